@@ -1,0 +1,126 @@
+/* Goal: failures carry their text, the heap fails on demand, texts grow, numbers repeat by counter. */
+#include "base/base.h"
+
+#include <string.h>
+
+#include "gy_test.h"
+
+static void failure_keeps_text_and_gains_context(void **state)
+{
+    (void)state;
+    assert_int_equal(gy_fail(GY_SHAPE, "%d by %d", 2, 3), GY_SHAPE);
+    assert_string_equal(gy_error_text(), "2 by 3");
+    assert_int_equal(gy_fail_within(GY_SHAPE, "node %s", "dense1"), GY_SHAPE);
+    assert_string_equal(gy_error_text(), "node dense1: 2 by 3");
+    gy_error copy;
+    gy_error_take(&copy, GY_SHAPE);
+    (void)gy_fail(GY_IO, "other");
+    assert_int_equal(gy_error_raise(&copy), GY_SHAPE);
+    assert_string_equal(gy_error_text(), "node dense1: 2 by 3");
+}
+
+static void nth_allocation_fails(void **state)
+{
+    (void)state;
+    int64_t before = gy_alloc_live();
+    gy_alloc_fail_after(2);
+    void *first = gy_alloc("test", 100);
+    assert_non_null(first);
+    assert_int_equal((uintptr_t)first % 64, 0);
+    assert_null(gy_alloc("test", 100));
+    void *third = gy_alloc("test", 0);
+    assert_non_null(third);
+    assert_null(gy_alloc_zero("test", SIZE_MAX, 2));
+    gy_free(first);
+    gy_free(third);
+    assert_int_equal(gy_alloc_live(), before);
+}
+
+static void arrays_grow_and_keep_contents(void **state)
+{
+    (void)state;
+    int *items = NULL;
+    size_t capacity = 0;
+    for (int i = 0; i < 1000; i++) {
+        void *place = items;
+        assert_ok(gy_reserve("test", &place, &capacity, (size_t)i + 1, sizeof(int)));
+        items = place;
+        items[i] = i;
+    }
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(items[i], i);
+    }
+    gy_free(items);
+}
+
+static void text_remembers_a_failed_append(void **state)
+{
+    (void)state;
+    gy_text text = {.data = NULL};
+    assert_string_equal(gy_text_get(&text), "");
+    gy_text_add(&text, "%s-%d", "a", 7);
+    gy_text_add_bytes(&text, "xyz", 2);
+    assert_string_equal(gy_text_get(&text), "a-7xy");
+    gy_alloc_fail_after(1);
+    gy_text_add(&text, "%5000s", "far");
+    assert_int_equal(text.status, GY_NOMEM);
+    gy_alloc_fail_after(0);
+    gy_text_add(&text, "more");
+    assert_string_equal(gy_text_get(&text), "a-7xy");
+    gy_text_free(&text);
+}
+
+static void philox_gives_the_published_values(void **state)
+{
+    (void)state;
+    /* Known answers of the authors' Random123 distribution, kat_vectors: philox4x32 10 rounds. */
+    uint32_t out[4];
+    gy_philox(0, 0, 0, out);
+    static const uint32_t zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+    assert_memory_equal(out, zeros, sizeof(zeros));
+    gy_philox(UINT64_MAX, UINT64_MAX, UINT64_MAX, out);
+    static const uint32_t ones[4] = {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd};
+    assert_memory_equal(out, ones, sizeof(ones));
+}
+
+static void bounded_numbers_stay_in_bounds_and_spread(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    int seen[7] = {0};
+    for (int i = 0; i < 7000; i++) {
+        seen[gy_random_below(&random, 7)]++;
+    }
+    for (int i = 0; i < 7; i++) {
+        assert_in_range(seen[i], 800, 1200);
+    }
+}
+
+static void arena_gives_zeroed_apart_pieces(void **state)
+{
+    (void)state;
+    gy_arena arena = {.blocks = NULL};
+    unsigned char *a = gy_arena_alloc(&arena, 10);
+    unsigned char *b = gy_arena_alloc(&arena, 100000);
+    assert_non_null(a);
+    assert_non_null(b);
+    memset(a, 1, 10);
+    for (int i = 0; i < 100000; i++) {
+        assert_int_equal(b[i], 0);
+    }
+    gy_arena_free(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failure_keeps_text_and_gains_context),
+        cmocka_unit_test(nth_allocation_fails),
+        cmocka_unit_test(arrays_grow_and_keep_contents),
+        cmocka_unit_test(text_remembers_a_failed_append),
+        cmocka_unit_test(philox_gives_the_published_values),
+        cmocka_unit_test(bounded_numbers_stay_in_bounds_and_spread),
+        cmocka_unit_test(arena_gives_zeroed_apart_pieces),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

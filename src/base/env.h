@@ -1,0 +1,40 @@
+/**
+ * Where time, chance and bytes come from: one table, two implementations (the real one here, the
+ * simulated one in room sim). Rooms that a simulator must be able to drive take a gy_env and never call
+ * a clock, a random device or a file themselves.
+ */
+#ifndef GY_BASE_ENV_H
+#define GY_BASE_ENV_H
+
+#include <gyre/base.h>
+
+typedef struct gy_env gy_env;
+typedef void (*gy_env_fire)(void *arg);
+
+/** One stream of chance per concern, so that shrinking one does not shift the others. */
+typedef enum gy_chance { GY_CHANCE_NETWORK, GY_CHANCE_DISK, GY_CHANCE_CRASH, GY_CHANCE_WORK } gy_chance;
+
+typedef struct gy_env_ops {
+    const char *name;
+    int64_t (*now_ns)(gy_env *env);  /* monotonic */
+    int64_t (*wall_ns)(gy_env *env); /* since 1970 */
+    uint64_t (*random)(gy_env *env, gy_chance concern);
+    /* One round of a wait loop; `round` counts from 0 and decides spin, yield or sleep. */
+    void (*pause)(gy_env *env, uint64_t round);
+    /* Call fire(arg) once now_ns reaches at_ns, from gy_env_poll. */
+    gy_status (*timer)(gy_env *env, int64_t at_ns, gy_env_fire fire, void *arg);
+} gy_env_ops;
+
+struct gy_env {
+    const gy_env_ops *ops;
+};
+
+/** The operating system's environment; one per process, never freed. @threads any */
+gy_env *gy_env_real(void);
+
+static inline int64_t gy_now_ns(gy_env *env)
+{
+    return env->ops->now_ns(env);
+}
+
+#endif

@@ -1,0 +1,81 @@
+#include "base/fail.h"
+
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local char last_text[GY_ERROR_TEXT_BYTES];
+
+const char *gy_status_text(gy_status status)
+{
+    switch (status) {
+#define GY_X(name, value, text)                                                                  \
+    case GY_##name:                                                                              \
+        return text;
+        GY_STATUS_LIST(GY_X)
+#undef GY_X
+    }
+    return "unknown status";
+}
+
+const char *gy_error_text(void)
+{
+    return last_text;
+}
+
+const char *gy_version(void)
+{
+    return GYRE_VERSION;
+}
+
+gy_status gy_fail_at(gy_status status, const char *file, int line, const char *format, ...)
+{
+    GY_ASSERT(status < 0);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(last_text, sizeof(last_text), format, args);
+    va_end(args);
+    gy_log_at(GY_LOG_DEBUG, file, line, "%s: %s", gy_status_text(status), last_text);
+    return status;
+}
+
+gy_status gy_fail_within(gy_status status, const char *format, ...)
+{
+    char inner[GY_ERROR_TEXT_BYTES];
+    memcpy(inner, last_text, sizeof(inner));
+    va_list args;
+    va_start(args, format);
+    int used = vsnprintf(last_text, sizeof(last_text), format, args);
+    va_end(args);
+    if (used >= 0 && (size_t)used < sizeof(last_text)) {
+        snprintf(last_text + used, sizeof(last_text) - (size_t)used, ": %.900s", inner);
+    }
+    return status;
+}
+
+void gy_error_take(gy_error *error, gy_status status)
+{
+    error->status = status;
+    error->rank = -1;
+    memcpy(error->text, last_text, sizeof(error->text));
+}
+
+gy_status gy_error_raise(const gy_error *error)
+{
+    memcpy(last_text, error->text, sizeof(last_text));
+    return error->status;
+}
+
+void gy_panic_at(const char *file, int line, const char *format, ...)
+{
+    char text[GY_ERROR_TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fprintf(stderr, "gyre: panic at %s:%d: %s\n", file, line, text);
+    abort();
+}

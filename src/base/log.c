@@ -1,0 +1,70 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
+static _Atomic int chosen_level = -1; /* -1: not read yet */
+static _Atomic int own_rank = -1;
+
+static int read_level(void)
+{
+    const char *wanted = getenv("GYRE_LOG");
+    int level = GY_LOG_WARN;
+    for (int i = 0; wanted != NULL && i <= GY_LOG_TRACE; i++) {
+        if (strcmp(wanted, level_names[i]) == 0) {
+            level = i;
+        }
+    }
+    atomic_store_explicit(&chosen_level, level, memory_order_relaxed);
+    return level;
+}
+
+bool gy_log_is_on(gy_log_level level)
+{
+    int chosen = atomic_load_explicit(&chosen_level, memory_order_relaxed);
+    return (int)level <= (chosen < 0 ? read_level() : chosen);
+}
+
+void gy_log_set_level(gy_log_level level)
+{
+    atomic_store_explicit(&chosen_level, (int)level, memory_order_relaxed);
+}
+
+void gy_log_set_rank(int rank)
+{
+    atomic_store_explicit(&own_rank, rank, memory_order_relaxed);
+}
+
+void gy_log_at(gy_log_level level, const char *file, int line, const char *format, ...)
+{
+    if (!gy_log_is_on(level)) {
+        return;
+    }
+    char text[2048];
+    int used = snprintf(text, sizeof(text), "gyre: ");
+    int rank = atomic_load_explicit(&own_rank, memory_order_relaxed);
+    if (rank >= 0) {
+        used += snprintf(text + used, sizeof(text) - (size_t)used, "rank %d: ", rank);
+    }
+    if (level != GY_LOG_INFO) {
+        used += snprintf(text + used, sizeof(text) - (size_t)used, "%s: ", level_names[level]);
+    }
+    if (level >= GY_LOG_DEBUG) {
+        used += snprintf(text + used, sizeof(text) - (size_t)used, "%s:%d: ", file, line);
+    }
+    va_list args;
+    va_start(args, format);
+    int more = vsnprintf(text + used, sizeof(text) - (size_t)used - 1, format, args);
+    va_end(args);
+    size_t size = (size_t)used + (more > 0 ? (size_t)more : 0);
+    size = size < sizeof(text) - 1 ? size : sizeof(text) - 2;
+    text[size] = '\n';
+    /* One write, so that lines of several ranks do not mix; nobody can be told if it fails. */
+    ssize_t written = write(STDERR_FILENO, text, size + 1);
+    (void)written;
+}

@@ -1,0 +1,25 @@
+/**
+ * A growing text. Zero-initialise; a failed append is remembered, so that one check at the end is enough.
+ */
+#ifndef GY_BASE_TEXT_H
+#define GY_BASE_TEXT_H
+
+#include <gyre/base.h>
+
+typedef struct gy_text {
+    char *data; /* NUL-terminated once anything was added; NULL before */
+    size_t size_bytes, capacity;
+    gy_status status; /* GY_NOMEM once an append failed */
+} gy_text;
+
+void gy_text_add(gy_text *text, const char *format, ...) GY_PRINTF(2, 3);
+void gy_text_add_bytes(gy_text *text, const void *data, size_t size_bytes);
+void gy_text_free(gy_text *text);
+
+/** The text, never NULL. */
+const char *gy_text_get(const gy_text *text);
+
+/** Write a count of bytes for people ("1.5 MiB") into `out`; returns `out`. */
+const char *gy_text_bytes(char out[32], uint64_t size_bytes);
+
+#endif

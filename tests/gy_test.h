@@ -1,0 +1,56 @@
+/**
+ * What every test includes: cmocka, seeds that replay, and the data folder.
+ */
+#ifndef GY_TEST_H
+#define GY_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* The seed of a property test: GYRE_SEED replays one, else a fixed one; printed in any case. */
+static inline uint64_t gy_test_seed(void)
+{
+    const char *wanted = getenv("GYRE_SEED");
+    uint64_t seed = wanted != NULL ? strtoull(wanted, NULL, 0) : 20260101u;
+    printf("seed %llu (GYRE_SEED replays it)\n", (unsigned long long)seed);
+    return seed;
+}
+
+/* A file of the shared test data, or NULL (the caller prints why it skips, then skip()s). */
+static inline const char *gy_test_data(char out[1024], const char *name)
+{
+    const char *root = getenv("GYRE_DATA");
+    snprintf(out, 1024, "%s/%s", root != NULL ? root : "../shared/data", name);
+    FILE *file = fopen(out, "rb");
+    if (file == NULL) {
+        printf("no test data at %s\n", out);
+        return NULL;
+    }
+    fclose(file);
+    return out;
+}
+
+#define assert_ok(expr)                                                                          \
+    do {                                                                                         \
+        gy_status gy_got_ = (expr);                                                              \
+        if (gy_got_ != GY_OK) {                                                                  \
+            fail_msg("%s gave %s: %s", #expr, gy_status_text(gy_got_), gy_error_text());         \
+        }                                                                                        \
+    } while (0)
+
+#define assert_status(expr, expected)                                                            \
+    do {                                                                                         \
+        gy_status gy_got_ = (expr);                                                              \
+        if (gy_got_ != (expected)) {                                                             \
+            fail_msg("%s gave %s (%s), expected %s", #expr, gy_status_text(gy_got_),             \
+                     gy_error_text(), gy_status_text(expected));                                 \
+        }                                                                                        \
+    } while (0)
+
+#endif
