@@ -1,0 +1,262 @@
+/**
+ * Room transport: moves bytes between the ranks of one run, shows the memory that ranks of one
+ * host share, and knows which peers are alive. Reading order: transport, wait, match, segment,
+ * ring, shm, self, simnet, open.
+ *
+ * A transport belongs to one thread at a time (its owner); the caller locks if several drive
+ * it.
+ */
+#ifndef GY_TRANSPORT_TRANSPORT_H
+#define GY_TRANSPORT_TRANSPORT_H
+
+#include "base/base.h"
+
+#include <stdalign.h>
+#include <stdatomic.h>
+
+typedef struct gy_transport gy_transport;
+
+/* ---- Messages: ordered per (peer, direction), matched by tag ---- */
+
+/**
+ * One send or receive under way, in the caller's memory, which stays put (as the data does)
+ * until `status` is no longer GY_AGAIN.
+ */
+typedef struct gy_transfer {
+    gy_status status; /* GY_AGAIN under way; GY_OK; GY_PEER; GY_MISMATCH message larger than the
+                         room */
+    size_t size_bytes; /* receive: becomes the size of the message */
+    /* The transport's own from here. */
+    int peer;
+    bool is_matched;
+    uint64_t tag;
+    uint8_t *data;
+    size_t done_bytes;
+    struct gy_transfer *next;
+} gy_transfer;
+
+/**
+ * Start sending `size_bytes` (0 is a message too) to `peer`; never blocks. Messages with one
+ * tag to one peer arrive in the order sent; a receive takes the first that has its tag.
+ * @return GY_OK the transfer is under way or done; GY_ARG peer outside [0, size); GY_PEER
+ */
+GY_MUST_CHECK gy_status gy_transport_send(gy_transport *transport, int peer, uint64_t tag,
+                                          const void *data, size_t size_bytes,
+                                          gy_transfer *transfer);
+/** Start receiving up to `size_bytes` from `peer`; the same returns. */
+GY_MUST_CHECK gy_status gy_transport_recv(gy_transport *transport, int peer, uint64_t tag,
+                                          void *data, size_t size_bytes, gy_transfer *transfer);
+/** Move what can be moved: GY_OK something moved, GY_AGAIN nothing did. Never blocks, never
+ * fails. */
+gy_status gy_transport_progress(gy_transport *transport);
+/** Forget a transfer (after a failure) so that its memory may go; its message is undefined. */
+void gy_transport_cancel(gy_transport *transport, gy_transfer *transfer);
+/**
+ * Progress until the transfer is done; its status, or GY_PEER (names the rank), GY_TIMEOUT, or
+ * the failure that a rank gave to gy_transport_abort. After a failure the transfer is
+ * cancelled.
+ */
+GY_MUST_CHECK gy_status gy_transport_finish(gy_transport *transport, gy_transfer *transfer,
+                                            gy_deadline deadline);
+
+/* ---- Peers ---- */
+
+/**
+ * Are the peers alive? Makes some system calls: call it at low frequency (gy_wait_round does).
+ *
+ * @param peer  a rank: also a failure if it left in an orderly way; -1: any rank that died
+ * @return GY_OK; GY_PEER naming the rank; the failure given to gy_transport_abort by any rank
+ */
+GY_MUST_CHECK gy_status gy_transport_check(gy_transport *transport, int peer);
+/** Make `error` every rank's answer to its next check; the first one wins. Wakes all. */
+void gy_transport_abort(gy_transport *transport, const gy_error *error);
+/** Wait until every rank has joined. GY_OK; GY_PEER; GY_TIMEOUT names a rank that is missing.
+ */
+GY_MUST_CHECK gy_status gy_transport_meet(gy_transport *transport, gy_deadline deadline);
+/** Wake `peer` if it sleeps in gy_wait_round; cheap when it does not. Call after publishing a
+ * word. */
+void gy_transport_wake(gy_transport *transport, int peer);
+
+/* ---- Waiting ---- */
+
+/**
+ * A wait for something the caller looks at itself:
+ *
+ *     gy_wait wait = gy_wait_start(transport, peer, "allreduce 17", deadline);
+ *     while (load(word, acquire) < wanted) {
+ *         GY_TRY(gy_wait_round(&wait));
+ *     }
+ *
+ * Spins only while the ranks of this host are no more than the cores of the cpuset, else yields
+ * at once; sleeps in the kernel after about 100 us. A lost wake-up costs at most one nap (1
+ * ms).
+ */
+typedef struct gy_wait {
+    gy_transport *transport;
+    const char *what; /* for the error text; borrowed */
+    gy_deadline deadline;
+    int64_t start_ns, check_ns; /* 0: clock not read yet */
+    uint64_t round;
+    int peer;       /* whom the wait is for; -1: all */
+    bool is_doomed; /* a peer is gone: the condition gets one more look */
+} gy_wait;
+
+static inline gy_wait gy_wait_start(gy_transport *transport, int peer, const char *what,
+                                    gy_deadline deadline)
+{
+    return (gy_wait){.transport = transport, .what = what, .deadline = deadline, .peer = peer};
+}
+
+/** One round. GY_OK look again; GY_PEER, GY_TIMEOUT or an abort's failure: stop. */
+GY_MUST_CHECK gy_status gy_wait_round(gy_wait *wait);
+
+/* ---- Shared memory of a host ---- */
+
+enum {
+    GY_SHARED_WORDS = 64,                 /* per rank, each alone in its cache line */
+    GY_SLOT_BYTES = 2 * (8 * 1024 + 128), /* per rank; 64-byte aligned */
+};
+
+typedef struct gy_shared_word {
+    alignas(GY_CACHE_LINE) _Atomic uint64_t value;
+} gy_shared_word;
+
+/**
+ * The areas of a segment as this process sees them; rank r's begins at base + r * stride.
+ * Zeroed when the segment is made; their meaning is the caller's. A rank's own thread runs its
+ * words 0..63.
+ */
+typedef struct gy_shared {
+    int rank, size; /* ranks of this host; the same numbers as the transport's */
+    uint8_t *words, *slots, *staging, *pool;
+    size_t words_stride, slot_stride;
+    size_t staging_bytes, pool_bytes; /* per rank, also the stride */
+} gy_shared;
+
+/** NULL when the ranks share no memory (self, sim). */
+const gy_shared *gy_transport_shared(const gy_transport *transport);
+
+static inline gy_shared_word *gy_shared_words(const gy_shared *shared, int rank)
+{
+    return (gy_shared_word *)(void *)(shared->words + (size_t)rank * shared->words_stride);
+}
+
+/** GY_SLOT_BYTES for the exchange of tiny messages; holds atomics of the caller where it likes.
+ */
+static inline uint8_t *gy_shared_slot(const gy_shared *shared, int rank)
+{
+    return shared->slots + (size_t)rank * shared->slot_stride;
+}
+
+/** shared->staging_bytes through which large messages are passed in chunks. */
+static inline uint8_t *gy_shared_staging(const gy_shared *shared, int rank)
+{
+    return shared->staging + (size_t)rank * shared->staging_bytes;
+}
+
+/** shared->pool_bytes that the rank allocates from (registered memory) and all peers can read.
+ */
+static inline uint8_t *gy_shared_pool(const gy_shared *shared, int rank)
+{
+    return shared->pool + (size_t)rank * shared->pool_bytes;
+}
+
+/** Does [pointer, pointer + size) lie in `rank`'s pool? Then *offset is where. */
+static inline bool gy_shared_owns(const gy_shared *shared, int rank, const void *pointer,
+                                  size_t size_bytes, size_t *offset)
+{
+    uintptr_t first = (uintptr_t)gy_shared_pool(shared, rank), at = (uintptr_t)pointer;
+    if (at < first || at - first > shared->pool_bytes ||
+        size_bytes > shared->pool_bytes - (at - first)) {
+        return false;
+    }
+    *offset = at - first;
+    return true;
+}
+
+/* ---- The table of a backend ---- */
+
+typedef struct gy_transport_ops {
+    const char *name;
+    void (*close)(
+        gy_transport *transport); /* leaves in an orderly way and frees; never fails */
+    /* Take a transfer filled in by the wrapper (peer checked); must not block. */
+    gy_status (*send)(gy_transport *transport, gy_transfer *transfer);
+    gy_status (*recv)(gy_transport *transport, gy_transfer *transfer);
+    gy_status (*progress)(gy_transport *transport);
+    void (*cancel)(gy_transport *transport, gy_transfer *transfer);
+    gy_status (*check)(gy_transport *transport, int peer);
+    void (*abort)(gy_transport *transport, const gy_error *error);
+    bool (*has_joined)(gy_transport *transport, int peer);
+    /* Sleep at most nap_ns or until woken; the simulator advances its clock. */
+    void (*nap)(gy_transport *transport, int64_t nap_ns);
+    void (*wake)(gy_transport *transport, int peer); /* optional: NULL nobody sleeps */
+} gy_transport_ops;
+
+struct gy_transport {
+    const gy_transport_ops *ops;
+    gy_env *env;
+    int rank, size;
+    int host_ranks;         /* ranks on this host, this one included */
+    bool is_oversubscribed; /* more ranks on this host than cores: do not spin */
+    const gy_shared *shared;
+};
+
+/* ---- Opening ---- */
+
+/** What a host's segment holds; zero means the default. */
+typedef struct gy_segment_options {
+    int ranks;            /* 1 .. GY_RANKS_MAX */
+    size_t staging_bytes; /* per rank; default 2 MiB */
+    size_t ring_bytes;    /* per ordered pair; default 64 KiB, a power of two */
+    size_t
+        pool_bytes; /* per rank, costs nothing until touched; default 1 GiB, 64 GiB over all */
+    int host_cores; /* default: this process's cpuset */
+} gy_segment_options;
+
+enum { GY_RANKS_MAX = 1024 };
+
+/**
+ * Make the segment of a host: an anonymous file (memfd) that vanishes with its last user. The
+ * caller owns *fd (close-on-exec) and passes it on by inheritance, SCM_RIGHTS or as
+ * /proc/PID/fd/N. GY_ARG; GY_LIMIT; GY_IO
+ */
+GY_MUST_CHECK gy_status gy_segment_make(const gy_segment_options *options, int *fd);
+
+/** Join a segment as `rank`. Borrows fd. GY_ARG; GY_FORMAT not a segment; GY_EXISTS rank taken;
+ * GY_IO */
+GY_MUST_CHECK gy_status gy_shm_open(int fd, int rank, gy_env *env, gy_transport **transport);
+
+/** The same, through /proc/`process`/fd/`fd`: for ranks that another launcher started. */
+GY_MUST_CHECK gy_status gy_shm_open_process(int process, int fd, int rank, gy_env *env,
+                                            gy_transport **transport);
+
+/**
+ * All ranks of a segment in this process, one transport for each thread; they share one mapping
+ * (so that a race detector sees all). `transports` gets options->ranks of them; close each.
+ */
+GY_MUST_CHECK gy_status gy_shm_open_all(const gy_segment_options *options, gy_env *env,
+                                        gy_transport **transports);
+
+/** One rank alone: a message to itself is a copy. No shared memory. */
+GY_MUST_CHECK gy_status gy_self_open(gy_env *env, gy_transport **transport);
+
+/** What the launcher says in the environment (GYRE_RANK, GYRE_SIZE, GYRE_SEGMENT_FD), else
+ * self. */
+GY_MUST_CHECK gy_status gy_transport_open_from_environment(gy_env *env,
+                                                           gy_transport **transport);
+
+/** Leave in an orderly way; NULL is fine. */
+void gy_transport_close(gy_transport *transport);
+
+static inline int gy_transport_rank(const gy_transport *transport)
+{
+    return transport->rank;
+}
+
+static inline int gy_transport_size(const gy_transport *transport)
+{
+    return transport->size;
+}
+
+#endif
