@@ -36,21 +36,21 @@ static inline const char *gy_test_data(char out[1024], const char *name)
     return out;
 }
 
-#define assert_ok(expr)                                                                          \
-    do {                                                                                         \
-        gy_status gy_got_ = (expr);                                                              \
-        if (gy_got_ != GY_OK) {                                                                  \
-            fail_msg("%s gave %s: %s", #expr, gy_status_text(gy_got_), gy_error_text());         \
-        }                                                                                        \
+#define assert_ok(expr)                                                                        \
+    do {                                                                                       \
+        gy_status gy_got_ = (expr);                                                            \
+        if (gy_got_ != GY_OK) {                                                                \
+            fail_msg("%s gave %s: %s", #expr, gy_status_text(gy_got_), gy_error_text());       \
+        }                                                                                      \
     } while (0)
 
-#define assert_status(expr, expected)                                                            \
-    do {                                                                                         \
-        gy_status gy_got_ = (expr);                                                              \
-        if (gy_got_ != (expected)) {                                                             \
-            fail_msg("%s gave %s (%s), expected %s", #expr, gy_status_text(gy_got_),             \
-                     gy_error_text(), gy_status_text(expected));                                 \
-        }                                                                                        \
+#define assert_status(expr, expected)                                                          \
+    do {                                                                                       \
+        gy_status gy_got_ = (expr);                                                            \
+        if (gy_got_ != (expected)) {                                                           \
+            fail_msg("%s gave %s (%s), expected %s", #expr, gy_status_text(gy_got_),           \
+                     gy_error_text(), gy_status_text(expected));                               \
+        }                                                                                      \
     } while (0)
 
 #endif

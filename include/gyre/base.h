@@ -14,28 +14,28 @@ extern "C" {
 
 #define GY_API        __attribute__((visibility("default")))
 #define GY_MUST_CHECK __attribute__((warn_unused_result))
-#define GY_PRINTF(format_index, first_index)                                                     \
+#define GY_PRINTF(format_index, first_index)                                                   \
     __attribute__((format(printf, format_index, first_index)))
 
 /** Every status code: 0 is success, above 0 "not yet", below 0 a failure. */
-#define GY_STATUS_LIST(X)                                                                        \
-    X(OK, 0, "ok")                                                                               \
-    X(AGAIN, 1, "try again")                                                                     \
-    X(NOMEM, -1, "out of memory")                                                                \
-    X(ARG, -2, "bad argument")                                                                   \
-    X(IO, -3, "input or output failed")                                                          \
-    X(PEER, -4, "a peer is gone")                                                                \
-    X(TIMEOUT, -5, "deadline passed")                                                            \
-    X(MISMATCH, -6, "ranks disagree")                                                            \
-    X(FORMAT, -7, "malformed data")                                                              \
-    X(SHAPE, -8, "shapes do not fit")                                                            \
-    X(TYPE, -9, "types do not fit")                                                              \
-    X(CANCELLED, -10, "cancelled")                                                               \
-    X(UNSUPPORTED, -11, "not supported")                                                         \
-    X(NOTFOUND, -12, "not found")                                                                \
-    X(EXISTS, -13, "exists already")                                                             \
-    X(NUMERIC, -14, "not a number")                                                              \
-    X(LIMIT, -15, "over a limit")                                                                \
+#define GY_STATUS_LIST(X)                                                                      \
+    X(OK, 0, "ok")                                                                             \
+    X(AGAIN, 1, "try again")                                                                   \
+    X(NOMEM, -1, "out of memory")                                                              \
+    X(ARG, -2, "bad argument")                                                                 \
+    X(IO, -3, "input or output failed")                                                        \
+    X(PEER, -4, "a peer is gone")                                                              \
+    X(TIMEOUT, -5, "deadline passed")                                                          \
+    X(MISMATCH, -6, "ranks disagree")                                                          \
+    X(FORMAT, -7, "malformed data")                                                            \
+    X(SHAPE, -8, "shapes do not fit")                                                          \
+    X(TYPE, -9, "types do not fit")                                                            \
+    X(CANCELLED, -10, "cancelled")                                                             \
+    X(UNSUPPORTED, -11, "not supported")                                                       \
+    X(NOTFOUND, -12, "not found")                                                              \
+    X(EXISTS, -13, "exists already")                                                           \
+    X(NUMERIC, -14, "not a number")                                                            \
+    X(LIMIT, -15, "over a limit")                                                              \
     X(STATE, -16, "wrong state")
 
 typedef enum gy_status {
@@ -47,16 +47,17 @@ typedef enum gy_status {
 /** The text of a code, static. @threads any */
 GY_API const char *gy_status_text(gy_status status);
 
-/** What this thread's last failure said, "" if none; valid until its next failure. @threads any */
+/** What this thread's last failure said, "" if none; valid until its next failure. @threads any
+ */
 GY_API const char *gy_error_text(void);
 
 /** Pass a failure up. Not where something must be undone: use a named label there. */
-#define GY_TRY(expr)                                                                             \
-    do {                                                                                         \
-        gy_status gy_try_ = (expr);                                                              \
-        if (gy_try_ < 0) {                                                                       \
-            return gy_try_;                                                                      \
-        }                                                                                        \
+#define GY_TRY(expr)                                                                           \
+    do {                                                                                       \
+        gy_status gy_try_ = (expr);                                                            \
+        if (gy_try_ < 0) {                                                                     \
+            return gy_try_;                                                                    \
+        }                                                                                      \
     } while (0)
 
 /** A point on the environment's monotonic clock, in nanoseconds. */

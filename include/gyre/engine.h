@@ -1,8 +1,9 @@
 /**
- * The dependency engine: all work of a process is pushed as a task that reads and mutates variables.
+ * The dependency engine: all work of a process is pushed as a task that reads and mutates
+ * variables.
  *
- * Reads of a variable may overlap, mutations happen in the order pushed. An asynchronous operation
- * keeps its gy_done and ends it later, from any thread.
+ * Reads of a variable may overlap, mutations happen in the order pushed. An asynchronous
+ * operation keeps its gy_done and ends it later, from any thread.
  *
  * @source lecture B, "Recap: Parallel Scheduling Engine"; Chen et al., "MXNet", 2015
  */
@@ -16,9 +17,9 @@ extern "C" {
 #endif
 
 typedef struct gy_engine gy_engine; /* workers and their queues */
-typedef struct gy_var gy_var;       /* a version of something ordered: a buffer, a file, a stream */
-typedef struct gy_scope gy_scope;   /* a group of tasks: cancel, deadline, first error */
-typedef struct gy_done gy_done;     /* the end of one task, used exactly once */
+typedef struct gy_var gy_var; /* a version of something ordered: a buffer, a file, a stream */
+typedef struct gy_scope gy_scope; /* a group of tasks: cancel, deadline, first error */
+typedef struct gy_done gy_done;   /* the end of one task, used exactly once */
 
 /** Where a task may run. */
 typedef enum gy_lane {
@@ -31,11 +32,11 @@ typedef enum gy_lane {
 typedef void (*gy_work)(void *arg, gy_done *done);
 
 typedef struct gy_engine_options {
-    int workers;           /* compute workers; 0: cores of this process's cpuset / ranks_on_host */
-    int ranks_on_host;     /* 0 is 1 */
-    bool bind;             /* pin worker i to the i-th core of the cpuset */
-    size_t memory_budget;  /* bytes admitted at once (gy_task.bytes); 0: no limit */
-    size_t task_limit;     /* tasks alive at once before push waits; 0: 1 << 20 */
+    int workers;       /* compute workers; 0: cores of this process's cpuset / ranks_on_host */
+    int ranks_on_host; /* 0 is 1 */
+    bool bind;         /* pin worker i to the i-th core of the cpuset */
+    size_t memory_budget; /* bytes admitted at once (gy_task.bytes); 0: no limit */
+    size_t task_limit;    /* tasks alive at once before push waits; 0: 1 << 20 */
 } gy_engine_options;
 
 /** One unit of work; zero fields are the defaults. Arrays are borrowed for the push only. */
@@ -49,20 +50,23 @@ typedef struct gy_task {
     size_t read_count;
     gy_var *const *mutates; /* a variable listed in both counts once, as mutated */
     size_t mutate_count;
-    int priority;      /* among ready tasks, higher first */
-    size_t bytes;      /* memory it will take, admitted under the budget */
-    bool runs_poisoned; /* called even when an input failed (gy_done_cause tells): collectives do */
+    int priority;       /* among ready tasks, higher first */
+    size_t bytes;       /* memory it will take, admitted under the budget */
+    bool runs_poisoned; /* called even when an input failed (gy_done_cause tells): collectives
+                           do */
 } gy_task;
 
 /** Start an engine. Caller owns it. GY_ARG workers < 0; GY_NOMEM. @threads any */
-GY_API GY_MUST_CHECK gy_status gy_engine_new(const gy_engine_options *options, gy_engine **engine);
+GY_API GY_MUST_CHECK gy_status gy_engine_new(const gy_engine_options *options,
+                                             gy_engine **engine);
 /** Waits for all pushed tasks, then ends the workers. NULL is fine. Not from a task. */
 GY_API void gy_engine_free(gy_engine *engine);
 GY_API int gy_engine_workers(const gy_engine *engine);
 
 /** A variable of the engine. NULL when out of memory. @threads any */
 GY_API gy_var *gy_var_new(gy_engine *engine);
-/** Frees after all tasks pushed on it so far; the caller must not use it any more. NULL is fine. */
+/** Frees after all tasks pushed on it so far; the caller must not use it any more. NULL is
+ * fine. */
 GY_API void gy_var_free(gy_var *var);
 
 /** A group. `deadline` bounds it: later tasks fail with GY_TIMEOUT. NULL when out of memory. */
@@ -73,8 +77,10 @@ GY_API void gy_scope_free(gy_scope *scope);
 GY_API void gy_scope_cancel(gy_scope *scope);
 
 /**
- * Push a task; returns at once unless task_limit or memory_budget makes it wait. @threads any, also tasks
- * @return GY_OK; GY_ARG an array is NULL with a count or run is NULL; GY_NOMEM (nothing was pushed)
+ * Push a task; returns at once unless task_limit or memory_budget makes it wait. @threads any,
+ * also tasks
+ * @return GY_OK; GY_ARG an array is NULL with a count or run is NULL; GY_NOMEM (nothing was
+ * pushed)
  */
 GY_API GY_MUST_CHECK gy_status gy_engine_push(gy_engine *engine, const gy_task *task);
 
@@ -82,13 +88,15 @@ GY_API GY_MUST_CHECK gy_status gy_engine_push(gy_engine *engine, const gy_task *
  * Wait for all tasks pushed so far on `var`, helping to run ready ones.
  * @return GY_OK; the failure that poisoned the variable (its text in gy_error_text); GY_TIMEOUT
  */
-GY_API GY_MUST_CHECK gy_status gy_engine_wait(gy_engine *engine, gy_var *var, gy_deadline deadline);
+GY_API GY_MUST_CHECK gy_status gy_engine_wait(gy_engine *engine, gy_var *var,
+                                              gy_deadline deadline);
 /** The same for all tasks of a group: its first error. A failed scope stays failed. */
 GY_API GY_MUST_CHECK gy_status gy_scope_wait(gy_scope *scope, gy_deadline deadline);
 /** The same for all tasks of the engine; no error of theirs is returned here. */
 GY_API GY_MUST_CHECK gy_status gy_engine_wait_all(gy_engine *engine, gy_deadline deadline);
 
-/** End a task. A failure poisons what it mutates: readers do not run and fail alike. @threads any */
+/** End a task. A failure poisons what it mutates: readers do not run and fail alike. @threads
+ * any */
 GY_API void gy_done_ok(gy_done *done);
 /** The text is this thread's gy_error_text(). */
 GY_API void gy_done_fail(gy_done *done, gy_status status);
@@ -99,20 +107,22 @@ GY_API gy_status gy_done_cause(gy_done *done);
 GY_API void gy_var_heal(gy_var *var);
 
 /**
- * Call fn(arg, begin, end) over pieces of [0, count) of about `grain` items, on idle workers and the
- * caller; returns when all are done. Pieces depend on count and grain alone, never on timing.
- * engine may be NULL: serial. @threads any, also inside a task
+ * Call fn(arg, begin, end) over pieces of [0, count) of about `grain` items, on idle workers
+ * and the caller; returns when all are done. Pieces depend on count and grain alone, never on
+ * timing. engine may be NULL: serial. @threads any, also inside a task
  */
 GY_API void gy_parallel_for(gy_engine *engine, int64_t count, int64_t grain,
                             void (*fn)(void *arg, int64_t begin, int64_t end), void *arg);
 
 /**
- * Drive communication: `progress(arg)` is called by whoever waits and by workers between tasks, never
- * concurrently with itself; returns true when it moved something.
+ * Drive communication: `progress(arg)` is called by whoever waits and by workers between tasks,
+ * never concurrently with itself; returns true when it moved something.
  */
-GY_API GY_MUST_CHECK gy_status gy_engine_add_progress(gy_engine *engine, bool (*progress)(void *arg), void *arg);
+GY_API GY_MUST_CHECK gy_status gy_engine_add_progress(gy_engine *engine,
+                                                      bool (*progress)(void *arg), void *arg);
 /** Returns once no call of it is running. */
-GY_API void gy_engine_remove_progress(gy_engine *engine, bool (*progress)(void *arg), void *arg);
+GY_API void gy_engine_remove_progress(gy_engine *engine, bool (*progress)(void *arg),
+                                      void *arg);
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,8 @@
 #include <gyre/base.h>
 
 /**
- * Allocate `size_bytes` (0 gives a valid pointer), aligned to 64 bytes when at least that large.
+ * Allocate `size_bytes` (0 gives a valid pointer), aligned to 64 bytes when at least that
+ * large.
  *
  * @param tag static text naming the owner, as "engine.task"
  * @return NULL and a recorded failure when out of memory (or when a test asked for it)

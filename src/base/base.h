@@ -1,6 +1,6 @@
 /**
- * Room base: everything that all rooms stand on. Reading order: fail, alloc, text, thread, random,
- * hash, env, log, trace.
+ * Room base: everything that all rooms stand on. Reading order: fail, alloc, text, thread,
+ * random, hash, env, log, trace.
  */
 #ifndef GY_BASE_BASE_H
 #define GY_BASE_BASE_H
@@ -17,10 +17,10 @@
 
 #include <gyre/base.h>
 
-#define GY_COUNT(array)    (sizeof(array) / sizeof((array)[0]))
-#define GY_MIN(a, b)       ((a) < (b) ? (a) : (b))
-#define GY_MAX(a, b)       ((a) > (b) ? (a) : (b))
-#define GY_CACHE_LINE      64
+#define GY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define GY_MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define GY_MAX(a, b)    ((a) > (b) ? (a) : (b))
+#define GY_CACHE_LINE   64
 
 /** n rounded up to a multiple of unit (a power of two). */
 static inline size_t gy_round_up(size_t n, size_t unit)

@@ -1,4 +1,5 @@
-/* Goal: failures carry their text, the heap fails on demand, texts grow, numbers repeat by counter. */
+/* Goal: failures carry their text, the heap fails on demand, texts grow, numbers repeat by
+ * counter. */
 #include "base/base.h"
 
 #include <string.h>
@@ -73,7 +74,8 @@ static void text_remembers_a_failed_append(void **state)
 static void philox_gives_the_published_values(void **state)
 {
     (void)state;
-    /* Known answers of the authors' Random123 distribution, kat_vectors: philox4x32 10 rounds. */
+    /* Known answers of the authors' Random123 distribution, kat_vectors: philox4x32 10 rounds.
+     */
     uint32_t out[4];
     gy_philox(0, 0, 0, out);
     static const uint32_t zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};

@@ -1,7 +1,7 @@
 /**
- * Where time, chance and bytes come from: one table, two implementations (the real one here, the
- * simulated one in room sim). Rooms that a simulator must be able to drive take a gy_env and never call
- * a clock, a random device or a file themselves.
+ * Where time, chance and bytes come from: one table, two implementations (the real one here,
+ * the simulated one in room sim). Rooms that a simulator must be able to drive take a gy_env
+ * and never call a clock, a random device or a file themselves.
  */
 #ifndef GY_BASE_ENV_H
 #define GY_BASE_ENV_H
@@ -12,7 +12,12 @@ typedef struct gy_env gy_env;
 typedef void (*gy_env_fire)(void *arg);
 
 /** One stream of chance per concern, so that shrinking one does not shift the others. */
-typedef enum gy_chance { GY_CHANCE_NETWORK, GY_CHANCE_DISK, GY_CHANCE_CRASH, GY_CHANCE_WORK } gy_chance;
+typedef enum gy_chance {
+    GY_CHANCE_NETWORK,
+    GY_CHANCE_DISK,
+    GY_CHANCE_CRASH,
+    GY_CHANCE_WORK
+} gy_chance;
 
 typedef struct gy_env_ops {
     const char *name;

@@ -12,8 +12,8 @@ static _Thread_local char last_text[GY_ERROR_TEXT_BYTES];
 const char *gy_status_text(gy_status status)
 {
     switch (status) {
-#define GY_X(name, value, text)                                                                  \
-    case GY_##name:                                                                              \
+#define GY_X(name, value, text)                                                                \
+    case GY_##name:                                                                            \
         return text;
         GY_STATUS_LIST(GY_X)
 #undef GY_X

@@ -1,8 +1,9 @@
 /**
  * Failures and assertions.
  *
- * Whoever first sees a failure calls gy_fail(): it records code, place and text for the thread and
- * logs once at debug level; callers pass the code on. Misuse of an interface is no failure: GY_ASSERT panics.
+ * Whoever first sees a failure calls gy_fail(): it records code, place and text for the thread
+ * and logs once at debug level; callers pass the code on. Misuse of an interface is no failure:
+ * GY_ASSERT panics.
  */
 #ifndef GY_BASE_FAIL_H
 #define GY_BASE_FAIL_H
@@ -15,7 +16,8 @@
 gy_status gy_fail_at(gy_status status, const char *file, int line, const char *format, ...)
     GY_PRINTF(4, 5);
 
-/** Put words before the recorded text: "words: text". Returns `status`, which it does not change. */
+/** Put words before the recorded text: "words: text". Returns `status`, which it does not
+ * change. */
 gy_status gy_fail_within(gy_status status, const char *format, ...) GY_PRINTF(2, 3);
 
 enum { GY_ERROR_TEXT_BYTES = 1024 };
@@ -37,7 +39,7 @@ _Noreturn void gy_panic_at(const char *file, int line, const char *format, ...) 
 #define gy_panic(...) gy_panic_at(__FILE__, __LINE__, __VA_ARGS__)
 
 /** Always on: O(1), one fact each. */
-#define GY_ASSERT(fact)                                                                          \
+#define GY_ASSERT(fact)                                                                        \
     ((fact) ? (void)0 : gy_panic_at(__FILE__, __LINE__, "assertion failed: %s", #fact))
 
 /** O(n) facts, in development builds alone. */

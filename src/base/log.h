@@ -1,6 +1,6 @@
 /**
- * Log lines on standard error: "gyre: rank 3: text". GYRE_LOG chooses the level (error, warn, info,
- * debug, trace; default warn).
+ * Log lines on standard error: "gyre: rank 3: text". GYRE_LOG chooses the level (error, warn,
+ * info, debug, trace; default warn).
  */
 #ifndef GY_BASE_LOG_H
 #define GY_BASE_LOG_H
@@ -22,11 +22,11 @@ void gy_log_set_level(gy_log_level level);
 /** Every later line names this rank (-1: none). */
 void gy_log_set_rank(int rank);
 
-#define gy_log(level, ...)                                                                       \
-    do {                                                                                         \
-        if (gy_log_is_on(level)) {                                                               \
-            gy_log_at((level), __FILE__, __LINE__, __VA_ARGS__);                                 \
-        }                                                                                        \
+#define gy_log(level, ...)                                                                     \
+    do {                                                                                       \
+        if (gy_log_is_on(level)) {                                                             \
+            gy_log_at((level), __FILE__, __LINE__, __VA_ARGS__);                               \
+        }                                                                                      \
     } while (0)
 #define gy_error_log(...) gy_log(GY_LOG_ERROR, __VA_ARGS__)
 #define gy_warn(...)      gy_log(GY_LOG_WARN, __VA_ARGS__)

@@ -1,8 +1,9 @@
 /**
- * Counter-based random numbers: the value is a pure function of (key, counter), so that any shard of
- * a tensor draws the same numbers wherever it lives.
+ * Counter-based random numbers: the value is a pure function of (key, counter), so that any
+ * shard of a tensor draws the same numbers wherever it lives.
  *
- * @source Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011 (Philox 4x32-10)
+ * @source Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011
+ * (Philox 4x32-10)
  */
 #ifndef GY_BASE_RANDOM_H
 #define GY_BASE_RANDOM_H

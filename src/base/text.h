@@ -1,5 +1,6 @@
 /**
- * A growing text. Zero-initialise; a failed append is remembered, so that one check at the end is enough.
+ * A growing text. Zero-initialise; a failed append is remembered, so that one check at the end
+ * is enough.
  */
 #ifndef GY_BASE_TEXT_H
 #define GY_BASE_TEXT_H

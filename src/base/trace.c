@@ -60,9 +60,9 @@ void gy_trace_span(const char *name, int64_t start_ns, int64_t end_ns, int64_t v
 
 void gy_trace_write(gy_text *out, int process, const char *process_name)
 {
-    gy_text_add(out,
-                "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"%s\"}}",
-                process, process_name);
+    gy_text_add(
+        out, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"%s\"}}",
+        process, process_name);
     pthread_mutex_lock(&rings_lock);
     for (const ring *from = rings; from != NULL; from = from->next) {
         size_t first = from->count > ring_size ? from->count - ring_size : 0;

@@ -4,8 +4,8 @@
 #ifndef GY_BASE_TRACE_H
 #define GY_BASE_TRACE_H
 
-#include <gyre/base.h>
 #include "base/text.h"
+#include <gyre/base.h>
 
 #include <stdatomic.h>
 
@@ -14,12 +14,14 @@ extern _Atomic bool gy_trace_is_on;
 /** Start recording: each thread keeps its last `events_per_thread` events. */
 void gy_trace_start(size_t events_per_thread);
 
-/** Record that `name` (static text) ran on this thread from start_ns to end_ns; `value` is shown. */
+/** Record that `name` (static text) ran on this thread from start_ns to end_ns; `value` is
+ * shown. */
 void gy_trace_span(const char *name, int64_t start_ns, int64_t end_ns, int64_t value);
 
 /**
- * The recorded events as the inside of a Chrome trace's "traceEvents" array, with `process` as pid
- * and `process_name` as its name. Text grows in `out`; no other thread may record meanwhile.
+ * The recorded events as the inside of a Chrome trace's "traceEvents" array, with `process` as
+ * pid and `process_name` as its name. Text grows in `out`; no other thread may record
+ * meanwhile.
  */
 
 void gy_trace_write(gy_text *out, int process, const char *process_name);

@@ -1,0 +1,310 @@
+/**
+ * Room ops: one row per operator, holding all that the system knows of it; kernels that run
+ * rows; the tables to find both.
+ *
+ * A row is pure knowledge: it includes neither a graph nor an executor. Where it must make
+ * nodes (gradients, expansions) it does so through a gy_builder that the caller fills in.
+ */
+#ifndef GY_OPS_OPS_H
+#define GY_OPS_OPS_H
+
+#include "base/base.h"
+
+#include <gyre/coll.h>
+#include <gyre/engine.h>
+#include <gyre/tensor.h>
+#include <gyre/types.h>
+
+enum { GY_MAX_INPUTS = 16, GY_MAX_OUTPUTS = 8, GY_MAX_SIGNATURES = 16 };
+
+typedef struct gy_op gy_op;
+typedef struct gy_fused gy_fused;
+
+/** What a matmul or convolution does to its result before it stores it. */
+typedef enum gy_activation { GY_ACTIVATION_NONE, GY_ACTIVATION_RELU } gy_activation;
+
+/**
+ * The parameters of one application of an operator. Zero all bytes before setting members:
+ * equal attributes are equal memory (common subexpressions are found so). Sizes may be symbolic
+ * (gyre/types.h).
+ */
+typedef union gy_attributes {
+    struct {
+        bool transpose_a, transpose_b; /* of the last two dimensions */
+        bool has_bias;                 /* third input: (n) */
+        uint8_t activation;            /* gy_activation */
+    } matmul;
+    struct {
+        uint32_t axes; /* bit i: dimension i is reduced */
+        bool keep;     /* reduced dimensions stay with size 1 */
+    } reduce;
+    struct {
+        int32_t stride[2], pad[2]; /* height, width; pad on both sides */
+        bool has_bias;             /* third input: (K) */
+        uint8_t activation;
+        int64_t input_sizes[4]; /* of the gradient operators' result: (N,C,H,W) or (K,C,R,S) */
+    } conv;
+    struct {
+        int32_t window[2], stride[2], pad[2];
+        bool count_pad; /* average pooling: padding counts as elements */
+        int64_t input_sizes[4];
+    } pool;
+    struct {
+        double rate;     /* probability that an element is dropped, in [0, 1) */
+        uint64_t stream; /* which random stream: two dropouts differ here */
+    } dropout;
+    struct {
+        double epsilon;
+        int32_t axis_count; /* layer norm: the last axis_count dimensions */
+    } norm;
+    struct {
+        int32_t rank; /* reshape, broadcast_to, fill */
+        gy_dtype dtype;
+        int64_t sizes[GY_MAX_RANK];
+        double value;
+    } shape;
+    struct {
+        int32_t dims[GY_MAX_RANK];
+    } permute;
+    struct {
+        int32_t dim;
+        int64_t begin, end, step,
+            size; /* size: of the dimension that the gradient pads back to */
+    } slice;
+    struct {
+        int32_t dim; /* concat, softmax, argmax, one_hot, gather, scatter_add */
+        int64_t depth;
+        gy_dtype dtype;
+    } axis;
+    struct {
+        gy_dtype dtype;
+    } cast;
+    struct {
+        gy_tensor *tensor; /* literal: held by the graph */
+    } literal;
+    struct {
+        const gy_fused *program; /* held by the compiled program */
+    } fused;
+    struct {
+        uint8_t mesh_axis;
+        gy_placement from, to;
+    } move; /* collectives that change a placement */
+    struct {
+        gy_format format;
+    } reorder;
+    unsigned char bytes[120];
+} gy_attributes;
+
+/** What is known of a value: element type, layout, global sizes, where its parts live. */
+typedef struct gy_type {
+    gy_dtype dtype;
+    gy_format format;
+    int32_t rank;
+    int64_t sizes[GY_MAX_RANK]; /* global; number or symbol */
+    gy_placement placement[GY_MAX_MESH];
+} gy_type;
+
+/** "f32[batch,784]". Returns `out`. */
+const char *gy_type_text(const gy_type *type, char out[160]);
+/** Equal element type and sizes. */
+bool gy_type_is_same_shape(const gy_type *a, const gy_type *b);
+/** Elements; negative: that many times batch. */
+int64_t gy_type_count(const gy_type *type);
+
+/** One output of one node, in a builder's numbering. {-1, 0}: none, or the result of a failed
+ * call. */
+typedef struct gy_value {
+    int32_t node, output;
+} gy_value;
+#define GY_NO_VALUE ((gy_value){-1, 0})
+
+/** Makes nodes: a graph fills this in, and the tests do with one that computes at once. */
+typedef struct gy_builder gy_builder;
+typedef struct gy_builder_ops {
+    /* Output 0 of a new node; further outputs are {node, k}. An input that is GY_NO_VALUE gives
+       GY_NO_VALUE; a failure is kept by the builder (its first one). */
+    gy_value (*apply)(gy_builder *builder, const gy_op *op, const gy_attributes *attributes,
+                      const gy_value *inputs, int input_count);
+    const gy_type *(*type)(gy_builder *builder, gy_value value);
+} gy_builder_ops;
+struct gy_builder {
+    const gy_builder_ops *ops;
+};
+
+gy_value gy_build(gy_builder *builder, const gy_op *op, const gy_attributes *attributes,
+                  const gy_value *inputs, int input_count);
+gy_value gy_build1(gy_builder *builder, const gy_op *op, gy_value a);
+gy_value gy_build2(gy_builder *builder, const gy_op *op, gy_value a, gy_value b);
+/** A scalar of the element type of `like`. */
+gy_value gy_build_scalar_like(gy_builder *builder, gy_value like, double value);
+/** Sum `value` down to the sizes of `like` (undoes broadcasting). */
+gy_value gy_build_sum_to(gy_builder *builder, gy_value value, gy_value like);
+gy_value gy_build_broadcast_like(gy_builder *builder, gy_value value, gy_value like);
+
+/** A node as its row sees it. */
+typedef struct gy_applied {
+    const gy_attributes *attributes;
+    const gy_value *inputs;
+    int input_count;
+    const gy_value *outputs;
+} gy_applied;
+
+typedef struct gy_cost {
+    double flops, bytes_read, bytes_written, workspace_bytes;
+} gy_cost;
+
+/** Placements of inputs and outputs along one mesh axis that need no communication. */
+typedef struct gy_signature {
+    gy_placement inputs[GY_MAX_INPUTS], outputs[GY_MAX_OUTPUTS];
+} gy_signature;
+
+/** What a kernel is asked to prepare for: concrete local sizes and formats. */
+typedef struct gy_kernel_query {
+    const gy_op *op;
+    const gy_attributes *attributes;
+    const gy_view *inputs; /* data NULL; sizes of this rank's part */
+    int input_count;
+    const gy_view *outputs;
+    int output_count;
+    int workers;
+} gy_kernel_query;
+
+typedef struct gy_kernel_call {
+    const gy_op *op;
+    const gy_attributes *attributes;
+    const gy_view *inputs;
+    int input_count;
+    gy_view
+        *outputs; /* memory is there; must not overlap inputs unless the kernel is in_place */
+    int output_count;
+    /* Where this rank's part begins in the global value, and the global sizes, per input and
+       output; NULL: the whole value is here. */
+    const int64_t (*input_offsets)[GY_MAX_RANK], (*output_offsets)[GY_MAX_RANK];
+    const gy_type *input_types, *output_types; /* global; NULL: as the views */
+    void *workspace;                           /* 64-byte aligned, as large as asked */
+    void *state;                               /* from prepare */
+    gy_engine *engine;                         /* for gy_parallel_for; may be NULL */
+} gy_kernel_call;
+
+typedef struct gy_kernel {
+    const char *name; /* "onednn matmul" */
+    /* May it run this? Formats of the query's views are as `formats` below asked (else dense
+     * contiguous). */
+    bool (*accepts)(const gy_kernel_query *query);
+    /* Optional: the formats it wants, written per input and output; NULL: dense everywhere. */
+    void (*formats)(const gy_kernel_query *query, gy_format *inputs, gy_format *outputs);
+    size_t (*workspace_bytes)(const gy_kernel_query *query); /* optional: 0 */
+    /* Optional: what is made once for these shapes (a primitive). State is used by one call at
+     * a time. */
+    gy_status (*prepare)(const gy_kernel_query *query, void **state);
+    void (*release)(void *state);
+    gy_status (*run)(const gy_kernel_call *call);
+    bool takes_strides; /* inputs may be strided views; else they are contiguous */
+    uint8_t in_place;   /* bit i: output 0 may be the memory of input i (same size) */
+} gy_kernel;
+
+enum {
+    GY_OP_ELEMENTWISE =
+        1 << 0, /* output i depends on element i of (broadcast) inputs: may be fused */
+    GY_OP_REDUCTION =
+        1 << 1, /* sum, prod, min, max over attributes.reduce.axes: may end a fused chain */
+    GY_OP_RANDOM = 1 << 2,     /* two equal nodes are two draws: not a common subexpression */
+    GY_OP_EFFECT = 1 << 3,     /* changes a variable or the world: kept, in order */
+    GY_OP_VIEW = 1 << 4,       /* output is the input's memory with other sizes (reshape) */
+    GY_OP_LEAF = 1 << 5,       /* input, parameter, literal: fed, not computed */
+    GY_OP_COLLECTIVE = 1 << 6, /* all ranks take part, in the same order */
+    GY_OP_COMMUTES = 1 << 7,   /* two inputs may be swapped */
+    GY_OP_LINEAR =
+        1 << 8, /* unary elementwise, f(a+b) = f(a)+f(b): Partial(sum) passes through */
+};
+
+/** Inputs of an operator for the tests: sizes (concrete), element kind and value range. */
+typedef struct gy_sample {
+    gy_attributes attributes;
+    int input_count;
+    struct {
+        gy_dtype dtype; /* F64 stands for "the tested float type" */
+        int rank;
+        int64_t sizes[GY_MAX_RANK];
+        double low, high; /* uniform values; integers are drawn from [low, high) */
+        bool is_distinct; /* values differ by at least 1e-2, for max and the like */
+    } inputs[6];
+    uint32_t differentiable; /* bit i: the gradient with respect to input i is tested */
+} gy_sample;
+
+struct gy_op {
+    const char *name;
+    int input_count; /* -1: any number >= 1 */
+    int output_count;
+    uint32_t flags;
+    /* Types of the outputs; failures name both shapes (the caller adds the node). */
+    gy_status (*infer)(const gy_attributes *attributes, const gy_type *inputs, int input_count,
+                       gy_type *outputs);
+    void (*cost)(const gy_attributes *attributes, const gy_type *inputs, int input_count,
+                 const gy_type *outputs, gy_cost *cost);
+    /* Values for the inputs' gradients from those of the outputs (GY_NO_VALUE: zero); writes
+       one per input, GY_NO_VALUE where there is none. NULL: not differentiable, and why below.
+     */
+    gy_status (*gradient)(gy_builder *builder, const gy_applied *node,
+                          const gy_value *output_gradients, gy_value *input_gradients);
+    const char *no_gradient; /* why `gradient` is NULL */
+    /* Optional: the same result from other operators, used when no signature or kernel fits. */
+    gy_status (*expand)(gy_builder *builder, const gy_applied *node, gy_value *outputs);
+    /* Signatures for one mesh axis beyond (R,…)->R, which always holds; returns how many (<=
+     * GY_MAX_SIGNATURES). */
+    int (*placements)(const gy_attributes *attributes, const gy_type *inputs, int input_count,
+                      const gy_type *outputs, gy_signature *signatures);
+    /* Optional: put numbers for symbols in the attributes. */
+    void (*bind)(gy_attributes *attributes, int64_t batch);
+    /* The plain definition, any element type that infer allows, strided views, clarity before
+     * speed. */
+    gy_status (*reference)(const gy_kernel_call *call);
+    const gy_sample *samples;
+    int sample_count;
+};
+
+/** Every operator: one X(name) line each in ops.def; gy_op_<name> is the row. */
+#define GY_X(name) extern const gy_op gy_op_##name;
+#include "ops/ops.def"
+#undef GY_X
+
+extern const gy_op *const gy_op_table[];
+extern const int gy_op_count;
+/** NULL when there is no such operator. */
+const gy_op *gy_op_find(const char *name);
+
+/** The kernels of an operator, best first, NULL-ended (an empty list when only the reference
+ * runs it). */
+const gy_kernel *const *gy_op_kernels(const gy_op *op);
+
+/** The best kernel that accepts the query; NULL: run the reference. GYRE_KERNEL=reference
+ * forces NULL. */
+const gy_kernel *gy_kernel_choose(const gy_kernel_query *query);
+
+/**
+ * Several element-wise operators, and reductions of their results, as one pass over tiles.
+ * Registers 0 .. input_count-1 are the inputs (broadcast to the common shape), step i writes
+ * register input_count + i.
+ */
+typedef struct gy_fused_step {
+    const gy_op *op; /* GY_OP_ELEMENTWISE, at most 3 inputs */
+    gy_attributes attributes;
+    int16_t inputs[3];
+} gy_fused_step;
+
+typedef struct gy_fused_output {
+    int16_t register_index;
+    const gy_op *reduction; /* NULL: stored in full; else a GY_OP_REDUCTION row … */
+    uint32_t axes;          /* … over these axes of the common shape */
+    bool keep;
+} gy_fused_output;
+
+struct gy_fused {
+    int input_count, step_count, output_count;
+    int rank;
+    int64_t sizes[GY_MAX_RANK]; /* the common shape, concrete, this rank's part */
+    gy_fused_step steps[32];
+    gy_fused_output outputs[GY_MAX_OUTPUTS];
+};
+
+#endif
