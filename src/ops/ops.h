@@ -268,8 +268,8 @@ struct gy_op {
 #include "ops/ops.def"
 #undef GY_X
 
-extern const gy_op *const gy_op_table[];
-extern const int gy_op_count;
+extern const gy_op *const gy_ops_all[];
+extern const int gy_ops_all_count;
 /** NULL when there is no such operator. */
 const gy_op *gy_op_find(const char *name);
 
