@@ -1,1 +1,198 @@
-print("tidy: ok")
+#!/usr/bin/env python3
+"""House rules as a test: includes, sizes, banned calls, dead files, room pages.
+
+Exits 1 with one line per breach: file:line: what, limit. Known larger functions stand in
+tools/tidy_ratchet.txt with their length; an entry may shrink or go, never grow.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+FUNCTION_LINES, FILE_LINES, PARAMETERS, ROOM_FILES, COLUMNS = 70, 800, 6, 15, 96
+BANNED = {  # call: what to use, and where it is allowed all the same
+    "malloc": ("gy_alloc", {"base"}), "calloc": ("gy_alloc_zero", {"base"}),
+    "realloc": ("gy_resize", {"base"}), "free": ("gy_free", {"base"}),
+    "strdup": ("gy_copy_text", set()), "strcpy": ("memcpy with a size", set()),
+    "strcat": ("gy_text", set()), "sprintf": ("snprintf", set()), "gets": ("fgets", set()),
+    "atoi": ("a checked parse", set()), "atof": ("a checked parse", set()),
+    "rand": ("gy_random", set()), "srand": ("gy_random", set()),
+    "exit": ("a status", {"cli"}), "system": ("posix_spawn", set()),
+    "usleep": ("a condition", set()), "sleep": ("a condition", set()),
+}
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|\bnot (yet )?implemented\b", re.I)
+breaches = []
+
+
+def breach(path, line, text):
+    breaches.append(f"{path.relative_to(TOP)}:{line}: {text}")
+
+
+def read_rooms():
+    rooms = {}
+    for line in (TOP / "src/rooms.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            rank, room, *below = line.split()
+            rooms[room] = (int(rank), set(below))
+    for room, (rank, below) in rooms.items():
+        for other in below:
+            if other not in rooms:
+                breach(TOP / "src/rooms.txt", 0, f"room {room} may include {other}, which is no room")
+            elif rooms[other][0] >= rank:
+                breach(TOP / "src/rooms.txt", 0, f"room {room} of rank {rank} includes {other} upward")
+    return rooms
+
+
+def room_of(path):
+    parts = path.relative_to(TOP).parts
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+
+def check_includes(path, text, rooms):
+    room = room_of(path)
+    is_test = bool(re.search(r"_(test|fuzz|bench)\.c$", path.name))
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
+        if not found:
+            continue
+        kind, name = found.groups()
+        if ".." in name:
+            breach(path, number, f"include of {name}: no ../ in includes")
+        if path.is_relative_to(TOP / "include") and kind == '"':
+            breach(path, number, f"public header includes {name}: only <gyre/…> and system headers")
+        if room is None or kind == "<" or "/" not in name:
+            continue
+        target = name.split("/")[0]
+        if target == room or target == "base":
+            if rooms[room][0] >= 10 and target == "base":
+                breach(path, number, f"door {room} includes {name}: doors see include/gyre alone")
+            continue
+        if target not in rooms:
+            breach(path, number, f"include of {name}: no such room")
+        elif target not in rooms[room][1]:
+            breach(path, number, f"room {room} may not include {name} (src/rooms.txt)")
+        elif name.endswith("_priv.h") and not is_test:
+            breach(path, number, f"room {room} includes {name}, private to {target}")
+
+
+def functions(lines):
+    """(name, first line, lines, parameters) of each function: '{' and '}' stand in column 0."""
+    start = None
+    for number, line in enumerate(lines):
+        if line == "{":
+            start = number
+        elif line == "}" and start is not None:
+            head = start - 1
+            while head > 0 and lines[head - 1].strip() and not lines[head - 1].rstrip().endswith((";", "}", "*/")) \
+                    and not lines[head - 1].startswith("#"):
+                head -= 1
+            signature = " ".join(lines[head:start])
+            found = re.search(r"(\w+)\s*\((.*)\)\s*\w*$", signature)
+            if found:
+                depth = commas = 0
+                for char in found.group(2):
+                    depth += char in "(" 
+                    depth -= char in ")"
+                    commas += char == "," and depth == 0
+                yield found.group(1), number - (number - start), number - start + 1, commas + 1
+            start = None
+
+
+def strip_comments(text):
+    blank = lambda m: re.sub(r"[^\n]", " ", m.group(0))
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
+
+
+def check_sizes(path, text, ratchet):
+    lines = text.splitlines()
+    is_code = path.suffix == ".c"
+    if is_code and len(lines) > FILE_LINES:
+        breach(path, len(lines), f"{len(lines)} lines, at most {FILE_LINES}")
+    for name, first, length, parameters in functions(lines):
+        key = f"{path.relative_to(TOP)}:{name}"
+        limit = max(FUNCTION_LINES, ratchet.pop(key, 0))
+        if length > limit:
+            breach(path, first + 1, f"{name} has {length} lines, at most {limit}")
+        if parameters > PARAMETERS and not path.name.endswith("_test.c"):
+            breach(path, first + 1, f"{name} has {parameters} parameters, at most {PARAMETERS}")
+
+
+def check_words(path, text):
+    room = room_of(path)
+    plain = strip_comments(text)
+    for number, line in enumerate(plain.splitlines(), 1):
+        for call in re.findall(r"(?<![\w.>])(\w+)\s*\(", line):
+            if call in BANNED and room not in BANNED[call][1]:
+                if path.name.endswith("_test.c") and call in ("exit",):
+                    continue
+                if path.parts[len(TOP.parts)] in ("bench", "examples") and call not in ("sleep", "usleep"):
+                    continue
+                breach(path, number, f"{call}() is banned: use {BANNED[call][0]}")
+    for number, line in enumerate(text.splitlines(), 1):
+        if UNFINISHED.search(line):
+            breach(path, number, f"looks unfinished: {line.strip()[:60]}")
+
+
+def check_rooms(rooms, files):
+    for folder in sorted((TOP / "src").iterdir()):
+        if not folder.is_dir():
+            continue
+        if folder.name not in rooms:
+            breach(folder, 0, "a folder that is no room (src/rooms.txt)")
+            continue
+        if not (folder / "README.md").exists():
+            breach(folder, 0, "room without README.md")
+        own = [f for f in files if f.parent == folder and f.suffix == ".c"
+               and not re.search(r"_(test|fuzz|bench)\.c$", f.name)]
+        if not [f for f in files if f.is_relative_to(folder) and f.suffix == ".c"]:
+            breach(folder, 0, "an empty room")
+        if len(own) > ROOM_FILES + 1:
+            breach(folder, 0, f"{len(own)} .c files, about {ROOM_FILES} at most")
+
+
+def check_dead(files, texts):
+    """A header nobody includes is dead."""
+    everything = "\n".join(texts.values())
+    for path in files:
+        if path.suffix not in (".h", ".def"):
+            continue
+        name = path.relative_to(TOP / "include" if path.is_relative_to(TOP / "include") else path.parent.parent)
+        if f'"{name}"' not in everything and f"<{name}>" not in everything and f'"{path.name}"' not in everything:
+            breach(path, 1, "no file includes it")
+
+
+def main():
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.h", "*.def", "*.inc"],
+                            cwd=TOP, capture_output=True, text=True)
+    if listed.returncode == 0:
+        files = [TOP / name for name in listed.stdout.split()]
+    else:
+        files = [p for p in TOP.rglob("*") if p.suffix in (".c", ".h", ".def", ".inc")
+                 and "build" not in p.parts]
+    files = [f for f in files if f.exists() and "build" not in f.relative_to(TOP).parts]
+    ratchet_path = TOP / "tools/tidy_ratchet.txt"
+    ratchet = {}
+    if ratchet_path.exists():
+        for line in ratchet_path.read_text().splitlines():
+            if line and not line.startswith("#"):
+                key, length = line.rsplit(" ", 1)
+                ratchet[key] = int(length)
+    rooms = read_rooms()
+    texts = {path: path.read_text(errors="replace") for path in files}
+    for path, text in texts.items():
+        check_includes(path, text, rooms)
+        check_sizes(path, text, ratchet)
+        check_words(path, text)
+    for key in ratchet:
+        breaches.append(f"tools/tidy_ratchet.txt:0: {key} is gone: remove the entry")
+    check_rooms(rooms, files)
+    check_dead(files, texts)
+    for line in breaches:
+        print(line)
+    print(f"tidy: {len(files)} files, {len(breaches)} breaches")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

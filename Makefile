@@ -1,0 +1,57 @@
+# The front door. Two commands do everything on a fresh Debian 12 machine: make demo, make test.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: help demo release test test-dev test-asan test-tsan soak fuzz bench lint deps format install clean
+
+help: ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+demo: release ## install what is missing, build, run the main job on this machine's own files
+	@scripts/demo
+
+release:
+	@scripts/deps demo
+	@[ -f build/release/build.ninja ] || cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) | tail -n 1
+
+test: ## install what is missing, build and test three ways: plain, ASan+UBSan, TSan
+	@scripts/deps test
+	@scripts/test dev asan tsan
+
+test-dev test-asan test-tsan: test-%:
+	@scripts/deps test
+	@scripts/test $*
+
+soak: ## the long runs: more seeds, longer fuzzing
+	@scripts/deps test
+	@GYRE_SOAK=1 scripts/test dev
+	@scripts/fuzz 600
+
+fuzz: ## every fuzz target for a minute
+	@scripts/deps test
+	@scripts/fuzz 60
+
+bench: ## measure against the peers; tables go to bench/results
+	@scripts/deps bench
+	@scripts/bench
+
+lint: ## format, house rules, clang warnings, clang-tidy
+	@scripts/deps test
+	@scripts/lint
+
+deps: ## install all packages: demo, test and bench
+	@scripts/deps demo test bench
+
+format: ## clang-format everything
+	@git ls-files '*.c' '*.h' '*.def' | grep -v '\.def$$' | xargs clang-format -i
+
+install: release ## to PREFIX (default /usr/local)
+	@DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX) --strip
+
+clean: ## remove everything that was built
+	@rm -rf build
