@@ -1,0 +1,207 @@
+/**
+ * Room graph: the nodes of a computation, the passes that turn them into a program, the session
+ * that runs it.
+ *
+ * A graph is an array of nodes in an order in which inputs come before their users. A pass is a
+ * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
+ * graph, print, nodes, gradient, bind, rewrites/, expand, place, move, schedule, compile,
+ * program, init, session, run.
+ */
+#ifndef GY_GRAPH_GRAPH_H
+#define GY_GRAPH_GRAPH_H
+
+#include "ops/ops.h"
+
+#include <gyre/graph.h>
+
+/** One application of an operator. Everything it points to is the graph's. */
+typedef struct gy_graph_node {
+    const gy_op *op;
+    gy_attributes attributes;
+    const gy_value *inputs; /* indices smaller than this node's */
+    gy_type *types;         /* of the outputs */
+    const char *name;       /* "matmul_12", or the caller's; kept by passes */
+    const gy_init *init;    /* of a parameter */
+    int32_t input_count, output_count;
+    int32_t first_value; /* value number of output 0; output k is first_value + k */
+    int32_t origin;      /* index in the user's graph; -1: made by a pass */
+} gy_graph_node;
+
+/** The grid of ranks. Placements are decided from sizes alone, so that all ranks agree. */
+typedef struct gy_mesh {
+    int axes; /* 1: `data` */
+    int sizes[GY_MAX_MESH];
+    int coordinates[GY_MAX_MESH]; /* of this rank */
+} gy_mesh;
+
+/** What a program is for: a value that is fetched, or an effect, and where it shall live. */
+typedef struct gy_root {
+    gy_value value;
+    gy_placement placement[GY_MAX_MESH];
+} gy_root;
+
+struct gy_graph {
+    gy_builder builder; /* first: the graph is a builder of itself */
+    gy_arena arena;
+    gy_graph_node *nodes;
+    size_t node_capacity;
+    int32_t node_count, value_count;
+    gy_root *roots; /* none in the user's graph */
+    int32_t root_count;
+    gy_mesh mesh;     /* from bind on */
+    int64_t batch;    /* from bind on: no size is a symbol any more; 0 before */
+    bool is_placed;   /* from place on: types hold placements, kernels see parts */
+    gy_error failure; /* the first one of any call; status GY_OK: none */
+};
+
+/* ---- Nodes ---- */
+
+/**
+ * Append a node whose output types are inferred (placements zero). GY_NO_VALUE after a failure,
+ * which the graph keeps with the node's name; an input that is GY_NO_VALUE gives GY_NO_VALUE.
+ * @param name  copied; NULL: operator and index
+ */
+gy_value gy_graph_apply(gy_graph *graph, const gy_op *op, const gy_attributes *attributes,
+                        const gy_value *inputs, int input_count, const char *name);
+/** The same with given types (`output_count` of them, copied): for passes after place. */
+gy_value gy_graph_apply_typed(gy_graph *graph, const gy_op *op, const gy_attributes *attributes,
+                              const gy_value *inputs, int input_count, const gy_type *types,
+                              int output_count, const char *name);
+/** Record a failure (this thread's text, after `name`) unless there is one. Returns `status`.
+ */
+gy_status gy_graph_fail(gy_graph *graph, gy_status status, const char *name);
+
+static inline const gy_graph_node *gy_graph_at(const gy_graph *graph, gy_value value)
+{
+    GY_ASSERT(value.node >= 0 && value.node < graph->node_count);
+    return &graph->nodes[value.node];
+}
+static inline gy_type *gy_graph_type(const gy_graph *graph, gy_value value)
+{
+    const gy_graph_node *node = gy_graph_at(graph, value);
+    GY_ASSERT(value.output >= 0 && value.output < node->output_count);
+    return &node->types[value.output];
+}
+/** In [0, graph->value_count). */
+static inline int32_t gy_graph_value(const gy_graph *graph, gy_value value)
+{
+    return gy_graph_at(graph, value)->first_value + value.output;
+}
+static inline bool gy_value_is_none(gy_value value)
+{
+    return value.node < 0;
+}
+static inline bool gy_value_is(gy_value a, gy_value b)
+{
+    return a.node == b.node && a.output == b.output;
+}
+
+/** A new graph with the mesh, batch and stage of `like` (NULL: a user's). NULL: out of memory.
+ */
+gy_graph *gy_graph_new_like(const gy_graph *like);
+/** Keep `root`. GY_NOMEM. */
+gy_status gy_graph_add_root(gy_graph *graph, const gy_root *root);
+/** How often each value is used, roots included: counts[value number]. Caller's array, zeroed
+ * here. */
+void gy_graph_count_uses(const gy_graph *graph, int32_t *counts);
+
+/** One line a node: number, name, type, placement, operator, inputs, cost. */
+void gy_graph_print(const gy_graph *graph, gy_text *text);
+
+/* ---- Passes ---- */
+
+/** The work of turning `in` into `out`. */
+typedef struct gy_pass {
+    const gy_graph *in;
+    gy_graph *out;
+    gy_value *map; /* value number of `in` -> value of `out`; GY_NO_VALUE: nothing yet */
+} gy_pass;
+
+/** GY_NOMEM leaves nothing to end. */
+gy_status gy_pass_begin(gy_pass *pass, const gy_graph *in);
+gy_value gy_pass_get(const gy_pass *pass, gy_value in);
+void gy_pass_set(gy_pass *pass, gy_value in, gy_value out);
+/** Append node `index` of `in` as it is, on mapped inputs, with its types; maps its outputs. */
+gy_value gy_pass_copy(gy_pass *pass, int32_t index);
+/** Map the roots and hand the graph out; frees it when it (or `status`) failed. */
+gy_status gy_pass_end(gy_pass *pass, gy_status status, gy_graph **out);
+
+/** Numbers for `batch`, the mesh, roots: inputs with a symbolic first size get Shard(0). */
+gy_status gy_bind(const gy_graph *in, const gy_mesh *mesh, int64_t batch,
+                  const gy_value *fetches, int fetch_count, gy_graph **out);
+gy_status gy_rewrite_dead(const gy_graph *in, gy_graph **out);
+gy_status gy_rewrite_common(const gy_graph *in, gy_graph **out);
+gy_status gy_rewrite_constants(const gy_graph *in, gy_graph **out);
+gy_status gy_rewrite_algebra(const gy_graph *in, gy_graph **out);
+/** Rows with an expansion that no signature lets run on its sharded inputs. */
+gy_status gy_expand(const gy_graph *in, gy_graph **out);
+/** A placement for every value, collectives where they change. */
+gy_status gy_place(const gy_graph *in, gy_graph **out);
+/** Collectives right after what they wait for, assignments last. */
+gy_status gy_schedule(const gy_graph *in, gy_graph **out);
+
+typedef struct gy_compile_pass {
+    const char *name;
+    gy_status (*run)(const gy_graph *in, gy_graph **out);
+} gy_compile_pass;
+/** What follows bind, in order. */
+extern const gy_compile_pass gy_compile_passes[];
+extern const int gy_compile_pass_count;
+
+/** Run them all but those whose bit is set in `skip`; `text` (may be NULL) gets every stage. */
+gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_graph **out);
+
+/* ---- Parts ---- */
+
+/** This rank's part of a value: sizes and where it begins in the whole. */
+void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_MAX_RANK],
+                   int64_t offsets[GY_MAX_RANK]);
+/** A row-major (or blocked) view of this rank's part. */
+gy_view gy_local_view(const gy_mesh *mesh, const gy_type *type, void *data);
+/** Bytes of this rank's part, blocked padding included. */
+size_t gy_local_bytes(const gy_mesh *mesh, const gy_type *type);
+/** What a kernel is asked for node `index`; views: GY_MAX_INPUTS + GY_MAX_OUTPUTS of them. */
+gy_kernel_query gy_graph_query(const gy_graph *graph, int32_t index, int workers,
+                               gy_view *views);
+
+/* ---- Memory ---- */
+
+typedef enum gy_buffer_kind {
+    GY_BUFFER_OWN,       /* the program's, from the heap */
+    GY_BUFFER_SHARED,    /* the program's, from the communicator's pool: collectives */
+    GY_BUFFER_INPUT,     /* what was fed */
+    GY_BUFFER_PARAMETER, /* the session's */
+    GY_BUFFER_LITERAL,   /* the graph's */
+} gy_buffer_kind;
+
+/** One piece of memory with one engine variable: tasks on it keep their order. */
+typedef struct gy_buffer {
+    gy_buffer_kind kind;
+    int32_t leaf; /* node of an input, parameter or literal; else -1 */
+    size_t size_bytes;
+} gy_buffer;
+
+/** What runs a node. */
+typedef struct gy_choice {
+    const gy_kernel *kernel; /* NULL: the reference */
+    size_t workspace_bytes;
+} gy_choice;
+
+/** Which values live where. */
+typedef struct gy_memory_plan {
+    gy_buffer *buffers;
+    int32_t buffer_count;
+    int32_t *of_value;     /* value number -> buffer */
+    int32_t *of_workspace; /* node -> buffer; -1: none */
+    gy_arena arena;        /* of the arrays */
+} gy_memory_plan;
+
+/**
+ * Assign buffers. The tasks are pushed in the order of the nodes, so two values may share a
+ * buffer when every use of the one stands before the other's node: the engine's variable keeps
+ * them apart.
+ */
+gy_status gy_plan_memory(const gy_graph *graph, const gy_choice *choices, gy_memory_plan *plan);
+void gy_memory_plan_free(gy_memory_plan *plan);
+
+#endif
