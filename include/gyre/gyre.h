@@ -1,0 +1,15 @@
+/**
+ * All of Gyre's public interface.
+ */
+#ifndef GYRE_GYRE_H
+#define GYRE_GYRE_H
+
+#include <gyre/base.h>
+#include <gyre/coll.h>
+#include <gyre/engine.h>
+#include <gyre/graph.h>
+#include <gyre/tensor.h>
+#include <gyre/train.h>
+#include <gyre/types.h>
+
+#endif

@@ -1,0 +1,191 @@
+/**
+ * Training: layers, data sets, optimizers and the loop that every rank runs.
+ *
+ * @source lecture A, "Synchronous Data Parallelism"; lecture B, "Use Allreduce for Data
+ * Parallel Training"
+ */
+#ifndef GYRE_TRAIN_H
+#define GYRE_TRAIN_H
+
+#include <gyre/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Samples by index. One table of functions and a context that begins with it. @threads owner
+ */
+typedef struct gy_dataset gy_dataset;
+typedef struct gy_dataset_ops {
+    const char *name;
+    /* Write samples indices[0 .. count) to x (count, input sizes…) and, unless NULL, labels
+     * (count) i32. */
+    gy_status (*fill)(gy_dataset *dataset, const int64_t *indices, int64_t count, gy_view *x,
+                      gy_view *labels);
+    void (*free)(gy_dataset *dataset);
+} gy_dataset_ops;
+struct gy_dataset {
+    const gy_dataset_ops *ops;
+    int64_t count;                  /* samples, the same on every rank */
+    int classes;                    /* labels are in [0, classes) */
+    const char *const *class_names; /* or NULL */
+    int input_rank;                 /* of one sample */
+    int64_t input_sizes[GY_MAX_RANK];
+};
+
+/** Images and labels of an IDX pair (plain or .gz), pixels scaled to [0, 1]. Names file, offset
+ * and value on failure. */
+GY_API GY_MUST_CHECK gy_status gy_dataset_open_idx(const char *images_path,
+                                                   const char *labels_path,
+                                                   gy_dataset **dataset);
+/** MNIST's four files in `folder`: train-images-idx3-ubyte[.gz] … t10k-labels-idx1-ubyte[.gz].
+ */
+GY_API GY_MUST_CHECK gy_status gy_dataset_open_mnist(const char *folder, gy_dataset **train,
+                                                     gy_dataset **test);
+GY_API void gy_dataset_free(gy_dataset *dataset);
+
+/** One layer of a sequential model; made by the functions below, zero members are defaults. */
+typedef enum gy_layer_kind {
+    GY_LAYER_DENSE,
+    GY_LAYER_CONV2D,
+    GY_LAYER_MAX_POOL,
+    GY_LAYER_AVERAGE_POOL,
+    GY_LAYER_RELU,
+    GY_LAYER_TANH,
+    GY_LAYER_SIGMOID,
+    GY_LAYER_GELU,
+    GY_LAYER_DROPOUT,
+    GY_LAYER_FLATTEN,
+} gy_layer_kind;
+typedef struct gy_layer {
+    gy_layer_kind kind;
+    int64_t units;           /* dense: outputs; conv2d: filters */
+    int window, stride, pad; /* conv2d, pools */
+    double rate;             /* dropout */
+} gy_layer;
+
+GY_API gy_layer gy_dense(int64_t units);
+GY_API gy_layer gy_conv2d_layer(int64_t filters, int window, int pad);
+GY_API gy_layer gy_max_pool_layer(int window);
+GY_API gy_layer gy_average_pool_layer(int window);
+GY_API gy_layer gy_relu_layer(void);
+GY_API gy_layer gy_dropout_layer(double rate);
+GY_API gy_layer gy_flatten_layer(void);
+
+/** Layers, their parameters, and the session that holds them. @threads owner */
+typedef struct gy_model gy_model;
+typedef struct gy_model_options {
+    const char *name; /* architecture, kept in the saved file: "lenet" */
+    const gy_layer *layers;
+    int layer_count;
+    gy_dtype dtype; /* GY_F64 is 0: say GY_F32 */
+    int input_rank; /* of one sample, without the batch */
+    int64_t input_sizes[GY_MAX_RANK];
+    uint64_t seed;
+    gy_comm *comm;                  /* NULL: this process alone */
+    int workers;                    /* 0: cores / ranks on this host */
+    const char *const *class_names; /* kept in the saved file; NULL: none */
+    int class_count;
+} gy_model_options;
+GY_API GY_MUST_CHECK gy_status gy_model_new(const gy_model_options *options, gy_model **model);
+GY_API void gy_model_free(gy_model *model);
+
+/** The models that the command knows, for inputs of the given sizes and a number of classes. */
+GY_API GY_MUST_CHECK gy_status gy_model_named(const char *name, const gy_model_options *options,
+                                              int classes, gy_model **model);
+
+typedef enum gy_optimizer_kind {
+    GY_SGD,
+    GY_MOMENTUM,
+    GY_NESTEROV,
+    GY_ADAM,
+    GY_ADAMW,
+} gy_optimizer_kind;
+typedef enum gy_schedule_kind {
+    GY_SCHEDULE_CONSTANT,
+    GY_SCHEDULE_STEP,   /* times `factor` every `every` epochs */
+    GY_SCHEDULE_COSINE, /* down to 0 at the last step */
+    GY_SCHEDULE_LINEAR, /* the same, linearly */
+} gy_schedule_kind;
+
+/** Where the training is. */
+typedef struct gy_progress {
+    int epoch;
+    int64_t step, steps;  /* of the whole training */
+    double loss, rate;    /* of the last step */
+    double samples_per_s; /* over all ranks */
+    bool is_epoch_end;
+    double test_loss, test_accuracy; /* at an epoch end, when there is a test set */
+} gy_progress;
+
+typedef struct gy_train_options {
+    int epochs;
+    int64_t batch;  /* global, over all ranks; one step's update when accumulate is 1 */
+    int accumulate; /* batches per update; 0 is 1 */
+    gy_optimizer_kind optimizer;
+    double rate, momentum, beta1, beta2, epsilon,
+        weight_decay; /* 0: the optimizer's usual value; decay 0: none */
+    gy_schedule_kind schedule;
+    double schedule_factor;
+    int schedule_every, warmup_steps;
+    double clip_norm;              /* of the global gradient; 0: none */
+    uint64_t seed;                 /* of the order of samples */
+    int patience;                  /* early stop: epochs without a better test loss; 0: never */
+    const char *checkpoint_folder; /* NULL: none */
+    int64_t checkpoint_every;      /* steps; 0: each epoch */
+    bool resume;                   /* from the folder's newest whole checkpoint */
+    int64_t step_limit;            /* stop after so many steps; 0: none */
+    /* Called on every rank after each step and epoch; a failure stops the training. May be
+     * NULL. */
+    gy_status (*on_step)(void *arg, const gy_progress *progress);
+    void *arg;
+} gy_train_options;
+
+typedef struct gy_train_result {
+    int64_t steps;
+    double loss, test_loss, test_accuracy, seconds;
+    double compute_s, exposed_communication_s, input_s;
+    double *losses; /* one per step, `steps` of them; free with gy_train_result_free */
+    bool is_stopped_early;
+} gy_train_result;
+
+/**
+ * Train: each rank takes its rows of every global batch, gradients meet in an allreduce that
+ * the graph's placement inserted, every rank makes the same update.
+ * @param test may be NULL
+ * @return GY_OK; GY_NUMERIC the loss is not a number (names the step); GY_ARG; what data,
+ * files, ranks failed with
+ */
+GY_API GY_MUST_CHECK gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
+                                        const gy_train_options *options,
+                                        gy_train_result *result);
+GY_API void gy_train_result_free(gy_train_result *result);
+
+/** Loss and accuracy over a data set, shared among the ranks; `predicted` (count) may be NULL.
+ */
+GY_API GY_MUST_CHECK gy_status gy_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch,
+                                           double *loss, double *accuracy, int32_t *predicted);
+/** Class log-probabilities of x (rows, input sizes…) -> out (rows, classes) f32, on this rank
+ * alone. */
+GY_API GY_MUST_CHECK gy_status gy_predict(gy_model *model, gy_tensor *x, gy_tensor **out);
+
+/** Save as safetensors, whole or not at all; `extra` are further metadata pairs, NULL-ended, or
+ * NULL. */
+GY_API GY_MUST_CHECK gy_status gy_model_save(gy_model *model, const char *path,
+                                             const char *const *extra);
+/** Load a model of any architecture that gy_model_save wrote. GY_FORMAT names what does not
+ * fit. */
+GY_API GY_MUST_CHECK gy_status gy_model_load(const char *path, const gy_model_options *options,
+                                             gy_model **model);
+/** The architecture's name, and metadata of the file it came from (NULL: no such key).
+ * Borrowed. */
+GY_API const char *gy_model_name(const gy_model *model);
+GY_API const char *gy_model_metadata(const gy_model *model, const char *key);
+GY_API const char *gy_model_class_name(const gy_model *model, int index);
+GY_API int gy_model_class_count(const gy_model *model);
+GY_API gy_session *gy_model_session(gy_model *model);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
