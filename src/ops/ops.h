@@ -35,19 +35,21 @@ typedef union gy_attributes {
         uint8_t activation;            /* gy_activation */
     } matmul;
     struct {
-        uint32_t axes; /* bit i: dimension i is reduced */
+        uint32_t axes; /* bit i: dimension i is reduced; 0: all are (gy_reduce_axes) */
         bool keep;     /* reduced dimensions stay with size 1 */
     } reduce;
     struct {
         int32_t stride[2], pad[2]; /* height, width; pad on both sides */
         bool has_bias;             /* third input: (K) */
         uint8_t activation;
-        int64_t input_sizes[4]; /* of the gradient operators' result: (N,C,H,W) or (K,C,R,S) */
+        /* Of the gradient operators' result, global: (N,C,H,W) or (K,C,R,S). Kernels take the
+           sizes of this rank's part from the views. Zero for conv2d itself. */
+        int64_t input_sizes[4];
     } conv;
     struct {
         int32_t window[2], stride[2], pad[2];
-        bool count_pad; /* average pooling: padding counts as elements */
-        int64_t input_sizes[4];
+        bool count_pad;         /* average pooling: padding counts as elements */
+        int64_t input_sizes[4]; /* of average_pool_gradient's result, global; else zero */
     } pool;
     struct {
         double rate;     /* probability that an element is dropped, in [0, 1) */
@@ -58,7 +60,7 @@ typedef union gy_attributes {
         int32_t axis_count; /* layer norm: the last axis_count dimensions */
     } norm;
     struct {
-        int32_t rank; /* reshape, broadcast_to, fill */
+        int32_t rank; /* reshape, broadcast_to, fill, input, parameter */
         gy_dtype dtype;
         int64_t sizes[GY_MAX_RANK];
         double value;
@@ -67,14 +69,16 @@ typedef union gy_attributes {
         int32_t dims[GY_MAX_RANK];
     } permute;
     struct {
+        /* slice takes [begin, end) by step; pad is its adjoint: `size` zeros along dim, its
+           input at begin, begin + step, … In a symbolic dimension all are 0 or symbolic and
+           step is 1. */
         int32_t dim;
-        int64_t begin, end, step,
-            size; /* size: of the dimension that the gradient pads back to */
+        int64_t begin, end, step, size; /* size: pad alone */
     } slice;
     struct {
-        int32_t dim; /* concat, softmax, argmax, one_hot, gather, scatter_add */
-        int64_t depth;
-        gy_dtype dtype;
+        int32_t dim;    /* concat, softmax, argmax, one_hot, gather, scatter_add */
+        int64_t depth;  /* one_hot: classes; scatter_add: size of dim in the result */
+        gy_dtype dtype; /* one_hot: of the result */
     } axis;
     struct {
         gy_dtype dtype;
@@ -108,8 +112,13 @@ typedef struct gy_type {
 const char *gy_type_text(const gy_type *type, char out[160]);
 /** Equal element type and sizes. */
 bool gy_type_is_same_shape(const gy_type *a, const gy_type *b);
-/** Elements; negative: that many times batch. */
+/** Elements; negative: that many times batch; INT64_MIN: batch occurs twice or it overflows. */
 int64_t gy_type_count(const gy_type *type);
+/** The reduced dimensions as bits: `axes`, or all `rank` of them when it is 0. */
+static inline uint32_t gy_reduce_axes(uint32_t axes, int rank)
+{
+    return axes != 0 ? axes : (1u << rank) - 1u;
+}
 
 /** One output of one node, in a builder's numbering. {-1, 0}: none, or the result of a failed
  * call. */
@@ -254,14 +263,34 @@ struct gy_op {
      * GY_MAX_SIGNATURES). */
     int (*placements)(const gy_attributes *attributes, const gy_type *inputs, int input_count,
                       const gy_type *outputs, gy_signature *signatures);
+    const char *no_placements; /* why `placements` is NULL */
     /* Optional: put numbers for symbols in the attributes. */
     void (*bind)(gy_attributes *attributes, int64_t batch);
     /* The plain definition, any element type that infer allows, strided views, clarity before
      * speed. */
     gy_status (*reference)(const gy_kernel_call *call);
-    const gy_sample *samples;
+    const char *no_reference; /* why `reference` is NULL */
+    const gy_sample *samples; /* none without a reference */
     int sample_count;
 };
+
+/**
+ * The four random numbers of elements 4 block .. 4 block + 3 (row-major in the global tensor)
+ * of a dropout: element i is dropped when number i % 4 is below gy_dropout_threshold(rate),
+ * else scaled by 1 / (1 - rate).
+ *
+ * @param seed  the second input of dropout: session seed, step
+ */
+static inline void gy_dropout_block(const int64_t seed[2], uint64_t stream, uint64_t block,
+                                    uint32_t out[4])
+{
+    gy_philox((uint64_t)seed[0] ^ (stream * 0x9E3779B97F4A7C15u), (uint64_t)seed[1], block,
+              out);
+}
+static inline uint64_t gy_dropout_threshold(double rate)
+{
+    return (uint64_t)(rate * 4294967296.0);
+}
 
 /** Every operator: one X(name) line each in ops.def; gy_op_<name> is the row. */
 #define GY_X(name) extern const gy_op gy_op_##name;
