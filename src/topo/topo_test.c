@@ -1,0 +1,105 @@
+/* Goal: the cheap facts agree with what the system itself says. */
+#include "topo/topo.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "gy_test.h"
+
+static void instruction_sets_agree_with_linux(void **state)
+{
+    (void)state;
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (file == NULL) {
+        printf("no /proc/cpuinfo\n");
+        skip();
+    }
+    char line[16384] = "";
+    while (fgets(line, sizeof(line), file) != NULL && strncmp(line, "flags", 5) != 0) {
+    }
+    fclose(file);
+    if (strncmp(line, "flags", 5) != 0) {
+        printf("/proc/cpuinfo has no flags\n");
+        skip();
+    }
+    line[strcspn(line, "\n")] = ' ';
+    for (int isa = 0; isa < GY_ISA_COUNT; isa++) {
+        char word[64];
+        snprintf(word, sizeof(word), " %s ", gy_isa_name((gy_isa)isa));
+        assert_int_equal(gy_isa_has((gy_isa)isa), strstr(line, word) != NULL);
+    }
+}
+
+static void cores_follow_the_affinity(void **state)
+{
+    (void)state;
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    assert_int_equal(gy_topo_cpuset_cores(), CPU_COUNT(&before));
+    CPU_ZERO(&one);
+    for (size_t core = 0; core < CPU_SETSIZE; core++) {
+        if (CPU_ISSET(core, &before)) {
+            CPU_SET(core, &one);
+            break;
+        }
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    assert_int_equal(gy_topo_cpuset_cores(), 1);
+    assert_int_equal(gy_topo_cores(), 1);
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    assert_true(gy_topo_cores() >= 1 && gy_topo_cores() <= CPU_COUNT(&before));
+}
+
+static void quotas_are_read(void **state)
+{
+    (void)state;
+    assert_true(gy_topo_parse_cpu_max("max 100000\n") == 0);
+    assert_true(gy_topo_parse_cpu_max("150000 100000\n") == 1.5);
+    assert_true(gy_topo_parse_cpu_max("") == 0);
+    assert_true(gy_topo_parse_cpu_max("150000") == 0);
+    assert_true(gy_topo_parse_cpu_max("150000 0") == 0);
+    assert_true(gy_topo_quota_cores() >= 0);
+}
+
+static void caches_are_plausible(void **state)
+{
+    (void)state;
+    const gy_topo_caches *caches = gy_topo_cache_sizes();
+    if (caches->data_bytes[1] == 0) {
+        printf("the system does not tell its caches\n");
+        skip();
+    }
+    assert_in_range(caches->data_bytes[1], 4096, 1 << 20);
+    assert_true(caches->data_bytes[2] == 0 || caches->data_bytes[2] >= caches->data_bytes[1]);
+    assert_true(caches->shared_by[1] >= 1);
+    char name[128];
+    gy_topo_cpu_name(name, sizeof(name));
+    assert_true(strlen(name) > 0);
+}
+
+static void machine_is_described(void **state)
+{
+    (void)state;
+    gy_text text = {.data = NULL};
+    gy_status status = gy_topo_describe(&text);
+    if (status == GY_UNSUPPORTED) {
+        printf("%s\n", gy_error_text());
+        skip();
+    }
+    assert_ok(status);
+    assert_non_null(strstr(gy_text_get(&text), "hardware threads "));
+    assert_non_null(strstr(gy_text_get(&text), "cores "));
+    gy_text_free(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(instruction_sets_agree_with_linux),
+        cmocka_unit_test(cores_follow_the_affinity),
+        cmocka_unit_test(quotas_are_read),
+        cmocka_unit_test(caches_are_plausible),
+        cmocka_unit_test(machine_is_described),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
