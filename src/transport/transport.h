@@ -97,7 +97,8 @@ typedef struct gy_wait {
     gy_deadline deadline;
     int64_t start_ns, check_ns; /* 0: clock not read yet */
     uint64_t round;
-    int peer;       /* whom the wait is for; -1: all */
+    int peer; /* whom the wait is for; -1: all */
+    bool is_napping;
     bool is_doomed; /* a peer is gone: the condition gets one more look */
 } gy_wait;
 
@@ -188,7 +189,8 @@ typedef struct gy_transport_ops {
     gy_status (*check)(gy_transport *transport, int peer);
     void (*abort)(gy_transport *transport, const gy_error *error);
     bool (*has_joined)(gy_transport *transport, int peer);
-    /* Sleep at most nap_ns or until woken; the simulator advances its clock. */
+    /* Sleep at most nap_ns or until woken (0: only say that a nap follows); the simulator runs
+     * on. */
     void (*nap)(gy_transport *transport, int64_t nap_ns);
     void (*wake)(gy_transport *transport, int peer); /* optional: NULL nobody sleeps */
 } gy_transport_ops;
@@ -241,8 +243,8 @@ GY_MUST_CHECK gy_status gy_shm_open_all(const gy_segment_options *options, gy_en
 /** One rank alone: a message to itself is a copy. No shared memory. */
 GY_MUST_CHECK gy_status gy_self_open(gy_env *env, gy_transport **transport);
 
-/** What the launcher says in the environment (GYRE_RANK, GYRE_SIZE, GYRE_SEGMENT_FD), else
- * self. */
+/** The place that `gyre run` gave this process (GYRE_RANK, GYRE_SIZE, GYRE_RUN_FD), else self.
+ */
 GY_MUST_CHECK gy_status gy_transport_open_from_environment(gy_env *env,
                                                            gy_transport **transport);
 

@@ -1,0 +1,10 @@
+/**
+ * Inside room transport: the socket to the launcher.
+ */
+#ifndef GY_TRANSPORT_ENVIRONMENT_PRIV_H
+#define GY_TRANSPORT_ENVIRONMENT_PRIV_H
+
+/** Later reports go here. */
+void gy_run_report_to(int socket);
+
+#endif

@@ -1,0 +1,193 @@
+#include "transport/match_priv.h"
+
+#include <string.h>
+
+void gy_transfers_push(gy_transfer **list, gy_transfer *transfer)
+{
+    while (*list != NULL) {
+        list = &(*list)->next;
+    }
+    transfer->next = NULL;
+    *list = transfer;
+}
+
+bool gy_transfers_remove(gy_transfer **list, gy_transfer *transfer)
+{
+    for (; *list != NULL; list = &(*list)->next) {
+        if (*list == transfer) {
+            *list = transfer->next;
+            transfer->next = NULL;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The message is `size_bytes` long: does it fit? The receive learns the size in any case. */
+static bool fits(gy_transfer *receive, size_t size_bytes)
+{
+    bool is_fit = size_bytes <= receive->size_bytes;
+    receive->size_bytes = size_bytes;
+    return is_fit;
+}
+
+static void drop_kept(gy_inbox *inbox, gy_kept *kept)
+{
+    gy_kept **place = &inbox->kept;
+    while (*place != kept) {
+        GY_ASSERT(*place != NULL);
+        place = &(*place)->next;
+    }
+    *place = kept->next;
+    inbox->kept_bytes -= kept->size_bytes;
+    gy_free(kept);
+}
+
+static void hand_over(gy_inbox *inbox, gy_kept *kept, gy_transfer *receive)
+{
+    GY_ASSERT(kept->is_whole);
+    if (fits(receive, kept->size_bytes)) {
+        if (kept->size_bytes > 0) {
+            memcpy(receive->data, kept->data, kept->size_bytes);
+        }
+        receive->status = GY_OK;
+    } else {
+        receive->status = GY_MISMATCH;
+    }
+    drop_kept(inbox, kept);
+}
+
+void gy_inbox_post(gy_inbox *inbox, gy_transfer *transfer)
+{
+    for (gy_kept *kept = inbox->kept; kept != NULL; kept = kept->next) {
+        if (kept->tag != transfer->tag || kept->wanted != NULL) {
+            continue;
+        }
+        if (kept->is_whole) {
+            hand_over(inbox, kept, transfer);
+        } else {
+            kept->wanted = transfer;
+            transfer->is_matched = true;
+        }
+        return;
+    }
+    gy_transfers_push(&inbox->posted, transfer);
+}
+
+static bool keep(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
+{
+    /* One message is always let in, else a large one could never come. */
+    if (inbox->kept != NULL && inbox->kept_bytes + size_bytes > GY_KEPT_BYTES_MAX) {
+        return false;
+    }
+    gy_kept *kept = gy_alloc("transport.kept", sizeof(gy_kept) + size_bytes);
+    if (kept == NULL) {
+        return false;
+    }
+    *kept = (gy_kept){.tag = tag, .size_bytes = size_bytes};
+    gy_kept **end = &inbox->kept;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = kept;
+    inbox->kept_bytes += size_bytes;
+    inbox->store = kept;
+    return true;
+}
+
+bool gy_inbox_begin(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
+{
+    GY_ASSERT(!inbox->is_arriving && inbox->receive == NULL && inbox->store == NULL);
+    gy_transfer *receive = inbox->posted;
+    while (receive != NULL && receive->tag != tag) {
+        receive = receive->next;
+    }
+    if (receive != NULL) {
+        GY_ASSERT(gy_transfers_remove(&inbox->posted, receive));
+        if (fits(receive, size_bytes)) {
+            receive->is_matched = true;
+            inbox->receive = receive;
+        } else {
+            receive->status = GY_MISMATCH;
+        }
+    } else if (!keep(inbox, tag, size_bytes)) {
+        return false;
+    }
+    inbox->is_arriving = true;
+    inbox->arriving_bytes = size_bytes;
+    inbox->arrived_bytes = 0;
+    gy_inbox_filled(inbox, 0);
+    return true;
+}
+
+size_t gy_inbox_space(const gy_inbox *inbox, uint8_t **to)
+{
+    uint8_t *start = inbox->receive != NULL ? inbox->receive->data
+                     : inbox->store != NULL ? inbox->store->data
+                                            : NULL;
+    *to = start != NULL ? start + inbox->arrived_bytes : NULL;
+    return inbox->arriving_bytes - inbox->arrived_bytes;
+}
+
+void gy_inbox_filled(gy_inbox *inbox, size_t size_bytes)
+{
+    GY_ASSERT(inbox->is_arriving);
+    GY_ASSERT(size_bytes <= inbox->arriving_bytes - inbox->arrived_bytes);
+    inbox->arrived_bytes += size_bytes;
+    if (inbox->arrived_bytes < inbox->arriving_bytes) {
+        return;
+    }
+    gy_kept *store = inbox->store;
+    if (inbox->receive != NULL) {
+        inbox->receive->status = GY_OK;
+    }
+    inbox->is_arriving = false;
+    inbox->receive = NULL;
+    inbox->store = NULL;
+    if (store != NULL) {
+        store->is_whole = true;
+        if (store->wanted != NULL) {
+            hand_over(inbox, store, store->wanted);
+        }
+    }
+}
+
+bool gy_inbox_deliver(gy_inbox *inbox, uint64_t tag, const void *data, size_t size_bytes)
+{
+    if (!gy_inbox_begin(inbox, tag, size_bytes)) {
+        return false;
+    }
+    if (size_bytes > 0) {
+        uint8_t *to = NULL;
+        size_t missing = gy_inbox_space(inbox, &to);
+        GY_ASSERT(missing == size_bytes);
+        if (to != NULL) {
+            memcpy(to, data, size_bytes);
+        }
+        gy_inbox_filled(inbox, size_bytes);
+    }
+    return true;
+}
+
+void gy_inbox_cancel(gy_inbox *inbox, gy_transfer *transfer)
+{
+    if (gy_transfers_remove(&inbox->posted, transfer)) {
+        return;
+    }
+    if (inbox->receive == transfer) {
+        inbox->receive = NULL;
+        return;
+    }
+    for (gy_kept *kept = inbox->kept; kept != NULL; kept = kept->next) {
+        if (kept->wanted == transfer) {
+            kept->wanted = NULL;
+        }
+    }
+}
+
+void gy_inbox_fini(gy_inbox *inbox)
+{
+    while (inbox->kept != NULL) {
+        drop_kept(inbox, inbox->kept);
+    }
+}

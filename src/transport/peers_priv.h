@@ -1,0 +1,27 @@
+/**
+ * Inside room transport: who takes part in a segment, who is gone, who sleeps.
+ */
+#ifndef GY_TRANSPORT_PEERS_PRIV_H
+#define GY_TRANSPORT_PEERS_PRIV_H
+
+#include "transport/segment_priv.h"
+
+/** GY_EXISTS when the rank's place is taken. */
+GY_MUST_CHECK gy_status gy_peers_join(gy_segment *segment, int rank);
+void gy_peers_leave(gy_segment *segment, int rank);
+gy_rank_stage gy_peers_stage(gy_segment *segment, int rank);
+
+/** GY_PEER naming the rank when its process is gone, or (`is_needed`) when it has left. */
+GY_MUST_CHECK gy_status gy_peers_check(gy_segment *segment, int rank, bool is_needed);
+
+/** The first failure given to gy_peers_abort, GY_OK when none. */
+GY_MUST_CHECK gy_status gy_peers_aborted(gy_segment *segment);
+void gy_peers_abort(gy_segment *segment, int rank, const gy_error *error);
+
+/** Wake the owner of `state` if it sleeps. */
+void gy_peers_ring(gy_rank_state *state);
+/** Sleep until the bell differs from `bell` or nap_ns passed (0: not at all), then announce the
+ * next nap: its bell. */
+uint32_t gy_peers_nap(gy_rank_state *state, uint32_t bell, int64_t nap_ns);
+
+#endif

@@ -1,0 +1,36 @@
+/**
+ * How a launcher and its ranks find each other: over a private socket that each rank inherits,
+ * no name and no port that anyone else could reach. The launcher greets, the rank may report
+ * how it failed.
+ */
+#ifndef GY_TRANSPORT_RENDEZVOUS_H
+#define GY_TRANSPORT_RENDEZVOUS_H
+
+#include "base/base.h"
+
+/** Variables that a launched rank finds in its environment. */
+#define GY_RUN_RANK   "GYRE_RANK"
+#define GY_RUN_SIZE   "GYRE_SIZE"
+#define GY_RUN_SOCKET "GYRE_RUN_FD"
+
+typedef struct gy_run_place {
+    int rank, size;
+} gy_run_place;
+
+/** A pair of connected sockets (close-on-exec): [0] the launcher's, [1] the rank's. GY_IO */
+GY_MUST_CHECK gy_status gy_rendezvous_pair(int sockets[2]);
+/** Put a rank's place and the segment into its socket, before it runs. Borrows both. GY_IO */
+GY_MUST_CHECK gy_status gy_rendezvous_greet(int socket, const gy_run_place *place, int segment);
+/** The rank's side: caller owns *segment. GY_STATE was read already; GY_FORMAT; GY_IO */
+GY_MUST_CHECK gy_status gy_rendezvous_take(int socket, gy_run_place *place, int *segment);
+/** A failure the rank reported: GY_OK it is in `error`; GY_AGAIN none there; GY_PEER closed.
+ * Never blocks. */
+GY_MUST_CHECK gy_status gy_rendezvous_read(int socket, gy_error *error);
+
+/**
+ * Tell the launcher why this rank is about to end with a failure; without a launcher nothing
+ * happens. The first report counts. @threads any
+ */
+void gy_run_report(const gy_error *error);
+
+#endif

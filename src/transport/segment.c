@@ -1,0 +1,172 @@
+#include "transport/segment_priv.h"
+
+#include "topo/topo.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const uint64_t segment_magic =
+    0x31676573657267u; /* "gresug1", reads as text in a dump */
+
+enum {
+    SEGMENT_VERSION = 1,
+    PAGE_BYTES = 4096,
+    STAGING_BYTES = 2 * 1024 * 1024,
+    RING_BYTES = 64 * 1024,
+};
+#define POOL_BYTES     ((size_t)1 << 30)
+#define POOL_BYTES_ALL ((size_t)1 << 36)
+
+/* Lay the next area of count * stride bytes; false when the sum does not fit 62 bits. */
+static bool lay(size_t *end, size_t *area, size_t count, size_t stride)
+{
+    size_t bytes = 0;
+    *area = *end;
+    if (__builtin_mul_overflow(count, stride, &bytes) || bytes > SIZE_MAX / 4 - *end) {
+        return false;
+    }
+    *end = gy_round_up(*end + bytes, PAGE_BYTES);
+    return true;
+}
+
+gy_status gy_segment_plan(int ranks, size_t staging_bytes, size_t ring_bytes, size_t pool_bytes,
+                          gy_segment_layout *layout)
+{
+    size_t count = (size_t)ranks, end = gy_round_up(sizeof(gy_segment_header), PAGE_BYTES);
+    gy_segment_layout plan = {.ring_stride = sizeof(gy_ring) + ring_bytes};
+    if (!lay(&end, &plan.states, count, sizeof(gy_rank_state)) ||
+        !lay(&end, &plan.words, count, GY_SHARED_WORDS * sizeof(gy_shared_word)) ||
+        !lay(&end, &plan.slots, count, GY_SLOT_BYTES) ||
+        !lay(&end, &plan.rings, count * count, plan.ring_stride) ||
+        !lay(&end, &plan.staging, count, staging_bytes) ||
+        !lay(&end, &plan.pools, count, pool_bytes)) {
+        return gy_fail(GY_LIMIT, "a segment of %d ranks with %zu bytes each is too large",
+                       ranks, pool_bytes);
+    }
+    plan.total = end;
+    *layout = plan;
+    return GY_OK;
+}
+
+static gy_status fill_in(const gy_segment_options *options, gy_segment_options *out)
+{
+    *out = *options;
+    if (options->ranks < 1 || options->ranks > GY_RANKS_MAX) {
+        return gy_fail(GY_ARG, "%d ranks: expected 1 to %d", options->ranks, GY_RANKS_MAX);
+    }
+    if (out->staging_bytes == 0) {
+        out->staging_bytes = STAGING_BYTES;
+    }
+    if (out->ring_bytes == 0) {
+        out->ring_bytes = RING_BYTES;
+    }
+    if (out->pool_bytes == 0) {
+        out->pool_bytes = GY_MIN(POOL_BYTES, POOL_BYTES_ALL / (size_t)options->ranks);
+    }
+    if (out->host_cores == 0) {
+        out->host_cores = gy_topo_cores();
+    }
+    if ((out->ring_bytes & (out->ring_bytes - 1)) != 0 || out->ring_bytes < 64) {
+        return gy_fail(GY_ARG, "ring of %zu bytes: expected a power of two from 64",
+                       out->ring_bytes);
+    }
+    out->staging_bytes = gy_round_up(out->staging_bytes, PAGE_BYTES);
+    out->pool_bytes = gy_round_up(out->pool_bytes, PAGE_BYTES);
+    return GY_OK;
+}
+
+gy_status gy_segment_make(const gy_segment_options *options, int *fd)
+{
+    gy_segment_options wanted;
+    gy_segment_layout layout;
+    GY_TRY(fill_in(options, &wanted));
+    GY_TRY(gy_segment_plan(wanted.ranks, wanted.staging_bytes, wanted.ring_bytes,
+                           wanted.pool_bytes, &layout));
+    gy_segment_header header = {.magic = segment_magic,
+                                .version = SEGMENT_VERSION,
+                                .ranks = wanted.ranks,
+                                .host_cores = wanted.host_cores,
+                                .staging_bytes = wanted.staging_bytes,
+                                .ring_bytes = wanted.ring_bytes,
+                                .pool_bytes = wanted.pool_bytes,
+                                .total_bytes = layout.total};
+    int made = memfd_create("gyre-segment", MFD_CLOEXEC);
+    if (made < 0) {
+        return gy_fail(GY_IO, "cannot make shared memory: %s", strerror(errno));
+    }
+    if (ftruncate(made, (off_t)layout.total) != 0 ||
+        pwrite(made, &header, sizeof(header), 0) != (ssize_t)sizeof(header)) {
+        gy_status status = gy_fail(GY_IO, "cannot size shared memory to %zu bytes: %s",
+                                   layout.total, strerror(errno));
+        close(made);
+        return status;
+    }
+    *fd = made;
+    return GY_OK;
+}
+
+static gy_status read_header(int fd, gy_segment_layout *layout)
+{
+    gy_segment_header header;
+    struct stat facts;
+    if (fstat(fd, &facts) != 0) {
+        return gy_fail(GY_IO, "cannot look at the segment, descriptor %d: %s", fd,
+                       strerror(errno));
+    }
+    ssize_t size = pread(fd, &header, sizeof(header), 0);
+    if (size != (ssize_t)sizeof(header) || header.magic != segment_magic) {
+        return gy_fail(GY_FORMAT, "descriptor %d is not a segment of shared memory", fd);
+    }
+    if (header.version != SEGMENT_VERSION || header.ranks < 1 || header.ranks > GY_RANKS_MAX) {
+        return gy_fail(GY_FORMAT, "segment of version %u with %d ranks: expected version %d",
+                       header.version, header.ranks, SEGMENT_VERSION);
+    }
+    GY_TRY(gy_segment_plan(header.ranks, header.staging_bytes, header.ring_bytes,
+                           header.pool_bytes, layout));
+    if (layout->total != header.total_bytes || (uint64_t)facts.st_size != header.total_bytes) {
+        return gy_fail(GY_FORMAT, "segment of %lld bytes: expected %zu",
+                       (long long)facts.st_size, layout->total);
+    }
+    return GY_OK;
+}
+
+gy_status gy_segment_map(int fd, gy_segment **segment)
+{
+    gy_segment_layout layout;
+    GY_TRY(read_header(fd, &layout));
+    gy_segment *made = gy_alloc_zero("transport.segment", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    void *base =
+        mmap(NULL, layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base == MAP_FAILED) {
+        gy_free(made);
+        return gy_fail(GY_NOMEM, "cannot map %zu bytes of shared memory: %s", layout.total,
+                       strerror(errno));
+    }
+    made->base = base;
+    made->layout = layout;
+    made->header = base;
+    atomic_init(&made->holders, 1);
+    *segment = made;
+    return GY_OK;
+}
+
+void gy_segment_hold(gy_segment *segment)
+{
+    atomic_fetch_add_explicit(&segment->holders, 1, memory_order_relaxed);
+}
+
+void gy_segment_drop(gy_segment *segment)
+{
+    /* acq_rel: whoever unmaps comes after all that the others did */
+    if (segment != NULL &&
+        atomic_fetch_sub_explicit(&segment->holders, 1, memory_order_acq_rel) == 1) {
+        GY_ASSERT(munmap(segment->base, segment->layout.total) == 0);
+        gy_free(segment);
+    }
+}

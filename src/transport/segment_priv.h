@@ -1,0 +1,78 @@
+/**
+ * Inside room transport: the memory that the ranks of a host share.
+ *
+ *     header | rank states | words | slots | rings, from (r,0) to (r,p-1) for each r | staging
+ * | pools
+ *
+ * Every area is zero when made; pages cost nothing until touched.
+ */
+#ifndef GY_TRANSPORT_SEGMENT_PRIV_H
+#define GY_TRANSPORT_SEGMENT_PRIV_H
+
+#include "transport/ring_priv.h"
+#include "transport/transport.h"
+
+typedef enum gy_rank_stage {
+    GY_RANK_ABSENT,
+    GY_RANK_JOINING,
+    GY_RANK_JOINED,
+    GY_RANK_LEFT, /* in an orderly way */
+    GY_RANK_DEAD,
+} gy_rank_stage;
+
+typedef struct gy_rank_state {
+    alignas(GY_CACHE_LINE) _Atomic uint32_t stage; /* gy_rank_stage */
+    _Atomic int32_t process;
+    /* Where the rank sleeps. */
+    alignas(GY_CACHE_LINE) _Atomic uint32_t bell;
+    _Atomic uint32_t is_sleeping;
+} gy_rank_state;
+
+enum { GY_ABORT_NONE, GY_ABORT_WRITING, GY_ABORT_SET };
+
+typedef struct gy_segment_header {
+    uint64_t magic;
+    uint32_t version;
+    int32_t ranks, host_cores;
+    uint64_t staging_bytes, ring_bytes, pool_bytes, total_bytes;
+    alignas(GY_CACHE_LINE) _Atomic uint32_t abort;
+    gy_error error; /* published by abort */
+} gy_segment_header;
+
+/** Where the areas begin, in bytes; a pure function of the header's sizes. */
+typedef struct gy_segment_layout {
+    size_t states, words, slots, rings, staging, pools, total;
+    size_t ring_stride;
+} gy_segment_layout;
+
+/** GY_LIMIT when the sum does not fit. */
+GY_MUST_CHECK gy_status gy_segment_plan(int ranks, size_t staging_bytes, size_t ring_bytes,
+                                        size_t pool_bytes, gy_segment_layout *layout);
+
+/** A mapping, counted: the transports of one process may share it. */
+typedef struct gy_segment {
+    uint8_t *base;
+    gy_segment_layout layout;
+    gy_segment_header *header;
+    _Atomic int holders;
+} gy_segment;
+
+/** Map fd's segment; the caller holds it once. GY_FORMAT; GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_segment_map(int fd, gy_segment **segment);
+void gy_segment_hold(gy_segment *segment);
+void gy_segment_drop(gy_segment *segment);
+
+static inline gy_rank_state *gy_segment_state(const gy_segment *segment, int rank)
+{
+    return (gy_rank_state *)(void *)(segment->base + segment->layout.states) + rank;
+}
+
+/** The ring that `from` writes and `to` reads. */
+static inline gy_ring *gy_segment_ring(const gy_segment *segment, int from, int to)
+{
+    size_t index = (size_t)from * (size_t)segment->header->ranks + (size_t)to;
+    return (gy_ring *)(void *)(segment->base + segment->layout.rings +
+                               index * segment->layout.ring_stride);
+}
+
+#endif

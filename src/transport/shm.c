@@ -1,0 +1,345 @@
+#include "transport/transport.h"
+
+#include "transport/match_priv.h"
+#include "transport/peers_priv.h"
+#include "transport/segment_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A message in the ring: this, then its bytes. */
+typedef struct frame {
+    uint64_t tag, size_bytes;
+} frame;
+
+typedef struct shm_peer {
+    gy_ring_end out, in;
+    gy_transfer *sends; /* the first may be half written */
+    bool is_frame_out;  /* the first one's frame stands in the ring */
+    bool is_cut;        /* a half-written message was given up: nothing more can follow */
+    bool is_listed;     /* in `busy` */
+    gy_inbox inbox;
+} shm_peer;
+
+typedef struct shm_transport {
+    gy_transport base;
+    gy_shared shared;
+    gy_segment *segment;
+    uint32_t bell; /* as it stood when the nap was announced */
+    int busy_count;
+    int *busy; /* peers with something under way */
+    shm_peer peers[];
+} shm_transport;
+
+static shm_transport *shm_of(gy_transport *transport)
+{
+    return (shm_transport *)(void *)transport;
+}
+
+static void list(shm_transport *shm, int peer)
+{
+    if (!shm->peers[peer].is_listed) {
+        shm->peers[peer].is_listed = true;
+        shm->busy[shm->busy_count++] = peer;
+    }
+}
+
+static void shm_wake(gy_transport *transport, int peer)
+{
+    gy_peers_ring(gy_segment_state(shm_of(transport)->segment, peer));
+}
+
+static bool push_sends(shm_transport *shm, int to)
+{
+    shm_peer *peer = &shm->peers[to];
+    bool has_moved = false;
+    while (peer->sends != NULL) {
+        gy_transfer *send = peer->sends;
+        if (!peer->is_frame_out) {
+            frame head = {.tag = send->tag, .size_bytes = send->size_bytes};
+            if (gy_ring_room(&peer->out, sizeof(head)) < sizeof(head)) {
+                break;
+            }
+            gy_ring_put(&peer->out, &head, sizeof(head));
+            peer->is_frame_out = true;
+            has_moved = true;
+        }
+        size_t left = send->size_bytes - send->done_bytes;
+        size_t room = gy_ring_room(&peer->out, GY_MIN(left, peer->out.ring_bytes / 4));
+        size_t size = GY_MIN(left, room);
+        gy_ring_put(&peer->out, send->data + send->done_bytes, size);
+        gy_ring_publish(&peer->out);
+        send->done_bytes += size;
+        has_moved = has_moved || size > 0;
+        if (send->done_bytes < send->size_bytes) {
+            break;
+        }
+        peer->sends = send->next;
+        peer->is_frame_out = false;
+        send->status = GY_OK;
+    }
+    if (has_moved) {
+        shm_wake(&shm->base, to);
+    }
+    return has_moved;
+}
+
+static bool pull_receives(shm_transport *shm, int from)
+{
+    shm_peer *peer = &shm->peers[from];
+    bool has_moved = false;
+    while (gy_inbox_is_busy(&peer->inbox)) {
+        if (!peer->inbox.is_arriving) {
+            frame head;
+            if (gy_ring_ready(&peer->in, sizeof(head)) < sizeof(head)) {
+                break;
+            }
+            gy_ring_peek(&peer->in, &head, sizeof(head));
+            if (!gy_inbox_begin(&peer->inbox, head.tag, (size_t)head.size_bytes)) {
+                break;
+            }
+            gy_ring_get(&peer->in, NULL, sizeof(head));
+            has_moved = true;
+            continue;
+        }
+        uint8_t *to = NULL;
+        size_t missing = gy_inbox_space(&peer->inbox, &to);
+        size_t size = GY_MIN(missing, gy_ring_ready(&peer->in, 1));
+        if (size == 0) {
+            break;
+        }
+        gy_ring_get(&peer->in, to, size);
+        gy_inbox_filled(&peer->inbox, size);
+        has_moved = true;
+    }
+    if (has_moved) {
+        shm_wake(&shm->base, from); /* it may wait for room */
+    }
+    return has_moved;
+}
+
+static gy_status shm_progress(gy_transport *transport)
+{
+    shm_transport *shm = shm_of(transport);
+    bool has_moved = false;
+    for (int i = 0; i < shm->busy_count;) {
+        int at = shm->busy[i];
+        shm_peer *peer = &shm->peers[at];
+        has_moved = push_sends(shm, at) || has_moved;
+        has_moved = pull_receives(shm, at) || has_moved;
+        if (peer->sends == NULL && !gy_inbox_is_busy(&peer->inbox)) {
+            peer->is_listed = false;
+            shm->busy[i] = shm->busy[--shm->busy_count];
+        } else {
+            i++;
+        }
+    }
+    return has_moved ? GY_OK : GY_AGAIN;
+}
+
+static gy_status shm_send(gy_transport *transport, gy_transfer *transfer)
+{
+    shm_transport *shm = shm_of(transport);
+    shm_peer *peer = &shm->peers[transfer->peer];
+    if (peer->is_cut) {
+        return gy_fail(GY_STATE,
+                       "a message to rank %d was given up half sent: nothing can follow",
+                       transfer->peer);
+    }
+    gy_transfers_push(&peer->sends, transfer);
+    (void)push_sends(shm, transfer->peer);
+    if (peer->sends != NULL) {
+        list(shm, transfer->peer);
+    }
+    return GY_OK;
+}
+
+static gy_status shm_recv(gy_transport *transport, gy_transfer *transfer)
+{
+    shm_transport *shm = shm_of(transport);
+    shm_peer *peer = &shm->peers[transfer->peer];
+    gy_inbox_post(&peer->inbox, transfer);
+    (void)pull_receives(shm, transfer->peer);
+    if (gy_inbox_is_busy(&peer->inbox)) {
+        list(shm, transfer->peer);
+    }
+    return GY_OK;
+}
+
+static void shm_cancel(gy_transport *transport, gy_transfer *transfer)
+{
+    shm_peer *peer = &shm_of(transport)->peers[transfer->peer];
+    bool is_first = peer->sends == transfer;
+    if (gy_transfers_remove(&peer->sends, transfer)) {
+        if (is_first && peer->is_frame_out) {
+            peer->is_frame_out = false;
+            peer->is_cut = true;
+            while (peer->sends != NULL) {
+                gy_transfer *next = peer->sends->next;
+                peer->sends->status = GY_STATE;
+                peer->sends = next;
+            }
+        }
+    } else {
+        gy_inbox_cancel(&peer->inbox, transfer);
+    }
+}
+
+static gy_status shm_check(gy_transport *transport, int peer)
+{
+    shm_transport *shm = shm_of(transport);
+    GY_TRY(gy_peers_aborted(shm->segment));
+    if (peer >= 0) {
+        return gy_peers_check(shm->segment, peer, true);
+    }
+    for (int rank = 0; rank < transport->size; rank++) {
+        if (rank != transport->rank) {
+            GY_TRY(gy_peers_check(shm->segment, rank, false));
+        }
+    }
+    return GY_OK;
+}
+
+static void shm_abort(gy_transport *transport, const gy_error *error)
+{
+    gy_peers_abort(shm_of(transport)->segment, transport->rank, error);
+}
+
+static bool shm_has_joined(gy_transport *transport, int peer)
+{
+    return gy_peers_stage(shm_of(transport)->segment, peer) >= GY_RANK_JOINED;
+}
+
+static void shm_nap(gy_transport *transport, int64_t nap_ns)
+{
+    shm_transport *shm = shm_of(transport);
+    shm->bell =
+        gy_peers_nap(gy_segment_state(shm->segment, transport->rank), shm->bell, nap_ns);
+}
+
+static void shm_close(gy_transport *transport)
+{
+    shm_transport *shm = shm_of(transport);
+    gy_peers_leave(shm->segment, transport->rank);
+    for (int peer = 0; peer < transport->size; peer++) {
+        gy_inbox_fini(&shm->peers[peer].inbox);
+    }
+    gy_segment_drop(shm->segment);
+    gy_free(shm->busy);
+    gy_free(shm);
+}
+
+static const gy_transport_ops shm_ops = {
+    .name = "shm",
+    .close = shm_close,
+    .send = shm_send,
+    .recv = shm_recv,
+    .progress = shm_progress,
+    .cancel = shm_cancel,
+    .check = shm_check,
+    .abort = shm_abort,
+    .has_joined = shm_has_joined,
+    .nap = shm_nap,
+    .wake = shm_wake,
+};
+
+static gy_shared see_areas(const gy_segment *segment, int rank)
+{
+    return (gy_shared){
+        .rank = rank,
+        .size = segment->header->ranks,
+        .words = segment->base + segment->layout.words,
+        .slots = segment->base + segment->layout.slots,
+        .staging = segment->base + segment->layout.staging,
+        .pool = segment->base + segment->layout.pools,
+        .words_stride = GY_SHARED_WORDS * sizeof(gy_shared_word),
+        .slot_stride = GY_SLOT_BYTES,
+        .staging_bytes = segment->header->staging_bytes,
+        .pool_bytes = segment->header->pool_bytes,
+    };
+}
+
+/* Join a mapped segment; holds it once more on success. */
+static gy_status join(gy_segment *segment, int rank, gy_env *env, gy_transport **transport)
+{
+    int size = segment->header->ranks;
+    if (rank < 0 || rank >= size) {
+        return gy_fail(GY_ARG, "rank %d does not exist: the run has ranks 0 to %d", rank,
+                       size - 1);
+    }
+    shm_transport *shm = gy_alloc_zero("transport.shm", 1,
+                                       sizeof(shm_transport) + (size_t)size * sizeof(shm_peer));
+    int *busy = gy_alloc_zero("transport.shm", (size_t)size, sizeof(int));
+    gy_status status = shm == NULL || busy == NULL ? GY_NOMEM : gy_peers_join(segment, rank);
+    if (status < 0) {
+        gy_free(busy);
+        gy_free(shm);
+        return status;
+    }
+    gy_segment_hold(segment);
+    shm->segment = segment;
+    shm->busy = busy;
+    shm->shared = see_areas(segment, rank);
+    shm->base = (gy_transport){.ops = &shm_ops,
+                               .env = env,
+                               .rank = rank,
+                               .size = size,
+                               .host_ranks = size,
+                               .is_oversubscribed = size > segment->header->host_cores,
+                               .shared = &shm->shared};
+    size_t ring_bytes = segment->header->ring_bytes;
+    for (int peer = 0; peer < size; peer++) {
+        shm->peers[peer].out = gy_ring_writer(gy_segment_ring(segment, rank, peer), ring_bytes);
+        shm->peers[peer].in = gy_ring_reader(gy_segment_ring(segment, peer, rank), ring_bytes);
+    }
+    *transport = &shm->base;
+    return GY_OK;
+}
+
+gy_status gy_shm_open(int fd, int rank, gy_env *env, gy_transport **transport)
+{
+    gy_segment *segment = NULL;
+    GY_TRY(gy_segment_map(fd, &segment));
+    gy_status status = join(segment, rank, env, transport);
+    gy_segment_drop(segment);
+    return status;
+}
+
+gy_status gy_shm_open_process(int process, int fd, int rank, gy_env *env,
+                              gy_transport **transport)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", process, fd);
+    int opened = open(path, O_RDWR | O_CLOEXEC);
+    if (opened < 0) {
+        return gy_fail(GY_IO, "cannot open the segment %s: %s", path, strerror(errno));
+    }
+    gy_status status = gy_shm_open(opened, rank, env, transport);
+    close(opened);
+    return status;
+}
+
+gy_status gy_shm_open_all(const gy_segment_options *options, gy_env *env,
+                          gy_transport **transports)
+{
+    int fd = -1;
+    GY_TRY(gy_segment_make(options, &fd));
+    gy_segment *segment = NULL;
+    gy_status status = gy_segment_map(fd, &segment);
+    close(fd);
+    GY_TRY(status);
+    int joined = 0;
+    while (joined < options->ranks && status >= 0) {
+        status = join(segment, joined, env, &transports[joined]);
+        joined += status >= 0 ? 1 : 0;
+    }
+    while (status < 0 && joined > 0) {
+        gy_transport_close(transports[--joined]);
+        transports[joined] = NULL;
+    }
+    gy_segment_drop(segment);
+    return status;
+}

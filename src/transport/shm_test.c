@@ -1,0 +1,376 @@
+/* Goal: messages keep order and tags, shared areas are one memory, waits end with a named
+ * cause. */
+#include "transport/transport.h"
+
+#include "transport/match_priv.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gy_test.h"
+
+enum { RANKS = 4 };
+
+static const gy_segment_options small = {
+    .ranks = RANKS, .pool_bytes = 1 << 20, .ring_bytes = 4096, .staging_bytes = 1 << 16};
+
+typedef struct crew {
+    gy_transport *transports[RANKS];
+    gy_thread threads[RANKS];
+    int failures[RANKS];
+} crew;
+
+typedef struct member {
+    crew *crew;
+    gy_transport *transport;
+    void (*run)(gy_transport *transport, int *failures);
+    int rank;
+} member;
+
+static void *run_member(void *arg)
+{
+    member *me = arg;
+    me->run(me->transport, &me->crew->failures[me->rank]);
+    return NULL;
+}
+
+/* Run `run` on every rank, a thread each; it counts what went wrong. */
+static void on_all_ranks(const gy_segment_options *options, void (*run)(gy_transport *, int *))
+{
+    crew all = {.failures = {0}};
+    member members[RANKS];
+    assert_ok(gy_shm_open_all(options, gy_env_real(), all.transports));
+    for (int rank = 0; rank < options->ranks; rank++) {
+        members[rank] =
+            (member){.crew = &all, .transport = all.transports[rank], .run = run, .rank = rank};
+        assert_ok(gy_thread_start(&all.threads[rank], "rank", run_member, &members[rank]));
+    }
+    for (int rank = 0; rank < options->ranks; rank++) {
+        gy_thread_join(&all.threads[rank]);
+    }
+    for (int rank = 0; rank < options->ranks; rank++) {
+        gy_transport_close(all.transports[rank]);
+        assert_int_equal(all.failures[rank], 0);
+    }
+}
+
+#define EXPECT(fact)                                                                           \
+    do {                                                                                       \
+        if (!(fact)) {                                                                         \
+            printf("rank %d: not so: %s (%s)\n", transport->rank, #fact, gy_error_text());     \
+            ++*failures;                                                                       \
+        }                                                                                      \
+    } while (0)
+
+/* Each sends to each (itself too) messages of many sizes, receives in another order of tags. */
+static void exchange_all(gy_transport *transport, int *failures)
+{
+    enum { MESSAGES = 12 };
+    static const size_t sizes[MESSAGES] = {0,    1,    15,   16,    17,    4000,
+                                           4095, 4096, 4097, 12345, 60000, 100000};
+    gy_transfer sends[RANKS][MESSAGES], receives[RANKS][MESSAGES];
+    uint8_t *out = gy_alloc("test", RANKS * 100000),
+            *in = gy_alloc("test", RANKS * MESSAGES * 100000);
+    gy_deadline deadline = gy_deadline_after(60);
+    for (int peer = 0; peer < RANKS; peer++) {
+        memset(out + peer * 100000, 16 * transport->rank + peer, 100000);
+        for (int i = 0; i < MESSAGES; i++) {
+            EXPECT(gy_transport_send(transport, peer, (uint64_t)i, out + peer * 100000,
+                                     sizes[i], &sends[peer][i]) == GY_OK);
+        }
+    }
+    for (int i = MESSAGES - 1; i >= 0; i--) {
+        for (int peer = 0; peer < RANKS; peer++) {
+            uint8_t *to = in + (peer * MESSAGES + i) * 100000;
+            EXPECT(gy_transport_recv(transport, peer, (uint64_t)i, to, 100000,
+                                     &receives[peer][i]) == GY_OK);
+        }
+    }
+    for (int peer = 0; peer < RANKS; peer++) {
+        for (int i = 0; i < MESSAGES; i++) {
+            EXPECT(gy_transport_finish(transport, &receives[peer][i], deadline) == GY_OK);
+            EXPECT(gy_transport_finish(transport, &sends[peer][i], deadline) == GY_OK);
+            EXPECT(receives[peer][i].size_bytes == sizes[i]);
+            const uint8_t *got = in + (peer * MESSAGES + i) * 100000;
+            for (size_t at = 0; at < sizes[i]; at++) {
+                if (got[at] != 16 * peer + transport->rank) {
+                    ++*failures;
+                    break;
+                }
+            }
+        }
+    }
+    gy_free(out);
+    gy_free(in);
+}
+
+static void messages_arrive_whole_between_all(void **state)
+{
+    (void)state;
+    on_all_ranks(&small, exchange_all);
+}
+
+/* One after the other increments a counter in rank 0's words; all words are seen by all. */
+static void pass_the_word(gy_transport *transport, int *failures)
+{
+    const gy_shared *shared = gy_transport_shared(transport);
+    gy_shared_word *word = gy_shared_words(shared, 0);
+    uint8_t *slot = gy_shared_slot(shared, transport->rank);
+    EXPECT((uintptr_t)slot % GY_CACHE_LINE == 0 && (uintptr_t)word % GY_CACHE_LINE == 0);
+    for (uint64_t round = 0; round < 50; round++) {
+        uint64_t mine = round * RANKS + (uint64_t)transport->rank;
+        gy_wait wait = gy_wait_start(transport, -1, "the word", gy_deadline_after(60));
+        while (atomic_load_explicit(&word->value, memory_order_acquire) != mine) {
+            gy_status status = gy_wait_round(&wait);
+            EXPECT(status == GY_OK);
+            if (status < 0) {
+                return;
+            }
+        }
+        /* What the one before wrote is there; then write for the next. */
+        int before = (transport->rank + RANKS - 1) % RANKS;
+        EXPECT(mine == 0 || gy_shared_slot(shared, before)[7] == (uint8_t)(mine - 1));
+        EXPECT(mine == 0 || gy_shared_pool(shared, before)[9] == (uint8_t)(mine - 1));
+        slot[7] = (uint8_t)mine;
+        gy_shared_pool(shared, transport->rank)[9] = (uint8_t)mine;
+        atomic_store_explicit(&word->value, mine + 1, memory_order_release);
+        gy_transport_wake(transport, (transport->rank + 1) % RANKS);
+    }
+}
+
+static void words_pass_round_the_ranks(void **state)
+{
+    (void)state;
+    on_all_ranks(&small, pass_the_word);
+}
+
+static void first_of_a_tag_is_taken_first(void **state)
+{
+    (void)state;
+    gy_transport *ranks[RANKS];
+    assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
+    int values[3] = {10, 11, 12}, got = 0;
+    gy_transfer sends[3], receive;
+    for (int i = 0; i < 3; i++) {
+        assert_ok(gy_transport_send(ranks[0], 1, 5, &values[i], sizeof(int), &sends[i]));
+        assert_int_equal(sends[i].status, GY_OK);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_ok(gy_transport_recv(ranks[1], 0, 5, &got, sizeof(got), &receive));
+        assert_ok(gy_transport_finish(ranks[1], &receive, gy_deadline_after(10)));
+        assert_int_equal(got, values[i]);
+    }
+    for (int rank = 0; rank < RANKS; rank++) {
+        gy_transport_close(ranks[rank]);
+    }
+}
+
+static void large_message_in_small_room_is_a_mismatch(void **state)
+{
+    (void)state;
+    gy_transport *ranks[RANKS];
+    assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
+    char text[16] = "0123456789abcde", got[16] = "";
+    gy_transfer send, receive;
+    assert_ok(gy_transport_send(ranks[0], 1, 1, text, 16, &send));
+    assert_ok(gy_transport_recv(ranks[1], 0, 1, got, 8, &receive));
+    assert_status(gy_transport_finish(ranks[1], &receive, gy_deadline_after(10)), GY_MISMATCH);
+    assert_string_equal(gy_error_text(), "rank 0 sent 16 bytes where fewer were expected");
+    assert_string_equal(got, "");
+    /* The stream goes on behind it. */
+    assert_ok(gy_transport_send(ranks[0], 1, 2, text, 16, &send));
+    assert_ok(gy_transport_recv(ranks[1], 0, 2, got, 16, &receive));
+    assert_ok(gy_transport_finish(ranks[1], &receive, gy_deadline_after(10)));
+    assert_string_equal(got, text);
+    for (int rank = 0; rank < RANKS; rank++) {
+        gy_transport_close(ranks[rank]);
+    }
+}
+
+static void waits_end_with_a_cause(void **state)
+{
+    (void)state;
+    gy_transport *ranks[RANKS];
+    char got[4];
+    gy_transfer receive, other;
+    assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
+    assert_status(gy_transport_recv(ranks[0], RANKS, 1, got, 4, &receive), GY_ARG);
+    assert_status(gy_transport_recv(ranks[0], -1, 1, got, 4, &receive), GY_ARG);
+    assert_ok(gy_transport_recv(ranks[0], 1, 1, got, 4, &receive));
+    assert_status(gy_transport_finish(ranks[0], &receive, gy_deadline_after(0.01)), GY_TIMEOUT);
+    assert_non_null(strstr(gy_error_text(), "for rank 1: message"));
+    assert_int_equal(receive.status, GY_CANCELLED);
+    gy_transport_close(ranks[1]);
+    assert_ok(gy_transport_recv(ranks[0], 1, 1, got, 4, &receive));
+    assert_status(gy_transport_finish(ranks[0], &receive, gy_deadline_after(30)), GY_PEER);
+    assert_string_equal(gy_error_text(), "message: rank 1 has left the run");
+    assert_ok(gy_transport_check(ranks[0], -1));
+    gy_error error = {.status = GY_MISMATCH, .rank = -1, .text = "different collectives"};
+    assert_ok(gy_transport_recv(ranks[3], 0, 1, got, 4, &other));
+    gy_transport_abort(ranks[2], &error);
+    assert_status(gy_transport_finish(ranks[3], &other, gy_deadline_after(30)), GY_MISMATCH);
+    assert_string_equal(gy_error_text(), "message: rank 2: different collectives");
+    gy_transport_close(ranks[0]);
+    gy_transport_close(ranks[2]);
+    gy_transport_close(ranks[3]);
+}
+
+/* A message written by a rank that has left is still delivered. */
+static void last_words_are_heard(void **state)
+{
+    (void)state;
+    gy_transport *ranks[RANKS];
+    int value = 42, got = 0;
+    gy_transfer send, receive;
+    assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
+    assert_ok(gy_transport_send(ranks[1], 0, 9, &value, sizeof(value), &send));
+    gy_transport_close(ranks[1]);
+    assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, sizeof(got), &receive));
+    assert_ok(gy_transport_finish(ranks[0], &receive, gy_deadline_after(10)));
+    assert_int_equal(got, 42);
+    gy_transport_close(ranks[0]);
+    gy_transport_close(ranks[2]);
+    gy_transport_close(ranks[3]);
+}
+
+static void killed_process_is_named_soon(void **state)
+{
+    (void)state;
+    int fd = -1, status = 0;
+    gy_segment_options two = small;
+    two.ranks = 2;
+    assert_ok(gy_segment_make(&two, &fd));
+    pid_t launcher = getpid(), child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        gy_transport *me = NULL;
+        gy_transfer never;
+        char byte;
+        if (gy_shm_open_process(launcher, fd, 1, gy_env_real(), &me) != GY_OK ||
+            gy_transport_recv(me, 0, 1, &byte, 1, &never) != GY_OK) {
+            _exit(3);
+        }
+        _exit(gy_transport_finish(me, &never, gy_deadline_after(60)) == GY_OK ? 4 : 5);
+    }
+    gy_transport *me = NULL;
+    gy_transfer receive;
+    char byte;
+    assert_ok(gy_shm_open(fd, 0, gy_env_real(), &me));
+    assert_status(gy_shm_open(fd, 0, gy_env_real(), &me), GY_EXISTS);
+    assert_status(gy_shm_open(fd, 2, gy_env_real(), &me), GY_ARG);
+    assert_ok(gy_transport_meet(me, gy_deadline_after(30)));
+    assert_ok(gy_transport_check(me, 1));
+    kill(child, SIGKILL);
+    int64_t before = gy_now_ns(gy_env_real());
+    /* Not reaped yet: a zombie counts as gone. */
+    assert_ok(gy_transport_recv(me, 1, 1, &byte, 1, &receive));
+    assert_status(gy_transport_finish(me, &receive, gy_deadline_after(30)), GY_PEER);
+    assert_true(gy_now_ns(gy_env_real()) - before < 500000000);
+    char expected[64];
+    snprintf(expected, sizeof(expected), "message: rank 1 (process %d) is gone", (int)child);
+    assert_string_equal(gy_error_text(), expected);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    gy_transport_close(me);
+    close(fd);
+}
+
+static void pool_offsets_translate(void **state)
+{
+    (void)state;
+    int fd = -1;
+    gy_transport *a = NULL, *b = NULL;
+    assert_ok(gy_segment_make(&small, &fd));
+    assert_ok(gy_shm_open(fd, 0, gy_env_real(), &a));
+    assert_ok(gy_shm_open(fd, 1, gy_env_real(), &b));
+    close(fd);
+    const gy_shared *in_a = gy_transport_shared(a), *in_b = gy_transport_shared(b);
+    assert_ptr_not_equal(in_a->pool, in_b->pool); /* two mappings */
+    uint8_t *piece = gy_shared_pool(in_a, 0) + 12345;
+    memcpy(piece, "seen", 5);
+    size_t offset = 0;
+    assert_true(gy_shared_owns(in_a, 0, piece, 5, &offset));
+    assert_int_equal(offset, 12345);
+    assert_string_equal((const char *)gy_shared_pool(in_b, 0) + offset, "seen");
+    assert_false(gy_shared_owns(in_a, 1, piece, 5, &offset));
+    assert_false(gy_shared_owns(in_a, 0, &offset, 8, &offset));
+    uint8_t *end = gy_shared_pool(in_a, 0) + in_a->pool_bytes;
+    assert_true(gy_shared_owns(in_a, 0, end - 8, 8, &offset));
+    assert_false(gy_shared_owns(in_a, 0, end - 8, 9, &offset));
+    gy_transport_close(a);
+    gy_transport_close(b);
+}
+
+static void bad_segments_are_refused(void **state)
+{
+    (void)state;
+    int fd = -1;
+    gy_transport *transport = NULL;
+    gy_segment_options bad = {.ranks = 0};
+    assert_status(gy_segment_make(&bad, &fd), GY_ARG);
+    bad.ranks = 1025;
+    assert_status(gy_segment_make(&bad, &fd), GY_ARG);
+    bad = (gy_segment_options){.ranks = 2, .ring_bytes = 3000};
+    assert_status(gy_segment_make(&bad, &fd), GY_ARG);
+    bad = (gy_segment_options){.ranks = 1024, .pool_bytes = SIZE_MAX / 512};
+    assert_status(gy_segment_make(&bad, &fd), GY_LIMIT);
+    assert_int_equal(fd, -1);
+    assert_status(gy_shm_open(-1, 0, gy_env_real(), &transport), GY_IO);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_status(gy_shm_open(fileno(file), 0, gy_env_real(), &transport), GY_FORMAT);
+    fclose(file);
+    assert_status(gy_shm_open_process(getpid(), 99999, 0, gy_env_real(), &transport), GY_IO);
+    for (int n = 1; n <= RANKS * 2 + 3; n++) {
+        gy_transport *all[RANKS];
+        gy_alloc_fail_after(n);
+        gy_status status = gy_shm_open_all(&small, gy_env_real(), all);
+        gy_alloc_fail_after(0);
+        if (status >= 0) {
+            assert_true(n > 2);
+            for (int rank = 0; rank < RANKS; rank++) {
+                gy_transport_close(all[rank]);
+            }
+        }
+    }
+    assert_int_equal(gy_alloc_live(), 0);
+}
+
+static void self_is_a_run_of_one(void **state)
+{
+    (void)state;
+    gy_transport *self = NULL;
+    gy_transfer send, receive;
+    char text[6] = "hello", got[6] = "";
+    assert_ok(gy_self_open(gy_env_real(), &self));
+    assert_int_equal(gy_transport_size(self), 1);
+    assert_null(gy_transport_shared(self));
+    assert_ok(gy_transport_recv(self, 0, 2, got, 6, &receive));
+    assert_status(gy_transport_finish(self, &receive, gy_deadline_after(0.001)), GY_TIMEOUT);
+    assert_ok(gy_transport_send(self, 0, 1, text, 6, &send));
+    assert_ok(gy_transport_finish(self, &send, gy_deadline_after(1)));
+    assert_ok(gy_transport_recv(self, 0, 1, got, 6, &receive));
+    assert_ok(gy_transport_finish(self, &receive, gy_deadline_after(1)));
+    assert_string_equal(got, "hello");
+    assert_ok(gy_transport_meet(self, gy_deadline_after(1)));
+    gy_transport_close(self);
+    gy_transport_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_arrive_whole_between_all),
+        cmocka_unit_test(words_pass_round_the_ranks),
+        cmocka_unit_test(first_of_a_tag_is_taken_first),
+        cmocka_unit_test(large_message_in_small_room_is_a_mismatch),
+        cmocka_unit_test(waits_end_with_a_cause),
+        cmocka_unit_test(last_words_are_heard),
+        cmocka_unit_test(killed_process_is_named_soon),
+        cmocka_unit_test(pool_offsets_translate),
+        cmocka_unit_test(bad_segments_are_refused),
+        cmocka_unit_test(self_is_a_run_of_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+#include "transport/transport.h"
+
+#include <stdio.h>
+
+static gy_status start(gy_transport *transport, gy_transfer *transfer, gy_transfer what,
+                       gy_status (*begin)(gy_transport *, gy_transfer *))
+{
+    if (what.peer < 0 || what.peer >= transport->size) {
+        return gy_fail(GY_ARG, "rank %d does not exist: the run has ranks 0 to %d", what.peer,
+                       transport->size - 1);
+    }
+    GY_ASSERT(what.data != NULL || what.size_bytes == 0);
+    *transfer = what;
+    gy_status status = begin(transport, transfer);
+    if (status < 0) {
+        transfer->status = status;
+    }
+    return status;
+}
+
+gy_status gy_transport_send(gy_transport *transport, int peer, uint64_t tag, const void *data,
+                            size_t size_bytes, gy_transfer *transfer)
+{
+    /* A transfer serves both directions, so its pointer cannot be const; a send only reads. */
+    gy_transfer what = {.status = GY_AGAIN,
+                        .size_bytes = size_bytes,
+                        .peer = peer,
+                        .tag = tag,
+                        .data = (uint8_t *)(uintptr_t)data};
+    return start(transport, transfer, what, transport->ops->send);
+}
+
+gy_status gy_transport_recv(gy_transport *transport, int peer, uint64_t tag, void *data,
+                            size_t size_bytes, gy_transfer *transfer)
+{
+    gy_transfer what = {
+        .status = GY_AGAIN, .size_bytes = size_bytes, .peer = peer, .tag = tag, .data = data};
+    return start(transport, transfer, what, transport->ops->recv);
+}
+
+gy_status gy_transport_progress(gy_transport *transport)
+{
+    return transport->ops->progress(transport);
+}
+
+void gy_transport_cancel(gy_transport *transport, gy_transfer *transfer)
+{
+    if (transfer->status == GY_AGAIN) {
+        transport->ops->cancel(transport, transfer);
+        transfer->status = GY_CANCELLED;
+    }
+}
+
+gy_status gy_transport_finish(gy_transport *transport, gy_transfer *transfer,
+                              gy_deadline deadline)
+{
+    gy_wait wait = gy_wait_start(transport, transfer->peer, "message", deadline);
+    while (transfer->status == GY_AGAIN) {
+        if (transport->ops->progress(transport) == GY_OK) {
+            continue;
+        }
+        gy_status status = gy_wait_round(&wait);
+        if (status < 0) {
+            gy_transport_cancel(transport, transfer);
+            return status;
+        }
+    }
+    if (transfer->status == GY_MISMATCH) {
+        return gy_fail(GY_MISMATCH, "rank %d sent %zu bytes where fewer were expected",
+                       transfer->peer, transfer->size_bytes);
+    }
+    return transfer->status;
+}
+
+gy_status gy_transport_check(gy_transport *transport, int peer)
+{
+    GY_ASSERT(peer >= -1 && peer < transport->size);
+    return transport->ops->check(transport, peer);
+}
+
+void gy_transport_abort(gy_transport *transport, const gy_error *error)
+{
+    GY_ASSERT(error->status < 0);
+    transport->ops->abort(transport, error);
+}
+
+gy_status gy_transport_meet(gy_transport *transport, gy_deadline deadline)
+{
+    for (int peer = 0; peer < transport->size; peer++) {
+        char what[48];
+        snprintf(what, sizeof(what), "rank %d to join", peer);
+        gy_wait wait = gy_wait_start(transport, -1, what, deadline);
+        while (!transport->ops->has_joined(transport, peer)) {
+            GY_TRY(gy_wait_round(&wait));
+        }
+    }
+    return GY_OK;
+}
+
+void gy_transport_wake(gy_transport *transport, int peer)
+{
+    if (transport->ops->wake != NULL) {
+        transport->ops->wake(transport, peer);
+    }
+}
+
+const gy_shared *gy_transport_shared(const gy_transport *transport)
+{
+    return transport->shared;
+}
+
+void gy_transport_close(gy_transport *transport)
+{
+    if (transport != NULL) {
+        transport->ops->close(transport);
+    }
+}

@@ -1,0 +1,74 @@
+#include "transport/transport.h"
+
+enum {
+    LOOKS_BEFORE_CLOCK = 32,   /* spins between two readings of the clock */
+    SLEEP_AFTER_NS = 100000,   /* waking a sleeper costs 40-70 us: not worth it for less */
+    NAP_NS = 1000000,          /* what a lost wake-up costs at most */
+    CHECK_EVERY_NS = 20000000, /* liveness: some system calls a peer */
+};
+
+static gy_status time_is_over(const gy_wait *wait, int64_t now_ns)
+{
+    double waited = (double)(now_ns - wait->start_ns) * 1e-9;
+    if (wait->peer >= 0) {
+        return gy_fail(GY_TIMEOUT, "rank %d waited %.3f s for rank %d: %s",
+                       wait->transport->rank, waited, wait->peer, wait->what);
+    }
+    return gy_fail(GY_TIMEOUT, "rank %d waited %.3f s: %s", wait->transport->rank, waited,
+                   wait->what);
+}
+
+/* A peer that is gone may have published what is waited for just before: one more look. */
+static gy_status look_after_peers(gy_wait *wait, int64_t now_ns)
+{
+    wait->check_ns = now_ns + CHECK_EVERY_NS;
+    gy_status status = gy_transport_check(wait->transport, wait->peer);
+    if (status >= 0 && wait->peer >= 0) {
+        /* Another rank's death ends the run as well, whoever this wait is for. */
+        status = gy_transport_check(wait->transport, -1);
+    }
+    if (status < 0 && !wait->is_doomed) {
+        wait->is_doomed = true;
+        wait->check_ns = now_ns;
+        return GY_OK;
+    }
+    wait->is_doomed = status < 0;
+    return status < 0 ? gy_fail_within(status, "%s", wait->what) : GY_OK;
+}
+
+gy_status gy_wait_round(gy_wait *wait)
+{
+    gy_transport *transport = wait->transport;
+    uint64_t round = wait->round++;
+    bool may_spin = !transport->is_oversubscribed;
+    bool is_clock_due = wait->is_napping || wait->is_doomed ||
+                        round % LOOKS_BEFORE_CLOCK == LOOKS_BEFORE_CLOCK - 1;
+    if (may_spin && !is_clock_due) {
+        transport->env->ops->pause(transport->env, 0);
+        return GY_OK;
+    }
+    int64_t now_ns = gy_now_ns(transport->env);
+    if (wait->start_ns == 0) {
+        wait->start_ns = now_ns;
+        wait->check_ns = now_ns + CHECK_EVERY_NS;
+    }
+    if (now_ns >= wait->check_ns) {
+        GY_TRY(look_after_peers(wait, now_ns));
+    }
+    if (now_ns >= wait->deadline.at_ns) {
+        return time_is_over(wait, now_ns);
+    }
+    if (transport->ops->progress(transport) == GY_OK) {
+        return GY_OK;
+    }
+    if (now_ns - wait->start_ns < SLEEP_AFTER_NS) {
+        transport->env->ops->pause(transport->env, may_spin ? 0 : UINT64_MAX);
+        return GY_OK;
+    }
+    /* The first nap only announces itself (0 ns), so that what is published from now on rings.
+     */
+    int64_t nap_ns = GY_MIN(wait->deadline.at_ns - now_ns, (int64_t)NAP_NS);
+    transport->ops->nap(transport, wait->is_napping ? nap_ns : 0);
+    wait->is_napping = true;
+    return GY_OK;
+}
