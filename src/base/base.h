@@ -6,6 +6,7 @@
 #define GY_BASE_BASE_H
 
 #include "base/alloc.h"
+#include "base/disk.h"
 #include "base/env.h"
 #include "base/fail.h"
 #include "base/hash.h"

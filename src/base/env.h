@@ -10,6 +10,7 @@
 
 typedef struct gy_env gy_env;
 typedef void (*gy_env_fire)(void *arg);
+struct gy_disk_ops;
 
 /** One stream of chance per concern, so that shrinking one does not shift the others. */
 typedef enum gy_chance {
@@ -28,6 +29,7 @@ typedef struct gy_env_ops {
     void (*pause)(gy_env *env, uint64_t round);
     /* Call fire(arg) once now_ns reaches at_ns, from gy_env_poll. */
     gy_status (*timer)(gy_env *env, int64_t at_ns, gy_env_fire fire, void *arg);
+    const struct gy_disk_ops *disk; /* base/disk.h; NULL: the real files */
 } gy_env_ops;
 
 struct gy_env {

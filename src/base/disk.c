@@ -1,0 +1,86 @@
+#include "base/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int real_open(gy_env *env, const char *path, int flags, unsigned mode)
+{
+    (void)env;
+    int file = -1;
+    do {
+        file = open(path, flags | O_CLOEXEC, (mode_t)mode);
+    } while (file < 0 && errno == EINTR);
+    return file < 0 ? -errno : file;
+}
+
+static int real_close(gy_env *env, int file)
+{
+    (void)env;
+    return close(file) == 0 || errno == EINTR ? 0 : -errno; /* Linux closes it in any case */
+}
+
+static int64_t real_size(gy_env *env, int file)
+{
+    (void)env;
+    struct stat status;
+    if (fstat(file, &status) != 0) {
+        return -errno;
+    }
+    if (S_ISDIR(status.st_mode)) {
+        return -EISDIR;
+    }
+    return S_ISREG(status.st_mode) ? (int64_t)status.st_size : -EINVAL;
+}
+
+static int64_t real_read(gy_env *env, int file, void *data, size_t size_bytes)
+{
+    (void)env;
+    ssize_t got = 0;
+    do {
+        got = read(file, data, size_bytes);
+    } while (got < 0 && errno == EINTR);
+    return got < 0 ? -errno : (int64_t)got;
+}
+
+static int64_t real_write(gy_env *env, int file, const void *data, size_t size_bytes)
+{
+    (void)env;
+    ssize_t written = 0;
+    do {
+        written = write(file, data, size_bytes);
+    } while (written < 0 && errno == EINTR);
+    return written < 0 ? -errno : (int64_t)written;
+}
+
+static int real_sync(gy_env *env, int file)
+{
+    (void)env;
+    return fsync(file) == 0 ? 0 : -errno;
+}
+
+static int real_rename(gy_env *env, const char *from, const char *to)
+{
+    (void)env;
+    return rename(from, to) == 0 ? 0 : -errno;
+}
+
+static int real_unlink(gy_env *env, const char *path)
+{
+    (void)env;
+    return unlink(path) == 0 ? 0 : -errno;
+}
+
+const gy_disk_ops gy_disk_real = {
+    .name = "real",
+    .open = real_open,
+    .close = real_close,
+    .size = real_size,
+    .read = real_read,
+    .write = real_write,
+    .sync = real_sync,
+    .rename = real_rename,
+    .unlink = real_unlink,
+};

@@ -1,0 +1,37 @@
+/**
+ * Files through the environment: a table of system calls that a simulator or a test can
+ * replace, to fill the disk, fail a sync or lose what was not synced.
+ *
+ * Every call returns a negated errno on failure (-ENOSPC), never -1; the caller makes the
+ * message.
+ */
+#ifndef GY_BASE_DISK_H
+#define GY_BASE_DISK_H
+
+#include "base/env.h"
+
+typedef struct gy_disk_ops {
+    const char *name;
+    /* open(2) with O_CLOEXEC; `flags` as there, `mode` for O_CREAT. A descriptor >= 0. */
+    int (*open)(gy_env *env, const char *path, int flags, unsigned mode);
+    int (*close)(gy_env *env, int file);
+    /* Bytes of a regular file; -EISDIR for a folder, -EINVAL for anything else. */
+    int64_t (*size)(gy_env *env, int file);
+    /* Bytes read or written, maybe fewer than asked for; 0 from read is the end. */
+    int64_t (*read)(gy_env *env, int file, void *data, size_t size_bytes);
+    int64_t (*write)(gy_env *env, int file, const void *data, size_t size_bytes);
+    int (*sync)(gy_env *env, int file);
+    int (*rename)(gy_env *env, const char *from, const char *to);
+    int (*unlink)(gy_env *env, const char *path);
+} gy_disk_ops;
+
+/** The operating system's files. */
+extern const gy_disk_ops gy_disk_real;
+
+/** The environment's disk: its own, or the real one. */
+static inline const gy_disk_ops *gy_env_disk(const gy_env *env)
+{
+    return env->ops->disk != NULL ? env->ops->disk : &gy_disk_real;
+}
+
+#endif
