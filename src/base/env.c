@@ -2,6 +2,7 @@
 
 #include "base/fail.h"
 #include "base/thread.h"
+#include "base/timer.h"
 
 #include <sched.h>
 #include <sys/random.h>
@@ -45,22 +46,14 @@ static void real_pause(gy_env *env, uint64_t round)
     }
 }
 
-static gy_status real_timer(gy_env *env, int64_t at_ns, gy_env_fire fire, void *arg)
-{
-    (void)env;
-    (void)at_ns;
-    (void)fire;
-    (void)arg;
-    return gy_fail(GY_UNSUPPORTED, "the real environment has no timers yet");
-}
-
 static const gy_env_ops real_ops = {
     .name = "real",
     .now_ns = real_now_ns,
     .wall_ns = real_wall_ns,
     .random = real_random,
     .pause = real_pause,
-    .timer = real_timer,
+    .timer = gy_real_timer,
+    .poll = gy_real_poll,
 };
 
 gy_env *gy_env_real(void)

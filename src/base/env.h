@@ -27,9 +27,10 @@ typedef struct gy_env_ops {
     uint64_t (*random)(gy_env *env, gy_chance concern);
     /* One round of a wait loop; `round` counts from 0 and decides spin, yield or sleep. */
     void (*pause)(gy_env *env, uint64_t round);
-    /* Call fire(arg) once now_ns reaches at_ns, from gy_env_poll. */
+    /* Call fire(arg) once now_ns reaches at_ns, from gy_env_poll. @threads any */
     gy_status (*timer)(gy_env *env, int64_t at_ns, gy_env_fire fire, void *arg);
-    const struct gy_disk_ops *disk; /* base/disk.h; NULL: the real files */
+    int (*poll)(gy_env *env, gy_deadline deadline); /* gy_env_poll */
+    const struct gy_disk_ops *disk;                 /* base/disk.h; NULL: the real files */
 } gy_env_ops;
 
 struct gy_env {
@@ -42,6 +43,18 @@ gy_env *gy_env_real(void);
 static inline int64_t gy_now_ns(gy_env *env)
 {
     return env->ops->now_ns(env);
+}
+
+/**
+ * Fire the timers that are due, in the order of their times (of equal times: as set). When none
+ * is, sleep until one fires or the deadline passes; a deadline in the past never sleeps.
+ *
+ * @return how many fired
+ * @threads any; a timer fires once, on the thread that polled
+ */
+static inline int gy_env_poll(gy_env *env, gy_deadline deadline)
+{
+    return env->ops->poll(env, deadline);
 }
 
 #endif

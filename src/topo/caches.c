@@ -35,7 +35,7 @@ static void read_caches(void)
 {
     char text[256];
     for (int index = 0; index < 8 && read_fact(index, "level", text, sizeof(text)); index++) {
-        int level = atoi(text);
+        int level = (int)strtol(text, NULL, 10);
         if (level < 1 || level >= GY_TOPO_LEVELS ||
             !read_fact(index, "type", text, sizeof(text)) || text[0] == 'I') {
             continue;
