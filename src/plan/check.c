@@ -1,0 +1,610 @@
+/*
+ * The checker runs all ranks' steps on symbols (values_priv.h) with a vector clock per rank.
+ * What a rank knows of another's past comes with messages and posts; an access to a cell is
+ * right when every conflicting access before it is known to be past. So one walk proves all
+ * schedules: if two accesses were not ordered by messages or posts, some schedule would overlap
+ * them.
+ *
+ * source: vector clocks as in Flanagan and Freund, "FastTrack", PLDI 2009
+ */
+#include "plan/plan_priv.h"
+#include "plan/values_priv.h"
+
+#include "base/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* One block of a buffer. */
+typedef struct cell_state {
+    uint32_t value;
+    int32_t block;  /* whose size the content has; STAGE and SCRATCH */
+    int32_t writer; /* rank and its clock when it wrote */
+    uint32_t written;
+    uint32_t *reads; /* (p) each rank's clock when it last read; NULL: nobody */
+} cell_state;
+
+typedef struct post {
+    uint32_t mark;
+    uint32_t *clock; /* (p) */
+} post;
+
+typedef struct sent_note {
+    uint32_t *clock;  /* (p) */
+    uint32_t *values; /* (run) */
+} sent_note;
+
+typedef struct rank_state {
+    uint32_t *clock; /* (p) [q]: how much of q's past is known */
+    post *posts;
+    size_t post_count, post_capacity;
+    sent_note *sent; /* (steps) by step */
+    uint32_t *sends; /* (send_count) those that may still read their source */
+    size_t send_count, send_capacity;
+    cell_state *cells; /* in, out, stage, scratch after one another */
+    size_t cell_count;
+} rank_state;
+
+typedef struct check_run {
+    gy_visitor visitor;
+    const gy_plan *plan;
+    gy_values values;
+    gy_arena arena;
+    rank_state *ranks;
+    int rank_count, blocks, chunks_of_part;
+    int32_t stage_slots, scratch_slots;
+    bool in_place;
+} check_run;
+
+static bool is_data_shared(const check_run *checker)
+{
+    return checker->in_place || checker->plan->request.operation == GY_OPERATION_BROADCAST;
+}
+
+/* Does the rank's buffer have this block? Allgather's input and reduce-scatter's output are one
+ * part. */
+static bool has_block(const check_run *checker, int rank, int buffer, int block)
+{
+    gy_operation operation = checker->plan->request.operation;
+    bool is_part = (operation == GY_OPERATION_ALLGATHER && buffer == GY_BUFFER_IN) ||
+                   (operation == GY_OPERATION_REDUCE_SCATTER && buffer == GY_BUFFER_OUT);
+    if (operation == GY_OPERATION_REDUCE && buffer == GY_BUFFER_OUT &&
+        rank != checker->plan->request.root) {
+        return false;
+    }
+    if (is_part) {
+        return block / checker->chunks_of_part == rank;
+    }
+    return block >= 0 && block < checker->blocks;
+}
+
+/* The cell of block i of a run; NULL: outside the buffer. */
+static cell_state *cell_at(const check_run *checker, int rank, const gy_blocks *at, int i)
+{
+    rank_state *state = &checker->ranks[rank];
+    int block = at->first + i, slot = at->slot + i;
+    if (block < 0 || block >= checker->blocks) {
+        return NULL;
+    }
+    int buffer = at->buffer;
+    switch (buffer) {
+    case GY_BUFFER_IN:
+    case GY_BUFFER_OUT: {
+        if (!has_block(checker, rank, buffer, block)) {
+            return NULL;
+        }
+        int other = buffer == GY_BUFFER_IN ? GY_BUFFER_OUT : GY_BUFFER_IN;
+        bool is_one = is_data_shared(checker) && has_block(checker, rank, other, block);
+        bool is_out = buffer == GY_BUFFER_OUT && !is_one;
+        return &state->cells[(is_out ? checker->blocks : 0) + block];
+    }
+    case GY_BUFFER_STAGE:
+        return slot >= 0 && slot < checker->stage_slots
+                   ? &state->cells[2 * checker->blocks + slot]
+                   : NULL;
+    case GY_BUFFER_SCRATCH:
+        return slot >= 0 && slot < checker->scratch_slots
+                   ? &state->cells[2 * checker->blocks + checker->stage_slots + slot]
+                   : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static bool may_write(const check_run *checker, int rank, const gy_blocks *at, int i)
+{
+    return at->buffer != GY_BUFFER_IN ||
+           (is_data_shared(checker) && has_block(checker, rank, GY_BUFFER_OUT, at->first + i));
+}
+
+static gy_status read_cell(check_run *checker, int rank, uint32_t index, const gy_blocks *at,
+                           int i, uint32_t *value)
+{
+    const gy_plan *plan = checker->plan;
+    if (at->rank < 0 || at->rank >= checker->rank_count) {
+        return gy_plan_wrong(plan, rank, index, "reads of rank %d, which does not exist",
+                             at->rank);
+    }
+    cell_state *cell = cell_at(checker, at->rank, at, i);
+    if (cell == NULL) {
+        return gy_plan_wrong(plan, rank, index, "block %d or its slot is outside the buffer",
+                             at->first + i);
+    }
+    uint32_t *clock = checker->ranks[rank].clock;
+    if (cell->written > clock[cell->writer]) {
+        return gy_plan_wrong(plan, rank, index, "reads what rank %d may not have written yet",
+                             cell->writer);
+    }
+    if (cell->value == GY_VALUE_NONE || cell->block != at->first + i) {
+        return gy_plan_wrong(plan, rank, index, "reads block %d, but there is %s",
+                             at->first + i,
+                             cell->value == GY_VALUE_NONE ? "nothing" : "another block");
+    }
+    if (cell->reads == NULL) {
+        cell->reads =
+            gy_arena_alloc(&checker->arena, (size_t)checker->rank_count * sizeof(*cell->reads));
+        if (cell->reads == NULL) {
+            return GY_NOMEM;
+        }
+    }
+    cell->reads[rank] = clock[rank];
+    *value = cell->value;
+    return GY_OK;
+}
+
+static bool overlaps(const check_run *checker, int rank, const gy_blocks *at,
+                     const cell_state *wanted)
+{
+    for (int i = 0; i < at->run; i++) {
+        if (cell_at(checker, rank, at, i) == wanted) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* No send of the cell's owner may still be reading it. */
+static gy_status check_sends(const check_run *checker, int rank, uint32_t index, int owner,
+                             const cell_state *cell)
+{
+    const rank_state *state = &checker->ranks[owner];
+    for (size_t i = 0; i < state->send_count; i++) {
+        const gy_step *send = &checker->plan->ranks[owner].items[state->sends[i]];
+        if (overlaps(checker, owner, &send->a, cell)) {
+            return gy_plan_wrong(checker->plan, rank, index,
+                                 "overwrites what step %u of rank %d may still be sending",
+                                 state->sends[i], owner);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status write_one(check_run *checker, int rank, uint32_t index, int owner,
+                           const gy_blocks *at, int i, uint32_t value)
+{
+    const gy_plan *plan = checker->plan;
+    cell_state *cell = cell_at(checker, owner, at, i);
+    if (cell == NULL) {
+        return gy_plan_wrong(plan, rank, index, "block %d or its slot is outside the buffer",
+                             at->first + i);
+    }
+    if (!may_write(checker, owner, at, i)) {
+        return gy_plan_wrong(plan, rank, index, "writes the input");
+    }
+    uint32_t *clock = checker->ranks[rank].clock;
+    if (cell->written > clock[cell->writer]) {
+        return gy_plan_wrong(plan, rank, index, "writes what rank %d may be writing",
+                             cell->writer);
+    }
+    for (int reader = 0; cell->reads != NULL && reader < checker->rank_count; reader++) {
+        if (cell->reads[reader] > clock[reader]) {
+            return gy_plan_wrong(plan, rank, index, "writes what rank %d may still be reading",
+                                 reader);
+        }
+    }
+    GY_TRY(check_sends(checker, rank, index, owner, cell));
+    cell->value = value;
+    cell->block = at->first + i;
+    cell->writer = rank;
+    cell->written = clock[rank];
+    return GY_OK;
+}
+
+static gy_status write_cell(check_run *checker, int rank, uint32_t index, const gy_blocks *at,
+                            int i, uint32_t value)
+{
+    if (at->rank != GY_EVERY) {
+        if (at->rank < 0 || at->rank >= checker->rank_count) {
+            return gy_plan_wrong(checker->plan, rank, index,
+                                 "writes to rank %d, which does not exist", at->rank);
+        }
+        return write_one(checker, rank, index, at->rank, at, i, value);
+    }
+    for (int owner = 0; owner < checker->rank_count; owner++) {
+        GY_TRY(write_one(checker, rank, index, owner, at, i, value));
+    }
+    return GY_OK;
+}
+
+static void join_clock(const check_run *checker, uint32_t *clock, const uint32_t *other)
+{
+    for (int i = 0; i < checker->rank_count; i++) {
+        clock[i] = GY_MAX(clock[i], other[i]);
+    }
+}
+
+static uint32_t *copy_clock(check_run *checker, int rank)
+{
+    size_t size = (size_t)checker->rank_count * sizeof(uint32_t);
+    uint32_t *copy = gy_arena_alloc(&checker->arena, size);
+    if (copy != NULL) {
+        memcpy(copy, checker->ranks[rank].clock, size);
+    }
+    return copy;
+}
+
+static gy_status do_send(check_run *checker, int rank, uint32_t index)
+{
+    rank_state *state = &checker->ranks[rank];
+    const gy_step *step = &checker->plan->ranks[rank].items[index];
+    size_t run = step->a.run > 0 ? (size_t)step->a.run : 0;
+    sent_note *sent = &state->sent[index];
+    sent->values = gy_arena_alloc(&checker->arena, (run + 1) * sizeof(*sent->values));
+    sent->clock = copy_clock(checker, rank);
+    if (sent->values == NULL || sent->clock == NULL) {
+        return GY_NOMEM;
+    }
+    if (step->a.rank != rank) {
+        return gy_plan_wrong(checker->plan, rank, index, "sends what is another rank's");
+    }
+    for (int i = 0; i < (int)run; i++) {
+        GY_TRY(read_cell(checker, rank, index, &step->a, i, &sent->values[i]));
+    }
+    void *sends = state->sends;
+    GY_TRY(gy_reserve("plan.check", &sends, &state->send_capacity, state->send_count + 1,
+                      sizeof(*state->sends)));
+    state->sends = sends;
+    state->sends[state->send_count++] = index;
+    return GY_OK;
+}
+
+/* Sends that the step waited for, and those to the same peer before them, no longer read. */
+static void end_sends(check_run *checker, int rank, const gy_step *step)
+{
+    rank_state *state = &checker->ranks[rank];
+    const gy_step *items = checker->plan->ranks[rank].items;
+    for (int i = 0; i < 2; i++) {
+        size_t kept = 0;
+        for (size_t s = 0; step->after[i] != 0 && s < state->send_count; s++) {
+            uint32_t send = state->sends[s];
+            bool is_over =
+                send < step->after[i] && items[send].peer == items[step->after[i] - 1].peer;
+            if (!is_over) {
+                state->sends[kept++] = send;
+            }
+        }
+        state->send_count = step->after[i] != 0 ? kept : state->send_count;
+    }
+}
+
+static gy_status join_values(check_run *checker, int rank, uint32_t index,
+                             const uint32_t pair[2], uint32_t *value)
+{
+    int doubled = -1;
+    *value = gy_value_join(&checker->values, pair[0], pair[1], &doubled);
+    if (doubled >= 0) {
+        return gy_plan_wrong(checker->plan, rank, index, "combines the part of rank %d twice",
+                             doubled);
+    }
+    return *value == GY_VALUE_BAD ? GY_NOMEM : GY_OK;
+}
+
+/* The operand's value: what came (`arrived`, NULL without a message) or a cell. */
+static gy_status operand_value(check_run *checker, int rank, uint32_t index,
+                               const gy_blocks *at, int i, const uint32_t *arrived,
+                               uint32_t *value)
+{
+    if (at->buffer == GY_BUFFER_WIRE) {
+        if (arrived == NULL) {
+            return gy_plan_wrong(checker->plan, rank, index, "nothing comes with this step");
+        }
+        *value = arrived[i];
+        return GY_OK;
+    }
+    return read_cell(checker, rank, index, at, i, value);
+}
+
+/* COPY, REDUCE, RECV, RECV_REDUCE. */
+static gy_status do_data(check_run *checker, int rank, uint32_t index, const uint32_t *arrived)
+{
+    const gy_step *step = &checker->plan->ranks[rank].items[index];
+    bool is_pair = step->kind == GY_STEP_REDUCE || step->kind == GY_STEP_RECV_REDUCE;
+    bool is_fit = step->kind == GY_STEP_RECV || step->a.first == step->to.first;
+    is_fit = is_fit && (step->kind == GY_STEP_RECV || step->a.run == step->to.run);
+    is_fit = is_fit &&
+             (!is_pair || (step->b.first == step->to.first && step->b.run == step->to.run));
+    if (!is_fit) {
+        return gy_plan_wrong(checker->plan, rank, index, "its operands are different blocks");
+    }
+    for (int i = 0; i < step->to.run; i++) {
+        uint32_t value = GY_VALUE_NONE, pair[2] = {0, 0};
+        if (step->kind == GY_STEP_RECV) {
+            value = arrived[i];
+        } else {
+            GY_TRY(operand_value(checker, rank, index, &step->a, i, arrived, &pair[0]));
+            value = pair[0];
+        }
+        if (is_pair) {
+            GY_TRY(operand_value(checker, rank, index, &step->b, i, arrived, &pair[1]));
+            GY_TRY(join_values(checker, rank, index, pair, &value));
+        }
+        GY_TRY(write_cell(checker, rank, index, &step->to, i, value));
+    }
+    return GY_OK;
+}
+
+static gy_status do_post(check_run *checker, int rank, uint32_t mark)
+{
+    rank_state *state = &checker->ranks[rank];
+    void *posts = state->posts;
+    GY_TRY(gy_reserve("plan.check", &posts, &state->post_capacity, state->post_count + 1,
+                      sizeof(*state->posts)));
+    state->posts = posts;
+    uint32_t *clock = copy_clock(checker, rank);
+    if (clock == NULL) {
+        return GY_NOMEM;
+    }
+    state->posts[state->post_count++] = (post){.mark = mark, .clock = clock};
+    return GY_OK;
+}
+
+static void do_wait(check_run *checker, int rank, const gy_step *step)
+{
+    for (int peer = 0; peer < checker->rank_count; peer++) {
+        if (peer == rank || (step->peer != GY_EVERY && step->peer != peer)) {
+            continue;
+        }
+        const rank_state *state = &checker->ranks[peer];
+        size_t i = 0;
+        while (i < state->post_count && state->posts[i].mark < step->mark) {
+            i++;
+        }
+        if (i < state->post_count) {
+            join_clock(checker, checker->ranks[rank].clock, state->posts[i].clock);
+        }
+    }
+}
+
+static gy_status visit(gy_visitor *visitor, int rank, uint32_t index, uint32_t send)
+{
+    check_run *checker = (struct check_run *)visitor; /* its first member */
+    const gy_step *step = &checker->plan->ranks[rank].items[index];
+    checker->ranks[rank].clock[rank]++;
+    end_sends(checker, rank, step);
+    const sent_note *sent = NULL;
+    switch (step->kind) {
+    case GY_STEP_SEND:
+        return do_send(checker, rank, index);
+    case GY_STEP_RECV:
+    case GY_STEP_RECV_REDUCE:
+        sent = &checker->ranks[step->peer].sent[send];
+        join_clock(checker, checker->ranks[rank].clock, sent->clock);
+        return do_data(checker, rank, index, sent->values);
+    case GY_STEP_COPY:
+    case GY_STEP_REDUCE:
+        return do_data(checker, rank, index, NULL);
+    case GY_STEP_POST:
+        return do_post(checker, rank, step->mark);
+    case GY_STEP_WAIT:
+        do_wait(checker, rank, step);
+        return GY_OK;
+    case GY_STEP_COUNT:
+    default:
+        return GY_OK;
+    }
+}
+
+static gy_status wrong_end(const check_run *checker, int rank, const char *format, ...)
+    GY_PRINTF(3, 4);
+
+/* A failure of a rank's whole plan: names its last step. */
+static gy_status wrong_end(const check_run *checker, int rank, const char *format, ...)
+{
+    char cause[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(cause, sizeof(cause), format, args);
+    va_end(args);
+    size_t count = checker->plan->ranks[rank].count;
+    if (count == 0) {
+        return gy_fail(GY_STATE, "rank %d step 0 (end): %s", rank, cause);
+    }
+    return gy_plan_wrong(checker->plan, rank, (uint32_t)count - 1, "at the end %s", cause);
+}
+
+/* A reduced block: everybody's part, in the promised order, and as on the other ranks. */
+static gy_status check_sum(const check_run *checker, int rank, int block, uint32_t number,
+                           uint32_t *first)
+{
+    const gy_value *value = &checker->values.items[number];
+    int missing = gy_value_missing(&checker->values, number, checker->rank_count);
+    if (value->block != block) {
+        return wrong_end(checker, rank, "block %d holds block %d", block, value->block);
+    }
+    if (missing >= 0) {
+        return wrong_end(checker, rank, "block %d lacks the part of rank %d", block, missing);
+    }
+    gy_order order = checker->plan->algorithm->order;
+    if ((order == GY_ORDER_RANK && !value->is_ordered) ||
+        (order == GY_ORDER_FOLD && !value->is_fold)) {
+        return wrong_end(checker, rank, "block %d is not combined in the promised order",
+                         block);
+    }
+    if (*first != GY_VALUE_NONE && *first != number) {
+        return wrong_end(checker, rank, "block %d is combined in another way than elsewhere",
+                         block);
+    }
+    *first = number;
+    return GY_OK;
+}
+
+static gy_status check_gathered(const check_run *checker, int rank, int block, uint32_t number)
+{
+    const gy_value *value = &checker->values.items[number];
+    bool is_gather = checker->plan->request.operation == GY_OPERATION_ALLGATHER;
+    int from = is_gather ? block / checker->chunks_of_part : checker->plan->request.root;
+    if (value->leaves != 1 || value->first != from || value->block != block) {
+        return wrong_end(checker, rank, "block %d is not that of rank %d", block, from);
+    }
+    return GY_OK;
+}
+
+static gy_status check_results(const check_run *checker)
+{
+    gy_operation operation = checker->plan->request.operation;
+    for (int block = 0; block < checker->blocks; block++) {
+        uint32_t first = GY_VALUE_NONE;
+        for (int rank = 0; rank < checker->rank_count; rank++) {
+            gy_blocks at = {.buffer = GY_BUFFER_OUT, .first = block, .run = 1};
+            const cell_state *cell = cell_at(checker, rank, &at, 0);
+            if (cell == NULL || operation == GY_OPERATION_BARRIER) {
+                continue;
+            }
+            if (cell->value == GY_VALUE_NONE) {
+                return wrong_end(checker, rank, "block %d was never written", block);
+            }
+            if (operation == GY_OPERATION_ALLGATHER || operation == GY_OPERATION_BROADCAST) {
+                GY_TRY(check_gathered(checker, rank, block, cell->value));
+            } else {
+                GY_TRY(check_sum(checker, rank, block, cell->value, &first));
+            }
+        }
+    }
+    return GY_OK;
+}
+
+/* When a rank returns, its caller may change input and output: all that others do there is
+ * past. */
+static gy_status check_leaving(const check_run *checker)
+{
+    for (int rank = 0; rank < checker->rank_count; rank++) {
+        const rank_state *state = &checker->ranks[rank];
+        for (int i = 0; i < 2 * checker->blocks; i++) {
+            const cell_state *cell = &state->cells[i];
+            if (cell->written > state->clock[cell->writer]) {
+                return wrong_end(checker, rank, "rank %d may still be writing its buffer",
+                                 cell->writer);
+            }
+            for (int reader = 0; cell->reads != NULL && reader < checker->rank_count;
+                 reader++) {
+                if (cell->reads[reader] > state->clock[reader]) {
+                    return wrong_end(checker, rank, "rank %d may still be reading its buffer",
+                                     reader);
+                }
+            }
+        }
+        bool is_barrier = checker->plan->request.operation == GY_OPERATION_BARRIER;
+        for (int other = 0; is_barrier && other < checker->rank_count; other++) {
+            if (other != rank && state->clock[other] == 0) {
+                return wrong_end(checker, rank, "it may leave before rank %d entered", other);
+            }
+        }
+    }
+    return GY_OK;
+}
+
+static bool has_input(const check_run *checker, int rank, int block)
+{
+    const gy_plan_request *request = &checker->plan->request;
+    switch (request->operation) {
+    case GY_OPERATION_BARRIER:
+        return false;
+    case GY_OPERATION_BROADCAST:
+        return rank == request->root;
+    case GY_OPERATION_ALLREDUCE:
+    case GY_OPERATION_REDUCE_SCATTER:
+    case GY_OPERATION_ALLGATHER:
+    case GY_OPERATION_REDUCE:
+    case GY_OPERATION_COUNT:
+    default:
+        return has_block(checker, rank, GY_BUFFER_IN, block);
+    }
+}
+
+static gy_status init_rank(check_run *checker, int rank)
+{
+    rank_state *state = &checker->ranks[rank];
+    size_t steps = checker->plan->ranks[rank].count;
+    state->cell_count =
+        (size_t)(2 * checker->blocks + checker->stage_slots + checker->scratch_slots);
+    state->clock =
+        gy_arena_alloc(&checker->arena, (size_t)checker->rank_count * sizeof(*state->clock));
+    state->cells =
+        gy_arena_alloc(&checker->arena, (state->cell_count + 1) * sizeof(cell_state));
+    state->sent = gy_arena_alloc(&checker->arena, (steps + 1) * sizeof(sent_note));
+    if (state->clock == NULL || state->cells == NULL || state->sent == NULL) {
+        return GY_NOMEM;
+    }
+    bool is_barrier = checker->plan->request.operation == GY_OPERATION_BARRIER;
+    state->clock[rank] = is_barrier ? 0 : 1; /* 1: entered, its buffers are ready */
+    for (int i = 0; i < 2 * checker->blocks; i++) {
+        state->cells[i].writer = rank;
+        state->cells[i].written = state->clock[rank];
+    }
+    for (int block = 0; block < checker->blocks; block++) {
+        if (has_input(checker, rank, block)) {
+            cell_state *cell = &state->cells[block];
+            cell->value = gy_value_leaf(&checker->values, rank, block);
+            cell->block = block;
+            if (cell->value == GY_VALUE_BAD) {
+                return GY_NOMEM;
+            }
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status check_with(check_run *checker)
+{
+    const gy_plan *plan = checker->plan;
+    checker->ranks =
+        gy_alloc_zero("plan.check", (size_t)checker->rank_count, sizeof(*checker->ranks));
+    if (checker->ranks == NULL) {
+        return GY_NOMEM;
+    }
+    for (int rank = 0; rank < checker->rank_count; rank++) {
+        checker->stage_slots = GY_MAX(checker->stage_slots, plan->ranks[rank].stage_slots);
+        checker->scratch_slots =
+            GY_MAX(checker->scratch_slots, plan->ranks[rank].scratch_slots);
+    }
+    for (int rank = 0; rank < checker->rank_count; rank++) {
+        GY_TRY(init_rank(checker, rank));
+    }
+    GY_TRY(gy_plan_walk(plan, &checker->visitor));
+    GY_TRY(check_results(checker));
+    return check_leaving(checker);
+}
+
+gy_status gy_plan_check(const gy_plan *plan)
+{
+    gy_cut cut = plan->algorithm->cut;
+    check_run checker = {
+        .visitor = {.visit = visit},
+        .plan = plan,
+        .rank_count = plan->request.ranks,
+        .blocks = gy_cut_parts(cut, &plan->request) * gy_cut_chunks(cut, &plan->request),
+        .chunks_of_part = gy_cut_chunks(cut, &plan->request),
+        .in_place = plan->request.in_place,
+    };
+    GY_TRY(gy_values_init(&checker.values, checker.rank_count));
+    gy_status status = check_with(&checker);
+    for (int rank = 0; checker.ranks != NULL && rank < checker.rank_count; rank++) {
+        gy_free(checker.ranks[rank].posts);
+        gy_free(checker.ranks[rank].sends);
+    }
+    gy_free(checker.ranks);
+    gy_arena_free(&checker.arena);
+    gy_values_fini(&checker.values);
+    return status;
+}

@@ -1,0 +1,275 @@
+/* Goal: every plan is right for 1 to 65 ranks, and every plan that was spoilt by one step is
+ * caught. */
+#include "plan/plan.h"
+
+#include "base/base.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "gy_test.h"
+
+static gy_plan_request request_of(const gy_algorithm *row, int ranks, int variant)
+{
+    return (gy_plan_request){.operation = row->operation,
+                             .ranks = ranks,
+                             .root = variant * (ranks - 1) / 2,
+                             .chunks = 1 + variant * 2,
+                             .in_place = variant == 1,
+                             .order = row->order};
+}
+
+static void every_plan_is_right(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < gy_algorithm_count; i++) {
+        for (int ranks = 1; ranks <= 65; ranks++) {
+            for (int variant = 0; variant < 3; variant++) {
+                if (ranks > 20 && ranks < 62 && (ranks + variant) % 3 != 0) {
+                    continue; /* sizes that differ little; all of them pass as well */
+                }
+                gy_plan_request request = request_of(&gy_algorithms[i], ranks, variant);
+                gy_plan *plan = NULL;
+                assert_ok(gy_plan_new(&gy_algorithms[i], &request, &plan));
+                gy_status status = gy_plan_check(plan);
+                if (status != GY_OK) {
+                    fail_msg("%s by %s, %d ranks, variant %d: %s",
+                             gy_operation_name(request.operation), gy_algorithms[i].name, ranks,
+                             variant, gy_error_text());
+                }
+                gy_plan_free(plan);
+            }
+        }
+    }
+}
+
+typedef enum mutation { DROP, DOUBLE, SWAP, SHIFT, PEER, MUTATION_COUNT } mutation_kind;
+static const char *const mutation_names[] = {"dropped", "doubled", "swapped", "shifted",
+                                             "sent elsewhere"};
+
+static bool moves_data(const gy_step *step)
+{
+    return step->kind != GY_STEP_POST && step->kind != GY_STEP_WAIT;
+}
+
+static bool uses(const gy_blocks *at)
+{
+    return at->run > 0 && at->buffer != GY_BUFFER_WIRE;
+}
+
+/* Change one step of one rank; false: this mutation does not apply to it. */
+static bool mutate(gy_steps *steps, size_t at, mutation_kind how, int rank, int ranks)
+{
+    gy_step *step = &steps->items[at];
+    switch (how) {
+    case DROP:
+        memmove(step, step + 1, (steps->count - at - 1) * sizeof(*step));
+        steps->count--;
+        return true;
+    case DOUBLE:
+        memmove(step + 1, step, (steps->count - at) * sizeof(*step));
+        steps->count++;
+        return true;
+    case SWAP: {
+        if (at + 1 == steps->count || memcmp(step, step + 1, sizeof(*step)) == 0) {
+            return false;
+        }
+        gy_step first = step[0];
+        step[0] = step[1];
+        step[1] = first;
+        return true;
+    }
+    case SHIFT:
+        if (!moves_data(step) || (!uses(&step->a) && !uses(&step->to))) {
+            return false;
+        }
+        if (uses(&step->to) && step->kind != GY_STEP_SEND) {
+            step->to.first++;
+        } else {
+            step->a.first++;
+        }
+        return true;
+    case PEER: {
+        bool is_message = step->kind == GY_STEP_SEND || step->kind == GY_STEP_RECV ||
+                          step->kind == GY_STEP_RECV_REDUCE;
+        if (ranks < 3) {
+            return false;
+        }
+        if (is_message || (step->kind == GY_STEP_WAIT && step->peer != GY_EVERY)) {
+            step->peer = (step->peer + 1) % ranks;
+            step->peer = step->peer == rank ? (step->peer + 1) % ranks : step->peer;
+            return true;
+        }
+        if (step->kind == GY_STEP_COPY && step->a.rank != rank) {
+            int other = (step->a.rank + 1) % ranks;
+            step->a.rank = (int16_t)(other == rank ? (other + 1) % ranks : other);
+            return true;
+        }
+        return false;
+    }
+    case MUTATION_COUNT:
+    default:
+        return false;
+    }
+}
+
+/* after[] names steps by index: where steps moved, the names must move along to mean the same.
+ */
+static void renumber(gy_steps *steps, size_t at, mutation_kind how)
+{
+    for (size_t i = 0; i < steps->count; i++) {
+        for (int k = 0; k < 2; k++) {
+            uint32_t *after = &steps->items[i].after[k];
+            if (*after == 0) {
+                continue;
+            }
+            size_t named = *after - 1;
+            if (how == DROP && named == at) {
+                *after = 0;
+            } else if (how == DROP && named > at) {
+                (*after)--;
+            } else if (how == DOUBLE && named > at) {
+                (*after)++;
+            } else if (how == SWAP && named == at) {
+                (*after)++;
+            } else if (how == SWAP && named == at + 1) {
+                (*after)--;
+            }
+        }
+    }
+}
+
+/*
+ * The same plan in other words: swapping neighbours that do not touch the same things, doing a
+ * copy or a reduction into another place twice, or waiting for what was waited for. Such a
+ * mutant may pass; any other that passes is a hole in the checker.
+ */
+static bool may_be_harmless(const gy_step *step, const gy_step *next, mutation_kind how)
+{
+    switch (how) {
+    case SWAP:
+        return next != NULL;
+    case DOUBLE:
+        return step->kind == GY_STEP_COPY || step->kind == GY_STEP_WAIT ||
+               step->kind == GY_STEP_REDUCE;
+    case DROP:
+        return step->kind == GY_STEP_WAIT || step->kind == GY_STEP_POST;
+    case PEER:
+        return step->kind == GY_STEP_WAIT;
+    case SHIFT:
+    case MUTATION_COUNT:
+    default:
+        return false;
+    }
+}
+
+typedef struct tally_sheet {
+    int made, caught, harmless;
+} tally_sheet;
+
+static void mutate_one(const gy_algorithm *row, const gy_plan_request *request, int rank,
+                       size_t at, mutation_kind how, tally_sheet *tally)
+{
+    gy_plan *plan = NULL;
+    assert_ok(gy_plan_new(row, request, &plan));
+    gy_steps *steps = &plan->ranks[rank];
+    void *items = steps->items;
+    assert_ok(gy_reserve("test", &items, &steps->capacity, steps->count + 1, sizeof(gy_step)));
+    steps->items = items;
+    gy_step before = steps->items[at];
+    gy_step next = at + 1 < steps->count ? steps->items[at + 1] : before;
+    if (mutate(steps, at, how, rank, request->ranks)) {
+        renumber(steps, at, how);
+        tally->made++;
+        if (gy_plan_check(plan) == GY_OK) {
+            if (!may_be_harmless(&before, at + 1 < steps->count ? &next : NULL, how)) {
+                gy_text text = {.data = NULL};
+                gy_step_print(&text, &before, rank);
+                fail_msg("%s by %s, %d ranks: rank %d step %zu (%s) %s is not caught",
+                         gy_operation_name(row->operation), row->name, request->ranks, rank, at,
+                         gy_text_get(&text), mutation_names[how]);
+            }
+            tally->harmless++;
+        } else {
+            tally->caught++;
+            assert_non_null(strstr(gy_error_text(), "rank "));
+            assert_non_null(strstr(gy_error_text(), " step "));
+        }
+    }
+    gy_plan_free(plan);
+}
+
+static void every_mutant_is_caught(void **state)
+{
+    (void)state;
+    static const int sizes[] = {2, 3, 5};
+    for (size_t i = 0; i < gy_algorithm_count; i++) {
+        tally_sheet tally = {0, 0, 0};
+        for (size_t s = 0; s < GY_COUNT(sizes); s++) {
+            gy_plan_request request = request_of(&gy_algorithms[i], sizes[s], (int)s % 2);
+            gy_plan *plan = NULL;
+            assert_ok(gy_plan_new(&gy_algorithms[i], &request, &plan));
+            for (int rank = 0; rank < sizes[s]; rank++) {
+                for (size_t at = 0; at < plan->ranks[rank].count; at++) {
+                    for (mutation_kind how = DROP; how < MUTATION_COUNT; how++) {
+                        mutate_one(&gy_algorithms[i], &request, rank, at, how, &tally);
+                    }
+                }
+            }
+            gy_plan_free(plan);
+        }
+        printf("%s by %s: %d mutants, %d caught, %d harmless\n",
+               gy_operation_name(gy_algorithms[i].operation), gy_algorithms[i].name, tally.made,
+               tally.caught, tally.harmless);
+        assert_true(tally.caught > 0);
+    }
+}
+
+static void requests_are_checked(void **state)
+{
+    (void)state;
+    const gy_algorithm *ring = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "ring");
+    assert_non_null(ring);
+    assert_null(gy_algorithm_find(GY_OPERATION_ALLREDUCE, "dissemination"));
+    gy_plan *plan = NULL;
+    gy_plan_request bad = {.operation = GY_OPERATION_ALLREDUCE, .ranks = 0};
+    assert_status(gy_plan_new(ring, &bad, &plan), GY_ARG);
+    bad = (gy_plan_request){.operation = GY_OPERATION_BARRIER, .ranks = 2};
+    assert_status(gy_plan_new(ring, &bad, &plan), GY_ARG);
+    bad = (gy_plan_request){.operation = GY_OPERATION_ALLREDUCE, .ranks = 2, .root = 2};
+    assert_status(gy_plan_new(ring, &bad, &plan), GY_ARG);
+    bad = (gy_plan_request){
+        .operation = GY_OPERATION_ALLREDUCE, .ranks = 2, .order = GY_ORDER_RANK};
+    assert_status(gy_plan_new(ring, &bad, &plan), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "order"));
+}
+
+static void memory_that_ends_is_a_failure(void **state)
+{
+    (void)state;
+    const gy_algorithm *row = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "tree");
+    gy_plan_request request = request_of(row, 4, 0);
+    int64_t live = gy_alloc_live();
+    gy_status status = GY_NOMEM;
+    for (int n = 1; status == GY_NOMEM; n++) {
+        gy_plan *plan = NULL;
+        gy_alloc_fail_after(n);
+        status = gy_plan_new(row, &request, &plan);
+        status = status == GY_OK ? gy_plan_check(plan) : status;
+        gy_alloc_fail_after(0);
+        gy_plan_free(plan);
+        assert_int_equal(gy_alloc_live(), live);
+    }
+    assert_int_equal(status, GY_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_plan_is_right),
+        cmocka_unit_test(every_mutant_is_caught),
+        cmocka_unit_test(requests_are_checked),
+        cmocka_unit_test(memory_that_ends_is_a_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

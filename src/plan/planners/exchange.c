@@ -1,0 +1,45 @@
+/*
+ * Exchange through staging: each rank lays a chunk of its vector where all can read it, and
+ * each sums all of them itself, in rank order. One meeting a chunk; two slots take turns:
+ * whoever writes chunk c + 2 has met everybody at c + 1, so all have read chunk c.
+ *
+ * cost: one round a chunk; every rank reads p-1 vectors. The best for two ranks.
+ */
+#include "plan/plan_priv.h"
+
+#include "base/base.h"
+
+/* Rank's contribution to a chunk: its input, unless the fold may have overwritten that already.
+ */
+static gy_blocks contribution(const gy_plan_request *request, int rank, int of, int chunk)
+{
+    bool is_overwritten = request->in_place && rank >= 2;
+    if (of == rank && !is_overwritten) {
+        return gy_in(rank, chunk, 1);
+    }
+    return gy_stage(of, chunk % 2, chunk);
+}
+
+gy_status gy_plan_exchange_allreduce(const gy_plan_request *request, int rank,
+                                     gy_plan_sink *sink)
+{
+    int ranks = request->ranks, chunks = gy_request_chunks(request);
+    if (ranks == 1) {
+        return request->in_place
+                   ? GY_OK
+                   : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
+    }
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        uint32_t mark = (uint32_t)chunk + 1;
+        GY_TRY(gy_emit_copy(sink, gy_in(rank, chunk, 1), gy_stage(rank, chunk % 2, chunk)));
+        GY_TRY(gy_emit_post(sink, mark));
+        GY_TRY(gy_emit_wait(sink, GY_EVERY, mark));
+        gy_blocks sum = contribution(request, rank, 0, chunk);
+        for (int of = 1; of < ranks; of++) {
+            GY_TRY(gy_emit_reduce(sink, sum, contribution(request, rank, of, chunk),
+                                  gy_out(rank, chunk, 1)));
+            sum = gy_out(rank, chunk, 1);
+        }
+    }
+    return GY_OK;
+}

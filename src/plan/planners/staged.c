@@ -1,0 +1,163 @@
+/*
+ * Staged shared memory: private vectors go through memory that peers can read, a piece that
+ * fits the cache at a time.
+ *
+ * Allreduce works in windows of one block a rank: each rank lays the others' blocks out, all
+ * meet, each sums its own block in rank order and lays out the sum, all meet, each fetches the
+ * other sums. The two meetings a window also say when staging may be written again, so one set
+ * of slots is enough.
+ *
+ * cost: allreduce 2 rounds a window, (p-1)/p of the vector read for sums and as much for
+ * results; the others one round a chunk.
+ */
+#include "plan/plan_priv.h"
+
+#include "base/base.h"
+
+static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
+{
+    int chunks = gy_request_chunks(request);
+    return request->in_place ? GY_OK
+                             : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
+}
+
+/* An own block is staged too where the fold overwrites the input before the rank's turn comes.
+ */
+static bool stages_own(const gy_plan_request *request, int rank)
+{
+    return request->in_place && rank >= 2;
+}
+
+/* to = x0 op x1 op ...: block `block`, from slot `slot` of each rank. */
+typedef struct fold_spec {
+    const gy_plan_request *request;
+    int rank, block, slot;
+} fold_spec;
+
+static gy_blocks operand(const fold_spec *fold, int of)
+{
+    if (of == fold->rank && !stages_own(fold->request, fold->rank)) {
+        return gy_in(of, fold->block, 1);
+    }
+    return gy_stage(of, fold->slot, fold->block);
+}
+
+static gy_status fold_block(const fold_spec *fold, gy_plan_sink *sink)
+{
+    gy_blocks to = gy_out(fold->rank, fold->block, 1);
+    gy_blocks sum = operand(fold, 0);
+    for (int of = 1; of < fold->request->ranks; of++) {
+        GY_TRY(gy_emit_reduce(sink, sum, operand(fold, of), to));
+        sum = to;
+    }
+    return GY_OK;
+}
+
+static gy_status meet(gy_plan_sink *sink, uint32_t mark)
+{
+    GY_TRY(gy_emit_post(sink, mark));
+    return gy_emit_wait(sink, GY_EVERY, mark);
+}
+
+gy_status gy_plan_staged_allreduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks;
+    if (ranks == 1) {
+        return copy_all(request, sink);
+    }
+    for (int window = 0; window < gy_request_chunks(request); window++) {
+        uint32_t mark = 2 * (uint32_t)window + 1;
+        int first = window * ranks;
+        for (int of = 0; of < ranks; of++) {
+            if (of != rank || stages_own(request, rank)) {
+                GY_TRY(gy_emit_copy(sink, gy_in(rank, first + of, 1),
+                                    gy_stage(rank, of, first + of)));
+            }
+        }
+        GY_TRY(meet(sink, mark));
+        GY_TRY(fold_block(
+            &(fold_spec){.request = request, .rank = rank, .block = first + rank, .slot = rank},
+            sink));
+        GY_TRY(gy_emit_copy(sink, gy_out(rank, first + rank, 1),
+                            gy_stage(rank, ranks, first + rank)));
+        GY_TRY(meet(sink, mark + 1));
+        for (int step = 1; step < ranks; step++) {
+            int of = (rank + step) % ranks; /* everybody begins with another one */
+            GY_TRY(gy_emit_copy(sink, gy_stage(of, ranks, first + of),
+                                gy_out(rank, first + of, 1)));
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_staged_reduce_scatter(const gy_plan_request *request, int rank,
+                                        gy_plan_sink *sink)
+{
+    int ranks = request->ranks, chunks = gy_request_chunks(request);
+    if (ranks == 1) {
+        return copy_all(request, sink);
+    }
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        int base = chunk % 2 * ranks;
+        for (int of = 0; of < ranks; of++) {
+            if (of != rank || stages_own(request, rank)) {
+                GY_TRY(gy_emit_copy(sink, gy_in(rank, of * chunks + chunk, 1),
+                                    gy_stage(rank, base + of, of * chunks + chunk)));
+            }
+        }
+        GY_TRY(meet(sink, (uint32_t)chunk + 1));
+        GY_TRY(fold_block(&(fold_spec){.request = request,
+                                       .rank = rank,
+                                       .block = rank * chunks + chunk,
+                                       .slot = base + rank},
+                          sink));
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_staged_allgather(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks, chunks = gy_request_chunks(request);
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        uint32_t mark = (uint32_t)chunk + 1;
+        int own = rank * chunks + chunk;
+        if (ranks > 1) {
+            GY_TRY(gy_emit_copy(sink, gy_in(rank, own, 1), gy_stage(rank, chunk % 2, own)));
+            GY_TRY(gy_emit_post(sink, mark));
+        }
+        if (!request->in_place) {
+            GY_TRY(gy_emit_copy(sink, gy_in(rank, own, 1), gy_out(rank, own, 1)));
+        }
+        for (int step = 1; step < ranks; step++) {
+            int of = (rank + step) % ranks, block = of * chunks + chunk;
+            GY_TRY(gy_emit_wait(sink, of, mark));
+            GY_TRY(gy_emit_copy(sink, gy_stage(of, chunk % 2, block), gy_out(rank, block, 1)));
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_staged_broadcast(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    enum { SLOTS = 4 }; /* the root may be that many chunks ahead */
+    if (request->ranks == 1) {
+        return GY_OK;
+    }
+    for (int chunk = 0; chunk < gy_request_chunks(request); chunk++) {
+        uint32_t mark = (uint32_t)chunk + 1;
+        int slot = chunk % SLOTS;
+        if (rank == request->root) {
+            if (chunk >= SLOTS) {
+                GY_TRY(gy_emit_wait(sink, GY_EVERY, mark - SLOTS));
+            }
+            GY_TRY(gy_emit_copy(sink, gy_out(rank, chunk, 1), gy_stage(rank, slot, chunk)));
+            GY_TRY(gy_emit_post(sink, mark));
+        } else {
+            GY_TRY(gy_emit_wait(sink, request->root, mark));
+            GY_TRY(gy_emit_copy(sink, gy_stage(request->root, slot, chunk),
+                                gy_out(rank, chunk, 1)));
+            GY_TRY(gy_emit_post(sink, mark));
+        }
+    }
+    return GY_OK;
+}

@@ -1,0 +1,150 @@
+#include "plan/values_priv.h"
+
+#include "base/base.h"
+
+#include <string.h>
+
+gy_status gy_values_init(gy_values *values, int ranks)
+{
+    *values = (gy_values){.words = ((size_t)ranks + 63) / 64, .table_size = 1024};
+    values->table = gy_alloc_zero("plan.values", values->table_size, sizeof(uint32_t));
+    values->items = gy_alloc_zero("plan.values", 1, sizeof(gy_value));
+    values->sets = gy_alloc_zero("plan.values", values->words, sizeof(uint64_t));
+    if (values->table == NULL || values->items == NULL || values->sets == NULL) {
+        gy_values_fini(values);
+        return GY_NOMEM;
+    }
+    values->count = values->capacity = 1;
+    values->sets_capacity = values->words;
+    return GY_OK;
+}
+
+void gy_values_fini(gy_values *values)
+{
+    gy_free(values->table);
+    gy_free(values->items);
+    gy_free(values->sets);
+    *values = (gy_values){.items = NULL};
+}
+
+static size_t place_of(const gy_values *values, const gy_value *value)
+{
+    uint64_t key[2] = {(uint64_t)value->left << 32 | value->right,
+                       (uint64_t)(uint32_t)value->first << 32 | (uint32_t)value->block};
+    size_t at = gy_hash(key, sizeof(key), 0) & (values->table_size - 1);
+    while (values->table[at] != 0) {
+        const gy_value *there = &values->items[values->table[at]];
+        if (there->left == value->left && there->right == value->right &&
+            there->first == value->first && there->block == value->block) {
+            break;
+        }
+        at = (at + 1) & (values->table_size - 1);
+    }
+    return at;
+}
+
+static bool grow_table(gy_values *values)
+{
+    size_t size = values->table_size * 2;
+    uint32_t *table = gy_alloc_zero("plan.values", size, sizeof(uint32_t));
+    if (table == NULL) {
+        return false;
+    }
+    gy_free(values->table);
+    values->table = table;
+    values->table_size = size;
+    for (uint32_t i = 1; i < values->count; i++) {
+        values->table[place_of(values, &values->items[i])] = i;
+    }
+    return true;
+}
+
+/* The number of a value: an old one if it is known. Its set is left to the caller when new. */
+static uint32_t intern(gy_values *values, const gy_value *value, bool *is_new)
+{
+    *is_new = false;
+    if (values->count * 2 > values->table_size && !grow_table(values)) {
+        return GY_VALUE_BAD;
+    }
+    size_t at = place_of(values, value);
+    if (values->table[at] != 0) {
+        return values->table[at];
+    }
+    void *items = values->items, *sets = values->sets;
+    size_t words = (values->count + 1) * values->words;
+    if (gy_reserve("plan.values", &items, &values->capacity, values->count + 1,
+                   sizeof(gy_value)) != GY_OK) {
+        return GY_VALUE_BAD;
+    }
+    values->items = items;
+    if (gy_reserve("plan.values", &sets, &values->sets_capacity, words, sizeof(uint64_t)) !=
+        GY_OK) {
+        return GY_VALUE_BAD;
+    }
+    values->sets = sets;
+    uint32_t number = (uint32_t)values->count++;
+    values->items[number] = *value;
+    memset(&values->sets[number * values->words], 0, values->words * sizeof(uint64_t));
+    values->table[at] = number;
+    *is_new = true;
+    return number;
+}
+
+uint32_t gy_value_leaf(gy_values *values, int rank, int32_t block)
+{
+    bool is_new = false;
+    uint32_t number = intern(values,
+                             &(gy_value){.block = block,
+                                         .first = rank,
+                                         .last = rank,
+                                         .leaves = 1,
+                                         .is_ordered = true,
+                                         .is_fold = true},
+                             &is_new);
+    if (is_new) {
+        values->sets[number * values->words + (size_t)rank / 64] |= UINT64_C(1) << (rank % 64);
+    }
+    return number;
+}
+
+uint32_t gy_value_join(gy_values *values, uint32_t left, uint32_t right, int *doubled)
+{
+    const gy_value *a = &values->items[left], *b = &values->items[right];
+    *doubled = -1;
+    for (size_t word = 0; word < values->words; word++) {
+        uint64_t common = values->sets[left * values->words + word] &
+                          values->sets[right * values->words + word];
+        if (common != 0) {
+            *doubled = (int)(word * 64) + __builtin_ctzll(common);
+            return GY_VALUE_NONE;
+        }
+    }
+    bool follows = a->last + 1 == b->first;
+    gy_value value = {.left = left,
+                      .right = right,
+                      .block = a->block,
+                      .first = a->first,
+                      .last = b->last,
+                      .leaves = a->leaves + b->leaves,
+                      .is_ordered = a->is_ordered && b->is_ordered && follows,
+                      .is_fold = a->is_fold && b->leaves == 1 && follows};
+    bool is_new = false;
+    uint32_t number = intern(values, &value, &is_new);
+    for (size_t word = 0; is_new && word < values->words; word++) {
+        values->sets[number * values->words + word] =
+            values->sets[left * values->words + word] |
+            values->sets[right * values->words + word];
+    }
+    return number;
+}
+
+int gy_value_missing(const gy_values *values, uint32_t value, int ranks)
+{
+    for (int rank = 0; rank < ranks; rank++) {
+        uint64_t word = values->sets[value * values->words + (size_t)rank / 64];
+        if ((word >> (rank % 64) & 1) == 0) {
+            return rank;
+        }
+    }
+    return -1;
+}
