@@ -6,6 +6,7 @@
 
 #include <gyre/base.h>
 #include <gyre/coll.h>
+#include <gyre/corpus.h>
 #include <gyre/engine.h>
 #include <gyre/graph.h>
 #include <gyre/tensor.h>

@@ -1,0 +1,204 @@
+/* Reads this rank's share of the files and takes the lines that count from each. */
+#include "train/corpus_priv.h"
+#include "train/ngrams.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+typedef struct line_span {
+    int32_t begin, size;
+} line_span;
+
+/* Kept from file to file: what was read, and the lines in it that count. */
+typedef struct file_reader {
+    char *text; /* CORPUS_FILE_BYTES */
+    size_t text_bytes;
+    line_span *spans;
+    size_t span_count, span_capacity;
+} file_reader;
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
+}
+
+/* Read up to CORPUS_FILE_BYTES, unpacked where it is gzip. GY_IO: unreadable (no failure is
+ * recorded, the caller counts). */
+static gy_status read_file(file_reader *reader, int root, const corpus_file *file)
+{
+    int handle = openat(root, file->path + 1, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat about;
+    if (handle < 0 || fstat(handle, &about) != 0 || !S_ISREG(about.st_mode)) {
+        if (handle >= 0) {
+            close(handle);
+        }
+        return GY_IO;
+    }
+    gzFile stream = gzdopen(handle, "rb"); /* passes plain files through */
+    if (stream == NULL) {
+        close(handle);
+        return GY_NOMEM;
+    }
+    int size = gzread(stream, reader->text, CORPUS_FILE_BYTES);
+    gzclose_r(stream);
+    if (size < 0) {
+        return GY_IO;
+    }
+    reader->text_bytes = (size_t)size;
+    return GY_OK;
+}
+
+/* Where a Perl file stops being Perl: its manual (from "=word" to "=cut") is prose. */
+static bool is_manual(const char *line, size_t size, bool *in_manual)
+{
+    if (size >= 2 && line[0] == '=' && is_letter(line[1])) {
+        *in_manual = !(size >= 4 && memcmp(line, "=cut", 4) == 0);
+        return true;
+    }
+    return *in_manual;
+}
+
+static gy_status add_span(file_reader *reader, size_t begin, size_t size)
+{
+    void *spans = reader->spans;
+    GY_TRY(gy_reserve("train.corpus", &spans, &reader->span_capacity, reader->span_count + 1,
+                      sizeof(line_span)));
+    reader->spans = spans;
+    reader->spans[reader->span_count++] =
+        (line_span){(int32_t)begin, (int32_t)GY_MIN(size, (size_t)GY_NGRAM_LINE_BYTES)};
+    return GY_OK;
+}
+
+/* Find the lines with enough letters; white space at their ends does not count. */
+static gy_status find_lines(file_reader *reader, gy_language language)
+{
+    reader->span_count = 0;
+    bool in_manual = false;
+    const char *text = reader->text;
+    for (size_t begin = 0; begin < reader->text_bytes;) {
+        const char *newline = memchr(text + begin, '\n', reader->text_bytes - begin);
+        size_t end = newline != NULL ? (size_t)(newline - text) : reader->text_bytes;
+        size_t size = end - begin;
+        while (size > 0 && is_blank(text[begin + size - 1])) {
+            size--;
+        }
+        if (language == GY_LANGUAGE_PERL) {
+            if (size == 7 && memcmp(text + begin, "__END__", 7) == 0) {
+                break;
+            }
+            if (is_manual(text + begin, size, &in_manual)) {
+                size = 0;
+            }
+        }
+        int letters = 0;
+        for (size_t i = 0; i < size && letters < CORPUS_LETTERS; i++) {
+            letters += is_letter(text[begin + i]) ? 1 : 0;
+        }
+        if (letters >= CORPUS_LETTERS) {
+            GY_TRY(add_span(reader, begin, size));
+        }
+        begin = end + 1;
+    }
+    return GY_OK;
+}
+
+static gy_status take_line(corpus_scan *scan, const char *text, size_t size, int32_t file,
+                           int32_t line)
+{
+    size_t skip = 0;
+    while (skip < size && is_blank(text[skip])) {
+        skip++;
+    }
+    void *lines = scan->lines;
+    GY_TRY(gy_reserve("train.corpus", &lines, &scan->capacity, scan->count + 1,
+                      sizeof(corpus_line)));
+    scan->lines = lines;
+    void *begins = scan->begins;
+    GY_TRY(gy_reserve("train.corpus", &begins, &scan->begins_capacity, scan->count + 2,
+                      sizeof(size_t)));
+    scan->begins = begins;
+    scan->begins[scan->count] = scan->texts.size_bytes;
+    gy_text_add_bytes(&scan->texts, text, size);
+    scan->lines[scan->count++] =
+        (corpus_line){.hash = gy_hash(text + skip, size - skip, 0), .file = file, .line = line};
+    scan->begins[scan->count] = scan->texts.size_bytes;
+    return scan->texts.status;
+}
+
+/* Lines spread evenly over the file, at most file_lines. */
+static gy_status take_lines(corpus_scan *scan, const file_reader *reader, int32_t file,
+                            int file_lines)
+{
+    size_t wanted = GY_MIN(reader->span_count, (size_t)file_lines);
+    for (size_t i = 0; i < wanted; i++) {
+        const line_span *line = &reader->spans[i * reader->span_count / wanted];
+        GY_TRY(
+            take_line(scan, reader->text + line->begin, (size_t)line->size, file, (int32_t)i));
+    }
+    return GY_OK;
+}
+
+static gy_status scan_file(const gy_corpus_options *options, const corpus_list *list,
+                           int32_t index, int root, file_reader *reader, corpus_scan *scan)
+{
+    const corpus_file *file = &list->files[index];
+    gy_corpus_class *class = &scan->classes[file->label];
+    gy_status status = read_file(reader, root, file);
+    if (status == GY_NOMEM) {
+        return gy_fail(GY_NOMEM, "out of memory: reading %s", file->path);
+    }
+    if (status != GY_OK) {
+        class->unreadable++;
+        return GY_OK;
+    }
+    if (memchr(reader->text, '\0', reader->text_bytes) != NULL) {
+        class->binary++;
+        return GY_OK;
+    }
+    GY_TRY(find_lines(reader, (gy_language)file->label));
+    class->files++;
+    class->bytes += (int64_t)reader->text_bytes;
+    class->lines += (int64_t)reader->span_count;
+    return take_lines(scan, reader, index, options->file_lines);
+}
+
+gy_status gy_corpus_scan_files(const gy_corpus_options *options, const corpus_list *list,
+                               int rank, int ranks, corpus_scan *scan)
+{
+    GY_ASSERT(rank >= 0 && rank < ranks);
+    *scan = (corpus_scan){.count = 0};
+    int root = open(options->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) {
+        return gy_fail(GY_NOTFOUND, "corpus: cannot open folder '%s': %s", options->root,
+                       strerror(errno));
+    }
+    file_reader reader = {.text = gy_alloc("train.corpus", CORPUS_FILE_BYTES)};
+    gy_status status = reader.text != NULL ? GY_OK : GY_NOMEM;
+    for (size_t i = (size_t)rank; i < list->count && status == GY_OK; i += (size_t)ranks) {
+        status = scan_file(options, list, (int32_t)i, root, &reader, scan);
+    }
+    gy_free(reader.spans);
+    gy_free(reader.text);
+    close(root);
+    if (status != GY_OK) {
+        gy_corpus_scan_free(scan);
+    }
+    return status;
+}
+
+void gy_corpus_scan_free(corpus_scan *scan)
+{
+    gy_free(scan->lines);
+    gy_free(scan->begins);
+    gy_text_free(&scan->texts);
+    *scan = (corpus_scan){.count = 0};
+}
