@@ -34,9 +34,9 @@ static bool ends_with(const char *text, const char *suffix)
 /* English documents of a package: what Debian calls them, plain or compressed. */
 static bool is_document(const char *name)
 {
-    static const char *const beginnings[] = {"copyright", "changelog", "README",  "NEWS",
-                                             "AUTHORS",   "TODO",      "THANKS",  "FAQ",
-                                             "ChangeLog", "CHANGES",   "HISTORY", "INSTALL"};
+    static const char *const beginnings[] = {"copyright", "changelog", "README", "NEWS",
+                                             "AUTHORS",   "THANKS",    "FAQ",    "ChangeLog",
+                                             "CHANGES",   "HISTORY",   "INSTALL"};
     static const char *const not_prose[] = {".html", ".html.gz", ".xml", ".pdf",
                                             ".ps",   ".c",       ".py",  ".sh"};
     for (size_t i = 0; i < GY_COUNT(not_prose); i++) {

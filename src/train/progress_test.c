@@ -1,0 +1,78 @@
+/* Goal: a progress line fits its terminal at any width, a bar that is no terminal writes plain
+ * lines, an epoch's end always shows. */
+#include "train/progress.h"
+
+#include "base/base.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gy_test.h"
+
+static void lines_fit_any_width(void **state)
+{
+    (void)state;
+    const gy_progress cases[] = {
+        {.epoch = 0, .step = 0, .steps = 0, .loss = NAN},
+        {.epoch = 2, .step = 50, .steps = 100, .loss = 0.5, .samples_per_s = 81234},
+        {.epoch = 999, .step = 100, .steps = 100, .loss = 1e30, .samples_per_s = 1e12},
+        {.epoch = 1, .step = 200, .steps = 100, .loss = -1, .samples_per_s = INFINITY},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        for (int columns = 0; columns < 300; columns++) {
+            char line[GY_PROGRESS_BYTES];
+            gy_progress_line(line, &cases[i], 12.5, columns);
+            assert_true(strlen(line) <= (size_t)columns);
+            assert_null(strchr(line, '\n'));
+        }
+    }
+}
+
+static void a_line_says_where_the_training_is(void **state)
+{
+    (void)state;
+    gy_progress half = {
+        .epoch = 1, .step = 50, .steps = 100, .loss = 0.25, .samples_per_s = 8000};
+    char line[GY_PROGRESS_BYTES];
+    gy_progress_line(line, &half, 65, 100);
+    assert_non_null(strstr(line, "epoch 2  50%"));
+    assert_non_null(strstr(line, "loss 0.2500"));
+    assert_non_null(strstr(line, "8000 samples/s"));
+    assert_non_null(strstr(line, "1:05 to go"));
+    assert_non_null(strstr(line, "=>"));
+}
+
+static void a_pipe_gets_plain_lines(void **state)
+{
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    gy_progress_bar *bar = gy_progress_bar_new(ends[1]);
+    assert_non_null(bar);
+    gy_progress now = {.step = 1, .steps = 2, .loss = 0.5};
+    gy_progress_bar_show(bar, &now); /* too soon for a line */
+    now.is_epoch_end = true;
+    now.test_loss = 0.75;
+    now.test_accuracy = 0.5;
+    gy_progress_bar_show(bar, &now);
+    gy_progress_bar_free(bar);
+    close(ends[1]);
+    char text[512];
+    ssize_t size = read(ends[0], text, sizeof(text) - 1);
+    close(ends[0]);
+    assert_true(size > 0);
+    text[size] = '\0';
+    assert_string_equal(text,
+                        "epoch 1: loss 0.5000, test loss 0.7500, test accuracy 50.00 %\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_fit_any_width),
+        cmocka_unit_test(a_line_says_where_the_training_is),
+        cmocka_unit_test(a_pipe_gets_plain_lines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
