@@ -1,0 +1,71 @@
+/**
+ * Data on disk: IDX files in, bundles of named tensors (safetensors) in and out.
+ */
+#ifndef GYRE_DATA_H
+#define GYRE_DATA_H
+
+#include <gyre/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Read an IDX file (the format of the MNIST digits), plain or gzip by its first bytes.
+ *
+ * @param tensor  takes a row-major tensor of the file's type and sizes; caller drops it
+ * @return GY_OK; GY_NOTFOUND; GY_IO; GY_FORMAT wrong magic, a length other than the header
+ * says, damaged gzip; GY_LIMIT over 8 GiB; GY_NOMEM. Texts name path, offset, value and
+ * expectation.
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_read_idx(const char *path, gy_tensor **tensor);
+
+/** Named tensors with texts beside them: a model, a checkpoint. Not thread-safe. */
+typedef struct gy_bundle gy_bundle;
+
+GY_API GY_MUST_CHECK gy_status gy_bundle_new(gy_bundle **bundle);
+/** Drops its tensors. NULL is fine. */
+GY_API void gy_bundle_free(gy_bundle *bundle);
+
+/** Add a tensor, held by the bundle from now on. GY_EXISTS the name is taken; GY_ARG an empty
+ * one. */
+GY_API GY_MUST_CHECK gy_status gy_bundle_add(gy_bundle *bundle, const char *name,
+                                             gy_tensor *tensor);
+/** Set a text; a second set replaces it. GY_ARG for keys the format keeps ("gyre.checksum"). */
+GY_API GY_MUST_CHECK gy_status gy_bundle_set(gy_bundle *bundle, const char *key,
+                                             const char *value);
+/** The text of a key, NULL when there is none; valid until the next set. */
+GY_API const char *gy_bundle_get(const gy_bundle *bundle, const char *key);
+
+/** Tensors in the order added, or of the file. Name and tensor are borrowed from the bundle. */
+GY_API size_t gy_bundle_count(const gy_bundle *bundle);
+GY_API const char *gy_bundle_name(const gy_bundle *bundle, size_t index);
+GY_API gy_tensor *gy_bundle_tensor(const gy_bundle *bundle, size_t index);
+/** Borrowed; NULL when no tensor has that name. */
+GY_API gy_tensor *gy_bundle_find(const gy_bundle *bundle, const char *name);
+
+/** True when the bundle was read from a file whose checksum was there and right. */
+GY_API bool gy_bundle_is_verified(const gy_bundle *bundle);
+
+/**
+ * Read a safetensors file. A checksum under "gyre.checksum" is verified when present.
+ *
+ * @return GY_OK; GY_NOTFOUND; GY_IO; GY_FORMAT malformed, cut short, doubled names, offsets
+ * that overlap, leave gaps or lie outside, wrong checksum; GY_LIMIT a header over 16 MiB;
+ *         GY_UNSUPPORTED an element type that Gyre lacks; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_bundle_read(const char *path, gy_bundle **bundle);
+
+/**
+ * Write a safetensors file: whole or not at all. Equal bundles give equal bytes. An existing
+ * file is replaced; a failure leaves it as it was.
+ *
+ * @return GY_OK; GY_NOTFOUND no such folder; GY_IO; GY_ARG a name that is not UTF-8; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_bundle_write(const gy_bundle *bundle, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

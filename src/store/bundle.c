@@ -1,0 +1,273 @@
+/* Bundles: named tensors and texts in memory, and their checksum. */
+#include "store/store_priv.h"
+
+#include "base/base.h"
+#include "tensor/tensor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+gy_status gy_bundle_new(gy_bundle **bundle)
+{
+    gy_bundle *made = gy_alloc_zero("store.bundle", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    *bundle = made;
+    return GY_OK;
+}
+
+void gy_bundle_free(gy_bundle *bundle)
+{
+    if (bundle == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < bundle->item_count; i++) {
+        gy_free(bundle->items[i].name);
+        gy_tensor_drop(bundle->items[i].tensor);
+    }
+    for (size_t i = 0; i < bundle->note_count; i++) {
+        gy_free(bundle->notes[i].key);
+        gy_free(bundle->notes[i].value);
+    }
+    gy_free(bundle->items);
+    gy_free(bundle->notes);
+    gy_free(bundle);
+}
+
+/* Bytes that may follow the first of a UTF-8 sequence, -1 where none may start (RFC 3629). */
+static int sequence_rest(unsigned char first)
+{
+    return first < 0x80   ? 0
+           : first < 0xc2 ? -1
+           : first < 0xe0 ? 1
+           : first < 0xf0 ? 2
+           : first < 0xf5 ? 3
+                          : -1;
+}
+
+static bool is_utf8(const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at != 0; at++) {
+        const int rest = sequence_rest(at[0]);
+        if (rest < 0 || (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
+            (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f)) {
+            return false;
+        }
+        for (int i = 0; i < rest; i++) {
+            if ((*++at & 0xc0) != 0x80) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+gy_status gy_bundle_append(gy_bundle *bundle, const char *name, gy_tensor *tensor)
+{
+    void *items = bundle->items;
+    gy_status status = gy_reserve("store.bundle", &items, &bundle->item_capacity,
+                                  bundle->item_count + 1, sizeof(gy_bundle_item));
+    bundle->items = items;
+    GY_TRY(status);
+    char *copy = gy_copy_text("store.bundle", name);
+    if (copy == NULL) {
+        return GY_NOMEM;
+    }
+    bundle->items[bundle->item_count++] = (gy_bundle_item){copy, gy_tensor_hold(tensor)};
+    return GY_OK;
+}
+
+gy_status gy_bundle_add(gy_bundle *bundle, const char *name, gy_tensor *tensor)
+{
+    if (name[0] == '\0' || strcmp(name, "__metadata__") == 0) {
+        return gy_fail(GY_ARG, "a tensor named '%s': expected some other name", name);
+    }
+    if (!is_utf8(name)) {
+        return gy_fail(GY_ARG, "the name of tensor %zu is not UTF-8", bundle->item_count);
+    }
+    if (gy_bundle_find(bundle, name) != NULL) {
+        return gy_fail(GY_EXISTS, "a tensor named '%s' is in the bundle already", name);
+    }
+    return gy_bundle_append(bundle, name, tensor);
+}
+
+/* Where `key` is or would be; true when it is there. */
+static bool find_note(const gy_bundle *bundle, const char *key, size_t *at)
+{
+    size_t low = 0, high = bundle->note_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(bundle->notes[middle].key, key) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *at = low;
+    return low < bundle->note_count && strcmp(bundle->notes[low].key, key) == 0;
+}
+
+gy_status gy_bundle_note_set(gy_bundle *bundle, const char *key, const char *value)
+{
+    char *value_copy = gy_copy_text("store.bundle", value);
+    if (value_copy == NULL) {
+        return GY_NOMEM;
+    }
+    size_t at = 0;
+    if (find_note(bundle, key, &at)) {
+        gy_free(bundle->notes[at].value);
+        bundle->notes[at].value = value_copy;
+        return GY_OK;
+    }
+    void *notes = bundle->notes;
+    char *key_copy = gy_copy_text("store.bundle", key);
+    if (key_copy == NULL || gy_reserve("store.bundle", &notes, &bundle->note_capacity,
+                                       bundle->note_count + 1, sizeof(gy_bundle_note)) < 0) {
+        gy_free(key_copy);
+        gy_free(value_copy);
+        return GY_NOMEM;
+    }
+    bundle->notes = notes;
+    memmove(&bundle->notes[at + 1], &bundle->notes[at],
+            (bundle->note_count - at) * sizeof(gy_bundle_note));
+    bundle->notes[at] = (gy_bundle_note){key_copy, value_copy};
+    bundle->note_count++;
+    return GY_OK;
+}
+
+gy_status gy_bundle_set(gy_bundle *bundle, const char *key, const char *value)
+{
+    if (strcmp(key, GY_BUNDLE_CHECKSUM_KEY) == 0) {
+        return gy_fail(GY_ARG, "the key '%s' is set by the writer", key);
+    }
+    if (!is_utf8(key) || !is_utf8(value)) {
+        return gy_fail(GY_ARG, "key %zu of the bundle or its text is not UTF-8",
+                       bundle->note_count);
+    }
+    return gy_bundle_note_set(bundle, key, value);
+}
+
+const char *gy_bundle_get(const gy_bundle *bundle, const char *key)
+{
+    size_t at = 0;
+    return find_note(bundle, key, &at) ? bundle->notes[at].value : NULL;
+}
+
+size_t gy_bundle_count(const gy_bundle *bundle)
+{
+    return bundle->item_count;
+}
+
+const char *gy_bundle_name(const gy_bundle *bundle, size_t index)
+{
+    GY_ASSERT(index < bundle->item_count);
+    return bundle->items[index].name;
+}
+
+gy_tensor *gy_bundle_tensor(const gy_bundle *bundle, size_t index)
+{
+    GY_ASSERT(index < bundle->item_count);
+    return bundle->items[index].tensor;
+}
+
+gy_tensor *gy_bundle_find(const gy_bundle *bundle, const char *name)
+{
+    for (size_t i = 0; i < bundle->item_count; i++) {
+        if (strcmp(bundle->items[i].name, name) == 0) {
+            return bundle->items[i].tensor;
+        }
+    }
+    return NULL;
+}
+
+bool gy_bundle_is_verified(const gy_bundle *bundle)
+{
+    return bundle->is_verified;
+}
+
+gy_status gy_bundle_elements(gy_tensor *tensor, gy_bundle_use use, void *arg)
+{
+    gy_view view = gy_tensor_pin(tensor);
+    gy_status status = GY_OK;
+    if (gy_view_is_contiguous(&view)) {
+        status = use(arg, view.data, gy_view_bytes(&view));
+    } else {
+        gy_tensor *copy = NULL;
+        status = gy_tensor_new(NULL, view.dtype, view.sizes, view.rank, &copy);
+        if (status == GY_OK) {
+            gy_view whole = gy_tensor_pin(copy);
+            status = gy_view_copy(&whole, &view);
+            GY_ASSERT(status == GY_OK);
+            status = use(arg, whole.data, gy_view_bytes(&whole));
+            gy_tensor_unpin(copy);
+            gy_tensor_drop(copy);
+        }
+    }
+    gy_tensor_unpin(tensor);
+    return status;
+}
+
+typedef struct name_hash {
+    const char *name;
+    uint64_t hash;
+} name_hash;
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const name_hash *)a)->name, ((const name_hash *)b)->name);
+}
+
+static gy_status hash_elements(void *arg, const void *data, size_t size_bytes)
+{
+    uint64_t *hash = arg;
+    *hash = gy_hash(data, size_bytes, *hash);
+    return GY_OK;
+}
+
+/* One tensor: its name, type, sizes and elements, each hashed with the last hash as seed. */
+static gy_status hash_item(const gy_bundle_item *item, uint64_t *out)
+{
+    const char *type = gy_dtype_name(gy_tensor_dtype(item->tensor));
+    uint64_t hash = gy_hash(item->name, strlen(item->name), 0);
+    hash = gy_hash(type, strlen(type), hash);
+    int64_t sizes[1 + GY_MAX_RANK] = {gy_tensor_rank(item->tensor)};
+    for (int dim = 0; dim < sizes[0]; dim++) {
+        sizes[1 + dim] = gy_tensor_size(item->tensor, dim);
+    }
+    hash = gy_hash(sizes, sizeof(sizes), hash);
+    GY_TRY(gy_bundle_elements(item->tensor, hash_elements, &hash));
+    *out = hash;
+    return GY_OK;
+}
+
+gy_status gy_bundle_checksum(const gy_bundle *bundle, char out[GY_BUNDLE_CHECKSUM_BYTES])
+{
+    uint64_t hash = gy_hash(&bundle->item_count, sizeof(bundle->item_count), 0);
+    for (size_t i = 0; i < bundle->note_count; i++) {
+        const gy_bundle_note *note = &bundle->notes[i];
+        if (strcmp(note->key, GY_BUNDLE_CHECKSUM_KEY) != 0) {
+            hash = gy_hash(note->key, strlen(note->key), hash);
+            hash = gy_hash(note->value, strlen(note->value), hash);
+        }
+    }
+    name_hash *hashes = gy_alloc_zero("store.bundle", bundle->item_count, sizeof(*hashes));
+    if (hashes == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = GY_OK;
+    for (size_t i = 0; i < bundle->item_count && status == GY_OK; i++) {
+        hashes[i].name = bundle->items[i].name;
+        status = hash_item(&bundle->items[i], &hashes[i].hash);
+    }
+    if (status == GY_OK) {
+        qsort(hashes, bundle->item_count, sizeof(*hashes), by_name);
+        for (size_t i = 0; i < bundle->item_count; i++) {
+            hash = gy_hash(&hashes[i].hash, sizeof(hashes[i].hash), hash);
+        }
+        snprintf(out, GY_BUNDLE_CHECKSUM_BYTES, "xxh3:%016llx", (unsigned long long)hash);
+    }
+    gy_free(hashes);
+    return status;
+}

@@ -1,0 +1,121 @@
+/**
+ * Room store: files and formats, for higher rooms. Reading order: file, source, gzip, writer,
+ * idx, bundle.
+ *
+ * Failures name the path, where it helps the offset, the value seen and what was expected.
+ */
+#ifndef GY_STORE_STORE_H
+#define GY_STORE_STORE_H
+
+#include "base/env.h"
+
+#include <gyre/data.h>
+
+/* ---- whole files ---- */
+
+/** Memory with its size; `data` is freed with gy_free. A NUL stands behind the last byte. */
+typedef struct gy_bytes {
+    char *data;
+    size_t size_bytes;
+} gy_bytes;
+
+/**
+ * Read a regular file whole. GY_NOTFOUND; GY_IO a folder, a device, no permission; GY_LIMIT
+ * larger than limit_bytes; GY_NOMEM. @threads any
+ */
+GY_MUST_CHECK gy_status gy_file_read(gy_env *env, const char *path, size_t limit_bytes,
+                                     gy_bytes *out);
+
+/** Write a file whole or not at all, as gy_writer does. */
+GY_MUST_CHECK gy_status gy_file_write(gy_env *env, const char *path, const void *data,
+                                      size_t size_bytes);
+
+/** A file in memory, read-only. Who shortens the file meanwhile makes reads of it die. */
+typedef struct gy_mapping {
+    const char *data; /* not NULL, also for an empty file */
+    size_t size_bytes;
+} gy_mapping;
+
+/** Map a regular file. Errors as gy_file_read. The real disk alone. @threads any */
+GY_MUST_CHECK gy_status gy_file_map(const char *path, gy_mapping *out);
+void gy_file_unmap(gy_mapping *mapping);
+
+/* ---- streams in ---- */
+
+/** Bytes in order from a file or from memory, gzip expanded where asked for. Not thread-safe.
+ */
+typedef struct gy_source gy_source;
+
+typedef enum gy_encoding {
+    GY_ENCODING_PLAIN, /* the bytes as they are */
+    GY_ENCODING_AUTO,  /* expand when they begin as gzip does (1f 8b) */
+} gy_encoding;
+
+/** Errors as gy_file_read. `path` is copied. */
+GY_MUST_CHECK gy_status gy_source_open(gy_env *env, const char *path, gy_encoding encoding,
+                                       gy_source **source);
+/** Over memory that is borrowed until the close; `name` stands for the path in messages. */
+GY_MUST_CHECK gy_status gy_source_of(const void *data, size_t size_bytes, const char *name,
+                                     gy_encoding encoding, gy_source **source);
+/** NULL is fine. */
+void gy_source_close(gy_source *source);
+
+/**
+ * Read up to `wanted` bytes; fewer (`*got`) only at the end. At the end of gzip its checks have
+ * passed.
+ *
+ * @return GY_OK; GY_IO; GY_FORMAT gzip that is damaged, cut short or followed by other bytes;
+ * GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_source_read(gy_source *source, void *data, size_t wanted,
+                                       size_t *got);
+
+/** Bytes the whole source gives at most: exact when plain, 1032 for each byte of gzip. */
+uint64_t gy_source_bound(const gy_source *source);
+const char *gy_source_name(const gy_source *source);
+bool gy_source_is_gzip(const gy_source *source);
+
+/**
+ * Expand gzip (one or several members) in memory. GY_LIMIT past limit_bytes, before more than
+ * that is allocated; else as gy_source_read.
+ */
+GY_MUST_CHECK gy_status gy_gzip_expand(const void *data, size_t size_bytes, const char *name,
+                                       size_t limit_bytes, gy_bytes *out);
+
+/* ---- files that appear whole or not at all ---- */
+
+/**
+ * Writes beside the target under a name of its own (".gyre-*.tmp"); finish flushes, syncs,
+ * renames over the target and syncs the folder. Not thread-safe.
+ */
+typedef struct gy_writer gy_writer;
+
+/** GY_NOTFOUND no such folder; GY_IO the target is a folder, no permission, disk full;
+ * GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_writer_open(gy_env *env, const char *path, gy_writer **writer);
+/** After a failure only finish (which repeats it) or abort remain. */
+GY_MUST_CHECK gy_status gy_writer_add(gy_writer *writer, const void *data, size_t size_bytes);
+/**
+ * End and free the writer. On a failure nothing of it is left and the target is as it was,
+ * except that a failed sync of the folder comes after the rename: then the new file is there,
+ * its name not yet sure to survive a power cut.
+ */
+GY_MUST_CHECK gy_status gy_writer_finish(gy_writer *writer);
+/** Free the writer, leave nothing. NULL is fine. */
+void gy_writer_abort(gy_writer *writer);
+
+/* ---- formats ---- */
+
+enum { GY_BUNDLE_HEADER_LIMIT = 16 << 20 };
+#define GY_IDX_LIMIT (UINT64_C(8) << 30)
+
+/** gy_read_idx with everything to choose; `pool` NULL: the heap. Reads `source` to its end. */
+GY_MUST_CHECK gy_status gy_idx_read(gy_source *source, gy_pool *pool, uint64_t limit_bytes,
+                                    gy_tensor **tensor);
+
+/** gy_bundle_read from any plain source; `pool` NULL: the heap. */
+GY_MUST_CHECK gy_status gy_bundle_load(gy_source *source, gy_pool *pool, gy_bundle **bundle);
+/** gy_bundle_write through any environment. */
+GY_MUST_CHECK gy_status gy_bundle_save(const gy_bundle *bundle, gy_env *env, const char *path);
+
+#endif

@@ -1,0 +1,215 @@
+/* Files that appear whole or not at all: write beside, sync, rename, sync the folder. */
+#include "store/store_priv.h"
+
+#include "base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BUFFER_BYTES = 64 << 10, NAME_TRIES = 16, FILE_MODE = 0666 /* less the umask */ };
+
+struct gy_writer {
+    gy_env *env;
+    int file;          /* -1: closed */
+    bool is_temporary; /* the temporary file is there */
+    gy_status failed;  /* GY_OK, or what the first failure was */
+    gy_error error;
+    char *path, *folder, *temporary;
+    size_t used;
+    unsigned char buffer[BUFFER_BYTES];
+};
+
+/* The part of `path` before its last slash: "." without one, "/" at the root. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = gy_copy_text("store.writer", slash == NULL ? "." : path);
+    if (folder != NULL && slash != NULL) {
+        folder[slash == path ? 1 : slash - path] = '\0';
+    }
+    return folder;
+}
+
+/* Sync what the folder says of its files. */
+static gy_status sync_folder(const gy_writer *writer)
+{
+    const gy_disk_ops *disk = gy_env_disk(writer->env);
+    int folder = disk->open(writer->env, writer->folder, O_RDONLY | O_DIRECTORY, 0);
+    if (folder < 0) {
+        return gy_file_fail("open folder", writer->folder, folder);
+    }
+    int error = disk->sync(writer->env, folder);
+    (void)disk->close(writer->env, folder);
+    if (error < 0 && error != -EINVAL) { /* file systems without it say EINVAL */
+        return gy_file_fail("sync folder", writer->folder, error);
+    }
+    return GY_OK;
+}
+
+static gy_status refuse_folder(gy_env *env, const char *path)
+{
+    const gy_disk_ops *disk = gy_env_disk(env);
+    const size_t size = strlen(path);
+    if (size == 0 || path[size - 1] == '/') {
+        return gy_fail(GY_ARG, "cannot write '%s': expected the name of a file", path);
+    }
+    int folder = disk->open(env, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
+    if (folder >= 0) {
+        (void)disk->close(env, folder);
+        return gy_file_fail("write", path, -EISDIR);
+    }
+    return GY_OK;
+}
+
+static gy_status create_temporary(gy_writer *writer)
+{
+    const gy_disk_ops *disk = gy_env_disk(writer->env);
+    const size_t capacity = strlen(writer->folder) + 64;
+    writer->temporary = gy_alloc("store.writer", capacity);
+    if (writer->temporary == NULL) {
+        return GY_NOMEM;
+    }
+    for (int i = 0; i < NAME_TRIES; i++) {
+        uint64_t chance = writer->env->ops->random(writer->env, GY_CHANCE_DISK);
+        snprintf(writer->temporary, capacity, "%s/.gyre-%016llx.tmp", writer->folder,
+                 (unsigned long long)chance);
+        writer->file =
+            disk->open(writer->env, writer->temporary, O_WRONLY | O_CREAT | O_EXCL, FILE_MODE);
+        if (writer->file != -EEXIST) {
+            break;
+        }
+    }
+    if (writer->file < 0) {
+        return gy_file_fail("write", writer->path, writer->file);
+    }
+    writer->is_temporary = true;
+    return GY_OK;
+}
+
+gy_status gy_writer_open(gy_env *env, const char *path, gy_writer **writer)
+{
+    GY_TRY(refuse_folder(env, path));
+    gy_writer *made = gy_alloc("store.writer", sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    memset(made, 0, offsetof(gy_writer, buffer));
+    made->env = env;
+    made->file = -1;
+    made->path = gy_copy_text("store.writer", path);
+    made->folder = folder_of(path);
+    gy_status status = GY_NOMEM;
+    if (made->path != NULL && made->folder != NULL) {
+        status = create_temporary(made);
+    }
+    if (status < 0) {
+        gy_writer_abort(made);
+        return status;
+    }
+    *writer = made;
+    return GY_OK;
+}
+
+static gy_status write_all(gy_writer *writer, const void *data, size_t size_bytes)
+{
+    const char *from = data;
+    while (size_bytes > 0) {
+        int64_t written =
+            gy_env_disk(writer->env)->write(writer->env, writer->file, from, size_bytes);
+        if (written <= 0) { /* 0 would never end */
+            return gy_file_fail("write", writer->path, written == 0 ? -EIO : written);
+        }
+        from += written;
+        size_bytes -= (size_t)written;
+    }
+    return GY_OK;
+}
+
+static gy_status flush(gy_writer *writer)
+{
+    const size_t used = writer->used;
+    writer->used = 0;
+    return write_all(writer, writer->buffer, used);
+}
+
+static gy_status add(gy_writer *writer, const void *data, size_t size_bytes)
+{
+    if (size_bytes > BUFFER_BYTES - writer->used) {
+        GY_TRY(flush(writer));
+        if (size_bytes >= BUFFER_BYTES) {
+            return write_all(writer, data, size_bytes);
+        }
+    }
+    if (size_bytes > 0) {
+        memcpy(writer->buffer + writer->used, data, size_bytes);
+        writer->used += size_bytes;
+    }
+    return GY_OK;
+}
+
+gy_status gy_writer_add(gy_writer *writer, const void *data, size_t size_bytes)
+{
+    if (writer->failed < 0) {
+        return gy_error_raise(&writer->error);
+    }
+    gy_status status = add(writer, data, size_bytes);
+    if (status < 0) {
+        writer->failed = status;
+        gy_error_take(&writer->error, status);
+    }
+    return status;
+}
+
+/* Everything on the disk under the temporary name. */
+static gy_status settle(gy_writer *writer)
+{
+    const gy_disk_ops *disk = gy_env_disk(writer->env);
+    if (writer->failed < 0) {
+        return gy_error_raise(&writer->error);
+    }
+    GY_TRY(flush(writer));
+    int error = disk->sync(writer->env, writer->file);
+    if (error < 0) {
+        return gy_file_fail("sync", writer->path, error);
+    }
+    int file = writer->file;
+    writer->file = -1;
+    error = disk->close(writer->env, file); /* network file systems report here */
+    return error < 0 ? gy_file_fail("close", writer->path, error) : GY_OK;
+}
+
+gy_status gy_writer_finish(gy_writer *writer)
+{
+    gy_status status = settle(writer);
+    if (status == GY_OK) {
+        int error =
+            gy_env_disk(writer->env)->rename(writer->env, writer->temporary, writer->path);
+        if (error < 0) {
+            status = gy_file_fail("write", writer->path, error);
+        } else {
+            writer->is_temporary = false;
+            status = sync_folder(writer);
+        }
+    }
+    gy_writer_abort(writer);
+    return status;
+}
+
+void gy_writer_abort(gy_writer *writer)
+{
+    if (writer == NULL) {
+        return;
+    }
+    if (writer->file >= 0) {
+        (void)gy_env_disk(writer->env)->close(writer->env, writer->file);
+    }
+    if (writer->is_temporary) {
+        (void)gy_env_disk(writer->env)->unlink(writer->env, writer->temporary);
+    }
+    gy_free(writer->path);
+    gy_free(writer->folder);
+    gy_free(writer->temporary);
+    gy_free(writer);
+}
