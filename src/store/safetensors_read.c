@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH_BYTES = 8, NAME_SHOWN = 64 };
+enum { LENGTH_BYTES = 8, NAME_SHOWN = 64, NOTES_LIMIT = 8192 };
 
 typedef struct entry {
     const char *name; /* of the JSON value */
@@ -96,6 +96,10 @@ static gy_status read_notes(const parse *in, json_t *notes, gy_bundle *bundle)
 {
     if (!json_is_object(notes)) {
         return gy_fail(GY_FORMAT, "%s: __metadata__ is not an object", in->path);
+    }
+    if (json_object_size(notes) > NOTES_LIMIT) { /* each is put into a sorted array */
+        return gy_fail(GY_LIMIT, "%s: %zu texts in __metadata__, expected at most %d", in->path,
+                       json_object_size(notes), NOTES_LIMIT);
     }
     const char *key = NULL;
     json_t *value = NULL;

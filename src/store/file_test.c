@@ -1,0 +1,198 @@
+/* Goal: whole files are read, mapped and written; what is not a readable file is refused by
+ * name. */
+#include "store/files_test.h"
+
+#include <sys/wait.h>
+
+#include "gy_test.h"
+
+static char folder[TEST_PATH_BYTES];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    test_folder(folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    test_remove(folder);
+    return 0;
+}
+
+static void expect_prefix(const char *text)
+{
+    if (strncmp(gy_error_text(), text, strlen(text)) != 0) {
+        fail_msg("'%s' does not begin with '%s'", gy_error_text(), text);
+    }
+}
+
+static void written_files_are_read_back(void **state)
+{
+    (void)state;
+    char path[TEST_PATH_BYTES];
+    test_path(path, folder, "a");
+    for (size_t size = 0; size < 400000; size = size * 3 + 1) {
+        char *data = gy_alloc("test", size);
+        for (size_t i = 0; i < size; i++) {
+            data[i] = (char)(i * 7);
+        }
+        gy_bytes back = {NULL, 0};
+        gy_mapping mapping = {NULL, 0};
+        assert_ok(gy_file_write(gy_env_real(), path, data, size));
+        assert_ok(gy_file_read(gy_env_real(), path, size, &back));
+        assert_ok(gy_file_map(path, &mapping));
+        assert_int_equal(back.size_bytes, size);
+        assert_int_equal(mapping.size_bytes, size);
+        assert_memory_equal(back.data, data, size);
+        assert_memory_equal(mapping.data, data, size);
+        assert_int_equal(back.data[size], 0);
+        gy_file_unmap(&mapping);
+        gy_free(back.data);
+        gy_free(data);
+    }
+    assert_int_equal(test_entry_count(folder), 1);
+}
+
+static void what_is_no_file_is_refused(void **state)
+{
+    (void)state;
+    char path[TEST_PATH_BYTES], expected[2 * TEST_PATH_BYTES];
+    gy_bytes out = {NULL, 0};
+    gy_mapping mapping = {NULL, 0};
+    test_path(path, folder, "missing");
+    assert_status(gy_file_read(gy_env_real(), path, 100, &out), GY_NOTFOUND);
+    snprintf(expected, sizeof(expected), "cannot open %s: No such file or directory", path);
+    assert_string_equal(gy_error_text(), expected);
+    assert_status(gy_file_map(path, &mapping), GY_NOTFOUND);
+
+    assert_status(gy_file_read(gy_env_real(), folder, 100, &out), GY_IO);
+    snprintf(expected, sizeof(expected), "cannot read %s: it is a folder, expected a file",
+             folder);
+    assert_string_equal(gy_error_text(), expected);
+    assert_status(gy_file_map(folder, &mapping), GY_IO);
+
+    test_path(path, folder, "pipe");
+    assert_int_equal(mkfifo(path, 0600), 0); /* must not wait for a writer */
+    assert_status(gy_file_read(gy_env_real(), path, 100, &out), GY_IO);
+    snprintf(expected, sizeof(expected),
+             "cannot read %s: it is a device, pipe or socket, expected a file", path);
+    assert_string_equal(gy_error_text(), expected);
+    assert_status(gy_file_read(gy_env_real(), "/dev/zero", 100, &out), GY_IO);
+
+    test_path(path, folder, "long");
+    test_put(path, "0123456789", 10);
+    assert_status(gy_file_read(gy_env_real(), path, 9, &out), GY_LIMIT);
+    snprintf(expected, sizeof(expected), "%s has 10 bytes, expected at most 9", path);
+    assert_string_equal(gy_error_text(), expected);
+    assert_null(out.data);
+    assert_null(mapping.data);
+}
+
+/* In a child without root's rights: 0 when reading and writing were refused with their reasons.
+ */
+static int try_without_rights(const char *secret, const char *locked)
+{
+    gy_bytes out = {NULL, 0};
+    if (setgid(65534) != 0 || setuid(65534) != 0) {
+        return 9;
+    }
+    if (gy_file_read(gy_env_real(), secret, 100, &out) != GY_IO ||
+        strstr(gy_error_text(), "Permission denied") == NULL) {
+        return 1;
+    }
+    if (gy_file_write(gy_env_real(), locked, "x", 1) != GY_IO ||
+        strstr(gy_error_text(), "Permission denied") == NULL) {
+        return 2;
+    }
+    return 0;
+}
+
+static void missing_rights_are_named(void **state)
+{
+    (void)state;
+    if (getuid() != 0) {
+        printf("not root: cannot become somebody without rights\n");
+        skip();
+    }
+    char secret[TEST_PATH_BYTES], locked[TEST_PATH_BYTES];
+    test_path(secret, folder, "secret");
+    test_path(locked, folder, "locked");
+    test_put(secret, "s", 1);
+    assert_int_equal(chmod(secret, 0600), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(try_without_rights(secret, locked));
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void every_failing_read_is_an_error_and_closes(void **state)
+{
+    (void)state;
+    char path[TEST_PATH_BYTES];
+    test_path(path, folder, "read");
+    test_put(path, "hello", 5);
+    gy_bytes out = {NULL, 0};
+    const int64_t live = gy_alloc_live();
+    int n = 0;
+    for (n = 1; n < 20; n++) {
+        test_disk_state = (test_disk){.countdown = n, .error = -EIO};
+        gy_status status = gy_file_read(test_env(), path, 100, &out);
+        assert_int_equal(test_disk_state.open_files, 0);
+        if (status == GY_OK) {
+            gy_free(out.data);
+            if (test_disk_state.countdown > 0) {
+                break; /* no call was left to fail; a close that failed is no failure here */
+            }
+            continue;
+        }
+        assert_int_equal(status, GY_IO);
+        assert_non_null(strstr(gy_error_text(), "Input/output error"));
+    }
+    assert_in_range(n, 4, 19);
+    for (n = 1; n < 20; n++) {
+        gy_alloc_fail_after(n);
+        gy_status status = gy_file_read(gy_env_real(), path, 100, &out);
+        gy_alloc_fail_after(0);
+        if (status == GY_OK) {
+            gy_free(out.data);
+            break;
+        }
+        assert_int_equal(status, GY_NOMEM);
+    }
+    assert_in_range(n, 2, 19);
+    assert_int_equal(gy_alloc_live(), live);
+}
+
+static void paths_that_name_no_file_are_not_written(void **state)
+{
+    (void)state;
+    char path[TEST_PATH_BYTES];
+    assert_status(gy_file_write(gy_env_real(), "", "x", 1), GY_ARG);
+    assert_status(gy_file_write(gy_env_real(), test_path(path, folder, "new/"), "x", 1),
+                  GY_ARG);
+    assert_status(gy_file_write(gy_env_real(), folder, "x", 1), GY_IO);
+    expect_prefix("cannot write ");
+    assert_non_null(strstr(gy_error_text(), "it is a folder"));
+    assert_status(gy_file_write(gy_env_real(), test_path(path, folder, "no/file"), "x", 1),
+                  GY_NOTFOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(written_files_are_read_back),
+        cmocka_unit_test(what_is_no_file_is_refused),
+        cmocka_unit_test(missing_rights_are_named),
+        cmocka_unit_test(every_failing_read_is_an_error_and_closes),
+        cmocka_unit_test(paths_that_name_no_file_are_not_written),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

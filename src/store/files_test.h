@@ -1,0 +1,165 @@
+/**
+ * For the tests of this room: a scratch folder, files in it, and a disk that fails on demand.
+ */
+#ifndef GY_STORE_FILES_TEST_H
+#define GY_STORE_FILES_TEST_H
+
+#include "base/base.h"
+#include "store/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TEST_PATH_BYTES = 512 };
+
+/** A fresh folder; remove with test_remove. */
+static inline void test_folder(char out[TEST_PATH_BYTES])
+{
+    const char *root = getenv("TMPDIR");
+    snprintf(out, TEST_PATH_BYTES, "%s/gyre-store-XXXXXX", root != NULL ? root : "/tmp");
+    GY_ASSERT(mkdtemp(out) != NULL);
+}
+
+static inline const char *test_path(char out[TEST_PATH_BYTES], const char *folder,
+                                    const char *name)
+{
+    GY_ASSERT(snprintf(out, TEST_PATH_BYTES, "%s/%s", folder, name) < TEST_PATH_BYTES);
+    return out;
+}
+
+/** Entries of a folder, "." and ".." left out. */
+static inline int test_entry_count(const char *folder)
+{
+    int count = 0;
+    DIR *open = opendir(folder);
+    GY_ASSERT(open != NULL);
+    while (readdir(open) != NULL) {
+        count++;
+    }
+    closedir(open);
+    return count - 2;
+}
+
+/** Remove a folder and the files in it. */
+static inline void test_remove(const char *folder)
+{
+    DIR *open = opendir(folder);
+    GY_ASSERT(open != NULL);
+    for (struct dirent *entry = readdir(open); entry != NULL; entry = readdir(open)) {
+        char path[TEST_PATH_BYTES];
+        (void)remove(test_path(path, folder, entry->d_name)); /* "." and ".." stay */
+    }
+    closedir(open);
+    GY_ASSERT(rmdir(folder) == 0);
+}
+
+static inline void test_put(const char *path, const void *data, size_t size_bytes)
+{
+    FILE *file = fopen(path, "wb");
+    GY_ASSERT(file != NULL);
+    GY_ASSERT(fwrite(data, 1, size_bytes, file) == size_bytes);
+    GY_ASSERT(fclose(file) == 0);
+}
+
+/* A disk whose n-th call from now (1: the next) gives `error`, a negated errno. */
+typedef struct test_disk {
+    int countdown, error, calls;
+    int open_files;
+    int64_t write_most; /* more is cut short; 0: no limit */
+} test_disk;
+
+static test_disk test_disk_state;
+
+static inline int test_strike(void)
+{
+    test_disk_state.calls++;
+    return test_disk_state.countdown > 0 && --test_disk_state.countdown == 0
+               ? test_disk_state.error
+               : 0;
+}
+
+static int test_open(gy_env *env, const char *path, int flags, unsigned mode)
+{
+    int error = test_strike();
+    int file = error < 0 ? error : gy_disk_real.open(env, path, flags, mode);
+    test_disk_state.open_files += file >= 0;
+    return file;
+}
+
+static int test_close(gy_env *env, int file)
+{
+    int error = test_strike();
+    int closed =
+        gy_disk_real.close(env, file); /* Linux closes even when it reports a failure */
+    test_disk_state.open_files--;
+    return error < 0 ? error : closed;
+}
+
+static int64_t test_size(gy_env *env, int file)
+{
+    int error = test_strike();
+    return error < 0 ? error : gy_disk_real.size(env, file);
+}
+
+static int64_t test_read(gy_env *env, int file, void *data, size_t size_bytes)
+{
+    int error = test_strike();
+    return error < 0 ? error : gy_disk_real.read(env, file, data, size_bytes);
+}
+
+static int64_t test_write(gy_env *env, int file, const void *data, size_t size_bytes)
+{
+    int error = test_strike();
+    if (test_disk_state.write_most > 0 && size_bytes > (size_t)test_disk_state.write_most) {
+        size_bytes = (size_t)test_disk_state.write_most;
+    }
+    return error < 0 ? error : gy_disk_real.write(env, file, data, size_bytes);
+}
+
+static int test_sync(gy_env *env, int file)
+{
+    int error = test_strike();
+    return error < 0 ? error : gy_disk_real.sync(env, file);
+}
+
+static int test_rename(gy_env *env, const char *from, const char *to)
+{
+    int error = test_strike();
+    return error < 0 ? error : gy_disk_real.rename(env, from, to);
+}
+
+static int test_unlink(gy_env *env, const char *path)
+{
+    test_disk_state.calls++; /* cleaning up works: else nothing could be demanded of it */
+    return gy_disk_real.unlink(env, path);
+}
+
+static const gy_disk_ops test_disk_ops = {
+    .name = "failing",
+    .open = test_open,
+    .close = test_close,
+    .size = test_size,
+    .read = test_read,
+    .write = test_write,
+    .sync = test_sync,
+    .rename = test_rename,
+    .unlink = test_unlink,
+};
+
+/** The real environment, but for its disk. */
+static inline gy_env *test_env(void)
+{
+    static gy_env_ops ops;
+    static gy_env env;
+    ops = *gy_env_real()->ops;
+    ops.disk = &test_disk_ops;
+    env.ops = &ops;
+    return &env;
+}
+
+#endif
