@@ -1,0 +1,47 @@
+/**
+ * Starting ranks on this host: what `gyre run` does.
+ */
+#ifndef GYRE_LAUNCH_H
+#define GYRE_LAUNCH_H
+
+#include <gyre/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    GY_RUN_RANKS_MAX = 1024,
+    GY_RUN_STATUS_TIMEOUT =
+        124, /* exit status when the time limit passed, as timeout(1) gives */
+};
+
+typedef struct gy_run_options {
+    int ranks;              /* 1 .. GY_RUN_RANKS_MAX */
+    bool has_prefix;        /* "[3] " before each line of output; else ranks write directly */
+    bool has_no_binding;    /* leave every rank the whole cpuset */
+    double timeout_seconds; /* end all after this; 0: no limit */
+    double grace_seconds;   /* from the polite signal to SIGKILL; 0: 2 s */
+    size_t pool_bytes; /* shared memory a rank can register; 0: the default of the transport */
+    const char *const
+        *environment; /* more variables, "NAME=value", NULL at the end; may be NULL */
+} gy_run_options;
+
+/**
+ * Start `argv[0]` (found through PATH) options->ranks times and wait for the end of all. Each
+ * finds its place in GYRE_RANK and GYRE_SIZE; gy_comm_world() joins them. Rank 0 keeps standard
+ * input unless it is a terminal. When one fails, or a signal comes, the others are ended;
+ * whatever the ranks started is killed at the end, also if this process is killed. Call before
+ * starting threads. Messages go to standard error.
+ *
+ * @param argv program and arguments, NULL at the end; borrowed
+ * @return 0 all ranks ended well; the first failing rank's exit status, 128 + its signal; 2 bad
+ * options; 126 the program cannot be run, 127 there is none; 128 + the signal that ended the
+ * run; 124 time limit; 1 something else, said on standard error
+ */
+GY_API int gy_run(const gy_run_options *options, char *const argv[]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,437 @@
+#include "launch/launch_priv.h"
+
+#include "topo/topo.h"
+#include "transport/rendezvous.h"
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const double grace_default_seconds = 2, reap_seconds = 10;
+
+typedef struct run_rank {
+    pid_t process; /* 0: ended, or never started */
+    int socket;
+    bool has_report;
+    gy_error report;
+    gy_lines *out, *err; /* NULL without prefixes */
+} run_rank;
+
+typedef struct run_keeper {
+    const gy_run_options *options;
+    char *const *argv;
+    const sigset_t *mask;
+    gy_env *env;
+    run_rank *ranks;
+    struct pollfd *looks;
+    int signals, life, failures; /* what to poll beside the ranks */
+    int failures_in;             /* the ranks' end */
+    int segment;
+    int started, alive;
+    bool is_ending;
+    int status;         /* of the run, once it is ending */
+    int64_t kill_at_ns; /* INT64_MAX: nobody is to be killed yet */
+    int64_t stop_at_ns; /* the time limit */
+} run_keeper;
+
+static void say(const char *format, ...) GY_PRINTF(1, 2);
+
+/* One line in one write, so that it does not mix with what ranks write. */
+static void say(const char *format, ...)
+{
+    char line[GY_LINE_BYTES + 256];
+    int used = snprintf(line, sizeof(line), "gyre: ");
+    va_list args;
+    va_start(args, format);
+    int more = vsnprintf(line + used, sizeof(line) - (size_t)used - 1, format, args);
+    va_end(args);
+    size_t size = (size_t)used + (more > 0 ? (size_t)more : 0);
+    size = GY_MIN(size, sizeof(line) - 2);
+    line[size] = '\n';
+    ssize_t written = write(STDERR_FILENO, line, size + 1);
+    (void)written;
+}
+
+static void signal_ranks(const run_keeper *keeper, int number)
+{
+    for (int rank = 0; rank < keeper->started; rank++) {
+        if (keeper->ranks[rank].process > 0) {
+            kill(-keeper->ranks[rank].process, number);
+        }
+    }
+}
+
+/* The run ends with `status`: everybody is asked first, and killed when the grace is over. */
+static void end_run(run_keeper *keeper, int status, int number)
+{
+    double grace = keeper->options->grace_seconds;
+    if (keeper->is_ending) {
+        return;
+    }
+    keeper->is_ending = true;
+    keeper->status = status;
+    keeper->kill_at_ns =
+        gy_now_ns(keeper->env) + (int64_t)((grace > 0 ? grace : grace_default_seconds) * 1e9);
+    signal_ranks(keeper, number);
+}
+
+static void read_outputs(run_rank *rank)
+{
+    if (rank->out != NULL) {
+        gy_lines_pass(rank->out);
+        gy_lines_pass(rank->err);
+    }
+    gy_error report;
+    gy_status status = GY_OK;
+    while (rank->socket >= 0 && (status = gy_rendezvous_read(rank->socket, &report)) == GY_OK) {
+        if (!rank->has_report) {
+            rank->report = report;
+            rank->has_report = true;
+        }
+    }
+    if (rank->socket >= 0 && status == GY_PEER) {
+        close(rank->socket); /* the rank closed its end: it would stay readable */
+        rank->socket = -1;
+    }
+}
+
+static void read_failures(run_keeper *keeper)
+{
+    gy_spawn_failure failure;
+    while (read(keeper->failures, &failure, sizeof(failure)) == (ssize_t)sizeof(failure)) {
+        bool is_missing = failure.reason == ENOENT || failure.reason == ENOTDIR;
+        if (!keeper->is_ending) {
+            say("cannot run %s: %s", keeper->argv[0], strerror(failure.reason));
+        }
+        end_run(keeper, is_missing ? 127 : 126, SIGTERM);
+    }
+}
+
+/* A rank ended badly: say so with the best words there are. */
+static void tell_failure(const run_keeper *keeper, int rank, pid_t process, int status)
+{
+    const run_rank *who = &keeper->ranks[rank];
+    const char *words = who->has_report                                 ? who->report.text
+                        : who->err != NULL && who->err->last[0] != '\0' ? who->err->last
+                                                                        : NULL;
+    if (WIFSIGNALED(status)) {
+        say("rank %d (process %d) was killed by signal %d (%s)%s%s", rank, (int)process,
+            WTERMSIG(status), strsignal(WTERMSIG(status)), words != NULL ? ": " : "",
+            words != NULL ? words : "");
+    } else {
+        say("rank %d ended with status %d%s%s", rank, WEXITSTATUS(status),
+            words != NULL ? ": " : "", words != NULL ? words : "");
+    }
+}
+
+static int rank_of(const run_keeper *keeper, pid_t process)
+{
+    for (int rank = 0; rank < keeper->started; rank++) {
+        if (keeper->ranks[rank].process == process) {
+            return rank;
+        }
+    }
+    return -1; /* an adopted one */
+}
+
+/* How well an end explains the run's failure: a rank that lost its peer only follows another.
+ */
+static int weight(const run_rank *rank, int status)
+{
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        return 0;
+    }
+    if (rank->has_report && rank->report.status == GY_PEER) {
+        return 1;
+    }
+    return WIFSIGNALED(status) ? 3 : 2;
+}
+
+/* Reap all that ended; of those that ended together the weightiest is the cause. */
+static void reap_ended(run_keeper *keeper)
+{
+    int cause = -1, cause_status = 0, heaviest = 0, status = 0;
+    pid_t process = 0, cause_process = 0;
+    /* A rank's failure to start is said before its end is looked at. */
+    read_failures(keeper);
+    while ((process = waitpid(-1, &status, WNOHANG)) > 0) {
+        int rank = rank_of(keeper, process);
+        if (rank < 0) {
+            continue;
+        }
+        read_outputs(&keeper->ranks[rank]);
+        if (weight(&keeper->ranks[rank], status) > heaviest) {
+            heaviest = weight(&keeper->ranks[rank], status);
+            cause = rank;
+            cause_status = status;
+            cause_process = process;
+        }
+        keeper->ranks[rank].process = 0;
+        keeper->alive--;
+    }
+    read_failures(keeper);
+    if (cause >= 0 && !keeper->is_ending) {
+        tell_failure(keeper, cause, cause_process, cause_status);
+        end_run(keeper,
+                WIFSIGNALED(cause_status) ? 128 + WTERMSIG(cause_status)
+                                          : WEXITSTATUS(cause_status),
+                SIGTERM);
+    }
+}
+
+static void take_signals(run_keeper *keeper)
+{
+    struct signalfd_siginfo got;
+    while (read(keeper->signals, &got, sizeof(got)) == (ssize_t)sizeof(got)) {
+        int number = (int)got.ssi_signo;
+        if (number == SIGCHLD) {
+            continue;
+        }
+        if (keeper->is_ending) {
+            keeper->kill_at_ns = 0; /* asked twice: no more grace */
+            continue;
+        }
+        say("ended by signal %d (%s)", number, strsignal(number));
+        end_run(keeper, 128 + number, number);
+    }
+    reap_ended(keeper);
+}
+
+static void add_look(run_keeper *keeper, nfds_t *count, int fd)
+{
+    if (fd >= 0) {
+        keeper->looks[(*count)++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
+}
+
+static int wait_ms(const run_keeper *keeper)
+{
+    int64_t next_ns = GY_MIN(keeper->kill_at_ns, keeper->stop_at_ns);
+    if (next_ns == INT64_MAX) {
+        return -1;
+    }
+    int64_t left_ns = next_ns - gy_now_ns(keeper->env);
+    return left_ns <= 0 ? 0 : (int)GY_MIN(left_ns / 1000000 + 1, (int64_t)60000);
+}
+
+static void look_at_clock(run_keeper *keeper)
+{
+    int64_t now_ns = gy_now_ns(keeper->env);
+    if (now_ns >= keeper->stop_at_ns) {
+        keeper->stop_at_ns = INT64_MAX;
+        if (!keeper->is_ending) {
+            say("time limit of %g s passed", keeper->options->timeout_seconds);
+        }
+        end_run(keeper, GY_RUN_STATUS_TIMEOUT, SIGTERM);
+    }
+    if (now_ns >= keeper->kill_at_ns) {
+        keeper->kill_at_ns = INT64_MAX;
+        signal_ranks(keeper, SIGKILL);
+    }
+}
+
+/* One round: wait for news and deal with it. False: the launcher is gone. */
+static bool keep_round(run_keeper *keeper)
+{
+    nfds_t count = 0;
+    add_look(keeper, &count, keeper->signals);
+    add_look(keeper, &count, keeper->life);
+    for (int rank = 0; rank < keeper->started; rank++) {
+        run_rank *who = &keeper->ranks[rank];
+        add_look(keeper, &count, who->socket);
+        if (who->out != NULL) {
+            add_look(keeper, &count, who->out->from);
+            add_look(keeper, &count, who->err->from);
+        }
+    }
+    if (poll(keeper->looks, count, wait_ms(keeper)) < 0) {
+        return true; /* interrupted */
+    }
+    if (keeper->looks[1].revents != 0) {
+        return false;
+    }
+    for (int rank = 0; rank < keeper->started; rank++) {
+        read_outputs(&keeper->ranks[rank]);
+    }
+    take_signals(keeper);
+    look_at_clock(keeper);
+    return true;
+}
+
+/* A pipe for one of a rank's outputs: [0] read here without blocking, [1] the rank's. */
+static gy_status open_output(gy_lines **lines, int rank, int to, int *write_end)
+{
+    int pair[2];
+    gy_lines *made = gy_alloc_zero("launch.lines", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    if (pipe2(pair, O_CLOEXEC) != 0) {
+        gy_free(made);
+        return gy_fail(GY_IO, "cannot make a pipe: %s", strerror(errno));
+    }
+    (void)fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    made->from = pair[0];
+    made->to = to;
+    made->rank = rank;
+    *lines = made;
+    *write_end = pair[1];
+    return GY_OK;
+}
+
+static void close_all(const int *files, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (files[i] >= 0) {
+            close(files[i]);
+        }
+    }
+}
+
+static gy_status start_rank(run_keeper *keeper, int rank, const cpu_set_t *cores)
+{
+    run_rank *who = &keeper->ranks[rank];
+    int sockets[2] = {-1, -1},
+        ends[3] = {-1, -1, -1}; /* the rank's ends: output, error, socket */
+    gy_status status = gy_rendezvous_pair(sockets);
+    if (status >= 0) {
+        who->socket = sockets[0];
+        ends[2] = sockets[1];
+        gy_run_place place = {.rank = rank, .size = keeper->options->ranks};
+        status = gy_rendezvous_greet(sockets[0], &place, keeper->segment);
+    }
+    if (status >= 0 && keeper->options->has_prefix) {
+        status = open_output(&who->out, rank, STDOUT_FILENO, &ends[0]);
+        if (status >= 0) {
+            status = open_output(&who->err, rank, STDERR_FILENO, &ends[1]);
+        }
+    }
+    if (status >= 0) {
+        gy_spawn spawn = {.options = keeper->options,
+                          .argv = keeper->argv,
+                          .rank = rank,
+                          .socket = ends[2],
+                          .outputs = {ends[0], ends[1]},
+                          .failures = keeper->failures_in,
+                          .cores = cores,
+                          .mask = *keeper->mask};
+        status = gy_spawn_rank(&spawn, &who->process);
+    }
+    close_all(ends, GY_COUNT(ends));
+    return status;
+}
+
+static gy_status start_all(run_keeper *keeper)
+{
+    int ranks = keeper->options->ranks;
+    cpu_set_t all;
+    bool is_bound = !keeper->options->has_no_binding && ranks <= gy_topo_cores() &&
+                    sched_getaffinity(0, sizeof(all), &all) == 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        cpu_set_t share;
+        if (is_bound) {
+            gy_share_of_cores(&all, rank, ranks, &share);
+        }
+        keeper->ranks[rank].socket = -1;
+        GY_TRY(start_rank(keeper, rank, is_bound ? &share : NULL));
+        keeper->started++;
+        keeper->alive++;
+    }
+    /* From now on the failures' pipe ends when the last rank runs its program. */
+    close(keeper->failures_in);
+    keeper->failures_in = -1;
+    close(keeper->segment);
+    keeper->segment = -1;
+    return GY_OK;
+}
+
+/* Descriptors for all ranks: sockets and pipes; the usual soft limit is 1024. */
+static void raise_file_limit(int ranks)
+{
+    struct rlimit limit;
+    rlim_t needed = 64 + 4 * (rlim_t)ranks;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed) {
+        limit.rlim_cur = GY_MIN(needed, limit.rlim_max);
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static gy_status prepare(run_keeper *keeper)
+{
+    int pair[2];
+    sigset_t watched;
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
+    sigaddset(&watched, SIGINT);
+    sigaddset(&watched, SIGTERM);
+    GY_ASSERT(sigprocmask(SIG_BLOCK, &watched, NULL) == 0);
+    /* A signal to the launcher's group must not reach us twice; and see become_rank. */
+    (void)setpgid(0, 0);
+    (void)signal(SIGTTOU, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    raise_file_limit(keeper->options->ranks);
+    size_t ranks = (size_t)keeper->options->ranks;
+    keeper->ranks = gy_alloc_zero("launch.ranks", ranks, sizeof(run_rank));
+    keeper->looks = gy_alloc_zero("launch.looks", 3 * ranks + 3, sizeof(struct pollfd));
+    if (keeper->ranks == NULL || keeper->looks == NULL) {
+        return GY_NOMEM;
+    }
+    keeper->signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (keeper->signals < 0 || pipe2(pair, O_CLOEXEC) != 0) {
+        return gy_fail(GY_IO, "cannot open a signal descriptor or pipe: %s", strerror(errno));
+    }
+    keeper->failures = pair[0];
+    keeper->failures_in = pair[1];
+    (void)fcntl(keeper->failures, F_SETFL, O_NONBLOCK);
+    gy_segment_options segment = {.ranks = keeper->options->ranks,
+                                  .pool_bytes = keeper->options->pool_bytes};
+    return gy_segment_make(&segment, &keeper->segment);
+}
+
+int gy_keep(const gy_run_options *options, char *const argv[], int life, const sigset_t *mask)
+{
+    run_keeper keeper = {.options = options,
+                         .argv = argv,
+                         .mask = mask,
+                         .env = gy_env_real(),
+                         .life = life,
+                         .signals = -1,
+                         .failures = -1,
+                         .failures_in = -1,
+                         .segment = -1,
+                         .kill_at_ns = INT64_MAX,
+                         .stop_at_ns = INT64_MAX};
+    gy_status status = prepare(&keeper);
+    if (status >= 0 && options->timeout_seconds > 0) {
+        keeper.stop_at_ns = gy_deadline_after(options->timeout_seconds).at_ns;
+    }
+    if (status >= 0) {
+        status = start_all(&keeper);
+    }
+    if (status < 0) {
+        say("%s", gy_error_text());
+        end_run(&keeper, 1, SIGTERM);
+    }
+    bool has_launcher = true;
+    while (keeper.alive > 0 && has_launcher) {
+        has_launcher = keep_round(&keeper);
+    }
+    /* The ranks are gone, or nobody is left to care for them: end what they started as well. */
+    if (!gy_reap_all(keeper.env, gy_deadline_after(reap_seconds))) {
+        say("processes of this run do not end after SIGKILL");
+    }
+    for (int rank = 0; rank < keeper.started; rank++) {
+        read_outputs(&keeper.ranks[rank]);
+    }
+    return keeper.is_ending ? keeper.status : 0;
+}

@@ -1,0 +1,102 @@
+#include "launch/launch_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool is_good(const gy_run_options *options, char *const argv[])
+{
+    if (options->ranks < 1 || options->ranks > GY_RUN_RANKS_MAX) {
+        fprintf(stderr, "gyre: cannot start %d ranks: expected 1 to %d\n", options->ranks,
+                GY_RUN_RANKS_MAX);
+        return false;
+    }
+    if (argv == NULL || argv[0] == NULL || argv[0][0] == '\0') {
+        fprintf(stderr, "gyre: no program to run was given\n");
+        return false;
+    }
+    if (!(options->timeout_seconds >= 0) || !(options->grace_seconds >= 0)) {
+        fprintf(stderr, "gyre: time limits of %g s and %g s: expected 0 or more\n",
+                options->timeout_seconds, options->grace_seconds);
+        return false;
+    }
+    return true;
+}
+
+/* The signals that end a run, but those that whoever started us chose to ignore (nohup, `&`).
+ */
+static void list_signals(sigset_t *watched)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    sigemptyset(watched);
+    sigaddset(watched, SIGCHLD);
+    for (size_t i = 0; i < GY_COUNT(ending); i++) {
+        struct sigaction now;
+        if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
+            sigaddset(watched, ending[i]);
+        }
+    }
+}
+
+/* Pass signals on to the keeper until it ends. */
+static int wait_for_keeper(pid_t keeper, const sigset_t *watched)
+{
+    for (;;) {
+        int status = 0;
+        pid_t ended = waitpid(keeper, &status, WNOHANG);
+        if (ended == keeper && WIFEXITED(status)) {
+            return WEXITSTATUS(status);
+        }
+        if (ended == keeper) {
+            fprintf(stderr, "gyre: the keeper of the ranks was killed by signal %d\n",
+                    WTERMSIG(status));
+            return 1;
+        }
+        if (ended < 0 && errno != EINTR) {
+            fprintf(stderr, "gyre: lost the keeper of the ranks: %s\n", strerror(errno));
+            return 1;
+        }
+        int number = sigwaitinfo(watched, NULL);
+        if (number > 0 && number != SIGCHLD) {
+            kill(keeper, number == SIGHUP || number == SIGQUIT ? SIGTERM : number);
+        }
+    }
+}
+
+int gy_run(const gy_run_options *options, char *const argv[])
+{
+    if (!is_good(options, argv)) {
+        return 2;
+    }
+    int life[2];
+    if (pipe2(life, O_CLOEXEC) != 0) {
+        fprintf(stderr, "gyre: cannot make a pipe: %s\n", strerror(errno));
+        return 1;
+    }
+    sigset_t watched, before;
+    struct sigaction plain = {.sa_handler = SIG_DFL}, child_before;
+    list_signals(&watched);
+    GY_ASSERT(pthread_sigmask(SIG_BLOCK, &watched, &before) == 0);
+    /* Were SIGCHLD ignored, the kernel would reap the keeper and its status be lost. */
+    GY_ASSERT(sigaction(SIGCHLD, &plain, &child_before) == 0);
+    int status = 1;
+    pid_t keeper = fork();
+    if (keeper == 0) {
+        close(life[1]);
+        _exit(gy_keep(options, argv, life[0], &before));
+    }
+    close(life[0]);
+    if (keeper > 0) {
+        status = wait_for_keeper(keeper, &watched);
+    } else {
+        fprintf(stderr, "gyre: cannot start a process: %s\n", strerror(errno));
+    }
+    close(life[1]);
+    GY_ASSERT(sigaction(SIGCHLD, &child_before, NULL) == 0);
+    GY_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    return status;
+}

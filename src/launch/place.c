@@ -1,0 +1,55 @@
+/* The one file of this room that touches environment variables. */
+#include "launch/launch_priv.h"
+
+#include "transport/rendezvous.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool set_number(const char *name, int number)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%d", number);
+    return setenv(name, text, 1) == 0;
+}
+
+static bool set_cores(const cpu_set_t *cores)
+{
+    if (cores == NULL) {
+        return unsetenv("GYRE_CORES") == 0;
+    }
+    char list[4096] = "";
+    size_t used = 0;
+    for (size_t core = 0; core < CPU_SETSIZE && used + 8 < sizeof(list); core++) {
+        if (CPU_ISSET(core, cores)) {
+            int more =
+                snprintf(list + used, sizeof(list) - used, "%s%zu", used > 0 ? "," : "", core);
+            used += (size_t)more;
+        }
+    }
+    return setenv("GYRE_CORES", list, 1) == 0;
+}
+
+bool gy_place_set(const gy_spawn *spawn)
+{
+    for (const char *const *more = spawn->options->environment; more != NULL && *more != NULL;
+         more++) {
+        const char *equals = strchr(*more, '=');
+        char name[256];
+        if (equals == NULL || equals == *more || (size_t)(equals - *more) >= sizeof(name)) {
+            errno = EINVAL;
+            return false;
+        }
+        memcpy(name, *more, (size_t)(equals - *more));
+        name[equals - *more] = '\0';
+        if (setenv(name, equals + 1, 1) != 0) {
+            return false;
+        }
+    }
+    return set_number(GY_RUN_RANK, spawn->rank) &&
+           set_number(GY_RUN_SIZE, spawn->options->ranks) &&
+           set_number("GYRE_RANKS_ON_HOST", spawn->options->ranks) &&
+           set_number(GY_RUN_SOCKET, spawn->socket) && set_cores(spawn->cores);
+}

@@ -1,0 +1,67 @@
+#include "launch/launch_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* Rank 0 keeps standard input; a terminal would stop it, since it is not in the foreground. */
+static bool choose_input(int rank)
+{
+    if (rank == 0 && !isatty(STDIN_FILENO)) {
+        return true;
+    }
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0;
+}
+
+static bool choose_outputs(const gy_spawn *spawn)
+{
+    return (spawn->outputs[0] < 0 || dup2(spawn->outputs[0], STDOUT_FILENO) >= 0) &&
+           (spawn->outputs[1] < 0 || dup2(spawn->outputs[1], STDERR_FILENO) >= 0);
+}
+
+/* In the child, up to exec. Returns only when something failed, with the reason in errno. */
+static void become_rank(const gy_spawn *spawn, pid_t keeper)
+{
+    /* First this: if the keeper died before, its parent is another one by now. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+        return;
+    }
+    if (getppid() != keeper) {
+        _exit(1);
+    }
+    if (setpgid(0, 0) != 0 || !choose_input(spawn->rank) || !choose_outputs(spawn) ||
+        !gy_place_set(spawn) || fcntl(spawn->socket, F_SETFD, 0) != 0) {
+        return;
+    }
+    if (spawn->cores != NULL) {
+        /* The cpuset may have shrunk meanwhile; an unbound rank is slower, not wrong. */
+        (void)sched_setaffinity(0, sizeof(*spawn->cores), spawn->cores);
+    }
+    /* Ranks are in groups of their own: writing to the terminal must not stop them. */
+    (void)signal(SIGTTOU, SIG_IGN);
+    if (sigprocmask(SIG_SETMASK, &spawn->mask, NULL) == 0) {
+        execvp(spawn->argv[0], spawn->argv);
+    }
+}
+
+gy_status gy_spawn_rank(const gy_spawn *spawn, pid_t *process)
+{
+    pid_t keeper = getpid(), child = fork();
+    if (child < 0) {
+        return gy_fail(GY_LIMIT, "cannot start rank %d: %s", spawn->rank, strerror(errno));
+    }
+    if (child == 0) {
+        become_rank(spawn, keeper);
+        gy_spawn_failure failure = {.rank = spawn->rank, .reason = errno};
+        ssize_t written = write(spawn->failures, &failure, sizeof(failure));
+        (void)written;
+        _exit(127);
+    }
+    /* Also here, so that a signal to the group reaches it from now on. */
+    (void)setpgid(child, child);
+    *process = child;
+    return GY_OK;
+}

@@ -1,0 +1,534 @@
+/*
+ * Goal: a run of real processes ends as it should, whatever ends it: every status and message,
+ * and nothing left behind. This program is also the ranks: with an argument it plays that part.
+ */
+#include "base/base.h"
+#include "transport/rendezvous.h"
+#include "transport/transport.h"
+
+#include <gyre/launch.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gy_test.h"
+
+/* ---- Parts of a rank ---- */
+
+static char own_path[4096];
+
+static gy_transport *join(void)
+{
+    gy_transport *transport = NULL;
+    if (gy_transport_open_from_environment(gy_env_real(), &transport) != GY_OK ||
+        gy_transport_meet(transport, gy_deadline_after(60)) != GY_OK) {
+        fprintf(stderr, "cannot join: %s\n", gy_error_text());
+        _exit(99);
+    }
+    return transport;
+}
+
+/* The inode of the segment, so that the test can look for it later. */
+static unsigned long long segment_inode(void)
+{
+    char line[1024];
+    unsigned long long inode = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+        if (strstr(line, "memfd:gyre-segment") != NULL) {
+            sscanf(line, "%*s %*s %*s %*s %llu", &inode);
+        }
+    }
+    if (maps != NULL) {
+        fclose(maps);
+    }
+    return inode;
+}
+
+static void print_line(const char *format, ...) GY_PRINTF(1, 2);
+
+static void print_line(const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    ssize_t written = write(STDOUT_FILENO, line, (size_t)size);
+    (void)written;
+}
+
+/* A message round the ring, counted. */
+static int part_ring(void)
+{
+    gy_transport *transport = join();
+    int size = transport->size, rank = transport->rank, token = 0;
+    gy_transfer send, receive;
+    if (gy_transport_recv(transport, (rank + size - 1) % size, 1, &token, sizeof(token),
+                          &receive) != GY_OK) {
+        return 98;
+    }
+    int first = 1;
+    if (rank == 0 && gy_transport_send(transport, (rank + 1) % size, 1, &first, sizeof(int),
+                                       &send) != GY_OK) {
+        return 97;
+    }
+    if (gy_transport_finish(transport, &receive, gy_deadline_after(60)) != GY_OK) {
+        fprintf(stderr, "%s\n", gy_error_text());
+        return 96;
+    }
+    int next = token + 1;
+    if (rank != 0 && (gy_transport_send(transport, (rank + 1) % size, 1, &next, sizeof(int),
+                                        &send) != GY_OK ||
+                      gy_transport_finish(transport, &send, gy_deadline_after(60)) != GY_OK)) {
+        return 95;
+    }
+    print_line("rank %d of %d got %d\n", rank, size, token);
+    gy_transport_close(transport);
+    return 0;
+}
+
+/* Rank 1 fails in the way `how`; the others wait for it for ever. */
+static int part_fail(const char *how)
+{
+    gy_transport *transport = join();
+    if (transport->rank == 1) {
+        if (strcmp(how, "status") == 0) {
+            fprintf(stderr, "first words\nlast words\n");
+            return 3;
+        }
+        if (strcmp(how, "report") == 0) {
+            (void)gy_fail(GY_MISMATCH, "collective 17 differs");
+            gy_error error;
+            gy_error_take(&error, GY_MISMATCH);
+            gy_run_report(&error);
+            return 1;
+        }
+        if (strcmp(how, "killed") == 0) {
+            raise(SIGKILL);
+        }
+        signal(SIGSEGV, SIG_DFL);
+        raise(SIGSEGV);
+    }
+    char byte;
+    gy_transfer never;
+    if (gy_transport_recv(transport, 1, 1, &byte, 1, &never) != GY_OK) {
+        return 98;
+    }
+    gy_status status = gy_transport_finish(transport, &never, GY_NEVER);
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_run_report(&error);
+    return 44;
+}
+
+/* Say where the memory is, start a child that hides in a session of its own, and stay. */
+static int part_stay(bool is_stubborn)
+{
+    gy_transport *transport = join();
+    if (is_stubborn) {
+        signal(SIGTERM, SIG_IGN);
+    }
+    if (fork() == 0) {
+        setsid();
+        if (fork() == 0) {
+            signal(SIGTERM, SIG_IGN);
+            signal(SIGHUP, SIG_IGN);
+            print_line("ready %llu\n", segment_inode());
+            for (;;) {
+                pause();
+            }
+        }
+        _exit(0);
+    }
+    (void)transport;
+    for (;;) {
+        pause();
+    }
+}
+
+static int part_cores(void)
+{
+    cpu_set_t cores;
+    const char *named = getenv("GYRE_CORES"), *ranks = getenv("GYRE_RANKS_ON_HOST");
+    if (sched_getaffinity(0, sizeof(cores), &cores) != 0 || ranks == NULL) {
+        return 98;
+    }
+    print_line("cores %d named %s of %s extra %s\n", CPU_COUNT(&cores),
+               named != NULL ? named : "none", ranks,
+               getenv("GYRE_TEST_EXTRA") != NULL ? getenv("GYRE_TEST_EXTRA") : "none");
+    return 0;
+}
+
+static int part_echo(void)
+{
+    char text[64];
+    ssize_t size = read(STDIN_FILENO, text, sizeof(text) - 1);
+    text[size > 0 ? size : 0] = '\0';
+    print_line("input (%s)\n", text);
+    return 0;
+}
+
+/* Many lines in pieces, from all ranks at once. */
+static int part_lines(void)
+{
+    const char *rank = getenv("GYRE_RANK");
+    for (int i = 0; i < 200; i++) {
+        print_line("line ");
+        sched_yield();
+        print_line("%d from %s\n", i, rank);
+    }
+    print_line("no newline");
+    return 0;
+}
+
+static int play(const char *part, const char *how)
+{
+    return strcmp(part, "ring") == 0       ? part_ring()
+           : strcmp(part, "fail") == 0     ? part_fail(how)
+           : strcmp(part, "stay") == 0     ? part_stay(false)
+           : strcmp(part, "stubborn") == 0 ? part_stay(true)
+           : strcmp(part, "cores") == 0    ? part_cores()
+           : strcmp(part, "echo") == 0     ? part_echo()
+           : strcmp(part, "lines") == 0    ? part_lines()
+                                           : 94;
+}
+
+/* ---- The test's side ---- */
+
+typedef struct test_run {
+    pid_t launcher;
+    int output; /* of the launcher and of all that it starts: ends when all are gone */
+    char mark[64];
+    char text[1 << 16];
+    size_t size_bytes;
+} test_run;
+
+static void start(test_run *run, gy_run_options options, const char *program, const char *part,
+                  const char *how)
+{
+    static int count;
+    int pair[2];
+    memset(run, 0, sizeof(*run));
+    snprintf(run->mark, sizeof(run->mark), "GYRE_TEST_MARK=%d.%d", (int)getpid(), count++);
+    assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+    fflush(NULL);
+    run->launcher = fork();
+    assert_true(run->launcher >= 0);
+    if (run->launcher == 0) {
+        dup2(pair[1], STDOUT_FILENO);
+        dup2(pair[1], STDERR_FILENO);
+        const char *more[] = {run->mark, "GYRE_TEST_EXTRA=yes", NULL};
+        options.environment = more;
+        char words[3][4096];
+        snprintf(words[0], sizeof(words[0]), "%s", program);
+        snprintf(words[1], sizeof(words[1]), "%s", part);
+        snprintf(words[2], sizeof(words[2]), "%s", how);
+        char *argv[] = {words[0], words[1], words[2], NULL};
+        _exit(gy_run(&options, argv));
+    }
+    close(pair[1]);
+    run->output = pair[0];
+}
+
+/* Read until `wanted` lines hold `word`, or (NULL) until the end. False: not within a minute.
+ */
+static bool read_until(test_run *run, const char *word, int wanted)
+{
+    int64_t deadline_ns = gy_deadline_after(60).at_ns;
+    for (;;) {
+        int found = 0;
+        for (const char *at = run->text; word != NULL && (at = strstr(at, word)) != NULL;
+             at++) {
+            found++;
+        }
+        if (word != NULL && found >= wanted) {
+            return true;
+        }
+        struct pollfd look = {.fd = run->output, .events = POLLIN};
+        int64_t left_ms = (deadline_ns - gy_now_ns(gy_env_real())) / 1000000;
+        if (left_ms <= 0 || poll(&look, 1, (int)left_ms) <= 0) {
+            return false;
+        }
+        assert_true(run->size_bytes + 1 < sizeof(run->text));
+        ssize_t size = read(run->output, run->text + run->size_bytes,
+                            sizeof(run->text) - 1 - run->size_bytes);
+        if (size <= 0) {
+            return word == NULL;
+        }
+        run->size_bytes += (size_t)size;
+        run->text[run->size_bytes] = '\0';
+    }
+}
+
+/* How many files /proc/N/`name` of all processes hold `word`. */
+static int count_processes(const char *name, const char *word)
+{
+    DIR *processes = opendir("/proc");
+    int found = 0;
+    assert_non_null(processes);
+    for (struct dirent *entry = readdir(processes); entry != NULL; entry = readdir(processes)) {
+        char path[300];
+        static char text[1 << 18];
+        snprintf(path, sizeof(path), "/proc/%s/%s", entry->d_name, name);
+        FILE *file =
+            entry->d_name[0] >= '1' && entry->d_name[0] <= '9' ? fopen(path, "r") : NULL;
+        if (file == NULL) {
+            continue;
+        }
+        size_t size = fread(text, 1, sizeof(text), file);
+        fclose(file);
+        found += memmem(text, size, word, strlen(word)) != NULL ? 1 : 0;
+    }
+    closedir(processes);
+    return found;
+}
+
+/* Everything is over: the output has ended, nobody carries the mark, nobody maps the segment.
+ */
+static void assert_nothing_left(test_run *run)
+{
+    if (!read_until(run, NULL, 0)) {
+        fail_msg("processes of the run still hold its output: %s", run->text);
+    }
+    close(run->output);
+    assert_int_equal(count_processes("environ", run->mark), 0);
+    const char *ready = strstr(run->text, "ready ");
+    if (ready != NULL) {
+        char inode[32];
+        snprintf(inode, sizeof(inode), " %llu ", strtoull(ready + 6, NULL, 10));
+        assert_true(strtoull(ready + 6, NULL, 10) > 0);
+        assert_int_equal(count_processes("maps", inode), 0);
+    }
+}
+
+/* The launcher's status: its exit status, or 1000 + the signal that killed it. */
+static int finish(test_run *run)
+{
+    int status = 0;
+    assert_nothing_left(run);
+    assert_int_equal(waitpid(run->launcher, &status, 0), run->launcher);
+    return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void assert_says(const test_run *run, const char *words)
+{
+    if (strstr(run->text, words) == NULL) {
+        fail_msg("expected \"%s\" in: %s", words, run->text);
+    }
+}
+
+static int run_part(test_run *run, gy_run_options options, const char *part, const char *how)
+{
+    start(run, options, own_path, part, how);
+    return finish(run);
+}
+
+static test_run now;
+
+static void all_ranks_meet(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 2, 5};
+    for (size_t i = 0; i < GY_COUNT(sizes); i++) {
+        assert_int_equal(run_part(&now, (gy_run_options){.ranks = sizes[i]}, "ring", ""), 0);
+        for (int rank = 0; rank < sizes[i]; rank++) {
+            char words[64];
+            snprintf(words, sizeof(words), "rank %d of %d got %d\n", rank, sizes[i],
+                     rank == 0 ? sizes[i] : rank);
+            assert_says(&now, words);
+        }
+    }
+}
+
+static void eight_ranks_share_two_cores(void **state)
+{
+    (void)state;
+    cpu_set_t before, two;
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    CPU_ZERO(&two);
+    for (size_t core = 0; core < CPU_SETSIZE && CPU_COUNT(&two) < 2; core++) {
+        if (CPU_ISSET(core, &before)) {
+            CPU_SET(core, &two);
+        }
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof(two), &two), 0);
+    int status = run_part(&now, (gy_run_options){.ranks = 8}, "ring", "");
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    assert_int_equal(status, 0);
+    assert_says(&now, "rank 0 of 8 got 8\n");
+}
+
+static void first_failure_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *how;
+        bool has_prefix;
+        int status;
+        const char *words;
+    } cases[] = {
+        {"status", false, 3, "gyre: rank 1 ended with status 3\n"},
+        {"status", true, 3, "gyre: rank 1 ended with status 3: last words\n"},
+        {"report", false, 1, "gyre: rank 1 ended with status 1: collective 17 differs\n"},
+        {"killed", false, 137, "was killed by signal 9 (Killed)\n"},
+        {"crash", true, 139, "was killed by signal 11 (Segmentation fault)\n"},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        gy_run_options options = {.ranks = 3, .has_prefix = cases[i].has_prefix};
+        assert_int_equal(run_part(&now, options, "fail", cases[i].how), cases[i].status);
+        assert_says(&now, cases[i].words);
+        assert_null(strstr(now.text, "rank 0 ended"));
+    }
+}
+
+static void programs_that_cannot_run_are_named(void **state)
+{
+    (void)state;
+    start(&now, (gy_run_options){.ranks = 2}, "/nowhere/program", "", "");
+    assert_int_equal(finish(&now), 127);
+    assert_says(&now, "gyre: cannot run /nowhere/program: No such file or directory\n");
+    start(&now, (gy_run_options){.ranks = 2}, "gyre-no-such-program", "", "");
+    assert_int_equal(finish(&now), 127);
+    start(&now, (gy_run_options){.ranks = 2}, "/etc/passwd", "", "");
+    assert_int_equal(finish(&now), 126);
+    assert_says(&now, "gyre: cannot run /etc/passwd: Permission denied\n");
+    start(&now, (gy_run_options){.ranks = 2}, "/tmp", "", "");
+    assert_int_equal(finish(&now), 126);
+    start(&now, (gy_run_options){.ranks = 0}, own_path, "ring", "");
+    assert_int_equal(finish(&now), 2);
+    assert_says(&now, "gyre: cannot start 0 ranks: expected 1 to 1024\n");
+}
+
+static void killed_launcher_leaves_nothing(void **state)
+{
+    (void)state;
+    for (int has_prefix = 0; has_prefix < 2; has_prefix++) {
+        start(&now, (gy_run_options){.ranks = 2, .has_prefix = has_prefix != 0}, own_path,
+              "stubborn", "");
+        assert_true(read_until(&now, "ready ", 2));
+        assert_true(count_processes("environ", now.mark) >= 4);
+        kill(now.launcher, SIGKILL);
+        assert_int_equal(finish(&now), 1000 + SIGKILL);
+    }
+}
+
+static void signals_end_the_run(void **state)
+{
+    (void)state;
+    start(&now, (gy_run_options){.ranks = 2}, own_path, "stay", "");
+    assert_true(read_until(&now, "ready ", 2));
+    kill(now.launcher, SIGTERM);
+    assert_int_equal(finish(&now), 128 + SIGTERM);
+    assert_says(&now, "gyre: ended by signal 15 (Terminated)\n");
+    start(&now, (gy_run_options){.ranks = 2, .grace_seconds = 0.05}, own_path, "stubborn", "");
+    assert_true(read_until(&now, "ready ", 2));
+    kill(now.launcher, SIGTERM);
+    assert_int_equal(finish(&now), 128 + SIGTERM);
+    start(&now, (gy_run_options){.ranks = 2, .grace_seconds = 1000}, own_path, "stubborn", "");
+    assert_true(read_until(&now, "ready ", 2));
+    kill(now.launcher, SIGTERM);
+    assert_true(read_until(&now, "ended by signal", 1));
+    kill(now.launcher, SIGTERM); /* asked twice: no grace */
+    assert_int_equal(finish(&now), 128 + SIGTERM);
+}
+
+static void time_limit_ends_the_run(void **state)
+{
+    (void)state;
+    gy_run_options options = {.ranks = 2, .timeout_seconds = 0.2, .grace_seconds = 0.05};
+    assert_int_equal(run_part(&now, options, "stubborn", ""), GY_RUN_STATUS_TIMEOUT);
+    assert_says(&now, "gyre: time limit of 0.2 s passed\n");
+}
+
+static void lines_do_not_mix(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        run_part(&now, (gy_run_options){.ranks = 3, .has_prefix = true}, "lines", ""), 0);
+    int next[3] = {0}, unfinished = 0;
+    char *rest = NULL;
+    for (char *line = strtok_r(now.text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        int prefix = -1, number = -1, rank = -1, end = 0;
+        if (sscanf(line, "[%d] line %d from %d%n", &prefix, &number, &rank, &end) == 3) {
+            assert_int_equal(line[end], '\0');
+            assert_int_equal(prefix, rank);
+            assert_in_range(rank, 0, 2);
+            assert_int_equal(number, next[rank]++);
+        } else {
+            assert_non_null(strstr(line, "] no newline"));
+            unfinished++;
+        }
+    }
+    assert_int_equal(unfinished, 3);
+    assert_int_equal(next[0] + next[1] + next[2], 600);
+}
+
+static void ranks_know_their_place(void **state)
+{
+    (void)state;
+    cpu_set_t all;
+    char words[64];
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    assert_int_equal(run_part(&now, (gy_run_options){.ranks = 1}, "cores", ""), 0);
+    snprintf(words, sizeof(words), "cores %d named ", CPU_COUNT(&all));
+    assert_says(&now, words);
+    assert_says(&now, " of 1 extra yes\n");
+    if (CPU_COUNT(&all) >= 2) {
+        assert_int_equal(run_part(&now, (gy_run_options){.ranks = 2}, "cores", ""), 0);
+        snprintf(words, sizeof(words), "cores %d named ", (CPU_COUNT(&all) + 1) / 2);
+        assert_says(&now, words);
+    }
+    gy_run_options free_ranks = {.ranks = 2, .has_no_binding = true};
+    assert_int_equal(run_part(&now, free_ranks, "cores", ""), 0);
+    snprintf(words, sizeof(words), "cores %d named none of 2", CPU_COUNT(&all));
+    assert_says(&now, words);
+}
+
+static void first_rank_reads_the_input(void **state)
+{
+    (void)state;
+    int pair[2], before = dup(STDIN_FILENO);
+    assert_int_equal(pipe(pair), 0);
+    assert_int_equal(write(pair[1], "abc", 3), 3);
+    close(pair[1]);
+    assert_int_equal(dup2(pair[0], STDIN_FILENO), STDIN_FILENO);
+    close(pair[0]);
+    int status = run_part(&now, (gy_run_options){.ranks = 2}, "echo", "");
+    assert_int_equal(dup2(before, STDIN_FILENO), STDIN_FILENO);
+    close(before);
+    assert_int_equal(status, 0);
+    assert_says(&now, "input (abc)\n");
+    assert_says(&now, "input ()\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) {
+        return play(argv[1], argc > 2 ? argv[2] : "");
+    }
+    ssize_t size = readlink("/proc/self/exe", own_path, sizeof(own_path) - 1);
+    GY_ASSERT(size > 0);
+    own_path[size] = '\0';
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ranks_meet),
+        cmocka_unit_test(eight_ranks_share_two_cores),
+        cmocka_unit_test(first_failure_is_told),
+        cmocka_unit_test(programs_that_cannot_run_are_named),
+        cmocka_unit_test(killed_launcher_leaves_nothing),
+        cmocka_unit_test(signals_end_the_run),
+        cmocka_unit_test(time_limit_ends_the_run),
+        cmocka_unit_test(lines_do_not_mix),
+        cmocka_unit_test(ranks_know_their_place),
+        cmocka_unit_test(first_rank_reads_the_input),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
