@@ -5,6 +5,16 @@
  * Reads of a variable may overlap, mutations happen in the order pushed. An asynchronous
  * operation keeps its gy_done and ends it later, from any thread.
  *
+ * Who computes. `workers` counts the threads that compute, and the thread that made the engine
+ * is one of them: it runs tasks whenever it waits (gy_engine_wait and its kin, gy_engine_free),
+ * and the engine starts workers - 1 threads beside it. With one worker there is no other
+ * thread, hence no wake-up between threads: compute and network tasks and progress calls then
+ * move only while some thread waits. So wait through the engine, never on a lock or signal of
+ * your own that a task would release. Blocking tasks, and ends from other threads, go on at any
+ * time. Any other thread that waits helps too while it waits. A thread that is more than 512
+ * tasks ahead runs some of its ready ones inside gy_engine_push: hold no lock that tasks take
+ * while you push or wait.
+ *
  * @source lecture B, "Recap: Parallel Scheduling Engine"; Chen et al., "MXNet", 2015
  */
 #ifndef GYRE_ENGINE_H
@@ -28,15 +38,26 @@ typedef enum gy_lane {
     GY_LANE_NETWORK,  /* starts communication and returns; runs at once, before compute */
 } gy_lane;
 
-/** A task's body: ends `done` once, now or later, with gy_done_ok or gy_done_fail. */
+/**
+ * A task's body: ends `done` once, now or later, with gy_done_ok or gy_done_fail. An end takes
+ * effect when the body has returned, too.
+ */
 typedef void (*gy_work)(void *arg, gy_done *done);
 
 typedef struct gy_engine_options {
-    int workers;       /* compute workers; 0: cores of this process's cpuset / ranks_on_host */
-    int ranks_on_host; /* 0 is 1 */
-    bool bind;         /* pin worker i to the i-th core of the cpuset */
-    size_t memory_budget; /* bytes admitted at once (gy_task.bytes); 0: no limit */
-    size_t task_limit;    /* tasks alive at once before push waits; 0: 1 << 20 */
+    /* Threads that compute, the caller included; 0: the cores of this process's cpuset divided
+     * by ranks_on_host, at least 1. */
+    int workers;
+    /* 0 is 1. Waits spin where workers * ranks_on_host <= cores, else they yield. */
+    int ranks_on_host;
+    /* Pin worker i to the i-th core of the cpuset, the caller (until gy_engine_free) to the
+     * first. */
+    bool bind;
+    /* Bytes admitted at once (gy_task.bytes); 0: no limit. A task larger than the budget is
+     * admitted alone. Pushes inside a task never wait and may exceed it. */
+    size_t memory_budget;
+    /* Tasks alive at once before push waits, but not inside a task; 0: 1 << 20. */
+    size_t task_limit;
 } gy_engine_options;
 
 /** One unit of work; zero fields are the defaults. Arrays are borrowed for the push only. */
@@ -56,7 +77,11 @@ typedef struct gy_task {
                            do */
 } gy_task;
 
-/** Start an engine. Caller owns it. GY_ARG workers < 0; GY_NOMEM. @threads any */
+/**
+ * Start an engine; options NULL are the defaults. The calling thread becomes worker 0. Caller
+ * owns it.
+ * @return GY_ARG workers or ranks_on_host < 0; GY_NOMEM @threads any
+ */
 GY_API GY_MUST_CHECK gy_status gy_engine_new(const gy_engine_options *options,
                                              gy_engine **engine);
 /** Waits for all pushed tasks, then ends the workers. NULL is fine. Not from a task. */
@@ -73,7 +98,10 @@ GY_API void gy_var_free(gy_var *var);
 GY_API gy_scope *gy_scope_new(gy_engine *engine, gy_deadline deadline);
 /** Waits for the group's tasks, then frees it. NULL is fine. */
 GY_API void gy_scope_free(gy_scope *scope);
-/** Tasks of the group that have not begun end with GY_CANCELLED. @threads any */
+/**
+ * Tasks of the group that have not begun, and later ones, end with GY_CANCELLED; runs_poisoned
+ * ones run and see it as their cause. @threads any
+ */
 GY_API void gy_scope_cancel(gy_scope *scope);
 
 /**
@@ -85,25 +113,31 @@ GY_API void gy_scope_cancel(gy_scope *scope);
 GY_API GY_MUST_CHECK gy_status gy_engine_push(gy_engine *engine, const gy_task *task);
 
 /**
- * Wait for all tasks pushed so far on `var`, helping to run ready ones.
+ * Wait for all tasks pushed so far on `var`, helping to run ready ones. Inside a task: not for
+ * a variable that this task holds, nor for tasks that depend on it.
  * @return GY_OK; the failure that poisoned the variable (its text in gy_error_text); GY_TIMEOUT
  */
 GY_API GY_MUST_CHECK gy_status gy_engine_wait(gy_engine *engine, gy_var *var,
                                               gy_deadline deadline);
-/** The same for all tasks of a group: its first error. A failed scope stays failed. */
+/**
+ * The same for all tasks of a group: its first error; GY_TIMEOUT also at the scope's deadline.
+ * A failed scope stays failed.
+ */
 GY_API GY_MUST_CHECK gy_status gy_scope_wait(gy_scope *scope, gy_deadline deadline);
 /** The same for all tasks of the engine; no error of theirs is returned here. */
 GY_API GY_MUST_CHECK gy_status gy_engine_wait_all(gy_engine *engine, gy_deadline deadline);
 
-/** End a task. A failure poisons what it mutates: readers do not run and fail alike. @threads
- * any */
+/**
+ * End a task. A failure poisons what it mutates, until gy_var_heal: what reads or mutates that
+ * later does not run and fails alike. @threads any
+ */
 GY_API void gy_done_ok(gy_done *done);
-/** The text is this thread's gy_error_text(). */
+/** `status` < 0; the text is "task NAME: " and this thread's gy_error_text(). */
 GY_API void gy_done_fail(gy_done *done, gy_status status);
 /** For runs_poisoned tasks: GY_OK, or what its inputs failed with (text in gy_error_text). */
 GY_API gy_status gy_done_cause(gy_done *done);
 
-/** Clear a poisoned variable (after all tasks on it); the next task sees it healthy. */
+/** Wait for all tasks on it, then clear a poisoned variable: the next task sees it healthy. */
 GY_API void gy_var_heal(gy_var *var);
 
 /**
@@ -116,11 +150,13 @@ GY_API void gy_parallel_for(gy_engine *engine, int64_t count, int64_t grain,
 
 /**
  * Drive communication: `progress(arg)` is called by whoever waits and by workers between tasks,
- * never concurrently with itself; returns true when it moved something.
+ * never concurrently with itself; returns true when it moved something. It may push and end
+ * tasks, but not wait. While all is quiet it is called about every 0.2 ms.
+ * @return GY_OK; GY_LIMIT when 16 are driven already
  */
 GY_API GY_MUST_CHECK gy_status gy_engine_add_progress(gy_engine *engine,
                                                       bool (*progress)(void *arg), void *arg);
-/** Returns once no call of it is running. */
+/** Returns once no call of it is running. Not from a progress function. */
 GY_API void gy_engine_remove_progress(gy_engine *engine, bool (*progress)(void *arg),
                                       void *arg);
 

@@ -1,0 +1,35 @@
+/**
+ * The three shapes of empty tasks that both sides run, and the counters that prove they ran.
+ */
+#ifndef GY_BENCH_ENGINE_CASE_H
+#define GY_BENCH_ENGINE_CASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CASE_VARS = 1024, CASE_FAN = 1024 };
+
+/* One cache line each, so that neighbours do not disturb one another. */
+typedef struct case_cell {
+    _Alignas(64) int64_t count;
+} case_cell;
+
+/* One task: it reads two cells and adds one to a third. */
+typedef struct case_task {
+    int32_t reads[2], mutates;
+    uint8_t ran; /* fans: how often this task ran */
+} case_task;
+
+typedef struct bench_case {
+    const char *name;
+    int count; /* tasks */
+    case_task *tasks;
+    case_cell *cells; /* CASE_VARS */
+} bench_case;
+
+/* Seconds of one run under libgomp with `threads` threads. */
+double openmp_chain(const bench_case *which, int threads);
+double openmp_fan(const bench_case *which, int threads);
+double openmp_random(const bench_case *which, int threads);
+
+#endif

@@ -1,0 +1,71 @@
+/* The peer: the same tasks as `omp task depend` of libgomp. */
+#include "engine_case.h"
+
+#include <omp.h>
+
+double openmp_chain(const bench_case *which, int threads)
+{
+    case_cell *cells = which->cells;
+    double start = 0;
+    double end = 0;
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+    {
+        start = omp_get_wtime();
+        for (int i = 0; i < which->count; i++) {
+#pragma omp task depend(inout : cells[0])
+            cells[0].count++;
+        }
+#pragma omp taskwait
+        end = omp_get_wtime();
+    }
+    return end - start;
+}
+
+double openmp_fan(const bench_case *which, int threads)
+{
+    case_cell *cells = which->cells;
+    case_task *tasks = which->tasks;
+    double start = 0;
+    double end = 0;
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+    {
+        start = omp_get_wtime();
+        for (int i = 0; i < which->count; i++) {
+            if (i % (CASE_FAN + 1) == 0) {
+#pragma omp task depend(inout : cells[0])
+                cells[0].count++;
+            } else {
+#pragma omp task depend(in : cells[0]) firstprivate(i)
+                tasks[i].ran++;
+            }
+        }
+#pragma omp taskwait
+        end = omp_get_wtime();
+    }
+    return end - start;
+}
+
+double openmp_random(const bench_case *which, int threads)
+{
+    case_cell *cells = which->cells;
+    const case_task *tasks = which->tasks;
+    double start = 0;
+    double end = 0;
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+    {
+        start = omp_get_wtime();
+        for (int i = 0; i < which->count; i++) {
+            int32_t a = tasks[i].reads[0];
+            int32_t b = tasks[i].reads[1];
+            int32_t c = tasks[i].mutates;
+#pragma omp task depend(in : cells[a], cells[b]) depend(inout : cells[c]) firstprivate(c)
+            cells[c].count++;
+        }
+#pragma omp taskwait
+        end = omp_get_wtime();
+    }
+    return end - start;
+}

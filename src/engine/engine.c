@@ -1,0 +1,222 @@
+/* Starting and ending an engine; the loop of a worker. */
+#include "engine/engine_priv.h"
+
+static bool is_stopping(void *arg)
+{
+    gy_engine *engine = arg;
+    return atomic_load_explicit(&engine->is_stopping, memory_order_seq_cst);
+}
+
+/* About a microsecond, for a worker that leaves the work it sees to others. */
+static void rest(const gy_engine *engine)
+{
+    if (!engine->may_spin) {
+        sched_yield();
+        return;
+    }
+    for (int i = 0; i < 64; i++) {
+        gy_spin();
+    }
+}
+
+/* After a task that began looking for work at start_ns: was it worth it? */
+static int64_t judge(gy_engine *engine, gy_worker *self, int64_t start_ns)
+{
+    int64_t now = gy_clock_ns();
+    self->is_reluctant = now - start_ns < SHORT_TASK_NS;
+    if (self->is_reluctant && self->in_hand != NULL) {
+        gy_heap_push(&engine->heap, self->in_hand);
+        self->in_hand = NULL;
+        gy_call_one(engine);
+    }
+    return now;
+}
+
+static void *worker_main(void *arg)
+{
+    gy_worker *self = arg;
+    gy_engine *engine = self->engine;
+    gy_own = (gy_self){.engine = engine, .id = engine->id, .worker = self};
+    gy_idle idle = {.is_worker = true};
+    int64_t start_ns = gy_clock_ns();
+    while (!is_stopping(engine)) {
+        bool has_moved = gy_progress_poll(engine);
+        self->was_held_off = false;
+        if (gy_run_one(engine, self)) {
+            idle.since_ns = 0;
+            start_ns = judge(engine, self, start_ns);
+            continue;
+        }
+        if (self->was_held_off) {
+            rest(engine);
+        } else if (has_moved) {
+            idle.since_ns = 0;
+        } else {
+            gy_idle_round(engine, &idle, is_stopping, engine, GY_NEVER);
+        }
+        start_ns = gy_clock_ns();
+    }
+    return NULL;
+}
+
+/* The index-th core of the set. */
+static void pin(pthread_t thread, const cpu_set_t *cores, int index)
+{
+    int wanted = index % CPU_COUNT(cores);
+    for (size_t core = 0; core < CPU_SETSIZE; core++) {
+        if (CPU_ISSET(core, cores) && wanted-- == 0) {
+            cpu_set_t one;
+            CPU_ZERO(&one);
+            CPU_SET(core, &one);
+            /* Refused at worst: the worker then runs unbound. */
+            (void)pthread_setaffinity_np(thread, sizeof(one), &one);
+            return;
+        }
+    }
+}
+
+static void free_memory(gy_engine *engine)
+{
+    for (int i = 0; engine->workers != NULL && i < engine->worker_count; i++) {
+        gy_free(engine->workers[i]);
+    }
+    gy_free(engine->workers);
+    gy_pool_fini(engine);
+    gy_free(engine);
+}
+
+static gy_status add_workers(gy_engine *engine)
+{
+    engine->workers =
+        gy_alloc_zero("engine.workers", (size_t)engine->worker_count, sizeof(gy_worker *));
+    if (engine->workers == NULL) {
+        return GY_NOMEM;
+    }
+    for (int i = 0; i < engine->worker_count; i++) {
+        gy_worker *worker = gy_alloc_zero("engine.worker", 1, sizeof(gy_worker));
+        if (worker == NULL) {
+            return GY_NOMEM;
+        }
+        worker->engine = engine;
+        worker->index = i;
+        engine->workers[i] = worker;
+    }
+    return GY_OK;
+}
+
+static void stop_workers(gy_engine *engine)
+{
+    (void)atomic_exchange_explicit(&engine->is_stopping, true, memory_order_seq_cst);
+    gy_call_workers(engine);
+    for (int i = 1; i < engine->worker_count; i++) {
+        gy_thread_join(&engine->workers[i]->thread);
+    }
+}
+
+static gy_status start_workers(gy_engine *engine, const cpu_set_t *cores, bool bind)
+{
+    for (int i = 1; i < engine->worker_count; i++) {
+        gy_worker *worker = engine->workers[i];
+        gy_status status = gy_thread_start(&worker->thread, "gyre-worker", worker_main, worker);
+        if (status < 0) {
+            stop_workers(engine);
+            return status;
+        }
+        if (bind) {
+            pin(worker->thread.thread, cores, i);
+        }
+    }
+    if (bind) {
+        engine->home_cpus = *cores;
+        engine->was_bound = true;
+        pin(pthread_self(), cores, 0);
+    }
+    return GY_OK;
+}
+
+/* This thread becomes worker 0, unless it is a worker of another engine for good. */
+static void settle(gy_engine *engine)
+{
+    if (gy_own.worker == NULL || gy_own.is_home) {
+        gy_own.engine = engine;
+        gy_own.id = engine->id;
+        gy_own.worker = engine->workers[0];
+        gy_own.is_home = true;
+    }
+}
+
+gy_status gy_engine_new(const gy_engine_options *options, gy_engine **engine)
+{
+    static _Atomic uint64_t next_id = 1;
+    const gy_engine_options none = {.workers = 0};
+    options = options != NULL ? options : &none;
+    if (options->workers < 0 || options->workers > 4096 || options->ranks_on_host < 0) {
+        return gy_fail(GY_ARG, "%d workers for %d ranks, expected 0 to 4096 for at least 0",
+                       options->workers, options->ranks_on_host);
+    }
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof(cores), &cores) != 0) {
+        CPU_ZERO(&cores);
+        CPU_SET(0, &cores);
+    }
+    int ranks = GY_MAX(options->ranks_on_host, 1);
+    gy_engine *made = gy_alloc_zero("engine.engine", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    made->worker_count =
+        options->workers > 0 ? options->workers : GY_MAX(CPU_COUNT(&cores) / ranks, 1);
+    made->may_spin = (int64_t)made->worker_count * ranks <= CPU_COUNT(&cores);
+    made->id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
+    made->task_limit = options->task_limit > 0 ? options->task_limit : TASK_LIMIT_DEFAULT;
+    made->memory_budget = (int64_t)GY_MIN(options->memory_budget, (size_t)INT64_MAX / 4);
+    atomic_init(&made->heap.top, KEY_NONE);
+    gy_mutex_init(&made->sleep_lock, 10);
+    gy_cond_init(&made->workers_asleep.cond);
+    gy_cond_init(&made->waiters_asleep.cond);
+    gy_blocking_init(&made->blocking);
+    gy_status status = add_workers(made);
+    if (status == GY_OK) {
+        status = start_workers(made, &cores, options->bind);
+    }
+    if (status < 0) {
+        gy_blocking_fini(&made->blocking);
+        free_memory(made);
+        return status;
+    }
+    settle(made);
+    *engine = made;
+    return GY_OK;
+}
+
+void gy_engine_free(gy_engine *engine)
+{
+    if (engine == NULL) {
+        return;
+    }
+    GY_ASSERT(gy_own.depth == 0);
+    gy_status status = gy_engine_wait_all(engine, GY_NEVER);
+    GY_ASSERT(status == GY_OK);
+    stop_workers(engine);
+    gy_blocking_fini(&engine->blocking);
+    /* Pairs with the release in end_elsewhere. */
+    while (atomic_load_explicit(&engine->outside_calls, memory_order_acquire) > 0) {
+        sched_yield();
+    }
+    if (gy_own_worker(engine) != NULL) {
+        if (engine->was_bound) {
+            (void)pthread_setaffinity_np(pthread_self(), sizeof(engine->home_cpus),
+                                         &engine->home_cpus);
+        }
+        gy_own = (gy_self){.engine = NULL};
+    }
+    gy_cond_fini(&engine->workers_asleep.cond);
+    gy_cond_fini(&engine->waiters_asleep.cond);
+    gy_mutex_fini(&engine->sleep_lock);
+    free_memory(engine);
+}
+
+int gy_engine_workers(const gy_engine *engine)
+{
+    return engine->worker_count;
+}

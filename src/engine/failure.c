@@ -1,0 +1,64 @@
+/* Failures that several variables and a scope share: counted, never without memory. */
+#include "engine/engine_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Told apart by status alone: what remains when there is no memory for the text. */
+static gy_failure *bare_failure(gy_status status)
+{
+    enum { CODES = 32 };
+    static gy_failure bare[CODES];
+    static gy_spinlock lock;
+    GY_ASSERT(status < 0 && status > -CODES);
+    gy_failure *failure = &bare[-status];
+    gy_spin_lock(&lock);
+    if (!failure->is_static) {
+        failure->is_static = true;
+        failure->error.status = status;
+        failure->error.rank = -1;
+        snprintf(failure->error.text, sizeof(failure->error.text), "a task failed: %s",
+                 gy_status_text(status));
+    }
+    gy_spin_unlock(&lock);
+    return failure;
+}
+
+gy_failure *gy_failure_new(gy_status status, const char *task, const char *text)
+{
+    GY_ASSERT(status < 0);
+    char kept[GY_ERROR_TEXT_BYTES]; /* the allocation may overwrite what `text` points to */
+    snprintf(kept, sizeof(kept), "%s", text);
+    gy_failure *failure = gy_alloc("engine.failure", sizeof(*failure));
+    if (failure == NULL) {
+        return bare_failure(status);
+    }
+    atomic_init(&failure->holders, 1);
+    failure->is_static = false;
+    failure->error.status = status;
+    failure->error.rank = -1;
+    snprintf(failure->error.text, sizeof(failure->error.text), "task %.100s: %.900s", task,
+             kept);
+    return failure;
+}
+
+gy_failure *gy_failure_hold(gy_failure *failure)
+{
+    if (failure != NULL && !failure->is_static) {
+        atomic_fetch_add_explicit(&failure->holders, 1, memory_order_relaxed);
+    }
+    return failure;
+}
+
+void gy_failure_drop(gy_failure *failure)
+{
+    if (failure == NULL || failure->is_static) {
+        return;
+    }
+    /* acq_rel: the last holder frees what all others have finished reading. */
+    int before = atomic_fetch_sub_explicit(&failure->holders, 1, memory_order_acq_rel);
+    GY_ASSERT(before > 0);
+    if (before == 1) {
+        gy_free(failure);
+    }
+}

@@ -1,0 +1,113 @@
+/* Splitting one loop over idle workers, the caller helping. Pieces never depend on who runs
+ * them. */
+#include "engine/engine_priv.h"
+
+static void run_piece(const gy_job *job, int64_t piece)
+{
+    int64_t begin = piece * job->grain;
+    int64_t left = job->count - begin;
+    job->fn(job->arg, begin, begin + GY_MIN(left, job->grain));
+}
+
+static bool run_pieces(gy_job *job)
+{
+    bool has_run = false;
+    gy_own.depth++;
+    for (;;) {
+        int64_t piece = atomic_fetch_add_explicit(&job->taken, 1, memory_order_relaxed);
+        if (piece >= job->pieces) {
+            break;
+        }
+        run_piece(job, piece);
+        has_run = true;
+    }
+    gy_own.depth--;
+    return has_run;
+}
+
+/* The first job that has pieces left, joined; NULL if none. */
+static gy_job *join_job(gy_engine *engine)
+{
+    gy_spin_lock(&engine->jobs_lock);
+    gy_job *job = atomic_load_explicit(&engine->jobs, memory_order_relaxed);
+    while (job != NULL &&
+           atomic_load_explicit(&job->taken, memory_order_relaxed) >= job->pieces) {
+        job = job->next;
+    }
+    if (job != NULL) {
+        atomic_fetch_add_explicit(&job->helpers, 1, memory_order_relaxed);
+    }
+    gy_spin_unlock(&engine->jobs_lock);
+    return job;
+}
+
+bool gy_job_help(gy_engine *engine)
+{
+    if (atomic_load_explicit(&engine->jobs, memory_order_acquire) == NULL) {
+        return false;
+    }
+    gy_job *job = join_job(engine);
+    if (job == NULL) {
+        return false;
+    }
+    bool has_run = run_pieces(job);
+    /* The job is gone after this; release pairs with the caller's acquire. */
+    atomic_fetch_sub_explicit(&job->helpers, 1, memory_order_release);
+    return has_run;
+}
+
+static void list_job(gy_engine *engine, gy_job *job)
+{
+    gy_spin_lock(&engine->jobs_lock);
+    job->next = atomic_load_explicit(&engine->jobs, memory_order_relaxed);
+    (void)atomic_exchange_explicit(&engine->jobs, job, memory_order_seq_cst);
+    gy_spin_unlock(&engine->jobs_lock);
+}
+
+static void unlist_job(gy_engine *engine, gy_job *job)
+{
+    gy_spin_lock(&engine->jobs_lock);
+    gy_job *at = atomic_load_explicit(&engine->jobs, memory_order_relaxed);
+    if (at == job) {
+        atomic_store_explicit(&engine->jobs, job->next, memory_order_release);
+    } else {
+        while (at->next != job) {
+            at = at->next;
+        }
+        at->next = job->next;
+    }
+    gy_spin_unlock(&engine->jobs_lock);
+}
+
+void gy_parallel_for(gy_engine *engine, int64_t count, int64_t grain,
+                     void (*fn)(void *arg, int64_t begin, int64_t end), void *arg)
+{
+    GY_ASSERT(grain > 0);
+    if (count <= 0) {
+        return;
+    }
+    gy_job job = {.fn = fn, .arg = arg, .count = count, .grain = grain};
+    job.pieces = count / grain + (count % grain != 0);
+    if (engine == NULL || engine->worker_count == 1 || job.pieces == 1) {
+        gy_own.depth++;
+        for (int64_t piece = 0; piece < job.pieces; piece++) {
+            run_piece(&job, piece);
+        }
+        gy_own.depth--;
+        return;
+    }
+    list_job(engine, &job);
+    for (int64_t i = 1; i < GY_MIN(job.pieces, (int64_t)engine->worker_count); i++) {
+        gy_call_one(engine);
+    }
+    (void)run_pieces(&job);
+    unlist_job(engine, &job);
+    /* Helpers are in their last piece, about as long as ours was. */
+    for (int i = 0; atomic_load_explicit(&job.helpers, memory_order_acquire) > 0; i++) {
+        if (engine->may_spin && i < 10000) {
+            gy_spin();
+        } else {
+            sched_yield();
+        }
+    }
+}

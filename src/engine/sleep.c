@@ -1,0 +1,103 @@
+/*
+ * Waiting well: spin while there is a core for each worker, yield where there is not, sleep in
+ * the kernel for what lasts longer than a wake-up costs.
+ *
+ * A sleeper counts itself and then looks once more for work; whoever makes work looks at the
+ * count afterwards. Both in sequentially consistent order, so one of them sees the other.
+ */
+#include "engine/engine_priv.h"
+
+enum { SPINS = 16 };
+
+static void park(gy_engine *engine, gy_idle *idle, bool (*is_done)(void *arg), void *arg,
+                 gy_deadline deadline)
+{
+    gy_dormitory *bed = idle->is_worker ? &engine->workers_asleep : &engine->waiters_asleep;
+    gy_mutex_lock(&engine->sleep_lock);
+    atomic_fetch_add_explicit(&bed->sleepers, 1, memory_order_seq_cst);
+    if (!is_done(arg) && !gy_has_work(engine)) {
+        idle->has_slept = true;
+        gy_status status = GY_OK;
+        while (bed->calls == 0 && status == GY_OK) {
+            status = gy_cond_wait(&bed->cond, &engine->sleep_lock, deadline);
+        }
+        if (bed->calls > 0) {
+            bed->calls--;
+            gy_mutex_unlock(&engine->sleep_lock);
+            idle->since_ns = 0;
+            return;
+        }
+    } else {
+        idle->since_ns = 0;
+    }
+    atomic_fetch_sub_explicit(&bed->sleepers, 1, memory_order_seq_cst);
+    gy_mutex_unlock(&engine->sleep_lock);
+}
+
+void gy_idle_round(gy_engine *engine, gy_idle *idle, bool (*is_done)(void *arg), void *arg,
+                   gy_deadline deadline)
+{
+    int64_t now = gy_clock_ns();
+    if (idle->since_ns == 0) {
+        idle->since_ns = now;
+    }
+    bool must_poll = atomic_load_explicit(&engine->progress_count, memory_order_relaxed) > 0;
+    if (now - idle->since_ns >= (must_poll ? POLL_NS : SPIN_NS)) {
+        int64_t nap_ns = must_poll ? NAP_NS : idle->nap_ns;
+        if (nap_ns != 0 && deadline.at_ns > now + nap_ns) {
+            deadline.at_ns = now + nap_ns;
+        }
+        park(engine, idle, is_done, arg, deadline);
+    } else if (engine->may_spin) {
+        for (int i = 0; i < SPINS; i++) {
+            gy_spin();
+        }
+    } else {
+        sched_yield();
+    }
+}
+
+static bool wake_one(gy_engine *engine, gy_dormitory *bed)
+{
+    if (atomic_load_explicit(&bed->sleepers, memory_order_seq_cst) == 0) {
+        return false;
+    }
+    bool was_called = false;
+    gy_mutex_lock(&engine->sleep_lock);
+    if (atomic_load_explicit(&bed->sleepers, memory_order_relaxed) > 0) {
+        atomic_fetch_sub_explicit(&bed->sleepers, 1, memory_order_seq_cst);
+        bed->calls++;
+        gy_cond_signal(&bed->cond);
+        was_called = true;
+    }
+    gy_mutex_unlock(&engine->sleep_lock);
+    return was_called;
+}
+
+static void wake_all(gy_engine *engine, gy_dormitory *bed)
+{
+    if (atomic_load_explicit(&bed->sleepers, memory_order_seq_cst) == 0) {
+        return;
+    }
+    gy_mutex_lock(&engine->sleep_lock);
+    bed->calls += atomic_exchange_explicit(&bed->sleepers, 0, memory_order_seq_cst);
+    gy_cond_broadcast(&bed->cond);
+    gy_mutex_unlock(&engine->sleep_lock);
+}
+
+void gy_call_one(gy_engine *engine)
+{
+    if (!wake_one(engine, &engine->workers_asleep)) {
+        (void)wake_one(engine, &engine->waiters_asleep);
+    }
+}
+
+void gy_call_waiters(gy_engine *engine)
+{
+    wake_all(engine, &engine->waiters_asleep);
+}
+
+void gy_call_workers(gy_engine *engine)
+{
+    wake_all(engine, &engine->workers_asleep);
+}

@@ -1,0 +1,129 @@
+/* Waiting for a variable, a scope or everything, helping to run what is ready. */
+#include "engine/engine_priv.h"
+
+gy_status gy_help_until(gy_engine *engine, bool (*is_done)(void *arg), void *arg,
+                        gy_deadline deadline, int64_t nap_ns)
+{
+    gy_worker *self = gy_own_worker(engine);
+    gy_idle idle = {.nap_ns = nap_ns};
+    gy_status status = GY_OK;
+    while (!is_done(arg)) {
+        if (deadline.at_ns != INT64_MAX && gy_clock_ns() >= deadline.at_ns) {
+            status = GY_TIMEOUT;
+            break;
+        }
+        bool has_moved = gy_progress_poll(engine);
+        if (gy_run_one(engine, self) || has_moved) {
+            idle.since_ns = 0;
+            continue;
+        }
+        gy_idle_round(engine, &idle, is_done, arg, deadline);
+    }
+    gy_flush_hand(engine, self);
+    if (idle.has_slept && gy_has_work(engine)) {
+        gy_call_one(engine); /* we may have been called for work that we now leave */
+    }
+    return status;
+}
+
+/* The status of a failure, which is dropped; its text becomes this thread's. */
+static gy_status raise_and_drop(gy_failure *failure)
+{
+    if (failure == NULL) {
+        return GY_OK;
+    }
+    gy_status status = gy_error_raise(&failure->error);
+    gy_failure_drop(failure);
+    return status;
+}
+
+static bool is_granted(void *arg)
+{
+    gy_waiter *waiter = arg;
+    return atomic_load_explicit(&waiter->is_done, memory_order_seq_cst);
+}
+
+gy_status gy_engine_wait(gy_engine *engine, gy_var *var, gy_deadline deadline)
+{
+    GY_ASSERT(var->engine == engine);
+    gy_waiter waiter = {.engine = engine};
+    if (gy_waiter_link(&waiter, var)) {
+        return raise_and_drop(waiter.failure);
+    }
+    if (gy_help_until(engine, is_granted, &waiter, deadline, 0) == GY_TIMEOUT) {
+        gy_spin_lock(&var->lock);
+        const char *holder = var->holder;
+        gy_spin_unlock(&var->lock);
+        if (gy_waiter_unlink(&waiter)) {
+            return gy_fail(GY_TIMEOUT,
+                           "deadline passed waiting for a variable, last mutated by %s",
+                           holder != NULL ? holder : "no task");
+        }
+        while (!is_granted(&waiter)) {
+            gy_spin(); /* granted while we gave up: the granter still has our address */
+        }
+    }
+    return raise_and_drop(waiter.failure);
+}
+
+static bool is_empty(void *arg)
+{
+    gy_scope *scope = arg;
+    return atomic_load_explicit(&scope->alive, memory_order_seq_cst) == 0;
+}
+
+gy_status gy_scope_wait(gy_scope *scope, gy_deadline deadline)
+{
+    if (scope->deadline.at_ns < deadline.at_ns) {
+        deadline = scope->deadline;
+    }
+    if (gy_help_until(scope->engine, is_empty, scope, deadline, 0) == GY_TIMEOUT) {
+        int64_t alive = atomic_load_explicit(&scope->alive, memory_order_acquire);
+        if (alive > 0) {
+            return gy_fail(GY_TIMEOUT, "deadline passed waiting for %lld tasks of a scope",
+                           (long long)alive);
+        }
+    }
+    gy_failure *failure = atomic_load_explicit(&scope->failure, memory_order_acquire);
+    return raise_and_drop(gy_failure_hold(failure));
+}
+
+static bool is_all_done(void *arg)
+{
+    return gy_alive(arg) == 0;
+}
+
+gy_status gy_engine_wait_all(gy_engine *engine, gy_deadline deadline)
+{
+    if (gy_help_until(engine, is_all_done, engine, deadline, POLL_NS) == GY_TIMEOUT) {
+        return gy_fail(GY_TIMEOUT, "deadline passed waiting for %lld tasks",
+                       (long long)gy_alive(engine));
+    }
+    return GY_OK;
+}
+
+gy_scope *gy_scope_new(gy_engine *engine, gy_deadline deadline)
+{
+    gy_scope *scope = gy_alloc_zero("engine.scope", 1, sizeof(*scope));
+    if (scope != NULL) {
+        scope->engine = engine;
+        scope->deadline = deadline;
+    }
+    return scope;
+}
+
+void gy_scope_free(gy_scope *scope)
+{
+    if (scope == NULL) {
+        return;
+    }
+    gy_status status = gy_help_until(scope->engine, is_empty, scope, GY_NEVER, 0);
+    GY_ASSERT(status == GY_OK);
+    gy_failure_drop(atomic_load_explicit(&scope->failure, memory_order_acquire));
+    gy_free(scope);
+}
+
+void gy_scope_cancel(gy_scope *scope)
+{
+    atomic_store_explicit(&scope->is_cancelled, true, memory_order_release);
+}
