@@ -21,6 +21,11 @@ elseif(NOT GYRE_SANITIZE STREQUAL "")
     message(FATAL_ERROR "GYRE_SANITIZE is '${GYRE_SANITIZE}': expected address, thread or nothing")
 endif()
 
+if(GYRE_FUZZ) # what the rooms do guides the fuzzer only when they are instrumented too
+    target_compile_options(gyre_flags INTERFACE -fsanitize=fuzzer-no-link)
+    target_link_options(gyre_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE)
     set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
