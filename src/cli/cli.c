@@ -1,0 +1,109 @@
+#include "cli/cli.h"
+
+#include <gyre/base.h>
+
+#include <string.h>
+
+const gy_command *const gy_commands[] = {
+#define GY_X(name) &gy_command_##name,
+    GY_COMMAND_LIST(GY_X)
+#undef GY_X
+};
+const size_t gy_command_count = sizeof(gy_commands) / sizeof(gy_commands[0]);
+
+const gy_command *gy_command_find(const char *name)
+{
+    for (size_t i = 0; i < gy_command_count; i++) {
+        if (strcmp(gy_commands[i]->name, name) == 0) {
+            return gy_commands[i];
+        }
+    }
+    return NULL;
+}
+
+static void print_overview(FILE *out)
+{
+    fprintf(out, "usage: gyre COMMAND [OPTION...] [OPERAND...]\n\n"
+                 "Distributed computing, from one core to many ranks.\n\nCommands:\n");
+    for (size_t i = 0; i < gy_command_count; i++) {
+        fprintf(out, "  %-9s %s\n", gy_commands[i]->name, gy_commands[i]->summary);
+    }
+    fprintf(out, "  %-9s %s\n", "help", "show the options of a command: gyre help COMMAND");
+    fprintf(out, "\n  -h, --help     show this text\n  --version      show the version\n\n"
+                 "Exit status: 0 done, 1 failed, 2 wrong usage.\n");
+}
+
+static int complain_command(const char *name)
+{
+    fprintf(stderr, "gyre: unknown command '%s': expected one that 'gyre --help' lists\n",
+            name);
+    return GY_EXIT_USAGE;
+}
+
+/* Standard output may be a full disk or a closed pipe: what was printed must have arrived. */
+static int finish(int status)
+{
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == GY_EXIT_OK) {
+        fprintf(stderr, "gyre: cannot write to standard output\n");
+        return GY_EXIT_FAILURE;
+    }
+    return status;
+}
+
+static int run_help(int argc, char **argv)
+{
+    if (argc > 3) {
+        fprintf(stderr, "gyre help: '%s' is one too many: expected one command\n", argv[3]);
+        return GY_EXIT_USAGE;
+    }
+    if (argc < 3) {
+        print_overview(stdout);
+        return GY_EXIT_OK;
+    }
+    const gy_command *command = gy_command_find(argv[2]);
+    if (command == NULL) {
+        return complain_command(argv[2]);
+    }
+    gy_options_help(command, stdout);
+    return GY_EXIT_OK;
+}
+
+static int run_command(const gy_command *command, char **arguments, int count)
+{
+    int operand_count = 0;
+    bool is_help = false;
+    int status = gy_options_parse(command, arguments, count, &operand_count, &is_help, stderr);
+    if (status != GY_EXIT_OK) {
+        return status;
+    }
+    if (is_help) {
+        gy_options_help(command, stdout);
+        return GY_EXIT_OK;
+    }
+    return command->run(arguments, operand_count);
+}
+
+int gy_cli(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_overview(stderr);
+        return GY_EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--version") == 0) {
+        printf("gyre %s\n", gy_version());
+        return finish(GY_EXIT_OK);
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        print_overview(stdout);
+        return finish(GY_EXIT_OK);
+    }
+    if (strcmp(name, "help") == 0) {
+        return finish(run_help(argc, argv));
+    }
+    const gy_command *command = gy_command_find(name);
+    if (command == NULL) {
+        return complain_command(name);
+    }
+    return finish(run_command(command, argv + 2, argc - 2));
+}

@@ -1,0 +1,28 @@
+/**
+ * The subcommands of `gyre`.
+ */
+#ifndef GY_CLI_CLI_H
+#define GY_CLI_CLI_H
+
+#include "cli/options.h"
+
+/** Every subcommand, in the order of the help text. */
+#define GY_COMMAND_LIST(X)                                                                     \
+    X(run)                                                                                     \
+    X(info)
+
+#define GY_X(name) extern const gy_command gy_command_##name;
+GY_COMMAND_LIST(GY_X)
+#undef GY_X
+
+/** All of them, for help and tests. */
+extern const gy_command *const gy_commands[];
+extern const size_t gy_command_count;
+
+/** NULL: no such subcommand. */
+const gy_command *gy_command_find(const char *name);
+
+/** What main does: argv as the process got it. Returns the exit status. */
+int gy_cli(int argc, char **argv);
+
+#endif

@@ -1,0 +1,131 @@
+/* Goal: the real command's exit status and messages, from the outside. */
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "gy_test.h"
+
+enum { OUTPUT_BYTES = 65536 };
+
+typedef struct outcome {
+    int status;
+    char output[OUTPUT_BYTES]; /* standard output and standard error together */
+} outcome;
+
+static outcome result;
+
+/* Run "gyre ARGUMENTS" through a shell; `before` stands before it ("cd /x &&"). */
+static void gyre(const char *before, const char *arguments)
+{
+    const char *binary = getenv("GYRE_BIN");
+    char line[2048];
+    snprintf(line, sizeof(line), "%s %s %s 2>&1", before,
+             binary != NULL ? binary : "build/dev/gyre", arguments);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    size_t size = fread(result.output, 1, OUTPUT_BYTES - 1, pipe);
+    result.output[size] = '\0';
+    int status = pclose(pipe);
+    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static size_t lines(const char *text)
+{
+    size_t count = 0;
+    for (; *text != '\0'; text++) {
+        count += *text == '\n' ? 1 : 0;
+    }
+    return count;
+}
+
+static void help_and_version_succeed(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"--help",   "-h",         "help",      "--version",
+                                       "help run", "run --help", "help info", "info -h"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        gyre("", good[i]);
+        if (result.status != 0 || result.output[0] == '\0') {
+            fail_msg("gyre %s ended with %d: %s", good[i], result.status, result.output);
+        }
+    }
+    gyre("", "--help");
+    assert_non_null(strstr(result.output, "usage: gyre COMMAND"));
+    gyre("", "");
+    assert_int_equal(result.status, 2);
+}
+
+static void wrong_usage_is_one_line_and_status_two(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arguments, *said;
+    } cases[] = {
+        {"bogus", "'bogus'"},
+        {"--bogus", "'--bogus'"},
+        {"help bogus", "'bogus'"},
+        {"help run run", "'run'"},
+        {"run", "PROGRAM"},
+        {"run -n 0 true", "'0'"},
+        {"run -n -1 true", "'-1'"},
+        {"run -n 99999 true", "'99999'"},
+        {"run -n true", "'true'"},
+        {"run --frobnicate true", "'--frobnicate'"},
+        {"run --timeout 0 true", "'0'"},
+        {"info everything", "'everything'"},
+        {"info --all", "'--all'"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        gyre("", cases[i].arguments);
+        if (result.status != 2 || lines(result.output) != 1 ||
+            strstr(result.output, cases[i].said) == NULL) {
+            fail_msg("gyre %s ended with %d: %s", cases[i].arguments, result.status,
+                     result.output);
+        }
+    }
+}
+
+static void run_passes_on_status_and_output(void **state)
+{
+    (void)state;
+    gyre("", "run -n 2 --prefix echo hello");
+    assert_int_equal(result.status, 0);
+    assert_non_null(strstr(result.output, "[0] hello\n"));
+    assert_non_null(strstr(result.output, "[1] hello\n"));
+    gyre("", "run -n 2 sh -c 'exit 7'");
+    assert_int_equal(result.status, 7);
+    gyre("", "run -n 1 /nonexistent/program");
+    assert_int_equal(result.status, 127);
+    assert_non_null(strstr(result.output, "/nonexistent/program"));
+    gyre("", "run -n 1 -- sh -c 'kill -9 $$'");
+    assert_int_equal(result.status, 137);
+}
+
+static void info_names_cores_and_caches(void **state)
+{
+    (void)state;
+    gyre("", "info");
+    assert_int_equal(result.status, 0);
+    assert_non_null(strstr(result.output, "cpu: "));
+    assert_non_null(strstr(result.output, "cores: "));
+    assert_non_null(strstr(result.output, "instruction sets:"));
+}
+
+static void output_that_cannot_be_written_is_a_failure(void **state)
+{
+    (void)state;
+    gyre("", "info 3>&1 1>/dev/full");
+    assert_int_equal(result.status, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_and_version_succeed),
+        cmocka_unit_test(wrong_usage_is_one_line_and_status_two),
+        cmocka_unit_test(run_passes_on_status_and_output),
+        cmocka_unit_test(info_names_cores_and_caches),
+        cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

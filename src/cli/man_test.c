@@ -1,0 +1,107 @@
+/* Goal: the man page names every command and option that help lists, and no others. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+#include "gy_test.h"
+
+enum { PAGE_BYTES = 65536 };
+static char page[PAGE_BYTES];
+
+static int read_page(void **state)
+{
+    (void)state;
+    const char *path = getenv("GYRE_MAN");
+    FILE *file = fopen(path != NULL ? path : "docs/gyre.1", "rb");
+    if (file == NULL) {
+        return 1;
+    }
+    size_t size = fread(page, 1, sizeof(page) - 1, file);
+    fclose(file);
+    page[size] = '\0';
+    /* "\-" is how the page writes a dash; take it as one. */
+    size_t to = 0;
+    for (size_t from = 0; from < size; from++) {
+        if (page[from] != '\\' || page[from + 1] != '-') {
+            page[to++] = page[from];
+        }
+    }
+    page[to] = '\0';
+    return 0;
+}
+
+/* The part of the page about one command, up to the next one, into out. */
+static bool section(const char *name, char out[PAGE_BYTES])
+{
+    char title[64];
+    snprintf(title, sizeof(title), "\n.SS gyre %s", name);
+    const char *begin = strstr(page, title);
+    if (begin == NULL) {
+        return false;
+    }
+    const char *end = strstr(begin + 1, "\n.S");
+    size_t size = end != NULL ? (size_t)(end - begin) : strlen(begin);
+    memcpy(out, begin, size);
+    out[size] = '\0';
+    return true;
+}
+
+static void every_option_is_on_the_page(void **state)
+{
+    (void)state;
+    static char text[PAGE_BYTES];
+    for (size_t c = 0; c < gy_command_count; c++) {
+        const gy_command *command = gy_commands[c];
+        if (!section(command->name, text)) {
+            fail_msg("the man page has no section 'gyre %s'", command->name);
+        }
+        for (size_t i = 0; i < command->option_count; i++) {
+            char name[64];
+            int size = snprintf(name, sizeof(name), "--%s", command->options[i].name);
+            const char *found = strstr(text, name);
+            if (found == NULL || strchr(" \n", found[size]) == NULL) {
+                fail_msg("man page, gyre %s: %s is missing", command->name, name);
+            }
+        }
+    }
+}
+
+static void every_option_on_the_page_exists(void **state)
+{
+    (void)state;
+    static char text[PAGE_BYTES];
+    for (size_t c = 0; c < gy_command_count; c++) {
+        const gy_command *command = gy_commands[c];
+        assert_true(section(command->name, text));
+        for (char *found = strstr(text, "--"); found != NULL; found = strstr(found, "--")) {
+            found += 2;
+            size_t size = strcspn(found, " \n\"");
+            bool is_known = size == 0;
+            for (size_t i = 0; i < command->option_count; i++) {
+                const char *name = command->options[i].name;
+                is_known =
+                    is_known || (strlen(name) == size && strncmp(name, found, size) == 0);
+            }
+            if (!is_known) {
+                fail_msg("man page, gyre %s: --%.*s is no option", command->name, (int)size,
+                         found);
+            }
+        }
+    }
+    /* As many sections as commands. */
+    size_t sections = 0;
+    for (char *found = strstr(page, "\n.SS gyre "); found != NULL;
+         found = strstr(found + 1, "\n.SS gyre ")) {
+        sections++;
+    }
+    assert_int_equal(sections, gy_command_count);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_option_is_on_the_page),
+        cmocka_unit_test(every_option_on_the_page_exists),
+    };
+    return cmocka_run_group_tests(tests, read_page, NULL);
+}

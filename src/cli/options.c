@@ -1,0 +1,233 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_OPTIONS = 64, HELP_COLUMN = 28 };
+
+typedef struct parse {
+    const gy_command *command;
+    FILE *complaints;
+    bool is_given[MAX_OPTIONS];
+} parse;
+
+static int complain_unknown(const parse *state, const char *argument)
+{
+    fprintf(state->complaints,
+            "gyre %s: unknown option '%s': expected one that 'gyre help %s' lists\n",
+            state->command->name, argument, state->command->name);
+    return GY_EXIT_USAGE;
+}
+
+static int complain_value(const parse *state, const gy_option *option, const char *text,
+                          const char *expected)
+{
+    fprintf(state->complaints, "gyre %s: --%s: '%s' is not valid: expected %s\n",
+            state->command->name, option->name, text, expected);
+    return GY_EXIT_USAGE;
+}
+
+static int take_integer(const parse *state, const gy_option *option, const char *text,
+                        void *place)
+{
+    char expected[96], *end = NULL;
+    snprintf(expected, sizeof(expected), "a whole number from %.0f to %.0f", option->low,
+             option->high);
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    bool is_number = end != text && *end == '\0' && errno == 0 && text[0] != ' ';
+    if (!is_number || (double)value < option->low || (double)value > option->high) {
+        return complain_value(state, option, text, expected);
+    }
+    *(long long *)place = value;
+    return GY_EXIT_OK;
+}
+
+static int take_real(const parse *state, const gy_option *option, const char *text, void *place)
+{
+    char expected[96], *end = NULL;
+    snprintf(expected, sizeof(expected), "a number from %g to %g", option->low, option->high);
+    errno = 0;
+    double value = strtod(text, &end);
+    bool is_number = end != text && *end == '\0' && text[0] != ' ' && isfinite(value);
+    if (!is_number || value < option->low || value > option->high) {
+        return complain_value(state, option, text, expected);
+    }
+    *(double *)place = value;
+    return GY_EXIT_OK;
+}
+
+static bool is_choice(const char *choices, const char *text)
+{
+    size_t size = strlen(text);
+    for (const char *word = choices; word != NULL; word = strchr(word, '|')) {
+        word += *word == '|' ? 1 : 0;
+        if (size > 0 && strcspn(word, "|") == size && strncmp(word, text, size) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Store `text` (NULL for a flag) as the option's value. */
+static int take(parse *state, const gy_option *option, const char *text)
+{
+    size_t index = (size_t)(option - state->command->options);
+    if (state->is_given[index]) {
+        fprintf(state->complaints, "gyre %s: --%s is given twice: expected once\n",
+                state->command->name, option->name);
+        return GY_EXIT_USAGE;
+    }
+    state->is_given[index] = true;
+    void *place = (char *)state->command->settings + option->offset;
+    switch (option->kind) {
+    case GY_OPTION_FLAG:
+        *(bool *)place = true;
+        return GY_EXIT_OK;
+    case GY_OPTION_INTEGER:
+        return take_integer(state, option, text, place);
+    case GY_OPTION_REAL:
+        return take_real(state, option, text, place);
+    case GY_OPTION_CHOICE:
+        if (!is_choice(option->choices, text)) {
+            char expected[256];
+            snprintf(expected, sizeof(expected), "one of %s", option->choices);
+            return complain_value(state, option, text, expected);
+        }
+        break;
+    case GY_OPTION_TEXT:
+        if (text[0] == '\0') {
+            return complain_value(state, option, text, option->value);
+        }
+        break;
+    }
+    *(const char **)place = text;
+    return GY_EXIT_OK;
+}
+
+static const gy_option *find(const gy_command *command, const char *name, size_t size,
+                             char letter)
+{
+    for (size_t i = 0; i < command->option_count; i++) {
+        const gy_option *option = &command->options[i];
+        bool is_named = name != NULL && strlen(option->name) == size &&
+                        strncmp(option->name, name, size) == 0;
+        if (is_named || (letter != '\0' && option->letter == letter)) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+/* One argument that begins with '-', and perhaps the value after it: *index moves past both. */
+static int parse_option(parse *state, char **arguments, int count, int *index)
+{
+    const char *argument = arguments[*index];
+    const char *value = NULL;
+    const gy_option *option = NULL;
+    if (argument[1] == '-') {
+        size_t size = strcspn(argument + 2, "=");
+        option = find(state->command, argument + 2, size, '\0');
+        value = argument[2 + size] == '=' ? argument + 3 + size : NULL;
+    } else {
+        option = find(state->command, NULL, 0, argument[1]);
+        value = argument[2] != '\0' ? argument + 2 : NULL;
+    }
+    if (option == NULL) {
+        return complain_unknown(state, argument);
+    }
+    *index += 1;
+    if (option->kind == GY_OPTION_FLAG) {
+        if (value != NULL) {
+            fprintf(state->complaints, "gyre %s: '%s': --%s takes no value\n",
+                    state->command->name, argument, option->name);
+            return GY_EXIT_USAGE;
+        }
+        return take(state, option, NULL);
+    }
+    if (value == NULL) {
+        if (*index == count) {
+            fprintf(state->complaints, "gyre %s: '%s' has no value: expected %s\n",
+                    state->command->name, argument, option->value);
+            return GY_EXIT_USAGE;
+        }
+        value = arguments[*index];
+        *index += 1;
+    }
+    return take(state, option, value);
+}
+
+static int check_operands(const gy_command *command, char **operands, int count,
+                          FILE *complaints)
+{
+    if (count < command->operands_least) {
+        fprintf(complaints, "gyre %s: %s: expected %s\n", command->name,
+                count == 0 ? "nothing was given" : "too little was given", command->operands);
+        return GY_EXIT_USAGE;
+    }
+    if (command->operands_most >= 0 && count > command->operands_most) {
+        fprintf(complaints, "gyre %s: '%s' is one too many: expected %s\n", command->name,
+                operands[command->operands_most],
+                command->operands_most == 0 ? "options only" : command->operands);
+        return GY_EXIT_USAGE;
+    }
+    return GY_EXIT_OK;
+}
+
+int gy_options_parse(const gy_command *command, char **arguments, int count, int *operand_count,
+                     bool *is_help, FILE *complaints)
+{
+    parse state = {.command = command, .complaints = complaints};
+    bool is_ended = false;
+    int operands = 0;
+    *is_help = false;
+    for (int i = 0; i < count;) {
+        char *argument = arguments[i];
+        if (is_ended || argument[0] != '-' || argument[1] == '\0') {
+            is_ended = is_ended || command->stops_at_operand;
+            arguments[operands++] = argument;
+            i++;
+        } else if (strcmp(argument, "--") == 0) {
+            is_ended = true;
+            i++;
+        } else if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0) {
+            *is_help = true;
+            return GY_EXIT_OK;
+        } else {
+            int status = parse_option(&state, arguments, count, &i);
+            if (status != GY_EXIT_OK) {
+                return status;
+            }
+        }
+    }
+    arguments[operands] = NULL;
+    *operand_count = operands;
+    return check_operands(command, arguments, operands, complaints);
+}
+
+void gy_options_help(const gy_command *command, FILE *out)
+{
+    fprintf(out, "usage: gyre %s%s%s%s\n\n%s\n", command->name,
+            command->option_count > 0 ? " [OPTION...]" : "",
+            command->operands[0] != '\0' ? " " : "", command->operands, command->description);
+    if (command->option_count > 0) {
+        fprintf(out, "\nOptions:\n");
+    }
+    for (size_t i = 0; i < command->option_count; i++) {
+        const gy_option *option = &command->options[i];
+        char left[64];
+        int size = snprintf(left, sizeof(left), "  ");
+        if (option->letter != '\0') {
+            size += snprintf(left + size, sizeof(left) - (size_t)size, "-%c, ", option->letter);
+        }
+        snprintf(left + size, sizeof(left) - (size_t)size, "--%s%s%s", option->name,
+                 option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
+        fprintf(out, "%-*s  %s\n", HELP_COLUMN - 2, left, option->help);
+        if (option->choices != NULL) {
+            fprintf(out, "%*sone of %s\n", HELP_COLUMN, "", option->choices);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+/**
+ * Command lines: one table per subcommand from which both the parser and the help text come.
+ */
+#ifndef GY_CLI_OPTIONS_H
+#define GY_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum { GY_EXIT_OK = 0, GY_EXIT_FAILURE = 1, GY_EXIT_USAGE = 2 };
+
+typedef enum gy_option_kind {
+    GY_OPTION_FLAG,    /* bool */
+    GY_OPTION_INTEGER, /* long long, in [low, high] */
+    GY_OPTION_REAL,    /* double, finite, in [low, high] */
+    GY_OPTION_TEXT,    /* const char *, borrowed from argv, not empty */
+    GY_OPTION_CHOICE,  /* const char *, one word of `choices` */
+} gy_option_kind;
+
+/** One option. Its value lands at `offset` in the settings of its command. */
+typedef struct gy_option {
+    const char *name; /* "ranks" is given as --ranks N or --ranks=N */
+    char letter;      /* 'n' is given as -n N or -nN; 0: none */
+    gy_option_kind kind;
+    const char *value; /* what help calls the value: "N"; NULL for a flag */
+    const char *help;  /* one line */
+    size_t offset;
+    double low, high;    /* of numbers */
+    const char *choices; /* "sgd|adam" */
+} gy_option;
+
+/** A subcommand. Settings hold the defaults before, and what was given after parsing. */
+typedef struct gy_command {
+    const char *name, *summary;
+    const char *operands; /* as help shows them: "PROGRAM [ARGUMENT…]"; "" for none */
+    int operands_least, operands_most; /* most -1: any number */
+    bool stops_at_operand;             /* options end at the first operand */
+    const char *description;           /* a few lines for help */
+    const gy_option *options;
+    size_t option_count;
+    void *settings;
+    /* operands[operand_count] is NULL. Returns the exit status. */
+    int (*run)(char **operands, int operand_count);
+} gy_command;
+
+/**
+ * Parse arguments (without the command's own name) into command->settings.
+ *
+ * Operands are moved to the front of `arguments`, a NULL behind them. --help and -h are always
+ * known: they set *is_help and end the parsing.
+ *
+ * @param complaints takes one line naming the argument, the value seen and what was expected
+ * @return GY_EXIT_OK or GY_EXIT_USAGE
+ */
+int gy_options_parse(const gy_command *command, char **arguments, int count, int *operand_count,
+                     bool *is_help, FILE *complaints);
+
+/** The help text of one command. */
+void gy_options_help(const gy_command *command, FILE *out);
+
+#endif

@@ -1,0 +1,200 @@
+/* Goal: the parser takes what the table says in every spelling, and answers anything else with
+ * one line and status 2. */
+#include "cli/options.h"
+
+#include <string.h>
+
+#include "gy_test.h"
+
+typedef struct values {
+    long long ranks, port;
+    double rate;
+    const char *file, *kind;
+    bool quiet;
+} values;
+
+static values settings;
+
+static const gy_option options[] = {
+    {"ranks", 'n', GY_OPTION_INTEGER, "N", "h", offsetof(values, ranks), 1, 1024, NULL},
+    {"port", 0, GY_OPTION_INTEGER, "PORT", "h", offsetof(values, port), 1, 65535, NULL},
+    {"rate", 'r', GY_OPTION_REAL, "RATE", "h", offsetof(values, rate), 0, 10, NULL},
+    {"file", 'f', GY_OPTION_TEXT, "FILE", "h", offsetof(values, file), 0, 0, NULL},
+    {"kind", 0, GY_OPTION_CHOICE, "KIND", "h", offsetof(values, kind), 0, 0, "sgd|adam|adamw"},
+    {"quiet", 'q', GY_OPTION_FLAG, NULL, "h", offsetof(values, quiet), 0, 0, NULL},
+};
+
+static int nothing(char **operands, int operand_count)
+{
+    (void)operands;
+    return operand_count;
+}
+
+static gy_command command = {
+    .name = "try",
+    .operands = "FILE...",
+    .operands_least = 0,
+    .operands_most = 2,
+    .description = "d",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .settings = &settings,
+    .run = nothing,
+};
+
+enum { MAX_WORDS = 16 };
+
+typedef struct outcome {
+    int status, operand_count;
+    bool is_help;
+    char *words[MAX_WORDS];
+    char complaint[512];
+} outcome;
+
+/* Parse the words of `line`, which are apart by '|'. */
+static outcome parse_line(const char *line)
+{
+    static char copy[512];
+    outcome result = {.status = 0};
+    snprintf(copy, sizeof(copy), "%s", line);
+    int count = 0;
+    for (char *word = copy; word != NULL && *line != '\0';) {
+        char *end = strchr(word, '|');
+        result.words[count++] = word;
+        if (end != NULL) {
+            *end++ = '\0';
+        }
+        word = end;
+    }
+    settings = (values){.rate = 0.5};
+    FILE *complaints = fmemopen(result.complaint, sizeof(result.complaint), "w");
+    assert_non_null(complaints);
+    result.status = gy_options_parse(&command, result.words, count, &result.operand_count,
+                                     &result.is_help, complaints);
+    fclose(complaints);
+    return result;
+}
+
+static void every_spelling_is_taken(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"--ranks|4|--rate|1e-3|--file|a b|--kind|adam|--quiet",
+                                        "--ranks=4|--rate=0.001|--file=a b|--kind=adam|-q",
+                                        "-n4|-r1e-3|-fa b|--kind|adam|-q",
+                                        "-n|4|-r|.001|-f|a b|-q|--kind=adam"};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        outcome got = parse_line(lines[i]);
+        assert_int_equal(got.status, GY_EXIT_OK);
+        assert_string_equal(got.complaint, "");
+        assert_int_equal(settings.ranks, 4);
+        assert_float_equal(settings.rate, 0.001, 1e-12);
+        assert_string_equal(settings.file, "a b");
+        assert_string_equal(settings.kind, "adam");
+        assert_true(settings.quiet);
+        assert_int_equal(got.operand_count, 0);
+    }
+}
+
+static void operands_stand_anywhere_and_after_two_dashes(void **state)
+{
+    (void)state;
+    outcome got = parse_line("one|-n|2|-");
+    assert_int_equal(got.status, GY_EXIT_OK);
+    assert_int_equal(got.operand_count, 2);
+    assert_string_equal(got.words[0], "one");
+    assert_string_equal(got.words[1], "-");
+    assert_null(got.words[2]);
+    got = parse_line("-n|2|--|--ranks|-q");
+    assert_int_equal(got.status, GY_EXIT_OK);
+    assert_int_equal(got.operand_count, 2);
+    assert_string_equal(got.words[0], "--ranks");
+    assert_false(settings.quiet);
+    command.stops_at_operand = true;
+    got = parse_line("-n|2|prog|-q");
+    command.stops_at_operand = false;
+    assert_int_equal(got.operand_count, 2);
+    assert_string_equal(got.words[1], "-q");
+    assert_false(settings.quiet);
+    got = parse_line("-n|2|--help|--nonsense");
+    assert_int_equal(got.status, GY_EXIT_OK);
+    assert_true(got.is_help);
+}
+
+static void bad_input_is_one_line_and_status_two(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *seen, *expected;
+    } cases[] = {
+        {"--ranks|0", "'0'", "from 1 to 1024"},
+        {"--ranks|-1", "'-1'", "from 1 to 1024"},
+        {"-n|1025", "'1025'", "from 1 to 1024"},
+        {"-n|99999999999999999999999", "'999", "from 1 to 1024"},
+        {"--port=99999", "--port: '99999'", "from 1 to 65535"},
+        {"-n|four", "'four'", "whole number"},
+        {"-n|4x", "'4x'", "whole number"},
+        {"-n| 4", "' 4'", "whole number"},
+        {"-n|", "''", "whole number"},
+        {"-n|1.5", "'1.5'", "whole number"},
+        {"--rate|nan", "'nan'", "from 0 to 10"},
+        {"--rate|inf", "'inf'", "from 0 to 10"},
+        {"--rate|1e999", "'1e999'", "from 0 to 10"},
+        {"--rate|-0.1", "'-0.1'", "from 0 to 10"},
+        {"--kind|ada", "'ada'", "sgd|adam|adamw"},
+        {"--kind|sgd|--kind|sgd", "--kind", "once"},
+        {"--kind|", "''", "sgd|adam|adamw"},
+        {"--kind|sgd|x|adam|y|z", "'y'", "one too many"},
+        {"--file=", "''", "FILE"},
+        {"--file", "'--file'", "FILE"},
+        {"-n", "'-n'", "N"},
+        {"--quiet=yes", "'--quiet=yes'", "no value"},
+        {"-qx", "'-qx'", "no value"},
+        {"-n|2|--ranks=3", "--ranks", "once"},
+        {"--rank|2", "'--rank'", "gyre help try"},
+        {"--ranksx=2", "'--ranksx=2'", "gyre help try"},
+        {"-z", "'-z'", "gyre help try"},
+        {"--=3", "'--=3'", "gyre help try"},
+        {"a|b|c", "'c'", "FILE..."},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        outcome got = parse_line(cases[i].line);
+        const char *newline = strchr(got.complaint, '\n');
+        if (got.status != GY_EXIT_USAGE || strstr(got.complaint, cases[i].seen) == NULL ||
+            strstr(got.complaint, cases[i].expected) == NULL || newline == NULL ||
+            newline[1] != '\0') {
+            fail_msg("'%s' gave %d and: %s", cases[i].line, got.status, got.complaint);
+        }
+    }
+    command.operands_least = 1;
+    outcome got = parse_line("-q");
+    command.operands_least = 0;
+    assert_int_equal(got.status, GY_EXIT_USAGE);
+    assert_non_null(strstr(got.complaint, "FILE..."));
+}
+
+static void help_names_every_option(void **state)
+{
+    (void)state;
+    char text[4096];
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    assert_non_null(out);
+    gy_options_help(&command, out);
+    fclose(out);
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "--%s", options[i].name);
+        assert_non_null(strstr(text, name));
+    }
+    assert_non_null(strstr(text, "one of sgd|adam|adamw"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_spelling_is_taken),
+        cmocka_unit_test(operands_stand_anywhere_and_after_two_dashes),
+        cmocka_unit_test(bad_input_is_one_line_and_status_two),
+        cmocka_unit_test(help_names_every_option),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

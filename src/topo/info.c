@@ -1,0 +1,52 @@
+#include "topo/topo.h"
+
+#include <gyre/info.h>
+
+#include <string.h>
+
+static void add_caches(gy_text *text)
+{
+    const gy_topo_caches *caches = gy_topo_cache_sizes();
+    for (int level = 1; level < GY_TOPO_LEVELS; level++) {
+        char size[32];
+        if (caches->data_bytes[level] == 0) {
+            continue;
+        }
+        gy_text_add(text, "cache level %d: %s", level,
+                    gy_text_bytes(size, caches->data_bytes[level]));
+        if (caches->shared_by[level] > 1) {
+            gy_text_add(text, ", shared by %d cores", caches->shared_by[level]);
+        }
+        gy_text_add(text, "\n");
+    }
+}
+
+const char *gy_info_machine(char *out, size_t size_bytes)
+{
+    GY_ASSERT(size_bytes > 0);
+    gy_text text = {.data = NULL};
+    char cpu[128];
+    gy_topo_cpu_name(cpu, sizeof(cpu));
+    gy_text_add(&text, "cpu: %s\n", cpu);
+    gy_text_add(&text, "cores: %d usable of a cpuset of %d", gy_topo_cores(),
+                gy_topo_cpuset_cores());
+    double quota = gy_topo_quota_cores();
+    if (quota > 0) {
+        gy_text_add(&text, ", quota %.2f", quota);
+    }
+    gy_text_add(&text, "\n");
+    add_caches(&text);
+    gy_text_add(&text, "instruction sets:");
+    for (int isa = 0; isa < GY_ISA_COUNT; isa++) {
+        if (gy_isa_has((gy_isa)isa)) {
+            gy_text_add(&text, " %s", gy_isa_name((gy_isa)isa));
+        }
+    }
+    gy_text_add(&text, "\n");
+    const char *all = text.status == GY_OK ? gy_text_get(&text) : "out of memory\n";
+    size_t size = GY_MIN(strlen(all), size_bytes - 1);
+    memcpy(out, all, size);
+    out[size] = '\0';
+    gy_text_free(&text);
+    return out;
+}
