@@ -244,7 +244,7 @@ typedef struct gy_sample {
 struct gy_op {
     const char *name;
     int input_count; /* -1: any number >= 1 */
-    int output_count;
+    int output_count; /* -1: as many as the program has (fused) */
     uint32_t flags;
     /* Types of the outputs; failures name both shapes (the caller adds the node). */
     gy_status (*infer)(const gy_attributes *attributes, const gy_type *inputs, int input_count,

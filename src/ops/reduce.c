@@ -1,0 +1,560 @@
+/*
+ * Reductions over any axes, mean, count and argmax. Sums run in double whatever the element
+ * type; where a dimension is sharded the result is partial, the mean divided by the global
+ * number.
+ */
+#include "ops/ops_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- types ---- */
+
+static gy_status reduced_infer(const char *name, const gy_attributes *attributes,
+                               const gy_type *input, gy_type *output)
+{
+    char text[GY_TYPE_TEXT_BYTES];
+    if (attributes->reduce.axes >> input->rank != 0) {
+        return gy_fail(GY_SHAPE, "%s: axes 0x%x of %s, which has %d dimensions", name,
+                       attributes->reduce.axes, gy_type_text(input, text), input->rank);
+    }
+    const uint32_t axes = gy_reduce_axes(attributes->reduce.axes, input->rank);
+    gy_type type = gy_type_plain(input->dtype, 0);
+    for (int dim = 0; dim < input->rank; dim++) {
+        bool is_reduced = (axes >> dim & 1) != 0;
+        if (!is_reduced || attributes->reduce.keep) {
+            type.sizes[type.rank++] = is_reduced ? 1 : input->sizes[dim];
+        }
+    }
+    *output = type;
+    return GY_OK;
+}
+
+static gy_status number_infer(const char *name, const gy_attributes *attributes,
+                              const gy_type *inputs, gy_type *outputs)
+{
+    if (!gy_dtype_is_whole(inputs[0].dtype)) {
+        GY_TRY(gy_need_real(name, inputs, 0));
+    }
+    return reduced_infer(name, attributes, &inputs[0], outputs);
+}
+
+/* The largest of nothing does not exist. */
+static gy_status extreme_infer(const char *name, const gy_attributes *attributes,
+                               const gy_type *inputs, gy_type *outputs)
+{
+    const uint32_t axes = gy_reduce_axes(attributes->reduce.axes, inputs[0].rank);
+    char text[GY_TYPE_TEXT_BYTES];
+    for (int dim = 0; dim < inputs[0].rank; dim++) {
+        if ((axes >> dim & 1) != 0 && inputs[0].sizes[dim] == 0) {
+            return gy_fail(GY_SHAPE, "%s: no elements along dimension %d of %s", name, dim,
+                           gy_type_text(&inputs[0], text));
+        }
+    }
+    return number_infer(name, attributes, inputs, outputs);
+}
+
+static gy_status real_infer(const char *name, const gy_attributes *attributes,
+                            const gy_type *inputs, gy_type *outputs)
+{
+    GY_TRY(gy_need_real(name, inputs, 0));
+    return reduced_infer(name, attributes, &inputs[0], outputs);
+}
+
+static void reduce_cost(const gy_attributes *attributes, const gy_type *inputs, int input_count,
+                        const gy_type *outputs, gy_cost *cost)
+{
+    (void)attributes;
+    gy_cost_of(inputs, input_count, outputs, gy_type_elements(&inputs[0]), cost);
+}
+
+/* ---- plain definitions ---- */
+
+typedef struct fold {
+    double real_start;
+    int64_t whole_start;  /* cut to the element type when nothing is reduced */
+    gy_real_formula real; /* of (so far, next) */
+    gy_whole_formula whole;
+} fold;
+
+/* Split the sizes of x into those that are kept and those that are reduced (1 elsewhere). */
+static void split_sizes(const gy_view *x, uint32_t axes, gy_place *kept, gy_place *reduced)
+{
+    for (int dim = 0; dim < x->rank; dim++) {
+        bool is_reduced = (axes >> dim & 1) != 0;
+        kept->at[dim] = is_reduced ? 1 : x->sizes[dim];
+        reduced->at[dim] = is_reduced ? x->sizes[dim] : 1;
+    }
+}
+
+/* The place in the output of a place with reduced dimensions 0. */
+static gy_place output_place(const gy_place *kept, uint32_t axes, int rank, bool keep)
+{
+    gy_place place = {{0}};
+    int to = 0;
+    for (int dim = 0; dim < rank; dim++) {
+        if ((axes >> dim & 1) == 0 || keep) {
+            place.at[to++] = kept->at[dim];
+        }
+    }
+    return place;
+}
+
+static gy_place places_sum(const gy_place *a, const gy_place *b)
+{
+    gy_place sum;
+    for (int dim = 0; dim < GY_MAX_RANK; dim++) {
+        sum.at[dim] = a->at[dim] + b->at[dim];
+    }
+    return sum;
+}
+
+static void fold_real(const gy_view *x, const gy_place *base, const gy_place *reduced,
+                      const fold *how, double *result)
+{
+    double pair[2] = {how->real_start, 0};
+    gy_place place = {{0}};
+    if (gy_place_count(reduced->at, x->rank) > 0) {
+        do {
+            gy_place at = places_sum(base, &place);
+            pair[1] = gy_real_at(x, &at, x->rank);
+            pair[0] = how->real(pair);
+        } while (gy_place_next(&place, reduced->at, x->rank));
+    }
+    *result = pair[0];
+}
+
+static void fold_whole(const gy_view *x, const gy_place *base, const gy_place *reduced,
+                       const fold *how, int64_t *result)
+{
+    int64_t pair[2] = {how->whole_start, 0};
+    gy_place place = {{0}};
+    if (gy_place_count(reduced->at, x->rank) > 0) {
+        do {
+            gy_place at = places_sum(base, &place);
+            pair[1] = gy_whole_at(x, &at, x->rank);
+            pair[0] = how->whole(pair);
+        } while (gy_place_next(&place, reduced->at, x->rank));
+    }
+    *result = pair[0];
+}
+
+/* Each output element is folded from its own elements, then divided (1: not at all). */
+static gy_status reduce(const gy_kernel_call *call, const fold *how, double divisor)
+{
+    const gy_view *x = &call->inputs[0];
+    const bool keep = call->attributes->reduce.keep;
+    const uint32_t axes = gy_reduce_axes(call->attributes->reduce.axes, x->rank);
+    gy_place kept = {{0}}, reduced = {{0}}, base = {{0}};
+    split_sizes(x, axes, &kept, &reduced);
+    if (gy_place_count(kept.at, x->rank) == 0) {
+        return GY_OK;
+    }
+    do {
+        gy_place to = output_place(&base, axes, x->rank, keep);
+        if (gy_dtype_is_real(x->dtype)) {
+            double value = 0;
+            fold_real(x, &base, &reduced, how, &value);
+            gy_real_put(&call->outputs[0], &to, value / divisor);
+        } else {
+            int64_t value = 0;
+            fold_whole(x, &base, &reduced, how, &value);
+            gy_whole_put(&call->outputs[0], &to, value);
+        }
+    } while (gy_place_next(&base, kept.at, x->rank));
+    return GY_OK;
+}
+
+static double add_real(const double *x)
+{
+    return x[0] + x[1];
+}
+static int64_t add_whole(const int64_t *x)
+{
+    return (int64_t)((uint64_t)x[0] + (uint64_t)x[1]);
+}
+static double mul_real(const double *x)
+{
+    return x[0] * x[1];
+}
+static int64_t mul_whole(const int64_t *x)
+{
+    return (int64_t)((uint64_t)x[0] * (uint64_t)x[1]);
+}
+static double max_real(const double *x)
+{
+    return x[1] > x[0] || isnan(x[1]) ? x[1] : x[0];
+}
+static int64_t max_whole(const int64_t *x)
+{
+    return GY_MAX(x[0], x[1]);
+}
+static double min_real(const double *x)
+{
+    return x[1] < x[0] || isnan(x[1]) ? x[1] : x[0];
+}
+static int64_t min_whole(const int64_t *x)
+{
+    return GY_MIN(x[0], x[1]);
+}
+
+static gy_status sum_reference(const gy_kernel_call *call)
+{
+    return reduce(call, &(fold){0, 0, add_real, add_whole}, 1);
+}
+
+static gy_status prod_reference(const gy_kernel_call *call)
+{
+    return reduce(call, &(fold){1, 1, mul_real, mul_whole}, 1);
+}
+
+/* The extremes of an integer type, where an empty part of a shard begins. */
+static int64_t lowest(gy_dtype dtype)
+{
+    bool is_signed = dtype == GY_I64 || dtype == GY_I32 || dtype == GY_I16 || dtype == GY_I8;
+    int bits = (int)gy_dtype_bytes(dtype) * 8;
+    return is_signed ? -1 - (int64_t)(UINT64_MAX >> (65 - bits)) : 0;
+}
+
+static int64_t highest(gy_dtype dtype)
+{
+    bool is_signed = dtype == GY_I64 || dtype == GY_I32 || dtype == GY_I16 || dtype == GY_I8;
+    int bits = (int)gy_dtype_bytes(dtype) * 8;
+    return (int64_t)(UINT64_MAX >> ((is_signed ? 65 : 64) - bits));
+}
+
+static gy_status max_reference(const gy_kernel_call *call)
+{
+    int64_t start = gy_dtype_is_real(call->inputs[0].dtype) ? 0 : lowest(call->inputs[0].dtype);
+    return reduce(call, &(fold){-INFINITY, start, max_real, max_whole}, 1);
+}
+
+static gy_status min_reference(const gy_kernel_call *call)
+{
+    int64_t start =
+        gy_dtype_is_real(call->inputs[0].dtype) ? 0 : highest(call->inputs[0].dtype);
+    return reduce(call, &(fold){INFINITY, start, min_real, min_whole}, 1);
+}
+
+/* How many elements the reduced axes hold on all ranks together. */
+static double global_count(const gy_kernel_call *call)
+{
+    const int rank = call->inputs[0].rank;
+    const uint32_t axes = gy_reduce_axes(call->attributes->reduce.axes, rank);
+    double count = 1;
+    for (int dim = 0; dim < rank; dim++) {
+        count *= (axes >> dim & 1) != 0 ? (double)gy_call_size(call, 0, dim) : 1;
+    }
+    return count;
+}
+
+static gy_status mean_reference(const gy_kernel_call *call)
+{
+    return reduce(call, &(fold){0, 0, add_real, add_whole}, global_count(call));
+}
+
+static gy_status count_reference(const gy_kernel_call *call)
+{
+    gy_real_put(&call->outputs[0], &(gy_place){{0}}, global_count(call));
+    return GY_OK;
+}
+
+/* ---- gradients ---- */
+
+/* A reduced value with its reduced dimensions back, as size 1. */
+static gy_value kept_value(gy_builder *builder, const gy_applied *node, gy_value value)
+{
+    if (value.node < 0 || node->attributes->reduce.keep) {
+        return value;
+    }
+    const gy_type x = *builder->ops->type(builder, node->inputs[0]);
+    const uint32_t axes = gy_reduce_axes(node->attributes->reduce.axes, x.rank);
+    int64_t sizes[GY_MAX_RANK];
+    for (int dim = 0; dim < x.rank; dim++) {
+        sizes[dim] = (axes >> dim & 1) != 0 ? 1 : x.sizes[dim];
+    }
+    return x.rank == 0 ? value : gy_build_reshape(builder, value, sizes, x.rank);
+}
+
+static gy_status sum_gradient(gy_builder *builder, const gy_applied *node, const gy_value *dy,
+                              gy_value *dx)
+{
+    dx[0] = gy_build_broadcast_like(builder, kept_value(builder, node, dy[0]), node->inputs[0]);
+    return GY_OK;
+}
+
+static gy_status mean_gradient(gy_builder *builder, const gy_applied *node, const gy_value *dy,
+                               gy_value *dx)
+{
+    const gy_value x = node->inputs[0];
+    gy_value count =
+        gy_build_reduce(builder, &gy_op_count, x, node->attributes->reduce.axes, false);
+    gy_value share = gy_build2(builder, &gy_op_div, kept_value(builder, node, dy[0]), count);
+    dx[0] = gy_build_broadcast_like(builder, share, x);
+    return GY_OK;
+}
+
+/* Shared equally among those that are equal to the extreme. */
+static gy_status extreme_gradient(gy_builder *builder, const gy_applied *node,
+                                  const gy_value *dy, gy_value *dx)
+{
+    const gy_value x = node->inputs[0];
+    gy_value y = kept_value(builder, node, node->outputs[0]);
+    gy_value is_extreme = gy_build2(builder, &gy_op_equal, x, y);
+    gy_value mask = gy_build_cast_like(builder, is_extreme, x);
+    const int rank = builder->ops->type(builder, x)->rank;
+    gy_value ties = gy_build_reduce(builder, &gy_op_sum, mask,
+                                    gy_reduce_axes(node->attributes->reduce.axes, rank), true);
+    gy_value share = gy_build2(builder, &gy_op_div, kept_value(builder, node, dy[0]), ties);
+    dx[0] = gy_build2(builder, &gy_op_mul, mask, share);
+    return GY_OK;
+}
+
+/*
+ * dx_i = dy times the product of all others. With p the product of the elements that are not
+ * zero: p / x_i without zeros, p at the only zero, 0 elsewhere. (Second derivatives at exact
+ * zeros are taken as 0.)
+ */
+static gy_status prod_gradient(gy_builder *builder, const gy_applied *node, const gy_value *dy,
+                               gy_value *dx)
+{
+    const gy_value x = node->inputs[0];
+    const int rank = builder->ops->type(builder, x)->rank;
+    const uint32_t axes = gy_reduce_axes(node->attributes->reduce.axes, rank);
+    gy_value zero = gy_build_scalar_like(builder, x, 0);
+    gy_value one = gy_build_scalar_like(builder, x, 1);
+    gy_value is_zero = gy_build2(builder, &gy_op_equal, x, zero);
+    gy_value safe = gy_build3(builder, &gy_op_select, is_zero, one, x);
+    gy_value product = gy_build_reduce(builder, &gy_op_prod, safe, axes, true);
+    gy_value zeros = gy_build_reduce(builder, &gy_op_sum,
+                                     gy_build_cast_like(builder, is_zero, x), axes, true);
+    gy_value is_none =
+        gy_build_cast_like(builder, gy_build2(builder, &gy_op_equal, zeros, zero), x);
+    gy_value is_single =
+        gy_build_cast_like(builder, gy_build2(builder, &gy_op_equal, zeros, one), x);
+    gy_value weight = gy_build3(builder, &gy_op_select, is_zero, is_single, is_none);
+    gy_value others = gy_build2(builder, &gy_op_div, product, safe);
+    gy_value slope = gy_build2(builder, &gy_op_mul, others, weight);
+    dx[0] = gy_build2(builder, &gy_op_mul, kept_value(builder, node, dy[0]), slope);
+    return GY_OK;
+}
+
+/* ---- placements ---- */
+
+/* A kept dimension stays sharded; a reduced one gives parts to be combined by `reduction`. */
+static gy_signatures reduce_signatures(const gy_attributes *attributes, const gy_type *x,
+                                       gy_reduction reduction, gy_signature *signatures)
+{
+    gy_signatures made = {.list = signatures};
+    const uint32_t axes = gy_reduce_axes(attributes->reduce.axes, x->rank);
+    int to = 0;
+    for (int dim = 0; dim < x->rank; dim++) {
+        bool is_reduced = (axes >> dim & 1) != 0;
+        if (x->sizes[dim] != 1) {
+            gy_signature *signature = gy_signatures_add(&made);
+            signature->inputs[0] = gy_shard(dim);
+            signature->outputs[0] = is_reduced ? gy_partial(reduction) : gy_shard(to);
+        }
+        to += !is_reduced || attributes->reduce.keep;
+    }
+    gy_signature *partial = gy_signatures_add(&made);
+    partial->inputs[0] = partial->outputs[0] = gy_partial(reduction);
+    return made;
+}
+
+#define REDUCTION(name, infer_rule, reduction)                                                 \
+    static gy_status name##_infer(const gy_attributes *attributes, const gy_type *inputs,      \
+                                  int input_count, gy_type *outputs)                           \
+    {                                                                                          \
+        (void)input_count;                                                                     \
+        return infer_rule(#name, attributes, inputs, outputs);                                 \
+    }                                                                                          \
+    static int name##_placements(const gy_attributes *attributes, const gy_type *inputs,       \
+                                 int input_count, const gy_type *outputs,                      \
+                                 gy_signature *signatures)                                     \
+    {                                                                                          \
+        (void)input_count;                                                                     \
+        (void)outputs;                                                                         \
+        return reduce_signatures(attributes, &inputs[0], reduction, signatures).count;         \
+    }
+
+REDUCTION(sum, number_infer, GY_SUM)
+REDUCTION(prod, number_infer, GY_PROD)
+REDUCTION(max, extreme_infer, GY_MAX_OF)
+REDUCTION(min, extreme_infer, GY_MIN)
+REDUCTION(mean, real_infer, GY_SUM)
+
+static gy_status count_infer(const gy_attributes *attributes, const gy_type *inputs,
+                             int input_count, gy_type *outputs)
+{
+    (void)input_count;
+    gy_type reduced;
+    GY_TRY(real_infer("count", attributes, inputs, &reduced));
+    *outputs = gy_type_plain(inputs[0].dtype, 0);
+    return GY_OK;
+}
+
+static int count_placements(const gy_attributes *attributes, const gy_type *inputs,
+                            int input_count, const gy_type *outputs, gy_signature *signatures)
+{
+    (void)attributes;
+    (void)input_count;
+    (void)outputs;
+    gy_signatures made = {.list = signatures};
+    for (int dim = 0; dim < inputs[0].rank; dim++) {
+        gy_signatures_add(&made)->inputs[0] = gy_shard(dim);
+    }
+    gy_signatures_add(&made)->inputs[0] = gy_partial(GY_SUM);
+    return made.count;
+}
+
+/* ---- argmax ---- */
+
+static gy_status argmax_infer(const gy_attributes *attributes, const gy_type *inputs,
+                              int input_count, gy_type *outputs)
+{
+    (void)input_count;
+    const int dim = attributes->axis.dim;
+    char text[GY_TYPE_TEXT_BYTES];
+    if (dim < 0 || dim >= inputs[0].rank || inputs[0].sizes[dim] == 0) {
+        return gy_fail(GY_SHAPE, "argmax: dimension %d of %s is missing or empty", dim,
+                       gy_type_text(&inputs[0], text));
+    }
+    const gy_attributes reduced = {.reduce = {.axes = 1u << dim}};
+    GY_TRY(number_infer("argmax", &reduced, inputs, outputs));
+    outputs->dtype = GY_I64;
+    return GY_OK;
+}
+
+static gy_status argmax_reference(const gy_kernel_call *call)
+{
+    const gy_view *x = &call->inputs[0];
+    const int dim = call->attributes->axis.dim;
+    gy_place kept = {{0}}, reduced = {{0}}, at = {{0}};
+    split_sizes(x, 1u << dim, &kept, &reduced);
+    if (gy_place_count(kept.at, x->rank) == 0) {
+        return GY_OK;
+    }
+    do {
+        gy_place best = at, next = at;
+        for (next.at[dim] = 1; next.at[dim] < x->sizes[dim]; next.at[dim]++) {
+            bool is_more =
+                gy_dtype_is_real(x->dtype)
+                    ? gy_real_at(x, &next, x->rank) > gy_real_at(x, &best, x->rank)
+                    : gy_whole_at(x, &next, x->rank) > gy_whole_at(x, &best, x->rank);
+            best = is_more ? next : best;
+        }
+        gy_place to = output_place(&at, 1u << dim, x->rank, false);
+        gy_whole_put(&call->outputs[0], &to, best.at[dim]);
+    } while (gy_place_next(&at, kept.at, x->rank));
+    return GY_OK;
+}
+
+static int argmax_placements(const gy_attributes *attributes, const gy_type *inputs,
+                             int input_count, const gy_type *outputs, gy_signature *signatures)
+{
+    (void)input_count;
+    (void)outputs;
+    gy_signatures made = {.list = signatures};
+    const int gone = attributes->axis.dim;
+    for (int dim = 0; dim < inputs[0].rank; dim++) {
+        if (dim != gone && inputs[0].sizes[dim] != 1) {
+            gy_signatures_shard(&made, dim, dim - (dim > gone));
+        }
+    }
+    return made.count;
+}
+
+/* ---- rows ---- */
+
+static const gy_sample sum_samples[] = {
+    {.input_count = 1, .inputs = {GY_IN(-1, 1, 3, 4, 5)}, .differentiable = 1},
+    {.attributes.reduce = {.axes = 2},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 3, 4, 5)},
+     .differentiable = 1},
+    {.attributes.reduce = {.axes = 5, .keep = true},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 3, 4, 5)},
+     .differentiable = 1},
+    {.attributes.reduce = {.axes = 2},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 4, 1)},
+     .differentiable = 1},
+    {.attributes.reduce = {.axes = 1},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 0, 3)},
+     .differentiable = 1},
+    {.input_count = 1, .inputs = {GY_IN_SCALAR(-1, 1)}, .differentiable = 1},
+    {.attributes.reduce = {.axes = 1},
+     .input_count = 1,
+     .inputs = {GY_IN_OF(GY_I32, -9, 9, 5, 3)}},
+};
+
+static const gy_sample prod_samples[] = {
+    {.input_count = 1, .inputs = {GY_IN(0.5, 1.5, 2, 3)}, .differentiable = 1},
+    {.attributes.reduce = {.axes = 2},
+     .input_count = 1,
+     .inputs = {GY_IN(-1.5, -0.5, 3, 4)},
+     .differentiable = 1},
+    {.attributes.reduce = {.axes = 1, .keep = true},
+     .input_count = 1,
+     .inputs = {GY_IN_OF(GY_I64, -4, 4, 5, 3)}},
+};
+
+static const gy_sample extreme_samples[] = {
+    {.input_count = 1, .inputs = {GY_IN_DISTINCT(-1, 1, 3, 4)}, .differentiable = 1},
+    {.attributes.reduce = {.axes = 2, .keep = true},
+     .input_count = 1,
+     .inputs = {GY_IN_DISTINCT(-1, 1, 3, 4, 2)},
+     .differentiable = 1},
+    {.attributes.reduce = {.axes = 5},
+     .input_count = 1,
+     .inputs = {GY_IN_DISTINCT(-9, -5, 3, 4, 2)},
+     .differentiable = 1},
+    {.attributes.reduce = {.axes = 1},
+     .input_count = 1,
+     .inputs = {GY_IN_OF(GY_I32, -9, 9, 5, 3)}},
+};
+
+static const gy_sample mean_samples[] = {
+    {.input_count = 1, .inputs = {GY_IN(-1, 1, 3, 4, 5)}, .differentiable = 1},
+    {.attributes.reduce = {.axes = 1},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 7, 4)},
+     .differentiable = 1},
+    {.attributes.reduce = {.axes = 6, .keep = true},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 3, 4, 5)},
+     .differentiable = 1},
+};
+
+static const gy_sample argmax_samples[] = {
+    {.attributes.axis = {.dim = 1}, .input_count = 1, .inputs = {GY_IN(-1, 1, 5, 4)}},
+    {.attributes.axis = {.dim = 0}, .input_count = 1, .inputs = {GY_IN(-1, 1, 5, 4, 3)}},
+    {.attributes.axis = {.dim = 1},
+     .input_count = 1,
+     .inputs = {GY_IN_OF(GY_I32, 0, 2, 4, 9)}}, /* with ties: the first */
+};
+
+#define ROW(row_name, row_flags, row_gradient, row_samples)                                    \
+    const gy_op gy_op_##row_name = {                                                           \
+        .name = #row_name,                                                                     \
+        .input_count = 1,                                                                      \
+        .output_count = 1,                                                                     \
+        .flags = (row_flags),                                                                  \
+        .infer = row_name##_infer,                                                             \
+        .cost = reduce_cost,                                                                   \
+        .gradient = (row_gradient),                                                            \
+        .placements = row_name##_placements,                                                   \
+        .reference = row_name##_reference,                                                     \
+        GY_SAMPLES(row_samples),                                                               \
+    }
+
+ROW(sum, GY_OP_REDUCTION, sum_gradient, sum_samples);
+ROW(prod, GY_OP_REDUCTION, prod_gradient, prod_samples);
+ROW(max, GY_OP_REDUCTION, extreme_gradient, extreme_samples);
+ROW(min, GY_OP_REDUCTION, extreme_gradient, extreme_samples);
+ROW(mean, 0, mean_gradient, mean_samples);
+ROW(argmax, 0, gy_gradient_zero, argmax_samples);
+ROW(count, 0, gy_gradient_zero, mean_samples);

@@ -1,0 +1,436 @@
+/*
+ * Along one dimension: softmax, log-softmax, one-hot, and the cross entropy of logits against
+ * labels. All subtract the maximum first, so that large logits do not overflow.
+ */
+#include "ops/ops_priv.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- softmax and log-softmax ---- */
+
+static gy_status along_infer(const char *name, const gy_attributes *attributes,
+                             const gy_type *inputs, gy_type *outputs)
+{
+    char text[GY_TYPE_TEXT_BYTES];
+    GY_TRY(gy_need_real(name, inputs, 0));
+    if (attributes->axis.dim < 0 || attributes->axis.dim >= inputs[0].rank) {
+        return gy_fail(GY_SHAPE, "%s: dimension %d of %s, which has %d", name,
+                       attributes->axis.dim, gy_type_text(&inputs[0], text), inputs[0].rank);
+    }
+    *outputs = inputs[0];
+    return GY_OK;
+}
+
+static gy_status softmax_infer(const gy_attributes *attributes, const gy_type *inputs,
+                               int input_count, gy_type *outputs)
+{
+    (void)input_count;
+    return along_infer("softmax", attributes, inputs, outputs);
+}
+
+static gy_status log_softmax_infer(const gy_attributes *attributes, const gy_type *inputs,
+                                   int input_count, gy_type *outputs)
+{
+    (void)input_count;
+    return along_infer("log_softmax", attributes, inputs, outputs);
+}
+
+static void softmax_cost(const gy_attributes *attributes, const gy_type *inputs,
+                         int input_count, const gy_type *outputs, gy_cost *cost)
+{
+    (void)attributes;
+    gy_cost_of(inputs, input_count, outputs, 4 * gy_type_elements(&inputs[0]), cost);
+}
+
+/* The maximum along `dim` through `at`, and the sum of exp(x - maximum). */
+static double line_sum(const gy_view *x, gy_place at, int dim, double *maximum)
+{
+    *maximum = -INFINITY;
+    for (at.at[dim] = 0; at.at[dim] < x->sizes[dim]; at.at[dim]++) {
+        *maximum = fmax(*maximum, gy_real_at(x, &at, x->rank));
+    }
+    double sum = 0;
+    for (at.at[dim] = 0; at.at[dim] < x->sizes[dim]; at.at[dim]++) {
+        sum += exp(gy_real_at(x, &at, x->rank) - *maximum);
+    }
+    return sum;
+}
+
+static gy_status along(const gy_kernel_call *call, bool is_log)
+{
+    const gy_view *x = &call->inputs[0];
+    const int dim = call->attributes->axis.dim;
+    gy_place at = {{0}};
+    if (gy_view_count(x) == 0) {
+        return GY_OK;
+    }
+    do {
+        double maximum = 0;
+        double sum = line_sum(x, at, dim, &maximum);
+        double centred = gy_real_at(x, &at, x->rank) - maximum;
+        gy_real_put(&call->outputs[0], &at, is_log ? centred - log(sum) : exp(centred) / sum);
+    } while (gy_place_next(&at, x->sizes, x->rank));
+    return GY_OK;
+}
+
+static gy_status softmax_reference(const gy_kernel_call *call)
+{
+    return along(call, false);
+}
+
+static gy_status log_softmax_reference(const gy_kernel_call *call)
+{
+    return along(call, true);
+}
+
+static gy_value sum_along(gy_builder *builder, gy_value value, int dim)
+{
+    return gy_build_reduce(builder, &gy_op_sum, value, 1u << dim, true);
+}
+
+/* dx = y (dy - sum(dy y)) */
+static gy_status softmax_gradient(gy_builder *builder, const gy_applied *node,
+                                  const gy_value *dy, gy_value *dx)
+{
+    const gy_value y = node->outputs[0];
+    gy_value product = gy_build2(builder, &gy_op_mul, dy[0], y);
+    gy_value total = sum_along(builder, product, node->attributes->axis.dim);
+    gy_value shifted = gy_build2(builder, &gy_op_sub, dy[0], total);
+    dx[0] = gy_build2(builder, &gy_op_mul, y, shifted);
+    return GY_OK;
+}
+
+/* dx = dy - exp(y) sum(dy) */
+static gy_status log_softmax_gradient(gy_builder *builder, const gy_applied *node,
+                                      const gy_value *dy, gy_value *dx)
+{
+    gy_value total = sum_along(builder, dy[0], node->attributes->axis.dim);
+    gy_value chance = gy_build1(builder, &gy_op_exp, node->outputs[0]);
+    gy_value back = gy_build2(builder, &gy_op_mul, chance, total);
+    dx[0] = gy_build2(builder, &gy_op_sub, dy[0], back);
+    return GY_OK;
+}
+
+/* x - max and exp of it, and the sum of that. */
+static void expand_line(gy_builder *builder, const gy_applied *node, gy_value *centred,
+                        gy_value *powers, gy_value *sum)
+{
+    const uint32_t axes = 1u << node->attributes->axis.dim;
+    gy_value maximum = gy_build_reduce(builder, &gy_op_max, node->inputs[0], axes, true);
+    *centred = gy_build2(builder, &gy_op_sub, node->inputs[0], maximum);
+    *powers = gy_build1(builder, &gy_op_exp, *centred);
+    *sum = gy_build_reduce(builder, &gy_op_sum, *powers, axes, true);
+}
+
+static gy_status softmax_expand(gy_builder *builder, const gy_applied *node, gy_value *outputs)
+{
+    gy_value centred, powers, sum;
+    expand_line(builder, node, &centred, &powers, &sum);
+    outputs[0] = gy_build2(builder, &gy_op_div, powers, sum);
+    return GY_OK;
+}
+
+static gy_status log_softmax_expand(gy_builder *builder, const gy_applied *node,
+                                    gy_value *outputs)
+{
+    gy_value centred, powers, sum;
+    expand_line(builder, node, &centred, &powers, &sum);
+    outputs[0] = gy_build2(builder, &gy_op_sub, centred, gy_build1(builder, &gy_op_log, sum));
+    return GY_OK;
+}
+
+static int along_placements(const gy_attributes *attributes, const gy_type *inputs,
+                            int input_count, const gy_type *outputs, gy_signature *signatures)
+{
+    (void)input_count;
+    (void)outputs;
+    gy_signatures made = {.list = signatures};
+    for (int dim = 0; dim < inputs[0].rank; dim++) {
+        if (dim != attributes->axis.dim && inputs[0].sizes[dim] != 1) {
+            gy_signatures_shard(&made, dim, dim);
+        }
+    }
+    return made.count;
+}
+
+static const gy_sample along_samples[] = {
+    {.attributes.axis = {.dim = 1},
+     .input_count = 1,
+     .inputs = {GY_IN(-2, 2, 3, 5)},
+     .differentiable = 1},
+    {.attributes.axis = {.dim = 0},
+     .input_count = 1,
+     .inputs = {GY_IN(-2, 2, 4, 2, 3)},
+     .differentiable = 1},
+    {.attributes.axis = {.dim = 1},
+     .input_count = 1,
+     .inputs = {GY_IN(700, 710, 2, 4)},
+     .differentiable = 1},
+    {.attributes.axis = {.dim = 1},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 3, 1)},
+     .differentiable = 1},
+    {.attributes.axis = {.dim = 1},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 0, 4)},
+     .differentiable = 1},
+};
+
+const gy_op gy_op_softmax = {
+    .name = "softmax",
+    .input_count = 1,
+    .output_count = 1,
+    .infer = softmax_infer,
+    .cost = softmax_cost,
+    .gradient = softmax_gradient,
+    .expand = softmax_expand,
+    .placements = along_placements,
+    .reference = softmax_reference,
+    GY_SAMPLES(along_samples),
+};
+
+const gy_op gy_op_log_softmax = {
+    .name = "log_softmax",
+    .input_count = 1,
+    .output_count = 1,
+    .infer = log_softmax_infer,
+    .cost = softmax_cost,
+    .gradient = log_softmax_gradient,
+    .expand = log_softmax_expand,
+    .placements = along_placements,
+    .reference = log_softmax_reference,
+    GY_SAMPLES(along_samples),
+};
+
+/* ---- one-hot ---- */
+
+static gy_status one_hot_infer(const gy_attributes *attributes, const gy_type *inputs,
+                               int input_count, gy_type *outputs)
+{
+    (void)input_count;
+    const int dim = attributes->axis.dim;
+    char text[GY_TYPE_TEXT_BYTES];
+    GY_TRY(gy_need_whole("one_hot", inputs, 0));
+    if (dim < 0 || dim > inputs[0].rank || inputs[0].rank == GY_MAX_RANK) {
+        return gy_fail(GY_SHAPE,
+                       "one_hot: new dimension %d of %s, expected 0 to %d (at most %d)", dim,
+                       gy_type_text(&inputs[0], text), inputs[0].rank, GY_MAX_RANK);
+    }
+    if (attributes->axis.depth < 0 || (unsigned)attributes->axis.dtype >= GY_DTYPE_COUNT) {
+        return gy_fail(GY_ARG, "one_hot: %" PRId64 " classes of element type %d",
+                       attributes->axis.depth, (int)attributes->axis.dtype);
+    }
+    gy_type type = gy_type_plain(attributes->axis.dtype, inputs[0].rank + 1);
+    for (int to = 0, from = 0; to < type.rank; to++) {
+        type.sizes[to] = to == dim ? attributes->axis.depth : inputs[0].sizes[from++];
+    }
+    *outputs = type;
+    return GY_OK;
+}
+
+/* Row-major number of a place in the global tensor, to name it in failures. */
+static int64_t place_number(const gy_view *view, const gy_place *place)
+{
+    int64_t number = 0;
+    for (int dim = 0; dim < view->rank; dim++) {
+        number = number * view->sizes[dim] + place->at[dim];
+    }
+    return number;
+}
+
+static gy_status check_label(const char *name, int64_t row, int64_t label, int64_t classes)
+{
+    if (label < 0 || label >= classes) {
+        return gy_fail(GY_ARG,
+                       "%s: label %" PRId64 " in row %" PRId64 ", expected 0 to %" PRId64, name,
+                       label, row, classes - 1);
+    }
+    return GY_OK;
+}
+
+static gy_status one_hot_reference(const gy_kernel_call *call)
+{
+    const gy_view *labels = &call->inputs[0], *out = &call->outputs[0];
+    const int dim = call->attributes->axis.dim;
+    gy_place at = {{0}};
+    if (gy_view_count(labels) == 0) {
+        return GY_OK;
+    }
+    do {
+        int64_t label = gy_whole_at(labels, &at, labels->rank);
+        GY_TRY(check_label("one_hot", place_number(labels, &at), label, out->sizes[dim]));
+        gy_place to = {{0}};
+        for (int d = 0, from = 0; d < out->rank; d++) {
+            to.at[d] = d == dim ? 0 : at.at[from++];
+        }
+        for (; to.at[dim] < out->sizes[dim]; to.at[dim]++) {
+            gy_real_put(out, &to, to.at[dim] == label);
+        }
+    } while (gy_place_next(&at, labels->sizes, labels->rank));
+    return GY_OK;
+}
+
+static int one_hot_placements(const gy_attributes *attributes, const gy_type *inputs,
+                              int input_count, const gy_type *outputs, gy_signature *signatures)
+{
+    (void)input_count;
+    (void)outputs;
+    gy_signatures made = {.list = signatures};
+    for (int dim = 0; dim < inputs[0].rank; dim++) {
+        gy_signatures_shard(&made, dim, dim + (dim >= attributes->axis.dim));
+    }
+    return made.count;
+}
+
+static const gy_sample one_hot_samples[] = {
+    {.attributes.axis = {.dim = 1, .depth = 4, .dtype = GY_F64},
+     .input_count = 1,
+     .inputs = {GY_IN_OF(GY_I32, 0, 4, 7)}},
+    {.attributes.axis = {.dim = 0, .depth = 3, .dtype = GY_U8},
+     .input_count = 1,
+     .inputs = {GY_IN_OF(GY_I64, 0, 3, 2, 5)}},
+    {.attributes.axis = {.dim = 1, .depth = 3, .dtype = GY_F32},
+     .input_count = 1,
+     .inputs = {GY_IN_OF(GY_U8, 0, 3, 0)}},
+};
+
+const gy_op gy_op_one_hot = {
+    .name = "one_hot",
+    .input_count = 1,
+    .output_count = 1,
+    .infer = one_hot_infer,
+    .cost = gy_cost_move,
+    .gradient = gy_gradient_zero,
+    .placements = one_hot_placements,
+    .reference = one_hot_reference,
+    GY_SAMPLES(one_hot_samples),
+};
+
+/* ---- cross entropy ---- */
+
+static gy_status cross_entropy_infer(const gy_attributes *attributes, const gy_type *inputs,
+                                     int input_count, gy_type *outputs)
+{
+    (void)attributes;
+    (void)input_count;
+    char texts[2][GY_TYPE_TEXT_BYTES];
+    GY_TRY(gy_need_real("cross_entropy", inputs, 0));
+    GY_TRY(gy_need_whole("cross_entropy", inputs, 1));
+    if (inputs[0].rank != 2 || inputs[1].rank != 1 ||
+        inputs[0].sizes[0] != inputs[1].sizes[0]) {
+        return gy_fail(GY_SHAPE,
+                       "cross_entropy: logits %s and labels %s, expected (rows, classes) and "
+                       "(rows)",
+                       gy_type_text(&inputs[0], texts[0]), gy_type_text(&inputs[1], texts[1]));
+    }
+    *outputs = gy_type_plain(inputs[0].dtype, 0);
+    return GY_OK;
+}
+
+static gy_status cross_entropy_reference(const gy_kernel_call *call)
+{
+    const gy_view *logits = &call->inputs[0], *labels = &call->inputs[1];
+    double total = 0;
+    for (int64_t row = 0; row < logits->sizes[0]; row++) {
+        gy_place at = {{row, 0}};
+        int64_t label = gy_whole_at(labels, &at, 1);
+        int64_t begin = call->input_offsets != NULL ? call->input_offsets[1][0] : 0;
+        GY_TRY(check_label("cross_entropy", begin + row, label, logits->sizes[1]));
+        double maximum = 0;
+        double sum = line_sum(logits, at, 1, &maximum);
+        at.at[1] = label;
+        total += log(sum) + maximum - gy_real_at(logits, &at, 2);
+    }
+    gy_real_put(&call->outputs[0], &(gy_place){{0}}, total / (double)gy_call_size(call, 0, 0));
+    return GY_OK;
+}
+
+static gy_value one_hot_like(gy_builder *builder, gy_value labels, gy_value logits)
+{
+    const gy_type *type = builder->ops->type(builder, logits);
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.axis.dim = 1;
+    attributes.axis.depth = type->sizes[1];
+    attributes.axis.dtype = type->dtype;
+    return gy_build(builder, &gy_op_one_hot, &attributes, &labels, 1);
+}
+
+static gy_value along_classes(gy_builder *builder, const gy_op *op, gy_value logits)
+{
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.axis.dim = 1;
+    return gy_build(builder, op, &attributes, &logits, 1);
+}
+
+/* d logits = (softmax - one-hot) dy / rows */
+static gy_status cross_entropy_gradient(gy_builder *builder, const gy_applied *node,
+                                        const gy_value *dy, gy_value *dx)
+{
+    const gy_value logits = node->inputs[0], labels = node->inputs[1];
+    gy_value chance = along_classes(builder, &gy_op_softmax, logits);
+    gy_value truth = one_hot_like(builder, labels, logits);
+    gy_value rows = gy_build_reduce(builder, &gy_op_count, logits, 1, false);
+    gy_value share = gy_build2(builder, &gy_op_div, dy[0], rows);
+    gy_value error = gy_build2(builder, &gy_op_sub, chance, truth);
+    dx[0] = gy_build2(builder, &gy_op_mul, error, share);
+    dx[1] = GY_NO_VALUE;
+    return GY_OK;
+}
+
+static gy_status cross_entropy_expand(gy_builder *builder, const gy_applied *node,
+                                      gy_value *outputs)
+{
+    const gy_value logits = node->inputs[0];
+    gy_value chance = along_classes(builder, &gy_op_log_softmax, logits);
+    gy_value truth = one_hot_like(builder, node->inputs[1], logits);
+    gy_value product = gy_build2(builder, &gy_op_mul, chance, truth);
+    gy_value total = gy_build_reduce(builder, &gy_op_sum, product, 3, false);
+    gy_value rows = gy_build_reduce(builder, &gy_op_count, logits, 1, false);
+    outputs[0] = gy_build1(builder, &gy_op_neg, gy_build2(builder, &gy_op_div, total, rows));
+    return GY_OK;
+}
+
+/* Each rank sums its rows and divides by the global number of rows. */
+static int cross_entropy_placements(const gy_attributes *attributes, const gy_type *inputs,
+                                    int input_count, const gy_type *outputs,
+                                    gy_signature *signatures)
+{
+    (void)attributes;
+    (void)inputs;
+    (void)input_count;
+    (void)outputs;
+    gy_signatures made = {.list = signatures};
+    gy_signature *rows = gy_signatures_add(&made);
+    rows->inputs[0] = rows->inputs[1] = gy_shard(0);
+    rows->outputs[0] = gy_partial(GY_SUM);
+    return made.count;
+}
+
+static const gy_sample cross_entropy_samples[] = {
+    {.input_count = 2,
+     .inputs = {GY_IN(-2, 2, 5, 4), GY_IN_OF(GY_I32, 0, 4, 5)},
+     .differentiable = 1},
+    {.input_count = 2,
+     .inputs = {GY_IN(500, 510, 3, 2), GY_IN_OF(GY_U8, 0, 2, 3)},
+     .differentiable = 1},
+    {.input_count = 2,
+     .inputs = {GY_IN(-2, 2, 1, 6), GY_IN_OF(GY_I64, 0, 6, 1)},
+     .differentiable = 1},
+};
+
+const gy_op gy_op_cross_entropy = {
+    .name = "cross_entropy",
+    .input_count = 2,
+    .output_count = 1,
+    .infer = cross_entropy_infer,
+    .cost = softmax_cost,
+    .gradient = cross_entropy_gradient,
+    .expand = cross_entropy_expand,
+    .placements = cross_entropy_placements,
+    .reference = cross_entropy_reference,
+    GY_SAMPLES(cross_entropy_samples),
+};
