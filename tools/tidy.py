@@ -157,7 +157,8 @@ def check_dead(files, texts):
     for path in files:
         if path.suffix not in (".h", ".def"):
             continue
-        name = path.relative_to(TOP / "include" if path.is_relative_to(TOP / "include") else path.parent.parent)
+        base = next((b for b in (TOP / "include", TOP / "src") if path.is_relative_to(b)), path.parent.parent)
+        name = path.relative_to(base)
         if f'"{name}"' not in everything and f"<{name}>" not in everything and f'"{path.name}"' not in everything:
             breach(path, 1, "no file includes it")
 

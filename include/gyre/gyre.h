@@ -7,8 +7,12 @@
 #include <gyre/base.h>
 #include <gyre/coll.h>
 #include <gyre/corpus.h>
+#include <gyre/data.h>
 #include <gyre/engine.h>
 #include <gyre/graph.h>
+#include <gyre/info.h>
+#include <gyre/launch.h>
+#include <gyre/report.h>
 #include <gyre/tensor.h>
 #include <gyre/train.h>
 #include <gyre/types.h>

@@ -1,6 +1,7 @@
 #include "train/plot.h"
 
 #include "base/base.h"
+#include "store/store.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -212,4 +213,15 @@ gy_status gy_plot_svg(const gy_plot *plot, gy_text *svg)
     add_label(svg, 16, middle, turned, plot->y_label);
     gy_text_add(svg, "</svg>\n");
     return svg->status;
+}
+
+gy_status gy_plot_save(const gy_plot *plot, const char *path)
+{
+    gy_text svg = {.data = NULL};
+    gy_status status = gy_plot_svg(plot, &svg);
+    if (status == GY_OK) {
+        status = gy_file_write(gy_env_real(), path, svg.data, svg.size_bytes);
+    }
+    gy_text_free(&svg);
+    return status;
 }

@@ -1,5 +1,5 @@
 /* Goal: the features of a line equal those of a plain count over all its 3-grams. */
-#include "train/ngrams.h"
+#include "train/language/ngrams.h"
 
 #include "base/base.h"
 

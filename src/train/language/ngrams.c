@@ -1,4 +1,4 @@
-#include "train/ngrams.h"
+#include "train/language/ngrams.h"
 
 #include "base/base.h"
 

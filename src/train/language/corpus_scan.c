@@ -1,13 +1,10 @@
 /* Reads this rank's share of the files and takes the lines that count from each. */
-#include "train/corpus_priv.h"
-#include "train/ngrams.h"
+#include "train/language/corpus_priv.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "store/store.h"
+#include "train/language/ngrams.h"
+
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
 
 typedef struct line_span {
     int32_t begin, size;
@@ -15,7 +12,8 @@ typedef struct line_span {
 
 /* Kept from file to file: what was read, and the lines in it that count. */
 typedef struct file_reader {
-    char *text; /* CORPUS_FILE_BYTES */
+    gy_text path; /* of the file */
+    char *text;   /* CORPUS_FILE_BYTES */
     size_t text_bytes;
     line_span *spans;
     size_t span_count, span_capacity;
@@ -31,30 +29,15 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-/* Read up to CORPUS_FILE_BYTES, unpacked where it is gzip. GY_IO: unreadable (no failure is
- * recorded, the caller counts). */
-static gy_status read_file(file_reader *reader, int root, const corpus_file *file)
+/* Read up to CORPUS_FILE_BYTES, unpacked where it is gzip. */
+static gy_status read_file(file_reader *reader, const char *path, gy_encoding encoding)
 {
-    int handle = openat(root, file->path + 1, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    struct stat about;
-    if (handle < 0 || fstat(handle, &about) != 0 || !S_ISREG(about.st_mode)) {
-        if (handle >= 0) {
-            close(handle);
-        }
-        return GY_IO;
-    }
-    gzFile stream = gzdopen(handle, "rb"); /* passes plain files through */
-    if (stream == NULL) {
-        close(handle);
-        return GY_NOMEM;
-    }
-    int size = gzread(stream, reader->text, CORPUS_FILE_BYTES);
-    gzclose_r(stream);
-    if (size < 0) {
-        return GY_IO;
-    }
-    reader->text_bytes = (size_t)size;
-    return GY_OK;
+    gy_source *source = NULL;
+    GY_TRY(gy_source_open(gy_env_real(), path, encoding, &source));
+    gy_status status =
+        gy_source_read(source, reader->text, CORPUS_FILE_BYTES, &reader->text_bytes);
+    gy_source_close(source);
+    return status;
 }
 
 /* Where a Perl file stops being Perl: its manual (from "=word" to "=cut") is prose. */
@@ -148,13 +131,17 @@ static gy_status take_lines(corpus_scan *scan, const file_reader *reader, int32_
 }
 
 static gy_status scan_file(const gy_corpus_options *options, const corpus_list *list,
-                           int32_t index, int root, file_reader *reader, corpus_scan *scan)
+                           int32_t index, file_reader *reader, corpus_scan *scan)
 {
     const corpus_file *file = &list->files[index];
     gy_corpus_class *class = &scan->classes[file->label];
-    gy_status status = read_file(reader, root, file);
+    reader->path.size_bytes = 0;
+    gy_text_add(&reader->path, "%s%s", options->root, file->path);
+    GY_TRY(reader->path.status);
+    gy_status status = read_file(reader, reader->path.data,
+                                 file->is_gzip ? GY_ENCODING_AUTO : GY_ENCODING_PLAIN);
     if (status == GY_NOMEM) {
-        return gy_fail(GY_NOMEM, "out of memory: reading %s", file->path);
+        return status;
     }
     if (status != GY_OK) {
         class->unreadable++;
@@ -176,19 +163,41 @@ gy_status gy_corpus_scan_files(const gy_corpus_options *options, const corpus_li
 {
     GY_ASSERT(rank >= 0 && rank < ranks);
     *scan = (corpus_scan){.count = 0};
-    int root = open(options->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0) {
-        return gy_fail(GY_NOTFOUND, "corpus: cannot open folder '%s': %s", options->root,
-                       strerror(errno));
-    }
     file_reader reader = {.text = gy_alloc("train.corpus", CORPUS_FILE_BYTES)};
     gy_status status = reader.text != NULL ? GY_OK : GY_NOMEM;
     for (size_t i = (size_t)rank; i < list->count && status == GY_OK; i += (size_t)ranks) {
-        status = scan_file(options, list, (int32_t)i, root, &reader, scan);
+        status = scan_file(options, list, (int32_t)i, &reader, scan);
     }
     gy_free(reader.spans);
     gy_free(reader.text);
-    close(root);
+    gy_text_free(&reader.path);
+    if (status != GY_OK) {
+        gy_corpus_scan_free(scan);
+    }
+    return status;
+}
+
+static gy_status scan_one(file_reader *reader, const char *path, int file_lines,
+                          corpus_scan *scan)
+{
+    GY_TRY(read_file(reader, path, GY_ENCODING_AUTO));
+    const char *nul = memchr(reader->text, '\0', reader->text_bytes);
+    if (nul != NULL) {
+        return gy_fail(GY_FORMAT, "%s: a NUL byte at offset %td, expected text", path,
+                       nul - reader->text);
+    }
+    GY_TRY(find_lines(reader, GY_LANGUAGE_PROSE));
+    return take_lines(scan, reader, 0, file_lines);
+}
+
+gy_status gy_corpus_scan_one(const char *path, int file_lines, corpus_scan *scan)
+{
+    *scan = (corpus_scan){.count = 0};
+    file_reader reader = {.text = gy_alloc("train.corpus", CORPUS_FILE_BYTES)};
+    gy_status status =
+        reader.text != NULL ? scan_one(&reader, path, file_lines, scan) : GY_NOMEM;
+    gy_free(reader.spans);
+    gy_free(reader.text);
     if (status != GY_OK) {
         gy_corpus_scan_free(scan);
     }

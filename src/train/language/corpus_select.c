@@ -1,5 +1,5 @@
 /* Which of all lines become samples. Pure: the same lines in any order give the same choice. */
-#include "train/corpus_priv.h"
+#include "train/language/corpus_priv.h"
 
 #include <stdlib.h>
 

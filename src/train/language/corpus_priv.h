@@ -69,6 +69,10 @@ GY_MUST_CHECK gy_status gy_corpus_scan_files(const gy_corpus_options *options,
                                              corpus_scan *scan);
 void gy_corpus_scan_free(corpus_scan *scan);
 
+/* Read one file of any language, plain or gzip, by its path. GY_FORMAT it is binary or damaged;
+ * GY_NOTFOUND; GY_IO; GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_corpus_scan_one(const char *path, int file_lines, corpus_scan *scan);
+
 /**
  * Choose: of equal lines the first stays, then every class is cut to the size of the smallest,
  * whole files first come. Reorders `lines`; the chosen ones are lines[0 .. *chosen), by (file,

@@ -1,6 +1,6 @@
 /* Which files a corpus is made of: one walk over /usr and /etc, labels from the path, and from
  * the #! line for shell scripts. */
-#include "train/corpus_priv.h"
+#include "train/language/corpus_priv.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* Goal: a corpus labels files rightly, keeps its limits, never has one line on both sides, is
  * the same for any number of ranks, and survives every odd file a machine may hold. */
-#include "train/corpus_priv.h"
-#include "train/ngrams.h"
+#include "train/language/corpus_priv.h"
+#include "train/language/ngrams.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "train/corpus_priv.h"
+#include "train/language/corpus_priv.h"
 
 #include <string.h>
 
