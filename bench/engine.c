@@ -14,12 +14,15 @@
 #include "base/base.h"
 #include <gyre/engine.h>
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ROUNDS_MAX = 101 };
+
+/* The spins of all tasks of a case; the bodies read it. */
+static int spins_now;
 
 typedef struct side {
     gy_engine *engine;
@@ -30,6 +33,14 @@ static void add_one(void *arg, gy_done *done)
 {
     case_cell *cell = arg;
     cell->count++;
+    gy_done_ok(done);
+}
+
+static void add_one_and_work(void *arg, gy_done *done)
+{
+    case_cell *cell = arg;
+    cell->count++;
+    case_work(cell, spins_now);
     gy_done_ok(done);
 }
 
@@ -75,10 +86,12 @@ static void push_fan(const bench_case *which, side *ours)
 
 static void push_random(const bench_case *which, side *ours)
 {
+    spins_now = which->spins;
+    gy_work run = which->spins > 0 ? add_one_and_work : add_one;
     for (int i = 0; i < which->count; i++) {
         const case_task *task = &which->tasks[i];
         gy_var *reads[2] = {ours->vars[task->reads[0]], ours->vars[task->reads[1]]};
-        must(gy_engine_push(ours->engine, &(gy_task){.run = add_one,
+        must(gy_engine_push(ours->engine, &(gy_task){.run = run,
                                                      .arg = &which->cells[task->mutates],
                                                      .reads = reads,
                                                      .read_count = 2,
@@ -89,14 +102,25 @@ static void push_random(const bench_case *which, side *ours)
 
 typedef struct shape {
     const char *name;
+    int spins, part; /* of the body; one in `part` of the tasks */
     void (*push)(const bench_case *which, side *ours);
     double (*peer)(const bench_case *which, int threads);
 } shape;
 
 static const shape shapes[] = {
-    {.name = "chain", .push = push_chain, .peer = openmp_chain},
-    {.name = "fan", .push = push_fan, .peer = openmp_fan},
-    {.name = "random", .push = push_random, .peer = openmp_random},
+    {.name = "chain", .part = 1, .push = push_chain, .peer = openmp_chain},
+    {.name = "fan", .part = 1, .push = push_fan, .peer = openmp_fan},
+    {.name = "random", .part = 1, .push = push_random, .peer = openmp_random},
+    {.name = "random_1us",
+     .spins = 1000,
+     .part = 8,
+     .push = push_random,
+     .peer = openmp_random},
+    {.name = "random_10us",
+     .spins = 10000,
+     .part = 40,
+     .push = push_random,
+     .peer = openmp_random},
 };
 
 static double run_ours(const shape *form, const bench_case *which, side *ours)
@@ -143,13 +167,22 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-/* A new engine on every call, and nothing else of ours while the peer runs. */
+/* libgomp's threads spin for some milliseconds after a parallel region: let them go to sleep.
+ */
+static void settle(void)
+{
+    const struct timespec pause = {.tv_nsec = 30000000};
+    nanosleep(&pause, NULL);
+}
+
+/* A new engine in every round, and nothing else of ours while the peer runs. */
 static void compare(const shape *form, const bench_case *which, int threads, int rounds,
                     FILE *csv)
 {
     double ours_s[ROUNDS_MAX];
     double peer_s[ROUNDS_MAX];
     for (int round = -1; round < rounds; round++) {
+        settle();
         side ours = {.engine = NULL};
         must(gy_engine_new(&(gy_engine_options){.workers = threads, .bind = true},
                            &ours.engine));
@@ -162,7 +195,7 @@ static void compare(const shape *form, const bench_case *which, int threads, int
         double mine = run_ours(form, which, &ours);
         check(form, which, "gyre");
         gy_engine_free(ours.engine);
-        double theirs = form->peer(which, threads);
+        double theirs = openmp_run(form->peer, which, threads);
         check(form, which, "libgomp");
         if (round >= 0) { /* the first pair warms up */
             ours_s[round] = mine;
@@ -171,7 +204,7 @@ static void compare(const shape *form, const bench_case *which, int threads, int
     }
     double ours_ns = median(ours_s, rounds) * 1e9 / which->count;
     double peer_ns = median(peer_s, rounds) * 1e9 / which->count;
-    printf("%-8s %d  %10.1f %12.1f %8.2f\n", form->name, threads, ours_ns, peer_ns,
+    printf("%-12s %d  %10.1f %12.1f %8.2f\n", form->name, threads, ours_ns, peer_ns,
            peer_ns / ours_ns);
     if (csv != NULL) {
         fprintf(csv, "engine_%s_%d,%.1f,%.1f,%.3f\n", form->name, threads, ours_ns, peer_ns,
@@ -217,13 +250,17 @@ int main(int count, char **words)
         return 1;
     }
     bench_case all = make_case(tasks);
-    bench_case few = all; /* one thread's fan is quadratic in libgomp: 124 us a task */
-    few.count = GY_MIN(tasks, CASE_FAN + 1);
-    printf("%-8s %s  %10s %12s %8s\n", "case", "n", "gyre ns", "libgomp ns", "ratio");
+    printf("%-12s %s  %10s %12s %8s\n", "case", "n", "gyre ns", "libgomp ns", "ratio");
     for (int threads = 2; threads >= 1; threads--) {
         for (size_t i = 0; i < GY_COUNT(shapes); i++) {
-            bool is_slow = threads == 1 && shapes[i].push == push_fan;
-            compare(&shapes[i], is_slow ? &few : &all, threads, rounds, csv);
+            bench_case which = all;
+            which.spins = shapes[i].spins;
+            which.count = GY_MAX(tasks / shapes[i].part, 1);
+            if (threads == 1 && shapes[i].push == push_fan) {
+                /* One thread's fan is quadratic in libgomp: 124 us a task of 100,000. */
+                which.count = GY_MIN(which.count, CASE_FAN + 1);
+            }
+            compare(&shapes[i], &which, threads, rounds, csv);
         }
     }
     gy_free(all.tasks);

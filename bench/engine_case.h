@@ -12,6 +12,7 @@ enum { CASE_VARS = 1024, CASE_FAN = 1024 };
 /* One cache line each, so that neighbours do not disturb one another. */
 typedef struct case_cell {
     _Alignas(64) int64_t count;
+    uint64_t waste;
 } case_cell;
 
 /* One task: it reads two cells and adds one to a third. */
@@ -25,11 +26,26 @@ typedef struct bench_case {
     int count; /* tasks */
     case_task *tasks;
     case_cell *cells; /* CASE_VARS */
+    int spins;        /* steps of arithmetic in a body, each about a nanosecond; 0: empty */
 } bench_case;
+
+/* Work that no compiler removes. */
+static inline void case_work(case_cell *cell, int spins)
+{
+    uint64_t x = (uint64_t)spins;
+    for (int i = 0; i < spins; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+    }
+    cell->waste += x;
+}
 
 /* Seconds of one run under libgomp with `threads` threads. */
 double openmp_chain(const bench_case *which, int threads);
 double openmp_fan(const bench_case *which, int threads);
 double openmp_random(const bench_case *which, int threads);
+
+/* One of them with thread i bound to the i-th core; the caller is set free again afterwards. */
+double openmp_run(double (*run)(const bench_case *which, int threads), const bench_case *which,
+                  int threads);
 
 #endif

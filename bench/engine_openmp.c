@@ -2,6 +2,34 @@
 #include "engine_case.h"
 
 #include <omp.h>
+#include <sched.h>
+
+/* The index-th core of the set. */
+static void bind_to(const cpu_set_t *cores, int index)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (size_t core = 0; core < CPU_SETSIZE; core++) {
+        if (CPU_ISSET(core, cores) && index-- == 0) {
+            CPU_SET(core, &one);
+            (void)sched_setaffinity(0, sizeof(one), &one);
+            return;
+        }
+    }
+}
+
+double openmp_run(double (*run)(const bench_case *which, int threads), const bench_case *which,
+                  int threads)
+{
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    (void)sched_getaffinity(0, sizeof(cores), &cores);
+#pragma omp parallel num_threads(threads)
+    bind_to(&cores, omp_get_thread_num() % CPU_COUNT(&cores));
+    double seconds = run(which, threads);
+    (void)sched_setaffinity(0, sizeof(cores), &cores);
+    return seconds;
+}
 
 double openmp_chain(const bench_case *which, int threads)
 {
@@ -62,7 +90,10 @@ double openmp_random(const bench_case *which, int threads)
             int32_t b = tasks[i].reads[1];
             int32_t c = tasks[i].mutates;
 #pragma omp task depend(in : cells[a], cells[b]) depend(inout : cells[c]) firstprivate(c)
-            cells[c].count++;
+            {
+                cells[c].count++;
+                case_work(&cells[c], which->spins);
+            }
         }
 #pragma omp taskwait
         end = omp_get_wtime();

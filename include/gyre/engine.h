@@ -34,7 +34,7 @@ typedef struct gy_done gy_done;   /* the end of one task, used exactly once */
 /** Where a task may run. */
 typedef enum gy_lane {
     GY_LANE_COMPUTE,  /* a compute worker */
-    GY_LANE_BLOCKING, /* a thread that may sleep in the kernel (files, pipes) */
+    GY_LANE_BLOCKING, /* a thread that may sleep in the kernel (files, pipes); 64 at most */
     GY_LANE_NETWORK,  /* starts communication and returns; runs at once, before compute */
 } gy_lane;
 
@@ -124,7 +124,7 @@ GY_API GY_MUST_CHECK gy_status gy_engine_wait(gy_engine *engine, gy_var *var,
  * A failed scope stays failed.
  */
 GY_API GY_MUST_CHECK gy_status gy_scope_wait(gy_scope *scope, gy_deadline deadline);
-/** The same for all tasks of the engine; no error of theirs is returned here. */
+/** The same for all tasks of the engine; no error of theirs is returned here. Not in a task. */
 GY_API GY_MUST_CHECK gy_status gy_engine_wait_all(gy_engine *engine, gy_deadline deadline);
 
 /**
@@ -151,7 +151,8 @@ GY_API void gy_parallel_for(gy_engine *engine, int64_t count, int64_t grain,
 /**
  * Drive communication: `progress(arg)` is called by whoever waits and by workers between tasks,
  * never concurrently with itself; returns true when it moved something. It may push and end
- * tasks, but not wait. While all is quiet it is called about every 0.2 ms.
+ * tasks, but not wait. While all is quiet it is called about every 0.2 ms by
+ * whoever waits, every 1 ms by idle workers.
  * @return GY_OK; GY_LIMIT when 16 are driven already
  */
 GY_API GY_MUST_CHECK gy_status gy_engine_add_progress(gy_engine *engine,

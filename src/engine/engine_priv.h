@@ -25,7 +25,7 @@ enum {
     BLOCKING_THREADS = 64,
     SPIN_NS = 100000,     /* a wait that is longer sleeps in the kernel */
     POLL_NS = 1000000,    /* the same where progress has to be polled */
-    NAP_NS = 200000,      /* one sleep between two polls */
+    NAP_NS = 200000,      /* a sleep between two polls of a waiter; of a worker POLL_NS */
     SHORT_TASK_NS = 1000, /* finding a task elsewhere and running it; moving costs as much */
     QUIET_NS = 2000,      /* a core that did nothing so long runs something long */
     PROBE_NS = 20000,     /* how often a reluctant worker tries again */

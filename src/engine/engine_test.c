@@ -1,8 +1,6 @@
 /* Goal: order, failures, scopes, limits and ends from elsewhere keep what gyre/engine.h
  * promises. */
-#include "engine/engine.h"
-
-#include "base/base.h"
+#include "engine/engine_priv.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -299,6 +297,143 @@ static void another_thread_ends_a_task_and_wakes_the_waiter(void **state)
         }
         gy_engine_free(engine);
     }
+}
+
+typedef struct late_end {
+    kept first;
+    gy_engine *engine;
+    _Atomic bool has_ended;
+} late_end;
+
+/* Ends the task when all that wait have gone to sleep in the kernel. */
+static void *end_when_asleep(void *arg)
+{
+    late_end *late = arg;
+    gy_done *done = await_kept(&late->first);
+    while (atomic_load(&late->engine->waiters_asleep.sleepers) == 0) {
+        sched_yield();
+    }
+    gy_done_ok(done);
+    return NULL;
+}
+
+static void sleepers_are_woken_by_the_last_end(void **state)
+{
+    (void)state;
+    for (int workers = 1; workers <= WORKERS_MAX; workers++) {
+        for (int what = 0; what < 3; what++) {
+            late_end late = {.engine = start(workers)};
+            gy_var *var = gy_var_new(late.engine);
+            gy_scope *scope = gy_scope_new(late.engine, GY_NEVER);
+            gy_thread other = {.is_started = false};
+            assert_ok(gy_thread_start(&other, "other", end_when_asleep, &late));
+            assert_ok(gy_engine_push(late.engine, &(gy_task){.run = keep,
+                                                             .arg = &late.first,
+                                                             .scope = scope,
+                                                             .mutates = &var,
+                                                             .mutate_count = 1}));
+            assert_ok(what == 0   ? gy_engine_wait(late.engine, var, gy_deadline_after(60))
+                      : what == 1 ? gy_scope_wait(scope, gy_deadline_after(60))
+                                  : gy_engine_wait_all(late.engine, gy_deadline_after(60)));
+            gy_thread_join(&other);
+            gy_scope_free(scope);
+            gy_engine_free(late.engine);
+        }
+    }
+}
+
+static void sleeping_workers_run_what_nobody_waits_for(void **state)
+{
+    (void)state;
+    gy_engine *engine = start(2);
+    for (int i = 0; i < 20; i++) {
+        _Atomic int count = 0;
+        while (atomic_load(&engine->workers_asleep.sleepers) == 0) {
+            sched_yield();
+        }
+        push_on(engine, count_up, &count, NULL, NULL);
+        while (atomic_load(&count) == 0) {
+            sched_yield();
+        }
+        assert_ok(gy_engine_wait_all(engine, GY_NEVER));
+    }
+    gy_engine_free(engine);
+}
+
+static void *end_and_tell(void *arg)
+{
+    late_end *late = arg;
+    gy_done_ok(await_kept(&late->first));
+    atomic_store(&late->has_ended, true);
+    return NULL;
+}
+
+/* Still in its body when another thread has ended it. */
+static void outlive_the_end(void *arg, gy_done *done)
+{
+    late_end *late = arg;
+    keep(&late->first, done);
+    while (!atomic_load(&late->has_ended)) {
+        sched_yield();
+    }
+}
+
+static void a_body_may_outlive_its_end(void **state)
+{
+    (void)state;
+    gy_engine *engine = start(1);
+    gy_var *var = gy_var_new(engine);
+    late_end late = {.engine = engine};
+    gy_thread other = {.is_started = false};
+    assert_ok(gy_thread_start(&other, "other", end_and_tell, &late));
+    push_on(engine, outlive_the_end, &late, NULL, var);
+    assert_ok(gy_engine_wait(engine, var, gy_deadline_after(60)));
+    gy_thread_join(&other);
+    gy_engine_free(engine);
+}
+
+/* A task that waits for another one runs it itself. */
+static void wait_inside(void *arg, gy_done *done)
+{
+    void **pair = arg;
+    gy_engine *engine = pair[0];
+    gy_var *inner = gy_var_new(engine);
+    push_on(engine, count_up, pair[1], NULL, inner);
+    assert_ok(gy_engine_wait(engine, inner, gy_deadline_after(60)));
+    assert_int_equal(atomic_load((_Atomic int *)pair[1]) > 0, 1);
+    gy_var_free(inner);
+    gy_done_ok(done);
+}
+
+static void tasks_push_and_wait(void **state)
+{
+    (void)state;
+    for (int workers = 1; workers <= WORKERS_MAX; workers++) {
+        gy_engine *engine = start(workers);
+        _Atomic int count = 0;
+        void *pair[2] = {engine, &count};
+        for (int i = 0; i < 100; i++) {
+            push_on(engine, wait_inside, pair, NULL, NULL);
+        }
+        assert_ok(gy_engine_wait_all(engine, gy_deadline_after(60)));
+        assert_int_equal(atomic_load(&count), 100);
+        gy_engine_free(engine);
+    }
+}
+
+static void bodies_leave_spans_in_the_trace(void **state)
+{
+    (void)state;
+    gy_trace_start(64);
+    gy_engine *engine = start(1);
+    _Atomic int count = 0;
+    push_on(engine, count_up, &count, NULL, NULL);
+    gy_engine_free(engine);
+    atomic_store(&gy_trace_is_on, false);
+    gy_text text = {.data = NULL};
+    gy_trace_write(&text, 0, "test");
+    assert_non_null(strstr(gy_text_get(&text), "\"name\":\"step\""));
+    gy_text_free(&text);
 }
 
 typedef struct pipe_ends {
@@ -624,6 +759,10 @@ int main(void)
         cmocka_unit_test(scopes_cancel_and_keep_the_first_error),
         cmocka_unit_test(scopes_end_at_their_deadline),
         cmocka_unit_test(another_thread_ends_a_task_and_wakes_the_waiter),
+        cmocka_unit_test(sleepers_are_woken_by_the_last_end),
+        cmocka_unit_test(sleeping_workers_run_what_nobody_waits_for),
+        cmocka_unit_test(a_body_may_outlive_its_end),
+        cmocka_unit_test(tasks_push_and_wait),
         cmocka_unit_test(blocking_tasks_get_a_thread_each),
         cmocka_unit_test(budget_and_limit_hold_back_pushes),
         cmocka_unit_test(waiters_drive_progress),
@@ -631,6 +770,7 @@ int main(void)
         cmocka_unit_test(bad_arguments_are_named),
         cmocka_unit_test(every_failed_allocation_is_survived),
         cmocka_unit_test(steady_state_allocates_nothing),
+        cmocka_unit_test(bodies_leave_spans_in_the_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

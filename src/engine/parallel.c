@@ -51,8 +51,10 @@ bool gy_job_help(gy_engine *engine)
         return false;
     }
     bool has_run = run_pieces(job);
-    /* The job is gone after this; release pairs with the caller's acquire. */
-    atomic_fetch_sub_explicit(&job->helpers, 1, memory_order_release);
+    /* The job is gone after this. Seq_cst: the look for sleepers must not come earlier. */
+    if (atomic_fetch_sub_explicit(&job->helpers, 1, memory_order_seq_cst) == 1) {
+        gy_call_waiters(engine);
+    }
     return has_run;
 }
 
@@ -79,6 +81,12 @@ static void unlist_job(gy_engine *engine, gy_job *job)
     gy_spin_unlock(&engine->jobs_lock);
 }
 
+static bool has_no_helpers(void *arg)
+{
+    gy_job *job = arg;
+    return atomic_load_explicit(&job->helpers, memory_order_seq_cst) == 0;
+}
+
 void gy_parallel_for(gy_engine *engine, int64_t count, int64_t grain,
                      void (*fn)(void *arg, int64_t begin, int64_t end), void *arg)
 {
@@ -102,12 +110,9 @@ void gy_parallel_for(gy_engine *engine, int64_t count, int64_t grain,
     }
     (void)run_pieces(&job);
     unlist_job(engine, &job);
-    /* Helpers are in their last piece, about as long as ours was. */
-    for (int i = 0; atomic_load_explicit(&job.helpers, memory_order_acquire) > 0; i++) {
-        if (engine->may_spin && i < 10000) {
-            gy_spin();
-        } else {
-            sched_yield();
-        }
+    /* Helpers are in their last piece; ours took about as long. */
+    gy_idle idle = {.since_ns = 0};
+    while (!has_no_helpers(&job)) {
+        gy_idle_round(engine, &idle, has_no_helpers, &job, GY_NEVER);
     }
 }

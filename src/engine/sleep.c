@@ -43,7 +43,7 @@ void gy_idle_round(gy_engine *engine, gy_idle *idle, bool (*is_done)(void *arg),
     }
     bool must_poll = atomic_load_explicit(&engine->progress_count, memory_order_relaxed) > 0;
     if (now - idle->since_ns >= (must_poll ? POLL_NS : SPIN_NS)) {
-        int64_t nap_ns = must_poll ? NAP_NS : idle->nap_ns;
+        int64_t nap_ns = !must_poll ? idle->nap_ns : idle->is_worker ? POLL_NS : NAP_NS;
         if (nap_ns != 0 && deadline.at_ns > now + nap_ns) {
             deadline.at_ns = now + nap_ns;
         }
