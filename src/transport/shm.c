@@ -106,8 +106,8 @@ static bool pull_receives(shm_transport *shm, int from)
             continue;
         }
         uint8_t *to = NULL;
-        size_t missing = gy_inbox_space(&peer->inbox, &to);
-        size_t size = GY_MIN(missing, gy_ring_ready(&peer->in, 1));
+        size_t missing = gy_inbox_space(&peer->inbox, &to), ready = gy_ring_ready(&peer->in, 1);
+        size_t size = GY_MIN(missing, ready);
         if (size == 0) {
             break;
         }

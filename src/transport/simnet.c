@@ -1,0 +1,203 @@
+#include "transport/simnet.h"
+
+#include "transport/match_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef enum frame_kind { FRAME_MESSAGE, FRAME_ABORT } frame_kind;
+
+typedef struct frame {
+    uint64_t kind, tag;
+} frame;
+
+typedef struct simnet {
+    gy_transport base;
+    gy_sim *sim;
+    uint64_t arrived, looked; /* messages: for progress to say whether something moved */
+    bool is_aborted, is_starved;
+    gy_error error;
+    gy_inbox inboxes[];
+} simnet;
+
+static simnet *simnet_of(gy_transport *transport)
+{
+    return (simnet *)(void *)transport;
+}
+
+static void keep_error(simnet *net, const gy_error *error)
+{
+    if (!net->is_aborted) {
+        net->error = *error;
+        net->is_aborted = true;
+    }
+}
+
+static void receive(void *arg, int from, const void *data, size_t size_bytes)
+{
+    simnet *net = arg;
+    frame head;
+    const uint8_t *bytes = data;
+    GY_ASSERT(size_bytes >= sizeof(head));
+    memcpy(&head, bytes, sizeof(head));
+    net->arrived++;
+    if (head.kind == FRAME_ABORT) {
+        gy_error error;
+        GY_ASSERT(size_bytes == sizeof(head) + sizeof(error));
+        memcpy(&error, bytes + sizeof(head), sizeof(error));
+        keep_error(net, &error);
+        return;
+    }
+    if (!gy_inbox_deliver(&net->inboxes[from], head.tag, bytes + sizeof(head),
+                          size_bytes - sizeof(head))) {
+        net->is_starved = true; /* nowhere to keep it: said by the next check */
+    }
+}
+
+static gy_status check_one(const simnet *net, int rank)
+{
+    if (!gy_sim_is_up(net->sim, rank)) {
+        return gy_fail(GY_PEER, "rank %d is gone", rank);
+    }
+    return GY_OK;
+}
+
+static gy_status send_frame(simnet *net, int peer, const frame *head, const void *data,
+                            size_t size_bytes)
+{
+    uint8_t *bytes = gy_alloc("transport.frame", sizeof(*head) + size_bytes);
+    if (bytes == NULL) {
+        return GY_NOMEM;
+    }
+    memcpy(bytes, head, sizeof(*head));
+    if (size_bytes > 0) {
+        memcpy(bytes + sizeof(*head), data, size_bytes);
+    }
+    gy_status status =
+        gy_sim_send(net->sim, net->base.rank, peer, bytes, sizeof(*head) + size_bytes);
+    gy_free(bytes);
+    return status;
+}
+
+static gy_status simnet_send(gy_transport *transport, gy_transfer *transfer)
+{
+    GY_TRY(check_one(simnet_of(transport), transfer->peer));
+    frame head = {.kind = FRAME_MESSAGE, .tag = transfer->tag};
+    GY_TRY(send_frame(simnet_of(transport), transfer->peer, &head, transfer->data,
+                      transfer->size_bytes));
+    transfer->status = GY_OK; /* copied */
+    return GY_OK;
+}
+
+static gy_status simnet_recv(gy_transport *transport, gy_transfer *transfer)
+{
+    gy_inbox_post(&simnet_of(transport)->inboxes[transfer->peer], transfer);
+    return GY_OK;
+}
+
+static gy_status simnet_progress(gy_transport *transport)
+{
+    simnet *net = simnet_of(transport);
+    bool has_moved = net->arrived != net->looked;
+    net->looked = net->arrived;
+    return has_moved ? GY_OK : GY_AGAIN;
+}
+
+static void simnet_cancel(gy_transport *transport, gy_transfer *transfer)
+{
+    gy_inbox_cancel(&simnet_of(transport)->inboxes[transfer->peer], transfer);
+}
+
+static gy_status simnet_check(gy_transport *transport, int peer)
+{
+    const simnet *net = simnet_of(transport);
+    if (net->is_aborted) {
+        return gy_error_raise(&net->error);
+    }
+    if (net->is_starved) {
+        return gy_fail(GY_NOMEM, "rank %d has no memory for a message that it got",
+                       transport->rank);
+    }
+    for (int rank = 0; rank < transport->size; rank++) {
+        if (peer < 0 || rank == peer) {
+            GY_TRY(check_one(net, rank));
+        }
+    }
+    return GY_OK;
+}
+
+static void simnet_abort(gy_transport *transport, const gy_error *error)
+{
+    simnet *net = simnet_of(transport);
+    gy_error told = *error;
+    told.rank = error->rank >= 0 ? error->rank : transport->rank;
+    snprintf(told.text, sizeof(told.text), "rank %d: %.990s", told.rank, error->text);
+    keep_error(net, &told);
+    frame head = {.kind = FRAME_ABORT};
+    for (int rank = 0; rank < transport->size; rank++) {
+        if (rank != transport->rank && gy_sim_is_up(net->sim, rank)) {
+            /* A rank that cannot be told finds out by its deadline. */
+            (void)send_frame(net, rank, &head, &told, sizeof(told));
+        }
+    }
+}
+
+static bool simnet_has_joined(gy_transport *transport, int peer)
+{
+    return gy_sim_is_listening(simnet_of(transport)->sim, peer);
+}
+
+static void simnet_nap(gy_transport *transport, int64_t nap_ns)
+{
+    simnet *net = simnet_of(transport);
+    gy_sim_run_until(net->sim, gy_sim_now_ns(net->sim) + nap_ns);
+}
+
+static void simnet_close(gy_transport *transport)
+{
+    simnet *net = simnet_of(transport);
+    gy_sim_listen(net->sim, transport->rank, NULL, NULL);
+    for (int rank = 0; rank < transport->size; rank++) {
+        gy_inbox_fini(&net->inboxes[rank]);
+    }
+    gy_free(net);
+}
+
+static const gy_transport_ops simnet_ops = {
+    .name = "sim",
+    .close = simnet_close,
+    .send = simnet_send,
+    .recv = simnet_recv,
+    .progress = simnet_progress,
+    .cancel = simnet_cancel,
+    .check = simnet_check,
+    .abort = simnet_abort,
+    .has_joined = simnet_has_joined,
+    .nap = simnet_nap,
+};
+
+gy_status gy_simnet_open(gy_sim *sim, int rank, gy_transport **transport)
+{
+    int size = gy_sim_nodes(sim);
+    if (rank < 0 || rank >= size) {
+        return gy_fail(GY_ARG, "rank %d does not exist: the sim has nodes 0 to %d", rank,
+                       size - 1);
+    }
+    if (gy_sim_is_listening(sim, rank)) {
+        return gy_fail(GY_EXISTS, "rank %d's place in the sim is taken", rank);
+    }
+    simnet *net =
+        gy_alloc_zero("transport.simnet", 1, sizeof(simnet) + (size_t)size * sizeof(gy_inbox));
+    if (net == NULL) {
+        return GY_NOMEM;
+    }
+    net->sim = sim;
+    net->base = (gy_transport){.ops = &simnet_ops,
+                               .env = gy_sim_env(sim, rank),
+                               .rank = rank,
+                               .size = size,
+                               .host_ranks = 1};
+    gy_sim_listen(sim, rank, receive, net);
+    *transport = &net->base;
+    return GY_OK;
+}

@@ -1,0 +1,15 @@
+/**
+ * A transport over room sim: rank r on node r. The caller steps all ranks' machines and the sim
+ * in one thread; a wait in one rank runs the sim on.
+ */
+#ifndef GY_TRANSPORT_SIMNET_H
+#define GY_TRANSPORT_SIMNET_H
+
+#include "sim/sim.h"
+#include "transport/transport.h"
+
+/** Borrows the sim, whose nodes are the ranks. GY_ARG; GY_EXISTS the node listens already;
+ * GY_NOMEM */
+GY_MUST_CHECK gy_status gy_simnet_open(gy_sim *sim, int rank, gy_transport **transport);
+
+#endif
