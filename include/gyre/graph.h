@@ -72,6 +72,9 @@ GY_API gy_node gy_parameter(gy_graph *graph, const char *name, gy_dtype dtype,
 GY_API gy_node gy_literal(gy_graph *graph, gy_tensor *tensor);
 GY_API gy_node gy_scalar(gy_graph *graph, gy_dtype dtype, double value);
 
+/** The node under another name: in failures, traces and explanations. Returns it. */
+GY_API gy_node gy_named(gy_node node, const char *name);
+
 /** c = op(a) op(b): (…,m,k) (…,k,n) -> (…,m,n). */
 GY_API gy_node gy_matmul(gy_node a, gy_node b);
 GY_API gy_node gy_matmul_transposed(gy_node a, bool transpose_a, gy_node b, bool transpose_b);
@@ -147,7 +150,8 @@ GY_API gy_node gy_scatter_add(gy_node a, gy_node indices, int dim, int64_t size)
 GY_API GY_MUST_CHECK gy_status gy_gradients(gy_node loss, const gy_node *wrt, int count,
                                             gy_node *gradients);
 GY_API gy_node gy_gradient(gy_node loss, gy_node wrt);
-/** A node that, when fetched, sets the parameter to `value` after all reads of this run. */
+/** Fetched, it sets the parameter to `value` after all reads of this run; used, it is `value`.
+ */
 GY_API gy_node gy_assign(gy_node parameter, gy_node value);
 
 typedef struct gy_session gy_session;

@@ -1,0 +1,122 @@
+/*
+ * From the user's graph to one that can be compiled: what the fetches need, numbers for the
+ * batch, the mesh, and where values must begin (inputs) and end (roots).
+ */
+#include "graph/graph_priv.h"
+
+#include <string.h>
+
+/* needed[node] for everything that the roots (or fetches) reach; inputs stand before users. */
+static void mark_needed(const gy_graph *graph, bool *needed)
+{
+    for (int32_t i = graph->node_count - 1; i >= 0; i--) {
+        const gy_graph_node *node = &graph->nodes[i];
+        for (int k = 0; needed[i] && k < node->input_count; k++) {
+            needed[node->inputs[k].node] = true;
+        }
+    }
+}
+
+gy_status gy_rewrite_dead(const gy_graph *in, gy_graph **out)
+{
+    gy_pass pass;
+    GY_TRY(gy_pass_begin(&pass, in));
+    bool *needed = gy_alloc_zero("graph.needed", (size_t)in->node_count, sizeof(bool));
+    if (needed == NULL) {
+        return gy_pass_end(&pass, GY_NOMEM, out);
+    }
+    for (int32_t i = 0; i < in->root_count; i++) {
+        needed[in->roots[i].value.node] = true;
+    }
+    mark_needed(in, needed);
+    for (int32_t i = 0; i < in->node_count; i++) {
+        if (needed[i]) {
+            gy_pass_copy(&pass, i);
+        }
+    }
+    gy_free(needed);
+    return gy_pass_end(&pass, GY_OK, out);
+}
+
+/* A used assignment is the value it assigns. */
+static gy_value used(const gy_pass *pass, gy_value in)
+{
+    gy_value value = gy_pass_get(pass, in);
+    while (!gy_value_is_none(value) && gy_graph_at(pass->out, value)->op == &gy_op_assign) {
+        value = gy_graph_at(pass->out, value)->inputs[1];
+    }
+    return value;
+}
+
+/* Its first size is symbolic: its rows are shared out over the first axis. */
+static bool is_batched(const gy_graph *out, const gy_type *type)
+{
+    return out->mesh.sizes[0] > 1 && type->rank > 0 && type->sizes[0] < 0;
+}
+
+static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
+{
+    const gy_graph_node *node = &pass->in->nodes[index];
+    gy_attributes attributes = node->attributes;
+    if (node->op->bind != NULL) {
+        node->op->bind(&attributes, batch);
+    }
+    gy_value inputs[GY_MAX_INPUTS];
+    for (int k = 0; k < node->input_count; k++) {
+        inputs[k] = used(pass, node->inputs[k]);
+    }
+    gy_value value =
+        gy_graph_apply(pass->out, node->op, &attributes, inputs, node->input_count, node->name);
+    if (gy_value_is_none(value)) {
+        return; /* the graph keeps the failure */
+    }
+    gy_graph_node *made = &pass->out->nodes[value.node];
+    made->origin = index;
+    for (int32_t k = 0; k < node->output_count; k++) {
+        gy_pass_set(pass, (gy_value){index, k}, (gy_value){value.node, k});
+    }
+    if (node->op == &gy_op_input && is_batched(pass->out, &node->types[0])) {
+        made->types[0].placement[0] = (gy_placement){.kind = GY_SHARD, .dim = 0};
+    }
+}
+
+static gy_status bind_roots(gy_pass *pass, const gy_value *fetches, int fetch_count)
+{
+    for (int i = 0; i < fetch_count; i++) {
+        const gy_type *type = gy_graph_type(pass->in, fetches[i]);
+        gy_root root = {.value = gy_pass_get(pass, fetches[i])};
+        if (gy_value_is_none(root.value)) {
+            return gy_graph_status(pass->out);
+        }
+        if (is_batched(pass->out, type)) {
+            root.placement[0] = (gy_placement){.kind = GY_SHARD, .dim = 0};
+        }
+        GY_TRY(gy_graph_add_root(pass->out, &root));
+    }
+    return GY_OK;
+}
+
+gy_status gy_bind(const gy_graph *in, const gy_mesh *mesh, int64_t batch,
+                  const gy_value *fetches, int fetch_count, gy_graph **out)
+{
+    GY_ASSERT(batch > 0 && in->batch == 0 && mesh->axes >= 1 && mesh->axes <= GY_MAX_MESH);
+    gy_pass pass;
+    GY_TRY(gy_pass_begin(&pass, in));
+    pass.out->batch = batch;
+    pass.out->mesh = *mesh;
+    bool *needed = gy_alloc_zero("graph.needed", (size_t)in->node_count, sizeof(bool));
+    if (needed == NULL) {
+        return gy_pass_end(&pass, GY_NOMEM, out);
+    }
+    for (int i = 0; i < fetch_count; i++) {
+        needed[fetches[i].node] = true;
+    }
+    mark_needed(in, needed);
+    for (int32_t i = 0; i < in->node_count; i++) {
+        if (needed[i]) {
+            bind_node(&pass, i, batch);
+        }
+    }
+    gy_free(needed);
+    return gy_pass_end(&pass, bind_roots(&pass, fetches, fetch_count), out);
+}

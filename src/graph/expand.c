@@ -1,0 +1,110 @@
+/*
+ * Rows that cannot run on parts (batch norm over a sharded batch: its statistics are of all
+ * ranks) are replaced by what their expansion makes, before placement.
+ */
+#include "graph/graph_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Which values will likely be sharded: those that depend on a sharded input with equal first
+ * size. */
+static bool is_row_sharded(const gy_graph *graph, const bool *sharded, gy_value value)
+{
+    return sharded[gy_graph_value(graph, value)];
+}
+
+static void mark_node(const gy_graph *in, int32_t index, bool *sharded)
+{
+    const gy_graph_node *node = &in->nodes[index];
+    bool any = false;
+    int64_t rows = -1;
+    for (int k = 0; k < node->input_count; k++) {
+        if (is_row_sharded(in, sharded, node->inputs[k])) {
+            any = true;
+            rows = gy_graph_type(in, node->inputs[k])->sizes[0];
+        }
+    }
+    for (int32_t k = 0; k < node->output_count; k++) {
+        const gy_type *type = &node->types[k];
+        sharded[node->first_value + k] = type->placement[0].kind == GY_SHARD ||
+                                         (any && type->rank > 0 && type->sizes[0] == rows);
+    }
+}
+
+/* No signature lets the sharded inputs stay so. */
+static bool needs_expansion(const gy_graph *in, const gy_graph_node *node, const bool *sharded)
+{
+    bool any = false;
+    for (int k = 0; k < node->input_count; k++) {
+        any = any || is_row_sharded(in, sharded, node->inputs[k]);
+    }
+    if (!any || node->op->expand == NULL) {
+        return false;
+    }
+    gy_signature signatures[GY_MAX_SIGNATURES];
+    gy_type inputs[GY_MAX_INPUTS];
+    memset(signatures, 0, sizeof(signatures));
+    for (int k = 0; k < node->input_count; k++) {
+        inputs[k] = *gy_graph_type(in, node->inputs[k]);
+    }
+    int count = node->op->placements == NULL
+                    ? 0
+                    : node->op->placements(&node->attributes, inputs, node->input_count,
+                                           node->types, signatures);
+    for (int i = 0; i < count; i++) {
+        bool fits = true;
+        for (int k = 0; k < node->input_count; k++) {
+            fits = fits && (!is_row_sharded(in, sharded, node->inputs[k]) ||
+                            (signatures[i].inputs[k].kind == GY_SHARD &&
+                             signatures[i].inputs[k].dim == 0));
+        }
+        if (fits) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static gy_status expand_node(gy_pass *pass, int32_t index)
+{
+    const gy_graph_node *node = &pass->in->nodes[index];
+    gy_value inputs[GY_MAX_INPUTS], outputs[GY_MAX_OUTPUTS], made[GY_MAX_OUTPUTS];
+    for (int k = 0; k < node->input_count; k++) {
+        inputs[k] = gy_pass_get(pass, node->inputs[k]);
+    }
+    for (int32_t k = 0; k < node->output_count; k++) {
+        outputs[k] = (gy_value){index, k};
+        made[k] = GY_NO_VALUE;
+    }
+    const gy_applied applied = {.attributes = &node->attributes,
+                                .inputs = inputs,
+                                .input_count = node->input_count,
+                                .outputs = outputs};
+    GY_TRY(node->op->expand(&pass->out->builder, &applied, made));
+    GY_TRY(gy_graph_status(pass->out));
+    for (int32_t k = 0; k < node->output_count; k++) {
+        GY_ASSERT(gy_type_is_same_shape(gy_graph_type(pass->out, made[k]), &node->types[k]));
+        gy_pass_set(pass, outputs[k], made[k]);
+    }
+    return GY_OK;
+}
+
+gy_status gy_expand(const gy_graph *in, gy_graph **out)
+{
+    gy_pass pass;
+    GY_TRY(gy_pass_begin(&pass, in));
+    bool *sharded = gy_alloc_zero("graph.expand", (size_t)in->value_count, sizeof(bool));
+    gy_status status = sharded == NULL ? GY_NOMEM : GY_OK;
+    for (int32_t i = 0; status >= 0 && i < in->node_count; i++) {
+        mark_node(in, i, sharded);
+        if (in->mesh.sizes[0] > 1 && needs_expansion(in, &in->nodes[i], sharded)) {
+            status = expand_node(&pass, i);
+        } else {
+            gy_pass_copy(&pass, i);
+            status = gy_graph_status(pass.out);
+        }
+    }
+    gy_free(sharded);
+    return gy_pass_end(&pass, status, out);
+}

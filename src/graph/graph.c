@@ -1,0 +1,250 @@
+/* Nodes in one array per graph: appending, failures, names, and the builder that rows see. */
+#include "graph/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static gy_value builder_apply(gy_builder *builder, const gy_op *op,
+                              const gy_attributes *attributes, const gy_value *inputs,
+                              int input_count)
+{
+    gy_graph *graph = (gy_graph *)builder; /* the builder is its first member */
+    return gy_graph_apply(graph, op, attributes, inputs, input_count, NULL);
+}
+
+static const gy_type *builder_type(gy_builder *builder, gy_value value)
+{
+    return gy_graph_type((gy_graph *)builder, value);
+}
+
+static const gy_builder_ops builder_ops = {.apply = builder_apply, .type = builder_type};
+
+gy_graph *gy_graph_new_like(const gy_graph *like)
+{
+    gy_graph *graph = gy_alloc_zero("graph", 1, sizeof(*graph));
+    if (graph == NULL) {
+        return NULL;
+    }
+    graph->builder.ops = &builder_ops;
+    if (like != NULL) {
+        graph->mesh = like->mesh;
+        graph->batch = like->batch;
+        graph->is_placed = like->is_placed;
+    }
+    return graph;
+}
+
+gy_graph *gy_graph_new(void)
+{
+    return gy_graph_new_like(NULL);
+}
+
+void gy_graph_free(gy_graph *graph)
+{
+    if (graph == NULL) {
+        return;
+    }
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const gy_graph_node *node = &graph->nodes[i];
+        if (node->op == &gy_op_literal) {
+            gy_tensor_drop(node->attributes.literal.tensor);
+        }
+        if (node->init != NULL && node->init->kind == GY_INIT_TENSOR) {
+            gy_tensor_drop(node->init->tensor);
+        }
+    }
+    gy_free(graph->nodes);
+    gy_free(graph->roots);
+    gy_arena_free(&graph->arena);
+    gy_free(graph);
+}
+
+gy_status gy_graph_fail(gy_graph *graph, gy_status status, const char *name)
+{
+    GY_ASSERT(status < 0);
+    if (graph->failure.status == GY_OK) {
+        if (name != NULL) {
+            gy_fail_within(status, "%s", name);
+        }
+        gy_error_take(&graph->failure, status);
+    }
+    return status;
+}
+
+gy_status gy_graph_status(const gy_graph *graph)
+{
+    if (graph == NULL) {
+        return gy_fail(GY_NOMEM, "no graph: out of memory when it was made");
+    }
+    return graph->failure.status == GY_OK ? GY_OK : gy_error_raise(&graph->failure);
+}
+
+static const char *copy_name(gy_graph *graph, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    char *copy = gy_arena_alloc(&graph->arena, size);
+    if (copy != NULL) {
+        memcpy(copy, name, size);
+    }
+    return copy;
+}
+
+/* "matmul_12 (of x, w)": for failures of a node that is not there. */
+static void describe(const gy_graph *graph, const gy_op *op, const gy_value *inputs,
+                     int input_count, const char *name, gy_text *text)
+{
+    if (name != NULL) {
+        gy_text_add(text, "node %s", name);
+    } else {
+        gy_text_add(text, "node %s_%d", op->name, graph->node_count);
+    }
+    for (int i = 0; i < input_count; i++) {
+        gy_text_add(text, "%s%s", i == 0 ? " (of " : ", ", graph->nodes[inputs[i].node].name);
+    }
+    gy_text_add(text, "%s", input_count > 0 ? ")" : "");
+}
+
+static gy_value fail_apply(gy_graph *graph, gy_status status, const gy_op *op,
+                           const gy_value *inputs, int input_count, const char *name)
+{
+    if (graph->failure.status == GY_OK) {
+        gy_error error;
+        gy_error_take(&error, status);
+        gy_text text = {.data = NULL};
+        describe(graph, op, inputs, input_count, name, &text);
+        gy_error_raise(&error);
+        gy_graph_fail(graph, status, gy_text_get(&text));
+        gy_text_free(&text);
+    }
+    return GY_NO_VALUE;
+}
+
+/* Everything of a node but its types; NULL when out of memory, with nothing appended. */
+static gy_graph_node *prepare(gy_graph *graph, const gy_op *op, const gy_attributes *attributes,
+                              const gy_value *inputs, int input_count, const char *name)
+{
+    void *nodes = graph->nodes;
+    if (gy_reserve("graph.nodes", &nodes, &graph->node_capacity, (size_t)graph->node_count + 1,
+                   sizeof(*graph->nodes)) < 0) {
+        return NULL;
+    }
+    graph->nodes = nodes;
+    gy_graph_node *node = &graph->nodes[graph->node_count];
+    memset(node, 0, sizeof(*node));
+    char automatic[96];
+    if (name == NULL) {
+        snprintf(automatic, sizeof(automatic), "%s_%d", op->name, graph->node_count);
+        name = automatic;
+    }
+    gy_value *copy =
+        gy_arena_alloc(&graph->arena, (size_t)GY_MAX(input_count, 1) * sizeof(*copy));
+    node->name = copy_name(graph, name);
+    if (copy == NULL || node->name == NULL) {
+        return NULL;
+    }
+    if (input_count > 0) {
+        memcpy(copy, inputs, (size_t)input_count * sizeof(*copy));
+    }
+    node->inputs = copy;
+    node->input_count = input_count;
+    node->op = op;
+    node->first_value = graph->value_count;
+    node->origin = -1;
+    if (attributes != NULL) {
+        memcpy(&node->attributes, attributes, sizeof(node->attributes));
+    }
+    return node;
+}
+
+static gy_value append(gy_graph *graph, gy_graph_node *node)
+{
+    if (node->op == &gy_op_literal) {
+        gy_tensor_hold(node->attributes.literal.tensor);
+    }
+    graph->value_count += node->output_count;
+    return (gy_value){graph->node_count++, 0};
+}
+
+gy_value gy_graph_apply_typed(gy_graph *graph, const gy_op *op, const gy_attributes *attributes,
+                              const gy_value *inputs, int input_count, const gy_type *types,
+                              int output_count, const char *name)
+{
+    GY_ASSERT(op != NULL && input_count >= 0 && output_count >= 0);
+    for (int i = 0; i < input_count; i++) {
+        if (gy_value_is_none(inputs[i])) {
+            return GY_NO_VALUE;
+        }
+        GY_ASSERT(inputs[i].node < graph->node_count);
+        GY_ASSERT(inputs[i].output < graph->nodes[inputs[i].node].output_count);
+    }
+    gy_graph_node *node = prepare(graph, op, attributes, inputs, input_count, name);
+    gy_type *copy =
+        node == NULL
+            ? NULL
+            : gy_arena_alloc(&graph->arena, (size_t)GY_MAX(output_count, 1) * sizeof(*copy));
+    if (copy == NULL) {
+        return fail_apply(graph, GY_NOMEM, op, inputs, input_count, name);
+    }
+    memcpy(copy, types, (size_t)output_count * sizeof(*copy));
+    node->types = copy;
+    node->output_count = output_count;
+    return append(graph, node);
+}
+
+gy_value gy_graph_apply(gy_graph *graph, const gy_op *op, const gy_attributes *attributes,
+                        const gy_value *inputs, int input_count, const char *name)
+{
+    GY_ASSERT(op != NULL && op->infer != NULL);
+    gy_type types[GY_MAX_OUTPUTS];
+    const gy_attributes none = {.bytes = {0}};
+    if (attributes == NULL) {
+        attributes = &none;
+    }
+    gy_type in[GY_MAX_INPUTS];
+    for (int i = 0; i < input_count; i++) {
+        if (gy_value_is_none(inputs[i])) {
+            return GY_NO_VALUE;
+        }
+    }
+    if (input_count > GY_MAX_INPUTS) {
+        gy_fail(GY_LIMIT, "%d inputs, at most %d", input_count, GY_MAX_INPUTS);
+        return fail_apply(graph, GY_LIMIT, op, inputs, GY_MAX_INPUTS, name);
+    }
+    for (int i = 0; i < input_count; i++) {
+        in[i] = *gy_graph_type(graph, inputs[i]);
+        memset(in[i].placement, 0, sizeof(in[i].placement));
+    }
+    memset(types, 0, sizeof(types));
+    gy_status status = op->infer(attributes, in, input_count, types);
+    if (status < 0) {
+        return fail_apply(graph, status, op, inputs, input_count, name);
+    }
+    return gy_graph_apply_typed(graph, op, attributes, inputs, input_count, types,
+                                op->output_count, name);
+}
+
+gy_status gy_graph_add_root(gy_graph *graph, const gy_root *root)
+{
+    gy_root *roots = gy_resize("graph.roots", graph->roots,
+                               ((size_t)graph->root_count + 1) * sizeof(*roots));
+    if (roots == NULL) {
+        return GY_NOMEM;
+    }
+    graph->roots = roots;
+    graph->roots[graph->root_count++] = *root;
+    return GY_OK;
+}
+
+void gy_graph_count_uses(const gy_graph *graph, int32_t *counts)
+{
+    memset(counts, 0, (size_t)graph->value_count * sizeof(*counts));
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const gy_graph_node *node = &graph->nodes[i];
+        for (int k = 0; k < node->input_count; k++) {
+            counts[gy_graph_value(graph, node->inputs[k])]++;
+        }
+    }
+    for (int32_t i = 0; i < graph->root_count; i++) {
+        counts[gy_graph_value(graph, graph->roots[i].value)]++;
+    }
+}

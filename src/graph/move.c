@@ -1,0 +1,132 @@
+/*
+ * Changes of placement: Partial -> Replicate is an allreduce, Partial -> Shard a
+ * reduce-scatter, Shard -> Replicate an allgather, Replicate -> Shard a local slice, Shard ->
+ * another Shard the last two. Costs by the alpha-beta model; only their order matters here.
+ */
+#include "graph/place_priv.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const double start_s = 5e-6, link_bytes_s = 5e9, copy_bytes_s = 10e9;
+
+static double type_bytes(const gy_type *type)
+{
+    return (double)gy_type_count(type) * (double)gy_dtype_bytes(type->dtype);
+}
+
+double gy_move_cost(const gy_placer *placer, const gy_type *type, gy_placement from,
+                    gy_placement to, bool is_fill)
+{
+    double bytes = type_bytes(type), p = placer->ranks;
+    double gather = start_s + (p - 1) / p * bytes / link_bytes_s;
+    double slice = bytes / p / copy_bytes_s;
+    if (gy_placement_is(from, to)) {
+        return 0;
+    }
+    if (to.kind == GY_PARTIAL) {
+        return INFINITY;
+    }
+    if (from.kind == GY_REPLICATE) {
+        return is_fill ? 0 : slice;
+    }
+    if (from.kind == GY_PARTIAL) {
+        return to.kind == GY_REPLICATE ? 2 * gather : gather;
+    }
+    return to.kind == GY_REPLICATE ? gather : gather + slice;
+}
+
+static bool is_fill(const gy_placer *placer, gy_value in)
+{
+    return gy_graph_at(placer->pass.in, in)->op == &gy_op_fill;
+}
+
+double gy_move_cost_of(const gy_placer *placer, gy_value in, gy_placement to)
+{
+    double best = INFINITY;
+    const gy_type *type = gy_graph_type(placer->pass.in, in);
+    for (const gy_moved *have = placer->moved[gy_graph_value(placer->pass.in, in)];
+         have != NULL; have = have->next) {
+        best = fmin(best, gy_move_cost(placer, type, have->to, to, is_fill(placer, in)));
+    }
+    return best;
+}
+
+gy_status gy_move_note(gy_placer *placer, gy_value in, gy_placement to, gy_value out)
+{
+    gy_moved *moved = gy_arena_alloc(&placer->arena, sizeof(*moved));
+    if (moved == NULL) {
+        return GY_NOMEM;
+    }
+    *moved = (gy_moved){.to = to, .value = out};
+    gy_moved **end = &placer->moved[gy_graph_value(placer->pass.in, in)];
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = moved;
+    return GY_OK;
+}
+
+static const gy_op *operation(gy_placement from, gy_placement to)
+{
+    if (from.kind == GY_PARTIAL) {
+        return to.kind == GY_REPLICATE ? &gy_op_allreduce : &gy_op_reduce_scatter;
+    }
+    if (from.kind == GY_SHARD) {
+        GY_ASSERT(to.kind == GY_REPLICATE);
+        return &gy_op_allgather;
+    }
+    return &gy_op_take_shard;
+}
+
+/* One node; a fill is simply made again where it is wanted. */
+static gy_status move_once(gy_placer *placer, gy_value in, gy_placement from, gy_placement to,
+                           gy_value *value)
+{
+    gy_graph *out = placer->pass.out;
+    gy_type type = *gy_graph_type(out, *value);
+    type.placement[placer->axis] = to;
+    const gy_graph_node *source = gy_graph_at(out, *value);
+    if (is_fill(placer, in)) {
+        *value = gy_graph_apply_typed(out, source->op, &source->attributes, NULL, 0, &type, 1,
+                                      source->name);
+    } else {
+        const gy_op *op = operation(from, to);
+        gy_attributes attributes = {.bytes = {0}};
+        attributes.move.mesh_axis = (uint8_t)placer->axis;
+        attributes.move.from = from;
+        attributes.move.to = to;
+        char name[160];
+        snprintf(name, sizeof(name), "%s.%s", source->name, op->name);
+        *value = gy_graph_apply_typed(out, op, &attributes, value, 1, &type, 1, name);
+    }
+    GY_TRY(gy_graph_status(out));
+    return gy_move_note(placer, in, to, *value);
+}
+
+gy_status gy_move(gy_placer *placer, gy_value in, gy_placement to, gy_value *out)
+{
+    const gy_type *type = gy_graph_type(placer->pass.in, in);
+    const gy_moved *best = NULL;
+    double best_cost = INFINITY;
+    for (const gy_moved *have = placer->moved[gy_graph_value(placer->pass.in, in)];
+         have != NULL; have = have->next) {
+        double cost = gy_move_cost(placer, type, have->to, to, is_fill(placer, in));
+        if (cost < best_cost) {
+            best_cost = cost;
+            best = have;
+        }
+    }
+    GY_ASSERT(best != NULL);
+    *out = best->value;
+    if (gy_placement_is(best->to, to)) {
+        return GY_OK;
+    }
+    gy_placement from = best->to;
+    if (from.kind == GY_SHARD && to.kind == GY_SHARD) {
+        const gy_placement all = {.kind = GY_REPLICATE};
+        GY_TRY(move_once(placer, in, from, all, out));
+        from = all;
+    }
+    return move_once(placer, in, from, to, out);
+}

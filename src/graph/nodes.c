@@ -1,0 +1,370 @@
+/* The public constructors: attributes, then apply. */
+#include "graph/graph_priv.h"
+
+#include <string.h>
+
+enum { NODES_MAX = GY_MAX_INPUTS };
+
+static gy_node apply_named(gy_graph *graph, const gy_op *op, const gy_attributes *attributes,
+                           const gy_node *inputs, int count, const char *name)
+{
+    gy_value values[NODES_MAX];
+    if (graph == NULL) {
+        return gy_node_failed(NULL);
+    }
+    for (int i = 0; i < count; i++) {
+        if (inputs[i].graph != graph) {
+            gy_fail(GY_ARG, "input %d of %s belongs to another graph", i, op->name);
+            gy_graph_fail(graph, GY_ARG, name);
+            return gy_node_failed(graph);
+        }
+        if (inputs[i].index < 0) {
+            return gy_node_failed(graph);
+        }
+        values[i] = (gy_value){inputs[i].index, inputs[i].output};
+    }
+    gy_value value = gy_graph_apply(graph, op, attributes, values, count, name);
+    return (gy_node){graph, value.node, value.output};
+}
+
+gy_node gy_node_apply(const gy_op *op, const gy_attributes *attributes, const gy_node *inputs,
+                      int count)
+{
+    return apply_named(inputs[0].graph, op, attributes, inputs, count, NULL);
+}
+
+static gy_node unary(const gy_op *op, gy_node a)
+{
+    return gy_node_apply(op, NULL, &a, 1);
+}
+
+static gy_node binary(const gy_op *op, gy_node a, gy_node b)
+{
+    return gy_node_apply(op, NULL, (gy_node[]){a, b}, 2);
+}
+
+static gy_attributes no_attributes(void)
+{
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    return attributes;
+}
+
+static bool fill_shape(gy_graph *graph, const char *name, gy_dtype dtype, const int64_t *sizes,
+                       int rank, gy_attributes *attributes)
+{
+    *attributes = no_attributes();
+    if (rank < 0 || rank > GY_MAX_RANK || (rank > 0 && sizes == NULL) ||
+        (unsigned)dtype >= GY_DTYPE_COUNT) {
+        gy_fail(GY_ARG, "rank %d (0 to %d) or element type %d is out of range", rank,
+                GY_MAX_RANK, (int)dtype);
+        gy_graph_fail(graph, GY_ARG, name);
+        return false;
+    }
+    attributes->shape.rank = rank;
+    attributes->shape.dtype = dtype;
+    for (int i = 0; i < rank; i++) {
+        attributes->shape.sizes[i] = sizes[i];
+    }
+    return true;
+}
+
+static bool is_free_name(gy_graph *graph, const gy_op *op, const char *name)
+{
+    if (name == NULL || name[0] == '\0') {
+        gy_fail(GY_ARG, "an %s needs a name", op->name);
+        gy_graph_fail(graph, GY_ARG, NULL);
+        return false;
+    }
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        if (graph->nodes[i].op == op && strcmp(graph->nodes[i].name, name) == 0) {
+            gy_fail(GY_EXISTS, "there is an %s of that name", op->name);
+            gy_graph_fail(graph, GY_EXISTS, name);
+            return false;
+        }
+    }
+    return true;
+}
+
+gy_node gy_input(gy_graph *graph, const char *name, gy_dtype dtype, const int64_t *sizes,
+                 int rank)
+{
+    gy_attributes attributes;
+    if (graph == NULL || !is_free_name(graph, &gy_op_input, name) ||
+        !fill_shape(graph, name, dtype, sizes, rank, &attributes)) {
+        return gy_node_failed(graph);
+    }
+    for (int i = 1; i < rank; i++) {
+        if (sizes[i] < 0) {
+            gy_fail(GY_SHAPE, "size %d is %lld: only the first size of an input is symbolic", i,
+                    (long long)sizes[i]);
+            gy_graph_fail(graph, GY_SHAPE, name);
+            return gy_node_failed(graph);
+        }
+    }
+    return apply_named(graph, &gy_op_input, &attributes, NULL, 0, name);
+}
+
+static bool keep_init(gy_graph *graph, gy_graph_node *node, gy_init init)
+{
+    gy_init *copy = gy_arena_alloc(&graph->arena, sizeof(*copy));
+    if (copy == NULL) {
+        gy_graph_fail(graph, GY_NOMEM, node->name);
+        return false;
+    }
+    *copy = init;
+    if (init.kind == GY_INIT_TENSOR) {
+        gy_tensor_hold(init.tensor);
+    }
+    node->init = copy;
+    return true;
+}
+
+gy_node gy_parameter(gy_graph *graph, const char *name, gy_dtype dtype, const int64_t *sizes,
+                     int rank, gy_init init)
+{
+    gy_attributes attributes;
+    if (graph == NULL || !is_free_name(graph, &gy_op_parameter, name) ||
+        !fill_shape(graph, name, dtype, sizes, rank, &attributes)) {
+        return gy_node_failed(graph);
+    }
+    bool fits = init.kind != GY_INIT_TENSOR ||
+                (init.tensor != NULL && gy_tensor_rank(init.tensor) == rank);
+    for (int i = 0; i < rank; i++) {
+        if (sizes[i] < 0) {
+            gy_fail(GY_SHAPE, "size %d of a parameter is %lld, expected a number", i,
+                    (long long)sizes[i]);
+            gy_graph_fail(graph, GY_SHAPE, name);
+            return gy_node_failed(graph);
+        }
+        fits =
+            fits && (init.kind != GY_INIT_TENSOR || gy_tensor_size(init.tensor, i) == sizes[i]);
+    }
+    if (!fits) {
+        gy_fail(GY_SHAPE, "the tensor it begins with has other sizes");
+        gy_graph_fail(graph, GY_SHAPE, name);
+        return gy_node_failed(graph);
+    }
+    gy_node node = apply_named(graph, &gy_op_parameter, &attributes, NULL, 0, name);
+    if (node.index >= 0 && !keep_init(graph, &graph->nodes[node.index], init)) {
+        return gy_node_failed(graph);
+    }
+    return node;
+}
+
+gy_node gy_named(gy_node node, const char *name)
+{
+    if (node.index < 0 || name == NULL) {
+        return node;
+    }
+    gy_graph_node *target = &node.graph->nodes[node.index];
+    if ((target->op->flags & GY_OP_LEAF) != 0 && target->op != &gy_op_literal) {
+        gy_fail(GY_ARG, "inputs and parameters keep the name they were made with");
+        gy_graph_fail(node.graph, GY_ARG, target->name);
+        return gy_node_failed(node.graph);
+    }
+    size_t size = strlen(name) + 1;
+    char *copy = gy_arena_alloc(&node.graph->arena, size);
+    if (copy == NULL) {
+        gy_graph_fail(node.graph, GY_NOMEM, name);
+        return gy_node_failed(node.graph);
+    }
+    memcpy(copy, name, size);
+    target->name = copy;
+    return node;
+}
+
+gy_node gy_literal(gy_graph *graph, gy_tensor *tensor)
+{
+    if (graph == NULL) {
+        return gy_node_failed(NULL);
+    }
+    gy_attributes attributes = no_attributes();
+    gy_tensor *copy = NULL;
+    int64_t sizes[GY_MAX_RANK];
+    int rank = tensor == NULL ? 0 : gy_tensor_rank(tensor);
+    for (int i = 0; i < rank; i++) {
+        sizes[i] = gy_tensor_size(tensor, i);
+    }
+    gy_status status = tensor == NULL
+                           ? gy_fail(GY_ARG, "a literal needs a tensor")
+                           : gy_tensor_new(NULL, gy_tensor_dtype(tensor), sizes, rank, &copy);
+    if (status >= 0) {
+        status = gy_tensor_copy(copy, tensor);
+    }
+    if (status < 0) {
+        gy_tensor_drop(copy);
+        gy_graph_fail(graph, status, "literal");
+        return gy_node_failed(graph);
+    }
+    attributes.literal.tensor = copy;
+    gy_node node = apply_named(graph, &gy_op_literal, &attributes, NULL, 0, NULL);
+    gy_tensor_drop(copy); /* the graph holds it */
+    return node;
+}
+
+gy_node gy_scalar(gy_graph *graph, gy_dtype dtype, double value)
+{
+    gy_attributes attributes;
+    if (graph == NULL || !fill_shape(graph, "scalar", dtype, NULL, 0, &attributes)) {
+        return gy_node_failed(graph);
+    }
+    attributes.shape.value = value;
+    return apply_named(graph, &gy_op_fill, &attributes, NULL, 0, NULL);
+}
+
+gy_node gy_matmul_transposed(gy_node a, bool transpose_a, gy_node b, bool transpose_b)
+{
+    gy_attributes attributes = no_attributes();
+    attributes.matmul.transpose_a = transpose_a;
+    attributes.matmul.transpose_b = transpose_b;
+    return gy_node_apply(&gy_op_matmul, &attributes, (gy_node[]){a, b}, 2);
+}
+
+gy_node gy_matmul(gy_node a, gy_node b)
+{
+    return gy_matmul_transposed(a, false, b, false);
+}
+
+#define BINARY(name, row)                                                                      \
+    gy_node gy_##name(gy_node a, gy_node b)                                                    \
+    {                                                                                          \
+        return binary(&gy_op_##row, a, b);                                                     \
+    }
+BINARY(add, add)
+BINARY(sub, sub)
+BINARY(mul, mul)
+BINARY(div, div)
+BINARY(pow, pow)
+BINARY(minimum, minimum)
+BINARY(maximum, maximum)
+BINARY(equal, equal)
+BINARY(less, less)
+BINARY(greater, greater)
+#undef BINARY
+
+#define UNARY(name, row)                                                                       \
+    gy_node gy_##name(gy_node a)                                                               \
+    {                                                                                          \
+        return unary(&gy_op_##row, a);                                                         \
+    }
+UNARY(neg, neg)
+UNARY(abs, abs)
+UNARY(exp, exp)
+UNARY(log_of, log)
+UNARY(sqrt, sqrt)
+UNARY(tanh, tanh)
+UNARY(sigmoid, sigmoid)
+UNARY(relu, relu)
+UNARY(gelu, gelu)
+#undef UNARY
+
+gy_node gy_select(gy_node condition, gy_node a, gy_node b)
+{
+    return gy_node_apply(&gy_op_select, NULL, (gy_node[]){condition, a, b}, 3);
+}
+
+gy_node gy_cast(gy_node a, gy_dtype dtype)
+{
+    gy_attributes attributes = no_attributes();
+    attributes.cast.dtype = dtype;
+    return gy_node_apply(&gy_op_cast, &attributes, &a, 1);
+}
+
+static const gy_type *type_of(gy_node node)
+{
+    return gy_graph_type(node.graph, (gy_value){node.index, node.output});
+}
+
+static gy_node reduce(const gy_op *op, gy_node a, uint32_t axes, bool keep)
+{
+    if (a.index < 0) {
+        return a;
+    }
+    gy_attributes attributes = no_attributes();
+    attributes.reduce.axes = gy_reduce_axes(axes, type_of(a)->rank);
+    attributes.reduce.keep = keep;
+    return gy_node_apply(op, &attributes, &a, 1);
+}
+
+gy_node gy_sum_over(gy_node a, uint32_t axes, bool keep)
+{
+    return reduce(&gy_op_sum, a, axes, keep);
+}
+
+gy_node gy_mean_over(gy_node a, uint32_t axes, bool keep)
+{
+    return reduce(&gy_op_mean, a, axes, keep);
+}
+
+gy_node gy_max_over(gy_node a, uint32_t axes, bool keep)
+{
+    return reduce(&gy_op_max, a, axes, keep);
+}
+
+gy_node gy_min_over(gy_node a, uint32_t axes, bool keep)
+{
+    return reduce(&gy_op_min, a, axes, keep);
+}
+
+static gy_node along(const gy_op *op, const gy_node *inputs, int count, int dim, int64_t depth)
+{
+    gy_attributes attributes = no_attributes();
+    attributes.axis.dim = dim;
+    attributes.axis.depth = depth;
+    if (inputs[0].index >= 0 && dim < 0) { /* from the end */
+        attributes.axis.dim = dim + type_of(inputs[0])->rank;
+    }
+    return gy_node_apply(op, &attributes, inputs, count);
+}
+
+gy_node gy_argmax(gy_node a, int dim)
+{
+    return along(&gy_op_argmax, &a, 1, dim, 0);
+}
+
+gy_node gy_softmax(gy_node a, int dim)
+{
+    return along(&gy_op_softmax, &a, 1, dim, 0);
+}
+
+gy_node gy_log_softmax(gy_node a, int dim)
+{
+    return along(&gy_op_log_softmax, &a, 1, dim, 0);
+}
+
+gy_node gy_cross_entropy(gy_node logits, gy_node labels)
+{
+    return binary(&gy_op_cross_entropy, logits, labels);
+}
+
+gy_node gy_conv2d(gy_node x, gy_node filters, int stride, int pad)
+{
+    gy_attributes attributes = no_attributes();
+    for (int i = 0; i < 2; i++) {
+        attributes.conv.stride[i] = stride;
+        attributes.conv.pad[i] = pad;
+    }
+    return gy_node_apply(&gy_op_conv2d, &attributes, (gy_node[]){x, filters}, 2);
+}
+
+static gy_node pool(const gy_op *op, gy_node x, int window, int stride, int pad)
+{
+    gy_attributes attributes = no_attributes();
+    for (int i = 0; i < 2; i++) {
+        attributes.pool.window[i] = window;
+        attributes.pool.stride[i] = stride;
+        attributes.pool.pad[i] = pad;
+    }
+    return gy_node_apply(op, &attributes, &x, 1);
+}
+
+gy_node gy_max_pool(gy_node x, int window, int stride, int pad)
+{
+    return pool(&gy_op_max_pool, x, window, stride, pad);
+}
+
+gy_node gy_average_pool(gy_node x, int window, int stride, int pad)
+{
+    return pool(&gy_op_average_pool, x, window, stride, pad);
+}

@@ -1,0 +1,60 @@
+/* This rank's part of a value, and what a kernel is asked for it. */
+#include "graph/graph.h"
+
+#include <string.h>
+
+void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_MAX_RANK],
+                   int64_t offsets[GY_MAX_RANK])
+{
+    memset(offsets, 0, GY_MAX_RANK * sizeof(*offsets));
+    memcpy(sizes, type->sizes, GY_MAX_RANK * sizeof(*sizes));
+    for (int axis = 0; axis < mesh->axes; axis++) { /* the leftmost axis is the outer one */
+        const gy_placement *placement = &type->placement[axis];
+        if (placement->kind != GY_SHARD) {
+            continue;
+        }
+        GY_ASSERT(placement->dim < type->rank && placement->bounds == GY_BOUNDS_EVEN);
+        int64_t whole = sizes[placement->dim];
+        int rank = mesh->coordinates[axis], ranks = mesh->sizes[axis];
+        int64_t begin = gy_part_begin(whole, rank, ranks);
+        offsets[placement->dim] += begin;
+        sizes[placement->dim] = gy_part_begin(whole, rank + 1, ranks) - begin;
+    }
+}
+
+gy_view gy_local_view(const gy_mesh *mesh, const gy_type *type, void *data)
+{
+    int64_t sizes[GY_MAX_RANK], offsets[GY_MAX_RANK];
+    gy_local_part(mesh, type, sizes, offsets);
+    gy_view view = gy_view_of(data, type->dtype, sizes, type->rank);
+    view.format = type->format;
+    return view;
+}
+
+size_t gy_local_bytes(const gy_mesh *mesh, const gy_type *type)
+{
+    gy_view view = gy_local_view(mesh, type, NULL);
+    if (type->format == GY_FORMAT_BLOCKED) {
+        view.sizes[1] = (view.sizes[1] + 15) / 16 * 16;
+    }
+    return (size_t)gy_view_count(&view) * gy_dtype_bytes(type->dtype);
+}
+
+gy_kernel_query gy_graph_query(const gy_graph *graph, int32_t index, int workers,
+                               gy_view *views)
+{
+    const gy_graph_node *node = &graph->nodes[index];
+    for (int i = 0; i < node->input_count; i++) {
+        views[i] = gy_local_view(&graph->mesh, gy_graph_type(graph, node->inputs[i]), NULL);
+    }
+    for (int32_t i = 0; i < node->output_count; i++) {
+        views[node->input_count + i] = gy_local_view(&graph->mesh, &node->types[i], NULL);
+    }
+    return (gy_kernel_query){.op = node->op,
+                             .attributes = &node->attributes,
+                             .inputs = views,
+                             .input_count = node->input_count,
+                             .outputs = views + node->input_count,
+                             .output_count = node->output_count,
+                             .workers = workers};
+}

@@ -1,0 +1,327 @@
+/*
+ * Placement, one mesh axis at a time: walk the nodes in order and give each the signature of
+ * its row that costs least: bringing the inputs there, the work (divided where it is shared
+ * out), and what the next users would have to pay. A sum that is Partial stays so while its
+ * users can go on with the parts; where one of them cannot, it is completed at once and all use
+ * that. So the gradient's allreduce appears between t(X) dY and the update, which wants the
+ * parameter whole.
+ *
+ * Decided from sizes alone: every rank comes to the same graph. Cost: nodes * users *
+ * signatures^2. Source: idea A of the design; Xu et al., "GSPMD", 2021; Jia et al., "Beyond
+ * data and model parallelism", 2019.
+ */
+#include "graph/place_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double flops_s = 50e9, memory_bytes_s = 10e9;
+
+enum { SIGNATURES_MAX = GY_MAX_SIGNATURES + 1 };
+
+typedef struct candidates {
+    gy_signature list[SIGNATURES_MAX];
+    int count;
+    double work_s; /* on one rank */
+} candidates;
+
+/* Who uses which value: users[first[v] .. first[v + 1]). */
+typedef struct users {
+    int32_t *first, *list;
+} users;
+
+/* A reshape keeps its part when every rank has as many elements before as after. */
+static bool keeps_parts(const gy_placer *placer, const gy_graph_node *node,
+                        const gy_signature *signature)
+{
+    if ((node->op->flags & GY_OP_VIEW) == 0) {
+        return true;
+    }
+    gy_type types[2] = {*gy_graph_type(placer->pass.in, node->inputs[0]), node->types[0]};
+    gy_mesh mesh = {.axes = 1, .sizes = {placer->ranks}};
+    memset(types[0].placement, 0, sizeof(types[0].placement));
+    memset(types[1].placement, 0, sizeof(types[1].placement));
+    types[0].placement[0] = signature->inputs[0];
+    types[1].placement[0] = signature->outputs[0];
+    for (int rank = 0; rank < placer->ranks; rank++) {
+        mesh.coordinates[0] = rank;
+        if (gy_local_bytes(&mesh, &types[0]) != gy_local_bytes(&mesh, &types[1])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void list_candidates(const gy_placer *placer, int32_t index, candidates *out)
+{
+    const gy_graph *in = placer->pass.in;
+    const gy_graph_node *node = &in->nodes[index];
+    gy_signature more[GY_MAX_SIGNATURES];
+    gy_type inputs[GY_MAX_INPUTS];
+    memset(more, 0, sizeof(more));
+    memset(&out->list[0], 0, sizeof(out->list[0])); /* all replicated */
+    out->count = 1;
+    for (int k = 0; k < node->input_count; k++) {
+        inputs[k] = *gy_graph_type(in, node->inputs[k]);
+    }
+    gy_cost cost = {.flops = 0};
+    if (node->op->cost != NULL) {
+        node->op->cost(&node->attributes, inputs, node->input_count, node->types, &cost);
+    }
+    out->work_s =
+        fmax(cost.flops / flops_s, (cost.bytes_read + cost.bytes_written) / memory_bytes_s);
+    /* A parameter is whole on every rank, so what is assigned to it is too. */
+    int count = node->op->placements == NULL || node->op == &gy_op_assign
+                    ? 0
+                    : node->op->placements(&node->attributes, inputs, node->input_count,
+                                           node->types, more);
+    GY_ASSERT(count <= GY_MAX_SIGNATURES);
+    for (int i = 0; i < count; i++) {
+        if (keeps_parts(placer, node, &more[i])) {
+            out->list[out->count++] = more[i];
+        }
+    }
+}
+
+/* The work of a signature: divided when something of it is sharded. */
+static double work(const gy_placer *placer, const gy_graph_node *node, const candidates *all,
+                   const gy_signature *signature)
+{
+    bool is_divided = false;
+    for (int k = 0; k < node->input_count; k++) {
+        is_divided = is_divided || signature->inputs[k].kind == GY_SHARD;
+    }
+    for (int32_t k = 0; k < node->output_count; k++) {
+        is_divided = is_divided || signature->outputs[k].kind == GY_SHARD;
+    }
+    return is_divided ? all->work_s / placer->ranks : all->work_s;
+}
+
+/* What `user` pays at least when `value` comes as `placement`; the rest as known so far. */
+static double user_cost(const gy_placer *placer, int32_t user, gy_value value,
+                        gy_placement placement, double *move_s)
+{
+    const gy_graph *in = placer->pass.in;
+    const gy_graph_node *node = &in->nodes[user];
+    candidates all;
+    list_candidates(placer, user, &all);
+    double best = INFINITY;
+    for (int i = 0; i < all.count; i++) {
+        double moved = 0, cost = work(placer, node, &all, &all.list[i]);
+        for (int k = 0; k < node->input_count; k++) {
+            gy_placement wanted = all.list[i].inputs[k];
+            if (gy_value_is(node->inputs[k], value)) {
+                moved = fmax(moved, gy_move_cost(placer, gy_graph_type(in, value), placement,
+                                                 wanted, false));
+            } else if (placer->moved[gy_graph_value(in, node->inputs[k])] != NULL) {
+                cost += gy_move_cost_of(placer, node->inputs[k], wanted);
+            }
+        }
+        if (cost + moved < best) {
+            best = cost + moved;
+            *move_s = moved;
+        }
+    }
+    return best;
+}
+
+/* What all users pay for a value in `placement`: a move is made once for all of them. */
+static double users_cost(const gy_placer *placer, const users *of, gy_value value,
+                         gy_placement placement)
+{
+    const gy_graph *in = placer->pass.in;
+    int32_t number = gy_graph_value(in, value);
+    double total = 0, moves = 0;
+    for (int32_t i = of->first[number]; i < of->first[number + 1]; i++) {
+        double move_s = 0;
+        total += user_cost(placer, of->list[i], value, placement, &move_s) - move_s;
+        moves = fmax(moves, move_s);
+    }
+    for (int32_t i = 0; i < in->root_count; i++) {
+        if (gy_value_is(in->roots[i].value, value)) {
+            moves = fmax(moves, gy_move_cost(placer, gy_graph_type(in, value), placement,
+                                             in->roots[i].placement[placer->axis], false));
+        }
+    }
+    return total + moves;
+}
+
+static int choose(const gy_placer *placer, const users *of, int32_t index,
+                  const candidates *all)
+{
+    const gy_graph_node *node = &placer->pass.in->nodes[index];
+    int best = 0;
+    double best_cost = INFINITY;
+    for (int i = 0; i < all->count; i++) {
+        double cost = work(placer, node, all, &all->list[i]);
+        for (int k = 0; k < node->input_count; k++) {
+            cost += gy_move_cost_of(placer, node->inputs[k], all->list[i].inputs[k]);
+        }
+        for (int32_t k = 0; cost < best_cost && k < node->output_count; k++) {
+            cost += users_cost(placer, of, (gy_value){index, k}, all->list[i].outputs[k]);
+        }
+        if (cost < best_cost) { /* of equals the first */
+            best_cost = cost;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Complete a Partial now if a user (or a fetch) cannot go on with the parts. */
+static gy_status complete(gy_placer *placer, const users *of, gy_value value,
+                          gy_placement placement)
+{
+    const gy_graph *in = placer->pass.in;
+    int32_t number = gy_graph_value(in, value);
+    const gy_placement whole = {.kind = GY_REPLICATE};
+    gy_value moved;
+    for (int32_t i = 0; i < in->root_count; i++) {
+        if (gy_value_is(in->roots[i].value, value)) {
+            return gy_move(placer, value, in->roots[i].placement[placer->axis], &moved);
+        }
+    }
+    for (int32_t i = of->first[number]; i < of->first[number + 1]; i++) {
+        candidates all;
+        const gy_graph_node *user = &in->nodes[of->list[i]];
+        list_candidates(placer, of->list[i], &all);
+        bool fits = false;
+        for (int s = 0; s < all.count; s++) {
+            bool takes = true;
+            for (int k = 0; k < user->input_count; k++) {
+                takes = takes && (!gy_value_is(user->inputs[k], value) ||
+                                  gy_placement_is(all.list[s].inputs[k], placement));
+            }
+            fits = fits || takes;
+        }
+        if (!fits) {
+            return gy_move(placer, value, whole, &moved);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status place_inner(gy_placer *placer, const users *of, int32_t index)
+{
+    const gy_graph_node *node = &placer->pass.in->nodes[index];
+    candidates all;
+    list_candidates(placer, index, &all);
+    const gy_signature *signature = &all.list[choose(placer, of, index, &all)];
+    gy_value inputs[GY_MAX_INPUTS];
+    gy_type types[GY_MAX_OUTPUTS];
+    for (int k = 0; k < node->input_count; k++) {
+        GY_TRY(gy_move(placer, node->inputs[k], signature->inputs[k], &inputs[k]));
+    }
+    for (int32_t k = 0; k < node->output_count; k++) {
+        types[k] = node->types[k];
+        types[k].placement[placer->axis] = signature->outputs[k];
+    }
+    gy_value value =
+        gy_graph_apply_typed(placer->pass.out, node->op, &node->attributes, inputs,
+                             node->input_count, types, node->output_count, node->name);
+    GY_TRY(gy_graph_status(placer->pass.out));
+    placer->pass.out->nodes[value.node].origin = node->origin;
+    for (int32_t k = 0; k < node->output_count; k++) {
+        const gy_value in = {index, k};
+        GY_TRY(gy_move_note(placer, in, signature->outputs[k], (gy_value){value.node, k}));
+        if (signature->outputs[k].kind == GY_PARTIAL) {
+            GY_TRY(complete(placer, of, in, signature->outputs[k]));
+        }
+    }
+    return GY_OK;
+}
+
+/* Leaves are where they are: inputs as bound, all else whole on every rank. */
+static gy_status place_leaf(gy_placer *placer, int32_t index)
+{
+    gy_value value = gy_pass_copy(&placer->pass, index);
+    GY_TRY(gy_graph_status(placer->pass.out));
+    return gy_move_note(placer, (gy_value){index, 0},
+                        gy_graph_type(placer->pass.out, value)->placement[placer->axis], value);
+}
+
+static gy_status list_users(const gy_graph *in, gy_arena *arena, users *of)
+{
+    int32_t total = 0;
+    for (int32_t i = 0; i < in->node_count; i++) {
+        total += in->nodes[i].input_count;
+    }
+    of->first = gy_arena_alloc(arena, ((size_t)in->value_count + 2) * sizeof(int32_t));
+    of->list = gy_arena_alloc(arena, ((size_t)total + 1) * sizeof(int32_t));
+    if (of->first == NULL || of->list == NULL) {
+        return GY_NOMEM;
+    }
+    for (int32_t i = 0; i < in->node_count; i++) {
+        for (int k = 0; k < in->nodes[i].input_count; k++) {
+            of->first[gy_graph_value(in, in->nodes[i].inputs[k]) + 2]++;
+        }
+    }
+    for (int32_t v = 0; v < in->value_count; v++) {
+        of->first[v + 2] += of->first[v + 1];
+    }
+    for (int32_t i = 0; i < in->node_count; i++) { /* first[v + 1] runs to the end of v */
+        for (int k = 0; k < in->nodes[i].input_count; k++) {
+            of->list[of->first[gy_graph_value(in, in->nodes[i].inputs[k]) + 1]++] = i;
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status place_nodes(gy_placer *placer)
+{
+    const gy_graph *in = placer->pass.in;
+    users of;
+    placer->moved =
+        gy_arena_alloc(&placer->arena, ((size_t)in->value_count + 1) * sizeof(gy_moved *));
+    if (placer->moved == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(list_users(in, &placer->arena, &of));
+    for (int32_t i = 0; i < in->node_count; i++) {
+        const gy_op *op = in->nodes[i].op;
+        bool is_leaf = (op->flags & GY_OP_LEAF) != 0 || op == &gy_op_fill;
+        GY_TRY(is_leaf ? place_leaf(placer, i) : place_inner(placer, &of, i));
+    }
+    for (int32_t i = 0; i < in->root_count; i++) {
+        gy_root root = in->roots[i];
+        if ((gy_graph_at(in, root.value)->op->flags & GY_OP_EFFECT) != 0) {
+            root.value = placer->moved[gy_graph_value(in, root.value)]->value;
+        } else {
+            GY_TRY(gy_move(placer, root.value, root.placement[placer->axis], &root.value));
+        }
+        GY_TRY(gy_graph_add_root(placer->pass.out, &root));
+    }
+    return GY_OK;
+}
+
+static gy_status copy_nodes(gy_pass *pass)
+{
+    for (int32_t i = 0; i < pass->in->node_count; i++) {
+        gy_pass_copy(pass, i);
+    }
+    return gy_graph_status(pass->out);
+}
+
+static gy_status place_axis(const gy_graph *in, int axis, gy_graph **out)
+{
+    gy_placer placer = {.axis = axis, .ranks = in->mesh.sizes[axis]};
+    GY_TRY(gy_pass_begin(&placer.pass, in));
+    gy_status status = placer.ranks > 1 ? place_nodes(&placer) : copy_nodes(&placer.pass);
+    gy_arena_free(&placer.arena);
+    return gy_pass_end(&placer.pass, status, out);
+}
+
+gy_status gy_place(const gy_graph *in, gy_graph **out)
+{
+    gy_graph *last = NULL;
+    for (int axis = 0; axis < in->mesh.axes; axis++) {
+        gy_graph *next = NULL;
+        gy_status status = place_axis(last != NULL ? last : in, axis, &next);
+        gy_graph_free(last);
+        GY_TRY(status);
+        last = next;
+    }
+    last->is_placed = true;
+    *out = last;
+    return GY_OK;
+}

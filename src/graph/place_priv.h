@@ -1,0 +1,38 @@
+/** Placement: what changes of placement cost and how they are made. */
+#ifndef GY_GRAPH_PLACE_PRIV_H
+#define GY_GRAPH_PLACE_PRIV_H
+
+#include "graph/graph.h"
+
+/** A value that was brought to another placement, kept for its next user. */
+typedef struct gy_moved {
+    gy_placement to;
+    gy_value value; /* of the new graph */
+    struct gy_moved *next;
+} gy_moved;
+
+typedef struct gy_placer {
+    gy_pass pass;
+    int axis, ranks;  /* the mesh axis that is being decided */
+    gy_moved **moved; /* value number of `in` -> what there is; the first is as produced */
+    gy_arena arena;
+} gy_placer;
+
+static inline bool gy_placement_is(gy_placement a, gy_placement b)
+{
+    return a.kind == b.kind && (a.kind == GY_SHARD     ? a.dim == b.dim && a.bounds == b.bounds
+                                : a.kind == GY_PARTIAL ? a.reduction == b.reduction
+                                                       : true);
+}
+
+/** Seconds to bring a value from one placement to another; INFINITY when it cannot be. */
+double gy_move_cost(const gy_placer *placer, const gy_type *type, gy_placement from,
+                    gy_placement to, bool is_fill);
+/** The same from the cheapest of what there is of a placed value of `in`. */
+double gy_move_cost_of(const gy_placer *placer, gy_value in, gy_placement to);
+/** The value of `in` in placement `to`: found, or made by collectives. */
+gy_status gy_move(gy_placer *placer, gy_value in, gy_placement to, gy_value *out);
+/** Keep that `out` is `in` placed as `to`. */
+gy_status gy_move_note(gy_placer *placer, gy_value in, gy_placement to, gy_value out);
+
+#endif

@@ -1,0 +1,114 @@
+/* A graph as text, one line a node: what --explain and the tests of passes show. */
+#include "graph/graph.h"
+
+#include <stdio.h>
+
+static void print_placement(const gy_graph *graph, const gy_type *type, gy_text *text)
+{
+    static const char *const reductions[] = {"sum", "prod", "min", "max"};
+    for (int axis = 0; axis < graph->mesh.axes; axis++) {
+        const gy_placement *placement = &type->placement[axis];
+        gy_text_add(text, axis == 0 ? " " : ",");
+        if (placement->kind == GY_SHARD) {
+            gy_text_add(text, "S%d", placement->dim);
+        } else if (placement->kind == GY_PARTIAL) {
+            gy_text_add(text, "P(%s)", reductions[placement->reduction]);
+        } else {
+            gy_text_add(text, "R");
+        }
+    }
+}
+
+static void print_bits(uint32_t bits, gy_text *text)
+{
+    const char *separator = "";
+    for (int i = 0; i < 32; i++) {
+        if ((bits >> i & 1) != 0) {
+            gy_text_add(text, "%s%d", separator, i);
+            separator = ",";
+        }
+    }
+}
+
+static void print_attributes(const gy_graph_node *node, gy_text *text)
+{
+    const gy_attributes *attributes = &node->attributes;
+    if (node->op == &gy_op_matmul) {
+        gy_text_add(text, "%s%s%s%s", attributes->matmul.transpose_a ? " ta" : "",
+                    attributes->matmul.transpose_b ? " tb" : "",
+                    attributes->matmul.has_bias ? " bias" : "",
+                    attributes->matmul.activation != 0 ? " relu" : "");
+    } else if ((node->op->flags & GY_OP_REDUCTION) != 0 || node->op == &gy_op_mean ||
+               node->op == &gy_op_count) {
+        gy_text_add(text, " over ");
+        print_bits(attributes->reduce.axes, text);
+        gy_text_add(text, "%s", attributes->reduce.keep ? " keep" : "");
+    } else if (node->op == &gy_op_fill) {
+        gy_text_add(text, " %g", attributes->shape.value);
+    } else if (node->op == &gy_op_transpose) {
+        gy_text_add(text, " to");
+        for (int i = 0; i < node->types[0].rank; i++) {
+            gy_text_add(text, " %d", (int)attributes->permute.dims[i]);
+        }
+    } else if (node->op == &gy_op_conv2d) {
+        gy_text_add(text, " stride %d pad %d%s%s", (int)attributes->conv.stride[0],
+                    (int)attributes->conv.pad[0], attributes->conv.has_bias ? " bias" : "",
+                    attributes->conv.activation != 0 ? " relu" : "");
+    } else if (node->op == &gy_op_slice) {
+        gy_text_add(text, " dim %d [%lld,%lld)", (int)attributes->slice.dim,
+                    (long long)attributes->slice.begin, (long long)attributes->slice.end);
+    }
+}
+
+static void print_cost(const gy_graph *graph, const gy_graph_node *node, gy_text *text)
+{
+    if (graph->batch == 0 || node->op->cost == NULL || (node->op->flags & GY_OP_LEAF) != 0) {
+        return;
+    }
+    gy_type inputs[GY_MAX_INPUTS];
+    for (int i = 0; i < node->input_count; i++) {
+        inputs[i] = *gy_graph_type(graph, node->inputs[i]);
+    }
+    gy_cost cost = {.flops = 0};
+    node->op->cost(&node->attributes, inputs, node->input_count, node->types, &cost);
+    char bytes[32];
+    gy_text_bytes(bytes, (uint64_t)(cost.bytes_read + cost.bytes_written));
+    gy_text_add(text, "  # %.3g flop, %s", cost.flops, bytes);
+}
+
+static void print_node(const gy_graph *graph, int32_t index, gy_text *text)
+{
+    const gy_graph_node *node = &graph->nodes[index];
+    char type[160];
+    gy_text_add(text, "%4d %s: ", (int)index, node->name);
+    for (int32_t k = 0; k < node->output_count; k++) {
+        gy_text_add(text, "%s%s", k == 0 ? "" : "; ", gy_type_text(&node->types[k], type));
+        print_placement(graph, &node->types[k], text);
+    }
+    gy_text_add(text, " = %s(", node->op->name);
+    for (int i = 0; i < node->input_count; i++) {
+        gy_value input = node->inputs[i];
+        gy_text_add(text, "%s%d", i == 0 ? "" : ", ", (int)input.node);
+        if (input.output != 0) {
+            gy_text_add(text, ".%d", (int)input.output);
+        }
+    }
+    gy_text_add(text, ")");
+    print_attributes(node, text);
+    print_cost(graph, node, text);
+    gy_text_add(text, "\n");
+}
+
+void gy_graph_print(const gy_graph *graph, gy_text *text)
+{
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        print_node(graph, i, text);
+    }
+    if (graph->root_count > 0) {
+        gy_text_add(text, "     fetched:");
+        for (int32_t i = 0; i < graph->root_count; i++) {
+            gy_text_add(text, " %d", (int)graph->roots[i].value.node);
+        }
+        gy_text_add(text, "\n");
+    }
+}

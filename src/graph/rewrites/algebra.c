@@ -1,0 +1,327 @@
+/*
+ * Algebraic rewrites of one node over its (already rewritten) inputs. Only identities that
+ * leave the value as it is, or nearer to the exact one (log softmax); x * 0 stays, for it may
+ * be a NaN.
+ */
+#include "graph/graph.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A node of `in` with its inputs in `out`. */
+typedef struct site {
+    gy_graph *out;
+    const gy_graph_node *node;
+    gy_value inputs[GY_MAX_INPUTS];
+} site;
+
+typedef gy_value (*rule)(const site *at);
+
+static const gy_graph_node *input_node(const site *at, int k)
+{
+    return gy_graph_at(at->out, at->inputs[k]);
+}
+
+static const gy_type *input_type(const site *at, int k)
+{
+    return gy_graph_type(at->out, at->inputs[k]);
+}
+
+static gy_value apply(const site *at, const gy_op *op, const gy_attributes *attributes,
+                      const gy_value *inputs, int count)
+{
+    return gy_graph_apply(at->out, op, attributes, inputs, count, at->node->name);
+}
+
+/* Input k is everywhere `wanted`; integers and floats alike. */
+static bool is_fill_of(const site *at, int k, double wanted)
+{
+    const gy_graph_node *node = input_node(at, k);
+    return node->op == &gy_op_fill && node->attributes.shape.value == wanted;
+}
+
+/* Input k as the result, when it has the result's sizes. */
+static gy_value input_if_same(const site *at, int k)
+{
+    return gy_type_is_same_shape(input_type(at, k), &at->node->types[0]) ? at->inputs[k]
+                                                                         : GY_NO_VALUE;
+}
+
+static bool is_float(const gy_type *type)
+{
+    return type->dtype == GY_F64 || type->dtype == GY_F32;
+}
+
+static gy_value simplify_identity(const site *at)
+{
+    return at->inputs[0];
+}
+
+static gy_value simplify_add(const site *at)
+{
+    for (int k = 0; k < 2; k++) {
+        if (is_fill_of(at, 1 - k, 0)) {
+            return input_if_same(at, k);
+        }
+        if (input_node(at, 1 - k)->op == &gy_op_neg) {
+            const gy_value pair[2] = {at->inputs[k], input_node(at, 1 - k)->inputs[0]};
+            return apply(at, &gy_op_sub, NULL, pair, 2);
+        }
+    }
+    return GY_NO_VALUE;
+}
+
+static gy_value simplify_sub(const site *at)
+{
+    if (is_fill_of(at, 1, 0)) {
+        return input_if_same(at, 0);
+    }
+    if (input_node(at, 1)->op == &gy_op_neg) {
+        const gy_value pair[2] = {at->inputs[0], input_node(at, 1)->inputs[0]};
+        return apply(at, &gy_op_add, NULL, pair, 2);
+    }
+    return GY_NO_VALUE;
+}
+
+static gy_value simplify_mul(const site *at)
+{
+    for (int k = 0; k < 2; k++) {
+        if (is_fill_of(at, 1 - k, 1)) {
+            return input_if_same(at, k);
+        }
+        if (is_fill_of(at, 1 - k, -1) && is_float(&at->node->types[0]) &&
+            !gy_value_is_none(input_if_same(at, k))) {
+            return apply(at, &gy_op_neg, NULL, &at->inputs[k], 1);
+        }
+    }
+    if (gy_value_is(at->inputs[0], at->inputs[1])) {
+        return apply(at, &gy_op_square, NULL, at->inputs, 1);
+    }
+    return GY_NO_VALUE;
+}
+
+/* A power of two divides exactly, and so does its inverse multiply. */
+static gy_value simplify_div(const site *at)
+{
+    if (is_fill_of(at, 1, 1)) {
+        return input_if_same(at, 0);
+    }
+    const gy_graph_node *below = input_node(at, 1);
+    if (below->op != &gy_op_fill || !is_float(&at->node->types[0])) {
+        return GY_NO_VALUE;
+    }
+    int exponent;
+    double value = below->attributes.shape.value;
+    if (fabs(frexp(value, &exponent)) != 0.5 || exponent < -60 || exponent > 60) {
+        return GY_NO_VALUE;
+    }
+    gy_attributes attributes = below->attributes;
+    attributes.shape.value = 1 / value;
+    const gy_value pair[2] = {at->inputs[0], apply(at, &gy_op_fill, &attributes, NULL, 0)};
+    return apply(at, &gy_op_mul, NULL, pair, 2);
+}
+
+static gy_value simplify_pow(const site *at)
+{
+    if (is_fill_of(at, 1, 1)) {
+        return input_if_same(at, 0);
+    }
+    if (is_fill_of(at, 1, 2) && !gy_value_is_none(input_if_same(at, 0))) {
+        return apply(at, &gy_op_square, NULL, at->inputs, 1);
+    }
+    return GY_NO_VALUE;
+}
+
+static gy_value simplify_neg(const site *at)
+{
+    return input_node(at, 0)->op == &gy_op_neg ? input_node(at, 0)->inputs[0] : GY_NO_VALUE;
+}
+
+static gy_value simplify_relu(const site *at)
+{
+    return input_node(at, 0)->op == &gy_op_relu ? at->inputs[0] : GY_NO_VALUE;
+}
+
+static gy_value simplify_log(const site *at)
+{
+    const gy_graph_node *below = input_node(at, 0);
+    return below->op == &gy_op_softmax
+               ? apply(at, &gy_op_log_softmax, &below->attributes, below->inputs, 1)
+               : GY_NO_VALUE;
+}
+
+static gy_value simplify_cast(const site *at)
+{
+    return input_if_same(at, 0); /* equal sizes and element type */
+}
+
+static gy_value simplify_select(const site *at)
+{
+    return gy_value_is(at->inputs[1], at->inputs[2]) ? input_if_same(at, 1) : GY_NO_VALUE;
+}
+
+static gy_value simplify_reshape(const site *at)
+{
+    gy_value same = input_if_same(at, 0);
+    if (gy_value_is_none(same) && input_node(at, 0)->op == &gy_op_reshape) {
+        return apply(at, &gy_op_reshape, &at->node->attributes, input_node(at, 0)->inputs, 1);
+    }
+    return same;
+}
+
+static gy_value simplify_broadcast(const site *at)
+{
+    return input_if_same(at, 0);
+}
+
+static gy_value simplify_transpose(const site *at)
+{
+    const gy_graph_node *below = input_node(at, 0);
+    int rank = at->node->types[0].rank;
+    gy_attributes attributes = at->node->attributes;
+    gy_value source = at->inputs[0];
+    if (below->op == &gy_op_transpose) {
+        for (int i = 0; i < rank; i++) {
+            attributes.permute.dims[i] =
+                below->attributes.permute.dims[at->node->attributes.permute.dims[i]];
+        }
+        source = below->inputs[0];
+    }
+    bool is_identity = true;
+    for (int i = 0; i < rank; i++) {
+        is_identity = is_identity && attributes.permute.dims[i] == i;
+    }
+    if (is_identity) {
+        return source;
+    }
+    return gy_value_is(source, at->inputs[0])
+               ? GY_NO_VALUE
+               : apply(at, &gy_op_transpose, &attributes, &source, 1);
+}
+
+/* Swaps the last two dimensions and nothing else. */
+static bool is_matrix_transpose(const gy_graph_node *node)
+{
+    int rank = node->op == &gy_op_transpose ? node->types[0].rank : 0;
+    if (rank < 2) {
+        return false;
+    }
+    const int32_t *dims = node->attributes.permute.dims;
+    for (int i = 0; i < rank - 2; i++) {
+        if (dims[i] != i) {
+            return false;
+        }
+    }
+    return dims[rank - 2] == rank - 1 && dims[rank - 1] == rank - 2;
+}
+
+static gy_value simplify_matmul(const site *at)
+{
+    gy_attributes attributes = at->node->attributes;
+    gy_value inputs[3];
+    memcpy(inputs, at->inputs, (size_t)at->node->input_count * sizeof(*inputs));
+    bool any = false;
+    for (int k = 0; k < 2; k++) {
+        if (is_matrix_transpose(input_node(at, k))) {
+            bool *flag =
+                k == 0 ? &attributes.matmul.transpose_a : &attributes.matmul.transpose_b;
+            *flag = !*flag;
+            inputs[k] = input_node(at, k)->inputs[0];
+            any = true;
+        }
+    }
+    return any ? apply(at, &gy_op_matmul, &attributes, inputs, at->node->input_count)
+               : GY_NO_VALUE;
+}
+
+static gy_value reshape_to(const site *at, gy_value value, const gy_type *type)
+{
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.shape.rank = type->rank;
+    attributes.shape.dtype = type->dtype;
+    memcpy(attributes.shape.sizes, type->sizes, (size_t)type->rank * sizeof(type->sizes[0]));
+    return apply(at, &gy_op_reshape, &attributes, &value, 1);
+}
+
+/* Sum over dimensions of size 1 is a reshape; over broadcast ones a multiple. */
+static gy_value simplify_sum(const site *at)
+{
+    const gy_type *type = input_type(at, 0);
+    uint32_t axes = gy_reduce_axes(at->node->attributes.reduce.axes, type->rank);
+    const gy_graph_node *below = input_node(at, 0);
+    const gy_type *source =
+        below->op == &gy_op_broadcast_to ? gy_graph_type(at->out, below->inputs[0]) : type;
+    int missing = type->rank - source->rank;
+    double times = 1;
+    for (int i = 0; i < type->rank; i++) {
+        int64_t size = i < missing ? 1 : source->sizes[i - missing];
+        bool is_reduced = (axes >> i & 1) != 0;
+        if (is_reduced ? size != 1 : size != type->sizes[i]) {
+            return GY_NO_VALUE;
+        }
+        times *= is_reduced ? (double)type->sizes[i] : 1;
+    }
+    const gy_type *result = &at->node->types[0];
+    gy_value value = reshape_to(at, source == type ? at->inputs[0] : below->inputs[0], result);
+    return times == 1 ? value
+                      : gy_build2(&at->out->builder, &gy_op_mul, value,
+                                  gy_build_scalar_like(&at->out->builder, value, times));
+}
+
+static const struct {
+    const gy_op *op;
+    rule simplify;
+} rules[] = {
+    {&gy_op_identity, simplify_identity},
+    {&gy_op_add, simplify_add},
+    {&gy_op_sub, simplify_sub},
+    {&gy_op_mul, simplify_mul},
+    {&gy_op_div, simplify_div},
+    {&gy_op_pow, simplify_pow},
+    {&gy_op_neg, simplify_neg},
+    {&gy_op_relu, simplify_relu},
+    {&gy_op_log, simplify_log},
+    {&gy_op_cast, simplify_cast},
+    {&gy_op_select, simplify_select},
+    {&gy_op_reshape, simplify_reshape},
+    {&gy_op_broadcast_to, simplify_broadcast},
+    {&gy_op_transpose, simplify_transpose},
+    {&gy_op_matmul, simplify_matmul},
+    {&gy_op_sum, simplify_sum},
+};
+
+static gy_value simplify(gy_pass *pass, int32_t index)
+{
+    site at = {.out = pass->out, .node = &pass->in->nodes[index]};
+    for (int k = 0; k < at.node->input_count; k++) {
+        at.inputs[k] = gy_pass_get(pass, at.node->inputs[k]);
+    }
+    for (size_t i = 0; i < GY_COUNT(rules); i++) {
+        if (rules[i].op == at.node->op) {
+            gy_value value = rules[i].simplify(&at);
+            GY_ASSERT(
+                gy_value_is_none(value) ||
+                gy_type_is_same_shape(gy_graph_type(pass->out, value), &at.node->types[0]));
+            return value;
+        }
+    }
+    return GY_NO_VALUE;
+}
+
+gy_status gy_rewrite_algebra(const gy_graph *in, gy_graph **out)
+{
+    gy_pass pass;
+    GY_TRY(gy_pass_begin(&pass, in));
+    gy_status status = GY_OK;
+    for (int32_t i = 0; status >= 0 && i < in->node_count; i++) {
+        gy_value value = simplify(&pass, i);
+        if (!gy_value_is_none(value)) {
+            gy_pass_set(&pass, (gy_value){i, 0}, value);
+        } else {
+            gy_pass_copy(&pass, i);
+        }
+        status = gy_graph_status(pass.out);
+    }
+    return gy_pass_end(&pass, status, out);
+}
