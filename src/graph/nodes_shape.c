@@ -124,7 +124,6 @@ static bool fill_sizes(gy_node a, const char *what, const int64_t *sizes, int ra
         return false;
     }
     attributes->shape.rank = rank;
-    attributes->shape.dtype = type_of(a)->dtype;
     for (int i = 0; i < rank; i++) {
         attributes->shape.sizes[i] = sizes[i];
     }

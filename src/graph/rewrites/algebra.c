@@ -239,7 +239,6 @@ static gy_value reshape_to(const site *at, gy_value value, const gy_type *type)
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     attributes.shape.rank = type->rank;
-    attributes.shape.dtype = type->dtype;
     memcpy(attributes.shape.sizes, type->sizes, (size_t)type->rank * sizeof(type->sizes[0]));
     return apply(at, &gy_op_reshape, &attributes, &value, 1);
 }

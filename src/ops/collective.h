@@ -1,0 +1,49 @@
+/**
+ * The glue between coll and engine: a change of placement as a task that occupies no worker
+ * while it waits.
+ */
+#ifndef GY_OPS_COLLECTIVE_H
+#define GY_OPS_COLLECTIVE_H
+
+#include "coll/coll.h"
+#include "ops/ops.h"
+
+/** Let whoever waits on the engine drive the communicator. GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_collective_attach(gy_engine *engine, gy_comm *comm);
+void gy_collective_detach(gy_engine *engine, gy_comm *comm);
+
+/**
+ * One allreduce, reduce_scatter or allgather row applied to this rank's part. Filled in by the
+ * caller, kept until the task has ended; the same one is pushed at every run.
+ */
+typedef struct gy_collective {
+    gy_comm *comm;
+    const gy_op *op;
+    const gy_attributes *attributes; /* .move */
+    const int64_t *sizes;            /* of the whole value along this mesh axis */
+    gy_view input, output;           /* contiguous */
+    void *workspace;                 /* gy_collective_workspace_bytes of it */
+    int priority;
+    /* Optional: told +1 when it starts, -1 when it ends (any thread). */
+    void (*watch)(void *arg, int change);
+    void *watch_arg;
+    /* The task's own. */
+    gy_coll *coll;
+    gy_done *done;
+} gy_collective;
+
+/** Bytes that moving a value of `type` (global) takes; 0 when it goes directly. */
+size_t gy_collective_workspace_bytes(const gy_op *op, const gy_attributes *attributes,
+                                     const gy_type *type, int ranks);
+
+/**
+ * Take the next number of the communicator and push `task` (its variables, scope, name and
+ * priority; the rest is set here) to start the collective when its input is ready. A failed
+ * input is told to the peers, who then fail with its cause. All ranks push in one order.
+ * @return GY_OK; GY_NOMEM and what the communicator failed with: nothing was pushed, the peers
+ * are told
+ */
+GY_MUST_CHECK gy_status gy_collective_push(gy_engine *engine, gy_collective *collective,
+                                           gy_task *task);
+
+#endif
