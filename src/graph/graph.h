@@ -166,20 +166,20 @@ gy_kernel_query gy_graph_query(const gy_graph *graph, int32_t index, int workers
 
 /* ---- Memory ---- */
 
-typedef enum gy_buffer_kind {
-    GY_BUFFER_OWN,       /* the program's, from the heap */
-    GY_BUFFER_SHARED,    /* the program's, from the communicator's pool: collectives */
-    GY_BUFFER_INPUT,     /* what was fed */
-    GY_BUFFER_PARAMETER, /* the session's */
-    GY_BUFFER_LITERAL,   /* the graph's */
-} gy_buffer_kind;
+typedef enum gy_storage_kind {
+    GY_STORAGE_OWN,       /* the program's, from the heap */
+    GY_STORAGE_SHARED,    /* the program's, from the communicator's pool: collectives */
+    GY_STORAGE_INPUT,     /* what was fed */
+    GY_STORAGE_PARAMETER, /* the session's */
+    GY_STORAGE_LITERAL,   /* the graph's */
+} gy_storage_kind;
 
 /** One piece of memory with one engine variable: tasks on it keep their order. */
-typedef struct gy_buffer {
-    gy_buffer_kind kind;
+typedef struct gy_storage {
+    gy_storage_kind kind;
     int32_t leaf; /* node of an input, parameter or literal; else -1 */
     size_t size_bytes;
-} gy_buffer;
+} gy_storage;
 
 /** What runs a node. */
 typedef struct gy_choice {
@@ -189,7 +189,7 @@ typedef struct gy_choice {
 
 /** Which values live where. */
 typedef struct gy_memory_plan {
-    gy_buffer *buffers;
+    gy_storage *buffers;
     int32_t buffer_count;
     int32_t *of_value;     /* value number -> buffer */
     int32_t *of_workspace; /* node -> buffer; -1: none */

@@ -14,6 +14,9 @@ static inline gy_node gy_node_failed(gy_graph *graph)
 gy_node gy_node_apply(const gy_op *op, const gy_attributes *attributes, const gy_node *inputs,
                       int count);
 
+/** A copy that is never freed; one of each text. @threads any */
+const char *gy_name_keep(const char *name);
+
 /** The name of the hidden input i64[2] that sessions feed with (seed, step). */
 #define GY_SEED_NAME "session seed"
 

@@ -11,19 +11,19 @@ static bool is_leaf(const gy_graph_node *node)
     return (node->op->flags & GY_OP_LEAF) != 0 && node->op != &gy_op_fill;
 }
 
-static gy_buffer_kind leaf_kind(const gy_graph_node *node)
+static gy_storage_kind leaf_kind(const gy_graph_node *node)
 {
     if (node->op == &gy_op_input) {
-        return GY_BUFFER_INPUT;
+        return GY_STORAGE_INPUT;
     }
-    return node->op == &gy_op_parameter ? GY_BUFFER_PARAMETER : GY_BUFFER_LITERAL;
+    return node->op == &gy_op_parameter ? GY_STORAGE_PARAMETER : GY_STORAGE_LITERAL;
 }
 
-static int32_t add_buffer(gy_memory_plan *plan, gy_buffer_kind kind, int32_t leaf,
+static int32_t add_buffer(gy_memory_plan *plan, gy_storage_kind kind, int32_t leaf,
                           size_t size_bytes)
 {
     plan->buffers[plan->buffer_count] =
-        (gy_buffer){.kind = kind, .leaf = leaf, .size_bytes = size_bytes};
+        (gy_storage){.kind = kind, .leaf = leaf, .size_bytes = size_bytes};
     return plan->buffer_count++;
 }
 
@@ -43,18 +43,18 @@ static void plan_node(const gy_graph *graph, const gy_choice *choices, int32_t i
         } else if (is_leaf(node)) {
             *buffer = add_buffer(plan, leaf_kind(node), index, size_bytes);
         } else {
-            *buffer = add_buffer(plan, is_collective ? GY_BUFFER_SHARED : GY_BUFFER_OWN, -1,
+            *buffer = add_buffer(plan, is_collective ? GY_STORAGE_SHARED : GY_STORAGE_OWN, -1,
                                  size_bytes);
         }
     }
     if (is_collective) {
-        gy_buffer *input =
+        gy_storage *input =
             &plan->buffers[plan->of_value[gy_graph_value(graph, node->inputs[0])]];
-        input->kind = input->kind == GY_BUFFER_OWN ? GY_BUFFER_SHARED : input->kind;
+        input->kind = input->kind == GY_STORAGE_OWN ? GY_STORAGE_SHARED : input->kind;
     }
     if (choices[index].workspace_bytes > 0) {
         plan->of_workspace[index] =
-            add_buffer(plan, GY_BUFFER_OWN, -1, choices[index].workspace_bytes);
+            add_buffer(plan, GY_STORAGE_OWN, -1, choices[index].workspace_bytes);
     }
 }
 
@@ -62,7 +62,7 @@ gy_status gy_plan_memory(const gy_graph *graph, const gy_choice *choices, gy_mem
 {
     const size_t nodes = (size_t)graph->node_count, values = (size_t)graph->value_count;
     memset(plan, 0, sizeof(*plan));
-    plan->buffers = gy_arena_alloc(&plan->arena, (nodes + values + 1) * sizeof(gy_buffer));
+    plan->buffers = gy_arena_alloc(&plan->arena, (nodes + values + 1) * sizeof(gy_storage));
     plan->of_value = gy_arena_alloc(&plan->arena, (values + 1) * sizeof(int32_t));
     plan->of_workspace = gy_arena_alloc(&plan->arena, (nodes + 1) * sizeof(int32_t));
     if (plan->buffers == NULL || plan->of_value == NULL || plan->of_workspace == NULL) {

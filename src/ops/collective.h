@@ -5,7 +5,9 @@
 #ifndef GY_OPS_COLLECTIVE_H
 #define GY_OPS_COLLECTIVE_H
 
-#include "coll/coll.h"
+#include <gyre/coll.h>
+
+typedef struct gy_coll gy_coll; /* a collective that has its number */
 #include "ops/ops.h"
 
 /** Let whoever waits on the engine drive the communicator. GY_NOMEM. */
@@ -45,5 +47,7 @@ size_t gy_collective_workspace_bytes(const gy_op *op, const gy_attributes *attri
  */
 GY_MUST_CHECK gy_status gy_collective_push(gy_engine *engine, gy_collective *collective,
                                            gy_task *task);
+/** Take the next number but tell the peers that this rank cannot take part. */
+void gy_collective_refuse(gy_collective *collective, const gy_error *cause);
 
 #endif

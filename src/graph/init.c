@@ -1,0 +1,102 @@
+/*
+ * What parameters begin with: element i is a function of (seed, hash of the name, i), so that
+ * every rank and every run draws the same, whatever else the graph holds.
+ *
+ * Source: Glorot & Bengio 2010; He et al. 2015; Box & Muller 1958; Salmon et al. 2011.
+ */
+#include "graph/session_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Inputs and outputs of one unit: (in, out), (K, C, R, S). */
+static void fans(gy_tensor *tensor, double *in, double *out)
+{
+    int rank = gy_tensor_rank(tensor);
+    double count = (double)gy_tensor_count(tensor);
+    if (rank == 4) {
+        *in = count / (double)GY_MAX(gy_tensor_size(tensor, 0), 1);
+        *out = count / (double)GY_MAX(gy_tensor_size(tensor, 1), 1);
+    } else if (rank >= 2) {
+        *out = (double)gy_tensor_size(tensor, rank - 1);
+        *in = count / fmax(*out, 1);
+    } else {
+        *in = *out = count;
+    }
+    *in = fmax(*in, 1);
+    *out = fmax(*out, 1);
+}
+
+static double unit(uint32_t high, uint32_t low)
+{
+    uint64_t bits = (uint64_t)high << 32 | low;
+    return (double)(bits >> 11) * 0x1p-53;
+}
+
+static double uniform_at(uint64_t key, uint64_t name, int64_t element)
+{
+    uint32_t random[4];
+    gy_philox(key, name, (uint64_t)element, random);
+    return unit(random[0], random[1]);
+}
+
+static double normal_at(uint64_t key, uint64_t name, int64_t element)
+{
+    uint32_t random[4];
+    gy_philox(key, name, (uint64_t)element, random);
+    double radius = sqrt(-2 * log(1 - unit(random[0], random[1])));
+    return radius * cos(2 * 3.14159265358979323846 * unit(random[2], random[3]));
+}
+
+typedef struct draw {
+    const gy_init *init;
+    uint64_t seed, stream;
+    double scale;
+} draw;
+
+static double draw_at(const draw *what, int64_t element)
+{
+    switch (what->init->kind) {
+    case GY_INIT_CONSTANT:
+        return what->scale;
+    case GY_INIT_UNIFORM:
+    case GY_INIT_GLOROT:
+        return what->scale * (2 * uniform_at(what->seed, what->stream, element) - 1);
+    case GY_INIT_NORMAL:
+    case GY_INIT_HE:
+        return what->scale * normal_at(what->seed, what->stream, element);
+    case GY_INIT_ZEROS:
+    case GY_INIT_TENSOR:
+        break;
+    }
+    return 0;
+}
+
+gy_status gy_init_fill(const gy_init *init, uint64_t seed, const char *name, gy_tensor *tensor)
+{
+    if (init->kind == GY_INIT_TENSOR) {
+        return gy_tensor_copy(tensor, init->tensor);
+    }
+    double in, out, scale = init->scale;
+    fans(tensor, &in, &out);
+    if (init->kind == GY_INIT_GLOROT) {
+        scale = sqrt(6 / (in + out));
+    } else if (init->kind == GY_INIT_HE) {
+        scale = sqrt(2 / in);
+    }
+    const draw what = {
+        .init = init, .seed = seed, .stream = gy_hash(name, strlen(name), 0), .scale = scale};
+    gy_view view = gy_tensor_pin(tensor);
+    for (int64_t i = 0; i < gy_view_count(&view); i++) {
+        double value = draw_at(&what, i);
+        if (view.dtype == GY_F32) {
+            ((float *)view.data)[i] = (float)value;
+        } else if (view.dtype == GY_F64) {
+            ((double *)view.data)[i] = value;
+        } else {
+            gy_tensor_set(tensor, i, value);
+        }
+    }
+    gy_tensor_unpin(tensor);
+    return GY_OK;
+}

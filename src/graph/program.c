@@ -1,0 +1,359 @@
+/*
+ * From a scheduled graph to steps: a kernel for each node (or its reference), memory by the
+ * plan, one engine variable per storage. Everything a run needs is made here, so that runs
+ * allocate nothing.
+ */
+#include "graph/session_priv.h"
+
+#include <string.h>
+
+/* A kernel whose wanted formats are those that the values have. */
+static bool fits_formats(const gy_kernel *kernel, const gy_kernel_query *query)
+{
+    gy_format inputs[GY_MAX_INPUTS] = {GY_FORMAT_DENSE},
+              outputs[GY_MAX_OUTPUTS] = {GY_FORMAT_DENSE};
+    if (kernel->formats != NULL) {
+        kernel->formats(query, inputs, outputs);
+    }
+    for (int i = 0; i < query->input_count; i++) {
+        if (query->inputs[i].format != inputs[i]) {
+            return false;
+        }
+    }
+    for (int i = 0; i < query->output_count; i++) {
+        if (query->outputs[i].format != outputs[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const gy_kernel *choose(const gy_kernel_query *query)
+{
+    const gy_kernel *best = gy_kernel_choose(query);
+    if (best == NULL || fits_formats(best, query)) {
+        return best;
+    }
+    for (const gy_kernel *const *kernel = gy_op_kernels(query->op); *kernel != NULL; kernel++) {
+        if (fits_formats(*kernel, query) && (*kernel)->accepts(query)) {
+            return *kernel;
+        }
+    }
+    return NULL;
+}
+
+static bool is_exchange(const gy_op *op)
+{
+    return op == &gy_op_allreduce || op == &gy_op_reduce_scatter || op == &gy_op_allgather;
+}
+
+void gy_choose_kernels(const gy_graph *graph, int workers, gy_choice *choices)
+{
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const gy_graph_node *node = &graph->nodes[i];
+        choices[i] = (gy_choice){.kernel = NULL};
+        if (is_exchange(node->op)) {
+            choices[i].workspace_bytes = gy_collective_workspace_bytes(
+                node->op, &node->attributes, &node->types[0],
+                graph->mesh.sizes[node->attributes.move.mesh_axis]);
+        } else if ((node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) == 0) {
+            gy_view views[GY_MAX_INPUTS + GY_MAX_OUTPUTS];
+            gy_kernel_query query = gy_graph_query(graph, i, workers, views);
+            choices[i].kernel = choose(&query);
+            if (choices[i].kernel != NULL && choices[i].kernel->workspace_bytes != NULL) {
+                choices[i].workspace_bytes = choices[i].kernel->workspace_bytes(&query);
+            }
+        }
+    }
+}
+
+/* ---- memory ---- */
+
+static gy_status bind_storage(gy_program *program, int32_t index)
+{
+    gy_session *session = program->session;
+    const gy_storage *storage = &program->memory.buffers[index];
+    const gy_graph_node *leaf =
+        storage->leaf >= 0 ? &program->graph->nodes[storage->leaf] : NULL;
+    program->vars[index] = gy_var_new(session->engine);
+    if (program->vars[index] == NULL) {
+        return GY_NOMEM;
+    }
+    switch (storage->kind) {
+    case GY_STORAGE_INPUT:
+        return GY_OK;
+    case GY_STORAGE_PARAMETER: {
+        const gy_parameter_slot *slot;
+        GY_TRY(gy_session_slot(session, leaf->origin, &slot));
+        program->data[index] = slot->view.data;
+        return GY_OK;
+    }
+    case GY_STORAGE_LITERAL:
+        program->data[index] = gy_tensor_pin(leaf->attributes.literal.tensor).data;
+        return GY_OK;
+    case GY_STORAGE_OWN:
+    case GY_STORAGE_SHARED:
+        break;
+    }
+    program->data[index] =
+        gy_pool_take(storage->kind == GY_STORAGE_SHARED ? session->pool : gy_pool_heap(),
+                     GY_MAX(storage->size_bytes, 64));
+    return program->data[index] == NULL ? GY_NOMEM : GY_OK;
+}
+
+static void release_storage(gy_program *program, int32_t index)
+{
+    const gy_storage *storage = &program->memory.buffers[index];
+    gy_var_free(program->vars[index]);
+    gy_tensor_drop(program->staging[index]);
+    if (program->data[index] == NULL) {
+        return;
+    }
+    if (storage->kind == GY_STORAGE_LITERAL) {
+        gy_tensor_unpin(program->graph->nodes[storage->leaf].attributes.literal.tensor);
+    } else if (storage->kind == GY_STORAGE_OWN) {
+        gy_pool_give(gy_pool_heap(), program->data[index]);
+    } else if (storage->kind == GY_STORAGE_SHARED) {
+        gy_pool_give(program->session->pool, program->data[index]);
+    }
+}
+
+/* ---- steps ---- */
+
+static int32_t storage_of(const gy_program *program, gy_value value)
+{
+    return program->memory.of_value[gy_graph_value(program->graph, value)];
+}
+
+static void add_var(gy_var **list, size_t *count, gy_var *var)
+{
+    for (size_t i = 0; i < *count; i++) {
+        if (list[i] == var) {
+            return;
+        }
+    }
+    list[(*count)++] = var;
+}
+
+static gy_view bound_view(gy_program *program, gy_value value)
+{
+    void *data = program->data[storage_of(program, value)];
+    return gy_local_view(&program->graph->mesh, gy_graph_type(program->graph, value), data);
+}
+
+/* Inputs, outputs, offsets and types of the call, in the program's arena. */
+static gy_status fill_call(gy_program *program, gy_program_step *step, int32_t index)
+{
+    const gy_graph *graph = program->graph;
+    const gy_graph_node *node = step->node;
+    const int inputs = node->input_count, outputs = node->output_count;
+    const size_t count = (size_t)(inputs + outputs);
+    gy_view *views = gy_arena_alloc(&program->arena, (count + 1) * sizeof(*views));
+    gy_type *types = gy_arena_alloc(&program->arena, (count + 1) * sizeof(*types));
+    int64_t(*offsets)[GY_MAX_RANK] =
+        gy_arena_alloc(&program->arena, (count + 1) * sizeof(*offsets));
+    if (views == NULL || types == NULL || offsets == NULL) {
+        return GY_NOMEM;
+    }
+    for (int i = 0; i < inputs + outputs; i++) {
+        gy_value value = i < inputs ? node->inputs[i] : (gy_value){index, i - inputs};
+        int64_t sizes[GY_MAX_RANK];
+        views[i] = bound_view(program, value);
+        types[i] = *gy_graph_type(graph, value);
+        gy_local_part(&graph->mesh, &types[i], sizes, offsets[i]);
+        int32_t storage = storage_of(program, value);
+        if (program->memory.buffers[storage].kind == GY_STORAGE_INPUT) {
+            program->patches[program->patch_count++] = (gy_patch){&views[i], storage};
+        }
+    }
+    typedef const int64_t(*known)[GY_MAX_RANK];
+    const bool is_alone = graph->mesh.axes == 1 && graph->mesh.sizes[0] == 1;
+    int32_t workspace = program->memory.of_workspace[index];
+    step->call = (gy_kernel_call){.op = node->op,
+                                  .attributes = &node->attributes,
+                                  .inputs = views,
+                                  .input_count = inputs,
+                                  .outputs = views + inputs,
+                                  .output_count = outputs,
+                                  .input_offsets = is_alone ? NULL : (known)offsets,
+                                  .output_offsets = is_alone ? NULL : (known)(offsets + inputs),
+                                  .input_types = is_alone ? NULL : types,
+                                  .output_types = is_alone ? NULL : types + inputs,
+                                  .workspace = workspace >= 0 ? program->data[workspace] : NULL,
+                                  .engine = program->session->engine};
+    return GY_OK;
+}
+
+static gy_status fill_vars(gy_program *program, gy_program_step *step, int32_t index)
+{
+    const gy_graph_node *node = step->node;
+    const size_t count = (size_t)(node->input_count + node->output_count) + 1;
+    step->reads = gy_arena_alloc(&program->arena, count * sizeof(gy_var *));
+    step->mutates = gy_arena_alloc(&program->arena, count * sizeof(gy_var *));
+    if (step->reads == NULL || step->mutates == NULL) {
+        return GY_NOMEM;
+    }
+    for (int i = 0; i < node->input_count; i++) {
+        add_var(step->reads, &step->read_count,
+                program->vars[storage_of(program, node->inputs[i])]);
+    }
+    for (int32_t i = 0; i < node->output_count; i++) {
+        add_var(step->mutates, &step->mutate_count,
+                program->vars[storage_of(program, (gy_value){index, i})]);
+    }
+    if (program->memory.of_workspace[index] >= 0) {
+        add_var(step->mutates, &step->mutate_count,
+                program->vars[program->memory.of_workspace[index]]);
+    }
+    return GY_OK;
+}
+
+static void watch(void *arg, int change)
+{
+    gy_meter_change(arg, 0, change);
+}
+
+static gy_status add_exchange(gy_program *program, gy_program_step *step)
+{
+    const gy_graph_node *node = step->node;
+    gy_collective *collective = gy_arena_alloc(&program->arena, sizeof(*collective));
+    if (collective == NULL) {
+        return GY_NOMEM;
+    }
+    *collective = (gy_collective){.comm = program->session->comm,
+                                  .op = node->op,
+                                  .attributes = &node->attributes,
+                                  .sizes = node->types[0].sizes,
+                                  .input = step->call.inputs[0],
+                                  .output = step->call.outputs[0],
+                                  .workspace = step->call.workspace,
+                                  .watch = watch,
+                                  .watch_arg = &program->session->meter};
+    step->collective = collective;
+    return GY_OK;
+}
+
+/* Names in traces outlive the program: operators' names do, those of nodes are kept when
+ * traced. */
+static const char *trace_name(const gy_graph_node *node)
+{
+    return gy_trace_on() ? gy_name_keep(node->name) : node->op->name;
+}
+
+static gy_status add_step(gy_program *program, int32_t index, const gy_choice *choice)
+{
+    const gy_graph_node *node = &program->graph->nodes[index];
+    if ((node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) != 0) {
+        return GY_OK;
+    }
+    gy_program_step *step = &program->steps[program->step_count];
+    *step = (gy_program_step){.program = program,
+                              .node = node,
+                              .trace_name = trace_name(node),
+                              .kernel = choice->kernel};
+    GY_TRY(fill_call(program, step, index));
+    GY_TRY(fill_vars(program, step, index));
+    if (is_exchange(node->op)) {
+        GY_TRY(add_exchange(program, step));
+    } else if (choice->kernel != NULL && choice->kernel->prepare != NULL) {
+        gy_view views[GY_MAX_INPUTS + GY_MAX_OUTPUTS];
+        gy_kernel_query query = gy_graph_query(
+            program->graph, index, gy_engine_workers(program->session->engine), views);
+        GY_TRY(choice->kernel->prepare(&query, &step->state));
+        step->call.state = step->state;
+    } else if (choice->kernel == NULL && node->op->reference == NULL) {
+        return gy_fail(GY_UNSUPPORTED, "node %s: no kernel runs %s on these sizes and types",
+                       node->name, node->op->name);
+    }
+    program->step_count++;
+    return GY_OK;
+}
+
+/* ---- the whole ---- */
+
+static gy_status add_steps(gy_program *program)
+{
+    const gy_graph *graph = program->graph;
+    const size_t nodes = (size_t)graph->node_count;
+    gy_choice *choices = gy_arena_alloc(&program->arena, (nodes + 1) * sizeof(*choices));
+    if (choices == NULL) {
+        return GY_NOMEM;
+    }
+    gy_choose_kernels(graph, gy_engine_workers(program->session->engine), choices);
+    GY_TRY(gy_plan_memory(graph, choices, &program->memory));
+    const size_t storages = (size_t)program->memory.buffer_count;
+    size_t views = 0;
+    for (size_t i = 0; i < nodes; i++) {
+        views += (size_t)(graph->nodes[i].input_count + graph->nodes[i].output_count);
+    }
+    program->data = gy_arena_alloc(&program->arena, (storages + 1) * sizeof(void *));
+    program->vars = gy_arena_alloc(&program->arena, (storages + 1) * sizeof(gy_var *));
+    program->steps = gy_arena_alloc(&program->arena, (nodes + 1) * sizeof(*program->steps));
+    program->patches = gy_arena_alloc(&program->arena, (views + 1) * sizeof(gy_patch));
+    program->fed = gy_arena_alloc(&program->arena, (storages + 1) * sizeof(gy_tensor *));
+    program->staging = gy_arena_alloc(&program->arena, (storages + 1) * sizeof(gy_tensor *));
+    if (program->fed == NULL || program->staging == NULL || program->data == NULL ||
+        program->vars == NULL || program->steps == NULL || program->patches == NULL) {
+        program->memory.buffer_count = 0; /* nothing to release */
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < storages; i++) {
+        GY_TRY(bind_storage(program, (int32_t)i));
+    }
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        GY_TRY(add_step(program, i, &choices[i]));
+    }
+    program->scope = gy_scope_new(program->session->engine, GY_NEVER);
+    return program->scope == NULL ? GY_NOMEM : GY_OK;
+}
+
+gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fetches,
+                         int fetch_count, gy_program **out)
+{
+    gy_program *program = gy_alloc_zero("graph.program", 1, sizeof(*program));
+    if (program == NULL) {
+        return GY_NOMEM;
+    }
+    program->session = session;
+    program->batch = batch;
+    program->fetch_count = fetch_count;
+    program->fetches =
+        gy_arena_alloc(&program->arena, ((size_t)fetch_count + 1) * sizeof(*fetches));
+    gy_status status =
+        program->fetches == NULL
+            ? GY_NOMEM
+            : gy_session_compile(session, batch, fetches, fetch_count, NULL, &program->graph);
+    if (status >= 0) {
+        memcpy(program->fetches, fetches, (size_t)fetch_count * sizeof(*fetches));
+        status = add_steps(program);
+    }
+    if (status < 0) {
+        gy_error error; /* freeing may fail nothing, yet keep the text */
+        gy_error_take(&error, status);
+        gy_program_free(program);
+        return gy_error_raise(&error);
+    }
+    *out = program;
+    return GY_OK;
+}
+
+void gy_program_free(gy_program *program)
+{
+    if (program == NULL) {
+        return;
+    }
+    gy_scope_free(program->scope);
+    for (int32_t i = 0; i < program->memory.buffer_count; i++) {
+        release_storage(program, i);
+    }
+    for (int32_t i = 0; i < program->step_count; i++) {
+        gy_program_step *step = &program->steps[i];
+        if (step->state != NULL && step->kernel->release != NULL) {
+            step->kernel->release(step->state);
+        }
+    }
+    gy_memory_plan_free(&program->memory);
+    gy_graph_free(program->graph);
+    gy_arena_free(&program->arena);
+    gy_free(program);
+}

@@ -1,0 +1,254 @@
+/*
+ * A run: pin what is fed, push every step in program order, wait, copy out what is fetched.
+ * Ready steps run in program order; collectives start as soon as their input is there and end
+ * by themselves, so that they overlap whatever follows.
+ */
+#include "graph/session_priv.h"
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+/* This rank's slice of a value that is whole here. */
+static gy_status take_shard(const gy_kernel_call *call)
+{
+    gy_view from = call->inputs[0];
+    int64_t begin = 0;
+    for (int i = 0; i < from.rank; i++) {
+        begin += (call->output_offsets[0][i] - call->input_offsets[0][i]) * from.strides[i];
+        from.sizes[i] = call->outputs[0].sizes[i];
+    }
+    from.data = (char *)from.data + (size_t)begin * gy_dtype_bytes(from.dtype);
+    return gy_view_copy(&call->outputs[0], &from);
+}
+
+static gy_status compute(const gy_program_step *step)
+{
+    if (step->kernel != NULL) {
+        return step->kernel->run(&step->call);
+    }
+    return step->node->op == &gy_op_take_shard ? take_shard(&step->call)
+                                               : step->node->op->reference(&step->call);
+}
+
+static void run_step(void *arg, gy_done *done)
+{
+    const gy_program_step *step = arg;
+    gy_meter *meter = &step->program->session->meter;
+    gy_meter_change(meter, 1, 0);
+    gy_status status = compute(step);
+    gy_meter_change(meter, -1, 0);
+    if (status < 0) {
+        gy_fail_within(status, "node %s", step->node->name);
+        gy_done_fail(done, status);
+    } else {
+        gy_done_ok(done);
+    }
+}
+
+static gy_status push(gy_program *program, int32_t index)
+{
+    gy_program_step *step = &program->steps[index];
+    gy_engine *engine = program->session->engine;
+    gy_task task = {.name = step->trace_name,
+                    .run = run_step,
+                    .arg = step,
+                    .scope = program->scope,
+                    .reads = step->reads,
+                    .read_count = step->read_count,
+                    .mutates = step->mutates,
+                    .mutate_count = step->mutate_count,
+                    .priority = program->step_count - index};
+    if (step->collective != NULL) {
+        return gy_collective_push(engine, step->collective, &task);
+    }
+    return gy_engine_push(engine, &task);
+}
+
+/* Steps from `first` on are not pushed: their collectives are refused, so that no peer waits.
+ */
+static void refuse(gy_program *program, int32_t first, gy_status status)
+{
+    gy_error cause;
+    gy_error_take(&cause, status);
+    for (int32_t i = first; i < program->step_count; i++) {
+        if (program->steps[i].collective != NULL) {
+            gy_collective_refuse(program->steps[i].collective, &cause);
+        }
+    }
+    gy_error_raise(&cause);
+}
+
+/* After a failure: all variables sound again, a new group. */
+static gy_status heal(gy_program *program, gy_status failed)
+{
+    gy_error error;
+    gy_error_take(&error, failed);
+    gy_scope_free(program->scope);
+    program->scope = gy_scope_new(program->session->engine, GY_NEVER);
+    for (int32_t i = 0; i < program->memory.buffer_count; i++) {
+        gy_var_heal(program->vars[i]);
+    }
+    return gy_error_raise(&error);
+}
+
+gy_status gy_program_run(gy_program *program)
+{
+    if (program->scope == NULL) {
+        return gy_fail(GY_NOMEM, "no task group: out of memory after an earlier failure");
+    }
+    for (int32_t i = 0; i < program->patch_count; i++) {
+        program->patches[i].view->data = program->data[program->patches[i].storage];
+    }
+    for (int32_t i = 0; i < program->step_count; i++) { /* exchanges of fed values */
+        gy_program_step *step = &program->steps[i];
+        if (step->collective != NULL) {
+            step->collective->input = step->call.inputs[0];
+        }
+    }
+    gy_status pushed = GY_OK;
+    for (int32_t i = 0; pushed >= 0 && i < program->step_count; i++) {
+        pushed = push(program, i);
+        if (pushed < 0) {
+            refuse(program, i + 1, pushed);
+        }
+    }
+    gy_error error;
+    gy_error_take(&error, pushed);
+    gy_status waited = gy_scope_wait(program->scope, GY_NEVER);
+    if (pushed < 0) {
+        waited = gy_error_raise(&error);
+    }
+    return waited < 0 ? heal(program, waited) : GY_OK;
+}
+
+/* ---- feeds ---- */
+
+static gy_type fed_type(gy_tensor *tensor)
+{
+    gy_type type = {.dtype = gy_tensor_dtype(tensor), .rank = gy_tensor_rank(tensor)};
+    for (int i = 0; i < type.rank; i++) {
+        type.sizes[i] = gy_tensor_size(tensor, i);
+    }
+    return type;
+}
+
+static gy_status check_feed(const gy_program *program, const gy_graph_node *node,
+                            gy_tensor *tensor)
+{
+    const gy_type *whole = &node->types[0];
+    gy_type wanted = *whole, fed = fed_type(tensor);
+    int64_t offsets[GY_MAX_RANK];
+    gy_local_part(&program->graph->mesh, whole, wanted.sizes, offsets);
+    if (gy_type_is_same_shape(&fed, &wanted)) {
+        return GY_OK;
+    }
+    char have[160], want[160], all[160];
+    return gy_fail(GY_SHAPE, "feed of %s is %s, expected %s (rank %d's part of %s)", node->name,
+                   gy_type_text(&fed, have), gy_type_text(&wanted, want),
+                   program->graph->mesh.coordinates[0], gy_type_text(whole, all));
+}
+
+/* Kernels get row-major memory: what has strides is copied. */
+static gy_status pin_feed(gy_program *program, int32_t storage, gy_tensor *tensor)
+{
+    gy_view view = gy_tensor_pin(tensor);
+    if (!gy_view_is_contiguous(&view)) {
+        gy_tensor_unpin(tensor);
+        if (program->staging[storage] == NULL) {
+            GY_TRY(gy_tensor_new(NULL, view.dtype, view.sizes, view.rank,
+                                 &program->staging[storage]));
+        }
+        GY_TRY(gy_tensor_copy(program->staging[storage], tensor));
+        tensor = program->staging[storage];
+        view = gy_tensor_pin(tensor);
+    }
+    program->fed[storage] = tensor;
+    program->data[storage] = view.data;
+    return GY_OK;
+}
+
+static gy_status feed_one(gy_program *program, int32_t storage, const gy_feed *feeds,
+                          int feed_count)
+{
+    const gy_graph_node *node = &program->graph->nodes[program->memory.buffers[storage].leaf];
+    if (strcmp(node->name, GY_SEED_NAME) == 0) {
+        program->data[storage] = program->session->seed_words;
+        return GY_OK;
+    }
+    for (int i = 0; i < feed_count; i++) {
+        if (feeds[i].node.graph == program->session->graph &&
+            feeds[i].node.index == node->origin) {
+            if (feeds[i].tensor == NULL) {
+                return gy_fail(GY_ARG, "feed of %s has no tensor", node->name);
+            }
+            GY_TRY(check_feed(program, node, feeds[i].tensor));
+            return pin_feed(program, storage, feeds[i].tensor);
+        }
+    }
+    char text[160];
+    return gy_fail(GY_ARG, "input %s, %s, is not fed", node->name,
+                   gy_type_text(&node->types[0], text));
+}
+
+gy_status gy_program_feed(gy_program *program, const gy_feed *feeds, int feed_count)
+{
+    for (int32_t i = 0; i < program->memory.buffer_count; i++) {
+        if (program->memory.buffers[i].kind == GY_STORAGE_INPUT) {
+            gy_status status = feed_one(program, i, feeds, feed_count);
+            if (status < 0) {
+                gy_program_unfeed(program);
+                return status;
+            }
+        }
+    }
+    return GY_OK;
+}
+
+void gy_program_unfeed(gy_program *program)
+{
+    for (int32_t i = 0; i < program->memory.buffer_count; i++) {
+        if (program->fed[i] != NULL) {
+            gy_tensor_unpin(program->fed[i]);
+            program->fed[i] = NULL;
+        }
+    }
+}
+
+/* ---- results ---- */
+
+static gy_status copy_result(gy_program *program, int index, gy_tensor **result)
+{
+    const gy_graph *graph = program->graph;
+    gy_value value = graph->roots[index].value;
+    *result = NULL;
+    if (gy_graph_at(graph, value)->op == &gy_op_assign) {
+        return GY_OK;
+    }
+    int32_t storage = program->memory.of_value[gy_graph_value(graph, value)];
+    gy_view from =
+        gy_local_view(&graph->mesh, gy_graph_type(graph, value), program->data[storage]);
+    GY_TRY(gy_tensor_new(NULL, from.dtype, from.sizes, from.rank, result));
+    gy_view to = gy_tensor_pin(*result);
+    gy_status status = gy_view_copy(&to, &from);
+    gy_tensor_unpin(*result);
+    return status;
+}
+
+gy_status gy_program_results(gy_program *program, gy_tensor **results)
+{
+    gy_tensor **made =
+        gy_alloc_zero("graph.results", (size_t)program->fetch_count, sizeof(*made));
+    gy_status status = made == NULL ? GY_NOMEM : GY_OK;
+    for (int i = 0; status >= 0 && i < program->fetch_count; i++) {
+        status = copy_result(program, i, &made[i]);
+    }
+    for (int i = 0; made != NULL && i < program->fetch_count; i++) {
+        if (status >= 0) {
+            results[i] = made[i];
+        } else {
+            gy_tensor_drop(made[i]);
+        }
+    }
+    gy_free(made);
+    return status;
+}

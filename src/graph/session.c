@@ -1,0 +1,313 @@
+/* Sessions: parameters, programs by (fetches, batch), the public calls. */
+#include "graph/session_priv.h"
+
+#include <string.h>
+
+enum { PROGRAMS_MAX = 32 }; /* the least recently used one goes */
+
+static gy_status start(gy_session *session, const gy_session_options *options)
+{
+    const int ranks = options->comm != NULL ? gy_comm_size(options->comm) : 1;
+    session->comm = options->comm;
+    session->seed = options->seed;
+    session->pool = ranks > 1 ? gy_comm_pool(options->comm) : gy_pool_heap();
+    if (session->pool == NULL) {
+        session->pool = gy_pool_heap();
+    }
+    session->mesh = (gy_mesh){.axes = 1, .sizes = {ranks}};
+    session->mesh.coordinates[0] = ranks > 1 ? gy_comm_rank(options->comm) : 0;
+    session->engine = options->engine;
+    if (session->engine == NULL) {
+        const gy_engine_options engine = {.workers = options->workers, .ranks_on_host = ranks};
+        GY_TRY(gy_engine_new(&engine, &session->engine));
+        session->owns_engine = true;
+    }
+    if (ranks > 1) {
+        GY_TRY(gy_collective_attach(session->engine, session->comm));
+        session->is_attached = true;
+    }
+    return GY_OK;
+}
+
+gy_status gy_session_new(gy_graph *graph, const gy_session_options *options, gy_session **out)
+{
+    GY_TRY(gy_graph_status(graph));
+    gy_session *session = gy_alloc_zero("graph.session", 1, sizeof(*session));
+    if (session == NULL) {
+        return GY_NOMEM;
+    }
+    session->graph = graph;
+    gy_meter_init(&session->meter);
+    gy_status status = start(session, options != NULL ? options : &(gy_session_options){0});
+    if (status < 0) {
+        gy_error error;
+        gy_error_take(&error, status);
+        gy_session_free(session);
+        return gy_error_raise(&error);
+    }
+    *out = session;
+    return GY_OK;
+}
+
+void gy_session_free(gy_session *session)
+{
+    if (session == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < session->program_count; i++) {
+        gy_program_free(session->programs[i]);
+    }
+    if (session->is_attached) {
+        gy_collective_detach(session->engine, session->comm);
+    }
+    if (session->owns_engine) {
+        gy_engine_free(session->engine);
+    }
+    for (size_t i = 0; i < session->parameter_count; i++) {
+        gy_tensor_unpin(session->parameters[i].tensor);
+        gy_tensor_drop(session->parameters[i].tensor);
+    }
+    gy_free(session->parameters);
+    gy_free(session->programs);
+    gy_meter_fini(&session->meter);
+    gy_free(session);
+}
+
+/* ---- parameters ---- */
+
+gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter_slot **slot)
+{
+    for (size_t i = 0; i < session->parameter_count; i++) {
+        if (session->parameters[i].node == index) {
+            *slot = &session->parameters[i];
+            return GY_OK;
+        }
+    }
+    const gy_graph_node *node = &session->graph->nodes[index];
+    GY_ASSERT(node->op == &gy_op_parameter && node->init != NULL);
+    void *list = session->parameters;
+    GY_TRY(gy_reserve("graph.parameters", &list, &session->parameter_capacity,
+                      session->parameter_count + 1, sizeof(*session->parameters)));
+    session->parameters = list;
+    gy_tensor *tensor;
+    GY_TRY(gy_tensor_new(session->pool, node->types[0].dtype, node->types[0].sizes,
+                         node->types[0].rank, &tensor));
+    gy_status status = gy_init_fill(node->init, session->seed, node->name, tensor);
+    if (status < 0) {
+        gy_tensor_drop(tensor);
+        return status;
+    }
+    gy_parameter_slot *made = &session->parameters[session->parameter_count++];
+    *made = (gy_parameter_slot){
+        .node = index, .name = node->name, .tensor = tensor, .view = gy_tensor_pin(tensor)};
+    *slot = made;
+    return GY_OK;
+}
+
+gy_tensor *gy_session_parameter(gy_session *session, const char *name)
+{
+    for (int32_t i = 0; i < session->graph->node_count; i++) {
+        const gy_graph_node *node = &session->graph->nodes[i];
+        if (node->op == &gy_op_parameter && strcmp(node->name, name) == 0) {
+            const gy_parameter_slot *slot;
+            return gy_session_slot(session, i, &slot) < 0 ? NULL : slot->tensor;
+        }
+    }
+    gy_fail(GY_NOTFOUND, "no parameter %s", name);
+    return NULL;
+}
+
+/* ---- programs ---- */
+
+gy_status gy_session_compile(gy_session *session, int64_t batch, const gy_value *fetches,
+                             int fetch_count, gy_text *text, gy_graph **out)
+{
+    gy_graph *bound = NULL;
+    GY_TRY(gy_bind(session->graph, &session->mesh, batch, fetches, fetch_count, &bound));
+    gy_status status = gy_compile(bound, session->skip, text, out);
+    gy_graph_free(bound);
+    return status;
+}
+
+static void drop_oldest(gy_session *session)
+{
+    size_t oldest = 0;
+    for (size_t i = 1; i < session->program_count; i++) {
+        if (session->programs[i]->used < session->programs[oldest]->used) {
+            oldest = i;
+        }
+    }
+    gy_program_free(session->programs[oldest]);
+    session->programs[oldest] = session->programs[--session->program_count];
+}
+
+static gy_status find_program(gy_session *session, int64_t batch, const gy_value *fetches,
+                              int fetch_count, gy_program **program)
+{
+    for (size_t i = 0; i < session->program_count; i++) {
+        gy_program *have = session->programs[i];
+        if (have->batch == batch && have->fetch_count == fetch_count &&
+            memcmp(have->fetches, fetches, (size_t)fetch_count * sizeof(*fetches)) == 0) {
+            *program = have;
+            return GY_OK;
+        }
+    }
+    void *list = session->programs;
+    GY_TRY(gy_reserve("graph.programs", &list, &session->program_capacity,
+                      session->program_count + 1, sizeof(*session->programs)));
+    session->programs = list;
+    GY_TRY(gy_program_new(session, batch, fetches, fetch_count, program));
+    if (session->program_count == PROGRAMS_MAX) {
+        drop_oldest(session);
+    }
+    session->programs[session->program_count++] = *program;
+    return GY_OK;
+}
+
+/* ---- runs ---- */
+
+static gy_status list_fetches(const gy_session *session, const gy_node *nodes, int count,
+                              gy_value *values)
+{
+    GY_TRY(gy_graph_status(session->graph));
+    for (int i = 0; i < count; i++) {
+        if (nodes[i].graph != session->graph || nodes[i].index < 0) {
+            return gy_fail(GY_ARG, "fetch %d is not a node of the session's graph", i);
+        }
+        values[i] = (gy_value){nodes[i].index, nodes[i].output};
+    }
+    return GY_OK;
+}
+
+/* The global batch that the feeds tell: rows * ranks; 1 when nothing is symbolic. */
+static int64_t fed_batch(const gy_session *session, const gy_feed *feeds, int feed_count)
+{
+    for (int i = 0; i < feed_count; i++) {
+        if (feeds[i].node.graph != session->graph || feeds[i].node.index < 0 ||
+            feeds[i].tensor == NULL || gy_tensor_rank(feeds[i].tensor) == 0) {
+            continue;
+        }
+        const gy_type *type = &session->graph->nodes[feeds[i].node.index].types[0];
+        if (type->rank > 0 && type->sizes[0] < 0) {
+            return gy_tensor_size(feeds[i].tensor, 0) * session->mesh.sizes[0] /
+                   -type->sizes[0];
+        }
+    }
+    return 1;
+}
+
+static gy_status run_fed(gy_session *session, gy_program *program, gy_tensor **results)
+{
+    gy_meter_run(&session->meter, true);
+    gy_status status = gy_program_run(program);
+    if (status >= 0) {
+        status = gy_program_results(program, results);
+    }
+    gy_meter_run(&session->meter, false);
+    gy_program_unfeed(program);
+    return status;
+}
+
+gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_count,
+                         int64_t batch, const gy_node *fetches, int fetch_count,
+                         gy_tensor **results)
+{
+    gy_value few[16], *values = few;
+    gy_program *program = NULL;
+    if (feed_count < 0 || fetch_count < 0 || batch < 0) {
+        return gy_fail(GY_ARG, "feeds %d, fetches %d, batch %lld: a count is negative",
+                       feed_count, fetch_count, (long long)batch);
+    }
+    if ((size_t)fetch_count > GY_COUNT(few)) {
+        values = gy_alloc("graph.fetches", (size_t)fetch_count * sizeof(*values));
+        if (values == NULL) {
+            return GY_NOMEM;
+        }
+    }
+    gy_status status = list_fetches(session, fetches, fetch_count, values);
+    if (batch == 0) {
+        batch = fed_batch(session, feeds, feed_count);
+    }
+    if (status >= 0 && batch < 1) {
+        status = gy_fail(GY_ARG, "the batch is empty");
+    }
+    session->seed_words[0] = (int64_t)session->seed;
+    session->seed_words[1] = (int64_t)session->step;
+    if (status >= 0) {
+        status = find_program(session, batch, values, fetch_count, &program);
+    }
+    if (status >= 0) {
+        program->used = ++session->runs;
+        status = gy_program_feed(program, feeds, feed_count);
+    }
+    if (status >= 0) {
+        status = run_fed(session, program, results);
+    }
+    session->step += status >= 0 ? 1 : 0;
+    if (values != few) {
+        gy_free(values);
+    }
+    return status;
+}
+
+uint64_t gy_session_step(const gy_session *session)
+{
+    return session->step;
+}
+
+void gy_session_set_step(gy_session *session, uint64_t step)
+{
+    session->step = step;
+}
+
+gy_session_stats gy_session_statistics(const gy_session *session)
+{
+    const gy_meter *meter = &session->meter;
+    gy_session_stats stats = {.compute_s = (double)meter->compute_ns * 1e-9,
+                              .exposed_communication_s = (double)meter->exposed_ns * 1e-9,
+                              .other_s = (double)meter->other_ns * 1e-9,
+                              .runs = session->runs};
+    return stats;
+}
+
+/* ---- explain ---- */
+
+static void explain_graph(const gy_session *session, gy_text *text)
+{
+    gy_text_add(text, "== graph: %d nodes\n", (int)session->graph->node_count);
+    gy_graph_print(session->graph, text);
+}
+
+gy_status gy_session_explain(gy_session *session, int64_t batch, const gy_node *fetches,
+                             int fetch_count, char **out)
+{
+    gy_value *values = gy_alloc("graph.fetches", (size_t)fetch_count * sizeof(*values));
+    if (values == NULL) {
+        return GY_NOMEM;
+    }
+    gy_text text = {.data = NULL};
+    gy_graph *graph = NULL;
+    gy_status status = list_fetches(session, fetches, fetch_count, values);
+    if (status >= 0) {
+        explain_graph(session, &text);
+        status =
+            gy_session_compile(session, GY_MAX(batch, 1), values, fetch_count, &text, &graph);
+    }
+    if (status >= 0) {
+        gy_explain_program(graph, gy_engine_workers(session->engine), &text);
+        status = text.status;
+    }
+    gy_graph_free(graph);
+    gy_free(values);
+    if (status < 0) {
+        gy_text_free(&text);
+        return status;
+    }
+    *out = text.data;
+    return GY_OK;
+}
+
+void gy_text_release(char *text)
+{
+    gy_free(text);
+}

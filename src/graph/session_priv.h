@@ -1,0 +1,114 @@
+/** Sessions, programs and their steps: what runs a compiled graph. */
+#ifndef GY_GRAPH_SESSION_PRIV_H
+#define GY_GRAPH_SESSION_PRIV_H
+
+#include "graph/graph_priv.h"
+#include "ops/collective.h"
+
+typedef struct gy_program gy_program;
+
+/** Where the time of a process goes: it computes, or waits for peers, or neither. */
+typedef struct gy_meter {
+    gy_mutex lock;
+    int64_t since_ns;
+    int computing, exchanging; /* tasks of each kind that run now */
+    bool is_on;                /* inside a run */
+    int64_t compute_ns, exposed_ns, other_ns;
+} gy_meter;
+
+void gy_meter_init(gy_meter *meter);
+void gy_meter_fini(gy_meter *meter);
+/** Add to the counts; the time since the last change goes to what was going on. @threads any */
+void gy_meter_change(gy_meter *meter, int computing, int exchanging);
+void gy_meter_run(gy_meter *meter, bool begins);
+
+/** A parameter's tensor, pinned as long as the session lives. */
+typedef struct gy_parameter_slot {
+    int32_t node; /* in the user's graph */
+    const char *name;
+    gy_tensor *tensor;
+    gy_view view;
+} gy_parameter_slot;
+
+/** One task of a program. */
+typedef struct gy_program_step {
+    gy_program *program;
+    const gy_graph_node *node;
+    const char *trace_name;
+    void *state;             /* of the kernel */
+    const gy_kernel *kernel; /* NULL: the reference */
+    gy_kernel_call call;
+    gy_collective *collective; /* NULL: a computation */
+    gy_var **reads, **mutates;
+    size_t read_count, mutate_count;
+} gy_program_step;
+
+/** A view of fed memory, filled in at each run. */
+typedef struct gy_patch {
+    gy_view *view;
+    int32_t storage;
+} gy_patch;
+
+struct gy_program {
+    gy_session *session;
+    gy_arena arena; /* all arrays below */
+    gy_graph *graph;
+    gy_memory_plan memory;
+    void **data;   /* storage -> memory; fed ones per run */
+    gy_var **vars; /* storage -> its engine variable */
+    gy_program_step *steps;
+    int32_t step_count;
+    gy_patch *patches;
+    int32_t patch_count;
+    gy_scope *scope;
+    gy_tensor **fed;     /* storage -> what is pinned there in this run */
+    gy_tensor **staging; /* storage -> row-major copy of a fed view with strides */
+    /* What it was compiled for. */
+    gy_value *fetches;
+    int32_t fetch_count;
+    int64_t batch;
+    uint64_t used; /* when last, in runs */
+};
+
+struct gy_session {
+    gy_graph *graph;
+    gy_engine *engine;
+    bool owns_engine, is_attached;
+    gy_comm *comm;
+    gy_pool *pool;
+    gy_mesh mesh;
+    uint64_t seed, step, runs, bytes_sent;
+    int64_t seed_words[2]; /* what the seed input is fed with */
+    gy_parameter_slot *parameters;
+    size_t parameter_count, parameter_capacity;
+    gy_program **programs;
+    size_t program_count, program_capacity;
+    uint32_t skip; /* passes left out, for tests */
+    gy_meter meter;
+};
+
+/** The parameter of a node of the user's graph, made and initialised at first use. */
+gy_status gy_session_slot(gy_session *session, int32_t node, const gy_parameter_slot **slot);
+/** Fill a new parameter: a pure function of (seed, name, element), alike on every rank. */
+gy_status gy_init_fill(const gy_init *init, uint64_t seed, const char *name, gy_tensor *tensor);
+
+/** Bind and run the passes for fetches of the user's graph. */
+gy_status gy_session_compile(gy_session *session, int64_t batch, const gy_value *fetches,
+                             int fetch_count, gy_text *text, gy_graph **out);
+gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fetches,
+                         int fetch_count, gy_program **program);
+void gy_program_free(gy_program *program);
+/** Pin the feeds of all inputs that the program reads; names node and shapes when one is wrong.
+ */
+gy_status gy_program_feed(gy_program *program, const gy_feed *feeds, int feed_count);
+void gy_program_unfeed(gy_program *program);
+/** Push all steps and wait. */
+gy_status gy_program_run(gy_program *program);
+/** New tensors with the fetched values; all or none. */
+gy_status gy_program_results(gy_program *program, gy_tensor **results);
+/** Append kernels and memory of a scheduled graph. */
+void gy_explain_program(const gy_graph *graph, int workers, gy_text *text);
+/** The kernel and workspace of every node of a placed graph. */
+void gy_choose_kernels(const gy_graph *graph, int workers, gy_choice *choices);
+
+#endif

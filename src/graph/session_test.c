@@ -1,0 +1,250 @@
+/* Goal: a session trains lecture A's softmax regression; feeds, fetches and assignments keep
+ * their promises; what is wrong is named. */
+#include "graph/session_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gy_test.h"
+
+enum { ROWS = 64, FEATURES = 8, CLASSES = 3 };
+
+/* Rows around one centre per class. */
+static void make_data(float *x, int32_t *labels)
+{
+    gy_random random = {.key = 7};
+    for (int i = 0; i < ROWS; i++) {
+        labels[i] = i % CLASSES;
+        for (int j = 0; j < FEATURES; j++) {
+            double centre = j % CLASSES == labels[i] ? 2 : 0;
+            x[i * FEATURES + j] = (float)(centre + 0.3 * gy_random_normal(&random));
+        }
+    }
+}
+
+static gy_tensor *tensor_of(gy_dtype dtype, int64_t rows, int64_t columns, const void *data)
+{
+    gy_tensor *tensor = NULL;
+    assert_ok(gy_tensor_from(NULL, dtype, (int64_t[]){rows, columns}, columns > 0 ? 2 : 1, data,
+                             &tensor));
+    return tensor;
+}
+
+static void softmax_regression_converges(void **state)
+{
+    (void)state;
+    float x_data[ROWS * FEATURES];
+    int32_t label_data[ROWS];
+    make_data(x_data, label_data);
+
+    gy_graph *g = gy_graph_new();
+    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, FEATURES}, 2);
+    gy_node labels = gy_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
+    gy_node w =
+        gy_parameter(g, "w", GY_F32, (int64_t[]){FEATURES, CLASSES}, 2, gy_init_zeros());
+    gy_node logits = gy_matmul(x, w);
+    gy_node loss = gy_cross_entropy(logits, labels);
+    gy_node rate = gy_scalar(g, GY_F32, 0.5);
+    gy_node step = gy_assign(w, gy_sub(w, gy_mul(rate, gy_gradient(loss, w))));
+    gy_node best = gy_argmax(gy_softmax(logits, 1), 1);
+
+    gy_session *session;
+    assert_ok(gy_session_new(g, NULL, &session));
+    gy_tensor *rows = tensor_of(GY_F32, ROWS, FEATURES, x_data);
+    gy_tensor *truth = tensor_of(GY_I32, ROWS, 0, label_data);
+    const gy_feed feeds[] = {{x, rows}, {labels, truth}};
+    double first = 0, last = 0;
+    for (int i = 0; i < 60; i++) {
+        gy_tensor *results[2];
+        assert_ok(gy_session_run(session, feeds, 2, 0, (gy_node[]){loss, step}, 2, results));
+        assert_null(results[1]);
+        last = gy_tensor_get(results[0], 0);
+        first = i == 0 ? last : first;
+        gy_tensor_drop(results[0]);
+    }
+    assert_true(fabs(first - log(CLASSES)) < 1e-6);
+    assert_true(last < 0.05);
+    gy_tensor *answers;
+    assert_ok(gy_session_run(session, feeds, 1, 0, &best, 1, &answers));
+    for (int i = 0; i < ROWS; i++) {
+        assert_int_equal((int)gy_tensor_get(answers, i), label_data[i]);
+    }
+    assert_int_equal(gy_session_step(session), 61);
+    gy_session_stats stats = gy_session_statistics(session);
+    assert_int_equal(stats.runs, 61);
+    assert_true(stats.compute_s > 0 && stats.exposed_communication_s == 0);
+    gy_tensor_drop(answers);
+    gy_tensor_drop(rows);
+    gy_tensor_drop(truth);
+    gy_session_free(session);
+    gy_graph_free(g);
+}
+
+static gy_tensor *vector(int64_t n, const double *data)
+{
+    return tensor_of(GY_F64, n, 0, data);
+}
+
+/* w, v = v, w: assignments read what was there before the run, and so do fetches. */
+static void assignments_come_after_all_reads(void **state)
+{
+    (void)state;
+    gy_tensor *one = vector(2, (double[]){1, 2}), *two = vector(2, (double[]){3, 4});
+    gy_graph *g = gy_graph_new();
+    const int64_t sizes[] = {2};
+    gy_node v = gy_parameter(g, "v", GY_F64, sizes, 1, (gy_init){GY_INIT_TENSOR, 0, one});
+    gy_node w = gy_parameter(g, "w", GY_F64, sizes, 1, (gy_init){GY_INIT_TENSOR, 0, two});
+    gy_node swap[] = {gy_assign(v, w), gy_assign(w, v), w, gy_reshape(v, (int64_t[]){1, 2}, 2)};
+    gy_session *session;
+    assert_ok(gy_session_new(g, NULL, &session));
+    gy_tensor *results[4];
+    assert_ok(gy_session_run(session, NULL, 0, 0, swap, 4, results));
+    assert_true(gy_tensor_get(results[2], 0) == 3 && gy_tensor_get(results[3], 1) == 2);
+    gy_tensor *now_v = gy_session_parameter(session, "v");
+    gy_tensor *now_w = gy_session_parameter(session, "w");
+    assert_true(gy_tensor_get(now_v, 0) == 3 && gy_tensor_get(now_v, 1) == 4);
+    assert_true(gy_tensor_get(now_w, 0) == 1 && gy_tensor_get(now_w, 1) == 2);
+    assert_null(gy_session_parameter(session, "u"));
+    gy_tensor_drop(results[2]);
+    gy_tensor_drop(results[3]);
+    gy_session_free(session);
+    gy_graph_free(g);
+    gy_tensor_drop(one);
+    gy_tensor_drop(two);
+}
+
+static void initial_values_depend_on_seed_and_name_alone(void **state)
+{
+    (void)state;
+    const int64_t sizes[] = {20, 30};
+    double seen[3];
+    for (int i = 0; i < 3; i++) {
+        gy_graph *g = gy_graph_new();
+        if (i == 1) {
+            gy_parameter(g, "other", GY_F32, sizes, 2, gy_init_he());
+        }
+        gy_parameter(g, "w", GY_F32, sizes, 2, gy_init_glorot());
+        gy_session *session;
+        const gy_session_options options = {.seed = i == 2 ? 6 : 5};
+        assert_ok(gy_session_new(g, &options, &session));
+        gy_tensor *w = gy_session_parameter(session, "w");
+        seen[i] = 0;
+        for (int k = 0; k < 600; k++) {
+            assert_true(fabs(gy_tensor_get(w, k)) <= sqrt(6.0 / 50) + 1e-6);
+            seen[i] += gy_tensor_get(w, k) * k;
+        }
+        gy_session_free(session);
+        gy_graph_free(g);
+    }
+    assert_true(seen[0] == seen[1]);
+    assert_true(seen[0] != seen[2]);
+}
+
+static void assert_says(const char *const *words, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (strstr(gy_error_text(), words[i]) == NULL) {
+            fail_msg("\"%s\" does not say %s", gy_error_text(), words[i]);
+        }
+    }
+}
+
+static void wrong_feeds_are_named_with_both_shapes(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = gy_input(g, "pixels", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
+    gy_node y = gy_input(g, "offset", GY_F64, (int64_t[]){3}, 1);
+    gy_node sum = gy_sum_over(gy_add(x, y), 0, false);
+    gy_session *session;
+    assert_ok(gy_session_new(g, NULL, &session));
+    gy_tensor *good = tensor_of(GY_F64, 2, 3, (double[]){1, 2, 3, 4, 5, 6});
+    gy_tensor *bad = tensor_of(GY_F64, 2, 2, (double[]){1, 2, 3, 4});
+    gy_tensor *typed = tensor_of(GY_F32, 2, 3, (float[]){1, 2, 3, 4, 5, 6});
+    gy_tensor *offset = vector(3, (double[]){10, 20, 30}), *result = NULL;
+    gy_feed feeds[] = {{x, bad}, {y, offset}};
+    assert_status(gy_session_run(session, feeds, 2, 0, &sum, 1, &result), GY_SHAPE);
+    assert_says((const char *[]){"pixels", "f64[2,2]", "f64[2,3]"}, 3);
+    feeds[0].tensor = typed;
+    assert_status(gy_session_run(session, feeds, 2, 0, &sum, 1, &result), GY_SHAPE);
+    assert_says((const char *[]){"pixels", "f32[2,3]", "f64[2,3]"}, 3);
+    feeds[0].tensor = good;
+    assert_status(gy_session_run(session, feeds, 1, 0, &sum, 1, &result), GY_ARG);
+    assert_says((const char *[]){"offset", "not fed"}, 2);
+    assert_status(gy_session_run(session, feeds, 2, 5, &sum, 1, &result), GY_SHAPE);
+    assert_says((const char *[]){"pixels", "f64[2,3]", "f64[5,3]"}, 3);
+    assert_null(result);
+    assert_int_equal(gy_session_step(session), 0);
+    assert_ok(gy_session_run(session, feeds, 2, 0, &sum, 1, &result));
+    assert_true(gy_tensor_get(result, 0) == 21 + 2 * 60);
+    gy_tensor_drop(result);
+    gy_tensor_drop(good);
+    gy_tensor_drop(bad);
+    gy_tensor_drop(typed);
+    gy_tensor_drop(offset);
+    gy_session_free(session);
+    gy_graph_free(g);
+}
+
+static void dropout_is_drawn_anew_and_repeats_from_seed_and_step(void **state)
+{
+    (void)state;
+    double sums[2][3];
+    for (int i = 0; i < 2; i++) {
+        gy_graph *g = gy_graph_new();
+        gy_node ones = gy_broadcast_to(gy_scalar(g, GY_F32, 1), (int64_t[]){1000}, 1);
+        gy_node weights = gy_parameter(g, "w", GY_F32, (int64_t[]){1000}, 1,
+                                       (gy_init){GY_INIT_UNIFORM, 1, NULL});
+        gy_node dropped = gy_sum_over(gy_mul(weights, gy_dropout(ones, 0.5)), 0, false);
+        gy_session *session;
+        const gy_session_options options = {.seed = 3};
+        assert_ok(gy_session_new(g, &options, &session));
+        for (int run = 0; run < 3; run++) {
+            gy_tensor *result;
+            gy_session_set_step(session, run == 2 ? 0 : (uint64_t)run);
+            assert_ok(gy_session_run(session, NULL, 0, 0, &dropped, 1, &result));
+            sums[i][run] = gy_tensor_get(result, 0);
+            gy_tensor_drop(result);
+        }
+        gy_session_free(session);
+        gy_graph_free(g);
+    }
+    assert_true(sums[0][0] != sums[0][1]);
+    assert_true(sums[0][0] == sums[0][2]);
+    assert_memory_equal(sums[0], sums[1], sizeof(sums[0]));
+}
+
+static void explanation_shows_every_stage(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4}, 2);
+    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_zeros());
+    gy_node y = gy_named(gy_matmul(x, w), "logits");
+    gy_session *session;
+    assert_ok(gy_session_new(g, NULL, &session));
+    char *text;
+    assert_ok(gy_session_explain(session, 16, &y, 1, &text));
+    const char *const stages[] = {"== graph",  "== bind",      "== constants", "== algebra",
+                                  "== common", "== expand",    "== place",     "== schedule",
+                                  "== memory", "f32[batch,4]", "f32[16,2]",    "logits"};
+    for (size_t i = 0; i < GY_COUNT(stages); i++) {
+        assert_non_null(strstr(text, stages[i]));
+    }
+    gy_text_release(text);
+    gy_session_free(session);
+    gy_graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(softmax_regression_converges),
+        cmocka_unit_test(assignments_come_after_all_reads),
+        cmocka_unit_test(initial_values_depend_on_seed_and_name_alone),
+        cmocka_unit_test(wrong_feeds_are_named_with_both_shapes),
+        cmocka_unit_test(dropout_is_drawn_anew_and_repeats_from_seed_and_step),
+        cmocka_unit_test(explanation_shows_every_stage),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
