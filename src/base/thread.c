@@ -33,6 +33,18 @@ void gy_mutex_lock(gy_mutex *mutex)
 #endif
 }
 
+bool gy_mutex_try(gy_mutex *mutex)
+{
+    if (pthread_mutex_trylock(&mutex->lock) != 0) {
+        return false;
+    }
+#ifdef GYRE_DEEP
+    GY_ASSERT(held_count < 16);
+    held_rank[held_count++] = mutex->rank;
+#endif
+    return true;
+}
+
 void gy_mutex_unlock(gy_mutex *mutex)
 {
 #ifdef GYRE_DEEP

@@ -24,6 +24,8 @@ typedef struct gy_cond {
 void gy_mutex_init(gy_mutex *mutex, int rank);
 void gy_mutex_fini(gy_mutex *mutex);
 void gy_mutex_lock(gy_mutex *mutex);
+/** False at once when another thread has it. Order of ranks does not matter here. */
+GY_MUST_CHECK bool gy_mutex_try(gy_mutex *mutex);
 void gy_mutex_unlock(gy_mutex *mutex);
 
 void gy_cond_init(gy_cond *cond);

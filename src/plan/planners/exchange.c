@@ -9,15 +9,9 @@
 
 #include "base/base.h"
 
-/* Rank's contribution to a chunk: its input, unless the fold may have overwritten that already.
- */
-static gy_blocks contribution(const gy_plan_request *request, int rank, int of, int chunk)
+static gy_blocks contribution(int rank, int of, int chunk)
 {
-    bool is_overwritten = request->in_place && rank >= 2;
-    if (of == rank && !is_overwritten) {
-        return gy_in(rank, chunk, 1);
-    }
-    return gy_stage(of, chunk % 2, chunk);
+    return of == rank ? gy_in(rank, chunk, 1) : gy_stage(of, chunk % 2, chunk);
 }
 
 gy_status gy_plan_exchange_allreduce(const gy_plan_request *request, int rank,
@@ -34,11 +28,12 @@ gy_status gy_plan_exchange_allreduce(const gy_plan_request *request, int rank,
         GY_TRY(gy_emit_copy(sink, gy_in(rank, chunk, 1), gy_stage(rank, chunk % 2, chunk)));
         GY_TRY(gy_emit_post(sink, mark));
         GY_TRY(gy_emit_wait(sink, GY_EVERY, mark));
-        gy_blocks sum = contribution(request, rank, 0, chunk);
+        gy_blocks sum = contribution(rank, 0, chunk);
         for (int of = 1; of < ranks; of++) {
-            GY_TRY(gy_emit_reduce(sink, sum, contribution(request, rank, of, chunk),
-                                  gy_out(rank, chunk, 1)));
-            sum = gy_out(rank, chunk, 1);
+            gy_blocks next =
+                of == ranks - 1 ? gy_out(rank, chunk, 1) : gy_scratch(rank, 0, chunk);
+            GY_TRY(gy_emit_reduce(sink, sum, contribution(rank, of, chunk), next));
+            sum = next;
         }
     }
     return GY_OK;

@@ -21,34 +21,27 @@ static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
                              : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
 }
 
-/* An own block is staged too where the fold overwrites the input before the rank's turn comes.
- */
-static bool stages_own(const gy_plan_request *request, int rank)
-{
-    return request->in_place && rank >= 2;
-}
-
-/* to = x0 op x1 op ...: block `block`, from slot `slot` of each rank. */
+/* to = x0 op x1 op ...: block `block`, the others' from slot `slot` of their staging. */
 typedef struct fold_spec {
-    const gy_plan_request *request;
-    int rank, block, slot;
+    int ranks, rank, block, slot;
+    gy_blocks to;
 } fold_spec;
 
 static gy_blocks operand(const fold_spec *fold, int of)
 {
-    if (of == fold->rank && !stages_own(fold->request, fold->rank)) {
-        return gy_in(of, fold->block, 1);
-    }
-    return gy_stage(of, fold->slot, fold->block);
+    return of == fold->rank ? gy_in(of, fold->block, 1) : gy_stage(of, fold->slot, fold->block);
 }
 
+/* Running sums stay in scratch, so in the cache; the output is written once and may be the
+ * input. */
 static gy_status fold_block(const fold_spec *fold, gy_plan_sink *sink)
 {
-    gy_blocks to = gy_out(fold->rank, fold->block, 1);
     gy_blocks sum = operand(fold, 0);
-    for (int of = 1; of < fold->request->ranks; of++) {
-        GY_TRY(gy_emit_reduce(sink, sum, operand(fold, of), to));
-        sum = to;
+    for (int of = 1; of < fold->ranks; of++) {
+        bool is_last = of == fold->ranks - 1;
+        gy_blocks next = is_last ? fold->to : gy_scratch(fold->rank, 0, fold->block);
+        GY_TRY(gy_emit_reduce(sink, sum, operand(fold, of), next));
+        sum = next;
     }
     return GY_OK;
 }
@@ -69,18 +62,20 @@ gy_status gy_plan_staged_allreduce(const gy_plan_request *request, int rank, gy_
         uint32_t mark = 2 * (uint32_t)window + 1;
         int first = window * ranks;
         for (int of = 0; of < ranks; of++) {
-            if (of != rank || stages_own(request, rank)) {
+            if (of != rank) {
                 GY_TRY(gy_emit_copy(sink, gy_in(rank, first + of, 1),
                                     gy_stage(rank, of, first + of)));
             }
         }
         GY_TRY(meet(sink, mark));
+        gy_blocks sum = gy_stage(rank, ranks, first + rank);
         GY_TRY(fold_block(
-            &(fold_spec){.request = request, .rank = rank, .block = first + rank, .slot = rank},
+            &(fold_spec){
+                .ranks = ranks, .rank = rank, .block = first + rank, .slot = rank, .to = sum},
             sink));
-        GY_TRY(gy_emit_copy(sink, gy_out(rank, first + rank, 1),
-                            gy_stage(rank, ranks, first + rank)));
-        GY_TRY(meet(sink, mark + 1));
+        GY_TRY(gy_emit_post(sink, mark + 1));
+        GY_TRY(gy_emit_copy(sink, sum, gy_out(rank, first + rank, 1)));
+        GY_TRY(gy_emit_wait(sink, GY_EVERY, mark + 1));
         for (int step = 1; step < ranks; step++) {
             int of = (rank + step) % ranks; /* everybody begins with another one */
             GY_TRY(gy_emit_copy(sink, gy_stage(of, ranks, first + of),
@@ -100,16 +95,18 @@ gy_status gy_plan_staged_reduce_scatter(const gy_plan_request *request, int rank
     for (int chunk = 0; chunk < chunks; chunk++) {
         int base = chunk % 2 * ranks;
         for (int of = 0; of < ranks; of++) {
-            if (of != rank || stages_own(request, rank)) {
+            if (of != rank) {
                 GY_TRY(gy_emit_copy(sink, gy_in(rank, of * chunks + chunk, 1),
                                     gy_stage(rank, base + of, of * chunks + chunk)));
             }
         }
         GY_TRY(meet(sink, (uint32_t)chunk + 1));
-        GY_TRY(fold_block(&(fold_spec){.request = request,
+        int block = rank * chunks + chunk;
+        GY_TRY(fold_block(&(fold_spec){.ranks = ranks,
                                        .rank = rank,
-                                       .block = rank * chunks + chunk,
-                                       .slot = base + rank},
+                                       .block = block,
+                                       .slot = base + rank,
+                                       .to = gy_out(rank, block, 1)},
                           sink));
     }
     return GY_OK;

@@ -1,0 +1,98 @@
+/* The public blocking calls, and the communicator of the whole run. */
+#include "coll/coll_priv.h"
+
+gy_status gy_allreduce(gy_comm *comm, const void *in, void *out, size_t count, gy_dtype dtype,
+                       gy_reduction reduction)
+{
+    return gy_coll_run(comm, &(gy_coll_call){.operation = GY_OPERATION_ALLREDUCE,
+                                             .dtype = dtype,
+                                             .reduction = reduction,
+                                             .count = count,
+                                             .in = in,
+                                             .out = out});
+}
+
+gy_status gy_broadcast(gy_comm *comm, void *data, size_t count, gy_dtype dtype, int root)
+{
+    return gy_coll_run(comm, &(gy_coll_call){.operation = GY_OPERATION_BROADCAST,
+                                             .dtype = dtype,
+                                             .root = root,
+                                             .count = count,
+                                             .in = data,
+                                             .out = data});
+}
+
+gy_status gy_allgather(gy_comm *comm, const void *in, void *out, size_t count, gy_dtype dtype)
+{
+    return gy_coll_run(comm, &(gy_coll_call){.operation = GY_OPERATION_ALLGATHER,
+                                             .dtype = dtype,
+                                             .count = count,
+                                             .in = in,
+                                             .out = out});
+}
+
+gy_status gy_reduce_scatter(gy_comm *comm, const void *in, void *out, size_t count,
+                            gy_dtype dtype, gy_reduction reduction)
+{
+    return gy_coll_run(comm, &(gy_coll_call){.operation = GY_OPERATION_REDUCE_SCATTER,
+                                             .dtype = dtype,
+                                             .reduction = reduction,
+                                             .count = count,
+                                             .in = in,
+                                             .out = out});
+}
+
+gy_status gy_barrier(gy_comm *comm)
+{
+    return gy_coll_run(comm,
+                       &(gy_coll_call){.operation = GY_OPERATION_BARRIER, .dtype = GY_U8});
+}
+
+static pthread_mutex_t world_lock = PTHREAD_MUTEX_INITIALIZER;
+static gy_comm *world;
+static bool is_world_tried;
+static gy_error world_error;
+
+static gy_status open_world(void)
+{
+    gy_transport *transport = NULL;
+    GY_TRY(gy_transport_open_from_environment(gy_env_real(), &transport));
+    gy_comm *made = NULL;
+    GY_TRY(gy_comm_new(transport, NULL, &made));
+    gy_deadline deadline = {gy_now_ns(transport->env) + made->timeout_ns};
+    gy_status status = gy_transport_meet(transport, deadline);
+    if (status < 0) {
+        gy_comm_free(made);
+        return status;
+    }
+    world = made;
+    return GY_OK;
+}
+
+gy_comm *gy_comm_world(void)
+{
+    pthread_mutex_lock(&world_lock);
+    if (!is_world_tried) {
+        is_world_tried = true;
+        gy_status status = open_world();
+        if (status < 0) {
+            gy_error_take(&world_error, status);
+        }
+    } else if (world == NULL) {
+        (void)gy_error_raise(&world_error);
+    }
+    gy_comm *comm = world;
+    pthread_mutex_unlock(&world_lock);
+    return comm;
+}
+
+void gy_comm_world_close(void)
+{
+    pthread_mutex_lock(&world_lock);
+    gy_comm_free(world);
+    world = NULL;
+    is_world_tried = true;
+    (void)gy_fail(GY_STATE, "the run was left");
+    gy_error_take(&world_error, GY_STATE);
+    pthread_mutex_unlock(&world_lock);
+}

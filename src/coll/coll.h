@@ -1,0 +1,90 @@
+/**
+ * Room coll: communicators and the collectives in flight on them. Reading order: coll.h, call,
+ * comm, progress, slots, run, plans, choose, api, world, kernels/.
+ *
+ * A communicator has no thread of its own: whoever waits drives it (gy_comm_progress). Each
+ * collective takes the next number when it is begun or reserved; numbers and calls are compared
+ * across ranks before any rank touches a peer's data.
+ */
+#ifndef GY_COLL_COLL_H
+#define GY_COLL_COLL_H
+
+#include "plan/plan.h"
+#include "transport/transport.h"
+
+#include <gyre/coll.h>
+
+/** One collective call; zero fields are the defaults. */
+typedef struct gy_coll_call {
+    gy_operation operation;
+    gy_dtype dtype;
+    gy_reduction reduction;
+    int root;       /* broadcast, reduce */
+    size_t count;   /* elements, as in the public function of that name */
+    const void *in; /* broadcast: not used */
+    void *
+        out; /* may be `in` (allgather: in = out + rank * count; reduce-scatter: the reverse) */
+    int priority;     /* among those in flight, higher first */
+    double timeout_s; /* 0: the communicator's */
+} gy_coll_call;
+
+/** The end of a collective; a failure's text is in gy_error_text(). Called by whoever drives,
+ * no lock held. */
+typedef void (*gy_coll_end)(void *arg, gy_status status);
+
+typedef struct gy_coll gy_coll; /* a collective that has its number */
+
+typedef struct gy_comm_options {
+    double timeout_s;      /* 0: GYRE_TIMEOUT seconds, else 60 */
+    const char *algorithm; /* NULL: GYRE_COLL, else chosen */
+} gy_comm_options;
+
+/**
+ * A communicator over all ranks of a transport, which it takes (also when it fails).
+ * @return GY_OK; GY_ARG an algorithm or timeout that does not exist; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options,
+                                    gy_comm **comm);
+/** Leaves in an orderly way. What is in flight is given up. NULL is fine. */
+void gy_comm_free(gy_comm *comm);
+
+/**
+ * Take the next number now, start later: all ranks reserve in one order, and start when their
+ * data is there. Every reserved collective must be started or poisoned. @threads any
+ */
+GY_MUST_CHECK gy_status gy_coll_reserve(gy_comm *comm, gy_coll **coll);
+/**
+ * Start a reserved collective; `end` is called exactly once, also for a bad call or a failed
+ * communicator. Buffers are borrowed until then. Never blocks. @threads any
+ */
+void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, void *arg);
+/** This rank cannot take part: all ranks fail with the same cause instead of waiting. */
+void gy_coll_poison(gy_coll *coll, const gy_error *cause, gy_coll_end end, void *arg);
+/** Reserve and start. */
+GY_MUST_CHECK gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end,
+                                      void *arg);
+
+/**
+ * Move what can be moved and call the ends of what is finished. True when something moved.
+ * Never blocks; returns false at once when another thread is at it. @threads any
+ */
+bool gy_comm_progress(gy_comm *comm);
+
+/** Reserve, start and drive until the end. The shortest way for small messages. */
+GY_MUST_CHECK gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call);
+
+/** Collectives that have a number but no end yet. */
+int64_t gy_comm_in_flight(gy_comm *comm);
+
+/** What a communicator did, for --stats. */
+typedef struct gy_comm_stats {
+    int64_t collectives, bytes; /* ended; of this rank's vectors */
+    int64_t wait_ns;            /* inside blocking calls */
+} gy_comm_stats;
+gy_comm_stats gy_comm_statistics(gy_comm *comm);
+
+/** Which algorithm a call would take on this communicator, "slots" for tiny ones; static text.
+ */
+const char *gy_coll_choice(const gy_comm *comm, const gy_coll_call *call, bool is_registered);
+
+#endif

@@ -1,0 +1,74 @@
+/**
+ * Tests: all ranks of a communicator in this process, a thread each, on one shared segment.
+ */
+#ifndef GY_COLL_CREW_PRIV_H
+#define GY_COLL_CREW_PRIV_H
+
+#include "coll/coll.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CREW_MAX = 8 };
+
+typedef struct crew_member {
+    gy_comm *comm;
+    int rank, size, failures;
+    void *shared_arg;
+    void (*run)(struct crew_member *me);
+    gy_thread thread;
+} crew_member;
+
+static inline void *crew_thread(void *arg)
+{
+    crew_member *me = arg;
+    me->run(me);
+    return NULL;
+}
+
+/* Run `run` as every rank; returns how many expectations failed, -1 when it could not be set
+ * up. */
+static inline int crew_run(int ranks, const gy_comm_options *options,
+                           void (*run)(crew_member *me), void *arg)
+{
+    gy_transport *transports[CREW_MAX];
+    crew_member members[CREW_MAX];
+    const gy_segment_options segment = {
+        .ranks = ranks, .pool_bytes = 16 << 20, .ring_bytes = 4096};
+    if (gy_shm_open_all(&segment, gy_env_real(), transports) != GY_OK) {
+        return -1;
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        members[rank] =
+            (crew_member){.rank = rank, .size = ranks, .run = run, .shared_arg = arg};
+        if (gy_comm_new(transports[rank], options, &members[rank].comm) != GY_OK) {
+            return -1;
+        }
+    }
+    int failures = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        if (gy_thread_start(&members[rank].thread, "rank", crew_thread, &members[rank]) !=
+            GY_OK) {
+            return -1;
+        }
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        gy_thread_join(&members[rank].thread);
+        failures += members[rank].failures;
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        gy_comm_free(members[rank].comm);
+    }
+    return failures;
+}
+
+#define EXPECT(fact)                                                                           \
+    do {                                                                                       \
+        if (!(fact)) {                                                                         \
+            printf("rank %d line %d: not so: %s (%s)\n", me->rank, __LINE__, #fact,            \
+                   gy_error_text());                                                           \
+            me->failures++;                                                                    \
+        }                                                                                      \
+    } while (0)
+
+#endif

@@ -1,0 +1,69 @@
+/* Plans that were made before: training calls the same collectives over and over. */
+#include "coll/coll_priv.h"
+
+static bool is_same(const gy_plan_request *a, const gy_plan_request *b)
+{
+    return a->operation == b->operation && a->ranks == b->ranks && a->root == b->root &&
+           a->chunks == b->chunks && a->in_place == b->in_place && a->order == b->order;
+}
+
+static void forget(gy_kept_plan *plan)
+{
+    gy_steps_free(&plan->steps);
+    gy_free(plan->send_index);
+    *plan = (gy_kept_plan){.algorithm = NULL};
+}
+
+static gy_status make(const gy_comm *comm, gy_kept_plan *plan)
+{
+    gy_steps_init(&plan->steps);
+    GY_TRY(gy_plan_rank(plan->algorithm, &plan->request, comm->rank, &plan->steps.sink));
+    plan->send_index =
+        gy_alloc_zero("coll.plan", plan->steps.count + 1, sizeof(*plan->send_index));
+    if (plan->send_index == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < plan->steps.count; i++) {
+        plan->send_index[i] = plan->send_count;
+        plan->send_count += plan->steps.items[i].kind == GY_STEP_SEND;
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_keep(gy_comm *comm, const gy_algorithm *algorithm,
+                       const gy_plan_request *request, gy_kept_plan **plan)
+{
+    gy_kept_plan *oldest = NULL;
+    for (size_t i = 0; i < GY_KEPT_PLANS; i++) {
+        gy_kept_plan *kept = &comm->kept[i];
+        if (kept->algorithm == algorithm && is_same(&kept->request, request)) {
+            kept->users++;
+            kept->last_used = ++comm->uses;
+            *plan = kept;
+            return GY_OK;
+        }
+        if (kept->users == 0 && (oldest == NULL || kept->last_used < oldest->last_used)) {
+            oldest = kept;
+        }
+    }
+    GY_ASSERT(oldest != NULL); /* at most GY_CHANNELS are in use */
+    forget(oldest);
+    oldest->algorithm = algorithm;
+    oldest->request = *request;
+    gy_status status = make(comm, oldest);
+    if (status != GY_OK) {
+        forget(oldest);
+        return status;
+    }
+    oldest->users = 1;
+    oldest->last_used = ++comm->uses;
+    *plan = oldest;
+    return GY_OK;
+}
+
+void gy_plans_free(gy_comm *comm)
+{
+    for (size_t i = 0; i < GY_KEPT_PLANS; i++) {
+        forget(&comm->kept[i]);
+    }
+}

@@ -1,0 +1,311 @@
+/* Collectives in flight: enter, compare, run, end; and what happens when one fails. */
+#include "coll/coll_priv.h"
+
+#include <string.h>
+
+enum { LOOK_EVERY_ROUNDS = 256, LOOK_EVERY_NS = 20000000 };
+
+/* The tag of cards; a plan's messages use the chunks below. */
+static uint64_t card_tag(const gy_coll *coll)
+{
+    return coll->number << 16 | UINT16_MAX;
+}
+
+void gy_wake_peers(const gy_comm *comm)
+{
+    for (int rank = 0; rank < comm->size; rank++) {
+        if (rank != comm->rank) {
+            gy_transport_wake(comm->transport, rank);
+        }
+    }
+}
+
+/* Without shared memory cards go to both neighbours: around the ring every difference is seen
+ * by two. */
+static gy_status send_cards(gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    int peers[2] = {(comm->rank + 1) % comm->size, (comm->rank + comm->size - 1) % comm->size};
+    for (int i = 0; i < 2; i++) {
+        GY_TRY(gy_transport_send(comm->transport, peers[i], card_tag(coll), &coll->card,
+                                 sizeof(coll->card), &coll->cards[i]));
+        GY_TRY(gy_transport_recv(comm->transport, peers[i], card_tag(coll), &coll->neighbour[i],
+                                 sizeof(coll->neighbour[i]), &coll->cards[2 + i]));
+    }
+    return GY_OK;
+}
+
+static gy_status compare_neighbours(gy_coll *coll)
+{
+    for (int i = 0; i < 4; i++) {
+        const gy_transfer *transfer = &coll->cards[i];
+        if (transfer->status != GY_OK) {
+            coll->peer = transfer->peer;
+            return transfer->status < 0
+                       ? gy_fail(transfer->status, "call of rank %d: %s", transfer->peer,
+                                 gy_status_text(transfer->status))
+                       : GY_AGAIN;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (!gy_cards_agree(&coll->card, &coll->neighbour[i])) {
+            return gy_card_mismatch(coll, &coll->neighbour[i], coll->cards[2 + i].peer);
+        }
+    }
+    coll->peer = -1;
+    return GY_OK;
+}
+
+static gy_status enter(gy_coll *coll)
+{
+    gy_comm *comm = coll->comm;
+    if (!gy_channel_is_free(comm, coll->number, &coll->peer)) {
+        return GY_AGAIN;
+    }
+    if (comm->size == 1) {
+        gy_call_alone(&coll->call);
+        coll->stage = GY_COLL_ENDED;
+        return GY_OK;
+    }
+    coll->checked = 0;
+    coll->all_registered = coll->card.is_registered;
+    if (comm->shared != NULL) {
+        gy_slot_enter(coll, gy_call_is_tiny(comm, &coll->call));
+    } else {
+        GY_TRY(send_cards(coll));
+    }
+    coll->stage = GY_COLL_ENTERED;
+    return GY_OK;
+}
+
+/* All ranks are here and mean the same: do it, or begin to. */
+static gy_status begin_work(gy_coll *coll)
+{
+    gy_comm *comm = coll->comm;
+    if (gy_call_is_tiny(comm, &coll->call)) {
+        gy_slot_finish(coll);
+        coll->stage = GY_COLL_ENDED;
+        return GY_OK;
+    }
+    gy_choice choice;
+    GY_TRY(gy_choose(comm, &coll->call, coll->all_registered, &choice));
+    GY_TRY(gy_run_start(coll, &choice));
+    coll->stage = GY_COLL_RUNS;
+    return GY_OK;
+}
+
+static gy_status step(gy_coll *coll, bool *has_moved)
+{
+    gy_status status = GY_OK;
+    if (coll->stage == GY_COLL_STARTED) {
+        status = enter(coll);
+        *has_moved = *has_moved || status == GY_OK;
+    }
+    if (status == GY_OK && coll->stage == GY_COLL_ENTERED) {
+        status = coll->comm->shared != NULL ? gy_slot_compare(coll) : compare_neighbours(coll);
+        if (status == GY_OK) {
+            *has_moved = true;
+            status = begin_work(coll);
+        }
+    }
+    if (status == GY_OK && coll->stage == GY_COLL_RUNS) {
+        status = gy_run_step(coll, has_moved);
+        coll->stage = status == GY_OK ? GY_COLL_ENDED : coll->stage;
+    }
+    return status;
+}
+
+void gy_comm_end_number(gy_comm *comm, uint64_t number)
+{
+    GY_ASSERT(number >= comm->ended && number < comm->ended + GY_CHANNELS);
+    comm->is_ended[number % GY_CHANNELS] = true;
+    while (comm->is_ended[comm->ended % GY_CHANNELS]) {
+        comm->is_ended[comm->ended % GY_CHANNELS] = false;
+        comm->ended++;
+    }
+    if (comm->shared != NULL) {
+        /* release: this rank's reads of others' slots and staging; with the acquire in
+         * peer_has_ended */
+        atomic_store_explicit(&gy_shared_words(comm->shared, comm->rank)[0].value, comm->ended,
+                              memory_order_release);
+    }
+}
+
+static void remove_flying(gy_comm *comm, gy_coll *coll)
+{
+    gy_coll **at = &comm->flying;
+    while (*at != coll) {
+        at = &(*at)->next;
+    }
+    *at = coll->next;
+    gy_coll **last = &comm->over;
+    while (*last != NULL) {
+        last = &(*last)->next_ended;
+    }
+    coll->next_ended = NULL;
+    *last = coll;
+}
+
+static void end_transfers(gy_coll *coll)
+{
+    for (int i = 0; i < 4; i++) {
+        gy_transport_cancel(coll->comm->transport, &coll->cards[i]);
+    }
+    gy_run_end(coll);
+}
+
+void gy_comm_fail(gy_comm *comm, gy_status status)
+{
+    if (!comm->is_failed) {
+        comm->is_failed = true;
+        gy_error_take(&comm->failure, status);
+        gy_transport_abort(comm->transport, &comm->failure);
+    }
+    while (comm->flying != NULL) {
+        gy_coll *coll = comm->flying;
+        end_transfers(coll);
+        coll->error = comm->failure;
+        coll->stage = GY_COLL_ENDED;
+        remove_flying(comm, coll);
+    }
+}
+
+/* Before: peers wait for us in vain. After: words on which collective it was. */
+static void fail_step(gy_comm *comm, const gy_coll *coll, gy_status status)
+{
+    char text[128];
+    if (status != GY_MISMATCH || coll->stage == GY_COLL_RUNS) {
+        (void)gy_fail_within(status, "collective %llu, %s", (unsigned long long)coll->number,
+                             gy_card_text(&coll->card, text));
+    }
+    gy_comm_fail(comm, status);
+}
+
+/* Now and then: is everybody alive, is anything late? */
+static void look_around(gy_comm *comm)
+{
+    if (comm->flying == NULL || ++comm->idle_rounds % LOOK_EVERY_ROUNDS != 0) {
+        return;
+    }
+    int64_t now = gy_now_ns(comm->transport->env);
+    if (now < comm->look_ns) {
+        return;
+    }
+    comm->look_ns = now + LOOK_EVERY_NS;
+    for (gy_coll *coll = comm->flying; coll != NULL; coll = coll->next) {
+        if (coll->peer >= 0 && coll->stage != GY_COLL_STARTED) {
+            gy_status status = gy_transport_check(comm->transport, coll->peer);
+            if (status < 0) {
+                fail_step(comm, coll, status);
+                return;
+            }
+        }
+        if (coll->deadline_ns <= now) {
+            gy_status status =
+                gy_fail(GY_TIMEOUT, "rank %d waits for rank %d past its deadline", comm->rank,
+                        coll->peer);
+            fail_step(comm, coll, status);
+            return;
+        }
+    }
+    gy_status status = gy_transport_check(comm->transport, -1);
+    if (status < 0) {
+        gy_comm_fail(comm, status);
+    }
+}
+
+bool gy_progress_all(gy_comm *comm)
+{
+    bool has_moved = false;
+    gy_coll *next = NULL;
+    has_moved = gy_transport_progress(comm->transport) == GY_OK;
+    for (gy_coll *coll = comm->flying; coll != NULL && !comm->is_failed; coll = next) {
+        next = coll->next;
+        gy_status status = step(coll, &has_moved);
+        if (status < 0) {
+            fail_step(comm, coll, status);
+            return true;
+        }
+        if (coll->stage == GY_COLL_ENDED) {
+            end_transfers(coll);
+            gy_comm_end_number(comm, coll->number);
+            comm->stats.collectives++;
+            comm->stats.bytes += (int64_t)gy_call_out_bytes(comm, &coll->call);
+            remove_flying(comm, coll);
+            has_moved = true;
+        }
+    }
+    if (!has_moved) {
+        look_around(comm);
+    }
+    return has_moved;
+}
+
+static void recycle(gy_comm *comm, gy_coll *coll)
+{
+    coll->next = comm->spare;
+    comm->spare = coll;
+}
+
+void gy_comm_tell(gy_comm *comm)
+{
+    while (comm->over != NULL) {
+        gy_coll *coll = comm->over;
+        comm->over = coll->next_ended;
+        gy_coll_end end = coll->end;
+        void *arg = coll->arg;
+        gy_error error = {.status = coll->error.status};
+        if (error.status != GY_OK) {
+            error = coll->error;
+        }
+        recycle(comm, coll);
+        gy_mutex_unlock(&comm->lock);
+        gy_status status = error.status != GY_OK ? gy_error_raise(&error) : GY_OK;
+        end(arg, status);
+        gy_mutex_lock(&comm->lock);
+    }
+}
+
+gy_coll *gy_coll_take(gy_comm *comm)
+{
+    gy_coll *coll = comm->spare;
+    if (coll != NULL) {
+        comm->spare = coll->next;
+    } else {
+        coll = gy_alloc_zero("coll", 1, sizeof(*coll));
+        gy_far *far = gy_alloc_zero("coll.far", (size_t)comm->size, sizeof(*far));
+        if (coll == NULL || far == NULL) {
+            gy_free(coll);
+            gy_free(far);
+            return NULL;
+        }
+        coll->far = far;
+    }
+    coll->comm = comm;
+    coll->stage = GY_COLL_RESERVED;
+    coll->number = comm->next_number++;
+    coll->error.status = GY_OK;
+    coll->peer = -1;
+    coll->deadline_ns = INT64_MAX;
+    memset(coll->cards, 0, sizeof(coll->cards));
+    return coll;
+}
+
+void gy_coll_launch(gy_coll *coll)
+{
+    gy_comm *comm = coll->comm;
+    gy_coll **at = &comm->flying;
+    GY_ASSERT(coll->stage == GY_COLL_RESERVED);
+    while (*at != NULL &&
+           ((*at)->call.priority > coll->call.priority ||
+            ((*at)->call.priority == coll->call.priority && (*at)->number < coll->number))) {
+        at = &(*at)->next;
+    }
+    coll->next = *at;
+    *at = coll;
+    coll->stage = GY_COLL_STARTED;
+    coll->card = gy_call_card(comm, &coll->call);
+    int64_t timeout =
+        coll->call.timeout_s > 0 ? (int64_t)(coll->call.timeout_s * 1e9) : comm->timeout_ns;
+    coll->deadline_ns = gy_now_ns(comm->transport->env) + timeout;
+}

@@ -1,0 +1,172 @@
+/*
+ * Slots: each rank has one a channel, which all can read. It carries the rank's card, and the
+ * data of calls of up to 8 KiB, so that these take one meeting: write the own slot, read all in
+ * rank order. The sum is the same left fold that the plans over shared memory promise.
+ */
+#include "coll/coll_priv.h"
+
+#include <string.h>
+
+/* What a rank writes into its slot, and what is there in all for a tiny call. */
+static size_t given_bytes(const gy_comm *comm, const gy_coll_call *call)
+{
+    switch (call->operation) {
+    case GY_OPERATION_BARRIER:
+        return 0;
+    case GY_OPERATION_BROADCAST:
+        return gy_call_out_bytes(comm, call);
+    case GY_OPERATION_ALLREDUCE:
+    case GY_OPERATION_REDUCE_SCATTER:
+    case GY_OPERATION_ALLGATHER:
+    case GY_OPERATION_REDUCE:
+    case GY_OPERATION_COUNT:
+    default:
+        return gy_call_in_bytes(comm, call);
+    }
+}
+
+bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call)
+{
+    if (comm->shared == NULL || given_bytes(comm, call) > GY_TINY_BYTES) {
+        return false;
+    }
+    /* A forced plan runs for tiny messages too; a barrier and an empty call have nothing to
+     * plan. */
+    bool is_forced = comm->forced != NULL && strcmp(comm->forced, "slots") != 0;
+    return !is_forced || given_bytes(comm, call) == 0 ||
+           gy_algorithm_find(call->operation, comm->forced) == NULL;
+}
+
+static uint64_t peer_has_ended(gy_comm *comm, int peer)
+{
+    /* acquire: with the release in gy_comm_end_number, the peer's reads of our slot and staging
+     * are past */
+    uint64_t seen = atomic_load_explicit(&gy_shared_words(comm->shared, peer)[0].value,
+                                         memory_order_acquire);
+    comm->peer_ended[peer] = GY_MAX(comm->peer_ended[peer], seen);
+    return comm->peer_ended[peer];
+}
+
+bool gy_channel_is_free(gy_comm *comm, uint64_t number, int *peer)
+{
+    *peer = -1;
+    if (number >= comm->ended + GY_CHANNELS) {
+        return false;
+    }
+    for (int rank = 0; comm->shared != NULL && rank < comm->size; rank++) {
+        if (rank != comm->rank && number >= comm->peer_ended[rank] + GY_CHANNELS &&
+            number >= peer_has_ended(comm, rank) + GY_CHANNELS) {
+            *peer = rank;
+            return false;
+        }
+    }
+    return true;
+}
+
+void gy_slot_enter(gy_coll *coll, bool is_tiny)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_coll_call *call = &coll->call;
+    gy_slot *slot = gy_slot_of(comm, comm->rank, coll->number);
+    bool gives = call->operation != GY_OPERATION_BROADCAST || comm->rank == call->root;
+    slot->ended = comm->ended;
+    slot->card = coll->card;
+    if (is_tiny && gives) {
+        const void *from = call->operation == GY_OPERATION_BROADCAST ? call->out : call->in;
+        size_t bytes = given_bytes(comm, call);
+        if (bytes == 8) {
+            memcpy(slot->data, from, 8);
+        } else if (bytes > 0) {
+            memcpy(slot->data, from, bytes);
+        }
+    } else if (coll->card.is_registered) {
+        const uint8_t *pool = gy_shared_pool(comm->shared, comm->rank);
+        gy_far far = {.in = call->in == NULL ? 0 : (uint64_t)((const uint8_t *)call->in - pool),
+                      .out = call->out == NULL ? 0
+                                               : (uint64_t)((const uint8_t *)call->out - pool)};
+        memcpy(slot->data, &far, sizeof(far));
+    }
+    /* release: the slot's contents; with the acquire in gy_slot_compare */
+    atomic_store_explicit(&slot->entered, coll->number + 1, memory_order_release);
+    gy_wake_peers(comm);
+}
+
+gy_status gy_slot_compare(gy_coll *coll)
+{
+    gy_comm *comm = coll->comm;
+    for (; coll->checked < comm->size; coll->checked++) {
+        int rank = coll->checked;
+        if (rank == comm->rank) {
+            continue;
+        }
+        const gy_slot *slot = gy_slot_of(comm, rank, coll->number);
+        /* acquire: with the release in gy_slot_enter */
+        uint64_t entered = atomic_load_explicit(&slot->entered, memory_order_acquire);
+        if (entered < coll->number + 1) {
+            coll->peer = rank;
+            return GY_AGAIN;
+        }
+        GY_ASSERT(entered == coll->number + 1);
+        comm->peer_ended[rank] = GY_MAX(comm->peer_ended[rank], slot->ended);
+        if (!gy_cards_agree(&coll->card, &slot->card)) {
+            return gy_card_mismatch(coll, &slot->card, rank);
+        }
+        if (coll->card.is_registered) {
+            coll->all_registered = coll->all_registered && slot->card.is_registered;
+            memcpy(&coll->far[rank], slot->data, sizeof(gy_far));
+        }
+    }
+    coll->peer = -1;
+    return GY_OK;
+}
+
+/* out = fold of the slots from byte `at` on. */
+static void fold_slots(const gy_coll *coll, size_t at)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_coll_call *call = &coll->call;
+    gy_combine combine = gy_combine_of(call->dtype, call->reduction);
+    const uint8_t *sum = gy_slot_of(comm, 0, coll->number)->data + at;
+    for (int rank = 1; rank < comm->size; rank++) {
+        combine(call->out, sum, gy_slot_of(comm, rank, coll->number)->data + at, call->count);
+        sum = call->out;
+    }
+}
+
+void gy_slot_finish(const gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_coll_call *call = &coll->call;
+    size_t bytes = call->count * gy_dtype_bytes(call->dtype);
+    if (bytes == 0) {
+        return;
+    }
+    switch (call->operation) {
+    case GY_OPERATION_ALLREDUCE:
+        fold_slots(coll, 0);
+        break;
+    case GY_OPERATION_REDUCE:
+        if (comm->rank == call->root) {
+            fold_slots(coll, 0);
+        }
+        break;
+    case GY_OPERATION_REDUCE_SCATTER:
+        fold_slots(coll, (size_t)comm->rank * bytes);
+        break;
+    case GY_OPERATION_ALLGATHER:
+        for (int rank = 0; rank < comm->size; rank++) {
+            memcpy((uint8_t *)call->out + (size_t)rank * bytes,
+                   gy_slot_of(comm, rank, coll->number)->data, bytes);
+        }
+        break;
+    case GY_OPERATION_BROADCAST:
+        if (comm->rank != call->root) {
+            memcpy(call->out, gy_slot_of(comm, call->root, coll->number)->data, bytes);
+        }
+        break;
+    case GY_OPERATION_BARRIER:
+    case GY_OPERATION_COUNT:
+    default:
+        break;
+    }
+}
