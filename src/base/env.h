@@ -45,6 +45,14 @@ static inline int64_t gy_now_ns(gy_env *env)
     return env->ops->now_ns(env);
 }
 
+/** The deadline `seconds` from now on env's clock; from about 290 years on: never. @threads any
+ */
+static inline gy_deadline gy_env_deadline(gy_env *env, double seconds)
+{
+    return seconds < 9e9 ? (gy_deadline){env->ops->now_ns(env) + (int64_t)(seconds * 1e9)}
+                         : GY_NEVER;
+}
+
 /**
  * Fire the timers that are due, in the order of their times (of equal times: as set). When none
  * is, sleep until one fires or the deadline passes; a deadline in the past never sleeps.

@@ -413,7 +413,7 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
                          .stop_at_ns = INT64_MAX};
     gy_status status = prepare(&keeper);
     if (status >= 0 && options->timeout_seconds > 0) {
-        keeper.stop_at_ns = gy_deadline_after(options->timeout_seconds).at_ns;
+        keeper.stop_at_ns = gy_env_deadline(keeper.env, options->timeout_seconds).at_ns;
     }
     if (status >= 0) {
         status = start_all(&keeper);
@@ -427,7 +427,7 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
         has_launcher = keep_round(&keeper);
     }
     /* The ranks are gone, or nobody is left to care for them: end what they started as well. */
-    if (!gy_reap_all(keeper.env, gy_deadline_after(reap_seconds))) {
+    if (!gy_reap_all(keeper.env, gy_env_deadline(keeper.env, reap_seconds))) {
         say("processes of this run do not end after SIGKILL");
     }
     for (int rank = 0; rank < keeper.started; rank++) {

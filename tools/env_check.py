@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Rooms that a simulator drives take time, chance and settings through gy_env: a link-time check.
+
+Usage: env_check.py LIBRARY...   (static libraries of such rooms)
+Looks at the undefined symbols of every object. Exits 1 with one line per breach.
+"""
+import re
+import subprocess
+import sys
+
+BANNED = set("""
+clock_gettime clock_getres gettimeofday time clock nanosleep clock_nanosleep sleep usleep
+timer_create timer_settime timerfd_create setitimer alarm
+rand srand rand_r random srandom drand48 erand48 lrand48 getrandom getentropy arc4random
+getenv secure_getenv setenv unsetenv putenv clearenv
+gy_deadline_after
+""".split())
+ALLOWED = {  # object: the calls it is there for
+    "environment.c.o": {"getenv"},
+    "place.c.o": {"setenv", "unsetenv"},
+    "comm.c.o": {"getenv"}, # room coll: what a communicator is forced to
+}
+
+
+def breaches(library):
+    listing = subprocess.run(["nm", "-u", "-A", library], check=True, capture_output=True, text=True)
+    for line in listing.stdout.splitlines():
+        found = re.match(r".*:([^:]+\.o):\s+[Uwv]\s+(\S+)$", line)
+        if found:
+            member, symbol = found.group(1), found.group(2).split("@")[0]
+            if symbol in BANNED and symbol not in ALLOWED.get(member, set()):
+                yield f"{library}: {member} calls {symbol}: take it through gy_env"
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit("usage: env_check.py LIBRARY...")
+    found = [text for library in sys.argv[1:] for text in breaches(library)]
+    for text in found:
+        print(text)
+    print(f"env_check: {len(sys.argv) - 1} libraries, {len(found)} breaches")
+    sys.exit(1 if found else 0)
+
+
+main()
