@@ -26,7 +26,8 @@ GY_API void gy_progress_bar_free(gy_progress_bar *bar);
 /** Points of one line of a plot. Those that are not finite leave a gap. */
 typedef struct gy_series {
     const char *name;
-    const double *x, *y;
+    const double *x; /* NULL: 1, 2, 3, … */
+    const double *y;
     size_t count;
 } gy_series;
 
@@ -43,6 +44,16 @@ typedef struct gy_plot {
  * @return GY_OK; GY_ARG no series or more than 6; GY_NOMEM; what writing the file failed with
  */
 GY_API GY_MUST_CHECK gy_status gy_plot_save(const gy_plot *plot, const char *path);
+
+/** Record from now on what runs when: each thread keeps its last 16,384 events. @threads any */
+GY_API void gy_trace_begin(void);
+/**
+ * Write what all ranks of `comm` (NULL: this process) recorded as one file in Chrome's trace
+ * format, whole or not at all; rank 0 writes, all call it. Nothing may run meanwhile.
+ *
+ * @return GY_OK; GY_NOMEM; on rank 0 what writing failed with
+ */
+GY_API GY_MUST_CHECK gy_status gy_trace_save(gy_comm *comm, const char *path);
 
 #ifdef __cplusplus
 }

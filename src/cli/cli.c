@@ -11,6 +11,14 @@ const gy_command *const gy_commands[] = {
 };
 const size_t gy_command_count = sizeof(gy_commands) / sizeof(gy_commands[0]);
 
+enum { KEPT_ARGUMENTS = 256 };
+static char *kept_arguments[KEPT_ARGUMENTS];
+
+char **gy_cli_arguments(void)
+{
+    return kept_arguments[0] != NULL ? kept_arguments : NULL;
+}
+
 const gy_command *gy_command_find(const char *name)
 {
     for (size_t i = 0; i < gy_command_count; i++) {
@@ -88,6 +96,9 @@ int gy_cli(int argc, char **argv)
     if (argc < 2) {
         print_overview(stderr);
         return GY_EXIT_USAGE;
+    }
+    if (argc < KEPT_ARGUMENTS) {
+        memcpy(kept_arguments, argv, (size_t)argc * sizeof(argv[0]));
     }
     const char *name = argv[1];
     if (strcmp(name, "--version") == 0) {

@@ -22,6 +22,9 @@ extern const size_t gy_command_count;
 /** NULL: no such subcommand. */
 const gy_command *gy_command_find(const char *name);
 
+/** A copy of argv as it was before parsing, NULL-ended; NULL when it was longer than 255. */
+char **gy_cli_arguments(void);
+
 /** What main does: argv as the process got it. Returns the exit status. */
 int gy_cli(int argc, char **argv);
 

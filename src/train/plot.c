@@ -40,6 +40,11 @@ double gy_plot_step(double low, double high)
     return step;
 }
 
+static double x_of(const gy_series *series, size_t i)
+{
+    return series->x != NULL ? series->x[i] : (double)i + 1;
+}
+
 static double pixel(const plot_axis *axis, double value)
 {
     double part = (value - axis->low) / (axis->high - axis->low);
@@ -53,8 +58,8 @@ static plot_axis fit(const gy_plot *plot, bool is_y)
     for (size_t s = 0; s < plot->series_count; s++) {
         const gy_series *series = &plot->series[s];
         for (size_t i = 0; i < series->count; i++) {
-            if (isfinite(series->x[i]) && isfinite(series->y[i])) {
-                double value = is_y ? series->y[i] : series->x[i];
+            if (isfinite(x_of(series, i)) && isfinite(series->y[i])) {
+                double value = is_y ? series->y[i] : x_of(series, i);
                 low = fmin(low, value);
                 high = fmax(high, value);
             }
@@ -138,7 +143,7 @@ static bool mean_point(const gy_series *series, size_t begin, size_t end, double
     *x = 0;
     *y = 0;
     for (size_t i = begin; i < end; i++) {
-        *x += series->x[i] / (double)(end - begin);
+        *x += x_of(series, i) / (double)(end - begin);
         *y += series->y[i] / (double)(end - begin);
     }
     return isfinite(*x) && isfinite(*y);
@@ -163,9 +168,9 @@ static void add_series(gy_text *svg, const gy_series *series, const char *colour
     }
     gy_text_add(svg, "\"/>\n");
     for (size_t i = 0; i < points && series->count <= MARKED_POINTS; i++) {
-        if (isfinite(series->x[i]) && isfinite(series->y[i])) {
+        if (isfinite(x_of(series, i)) && isfinite(series->y[i])) {
             gy_text_add(svg, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n",
-                        pixel(x_axis, series->x[i]), pixel(y_axis, series->y[i]), colour);
+                        pixel(x_axis, x_of(series, i)), pixel(y_axis, series->y[i]), colour);
         }
     }
 }

@@ -84,7 +84,8 @@ static void any_data_gives_well_formed_svg(void **state)
                 y[i] = i % 2 == 0 ? NAN : INFINITY;
             }
         }
-        gy_series series[2] = {{"a <b> & \"c\"\n", x, y, count}, {"test", x, y, count / 2}};
+        gy_series series[2] = {{"a <b> & \"c\"\n", x, y, count},
+                               {"test", round % 2 == 0 ? x : NULL, y, count / 2}};
         gy_plot plot = {"loss & <more>", "step", "loss", series, 2};
         assert_well_formed(&plot);
     }

@@ -1,5 +1,7 @@
 #include "train/language/corpus_priv.h"
 
+#include "train/gather.h"
+
 #include <string.h>
 
 struct gy_corpus {
@@ -249,4 +251,21 @@ const char *gy_corpus_path(const gy_corpus *corpus, int32_t file)
 {
     GY_ASSERT(file >= 0 && (size_t)file < corpus->list.count);
     return corpus->list.files[file].path;
+}
+
+static gy_status gather_over_comm(void *arg, const void *mine, size_t size_bytes, gy_text *all,
+                                  size_t *begins)
+{
+    return gy_gather_bytes(arg, mine, size_bytes, all, begins);
+}
+
+gy_status gy_corpus_read(const gy_corpus_options *options, gy_corpus **corpus)
+{
+    gy_comm *comm = options != NULL ? options->comm : NULL;
+    corpus_peers peers = {.ranks = 1, .gather = gather_over_comm, .arg = comm};
+    if (comm != NULL) {
+        peers.rank = gy_comm_rank(comm);
+        peers.ranks = gy_comm_size(comm);
+    }
+    return gy_corpus_read_with(options, &peers, corpus);
 }
