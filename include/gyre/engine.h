@@ -88,6 +88,16 @@ GY_API GY_MUST_CHECK gy_status gy_engine_new(const gy_engine_options *options,
 GY_API void gy_engine_free(gy_engine *engine);
 GY_API int gy_engine_workers(const gy_engine *engine);
 
+/** What an engine has done since it was made. */
+typedef struct gy_engine_counts {
+    uint64_t tasks; /* that have ended */
+    int64_t
+        idle_ns; /* that worker 0 waited with nothing to run: exposed communication and input */
+} gy_engine_counts;
+
+/** @threads any; exact only while nothing runs */
+GY_API gy_engine_counts gy_engine_count(const gy_engine *engine);
+
 /** A variable of the engine. NULL when out of memory. @threads any */
 GY_API gy_var *gy_var_new(gy_engine *engine);
 /** Frees after all tasks pushed on it so far; the caller must not use it any more. NULL is

@@ -4,7 +4,7 @@
 
 void gy_blocking_init(gy_blocking *blocking)
 {
-    gy_mutex_init(&blocking->lock, 20);
+    gy_mutex_init(&blocking->lock, LOCK_RANK);
     gy_cond_init(&blocking->cond);
     atomic_init(&blocking->ready.top, KEY_NONE);
 }

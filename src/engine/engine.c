@@ -171,7 +171,7 @@ gy_status gy_engine_new(const gy_engine_options *options, gy_engine **engine)
     made->task_limit = options->task_limit > 0 ? options->task_limit : TASK_LIMIT_DEFAULT;
     made->memory_budget = (int64_t)GY_MIN(options->memory_budget, (size_t)INT64_MAX / 4);
     atomic_init(&made->heap.top, KEY_NONE);
-    gy_mutex_init(&made->sleep_lock, 10);
+    gy_mutex_init(&made->sleep_lock, LOCK_RANK);
     gy_cond_init(&made->workers_asleep.cond);
     gy_cond_init(&made->waiters_asleep.cond);
     gy_blocking_init(&made->blocking);
@@ -214,6 +214,17 @@ void gy_engine_free(gy_engine *engine)
     gy_cond_fini(&engine->waiters_asleep.cond);
     gy_mutex_fini(&engine->sleep_lock);
     free_memory(engine);
+}
+
+gy_engine_counts gy_engine_count(const gy_engine *engine)
+{
+    gy_engine_counts counts = {
+        .tasks = atomic_load_explicit(&engine->outside_ended, memory_order_acquire),
+        .idle_ns = atomic_load_explicit(&engine->workers[0]->idle_ns, memory_order_relaxed)};
+    for (int i = 0; i < engine->worker_count; i++) {
+        counts.tasks += atomic_load_explicit(&engine->workers[i]->ended, memory_order_acquire);
+    }
+    return counts;
 }
 
 int gy_engine_workers(const gy_engine *engine)

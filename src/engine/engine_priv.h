@@ -22,6 +22,7 @@ enum {
     PUSH_CHECK = 64,     /* pushes between two looks at the other workers' counts */
     TASK_LIMIT_DEFAULT = 1 << 20,
     PROGRESS_SLOTS = 16,
+    LOCK_RANK = 1, /* of both mutexes, never held together: below what callers may hold */
     BLOCKING_THREADS = 64,
     SPIN_NS = 100000,     /* a wait that is longer sleeps in the kernel */
     POLL_NS = 1000000,    /* the same where progress has to be polled */
@@ -185,6 +186,7 @@ typedef struct gy_worker {
     int64_t probe_ns;  /* when it last took something from others */
     _Alignas(GY_CACHE_LINE) _Atomic uint64_t pushed; /* written by the owner alone */
     _Atomic uint64_t ended;
+    _Atomic int64_t idle_ns;
     gy_ring ring;
 } gy_worker;
 

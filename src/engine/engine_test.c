@@ -336,6 +336,9 @@ static void sleepers_are_woken_by_the_last_end(void **state)
                       : what == 1 ? gy_scope_wait(scope, gy_deadline_after(60))
                                   : gy_engine_wait_all(late.engine, gy_deadline_after(60)));
             gy_thread_join(&other);
+            gy_engine_counts counts = gy_engine_count(late.engine);
+            assert_int_equal(counts.tasks, 1);
+            assert_true(workers > 1 || counts.idle_ns > SPIN_NS / 2);
             gy_scope_free(scope);
             gy_engine_free(late.engine);
         }

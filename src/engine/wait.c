@@ -1,24 +1,47 @@
 /* Waiting for a variable, a scope or everything, helping to run what is ready. */
 #include "engine/engine_priv.h"
 
+/* A stretch of waiting without work is over: count it and show it. */
+static void end_idling(gy_worker *self, int64_t *begun_ns)
+{
+    if (*begun_ns == 0) {
+        return;
+    }
+    int64_t now = gy_clock_ns();
+    gy_trace_span("wait", *begun_ns, now, 0);
+    if (self != NULL) {
+        int64_t before = atomic_load_explicit(&self->idle_ns, memory_order_relaxed);
+        atomic_store_explicit(&self->idle_ns, before + now - *begun_ns, memory_order_relaxed);
+    }
+    *begun_ns = 0;
+}
+
 gy_status gy_help_until(gy_engine *engine, bool (*is_done)(void *arg), void *arg,
                         gy_deadline deadline, int64_t nap_ns)
 {
     gy_worker *self = gy_own_worker(engine);
     gy_idle idle = {.nap_ns = nap_ns};
     gy_status status = GY_OK;
+    int64_t begun_ns = 0;
     while (!is_done(arg)) {
         if (deadline.at_ns != INT64_MAX && gy_clock_ns() >= deadline.at_ns) {
             status = GY_TIMEOUT;
             break;
         }
         bool has_moved = gy_progress_poll(engine);
+        if (begun_ns != 0 && gy_has_work(engine)) {
+            end_idling(self, &begun_ns);
+        }
         if (gy_run_one(engine, self) || has_moved) {
             idle.since_ns = 0;
             continue;
         }
+        if (begun_ns == 0) {
+            begun_ns = gy_clock_ns();
+        }
         gy_idle_round(engine, &idle, is_done, arg, deadline);
     }
+    end_idling(self, &begun_ns);
     gy_flush_hand(engine, self);
     if (idle.has_slept && gy_has_work(engine)) {
         gy_call_one(engine); /* we may have been called for work that we now leave */
