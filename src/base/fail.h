@@ -46,7 +46,7 @@ _Noreturn void gy_panic_at(const char *file, int line, const char *format, ...) 
 #ifdef GYRE_DEEP
 #define GY_CHECK_DEEP(fact) GY_ASSERT(fact)
 #else
-#define GY_CHECK_DEEP(fact) ((void)0)
+#define GY_CHECK_DEEP(fact) ((void)sizeof(!(fact))) /* named, never evaluated */
 #endif
 
 #endif
