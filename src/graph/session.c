@@ -267,6 +267,9 @@ gy_session_stats gy_session_statistics(const gy_session *session)
                               .exposed_communication_s = (double)meter->exposed_ns * 1e-9,
                               .other_s = (double)meter->other_ns * 1e-9,
                               .runs = session->runs};
+    if (session->is_attached) {
+        stats.bytes_sent = (uint64_t)gy_comm_statistics(session->comm).bytes;
+    }
     return stats;
 }
 

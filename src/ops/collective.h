@@ -5,9 +5,7 @@
 #ifndef GY_OPS_COLLECTIVE_H
 #define GY_OPS_COLLECTIVE_H
 
-#include <gyre/coll.h>
-
-typedef struct gy_coll gy_coll; /* a collective that has its number */
+#include "coll/coll.h"
 #include "ops/ops.h"
 
 /** Let whoever waits on the engine drive the communicator. GY_NOMEM. */
