@@ -8,7 +8,7 @@ enum { NODES_MAX = GY_MAX_INPUTS };
 static gy_node apply_named(gy_graph *graph, const gy_op *op, const gy_attributes *attributes,
                            const gy_node *inputs, int count, const char *name)
 {
-    gy_value values[NODES_MAX];
+    gy_value values[NODES_MAX] = {{0}};
     if (graph == NULL) {
         return gy_node_failed(NULL);
     }
