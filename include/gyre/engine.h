@@ -51,7 +51,7 @@ typedef struct gy_engine_options {
     /* 0 is 1. Waits spin where workers * ranks_on_host <= cores, else they yield. */
     int ranks_on_host;
     /* Pin worker i to the i-th core of the cpuset, the caller (until gy_engine_free) to the
-     * first. */
+     * first; threads that a bound one starts inherit its core. */
     bool bind;
     /* Bytes admitted at once (gy_task.bytes); 0: no limit. A task larger than the budget is
      * admitted alone. Pushes inside a task never wait and may exceed it. */

@@ -38,6 +38,11 @@ static gy_status add_thread(gy_engine *engine) GY_REQUIRES(blocking->lock)
     gy_blocking *blocking = &engine->blocking;
     GY_TRY(gy_thread_start(&blocking->threads[blocking->thread_count], "gyre-block",
                            blocking_main, engine));
+    if (engine->was_bound) {
+        /* It inherited the one core of the thread that made it. */
+        (void)pthread_setaffinity_np(blocking->threads[blocking->thread_count].thread,
+                                     sizeof(engine->home_cpus), &engine->home_cpus);
+    }
     blocking->thread_count++;
     return GY_OK;
 }

@@ -363,6 +363,43 @@ static void sleeping_workers_run_what_nobody_waits_for(void **state)
     gy_engine_free(engine);
 }
 
+static void look_at_cores(void *arg, gy_done *done)
+{
+    CPU_ZERO((cpu_set_t *)arg);
+    assert_int_equal(sched_getaffinity(0, sizeof(cpu_set_t), arg), 0);
+    gy_done_ok(done);
+}
+
+static void bound_engines_give_the_cores_back(void **state)
+{
+    (void)state;
+    cpu_set_t before;
+    cpu_set_t during;
+    cpu_set_t blocking;
+    cpu_set_t after;
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    gy_engine *engine = NULL;
+    assert_ok(gy_engine_new(&(gy_engine_options){.workers = 1, .bind = true}, &engine));
+    gy_task task = {.run = look_at_cores, .arg = &during};
+    assert_ok(gy_engine_push(engine, &task));
+    assert_ok(gy_engine_wait_all(engine, GY_NEVER));
+    assert_int_equal(CPU_COUNT(&during), 1);
+    task.arg = &blocking;
+    task.lane = GY_LANE_BLOCKING;
+    /* The first one may look before its thread is set free. */
+    for (int i = 0; i < 100000; i++) {
+        assert_ok(gy_engine_push(engine, &task));
+        assert_ok(gy_engine_wait_all(engine, GY_NEVER));
+        if (CPU_EQUAL(&blocking, &before)) {
+            break;
+        }
+    }
+    assert_true(CPU_EQUAL(&blocking, &before));
+    gy_engine_free(engine);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+    assert_true(CPU_EQUAL(&after, &before));
+}
+
 static void *end_and_tell(void *arg)
 {
     late_end *late = arg;
@@ -764,6 +801,7 @@ int main(void)
         cmocka_unit_test(another_thread_ends_a_task_and_wakes_the_waiter),
         cmocka_unit_test(sleepers_are_woken_by_the_last_end),
         cmocka_unit_test(sleeping_workers_run_what_nobody_waits_for),
+        cmocka_unit_test(bound_engines_give_the_cores_back),
         cmocka_unit_test(a_body_may_outlive_its_end),
         cmocka_unit_test(tasks_push_and_wait),
         cmocka_unit_test(blocking_tasks_get_a_thread_each),
