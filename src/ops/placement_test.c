@@ -1,0 +1,391 @@
+/*
+ * Goal: every signature of every sample, run part by part for 2, 3 and 4 ranks, gives what one
+ * rank gives: inputs are split as the signature says, outputs put together as it says.
+ */
+#include "ops/ops.h"
+#include "ops_eager.h"
+
+#include <math.h>
+
+#include "gy_test.h"
+
+enum { MAX_SAMPLE_INPUTS = 6, MAX_RANKS = 4 };
+
+/* One value on all ranks: its parts, where they begin, and what memory to free. */
+typedef struct parts {
+    gy_view views[MAX_RANKS];
+    int64_t offsets[MAX_RANKS][GY_MAX_RANK];
+    void *owned[MAX_RANKS];
+} parts;
+
+static bool is_whole(gy_dtype dtype)
+{
+    return dtype != GY_F64 && dtype != GY_F32;
+}
+
+/* Integers wrap, as sums over ranks do. */
+static void put(const gy_view *view, int64_t index, double value)
+{
+    int64_t number = (int64_t)value;
+    if (!is_whole(view->dtype)) {
+        gy_element_set(view->dtype, view->data, index, value);
+        return;
+    }
+    const gy_view from = {.data = &number, .dtype = GY_I64, .rank = 0};
+    gy_view to = {.dtype = view->dtype, .rank = 0};
+    to.data = (char *)view->data + index * (int64_t)gy_dtype_bytes(view->dtype);
+    assert_ok(gy_view_copy(&to, &from));
+}
+
+/* The part of rank r of `whole` along dim, as a view into it. */
+static gy_view shard_of(const gy_view *whole, int dim, int r, int ranks, int64_t *begin)
+{
+    gy_view part = *whole;
+    *begin = gy_part_begin(whole->sizes[dim], r, ranks);
+    part.sizes[dim] = gy_part_begin(whole->sizes[dim], r + 1, ranks) - *begin;
+    part.data = (char *)whole->data +
+                *begin * whole->strides[dim] * (int64_t)gy_dtype_bytes(whole->dtype);
+    return part;
+}
+
+/* Neutral to the reduction, or nearly so for one rank's random share. */
+static double share_of(gy_reduction reduction, double value, int r, bool whole,
+                       gy_random *random)
+{
+    double drawn = whole ? (double)gy_random_below(random, 5) : gy_random_unit(random);
+    switch (reduction) {
+    case GY_SUM:
+        return drawn;
+    case GY_PROD:
+        return whole ? 1 : 0.5 + drawn;
+    case GY_MIN:
+        return r % 2 == 0 ? value : value + drawn;
+    case GY_MAX_OF:
+        return r % 2 == 0 ? value : value - drawn;
+    }
+    return 0;
+}
+
+static double combine(gy_reduction reduction, double a, double b)
+{
+    switch (reduction) {
+    case GY_SUM:
+        return a + b;
+    case GY_PROD:
+        return a * b;
+    case GY_MIN:
+        return fmin(a, b);
+    case GY_MAX_OF:
+        return fmax(a, b);
+    }
+    return 0;
+}
+
+/* Random parts whose combination is the value: the last rank of a sum or product has the rest.
+ */
+static void split_partial(const gy_view *whole, gy_reduction reduction, int ranks,
+                          gy_random *random, parts *out)
+{
+    const gy_type type = ops_eager_type_of(whole);
+    for (int r = 0; r < ranks; r++) {
+        out->views[r] = ops_eager_view(&type);
+        out->owned[r] = out->views[r].data;
+    }
+    for (int64_t i = 0; i < gy_view_count(whole); i++) {
+        const double value = gy_element_get(whole->dtype, whole->data, i);
+        double left = value;
+        for (int r = 0; r < ranks; r++) {
+            double share = share_of(reduction, value, r, is_whole(whole->dtype), random);
+            if (r == ranks - 1 && (reduction == GY_SUM || reduction == GY_PROD)) {
+                share = left;
+            }
+            left = reduction == GY_SUM ? left - share : left / share;
+            put(&out->views[r], i, share);
+        }
+    }
+}
+
+static void split(const gy_view *whole, gy_placement placement, int ranks, gy_random *random,
+                  parts *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (placement.kind == GY_PARTIAL) {
+        split_partial(whole, (gy_reduction)placement.reduction, ranks, random, out);
+        return;
+    }
+    for (int r = 0; r < ranks; r++) {
+        out->views[r] = *whole;
+        if (placement.kind == GY_SHARD) {
+            assert_true(placement.dim < whole->rank);
+            out->views[r] =
+                shard_of(whole, placement.dim, r, ranks, &out->offsets[r][placement.dim]);
+        }
+    }
+}
+
+/* Memory of its own for every rank's output. */
+static void make_outputs(const gy_type *type, gy_placement placement, int ranks, parts *out)
+{
+    memset(out, 0, sizeof(*out));
+    for (int r = 0; r < ranks; r++) {
+        gy_type local = *type;
+        if (placement.kind == GY_SHARD) {
+            int64_t begin = gy_part_begin(type->sizes[placement.dim], r, ranks);
+            local.sizes[placement.dim] =
+                gy_part_begin(type->sizes[placement.dim], r + 1, ranks) - begin;
+            out->offsets[r][placement.dim] = begin;
+        }
+        out->views[r] = ops_eager_view(&local);
+        out->owned[r] = out->views[r].data;
+    }
+}
+
+static void free_parts(parts *p)
+{
+    for (int r = 0; r < MAX_RANKS; r++) {
+        gy_free(p->owned[r]);
+    }
+}
+
+typedef struct example {
+    const gy_op *op;
+    const gy_sample *sample;
+    const gy_signature *signature;
+    const gy_view *inputs;
+    const gy_type *types;
+    gy_type output_type;
+    gy_view expected;
+    char name[64]; /* for failures */
+} example;
+
+static void expect_equal(const example *e, const gy_view *got, int ranks)
+{
+    for (int64_t i = 0; i < gy_view_count(got); i++) {
+        double a = gy_element_get(got->dtype, got->data, i);
+        double b = gy_element_get(e->expected.dtype, e->expected.data, i);
+        double tolerance = got->dtype == GY_F64 ? 1e-9 : got->dtype == GY_F32 ? 1e-5 : 0;
+        if (a != b && !(fabs(a - b) <= tolerance * (1 + fabs(b)))) {
+            fail_msg("%s on %d ranks, element %lld: %.12g, one rank %.12g", e->name, ranks,
+                     (long long)i, a, b);
+        }
+    }
+}
+
+/* Put the outputs together as their placement says and compare with one rank. */
+static void check_outputs(const example *e, const parts *outputs, int ranks)
+{
+    const gy_placement placement = e->signature->outputs[0];
+    gy_view whole = ops_eager_view(&e->output_type);
+    if (placement.kind == GY_SHARD) {
+        for (int r = 0; r < ranks; r++) {
+            int64_t begin = 0;
+            gy_view part = shard_of(&whole, placement.dim, r, ranks, &begin);
+            assert_ok(gy_view_copy(&part, &outputs->views[r]));
+        }
+        expect_equal(e, &whole, ranks);
+    } else if (placement.kind == GY_PARTIAL) {
+        for (int64_t i = 0; i < gy_view_count(&whole); i++) {
+            double total = gy_element_get(whole.dtype, outputs->views[0].data, i);
+            for (int r = 1; r < ranks; r++) {
+                total = combine((gy_reduction)placement.reduction, total,
+                                gy_element_get(whole.dtype, outputs->views[r].data, i));
+            }
+            put(&whole, i, total);
+        }
+        expect_equal(e, &whole, ranks);
+    } else {
+        for (int r = 0; r < ranks; r++) { /* replicated: every rank has all of it */
+            expect_equal(e, &outputs->views[r], ranks);
+        }
+    }
+    gy_free(whole.data);
+}
+
+static void run_signature(const example *e, int ranks, gy_random *random)
+{
+    parts inputs[MAX_SAMPLE_INPUTS], outputs;
+    const int count = e->sample->input_count;
+    for (int i = 0; i < count; i++) {
+        split(&e->inputs[i], e->signature->inputs[i], ranks, random, &inputs[i]);
+    }
+    make_outputs(&e->output_type, e->signature->outputs[0], ranks, &outputs);
+    for (int r = 0; r < ranks; r++) {
+        gy_view views[MAX_SAMPLE_INPUTS];
+        int64_t offsets[MAX_SAMPLE_INPUTS][GY_MAX_RANK];
+        for (int i = 0; i < count; i++) {
+            views[i] = inputs[i].views[r];
+            memcpy(offsets[i], inputs[i].offsets[r], sizeof(offsets[i]));
+        }
+        const gy_kernel_call call = {
+            .op = e->op,
+            .attributes = &e->sample->attributes,
+            .inputs = views,
+            .input_count = count,
+            .outputs = &outputs.views[r],
+            .output_count = 1,
+            .input_offsets = (const int64_t(*)[GY_MAX_RANK])offsets,
+            .output_offsets = (const int64_t(*)[GY_MAX_RANK]) & outputs.offsets[r],
+            .input_types = e->types,
+            .output_types = &e->output_type,
+        };
+        if (e->op->reference(&call) != GY_OK) {
+            fail_msg("%s, rank %d of %d: %s", e->name, r, ranks, gy_error_text());
+        }
+    }
+    check_outputs(e, &outputs, ranks);
+    for (int i = 0; i < count; i++) {
+        free_parts(&inputs[i]);
+    }
+    free_parts(&outputs);
+}
+
+static void run_one_rank(example *e)
+{
+    e->expected = ops_eager_view(&e->output_type);
+    const gy_kernel_call call = {.op = e->op,
+                                 .attributes = &e->sample->attributes,
+                                 .inputs = e->inputs,
+                                 .input_count = e->sample->input_count,
+                                 .outputs = &e->expected,
+                                 .output_count = 1};
+    assert_ok(e->op->reference(&call));
+}
+
+static int run_sample(const gy_op *op, int s, gy_dtype real, gy_random *random)
+{
+    const gy_sample *sample = &op->samples[s];
+    example e = {.op = op, .sample = sample};
+    gy_view inputs[MAX_SAMPLE_INPUTS];
+    gy_type types[MAX_SAMPLE_INPUTS];
+    gy_signature signatures[GY_MAX_SIGNATURES];
+    for (int i = 0; i < sample->input_count; i++) {
+        inputs[i] = ops_eager_draw(sample, i, real, random);
+        types[i] = ops_eager_type_of(&inputs[i]);
+    }
+    e.inputs = inputs;
+    e.types = types;
+    assert_ok(op->infer(&sample->attributes, types, sample->input_count, &e.output_type));
+    int count = op->placements(&sample->attributes, types, sample->input_count, &e.output_type,
+                               signatures);
+    assert_in_range(count, 0, GY_MAX_SIGNATURES);
+    run_one_rank(&e);
+    for (int k = 0; k < count; k++) {
+        e.signature = &signatures[k];
+        snprintf(e.name, sizeof(e.name), "%s sample %d, signature %d", op->name, s, k);
+        for (int ranks = 2; ranks <= MAX_RANKS; ranks++) {
+            run_signature(&e, ranks, random);
+        }
+    }
+    for (int i = 0; i < sample->input_count; i++) {
+        gy_free(inputs[i].data);
+    }
+    gy_free(e.expected.data);
+    return count;
+}
+
+static void every_signature_gives_what_one_rank_gives(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    int total = 0;
+    for (int i = 0; i < gy_ops_all_count; i++) {
+        const gy_op *op = gy_ops_all[i];
+        int own = 0;
+        for (int s = 0; s < op->sample_count && op->placements != NULL; s++) {
+            own += run_sample(op, s, GY_F64, &random);
+            own += run_sample(op, s, GY_F32, &random);
+        }
+        if (op->placements != NULL && own == 0) {
+            fail_msg("%s has no signature for any of its samples", op->name);
+        }
+        total += own;
+    }
+    printf("%d signatures\n", total);
+    assert_in_range(total, 500, 100000);
+}
+
+static bool has_signature(const gy_op *op, const gy_sample *sample, const gy_type *types,
+                          gy_signature wanted)
+{
+    gy_type output;
+    gy_signature signatures[GY_MAX_SIGNATURES];
+    assert_ok(op->infer(&sample->attributes, types, sample->input_count, &output));
+    int count =
+        op->placements(&sample->attributes, types, sample->input_count, &output, signatures);
+    for (int k = 0; k < count; k++) {
+        bool is_same =
+            memcmp(&signatures[k].outputs[0], &wanted.outputs[0], sizeof(gy_placement)) == 0;
+        for (int i = 0; i < sample->input_count; i++) {
+            is_same &=
+                memcmp(&signatures[k].inputs[i], &wanted.inputs[i], sizeof(gy_placement)) == 0;
+        }
+        if (is_same) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#define S(d) ((gy_placement){.kind = GY_SHARD, .dim = (d)})
+#define P    ((gy_placement){.kind = GY_PARTIAL, .reduction = GY_SUM})
+#define R    ((gy_placement){.kind = GY_REPLICATE})
+
+/* The table of the design, with a symbolic batch: what data-parallel training stands on. */
+static void rows_of_the_design_are_there(void **state)
+{
+    (void)state;
+    const gy_type x = {.dtype = GY_F32, .rank = 2, .sizes = {GY_BATCH, 8}};
+    const gy_type w = {.dtype = GY_F32, .rank = 2, .sizes = {8, 3}};
+    const gy_type dy = {.dtype = GY_F32, .rank = 2, .sizes = {GY_BATCH, 3}};
+    const gy_type bias = {.dtype = GY_F32, .rank = 1, .sizes = {3}};
+    const gy_type scalar = {.dtype = GY_F32, .rank = 0};
+    const gy_type labels = {.dtype = GY_I32, .rank = 1, .sizes = {GY_BATCH}};
+    const gy_sample two = {.input_count = 2}, one = {.input_count = 1};
+    const gy_sample turned = {.attributes.matmul = {.transpose_a = true}, .input_count = 2};
+    const gy_sample rows = {.attributes.reduce = {.axes = 1}, .input_count = 1};
+    const gy_sample spread = {.attributes.shape = {.rank = 2, .sizes = {GY_BATCH, 3}},
+                              .input_count = 1};
+    const struct {
+        const gy_op *op;
+        const gy_sample *sample;
+        gy_type types[2];
+        gy_signature wanted;
+        bool is_there;
+    } cases[] = {
+        {&gy_op_matmul, &two, {x, w}, {{S(0), R}, {S(0)}}, true},
+        {&gy_op_matmul, &two, {x, w}, {{R, S(1)}, {S(1)}}, true},
+        {&gy_op_matmul, &two, {x, w}, {{S(1), S(0)}, {P}}, true},
+        {&gy_op_matmul, &two, {x, w}, {{P, R}, {P}}, true},
+        {&gy_op_matmul, &two, {x, w}, {{P, P}, {P}}, false},
+        {&gy_op_matmul, &turned, {x, dy}, {{S(0), S(0)}, {P}}, true}, /* dW = t(X) dY */
+        {&gy_op_add, &two, {dy, bias}, {{S(0), R}, {S(0)}}, true},
+        {&gy_op_add, &two, {dy, bias}, {{P, P}, {P}}, true},
+        {&gy_op_add, &two, {dy, bias}, {{R, P}, {P}}, false},
+        {&gy_op_mul, &two, {dy, scalar}, {{P, R}, {P}}, true},
+        {&gy_op_mul, &two, {dy, scalar}, {{P, P}, {P}}, false},
+        {&gy_op_div, &two, {dy, dy}, {{R, P}, {P}}, false},
+        {&gy_op_relu, &one, {dy}, {{P}, {P}}, false},
+        {&gy_op_sum, &rows, {dy}, {{S(0)}, {P}}, true},
+        {&gy_op_sum, &rows, {dy}, {{S(1)}, {S(0)}}, true},
+        {&gy_op_broadcast_to, &spread, {scalar}, {{R}, {S(0)}}, true},
+        {&gy_op_cross_entropy, &two, {dy, labels}, {{S(0), S(0)}, {P}}, true},
+        {&gy_op_count, &rows, {dy}, {{S(0)}, {R}}, true},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        bool is_there =
+            has_signature(cases[i].op, cases[i].sample, cases[i].types, cases[i].wanted);
+        if (is_there != cases[i].is_there) {
+            fail_msg("case %zu (%s): signature %s", i, cases[i].op->name,
+                     is_there ? "is there" : "is missing");
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_signature_gives_what_one_rank_gives),
+        cmocka_unit_test(rows_of_the_design_are_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,514 @@
+/*
+ * Goal: every row is full or says why not, and types are inferred as the contract says, with
+ * symbolic batches, failures showing both shapes.
+ */
+#include "ops/ops.h"
+#include "ops_eager.h"
+
+#include <math.h>
+
+#include "gy_test.h"
+
+enum { MAX_SAMPLE_INPUTS = 6 };
+
+#define EXPECT(fact, op)                                                                       \
+    do {                                                                                       \
+        if (!(fact)) {                                                                         \
+            fail_msg("%s: %s", (op)->name, #fact);                                             \
+        }                                                                                      \
+    } while (0)
+
+static void check_sample(const gy_op *op, int s)
+{
+    const gy_sample *sample = &op->samples[s];
+    gy_type types[MAX_SAMPLE_INPUTS], outputs[GY_MAX_OUTPUTS];
+    EXPECT(sample->input_count <= MAX_SAMPLE_INPUTS, op);
+    EXPECT(op->input_count < 0 || sample->input_count == op->input_count, op);
+    EXPECT(sample->differentiable >> sample->input_count == 0, op);
+    EXPECT(sample->differentiable == 0 || op->gradient != NULL, op);
+    for (int i = 0; i < sample->input_count; i++) {
+        types[i] = (gy_type){.dtype = sample->inputs[i].dtype, .rank = sample->inputs[i].rank};
+        memcpy(types[i].sizes, sample->inputs[i].sizes, sizeof(types[i].sizes));
+        EXPECT((sample->differentiable >> i & 1) == 0 || types[i].dtype == GY_F64, op);
+    }
+    if (op->infer(&sample->attributes, types, sample->input_count, outputs) != GY_OK) {
+        fail_msg("%s sample %d: %s", op->name, s, gy_error_text());
+    }
+    gy_cost cost;
+    op->cost(&sample->attributes, types, sample->input_count, outputs, &cost);
+    EXPECT(isfinite(cost.flops) && cost.flops >= 0, op);
+    EXPECT(cost.bytes_read >= 0 && cost.bytes_written >= 0 && cost.workspace_bytes >= 0, op);
+}
+
+static void every_row_is_full_or_says_why_not(void **state)
+{
+    (void)state;
+    for (int i = 0; i < gy_ops_all_count; i++) {
+        const gy_op *op = gy_ops_all[i];
+        assert_non_null(op->name);
+        assert_ptr_equal(gy_op_find(op->name), op);
+        EXPECT(op->input_count >= -1 && op->input_count <= GY_MAX_INPUTS, op);
+        EXPECT(op->output_count >= 1 || op == &gy_op_fused, op);
+        EXPECT(op->infer != NULL && op->cost != NULL, op);
+        EXPECT((op->gradient == NULL) == (op->no_gradient != NULL), op);
+        EXPECT((op->placements == NULL) == (op->no_placements != NULL), op);
+        EXPECT((op->reference == NULL) == (op->no_reference != NULL), op);
+        EXPECT((op->sample_count > 0) == (op->reference != NULL), op);
+        EXPECT((op->flags & GY_OP_ELEMENTWISE) == 0 || op->input_count <= 3, op);
+        EXPECT((op->flags & GY_OP_COMMUTES) == 0 || op->input_count == 2, op);
+        for (int s = 0; s < op->sample_count; s++) {
+            check_sample(op, s);
+        }
+    }
+    assert_null(gy_op_find("no such operator"));
+    assert_in_range(gy_ops_all_count, 60, 1000);
+}
+
+static void what_commutes_commutes(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    int checked = 0;
+    for (int i = 0; i < gy_ops_all_count; i++) {
+        const gy_op *op = gy_ops_all[i];
+        for (int s = 0; s < op->sample_count && (op->flags & GY_OP_COMMUTES) != 0; s++) {
+            ops_eager eager;
+            ops_eager_open(&eager);
+            gy_value a = ops_eager_input(&eager, &op->samples[s], 0, GY_F64, &random);
+            gy_value b = ops_eager_input(&eager, &op->samples[s], 1, GY_F64, &random);
+            gy_view y = ops_eager_of(&eager, gy_build2(&eager.builder, op, a, b));
+            gy_view z = ops_eager_of(&eager, gy_build2(&eager.builder, op, b, a));
+            assert_memory_equal(y.data, z.data, gy_view_bytes(&y));
+            ops_eager_close(&eager);
+            checked++;
+        }
+    }
+    assert_in_range(checked, 10, 1000);
+}
+
+/* ---- types ---- */
+
+#define T(type, ...)                                                                           \
+    {                                                                                          \
+        .dtype = (type), .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),           \
+        .sizes = {                                                                             \
+            __VA_ARGS__                                                                        \
+        }                                                                                      \
+    }
+#define B GY_BATCH
+
+typedef struct type_case {
+    const gy_op *op;
+    gy_attributes attributes;
+    int input_count;
+    gy_type inputs[3];
+    const char *expected; /* the type, or the text of the failure */
+} type_case;
+
+static const type_case good_cases[] = {
+    {&gy_op_matmul,
+     {.matmul = {0}},
+     2,
+     {T(GY_F32, B, 784), T(GY_F32, 784, 10)},
+     "f32[batch,10]"},
+    {&gy_op_matmul,
+     {.matmul = {.transpose_a = true}},
+     2,
+     {T(GY_F32, B, 784), T(GY_F32, B, 10)},
+     "f32[784,10]"},
+    {&gy_op_matmul,
+     {.matmul = {.transpose_b = true, .has_bias = true}},
+     3,
+     {T(GY_F64, B, 2, 3), T(GY_F64, 5, 3), T(GY_F64, 5)},
+     "f64[batch,2,5]"},
+    {&gy_op_add, {.matmul = {0}}, 2, {T(GY_F32, B, 10), T(GY_F32, 10)}, "f32[batch,10]"},
+    {&gy_op_add, {.matmul = {0}}, 2, {T(GY_F32, -3, 1), T(GY_F32, 1, 4)}, "f32[3batch,4]"},
+    {&gy_op_less, {.matmul = {0}}, 2, {T(GY_I64, B), T(GY_I64, 1)}, "u8[batch]"},
+    {&gy_op_sum, {.reduce = {.axes = 1}}, 1, {T(GY_F32, B, 10)}, "f32[10]"},
+    {&gy_op_sum, {.reduce = {.axes = 0}}, 1, {T(GY_F32, B, 10)}, "f32[]"},
+    {&gy_op_max, {.reduce = {.axes = 2, .keep = true}}, 1, {T(GY_F32, B, 9)}, "f32[batch,1]"},
+    {&gy_op_argmax, {.axis = {.dim = 1}}, 1, {T(GY_F32, B, 9)}, "i64[batch]"},
+    {&gy_op_count, {.reduce = {.axes = 1}}, 1, {T(GY_F32, B, 9)}, "f32[]"},
+    {&gy_op_cross_entropy, {.axis = {0}}, 2, {T(GY_F32, B, 9), T(GY_I32, B)}, "f32[]"},
+    {&gy_op_one_hot,
+     {.axis = {.dim = 1, .depth = 9, .dtype = GY_F32}},
+     1,
+     {T(GY_U8, B)},
+     "f32[batch,9]"},
+    {&gy_op_reshape,
+     {.shape = {.rank = 2, .sizes = {B, 3136}}},
+     1,
+     {T(GY_F32, B, 64, 7, 7)},
+     "f32[batch,3136]"},
+    {&gy_op_reshape,
+     {.shape = {.rank = 1, .sizes = {-16}}},
+     1,
+     {T(GY_F32, B, 16)},
+     "f32[16batch]"},
+    {&gy_op_reshape,
+     {.shape = {.rank = 2, .sizes = {INT64_MAX, 8}}},
+     1,
+     {T(GY_F32, B, 16)},
+     "f32[2batch,8]"},
+    {&gy_op_reshape,
+     {.shape = {.rank = 2, .sizes = {B, INT64_MAX}}},
+     1,
+     {T(GY_F32, B, 4, 4)},
+     "f32[batch,16]"},
+    {&gy_op_broadcast_to,
+     {.shape = {.rank = 2, .sizes = {B, 4}}},
+     1,
+     {T(GY_F32, 4)},
+     "f32[batch,4]"},
+    {&gy_op_transpose, {.permute = {{1, 0}}}, 1, {T(GY_F32, B, 4)}, "f32[4,batch]"},
+    {&gy_op_slice,
+     {.slice = {.dim = 1, .begin = 1, .end = 8, .step = 3}},
+     1,
+     {T(GY_F32, B, 9)},
+     "f32[batch,3]"},
+    {&gy_op_slice,
+     {.slice = {.dim = 0, .begin = -1, .end = -3, .step = 1}},
+     1,
+     {T(GY_F32, -3, 9)},
+     "f32[2batch,9]"},
+    {&gy_op_pad,
+     {.slice = {.dim = 0, .begin = -1, .end = -3, .step = 1, .size = -3}},
+     1,
+     {T(GY_F32, -2, 9)},
+     "f32[3batch,9]"},
+    {&gy_op_concat,
+     {.axis = {.dim = 0}},
+     2,
+     {T(GY_F32, B, 9), T(GY_F32, -2, 9)},
+     "f32[3batch,9]"},
+    {&gy_op_gather,
+     {.axis = {.dim = 0}},
+     2,
+     {T(GY_F32, 99, 8), T(GY_I32, B, 5)},
+     "f32[batch,5,8]"},
+    {&gy_op_scatter_add,
+     {.axis = {.dim = 0, .depth = 99}},
+     2,
+     {T(GY_F32, B, 5, 8), T(GY_I32, B, 5)},
+     "f32[99,8]"},
+    {&gy_op_conv2d,
+     {.conv = {.stride = {1, 1}, .pad = {2, 2}}},
+     2,
+     {T(GY_F32, B, 1, 28, 28), T(GY_F32, 32, 1, 5, 5)},
+     "f32[batch,32,28,28]"},
+    {&gy_op_conv2d_input_gradient,
+     {.conv = {.stride = {2, 1}, .pad = {0, 1}, .input_sizes = {B, 3, 8, 8}}},
+     2,
+     {T(GY_F32, B, 4, 3, 8), T(GY_F32, 4, 3, 3, 3)},
+     "f32[batch,3,8,8]"},
+    {&gy_op_conv2d_filter_gradient,
+     {.conv = {.stride = {2, 1}, .pad = {0, 1}, .input_sizes = {4, 3, 3, 3}}},
+     2,
+     {T(GY_F32, B, 3, 8, 8), T(GY_F32, B, 4, 3, 8)},
+     "f32[4,3,3,3]"},
+    {&gy_op_max_pool,
+     {.pool = {.window = {2, 2}, .stride = {2, 2}}},
+     1,
+     {T(GY_F32, B, 32, 28, 28)},
+     "f32[batch,32,14,14]"},
+    {&gy_op_layer_norm,
+     {.norm = {.epsilon = 1e-5, .axis_count = 1}},
+     3,
+     {T(GY_F32, B, 7), T(GY_F32, 7), T(GY_F32, 7)},
+     "f32[batch,7]"},
+    {&gy_op_dropout,
+     {.dropout = {.rate = 0.5}},
+     2,
+     {T(GY_F32, B, 7), T(GY_I64, 2)},
+     "f32[batch,7]"},
+};
+
+static const type_case bad_cases[] = {
+    {&gy_op_matmul,
+     {.matmul = {0}},
+     2,
+     {T(GY_F32, B, 784), T(GY_F32, 512, 10)},
+     "matmul: inner sizes differ: f32[batch,784] times f32[512,10] (784 against 512)"},
+    {&gy_op_matmul,
+     {.matmul = {0}},
+     2,
+     {T(GY_F32, 4, 5), T(GY_F64, 5, 4)},
+     "matmul: element types differ: f32[4,5] and f64[5,4] (cast one)"},
+    {&gy_op_matmul,
+     {.matmul = {0}},
+     2,
+     {T(GY_F32, 2, 4, 5), T(GY_F32, 3, 5, 4)},
+     "matmul: leading sizes differ: f32[2,4,5] times f32[3,5,4]"},
+    {&gy_op_matmul,
+     {.matmul = {.has_bias = true}},
+     3,
+     {T(GY_F32, 4, 5), T(GY_F32, 5, 3), T(GY_F32, 4)},
+     "matmul: bias f32[4] does not fit result f32[4,3]"},
+    {&gy_op_add,
+     {.matmul = {0}},
+     2,
+     {T(GY_F32, B, 10), T(GY_F32, 64, 10)},
+     "add: sizes differ: f32[batch,10] and f32[64,10] (batch against 64)"},
+    {&gy_op_mul,
+     {.matmul = {0}},
+     2,
+     {T(GY_F32, 3), T(GY_I32, 3)},
+     "mul: element types differ: f32[3] and i32[3] (cast one)"},
+    {&gy_op_add,
+     {.matmul = {0}},
+     2,
+     {T(GY_F16, 3), T(GY_F16, 3)},
+     "add: f16[3] and f16[3] are storage types, cast them first"},
+    {&gy_op_exp,
+     {.matmul = {0}},
+     1,
+     {T(GY_I32, 3)},
+     "exp: input 0 is i32[3], expected f64 or f32"},
+    {&gy_op_select,
+     {.matmul = {0}},
+     3,
+     {T(GY_I32, 3), T(GY_F32, 3), T(GY_F32, 3)},
+     "select: condition is i32[3], expected u8"},
+    {&gy_op_sum, {.reduce = {.axes = 4}}, 1, {T(GY_F32, 3, 4)}, "sum: axes 0x4 of f32[3,4]"},
+    {&gy_op_max,
+     {.reduce = {.axes = 1}},
+     1,
+     {T(GY_F32, 0, 4)},
+     "max: no elements along dimension 0 of f32[0,4]"},
+    {&gy_op_softmax,
+     {.axis = {.dim = 2}},
+     1,
+     {T(GY_F32, 3, 4)},
+     "softmax: dimension 2 of f32[3,4]"},
+    {&gy_op_cross_entropy,
+     {.axis = {0}},
+     2,
+     {T(GY_F32, B, 9), T(GY_I32, 7)},
+     "cross_entropy: logits f32[batch,9] and labels i32[7]"},
+    {&gy_op_cross_entropy,
+     {.axis = {0}},
+     2,
+     {T(GY_F32, B, 9), T(GY_F32, B)},
+     "cross_entropy: input 1 is f32[batch], expected integers"},
+    {&gy_op_reshape,
+     {.shape = {.rank = 2, .sizes = {B, 3135}}},
+     1,
+     {T(GY_F32, B, 64, 7, 7)},
+     "reshape: f32[batch,64,7,7] to f32[batch,3135]: 3136batch elements against 3135batch"},
+    {&gy_op_reshape,
+     {.shape = {.rank = 2, .sizes = {INT64_MAX, 7}}},
+     1,
+     {T(GY_F32, 3, 4)},
+     "reshape: f32[3,4] to f32[1,7]: 12 elements against 7"},
+    {&gy_op_broadcast_to,
+     {.shape = {.rank = 2, .sizes = {B, 4}}},
+     1,
+     {T(GY_F32, 5)},
+     "broadcast_to: f32[5] does not broadcast to f32[batch,4]"},
+    {&gy_op_transpose,
+     {.permute = {{1, 1}}},
+     1,
+     {T(GY_F32, 3, 4)},
+     "transpose: f32[3,4] by a list"},
+    {&gy_op_slice,
+     {.slice = {.dim = 0, .begin = 0, .end = 10, .step = 1}},
+     1,
+     {T(GY_F32, B, 4)},
+     "slice: [0, 10) by 1 of dimension 0 of f32[batch,4]"},
+    {&gy_op_slice,
+     {.slice = {.dim = 0, .begin = 0, .end = 4, .step = 1}},
+     1,
+     {T(GY_F32, 3)},
+     "slice: [0, 4) by 1 of dimension 0 of f32[3]"},
+    {&gy_op_pad,
+     {.slice = {.dim = 0, .begin = 0, .end = 2, .step = 1, .size = 5}},
+     1,
+     {T(GY_F32, 3)},
+     "pad: f32[3] to f32[5]: 2 places along dimension 0"},
+    {&gy_op_concat,
+     {.axis = {.dim = 1}},
+     2,
+     {T(GY_F32, 3, 4), T(GY_F32, 2, 4)},
+     "concat: f32[3,4] and f32[2,4] along dimension 1"},
+    {&gy_op_gather,
+     {.axis = {.dim = 0}},
+     2,
+     {T(GY_F32, 9, 4), T(GY_F32, 3)},
+     "gather: input 1 is f32[3], expected integers"},
+    {&gy_op_scatter_add,
+     {.axis = {.dim = 0, .depth = 9}},
+     2,
+     {T(GY_F32, 3, 4), T(GY_I32, 2)},
+     "scatter_add: values f32[3,4] and indices i32[2]"},
+    {&gy_op_conv2d,
+     {.conv = {.stride = {1, 1}}},
+     2,
+     {T(GY_F32, B, 3, 28, 28), T(GY_F32, 32, 1, 5, 5)},
+     "conv2d: images f32[batch,3,28,28] and filters f32[32,1,5,5]"},
+    {&gy_op_conv2d,
+     {.conv = {.stride = {1, 1}}},
+     2,
+     {T(GY_F32, B, 1, 4, 4), T(GY_F32, 32, 1, 5, 5)},
+     "conv2d: filters f32[32,1,5,5] do not fit images f32[batch,1,4,4] with pad 0"},
+    {&gy_op_conv2d,
+     {.conv = {.stride = {0, 1}}},
+     2,
+     {T(GY_F32, B, 1, 8, 8), T(GY_F32, 32, 1, 5, 5)},
+     "conv2d: stride 0 and pad 0"},
+    {&gy_op_conv2d_input_gradient,
+     {.conv = {.stride = {1, 1}, .input_sizes = {B, 3, 8, 8}}},
+     2,
+     {T(GY_F32, B, 4, 5, 8), T(GY_F32, 4, 3, 3, 3)},
+     "shapes differ: f32[batch,4,5,8], expected f32[batch,4,6,6]"},
+    {&gy_op_max_pool,
+     {.pool = {.window = {2, 2}, .stride = {2, 2}, .pad = {2, 0}}},
+     1,
+     {T(GY_F32, B, 1, 8, 8)},
+     "max_pool: window 2, stride 2, pad 2"},
+    {&gy_op_max_pool,
+     {.pool = {.window = {9, 2}, .stride = {2, 2}}},
+     1,
+     {T(GY_F32, B, 1, 8, 8)},
+     "max_pool: window 9 does not fit f32[batch,1,8,8]"},
+    {&gy_op_layer_norm,
+     {.norm = {.epsilon = 1e-5, .axis_count = 1}},
+     3,
+     {T(GY_F32, B, 7), T(GY_F32, 6), T(GY_F32, 7)},
+     "layer_norm: gain is f32[6] for x f32[batch,7]"},
+    {&gy_op_batch_norm,
+     {.norm = {.epsilon = -1}},
+     3,
+     {T(GY_F32, B, 7), T(GY_F32, 7), T(GY_F32, 7)},
+     "batch_norm: epsilon -1"},
+    {&gy_op_dropout,
+     {.dropout = {.rate = 1}},
+     2,
+     {T(GY_F32, B, 7), T(GY_I64, 2)},
+     "dropout: rate 1, expected 0 to below 1"},
+    {&gy_op_assign,
+     {.matmul = {0}},
+     2,
+     {T(GY_F32, 3, 4), T(GY_F32, 4)},
+     "assign: shapes differ: f32[4], expected f32[3,4]"},
+    {&gy_op_fill, {.shape = {.rank = 9}}, 0, {T(GY_F32, 1)}, "rank 9, expected 0 to 8"},
+};
+
+static void types_follow_with_symbolic_batches(void **state)
+{
+    (void)state;
+    char text[160];
+    for (size_t i = 0; i < GY_COUNT(good_cases); i++) {
+        const type_case *c = &good_cases[i];
+        gy_type output;
+        if (c->op->infer(&c->attributes, c->inputs, c->input_count, &output) != GY_OK) {
+            fail_msg("case %zu: %s", i, gy_error_text());
+        }
+        assert_string_equal(gy_type_text(&output, text), c->expected);
+    }
+}
+
+static void failures_show_what_does_not_fit(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GY_COUNT(bad_cases); i++) {
+        const type_case *c = &bad_cases[i];
+        gy_type output, before;
+        memset(&output, 0x5a, sizeof(output));
+        before = output;
+        gy_status status = c->op->infer(&c->attributes, c->inputs, c->input_count, &output);
+        if (status >= 0 || strstr(gy_error_text(), c->expected) == NULL) {
+            fail_msg("case %zu: %s: '%s', expected '%s'", i, gy_status_text(status),
+                     gy_error_text(), c->expected);
+        }
+        assert_memory_equal(&output, &before, sizeof(output));
+    }
+}
+
+/* Binding the symbols gives the type that numbers would have given. */
+static void bound_attributes_give_numbers(void **state)
+{
+    (void)state;
+    int bound = 0;
+    for (size_t i = 0; i < GY_COUNT(good_cases); i++) {
+        type_case c = good_cases[i];
+        gy_type symbolic, numeric;
+        char left[160], right[160];
+        assert_ok(c.op->infer(&c.attributes, c.inputs, c.input_count, &symbolic));
+        for (int k = 0; k < c.input_count; k++) {
+            for (int dim = 0; dim < c.inputs[k].rank; dim++) {
+                int64_t *size = &c.inputs[k].sizes[dim];
+                *size = *size < 0 ? -*size * 6 : *size;
+            }
+        }
+        for (int dim = 0; dim < symbolic.rank; dim++) {
+            int64_t *size = &symbolic.sizes[dim];
+            *size = *size < 0 ? -*size * 6 : *size;
+        }
+        if (c.op->bind != NULL) {
+            c.op->bind(&c.attributes, 6);
+            bound++;
+        }
+        assert_ok(c.op->infer(&c.attributes, c.inputs, c.input_count, &numeric));
+        assert_string_equal(gy_type_text(&numeric, left), gy_type_text(&symbolic, right));
+    }
+    assert_in_range(bound, 8, 100);
+}
+
+static void counts_of_symbolic_sizes(void **state)
+{
+    (void)state;
+    const gy_type images = T(GY_F32, B, 7, 7, 64), square = T(GY_F32, B, B);
+    const gy_type empty = T(GY_F32, B, 0), scalar = {.dtype = GY_F32};
+    const gy_type huge = T(GY_F32, INT64_MAX, 3);
+    assert_int_equal(gy_type_count(&images), -3136);
+    assert_int_equal(gy_type_count(&square), INT64_MIN);
+    assert_int_equal(gy_type_count(&huge), INT64_MIN);
+    assert_int_equal(gy_type_count(&empty), 0);
+    assert_int_equal(gy_type_count(&scalar), 1);
+}
+
+/* Eight long sizes do not fit; the text is cut, not overrun. */
+static void long_types_are_cut(void **state)
+{
+    (void)state;
+    const int64_t n = -INT64_C(1234567890123456789);
+    const gy_type type = T(GY_BF16, n, n, n, n, n, n, n, n);
+    char text[160];
+    assert_in_range(strlen(gy_type_text(&type, text)), 100, 159);
+    assert_non_null(strstr(text, ",...]"));
+}
+
+static void a_product_costs_its_flops(void **state)
+{
+    (void)state;
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    const gy_type inputs[2] = {T(GY_F32, 64, 784), T(GY_F32, 784, 512)};
+    gy_type output;
+    gy_cost cost;
+    assert_ok(gy_op_matmul.infer(&attributes, inputs, 2, &output));
+    gy_op_matmul.cost(&attributes, inputs, 2, &output, &cost);
+    assert_true(cost.flops == 2.0 * 64 * 784 * 512);
+    assert_true(cost.bytes_read == 4.0 * (64 * 784 + 784 * 512));
+    assert_true(cost.bytes_written == 4.0 * 64 * 512);
+    const gy_type conv[2] = {T(GY_F64, 2, 3, 8, 8), T(GY_F64, 4, 3, 3, 3)};
+    attributes.conv.stride[0] = attributes.conv.stride[1] = 1;
+    assert_ok(gy_op_conv2d.infer(&attributes, conv, 2, &output));
+    gy_op_conv2d.cost(&attributes, conv, 2, &output, &cost);
+    assert_true(cost.flops == 2.0 * 2 * 4 * 6 * 6 * 3 * 3 * 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_is_full_or_says_why_not),
+        cmocka_unit_test(what_commutes_commutes),
+        cmocka_unit_test(types_follow_with_symbolic_batches),
+        cmocka_unit_test(failures_show_what_does_not_fit),
+        cmocka_unit_test(bound_attributes_give_numbers),
+        cmocka_unit_test(counts_of_symbolic_sizes),
+        cmocka_unit_test(long_types_are_cut),
+        cmocka_unit_test(a_product_costs_its_flops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
