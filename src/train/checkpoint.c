@@ -1,0 +1,309 @@
+/**
+ * Checkpoints: all parameters, the optimizer's state and the place in the data, in one file
+ * that is there whole or not at all. The two newest are kept.
+ *
+ * What a resumed training must agree on (data, batch, seed, optimizer, layers) is written
+ * beside and compared, so that a resume either continues the same run bit for bit or says what
+ * differs.
+ */
+#include "train/train_priv.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KEPT = 2, SEEN_LIMIT = 4096 };
+
+/* Everything that decides the bits of a run, as one text. */
+static void fingerprint(const gy_model *model, const gy_train_options *o,
+                        const gy_dataset *train, gy_text *text)
+{
+    gy_text_add(text, "samples %lld, batch %lld, accumulate %d, seed %llu, ",
+                (long long)train->count, (long long)o->batch, o->accumulate,
+                (unsigned long long)o->seed);
+    gy_text_add(text, "optimizer %d, rate %.17g, momentum %.17g, beta1 %.17g, beta2 %.17g, ",
+                (int)o->optimizer, o->rate, o->momentum, o->beta1, o->beta2);
+    gy_text_add(text, "epsilon %.17g, weight decay %.17g, clip %.17g, ", o->epsilon,
+                o->weight_decay, o->clip_norm);
+    gy_text_add(text, "schedule %d %.17g %d, warmup %d, ", (int)o->schedule, o->schedule_factor,
+                o->schedule_every, o->warmup_steps);
+    gy_text_add(text, "epochs %d, type %s, layers ", o->epochs, gy_dtype_name(model->dtype));
+    gy_layers_text(model->layers, model->layer_count, text);
+}
+
+static gy_status set_texts(gy_bundle *bundle, const gy_model *model,
+                           const gy_train_options *options, const gy_dataset *train,
+                           const gy_train_state *state)
+{
+    char number[64];
+    gy_text print = {.data = NULL};
+    fingerprint(model, options, train, &print);
+    gy_status status = print.status;
+    if (status == GY_OK) {
+        status = gy_bundle_set(bundle, "gyre.checkpoint", gy_text_get(&print));
+    }
+    gy_text_free(&print);
+    GY_TRY(status);
+    snprintf(number, sizeof(number), "%lld", (long long)state->step);
+    GY_TRY(gy_bundle_set(bundle, "gyre.step", number));
+    snprintf(number, sizeof(number), "%a", state->best_loss);
+    GY_TRY(gy_bundle_set(bundle, "gyre.best_loss", number));
+    snprintf(number, sizeof(number), "%d", state->epochs_worse);
+    return gy_bundle_set(bundle, "gyre.epochs_worse", number);
+}
+
+static gy_status add_tensors(gy_bundle *bundle, gy_model *model, const gy_train_state *state)
+{
+    for (size_t i = 0; i < model->slot_count; i++) {
+        const char *name = model->slots[i].name;
+        GY_TRY(gy_bundle_add(bundle, name, gy_session_parameter(model->session, name)));
+    }
+    gy_tensor *losses = NULL;
+    GY_TRY(gy_tensor_from(NULL, GY_F64, &state->step, 1, state->losses, &losses));
+    gy_status status = gy_bundle_add(bundle, "losses", losses);
+    gy_tensor_drop(losses);
+    return status;
+}
+
+/* "step-000000000042.safetensors" -> 42; -1 for other names. */
+static int64_t step_of(const char *name)
+{
+    static const char before[] = "step-";
+    size_t head = sizeof(before) - 1;
+    if (strncmp(name, before, head) != 0 || strspn(name + head, "0123456789") != 12 ||
+        strcmp(name + head + 12, ".safetensors") != 0) {
+        return -1;
+    }
+    return strtoll(name + head, NULL, 10);
+}
+
+static void path_of(const char *folder, int64_t step, char *path, size_t size)
+{
+    snprintf(path, size, "%s/step-%012lld.safetensors", folder, (long long)step);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a;
+    int64_t right = *(const int64_t *)b;
+    return (left < right) - (left > right);
+}
+
+/* Steps of the folder's checkpoints, newest first; returns how many, 0 without a folder. */
+static gy_status list_steps(const char *folder, int64_t steps[SEEN_LIMIT], int *count)
+{
+    *count = 0;
+    DIR *entries = opendir(folder);
+    if (entries == NULL) {
+        return errno == ENOENT ? GY_OK
+                               : gy_fail(GY_IO, "%s: cannot list: %s", folder, strerror(errno));
+    }
+    const struct dirent *entry = NULL;
+    while ((entry = readdir(entries)) != NULL && *count < SEEN_LIMIT) {
+        int64_t step = step_of(entry->d_name);
+        if (step >= 0) {
+            steps[(*count)++] = step;
+        }
+    }
+    closedir(entries);
+    qsort(steps, (size_t)*count, sizeof(*steps), newest_first);
+    return GY_OK;
+}
+
+/* Only the newest stay; one that cannot be removed is named and harms nobody. */
+static gy_status remove_old(const char *folder)
+{
+    int64_t *steps = gy_alloc("train.checkpoint", SEEN_LIMIT * sizeof(*steps));
+    if (steps == NULL) {
+        return GY_NOMEM;
+    }
+    int count = 0;
+    gy_status status = list_steps(folder, steps, &count);
+    for (int i = KEPT; status == GY_OK && i < count; i++) {
+        char path[4096];
+        path_of(folder, steps[i], path, sizeof(path));
+        if (unlink(path) != 0) {
+            gy_warn("%s: cannot remove: %s", path, strerror(errno));
+        }
+    }
+    gy_free(steps);
+    return status;
+}
+
+static gy_status write_here(gy_model *model, const gy_train_options *options,
+                            const gy_dataset *train, const gy_train_state *state)
+{
+    char path[4096];
+    const char *folder = options->checkpoint_folder;
+    if (strlen(folder) + 64 > sizeof(path)) {
+        return gy_fail(GY_ARG, "checkpoint folder: path too long: %.60s…", folder);
+    }
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return gy_fail(GY_IO, "%s: cannot make the checkpoint folder: %s", folder,
+                       strerror(errno));
+    }
+    gy_bundle *bundle = NULL;
+    GY_TRY(gy_bundle_new(&bundle));
+    gy_status status = set_texts(bundle, model, options, train, state);
+    if (status == GY_OK) {
+        status = add_tensors(bundle, model, state);
+    }
+    if (status == GY_OK) {
+        path_of(folder, state->step, path, sizeof(path));
+        status = gy_bundle_write(bundle, path);
+    }
+    gy_bundle_free(bundle);
+    return status == GY_OK ? remove_old(folder) : status;
+}
+
+/* All ranks get the worst status; those that were well say which rank was not. */
+static gy_status agree(const gy_model *model, gy_status status, const char *what)
+{
+    if (model->comm == NULL) {
+        return status;
+    }
+    int32_t worst = (int32_t)status;
+    GY_TRY(gy_allreduce(model->comm, &worst, &worst, 1, GY_I32, GY_MIN_OF_ALL));
+    if (worst < 0 && status >= 0) {
+        return gy_fail((gy_status)worst, "another rank could not %s a checkpoint: %s", what,
+                       gy_status_text((gy_status)worst));
+    }
+    return status;
+}
+
+gy_status gy_checkpoint_write(gy_model *model, const gy_train_options *options,
+                              const gy_dataset *train, const gy_train_state *state)
+{
+    gy_status status = GY_OK;
+    if (model->comm == NULL || gy_comm_rank(model->comm) == 0) {
+        status = write_here(model, options, train, state);
+    }
+    return agree(model, status, "write");
+}
+
+/* The run that wrote the checkpoint must be this one. */
+static gy_status check_fingerprint(const gy_bundle *bundle, const gy_model *model,
+                                   const gy_train_options *options, const gy_dataset *train)
+{
+    const char *kept = gy_bundle_get(bundle, "gyre.checkpoint");
+    if (kept == NULL) {
+        return gy_fail(GY_FORMAT, "no 'gyre.checkpoint' in the metadata: not a checkpoint");
+    }
+    gy_text print = {.data = NULL};
+    fingerprint(model, options, train, &print);
+    gy_status status = print.status;
+    if (status == GY_OK && strcmp(kept, gy_text_get(&print)) != 0) {
+        size_t same = 0;
+        const char *own = gy_text_get(&print);
+        while (kept[same] == own[same]) {
+            same++;
+        }
+        while (same > 0 && kept[same - 1] != ' ') {
+            same--;
+        }
+        /* From the word before the first difference: "batch 64, …" against "batch 32, …". */
+        while (same > 1 && kept[same - 2] != ' ') {
+            same--;
+        }
+        same -= same > 0;
+        status = gy_fail(GY_MISMATCH, "of another run: it has '%.40s', this run '%.40s'",
+                         kept + same, own + same);
+    }
+    gy_text_free(&print);
+    return status;
+}
+
+static gy_status get_number(const gy_bundle *bundle, const char *key, double *value)
+{
+    const char *text = gy_bundle_get(bundle, key);
+    char *end = NULL;
+    *value = text == NULL ? 0 : strtod(text, &end);
+    return text != NULL && end != text && *end == '\0'
+               ? GY_OK
+               : gy_fail(GY_FORMAT, "'%s' is missing or no number", key);
+}
+
+static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_state *state)
+{
+    double step = 0;
+    double worse = 0;
+    double best = 0;
+    GY_TRY(get_number(bundle, "gyre.step", &step));
+    GY_TRY(get_number(bundle, "gyre.best_loss", &best));
+    GY_TRY(get_number(bundle, "gyre.epochs_worse", &worse));
+    gy_tensor *losses = gy_bundle_find(bundle, "losses");
+    if (!(step >= 0 && step < 1e15) || losses == NULL || gy_tensor_dtype(losses) != GY_F64 ||
+        gy_tensor_count(losses) != (int64_t)step) {
+        return gy_fail(GY_FORMAT, "step %g does not fit the kept losses", step);
+    }
+    for (size_t i = 0; i < model->slot_count; i++) {
+        const char *name = model->slots[i].name;
+        gy_tensor *from = gy_bundle_find(bundle, name);
+        if (from == NULL) {
+            return gy_fail(GY_FORMAT, "no tensor '%s'", name);
+        }
+        GY_TRY(gy_tensor_copy(gy_session_parameter(model->session, name), from));
+    }
+    void *kept = state->losses;
+    GY_TRY(gy_reserve("train.losses", &kept, &state->loss_capacity, (size_t)step,
+                      sizeof(*state->losses)));
+    state->losses = kept;
+    gy_view view = gy_tensor_pin(losses);
+    if (step > 0) {
+        memcpy(state->losses, view.data, (size_t)step * sizeof(*state->losses));
+    }
+    gy_tensor_unpin(losses);
+    state->step = (int64_t)step;
+    state->best_loss = best;
+    state->epochs_worse = (int)worse;
+    return GY_OK;
+}
+
+static gy_status read_one(const char *path, gy_model *model, const gy_train_options *options,
+                          const gy_dataset *train, gy_train_state *state)
+{
+    gy_bundle *bundle = NULL;
+    GY_TRY(gy_bundle_read(path, &bundle));
+    gy_status status = check_fingerprint(bundle, model, options, train);
+    if (status == GY_OK) {
+        status = restore(bundle, model, state);
+    }
+    gy_bundle_free(bundle);
+    return status < 0 ? gy_fail_within(status, "%s", path) : GY_OK;
+}
+
+/* The newest that is whole; a damaged one is named and passed over. */
+static gy_status read_newest(gy_model *model, const gy_train_options *options,
+                             const gy_dataset *train, gy_train_state *state, bool *is_found)
+{
+    int64_t *steps = gy_alloc("train.checkpoint", SEEN_LIMIT * sizeof(*steps));
+    if (steps == NULL) {
+        return GY_NOMEM;
+    }
+    int count = 0;
+    gy_status status = list_steps(options->checkpoint_folder, steps, &count);
+    *is_found = false;
+    for (int i = 0; status == GY_OK && i < count && !*is_found; i++) {
+        char path[4096];
+        path_of(options->checkpoint_folder, steps[i], path, sizeof(path));
+        status = read_one(path, model, options, train, state);
+        if (status == GY_OK) {
+            *is_found = true;
+        } else if (status == GY_FORMAT && i + 1 < count) {
+            gy_warn("passed over a damaged checkpoint: %s", gy_error_text());
+            status = GY_OK;
+        }
+    }
+    gy_free(steps);
+    return status;
+}
+
+gy_status gy_checkpoint_read(gy_model *model, const gy_train_options *options,
+                             const gy_dataset *train, gy_train_state *state, bool *is_found)
+{
+    /* Every rank reads the same file; a rank that cannot tells the others. */
+    return agree(model, read_newest(model, options, train, state, is_found), "read");
+}

@@ -1,0 +1,160 @@
+/**
+ * Batches of a data set, and a model's loss and accuracy over one.
+ */
+#include "train/train_priv.h"
+
+#include <string.h>
+
+gy_status gy_batch_new(const gy_model *model, int64_t rows, gy_batch *batch)
+{
+    int64_t sizes[GY_MAX_RANK] = {rows};
+    memcpy(&sizes[1], model->input_sizes, (size_t)model->input_rank * sizeof(*sizes));
+    *batch = (gy_batch){.rows = rows};
+    GY_TRY(gy_tensor_new(NULL, model->dtype, sizes, model->input_rank + 1, &batch->x));
+    gy_status status = gy_tensor_new(NULL, GY_I32, sizes, 1, &batch->labels);
+    if (status < 0) {
+        gy_tensor_drop(batch->x);
+        batch->x = NULL;
+    }
+    return status;
+}
+
+void gy_batch_free(gy_batch *batch)
+{
+    gy_tensor_drop(batch->x);
+    gy_tensor_drop(batch->labels);
+    *batch = (gy_batch){.x = NULL};
+}
+
+gy_status gy_batch_fill(gy_batch *batch, gy_dataset *dataset, const int64_t *indices,
+                        int64_t count, gy_tensor **x, gy_tensor **labels)
+{
+    GY_ASSERT(count >= 0 && count <= batch->rows);
+    GY_TRY(gy_tensor_slice(batch->x, 0, 0, count, 1, x));
+    gy_status status = gy_tensor_slice(batch->labels, 0, 0, count, 1, labels);
+    if (status < 0) {
+        gy_tensor_drop(*x);
+        return status;
+    }
+    gy_view x_view = gy_tensor_pin(*x);
+    gy_view labels_view = gy_tensor_pin(*labels);
+    status = dataset->ops->fill(dataset, indices, count, &x_view, &labels_view);
+    gy_tensor_unpin(*x);
+    gy_tensor_unpin(*labels);
+    if (status < 0) {
+        gy_tensor_drop(*x);
+        gy_tensor_drop(*labels);
+    }
+    return status;
+}
+
+/* What one evaluation adds up. */
+typedef struct tally {
+    double loss_sum;
+    int64_t correct;
+    int32_t *predicted; /* of all samples, zero where other ranks predict; or NULL */
+} tally;
+
+/* Rows [begin, begin + rows) of the set, of which this rank has its part. */
+static gy_status evaluate_batch(gy_model *model, gy_dataset *dataset, gy_batch *batch,
+                                int64_t begin, int64_t rows, tally *sum)
+{
+    int64_t first = 0;
+    int64_t last = 0;
+    gy_model_part(model, rows, &first, &last);
+    int64_t *indices =
+        gy_alloc("train.evaluate", (size_t)GY_MAX(last - first, 1) * sizeof(*indices));
+    if (indices == NULL) {
+        return GY_NOMEM;
+    }
+    for (int64_t i = first; i < last; i++) {
+        indices[i - first] = begin + i;
+    }
+    gy_tensor *x = NULL;
+    gy_tensor *labels = NULL;
+    gy_status status = gy_batch_fill(batch, dataset, indices, last - first, &x, &labels);
+    gy_free(indices);
+    GY_TRY(status);
+    gy_feed feeds[] = {{model->x, x}, {model->labels, labels}};
+    gy_node fetches[] = {model->loss, model->predicted};
+    gy_tensor *results[2] = {NULL, NULL};
+    status = gy_session_run(model->session, feeds, 2, rows, fetches, 2, results);
+    if (status == GY_OK) {
+        sum->loss_sum += gy_tensor_get(results[0], 0) * (double)rows;
+        for (int64_t i = 0; i < last - first; i++) {
+            int32_t predicted = (int32_t)gy_tensor_get(results[1], i);
+            sum->correct += predicted == (int32_t)gy_tensor_get(labels, i);
+            if (sum->predicted != NULL) {
+                sum->predicted[begin + first + i] = predicted;
+            }
+        }
+    }
+    gy_tensor_drop(results[0]);
+    gy_tensor_drop(results[1]);
+    gy_tensor_drop(x);
+    gy_tensor_drop(labels);
+    return status;
+}
+
+/* Counts and predictions of all ranks. */
+static gy_status share(gy_model *model, int64_t count, tally *sum)
+{
+    if (model->comm == NULL) {
+        return GY_OK;
+    }
+    GY_TRY(gy_allreduce(model->comm, &sum->correct, &sum->correct, 1, GY_I64, GY_SUM));
+    if (sum->predicted != NULL) {
+        GY_TRY(gy_allreduce(model->comm, sum->predicted, sum->predicted, (size_t)count, GY_I32,
+                            GY_SUM));
+    }
+    return GY_OK;
+}
+
+gy_status gy_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch, double *loss,
+                      double *accuracy, int32_t *predicted)
+{
+    if (batch < 1) {
+        return gy_fail(GY_ARG, "batch %lld, expected at least 1", (long long)batch);
+    }
+    gy_batch rows;
+    GY_TRY(gy_batch_new(model, GY_MIN(batch, dataset->count), &rows));
+    tally sum = {.predicted = predicted};
+    if (predicted != NULL) {
+        memset(predicted, 0, (size_t)dataset->count * sizeof(*predicted));
+    }
+    gy_status status = GY_OK;
+    for (int64_t at = 0; at < dataset->count && status == GY_OK; at += batch) {
+        status =
+            evaluate_batch(model, dataset, &rows, at, GY_MIN(batch, dataset->count - at), &sum);
+    }
+    gy_batch_free(&rows);
+    GY_TRY(status);
+    GY_TRY(share(model, dataset->count, &sum));
+    *loss = sum.loss_sum / (double)dataset->count;
+    *accuracy = (double)sum.correct / (double)dataset->count;
+    return GY_OK;
+}
+
+gy_status gy_predict(gy_model *model, gy_tensor *x, gy_tensor **out)
+{
+    if (model->comm != NULL && gy_comm_size(model->comm) > 1) {
+        return gy_fail(GY_STATE, "predict runs on one rank, the model is spread over %d",
+                       gy_comm_size(model->comm));
+    }
+    gy_feed feed = {model->x, x};
+    gy_tensor *result = NULL;
+    GY_TRY(gy_session_run(model->session, &feed, 1, 0, &model->log_probabilities, 1, &result));
+    int64_t sizes[2] = {gy_tensor_size(result, 0), gy_tensor_size(result, 1)};
+    gy_tensor *made = NULL;
+    gy_status status = gy_tensor_new(NULL, GY_F32, sizes, 2, &made);
+    if (status == GY_OK) {
+        status = gy_tensor_copy(made, result);
+    }
+    gy_tensor_drop(result);
+    if (status < 0) {
+        gy_tensor_drop(made);
+        return status;
+    }
+    *out = made;
+    return GY_OK;
+}

@@ -1,0 +1,270 @@
+/**
+ * Layers: constructors, their text in model files, and their nodes.
+ */
+#include "graph/graph.h"
+#include "train/train_priv.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a layer's line holds besides its name. */
+enum { HAS_UNITS = 1, HAS_WINDOW = 2, HAS_RATE = 4 };
+
+static const struct {
+    const char *name;
+    int members;
+} kinds[] = {
+    [GY_LAYER_DENSE] = {"dense", HAS_UNITS},
+    [GY_LAYER_CONV2D] = {"conv2d", HAS_UNITS | HAS_WINDOW},
+    [GY_LAYER_MAX_POOL] = {"max_pool", HAS_WINDOW},
+    [GY_LAYER_AVERAGE_POOL] = {"average_pool", HAS_WINDOW},
+    [GY_LAYER_RELU] = {"relu", 0},
+    [GY_LAYER_TANH] = {"tanh", 0},
+    [GY_LAYER_SIGMOID] = {"sigmoid", 0},
+    [GY_LAYER_GELU] = {"gelu", 0},
+    [GY_LAYER_DROPOUT] = {"dropout", HAS_RATE},
+    [GY_LAYER_FLATTEN] = {"flatten", 0},
+};
+
+gy_layer gy_dense(int64_t units)
+{
+    return (gy_layer){.kind = GY_LAYER_DENSE, .units = units};
+}
+
+gy_layer gy_conv2d_layer(int64_t filters, int window, int pad)
+{
+    return (gy_layer){.kind = GY_LAYER_CONV2D, .units = filters, .window = window, .pad = pad};
+}
+
+gy_layer gy_max_pool_layer(int window)
+{
+    return (gy_layer){.kind = GY_LAYER_MAX_POOL, .window = window, .stride = window};
+}
+
+gy_layer gy_average_pool_layer(int window)
+{
+    return (gy_layer){.kind = GY_LAYER_AVERAGE_POOL, .window = window, .stride = window};
+}
+
+gy_layer gy_relu_layer(void)
+{
+    return (gy_layer){.kind = GY_LAYER_RELU};
+}
+
+gy_layer gy_dropout_layer(double rate)
+{
+    return (gy_layer){.kind = GY_LAYER_DROPOUT, .rate = rate};
+}
+
+gy_layer gy_flatten_layer(void)
+{
+    return (gy_layer){.kind = GY_LAYER_FLATTEN};
+}
+
+void gy_layers_text(const gy_layer *layers, int count, gy_text *text)
+{
+    for (int i = 0; i < count; i++) {
+        const gy_layer *layer = &layers[i];
+        int members = kinds[layer->kind].members;
+        gy_text_add(text, "%s%s", i == 0 ? "" : "; ", kinds[layer->kind].name);
+        if ((members & HAS_UNITS) != 0) {
+            gy_text_add(text, " %lld", (long long)layer->units);
+        }
+        if ((members & HAS_WINDOW) != 0) {
+            gy_text_add(text, " %d %d %d", layer->window, layer->stride, layer->pad);
+        }
+        if ((members & HAS_RATE) != 0) {
+            gy_text_add(text, " %.17g", layer->rate);
+        }
+    }
+}
+
+/* The next number of a line, in [low, high]. */
+static gy_status parse_number(const char **at, double low, double high, double *value)
+{
+    char *end = NULL;
+    double parsed = strtod(*at, &end);
+    if (end == *at || !(parsed >= low && parsed <= high)) {
+        return gy_fail(GY_FORMAT, "layers: '%.20s': expected a number from %g to %g", *at, low,
+                       high);
+    }
+    *value = parsed;
+    *at = end;
+    return GY_OK;
+}
+
+static gy_status parse_layer(const char **at, gy_layer *layer)
+{
+    *layer = (gy_layer){.kind = GY_LAYER_DENSE};
+    *at += strspn(*at, " ");
+    size_t size = strcspn(*at, " ;");
+    size_t kind = 0;
+    while (kind < GY_COUNT(kinds) &&
+           (strlen(kinds[kind].name) != size || strncmp(*at, kinds[kind].name, size) != 0)) {
+        kind++;
+    }
+    if (kind == GY_COUNT(kinds)) {
+        return gy_fail(GY_FORMAT, "layers: unknown layer '%.*s'", (int)GY_MIN(size, 40), *at);
+    }
+    *at += size;
+    layer->kind = (gy_layer_kind)kind;
+    double value = 0;
+    if ((kinds[kind].members & HAS_UNITS) != 0) {
+        GY_TRY(parse_number(at, 1, 1e9, &value));
+        layer->units = (int64_t)value;
+    }
+    if ((kinds[kind].members & HAS_WINDOW) != 0) {
+        GY_TRY(parse_number(at, 1, 1e6, &value));
+        layer->window = (int)value;
+        GY_TRY(parse_number(at, 0, 1e6, &value));
+        layer->stride = (int)value;
+        GY_TRY(parse_number(at, 0, 1e6, &value));
+        layer->pad = (int)value;
+    }
+    if ((kinds[kind].members & HAS_RATE) != 0) {
+        GY_TRY(parse_number(at, 0, 0.999999, &layer->rate));
+    }
+    *at += strspn(*at, " ");
+    if (**at != ';' && **at != '\0') {
+        return gy_fail(GY_FORMAT, "layers: '%.20s' after %s: expected ';'", *at,
+                       kinds[kind].name);
+    }
+    *at += **at == ';';
+    return GY_OK;
+}
+
+gy_status gy_layers_parse(const char *text, gy_layer **layers, int *count)
+{
+    gy_layer *parsed = gy_alloc_zero("train.layers", GY_LAYER_LIMIT, sizeof(*parsed));
+    if (parsed == NULL) {
+        return GY_NOMEM;
+    }
+    int found = 0;
+    gy_status status = GY_OK;
+    while (*text != '\0' && status == GY_OK) {
+        if (found == GY_LAYER_LIMIT) {
+            status = gy_fail(GY_LIMIT, "layers: more than %d", GY_LAYER_LIMIT);
+        } else {
+            status = parse_layer(&text, &parsed[found++]);
+        }
+    }
+    if (status == GY_OK && found == 0) {
+        status = gy_fail(GY_FORMAT, "layers: none");
+    }
+    if (status < 0) {
+        gy_free(parsed);
+        return status;
+    }
+    *layers = parsed;
+    *count = found;
+    return GY_OK;
+}
+
+/* What is known of a node; NULL: it failed, and the graph says why. */
+static const gy_type *type_of(gy_node node)
+{
+    return node.index < 0 ? NULL
+                          : gy_graph_type(node.graph, (gy_value){node.index, node.output});
+}
+
+/* A parameter of layer `index`; the second application of the layers finds the first one's. */
+static gy_node layer_parameter(gy_model *model, int index, const char *what,
+                               const int64_t *sizes, int rank, gy_init init)
+{
+    char name[GY_TRAIN_NAME_BYTES];
+    snprintf(name, sizeof(name), "%s%d.%s", kinds[model->layers[index].kind].name, index, what);
+    for (size_t i = 0; i < model->slot_count; i++) {
+        if (strcmp(model->slots[i].name, name) == 0) {
+            return model->slots[i].node;
+        }
+    }
+    return gy_model_slot(model, name, sizes, rank, init, false);
+}
+
+/* Normal with deviation sqrt(2 / fan in), for what a relu follows (He et al., ICCV 2015). */
+static gy_init he_of(int64_t fan_in)
+{
+    return (gy_init){.kind = GY_INIT_NORMAL, .scale = sqrt(2 / (double)GY_MAX(fan_in, 1))};
+}
+
+static gy_node apply_dense(gy_model *model, int index, gy_node x)
+{
+    const gy_type *type = type_of(x);
+    if (type == NULL) {
+        return x;
+    }
+    int64_t inputs = type->rank > 0 ? type->sizes[type->rank - 1] : 0;
+    int64_t units = model->layers[index].units;
+    gy_node weight =
+        layer_parameter(model, index, "weight", (int64_t[]){inputs, units}, 2, he_of(inputs));
+    gy_node bias =
+        layer_parameter(model, index, "bias", (int64_t[]){units}, 1, gy_init_zeros());
+    return gy_add(gy_matmul(x, weight), bias);
+}
+
+static gy_node apply_conv2d(gy_model *model, int index, gy_node x)
+{
+    const gy_layer *layer = &model->layers[index];
+    const gy_type *type = type_of(x);
+    if (type == NULL) {
+        return x;
+    }
+    int64_t channels = type->rank == 4 ? type->sizes[1] : 1;
+    int64_t filter_sizes[4] = {layer->units, channels, layer->window, layer->window};
+    gy_node filters = layer_parameter(model, index, "weight", filter_sizes, 4,
+                                      he_of(channels * layer->window * layer->window));
+    gy_node bias =
+        layer_parameter(model, index, "bias", (int64_t[]){layer->units}, 1, gy_init_zeros());
+    gy_node y = gy_conv2d(x, filters, GY_MAX(layer->stride, 1), layer->pad);
+    return gy_add(y, gy_reshape(bias, (int64_t[]){layer->units, 1, 1}, 3));
+}
+
+static gy_node apply_flatten(gy_node x)
+{
+    const gy_type *type = type_of(x);
+    if (type == NULL) {
+        return x;
+    }
+    return gy_reshape(x, (int64_t[]){type->rank > 0 ? type->sizes[0] : 1, GY_ANY}, 2);
+}
+
+gy_node gy_layers_apply(gy_model *model, gy_node x, bool is_training)
+{
+    for (int i = 0; i < model->layer_count; i++) {
+        const gy_layer *layer = &model->layers[i];
+        switch (layer->kind) {
+        case GY_LAYER_DENSE:
+            x = apply_dense(model, i, x);
+            break;
+        case GY_LAYER_CONV2D:
+            x = apply_conv2d(model, i, x);
+            break;
+        case GY_LAYER_MAX_POOL:
+            x = gy_max_pool(x, layer->window, GY_MAX(layer->stride, 1), layer->pad);
+            break;
+        case GY_LAYER_AVERAGE_POOL:
+            x = gy_average_pool(x, layer->window, GY_MAX(layer->stride, 1), layer->pad);
+            break;
+        case GY_LAYER_RELU:
+            x = gy_relu(x);
+            break;
+        case GY_LAYER_TANH:
+            x = gy_tanh(x);
+            break;
+        case GY_LAYER_SIGMOID:
+            x = gy_sigmoid(x);
+            break;
+        case GY_LAYER_GELU:
+            x = gy_gelu(x);
+            break;
+        case GY_LAYER_DROPOUT:
+            x = is_training && layer->rate > 0 ? gy_dropout(x, layer->rate) : x;
+            break;
+        case GY_LAYER_FLATTEN:
+            x = apply_flatten(x);
+            break;
+        }
+    }
+    return x;
+}

@@ -1,0 +1,315 @@
+/**
+ * The training loop: every rank runs it, each on its rows of the same batches.
+ *
+ *   order of the epoch by (seed, epoch) -> batch -> this rank's rows -> run(loss, assignments)
+ *
+ * @source lecture A, "Synchronous Data Parallelism w/ BSP"
+ */
+#include "train/train_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+/* All that one call of gy_train holds. */
+typedef struct loop {
+    gy_model *model;
+    gy_dataset *train, *test;
+    gy_train_options options;
+    gy_train_state state;
+    gy_batch batch;
+    gy_tensor *scalars[3]; /* rate, correction, plain rate */
+    gy_tensor **results;
+    int64_t *order;
+    int order_epoch; /* the epoch `order` is of; -1: none */
+    int64_t batches_per_epoch, steps_per_epoch, steps;
+    int64_t first_step, begun_ns, input_ns;
+    gy_train_result result;
+    bool is_done;
+} loop;
+
+static gy_status out_of(const char *name, double value, const char *range)
+{
+    return gy_fail(GY_ARG, "training: %s is %g, expected %s", name, value, range);
+}
+
+gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const gy_dataset *test,
+                         const gy_train_options *o)
+{
+    const struct {
+        const char *name;
+        double value, low, high;
+        const char *range;
+    } fields[] = {
+        {"epochs", o->epochs, 1, 1e9, "at least 1"},
+        {"batch", (double)o->batch, 1, 1e12, "at least 1"},
+        {"accumulate", o->accumulate, 1, 1e6, "1 to 1000000"},
+        {"rate", o->rate, 1e-300, 1e300, "above 0"},
+        {"momentum", o->momentum, 0, 1, "0 to 1"},
+        {"beta1", o->beta1, 0, 0.9999999, "0 to below 1"},
+        {"beta2", o->beta2, 0, 0.9999999, "0 to below 1"},
+        {"epsilon", o->epsilon, 0, 1, "0 to 1"},
+        {"weight decay", o->weight_decay, 0, 1e6, "at least 0"},
+        {"clip norm", o->clip_norm, 0, 1e300, "at least 0"},
+        {"warmup steps", o->warmup_steps, 0, 1e9, "at least 0"},
+        {"patience", o->patience, 0, 1e9, "at least 0"},
+        {"checkpoint interval", (double)o->checkpoint_every, 0, 1e15, "at least 0"},
+        {"step limit", (double)o->step_limit, 0, 1e15, "at least 0"},
+    };
+    for (size_t i = 0; i < GY_COUNT(fields); i++) {
+        if (!(fields[i].value >= fields[i].low && fields[i].value <= fields[i].high)) {
+            return out_of(fields[i].name, fields[i].value, fields[i].range);
+        }
+    }
+    const gy_dataset *sets[] = {train, test};
+    for (int s = 0; s < 2 && sets[s] != NULL; s++) {
+        bool fits = sets[s]->input_rank == model->input_rank &&
+                    memcmp(sets[s]->input_sizes, model->input_sizes,
+                           (size_t)model->input_rank * sizeof(int64_t)) == 0;
+        if (!fits || sets[s]->count < 1) {
+            return gy_fail(GY_SHAPE, "training: the %s set's samples do not fit model %s",
+                           s == 0 ? "training" : "test", model->name);
+        }
+        if (sets[s]->classes > model->classes) {
+            return gy_fail(GY_ARG, "training: the %s set has %d classes, model %s %d",
+                           s == 0 ? "training" : "test", sets[s]->classes, model->name,
+                           model->classes);
+        }
+    }
+    if (o->resume && o->checkpoint_folder == NULL) {
+        return gy_fail(GY_ARG, "training: resume needs a checkpoint folder");
+    }
+    if (o->patience > 0 && test == NULL) {
+        return gy_fail(GY_ARG, "training: early stop needs a test set");
+    }
+    return GY_OK;
+}
+
+static gy_status begin(loop *l)
+{
+    int64_t count = l->train->count;
+    l->batches_per_epoch = (count + l->options.batch - 1) / l->options.batch;
+    l->steps_per_epoch =
+        (l->batches_per_epoch + l->options.accumulate - 1) / l->options.accumulate;
+    l->steps = l->steps_per_epoch * l->options.epochs;
+    l->order_epoch = -1;
+    l->state.best_loss = INFINITY;
+    l->order = gy_alloc("train.order", (size_t)count * sizeof(*l->order));
+    GY_TRY(gy_model_build(l->model, &l->options));
+    l->results = gy_alloc_zero("train.results", (size_t)l->model->update.fetch_count,
+                               sizeof(gy_tensor *));
+    if (l->order == NULL || l->results == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < GY_COUNT(l->scalars); i++) {
+        GY_TRY(gy_tensor_zeros(NULL, l->model->dtype, NULL, 0, &l->scalars[i]));
+    }
+    int64_t first = 0;
+    int64_t last = 0;
+    int64_t rows = GY_MIN(l->options.batch, count);
+    gy_model_part(l->model, rows, &first, &last);
+    /* A smaller batch may give this rank one row more than rounding gave it here. */
+    GY_TRY(gy_batch_new(l->model, last - first + 1, &l->batch));
+    if (l->options.resume) {
+        bool is_found = false;
+        GY_TRY(gy_checkpoint_read(l->model, &l->options, l->train, &l->state, &is_found));
+    }
+    l->first_step = l->state.step;
+    void *losses = l->state.losses;
+    GY_TRY(gy_reserve("train.losses", &losses, &l->state.loss_capacity,
+                      (size_t)GY_MAX(l->steps, 1), sizeof(double)));
+    l->state.losses = losses;
+    return GY_OK;
+}
+
+/* The scalars of update `step`. */
+static void set_scalars(loop *l, int64_t step)
+{
+    const gy_train_options *o = &l->options;
+    double rate = gy_schedule_rate(o, step, l->steps, l->steps_per_epoch);
+    double updates = (double)(step + 1);
+    gy_tensor_set(l->scalars[2], 0, rate);
+    if (o->optimizer == GY_ADAM || o->optimizer == GY_ADAMW) {
+        gy_tensor_set(l->scalars[1], 0, 1 / sqrt(1 - pow(o->beta2, updates)));
+        rate /= 1 - pow(o->beta1, updates);
+    }
+    gy_tensor_set(l->scalars[0], 0, rate);
+}
+
+/* Feeds of the update's scalars that the optimizer has inputs for. */
+static int scalar_feeds(const loop *l, gy_feed *feeds)
+{
+    const gy_update *u = &l->model->update;
+    int count = 0;
+    feeds[count++] = (gy_feed){u->rate, l->scalars[0]};
+    if (u->correction.index != u->rate.index) {
+        feeds[count++] = (gy_feed){u->correction, l->scalars[1]};
+    }
+    if (u->plain_rate.index != u->rate.index) {
+        feeds[count++] = (gy_feed){u->plain_rate, l->scalars[2]};
+    }
+    return count;
+}
+
+/* One batch of the epoch; the last of an update also updates. Adds the batch's loss. */
+static gy_status run_batch(loop *l, int epoch, int64_t index, bool is_update, double *loss)
+{
+    if (l->order_epoch != epoch) {
+        gy_order_fill(l->options.seed, epoch, l->order, l->train->count);
+        l->order_epoch = epoch;
+    }
+    int64_t at = index * l->options.batch;
+    int64_t rows = GY_MIN(l->options.batch, l->train->count - at);
+    int64_t first = 0;
+    int64_t last = 0;
+    gy_model_part(l->model, rows, &first, &last);
+    gy_tensor *x = NULL;
+    gy_tensor *labels = NULL;
+    int64_t begun = gy_now_ns(gy_env_real());
+    GY_TRY(
+        gy_batch_fill(&l->batch, l->train, l->order + at + first, last - first, &x, &labels));
+    l->input_ns += gy_now_ns(gy_env_real()) - begun;
+
+    gy_feed feeds[5] = {{l->model->x, x}, {l->model->labels, labels}};
+    const gy_update *u = &l->model->update;
+    int feed_count = 2 + (is_update ? scalar_feeds(l, feeds + 2) : 0);
+    /* Every random draw is of its batch, so that a resumed run draws the same. */
+    gy_session_set_step(l->model->session, (uint64_t)(epoch * l->batches_per_epoch + index));
+    gy_status status = gy_session_run(l->model->session, feeds, feed_count, rows,
+                                      is_update ? u->fetches : u->gather_fetches,
+                                      is_update ? u->fetch_count : u->gather_count, l->results);
+    if (status == GY_OK) {
+        *loss += gy_tensor_get(l->results[0], 0);
+        gy_tensor_drop(l->results[0]);
+    }
+    gy_tensor_drop(x);
+    gy_tensor_drop(labels);
+    return status;
+}
+
+/* One update: `accumulate` batches, fewer at the end of an epoch. */
+static gy_status run_step(loop *l)
+{
+    int epoch = (int)(l->state.step / l->steps_per_epoch);
+    int64_t first = l->state.step % l->steps_per_epoch * l->options.accumulate;
+    int64_t last = GY_MIN(first + l->options.accumulate, l->batches_per_epoch);
+    double loss = 0;
+    set_scalars(l, l->state.step);
+    for (int64_t b = first; b < last; b++) {
+        GY_TRY(run_batch(l, epoch, b, b + 1 == last, &loss));
+    }
+    loss /= (double)(last - first);
+    if (!isfinite(loss)) {
+        return gy_fail(GY_NUMERIC, "the loss is %g at step %lld (epoch %d)", loss,
+                       (long long)l->state.step, epoch);
+    }
+    l->state.losses[l->state.step++] = loss;
+    l->result.loss = loss;
+    return GY_OK;
+}
+
+/* Test at an epoch's end; decides about stopping early. */
+static gy_status test_model(loop *l)
+{
+    GY_TRY(gy_evaluate(l->model, l->test, GY_MAX(l->options.batch, 256), &l->result.test_loss,
+                       &l->result.test_accuracy, NULL));
+    if (l->result.test_loss < l->state.best_loss) {
+        l->state.best_loss = l->result.test_loss;
+        l->state.epochs_worse = 0;
+    } else {
+        l->state.epochs_worse++;
+    }
+    if (l->options.patience > 0 && l->state.epochs_worse >= l->options.patience) {
+        l->result.is_stopped_early = true;
+        l->is_done = true;
+    }
+    return GY_OK;
+}
+
+static gy_status report(loop *l, bool is_epoch_end)
+{
+    if (l->options.on_step == NULL) {
+        return GY_OK;
+    }
+    double seconds = (double)(gy_now_ns(gy_env_real()) - l->begun_ns) / 1e9;
+    int64_t done = l->state.step - l->first_step;
+    gy_progress progress = {
+        .epoch = (int)((l->state.step - 1) / l->steps_per_epoch),
+        .step = l->state.step,
+        .steps = l->steps,
+        .loss = l->result.loss,
+        .rate = gy_tensor_get(l->scalars[2], 0),
+        .samples_per_s = (double)(done * l->options.batch * l->options.accumulate) / seconds,
+        .is_epoch_end = is_epoch_end,
+        .test_loss = l->result.test_loss,
+        .test_accuracy = l->result.test_accuracy,
+    };
+    return l->options.on_step(l->options.arg, &progress);
+}
+
+/* What follows an update: test, checkpoint, report. */
+static gy_status after_step(loop *l)
+{
+    bool is_epoch_end = l->state.step % l->steps_per_epoch == 0;
+    if (is_epoch_end && l->test != NULL) {
+        GY_TRY(test_model(l));
+    }
+    int64_t every = l->options.checkpoint_every;
+    bool is_due = every > 0 ? l->state.step % every == 0 : is_epoch_end;
+    if (l->options.checkpoint_folder != NULL && (is_due || is_epoch_end)) {
+        GY_TRY(gy_checkpoint_write(l->model, &l->options, l->train, &l->state));
+    }
+    return report(l, is_epoch_end);
+}
+
+static gy_status run(loop *l)
+{
+    GY_TRY(begin(l));
+    gy_session_stats before = gy_session_statistics(l->model->session);
+    l->begun_ns = gy_now_ns(gy_env_real());
+    int64_t limit =
+        l->options.step_limit > 0 ? GY_MIN(l->steps, l->options.step_limit) : l->steps;
+    l->is_done = l->options.patience > 0 && l->state.epochs_worse >= l->options.patience;
+    while (l->state.step < limit && !l->is_done) {
+        GY_TRY(run_step(l));
+        GY_TRY(after_step(l));
+    }
+    gy_session_stats after = gy_session_statistics(l->model->session);
+    l->result.seconds = (double)(gy_now_ns(gy_env_real()) - l->begun_ns) / 1e9;
+    l->result.compute_s = after.compute_s - before.compute_s;
+    l->result.exposed_communication_s =
+        after.exposed_communication_s - before.exposed_communication_s;
+    l->result.input_s = (double)l->input_ns / 1e9;
+    l->result.steps = l->state.step;
+    if (l->result.steps > 0) {
+        l->result.loss = l->state.losses[l->result.steps - 1];
+    }
+    return GY_OK;
+}
+
+gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
+                   const gy_train_options *options, gy_train_result *result)
+{
+    gy_train_options filled = gy_train_defaults(options);
+    GY_TRY(gy_train_check(model, train, test, &filled));
+    loop l = {.model = model, .train = train, .test = test, .options = filled};
+    gy_status status = run(&l);
+    for (size_t i = 0; i < GY_COUNT(l.scalars); i++) {
+        gy_tensor_drop(l.scalars[i]);
+    }
+    gy_batch_free(&l.batch);
+    gy_free(l.results);
+    gy_free(l.order);
+    if (status < 0) {
+        gy_free(l.state.losses);
+        return status;
+    }
+    l.result.losses = l.state.losses;
+    *result = l.result;
+    return GY_OK;
+}
+
+void gy_train_result_free(gy_train_result *result)
+{
+    gy_free(result->losses);
+    result->losses = NULL;
+}

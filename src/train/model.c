@@ -1,0 +1,274 @@
+/**
+ * A sequential model: its graph, its session, and the parameters that outlive both.
+ */
+#include "graph/graph.h"
+#include "train/train_priv.h"
+
+#include <string.h>
+
+gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, int rank,
+                      gy_init init, bool is_state)
+{
+    gy_node failed = {.graph = model->graph, .index = -1, .output = 0};
+    void *slots = model->slots;
+    if (gy_reserve("train.slots", &slots, &model->slot_capacity, model->slot_count + 1,
+                   sizeof(*model->slots)) < 0) {
+        return failed;
+    }
+    model->slots = slots;
+    gy_slot *slot = &model->slots[model->slot_count];
+    *slot = (gy_slot){.is_state = is_state};
+    snprintf(slot->name, sizeof(slot->name), "%s", name);
+    slot->node = gy_parameter(model->graph, slot->name, model->dtype, sizes, rank, init);
+    if (slot->node.index >= 0) {
+        model->slot_count++;
+    }
+    return slot->node;
+}
+
+/* Forward pass for training and for use, losses, predictions. */
+static gy_status build_forward(gy_model *model)
+{
+    int64_t sizes[GY_MAX_RANK] = {GY_BATCH};
+    memcpy(&sizes[1], model->input_sizes, (size_t)model->input_rank * sizeof(*sizes));
+    model->x = gy_input(model->graph, "x", model->dtype, sizes, model->input_rank + 1);
+    model->labels = gy_input(model->graph, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
+    gy_node training = gy_layers_apply(model, model->x, true);
+    model->train_loss = gy_cross_entropy(training, model->labels);
+    gy_node logits = gy_layers_apply(model, model->x, false);
+    model->loss = gy_cross_entropy(logits, model->labels);
+    model->log_probabilities = gy_log_softmax(logits, 1);
+    model->predicted = gy_argmax(logits, 1);
+    GY_TRY(gy_graph_status(model->graph));
+    const gy_type *type = gy_graph_type(model->graph, (gy_value){logits.index, logits.output});
+    if (type->rank != 2) {
+        return gy_fail(GY_SHAPE,
+                       "the last layer gives %d dimensions, expected 2: (batch, classes)",
+                       type->rank);
+    }
+    model->classes = (int)type->sizes[1];
+    return GY_OK;
+}
+
+static void drop_update(gy_update *update)
+{
+    gy_free(update->fetches);
+    gy_free(update->gather_fetches);
+    *update = (gy_update){.fetches = NULL};
+}
+
+/* Values of the old session's parameters go to the new one's by name. */
+static gy_status carry_over(gy_model *model, gy_session *old, const gy_slot *slots,
+                            size_t slot_count)
+{
+    for (size_t i = 0; i < slot_count; i++) {
+        gy_tensor *from = slots[i].is_state ? NULL : gy_session_parameter(old, slots[i].name);
+        if (from != NULL) {
+            gy_tensor *to = gy_session_parameter(model->session, slots[i].name);
+            GY_ASSERT(to != NULL);
+            GY_TRY(gy_tensor_copy(to, from));
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_model_build(gy_model *model, const gy_train_options *options)
+{
+    gy_graph *old_graph = model->graph;
+    gy_session *old_session = model->session;
+    gy_slot *old_slots = model->slots;
+    size_t old_count = model->slot_count;
+    drop_update(&model->update);
+    model->slots = NULL;
+    model->slot_count = model->slot_capacity = 0;
+    model->session = NULL;
+    model->graph = gy_graph_new();
+    gy_status status = model->graph == NULL ? GY_NOMEM : build_forward(model);
+    if (status == GY_OK && options != NULL) {
+        status = gy_update_build(model, options);
+    }
+    if (status == GY_OK) {
+        status = gy_session_new(model->graph,
+                                &(gy_session_options){.comm = model->comm,
+                                                      .seed = model->seed,
+                                                      .workers = model->workers},
+                                &model->session);
+    }
+    if (status == GY_OK && old_session != NULL) {
+        status = carry_over(model, old_session, old_slots, old_count);
+    }
+    if (status < 0) {
+        /* The model stays what it was. */
+        gy_session_free(model->session);
+        gy_graph_free(model->graph);
+        gy_free(model->slots);
+        drop_update(&model->update);
+        model->graph = old_graph;
+        model->session = old_session;
+        model->slots = old_slots;
+        model->slot_count = model->slot_capacity = old_count;
+        return status;
+    }
+    gy_session_free(old_session);
+    gy_graph_free(old_graph);
+    gy_free(old_slots);
+    return GY_OK;
+}
+
+static gy_status check_options(const gy_model_options *options)
+{
+    if (options->layer_count < 1 || options->layer_count > GY_LAYER_LIMIT) {
+        return gy_fail(GY_ARG, "model: %d layers, expected 1 to %d", options->layer_count,
+                       GY_LAYER_LIMIT);
+    }
+    if (options->dtype != GY_F32 && options->dtype != GY_F64) {
+        return gy_fail(GY_TYPE, "model: element type %s, expected f32 or f64",
+                       gy_dtype_name(options->dtype));
+    }
+    if (options->input_rank < 1 || options->input_rank >= GY_MAX_RANK) {
+        return gy_fail(GY_ARG, "model: input of %d dimensions, expected 1 to %d",
+                       options->input_rank, GY_MAX_RANK - 1);
+    }
+    for (int i = 0; i < options->input_rank; i++) {
+        if (options->input_sizes[i] < 1) {
+            return gy_fail(GY_ARG,
+                           "model: input size %lld in dimension %d, expected at least 1",
+                           (long long)options->input_sizes[i], i);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status copy_class_names(gy_model *model, const gy_model_options *options)
+{
+    if (options->class_names == NULL) {
+        return GY_OK;
+    }
+    if (options->class_count != model->classes) {
+        return gy_fail(GY_ARG, "model: %d class names for %d classes", options->class_count,
+                       model->classes);
+    }
+    model->class_names =
+        gy_alloc_zero("train.model", (size_t)model->classes, sizeof(*model->class_names));
+    if (model->class_names == NULL) {
+        return GY_NOMEM;
+    }
+    for (int i = 0; i < model->classes; i++) {
+        model->class_names[i] = gy_copy_text("train.model", options->class_names[i]);
+        if (model->class_names[i] == NULL) {
+            return GY_NOMEM;
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_model_new(const gy_model_options *options, gy_model **model)
+{
+    GY_TRY(check_options(options));
+    gy_model *made = gy_alloc_zero("train.model", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    snprintf(made->name, sizeof(made->name), "%s",
+             options->name == NULL ? "sequential" : options->name);
+    made->layer_count = options->layer_count;
+    made->input_rank = options->input_rank;
+    memcpy(made->input_sizes, options->input_sizes, sizeof(made->input_sizes));
+    made->dtype = options->dtype;
+    made->seed = options->seed;
+    made->comm = options->comm;
+    made->workers = options->workers;
+    made->layers = gy_alloc_zero("train.model", (size_t)made->layer_count, sizeof(gy_layer));
+    gy_status status = GY_NOMEM;
+    if (made->layers != NULL) {
+        memcpy(made->layers, options->layers, (size_t)made->layer_count * sizeof(gy_layer));
+        status = gy_model_build(made, NULL);
+    }
+    if (status == GY_OK) {
+        status = copy_class_names(made, options);
+    }
+    if (status < 0) {
+        gy_model_free(made);
+        return status;
+    }
+    *model = made;
+    return GY_OK;
+}
+
+void gy_model_free(gy_model *model)
+{
+    if (model == NULL) {
+        return;
+    }
+    gy_session_free(model->session);
+    gy_graph_free(model->graph);
+    gy_free(model->slots);
+    drop_update(&model->update);
+    for (int i = 0; model->class_names != NULL && i < model->classes; i++) {
+        gy_free(model->class_names[i]);
+    }
+    gy_free(model->class_names);
+    gy_bundle_free(model->source);
+    gy_free(model->layers);
+    gy_free(model);
+}
+
+gy_status gy_model_named(const char *name, const gy_model_options *options, int classes,
+                         gy_model **model)
+{
+    const gy_layer softmax[] = {gy_flatten_layer(), gy_dense(classes)};
+    const gy_layer mlp[] = {gy_flatten_layer(), gy_dense(512),   gy_relu_layer(),
+                            gy_dense(512),      gy_relu_layer(), gy_dense(classes)};
+    const gy_layer lenet[] = {
+        gy_conv2d_layer(32, 5, 2), gy_relu_layer(),   gy_max_pool_layer(2),
+        gy_conv2d_layer(64, 5, 2), gy_relu_layer(),   gy_max_pool_layer(2),
+        gy_flatten_layer(),        gy_dense(512),     gy_relu_layer(),
+        gy_dropout_layer(0.5),     gy_dense(classes),
+    };
+    const struct {
+        const char *name;
+        const gy_layer *layers;
+        size_t count;
+    } known[] = {{"softmax", softmax, GY_COUNT(softmax)},
+                 {"mlp", mlp, GY_COUNT(mlp)},
+                 {"lenet", lenet, GY_COUNT(lenet)}};
+    if (classes < 1) {
+        return gy_fail(GY_ARG, "model %s: %d classes, expected at least 1", name, classes);
+    }
+    for (size_t i = 0; i < GY_COUNT(known); i++) {
+        if (strcmp(known[i].name, name) == 0) {
+            gy_model_options o = *options;
+            o.name = name;
+            o.layers = known[i].layers;
+            o.layer_count = (int)known[i].count;
+            return gy_model_new(&o, model);
+        }
+    }
+    return gy_fail(GY_NOTFOUND, "no model '%s': there are softmax, mlp and lenet", name);
+}
+
+const char *gy_model_name(const gy_model *model)
+{
+    return model->name;
+}
+
+const char *gy_model_metadata(const gy_model *model, const char *key)
+{
+    return model->source == NULL ? NULL : gy_bundle_get(model->source, key);
+}
+
+const char *gy_model_class_name(const gy_model *model, int index)
+{
+    GY_ASSERT(index >= 0 && index < model->classes);
+    return model->class_names == NULL ? NULL : model->class_names[index];
+}
+
+int gy_model_class_count(const gy_model *model)
+{
+    return model->classes;
+}
+
+gy_session *gy_model_session(gy_model *model)
+{
+    return model->session;
+}

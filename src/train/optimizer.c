@@ -1,0 +1,179 @@
+/**
+ * Updates as nodes of the graph: the compiler fuses each into one pass over parameter, gradient
+ * and state.
+ *
+ *   sgd       w -= r g
+ *   momentum  v = m v + g;  w -= r v
+ *   nesterov  v = m v + g;  w -= r (g + m v)
+ *   adam      a = b1 a + (1-b1) g;  s = b2 s + (1-b2) g²;  w -= r/(1-b1^t) a / (sqrt(s /
+ * (1-b2^t)) + e) adamw     the same, and w -= r d w before it
+ *
+ * The rate and the corrections by t are scalars that the loop feeds, so that one program serves
+ * all steps.
+ *
+ * @source Sutskever et al., ICML 2013; Kingma & Ba, ICLR 2015; Loshchilov & Hutter, ICLR 2019
+ */
+#include "graph/graph.h"
+#include "train/train_priv.h"
+
+#include <string.h>
+
+gy_train_options gy_train_defaults(const gy_train_options *options)
+{
+    gy_train_options o = *options;
+    bool is_adam = o.optimizer == GY_ADAM || o.optimizer == GY_ADAMW;
+    o.rate = o.rate == 0 ? (is_adam ? 1e-3 : 1e-2) : o.rate;
+    o.momentum = o.momentum == 0 ? 0.9 : o.momentum;
+    o.beta1 = o.beta1 == 0 ? 0.9 : o.beta1;
+    o.beta2 = o.beta2 == 0 ? 0.999 : o.beta2;
+    o.epsilon = o.epsilon == 0 ? 1e-8 : o.epsilon;
+    o.schedule_factor = o.schedule_factor == 0 ? 0.1 : o.schedule_factor;
+    o.schedule_every = o.schedule_every == 0 ? 1 : o.schedule_every;
+    o.accumulate = o.accumulate == 0 ? 1 : o.accumulate;
+    return o;
+}
+
+static gy_node scaled(gy_model *model, gy_node value, double by)
+{
+    return gy_mul(value, gy_scalar(model->graph, model->dtype, by));
+}
+
+/* State of a parameter, zero at first. */
+static gy_node state_of(gy_model *model, const gy_slot *slot, const char *what)
+{
+    char name[GY_TRAIN_NAME_BYTES];
+    snprintf(name, sizeof(name), "%.60s/%s", slot->name, what);
+    const gy_type *type =
+        gy_graph_type(model->graph, (gy_value){slot->node.index, slot->node.output});
+    return gy_model_slot(model, name, type->sizes, type->rank, gy_init_zeros(), true);
+}
+
+/* Assignments of one parameter's update, written to fetches; returns how many. */
+static int update_one(gy_model *model, const gy_train_options *o, gy_slot slot,
+                      gy_node gradient, gy_node *fetches)
+{
+    gy_node w = slot.node;
+    gy_node rate = model->update.rate;
+    if (o->weight_decay > 0 && o->optimizer != GY_ADAMW) {
+        gradient = gy_add(gradient, scaled(model, w, o->weight_decay));
+    }
+    if (o->optimizer == GY_SGD) {
+        fetches[0] = gy_assign(w, gy_sub(w, gy_mul(gradient, rate)));
+        return 1;
+    }
+    if (o->optimizer == GY_MOMENTUM || o->optimizer == GY_NESTEROV) {
+        gy_node velocity = state_of(model, &slot, "velocity");
+        gy_node next = gy_add(scaled(model, velocity, o->momentum), gradient);
+        gy_node step = o->optimizer == GY_MOMENTUM
+                           ? next
+                           : gy_add(gradient, scaled(model, next, o->momentum));
+        fetches[0] = gy_assign(w, gy_sub(w, gy_mul(step, rate)));
+        fetches[1] = gy_assign(velocity, next);
+        return 2;
+    }
+    gy_node mean = state_of(model, &slot, "mean");
+    gy_node square = state_of(model, &slot, "square");
+    gy_node next_mean =
+        gy_add(scaled(model, mean, o->beta1), scaled(model, gradient, 1 - o->beta1));
+    gy_node next_square = gy_add(scaled(model, square, o->beta2),
+                                 scaled(model, gy_mul(gradient, gradient), 1 - o->beta2));
+    gy_node below = gy_add(gy_mul(gy_sqrt(next_square), model->update.correction),
+                           gy_scalar(model->graph, model->dtype, o->epsilon));
+    gy_node from = w;
+    if (o->optimizer == GY_ADAMW && o->weight_decay > 0) {
+        from = gy_sub(w, gy_mul(scaled(model, w, o->weight_decay), model->update.plain_rate));
+    }
+    fetches[0] = gy_assign(w, gy_sub(from, gy_div(gy_mul(next_mean, rate), below)));
+    fetches[1] = gy_assign(mean, next_mean);
+    fetches[2] = gy_assign(square, next_square);
+    return 3;
+}
+
+/* Scale all gradients so that their common norm is at most `limit`. */
+static void clip(gy_model *model, double limit, gy_node *gradients, size_t count)
+{
+    gy_node total = gy_scalar(model->graph, model->dtype, 0);
+    for (size_t i = 0; i < count; i++) {
+        total = gy_add(total, gy_sum_over(gy_mul(gradients[i], gradients[i]), 0, false));
+    }
+    gy_node one = gy_scalar(model->graph, model->dtype, 1);
+    gy_node norm = gy_add(gy_sqrt(total), gy_scalar(model->graph, model->dtype, 1e-6));
+    gy_node scale = gy_minimum(one, gy_div(gy_scalar(model->graph, model->dtype, limit), norm));
+    for (size_t i = 0; i < count; i++) {
+        gradients[i] = gy_mul(gradients[i], scale);
+    }
+}
+
+/* Sums over several batches: what a batch adds, and the mean gradient of the last one. */
+static void accumulate(gy_model *model, int batches, const gy_slot *slots, size_t count,
+                       gy_node *gradients)
+{
+    gy_update *update = &model->update;
+    update->gather_fetches[update->gather_count++] = model->train_loss;
+    for (size_t i = 0; i < count; i++) {
+        gy_node sum = state_of(model, &slots[i], "sum");
+        gy_node total = gy_add(sum, gradients[i]);
+        update->gather_fetches[update->gather_count++] = gy_assign(sum, total);
+        gradients[i] = scaled(model, total, 1.0 / batches);
+        gy_node zero = gy_mul(sum, gy_scalar(model->graph, model->dtype, 0));
+        update->fetches[update->fetch_count++] = gy_assign(sum, zero);
+    }
+}
+
+static gy_status build(gy_model *model, const gy_train_options *o, const gy_slot *slots,
+                       size_t count, gy_node *gradients)
+{
+    gy_update *update = &model->update;
+    gy_node *wrt = gy_alloc_zero("train.update", count, sizeof(*wrt));
+    if (wrt == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        wrt[i] = slots[i].node;
+    }
+    gy_status status = gy_gradients(model->train_loss, wrt, (int)count, gradients);
+    gy_free(wrt);
+    GY_TRY(status);
+    update->rate = gy_input(model->graph, "rate", model->dtype, NULL, 0);
+    update->correction = update->rate;
+    update->plain_rate = update->rate;
+    if (o->optimizer == GY_ADAM || o->optimizer == GY_ADAMW) {
+        update->correction = gy_input(model->graph, "correction", model->dtype, NULL, 0);
+    }
+    if (o->optimizer == GY_ADAMW && o->weight_decay > 0) {
+        update->plain_rate = gy_input(model->graph, "plain_rate", model->dtype, NULL, 0);
+    }
+    update->fetches[update->fetch_count++] = model->train_loss;
+    if (o->accumulate > 1) {
+        accumulate(model, o->accumulate, slots, count, gradients);
+    }
+    if (o->clip_norm > 0) {
+        clip(model, o->clip_norm, gradients, count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        update->fetch_count +=
+            update_one(model, o, slots[i], gradients[i], &update->fetches[update->fetch_count]);
+    }
+    return gy_graph_status(model->graph);
+}
+
+gy_status gy_update_build(gy_model *model, const gy_train_options *options)
+{
+    /* State is appended to the model's slots meanwhile, so the parameters are copied first. */
+    size_t count = model->slot_count;
+    gy_slot *slots = gy_alloc_zero("train.update", count, sizeof(*slots));
+    gy_node *gradients = gy_alloc_zero("train.update", count, sizeof(*gradients));
+    model->update.fetches =
+        gy_alloc_zero("train.update", 4 * count + 1, sizeof(*model->update.fetches));
+    model->update.gather_fetches =
+        gy_alloc_zero("train.update", count + 1, sizeof(*model->update.gather_fetches));
+    gy_status status = GY_NOMEM;
+    if (slots != NULL && gradients != NULL && model->update.fetches != NULL &&
+        model->update.gather_fetches != NULL) {
+        memcpy(slots, model->slots, count * sizeof(*slots));
+        status = build(model, options, slots, count, gradients);
+    }
+    gy_free(slots);
+    gy_free(gradients);
+    return status;
+}

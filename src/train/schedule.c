@@ -1,0 +1,46 @@
+/**
+ * Learning rates over time and the order of samples: pure functions.
+ *
+ * @source Loshchilov & Hutter, "SGDR", ICLR 2017 (cosine)
+ */
+#include "train/train_priv.h"
+
+#include <math.h>
+
+double gy_schedule_rate(const gy_train_options *options, int64_t step, int64_t steps,
+                        int64_t steps_per_epoch)
+{
+    GY_ASSERT(step >= 0 && step < steps && steps_per_epoch > 0);
+    if (step < options->warmup_steps) {
+        return options->rate * (double)(step + 1) / options->warmup_steps;
+    }
+    int64_t begin = options->warmup_steps;
+    double done = (double)(step - begin) / (double)GY_MAX(steps - begin, 1);
+    switch (options->schedule) {
+    case GY_SCHEDULE_CONSTANT:
+        break;
+    case GY_SCHEDULE_STEP:
+        return options->rate *
+               pow(options->schedule_factor,
+                   (double)(step / steps_per_epoch / GY_MAX(options->schedule_every, 1)));
+    case GY_SCHEDULE_COSINE:
+        return options->rate * 0.5 * (1 + cos(3.141592653589793 * done));
+    case GY_SCHEDULE_LINEAR:
+        return options->rate * (1 - done);
+    }
+    return options->rate;
+}
+
+void gy_order_fill(uint64_t seed, int epoch, int64_t *order, int64_t count)
+{
+    gy_random random = {.key = gy_hash(&epoch, sizeof(epoch), seed)};
+    for (int64_t i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    for (int64_t i = count - 1; i > 0; i--) {
+        int64_t other = (int64_t)gy_random_below(&random, (uint64_t)i + 1);
+        int64_t kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+}

@@ -1,0 +1,119 @@
+/**
+ * What the files of room train share: the model's inside, the update's nodes, order and
+ * schedule.
+ */
+#ifndef GY_TRAIN_TRAIN_PRIV_H
+#define GY_TRAIN_TRAIN_PRIV_H
+
+#include "base/base.h"
+
+#include <gyre/data.h>
+#include <gyre/train.h>
+
+enum { GY_LAYER_LIMIT = 256, GY_TRAIN_NAME_BYTES = 96 };
+
+/** A parameter of the model, or a piece of the optimizer's state. */
+typedef struct gy_slot {
+    char name[GY_TRAIN_NAME_BYTES];
+    gy_node node;
+    bool is_state; /* the optimizer's: in checkpoints, not in saved models */
+} gy_slot;
+
+/** Nodes of one kind of run: what it feeds and fetches. */
+typedef struct gy_update {
+    /* Scalar inputs; the same node where an optimizer has no use of its own for one. */
+    gy_node rate, correction, plain_rate;
+    gy_node *fetches; /* [0] is the loss, the rest are assignments */
+    int fetch_count;
+    gy_node *gather_fetches; /* of a batch that only accumulates: its loss, assignments */
+    int gather_count;
+} gy_update;
+
+struct gy_model {
+    char name[GY_TRAIN_NAME_BYTES];
+    gy_layer *layers;
+    int layer_count, input_rank, classes;
+    int64_t input_sizes[GY_MAX_RANK];
+    gy_dtype dtype;
+    uint64_t seed;
+    gy_comm *comm;
+    int workers;
+    char **class_names; /* `classes` of them, or NULL */
+    gy_bundle *source;  /* the file it was loaded from, or NULL */
+
+    gy_graph *graph;
+    gy_session *session;
+    gy_node x, labels, train_loss, loss, log_probabilities, predicted;
+    gy_slot *slots;
+    size_t slot_count, slot_capacity;
+    gy_update update;
+};
+
+/** Optimizer settings with every default filled in. */
+gy_train_options gy_train_defaults(const gy_train_options *options);
+/** GY_ARG names the field that is out of range, its value and the range. */
+gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const gy_dataset *test,
+                         const gy_train_options *options);
+
+/**
+ * Build the graph anew: forward pass, and with `options` the update. Parameters that the model
+ * had keep their values; the optimizer's state begins at zero.
+ */
+gy_status gy_model_build(gy_model *model, const gy_train_options *options);
+
+/** Nodes of the layers on x, ending in logits; parameters are made at the first call. */
+gy_node gy_layers_apply(gy_model *model, gy_node x, bool is_training);
+/** "conv2d 32 5 1 2; relu; …", and back. GY_FORMAT names the word. */
+void gy_layers_text(const gy_layer *layers, int count, gy_text *text);
+gy_status gy_layers_parse(const char *text, gy_layer **layers, int *count);
+
+/** A new parameter or state of the model. */
+gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, int rank,
+                      gy_init init, bool is_state);
+/** The nodes of `options->optimizer`; fills model->update. */
+gy_status gy_update_build(gy_model *model, const gy_train_options *options);
+
+/** The rate at `step` of `steps`, `steps_per_epoch` each. Pure. */
+double gy_schedule_rate(const gy_train_options *options, int64_t step, int64_t steps,
+                        int64_t steps_per_epoch);
+/** The order of `count` samples in `epoch`: a pure function of (seed, epoch). */
+void gy_order_fill(uint64_t seed, int epoch, int64_t *order, int64_t count);
+
+/** Where a training stands, as a checkpoint keeps it. */
+typedef struct gy_train_state {
+    int64_t step;     /* updates made */
+    double best_loss; /* of the tests so far */
+    int epochs_worse; /* since then */
+    double *losses;   /* one per update */
+    size_t loss_capacity;
+} gy_train_state;
+
+/** Rank 0 writes, all learn how it went. */
+gy_status gy_checkpoint_write(gy_model *model, const gy_train_options *options,
+                              const gy_dataset *train, const gy_train_state *state);
+/** The newest whole one of the folder; `is_found` false when there is none at all. */
+gy_status gy_checkpoint_read(gy_model *model, const gy_train_options *options,
+                             const gy_dataset *train, gy_train_state *state, bool *is_found);
+
+/** Tensors for one rank's rows of a batch, filled from a data set. */
+typedef struct gy_batch {
+    gy_tensor *x, *labels; /* room for `rows` */
+    int64_t rows;
+} gy_batch;
+gy_status gy_batch_new(const gy_model *model, int64_t rows, gy_batch *batch);
+void gy_batch_free(gy_batch *batch);
+/** Samples indices[0 .. count) as two tensors of `count` rows, held for the caller. */
+gy_status gy_batch_fill(gy_batch *batch, gy_dataset *dataset, const int64_t *indices,
+                        int64_t count, gy_tensor **x, gy_tensor **labels);
+
+/** This rank's part of `batch` rows. */
+static inline void gy_model_part(const gy_model *model, int64_t batch, int64_t *begin,
+                                 int64_t *end)
+{
+    int ranks = model->comm == NULL ? 1 : gy_comm_size(model->comm);
+    int rank = model->comm == NULL ? 0 : gy_comm_rank(model->comm);
+    *begin = gy_part_begin(batch, rank, ranks);
+    *end = gy_part_begin(batch, rank + 1, ranks);
+}
+
+#endif
