@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -166,7 +167,7 @@ static gy_status agree(const gy_model *model, gy_status status, const char *what
         return status;
     }
     int32_t worst = (int32_t)status;
-    GY_TRY(gy_allreduce(model->comm, &worst, &worst, 1, GY_I32, GY_MIN_OF_ALL));
+    GY_TRY(gy_allreduce(model->comm, &worst, &worst, 1, GY_I32, GY_MIN));
     if (worst < 0 && status >= 0) {
         return gy_fail((gy_status)worst, "another rank could not %s a checkpoint: %s", what,
                        gy_status_text((gy_status)worst));

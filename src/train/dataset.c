@@ -3,6 +3,7 @@
  */
 #include "train/train_priv.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -5,6 +5,7 @@
 #include "train/train_priv.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "graph/graph.h"
 #include "train/train_priv.h"
 
+#include <stdio.h>
 #include <string.h>
 
 gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, int rank,

@@ -16,6 +16,7 @@
 #include "graph/graph.h"
 #include "train/train_priv.h"
 
+#include <stdio.h>
 #include <string.h>
 
 gy_train_options gy_train_defaults(const gy_train_options *options)

@@ -1,0 +1,486 @@
+/* Goal: models train, agree with hand-written updates, resume bit for bit, and refuse what does
+ * not fit. */
+#include "graph/graph.h"
+#include "train/train_priv.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gy_test.h"
+
+enum { SAMPLES = 50, WIDTH = 6, CLASSES = 3 };
+
+/* Points around one centre a class, the same each time. */
+static gy_status points_fill(gy_dataset *dataset, const int64_t *indices, int64_t count,
+                             gy_view *x, gy_view *labels)
+{
+    (void)dataset;
+    for (int64_t i = 0; i < count; i++) {
+        gy_random random = {.key = 77, .next = (uint64_t)indices[i] * 100};
+        int64_t label = indices[i] % CLASSES;
+        for (int j = 0; j < WIDTH; j++) {
+            double value = gy_random_normal(&random) * 0.5 + (j % CLASSES == label ? 1.5 : 0);
+            if (x->dtype == GY_F64) {
+                ((double *)x->data)[i * WIDTH + j] = value;
+            } else {
+                ((float *)x->data)[i * WIDTH + j] = (float)value;
+            }
+        }
+        if (labels != NULL) {
+            ((int32_t *)labels->data)[i] = (int32_t)label;
+        }
+    }
+    return GY_OK;
+}
+
+static void points_free(gy_dataset *dataset)
+{
+    (void)dataset;
+}
+
+static const gy_dataset_ops points_ops = {
+    .name = "points", .fill = points_fill, .free = points_free};
+
+static gy_dataset points(void)
+{
+    return (gy_dataset){.ops = &points_ops,
+                        .count = SAMPLES,
+                        .classes = CLASSES,
+                        .input_rank = 1,
+                        .input_sizes = {WIDTH}};
+}
+
+static gy_model *new_model(double dropout)
+{
+    gy_layer layers[] = {gy_dense(8), gy_relu_layer(), gy_dropout_layer(dropout),
+                         gy_dense(CLASSES)};
+    gy_model *model = NULL;
+    assert_ok(gy_model_new(&(gy_model_options){.name = "points",
+                                               .layers = layers,
+                                               .layer_count = 4,
+                                               .dtype = GY_F64,
+                                               .input_rank = 1,
+                                               .input_sizes = {WIDTH},
+                                               .seed = 5,
+                                               .workers = 1},
+                           &model));
+    return model;
+}
+
+static void every_optimizer_learns(void **state)
+{
+    (void)state;
+    gy_dataset set = points();
+    for (int kind = GY_SGD; kind <= GY_ADAMW; kind++) {
+        gy_model *model = new_model(0);
+        gy_train_options options = {.epochs = 40,
+                                    .batch = 10,
+                                    .optimizer = (gy_optimizer_kind)kind,
+                                    .rate = kind >= GY_ADAM ? 0.02 : 0.1,
+                                    .weight_decay = kind == GY_ADAMW ? 0.01 : 0,
+                                    .clip_norm = kind == GY_MOMENTUM ? 1 : 0,
+                                    .seed = 1};
+        gy_train_result result;
+        assert_ok(gy_train(model, &set, &set, &options, &result));
+        assert_int_equal(result.steps, 200);
+        assert_true(result.losses[0] > 0.9);
+        if (result.test_accuracy < 0.95) {
+            fail_msg("optimizer %d reached %g", kind, result.test_accuracy);
+        }
+        gy_train_result_free(&result);
+        gy_model_free(model);
+    }
+}
+
+/* A copy of the model's parameter. */
+static void read_parameter(gy_model *model, const char *name, double *out, int64_t count)
+{
+    gy_tensor *tensor = gy_session_parameter(gy_model_session(model), name);
+    assert_non_null(tensor);
+    assert_int_equal(gy_tensor_count(tensor), count);
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = gy_tensor_get(tensor, i);
+    }
+}
+
+/* One step on one dense layer, against the formulas by hand. */
+static void updates_match_their_formulas(void **state)
+{
+    (void)state;
+    gy_dataset set = points();
+    enum { COUNT = WIDTH * CLASSES };
+    for (int kind = GY_SGD; kind <= GY_ADAMW; kind++) {
+        gy_layer layer = gy_dense(CLASSES);
+        gy_model *model = NULL;
+        assert_ok(gy_model_new(&(gy_model_options){.layers = &layer,
+                                                   .layer_count = 1,
+                                                   .dtype = GY_F64,
+                                                   .input_rank = 1,
+                                                   .input_sizes = {WIDTH},
+                                                   .workers = 1},
+                               &model));
+        double before[COUNT];
+        double first[COUNT];
+        double after[COUNT];
+        read_parameter(model, "dense0.weight", before, COUNT);
+        gy_train_options options = {.epochs = 2,
+                                    .batch = SAMPLES,
+                                    .optimizer = (gy_optimizer_kind)kind,
+                                    .rate = 0.1,
+                                    .step_limit = 1};
+        gy_train_result result;
+        assert_ok(gy_train(model, &set, NULL, &options, &result));
+        gy_train_result_free(&result);
+        read_parameter(model, "dense0.weight", first, COUNT);
+        for (int i = 0; i < COUNT; i++) {
+            double moved = (before[i] - first[i]) / 0.1;
+            /* The first Adam step has length rate whatever the gradient. */
+            if (kind >= GY_ADAM) {
+                assert_true(fabs(fabs(moved) - 1) < 1e-4);
+            }
+            after[i] = moved;
+        }
+        if (kind == GY_SGD || kind == GY_MOMENTUM || kind == GY_NESTEROV) {
+            /* dL/dW = X^T (softmax - onehot) / n, by hand. */
+            double gradient[COUNT] = {0};
+            for (int64_t n = 0; n < SAMPLES; n++) {
+                double x[WIDTH];
+                int32_t label = 0;
+                gy_view xv = gy_view_of(x, GY_F64, (int64_t[]){1, WIDTH}, 2);
+                gy_view lv = gy_view_of(&label, GY_I32, (int64_t[]){1}, 1);
+                assert_ok(points_fill(&set, &n, 1, &xv, &lv));
+                double z[CLASSES] = {0};
+                double total = 0;
+                for (int c = 0; c < CLASSES; c++) {
+                    for (int j = 0; j < WIDTH; j++) {
+                        z[c] += x[j] * before[j * CLASSES + c];
+                    }
+                    total += exp(z[c]);
+                }
+                for (int c = 0; c < CLASSES; c++) {
+                    double d = exp(z[c]) / total - (c == label);
+                    for (int j = 0; j < WIDTH; j++) {
+                        gradient[j * CLASSES + c] += x[j] * d / SAMPLES;
+                    }
+                }
+            }
+            double factor = kind == GY_NESTEROV ? 1.9 : 1;
+            for (int i = 0; i < COUNT; i++) {
+                assert_true(fabs(after[i] - factor * gradient[i]) < 1e-12);
+            }
+        }
+        gy_model_free(model);
+    }
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *entries = opendir(folder);
+    if (entries == NULL) {
+        return;
+    }
+    const struct dirent *entry = NULL;
+    while ((entry = readdir(entries)) != NULL) {
+        char path[1024];
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        unlink(path);
+    }
+    closedir(entries);
+    rmdir(folder);
+}
+
+static void resumed_run_has_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    gy_dataset set = points();
+    char folder[] = "/tmp/gyre-train-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    for (int accumulate = 1; accumulate <= 2; accumulate++) {
+        gy_train_options options = {.epochs = 3,
+                                    .batch = 8,
+                                    .accumulate = accumulate,
+                                    .optimizer = GY_ADAM,
+                                    .rate = 0.01,
+                                    .seed = 3,
+                                    .schedule = GY_SCHEDULE_COSINE,
+                                    .warmup_steps = 2};
+        gy_model *whole = new_model(0.5);
+        gy_train_result expected;
+        assert_ok(gy_train(whole, &set, &set, &options, &expected));
+        for (int64_t stop = 1; stop < expected.steps; stop += 4) {
+            remove_folder(folder);
+            options.checkpoint_folder = folder;
+            options.checkpoint_every = 1;
+            gy_model *broken = new_model(0.5);
+            gy_train_result result;
+            options.step_limit = stop;
+            assert_ok(gy_train(broken, &set, &set, &options, &result));
+            gy_train_result_free(&result);
+            gy_model_free(broken);
+            gy_model *resumed = new_model(0.5);
+            options.step_limit = 0;
+            options.resume = true;
+            assert_ok(gy_train(resumed, &set, &set, &options, &result));
+            assert_int_equal(result.steps, expected.steps);
+            assert_memory_equal(result.losses, expected.losses,
+                                (size_t)expected.steps * sizeof(double));
+            for (size_t i = 0; i < resumed->slot_count; i++) {
+                gy_tensor *a = gy_session_parameter(whole->session, whole->slots[i].name);
+                gy_tensor *b = gy_session_parameter(resumed->session, resumed->slots[i].name);
+                assert_memory_equal(gy_tensor_pin(a).data, gy_tensor_pin(b).data,
+                                    (size_t)gy_tensor_count(a) * sizeof(double));
+                gy_tensor_unpin(a);
+                gy_tensor_unpin(b);
+            }
+            gy_train_result_free(&result);
+            gy_model_free(resumed);
+            options.resume = false;
+            options.checkpoint_folder = NULL;
+        }
+        gy_train_result_free(&expected);
+        gy_model_free(whole);
+    }
+    remove_folder(folder);
+}
+
+/* Cut the newest file of the folder to half its length. */
+static void cut_newest(const char *folder, const char *name)
+{
+    char path[1024];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(truncate(path, info.st_size / 2), 0);
+}
+
+static void damaged_and_foreign_checkpoints_are_named(void **state)
+{
+    (void)state;
+    gy_dataset set = points();
+    char folder[] = "/tmp/gyre-train-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    gy_train_options options = {.epochs = 1,
+                                .batch = 10,
+                                .checkpoint_folder = folder,
+                                .checkpoint_every = 1,
+                                .rate = 0.1};
+    gy_model *model = new_model(0);
+    gy_train_result result;
+    assert_ok(gy_train(model, &set, NULL, &options, &result));
+    gy_train_result_free(&result);
+    /* The two newest are kept. */
+    char path[1024];
+    snprintf(path, sizeof(path), "%s/step-000000000003.safetensors", folder);
+    assert_int_equal(access(path, F_OK), -1);
+    options.resume = true;
+    options.batch = 25;
+    assert_status(gy_train(model, &set, NULL, &options, &result), GY_MISMATCH);
+    assert_non_null(strstr(gy_error_text(), "batch 10"));
+    assert_non_null(strstr(gy_error_text(), "batch 25"));
+    options.batch = 10;
+    cut_newest(folder, "step-000000000005.safetensors");
+    assert_ok(gy_train(model, &set, NULL, &options, &result));
+    assert_int_equal(result.steps, 5);
+    gy_train_result_free(&result);
+    cut_newest(folder, "step-000000000004.safetensors");
+    cut_newest(folder, "step-000000000005.safetensors");
+    assert_status(gy_train(model, &set, NULL, &options, &result), GY_FORMAT);
+    assert_non_null(strstr(gy_error_text(), "step-000000000004.safetensors"));
+    gy_model_free(model);
+    remove_folder(folder);
+}
+
+static void saved_models_load_and_predict_alike(void **state)
+{
+    (void)state;
+    gy_dataset set = points();
+    char path[] = "/tmp/gyre-model-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    gy_model *model = new_model(0.5);
+    gy_train_result result;
+    assert_ok(
+        gy_train(model, &set, NULL, &(gy_train_options){.epochs = 5, .batch = 10}, &result));
+    gy_train_result_free(&result);
+    const char *extra[] = {"made.by", "a test", NULL};
+    assert_ok(gy_model_save(model, path, extra));
+    gy_model *loaded = NULL;
+    assert_ok(gy_model_load(path, NULL, &loaded));
+    assert_string_equal(gy_model_name(loaded), "points");
+    assert_string_equal(gy_model_metadata(loaded, "made.by"), "a test");
+    assert_int_equal(gy_model_class_count(loaded), CLASSES);
+    int32_t first[SAMPLES];
+    int32_t second[SAMPLES];
+    double loss[2];
+    double accuracy[2];
+    assert_ok(gy_evaluate(model, &set, 7, &loss[0], &accuracy[0], first));
+    assert_ok(gy_evaluate(loaded, &set, SAMPLES, &loss[1], &accuracy[1], second));
+    assert_memory_equal(first, second, sizeof(first));
+    assert_true(fabs(loss[0] - loss[1]) < 1e-12);
+    gy_model_free(loaded);
+    gy_model_free(model);
+    unlink(path);
+    assert_status(gy_model_load(path, NULL, &loaded), GY_NOTFOUND);
+}
+
+static void nan_loss_stops_with_its_step(void **state)
+{
+    (void)state;
+    gy_dataset set = points();
+    gy_model *model = new_model(0);
+    gy_train_result result;
+    gy_train_options options = {.epochs = 50, .batch = 10, .rate = 1e200};
+    assert_status(gy_train(model, &set, NULL, &options, &result), GY_NUMERIC);
+    assert_non_null(strstr(gy_error_text(), "at step "));
+    gy_model_free(model);
+}
+
+static void options_out_of_range_are_named(void **state)
+{
+    (void)state;
+    gy_dataset set = points();
+    gy_model *model = new_model(0);
+    gy_train_result result;
+    const struct {
+        gy_train_options options;
+        const char *word;
+    } cases[] = {
+        {{.epochs = 0, .batch = 1}, "epochs is 0"},
+        {{.epochs = 1, .batch = 0}, "batch is 0"},
+        {{.epochs = 1, .batch = 1, .rate = -1}, "rate is -1"},
+        {{.epochs = 1, .batch = 1, .beta2 = 1}, "beta2 is 1"},
+        {{.epochs = 1, .batch = 1, .resume = true}, "resume needs"},
+        {{.epochs = 1, .batch = 1, .patience = 1}, "needs a test set"},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        assert_status(gy_train(model, &set, NULL, &cases[i].options, &result), GY_ARG);
+        assert_non_null(strstr(gy_error_text(), cases[i].word));
+    }
+    set.input_sizes[0] = WIDTH + 1;
+    assert_status(
+        gy_train(model, &set, NULL, &(gy_train_options){.epochs = 1, .batch = 1}, &result),
+        GY_SHAPE);
+    gy_model_free(model);
+}
+
+static void patience_stops_early(void **state)
+{
+    (void)state;
+    gy_dataset set = points();
+    gy_model *model = new_model(0);
+    gy_train_result result;
+    /* A huge rate makes the test loss jump about. */
+    gy_train_options options = {.epochs = 500, .batch = 5, .rate = 3, .patience = 2};
+    assert_ok(gy_train(model, &set, &set, &options, &result));
+    assert_true(result.is_stopped_early);
+    assert_true(result.steps < 5000);
+    gy_train_result_free(&result);
+    gy_model_free(model);
+}
+
+static void schedules_follow_their_formulas(void **state)
+{
+    (void)state;
+    gy_train_options o = {.rate = 1, .schedule = GY_SCHEDULE_COSINE, .warmup_steps = 4};
+    assert_true(gy_schedule_rate(&o, 0, 104, 10) == 0.25);
+    assert_true(gy_schedule_rate(&o, 3, 104, 10) == 1);
+    assert_true(fabs(gy_schedule_rate(&o, 54, 104, 10) - 0.5) < 1e-12);
+    o = (gy_train_options){.rate = 2, .schedule = GY_SCHEDULE_LINEAR};
+    assert_true(gy_schedule_rate(&o, 75, 100, 10) == 0.5);
+    o = (gy_train_options){
+        .rate = 2, .schedule = GY_SCHEDULE_STEP, .schedule_factor = 0.5, .schedule_every = 2};
+    assert_true(gy_schedule_rate(&o, 39, 100, 10) == 1);
+    assert_true(gy_schedule_rate(&o, 40, 100, 10) == 0.5);
+}
+
+static void orders_are_permutations_that_repeat(void **state)
+{
+    (void)state;
+    enum { COUNT = 1000 };
+    int64_t first[COUNT];
+    int64_t again[COUNT];
+    int64_t other[COUNT];
+    gy_order_fill(9, 2, first, COUNT);
+    gy_order_fill(9, 2, again, COUNT);
+    gy_order_fill(9, 3, other, COUNT);
+    assert_memory_equal(first, again, sizeof(first));
+    assert_memory_not_equal(first, other, sizeof(first));
+    bool seen[COUNT] = {false};
+    for (int i = 0; i < COUNT; i++) {
+        assert_in_range(first[i], 0, COUNT - 1);
+        assert_false(seen[first[i]]);
+        seen[first[i]] = true;
+    }
+}
+
+static void layer_texts_round_trip_and_refuse(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "conv2d 32 5 0 2; relu; max_pool 2 2 0; flatten; dense 512; dropout 0.5; dense 10";
+    gy_layer *layers = NULL;
+    int count = 0;
+    assert_ok(gy_layers_parse(text, &layers, &count));
+    assert_int_equal(count, 7);
+    gy_text out = {.data = NULL};
+    gy_layers_text(layers, count, &out);
+    assert_string_equal(gy_text_get(&out), text);
+    gy_text_free(&out);
+    gy_free(layers);
+    static const char *const bad[] = {"",          "dense",         "dense 0", "dense 1e99",
+                                      "soup 3",    "dropout 1",     "relu 4",  "dense 3 relu",
+                                      "conv2d 32", "max_pool 0 1 1"};
+    for (size_t i = 0; i < GY_COUNT(bad); i++) {
+        assert_status(gy_layers_parse(bad[i], &layers, &count), GY_FORMAT);
+    }
+}
+
+static void mnist_files_are_read_and_bad_ones_named(void **state)
+{
+    (void)state;
+    gy_dataset *train = NULL;
+    gy_dataset *test = NULL;
+    assert_status(gy_dataset_open_mnist("/nonexistent", &train, &test), GY_NOTFOUND);
+    assert_non_null(strstr(gy_error_text(), "train-images-idx3-ubyte"));
+    char probe[1024];
+    if (gy_test_data(probe, "mnist/t10k-labels-idx1-ubyte.gz") == NULL) {
+        skip();
+    }
+    char *end = strrchr(probe, '/');
+    *end = '\0';
+    assert_ok(gy_dataset_open_mnist(probe, &train, &test));
+    assert_int_equal(train->count, 10000);
+    assert_int_equal(test->count, 10000);
+    assert_int_equal(test->input_sizes[2], 28);
+    float pixels[784];
+    int32_t label = -1;
+    gy_view x = gy_view_of(pixels, GY_F32, (int64_t[]){1, 1, 28, 28}, 4);
+    gy_view labels = gy_view_of(&label, GY_I32, (int64_t[]){1}, 1);
+    assert_ok(test->ops->fill(test, (int64_t[]){0}, 1, &x, &labels));
+    assert_int_equal(label, 7); /* the first digit of the test part is a seven */
+    gy_dataset_free(train);
+    gy_dataset_free(test);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_optimizer_learns),
+        cmocka_unit_test(updates_match_their_formulas),
+        cmocka_unit_test(resumed_run_has_the_bits_of_the_whole),
+        cmocka_unit_test(damaged_and_foreign_checkpoints_are_named),
+        cmocka_unit_test(saved_models_load_and_predict_alike),
+        cmocka_unit_test(nan_loss_stops_with_its_step),
+        cmocka_unit_test(options_out_of_range_are_named),
+        cmocka_unit_test(patience_stops_early),
+        cmocka_unit_test(schedules_follow_their_formulas),
+        cmocka_unit_test(orders_are_permutations_that_repeat),
+        cmocka_unit_test(layer_texts_round_trip_and_refuse),
+        cmocka_unit_test(mnist_files_are_read_and_bad_ones_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
