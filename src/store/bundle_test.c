@@ -191,6 +191,12 @@ static void every_flipped_bit_is_found(void **state)
     }
     printf("%zu flips refused, %zu harmless\n", refused, passed);
     assert_true(passed < 13 * 8 + 8);
+    char *shape = memmem(file.data, file.size_bytes, "[3,2]", 5);
+    assert_non_null(shape);
+    memcpy(shape, "[2,3]", 5); /* more than a bit: as many elements in another shape */
+    gy_bundle *other = NULL;
+    assert_status(load_bytes(file.data, file.size_bytes, &other), GY_FORMAT);
+    memcpy(shape, "[3,2]", 5);
     for (size_t cut = 0; cut < file.size_bytes; cut++) {
         gy_bundle *back = NULL;
         assert_status(load_bytes(file.data, cut, &back), GY_FORMAT);
@@ -300,6 +306,31 @@ static void oversized_headers_are_refused_before_memory_is_taken(void **state)
     }
     assert_status(load_bytes("short", 5, &bundle), GY_FORMAT);
     assert_string_equal(gy_error_text(), "f: ends at byte 5, inside the length of the header");
+}
+
+static void too_many_texts_are_refused(void **state)
+{
+    (void)state;
+    gy_bundle *bundle = NULL;
+    gy_text file = {.data = NULL};
+    for (int count = 8192; count <= 8193; count++) {
+        uint64_t size = 0;
+        gy_text_add_bytes(&file, &size, sizeof(size));
+        for (int i = 0; i < count; i++) {
+            gy_text_add(&file, "%s\"%d\":\"\"", i == 0 ? "{\"__metadata__\":{" : ",", i);
+        }
+        gy_text_add(&file, "}}");
+        assert_ok(file.status);
+        size = file.size_bytes - sizeof(size);
+        memcpy(file.data, &size, sizeof(size));
+        assert_status(load_bytes(file.data, file.size_bytes, &bundle),
+                      count == 8192 ? GY_OK : GY_LIMIT);
+        gy_text_free(&file);
+    }
+    assert_string_equal(gy_error_text(),
+                        "f: 8193 texts in __metadata__, expected at most 8192");
+    assert_string_equal(gy_bundle_get(bundle, "8191"), "");
+    gy_bundle_free(bundle);
 }
 
 static void foreign_files_without_checksum_are_read(void **state)
@@ -417,6 +448,7 @@ int main(void)
         cmocka_unit_test(offsets_must_cover_the_data_exactly),
         cmocka_unit_test(malformed_headers_are_named),
         cmocka_unit_test(oversized_headers_are_refused_before_memory_is_taken),
+        cmocka_unit_test(too_many_texts_are_refused),
         cmocka_unit_test(foreign_files_without_checksum_are_read),
         cmocka_unit_test(bad_names_are_refused),
         cmocka_unit_test(failed_writes_leave_the_old_bundle),

@@ -71,6 +71,7 @@ typedef struct test_disk {
     int countdown, error, calls;
     int open_files;
     int64_t write_most; /* more is cut short; 0: no limit */
+    char order[64]; /* what was done, by first letter: w(rite) s(ync) r(ename); repeats once */
 } test_disk;
 
 static test_disk test_disk_state;
@@ -81,6 +82,15 @@ static inline int test_strike(void)
     return test_disk_state.countdown > 0 && --test_disk_state.countdown == 0
                ? test_disk_state.error
                : 0;
+}
+
+static inline void test_note(char letter)
+{
+    size_t size = strlen(test_disk_state.order);
+    if (size + 1 < sizeof(test_disk_state.order) &&
+        (size == 0 || test_disk_state.order[size - 1] != letter)) {
+        test_disk_state.order[size] = letter;
+    }
 }
 
 static int test_open(gy_env *env, const char *path, int flags, unsigned mode)
@@ -114,6 +124,7 @@ static int64_t test_read(gy_env *env, int file, void *data, size_t size_bytes)
 
 static int64_t test_write(gy_env *env, int file, const void *data, size_t size_bytes)
 {
+    test_note('w');
     int error = test_strike();
     if (test_disk_state.write_most > 0 && size_bytes > (size_t)test_disk_state.write_most) {
         size_bytes = (size_t)test_disk_state.write_most;
@@ -123,12 +134,14 @@ static int64_t test_write(gy_env *env, int file, const void *data, size_t size_b
 
 static int test_sync(gy_env *env, int file)
 {
+    test_note('s');
     int error = test_strike();
     return error < 0 ? error : gy_disk_real.sync(env, file);
 }
 
 static int test_rename(gy_env *env, const char *from, const char *to)
 {
+    test_note('r');
     int error = test_strike();
     return error < 0 ? error : gy_disk_real.rename(env, from, to);
 }

@@ -56,6 +56,11 @@ static void members_expand_to_what_was_compressed(void **state)
         assert_int_equal(out.size_bytes, 2 * size);
         assert_memory_equal(out.data + size, text, size);
         gy_free(out.data);
+        for (size_t cut = 1; cut < packed_size;
+             cut += 1 + packed_size / 9) { /* in the second */
+            assert_status(gy_gzip_expand(twice, packed_size + cut, "cut", 2 * size, &out),
+                          GY_FORMAT);
+        }
         if (size > 0) {
             assert_status(gy_gzip_expand(packed, packed_size, "one", size - 1, &out), GY_LIMIT);
         }

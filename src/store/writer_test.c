@@ -102,6 +102,17 @@ static void each_failing_call_leaves_the_old_file(void **state)
     assert_true(failures > 100);
 }
 
+/* Before its name shows the bytes are on the disk, and then the name is. */
+static void bytes_are_synced_before_the_rename_and_the_name_after(void **state)
+{
+    (void)state;
+    char path[TEST_PATH_BYTES];
+    test_path(path, folder, "model");
+    test_disk_state = (test_disk){.countdown = 0};
+    assert_ok(write_pieces(test_env(), path));
+    assert_string_equal(test_disk_state.order, "wsrs");
+}
+
 static void each_failing_allocation_leaves_the_old_file(void **state)
 {
     (void)state;
@@ -221,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_failing_call_leaves_the_old_file),
+        cmocka_unit_test(bytes_are_synced_before_the_rename_and_the_name_after),
         cmocka_unit_test(each_failing_allocation_leaves_the_old_file),
         cmocka_unit_test(an_abort_leaves_nothing),
         cmocka_unit_test(a_taken_temporary_name_is_never_overwritten),

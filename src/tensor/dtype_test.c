@@ -165,6 +165,10 @@ static void integers_keep_low_bits_and_round_once(void **state)
     int64_t above = (INT64_C(1) << 62) + (INT64_C(1) << 54) + 1;
     copy_one(GY_BF16, &brain, GY_I64, &above);
     assert_int_equal(brain, 0x5e81);
+    int64_t half_unit =
+        (INT64_C(1) << 62) + (INT64_C(1) << 54) + 0x400; /* a tie of double itself */
+    copy_one(GY_BF16, &brain, GY_I64, &half_unit);
+    assert_int_equal(brain, 0x5e81);
     above = -above;
     copy_one(GY_BF16, &brain, GY_I64, &above);
     assert_int_equal(brain, 0xde81);
