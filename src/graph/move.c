@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 static const double start_s = 5e-6, link_bytes_s = 5e9, copy_bytes_s = 10e9;
+static const double unwanted_s = 1, exposed = 4;
 
 static double type_bytes(const gy_type *type)
 {
@@ -28,12 +29,12 @@ double gy_move_cost(const gy_placer *placer, const gy_type *type, gy_placement f
         return INFINITY;
     }
     if (from.kind == GY_REPLICATE) {
-        return is_fill ? 0 : slice;
+        return is_fill ? 0 : slice + unwanted_s;
     }
     if (from.kind == GY_PARTIAL) {
-        return to.kind == GY_REPLICATE ? 2 * gather : gather;
+        return to.kind == GY_REPLICATE ? 2 * gather : gather + unwanted_s;
     }
-    return to.kind == GY_REPLICATE ? gather : gather + slice;
+    return to.kind == GY_REPLICATE ? exposed * gather : exposed * gather + slice + unwanted_s;
 }
 
 static bool is_fill(const gy_placer *placer, gy_value in)

@@ -271,6 +271,29 @@ static gy_status add_step(gy_program *program, int32_t index, const gy_choice *c
 
 /* ---- the whole ---- */
 
+/*
+ * Of ready steps the earlier one runs first; one that a collective waits for comes before all,
+ * so that its exchange overlaps the rest.
+ */
+static void set_priorities(gy_program *program)
+{
+    const int32_t count = program->step_count;
+    for (int32_t i = 0; i < count; i++) {
+        gy_program_step *step = &program->steps[i];
+        step->priority = count - i;
+        if (step->collective == NULL) {
+            continue;
+        }
+        for (int32_t k = i - 1; k >= 0; k--) {
+            const gy_graph_node *before = program->steps[k].node;
+            if (&program->graph->nodes[step->node->inputs[0].node] == before) {
+                program->steps[k].priority += count;
+                break;
+            }
+        }
+    }
+}
+
 static gy_status add_steps(gy_program *program)
 {
     const gy_graph *graph = program->graph;
@@ -303,6 +326,7 @@ static gy_status add_steps(gy_program *program)
     for (int32_t i = 0; i < graph->node_count; i++) {
         GY_TRY(add_step(program, i, &choices[i]));
     }
+    set_priorities(program);
     program->scope = gy_scope_new(program->session->engine, GY_NEVER);
     return program->scope == NULL ? GY_NOMEM : GY_OK;
 }

@@ -57,7 +57,7 @@ static gy_status push(gy_program *program, int32_t index)
                     .read_count = step->read_count,
                     .mutates = step->mutates,
                     .mutate_count = step->mutate_count,
-                    .priority = program->step_count - index};
+                    .priority = step->priority};
     if (step->collective != NULL) {
         return gy_collective_push(engine, step->collective, &task);
     }

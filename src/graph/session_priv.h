@@ -41,6 +41,7 @@ typedef struct gy_program_step {
     gy_collective *collective; /* NULL: a computation */
     gy_var **reads, **mutates;
     size_t read_count, mutate_count;
+    int priority; /* program order, but what a collective waits for goes first */
 } gy_program_step;
 
 /** A view of fed memory, filled in at each run. */

@@ -1,0 +1,409 @@
+/* Goal: each pass alone does what it says on a small graph (text before and after), and random
+ * graphs give the same results with and without it. */
+#include "graph/random_graph.h"
+#include "graph/session_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gy_test.h"
+
+typedef gy_status (*pass_function)(const gy_graph *in, gy_graph **out);
+
+static gy_graph *bind(gy_graph *graph, int ranks, int64_t batch, const gy_node *fetches,
+                      int count)
+{
+    gy_value values[8];
+    gy_graph *bound = NULL;
+    const gy_mesh mesh = {.axes = 1, .sizes = {ranks}};
+    for (int i = 0; i < count; i++) {
+        values[i] = (gy_value){fetches[i].index, fetches[i].output};
+    }
+    assert_ok(gy_graph_status(graph));
+    assert_ok(gy_bind(graph, &mesh, batch, values, count, &bound));
+    return bound;
+}
+
+/* The graph as text, its costs and placements of one rank cut off. */
+static void assert_prints(const gy_graph *graph, const char *wanted)
+{
+    gy_text text = {.data = NULL}, brief = {.data = NULL};
+    gy_graph_print(graph, &text);
+    for (const char *line = gy_text_get(&text); *line != '\0';) {
+        const char *end = strchr(line, '\n'), *cost = strstr(line, "  #");
+        const char *cut = cost != NULL && cost < end ? cost : end;
+        gy_text_add_bytes(&brief, line, (size_t)(cut - line));
+        gy_text_add(&brief, "\n");
+        line = end + 1;
+    }
+    if (strcmp(gy_text_get(&brief), wanted) != 0) {
+        printf("expected\n%sgot\n%s", wanted, gy_text_get(&brief));
+        fail();
+    }
+    gy_text_free(&text);
+    gy_text_free(&brief);
+}
+
+static void check(pass_function pass, gy_graph *graph, const gy_node *fetches, int count,
+                  const char *before, const char *after)
+{
+    gy_graph *bound = bind(graph, 1, 4, fetches, count), *out = NULL;
+    assert_prints(bound, before);
+    assert_ok(pass(bound, &out));
+    assert_prints(out, after);
+    gy_graph_free(out);
+    gy_graph_free(bound);
+    gy_graph_free(graph);
+}
+
+static gy_node matrix(gy_graph *g, const char *name)
+{
+    return gy_input(g, name, GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
+}
+
+static void common_subexpressions_are_one(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x"), y = matrix(g, "y");
+    gy_node left = gy_mul(x, y), right = gy_mul(y, x);
+    gy_node sum = gy_add(left, right);
+    check(gy_rewrite_common, g, &sum, 1,
+          "   0 x: f64[4,3] R = input()\n"
+          "   1 y: f64[4,3] R = input()\n"
+          "   2 mul_2: f64[4,3] R = mul(0, 1)\n"
+          "   3 mul_3: f64[4,3] R = mul(1, 0)\n"
+          "   4 add_4: f64[4,3] R = add(2, 3)\n"
+          "     fetched: 4\n",
+          "   0 x: f64[4,3] R = input()\n"
+          "   1 y: f64[4,3] R = input()\n"
+          "   2 mul_2: f64[4,3] R = mul(0, 1)\n"
+          "   3 add_4: f64[4,3] R = add(2, 2)\n"
+          "     fetched: 3\n");
+}
+
+static void two_dropouts_stay_two(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x");
+    gy_node both[] = {gy_dropout(x, 0.5), gy_dropout(x, 0.5)};
+    gy_graph *bound = bind(g, 1, 4, both, 2), *out;
+    assert_ok(gy_rewrite_common(bound, &out));
+    assert_int_not_equal(out->roots[0].value.node, out->roots[1].value.node);
+    gy_graph_free(out);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
+static void constants_are_computed(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x");
+    gy_node three = gy_scalar(g, GY_F64, 3), also = gy_scalar(g, GY_F64, 3);
+    gy_node one = gy_exp(gy_sub(three, also));
+    gy_node wide = gy_broadcast_to(one, (int64_t[]){1000, 1000}, 2);
+    gy_node fetches[] = {gy_mul(x, one), gy_sqrt(wide)};
+    check(gy_rewrite_constants, g, fetches, 2,
+          "   0 x: f64[4,3] R = input()\n"
+          "   1 fill_1: f64[] R = fill() 3\n"
+          "   2 fill_2: f64[] R = fill() 3\n"
+          "   3 sub_3: f64[] R = sub(1, 2)\n"
+          "   4 exp_4: f64[] R = exp(3)\n"
+          "   5 broadcast_to_5: f64[1000,1000] R = broadcast_to(4)\n"
+          "   6 mul_6: f64[4,3] R = mul(0, 4)\n"
+          "   7 sqrt_7: f64[1000,1000] R = sqrt(5)\n"
+          "     fetched: 6 7\n",
+          "   0 x: f64[4,3] R = input()\n"
+          "   1 fill_1: f64[] R = fill() 3\n"
+          "   2 fill_2: f64[] R = fill() 3\n"
+          "   3 sub_3: f64[] R = fill() 0\n"
+          "   4 exp_4: f64[] R = fill() 1\n"
+          "   5 broadcast_to_5: f64[1000,1000] R = fill() 1\n"
+          "   6 mul_6: f64[4,3] R = mul(0, 4)\n"
+          "   7 sqrt_7: f64[1000,1000] R = fill() 1\n"
+          "     fetched: 6 7\n");
+}
+
+static void what_nobody_needs_goes(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x"), fetches[] = {gy_exp(x), gy_tanh(x)};
+    gy_graph *bound = bind(g, 1, 4, fetches, 2), *out;
+    bound->root_count = 1;
+    assert_ok(gy_rewrite_dead(bound, &out));
+    assert_prints(out, "   0 x: f64[4,3] R = input()\n"
+                       "   1 exp_1: f64[4,3] R = exp(0)\n"
+                       "     fetched: 1\n");
+    gy_graph_free(out);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
+static void algebra_removes_neutral_elements(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x"), one = gy_scalar(g, GY_F64, 1), zero = gy_scalar(g, GY_F64, 0);
+    gy_node plain = gy_neg(gy_neg(gy_add(gy_mul(one, x), zero)));
+    gy_node eight = gy_scalar(g, GY_F64, 8), two = gy_scalar(g, GY_F64, 2);
+    gy_node fetches[] = {plain, gy_pow(gy_div(x, eight), two)};
+    check(gy_rewrite_algebra, g, fetches, 2,
+          "   0 x: f64[4,3] R = input()\n"
+          "   1 fill_1: f64[] R = fill() 1\n"
+          "   2 fill_2: f64[] R = fill() 0\n"
+          "   3 mul_3: f64[4,3] R = mul(1, 0)\n"
+          "   4 add_4: f64[4,3] R = add(3, 2)\n"
+          "   5 neg_5: f64[4,3] R = neg(4)\n"
+          "   6 neg_6: f64[4,3] R = neg(5)\n"
+          "   7 fill_7: f64[] R = fill() 8\n"
+          "   8 fill_8: f64[] R = fill() 2\n"
+          "   9 div_9: f64[4,3] R = div(0, 7)\n"
+          "  10 pow_10: f64[4,3] R = pow(9, 8)\n"
+          "     fetched: 6 10\n",
+          "   0 x: f64[4,3] R = input()\n"
+          "   1 fill_1: f64[] R = fill() 1\n"
+          "   2 fill_2: f64[] R = fill() 0\n"
+          "   3 neg_5: f64[4,3] R = neg(0)\n"
+          "   4 fill_7: f64[] R = fill() 8\n"
+          "   5 fill_8: f64[] R = fill() 2\n"
+          "   6 div_9: f64[] R = fill() 0.125\n"
+          "   7 div_9: f64[4,3] R = mul(0, 6)\n"
+          "   8 pow_10: f64[4,3] R = square(7)\n"
+          "     fetched: 0 8\n");
+}
+
+static void algebra_moves_shapes_out_of_the_way(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x"), y = matrix(g, "y");
+    const int swap[] = {1, 0};
+    gy_node fetches[] = {
+        gy_matmul(gy_transpose(x, swap), y),
+        gy_transpose(gy_transpose(x, swap), swap),
+        gy_log_of(gy_softmax(x, 1)),
+        gy_sum_over(gy_reshape(gy_reshape(y, (int64_t[]){3, GY_BATCH}, 2),
+                               (int64_t[]){GY_BATCH, 1, 3}, 3),
+                    2, false),
+    };
+    check(gy_rewrite_algebra, g, fetches, 4,
+          "   0 x: f64[4,3] R = input()\n"
+          "   1 y: f64[4,3] R = input()\n"
+          "   2 transpose_2: f64[3,4] R = transpose(0) to 1 0\n"
+          "   3 matmul_3: f64[3,3] R = matmul(2, 1)\n"
+          "   4 transpose_4: f64[3,4] R = transpose(0) to 1 0\n"
+          "   5 transpose_5: f64[4,3] R = transpose(4) to 1 0\n"
+          "   6 softmax_6: f64[4,3] R = softmax(0)\n"
+          "   7 log_7: f64[4,3] R = log(6)\n"
+          "   8 reshape_8: f64[3,4] R = reshape(1)\n"
+          "   9 reshape_9: f64[4,1,3] R = reshape(8)\n"
+          "  10 sum_10: f64[4,3] R = sum(9) over 1\n"
+          "     fetched: 3 5 7 10\n",
+          "   0 x: f64[4,3] R = input()\n"
+          "   1 y: f64[4,3] R = input()\n"
+          "   2 transpose_2: f64[3,4] R = transpose(0) to 1 0\n"
+          "   3 matmul_3: f64[3,3] R = matmul(0, 1) ta\n"
+          "   4 transpose_4: f64[3,4] R = transpose(0) to 1 0\n"
+          "   5 softmax_6: f64[4,3] R = softmax(0)\n"
+          "   6 log_7: f64[4,3] R = log_softmax(0)\n"
+          "   7 reshape_8: f64[3,4] R = reshape(1)\n"
+          "   8 reshape_9: f64[4,1,3] R = reshape(1)\n"
+          "   9 sum_10: f64[4,3] R = reshape(8)\n"
+          "     fetched: 3 0 6 9\n");
+}
+
+static void a_sum_of_what_was_broadcast_is_a_product(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node row = gy_parameter(g, "row", GY_F64, (int64_t[]){3}, 1, gy_init_zeros());
+    gy_node sum = gy_sum_over(gy_broadcast_to(row, (int64_t[]){5, 3}, 2), 1, false);
+    check(gy_rewrite_algebra, g, &sum, 1,
+          "   0 row: f64[3] R = parameter()\n"
+          "   1 broadcast_to_1: f64[5,3] R = broadcast_to(0)\n"
+          "   2 sum_2: f64[3] R = sum(1) over 0\n"
+          "     fetched: 2\n",
+          "   0 row: f64[3] R = parameter()\n"
+          "   1 broadcast_to_1: f64[5,3] R = broadcast_to(0)\n"
+          "   2 sum_2: f64[3] R = reshape(0)\n"
+          "   3 fill_3: f64[] R = fill() 5\n"
+          "   4 mul_4: f64[3] R = mul(2, 3)\n"
+          "     fetched: 4\n");
+}
+
+/* The allreduce of the gradient stands between t(x) dy and the update; nobody wrote it. */
+static void placement_inserts_the_gradients_allreduce(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 784}, 2);
+    gy_node labels = gy_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
+    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){784, 10}, 2, gy_init_zeros());
+    gy_node loss = gy_cross_entropy(gy_matmul(x, w), labels);
+    gy_node gradient = gy_gradient(loss, w), rate = gy_scalar(g, GY_F32, 0.5);
+    gy_node step = gy_mul(rate, gradient);
+    gy_node fetches[] = {loss, gy_assign(w, gy_sub(w, step))};
+    gy_graph *bound = bind(g, 4, 64, fetches, 2), *out;
+    assert_ok(gy_compile(bound, 0, NULL, &out));
+    assert_prints(out, "   0 x: f32[64,784] S0 = input()\n"
+                       "   1 labels: i32[64] S0 = input()\n"
+                       "   2 w: f32[784,10] R = parameter()\n"
+                       "   3 matmul_3: f32[64,10] S0 = matmul(0, 2)\n"
+                       "   4 cross_entropy_4: f32[] P(sum) = cross_entropy(3, 1)\n"
+                       "   5 cross_entropy_4.allreduce: f32[] R = allreduce(4)\n"
+                       "   6 softmax_6: f32[64,10] S0 = softmax(3)\n"
+                       "   7 one_hot_7: f32[64,10] S0 = one_hot(1)\n"
+                       "   8 div_9: f32[] R = fill() 0.015625\n"
+                       "   9 sub_10: f32[64,10] S0 = sub(6, 7)\n"
+                       "  10 mul_11: f32[64,10] S0 = mul(9, 8)\n"
+                       "  11 matmul_13: f32[784,10] P(sum) = matmul(0, 10) ta\n"
+                       "  12 matmul_13.allreduce: f32[784,10] R = allreduce(11)\n"
+                       "  13 fill_14: f32[] R = fill() 0.5\n"
+                       "  14 mul_15: f32[784,10] R = mul(13, 12)\n"
+                       "  15 sub_16: f32[784,10] R = sub(2, 14)\n"
+                       "  16 assign_17: f32[784,10] R = assign(2, 15)\n"
+                       "     fetched: 5 16\n");
+    gy_graph_free(out);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
+/* Statistics over a cut batch: expanded, so that they are of all ranks. */
+static void batch_norm_is_expanded_when_its_batch_is_cut(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 2, 3, 3}, 4);
+    gy_node gain = gy_parameter(g, "gain", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
+    gy_node bias = gy_parameter(g, "bias", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
+    gy_node y = gy_batch_norm(x, gain, bias, 1e-5);
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        gy_graph *bound = bind(g, ranks, 6, &y, 1), *out;
+        assert_ok(gy_expand(bound, &out));
+        int found = 0;
+        for (int32_t i = 0; i < out->node_count; i++) {
+            found += out->nodes[i].op == &gy_op_batch_norm;
+        }
+        assert_int_equal(found, ranks == 1);
+        gy_graph_free(out);
+        gy_graph_free(bound);
+    }
+    gy_graph_free(g);
+}
+
+/* A collective stands right behind its input, assignments at the end. */
+static void schedule_hoists_collectives(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x");
+    gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
+    gy_node square = gy_named(gy_matmul_transposed(x, true, x, false), "square");
+    gy_node other = gy_named(gy_tanh(gy_exp(x)), "other");
+    gy_node fetches[] = {gy_assign(w, square), other, w};
+    gy_graph *bound = bind(g, 2, 4, fetches, 3), *placed, *out;
+    assert_ok(gy_place(bound, &placed));
+    assert_ok(gy_schedule(placed, &out));
+    assert_prints(out, "   0 x: f64[4,3] S0 = input()\n"
+                       "   1 w: f64[3,3] R = parameter()\n"
+                       "   2 square: f64[3,3] P(sum) = matmul(0, 0) ta\n"
+                       "   3 square.allreduce: f64[3,3] R = allreduce(2)\n"
+                       "   4 exp_3: f64[4,3] S0 = exp(0)\n"
+                       "   5 other: f64[4,3] S0 = tanh(4)\n"
+                       "   6 w.before: f64[3,3] R = identity(1)\n"
+                       "   7 assign_5: f64[3,3] R = assign(1, 3)\n"
+                       "     fetched: 7 5 6\n");
+    gy_graph_free(out);
+    gy_graph_free(placed);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
+/* ---- with and without ---- */
+
+enum { FETCHES = 1 + RANDOM_PARAMETERS + 4 };
+
+static void run_without(random_graph *r, const gy_node *fetches, uint32_t skip,
+                        gy_tensor **results)
+{
+    gy_session *session;
+    assert_ok(gy_session_new(r->graph, &(gy_session_options){.workers = 1}, &session));
+    session->skip = skip;
+    gy_tensor *x, *y;
+    double data[5 * RANDOM_FEATURES];
+    for (int i = 0; i < 5 * RANDOM_FEATURES; i++) {
+        data[i] = sin(i);
+    }
+    const int64_t sizes[] = {5, RANDOM_FEATURES};
+    assert_ok(gy_tensor_from(NULL, GY_F64, sizes, 2, data, &x));
+    assert_ok(gy_tensor_from(NULL, GY_F64, sizes, 2, data, &y));
+    const gy_feed feeds[] = {{r->x, x}, {r->y, y}};
+    assert_ok(gy_session_run(session, feeds, 2, 0, fetches, FETCHES, results));
+    gy_tensor_drop(x);
+    gy_tensor_drop(y);
+    gy_session_free(session);
+}
+
+static void results_do_not_depend_on_any_pass(void **state)
+{
+    (void)state;
+    uint64_t seed = gy_test_seed();
+    for (uint64_t trial = 0; trial < 20; trial++) {
+        random_graph r;
+        random_graph_make(&r, seed + trial, false, 24);
+        gy_node fetches[FETCHES];
+        fetches[0] = r.loss;
+        assert_ok(gy_gradients(r.loss, r.parameters, RANDOM_PARAMETERS, fetches + 1));
+        for (int i = 0; i < 4; i++) {
+            fetches[1 + RANDOM_PARAMETERS + i] = r.values[r.count - 1 - i];
+        }
+        gy_tensor *plain[FETCHES], *without[FETCHES];
+        run_without(&r, fetches, 0, plain);
+        for (int skipped = 0; skipped < gy_compile_pass_count; skipped++) {
+            const char *name = gy_compile_passes[skipped].name;
+            uint32_t skip = 0;
+            for (int i = 0; i < gy_compile_pass_count; i++) {
+                skip |= strcmp(gy_compile_passes[i].name, name) == 0 ? 1u << i : 0;
+            }
+            if (strcmp(name, "place") == 0 || strcmp(name, "schedule") == 0) {
+                continue; /* no program without them */
+            }
+            run_without(&r, fetches, skip, without);
+            for (int i = 0; i < FETCHES; i++) {
+                for (int64_t k = 0; k < gy_tensor_count(plain[i]); k++) {
+                    double a = gy_tensor_get(plain[i], k), b = gy_tensor_get(without[i], k);
+                    if (!(fabs(a - b) <= 1e-12 * fmax(1, fabs(a)))) {
+                        fail_msg("seed %llu: %.17g, without %s %.17g",
+                                 (unsigned long long)(seed + trial), a, name, b);
+                    }
+                }
+                gy_tensor_drop(without[i]);
+            }
+        }
+        for (int i = 0; i < FETCHES; i++) {
+            gy_tensor_drop(plain[i]);
+        }
+        gy_graph_free(r.graph);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(common_subexpressions_are_one),
+        cmocka_unit_test(two_dropouts_stay_two),
+        cmocka_unit_test(constants_are_computed),
+        cmocka_unit_test(what_nobody_needs_goes),
+        cmocka_unit_test(algebra_removes_neutral_elements),
+        cmocka_unit_test(algebra_moves_shapes_out_of_the_way),
+        cmocka_unit_test(a_sum_of_what_was_broadcast_is_a_product),
+        cmocka_unit_test(placement_inserts_the_gradients_allreduce),
+        cmocka_unit_test(batch_norm_is_expanded_when_its_batch_is_cut),
+        cmocka_unit_test(schedule_hoists_collectives),
+        cmocka_unit_test(results_do_not_depend_on_any_pass),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
