@@ -148,6 +148,19 @@ static void assert_members_ok(const member *members, int ranks)
     }
 }
 
+static void assert_same(const member *alone, const member *other)
+{
+    const outcome *one = &alone->got, *all = &other->got;
+    assert_int_equal(one->count, all->count);
+    for (int i = 0; i < one->count; i++) {
+        if (!(fabs(one->values[i] - all->values[i]) <= 1e-12 * fmax(1, fabs(one->values[i])))) {
+            fail_msg("seed %llu, value %d: %.17g on one rank, %.17g on rank %d of %d",
+                     (unsigned long long)other->seed, i, one->values[i], all->values[i],
+                     other->rank, other->ranks);
+        }
+    }
+}
+
 static void random_graphs_agree_on_any_number_of_ranks(void **state)
 {
     (void)state;
@@ -162,19 +175,120 @@ static void random_graphs_agree_on_any_number_of_ranks(void **state)
             run_ranks(ranks, trial, run_random, again);
             assert_members_ok(again, ranks);
             for (int rank = 0; rank < ranks; rank++) {
-                const outcome *one = &alone[0].got, *all = &together[rank].got;
-                assert_int_equal(one->count, all->count);
-                assert_memory_equal(all, &again[rank].got, sizeof(*all));
-                for (int i = 0; i < one->count; i++) {
-                    if (!(fabs(one->values[i] - all->values[i]) <=
-                          1e-12 * fmax(1, fabs(one->values[i])))) {
-                        fail_msg(
-                            "seed %llu, value %d: %.17g on one rank, %.17g on rank %d of %d",
-                            (unsigned long long)trial, i, one->values[i], all->values[i], rank,
-                            ranks);
-                    }
-                }
+                assert_same(&alone[0], &together[rank]);
+                assert_memory_equal(&together[rank].got, &again[rank].got, sizeof(outcome));
             }
+        }
+    }
+}
+
+/* One rank's labels are out of range: its loss fails, and its peers hear why. */
+static gy_status run_bad_label(member *me)
+{
+    gy_graph *g = gy_graph_new();
+    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
+    gy_node labels = gy_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
+    gy_node loss = gy_named(gy_cross_entropy(x, labels), "the loss");
+    gy_session *session = NULL;
+    gy_tensor *rows = NULL, *truth = NULL, *result = NULL;
+    const gy_session_options options = {.comm = me->comm, .workers = 1};
+    gy_status status = gy_session_new(g, &options, &session);
+    if (status >= 0) {
+        status = rows_of(me, 1, &rows);
+    }
+    if (status >= 0) {
+        status = gy_tensor_zeros(NULL, GY_I32, (int64_t[]){gy_tensor_size(rows, 0)}, 1, &truth);
+    }
+    if (status >= 0) {
+        gy_tensor_set(truth, 0, me->rank == 1 ? 99 : 0);
+        const gy_feed feeds[] = {{x, rows}, {labels, truth}};
+        status = gy_session_run(session, feeds, 2, BATCH, &loss, 1, &result);
+    }
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_tensor_drop(rows);
+    gy_tensor_drop(truth);
+    gy_session_free(session);
+    gy_graph_free(g);
+    return gy_error_raise(&error);
+}
+
+static void a_failed_kernel_is_told_to_all_ranks(void **state)
+{
+    (void)state;
+    static member members[3];
+    run_ranks(3, 0, run_bad_label, members);
+    for (int rank = 0; rank < 3; rank++) {
+        assert_true(members[rank].error.status < 0);
+        if (strstr(members[rank].error.text, "the loss") == NULL ||
+            strstr(members[rank].error.text, "99") == NULL) {
+            fail_msg("rank %d says \"%s\"", rank, members[rank].error.text);
+        }
+    }
+}
+
+/* An optimizer's step in the large: a layer norm, an embedding, a batch norm over cut rows. */
+static gy_status run_network(member *me)
+{
+    gy_graph *g = gy_graph_new();
+    const int64_t channels[] = {RANDOM_FEATURES}, filter_sizes[] = {RANDOM_FEATURES, 1, 2, 2};
+    const gy_init draw = {GY_INIT_UNIFORM, 1, NULL};
+    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
+    gy_node filters = gy_parameter(g, "filters", GY_F64, filter_sizes, 4, draw);
+    gy_node gain = gy_parameter(g, "gain", GY_F64, channels, 1, draw);
+    gy_node bias = gy_parameter(g, "bias", GY_F64, channels, 1, draw);
+    gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){2 * RANDOM_FEATURES, 3}, 2, draw);
+    gy_node image = gy_reshape(x, (int64_t[]){GY_BATCH, 1, 2, 2}, 4);
+    gy_node maps = gy_conv2d(image, filters, 1, 1);
+    gy_node normal = gy_batch_norm(maps, gain, bias, 1e-5);
+    gy_node pooled = gy_max_pool(gy_relu(normal), 2, 1, 0);
+    gy_node flat =
+        gy_reshape(gy_average_pool(pooled, 2, 1, 0), (int64_t[]){GY_BATCH, GY_ANY}, 2);
+    gy_node normed = gy_layer_norm(gy_mul(x, flat), gain, bias, 1, 1e-5);
+    gy_node both = gy_concat((gy_node[]){normed, gy_dropout(flat, 0.25)}, 2, 1);
+    gy_node best = gy_argmax(x, 1);
+    gy_node loss = gy_cross_entropy(gy_matmul(both, w),
+                                    gy_minimum(gy_cast(best, GY_I32), gy_scalar(g, GY_I32, 2)));
+    gy_node parameters[] = {filters, gain, bias, w}, gradients[4], fetches[6] = {loss, best};
+    gy_session *session = NULL;
+    gy_tensor *rows = NULL, *results[6] = {NULL};
+    const gy_session_options options = {.comm = me->comm, .workers = 1, .seed = 4};
+    gy_status status = gy_gradients(loss, parameters, 4, gradients);
+    for (int i = 0; i < 4; i++) {
+        fetches[2 + i] = gradients[i];
+    }
+    if (status >= 0) {
+        status = gy_session_new(g, &options, &session);
+    }
+    if (status >= 0) {
+        status = rows_of(me, 1, &rows);
+    }
+    const gy_feed feed = {x, rows};
+    if (status >= 0) {
+        status = gy_session_run(session, &feed, 1, BATCH, fetches, 6, results);
+    }
+    for (int i = 0; status >= 0 && i < 6; i++) {
+        status = i == 1 ? GY_OK : keep(me, results[i]);
+    }
+    gy_tensor_drop(status >= 0 ? results[1] : NULL);
+    gy_tensor_drop(rows);
+    gy_session_free(session);
+    gy_graph_free(g);
+    return status;
+}
+
+static void a_network_agrees_on_any_number_of_ranks(void **state)
+{
+    (void)state;
+    static member alone[1], together[RANKS_MAX];
+    run_ranks(1, 0, run_network, alone);
+    assert_members_ok(alone, 1);
+    assert_true(alone[0].got.count > 40);
+    for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
+        run_ranks(ranks, 0, run_network, together);
+        assert_members_ok(together, ranks);
+        for (int rank = 0; rank < ranks; rank++) {
+            assert_same(&alone[0], &together[rank]);
         }
     }
 }
@@ -183,6 +297,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_agree_on_any_number_of_ranks),
+        cmocka_unit_test(a_network_agrees_on_any_number_of_ranks),
+        cmocka_unit_test(a_failed_kernel_is_told_to_all_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
