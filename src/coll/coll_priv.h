@@ -16,7 +16,8 @@
 enum {
     GY_CHANNELS = 8,
     GY_TINY_BYTES = 8192, /* what a slot takes */
-    GY_MARK_BITS = 24,    /* of a channel's word; the number stands above */
+    GY_FEW_BYTES = 24,
+    GY_MARK_BITS = 24, /* of a channel's word; the number stands above */
 };
 
 /** What a rank says of its call; all but is_registered must be alike on all ranks. */
@@ -35,8 +36,10 @@ typedef struct gy_slot {
         entered;    /* number + 1 of the collective it belongs to */
     uint64_t ended; /* the rank's word 0 when it entered */
     gy_card card;
-    uint8_t data[GY_TINY_BYTES];
+    uint8_t few[GY_FEW_BYTES]; /* data of so few bytes rides here */
+    alignas(GY_CACHE_LINE) uint8_t data[GY_TINY_BYTES];
 } gy_slot;
+_Static_assert(sizeof(gy_slot) == GY_CACHE_LINE + GY_TINY_BYTES, "one line before the data");
 
 /** A plan of this rank, kept for the next call like it. */
 typedef struct gy_kept_plan {
@@ -172,6 +175,8 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny);
 /** Compare cards: GY_OK all are there and agree; GY_AGAIN (coll->peer is missing); GY_MISMATCH.
  */
 gy_status gy_slot_compare(gy_coll *coll);
+/** The same, looking again for some 100 ns: for a rank that has a core for itself. */
+gy_status gy_slot_compare_spinning(gy_coll *coll);
 /** All cards are there: the result of a tiny call. */
 void gy_slot_finish(const gy_coll *coll);
 

@@ -255,7 +255,11 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
             gy_slot_enter(&coll, true);
             has_entered = true;
         }
-        status = has_entered ? gy_slot_compare(&coll) : GY_AGAIN;
+        status = GY_AGAIN;
+        if (has_entered) {
+            status = comm->transport->is_oversubscribed ? gy_slot_compare(&coll)
+                                                        : gy_slot_compare_spinning(&coll);
+        }
         if (status != GY_AGAIN) {
             break;
         }

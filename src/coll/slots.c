@@ -25,6 +25,13 @@ static size_t given_bytes(const gy_comm *comm, const gy_coll_call *call)
     }
 }
 
+/* A few bytes share the line that says that they are there: one transfer between caches instead
+ * of two. */
+static uint8_t *data_of(gy_slot *slot, size_t bytes)
+{
+    return bytes <= GY_FEW_BYTES ? slot->few : slot->data;
+}
+
 bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call)
 {
     if (comm->shared == NULL || given_bytes(comm, call) > GY_TINY_BYTES) {
@@ -63,6 +70,32 @@ bool gy_channel_is_free(gy_comm *comm, uint64_t number, int *peer)
     return true;
 }
 
+static void fetch_to_write(const void *line)
+{
+#if defined(__x86_64__)
+    /* What the builtin becomes without -mprfchw only asks for a copy to read. */
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+    __builtin_prefetch(line, 1, 3);
+#endif
+}
+
+/*
+ * The lines of the next slot lie in the peers' caches, since they read them last. Taking them
+ * back one by one while writing costs a trip between the cores each; asked for now, they come
+ * while we wait.
+ */
+static void own_next_slot(const gy_coll *coll, size_t bytes)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_slot *next = gy_slot_of(comm, comm->rank, coll->number + 1);
+    size_t end = bytes <= GY_FEW_BYTES ? GY_CACHE_LINE : GY_CACHE_LINE + bytes;
+    for (size_t at = 0; at < end; at += GY_CACHE_LINE) {
+        fetch_to_write((const uint8_t *)next + at);
+    }
+    fetch_to_write(gy_slot_of(comm, comm->rank, coll->number + 2));
+}
+
 void gy_slot_enter(gy_coll *coll, bool is_tiny)
 {
     const gy_comm *comm = coll->comm;
@@ -74,21 +107,20 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny)
     if (is_tiny && gives) {
         const void *from = call->operation == GY_OPERATION_BROADCAST ? call->out : call->in;
         size_t bytes = given_bytes(comm, call);
-        if (bytes == 8) {
-            memcpy(slot->data, from, 8);
-        } else if (bytes > 0) {
-            memcpy(slot->data, from, bytes);
+        if (bytes > 0) {
+            memcpy(data_of(slot, bytes), from, bytes);
         }
     } else if (coll->card.is_registered) {
         const uint8_t *pool = gy_shared_pool(comm->shared, comm->rank);
         gy_far far = {.in = call->in == NULL ? 0 : (uint64_t)((const uint8_t *)call->in - pool),
                       .out = call->out == NULL ? 0
                                                : (uint64_t)((const uint8_t *)call->out - pool)};
-        memcpy(slot->data, &far, sizeof(far));
+        memcpy(slot->few, &far, sizeof(far));
     }
     /* release: the slot's contents; with the acquire in gy_slot_compare */
     atomic_store_explicit(&slot->entered, coll->number + 1, memory_order_release);
     gy_wake_peers(comm);
+    own_next_slot(coll, is_tiny && gives ? given_bytes(comm, call) : 0);
 }
 
 gy_status gy_slot_compare(gy_coll *coll)
@@ -113,11 +145,31 @@ gy_status gy_slot_compare(gy_coll *coll)
         }
         if (coll->card.is_registered) {
             coll->all_registered = coll->all_registered && slot->card.is_registered;
-            memcpy(&coll->far[rank], slot->data, sizeof(gy_far));
+            memcpy(&coll->far[rank], slot->few, sizeof(gy_far));
         }
     }
     coll->peer = -1;
     return GY_OK;
+}
+
+gy_status gy_slot_compare_spinning(gy_coll *coll)
+{
+    enum { LOOKS = 64 };
+    gy_status status = gy_slot_compare(coll);
+    for (int look = 0; look < LOOKS && status == GY_AGAIN; look++) {
+        const gy_slot *slot = gy_slot_of(coll->comm, coll->peer, coll->number);
+        /* relaxed: only a hint, gy_slot_compare looks again with acquire */
+        if (atomic_load_explicit(&slot->entered, memory_order_relaxed) > coll->number) {
+            status = gy_slot_compare(coll);
+        }
+    }
+    return status;
+}
+
+static const uint8_t *given_by(const gy_coll *coll, int rank)
+{
+    return data_of(gy_slot_of(coll->comm, rank, coll->number),
+                   given_bytes(coll->comm, &coll->call));
 }
 
 /* out = fold of the slots from byte `at` on. */
@@ -126,9 +178,9 @@ static void fold_slots(const gy_coll *coll, size_t at)
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
     gy_combine combine = gy_combine_of(call->dtype, call->reduction);
-    const uint8_t *sum = gy_slot_of(comm, 0, coll->number)->data + at;
+    const uint8_t *sum = given_by(coll, 0) + at;
     for (int rank = 1; rank < comm->size; rank++) {
-        combine(call->out, sum, gy_slot_of(comm, rank, coll->number)->data + at, call->count);
+        combine(call->out, sum, given_by(coll, rank) + at, call->count);
         sum = call->out;
     }
 }
@@ -155,13 +207,12 @@ void gy_slot_finish(const gy_coll *coll)
         break;
     case GY_OPERATION_ALLGATHER:
         for (int rank = 0; rank < comm->size; rank++) {
-            memcpy((uint8_t *)call->out + (size_t)rank * bytes,
-                   gy_slot_of(comm, rank, coll->number)->data, bytes);
+            memcpy((uint8_t *)call->out + (size_t)rank * bytes, given_by(coll, rank), bytes);
         }
         break;
     case GY_OPERATION_BROADCAST:
         if (comm->rank != call->root) {
-            memcpy(call->out, gy_slot_of(comm, call->root, coll->number)->data, bytes);
+            memcpy(call->out, given_by(coll, call->root), bytes);
         }
         break;
     case GY_OPERATION_BARRIER:

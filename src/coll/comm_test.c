@@ -1,0 +1,259 @@
+/*
+ * Goal: collectives keep their numbers whatever order they start in; what goes wrong is named
+ * on all ranks and nobody waits for ever.
+ */
+#include "coll/crew_priv.h"
+
+#include "coll/coll_priv.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "gy_test.h"
+
+static void note_end(void *arg, gy_status status)
+{
+    int *ended = arg;
+    *ended = status == GY_OK ? 1 : -1;
+}
+
+/* Reserve 24, start them in an order of each rank's own, of mixed sizes; all end with the right
+ * sum. */
+static void start_in_own_order(crew_member *me)
+{
+    enum { FLIGHTS = 24, LONGEST = 40000 };
+    gy_coll *flights[FLIGHTS];
+    int order[FLIGHTS], ended[FLIGHTS] = {0};
+    float *data[FLIGHTS];
+    gy_random random = {.key = (uint64_t)me->rank + 77};
+    for (int i = 0; i < FLIGHTS; i++) {
+        EXPECT(gy_coll_reserve(me->comm, &flights[i]) == GY_OK);
+        order[i] = i;
+    }
+    for (int i = FLIGHTS - 1; i > 0; i--) {
+        int other = (int)gy_random_below(&random, (uint64_t)i + 1), kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+    for (int i = 0; i < FLIGHTS; i++) {
+        int at = order[i];
+        size_t count = at % 3 == 0 ? 5 : LONGEST;
+        data[at] = gy_alloc("test", count * sizeof(float));
+        for (size_t k = 0; k < count; k++) {
+            data[at][k] = (float)(at + me->rank);
+        }
+        gy_coll_start(flights[at],
+                      &(gy_coll_call){.operation = GY_OPERATION_ALLREDUCE,
+                                      .dtype = GY_F32,
+                                      .count = count,
+                                      .in = data[at],
+                                      .out = data[at],
+                                      .priority = at % 2},
+                      note_end, &ended[at]);
+        (void)gy_comm_progress(me->comm);
+    }
+    while (gy_comm_in_flight(me->comm) > 0) {
+        (void)gy_comm_progress(me->comm);
+        gy_env_real()->ops->pause(gy_env_real(), 1000);
+    }
+    for (int i = 0; i < FLIGHTS; i++) {
+        size_t count = i % 3 == 0 ? 5 : LONGEST;
+        float expected = (float)(i * me->size + me->size * (me->size - 1) / 2);
+        EXPECT(ended[i] == 1);
+        EXPECT(data[i][0] == expected && data[i][count - 1] == expected);
+        gy_free(data[i]);
+    }
+}
+
+static void many_are_in_flight_in_any_order(void **state)
+{
+    (void)state;
+    static const char *const names[] = {NULL, "ring", "tree"};
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        for (int ranks = 1; ranks <= 5; ranks += 2) {
+            assert_int_equal(crew_run(ranks, &(gy_comm_options){.algorithm = names[i]},
+                                      start_in_own_order, NULL),
+                             0);
+        }
+    }
+}
+
+static void call_differently(crew_member *me)
+{
+    const bool *is_long = me->shared_arg;
+    size_t count = (*is_long ? 100000 : 10) + (me->rank == 1 ? 1u : 0);
+    float *data = gy_alloc_zero("test", count, sizeof(float));
+    EXPECT(gy_barrier(me->comm) == GY_OK);
+    gy_status status = gy_allreduce(me->comm, data, data, count, GY_F32, GY_SUM);
+    EXPECT(status == GY_MISMATCH);
+    EXPECT(strstr(gy_error_text(), *is_long ? "100000 f32" : "10 f32") != NULL);
+    EXPECT(strstr(gy_error_text(), *is_long ? "100001 f32" : "11 f32") != NULL);
+    EXPECT(gy_barrier(me->comm) == GY_MISMATCH);
+    gy_free(data);
+}
+
+static void different_calls_are_printed_on_all_ranks(void **state)
+{
+    (void)state;
+    for (int is_long = 0; is_long < 2; is_long++) {
+        bool arg = is_long == 1;
+        assert_int_equal(crew_run(2, NULL, call_differently, &arg), 0);
+        assert_int_equal(crew_run(4, NULL, call_differently, &arg), 0);
+    }
+}
+
+static void poison_one(crew_member *me)
+{
+    gy_coll *coll = NULL;
+    int ended = 0;
+    EXPECT(gy_coll_reserve(me->comm, &coll) == GY_OK);
+    if (me->rank == 2) {
+        (void)gy_fail(GY_NUMERIC, "the gradient of w1 is not a number");
+        gy_error cause;
+        gy_error_take(&cause, GY_NUMERIC);
+        gy_coll_poison(coll, &cause, note_end, &ended);
+    } else {
+        float data[3] = {1, 2, 3};
+        gy_coll_start(coll,
+                      &(gy_coll_call){.operation = GY_OPERATION_ALLREDUCE,
+                                      .dtype = GY_F32,
+                                      .count = 3,
+                                      .in = data,
+                                      .out = data},
+                      note_end, &ended);
+        while (ended == 0) {
+            (void)gy_comm_progress(me->comm);
+            gy_env_real()->ops->pause(gy_env_real(), 1000);
+        }
+    }
+    EXPECT(ended == -1);
+    EXPECT(gy_barrier(me->comm) == GY_NUMERIC);
+    EXPECT(strstr(gy_error_text(), "gradient of w1") != NULL);
+    EXPECT(me->rank == 2 || strstr(gy_error_text(), "rank 2") != NULL);
+}
+
+static void poison_reaches_all_with_its_cause(void **state)
+{
+    (void)state;
+    assert_int_equal(crew_run(4, NULL, poison_one, NULL), 0);
+}
+
+static void one_stays_away(crew_member *me)
+{
+    float data[8] = {0};
+    if (me->rank != 1) {
+        gy_status status = gy_allreduce(me->comm, data, data, 8, GY_F32, GY_SUM);
+        EXPECT(status == GY_TIMEOUT);
+        EXPECT(strstr(gy_error_text(), "rank 1") != NULL);
+        EXPECT(strstr(gy_error_text(), "allreduce of 8 f32 by sum") != NULL);
+    }
+}
+
+static void long_one_stays_away(crew_member *me)
+{
+    static float data[3][50000];
+    if (me->rank != 1) {
+        float *mine = data[me->rank];
+        gy_status status = gy_allreduce(me->comm, mine, mine, 50000, GY_F32, GY_SUM);
+        EXPECT(status == GY_TIMEOUT);
+        EXPECT(strstr(gy_error_text(), "rank 1") != NULL);
+    }
+}
+
+static void absent_rank_is_named_at_the_deadline(void **state)
+{
+    (void)state;
+    const gy_comm_options options = {.timeout_s = 0.2};
+    assert_int_equal(crew_run(3, &options, one_stays_away, NULL), 0);
+    assert_int_equal(crew_run(3, &options, long_one_stays_away, NULL), 0);
+}
+
+static void bad_calls_are_refused(void **state)
+{
+    (void)state;
+    gy_transport *transport = NULL;
+    gy_comm *comm = NULL;
+    assert_ok(gy_self_open(gy_env_real(), &transport));
+    assert_ok(gy_comm_new(transport, NULL, &comm));
+    float data[2] = {3, 4}, out[2] = {0};
+    assert_int_equal(gy_comm_rank(comm), 0);
+    assert_int_equal(gy_comm_size(comm), 1);
+    assert_ok(gy_allreduce(comm, data, out, 2, GY_F32, GY_SUM));
+    assert_true(out[0] == 3 && out[1] == 4);
+    assert_status(gy_broadcast(comm, data, 2, GY_F32, 1), GY_ARG);
+    assert_status(gy_allreduce(comm, NULL, data, 2, GY_F32, GY_SUM), GY_ARG);
+    assert_status(gy_allreduce(comm, data, data, SIZE_MAX, GY_F32, GY_SUM), GY_ARG);
+    assert_ok(gy_allreduce(comm, NULL, NULL, 0, GY_F32, GY_SUM));
+    assert_ok(gy_barrier(comm));
+    gy_comm_free(comm);
+    gy_comm_free(NULL);
+}
+
+static void names_and_timeouts_are_checked(void **state)
+{
+    (void)state;
+    gy_transport *transport = NULL;
+    gy_comm *comm = NULL;
+    assert_ok(gy_self_open(gy_env_real(), &transport));
+    assert_status(gy_comm_new(transport, &(gy_comm_options){.algorithm = "quick"}, &comm),
+                  GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "slots, ring, tree, exchange, staged, direct"));
+    assert_int_equal(setenv("GYRE_TIMEOUT", "soon", 1), 0);
+    assert_ok(gy_self_open(gy_env_real(), &transport));
+    assert_status(gy_comm_new(transport, NULL, &comm), GY_ARG);
+    unsetenv("GYRE_TIMEOUT");
+}
+
+static long page_faults(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_minflt : -1;
+}
+
+static void repeat_calls(crew_member *me)
+{
+    enum { COUNT = 300000, WARM = 12, MEASURED = 40 };
+    gy_pool *pool = gy_comm_pool(me->comm);
+    float *in = gy_alloc_zero("test", COUNT, 4), *out = gy_alloc_zero("test", COUNT, 4);
+    float *shared = gy_pool_take(pool, COUNT * 4);
+    memset(shared, 0, COUNT * 4);
+    long faults = 0;
+    for (int i = 0; i < WARM + MEASURED; i++) {
+        if (i == WARM) {
+            EXPECT(gy_barrier(me->comm) == GY_OK);
+            faults = page_faults();
+        }
+        EXPECT(gy_allreduce(me->comm, in, out, COUNT, GY_F32, GY_SUM) == GY_OK);
+        EXPECT(gy_allreduce(me->comm, shared, shared, COUNT, GY_F32, GY_SUM) == GY_OK);
+        EXPECT(gy_allreduce(me->comm, in, out, 3, GY_F32, GY_SUM) == GY_OK);
+    }
+    long after = page_faults();
+    EXPECT(after - faults < 8);
+    gy_pool_give(pool, shared);
+    gy_free(in);
+    gy_free(out);
+}
+
+static void steady_state_takes_no_page_faults(void **state)
+{
+    (void)state;
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    printf("sanitizers take page faults of their own\n");
+    skip();
+#endif
+    assert_int_equal(crew_run(2, NULL, repeat_calls, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_are_in_flight_in_any_order),
+        cmocka_unit_test(different_calls_are_printed_on_all_ranks),
+        cmocka_unit_test(poison_reaches_all_with_its_cause),
+        cmocka_unit_test(absent_rank_is_named_at_the_deadline),
+        cmocka_unit_test(bad_calls_are_refused),
+        cmocka_unit_test(names_and_timeouts_are_checked),
+        cmocka_unit_test(steady_state_takes_no_page_faults),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
