@@ -88,23 +88,56 @@ static void copy_run(gy_run to, gy_const_run from, int64_t count)
     }
 }
 
+/*
+ * The two innermost dimensions of a copy that turns them, in tiles: while a run writes forward
+ * it reads one element of each of `count` cache lines, which the next rows need again.
+ */
+static void copy_turned(gy_run to, gy_const_run from, const loop *plan)
+{
+    enum { TILE = 16 };
+    const int64_t rows = plan->sizes[plan->rank - 2], columns = plan->sizes[plan->rank - 1];
+    const int64_t to_item = (int64_t)gy_dtype_bytes(to.dtype);
+    const int64_t from_item = (int64_t)gy_dtype_bytes(from.dtype);
+    const int64_t to_row = plan->to[plan->rank - 2], from_row = plan->from[plan->rank - 2];
+    for (int64_t row = 0; row < rows; row += TILE) {
+        const int64_t row_end = GY_MIN(row + TILE, rows);
+        for (int64_t column = 0; column < columns; column += TILE) {
+            const int64_t count = GY_MIN((int64_t)TILE, columns - column);
+            for (int64_t r = row; r < row_end; r++) {
+                gy_run target = to;
+                gy_const_run source = from;
+                target.data = (char *)to.data + (r * to_row + column * to.stride) * to_item;
+                source.data =
+                    (const char *)from.data + (r * from_row + column * from.stride) * from_item;
+                copy_run(target, source, count);
+            }
+        }
+    }
+}
+
 /* Copy dense views of one shape that has elements. */
 static void copy_dense(const gy_view *to, const gy_view *from)
 {
     const loop plan = plan_loop(to, from);
-    const int outer = plan.rank - 1; /* the innermost is a run */
-    const int64_t count = plan.rank == 0 ? 1 : plan.sizes[outer];
+    const int inner = plan.rank - 1; /* the innermost is a run */
+    const bool is_turned =
+        plan.rank >= 2 && plan.from[inner] > plan.from[inner - 1] && plan.from[inner - 1] > 0;
+    const int64_t count = plan.rank == 0 ? 1 : plan.sizes[inner];
     const int64_t to_item = (int64_t)gy_dtype_bytes(to->dtype);
     const int64_t from_item = (int64_t)gy_dtype_bytes(from->dtype);
-    gy_run target = {to->data, to->dtype, plan.rank == 0 ? 1 : plan.to[outer]};
-    gy_const_run source = {from->data, from->dtype, plan.rank == 0 ? 1 : plan.from[outer]};
+    gy_run target = {to->data, to->dtype, plan.rank == 0 ? 1 : plan.to[inner]};
+    gy_const_run source = {from->data, from->dtype, plan.rank == 0 ? 1 : plan.from[inner]};
     int64_t place[GY_MAX_RANK] = {0};
     int64_t to_at = 0, from_at = 0;
     for (;;) {
         target.data = (char *)to->data + to_at * to_item;
         source.data = (const char *)from->data + from_at * from_item;
-        copy_run(target, source, count);
-        int dim = outer - 1;
+        if (is_turned) {
+            copy_turned(target, source, &plan);
+        } else {
+            copy_run(target, source, count);
+        }
+        int dim = is_turned ? inner - 2 : inner - 1;
         for (; dim >= 0; dim--) { /* the next place: as an odometer turns */
             to_at += plan.to[dim];
             from_at += plan.from[dim];

@@ -209,6 +209,35 @@ static void copies_into_slices_leave_the_rest(void **state)
     }
 }
 
+/* Larger than the tiles in which turned dimensions are copied, and no multiple of them. */
+static void turned_planes_are_copied_whole(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][3] = {{1, 37, 53}, {3, 16, 17}, {2, 48, 5}, {5, 1, 40}};
+    for (size_t i = 0; i < GY_COUNT(shapes); i++) {
+        const int64_t *from = shapes[i], to[3] = {from[0], from[2], from[1]};
+        for (int type = 0; type < GY_DTYPE_COUNT; type++) {
+            gy_tensor *source = NULL, *turned = NULL, *copy = NULL;
+            assert_ok(gy_tensor_new(NULL, GY_I32, from, 3, &source));
+            for (int64_t k = 0; k < gy_tensor_count(source); k++) {
+                gy_tensor_set(source, k, (double)(k % 127));
+            }
+            assert_ok(gy_tensor_permute(source, (int[]){0, 2, 1}, &turned));
+            assert_ok(gy_tensor_zeros(NULL, (gy_dtype)type, to, 3, &copy));
+            assert_ok(gy_tensor_copy(copy, turned));
+            for (int64_t k = 0; k < gy_tensor_count(copy); k++) {
+                int64_t plane = k / (to[1] * to[2]), row = k / to[2] % to[1],
+                        column = k % to[2];
+                int64_t at = (plane * from[1] + column) * from[2] + row;
+                assert_true(gy_tensor_get(copy, k) == (double)(at % 127));
+            }
+            gy_tensor_drop(source);
+            gy_tensor_drop(turned);
+            gy_tensor_drop(copy);
+        }
+    }
+}
+
 static void zeroing_a_strided_view_spares_its_neighbours(void **state)
 {
     (void)state;
@@ -440,6 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_views_equal_the_oracle),
         cmocka_unit_test(copies_into_slices_leave_the_rest),
+        cmocka_unit_test(turned_planes_are_copied_whole),
         cmocka_unit_test(zeroing_a_strided_view_spares_its_neighbours),
         cmocka_unit_test(blocked_copies_keep_elements_and_clear_padding),
         cmocka_unit_test(bad_arguments_name_the_shapes),
