@@ -37,6 +37,7 @@ typedef struct run_keeper {
     int failures_in;             /* the ranks' end */
     int segment;
     int started, alive;
+    bool is_pipe_ignored; /* by the user, so by the ranks as well */
     bool is_ending;
     int status;         /* of the run, once it is ending */
     int64_t kill_at_ns; /* INT64_MAX: nobody is to be killed yet */
@@ -323,7 +324,8 @@ static gy_status start_rank(run_keeper *keeper, int rank, const cpu_set_t *cores
                           .outputs = {ends[0], ends[1]},
                           .failures = keeper->failures_in,
                           .cores = cores,
-                          .mask = *keeper->mask};
+                          .mask = *keeper->mask,
+                          .is_pipe_ignored = keeper->is_pipe_ignored};
         status = gy_spawn_rank(&spawn, &who->process);
     }
     close_all(ends, GY_COUNT(ends));
@@ -377,7 +379,7 @@ static gy_status prepare(run_keeper *keeper)
     /* A signal to the launcher's group must not reach us twice; and see become_rank. */
     (void)setpgid(0, 0);
     (void)signal(SIGTTOU, SIG_IGN);
-    (void)signal(SIGPIPE, SIG_IGN);
+    keeper->is_pipe_ignored = signal(SIGPIPE, SIG_IGN) == SIG_IGN;
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     raise_file_limit(keeper->options->ranks);
     size_t ranks = (size_t)keeper->options->ranks;

@@ -59,6 +59,7 @@ typedef struct gy_spawn {
     int failures;           /* a pipe for gy_spawn_failure, close-on-exec */
     const cpu_set_t *cores; /* NULL: not bound */
     sigset_t mask;          /* signals as the user had them */
+    bool is_pipe_ignored;   /* SIGPIPE too */
 } gy_spawn;
 
 /** Fork and exec. The caller closes its copies of the descriptors. GY_LIMIT no more processes

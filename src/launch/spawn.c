@@ -42,6 +42,7 @@ static void become_rank(const gy_spawn *spawn, pid_t keeper)
     }
     /* Ranks are in groups of their own: writing to the terminal must not stop them. */
     (void)signal(SIGTTOU, SIG_IGN);
+    (void)signal(SIGPIPE, spawn->is_pipe_ignored ? SIG_IGN : SIG_DFL);
     if (sigprocmask(SIG_SETMASK, &spawn->mask, NULL) == 0) {
         execvp(spawn->argv[0], spawn->argv);
     }

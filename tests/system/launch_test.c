@@ -154,6 +154,20 @@ static int part_stay(bool is_stubborn)
     }
 }
 
+/* Only wait; SIGPIPE is as the user had it. */
+static int part_quiet(void)
+{
+    struct sigaction pipe_action;
+    gy_transport *transport = join();
+    if (sigaction(SIGPIPE, NULL, &pipe_action) != 0 || pipe_action.sa_handler != SIG_DFL) {
+        return 93;
+    }
+    print_line("ready %llu rank %d\n", segment_inode(), transport->rank);
+    for (;;) {
+        pause();
+    }
+}
+
 static int part_cores(void)
 {
     cpu_set_t cores;
@@ -195,6 +209,7 @@ static int play(const char *part, const char *how)
            : strcmp(part, "fail") == 0     ? part_fail(how)
            : strcmp(part, "stay") == 0     ? part_stay(false)
            : strcmp(part, "stubborn") == 0 ? part_stay(true)
+           : strcmp(part, "quiet") == 0    ? part_quiet()
            : strcmp(part, "cores") == 0    ? part_cores()
            : strcmp(part, "echo") == 0     ? part_echo()
            : strcmp(part, "lines") == 0    ? part_lines()
@@ -420,6 +435,29 @@ static void killed_launcher_leaves_nothing(void **state)
     }
 }
 
+static void killed_keeper_leaves_nothing(void **state)
+{
+    (void)state;
+    char path[64];
+    int keeper = 0;
+    start(&now, (gy_run_options){.ranks = 2}, own_path, "quiet", "");
+    assert_true(read_until(&now, "ready ", 2));
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)now.launcher,
+             (int)now.launcher);
+    FILE *children = fopen(path, "r");
+    if (children == NULL) {
+        kill(now.launcher, SIGKILL);
+        assert_int_equal(finish(&now), 1000 + SIGKILL);
+        printf("this kernel does not list children\n");
+        skip();
+    }
+    assert_int_equal(fscanf(children, "%d", &keeper), 1);
+    fclose(children);
+    kill(keeper, SIGKILL);
+    assert_int_equal(finish(&now), 1);
+    assert_says(&now, "gyre: the keeper of the ranks was killed by signal 9\n");
+}
+
 static void signals_end_the_run(void **state)
 {
     (void)state;
@@ -524,6 +562,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(first_failure_is_told),
         cmocka_unit_test(programs_that_cannot_run_are_named),
         cmocka_unit_test(killed_launcher_leaves_nothing),
+        cmocka_unit_test(killed_keeper_leaves_nothing),
         cmocka_unit_test(signals_end_the_run),
         cmocka_unit_test(time_limit_ends_the_run),
         cmocka_unit_test(lines_do_not_mix),
