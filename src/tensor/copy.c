@@ -2,7 +2,8 @@
  * Copies between views. Both are first brought to the same few dimensions: sizes of 1 fall out,
  * the rest is ordered by the target's strides (so that the innermost run writes forward),
  * neighbours that are gapless in both are joined. A contiguous pair so becomes one run of
- * memcpy or of conversion.
+ * memcpy or of conversion; where the two innermost stand the other way round in the source,
+ * they are copied in tiles.
  *
  * A blocked view (N,C,H,W) is the dense (N,C/16,16,H,W) with permuted strides; channels beyond
  * the last whole block are a second such view with fewer than 16 in the third dimension.
