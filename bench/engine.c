@@ -6,8 +6,8 @@
  *
  * chain: each task mutates one variable. fan: one mutation, then 1,024 readers of it, again and
  * again. random: each task reads two and mutates one of 1,024 variables. Two threads: the
- * pusher is one of the two workers on both sides, both bound. Each body adds one to a counter
- * that is checked.
+ * pusher is one of the two workers on both sides, both bound, by the wall clock; one thread:
+ * its own processor time. Each body adds one to a counter that is checked.
  */
 #include "engine_case.h"
 
@@ -123,12 +123,12 @@ static const shape shapes[] = {
      .peer = openmp_random},
 };
 
-static double run_ours(const shape *form, const bench_case *which, side *ours)
+static double run_ours(const shape *form, const bench_case *which, side *ours, int threads)
 {
-    int64_t start = gy_now_ns(gy_env_real());
+    double start = case_clock(threads);
     form->push(which, ours);
     must(gy_engine_wait_all(ours->engine, GY_NEVER));
-    return (double)(gy_now_ns(gy_env_real()) - start) * 1e-9;
+    return case_clock(threads) - start;
 }
 
 /* Every task has run exactly once; the counters are cleared. */
@@ -168,7 +168,7 @@ static double median(double *values, int count)
 }
 
 /* libgomp's threads spin for some milliseconds after a parallel region: let them go to sleep.
- */
+ * Both sides begin asleep then, which also is alike before the kernel's scheduler. */
 static void settle(void)
 {
     const struct timespec pause = {.tv_nsec = 30000000};
@@ -182,7 +182,6 @@ static void compare(const shape *form, const bench_case *which, int threads, int
     double ours_s[ROUNDS_MAX];
     double peer_s[ROUNDS_MAX];
     for (int round = -1; round < rounds; round++) {
-        settle();
         side ours = {.engine = NULL};
         must(gy_engine_new(&(gy_engine_options){.workers = threads, .bind = true},
                            &ours.engine));
@@ -190,11 +189,13 @@ static void compare(const shape *form, const bench_case *which, int threads, int
             ours.vars[v] = gy_var_new(ours.engine);
             GY_ASSERT(ours.vars[v] != NULL);
         }
-        (void)run_ours(form, which, &ours);
+        (void)run_ours(form, which, &ours, threads);
         check(form, which, "gyre");
-        double mine = run_ours(form, which, &ours);
+        settle();
+        double mine = run_ours(form, which, &ours, threads);
         check(form, which, "gyre");
         gy_engine_free(ours.engine);
+        settle();
         double theirs = openmp_run(form->peer, which, threads);
         check(form, which, "libgomp");
         if (round >= 0) { /* the first pair warms up */

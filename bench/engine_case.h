@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 enum { CASE_VARS = 1024, CASE_FAN = 1024 };
 
@@ -28,6 +29,15 @@ typedef struct bench_case {
     case_cell *cells; /* CASE_VARS */
     int spins;        /* steps of arithmetic in a body, each about a nanosecond; 0: empty */
 } bench_case;
+
+/* Seconds on the clock that both sides are measured by: alone, a thread's own processor time.
+ */
+static inline double case_clock(int threads)
+{
+    struct timespec now;
+    clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 /* Work that no compiler removes. */
 static inline void case_work(case_cell *cell, int spins)

@@ -39,13 +39,13 @@ double openmp_chain(const bench_case *which, int threads)
 #pragma omp parallel num_threads(threads)
 #pragma omp single
     {
-        start = omp_get_wtime();
+        start = case_clock(threads);
         for (int i = 0; i < which->count; i++) {
 #pragma omp task depend(inout : cells[0])
             cells[0].count++;
         }
 #pragma omp taskwait
-        end = omp_get_wtime();
+        end = case_clock(threads);
     }
     return end - start;
 }
@@ -59,7 +59,7 @@ double openmp_fan(const bench_case *which, int threads)
 #pragma omp parallel num_threads(threads)
 #pragma omp single
     {
-        start = omp_get_wtime();
+        start = case_clock(threads);
         for (int i = 0; i < which->count; i++) {
             if (i % (CASE_FAN + 1) == 0) {
 #pragma omp task depend(inout : cells[0])
@@ -70,7 +70,7 @@ double openmp_fan(const bench_case *which, int threads)
             }
         }
 #pragma omp taskwait
-        end = omp_get_wtime();
+        end = case_clock(threads);
     }
     return end - start;
 }
@@ -84,7 +84,7 @@ double openmp_random(const bench_case *which, int threads)
 #pragma omp parallel num_threads(threads)
 #pragma omp single
     {
-        start = omp_get_wtime();
+        start = case_clock(threads);
         for (int i = 0; i < which->count; i++) {
             int32_t a = tasks[i].reads[0];
             int32_t b = tasks[i].reads[1];
@@ -96,7 +96,7 @@ double openmp_random(const bench_case *which, int threads)
             }
         }
 #pragma omp taskwait
-        end = omp_get_wtime();
+        end = case_clock(threads);
     }
     return end - start;
 }
