@@ -41,6 +41,13 @@ typedef struct gy_run_options {
  */
 GY_API int gy_run(const gy_run_options *options, char *const argv[]);
 
+/**
+ * In a rank that is about to end with a failure: tell the launcher `status` and
+ * gy_error_text(), which then stand in its message. The first one counts; without a launcher
+ * nothing happens. @threads any
+ */
+GY_API void gy_run_tell_failure(gy_status status);
+
 #ifdef __cplusplus
 }
 #endif

@@ -24,6 +24,7 @@ typedef struct run_rank {
     bool has_report;
     gy_error report;
     gy_lines *out, *err; /* NULL without prefixes */
+    nfds_t first_look, end_look;
 } run_rank;
 
 typedef struct run_keeper {
@@ -248,11 +249,13 @@ static bool keep_round(run_keeper *keeper)
     add_look(keeper, &count, keeper->life);
     for (int rank = 0; rank < keeper->started; rank++) {
         run_rank *who = &keeper->ranks[rank];
+        who->first_look = count;
         add_look(keeper, &count, who->socket);
         if (who->out != NULL) {
             add_look(keeper, &count, who->out->from);
             add_look(keeper, &count, who->err->from);
         }
+        who->end_look = count;
     }
     if (poll(keeper->looks, count, wait_ms(keeper)) < 0) {
         return true; /* interrupted */
@@ -261,7 +264,14 @@ static bool keep_round(run_keeper *keeper)
         return false;
     }
     for (int rank = 0; rank < keeper->started; rank++) {
-        read_outputs(&keeper->ranks[rank]);
+        run_rank *who = &keeper->ranks[rank];
+        bool has_news = false;
+        for (nfds_t at = who->first_look; at < who->end_look; at++) {
+            has_news = has_news || keeper->looks[at].revents != 0;
+        }
+        if (has_news) {
+            read_outputs(who);
+        }
     }
     take_signals(keeper);
     look_at_clock(keeper);

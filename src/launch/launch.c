@@ -1,5 +1,7 @@
 #include "launch/launch_priv.h"
 
+#include "transport/rendezvous.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -99,4 +101,12 @@ int gy_run(const gy_run_options *options, char *const argv[])
     GY_ASSERT(sigaction(SIGCHLD, &child_before, NULL) == 0);
     GY_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     return status;
+}
+
+void gy_run_tell_failure(gy_status status)
+{
+    gy_error error;
+    GY_ASSERT(status < 0);
+    gy_error_take(&error, status);
+    gy_run_report(&error);
 }

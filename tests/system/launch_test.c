@@ -3,7 +3,6 @@
  * and nothing left behind. This program is also the ranks: with an argument it plays that part.
  */
 #include "base/base.h"
-#include "transport/rendezvous.h"
 #include "transport/transport.h"
 
 #include <gyre/launch.h>
@@ -105,10 +104,7 @@ static int part_fail(const char *how)
             return 3;
         }
         if (strcmp(how, "report") == 0) {
-            (void)gy_fail(GY_MISMATCH, "collective 17 differs");
-            gy_error error;
-            gy_error_take(&error, GY_MISMATCH);
-            gy_run_report(&error);
+            gy_run_tell_failure(gy_fail(GY_MISMATCH, "collective 17 differs"));
             return 1;
         }
         if (strcmp(how, "killed") == 0) {
@@ -123,9 +119,7 @@ static int part_fail(const char *how)
         return 98;
     }
     gy_status status = gy_transport_finish(transport, &never, GY_NEVER);
-    gy_error error;
-    gy_error_take(&error, status);
-    gy_run_report(&error);
+    gy_run_tell_failure(status);
     return 44;
 }
 
