@@ -8,7 +8,8 @@
 
 #include "plan/plan.h"
 
-enum { GY_VALUE_NONE = 0, GY_VALUE_BAD = UINT32_MAX }; /* never written; out of memory */
+#define GY_VALUE_NONE UINT32_C(0) /* never written */
+#define GY_VALUE_BAD  UINT32_MAX  /* out of memory */
 
 typedef struct gy_value {
     uint32_t left, right; /* 0, 0: the input of rank `first` */
