@@ -243,7 +243,7 @@ typedef struct gy_sample {
 
 struct gy_op {
     const char *name;
-    int input_count; /* -1: any number >= 1 */
+    int input_count;  /* -1: any number >= 1 */
     int output_count; /* -1: as many as the program has (fused) */
     uint32_t flags;
     /* Types of the outputs; failures name both shapes (the caller adds the node). */
