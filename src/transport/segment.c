@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -78,6 +79,19 @@ static gy_status fill_in(const gy_segment_options *options, gy_segment_options *
     return GY_OK;
 }
 
+/* Beyond the limit of file sizes the kernel would end this process by a signal. */
+static gy_status check_file_limit(size_t size_bytes)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size_bytes) {
+        return gy_fail(
+            GY_LIMIT,
+            "shared memory of %zu bytes is over the limit of file sizes, %llu (ulimit -f)",
+            size_bytes, (unsigned long long)limit.rlim_cur);
+    }
+    return GY_OK;
+}
+
 gy_status gy_segment_make(const gy_segment_options *options, int *fd)
 {
     gy_segment_options wanted;
@@ -93,6 +107,7 @@ gy_status gy_segment_make(const gy_segment_options *options, int *fd)
                                 .ring_bytes = wanted.ring_bytes,
                                 .pool_bytes = wanted.pool_bytes,
                                 .total_bytes = layout.total};
+    GY_TRY(check_file_limit(layout.total));
     int made = memfd_create("gyre-segment", MFD_CLOEXEC);
     if (made < 0) {
         return gy_fail(GY_IO, "cannot make shared memory: %s", strerror(errno));

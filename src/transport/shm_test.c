@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -315,6 +316,13 @@ static void bad_segments_are_refused(void **state)
     assert_status(gy_segment_make(&bad, &fd), GY_ARG);
     bad = (gy_segment_options){.ranks = 1024, .pool_bytes = SIZE_MAX / 512};
     assert_status(gy_segment_make(&bad, &fd), GY_LIMIT);
+    struct rlimit before, low;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    low = before;
+    low.rlim_cur = 1 << 20;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    assert_status(gy_segment_make(&small, &fd), GY_LIMIT);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(fd, -1);
     assert_status(gy_shm_open(-1, 0, gy_env_real(), &transport), GY_IO);
     FILE *file = tmpfile();
@@ -335,6 +343,53 @@ static void bad_segments_are_refused(void **state)
         }
     }
     assert_int_equal(gy_alloc_live(), 0);
+}
+
+/* An environment that counts how a wait passes its time; its clock moves 1 us with every pause.
+ */
+typedef struct counting_env {
+    gy_env env;
+    int64_t now_ns;
+    int spins, yields;
+} counting_env;
+
+static int64_t counting_now_ns(gy_env *env)
+{
+    return ((counting_env *)(void *)env)->now_ns;
+}
+
+static void counting_pause(gy_env *env, uint64_t round)
+{
+    counting_env *counts = (counting_env *)(void *)env;
+    counts->now_ns += 1000;
+    counts->spins += round == 0;
+    counts->yields += round != 0;
+}
+
+static void waits_spin_only_while_cores_suffice(void **state)
+{
+    (void)state;
+    static const gy_env_ops ops = {
+        .name = "counting", .now_ns = counting_now_ns, .pause = counting_pause};
+    for (int cores = 3; cores <= 4; cores++) {
+        gy_transport *ranks[RANKS];
+        counting_env env = {.env = {.ops = &ops}, .now_ns = 1};
+        gy_segment_options options = small;
+        options.host_cores = cores;
+        assert_ok(gy_shm_open_all(&options, &env.env, ranks));
+        gy_wait wait = gy_wait_start(ranks[0], 1, "nothing", (gy_deadline){90000});
+        gy_status status = GY_OK;
+        while (status == GY_OK) {
+            status = gy_wait_round(&wait);
+        }
+        assert_status(status, GY_TIMEOUT);
+        /* It slept in the kernel never: the wait was shorter than what a wake-up costs. */
+        assert_in_range(env.spins + env.yields, 85, 130);
+        assert_int_equal(cores < RANKS ? env.spins : env.yields, 0);
+        for (int rank = 0; rank < RANKS; rank++) {
+            gy_transport_close(ranks[rank]);
+        }
+    }
 }
 
 static void self_is_a_run_of_one(void **state)
@@ -370,6 +425,7 @@ int main(void)
         cmocka_unit_test(killed_process_is_named_soon),
         cmocka_unit_test(pool_offsets_translate),
         cmocka_unit_test(bad_segments_are_refused),
+        cmocka_unit_test(waits_spin_only_while_cores_suffice),
         cmocka_unit_test(self_is_a_run_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

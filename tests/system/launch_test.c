@@ -220,6 +220,8 @@ typedef struct test_run {
     size_t size_bytes;
 } test_run;
 
+static int64_t fail_allocation; /* of the launcher, counted from its start; 0: none */
+
 static void start(test_run *run, gy_run_options options, const char *program, const char *part,
                   const char *how)
 {
@@ -241,6 +243,7 @@ static void start(test_run *run, gy_run_options options, const char *program, co
         snprintf(words[1], sizeof(words[1]), "%s", part);
         snprintf(words[2], sizeof(words[2]), "%s", how);
         char *argv[] = {words[0], words[1], words[2], NULL};
+        gy_alloc_fail_after(fail_allocation);
         _exit(gy_run(&options, argv));
     }
     close(pair[1]);
@@ -542,6 +545,23 @@ static void first_rank_reads_the_input(void **state)
     assert_says(&now, "input ()\n");
 }
 
+/* Whichever allocation of the launcher fails, it says so and ends what it started. */
+static void no_memory_ends_the_run(void **state)
+{
+    (void)state;
+    int failed = 0, status = 1;
+    for (fail_allocation = 1; status != 0; fail_allocation++) {
+        status = run_part(&now, (gy_run_options){.ranks = 3, .has_prefix = true}, "ring", "");
+        assert_true(status == 0 || status == 1);
+        if (status == 1) {
+            failed++;
+            assert_says(&now, "out of memory");
+        }
+    }
+    fail_allocation = 0;
+    assert_in_range(failed, 6, 20);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) {
@@ -562,6 +582,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(lines_do_not_mix),
         cmocka_unit_test(ranks_know_their_place),
         cmocka_unit_test(first_rank_reads_the_input),
+        cmocka_unit_test(no_memory_ends_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
