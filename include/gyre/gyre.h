@@ -11,6 +11,7 @@
 #include <gyre/engine.h>
 #include <gyre/graph.h>
 #include <gyre/info.h>
+#include <gyre/language.h>
 #include <gyre/launch.h>
 #include <gyre/report.h>
 #include <gyre/tensor.h>

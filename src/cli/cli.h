@@ -9,6 +9,8 @@
 /** Every subcommand, in the order of the help text. */
 #define GY_COMMAND_LIST(X)                                                                     \
     X(run)                                                                                     \
+    X(train)                                                                                   \
+    X(predict)                                                                                 \
     X(info)
 
 #define GY_X(name) extern const gy_command gy_command_##name;

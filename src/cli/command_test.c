@@ -72,6 +72,19 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
         {"run -n true", "'true'"},
         {"run --frobnicate true", "'--frobnicate'"},
         {"run --timeout 0 true", "'0'"},
+        {"train", "MODEL"},
+        {"train bogus", "'bogus'"},
+        {"train mlp", "--data"},
+        {"train mlp lenet", "'lenet'"},
+        {"train language --ranks 0", "'0'"},
+        {"train language --epochs -1", "'-1'"},
+        {"train language --rate nan", "'nan'"},
+        {"train language --optimizer best", "'best'"},
+        {"train language --resume", "--checkpoints"},
+        {"train language --checkpoint-every 5", "--checkpoints"},
+        {"train language --frobnicate", "'--frobnicate'"},
+        {"predict", "MODEL"},
+        {"predict --all", "'--all'"},
         {"info everything", "'everything'"},
         {"info --all", "'--all'"},
     };
@@ -111,6 +124,58 @@ static void info_names_cores_and_caches(void **state)
     assert_non_null(strstr(result.output, "instruction sets:"));
 }
 
+/* A folder of our own, removed again by the caller. */
+static const char *make_folder(char out[64])
+{
+    snprintf(out, 64, "/tmp/gyre-command-XXXXXX");
+    assert_non_null(mkdtemp(out));
+    return out;
+}
+
+static void shell(const char *line)
+{
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    assert_int_equal(pclose(pipe), 0);
+}
+
+/* Each ends with status 1, says what is wrong in one line, and leaves nothing behind. */
+static void failures_are_one_line_and_status_one(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arguments, *said;
+    } cases[] = {
+        {"train language --data empty --output out", "/usr/include"},
+        {"train language --data nowhere --output out", "'nowhere'"},
+        {"train mlp --data empty --output out", "train-images-idx3-ubyte"},
+        {"train mlp --data digits --output out", "digits/train-images-idx3-ubyte"},
+        {"train language --data empty --output plain/out", "'plain/out'"},
+        {"train language --data empty --output plain", "'plain'"},
+        {"predict nothing.safetensors", "nothing.safetensors"},
+        {"predict empty", "empty"},
+        {"predict plain", "plain"},
+    };
+    char folder[64], before[320];
+    snprintf(before, sizeof(before),
+             "cd %s && mkdir empty digits && echo text > plain && for part in train t10k; do "
+             "printf '\\0\\0\\010\\003\\0' | tee digits/$part-images-idx3-ubyte "
+             "> digits/$part-labels-idx1-ubyte; done",
+             make_folder(folder));
+    shell(before);
+    snprintf(before, sizeof(before), "cd %s &&", folder);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        gyre(before, cases[i].arguments);
+        if (result.status != 1 || lines(result.output) != 1 ||
+            strstr(result.output, cases[i].said) == NULL) {
+            fail_msg("gyre %s ended with %d: %s", cases[i].arguments, result.status,
+                     result.output);
+        }
+    }
+    snprintf(before, sizeof(before), "! ls %s/out/* 2>/dev/null && rm -r %s", folder, folder);
+    shell(before);
+}
+
 static void output_that_cannot_be_written_is_a_failure(void **state)
 {
     (void)state;
@@ -125,6 +190,7 @@ int main(void)
         cmocka_unit_test(wrong_usage_is_one_line_and_status_two),
         cmocka_unit_test(run_passes_on_status_and_output),
         cmocka_unit_test(info_names_cores_and_caches),
+        cmocka_unit_test(failures_are_one_line_and_status_one),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

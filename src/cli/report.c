@@ -1,0 +1,76 @@
+#include "cli/report.h"
+
+#include <stdlib.h>
+
+void gy_report_corpus(const gy_corpus *corpus, double seconds, int ranks)
+{
+    long long unreadable = 0, binary = 0;
+    printf("read on %d rank%s in %.1f s:\n", ranks, ranks == 1 ? "" : "s", seconds);
+    printf("  %-8s %8s %10s %10s %11s %9s %9s\n", "class", "files", "lines", "MB", "different",
+           "to train", "to test");
+    for (int k = 0; k < GY_LANGUAGE_COUNT; k++) {
+        const gy_corpus_class *class = gy_corpus_class_of(corpus, (gy_language)k);
+        printf("  %-8s %8lld %10lld %10.1f %11lld %9lld %9lld\n",
+               gy_language_name((gy_language)k), (long long)class->files,
+               (long long)class->lines, (double)class->bytes / 1e6,
+               (long long)class->kept_lines, (long long)class->train_lines,
+               (long long)class->test_lines);
+        unreadable += class->unreadable;
+        binary += class->binary;
+    }
+    printf("  passed over: %lld unreadable, %lld binary files\n", unreadable, binary);
+}
+
+static double percent(int64_t part, int64_t whole)
+{
+    return whole > 0 ? 100 * (double)part / (double)whole : 0;
+}
+
+void gy_report_score(const gy_language_score *score)
+{
+    printf("\ntest accuracy: %.2f %% of %lld lines, %.2f %% of %lld files\n\n",
+           percent(score->lines_right, score->lines), (long long)score->lines,
+           percent(score->files_right, score->files), (long long)score->files);
+    printf("  lines of   taken for\n  %-8s", "");
+    for (int k = 0; k < GY_LANGUAGE_COUNT; k++) {
+        printf(" %7s", gy_language_name((gy_language)k));
+    }
+    printf("\n");
+    for (int is = 0; is < GY_LANGUAGE_COUNT; is++) {
+        printf("  %-8s", gy_language_name((gy_language)is));
+        for (int said = 0; said < GY_LANGUAGE_COUNT; said++) {
+            printf(" %7lld", (long long)score->confusion[is][said]);
+        }
+        printf("\n");
+    }
+}
+
+void gy_report_time(const gy_train_result *result)
+{
+    double other =
+        result->seconds - result->compute_s - result->exposed_communication_s - result->input_s;
+    printf("\ntrained %lld steps in %.1f s on rank 0: compute %.1f s, exposed communication "
+           "%.1f s, input %.1f s, other %.1f s\n",
+           (long long)result->steps, result->seconds, result->compute_s,
+           result->exposed_communication_s, result->input_s, other > 0 ? other : 0);
+}
+
+/* All ranks see the same data and options, so these they meet alike. */
+static bool is_common(gy_status status)
+{
+    return status == GY_ARG || status == GY_NOTFOUND || status == GY_FORMAT ||
+           status == GY_SHAPE || status == GY_TYPE || status == GY_NUMERIC ||
+           status == GY_UNSUPPORTED;
+}
+
+int gy_report_failure(const char *what, gy_status status)
+{
+    const char *rank = getenv("GYRE_RANK");
+    bool is_first = rank == NULL || (rank[0] == '0' && rank[1] == '\0');
+    if (is_first || !is_common(status)) {
+        fflush(stdout);
+        fprintf(stderr, "gyre %s: %s%s%s%s\n", what, is_first ? "" : "rank ",
+                is_first ? "" : rank, is_first ? "" : ": ", gy_error_text());
+    }
+    return GY_EXIT_FAILURE;
+}

@@ -1,0 +1,26 @@
+/**
+ * What `gyre train` prints, and how failures end a rank.
+ */
+#ifndef GY_CLI_REPORT_H
+#define GY_CLI_REPORT_H
+
+#include "cli/options.h"
+
+#include <gyre/gyre.h>
+
+/** What was read: files, lines and bytes by class. */
+void gy_report_corpus(const gy_corpus *corpus, double seconds, int ranks);
+
+/** Accuracy by line and by file, and the confusion table. */
+void gy_report_score(const gy_language_score *score);
+
+/** Where the time of a training went. */
+void gy_report_time(const gy_train_result *result);
+
+/**
+ * Say on standard error what failed, after `what`, once for all ranks where they all fail
+ * alike. Returns the exit status.
+ */
+int gy_report_failure(const char *what, gy_status status);
+
+#endif

@@ -1,0 +1,411 @@
+/* gyre train: train one of the models that Gyre knows, and report. */
+#include "cli/cli.h"
+#include "cli/report.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_EPOCHS = 1000, PATH_BYTES = 4096, MNIST_CLASSES = 10 };
+
+static struct {
+    long long ranks, workers, epochs, batch, accumulate, seed, patience, checkpoint_every,
+        steps;
+    long long warmup;
+    double rate, momentum, weight_decay, clip, factor;
+    const char *data, *output, *optimizer, *schedule, *dtype, *checkpoints;
+    bool resume, quiet;
+} settings = {
+    .optimizer = "adam", .schedule = "cosine", .dtype = "f32", .seed = 1, .momentum = 0.9};
+
+#define PLACE(member) offsetof(__typeof__(settings), member)
+
+static const gy_option options[] = {
+    {"data", 'd', GY_OPTION_TEXT, "FOLDER",
+     "the digits' IDX files; language: what stands for /", PLACE(data), 0, 0, NULL},
+    {"output", 'o', GY_OPTION_TEXT, "FOLDER", "where the results go (default: out/MODEL)",
+     PLACE(output), 0, 0, NULL},
+    {"ranks", 'n', GY_OPTION_INTEGER, "N", "start so many ranks (default: 1)", PLACE(ranks), 1,
+     GY_RUN_RANKS_MAX, NULL},
+    {"workers", 'w', GY_OPTION_INTEGER, "N", "threads a rank (default: cores / ranks)",
+     PLACE(workers), 1, 1024, NULL},
+    {"epochs", 'e', GY_OPTION_INTEGER, "N", "times through the data (default: 4, digits 10)",
+     PLACE(epochs), 1, MAX_EPOCHS, NULL},
+    {"batch", 'b', GY_OPTION_INTEGER, "N", "samples a step, over all ranks (default: 128)",
+     PLACE(batch), 1, 1 << 20, NULL},
+    {"accumulate", 0, GY_OPTION_INTEGER, "N", "batches for each update (default: 1)",
+     PLACE(accumulate), 1, 1 << 16, NULL},
+    {"optimizer", 0, GY_OPTION_CHOICE, "NAME", "how parameters move (default: adam)",
+     PLACE(optimizer), 0, 0, "sgd|momentum|nesterov|adam|adamw"},
+    {"rate", 'r', GY_OPTION_REAL, "RATE", "learning rate (default: 0.001, sgd's 0.01)",
+     PLACE(rate), 1e-12, 1e6, NULL},
+    {"momentum", 0, GY_OPTION_REAL, "M", "of momentum and nesterov (default: 0.9)",
+     PLACE(momentum), 1e-6, 0.999999, NULL},
+    {"weight-decay", 0, GY_OPTION_REAL, "D", "pull of parameters to 0 (default: none)",
+     PLACE(weight_decay), 1e-12, 1e3, NULL},
+    {"schedule", 0, GY_OPTION_CHOICE, "NAME", "the rate over time (default: cosine)",
+     PLACE(schedule), 0, 0, "constant|step|cosine|linear"},
+    {"factor", 0, GY_OPTION_REAL, "F", "of schedule step, each epoch (default: 0.1)",
+     PLACE(factor), 1e-6, 1, NULL},
+    {"warmup", 0, GY_OPTION_INTEGER, "STEPS", "steps of a rising rate before the schedule",
+     PLACE(warmup), 1, 1 << 30, NULL},
+    {"clip", 0, GY_OPTION_REAL, "NORM", "cut the whole gradient to this norm", PLACE(clip),
+     1e-12, 1e12, NULL},
+    {"patience", 0, GY_OPTION_INTEGER, "EPOCHS",
+     "stop after so many without a better test loss", PLACE(patience), 1, MAX_EPOCHS, NULL},
+    {"steps", 0, GY_OPTION_INTEGER, "N", "stop after so many steps", PLACE(steps), 1, INT_MAX,
+     NULL},
+    {"seed", 's', GY_OPTION_INTEGER, "N", "of parameters, dropout and order (default: 1)",
+     PLACE(seed), 0, INT_MAX, NULL},
+    {"dtype", 0, GY_OPTION_CHOICE, "TYPE", "of all numbers (default: f32)", PLACE(dtype), 0, 0,
+     "f32|f64"},
+    {"checkpoints", 'c', GY_OPTION_TEXT, "FOLDER", "keep checkpoints here", PLACE(checkpoints),
+     0, 0, NULL},
+    {"checkpoint-every", 0, GY_OPTION_INTEGER, "STEPS", "how often (default: each epoch)",
+     PLACE(checkpoint_every), 1, INT_MAX, NULL},
+    {"resume", 0, GY_OPTION_FLAG, NULL, "go on from the newest checkpoint", PLACE(resume), 0, 0,
+     NULL},
+    {"quiet", 'q', GY_OPTION_FLAG, NULL, "no progress on standard error", PLACE(quiet), 0, 0,
+     NULL},
+};
+
+/* What a training holds; freed by end_job. */
+typedef struct train_job {
+    const char *name;
+    bool is_language, is_first; /* rank 0 */
+    gy_comm *comm;
+    gy_corpus *corpus;
+    gy_dataset *train, *test;
+    gy_model *model;
+    gy_progress_bar *bar;
+    gy_train_result result;
+    double epoch_steps[MAX_EPOCHS], epoch_losses[MAX_EPOCHS];
+    size_t epoch_count;
+    char folder[PATH_BYTES / 2];
+} train_job;
+
+static int usage_error(const char *text)
+{
+    fprintf(stderr, "gyre train: %s\n", text);
+    return GY_EXIT_USAGE;
+}
+
+/* The place of `word` in "a|b|c"; the parser has made sure that it is there. */
+static int choice_index(const char *choices, const char *word)
+{
+    int index = 0;
+    size_t size = strlen(word);
+    for (const char *c = choices; c != NULL; c = strchr(c, '|'), index++) {
+        c += *c == '|' ? 1 : 0;
+        if (strcspn(c, "|") == size && strncmp(c, word, size) == 0) {
+            break;
+        }
+    }
+    return index;
+}
+
+static gy_train_options train_options(train_job *job)
+{
+    static const gy_optimizer_kind optimizers[] = {GY_SGD, GY_MOMENTUM, GY_NESTEROV, GY_ADAM,
+                                                   GY_ADAMW};
+    static const gy_schedule_kind schedules[] = {GY_SCHEDULE_CONSTANT, GY_SCHEDULE_STEP,
+                                                 GY_SCHEDULE_COSINE, GY_SCHEDULE_LINEAR};
+    gy_train_options chosen = {
+        .epochs = (int)settings.epochs,
+        .batch = settings.batch,
+        .accumulate = (int)settings.accumulate,
+        .optimizer =
+            optimizers[choice_index("sgd|momentum|nesterov|adam|adamw", settings.optimizer)],
+        .rate = settings.rate,
+        .momentum = settings.momentum,
+        .weight_decay = settings.weight_decay,
+        .schedule = schedules[choice_index("constant|step|cosine|linear", settings.schedule)],
+        .schedule_factor = settings.factor,
+        .warmup_steps = (int)settings.warmup,
+        .clip_norm = settings.clip,
+        .seed = (uint64_t)settings.seed,
+        .patience = (int)settings.patience,
+        .checkpoint_folder = settings.checkpoints,
+        .checkpoint_every = settings.checkpoint_every,
+        .resume = settings.resume,
+        .step_limit = settings.steps,
+        .arg = job,
+    };
+    if (job->is_language) {
+        gy_language_recipe(&chosen);
+    }
+    chosen.epochs = chosen.epochs > 0 ? chosen.epochs : 10;
+    chosen.batch = chosen.batch > 0 ? chosen.batch : 128;
+    return chosen;
+}
+
+static gy_status on_step(void *arg, const gy_progress *progress)
+{
+    train_job *job = arg;
+    if (progress->is_epoch_end && job->epoch_count < MAX_EPOCHS) {
+        job->epoch_steps[job->epoch_count] = (double)progress->step;
+        job->epoch_losses[job->epoch_count++] = progress->test_loss;
+    }
+    if (job->bar != NULL) {
+        gy_progress_bar_show(job->bar, progress);
+    }
+    return GY_OK;
+}
+
+/* Make the folder and its parents; false and a message when it cannot be written. */
+static bool make_folder(const train_job *job)
+{
+    char path[PATH_BYTES / 2];
+    snprintf(path, sizeof(path), "%s", job->folder);
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(path, 0777); /* what matters is whether the whole path can be made */
+        *slash = '/';
+    }
+    struct stat about;
+    if ((mkdir(path, 0777) != 0 && errno != EEXIST) || stat(path, &about) != 0) {
+        fprintf(stderr, "gyre train: cannot make folder '%s': %s\n", path, strerror(errno));
+        return false;
+    }
+    if (!S_ISDIR(about.st_mode) || access(path, W_OK) != 0) {
+        fprintf(stderr, "gyre train: cannot write to '%s': %s\n", path,
+                S_ISDIR(about.st_mode) ? strerror(errno) : "it is no folder");
+        return false;
+    }
+    return true;
+}
+
+static gy_status open_language(train_job *job)
+{
+    gy_corpus_options options_of_corpus = {.root = settings.data, .comm = job->comm};
+    gy_deadline begin = gy_deadline_after(0);
+    GY_TRY(gy_corpus_read(&options_of_corpus, &job->corpus));
+    double seconds = (double)(gy_deadline_after(0).at_ns - begin.at_ns) / 1e9;
+    if (job->is_first) {
+        gy_report_corpus(job->corpus, seconds, gy_comm_size(job->comm));
+        fflush(stdout);
+    }
+    GY_TRY(gy_language_dataset(job->corpus, false, &job->train));
+    return gy_language_dataset(job->corpus, true, &job->test);
+}
+
+static gy_status open_digits(train_job *job)
+{
+    GY_TRY(gy_dataset_open_mnist(settings.data, &job->train, &job->test));
+    if (job->is_first) {
+        printf("%lld digits to train, %lld to test\n", (long long)job->train->count,
+               (long long)job->test->count);
+        fflush(stdout);
+    }
+    return GY_OK;
+}
+
+static gy_status make_model(train_job *job)
+{
+    gy_model_options chosen = {
+        .dtype = strcmp(settings.dtype, "f64") == 0 ? GY_F64 : GY_F32,
+        .seed = (uint64_t)settings.seed,
+        .comm = job->comm,
+        .workers = (int)settings.workers,
+    };
+    if (job->is_language) {
+        return gy_language_model(&chosen, &job->model);
+    }
+    chosen.input_rank = job->train->input_rank;
+    memcpy(chosen.input_sizes, job->train->input_sizes, sizeof(chosen.input_sizes));
+    return gy_model_named(job->name, &chosen, MNIST_CLASSES, &job->model);
+}
+
+static const char *path_of(const train_job *job, const char *name, char out[PATH_BYTES])
+{
+    snprintf(out, PATH_BYTES, "%s/%s", job->folder, name);
+    return out;
+}
+
+static gy_status save_curve(const train_job *job)
+{
+    char title[128], path[PATH_BYTES];
+    snprintf(title, sizeof(title), "Training %s", job->name);
+    const gy_series series[] = {
+        {.name = "train", .y = job->result.losses, .count = (size_t)job->result.steps},
+        {.name = "test",
+         .x = job->epoch_steps,
+         .y = job->epoch_losses,
+         .count = job->epoch_count},
+    };
+    const gy_plot plot = {.title = title,
+                          .x_label = "step",
+                          .y_label = "cross entropy",
+                          .series = series,
+                          .series_count = job->epoch_count > 0 ? 2 : 1};
+    return gy_plot_save(&plot, path_of(job, "loss.svg", path));
+}
+
+/* Rank 0 saves what people want to keep; the trace is everybody's. */
+static gy_status save_results(const train_job *job)
+{
+    char path[PATH_BYTES];
+    if (job->is_first) {
+        const char *const *notes = job->is_language ? gy_language_metadata() : NULL;
+        GY_TRY(gy_model_save(job->model, path_of(job, "model.safetensors", path), notes));
+        GY_TRY(save_curve(job));
+    }
+    GY_TRY(gy_trace_save(job->comm, path_of(job, "trace.json", path)));
+    if (job->is_first) {
+        printf("saved in %s: model.safetensors, loss.svg, trace.json\n", job->folder);
+    }
+    return GY_OK;
+}
+
+static gy_status report(train_job *job)
+{
+    if (job->is_language) {
+        gy_language_score score;
+        GY_TRY(gy_language_evaluate(job->model, job->corpus, job->comm, &score));
+        if (job->is_first) {
+            gy_report_score(&score);
+        }
+    } else if (job->is_first) {
+        printf("\ntest accuracy: %.2f %%, loss %.4f\n", 100 * job->result.test_accuracy,
+               job->result.test_loss);
+    }
+    if (job->is_first) {
+        gy_report_time(&job->result);
+        if (job->result.is_stopped_early) {
+            printf("stopped early: no better test loss for %lld epochs\n", settings.patience);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status do_job(train_job *job)
+{
+    GY_TRY(job->is_language ? open_language(job) : open_digits(job));
+    GY_TRY(make_model(job));
+    gy_train_options chosen = train_options(job);
+    chosen.on_step = on_step;
+    gy_trace_begin();
+    if (job->is_first && !settings.quiet) {
+        job->bar = gy_progress_bar_new(STDERR_FILENO);
+    }
+    gy_status status = gy_train(job->model, job->train, job->test, &chosen, &job->result);
+    gy_progress_bar_free(job->bar);
+    job->bar = NULL;
+    GY_TRY(status);
+    GY_TRY(report(job));
+    return save_results(job);
+}
+
+static void end_job(train_job *job)
+{
+    gy_train_result_free(&job->result);
+    gy_model_free(job->model);
+    gy_dataset_free(job->train);
+    gy_dataset_free(job->test);
+    gy_corpus_free(job->corpus);
+}
+
+/* Run this very command line on settings.ranks ranks. */
+static int start_ranks(void)
+{
+    static char program[PATH_BYTES];
+    ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    char **arguments = gy_cli_arguments();
+    if (size <= 0 || arguments == NULL) {
+        fprintf(stderr, "gyre train: cannot start ranks: %s\n",
+                size <= 0 ? strerror(errno) : "too many arguments");
+        return GY_EXIT_FAILURE;
+    }
+    program[size] = '\0';
+    arguments[0] = program;
+    return gy_run(&(gy_run_options){.ranks = (int)settings.ranks}, arguments);
+}
+
+/* What only all options together can tell. */
+static int check_settings(const char *name)
+{
+    static const char *const names = "language|softmax|mlp|lenet";
+    bool is_known = false;
+    for (const char *c = names; c != NULL; c = strchr(c, '|')) {
+        c += *c == '|' ? 1 : 0;
+        is_known = is_known ||
+                   (strcspn(c, "|") == strlen(name) && strncmp(c, name, strlen(name)) == 0);
+    }
+    if (!is_known) {
+        fprintf(stderr, "gyre train: '%s' is no model: expected one of %s\n", name, names);
+        return GY_EXIT_USAGE;
+    }
+    if (settings.data == NULL && strcmp(name, "language") != 0) {
+        return usage_error("--data is missing: expected the folder of the digits' IDX files");
+    }
+    if (settings.resume && settings.checkpoints == NULL) {
+        return usage_error("--resume needs --checkpoints FOLDER");
+    }
+    if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
+        return usage_error("--checkpoint-every needs --checkpoints FOLDER");
+    }
+    const char *running = getenv("GYRE_SIZE");
+    if (running != NULL && settings.ranks > 0 && strtoll(running, NULL, 10) != settings.ranks) {
+        fprintf(stderr, "gyre train: --ranks: '%lld' is not valid: expected %s, which run\n",
+                settings.ranks, running);
+        return GY_EXIT_USAGE;
+    }
+    return GY_EXIT_OK;
+}
+
+static int run(char **operands, int operand_count)
+{
+    (void)operand_count;
+    int status = check_settings(operands[0]);
+    if (status != GY_EXIT_OK) {
+        return status;
+    }
+    if (settings.ranks > 1 && getenv("GYRE_RANK") == NULL) {
+        return start_ranks();
+    }
+    static train_job job;
+    job.name = operands[0];
+    job.is_language = strcmp(job.name, "language") == 0;
+    size_t room = sizeof(job.folder);
+    int size = settings.output != NULL ? snprintf(job.folder, room, "%s", settings.output)
+                                       : snprintf(job.folder, room, "out/%s", job.name);
+    if (size < 0 || (size_t)size >= room) {
+        return usage_error("--output: the path is too long");
+    }
+    job.comm = gy_comm_world();
+    if (job.comm == NULL) {
+        return gy_report_failure("train", GY_PEER);
+    }
+    job.is_first = gy_comm_rank(job.comm) == 0;
+    if (job.is_first && !make_folder(&job)) {
+        return GY_EXIT_FAILURE;
+    }
+    gy_status done = do_job(&job);
+    end_job(&job);
+    if (done != GY_OK) {
+        return gy_report_failure("train", done);
+    }
+    gy_comm_world_close();
+    return GY_EXIT_OK;
+}
+
+const gy_command gy_command_train = {
+    .name = "train",
+    .summary = "train a model: language, softmax, mlp, lenet",
+    .operands = "MODEL",
+    .operands_least = 1,
+    .operands_most = 1,
+    .description =
+        "Trains MODEL and saves it with its loss curve and a trace of the run.\n"
+        "  language  tells C, Python, Perl, prose and shell apart, line by line; its\n"
+        "            data are the files of this machine\n"
+        "  softmax, mlp, lenet  recognise the digits in --data FOLDER (MNIST's IDX files,\n"
+        "            plain or .gz)",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .settings = &settings,
+    .run = run,
+};
