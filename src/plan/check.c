@@ -112,6 +112,16 @@ static cell_state *cell_at(const check_run *checker, int rank, const gy_blocks *
     }
 }
 
+/* Block i of a run. */
+static gy_blocks block_of(const gy_blocks *at, int i)
+{
+    gy_blocks one = *at;
+    one.first += i;
+    one.slot += i;
+    one.run = 1;
+    return one;
+}
+
 static bool may_write(const check_run *checker, int rank, const gy_blocks *at, int i)
 {
     return at->buffer != GY_BUFFER_IN ||
@@ -181,15 +191,15 @@ static gy_status check_sends(const check_run *checker, int rank, uint32_t index,
 }
 
 static gy_status write_one(check_run *checker, int rank, uint32_t index, int owner,
-                           const gy_blocks *at, int i, uint32_t value)
+                           const gy_blocks *at, uint32_t value)
 {
     const gy_plan *plan = checker->plan;
-    cell_state *cell = cell_at(checker, owner, at, i);
+    cell_state *cell = cell_at(checker, owner, at, 0);
     if (cell == NULL) {
         return gy_plan_wrong(plan, rank, index, "block %d or its slot is outside the buffer",
-                             at->first + i);
+                             at->first);
     }
-    if (!may_write(checker, owner, at, i)) {
+    if (!may_write(checker, owner, at, 0)) {
         return gy_plan_wrong(plan, rank, index, "writes the input");
     }
     uint32_t *clock = checker->ranks[rank].clock;
@@ -205,7 +215,7 @@ static gy_status write_one(check_run *checker, int rank, uint32_t index, int own
     }
     GY_TRY(check_sends(checker, rank, index, owner, cell));
     cell->value = value;
-    cell->block = at->first + i;
+    cell->block = at->first;
     cell->writer = rank;
     cell->written = clock[rank];
     return GY_OK;
@@ -214,15 +224,16 @@ static gy_status write_one(check_run *checker, int rank, uint32_t index, int own
 static gy_status write_cell(check_run *checker, int rank, uint32_t index, const gy_blocks *at,
                             int i, uint32_t value)
 {
+    const gy_blocks one = block_of(at, i);
     if (at->rank != GY_EVERY) {
         if (at->rank < 0 || at->rank >= checker->rank_count) {
             return gy_plan_wrong(checker->plan, rank, index,
                                  "writes to rank %d, which does not exist", at->rank);
         }
-        return write_one(checker, rank, index, at->rank, at, i, value);
+        return write_one(checker, rank, index, at->rank, &one, value);
     }
     for (int owner = 0; owner < checker->rank_count; owner++) {
-        GY_TRY(write_one(checker, rank, index, owner, at, i, value));
+        GY_TRY(write_one(checker, rank, index, owner, &one, value));
     }
     return GY_OK;
 }
@@ -300,19 +311,18 @@ static gy_status join_values(check_run *checker, int rank, uint32_t index,
     return *value == GY_VALUE_BAD ? GY_NOMEM : GY_OK;
 }
 
-/* The operand's value: what came (`arrived`, NULL without a message) or a cell. */
-static gy_status operand_value(check_run *checker, int rank, uint32_t index,
-                               const gy_blocks *at, int i, const uint32_t *arrived,
-                               uint32_t *value)
+/* The value of one block: what came (`arrived`, NULL without a message) or a cell. */
+static gy_status operand_value(check_run *checker, int rank, uint32_t index, gy_blocks at,
+                               const uint32_t *arrived, uint32_t *value)
 {
-    if (at->buffer == GY_BUFFER_WIRE) {
+    if (at.buffer == GY_BUFFER_WIRE) {
         if (arrived == NULL) {
             return gy_plan_wrong(checker->plan, rank, index, "nothing comes with this step");
         }
-        *value = arrived[i];
+        *value = *arrived;
         return GY_OK;
     }
-    return read_cell(checker, rank, index, at, i, value);
+    return read_cell(checker, rank, index, &at, 0, value);
 }
 
 /* COPY, REDUCE, RECV, RECV_REDUCE. */
@@ -328,15 +338,16 @@ static gy_status do_data(check_run *checker, int rank, uint32_t index, const uin
         return gy_plan_wrong(checker->plan, rank, index, "its operands are different blocks");
     }
     for (int i = 0; i < step->to.run; i++) {
+        const uint32_t *came = arrived == NULL ? NULL : &arrived[i];
         uint32_t value = GY_VALUE_NONE, pair[2] = {0, 0};
         if (step->kind == GY_STEP_RECV) {
             value = arrived[i];
         } else {
-            GY_TRY(operand_value(checker, rank, index, &step->a, i, arrived, &pair[0]));
+            GY_TRY(operand_value(checker, rank, index, block_of(&step->a, i), came, &pair[0]));
             value = pair[0];
         }
         if (is_pair) {
-            GY_TRY(operand_value(checker, rank, index, &step->b, i, arrived, &pair[1]));
+            GY_TRY(operand_value(checker, rank, index, block_of(&step->b, i), came, &pair[1]));
             GY_TRY(join_values(checker, rank, index, pair, &value));
         }
         GY_TRY(write_cell(checker, rank, index, &step->to, i, value));

@@ -1,0 +1,160 @@
+/*
+ * Goal: collectives between real processes: the run's communicator works as `gyre run` starts
+ * it, a killed rank is named by all survivors within half a second, a stopped one at the
+ * deadline. With an argument this program plays a rank.
+ */
+#include "base/base.h"
+#include "coll/coll.h"
+
+#include <gyre/launch.h>
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gy_test.h"
+
+static char own_path[4096];
+
+/* A rank of a run: sums of every size must be right. */
+static int part_sum(void)
+{
+    static double data[200000];
+    gy_comm *comm = gy_comm_world();
+    if (comm == NULL) {
+        fprintf(stderr, "no world: %s\n", gy_error_text());
+        return 90;
+    }
+    static const size_t counts[] = {0, 1, 3, 1024, 1025, 200000};
+    double ranks = gy_comm_size(comm), sum = ranks * (ranks - 1) / 2;
+    for (size_t c = 0; c < GY_COUNT(counts); c++) {
+        for (size_t i = 0; i < counts[c]; i++) {
+            data[i] = (double)gy_comm_rank(comm) + (double)i;
+        }
+        if (gy_allreduce(comm, data, data, counts[c], GY_F64, GY_SUM) != GY_OK) {
+            fprintf(stderr, "%s\n", gy_error_text());
+            return 91;
+        }
+        for (size_t i = 0; i < counts[c]; i++) {
+            if (data[i] != sum + ranks * (double)i) {
+                return 92;
+            }
+        }
+    }
+    bool is_shared = gy_comm_size(comm) == 1 || gy_comm_pool(comm) != gy_pool_heap();
+    gy_comm_world_close();
+    return is_shared && gy_comm_world() == NULL ? 0 : 93;
+}
+
+static void the_world_sums_under_the_launcher(void **state)
+{
+    (void)state;
+    char part[] = "sum";
+    char *const argv[] = {own_path, part, NULL};
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        assert_int_equal(gy_run(&(gy_run_options){.ranks = ranks, .timeout_seconds = 60}, argv),
+                         0);
+    }
+}
+
+typedef struct victim_spec {
+    int signal;       /* what rank 1 gives itself */
+    size_t count;     /* of the collective it stays away from */
+    gy_status status; /* that the others get */
+    double least_s, most_s;
+} victim_spec;
+
+/* In a child: rank `rank` of 3. 0: as expected. */
+static int play_rank(int segment, int rank, const victim_spec *spec)
+{
+    static float data[100000];
+    gy_transport *transport = NULL;
+    gy_comm *comm = NULL;
+    if (gy_shm_open(segment, rank, gy_env_real(), &transport) != GY_OK ||
+        gy_comm_new(transport, &(gy_comm_options){.timeout_s = 1}, &comm) != GY_OK ||
+        gy_transport_meet(transport, gy_deadline_after(30)) != GY_OK) {
+        return 80;
+    }
+    for (int i = 0; i < 5; i++) {
+        if (gy_allreduce(comm, data, data, spec->count, GY_F32, GY_SUM) != GY_OK) {
+            return 81;
+        }
+    }
+    if (rank == 1) {
+        raise(spec->signal);
+    }
+    int64_t start_ns = gy_now_ns(gy_env_real());
+    gy_status status = gy_allreduce(comm, data, data, spec->count, GY_F32, GY_SUM);
+    double took = (double)(gy_now_ns(gy_env_real()) - start_ns) * 1e-9;
+    bool is_named = strstr(gy_error_text(), "rank 1") != NULL &&
+                    strstr(gy_error_text(), "allreduce of") != NULL;
+    if (status != spec->status || !is_named || took < spec->least_s || took > spec->most_s) {
+        fprintf(stderr, "rank %d: %s after %.3f s: %s\n", rank, gy_status_text(status), took,
+                gy_error_text());
+        return 82;
+    }
+    gy_comm_free(comm);
+    return 0;
+}
+
+static void run_victim(const victim_spec *spec)
+{
+    int segment = -1;
+    pid_t children[3];
+    assert_ok(
+        gy_segment_make(&(gy_segment_options){.ranks = 3, .pool_bytes = 1 << 20}, &segment));
+    fflush(NULL);
+    for (int rank = 0; rank < 3; rank++) {
+        children[rank] = fork();
+        assert_true(children[rank] >= 0);
+        if (children[rank] == 0) {
+            _exit(play_rank(segment, rank, spec));
+        }
+    }
+    close(segment);
+    for (int rank = 0; rank < 3; rank++) {
+        int status = 0;
+        if (rank != 1) {
+            assert_int_equal(waitpid(children[rank], &status, 0), children[rank]);
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        }
+    }
+    kill(children[1], SIGKILL);
+    assert_int_equal(waitpid(children[1], NULL, 0), children[1]);
+}
+
+static void killed_rank_is_named_at_once(void **state)
+{
+    (void)state;
+    run_victim(&(victim_spec){
+        .signal = SIGKILL, .count = 4, .status = GY_PEER, .least_s = 0, .most_s = 0.5});
+    run_victim(&(victim_spec){
+        .signal = SIGKILL, .count = 100000, .status = GY_PEER, .least_s = 0, .most_s = 0.5});
+}
+
+static void stopped_rank_is_named_at_the_deadline(void **state)
+{
+    (void)state;
+    run_victim(&(victim_spec){
+        .signal = SIGSTOP, .count = 4, .status = GY_TIMEOUT, .least_s = 0.9, .most_s = 5});
+    run_victim(&(victim_spec){
+        .signal = SIGSTOP, .count = 100000, .status = GY_TIMEOUT, .least_s = 0.9, .most_s = 5});
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "sum") == 0) {
+        return part_sum();
+    }
+    ssize_t size = readlink("/proc/self/exe", own_path, sizeof(own_path) - 1);
+    if (size <= 0) {
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_world_sums_under_the_launcher),
+        cmocka_unit_test(killed_rank_is_named_at_once),
+        cmocka_unit_test(stopped_rank_is_named_at_the_deadline),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
