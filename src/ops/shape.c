@@ -146,6 +146,10 @@ static const gy_sample reshape_samples[] = {
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 6, 4)},
      .differentiable = 1},
+    {.attributes.shape = {.rank = 2, .sizes = {12, 3}}, /* the first 3 is not the last */
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 3, 4, 3)},
+     .differentiable = 1},
     {.attributes.shape = {.rank = 0},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 1, 1)},

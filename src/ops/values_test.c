@@ -207,6 +207,11 @@ static void reductions_by_hand(void **state)
     attributes = zero();
     attributes.axis.dim = 1;
     expect_values(apply(&gy_op_argmax, &attributes, x, GY_NO_VALUE), 2, NUMBERS(1, 2));
+    gy_attributes all = zero();
+    gy_value below = leaf(GY_I16, SIZES(3), NUMBERS(-5, -3, -4));
+    expect_values(apply(&gy_op_max, &all, below, GY_NO_VALUE), 1, NUMBERS(-3));
+    gy_value above = leaf(GY_U32, SIZES(2), NUMBERS(4294967295.0, 4294967294.0));
+    expect_values(apply(&gy_op_min, &all, above, GY_NO_VALUE), 1, NUMBERS(4294967294.0));
     gy_value tied = leaf(GY_U8, SIZES(1, 4), NUMBERS(3, 9, 9, 1));
     expect_values(apply(&gy_op_argmax, &attributes, tied, GY_NO_VALUE), 1, NUMBERS(1));
 }
