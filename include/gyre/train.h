@@ -141,6 +141,13 @@ typedef struct gy_train_options {
     void *arg;
 } gy_train_options;
 
+/**
+ * What the models that gy_model_named knows are trained with unless told otherwise: epochs,
+ * batch, optimizer, rate, schedule, decay; a general recipe for other names.
+ * @threads any
+ */
+GY_API gy_train_options gy_train_recipe(const char *model);
+
 typedef struct gy_train_result {
     int64_t steps;
     double loss, test_loss, test_accuracy, seconds;
