@@ -17,9 +17,9 @@ static gy_status shape_infer(const gy_attributes *attributes, const gy_type *inp
     gy_type type = gy_type_plain(attributes->shape.dtype, rank);
     for (int dim = 0; dim < rank; dim++) {
         type.sizes[dim] = attributes->shape.sizes[dim];
-    }
-    if (gy_type_count(&type) == INT64_MIN && rank == 1) {
-        return gy_fail(GY_SHAPE, "size %lld is out of range", (long long)type.sizes[0]);
+        if (type.sizes[dim] == INT64_MAX || type.sizes[dim] == INT64_MIN) {
+            return gy_fail(GY_SHAPE, "dimension %d is left open, expected a size", dim);
+        }
     }
     *outputs = type;
     return GY_OK;
@@ -128,7 +128,7 @@ static gy_status assign_infer(const gy_attributes *attributes, const gy_type *in
     (void)attributes;
     (void)input_count;
     GY_TRY(gy_need_same_shape("assign", &inputs[0], &inputs[1]));
-    *outputs = inputs[1];
+    *outputs = gy_type_like(&inputs[1]);
     return GY_OK;
 }
 
@@ -160,7 +160,7 @@ static gy_status identity_infer(const gy_attributes *attributes, const gy_type *
 {
     (void)attributes;
     (void)input_count;
-    *outputs = inputs[0];
+    *outputs = gy_type_like(&inputs[0]);
     return GY_OK;
 }
 

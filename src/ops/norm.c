@@ -61,7 +61,7 @@ static gy_status layer_norm_infer(const gy_attributes *attributes, const gy_type
     memcpy(expected.sizes, inputs[0].sizes + rank - count,
            (size_t)count * sizeof(expected.sizes[0]));
     GY_TRY(norm_check("layer_norm", attributes, inputs, &expected));
-    *outputs = inputs[0];
+    *outputs = gy_type_like(&inputs[0]);
     return GY_OK;
 }
 
@@ -77,7 +77,7 @@ static gy_status batch_norm_infer(const gy_attributes *attributes, const gy_type
     gy_type expected = gy_type_plain(inputs[0].dtype, 1);
     expected.sizes[0] = inputs[0].sizes[1];
     GY_TRY(norm_check("batch_norm", attributes, inputs, &expected));
-    *outputs = inputs[0];
+    *outputs = gy_type_like(&inputs[0]);
     return GY_OK;
 }
 
@@ -350,7 +350,7 @@ static gy_status dropout_infer(const gy_attributes *attributes, const gy_type *i
         return gy_fail(GY_SHAPE, "dropout: seed %s for x %s, expected i64[2]",
                        gy_type_text(&inputs[1], texts[1]), gy_type_text(&inputs[0], texts[0]));
     }
-    *outputs = inputs[0];
+    *outputs = gy_type_like(&inputs[0]);
     return GY_OK;
 }
 

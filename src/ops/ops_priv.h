@@ -33,6 +33,9 @@ gy_status gy_need_same_dtype(const char *name, const gy_type *a, const gy_type *
 gy_status gy_need_same_shape(const char *name, const gy_type *a, const gy_type *b);
 /** A dense, replicated type without sizes. */
 gy_type gy_type_plain(gy_dtype dtype, int rank);
+/** The same element type and sizes, dense and replicated: what infer says of a result like its
+ * input. */
+gy_type gy_type_like(const gy_type *type);
 /** The common sizes of two types by broadcasting from the right. GY_SHAPE with both types. */
 gy_status gy_broadcast_sizes(const char *name, const gy_type *a, const gy_type *b,
                              gy_type *out);

@@ -69,7 +69,7 @@ static gy_status max_gradient_infer(const gy_attributes *attributes, const gy_ty
     gy_type y;
     GY_TRY(pooled_type("max_pool_gradient", attributes, &inputs[0], &y));
     GY_TRY(gy_need_same_shape("max_pool_gradient", &y, &inputs[1]));
-    *outputs = inputs[0];
+    *outputs = gy_type_like(&inputs[0]);
     return GY_OK;
 }
 

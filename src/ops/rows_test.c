@@ -216,6 +216,35 @@ static const type_case good_cases[] = {
      3,
      {T(GY_F32, B, 7), T(GY_F32, 7), T(GY_F32, 7)},
      "f32[batch,7]"},
+    {&gy_op_mean, {.reduce = {.axes = 5}}, 1, {T(GY_F64, B, 7, 3)}, "f64[7]"},
+    {&gy_op_prod, {.reduce = {.axes = 1}}, 1, {T(GY_F64, B, 7)}, "f64[7]"},
+    {&gy_op_div, {.axis = {0}}, 2, {T(GY_F64, B, 7), T(GY_F64, B, 1)}, "f64[batch,7]"},
+    {&gy_op_mul, {.axis = {0}}, 2, {T(GY_F64, 7), T(GY_F64, B, 3, 1)}, "f64[batch,3,7]"},
+    {&gy_op_pow, {.axis = {0}}, 2, {T(GY_F64, B, 7), {.dtype = GY_F64}}, "f64[batch,7]"},
+    {&gy_op_maximum, {.axis = {0}}, 2, {T(GY_F64, B, 7), T(GY_F64, 7)}, "f64[batch,7]"},
+    {&gy_op_select,
+     {.axis = {0}},
+     3,
+     {T(GY_U8, B, 1), T(GY_F64, B, 7), T(GY_F64, 7)},
+     "f64[batch,7]"},
+    {&gy_op_gelu, {.axis = {0}}, 1, {T(GY_F64, B, 7)}, "f64[batch,7]"},
+    {&gy_op_softmax, {.axis = {.dim = 1}}, 1, {T(GY_F64, B, 7)}, "f64[batch,7]"},
+    {&gy_op_log_softmax, {.axis = {.dim = 0}}, 1, {T(GY_F64, B, 7)}, "f64[batch,7]"},
+    {&gy_op_average_pool,
+     {.pool = {.window = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}},
+     1,
+     {T(GY_F32, B, 32, 9, 9)},
+     "f32[batch,32,5,5]"},
+    {&gy_op_batch_norm,
+     {.norm = {.epsilon = 1e-5}},
+     3,
+     {T(GY_F32, B, 6, 8, 8), T(GY_F32, 6), T(GY_F32, 6)},
+     "f32[batch,6,8,8]"},
+    {&gy_op_batch_norm,
+     {.norm = {.epsilon = 1e-5}},
+     3,
+     {T(GY_F32, B, 6), T(GY_F32, 6), T(GY_F32, 6)},
+     "f32[batch,6]"},
     {&gy_op_dropout,
      {.dropout = {.rate = 0.5}},
      2,
@@ -412,6 +441,71 @@ static void types_follow_with_symbolic_batches(void **state)
     }
 }
 
+/* A builder that only infers types, which may be symbolic. */
+typedef struct typer {
+    gy_builder builder;
+    gy_type types[512];
+    int count;
+} typer;
+
+static gy_value typer_apply(gy_builder *builder, const gy_op *op,
+                            const gy_attributes *attributes, const gy_value *inputs,
+                            int input_count)
+{
+    typer *t = (typer *)builder;
+    gy_type types[GY_MAX_INPUTS];
+    for (int i = 0; i < input_count; i++) {
+        types[i] = t->types[inputs[i].node];
+    }
+    assert_in_range(t->count, 0, GY_COUNT(t->types) - 1);
+    gy_status status = op->infer(attributes, types, input_count, &t->types[t->count]);
+    if (status != GY_OK) {
+        fail_msg("%s: %s", op->name, gy_error_text());
+    }
+    return (gy_value){t->count++, 0};
+}
+
+static const gy_type *typer_type(gy_builder *builder, gy_value value)
+{
+    return &((typer *)builder)->types[value.node];
+}
+
+/* Gradients have their inputs' types and expansions the result's, with a symbolic batch too. */
+static void gradients_and_expansions_have_the_types(void **state)
+{
+    (void)state;
+    static const gy_builder_ops ops = {.apply = typer_apply, .type = typer_type};
+    static typer t;
+    char left[160], right[160];
+    for (size_t i = 0; i < GY_COUNT(good_cases); i++) {
+        const type_case *c = &good_cases[i];
+        gy_value inputs[3], slopes[3], expanded;
+        const bool is_fused = c->op == &gy_op_matmul && c->attributes.matmul.has_bias;
+        t = (typer){.builder = {&ops}};
+        for (int k = 0; k < c->input_count; k++) {
+            t.types[t.count] = c->inputs[k];
+            inputs[k] = (gy_value){t.count++, 0};
+        }
+        gy_value y = gy_build(&t.builder, c->op, &c->attributes, inputs, c->input_count);
+        const gy_applied applied = {&c->attributes, inputs, c->input_count, &y};
+        if (c->op->expand != NULL) {
+            assert_ok(c->op->expand(&t.builder, &applied, &expanded));
+            assert_string_equal(gy_type_text(&t.types[expanded.node], left),
+                                gy_type_text(&t.types[y.node], right));
+        }
+        if (c->op->gradient == NULL || is_fused) {
+            continue;
+        }
+        assert_ok(c->op->gradient(&t.builder, &applied, &y, slopes));
+        for (int k = 0; k < c->input_count; k++) {
+            if (slopes[k].node >= 0) {
+                assert_string_equal(gy_type_text(&t.types[slopes[k].node], left),
+                                    gy_type_text(&t.types[inputs[k].node], right));
+            }
+        }
+    }
+}
+
 static void failures_show_what_does_not_fit(void **state)
 {
     (void)state;
@@ -509,6 +603,7 @@ int main(void)
         cmocka_unit_test(every_row_is_full_or_says_why_not),
         cmocka_unit_test(what_commutes_commutes),
         cmocka_unit_test(types_follow_with_symbolic_batches),
+        cmocka_unit_test(gradients_and_expansions_have_the_types),
         cmocka_unit_test(failures_show_what_does_not_fit),
         cmocka_unit_test(bound_attributes_give_numbers),
         cmocka_unit_test(counts_of_symbolic_sizes),

@@ -388,7 +388,7 @@ static gy_status slice_infer(const gy_attributes *attributes, const gy_type *inp
         return gy_fail(GY_SHAPE, "slice: dimension %d of %s", dim,
                        gy_type_text(&inputs[0], text));
     }
-    gy_type type = inputs[0];
+    gy_type type = gy_type_like(&inputs[0]);
     GY_TRY(
         slice_count("slice", attributes, inputs[0].sizes[dim], &inputs[0], &type.sizes[dim]));
     *outputs = type;
@@ -405,7 +405,7 @@ static gy_status pad_infer(const gy_attributes *attributes, const gy_type *input
         return gy_fail(GY_SHAPE, "pad: dimension %d of %s", dim,
                        gy_type_text(&inputs[0], texts[0]));
     }
-    gy_type type = inputs[0];
+    gy_type type = gy_type_like(&inputs[0]);
     int64_t count = 0;
     type.sizes[dim] = attributes->slice.size;
     GY_TRY(slice_count("pad", attributes, attributes->slice.size, &type, &count));
@@ -558,7 +558,7 @@ static gy_status concat_infer(const gy_attributes *attributes, const gy_type *in
         return gy_fail(GY_SHAPE, "concat: dimension %d of %s", dim,
                        gy_type_text(&inputs[0], texts[0]));
     }
-    gy_type type = inputs[0];
+    gy_type type = gy_type_like(&inputs[0]);
     for (int i = 1; i < input_count; i++) {
         gy_type other = inputs[i];
         GY_TRY(gy_need_same_dtype("concat", &inputs[0], &inputs[i]));

@@ -19,7 +19,7 @@ static gy_status along_infer(const char *name, const gy_attributes *attributes,
         return gy_fail(GY_SHAPE, "%s: dimension %d of %s, which has %d", name,
                        attributes->axis.dim, gy_type_text(&inputs[0], text), inputs[0].rank);
     }
-    *outputs = inputs[0];
+    *outputs = gy_type_like(&inputs[0]);
     return GY_OK;
 }
 

@@ -100,6 +100,13 @@ gy_type gy_type_plain(gy_dtype dtype, int rank)
     return type;
 }
 
+gy_type gy_type_like(const gy_type *type)
+{
+    gy_type like = gy_type_plain(type->dtype, type->rank);
+    memcpy(like.sizes, type->sizes, (size_t)type->rank * sizeof(like.sizes[0]));
+    return like;
+}
+
 bool gy_dtype_is_real(gy_dtype dtype)
 {
     return dtype == GY_F64 || dtype == GY_F32;

@@ -11,7 +11,7 @@
 static gy_status real_infer(const char *name, const gy_type *inputs, gy_type *outputs)
 {
     GY_TRY(gy_need_real(name, inputs, 0));
-    *outputs = inputs[0];
+    *outputs = gy_type_like(&inputs[0]);
     return GY_OK;
 }
 
@@ -20,7 +20,7 @@ static gy_status number_infer(const char *name, const gy_type *inputs, gy_type *
     if (!gy_dtype_is_whole(inputs[0].dtype)) {
         return real_infer(name, inputs, outputs);
     }
-    *outputs = inputs[0];
+    *outputs = gy_type_like(&inputs[0]);
     return GY_OK;
 }
 
@@ -241,7 +241,7 @@ static gy_status cast_infer(const gy_attributes *attributes, const gy_type *inpu
                        gy_type_text(&inputs[0], text), (int)attributes->cast.dtype,
                        GY_DTYPE_COUNT);
     }
-    *outputs = inputs[0];
+    *outputs = gy_type_like(&inputs[0]);
     outputs->dtype = attributes->cast.dtype;
     return GY_OK;
 }
