@@ -1,0 +1,156 @@
+#include "ops/kernels/libraries.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const isa_names[] = {"baseline", "avx2", "avx512"};
+
+const char *gy_isa_name(gy_isa isa)
+{
+    return isa_names[isa];
+}
+
+static gy_isa cpu_isa(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        return GY_ISA_AVX512;
+    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        return GY_ISA_AVX2;
+    }
+#endif
+    return GY_ISA_BASELINE;
+}
+
+static gy_isa chosen_isa;
+static pthread_once_t isa_once = PTHREAD_ONCE_INIT;
+
+static void choose_isa(void)
+{
+    chosen_isa = cpu_isa();
+    const char *wanted = getenv("GYRE_ISA");
+    for (int level = 0; wanted != NULL && level < (int)chosen_isa; level++) {
+        if (strcmp(wanted, isa_names[level]) == 0) {
+            chosen_isa = (gy_isa)level;
+        }
+    }
+}
+
+gy_isa gy_isa_level(void)
+{
+    pthread_once(&isa_once, choose_isa);
+    return chosen_isa;
+}
+
+/* A library that was looked for once; a failure is kept, to be told to every caller. */
+typedef struct library {
+    const char *file, *package;
+    void *handle;
+    const char *missing; /* what was not found; NULL: all there */
+} library;
+
+static void *find(library *of, const char *name)
+{
+    void *symbol = of->handle != NULL ? dlsym(of->handle, name) : NULL;
+    if (symbol == NULL && of->missing == NULL) {
+        of->missing = of->handle != NULL ? name : of->file;
+    }
+    return symbol;
+}
+
+static gy_status told(const library *of)
+{
+    if (of->missing == NULL) {
+        return GY_OK;
+    }
+    return gy_fail(GY_NOTFOUND, "%s not found in or as %s: install the Debian package %s",
+                   of->missing, of->file, of->package);
+}
+
+/* ISO C knows no conversion from object to function pointers; POSIX gives them one size. */
+#define SET(slot, symbol)                                                                      \
+    do {                                                                                       \
+        void *symbol_ = (symbol);                                                              \
+        memcpy(&(slot), &symbol_, sizeof(slot));                                               \
+    } while (0)
+
+static library dnnl_library = {.file = "libdnnl.so.2", .package = "libdnnl2"};
+static gy_dnnl dnnl_table;
+static pthread_once_t dnnl_once = PTHREAD_ONCE_INIT;
+static _Thread_local bool thread_is_alone;
+
+static void open_dnnl(void)
+{
+    library *of = &dnnl_library;
+    of->handle = dlopen(of->file, RTLD_LAZY | RTLD_LOCAL);
+#define GY_X(name) SET(dnnl_table.name, find(of, "dnnl_" #name));
+    GY_DNNL_LIST(GY_X)
+#undef GY_X
+    if (of->missing != NULL) {
+        return;
+    }
+    /* libgomp comes with it and reads OMP_NUM_THREADS when it loads: too late to set. */
+    SET(dnnl_table.omp_set_num_threads, dlsym(of->handle, "omp_set_num_threads"));
+    if (gy_isa_level() != GY_ISA_AVX512) {
+        dnnl_table.set_max_cpu_isa(gy_isa_level() == GY_ISA_AVX2 ? dnnl_cpu_isa_avx2
+                                                                 : dnnl_cpu_isa_sse41);
+    }
+    if (dnnl_table.engine_create(&dnnl_table.engine, dnnl_cpu, 0) != dnnl_success) {
+        of->missing = "a CPU engine";
+    }
+}
+
+gy_status gy_dnnl_get(const gy_dnnl **dnnl)
+{
+    pthread_once(&dnnl_once, open_dnnl);
+    GY_TRY(told(&dnnl_library));
+    if (!thread_is_alone) {
+        thread_is_alone = true;
+        if (dnnl_table.omp_set_num_threads != NULL) {
+            dnnl_table.omp_set_num_threads(1);
+        }
+    }
+    *dnnl = &dnnl_table;
+    return GY_OK;
+}
+
+gy_status gy_dnnl_check(dnnl_status_t status, const char *what)
+{
+    if (status == dnnl_success) {
+        return GY_OK;
+    }
+    if (status == dnnl_out_of_memory) {
+        return gy_fail(GY_NOMEM, "oneDNN: out of memory for %s", what);
+    }
+    return gy_fail(GY_UNSUPPORTED, "oneDNN: status %d for %s", (int)status, what);
+}
+
+static library blas_library = {.file = "libopenblas.so.0", .package = "libopenblas0-pthread"};
+static gy_blas blas_table;
+static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
+
+static void open_blas(void)
+{
+    static const char *const cores[] = {"NEHALEM", "HASWELL", "SKYLAKEX"};
+    library *of = &blas_library;
+    /* What the user has set stays. */
+    setenv("OPENBLAS_CORETYPE", cores[gy_isa_level()], 0);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    of->handle = dlopen(of->file, RTLD_LAZY | RTLD_LOCAL);
+    SET(blas_table.dgemm, find(of, "cblas_dgemm"));
+    SET(blas_table.dgemv, find(of, "cblas_dgemv"));
+    SET(blas_table.config, find(of, "openblas_get_config"));
+    SET(blas_table.core_name, find(of, "openblas_get_corename"));
+}
+
+gy_status gy_blas_get(const gy_blas **blas)
+{
+    pthread_once(&blas_once, open_blas);
+    GY_TRY(told(&blas_library));
+    *blas = &blas_table;
+    return GY_OK;
+}

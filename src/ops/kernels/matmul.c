@@ -1,0 +1,453 @@
+/**
+ * Products of matrices: float32 by oneDNN, float64 by OpenBLAS.
+ *
+ * Figures of one core against its peak of 268 GFLOP/s (plain row-major operands):
+ * oneDNN's matmul primitive reaches 227-254 for x W (bias and relu included) and dy t(W);
+ * for t(x) dy over k >= 128 samples it loses 5 % to oneDNN's sgemm (253), below that it wins.
+ * Inner product primitives run the same sgemm. docs/decisions/007-kernels.md has the table.
+ *
+ * A product with many rows is cut into pieces of rows that depend on the shape alone.
+ */
+#include "ops/kernels/kernels_priv.h"
+#include "ops/kernels/libraries.h"
+#include "ops/kernels/tiles.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    PIECE_FLOPS = 1 << 26, /* worth waking another worker for: 0.25 ms */
+    PIECE_ROWS = 256,      /* below, copying b for each piece costs more than 1 % */
+    MAX_PIECES = 64,
+    SGEMM_DEPTH = 128,
+};
+
+typedef struct product {
+    int64_t batch, m, n, k;
+    bool transpose_a, transpose_b, has_bias, relu, use_sgemm;
+    int64_t piece_rows, pieces; /* of m */
+    int piece_sizes;            /* 1: all alike; 2: the last one is smaller */
+    dnnl_stream_t stream;
+    dnnl_primitive_t primitives[2]; /* of a full and of the last piece */
+    size_t scratch_bytes[2];
+    /* One set of memory objects a piece, as pieces run at the same time. */
+    dnnl_memory_t memories[MAX_PIECES][5]; /* a, b, c, bias, scratch */
+} product;
+
+static int64_t count_of(const int64_t *sizes, int rank)
+{
+    int64_t count = 1;
+    for (int dim = 0; dim < rank; dim++) {
+        count *= sizes[dim];
+    }
+    return count;
+}
+
+static bool describe(const gy_kernel_query *query, product *p)
+{
+    const gy_view *a = &query->inputs[0], *b = &query->inputs[1], *c = &query->outputs[0];
+    if (a->rank < 2 || b->rank < 2 || c->rank < 2) {
+        return false;
+    }
+    memset(p, 0, sizeof(*p));
+    p->transpose_a = query->attributes->matmul.transpose_a;
+    p->transpose_b = query->attributes->matmul.transpose_b;
+    p->has_bias = query->attributes->matmul.has_bias;
+    p->relu = query->attributes->matmul.activation == GY_ACTIVATION_RELU;
+    p->m = c->sizes[c->rank - 2];
+    p->n = c->sizes[c->rank - 1];
+    p->k = a->sizes[a->rank - (p->transpose_a ? 2 : 1)];
+    p->batch = count_of(c->sizes, c->rank - 2);
+    /* Leading rows of a times one matrix are one product. */
+    if (b->rank == 2 && !p->transpose_a && a->rank == c->rank) {
+        p->m *= p->batch;
+        p->batch = 1;
+    }
+    p->piece_rows = p->m;
+    p->pieces = p->m > 0 ? 1 : 0;
+    double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
+    if (flops >= 2.0 * PIECE_FLOPS && p->m > PIECE_ROWS) {
+        int64_t pieces = (int64_t)GY_MIN(flops / PIECE_FLOPS, (double)MAX_PIECES);
+        int64_t rows = GY_MAX((p->m + pieces - 1) / pieces, (int64_t)PIECE_ROWS);
+        p->piece_rows = (rows + 63) / 64 * 64; /* register blocks stay full */
+        p->pieces = (p->m + p->piece_rows - 1) / p->piece_rows;
+    }
+    p->piece_sizes = p->pieces > 1 && p->m % p->piece_rows != 0 ? 2 : 1;
+    p->use_sgemm = p->transpose_a && p->k >= SGEMM_DEPTH && !p->has_bias && !p->relu;
+    return true;
+}
+
+static bool matmul_accepts(const gy_kernel_query *query, gy_dtype dtype)
+{
+    product p;
+    for (int i = 0; i < query->input_count; i++) {
+        if (query->inputs[i].dtype != dtype) {
+            return false;
+        }
+    }
+    return describe(query, &p);
+}
+
+/* Batch dimensions broadcast: which matrix of `view` belongs to number `index` of c? */
+static int64_t matrix_of(const gy_view *view, const gy_view *c, int64_t index)
+{
+    int64_t offset = 0, step = 1;
+    for (int back = 3; back <= c->rank; back++) {
+        int64_t size = c->sizes[c->rank - back], at = index % size;
+        index /= size;
+        if (back <= view->rank) {
+            int64_t own = view->sizes[view->rank - back];
+            offset += own == 1 ? 0 : at * step;
+            step *= own;
+        }
+    }
+    return offset;
+}
+
+/* ---- float32 ---- */
+
+static bool f32_accepts(const gy_kernel_query *query)
+{
+    return matmul_accepts(query, GY_F32);
+}
+
+static void matrix_desc(const gy_dnnl *dnnl, dnnl_memory_desc_t *desc, int64_t rows,
+                        int64_t columns, int64_t stride, bool transpose)
+{
+    dnnl_dims_t sizes = {rows, columns}, strides = {stride, 1};
+    if (transpose) {
+        strides[0] = 1;
+        strides[1] = stride;
+    }
+    dnnl->memory_desc_init_by_strides(desc, 2, sizes, dnnl_f32, strides);
+}
+
+/* The matrices of a piece of `rows` rows. */
+static void piece_descs(const gy_dnnl *dnnl, const product *p, int64_t rows,
+                        dnnl_memory_desc_t descs[4])
+{
+    matrix_desc(dnnl, &descs[0], rows, p->k, p->transpose_a ? p->m : p->k, p->transpose_a);
+    matrix_desc(dnnl, &descs[1], p->k, p->n, p->transpose_b ? p->k : p->n, p->transpose_b);
+    matrix_desc(dnnl, &descs[2], rows, p->n, p->n, false);
+    matrix_desc(dnnl, &descs[3], 1, p->n, p->n, false);
+}
+
+static int64_t rows_of(const product *p, int which)
+{
+    return which == 0 ? p->piece_rows : p->m - (p->pieces - 1) * p->piece_rows;
+}
+
+static gy_status make_attr(const gy_dnnl *dnnl, bool relu, dnnl_primitive_attr_t *attr)
+{
+    GY_TRY(gy_dnnl_check(dnnl->primitive_attr_create(attr), "attributes"));
+    dnnl->primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
+    if (relu) {
+        dnnl_post_ops_t ops;
+        GY_TRY(gy_dnnl_check(dnnl->post_ops_create(&ops), "post-operations"));
+        dnnl->post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0);
+        dnnl->primitive_attr_set_post_ops(*attr, ops);
+        dnnl->post_ops_destroy(ops);
+    }
+    return GY_OK;
+}
+
+/* The primitive of pieces of `rows` rows, and its scratch; primitive NULL: the size alone. */
+static gy_status make_primitive(const gy_dnnl *dnnl, const product *p, int64_t rows,
+                                dnnl_primitive_t *primitive, size_t *scratch)
+{
+    dnnl_memory_desc_t descs[4];
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_attr_t attr;
+    dnnl_primitive_desc_t made;
+    piece_descs(dnnl, p, rows, descs);
+    GY_TRY(make_attr(dnnl, p->relu, &attr));
+    dnnl_status_t status = dnnl->matmul_desc_init(&desc, &descs[0], &descs[1],
+                                                  p->has_bias ? &descs[3] : NULL, &descs[2]);
+    if (status == dnnl_success) {
+        status = dnnl->primitive_desc_create(&made, &desc, attr, dnnl->engine, NULL);
+    }
+    dnnl->primitive_attr_destroy(attr);
+    GY_TRY(gy_dnnl_check(status, "a matmul"));
+    const dnnl_memory_desc_t *pad =
+        dnnl->primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
+    *scratch = gy_round_up(dnnl->memory_desc_get_size(pad), 64);
+    if (primitive != NULL) {
+        status = dnnl->primitive_create(primitive, made);
+    }
+    dnnl->primitive_desc_destroy(made);
+    return gy_dnnl_check(status, "a matmul");
+}
+
+static void f32_release(void *state)
+{
+    product *p = state;
+    const gy_dnnl *dnnl;
+    if (p == NULL || gy_dnnl_get(&dnnl) != GY_OK) {
+        gy_free(p);
+        return;
+    }
+    for (int64_t piece = 0; piece < p->pieces; piece++) {
+        for (int i = 0; i < 5; i++) {
+            dnnl->memory_destroy(p->memories[piece][i]);
+        }
+    }
+    for (int which = 0; which < 2; which++) {
+        dnnl->primitive_destroy(p->primitives[which]);
+    }
+    dnnl->stream_destroy(p->stream);
+    gy_free(p);
+}
+
+static gy_status make_memories(const gy_dnnl *dnnl, product *p)
+{
+    for (int64_t piece = 0; piece < p->pieces; piece++) {
+        int which = p->piece_sizes == 2 && piece == p->pieces - 1;
+        dnnl_memory_desc_t descs[5];
+        piece_descs(dnnl, p, rows_of(p, which), descs);
+        dnnl_dims_t bytes = {(dnnl_dim_t)p->scratch_bytes[which]};
+        dnnl->memory_desc_init_by_tag(&descs[4], 1, bytes, dnnl_u8, dnnl_a);
+        for (int i = 0; i < 5; i++) {
+            GY_TRY(gy_dnnl_check(dnnl->memory_create(&p->memories[piece][i], &descs[i],
+                                                     dnnl->engine, DNNL_MEMORY_NONE),
+                                 "a matmul's memory"));
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status make_product(const gy_dnnl *dnnl, product *p)
+{
+    GY_TRY(gy_dnnl_check(
+        dnnl->stream_create(&p->stream, dnnl->engine, dnnl_stream_default_flags), "a stream"));
+    for (int which = 0; which < p->piece_sizes; which++) {
+        GY_TRY(make_primitive(dnnl, p, rows_of(p, which), &p->primitives[which],
+                              &p->scratch_bytes[which]));
+    }
+    return make_memories(dnnl, p);
+}
+
+static bool is_empty(const product *p)
+{
+    return p->batch == 0 || p->m == 0 || p->n == 0 || p->k == 0;
+}
+
+static gy_status f32_prepare(const gy_kernel_query *query, void **state)
+{
+    const gy_dnnl *dnnl;
+    GY_TRY(gy_dnnl_get(&dnnl));
+    product *p = gy_alloc("ops.matmul", sizeof(*p));
+    if (p == NULL) {
+        return GY_NOMEM;
+    }
+    (void)describe(query, p);
+    gy_status status = is_empty(p) || p->use_sgemm ? GY_OK : make_product(dnnl, p);
+    if (status != GY_OK) {
+        f32_release(p);
+        return status;
+    }
+    *state = p;
+    return GY_OK;
+}
+
+static size_t f32_workspace(const gy_kernel_query *query)
+{
+    const gy_dnnl *dnnl;
+    product p;
+    size_t largest = 0;
+    if (!describe(query, &p) || is_empty(&p) || p.use_sgemm || gy_dnnl_get(&dnnl) != GY_OK) {
+        return 0;
+    }
+    for (int which = 0; which < p.piece_sizes; which++) {
+        size_t bytes = 0;
+        if (make_primitive(dnnl, &p, rows_of(&p, which), NULL, &bytes) == GY_OK) {
+            largest = GY_MAX(largest, bytes);
+        }
+    }
+    return largest * (size_t)p.pieces;
+}
+
+typedef struct f32_call {
+    const gy_dnnl *dnnl;
+    product *product;
+    const gy_kernel_call *call;
+    const float *a, *b;
+    float *c;
+    dnnl_status_t status[MAX_PIECES];
+} f32_call;
+
+static dnnl_status_t run_piece(const f32_call *f, int64_t piece)
+{
+    product *p = f->product;
+    int which = p->piece_sizes == 2 && piece == p->pieces - 1;
+    size_t scratch = GY_MAX(p->scratch_bytes[0], p->scratch_bytes[1]);
+    const gy_dnnl *dnnl = f->dnnl;
+    dnnl_memory_t *m = p->memories[piece];
+    int64_t row = piece * p->piece_rows;
+    const void *bias = p->has_bias ? f->call->inputs[2].data : NULL;
+    const void *at[5] = {f->a + (p->transpose_a ? row : row * p->k), f->b, f->c + row * p->n, bias,
+                         (char *)f->call->workspace + (size_t)piece * scratch};
+    static const int roles[5] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS,
+                                 DNNL_ARG_SCRATCHPAD};
+    dnnl_exec_arg_t args[5];
+    int count = 0;
+    for (int i = 0; i < 5; i++) {
+        if ((i == 3 && bias == NULL) || (i == 4 && scratch == 0)) {
+            continue;
+        }
+        void *data;
+        memcpy(&data, &at[i], sizeof(data));
+        dnnl->memory_set_data_handle(m[i], data);
+        args[count++] = (dnnl_exec_arg_t){roles[i], m[i]};
+    }
+    return dnnl->primitive_execute(p->primitives[which], p->stream, count, args);
+}
+
+static dnnl_status_t run_sgemm(const f32_call *f, int64_t piece)
+{
+    const product *p = f->product;
+    int64_t row = piece * p->piece_rows, rows = GY_MIN(p->piece_rows, p->m - row);
+    return f->dnnl->sgemm('T', p->transpose_b ? 'T' : 'N', rows, p->n, p->k, 1, f->a + row,
+                          p->m, f->b, p->transpose_b ? p->k : p->n, 0, f->c + row * p->n,
+                          p->n);
+}
+
+static void run_f32_pieces(void *arg, int64_t begin, int64_t end)
+{
+    f32_call *f = arg;
+    const gy_dnnl *dnnl;
+    if (gy_dnnl_get(&dnnl) != GY_OK) { /* has this worker run without helpers */
+        return;
+    }
+    for (int64_t piece = begin; piece < end; piece++) {
+        f->status[piece] = f->product->use_sgemm ? run_sgemm(f, piece) : run_piece(f, piece);
+    }
+}
+
+/* Nothing to add up: the bias through the activation. */
+static void put_empty(const product *p, const gy_kernel_call *call)
+{
+    const gy_view *c = &call->outputs[0];
+    int64_t count = p->batch * p->m * p->n;
+    for (int64_t i = 0; i < count; i++) {
+        double value = 0;
+        if (p->has_bias) {
+            value = gy_element_get(c->dtype, call->inputs[2].data, i % p->n);
+        }
+        gy_element_set(c->dtype, c->data, i, p->relu && value < 0 ? 0 : value);
+    }
+}
+
+static gy_status run_one(f32_call *f)
+{
+    product *p = f->product;
+    gy_parallel_for(f->call->engine, p->pieces, 1, run_f32_pieces, f);
+    for (int64_t piece = 0; piece < p->pieces; piece++) {
+        GY_TRY(gy_dnnl_check(f->status[piece], "a matmul"));
+    }
+    return GY_OK;
+}
+
+static gy_status f32_run(const gy_kernel_call *call)
+{
+    f32_call f = {.product = call->state, .call = call};
+    GY_TRY(gy_dnnl_get(&f.dnnl));
+    product *p = f.product;
+    if (is_empty(p)) {
+        put_empty(p, call);
+        return GY_OK;
+    }
+    const gy_view *a = &call->inputs[0], *b = &call->inputs[1], *c = &call->outputs[0];
+    for (int64_t i = 0; i < p->batch; i++) {
+        f.a = (const float *)a->data + (p->batch > 1 ? matrix_of(a, c, i) : 0) * p->m * p->k;
+        f.b = (const float *)b->data + (p->batch > 1 ? matrix_of(b, c, i) : 0) * p->k * p->n;
+        f.c = (float *)c->data + i * p->m * p->n;
+        GY_TRY(run_one(&f));
+    }
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_matmul_f32 = {
+    .name = "onednn matmul",
+    .accepts = f32_accepts,
+    .workspace_bytes = f32_workspace,
+    .prepare = f32_prepare,
+    .release = f32_release,
+    .run = f32_run,
+};
+
+/* ---- float64 ---- */
+
+static bool f64_accepts(const gy_kernel_query *query)
+{
+    return matmul_accepts(query, GY_F64);
+}
+
+static gy_status f64_prepare(const gy_kernel_query *query, void **state)
+{
+    const gy_blas *blas;
+    (void)query;
+    *state = NULL;
+    return gy_blas_get(&blas);
+}
+
+typedef struct f64_call {
+    const gy_blas *blas;
+    const product *product;
+    const double *a, *b, *bias;
+    double *c;
+} f64_call;
+
+static void run_f64_pieces(void *arg, int64_t begin, int64_t end)
+{
+    const f64_call *f = arg;
+    const product *p = f->product;
+    int64_t row = begin * p->piece_rows, last = GY_MIN(end * p->piece_rows, p->m);
+    double *c = f->c + row * p->n;
+    f->blas->dgemm(GY_BLAS_ROW_MAJOR, p->transpose_a ? GY_BLAS_TRANSPOSED : GY_BLAS_PLAIN,
+                   p->transpose_b ? GY_BLAS_TRANSPOSED : GY_BLAS_PLAIN, (int)(last - row),
+                   (int)p->n, (int)p->k, 1, f->a + (p->transpose_a ? row : row * p->k),
+                   (int)(p->transpose_a ? p->m : p->k), f->b,
+                   (int)(p->transpose_b ? p->k : p->n), 0, c, (int)p->n);
+    for (int64_t i = 0; i < (last - row) * p->n && (f->bias != NULL || p->relu); i++) {
+        double value = c[i] + (f->bias != NULL ? f->bias[i % p->n] : 0);
+        c[i] = p->relu && value < 0 ? 0 : value;
+    }
+}
+
+static gy_status f64_run(const gy_kernel_call *call)
+{
+    gy_kernel_query query = {.op = call->op,
+                             .attributes = call->attributes,
+                             .inputs = call->inputs,
+                             .input_count = call->input_count,
+                             .outputs = call->outputs,
+                             .output_count = call->output_count};
+    product p;
+    f64_call f = {.product = &p};
+    bool fits = describe(&query, &p);
+    GY_ASSERT(fits);
+    GY_TRY(gy_blas_get(&f.blas));
+    if (is_empty(&p)) {
+        put_empty(&p, call);
+        return GY_OK;
+    }
+    if (p.m > INT32_MAX || p.n > INT32_MAX || p.k > INT32_MAX) {
+        return gy_fail(GY_LIMIT, "matmul: a dimension over 2^31 in float64");
+    }
+    const gy_view *a = &call->inputs[0], *b = &call->inputs[1], *c = &call->outputs[0];
+    f.bias = p.has_bias ? call->inputs[2].data : NULL;
+    for (int64_t i = 0; i < p.batch; i++) {
+        f.a = (const double *)a->data + (p.batch > 1 ? matrix_of(a, c, i) : 0) * p.m * p.k;
+        f.b = (const double *)b->data + (p.batch > 1 ? matrix_of(b, c, i) : 0) * p.k * p.n;
+        f.c = (double *)c->data + i * p.m * p.n;
+        gy_parallel_for(call->engine, p.pieces, 1, run_f64_pieces, &f);
+    }
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_matmul_f64 = {
+    .name = "openblas dgemm",
+    .accepts = f64_accepts,
+    .prepare = f64_prepare,
+    .run = f64_run,
+};

@@ -1,0 +1,2 @@
+#define TILES gy_tiles_baseline
+#include "ops/kernels/tiles.inc"
