@@ -54,7 +54,8 @@ static void find_spot(const gy_fused_plan *plan, int64_t tile, tile_spot *spot)
     }
 }
 
-static int64_t offset_of(const gy_fused_plan *plan, const int64_t *strides, const tile_spot *spot)
+static int64_t offset_of(const gy_fused_plan *plan, const int64_t *strides,
+                         const tile_spot *spot)
 {
     int64_t offset = 0;
     for (int dim = 0; dim < plan->rank; dim++) {
@@ -143,8 +144,8 @@ static void run_step(const pass *run, registers *regs, int s, const tile_spot *s
         tile.index = spot->linear + run->global_shift;
         if (reg->kind == GY_PLACE_OUTPUT && !run->is_deferred[reg->output]) {
             size_t bytes = gy_dtype_bytes(reg->dtype);
-            tile.output = (char *)run->call->outputs[reg->output].data +
-                          (size_t)spot->linear * bytes;
+            tile.output =
+                (char *)run->call->outputs[reg->output].data + (size_t)spot->linear * bytes;
         }
     }
     regs->at[plan->input_count + s] = tile.output;
@@ -211,7 +212,8 @@ static void store(const pass *run, registers *regs, int o, const tile_spot *spot
     }
 }
 
-static void reduce(const pass *run, registers *regs, int o, const tile_spot *spot, char *accumulators)
+static void reduce(const pass *run, registers *regs, int o, const tile_spot *spot,
+                   char *accumulators)
 {
     const gy_fused_plan *plan = run->plan;
     const gy_plan_output *out = &plan->outputs[o];
@@ -541,8 +543,9 @@ static void fused_formats(const gy_kernel_query *query, gy_format *inputs, gy_fo
         inputs[i] = full ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE;
     }
     for (int o = 0; o < query->output_count; o++) {
-        bool stored = is_program ? query->attributes->fused.program->outputs[o].reduction == NULL
-                                 : is_step;
+        bool stored = is_program
+                          ? query->attributes->fused.program->outputs[o].reduction == NULL
+                          : is_step;
         outputs[o] = any && stored ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE;
     }
     /* What cannot run blocked is asked for dense. */

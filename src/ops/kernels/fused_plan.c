@@ -21,9 +21,13 @@ const gy_tile_table *gy_tiles(void)
 {
     static const gy_tile_table *const tables[] = {
 #if defined(__x86_64__)
-        &gy_tiles_baseline, &gy_tiles_avx2, &gy_tiles_avx512
+        &gy_tiles_baseline,
+        &gy_tiles_avx2,
+        &gy_tiles_avx512
 #else
-        &gy_tiles_baseline, &gy_tiles_baseline, &gy_tiles_baseline
+        &gy_tiles_baseline,
+        &gy_tiles_baseline,
+        &gy_tiles_baseline
 #endif
     };
     return tables[gy_isa_level()];
@@ -323,8 +327,8 @@ static void cut_pieces(gy_fused_plan *plan)
         }
         int64_t least = divide_up(GY_MAX(plan->tiles, (int64_t)1), most);
         plan->piece_tiles = GY_MAX(plan->piece_tiles, least);
-        plan->piece_tiles = divide_up(plan->piece_tiles, GY_MAX(unit, (int64_t)1)) *
-                            GY_MAX(unit, (int64_t)1);
+        plan->piece_tiles =
+            divide_up(plan->piece_tiles, GY_MAX(unit, (int64_t)1)) * GY_MAX(unit, (int64_t)1);
     }
     plan->pieces = divide_up(plan->tiles, plan->piece_tiles);
 }
@@ -360,8 +364,8 @@ static bool plan_steps(walk *w)
         gy_plan_register *reg = &plan->registers[plan->input_count + s];
         reg->dtype = step_dtype(plan->registers, step, code);
         int value = code == GY_CODE_select ? 1 : 0;
-        step->run = gy_tiles()->find(code, plan->registers[step->inputs[value]].dtype,
-                                     reg->dtype);
+        step->run =
+            gy_tiles()->find(code, plan->registers[step->inputs[value]].dtype, reg->dtype);
         if (step->run == NULL || (step->is_dropout && w->is_blocked)) {
             return false;
         }

@@ -32,9 +32,9 @@ typedef enum gy_place_kind {
 typedef struct gy_plan_register {
     gy_place_kind kind;
     gy_dtype dtype;
-    int slot;   /* -1: none */
-    int output; /* of GY_PLACE_OUTPUT */
-    int last;   /* last step that reads it; step_count: outputs do */
+    int slot;                      /* -1: none */
+    int output;                    /* of GY_PLACE_OUTPUT */
+    int last;                      /* last step that reads it; step_count: outputs do */
     int64_t strides[GY_PLAN_RANK]; /* inputs: in elements */
 } gy_plan_register;
 
@@ -72,7 +72,7 @@ typedef struct gy_fused_plan {
     gy_plan_output outputs[GY_MAX_OUTPUTS];
     int slot_count;
     int64_t piece_tiles, pieces;
-    int64_t accumulators; /* 8-byte elements of one piece */
+    int64_t accumulators;     /* 8-byte elements of one piece */
     bool shares_accumulators; /* pieces reduce into different elements */
     bool has_reduction;
     int program_rank; /* for dropout: the common shape as the graph sees it */

@@ -76,6 +76,11 @@ GY_MUST_CHECK gy_status gy_dnnl_get(const gy_dnnl **dnnl);
 /** GY_UNSUPPORTED with oneDNN's code and `what` in the text, unless it succeeded. */
 GY_MUST_CHECK gy_status gy_dnnl_check(dnnl_status_t status, const char *what);
 
+/** Attributes of a primitive whose scratch the caller gives, with or without relu of the
+ * result. Caller destroys them. */
+GY_MUST_CHECK gy_status gy_kernel_dnnl_attributes(const gy_dnnl *dnnl, bool relu,
+                                                  dnnl_primitive_attr_t *attr);
+
 typedef struct gy_blas {
     void (*dgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k,
                   double alpha, const double *a, int lda, const double *b, int ldb, double beta,

@@ -137,20 +137,6 @@ static int64_t rows_of(const product *p, int which)
     return which == 0 ? p->piece_rows : p->m - (p->pieces - 1) * p->piece_rows;
 }
 
-static gy_status make_attr(const gy_dnnl *dnnl, bool relu, dnnl_primitive_attr_t *attr)
-{
-    GY_TRY(gy_dnnl_check(dnnl->primitive_attr_create(attr), "attributes"));
-    dnnl->primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
-    if (relu) {
-        dnnl_post_ops_t ops;
-        GY_TRY(gy_dnnl_check(dnnl->post_ops_create(&ops), "post-operations"));
-        dnnl->post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0);
-        dnnl->primitive_attr_set_post_ops(*attr, ops);
-        dnnl->post_ops_destroy(ops);
-    }
-    return GY_OK;
-}
-
 /* The primitive of pieces of `rows` rows, and its scratch; primitive NULL: the size alone. */
 static gy_status make_primitive(const gy_dnnl *dnnl, const product *p, int64_t rows,
                                 dnnl_primitive_t *primitive, size_t *scratch)
@@ -160,7 +146,7 @@ static gy_status make_primitive(const gy_dnnl *dnnl, const product *p, int64_t r
     dnnl_primitive_attr_t attr;
     dnnl_primitive_desc_t made;
     piece_descs(dnnl, p, rows, descs);
-    GY_TRY(make_attr(dnnl, p->relu, &attr));
+    GY_TRY(gy_kernel_dnnl_attributes(dnnl, p->relu, &attr));
     dnnl_status_t status = dnnl->matmul_desc_init(&desc, &descs[0], &descs[1],
                                                   p->has_bias ? &descs[3] : NULL, &descs[2]);
     if (status == dnnl_success) {
@@ -284,8 +270,8 @@ static dnnl_status_t run_piece(const f32_call *f, int64_t piece)
     dnnl_memory_t *m = p->memories[piece];
     int64_t row = piece * p->piece_rows;
     const void *bias = p->has_bias ? f->call->inputs[2].data : NULL;
-    const void *at[5] = {f->a + (p->transpose_a ? row : row * p->k), f->b, f->c + row * p->n, bias,
-                         (char *)f->call->workspace + (size_t)piece * scratch};
+    const void *at[5] = {f->a + (p->transpose_a ? row : row * p->k), f->b, f->c + row * p->n,
+                         bias, (char *)f->call->workspace + (size_t)piece * scratch};
     static const int roles[5] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS,
                                  DNNL_ARG_SCRATCHPAD};
     dnnl_exec_arg_t args[5];
@@ -307,8 +293,7 @@ static dnnl_status_t run_sgemm(const f32_call *f, int64_t piece)
     const product *p = f->product;
     int64_t row = piece * p->piece_rows, rows = GY_MIN(p->piece_rows, p->m - row);
     return f->dnnl->sgemm('T', p->transpose_b ? 'T' : 'N', rows, p->n, p->k, 1, f->a + row,
-                          p->m, f->b, p->transpose_b ? p->k : p->n, 0, f->c + row * p->n,
-                          p->n);
+                          p->m, f->b, p->transpose_b ? p->k : p->n, 0, f->c + row * p->n, p->n);
 }
 
 static void run_f32_pieces(void *arg, int64_t begin, int64_t end)

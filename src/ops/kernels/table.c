@@ -1,4 +1,5 @@
-/* Which kernels run which operator, best first; what runs where nothing fits is the reference. */
+/* Which kernels run which operator, best first; what runs where nothing fits is the reference.
+ */
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/kernels_priv.h"
 #include "ops/kernels/tiles.h"
@@ -6,22 +7,63 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LIST(name, ...) static const gy_kernel *const name[] = {__VA_ARGS__, NULL};
 static const gy_kernel *const none[] = {NULL};
-static const gy_kernel *const tiles[] = {&gy_kernel_tiles, NULL};
-static const gy_kernel *const fused[] = {&gy_kernel_fused, NULL};
-static const gy_kernel *const matmuls[] = {&gy_kernel_matmul_f32, &gy_kernel_matmul_f64, NULL};
+LIST(tiles, &gy_kernel_tiles)
+LIST(fused, &gy_kernel_fused)
+LIST(matmuls, &gy_kernel_matmul_f32, &gy_kernel_matmul_f64)
+LIST(convs, &gy_kernel_conv_f32, &gy_kernel_conv_f64)
+LIST(pools, &gy_kernel_pool)
+LIST(softmaxes, &gy_kernel_softmax)
+LIST(cross_entropies, &gy_kernel_cross_entropy)
+LIST(argmaxes, &gy_kernel_argmax)
+LIST(layer_norms, &gy_kernel_layer_norm)
+LIST(transposes, &gy_kernel_transpose)
+LIST(slices, &gy_kernel_slice)
+LIST(pads, &gy_kernel_pad)
+LIST(concats, &gy_kernel_concat)
+LIST(broadcasts, &gy_kernel_broadcast)
+LIST(gathers, &gy_kernel_gather)
+LIST(scatters, &gy_kernel_scatter_add)
+LIST(one_hots, &gy_kernel_one_hot)
+LIST(fills, &gy_kernel_fill)
+LIST(reorders, &gy_kernel_reorder)
 
 const gy_kernel *const *gy_op_kernels(const gy_op *op)
 {
-    gy_op_code code = gy_op_code_of(op);
-    if (code == GY_CODE_fused) {
-        return fused;
+    static const gy_kernel *const *const table[GY_CODE_COUNT + 1] = {
+        [GY_CODE_fused] = fused,
+        [GY_CODE_mean] = tiles,
+        [GY_CODE_matmul] = matmuls,
+        [GY_CODE_conv2d] = convs,
+        [GY_CODE_conv2d_input_gradient] = convs,
+        [GY_CODE_conv2d_filter_gradient] = convs,
+        [GY_CODE_max_pool] = pools,
+        [GY_CODE_max_pool_gradient] = pools,
+        [GY_CODE_max_pool_pick] = pools,
+        [GY_CODE_average_pool] = pools,
+        [GY_CODE_average_pool_gradient] = pools,
+        [GY_CODE_softmax] = softmaxes,
+        [GY_CODE_log_softmax] = softmaxes,
+        [GY_CODE_cross_entropy] = cross_entropies,
+        [GY_CODE_argmax] = argmaxes,
+        [GY_CODE_layer_norm] = layer_norms,
+        [GY_CODE_transpose] = transposes,
+        [GY_CODE_slice] = slices,
+        [GY_CODE_pad] = pads,
+        [GY_CODE_concat] = concats,
+        [GY_CODE_broadcast_to] = broadcasts,
+        [GY_CODE_gather] = gathers,
+        [GY_CODE_scatter_add] = scatters,
+        [GY_CODE_one_hot] = one_hots,
+        [GY_CODE_fill] = fills,
+        [GY_CODE_reorder] = reorders,
+    };
+    const gy_kernel *const *list = table[gy_op_code_of(op)];
+    if (list != NULL) {
+        return list;
     }
-    if (code == GY_CODE_matmul) {
-        return matmuls;
-    }
-    bool is_tiled = (op->flags & (GY_OP_ELEMENTWISE | GY_OP_REDUCTION)) != 0;
-    return is_tiled || code == GY_CODE_mean ? tiles : none;
+    return (op->flags & (GY_OP_ELEMENTWISE | GY_OP_REDUCTION)) != 0 ? tiles : none;
 }
 
 static bool only_reference(void)

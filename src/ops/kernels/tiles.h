@@ -50,10 +50,15 @@ typedef struct gy_tile_table {
     double (*row_sum)(const float *x, int64_t count);
     /* Sum of (x - mean)^2. */
     double (*row_deviation)(const float *x, float mean, int64_t count);
+    /* sizes: height and width of x, then of y; planes of sixteen channels. */
     void (*max_pool_blocked)(const float *x, const int64_t sizes[4], const gy_attributes *pool,
                              float *y, int64_t planes);
     void (*max_pool_gradient_blocked)(const float *x, const float *dy, const int64_t sizes[4],
                                       const gy_attributes *pool, float *dx, int64_t planes);
+    void (*average_pool_blocked)(const float *x, const int64_t sizes[4],
+                                 const gy_attributes *pool, float *y, int64_t planes);
+    void (*average_pool_gradient_blocked)(const float *dy, const int64_t sizes[4],
+                                          const gy_attributes *pool, float *dx, int64_t planes);
 } gy_tile_table;
 
 extern const gy_tile_table gy_tiles_baseline, gy_tiles_avx2, gy_tiles_avx512;

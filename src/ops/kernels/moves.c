@@ -1,0 +1,391 @@
+/**
+ * Operators that move elements without computing: transpose, slice, pad, concat, broadcast,
+ * gather and its adjoint, one-hot, fill, and the change between plain and blocked layout.
+ */
+#include "ops/kernels/kernels_priv.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool any_dense(const gy_kernel_query *query)
+{
+    (void)query;
+    return true;
+}
+
+/* ---- transpose ---- */
+
+enum { SQUARE = 16 };
+
+/* y: (columns,rows) from x: (rows,columns), in squares that stay in the first-level cache. */
+#define TRANSPOSE(type)                                                                        \
+    static void transpose_##type(const void *from, void *to, int64_t rows, int64_t columns)    \
+    {                                                                                          \
+        const type *x = from;                                                                  \
+        type *y = to;                                                                          \
+        for (int64_t r0 = 0; r0 < rows; r0 += SQUARE) {                                        \
+            int64_t r1 = GY_MIN(r0 + SQUARE, rows);                                            \
+            for (int64_t c0 = 0; c0 < columns; c0 += SQUARE) {                                 \
+                int64_t c1 = GY_MIN(c0 + SQUARE, columns);                                     \
+                for (int64_t c = c0; c < c1; c++) {                                            \
+                    for (int64_t r = r0; r < r1; r++) {                                        \
+                        y[c * rows + r] = x[r * columns + c];                                  \
+                    }                                                                          \
+                }                                                                              \
+            }                                                                                  \
+        }                                                                                      \
+    }
+TRANSPOSE(uint32_t)
+TRANSPOSE(uint64_t)
+
+/* Is it (b,m,n) -> (b,n,m) once dimensions that stay together are one? */
+static bool is_batch_of_two(const gy_view *x, const int32_t *dims, int64_t sizes[3])
+{
+    int fixed = 0, split = 0;
+    while (fixed < x->rank && dims[fixed] == fixed) {
+        fixed++;
+    }
+    split = fixed < x->rank ? dims[fixed] : x->rank;
+    for (int i = fixed; i < x->rank; i++) {
+        int turned = i - fixed < x->rank - split ? split + i - fixed
+                                                 : fixed + (i - fixed) - (x->rank - split);
+        if (dims[i] != turned) {
+            return false;
+        }
+    }
+    sizes[0] = sizes[1] = sizes[2] = 1;
+    for (int i = 0; i < x->rank; i++) {
+        sizes[i < fixed ? 0 : i < split ? 1 : 2] *= x->sizes[i];
+    }
+    return true;
+}
+
+static gy_status transpose_run(const gy_kernel_call *call)
+{
+    const gy_view *x = &call->inputs[0];
+    gy_view *y = &call->outputs[0];
+    const int32_t *dims = call->attributes->permute.dims;
+    size_t bytes = gy_dtype_bytes(x->dtype);
+    int64_t sizes[3];
+    if ((bytes == 4 || bytes == 8) && gy_view_is_contiguous(x) &&
+        is_batch_of_two(x, dims, sizes)) {
+        for (int64_t b = 0; b < sizes[0]; b++) {
+            size_t at = (size_t)(b * sizes[1] * sizes[2]) * bytes;
+            (bytes == 4 ? transpose_uint32_t : transpose_uint64_t)(
+                (const char *)x->data + at, (char *)y->data + at, sizes[1], sizes[2]);
+        }
+        return GY_OK;
+    }
+    gy_view turned = *x;
+    for (int dim = 0; dim < x->rank; dim++) {
+        turned.sizes[dim] = x->sizes[dims[dim]];
+        turned.strides[dim] = x->strides[dims[dim]];
+    }
+    return gy_view_copy(y, &turned);
+}
+
+const gy_kernel gy_kernel_transpose = {
+    .name = "squares",
+    .accepts = any_dense,
+    .run = transpose_run,
+    .takes_strides = true,
+};
+
+/* ---- slice, pad, concat, broadcast_to ---- */
+
+static gy_view cut(const gy_view *view, int dim, int64_t begin, int64_t count, int64_t step)
+{
+    gy_view part = *view;
+    part.data =
+        (char *)view->data + begin * view->strides[dim] * (int64_t)gy_dtype_bytes(view->dtype);
+    part.sizes[dim] = count;
+    part.strides[dim] = view->strides[dim] * step;
+    return part;
+}
+
+static gy_status slice_run(const gy_kernel_call *call)
+{
+    const gy_attributes *a = call->attributes;
+    int dim = a->slice.dim;
+    int64_t count = call->outputs[0].sizes[dim];
+    gy_view part =
+        cut(&call->inputs[0], dim, count > 0 ? a->slice.begin : 0, count, a->slice.step);
+    return gy_view_copy(&call->outputs[0], &part);
+}
+
+static gy_status pad_run(const gy_kernel_call *call)
+{
+    const gy_attributes *a = call->attributes;
+    int dim = a->slice.dim;
+    int64_t count = call->inputs[0].sizes[dim];
+    gy_view part =
+        cut(&call->outputs[0], dim, count > 0 ? a->slice.begin : 0, count, a->slice.step);
+    gy_view_zero(&call->outputs[0]);
+    return gy_view_copy(&part, &call->inputs[0]);
+}
+
+static gy_status concat_run(const gy_kernel_call *call)
+{
+    int dim = call->attributes->axis.dim;
+    int64_t at = 0;
+    for (int i = 0; i < call->input_count; i++) {
+        int64_t count = call->inputs[i].sizes[dim];
+        gy_view part = cut(&call->outputs[0], dim, at, count, 1);
+        GY_TRY(gy_view_copy(&part, &call->inputs[i]));
+        at += count;
+    }
+    return GY_OK;
+}
+
+static gy_status broadcast_run(const gy_kernel_call *call)
+{
+    gy_view spread = call->inputs[0], *y = &call->outputs[0];
+    int shift = y->rank - spread.rank;
+    spread.rank = y->rank;
+    for (int dim = y->rank - 1; dim >= 0; dim--) {
+        bool repeats = dim < shift || call->inputs[0].sizes[dim - shift] == 1;
+        spread.strides[dim] = repeats ? 0 : call->inputs[0].strides[dim - shift];
+        spread.sizes[dim] = y->sizes[dim];
+    }
+    return gy_view_copy(y, &spread);
+}
+
+#define COPYING(what, kernel_name)                                                             \
+    const gy_kernel gy_kernel_##what = {                                                       \
+        .name = kernel_name,                                                                   \
+        .accepts = any_dense,                                                                  \
+        .run = what##_run,                                                                     \
+        .takes_strides = true,                                                                 \
+    };
+COPYING(slice, "copy slice")
+COPYING(pad, "copy pad")
+COPYING(concat, "copy concat")
+COPYING(broadcast, "copy broadcast")
+
+/* ---- gather, scatter_add ---- */
+
+/* Around the dimension: a is (outer,size,inner) elements. */
+typedef struct around {
+    int64_t outer, size, inner, indices;
+} around;
+
+static around around_of(const gy_view *a, int dim, const gy_view *indices)
+{
+    around w = {1, a->sizes[dim], 1, gy_view_count(indices)};
+    for (int i = 0; i < a->rank; i++) {
+        if (i != dim) {
+            *(i < dim ? &w.outer : &w.inner) *= a->sizes[i];
+        }
+    }
+    return w;
+}
+
+static gy_status index_at(const char *name, const gy_view *indices, int64_t i, int64_t size,
+                          int64_t *index)
+{
+    *index = (int64_t)gy_element_get(indices->dtype, indices->data, i);
+    if (*index < 0 || *index >= size) {
+        return gy_fail(GY_ARG,
+                       "%s: index %" PRId64 " at position %" PRId64 ", expected 0 to %" PRId64,
+                       name, *index, i, size - 1);
+    }
+    return GY_OK;
+}
+
+/* All or nothing: indices are checked before anything is written. */
+static gy_status check_indices(const char *name, const gy_view *indices, int64_t size)
+{
+    int64_t count = gy_view_count(indices), index;
+    for (int64_t i = 0; i < count; i++) {
+        GY_TRY(index_at(name, indices, i, size, &index));
+    }
+    return GY_OK;
+}
+
+static bool gather_accepts(const gy_kernel_query *query)
+{
+    return query->inputs[1].dtype == GY_I32 || query->inputs[1].dtype == GY_I64;
+}
+
+static gy_status gather_run(const gy_kernel_call *call)
+{
+    const gy_view *a = &call->inputs[0], *indices = &call->inputs[1];
+    around w = around_of(a, call->attributes->axis.dim, indices);
+    size_t row = (size_t)w.inner * gy_dtype_bytes(a->dtype);
+    char *to = call->outputs[0].data;
+    GY_TRY(check_indices("gather", indices, w.size));
+    for (int64_t o = 0; o < w.outer; o++) {
+        const char *from = (const char *)a->data + (size_t)(o * w.size) * row;
+        for (int64_t i = 0; i < w.indices; i++) {
+            int64_t index = indices->dtype == GY_I32 ? ((const int32_t *)indices->data)[i]
+                                                     : ((const int64_t *)indices->data)[i];
+            memcpy(to, from + (size_t)index * row, row);
+            to += row;
+        }
+    }
+    return GY_OK;
+}
+
+static bool scatter_accepts(const gy_kernel_query *query)
+{
+    return gather_accepts(query) &&
+           (query->inputs[0].dtype == GY_F32 || query->inputs[0].dtype == GY_F64);
+}
+
+/* Rows that meet are added in the order of the indices. */
+static gy_status scatter_run(const gy_kernel_call *call)
+{
+    const gy_view *a = &call->inputs[0], *indices = &call->inputs[1];
+    gy_view *y = &call->outputs[0];
+    around w = around_of(y, call->attributes->axis.dim, indices);
+    GY_TRY(check_indices("scatter_add", indices, w.size));
+    gy_view_zero(y);
+    for (int64_t o = 0; o < w.outer; o++) {
+        for (int64_t i = 0; i < w.indices; i++) {
+            int64_t index = indices->dtype == GY_I32 ? ((const int32_t *)indices->data)[i]
+                                                     : ((const int64_t *)indices->data)[i];
+            int64_t from = (o * w.indices + i) * w.inner, to = (o * w.size + index) * w.inner;
+            for (int64_t j = 0; j < w.inner; j++) {
+                if (a->dtype == GY_F32) {
+                    ((float *)y->data)[to + j] += ((const float *)a->data)[from + j];
+                } else {
+                    ((double *)y->data)[to + j] += ((const double *)a->data)[from + j];
+                }
+            }
+        }
+    }
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_gather = {
+    .name = "copy gather",
+    .accepts = gather_accepts,
+    .run = gather_run,
+};
+
+const gy_kernel gy_kernel_scatter_add = {
+    .name = "rows scatter_add",
+    .accepts = scatter_accepts,
+    .run = scatter_run,
+};
+
+/* ---- one-hot ---- */
+
+static bool one_hot_accepts(const gy_kernel_query *query)
+{
+    return query->attributes->axis.dim == query->inputs[0].rank &&
+           query->inputs[0].dtype != GY_U64;
+}
+
+static gy_status one_hot_run(const gy_kernel_call *call)
+{
+    const gy_view *labels = &call->inputs[0];
+    gy_view *y = &call->outputs[0];
+    int64_t depth = y->sizes[y->rank - 1], count = gy_view_count(labels), label;
+    for (int64_t i = 0; i < count; i++) {
+        label = (int64_t)gy_element_get(labels->dtype, labels->data, i);
+        if (label < 0 || label >= depth) {
+            return gy_fail(
+                GY_ARG, "one_hot: label %" PRId64 " in row %" PRId64 ", expected 0 to %" PRId64,
+                label, i, depth - 1);
+        }
+    }
+    gy_view_zero(y);
+    for (int64_t i = 0; i < count; i++) {
+        label = (int64_t)gy_element_get(labels->dtype, labels->data, i);
+        gy_element_set(y->dtype, y->data, i * depth + label, 1);
+    }
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_one_hot = {
+    .name = "rows one_hot",
+    .accepts = one_hot_accepts,
+    .run = one_hot_run,
+};
+
+/* ---- fill ---- */
+
+static gy_status fill_run(const gy_kernel_call *call)
+{
+    gy_view *y = &call->outputs[0];
+    double value = call->attributes->shape.value;
+    int64_t count = gy_view_count(y);
+    if (y->dtype == GY_F32) {
+        for (int64_t i = 0; i < count; i++) {
+            ((float *)y->data)[i] = (float)value;
+        }
+    } else {
+        for (int64_t i = 0; i < count; i++) {
+            gy_element_set(y->dtype, y->data, i, value);
+        }
+    }
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_fill = {
+    .name = "fill",
+    .accepts = any_dense,
+    .run = fill_run,
+};
+
+/* ---- plain and blocked ---- */
+
+static bool reorder_accepts(const gy_kernel_query *query)
+{
+    return query->outputs[0].format == query->attributes->reorder.format;
+}
+
+static void reorder_formats(const gy_kernel_query *query, gy_format *inputs, gy_format *outputs)
+{
+    inputs[0] = query->inputs[0].format;
+    outputs[0] = query->attributes->reorder.format;
+}
+
+typedef struct reorder_call {
+    const float *from;
+    float *to;
+    int64_t area; /* H W */
+    bool is_blocking;
+} reorder_call;
+
+static void reorder_planes(void *arg, int64_t begin, int64_t end)
+{
+    const reorder_call *r = arg;
+    for (int64_t plane = begin; plane < end; plane++) {
+        const float *from = r->from + plane * r->area * 16;
+        float *to = r->to + plane * r->area * 16;
+        if (r->is_blocking) {
+            transpose_uint32_t(from, to, 16, r->area);
+        } else {
+            transpose_uint32_t(from, to, r->area, 16);
+        }
+    }
+}
+
+static gy_status reorder_run(const gy_kernel_call *call)
+{
+    const gy_view *x = &call->inputs[0];
+    gy_view *y = &call->outputs[0];
+    bool is_change = x->format != y->format;
+    if (x->dtype != GY_F32 || !is_change || x->sizes[1] % 16 != 0 ||
+        (x->format == GY_FORMAT_DENSE && !gy_view_is_contiguous(x))) {
+        return gy_view_copy(y, x);
+    }
+    reorder_call r = {.from = x->data,
+                      .to = y->data,
+                      .area = x->sizes[2] * x->sizes[3],
+                      .is_blocking = y->format == GY_FORMAT_BLOCKED};
+    int64_t planes = x->sizes[0] * x->sizes[1] / 16;
+    gy_parallel_for(call->engine, planes, GY_MAX(4096 / GY_MAX(r.area, (int64_t)1), (int64_t)1),
+                    reorder_planes, &r);
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_reorder = {
+    .name = "squares reorder",
+    .accepts = reorder_accepts,
+    .formats = reorder_formats,
+    .run = reorder_run,
+    .takes_strides = true,
+};

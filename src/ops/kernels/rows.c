@@ -1,0 +1,246 @@
+/**
+ * Operators that work along rows, the last dimension: softmax, log-softmax, cross entropy,
+ * argmax, layer norm. Rows are independent (cross entropy adds them in order).
+ */
+#include "ops/kernels/kernels_priv.h"
+#include "ops/kernels/tiles.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* x: (rows,columns) */
+typedef struct row_call {
+    const gy_kernel_call *call;
+    int64_t rows, columns;
+} row_call;
+
+static void count_rows(const gy_view *x, int axis_count, int64_t *rows, int64_t *columns)
+{
+    *rows = 1;
+    *columns = 1;
+    for (int dim = 0; dim < x->rank; dim++) {
+        *(dim < x->rank - axis_count ? rows : columns) *= x->sizes[dim];
+    }
+}
+
+/* Split into pieces of about 32,768 elements; a row stays whole. */
+static void each_rows(const gy_kernel_call *call, int axis_count,
+                      void (*fn)(void *, int64_t, int64_t))
+{
+    row_call r = {.call = call};
+    count_rows(&call->inputs[0], axis_count, &r.rows, &r.columns);
+    int64_t grain = 32768 / GY_MAX(r.columns, (int64_t)1);
+    if (r.columns > 0) {
+        gy_parallel_for(call->engine, r.rows, GY_MAX(grain, (int64_t)1), fn, &r);
+    }
+}
+
+static bool is_real(gy_dtype dtype)
+{
+    return dtype == GY_F32 || dtype == GY_F64;
+}
+
+/* ---- softmax, log-softmax ---- */
+
+static bool along_accepts(const gy_kernel_query *query)
+{
+    return is_real(query->inputs[0].dtype) &&
+           query->attributes->axis.dim == query->inputs[0].rank - 1;
+}
+
+static void softmax_row_f32(const float *x, float *y, int64_t count, bool is_log)
+{
+    float maximum = gy_tiles()->row_max(x, count);
+    double sum = gy_tiles()->exp_sum(x, maximum, y, count);
+    float shift = (float)log(sum), scale = (float)(1 / sum);
+    for (int64_t i = 0; i < count; i++) {
+        y[i] = is_log ? (x[i] - maximum) - shift : y[i] * scale;
+    }
+}
+
+static void softmax_row_f64(const double *x, double *y, int64_t count, bool is_log)
+{
+    double maximum = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        maximum = fmax(maximum, x[i]);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double power = exp(x[i] - maximum);
+        sum += power;
+        y[i] = is_log ? x[i] - maximum : power;
+    }
+    double shift = log(sum);
+    for (int64_t i = 0; i < count; i++) {
+        y[i] = is_log ? y[i] - shift : y[i] / sum;
+    }
+}
+
+static void softmax_rows(void *arg, int64_t begin, int64_t end)
+{
+    const row_call *r = arg;
+    const gy_view *x = &r->call->inputs[0];
+    void *y = r->call->outputs[0].data;
+    bool is_log = r->call->op == &gy_op_log_softmax;
+    for (int64_t row = begin; row < end; row++) {
+        int64_t at = row * r->columns;
+        if (x->dtype == GY_F32) {
+            softmax_row_f32((const float *)x->data + at, (float *)y + at, r->columns, is_log);
+        } else {
+            softmax_row_f64((const double *)x->data + at, (double *)y + at, r->columns, is_log);
+        }
+    }
+}
+
+static gy_status softmax_run(const gy_kernel_call *call)
+{
+    each_rows(call, 1, softmax_rows);
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_softmax = {
+    .name = "tiles softmax",
+    .accepts = along_accepts,
+    .run = softmax_run,
+};
+
+/* ---- cross entropy ---- */
+
+static bool cross_entropy_accepts(const gy_kernel_query *query)
+{
+    return is_real(query->inputs[0].dtype) && query->inputs[0].rank == 2 &&
+           query->inputs[1].dtype != GY_U64;
+}
+
+static size_t cross_entropy_workspace(const gy_kernel_query *query)
+{
+    return (size_t)query->inputs[0].sizes[1] * sizeof(float);
+}
+
+static int64_t label_at(const gy_view *labels, int64_t row)
+{
+    return (int64_t)gy_element_get(labels->dtype, labels->data, row);
+}
+
+static double row_loss(const gy_kernel_call *call, int64_t row, int64_t columns, int64_t label)
+{
+    int64_t at = row * columns;
+    if (call->inputs[0].dtype == GY_F32) {
+        const float *x = (const float *)call->inputs[0].data + at;
+        float maximum = gy_tiles()->row_max(x, columns);
+        double sum = gy_tiles()->exp_sum(x, maximum, call->workspace, columns);
+        return log(sum) + (double)maximum - (double)x[label];
+    }
+    const double *x = (const double *)call->inputs[0].data + at;
+    double maximum = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < columns; i++) {
+        maximum = fmax(maximum, x[i]);
+    }
+    for (int64_t i = 0; i < columns; i++) {
+        sum += exp(x[i] - maximum);
+    }
+    return log(sum) + maximum - x[label];
+}
+
+static gy_status cross_entropy_run(const gy_kernel_call *call)
+{
+    const gy_view *logits = &call->inputs[0], *labels = &call->inputs[1];
+    int64_t rows = logits->sizes[0], classes = logits->sizes[1];
+    int64_t first = call->input_offsets != NULL ? call->input_offsets[1][0] : 0;
+    int64_t all = call->input_types != NULL ? call->input_types[0].sizes[0] : rows;
+    double total = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t label = label_at(labels, row);
+        if (label < 0 || label >= classes) {
+            return gy_fail(GY_ARG,
+                           "cross_entropy: label %" PRId64 " in row %" PRId64
+                           ", expected 0 to %" PRId64,
+                           label, first + row, classes - 1);
+        }
+        total += row_loss(call, row, classes, label);
+    }
+    gy_element_set(logits->dtype, call->outputs[0].data, 0, total / (double)all);
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_cross_entropy = {
+    .name = "tiles cross entropy",
+    .accepts = cross_entropy_accepts,
+    .workspace_bytes = cross_entropy_workspace,
+    .run = cross_entropy_run,
+};
+
+/* ---- argmax ---- */
+
+/* The first of equals; NaN wins. */
+#define ARGMAX(suffix, type)                                                                   \
+    static int64_t argmax_##suffix(const type *x, int64_t count)                               \
+    {                                                                                          \
+        int64_t best = 0;                                                                      \
+        for (int64_t i = 1; i < count; i++) {                                                  \
+            best = x[i] > x[best] || (isnan(x[i]) && !isnan(x[best])) ? i : best;              \
+        }                                                                                      \
+        return best;                                                                           \
+    }
+ARGMAX(f32, float)
+ARGMAX(f64, double)
+
+static void argmax_rows(void *arg, int64_t begin, int64_t end)
+{
+    const row_call *r = arg;
+    const gy_view *x = &r->call->inputs[0];
+    int64_t *y = r->call->outputs[0].data;
+    for (int64_t row = begin; row < end; row++) {
+        y[row] = x->dtype == GY_F32
+                     ? argmax_f32((const float *)x->data + row * r->columns, r->columns)
+                     : argmax_f64((const double *)x->data + row * r->columns, r->columns);
+    }
+}
+
+static gy_status argmax_run(const gy_kernel_call *call)
+{
+    each_rows(call, 1, argmax_rows);
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_argmax = {
+    .name = "rows argmax",
+    .accepts = along_accepts,
+    .run = argmax_run,
+};
+
+/* ---- layer norm ---- */
+
+static bool layer_norm_accepts(const gy_kernel_query *query)
+{
+    return query->inputs[0].dtype == GY_F32;
+}
+
+static void layer_norm_rows(void *arg, int64_t begin, int64_t end)
+{
+    const row_call *r = arg;
+    const float *gain = r->call->inputs[1].data, *bias = r->call->inputs[2].data;
+    int64_t count = r->columns;
+    for (int64_t row = begin; row < end; row++) {
+        const float *x = (const float *)r->call->inputs[0].data + row * count;
+        float *y = (float *)r->call->outputs[0].data + row * count;
+        float mean = (float)(gy_tiles()->row_sum(x, count) / (double)count);
+        double variance = gy_tiles()->row_deviation(x, mean, count) / (double)count;
+        float scale = (float)(1 / sqrt(variance + r->call->attributes->norm.epsilon));
+        for (int64_t i = 0; i < count; i++) {
+            y[i] = (x[i] - mean) * scale * gain[i] + bias[i];
+        }
+    }
+}
+
+static gy_status layer_norm_run(const gy_kernel_call *call)
+{
+    each_rows(call, call->attributes->norm.axis_count, layer_norm_rows);
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_layer_norm = {
+    .name = "tiles layer norm",
+    .accepts = layer_norm_accepts,
+    .run = layer_norm_run,
+};
