@@ -528,7 +528,7 @@ static bool is_common(const gy_view *view, int rank, const int64_t *sizes)
 static void fused_formats(const gy_kernel_query *query, gy_format *inputs, gy_format *outputs)
 {
     bool is_program = query->op == &gy_op_fused;
-    bool is_step = (query->op->flags & GY_OP_ELEMENTWISE) != 0;
+    bool is_step = (query->op->flags & GY_OP_ELEMENTWISE) != 0 || query->op == &gy_op_dropout;
     const gy_view *shape = is_step ? &query->outputs[0] : &query->inputs[0];
     int rank = is_program ? query->attributes->fused.program->rank : shape->rank;
     const int64_t *sizes = is_program ? query->attributes->fused.program->sizes : shape->sizes;

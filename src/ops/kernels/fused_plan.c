@@ -559,7 +559,7 @@ static void one_reduction(const gy_kernel_query *query, gy_fused *program)
 
 bool gy_fused_from_query(const gy_kernel_query *query, gy_fused *program)
 {
-    bool is_step = (query->op->flags & GY_OP_ELEMENTWISE) != 0;
+    bool is_step = (query->op->flags & GY_OP_ELEMENTWISE) != 0 || query->op == &gy_op_dropout;
     bool is_reduction = (query->op->flags & GY_OP_REDUCTION) != 0 || query->op == &gy_op_mean;
     if ((!is_step && !is_reduction) || query->input_count < 1 || query->input_count > 3 ||
         query->output_count != 1) {

@@ -34,6 +34,7 @@ const gy_kernel *const *gy_op_kernels(const gy_op *op)
     static const gy_kernel *const *const table[GY_CODE_COUNT + 1] = {
         [GY_CODE_fused] = fused,
         [GY_CODE_mean] = tiles,
+        [GY_CODE_dropout] = tiles,
         [GY_CODE_matmul] = matmuls,
         [GY_CODE_conv2d] = convs,
         [GY_CODE_conv2d_input_gradient] = convs,
