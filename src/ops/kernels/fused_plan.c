@@ -30,7 +30,7 @@ const gy_tile_table *gy_tiles(void)
         &gy_tiles_baseline
 #endif
     };
-    return tables[gy_isa_level()];
+    return tables[gy_tile_isa_level()];
 }
 
 /* ---- the common shape ---- */

@@ -6,27 +6,27 @@
 
 static const char *const isa_names[] = {"baseline", "avx2", "avx512"};
 
-const char *gy_isa_name(gy_isa isa)
+const char *gy_tile_isa_name(gy_tile_isa isa)
 {
     return isa_names[isa];
 }
 
-static gy_isa cpu_isa(void)
+static gy_tile_isa cpu_isa(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-        return GY_ISA_AVX512;
+        return GY_TILE_ISA_AVX512;
     }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        return GY_ISA_AVX2;
+        return GY_TILE_ISA_AVX2;
     }
 #endif
-    return GY_ISA_BASELINE;
+    return GY_TILE_ISA_BASELINE;
 }
 
-static gy_isa chosen_isa;
+static gy_tile_isa chosen_isa;
 static pthread_once_t isa_once = PTHREAD_ONCE_INIT;
 
 static void choose_isa(void)
@@ -35,12 +35,12 @@ static void choose_isa(void)
     const char *wanted = getenv("GYRE_ISA");
     for (int level = 0; wanted != NULL && level < (int)chosen_isa; level++) {
         if (strcmp(wanted, isa_names[level]) == 0) {
-            chosen_isa = (gy_isa)level;
+            chosen_isa = (gy_tile_isa)level;
         }
     }
 }
 
-gy_isa gy_isa_level(void)
+gy_tile_isa gy_tile_isa_level(void)
 {
     pthread_once(&isa_once, choose_isa);
     return chosen_isa;
@@ -95,9 +95,9 @@ static void open_dnnl(void)
     }
     /* libgomp comes with it and reads OMP_NUM_THREADS when it loads: too late to set. */
     SET(dnnl_table.omp_set_num_threads, dlsym(of->handle, "omp_set_num_threads"));
-    if (gy_isa_level() != GY_ISA_AVX512) {
-        dnnl_table.set_max_cpu_isa(gy_isa_level() == GY_ISA_AVX2 ? dnnl_cpu_isa_avx2
-                                                                 : dnnl_cpu_isa_sse41);
+    if (gy_tile_isa_level() != GY_TILE_ISA_AVX512) {
+        dnnl_table.set_max_cpu_isa(
+            gy_tile_isa_level() == GY_TILE_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
     }
     if (dnnl_table.engine_create(&dnnl_table.engine, dnnl_cpu, 0) != dnnl_success) {
         of->missing = "a CPU engine";
@@ -152,7 +152,7 @@ static void open_blas(void)
     static const char *const cores[] = {"NEHALEM", "HASWELL", "SKYLAKEX"};
     library *of = &blas_library;
     /* What the user has set stays. */
-    setenv("OPENBLAS_CORETYPE", cores[gy_isa_level()], 0);
+    setenv("OPENBLAS_CORETYPE", cores[gy_tile_isa_level()], 0);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     of->handle = dlopen(of->file, RTLD_LAZY | RTLD_LOCAL);
     SET(blas_table.dgemm, find(of, "cblas_dgemm"));

@@ -11,14 +11,18 @@
 #include <dnnl.h>
 
 /** Instruction sets that kernels exist for, each containing those before it. */
-typedef enum gy_isa { GY_ISA_BASELINE, GY_ISA_AVX2, GY_ISA_AVX512 } gy_isa;
+typedef enum gy_tile_isa {
+    GY_TILE_ISA_BASELINE,
+    GY_TILE_ISA_AVX2,
+    GY_TILE_ISA_AVX512
+} gy_tile_isa;
 
 /**
  * The best this CPU has, or less when GYRE_ISA (baseline, avx2, avx512) says so; read once.
  * @threads any
  */
-gy_isa gy_isa_level(void);
-const char *gy_isa_name(gy_isa isa);
+gy_tile_isa gy_tile_isa_level(void);
+const char *gy_tile_isa_name(gy_tile_isa isa);
 
 /** What is used of oneDNN's C interface. */
 #define GY_DNNL_LIST(X)                                                                        \

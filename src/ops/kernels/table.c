@@ -110,7 +110,7 @@ const char *gy_kernels_describe(gy_text *text)
 {
     const gy_dnnl *dnnl;
     const gy_blas *blas;
-    gy_text_add(text, "tiles: %s\n", gy_isa_name(gy_isa_level()));
+    gy_text_add(text, "tiles: %s\n", gy_tile_isa_name(gy_tile_isa_level()));
     if (gy_blas_get(&blas) == GY_OK) {
         gy_text_add(text, "float64 products: %s, core type %s\n", blas->config(),
                     blas->core_name());

@@ -62,7 +62,7 @@ typedef struct gy_tile_table {
 } gy_tile_table;
 
 extern const gy_tile_table gy_tiles_baseline, gy_tiles_avx2, gy_tiles_avx512;
-/** The table of gy_isa_level(). @threads any */
+/** The table of gy_tile_isa_level(). @threads any */
 const gy_tile_table *gy_tiles(void);
 
 #endif
