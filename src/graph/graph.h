@@ -4,8 +4,8 @@
  *
  * A graph is an array of nodes in an order in which inputs come before their users. A pass is a
  * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
- * graph, print, nodes, gradient, bind, rewrites/, expand, place, move, schedule, compile,
- * program, init, session, run.
+ * graph, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand, place,
+ * move, schedule, memory), compile, program, init, session, run.
  */
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H

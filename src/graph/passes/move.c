@@ -3,7 +3,7 @@
  * reduce-scatter, Shard -> Replicate an allgather, Replicate -> Shard a local slice, Shard ->
  * another Shard the last two. Costs by the alpha-beta model; only their order matters here.
  */
-#include "graph/place_priv.h"
+#include "graph/passes/place_priv.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
  * signatures^2. Source: idea A of the design; Xu et al., "GSPMD", 2021; Jia et al., "Beyond
  * data and model parallelism", 2019.
  */
-#include "graph/place_priv.h"
+#include "graph/passes/place_priv.h"
 
 #include <math.h>
 #include <string.h>
