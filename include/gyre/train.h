@@ -168,6 +168,14 @@ GY_API GY_MUST_CHECK gy_status gy_train(gy_model *model, gy_dataset *train, gy_d
                                         gy_train_result *result);
 GY_API void gy_train_result_free(gy_train_result *result);
 
+/**
+ * The text of every stage of compiling one update with `options`, with sizes, placements and
+ * costs. Builds the model's graph anew, parameters keep their values. Caller frees it with
+ * gy_text_release.
+ */
+GY_API GY_MUST_CHECK gy_status gy_train_explain(gy_model *model,
+                                                const gy_train_options *options, char **text);
+
 /** Loss and accuracy over a data set, shared among the ranks; `predicted` (count) may be NULL.
  */
 GY_API GY_MUST_CHECK gy_status gy_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch,

@@ -1,8 +1,10 @@
 #include "cli/cli.h"
 
-#include <gyre/base.h>
+#include <gyre/launch.h>
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 const gy_command *const gy_commands[] = {
 #define GY_X(name) &gy_command_##name,
@@ -12,11 +14,20 @@ const gy_command *const gy_commands[] = {
 const size_t gy_command_count = sizeof(gy_commands) / sizeof(gy_commands[0]);
 
 enum { KEPT_ARGUMENTS = 256 };
-static char *kept_arguments[KEPT_ARGUMENTS];
+static char *kept_arguments[KEPT_ARGUMENTS]; /* argv before parsing; empty when it is longer */
 
-char **gy_cli_arguments(void)
+int gy_cli_start_ranks(const char *name, int ranks)
 {
-    return kept_arguments[0] != NULL ? kept_arguments : NULL;
+    static char program[4096];
+    ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    if (size <= 0 || kept_arguments[0] == NULL) {
+        fprintf(stderr, "gyre %s: cannot start ranks: %s\n", name,
+                size <= 0 ? strerror(errno) : "too many arguments");
+        return GY_EXIT_FAILURE;
+    }
+    program[size] = '\0';
+    kept_arguments[0] = program;
+    return gy_run(&(gy_run_options){.ranks = ranks}, kept_arguments);
 }
 
 const gy_command *gy_command_find(const char *name)

@@ -11,6 +11,7 @@
     X(run)                                                                                     \
     X(train)                                                                                   \
     X(predict)                                                                                 \
+    X(bench)                                                                                   \
     X(info)
 
 #define GY_X(name) extern const gy_command gy_command_##name;
@@ -24,8 +25,9 @@ extern const size_t gy_command_count;
 /** NULL: no such subcommand. */
 const gy_command *gy_command_find(const char *name);
 
-/** A copy of argv as it was before parsing, NULL-ended; NULL when it was longer than 255. */
-char **gy_cli_arguments(void);
+/** Run this very command line on `ranks` ranks; `name` stands in messages. Returns the exit
+ * status. */
+int gy_cli_start_ranks(const char *name, int ranks);
 
 /** What main does: argv as the process got it. Returns the exit status. */
 int gy_cli(int argc, char **argv);

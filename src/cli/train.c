@@ -17,7 +17,7 @@ static struct {
     long long warmup;
     double rate, momentum, weight_decay, clip, factor;
     const char *data, *output, *optimizer, *schedule, *dtype, *checkpoints;
-    bool resume, quiet;
+    bool resume, explain, quiet;
 } settings = {
     .optimizer = "adam", .schedule = "cosine", .dtype = "f32", .seed = 1, .momentum = 0.9};
 
@@ -32,7 +32,7 @@ static const gy_option options[] = {
      GY_RUN_RANKS_MAX, NULL},
     {"workers", 'w', GY_OPTION_INTEGER, "N", "threads a rank (default: cores / ranks)",
      PLACE(workers), 1, 1024, NULL},
-    {"epochs", 'e', GY_OPTION_INTEGER, "N", "times through the data (default: 4, digits 10)",
+    {"epochs", 'e', GY_OPTION_INTEGER, "N", "times through the data (default: 6, digits 10)",
      PLACE(epochs), 1, MAX_EPOCHS, NULL},
     {"batch", 'b', GY_OPTION_INTEGER, "N", "samples a step, over all ranks (default: 128)",
      PLACE(batch), 1, 1 << 20, NULL},
@@ -68,6 +68,8 @@ static const gy_option options[] = {
      PLACE(checkpoint_every), 1, INT_MAX, NULL},
     {"resume", 0, GY_OPTION_FLAG, NULL, "go on from the newest checkpoint", PLACE(resume), 0, 0,
      NULL},
+    {"explain", 0, GY_OPTION_FLAG, NULL, "print how one step is compiled, then train",
+     PLACE(explain), 0, 0, NULL},
     {"quiet", 'q', GY_OPTION_FLAG, NULL, "no progress on standard error", PLACE(quiet), 0, 0,
      NULL},
 };
@@ -281,12 +283,27 @@ static gy_status report(train_job *job)
     return GY_OK;
 }
 
+/* Every rank compiles, one prints. */
+static gy_status explain(const train_job *job, const gy_train_options *chosen)
+{
+    char *text = NULL;
+    GY_TRY(gy_train_explain(job->model, chosen, &text));
+    if (job->is_first) {
+        printf("%s\n", text);
+    }
+    gy_text_release(text);
+    return GY_OK;
+}
+
 static gy_status do_job(train_job *job)
 {
     GY_TRY(job->is_language ? open_language(job) : open_digits(job));
     GY_TRY(make_model(job));
     gy_train_options chosen = train_options(job);
     chosen.on_step = on_step;
+    if (settings.explain) {
+        GY_TRY(explain(job, &chosen));
+    }
     gy_trace_begin();
     if (job->is_first && !settings.quiet) {
         job->bar = gy_progress_bar_new(STDERR_FILENO);
@@ -306,22 +323,6 @@ static void end_job(train_job *job)
     gy_dataset_free(job->train);
     gy_dataset_free(job->test);
     gy_corpus_free(job->corpus);
-}
-
-/* Run this very command line on settings.ranks ranks. */
-static int start_ranks(void)
-{
-    static char program[PATH_BYTES];
-    ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
-    char **arguments = gy_cli_arguments();
-    if (size <= 0 || arguments == NULL) {
-        fprintf(stderr, "gyre train: cannot start ranks: %s\n",
-                size <= 0 ? strerror(errno) : "too many arguments");
-        return GY_EXIT_FAILURE;
-    }
-    program[size] = '\0';
-    arguments[0] = program;
-    return gy_run(&(gy_run_options){.ranks = (int)settings.ranks}, arguments);
 }
 
 /* What only all options together can tell. */
@@ -364,7 +365,7 @@ static int run(char **operands, int operand_count)
         return status;
     }
     if (settings.ranks > 1 && getenv("GYRE_RANK") == NULL) {
-        return start_ranks();
+        return gy_cli_start_ranks("train", (int)settings.ranks);
     }
     static train_job job;
     job.name = operands[0];
