@@ -150,9 +150,7 @@ static gy_graph_node *prepare(gy_graph *graph, const gy_op *op, const gy_attribu
     node->op = op;
     node->first_value = graph->value_count;
     node->origin = -1;
-    if (attributes != NULL) {
-        memcpy(&node->attributes, attributes, sizeof(node->attributes));
-    }
+    memcpy(&node->attributes, attributes, sizeof(node->attributes));
     return node;
 }
 
@@ -177,7 +175,11 @@ gy_value gy_graph_apply_typed(gy_graph *graph, const gy_op *op, const gy_attribu
         GY_ASSERT(inputs[i].node < graph->node_count);
         GY_ASSERT(inputs[i].output < graph->nodes[inputs[i].node].output_count);
     }
-    gy_graph_node *node = prepare(graph, op, attributes, inputs, input_count, name);
+    gy_attributes own = {.bytes = {0}}; /* those given may stand in the array, which moves */
+    if (attributes != NULL) {
+        memcpy(&own, attributes, sizeof(own));
+    }
+    gy_graph_node *node = prepare(graph, op, &own, inputs, input_count, name);
     gy_type *copy =
         node == NULL
             ? NULL
