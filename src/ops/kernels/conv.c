@@ -75,7 +75,7 @@ static void wanted_formats(const gy_kernel_query *query, gy_format *x, gy_format
 static void conv_formats(const gy_kernel_query *query, gy_format *inputs, gy_format *outputs)
 {
     conv_kind kind = kind_of(query->op);
-    gy_format x, y;
+    gy_format x = GY_FORMAT_DENSE, y = GY_FORMAT_DENSE;
     wanted_formats(query, &x, &y);
     memset(inputs, 0, (size_t)query->input_count * sizeof(inputs[0]));
     outputs[0] = kind == FORWARD ? y : kind == INPUT_GRADIENT ? x : GY_FORMAT_DENSE;
@@ -88,7 +88,7 @@ static void conv_formats(const gy_kernel_query *query, gy_format *inputs, gy_for
 static bool conv_accepts(const gy_kernel_query *query)
 {
     conv_kind kind = kind_of(query->op);
-    gy_format x, y;
+    gy_format x = GY_FORMAT_DENSE, y = GY_FORMAT_DENSE;
     for (int i = 0; i < query->input_count; i++) {
         if (query->inputs[i].dtype != GY_F32) {
             return false;

@@ -209,7 +209,7 @@ static void pool_formats(const gy_kernel_query *query, gy_format *inputs, gy_for
 
 static bool pool_accepts(const gy_kernel_query *query)
 {
-    gy_format inputs[GY_MAX_INPUTS], outputs[GY_MAX_OUTPUTS];
+    gy_format inputs[GY_MAX_INPUTS] = {0}, outputs[GY_MAX_OUTPUTS] = {0};
     if (query->inputs[0].dtype != GY_F32 && query->inputs[0].dtype != GY_F64) {
         return false;
     }
