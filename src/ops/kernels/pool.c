@@ -204,7 +204,7 @@ static void pool_formats(const gy_kernel_query *query, gy_format *inputs, gy_for
     for (int i = 0; i < query->input_count; i++) {
         inputs[i] = any ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE;
     }
-    outputs[0] = inputs[0];
+    outputs[0] = any ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE;
 }
 
 static bool pool_accepts(const gy_kernel_query *query)
