@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps of Gyre against PyTorch: same inputs, same run, alternating, medians of CPU time.
 
-Usage: steps.py STEPS_BINARY [--csv FILE] [--rounds N] [--python PYTHON] [--peak GFLOPS]
+Usage: steps.py STEPS_BINARY [--csv FILE] [--rounds N] [--python PYTHON] [--peak GFLOPS] [--only MODEL]
 Both processes live through the whole comparison; each round runs a few steps of one, then of the other.
 First both run three steps without dropout and their losses are compared.
 """
@@ -81,8 +81,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--peak", type=float, default=268.0, help="float32 GFLOP/s of one core")
+    parser.add_argument("--only", default="", help="a model, or a model and batch as mlp64")
     options = parser.parse_args()
-    rows = [compare(options, *case) for case in CASES]
+    rows = [compare(options, *case) for case in CASES if f"{case[0]}{case[1]}".startswith(options.only)]
     print(f"{'model':8}{'batch':>6}{'gyre ms':>10}{'torch ms':>10}{'ratio':>8}{'bar':>7}{'floor ms':>10}  peer")
     for model, batch, mine, theirs, ratio, bar, floor, about in rows:
         print(f"{model:8}{batch:6}{mine:10.3f}{theirs:10.3f}{ratio:8.3f}{bar:7.2f}{floor:10.3f}  {about}")

@@ -13,6 +13,8 @@ const gy_compile_pass gy_compile_passes[] = {
     {"common", gy_rewrite_common},
     {"dead", gy_rewrite_dead},
     {"place", gy_place},
+    {"epilogues", gy_fuse_epilogues},
+    {"layout", gy_lay_out},
     {"schedule", gy_schedule},
 };
 const int gy_compile_pass_count = (int)GY_COUNT(gy_compile_passes);

@@ -4,8 +4,8 @@
  *
  * A graph is an array of nodes in an order in which inputs come before their users. A pass is a
  * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
- * graph, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand, place,
- * move, schedule, memory), compile, program, init, session, run.
+ * graph, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
+ * place, move, schedule, memory), compile, program, init, session, run.
  */
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H
@@ -137,6 +137,10 @@ gy_status gy_rewrite_algebra(const gy_graph *in, gy_graph **out);
 gy_status gy_expand(const gy_graph *in, gy_graph **out);
 /** A placement for every value, collectives where they change. */
 gy_status gy_place(const gy_graph *in, gy_graph **out);
+/** Bias and relu into the product or convolution before them. */
+gy_status gy_fuse_epilogues(const gy_graph *in, gy_graph **out);
+/** Blocks of channels where kernels want them, `reorder` at the borders. */
+gy_status gy_lay_out(const gy_graph *in, gy_graph **out);
 /** Collectives right after what they wait for, assignments last. */
 gy_status gy_schedule(const gy_graph *in, gy_graph **out);
 
