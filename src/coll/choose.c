@@ -10,6 +10,7 @@
 enum {
     STAGE_CHUNK_BYTES =
         64 * 1024, /* two slots and the vectors they stand for fit the second cache */
+    EXCHANGE_BYTES = 128 * 1024,
     DIRECT_CHUNK_BYTES = 256 * 1024, /* so that others in flight get their turn */
     MESSAGE_CHUNK_BYTES = 1 << 20,
     LEG_BYTES = 16 * 1024 * 1024,   /* keeps a plan below some thousand steps */
@@ -67,7 +68,11 @@ static const char *default_name(const gy_comm *comm, const gy_coll_call *call,
     if (is_registered) {
         return "direct";
     }
-    return operation == GY_OPERATION_ALLREDUCE && comm->size == 2 ? "exchange" : "staged";
+    /* Two ranks: one meeting wins for small vectors, half the bytes between the cores for large
+     * ones. */
+    bool is_small = call->count * gy_dtype_bytes(call->dtype) <= EXCHANGE_BYTES;
+    bool exchanges = operation == GY_OPERATION_ALLREDUCE && comm->size == 2 && is_small;
+    return exchanges ? "exchange" : "staged";
 }
 
 static const gy_algorithm *choose_algorithm(const gy_comm *comm, const gy_coll_call *call,

@@ -20,6 +20,17 @@ gy_combine gy_combine_of(gy_dtype dtype, gy_reduction reduction);
 /** "sum"; static. */
 const char *gy_reduction_name(gy_reduction reduction);
 
+/** Ask for a cache line that will be written: it may lie in another core's cache. */
+static inline void gy_fetch_to_write(const void *line)
+{
+#if defined(__x86_64__)
+    /* What the builtin becomes without -mprfchw only asks for a copy to read. */
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+    __builtin_prefetch(line, 1, 3);
+#endif
+}
+
 /** Copy past the cache; the copy is visible to others after the next gy_stream_end of this
  * thread. */
 void gy_stream_copy(void *to, const void *from, size_t size_bytes);

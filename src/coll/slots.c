@@ -70,16 +70,6 @@ bool gy_channel_is_free(gy_comm *comm, uint64_t number, int *peer)
     return true;
 }
 
-static void fetch_to_write(const void *line)
-{
-#if defined(__x86_64__)
-    /* What the builtin becomes without -mprfchw only asks for a copy to read. */
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
-#else
-    __builtin_prefetch(line, 1, 3);
-#endif
-}
-
 /*
  * The lines of the next slot lie in the peers' caches, since they read them last. Taking them
  * back one by one while writing costs a trip between the cores each; asked for now, they come
@@ -91,9 +81,9 @@ static void own_next_slot(const gy_coll *coll, size_t bytes)
     const gy_slot *next = gy_slot_of(comm, comm->rank, coll->number + 1);
     size_t end = bytes <= GY_FEW_BYTES ? GY_CACHE_LINE : GY_CACHE_LINE + bytes;
     for (size_t at = 0; at < end; at += GY_CACHE_LINE) {
-        fetch_to_write((const uint8_t *)next + at);
+        gy_fetch_to_write((const uint8_t *)next + at);
     }
-    fetch_to_write(gy_slot_of(comm, comm->rank, coll->number + 2));
+    gy_fetch_to_write(gy_slot_of(comm, comm->rank, coll->number + 2));
 }
 
 void gy_slot_enter(gy_coll *coll, bool is_tiny)
