@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPS_EAGER_NODES = 4096 };
+enum { OPS_EAGER_NODES = 1024 };
 
 typedef struct ops_eager_node {
     const gy_op *op; /* NULL: a leaf */
@@ -125,11 +125,19 @@ static inline void ops_eager_open(ops_eager *eager)
     GY_ASSERT(eager->nodes != NULL);
 }
 
-static inline void ops_eager_close(ops_eager *eager)
+/* Forget all nodes, to build again without new memory for them. */
+static inline void ops_eager_reset(ops_eager *eager)
 {
     for (int i = 0; i < eager->count; i++) {
         gy_free(eager->nodes[i].view.data);
     }
+    eager->count = 0;
+    eager->status = GY_OK;
+}
+
+static inline void ops_eager_close(ops_eager *eager)
+{
+    ops_eager_reset(eager);
     gy_free(eager->nodes);
 }
 
