@@ -322,6 +322,45 @@ static void schedule_hoists_collectives(void **state)
     gy_graph_free(g);
 }
 
+/* The numbers given after placement hold, whatever later passes do to the order of nodes. */
+static void schedule_keeps_the_order_of_collectives(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x"), y = matrix(g, "y");
+    gy_node first = gy_matmul_transposed(x, true, x, false);
+    gy_node second = gy_matmul_transposed(y, true, y, false);
+    gy_node fetches[] = {gy_named(first, "first"), gy_named(second, "second")};
+    gy_graph *bound = bind(g, 2, 4, fetches, 2), *placed, *numbered, *turned, *out;
+    assert_ok(gy_place(bound, &placed));
+    assert_ok(gy_schedule(placed, &numbered));
+    gy_pass pass;
+    assert_ok(gy_pass_begin(&pass, numbered));
+    const int32_t order[] = {1, 4, 5, 0, 2, 3}; /* y and what follows it, then x */
+    assert_int_equal(numbered->node_count, GY_COUNT(order));
+    for (size_t i = 0; i < GY_COUNT(order); i++) {
+        gy_pass_copy(&pass, order[i]);
+    }
+    assert_ok(gy_pass_end(&pass, GY_OK, &turned));
+    assert_ok(gy_schedule(turned, &out));
+    const char *seen[2];
+    int count = 0;
+    for (int32_t i = 0; i < out->node_count; i++) {
+        if (out->nodes[i].op == &gy_op_allreduce) {
+            seen[count++] = out->nodes[i].name;
+        }
+    }
+    assert_int_equal(count, 2);
+    assert_string_equal(seen[0], "first.allreduce");
+    assert_string_equal(seen[1], "second.allreduce");
+    gy_graph_free(out);
+    gy_graph_free(turned);
+    gy_graph_free(numbered);
+    gy_graph_free(placed);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
 /* ---- with and without ---- */
 
 enum { FETCHES = 1 + RANDOM_PARAMETERS + 4 };
@@ -403,6 +442,7 @@ int main(void)
         cmocka_unit_test(placement_inserts_the_gradients_allreduce),
         cmocka_unit_test(batch_norm_is_expanded_when_its_batch_is_cut),
         cmocka_unit_test(schedule_hoists_collectives),
+        cmocka_unit_test(schedule_keeps_the_order_of_collectives),
         cmocka_unit_test(results_do_not_depend_on_any_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

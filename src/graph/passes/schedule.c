@@ -3,6 +3,10 @@
  * waits for (so that it overlaps all that follows and its number comes early), and assignments
  * last (after all reads of the old value). What a fetch or an assignment reads of a parameter
  * that is assigned is copied first.
+ *
+ * Run right after placement it numbers the collectives; run again at the end, when passes that
+ * look at this rank's sizes have been at the graph, it keeps that order, so that all ranks
+ * agree.
  */
 #include "graph/graph_priv.h"
 
@@ -11,9 +15,22 @@
 
 typedef struct order {
     gy_pass pass;
-    bool *emitted;  /* node of `in` */
-    bool *assigned; /* node of `in`: a parameter that an assignment changes */
+    bool *emitted;        /* node of `in` */
+    bool *assigned;       /* node of `in`: a parameter that an assignment changes */
+    int32_t *collectives; /* number -> node of `in`; -1: none has it */
+    int32_t next;         /* number of the next collective */
 } order;
+
+/* Origins of collectives are numbers: -2 is the first, -1 has none yet. */
+static int32_t number_of(const gy_graph_node *node)
+{
+    return -2 - node->origin;
+}
+
+static bool is_collective(const gy_graph_node *node)
+{
+    return (node->op->flags & GY_OP_COLLECTIVE) != 0;
+}
 
 /* The leaf whose memory a value is, through views. */
 static int32_t memory_of(const gy_graph *graph, gy_value value)
@@ -26,21 +43,58 @@ static int32_t memory_of(const gy_graph *graph, gy_value value)
     return value.node;
 }
 
-static gy_status emit(order *state, int32_t index)
+static gy_status emit(order *state, int32_t index);
+
+/* What must stand before the node: its inputs, and collectives with smaller numbers. */
+static gy_status emit_before(order *state, int32_t index)
 {
-    gy_pass_copy(&state->pass, index);
-    state->emitted[index] = true;
-    GY_TRY(gy_graph_status(state->pass.out));
-    /* Collectives that wait for this node alone follow at once. */
+    const gy_graph_node *node = &state->pass.in->nodes[index];
+    for (int i = 0; i < node->input_count; i++) {
+        GY_TRY(emit(state, node->inputs[i].node));
+    }
+    while (is_collective(node) && state->next < number_of(node)) {
+        GY_ASSERT(state->collectives[state->next] >= 0);
+        GY_TRY(emit(state, state->collectives[state->next]));
+    }
+    return GY_OK;
+}
+
+/* Collectives that wait for this node alone, when it is their turn. */
+static gy_status emit_ready(order *state, int32_t index)
+{
     const gy_graph *in = state->pass.in;
     for (int32_t i = index + 1; i < in->node_count; i++) {
         const gy_graph_node *node = &in->nodes[i];
-        if (!state->emitted[i] && (node->op->flags & GY_OP_COLLECTIVE) != 0 &&
-            node->inputs[0].node == index) {
+        if (!state->emitted[i] && is_collective(node) && node->inputs[0].node == index &&
+            number_of(node) <= state->next) {
             GY_TRY(emit(state, i));
         }
     }
+    int32_t next = state->collectives[state->next];
+    if (next >= 0 && state->emitted[in->nodes[next].inputs[0].node]) {
+        return emit(state, next);
+    }
     return GY_OK;
+}
+
+static gy_status emit(order *state, int32_t index)
+{
+    const gy_graph_node *node = &state->pass.in->nodes[index];
+    if (state->emitted[index]) {
+        return GY_OK;
+    }
+    GY_TRY(emit_before(state, index));
+    if (state->emitted[index]) {
+        return GY_OK; /* behind a collective before it */
+    }
+    state->emitted[index] = true;
+    gy_value copy = gy_pass_copy(&state->pass, index);
+    GY_TRY(gy_graph_status(state->pass.out));
+    if (is_collective(node)) {
+        GY_ASSERT(number_of(node) == state->next || number_of(node) == -1);
+        state->pass.out->nodes[copy.node].origin = -2 - state->next++;
+    }
+    return emit_ready(state, index);
 }
 
 /* A value that no assignment of this run changes: itself, or a copy. */
@@ -94,10 +148,19 @@ static gy_status emit_assignments(order *state)
 static gy_status emit_all(order *state)
 {
     const gy_graph *in = state->pass.in;
+    for (int32_t i = 0; i <= in->node_count; i++) {
+        state->collectives[i] = -1;
+    }
+    for (int32_t i = 0; i < in->node_count; i++) {
+        if (is_collective(&in->nodes[i]) && number_of(&in->nodes[i]) >= 0) {
+            GY_ASSERT(number_of(&in->nodes[i]) < in->node_count);
+            state->collectives[number_of(&in->nodes[i])] = i;
+        }
+    }
     for (int32_t i = 0; i < in->node_count; i++) {
         if (in->nodes[i].op == &gy_op_assign) {
             state->assigned[memory_of(in, in->nodes[i].inputs[0])] = true;
-        } else if (!state->emitted[i]) {
+        } else {
             GY_TRY(emit(state, i));
         }
     }
@@ -110,8 +173,13 @@ gy_status gy_schedule(const gy_graph *in, gy_graph **out)
     GY_TRY(gy_pass_begin(&state.pass, in));
     state.emitted = gy_alloc_zero("graph.schedule", (size_t)in->node_count, sizeof(bool));
     state.assigned = gy_alloc_zero("graph.schedule", (size_t)in->node_count, sizeof(bool));
+    state.collectives =
+        gy_alloc("graph.schedule", ((size_t)in->node_count + 1) * sizeof(int32_t));
     gy_status status =
-        state.emitted == NULL || state.assigned == NULL ? GY_NOMEM : emit_all(&state);
+        state.emitted == NULL || state.assigned == NULL || state.collectives == NULL
+            ? GY_NOMEM
+            : emit_all(&state);
+    gy_free(state.collectives);
     gy_free(state.emitted);
     gy_free(state.assigned);
     return gy_pass_end(&state.pass, status, out);
