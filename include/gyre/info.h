@@ -16,6 +16,12 @@ extern "C" {
  */
 GY_API const char *gy_info_machine(char *out, size_t size_bytes);
 
+/**
+ * The libraries that kernels stand on, with versions and the BLAS kernel chosen, in the same
+ * form; one that cannot be opened says why. Opens them. @threads any
+ */
+GY_API const char *gy_info_libraries(char *out, size_t size_bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -114,7 +114,7 @@ static void run_passes_on_status_and_output(void **state)
     assert_int_equal(result.status, 137);
 }
 
-static void info_names_cores_and_caches(void **state)
+static void info_names_cores_caches_and_libraries(void **state)
 {
     (void)state;
     gyre("", "info");
@@ -122,6 +122,8 @@ static void info_names_cores_and_caches(void **state)
     assert_non_null(strstr(result.output, "cpu: "));
     assert_non_null(strstr(result.output, "cores: "));
     assert_non_null(strstr(result.output, "instruction sets:"));
+    assert_non_null(strstr(result.output, "blas: "));
+    assert_non_null(strstr(result.output, "onednn: "));
 }
 
 /* A folder of our own, removed again by the caller. */
@@ -189,7 +191,7 @@ int main(void)
         cmocka_unit_test(help_and_version_succeed),
         cmocka_unit_test(wrong_usage_is_one_line_and_status_two),
         cmocka_unit_test(run_passes_on_status_and_output),
-        cmocka_unit_test(info_names_cores_and_caches),
+        cmocka_unit_test(info_names_cores_caches_and_libraries),
         cmocka_unit_test(failures_are_one_line_and_status_one),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
     };

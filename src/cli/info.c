@@ -10,13 +10,16 @@ static int run(char **operands, int operand_count)
     char text[2048];
     printf("gyre: %s\n", gy_version());
     fputs(gy_info_machine(text, sizeof(text)), stdout);
+    fputs(gy_info_libraries(text, sizeof(text)), stdout);
     return GY_EXIT_OK;
 }
 
 const gy_command gy_command_info = {
     .name = "info",
-    .summary = "show cores, caches and instruction sets",
+    .summary = "show cores, caches, instruction sets and libraries",
     .operands = "",
-    .description = "Shows what Gyre found on this machine: cores, caches, instruction sets.",
+    .description =
+        "Shows what Gyre found on this machine: cores, caches, instruction sets, and the\n"
+        "libraries that kernels stand on, with the BLAS kernel chosen.",
     .run = run,
 };

@@ -108,11 +108,11 @@ gy_status gy_language_model(const gy_model_options *base, gy_model **model)
 /* Found by trials, docs/decisions/009-language-corpus.md. */
 void gy_language_recipe(gy_train_options *options)
 {
-    options->epochs = options->epochs > 0 ? options->epochs : 6;
-    options->batch = options->batch > 0 ? options->batch : 128;
+    options->epochs = options->epochs > 0 ? options->epochs : 5;
+    options->batch = options->batch > 0 ? options->batch : 256;
     bool is_adam = options->optimizer == GY_ADAM || options->optimizer == GY_ADAMW;
     if (options->rate <= 0 && is_adam) {
-        options->rate = 0.001;
+        options->rate = 0.002;
     }
 }
 

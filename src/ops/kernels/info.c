@@ -1,0 +1,44 @@
+#include "base/base.h"
+#include "ops/kernels/libraries.h"
+
+#include <gyre/info.h>
+
+#include <string.h>
+
+static void add_blas(gy_text *text)
+{
+    const gy_blas *blas = NULL;
+    if (gy_blas_get(&blas) != GY_OK) {
+        gy_text_add(text, "blas: none: %s\n", gy_error_text());
+        return;
+    }
+    gy_text_add(text, "blas: %s, kernel %s\n",
+                blas->config != NULL ? blas->config() : "unknown version",
+                blas->core_name != NULL ? blas->core_name() : "unknown");
+}
+
+static void add_dnnl(gy_text *text)
+{
+    const gy_dnnl *dnnl = NULL;
+    if (gy_dnnl_get(&dnnl) != GY_OK) {
+        gy_text_add(text, "onednn: none: %s\n", gy_error_text());
+        return;
+    }
+    const dnnl_version_t *version = dnnl->version();
+    gy_text_add(text, "onednn: %d.%d.%d\n", version->major, version->minor, version->patch);
+}
+
+const char *gy_info_libraries(char *out, size_t size_bytes)
+{
+    GY_ASSERT(size_bytes > 0);
+    gy_text text = {.data = NULL};
+    gy_text_add(&text, "kernels: %s\n", gy_tile_isa_name(gy_tile_isa_level()));
+    add_blas(&text);
+    add_dnnl(&text);
+    const char *all = text.status == GY_OK ? gy_text_get(&text) : "out of memory\n";
+    size_t size = GY_MIN(strlen(all), size_bytes - 1);
+    memcpy(out, all, size);
+    out[size] = '\0';
+    gy_text_free(&text);
+    return out;
+}
