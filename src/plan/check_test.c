@@ -3,6 +3,7 @@
 #include "plan/plan.h"
 
 #include "base/base.h"
+#include "plan/chance_priv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -163,6 +164,23 @@ static bool may_be_harmless(const gy_step *step, const gy_step *next, mutation_k
     }
 }
 
+static void try_by_chance(const gy_plan *mutant, const gy_plan *right, uint64_t seed)
+{
+    enum { RUNS = 12 };
+    static chance_world expected, got; /* large */
+    gy_random random = {.key = seed};
+    assert_true(chance_run(&expected, right, &random));
+    for (int run = 0; run < RUNS; run++) {
+        bool has_ended = chance_run(&got, mutant, &random);
+        int rank = has_ended ? chance_differs(&expected, &got) : -1;
+        if (!has_ended || rank >= 0) {
+            fail_msg("%s by %s, %d ranks: the checker passed a mutant that %s (rank %d)",
+                     gy_operation_name(right->request.operation), right->algorithm->name,
+                     right->request.ranks, has_ended ? "gives a wrong answer" : "hangs", rank);
+        }
+    }
+}
+
 typedef struct tally_sheet {
     int made, caught, harmless;
 } tally_sheet;
@@ -189,6 +207,10 @@ static void mutate_one(const gy_algorithm *row, const gy_plan_request *request, 
                          gy_operation_name(row->operation), row->name, request->ranks, rank, at,
                          gy_text_get(&text), mutation_names[how]);
             }
+            gy_plan *right = NULL;
+            assert_ok(gy_plan_new(row, request, &right));
+            try_by_chance(plan, right, (uint64_t)tally->made);
+            gy_plan_free(right);
             tally->harmless++;
         } else {
             tally->caught++;
@@ -223,6 +245,34 @@ static void every_mutant_is_caught(void **state)
                gy_operation_name(gy_algorithms[i].operation), gy_algorithms[i].name, tally.made,
                tally.caught, tally.harmless);
         assert_true(tally.caught > 0);
+    }
+}
+
+/* The runs by chance must themselves be able to see what a missing wait does. */
+static void chance_sees_a_missing_wait(void **state)
+{
+    (void)state;
+    static chance_world expected, got;
+    for (size_t at = 1; at < 5; at += 3) { /* the first and the last wait */
+        const gy_algorithm *row = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "direct");
+        gy_plan_request request = {
+            .operation = GY_OPERATION_ALLREDUCE, .ranks = 2, .in_place = true};
+        gy_plan *right = NULL, *wrong = NULL;
+        assert_ok(gy_plan_new(row, &request, &right));
+        assert_ok(gy_plan_new(row, &request, &wrong));
+        gy_steps *steps = &wrong->ranks[0];
+        assert_int_equal(steps->items[at].kind, GY_STEP_WAIT);
+        assert_true(mutate(steps, at, DROP, 0, 2));
+        gy_random random = {.key = at};
+        assert_true(chance_run(&expected, right, &random));
+        int wrong_runs = 0;
+        for (int run = 0; run < 200; run++) {
+            assert_true(chance_run(&got, wrong, &random));
+            wrong_runs += chance_differs(&expected, &got) >= 0;
+        }
+        assert_true(wrong_runs > 5);
+        gy_plan_free(right);
+        gy_plan_free(wrong);
     }
 }
 
@@ -269,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_plan_is_right),
         cmocka_unit_test(every_mutant_is_caught),
+        cmocka_unit_test(chance_sees_a_missing_wait),
         cmocka_unit_test(requests_are_checked),
         cmocka_unit_test(memory_that_ends_is_a_failure),
     };
