@@ -1,5 +1,6 @@
 /* Communicators: made over a transport, driven by whoever waits. */
 #include "coll/coll_priv.h"
+#include "tensor/tensor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,18 @@ static void free_coll(gy_coll *coll)
     gy_free(coll);
 }
 
+/* A program that ends early may still hold tensors: their memory goes, but giving it back must
+ * not hurt. */
+static void free_pool(gy_comm *comm)
+{
+    size_t used = gy_pool_used_bytes(comm->pool);
+    if (used > 0) {
+        gy_debug("%zu bytes of registered memory were not given back", used);
+        return;
+    }
+    gy_pool_free(comm->pool);
+}
+
 void gy_comm_free(gy_comm *comm)
 {
     if (comm == NULL) {
@@ -107,7 +120,7 @@ void gy_comm_free(gy_comm *comm)
     }
     gy_plans_free(comm);
     if (comm->pool != NULL && comm->pool != gy_pool_heap()) {
-        gy_pool_free(comm->pool);
+        free_pool(comm);
     }
     gy_free(comm->peer_ended);
     gy_free(comm->stage_slots);
@@ -276,6 +289,7 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
         gy_slot_finish(&coll);
         gy_comm_end_number(comm, coll.number);
         comm->stats.collectives++;
+        comm->stats.bytes += (int64_t)gy_call_out_bytes(comm, call);
         return GY_OK;
     }
     char text[128];
