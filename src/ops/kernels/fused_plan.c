@@ -443,34 +443,47 @@ static void hoist(gy_fused_plan *plan, int s)
     reg->kind = step->is_hoisted ? GY_PLACE_SCALAR : GY_PLACE_SLOT;
 }
 
-/* Slots are given out anew once the last reader of a register has run. */
+static int free_slot(const int *busy_until, int now)
+{
+    int slot = 0;
+    while (slot < GY_PLAN_SLOTS && busy_until[slot] >= now) {
+        slot++;
+    }
+    return slot;
+}
+
+/*
+ * Inputs that are copied and results of hoisted steps keep their slots: they are made before
+ * the first tile, or once for many. So do outputs, which a reduction or a copy reads last. The
+ * other slots are given out anew once the last reader of a register has run.
+ */
 static bool assign_slots(gy_fused_plan *plan)
 {
     int busy_until[GY_PLAN_SLOTS];
     for (int i = 0; i < GY_PLAN_SLOTS; i++) {
         busy_until[i] = -1;
     }
-    for (int r = 0; r < plan->input_count + plan->step_count; r++) {
-        gy_plan_register *reg = &plan->registers[r];
-        bool is_input = r < plan->input_count;
-        reg->slot = -1;
-        if (reg->kind != GY_PLACE_COPY && (is_input || reg->kind == GY_PLACE_UNUSED)) {
-            continue;
+    int count = plan->input_count + plan->step_count;
+    for (int turn = 0; turn < 2; turn++) {
+        for (int r = 0; r < count; r++) {
+            gy_plan_register *reg = &plan->registers[r];
+            bool is_input = r < plan->input_count;
+            bool keeps = is_input ? reg->kind == GY_PLACE_COPY : reg->kind == GY_PLACE_SCALAR;
+            if (turn == 0) {
+                reg->slot = -1;
+            }
+            if (keeps != (turn == 0) || (is_input && !keeps)) {
+                continue;
+            }
+            int now = keeps ? 0 : r - plan->input_count;
+            int slot = free_slot(busy_until, now);
+            if (slot == GY_PLAN_SLOTS) {
+                return false;
+            }
+            bool is_last = keeps || reg->last >= plan->step_count;
+            busy_until[slot] = is_last ? GY_PLAN_REGISTERS : GY_MAX(reg->last, now);
+            reg->slot = slot;
         }
-        int now = is_input ? 0 : r - plan->input_count;
-        int slot = 0;
-        while (slot < GY_PLAN_SLOTS && busy_until[slot] >= (is_input ? 0 : now)) {
-            slot++;
-        }
-        if (slot == GY_PLAN_SLOTS) {
-            return false;
-        }
-        /* Inputs keep theirs: a row that repeats is copied once for many tiles. So do the
-           results of hoisted steps, and outputs, which a reduction or a copy reads last. */
-        bool keeps = is_input || reg->kind == GY_PLACE_SCALAR || reg->last >= plan->step_count;
-        busy_until[slot] = keeps ? GY_PLAN_REGISTERS : GY_MAX(reg->last, now);
-        reg->slot = slot;
-        plan->slot_count = GY_MAX(plan->slot_count, slot + 1);
     }
     return true;
 }

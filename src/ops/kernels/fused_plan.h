@@ -70,7 +70,6 @@ typedef struct gy_fused_plan {
     gy_plan_register registers[GY_PLAN_REGISTERS];
     gy_plan_step steps[32];
     gy_plan_output outputs[GY_MAX_OUTPUTS];
-    int slot_count;
     int64_t piece_tiles, pieces;
     int64_t accumulators;     /* 8-byte elements of one piece */
     bool shares_accumulators; /* pieces reduce into different elements */

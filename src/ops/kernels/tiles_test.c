@@ -1,0 +1,263 @@
+/*
+ * Goal: the tiles give the same bits for each instruction set and wherever a tile is cut, and
+ * their float32 functions are within 4 units in the last place of the true value.
+ */
+#include "ops/kernels/tiles.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gy_test.h"
+
+enum { MOST = 1024 };
+
+static const gy_tile_table *const tables[] = {&gy_tiles_baseline, &gy_tiles_avx2,
+                                              &gy_tiles_avx512};
+
+/* Tables that this CPU can run; the first is the reference of the others. */
+static int table_count(void)
+{
+    return (int)gy_tile_isa_level() + 1;
+}
+
+static void fill(void *data, gy_dtype dtype, gy_random *random)
+{
+    for (int i = 0; i < MOST; i++) {
+        double unit = 2 * gy_random_unit(random) - 1;
+        double value = unit * (i % 3 == 0 ? 100 : 4);
+        if (dtype == GY_F32) {
+            static const float odd[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, 3e38f, 89};
+            ((float *)data)[i] = i % 37 == 5 ? odd[i % 8] : (float)value;
+        } else if (dtype == GY_F64) {
+            ((double *)data)[i] = i % 37 == 5 ? NAN : value;
+        } else {
+            uint64_t bits = gy_random_u64(random);
+            memcpy((char *)data + (size_t)i * gy_dtype_bytes(dtype), &bits,
+                   gy_dtype_bytes(dtype));
+        }
+    }
+}
+
+typedef union values {
+    _Alignas(64) unsigned char bytes[8 * MOST];
+    uint64_t words[MOST];
+} values;
+
+static values in[3], out[3], cut;
+
+/* One function at a scalar mask: all tables, and in two parts. */
+static void check_function(gy_op_code code, gy_dtype from, gy_dtype to, uint32_t scalars,
+                           gy_random *random)
+{
+    gy_attributes attributes = {.dropout = {.rate = 0.3, .stream = 9}};
+    for (int i = 0; i < 3; i++) {
+        fill(in[i].bytes, from, random);
+    }
+    if (code == GY_CODE_select) {
+        fill(in[0].bytes, GY_U8, random);
+    }
+    int64_t count = 1 + (int64_t)gy_random_below(random, MOST);
+    gy_tile tile = {.count = count, .scalars = scalars, .attributes = &attributes, .index = 7};
+    for (int t = 0; t < table_count(); t++) {
+        memset(out[t].bytes, 0, sizeof(out[t]));
+        for (int i = 0; i < 3; i++) {
+            tile.inputs[i] = in[i].bytes;
+        }
+        tile.output = out[t].bytes;
+        tables[t]->find(code, from, to)(&tile);
+        assert_memory_equal(out[t].bytes, out[0].bytes, sizeof(out[0]));
+    }
+    memset(cut.bytes, 0, sizeof(cut));
+    int64_t at = (int64_t)gy_random_below(random, (uint64_t)count);
+    for (int part = 0; part < 2; part++) {
+        int64_t begin = part == 0 ? 0 : at;
+        tile.count = part == 0 ? at : count - at;
+        tile.index = 7 + begin;
+        for (int i = 0; i < 3; i++) {
+            bool is_flag = code == GY_CODE_select && i == 0;
+            bool is_one = (scalars >> i & 1) != 0 || (code == GY_CODE_dropout && i == 1);
+            size_t bytes = is_flag ? 1 : gy_dtype_bytes(from);
+            tile.inputs[i] = in[i].bytes + (is_one ? 0 : (size_t)begin * bytes);
+        }
+        tile.output = cut.bytes + (size_t)begin * gy_dtype_bytes(to);
+        if (tile.count > 0) {
+            gy_tiles()->find(code, from, to)(&tile);
+        }
+    }
+    assert_memory_equal(cut.bytes, out[0].bytes, sizeof(cut));
+}
+
+static void every_level_gives_the_same_bits(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    int functions = 0;
+    for (int code = 0; code < GY_CODE_COUNT; code++) {
+        for (int from = 0; from < GY_DTYPE_COUNT; from++) {
+            for (int to = 0; to < GY_DTYPE_COUNT; to++) {
+                bool is_flag = code >= GY_CODE_equal && code <= GY_CODE_greater_equal;
+                bool fits = code == GY_CODE_cast || to == (is_flag ? GY_U8 : from);
+                if (!fits ||
+                    gy_tiles()->find((gy_op_code)code, (gy_dtype)from, (gy_dtype)to) == NULL) {
+                    continue;
+                }
+                functions++;
+                bool is_binary = (code >= GY_CODE_add && code <= GY_CODE_greater_equal);
+                uint32_t masks = code == GY_CODE_select ? 8 : is_binary ? 4 : 1;
+                for (uint32_t scalars = 0; scalars < masks; scalars++) {
+                    check_function((gy_op_code)code, (gy_dtype)from, (gy_dtype)to, scalars,
+                                   &random);
+                }
+            }
+        }
+    }
+    printf("%d functions on %d levels\n", functions, table_count());
+    assert_in_range(functions, 150, 400);
+}
+
+static void folds_give_the_same_bits(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    const gy_op_code codes[] = {GY_CODE_sum, GY_CODE_prod, GY_CODE_max, GY_CODE_min};
+    const gy_dtype dtypes[] = {GY_F32, GY_F64, GY_I64, GY_I32, GY_U8};
+    for (int round = 0; round < 200; round++) {
+        gy_op_code code = codes[round % 4];
+        gy_dtype dtype = dtypes[round % 5];
+        int64_t columns = 1 + (int64_t)gy_random_below(&random, 200), rows = MOST / columns;
+        fill(in[0].bytes, dtype, &random);
+        for (int i = 0; i < MOST; i++) { /* the sign of a NaN means nothing */
+            float *x = (float *)in[0].bytes + i;
+            *x = dtype == GY_F32 && !isfinite(*x) ? 1 : *x;
+            double *w = (double *)in[0].bytes + i;
+            if (dtype == GY_F64 && isnan(*w)) {
+                *w = 1;
+            }
+        }
+        for (int by_rows = 0; by_rows < 2; by_rows++) {
+            for (int t = 0; t < table_count(); t++) {
+                memset(out[t].bytes, 0, sizeof(out[t]));
+                tables[t]->find_fold(code, dtype, by_rows)(in[0].bytes, rows, columns,
+                                                           out[t].bytes, 1);
+                assert_memory_equal(out[t].bytes, out[0].bytes, sizeof(out[0]));
+            }
+        }
+    }
+}
+
+static double erfc_gelu(double x)
+{
+    return 0.5 * x * erfc(-x * 0.70710678118654752440);
+}
+
+static double logistic(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* Distance from the true value in units of the last place of the rounded one. */
+static double ulps(float got, double truth)
+{
+    float rounded = (float)truth;
+    if (isinf(rounded) || isnan(rounded)) {
+        return isinf(got) == isinf(rounded) && isnan(got) == isnan(rounded) ? 0 : INFINITY;
+    }
+    float next = nextafterf(fabsf(rounded), INFINITY);
+    double unit = (double)next - (double)fabsf(rounded);
+    return fabs((double)got - truth) / unit;
+}
+
+static void functions_are_accurate(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        gy_op_code code;
+        double (*truth)(double);
+        double low, high, most;
+    } cases[] = {
+        {"exp", GY_CODE_exp, exp, -104, 89, 4},
+        {"exp", GY_CODE_exp, exp, -1, 1, 2},
+        {"log", GY_CODE_log, log, 1e-42, 10, 2},
+        {"log", GY_CODE_log, log, 0.5, 2, 2},
+        {"tanh", GY_CODE_tanh, tanh, -12, 12, 4},
+        {"tanh", GY_CODE_tanh, tanh, -1, 1, 4},
+        {"sigmoid", GY_CODE_sigmoid, logistic, -87, 30, 4},
+        {"erf", GY_CODE_erf, erf, -5, 5, 4},
+        {"erf", GY_CODE_erf, erf, -1, 1, 4},
+        {"gelu", GY_CODE_gelu, erfc_gelu, -1.2, 9, 8},
+    };
+    gy_random random = {.key = gy_test_seed()};
+    for (size_t k = 0; k < GY_COUNT(cases); k++) {
+        double worst = 0, where = 0;
+        for (int round = 0; round < 300; round++) {
+            float x[MOST], y[MOST];
+            for (int i = 0; i < MOST; i++) {
+                double unit = gy_random_unit(&random);
+                x[i] = (float)(cases[k].low + (cases[k].high - cases[k].low) * unit);
+            }
+            gy_tile tile = {.inputs = {x}, .output = y, .count = MOST};
+            gy_tiles()->find(cases[k].code, GY_F32, GY_F32)(&tile);
+            for (int i = 0; i < MOST; i++) {
+                double error = ulps(y[i], cases[k].truth((double)x[i]));
+                if (!(error <= worst)) {
+                    worst = error;
+                    where = (double)x[i];
+                }
+            }
+        }
+        printf("%-8s [%g,%g]: %.2f ulp at %.9g\n", cases[k].name, cases[k].low, cases[k].high,
+               worst, where);
+        assert_true(worst <= cases[k].most);
+    }
+}
+
+static void edges_of_functions(void **state)
+{
+    (void)state;
+    static const struct {
+        gy_op_code code;
+        float x, y;
+    } cases[] = {
+        {GY_CODE_exp, -INFINITY, 0},
+        {GY_CODE_exp, INFINITY, INFINITY},
+        {GY_CODE_exp, 0, 1},
+        {GY_CODE_log, 0, -INFINITY},
+        {GY_CODE_log, 1, 0},
+        {GY_CODE_log, INFINITY, INFINITY},
+        {GY_CODE_log, -1, NAN},
+        {GY_CODE_tanh, INFINITY, 1},
+        {GY_CODE_tanh, -INFINITY, -1},
+        {GY_CODE_sigmoid, -INFINITY, 0},
+        {GY_CODE_sigmoid, INFINITY, 1},
+        {GY_CODE_erf, INFINITY, 1},
+        {GY_CODE_erf, -INFINITY, -1},
+        {GY_CODE_exp, NAN, NAN},
+        {GY_CODE_log, NAN, NAN},
+        {GY_CODE_tanh, NAN, NAN},
+        {GY_CODE_sigmoid, NAN, NAN},
+        {GY_CODE_erf, NAN, NAN},
+        {GY_CODE_gelu, NAN, NAN},
+        {GY_CODE_relu, NAN, NAN},
+    };
+    for (size_t k = 0; k < GY_COUNT(cases); k++) {
+        float y = 5;
+        gy_tile tile = {.inputs = {&cases[k].x}, .output = &y, .count = 1};
+        gy_tiles()->find(cases[k].code, GY_F32, GY_F32)(&tile);
+        if (!(y == cases[k].y) && !(isnan(y) && isnan(cases[k].y))) {
+            fail_msg("code %d of %g: %g, expected %g", (int)cases[k].code, (double)cases[k].x,
+                     (double)y, (double)cases[k].y);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_level_gives_the_same_bits),
+        cmocka_unit_test(folds_give_the_same_bits),
+        cmocka_unit_test(functions_are_accurate),
+        cmocka_unit_test(edges_of_functions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
