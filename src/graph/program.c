@@ -343,8 +343,10 @@ gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fet
     program->fetch_count = fetch_count;
     program->fetches =
         gy_arena_alloc(&program->arena, ((size_t)fetch_count + 1) * sizeof(*fetches));
+    program->results =
+        gy_arena_alloc(&program->arena, ((size_t)fetch_count + 1) * sizeof(gy_tensor *));
     gy_status status =
-        program->fetches == NULL
+        program->fetches == NULL || program->results == NULL
             ? GY_NOMEM
             : gy_session_compile(session, batch, fetches, fetch_count, NULL, &program->graph);
     if (status >= 0) {

@@ -236,19 +236,18 @@ static gy_status copy_result(gy_program *program, int index, gy_tensor **result)
 
 gy_status gy_program_results(gy_program *program, gy_tensor **results)
 {
-    gy_tensor **made =
-        gy_alloc_zero("graph.results", (size_t)program->fetch_count, sizeof(*made));
-    gy_status status = made == NULL ? GY_NOMEM : GY_OK;
-    for (int i = 0; status >= 0 && i < program->fetch_count; i++) {
-        status = copy_result(program, i, &made[i]);
+    gy_tensor **made = program->results;
+    gy_status status = GY_OK;
+    int count = 0;
+    for (; status >= 0 && count < program->fetch_count; count++) {
+        status = copy_result(program, count, &made[count]);
     }
-    for (int i = 0; made != NULL && i < program->fetch_count; i++) {
+    for (int i = 0; i < count; i++) {
         if (status >= 0) {
             results[i] = made[i];
         } else {
             gy_tensor_drop(made[i]);
         }
     }
-    gy_free(made);
     return status;
 }

@@ -64,6 +64,7 @@ struct gy_program {
     gy_scope *scope;
     gy_tensor **fed;     /* storage -> what is pinned there in this run */
     gy_tensor **staging; /* storage -> row-major copy of a fed view with strides */
+    gy_tensor **results; /* of a run, until all are there */
     /* What it was compiled for. */
     gy_value *fetches;
     int32_t fetch_count;

@@ -214,6 +214,54 @@ static void dropout_is_drawn_anew_and_repeats_from_seed_and_step(void **state)
     assert_memory_equal(sums[0], sums[1], sizeof(sums[0]));
 }
 
+/* What a run hands out is allocated, nothing else. */
+static void steady_state_allocates_nothing(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4}, 2);
+    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_glorot());
+    gy_node y = gy_dropout(gy_softmax(gy_matmul(x, w), 1), 0.5);
+    gy_node loss = gy_mean_over(gy_mul(y, y), 0, false);
+    gy_node step = gy_assign(w, gy_sub(w, gy_gradient(loss, w)));
+    gy_session *session;
+    assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));
+    float rows[6 * 4] = {1, 2, 3};
+    gy_tensor *fed = tensor_of(GY_F32, 6, 4, rows), *result = NULL;
+    const gy_feed feed = {x, fed};
+    for (int i = 0; i < 4; i++) {
+        gy_alloc_fail_after(i < 2 ? 0 : 1);
+        gy_status status = gy_session_run(session, &feed, 1, 0, &step, 1, &result);
+        gy_alloc_fail_after(0);
+        assert_ok(status);
+    }
+    gy_tensor_drop(fed);
+    gy_session_free(session);
+    gy_graph_free(g);
+}
+
+static void traces_name_the_nodes(void **state)
+{
+    (void)state;
+    gy_trace_start(256);
+    gy_graph *g = gy_graph_new();
+    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_glorot());
+    gy_node y = gy_named(gy_exp(w), "energy of w"), loss = gy_sum_over(y, 0, false);
+    gy_session *session;
+    gy_tensor *result;
+    assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));
+    assert_ok(gy_session_run(session, NULL, 0, 0, (gy_node[]){y}, 1, &result));
+    gy_tensor_drop(result);
+    assert_ok(gy_session_run(session, NULL, 0, 0, (gy_node[]){loss}, 1, &result));
+    gy_tensor_drop(result);
+    gy_session_free(session);
+    gy_graph_free(g);
+    gy_text text = {.data = NULL};
+    gy_trace_write(&text, 1, "test");
+    assert_non_null(strstr(gy_text_get(&text), "energy of w"));
+    gy_text_free(&text);
+}
+
 static void explanation_shows_every_stage(void **state)
 {
     (void)state;
@@ -244,7 +292,9 @@ int main(void)
         cmocka_unit_test(initial_values_depend_on_seed_and_name_alone),
         cmocka_unit_test(wrong_feeds_are_named_with_both_shapes),
         cmocka_unit_test(dropout_is_drawn_anew_and_repeats_from_seed_and_step),
+        cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(explanation_shows_every_stage),
+        cmocka_unit_test(traces_name_the_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
