@@ -18,7 +18,9 @@ static void park(gy_engine *engine, gy_idle *idle, bool (*is_done)(void *arg), v
     if (!is_done(arg) && !gy_has_work(engine)) {
         idle->has_slept = true;
         gy_status status = GY_OK;
-        while (bed->calls == 0 && status == GY_OK) {
+        /* A thread that parks meanwhile may take a call meant for us: look at our own end too.
+         */
+        while (bed->calls == 0 && status == GY_OK && !is_done(arg)) {
             status = gy_cond_wait(&bed->cond, &engine->sleep_lock, deadline);
         }
         if (bed->calls > 0) {
