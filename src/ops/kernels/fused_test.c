@@ -121,7 +121,7 @@ static void draw_trial(trial *t, gy_random *random)
     p->step_count = 1 + (int)gy_random_below(random, MOST_STEPS);
     int64_t count = 1;
     for (int d = 0; d < p->rank; d++) {
-        p->sizes[d] = count > 3000 ? 1 + d % 3 : one_size(random);
+        p->sizes[d] = count > 300 ? 1 + d % 3 : one_size(random);
         count *= p->sizes[d];
     }
     for (int i = 0; i < p->input_count; i++) {
@@ -255,7 +255,7 @@ static void random_programs(void **state)
     (void)state;
     gy_random random = {.key = gy_test_seed()};
     static trial t;
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < 120; round++) {
         ran first, again;
         draw_trial(&t, &random);
         run_program(&t, NULL, false, false, &first);

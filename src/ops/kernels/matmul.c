@@ -1,10 +1,13 @@
 /**
  * Products of matrices: float32 by oneDNN, float64 by OpenBLAS.
  *
- * Figures of one core against its peak of 268 GFLOP/s (plain row-major operands):
- * oneDNN's matmul primitive reaches 227-254 for x W (bias and relu included) and dy t(W);
- * for t(x) dy over k >= 128 samples it loses 5 % to oneDNN's sgemm (253), below that it wins.
- * Inner product primitives run the same sgemm. docs/decisions/007-kernels.md has the table.
+ * Which of oneDNN's two ways runs a product was measured on plain row-major operands, one core,
+ * peak 268 GFLOP/s (matmul primitive against sgemm; inner product primitives run the latter):
+ *   x W       64 rows: 230 against 249; 256: 250 against 249; k = 3136: 181 against 232
+ *   dy t(W)   64 rows: 227 against 199; 256 and more: 252 against 243-252
+ *   t(x) dy   k = 64: 250 against 232-244; k of 256 and more: 240-247 against 249-255
+ * The primitive adds bias and relu itself; after sgemm a pass over the result does.
+ * docs/decisions/007-kernels.md has the table.
  *
  * A product with many rows is cut into pieces of rows that depend on the shape alone.
  */
@@ -73,7 +76,9 @@ static bool describe(const gy_kernel_query *query, product *p)
         p->pieces = (p->m + p->piece_rows - 1) / p->piece_rows;
     }
     p->piece_sizes = p->pieces > 1 && p->m % p->piece_rows != 0 ? 2 : 1;
-    p->use_sgemm = p->transpose_a && p->k >= SGEMM_DEPTH && !p->has_bias && !p->relu;
+    bool is_plain = !p->transpose_a && !p->transpose_b;
+    p->use_sgemm = (p->transpose_a && p->k >= SGEMM_DEPTH) ||
+                   (is_plain && p->n >= 64 && (p->m <= 128 || p->k >= 1024));
     return true;
 }
 
@@ -292,8 +297,16 @@ static dnnl_status_t run_sgemm(const f32_call *f, int64_t piece)
 {
     const product *p = f->product;
     int64_t row = piece * p->piece_rows, rows = GY_MIN(p->piece_rows, p->m - row);
-    return f->dnnl->sgemm('T', p->transpose_b ? 'T' : 'N', rows, p->n, p->k, 1, f->a + row,
-                          p->m, f->b, p->transpose_b ? p->k : p->n, 0, f->c + row * p->n, p->n);
+    bool ta = p->transpose_a, tb = p->transpose_b;
+    float *c = f->c + row * p->n;
+    dnnl_status_t status = f->dnnl->sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', rows, p->n, p->k, 1,
+                                          f->a + (ta ? row : row * p->k), ta ? p->m : p->k,
+                                          f->b, tb ? p->k : p->n, 0, c, p->n);
+    const float *bias = p->has_bias ? f->call->inputs[2].data : NULL;
+    if (status == dnnl_success && (bias != NULL || p->relu)) {
+        gy_tiles()->finish_rows(c, bias, p->relu, rows, p->n);
+    }
+    return status;
 }
 
 static void run_f32_pieces(void *arg, int64_t begin, int64_t end)

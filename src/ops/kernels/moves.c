@@ -293,7 +293,11 @@ static gy_status one_hot_run(const gy_kernel_call *call)
     gy_view_zero(y);
     for (int64_t i = 0; i < count; i++) {
         label = (int64_t)gy_element_get(labels->dtype, labels->data, i);
-        gy_element_set(y->dtype, y->data, i * depth + label, 1);
+        if (y->dtype == GY_F32) {
+            ((float *)y->data)[i * depth + label] = 1;
+        } else {
+            gy_element_set(y->dtype, y->data, i * depth + label, 1);
+        }
     }
     return GY_OK;
 }

@@ -50,6 +50,8 @@ typedef struct gy_tile_table {
     double (*row_sum)(const float *x, int64_t count);
     /* Sum of (x - mean)^2. */
     double (*row_deviation)(const float *x, float mean, int64_t count);
+    /* y: (rows,columns) plus bias (columns; may be NULL), then relu. */
+    void (*finish_rows)(float *y, const float *bias, bool relu, int64_t rows, int64_t columns);
     /* sizes: height and width of x, then of y; planes of sixteen channels. */
     void (*max_pool_blocked)(const float *x, const int64_t sizes[4], const gy_attributes *pool,
                              float *y, int64_t planes);
