@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """House rules as a test: includes, sizes, banned calls, dead files, room pages.
 
-Exits 1 with one line per breach: file:line: what, limit. Known larger functions stand in
-tools/tidy_ratchet.txt with their length; an entry may shrink or go, never grow.
+Exits 1 with one line per breach: file:line: what, limit. Known exceptions stand in
+tools/tidy_ratchet.txt ("file:function lines", "file:function() parameters"); an entry may shrink or go,
+never grow.
 """
 import re
 import subprocess
@@ -114,8 +115,9 @@ def check_sizes(path, text, ratchet):
         limit = max(FUNCTION_LINES, ratchet.pop(key, 0))
         if length > limit:
             breach(path, first + 1, f"{name} has {length} lines, at most {limit}")
-        if parameters > PARAMETERS and not path.name.endswith("_test.c"):
-            breach(path, first + 1, f"{name} has {parameters} parameters, at most {PARAMETERS}")
+        most = max(PARAMETERS, ratchet.pop(key + "()", 0))
+        if parameters > most and not path.name.endswith("_test.c"):
+            breach(path, first + 1, f"{name} has {parameters} parameters, at most {most}")
 
 
 def check_words(path, text):
