@@ -49,6 +49,7 @@ def compare(options, model, batch, bar):
     if "avx512f" in open("/proc/cpuinfo").read():
         tuned["OPENBLAS_CORETYPE"] = "SKYLAKEX"
     torch = [options.python, os.path.join(os.path.dirname(__file__), "torch_peer.py"), model, str(batch)]
+    torch += ["compile"] if options.compile else []
     ours = [options.binary, model, str(batch)]
     checks = [Peer(ours + ["nodropout"], TUNED), Peer(torch + ["nodropout"], tuned)]
     losses = [peer.run(3)[1] for peer in checks]
@@ -80,6 +81,7 @@ def main():
     parser.add_argument("--csv")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--python", default="/usr/bin/python3")
+    parser.add_argument("--compile", action="store_true", help="the peer compiles and fuses its step")
     parser.add_argument("--peak", type=float, default=268.0, help="float32 GFLOP/s of one core")
     parser.add_argument("--only", default="", help="a model, or a model and batch as mlp64")
     options = parser.parse_args()
