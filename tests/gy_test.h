@@ -22,6 +22,22 @@ static inline uint64_t gy_test_seed(void)
     return seed;
 }
 
+/*
+ * How many of `cases` random or enumerated cases to run: all of them plainly, an eighth (at
+ * least one) under a sanitizer, twenty times as many with GYRE_SOAK.
+ */
+static inline long gy_test_cases(long cases)
+{
+    if (getenv("GYRE_SOAK") != NULL) {
+        return cases * 20;
+    }
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    return cases < 8 ? 1 : cases / 8;
+#else
+    return cases;
+#endif
+}
+
 /* A file of the shared test data, or NULL (the caller prints why it skips, then skip()s). */
 static inline const char *gy_test_data(char out[1024], const char *name)
 {

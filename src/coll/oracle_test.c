@@ -216,7 +216,7 @@ static void random_cases_equal_the_oracle(void **state)
                                         "direct", "ring",  "dissemination", "tree"};
     enum { ROUND = 24 };
     const char *wanted = getenv("GYRE_CASES");
-    long total = wanted != NULL ? strtol(wanted, NULL, 10) : 240;
+    long total = wanted != NULL ? strtol(wanted, NULL, 10) : gy_test_cases(480);
     gy_random random = {.key = gy_test_seed()};
     case_spec cases[ROUND];
     for (long done = 0, round = 0; done < total; done += ROUND, round++) {

@@ -179,8 +179,8 @@ static void gradients_agree_with_differences(void **state)
         }
     }
     printf("%d first and %d second derivatives\n", total[1], total[2]);
-    assert_in_range(total[1], 1000, 100000);
-    assert_in_range(total[2], 1000, 100000);
+    assert_in_range(total[1], 1000, 1000000);
+    assert_in_range(total[2], 1000, 1000000);
 }
 
 /* Not where broadcasting may bring two values close to a tie. */
@@ -191,7 +191,8 @@ static void so_over_random_shapes(void **state)
     int total[3] = {0};
     for (int i = 0; i < gy_ops_all_count; i++) {
         const gy_op *op = gy_ops_all[i];
-        for (int round = 0; round < 4 && op != &gy_op_minimum && op != &gy_op_maximum;
+        for (int round = 0;
+             round < gy_test_cases(4) && op != &gy_op_minimum && op != &gy_op_maximum;
              round++) {
             gy_sample sample;
             if (ops_random_sample(op, &random, &sample)) {
@@ -200,8 +201,8 @@ static void so_over_random_shapes(void **state)
         }
     }
     printf("%d first and %d second derivatives\n", total[1], total[2]);
-    assert_in_range(total[1], 2000, 100000);
-    assert_in_range(total[2], 2000, 100000);
+    assert_in_range(total[1], 400, 1000000);
+    assert_in_range(total[2], 400, 1000000);
 }
 
 /* A row whose output is real has a differentiable sample, unless its gradient is zero by

@@ -311,7 +311,7 @@ static void so_over_random_shapes(void **state)
     gy_random random = {.key = gy_test_seed()};
     int total = 0;
     for (int i = 0; i < gy_ops_all_count; i++) {
-        for (int round = 0; round < 40; round++) {
+        for (int round = 0; round < gy_test_cases(40); round++) {
             gy_sample sample;
             if (ops_random_sample(gy_ops_all[i], &random, &sample)) {
                 total += run_sample(gy_ops_all[i], &sample, 1000 + round, GY_F64, &random);

@@ -26,8 +26,11 @@ static void every_plan_is_right(void **state)
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         for (int ranks = 1; ranks <= 65; ranks++) {
             for (int variant = 0; variant < 3; variant++) {
-                if (ranks > 20 && ranks < 62 && (ranks + variant) % 3 != 0) {
-                    continue; /* sizes that differ little; all of them pass as well */
+                /* Sizes that differ little take turns; under a sanitizer few of them do. */
+                int turns = gy_test_cases(8) == 1 ? 24 : 3;
+                if (gy_test_cases(1) == 1 && ranks > 20 && ranks < 62 &&
+                    (ranks + variant) % turns != 0) {
+                    continue;
                 }
                 gy_plan_request request = request_of(&gy_algorithms[i], ranks, variant);
                 gy_plan *plan = NULL;
@@ -225,9 +228,10 @@ static void every_mutant_is_caught(void **state)
 {
     (void)state;
     static const int sizes[] = {2, 3, 5, 3};
+    size_t size_count = gy_test_cases(8) == 1 ? 2 : GY_COUNT(sizes);
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         tally_sheet tally = {0, 0, 0};
-        for (size_t s = 0; s < GY_COUNT(sizes); s++) {
+        for (size_t s = 0; s < size_count; s++) {
             gy_plan_request request = request_of(&gy_algorithms[i], sizes[s], (int)s % 2);
             request.chunks = s == 3 ? 6 : request.chunks; /* so that slots are used again */
             gy_plan *plan = NULL;
