@@ -274,6 +274,35 @@ static void limits_hold_and_classes_are_equal(void **state)
     gy_corpus_list_free(&list);
 }
 
+static void a_fifth_is_held_back_and_lines_are_spread(void **state)
+{
+    const made_tree *tree = *state;
+    put_all_classes(tree, 60, 2);
+    put_lines(tree, "/usr/include/long.h", "", 100);
+    gy_corpus_options options =
+        gy_corpus_defaults(&(gy_corpus_options){.root = tree->root, .file_lines = 10});
+    corpus_list list;
+    assert_ok(gy_corpus_list_files(&options, &list));
+    int held_back = 0;
+    for (size_t i = 0; i < list.count; i++) {
+        held_back += list.files[i].is_test ? 1 : 0;
+    }
+    assert_in_range(held_back, 301 / 10, 301 * 3 / 10);
+    corpus_scan scan;
+    assert_ok(gy_corpus_scan_files(&options, &list, 0, 1, &scan));
+    for (size_t i = 0; i < scan.count; i++) {
+        if (strcmp(list.files[scan.lines[i].file].path, "/usr/include/long.h") == 0) {
+            char wanted[64];
+            int size =
+                snprintf(wanted, sizeof(wanted), "  statement /usr/include/long.h number %d;",
+                         10 * scan.lines[i].line);
+            assert_memory_equal(scan.texts.data + scan.begins[i], wanted, (size_t)size);
+        }
+    }
+    gy_corpus_scan_free(&scan);
+    gy_corpus_list_free(&list);
+}
+
 static int compare_texts(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -487,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_TREE(labels_come_from_path_and_first_line),
         WITH_TREE(limits_hold_and_classes_are_equal),
+        WITH_TREE(a_fifth_is_held_back_and_lines_are_spread),
         WITH_TREE(a_line_stands_once_and_a_file_on_one_side),
         WITH_TREE(samples_do_not_depend_on_ranks),
         WITH_TREE(too_few_files_name_the_folders),
