@@ -16,7 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEPT = 2, SEEN_LIMIT = 4096 };
+enum { KEPT = 2, SEEN_LIMIT = 4096, PATH_BYTES = 4096 };
+
+/* Of the file's metadata; raised when a reader of the old one would go wrong. */
+static const char FORMAT[] = "1";
 
 /* Everything that decides the bits of a run, as one text. */
 static void fingerprint(const gy_model *model, const gy_train_options *o,
@@ -31,7 +34,8 @@ static void fingerprint(const gy_model *model, const gy_train_options *o,
                 o->weight_decay, o->clip_norm);
     gy_text_add(text, "schedule %d %.17g %d, warmup %d, ", (int)o->schedule, o->schedule_factor,
                 o->schedule_every, o->warmup_steps);
-    gy_text_add(text, "epochs %d, type %s, layers ", o->epochs, gy_dtype_name(model->dtype));
+    gy_text_add(text, "epochs %d, model seed %llu, type %s, layers ", o->epochs,
+                (unsigned long long)model->seed, gy_dtype_name(model->dtype));
     gy_layers_text(model->layers, model->layer_count, text);
 }
 
@@ -48,6 +52,7 @@ static gy_status set_texts(gy_bundle *bundle, const gy_model *model,
     }
     gy_text_free(&print);
     GY_TRY(status);
+    GY_TRY(gy_bundle_set(bundle, "gyre.format", FORMAT));
     snprintf(number, sizeof(number), "%lld", (long long)state->step);
     GY_TRY(gy_bundle_set(bundle, "gyre.step", number));
     snprintf(number, sizeof(number), "%a", state->best_loss);
@@ -86,15 +91,8 @@ static void path_of(const char *folder, int64_t step, char *path, size_t size)
     snprintf(path, size, "%s/step-%012lld.safetensors", folder, (long long)step);
 }
 
-static int newest_first(const void *a, const void *b)
-{
-    int64_t left = *(const int64_t *)a;
-    int64_t right = *(const int64_t *)b;
-    return (left < right) - (left > right);
-}
-
-/* Steps of the folder's checkpoints, newest first; returns how many, 0 without a folder. */
-static gy_status list_steps(const char *folder, int64_t steps[SEEN_LIMIT], int *count)
+/* The newest `limit` steps of the folder's checkpoints, newest first; none without a folder. */
+static gy_status list_steps(const char *folder, int64_t *steps, int limit, int *count)
 {
     *count = 0;
     DIR *entries = opendir(folder);
@@ -103,14 +101,22 @@ static gy_status list_steps(const char *folder, int64_t steps[SEEN_LIMIT], int *
                                : gy_fail(GY_IO, "%s: cannot list: %s", folder, strerror(errno));
     }
     const struct dirent *entry = NULL;
-    while ((entry = readdir(entries)) != NULL && *count < SEEN_LIMIT) {
+    while ((entry = readdir(entries)) != NULL) {
         int64_t step = step_of(entry->d_name);
-        if (step >= 0) {
-            steps[(*count)++] = step;
+        if (step < 0) {
+            continue;
+        }
+        int at = *count < limit ? (*count)++ : limit;
+        for (; at > 0 && steps[at - 1] < step; at--) {
+            if (at < limit) {
+                steps[at] = steps[at - 1];
+            }
+        }
+        if (at < limit) {
+            steps[at] = step;
         }
     }
     closedir(entries);
-    qsort(steps, (size_t)*count, sizeof(*steps), newest_first);
     return GY_OK;
 }
 
@@ -122,9 +128,9 @@ static gy_status remove_old(const char *folder)
         return GY_NOMEM;
     }
     int count = 0;
-    gy_status status = list_steps(folder, steps, &count);
+    gy_status status = list_steps(folder, steps, SEEN_LIMIT, &count);
     for (int i = KEPT; status == GY_OK && i < count; i++) {
-        char path[4096];
+        char path[PATH_BYTES];
         path_of(folder, steps[i], path, sizeof(path));
         if (unlink(path) != 0) {
             gy_warn("%s: cannot remove: %s", path, strerror(errno));
@@ -137,15 +143,8 @@ static gy_status remove_old(const char *folder)
 static gy_status write_here(gy_model *model, const gy_train_options *options,
                             const gy_dataset *train, const gy_train_state *state)
 {
-    char path[4096];
+    char path[PATH_BYTES];
     const char *folder = options->checkpoint_folder;
-    if (strlen(folder) + 64 > sizeof(path)) {
-        return gy_fail(GY_ARG, "checkpoint folder: path too long: %.60s…", folder);
-    }
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return gy_fail(GY_IO, "%s: cannot make the checkpoint folder: %s", folder,
-                       strerror(errno));
-    }
     gy_bundle *bundle = NULL;
     GY_TRY(gy_bundle_new(&bundle));
     gy_status status = set_texts(bundle, model, options, train, state);
@@ -160,19 +159,61 @@ static gy_status write_here(gy_model *model, const gy_train_options *options,
     return status == GY_OK ? remove_old(folder) : status;
 }
 
-/* All ranks get the worst status; those that were well say which rank was not. */
-static gy_status agree(const gy_model *model, gy_status status, const char *what)
+/* What a killed run left behind in the middle of writing; the folder is this run's alone. */
+static void remove_unfinished(const char *folder)
 {
-    if (model->comm == NULL) {
-        return status;
+    DIR *entries = opendir(folder);
+    const struct dirent *entry = NULL;
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        const char *name = entry->d_name;
+        size_t size = strlen(name);
+        if (strncmp(name, ".gyre-", 6) == 0 && size > 4 &&
+            strcmp(name + size - 4, ".tmp") == 0) {
+            (void)unlinkat(dirfd(entries), name, 0); /* in vain at worst */
+        }
     }
-    int32_t worst = (int32_t)status;
-    GY_TRY(gy_allreduce(model->comm, &worst, &worst, 1, GY_I32, GY_MIN));
-    if (worst < 0 && status >= 0) {
-        return gy_fail((gy_status)worst, "another rank could not %s a checkpoint: %s", what,
-                       gy_status_text((gy_status)worst));
+    if (entries != NULL) {
+        closedir(entries);
     }
-    return status;
+}
+
+static gy_status prepare_here(const gy_train_options *options)
+{
+    const char *folder = options->checkpoint_folder;
+    if (strlen(folder) + 64 > PATH_BYTES) {
+        return gy_fail(GY_ARG, "checkpoint folder: path too long: %.60s…", folder);
+    }
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return gy_fail(GY_IO, "%s: cannot make the checkpoint folder: %s", folder,
+                       strerror(errno));
+    }
+    struct stat about;
+    if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
+        return gy_fail(GY_IO, "%s: cannot keep checkpoints here: it is no folder", folder);
+    }
+    if (access(folder, W_OK | X_OK) != 0) {
+        return gy_fail(GY_IO, "%s: cannot write checkpoints: %s", folder, strerror(errno));
+    }
+    int64_t newest = -1;
+    int count = 0;
+    GY_TRY(list_steps(folder, &newest, 1, &count));
+    if (count > 0 && !options->resume) {
+        return gy_fail(GY_EXISTS,
+                       "%s: has a checkpoint of an earlier run (step %lld): resume it, or "
+                       "choose an empty folder",
+                       folder, (long long)newest);
+    }
+    remove_unfinished(folder);
+    return GY_OK;
+}
+
+gy_status gy_checkpoint_prepare(gy_model *model, const gy_train_options *options)
+{
+    gy_status status = GY_OK;
+    if (model->comm == NULL || gy_comm_rank(model->comm) == 0) {
+        status = prepare_here(options);
+    }
+    return gy_train_agree(model->comm, status);
 }
 
 gy_status gy_checkpoint_write(gy_model *model, const gy_train_options *options,
@@ -182,7 +223,7 @@ gy_status gy_checkpoint_write(gy_model *model, const gy_train_options *options,
     if (model->comm == NULL || gy_comm_rank(model->comm) == 0) {
         status = write_here(model, options, train, state);
     }
-    return agree(model, status, "write");
+    return gy_train_agree(model->comm, status);
 }
 
 /* The run that wrote the checkpoint must be this one. */
@@ -240,13 +281,15 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
         gy_tensor_count(losses) != (int64_t)step) {
         return gy_fail(GY_FORMAT, "step %g does not fit the kept losses", step);
     }
+    /* All are looked at before any is taken. */
+    gy_tensor *from = NULL;
     for (size_t i = 0; i < model->slot_count; i++) {
-        const char *name = model->slots[i].name;
-        gy_tensor *from = gy_bundle_find(bundle, name);
-        if (from == NULL) {
-            return gy_fail(GY_FORMAT, "no tensor '%s'", name);
-        }
-        GY_TRY(gy_tensor_copy(gy_session_parameter(model->session, name), from));
+        GY_TRY(gy_slot_find(model, &model->slots[i], bundle, &from));
+    }
+    for (size_t i = 0; i < model->slot_count; i++) {
+        const gy_slot *slot = &model->slots[i];
+        GY_TRY(gy_slot_find(model, slot, bundle, &from));
+        GY_TRY(gy_tensor_copy(gy_session_parameter(model->session, slot->name), from));
     }
     void *kept = state->losses;
     GY_TRY(gy_reserve("train.losses", &kept, &state->loss_capacity, (size_t)step,
@@ -263,12 +306,31 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     return GY_OK;
 }
 
+/* Whole, and of a format that this version knows: a newer one is no damage to pass over. */
+static gy_status check_format(const gy_bundle *bundle)
+{
+    if (!gy_bundle_is_verified(bundle)) {
+        return gy_fail(GY_FORMAT, "no checksum: not a checkpoint that this program wrote");
+    }
+    const char *format = gy_bundle_get(bundle, "gyre.format");
+    if (format == NULL) {
+        return gy_fail(GY_FORMAT, "no 'gyre.format' in the metadata: not a checkpoint");
+    }
+    return strcmp(format, FORMAT) == 0
+               ? GY_OK
+               : gy_fail(GY_UNSUPPORTED, "checkpoint format %.20s, this version reads %s",
+                         format, FORMAT);
+}
+
 static gy_status read_one(const char *path, gy_model *model, const gy_train_options *options,
                           const gy_dataset *train, gy_train_state *state)
 {
     gy_bundle *bundle = NULL;
     GY_TRY(gy_bundle_read(path, &bundle));
-    gy_status status = check_fingerprint(bundle, model, options, train);
+    gy_status status = check_format(bundle);
+    if (status == GY_OK) {
+        status = check_fingerprint(bundle, model, options, train);
+    }
     if (status == GY_OK) {
         status = restore(bundle, model, state);
     }
@@ -285,10 +347,10 @@ static gy_status read_newest(gy_model *model, const gy_train_options *options,
         return GY_NOMEM;
     }
     int count = 0;
-    gy_status status = list_steps(options->checkpoint_folder, steps, &count);
+    gy_status status = list_steps(options->checkpoint_folder, steps, SEEN_LIMIT, &count);
     *is_found = false;
     for (int i = 0; status == GY_OK && i < count && !*is_found; i++) {
-        char path[4096];
+        char path[PATH_BYTES];
         path_of(options->checkpoint_folder, steps[i], path, sizeof(path));
         status = read_one(path, model, options, train, state);
         if (status == GY_OK) {
@@ -302,9 +364,26 @@ static gy_status read_newest(gy_model *model, const gy_train_options *options,
     return status;
 }
 
+/* All ranks must go on from one step: a folder that only some of them see is no answer. */
+static gy_status same_step(const gy_model *model, const gy_train_state *state, bool is_found)
+{
+    if (model->comm == NULL) {
+        return GY_OK;
+    }
+    int64_t step = is_found ? state->step : -1;
+    int64_t range[2] = {step, -step};
+    GY_TRY(gy_allreduce(model->comm, range, range, 2, GY_I64, GY_MIN));
+    return range[0] == -range[1]
+               ? GY_OK
+               : gy_fail(GY_MISMATCH,
+                         "ranks found different checkpoints, of steps %lld and %lld (-1: none)",
+                         (long long)range[0], (long long)-range[1]);
+}
+
 gy_status gy_checkpoint_read(gy_model *model, const gy_train_options *options,
                              const gy_dataset *train, gy_train_state *state, bool *is_found)
 {
-    /* Every rank reads the same file; a rank that cannot tells the others. */
-    return agree(model, read_newest(model, options, train, state, is_found), "read");
+    /* Every rank reads the same file. */
+    GY_TRY(gy_train_agree(model->comm, read_newest(model, options, train, state, is_found)));
+    return same_step(model, state, *is_found);
 }

@@ -65,7 +65,7 @@ static gy_status evaluate_batch(gy_model *model, gy_dataset *dataset, gy_batch *
     int64_t *indices =
         gy_alloc("train.evaluate", (size_t)GY_MAX(last - first, 1) * sizeof(*indices));
     if (indices == NULL) {
-        return GY_NOMEM;
+        return gy_train_tell(model->comm, GY_NOMEM);
     }
     for (int64_t i = first; i < last; i++) {
         indices[i - first] = begin + i;
@@ -74,7 +74,7 @@ static gy_status evaluate_batch(gy_model *model, gy_dataset *dataset, gy_batch *
     gy_tensor *labels = NULL;
     gy_status status = gy_batch_fill(batch, dataset, indices, last - first, &x, &labels);
     gy_free(indices);
-    GY_TRY(status);
+    GY_TRY(gy_train_tell(model->comm, status));
     gy_feed feeds[] = {{model->x, x}, {model->labels, labels}};
     gy_node fetches[] = {model->loss, model->predicted};
     gy_tensor *results[2] = {NULL, NULL};
@@ -117,7 +117,8 @@ gy_status gy_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch, doubl
         return gy_fail(GY_ARG, "batch %lld, expected at least 1", (long long)batch);
     }
     gy_batch rows;
-    GY_TRY(gy_batch_new(model, GY_MIN(batch, dataset->count), &rows));
+    GY_TRY(
+        gy_train_tell(model->comm, gy_batch_new(model, GY_MIN(batch, dataset->count), &rows)));
     tally sum = {.predicted = predicted};
     if (predicted != NULL) {
         memset(predicted, 0, (size_t)dataset->count * sizeof(*predicted));

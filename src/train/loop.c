@@ -10,6 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Names of checkpoints have twelve digits. */
+static const int64_t STEPS_LIMIT = 999999999999;
+
 /* All that one call of gy_train holds. */
 typedef struct loop {
     gy_model *model;
@@ -17,12 +20,12 @@ typedef struct loop {
     gy_train_options options;
     gy_train_state state;
     gy_batch batch;
-    gy_tensor *scalars[3]; /* rate, correction, plain rate */
+    gy_tensor *scalars[4]; /* rate, correction, plain rate, share */
     gy_tensor **results;
     int64_t *order;
     int order_epoch; /* the epoch `order` is of; -1: none */
     int64_t batches_per_epoch, steps_per_epoch, steps;
-    int64_t first_step, begun_ns, input_ns;
+    int64_t begun_ns, input_ns, samples; /* of this call */
     gy_train_result result;
     bool is_done;
 } loop;
@@ -49,6 +52,8 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
         {"beta2", o->beta2, 0, 0.9999999, "0 to below 1"},
         {"epsilon", o->epsilon, 0, 1, "0 to 1"},
         {"weight decay", o->weight_decay, 0, 1e6, "at least 0"},
+        {"schedule factor", o->schedule_factor, 0, 1e9, "at least 0"},
+        {"schedule interval", o->schedule_every, 1, 1e9, "at least 1"},
         {"clip norm", o->clip_norm, 0, 1e300, "at least 0"},
         {"warmup steps", o->warmup_steps, 0, 1e9, "at least 0"},
         {"patience", o->patience, 0, 1e9, "at least 0"},
@@ -84,17 +89,10 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
     return GY_OK;
 }
 
-static gy_status begin(loop *l)
+/* Memory for the batches; the data are the same on all ranks, memory may not be. */
+static gy_status make_room(loop *l)
 {
-    int64_t count = l->train->count;
-    l->batches_per_epoch = (count + l->options.batch - 1) / l->options.batch;
-    l->steps_per_epoch =
-        (l->batches_per_epoch + l->options.accumulate - 1) / l->options.accumulate;
-    l->steps = l->steps_per_epoch * l->options.epochs;
-    l->order_epoch = -1;
-    l->state.best_loss = INFINITY;
-    l->order = gy_alloc("train.order", (size_t)count * sizeof(*l->order));
-    GY_TRY(gy_model_build(l->model, &l->options));
+    l->order = gy_alloc("train.order", (size_t)l->train->count * sizeof(*l->order));
     l->results = gy_alloc_zero("train.results", (size_t)l->model->update.fetch_count,
                                sizeof(gy_tensor *));
     if (l->order == NULL || l->results == NULL) {
@@ -105,19 +103,34 @@ static gy_status begin(loop *l)
     }
     int64_t first = 0;
     int64_t last = 0;
-    int64_t rows = GY_MIN(l->options.batch, count);
-    gy_model_part(l->model, rows, &first, &last);
+    gy_model_part(l->model, GY_MIN(l->options.batch, l->train->count), &first, &last);
     /* A smaller batch may give this rank one row more than rounding gave it here. */
-    GY_TRY(gy_batch_new(l->model, last - first + 1, &l->batch));
+    return gy_batch_new(l->model, last - first + 1, &l->batch);
+}
+
+static gy_status begin(loop *l)
+{
+    int64_t count = l->train->count;
+    l->batches_per_epoch = (count + l->options.batch - 1) / l->options.batch;
+    l->steps_per_epoch =
+        (l->batches_per_epoch + l->options.accumulate - 1) / l->options.accumulate;
+    if (l->steps_per_epoch > STEPS_LIMIT / l->options.epochs) {
+        return gy_fail(GY_ARG, "training: %d epochs of %lld steps, expected up to %lld steps",
+                       l->options.epochs, (long long)l->steps_per_epoch,
+                       (long long)STEPS_LIMIT);
+    }
+    l->steps = l->steps_per_epoch * l->options.epochs;
+    l->order_epoch = -1;
+    l->state.best_loss = INFINITY;
+    if (l->options.checkpoint_folder != NULL) {
+        GY_TRY(gy_checkpoint_prepare(l->model, &l->options));
+    }
+    GY_TRY(gy_train_tell(l->model->comm, gy_model_build(l->model, &l->options)));
+    GY_TRY(gy_train_tell(l->model->comm, make_room(l)));
     if (l->options.resume) {
         bool is_found = false;
         GY_TRY(gy_checkpoint_read(l->model, &l->options, l->train, &l->state, &is_found));
     }
-    l->first_step = l->state.step;
-    void *losses = l->state.losses;
-    GY_TRY(gy_reserve("train.losses", &losses, &l->state.loss_capacity,
-                      (size_t)GY_MAX(l->steps, 1), sizeof(double)));
-    l->state.losses = losses;
     return GY_OK;
 }
 
@@ -135,11 +148,17 @@ static void set_scalars(loop *l, int64_t step)
     gy_tensor_set(l->scalars[0], 0, rate);
 }
 
-/* Feeds of the update's scalars that the optimizer has inputs for. */
-static int scalar_feeds(const loop *l, gy_feed *feeds)
+/* Feeds of the scalars that the run has inputs for. */
+static int scalar_feeds(const loop *l, bool is_update, gy_feed *feeds)
 {
     const gy_update *u = &l->model->update;
     int count = 0;
+    if (l->options.accumulate > 1) {
+        feeds[count++] = (gy_feed){u->share, l->scalars[3]};
+    }
+    if (!is_update) {
+        return count;
+    }
     feeds[count++] = (gy_feed){u->rate, l->scalars[0]};
     if (u->correction.index != u->rate.index) {
         feeds[count++] = (gy_feed){u->correction, l->scalars[1]};
@@ -150,36 +169,48 @@ static int scalar_feeds(const loop *l, gy_feed *feeds)
     return count;
 }
 
-/* One batch of the epoch; the last of an update also updates. Adds the batch's loss. */
-static gy_status run_batch(loop *l, int epoch, int64_t index, bool is_update, double *loss)
+/* Rows of batch `index` of an epoch; the last one has what is left. */
+static int64_t rows_of(const loop *l, int64_t index)
 {
+    return GY_MIN(l->options.batch, l->train->count - index * l->options.batch);
+}
+
+/* This rank's rows of the batch. */
+static gy_status fill(loop *l, int epoch, int64_t index, gy_tensor **x, gy_tensor **labels)
+{
+    int64_t begun = gy_now_ns(gy_env_real());
     if (l->order_epoch != epoch) {
         gy_order_fill(l->options.seed, epoch, l->order, l->train->count);
         l->order_epoch = epoch;
     }
-    int64_t at = index * l->options.batch;
-    int64_t rows = GY_MIN(l->options.batch, l->train->count - at);
     int64_t first = 0;
     int64_t last = 0;
-    gy_model_part(l->model, rows, &first, &last);
+    gy_model_part(l->model, rows_of(l, index), &first, &last);
+    const int64_t *indices = l->order + index * l->options.batch + first;
+    gy_status status = gy_batch_fill(&l->batch, l->train, indices, last - first, x, labels);
+    l->input_ns += gy_now_ns(gy_env_real()) - begun;
+    return gy_train_tell(l->model->comm, status);
+}
+
+/* One batch of the epoch; the last of an update also updates. */
+static gy_status run_batch(loop *l, int epoch, int64_t index, bool is_update, double *loss)
+{
     gy_tensor *x = NULL;
     gy_tensor *labels = NULL;
-    int64_t begun = gy_now_ns(gy_env_real());
-    GY_TRY(
-        gy_batch_fill(&l->batch, l->train, l->order + at + first, last - first, &x, &labels));
-    l->input_ns += gy_now_ns(gy_env_real()) - begun;
-
-    gy_feed feeds[5] = {{l->model->x, x}, {l->model->labels, labels}};
+    GY_TRY(fill(l, epoch, index, &x, &labels));
+    gy_feed feeds[6] = {{l->model->x, x}, {l->model->labels, labels}};
     const gy_update *u = &l->model->update;
-    int feed_count = 2 + (is_update ? scalar_feeds(l, feeds + 2) : 0);
+    int feed_count = 2 + scalar_feeds(l, is_update, feeds + 2);
+    int64_t rows = rows_of(l, index);
     /* Every random draw is of its batch, so that a resumed run draws the same. */
     gy_session_set_step(l->model->session, (uint64_t)(epoch * l->batches_per_epoch + index));
     gy_status status = gy_session_run(l->model->session, feeds, feed_count, rows,
                                       is_update ? u->fetches : u->gather_fetches,
                                       is_update ? u->fetch_count : u->gather_count, l->results);
     if (status == GY_OK) {
-        *loss += gy_tensor_get(l->results[0], 0);
+        *loss = gy_tensor_get(l->results[0], 0);
         gy_tensor_drop(l->results[0]);
+        l->samples += rows;
     }
     gy_tensor_drop(x);
     gy_tensor_drop(labels);
@@ -192,18 +223,28 @@ static gy_status run_step(loop *l)
     int epoch = (int)(l->state.step / l->steps_per_epoch);
     int64_t first = l->state.step % l->steps_per_epoch * l->options.accumulate;
     int64_t last = GY_MIN(first + l->options.accumulate, l->batches_per_epoch);
-    double loss = 0;
+    int64_t rows = (last - 1 - first) * l->options.batch + rows_of(l, last - 1);
+    double total = 0;
     set_scalars(l, l->state.step);
     for (int64_t b = first; b < last; b++) {
+        double share = (double)rows_of(l, b) / (double)rows;
+        double loss = 0;
+        gy_tensor_set(l->scalars[3], 0, share);
         GY_TRY(run_batch(l, epoch, b, b + 1 == last, &loss));
+        total += loss * share;
     }
-    loss /= (double)(last - first);
-    if (!isfinite(loss)) {
-        return gy_fail(GY_NUMERIC, "the loss is %g at step %lld (epoch %d)", loss,
+    /* The loss is a sum over all ranks: each sees the same one, and all stop together. */
+    if (!isfinite(total)) {
+        return gy_fail(GY_NUMERIC, "the loss is %g at step %lld (epoch %d)", total,
                        (long long)l->state.step, epoch);
     }
-    l->state.losses[l->state.step++] = loss;
-    l->result.loss = loss;
+    void *losses = l->state.losses;
+    GY_TRY(gy_train_tell(l->model->comm,
+                         gy_reserve("train.losses", &losses, &l->state.loss_capacity,
+                                    (size_t)l->state.step + 1, sizeof(double))));
+    l->state.losses = losses;
+    l->state.losses[l->state.step++] = total;
+    l->result.loss = total;
     return GY_OK;
 }
 
@@ -231,19 +272,18 @@ static gy_status report(loop *l, bool is_epoch_end)
         return GY_OK;
     }
     double seconds = (double)(gy_now_ns(gy_env_real()) - l->begun_ns) / 1e9;
-    int64_t done = l->state.step - l->first_step;
     gy_progress progress = {
         .epoch = (int)((l->state.step - 1) / l->steps_per_epoch),
         .step = l->state.step,
         .steps = l->steps,
         .loss = l->result.loss,
         .rate = gy_tensor_get(l->scalars[2], 0),
-        .samples_per_s = (double)(done * l->options.batch * l->options.accumulate) / seconds,
+        .samples_per_s = (double)l->samples / seconds,
         .is_epoch_end = is_epoch_end,
         .test_loss = l->result.test_loss,
         .test_accuracy = l->result.test_accuracy,
     };
-    return l->options.on_step(l->options.arg, &progress);
+    return gy_train_tell(l->model->comm, l->options.on_step(l->options.arg, &progress));
 }
 
 /* What follows an update: test, checkpoint, report. */

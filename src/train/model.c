@@ -73,6 +73,44 @@ static gy_status carry_over(gy_model *model, gy_session *old, const gy_slot *slo
     return GY_OK;
 }
 
+gy_status gy_slot_find(const gy_model *model, const gy_slot *slot, const gy_bundle *bundle,
+                       gy_tensor **tensor)
+{
+    const gy_type *type =
+        gy_graph_type(model->graph, (gy_value){slot->node.index, slot->node.output});
+    gy_tensor *found = gy_bundle_find(bundle, slot->name);
+    if (found == NULL) {
+        return gy_fail(GY_FORMAT, "no tensor '%s' for model %s", slot->name, model->name);
+    }
+    bool fits = gy_tensor_dtype(found) == type->dtype && gy_tensor_rank(found) == type->rank;
+    for (int i = 0; fits && i < type->rank; i++) {
+        fits = gy_tensor_size(found, i) == type->sizes[i];
+    }
+    if (!fits) {
+        return gy_fail(GY_FORMAT, "tensor '%s' is no %s of the sizes that model %s has",
+                       slot->name, gy_dtype_name(type->dtype), model->name);
+    }
+    *tensor = found;
+    return GY_OK;
+}
+
+/* The tensors that the model was promised are its parameters, no more and no fewer. */
+static gy_status check_expected(const gy_model *model)
+{
+    if (model->expected == NULL) {
+        return GY_OK;
+    }
+    for (size_t i = 0; i < model->slot_count; i++) {
+        gy_tensor *tensor = NULL;
+        GY_TRY(gy_slot_find(model, &model->slots[i], model->expected, &tensor));
+    }
+    if (model->slot_count != gy_bundle_count(model->expected)) {
+        return gy_fail(GY_FORMAT, "%zu tensors, model %s has %zu",
+                       gy_bundle_count(model->expected), model->name, model->slot_count);
+    }
+    return GY_OK;
+}
+
 gy_status gy_model_build(gy_model *model, const gy_train_options *options)
 {
     gy_graph *old_graph = model->graph;
@@ -85,6 +123,9 @@ gy_status gy_model_build(gy_model *model, const gy_train_options *options)
     model->session = NULL;
     model->graph = gy_graph_new();
     gy_status status = model->graph == NULL ? GY_NOMEM : build_forward(model);
+    if (status == GY_OK) {
+        status = check_expected(model);
+    }
     if (status == GY_OK && options != NULL) {
         status = gy_update_build(model, options);
     }
@@ -163,7 +204,8 @@ static gy_status copy_class_names(gy_model *model, const gy_model_options *optio
     return GY_OK;
 }
 
-gy_status gy_model_new(const gy_model_options *options, gy_model **model)
+gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle,
+                        gy_model **model)
 {
     GY_TRY(check_options(options));
     gy_model *made = gy_alloc_zero("train.model", 1, sizeof(*made));
@@ -179,6 +221,7 @@ gy_status gy_model_new(const gy_model_options *options, gy_model **model)
     made->seed = options->seed;
     made->comm = options->comm;
     made->workers = options->workers;
+    made->expected = bundle;
     made->layers = gy_alloc_zero("train.model", (size_t)made->layer_count, sizeof(gy_layer));
     gy_status status = GY_NOMEM;
     if (made->layers != NULL) {
@@ -192,8 +235,14 @@ gy_status gy_model_new(const gy_model_options *options, gy_model **model)
         gy_model_free(made);
         return status;
     }
+    made->expected = NULL;
     *model = made;
     return GY_OK;
+}
+
+gy_status gy_model_new(const gy_model_options *options, gy_model **model)
+{
+    return gy_model_make(options, NULL, model);
 }
 
 void gy_model_free(gy_model *model)

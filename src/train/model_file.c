@@ -130,27 +130,14 @@ static gy_status split_lines(char *text, const char ***lines, int *count)
     return GY_OK;
 }
 
-/* The file's tensors must be the model's parameters, no more and no fewer. */
+/* The model was made to fit the bundle. */
 static gy_status fill_parameters(gy_model *model, const gy_bundle *bundle)
 {
-    size_t used = 0;
     for (size_t i = 0; i < model->slot_count; i++) {
-        const char *name = model->slots[i].name;
-        gy_tensor *from = gy_bundle_find(bundle, name);
-        gy_tensor *to = gy_session_parameter(model->session, name);
-        if (from == NULL) {
-            return gy_fail(GY_FORMAT, "no tensor '%s' for model %s", name, model->name);
-        }
-        gy_status status = gy_tensor_copy(to, from);
-        if (status < 0) {
-            return gy_fail_within(GY_FORMAT, "tensor '%s' does not fit model %s", name,
-                                  model->name);
-        }
-        used++;
-    }
-    if (used != gy_bundle_count(bundle)) {
-        return gy_fail(GY_FORMAT, "%zu tensors, model %s has %zu", gy_bundle_count(bundle),
-                       model->name, used);
+        gy_tensor *from = NULL;
+        GY_TRY(gy_slot_find(model, &model->slots[i], bundle, &from));
+        GY_TRY(
+            gy_tensor_copy(gy_session_parameter(model->session, model->slots[i].name), from));
     }
     return GY_OK;
 }
@@ -200,7 +187,7 @@ gy_status gy_model_load(const char *path, const gy_model_options *options, gy_mo
     gy_model *made = NULL;
     gy_status status = read_description(bundle, &o, &layers, &names, &lines);
     if (status == GY_OK) {
-        status = gy_model_new(&o, &made);
+        status = gy_model_make(&o, bundle, &made);
     }
     if (status == GY_OK) {
         status = fill_parameters(made, bundle);

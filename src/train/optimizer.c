@@ -5,8 +5,9 @@
  *   sgd       w -= r g
  *   momentum  v = m v + g;  w -= r v
  *   nesterov  v = m v + g;  w -= r (g + m v)
- *   adam      a = b1 a + (1-b1) g;  s = b2 s + (1-b2) g²;  w -= r/(1-b1^t) a / (sqrt(s /
- * (1-b2^t)) + e) adamw     the same, and w -= r d w before it
+ *   adam      a = b1 a + (1-b1) g;  s = b2 s + (1-b2) g²
+ *             w -= r/(1-b1^t) a / (sqrt(s / (1-b2^t)) + e)
+ *   adamw     the same, and w -= r d w before it
  *
  * The rate and the corrections by t are scalars that the loop feeds, so that one program serves
  * all steps.
@@ -105,17 +106,17 @@ static void clip(gy_model *model, double limit, gy_node *gradients, size_t count
     }
 }
 
-/* Sums over several batches: what a batch adds, and the mean gradient of the last one. */
-static void accumulate(gy_model *model, int batches, const gy_slot *slots, size_t count,
-                       gy_node *gradients)
+/* Sums over several batches, each weighed by its share of the update's rows, so that the
+ * update is that of one large batch: what a batch adds, and what the last one makes of it. */
+static void accumulate(gy_model *model, const gy_slot *slots, size_t count, gy_node *gradients)
 {
     gy_update *update = &model->update;
+    update->share = gy_input(model->graph, "share", model->dtype, NULL, 0);
     update->gather_fetches[update->gather_count++] = model->train_loss;
     for (size_t i = 0; i < count; i++) {
         gy_node sum = state_of(model, &slots[i], "sum");
-        gy_node total = gy_add(sum, gradients[i]);
-        update->gather_fetches[update->gather_count++] = gy_assign(sum, total);
-        gradients[i] = scaled(model, total, 1.0 / batches);
+        gradients[i] = gy_add(sum, gy_mul(gradients[i], update->share));
+        update->gather_fetches[update->gather_count++] = gy_assign(sum, gradients[i]);
         gy_node zero = gy_mul(sum, gy_scalar(model->graph, model->dtype, 0));
         update->fetches[update->fetch_count++] = gy_assign(sum, zero);
     }
@@ -138,6 +139,7 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_slot
     update->rate = gy_input(model->graph, "rate", model->dtype, NULL, 0);
     update->correction = update->rate;
     update->plain_rate = update->rate;
+    update->share = update->rate;
     if (o->optimizer == GY_ADAM || o->optimizer == GY_ADAMW) {
         update->correction = gy_input(model->graph, "correction", model->dtype, NULL, 0);
     }
@@ -146,7 +148,7 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_slot
     }
     update->fetches[update->fetch_count++] = model->train_loss;
     if (o->accumulate > 1) {
-        accumulate(model, o->accumulate, slots, count, gradients);
+        accumulate(model, slots, count, gradients);
     }
     if (o->clip_norm > 0) {
         clip(model, o->clip_norm, gradients, count);

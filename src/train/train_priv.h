@@ -23,6 +23,7 @@ typedef struct gy_slot {
 typedef struct gy_update {
     /* Scalar inputs; the same node where an optimizer has no use of its own for one. */
     gy_node rate, correction, plain_rate;
+    gy_node share; /* of the update's rows that are in this batch; where batches accumulate */
     gy_node *fetches; /* [0] is the loss, the rest are assignments */
     int fetch_count;
     gy_node *gather_fetches; /* of a batch that only accumulates: its loss, assignments */
@@ -38,8 +39,9 @@ struct gy_model {
     uint64_t seed;
     gy_comm *comm;
     int workers;
-    char **class_names; /* `classes` of them, or NULL */
-    gy_bundle *source;  /* the file it was loaded from, or NULL */
+    char **class_names;        /* `classes` of them, or NULL */
+    gy_bundle *source;         /* the file it was loaded from, or NULL */
+    const gy_bundle *expected; /* while it is made: the tensors that must fit, or NULL */
 
     gy_graph *graph;
     gy_session *session;
@@ -84,16 +86,40 @@ typedef struct gy_train_state {
     int64_t step;     /* updates made */
     double best_loss; /* of the tests so far */
     int epochs_worse; /* since then */
-    double *losses;   /* one per update */
+    double *losses;   /* one per update; grows */
     size_t loss_capacity;
 } gy_train_state;
 
+/**
+ * All ranks get the failure of the lowest rank that has one, with its words; else `status`. A
+ * collective: every rank calls it, and the communicator stays usable.
+ */
+gy_status gy_train_agree(gy_comm *comm, gy_status status);
+/**
+ * A failure that the other ranks do not share: they end with the same cause instead of waiting
+ * for this rank. Returns `status`; the communicator is unusable when that is a failure.
+ */
+gy_status gy_train_tell(gy_comm *comm, gy_status status);
+
+/** Make the folder, see that it can be written and, unless resuming, that it is unused. */
+gy_status gy_checkpoint_prepare(gy_model *model, const gy_train_options *options);
 /** Rank 0 writes, all learn how it went. */
 gy_status gy_checkpoint_write(gy_model *model, const gy_train_options *options,
                               const gy_dataset *train, const gy_train_state *state);
 /** The newest whole one of the folder; `is_found` false when there is none at all. */
 gy_status gy_checkpoint_read(gy_model *model, const gy_train_options *options,
                              const gy_dataset *train, gy_train_state *state, bool *is_found);
+
+/**
+ * gy_model_new; with a bundle also GY_FORMAT when its tensors are not just the parameters,
+ * before anything large is allocated. Borrows it.
+ */
+gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle,
+                        gy_model **model);
+/** The bundle's tensor for a slot of the model; GY_FORMAT: there is none, or one of another
+ * type or size. */
+gy_status gy_slot_find(const gy_model *model, const gy_slot *slot, const gy_bundle *bundle,
+                       gy_tensor **tensor);
 
 /** Tensors for one rank's rows of a batch, filled from a data set. */
 typedef struct gy_batch {

@@ -1,0 +1,46 @@
+/**
+ * What ranks do so that one's failure is everybody's, with the same words.
+ */
+#include "coll/coll.h"
+#include "train/train_priv.h"
+
+gy_status gy_train_agree(gy_comm *comm, gy_status status)
+{
+    if (comm == NULL || gy_comm_size(comm) == 1) {
+        return status;
+    }
+    gy_error error = {.status = GY_OK};
+    if (status < 0) {
+        gy_error_take(&error, status);
+    }
+    int32_t size = gy_comm_size(comm);
+    int32_t culprit = status < 0 ? gy_comm_rank(comm) : size;
+    GY_TRY(gy_allreduce(comm, &culprit, &culprit, 1, GY_I32, GY_MIN));
+    if (culprit == size) {
+        return status;
+    }
+    GY_TRY(gy_broadcast(comm, &error, sizeof(error), GY_U8, culprit));
+    return gy_error_raise(&error);
+}
+
+static void forget(void *arg, gy_status status)
+{
+    (void)arg;
+    (void)status;
+}
+
+gy_status gy_train_tell(gy_comm *comm, gy_status status)
+{
+    if (status >= 0 || comm == NULL || gy_comm_size(comm) == 1) {
+        return status;
+    }
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_coll *coll = NULL;
+    if (gy_coll_reserve(comm, &coll) == GY_OK) {
+        gy_coll_poison(coll, &error, forget, NULL);
+        /* Its end is called by whoever drives; nobody does after this. */
+        (void)gy_comm_progress(comm);
+    }
+    return gy_error_raise(&error);
+}
