@@ -1,0 +1,275 @@
+/* Goal: the number of ranks, and how a batch is cut, change nothing but rounding; and equal
+ * runs have equal bits. */
+#include "training_kit.h"
+
+#include <math.h>
+
+#include "gy_test.h"
+
+enum { STEPS_MAX = 64 };
+
+/* One training, and what it gave. */
+typedef struct trial {
+    const char *model; /* of gy_model_named, or NULL: `layers` */
+    const gy_layer *layers;
+    int layer_count;
+    gy_dtype dtype;
+    gy_dataset *train, *test;
+    gy_train_options options;
+    /* Of rank 0; the other ranks must have the same losses. */
+    double losses[STEPS_MAX];
+    int64_t steps;
+    double test_loss, test_accuracy;
+    uint64_t parameters; /* a hash of their bits */
+    double weights;      /* the sum of their squares */
+} trial;
+
+static gy_status keep_parameters(gy_model *model, trial *t)
+{
+    t->parameters = 0;
+    t->weights = 0;
+    for (size_t i = 0; i < model->slot_count; i++) {
+        gy_tensor *value = gy_session_parameter(model->session, model->slots[i].name);
+        gy_view view = gy_tensor_pin(value);
+        t->parameters =
+            gy_hash(view.data, (size_t)gy_view_count(&view) * gy_dtype_bytes(view.dtype),
+                    t->parameters);
+        gy_tensor_unpin(value);
+        for (int64_t j = 0; !model->slots[i].is_state && j < gy_tensor_count(value); j++) {
+            t->weights += gy_tensor_get(value, j) * gy_tensor_get(value, j);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status train_one(kit_rank *me)
+{
+    trial *t = me->arg;
+    trial own = *t;
+    gy_model_options options = {.name = "trial",
+                                .layers = t->layers,
+                                .layer_count = t->layer_count,
+                                .dtype = t->dtype,
+                                .input_rank = 3,
+                                .seed = 11,
+                                .comm = me->comm,
+                                .workers = 1};
+    memcpy(options.input_sizes, t->train->input_sizes, sizeof(options.input_sizes));
+    gy_model *model = NULL;
+    GY_TRY(t->model != NULL ? gy_model_named(t->model, &options, KIT_CLASSES, &model)
+                            : gy_model_new(&options, &model));
+    gy_train_result result;
+    gy_status status = gy_train(model, t->train, t->test, &t->options, &result);
+    if (status == GY_OK) {
+        GY_ASSERT(result.steps <= STEPS_MAX);
+        memcpy(own.losses, result.losses, (size_t)result.steps * sizeof(double));
+        own.steps = result.steps;
+        own.test_loss = result.test_loss;
+        own.test_accuracy = result.test_accuracy;
+        gy_train_result_free(&result);
+        status = keep_parameters(model, &own);
+    }
+    gy_model_free(model);
+    if (me->rank == 0) {
+        *t = own;
+    }
+    return status;
+}
+
+/* `t` trained on `ranks` ranks. */
+static trial trained(trial t, int ranks)
+{
+    kit_rank members[KIT_RANKS_MAX];
+    kit_run_ranks(ranks, train_one, &t, members);
+    for (int rank = 0; rank < ranks; rank++) {
+        if (members[rank].error.status != GY_OK) {
+            fail_msg("rank %d of %d: %s", rank, ranks, members[rank].error.text);
+        }
+    }
+    return t;
+}
+
+static double relative(double a, double b)
+{
+    return a == b ? 0 : fabs(a - b) / fmax(fabs(a), fabs(b));
+}
+
+static void assert_close(const trial *a, const trial *b, double tolerance, const char *what)
+{
+    double worst = 0;
+    assert_int_equal(a->steps, b->steps);
+    for (int64_t i = 0; i < a->steps; i++) {
+        worst = fmax(worst, relative(a->losses[i], b->losses[i]));
+    }
+    worst = fmax(worst, relative(a->weights, b->weights));
+    worst = fmax(worst, relative(a->test_loss, b->test_loss));
+    printf("%s: %lld losses from %g to %g differ by %.2g at most\n", what, (long long)a->steps,
+           a->losses[0], a->losses[a->steps - 1], worst);
+    if (!(worst <= tolerance)) {
+        fail_msg("%s: differ by %g, expected at most %g", what, worst, tolerance);
+    }
+}
+
+static void assert_same_bits(const trial *a, const trial *b)
+{
+    assert_int_equal(a->steps, b->steps);
+    assert_memory_equal(a->losses, b->losses, (size_t)a->steps * sizeof(double));
+    assert_true(a->parameters == b->parameters);
+    assert_true(a->test_loss == b->test_loss && a->test_accuracy == b->test_accuracy);
+}
+
+/* On 1, 2 and 4 ranks, each twice. */
+static void compare_ranks(const trial *t, double tolerance, const char *what)
+{
+    trial alone = trained(*t, 1);
+    for (int ranks = 1; ranks <= 4; ranks *= 2) {
+        trial first = ranks == 1 ? alone : trained(*t, ranks);
+        trial again = trained(*t, ranks);
+        char text[64];
+        snprintf(text, sizeof(text), "%s, %d ranks", what, ranks);
+        assert_same_bits(&first, &again);
+        assert_close(&alone, &first, tolerance, text);
+    }
+}
+
+static void mlp_curves_agree_in_f64(void **state)
+{
+    (void)state;
+    gy_dataset train = kit_digits(96, 12);
+    gy_dataset test = kit_digits(30, 12);
+    compare_ranks(&(trial){.model = "mlp",
+                           .dtype = GY_F64,
+                           .train = &train,
+                           .test = &test,
+                           .options = {.epochs = 2,
+                                       .batch = 32,
+                                       .optimizer = GY_ADAM,
+                                       .rate = 1e-3,
+                                       .clip_norm = 1,
+                                       .seed = 2}},
+                  1e-9, "mlp f64");
+}
+
+static void lenet_curves_agree_in_f64(void **state)
+{
+    (void)state;
+    gy_dataset train = kit_digits(24, 8);
+    gy_dataset test = kit_digits(10, 8);
+    compare_ranks(&(trial){.model = "lenet",
+                           .dtype = GY_F64,
+                           .train = &train,
+                           .test = &test,
+                           .options = {.epochs = 2,
+                                       .batch = 8,
+                                       .optimizer = GY_MOMENTUM,
+                                       .rate = 0.01,
+                                       .seed = 2}},
+                  1e-9, "lenet f64");
+}
+
+static void lenet_curves_agree_in_f32(void **state)
+{
+    (void)state;
+    /* Real digits where they are, else noisy ones. */
+    char path[1024];
+    gy_dataset noisy = kit_digits(320, 28);
+    gy_dataset *train = NULL;
+    gy_dataset *test = NULL;
+    if (gy_test_data(path, "mnist/t10k-labels-idx1-ubyte.gz") != NULL) {
+        *strrchr(path, '/') = '\0';
+        assert_ok(gy_dataset_open_mnist(path, &train, &test));
+    }
+    gy_train_options options = gy_train_recipe("lenet");
+    options.step_limit = 10;
+    options.batch = 32;
+    compare_ranks(&(trial){.model = "lenet",
+                           .dtype = GY_F32,
+                           .train = train != NULL ? train : &noisy,
+                           .options = options},
+                  1e-4, "lenet f32");
+    gy_dataset_free(train);
+    gy_dataset_free(test);
+}
+
+static const gy_layer dropped[] = {
+    {.kind = GY_LAYER_FLATTEN},
+    {.kind = GY_LAYER_DENSE, .units = 24},
+    {.kind = GY_LAYER_RELU},
+    {.kind = GY_LAYER_DROPOUT, .rate = 0.5},
+    {.kind = GY_LAYER_DENSE, .units = KIT_CLASSES},
+};
+
+/* Batches that no number of ranks divides, the last one smaller than the number of ranks, and
+ * units dropped alike wherever a sample is. */
+static void uneven_batches_and_dropout_know_no_ranks(void **state)
+{
+    (void)state;
+    gy_dataset train = kit_digits(50, 6);
+    gy_dataset test = kit_digits(13, 6);
+    static const int64_t batches[] = {7, 3, 1, 50, 1000};
+    for (size_t i = 0; i < GY_COUNT(batches); i++) {
+        trial t = {.layers = dropped,
+                   .layer_count = GY_COUNT(dropped),
+                   .dtype = GY_F64,
+                   .train = &train,
+                   .test = &test,
+                   .options = {.epochs = 1,
+                               .batch = batches[i],
+                               .optimizer = GY_NESTEROV,
+                               .rate = 0.02,
+                               .seed = 4}};
+        trial alone = trained(t, 1);
+        for (int ranks = 2; ranks <= 4; ranks++) {
+            char text[64];
+            snprintf(text, sizeof(text), "batch %lld, %d ranks", (long long)batches[i], ranks);
+            trial several = trained(t, ranks);
+            assert_close(&alone, &several, 1e-9, text);
+            assert_true(alone.test_accuracy == several.test_accuracy);
+        }
+    }
+}
+
+/* 47 samples: the last update of an epoch has fewer batches, the last batch fewer rows. */
+static void accumulated_batches_are_one_large_batch(void **state)
+{
+    (void)state;
+    static const gy_layer plain[] = {
+        {.kind = GY_LAYER_FLATTEN},
+        {.kind = GY_LAYER_DENSE, .units = 16},
+        {.kind = GY_LAYER_TANH},
+        {.kind = GY_LAYER_DENSE, .units = KIT_CLASSES},
+    };
+    gy_dataset train = kit_digits(47, 6);
+    for (int kind = GY_SGD; kind <= GY_ADAMW; kind++) {
+        trial t = {.layers = plain,
+                   .layer_count = GY_COUNT(plain),
+                   .dtype = GY_F64,
+                   .train = &train,
+                   .options = {.epochs = 3,
+                               .batch = 20,
+                               .optimizer = (gy_optimizer_kind)kind,
+                               .rate = 0.01,
+                               .weight_decay = 1e-3,
+                               .clip_norm = 0.5,
+                               .seed = 6}};
+        trial large = trained(t, 1);
+        t.options.batch = 5;
+        t.options.accumulate = 4;
+        trial small = trained(t, 1);
+        assert_close(&large, &small, 1e-12, "20 or 4 times 5");
+        trial spread = trained(t, 3);
+        assert_close(&large, &spread, 1e-9, "the same on 3 ranks");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mlp_curves_agree_in_f64),
+        cmocka_unit_test(lenet_curves_agree_in_f64),
+        cmocka_unit_test(lenet_curves_agree_in_f32),
+        cmocka_unit_test(uneven_batches_and_dropout_know_no_ranks),
+        cmocka_unit_test(accumulated_batches_are_one_large_batch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
