@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "gy_test.h"
@@ -72,10 +73,57 @@ static void loops_cut_alike_whoever_runs_them(void **state)
     }
 }
 
+typedef struct meeting {
+    gy_engine *engine;
+    pthread_t owner;
+    _Atomic int inside;
+} meeting;
+
+/* Both threads are in the loop; the helper stays until the owner has gone to sleep. */
+static void meet(void *arg, int64_t begin, int64_t end)
+{
+    meeting *me = arg;
+    (void)begin;
+    (void)end;
+    atomic_fetch_add(&me->inside, 1);
+    while (atomic_load(&me->inside) < 2) {
+        sched_yield();
+    }
+    int64_t until = gy_now_ns(gy_env_real()) + 400000;
+    while (!pthread_equal(me->owner, pthread_self()) && gy_now_ns(gy_env_real()) < until) {
+        gy_spin();
+    }
+}
+
+static void meet_in_task(void *arg, gy_done *done)
+{
+    meeting *me = arg;
+    me->owner = pthread_self();
+    gy_parallel_for(me->engine, 2, 1, meet, me);
+    gy_done_ok(done);
+}
+
+/* The helper calls the owner and then sleeps itself: it must not take the owner's call. */
+static void a_called_owner_wakes(void **state)
+{
+    (void)state;
+    gy_engine *engine = start(2);
+    for (int repeat = 0; repeat < 300; repeat++) {
+        meeting both = {.engine = engine};
+        assert_ok(gy_engine_push(engine, &(gy_task){.run = meet_in_task, .arg = &both}));
+        gy_status status = gy_engine_wait_all(engine, gy_deadline_after(20));
+        if (status != GY_OK) {
+            gy_panic("a loop's owner was not woken"); /* no way to end its engine */
+        }
+    }
+    gy_engine_free(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loops_cut_alike_whoever_runs_them),
+        cmocka_unit_test(a_called_owner_wakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
