@@ -16,6 +16,7 @@ const gy_compile_pass gy_compile_passes[] = {
     {"schedule", gy_schedule}, /* numbers the collectives: what follows is this rank's own */
     {"epilogues", gy_fuse_epilogues},
     {"layout", gy_lay_out},
+    {"fuse", gy_fuse},
     {"schedule", gy_schedule},
 };
 const int gy_compile_pass_count = (int)GY_COUNT(gy_compile_passes);

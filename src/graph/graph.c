@@ -154,6 +154,20 @@ static gy_graph_node *prepare(gy_graph *graph, const gy_op *op, const gy_attribu
     return node;
 }
 
+/* The program of a fused node belongs to its graph. */
+static bool own_program(gy_graph *graph, gy_graph_node *node)
+{
+    if (node->op != &gy_op_fused) {
+        return true;
+    }
+    gy_fused *program = gy_arena_alloc(&graph->arena, sizeof(*program));
+    if (program != NULL) {
+        *program = *node->attributes.fused.program;
+        node->attributes.fused.program = program;
+    }
+    return program != NULL;
+}
+
 static gy_value append(gy_graph *graph, gy_graph_node *node)
 {
     if (node->op == &gy_op_literal) {
@@ -184,7 +198,7 @@ gy_value gy_graph_apply_typed(gy_graph *graph, const gy_op *op, const gy_attribu
         node == NULL
             ? NULL
             : gy_arena_alloc(&graph->arena, (size_t)GY_MAX(output_count, 1) * sizeof(*copy));
-    if (copy == NULL) {
+    if (copy == NULL || !own_program(graph, node)) {
         return fail_apply(graph, GY_NOMEM, op, inputs, input_count, name);
     }
     memcpy(copy, types, (size_t)output_count * sizeof(*copy));

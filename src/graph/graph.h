@@ -141,6 +141,8 @@ gy_status gy_place(const gy_graph *in, gy_graph **out);
 gy_status gy_fuse_epilogues(const gy_graph *in, gy_graph **out);
 /** Blocks of channels where kernels want them, `reorder` at the borders. */
 gy_status gy_lay_out(const gy_graph *in, gy_graph **out);
+/** Element-wise chains and trees with their reductions into `fused` nodes. */
+gy_status gy_fuse(const gy_graph *in, gy_graph **out);
 /** Collectives right after what they wait for, assignments last. */
 gy_status gy_schedule(const gy_graph *in, gy_graph **out);
 

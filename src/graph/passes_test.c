@@ -257,15 +257,15 @@ static void placement_inserts_the_gradients_allreduce(void **state)
                        "   6 softmax_6: f32[64,10] S0 = softmax(3)\n"
                        "   7 one_hot_7: f32[64,10] S0 = one_hot(1)\n"
                        "   8 div_9: f32[] R = fill() 0.015625\n"
-                       "   9 sub_10: f32[64,10] S0 = sub(6, 7)\n"
-                       "  10 mul_11: f32[64,10] S0 = mul(9, 8)\n"
-                       "  11 matmul_13: f32[784,10] P(sum) = matmul(0, 10) ta\n"
-                       "  12 matmul_13.allreduce: f32[784,10] R = allreduce(11)\n"
-                       "  13 fill_14: f32[] R = fill() 0.5\n"
-                       "  14 mul_15: f32[784,10] R = mul(13, 12)\n"
-                       "  15 sub_16: f32[784,10] R = sub(2, 14)\n"
-                       "  16 assign_17: f32[784,10] R = assign(2, 15)\n"
-                       "     fetched: 5 16\n");
+                       "   9 mul_11: f32[64,10] S0 = fused(6, 7, 8) %3 = sub %0 %1, "
+                       "%4 = mul %3 %2 -> store %4\n"
+                       "  10 matmul_13: f32[784,10] P(sum) = matmul(0, 9) ta\n"
+                       "  11 matmul_13.allreduce: f32[784,10] R = allreduce(10)\n"
+                       "  12 fill_14: f32[] R = fill() 0.5\n"
+                       "  13 sub_16: f32[784,10] R = fused(12, 11, 2) %3 = mul %0 %1, "
+                       "%4 = sub %2 %3 -> store %4\n"
+                       "  14 assign_17: f32[784,10] R = assign(2, 13)\n"
+                       "     fetched: 5 14\n");
     gy_graph_free(out);
     gy_graph_free(bound);
     gy_graph_free(g);

@@ -30,6 +30,29 @@ static void print_bits(uint32_t bits, gy_text *text)
     }
 }
 
+/* "%3 = mul %0 %1, %4 = relu %3; sum %4 over 0": inputs come first. */
+static void print_program(const gy_fused *program, gy_text *text)
+{
+    for (int s = 0; s < program->step_count; s++) {
+        const gy_fused_step *step = &program->steps[s];
+        gy_text_add(text, "%s%%%d = %s", s == 0 ? " " : ", ", program->input_count + s,
+                    step->op->name);
+        for (int k = 0; k < step->op->input_count; k++) {
+            gy_text_add(text, " %%%d", step->inputs[k]);
+        }
+    }
+    for (int o = 0; o < program->output_count; o++) {
+        const gy_fused_output *output = &program->outputs[o];
+        gy_text_add(text, "%s%s %%%d", o == 0 ? " -> " : ", ",
+                    output->reduction != NULL ? output->reduction->name : "store",
+                    output->register_index);
+        if (output->reduction != NULL) {
+            gy_text_add(text, " over ");
+            print_bits(output->axes, text);
+        }
+    }
+}
+
 static void print_attributes(const gy_graph_node *node, gy_text *text)
 {
     const gy_attributes *attributes = &node->attributes;
@@ -54,6 +77,11 @@ static void print_attributes(const gy_graph_node *node, gy_text *text)
         gy_text_add(text, " stride %d pad %d%s%s", (int)attributes->conv.stride[0],
                     (int)attributes->conv.pad[0], attributes->conv.has_bias ? " bias" : "",
                     attributes->conv.activation != 0 ? " relu" : "");
+    } else if (node->op == &gy_op_fused) {
+        print_program(attributes->fused.program, text);
+    } else if (node->op == &gy_op_reorder) {
+        gy_text_add(text, " %s",
+                    attributes->reorder.format == GY_FORMAT_BLOCKED ? "blocked" : "dense");
     } else if (node->op == &gy_op_slice) {
         gy_text_add(text, " dim %d [%lld,%lld)", (int)attributes->slice.dim,
                     (long long)attributes->slice.begin, (long long)attributes->slice.end);

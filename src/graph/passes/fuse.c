@@ -1,0 +1,523 @@
+/*
+ * Element-wise chains and trees, and the reductions of what they make, become `fused` nodes:
+ * one pass over cache-sized tiles instead of one over memory for each operator.
+ *
+ * Every node that tiles can run begins as a group of its own. Groups are joined with those that
+ * make their inputs, then with those that read the same large input, as long as the union has
+ * one shape, one number of collectives before it (so that nothing that is ready waits
+ * for a peer), no path out of it and back, and a kernel that runs it. Sizes of parts are never
+ * looked at, so that all ranks fuse alike.
+ */
+#include "graph/graph.h"
+
+#include <string.h>
+
+enum { MEMBERS_MAX = 32 + GY_MAX_OUTPUTS };
+
+/* Nodes that shall be one, in order. */
+typedef struct group {
+    int32_t members[MEMBERS_MAX];
+    int count;
+} group;
+
+typedef struct fusion {
+    gy_pass pass;
+    group *groups;      /* [node]: of which it is the first member */
+    int32_t *group_of;  /* node -> index in `groups`; -1: never fused */
+    int32_t *stage;     /* node -> collectives before it, on the longest way */
+    int32_t *uses;      /* value number -> readers and roots */
+    int32_t *readers;   /* nodes that read each node, one behind another */
+    int32_t *reader_at; /* node -> where its readers begin */
+    int32_t *visited;   /* node -> mark of the last search that saw it */
+    int32_t *stack;
+    bool *is_emitted;
+    int32_t mark;
+} fusion;
+
+/* A group as the row sees it. */
+typedef struct candidate {
+    gy_fused program;
+    gy_value inputs[GY_MAX_INPUTS]; /* of `in` */
+    gy_value outputs[GY_MAX_OUTPUTS];
+} candidate;
+
+static bool is_step(const gy_graph_node *node)
+{
+    return (node->op->flags & GY_OP_ELEMENTWISE) != 0 && node->input_count >= 1 &&
+           node->input_count <= 3;
+}
+
+static bool is_reduction(const gy_graph_node *node)
+{
+    return (node->op->flags & GY_OP_REDUCTION) != 0 && node->input_count == 1;
+}
+
+/* What a tile of the node's group covers: its result, or what it reduces. */
+static const gy_type *common_type(const gy_graph *graph, const gy_graph_node *node)
+{
+    return is_step(node) ? &node->types[0] : gy_graph_type(graph, node->inputs[0]);
+}
+
+/* The same part of the same sizes on every rank, in the same format. */
+static bool is_same_part(const gy_graph *graph, const gy_type *a, const gy_type *b)
+{
+    if (a->rank != b->rank || a->format != b->format ||
+        memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof(a->sizes[0])) != 0) {
+        return false;
+    }
+    for (int axis = 0; axis < graph->mesh.axes; axis++) {
+        const gy_placement *p = &a->placement[axis], *q = &b->placement[axis];
+        bool is_cut = p->kind == GY_SHARD, also = q->kind == GY_SHARD;
+        if (is_cut != also || (is_cut && p->dim != q->dim)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Programs repeat their inputs by themselves. */
+static gy_value before_broadcast(const gy_graph *graph, gy_value value)
+{
+    while (gy_graph_at(graph, value)->op == &gy_op_broadcast_to) {
+        value = gy_graph_at(graph, value)->inputs[0];
+    }
+    return value;
+}
+
+/* ---- the program of a group ---- */
+
+static int member_index(const group *g, int32_t node)
+{
+    for (int i = 0; i < g->count; i++) {
+        if (g->members[i] == node) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static int input_register(const candidate *c, gy_value value)
+{
+    for (int i = 0; i < c->program.input_count; i++) {
+        if (gy_value_is(c->inputs[i], value)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool collect_inputs(const gy_graph *in, const group *g, candidate *c)
+{
+    for (int m = 0; m < g->count; m++) {
+        const gy_graph_node *node = &in->nodes[g->members[m]];
+        for (int k = 0; k < node->input_count; k++) {
+            int maker = member_index(g, node->inputs[k].node);
+            gy_value value = before_broadcast(in, node->inputs[k]);
+            if (maker >= 0) {
+                if (!is_step(&in->nodes[g->members[maker]])) {
+                    return false; /* a reduction is there when all tiles are done */
+                }
+            } else if (member_index(g, value.node) >= 0) {
+                return false; /* repeated before it is read: not element by element */
+            } else if (input_register(c, value) < 0) {
+                if (c->program.input_count == GY_MAX_INPUTS) {
+                    return false;
+                }
+                c->inputs[c->program.input_count++] = value;
+            }
+        }
+    }
+    return true;
+}
+
+static bool add_output(candidate *c, gy_value value, gy_fused_output output)
+{
+    if (c->program.output_count == GY_MAX_OUTPUTS) {
+        return false;
+    }
+    c->outputs[c->program.output_count] = value;
+    c->program.outputs[c->program.output_count++] = output;
+    return true;
+}
+
+/* Is the result of member m read by anything but members? */
+static bool is_read_outside(const fusion *f, const group *g, int m)
+{
+    const gy_graph *in = f->pass.in;
+    const gy_value value = {g->members[m], 0};
+    int32_t inside = 0;
+    for (int i = m + 1; i < g->count; i++) {
+        const gy_graph_node *node = &in->nodes[g->members[i]];
+        for (int k = 0; k < node->input_count; k++) {
+            inside += gy_value_is(node->inputs[k], value) ? 1 : 0;
+        }
+    }
+    return f->uses[gy_graph_value(in, value)] > inside;
+}
+
+static bool add_members(const fusion *f, const group *g, candidate *c)
+{
+    const gy_graph *in = f->pass.in;
+    int16_t registers[MEMBERS_MAX];
+    for (int m = 0; m < g->count; m++) {
+        const gy_graph_node *node = &in->nodes[g->members[m]];
+        int16_t from[3] = {0};
+        for (int k = 0; k < node->input_count; k++) {
+            int maker = member_index(g, node->inputs[k].node);
+            from[k] = maker >= 0
+                          ? registers[maker]
+                          : (int16_t)input_register(c, before_broadcast(in, node->inputs[k]));
+        }
+        gy_value value = {g->members[m], 0};
+        if (!is_step(node)) {
+            const gy_fused_output output = {.register_index = from[0],
+                                            .reduction = node->op,
+                                            .axes = node->attributes.reduce.axes,
+                                            .keep = node->attributes.reduce.keep};
+            if (!add_output(c, value, output)) {
+                return false;
+            }
+            continue;
+        }
+        if (c->program.step_count == (int)GY_COUNT(c->program.steps)) {
+            return false;
+        }
+        gy_fused_step *step = &c->program.steps[c->program.step_count];
+        *step = (gy_fused_step){.op = node->op, .attributes = node->attributes};
+        memcpy(step->inputs, from, sizeof(from));
+        registers[m] = (int16_t)(c->program.input_count + c->program.step_count++);
+        if (is_read_outside(f, g, m) &&
+            !add_output(c, value, (gy_fused_output){.register_index = registers[m]})) {
+            return false;
+        }
+    }
+    return c->program.output_count > 0;
+}
+
+static bool make_program(const fusion *f, const group *g, candidate *c)
+{
+    const gy_graph *in = f->pass.in;
+    const gy_type *common = common_type(in, &in->nodes[g->members[0]]);
+    int64_t sizes[GY_MAX_RANK], offsets[GY_MAX_RANK];
+    memset(c, 0, sizeof(*c));
+    gy_local_part(&in->mesh, common, sizes, offsets);
+    c->program.rank = common->rank;
+    memcpy(c->program.sizes, sizes, (size_t)common->rank * sizeof(sizes[0]));
+    return collect_inputs(in, g, c) && add_members(f, g, c);
+}
+
+static bool has_kernel(const gy_graph *in, const candidate *c)
+{
+    gy_view inputs[GY_MAX_INPUTS], outputs[GY_MAX_OUTPUTS];
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.fused.program = &c->program;
+    for (int i = 0; i < c->program.input_count; i++) {
+        inputs[i] = gy_local_view(&in->mesh, gy_graph_type(in, c->inputs[i]), NULL);
+    }
+    for (int o = 0; o < c->program.output_count; o++) {
+        outputs[o] = gy_local_view(&in->mesh, gy_graph_type(in, c->outputs[o]), NULL);
+    }
+    const gy_kernel_query query = {.op = &gy_op_fused,
+                                   .attributes = &attributes,
+                                   .inputs = inputs,
+                                   .input_count = c->program.input_count,
+                                   .outputs = outputs,
+                                   .output_count = c->program.output_count,
+                                   .workers = 1};
+    return gy_kernel_choose(&query) != NULL;
+}
+
+/* ---- joining ---- */
+
+/* Put a node on the stack, unless it was there. */
+static void visit(fusion *f, int32_t node, int *depth)
+{
+    if (f->visited[node] != f->mark) {
+        f->visited[node] = f->mark;
+        f->stack[(*depth)++] = node;
+    }
+}
+
+/* Does anything that the members read from outside depend on a member? Groups count as one. */
+static bool comes_back(fusion *f, const group *g)
+{
+    const gy_graph *in = f->pass.in;
+    int depth = 0;
+    f->mark++;
+    for (int m = 0; m < g->count; m++) {
+        const gy_graph_node *node = &in->nodes[g->members[m]];
+        for (int k = 0; k < node->input_count; k++) {
+            if (member_index(g, node->inputs[k].node) < 0) {
+                visit(f, node->inputs[k].node, &depth);
+            }
+        }
+    }
+    while (depth > 0) {
+        int32_t at = f->stack[--depth];
+        if (member_index(g, at) >= 0) {
+            return true;
+        }
+        const gy_graph_node *node = &in->nodes[at];
+        for (int k = 0; k < node->input_count; k++) {
+            visit(f, node->inputs[k].node, &depth);
+        }
+        const group *own = f->group_of[at] >= 0 ? &f->groups[f->group_of[at]] : NULL;
+        for (int m = 0; own != NULL && m < own->count; m++) {
+            visit(f, own->members[m], &depth);
+        }
+    }
+    return false;
+}
+
+static bool unite(const group *a, const group *b, group *both)
+{
+    if (a->count + b->count > MEMBERS_MAX) {
+        return false;
+    }
+    int i = 0, j = 0;
+    both->count = 0;
+    while (i < a->count || j < b->count) {
+        bool first = j == b->count || (i < a->count && a->members[i] < b->members[j]);
+        both->members[both->count++] = first ? a->members[i++] : b->members[j++];
+    }
+    return true;
+}
+
+/* Join the groups of two nodes if they may be one. */
+static void join(fusion *f, int32_t node, int32_t other)
+{
+    const gy_graph *in = f->pass.in;
+    int32_t a = f->group_of[node], b = f->group_of[other];
+    if (b < 0 || a == b || f->stage[node] != f->stage[other] ||
+        !is_same_part(in, common_type(in, &in->nodes[node]),
+                      common_type(in, &in->nodes[other]))) {
+        return;
+    }
+    group both;
+    candidate c;
+    if (!unite(&f->groups[a], &f->groups[b], &both) || !make_program(f, &both, &c) ||
+        !has_kernel(in, &c) || comes_back(f, &both)) {
+        return;
+    }
+    int32_t to = both.members[0];
+    f->groups[to] = both;
+    for (int m = 0; m < both.count; m++) {
+        f->group_of[both.members[m]] = to;
+    }
+}
+
+/* Collectives before each node; nodes that tiles can run are groups of their own. */
+static void begin_groups(fusion *f)
+{
+    const gy_graph *in = f->pass.in;
+    for (int32_t i = 0; i < in->node_count; i++) {
+        const gy_graph_node *node = &in->nodes[i];
+        bool is_fusable = node->output_count == 1 && (is_step(node) || is_reduction(node));
+        for (int k = 0; k < node->input_count; k++) {
+            f->stage[i] = GY_MAX(f->stage[i], f->stage[node->inputs[k].node]);
+        }
+        f->stage[i] += (node->op->flags & GY_OP_COLLECTIVE) != 0 ? 1 : 0;
+        f->group_of[i] = is_fusable ? i : -1;
+        f->groups[i] = (group){.members = {i}, .count = 1};
+    }
+}
+
+/* Others that read the same large value. */
+static void join_readers(fusion *f, int32_t index)
+{
+    const gy_graph *in = f->pass.in;
+    const gy_graph_node *node = &in->nodes[index];
+    const gy_type *common = common_type(in, node);
+    for (int k = 0; k < node->input_count && common->rank > 0; k++) {
+        int32_t maker = node->inputs[k].node;
+        bool is_large = is_same_part(in, gy_graph_type(in, node->inputs[k]), common);
+        for (int32_t r = f->reader_at[maker]; is_large && r < f->reader_at[maker + 1]; r++) {
+            if (f->readers[r] < index) {
+                join(f, index, f->readers[r]);
+            }
+        }
+    }
+}
+
+/*
+ * From the last node on, so that a node joins those that need it before those that it needs:
+ * what a gradient makes of a value of the forward pass is not stored until then.
+ */
+static void find_groups(fusion *f)
+{
+    const gy_graph *in = f->pass.in;
+    begin_groups(f);
+    for (int32_t i = in->node_count - 1; i >= 0; i--) {
+        for (int k = 0; f->group_of[i] >= 0 && k < in->nodes[i].input_count; k++) {
+            join(f, i, in->nodes[i].inputs[k].node);
+        }
+    }
+    for (int32_t i = 0; i < in->node_count; i++) {
+        if (f->group_of[i] >= 0) {
+            join_readers(f, i);
+        }
+    }
+}
+
+/* ---- the new graph ---- */
+
+static gy_value get_input(fusion *f, gy_value in)
+{
+    gy_graph *out = f->pass.out;
+    gy_value value = gy_pass_get(&f->pass, in);
+    const gy_graph_node *node = gy_graph_at(out, value);
+    if (node->op != &gy_op_fill || node->types[0].rank == 0) {
+        return value;
+    }
+    gy_attributes attributes = node->attributes; /* one element is enough */
+    gy_type type = node->types[0];
+    attributes.shape.rank = 0;
+    memset(attributes.shape.sizes, 0, sizeof(attributes.shape.sizes));
+    memset(type.placement, 0, sizeof(type.placement));
+    memset(type.sizes, 0, sizeof(type.sizes));
+    type.rank = 0;
+    return gy_graph_apply_typed(out, &gy_op_fill, &attributes, NULL, 0, &type, 1, NULL);
+}
+
+static gy_status emit_group(fusion *f, const group *g)
+{
+    const gy_graph *in = f->pass.in;
+    candidate c;
+    bool is_sound = make_program(f, g, &c);
+    GY_ASSERT(is_sound);
+    gy_value inputs[GY_MAX_INPUTS];
+    gy_type types[GY_MAX_OUTPUTS];
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.fused.program = &c.program;
+    for (int i = 0; i < c.program.input_count; i++) {
+        inputs[i] = get_input(f, c.inputs[i]);
+    }
+    for (int o = 0; o < c.program.output_count; o++) {
+        types[o] = *gy_graph_type(in, c.outputs[o]);
+    }
+    gy_value value = gy_graph_apply_typed(f->pass.out, &gy_op_fused, &attributes, inputs,
+                                          c.program.input_count, types, c.program.output_count,
+                                          in->nodes[g->members[g->count - 1]].name);
+    GY_TRY(gy_graph_status(f->pass.out));
+    for (int o = 0; o < c.program.output_count; o++) {
+        gy_pass_set(&f->pass, c.outputs[o], (gy_value){value.node, o});
+    }
+    return GY_OK;
+}
+
+static gy_status emit(fusion *f, int32_t index);
+
+static gy_status emit_inputs(fusion *f, const gy_graph_node *node, const group *g)
+{
+    for (int k = 0; k < node->input_count; k++) {
+        int32_t maker = node->inputs[k].node;
+        if (g == NULL || member_index(g, maker) < 0) {
+            GY_TRY(emit(f, maker));
+        }
+    }
+    return GY_OK;
+}
+
+/* A node, or the whole group that it is in, behind all that it reads. */
+static gy_status emit(fusion *f, int32_t index)
+{
+    const gy_graph *in = f->pass.in;
+    if (f->is_emitted[index]) {
+        return GY_OK;
+    }
+    const group *g = f->group_of[index] >= 0 ? &f->groups[f->group_of[index]] : NULL;
+    if (g == NULL || g->count == 1) {
+        f->is_emitted[index] = true;
+        GY_TRY(emit_inputs(f, &in->nodes[index], NULL));
+        gy_pass_copy(&f->pass, index);
+        return gy_graph_status(f->pass.out);
+    }
+    for (int m = 0; m < g->count; m++) {
+        f->is_emitted[g->members[m]] = true;
+    }
+    for (int m = 0; m < g->count; m++) {
+        GY_TRY(emit_inputs(f, &in->nodes[g->members[m]], g));
+    }
+    return emit_group(f, g);
+}
+
+static gy_status emit_all(fusion *f)
+{
+    const gy_graph *in = f->pass.in;
+    for (int32_t i = 0; i < in->node_count; i++) {
+        const group *g = f->group_of[i] >= 0 ? &f->groups[f->group_of[i]] : NULL;
+        if (g == NULL || g->members[g->count - 1] == i) { /* a group when its last one is due */
+            GY_TRY(emit(f, i));
+        }
+    }
+    return GY_OK;
+}
+
+static void list_readers(fusion *f)
+{
+    const gy_graph *in = f->pass.in;
+    int32_t total = 0;
+    for (int turn = 0; turn < 2; turn++) { /* count, then fill in from the back */
+        for (int32_t i = 0; i < in->node_count; i++) {
+            const gy_graph_node *node = &in->nodes[i];
+            for (int k = 0; k < node->input_count; k++) {
+                if (turn == 0) {
+                    f->reader_at[node->inputs[k].node]++;
+                } else {
+                    f->readers[--f->reader_at[node->inputs[k].node]] = i;
+                }
+            }
+        }
+        for (int32_t i = 0; turn == 0 && i <= in->node_count; i++) {
+            total += f->reader_at[i];
+            f->reader_at[i] = total;
+        }
+    }
+}
+
+static gy_status fuse(fusion *f, gy_arena *arena)
+{
+    const gy_graph *in = f->pass.in;
+    const size_t nodes = (size_t)in->node_count + 1;
+    size_t edges = 1;
+    for (int32_t i = 0; i < in->node_count; i++) {
+        edges += (size_t)in->nodes[i].input_count;
+    }
+    f->groups = gy_arena_alloc(arena, nodes * sizeof(*f->groups));
+    f->group_of = gy_arena_alloc(arena, nodes * sizeof(int32_t));
+    f->stage = gy_arena_alloc(arena, nodes * sizeof(int32_t));
+    f->uses = gy_arena_alloc(arena, ((size_t)in->value_count + 1) * sizeof(int32_t));
+    f->readers = gy_arena_alloc(arena, edges * sizeof(int32_t));
+    f->reader_at = gy_arena_alloc(arena, (nodes + 1) * sizeof(int32_t));
+    f->visited = gy_arena_alloc(arena, nodes * sizeof(int32_t));
+    f->stack = gy_arena_alloc(arena, nodes * sizeof(int32_t));
+    f->is_emitted = gy_arena_alloc(arena, nodes * sizeof(bool));
+    if (f->groups == NULL || f->group_of == NULL || f->stage == NULL || f->uses == NULL ||
+        f->readers == NULL || f->reader_at == NULL || f->visited == NULL || f->stack == NULL ||
+        f->is_emitted == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < nodes; i++) {
+        f->group_of[i] = -1;
+    }
+    gy_graph_count_uses(in, f->uses);
+    list_readers(f);
+    find_groups(f);
+    return emit_all(f);
+}
+
+gy_status gy_fuse(const gy_graph *in, gy_graph **out)
+{
+    fusion f = {.mark = 0};
+    gy_arena arena = {0};
+    gy_graph *whole = NULL;
+    GY_TRY(gy_pass_begin(&f.pass, in));
+    gy_status status = fuse(&f, &arena);
+    gy_arena_free(&arena);
+    GY_TRY(gy_pass_end(&f.pass, status, &whole));
+    status = gy_rewrite_dead(whole, out); /* what programs repeat by themselves */
+    gy_graph_free(whole);
+    return status;
+}
