@@ -48,7 +48,7 @@ void gy_explain_program(const gy_graph *graph, int workers, gy_text *text)
         return;
     }
     gy_choose_kernels(graph, workers, choices);
-    if (gy_plan_memory(graph, choices, &plan) < 0) {
+    if (gy_plan_memory(graph, choices, workers, &plan) < 0) {
         text->status = GY_NOMEM;
     } else {
         explain_kernels(graph, choices, text);

@@ -199,15 +199,23 @@ typedef struct gy_memory_plan {
     int32_t buffer_count;
     int32_t *of_value;     /* value number -> buffer */
     int32_t *of_workspace; /* node -> buffer; -1: none */
+    int scratch_count;     /* buffers that kernels take as workspace in turn */
+    bool is_plain;         /* one buffer a value */
     gy_arena arena;        /* of the arrays */
 } gy_memory_plan;
+
+enum { GY_SCRATCH_MAX = 4 };
 
 /**
  * Assign buffers. The tasks are pushed in the order of the nodes, so two values may share a
  * buffer when every use of the one stands before the other's node: the engine's variable keeps
  * them apart.
+ *
+ * @param scratch_count  workspaces that kernels take in turn; 0: one buffer for each value and
+ *                       workspace, nothing in place (for tests)
  */
-gy_status gy_plan_memory(const gy_graph *graph, const gy_choice *choices, gy_memory_plan *plan);
+gy_status gy_plan_memory(const gy_graph *graph, const gy_choice *choices, int scratch_count,
+                         gy_memory_plan *plan);
 void gy_memory_plan_free(gy_memory_plan *plan);
 
 #endif

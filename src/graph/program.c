@@ -240,10 +240,18 @@ static const char *trace_name(const gy_graph_node *node)
     return gy_trace_on() ? gy_name_keep(node->name) : node->op->name;
 }
 
+/* A leaf, a view, or an assignment of a value that was made in the parameter's memory. */
+static bool is_nothing(const gy_program *program, const gy_graph_node *node)
+{
+    return (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) != 0 ||
+           (node->op == &gy_op_assign &&
+            storage_of(program, node->inputs[0]) == storage_of(program, node->inputs[1]));
+}
+
 static gy_status add_step(gy_program *program, int32_t index, const gy_choice *choice)
 {
     const gy_graph_node *node = &program->graph->nodes[index];
-    if ((node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) != 0) {
+    if (is_nothing(program, node)) {
         return GY_OK;
     }
     gy_program_step *step = &program->steps[program->step_count];
@@ -253,6 +261,9 @@ static gy_status add_step(gy_program *program, int32_t index, const gy_choice *c
                               .kernel = choice->kernel};
     GY_TRY(fill_call(program, step, index));
     GY_TRY(fill_vars(program, step, index));
+    if (node->op == &gy_op_fill) { /* its memory is its own: filled once */
+        return node->op->reference(&step->call);
+    }
     if (is_exchange(node->op)) {
         GY_TRY(add_exchange(program, step));
     } else if (choice->kernel != NULL && choice->kernel->prepare != NULL) {
@@ -302,8 +313,11 @@ static gy_status add_steps(gy_program *program)
     if (choices == NULL) {
         return GY_NOMEM;
     }
-    gy_choose_kernels(graph, gy_engine_workers(program->session->engine), choices);
-    GY_TRY(gy_plan_memory(graph, choices, &program->memory));
+    const int workers = gy_engine_workers(program->session->engine);
+    gy_choose_kernels(graph, workers, choices);
+    GY_TRY(gy_plan_memory(graph, choices,
+                          (program->session->skip & GY_SKIP_SHARING) != 0 ? 0 : workers,
+                          &program->memory));
     const size_t storages = (size_t)program->memory.buffer_count;
     size_t views = 0;
     for (size_t i = 0; i < nodes; i++) {

@@ -72,6 +72,8 @@ struct gy_program {
     uint64_t used; /* when last, in runs */
 };
 
+#define GY_SKIP_SHARING (1u << 31)
+
 struct gy_session {
     gy_graph *graph;
     gy_engine *engine;
@@ -85,7 +87,7 @@ struct gy_session {
     size_t parameter_count, parameter_capacity;
     gy_program **programs;
     size_t program_count, program_capacity;
-    uint32_t skip; /* passes left out, for tests */
+    uint32_t skip; /* passes left out, for tests; GY_SKIP_SHARING: one buffer a value */
     gy_meter meter;
 };
 

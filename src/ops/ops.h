@@ -210,6 +210,8 @@ typedef struct gy_kernel {
     gy_status (*run)(const gy_kernel_call *call);
     bool takes_strides; /* inputs may be strided views; else they are contiguous */
     uint8_t in_place;   /* bit i: output 0 may be the memory of input i (same size) */
+    bool in_place_any;  /* any output may be the memory of any input of its sizes and format
+                           whose elements are as large */
 } gy_kernel;
 
 enum {

@@ -1,12 +1,39 @@
 /*
- * Memory: one buffer a value; a view has its input's. Values that collectives read or write
- * live where peers can read them.
+ * Memory: which values share a buffer, in the order of the nodes.
+ *
+ * A view has its input's buffer. A value that is assigned to a parameter is made in the
+ * parameter's own when nobody reads the old one later. A kernel that may write over an input
+ * does, when it is the last to read it. Other buffers serve again once their last reader has
+ * gone. What collectives read or write lives where peers can read it and is never shared: a
+ * task that computes would otherwise wait for peers. For the same reason a buffer whose readers
+ * wait for a collective goes to none that does not.
  */
 #include "graph/graph.h"
 
 #include <string.h>
 
-static bool is_leaf(const gy_graph_node *node)
+/* What is known of a piece of memory while nodes are walked. */
+typedef struct tenant {
+    int32_t last;  /* node that reads it last; INT32_MAX: it is kept */
+    int32_t stage; /* collectives before those that used it */
+    bool is_free;
+    bool is_taken; /* a parameter's: the value that it will be assigned is made there */
+} tenant;
+
+typedef struct planner {
+    const gy_graph *graph;
+    const gy_choice *choices;
+    gy_memory_plan *plan;
+    int32_t *base;     /* value number -> that of the value whose memory it is */
+    int32_t *last;     /* of a base: node that reads it last */
+    int32_t *assigned; /* of a base: node that assigns it; -1: none */
+    bool *is_moved;    /* of a base: a collective reads or writes it */
+    int32_t *stage;    /* node -> collectives before it */
+    tenant *tenants;   /* buffer -> */
+    int32_t scratch[GY_SCRATCH_MAX];
+} planner;
+
+static bool is_fed(const gy_graph_node *node)
 {
     return (node->op->flags & GY_OP_LEAF) != 0 && node->op != &gy_op_fill;
 }
@@ -19,60 +46,278 @@ static gy_storage_kind leaf_kind(const gy_graph_node *node)
     return node->op == &gy_op_parameter ? GY_STORAGE_PARAMETER : GY_STORAGE_LITERAL;
 }
 
-static int32_t add_buffer(gy_memory_plan *plan, gy_storage_kind kind, int32_t leaf,
-                          size_t size_bytes)
+/* ---- who reads what, and when ---- */
+
+static int32_t base_of(const planner *p, gy_value value)
 {
+    return p->base[gy_graph_value(p->graph, value)];
+}
+
+static void note_node(planner *p, int32_t index)
+{
+    const gy_graph *graph = p->graph;
+    const gy_graph_node *node = &graph->nodes[index];
+    const bool is_collective = (node->op->flags & GY_OP_COLLECTIVE) != 0;
+    const bool is_view = (node->op->flags & GY_OP_VIEW) != 0 || node->op == &gy_op_assign;
+    for (int32_t k = 0; k < node->output_count; k++) {
+        int32_t value = node->first_value + k;
+        p->base[value] = is_view ? base_of(p, node->inputs[0]) : value;
+        p->last[value] = node->op == &gy_op_fill ? INT32_MAX : index;
+        p->assigned[value] = -1;
+        p->is_moved[value] = is_collective;
+    }
+    for (int k = 0; k < node->input_count; k++) {
+        p->stage[index] = GY_MAX(p->stage[index], p->stage[node->inputs[k].node]);
+        if (node->op == &gy_op_assign && k == 0) {
+            continue; /* the parameter is written, not read */
+        }
+        int32_t base = base_of(p, node->inputs[k]);
+        p->last[base] = GY_MAX(p->last[base], index);
+        p->is_moved[base] = p->is_moved[base] || is_collective;
+    }
+    p->stage[index] += is_collective ? 1 : 0;
+    if (node->op == &gy_op_assign) {
+        p->assigned[base_of(p, node->inputs[1])] = index;
+    }
+}
+
+static void note_all(planner *p)
+{
+    for (int32_t i = 0; i < p->graph->node_count; i++) {
+        note_node(p, i);
+    }
+    for (int32_t i = 0; i < p->graph->root_count; i++) {
+        gy_value value = p->graph->roots[i].value;
+        if (gy_graph_at(p->graph, value)->op != &gy_op_assign) {
+            p->last[base_of(p, value)] = INT32_MAX;
+        }
+    }
+}
+
+/* ---- buffers ---- */
+
+static int32_t add_buffer(planner *p, gy_storage_kind kind, int32_t leaf, size_t size_bytes)
+{
+    gy_memory_plan *plan = p->plan;
     plan->buffers[plan->buffer_count] =
         (gy_storage){.kind = kind, .leaf = leaf, .size_bytes = size_bytes};
+    p->tenants[plan->buffer_count] = (tenant){.last = INT32_MAX};
     return plan->buffer_count++;
 }
 
-static void plan_node(const gy_graph *graph, const gy_choice *choices, int32_t index,
-                      gy_memory_plan *plan)
+/* May output k be written over input i while it is read, element by element? */
+static bool may_overwrite(const planner *p, int32_t index, int32_t k, int i)
 {
-    const gy_graph_node *node = &graph->nodes[index];
-    const bool is_collective = (node->op->flags & GY_OP_COLLECTIVE) != 0;
-    plan->of_workspace[index] = -1;
-    for (int32_t k = 0; k < node->output_count; k++) {
-        int32_t *buffer = &plan->of_value[node->first_value + k];
-        size_t size_bytes = gy_local_bytes(&graph->mesh, &node->types[k]);
-        if (node->op == &gy_op_assign) {
-            *buffer = plan->of_value[gy_graph_value(graph, node->inputs[0])];
-        } else if ((node->op->flags & GY_OP_VIEW) != 0) {
-            *buffer = plan->of_value[gy_graph_value(graph, node->inputs[0])];
-        } else if (is_leaf(node)) {
-            *buffer = add_buffer(plan, leaf_kind(node), index, size_bytes);
-        } else {
-            *buffer = add_buffer(plan, is_collective ? GY_STORAGE_SHARED : GY_STORAGE_OWN, -1,
-                                 size_bytes);
+    const gy_graph_node *node = &p->graph->nodes[index];
+    const gy_type *from = gy_graph_type(p->graph, node->inputs[i]), *to = &node->types[k];
+    const gy_kernel *kernel = p->choices[index].kernel;
+    if (kernel == NULL || from->format != to->format ||
+        gy_dtype_bytes(from->dtype) != gy_dtype_bytes(to->dtype) || from->rank != to->rank) {
+        return false;
+    }
+    if (node->op == &gy_op_fused) {
+        if (!kernel->in_place_any ||
+            node->attributes.fused.program->outputs[k].reduction != NULL) {
+            return false;
+        }
+    } else if (k != 0 || i >= 8 || (kernel->in_place >> i & 1) == 0) {
+        return false;
+    }
+    gy_view a = gy_local_view(&p->graph->mesh, from, NULL);
+    gy_view b = gy_local_view(&p->graph->mesh, to, NULL);
+    return memcmp(a.sizes, b.sizes, (size_t)a.rank * sizeof(a.sizes[0])) == 0;
+}
+
+/* May output k of a node lie where `base` does, as far as the node's own reads go? */
+static bool may_replace(const planner *p, int32_t index, int32_t k, int32_t base)
+{
+    const gy_graph_node *node = &p->graph->nodes[index];
+    for (int i = 0; i < node->input_count; i++) {
+        if (base_of(p, node->inputs[i]) == base && !may_overwrite(p, index, k, i)) {
+            return false;
         }
     }
-    if (is_collective) {
-        gy_storage *input =
-            &plan->buffers[plan->of_value[gy_graph_value(graph, node->inputs[0])]];
-        input->kind = input->kind == GY_STORAGE_OWN ? GY_STORAGE_SHARED : input->kind;
+    return true;
+}
+
+static bool is_output_buffer(const planner *p, int32_t index, int32_t k, int32_t buffer)
+{
+    for (int32_t before = 0; before < k; before++) {
+        if (p->plan->of_value[p->graph->nodes[index].first_value + before] == buffer) {
+            return true;
+        }
     }
-    if (choices[index].workspace_bytes > 0) {
-        plan->of_workspace[index] =
-            add_buffer(plan, GY_STORAGE_OWN, -1, choices[index].workspace_bytes);
+    return false;
+}
+
+/* The buffer of the parameter that the value will be assigned to; -1: it must be copied. */
+static int32_t parameter_buffer(const planner *p, int32_t index, int32_t k)
+{
+    const gy_graph *graph = p->graph;
+    const int32_t value = graph->nodes[index].first_value + k;
+    if (p->assigned[value] < 0 || p->is_moved[value]) {
+        return -1;
+    }
+    const gy_graph_node *assign = &graph->nodes[p->assigned[value]];
+    const int32_t parameter = base_of(p, assign->inputs[0]);
+    const int32_t buffer = p->plan->of_value[parameter];
+    bool is_whole = gy_graph_value(graph, assign->inputs[1]) == value;
+    bool is_read_later = p->last[parameter] > index;
+    if (!is_whole || is_read_later || p->plan->buffers[buffer].kind != GY_STORAGE_PARAMETER ||
+        graph->nodes[index].types[k].format != GY_FORMAT_DENSE || p->tenants[buffer].is_taken) {
+        return -1;
+    }
+    return may_replace(p, index, k, parameter) ? buffer : -1;
+}
+
+/* The buffer of an input that nobody reads any more. */
+static int32_t input_buffer(const planner *p, int32_t index, int32_t k)
+{
+    const gy_graph_node *node = &p->graph->nodes[index];
+    for (int i = 0; i < node->input_count; i++) {
+        int32_t base = base_of(p, node->inputs[i]), buffer = p->plan->of_value[base];
+        bool is_own = p->plan->buffers[buffer].kind == GY_STORAGE_OWN && !p->is_moved[base];
+        if (is_own && p->last[base] == index && p->tenants[buffer].last == index &&
+            !is_output_buffer(p, index, k, buffer) && may_overwrite(p, index, k, i) &&
+            may_replace(p, index, k, base)) {
+            return buffer;
+        }
+    }
+    return -1;
+}
+
+/* The free buffer that fits best. */
+static int32_t free_buffer(const planner *p, int32_t index, size_t size_bytes)
+{
+    int32_t best = -1;
+    for (int32_t b = 0; b < p->plan->buffer_count; b++) {
+        const gy_storage *storage = &p->plan->buffers[b];
+        if (storage->kind == GY_STORAGE_OWN && p->tenants[b].is_free &&
+            p->tenants[b].stage <= p->stage[index] && storage->size_bytes >= size_bytes &&
+            storage->size_bytes / 4 <= size_bytes &&
+            (best < 0 || storage->size_bytes <= p->plan->buffers[best].size_bytes)) {
+            best = b;
+        }
+    }
+    return best;
+}
+
+/* ---- the plan ---- */
+
+static int32_t place_value(planner *p, int32_t index, int32_t k)
+{
+    const gy_graph_node *node = &p->graph->nodes[index];
+    const int32_t value = node->first_value + k;
+    const size_t size_bytes = gy_local_bytes(&p->graph->mesh, &node->types[k]);
+    if (p->base[value] != value) {
+        return p->plan->of_value[p->base[value]];
+    }
+    if (is_fed(node)) {
+        return add_buffer(p, leaf_kind(node), index, size_bytes);
+    }
+    if (p->is_moved[value]) {
+        return add_buffer(p, GY_STORAGE_SHARED, -1, size_bytes);
+    }
+    if (p->plan->is_plain || node->op == &gy_op_fill) {
+        return add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
+    }
+    int32_t buffer = parameter_buffer(p, index, k);
+    if (buffer >= 0) {
+        p->tenants[buffer].is_taken = true;
+        return buffer;
+    }
+    buffer = input_buffer(p, index, k);
+    if (buffer < 0) {
+        buffer = free_buffer(p, index, size_bytes);
+    }
+    if (buffer < 0) {
+        buffer = add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
+    }
+    p->tenants[buffer] = (tenant){.last = p->last[value]};
+    return buffer;
+}
+
+/* What was read or made here for the last time is free for those that follow. */
+static void release_after(planner *p, int32_t index)
+{
+    for (int32_t b = 0; b < p->plan->buffer_count; b++) {
+        tenant *t = &p->tenants[b];
+        if (p->plan->buffers[b].kind == GY_STORAGE_OWN && !t->is_free && t->last == index) {
+            *t = (tenant){.last = index, .stage = p->stage[index], .is_free = true};
+        }
     }
 }
 
-gy_status gy_plan_memory(const gy_graph *graph, const gy_choice *choices, gy_memory_plan *plan)
+/* Kernels take scratch in turn, one for each that may run at a time. */
+static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
 {
-    const size_t nodes = (size_t)graph->node_count, values = (size_t)graph->value_count;
+    size_t size_bytes = p->choices[index].workspace_bytes;
+    if (size_bytes == 0) {
+        return -1;
+    }
+    bool is_own = p->plan->is_plain || p->choices[index].kernel == NULL;
+    int32_t *slot = &p->scratch[*turn % p->plan->scratch_count];
+    if (is_own || *slot < 0) {
+        int32_t made = add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
+        if (is_own) {
+            return made;
+        }
+        *slot = made;
+    }
+    (*turn)++;
+    gy_storage *storage = &p->plan->buffers[*slot];
+    storage->size_bytes = GY_MAX(storage->size_bytes, size_bytes);
+    return *slot;
+}
+
+static void place_all(planner *p)
+{
+    int32_t turn = 0;
+    for (int32_t i = 0; i < GY_SCRATCH_MAX; i++) {
+        p->scratch[i] = -1;
+    }
+    note_all(p);
+    for (int32_t i = 0; i < p->graph->node_count; i++) {
+        const gy_graph_node *node = &p->graph->nodes[i];
+        for (int32_t k = 0; k < node->output_count; k++) {
+            p->plan->of_value[node->first_value + k] = place_value(p, i, k);
+        }
+        p->plan->of_workspace[i] = place_workspace(p, i, &turn);
+        release_after(p, i);
+    }
+}
+
+gy_status gy_plan_memory(const gy_graph *graph, const gy_choice *choices, int scratch_count,
+                         gy_memory_plan *plan)
+{
+    const size_t nodes = (size_t)graph->node_count + 1, values = (size_t)graph->value_count + 1;
+    gy_arena arena = {0};
     memset(plan, 0, sizeof(*plan));
-    plan->buffers = gy_arena_alloc(&plan->arena, (nodes + values + 1) * sizeof(gy_storage));
-    plan->of_value = gy_arena_alloc(&plan->arena, (values + 1) * sizeof(int32_t));
-    plan->of_workspace = gy_arena_alloc(&plan->arena, (nodes + 1) * sizeof(int32_t));
-    if (plan->buffers == NULL || plan->of_value == NULL || plan->of_workspace == NULL) {
+    plan->is_plain = scratch_count == 0;
+    plan->scratch_count = GY_MAX(1, GY_MIN(scratch_count, GY_SCRATCH_MAX));
+    plan->buffers = gy_arena_alloc(&plan->arena, (nodes + values) * sizeof(gy_storage));
+    plan->of_value = gy_arena_alloc(&plan->arena, values * sizeof(int32_t));
+    plan->of_workspace = gy_arena_alloc(&plan->arena, nodes * sizeof(int32_t));
+    planner p = {.graph = graph,
+                 .choices = choices,
+                 .plan = plan,
+                 .base = gy_arena_alloc(&arena, values * sizeof(int32_t)),
+                 .last = gy_arena_alloc(&arena, values * sizeof(int32_t)),
+                 .assigned = gy_arena_alloc(&arena, values * sizeof(int32_t)),
+                 .is_moved = gy_arena_alloc(&arena, values * sizeof(bool)),
+                 .stage = gy_arena_alloc(&arena, nodes * sizeof(int32_t)),
+                 .tenants = gy_arena_alloc(&arena, (nodes + values) * sizeof(tenant))};
+    bool is_there = plan->buffers != NULL && plan->of_value != NULL &&
+                    plan->of_workspace != NULL && p.base != NULL && p.last != NULL &&
+                    p.assigned != NULL && p.is_moved != NULL && p.stage != NULL &&
+                    p.tenants != NULL;
+    if (is_there) {
+        place_all(&p);
+    } else {
         gy_memory_plan_free(plan);
-        return GY_NOMEM;
     }
-    for (int32_t i = 0; i < graph->node_count; i++) {
-        plan_node(graph, choices, i, plan);
-    }
-    return GY_OK;
+    gy_arena_free(&arena);
+    return is_there ? GY_OK : GY_NOMEM;
 }
 
 void gy_memory_plan_free(gy_memory_plan *plan)

@@ -577,6 +577,7 @@ const gy_kernel gy_kernel_fused = {
     .run = fused_run,
     .takes_strides = true,
     .in_place = 0xff,
+    .in_place_any = true,
 };
 
 const gy_kernel gy_kernel_tiles = {
