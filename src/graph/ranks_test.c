@@ -182,6 +182,59 @@ static void random_graphs_agree_on_any_number_of_ranks(void **state)
     }
 }
 
+/* Rows that come from everywhere: each rank fetches its own part of the joined ones. */
+static gy_status run_rows(member *me)
+{
+    gy_graph *g = gy_graph_new();
+    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
+    gy_node joined = gy_concat((gy_node[]){x, gy_exp(x)}, 2, 0);
+    gy_node fetches[] = {joined, gy_transpose(x, (int[]){1, 0})};
+    gy_session *session = NULL;
+    gy_tensor *rows = NULL, *results[2] = {NULL};
+    const gy_session_options options = {.comm = me->comm, .workers = 1};
+    gy_status status = gy_session_new(g, &options, &session);
+    if (status >= 0) {
+        status = rows_of(me, 1, &rows);
+    }
+    const gy_feed feed = {x, rows};
+    if (status >= 0) {
+        status = gy_session_run(session, &feed, 1, BATCH, fetches, 2, results);
+    }
+    for (int i = 0; status >= 0 && i < 2; i++) {
+        status = keep(me, results[i]);
+    }
+    gy_tensor_drop(rows);
+    gy_session_free(session);
+    gy_graph_free(g);
+    return status;
+}
+
+static void fetched_rows_are_the_ranks_own(void **state)
+{
+    (void)state;
+    static member alone[1], together[RANKS_MAX];
+    const int all = BATCH * RANDOM_FEATURES;
+    run_ranks(1, 0, run_rows, alone);
+    assert_members_ok(alone, 1);
+    assert_int_equal(alone[0].got.count, 3 * all);
+    for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
+        run_ranks(ranks, 0, run_rows, together);
+        assert_members_ok(together, ranks);
+        for (int rank = 0; rank < ranks; rank++) {
+            const int first = (int)gy_part_begin(2 * BATCH, rank, ranks) * RANDOM_FEATURES;
+            const int count = together[rank].got.count - all;
+            assert_int_equal(count + first,
+                             (int)gy_part_begin(2 * BATCH, rank + 1, ranks) * RANDOM_FEATURES);
+            for (int i = 0; i < count; i++) {
+                assert_true(fabs(together[rank].got.values[i] -
+                                 alone[0].got.values[first + i]) < 1e-15);
+            }
+            assert_memory_equal(together[rank].got.values + count,
+                                alone[0].got.values + 2 * all, (size_t)all * sizeof(double));
+        }
+    }
+}
+
 /* One rank's labels are out of range: its loss fails, and its peers hear why. */
 static gy_status run_bad_label(member *me)
 {
@@ -298,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_agree_on_any_number_of_ranks),
         cmocka_unit_test(a_network_agrees_on_any_number_of_ranks),
+        cmocka_unit_test(fetched_rows_are_the_ranks_own),
         cmocka_unit_test(a_failed_kernel_is_told_to_all_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
