@@ -218,4 +218,10 @@ gy_status gy_plan_memory(const gy_graph *graph, const gy_choice *choices, int sc
                          gy_memory_plan *plan);
 void gy_memory_plan_free(gy_memory_plan *plan);
 
+/**
+ * The parameter's tensor if a run or gy_session_parameter has made it, else NULL: then it has
+ * the value that its init, name and the session's seed give. Borrowed. @threads owner
+ */
+gy_tensor *gy_session_made(gy_session *session, const char *name);
+
 #endif

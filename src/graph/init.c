@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { GRAIN = 16384 }; /* about half a millisecond of draws */
+
 /* Inputs and outputs of one unit: (in, out), (K, C, R, S). */
 static void fans(gy_tensor *tensor, double *in, double *out)
 {
@@ -52,6 +54,8 @@ typedef struct draw {
     const gy_init *init;
     uint64_t seed, stream;
     double scale;
+    const gy_view *view; /* of tensor */
+    gy_tensor *tensor;
 } draw;
 
 static double draw_at(const draw *what, int64_t element)
@@ -72,7 +76,24 @@ static double draw_at(const draw *what, int64_t element)
     return 0;
 }
 
-gy_status gy_init_fill(const gy_init *init, uint64_t seed, const char *name, gy_tensor *tensor)
+static void fill_range(void *arg, int64_t begin, int64_t end)
+{
+    const draw *what = arg;
+    const gy_view *view = what->view;
+    for (int64_t i = begin; i < end; i++) {
+        double value = draw_at(what, i);
+        if (view->dtype == GY_F32) {
+            ((float *)view->data)[i] = (float)value;
+        } else if (view->dtype == GY_F64) {
+            ((double *)view->data)[i] = value;
+        } else {
+            gy_tensor_set(what->tensor, i, value);
+        }
+    }
+}
+
+gy_status gy_init_fill(gy_engine *engine, const gy_init *init, uint64_t seed, const char *name,
+                       gy_tensor *tensor)
 {
     if (init->kind == GY_INIT_TENSOR) {
         return gy_tensor_copy(tensor, init->tensor);
@@ -84,19 +105,14 @@ gy_status gy_init_fill(const gy_init *init, uint64_t seed, const char *name, gy_
     } else if (init->kind == GY_INIT_HE) {
         scale = sqrt(2 / in);
     }
-    const draw what = {
-        .init = init, .seed = seed, .stream = gy_hash(name, strlen(name), 0), .scale = scale};
     gy_view view = gy_tensor_pin(tensor);
-    for (int64_t i = 0; i < gy_view_count(&view); i++) {
-        double value = draw_at(&what, i);
-        if (view.dtype == GY_F32) {
-            ((float *)view.data)[i] = (float)value;
-        } else if (view.dtype == GY_F64) {
-            ((double *)view.data)[i] = value;
-        } else {
-            gy_tensor_set(tensor, i, value);
-        }
-    }
+    draw what = {.init = init,
+                 .seed = seed,
+                 .stream = gy_hash(name, strlen(name), 0),
+                 .scale = scale,
+                 .view = &view,
+                 .tensor = tensor};
+    gy_parallel_for(engine, gy_view_count(&view), GRAIN, fill_range, &what);
     gy_tensor_unpin(tensor);
     return GY_OK;
 }

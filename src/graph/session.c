@@ -92,7 +92,8 @@ gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter
     gy_tensor *tensor;
     GY_TRY(gy_tensor_new(session->pool, node->types[0].dtype, node->types[0].sizes,
                          node->types[0].rank, &tensor));
-    gy_status status = gy_init_fill(node->init, session->seed, node->name, tensor);
+    gy_status status =
+        gy_init_fill(session->engine, node->init, session->seed, node->name, tensor);
     if (status < 0) {
         gy_tensor_drop(tensor);
         return status;
@@ -102,6 +103,16 @@ gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter
         .node = index, .name = node->name, .tensor = tensor, .view = gy_tensor_pin(tensor)};
     *slot = made;
     return GY_OK;
+}
+
+gy_tensor *gy_session_made(gy_session *session, const char *name)
+{
+    for (size_t i = 0; i < session->parameter_count; i++) {
+        if (strcmp(session->parameters[i].name, name) == 0) {
+            return session->parameters[i].tensor;
+        }
+    }
+    return NULL;
 }
 
 gy_tensor *gy_session_parameter(gy_session *session, const char *name)

@@ -94,7 +94,8 @@ struct gy_session {
 /** The parameter of a node of the user's graph, made and initialised at first use. */
 gy_status gy_session_slot(gy_session *session, int32_t node, const gy_parameter_slot **slot);
 /** Fill a new parameter: a pure function of (seed, name, element), alike on every rank. */
-gy_status gy_init_fill(const gy_init *init, uint64_t seed, const char *name, gy_tensor *tensor);
+gy_status gy_init_fill(gy_engine *engine, const gy_init *init, uint64_t seed, const char *name,
+                       gy_tensor *tensor);
 
 /** Bind and run the passes for fetches of the user's graph. */
 gy_status gy_session_compile(gy_session *session, int64_t batch, const gy_value *fetches,

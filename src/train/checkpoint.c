@@ -243,15 +243,11 @@ static gy_status check_fingerprint(const gy_bundle *bundle, const gy_model *mode
         while (kept[same] == own[same]) {
             same++;
         }
-        while (same > 0 && kept[same - 1] != ' ') {
+        /* From the item that differs: "batch 64, …" against "batch 32, …". */
+        while (same > 0 && !(same > 1 && kept[same - 2] == ',')) {
             same--;
         }
-        /* From the word before the first difference: "batch 64, …" against "batch 32, …". */
-        while (same > 1 && kept[same - 2] != ' ') {
-            same--;
-        }
-        same -= same > 0;
-        status = gy_fail(GY_MISMATCH, "of another run: it has '%.40s', this run '%.40s'",
+        status = gy_fail(GY_MISMATCH, "of another run: it has '%.100s', this run '%.100s'",
                          kept + same, own + same);
     }
     gy_text_free(&print);

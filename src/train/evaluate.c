@@ -93,7 +93,7 @@ static gy_status evaluate_batch(gy_model *model, gy_dataset *dataset, gy_batch *
     gy_tensor_drop(results[1]);
     gy_tensor_drop(x);
     gy_tensor_drop(labels);
-    return status;
+    return gy_train_tell(model->comm, status);
 }
 
 /* Counts and predictions of all ranks. */

@@ -214,7 +214,7 @@ static gy_status run_batch(loop *l, int epoch, int64_t index, bool is_update, do
     }
     gy_tensor_drop(x);
     gy_tensor_drop(labels);
-    return status;
+    return gy_train_tell(l->model->comm, status);
 }
 
 /* One update: `accumulate` batches, fewer at the end of an epoch. */
@@ -309,8 +309,14 @@ static gy_status run(loop *l)
     int64_t limit =
         l->options.step_limit > 0 ? GY_MIN(l->steps, l->options.step_limit) : l->steps;
     l->is_done = l->options.patience > 0 && l->state.epochs_worse >= l->options.patience;
+    bool is_first = true;
     while (l->state.step < limit && !l->is_done) {
         GY_TRY(run_step(l));
+        if (is_first) {
+            gy_info("first step done, loss %g",
+                    l->result.loss); /* what bench/startup.py awaits */
+            is_first = false;
+        }
         GY_TRY(after_step(l));
     }
     gy_session_stats after = gy_session_statistics(l->model->session);
