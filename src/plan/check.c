@@ -341,7 +341,8 @@ static gy_status do_data(check_run *checker, int rank, uint32_t index, const uin
         const uint32_t *came = arrived == NULL ? NULL : &arrived[i];
         uint32_t value = GY_VALUE_NONE, pair[2] = {0, 0};
         if (step->kind == GY_STEP_RECV) {
-            value = arrived[i];
+            GY_ASSERT(came != NULL);
+            value = *came;
         } else {
             GY_TRY(operand_value(checker, rank, index, block_of(&step->a, i), came, &pair[0]));
             value = pair[0];
@@ -547,8 +548,8 @@ static gy_status init_rank(check_run *checker, int rank)
 {
     rank_state *state = &checker->ranks[rank];
     size_t steps = checker->plan->ranks[rank].count;
-    state->cell_count =
-        (size_t)(2 * checker->blocks + checker->stage_slots + checker->scratch_slots);
+    state->cell_count = 2 * (size_t)checker->blocks + (size_t)checker->stage_slots +
+                        (size_t)checker->scratch_slots;
     state->clock =
         gy_arena_alloc(&checker->arena, (size_t)checker->rank_count * sizeof(*state->clock));
     state->cells =

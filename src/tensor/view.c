@@ -148,6 +148,7 @@ int64_t gy_view_offset(const gy_view *view, int64_t index)
     }
     GY_ASSERT(index == 0);
     if (view->format == GY_FORMAT_BLOCKED) { /* nChw16c: (n, c/16, h, w, c%16) */
+        GY_ASSERT(view->rank == 4);
         const int64_t unit = GY_BLOCK_CHANNELS;
         const int64_t blocks = (view->sizes[1] + unit - 1) / unit;
         int64_t at = place[0] * blocks + place[1] / unit;

@@ -130,7 +130,7 @@ static gy_status add_file(walk *state, const char *name, int label, int64_t size
     }
     memcpy(path, state->path, state->path_bytes);
     path[state->path_bytes] = '/';
-    memcpy(path + state->path_bytes + 1, name, name_bytes);
+    memcpy(path + state->path_bytes + 1, name, name_bytes + 1);
     int64_t bucket = (int64_t)(gy_hash(path, size, SPLIT_SEED) % 100);
     list->files[list->count++] = (corpus_file){
         .path = path,

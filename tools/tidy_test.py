@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Every house rule can fail: a small tree that keeps them all, then one breach at a time in a fresh copy.
+
+Exits 1 with one line per rule that tools/tidy.py let pass, or named otherwise than expected.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TIDY = Path(__file__).resolve().parent / "tidy.py"
+HEADER = "#ifndef H\n#define H\n#include <gyre/low.h>\n#endif\n"
+CLEAN = {
+    "src/rooms.txt": "# rank, room, what it may include\n0 base\n1 low\n2 high low\n10 cli\n",
+    "include/gyre/low.h": "int gy_low(void);\n",
+    "src/base/README.md": "# base\n", "src/base/base.h": HEADER, "src/base/base.c": '#include "base/base.h"\n',
+    "src/low/README.md": "# low\n", "src/low/low.h": HEADER, "src/low/low_priv.h": HEADER,
+    "src/low/low.c": '#include "low/low.h"\n#include "low/low_priv.h"\n',
+    "src/high/README.md": "# high\n", "src/high/high.h": HEADER,
+    "src/high/high.c": '#include "high/high.h"\n#include "low/low.h"\n',
+    "src/cli/README.md": "# cli\n", "src/cli/main.c": "#include <gyre/low.h>\n",
+}
+
+
+def function(lines=3, parameters=1):
+    """A function of so many lines, braces included, and so many parameters."""
+    words = ", ".join(f"int p{i}" for i in range(parameters))
+    return f"int gy_big({words})\n{{\n" + "    p0++;\n" * (lines - 2) + "}\n"
+
+
+# What is written (path, text added; None: the file goes) and how the report then begins.
+BREACHES = {
+    "upward include": ("src/low/low.c", '#include "high/high.h"\n', "src/low/low.c:3: room low may not include"),
+    "include of no room": ("src/low/low.c", '#include "none/x.h"\n', "src/low/low.c:3: include of none/x.h"),
+    "room in angle brackets": ("src/low/low.c", "#include <high/high.h>\n", "src/low/low.c:3: include of <high/high.h>"),
+    "another room's private header": ("src/high/high.c", '#include "low/low_priv.h"\n', "src/high/high.c:3: room high includes"),
+    "door into base": ("src/cli/main.c", '#include "base/base.h"\n', "src/cli/main.c:2: door cli"),
+    "door into a room": ("src/cli/main.c", '#include "low/low.h"\n', "src/cli/main.c:2: room cli may not include"),
+    "include of ../": ("src/low/low.c", '#include "../low/low.h"\n', "src/low/low.c:3: include of ../low/low.h"),
+    "public header into a room": ("include/gyre/low.h", '#include "low/low.h"\n', "include/gyre/low.h:2: public header"),
+    "upward rule": ("src/rooms.txt", "1 mid high\n", "src/rooms.txt:0: room mid of rank 1 includes high upward"),
+    "rule of no room": ("src/rooms.txt", "3 top none\n", "src/rooms.txt:0: room top may include none"),
+    "function of 71 lines": ("src/low/low.c", function(lines=71), "src/low/low.c:4: gy_big has 71 lines, at most 70"),
+    "7 parameters": ("src/low/low.c", function(parameters=7), "src/low/low.c:4: gy_big has 7 parameters, at most 6"),
+    "file of 801 lines": ("src/low/long.c", "\n" * 801, "src/low/long.c:801: 801 lines, at most 800"),
+    "header of 801 lines": ("src/low/low.h", "\n" * 797, "src/low/low.h:801: 801 lines, at most 800"),
+    "malloc in a room": ("src/low/low.c", "void *gy_get(void);\nvoid *get = malloc(1);\n", "src/low/low.c:4: malloc() is banned"),
+    "exit in a room": ("src/low/low.c", "    exit(1);\n", "src/low/low.c:3: exit() is banned"),
+    "sleep in a test": ("src/low/low_test.c", "    sleep(1);\n", "src/low/low_test.c:1: sleep() is banned"),
+    "unfinished": ("src/low/low.c", "/* TO" "DO: the rest */\n", "src/low/low.c:3: looks unfinished"),
+    "no page of the room": ("src/low/README.md", None, "src/low:0: room without README.md"),
+    "folder that is no room": ("src/other/x.c", "int x;\n", "src/other:0: a folder that is no room"),
+    "empty room": ("src/cli/main.c", None, "src/cli:0: an empty room"),
+    "dead header": ("src/low/dead.h", HEADER, "src/low/dead.h:1: no file includes it"),
+    "dead .inc": ("src/low/dead.inc", "int x;\n", "src/low/dead.inc:1: no file includes it"),
+    "exception that is gone": ("tools/tidy_ratchet.txt", "src/low/low.c:gone 80\n", "tools/tidy_ratchet.txt:0: src/low/low.c:gone is gone"),
+}
+# What looks like a breach and is none.
+HARMLESS = {
+    "function of 70 lines": ("src/low/low.c", function(lines=70)),
+    "6 parameters": ("src/low/low.c", function(parameters=6)),
+    "file of 800 lines": ("src/low/long.c", "\n" * 800),
+    "malloc in base": ("src/base/base.c", "void *get = malloc(1);\n"),
+    "malloc in a comment and a string": ("src/low/low.c", '/* malloc(1) */ const char *s = "free(x)"; char c = \'"\';\n'),
+    "a member called free": ("src/low/low.c", "    pool->free(x);\n"),
+    "a test sees private headers": ("src/high/high_test.c", '#include "low/low_priv.h"\n'),
+}
+
+
+def write_tree(top):
+    for name, text in CLEAN.items():
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (top / "tools").mkdir()
+    shutil.copy(TIDY, top / "tools/tidy.py")
+
+
+def report_on(changes):
+    """(exit status, the report's lines) of a fresh tree after (path, text) changes."""
+    with tempfile.TemporaryDirectory(prefix="gyre-tidy-") as folder:
+        top = Path(folder)
+        write_tree(top)
+        for name, text in changes:
+            path = top / name
+            if text is None:
+                path.unlink()
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a") as file:
+                file.write(text)
+        environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(top.parent)}  # a tree without git
+        ran = subprocess.run([sys.executable, top / "tools/tidy.py"], env=environment,
+                             capture_output=True, text=True)
+        return ran.returncode, ran.stdout.splitlines() + ran.stderr.splitlines()
+
+
+def main():
+    wrong = []
+
+    def expect_clean(rule, changes):
+        code, lines = report_on(changes)
+        if code != 0:
+            wrong.append(f"{rule}: expected no breach, got {lines}")
+
+    def expect_breach(rule, changes, start):
+        code, lines = report_on(changes)
+        if code != 1 or len(lines) != 2 or not lines[0].startswith(start):
+            wrong.append(f"{rule}: expected status 1 and one line '{start}…', got status {code} and {lines}")
+
+    expect_clean("the clean tree", [])
+    for rule, (path, text, start) in BREACHES.items():
+        expect_breach(rule, [(path, text)], start)
+    for rule, change in HARMLESS.items():
+        expect_clean(rule, [change])
+
+    long = ("src/low/low.c", function(lines=75))
+    entry = "tools/tidy_ratchet.txt"
+    expect_clean("an exception", [long, (entry, "src/low/low.c:gy_big 75\n")])
+    expect_breach("an exception that grew", [long, (entry, "src/low/low.c:gy_big 74\n")],
+                  "src/low/low.c:4: gy_big has 75 lines, at most 74")
+    expect_breach("an exception that shrank", [long, (entry, "src/low/low.c:gy_big 76\n")],
+                  "src/low/low.c:4: gy_big has 75 lines, tools/tidy_ratchet.txt allows 76: lower it")
+    crowd = [(f"src/low/part{i}.c", "int x;\n") for i in range(16)]
+    expect_breach("17 files in a room", crowd, "src/low:0: 17 .c files")
+
+    for line in wrong:
+        print(line)
+    print(f"tidy_test: {len(BREACHES) + 3} breaches, {len(HARMLESS) + 2} harmless, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
