@@ -1,7 +1,7 @@
 /*
  * Algebraic rewrites of one node over its (already rewritten) inputs. Only identities that
- * leave the value as it is, or nearer to the exact one (log softmax); x * 0 stays, for it may
- * be a NaN.
+ * leave the value as it is, or nearer to the exact one (log softmax), or add the same numbers
+ * in another order; x * 0 stays, for it may be a NaN.
  */
 #include "graph/graph.h"
 
@@ -155,9 +155,36 @@ static gy_value simplify_cast(const site *at)
     return input_if_same(at, 0); /* equal sizes and element type */
 }
 
+/*
+ * The gradient through relu and then max pooling: where(y > 0, spread(y, dy), 0) is
+ * spread(y, where(pool(y) > 0, dy, 0)), for dy goes to where y is what pool(y) is. The mask is
+ * then as small as the pooled value.
+ */
+static gy_value simplify_masked_pool(const site *at)
+{
+    const gy_graph_node mask = *input_node(at, 0), spread = *input_node(at, 1);
+    if (mask.op != &gy_op_greater || spread.op != &gy_op_max_pool_gradient ||
+        !is_fill_of(at, 2, 0) || !gy_value_is(mask.inputs[0], spread.inputs[0])) {
+        return GY_NO_VALUE;
+    }
+    const gy_graph_node *zero = gy_graph_at(at->out, mask.inputs[1]);
+    if (zero->op != &gy_op_fill || zero->attributes.shape.value != 0 ||
+        zero->types[0].rank != 0 || input_type(at, 2)->rank != 0) {
+        return GY_NO_VALUE;
+    }
+    gy_builder *builder = &at->out->builder;
+    gy_value pooled = apply(at, &gy_op_max_pool, &spread.attributes, mask.inputs, 1);
+    gy_value is_open = gy_build2(builder, &gy_op_greater, pooled, mask.inputs[1]);
+    const gy_value choice[3] = {is_open, spread.inputs[1], at->inputs[2]};
+    gy_value masked = gy_build(builder, &gy_op_select, NULL, choice, 3);
+    const gy_value pair[2] = {spread.inputs[0], masked};
+    return apply(at, &gy_op_max_pool_gradient, &spread.attributes, pair, 2);
+}
+
 static gy_value simplify_select(const site *at)
 {
-    return gy_value_is(at->inputs[1], at->inputs[2]) ? input_if_same(at, 1) : GY_NO_VALUE;
+    return gy_value_is(at->inputs[1], at->inputs[2]) ? input_if_same(at, 1)
+                                                     : simplify_masked_pool(at);
 }
 
 static gy_value simplify_reshape(const site *at)
@@ -243,12 +270,23 @@ static gy_value reshape_to(const site *at, gy_value value, const gy_type *type)
     return apply(at, &gy_op_reshape, &attributes, &value, 1);
 }
 
+/* Max pooling's gradient puts each element of dy into one place of its image. */
+static bool is_spread_over(const gy_graph_node *node, uint32_t axes)
+{
+    return node->op == &gy_op_max_pool_gradient && (axes & 12) == 12 &&
+           node->attributes.pool.pad[0] < node->attributes.pool.window[0] &&
+           node->attributes.pool.pad[1] < node->attributes.pool.window[1];
+}
+
 /* Sum over dimensions of size 1 is a reshape; over broadcast ones a multiple. */
 static gy_value simplify_sum(const site *at)
 {
     const gy_type *type = input_type(at, 0);
     uint32_t axes = gy_reduce_axes(at->node->attributes.reduce.axes, type->rank);
     const gy_graph_node *below = input_node(at, 0);
+    if (is_spread_over(below, axes)) {
+        return apply(at, &gy_op_sum, &at->node->attributes, &below->inputs[1], 1);
+    }
     const gy_type *source =
         below->op == &gy_op_broadcast_to ? gy_graph_type(at->out, below->inputs[0]) : type;
     int missing = type->rank - source->rank;
