@@ -104,6 +104,14 @@ static void print_cost(const gy_graph *graph, const gy_graph_node *node, gy_text
     gy_text_add(text, "  # %.3g flop, %s", cost.flops, bytes);
 }
 
+static void print_value(gy_value value, const char *separator, gy_text *text)
+{
+    gy_text_add(text, "%s%d", separator, (int)value.node);
+    if (value.output != 0) {
+        gy_text_add(text, ".%d", (int)value.output);
+    }
+}
+
 static void print_node(const gy_graph *graph, int32_t index, gy_text *text)
 {
     const gy_graph_node *node = &graph->nodes[index];
@@ -115,11 +123,7 @@ static void print_node(const gy_graph *graph, int32_t index, gy_text *text)
     }
     gy_text_add(text, " = %s(", node->op->name);
     for (int i = 0; i < node->input_count; i++) {
-        gy_value input = node->inputs[i];
-        gy_text_add(text, "%s%d", i == 0 ? "" : ", ", (int)input.node);
-        if (input.output != 0) {
-            gy_text_add(text, ".%d", (int)input.output);
-        }
+        print_value(node->inputs[i], i == 0 ? "" : ", ", text);
     }
     gy_text_add(text, ")");
     print_attributes(node, text);
@@ -135,7 +139,7 @@ void gy_graph_print(const gy_graph *graph, gy_text *text)
     if (graph->root_count > 0) {
         gy_text_add(text, "     fetched:");
         for (int32_t i = 0; i < graph->root_count; i++) {
-            gy_text_add(text, " %d", (int)graph->roots[i].value.node);
+            print_value(graph->roots[i].value, " ", text);
         }
         gy_text_add(text, "\n");
     }
