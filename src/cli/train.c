@@ -35,14 +35,15 @@ static const gy_option options[] = {
     {"epochs", 'e', GY_OPTION_INTEGER, "N", "times through the data (default: 5, digits 10)",
      PLACE(epochs), 1, MAX_EPOCHS, NULL},
     {"batch", 'b', GY_OPTION_INTEGER, "N",
-     "samples a step, over all ranks (default: 128, language 256)", PLACE(batch), 1, 1 << 20,
+     "samples a step, over all ranks (default: 64, language 256)", PLACE(batch), 1, 1 << 20,
      NULL},
     {"accumulate", 0, GY_OPTION_INTEGER, "N", "batches for each update (default: 1)",
      PLACE(accumulate), 1, 1 << 16, NULL},
     {"optimizer", 0, GY_OPTION_CHOICE, "NAME", "how parameters move (default: adam)",
      PLACE(optimizer), 0, 0, "sgd|momentum|nesterov|adam|adamw"},
     {"rate", 'r', GY_OPTION_REAL, "RATE",
-     "learning rate (default: 0.001, language 0.002, sgd 0.01)", PLACE(rate), 1e-12, 1e6, NULL},
+     "learning rate (default: adam 0.001 to 0.005 by model, sgd 0.01)", PLACE(rate), 1e-12, 1e6,
+     NULL},
     {"momentum", 0, GY_OPTION_REAL, "M", "of momentum and nesterov (default: 0.9)",
      PLACE(momentum), 1e-6, 0.999999, NULL},
     {"weight-decay", 0, GY_OPTION_REAL, "D", "pull of parameters to 0 (default: none)",
@@ -140,8 +141,12 @@ static gy_train_options train_options(train_job *job)
     if (job->is_language) {
         gy_language_recipe(&chosen);
     }
-    chosen.epochs = chosen.epochs > 0 ? chosen.epochs : 10;
-    chosen.batch = chosen.batch > 0 ? chosen.batch : 128;
+    const gy_train_options recipe = gy_train_recipe(job->name);
+    chosen.epochs = chosen.epochs > 0 ? chosen.epochs : recipe.epochs;
+    chosen.batch = chosen.batch > 0 ? chosen.batch : recipe.batch;
+    if (chosen.rate <= 0 && chosen.optimizer == recipe.optimizer) {
+        chosen.rate = recipe.rate;
+    }
     return chosen;
 }
 

@@ -11,8 +11,8 @@ static const struct {
     int64_t batch;
     double rate;
 } recipes[] = {
-    {"softmax", 64, 2e-3},
-    {"mlp", 64, 1e-3},
+    {"softmax", 64, 5e-3},
+    {"mlp", 64, 2e-3},
     {"lenet", 64, 1e-3},
 };
 
