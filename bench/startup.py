@@ -4,7 +4,8 @@
 Usage: startup.py GYRE_BINARY DIGITS_FOLDER [--runs N] [--csv FILE]
 The command runs with GYRE_LOG=info; the clock starts before it is spawned and stops when its line about the first
 step arrives here, so process start, loading, reading the digits, compiling the graph and the step itself are all
-inside, and a pipe read by Python as well. Wall clock: run it on a quiet machine. The CPU time of the whole command,
+inside, and a pipe read by Python as well. Wall clock: run it on a quiet machine, or under `chrt -f 10` on a busy one
+(as the committed results were). The CPU time of the whole command,
 to its end with everything saved, stands beside.
 """
 import argparse
