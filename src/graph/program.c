@@ -84,11 +84,13 @@ static gy_status bind_storage(gy_program *program, int32_t index)
         return GY_OK;
     case GY_STORAGE_PARAMETER: {
         const gy_parameter_slot *slot;
+        GY_ASSERT(leaf != NULL);
         GY_TRY(gy_session_slot(session, leaf->origin, &slot));
         program->data[index] = slot->view.data;
         return GY_OK;
     }
     case GY_STORAGE_LITERAL:
+        GY_ASSERT(leaf != NULL);
         program->data[index] = gy_tensor_pin(leaf->attributes.literal.tensor).data;
         return GY_OK;
     case GY_STORAGE_OWN:
@@ -147,7 +149,7 @@ static gy_status fill_call(gy_program *program, gy_program_step *step, int32_t i
     const gy_graph *graph = program->graph;
     const gy_graph_node *node = step->node;
     const int inputs = node->input_count, outputs = node->output_count;
-    const size_t count = (size_t)(inputs + outputs);
+    const size_t count = (size_t)inputs + (size_t)outputs;
     gy_view *views = gy_arena_alloc(&program->arena, (count + 1) * sizeof(*views));
     gy_type *types = gy_arena_alloc(&program->arena, (count + 1) * sizeof(*types));
     int64_t(*offsets)[GY_MAX_RANK] =

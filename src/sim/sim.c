@@ -131,7 +131,7 @@ gy_status gy_sim_new(const gy_sim_options *options, gy_sim **sim)
     gy_sim *made = gy_alloc_zero("sim", 1, sizeof(*made));
     gy_sim_node *nodes = gy_alloc_zero("sim.nodes", count, sizeof(gy_sim_node));
     struct sim_channel **channels =
-        gy_alloc_zero("sim.channels", count * count, sizeof(struct sim_channel *));
+        gy_alloc_zero("sim.channels", count * count, sizeof(*channels));
     if (made == NULL || nodes == NULL || channels == NULL) {
         gy_free(made);
         gy_free(nodes);

@@ -19,10 +19,11 @@ double gy_schedule_rate(const gy_train_options *options, int64_t step, int64_t s
     switch (options->schedule) {
     case GY_SCHEDULE_CONSTANT:
         break;
-    case GY_SCHEDULE_STEP:
-        return options->rate *
-               pow(options->schedule_factor,
-                   (double)(step / steps_per_epoch / GY_MAX(options->schedule_every, 1)));
+    case GY_SCHEDULE_STEP: {
+        const int64_t epoch = step / steps_per_epoch;
+        const int64_t stair = epoch / GY_MAX(options->schedule_every, 1);
+        return options->rate * pow(options->schedule_factor, (double)stair);
+    }
     case GY_SCHEDULE_COSINE:
         return options->rate * 0.5 * (1 + cos(3.141592653589793 * done));
     case GY_SCHEDULE_LINEAR:

@@ -49,7 +49,9 @@ static void canonical_inputs(const gy_pass *pass, const gy_graph_node *node, gy_
     for (int i = 0; i < node->input_count; i++) {
         inputs[i] = gy_pass_get(pass, node->inputs[i]);
     }
-    if ((node->op->flags & GY_OP_COMMUTES) != 0 && is_before(inputs[1], inputs[0])) {
+    const bool may_swap = (node->op->flags & GY_OP_COMMUTES) != 0;
+    GY_ASSERT(!may_swap || node->input_count == 2);
+    if (may_swap && is_before(inputs[1], inputs[0])) {
         gy_value first = inputs[0];
         inputs[0] = inputs[1];
         inputs[1] = first;
@@ -64,7 +66,9 @@ static bool is_equal(const gy_graph_node *made, const gy_graph_node *node,
     }
     gy_value theirs[GY_MAX_INPUTS];
     memcpy(theirs, made->inputs, (size_t)made->input_count * sizeof(*theirs));
-    if ((made->op->flags & GY_OP_COMMUTES) != 0 && is_before(theirs[1], theirs[0])) {
+    const bool may_swap = (made->op->flags & GY_OP_COMMUTES) != 0;
+    GY_ASSERT(!may_swap || made->input_count == 2);
+    if (may_swap && is_before(theirs[1], theirs[0])) {
         theirs[0] = made->inputs[1];
         theirs[1] = made->inputs[0];
     }
@@ -76,7 +80,8 @@ static bool is_equal(const gy_graph_node *made, const gy_graph_node *node,
     if (node->op == &gy_op_literal) {
         return same_literal(made->attributes.literal.tensor, node->attributes.literal.tensor);
     }
-    return memcmp(&made->attributes, &node->attributes, sizeof(node->attributes)) == 0;
+    return memcmp(made->attributes.bytes, node->attributes.bytes,
+                  sizeof(node->attributes.bytes)) == 0;
 }
 
 static uint64_t hash_of(const gy_graph_node *node, const gy_value *inputs)

@@ -158,7 +158,7 @@ static bool is_read_outside(const fusion *f, const group *g, int m)
 static bool add_members(const fusion *f, const group *g, candidate *c)
 {
     const gy_graph *in = f->pass.in;
-    int16_t registers[MEMBERS_MAX];
+    int16_t registers[MEMBERS_MAX] = {0};
     for (int m = 0; m < g->count; m++) {
         const gy_graph_node *node = &in->nodes[g->members[m]];
         int16_t from[3] = {0};
@@ -196,6 +196,7 @@ static bool add_members(const fusion *f, const group *g, candidate *c)
 
 static bool make_program(const fusion *f, const group *g, candidate *c)
 {
+    GY_ASSERT(g->count > 0);
     const gy_graph *in = f->pass.in;
     const gy_type *common = common_type(in, &in->nodes[g->members[0]]);
     int64_t sizes[GY_MAX_RANK], offsets[GY_MAX_RANK];

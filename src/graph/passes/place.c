@@ -313,6 +313,7 @@ static gy_status place_axis(const gy_graph *in, int axis, gy_graph **out)
 
 gy_status gy_place(const gy_graph *in, gy_graph **out)
 {
+    GY_ASSERT(in->mesh.axes > 0);
     gy_graph *last = NULL;
     for (int axis = 0; axis < in->mesh.axes; axis++) {
         gy_graph *next = NULL;

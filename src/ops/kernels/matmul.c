@@ -149,7 +149,7 @@ static gy_status make_primitive(const gy_dnnl *dnnl, const product *p, int64_t r
     dnnl_memory_desc_t descs[4];
     dnnl_matmul_desc_t desc;
     dnnl_primitive_attr_t attr;
-    dnnl_primitive_desc_t made;
+    dnnl_primitive_desc_t made = NULL;
     piece_descs(dnnl, p, rows, descs);
     GY_TRY(gy_kernel_dnnl_attributes(dnnl, p->relu, &attr));
     dnnl_status_t status = dnnl->matmul_desc_init(&desc, &descs[0], &descs[1],
