@@ -61,13 +61,16 @@ static conv_kind kind_of(const gy_op *op)
                                                 : FILTER_GRADIENT;
 }
 
-/* oneDNN's fast kernels want results of whole blocks, from blocks or from 1 or 3 channels. */
+/* oneDNN's fast kernels want results of whole blocks, from blocks or from 1 or 3 channels.
+   Without AVX-512 its blocks have 8 channels and ours would run its plain loops: dense there,
+   by columns and a product. */
 static void wanted_formats(const gy_kernel_query *query, gy_format *x, gy_format *y)
 {
     conv_kind kind = kind_of(query->op);
     int64_t channels = x_view(query, kind)->sizes[1], filters = y_view(query, kind)->sizes[1];
     bool is_first = (channels == 1 || channels == 3) && kind != INPUT_GRADIENT;
-    bool is_fast = filters % 16 == 0 && filters > 0 && (channels % 16 == 0 || is_first);
+    bool is_fast = gy_tile_isa_level() == GY_TILE_ISA_AVX512 && filters % 16 == 0 &&
+                   filters > 0 && (channels % 16 == 0 || is_first);
     *x = is_fast && !is_first ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE;
     *y = is_fast ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE;
 }
