@@ -5,7 +5,7 @@
  * A graph is an array of nodes in an order in which inputs come before their users. A pass is a
  * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
  * graph, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
- * place, move, schedule, memory), compile, program, init, session, run.
+ * place, move, epilogue, layout, fuse, schedule, memory), compile, program, init, session, run.
  */
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H
