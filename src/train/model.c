@@ -14,6 +14,7 @@ gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, i
     void *slots = model->slots;
     if (gy_reserve("train.slots", &slots, &model->slot_capacity, model->slot_count + 1,
                    sizeof(*model->slots)) < 0) {
+        model->slot_status = GY_NOMEM;
         return failed;
     }
     model->slots = slots;
@@ -40,6 +41,7 @@ static gy_status build_forward(gy_model *model)
     model->loss = gy_cross_entropy(logits, model->labels);
     model->log_probabilities = gy_log_softmax(logits, 1);
     model->predicted = gy_argmax(logits, 1);
+    GY_TRY(model->slot_status);
     GY_TRY(gy_graph_status(model->graph));
     const gy_type *type = gy_graph_type(model->graph, (gy_value){logits.index, logits.output});
     if (type->rank != 2) {
@@ -123,6 +125,7 @@ gy_status gy_model_build(gy_model *model, const gy_train_options *options)
     model->slots = NULL;
     model->slot_count = model->slot_capacity = 0;
     model->session = NULL;
+    model->slot_status = GY_OK;
     model->graph = gy_graph_new();
     gy_status status = model->graph == NULL ? GY_NOMEM : build_forward(model);
     if (status == GY_OK) {

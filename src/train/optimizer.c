@@ -157,6 +157,7 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_slot
         update->fetch_count +=
             update_one(model, o, slots[i], gradients[i], &update->fetches[update->fetch_count]);
     }
+    GY_TRY(model->slot_status);
     return gy_graph_status(model->graph);
 }
 

@@ -48,6 +48,7 @@ struct gy_model {
     gy_node x, labels, train_loss, loss, log_probabilities, predicted;
     gy_slot *slots;
     size_t slot_count, slot_capacity;
+    gy_status slot_status; /* the first failure to make one, which the graph does not know */
     gy_update update;
 };
 

@@ -484,6 +484,34 @@ static void one_ranks_bad_sample_stops_all_with_its_words(void **state)
     assert_common(&job, 3, GY_IO, "sample 7 cannot be read");
 }
 
+/* Each allocation of a training fails once, in turn: an answer, nothing left behind. */
+static void memory_that_is_refused_is_told(void **state)
+{
+    (void)state;
+    small_job job = {.seed = 1, .options = {.checkpoint_folder = folder, .step_limit = 3}};
+    assert_ok(train_small(NULL, &job)); /* what is made once a process is made now */
+    int64_t live = gy_alloc_live();
+    int64_t refused = 0;
+    for (int64_t n = 1; n < 5000; n += 1 + n / 16) {
+        clean(folder);
+        gy_alloc_fail_after(n);
+        gy_status status = train_small(NULL, &job);
+        gy_alloc_fail_after(0);
+        if (status != GY_OK && status != GY_NOMEM) {
+            fail_msg("allocation %lld: %s (%s)", (long long)n, gy_status_text(status),
+                     gy_error_text());
+        }
+        refused += status == GY_NOMEM;
+        if (gy_alloc_live() != live) {
+            fail_msg("allocation %lld: %lld stay", (long long)n,
+                     (long long)(gy_alloc_live() - live));
+        }
+    }
+    printf("%lld trainings refused\n", (long long)refused); /* some do without */
+    assert_true(refused > 20);
+    clean(folder);
+}
+
 static void numbers_too_large_are_refused(void **state)
 {
     (void)state;
@@ -515,6 +543,7 @@ int main(void)
         cmocka_unit_test(no_number_stops_all_ranks_alike),
         cmocka_unit_test(a_checkpoint_that_rank_0_cannot_write_stops_all),
         cmocka_unit_test(one_ranks_bad_sample_stops_all_with_its_words),
+        cmocka_unit_test(memory_that_is_refused_is_told),
         cmocka_unit_test(numbers_too_large_are_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
