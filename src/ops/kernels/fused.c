@@ -240,7 +240,7 @@ static void run_tile(const pass *run, registers *regs, int64_t index, char *accu
         load(run, regs, i, &spot);
     }
     for (int s = 0; s < plan->step_count; s++) {
-        if (plan->steps[s].is_hoisted) {
+        if (plan->steps[s].is_hoisted || plan->steps[s].is_absorbed) {
             continue;
         }
         if (plan->steps[s].is_dropout && run->global_sizes != NULL) {

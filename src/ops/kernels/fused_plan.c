@@ -488,13 +488,55 @@ static bool assign_slots(gy_fused_plan *plan)
     return true;
 }
 
-static bool place_registers(gy_fused_plan *plan)
+/* How many steps and outputs read a register. */
+static int count_readers(const gy_fused_plan *plan, int index)
+{
+    int readers = 0;
+    for (int s = 0; s < plan->step_count; s++) {
+        for (int i = 0; i < plan->steps[s].input_count; i++) {
+            readers += plan->steps[s].inputs[i] == index;
+        }
+    }
+    for (int o = 0; o < plan->output_count; o++) {
+        readers += plan->outputs[o].register_index == index;
+    }
+    return readers;
+}
+
+/* select(greater(a, z), b, z) with one z, relu's gradient, is one loop instead of two. */
+static void absorb_mask(gy_fused_plan *plan, const gy_fused *program, int s)
+{
+    gy_plan_step *step = &plan->steps[s];
+    int mask = step->inputs[0] - plan->input_count;
+    if (program->steps[s].op != &gy_op_select || step->scalars != 4 || mask < 0 ||
+        program->steps[mask].op != &gy_op_greater) {
+        return;
+    }
+    gy_plan_step *greater = &plan->steps[mask];
+    const gy_plan_register *a = &plan->registers[greater->inputs[0]];
+    gy_tile_function gate = gy_tiles()->find_gate(a->dtype);
+    if (greater->scalars != 2 || greater->inputs[1] != step->inputs[2] || gate == NULL ||
+        a->dtype != plan->registers[step->inputs[1]].dtype ||
+        count_readers(plan, step->inputs[0]) != 1) {
+        return;
+    }
+    plan->registers[step->inputs[0]].kind = GY_PLACE_UNUSED;
+    greater->is_absorbed = true;
+    step->run = gate;
+    step->inputs[0] = greater->inputs[0];
+    plan->registers[step->inputs[0]].last = GY_MAX(plan->registers[step->inputs[0]].last, s);
+}
+
+static bool place_registers(gy_fused_plan *plan, const gy_fused *program)
 {
     for (int i = 0; i < plan->input_count; i++) {
         plan->registers[i].kind = input_kind(plan, i);
     }
     for (int s = 0; s < plan->step_count; s++) {
         hoist(plan, s);
+    }
+    for (int s = 0; s < plan->step_count; s++) {
+        absorb_mask(plan, program, s);
     }
     for (int o = 0; o < plan->output_count; o++) {
         gy_plan_output *out = &plan->outputs[o];
@@ -548,7 +590,7 @@ bool gy_fused_plan_make(const gy_fused *program, const gy_kernel_query *query,
     join_dimensions(plan);
     cut_tiles(plan);
     cut_pieces(plan);
-    return place_registers(plan);
+    return place_registers(plan, program);
 }
 
 static void one_step(const gy_kernel_query *query, gy_fused *program)

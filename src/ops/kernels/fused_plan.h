@@ -43,7 +43,8 @@ typedef struct gy_plan_step {
     int16_t inputs[3];
     int input_count;
     uint32_t scalars;
-    bool is_hoisted; /* of scalars alone: computed once */
+    bool is_hoisted;  /* of scalars alone: computed once */
+    bool is_absorbed; /* the step that reads it does its work */
     bool is_dropout;
     gy_attributes attributes;
 } gy_plan_step;
