@@ -52,7 +52,7 @@ static const char *default_name(const gy_comm *comm, const gy_coll_call *call,
         switch (operation) {
         case GY_OPERATION_ALLREDUCE:
             /* The tree has fewer rounds, the ring sends less. */
-            return call->count * gy_dtype_bytes(call->dtype) < 64 * 1024 ? "tree" : "ring";
+            return call->count * gy_dtype_bytes(call->dtype) < 64UL * 1024 ? "tree" : "ring";
         case GY_OPERATION_REDUCE_SCATTER:
         case GY_OPERATION_ALLGATHER:
             return "ring";

@@ -53,6 +53,14 @@ static void print_program(const gy_fused *program, gy_text *text)
     }
 }
 
+static void print_order(const int32_t *dims, int rank, gy_text *text)
+{
+    gy_text_add(text, " to");
+    for (int i = 0; i < rank; i++) {
+        gy_text_add(text, " %d", (int)dims[i]);
+    }
+}
+
 static void print_attributes(const gy_graph_node *node, gy_text *text)
 {
     const gy_attributes *attributes = &node->attributes;
@@ -69,10 +77,7 @@ static void print_attributes(const gy_graph_node *node, gy_text *text)
     } else if (node->op == &gy_op_fill) {
         gy_text_add(text, " %g", attributes->shape.value);
     } else if (node->op == &gy_op_transpose) {
-        gy_text_add(text, " to");
-        for (int i = 0; i < node->types[0].rank; i++) {
-            gy_text_add(text, " %d", (int)attributes->permute.dims[i]);
-        }
+        print_order(attributes->permute.dims, node->types[0].rank, text);
     } else if (node->op == &gy_op_conv2d) {
         gy_text_add(text, " stride %d pad %d%s%s", (int)attributes->conv.stride[0],
                     (int)attributes->conv.pad[0], attributes->conv.has_bias ? " bias" : "",

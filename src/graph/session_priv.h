@@ -91,8 +91,8 @@ struct gy_session {
     gy_meter meter;
 };
 
-/** The parameter of a node of the user's graph, made and initialised at first use. */
-gy_status gy_session_slot(gy_session *session, int32_t node, const gy_parameter_slot **slot);
+/** The parameter of node `index` of the user's graph, made and initialised at first use. */
+gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter_slot **slot);
 /** Fill a new parameter: a pure function of (seed, name, element), alike on every rank. */
 gy_status gy_init_fill(gy_engine *engine, const gy_init *init, uint64_t seed, const char *name,
                        gy_tensor *tensor);
@@ -101,7 +101,7 @@ gy_status gy_init_fill(gy_engine *engine, const gy_init *init, uint64_t seed, co
 gy_status gy_session_compile(gy_session *session, int64_t batch, const gy_value *fetches,
                              int fetch_count, gy_text *text, gy_graph **out);
 gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fetches,
-                         int fetch_count, gy_program **program);
+                         int fetch_count, gy_program **out);
 void gy_program_free(gy_program *program);
 /** Pin the feeds of all inputs that the program reads; names node and shapes when one is wrong.
  */

@@ -250,8 +250,8 @@ static gy_value pool_build(gy_builder *builder, const gy_op *op, const gy_applie
     return gy_build(builder, op, &attributes, inputs, op->input_count);
 }
 
-static gy_status max_pool_gradient_(gy_builder *builder, const gy_applied *node,
-                                    const gy_value *dy, gy_value *dx)
+static gy_status pull_max_pool(gy_builder *builder, const gy_applied *node, const gy_value *dy,
+                               gy_value *dx)
 {
     const gy_value inputs[2] = {node->inputs[0], dy[0]};
     dx[0] = pool_build(builder, &gy_op_max_pool_gradient, node, inputs, GY_NO_VALUE);
@@ -277,8 +277,8 @@ static gy_status pick_gradient(gy_builder *builder, const gy_applied *node, cons
     return GY_OK;
 }
 
-static gy_status average_pool_gradient_(gy_builder *builder, const gy_applied *node,
-                                        const gy_value *dy, gy_value *dx)
+static gy_status pull_average_pool(gy_builder *builder, const gy_applied *node,
+                                   const gy_value *dy, gy_value *dx)
 {
     dx[0] = pool_build(builder, &gy_op_average_pool_gradient, node, dy, node->inputs[0]);
     return GY_OK;
@@ -402,8 +402,8 @@ static const gy_sample average_gradient_samples[] = {
         GY_SAMPLES(stem##_samples),                                                            \
     }
 
-ROW(max_pool, 1, max_pool, max_pool_gradient_, pool_placements);
+ROW(max_pool, 1, max_pool, pull_max_pool, pool_placements);
 ROW(max_pool_gradient, 2, max_gradient, max_gradient_gradient, linear_placements);
 ROW(max_pool_pick, 2, pick, pick_gradient, linear_placements);
-ROW(average_pool, 1, average_pool, average_pool_gradient_, linear_placements);
+ROW(average_pool, 1, average_pool, pull_average_pool, linear_placements);
 ROW(average_pool_gradient, 1, average_gradient, average_gradient_gradient, linear_placements);

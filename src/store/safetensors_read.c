@@ -38,7 +38,8 @@ static const char *shown(const char *name, char out[NAME_SHOWN])
 {
     size_t i = 0;
     for (; i + 1 < NAME_SHOWN && name[i] != '\0'; i++) {
-        out[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
+        const bool is_plain = (unsigned char)name[i] >= 0x20 && name[i] != 0x7f;
+        out[i] = (char)(is_plain ? name[i] : '?');
     }
     out[i] = '\0';
     return out;

@@ -19,7 +19,7 @@
 enum { KEPT = 2, SEEN_LIMIT = 4096, PATH_BYTES = 4096 };
 
 /* Of the file's metadata; raised when a reader of the old one would go wrong. */
-static const char FORMAT[] = "1";
+static const char format_version[] = "1";
 
 /* Everything that decides the bits of a run, as one text. */
 static void fingerprint(const gy_model *model, const gy_train_options *o,
@@ -52,7 +52,7 @@ static gy_status set_texts(gy_bundle *bundle, const gy_model *model,
     }
     gy_text_free(&print);
     GY_TRY(status);
-    GY_TRY(gy_bundle_set(bundle, "gyre.format", FORMAT));
+    GY_TRY(gy_bundle_set(bundle, "gyre.format", format_version));
     snprintf(number, sizeof(number), "%lld", (long long)state->step);
     GY_TRY(gy_bundle_set(bundle, "gyre.step", number));
     snprintf(number, sizeof(number), "%a", state->best_loss);
@@ -312,10 +312,10 @@ static gy_status check_format(const gy_bundle *bundle)
     if (format == NULL) {
         return gy_fail(GY_FORMAT, "no 'gyre.format' in the metadata: not a checkpoint");
     }
-    return strcmp(format, FORMAT) == 0
+    return strcmp(format, format_version) == 0
                ? GY_OK
                : gy_fail(GY_UNSUPPORTED, "checkpoint format %.20s, this version reads %s",
-                         format, FORMAT);
+                         format, format_version);
 }
 
 static gy_status read_one(const char *path, gy_model *model, const gy_train_options *options,

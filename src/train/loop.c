@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Names of checkpoints have twelve digits. */
-static const int64_t STEPS_LIMIT = 999999999999;
+static const int64_t steps_limit = 999999999999;
 
 /* All that one call of gy_train holds. */
 typedef struct loop {
@@ -114,10 +114,10 @@ static gy_status begin(loop *l)
     l->batches_per_epoch = (count + l->options.batch - 1) / l->options.batch;
     l->steps_per_epoch =
         (l->batches_per_epoch + l->options.accumulate - 1) / l->options.accumulate;
-    if (l->steps_per_epoch > STEPS_LIMIT / l->options.epochs) {
+    if (l->steps_per_epoch > steps_limit / l->options.epochs) {
         return gy_fail(GY_ARG, "training: %d epochs of %lld steps, expected up to %lld steps",
                        l->options.epochs, (long long)l->steps_per_epoch,
-                       (long long)STEPS_LIMIT);
+                       (long long)steps_limit);
     }
     l->steps = l->steps_per_epoch * l->options.epochs;
     l->order_epoch = -1;

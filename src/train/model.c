@@ -163,7 +163,7 @@ gy_status gy_model_build(gy_model *model, const gy_train_options *options)
 }
 
 /* Of one sample: what is beyond is a damaged file or a slip. */
-static const int64_t INPUT_LIMIT = (int64_t)1 << 40;
+static const int64_t input_limit = (int64_t)1 << 40;
 
 static gy_status check_options(const gy_model_options *options)
 {
@@ -186,9 +186,9 @@ static gy_status check_options(const gy_model_options *options)
                            "model: input size %lld in dimension %d, expected at least 1",
                            (long long)options->input_sizes[i], i);
         }
-        if (options->input_sizes[i] > INPUT_LIMIT / count) {
+        if (options->input_sizes[i] > input_limit / count) {
             return gy_fail(GY_LIMIT, "model: an input of more than %lld elements",
-                           (long long)INPUT_LIMIT);
+                           (long long)input_limit);
         }
         count *= options->input_sizes[i];
     }

@@ -22,7 +22,7 @@ void gy_stream_copy(void *to, const void *from, size_t size_bytes)
     uint8_t *out = to;
     const uint8_t *in = from;
     size_t head = (uintptr_t)(-(uintptr_t)out % GY_CACHE_LINE);
-    if (size_bytes < 4 * GY_CACHE_LINE) {
+    if (size_bytes < 4UL * GY_CACHE_LINE) {
         memcpy(to, from, size_bytes);
         return;
     }

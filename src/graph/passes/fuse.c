@@ -164,9 +164,9 @@ static bool add_members(const fusion *f, const group *g, candidate *c)
         int16_t from[3] = {0};
         for (int k = 0; k < node->input_count; k++) {
             int maker = member_index(g, node->inputs[k].node);
-            from[k] = maker >= 0
-                          ? registers[maker]
-                          : (int16_t)input_register(c, before_broadcast(in, node->inputs[k]));
+            int found = maker >= 0 ? registers[maker]
+                                   : input_register(c, before_broadcast(in, node->inputs[k]));
+            from[k] = (int16_t)found;
         }
         gy_value value = {g->members[m], 0};
         if (!is_step(node)) {

@@ -220,14 +220,10 @@ static void reduce(const pass *run, registers *regs, int o, const tile_spot *spo
     int64_t count = spot->rows * spot->columns, row = out->strides[plan->rank - 2];
     const void *x = whole_tile(run, regs, out->register_index, count);
     char *acc = accumulators + 8 * (out->offset + offset_of(plan, out->strides, spot));
-    if (out->columns_reduced && out->rows_reduced) {
+    if (out->columns_reduced == out->rows_reduced) {
         out->fold(x, 1, count, acc, 1);
-    } else if (out->columns_reduced) {
-        out->fold(x, spot->rows, spot->columns, acc, row);
-    } else if (out->rows_reduced) {
-        out->fold(x, spot->rows, spot->columns, acc, 1);
     } else {
-        out->fold(x, 1, count, acc, 1);
+        out->fold(x, spot->rows, spot->columns, acc, out->columns_reduced ? row : 1);
     }
 }
 
