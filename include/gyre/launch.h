@@ -44,9 +44,12 @@ GY_API int gy_run(const gy_run_options *options, char *const argv[]);
 /**
  * In a rank that is about to end with a failure: tell the launcher `status` and
  * gy_error_text(), which then stand in its message. The first one counts; without a launcher
- * nothing happens. @threads any
+ * nothing happens.
+ *
+ * @return true: a launcher was told and will say it, so this rank need not
+ * @threads any
  */
-GY_API void gy_run_tell_failure(gy_status status);
+GY_API bool gy_run_tell_failure(gy_status status);
 
 #ifdef __cplusplus
 }

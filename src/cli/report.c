@@ -1,5 +1,7 @@
 #include "cli/report.h"
 
+#include <gyre/launch.h>
+
 #include <stdlib.h>
 
 void gy_report_corpus(const gy_corpus *corpus, double seconds, int ranks)
@@ -55,22 +57,14 @@ void gy_report_time(const gy_train_result *result)
            result->exposed_communication_s, result->input_s, other > 0 ? other : 0);
 }
 
-/* All ranks see the same data and options, so these they meet alike. */
-static bool is_common(gy_status status)
-{
-    return status == GY_ARG || status == GY_NOTFOUND || status == GY_FORMAT ||
-           status == GY_SHAPE || status == GY_TYPE || status == GY_NUMERIC ||
-           status == GY_UNSUPPORTED;
-}
-
 int gy_report_failure(const char *what, gy_status status)
 {
     const char *rank = getenv("GYRE_RANK");
-    bool is_first = rank == NULL || (rank[0] == '0' && rank[1] == '\0');
-    if (is_first || !is_common(status)) {
-        fflush(stdout);
-        fprintf(stderr, "gyre %s: %s%s%s%s\n", what, is_first ? "" : "rank ",
-                is_first ? "" : rank, is_first ? "" : ": ", gy_error_text());
+    fflush(stdout);
+    /* Of many ranks that fail alike or one after another the launcher tells the cause, once. */
+    if (!gy_run_tell_failure(status)) {
+        fprintf(stderr, "gyre %s: %s%s%s%s\n", what, rank == NULL ? "" : "rank ",
+                rank == NULL ? "" : rank, rank == NULL ? "" : ": ", gy_error_text());
     }
     return GY_EXIT_FAILURE;
 }

@@ -18,8 +18,8 @@ void gy_report_score(const gy_language_score *score);
 void gy_report_time(const gy_train_result *result);
 
 /**
- * Say on standard error what failed, after `what`, once for all ranks where they all fail
- * alike. Returns the exit status.
+ * Say what failed: on standard error, after `what`; in a rank through the launcher, which says
+ * the first cause once for all. Returns the exit status.
  */
 int gy_report_failure(const char *what, gy_status status);
 

@@ -268,8 +268,28 @@ static gy_status save_results(const train_job *job)
     return GY_OK;
 }
 
+/* A training that --steps cut short, or that was done before, has not been tested at its end.
+ */
+static gy_status test_at_end(train_job *job)
+{
+    gy_train_result *result = &job->result;
+    double steps = (double)result->steps;
+    if (job->is_language ||
+        (job->epoch_count > 0 && job->epoch_steps[job->epoch_count - 1] >= steps)) {
+        return GY_OK;
+    }
+    GY_TRY(gy_evaluate(job->model, job->test, 256, &result->test_loss, &result->test_accuracy,
+                       NULL));
+    if (job->epoch_count < MAX_EPOCHS) {
+        job->epoch_steps[job->epoch_count] = steps;
+        job->epoch_losses[job->epoch_count++] = result->test_loss;
+    }
+    return GY_OK;
+}
+
 static gy_status report(train_job *job)
 {
+    GY_TRY(test_at_end(job));
     if (job->is_language) {
         gy_language_score score;
         GY_TRY(gy_language_evaluate(job->model, job->corpus, job->comm, &score));
@@ -370,9 +390,6 @@ static int run(char **operands, int operand_count)
     if (status != GY_EXIT_OK) {
         return status;
     }
-    if (settings.ranks > 1 && getenv("GYRE_RANK") == NULL) {
-        return gy_cli_start_ranks("train", (int)settings.ranks);
-    }
     static train_job job;
     job.name = operands[0];
     job.is_language = strcmp(job.name, "language") == 0;
@@ -382,12 +399,19 @@ static int run(char **operands, int operand_count)
     if (size < 0 || (size_t)size >= room) {
         return usage_error("--output: the path is too long");
     }
+    bool is_rank = getenv("GYRE_RANK") != NULL;
+    if (!is_rank && !make_folder(&job)) {
+        return GY_EXIT_FAILURE;
+    }
+    if (!is_rank && settings.ranks > 1) {
+        return gy_cli_start_ranks("train", (int)settings.ranks);
+    }
     job.comm = gy_comm_world();
     if (job.comm == NULL) {
         return gy_report_failure("train", GY_PEER);
     }
     job.is_first = gy_comm_rank(job.comm) == 0;
-    if (job.is_first && !make_folder(&job)) {
+    if (is_rank && job.is_first && !make_folder(&job)) {
         return GY_EXIT_FAILURE;
     }
     gy_status done = do_job(&job);

@@ -135,6 +135,30 @@ static void tell_failure(const run_keeper *keeper, int rank, pid_t process, int 
     }
 }
 
+/* The error of passing on what a rank wrote; 0 none. */
+static int output_failure(const run_rank *rank)
+{
+    if (rank->out == NULL) {
+        return 0;
+    }
+    return rank->out->failure != 0 ? rank->out->failure : rank->err->failure;
+}
+
+/* Lines that nobody gets end the run: by what SIGPIPE does to one who writes itself, or told.
+ */
+static void look_at_outputs(run_keeper *keeper)
+{
+    for (int rank = 0; rank < keeper->started && !keeper->is_ending; rank++) {
+        int failure = output_failure(&keeper->ranks[rank]);
+        if (failure == EPIPE && !keeper->is_pipe_ignored) {
+            end_run(keeper, 128 + SIGPIPE, SIGTERM);
+        } else if (failure != 0) {
+            say("cannot write the output of rank %d: %s", rank, strerror(failure));
+            end_run(keeper, 1, SIGTERM);
+        }
+    }
+}
+
 static int rank_of(const run_keeper *keeper, pid_t process)
 {
     for (int rank = 0; rank < keeper->started; rank++) {
@@ -273,6 +297,7 @@ static bool keep_round(run_keeper *keeper)
             read_outputs(who);
         }
     }
+    look_at_outputs(keeper);
     take_signals(keeper);
     look_at_clock(keeper);
     return true;
@@ -445,5 +470,6 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
     for (int rank = 0; rank < keeper.started; rank++) {
         read_outputs(&keeper.ranks[rank]);
     }
+    look_at_outputs(&keeper);
     return keeper.is_ending ? keeper.status : 0;
 }

@@ -103,10 +103,10 @@ int gy_run(const gy_run_options *options, char *const argv[])
     return status;
 }
 
-void gy_run_tell_failure(gy_status status)
+bool gy_run_tell_failure(gy_status status)
 {
     gy_error error;
     GY_ASSERT(status < 0);
     gy_error_take(&error, status);
-    gy_run_report(&error);
+    return gy_run_report(&error);
 }

@@ -26,6 +26,7 @@ typedef struct gy_lines {
     int from; /* the pipe; -1: closed */
     int to;
     int rank;
+    int failure; /* errno of the write that failed, after which nothing is written; 0 */
     size_t size_bytes;
     char line[GY_LINE_BYTES]; /* begun, no newline yet */
     char last[GY_LINE_BYTES]; /* the last whole line that was not blank; "" none */

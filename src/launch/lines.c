@@ -6,17 +6,17 @@
 #include <unistd.h>
 
 /* A whole line with its prefix in one write, so that lines of two ranks never mix. */
-static void write_line(const gy_lines *lines, const char *text, size_t size_bytes)
+static void write_line(gy_lines *lines, const char *text, size_t size_bytes)
 {
     char out[GY_LINE_BYTES + 32];
     int used = snprintf(out, sizeof(out), "[%d] ", lines->rank);
     memcpy(out + used, text, size_bytes);
     size_t size = (size_t)used + size_bytes, done = 0;
     out[size++] = '\n';
-    while (done < size) {
+    while (done < size && lines->failure == 0) {
         ssize_t written = write(lines->to, out + done, size - done);
         if (written < 0 && errno != EINTR) {
-            return; /* nobody reads any more: the ranks' work goes on */
+            lines->failure = errno; /* the keeper looks at it, and ends the run */
         }
         done += written > 0 ? (size_t)written : 0;
     }

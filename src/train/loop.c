@@ -235,8 +235,9 @@ static gy_status run_step(loop *l)
     }
     /* The loss is a sum over all ranks: each sees the same one, and all stop together. */
     if (!isfinite(total)) {
-        return gy_fail(GY_NUMERIC, "the loss is %g at step %lld (epoch %d)", total,
-                       (long long)l->state.step, epoch);
+        return gy_fail(GY_NUMERIC, "the loss is %s at step %lld (epoch %d)",
+                       isnan(total) ? "not a number" : "infinite", (long long)l->state.step,
+                       epoch);
     }
     void *losses = l->state.losses;
     GY_TRY(gy_train_tell(l->model->comm,

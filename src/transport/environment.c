@@ -27,6 +27,7 @@ static gy_status join_run(int socket, int rank, int size, gy_env *env, gy_transp
     gy_run_place place;
     int segment = -1;
     GY_TRY(gy_rendezvous_take(socket, &place, &segment));
+    gy_run_report_to(socket); /* first, so that a failure to join is told too */
     gy_status status = GY_OK;
     if (place.rank != rank || place.size != size) {
         status = gy_fail(GY_MISMATCH,
@@ -39,7 +40,6 @@ static gy_status join_run(int socket, int rank, int size, gy_env *env, gy_transp
     if (status >= 0) {
         /* Programs that this rank starts must not hold the launcher's socket. */
         (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
-        gy_run_report_to(socket);
         gy_log_set_rank(rank);
     }
     return status;

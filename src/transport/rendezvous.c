@@ -107,12 +107,10 @@ void gy_run_report_to(int socket)
     atomic_store_explicit(&run_socket, socket, memory_order_release);
 }
 
-void gy_run_report(const gy_error *error)
+bool gy_run_report(const gy_error *error)
 {
     int socket = atomic_load_explicit(&run_socket, memory_order_acquire);
-    if (socket >= 0) {
-        /* Nobody can be told if the launcher is gone. */
-        ssize_t sent = send(socket, error, sizeof(*error), MSG_NOSIGNAL | MSG_DONTWAIT);
-        (void)sent;
-    }
+    /* Nobody can be told if the launcher is gone. */
+    return socket >= 0 && send(socket, error, sizeof(*error), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+                              (ssize_t)sizeof(*error);
 }

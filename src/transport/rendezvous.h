@@ -29,8 +29,8 @@ GY_MUST_CHECK gy_status gy_rendezvous_read(int socket, gy_error *error);
 
 /**
  * Tell the launcher why this rank is about to end with a failure; without a launcher nothing
- * happens. The first report counts. @threads any
+ * happens. The first report counts. @return whether a launcher was told @threads any
  */
-void gy_run_report(const gy_error *error);
+bool gy_run_report(const gy_error *error);
 
 #endif
