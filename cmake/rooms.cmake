@@ -154,6 +154,8 @@ macro(gyre_install)
         install(TARGETS gyre_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     endif()
     install(DIRECTORY include/gyre DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+    # The file finds its prefix from where it lies, so that the tree can be moved.
+    file(RELATIVE_PATH GYRE_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
     configure_file(cmake/gyre.pc.in gyre.pc @ONLY)
     install(FILES ${CMAKE_BINARY_DIR}/gyre.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     if(EXISTS ${CMAKE_SOURCE_DIR}/docs/gyre.1)

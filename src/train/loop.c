@@ -5,6 +5,7 @@
  *
  * @source lecture A, "Synchronous Data Parallelism w/ BSP"
  */
+#include "tensor/tensor.h"
 #include "train/train_priv.h"
 
 #include <math.h>
@@ -71,8 +72,12 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
                     memcmp(sets[s]->input_sizes, model->input_sizes,
                            (size_t)model->input_rank * sizeof(int64_t)) == 0;
         if (!fits || sets[s]->count < 1) {
-            return gy_fail(GY_SHAPE, "training: the %s set's samples do not fit model %s",
-                           s == 0 ? "training" : "test", model->name);
+            char has[GY_SHAPE_TEXT_BYTES], takes[GY_SHAPE_TEXT_BYTES];
+            return gy_fail(
+                GY_SHAPE, "training: the %s set of %lld has samples %s, model %s takes %s",
+                s == 0 ? "training" : "test", (long long)sets[s]->count,
+                gy_shape_text(sets[s]->input_sizes, sets[s]->input_rank, has), model->name,
+                gy_shape_text(model->input_sizes, model->input_rank, takes));
         }
         if (sets[s]->classes > model->classes) {
             return gy_fail(GY_ARG, "training: the %s set has %d classes, model %s %d",

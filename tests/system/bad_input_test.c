@@ -1,0 +1,249 @@
+/*
+ * Goal: what a user can do wrong with the command itself, on one rank and on several: each ends
+ * in bounded time with one clear line and status 1 or 2, and leaves no process and no half of a
+ * file behind.
+ */
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gy_test.h"
+
+enum { OUTPUT_BYTES = 65536, SIDE = 8, DIGITS = 24 };
+static char output[OUTPUT_BYTES];
+static char folder[64];
+
+/*
+ * Runs lines of shell in the folder, "gyre" being the command under test, and nothing longer
+ * than a minute; the exit status. All that was started bears the folder's name in MARK.
+ */
+static int shell(const char *line)
+{
+    const char *binary = getenv("GYRE_BIN");
+    char whole[3072];
+    snprintf(whole, sizeof(whole),
+             "cd %s && export MARK=%s && gyre() { timeout -k 5 60 %s \"$@\"; } && { %s; } 2>&1",
+             folder, folder, binary != NULL ? binary : "build/dev/gyre", line);
+    FILE *pipe = popen(whole, "r");
+    assert_non_null(pipe);
+    size_t size = fread(output, 1, OUTPUT_BYTES - 1, pipe);
+    output[size] = '\0';
+    int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int lines_with(const char *words)
+{
+    int count = 0;
+    for (const char *at = strstr(output, words); at != NULL; at = strstr(at + 1, words)) {
+        count++;
+    }
+    return count;
+}
+
+/* No process with our mark but the shell that looks, and no file that was being written. */
+static void assert_nothing_is_left(void)
+{
+    assert_int_equal(
+        shell("sleep 0.2; for p in /proc/[0-9]*; do "
+              "grep -qsz \"^MARK=$MARK$\" $p/environ && ! grep -qs '^Stat[^a-z]*Z' "
+              "$p/status && case $(readlink $p/exe) in *gyre|*yes) "
+              "echo left: $p;; esac; done; find . -name '*tmp*'"),
+        0);
+    assert_string_equal(output, "");
+}
+
+/* `line` ends with `status`, says `words` in just one line, and "gyre" in one line. */
+static void assert_fails(const char *line, int status, const char *words)
+{
+    int got = shell(line);
+    if (got != status || lines_with(words) != 1 || lines_with("gyre") != 1) {
+        fail_msg("'%s' ended with %d: %s", line, got, output);
+    }
+    assert_nothing_is_left();
+}
+
+static void write_idx(const char *name, int rank, const int *sizes, int count)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/digits/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    uint8_t head[16] = {0, 0, 8, (uint8_t)rank};
+    for (int i = 0; i < rank; i++) {
+        head[7 + 4 * i] = (uint8_t)sizes[i];
+    }
+    fwrite(head, 1, (size_t)(4 + 4 * rank), file);
+    for (int i = 0; i < count; i++) {
+        fputc(rank == 1 ? i % 10 : i * 7 % 256, file);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/gyre-bad-XXXXXX");
+    if (mkdtemp(folder) == NULL || shell("mkdir digits; chmod 755 .") != 0) {
+        return 1;
+    }
+    static const int sizes[3] = {DIGITS, SIDE, SIDE};
+    write_idx("train-images-idx3-ubyte", 3, sizes, DIGITS * SIDE * SIDE);
+    write_idx("train-labels-idx1-ubyte", 1, sizes, DIGITS);
+    write_idx("t10k-images-idx3-ubyte", 3, sizes, DIGITS * SIDE * SIDE);
+    write_idx("t10k-labels-idx1-ubyte", 1, sizes, DIGITS);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return shell("chmod -R u+w .; rm -r ./*; rmdir \"$PWD\"");
+}
+
+static void bad_data_is_told_once_by_any_number_of_ranks(void **state)
+{
+    (void)state;
+    static const char *const ranks[] = {"1", "2", "4"};
+    assert_int_equal(
+        shell("for f in label magic cut other; do cp -r digits $f; done; "
+              "printf '\\012' | dd of=label/train-labels-idx1-ubyte bs=1 seek=13 "
+              "conv=notrunc status=none; "
+              "printf 'PNG' | dd of=magic/train-images-idx3-ubyte bs=1 "
+              "conv=notrunc status=none; truncate -s -3 cut/t10k-images-idx3-ubyte; "
+              "printf '\\0\\0\\010\\003\\0\\0\\0\\030\\0\\0\\0\\04\\0\\0\\0\\04' > "
+              "other/t10k-images-idx3-ubyte; head -c 384 /dev/zero >> "
+              "other/t10k-images-idx3-ubyte"),
+        0);
+    static const struct {
+        const char *data, *words;
+    } cases[] = {
+        {"nowhere", "nowhere/train-images-idx3-ubyte: no such file"},
+        {"label", "label/train-labels-idx1-ubyte: label 10 at index 5: expected 0 to 9"},
+        {"magic", "magic/train-images-idx3-ubyte: not IDX"},
+        {"cut", "cut/t10k-images-idx3-ubyte: the header says u8[24,8,8], 1552 bytes in all"},
+    };
+    char line[256];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(line, sizeof(line), "gyre train mlp -q -o out -n %s -d %s", ranks[i % 3],
+                 cases[i].data);
+        assert_fails(line, 1, cases[i].words);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(line, sizeof(line), "gyre train mlp -q -o out -n %s -d other 2>&1 >said",
+                 ranks[i]);
+        assert_fails(line, 1, "has samples [1,4,4], model mlp takes [1,8,8]");
+        snprintf(line, sizeof(line),
+                 "gyre train mlp -q -o out -n %s -d digits -b 4 -e 3 -r 1e6 --optimizer sgd "
+                 "2>&1 >said",
+                 ranks[i]);
+        assert_fails(line, 1, "the loss is not a number at step ");
+    }
+    assert_int_equal(shell("find out -type f"), 0);
+    assert_string_equal(output, "");
+}
+
+static void shapes_that_do_not_fit_name_node_and_shape(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        shell("cp -r digits dot; for part in train t10k; do "
+              "{ printf '\\0\\0\\010\\003\\0\\0\\0\\030\\0\\0\\0\\01\\0\\0\\0\\01'; "
+              "head -c 24 /dev/zero; } > dot/$part-images-idx3-ubyte; done"),
+        0);
+    assert_fails("gyre train lenet -q -o out -d dot 2>&1 >said", 1,
+                 "node max_pool_8 (of relu_7): max_pool: window 2 does not fit "
+                 "f32[batch,32,1,1]");
+}
+
+static void places_that_cannot_be_written_are_told_once(void **state)
+{
+    (void)state;
+    assert_int_equal(shell("echo text > plain; mkdir -p ro; chmod 555 ro"), 0);
+    assert_fails("gyre train mlp -q -d digits -n 3 -o plain", 1, "'plain': it is no folder");
+    assert_fails("gyre train mlp -q -d digits -n 3 -o plain/x", 1, "'plain/x'");
+    /* Root may write anywhere: become nobody, where that is possible. */
+    static const char *const nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    char line[512];
+    bool is_root = geteuid() == 0;
+    snprintf(line, sizeof(line), "%s \"${GYRE_BIN:-false}\" --version", is_root ? nobody : "");
+    if (shell(line) != 0) {
+        printf("skipped: cannot become another user: %s\n", output);
+        skip();
+    }
+    snprintf(line, sizeof(line),
+             "%s timeout 60 \"$GYRE_BIN\" train mlp -q -d digits -n 2 -o ro",
+             is_root ? nobody : "");
+    assert_fails(line, 1, "cannot write to 'ro': Permission denied");
+}
+
+static void a_full_disk_is_told_once_and_leaves_nothing(void **state)
+{
+    (void)state;
+    int status =
+        shell("unshare -m true && mkdir -p disk && unshare -m sh -c 'mount -t tmpfs -o "
+              "size=64k tmpfs disk'");
+    if (status != 0) {
+        printf("skipped: cannot mount a small disk: %s\n", output);
+        skip();
+    }
+    static const char *const places[] = {"-o disk/out", "-o out -c disk/kept"};
+    for (size_t i = 0; i < 2; i++) {
+        char line[512];
+        snprintf(line, sizeof(line),
+                 "unshare -m sh -c 'mount -t tmpfs -o size=64k tmpfs disk && timeout 60 "
+                 "\"$GYRE_BIN\" train mlp -e 1 -q -d digits -n 2 %s 2>&1 >said; s=$?; "
+                 "[ -z \"$(find disk -type f)\" ] || s=3; exit $s'",
+                 places[i]);
+        assert_fails(line, 1, "No space left on device");
+    }
+}
+
+static void output_that_nobody_reads_ends_the_run(void **state)
+{
+    (void)state;
+    assert_int_equal(shell("{ gyre run -n 2 -p yes; echo $? >status; } | head -n 1; "
+                           "grep -x 141 status >/dev/null"),
+                     0);
+    assert_nothing_is_left();
+    assert_fails("gyre run -n 2 -p yes >/dev/full", 1, "cannot write the output of rank");
+    assert_fails("gyre run -n 1 -p echo hello >/dev/full", 1, "cannot write the output");
+    assert_fails("gyre train softmax -q -d digits -e 1 -o out >/dev/full", 1,
+                 "cannot write to standard output");
+    assert_fails("gyre help train >/dev/full", 1, "cannot write to standard output");
+    (void)shell("gyre info | head -n 0; gyre --help | head -n 1");
+    assert_int_equal(lines_with("cannot"), 0);
+}
+
+static void a_training_cut_short_is_tested_where_it_ends(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "gyre train softmax -q -d digits -o out -e 5 -b 1 --steps 2",
+        "gyre train softmax -q -d digits -o out -e 1 -b 1048576 -c kept",
+        "gyre train softmax -q -d digits -o out -e 1 -b 1048576 -c kept --resume",
+        "gyre train softmax -q -d digits -o out -e 1 -b 5 --accumulate 3 --steps 1 -n 4",
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        int status = shell(lines[i]);
+        if (status != 0 || lines_with("test accuracy: ") != 1 ||
+            lines_with("loss 0.0000") > 0) {
+            fail_msg("'%s' ended with %d: %s", lines[i], status, output);
+        }
+    }
+    assert_nothing_is_left();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_data_is_told_once_by_any_number_of_ranks),
+        cmocka_unit_test(shapes_that_do_not_fit_name_node_and_shape),
+        cmocka_unit_test(places_that_cannot_be_written_are_told_once),
+        cmocka_unit_test(a_full_disk_is_told_once_and_leaves_nothing),
+        cmocka_unit_test(output_that_nobody_reads_ends_the_run),
+        cmocka_unit_test(a_training_cut_short_is_tested_where_it_ends),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
