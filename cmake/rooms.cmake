@@ -156,6 +156,7 @@ macro(gyre_install)
     install(DIRECTORY include/gyre DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
     # The file finds its prefix from where it lies, so that the tree can be moved.
     file(RELATIVE_PATH GYRE_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+    string(REGEX REPLACE "/$" "" GYRE_PC_PREFIX "${GYRE_PC_PREFIX}")
     configure_file(cmake/gyre.pc.in gyre.pc @ONLY)
     install(FILES ${CMAKE_BINARY_DIR}/gyre.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     if(EXISTS ${CMAKE_SOURCE_DIR}/docs/gyre.1)

@@ -315,7 +315,7 @@ static gy_status explain(const train_job *job, const gy_train_options *chosen)
     char *text = NULL;
     GY_TRY(gy_train_explain(job->model, chosen, &text));
     if (job->is_first) {
-        printf("%s\n", text);
+        printf("%s", text);
     }
     gy_text_release(text);
     return GY_OK;

@@ -21,17 +21,17 @@ const gy_compile_pass gy_compile_passes[] = {
 };
 const int gy_compile_pass_count = (int)GY_COUNT(gy_compile_passes);
 
-static void show(const gy_graph *graph, const char *stage, gy_text *text)
+static void show(const gy_graph *graph, const char *stage, gy_text *before, gy_text *text)
 {
     if (text != NULL) {
-        gy_text_add(text, "== %s: %d nodes\n", stage, (int)graph->node_count);
-        gy_graph_print(graph, text);
+        gy_graph_print_stage(graph, stage, before, text);
     }
 }
 
-gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_graph **out)
+static gy_status run_passes(const gy_graph *bound, uint32_t skip, gy_text *before,
+                            gy_text *text, gy_graph **out)
 {
-    show(bound, "bind", text);
+    show(bound, "bind", before, text);
     gy_graph *last = NULL;
     for (int i = 0; i < gy_compile_pass_count; i++) {
         if ((skip >> i & 1) != 0) {
@@ -42,9 +42,17 @@ gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_gra
         gy_graph_free(last);
         GY_TRY(status);
         last = next;
-        show(last, gy_compile_passes[i].name, text);
+        show(last, gy_compile_passes[i].name, before, text);
     }
     GY_ASSERT(last != NULL); /* place and schedule are never skipped */
     *out = last;
     return GY_OK;
+}
+
+gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_graph **out)
+{
+    gy_text before = {.data = NULL};
+    gy_status status = run_passes(bound, skip, &before, text, out);
+    gy_text_free(&before);
+    return status;
 }

@@ -107,6 +107,12 @@ void gy_graph_count_uses(const gy_graph *graph, int32_t *counts);
 
 /** One line a node: number, name, type, placement, operator, inputs, cost. */
 void gy_graph_print(const gy_graph *graph, gy_text *text);
+/**
+ * The same under a heading, nodes by name; when `before` holds an earlier stage, only what is
+ * gone (-), new (+) or changed (~). `before` then holds this one; the caller frees it.
+ */
+void gy_graph_print_stage(const gy_graph *graph, const char *stage, gy_text *before,
+                          gy_text *text);
 
 /* ---- Passes ---- */
 

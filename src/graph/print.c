@@ -2,6 +2,7 @@
 #include "graph/graph.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void print_placement(const gy_graph *graph, const gy_type *type, gy_text *text)
 {
@@ -109,26 +110,36 @@ static void print_cost(const gy_graph *graph, const gy_graph_node *node, gy_text
     gy_text_add(text, "  # %.3g flop, %s", cost.flops, bytes);
 }
 
-static void print_value(gy_value value, const char *separator, gy_text *text)
+/* A value by its node's index, or by its name, which lasts from pass to pass. */
+static void print_value(const gy_graph *graph, gy_value value, bool by_name, gy_text *text)
 {
-    gy_text_add(text, "%s%d", separator, (int)value.node);
+    if (by_name) {
+        gy_text_add(text, "%s", graph->nodes[value.node].name);
+    } else {
+        gy_text_add(text, "%d", (int)value.node);
+    }
     if (value.output != 0) {
         gy_text_add(text, ".%d", (int)value.output);
     }
 }
 
-static void print_node(const gy_graph *graph, int32_t index, gy_text *text)
+static void print_node(const gy_graph *graph, int32_t index, bool by_name, gy_text *text)
 {
     const gy_graph_node *node = &graph->nodes[index];
     char type[160];
-    gy_text_add(text, "%4d %s: ", (int)index, node->name);
+    if (by_name) {
+        gy_text_add(text, "     %s: ", node->name);
+    } else {
+        gy_text_add(text, "%4d %s: ", (int)index, node->name);
+    }
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_text_add(text, "%s%s", k == 0 ? "" : "; ", gy_type_text(&node->types[k], type));
         print_placement(graph, &node->types[k], text);
     }
     gy_text_add(text, " = %s(", node->op->name);
     for (int i = 0; i < node->input_count; i++) {
-        print_value(node->inputs[i], i == 0 ? "" : ", ", text);
+        gy_text_add(text, "%s", i == 0 ? "" : ", ");
+        print_value(graph, node->inputs[i], by_name, text);
     }
     gy_text_add(text, ")");
     print_attributes(node, text);
@@ -136,16 +147,85 @@ static void print_node(const gy_graph *graph, int32_t index, gy_text *text)
     gy_text_add(text, "\n");
 }
 
-void gy_graph_print(const gy_graph *graph, gy_text *text)
+static void print_graph(const gy_graph *graph, bool by_name, gy_text *text)
 {
     for (int32_t i = 0; i < graph->node_count; i++) {
-        print_node(graph, i, text);
+        print_node(graph, i, by_name, text);
     }
     if (graph->root_count > 0) {
         gy_text_add(text, "     fetched:");
         for (int32_t i = 0; i < graph->root_count; i++) {
-            print_value(graph->roots[i].value, " ", text);
+            gy_text_add(text, " ");
+            print_value(graph, graph->roots[i].value, by_name, text);
         }
         gy_text_add(text, "\n");
     }
+}
+
+void gy_graph_print(const gy_graph *graph, gy_text *text)
+{
+    print_graph(graph, false, text);
+}
+
+/* Has `text` a line that begins with the first `size_bytes` of `line`? */
+static bool has_line(const char *text, const char *line, size_t size_bytes)
+{
+    for (; *text != '\0'; text += strcspn(text, "\n") + 1) {
+        if (strncmp(text, line, size_bytes) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Names of nodes, up to their colon, that `before` has and `now` has not. */
+static void print_gone(const char *before, const char *now, gy_text *text)
+{
+    size_t column = 0;
+    for (const char *line = before; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        size_t size_bytes = strcspn(line, ":") + 1;
+        if (has_line(now, line, size_bytes)) {
+            continue;
+        }
+        gy_text_add(text, column == 0 ? "   -" : column > 80 ? "\n    " : "");
+        column = column > 80 ? 0 : column;
+        gy_text_add_bytes(text, line + 4, size_bytes - 5);
+        column += size_bytes - 4;
+    }
+    gy_text_add(text, column == 0 ? "" : "\n");
+}
+
+/* Lines of `now` that `before` has not: '+' for a new name, '~' for one that changed. */
+static void print_changed(const char *before, const char *now, gy_text *text)
+{
+    for (const char *line = now; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        size_t size_bytes = strcspn(line, "\n") + 1;
+        if (!has_line(before, line, size_bytes)) {
+            bool is_new = !has_line(before, line, strcspn(line, ":") + 1);
+            gy_text_add(text, "   %c", is_new ? '+' : '~');
+            gy_text_add_bytes(text, line + 4, size_bytes - 4);
+        }
+    }
+}
+
+void gy_graph_print_stage(const gy_graph *graph, const char *stage, gy_text *before,
+                          gy_text *text)
+{
+    gy_text now = {.data = NULL}, difference = {.data = NULL};
+    print_graph(graph, true, &now);
+    if (before->data == NULL) {
+        gy_text_add_bytes(&difference, gy_text_get(&now), now.size_bytes);
+    } else {
+        print_gone(before->data, gy_text_get(&now), &difference);
+        print_changed(before->data, gy_text_get(&now), &difference);
+    }
+    gy_text_add(text, "== %s: %d nodes%s\n", stage, (int)graph->node_count,
+                difference.size_bytes == 0 ? ", as before" : "");
+    gy_text_add_bytes(text, gy_text_get(&difference), difference.size_bytes);
+    if (now.status < 0 || difference.status < 0) {
+        text->status = GY_NOMEM;
+    }
+    gy_text_free(&difference);
+    gy_text_free(before);
+    *before = now;
 }

@@ -279,6 +279,15 @@ static void explanation_shows_every_stage(void **state)
     for (size_t i = 0; i < GY_COUNT(stages); i++) {
         assert_non_null(strstr(text, stages[i]));
     }
+    /* Nothing is said twice: a stage that changes nothing is one line. */
+    const char *line = strstr(text, "logits: f32[16,2]");
+    assert_non_null(line);
+    assert_non_null(strstr(text, ", as before\n"));
+    size_t size = strcspn(line, "\n") + 1;
+    for (const char *later = strstr(line + 1, "logits: "); later != NULL;
+         later = strstr(later + 1, "logits: ")) {
+        assert_int_not_equal(strncmp(line, later, size), 0);
+    }
     gy_text_release(text);
     gy_session_free(session);
     gy_graph_free(g);
