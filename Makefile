@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-JOBS ?= $(shell nproc)
+export JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
@@ -16,8 +16,8 @@ demo: release ## install what is missing, build, run the main job on this machin
 
 release:
 	@scripts/deps demo
-	@[ -f build/release/build.ninja ] || cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) | tail -n 1
+	@echo "building build/release"
+	@scripts/build release
 
 test: ## install what is missing, build and test three ways: plain, ASan+UBSan, TSan
 	@scripts/deps test
