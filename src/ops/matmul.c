@@ -241,3 +241,79 @@ const gy_op gy_op_matmul = {
     .reference = matmul_reference,
     GY_SAMPLES(matmul_samples),
 };
+
+/* ---- matmul_update: a step of gradient descent without storing the gradient ---- */
+
+static gy_status update_infer(const gy_attributes *attributes, const gy_type *inputs,
+                              int input_count, gy_type *outputs)
+{
+    gy_type product;
+    char texts[2][GY_TYPE_TEXT_BYTES];
+    (void)input_count;
+    GY_TRY(matmul_infer(attributes, &inputs[1], 2, &product));
+    GY_TRY(gy_need_same_shape("matmul_update", &inputs[0], &product));
+    if (product.rank != 2 || inputs[3].rank != 0 || inputs[3].dtype != product.dtype) {
+        return gy_fail(GY_SHAPE, "matmul_update: product %s by %s, expected a matrix, a scalar",
+                       gy_type_text(&product, texts[0]), gy_type_text(&inputs[3], texts[1]));
+    }
+    *outputs = product;
+    return GY_OK;
+}
+
+static void update_cost(const gy_attributes *attributes, const gy_type *inputs, int input_count,
+                        const gy_type *outputs, gy_cost *cost)
+{
+    (void)input_count;
+    matmul_cost(attributes, &inputs[1], 2, outputs, cost);
+    cost->bytes_read += gy_type_elements(&inputs[0]) * (double)gy_dtype_bytes(inputs[0].dtype);
+}
+
+static gy_status update_reference(const gy_kernel_call *call)
+{
+    const gy_view *a = &call->inputs[1], *b = &call->inputs[2], *c = &call->outputs[0];
+    const layout dims = layout_of(call->attributes, 2, 2);
+    const double scale = gy_real_at(&call->inputs[3], &(gy_place){{0}}, 0);
+    gy_place at = {{0}};
+    if (gy_view_count(c) == 0) {
+        return GY_OK;
+    }
+    do {
+        gy_place left = at, right = at;
+        left.at[dims.a_m] = at.at[0];
+        right.at[dims.b_n] = at.at[1];
+        double sum = 0;
+        for (int64_t k = 0; k < a->sizes[dims.a_k]; k++) {
+            left.at[dims.a_k] = k;
+            right.at[dims.b_k] = k;
+            sum += gy_real_at(a, &left, 2) * gy_real_at(b, &right, 2);
+        }
+        gy_real_put(c, &at, gy_real_at(&call->inputs[0], &at, 2) - scale * sum);
+    } while (gy_place_next(&at, c->sizes, 2));
+    return GY_OK;
+}
+
+static const gy_sample update_samples[] = {
+    {.input_count = 4,
+     .inputs = {GY_IN(-1, 1, 5, 4), GY_IN(-1, 1, 5, 3), GY_IN(-1, 1, 3, 4),
+                GY_IN_SCALAR(-1, 1)}},
+    {.attributes.matmul = {.transpose_a = true},
+     .input_count = 4,
+     .inputs = {GY_IN(-1, 1, 5, 4), GY_IN(-1, 1, 3, 5), GY_IN(-1, 1, 3, 4),
+                GY_IN_SCALAR(-1, 1)}},
+    {.attributes.matmul = {.transpose_b = true},
+     .input_count = 4,
+     .inputs = {GY_IN(-1, 1, 5, 4), GY_IN(-1, 1, 5, 0), GY_IN(-1, 1, 4, 0),
+                GY_IN_SCALAR(-1, 1)}},
+};
+
+const gy_op gy_op_matmul_update = {
+    .name = "matmul_update",
+    .input_count = 4,
+    .output_count = 1,
+    .infer = update_infer,
+    .cost = update_cost,
+    .no_gradient = "made by the compiler after differentiation",
+    .no_placements = "made by the compiler after placement",
+    .reference = update_reference,
+    GY_SAMPLES(update_samples),
+};

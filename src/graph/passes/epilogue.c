@@ -1,6 +1,6 @@
 /*
  * Bias and relu become what a product or a convolution does to its result before it stores it,
- * where nothing else reads what lies between.
+ * where nothing else reads what lies between; so does the update of what it is the gradient of.
  */
 #include "graph/graph.h"
 
@@ -107,6 +107,46 @@ static gy_value take_relu(epilogue *state, const gy_graph_node *node)
                                 product.input_count, node->types, 1, node->name);
 }
 
+static bool is_whole(const gy_graph *graph, const gy_type *type)
+{
+    for (int axis = 0; axis < graph->mesh.axes; axis++) {
+        if (type->placement[axis].kind != GY_REPLICATE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * w - a b * rate, where nothing else reads a b: the product subtracts from w itself and the
+ * gradient is never stored. With several ranks its sum stands between, and nothing is done.
+ */
+static gy_value take_update(epilogue *state, const gy_graph_node *node)
+{
+    const gy_graph *in = state->pass.in;
+    const gy_graph_node *step = gy_graph_at(in, node->inputs[1]);
+    if (step->op != &gy_op_mul || state->uses[step->first_value] != 1 ||
+        gy_graph_at(in, node->inputs[0])->op != &gy_op_parameter) {
+        return GY_NO_VALUE;
+    }
+    for (int k = 0; k < 2; k++) {
+        const gy_graph_node *found = product_of(state, step->inputs[k]);
+        gy_value rate = gy_pass_get(&state->pass, step->inputs[1 - k]);
+        if (found == NULL || found->op != &gy_op_matmul || has_bias(found) ||
+            found->types[0].rank != 2 || gy_graph_type(state->pass.out, rate)->rank != 0 ||
+            !gy_type_is_same_shape(&found->types[0], &node->types[0]) ||
+            !is_whole(in, &found->types[0])) {
+            continue;
+        }
+        const gy_attributes attributes = found->attributes;
+        const gy_value inputs[4] = {gy_pass_get(&state->pass, node->inputs[0]),
+                                    found->inputs[0], found->inputs[1], rate};
+        return gy_graph_apply_typed(state->pass.out, &gy_op_matmul_update, &attributes, inputs,
+                                    4, node->types, 1, node->name);
+    }
+    return GY_NO_VALUE;
+}
+
 static gy_status rewrite(epilogue *state)
 {
     const gy_graph *in = state->pass.in;
@@ -115,6 +155,8 @@ static gy_status rewrite(epilogue *state)
         gy_value value = GY_NO_VALUE;
         if (node->op == &gy_op_add) {
             value = take_bias(state, node);
+        } else if (node->op == &gy_op_sub) {
+            value = take_update(state, node);
         } else if (node->op == &gy_op_relu) {
             value = take_relu(state, node);
         }

@@ -60,6 +60,33 @@ static void bias_of_channels_moves_into_convolutions(void **state)
     gy_graph_free(g);
 }
 
+/* w - r t(x) dy is one node; a gradient that something else reads is stored. */
+static void the_gradient_is_subtracted_where_it_is_made(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x"), dy = matrix(g, "dy");
+    gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
+    gy_node rate = gy_input(g, "rate", GY_F64, NULL, 0);
+    gy_node once = gy_matmul_transposed(x, true, dy, false);
+    gy_node twice = gy_matmul_transposed(dy, true, x, false);
+    gy_node fetches[] = {gy_sub(w, gy_mul(once, rate)), gy_sub(w, gy_mul(rate, twice)), twice};
+    gy_graph *bound = bind(g, 1, 4, fetches, 3), *out;
+    assert_ok(gy_fuse_epilogues(bound, &out));
+    assert_prints(out, "   0 x: f64[4,3] R = input()\n"
+                       "   1 dy: f64[4,3] R = input()\n"
+                       "   2 w: f64[3,3] R = parameter()\n"
+                       "   3 rate: f64[] R = input()\n"
+                       "   4 matmul_5: f64[3,3] R = matmul(1, 0) ta\n"
+                       "   5 sub_7: f64[3,3] R = matmul_update(2, 0, 1, 3) ta\n"
+                       "   6 mul_8: f64[3,3] R = mul(3, 4)\n"
+                       "   7 sub_9: f64[3,3] R = sub(2, 6)\n"
+                       "     fetched: 5 7 4\n");
+    gy_graph_free(out);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
 static int count_of(const gy_graph *graph, const gy_op *op)
 {
     int found = 0;
@@ -464,6 +491,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bias_and_relu_move_into_products),
         cmocka_unit_test(bias_of_channels_moves_into_convolutions),
+        cmocka_unit_test(the_gradient_is_subtracted_where_it_is_made),
         cmocka_unit_test(chains_and_their_sums_are_one_node),
         cmocka_unit_test(what_comes_back_is_not_fused),
         cmocka_unit_test(nothing_is_fused_across_a_collective),

@@ -14,6 +14,6 @@ extern const gy_kernel gy_kernel_softmax, gy_kernel_cross_entropy, gy_kernel_arg
 extern const gy_kernel gy_kernel_layer_norm, gy_kernel_transpose, gy_kernel_slice;
 extern const gy_kernel gy_kernel_pad, gy_kernel_concat, gy_kernel_broadcast, gy_kernel_gather;
 extern const gy_kernel gy_kernel_scatter_add, gy_kernel_one_hot, gy_kernel_fill;
-extern const gy_kernel gy_kernel_reorder;
+extern const gy_kernel gy_kernel_reorder, gy_kernel_matmul_update;
 
 #endif

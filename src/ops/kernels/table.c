@@ -28,6 +28,7 @@ LIST(scatters, &gy_kernel_scatter_add)
 LIST(one_hots, &gy_kernel_one_hot)
 LIST(fills, &gy_kernel_fill)
 LIST(reorders, &gy_kernel_reorder)
+LIST(updates, &gy_kernel_matmul_update)
 
 const gy_kernel *const *gy_op_kernels(const gy_op *op)
 {
@@ -59,6 +60,7 @@ const gy_kernel *const *gy_op_kernels(const gy_op *op)
         [GY_CODE_one_hot] = one_hots,
         [GY_CODE_fill] = fills,
         [GY_CODE_reorder] = reorders,
+        [GY_CODE_matmul_update] = updates,
     };
     const gy_kernel *const *list = table[gy_op_code_of(op)];
     if (list != NULL) {
