@@ -53,9 +53,16 @@ static void softmax_row_f32(const float *x, float *y, int64_t count, bool is_log
 {
     float maximum = gy_tiles()->row_max(x, count);
     double sum = gy_tiles()->exp_sum(x, maximum, y, count);
-    float shift = (float)log(sum), scale = (float)(1 / sum);
+    if (is_log) {
+        float shift = (float)log(sum);
+        for (int64_t i = 0; i < count; i++) {
+            y[i] = (x[i] - maximum) - shift;
+        }
+        return;
+    }
+    float scale = (float)(1 / sum);
     for (int64_t i = 0; i < count; i++) {
-        y[i] = is_log ? (x[i] - maximum) - shift : y[i] * scale;
+        y[i] *= scale;
     }
 }
 
