@@ -35,21 +35,33 @@ static void print_label(const gy_model *model, const gy_language_verdict *verdic
     }
 }
 
-/* Read one line, cut to LINE_BYTES; false at the end of the input. */
+/* Read one line, cut to LINE_BYTES; it may hold NUL bytes. False at the end of the input. */
 static bool read_line(FILE *in, char *line, int32_t *size_bytes)
 {
-    if (fgets(line, LINE_BYTES, in) == NULL) {
+    int32_t size = 0;
+    int c = getc(in);
+    if (c == EOF) {
         return false;
     }
-    size_t size = strlen(line);
-    bool is_whole = size > 0 && line[size - 1] == '\n';
-    for (int c = is_whole ? '\n' : getc(in); c != '\n' && c != EOF;) {
-        c = getc(in);
+    for (; c != EOF && c != '\n'; c = getc(in)) {
+        if (size < LINE_BYTES) {
+            line[size++] = (char)c;
+        }
     }
-    while (size > 0 && (line[size - 1] == '\n' || line[size - 1] == '\r')) {
-        line[--size] = '\0';
+    while (size > 0 && line[size - 1] == '\r') {
+        size--;
     }
-    *size_bytes = (int32_t)size;
+    *size_bytes = size;
+    return true;
+}
+
+static bool is_blank(const gy_sample *sample)
+{
+    for (int32_t i = 0; i < sample->size_bytes; i++) {
+        if (strchr(" \t\r", sample->text[i]) == NULL) {
+            return false;
+        }
+    }
     return true;
 }
 
@@ -57,8 +69,14 @@ static gy_status label_waiting(gy_model *model, waiting *lines)
 {
     GY_TRY(gy_language_label_lines(model, lines->samples, lines->count, lines->verdicts));
     for (int i = 0; i < lines->count; i++) {
+        const gy_sample *sample = &lines->samples[i];
+        if (is_blank(sample)) {
+            lines->verdicts[i].lines = 0; /* nothing that could be judged */
+        }
         print_label(model, &lines->verdicts[i]);
-        printf("\t%s\n", lines->texts[i]);
+        putchar('\t');
+        fwrite(sample->text, 1, (size_t)sample->size_bytes, stdout);
+        putchar('\n');
     }
     lines->count = 0;
     return fflush(stdout) == 0 ? GY_OK : GY_IO;
@@ -95,6 +113,9 @@ static int run(char **operands, int operand_count)
         status = label_input(model);
         if (status != GY_OK && ferror(stdout) == 0) {
             result = gy_report_failure("predict", status);
+        } else if (ferror(stdin) != 0) {
+            fprintf(stderr, "gyre predict: cannot read standard input\n");
+            result = GY_EXIT_FAILURE;
         }
     }
     for (int i = 1; i < operand_count; i++) {

@@ -75,6 +75,15 @@ static void the_model_is_good_and_names_files(void **state)
                            "gyre predict lang/model.safetensors | cut -f 1"),
                      0);
     assert_string_equal(output, "C\nPython\n");
+    /* A NUL byte ends no line, and nothing can be said of a blank one. */
+    assert_int_equal(shell("printf 'a\\0b\\n \\nstatic const char *const name = NULL;' | "
+                           "gyre predict lang/model.safetensors | tail -n +2 | cut -f 1"),
+                     0);
+    assert_string_equal(output, "unknown\nC\n");
+    assert_int_equal(shell("gyre predict lang/model.safetensors </tmp"), 1);
+    assert_non_null(strstr(output, "cannot read standard input"));
+    assert_int_equal(shell("seq 100000 | gyre predict lang/model.safetensors | head -n 0"), 0);
+    assert_string_equal(output, "");
 }
 
 static void the_same_command_gives_the_same_bits(void **state)
