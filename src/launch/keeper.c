@@ -227,7 +227,7 @@ static void take_signals(run_keeper *keeper)
             continue;
         }
         say("ended by signal %d (%s)", number, strsignal(number));
-        end_run(keeper, 128 + number, number);
+        end_run(keeper, 128 + number, number == SIGINT ? SIGINT : SIGTERM);
     }
     reap_ended(keeper);
 }
@@ -410,6 +410,8 @@ static gy_status prepare(run_keeper *keeper)
     sigaddset(&watched, SIGCHLD);
     sigaddset(&watched, SIGINT);
     sigaddset(&watched, SIGTERM);
+    sigaddset(&watched, SIGHUP);
+    sigaddset(&watched, SIGQUIT);
     GY_ASSERT(sigprocmask(SIG_BLOCK, &watched, NULL) == 0);
     /* A signal to the launcher's group must not reach us twice; and see become_rank. */
     (void)setpgid(0, 0);

@@ -64,7 +64,7 @@ static int wait_for_keeper(pid_t keeper, const sigset_t *watched)
         }
         int number = sigwaitinfo(watched, NULL);
         if (number > 0 && number != SIGCHLD) {
-            kill(keeper, number == SIGHUP || number == SIGQUIT ? SIGTERM : number);
+            kill(keeper, number);
         }
     }
 }

@@ -463,6 +463,11 @@ static void signals_end_the_run(void **state)
     kill(now.launcher, SIGTERM);
     assert_int_equal(finish(&now), 128 + SIGTERM);
     assert_says(&now, "gyre: ended by signal 15 (Terminated)\n");
+    start(&now, (gy_run_options){.ranks = 2}, own_path, "stay", "");
+    assert_true(read_until(&now, "ready ", 2));
+    kill(now.launcher, SIGHUP);
+    assert_int_equal(finish(&now), 128 + SIGHUP);
+    assert_says(&now, "gyre: ended by signal 1 (Hangup)\n");
     start(&now, (gy_run_options){.ranks = 2, .grace_seconds = 0.05}, own_path, "stubborn", "");
     assert_true(read_until(&now, "ready ", 2));
     kill(now.launcher, SIGTERM);
