@@ -62,14 +62,19 @@ static void print_order(const int32_t *dims, int rank, gy_text *text)
     }
 }
 
+static void print_product(const gy_attributes *attributes, gy_text *text)
+{
+    gy_text_add(text, "%s%s%s%s", attributes->matmul.transpose_a ? " ta" : "",
+                attributes->matmul.transpose_b ? " tb" : "",
+                attributes->matmul.has_bias ? " bias" : "",
+                attributes->matmul.activation != 0 ? " relu" : "");
+}
+
 static void print_attributes(const gy_graph_node *node, gy_text *text)
 {
     const gy_attributes *attributes = &node->attributes;
     if (node->op == &gy_op_matmul || node->op == &gy_op_matmul_update) {
-        gy_text_add(text, "%s%s%s%s", attributes->matmul.transpose_a ? " ta" : "",
-                    attributes->matmul.transpose_b ? " tb" : "",
-                    attributes->matmul.has_bias ? " bias" : "",
-                    attributes->matmul.activation != 0 ? " relu" : "");
+        print_product(attributes, text);
     } else if ((node->op->flags & GY_OP_REDUCTION) != 0 || node->op == &gy_op_mean ||
                node->op == &gy_op_count) {
         gy_text_add(text, " over ");
