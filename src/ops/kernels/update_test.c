@@ -87,12 +87,55 @@ static void the_kernel_is_its_definition(void **state)
         }
         check(&random, trial % 2 == 0 ? GY_F32 : GY_F64, sizes, trial / 2 % 4);
     }
-    check(&random, GY_F32, (int64_t[]){700, 300, 700}, 1); /* in pieces */
-    check(&random, GY_F64, (int64_t[]){700, 300, 700}, 0);
+}
+
+/* Rows that the kernel cuts into pieces are what it makes of them band by band. */
+static void pieces_are_put_together(void **state)
+{
+    (void)state;
+    enum { ROWS = 600, BAND = 200, COLUMNS = 300, DEPTH = 400 };
+    gy_random random = {.key = gy_test_seed()};
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    float scale = 0.25f;
+    gy_view inputs[4] = {
+        matrix(&random, GY_F32, ROWS, COLUMNS), matrix(&random, GY_F32, ROWS, DEPTH),
+        matrix(&random, GY_F32, DEPTH, COLUMNS), gy_view_of(&scale, GY_F32, NULL, 0)};
+    gy_view whole = matrix(&random, GY_F32, ROWS, COLUMNS);
+    gy_view bands = matrix(&random, GY_F32, ROWS, COLUMNS), bands_at = bands;
+    gy_kernel_call call = {.op = &gy_op_matmul_update,
+                           .attributes = &attributes,
+                           .inputs = inputs,
+                           .input_count = 4,
+                           .outputs = &whole,
+                           .output_count = 1};
+    const gy_kernel *kernel = gy_op_kernels(&gy_op_matmul_update)[0];
+    assert_ok(kernel->run(&call));
+    gy_view band[4] = {inputs[0], inputs[1], inputs[2], inputs[3]};
+    band[0].sizes[0] = band[1].sizes[0] = bands_at.sizes[0] = BAND;
+    call.inputs = band;
+    call.outputs = &bands_at;
+    for (int row = 0; row < ROWS; row += BAND) {
+        band[0].data = (float *)inputs[0].data + row * COLUMNS;
+        band[1].data = (float *)inputs[1].data + row * DEPTH;
+        bands_at.data = (float *)bands.data + row * COLUMNS;
+        assert_ok(kernel->run(&call));
+    }
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        double a = gy_element_get(GY_F32, whole.data, i);
+        double b = gy_element_get(GY_F32, bands.data, i);
+        assert_true(fabs(a - b) <= 1e-4);
+    }
+    for (int i = 0; i < 3; i++) {
+        gy_free(inputs[i].data);
+    }
+    gy_free(whole.data);
+    gy_free(bands.data);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_kernel_is_its_definition)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_kernel_is_its_definition),
+                                       cmocka_unit_test(pieces_are_put_together)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
