@@ -22,6 +22,8 @@ static void write_line(gy_lines *lines, const char *text, size_t size_bytes)
     }
 }
 
+enum { PIECES_AT_ONCE = 17 }; /* more than a pipe holds: one call empties that of a dead rank */
+
 static void end_line(gy_lines *lines)
 {
     write_line(lines, lines->line, lines->size_bytes);
@@ -35,7 +37,9 @@ static void end_line(gy_lines *lines)
 void gy_lines_pass(gy_lines *lines)
 {
     char bytes[4096];
-    while (lines->from >= 0) {
+    /* A few pieces at a time: a rank that floods must not keep the others and the signals
+     * waiting. */
+    for (int piece = 0; piece < PIECES_AT_ONCE && lines->from >= 0; piece++) {
         ssize_t size = read(lines->from, bytes, sizeof(bytes));
         if (size < 0 && errno == EINTR) {
             continue;
