@@ -4,7 +4,7 @@
 images=$2/t10k-images-idx3-ubyte.gz
 labels=$2/t10k-labels-idx1-ubyte.gz
 if [ ! -f "$images" ]; then
-    echo "no digits at $images"
+    echo "skipped: no digits at $images"
     exit 77
 fi
 mean=$("$1" "$images" "$labels" | tail -n 20 | awk '{ sum += $3 } END { printf "%d", 1000 * sum / NR }')
