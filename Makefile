@@ -52,7 +52,7 @@ format: ## clang-format everything
 
 install: release ## to PREFIX (default /usr/local)
 	@DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX) --strip
-	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true # not as root, or a private prefix
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi # others cannot renew the cache
 
 clean: ## remove everything that was built
 	@rm -rf build
