@@ -2,8 +2,10 @@
  * gather takes rows of `a` along a dimension by integer indices; scatter_add, its adjoint, sums
  * rows into their places. Indices out of range are a failure that names the place.
  *
- * A table that is sharded along the gathered dimension has no signature: its rows must first
- * come together.
+ * A table that is sharded along the gathered dimension stays where it is: each rank gives the
+ * rows that it has and zeros for the others, so that the result is Partial(sum); scatter_add
+ * likewise gives each rank its own rows of the sum (vocabulary-parallel embedding; Shoeybi et
+ * al., "Megatron-LM", 2019).
  */
 #include "ops/ops_priv.h"
 
@@ -81,13 +83,27 @@ static void scatter_cost(const gy_attributes *attributes, const gy_type *inputs,
     gy_cost_of(inputs, input_count, outputs, gy_type_elements(&inputs[0]), cost);
 }
 
+gy_rows gy_call_rows(const gy_kernel_call *call)
+{
+    const int dim = call->attributes->axis.dim;
+    const bool is_gather = call->op == &gy_op_gather;
+    const gy_view *table = is_gather ? &call->inputs[0] : &call->outputs[0];
+    const gy_type *type = is_gather ? call->input_types : call->output_types;
+    const int64_t(*offsets)[GY_MAX_RANK] =
+        is_gather ? call->input_offsets : call->output_offsets;
+    return (gy_rows){.all = type != NULL ? type[0].sizes[dim] : table->sizes[dim],
+                     .begin = offsets != NULL ? offsets[0][dim] : 0,
+                     .count = table->sizes[dim]};
+}
+
 /*
  * From a place among the long sizes (left…, some…, right…) to the place among the short ones
- * (left…, rows, right…), through the index that stands there.
+ * (left…, rows, right…), through the index that stands there; *is_here: this rank has that row.
  */
 static gy_status short_place(const gy_kernel_call *call, const gy_place *at, int long_rank,
-                             int64_t rows, gy_place *place)
+                             gy_place *place, bool *is_here)
 {
+    const gy_rows table = gy_call_rows(call);
     const gy_view *indices = &call->inputs[1];
     const int dim = call->attributes->axis.dim, some = indices->rank;
     gy_place where = {{0}};
@@ -98,11 +114,13 @@ static gy_status short_place(const gy_kernel_call *call, const gy_place *at, int
         number = number * gy_call_size(call, 1, i) + begin + where.at[i];
     }
     int64_t index = gy_whole_at(indices, &where, some);
-    if (index < 0 || index >= rows) {
+    if (index < 0 || index >= table.all) {
         return gy_fail(GY_ARG,
                        "%s: index %" PRId64 " at place %" PRId64 ", expected 0 to %" PRId64,
-                       call->op->name, index, number, rows - 1);
+                       call->op->name, index, number, table.all - 1);
     }
+    index -= table.begin;
+    *is_here = index >= 0 && index < table.count;
     *place = (gy_place){{0}};
     for (int to = 0; to < long_rank - some + 1; to++) {
         place->at[to] = to == dim ? index : to < dim ? at->at[to] : at->at[to + some - 1];
@@ -114,13 +132,13 @@ static gy_status gather_reference(const gy_kernel_call *call)
 {
     const gy_view *a = &call->inputs[0], *y = &call->outputs[0];
     gy_place at = {{0}}, from;
-    bool is_more = gy_view_count(y) > 0;
+    bool is_here = false, is_more = gy_view_count(y) > 0;
     for (; is_more; is_more = gy_place_next(&at, y->sizes, y->rank)) {
-        GY_TRY(short_place(call, &at, y->rank, a->sizes[call->attributes->axis.dim], &from));
+        GY_TRY(short_place(call, &at, y->rank, &from, &is_here));
         if (gy_dtype_is_real(a->dtype)) {
-            gy_real_put(y, &at, gy_real_at(a, &from, a->rank));
+            gy_real_put(y, &at, is_here ? gy_real_at(a, &from, a->rank) : 0);
         } else {
-            gy_whole_put(y, &at, gy_whole_at(a, &from, a->rank));
+            gy_whole_put(y, &at, is_here ? gy_whole_at(a, &from, a->rank) : 0);
         }
     }
     return GY_OK;
@@ -133,9 +151,12 @@ static gy_status scatter_reference(const gy_kernel_call *call)
     gy_view *y = &call->outputs[0];
     gy_place at = {{0}}, to;
     gy_view_zero(y);
-    bool is_more = gy_view_count(a) > 0;
+    bool is_here = false, is_more = gy_view_count(a) > 0;
     for (; is_more; is_more = gy_place_next(&at, a->sizes, a->rank)) {
-        GY_TRY(short_place(call, &at, a->rank, y->sizes[call->attributes->axis.dim], &to));
+        GY_TRY(short_place(call, &at, a->rank, &to, &is_here));
+        if (!is_here) {
+            continue;
+        }
         if (gy_dtype_is_real(a->dtype)) {
             gy_real_put(y, &to, gy_real_at(y, &to, y->rank) + gy_real_at(a, &at, a->rank));
         } else {
@@ -190,11 +211,14 @@ static int gather_placements(const gy_attributes *attributes, const gy_type *inp
             gy_signatures_shard(&made, d, d < dim ? d : d + some - 1);
         }
     }
+    gy_signature *rows = gy_signatures_add(&made);
+    rows->inputs[0] = gy_shard(dim);
+    rows->outputs[0] = gy_partial(GY_SUM);
     gy_signatures_partial(&made, 0);
     return made.count;
 }
 
-/* Each rank adds its own rows: the result is partial. */
+/* Each rank adds the values that it has, a partial result; or into the rows that it has. */
 static int scatter_placements(const gy_attributes *attributes, const gy_type *inputs,
                               int input_count, const gy_type *outputs, gy_signature *signatures)
 {
@@ -213,6 +237,7 @@ static int scatter_placements(const gy_attributes *attributes, const gy_type *in
             gy_signatures_shard(&made, d, d < dim ? d : d - some + 1);
         }
     }
+    gy_signatures_add(&made)->outputs[0] = gy_shard(dim);
     gy_signatures_partial(&made, 0);
     return made.count;
 }

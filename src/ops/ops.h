@@ -294,6 +294,14 @@ static inline uint64_t gy_dropout_threshold(double rate)
     return (uint64_t)(rate * 4294967296.0);
 }
 
+/** Of a table along the dimension that gather and scatter_add index: rows in all, and those of
+ * this rank. */
+typedef struct gy_rows {
+    int64_t all, begin, count;
+} gy_rows;
+/** The table of a gather (input 0) or scatter_add (output 0). */
+gy_rows gy_call_rows(const gy_kernel_call *call);
+
 /** Every operator: one X(name) line each in ops.def; gy_op_<name> is the row. */
 #define GY_X(name) extern const gy_op gy_op_##name;
 #include "ops/ops.def"

@@ -1,6 +1,7 @@
 /*
  * Goal: every signature of every sample, run part by part for 2, 3 and 4 ranks, gives what one
- * rank gives: inputs are split as the signature says, outputs put together as it says.
+ * rank gives: inputs are split as the signature says, outputs put together as it says; by the
+ * plain definition and by the kernel that is chosen for the parts.
  */
 #include "ops/ops.h"
 #include "ops_eager.h"
@@ -148,6 +149,8 @@ static void free_parts(parts *p)
     }
 }
 
+static int kernel_runs; /* parts that a kernel took */
+
 typedef struct example {
     const gy_op *op;
     const gy_sample *sample;
@@ -202,8 +205,91 @@ static void check_outputs(const example *e, const parts *outputs, int ranks)
     gy_free(whole.data);
 }
 
-static void run_signature(const example *e, int ranks, gy_random *random)
+/* A view's parts must be equally large before and after; whoever knows the ranks looks. */
+static bool fits_ranks(const example *e, int ranks)
 {
+    const gy_placement from = e->signature->inputs[0], to = e->signature->outputs[0];
+    if ((e->op->flags & GY_OP_VIEW) == 0 || from.kind != GY_SHARD) {
+        return true;
+    }
+    const int64_t n = e->types[0].sizes[from.dim], m = e->output_type.sizes[to.dim];
+    for (int r = 0; r < ranks && n > 0 && m > 0; r++) {
+        if (gy_part_begin(n, r, ranks) * m != gy_part_begin(m, r, ranks) * n) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All formats dense: no blocks are made here. */
+static bool is_dense(const gy_kernel *kernel, const gy_kernel_query *query)
+{
+    gy_format inputs[GY_MAX_INPUTS] = {GY_FORMAT_DENSE},
+              outputs[GY_MAX_OUTPUTS] = {GY_FORMAT_DENSE};
+    if (kernel->formats != NULL) {
+        kernel->formats(query, inputs, outputs);
+    }
+    bool is_so = outputs[0] == GY_FORMAT_DENSE;
+    for (int i = 0; i < query->input_count; i++) {
+        is_so = is_so && inputs[i] == GY_FORMAT_DENSE;
+    }
+    return is_so;
+}
+
+static gy_status run_prepared(const gy_kernel *kernel, const gy_kernel_query *query,
+                              gy_kernel_call *call)
+{
+    const size_t bytes =
+        kernel->workspace_bytes != NULL ? kernel->workspace_bytes(query) : (size_t)0;
+    call->workspace = bytes > 0 ? gy_alloc("test.workspace", GY_MAX(bytes, 64)) : NULL;
+    gy_status status = kernel->prepare != NULL ? kernel->prepare(query, &call->state) : GY_OK;
+    if (status == GY_OK) {
+        status = kernel->run(call);
+    }
+    if (kernel->release != NULL && call->state != NULL) {
+        kernel->release(call->state);
+    }
+    gy_free(call->workspace);
+    return status;
+}
+
+/* By the kernel for these parts, on contiguous copies; by the plain definition if none takes
+ * them. */
+static gy_status run_part(const gy_kernel_call *given, bool by_kernel)
+{
+    gy_view inputs[MAX_SAMPLE_INPUTS];
+    const gy_kernel_query query = {.op = given->op,
+                                   .attributes = given->attributes,
+                                   .inputs = inputs,
+                                   .input_count = given->input_count,
+                                   .outputs = given->outputs,
+                                   .output_count = 1,
+                                   .workers = 1};
+    if (!by_kernel) {
+        return given->op->reference(given);
+    }
+    for (int i = 0; i < given->input_count; i++) {
+        const gy_type type = ops_eager_type_of(&given->inputs[i]);
+        inputs[i] = ops_eager_view(&type);
+        assert_ok(gy_view_copy(&inputs[i], &given->inputs[i]));
+    }
+    gy_kernel_call call = *given;
+    call.inputs = inputs;
+    const gy_kernel *kernel = gy_kernel_choose(&query);
+    bool runs = kernel != NULL && is_dense(kernel, &query);
+    kernel_runs += runs;
+    gy_status status = runs ? run_prepared(kernel, &query, &call) : given->op->reference(&call);
+    for (int i = 0; i < given->input_count; i++) {
+        gy_free(inputs[i].data);
+    }
+    return status;
+}
+
+static void run_signature(const example *e, int ranks, bool by_kernel, gy_random *random)
+{
+    if (!fits_ranks(e, ranks)) {
+        return;
+    }
     parts inputs[MAX_SAMPLE_INPUTS], outputs;
     const int count = e->sample->input_count;
     for (int i = 0; i < count; i++) {
@@ -229,7 +315,7 @@ static void run_signature(const example *e, int ranks, gy_random *random)
             .input_types = e->types,
             .output_types = &e->output_type,
         };
-        if (e->op->reference(&call) != GY_OK) {
+        if (run_part(&call, by_kernel) != GY_OK) {
             fail_msg("%s, rank %d of %d: %s", e->name, r, ranks, gy_error_text());
         }
     }
@@ -274,7 +360,8 @@ static int run_sample(const gy_op *op, const gy_sample *sample, int s, gy_dtype 
         e.signature = &signatures[k];
         snprintf(e.name, sizeof(e.name), "%s sample %d, signature %d", op->name, s, k);
         for (int ranks = 2; ranks <= MAX_RANKS; ranks++) {
-            run_signature(&e, ranks, random);
+            run_signature(&e, ranks, false, random);
+            run_signature(&e, ranks, true, random);
         }
     }
     for (int i = 0; i < sample->input_count; i++) {
@@ -301,8 +388,9 @@ static void every_signature_gives_what_one_rank_gives(void **state)
         }
         total += own;
     }
-    printf("%d signatures\n", total);
+    printf("%d signatures, %d parts by kernels\n", total, kernel_runs);
     assert_in_range(total, 500, 100000);
+    assert_in_range(kernel_runs, 1000, 10000000);
 }
 
 static void so_over_random_shapes(void **state)
@@ -363,6 +451,12 @@ static void rows_of_the_design_are_there(void **state)
     const gy_sample rows = {.attributes.reduce = {.axes = 1}, .input_count = 1};
     const gy_sample spread = {.attributes.shape = {.rank = 2, .sizes = {GY_BATCH, 3}},
                               .input_count = 1};
+    const gy_type image = {.dtype = GY_F32, .rank = 2, .sizes = {GY_BATCH, 16}};
+    const gy_sample flat = {.attributes.shape = {.rank = 1, .sizes = {16 * GY_BATCH}},
+                            .input_count = 1};
+    const gy_sample split = {.attributes.shape = {.rank = 3, .sizes = {8, 3, 1}},
+                             .input_count = 1};
+    const gy_sample depth = {.attributes.axis = {.depth = 8}, .input_count = 2};
     const struct {
         const gy_op *op;
         const gy_sample *sample;
@@ -388,6 +482,12 @@ static void rows_of_the_design_are_there(void **state)
         {&gy_op_broadcast_to, &spread, {scalar}, {{R}, {S(0)}}, true},
         {&gy_op_cross_entropy, &two, {dy, labels}, {{S(0), S(0)}, {P}}, true},
         {&gy_op_count, &rows, {dy}, {{S(0)}, {R}}, true},
+        {&gy_op_gather, &two, {w, labels}, {{S(0), R}, {P}}, true}, /* a table cut by rows */
+        {&gy_op_gather, &two, {w, labels}, {{R, S(0)}, {S(0)}}, true},
+        {&gy_op_scatter_add, &depth, {dy, labels}, {{R, R}, {S(0)}}, true},
+        {&gy_op_reshape, &flat, {image}, {{S(0)}, {S(0)}}, true}, /* (batch,16) to (16 batch) */
+        {&gy_op_reshape, &flat, {image}, {{S(1)}, {S(0)}}, false},
+        {&gy_op_reshape, &split, {w}, {{S(1)}, {S(1)}}, true}, /* (8,3) to (8,3,1) */
     };
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
         bool is_there =

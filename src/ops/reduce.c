@@ -310,17 +310,10 @@ static gy_status extreme_gradient(gy_builder *builder, const gy_applied *node,
     return GY_OK;
 }
 
-/*
- * dx_i = dy times the product of all others. With p the product of the elements that are not
- * zero: p / x_i without zeros, p at the only zero, 0 elsewhere. (Second derivatives at exact
- * zeros are taken as 0.)
- */
-static gy_status prod_gradient(gy_builder *builder, const gy_applied *node, const gy_value *dy,
-                               gy_value *dx)
+/* The product of all others by division. With p the product of the elements that are not zero:
+ * p / x_i without zeros, p at the only zero, 0 elsewhere. Its own derivative is 0 at zeros. */
+static gy_value others_divided(gy_builder *builder, gy_value x, uint32_t axes)
 {
-    const gy_value x = node->inputs[0];
-    const int rank = builder->ops->type(builder, x)->rank;
-    const uint32_t axes = gy_reduce_axes(node->attributes->reduce.axes, rank);
     gy_value zero = gy_build_scalar_like(builder, x, 0);
     gy_value one = gy_build_scalar_like(builder, x, 1);
     gy_value is_zero = gy_build2(builder, &gy_op_equal, x, zero);
@@ -334,7 +327,116 @@ static gy_status prod_gradient(gy_builder *builder, const gy_applied *node, cons
         gy_build_cast_like(builder, gy_build2(builder, &gy_op_equal, zeros, one), x);
     gy_value weight = gy_build3(builder, &gy_op_select, is_zero, is_single, is_none);
     gy_value others = gy_build2(builder, &gy_op_div, product, safe);
-    gy_value slope = gy_build2(builder, &gy_op_mul, others, weight);
+    return gy_build2(builder, &gy_op_mul, others, weight);
+}
+
+static gy_value cut_last(gy_builder *builder, gy_value x, int dim, int64_t begin, int64_t end)
+{
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.slice.dim = dim;
+    attributes.slice.begin = begin;
+    attributes.slice.end = end;
+    attributes.slice.step = 1;
+    return gy_build(builder, &gy_op_slice, &attributes, &x, 1);
+}
+
+static gy_value join_last(gy_builder *builder, int dim, const gy_value *parts, int count)
+{
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.axis.dim = dim;
+    return count == 1 ? parts[0] : gy_build(builder, &gy_op_concat, &attributes, parts, count);
+}
+
+enum { HALVINGS_MAX = 62 };
+
+/*
+ * The product of all others along the last dimension of x: (..., n), n >= 1, without a
+ * division: the halves a and b are multiplied until one element is left, whose others are 1;
+ * back up, the others of a are those of a b, times b. An odd last element goes along. O(n)
+ * products.
+ */
+static gy_value others_halved(gy_builder *builder, gy_value x, int dim, int64_t n)
+{
+    gy_value halves[HALVINGS_MAX][2];
+    int64_t sizes[HALVINGS_MAX];
+    int levels = 0;
+    for (; n > 1; n = n / 2 + n % 2) {
+        const int64_t half = n / 2;
+        gy_value a = cut_last(builder, x, dim, 0, half);
+        gy_value b = cut_last(builder, x, dim, half, 2 * half);
+        gy_value both[2] = {gy_build2(builder, &gy_op_mul, a, b), GY_NO_VALUE};
+        if (n % 2 != 0) {
+            both[1] = cut_last(builder, x, dim, n - 1, n);
+        }
+        halves[levels][0] = a;
+        halves[levels][1] = b;
+        sizes[levels++] = n;
+        x = join_last(builder, dim, both, 1 + (int)(n % 2));
+    }
+    gy_value others = gy_build_broadcast_like(builder, gy_build_scalar_like(builder, x, 1), x);
+    while (levels-- > 0) {
+        const int64_t half = sizes[levels] / 2;
+        gy_value of_both = cut_last(builder, others, dim, 0, half);
+        gy_value parts[3] = {gy_build2(builder, &gy_op_mul, of_both, halves[levels][1]),
+                             gy_build2(builder, &gy_op_mul, of_both, halves[levels][0]),
+                             GY_NO_VALUE};
+        if (sizes[levels] % 2 != 0) {
+            parts[2] = cut_last(builder, others, dim, half, half + 1);
+        }
+        others = join_last(builder, dim, parts, 2 + (int)(sizes[levels] % 2));
+    }
+    return others;
+}
+
+/* The reduced dimensions are brought to the end as one, and back. */
+static gy_value others_of(gy_builder *builder, gy_value x, uint32_t axes)
+{
+    const gy_type type = *builder->ops->type(builder, x);
+    int64_t sizes[GY_MAX_RANK], n = 1;
+    gy_attributes there, back;
+    memset(&there, 0, sizeof(there));
+    memset(&back, 0, sizeof(back));
+    int kept = 0, to = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int dim = 0; dim < type.rank; dim++) {
+            if ((axes >> dim & 1) == (uint32_t)pass) {
+                there.permute.dims[to] = dim;
+                back.permute.dims[dim] = to++;
+                kept += pass == 0;
+            }
+        }
+    }
+    int64_t turned_sizes[GY_MAX_RANK];
+    for (int i = 0; i < type.rank; i++) {
+        turned_sizes[i] = sizes[i] = type.sizes[there.permute.dims[i]];
+        n *= i < kept ? 1 : sizes[i];
+    }
+    sizes[kept] = n;
+    gy_value turned = gy_build(builder, &gy_op_transpose, &there, &x, 1);
+    gy_value flat = gy_build_reshape(builder, turned, sizes, kept + 1);
+    gy_value others = others_halved(builder, flat, kept, n);
+    others = gy_build_reshape(builder, others, turned_sizes, type.rank);
+    return gy_build(builder, &gy_op_transpose, &back, &others, 1);
+}
+
+/*
+ * dx_i = dy times the product of all others, exact with zeros and in every derivative. Over a
+ * symbolic size, which cannot be halved, by division: second derivatives at exact zeros are
+ * then taken as 0.
+ */
+static gy_status prod_gradient(gy_builder *builder, const gy_applied *node, const gy_value *dy,
+                               gy_value *dx)
+{
+    const gy_value x = node->inputs[0];
+    const gy_type type = *builder->ops->type(builder, x);
+    const uint32_t axes = gy_reduce_axes(node->attributes->reduce.axes, type.rank);
+    bool is_known = type.rank > 0;
+    for (int dim = 0; dim < type.rank; dim++) {
+        is_known = is_known && ((axes >> dim & 1) == 0 || type.sizes[dim] > 0);
+    }
+    gy_value slope = is_known ? others_of(builder, x, axes) : others_divided(builder, x, axes);
     dx[0] = gy_build2(builder, &gy_op_mul, kept_value(builder, node, dy[0]), slope);
     return GY_OK;
 }
@@ -496,6 +598,14 @@ static const gy_sample prod_samples[] = {
     {.attributes.reduce = {.axes = 2},
      .input_count = 1,
      .inputs = {GY_IN(-1.5, -0.5, 3, 4)},
+     .differentiable = 1},
+    {.attributes.reduce = {.axes = 5},
+     .input_count = 1,
+     .inputs = {GY_IN(0.5, 1.5, 3, 2, 2)},
+     .differentiable = 1},
+    {.attributes.reduce = {.axes = 1},
+     .input_count = 1,
+     .inputs = {GY_IN(0, 0, 2, 3)}, /* zeros: the gradient and its gradient are exact there */
      .differentiable = 1},
     {.attributes.reduce = {.axes = 1, .keep = true},
      .input_count = 1,

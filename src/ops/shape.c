@@ -113,9 +113,11 @@ static gy_status reshape_gradient(gy_builder *builder, const gy_applied *node,
 }
 
 /*
- * A dimension survives when it has the same size and the same number of elements before it. (A
- * merged or split dimension does not: even parts of (batch, 16) are not even parts of 16 batch
- * unless the ranks divide batch.)
+ * A sharded dimension passes to one that has as many elements before it: then both sides' parts
+ * lie alike in memory, if they are equally large. Those of a dimension that keeps its size
+ * always are; of one that is merged with those after it, or split, only when the ranks divide:
+ * even parts of (batch, 16) are those of 16 batch when they divide batch. Whoever knows the
+ * ranks must ask (the placement pass does, for rows with GY_OP_VIEW).
  */
 static int reshape_placements(const gy_attributes *attributes, const gy_type *inputs,
                               int input_count, const gy_type *outputs, gy_signature *signatures)
@@ -126,9 +128,9 @@ static int reshape_placements(const gy_attributes *attributes, const gy_type *in
     const gy_type *x = &inputs[0], *y = &outputs[0];
     for (int from = 0; from < x->rank; from++) {
         for (int to = 0; to < y->rank; to++) {
-            if (x->sizes[from] == y->sizes[to] && x->sizes[from] != 1 &&
-                gy_sizes_product(x->sizes, 0, from) == gy_sizes_product(y->sizes, 0, to) &&
-                gy_sizes_product(x->sizes, 0, from) != 0) {
+            const int64_t before = gy_sizes_product(x->sizes, 0, from);
+            if (x->sizes[from] != 1 && y->sizes[to] != 1 && before != 0 &&
+                before != INT64_MIN && before == gy_sizes_product(y->sizes, 0, to)) {
                 gy_signatures_shard(&made, from, to);
             }
         }

@@ -271,12 +271,16 @@ static double real_start(gy_op_code reduction)
                                        : INFINITY;
 }
 
-static int64_t whole_start(gy_op_code reduction)
+/* Of no elements the extreme is the type's own, as in the plain definition. */
+static int64_t whole_start(gy_op_code reduction, gy_dtype dtype)
 {
-    return reduction == GY_CODE_sum    ? 0
-           : reduction == GY_CODE_prod ? 1
-           : reduction == GY_CODE_max  ? INT64_MIN
-                                       : INT64_MAX;
+    const bool is_max = reduction == GY_CODE_max;
+    if (reduction == GY_CODE_sum || reduction == GY_CODE_prod) {
+        return reduction == GY_CODE_prod;
+    }
+    return dtype == GY_I64   ? (is_max ? INT64_MIN : INT64_MAX)
+           : dtype == GY_I32 ? (is_max ? INT32_MIN : INT32_MAX)
+                             : (is_max ? 0 : UINT8_MAX);
 }
 
 static bool is_real(gy_dtype dtype)
@@ -292,7 +296,8 @@ static void start_accumulators(const gy_fused_plan *plan, void *accumulators)
             if (is_real(out->dtype)) {
                 ((double *)accumulators)[out->offset + i] = real_start(out->reduction);
             } else {
-                ((int64_t *)accumulators)[out->offset + i] = whole_start(out->reduction);
+                ((int64_t *)accumulators)[out->offset + i] =
+                    whole_start(out->reduction, out->dtype);
             }
         }
     }

@@ -323,7 +323,9 @@ static void cut_pieces(gy_fused_plan *plan)
         int64_t most = GY_PLAN_PIECES;
         if (!keeps_first) {
             unit = 1;
-            most = GY_MIN(most, 1 + plan->tiles * tile / (8 * plan->accumulators));
+            /* An empty part may have none. */
+            const int64_t accumulators = GY_MAX(plan->accumulators, (int64_t)1);
+            most = GY_MIN(most, 1 + plan->tiles * tile / (8 * accumulators));
         }
         int64_t least = divide_up(GY_MAX(plan->tiles, (int64_t)1), most);
         plan->piece_tiles = GY_MAX(plan->piece_tiles, least);

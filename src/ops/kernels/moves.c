@@ -207,19 +207,29 @@ static bool gather_accepts(const gy_kernel_query *query)
     return query->inputs[1].dtype == GY_I32 || query->inputs[1].dtype == GY_I64;
 }
 
+static int64_t row_at(const gy_view *indices, int64_t i)
+{
+    return indices->dtype == GY_I32 ? ((const int32_t *)indices->data)[i]
+                                    : ((const int64_t *)indices->data)[i];
+}
+
 static gy_status gather_run(const gy_kernel_call *call)
 {
     const gy_view *a = &call->inputs[0], *indices = &call->inputs[1];
     around w = around_of(a, call->attributes->axis.dim, indices);
     size_t row = (size_t)w.inner * gy_dtype_bytes(a->dtype);
     char *to = call->outputs[0].data;
-    GY_TRY(check_indices("gather", indices, w.size));
+    const gy_rows table = gy_call_rows(call);
+    GY_TRY(check_indices("gather", indices, table.all));
     for (int64_t o = 0; o < w.outer; o++) {
         const char *from = (const char *)a->data + (size_t)(o * w.size) * row;
         for (int64_t i = 0; i < w.indices; i++) {
-            int64_t index = indices->dtype == GY_I32 ? ((const int32_t *)indices->data)[i]
-                                                     : ((const int64_t *)indices->data)[i];
-            memcpy(to, from + (size_t)index * row, row);
+            int64_t index = row_at(indices, i) - table.begin;
+            if (index >= 0 && index < table.count) {
+                memcpy(to, from + (size_t)index * row, row);
+            } else {
+                memset(to, 0, row); /* another rank's */
+            }
             to += row;
         }
     }
@@ -238,12 +248,15 @@ static gy_status scatter_run(const gy_kernel_call *call)
     const gy_view *a = &call->inputs[0], *indices = &call->inputs[1];
     gy_view *y = &call->outputs[0];
     around w = around_of(y, call->attributes->axis.dim, indices);
-    GY_TRY(check_indices("scatter_add", indices, w.size));
+    const gy_rows table = gy_call_rows(call);
+    GY_TRY(check_indices("scatter_add", indices, table.all));
     gy_view_zero(y);
     for (int64_t o = 0; o < w.outer; o++) {
         for (int64_t i = 0; i < w.indices; i++) {
-            int64_t index = indices->dtype == GY_I32 ? ((const int32_t *)indices->data)[i]
-                                                     : ((const int64_t *)indices->data)[i];
+            int64_t index = row_at(indices, i) - table.begin;
+            if (index < 0 || index >= table.count) {
+                continue; /* another rank's */
+            }
             int64_t from = (o * w.indices + i) * w.inner, to = (o * w.size + index) * w.inner;
             for (int64_t j = 0; j < w.inner; j++) {
                 if (a->dtype == GY_F32) {
