@@ -17,9 +17,10 @@
 enum {
     INLINE_ACCESSES = 3, /* what most tasks touch; more come from a pool */
     ACCESS_CLASSES = 20, /* pools of 4, 8, 16 ... accesses */
-    RING_SLOTS = 1024,   /* ready tasks a worker keeps before the shared heap takes them */
-    RUN_AHEAD = 512,     /* alive tasks from which a pusher runs some itself */
-    PUSH_CHECK = 64,     /* pushes between two looks at the other workers' counts */
+    ACCESSES_MAX = 2 << (ACCESS_CLASSES - 1),
+    RING_SLOTS = 1024, /* ready tasks a worker keeps before the shared heap takes them */
+    RUN_AHEAD = 512,   /* alive tasks from which a pusher runs some itself */
+    PUSH_CHECK = 64,   /* pushes between two looks at the other workers' counts */
     TASK_LIMIT_DEFAULT = 1 << 20,
     PROGRESS_SLOTS = 16,
     LOCK_RANK = 1, /* of both mutexes, never held together: below what callers may hold */

@@ -630,6 +630,18 @@ static void bad_arguments_are_named(void **state)
     assert_status(gy_engine_push(
                       engine, &(gy_task){.run = count_up, .mutates = &none, .mutate_count = 1}),
                   GY_ARG);
+    enum { MANY = (1 << 20) + 1 };
+    gy_var *var = gy_var_new(engine);
+    gy_var **list = gy_alloc("test.list", MANY * sizeof(gy_var *));
+    assert_true(var != NULL && list != NULL);
+    for (int i = 0; i < MANY; i++) {
+        list[i] = var;
+    }
+    const gy_task wide = {.run = count_up, .reads = list, .read_count = MANY};
+    assert_status(gy_engine_push(engine, &wide), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "expected at most 1048576 accesses"));
+    gy_free(list);
+    gy_var_free(var);
     gy_engine_free(engine);
     gy_engine_free(NULL);
     gy_var_free(NULL);

@@ -171,10 +171,12 @@ gy_status gy_engine_push(gy_engine *engine, const gy_task *task)
     }
     size_t most = 0;
     if (__builtin_add_overflow(task->read_count, task->mutate_count, &most) ||
-        most > INT32_MAX || task->bytes > INT64_MAX / 4) {
-        return gy_fail(GY_ARG, "task %s lists %zu reads, %zu mutations, %zu bytes",
+        most > ACCESSES_MAX || task->bytes > INT64_MAX / 4) {
+        return gy_fail(GY_ARG,
+                       "task %s lists %zu reads, %zu mutations, %zu bytes; expected at most "
+                       "%d accesses",
                        task->name != NULL ? task->name : "without a name", task->read_count,
-                       task->mutate_count, task->bytes);
+                       task->mutate_count, task->bytes, ACCESSES_MAX);
     }
     gy_worker *self = gy_own_worker(engine);
     gy_done *done = gy_task_new(engine, self, most);
