@@ -46,16 +46,39 @@ bool gy_dtype_parse(const char *name, gy_dtype *dtype)
     return false;
 }
 
+/* Element `offset` of data, as the type that `value` has. */
+static void get(gy_dtype dtype, const void *data, int64_t offset, gy_run value)
+{
+    const char *at = (const char *)data + offset * (int64_t)gy_dtype_bytes(dtype);
+    gy_convert_run(value, (gy_const_run){at, dtype, 1}, 1);
+}
+
+static void set(gy_dtype dtype, void *data, int64_t offset, gy_const_run value)
+{
+    char *at = (char *)data + offset * (int64_t)gy_dtype_bytes(dtype);
+    gy_convert_run((gy_run){at, dtype, 1}, value, 1);
+}
+
 double gy_element_get(gy_dtype dtype, const void *data, int64_t offset)
 {
     double value = 0;
-    const char *at = (const char *)data + offset * (int64_t)gy_dtype_bytes(dtype);
-    gy_convert_run((gy_run){&value, GY_F64, 1}, (gy_const_run){at, dtype, 1}, 1);
+    get(dtype, data, offset, (gy_run){&value, GY_F64, 1});
     return value;
 }
 
 void gy_element_set(gy_dtype dtype, void *data, int64_t offset, double value)
 {
-    char *at = (char *)data + offset * (int64_t)gy_dtype_bytes(dtype);
-    gy_convert_run((gy_run){at, dtype, 1}, (gy_const_run){&value, GY_F64, 1}, 1);
+    set(dtype, data, offset, (gy_const_run){&value, GY_F64, 1});
+}
+
+int64_t gy_element_get_whole(gy_dtype dtype, const void *data, int64_t offset)
+{
+    int64_t value = 0;
+    get(dtype, data, offset, (gy_run){&value, GY_I64, 1});
+    return value;
+}
+
+void gy_element_set_whole(gy_dtype dtype, void *data, int64_t offset, int64_t value)
+{
+    set(dtype, data, offset, (gy_const_run){&value, GY_I64, 1});
 }

@@ -33,35 +33,26 @@ gy_status gy_tensor_slice(gy_tensor *tensor, int dim, int64_t begin, int64_t end
                        (long long)begin, (long long)end, dim, gy_view_text(&view, text),
                        (long long)view.sizes[dim]);
     }
-    const int64_t count = end == begin ? 0 : (end - begin - 1) / step + 1;
-    if (count > 0) {
-        view.data =
-            (char *)view.data + begin * view.strides[dim] * (int64_t)gy_dtype_bytes(view.dtype);
-    }
-    view.sizes[dim] = count;
-    if (count > 1) { /* else unused, and the product might overflow */
-        view.strides[dim] *= step;
-    }
+    view = gy_view_cut(&view, dim, begin, gy_slice_count(begin, end, step), step);
     return gy_tensor_share(tensor, &view, out);
 }
 
 gy_status gy_tensor_permute(gy_tensor *tensor, const int *dims, gy_tensor **out)
 {
     GY_TRY(need_dense(tensor, "permute"));
-    gy_view view = tensor->view;
+    const int rank = tensor->view.rank;
     unsigned seen = 0;
-    for (int i = 0; i < view.rank; i++) {
-        if (dims[i] < 0 || dims[i] >= view.rank || (seen >> dims[i] & 1) != 0) {
+    for (int i = 0; i < rank; i++) {
+        if (dims[i] < 0 || dims[i] >= rank || (seen >> dims[i] & 1) != 0) {
             char text[GY_SHAPE_TEXT_BYTES];
             return gy_fail(GY_SHAPE,
                            "permutation of %s names dimension %d at place %d: "
                            "expected each of 0 to %d once",
-                           gy_view_text(&tensor->view, text), dims[i], i, view.rank - 1);
+                           gy_view_text(&tensor->view, text), dims[i], i, rank - 1);
         }
         seen |= 1u << dims[i];
-        view.sizes[i] = tensor->view.sizes[dims[i]];
-        view.strides[i] = tensor->view.strides[dims[i]];
     }
+    const gy_view view = gy_view_permute(&tensor->view, dims);
     return gy_tensor_share(tensor, &view, out);
 }
 

@@ -41,6 +41,21 @@ size_t gy_view_bytes(const gy_view *view);
  * gy_view_of. */
 gy_view gy_view_blocked(void *data, gy_dtype dtype, const int64_t sizes[4]);
 
+/** How many elements [begin, end) by step takes. 0 <= begin <= end, step >= 1. */
+static inline int64_t gy_slice_count(int64_t begin, int64_t end, int64_t step)
+{
+    return end == begin ? 0 : (end - begin - 1) / step + 1;
+}
+
+/** Elements begin, begin + step, … (count of them) along a dimension of a dense view. */
+gy_view gy_view_cut(const gy_view *view, int dim, int64_t begin, int64_t count, int64_t step);
+
+/** A dense view with its dimensions in another order: i is dims[i] of `view`. */
+gy_view gy_view_permute(const gy_view *view, const int *dims);
+
+/** A dense view broadcast from the right to `sizes`: stride 0 where it repeats. */
+gy_view gy_view_spread(const gy_view *view, const int64_t *sizes, int rank);
+
 /** Place of an element, in elements from view->data, by its row-major index in [0, count). */
 int64_t gy_view_offset(const gy_view *view, int64_t index);
 
@@ -65,6 +80,9 @@ void gy_view_zero(gy_view *view);
 /** An element as double, and back, with the conversions of gy_view_copy. */
 double gy_element_get(gy_dtype dtype, const void *data, int64_t offset);
 void gy_element_set(gy_dtype dtype, void *data, int64_t offset, double value);
+/** The same with 64-bit integers, which keep every bit of an integer element (u64: as bits). */
+int64_t gy_element_get_whole(gy_dtype dtype, const void *data, int64_t offset);
+void gy_element_set_whole(gy_dtype dtype, void *data, int64_t offset, int64_t value);
 
 /** A new tensor kept as nChw16c, contents undefined (padding too). Errors as gy_tensor_new. */
 GY_MUST_CHECK gy_status gy_tensor_new_blocked(gy_pool *pool, gy_dtype dtype,

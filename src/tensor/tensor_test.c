@@ -238,6 +238,36 @@ static void turned_planes_are_copied_whole(void **state)
     }
 }
 
+/* Cut, turned and spread views read the same elements; integers keep every bit. */
+static void views_of_views_read_the_same_elements(void **state)
+{
+    (void)state;
+    int64_t numbers[12];
+    for (int i = 0; i < 12; i++) {
+        numbers[i] = INT64_MAX - i;
+    }
+    const gy_view whole = gy_view_of(numbers, GY_I64, (int64_t[]){3, 4}, 2);
+    const gy_view odd = gy_view_cut(&whole, 1, 1, gy_slice_count(1, 4, 2), 2);
+    const gy_view turned = gy_view_permute(&odd, (int[]){1, 0});
+    static const int places[6] = {1, 5, 9, 3, 7, 11};
+    assert_int_equal(turned.sizes[0], 2);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(gy_element_get_whole(GY_I64, turned.data, gy_view_offset(&turned, i)),
+                         INT64_MAX - places[i]);
+    }
+    const gy_view last = gy_view_cut(&whole, 0, 2, gy_slice_count(2, 3, INT64_MAX), INT64_MAX);
+    assert_int_equal(last.strides[0], 4); /* one element: the step does not count */
+    const gy_view spread = gy_view_spread(&last, (int64_t[]){2, 5, 4}, 3);
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(gy_element_get_whole(GY_I64, spread.data, gy_view_offset(&spread, i)),
+                         INT64_MAX - 8 - i % 4);
+    }
+    int16_t small = 0;
+    gy_element_set_whole(GY_I16, &small, 0, 0x12345);
+    assert_int_equal(small, 0x2345);
+    assert_int_equal(gy_slice_count(3, 3, 1), 0);
+}
+
 static void zeroing_a_strided_view_spares_its_neighbours(void **state)
 {
     (void)state;
@@ -470,6 +500,7 @@ int main(void)
         cmocka_unit_test(random_views_equal_the_oracle),
         cmocka_unit_test(copies_into_slices_leave_the_rest),
         cmocka_unit_test(turned_planes_are_copied_whole),
+        cmocka_unit_test(views_of_views_read_the_same_elements),
         cmocka_unit_test(zeroing_a_strided_view_spares_its_neighbours),
         cmocka_unit_test(blocked_copies_keep_elements_and_clear_padding),
         cmocka_unit_test(bad_arguments_name_the_shapes),

@@ -113,6 +113,46 @@ gy_view gy_view_of(void *data, gy_dtype dtype, const int64_t *sizes, int rank)
     return view;
 }
 
+gy_view gy_view_cut(const gy_view *view, int dim, int64_t begin, int64_t count, int64_t step)
+{
+    GY_ASSERT(view->format == GY_FORMAT_DENSE && dim >= 0 && dim < view->rank);
+    gy_view part = *view;
+    if (count > 0) {
+        part.data = (char *)view->data +
+                    begin * view->strides[dim] * (int64_t)gy_dtype_bytes(view->dtype);
+    }
+    part.sizes[dim] = count;
+    if (count > 1) { /* else unused, and the product might overflow */
+        part.strides[dim] *= step;
+    }
+    return part;
+}
+
+gy_view gy_view_permute(const gy_view *view, const int *dims)
+{
+    GY_ASSERT(view->format == GY_FORMAT_DENSE);
+    gy_view turned = *view;
+    for (int i = 0; i < view->rank; i++) {
+        turned.sizes[i] = view->sizes[dims[i]];
+        turned.strides[i] = view->strides[dims[i]];
+    }
+    return turned;
+}
+
+gy_view gy_view_spread(const gy_view *view, const int64_t *sizes, int rank)
+{
+    GY_ASSERT(view->format == GY_FORMAT_DENSE && rank >= view->rank && rank <= GY_MAX_RANK);
+    gy_view spread = *view;
+    spread.rank = rank;
+    for (int dim = 0; dim < rank; dim++) {
+        int own = dim - (rank - view->rank);
+        bool repeats = own < 0 || view->sizes[own] == 1;
+        spread.sizes[dim] = sizes[dim];
+        spread.strides[dim] = repeats ? 0 : view->strides[own];
+    }
+    return spread;
+}
+
 gy_view gy_view_blocked(void *data, gy_dtype dtype, const int64_t sizes[4])
 {
     gy_view view = gy_view_of(data, dtype, sizes, 4);
