@@ -231,7 +231,7 @@ gy_value gy_graph_apply(gy_graph *graph, const gy_op *op, const gy_attributes *a
         memset(in[i].placement, 0, sizeof(in[i].placement));
     }
     memset(types, 0, sizeof(types));
-    gy_status status = op->infer(attributes, in, input_count, types);
+    gy_status status = gy_op_infer(op, attributes, in, input_count, types);
     if (status < 0) {
         return fail_apply(graph, status, op, inputs, input_count, name);
     }

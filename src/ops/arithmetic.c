@@ -105,8 +105,8 @@ static gy_status div_gradient(gy_builder *builder, const gy_applied *node, const
     return GY_OK;
 }
 
-/* y = a^b: da = dy b a^(b-1); db = dy y log a, 0 where a <= 0 (the power is not smooth in b
- * there). */
+/* y = a^b: da = dy b a^(b-1), 0 where b is 0 (a may be 0 too); db = dy y log a, 0 where a <= 0
+ * (the power is not smooth in b there). */
 static gy_status pow_gradient(gy_builder *builder, const gy_applied *node, const gy_value *dy,
                               gy_value *dx)
 {
@@ -114,7 +114,9 @@ static gy_status pow_gradient(gy_builder *builder, const gy_applied *node, const
     gy_value one = gy_build_scalar_like(builder, a, 1);
     gy_value zero = gy_build_scalar_like(builder, a, 0);
     gy_value lower = gy_build2(builder, &gy_op_pow, a, gy_build2(builder, &gy_op_sub, b, one));
-    gy_value slope = gy_build2(builder, &gy_op_mul, b, lower);
+    gy_value is_constant = gy_build2(builder, &gy_op_equal, b, zero);
+    gy_value slope = gy_build3(builder, &gy_op_select, is_constant, zero,
+                               gy_build2(builder, &gy_op_mul, b, lower));
     dx[0] = gy_build_sum_to(builder, gy_build2(builder, &gy_op_mul, dy[0], slope), a);
     gy_value is_positive = gy_build2(builder, &gy_op_greater, a, zero);
     gy_value safe = gy_build3(builder, &gy_op_select, is_positive, a, one);
@@ -152,18 +154,30 @@ static gy_status maximum_gradient(gy_builder *builder, const gy_applied *node,
 
 /* ---- placements ---- */
 
-/* Both partial: the sums may be added part by part. (R, P) is not legal: R would count once a
+/* Both partial: they may be joined part by part. (R, P) is not legal: R would count once a
  * rank. */
-static int sum_placements(const gy_attributes *attributes, const gy_type *inputs,
-                          int input_count, const gy_type *outputs, gy_signature *signatures)
+static int both_partial(gy_reduction reduction, const gy_type *inputs, const gy_type *outputs,
+                        gy_signature *signatures)
 {
-    (void)attributes;
     gy_signatures made = {.list = signatures};
-    gy_signatures_elementwise(&made, inputs, input_count, outputs);
+    gy_signatures_elementwise(&made, inputs, 2, outputs);
     gy_signature *partial = gy_signatures_add(&made);
-    partial->inputs[0] = partial->inputs[1] = partial->outputs[0] = gy_partial(GY_SUM);
+    partial->inputs[0] = partial->inputs[1] = partial->outputs[0] = gy_partial(reduction);
     return made.count;
 }
+
+#define BOTH_PARTIAL(name, reduction)                                                          \
+    static int name##_placements(const gy_attributes *attributes, const gy_type *inputs,       \
+                                 int input_count, const gy_type *outputs,                      \
+                                 gy_signature *signatures)                                     \
+    {                                                                                          \
+        (void)attributes;                                                                      \
+        (void)input_count;                                                                     \
+        return both_partial(reduction, inputs, outputs, signatures);                           \
+    }
+BOTH_PARTIAL(sum, GY_SUM)
+BOTH_PARTIAL(minimum, GY_MIN)
+BOTH_PARTIAL(maximum, GY_MAX_OF)
 
 static int mul_placements(const gy_attributes *attributes, const gy_type *inputs,
                           int input_count, const gy_type *outputs, gy_signature *signatures)
@@ -186,32 +200,6 @@ static int div_placements(const gy_attributes *attributes, const gy_type *inputs
         gy_signatures_partial(&made, 0);
     }
     return made.count;
-}
-
-static int extreme_placements(gy_reduction reduction, const gy_type *inputs,
-                              const gy_type *outputs, gy_signature *signatures)
-{
-    gy_signatures made = {.list = signatures};
-    gy_signatures_elementwise(&made, inputs, 2, outputs);
-    gy_signature *partial = gy_signatures_add(&made);
-    partial->inputs[0] = partial->inputs[1] = partial->outputs[0] = gy_partial(reduction);
-    return made.count;
-}
-
-static int minimum_placements(const gy_attributes *attributes, const gy_type *inputs,
-                              int input_count, const gy_type *outputs, gy_signature *signatures)
-{
-    (void)attributes;
-    (void)input_count;
-    return extreme_placements(GY_MIN, inputs, outputs, signatures);
-}
-
-static int maximum_placements(const gy_attributes *attributes, const gy_type *inputs,
-                              int input_count, const gy_type *outputs, gy_signature *signatures)
-{
-    (void)attributes;
-    (void)input_count;
-    return extreme_placements(GY_MAX_OF, inputs, outputs, signatures);
 }
 
 /* ---- rows ---- */
@@ -257,19 +245,8 @@ static const gy_sample ordered_samples[] = {
     {.input_count = 2, .inputs = {GY_IN_OF(GY_I32, -3, 3, 3, 4), GY_IN_OF(GY_I32, -3, 3, 4)}},
 };
 
-#define ROW(row_name, row_flags, row_gradient, row_placements, row_samples)                    \
-    const gy_op gy_op_##row_name = {                                                           \
-        .name = #row_name,                                                                     \
-        .input_count = 2,                                                                      \
-        .output_count = 1,                                                                     \
-        .flags = GY_OP_ELEMENTWISE | (row_flags),                                              \
-        .infer = row_name##_infer,                                                             \
-        .cost = gy_cost_elementwise,                                                           \
-        .gradient = (row_gradient),                                                            \
-        .placements = (row_placements),                                                        \
-        .reference = row_name##_reference,                                                     \
-        GY_SAMPLES(row_samples),                                                               \
-    }
+#define ROW(name, flags, gradient, placements, samples)                                        \
+    GY_ELEMENTWISE_ROW(name, 2, flags, gradient, placements, samples)
 
 ROW(add, GY_OP_COMMUTES, add_gradient, sum_placements, smooth_samples);
 ROW(sub, 0, sub_gradient, sum_placements, smooth_samples);
@@ -382,15 +359,4 @@ static const gy_sample select_samples[] = {
                 GY_IN_OF(GY_I32, -9, 9, 4)}},
 };
 
-const gy_op gy_op_select = {
-    .name = "select",
-    .input_count = 3,
-    .output_count = 1,
-    .flags = GY_OP_ELEMENTWISE,
-    .infer = select_infer,
-    .cost = gy_cost_elementwise,
-    .gradient = select_gradient,
-    .placements = select_placements,
-    .reference = select_reference,
-    GY_SAMPLES(select_samples),
-};
+GY_ELEMENTWISE_ROW(select, 3, 0, select_gradient, select_placements, select_samples);

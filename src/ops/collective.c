@@ -63,12 +63,9 @@ size_t gy_collective_workspace_bytes(const gy_op *op, const gy_attributes *attri
 /* Part `rank` of `whole` along dim. */
 static gy_view part_view(const gy_view *whole, int dim, int rank, int ranks)
 {
-    gy_view part = *whole;
     int64_t begin = gy_part_begin(whole->sizes[dim], rank, ranks);
-    part.sizes[dim] = gy_part_begin(whole->sizes[dim], rank + 1, ranks) - begin;
-    part.data = (char *)whole->data +
-                (size_t)(begin * whole->strides[dim]) * gy_dtype_bytes(whole->dtype);
-    return part;
+    int64_t end = gy_part_begin(whole->sizes[dim], rank + 1, ranks);
+    return gy_view_cut(whole, dim, begin, end - begin, 1);
 }
 
 /* Where rank's padded part stands in the workspace of an allgather, row-major in itself. */

@@ -113,9 +113,7 @@ static gy_status filter_gradient_infer(const gy_attributes *attributes, const gy
 
 static void conv_bind(gy_attributes *attributes, int64_t batch)
 {
-    for (int dim = 0; dim < 4; dim++) {
-        gy_bind_size(&attributes->conv.input_sizes[dim], batch);
-    }
+    gy_bind_sizes(attributes->conv.input_sizes, 4, batch);
 }
 
 /* 2 N K C H' W' R S for each of the three, from x or dy and the filters' sizes. */
@@ -333,39 +331,30 @@ static int conv2d_placements(const gy_attributes *attributes, const gy_type *inp
     return made.count;
 }
 
-static int input_gradient_placements(const gy_attributes *attributes, const gy_type *inputs,
-                                     int input_count, const gy_type *outputs,
-                                     gy_signature *signatures)
-{
-    (void)attributes;
-    (void)inputs;
-    (void)input_count;
-    (void)outputs;
-    gy_signatures made = {.list = signatures};
-    signature_of(&made, gy_shard(0), whole, gy_shard(0));
-    signature_of(&made, whole, gy_shard(1), gy_shard(1));
-    signature_of(&made, gy_shard(1), gy_shard(0), gy_partial(GY_SUM));
-    gy_signatures_partial(&made, 0);
-    gy_signatures_partial(&made, 1);
-    return made.count;
-}
-
-static int filter_gradient_placements(const gy_attributes *attributes, const gy_type *inputs,
-                                      int input_count, const gy_type *outputs,
-                                      gy_signature *signatures)
-{
-    (void)attributes;
-    (void)inputs;
-    (void)input_count;
-    (void)outputs;
-    gy_signatures made = {.list = signatures};
-    signature_of(&made, gy_shard(0), gy_shard(0), gy_partial(GY_SUM));
-    signature_of(&made, gy_shard(1), whole, gy_shard(1));
-    signature_of(&made, whole, gy_shard(1), gy_shard(0));
-    gy_signatures_partial(&made, 0);
-    gy_signatures_partial(&made, 1);
-    return made.count;
-}
+/* Both gradients: the operands' three signatures, and linear in each. */
+#define GRADIENT_PLACEMENTS(name, ...)                                                         \
+    static int name##_placements(const gy_attributes *attributes, const gy_type *inputs,       \
+                                 int input_count, const gy_type *outputs,                      \
+                                 gy_signature *signatures)                                     \
+    {                                                                                          \
+        (void)attributes;                                                                      \
+        (void)inputs;                                                                          \
+        (void)input_count;                                                                     \
+        (void)outputs;                                                                         \
+        gy_signatures made = {.list = signatures};                                             \
+        const gy_placement three[3][3] = {__VA_ARGS__};                                        \
+        for (int i = 0; i < 3; i++) {                                                          \
+            signature_of(&made, three[i][0], three[i][1], three[i][2]);                        \
+        }                                                                                      \
+        gy_signatures_partial(&made, 0);                                                       \
+        gy_signatures_partial(&made, 1);                                                       \
+        return made.count;                                                                     \
+    }
+GRADIENT_PLACEMENTS(input_gradient, {gy_shard(0), whole, gy_shard(0)},
+                    {whole, gy_shard(1), gy_shard(1)},
+                    {gy_shard(1), gy_shard(0), gy_partial(GY_SUM)})
+GRADIENT_PLACEMENTS(filter_gradient, {gy_shard(0), gy_shard(0), gy_partial(GY_SUM)},
+                    {gy_shard(1), whole, gy_shard(1)}, {whole, gy_shard(1), gy_shard(0)})
 
 /* ---- rows ---- */
 

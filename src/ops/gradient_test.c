@@ -256,6 +256,11 @@ static void gradients_at_ties_are_as_documented(void **state)
     gy_value ones = gy_build_broadcast_like(&eager.builder, one, y);
     assert_ok(ops_eager_gradients(&eager, y, ones, &x, 1, &slope));
     assert_near(ops_eager_get(&eager, slope, 0), 0, 0); /* relu at 0 */
+    gy_value power = gy_build_scalar_like(&eager.builder, x, 0);
+    y = gy_build2(&eager.builder, &gy_op_pow, x, power);
+    assert_ok(ops_eager_gradients(&eager, y, ones, &x, 1, &slope));
+    assert_near(ops_eager_get(&eager, slope, 0), 0, 0); /* of 0^0: 0^-1 is infinite */
+    assert_near(ops_eager_get(&eager, slope, 1), 0, 0);
     assert_int_equal(eager.status, GY_OK);
     ops_eager_close(&eager);
 }

@@ -9,17 +9,18 @@
  */
 #include "ops/ops_priv.h"
 
-#include <inttypes.h>
 #include <string.h>
 
-static gy_status index_check(const char *name, int dim, const gy_type *inputs, int room)
+/* dim below `room`, and a result of `rank` dimensions. */
+static gy_status index_check(const char *name, int dim, const gy_type *inputs, int room,
+                             int rank)
 {
     char texts[2][GY_TYPE_TEXT_BYTES];
     GY_TRY(gy_need_whole(name, inputs, 1));
     if (!gy_dtype_is_whole(inputs[0].dtype)) {
         GY_TRY(gy_need_real(name, inputs, 0));
     }
-    if (dim < 0 || dim >= room || inputs[0].rank + inputs[1].rank - 1 > GY_MAX_RANK) {
+    if (dim < 0 || dim >= room || rank > GY_MAX_RANK) {
         return gy_fail(GY_SHAPE, "%s: dimension %d of %s by %s", name, dim,
                        gy_type_text(&inputs[0], texts[0]), gy_type_text(&inputs[1], texts[1]));
     }
@@ -32,7 +33,7 @@ static gy_status gather_infer(const gy_attributes *attributes, const gy_type *in
 {
     (void)input_count;
     const int dim = attributes->axis.dim, some = inputs[1].rank;
-    GY_TRY(index_check("gather", dim, inputs, inputs[0].rank));
+    GY_TRY(index_check("gather", dim, inputs, inputs[0].rank, inputs[0].rank - 1 + some));
     gy_type type = gy_type_plain(inputs[0].dtype, inputs[0].rank - 1 + some);
     for (int to = 0; to < type.rank; to++) {
         bool is_index = to >= dim && to < dim + some;
@@ -51,8 +52,9 @@ static gy_status scatter_infer(const gy_attributes *attributes, const gy_type *i
     (void)input_count;
     const int dim = attributes->axis.dim, some = inputs[1].rank;
     char texts[2][GY_TYPE_TEXT_BYTES];
-    bool fits = inputs[0].rank >= some && inputs[0].rank - some + 1 <= GY_MAX_RANK;
-    GY_TRY(index_check("scatter_add", dim, inputs, inputs[0].rank - some + 1));
+    const int rank = inputs[0].rank - some + 1;
+    bool fits = true;
+    GY_TRY(index_check("scatter_add", dim, inputs, rank, rank));
     for (int i = 0; fits && i < some; i++) {
         fits = inputs[0].sizes[dim + i] == inputs[1].sizes[i];
     }
@@ -61,7 +63,7 @@ static gy_status scatter_infer(const gy_attributes *attributes, const gy_type *i
             GY_SHAPE, "scatter_add: values %s and indices %s do not fit at dimension %d",
             gy_type_text(&inputs[0], texts[0]), gy_type_text(&inputs[1], texts[1]), dim);
     }
-    gy_type type = gy_type_plain(inputs[0].dtype, inputs[0].rank - some + 1);
+    gy_type type = gy_type_plain(inputs[0].dtype, rank);
     for (int to = 0; to < type.rank; to++) {
         type.sizes[to] = to == dim  ? attributes->axis.depth
                          : to < dim ? inputs[0].sizes[to]
@@ -74,6 +76,14 @@ static gy_status scatter_infer(const gy_attributes *attributes, const gy_type *i
 static void scatter_bind(gy_attributes *attributes, int64_t batch)
 {
     gy_bind_size(&attributes->axis.depth, batch);
+}
+
+/* Reads the rows that it takes, not the whole table. */
+static void gather_cost(const gy_attributes *attributes, const gy_type *inputs, int input_count,
+                        const gy_type *outputs, gy_cost *cost)
+{
+    gy_cost_move(attributes, &inputs[1], input_count - 1, outputs, cost);
+    cost->bytes_read += cost->bytes_written;
 }
 
 static void scatter_cost(const gy_attributes *attributes, const gy_type *inputs,
@@ -106,19 +116,11 @@ static gy_status short_place(const gy_kernel_call *call, const gy_place *at, int
     const gy_rows table = gy_call_rows(call);
     const gy_view *indices = &call->inputs[1];
     const int dim = call->attributes->axis.dim, some = indices->rank;
-    gy_place where = {{0}};
-    int64_t number = 0;
+    int64_t local = 0, index = 0;
     for (int i = 0; i < some; i++) {
-        where.at[i] = at->at[dim + i];
-        int64_t begin = call->input_offsets != NULL ? call->input_offsets[1][i] : 0;
-        number = number * gy_call_size(call, 1, i) + begin + where.at[i];
+        local = local * indices->sizes[i] + at->at[dim + i];
     }
-    int64_t index = gy_whole_at(indices, &where, some);
-    if (index < 0 || index >= table.all) {
-        return gy_fail(GY_ARG,
-                       "%s: index %" PRId64 " at place %" PRId64 ", expected 0 to %" PRId64,
-                       call->op->name, index, number, table.all - 1);
-    }
+    GY_TRY(gy_call_index(call, 1, local, "index", table.all, &index));
     index -= table.begin;
     *is_here = index >= 0 && index < table.count;
     *place = (gy_place){{0}};
@@ -279,7 +281,7 @@ const gy_op gy_op_gather = {
     .input_count = 2,
     .output_count = 1,
     .infer = gather_infer,
-    .cost = gy_cost_move,
+    .cost = gather_cost,
     .gradient = gather_gradient,
     .placements = gather_placements,
     .reference = gather_reference,

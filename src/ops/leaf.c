@@ -25,13 +25,6 @@ static gy_status shape_infer(const gy_attributes *attributes, const gy_type *inp
     return GY_OK;
 }
 
-static void shape_bind(gy_attributes *attributes, int64_t batch)
-{
-    for (int dim = 0; dim < attributes->shape.rank; dim++) {
-        gy_bind_size(&attributes->shape.sizes[dim], batch);
-    }
-}
-
 static const char fed_reason[] = "a leaf: its value is fed, not computed";
 static const char leaf_placed[] = "a leaf: the placement pass decides where its parts live";
 
@@ -44,7 +37,7 @@ const gy_op gy_op_input = {
     .cost = gy_cost_move,
     .gradient = gy_gradient_zero,
     .no_placements = leaf_placed,
-    .bind = shape_bind,
+    .bind = gy_bind_shape,
     .no_reference = fed_reason,
 };
 
@@ -57,7 +50,7 @@ const gy_op gy_op_parameter = {
     .cost = gy_cost_move,
     .gradient = gy_gradient_zero,
     .no_placements = leaf_placed,
-    .bind = shape_bind,
+    .bind = gy_bind_shape,
     .no_reference = fed_reason,
 };
 
@@ -117,7 +110,7 @@ const gy_op gy_op_fill = {
     .cost = gy_cost_move,
     .gradient = gy_gradient_zero,
     .placements = gy_placements_elementwise,
-    .bind = shape_bind,
+    .bind = gy_bind_shape,
     .reference = fill_reference,
     GY_SAMPLES(fill_samples),
 };
@@ -173,22 +166,6 @@ static gy_status identity_gradient(gy_builder *builder, const gy_applied *node,
     return GY_OK;
 }
 
-static int identity_placements(const gy_attributes *attributes, const gy_type *inputs,
-                               int input_count, const gy_type *outputs,
-                               gy_signature *signatures)
-{
-    (void)attributes;
-    gy_signatures made = {.list = signatures};
-    gy_signatures_elementwise(&made, inputs, input_count, outputs);
-    gy_signatures_partial(&made, 0);
-    return made.count;
-}
-
-static gy_status identity_reference(const gy_kernel_call *call)
-{
-    return gy_view_copy(&call->outputs[0], &call->inputs[0]);
-}
-
 static const gy_sample identity_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(-1, 1, 3, 4)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN_OF(GY_I16, -5, 5, 7)}},
@@ -202,7 +179,7 @@ const gy_op gy_op_identity = {
     .infer = identity_infer,
     .cost = gy_cost_move,
     .gradient = identity_gradient,
-    .placements = identity_placements,
-    .reference = identity_reference,
+    .placements = gy_placements_linear,
+    .reference = gy_reference_copy,
     GY_SAMPLES(identity_samples),
 };

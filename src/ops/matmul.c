@@ -90,27 +90,33 @@ static void matmul_cost(const gy_attributes *attributes, const gy_type *inputs, 
     gy_cost_of(inputs, input_count, outputs, flops, cost);
 }
 
-/* A product is accumulated in double, in order of k. */
+/* One element of the product, accumulated in double, in order of k. */
+static double inner_product(const gy_view *a, const gy_view *b, const layout *dims,
+                            const gy_place *at, int rank)
+{
+    gy_place left = *at, right = *at;
+    const int a_shift = rank - a->rank, b_shift = rank - b->rank;
+    left.at[a_shift + dims->a_m] = at->at[rank - 2];
+    right.at[b_shift + dims->b_n] = at->at[rank - 1];
+    double sum = 0;
+    for (int64_t k = 0; k < a->sizes[dims->a_k]; k++) {
+        left.at[a_shift + dims->a_k] = k;
+        right.at[b_shift + dims->b_k] = k;
+        sum += gy_real_at(a, &left, rank) * gy_real_at(b, &right, rank);
+    }
+    return sum;
+}
+
 static gy_status matmul_reference(const gy_kernel_call *call)
 {
     const gy_view *a = &call->inputs[0], *b = &call->inputs[1], *c = &call->outputs[0];
     const layout dims = layout_of(call->attributes, a->rank, b->rank);
-    const int m = c->rank - 2, n = c->rank - 1;
     gy_place at = {{0}};
     if (gy_view_count(c) == 0) {
         return GY_OK;
     }
     do {
-        gy_place left = at, right = at;
-        const int a_shift = c->rank - a->rank, b_shift = c->rank - b->rank;
-        left.at[a_shift + dims.a_m] = at.at[m];
-        right.at[b_shift + dims.b_n] = at.at[n];
-        double sum = 0;
-        for (int64_t k = 0; k < a->sizes[dims.a_k]; k++) {
-            left.at[a_shift + dims.a_k] = k;
-            right.at[b_shift + dims.b_k] = k;
-            sum += gy_real_at(a, &left, c->rank) * gy_real_at(b, &right, c->rank);
-        }
+        double sum = inner_product(a, b, &dims, &at, c->rank);
         if (call->attributes->matmul.has_bias) {
             sum += gy_real_at(&call->inputs[2], &at, c->rank);
         }
@@ -278,15 +284,7 @@ static gy_status update_reference(const gy_kernel_call *call)
         return GY_OK;
     }
     do {
-        gy_place left = at, right = at;
-        left.at[dims.a_m] = at.at[0];
-        right.at[dims.b_n] = at.at[1];
-        double sum = 0;
-        for (int64_t k = 0; k < a->sizes[dims.a_k]; k++) {
-            left.at[dims.a_k] = k;
-            right.at[dims.b_k] = k;
-            sum += gy_real_at(a, &left, 2) * gy_real_at(b, &right, 2);
-        }
+        double sum = inner_product(a, b, &dims, &at, 2);
         gy_real_put(c, &at, gy_real_at(&call->inputs[0], &at, 2) - scale * sum);
     } while (gy_place_next(&at, c->sizes, 2));
     return GY_OK;

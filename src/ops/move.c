@@ -26,11 +26,6 @@ static gy_status reorder_infer(const gy_attributes *attributes, const gy_type *i
     return GY_OK;
 }
 
-static gy_status copy_reference(const gy_kernel_call *call)
-{
-    return gy_view_copy(&call->outputs[0], &call->inputs[0]);
-}
-
 static const gy_sample reorder_samples[] = {
     {.attributes.reorder = {GY_FORMAT_DENSE},
      .input_count = 1,
@@ -48,7 +43,7 @@ const gy_op gy_op_reorder = {
     .cost = gy_cost_move,
     .no_gradient = made_late,
     .no_placements = placed_already,
-    .reference = copy_reference,
+    .reference = gy_reference_copy,
     GY_SAMPLES(reorder_samples),
 };
 
@@ -76,7 +71,7 @@ static gy_status alone_reference(const gy_kernel_call *call)
                        gy_view_text(&call->inputs[0], texts[0]),
                        gy_view_text(&call->outputs[0], texts[1]));
     }
-    return copy_reference(call);
+    return gy_reference_copy(call);
 }
 
 /* This rank's part of a value that every rank has. */
@@ -88,9 +83,7 @@ static gy_status take_shard_reference(const gy_kernel_call *call)
         int64_t begin = call->output_offsets != NULL ? call->output_offsets[0][dim] : 0;
         int64_t own = call->input_offsets != NULL ? call->input_offsets[0][dim] : 0;
         GY_ASSERT(begin >= own && begin - own + out->sizes[dim] <= part.sizes[dim]);
-        part.data = (char *)part.data +
-                    (begin - own) * part.strides[dim] * (int64_t)gy_dtype_bytes(part.dtype);
-        part.sizes[dim] = out->sizes[dim];
+        part = gy_view_cut(&part, dim, begin - own, out->sizes[dim], 1);
     }
     return gy_view_copy(&call->outputs[0], &part);
 }
@@ -218,18 +211,6 @@ static void fused_cost(const gy_attributes *attributes, const gy_type *inputs, i
     }
 }
 
-/* An input with stride 0 where it repeats, so that it has the common shape. */
-static gy_view spread(const gy_fused *program, const gy_view *input)
-{
-    gy_view view = gy_view_of(input->data, input->dtype, program->sizes, program->rank);
-    for (int dim = 0; dim < view.rank; dim++) {
-        int own = dim - (view.rank - input->rank);
-        bool repeats = own < 0 || input->sizes[own] == 1;
-        view.strides[dim] = repeats ? 0 : input->strides[own];
-    }
-    return view;
-}
-
 static gy_status run_row(const gy_op *op, const gy_attributes *attributes,
                          const gy_view *inputs, gy_view *output)
 {
@@ -282,7 +263,7 @@ static gy_status fused_reference(const gy_kernel_call *call)
     GY_TRY(fused_check(program, call->input_count));
     for (int i = 0; i < call->input_count; i++) {
         inputs[i] = gy_type_plain(call->inputs[i].dtype, 0);
-        registers[i] = spread(program, &call->inputs[i]);
+        registers[i] = gy_view_spread(&call->inputs[i], program->sizes, program->rank);
     }
     GY_TRY(fused_types(program, inputs, call->input_count, types));
     for (int i = call->input_count; i < call->input_count + program->step_count; i++) {

@@ -389,22 +389,6 @@ static gy_status dropout_gradient(gy_builder *builder, const gy_applied *node,
     return GY_OK;
 }
 
-static int dropout_placements(const gy_attributes *attributes, const gy_type *inputs,
-                              int input_count, const gy_type *outputs, gy_signature *signatures)
-{
-    (void)attributes;
-    (void)input_count;
-    (void)outputs;
-    gy_signatures made = {.list = signatures};
-    for (int dim = 0; dim < inputs[0].rank; dim++) {
-        if (inputs[0].sizes[dim] != 1) {
-            gy_signatures_shard(&made, dim, dim);
-        }
-    }
-    gy_signatures_partial(&made, 0);
-    return made.count;
-}
-
 static const gy_sample dropout_samples[] = {
     {.attributes.dropout = {.rate = 0.5, .stream = 3},
      .input_count = 2,
@@ -428,7 +412,7 @@ const gy_op gy_op_dropout = {
     .infer = dropout_infer,
     .cost = gy_cost_elementwise,
     .gradient = dropout_gradient,
-    .placements = dropout_placements,
+    .placements = gy_placements_linear,
     .reference = dropout_reference,
     GY_SAMPLES(dropout_samples),
 };

@@ -302,6 +302,24 @@ typedef struct gy_rows {
 /** The table of a gather (input 0) or scatter_add (output 0). */
 gy_rows gy_call_rows(const gy_kernel_call *call);
 
+/**
+ * op->infer, and no output may exceed 2^62 bytes (with batch as one): every type of a graph is
+ * made here. Outputs are untouched on failure.
+ */
+gy_status gy_op_infer(const gy_op *op, const gy_attributes *attributes, const gy_type *inputs,
+                      int input_count, gy_type *outputs);
+
+/**
+ * Element `local` (row-major) of this rank's part of an input, an integer below `size`.
+ * GY_ARG outside [0, size), naming operator, `what` it is and its row-major number in the
+ * global value.
+ */
+gy_status gy_call_index(const gy_kernel_call *call, int input, int64_t local, const char *what,
+                        int64_t size, int64_t *index);
+
+/** f64 or f32: what floating arithmetic runs on. */
+bool gy_dtype_is_real(gy_dtype dtype);
+
 /** Every operator: one X(name) line each in ops.def; gy_op_<name> is the row. */
 #define GY_X(name) extern const gy_op gy_op_##name;
 #include "ops/ops.def"

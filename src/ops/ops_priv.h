@@ -19,8 +19,6 @@ typedef struct gy_place {
 
 /** "784", "batch" or "16batch"; returns `out`. */
 const char *gy_size_text(int64_t size, char out[32]);
-/** f64 or f32: what floating arithmetic runs on. */
-bool gy_dtype_is_real(gy_dtype dtype);
 /** i64 i32 i16 i8 u32 u16 u8: what integer arithmetic runs on (u64 is storage). */
 bool gy_dtype_is_whole(gy_dtype dtype);
 /** Fails unless input `index` is f64 or f32, naming operator and type. */
@@ -39,8 +37,12 @@ gy_type gy_type_like(const gy_type *type);
 /** The common sizes of two types by broadcasting from the right. GY_SHAPE with both types. */
 gy_status gy_broadcast_sizes(const char *name, const gy_type *a, const gy_type *b,
                              gy_type *out);
-/** Put a number for a symbolic size; numbers (and INT64_MAX, "what remains") stay. */
+/** Put a number for a symbolic size; numbers (and INT64_MAX, "what remains") stay. What does
+ * not fit becomes INT64_MAX, which no type may have. */
 void gy_bind_size(int64_t *size, int64_t batch);
+void gy_bind_sizes(int64_t *sizes, int count, int64_t batch);
+/** A row's `bind` for attributes.shape. */
+void gy_bind_shape(gy_attributes *attributes, int64_t batch);
 /** Sizes of dimensions [from, to) multiplied, as gy_type_count. */
 int64_t gy_sizes_product(const int64_t *sizes, int from, int to);
 /** |gy_type_count| with batch as one: for costs. */
@@ -71,6 +73,8 @@ typedef int64_t (*gy_whole_formula)(const int64_t *x);
 gy_status gy_walk(const gy_kernel_call *call, gy_real_formula real, gy_whole_formula whole);
 /** Global size of a dimension of an input. */
 int64_t gy_call_size(const gy_kernel_call *call, int input, int dim);
+/** A copy of input 0, whatever the element types: a row's `reference`. */
+gy_status gy_reference_copy(const gy_kernel_call *call);
 
 /* ---- cost, gradients and signatures that many rows share ---- */
 
@@ -116,10 +120,33 @@ void gy_signatures_elementwise(gy_signatures *signatures, const gy_type *inputs,
 int gy_placements_elementwise(const gy_attributes *attributes, const gy_type *inputs,
                               int input_count, const gy_type *outputs,
                               gy_signature *signatures);
+/** A row's `placements` when it is linear in input 0, element by element (which may repeat);
+ * further inputs are replicated. */
+int gy_placements_linear(const gy_attributes *attributes, const gy_type *inputs,
+                         int input_count, const gy_type *outputs, gy_signature *signatures);
+/** Input 0 and the output sharded alike on every dimension of x but `fixed`, which each rank
+ * needs whole. */
+void gy_signatures_all_but(gy_signatures *signatures, const gy_type *x, int fixed);
 /** Input 0 sharded on `from`, output on `to`; the rest replicated. */
 void gy_signatures_shard(gy_signatures *signatures, int from, int to);
 /** Input `input` partial(sum), output partial(sum); the rest replicated. */
 void gy_signatures_partial(gy_signatures *signatures, int input);
+
+/** The row of an element-wise operator that has <name>_infer, <name>_reference. */
+#define GY_ELEMENTWISE_ROW(row_name, inputs, row_flags, row_gradient, row_placements,          \
+                           row_samples)                                                        \
+    const gy_op gy_op_##row_name = {                                                           \
+        .name = #row_name,                                                                     \
+        .input_count = (inputs),                                                               \
+        .output_count = 1,                                                                     \
+        .flags = GY_OP_ELEMENTWISE | (row_flags),                                              \
+        .infer = row_name##_infer,                                                             \
+        .cost = gy_cost_elementwise,                                                           \
+        .gradient = (row_gradient),                                                            \
+        .placements = (row_placements),                                                        \
+        .reference = row_name##_reference,                                                     \
+        GY_SAMPLES(row_samples),                                                               \
+    }
 
 /* ---- samples ---- */
 

@@ -22,7 +22,7 @@ static gy_status window_count(const char *name, const gy_attributes *attributes,
                        ", expected window >= 1, stride >= 1, 0 <= pad < window",
                        name, window, stride, pad);
     }
-    if (size < 0 || size + 2 * pad < window) {
+    if (size < 1 || size + 2 * pad < window) { /* a window of padding alone has no maximum */
         return gy_fail(GY_SHAPE, "%s: window %" PRId64 " does not fit %s with pad %" PRId64,
                        name, window, gy_type_text(x, text), pad);
     }
@@ -95,21 +95,22 @@ static gy_status average_gradient_infer(const gy_attributes *attributes, const g
 
 static void pool_bind(gy_attributes *attributes, int64_t batch)
 {
-    for (int dim = 0; dim < 4; dim++) {
-        gy_bind_size(&attributes->pool.input_sizes[dim], batch);
-    }
+    gy_bind_sizes(attributes->pool.input_sizes, 4, batch);
 }
 
-/* One operation an element of a window; the smaller of the sides is the pooled one. */
+/* One operation an element of a window: of the output, or in gradients of the last input. */
 static void pool_cost(const gy_attributes *attributes, const gy_type *inputs, int input_count,
                       const gy_type *outputs, gy_cost *cost)
 {
     double window = (double)attributes->pool.window[0] * (double)attributes->pool.window[1];
-    double pooled = gy_type_elements(&outputs[0]);
-    for (int i = 0; i < input_count; i++) {
-        pooled = fmin(pooled, gy_type_elements(&inputs[i]));
-    }
-    gy_cost_of(inputs, input_count, outputs, pooled * window, cost);
+    gy_cost_of(inputs, input_count, outputs, gy_type_elements(outputs) * window, cost);
+}
+
+static void pool_gradient_cost(const gy_attributes *attributes, const gy_type *inputs,
+                               int input_count, const gy_type *outputs, gy_cost *cost)
+{
+    pool_cost(attributes, inputs, input_count, &inputs[input_count - 1], cost);
+    cost->bytes_written = gy_type_elements(outputs) * (double)gy_dtype_bytes(outputs[0].dtype);
 }
 
 /* ---- plain definitions ---- */
@@ -388,13 +389,13 @@ static const gy_sample average_gradient_samples[] = {
      .differentiable = 1},
 };
 
-#define ROW(row_name, row_inputs, stem, row_gradient, row_placements)                          \
+#define ROW(row_name, row_inputs, stem, row_cost, row_gradient, row_placements)                \
     const gy_op gy_op_##row_name = {                                                           \
         .name = #row_name,                                                                     \
         .input_count = (row_inputs),                                                           \
         .output_count = 1,                                                                     \
         .infer = stem##_infer,                                                                 \
-        .cost = pool_cost,                                                                     \
+        .cost = (row_cost),                                                                    \
         .gradient = (row_gradient),                                                            \
         .placements = (row_placements),                                                        \
         .bind = pool_bind,                                                                     \
@@ -402,8 +403,10 @@ static const gy_sample average_gradient_samples[] = {
         GY_SAMPLES(stem##_samples),                                                            \
     }
 
-ROW(max_pool, 1, max_pool, pull_max_pool, pool_placements);
-ROW(max_pool_gradient, 2, max_gradient, max_gradient_gradient, linear_placements);
-ROW(max_pool_pick, 2, pick, pick_gradient, linear_placements);
-ROW(average_pool, 1, average_pool, pull_average_pool, linear_placements);
-ROW(average_pool_gradient, 1, average_gradient, average_gradient_gradient, linear_placements);
+ROW(max_pool, 1, max_pool, pool_cost, pull_max_pool, pool_placements);
+ROW(max_pool_gradient, 2, max_gradient, pool_gradient_cost, max_gradient_gradient,
+    linear_placements);
+ROW(max_pool_pick, 2, pick, pool_cost, pick_gradient, linear_placements);
+ROW(average_pool, 1, average_pool, pool_cost, pull_average_pool, linear_placements);
+ROW(average_pool_gradient, 1, average_gradient, pool_gradient_cost, average_gradient_gradient,
+    linear_placements);

@@ -512,6 +512,14 @@ static int count_placements(const gy_attributes *attributes, const gy_type *inpu
 
 /* ---- argmax ---- */
 
+/* Sizes are known: nothing is read. */
+static void count_cost(const gy_attributes *attributes, const gy_type *inputs, int input_count,
+                       const gy_type *outputs, gy_cost *cost)
+{
+    (void)input_count;
+    gy_cost_move(attributes, inputs, 0, outputs, cost);
+}
+
 static gy_status argmax_infer(const gy_attributes *attributes, const gy_type *inputs,
                               int input_count, gy_type *outputs)
 {
@@ -528,6 +536,16 @@ static gy_status argmax_infer(const gy_attributes *attributes, const gy_type *in
     return GY_OK;
 }
 
+/* NaN is more than any number, as in max. */
+static bool is_more(const gy_view *x, const gy_place *next, const gy_place *best)
+{
+    if (!gy_dtype_is_real(x->dtype)) {
+        return gy_whole_at(x, next, x->rank) > gy_whole_at(x, best, x->rank);
+    }
+    double a = gy_real_at(x, next, x->rank), b = gy_real_at(x, best, x->rank);
+    return a > b || (isnan(a) && !isnan(b));
+}
+
 static gy_status argmax_reference(const gy_kernel_call *call)
 {
     const gy_view *x = &call->inputs[0];
@@ -540,11 +558,7 @@ static gy_status argmax_reference(const gy_kernel_call *call)
     do {
         gy_place best = at, next = at;
         for (next.at[dim] = 1; next.at[dim] < x->sizes[dim]; next.at[dim]++) {
-            bool is_more =
-                gy_dtype_is_real(x->dtype)
-                    ? gy_real_at(x, &next, x->rank) > gy_real_at(x, &best, x->rank)
-                    : gy_whole_at(x, &next, x->rank) > gy_whole_at(x, &best, x->rank);
-            best = is_more ? next : best;
+            best = is_more(x, &next, &best) ? next : best;
         }
         gy_place to = output_place(&at, 1u << dim, x->rank, false);
         gy_whole_put(&call->outputs[0], &to, best.at[dim]);
@@ -650,24 +664,24 @@ static const gy_sample argmax_samples[] = {
      .inputs = {GY_IN_OF(GY_I32, 0, 2, 4, 9)}}, /* with ties: the first */
 };
 
-#define ROW(row_name, row_flags, row_gradient, row_samples)                                    \
+#define ROW(row_name, row_flags, row_cost, row_gradient, row_samples)                          \
     const gy_op gy_op_##row_name = {                                                           \
         .name = #row_name,                                                                     \
         .input_count = 1,                                                                      \
         .output_count = 1,                                                                     \
         .flags = (row_flags),                                                                  \
         .infer = row_name##_infer,                                                             \
-        .cost = reduce_cost,                                                                   \
+        .cost = (row_cost),                                                                    \
         .gradient = (row_gradient),                                                            \
         .placements = row_name##_placements,                                                   \
         .reference = row_name##_reference,                                                     \
         GY_SAMPLES(row_samples),                                                               \
     }
 
-ROW(sum, GY_OP_REDUCTION, sum_gradient, sum_samples);
-ROW(prod, GY_OP_REDUCTION, prod_gradient, prod_samples);
-ROW(max, GY_OP_REDUCTION, extreme_gradient, extreme_samples);
-ROW(min, GY_OP_REDUCTION, extreme_gradient, extreme_samples);
-ROW(mean, 0, mean_gradient, mean_samples);
-ROW(argmax, 0, gy_gradient_zero, argmax_samples);
-ROW(count, 0, gy_gradient_zero, mean_samples);
+ROW(sum, GY_OP_REDUCTION, reduce_cost, sum_gradient, sum_samples);
+ROW(prod, GY_OP_REDUCTION, reduce_cost, prod_gradient, prod_samples);
+ROW(max, GY_OP_REDUCTION, reduce_cost, extreme_gradient, extreme_samples);
+ROW(min, GY_OP_REDUCTION, reduce_cost, extreme_gradient, extreme_samples);
+ROW(mean, 0, reduce_cost, mean_gradient, mean_samples);
+ROW(argmax, 0, reduce_cost, gy_gradient_zero, argmax_samples);
+ROW(count, 0, count_cost, gy_gradient_zero, mean_samples);

@@ -191,6 +191,16 @@ static const type_case good_cases[] = {
      2,
      {T(GY_F32, B, 5, 8), T(GY_I32, B, 5)},
      "f32[99,8]"},
+    {&gy_op_gather, /* its adjoint has more dimensions than it may have */
+     {.axis = {.dim = 0}},
+     2,
+     {T(GY_F32, 99, 8, 2), T(GY_I32, B, 5, 2, 3)},
+     "f32[batch,5,2,3,8,2]"},
+    {&gy_op_slice,
+     {.slice = {.dim = 1, .begin = 1, .end = 8, .step = INT64_MAX}},
+     1,
+     {T(GY_F32, B, 9)},
+     "f32[batch,1]"},
     {&gy_op_conv2d,
      {.conv = {.stride = {1, 1}, .pad = {2, 2}}},
      2,
@@ -424,6 +434,31 @@ static const type_case bad_cases[] = {
      2,
      {T(GY_F32, 3, 4), T(GY_F32, 4)},
      "assign: shapes differ: f32[4], expected f32[3,4]"},
+    {&gy_op_max_pool,
+     {.pool = {.window = {2, 2}, .stride = {1, 1}, .pad = {1, 1}}},
+     1,
+     {T(GY_F32, B, 1, 0, 8)},
+     "max_pool: window 2 does not fit f32[batch,1,0,8] with pad 1"},
+    {&gy_op_add,
+     {.matmul = {0}},
+     2,
+     {T(GY_F32, INT64_C(1) << 31, 1), T(GY_F32, 1, INT64_C(1) << 31)},
+     "add: a result f32[2147483648,2147483648] has more than 2^62 bytes"},
+    {&gy_op_broadcast_to,
+     {.shape = {.rank = 2, .sizes = {INT64_MAX, 4}}},
+     1,
+     {T(GY_F32, 4)},
+     "broadcast_to: a result f32[9223372036854775807,4] has more than 2^62 bytes"},
+    {&gy_op_concat,
+     {.axis = {.dim = 0}},
+     2,
+     {T(GY_U8, INT64_C(1) << 62), T(GY_U8, INT64_C(1) << 62)},
+     "concat: u8[4611686018427387904] and u8[4611686018427387904] along dimension 0"},
+    {&gy_op_scatter_add,
+     {.axis = {.dim = 0, .depth = 9}},
+     2,
+     {T(GY_F32, 3), T(GY_I32, 3, 2, 2)},
+     "scatter_add: dimension 0 of f32[3] by i32[3,2,2]"},
     {&gy_op_fill, {.shape = {.rank = 9}}, 0, {T(GY_F32, 1)}, "rank 9, expected 0 to 8"},
 };
 
@@ -434,7 +469,7 @@ static void types_follow_with_symbolic_batches(void **state)
     for (size_t i = 0; i < GY_COUNT(good_cases); i++) {
         const type_case *c = &good_cases[i];
         gy_type output;
-        if (c->op->infer(&c->attributes, c->inputs, c->input_count, &output) != GY_OK) {
+        if (gy_op_infer(c->op, &c->attributes, c->inputs, c->input_count, &output) != GY_OK) {
             fail_msg("case %zu: %s", i, gy_error_text());
         }
         assert_string_equal(gy_type_text(&output, text), c->expected);
@@ -458,7 +493,7 @@ static gy_value typer_apply(gy_builder *builder, const gy_op *op,
         types[i] = t->types[inputs[i].node];
     }
     assert_in_range(t->count, 0, GY_COUNT(t->types) - 1);
-    gy_status status = op->infer(attributes, types, input_count, &t->types[t->count]);
+    gy_status status = gy_op_infer(op, attributes, types, input_count, &t->types[t->count]);
     if (status != GY_OK) {
         fail_msg("%s: %s", op->name, gy_error_text());
     }
@@ -514,7 +549,8 @@ static void failures_show_what_does_not_fit(void **state)
         gy_type output, before;
         memset(&output, 0x5a, sizeof(output));
         before = output;
-        gy_status status = c->op->infer(&c->attributes, c->inputs, c->input_count, &output);
+        gy_status status =
+            gy_op_infer(c->op, &c->attributes, c->inputs, c->input_count, &output);
         if (status >= 0 || strstr(gy_error_text(), c->expected) == NULL) {
             fail_msg("case %zu: %s: '%s', expected '%s'", i, gy_status_text(status),
                      gy_error_text(), c->expected);
@@ -551,6 +587,18 @@ static void bound_attributes_give_numbers(void **state)
         assert_string_equal(gy_type_text(&numeric, left), gy_type_text(&symbolic, right));
     }
     assert_in_range(bound, 8, 100);
+}
+
+/* What does not fit when the batch is known is a size that no type may have. */
+static void too_large_a_batch_is_refused(void **state)
+{
+    (void)state;
+    gy_attributes attributes = {
+        .shape = {.rank = 1, .dtype = GY_U8, .sizes = {-(INT64_C(1) << 61)}}};
+    gy_type output;
+    assert_ok(gy_op_infer(&gy_op_fill, &attributes, NULL, 0, &output));
+    gy_op_fill.bind(&attributes, INT64_C(1) << 61);
+    assert_status(gy_op_infer(&gy_op_fill, &attributes, NULL, 0, &output), GY_SHAPE);
 }
 
 static void counts_of_symbolic_sizes(void **state)
@@ -597,6 +645,37 @@ static void a_product_costs_its_flops(void **state)
     assert_true(cost.flops == 2.0 * 2 * 4 * 6 * 6 * 3 * 3 * 3);
 }
 
+static gy_cost cost_of(const gy_op *op, const gy_attributes *attributes, const gy_type *inputs,
+                       int input_count)
+{
+    gy_type output;
+    gy_cost cost;
+    assert_ok(gy_op_infer(op, attributes, inputs, input_count, &output));
+    op->cost(attributes, inputs, input_count, &output, &cost);
+    return cost;
+}
+
+/* What is not read is not paid for: a table's other rows, what a slice leaves, sizes. */
+static void a_part_of_a_value_costs_a_part(void **state)
+{
+    (void)state;
+    const gy_attributes none = {.axis = {.dim = 0}};
+    const gy_attributes part = {.slice = {.dim = 0, .begin = 5, .end = 15, .step = 5}};
+    const gy_attributes window = {.pool = {.window = {2, 2}, .stride = {1, 1}, .pad = {1, 1}}};
+    const gy_type table[2] = {T(GY_F32, 1000000, 64), T(GY_I32, 10)};
+    gy_cost cost = cost_of(&gy_op_gather, &none, table, 2);
+    assert_true(cost.bytes_read == 4.0 * (10 * 64 + 10) && cost.bytes_written == 4.0 * 10 * 64);
+    cost = cost_of(&gy_op_slice, &part, table, 1);
+    assert_true(cost.bytes_read == 4.0 * 2 * 64 && cost.bytes_written == 4.0 * 2 * 64);
+    cost = cost_of(&gy_op_count, &none, table, 1);
+    assert_true(cost.bytes_read == 0 && cost.flops == 0);
+    const gy_type image[2] = {T(GY_F32, 1, 1, 3, 3), T(GY_F32, 1, 1, 4, 4)};
+    cost = cost_of(&gy_op_max_pool, &window, image, 1);
+    assert_true(cost.flops == 4 * 16 && cost.bytes_written == 4.0 * 16);
+    cost = cost_of(&gy_op_max_pool_gradient, &window, image, 2);
+    assert_true(cost.flops == 4 * 16 && cost.bytes_written == 4.0 * 9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -606,9 +685,11 @@ int main(void)
         cmocka_unit_test(gradients_and_expansions_have_the_types),
         cmocka_unit_test(failures_show_what_does_not_fit),
         cmocka_unit_test(bound_attributes_give_numbers),
+        cmocka_unit_test(too_large_a_batch_is_refused),
         cmocka_unit_test(counts_of_symbolic_sizes),
         cmocka_unit_test(long_types_are_cut),
         cmocka_unit_test(a_product_costs_its_flops),
+        cmocka_unit_test(a_part_of_a_value_costs_a_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,13 +21,6 @@ static gy_status target_type(const char *name, const gy_attributes *attributes,
     return GY_OK;
 }
 
-static void shape_bind(gy_attributes *attributes, int64_t batch)
-{
-    for (int dim = 0; dim < attributes->shape.rank; dim++) {
-        gy_bind_size(&attributes->shape.sizes[dim], batch);
-    }
-}
-
 /* ---- reshape ---- */
 
 static gy_status reshape_failure(const gy_type *from, const gy_type *to)
@@ -174,7 +167,7 @@ const gy_op gy_op_reshape = {
     .cost = gy_cost_move,
     .gradient = reshape_gradient,
     .placements = reshape_placements,
-    .bind = shape_bind,
+    .bind = gy_bind_shape,
     .reference = reshape_reference,
     GY_SAMPLES(reshape_samples),
 };
@@ -204,14 +197,8 @@ static gy_status broadcast_infer(const gy_attributes *attributes, const gy_type 
 
 static gy_status broadcast_reference(const gy_kernel_call *call)
 {
-    const gy_view *x = &call->inputs[0];
-    gy_view spread = call->outputs[0]; /* x with stride 0 where it repeats */
-    spread.data = x->data;
-    for (int dim = 0; dim < spread.rank; dim++) {
-        int own = dim - (spread.rank - x->rank);
-        bool repeats = own < 0 || x->sizes[own] == 1;
-        spread.strides[dim] = repeats ? 0 : x->strides[own];
-    }
+    const gy_view spread =
+        gy_view_spread(&call->inputs[0], call->outputs[0].sizes, call->outputs[0].rank);
     return gy_view_copy(&call->outputs[0], &spread);
 }
 
@@ -220,18 +207,6 @@ static gy_status broadcast_gradient(gy_builder *builder, const gy_applied *node,
 {
     dx[0] = gy_build_sum_to(builder, dy[0], node->inputs[0]);
     return GY_OK;
-}
-
-/* Every dimension of the result can be sharded: where x repeats it stays whole. */
-static int broadcast_placements(const gy_attributes *attributes, const gy_type *inputs,
-                                int input_count, const gy_type *outputs,
-                                gy_signature *signatures)
-{
-    (void)attributes;
-    gy_signatures made = {.list = signatures};
-    gy_signatures_elementwise(&made, inputs, input_count, outputs);
-    gy_signatures_partial(&made, 0);
-    return made.count;
 }
 
 static const gy_sample broadcast_samples[] = {
@@ -259,8 +234,8 @@ const gy_op gy_op_broadcast_to = {
     .infer = broadcast_infer,
     .cost = gy_cost_move,
     .gradient = broadcast_gradient,
-    .placements = broadcast_placements,
-    .bind = shape_bind,
+    .placements = gy_placements_linear,
+    .bind = gy_bind_shape,
     .reference = broadcast_reference,
     GY_SAMPLES(broadcast_samples),
 };
@@ -292,11 +267,7 @@ static gy_status transpose_infer(const gy_attributes *attributes, const gy_type 
 
 static gy_status transpose_reference(const gy_kernel_call *call)
 {
-    gy_view turned = call->inputs[0];
-    for (int dim = 0; dim < turned.rank; dim++) {
-        turned.sizes[dim] = call->inputs[0].sizes[call->attributes->permute.dims[dim]];
-        turned.strides[dim] = call->inputs[0].strides[call->attributes->permute.dims[dim]];
-    }
+    const gy_view turned = gy_view_permute(&call->inputs[0], call->attributes->permute.dims);
     return gy_view_copy(&call->outputs[0], &turned);
 }
 
@@ -376,7 +347,7 @@ static gy_status slice_count(const char *name, const gy_attributes *attributes, 
                        gy_size_text(begin, bounds[0]), gy_size_text(end, bounds[1]),
                        (long long)step, attributes->slice.dim, gy_type_text(shown, text));
     }
-    *count = size < 0 ? end - begin : (end - begin + step - 1) / step;
+    *count = size < 0 ? end - begin : gy_slice_count(begin, end, step);
     return GY_OK;
 }
 
@@ -431,13 +402,8 @@ static void slice_bind(gy_attributes *attributes, int64_t batch)
 /* The elements of `view` that the slice takes, as a view. */
 static gy_view slice_view(const gy_view *view, const gy_attributes *attributes, int64_t count)
 {
-    gy_view taken = *view;
-    const int dim = attributes->slice.dim;
-    taken.data = (char *)view->data + attributes->slice.begin * view->strides[dim] *
-                                          (int64_t)gy_dtype_bytes(view->dtype);
-    taken.sizes[dim] = count;
-    taken.strides[dim] = view->strides[dim] * attributes->slice.step;
-    return taken;
+    return gy_view_cut(view, attributes->slice.dim, attributes->slice.begin, count,
+                       attributes->slice.step);
 }
 
 static gy_status slice_reference(const gy_kernel_call *call)
@@ -480,13 +446,17 @@ static int slice_placements(const gy_attributes *attributes, const gy_type *inpu
     (void)input_count;
     (void)outputs;
     gy_signatures made = {.list = signatures};
-    for (int dim = 0; dim < inputs[0].rank; dim++) {
-        if (dim != attributes->slice.dim && inputs[0].sizes[dim] != 1) {
-            gy_signatures_shard(&made, dim, dim);
-        }
-    }
+    gy_signatures_all_but(&made, &inputs[0], attributes->slice.dim);
     gy_signatures_partial(&made, 0);
     return made.count;
+}
+
+/* Reads what it takes. */
+static void slice_cost(const gy_attributes *attributes, const gy_type *inputs, int input_count,
+                       const gy_type *outputs, gy_cost *cost)
+{
+    (void)inputs;
+    gy_cost_move(attributes, outputs, input_count, outputs, cost);
 }
 
 static const gy_sample slice_samples[] = {
@@ -520,7 +490,7 @@ const gy_op gy_op_slice = {
     .input_count = 1,
     .output_count = 1,
     .infer = slice_infer,
-    .cost = gy_cost_move,
+    .cost = slice_cost,
     .gradient = slice_gradient,
     .placements = slice_placements,
     .bind = slice_bind,
@@ -546,9 +516,8 @@ const gy_op gy_op_pad = {
 /* Add a size to a total: both numbers or both symbolic; 0 adds to either. */
 static bool add_size(int64_t *total, int64_t size)
 {
-    bool fits = *total == 0 || size == 0 || (*total < 0) == (size < 0);
-    *total += fits ? size : 0;
-    return fits;
+    bool is_alike = *total == 0 || size == 0 || (*total < 0) == (size < 0);
+    return is_alike && !__builtin_add_overflow(*total, size, total);
 }
 
 static gy_status concat_infer(const gy_attributes *attributes, const gy_type *inputs,
@@ -581,12 +550,13 @@ static gy_status concat_infer(const gy_attributes *attributes, const gy_type *in
 
 static gy_status concat_reference(const gy_kernel_call *call)
 {
-    gy_attributes place = {.slice = {.dim = call->attributes->axis.dim, .step = 1}};
+    const int dim = call->attributes->axis.dim;
+    int64_t begin = 0;
     for (int i = 0; i < call->input_count; i++) {
-        const int64_t count = call->inputs[i].sizes[place.slice.dim];
-        gy_view to = slice_view(&call->outputs[0], &place, count);
+        const int64_t count = call->inputs[i].sizes[dim];
+        gy_view to = gy_view_cut(&call->outputs[0], dim, begin, count, 1);
         GY_TRY(gy_view_copy(&to, &call->inputs[i]));
-        place.slice.begin += count;
+        begin += count;
     }
     return GY_OK;
 }

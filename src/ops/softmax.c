@@ -147,11 +147,7 @@ static int along_placements(const gy_attributes *attributes, const gy_type *inpu
     (void)input_count;
     (void)outputs;
     gy_signatures made = {.list = signatures};
-    for (int dim = 0; dim < inputs[0].rank; dim++) {
-        if (dim != attributes->axis.dim && inputs[0].sizes[dim] != 1) {
-            gy_signatures_shard(&made, dim, dim);
-        }
-    }
+    gy_signatures_all_but(&made, &inputs[0], attributes->axis.dim);
     return made.count;
 }
 
@@ -230,37 +226,15 @@ static gy_status one_hot_infer(const gy_attributes *attributes, const gy_type *i
     return GY_OK;
 }
 
-/* Row-major number of a place in the global tensor, to name it in failures. */
-static int64_t place_number(const gy_view *view, const gy_place *place)
-{
-    int64_t number = 0;
-    for (int dim = 0; dim < view->rank; dim++) {
-        number = number * view->sizes[dim] + place->at[dim];
-    }
-    return number;
-}
-
-static gy_status check_label(const char *name, int64_t row, int64_t label, int64_t classes)
-{
-    if (label < 0 || label >= classes) {
-        return gy_fail(GY_ARG,
-                       "%s: label %" PRId64 " in row %" PRId64 ", expected 0 to %" PRId64, name,
-                       label, row, classes - 1);
-    }
-    return GY_OK;
-}
-
 static gy_status one_hot_reference(const gy_kernel_call *call)
 {
     const gy_view *labels = &call->inputs[0], *out = &call->outputs[0];
     const int dim = call->attributes->axis.dim;
+    const int64_t count = gy_view_count(labels);
     gy_place at = {{0}};
-    if (gy_view_count(labels) == 0) {
-        return GY_OK;
-    }
-    do {
-        int64_t label = gy_whole_at(labels, &at, labels->rank);
-        GY_TRY(check_label("one_hot", place_number(labels, &at), label, out->sizes[dim]));
+    for (int64_t i = 0; i < count; i++) {
+        int64_t label = 0;
+        GY_TRY(gy_call_index(call, 0, i, "label", out->sizes[dim], &label));
         gy_place to = {{0}};
         for (int d = 0, from = 0; d < out->rank; d++) {
             to.at[d] = d == dim ? 0 : at.at[from++];
@@ -268,7 +242,8 @@ static gy_status one_hot_reference(const gy_kernel_call *call)
         for (; to.at[dim] < out->sizes[dim]; to.at[dim]++) {
             gy_real_put(out, &to, to.at[dim] == label);
         }
-    } while (gy_place_next(&at, labels->sizes, labels->rank));
+        (void)gy_place_next(&at, labels->sizes, labels->rank);
+    }
     return GY_OK;
 }
 
@@ -331,13 +306,12 @@ static gy_status cross_entropy_infer(const gy_attributes *attributes, const gy_t
 
 static gy_status cross_entropy_reference(const gy_kernel_call *call)
 {
-    const gy_view *logits = &call->inputs[0], *labels = &call->inputs[1];
+    const gy_view *logits = &call->inputs[0];
     double total = 0;
     for (int64_t row = 0; row < logits->sizes[0]; row++) {
         gy_place at = {{row, 0}};
-        int64_t label = gy_whole_at(labels, &at, 1);
-        int64_t begin = call->input_offsets != NULL ? call->input_offsets[1][0] : 0;
-        GY_TRY(check_label("cross_entropy", begin + row, label, logits->sizes[1]));
+        int64_t label = 0;
+        GY_TRY(gy_call_index(call, 1, row, "label", logits->sizes[1], &label));
         double maximum = 0;
         double sum = line_sum(logits, at, 1, &maximum);
         at.at[1] = label;

@@ -180,9 +180,51 @@ gy_status gy_broadcast_sizes(const char *name, const gy_type *a, const gy_type *
 
 void gy_bind_size(int64_t *size, int64_t batch)
 {
-    if (*size < 0) {
-        *size = -*size * batch;
+    if (*size < 0 && __builtin_mul_overflow(*size, -batch, size)) {
+        *size = INT64_MAX;
     }
+}
+
+void gy_bind_sizes(int64_t *sizes, int count, int64_t batch)
+{
+    for (int dim = 0; dim < count; dim++) {
+        gy_bind_size(&sizes[dim], batch);
+    }
+}
+
+void gy_bind_shape(gy_attributes *attributes, int64_t batch)
+{
+    gy_bind_sizes(attributes->shape.sizes, attributes->shape.rank, batch);
+}
+
+static gy_status check_bytes(const gy_op *op, const gy_type *type)
+{
+    char text[GY_TYPE_TEXT_BYTES];
+    int64_t bytes = (int64_t)gy_dtype_bytes(type->dtype);
+    bool fits = true;
+    for (int dim = 0; dim < type->rank; dim++) {
+        int64_t size = type->sizes[dim];
+        fits = fits && size != INT64_MIN &&
+               (size == 0 || !__builtin_mul_overflow(bytes, size < 0 ? -size : size, &bytes)) &&
+               bytes <= INT64_C(1) << 62;
+    }
+    return fits ? GY_OK
+                : gy_fail(GY_SHAPE, "%s: a result %s has more than 2^62 bytes", op->name,
+                          gy_type_text(type, text));
+}
+
+gy_status gy_op_infer(const gy_op *op, const gy_attributes *attributes, const gy_type *inputs,
+                      int input_count, gy_type *outputs)
+{
+    gy_type made[GY_MAX_OUTPUTS];
+    GY_TRY(op->infer(attributes, inputs, input_count, made));
+    const int count =
+        op == &gy_op_fused ? attributes->fused.program->output_count : op->output_count;
+    for (int i = 0; i < count; i++) {
+        GY_TRY(check_bytes(op, &made[i]));
+    }
+    memcpy(outputs, made, (size_t)count * sizeof(made[0]));
+    return GY_OK;
 }
 
 void gy_cost_of(const gy_type *inputs, int input_count, const gy_type *output, double flops,

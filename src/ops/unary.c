@@ -161,16 +161,6 @@ GRADIENT(erf, mul(s, s->dy, scaled(s, bell(s, 1), two_over_sqrt_pi)))
 
 /* ---- rows ---- */
 
-static int linear_placements(const gy_attributes *attributes, const gy_type *inputs,
-                             int input_count, const gy_type *outputs, gy_signature *signatures)
-{
-    (void)attributes;
-    gy_signatures made = {.list = signatures};
-    gy_signatures_elementwise(&made, inputs, input_count, outputs);
-    gy_signatures_partial(&made, 0);
-    return made.count;
-}
-
 static const gy_sample any_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(-3, 3, 4, 5)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN(-30, 30, 2, 1, 7)}, .differentiable = 1},
@@ -202,21 +192,10 @@ static const gy_sample exp_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(-20, -5, 2, 1, 7)}, .differentiable = 1},
 };
 
-#define ROW(row_name, row_flags, row_gradient, row_placements, row_samples)                    \
-    const gy_op gy_op_##row_name = {                                                           \
-        .name = #row_name,                                                                     \
-        .input_count = 1,                                                                      \
-        .output_count = 1,                                                                     \
-        .flags = GY_OP_ELEMENTWISE | (row_flags),                                              \
-        .infer = row_name##_infer,                                                             \
-        .cost = gy_cost_elementwise,                                                           \
-        .gradient = (row_gradient),                                                            \
-        .placements = (row_placements),                                                        \
-        .reference = row_name##_reference,                                                     \
-        GY_SAMPLES(row_samples),                                                               \
-    }
+#define ROW(name, flags, gradient, placements, samples)                                        \
+    GY_ELEMENTWISE_ROW(name, 1, flags, gradient, placements, samples)
 
-ROW(neg, GY_OP_LINEAR, neg_gradient, linear_placements, whole_samples);
+ROW(neg, GY_OP_LINEAR, neg_gradient, gy_placements_linear, whole_samples);
 ROW(abs, 0, abs_gradient, gy_placements_elementwise, bent_samples);
 ROW(sign, 0, gy_gradient_zero, gy_placements_elementwise, bent_samples);
 ROW(square, 0, square_gradient, gy_placements_elementwise, whole_samples);
@@ -248,7 +227,7 @@ static gy_status cast_infer(const gy_attributes *attributes, const gy_type *inpu
 
 static gy_status cast_reference(const gy_kernel_call *call)
 {
-    return gy_view_copy(&call->outputs[0], &call->inputs[0]);
+    return gy_reference_copy(call);
 }
 
 static bool is_floating(gy_dtype dtype)

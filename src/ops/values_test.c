@@ -257,7 +257,7 @@ static void what_is_out_of_range_is_named(void **state)
         const char *text;
     } cases[] = {
         {&gy_op_cross_entropy, logits, labels,
-         "cross_entropy: label 2 in row 1, expected 0 to 1"},
+         "cross_entropy: label 2 at place 1, expected 0 to 1"},
         {&gy_op_gather, logits, indices, "gather: index -1 at place 1, expected 0 to 1"},
         {&gy_op_scatter_add, logits, indices, "scatter_add: index -1 at place 1"},
     };
@@ -273,7 +273,54 @@ static void what_is_out_of_range_is_named(void **state)
     attributes.axis.depth = 2;
     attributes.axis.dtype = GY_F32;
     assert_int_equal(apply(&gy_op_one_hot, &attributes, labels, GY_NO_VALUE).node, -1);
-    assert_non_null(strstr(eager.text, "one_hot: label 2 in row 1, expected 0 to 1"));
+    assert_non_null(strstr(eager.text, "one_hot: label 2 at place 1, expected 0 to 1"));
+}
+
+/* A part says where its label stands in the whole, and integers are shown to the last bit. */
+static void a_wrong_label_of_a_part_has_its_global_place(void **state)
+{
+    (void)state;
+    const int64_t begin[1][GY_MAX_RANK] = {{10, 0}};
+    const gy_type whole = {.dtype = GY_I64, .rank = 2, .sizes = {100, 2}};
+    int64_t labels[4] = {0, 1, 2, INT64_MAX};
+    double out[12];
+    gy_attributes attributes = zero();
+    attributes.axis.dim = 2;
+    attributes.axis.depth = 3;
+    attributes.axis.dtype = GY_F64;
+    const gy_view x = gy_view_of(labels, GY_I64, (int64_t[]){2, 2}, 2);
+    gy_view y = gy_view_of(out, GY_F64, (int64_t[]){2, 2, 3}, 3);
+    const gy_kernel_call call = {.op = &gy_op_one_hot,
+                                 .attributes = &attributes,
+                                 .inputs = &x,
+                                 .input_count = 1,
+                                 .outputs = &y,
+                                 .output_count = 1,
+                                 .input_offsets = begin,
+                                 .input_types = &whole};
+    gy_status (*const runs[2])(const gy_kernel_call *) = {
+        gy_op_one_hot.reference, gy_op_kernels(&gy_op_one_hot)[0]->run};
+    for (int i = 0; i < 2; i++) {
+        assert_status(runs[i](&call), GY_ARG);
+        assert_non_null(
+            strstr(gy_error_text(),
+                   "one_hot: label 9223372036854775807 at place 23, expected 0 to 2"));
+    }
+}
+
+/* As the fast kernel has it, and as max has it. */
+static void nan_is_the_maximum(void **state)
+{
+    (void)state;
+    gy_attributes attributes = zero();
+    attributes.axis.dim = 1;
+    gy_value x = leaf(GY_F64, SIZES(3, 3), NUMBERS(1, NAN, 3, NAN, 5, NAN, 7, 9, 8));
+    expect_values(apply(&gy_op_argmax, &attributes, x, GY_NO_VALUE), 3, NUMBERS(1, 0, 1));
+    attributes = zero();
+    attributes.reduce.axes = 2;
+    gy_value y = apply(&gy_op_max, &attributes, x, GY_NO_VALUE);
+    assert_true(isnan(ops_eager_get(&eager, y, 0)) && isnan(ops_eager_get(&eager, y, 1)));
+    assert_true(ops_eager_get(&eager, y, 2) == 9);
 }
 
 /* The share that is dropped is near the rate, seeds and streams differ, equal draws are equal.
@@ -500,6 +547,8 @@ int main(void)
         EAGER(integers_wrap_and_division_cuts),
         EAGER(rows_are_gathered_and_scattered),
         EAGER(what_is_out_of_range_is_named),
+        cmocka_unit_test(a_wrong_label_of_a_part_has_its_global_place),
+        EAGER(nan_is_the_maximum),
         EAGER(dropout_draws_by_seed_and_stream),
         cmocka_unit_test(strides_and_float32_change_nothing),
         cmocka_unit_test(fused_runs_its_steps),

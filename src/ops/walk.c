@@ -4,6 +4,8 @@
  */
 #include "ops/ops_priv.h"
 
+#include <inttypes.h>
+
 bool gy_place_next(gy_place *place, const int64_t *sizes, int rank)
 {
     for (int dim = rank - 1; dim >= 0; dim--) {
@@ -47,17 +49,9 @@ double gy_real_at(const gy_view *view, const gy_place *place, int rank)
     return gy_element_get(view->dtype, view->data, gy_place_offset(view, place, rank));
 }
 
-/* By GY_DTYPE_LIST's order; u64 keeps its bits. Not called for floating types. */
 int64_t gy_whole_at(const gy_view *view, const gy_place *place, int rank)
 {
-    const int64_t at = gy_place_offset(view, place, rank);
-    int64_t wide = 0;
-    gy_view from = {.dtype = view->dtype, .rank = 0};
-    gy_view to = {.data = &wide, .dtype = GY_I64, .rank = 0};
-    from.data = (char *)view->data + at * (int64_t)gy_dtype_bytes(view->dtype);
-    gy_status status = gy_view_copy(&to, &from); /* equal shapes: cannot fail */
-    GY_ASSERT(status == GY_OK);
-    return wide;
+    return gy_element_get_whole(view->dtype, view->data, gy_place_offset(view, place, rank));
 }
 
 void gy_real_put(const gy_view *view, const gy_place *place, double value)
@@ -67,12 +61,8 @@ void gy_real_put(const gy_view *view, const gy_place *place, double value)
 
 void gy_whole_put(const gy_view *view, const gy_place *place, int64_t value)
 {
-    const int64_t at = gy_place_offset(view, place, view->rank);
-    gy_view from = {.data = &value, .dtype = GY_I64, .rank = 0};
-    gy_view to = {.dtype = view->dtype, .rank = 0};
-    to.data = (char *)view->data + at * (int64_t)gy_dtype_bytes(view->dtype);
-    gy_status status = gy_view_copy(&to, &from); /* equal shapes: cannot fail */
-    GY_ASSERT(status == GY_OK);
+    gy_element_set_whole(view->dtype, view->data, gy_place_offset(view, place, view->rank),
+                         value);
 }
 
 gy_status gy_walk(const gy_kernel_call *call, gy_real_formula real, gy_whole_formula whole)
@@ -106,6 +96,30 @@ int64_t gy_call_size(const gy_kernel_call *call, int input, int dim)
 {
     return call->input_types != NULL ? call->input_types[input].sizes[dim]
                                      : call->inputs[input].sizes[dim];
+}
+
+gy_status gy_call_index(const gy_kernel_call *call, int input, int64_t local, const char *what,
+                        int64_t size, int64_t *index)
+{
+    const gy_view *view = &call->inputs[input];
+    *index = gy_element_get_whole(view->dtype, view->data, gy_view_offset(view, local));
+    if (*index >= 0 && *index < size) {
+        return GY_OK;
+    }
+    int64_t number = 0, unit = 1, rest = local;
+    for (int dim = view->rank - 1; dim >= 0; dim--) {
+        int64_t begin = call->input_offsets != NULL ? call->input_offsets[input][dim] : 0;
+        number += (begin + rest % view->sizes[dim]) * unit;
+        rest /= view->sizes[dim];
+        unit *= gy_call_size(call, input, dim);
+    }
+    return gy_fail(GY_ARG, "%s: %s %" PRId64 " at place %" PRId64 ", expected 0 to %" PRId64,
+                   call->op->name, what, *index, number, size - 1);
+}
+
+gy_status gy_reference_copy(const gy_kernel_call *call)
+{
+    return gy_view_copy(&call->outputs[0], &call->inputs[0]);
 }
 
 gy_signature *gy_signatures_add(gy_signatures *signatures)
@@ -143,6 +157,26 @@ int gy_placements_elementwise(const gy_attributes *attributes, const gy_type *in
     gy_signatures made = {.list = signatures};
     gy_signatures_elementwise(&made, inputs, input_count, outputs);
     return made.count;
+}
+
+int gy_placements_linear(const gy_attributes *attributes, const gy_type *inputs,
+                         int input_count, const gy_type *outputs, gy_signature *signatures)
+{
+    (void)attributes;
+    (void)input_count;
+    gy_signatures made = {.list = signatures};
+    gy_signatures_elementwise(&made, inputs, 1, outputs);
+    gy_signatures_partial(&made, 0);
+    return made.count;
+}
+
+void gy_signatures_all_but(gy_signatures *signatures, const gy_type *x, int fixed)
+{
+    for (int dim = 0; dim < x->rank; dim++) {
+        if (dim != fixed && x->sizes[dim] != 1) {
+            gy_signatures_shard(signatures, dim, dim);
+        }
+    }
 }
 
 void gy_signatures_shard(gy_signatures *signatures, int from, int to)

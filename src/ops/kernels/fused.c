@@ -283,17 +283,12 @@ static int64_t whole_start(gy_op_code reduction, gy_dtype dtype)
                              : (is_max ? 0 : UINT8_MAX);
 }
 
-static bool is_real(gy_dtype dtype)
-{
-    return dtype == GY_F32 || dtype == GY_F64;
-}
-
 static void start_accumulators(const gy_fused_plan *plan, void *accumulators)
 {
     for (int o = 0; o < plan->output_count; o++) {
         const gy_plan_output *out = &plan->outputs[o];
         for (int64_t i = 0; out->is_reduced && i < out->count; i++) {
-            if (is_real(out->dtype)) {
+            if (gy_dtype_is_real(out->dtype)) {
                 ((double *)accumulators)[out->offset + i] = real_start(out->reduction);
             } else {
                 ((int64_t *)accumulators)[out->offset + i] =
@@ -331,7 +326,7 @@ static void put_results(const pass *run, const gy_plan_output *out, gy_view *vie
     const int64_t *whole = (const int64_t *)accumulators + out->offset;
     double scale = out->is_mean ? mean_count(run, out) : 1;
     for (int64_t i = 0; i < out->count; i++) {
-        double value = is_real(out->dtype) && out->is_mean ? real[i] / scale : real[i];
+        double value = gy_dtype_is_real(out->dtype) && out->is_mean ? real[i] / scale : real[i];
         if (out->dtype == GY_F32) {
             ((float *)view->data)[i] = (float)value;
         } else if (out->dtype == GY_F64) {
@@ -354,7 +349,7 @@ static void join_pieces(const gy_fused_plan *plan, char *accumulators)
         for (int o = 0; o < plan->output_count; o++) {
             const gy_plan_output *out = &plan->outputs[o];
             if (out->is_reduced) {
-                gy_dtype wide = is_real(out->dtype) ? GY_F64 : GY_I64;
+                gy_dtype wide = gy_dtype_is_real(out->dtype) ? GY_F64 : GY_I64;
                 gy_tiles()->find_fold(out->reduction, wide, false)(
                     from + out->offset * 8, 1, out->count, accumulators + out->offset * 8, 1);
             }

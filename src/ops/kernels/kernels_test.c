@@ -642,7 +642,7 @@ static void wrong_labels_are_named(void **state)
     result r;
     assert_true(run_kernel(&e, &how, &r));
     assert_int_equal(r.status, GY_ARG);
-    assert_non_null(strstr(gy_error_text(), "label 4 in row 1, expected 0 to 3"));
+    assert_non_null(strstr(gy_error_text(), "label 4 at place 1, expected 0 to 3"));
     free_result(&r);
 }
 

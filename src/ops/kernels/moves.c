@@ -4,7 +4,6 @@
  */
 #include "ops/kernels/kernels_priv.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static bool any_dense(const gy_kernel_query *query)
@@ -76,11 +75,7 @@ static gy_status transpose_run(const gy_kernel_call *call)
         }
         return GY_OK;
     }
-    gy_view turned = *x;
-    for (int dim = 0; dim < x->rank; dim++) {
-        turned.sizes[dim] = x->sizes[dims[dim]];
-        turned.strides[dim] = x->strides[dims[dim]];
-    }
+    const gy_view turned = gy_view_permute(x, dims);
     return gy_view_copy(y, &turned);
 }
 
@@ -93,23 +88,12 @@ const gy_kernel gy_kernel_transpose = {
 
 /* ---- slice, pad, concat, broadcast_to ---- */
 
-static gy_view cut(const gy_view *view, int dim, int64_t begin, int64_t count, int64_t step)
-{
-    gy_view part = *view;
-    part.data =
-        (char *)view->data + begin * view->strides[dim] * (int64_t)gy_dtype_bytes(view->dtype);
-    part.sizes[dim] = count;
-    part.strides[dim] = view->strides[dim] * step;
-    return part;
-}
-
 static gy_status slice_run(const gy_kernel_call *call)
 {
     const gy_attributes *a = call->attributes;
     int dim = a->slice.dim;
     int64_t count = call->outputs[0].sizes[dim];
-    gy_view part =
-        cut(&call->inputs[0], dim, count > 0 ? a->slice.begin : 0, count, a->slice.step);
+    gy_view part = gy_view_cut(&call->inputs[0], dim, a->slice.begin, count, a->slice.step);
     return gy_view_copy(&call->outputs[0], &part);
 }
 
@@ -118,8 +102,7 @@ static gy_status pad_run(const gy_kernel_call *call)
     const gy_attributes *a = call->attributes;
     int dim = a->slice.dim;
     int64_t count = call->inputs[0].sizes[dim];
-    gy_view part =
-        cut(&call->outputs[0], dim, count > 0 ? a->slice.begin : 0, count, a->slice.step);
+    gy_view part = gy_view_cut(&call->outputs[0], dim, a->slice.begin, count, a->slice.step);
     gy_view_zero(&call->outputs[0]);
     return gy_view_copy(&part, &call->inputs[0]);
 }
@@ -130,7 +113,7 @@ static gy_status concat_run(const gy_kernel_call *call)
     int64_t at = 0;
     for (int i = 0; i < call->input_count; i++) {
         int64_t count = call->inputs[i].sizes[dim];
-        gy_view part = cut(&call->outputs[0], dim, at, count, 1);
+        gy_view part = gy_view_cut(&call->outputs[0], dim, at, count, 1);
         GY_TRY(gy_view_copy(&part, &call->inputs[i]));
         at += count;
     }
@@ -139,14 +122,8 @@ static gy_status concat_run(const gy_kernel_call *call)
 
 static gy_status broadcast_run(const gy_kernel_call *call)
 {
-    gy_view spread = call->inputs[0], *y = &call->outputs[0];
-    int shift = y->rank - spread.rank;
-    spread.rank = y->rank;
-    for (int dim = y->rank - 1; dim >= 0; dim--) {
-        bool repeats = dim < shift || call->inputs[0].sizes[dim - shift] == 1;
-        spread.strides[dim] = repeats ? 0 : call->inputs[0].strides[dim - shift];
-        spread.sizes[dim] = y->sizes[dim];
-    }
+    gy_view *y = &call->outputs[0];
+    const gy_view spread = gy_view_spread(&call->inputs[0], y->sizes, y->rank);
     return gy_view_copy(y, &spread);
 }
 
@@ -180,24 +157,13 @@ static around around_of(const gy_view *a, int dim, const gy_view *indices)
     return w;
 }
 
-static gy_status index_at(const char *name, const gy_view *indices, int64_t i, int64_t size,
-                          int64_t *index)
-{
-    *index = (int64_t)gy_element_get(indices->dtype, indices->data, i);
-    if (*index < 0 || *index >= size) {
-        return gy_fail(GY_ARG,
-                       "%s: index %" PRId64 " at position %" PRId64 ", expected 0 to %" PRId64,
-                       name, *index, i, size - 1);
-    }
-    return GY_OK;
-}
-
 /* All or nothing: indices are checked before anything is written. */
-static gy_status check_indices(const char *name, const gy_view *indices, int64_t size)
+static gy_status check_indices(const gy_kernel_call *call, int input, const char *what,
+                               int64_t size)
 {
-    int64_t count = gy_view_count(indices), index;
+    int64_t count = gy_view_count(&call->inputs[input]), index;
     for (int64_t i = 0; i < count; i++) {
-        GY_TRY(index_at(name, indices, i, size, &index));
+        GY_TRY(gy_call_index(call, input, i, what, size, &index));
     }
     return GY_OK;
 }
@@ -220,7 +186,7 @@ static gy_status gather_run(const gy_kernel_call *call)
     size_t row = (size_t)w.inner * gy_dtype_bytes(a->dtype);
     char *to = call->outputs[0].data;
     const gy_rows table = gy_call_rows(call);
-    GY_TRY(check_indices("gather", indices, table.all));
+    GY_TRY(check_indices(call, 1, "index", table.all));
     for (int64_t o = 0; o < w.outer; o++) {
         const char *from = (const char *)a->data + (size_t)(o * w.size) * row;
         for (int64_t i = 0; i < w.indices; i++) {
@@ -249,7 +215,7 @@ static gy_status scatter_run(const gy_kernel_call *call)
     gy_view *y = &call->outputs[0];
     around w = around_of(y, call->attributes->axis.dim, indices);
     const gy_rows table = gy_call_rows(call);
-    GY_TRY(check_indices("scatter_add", indices, table.all));
+    GY_TRY(check_indices(call, 1, "index", table.all));
     gy_view_zero(y);
     for (int64_t o = 0; o < w.outer; o++) {
         for (int64_t i = 0; i < w.indices; i++) {
@@ -295,17 +261,10 @@ static gy_status one_hot_run(const gy_kernel_call *call)
     const gy_view *labels = &call->inputs[0];
     gy_view *y = &call->outputs[0];
     int64_t depth = y->sizes[y->rank - 1], count = gy_view_count(labels), label;
-    for (int64_t i = 0; i < count; i++) {
-        label = (int64_t)gy_element_get(labels->dtype, labels->data, i);
-        if (label < 0 || label >= depth) {
-            return gy_fail(
-                GY_ARG, "one_hot: label %" PRId64 " in row %" PRId64 ", expected 0 to %" PRId64,
-                label, i, depth - 1);
-        }
-    }
+    GY_TRY(check_indices(call, 0, "label", depth));
     gy_view_zero(y);
     for (int64_t i = 0; i < count; i++) {
-        label = (int64_t)gy_element_get(labels->dtype, labels->data, i);
+        label = gy_element_get_whole(labels->dtype, labels->data, i);
         if (y->dtype == GY_F32) {
             ((float *)y->data)[i * depth + label] = 1;
         } else {

@@ -5,7 +5,6 @@
 #include "ops/kernels/kernels_priv.h"
 #include "ops/kernels/tiles.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -36,16 +35,11 @@ static void each_rows(const gy_kernel_call *call, int axis_count,
     }
 }
 
-static bool is_real(gy_dtype dtype)
-{
-    return dtype == GY_F32 || dtype == GY_F64;
-}
-
 /* ---- softmax, log-softmax ---- */
 
 static bool along_accepts(const gy_kernel_query *query)
 {
-    return is_real(query->inputs[0].dtype) &&
+    return gy_dtype_is_real(query->inputs[0].dtype) &&
            query->attributes->axis.dim == query->inputs[0].rank - 1;
 }
 
@@ -115,18 +109,13 @@ const gy_kernel gy_kernel_softmax = {
 
 static bool cross_entropy_accepts(const gy_kernel_query *query)
 {
-    return is_real(query->inputs[0].dtype) && query->inputs[0].rank == 2 &&
+    return gy_dtype_is_real(query->inputs[0].dtype) && query->inputs[0].rank == 2 &&
            query->inputs[1].dtype != GY_U64;
 }
 
 static size_t cross_entropy_workspace(const gy_kernel_query *query)
 {
     return (size_t)query->inputs[0].sizes[1] * sizeof(float);
-}
-
-static int64_t label_at(const gy_view *labels, int64_t row)
-{
-    return (int64_t)gy_element_get(labels->dtype, labels->data, row);
 }
 
 static double row_loss(const gy_kernel_call *call, int64_t row, int64_t columns, int64_t label)
@@ -151,19 +140,13 @@ static double row_loss(const gy_kernel_call *call, int64_t row, int64_t columns,
 
 static gy_status cross_entropy_run(const gy_kernel_call *call)
 {
-    const gy_view *logits = &call->inputs[0], *labels = &call->inputs[1];
+    const gy_view *logits = &call->inputs[0];
     int64_t rows = logits->sizes[0], classes = logits->sizes[1];
-    int64_t first = call->input_offsets != NULL ? call->input_offsets[1][0] : 0;
     int64_t all = call->input_types != NULL ? call->input_types[0].sizes[0] : rows;
     double total = 0;
     for (int64_t row = 0; row < rows; row++) {
-        int64_t label = label_at(labels, row);
-        if (label < 0 || label >= classes) {
-            return gy_fail(GY_ARG,
-                           "cross_entropy: label %" PRId64 " in row %" PRId64
-                           ", expected 0 to %" PRId64,
-                           label, first + row, classes - 1);
-        }
+        int64_t label = 0;
+        GY_TRY(gy_call_index(call, 1, row, "label", classes, &label));
         total += row_loss(call, row, classes, label);
     }
     gy_element_set(logits->dtype, call->outputs[0].data, 0, total / (double)all);
