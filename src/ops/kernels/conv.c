@@ -1,5 +1,6 @@
 /**
- * float32 convolutions and their gradients by oneDNN, direct, on nChw16c.
+ * float32 convolutions and their gradients by oneDNN, direct, on nChw16c, where winograd.c does
+ * not take them.
  *
  * Values are blocked where channels are a multiple of 16; a first convolution (1 or 3 channels)
  * reads plain (N,C,H,W). Filters are plain (K,C,R,S) at the interface and laid out anew by each
@@ -9,6 +10,7 @@
  * Images are cut into pieces that depend on the shape alone; filter gradients of the pieces are
  * added in order.
  */
+#include "ops/kernels/conv_priv.h"
 #include "ops/kernels/kernels_priv.h"
 #include "ops/kernels/libraries.h"
 
@@ -16,13 +18,11 @@
 
 enum { PIECE_FLOPS = 1 << 27, MAX_PIECES = 8, VALUES = 4 };
 
-typedef enum conv_kind { FORWARD, INPUT_GRADIENT, FILTER_GRADIENT } conv_kind;
-
 /* The roles of values: image side, result side, bias, filters. */
 enum { X, Y, BIAS, FILTER };
 
 typedef struct conv {
-    conv_kind kind;
+    gy_conv_kind kind;
     bool has_bias, relu, is_blocked_x, is_blocked_y;
     int64_t x[4], y[4], filter[4]; /* sizes; x[0] == y[0] images */
     dnnl_dims_t stride, pad;
@@ -37,88 +37,68 @@ typedef struct conv {
     dnnl_memory_t plain, packed;                    /* of the reorder */
 } conv;
 
-static const gy_view *x_view(const gy_kernel_query *query, conv_kind kind)
-{
-    return kind == INPUT_GRADIENT ? &query->outputs[0] : &query->inputs[0];
-}
-
-static const gy_view *y_view(const gy_kernel_query *query, conv_kind kind)
-{
-    return kind == FORWARD          ? &query->outputs[0]
-           : kind == INPUT_GRADIENT ? &query->inputs[0]
-                                    : &query->inputs[1];
-}
-
-static const gy_view *filter_view(const gy_kernel_query *query, conv_kind kind)
-{
-    return kind == FILTER_GRADIENT ? &query->outputs[0] : &query->inputs[1];
-}
-
-static conv_kind kind_of(const gy_op *op)
-{
-    return op == &gy_op_conv2d                  ? FORWARD
-           : op == &gy_op_conv2d_input_gradient ? INPUT_GRADIENT
-                                                : FILTER_GRADIENT;
-}
-
 /* oneDNN's fast kernels want results of whole blocks, from blocks or from 1 or 3 channels.
    Without AVX-512 its blocks have 8 channels and ours would run its plain loops: dense there,
    by columns and a product. */
 static void wanted_formats(const gy_kernel_query *query, gy_format *x, gy_format *y)
 {
-    conv_kind kind = kind_of(query->op);
-    int64_t channels = x_view(query, kind)->sizes[1], filters = y_view(query, kind)->sizes[1];
-    bool is_first = (channels == 1 || channels == 3) && kind != INPUT_GRADIENT;
+    gy_conv_kind kind = gy_conv_kind_of(query->op);
+    int64_t channels = gy_conv_x(query, kind)->sizes[1],
+            filters = gy_conv_y(query, kind)->sizes[1];
+    bool is_first = (channels == 1 || channels == 3) && kind != GY_CONV_INPUT_GRADIENT;
     bool is_fast = gy_tile_isa_level() == GY_TILE_ISA_AVX512 && filters % 16 == 0 &&
                    filters > 0 && (channels % 16 == 0 || is_first);
     *x = is_fast && !is_first ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE;
     *y = is_fast ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE;
 }
 
-static void conv_formats(const gy_kernel_query *query, gy_format *inputs, gy_format *outputs)
+void gy_conv_formats(const gy_kernel_query *query, gy_format *inputs, gy_format *outputs)
 {
-    conv_kind kind = kind_of(query->op);
+    gy_conv_kind kind = gy_conv_kind_of(query->op);
     gy_format x = GY_FORMAT_DENSE, y = GY_FORMAT_DENSE;
     wanted_formats(query, &x, &y);
     memset(inputs, 0, (size_t)query->input_count * sizeof(inputs[0]));
-    outputs[0] = kind == FORWARD ? y : kind == INPUT_GRADIENT ? x : GY_FORMAT_DENSE;
-    inputs[0] = kind == INPUT_GRADIENT ? y : x;
-    if (kind == FILTER_GRADIENT) {
+    outputs[0] = kind == GY_CONV_FORWARD          ? y
+                 : kind == GY_CONV_INPUT_GRADIENT ? x
+                                                  : GY_FORMAT_DENSE;
+    inputs[0] = kind == GY_CONV_INPUT_GRADIENT ? y : x;
+    if (kind == GY_CONV_FILTER_GRADIENT) {
         inputs[1] = y;
     }
 }
 
-static bool conv_accepts(const gy_kernel_query *query)
+bool gy_conv_accepts(const gy_kernel_query *query)
 {
-    conv_kind kind = kind_of(query->op);
+    gy_conv_kind kind = gy_conv_kind_of(query->op);
     gy_format x = GY_FORMAT_DENSE, y = GY_FORMAT_DENSE;
     for (int i = 0; i < query->input_count; i++) {
         if (query->inputs[i].dtype != GY_F32) {
             return false;
         }
     }
-    const gy_view *filter = filter_view(query, kind);
+    const gy_view *filter = gy_conv_filter(query, kind);
     for (int d = 0; d < 4; d++) {
         if (filter->sizes[d] == 0) {
             return false;
         }
     }
     wanted_formats(query, &x, &y);
-    return x_view(query, kind)->format == x && y_view(query, kind)->format == y;
+    return gy_conv_x(query, kind)->format == x && gy_conv_y(query, kind)->format == y;
 }
 
 static void describe(const gy_kernel_query *query, conv *c)
 {
     memset(c, 0, sizeof(*c));
-    c->kind = kind_of(query->op);
-    const gy_view *x = x_view(query, c->kind), *y = y_view(query, c->kind);
+    c->kind = gy_conv_kind_of(query->op);
+    const gy_view *x = gy_conv_x(query, c->kind), *y = gy_conv_y(query, c->kind);
     memcpy(c->x, x->sizes, sizeof(c->x));
     memcpy(c->y, y->sizes, sizeof(c->y));
-    memcpy(c->filter, filter_view(query, c->kind)->sizes, sizeof(c->filter));
+    memcpy(c->filter, gy_conv_filter(query, c->kind)->sizes, sizeof(c->filter));
     c->is_blocked_x = x->format == GY_FORMAT_BLOCKED;
     c->is_blocked_y = y->format == GY_FORMAT_BLOCKED;
-    c->has_bias = c->kind == FORWARD && query->attributes->conv.has_bias;
-    c->relu = c->kind == FORWARD && query->attributes->conv.activation == GY_ACTIVATION_RELU;
+    c->has_bias = c->kind == GY_CONV_FORWARD && query->attributes->conv.has_bias;
+    c->relu =
+        c->kind == GY_CONV_FORWARD && query->attributes->conv.activation == GY_ACTIVATION_RELU;
     for (int d = 0; d < 2; d++) {
         c->stride[d] = query->attributes->conv.stride[d];
         c->pad[d] = query->attributes->conv.pad[d];
@@ -180,7 +160,7 @@ static dnnl_status_t make_gradient(const gy_dnnl *dnnl, const conv *c,
     if (status != dnnl_success) {
         return status;
     }
-    if (c->kind == INPUT_GRADIENT) {
+    if (c->kind == GY_CONV_INPUT_GRADIENT) {
         status = dnnl->convolution_backward_data_desc_init(
             &desc, dnnl_convolution_direct, &values[X], &values[FILTER], &values[Y], c->stride,
             c->pad, c->pad);
@@ -211,13 +191,14 @@ static gy_status make_desc(const gy_dnnl *dnnl, conv *c, int which)
     }
     dnnl_primitive_attr_t attr;
     GY_TRY(gy_kernel_dnnl_attributes(dnnl, c->relu, &attr));
-    dnnl_status_t status = (c->kind == FORWARD ? make_forward : make_gradient)(
+    dnnl_status_t status = (c->kind == GY_CONV_FORWARD ? make_forward : make_gradient)(
         dnnl, c, values, attr, &c->descs[which]);
     dnnl->primitive_attr_destroy(attr);
     GY_TRY(gy_dnnl_check(status, "a convolution"));
     c->packed_filter = *dnnl->primitive_desc_query_md(
         c->descs[which],
-        c->kind == FILTER_GRADIENT ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
+        c->kind == GY_CONV_FILTER_GRADIENT ? dnnl_query_diff_weights_md : dnnl_query_weights_md,
+        0);
     const dnnl_memory_desc_t *pad =
         dnnl->primitive_desc_query_md(c->descs[which], dnnl_query_scratchpad_md, 0);
     c->scratch_bytes =
@@ -235,7 +216,7 @@ static gy_status make_descs(const gy_dnnl *dnnl, const gy_kernel_query *query, c
         GY_TRY(make_desc(dnnl, c, which));
     }
     c->packed_bytes = gy_round_up(dnnl->memory_desc_get_size(&c->packed_filter), 64);
-    bool is_in = c->kind != FILTER_GRADIENT;
+    bool is_in = c->kind != GY_CONV_FILTER_GRADIENT;
     return gy_dnnl_check(dnnl->reorder_primitive_desc_create(
                              &c->reorder_desc, is_in ? &c->plain_filter : &c->packed_filter,
                              dnnl->engine, is_in ? &c->packed_filter : &c->plain_filter,
@@ -345,7 +326,7 @@ static gy_status conv_prepare(const gy_kernel_query *query, void **state)
 /* Packed filters (one set a piece where gradients are made), then scratch of the pieces. */
 static size_t packed_sets(const conv *c)
 {
-    return c->kind == FILTER_GRADIENT ? (size_t)c->pieces : 1;
+    return c->kind == GY_CONV_FILTER_GRADIENT ? (size_t)c->pieces : 1;
 }
 
 static size_t conv_workspace(const gy_kernel_query *query)
@@ -377,12 +358,12 @@ static void set_handles(const conv_call *f, int64_t piece)
     conv *c = f->conv;
     const gy_kernel_call *call = f->call;
     char *workspace = call->workspace;
-    void *x = c->kind == INPUT_GRADIENT ? call->outputs[0].data : call->inputs[0].data;
-    void *y = c->kind == FORWARD          ? call->outputs[0].data
-              : c->kind == INPUT_GRADIENT ? call->inputs[0].data
-                                          : call->inputs[1].data;
+    void *x = c->kind == GY_CONV_INPUT_GRADIENT ? call->outputs[0].data : call->inputs[0].data;
+    void *y = c->kind == GY_CONV_FORWARD          ? call->outputs[0].data
+              : c->kind == GY_CONV_INPUT_GRADIENT ? call->inputs[0].data
+                                                  : call->inputs[1].data;
     int64_t image = piece * c->piece_images;
-    size_t set = c->kind == FILTER_GRADIENT ? (size_t)piece : 0;
+    size_t set = c->kind == GY_CONV_FILTER_GRADIENT ? (size_t)piece : 0;
     void *at[VALUES + 1] = {
         (float *)x + image * image_elements(c->x), (float *)y + image * image_elements(c->y),
         c->has_bias ? call->inputs[2].data : NULL, workspace + set * c->packed_bytes,
@@ -424,7 +405,7 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
 static gy_status reorder_filters(const conv_call *f, void *plain)
 {
     conv *c = f->conv;
-    bool is_in = c->kind != FILTER_GRADIENT;
+    bool is_in = c->kind != GY_CONV_FILTER_GRADIENT;
     f->dnnl->memory_set_data_handle(c->plain, plain);
     f->dnnl->memory_set_data_handle(c->packed, f->call->workspace);
     dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, is_in ? c->plain : c->packed},
@@ -455,14 +436,14 @@ static gy_status conv_run(const gy_kernel_call *call)
         gy_view_zero(&call->outputs[0]);
         return GY_OK;
     }
-    if (c->kind != FILTER_GRADIENT) {
+    if (c->kind != GY_CONV_FILTER_GRADIENT) {
         GY_TRY(reorder_filters(&f, call->inputs[1].data));
     }
     gy_parallel_for(call->engine, c->pieces, 1, run_pieces, &f);
     for (int64_t piece = 0; piece < c->pieces; piece++) {
         GY_TRY(gy_dnnl_check(f.status[piece], "a convolution"));
     }
-    if (c->kind == FILTER_GRADIENT) {
+    if (c->kind == GY_CONV_FILTER_GRADIENT) {
         add_pieces(&f);
         GY_TRY(reorder_filters(&f, call->outputs[0].data));
     }
@@ -471,8 +452,8 @@ static gy_status conv_run(const gy_kernel_call *call)
 
 const gy_kernel gy_kernel_conv_f32 = {
     .name = "onednn convolution",
-    .accepts = conv_accepts,
-    .formats = conv_formats,
+    .accepts = gy_conv_accepts,
+    .formats = gy_conv_formats,
     .workspace_bytes = conv_workspace,
     .prepare = conv_prepare,
     .release = conv_release,
