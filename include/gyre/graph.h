@@ -157,9 +157,12 @@ GY_API gy_node gy_assign(gy_node parameter, gy_node value);
 typedef struct gy_session gy_session;
 typedef struct gy_session_options {
     gy_engine *engine; /* NULL: the session makes one */
-    gy_comm *comm;     /* the data axis of the mesh; NULL: this process alone */
-    uint64_t seed;     /* of parameters and dropout */
-    int workers;       /* of the session's own engine; 0: cores / ranks on this host */
+    gy_comm *comm;     /* the data axis of the mesh; NULL: one rank along it */
+    /* The model axis: ranks with the same rows, which share out the work of operators. NULL:
+       one rank along it. Every rank is in one communicator of each axis. */
+    gy_comm *model;
+    uint64_t seed; /* of parameters and dropout */
+    int workers;   /* of the session's own engine; 0: cores / ranks on this host */
 } gy_session_options;
 
 /** Parameters kept, programs compiled at first use per (fetches, batch). GY_OK or the graph's

@@ -5,12 +5,14 @@
  * A graph is an array of nodes in an order in which inputs come before their users. A pass is a
  * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
  * graph, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
- * place, move, epilogue, layout, fuse, schedule, memory), compile, program, init, session, run.
+ * place, move, price, epilogue, layout, fuse, schedule, memory), compile, program, init,
+ * session, run.
  */
 #ifndef GY_GRAPH_GRAPH_H
 #define GY_GRAPH_GRAPH_H
 
 #include "ops/ops.h"
+#include "plan/plan.h"
 
 #include <gyre/graph.h>
 
@@ -29,9 +31,11 @@ typedef struct gy_graph_node {
 
 /** The grid of ranks. Placements are decided from sizes alone, so that all ranks agree. */
 typedef struct gy_mesh {
-    int axes; /* 1: `data` */
+    int axes; /* `data`, then `model`; the leftmost is the outer one */
     int sizes[GY_MAX_MESH];
     int coordinates[GY_MAX_MESH]; /* of this rank */
+    gy_links links[GY_MAX_MESH];  /* what placement reckons with; zero: one host's. On all
+                                     ranks alike */
 } gy_mesh;
 
 /** What a program is for: a value that is fetched, or an effect, and where it shall live. */
@@ -168,6 +172,8 @@ gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_gra
 /** This rank's part of a value: sizes and where it begins in the whole. */
 void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_MAX_RANK],
                    int64_t offsets[GY_MAX_RANK]);
+/** `type` as the ranks along `axis` share it: local sizes in all other axes, whole in this. */
+gy_type gy_axis_type(const gy_mesh *mesh, const gy_type *type, int axis);
 /** A row-major (or blocked) view of this rank's part. */
 gy_view gy_local_view(const gy_mesh *mesh, const gy_type *type, void *data);
 /** Bytes of this rank's part, blocked padding included. */

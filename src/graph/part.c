@@ -7,7 +7,7 @@ void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_MA
                    int64_t offsets[GY_MAX_RANK])
 {
     memset(offsets, 0, GY_MAX_RANK * sizeof(*offsets));
-    memcpy(sizes, type->sizes, GY_MAX_RANK * sizeof(*sizes));
+    memmove(sizes, type->sizes, GY_MAX_RANK * sizeof(*sizes)); /* may be the type's own */
     for (int axis = 0; axis < mesh->axes; axis++) { /* the leftmost axis is the outer one */
         const gy_placement *placement = &type->placement[axis];
         if (placement->kind != GY_SHARD) {
@@ -20,6 +20,15 @@ void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_MA
         offsets[placement->dim] += begin;
         sizes[placement->dim] = gy_part_begin(whole, rank + 1, ranks) - begin;
     }
+}
+
+gy_type gy_axis_type(const gy_mesh *mesh, const gy_type *type, int axis)
+{
+    gy_type whole = *type;
+    int64_t offsets[GY_MAX_RANK];
+    whole.placement[axis] = (gy_placement){.kind = GY_REPLICATE};
+    gy_local_part(mesh, &whole, whole.sizes, offsets);
+    return whole;
 }
 
 gy_view gy_local_view(const gy_mesh *mesh, const gy_type *type, void *data)

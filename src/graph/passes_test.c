@@ -1,5 +1,6 @@
 /* Goal: each pass alone does what it says on a small graph (text before and after), and random
  * graphs give the same results with and without it. */
+#include "graph/passes/place_priv.h"
 #include "graph/random_graph.h"
 #include "graph/session_priv.h"
 
@@ -218,6 +219,67 @@ static void placement_inserts_the_gradients_allreduce(void **state)
     gy_graph_free(g);
 }
 
+/* A hidden layer cut by columns, the next by rows, one sum over the model axis behind them;
+ * what is Partial or cut along one axis stays so through the exchanges of the other. */
+static void layers_are_cut_along_the_model_axis(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4096}, 2);
+    gy_node w1 = gy_parameter(g, "w1", GY_F32, (int64_t[]){4096, 4096}, 2, gy_init_zeros());
+    gy_node w2 = gy_parameter(g, "w2", GY_F32, (int64_t[]){4096, 16}, 2, gy_init_zeros());
+    gy_node hidden = gy_relu(gy_matmul(x, w1));
+    gy_node second = gy_matmul(hidden, w2);
+    gy_node total = gy_sum_over(second, 0, false);
+    gy_node fetches[] = {total, gy_gradient(total, w2)};
+    const gy_mesh mesh = {.axes = 2, .sizes = {2, 2}, .links = {{0}, {1e-7, 1e-12, 1e-12}}};
+    gy_graph *bound = bind_mesh(g, &mesh, 2, fetches, 2), *out;
+    assert_ok(gy_compile(bound, 0, NULL, &out));
+    assert_prints(out, "   0 x: f32[2,4096] S0,R = input()\n"
+                       "   1 w1: f32[4096,4096] R,R = parameter()\n"
+                       "   2 w2: f32[4096,16] R,R = parameter()\n"
+                       "   3 w1.take_shard: f32[4096,4096] R,S1 = take_shard(1)\n"
+                       "   4 relu_4: f32[2,4096] S0,S1 = matmul(0, 3) relu\n"
+                       "   5 relu_4.allgather: f32[2,4096] R,S1 = allgather(4)\n"
+                       "   6 w2.take_shard: f32[4096,16] R,S0 = take_shard(2)\n"
+                       "   7 matmul_5: f32[2,16] S0,P(sum) = matmul(4, 6)\n"
+                       "   8 matmul_5.allreduce: f32[2,16] S0,R = allreduce(7)\n"
+                       "   9 sum_6: f32[] P(sum),R = sum(8) over 0,1\n"
+                       "  10 sum_6.allreduce: f32[] R,R = allreduce(9)\n"
+                       "  11 broadcast_to_9: f32[2,16] R,R = fill() 1\n"
+                       "  12 matmul_11: f32[4096,16] R,S0 = matmul(5, 11) ta\n"
+                       "  13 matmul_11.allgather: f32[4096,16] R,R = allgather(12)\n"
+                       "     fetched: 10 13\n");
+    gy_graph_free(out);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
+/* One rank of the model axis would share nothing out: no exchange is for it. Prices follow the
+ * links. */
+static void prices_are_those_of_the_plan_model(void **state)
+{
+    (void)state;
+    gy_prices prices;
+    const gy_links links = {.alpha = 1e-3, .beta = 1e-9, .gamma = 0};
+    gy_prices_init(&prices, 4, &links);
+    double empty = gy_price_exchange(&prices, GY_OPERATION_ALLGATHER, 64);
+    double full = gy_price_exchange(&prices, GY_OPERATION_ALLGATHER, 4e9);
+    assert_true(empty >= 1e-3 && empty < 7e-3);
+    assert_true(full > 2.9 && full < 4.1); /* three quarters of it come in */
+    double all = gy_price_exchange(&prices, GY_OPERATION_ALLREDUCE, 4e9);
+    assert_true(all > 5.9 && all < 8.1); /* twice that */
+    double last = 0;
+    for (double bytes = 1; bytes < 1e13; bytes *= 3) {
+        double now = gy_price_exchange(&prices, GY_OPERATION_REDUCE_SCATTER, bytes);
+        assert_true(now >= last && now < 1e-2 + bytes * 1.1e-9);
+        last = now;
+    }
+    gy_prices_init(&prices, 4096, &(gy_links){0}); /* as for 32, and soon */
+    assert_true(gy_price_exchange(&prices, GY_OPERATION_ALLREDUCE, 1e6) > 0);
+    assert_true(isfinite(last) && prices.status == GY_OK);
+}
+
 /* Statistics over a cut batch: expanded, so that they are of all ranks. */
 static void batch_norm_is_expanded_when_its_batch_is_cut(void **state)
 {
@@ -386,6 +448,8 @@ int main(void)
         cmocka_unit_test(algebra_removes_neutral_elements),
         cmocka_unit_test(algebra_moves_shapes_out_of_the_way),
         cmocka_unit_test(a_sum_of_what_was_broadcast_is_a_product),
+        cmocka_unit_test(layers_are_cut_along_the_model_axis),
+        cmocka_unit_test(prices_are_those_of_the_plan_model),
         cmocka_unit_test(placement_inserts_the_gradients_allreduce),
         cmocka_unit_test(batch_norm_is_expanded_when_its_batch_is_cut),
         cmocka_unit_test(schedule_hoists_collectives),

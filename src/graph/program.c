@@ -53,9 +53,10 @@ void gy_choose_kernels(const gy_graph *graph, int workers, gy_choice *choices)
         const gy_graph_node *node = &graph->nodes[i];
         choices[i] = (gy_choice){.kernel = NULL};
         if (is_exchange(node->op)) {
+            const int axis = node->attributes.move.mesh_axis;
+            const gy_type shared = gy_axis_type(&graph->mesh, &node->types[0], axis);
             choices[i].workspace_bytes = gy_collective_workspace_bytes(
-                node->op, &node->attributes, &node->types[0],
-                graph->mesh.sizes[node->attributes.move.mesh_axis]);
+                node->op, &node->attributes, &shared, graph->mesh.sizes[axis]);
         } else if ((node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) == 0) {
             gy_view views[GY_MAX_INPUTS + GY_MAX_OUTPUTS];
             gy_kernel_query query = gy_graph_query(graph, i, workers, views);
@@ -218,14 +219,17 @@ static void watch(void *arg, int change)
 static gy_status add_exchange(gy_program *program, gy_program_step *step)
 {
     const gy_graph_node *node = step->node;
+    const int axis = node->attributes.move.mesh_axis;
     gy_collective *collective = gy_arena_alloc(&program->arena, sizeof(*collective));
-    if (collective == NULL) {
+    gy_type *shared = gy_arena_alloc(&program->arena, sizeof(*shared));
+    if (collective == NULL || shared == NULL) {
         return GY_NOMEM;
     }
-    *collective = (gy_collective){.comm = program->session->comm,
+    *shared = gy_axis_type(&program->graph->mesh, &node->types[0], axis);
+    *collective = (gy_collective){.comm = program->session->comms[axis],
                                   .op = node->op,
                                   .attributes = &node->attributes,
-                                  .sizes = node->types[0].sizes,
+                                  .sizes = shared->sizes,
                                   .input = step->call.inputs[0],
                                   .output = step->call.outputs[0],
                                   .workspace = step->call.workspace,

@@ -1,5 +1,6 @@
-/* Goal: sessions on 1, 2, 3 and 4 ranks give what one rank gives, bit-identical from run to
- * run; the gradient's allreduce stands in the compiled graph without anyone having written it.
+/* Goal: sessions on 1, 2, 3 and 4 ranks, and on meshes of data and model ranks, give what one
+ * rank gives, bit-identical from run to run; the gradient's allreduce stands in the compiled
+ * graph without anyone having written it.
  */
 #include "graph/random_graph.h"
 #include "graph/session_priv.h"
@@ -19,13 +20,26 @@ typedef struct outcome {
 
 typedef struct member {
     gy_thread thread;
-    gy_comm *comm;
-    int rank, ranks;
+    gy_comm *comm, *model;
+    int rank, ranks; /* along the data axis */
+    bool cuts;       /* exchanges are said to be free: the model axis is used wherever it can */
     uint64_t seed;
     gy_status (*run)(struct member *me);
     outcome got;
     gy_error error;
 } member;
+
+static gy_status open_session(const member *me, gy_graph *graph, uint64_t seed,
+                              gy_session **session)
+{
+    const gy_session_options options = {
+        .comm = me->comm, .model = me->model, .workers = 1, .seed = seed};
+    GY_TRY(gy_session_new(graph, &options, session));
+    if (me->cuts) {
+        (*session)->mesh.links[1] = (gy_links){1e-15, 1e-18, 1e-18};
+    }
+    return GY_OK;
+}
 
 static gy_status keep(member *me, gy_tensor *tensor)
 {
@@ -90,9 +104,8 @@ static gy_status run_random(member *me)
     random_graph_make(&r, me->seed, false, 16);
     gy_session *session = NULL;
     gy_status status = gy_graph_status(r.graph);
-    const gy_session_options options = {.comm = me->comm, .workers = 1, .seed = 9};
     if (status >= 0) {
-        status = gy_session_new(r.graph, &options, &session);
+        status = open_session(me, r.graph, 9, &session);
     }
     if (status >= 0) {
         status = train(me, &r, session);
@@ -109,22 +122,36 @@ static void *member_thread(void *arg)
     return NULL;
 }
 
-static void run_ranks(int ranks, uint64_t seed, gy_status (*run)(member *me), member *members)
+/* One communicator for each group of ranks that differ only along one axis. */
+static void open_comms(int data, int model, member *members)
 {
-    gy_transport *transports[RANKS_MAX];
-    const gy_segment_options segment = {.ranks = ranks, .pool_bytes = 16 << 20};
-    memset(members, 0, (size_t)ranks * sizeof(*members));
-    if (ranks > 1) {
-        assert_ok(gy_shm_open_all(&segment, gy_env_real(), transports));
+    for (int axis = 0; axis < 2; axis++) {
+        const int size = axis == 0 ? data : model, groups = axis == 0 ? model : data;
+        const gy_segment_options segment = {.ranks = size, .pool_bytes = 16 << 20};
+        for (int group = 0; size > 1 && group < groups; group++) {
+            gy_transport *transports[RANKS_MAX];
+            assert_ok(gy_shm_open_all(&segment, gy_env_real(), transports));
+            for (int i = 0; i < size; i++) {
+                member *me = &members[axis == 0 ? i * model + group : group * model + i];
+                assert_ok(gy_comm_new(transports[i], NULL, axis == 0 ? &me->comm : &me->model));
+            }
+        }
     }
+}
+
+/* Ranks (0,0), (0,1), ... of a mesh; `cuts` as in member. */
+static void run_mesh(const int mesh[2], bool cuts, uint64_t seed, gy_status (*run)(member *me),
+                     member *members)
+{
+    const int ranks = mesh[0] * mesh[1];
+    memset(members, 0, (size_t)ranks * sizeof(*members));
+    open_comms(mesh[0], mesh[1], members);
     for (int rank = 0; rank < ranks; rank++) {
-        members[rank].rank = rank;
-        members[rank].ranks = ranks;
+        members[rank].rank = rank / mesh[1];
+        members[rank].ranks = mesh[0];
+        members[rank].cuts = cuts;
         members[rank].seed = seed;
         members[rank].run = run;
-        if (ranks > 1) {
-            assert_ok(gy_comm_new(transports[rank], NULL, &members[rank].comm));
-        }
     }
     for (int rank = 0; rank < ranks; rank++) {
         assert_ok(
@@ -135,7 +162,13 @@ static void run_ranks(int ranks, uint64_t seed, gy_status (*run)(member *me), me
     }
     for (int rank = 0; rank < ranks; rank++) {
         gy_comm_free(members[rank].comm);
+        gy_comm_free(members[rank].model);
     }
+}
+
+static void run_ranks(int ranks, uint64_t seed, gy_status (*run)(member *me), member *members)
+{
+    run_mesh((const int[]){ranks, 1}, false, seed, run, members);
 }
 
 static void assert_members_ok(const member *members, int ranks)
@@ -191,8 +224,7 @@ static gy_status run_rows(member *me)
     gy_node fetches[] = {joined, gy_transpose(x, (int[]){1, 0})};
     gy_session *session = NULL;
     gy_tensor *rows = NULL, *results[2] = {NULL};
-    const gy_session_options options = {.comm = me->comm, .workers = 1};
-    gy_status status = gy_session_new(g, &options, &session);
+    gy_status status = open_session(me, g, 0, &session);
     if (status >= 0) {
         status = rows_of(me, 1, &rows);
     }
@@ -244,8 +276,7 @@ static gy_status run_bad_label(member *me)
     gy_node loss = gy_named(gy_cross_entropy(x, labels), "the loss");
     gy_session *session = NULL;
     gy_tensor *rows = NULL, *truth = NULL, *result = NULL;
-    const gy_session_options options = {.comm = me->comm, .workers = 1};
-    gy_status status = gy_session_new(g, &options, &session);
+    gy_status status = open_session(me, g, 0, &session);
     if (status >= 0) {
         status = rows_of(me, 1, &rows);
     }
@@ -305,13 +336,12 @@ static gy_status run_network(member *me)
     gy_node parameters[] = {filters, gain, bias, w}, gradients[4], fetches[6] = {loss, best};
     gy_session *session = NULL;
     gy_tensor *rows = NULL, *results[6] = {NULL};
-    const gy_session_options options = {.comm = me->comm, .workers = 1, .seed = 4};
     gy_status status = gy_gradients(loss, parameters, 4, gradients);
     for (int i = 0; i < 4; i++) {
         fetches[2 + i] = gradients[i];
     }
     if (status >= 0) {
-        status = gy_session_new(g, &options, &session);
+        status = open_session(me, g, 4, &session);
     }
     if (status >= 0) {
         status = rows_of(me, 1, &rows);
@@ -346,11 +376,90 @@ static void a_network_agrees_on_any_number_of_ranks(void **state)
     }
 }
 
+/* Two dense layers and an embedding, trained for some steps. */
+static gy_status run_layers(member *me)
+{
+    gy_graph *g = gy_graph_new();
+    const gy_init draw = {GY_INIT_UNIFORM, 1, NULL};
+    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
+    gy_node w1 = gy_parameter(g, "w1", GY_F64, (int64_t[]){RANDOM_FEATURES, 6}, 2, draw);
+    gy_node b1 = gy_parameter(g, "b1", GY_F64, (int64_t[]){6}, 1, draw);
+    gy_node w2 = gy_parameter(g, "w2", GY_F64, (int64_t[]){6, 3}, 2, draw);
+    gy_node table = gy_parameter(g, "table", GY_F64, (int64_t[]){5, 3}, 2, draw);
+    gy_node best = gy_named(gy_argmax(x, 1), "best");
+    gy_node hidden = gy_named(gy_relu(gy_add(gy_matmul(x, w1), b1)), "hidden");
+    gy_node y = gy_add(gy_named(gy_matmul(hidden, w2), "second"), gy_gather(table, best, 0));
+    gy_node labels = gy_minimum(gy_cast(best, GY_I32), gy_scalar(g, GY_I32, 2));
+    gy_node loss = gy_cross_entropy(y, labels), gradients[4], fetches[5] = {loss};
+    gy_node parameters[] = {w1, b1, w2, table};
+    gy_session *session = NULL;
+    gy_tensor *rows = NULL, *results[5] = {NULL};
+    gy_status status = gy_gradients(loss, parameters, 4, gradients);
+    for (int i = 0; i < 4; i++) {
+        fetches[1 + i] =
+            gy_assign(parameters[i],
+                      gy_sub(parameters[i], gy_mul(gradients[i], gy_scalar(g, GY_F64, 0.3))));
+    }
+    status = status < 0 ? status : open_session(me, g, 5, &session);
+    status = status < 0 ? status : rows_of(me, 1, &rows);
+    const gy_feed feed = {x, rows};
+    for (int step = 0; status >= 0 && step < 6; step++) {
+        status = gy_session_run(session, &feed, 1, BATCH, fetches, 5, results);
+        status = status < 0 ? status : keep(me, results[0]);
+    }
+    for (int i = 0; status >= 0 && i < 4; i++) {
+        static const char *const names[] = {"w1", "b1", "w2", "table"};
+        gy_tensor *now = gy_session_parameter(session, names[i]);
+        status = now == NULL ? GY_NOTFOUND : keep(me, gy_tensor_hold(now));
+    }
+    gy_tensor_drop(rows);
+    gy_session_free(session);
+    gy_graph_free(g);
+    return status;
+}
+
+static const int meshes[][2] = {{2, 2}, {1, 2}, {1, 4}, {4, 1}, {1, 3}};
+
+static void assert_meshes_agree(uint64_t seed, gy_status (*run)(member *me))
+{
+    static member alone[1], together[RANKS_MAX], again[RANKS_MAX];
+    run_ranks(1, seed, run, alone);
+    assert_members_ok(alone, 1);
+    for (size_t i = 0; i < 2 * GY_COUNT(meshes); i++) {
+        const int *mesh = meshes[i / 2];
+        run_mesh(mesh, i % 2 != 0, seed, run, together);
+        assert_members_ok(together, mesh[0] * mesh[1]);
+        run_mesh(mesh, i % 2 != 0, seed, run, again);
+        for (int rank = 0; rank < mesh[0] * mesh[1]; rank++) {
+            assert_same(&alone[0], &together[rank]);
+            assert_memory_equal(&together[rank].got, &again[rank].got, sizeof(outcome));
+        }
+    }
+}
+
+static void training_agrees_on_any_mesh(void **state)
+{
+    (void)state;
+    assert_meshes_agree(0, run_layers);
+    assert_meshes_agree(0, run_network);
+}
+
+static void random_graphs_agree_on_any_mesh(void **state)
+{
+    (void)state;
+    uint64_t seed = gy_test_seed();
+    for (uint64_t trial = seed; trial < seed + TRIALS / 2; trial++) {
+        assert_meshes_agree(trial, run_random);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_agree_on_any_number_of_ranks),
         cmocka_unit_test(a_network_agrees_on_any_number_of_ranks),
+        cmocka_unit_test(training_agrees_on_any_mesh),
+        cmocka_unit_test(random_graphs_agree_on_any_mesh),
         cmocka_unit_test(fetched_rows_are_the_ranks_own),
         cmocka_unit_test(a_failed_kernel_is_told_to_all_ranks),
     };

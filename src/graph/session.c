@@ -7,24 +7,34 @@ enum { PROGRAMS_MAX = 32 }; /* the least recently used one goes */
 
 static gy_status start(gy_session *session, const gy_session_options *options)
 {
-    const int ranks = options->comm != NULL ? gy_comm_size(options->comm) : 1;
-    session->comm = options->comm;
+    gy_comm *const comms[] = {options->comm, options->model};
+    gy_comm *attach[GY_COUNT(comms)] = {NULL};
+    int ranks = 1;
     session->seed = options->seed;
-    session->pool = ranks > 1 ? gy_comm_pool(options->comm) : gy_pool_heap();
-    if (session->pool == NULL) {
-        session->pool = gy_pool_heap();
+    session->mesh = (gy_mesh){.axes = 1, .sizes = {1}};
+    for (int axis = 0; axis < (int)GY_COUNT(comms); axis++) {
+        const int size = comms[axis] != NULL ? gy_comm_size(comms[axis]) : 1;
+        if (size > 1) {
+            session->mesh.axes = axis + 1;
+            session->mesh.sizes[axis] = size;
+            session->mesh.coordinates[axis] = gy_comm_rank(comms[axis]);
+            attach[axis] = comms[axis];
+            ranks *= size;
+            session->pool = session->pool != NULL ? session->pool : gy_comm_pool(comms[axis]);
+        }
     }
-    session->mesh = (gy_mesh){.axes = 1, .sizes = {ranks}};
-    session->mesh.coordinates[0] = ranks > 1 ? gy_comm_rank(options->comm) : 0;
+    session->pool = session->pool != NULL ? session->pool : gy_pool_heap();
     session->engine = options->engine;
     if (session->engine == NULL) {
         const gy_engine_options engine = {.workers = options->workers, .ranks_on_host = ranks};
         GY_TRY(gy_engine_new(&engine, &session->engine));
         session->owns_engine = true;
     }
-    if (ranks > 1) {
-        GY_TRY(gy_collective_attach(session->engine, session->comm));
-        session->is_attached = true;
+    for (int axis = 0; axis < (int)GY_COUNT(comms); axis++) {
+        if (attach[axis] != NULL) {
+            GY_TRY(gy_collective_attach(session->engine, attach[axis]));
+            session->comms[axis] = attach[axis];
+        }
     }
     return GY_OK;
 }
@@ -57,8 +67,10 @@ void gy_session_free(gy_session *session)
     for (size_t i = 0; i < session->program_count; i++) {
         gy_program_free(session->programs[i]);
     }
-    if (session->is_attached) {
-        gy_collective_detach(session->engine, session->comm);
+    for (int axis = 0; axis < GY_MAX_MESH; axis++) {
+        if (session->comms[axis] != NULL) {
+            gy_collective_detach(session->engine, session->comms[axis]);
+        }
     }
     if (session->owns_engine) {
         gy_engine_free(session->engine);
@@ -278,8 +290,10 @@ gy_session_stats gy_session_statistics(const gy_session *session)
                               .exposed_communication_s = (double)meter->exposed_ns * 1e-9,
                               .other_s = (double)meter->other_ns * 1e-9,
                               .runs = session->runs};
-    if (session->is_attached) {
-        stats.bytes_sent = (uint64_t)gy_comm_statistics(session->comm).bytes;
+    for (int axis = 0; axis < GY_MAX_MESH; axis++) {
+        if (session->comms[axis] != NULL) {
+            stats.bytes_sent += (uint64_t)gy_comm_statistics(session->comms[axis]).bytes;
+        }
     }
     return stats;
 }

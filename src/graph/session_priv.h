@@ -77,11 +77,11 @@ struct gy_program {
 struct gy_session {
     gy_graph *graph;
     gy_engine *engine;
-    bool owns_engine, is_attached;
-    gy_comm *comm;
+    bool owns_engine;
+    gy_comm *comms[GY_MAX_MESH]; /* by mesh axis; NULL: it has one rank */
     gy_pool *pool;
     gy_mesh mesh;
-    uint64_t seed, step, runs, bytes_sent;
+    uint64_t seed, step, runs;
     int64_t seed_words[2]; /* what the seed input is fed with */
     gy_parameter_slot *parameters;
     size_t parameter_count, parameter_capacity;

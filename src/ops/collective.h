@@ -20,7 +20,7 @@ typedef struct gy_collective {
     gy_comm *comm;
     const gy_op *op;
     const gy_attributes *attributes; /* .move */
-    const int64_t *sizes;            /* of the whole value along this mesh axis */
+    const int64_t *sizes;            /* whole along this mesh axis, local in the others */
     gy_view input, output;           /* contiguous */
     void *workspace;                 /* gy_collective_workspace_bytes of it */
     int priority;
@@ -32,7 +32,8 @@ typedef struct gy_collective {
     gy_done *done;
 } gy_collective;
 
-/** Bytes that moving a value of `type` (global) takes; 0 when it goes directly. */
+/** Bytes that moving a value of `type` (whole along this mesh axis) takes; 0 when it goes
+ * directly. */
 size_t gy_collective_workspace_bytes(const gy_op *op, const gy_attributes *attributes,
                                      const gy_type *type, int ranks);
 

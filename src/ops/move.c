@@ -1,7 +1,8 @@
 /*
  * Rows that the compiler makes: changes of memory format, of placement, and fused chains. They
- * are put in after differentiation and placement, so they have neither gradients nor
- * signatures. The plain definition of a collective is that of one rank alone.
+ * are put in after differentiation and placement, so they have no gradients, and collectives
+ * alone have signatures, for the other axes of a mesh. The plain definition of a collective is
+ * that of one rank alone.
  */
 #include "ops/ops_priv.h"
 
@@ -62,6 +63,26 @@ static gy_status move_infer(const gy_attributes *attributes, const gy_type *inpu
     return GY_OK;
 }
 
+/* Along another mesh axis than its own: what it does not cut may be sharded, sums pass. */
+static int move_placements(const gy_attributes *attributes, const gy_type *inputs,
+                           int input_count, const gy_type *outputs, gy_signature *signatures)
+{
+    (void)input_count;
+    (void)outputs;
+    gy_signatures made = {.list = signatures};
+    const gy_placement from = attributes->move.from, to = attributes->move.to;
+    const int cut = from.kind == GY_SHARD ? from.dim : to.kind == GY_SHARD ? to.dim : -1;
+    for (int dim = 0; dim < inputs[0].rank; dim++) {
+        if (dim != cut && inputs[0].sizes[dim] != 1) {
+            gy_signatures_shard(&made, dim, dim);
+        }
+    }
+    if (from.kind != GY_PARTIAL || from.reduction == GY_SUM) {
+        gy_signatures_partial(&made, 0);
+    }
+    return made.count;
+}
+
 /* Sizes are global and do not change: with one rank every move is a copy. */
 static gy_status alone_reference(const gy_kernel_call *call)
 {
@@ -103,7 +124,7 @@ static const gy_sample move_samples[] = {
         .infer = move_infer,                                                                   \
         .cost = gy_cost_move,                                                                  \
         .no_gradient = made_late,                                                              \
-        .no_placements = placed_already,                                                       \
+        .placements = move_placements,                                                         \
         .reference = (row_reference),                                                          \
         GY_SAMPLES(move_samples),                                                              \
     }

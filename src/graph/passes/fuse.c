@@ -4,9 +4,9 @@
  *
  * Every node that tiles can run begins as a group of its own. Groups are joined with those that
  * make their inputs, then with those that read the same large input, as long as the union has
- * one shape, one number of collectives before it (so that nothing that is ready waits
- * for a peer), no path out of it and back, and a kernel that runs it. Sizes of parts are never
- * looked at, so that all ranks fuse alike.
+ * one shape, one last collective before it (nothing that is ready waits for a peer, and no
+ * collective comes to depend on one with a larger number), no path out of it and back, and a
+ * kernel that runs it. Sizes of parts are never looked at, so that all ranks fuse alike.
  */
 #include "graph/graph.h"
 
@@ -24,7 +24,7 @@ typedef struct fusion {
     gy_pass pass;
     group *groups;      /* [node]: of which it is the first member */
     int32_t *group_of;  /* node -> index in `groups`; -1: never fused */
-    int32_t *stage;     /* node -> collectives before it, on the longest way */
+    int32_t *stage;     /* node -> 1 + number of the last collective before it; 0: none */
     int32_t *uses;      /* value number -> readers and roots */
     int32_t *readers;   /* nodes that read each node, one behind another */
     int32_t *reader_at; /* node -> where its readers begin */
@@ -308,7 +308,7 @@ static void join(fusion *f, int32_t node, int32_t other)
     }
 }
 
-/* Collectives before each node; nodes that tiles can run are groups of their own. */
+/* The last collective before each node; nodes that tiles can run are groups of their own. */
 static void begin_groups(fusion *f)
 {
     const gy_graph *in = f->pass.in;
@@ -318,7 +318,9 @@ static void begin_groups(fusion *f)
         for (int k = 0; k < node->input_count; k++) {
             f->stage[i] = GY_MAX(f->stage[i], f->stage[node->inputs[k].node]);
         }
-        f->stage[i] += (node->op->flags & GY_OP_COLLECTIVE) != 0 ? 1 : 0;
+        if ((node->op->flags & GY_OP_COLLECTIVE) != 0) { /* -2 - number, or not numbered yet */
+            f->stage[i] = node->origin <= -2 ? -1 - node->origin : i + 1;
+        }
         f->group_of[i] = is_fusable ? i : -1;
         f->groups[i] = (group){.members = {i}, .count = 1};
     }

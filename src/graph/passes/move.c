@@ -1,40 +1,55 @@
 /*
  * Changes of placement: Partial -> Replicate is an allreduce, Partial -> Shard a
  * reduce-scatter, Shard -> Replicate an allgather, Replicate -> Shard a local slice, Shard ->
- * another Shard the last two. Costs by the alpha-beta model; only their order matters here.
+ * another Shard the last two. Costs are those of the plan model (price.c).
+ *
+ * On the first axis, `data`, what is whole is not cut and an allgather counts four times: it
+ * would stand at the end of the step, where nothing is left to overlap with it.
  */
 #include "graph/passes/place_priv.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static const double start_s = 5e-6, link_bytes_s = 5e9, copy_bytes_s = 10e9;
+enum { DATA_AXIS = 0 };
 static const double unwanted_s = 1, exposed = 4;
 
-static double type_bytes(const gy_type *type)
+/* Of what the ranks of this axis share: decided axes have cut it. */
+static double type_bytes(const gy_placer *placer, const gy_type *type)
 {
-    return (double)gy_type_count(type) * (double)gy_dtype_bytes(type->dtype);
+    double bytes = (double)gy_type_count(type) * (double)gy_dtype_bytes(type->dtype);
+    for (int axis = 0; axis < placer->axis; axis++) {
+        bytes /= type->placement[axis].kind == GY_SHARD ? placer->pass.in->mesh.sizes[axis] : 1;
+    }
+    return bytes;
 }
 
 double gy_move_cost(const gy_placer *placer, const gy_type *type, gy_placement from,
                     gy_placement to, bool is_fill)
 {
-    double bytes = type_bytes(type), p = placer->ranks;
-    double gather = start_s + (p - 1) / p * bytes / link_bytes_s;
-    double slice = bytes / p / copy_bytes_s;
     if (gy_placement_is(from, to)) {
         return 0;
     }
     if (to.kind == GY_PARTIAL) {
         return INFINITY;
     }
+    const bool is_data = placer->axis == DATA_AXIS;
+    const double bytes = type_bytes(placer, type);
+    const double cut = to.kind == GY_SHARD && is_data ? unwanted_s : 0;
     if (from.kind == GY_REPLICATE) {
-        return is_fill ? 0 : slice + unwanted_s;
+        return is_fill ? 0 : cut + gy_price_copy(placer->prices, bytes / placer->ranks);
     }
     if (from.kind == GY_PARTIAL) {
-        return to.kind == GY_REPLICATE ? 2 * gather : gather + unwanted_s;
+        return cut + gy_price_exchange(placer->prices,
+                                       to.kind == GY_REPLICATE ? GY_OPERATION_ALLREDUCE
+                                                               : GY_OPERATION_REDUCE_SCATTER,
+                                       bytes);
     }
-    return to.kind == GY_REPLICATE ? exposed * gather : exposed * gather + slice + unwanted_s;
+    double gather = (is_data ? exposed : 1) *
+                    gy_price_exchange(placer->prices, GY_OPERATION_ALLGATHER, bytes);
+    return to.kind == GY_REPLICATE
+               ? gather
+               : cut + gather + gy_price_copy(placer->prices, bytes / placer->ranks);
 }
 
 static bool is_fill(const gy_placer *placer, gy_value in)

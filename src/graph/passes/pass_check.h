@@ -13,18 +13,24 @@
 
 typedef gy_status (*pass_function)(const gy_graph *in, gy_graph **out);
 
-static inline gy_graph *bind(gy_graph *graph, int ranks, int64_t batch, const gy_node *fetches,
-                             int count)
+static inline gy_graph *bind_mesh(gy_graph *graph, const gy_mesh *mesh, int64_t batch,
+                                  const gy_node *fetches, int count)
 {
     gy_value values[8];
     gy_graph *bound = NULL;
-    const gy_mesh mesh = {.axes = 1, .sizes = {ranks}};
     for (int i = 0; i < count; i++) {
         values[i] = (gy_value){fetches[i].index, fetches[i].output};
     }
     assert_ok(gy_graph_status(graph));
-    assert_ok(gy_bind(graph, &mesh, batch, values, count, &bound));
+    assert_ok(gy_bind(graph, mesh, batch, values, count, &bound));
     return bound;
+}
+
+static inline gy_graph *bind(gy_graph *graph, int ranks, int64_t batch, const gy_node *fetches,
+                             int count)
+{
+    const gy_mesh mesh = {.axes = 1, .sizes = {ranks}};
+    return bind_mesh(graph, &mesh, batch, fetches, count);
 }
 
 /* The graph as text, its costs and placements of one rank cut off. */

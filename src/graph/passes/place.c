@@ -16,14 +16,7 @@
 #include <string.h>
 
 static const double flops_s = 50e9, memory_bytes_s = 10e9;
-
-enum { SIGNATURES_MAX = GY_MAX_SIGNATURES + 1 };
-
-typedef struct candidates {
-    gy_signature list[SIGNATURES_MAX];
-    int count;
-    double work_s; /* on one rank */
-} candidates;
+static const double rounding = 1e-9; /* what sums of costs in another order may differ by */
 
 /* Who uses which value: users[first[v] .. first[v + 1]). */
 typedef struct users {
@@ -38,63 +31,109 @@ static bool keeps_parts(const gy_placer *placer, const gy_graph_node *node,
         return true;
     }
     gy_type types[2] = {*gy_graph_type(placer->pass.in, node->inputs[0]), node->types[0]};
-    gy_mesh mesh = {.axes = 1, .sizes = {placer->ranks}};
-    memset(types[0].placement, 0, sizeof(types[0].placement));
-    memset(types[1].placement, 0, sizeof(types[1].placement));
-    types[0].placement[0] = signature->inputs[0];
-    types[1].placement[0] = signature->outputs[0];
-    for (int rank = 0; rank < placer->ranks; rank++) {
-        mesh.coordinates[0] = rank;
+    gy_mesh mesh = placer->pass.in->mesh;
+    types[0].placement[placer->axis] = signature->inputs[0];
+    types[1].placement[placer->axis] = signature->outputs[0];
+    memset(mesh.coordinates, 0, sizeof(mesh.coordinates));
+    for (int axis = 0; axis < mesh.axes;) { /* all places of the mesh */
         if (gy_local_bytes(&mesh, &types[0]) != gy_local_bytes(&mesh, &types[1])) {
             return false;
+        }
+        for (axis = 0; axis < mesh.axes && ++mesh.coordinates[axis] == mesh.sizes[axis];) {
+            mesh.coordinates[axis++] = 0;
         }
     }
     return true;
 }
 
-static void list_candidates(const gy_placer *placer, int32_t index, candidates *out)
+/* The node's work on one rank when the decided axes have shared it out. */
+static double node_work(const gy_placer *placer, const gy_graph_node *node,
+                        const gy_type *inputs)
 {
-    const gy_graph *in = placer->pass.in;
-    const gy_graph_node *node = &in->nodes[index];
-    gy_signature more[GY_MAX_SIGNATURES];
-    gy_type inputs[GY_MAX_INPUTS];
-    memset(more, 0, sizeof(more));
-    memset(&out->list[0], 0, sizeof(out->list[0])); /* all replicated */
-    out->count = 1;
-    for (int k = 0; k < node->input_count; k++) {
-        inputs[k] = *gy_graph_type(in, node->inputs[k]);
-    }
     gy_cost cost = {.flops = 0};
     if (node->op->cost != NULL) {
         node->op->cost(&node->attributes, inputs, node->input_count, node->types, &cost);
     }
-    out->work_s =
+    double work_s =
         fmax(cost.flops / flops_s, (cost.bytes_read + cost.bytes_written) / memory_bytes_s);
+    for (int axis = 0; axis < placer->axis; axis++) {
+        bool is_divided = false;
+        for (int k = 0; k < node->input_count; k++) {
+            is_divided = is_divided || inputs[k].placement[axis].kind == GY_SHARD;
+        }
+        for (int32_t k = 0; k < node->output_count; k++) {
+            is_divided = is_divided || node->types[k].placement[axis].kind == GY_SHARD;
+        }
+        work_s /= is_divided ? placer->pass.in->mesh.sizes[axis] : 1;
+    }
+    return work_s;
+}
+
+/* The largest part of a dimension, of what the decided axes have left of it. */
+static double largest_share(const gy_placer *placer, const gy_type *type, gy_placement to)
+{
+    if (to.kind != GY_SHARD || type->sizes[to.dim] == 0) {
+        return 0;
+    }
+    int64_t size = type->sizes[to.dim];
+    for (int axis = 0; axis < placer->axis; axis++) {
+        const gy_placement *outer = &type->placement[axis];
+        if (outer->kind == GY_SHARD && outer->dim == to.dim) {
+            const int ranks = placer->pass.in->mesh.sizes[axis];
+            size = (size + ranks - 1) / ranks;
+        }
+    }
+    const int64_t largest = (size + placer->ranks - 1) / placer->ranks;
+    return (double)largest / (double)size;
+}
+
+/* How much of the work falls to the busiest rank; all of it when nothing is sharded. */
+static double share_of_work(const gy_placer *placer, const gy_graph_node *node,
+                            const gy_signature *signature)
+{
+    double share = 0;
+    for (int k = 0; k < node->input_count; k++) {
+        share =
+            fmax(share, largest_share(placer, gy_graph_type(placer->pass.in, node->inputs[k]),
+                                      signature->inputs[k]));
+    }
+    for (int32_t k = 0; k < node->output_count; k++) {
+        share = fmax(share, largest_share(placer, &node->types[k], signature->outputs[k]));
+    }
+    return share > 0 ? share : 1;
+}
+
+static gy_status list_candidates(gy_placer *placer, int32_t index)
+{
+    const gy_graph *in = placer->pass.in;
+    const gy_graph_node *node = &in->nodes[index];
+    gy_candidates *out = &placer->candidates[index];
+    gy_signature more[GY_MAX_SIGNATURES];
+    gy_type inputs[GY_MAX_INPUTS];
+    memset(more, 0, sizeof(more));
+    for (int k = 0; k < node->input_count; k++) {
+        inputs[k] = *gy_graph_type(in, node->inputs[k]);
+    }
     /* A parameter is whole on every rank, so what is assigned to it is too. */
     int count = node->op->placements == NULL || node->op == &gy_op_assign
                     ? 0
                     : node->op->placements(&node->attributes, inputs, node->input_count,
                                            node->types, more);
     GY_ASSERT(count <= GY_MAX_SIGNATURES);
+    out->list = gy_arena_alloc(&placer->arena, ((size_t)count + 1) * sizeof(*out->list));
+    out->work_s = gy_arena_alloc(&placer->arena, ((size_t)count + 1) * sizeof(double));
+    if (out->list == NULL || out->work_s == NULL) {
+        return GY_NOMEM;
+    }
+    out->count = 1; /* all replicated: zero */
+    out->work_s[0] = node_work(placer, node, inputs);
     for (int i = 0; i < count; i++) {
         if (keeps_parts(placer, node, &more[i])) {
+            out->work_s[out->count] = out->work_s[0] * share_of_work(placer, node, &more[i]);
             out->list[out->count++] = more[i];
         }
     }
-}
-
-/* The work of a signature: divided when something of it is sharded. */
-static double work(const gy_placer *placer, const gy_graph_node *node, const candidates *all,
-                   const gy_signature *signature)
-{
-    bool is_divided = false;
-    for (int k = 0; k < node->input_count; k++) {
-        is_divided = is_divided || signature->inputs[k].kind == GY_SHARD;
-    }
-    for (int32_t k = 0; k < node->output_count; k++) {
-        is_divided = is_divided || signature->outputs[k].kind == GY_SHARD;
-    }
-    return is_divided ? all->work_s / placer->ranks : all->work_s;
+    return GY_OK;
 }
 
 /* What `user` pays at least when `value` comes as `placement`; the rest as known so far. */
@@ -103,18 +142,25 @@ static double user_cost(const gy_placer *placer, int32_t user, gy_value value,
 {
     const gy_graph *in = placer->pass.in;
     const gy_graph_node *node = &in->nodes[user];
-    candidates all;
-    list_candidates(placer, user, &all);
+    const gy_candidates *all = &placer->candidates[user];
     double best = INFINITY;
-    for (int i = 0; i < all.count; i++) {
-        double moved = 0, cost = work(placer, node, &all, &all.list[i]);
+    for (int i = 0; i < all->count; i++) {
+        double moved = 0, cost = all->work_s[i];
         for (int k = 0; k < node->input_count; k++) {
-            gy_placement wanted = all.list[i].inputs[k];
+            gy_placement wanted = all->list[i].inputs[k];
             if (gy_value_is(node->inputs[k], value)) {
                 moved = fmax(moved, gy_move_cost(placer, gy_graph_type(in, value), placement,
                                                  wanted, false));
             } else if (placer->moved[gy_graph_value(in, node->inputs[k])] != NULL) {
                 cost += gy_move_cost_of(placer, node->inputs[k], wanted);
+            }
+        }
+        /* A sum that it hands on has to be completed by somebody. */
+        for (int32_t k = 0; k < node->output_count; k++) {
+            const gy_placement made = all->list[i].outputs[k];
+            if (made.kind == GY_PARTIAL) {
+                cost += gy_move_cost(placer, &node->types[k], made,
+                                     (gy_placement){.kind = GY_REPLICATE}, false);
             }
         }
         if (cost + moved < best) {
@@ -146,21 +192,21 @@ static double users_cost(const gy_placer *placer, const users *of, gy_value valu
     return total + moves;
 }
 
-static int choose(const gy_placer *placer, const users *of, int32_t index,
-                  const candidates *all)
+static int choose(const gy_placer *placer, const users *of, int32_t index)
 {
+    const gy_candidates *all = &placer->candidates[index];
     const gy_graph_node *node = &placer->pass.in->nodes[index];
     int best = 0;
     double best_cost = INFINITY;
     for (int i = 0; i < all->count; i++) {
-        double cost = work(placer, node, all, &all->list[i]);
+        double cost = all->work_s[i];
         for (int k = 0; k < node->input_count; k++) {
             cost += gy_move_cost_of(placer, node->inputs[k], all->list[i].inputs[k]);
         }
         for (int32_t k = 0; cost < best_cost && k < node->output_count; k++) {
             cost += users_cost(placer, of, (gy_value){index, k}, all->list[i].outputs[k]);
         }
-        if (cost < best_cost) { /* of equals the first */
+        if (cost < best_cost * (1 - rounding)) { /* of equals the first */
             best_cost = cost;
             best = i;
         }
@@ -182,15 +228,14 @@ static gy_status complete(gy_placer *placer, const users *of, gy_value value,
         }
     }
     for (int32_t i = of->first[number]; i < of->first[number + 1]; i++) {
-        candidates all;
         const gy_graph_node *user = &in->nodes[of->list[i]];
-        list_candidates(placer, of->list[i], &all);
+        const gy_candidates *all = &placer->candidates[of->list[i]];
         bool fits = false;
-        for (int s = 0; s < all.count; s++) {
+        for (int s = 0; s < all->count; s++) {
             bool takes = true;
             for (int k = 0; k < user->input_count; k++) {
                 takes = takes && (!gy_value_is(user->inputs[k], value) ||
-                                  gy_placement_is(all.list[s].inputs[k], placement));
+                                  gy_placement_is(all->list[s].inputs[k], placement));
             }
             fits = fits || takes;
         }
@@ -204,9 +249,7 @@ static gy_status complete(gy_placer *placer, const users *of, gy_value value,
 static gy_status place_inner(gy_placer *placer, const users *of, int32_t index)
 {
     const gy_graph_node *node = &placer->pass.in->nodes[index];
-    candidates all;
-    list_candidates(placer, index, &all);
-    const gy_signature *signature = &all.list[choose(placer, of, index, &all)];
+    const gy_signature *signature = &placer->candidates[index].list[choose(placer, of, index)];
     gy_value inputs[GY_MAX_INPUTS];
     gy_type types[GY_MAX_OUTPUTS];
     for (int k = 0; k < node->input_count; k++) {
@@ -273,8 +316,13 @@ static gy_status place_nodes(gy_placer *placer)
     users of;
     placer->moved =
         gy_arena_alloc(&placer->arena, ((size_t)in->value_count + 1) * sizeof(gy_moved *));
-    if (placer->moved == NULL) {
+    placer->candidates =
+        gy_arena_alloc(&placer->arena, ((size_t)in->node_count + 1) * sizeof(gy_candidates));
+    if (placer->moved == NULL || placer->candidates == NULL) {
         return GY_NOMEM;
+    }
+    for (int32_t i = 0; i < in->node_count; i++) {
+        GY_TRY(list_candidates(placer, i));
     }
     GY_TRY(list_users(in, &placer->arena, &of));
     for (int32_t i = 0; i < in->node_count; i++) {
@@ -291,7 +339,7 @@ static gy_status place_nodes(gy_placer *placer)
         }
         GY_TRY(gy_graph_add_root(placer->pass.out, &root));
     }
-    return GY_OK;
+    return placer->prices->status;
 }
 
 static gy_status copy_nodes(gy_pass *pass)
@@ -304,7 +352,9 @@ static gy_status copy_nodes(gy_pass *pass)
 
 static gy_status place_axis(const gy_graph *in, int axis, gy_graph **out)
 {
-    gy_placer placer = {.axis = axis, .ranks = in->mesh.sizes[axis]};
+    gy_prices prices;
+    gy_prices_init(&prices, in->mesh.sizes[axis], &in->mesh.links[axis]);
+    gy_placer placer = {.axis = axis, .ranks = in->mesh.sizes[axis], .prices = &prices};
     GY_TRY(gy_pass_begin(&placer.pass, in));
     gy_status status = placer.ranks > 1 ? place_nodes(&placer) : copy_nodes(&placer.pass);
     gy_arena_free(&placer.arena);

@@ -11,9 +11,35 @@ typedef struct gy_moved {
     struct gy_moved *next;
 } gy_moved;
 
+enum { GY_PRICE_POINTS = 16 };
+
+/** Seconds of exchanges along one mesh axis, priced when first asked for. */
+typedef struct gy_prices {
+    gy_links links;
+    int ranks;
+    double seconds[GY_OPERATION_COUNT][GY_PRICE_POINTS]; /* 0: not asked yet */
+    gy_status status; /* of pricing: what failed costs INFINITY */
+} gy_prices;
+
+/** `links` zero: those of one host. */
+void gy_prices_init(gy_prices *prices, int ranks, const gy_links *links);
+/** Seconds of the best plan for `operation` over a whole vector of `bytes`. */
+double gy_price_exchange(gy_prices *prices, gy_operation operation, double bytes);
+/** Seconds to copy `bytes` here. */
+double gy_price_copy(const gy_prices *prices, double bytes);
+
+/** What one node can do along the axis that is being decided. */
+typedef struct gy_candidates {
+    gy_signature *list; /* the first: all replicated */
+    int count;
+    double *work_s; /* of the busiest rank, for each signature */
+} gy_candidates;
+
 typedef struct gy_placer {
     gy_pass pass;
-    int axis, ranks;  /* the mesh axis that is being decided */
+    int axis, ranks;           /* the mesh axis that is being decided */
+    gy_prices *prices;         /* along it */
+    gy_candidates *candidates; /* of each node of `in` */
     gy_moved **moved; /* value number of `in` -> what there is; the first is as produced */
     gy_arena arena;
 } gy_placer;

@@ -1,0 +1,80 @@
+/*
+ * What an exchange costs: the seconds that the plan model gives the best algorithm of the
+ * operation. A plan's time is made of straight pieces in the bytes, so it is priced at powers
+ * of four, each once, and read off between them.
+ */
+#include "graph/passes/place_priv.h"
+
+#include "plan/plan.h"
+
+#include <math.h>
+
+/* Ranks of one host, measured through the graph: what a collective takes beside its bytes, and
+ * what passes between two cores or through one. A fixed table, not a measurement: all ranks
+ * must decide alike. */
+static const gy_links host_links = {.alpha = 1e-6, .beta = 1e-10, .gamma = 1e-10};
+
+enum {
+    SMALLEST_BYTES = 64,
+    RANKS_PRICED = 32 /* a ring has ranks^2 steps; with more, bytes a rank hardly change */
+};
+
+void gy_prices_init(gy_prices *prices, int ranks, const gy_links *links)
+{
+    bool is_given = links->alpha > 0 || links->beta > 0 || links->gamma > 0;
+    *prices = (gy_prices){.ranks = GY_MIN(ranks, RANKS_PRICED),
+                          .links = is_given ? *links : host_links};
+}
+
+/* The cheapest plan of `operation` over a vector of `bytes`. */
+static gy_status price(gy_prices *prices, gy_operation operation, int64_t bytes, double *best)
+{
+    *best = INFINITY;
+    for (size_t i = 0; i < gy_algorithm_count; i++) {
+        const gy_plan_request request = {.operation = operation, .ranks = prices->ranks};
+        gy_plan *plan = NULL;
+        gy_price priced;
+        if (gy_algorithms[i].operation != operation) {
+            continue;
+        }
+        GY_TRY(gy_plan_new(&gy_algorithms[i], &request, &plan));
+        gy_status status = gy_plan_price(plan, bytes, 1, &prices->links, &priced);
+        gy_plan_free(plan);
+        GY_TRY(status);
+        *best = fmin(*best, priced.seconds);
+    }
+    return GY_OK;
+}
+
+static double at_point(gy_prices *prices, gy_operation operation, int point)
+{
+    double *seconds = &prices->seconds[operation][point];
+    if (*seconds == 0) { /* an exchange takes time */
+        gy_status status =
+            price(prices, operation, (int64_t)SMALLEST_BYTES << (2 * point), seconds);
+        if (status < 0) {
+            prices->status = status;
+            *seconds = INFINITY;
+        }
+    }
+    return *seconds;
+}
+
+double gy_price_exchange(gy_prices *prices, gy_operation operation, double bytes)
+{
+    int point = 0;
+    double from = SMALLEST_BYTES;
+    while (point < GY_PRICE_POINTS - 2 && from * 4 < bytes) {
+        from *= 4;
+        point++;
+    }
+    double low = at_point(prices, operation, point);
+    double high = at_point(prices, operation, point + 1);
+    double share = fmax(0, (bytes - from) / (3 * from)); /* past the last point: on its line */
+    return low + share * (high - low);
+}
+
+double gy_price_copy(const gy_prices *prices, double bytes)
+{
+    return bytes * prices->links.gamma;
+}
