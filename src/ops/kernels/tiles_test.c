@@ -251,6 +251,35 @@ static void edges_of_functions(void **state)
     }
 }
 
+/* Rows of every width: the same bits, the sum of what is stored, nothing beyond it. */
+static void exponentials_of_a_row(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    for (int64_t count = 1; count <= 50; count++) {
+        float x[64], y[3][64];
+        double sums[3];
+        for (int64_t i = 0; i < 64; i++) {
+            x[i] = (float)(4 * gy_random_unit(&random) - 3);
+        }
+        for (int t = 0; t < table_count(); t++) {
+            double sum = 0;
+            for (int64_t i = 0; i < 64; i++) {
+                y[t][i] = -7;
+            }
+            sums[t] = tables[t]->exp_sum(x, 0.5f, y[t], count);
+            for (int64_t i = 0; i < count; i++) {
+                assert_true(ulps(y[t][i], exp((double)x[i] - 0.5)) <= 4);
+                sum += (double)y[t][i];
+            }
+            assert_true(fabs(sum - sums[t]) <= 1e-6 * sum);
+            assert_true(y[t][count] == -7.0f);
+            assert_memory_equal(y[t], y[0], sizeof(y[0]));
+            assert_memory_equal(&sums[t], &sums[0], sizeof(sums[0]));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +287,7 @@ int main(void)
         cmocka_unit_test(folds_give_the_same_bits),
         cmocka_unit_test(functions_are_accurate),
         cmocka_unit_test(edges_of_functions),
+        cmocka_unit_test(exponentials_of_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
