@@ -239,7 +239,10 @@ static int sim_open(gy_env *env, const char *path, int flags, unsigned mode)
         return -ENOMEM;
     }
     bool may_write = (flags & O_ACCMODE) != O_RDONLY;
-    if ((flags & O_DIRECTORY) != 0) {
+    if ((flags & O_DIRECTORY) != 0) { /* any folder is there, unless a file has its name */
+        if (find(&disk->seen, path) != NULL) {
+            return -ENOTDIR;
+        }
         char *folder = gy_copy_text("sim.path", path);
         return folder == NULL ? -ENOMEM : new_handle(disk, (sim_handle){.folder = folder});
     }

@@ -82,6 +82,7 @@ static void files_work_without_faults(void **state)
     assert_int_equal(disk->close(env, file), -EBADF);
     assert_int_equal(read_file("/d/a", 'b', &matching), 5002);
     assert_int_equal(matching, 2);
+    assert_int_equal(disk->open(env, "/d/a", O_RDONLY | O_DIRECTORY, 0), -ENOTDIR);
     assert_int_equal(disk->rename(env, "/d/a", "/d/c"), 0);
     assert_int_equal(disk->rename(env, "/d/a", "/d/c"), -ENOENT);
     assert_int_equal(read_file("/d/a", 'a', &matching), -1);

@@ -243,10 +243,14 @@ static void free_channel(sim_channel *channel)
 static void replace(gy_sim *sim, sim_channel **place)
 {
     sim_channel *old = *place, *fresh = NULL;
-    if (old == NULL || old->scheduled + (old->casts != NULL) == 0) {
-        return; /* no event refers to it */
+    if (old == NULL) {
+        return;
     }
     drop_all(old);
+    old->waiting = 0;
+    if (old->scheduled == 0 && old->casts == NULL) {
+        return; /* no event refers to it */
+    }
     fresh = gy_alloc_zero("sim.channel", 1, sizeof(*fresh));
     if (fresh == NULL) {
         gy_panic("no memory to simulate a crash");

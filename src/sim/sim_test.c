@@ -228,6 +228,29 @@ static void crash_loses_what_is_under_way(void **state)
     gy_sim_free(sim);
 }
 
+/* What waits at a cut link has no event of its own that a crash could void. */
+static void a_crash_loses_what_waits_at_a_cut_link(void **state)
+{
+    (void)state;
+    static world all;
+    gy_sim *sim = new_sim(7, (gy_sim_link){.latency_ns = 100});
+    all = (world){.sim = sim};
+    mailbox box = {.world = &all, .node = 1};
+    int old = 1, new = 2;
+    assert_ok(gy_sim_cut(sim, 0, 1, true));
+    assert_ok(gy_sim_send(sim, 0, 1, &old, sizeof(int)));
+    gy_sim_run_until(sim, 1000);
+    gy_sim_crash(sim, 1);
+    gy_sim_restart(sim, 1);
+    gy_sim_listen(sim, 1, note_message, &box);
+    assert_ok(gy_sim_cut(sim, 0, 1, false));
+    assert_ok(gy_sim_send(sim, 0, 1, &new, sizeof(int)));
+    gy_sim_run_until(sim, 3000);
+    assert_int_equal(all.count, 1);
+    assert_int_equal(all.got[0], 2);
+    gy_sim_free(sim);
+}
+
 static void datagrams_are_dropped_and_doubled(void **state)
 {
     (void)state;
@@ -282,6 +305,7 @@ int main(void)
         cmocka_unit_test(streams_keep_order_and_bandwidth),
         cmocka_unit_test(partitions_hold_streams_and_lose_datagrams),
         cmocka_unit_test(crash_loses_what_is_under_way),
+        cmocka_unit_test(a_crash_loses_what_waits_at_a_cut_link),
         cmocka_unit_test(datagrams_are_dropped_and_doubled),
         cmocka_unit_test(bad_sizes_are_refused),
     };
