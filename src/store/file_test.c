@@ -183,6 +183,20 @@ static void paths_that_name_no_file_are_not_written(void **state)
     assert_non_null(strstr(gy_error_text(), "it is a folder"));
     assert_status(gy_file_write(gy_env_real(), test_path(path, folder, "no/file"), "x", 1),
                   GY_NOTFOUND);
+    /* A pipe stays one, as /dev/null would; a link gives way to the file. */
+    struct stat about;
+    assert_int_equal(mkfifo(test_path(path, folder, "target"), 0600), 0);
+    assert_status(gy_file_write(gy_env_real(), path, "x", 1), GY_IO);
+    expect_prefix("cannot write ");
+    assert_non_null(strstr(gy_error_text(), "it is a device, pipe or socket"));
+    assert_int_equal(stat(path, &about), 0);
+    assert_true(S_ISFIFO(about.st_mode));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("nowhere", test_path(path, folder, "link")), 0);
+    assert_ok(gy_file_write(gy_env_real(), path, "x", 1));
+    assert_int_equal(lstat(path, &about), 0);
+    assert_true(S_ISREG(about.st_mode));
+    assert_int_equal(unlink(path), 0);
 }
 
 int main(void)

@@ -86,12 +86,12 @@ GY_MUST_CHECK gy_status gy_gzip_expand(const void *data, size_t size_bytes, cons
 
 /**
  * Writes beside the target under a name of its own (".gyre-*.tmp"); finish flushes, syncs,
- * renames over the target and syncs the folder. Not thread-safe.
+ * renames over the target, which may be a link, and syncs the folder. Not thread-safe.
  */
 typedef struct gy_writer gy_writer;
 
-/** GY_NOTFOUND no such folder; GY_IO the target is a folder, no permission, disk full;
- * GY_NOMEM. */
+/** GY_NOTFOUND no such folder; GY_IO the target is a folder, a device or pipe, no permission,
+ * disk full; GY_NOMEM. */
 GY_MUST_CHECK gy_status gy_writer_open(gy_env *env, const char *path, gy_writer **writer);
 /** After a failure only finish (which repeats it) or abort remain. */
 GY_MUST_CHECK gy_status gy_writer_add(gy_writer *writer, const void *data, size_t size_bytes);
