@@ -95,13 +95,13 @@ void gy_progress_bar_show(gy_progress_bar *bar, const gy_progress *progress)
     int64_t now_ns = gy_now_ns(gy_env_real());
     char line[GY_PROGRESS_BYTES];
     if (progress->is_epoch_end) {
-        int size = snprintf(line, sizeof(line), "epoch %d: loss %.4f", progress->epoch + 1,
-                            progress->loss);
+        char test[96] = "";
         if (progress->test_accuracy > 0 || progress->test_loss > 0) {
-            snprintf(line + size, sizeof(line) - (size_t)size,
-                     ", test loss %.4f, test accuracy %.2f %%", progress->test_loss,
-                     100 * progress->test_accuracy);
+            snprintf(test, sizeof(test), ", test loss %.4f, test accuracy %.2f %%",
+                     progress->test_loss, 100 * progress->test_accuracy);
         }
+        snprintf(line, sizeof(line), "epoch %d: loss %.4f%s", progress->epoch + 1,
+                 progress->loss, test);
         send_line(bar, bar->is_drawn ? "\r\033[K" : "", line, "\n");
         bar->is_drawn = false;
         bar->shown_ns = now_ns;

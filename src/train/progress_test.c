@@ -67,12 +67,34 @@ static void a_pipe_gets_plain_lines(void **state)
                         "epoch 1: loss 0.5000, test loss 0.7500, test accuracy 50.00 %\n");
 }
 
+/* A float64 loss of 300 digits before it turns infinite. */
+static void a_huge_loss_is_cut_to_the_line(void **state)
+{
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    gy_progress_bar *bar = gy_progress_bar_new(ends[1]);
+    assert_non_null(bar);
+    gy_progress_bar_show(
+        bar, &(gy_progress){.loss = 1e300, .test_loss = 1e300, .is_epoch_end = true});
+    gy_progress_bar_free(bar);
+    close(ends[1]);
+    char text[2 * GY_PROGRESS_BYTES];
+    ssize_t size = read(ends[0], text, sizeof(text) - 1);
+    close(ends[0]);
+    assert_int_equal(size, GY_PROGRESS_BYTES); /* a newline, too */
+    text[size] = '\0';
+    assert_memory_equal(text, "epoch 1: loss 10000", 19);
+    assert_int_equal(strchr(text, '\n') - text, size - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_fit_any_width),
         cmocka_unit_test(a_line_says_where_the_training_is),
         cmocka_unit_test(a_pipe_gets_plain_lines),
+        cmocka_unit_test(a_huge_loss_is_cut_to_the_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
