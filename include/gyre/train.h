@@ -176,7 +176,10 @@ GY_API void gy_train_result_free(gy_train_result *result);
 GY_API GY_MUST_CHECK gy_status gy_train_explain(gy_model *model,
                                                 const gy_train_options *options, char **text);
 
-/** Loss and accuracy over a data set, shared among the ranks; `predicted` (count) may be NULL.
+/**
+ * Loss and accuracy over a data set, shared among the ranks; `predicted` (count) may be NULL.
+ * @return GY_OK; GY_SHAPE samples of other sizes than the model takes, or none; GY_ARG; what
+ * data, ranks failed with
  */
 GY_API GY_MUST_CHECK gy_status gy_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch,
                                            double *loss, double *accuracy, int32_t *predicted);

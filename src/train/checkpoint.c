@@ -101,7 +101,7 @@ static gy_status list_steps(const char *folder, int64_t *steps, int limit, int *
                                : gy_fail(GY_IO, "%s: cannot list: %s", folder, strerror(errno));
     }
     const struct dirent *entry = NULL;
-    while ((entry = readdir(entries)) != NULL) {
+    while (errno = 0, (entry = readdir(entries)) != NULL) {
         int64_t step = step_of(entry->d_name);
         if (step < 0) {
             continue;
@@ -116,8 +116,10 @@ static gy_status list_steps(const char *folder, int64_t *steps, int limit, int *
             steps[at] = step;
         }
     }
+    gy_status status =
+        errno == 0 ? GY_OK : gy_fail(GY_IO, "%s: cannot list: %s", folder, strerror(errno));
     closedir(entries);
-    return GY_OK;
+    return status;
 }
 
 /* Only the newest stay; one that cannot be removed is named and harms nobody. */
@@ -277,7 +279,14 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
         gy_tensor_count(losses) != (int64_t)step) {
         return gy_fail(GY_FORMAT, "step %g does not fit the kept losses", step);
     }
-    /* All are looked at before any is taken. */
+    if (!(worse >= 0 && worse <= 1e9)) {
+        return gy_fail(GY_FORMAT, "'gyre.epochs_worse' is %g, expected 0 to 1e9", worse);
+    }
+    /* All are looked at, and memory is taken, before any is changed. */
+    void *kept = state->losses;
+    GY_TRY(gy_reserve("train.losses", &kept, &state->loss_capacity, (size_t)step,
+                      sizeof(*state->losses)));
+    state->losses = kept;
     gy_tensor *from = NULL;
     for (size_t i = 0; i < model->slot_count; i++) {
         GY_TRY(gy_slot_find(model, &model->slots[i], bundle, &from));
@@ -287,10 +296,6 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
         GY_TRY(gy_slot_find(model, slot, bundle, &from));
         GY_TRY(gy_tensor_copy(gy_session_parameter(model->session, slot->name), from));
     }
-    void *kept = state->losses;
-    GY_TRY(gy_reserve("train.losses", &kept, &state->loss_capacity, (size_t)step,
-                      sizeof(*state->losses)));
-    state->losses = kept;
     gy_view view = gy_tensor_pin(losses);
     if (step > 0) {
         memcpy(state->losses, view.data, (size_t)step * sizeof(*state->losses));
@@ -351,7 +356,7 @@ static gy_status read_newest(gy_model *model, const gy_train_options *options,
         status = read_one(path, model, options, train, state);
         if (status == GY_OK) {
             *is_found = true;
-        } else if (status == GY_FORMAT && i + 1 < count) {
+        } else if ((status == GY_FORMAT || status == GY_LIMIT) && i + 1 < count) {
             gy_warn("passed over a damaged checkpoint: %s", gy_error_text());
             status = GY_OK;
         }

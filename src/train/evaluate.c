@@ -72,7 +72,9 @@ static gy_status evaluate_batch(gy_model *model, gy_dataset *dataset, gy_batch *
     }
     gy_tensor *x = NULL;
     gy_tensor *labels = NULL;
+    const int64_t begun = gy_now_ns(gy_env_real());
     gy_status status = gy_batch_fill(batch, dataset, indices, last - first, &x, &labels);
+    model->input_ns += gy_now_ns(gy_env_real()) - begun;
     gy_free(indices);
     GY_TRY(gy_train_tell(model->comm, status));
     gy_feed feeds[] = {{model->x, x}, {model->labels, labels}};
@@ -116,6 +118,7 @@ gy_status gy_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch, doubl
     if (batch < 1) {
         return gy_fail(GY_ARG, "batch %lld, expected at least 1", (long long)batch);
     }
+    GY_TRY(gy_dataset_check(model, dataset, "test"));
     gy_batch rows;
     GY_TRY(
         gy_train_tell(model->comm, gy_batch_new(model, GY_MIN(batch, dataset->count), &rows)));

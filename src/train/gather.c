@@ -1,6 +1,6 @@
 #include "train/gather.h"
 
-#include "base/base.h"
+#include "train/train_priv.h"
 
 #include <string.h>
 
@@ -38,7 +38,7 @@ gy_status gy_gather_bytes(gy_comm *comm, const void *mine, size_t size_bytes, gy
     int ranks = gy_comm_size(comm);
     uint64_t *sizes = gy_alloc_zero("train.gather", (size_t)ranks, sizeof(*sizes));
     if (sizes == NULL) {
-        return GY_NOMEM;
+        return gy_train_tell(comm, GY_NOMEM);
     }
     uint64_t own = size_bytes, longest = 0;
     gy_status status = gy_allgather(comm, &own, sizes, 1, GY_U64);
@@ -50,5 +50,5 @@ gy_status gy_gather_bytes(gy_comm *comm, const void *mine, size_t size_bytes, gy
         status = gather_padded(comm, mine, sizes, longest, all);
     }
     gy_free(sizes);
-    return status;
+    return gy_train_tell(comm, status);
 }

@@ -12,7 +12,7 @@
  * All ranks of `comm` (NULL: this process alone) call it together.
  *
  * @param begins ranks + 1 places
- * @return GY_OK; GY_NOMEM; what the collectives failed with
+ * @return GY_OK; GY_NOMEM; what the collectives failed with: a failure reaches all ranks
  * @cost two allgathers; ranks * the longest part of memory
  */
 GY_MUST_CHECK gy_status gy_gather_bytes(gy_comm *comm, const void *mine, size_t size_bytes,

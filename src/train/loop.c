@@ -36,6 +36,25 @@ static gy_status out_of(const char *name, double value, const char *range)
     return gy_fail(GY_ARG, "training: %s is %g, expected %s", name, value, range);
 }
 
+gy_status gy_dataset_check(const gy_model *model, const gy_dataset *set, const char *what)
+{
+    bool fits = set->input_rank == model->input_rank &&
+                memcmp(set->input_sizes, model->input_sizes,
+                       (size_t)model->input_rank * sizeof(int64_t)) == 0;
+    if (!fits || set->count < 1) {
+        char has[GY_SHAPE_TEXT_BYTES], takes[GY_SHAPE_TEXT_BYTES];
+        return gy_fail(
+            GY_SHAPE, "training: the %s set of %lld has samples %s, model %s takes %s", what,
+            (long long)set->count, gy_shape_text(set->input_sizes, set->input_rank, has),
+            model->name, gy_shape_text(model->input_sizes, model->input_rank, takes));
+    }
+    if (set->classes > model->classes) {
+        return gy_fail(GY_ARG, "training: the %s set has %d classes, model %s %d", what,
+                       set->classes, model->name, model->classes);
+    }
+    return GY_OK;
+}
+
 gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const gy_dataset *test,
                          const gy_train_options *o)
 {
@@ -66,24 +85,9 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
             return out_of(fields[i].name, fields[i].value, fields[i].range);
         }
     }
-    const gy_dataset *sets[] = {train, test};
-    for (int s = 0; s < 2 && sets[s] != NULL; s++) {
-        bool fits = sets[s]->input_rank == model->input_rank &&
-                    memcmp(sets[s]->input_sizes, model->input_sizes,
-                           (size_t)model->input_rank * sizeof(int64_t)) == 0;
-        if (!fits || sets[s]->count < 1) {
-            char has[GY_SHAPE_TEXT_BYTES], takes[GY_SHAPE_TEXT_BYTES];
-            return gy_fail(
-                GY_SHAPE, "training: the %s set of %lld has samples %s, model %s takes %s",
-                s == 0 ? "training" : "test", (long long)sets[s]->count,
-                gy_shape_text(sets[s]->input_sizes, sets[s]->input_rank, has), model->name,
-                gy_shape_text(model->input_sizes, model->input_rank, takes));
-        }
-        if (sets[s]->classes > model->classes) {
-            return gy_fail(GY_ARG, "training: the %s set has %d classes, model %s %d",
-                           s == 0 ? "training" : "test", sets[s]->classes, model->name,
-                           model->classes);
-        }
+    GY_TRY(gy_dataset_check(model, train, "training"));
+    if (test != NULL) {
+        GY_TRY(gy_dataset_check(model, test, "test"));
     }
     if (o->resume && o->checkpoint_folder == NULL) {
         return gy_fail(GY_ARG, "training: resume needs a checkpoint folder");
@@ -311,6 +315,7 @@ static gy_status run(loop *l)
 {
     GY_TRY(begin(l));
     gy_session_stats before = gy_session_statistics(l->model->session);
+    const int64_t test_input_ns = l->model->input_ns;
     l->begun_ns = gy_now_ns(gy_env_real());
     int64_t limit =
         l->options.step_limit > 0 ? GY_MIN(l->steps, l->options.step_limit) : l->steps;
@@ -330,7 +335,7 @@ static gy_status run(loop *l)
     l->result.compute_s = after.compute_s - before.compute_s;
     l->result.exposed_communication_s =
         after.exposed_communication_s - before.exposed_communication_s;
-    l->result.input_s = (double)l->input_ns / 1e9;
+    l->result.input_s = (double)(l->input_ns + l->model->input_ns - test_input_ns) / 1e9;
     l->result.steps = l->state.step;
     if (l->result.steps > 0) {
         l->result.loss = l->state.losses[l->result.steps - 1];

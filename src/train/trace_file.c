@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "store/store.h"
 #include "train/gather.h"
+#include "train/train_priv.h"
 
 #include <gyre/report.h>
 
@@ -44,7 +45,7 @@ gy_status gy_trace_save(gy_comm *comm, const char *path)
     gy_text own = {.data = NULL}, all = {.data = NULL};
     gy_trace_write(&own, rank, name);
     size_t begins[TRACE_RANKS + 1];
-    gy_status status = own.status;
+    gy_status status = gy_train_tell(comm, own.status);
     if (status == GY_OK) {
         status = gy_gather_bytes(comm, own.data, own.size_bytes, &all, begins);
     }

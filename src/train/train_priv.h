@@ -50,6 +50,7 @@ struct gy_model {
     size_t slot_count, slot_capacity;
     gy_status slot_status; /* the first failure to make one, which the graph does not know */
     gy_update update;
+    int64_t input_ns; /* spent in filling batches to evaluate */
 };
 
 /** Optimizer settings with every default filled in. */
@@ -57,6 +58,9 @@ gy_train_options gy_train_defaults(const gy_train_options *options);
 /** GY_ARG names the field that is out of range, its value and the range. */
 gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const gy_dataset *test,
                          const gy_train_options *options);
+
+/** GY_SHAPE samples of other sizes, or none; GY_ARG more classes than the model has. */
+gy_status gy_dataset_check(const gy_model *model, const gy_dataset *set, const char *what);
 
 /**
  * Build the graph anew: forward pass, and with `options` the update. Parameters that the model

@@ -341,6 +341,58 @@ static void saved_models_load_and_predict_alike(void **state)
     assert_status(gy_model_load(path, NULL, &loaded), GY_NOTFOUND);
 }
 
+static void sets_that_do_not_fit_are_not_evaluated(void **state)
+{
+    (void)state;
+    gy_model *model = new_model(0);
+    double loss = 0, accuracy = 0;
+    gy_dataset wide = points(), none = points(), rich = points();
+    wide.input_sizes[0] = WIDTH + 1;
+    none.count = 0;
+    rich.classes = CLASSES + 1;
+    assert_status(gy_evaluate(model, &wide, 10, &loss, &accuracy, NULL), GY_SHAPE);
+    assert_non_null(strstr(gy_error_text(), "has samples [7], model points takes [6]"));
+    assert_status(gy_evaluate(model, &none, 10, &loss, &accuracy, NULL), GY_SHAPE);
+    assert_status(gy_evaluate(model, &rich, 10, &loss, &accuracy, NULL), GY_ARG);
+    gy_model_free(model);
+}
+
+enum { FILL_NS = 2000000 };
+static int fills;
+
+/* Takes FILL_NS of the clock for any batch. */
+static gy_status slow_fill(gy_dataset *dataset, const int64_t *indices, int64_t count,
+                           gy_view *x, gy_view *labels)
+{
+    const int64_t until = gy_now_ns(gy_env_real()) + FILL_NS;
+    fills++;
+    gy_status status = points_fill(dataset, indices, count, x, labels);
+    while (gy_now_ns(gy_env_real()) < until) {
+    }
+    return status;
+}
+
+static void the_parts_of_the_time_add_up(void **state)
+{
+    (void)state;
+    static const gy_dataset_ops slow_ops = {
+        .name = "slow", .fill = slow_fill, .free = points_free};
+    gy_dataset set = points();
+    set.ops = &slow_ops;
+    gy_model *model = new_model(0);
+    gy_train_result result;
+    fills = 0;
+    assert_ok(
+        gy_train(model, &set, &set, &(gy_train_options){.epochs = 3, .batch = 10}, &result));
+    assert_int_equal(fills, 3 * 5 + 3);
+    assert_true(result.input_s >= fills * 1e-9 * FILL_NS);
+    assert_true(result.compute_s > 0);
+    assert_true(result.compute_s + result.exposed_communication_s + result.input_s <=
+                result.seconds);
+    gy_train_result_free(&result);
+    gy_model_free(model);
+}
+
 static void nan_loss_stops_with_its_step(void **state)
 {
     (void)state;
@@ -490,6 +542,8 @@ int main(void)
         cmocka_unit_test(resumed_run_has_the_bits_of_the_whole),
         cmocka_unit_test(damaged_and_foreign_checkpoints_are_named),
         cmocka_unit_test(saved_models_load_and_predict_alike),
+        cmocka_unit_test(sets_that_do_not_fit_are_not_evaluated),
+        cmocka_unit_test(the_parts_of_the_time_add_up),
         cmocka_unit_test(nan_loss_stops_with_its_step),
         cmocka_unit_test(options_out_of_range_are_named),
         cmocka_unit_test(patience_stops_early),

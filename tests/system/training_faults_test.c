@@ -2,9 +2,11 @@
  * Goal: what can be wrong with data, checkpoints, model files, disks and single ranks is named,
  * reaches every rank with the same words, and leaves nothing half-done.
  */
+#include "train/gather.h"
 #include "training_kit.h"
 
 #include <gyre/data.h>
+#include <gyre/report.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -255,9 +257,27 @@ static void foreign_checkpoints_are_refused(void **state)
     assert_ok(train_small(NULL, &job));
     assert_int_equal(job.steps, whole.steps);
     assert_true(job.loss == whole.loss);
+    /* A turned bit in the length of the header is damage as well, not a limit to end at. */
+    FILE *file = fopen(in_folder("step-000000000008.safetensors"), "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 5, SEEK_SET), 0);
+    assert_int_equal(fputc(1, file), 1);
+    assert_int_equal(fclose(file), 0);
+    assert_ok(train_small(NULL, &job));
+    assert_int_equal(job.steps, whole.steps);
+    assert_true(job.loss == whole.loss);
+    clean(folder);
+    job.options.resume = false;
+    job.options.step_limit = 1;
+    assert_ok(train_small(NULL, &job));
+    set_text("step-000000000001.safetensors", "gyre.epochs_worse", "1e300");
+    job.options.resume = true;
+    assert_status(train_small(NULL, &job), GY_FORMAT);
+    assert_says("'gyre.epochs_worse' is 1e+300");
+    job.options.step_limit = 0;
     clean(folder);
     /* What a killed run was writing goes. */
-    FILE *file = fopen(in_folder(".gyre-0123456789abcdef.tmp"), "wb");
+    file = fopen(in_folder(".gyre-0123456789abcdef.tmp"), "wb");
     assert_non_null(file);
     fclose(file);
     assert_ok(train_small(NULL, &job));
@@ -484,6 +504,49 @@ static void one_ranks_bad_sample_stops_all_with_its_words(void **state)
     assert_common(&job, 3, GY_IO, "sample 7 cannot be read");
 }
 
+static gy_status gather_and_trace(kit_rank *me)
+{
+    char mine[100] = "";
+    size_t begins[KIT_RANKS_MAX + 1];
+    gy_text all = {.data = NULL};
+    gy_status status = gy_gather_bytes(me->comm, mine, 50 + (size_t)me->rank, &all, begins);
+    gy_text_free(&all);
+    GY_TRY(status);
+    return gy_trace_save(me->comm, in_folder("trace.json"));
+}
+
+static gy_status gather_refused(kit_rank *me)
+{
+    if (me->rank == 0) {
+        gy_alloc_fail_after(*(int64_t *)me->arg);
+    }
+    return gather_and_trace(me);
+}
+
+/* Memory that one rank lacks while all exchange: each ends with the cause, none waits. */
+static void one_ranks_lack_of_memory_ends_an_exchange_on_all(void **state)
+{
+    (void)state;
+    int refused = 0;
+    for (int64_t n = 1; n < 40; n++) {
+        kit_rank members[KIT_RANKS_MAX];
+        kit_run_ranks(3, gather_refused, &n, members);
+        gy_alloc_fail_after(0);
+        int failed = 0;
+        for (int rank = 0; rank < 3; rank++) {
+            failed += members[rank].error.status < 0;
+            if (members[rank].error.status != GY_OK && members[rank].error.status != GY_NOMEM) {
+                fail_msg("allocation %lld, rank %d: %s", (long long)n, rank,
+                         members[rank].error.text);
+            }
+        }
+        refused += failed == 3;
+    }
+    printf("%d exchanges refused on all ranks\n", refused);
+    assert_true(refused > 5);
+    clean(folder);
+}
+
 /* Each allocation of a training fails once, in turn: an answer, nothing left behind. */
 static void memory_that_is_refused_is_told(void **state)
 {
@@ -543,6 +606,7 @@ int main(void)
         cmocka_unit_test(no_number_stops_all_ranks_alike),
         cmocka_unit_test(a_checkpoint_that_rank_0_cannot_write_stops_all),
         cmocka_unit_test(one_ranks_bad_sample_stops_all_with_its_words),
+        cmocka_unit_test(one_ranks_lack_of_memory_ends_an_exchange_on_all),
         cmocka_unit_test(memory_that_is_refused_is_told),
         cmocka_unit_test(numbers_too_large_are_refused),
     };

@@ -1,6 +1,7 @@
 #include "train/language/corpus_priv.h"
 
 #include "train/gather.h"
+#include "train/train_priv.h"
 
 #include <string.h>
 
@@ -267,5 +268,8 @@ gy_status gy_corpus_read(const gy_corpus_options *options, gy_corpus **corpus)
         peers.rank = gy_comm_rank(comm);
         peers.ranks = gy_comm_size(comm);
     }
-    return gy_corpus_read_with(options, &peers, corpus);
+    gy_status status = gy_corpus_read_with(options, &peers, corpus);
+    /* Too few files, or lists that differ, are seen by all; the rest by one rank alone. */
+    bool is_common = status == GY_NOTFOUND || status == GY_MISMATCH || status == GY_LIMIT;
+    return is_common ? status : gy_train_tell(comm, status);
 }

@@ -262,8 +262,8 @@ gy_status gy_language_evaluate(gy_model *model, const gy_corpus *corpus, gy_comm
         return score_with(model, corpus, comm, score);
     }
     gy_model *alone = NULL;
-    GY_TRY(copy_alone(model, &alone));
+    GY_TRY(gy_train_tell(comm, copy_alone(model, &alone)));
     gy_status status = score_with(alone, corpus, comm, score);
     gy_model_free(alone);
-    return status;
+    return gy_train_tell(comm, status);
 }
