@@ -48,7 +48,7 @@ deps: ## install all packages: demo, test and bench
 	@scripts/deps demo test bench
 
 format: ## clang-format everything
-	@git ls-files '*.c' '*.h' '*.def' | grep -v '\.def$$' | xargs clang-format -i
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
 install: release ## to PREFIX (default /usr/local)
 	@DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX) --strip

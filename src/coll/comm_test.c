@@ -237,10 +237,6 @@ static void repeat_calls(crew_member *me)
 static void steady_state_takes_no_page_faults(void **state)
 {
     (void)state;
-#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
-    printf("sanitizers take page faults of their own\n");
-    skip();
-#endif
     assert_int_equal(crew_run(2, NULL, repeat_calls, NULL), 0);
 }
 
