@@ -232,16 +232,33 @@ static void fused_cost(const gy_attributes *attributes, const gy_type *inputs, i
     }
 }
 
+/* `types`: of the inputs, global; NULL: as the views. */
 static gy_status run_row(const gy_op *op, const gy_attributes *attributes,
-                         const gy_view *inputs, gy_view *output)
+                         const gy_view *inputs, const gy_type *types, gy_view *output)
 {
     const gy_kernel_call call = {.op = op,
                                  .attributes = attributes,
                                  .inputs = inputs,
                                  .input_count = op->input_count,
                                  .outputs = output,
-                                 .output_count = 1};
+                                 .output_count = 1,
+                                 .input_types = types};
     return op->reference(&call);
+}
+
+/* A mean is told its global count as the size of one reduced dimension. */
+static gy_status run_reduction(const gy_fused_output *output, const gy_view *from, gy_view *to)
+{
+    const gy_attributes how = reduction_of(output);
+    const uint32_t axes = gy_reduce_axes(output->axes, from->rank);
+    gy_type type = gy_type_plain(from->dtype, from->rank);
+    int64_t left = (int64_t)output->count;
+    for (int dim = 0; dim < from->rank; dim++) {
+        bool is_reduced = (axes >> dim & 1) != 0;
+        type.sizes[dim] = is_reduced ? left : from->sizes[dim];
+        left = is_reduced ? 1 : left;
+    }
+    return run_row(output->reduction, &how, from, output->count > 0 ? &type : NULL, to);
 }
 
 /* Step by step, each into a register of full size; `memory` is owned by the caller. */
@@ -262,15 +279,13 @@ static gy_status fused_run(const gy_kernel_call *call, gy_view *registers, void 
             return GY_NOMEM;
         }
         registers[to].data = memory[i];
-        GY_TRY(run_row(step->op, &step->attributes, of, &registers[to]));
+        GY_TRY(run_row(step->op, &step->attributes, of, NULL, &registers[to]));
     }
     for (int i = 0; i < program->output_count; i++) {
         const gy_fused_output *output = &program->outputs[i];
         const gy_view *from = &registers[output->register_index];
-        const gy_attributes how = reduction_of(output);
-        GY_TRY(output->reduction == NULL
-                   ? gy_view_copy(&call->outputs[i], from)
-                   : run_row(output->reduction, &how, from, &call->outputs[i]));
+        GY_TRY(output->reduction == NULL ? gy_view_copy(&call->outputs[i], from)
+                                         : run_reduction(output, from, &call->outputs[i]));
     }
     return GY_OK;
 }

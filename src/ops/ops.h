@@ -351,9 +351,10 @@ typedef struct gy_fused_step {
 
 typedef struct gy_fused_output {
     int16_t register_index;
-    const gy_op *reduction; /* NULL: stored in full; else a GY_OP_REDUCTION row … */
+    const gy_op *reduction; /* NULL: stored in full; else a GY_OP_REDUCTION row or mean … */
     uint32_t axes;          /* … over these axes of the common shape */
     bool keep;
+    double count; /* of a mean: what the sum is divided by; 0: as the inputs' types say */
 } gy_fused_output;
 
 struct gy_fused {

@@ -49,7 +49,8 @@ static bool is_step(const gy_graph_node *node)
 
 static bool is_reduction(const gy_graph_node *node)
 {
-    return (node->op->flags & GY_OP_REDUCTION) != 0 && node->input_count == 1;
+    return ((node->op->flags & GY_OP_REDUCTION) != 0 || node->op == &gy_op_mean) &&
+           node->input_count == 1;
 }
 
 /* What a tile of the node's group covers: its result, or what it reduces. */
@@ -155,6 +156,18 @@ static bool is_read_outside(const fusion *f, const group *g, int m)
     return f->uses[gy_graph_value(in, value)] > inside;
 }
 
+/* A program's sizes are of this rank's part: it is told what a mean divides by. */
+static double mean_count(const gy_graph *in, const gy_graph_node *node)
+{
+    const gy_type *type = gy_graph_type(in, node->inputs[0]);
+    const uint32_t axes = gy_reduce_axes(node->attributes.reduce.axes, type->rank);
+    double count = 1;
+    for (int dim = 0; dim < type->rank; dim++) {
+        count *= (axes >> dim & 1) != 0 ? (double)type->sizes[dim] : 1;
+    }
+    return node->op == &gy_op_mean ? count : 0;
+}
+
 static bool add_members(const fusion *f, const group *g, candidate *c)
 {
     const gy_graph *in = f->pass.in;
@@ -173,7 +186,8 @@ static bool add_members(const fusion *f, const group *g, candidate *c)
             const gy_fused_output output = {.register_index = from[0],
                                             .reduction = node->op,
                                             .axes = node->attributes.reduce.axes,
-                                            .keep = node->attributes.reduce.keep};
+                                            .keep = node->attributes.reduce.keep,
+                                            .count = mean_count(in, node)};
             if (!add_output(c, value, output)) {
                 return false;
             }

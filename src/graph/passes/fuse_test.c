@@ -6,6 +6,41 @@
 
 #include "graph/passes/pass_check.h"
 
+/* A mean ends a group as a sum does, also of a cut batch: it divides by the global number. */
+static void means_end_groups(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x"), y = matrix(g, "y");
+    gy_node loss = gy_mean_over(gy_exp(gy_sub(x, y)), 0, false);
+    gy_graph *bound = bind(g, 2, 4, &loss, 1), *placed, *out;
+    assert_ok(gy_place(bound, &placed));
+    assert_ok(gy_fuse(placed, &out));
+    assert_prints(out, "   0 x: f64[4,3] S0 = input()\n"
+                       "   1 y: f64[4,3] S0 = input()\n"
+                       "   2 mean_4: f64[] P(sum) = fused(0, 1) %2 = sub %0 %1, "
+                       "%3 = exp %2 -> mean %3 over 0,1\n"
+                       "   3 mean_4.allreduce: f64[] R = allreduce(2)\n"
+                       "     fetched: 3\n");
+    assert_true(out->nodes[2].attributes.fused.program->outputs[0].count == 12);
+    double rows[2][6] = {{0}}, result = 0;
+    gy_view views[3] = {gy_view_of(rows[0], GY_F64, (int64_t[]){2, 3}, 2),
+                        gy_view_of(rows[1], GY_F64, (int64_t[]){2, 3}, 2),
+                        gy_view_of(&result, GY_F64, NULL, 0)};
+    const gy_kernel_call call = {.op = &gy_op_fused,
+                                 .attributes = &out->nodes[2].attributes,
+                                 .inputs = views,
+                                 .input_count = 2,
+                                 .outputs = &views[2],
+                                 .output_count = 1};
+    assert_ok(gy_op_fused.reference(&call)); /* 6 ones of 12: this rank has two rows */
+    assert_true(result == 0.5);
+    gy_graph_free(out);
+    gy_graph_free(placed);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
 static void bias_and_relu_move_into_products(void **state)
 {
     (void)state;
@@ -489,6 +524,7 @@ static void updates_are_made_in_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(means_end_groups),
         cmocka_unit_test(bias_and_relu_move_into_products),
         cmocka_unit_test(bias_of_channels_moves_into_convolutions),
         cmocka_unit_test(the_gradient_is_subtracted_where_it_is_made),

@@ -302,6 +302,9 @@ static void start_accumulators(const gy_fused_plan *plan, void *accumulators)
 static double mean_count(const pass *run, const gy_plan_output *out)
 {
     double count = 1;
+    if (out->mean_count > 0) {
+        return out->mean_count;
+    }
     for (int dim = 0; dim < run->program->rank; dim++) {
         if ((out->axes >> dim & 1u) == 0) {
             continue;

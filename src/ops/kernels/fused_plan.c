@@ -176,6 +176,7 @@ static bool place_outputs(walk *w)
         out->axes = axes;
         if (out->reduction == GY_CODE_mean) {
             out->is_mean = true;
+            out->mean_count = from->count;
             out->reduction = GY_CODE_sum;
         }
         out->count = accumulator_strides(w->program, axes, out->strides);

@@ -53,7 +53,8 @@ typedef struct gy_plan_output {
     int register_index;
     gy_dtype dtype;
     bool is_reduced, is_mean;
-    uint32_t axes; /* of the program */
+    double mean_count; /* given; 0: to be found */
+    uint32_t axes;     /* of the program */
     gy_op_code reduction;
     gy_tile_fold fold;
     bool rows_reduced, columns_reduced;
