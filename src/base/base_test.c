@@ -68,7 +68,11 @@ static void text_remembers_a_failed_append(void **state)
     gy_alloc_fail_after(0);
     gy_text_add(&text, "more");
     assert_string_equal(gy_text_get(&text), "a-7xy");
-    gy_text_free(&text);
+    char out[5];
+    assert_string_equal(gy_text_move(&text, out, sizeof(out)), "out ");
+    assert_null(text.data);
+    gy_text_add(&text, "again");
+    assert_string_equal(gy_text_move(&text, out, sizeof(out)), "agai");
 }
 
 static void philox_gives_the_published_values(void **state)

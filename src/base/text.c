@@ -58,6 +58,15 @@ const char *gy_text_get(const gy_text *text)
     return text->data == NULL ? "" : text->data;
 }
 
+const char *gy_text_move(gy_text *text, char *out, size_t size_bytes)
+{
+    GY_ASSERT(size_bytes > 0);
+    const char *all = text->status == GY_OK ? gy_text_get(text) : "out of memory\n";
+    snprintf(out, size_bytes, "%s", all);
+    gy_text_free(text);
+    return out;
+}
+
 const char *gy_text_bytes(char out[32], uint64_t size_bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -20,6 +20,10 @@ void gy_text_free(gy_text *text);
 /** The text, never NULL. */
 const char *gy_text_get(const gy_text *text);
 
+/** Move the text into `out`, cut to size_bytes > 0 with its NUL ("out of memory\n" when that
+ * is what it came to), and free it. Returns `out`. */
+const char *gy_text_move(gy_text *text, char *out, size_t size_bytes);
+
 /** Write a count of bytes for people ("1.5 MiB") into `out`; returns `out`. */
 const char *gy_text_bytes(char out[32], uint64_t size_bytes);
 

@@ -2,8 +2,6 @@
 
 #include <gyre/info.h>
 
-#include <string.h>
-
 static void add_caches(gy_text *text)
 {
     const gy_topo_caches *caches = gy_topo_cache_sizes();
@@ -23,7 +21,6 @@ static void add_caches(gy_text *text)
 
 const char *gy_info_machine(char *out, size_t size_bytes)
 {
-    GY_ASSERT(size_bytes > 0);
     gy_text text = {.data = NULL};
     char cpu[128];
     gy_topo_cpu_name(cpu, sizeof(cpu));
@@ -43,10 +40,5 @@ const char *gy_info_machine(char *out, size_t size_bytes)
         }
     }
     gy_text_add(&text, "\n");
-    const char *all = text.status == GY_OK ? gy_text_get(&text) : "out of memory\n";
-    size_t size = GY_MIN(strlen(all), size_bytes - 1);
-    memcpy(out, all, size);
-    out[size] = '\0';
-    gy_text_free(&text);
-    return out;
+    return gy_text_move(&text, out, size_bytes);
 }

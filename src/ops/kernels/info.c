@@ -3,8 +3,6 @@
 
 #include <gyre/info.h>
 
-#include <string.h>
-
 static void add_blas(gy_text *text)
 {
     const gy_blas *blas = NULL;
@@ -30,15 +28,9 @@ static void add_dnnl(gy_text *text)
 
 const char *gy_info_libraries(char *out, size_t size_bytes)
 {
-    GY_ASSERT(size_bytes > 0);
     gy_text text = {.data = NULL};
     gy_text_add(&text, "kernels: %s\n", gy_tile_isa_name(gy_tile_isa_level()));
     add_blas(&text);
     add_dnnl(&text);
-    const char *all = text.status == GY_OK ? gy_text_get(&text) : "out of memory\n";
-    size_t size = GY_MIN(strlen(all), size_bytes - 1);
-    memcpy(out, all, size);
-    out[size] = '\0';
-    gy_text_free(&text);
-    return out;
+    return gy_text_move(&text, out, size_bytes);
 }
