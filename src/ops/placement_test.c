@@ -33,21 +33,15 @@ static void put(const gy_view *view, int64_t index, double value)
         gy_element_set(view->dtype, view->data, index, value);
         return;
     }
-    const gy_view from = {.data = &number, .dtype = GY_I64, .rank = 0};
-    gy_view to = {.dtype = view->dtype, .rank = 0};
-    to.data = (char *)view->data + index * (int64_t)gy_dtype_bytes(view->dtype);
-    assert_ok(gy_view_copy(&to, &from));
+    gy_element_set_whole(view->dtype, view->data, index, number);
 }
 
 /* The part of rank r of `whole` along dim, as a view into it. */
 static gy_view shard_of(const gy_view *whole, int dim, int r, int ranks, int64_t *begin)
 {
-    gy_view part = *whole;
     *begin = gy_part_begin(whole->sizes[dim], r, ranks);
-    part.sizes[dim] = gy_part_begin(whole->sizes[dim], r + 1, ranks) - *begin;
-    part.data = (char *)whole->data +
-                *begin * whole->strides[dim] * (int64_t)gy_dtype_bytes(whole->dtype);
-    return part;
+    const int64_t end = gy_part_begin(whole->sizes[dim], r + 1, ranks);
+    return gy_view_cut(whole, dim, *begin, end - *begin, 1);
 }
 
 /* Neutral to the reduction, or nearly so for one rank's random share. */

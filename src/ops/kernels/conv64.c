@@ -155,7 +155,7 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
         double *columns = c->columns + piece * c->window_size * c->area;
         double *sum = piece == 0 ? (double *)c->call->outputs[0].data
                                  : c->parts + (piece - 1) * filter_size;
-        if (op == &gy_op_conv2d_filter_gradient) {
+        if (op == &gy_op_conv2d_filter_gradient && filter_size > 0) {
             memset(sum, 0, (size_t)filter_size * sizeof(double));
         }
         int64_t last = GY_MIN((piece + 1) * c->piece_images, c->images);
