@@ -506,13 +506,14 @@ static void one_ranks_bad_sample_stops_all_with_its_words(void **state)
 
 static gy_status gather_and_trace(kit_rank *me)
 {
-    char mine[100] = "";
+    char mine[100] = "", path[PATH_LENGTH]; /* in_folder's own is for one thread */
+    snprintf(path, sizeof(path), "%s/trace.json", folder);
     size_t begins[KIT_RANKS_MAX + 1];
     gy_text all = {.data = NULL};
     gy_status status = gy_gather_bytes(me->comm, mine, 50 + (size_t)me->rank, &all, begins);
     gy_text_free(&all);
     GY_TRY(status);
-    return gy_trace_save(me->comm, in_folder("trace.json"));
+    return gy_trace_save(me->comm, path);
 }
 
 static gy_status gather_refused(kit_rank *me)
