@@ -22,6 +22,18 @@ GY_API const char *gy_info_machine(char *out, size_t size_bytes);
  */
 GY_API const char *gy_info_libraries(char *out, size_t size_bytes);
 
+/** The names of all environment variables that Gyre reads or sets for ranks, NULL at the end.
+ */
+GY_API extern const char *const gy_info_settings[];
+
+/**
+ * Look at the environment variables before anything depends on them.
+ * @return GY_OK; GY_ARG one holds what it cannot hold: names it, the value and what was
+ * expected
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_info_check_settings(void);
+
 #ifdef __cplusplus
 }
 #endif

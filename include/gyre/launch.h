@@ -51,6 +51,12 @@ GY_API int gy_run(const gy_run_options *options, char *const argv[]);
  */
 GY_API bool gy_run_tell_failure(gy_status status);
 
+/**
+ * The same for a rank that has not joined yet and has words of its own, one line: wrong usage,
+ * for example, which the launcher then says once instead of every rank.
+ */
+GY_API bool gy_run_tell(gy_status status, const char *text);
+
 #ifdef __cplusplus
 }
 #endif

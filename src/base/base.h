@@ -1,6 +1,6 @@
 /**
  * Room base: everything that all rooms stand on. Reading order: fail, alloc, text, thread,
- * random, hash, env, log, trace.
+ * random, hash, env, setting, log, trace.
  */
 #ifndef GY_BASE_BASE_H
 #define GY_BASE_BASE_H
@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/setting.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/trace.h"

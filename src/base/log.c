@@ -1,27 +1,33 @@
 #include "base/log.h"
 
+#include "base/setting.h"
+
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
+static const char *const level_choices = "error|warn|info|debug|trace";
 static _Atomic int chosen_level = -1; /* -1: not read yet */
 static _Atomic int own_rank = -1;
 
 static int read_level(void)
 {
-    const char *wanted = getenv("GYRE_LOG");
-    int level = GY_LOG_WARN;
-    for (int i = 0; wanted != NULL && i <= GY_LOG_TRACE; i++) {
-        if (strcmp(wanted, level_names[i]) == 0) {
-            level = i;
-        }
-    }
+    /* First what holds if the variable is wrong: the warning about it comes here again. */
+    atomic_store_explicit(&chosen_level, GY_LOG_WARN, memory_order_relaxed);
+    int level = gy_setting_choose("GYRE_LOG", level_choices, GY_LOG_WARN);
     atomic_store_explicit(&chosen_level, level, memory_order_relaxed);
     return level;
+}
+
+gy_status gy_log_check(void)
+{
+    int level = GY_LOG_WARN;
+    int before = atomic_exchange_explicit(&chosen_level, level, memory_order_relaxed);
+    GY_TRY(gy_setting_choice("GYRE_LOG", level_choices, &level));
+    atomic_store_explicit(&chosen_level, before < 0 ? level : before, memory_order_relaxed);
+    return GY_OK;
 }
 
 bool gy_log_is_on(gy_log_level level)

@@ -17,6 +17,8 @@ typedef enum gy_log_level {
 
 void gy_log_at(gy_log_level level, const char *file, int line, const char *format, ...)
     GY_PRINTF(4, 5);
+/** GY_ARG GYRE_LOG holds no level: names it and the levels. */
+GY_MUST_CHECK gy_status gy_log_check(void);
 bool gy_log_is_on(gy_log_level level);
 void gy_log_set_level(gy_log_level level);
 /** Every later line names this rank (-1: none). */

@@ -238,11 +238,9 @@ static int run(char **operands, int operand_count)
     for (int i = 0; i < operand_count; i++) {
         if (strcmp(operands[i], "engine") != 0 && strcmp(operands[i], "matmul") != 0 &&
             strcmp(operands[i], "allreduce") != 0) {
-            fprintf(stderr,
-                    "gyre bench: '%s' cannot be measured: expected engine, matmul or "
-                    "allreduce\n",
-                    operands[i]);
-            return GY_EXIT_USAGE;
+            return gy_report_usage("gyre bench: '%s' cannot be measured: expected engine, "
+                                   "matmul or allreduce",
+                                   operands[i]);
         }
     }
     if (settings.ranks > 1 && getenv("GYRE_RANK") == NULL) {

@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "cli/report.h"
 
 #include <gyre/launch.h>
 
@@ -54,9 +55,8 @@ static void print_overview(FILE *out)
 
 static int complain_command(const char *name)
 {
-    fprintf(stderr, "gyre: unknown command '%s': expected one that 'gyre --help' lists\n",
-            name);
-    return GY_EXIT_USAGE;
+    return gy_report_usage("gyre: unknown command '%s': expected one that 'gyre --help' lists",
+                           name);
 }
 
 /* Standard output may be a full disk or a closed pipe: what was printed must have arrived. */
@@ -72,8 +72,8 @@ static int finish(int status)
 static int run_help(int argc, char **argv)
 {
     if (argc > 3) {
-        fprintf(stderr, "gyre help: '%s' is one too many: expected one command\n", argv[3]);
-        return GY_EXIT_USAGE;
+        return gy_report_usage("gyre help: '%s' is one too many: expected one command",
+                               argv[3]);
     }
     if (argc < 3) {
         print_overview(stdout);
@@ -91,15 +91,25 @@ static int run_command(const gy_command *command, char **arguments, int count)
 {
     int operand_count = 0;
     bool is_help = false;
-    int status = gy_options_parse(command, arguments, count, &operand_count, &is_help, stderr);
+    char complaint[1024] = "";
+    FILE *complaints = fmemopen(complaint, sizeof(complaint), "w");
+    if (complaints == NULL) {
+        fprintf(stderr, "gyre: out of memory\n");
+        return GY_EXIT_FAILURE;
+    }
+    int status =
+        gy_options_parse(command, arguments, count, &operand_count, &is_help, complaints);
+    fclose(complaints);
     if (status != GY_EXIT_OK) {
-        return status;
+        complaint[strcspn(complaint, "\n")] = '\0';
+        return gy_report_usage("%s", complaint);
     }
     if (is_help) {
         gy_options_help(command, stdout);
         return GY_EXIT_OK;
     }
-    return command->run(arguments, operand_count);
+    status = gy_environment_check();
+    return status == GY_EXIT_OK ? command->run(arguments, operand_count) : status;
 }
 
 int gy_cli(int argc, char **argv)

@@ -29,6 +29,12 @@ const gy_command *gy_command_find(const char *name);
  * status. */
 int gy_cli_start_ranks(const char *name, int ranks);
 
+/**
+ * Look at the GYRE_* variables: a value that is not known is wrong usage, a name that is not
+ * known gets a warning. Returns the exit status.
+ */
+int gy_environment_check(void);
+
 /** What main does: argv as the process got it. Returns the exit status. */
 int gy_cli(int argc, char **argv);
 

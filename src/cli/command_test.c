@@ -98,6 +98,51 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
     }
 }
 
+static void wrong_environment_is_one_line_and_status_two(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"GYRE_LOG=loud", "error, warn, info, debug or trace"},
+        {"GYRE_ISA=mmx", "baseline, avx2 or avx512"},
+        {"GYRE_KERNEL=slow", "fast or reference"},
+        {"GYRE_COLL=best", "ring"},
+        {"GYRE_TIMEOUT=soon", "seconds"},
+        {"GYRE_RANK=1", "GYRE_SIZE"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        gyre(cases[i][0], "info");
+        if (result.status != 2 || lines(result.output) != 1 ||
+            strstr(result.output, cases[i][1]) == NULL ||
+            strncmp(result.output, "gyre: GYRE_", 11) != 0) {
+            fail_msg("%s gyre info ended with %d: %s", cases[i][0], result.status,
+                     result.output);
+        }
+    }
+    gyre("GYRE_FROB=1", "run -n 2 $GYRE_BIN info");
+    assert_int_equal(result.status, 0);
+    const char *warning = strstr(result.output, "GYRE_FROB");
+    assert_non_null(warning);
+    assert_null(strstr(warning + 1, "GYRE_FROB"));
+    gyre("GYRE_LOG=loud", "--version");
+    assert_int_equal(result.status, 0);
+}
+
+static void ranks_say_wrong_usage_once(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"train bogus", "'bogus'"}, {"train mlp --epochs 0", "'0'"}, {"bench x", "'x'"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char line[128];
+        snprintf(line, sizeof(line), "run -n 3 $GYRE_BIN %s", cases[i][0]);
+        gyre("", line);
+        if (result.status != 2 || lines(result.output) != 1 ||
+            strstr(result.output, cases[i][1]) == NULL) {
+            fail_msg("gyre %s ended with %d: %s", line, result.status, result.output);
+        }
+    }
+}
+
 static void run_passes_on_status_and_output(void **state)
 {
     (void)state;
@@ -190,6 +235,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_and_version_succeed),
         cmocka_unit_test(wrong_usage_is_one_line_and_status_two),
+        cmocka_unit_test(wrong_environment_is_one_line_and_status_two),
+        cmocka_unit_test(ranks_say_wrong_usage_once),
         cmocka_unit_test(run_passes_on_status_and_output),
         cmocka_unit_test(info_names_cores_caches_and_libraries),
         cmocka_unit_test(failures_are_one_line_and_status_one),

@@ -1,6 +1,8 @@
 /* Goal: the man page names every command and option that help lists, and no others. */
 #include "cli/cli.h"
 
+#include <gyre/info.h>
+
 #include <string.h>
 
 #include "gy_test.h"
@@ -97,11 +99,24 @@ static void every_option_on_the_page_exists(void **state)
     assert_int_equal(sections, gy_command_count);
 }
 
+static void every_variable_is_on_the_page(void **state)
+{
+    (void)state;
+    const char *part = strstr(page, ".SH ENVIRONMENT");
+    assert_non_null(part);
+    for (size_t i = 0; gy_info_settings[i] != NULL; i++) {
+        if (strstr(part, gy_info_settings[i]) == NULL) {
+            fail_msg("man page: variable %s is missing", gy_info_settings[i]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_is_on_the_page),
         cmocka_unit_test(every_option_on_the_page_exists),
+        cmocka_unit_test(every_variable_is_on_the_page),
     };
     return cmocka_run_group_tests(tests, read_page, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include <gyre/launch.h>
 
+#include <stdarg.h>
 #include <stdlib.h>
 
 void gy_report_corpus(const gy_corpus *corpus, double seconds, int ranks)
@@ -67,4 +68,17 @@ int gy_report_failure(const char *what, gy_status status)
                 rank == NULL ? "" : rank, rank == NULL ? "" : ": ", gy_error_text());
     }
     return GY_EXIT_FAILURE;
+}
+
+int gy_report_usage(const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (getenv("GYRE_RANK") == NULL || !gy_run_tell(GY_ARG, text)) {
+        fprintf(stderr, "%s\n", text);
+    }
+    return GY_EXIT_USAGE;
 }

@@ -23,4 +23,10 @@ void gy_report_time(const gy_train_result *result);
  */
 int gy_report_failure(const char *what, gy_status status);
 
+/**
+ * Say what is wrong with how the command was called, one line: once, also when all ranks of a
+ * run see it. Returns GY_EXIT_USAGE.
+ */
+int gy_report_usage(const char *format, ...) GY_PRINTF(1, 2);
+
 #endif

@@ -91,12 +91,6 @@ typedef struct train_job {
     char folder[PATH_BYTES / 2];
 } train_job;
 
-static int usage_error(const char *text)
-{
-    fprintf(stderr, "gyre train: %s\n", text);
-    return GY_EXIT_USAGE;
-}
-
 /* The place of `word` in "a|b|c"; the parser has made sure that it is there. */
 static int choice_index(const char *choices, const char *word)
 {
@@ -362,23 +356,23 @@ static int check_settings(const char *name)
                    (strcspn(c, "|") == strlen(name) && strncmp(c, name, strlen(name)) == 0);
     }
     if (!is_known) {
-        fprintf(stderr, "gyre train: '%s' is no model: expected one of %s\n", name, names);
-        return GY_EXIT_USAGE;
+        return gy_report_usage("gyre train: '%s' is no model: expected one of %s", name, names);
     }
     if (settings.data == NULL && strcmp(name, "language") != 0) {
-        return usage_error("--data is missing: expected the folder of the digits' IDX files");
+        return gy_report_usage(
+            "gyre train: --data is missing: expected the folder of the digits' IDX files");
     }
     if (settings.resume && settings.checkpoints == NULL) {
-        return usage_error("--resume needs --checkpoints FOLDER");
+        return gy_report_usage("gyre train: --resume needs --checkpoints FOLDER");
     }
     if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
-        return usage_error("--checkpoint-every needs --checkpoints FOLDER");
+        return gy_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
     }
     const char *running = getenv("GYRE_SIZE");
     if (running != NULL && settings.ranks > 0 && strtoll(running, NULL, 10) != settings.ranks) {
-        fprintf(stderr, "gyre train: --ranks: '%lld' is not valid: expected %s, which run\n",
-                settings.ranks, running);
-        return GY_EXIT_USAGE;
+        return gy_report_usage("gyre train: --ranks: '%lld' is not valid: expected %s, which "
+                               "run",
+                               settings.ranks, running);
     }
     return GY_EXIT_OK;
 }
@@ -397,7 +391,7 @@ static int run(char **operands, int operand_count)
     int size = settings.output != NULL ? snprintf(job.folder, room, "%s", settings.output)
                                        : snprintf(job.folder, room, "out/%s", job.name);
     if (size < 0 || (size_t)size >= room) {
-        return usage_error("--output: the path is too long");
+        return gy_report_usage("gyre train: --output: the path is too long");
     }
     bool is_rank = getenv("GYRE_RANK") != NULL;
     if (!is_rank && !make_folder(&job)) {

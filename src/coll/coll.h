@@ -45,6 +45,8 @@ typedef struct gy_comm_options {
  */
 GY_MUST_CHECK gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options,
                                     gy_comm **comm);
+/** GY_ARG: GYRE_TIMEOUT, GYRE_COLL or a variable of a run holds what it cannot hold. */
+GY_MUST_CHECK gy_status gy_comm_check_settings(void);
 /** Leaves in an orderly way. What is in flight is given up. NULL is fine. */
 void gy_comm_free(gy_comm *comm);
 

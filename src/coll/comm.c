@@ -10,17 +10,33 @@ enum { COMM_LOCK_RANK = 20, DEFAULT_TIMEOUT_S = 60, ROUNDS_UNDER_LOCK = 64 };
 
 static gy_status read_timeout(double wanted, int64_t *timeout_ns)
 {
-    const char *text = getenv("GYRE_TIMEOUT");
+    const char *text = gy_setting_get("GYRE_TIMEOUT");
     double seconds = wanted > 0 ? wanted : DEFAULT_TIMEOUT_S;
     if (wanted == 0 && text != NULL) {
         char *end = NULL;
         seconds = strtod(text, &end);
         if (end == text || *end != '\0' || !(seconds > 0) || seconds > 1e9) {
-            return gy_fail(GY_ARG, "GYRE_TIMEOUT is \"%s\": expected seconds above 0", text);
+            return gy_fail(GY_ARG,
+                           "GYRE_TIMEOUT is \"%s\": expected seconds, above 0 and up to 1e9",
+                           text);
         }
     }
     *timeout_ns = (int64_t)(seconds * 1e9);
     return GY_OK;
+}
+
+static gy_status check_algorithm(void)
+{
+    gy_status status = gy_choice_check_name(gy_setting_get("GYRE_COLL"));
+    return status < 0 ? gy_fail_within(status, "GYRE_COLL") : GY_OK;
+}
+
+gy_status gy_comm_check_settings(void)
+{
+    int64_t timeout_ns = 0;
+    GY_TRY(read_timeout(0, &timeout_ns));
+    GY_TRY(check_algorithm());
+    return gy_transport_check_environment();
 }
 
 static gy_status init_shared(gy_comm *comm)
@@ -44,8 +60,9 @@ static gy_status init_shared(gy_comm *comm)
 
 static gy_status init(gy_comm *comm, const gy_comm_options *options)
 {
-    comm->forced = options->algorithm != NULL ? options->algorithm : getenv("GYRE_COLL");
-    GY_TRY(gy_choice_check_name(comm->forced));
+    comm->forced =
+        options->algorithm != NULL ? options->algorithm : gy_setting_get("GYRE_COLL");
+    GY_TRY(options->algorithm != NULL ? gy_choice_check_name(comm->forced) : check_algorithm());
     if (comm->forced != NULL) {
         comm->forced_hash = (uint32_t)gy_hash(comm->forced, strlen(comm->forced), 0) | 1;
     }

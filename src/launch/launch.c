@@ -103,6 +103,12 @@ int gy_run(const gy_run_options *options, char *const argv[])
     return status;
 }
 
+bool gy_run_tell(gy_status status, const char *text)
+{
+    gy_run_find_launcher();
+    return gy_run_tell_failure(gy_fail(status, "%s", text));
+}
+
 bool gy_run_tell_failure(gy_status status)
 {
     gy_error error;

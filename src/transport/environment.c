@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static gy_status read_number(const char *name, const char *text, int *number)
@@ -45,24 +46,57 @@ static gy_status join_run(int socket, int rank, int size, gy_env *env, gy_transp
     return status;
 }
 
-gy_status gy_transport_open_from_environment(gy_env *env, gy_transport **transport)
+/* What a launcher put into the environment. size 0: no launcher did. */
+static gy_status read_environment(gy_run_place *place, int *socket)
 {
-    const char *rank_text = getenv(GY_RUN_RANK), *size_text = getenv(GY_RUN_SIZE);
-    const char *socket_text = getenv(GY_RUN_SOCKET);
+    const char *rank_text = gy_setting_get(GY_RUN_RANK),
+               *size_text = gy_setting_get(GY_RUN_SIZE),
+               *socket_text = gy_setting_get(GY_RUN_SOCKET);
+    *place = (gy_run_place){.size = 0};
     if (rank_text == NULL && size_text == NULL && socket_text == NULL) {
-        return gy_self_open(env, transport);
+        return GY_OK;
     }
     if (rank_text == NULL || size_text == NULL || socket_text == NULL) {
         return gy_fail(GY_ARG, "%s, %s and %s are set together or not at all", GY_RUN_RANK,
                        GY_RUN_SIZE, GY_RUN_SOCKET);
     }
-    int rank = 0, size = 0, socket = -1;
-    GY_TRY(read_number(GY_RUN_RANK, rank_text, &rank));
-    GY_TRY(read_number(GY_RUN_SIZE, size_text, &size));
-    GY_TRY(read_number(GY_RUN_SOCKET, socket_text, &socket));
-    if (rank >= size) {
-        return gy_fail(GY_ARG, "%s is %d: expected less than %s, %d", GY_RUN_RANK, rank,
-                       GY_RUN_SIZE, size);
+    gy_run_place got = {.rank = 0};
+    GY_TRY(read_number(GY_RUN_RANK, rank_text, &got.rank));
+    GY_TRY(read_number(GY_RUN_SIZE, size_text, &got.size));
+    GY_TRY(read_number(GY_RUN_SOCKET, socket_text, socket));
+    if (got.rank >= got.size) {
+        return gy_fail(GY_ARG, "%s is %d: expected less than %s, %d", GY_RUN_RANK, got.rank,
+                       GY_RUN_SIZE, got.size);
     }
-    return join_run(socket, rank, size, env, transport);
+    *place = got;
+    return GY_OK;
+}
+
+gy_status gy_transport_check_environment(void)
+{
+    gy_run_place place;
+    int socket = -1;
+    return read_environment(&place, &socket);
+}
+
+void gy_run_find_launcher(void)
+{
+    gy_run_place place;
+    int socket = -1, kind = 0;
+    socklen_t size = sizeof(kind);
+    if (read_environment(&place, &socket) == GY_OK && place.size > 0 &&
+        getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &kind, &size) == 0 && kind == AF_UNIX) {
+        gy_run_report_to(socket);
+    }
+}
+
+gy_status gy_transport_open_from_environment(gy_env *env, gy_transport **transport)
+{
+    gy_run_place place;
+    int socket = -1;
+    GY_TRY(read_environment(&place, &socket));
+    if (place.size == 0) {
+        return gy_self_open(env, transport);
+    }
+    return join_run(socket, place.rank, place.size, env, transport);
 }

@@ -91,6 +91,10 @@ gy_status gy_rendezvous_read(int socket, gy_error *error)
 {
     gy_error got;
     ssize_t size = recv(socket, &got, sizeof(got), MSG_DONTWAIT);
+    if (size < 0 && errno == ECONNRESET) {
+        /* It ended without taking its greeting, which is told once, before what it said. */
+        size = recv(socket, &got, sizeof(got), MSG_DONTWAIT);
+    }
     if (size < 0) {
         return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? GY_AGAIN : GY_PEER;
     }

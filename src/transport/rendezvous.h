@@ -27,6 +27,10 @@ GY_MUST_CHECK gy_status gy_rendezvous_take(int socket, gy_run_place *place, int 
  * Never blocks. */
 GY_MUST_CHECK gy_status gy_rendezvous_read(int socket, gy_error *error);
 
+/** For a rank that fails before it has joined: what it reports goes to the launcher that its
+ * environment names, if any. */
+void gy_run_find_launcher(void);
+
 /**
  * Tell the launcher why this rank is about to end with a failure; without a launcher nothing
  * happens. The first report counts. @return whether a launcher was told @threads any

@@ -248,6 +248,9 @@ GY_MUST_CHECK gy_status gy_self_open(gy_env *env, gy_transport **transport);
 GY_MUST_CHECK gy_status gy_transport_open_from_environment(gy_env *env,
                                                            gy_transport **transport);
 
+/** GY_ARG: the variables of a place hold what they cannot hold. Joins nothing. */
+GY_MUST_CHECK gy_status gy_transport_check_environment(void);
+
 /** Leave in an orderly way; NULL is fine. */
 void gy_transport_close(gy_transport *transport);
 

@@ -1,4 +1,5 @@
 #include "base/base.h"
+#include "coll/coll.h"
 #include "ops/kernels/libraries.h"
 
 #include <gyre/info.h>
@@ -33,4 +34,13 @@ const char *gy_info_libraries(char *out, size_t size_bytes)
     add_blas(&text);
     add_dnnl(&text);
     return gy_text_move(&text, out, size_bytes);
+}
+
+gy_status gy_info_check_settings(void)
+{
+    int ignored = 0;
+    GY_TRY(gy_log_check());
+    GY_TRY(gy_setting_choice("GYRE_ISA", GY_TILE_ISA_CHOICES, &ignored));
+    GY_TRY(gy_setting_choice("GYRE_KERNEL", GY_KERNEL_CHOICES, &ignored));
+    return gy_comm_check_settings();
 }

@@ -32,12 +32,8 @@ static pthread_once_t isa_once = PTHREAD_ONCE_INIT;
 static void choose_isa(void)
 {
     chosen_isa = cpu_isa();
-    const char *wanted = getenv("GYRE_ISA");
-    for (int level = 0; wanted != NULL && level < (int)chosen_isa; level++) {
-        if (strcmp(wanted, isa_names[level]) == 0) {
-            chosen_isa = (gy_tile_isa)level;
-        }
-    }
+    int wanted = gy_setting_choose("GYRE_ISA", GY_TILE_ISA_CHOICES, (int)chosen_isa);
+    chosen_isa = (gy_tile_isa)GY_MIN(wanted, (int)chosen_isa);
 }
 
 gy_tile_isa gy_tile_isa_level(void)

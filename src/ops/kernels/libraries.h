@@ -17,6 +17,10 @@ typedef enum gy_tile_isa {
     GY_TILE_ISA_AVX512
 } gy_tile_isa;
 
+/** What GYRE_ISA may be, in the order of gy_tile_isa; what GYRE_KERNEL may be. */
+#define GY_TILE_ISA_CHOICES "baseline|avx2|avx512"
+#define GY_KERNEL_CHOICES   "fast|reference"
+
 /**
  * The best this CPU has, or less when GYRE_ISA (baseline, avx2, avx512) says so; read once.
  * @threads any

@@ -69,10 +69,18 @@ const gy_kernel *const *gy_op_kernels(const gy_op *op)
     return (op->flags & (GY_OP_ELEMENTWISE | GY_OP_REDUCTION)) != 0 ? tiles : none;
 }
 
+static bool is_reference_chosen;
+
+static void read_choice(void)
+{
+    is_reference_chosen = gy_setting_choose("GYRE_KERNEL", GY_KERNEL_CHOICES, 0) == 1;
+}
+
 static bool only_reference(void)
 {
-    const char *wanted = getenv("GYRE_KERNEL");
-    return wanted != NULL && strcmp(wanted, "reference") == 0;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    GY_ASSERT(pthread_once(&once, read_choice) == 0);
+    return is_reference_chosen;
 }
 
 const gy_kernel *gy_kernel_choose(const gy_kernel_query *query)

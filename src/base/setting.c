@@ -1,0 +1,68 @@
+#include "base/setting.h"
+
+#include "base/fail.h"
+#include "base/log.h"
+
+#include <gyre/info.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const gy_info_settings[] = {
+    /* what users choose */
+    "GYRE_LOG", "GYRE_TIMEOUT", "GYRE_COLL", "GYRE_ISA", "GYRE_KERNEL",
+    /* what `gyre run` sets for each rank */
+    "GYRE_RANK", "GYRE_SIZE", "GYRE_RUN_FD", "GYRE_CORES", "GYRE_RANKS_ON_HOST", NULL};
+
+const char *gy_setting_get(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* "a|b|c" as "a, b or c". */
+static const char *list_words(const char *choices, char *out, size_t size_bytes)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (const char *word = choices; word != NULL && used < size_bytes;) {
+        const char *end = strchr(word, '|');
+        int size = end != NULL ? (int)(end - word) : (int)strlen(word);
+        const char *between = word == choices ? "" : end != NULL ? ", " : " or ";
+        int more = snprintf(out + used, size_bytes - used, "%s%.*s", between, size, word);
+        used += (size_t)more;
+        word = end != NULL ? end + 1 : NULL;
+    }
+    return out;
+}
+
+gy_status gy_setting_choice(const char *name, const char *choices, int *index)
+{
+    const char *value = gy_setting_get(name);
+    if (value == NULL) {
+        return GY_OK;
+    }
+    int at = 0;
+    size_t size = strlen(value);
+    for (const char *word = choices; word != NULL; at++) {
+        if (strcspn(word, "|") == size && strncmp(word, value, size) == 0) {
+            *index = at;
+            return GY_OK;
+        }
+        word = strchr(word, '|');
+        word = word != NULL ? word + 1 : NULL;
+    }
+    char words[256];
+    return gy_fail(GY_ARG, "%s is \"%s\": expected %s", name, value,
+                   list_words(choices, words, sizeof(words)));
+}
+
+int gy_setting_choose(const char *name, const char *choices, int fallback)
+{
+    int index = fallback;
+    if (gy_setting_choice(name, choices, &index) < 0) {
+        gy_warn("%s", gy_error_text());
+    }
+    return index;
+}
