@@ -529,12 +529,12 @@ static void convolutions(void **state)
 {
     (void)state;
     gy_random random = {.key = gy_test_seed()};
-    static const int64_t shapes[][6] = {
-        /* N C H K R pad */
-        {3, 1, 12, 16, 5, 2}, {2, 3, 9, 32, 3, 1},   {5, 16, 7, 32, 5, 2},
-        {2, 5, 8, 7, 3, 0},   {9, 32, 6, 16, 3, 1},  {1, 16, 5, 20, 1, 0},
-        {0, 16, 5, 16, 3, 1}, {3, 48, 9, 32, 5, 4},  {2, 32, 11, 48, 5, 0},
-        {4, 16, 6, 16, 5, 1}, {11, 64, 14, 64, 5, 2}}; /* pieces of 2 and of 1 image */
+    static const int64_t shapes[][6] =
+        {/* N C H K R pad */
+         {3, 1, 12, 16, 5, 2}, {2, 3, 9, 32, 3, 1},   {5, 16, 7, 32, 5, 2},
+         {2, 5, 8, 7, 3, 0},   {9, 32, 6, 16, 3, 1},  {1, 16, 5, 20, 1, 0},
+         {0, 16, 5, 16, 3, 1}, {2, 48, 3, 16, 5, 4},  {1, 32, 7, 48, 5, 0},
+         {4, 16, 6, 16, 5, 1}, {11, 64, 14, 64, 5, 2}}; /* pieces of 2 and of 1 image */
     for (size_t s = 0; s < GY_COUNT(shapes); s++) {
         const int64_t *p = shapes[s];
         for (int stride = 1; stride <= 2; stride++) {
