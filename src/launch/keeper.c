@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const double grace_default_seconds = 2, reap_seconds = 10;
+static const double grace_default_seconds = 2;
 
 typedef struct run_rank {
     pid_t process; /* 0: ended, or never started */
@@ -88,9 +88,11 @@ static void end_run(run_keeper *keeper, int status, int number)
 
 static void read_outputs(run_rank *rank)
 {
-    if (rank->out != NULL) {
-        gy_lines_pass(rank->out);
-        gy_lines_pass(rank->err);
+    gy_lines *const lines[] = {rank->out, rank->err};
+    for (size_t i = 0; i < GY_COUNT(lines); i++) {
+        if (lines[i] != NULL) {
+            gy_lines_pass(lines[i]);
+        }
     }
     gy_error report;
     gy_status status = GY_OK;
@@ -138,10 +140,8 @@ static void tell_failure(const run_keeper *keeper, int rank, pid_t process, int 
 /* The error of passing on what a rank wrote; 0 none. */
 static int output_failure(const run_rank *rank)
 {
-    if (rank->out == NULL) {
-        return 0;
-    }
-    return rank->out->failure != 0 ? rank->out->failure : rank->err->failure;
+    int out = rank->out != NULL ? rank->out->failure : 0;
+    return out == 0 && rank->err != NULL ? rank->err->failure : out;
 }
 
 /* Lines that nobody gets end the run: by what SIGPIPE does to one who writes itself, or told.
@@ -275,10 +275,8 @@ static bool keep_round(run_keeper *keeper)
         run_rank *who = &keeper->ranks[rank];
         who->first_look = count;
         add_look(keeper, &count, who->socket);
-        if (who->out != NULL) {
-            add_look(keeper, &count, who->out->from);
-            add_look(keeper, &count, who->err->from);
-        }
+        add_look(keeper, &count, who->out != NULL ? who->out->from : -1);
+        add_look(keeper, &count, who->err != NULL ? who->err->from : -1);
         who->end_look = count;
     }
     if (poll(keeper->looks, count, wait_ms(keeper)) < 0) {
@@ -379,8 +377,8 @@ static gy_status start_all(run_keeper *keeper)
             gy_share_of_cores(&all, rank, ranks, &share);
         }
         keeper->ranks[rank].socket = -1;
+        keeper->started++; /* first: what it has opened when it fails is looked at as well */
         GY_TRY(start_rank(keeper, rank, is_bound ? &share : NULL));
-        keeper->started++;
         keeper->alive++;
     }
     /* From now on the failures' pipe ends when the last rank runs its program. */
@@ -466,7 +464,7 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
         has_launcher = keep_round(&keeper);
     }
     /* The ranks are gone, or nobody is left to care for them: end what they started as well. */
-    if (!gy_reap_all(keeper.env, gy_env_deadline(keeper.env, reap_seconds))) {
+    if (!gy_reap_all(keeper.env, gy_env_deadline(keeper.env, GY_REAP_SECONDS))) {
         say("processes of this run do not end after SIGKILL");
     }
     for (int rank = 0; rank < keeper.started; rank++) {

@@ -44,29 +44,65 @@ static void list_signals(sigset_t *watched)
     }
 }
 
-/* Pass signals on to the keeper until it ends. */
-static int wait_for_keeper(pid_t keeper, const sigset_t *watched)
+/* Pass signals on to a child until it ends; its status as waitpid tells it, -1 it is lost. */
+static int wait_for(pid_t child, const sigset_t *watched)
 {
     for (;;) {
         int status = 0;
-        pid_t ended = waitpid(keeper, &status, WNOHANG);
-        if (ended == keeper && WIFEXITED(status)) {
-            return WEXITSTATUS(status);
-        }
-        if (ended == keeper) {
-            fprintf(stderr, "gyre: the keeper of the ranks was killed by signal %d\n",
-                    WTERMSIG(status));
-            return 1;
+        pid_t ended = waitpid(child, &status, WNOHANG);
+        if (ended == child) {
+            return status;
         }
         if (ended < 0 && errno != EINTR) {
-            fprintf(stderr, "gyre: lost the keeper of the ranks: %s\n", strerror(errno));
-            return 1;
+            return -1;
         }
         int number = sigwaitinfo(watched, NULL);
         if (number > 0 && number != SIGCHLD) {
-            kill(keeper, number);
+            kill(child, number);
         }
     }
+}
+
+/* The exit status to pass on; 1 and a message when the child did not end by itself. */
+static int exit_status(const char *who, int status)
+{
+    if (status != -1 && WIFEXITED(status)) {
+        return WEXITSTATUS(status);
+    }
+    if (status == -1) {
+        fprintf(stderr, "gyre: lost the %s of the ranks\n", who);
+    } else {
+        fprintf(stderr, "gyre: the %s of the ranks was killed by signal %d\n", who,
+                WTERMSIG(status));
+    }
+    return 1;
+}
+
+/* In the guard: start the keeper; if that is killed, adopt and end all that it leaves. */
+static int guard(const gy_run_options *options, char *const argv[], int life,
+                 const sigset_t *watched, const sigset_t *before)
+{
+    /* A signal to the launcher's group must not reach us, and writing must not stop us. */
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    pid_t keeper = fork();
+    if (keeper == 0) {
+        return gy_keep(options, argv, life, before);
+    }
+    (void)signal(SIGTTOU, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN);
+    close(life);
+    if (keeper < 0) {
+        fprintf(stderr, "gyre: cannot start a process: %s\n", strerror(errno));
+        return 1;
+    }
+    int status = wait_for(keeper, watched);
+    gy_env *env = gy_env_real();
+    if ((status == -1 || !WIFEXITED(status)) &&
+        !gy_reap_all(env, gy_env_deadline(env, GY_REAP_SECONDS))) {
+        fprintf(stderr, "gyre: processes of this run do not end after SIGKILL\n");
+    }
+    return exit_status("keeper", status);
 }
 
 int gy_run(const gy_run_options *options, char *const argv[])
@@ -83,17 +119,17 @@ int gy_run(const gy_run_options *options, char *const argv[])
     struct sigaction plain = {.sa_handler = SIG_DFL}, child_before;
     list_signals(&watched);
     GY_ASSERT(pthread_sigmask(SIG_BLOCK, &watched, &before) == 0);
-    /* Were SIGCHLD ignored, the kernel would reap the keeper and its status be lost. */
+    /* Were SIGCHLD ignored, the kernel would reap the guard and its status be lost. */
     GY_ASSERT(sigaction(SIGCHLD, &plain, &child_before) == 0);
     int status = 1;
-    pid_t keeper = fork();
-    if (keeper == 0) {
-        close(life[1]);
-        _exit(gy_keep(options, argv, life[0], &before));
+    pid_t child = fork();
+    if (child == 0) {
+        close(life[1]); /* only the launcher keeps it: it breaks when that one ends */
+        _exit(guard(options, argv, life[0], &watched, &before));
     }
     close(life[0]);
-    if (keeper > 0) {
-        status = wait_for_keeper(keeper, &watched);
+    if (child > 0) {
+        status = exit_status("guard", wait_for(child, &watched));
     } else {
         fprintf(stderr, "gyre: cannot start a process: %s\n", strerror(errno));
     }

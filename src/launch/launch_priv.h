@@ -1,11 +1,13 @@
 /**
- * Inside room launch. Two processes stand between the user and the ranks:
+ * Inside room launch. Three processes stand between the user and the ranks:
  *
- *     launcher (gy_run)  --life pipe-->  keeper  --socket, pipes-->  ranks, and what they start
+ *     launcher (gy_run) -> guard -> keeper --socket, pipes--> ranks, and what they start
+ *          \_______life pipe________/
  *
- * The launcher passes signals on and waits. The keeper is the parent of all ranks and adopts
+ * Launcher and guard pass signals on and wait. The keeper is the parent of all ranks and adopts
  * whatever they leave behind; when the life pipe breaks, because the launcher was killed, it
- * kills them all. Should the keeper be killed too, the ranks get SIGKILL from the kernel.
+ * kills them all. Should the keeper be killed, the ranks get SIGKILL from the kernel, and the
+ * guard adopts and kills what they started.
  */
 #ifndef GY_LAUNCH_LAUNCH_PRIV_H
 #define GY_LAUNCH_LAUNCH_PRIV_H
@@ -73,6 +75,8 @@ GY_MUST_CHECK gy_status gy_spawn_rank(const gy_spawn *spawn, pid_t *process);
 bool gy_place_set(const gy_spawn *spawn);
 
 /* ---- reap.c ---- */
+
+enum { GY_REAP_SECONDS = 10 };
 
 /** Kill every child, adopted ones too, until none is left or the deadline passed (then false).
  */

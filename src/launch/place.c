@@ -3,6 +3,7 @@
 
 #include "transport/rendezvous.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +21,10 @@ static bool set_cores(const cpu_set_t *cores)
     if (cores == NULL) {
         return unsetenv("GYRE_CORES") == 0;
     }
-    char list[4096] = "";
+    static_assert(CPU_SETSIZE <= 10000, "a core has at most four digits, and a comma");
+    char list[5 * CPU_SETSIZE + 1] = "";
     size_t used = 0;
-    for (size_t core = 0; core < CPU_SETSIZE && used + 8 < sizeof(list); core++) {
+    for (size_t core = 0; core < CPU_SETSIZE; core++) {
         if (CPU_ISSET(core, cores)) {
             int more =
                 snprintf(list + used, sizeof(list) - used, "%s%zu", used > 0 ? "," : "", core);

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Kill each child that the system lists, and the group of each. What they leave is adopted
- * next. */
+/* Kill each child that the system lists, with the group that it leads: one that it joined may
+ * hold strangers, or us. What they leave is adopted next. */
 static void kill_children(void)
 {
     char path[64], text[65536];
@@ -25,7 +25,7 @@ static void kill_children(void)
     for (long child = strtol(at, &end, 10); end != at; child = strtol(at, &end, 10)) {
         /* The number is still the child's: it is not reaped yet. */
         pid_t group = getpgid((pid_t)child);
-        if (group > 1 && group != getpgrp()) {
+        if (group == child && group != getpgrp()) {
             kill(-group, SIGKILL);
         }
         kill((pid_t)child, SIGKILL);

@@ -162,6 +162,19 @@ static int part_quiet(void)
     }
 }
 
+/* Leave a process behind that is in the launcher's group. */
+static int part_join(void)
+{
+    const char *group = getenv("GYRE_TEST_GROUP");
+    pid_t child = fork();
+    if (child == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    return group != NULL && setpgid(child, (pid_t)strtol(group, NULL, 10)) == 0 ? 0 : 92;
+}
+
 static int part_cores(void)
 {
     cpu_set_t cores;
@@ -204,6 +217,7 @@ static int play(const char *part, const char *how)
            : strcmp(part, "stay") == 0     ? part_stay(false)
            : strcmp(part, "stubborn") == 0 ? part_stay(true)
            : strcmp(part, "quiet") == 0    ? part_quiet()
+           : strcmp(part, "join") == 0     ? part_join()
            : strcmp(part, "cores") == 0    ? part_cores()
            : strcmp(part, "echo") == 0     ? part_echo()
            : strcmp(part, "lines") == 0    ? part_lines()
@@ -236,7 +250,11 @@ static void start(test_run *run, gy_run_options options, const char *program, co
     if (run->launcher == 0) {
         dup2(pair[1], STDOUT_FILENO);
         dup2(pair[1], STDERR_FILENO);
-        const char *more[] = {run->mark, "GYRE_TEST_EXTRA=yes", NULL};
+        setpgid(0, 0);
+        signal(SIGSEGV, SIG_DFL); /* the test's handler would hide the end of a keeper */
+        char group[64];
+        snprintf(group, sizeof(group), "GYRE_TEST_GROUP=%d", (int)getpid());
+        const char *more[] = {run->mark, group, "GYRE_TEST_EXTRA=yes", NULL};
         options.environment = more;
         char words[3][4096];
         snprintf(words[0], sizeof(words[0]), "%s", program);
@@ -432,27 +450,69 @@ static void killed_launcher_leaves_nothing(void **state)
     }
 }
 
-static void killed_keeper_leaves_nothing(void **state)
+/* The only child of a process; 0: this kernel does not list children. */
+static int child_of(int process)
+{
+    char path[64];
+    int child = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", process, process);
+    FILE *children = fopen(path, "r");
+    if (children != NULL) {
+        assert_int_equal(fscanf(children, "%d", &child), 1);
+        fclose(children);
+    }
+    return child;
+}
+
+/* Whichever of guard, keeper and launcher is killed, the rest ends what hides in other
+ * sessions. */
+static void killed_keeper_or_guard_leaves_nothing(void **state)
 {
     (void)state;
-    char path[64];
-    int keeper = 0;
-    start(&now, (gy_run_options){.ranks = 2}, own_path, "quiet", "");
-    assert_true(read_until(&now, "ready ", 2));
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)now.launcher,
-             (int)now.launcher);
-    FILE *children = fopen(path, "r");
-    if (children == NULL) {
-        kill(now.launcher, SIGKILL);
-        assert_int_equal(finish(&now), 1000 + SIGKILL);
-        printf("this kernel does not list children\n");
-        skip();
+    static const struct {
+        bool guard, keeper, launcher;
+        int status;
+        const char *words;
+    } cases[] = {
+        {.keeper = true,
+         .status = 1,
+         .words = "gyre: the keeper of the ranks was killed by signal 9\n"},
+        {.guard = true,
+         .status = 1,
+         .words = "gyre: the guard of the ranks was killed by signal 9\n"},
+        {.keeper = true, .launcher = true, .status = 1000 + SIGKILL, .words = "ready "},
+        {.guard = true, .launcher = true, .status = 1000 + SIGKILL, .words = "ready "},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        start(&now, (gy_run_options){.ranks = 2}, own_path, "stubborn", "");
+        assert_true(read_until(&now, "ready ", 2));
+        int guard = child_of((int)now.launcher);
+        if (guard == 0) {
+            kill(now.launcher, SIGKILL);
+            assert_int_equal(finish(&now), 1000 + SIGKILL);
+            printf("this kernel does not list children\n");
+            skip();
+        }
+        int keeper = child_of(guard);
+        if (cases[i].launcher) {
+            kill(now.launcher, SIGKILL);
+        }
+        if (cases[i].keeper) {
+            kill(keeper, SIGKILL);
+        }
+        if (cases[i].guard) {
+            kill(guard, SIGKILL);
+        }
+        assert_int_equal(finish(&now), cases[i].status);
+        assert_says(&now, cases[i].words);
     }
-    assert_int_equal(fscanf(children, "%d", &keeper), 1);
-    fclose(children);
-    kill(keeper, SIGKILL);
-    assert_int_equal(finish(&now), 1);
-    assert_says(&now, "gyre: the keeper of the ranks was killed by signal 9\n");
+}
+
+/* What a rank leaves is killed alone, not with the group that it joined. */
+static void launchers_group_is_spared(void **state)
+{
+    (void)state;
+    assert_int_equal(run_part(&now, (gy_run_options){.ranks = 2}, "join", ""), 0);
 }
 
 static void signals_end_the_run(void **state)
@@ -561,6 +621,7 @@ static void no_memory_ends_the_run(void **state)
         if (status == 1) {
             failed++;
             assert_says(&now, "out of memory");
+            assert_null(strstr(now.text, "killed by signal"));
         }
     }
     fail_allocation = 0;
@@ -581,7 +642,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(first_failure_is_told),
         cmocka_unit_test(programs_that_cannot_run_are_named),
         cmocka_unit_test(killed_launcher_leaves_nothing),
-        cmocka_unit_test(killed_keeper_leaves_nothing),
+        cmocka_unit_test(killed_keeper_or_guard_leaves_nothing),
+        cmocka_unit_test(launchers_group_is_spared),
         cmocka_unit_test(signals_end_the_run),
         cmocka_unit_test(time_limit_ends_the_run),
         cmocka_unit_test(lines_do_not_mix),
