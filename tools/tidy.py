@@ -20,6 +20,7 @@ BANNED = {  # call: what to use, and where it is allowed all the same
     "atoi": ("a checked parse", set()), "atof": ("a checked parse", set()),
     "rand": ("gy_random", set()), "srand": ("gy_random", set()),
     "exit": ("a status", {"cli"}), "system": ("posix_spawn", set()),
+    "getenv": ("gy_setting_get", {"base", "cli"}),  # a door sees include/gyre alone
     "usleep": ("a condition", set()), "sleep": ("a condition", set()),
 }
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|\bnot (yet )?implemented\b", re.I)
@@ -50,9 +51,13 @@ def room_of(path):
     return parts[1] if parts[0] == "src" and len(parts) > 2 else None
 
 
+def is_test(path):
+    return bool(re.search(r"_test\.[ch]$", path.name)) or path.relative_to(TOP).parts[0] == "tests"
+
+
 def check_includes(path, text, rooms):
     room = room_of(path)
-    is_test = bool(re.search(r"_(test|fuzz|bench)\.c$", path.name))
+    sees_all = bool(re.search(r"_(test|fuzz|bench)\.c$", path.name))
     for number, line in enumerate(text.splitlines(), 1):
         found = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
         if not found:
@@ -76,7 +81,7 @@ def check_includes(path, text, rooms):
             breach(path, number, f"include of {name}: no such room")
         elif target not in rooms[room][1]:
             breach(path, number, f"room {room} may not include {name} (src/rooms.txt)")
-        elif name.endswith("_priv.h") and not is_test:
+        elif name.endswith("_priv.h") and not sees_all:
             breach(path, number, f"room {room} includes {name}, private to {target}")
 
 
@@ -136,7 +141,7 @@ def check_words(path, text):
     for number, line in enumerate(plain.splitlines(), 1):
         for call in re.findall(r"(?<![\w.>])(\w+)\s*\(", line):
             if call in BANNED and room not in BANNED[call][1]:
-                if path.name.endswith("_test.c") and call in ("exit",):
+                if is_test(path) and call in ("exit", "getenv"):
                     continue
                 if path.parts[len(TOP.parts)] in ("bench", "examples") and call not in ("sleep", "usleep"):
                     continue
@@ -144,6 +149,26 @@ def check_words(path, text):
     for number, line in enumerate(text.splitlines(), 1):
         if UNFINISHED.search(line):
             breach(path, number, f"looks unfinished: {line.strip()[:60]}")
+
+
+def check_settings(texts):
+    """Every variable that code names stands in the list that users are warned by, and is named outside it."""
+    lists = {TOP / "src/base/setting.c", TOP / "src/cli/environment.c"}
+    named = re.compile(r'"(GYRE_[A-Z_]*[A-Z])"')
+    listed = {path: set(named.findall(texts.get(path, ""))) for path in lists}
+    known, used = set().union(*listed.values()), set()
+    for path, text in texts.items():
+        if path in lists:
+            continue
+        pattern = re.compile(r'\bgetenv\("(GYRE_\w+)"\)') if is_test(path) else named
+        for number, line in enumerate(text.splitlines(), 1):
+            for name in pattern.findall(line):
+                used.add(name)
+                allowed = known if is_test(path) or room_of(path) is None else listed[TOP / "src/base/setting.c"]
+                if name not in allowed and not (is_test(path) and name.startswith("GYRE_TEST_")):
+                    breach(path, number, f"{name} is missing in the list of src/base/setting.c")
+    for name in sorted(listed[TOP / "src/base/setting.c"] - used):
+        breach(TOP / "src/base/setting.c", 1, f"{name} is listed, and nobody reads or sets it")
 
 
 def check_rooms(rooms, files):
@@ -201,6 +226,7 @@ def main():
         check_words(path, text)
     for key in ratchet:
         breaches.append(f"tools/tidy_ratchet.txt:0: {key} is gone: remove the entry")
+    check_settings(texts)
     check_rooms(rooms, files)
     check_dead(files, texts)
     for line in breaches:

@@ -16,6 +16,8 @@ CLEAN = {
     "src/rooms.txt": "# rank, room, what it may include\n0 base\n1 low\n2 high low\n10 cli\n",
     "include/gyre/low.h": "int gy_low(void);\n",
     "src/base/README.md": "# base\n", "src/base/base.h": HEADER, "src/base/base.c": '#include "base/base.h"\n',
+    "src/base/setting.c": 'static const char *const names[] = {"GYRE_LOG"};\n',
+    "src/base/log.c": 'static const char *const name = "GYRE_LOG";\n',
     "src/low/README.md": "# low\n", "src/low/low.h": HEADER, "src/low/low_priv.h": HEADER,
     "src/low/low.c": '#include "low/low.h"\n#include "low/low_priv.h"\n',
     "src/high/README.md": "# high\n", "src/high/high.h": HEADER,
@@ -49,6 +51,10 @@ BREACHES = {
     "malloc in a room": ("src/low/low.c", "void *gy_get(void);\nvoid *get = malloc(1);\n", "src/low/low.c:4: malloc() is banned"),
     "exit in a room": ("src/low/low.c", "    exit(1);\n", "src/low/low.c:3: exit() is banned"),
     "sleep in a test": ("src/low/low_test.c", "    sleep(1);\n", "src/low/low_test.c:1: sleep() is banned"),
+    "getenv in a room": ("src/low/low.c", '    getenv("GYRE_LOG");\n', "src/low/low.c:3: getenv() is banned"),
+    "variable not listed": ("src/low/low.c", '    gy_setting_get("GYRE_NEW");\n', "src/low/low.c:3: GYRE_NEW is missing"),
+    "variable of a test not listed": ("src/low/low_test.c", '    getenv("GYRE_NEW");\n', "src/low/low_test.c:1: GYRE_NEW is missing"),
+    "variable that nobody reads": ("src/base/log.c", None, "src/base/setting.c:1: GYRE_LOG is listed"),
     "unfinished": ("src/low/low.c", "/* TO" "DO: the rest */\n", "src/low/low.c:3: looks unfinished"),
     "no page of the room": ("src/low/README.md", None, "src/low:0: room without README.md"),
     "folder that is no room": ("src/other/x.c", "int x;\n", "src/other:0: a folder that is no room"),
@@ -65,6 +71,7 @@ HARMLESS = {
     "malloc in base": ("src/base/base.c", "void *get = malloc(1);\n"),
     "malloc in a comment and a string": ("src/low/low.c", '/* malloc(1) */ const char *s = "free(x)"; char c = \'"\';\n'),
     "a member called free": ("src/low/low.c", "    pool->free(x);\n"),
+    "a variable of tests alone": ("src/low/low_test.c", '    getenv("GYRE_TEST_MARK");\n'),
     "a test sees private headers": ("src/high/high_test.c", '#include "low/low_priv.h"\n'),
 }
 
