@@ -134,7 +134,7 @@ typedef struct gy_train_options {
     const char *checkpoint_folder; /* NULL: none */
     int64_t checkpoint_every;      /* steps; 0: each epoch */
     bool resume;                   /* from the folder's newest whole checkpoint */
-    int64_t step_limit;            /* stop after so many steps; 0: none */
+    int64_t step_limit;            /* stop after so many steps, with a checkpoint; 0: none */
     /* Called on every rank after each step and epoch; a failure stops the training. May be
      * NULL. */
     gy_status (*on_step)(void *arg, const gy_progress *progress);

@@ -24,7 +24,8 @@ typedef struct loop {
     gy_tensor *scalars[4]; /* rate, correction, plain rate, share */
     gy_tensor **results;
     int64_t *order;
-    int order_epoch; /* the epoch `order` is of; -1: none */
+    int64_t saved_step; /* of the newest checkpoint of this run; 0: none */
+    int order_epoch;    /* the epoch `order` is of; -1: none */
     int64_t batches_per_epoch, steps_per_epoch, steps;
     int64_t begun_ns, input_ns, samples; /* of this call */
     gy_train_result result;
@@ -139,6 +140,7 @@ static gy_status begin(loop *l)
     if (l->options.resume) {
         bool is_found = false;
         GY_TRY(gy_checkpoint_read(l->model, &l->options, l->train, &l->state, &is_found));
+        l->saved_step = l->state.step;
     }
     return GY_OK;
 }
@@ -296,6 +298,13 @@ static gy_status report(loop *l, bool is_epoch_end)
     return gy_train_tell(l->model->comm, l->options.on_step(l->options.arg, &progress));
 }
 
+static gy_status save_state(loop *l)
+{
+    GY_TRY(gy_checkpoint_write(l->model, &l->options, l->train, &l->state));
+    l->saved_step = l->state.step;
+    return GY_OK;
+}
+
 /* What follows an update: test, checkpoint, report. */
 static gy_status after_step(loop *l)
 {
@@ -306,7 +315,7 @@ static gy_status after_step(loop *l)
     int64_t every = l->options.checkpoint_every;
     bool is_due = every > 0 ? l->state.step % every == 0 : is_epoch_end;
     if (l->options.checkpoint_folder != NULL && (is_due || is_epoch_end)) {
-        GY_TRY(gy_checkpoint_write(l->model, &l->options, l->train, &l->state));
+        GY_TRY(save_state(l));
     }
     return report(l, is_epoch_end);
 }
@@ -329,6 +338,9 @@ static gy_status run(loop *l)
             is_first = false;
         }
         GY_TRY(after_step(l));
+    }
+    if (l->options.checkpoint_folder != NULL && l->saved_step != l->state.step) {
+        GY_TRY(save_state(l)); /* stopped between two: go on from here */
     }
     gy_session_stats after = gy_session_statistics(l->model->session);
     l->result.seconds = (double)(gy_now_ns(gy_env_real()) - l->begun_ns) / 1e9;
