@@ -1,0 +1,213 @@
+/**
+ * Connections between hosts: frames, a wire (a TCP connection, plain or under TLS 1.3), the
+ * greeting that both ends of a new wire exchange, a door that accepts callers, the cluster key.
+ * Nothing here waits: every step says GY_AGAIN when the network has no more. Reading order:
+ * frame, key, tls, wire, greeting, door.
+ *
+ * What a connection may cost before it is authenticated: GY_STRANGER_BYTES and
+ * GY_STRANGER_SECONDS, at most GY_STRANGERS of them at a time.
+ */
+#ifndef GY_TRANSPORT_NET_H
+#define GY_TRANSPORT_NET_H
+
+#include "base/base.h"
+
+#include <netinet/in.h>
+#include <sys/uio.h>
+
+/* ---- Frames: what stands before every piece of data on a wire ---- */
+
+enum {
+    GY_FRAME_BYTES = 32,
+    GY_CONTROL_BYTES = 128 * 1024, /* body of all frames but messages */
+};
+#define GY_MESSAGE_BYTES ((uint64_t)1 << 40)
+
+typedef enum gy_frame_type {
+    GY_FRAME_HELLO = 1, /* the first one each way */
+    GY_FRAME_REFUSED,   /* instead of it: why, in words */
+    GY_FRAME_MESSAGE,   /* between ranks: a message with its tag */
+    GY_FRAME_ABORT,     /* a failure that ends the work of all */
+    GY_FRAME_LEAVE,     /* the rank ends in an orderly way */
+    GY_FRAME_NODE,      /* between keepers: the ranks of a node and where they listen */
+    GY_FRAME_TABLE,     /* all of them */
+    GY_FRAME_DONE,      /* the ranks of a node have ended well */
+    GY_FRAME_END,       /* the run ends for a cause */
+    GY_FRAME_TYPES
+} gy_frame_type;
+
+typedef struct gy_frame {
+    gy_frame_type type;
+    uint64_t size_bytes; /* of what follows */
+    uint64_t tag;        /* messages; else 0 */
+    uint64_t sequence;   /* frames that went this way before */
+} gy_frame;
+
+void gy_frame_write(const gy_frame *frame, uint8_t out[GY_FRAME_BYTES]);
+/** GY_FORMAT unless it is a frame of a known type, a message of at most `limit` bytes or
+ * another frame of at most GY_CONTROL_BYTES, with the sequence number expected. */
+GY_MUST_CHECK gy_status gy_frame_read(const uint8_t in[GY_FRAME_BYTES], uint64_t sequence,
+                                      uint64_t limit, gy_frame *frame);
+
+/* ---- The cluster key ---- */
+
+enum { GY_KEY_BYTES = 32, GY_RUN_ID_BYTES = 16 };
+
+typedef struct gy_key {
+    uint8_t bytes[GY_KEY_BYTES];
+} gy_key;
+
+/** What the parts of a cluster do with a key derived from it. */
+#define GY_ROLE_NODE "gyre node"
+#define GY_ROLE_RANK "gyre rank"
+
+/**
+ * Make a key file: 64 random bytes in hexadecimal, mode 0600. Folders above it are made too.
+ * @return GY_OK; GY_EXISTS there is a file; GY_IO
+ */
+GY_MUST_CHECK gy_status gy_key_make(const char *path);
+/**
+ * Read the secret and derive the key of a role in an epoch (a run; NULL: none yet).
+ * @return GY_OK; GY_NOTFOUND; GY_STATE the file is another user's or others may read it;
+ * GY_FORMAT less than 32 bytes; GY_IO
+ */
+GY_MUST_CHECK gy_status gy_key_read(const char *path, const char *role,
+                                    const uint8_t epoch[GY_RUN_ID_BYTES], gy_key *key);
+/** A new run's number, from the system's source of randomness. GY_IO */
+GY_MUST_CHECK gy_status gy_run_id_make(uint8_t id[GY_RUN_ID_BYTES]);
+
+/* ---- Addresses ---- */
+
+typedef struct gy_address {
+    socklen_t size_bytes;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } at;
+} gy_address;
+
+/** Look up "HOST:PORT" or "[V6]:PORT"; may ask a name server. GY_ARG; GY_NOTFOUND */
+GY_MUST_CHECK gy_status gy_address_find(const char *text, gy_address *address);
+bool gy_address_is_loopback(const gy_address *address);
+uint16_t gy_address_port(const gy_address *address);
+void gy_address_set_port(gy_address *address, uint16_t port);
+enum { GY_ADDRESS_TEXT_BYTES = 64 };
+const char *gy_address_text(const gy_address *address, char out[GY_ADDRESS_TEXT_BYTES]);
+/** A socket that listens there (port 0: one is chosen); *address becomes what it is bound to.
+ * GY_IO */
+GY_MUST_CHECK gy_status gy_address_listen(gy_address *address, int *listener);
+GY_MUST_CHECK gy_status gy_address_own(int socket, gy_address *address);
+
+/* ---- TLS 1.3 by a key that both ends have ---- */
+
+typedef struct gy_tls gy_tls;
+
+/** `role` is told to the other end in the clear, with eight digits that name the key. */
+GY_MUST_CHECK gy_status gy_tls_new(const gy_key *key, const char *role, gy_tls **tls);
+void gy_tls_free(gy_tls *tls);
+
+/* ---- Wires ---- */
+
+typedef struct gy_wire gy_wire;
+
+/** Takes `socket` (connected or connecting, non-blocking) also on failure. `tls` NULL: plain;
+ * it outlives the wire. GY_NOMEM; GY_IO */
+GY_MUST_CHECK gy_status gy_wire_new(int socket, gy_tls *tls, bool is_caller, gy_wire **wire);
+/** Start to call `address`. GY_IO */
+GY_MUST_CHECK gy_status gy_wire_call(const gy_address *address, gy_tls *tls, gy_wire **wire);
+/** Connect and shake hands. GY_OK ready; GY_AGAIN; GY_PEER nobody answers; GY_STATE the other
+ * end does not prove the key, in words for people. */
+GY_MUST_CHECK gy_status gy_wire_open(gy_wire *wire);
+/** Read what is there. GY_OK *got > 0; GY_AGAIN; GY_PEER the other end closed or broke off. */
+GY_MUST_CHECK gy_status gy_wire_read(gy_wire *wire, const struct iovec *pieces, int count,
+                                     size_t *got);
+/** Write what fits; what was taken (*put) need not stay. GY_OK; GY_AGAIN nothing fits;
+ * GY_PEER */
+GY_MUST_CHECK gy_status gy_wire_write(gy_wire *wire, const struct iovec *pieces, int count,
+                                      size_t *put);
+/** For one who does not speak TLS where it should: say why not, if nothing was said before. */
+void gy_wire_write_plain(const gy_wire *wire, const struct iovec *pieces, int count);
+/** Write what was taken and waits. GY_OK none left; GY_AGAIN; GY_PEER */
+gy_status gy_wire_flush(gy_wire *wire);
+int gy_wire_socket(const gy_wire *wire);
+/** True while it waits to be writable (poll for POLLOUT, else POLLIN). */
+bool gy_wire_wants_room(const gy_wire *wire);
+/** Bytes that went through the socket, TLS and all. */
+typedef struct gy_wire_count {
+    uint64_t sent_bytes, received_bytes;
+} gy_wire_count;
+gy_wire_count gy_wire_counts(const gy_wire *wire);
+void gy_wire_close(gy_wire *wire);
+
+/* ---- Greetings ---- */
+
+enum { GY_STRANGER_BYTES = 64 * 1024, GY_STRANGERS = 64 };
+static const double GY_STRANGER_SECONDS = 5;
+
+/** The first words each way. */
+typedef struct gy_hello {
+    uint8_t run[GY_RUN_ID_BYTES]; /* zero between keepers: not known yet */
+    uint32_t index, count;        /* rank of how many, or node of how many */
+} gy_hello;
+
+/** Who is at the other end: GY_OK, or a failure whose text is told to it. */
+typedef gy_status (*gy_judge)(void *arg, const gy_hello *theirs);
+
+typedef struct gy_greeting gy_greeting;
+
+/** Begin to greet over `wire`, which it takes also on failure. `is_caller` speaks first. */
+GY_MUST_CHECK gy_status gy_greeting_new(gy_wire *wire, bool is_caller, const gy_hello *mine,
+                                        gy_greeting **greeting);
+/**
+ * One step. GY_OK: *wire (the caller's now) leads to *theirs; GY_AGAIN; else a failure that
+ * says who refused whom and why. `judge` looks at *theirs before they are answered.
+ */
+GY_MUST_CHECK gy_status gy_greeting_step(gy_greeting *greeting, gy_judge judge, void *arg,
+                                         gy_wire **wire, gy_hello *theirs);
+const gy_wire *gy_greeting_wire(const gy_greeting *greeting);
+void gy_greeting_free(gy_greeting *greeting);
+
+/* ---- A door: where callers come in ---- */
+
+typedef struct gy_door gy_door;
+
+typedef struct gy_door_options {
+    int listener; /* taken, also on failure */
+    gy_tls *tls;  /* NULL: plain */
+    gy_hello hello;
+    gy_judge judge;
+    void *arg; /* of judge */
+} gy_door_options;
+
+GY_MUST_CHECK gy_status gy_door_new(const gy_door_options *options, gy_env *env,
+                                    gy_door **door);
+/** Let callers in: GY_OK *wire is one who proved the key and gave *theirs; GY_AGAIN nobody yet.
+ * Strangers are sent away with a line in the log. */
+gy_status gy_door_step(gy_door *door, gy_wire **wire, gy_hello *theirs);
+/** The descriptors to poll for POLLIN or, where asked, POLLOUT; at most GY_STRANGERS + 1. */
+int gy_door_sockets(const gy_door *door, int *sockets, bool *wants_room);
+void gy_door_free(gy_door *door);
+
+/* ---- Links: frames over a wire that has greeted ---- */
+
+typedef struct gy_link gy_link;
+
+/** A frame that is no message came; body is borrowed. A failure breaks the link. */
+typedef gy_status (*gy_link_hear)(void *arg, const gy_frame *frame, const uint8_t *body);
+
+/** Takes the wire, also on failure. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_link_new(gy_wire *wire, gy_link **link);
+/** Put a frame that is no message into the queue; the body is copied. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_link_note(gy_link *link, gy_frame_type type, const void *body,
+                                     size_t size_bytes);
+/** Write what can be written. GY_OK something moved; GY_AGAIN nothing; GY_PEER broken. */
+gy_status gy_link_push(gy_link *link);
+/** Read what is there. The same returns; GY_FORMAT what came is no frame in its place. */
+gy_status gy_link_pull(gy_link *link, gy_link_hear hear, void *arg);
+/** Does something wait to be written? */
+bool gy_link_is_full(const gy_link *link);
+const gy_wire *gy_link_wire(const gy_link *link);
+void gy_link_free(gy_link *link);
+
+#endif

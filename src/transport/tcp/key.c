@@ -1,0 +1,145 @@
+#include "transport/net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SECRET_BYTES_LEAST = 32, SECRET_BYTES_MOST = 4096, SECRET_RANDOM_BYTES = 64 };
+
+gy_status gy_run_id_make(uint8_t id[GY_RUN_ID_BYTES])
+{
+    return RAND_bytes(id, GY_RUN_ID_BYTES) == 1
+               ? GY_OK
+               : gy_fail(GY_IO, "the system gives no random numbers");
+}
+
+/* Make the folders above `path`, for this user alone. */
+static gy_status make_folders(const char *path)
+{
+    char *copy = gy_copy_text("transport.key", path);
+    if (copy == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = GY_OK;
+    for (char *slash = strchr(copy + 1, '/'); slash != NULL && status == GY_OK;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(copy, 0700) != 0 && errno != EEXIST) {
+            status = gy_fail(GY_IO, "cannot make the folder %s: %s", copy, strerror(errno));
+        }
+        *slash = '/';
+    }
+    gy_free(copy);
+    return status;
+}
+
+gy_status gy_key_make(const char *path)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t secret[SECRET_RANDOM_BYTES];
+    char text[2 * SECRET_RANDOM_BYTES + 1];
+    if (RAND_priv_bytes(secret, sizeof(secret)) != 1) {
+        return gy_fail(GY_IO, "the system gives no random numbers");
+    }
+    for (size_t i = 0; i < sizeof(secret); i++) {
+        text[2 * i] = digits[secret[i] >> 4];
+        text[2 * i + 1] = digits[secret[i] & 15];
+    }
+    text[sizeof(text) - 1] = '\n';
+    gy_status status = make_folders(path);
+    int fd = status < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (status >= 0 && fd < 0) {
+        status = errno == EEXIST
+                     ? gy_fail(GY_EXISTS, "%s exists: a key is never overwritten", path)
+                     : gy_fail(GY_IO, "cannot make the key file %s: %s", path, strerror(errno));
+    }
+    if (fd >= 0 && (write(fd, text, sizeof(text)) != (ssize_t)sizeof(text) || fsync(fd) != 0)) {
+        status = gy_fail(GY_IO, "cannot write the key file %s: %s", path, strerror(errno));
+        (void)unlink(path);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    OPENSSL_cleanse(secret, sizeof(secret));
+    OPENSSL_cleanse(text, sizeof(text));
+    return status;
+}
+
+static gy_status read_secret(const char *path, uint8_t *secret, size_t *size_bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) {
+        return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO,
+                       "cannot read the cluster key %s: %s (gyre key makes one)", path,
+                       strerror(errno));
+    }
+    struct stat facts;
+    gy_status status = GY_OK;
+    if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+        status = gy_fail(GY_STATE, "the cluster key %s is not a plain file", path);
+    } else if (facts.st_uid != geteuid() || (facts.st_mode & 0077) != 0) {
+        status = gy_fail(
+            GY_STATE, "the cluster key %s has mode %04o and owner %u: expected 0600 and %u",
+            path, (unsigned)facts.st_mode & 07777, (unsigned)facts.st_uid, (unsigned)geteuid());
+    }
+    ssize_t got = status < 0 ? 0 : read(fd, secret, SECRET_BYTES_MOST);
+    close(fd);
+    GY_TRY(status);
+    size_t size = got > 0 ? (size_t)got : 0;
+    while (size > 0 && (secret[size - 1] == '\n' || secret[size - 1] == '\r')) {
+        size--;
+    }
+    if (size < SECRET_BYTES_LEAST) {
+        return gy_fail(GY_FORMAT, "the cluster key %s has %zu bytes: at least %d", path, size,
+                       SECRET_BYTES_LEAST);
+    }
+    *size_bytes = size;
+    return GY_OK;
+}
+
+/* HKDF with SHA-256 (RFC 5869): secret, the epoch as salt, the role as info. */
+static gy_status derive(gy_key *key, const uint8_t *secret, size_t size_bytes,
+                        const uint8_t *epoch, const char *role)
+{
+    EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
+    EVP_KDF_CTX *work = kdf != NULL ? EVP_KDF_CTX_new(kdf) : NULL;
+    char hash[] = "SHA256";
+    /* The library's parameters are not const, though they are only read. */
+    OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, hash, 0),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)(uintptr_t)secret,
+                                          size_bytes),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, (void *)(uintptr_t)role,
+                                          strlen(role)),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, (void *)(uintptr_t)epoch,
+                                          GY_RUN_ID_BYTES),
+        OSSL_PARAM_construct_end(),
+    };
+    bool is_good =
+        work != NULL && EVP_KDF_derive(work, key->bytes, sizeof(key->bytes), parameters) == 1;
+    EVP_KDF_CTX_free(work);
+    EVP_KDF_free(kdf);
+    return is_good ? GY_OK : gy_fail(GY_IO, "the key of a %s cannot be derived", role);
+}
+
+gy_status gy_key_read(const char *path, const char *role, const uint8_t epoch[GY_RUN_ID_BYTES],
+                      gy_key *key)
+{
+    static const uint8_t no_epoch[GY_RUN_ID_BYTES];
+    uint8_t secret[SECRET_BYTES_MOST];
+    size_t size = 0;
+    gy_status status = read_secret(path, secret, &size);
+    if (status >= 0) {
+        status = derive(key, secret, size, epoch != NULL ? epoch : no_epoch, role);
+    }
+    OPENSSL_cleanse(secret, sizeof(secret));
+    return status;
+}

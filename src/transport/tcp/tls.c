@@ -1,0 +1,237 @@
+#include "transport/tcp/tls_priv.h"
+
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { KEY_NAME_BYTES = 48, READ_AHEAD_BYTES = 64 * 1024 };
+static const unsigned char suite_id[] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
+static const unsigned char session_context[] = {'g', 'y', 'r', 'e'};
+static const char suite_name[] = "TLS_AES_128_GCM_SHA256";
+
+struct gy_tls {
+    SSL_CTX *context;
+    BIO_METHOD *method;
+    gy_key key;
+    char name[KEY_NAME_BYTES]; /* role and the key's fingerprint */
+};
+
+static int bio_read(BIO *bio, char *to, int size_bytes)
+{
+    BIO_clear_retry_flags(bio);
+    int got = gy_tls_receive(BIO_get_data(bio), to, size_bytes);
+    if (got == -1) {
+        BIO_set_retry_read(bio);
+    }
+    return got < 0 ? -1 : got;
+}
+
+static int bio_write(BIO *bio, const char *from, int size_bytes)
+{
+    BIO_clear_retry_flags(bio);
+    int put = gy_tls_send(BIO_get_data(bio), from, size_bytes);
+    if (put == -1) {
+        BIO_set_retry_write(bio);
+    }
+    return put < 0 ? -1 : put;
+}
+
+static long bio_control(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+static const gy_tls *tls_of(const SSL *ssl)
+{
+    return SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+}
+
+static SSL_SESSION *key_session(SSL *ssl)
+{
+    const gy_tls *tls = tls_of(ssl);
+    const SSL_CIPHER *suite = SSL_CIPHER_find(ssl, suite_id);
+    SSL_SESSION *session = SSL_SESSION_new();
+    if (suite == NULL || session == NULL ||
+        SSL_SESSION_set1_master_key(session, tls->key.bytes, sizeof(tls->key.bytes)) != 1 ||
+        SSL_SESSION_set_cipher(session, suite) != 1 ||
+        SSL_SESSION_set1_id_context(session, session_context, sizeof(session_context)) != 1 ||
+        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) != 1) {
+        SSL_SESSION_free(session);
+        return NULL;
+    }
+    return session;
+}
+
+static int offer_key(SSL *ssl, const EVP_MD *hash, const unsigned char **name, size_t *size,
+                     SSL_SESSION **session)
+{
+    const gy_tls *tls = tls_of(ssl);
+    *session = NULL;
+    if (hash != NULL && EVP_MD_get_type(hash) != EVP_MD_get_type(EVP_sha256())) {
+        return 1; /* the key is for one hash alone */
+    }
+    *session = key_session(ssl);
+    *name = (const unsigned char *)tls->name;
+    *size = strlen(tls->name);
+    return *session != NULL;
+}
+
+/* A key under another name is no key here; the handshake then ends for lack of a certificate.
+ */
+static int find_key(SSL *ssl, const unsigned char *name, size_t size, SSL_SESSION **session)
+{
+    const gy_tls *tls = tls_of(ssl);
+    bool is_ours = size == strlen(tls->name) && memcmp(name, tls->name, size) == 0;
+    if (!is_ours) {
+        char *seen = gy_alloc("transport.tls", KEY_NAME_BYTES);
+        if (seen != NULL) {
+            snprintf(seen, KEY_NAME_BYTES, "%.*s", (int)GY_MIN(size, KEY_NAME_BYTES - 1),
+                     (const char *)name);
+            for (char *at = seen; *at != '\0'; at++) {
+                *at = *at >= ' ' && *at <= '~' ? *at : '?';
+            }
+            gy_free(SSL_get_app_data(ssl));
+            SSL_set_app_data(ssl, seen);
+        }
+    }
+    *session = is_ours ? key_session(ssl) : NULL;
+    return !is_ours || *session != NULL;
+}
+
+static gy_status set_up(gy_tls *tls)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_method());
+    tls->context = context;
+    tls->method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "gyre wire");
+    if (context == NULL || tls->method == NULL ||
+        SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
+        SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) != 1 ||
+        SSL_CTX_set_ciphersuites(context, suite_name) != 1 ||
+        SSL_CTX_set1_groups_list(context, "X25519:P-256") != 1 ||
+        SSL_CTX_set_num_tickets(context, 0) != 1 ||
+        SSL_CTX_set_session_id_context(context, session_context, sizeof(session_context)) !=
+            1 ||
+        BIO_meth_set_read(tls->method, bio_read) != 1 ||
+        BIO_meth_set_write(tls->method, bio_write) != 1 ||
+        BIO_meth_set_ctrl(tls->method, bio_control) != 1) {
+        return gy_fail(GY_IO, "TLS 1.3 cannot be set up: %s",
+                       ERR_reason_error_string(ERR_peek_last_error()));
+    }
+    SSL_CTX_set_app_data(context, tls);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
+    /* Without a shared key there is nobody to believe: no certificate is ever accepted. */
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_psk_use_session_callback(context, offer_key);
+    SSL_CTX_set_psk_find_session_callback(context, find_key);
+    return GY_OK;
+}
+
+gy_status gy_tls_new(const gy_key *key, const char *role, gy_tls **tls)
+{
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    unsigned digest_bytes = 0;
+    gy_tls *made = gy_alloc_zero("transport.tls", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    made->key = *key;
+    gy_status status = set_up(made);
+    if (status >= 0 && EVP_Digest(key->bytes, sizeof(key->bytes), digest, &digest_bytes,
+                                  EVP_sha256(), NULL) != 1) {
+        status = gy_fail(GY_IO, "no SHA-256 in this library of ciphers");
+    }
+    if (status < 0) {
+        gy_tls_free(made);
+        return status;
+    }
+    snprintf(made->name, sizeof(made->name), "%.30s %02x%02x%02x%02x", role, digest[0],
+             digest[1], digest[2], digest[3]);
+    *tls = made;
+    return GY_OK;
+}
+
+void gy_tls_free(gy_tls *tls)
+{
+    if (tls != NULL) {
+        SSL_CTX_free(tls->context);
+        BIO_meth_free(tls->method);
+        OPENSSL_cleanse(&tls->key, sizeof(tls->key));
+        gy_free(tls);
+    }
+}
+
+gy_status gy_tls_open(gy_tls *tls, void *wire, bool is_caller, SSL **ssl)
+{
+    SSL *made = SSL_new(tls->context);
+    BIO *bio = made != NULL ? BIO_new(tls->method) : NULL;
+    if (bio == NULL) {
+        SSL_free(made);
+        return gy_fail(GY_NOMEM, "no memory for a connection under TLS");
+    }
+    BIO_set_data(bio, wire);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(made, bio, bio);
+    if (is_caller) {
+        SSL_set_connect_state(made);
+    } else {
+        SSL_set_accept_state(made);
+    }
+    *ssl = made;
+    return GY_OK;
+}
+
+void gy_tls_read_ahead(SSL *ssl)
+{
+    SSL_set_default_read_buffer_len(ssl, READ_AHEAD_BYTES);
+    SSL_set_read_ahead(ssl, 1);
+}
+
+bool gy_tls_is_proved(SSL *ssl)
+{
+    return SSL_session_reused(ssl) == 1 && SSL_version(ssl) == TLS1_3_VERSION &&
+           SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(ssl)) == 0x1301;
+}
+
+gy_status gy_tls_explain(const gy_tls *tls, const SSL *ssl, bool is_caller)
+{
+    unsigned long code = ERR_peek_error();
+    int reason = ERR_GET_REASON(code);
+    const char *seen = SSL_get_app_data(ssl), *words = ERR_reason_error_string(code);
+    ERR_clear_error();
+    if (seen != NULL) {
+        return gy_fail(GY_STATE, "the caller has another cluster key: \"%s\", here is \"%s\"",
+                       seen, tls->name);
+    }
+    switch (reason) {
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_HTTP_REQUEST:
+    case SSL_R_HTTPS_PROXY_REQUEST:
+    case SSL_R_PACKET_LENGTH_TOO_LONG:
+    case SSL_R_BAD_RECORD_TYPE:
+        return gy_fail(
+            GY_STATE, "the %s does not speak TLS: it has no cluster key, or is another program",
+            is_caller ? "other end" : "caller");
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_VERSION_TOO_LOW:
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
+        return gy_fail(GY_STATE, "the other end does not speak TLS 1.3");
+    case SSL_R_BINDER_DOES_NOT_VERIFY:
+        return gy_fail(GY_STATE, "the caller does not have the cluster key \"%s\"", tls->name);
+    default:
+        break;
+    }
+    if (is_caller && ERR_GET_LIB(code) == ERR_LIB_SSL && reason > SSL_AD_REASON_OFFSET) {
+        return gy_fail(GY_STATE,
+                       "the other end refused this end's cluster key, \"%s\": it has another "
+                       "(%s)",
+                       tls->name, words != NULL ? words : "no reason given");
+    }
+    return gy_fail(GY_STATE, "the other end does not prove the cluster key \"%s\": %s",
+                   tls->name, words != NULL ? words : "it closed the connection");
+}

@@ -1,0 +1,26 @@
+/**
+ * Inside room transport: TLS 1.3 with an external key (RFC 8446, 4.2.11) and ephemeral
+ * Diffie-Hellman, over buffers that wire.c moves.
+ */
+#ifndef GY_TRANSPORT_TCP_TLS_PRIV_H
+#define GY_TRANSPORT_TCP_TLS_PRIV_H
+
+#include "transport/net.h"
+
+#include <openssl/ssl.h>
+
+/** One end of a connection. `wire` is what gy_tls_receive and gy_tls_send are called with. */
+GY_MUST_CHECK gy_status gy_tls_open(gy_tls *tls, void *wire, bool is_caller, SSL **ssl);
+/** A handshake went wrong: say it for people; GY_STATE. */
+gy_status gy_tls_explain(const gy_tls *tls, const SSL *ssl, bool is_caller);
+/** Was it the shared key that proved both ends? */
+bool gy_tls_is_proved(SSL *ssl);
+
+/** From now on take several records from the socket at once. */
+void gy_tls_read_ahead(SSL *ssl);
+
+/** Of wire.c. > 0 bytes moved; 0 the end; -1 nothing now; -2 broken. */
+int gy_tls_receive(void *wire, void *to, int size_bytes);
+int gy_tls_send(void *wire, const void *from, int size_bytes);
+
+#endif

@@ -1,0 +1,375 @@
+#include "transport/net.h"
+
+#include "transport/tcp/tls_priv.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    RECORD_BYTES = 16384,
+    RECORD_MORE_BYTES = 256, /* header, tag and padding of a record, generously */
+    WAITING_BYTES = 4 * (RECORD_BYTES + RECORD_MORE_BYTES),
+    HANDSHAKE_BYTES = 8 * 1024, /* what a stranger gets instead */
+    PIECES_MAX = 64,
+};
+
+struct gy_wire {
+    int socket;
+    bool is_caller, is_connected, is_open, is_broken;
+    gy_tls *tls;
+    SSL *ssl;
+    gy_wire_count counts;
+    /* Under TLS: records that the socket did not take yet, and what becomes one. */
+    size_t waiting_room, waiting_bytes, sent_bytes;
+    uint8_t *waiting, *record;
+};
+
+/* Small messages go at once; a host that vanishes is found within about ten seconds. */
+static void set_options(int socket)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},  {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 5}, {IPPROTO_TCP, TCP_KEEPINTVL, 1},
+        {IPPROTO_TCP, TCP_KEEPCNT, 5},  {IPPROTO_TCP, TCP_USER_TIMEOUT, 10000},
+    };
+    for (size_t i = 0; i < GY_COUNT(options); i++) {
+        if (setsockopt(socket, options[i].level, options[i].name, &options[i].value,
+                       sizeof(options[i].value)) != 0) {
+            gy_debug("option %d of a connection: %s", options[i].name, strerror(errno));
+        }
+    }
+}
+
+gy_status gy_wire_new(int socket, gy_tls *tls, bool is_caller, gy_wire **wire)
+{
+    gy_wire *made = gy_alloc_zero("transport.wire", 1, sizeof(*made));
+    gy_status status = made != NULL ? GY_OK : GY_NOMEM;
+    if (status == GY_OK && tls != NULL) {
+        made->waiting = gy_alloc("transport.wire", HANDSHAKE_BYTES);
+        made->waiting_room = HANDSHAKE_BYTES;
+        status =
+            made->waiting == NULL ? GY_NOMEM : gy_tls_open(tls, made, is_caller, &made->ssl);
+    }
+    if (status < 0) {
+        close(socket);
+        if (made != NULL) {
+            gy_free(made->waiting);
+            gy_free(made);
+        }
+        return status;
+    }
+    set_options(socket);
+    made->socket = socket;
+    made->tls = tls;
+    made->is_caller = is_caller;
+    made->is_connected = !is_caller;
+    *wire = made;
+    return GY_OK;
+}
+
+gy_status gy_wire_call(const gy_address *address, gy_tls *tls, gy_wire **wire)
+{
+    char text[GY_ADDRESS_TEXT_BYTES];
+    int made = socket(address->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0) {
+        return gy_fail(GY_IO, "cannot make a socket: %s", strerror(errno));
+    }
+    if (connect(made, &address->at.any, address->size_bytes) != 0 && errno != EINPROGRESS) {
+        gy_status status = gy_fail(GY_PEER, "cannot call %s: %s",
+                                   gy_address_text(address, text), strerror(errno));
+        close(made);
+        return status;
+    }
+    return gy_wire_new(made, tls, true, wire);
+}
+
+static gy_status connect_on(gy_wire *wire)
+{
+    struct pollfd look = {.fd = wire->socket, .events = POLLOUT};
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if (poll(&look, 1, 0) == 0) {
+        return GY_AGAIN;
+    }
+    if (getsockopt(wire->socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
+        return gy_fail(GY_PEER, "nobody answers: %s", strerror(error != 0 ? error : errno));
+    }
+    wire->is_connected = true;
+    return GY_OK;
+}
+
+int gy_tls_receive(void *arg, void *to, int size_bytes)
+{
+    gy_wire *wire = arg;
+    size_t most = (size_t)size_bytes;
+    if (!wire->is_open) {
+        uint64_t left = GY_STRANGER_BYTES -
+                        GY_MIN(wire->counts.received_bytes, (uint64_t)GY_STRANGER_BYTES);
+        most = GY_MIN(most, (size_t)left);
+        if (most == 0) {
+            return -2;
+        }
+    }
+    ssize_t got = recv(wire->socket, to, most, 0);
+    if (got < 0) {
+        return errno == EAGAIN || errno == EINTR ? -1 : -2;
+    }
+    wire->counts.received_bytes += (uint64_t)got;
+    return (int)got;
+}
+
+int gy_tls_send(void *arg, const void *from, int size_bytes)
+{
+    gy_wire *wire = arg;
+    if ((size_t)size_bytes > wire->waiting_room - wire->waiting_bytes) {
+        return -1;
+    }
+    memcpy(wire->waiting + wire->waiting_bytes, from, (size_t)size_bytes);
+    wire->waiting_bytes += (size_t)size_bytes;
+    return size_bytes;
+}
+
+static gy_status broken(gy_wire *wire)
+{
+    int error = errno;
+    wire->is_broken = true;
+    return gy_fail(GY_PEER, "the connection broke: %s", strerror(error));
+}
+
+gy_status gy_wire_flush(gy_wire *wire)
+{
+    while (wire->sent_bytes < wire->waiting_bytes) {
+        ssize_t put = send(wire->socket, wire->waiting + wire->sent_bytes,
+                           wire->waiting_bytes - wire->sent_bytes, MSG_NOSIGNAL);
+        if (put < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return GY_AGAIN;
+        }
+        if (put < 0) {
+            return broken(wire);
+        }
+        wire->sent_bytes += (size_t)put;
+        wire->counts.sent_bytes += (uint64_t)put;
+    }
+    wire->sent_bytes = wire->waiting_bytes = 0;
+    return GY_OK;
+}
+
+/* The other end is no stranger: now it gets buffers. */
+static gy_status get_buffers(gy_wire *wire)
+{
+    uint8_t *waiting = gy_resize("transport.wire", wire->waiting, WAITING_BYTES);
+    wire->record = gy_alloc("transport.wire", RECORD_BYTES);
+    if (waiting != NULL) {
+        wire->waiting = waiting;
+        wire->waiting_room = WAITING_BYTES;
+    }
+    gy_tls_read_ahead(wire->ssl);
+    return waiting != NULL && wire->record != NULL ? GY_OK : GY_NOMEM;
+}
+
+static gy_status shake_hands(gy_wire *wire)
+{
+    ERR_clear_error();
+    int done = SSL_do_handshake(wire->ssl);
+    int error = done == 1 ? SSL_ERROR_NONE : SSL_get_error(wire->ssl, done);
+    if (done == 1 || error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
+        GY_TRY(gy_wire_flush(wire));
+        if (done == 1 && !gy_tls_is_proved(wire->ssl)) {
+            return gy_fail(GY_STATE, "the other end did not prove the cluster key");
+        }
+        return done == 1 ? get_buffers(wire) : GY_AGAIN;
+    }
+    if (wire->counts.received_bytes >= GY_STRANGER_BYTES) {
+        return gy_fail(GY_STATE, "the other end sent %d bytes without proving the cluster key",
+                       GY_STRANGER_BYTES);
+    }
+    gy_status status = gy_tls_explain(wire->tls, wire->ssl, wire->is_caller);
+    gy_error error_kept;
+    gy_error_take(&error_kept, status);
+    (void)gy_wire_flush(wire); /* the alert that tells the other end */
+    return gy_error_raise(&error_kept);
+}
+
+gy_status gy_wire_open(gy_wire *wire)
+{
+    gy_status status = wire->is_connected ? GY_OK : connect_on(wire);
+    if (status == GY_OK && wire->ssl != NULL && !wire->is_open) {
+        status = shake_hands(wire);
+    }
+    wire->is_open = status == GY_OK;
+    return status;
+}
+
+static gy_status ended(gy_wire *wire)
+{
+    wire->is_broken = true;
+    return gy_fail(GY_PEER, "the other end closed the connection");
+}
+
+static gy_status read_record(gy_wire *wire, const struct iovec *pieces, int count, size_t *got)
+{
+    for (int i = 0; i < count; i++) {
+        size_t at = 0;
+        while (at < pieces[i].iov_len) {
+            size_t size = 0;
+            ERR_clear_error();
+            int good = SSL_read_ex(wire->ssl, (uint8_t *)pieces[i].iov_base + at,
+                                   pieces[i].iov_len - at, &size);
+            if (good != 1) {
+                int error = SSL_get_error(wire->ssl, good);
+                if (*got > 0) {
+                    return GY_OK;
+                }
+                if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
+                    return GY_AGAIN;
+                }
+                return ended(wire);
+            }
+            at += size;
+            *got += size;
+        }
+    }
+    return *got > 0 ? GY_OK : GY_AGAIN;
+}
+
+gy_status gy_wire_read(gy_wire *wire, const struct iovec *pieces, int count, size_t *got)
+{
+    *got = 0;
+    if (wire->ssl != NULL) {
+        return read_record(wire, pieces, count, got);
+    }
+    ssize_t size = count == 1
+                       ? recv(wire->socket, pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT)
+                       : readv(wire->socket, pieces, count);
+    if (size < 0) {
+        return errno == EAGAIN || errno == EINTR ? GY_AGAIN : broken(wire);
+    }
+    if (size == 0) {
+        return ended(wire);
+    }
+    wire->counts.received_bytes += (uint64_t)size;
+    *got = (size_t)size;
+    return GY_OK;
+}
+
+/* Gather up to a record from the pieces, from `at` bytes on. */
+static size_t gather(gy_wire *wire, const struct iovec *pieces, int count, size_t at)
+{
+    size_t filled = 0;
+    for (int i = 0; i < count && filled < RECORD_BYTES; i++) {
+        if (at >= pieces[i].iov_len) {
+            at -= pieces[i].iov_len;
+            continue;
+        }
+        size_t size = GY_MIN(pieces[i].iov_len - at, RECORD_BYTES - filled);
+        memcpy(wire->record + filled, (const uint8_t *)pieces[i].iov_base + at, size);
+        filled += size;
+        at = 0;
+    }
+    return filled;
+}
+
+static gy_status write_records(gy_wire *wire, const struct iovec *pieces, int count,
+                               size_t *put)
+{
+    for (;;) {
+        gy_status status = gy_wire_flush(wire);
+        if (status < 0) {
+            return status;
+        }
+        bool has_sealed = false;
+        while (wire->waiting_room - wire->waiting_bytes >= RECORD_BYTES + RECORD_MORE_BYTES) {
+            size_t size = gather(wire, pieces, count, *put), done = 0;
+            if (size == 0) {
+                break;
+            }
+            ERR_clear_error();
+            if (SSL_write_ex(wire->ssl, wire->record, size, &done) != 1 || done != size) {
+                return ended(wire);
+            }
+            *put += size;
+            has_sealed = true;
+        }
+        if (!has_sealed) {
+            return *put > 0 ? GY_OK : GY_AGAIN;
+        }
+    }
+}
+
+static ssize_t send_pieces(int socket, const struct iovec *pieces, int count)
+{
+    /* The message's fields are not const, though sending only reads. */
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
+                             .msg_iovlen = (size_t)count};
+    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void gy_wire_write_plain(const gy_wire *wire, const struct iovec *pieces, int count)
+{
+    if (wire->counts.sent_bytes == 0) {
+        (void)!send_pieces(wire->socket, pieces, count); /* if it fails nobody is there */
+    }
+}
+
+gy_status gy_wire_write(gy_wire *wire, const struct iovec *pieces, int count, size_t *put)
+{
+    *put = 0;
+    GY_ASSERT(count <= PIECES_MAX);
+    if (wire->ssl != NULL) {
+        return write_records(wire, pieces, count, put);
+    }
+    ssize_t size = send_pieces(wire->socket, pieces, count);
+    if (size < 0) {
+        return errno == EAGAIN || errno == EINTR ? GY_AGAIN : broken(wire);
+    }
+    wire->counts.sent_bytes += (uint64_t)size;
+    *put = (size_t)size;
+    return GY_OK;
+}
+
+int gy_wire_socket(const gy_wire *wire)
+{
+    return wire->socket;
+}
+
+bool gy_wire_wants_room(const gy_wire *wire)
+{
+    return !wire->is_connected || wire->sent_bytes < wire->waiting_bytes;
+}
+
+gy_wire_count gy_wire_counts(const gy_wire *wire)
+{
+    return wire->counts;
+}
+
+void gy_wire_close(gy_wire *wire)
+{
+    if (wire == NULL) {
+        return;
+    }
+    if (wire->ssl != NULL) {
+        gy_free(SSL_get_app_data(wire->ssl));
+        SSL_free(wire->ssl);
+        ERR_clear_error();
+    }
+    if (!wire->is_broken) {
+        /* Closed with bytes unread, the system would break off what was written last. */
+        char unread[4096];
+        (void)shutdown(wire->socket, SHUT_WR);
+        for (size_t i = 0; i < GY_STRANGER_BYTES / sizeof(unread); i++) {
+            if (recv(wire->socket, unread, sizeof(unread), MSG_DONTWAIT) <= 0) {
+                break;
+            }
+        }
+    }
+    close(wire->socket);
+    gy_free(wire->waiting);
+    gy_free(wire->record);
+    gy_free(wire);
+}
