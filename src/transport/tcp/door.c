@@ -1,0 +1,118 @@
+#include "transport/net.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct stranger {
+    gy_greeting *greeting; /* NULL: a free place */
+    gy_deadline deadline;
+    gy_address from;
+} stranger;
+
+struct gy_door {
+    gy_door_options options;
+    gy_env *env;
+    int count;
+    stranger strangers[GY_STRANGERS];
+};
+
+gy_status gy_door_new(const gy_door_options *options, gy_env *env, gy_door **door)
+{
+    gy_door *made = gy_alloc_zero("transport.door", 1, sizeof(*made));
+    if (made == NULL) {
+        close(options->listener);
+        return GY_NOMEM;
+    }
+    made->options = *options;
+    made->env = env;
+    *door = made;
+    return GY_OK;
+}
+
+static void send_away(gy_door *door, stranger *who, const char *why)
+{
+    char text[GY_ADDRESS_TEXT_BYTES];
+    gy_warn("a caller from %s was sent away: %s", gy_address_text(&who->from, text), why);
+    gy_greeting_free(who->greeting);
+    who->greeting = NULL;
+    door->count--;
+}
+
+/* False: nobody is there. */
+static bool let_in(gy_door *door, stranger *place)
+{
+    gy_wire *wire = NULL;
+    place->from.size_bytes = sizeof(place->from.at);
+    int socket = accept4(door->options.listener, &place->from.at.any, &place->from.size_bytes,
+                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (socket < 0) {
+        return false; /* or one who has gone again */
+    }
+    if (gy_wire_new(socket, door->options.tls, false, &wire) < 0 ||
+        gy_greeting_new(wire, false, &door->options.hello, &place->greeting) < 0) {
+        gy_warn("a caller could not be let in: %s", gy_error_text());
+        return true;
+    }
+    place->deadline = gy_env_deadline(door->env, GY_STRANGER_SECONDS);
+    door->count++;
+    return true;
+}
+
+gy_status gy_door_step(gy_door *door, gy_wire **wire, gy_hello *theirs)
+{
+    bool has_callers = true;
+    /* All places taken: the next caller waits in the system's queue. */
+    for (int i = 0; i < GY_STRANGERS && (has_callers || door->count > 0); i++) {
+        stranger *who = &door->strangers[i];
+        if (who->greeting == NULL && has_callers) {
+            has_callers = let_in(door, who);
+        }
+        if (who->greeting == NULL) {
+            continue;
+        }
+        gy_status status = gy_greeting_step(who->greeting, door->options.judge,
+                                            door->options.arg, wire, theirs);
+        if (status == GY_OK) {
+            gy_greeting_free(who->greeting);
+            who->greeting = NULL;
+            door->count--;
+            return GY_OK;
+        }
+        if (status < 0) {
+            send_away(door, who, gy_error_text());
+        } else if (gy_now_ns(door->env) >= who->deadline.at_ns) {
+            send_away(door, who, "it did not prove itself in time");
+        }
+    }
+    return GY_AGAIN;
+}
+
+int gy_door_sockets(const gy_door *door, int *sockets, bool *wants_room)
+{
+    int count = 0;
+    if (door->count < GY_STRANGERS) {
+        wants_room[count] = false;
+        sockets[count++] = door->options.listener;
+    }
+    for (int i = 0; i < GY_STRANGERS; i++) {
+        if (door->strangers[i].greeting != NULL) {
+            const gy_wire *wire = gy_greeting_wire(door->strangers[i].greeting);
+            wants_room[count] = gy_wire_wants_room(wire);
+            sockets[count++] = gy_wire_socket(wire);
+        }
+    }
+    return count;
+}
+
+void gy_door_free(gy_door *door)
+{
+    if (door == NULL) {
+        return;
+    }
+    for (int i = 0; i < GY_STRANGERS; i++) {
+        gy_greeting_free(door->strangers[i].greeting);
+    }
+    close(door->options.listener);
+    gy_free(door);
+}

@@ -1,0 +1,187 @@
+#include "transport/tcp/bytes_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HELLO_VERSION = 1, HELLO_BYTES = 4 + GY_RUN_ID_BYTES + 4 + 4, REFUSED_BYTES = 512 };
+
+typedef enum stage { STAGE_OPEN, STAGE_SPEAK, STAGE_HEAR, STAGE_ANSWER } stage;
+
+struct gy_greeting {
+    gy_wire *wire;
+    gy_hello mine, theirs;
+    bool is_caller;
+    stage stage;
+    size_t sent_bytes, heard_bytes;
+    gy_frame head;
+    uint8_t heard[GY_FRAME_BYTES + REFUSED_BYTES + 1];
+};
+
+gy_status gy_greeting_new(gy_wire *wire, bool is_caller, const gy_hello *mine,
+                          gy_greeting **greeting)
+{
+    gy_greeting *made = gy_alloc_zero("transport.greeting", 1, sizeof(*made));
+    if (made == NULL) {
+        gy_wire_close(wire);
+        return GY_NOMEM;
+    }
+    made->wire = wire;
+    made->mine = *mine;
+    made->is_caller = is_caller;
+    *greeting = made;
+    return GY_OK;
+}
+
+static gy_status speak(gy_greeting *greeting)
+{
+    uint8_t words[GY_FRAME_BYTES + HELLO_BYTES];
+    uint8_t *body = words + GY_FRAME_BYTES;
+    gy_frame_write(&(gy_frame){.type = GY_FRAME_HELLO, .size_bytes = HELLO_BYTES}, words);
+    gy_put_number(body, HELLO_VERSION, 4);
+    memcpy(body + 4, greeting->mine.run, GY_RUN_ID_BYTES);
+    gy_put_number(body + 4 + GY_RUN_ID_BYTES, greeting->mine.index, 4);
+    gy_put_number(body + 8 + GY_RUN_ID_BYTES, greeting->mine.count, 4);
+    while (greeting->sent_bytes < sizeof(words)) {
+        struct iovec piece = {.iov_base = words + greeting->sent_bytes,
+                              .iov_len = sizeof(words) - greeting->sent_bytes};
+        size_t put = 0;
+        gy_status status = gy_wire_write(greeting->wire, &piece, 1, &put);
+        if (status != GY_OK) {
+            return status;
+        }
+        greeting->sent_bytes += put;
+    }
+    return gy_wire_flush(greeting->wire);
+}
+
+/* Exactly `wanted` bytes: what follows a greeting is for others to read. */
+static gy_status hear(gy_greeting *greeting, size_t wanted)
+{
+    GY_ASSERT(wanted < sizeof(greeting->heard));
+    while (greeting->heard_bytes < wanted) {
+        struct iovec piece = {.iov_base = greeting->heard + greeting->heard_bytes,
+                              .iov_len = wanted - greeting->heard_bytes};
+        size_t got = 0;
+        gy_status status = gy_wire_read(greeting->wire, &piece, 1, &got);
+        if (status != GY_OK) {
+            return status;
+        }
+        greeting->heard_bytes += got;
+    }
+    return GY_OK;
+}
+
+static gy_status read_hello(gy_greeting *greeting)
+{
+    const uint8_t *body = greeting->heard + GY_FRAME_BYTES;
+    uint64_t version = gy_get_number(body, 4);
+    if (version != HELLO_VERSION) {
+        return gy_fail(GY_FORMAT, "the other end speaks version %llu, this one %d",
+                       (unsigned long long)version, HELLO_VERSION);
+    }
+    memcpy(greeting->theirs.run, body + 4, GY_RUN_ID_BYTES);
+    greeting->theirs.index = (uint32_t)gy_get_number(body + 4 + GY_RUN_ID_BYTES, 4);
+    greeting->theirs.count = (uint32_t)gy_get_number(body + 8 + GY_RUN_ID_BYTES, 4);
+    return GY_OK;
+}
+
+static gy_status hear_hello(gy_greeting *greeting)
+{
+    gy_status status = hear(greeting, GY_FRAME_BYTES);
+    if (status != GY_OK) {
+        return status;
+    }
+    /* A record of TLS where a frame should be: the alert of one who wants a key. */
+    if (greeting->heard[0] >= 0x14 && greeting->heard[0] <= 0x17 && greeting->heard[1] == 3) {
+        return gy_fail(GY_STATE,
+                       "the other end speaks TLS: it has a cluster key, this one not");
+    }
+    GY_TRY(gy_frame_read(greeting->heard, 0, 0, &greeting->head));
+    bool is_hello =
+        greeting->head.type == GY_FRAME_HELLO && greeting->head.size_bytes == HELLO_BYTES;
+    bool is_refusal = greeting->is_caller && greeting->head.type == GY_FRAME_REFUSED &&
+                      greeting->head.size_bytes <= REFUSED_BYTES;
+    if (!is_hello && !is_refusal) {
+        return gy_fail(GY_FORMAT, "the other end began with a frame of type %d and %llu bytes",
+                       (int)greeting->head.type, (unsigned long long)greeting->head.size_bytes);
+    }
+    status = hear(greeting, GY_FRAME_BYTES + (size_t)greeting->head.size_bytes);
+    if (status != GY_OK) {
+        return status;
+    }
+    if (is_refusal) {
+        greeting->heard[greeting->heard_bytes] = '\0';
+        return gy_fail(GY_STATE, "the other end refused: %s",
+                       (const char *)greeting->heard + GY_FRAME_BYTES);
+    }
+    return read_hello(greeting);
+}
+
+/* Best effort: the other end may be gone, and then needs no words. */
+static gy_status refuse(gy_greeting *greeting, gy_status status)
+{
+    gy_error error;
+    gy_error_take(&error, status);
+    uint8_t head[GY_FRAME_BYTES];
+    size_t size = GY_MIN(strlen(error.text), (size_t)REFUSED_BYTES), put = 0;
+    gy_frame_write(&(gy_frame){.type = GY_FRAME_REFUSED, .size_bytes = size}, head);
+    struct iovec pieces[] = {{.iov_base = head, .iov_len = sizeof(head)},
+                             {.iov_base = error.text, .iov_len = size}};
+    if (greeting->stage == STAGE_OPEN) {
+        gy_wire_write_plain(greeting->wire, pieces, 2);
+    } else if (gy_wire_write(greeting->wire, pieces, 2, &put) == GY_OK) {
+        (void)gy_wire_flush(greeting->wire);
+    }
+    return gy_error_raise(&error);
+}
+
+gy_status gy_greeting_step(gy_greeting *greeting, gy_judge judge, void *arg, gy_wire **wire,
+                           gy_hello *theirs)
+{
+    gy_status status = GY_OK;
+    if (greeting->stage == STAGE_OPEN) {
+        status = gy_wire_open(greeting->wire);
+        if (status == GY_STATE && !greeting->is_caller) {
+            return refuse(greeting, status);
+        }
+        greeting->stage = status != GY_OK       ? STAGE_OPEN
+                          : greeting->is_caller ? STAGE_SPEAK
+                                                : STAGE_HEAR;
+    }
+    if (greeting->stage == STAGE_SPEAK && status == GY_OK) {
+        status = speak(greeting);
+        greeting->stage = status == GY_OK ? STAGE_HEAR : STAGE_SPEAK;
+    }
+    if (greeting->stage == STAGE_HEAR && status == GY_OK) {
+        status = hear_hello(greeting);
+        if (status == GY_OK) {
+            status = judge(arg, &greeting->theirs);
+        }
+        if (status < 0 && status != GY_PEER && !greeting->is_caller) {
+            return refuse(greeting, status);
+        }
+        greeting->stage = status == GY_OK ? STAGE_ANSWER : STAGE_HEAR;
+    }
+    if (greeting->stage == STAGE_ANSWER && status == GY_OK && !greeting->is_caller) {
+        status = speak(greeting);
+    }
+    if (status == GY_OK) {
+        *wire = greeting->wire;
+        *theirs = greeting->theirs;
+        greeting->wire = NULL;
+    }
+    return status;
+}
+
+const gy_wire *gy_greeting_wire(const gy_greeting *greeting)
+{
+    return greeting->wire;
+}
+
+void gy_greeting_free(gy_greeting *greeting)
+{
+    if (greeting != NULL) {
+        gy_wire_close(greeting->wire);
+        gy_free(greeting);
+    }
+}

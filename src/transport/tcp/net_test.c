@@ -1,0 +1,388 @@
+/*
+ * Goal: only who proves the key gets in, and both ends are told why not; whatever else comes to
+ * the door costs little and is sent away. The key file is made and read with care.
+ */
+#include "transport/net.h"
+
+#include "transport/tcp/bytes_priv.h"
+
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gy_test.h"
+
+static const gy_key one_key = {.bytes = {1}}, other_key = {.bytes = {2}};
+
+/* ---- The key file ---- */
+
+static void key_files_are_made_and_read_with_care(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/gyre-key-XXXXXX", path[64];
+    uint8_t run[GY_RUN_ID_BYTES] = {5};
+    gy_key node, rank, later;
+    struct stat facts;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/a/key", folder);
+    assert_status(gy_key_read(path, GY_ROLE_NODE, NULL, &node), GY_NOTFOUND);
+    assert_ok(gy_key_make(path));
+    assert_int_equal(stat(path, &facts), 0);
+    assert_int_equal(facts.st_mode & 07777, 0600);
+    assert_status(gy_key_make(path), GY_EXISTS);
+    assert_ok(gy_key_read(path, GY_ROLE_NODE, NULL, &node));
+    assert_ok(gy_key_read(path, GY_ROLE_RANK, NULL, &rank));
+    assert_ok(gy_key_read(path, GY_ROLE_RANK, run, &later));
+    assert_memory_not_equal(&node, &rank, sizeof(node));
+    assert_memory_not_equal(&rank, &later, sizeof(rank));
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_status(gy_key_read(path, GY_ROLE_NODE, NULL, &node), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "mode 0640"));
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(truncate(path, 31), 0);
+    assert_status(gy_key_read(path, GY_ROLE_NODE, NULL, &node), GY_FORMAT);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/a", folder);
+    rmdir(path);
+    rmdir(folder);
+}
+
+static void keys_follow_their_definition(void **state)
+{
+    (void)state;
+    /* HKDF-SHA256 of 40 bytes "k", salt 0^16, info "gyre node", by an independent program. */
+    static const uint8_t expected[GY_KEY_BYTES] = {
+        0x1b, 0x5a, 0xa3, 0x4f, 0x1f, 0xab, 0x61, 0xa2, 0x9f, 0x5c, 0x37,
+        0xc7, 0x7d, 0x3d, 0x8d, 0x96, 0x49, 0x22, 0x43, 0x74, 0xef, 0xbe,
+        0x0c, 0x65, 0x33, 0xf4, 0x63, 0x8d, 0xa0, 0xa6, 0xbe, 0x2a};
+    char path[] = "/tmp/gyre-secret-XXXXXX", secret[40];
+    gy_key key;
+    int fd = mkstemp(path);
+    memset(secret, 'k', sizeof(secret));
+    assert_int_equal(write(fd, secret, sizeof(secret)), sizeof(secret));
+    close(fd);
+    assert_ok(gy_key_read(path, GY_ROLE_NODE, NULL, &key));
+    unlink(path);
+    assert_memory_equal(key.bytes, expected, sizeof(expected));
+}
+
+/* ---- Two ends ---- */
+
+static gy_status agree(void *arg, const gy_hello *theirs)
+{
+    const uint32_t *wanted = arg;
+    return theirs->index == *wanted
+               ? GY_OK
+               : gy_fail(GY_STATE, "end %u is not expected here", theirs->index);
+}
+
+typedef struct ends {
+    gy_status status[2]; /* of the caller, of the called one */
+    gy_error error[2];
+} ends;
+
+/* Both ends greet over a pair of sockets until both have an answer. */
+static ends greet(const gy_key *caller_key, const gy_key *called_key, uint32_t expected)
+{
+    int sockets[2];
+    const gy_key *keys[2] = {caller_key, called_key};
+    gy_tls *tls[2] = {NULL, NULL};
+    gy_greeting *greetings[2];
+    ends result = {.status = {GY_AGAIN, GY_AGAIN}};
+    uint32_t wanted[2] = {1, expected};
+    assert_int_equal(
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
+    for (int end = 0; end < 2; end++) {
+        gy_wire *wire = NULL;
+        if (keys[end] != NULL) {
+            assert_ok(gy_tls_new(keys[end], GY_ROLE_NODE, &tls[end]));
+        }
+        assert_ok(gy_wire_new(sockets[end], tls[end], end == 0, &wire));
+        assert_ok(gy_greeting_new(wire, end == 0, &(gy_hello){.index = (uint32_t)end},
+                                  &greetings[end]));
+    }
+    for (int round = 0; round < 1000; round++) {
+        int end = round % 2;
+        gy_wire *wire = NULL;
+        gy_hello theirs;
+        if (result.status[end] != GY_AGAIN) {
+            continue;
+        }
+        result.status[end] =
+            gy_greeting_step(greetings[end], agree, &wanted[end], &wire, &theirs);
+        if (result.status[end] != GY_AGAIN) {
+            gy_error_take(&result.error[end], result.status[end]);
+            gy_wire_close(wire);
+            gy_greeting_free(greetings[end]);
+        }
+    }
+    gy_tls_free(tls[0]);
+    gy_tls_free(tls[1]);
+    assert_true(result.status[0] != GY_AGAIN && result.status[1] != GY_AGAIN);
+    return result;
+}
+
+static void assert_told(const ends *got, const char *caller, const char *called)
+{
+    if (got->status[0] >= 0 || strstr(got->error[0].text, caller) == NULL) {
+        fail_msg("the caller heard \"%s\", expected \"%s\"", got->error[0].text, caller);
+    }
+    if (got->status[1] >= 0 || strstr(got->error[1].text, called) == NULL) {
+        fail_msg("the called one heard \"%s\", expected \"%s\"", got->error[1].text, called);
+    }
+}
+
+static void both_ends_are_told(void **state)
+{
+    (void)state;
+    ends got = greet(NULL, NULL, 0);
+    assert_true(got.status[0] == GY_OK && got.status[1] == GY_OK);
+    got = greet(&one_key, &one_key, 0);
+    assert_true(got.status[0] == GY_OK && got.status[1] == GY_OK);
+    got = greet(&one_key, &other_key, 0);
+    assert_told(&got, "refused this end's cluster key", "the caller has another cluster key");
+    got = greet(&one_key, NULL, 0);
+    assert_told(&got, "does not speak TLS", "it has a cluster key, this one not");
+    got = greet(NULL, &one_key, 0);
+    assert_told(&got, "refused: the caller does not speak TLS",
+                "the caller does not speak TLS");
+    got = greet(&one_key, &one_key, 7);
+    assert_told(&got, "refused: end 0 is not expected here", "end 0 is not expected here");
+    got = greet(NULL, NULL, 7);
+    assert_told(&got, "refused: end 0 is not expected here", "end 0 is not expected here");
+}
+
+/* ---- Strangers at a door ---- */
+
+static int64_t clock_ns = 1;
+
+static int64_t test_now(gy_env *env)
+{
+    (void)env;
+    return clock_ns;
+}
+
+typedef struct door_scene {
+    gy_address at;
+    gy_tls *tls;
+    gy_door *door;
+    gy_env env;
+    gy_env_ops ops;
+    uint32_t wanted;
+    int let_in;
+} door_scene;
+
+static void open_scene(door_scene *scene, const gy_key *key)
+{
+    int listener = -1;
+    *scene = (door_scene){.at = {.size_bytes = sizeof(scene->at.at.v4)}};
+    scene->at.at.v4.sin_family = AF_INET;
+    scene->at.at.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_ok(gy_address_listen(&scene->at, &listener));
+    if (key != NULL) {
+        assert_ok(gy_tls_new(key, GY_ROLE_NODE, &scene->tls));
+    }
+    scene->ops = *gy_env_real()->ops;
+    scene->ops.now_ns = test_now;
+    scene->env.ops = &scene->ops;
+    gy_door_options options = {
+        .listener = listener, .tls = scene->tls, .judge = agree, .arg = &scene->wanted};
+    assert_ok(gy_door_new(&options, &scene->env, &scene->door));
+}
+
+static void step_door(door_scene *scene)
+{
+    gy_wire *wire = NULL;
+    gy_hello theirs;
+    if (gy_door_step(scene->door, &wire, &theirs) == GY_OK) {
+        scene->let_in++;
+        gy_wire_close(wire);
+    }
+}
+
+static void close_scene(door_scene *scene)
+{
+    gy_door_free(scene->door);
+    gy_tls_free(scene->tls);
+}
+
+static int strangers(const door_scene *scene)
+{
+    int sockets[GY_STRANGERS + 1];
+    bool wants_room[GY_STRANGERS + 1];
+    int count = gy_door_sockets(scene->door, sockets, wants_room);
+    int is_listening = 0;
+    socklen_t size = sizeof(is_listening);
+    assert_int_equal(getsockopt(sockets[0], SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &size),
+                     0);
+    return count - (is_listening != 0);
+}
+
+static int call(const door_scene *scene)
+{
+    int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(made >= 0);
+    assert_int_equal(connect(made, &scene->at.at.any, scene->at.size_bytes), 0);
+    return made;
+}
+
+/* Send `bytes`; the door must send the caller away, and soon. */
+static void expect_sent_away(door_scene *scene, const void *bytes, size_t size)
+{
+    int socket = call(scene);
+    assert_int_equal(send(socket, bytes, size, MSG_NOSIGNAL), size);
+    struct pollfd look = {.fd = socket, .events = POLLIN};
+    char answer[512];
+    ssize_t got = 1;
+    for (int round = 0; round < 5000 && got > 0; round++) {
+        step_door(scene);
+        if (poll(&look, 1, 1) == 1) {
+            got = recv(socket, answer, sizeof(answer), MSG_DONTWAIT);
+        }
+    }
+    assert_true(got <= 0);
+    close(socket);
+    assert_int_equal(strangers(scene), 0);
+    assert_int_equal(scene->let_in, 0);
+}
+
+static void expect_good_caller(door_scene *scene, gy_tls *tls)
+{
+    gy_wire *wire = NULL;
+    gy_greeting *greeting = NULL;
+    gy_hello theirs;
+    uint32_t wanted = 0;
+    gy_status status = GY_AGAIN;
+    assert_ok(gy_wire_call(&scene->at, tls, &wire));
+    assert_ok(gy_greeting_new(wire, true, &(gy_hello){.index = scene->wanted}, &greeting));
+    for (int round = 0; round < 100000 && status == GY_AGAIN; round++) {
+        step_door(scene);
+        status = gy_greeting_step(greeting, agree, &wanted, &wire, &theirs);
+    }
+    assert_ok(status);
+    gy_wire_close(wire);
+    gy_greeting_free(greeting);
+    assert_int_equal(scene->let_in, 1);
+    scene->let_in = 0;
+}
+
+static void garbage_is_sent_away(void **state)
+{
+    (void)state;
+    static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    uint8_t noise[300], huge[GY_FRAME_BYTES];
+    gy_random random = {.key = gy_test_seed()};
+    gy_frame_write(&(gy_frame){.type = GY_FRAME_HELLO, .size_bytes = 1}, huge);
+    gy_put_number(huge + 8, (uint64_t)1 << 63, 8);
+    for (int secret = 0; secret < 2; secret++) {
+        door_scene scene;
+        open_scene(&scene, secret == 1 ? &one_key : NULL);
+        expect_sent_away(&scene, http, sizeof(http) - 1);
+        expect_sent_away(&scene, huge, sizeof(huge));
+        for (int round = 0; round < 20; round++) {
+            for (size_t i = 0; i < sizeof(noise); i++) {
+                noise[i] = (uint8_t)gy_random_below(&random, 256);
+            }
+            noise[0] |= 0x80; /* neither a record of TLS nor a frame */
+            expect_sent_away(&scene, noise, sizeof(noise));
+        }
+        expect_good_caller(&scene, scene.tls);
+        close_scene(&scene);
+    }
+}
+
+static void other_tls_is_sent_away(void **state)
+{
+    (void)state;
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION}; /* 1.3: without a key */
+    for (size_t i = 0; i < GY_COUNT(versions); i++) {
+        door_scene scene;
+        open_scene(&scene, &one_key);
+        SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+        assert_int_equal(SSL_CTX_set_min_proto_version(context, versions[i]), 1);
+        assert_int_equal(SSL_CTX_set_max_proto_version(context, versions[i]), 1);
+        SSL *ssl = SSL_new(context);
+        BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+        SSL_set_bio(ssl, in, out);
+        assert_int_equal(SSL_connect(ssl), -1);
+        char *hello = NULL;
+        long size = BIO_get_mem_data(out, &hello);
+        expect_sent_away(&scene, hello, (size_t)size);
+        SSL_free(ssl);
+        SSL_CTX_free(context);
+        expect_good_caller(&scene, scene.tls);
+        close_scene(&scene);
+    }
+}
+
+/* A record of TLS begins and goes on for ever: after 64 KiB it is over. */
+static void endless_handshake_is_cut(void **state)
+{
+    (void)state;
+    door_scene scene;
+    open_scene(&scene, &one_key);
+    static uint8_t flood[16384 + 5];
+    int socket = call(&scene);
+    uint8_t head[5] = {22, 3, 1, 0x40, 0}, hello[4] = {1, 1, 0xff, 0};
+    memcpy(flood, head, 5);
+    memcpy(flood + 5, hello, 4); /* a client hello of 128 KiB less 256 */
+    size_t sent = 0;
+    bool is_open = true;
+    for (int round = 0; round < 100000 && is_open; round++) {
+        ssize_t put = send(socket, flood + (sent % sizeof(flood)),
+                           sizeof(flood) - sent % sizeof(flood), MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent += put > 0 ? (size_t)put : 0;
+        is_open = put > 0 || strangers(&scene) > 0 || round < 100;
+        memcpy(flood, head, 5);
+        memset(flood + 5, 0, 4);
+        step_door(&scene);
+    }
+    assert_false(is_open);
+    assert_int_equal(strangers(&scene), 0);
+    close(socket);
+    expect_good_caller(&scene, scene.tls);
+    close_scene(&scene);
+}
+
+/* Many callers who say nothing: a bounded number is let before the door, and not for long. */
+static void silent_callers_take_no_place_for_long(void **state)
+{
+    (void)state;
+    enum { SILENT = 200 };
+    int sockets[SILENT];
+    door_scene scene;
+    open_scene(&scene, &one_key);
+    for (int i = 0; i < SILENT; i++) {
+        sockets[i] = call(&scene);
+        step_door(&scene);
+    }
+    assert_int_equal(strangers(&scene), GY_STRANGERS);
+    for (int round = 0; round < 5; round++) {
+        clock_ns += (int64_t)(GY_STRANGER_SECONDS * 1e9) + 1;
+        step_door(&scene);
+        step_door(&scene);
+    }
+    assert_int_equal(strangers(&scene), 0);
+    for (int i = 0; i < SILENT; i++) {
+        close(sockets[i]);
+    }
+    expect_good_caller(&scene, scene.tls);
+    close_scene(&scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(key_files_are_made_and_read_with_care),
+        cmocka_unit_test(keys_follow_their_definition),
+        cmocka_unit_test(both_ends_are_told),
+        cmocka_unit_test(garbage_is_sent_away),
+        cmocka_unit_test(other_tls_is_sent_away),
+        cmocka_unit_test(endless_handshake_is_cut),
+        cmocka_unit_test(silent_callers_take_no_place_for_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
