@@ -1,0 +1,235 @@
+#include "transport/tcp/link_priv.h"
+
+#include <string.h>
+
+enum { PIECES = 32 };
+
+gy_status gy_link_new(gy_wire *wire, gy_link **link)
+{
+    gy_link *made = gy_alloc_zero("transport.link", 1, sizeof(*made));
+    uint8_t *ahead = gy_alloc("transport.link", GY_LINK_AHEAD_BYTES);
+    if (made == NULL || ahead == NULL) {
+        gy_wire_close(wire);
+        gy_free(made);
+        gy_free(ahead);
+        return GY_NOMEM;
+    }
+    made->wire = wire;
+    made->ahead = ahead;
+    made->sequence = made->reader.sequence = 1; /* the greeting was 0 */
+    made->reader.limit = GY_MESSAGE_BYTES;
+    *link = made;
+    return GY_OK;
+}
+
+gy_status gy_link_note(gy_link *link, gy_frame_type type, const void *body, size_t size_bytes)
+{
+    GY_ASSERT(type != GY_FRAME_MESSAGE && size_bytes <= GY_CONTROL_BYTES);
+    gy_note *note = gy_alloc("transport.note", sizeof(gy_note) + GY_FRAME_BYTES + size_bytes);
+    if (note == NULL) {
+        return GY_NOMEM;
+    }
+    *note = (gy_note){.size_bytes = GY_FRAME_BYTES + size_bytes, .type = type};
+    if (size_bytes > 0) {
+        memcpy(note->bytes + GY_FRAME_BYTES, body, size_bytes);
+    }
+    gy_note **end = &link->notes;
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = note;
+    return GY_OK;
+}
+
+static bool is_between_messages(const gy_link *link)
+{
+    return link->head_sent_bytes == 0;
+}
+
+/* The first note goes between two messages. */
+static gy_status push_note(gy_link *link)
+{
+    gy_note *note = link->notes;
+    if (note->sent_bytes == 0) {
+        gy_frame_write(&(gy_frame){.type = note->type,
+                                   .size_bytes = note->size_bytes - GY_FRAME_BYTES,
+                                   .sequence = link->sequence},
+                       note->bytes);
+    }
+    struct iovec piece = {.iov_base = note->bytes + note->sent_bytes,
+                          .iov_len = note->size_bytes - note->sent_bytes};
+    size_t put = 0;
+    gy_status status = gy_wire_write(link->wire, &piece, 1, &put);
+    if (status != GY_OK) {
+        return status;
+    }
+    note->sent_bytes += put;
+    if (note->sent_bytes == note->size_bytes) {
+        link->sequence++;
+        link->notes = note->next;
+        gy_free(note);
+    }
+    return GY_OK;
+}
+
+/* Pieces of the messages that wait, from where the first one stands. */
+static int gather(const gy_link *link, struct iovec pieces[PIECES],
+                  uint8_t heads[PIECES / 2][GY_FRAME_BYTES])
+{
+    int count = 0;
+    uint64_t sequence = link->sequence;
+    for (const gy_transfer *send = link->sends; send != NULL && count + 2 <= PIECES;
+         send = send->next) {
+        uint8_t *head = heads[count / 2];
+        size_t skip = send == link->sends ? link->head_sent_bytes : 0;
+        gy_frame_write(&(gy_frame){.type = GY_FRAME_MESSAGE,
+                                   .size_bytes = send->size_bytes,
+                                   .tag = send->tag,
+                                   .sequence = sequence++},
+                       head);
+        pieces[count++] =
+            (struct iovec){.iov_base = head + skip, .iov_len = GY_FRAME_BYTES - skip};
+        pieces[count++] = (struct iovec){.iov_base = send->data + send->done_bytes,
+                                         .iov_len = send->size_bytes - send->done_bytes};
+    }
+    return count;
+}
+
+/* `put` bytes of the messages have gone. */
+static void advance(gy_link *link, size_t put)
+{
+    while (link->sends != NULL) {
+        gy_transfer *send = link->sends;
+        size_t head = GY_MIN(put, GY_FRAME_BYTES - link->head_sent_bytes);
+        link->head_sent_bytes += head;
+        put -= head;
+        size_t body = GY_MIN(put, send->size_bytes - send->done_bytes);
+        send->done_bytes += body;
+        put -= body;
+        if (link->head_sent_bytes < GY_FRAME_BYTES || send->done_bytes < send->size_bytes) {
+            break;
+        }
+        link->sends = send->next;
+        link->head_sent_bytes = 0;
+        link->sequence++;
+        send->status = GY_OK;
+    }
+    GY_ASSERT(put == 0);
+}
+
+gy_status gy_link_push(gy_link *link)
+{
+    bool has_moved = false;
+    gy_status status = gy_wire_flush(link->wire);
+    while (status == GY_OK && (link->notes != NULL || link->sends != NULL)) {
+        if (link->is_cut) {
+            break;
+        }
+        if (link->notes != NULL && is_between_messages(link)) {
+            status = push_note(link);
+        } else {
+            struct iovec pieces[PIECES];
+            uint8_t heads[PIECES / 2][GY_FRAME_BYTES];
+            int count = gather(link, pieces, heads);
+            size_t put = 0;
+            status = gy_wire_write(link->wire, pieces, count, &put);
+            if (status == GY_OK) {
+                advance(link, put);
+            }
+        }
+        has_moved = has_moved || status == GY_OK;
+    }
+    if (status >= 0) {
+        status = gy_wire_flush(link->wire);
+    }
+    return status < 0 ? status : has_moved ? GY_OK : GY_AGAIN;
+}
+
+/* Use what was read before. GY_OK all of it. */
+static gy_status use_ahead(gy_link *link, gy_link_hear hear, void *arg)
+{
+    struct iovec bytes = {.iov_base = link->ahead + link->ahead_from,
+                          .iov_len = link->ahead_to - link->ahead_from};
+    size_t taken = 0;
+    gy_status status = gy_reader_take(&link->reader, &bytes, &taken, hear, arg);
+    link->ahead_from += taken;
+    if (link->ahead_from == link->ahead_to) {
+        link->ahead_from = link->ahead_to = 0;
+    }
+    return status;
+}
+
+gy_status gy_link_pull(gy_link *link, gy_link_hear hear, void *arg)
+{
+    bool has_moved = false;
+    /* Up to the end: what TLS has read ahead does not show in the socket. */
+    for (;;) {
+        if (link->ahead_to > link->ahead_from || link->reader.is_inside) {
+            gy_status status = use_ahead(link, hear, arg);
+            if (status != GY_OK) {
+                return status < 0 ? status : has_moved ? GY_OK : GY_AGAIN;
+            }
+        }
+        struct iovec pieces[2];
+        int count = 0;
+        size_t straight = 0, got = 0, asked = 0;
+        if (link->reader.inbox.is_arriving) {
+            uint8_t *to = NULL;
+            straight = gy_inbox_space(&link->reader.inbox, &to);
+            straight = to != NULL ? straight : 0;
+            if (straight > 0) {
+                pieces[count++] = (struct iovec){.iov_base = to, .iov_len = straight};
+            }
+        }
+        pieces[count++] =
+            (struct iovec){.iov_base = link->ahead, .iov_len = GY_LINK_AHEAD_BYTES};
+        asked = straight + GY_LINK_AHEAD_BYTES;
+        gy_status status = gy_wire_read(link->wire, pieces, count, &got);
+        if (status != GY_OK) {
+            return status < 0 ? status : has_moved ? GY_OK : GY_AGAIN;
+        }
+        has_moved = true;
+        size_t body = GY_MIN(got, straight), taken = 0;
+        if (body > 0) {
+            struct iovec bytes = {.iov_base = pieces[0].iov_base, .iov_len = body};
+            GY_TRY(gy_reader_take(&link->reader, &bytes, &taken, hear, arg));
+            GY_ASSERT(taken == body);
+        }
+        link->ahead_to = got - body;
+        if (link->ahead_to > 0) {
+            gy_status used = use_ahead(link, hear, arg);
+            if (used != GY_OK) {
+                return used < 0 ? used : GY_OK;
+            }
+        }
+        if (got < asked) {
+            return GY_OK;
+        }
+    }
+}
+
+bool gy_link_is_full(const gy_link *link)
+{
+    return link->notes != NULL || link->sends != NULL || gy_wire_wants_room(link->wire);
+}
+
+const gy_wire *gy_link_wire(const gy_link *link)
+{
+    return link->wire;
+}
+
+void gy_link_free(gy_link *link)
+{
+    if (link == NULL) {
+        return;
+    }
+    gy_wire_close(link->wire);
+    while (link->notes != NULL) {
+        gy_note *next = link->notes->next;
+        gy_free(link->notes);
+        link->notes = next;
+    }
+    gy_reader_fini(&link->reader);
+    gy_free(link->ahead);
+    gy_free(link);
+}
