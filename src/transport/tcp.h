@@ -1,0 +1,34 @@
+/**
+ * Ranks that reach each other over TCP: one connection for each pair; the higher rank calls.
+ */
+#ifndef GY_TRANSPORT_TCP_H
+#define GY_TRANSPORT_TCP_H
+
+#include "transport/net.h"
+#include "transport/transport.h"
+
+typedef struct gy_tcp_options {
+    int rank, size;
+    const gy_address *addresses; /* (size) where each rank listens; copied */
+    const int32_t *hosts; /* (size) ranks of this rank's host are not called; NULL: all are */
+    int listener;         /* this rank's, taken also on failure */
+    const gy_key *key;    /* of this run; NULL: plain */
+    uint8_t run[GY_RUN_ID_BYTES];
+    int host_ranks; /* ranks on this host, to decide whether a wait may spin; 0: 1 */
+    int host_cores; /* 0: those of the cpuset */
+} gy_tcp_options;
+
+/** Open, without a wait: calls are under way (gy_transport_meet). GY_ARG; GY_NOMEM; GY_IO */
+GY_MUST_CHECK gy_status gy_tcp_open(const gy_tcp_options *options, gy_env *env,
+                                    gy_transport **transport);
+
+/**
+ * What went over the connections of `transport` (gy_tcp_open's): bytes through the sockets,
+ * and how many of the sent ones were heads of frames and frames that are no messages.
+ */
+typedef struct gy_tcp_count {
+    uint64_t sent_bytes, received_bytes, sent_frames;
+} gy_tcp_count;
+gy_tcp_count gy_tcp_counts(const gy_transport *transport);
+
+#endif

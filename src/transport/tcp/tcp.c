@@ -1,0 +1,667 @@
+#include "transport/tcp.h"
+
+#include "topo/topo.h"
+#include "transport/tcp/link_priv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum {
+    DIRECT_LOOKS = 4, /* so few peers are asked one by one, without epoll */
+    EPOLL_EVERY = 16, /* rounds between two looks at everybody then */
+    EVENTS_AT_ONCE = 64,
+    DOOR_EVENT = -1,
+    CLOSE_MS = 1000, /* for what is still to be written when a rank leaves */
+};
+
+typedef struct tcp_peer {
+    gy_greeting *greeting; /* a call of ours under way */
+    gy_link *link;         /* NULL: not connected yet */
+    gy_transfer *early;    /* sends from before */
+    gy_inbox early_inbox;  /* receives from before, and all of this rank itself */
+    bool is_far;           /* reached by this transport */
+    bool has_joined, has_left, is_gone;
+    bool is_closed;       /* nothing more comes or goes */
+    bool is_listed;       /* in `busy` */
+    bool is_waiting_room; /* epoll looks for room to write */
+    bool is_deaf;         /* epoll does not look for what comes: it would not be taken */
+    gy_error why;         /* it is gone */
+} tcp_peer;
+
+typedef struct tcp_transport {
+    gy_transport base;
+    gy_tls *tls;
+    gy_door *door;
+    int epoll;
+    gy_hello hello;
+    uint64_t rounds;
+    bool is_aborted;
+    gy_error error;
+    int missing; /* peers that have not joined */
+    int busy_count;
+    int *busy; /* peers with something under way */
+    tcp_peer peers[];
+} tcp_transport;
+
+static tcp_transport *tcp_of(gy_transport *transport)
+{
+    return (tcp_transport *)(void *)transport;
+}
+
+static gy_inbox *inbox_of(tcp_peer *peer)
+{
+    return peer->link != NULL ? &peer->link->reader.inbox : &peer->early_inbox;
+}
+
+static gy_transfer **sends_of(tcp_peer *peer)
+{
+    return peer->link != NULL ? &peer->link->sends : &peer->early;
+}
+
+/* ---- What epoll looks for ---- */
+
+static void watch(tcp_transport *tcp, int socket, int who, bool is_new, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data = {.u64 = (uint64_t)(uint32_t)who}};
+    if (epoll_ctl(tcp->epoll, is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, socket, &event) != 0) {
+        gy_warn("epoll refuses a socket: %s", strerror(errno));
+    }
+}
+
+static void watch_peer(tcp_transport *tcp, int rank)
+{
+    tcp_peer *peer = &tcp->peers[rank];
+    bool wants_room = gy_link_is_full(peer->link) && !peer->link->is_cut;
+    bool is_deaf = peer->link->reader.is_inside && !peer->link->reader.is_begun &&
+                   peer->link->reader.frame.type == GY_FRAME_MESSAGE;
+    if (wants_room != peer->is_waiting_room || is_deaf != peer->is_deaf) {
+        peer->is_waiting_room = wants_room;
+        peer->is_deaf = is_deaf;
+        watch(tcp, gy_wire_socket(peer->link->wire), rank, false,
+              (is_deaf ? 0u : (uint32_t)EPOLLIN) | (wants_room ? (uint32_t)EPOLLOUT : 0u));
+    }
+}
+
+/* ---- Ends of peers ---- */
+
+static void keep_error(tcp_transport *tcp, const gy_error *error)
+{
+    if (!tcp->is_aborted) {
+        tcp->error = *error;
+        tcp->is_aborted = true;
+    }
+}
+
+static void lose(tcp_transport *tcp, int rank, gy_status status)
+{
+    tcp_peer *peer = &tcp->peers[rank];
+    peer->is_closed = true;
+    if (!peer->has_left && !peer->is_gone) {
+        peer->is_gone = true;
+        if (status == GY_PEER) {
+            (void)gy_fail(GY_PEER, "rank %d is gone: %s", rank, gy_error_text());
+        } else {
+            (void)gy_fail_within(status, "rank %d", rank);
+        }
+        gy_error_take(&peer->why, status);
+    }
+    if (peer->link != NULL) {
+        (void)epoll_ctl(tcp->epoll, EPOLL_CTL_DEL, gy_wire_socket(peer->link->wire), NULL);
+    }
+    gy_transfer **sends = sends_of(peer);
+    while (*sends != NULL) {
+        gy_transfer *next = (*sends)->next;
+        (*sends)->status = GY_PEER;
+        *sends = next;
+    }
+}
+
+/* ---- What comes ---- */
+
+enum { ABORT_HEAD_BYTES = 8 };
+
+static gy_status hear_abort(tcp_transport *tcp, const gy_frame *frame, const uint8_t *body)
+{
+    if (frame->size_bytes < ABORT_HEAD_BYTES) {
+        return gy_fail(GY_FORMAT, "a failure of %llu bytes",
+                       (unsigned long long)frame->size_bytes);
+    }
+    int32_t words[2];
+    memcpy(words, body, sizeof(words));
+    gy_error error = {.status = (gy_status)words[0], .rank = words[1]};
+    if (words[0] >= 0 || words[0] < GY_STATE) {
+        return gy_fail(GY_FORMAT, "a failure with status %d", (int)words[0]);
+    }
+    size_t size = GY_MIN((size_t)frame->size_bytes - ABORT_HEAD_BYTES, sizeof(error.text) - 1);
+    memcpy(error.text, body + ABORT_HEAD_BYTES, size);
+    keep_error(tcp, &error);
+    return GY_OK;
+}
+
+typedef struct ear {
+    tcp_transport *tcp;
+    int rank;
+} ear;
+
+static gy_status hear(void *arg, const gy_frame *frame, const uint8_t *body)
+{
+    const ear *at = arg;
+    if (frame->type == GY_FRAME_ABORT) {
+        return hear_abort(at->tcp, frame, body);
+    }
+    if (frame->type == GY_FRAME_LEAVE) {
+        at->tcp->peers[at->rank].has_left = true;
+        return GY_OK;
+    }
+    return gy_fail(GY_FORMAT, "a frame of type %d has no place between ranks",
+                   (int)frame->type);
+}
+
+static bool pull(tcp_transport *tcp, int rank)
+{
+    tcp_peer *peer = &tcp->peers[rank];
+    if (peer->link == NULL || peer->is_closed) {
+        return false;
+    }
+    gy_status status = gy_link_pull(peer->link, hear, &(ear){.tcp = tcp, .rank = rank});
+    if (status < 0) {
+        lose(tcp, rank, status);
+        return true;
+    }
+    watch_peer(tcp, rank);
+    return status == GY_OK;
+}
+
+static bool push(tcp_transport *tcp, int rank)
+{
+    tcp_peer *peer = &tcp->peers[rank];
+    if (peer->link == NULL || peer->is_closed) {
+        return false;
+    }
+    gy_status status = gy_link_push(peer->link);
+    if (status < 0) {
+        gy_error error;
+        gy_error_take(&error, status);
+        (void)pull(tcp, rank); /* its last words say whether it left */
+        if (!peer->is_closed) {
+            lose(tcp, rank, gy_error_raise(&error));
+        }
+        return true;
+    }
+    watch_peer(tcp, rank);
+    return status == GY_OK;
+}
+
+/* Messages of this rank to itself. */
+static bool deliver_own(tcp_transport *tcp)
+{
+    tcp_peer *self = &tcp->peers[tcp->base.rank];
+    bool has_moved = false;
+    while (self->early != NULL) {
+        gy_transfer *send = self->early;
+        if (!gy_inbox_deliver(&self->early_inbox, send->tag, send->data, send->size_bytes)) {
+            break;
+        }
+        self->early = send->next;
+        send->status = GY_OK;
+        has_moved = true;
+    }
+    return has_moved;
+}
+
+/* ---- Meeting ---- */
+
+static void join(tcp_transport *tcp, int rank, gy_wire *wire)
+{
+    tcp_peer *peer = &tcp->peers[rank];
+    gy_link *link = NULL;
+    if (gy_link_new(wire, &link) < 0) {
+        lose(tcp, rank, GY_NOMEM);
+        return;
+    }
+    link->sends = peer->early;
+    link->reader.inbox = peer->early_inbox;
+    peer->early = NULL;
+    peer->early_inbox = (gy_inbox){.posted = NULL};
+    peer->link = link;
+    peer->has_joined = true;
+    tcp->missing--;
+    watch(tcp, gy_wire_socket(wire), rank, peer->greeting == NULL, EPOLLIN);
+    (void)push(tcp, rank);
+    (void)pull(tcp, rank); /* what TLS read ahead does not show in the socket */
+}
+
+/* The caller must be a rank of this run that has not come yet; higher ranks call lower ones. */
+static gy_status judge_rank(void *arg, const gy_hello *theirs)
+{
+    const tcp_transport *tcp = arg;
+    if (memcmp(theirs->run, tcp->hello.run, sizeof(theirs->run)) != 0) {
+        return gy_fail(GY_STATE, "the other end belongs to another run");
+    }
+    if (theirs->count != (uint32_t)tcp->base.size || theirs->index >= theirs->count ||
+        theirs->index == (uint32_t)tcp->base.rank) {
+        return gy_fail(GY_STATE, "rank %u of %u called rank %d of %d", theirs->index,
+                       theirs->count, tcp->base.rank, tcp->base.size);
+    }
+    const tcp_peer *peer = &tcp->peers[theirs->index];
+    if (!peer->is_far || peer->has_joined) {
+        return gy_fail(GY_EXISTS, "rank %u is here already", theirs->index);
+    }
+    return GY_OK;
+}
+
+/* The one who was called must be the one who answers. */
+static gy_status judge_answer(void *arg, const gy_hello *theirs)
+{
+    const ear *at = arg;
+    GY_TRY(judge_rank(at->tcp, theirs));
+    return theirs->index == (uint32_t)at->rank
+               ? GY_OK
+               : gy_fail(GY_STATE, "rank %u answers instead of rank %d", theirs->index,
+                         at->rank);
+}
+
+static bool greet(tcp_transport *tcp, int rank)
+{
+    tcp_peer *peer = &tcp->peers[rank];
+    gy_wire *wire = NULL;
+    gy_hello theirs;
+    gy_status status = gy_greeting_step(peer->greeting, judge_answer,
+                                        &(ear){.tcp = tcp, .rank = rank}, &wire, &theirs);
+    if (status == GY_AGAIN) {
+        return false;
+    }
+    if (status < 0) {
+        lose(tcp, rank, status);
+    } else {
+        join(tcp, rank, wire);
+    }
+    gy_greeting_free(peer->greeting);
+    peer->greeting = NULL;
+    return true;
+}
+
+static bool open_door(tcp_transport *tcp)
+{
+    gy_wire *wire = NULL;
+    gy_hello theirs;
+    bool has_moved = false;
+    if (tcp->missing == 0) {
+        return false;
+    }
+    while (gy_door_step(tcp->door, &wire, &theirs) == GY_OK) {
+        join(tcp, (int)theirs.index, wire);
+        has_moved = true;
+    }
+    return has_moved;
+}
+
+/* Nobody is awaited any more: the port is closed. */
+static void close_door(tcp_transport *tcp)
+{
+    gy_door_free(tcp->door);
+    tcp->door = NULL;
+}
+
+/* While ranks are missing: callers, and calls under way. */
+static bool meet_on(tcp_transport *tcp)
+{
+    bool has_moved = tcp->door != NULL && open_door(tcp);
+    for (int rank = 0; rank < tcp->base.rank; rank++) {
+        has_moved = (tcp->peers[rank].greeting != NULL && greet(tcp, rank)) || has_moved;
+    }
+    if (tcp->missing == 0 && tcp->door != NULL) {
+        close_door(tcp);
+    }
+    return has_moved;
+}
+
+/* ---- Progress ---- */
+
+static void list(tcp_transport *tcp, int rank)
+{
+    if (!tcp->peers[rank].is_listed) {
+        tcp->peers[rank].is_listed = true;
+        tcp->busy[tcp->busy_count++] = rank;
+    }
+}
+
+static bool look_at_all(tcp_transport *tcp, int wait_ms)
+{
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int count = epoll_wait(tcp->epoll, events, EVENTS_AT_ONCE, wait_ms);
+    bool has_moved = false;
+    for (int i = 0; i < count; i++) {
+        int rank = (int)(uint32_t)events[i].data.u64;
+        if (rank == DOOR_EVENT || tcp->peers[rank].link == NULL) {
+            continue; /* meet_on looks at them all */
+        }
+        if ((events[i].events & EPOLLOUT) != 0) {
+            has_moved = push(tcp, rank) || has_moved;
+        }
+        if ((events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
+            has_moved = pull(tcp, rank) || has_moved;
+        }
+    }
+    return has_moved;
+}
+
+/* Forget those that have nothing under way any more; with few, ask each one first. */
+static bool look_at_busy(tcp_transport *tcp, bool is_direct)
+{
+    bool has_moved = false;
+    for (int i = 0; i < tcp->busy_count;) {
+        int rank = tcp->busy[i];
+        tcp_peer *peer = &tcp->peers[rank];
+        if (is_direct) {
+            has_moved = (*sends_of(peer) != NULL && push(tcp, rank)) || has_moved;
+            has_moved = (gy_inbox_is_busy(inbox_of(peer)) && pull(tcp, rank)) || has_moved;
+        }
+        if (*sends_of(peer) == NULL && !gy_inbox_is_busy(inbox_of(peer))) {
+            peer->is_listed = false;
+            tcp->busy[i] = tcp->busy[--tcp->busy_count];
+        } else {
+            i++;
+        }
+    }
+    return has_moved;
+}
+
+static gy_status tcp_progress(gy_transport *transport)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    bool is_few = tcp->busy_count <= DIRECT_LOOKS;
+    bool has_moved = deliver_own(tcp);
+    has_moved = look_at_busy(tcp, is_few) || has_moved;
+    if (!has_moved && (!is_few || ++tcp->rounds % EPOLL_EVERY == 0)) {
+        has_moved = look_at_all(tcp, 0);
+    }
+    if (!has_moved && tcp->missing > 0) {
+        has_moved = meet_on(tcp);
+    }
+    return has_moved ? GY_OK : GY_AGAIN;
+}
+
+static gy_status tcp_send(gy_transport *transport, gy_transfer *transfer)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    tcp_peer *peer = &tcp->peers[transfer->peer];
+    if (peer->is_gone) {
+        return gy_error_raise(&peer->why);
+    }
+    if (peer->is_closed) {
+        return gy_fail(GY_PEER, "rank %d has left the run", transfer->peer);
+    }
+    if (peer->link != NULL && peer->link->is_cut) {
+        return gy_fail(GY_STATE,
+                       "a message to rank %d was given up half sent: nothing can follow",
+                       transfer->peer);
+    }
+    gy_transfers_push(sends_of(peer), transfer);
+    if (transfer->peer == transport->rank) {
+        (void)deliver_own(tcp);
+        return GY_OK;
+    }
+    (void)push(tcp, transfer->peer);
+    if (*sends_of(peer) != NULL) {
+        list(tcp, transfer->peer);
+    }
+    return GY_OK;
+}
+
+static gy_status tcp_recv(gy_transport *transport, gy_transfer *transfer)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    tcp_peer *peer = &tcp->peers[transfer->peer];
+    gy_inbox *inbox = inbox_of(peer);
+    gy_inbox_post(inbox, transfer);
+    if (transfer->peer == transport->rank) {
+        (void)deliver_own(tcp);
+        return GY_OK;
+    }
+    if (gy_inbox_is_busy(inbox)) {
+        (void)pull(tcp, transfer->peer);
+    }
+    if (gy_inbox_is_busy(inbox_of(peer))) {
+        list(tcp, transfer->peer);
+    }
+    return GY_OK;
+}
+
+static void tcp_cancel(gy_transport *transport, gy_transfer *transfer)
+{
+    tcp_peer *peer = &tcp_of(transport)->peers[transfer->peer];
+    gy_transfer **sends = sends_of(peer);
+    bool is_half = *sends == transfer && peer->link != NULL && peer->link->head_sent_bytes > 0;
+    if (!gy_transfers_remove(sends, transfer)) {
+        gy_inbox_cancel(inbox_of(peer), transfer);
+        return;
+    }
+    if (is_half) {
+        peer->link->is_cut = true;
+        while (*sends != NULL) {
+            gy_transfer *next = (*sends)->next;
+            (*sends)->status = GY_STATE;
+            *sends = next;
+        }
+    }
+}
+
+/* ---- Peers ---- */
+
+static gy_status tcp_check(gy_transport *transport, int peer)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    (void)look_at_all(tcp, 0);
+    if (tcp->is_aborted) {
+        return gy_error_raise(&tcp->error);
+    }
+    for (int rank = 0; rank < transport->size; rank++) {
+        const tcp_peer *who = &tcp->peers[rank];
+        if ((peer < 0 || rank == peer) && who->is_gone) {
+            return gy_error_raise(&who->why);
+        }
+    }
+    if (peer >= 0 && tcp->peers[peer].has_left) {
+        return gy_fail(GY_PEER, "rank %d has left the run", peer);
+    }
+    return GY_OK;
+}
+
+static void tcp_abort(gy_transport *transport, const gy_error *error)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    gy_error told = *error;
+    told.rank = error->rank >= 0 ? error->rank : transport->rank;
+    snprintf(told.text, sizeof(told.text), "rank %d: %.990s", told.rank, error->text);
+    if (tcp->is_aborted) {
+        return;
+    }
+    keep_error(tcp, &told);
+    uint8_t body[ABORT_HEAD_BYTES + sizeof(told.text)];
+    int32_t words[2] = {(int32_t)told.status, (int32_t)told.rank};
+    size_t text = strlen(told.text);
+    memcpy(body, words, sizeof(words));
+    memcpy(body + ABORT_HEAD_BYTES, told.text, text);
+    for (int rank = 0; rank < transport->size; rank++) {
+        tcp_peer *peer = &tcp->peers[rank];
+        if (peer->link != NULL && !peer->is_closed &&
+            gy_link_note(peer->link, GY_FRAME_ABORT, body, ABORT_HEAD_BYTES + text) == GY_OK) {
+            (void)push(tcp, rank); /* who cannot be told finds out by its deadline */
+        }
+    }
+}
+
+static bool tcp_has_joined(gy_transport *transport, int peer)
+{
+    const tcp_transport *tcp = tcp_of(transport);
+    return !tcp->peers[peer].is_far || tcp->peers[peer].has_joined;
+}
+
+static void tcp_nap(gy_transport *transport, int64_t nap_ns)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    if (nap_ns > 0) {
+        (void)look_at_all(tcp, (int)((nap_ns + 999999) / 1000000));
+    }
+}
+
+/* ---- Life ---- */
+
+/* Say that this rank leaves, and wait a moment for what is still to be written. */
+static void say_goodbye(tcp_transport *tcp)
+{
+    gy_deadline deadline = gy_env_deadline(tcp->base.env, CLOSE_MS / 1000.0);
+    for (int rank = 0; rank < tcp->base.size; rank++) {
+        tcp_peer *peer = &tcp->peers[rank];
+        if (peer->link != NULL && !peer->is_closed && !peer->link->is_cut &&
+            gy_link_note(peer->link, GY_FRAME_LEAVE, NULL, 0) == GY_OK) {
+            (void)push(tcp, rank);
+        }
+    }
+    for (int rank = 0; rank < tcp->base.size; rank++) {
+        tcp_peer *peer = &tcp->peers[rank];
+        while (peer->link != NULL && !peer->is_closed && !peer->link->is_cut &&
+               gy_link_is_full(peer->link) && gy_now_ns(tcp->base.env) < deadline.at_ns) {
+            struct pollfd look = {.fd = gy_wire_socket(peer->link->wire), .events = POLLOUT};
+            (void)poll(&look, 1, CLOSE_MS / 10);
+            (void)push(tcp, rank);
+        }
+    }
+}
+
+static void tcp_close(gy_transport *transport)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    say_goodbye(tcp);
+    for (int rank = 0; rank < transport->size; rank++) {
+        gy_greeting_free(tcp->peers[rank].greeting);
+        gy_link_free(tcp->peers[rank].link);
+        gy_inbox_fini(&tcp->peers[rank].early_inbox);
+    }
+    gy_door_free(tcp->door);
+    gy_tls_free(tcp->tls);
+    if (tcp->epoll >= 0) {
+        close(tcp->epoll);
+    }
+    gy_free(tcp->busy);
+    gy_free(tcp);
+}
+
+static const gy_transport_ops tcp_ops = {
+    .name = "tcp",
+    .close = tcp_close,
+    .send = tcp_send,
+    .recv = tcp_recv,
+    .progress = tcp_progress,
+    .cancel = tcp_cancel,
+    .check = tcp_check,
+    .abort = tcp_abort,
+    .has_joined = tcp_has_joined,
+    .nap = tcp_nap,
+};
+
+gy_tcp_count gy_tcp_counts(const gy_transport *transport)
+{
+    const tcp_transport *tcp = (const tcp_transport *)(const void *)transport;
+    gy_tcp_count sum = {.sent_bytes = 0};
+    GY_ASSERT(transport->ops == &tcp_ops);
+    for (int rank = 0; rank < transport->size; rank++) {
+        const gy_link *link = tcp->peers[rank].link;
+        if (link != NULL) {
+            gy_wire_count count = gy_wire_counts(link->wire);
+            sum.sent_bytes += count.sent_bytes;
+            sum.received_bytes += count.received_bytes;
+            sum.sent_frames += link->sequence;
+        }
+    }
+    return sum;
+}
+
+static void call(tcp_transport *tcp, int rank, const gy_address *address)
+{
+    tcp_peer *peer = &tcp->peers[rank];
+    gy_wire *wire = NULL;
+    gy_status status = gy_wire_call(address, tcp->tls, &wire);
+    if (status >= 0) {
+        watch(tcp, gy_wire_socket(wire), rank, true, EPOLLIN);
+        status = gy_greeting_new(wire, true, &tcp->hello, &peer->greeting);
+    }
+    if (status < 0) {
+        lose(tcp, rank, status);
+    }
+}
+
+static gy_status set_up(tcp_transport *tcp, const gy_tcp_options *options)
+{
+    tcp->epoll = epoll_create1(EPOLL_CLOEXEC);
+    gy_status status = GY_OK;
+    if (tcp->epoll < 0) {
+        status = gy_fail(GY_IO, "cannot make an epoll descriptor: %s", strerror(errno));
+    } else if (tcp->busy == NULL) {
+        status = GY_NOMEM;
+    } else if (options->key != NULL) {
+        status = gy_tls_new(options->key, GY_ROLE_RANK, &tcp->tls);
+    }
+    if (status < 0) {
+        close(options->listener);
+        return status;
+    }
+    gy_door_options door = {.listener = options->listener,
+                            .tls = tcp->tls,
+                            .hello = tcp->hello,
+                            .judge = judge_rank,
+                            .arg = tcp};
+    GY_TRY(gy_door_new(&door, tcp->base.env, &tcp->door));
+    watch(tcp, options->listener, DOOR_EVENT, true, EPOLLIN);
+    return GY_OK;
+}
+
+gy_status gy_tcp_open(const gy_tcp_options *options, gy_env *env, gy_transport **transport)
+{
+    int size = options->size, rank = options->rank;
+    if (size < 1 || size > GY_RANKS_MAX || rank < 0 || rank >= size) {
+        close(options->listener);
+        return gy_fail(GY_ARG, "rank %d of %d: expected 0 to %d of at most %d", rank, size,
+                       size - 1, GY_RANKS_MAX);
+    }
+    tcp_transport *tcp = gy_alloc_zero("transport.tcp", 1,
+                                       sizeof(tcp_transport) + (size_t)size * sizeof(tcp_peer));
+    if (tcp == NULL) {
+        close(options->listener);
+        return GY_NOMEM;
+    }
+    int host_ranks = options->host_ranks > 0 ? options->host_ranks : 1;
+    int cores = options->host_cores > 0 ? options->host_cores : gy_topo_cores();
+    tcp->busy = gy_alloc_zero("transport.tcp", (size_t)size, sizeof(int));
+    tcp->base = (gy_transport){.ops = &tcp_ops,
+                               .env = env,
+                               .rank = rank,
+                               .size = size,
+                               .host_ranks = host_ranks,
+                               .is_oversubscribed = host_ranks > cores};
+    tcp->hello = (gy_hello){.index = (uint32_t)rank, .count = (uint32_t)size};
+    memcpy(tcp->hello.run, options->run, sizeof(tcp->hello.run));
+    gy_status status = set_up(tcp, options);
+    if (status < 0) {
+        tcp_close(&tcp->base);
+        return status;
+    }
+    for (int peer = 0; peer < size; peer++) {
+        tcp->peers[peer].is_far =
+            peer != rank &&
+            (options->hosts == NULL || options->hosts[peer] != options->hosts[rank]);
+        tcp->missing += tcp->peers[peer].is_far;
+    }
+    for (int peer = 0; peer < rank; peer++) {
+        if (tcp->peers[peer].is_far) {
+            call(tcp, peer, &options->addresses[peer]);
+        }
+    }
+    *transport = &tcp->base;
+    return GY_OK;
+}

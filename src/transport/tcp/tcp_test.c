@@ -1,0 +1,244 @@
+/*
+ * Goal: messages over TCP keep order and tags, plain and under TLS; what the wire carries is
+ * what was sent and the stated heads; a rank that dies, leaves or fails is named.
+ */
+#include "transport/tcp.h"
+
+#include "transport/tcp/link_priv.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "transport_kit.h"
+
+static const gy_key test_key = {.bytes = {7, 1, 2, 3}};
+
+typedef struct ports {
+    gy_address addresses[RANKS];
+    int listeners[RANKS];
+} ports;
+
+static void make_listeners(ports *place)
+{
+    for (int rank = 0; rank < RANKS; rank++) {
+        gy_address *at = &place->addresses[rank];
+        *at = (gy_address){.size_bytes = sizeof(at->at.v4)};
+        at->at.v4.sin_family = AF_INET;
+        at->at.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        assert_ok(gy_address_listen(at, &place->listeners[rank]));
+    }
+}
+
+static void open_one(ports *place, int rank, const gy_key *key, gy_transport **transport)
+{
+    gy_tcp_options options = {.rank = rank,
+                              .size = RANKS,
+                              .addresses = place->addresses,
+                              .listener = place->listeners[rank],
+                              .key = key,
+                              .run = {9, 9},
+                              .host_ranks = RANKS};
+    assert_ok(gy_tcp_open(&options, gy_env_real(), transport));
+}
+
+static void open_all(const gy_key *key, gy_transport **transports)
+{
+    ports place;
+    make_listeners(&place);
+    for (int rank = 0; rank < RANKS; rank++) {
+        open_one(&place, rank, key, &transports[rank]);
+    }
+}
+
+/* All in one thread: nobody waits for another that is not driven. */
+static void join_all(gy_transport **transports)
+{
+    gy_deadline deadline = gy_deadline_after(30);
+    for (int joined = 0; joined < RANKS * RANKS;) {
+        joined = 0;
+        for (int rank = 0; rank < RANKS; rank++) {
+            (void)gy_transport_progress(transports[rank]);
+            for (int peer = 0; peer < RANKS; peer++) {
+                joined += transports[rank]->ops->has_joined(transports[rank], peer);
+            }
+        }
+        assert_true(gy_now_ns(gy_env_real()) < deadline.at_ns);
+    }
+}
+
+static void close_all(gy_transport **transports)
+{
+    for (int rank = 0; rank < RANKS; rank++) {
+        gy_transport_close(transports[rank]);
+    }
+}
+
+static void messages_arrive_whole_between_all(void **state)
+{
+    (void)state;
+    gy_transport *transports[RANKS];
+    open_all(NULL, transports);
+    run_on(transports, RANKS, exchange_all);
+    open_all(&test_key, transports);
+    run_on(transports, RANKS, exchange_all);
+}
+
+/* 40 MiB each way at once: more than any socket holds, straight into the receive. */
+static void exchange_large(gy_transport *transport, int *failures)
+{
+    enum { WORDS = 10 << 20 };
+    uint32_t *out = gy_alloc("test", WORDS * sizeof(*out));
+    uint32_t *in = gy_alloc("test", WORDS * sizeof(*in));
+    int peer = transport->rank ^ 1;
+    gy_transfer send, receive;
+    for (uint32_t i = 0; i < WORDS; i++) {
+        out[i] = i * 2654435761u + (uint32_t)transport->rank;
+    }
+    EXPECT(gy_transport_meet(transport, gy_deadline_after(60)) == GY_OK);
+    EXPECT(gy_transport_recv(transport, peer, 3, in, WORDS * sizeof(*in), &receive) == GY_OK);
+    EXPECT(gy_transport_send(transport, peer, 3, out, WORDS * sizeof(*out), &send) == GY_OK);
+    EXPECT(gy_transport_finish(transport, &receive, gy_deadline_after(60)) == GY_OK);
+    EXPECT(gy_transport_finish(transport, &send, gy_deadline_after(60)) == GY_OK);
+    for (uint32_t i = 0; i < WORDS; i++) {
+        if (in[i] != i * 2654435761u + (uint32_t)peer) {
+            ++*failures;
+            break;
+        }
+    }
+    gy_free(in);
+    gy_free(out);
+}
+
+static void large_messages_cross(void **state)
+{
+    (void)state;
+    gy_transport *transports[RANKS];
+    open_all(NULL, transports);
+    run_on(transports, RANKS, exchange_large);
+    open_all(&test_key, transports);
+    run_on(transports, RANKS, exchange_large);
+}
+
+static void wire_carries_payload_and_heads_alone(void **state)
+{
+    (void)state;
+    enum { HELLO_BYTES = GY_FRAME_BYTES + 28 };
+    gy_transport *ranks[RANKS];
+    static const size_t sizes[] = {0, 1, 1000, 300000};
+    static uint8_t data[300000], got[300000];
+    uint64_t payload = 0;
+    open_all(NULL, ranks);
+    join_all(ranks);
+    for (size_t i = 0; i < GY_COUNT(sizes); i++) {
+        gy_transfer send, receive;
+        assert_ok(gy_transport_recv(ranks[2], 1, i, got, sizes[i], &receive));
+        assert_ok(gy_transport_send(ranks[1], 2, i, data, sizes[i], &send));
+        while (send.status == GY_AGAIN || receive.status == GY_AGAIN) {
+            (void)gy_transport_progress(ranks[1]);
+            (void)gy_transport_progress(ranks[2]);
+        }
+        payload += sizes[i];
+    }
+    gy_tcp_count sent = gy_tcp_counts(ranks[1]), received = gy_tcp_counts(ranks[2]);
+    assert_int_equal(sent.sent_bytes,
+                     payload + GY_COUNT(sizes) * GY_FRAME_BYTES + (RANKS - 1) * HELLO_BYTES);
+    assert_int_equal(received.received_bytes,
+                     payload + GY_COUNT(sizes) * GY_FRAME_BYTES + (RANKS - 1) * HELLO_BYTES);
+    assert_int_equal(sent.sent_frames, GY_COUNT(sizes) + RANKS - 1);
+    close_all(ranks);
+}
+
+/* Rank 0 finishes a receive from rank 1 while both are driven here. */
+static gy_status finish(gy_transport **ranks, gy_transfer *receive)
+{
+    return gy_transport_finish(ranks[0], receive, gy_deadline_after(30));
+}
+
+static void ends_of_ranks_are_named(void **state)
+{
+    (void)state;
+    for (int secret = 0; secret < 2; secret++) {
+        gy_transport *ranks[RANKS];
+        int value = 42, got = 0;
+        gy_transfer send, receive;
+        open_all(secret == 1 ? &test_key : NULL, ranks);
+        join_all(ranks);
+        assert_ok(gy_transport_send(ranks[1], 0, 9, &value, sizeof(value), &send));
+        gy_transport_close(ranks[1]);
+        assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, sizeof(got), &receive));
+        assert_ok(finish(ranks, &receive)); /* last words */
+        assert_int_equal(got, 42);
+        assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, sizeof(got), &receive));
+        assert_status(finish(ranks, &receive), GY_PEER);
+        assert_string_equal(gy_error_text(), "message: rank 1 has left the run");
+        assert_ok(gy_transport_check(ranks[0], -1));
+        gy_error error = {.status = GY_MISMATCH, .rank = -1, .text = "different collectives"};
+        gy_transport_abort(ranks[2], &error);
+        assert_ok(gy_transport_recv(ranks[0], 3, 9, &got, sizeof(got), &receive));
+        assert_status(finish(ranks, &receive), GY_MISMATCH);
+        assert_string_equal(gy_error_text(), "message: rank 2: different collectives");
+        gy_transport_close(ranks[0]);
+        gy_transport_close(ranks[2]);
+        gy_transport_close(ranks[3]);
+    }
+}
+
+/* A killed process closes its sockets without a word. */
+static void dead_rank_is_named(void **state)
+{
+    (void)state;
+    gy_transport *ranks[RANKS];
+    ports place;
+    int ready[2];
+    char byte = 0;
+    gy_transfer receive;
+    assert_int_equal(pipe(ready), 0);
+    make_listeners(&place);
+    pid_t child = fork();
+    if (child == 0) {
+        for (int rank = 0; rank < RANKS; rank++) {
+            if (rank != 1) {
+                close(place.listeners[rank]);
+            }
+        }
+        open_one(&place, 1, NULL, &ranks[1]);
+        if (gy_transport_meet(ranks[1], gy_deadline_after(30)) == GY_OK) {
+            (void)!write(ready[1], "x", 1);
+        }
+        raise(SIGKILL);
+    }
+    close(place.listeners[1]);
+    for (int rank = 0; rank < RANKS; rank++) {
+        if (rank != 1) {
+            open_one(&place, rank, NULL, &ranks[rank]);
+        }
+    }
+    ranks[1] = ranks[0];
+    join_all(ranks);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    int64_t start_ns = gy_now_ns(gy_env_real());
+    assert_ok(gy_transport_recv(ranks[0], 1, 9, &byte, 1, &receive));
+    assert_status(finish(ranks, &receive), GY_PEER);
+    assert_true(gy_now_ns(gy_env_real()) - start_ns < 500000000);
+    assert_non_null(strstr(gy_error_text(), "rank 1 is gone"));
+    assert_status(gy_transport_check(ranks[3], -1), GY_PEER);
+    gy_transport_close(ranks[0]);
+    gy_transport_close(ranks[2]);
+    gy_transport_close(ranks[3]);
+    close(ready[0]);
+    close(ready[1]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_arrive_whole_between_all),
+        cmocka_unit_test(large_messages_cross),
+        cmocka_unit_test(wire_carries_payload_and_heads_alone),
+        cmocka_unit_test(ends_of_ranks_are_named),
+        cmocka_unit_test(dead_rank_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
