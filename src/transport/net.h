@@ -143,7 +143,7 @@ void gy_wire_close(gy_wire *wire);
 /* ---- Greetings ---- */
 
 enum { GY_STRANGER_BYTES = 64 * 1024, GY_STRANGERS = 64 };
-static const double GY_STRANGER_SECONDS = 5;
+#define GY_STRANGER_SECONDS 5.0
 
 /** The first words each way. */
 typedef struct gy_hello {

@@ -159,53 +159,55 @@ static gy_status use_ahead(gy_link *link, gy_link_hear hear, void *arg)
     return status;
 }
 
+/* One read: the rest of a message straight into its place, what follows it ahead. *is_all:
+ * there was no more. */
+static gy_status read_once(gy_link *link, bool *is_all, gy_link_hear hear, void *arg)
+{
+    struct iovec pieces[2] = {{.iov_len = 0}};
+    int count = 0;
+    size_t straight = 0, got = 0, taken = 0;
+    uint8_t *to = NULL;
+    if (link->reader.inbox.is_arriving) {
+        straight = gy_inbox_space(&link->reader.inbox, &to);
+        straight = to != NULL ? straight : 0;
+    }
+    if (straight > 0) {
+        pieces[count++] = (struct iovec){.iov_base = to, .iov_len = straight};
+    }
+    pieces[count++] = (struct iovec){.iov_base = link->ahead, .iov_len = GY_LINK_AHEAD_BYTES};
+    gy_status status = gy_wire_read(link->wire, pieces, count, &got);
+    if (status != GY_OK) {
+        return status;
+    }
+    size_t body = GY_MIN(got, straight);
+    if (body > 0) {
+        struct iovec bytes = {.iov_base = to, .iov_len = body};
+        GY_TRY(gy_reader_take(&link->reader, &bytes, &taken, hear, arg));
+        GY_ASSERT(taken == body);
+    }
+    link->ahead_to = got - body;
+    *is_all = got < straight + GY_LINK_AHEAD_BYTES;
+    return GY_OK;
+}
+
 gy_status gy_link_pull(gy_link *link, gy_link_hear hear, void *arg)
 {
-    bool has_moved = false;
+    bool has_moved = false, is_all = false;
+    gy_status status = GY_OK;
     /* Up to the end: what TLS has read ahead does not show in the socket. */
-    for (;;) {
+    while (status == GY_OK) {
         if (link->ahead_to > link->ahead_from || link->reader.is_inside) {
-            gy_status status = use_ahead(link, hear, arg);
-            if (status != GY_OK) {
-                return status < 0 ? status : has_moved ? GY_OK : GY_AGAIN;
-            }
+            status = use_ahead(link, hear, arg);
         }
-        struct iovec pieces[2];
-        int count = 0;
-        size_t straight = 0, got = 0, asked = 0;
-        if (link->reader.inbox.is_arriving) {
-            uint8_t *to = NULL;
-            straight = gy_inbox_space(&link->reader.inbox, &to);
-            straight = to != NULL ? straight : 0;
-            if (straight > 0) {
-                pieces[count++] = (struct iovec){.iov_base = to, .iov_len = straight};
-            }
+        if (status == GY_OK && is_all) {
+            break;
         }
-        pieces[count++] =
-            (struct iovec){.iov_base = link->ahead, .iov_len = GY_LINK_AHEAD_BYTES};
-        asked = straight + GY_LINK_AHEAD_BYTES;
-        gy_status status = gy_wire_read(link->wire, pieces, count, &got);
-        if (status != GY_OK) {
-            return status < 0 ? status : has_moved ? GY_OK : GY_AGAIN;
-        }
-        has_moved = true;
-        size_t body = GY_MIN(got, straight), taken = 0;
-        if (body > 0) {
-            struct iovec bytes = {.iov_base = pieces[0].iov_base, .iov_len = body};
-            GY_TRY(gy_reader_take(&link->reader, &bytes, &taken, hear, arg));
-            GY_ASSERT(taken == body);
-        }
-        link->ahead_to = got - body;
-        if (link->ahead_to > 0) {
-            gy_status used = use_ahead(link, hear, arg);
-            if (used != GY_OK) {
-                return used < 0 ? used : GY_OK;
-            }
-        }
-        if (got < asked) {
-            return GY_OK;
+        if (status == GY_OK) {
+            status = read_once(link, &is_all, hear, arg);
+            has_moved = has_moved || status == GY_OK;
         }
     }
+    return status < 0 ? status : has_moved ? GY_OK : GY_AGAIN;
 }
 
 bool gy_link_is_full(const gy_link *link)

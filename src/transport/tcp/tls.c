@@ -92,7 +92,9 @@ static int find_key(SSL *ssl, const unsigned char *name, size_t size, SSL_SESSIO
             snprintf(seen, KEY_NAME_BYTES, "%.*s", (int)GY_MIN(size, KEY_NAME_BYTES - 1),
                      (const char *)name);
             for (char *at = seen; *at != '\0'; at++) {
-                *at = *at >= ' ' && *at <= '~' ? *at : '?';
+                if (*at < ' ' || *at > '~') {
+                    *at = '?';
+                }
             }
             gy_free(SSL_get_app_data(ssl));
             SSL_set_app_data(ssl, seen);

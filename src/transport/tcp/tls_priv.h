@@ -19,8 +19,8 @@ bool gy_tls_is_proved(SSL *ssl);
 /** From now on take several records from the socket at once. */
 void gy_tls_read_ahead(SSL *ssl);
 
-/** Of wire.c. > 0 bytes moved; 0 the end; -1 nothing now; -2 broken. */
-int gy_tls_receive(void *wire, void *to, int size_bytes);
-int gy_tls_send(void *wire, const void *from, int size_bytes);
+/** Of wire.c, `arg` is the wire. > 0 bytes moved; 0 the end; -1 nothing now; -2 broken. */
+int gy_tls_receive(void *arg, void *to, int size_bytes);
+int gy_tls_send(void *arg, const void *from, int size_bytes);
 
 #endif
