@@ -75,7 +75,7 @@ bool gy_comm_progress(gy_comm *comm);
 /** Reserve, start and drive until the end. The shortest way for small messages. */
 GY_MUST_CHECK gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call);
 
-/** Collectives that have a number but no end yet. */
+/** Collectives that have a number but no end yet, as long as none has failed. */
 int64_t gy_comm_in_flight(gy_comm *comm);
 
 /** What a communicator did, for --stats. */

@@ -63,7 +63,43 @@ typedef struct victim_spec {
     size_t count;     /* of the collective it stays away from */
     gy_status status; /* that the others get */
     double least_s, most_s;
+    bool is_reserved; /* it has taken the numbers of two before, and started neither */
 } victim_spec;
+
+typedef struct told {
+    gy_status status;
+    char text[1024];
+} told;
+
+static void note_end(void *arg, gy_status status)
+{
+    told *end = arg;
+    end->status = status;
+    snprintf(end->text, sizeof(end->text), "%s", status < 0 ? gy_error_text() : "");
+}
+
+/* What all reserved before rank 1 ended; the later one first. The first failure is returned. */
+static gy_status start_reserved(gy_comm *comm, gy_coll *colls[2], float *data, size_t count)
+{
+    told ends[2] = {{.status = GY_AGAIN}, {.status = GY_AGAIN}};
+    for (int i = 1; i >= 0; i--) {
+        gy_coll_start(colls[i],
+                      &(gy_coll_call){.operation = GY_OPERATION_ALLREDUCE,
+                                      .dtype = GY_F32,
+                                      .count = count,
+                                      .in = data,
+                                      .out = data},
+                      note_end, &ends[i]);
+    }
+    gy_deadline deadline = gy_deadline_after(30);
+    while ((ends[0].status == GY_AGAIN || ends[1].status == GY_AGAIN) &&
+           gy_now_ns(gy_env_real()) < deadline.at_ns) {
+        (void)gy_comm_progress(comm);
+        gy_env_real()->ops->pause(gy_env_real(), 1000);
+    }
+    return ends[0].status == ends[1].status ? gy_fail(ends[0].status, "%s", ends[0].text)
+                                            : GY_AGAIN;
+}
 
 /* In a child: rank `rank` of 3. 0: as expected. */
 static int play_rank(int segment, int rank, const victim_spec *spec)
@@ -81,14 +117,22 @@ static int play_rank(int segment, int rank, const victim_spec *spec)
             return 81;
         }
     }
+    gy_coll *colls[2];
+    for (int i = 0; spec->is_reserved && i < 2; i++) {
+        if (gy_coll_reserve(comm, &colls[i]) != GY_OK) {
+            return 83;
+        }
+    }
     if (rank == 1) {
         raise(spec->signal);
     }
     int64_t start_ns = gy_now_ns(gy_env_real());
-    gy_status status = gy_allreduce(comm, data, data, spec->count, GY_F32, GY_SUM);
+    gy_status status = spec->is_reserved
+                           ? start_reserved(comm, colls, data, spec->count)
+                           : gy_allreduce(comm, data, data, spec->count, GY_F32, GY_SUM);
     double took = (double)(gy_now_ns(gy_env_real()) - start_ns) * 1e-9;
     bool is_named = strstr(gy_error_text(), "rank 1") != NULL &&
-                    strstr(gy_error_text(), "allreduce of") != NULL;
+                    (spec->is_reserved || strstr(gy_error_text(), "allreduce of") != NULL);
     if (status != spec->status || !is_named || took < spec->least_s || took > spec->most_s) {
         fprintf(stderr, "rank %d: %s after %.3f s: %s\n", rank, gy_status_text(status), took,
                 gy_error_text());
@@ -133,6 +177,20 @@ static void killed_rank_is_named_at_once(void **state)
         .signal = SIGKILL, .count = 100000, .status = GY_PEER, .least_s = 0, .most_s = 0.5});
 }
 
+/* It cannot poison what it took numbers for: its end is the only sign. */
+static void killed_rank_leaves_reserved_ones_to_fail(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {4, 50000};
+    for (size_t i = 0; i < GY_COUNT(counts); i++) {
+        run_victim(&(victim_spec){.signal = SIGKILL,
+                                  .count = counts[i],
+                                  .status = GY_PEER,
+                                  .most_s = 0.5,
+                                  .is_reserved = true});
+    }
+}
+
 static void stopped_rank_is_named_at_the_deadline(void **state)
 {
     (void)state;
@@ -154,6 +212,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_world_sums_under_the_launcher),
         cmocka_unit_test(killed_rank_is_named_at_once),
+        cmocka_unit_test(killed_rank_leaves_reserved_ones_to_fail),
         cmocka_unit_test(stopped_rank_is_named_at_the_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
