@@ -22,6 +22,10 @@ GY_API const char *gy_info_machine(char *out, size_t size_bytes);
  */
 GY_API const char *gy_info_libraries(char *out, size_t size_bytes);
 
+/** Cores worth of work this process can do: its cpuset, cut by the control group's quota. At
+ * least 1. @threads any */
+GY_API int gy_info_cores(void);
+
 /** The names of all environment variables that Gyre reads or sets for ranks, NULL at the end.
  */
 GY_API extern const char *const gy_info_settings[];

@@ -143,6 +143,19 @@ static void ranks_say_wrong_usage_once(void **state)
     }
 }
 
+/* As many ranks as `gyre info` counts cores, quota and all. */
+static void run_starts_one_rank_a_core(void **state)
+{
+    (void)state;
+    gyre("", "info");
+    const char *found = strstr(result.output, "cores: ");
+    assert_non_null(found);
+    long cores = strtol(found + 7, NULL, 10);
+    gyre("", "run echo here");
+    assert_int_equal(result.status, 0);
+    assert_int_equal(lines(result.output), cores);
+}
+
 static void run_passes_on_status_and_output(void **state)
 {
     (void)state;
@@ -237,6 +250,7 @@ int main(void)
         cmocka_unit_test(wrong_usage_is_one_line_and_status_two),
         cmocka_unit_test(wrong_environment_is_one_line_and_status_two),
         cmocka_unit_test(ranks_say_wrong_usage_once),
+        cmocka_unit_test(run_starts_one_rank_a_core),
         cmocka_unit_test(run_passes_on_status_and_output),
         cmocka_unit_test(info_names_cores_caches_and_libraries),
         cmocka_unit_test(failures_are_one_line_and_status_one),

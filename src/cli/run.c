@@ -1,9 +1,8 @@
 /* gyre run: start a program on several ranks. */
 #include "cli/cli.h"
 
+#include <gyre/info.h>
 #include <gyre/launch.h>
-
-#include <sched.h>
 
 static struct {
     long long ranks, pool_mib;
@@ -28,9 +27,8 @@ static const gy_option options[] = {
 
 static int default_ranks(void)
 {
-    cpu_set_t cores;
-    int count = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
-    return count > GY_RUN_RANKS_MAX ? GY_RUN_RANKS_MAX : count;
+    int cores = gy_info_cores();
+    return cores > GY_RUN_RANKS_MAX ? GY_RUN_RANKS_MAX : cores;
 }
 
 static int run(char **operands, int operand_count)

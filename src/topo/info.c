@@ -19,6 +19,11 @@ static void add_caches(gy_text *text)
     }
 }
 
+int gy_info_cores(void)
+{
+    return gy_topo_cores();
+}
+
 const char *gy_info_machine(char *out, size_t size_bytes)
 {
     gy_text text = {.data = NULL};
