@@ -236,8 +236,7 @@ static gy_status measure_all(gy_comm *comm, char **operands, int operand_count)
 static int run(char **operands, int operand_count)
 {
     for (int i = 0; i < operand_count; i++) {
-        if (strcmp(operands[i], "engine") != 0 && strcmp(operands[i], "matmul") != 0 &&
-            strcmp(operands[i], "allreduce") != 0) {
+        if (gy_options_choice("engine|matmul|allreduce", operands[i]) < 0) {
             return gy_report_usage("gyre bench: '%s' cannot be measured: expected engine, "
                                    "matmul or allreduce",
                                    operands[i]);

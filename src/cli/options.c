@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdint.h>
@@ -38,7 +39,8 @@ static int take_integer(const parse *state, const gy_option *option, const char 
              option->high);
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    bool is_number = end != text && *end == '\0' && errno == 0 && text[0] != ' ';
+    bool is_number =
+        end != text && *end == '\0' && errno == 0 && !isspace((unsigned char)text[0]);
     if (!is_number || (double)value < option->low || (double)value > option->high) {
         return complain_value(state, option, text, expected);
     }
@@ -52,7 +54,8 @@ static int take_real(const parse *state, const gy_option *option, const char *te
     snprintf(expected, sizeof(expected), "a number from %g to %g", option->low, option->high);
     errno = 0;
     double value = strtod(text, &end);
-    bool is_number = end != text && *end == '\0' && text[0] != ' ' && isfinite(value);
+    bool is_number =
+        end != text && *end == '\0' && !isspace((unsigned char)text[0]) && isfinite(value);
     if (!is_number || value < option->low || value > option->high) {
         return complain_value(state, option, text, expected);
     }
@@ -60,16 +63,17 @@ static int take_real(const parse *state, const gy_option *option, const char *te
     return GY_EXIT_OK;
 }
 
-static bool is_choice(const char *choices, const char *text)
+int gy_options_choice(const char *choices, const char *text)
 {
     size_t size = strlen(text);
-    for (const char *word = choices; word != NULL; word = strchr(word, '|')) {
+    int index = 0;
+    for (const char *word = choices; word != NULL; word = strchr(word, '|'), index++) {
         word += *word == '|' ? 1 : 0;
         if (size > 0 && strcspn(word, "|") == size && strncmp(word, text, size) == 0) {
-            return true;
+            return index;
         }
     }
-    return false;
+    return -1;
 }
 
 /* Store `text` (NULL for a flag) as the option's value. */
@@ -92,7 +96,7 @@ static int take(parse *state, const gy_option *option, const char *text)
     case GY_OPTION_REAL:
         return take_real(state, option, text, place);
     case GY_OPTION_CHOICE:
-        if (!is_choice(option->choices, text)) {
+        if (gy_options_choice(option->choices, text) < 0) {
             char expected[256];
             snprintf(expected, sizeof(expected), "one of %s", option->choices);
             return complain_value(state, option, text, expected);

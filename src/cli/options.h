@@ -56,6 +56,9 @@ typedef struct gy_command {
 int gy_options_parse(const gy_command *command, char **arguments, int count, int *operand_count,
                      bool *is_help, FILE *complaints);
 
+/** The place of `text` in "a|b|c", counted from 0; -1: it is none of the words. */
+int gy_options_choice(const char *choices, const char *text);
+
 /** The help text of one command. */
 void gy_options_help(const gy_command *command, FILE *out);
 
