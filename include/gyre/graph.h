@@ -161,8 +161,9 @@ typedef struct gy_session_options {
     /* The model axis: ranks with the same rows, which share out the work of operators. NULL:
        one rank along it. Every rank is in one communicator of each axis. */
     gy_comm *model;
-    uint64_t seed; /* of parameters and dropout */
-    int workers;   /* of the session's own engine; 0: cores / ranks on this host */
+    uint64_t seed;       /* of parameters and dropout */
+    int workers;         /* of the session's own engine; 0: cores / ranks on this host */
+    bool has_no_overlap; /* nothing runs beside an exchange: to see what overlap gains */
 } gy_session_options;
 
 /** Parameters kept, programs compiled at first use per (fetches, batch). GY_OK or the graph's
@@ -203,6 +204,7 @@ GY_API void gy_session_set_step(gy_session *session, uint64_t step);
 /** Where the time of all runs so far went, in seconds of this process's wall clock. */
 typedef struct gy_session_stats {
     double compute_s, exposed_communication_s, other_s;
+    double hidden_communication_s; /* part of compute_s: exchanges under way beside it */
     uint64_t bytes_sent, runs;
 } gy_session_stats;
 GY_API gy_session_stats gy_session_statistics(const gy_session *session);

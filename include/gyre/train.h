@@ -84,6 +84,7 @@ typedef struct gy_model_options {
     uint64_t seed;
     gy_comm *comm;                  /* NULL: this process alone */
     int workers;                    /* 0: cores / ranks on this host */
+    bool has_no_overlap;            /* as in gy_session_options */
     const char *const *class_names; /* kept in the saved file; NULL: none */
     int class_count;
 } gy_model_options;
@@ -152,6 +153,7 @@ typedef struct gy_train_result {
     int64_t steps;
     double loss, test_loss, test_accuracy, seconds;
     double compute_s, exposed_communication_s, input_s;
+    double hidden_communication_s; /* part of compute_s */
     double *losses; /* one per step, `steps` of them; free with gy_train_result_free */
     bool is_stopped_early;
 } gy_train_result;

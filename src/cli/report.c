@@ -52,10 +52,11 @@ void gy_report_time(const gy_train_result *result)
 {
     double other =
         result->seconds - result->compute_s - result->exposed_communication_s - result->input_s;
-    printf("\ntrained %lld steps in %.1f s on rank 0: compute %.1f s, exposed communication "
-           "%.1f s, input %.1f s, other %.1f s\n",
+    printf("\ntrained %lld steps in %.2f s on rank 0: compute %.2f s, exposed communication "
+           "%.2f s (hidden %.2f s), input %.2f s, other %.2f s\n",
            (long long)result->steps, result->seconds, result->compute_s,
-           result->exposed_communication_s, result->input_s, other > 0 ? other : 0);
+           result->exposed_communication_s, result->hidden_communication_s, result->input_s,
+           other > 0 ? other : 0);
 }
 
 int gy_report_failure(const char *what, gy_status status)

@@ -16,11 +16,17 @@ static struct {
         steps;
     long long warmup;
     double rate, momentum, weight_decay, clip, factor;
-    const char *data, *output, *optimizer, *schedule, *dtype, *checkpoints;
+    const char *data, *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap;
     bool resume, explain, quiet;
-} settings = {
-    .optimizer = "adam", .schedule = "cosine", .dtype = "f32", .seed = 1, .momentum = 0.9};
+} settings = {.optimizer = "adam",
+              .schedule = "cosine",
+              .dtype = "f32",
+              .overlap = "on",
+              .seed = 1,
+              .momentum = 0.9};
 
+#define OPTIMIZERS    "sgd|momentum|nesterov|adam|adamw"
+#define SCHEDULES     "constant|step|cosine|linear"
 #define PLACE(member) offsetof(__typeof__(settings), member)
 
 static const gy_option options[] = {
@@ -40,7 +46,7 @@ static const gy_option options[] = {
     {"accumulate", 0, GY_OPTION_INTEGER, "N", "batches for each update (default: 1)",
      PLACE(accumulate), 1, 1 << 16, NULL},
     {"optimizer", 0, GY_OPTION_CHOICE, "NAME", "how parameters move (default: adam)",
-     PLACE(optimizer), 0, 0, "sgd|momentum|nesterov|adam|adamw"},
+     PLACE(optimizer), 0, 0, OPTIMIZERS},
     {"rate", 'r', GY_OPTION_REAL, "RATE",
      "learning rate (default: adam 0.001 to 0.005 by model, sgd 0.01)", PLACE(rate), 1e-12, 1e6,
      NULL},
@@ -49,7 +55,7 @@ static const gy_option options[] = {
     {"weight-decay", 0, GY_OPTION_REAL, "D", "pull of parameters to 0 (default: none)",
      PLACE(weight_decay), 1e-12, 1e3, NULL},
     {"schedule", 0, GY_OPTION_CHOICE, "NAME", "the rate over time (default: cosine)",
-     PLACE(schedule), 0, 0, "constant|step|cosine|linear"},
+     PLACE(schedule), 0, 0, SCHEDULES},
     {"factor", 0, GY_OPTION_REAL, "F", "of schedule step, each epoch (default: 0.1)",
      PLACE(factor), 1e-6, 1, NULL},
     {"warmup", 0, GY_OPTION_INTEGER, "STEPS", "steps of a rising rate before the schedule",
@@ -70,6 +76,8 @@ static const gy_option options[] = {
      PLACE(checkpoint_every), 1, INT_MAX, NULL},
     {"resume", 0, GY_OPTION_FLAG, NULL, "go on from the newest checkpoint", PLACE(resume), 0, 0,
      NULL},
+    {"overlap", 0, GY_OPTION_CHOICE, "WHEN",
+     "exchange gradients beside computing (default: on)", PLACE(overlap), 0, 0, "on|off"},
     {"explain", 0, GY_OPTION_FLAG, NULL, "print how one step is compiled, then train",
      PLACE(explain), 0, 0, NULL},
     {"quiet", 'q', GY_OPTION_FLAG, NULL, "no progress on standard error", PLACE(quiet), 0, 0,
@@ -91,20 +99,6 @@ typedef struct train_job {
     char folder[PATH_BYTES / 2];
 } train_job;
 
-/* The place of `word` in "a|b|c"; the parser has made sure that it is there. */
-static int choice_index(const char *choices, const char *word)
-{
-    int index = 0;
-    size_t size = strlen(word);
-    for (const char *c = choices; c != NULL; c = strchr(c, '|'), index++) {
-        c += *c == '|' ? 1 : 0;
-        if (strcspn(c, "|") == size && strncmp(c, word, size) == 0) {
-            break;
-        }
-    }
-    return index;
-}
-
 static gy_train_options train_options(train_job *job)
 {
     static const gy_optimizer_kind optimizers[] = {GY_SGD, GY_MOMENTUM, GY_NESTEROV, GY_ADAM,
@@ -115,12 +109,11 @@ static gy_train_options train_options(train_job *job)
         .epochs = (int)settings.epochs,
         .batch = settings.batch,
         .accumulate = (int)settings.accumulate,
-        .optimizer =
-            optimizers[choice_index("sgd|momentum|nesterov|adam|adamw", settings.optimizer)],
+        .optimizer = optimizers[gy_options_choice(OPTIMIZERS, settings.optimizer)],
         .rate = settings.rate,
         .momentum = settings.momentum,
         .weight_decay = settings.weight_decay,
-        .schedule = schedules[choice_index("constant|step|cosine|linear", settings.schedule)],
+        .schedule = schedules[gy_options_choice(SCHEDULES, settings.schedule)],
         .schedule_factor = settings.factor,
         .warmup_steps = (int)settings.warmup,
         .clip_norm = settings.clip,
@@ -212,6 +205,7 @@ static gy_status make_model(train_job *job)
         .seed = (uint64_t)settings.seed,
         .comm = job->comm,
         .workers = (int)settings.workers,
+        .has_no_overlap = strcmp(settings.overlap, "off") == 0,
     };
     if (job->is_language) {
         return gy_language_model(&chosen, &job->model);
@@ -349,13 +343,7 @@ static void end_job(train_job *job)
 static int check_settings(const char *name)
 {
     static const char *const names = "language|softmax|mlp|lenet";
-    bool is_known = false;
-    for (const char *c = names; c != NULL; c = strchr(c, '|')) {
-        c += *c == '|' ? 1 : 0;
-        is_known = is_known ||
-                   (strcspn(c, "|") == strlen(name) && strncmp(c, name, strlen(name)) == 0);
-    }
-    if (!is_known) {
+    if (gy_options_choice(names, name) < 0) {
         return gy_report_usage("gyre train: '%s' is no model: expected one of %s", name, names);
     }
     if (settings.data == NULL && strcmp(name, "language") != 0) {

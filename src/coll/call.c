@@ -37,7 +37,7 @@ size_t gy_call_out_bytes(const gy_comm *comm, const gy_coll_call *call)
 
 gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call)
 {
-    if ((unsigned)call->operation > GY_OPERATION_BARRIER) {
+    if ((unsigned)call->operation >= GY_OPERATION_COUNT) {
         return gy_fail(GY_ARG, "operation %d does not exist", (int)call->operation);
     }
     const char *name = gy_operation_name(call->operation);

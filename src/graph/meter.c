@@ -19,7 +19,9 @@ static void account(gy_meter *meter) GY_REQUIRES(meter->lock)
     int64_t *where = meter->computing > 0    ? &meter->compute_ns
                      : meter->exchanging > 0 ? &meter->exposed_ns
                                              : &meter->other_ns;
-    *where += meter->is_on ? now - meter->since_ns : 0;
+    int64_t passed = meter->is_on ? now - meter->since_ns : 0;
+    *where += passed;
+    meter->hidden_ns += meter->computing > 0 && meter->exchanging > 0 ? passed : 0;
     meter->since_ns = now;
 }
 

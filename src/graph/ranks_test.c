@@ -26,17 +26,23 @@ typedef struct member {
     uint64_t seed;
     gy_status (*run)(struct member *me);
     outcome got;
+    double hidden_s; /* of run_random: exchanges beside computing */
     gy_error error;
 } member;
+
+static bool are_exchanges_alone; /* in all sessions, since no test runs beside another */
 
 static gy_status open_session(const member *me, gy_graph *graph, uint64_t seed,
                               gy_session **session)
 {
-    const gy_session_options options = {
-        .comm = me->comm, .model = me->model, .workers = 1, .seed = seed};
+    const gy_session_options options = {.comm = me->comm,
+                                        .model = me->model,
+                                        .workers = 1,
+                                        .seed = seed,
+                                        .has_no_overlap = are_exchanges_alone};
     GY_TRY(gy_session_new(graph, &options, session));
     if (me->cuts) {
-        (*session)->mesh.links[1] = (gy_links){.alpha = 1e-15, .beta = 1e-18, .gamma = 1e-18};
+        (*session)->mesh.links[1] = (gy_links){1e-15, 1e-18, 1e-18};
     }
     return GY_OK;
 }
@@ -109,6 +115,7 @@ static gy_status run_random(member *me)
     }
     if (status >= 0) {
         status = train(me, &r, session);
+        me->hidden_s = gy_session_statistics(session).hidden_communication_s;
     }
     gy_session_free(session);
     gy_graph_free(r.graph);
@@ -311,6 +318,29 @@ static void a_failed_kernel_is_told_to_all_ranks(void **state)
     }
 }
 
+/* Without overlap: the same bits, nothing beside an exchange, and failures are told all the
+ * same. */
+static void exchanges_can_be_alone(void **state)
+{
+    uint64_t seed = gy_test_seed();
+    static member together[RANKS_MAX], apart[RANKS_MAX];
+    for (uint64_t trial = seed; trial < seed + TRIALS / 2; trial++) {
+        run_ranks(3, trial, run_random, together);
+        assert_members_ok(together, 3);
+        are_exchanges_alone = true;
+        run_ranks(3, trial, run_random, apart);
+        are_exchanges_alone = false;
+        assert_members_ok(apart, 3);
+        for (int rank = 0; rank < 3; rank++) {
+            assert_memory_equal(&together[rank].got, &apart[rank].got, sizeof(outcome));
+            assert_true(apart[rank].hidden_s == 0);
+        }
+    }
+    are_exchanges_alone = true;
+    a_failed_kernel_is_told_to_all_ranks(state);
+    are_exchanges_alone = false;
+}
+
 /* An optimizer's step in the large: a layer norm, an embedding, a batch norm over cut rows. */
 static gy_status run_network(member *me)
 {
@@ -462,6 +492,7 @@ int main(void)
         cmocka_unit_test(random_graphs_agree_on_any_mesh),
         cmocka_unit_test(fetched_rows_are_the_ranks_own),
         cmocka_unit_test(a_failed_kernel_is_told_to_all_ranks),
+        cmocka_unit_test(exchanges_can_be_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,6 +78,30 @@ static void refuse(gy_program *program, int32_t first, gy_status status)
     gy_error_raise(&cause);
 }
 
+/* Without overlap a collective begins when all before it has ended, and ends before the next
+ * step begins. */
+static gy_status push_all(gy_program *program)
+{
+    for (int32_t i = 0; i < program->step_count; i++) {
+        bool is_alone =
+            program->session->has_no_overlap && program->steps[i].collective != NULL;
+        gy_status status = is_alone ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK;
+        int32_t next = i;
+        if (status >= 0) {
+            status = push(program, i);
+            next++;
+        }
+        if (status >= 0 && is_alone) {
+            status = gy_scope_wait(program->scope, GY_NEVER);
+        }
+        if (status < 0) {
+            refuse(program, next, status);
+            return status;
+        }
+    }
+    return GY_OK;
+}
+
 /* After a failure: all variables sound again, a new group. */
 static gy_status heal(gy_program *program, gy_status failed)
 {
@@ -105,13 +129,7 @@ gy_status gy_program_run(gy_program *program)
             step->collective->input = step->call.inputs[0];
         }
     }
-    gy_status pushed = GY_OK;
-    for (int32_t i = 0; pushed >= 0 && i < program->step_count; i++) {
-        pushed = push(program, i);
-        if (pushed < 0) {
-            refuse(program, i + 1, pushed);
-        }
-    }
+    gy_status pushed = push_all(program);
     gy_error error;
     gy_error_take(&error, pushed);
     gy_status waited = gy_scope_wait(program->scope, GY_NEVER);

@@ -11,6 +11,7 @@ static gy_status start(gy_session *session, const gy_session_options *options)
     gy_comm *attach[GY_COUNT(comms)] = {NULL};
     int ranks = 1;
     session->seed = options->seed;
+    session->has_no_overlap = options->has_no_overlap;
     session->mesh = (gy_mesh){.axes = 1, .sizes = {1}};
     for (int axis = 0; axis < (int)GY_COUNT(comms); axis++) {
         const int size = comms[axis] != NULL ? gy_comm_size(comms[axis]) : 1;
@@ -288,6 +289,7 @@ gy_session_stats gy_session_statistics(const gy_session *session)
     const gy_meter *meter = &session->meter;
     gy_session_stats stats = {.compute_s = (double)meter->compute_ns * 1e-9,
                               .exposed_communication_s = (double)meter->exposed_ns * 1e-9,
+                              .hidden_communication_s = (double)meter->hidden_ns * 1e-9,
                               .other_s = (double)meter->other_ns * 1e-9,
                               .runs = session->runs};
     for (int axis = 0; axis < GY_MAX_MESH; axis++) {

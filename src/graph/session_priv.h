@@ -14,6 +14,7 @@ typedef struct gy_meter {
     int computing, exchanging; /* tasks of each kind that run now */
     bool is_on;                /* inside a run */
     int64_t compute_ns, exposed_ns, other_ns;
+    int64_t hidden_ns; /* of compute_ns, beside an exchange */
 } gy_meter;
 
 void gy_meter_init(gy_meter *meter);
@@ -77,7 +78,7 @@ struct gy_program {
 struct gy_session {
     gy_graph *graph;
     gy_engine *engine;
-    bool owns_engine;
+    bool owns_engine, has_no_overlap;
     gy_comm *comms[GY_MAX_MESH]; /* by mesh axis; NULL: it has one rank */
     gy_pool *pool;
     gy_mesh mesh;

@@ -347,6 +347,8 @@ static gy_status run(loop *l)
     l->result.compute_s = after.compute_s - before.compute_s;
     l->result.exposed_communication_s =
         after.exposed_communication_s - before.exposed_communication_s;
+    l->result.hidden_communication_s =
+        after.hidden_communication_s - before.hidden_communication_s;
     l->result.input_s = (double)(l->input_ns + l->model->input_ns - test_input_ns) / 1e9;
     l->result.steps = l->state.step;
     if (l->result.steps > 0) {

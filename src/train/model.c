@@ -138,7 +138,8 @@ gy_status gy_model_build(gy_model *model, const gy_train_options *options)
         status = gy_session_new(model->graph,
                                 &(gy_session_options){.comm = model->comm,
                                                       .seed = model->seed,
-                                                      .workers = model->workers},
+                                                      .workers = model->workers,
+                                                      .has_no_overlap = model->has_no_overlap},
                                 &model->session);
     }
     if (status == GY_OK && old_session != NULL) {
@@ -235,6 +236,7 @@ gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle
     made->seed = options->seed;
     made->comm = options->comm;
     made->workers = options->workers;
+    made->has_no_overlap = options->has_no_overlap;
     made->expected = bundle;
     made->layers = gy_alloc_zero("train.model", (size_t)made->layer_count, sizeof(gy_layer));
     gy_status status = GY_NOMEM;

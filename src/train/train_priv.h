@@ -39,6 +39,7 @@ struct gy_model {
     uint64_t seed;
     gy_comm *comm;
     int workers;
+    bool has_no_overlap;
     char **class_names;        /* `classes` of them, or NULL */
     gy_bundle *source;         /* the file it was loaded from, or NULL */
     const gy_bundle *expected; /* while it is made: the tensors that must fit, or NULL */
