@@ -156,8 +156,8 @@ static void measure_triad(bench_run *bench)
     for (int i = 0; i < 15; i++) {
         meet(bench);
         double start = now();
-        gy_combine_into(&to, gy_combine_of(GY_F32, GY_SUM), bench->in, bench->shared_in,
-                        TRIAD_BYTES / sizeof(float), sizeof(float));
+        const gy_fold sum = gy_fold_of(GY_F32, GY_SUM, NULL, 2);
+        gy_combine_into(&to, &sum, bench->in, bench->shared_in, TRIAD_BYTES / sizeof(float));
         gy_stream_end();
         times[i] = now() - start;
     }

@@ -14,7 +14,35 @@ extern "C" {
 
 typedef struct gy_comm gy_comm;
 
-typedef enum gy_reduction { GY_SUM, GY_PROD, GY_MIN, GY_MAX_OF } gy_reduction;
+/** How contributions are combined. Integers wrap; bit operations take integers alone. */
+typedef enum gy_reduction {
+    GY_SUM,
+    GY_PROD,
+    GY_MIN,
+    GY_MAX_OF,
+    GY_AVG, /* the sum, divided once at the end (integers: towards 0) */
+    GY_BIT_AND,
+    GY_BIT_OR,
+    GY_BIT_XOR,
+    GY_REDUCTION_COUNT
+} gy_reduction;
+
+/**
+ * A user's own reduction: to[i] = a[i] op b[i] for `count` elements. `to` may be `a` or `b`.
+ * It must be associative, must give the same on all ranks, and may run on any thread that
+ * drives the communicator.
+ */
+typedef void (*gy_reduction_fn)(void *to, const void *a, const void *b, size_t count,
+                                void *arg);
+
+/** Borrowed until the collective has ended; ranks compare the name, size and flag. */
+typedef struct gy_user_reduction {
+    const char *name; /* in messages */
+    gy_reduction_fn combine;
+    void *arg;
+    size_t element_bytes; /* 0: as the call's dtype */
+    bool is_commutative;  /* false: contributions keep the order of the ranks */
+} gy_user_reduction;
 
 /**
  * The communicator of all ranks of this run: those that `gyre run` started, else this process

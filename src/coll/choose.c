@@ -52,7 +52,7 @@ static const char *default_name(const gy_comm *comm, const gy_coll_call *call,
         switch (operation) {
         case GY_OPERATION_ALLREDUCE:
             /* The tree has fewer rounds, the ring sends less. */
-            return call->count * gy_dtype_bytes(call->dtype) < 64UL * 1024 ? "tree" : "ring";
+            return call->count * gy_call_element_bytes(call) < 64UL * 1024 ? "tree" : "ring";
         case GY_OPERATION_REDUCE_SCATTER:
         case GY_OPERATION_ALLGATHER:
             return "ring";
@@ -70,27 +70,39 @@ static const char *default_name(const gy_comm *comm, const gy_coll_call *call,
     }
     /* Two ranks: one meeting wins for small vectors, half the bytes between the cores for large
      * ones. */
-    bool is_small = call->count * gy_dtype_bytes(call->dtype) <= EXCHANGE_BYTES;
+    bool is_small = call->count * gy_call_element_bytes(call) <= EXCHANGE_BYTES;
     bool exchanges = operation == GY_OPERATION_ALLREDUCE && comm->size == 2 && is_small;
     return exchanges ? "exchange" : "staged";
 }
 
+static bool is_possible(const gy_comm *comm, const gy_coll_call *call, const gy_algorithm *row,
+                        bool is_registered)
+{
+    bool is_reached = row->need == GY_NEED_MESSAGES ||
+                      (comm->shared != NULL && (row->need == GY_NEED_STAGE || is_registered));
+    return is_reached && (!gy_call_reduces(call) || row->order >= gy_call_order(call));
+}
+
+/* NULL: nothing that is possible here keeps the order. */
 static const gy_algorithm *choose_algorithm(const gy_comm *comm, const gy_coll_call *call,
                                             bool is_registered)
 {
     const gy_algorithm *row = NULL;
     if (comm->forced != NULL) {
         row = gy_algorithm_find(call->operation, comm->forced);
-        bool is_possible =
-            row != NULL &&
-            (row->need == GY_NEED_MESSAGES ||
-             (comm->shared != NULL && (row->need == GY_NEED_STAGE || is_registered)));
-        row = is_possible ? row : NULL;
+        row = row != NULL && is_possible(comm, call, row, is_registered) ? row : NULL;
     }
     if (row == NULL) {
         row = gy_algorithm_find(call->operation, default_name(comm, call, is_registered));
+        GY_ASSERT(row != NULL);
+        row = is_possible(comm, call, row, is_registered) ? row : NULL;
     }
-    GY_ASSERT(row != NULL);
+    for (size_t i = 0; i < gy_algorithm_count && row == NULL; i++) {
+        const gy_algorithm *other = &gy_algorithms[i];
+        bool fits = other->operation == call->operation &&
+                    is_possible(comm, call, other, is_registered);
+        row = fits ? other : NULL;
+    }
     return row;
 }
 
@@ -127,8 +139,13 @@ gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
                     gy_choice *choice)
 {
     const gy_algorithm *row = choose_algorithm(comm, call, is_registered);
-    int64_t element = (int64_t)gy_dtype_bytes(call->dtype), count = (int64_t)call->count;
-    int64_t unit = GY_CACHE_LINE / element, ranks = comm->size;
+    if (row == NULL) {
+        return gy_fail(GY_UNSUPPORTED,
+                       "%s: no algorithm between these ranks keeps the order that \"%s\" needs",
+                       gy_operation_name(call->operation), call->user->name);
+    }
+    int64_t element = (int64_t)gy_call_element_bytes(call), count = (int64_t)call->count;
+    int64_t unit = gy_unit_of(element), ranks = comm->size;
     int64_t chunk_bytes =
         row->need == GY_NEED_DIRECT ? DIRECT_CHUNK_BYTES : MESSAGE_CHUNK_BYTES;
     if (row->need == GY_NEED_STAGE) {
@@ -160,6 +177,9 @@ gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
 
 const char *gy_coll_choice(const gy_comm *comm, const gy_coll_call *call, bool is_registered)
 {
-    return gy_call_is_tiny(comm, call) ? "slots"
-                                       : choose_algorithm(comm, call, is_registered)->name;
+    if (gy_call_is_tiny(comm, call)) {
+        return "slots";
+    }
+    const gy_algorithm *row = choose_algorithm(comm, call, is_registered);
+    return row != NULL ? row->name : "none";
 }

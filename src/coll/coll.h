@@ -19,9 +19,10 @@ typedef struct gy_coll_call {
     gy_operation operation;
     gy_dtype dtype;
     gy_reduction reduction;
-    int root;       /* broadcast, reduce */
-    size_t count;   /* elements, as in the public function of that name */
-    const void *in; /* broadcast: not used */
+    const gy_user_reduction *user; /* instead of reduction; NULL: none */
+    int root;                      /* broadcast, reduce */
+    size_t count;                  /* elements, as in the public function of that name */
+    const void *in;                /* broadcast: not used */
     void *
         out; /* may be `in` (allgather: in = out + rank * count; reduce-scatter: the reverse) */
     int priority;     /* among those in flight, higher first */
@@ -85,8 +86,8 @@ typedef struct gy_comm_stats {
 } gy_comm_stats;
 gy_comm_stats gy_comm_statistics(gy_comm *comm);
 
-/** Which algorithm a call would take on this communicator, "slots" for tiny ones; static text.
- */
+/** Which algorithm a call would take on this communicator, "slots" for tiny ones, "none" where
+ * nothing keeps the order it needs; static text. */
 const char *gy_coll_choice(const gy_comm *comm, const gy_coll_call *call, bool is_registered);
 
 #endif

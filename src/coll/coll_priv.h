@@ -18,6 +18,7 @@ enum {
     GY_TINY_BYTES = 8192, /* what a slot takes */
     GY_FEW_BYTES = 24,
     GY_MARK_BITS = 24, /* of a channel's word; the number stands above */
+    GY_USER = 255,     /* as a card's reduction */
 };
 
 /** What a rank says of its call; all but is_registered must be alike on all ranks. */
@@ -25,8 +26,8 @@ typedef struct gy_card {
     uint64_t count;
     int32_t root;
     uint32_t forced; /* hash of a forced algorithm's name, 0 none */
-    uint8_t operation, dtype, reduction, is_registered;
-    uint8_t unused[4];
+    uint8_t operation, dtype, reduction, is_registered; /* reduction: GY_USER a user's */
+    uint32_t detail; /* hash of what else must agree: a user's reduction */
 } gy_card;
 _Static_assert(sizeof(gy_card) == 24, "cards travel between ranks");
 
@@ -80,6 +81,7 @@ typedef enum gy_coll_stage {
 typedef struct gy_runner {
     gy_kept_plan *plan;
     gy_choice choice;
+    gy_fold fold;
     gy_layout layout; /* of the leg */
     int64_t leg;      /* the one that runs */
     int64_t first;    /* its first element (in each part) */
@@ -142,15 +144,26 @@ struct gy_comm {
     gy_comm_stats stats;
 };
 
+/** Elements that fill a cache line; at least one. */
+static inline int64_t gy_unit_of(int64_t element_bytes)
+{
+    return element_bytes < GY_CACHE_LINE ? GY_CACHE_LINE / element_bytes : 1;
+}
+
 /* call.c */
 /** GY_ARG unless every rank could make that call. */
 GY_MUST_CHECK gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call);
+size_t gy_call_element_bytes(const gy_coll_call *call);
 size_t gy_call_in_bytes(const gy_comm *comm, const gy_coll_call *call);
 size_t gy_call_out_bytes(const gy_comm *comm, const gy_coll_call *call);
 gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call);
 bool gy_cards_agree(const gy_card *a, const gy_card *b);
 /** "allreduce of 3 f32 by sum". */
 const char *gy_card_text(const gy_card *card, char out[128]);
+bool gy_call_reduces(const gy_coll_call *call);
+/** The order of contributions that the call needs. */
+gy_order gy_call_order(const gy_coll_call *call);
+gy_fold gy_call_fold(const gy_comm *comm, const gy_coll_call *call);
 /** Both calls in words; GY_MISMATCH. */
 gy_status gy_card_mismatch(const gy_coll *coll, const gy_card *other, int rank);
 /** One rank alone: the answer is the input. */
@@ -181,6 +194,7 @@ gy_status gy_slot_compare_spinning(gy_coll *coll);
 void gy_slot_finish(const gy_coll *coll);
 
 /* choose.c */
+/** GY_UNSUPPORTED: nothing here keeps the order that the reduction needs. */
 GY_MUST_CHECK gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
                                   gy_choice *choice);
 /** GY_ARG lists the names there are. NULL is fine. */

@@ -183,6 +183,8 @@ static void bad_calls_are_refused(void **state)
     assert_status(gy_broadcast(comm, data, 2, GY_F32, 1), GY_ARG);
     assert_status(gy_allreduce(comm, NULL, data, 2, GY_F32, GY_SUM), GY_ARG);
     assert_status(gy_allreduce(comm, data, data, SIZE_MAX, GY_F32, GY_SUM), GY_ARG);
+    assert_status(gy_allreduce(comm, data, data, 2, GY_F32, GY_BIT_AND), GY_ARG);
+    assert_status(gy_allreduce(comm, data, data, 2, GY_F32, GY_REDUCTION_COUNT), GY_ARG);
     assert_ok(gy_allreduce(comm, NULL, NULL, 0, GY_F32, GY_SUM));
     assert_ok(gy_barrier(comm));
     gy_comm_free(comm);

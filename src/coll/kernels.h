@@ -11,11 +11,16 @@
 typedef void (*gy_combine)(void *to, const void *a, const void *b, size_t count);
 
 /**
- * The loop of a type and a reduction. Integers wrap; f16 and bf16 are combined in float32 and
- * rounded to nearest even; min and max of floating types give b where neither is smaller.
- * @threads any
+ * The loop of a type and a reduction (avg: the sum); NULL: there is none. Integers wrap; f16
+ * and bf16 are combined in float32 and rounded to nearest even; min and max of floating types
+ * give b where neither is smaller. @threads any
  */
 gy_combine gy_combine_of(gy_dtype dtype, gy_reduction reduction);
+/** data = data / divisor, of integers towards 0. */
+void gy_divide(gy_dtype dtype, void *data, size_t count, int divisor);
+/** f16 or bf16 to float32 and back, to nearest even. */
+void gy_half_widen(gy_dtype dtype, float *to, const void *from, size_t count);
+void gy_half_narrow(gy_dtype dtype, void *to, const float *from, size_t count);
 
 /** "sum"; static. */
 const char *gy_reduction_name(gy_reduction reduction);
@@ -43,9 +48,65 @@ typedef struct gy_targets {
     bool is_streamed;
 } gy_targets;
 
-/** All targets = a op b, a tile that fits the first cache at a time. */
-void gy_combine_into(const gy_targets *targets, gy_combine combine, const void *a,
-                     const void *b, size_t count, size_t element_bytes);
+/**
+ * How a call combines. Where all contributions are folded by one rank, running sums of f16 and
+ * bf16 are float32 ("wide") and rounded once.
+ */
+typedef struct gy_fold {
+    gy_combine loop; /* NULL: the user's reduction */
+    const gy_user_reduction *user;
+    size_t element_bytes;
+    gy_dtype dtype;
+    gy_reduction reduction;
+    int divisor; /* of a finished sum; 0: none */
+} gy_fold;
+
+/** The fold of a reduction over `ranks` contributions; a user's where not NULL. */
+gy_fold gy_fold_of(gy_dtype dtype, gy_reduction reduction, const gy_user_reduction *user,
+                   int ranks);
+/** Are sums kept in float32? */
+static inline bool gy_fold_is_wide(const gy_fold *fold)
+{
+    return fold->user == NULL && (fold->dtype == GY_F16 || fold->dtype == GY_BF16);
+}
+/** Bytes of an element of a running sum. */
+static inline size_t gy_fold_sum_bytes(const gy_fold *fold)
+{
+    return gy_fold_is_wide(fold) ? sizeof(float) : fold->element_bytes;
+}
+/** to = a op b as the elements are, not finished. */
+static inline void gy_fold_combine(const gy_fold *fold, void *to, const void *a, const void *b,
+                                   size_t count)
+{
+    if (fold->loop != NULL) {
+        fold->loop(to, a, b, count);
+    } else {
+        fold->user->combine(to, a, b, count, fold->user->arg);
+    }
+}
+/** What an avg is short of its end. */
+static inline void gy_fold_finish(const gy_fold *fold, void *data, size_t count)
+{
+    if (fold->divisor != 0) {
+        gy_divide(fold->dtype, data, count, fold->divisor);
+    }
+}
+
+/** An operand or result of a fold: elements, or a running sum. */
+typedef struct gy_term {
+    const void *data;
+    bool is_sum;
+} gy_term;
+
+/** All targets = a op b, a tile that fits the first cache at a time; finished unless they are
+ * running sums. */
+void gy_fold_into(const gy_targets *targets, bool is_sum, const gy_fold *fold, gy_term a,
+                  gy_term b, size_t count);
+/** All targets = a op b of plain elements, not finished. */
+void gy_combine_into(const gy_targets *targets, const gy_fold *fold, const void *a,
+                     const void *b, size_t count);
+/** Bytes `at` and on of all targets = from; nothing where that is its own place. */
+void gy_put(const gy_targets *targets, size_t at, const void *from, size_t size_bytes);
 /** All targets = from. */
 void gy_copy_into(const gy_targets *targets, const void *from, size_t size_bytes);
 

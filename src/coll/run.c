@@ -8,7 +8,7 @@
 
 static size_t element_bytes(const gy_coll *coll)
 {
-    return gy_dtype_bytes(coll->call.dtype);
+    return coll->runner.fold.element_bytes;
 }
 
 /* Allgather's output and reduce-scatter's input are one part a rank, of call.count each. */
@@ -76,31 +76,58 @@ static uint8_t *place_of(const gy_coll *coll, const gy_blocks *at, int rank)
     }
 }
 
+/* Plans over shared memory fold all contributions on one rank: their scratch holds running
+ * sums, and a sum that goes elsewhere is finished. Message plans combine elements as they are.
+ */
+static bool folds(const gy_runner *runner)
+{
+    return runner->choice.algorithm->need != GY_NEED_MESSAGES;
+}
+
+static gy_term term_of(const gy_coll *coll, const gy_blocks *at)
+{
+    return (gy_term){.data = place_of(coll, at, at->rank),
+                     .is_sum = at->buffer == GY_BUFFER_SCRATCH};
+}
+
+static void combine_step(const gy_coll *coll, const gy_step *step, const gy_targets *targets,
+                         size_t count)
+{
+    const gy_runner *runner = &coll->runner;
+    gy_term a = term_of(coll, &step->a), b = term_of(coll, &step->b);
+    if (folds(runner)) {
+        gy_fold_into(targets, step->to.buffer == GY_BUFFER_SCRATCH, &runner->fold, a, b, count);
+    } else {
+        gy_combine_into(targets, &runner->fold, a.data, b.data, count);
+    }
+}
+
 /* Copy or combine into all targets of a step. */
 static void write_step(const gy_coll *coll, const gy_step *step)
 {
     enum { TARGETS_AT_ONCE = 64 };
     const gy_comm *comm = coll->comm;
+    const gy_runner *runner = &coll->runner;
     uint8_t *to[TARGETS_AT_ONCE];
     gy_targets targets = {.to = to,
-                          .is_streamed = coll->runner.choice.is_streamed &&
-                                         step->to.buffer == GY_BUFFER_OUT};
-    const void *a = place_of(coll, &step->a, step->a.rank);
-    size_t bytes = bytes_of(coll, &step->to), element = element_bytes(coll);
+                          .is_streamed =
+                              runner->choice.is_streamed && step->to.buffer == GY_BUFFER_OUT};
+    size_t bytes = bytes_of(coll, &step->to);
     int first = step->to.rank == GY_EVERY ? 0 : step->to.rank;
     int end = step->to.rank == GY_EVERY ? comm->size : first + 1;
-    const void *source = a;
+    bool is_copy = step->kind == GY_STEP_COPY;
+    const void *source = is_copy ? place_of(coll, &step->a, step->a.rank) : NULL;
+    GY_ASSERT(!is_copy || !folds(runner) || step->to.buffer != GY_BUFFER_SCRATCH);
     for (int rank = first; rank < end && bytes > 0; rank += targets.count) {
         targets.count = GY_MIN(end - rank, TARGETS_AT_ONCE);
         for (int i = 0; i < targets.count; i++) {
             to[i] = place_of(coll, &step->to, rank + i);
         }
-        if (step->kind == GY_STEP_COPY || source != a) {
+        if (source != NULL) {
             gy_copy_into(&targets, source, bytes);
             continue;
         }
-        gy_combine_into(&targets, gy_combine_of(coll->call.dtype, coll->call.reduction), a,
-                        place_of(coll, &step->b, step->b.rank), bytes / element, element);
+        combine_step(coll, step, &targets, bytes / element_bytes(coll));
         source = to[0]; /* more targets than fit: copies of the first */
     }
 }
@@ -247,7 +274,7 @@ static void begin_leg(gy_coll *coll, int64_t leg)
     gy_runner *runner = &coll->runner;
     const gy_algorithm *row = runner->choice.algorithm;
     const gy_plan_request *request = &runner->plan->request;
-    int64_t element = (int64_t)element_bytes(coll), unit = GY_CACHE_LINE / element;
+    int64_t element = (int64_t)element_bytes(coll), unit = gy_unit_of(element);
     int64_t first = leg * runner->choice.leg;
     int64_t length = GY_MIN(runner->choice.leg, (int64_t)coll->call.count - first);
     bool is_exact = is_by_part(coll);
@@ -267,12 +294,14 @@ static gy_status reserve_scratch(gy_coll *coll)
 {
     gy_runner *runner = &coll->runner;
     const gy_steps *steps = &runner->plan->steps;
-    size_t longest = (size_t)gy_layout_longest(&runner->layout) * element_bytes(coll);
-    size_t slot = gy_round_up(longest, GY_CACHE_LINE);
-    size_t wire = runner->choice.algorithm->need == GY_NEED_MESSAGES ? 1 : 0;
-    size_t wanted = ((size_t)steps->scratch_slots + wire) * slot;
-    runner->scratch_slot_bytes = runner->stage_slot_bytes = slot;
-    GY_ASSERT((size_t)steps->stage_slots * slot <= coll->comm->region_bytes);
+    size_t longest = (size_t)gy_layout_longest(&runner->layout);
+    size_t sum = folds(runner) ? gy_fold_sum_bytes(&runner->fold) : element_bytes(coll);
+    size_t slot = gy_round_up(longest * sum, GY_CACHE_LINE);
+    size_t wanted = ((size_t)steps->scratch_slots + (folds(runner) ? 0 : 1)) * slot;
+    runner->scratch_slot_bytes = slot;
+    runner->stage_slot_bytes = gy_round_up(longest * element_bytes(coll), GY_CACHE_LINE);
+    GY_ASSERT((size_t)steps->stage_slots * runner->stage_slot_bytes <=
+              coll->comm->region_bytes);
     if (runner->scratch_bytes < wanted) {
         gy_free(runner->scratch);
         runner->scratch_bytes = 0;
@@ -293,6 +322,7 @@ gy_status gy_run_start(gy_coll *coll, const gy_choice *choice)
 {
     gy_runner *runner = &coll->runner;
     const gy_coll_call *call = &coll->call;
+    runner->fold = gy_call_fold(coll->comm, call);
     size_t part = call->count * element_bytes(coll);
     size_t own = part * (size_t)coll->comm->rank;
     bool in_place = call->in == call->out;
@@ -305,7 +335,8 @@ gy_status gy_run_start(gy_coll *coll, const gy_choice *choice)
                                .ranks = coll->comm->size,
                                .root = call->root,
                                .chunks = choice->chunks,
-                               .in_place = in_place};
+                               .in_place = in_place,
+                               .order = gy_call_order(call)};
     runner->choice = *choice;
     runner->mark_base = 0;
     runner->wait_rank = 0;
@@ -337,6 +368,16 @@ static gy_status next_leg(gy_coll *coll)
     return GY_OK;
 }
 
+/* An avg whose sum came by messages. */
+static void finish_result(const gy_coll *coll)
+{
+    const gy_coll_call *call = &coll->call;
+    bool has_result = call->operation != GY_OPERATION_REDUCE || coll->comm->rank == call->root;
+    if (!folds(&coll->runner) && has_result && gy_call_reduces(call)) {
+        gy_fold_finish(&coll->runner.fold, call->out, call->count);
+    }
+}
+
 gy_status gy_run_step(gy_coll *coll, bool *has_moved)
 {
     gy_runner *runner = &coll->runner;
@@ -357,6 +398,9 @@ gy_status gy_run_step(gy_coll *coll, bool *has_moved)
             if (status == GY_OK) {
                 continue;
             }
+        }
+        if (status == GY_OK) {
+            finish_result(coll);
         }
         return status;
     }

@@ -162,24 +162,44 @@ static const uint8_t *given_by(const gy_coll *coll, int rank)
                    given_bytes(coll->comm, &coll->call));
 }
 
+/* f16 and bf16: the sum is float32 until the last rank's data. */
+static void fold_wide(const gy_coll *coll, const gy_fold *fold, size_t at)
+{
+    float sum[GY_TINY_BYTES / sizeof(uint16_t)];
+    const gy_comm *comm = coll->comm;
+    gy_term left = {.data = given_by(coll, 0) + at};
+    for (int rank = 1; rank < comm->size; rank++) {
+        bool is_last = rank == comm->size - 1;
+        uint8_t *to = is_last ? coll->call.out : (void *)sum;
+        gy_fold_into(&(gy_targets){.to = &to, .count = 1}, !is_last, fold, left,
+                     (gy_term){.data = given_by(coll, rank) + at}, coll->call.count);
+        left = (gy_term){.data = sum, .is_sum = true};
+    }
+}
+
 /* out = fold of the slots from byte `at` on. */
 static void fold_slots(const gy_coll *coll, size_t at)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
-    gy_combine combine = gy_combine_of(call->dtype, call->reduction);
+    const gy_fold fold = gy_call_fold(comm, call);
+    if (gy_fold_is_wide(&fold)) {
+        fold_wide(coll, &fold, at);
+        return;
+    }
     const uint8_t *sum = given_by(coll, 0) + at;
     for (int rank = 1; rank < comm->size; rank++) {
-        combine(call->out, sum, given_by(coll, rank) + at, call->count);
+        gy_fold_combine(&fold, call->out, sum, given_by(coll, rank) + at, call->count);
         sum = call->out;
     }
+    gy_fold_finish(&fold, call->out, call->count);
 }
 
 void gy_slot_finish(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
-    size_t bytes = call->count * gy_dtype_bytes(call->dtype);
+    size_t bytes = call->count * gy_call_element_bytes(call);
     if (bytes == 0) {
         return;
     }

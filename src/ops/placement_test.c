@@ -58,6 +58,12 @@ static double share_of(gy_reduction reduction, double value, int r, bool whole,
         return r % 2 == 0 ? value : value + drawn;
     case GY_MAX_OF:
         return r % 2 == 0 || (whole && value < 5) ? value : value - drawn; /* no wrap */
+    case GY_AVG:
+    case GY_BIT_AND:
+    case GY_BIT_OR:
+    case GY_BIT_XOR:
+    case GY_REDUCTION_COUNT:
+        break; /* no placement */
     }
     return 0;
 }
@@ -73,6 +79,12 @@ static double combine(gy_reduction reduction, double a, double b)
         return fmin(a, b);
     case GY_MAX_OF:
         return fmax(a, b);
+    case GY_AVG:
+    case GY_BIT_AND:
+    case GY_BIT_OR:
+    case GY_BIT_XOR:
+    case GY_REDUCTION_COUNT:
+        break; /* no placement */
     }
     return 0;
 }

@@ -28,19 +28,33 @@
         }                                                                                      \
     }
 
+#define DIVIDE_LOOP(name, type)                                                                \
+    CLONES static void divide_##name(void *data, size_t count, int divisor)                    \
+    {                                                                                          \
+        type *out = data;                                                                      \
+        for (size_t i = 0; i < count; i++) {                                                   \
+            out[i] = (type)(out[i] / (type)divisor);                                           \
+        }                                                                                      \
+    }
+
 /* `wide` is an unsigned type in which the result is computed: it wraps, as signed ones must
  * not. */
 #define INTEGER_LOOPS(name, type, wide)                                                        \
     LOOP(sum_##name, type, (wide)((wide)x + (wide)y))                                          \
     LOOP(prod_##name, type, (wide)((wide)x * (wide)y))                                         \
     LOOP(min_##name, type, x < y ? x : y)                                                      \
-    LOOP(max_##name, type, x > y ? x : y)
+    LOOP(max_##name, type, x > y ? x : y)                                                      \
+    LOOP(and_##name, type, (wide)x &(wide)y)                                                   \
+    LOOP(or_##name, type, (wide)x | (wide)y)                                                   \
+    LOOP(xor_##name, type, (wide)x ^ (wide)y)                                                  \
+    DIVIDE_LOOP(name, type)
 
 #define FLOAT_LOOPS(name, type)                                                                \
     LOOP(sum_##name, type, x + y)                                                              \
     LOOP(prod_##name, type, x *y)                                                              \
     LOOP(min_##name, type, x < y ? x : y)                                                      \
-    LOOP(max_##name, type, x > y ? x : y)
+    LOOP(max_##name, type, x > y ? x : y)                                                      \
+    DIVIDE_LOOP(name, type)
 
 FLOAT_LOOPS(F64, double)
 FLOAT_LOOPS(F32, float)
@@ -83,29 +97,77 @@ static inline uint16_t f16_of(float value)
     HALF_LOOP(sum_##name, widen, narrow, x + y)                                                \
     HALF_LOOP(prod_##name, widen, narrow, x *y)                                                \
     HALF_LOOP(min_##name, widen, narrow, x < y ? x : y)                                        \
-    HALF_LOOP(max_##name, widen, narrow, x > y ? x : y)
+    HALF_LOOP(max_##name, widen, narrow, x > y ? x : y)                                        \
+    CLONES static void widen_##name(float *to, const uint16_t *from, size_t count)             \
+    {                                                                                          \
+        for (size_t i = 0; i < count; i++) {                                                   \
+            to[i] = widen(from[i]);                                                            \
+        }                                                                                      \
+    }                                                                                          \
+    CLONES static void narrow_##name(uint16_t *to, const float *from, size_t count)            \
+    {                                                                                          \
+        for (size_t i = 0; i < count; i++) {                                                   \
+            to[i] = narrow(from[i]);                                                           \
+        }                                                                                      \
+    }                                                                                          \
+    CLONES static void divide_##name(void *data, size_t count, int divisor)                    \
+    {                                                                                          \
+        uint16_t *out = data;                                                                  \
+        for (size_t i = 0; i < count; i++) {                                                   \
+            out[i] = narrow(widen(out[i]) / (float)divisor);                                   \
+        }                                                                                      \
+    }
 
 HALF_LOOPS(BF16, gy_bf16_to, bf16_of)
 HALF_LOOPS(F16, gy_f16_to, f16_of)
 
+#define COMMON_ROW(name)                                                                       \
+    [GY_SUM] = sum_##name, [GY_AVG] = sum_##name, [GY_PROD] = prod_##name,                     \
+    [GY_MIN] = min_##name, [GY_MAX_OF] = max_##name
+#define FLOAT_ROW(name) [GY_##name] = {COMMON_ROW(name)}
+#define INTEGER_ROW(name)                                                                      \
+    [GY_##name] = {COMMON_ROW(name), [GY_BIT_AND] = and_##name, [GY_BIT_OR] = or_##name,       \
+                   [GY_BIT_XOR] = xor_##name}
+
 gy_combine gy_combine_of(gy_dtype dtype, gy_reduction reduction)
 {
-    static const gy_combine loops[GY_DTYPE_COUNT][4] = {
-#define GY_X(name, bytes, type)                                                                \
-    [GY_##name] = {[GY_SUM] = sum_##name,                                                      \
-                   [GY_PROD] = prod_##name,                                                    \
-                   [GY_MIN] = min_##name,                                                      \
-                   [GY_MAX_OF] = max_##name},
+    static const gy_combine loops[GY_DTYPE_COUNT][GY_REDUCTION_COUNT] = {
+        FLOAT_ROW(F64),   FLOAT_ROW(F32),   FLOAT_ROW(F16),   FLOAT_ROW(BF16),
+        INTEGER_ROW(I64), INTEGER_ROW(I32), INTEGER_ROW(I16), INTEGER_ROW(I8),
+        INTEGER_ROW(U64), INTEGER_ROW(U32), INTEGER_ROW(U16), INTEGER_ROW(U8),
+    };
+    GY_ASSERT((unsigned)dtype < GY_DTYPE_COUNT && (unsigned)reduction < GY_REDUCTION_COUNT);
+    return loops[dtype][reduction];
+}
+
+void gy_divide(gy_dtype dtype, void *data, size_t count, int divisor)
+{
+    static void (*const loops[GY_DTYPE_COUNT])(void *, size_t, int) = {
+#define GY_X(name, bytes, type) [GY_##name] = divide_##name,
         GY_DTYPE_LIST(GY_X)
 #undef GY_X
     };
-    GY_ASSERT((unsigned)dtype < GY_DTYPE_COUNT && (unsigned)reduction < 4);
-    return loops[dtype][reduction];
+    GY_ASSERT((unsigned)dtype < GY_DTYPE_COUNT && divisor > 0);
+    loops[dtype](data, count, divisor);
+}
+
+void gy_half_widen(gy_dtype dtype, float *to, const void *from, size_t count)
+{
+    GY_ASSERT(dtype == GY_F16 || dtype == GY_BF16);
+    (dtype == GY_F16 ? widen_F16 : widen_BF16)(to, from, count);
+}
+
+void gy_half_narrow(gy_dtype dtype, void *to, const float *from, size_t count)
+{
+    GY_ASSERT(dtype == GY_F16 || dtype == GY_BF16);
+    (dtype == GY_F16 ? narrow_F16 : narrow_BF16)(to, from, count);
 }
 
 const char *gy_reduction_name(gy_reduction reduction)
 {
     static const char *const names[] = {
-        [GY_SUM] = "sum", [GY_PROD] = "prod", [GY_MIN] = "min", [GY_MAX_OF] = "max"};
+        [GY_SUM] = "sum", [GY_PROD] = "prod",   [GY_MIN] = "min",   [GY_MAX_OF] = "max",
+        [GY_AVG] = "avg", [GY_BIT_AND] = "and", [GY_BIT_OR] = "or", [GY_BIT_XOR] = "xor"};
+    _Static_assert(GY_COUNT(names) == GY_REDUCTION_COUNT, "a name for each reduction");
     return (unsigned)reduction < GY_COUNT(names) ? names[reduction] : "unknown reduction";
 }

@@ -8,13 +8,10 @@
 
 #include "base/base.h"
 
-#include <stdalign.h>
 #include <string.h>
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
-
-enum { TILE_BYTES = 8192 }; /* with two operands well inside the first cache */
 
 void gy_stream_copy(void *to, const void *from, size_t size_bytes)
 {
@@ -47,7 +44,7 @@ void gy_stream_end(void)
 #endif
 }
 
-static void put(const gy_targets *targets, size_t at, const void *from, size_t size_bytes)
+void gy_put(const gy_targets *targets, size_t at, const void *from, size_t size_bytes)
 {
     for (int i = 0; i < targets->count; i++) {
         uint8_t *to = targets->to[i] + at;
@@ -62,24 +59,7 @@ static void put(const gy_targets *targets, size_t at, const void *from, size_t s
     }
 }
 
-void gy_combine_into(const gy_targets *targets, gy_combine combine, const void *a,
-                     const void *b, size_t count, size_t element_bytes)
-{
-    alignas(64) uint8_t tile[TILE_BYTES];
-    const uint8_t *left = a, *right = b;
-    size_t step = TILE_BYTES / element_bytes;
-    if (targets->count == 1 && !targets->is_streamed) {
-        combine(targets->to[0], a, b, count);
-        return;
-    }
-    for (size_t at = 0; at < count; at += step) {
-        size_t now = GY_MIN(step, count - at), byte = at * element_bytes;
-        combine(tile, left + byte, right + byte, now);
-        put(targets, byte, tile, now * element_bytes);
-    }
-}
-
 void gy_copy_into(const gy_targets *targets, const void *from, size_t size_bytes)
 {
-    put(targets, 0, from, size_bytes);
+    gy_put(targets, 0, from, size_bytes);
 }

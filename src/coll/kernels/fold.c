@@ -1,0 +1,110 @@
+/*
+ * Folds: contributions combined from left to right, a tile that fits the first cache at a time.
+ * Sums of f16 and bf16 are float32 until they are finished, so that p contributions cost one
+ * rounding; every path that folds gives these bits.
+ */
+#include "coll/kernels.h"
+
+#include "base/base.h"
+
+#include <stdalign.h>
+
+enum {
+    TILE_BYTES = 8192, /* with two operands well inside the first cache */
+    WIDE_TILE = TILE_BYTES / sizeof(float)
+};
+
+gy_fold gy_fold_of(gy_dtype dtype, gy_reduction reduction, const gy_user_reduction *user,
+                   int ranks)
+{
+    size_t element = gy_dtype_bytes(dtype);
+    if (user != NULL) {
+        return (gy_fold){.user = user,
+                         .element_bytes =
+                             user->element_bytes != 0 ? user->element_bytes : element,
+                         .dtype = dtype};
+    }
+    return (gy_fold){.loop = gy_combine_of(dtype, reduction),
+                     .element_bytes = element,
+                     .dtype = dtype,
+                     .reduction = reduction,
+                     .divisor = reduction == GY_AVG ? ranks : 0};
+}
+
+/* Elements from `at` on as float32: where they lie if they are that, else in the tile. */
+static const float *as_floats(const gy_fold *fold, gy_term term, size_t at, size_t count,
+                              float *tile)
+{
+    if (term.is_sum) {
+        return (const float *)term.data + at;
+    }
+    gy_half_widen(fold->dtype, tile, (const uint16_t *)term.data + at, count);
+    return tile;
+}
+
+static void finish_wide(const gy_fold *fold, float *sum, uint16_t *to, size_t count)
+{
+    if (fold->divisor != 0) {
+        gy_divide(GY_F32, sum, count, fold->divisor);
+    }
+    gy_half_narrow(fold->dtype, to, sum, count);
+}
+
+static void fold_wide(const gy_targets *targets, bool is_sum, const gy_fold *fold, gy_term a,
+                      gy_term b, size_t count)
+{
+    alignas(64) float left[WIDE_TILE], right[WIDE_TILE];
+    alignas(64) uint16_t halves[WIDE_TILE];
+    gy_combine combine = gy_combine_of(GY_F32, fold->reduction);
+    for (size_t at = 0; at < count; at += WIDE_TILE) {
+        size_t now = GY_MIN((size_t)WIDE_TILE, count - at);
+        combine(left, as_floats(fold, a, at, now, left), as_floats(fold, b, at, now, right),
+                now);
+        if (is_sum) {
+            gy_put(targets, at * sizeof(float), left, now * sizeof(float));
+        } else {
+            finish_wide(fold, left, halves, now);
+            gy_put(targets, at * sizeof(uint16_t), halves, now * sizeof(uint16_t));
+        }
+    }
+}
+
+/* In place where there is one target, else through a tile; one element may be larger than it.
+ */
+static void combine_tiles(const gy_targets *targets, const gy_fold *fold, const uint8_t *a,
+                          const uint8_t *b, size_t count, bool is_finished)
+{
+    alignas(64) uint8_t tile[TILE_BYTES];
+    size_t element = fold->element_bytes, step = GY_MAX(TILE_BYTES / element, (size_t)1);
+    bool in_place = element > TILE_BYTES || (targets->count == 1 && !targets->is_streamed);
+    if (in_place && !is_finished) {
+        step = count;
+    }
+    for (size_t at = 0; at < count; at += step) {
+        size_t now = GY_MIN(step, count - at), byte = at * element;
+        uint8_t *to = in_place ? targets->to[0] + byte : tile;
+        gy_fold_combine(fold, to, a + byte, b + byte, now);
+        if (is_finished) {
+            gy_fold_finish(fold, to, now);
+        }
+        if (!in_place || targets->count > 1) {
+            gy_put(targets, byte, to, now * element);
+        }
+    }
+}
+
+void gy_combine_into(const gy_targets *targets, const gy_fold *fold, const void *a,
+                     const void *b, size_t count)
+{
+    combine_tiles(targets, fold, a, b, count, false);
+}
+
+void gy_fold_into(const gy_targets *targets, bool is_sum, const gy_fold *fold, gy_term a,
+                  gy_term b, size_t count)
+{
+    if (gy_fold_is_wide(fold)) {
+        fold_wide(targets, is_sum, fold, a, b, count);
+    } else {
+        combine_tiles(targets, fold, a.data, b.data, count, !is_sum && fold->divisor != 0);
+    }
+}
