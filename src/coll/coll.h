@@ -63,6 +63,11 @@ GY_MUST_CHECK gy_status gy_coll_reserve(gy_comm *comm, gy_coll **coll);
 void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, void *arg);
 /** This rank cannot take part: all ranks fail with the same cause instead of waiting. */
 void gy_coll_poison(gy_coll *coll, const gy_error *cause, gy_coll_end end, void *arg);
+/**
+ * This rank cannot go on with the communicator: what is in flight and all that comes fails with
+ * `cause`, here and on its peers, who hear of it in their next collective. @threads any
+ */
+void gy_comm_refuse(gy_comm *comm, const gy_error *cause);
 /** Reserve and start. */
 GY_MUST_CHECK gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end,
                                       void *arg);

@@ -229,6 +229,15 @@ void gy_coll_poison(gy_coll *coll, const gy_error *cause, gy_coll_end end, void 
     gy_mutex_unlock(&comm->lock);
 }
 
+void gy_comm_refuse(gy_comm *comm, const gy_error *cause)
+{
+    GY_ASSERT(cause->status < 0);
+    gy_mutex_lock(&comm->lock);
+    gy_comm_fail(comm, gy_error_raise(cause));
+    gy_comm_tell(comm);
+    gy_mutex_unlock(&comm->lock);
+}
+
 gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end, void *arg)
 {
     gy_coll *coll = NULL;

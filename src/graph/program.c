@@ -236,6 +236,7 @@ static gy_status add_exchange(gy_program *program, gy_program_step *step)
                                   .watch = watch,
                                   .watch_arg = &program->session->meter};
     step->collective = collective;
+    program->has_exchanges = true;
     return GY_OK;
 }
 

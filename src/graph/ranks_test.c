@@ -22,6 +22,7 @@ typedef struct member {
     gy_thread thread;
     gy_comm *comm, *model;
     int rank, ranks; /* along the data axis */
+    int number;      /* in the mesh */
     bool cuts;       /* exchanges are said to be free: the model axis is used wherever it can */
     uint64_t seed;
     gy_status (*run)(struct member *me);
@@ -154,6 +155,7 @@ static void run_mesh(const int mesh[2], bool cuts, uint64_t seed, gy_status (*ru
     memset(members, 0, (size_t)ranks * sizeof(*members));
     open_comms(mesh[0], mesh[1], members);
     for (int rank = 0; rank < ranks; rank++) {
+        members[rank].number = rank;
         members[rank].rank = rank / mesh[1];
         members[rank].ranks = mesh[0];
         members[rank].cuts = cuts;
@@ -201,12 +203,21 @@ static void assert_same(const member *alone, const member *other)
     }
 }
 
+/* Four ranks take turns on two cores: a graph takes seconds under a sanitizer. */
+static uint64_t trials(long plainly)
+{
+    const long count = gy_test_cases(plainly);
+    printf("%ld random graphs%s\n", count,
+           count < plainly ? ": a sanitizer makes each take seconds" : "");
+    return (uint64_t)count;
+}
+
 static void random_graphs_agree_on_any_number_of_ranks(void **state)
 {
     (void)state;
     uint64_t seed = gy_test_seed();
     static member alone[1], together[RANKS_MAX], again[RANKS_MAX];
-    for (uint64_t trial = seed; trial < seed + TRIALS; trial++) {
+    for (uint64_t trial = seed, end = seed + trials(TRIALS); trial < end; trial++) {
         run_ranks(1, trial, run_random, alone);
         assert_members_ok(alone, 1);
         for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
@@ -274,9 +285,15 @@ static void fetched_rows_are_the_ranks_own(void **state)
     }
 }
 
-/* One rank's labels are out of range: its loss fails, and its peers hear why. */
+enum { NOT_FED = 16 };
+
+/*
+ * The labels of rank `seed` in the mesh are out of range, so its loss fails; or, of rank
+ * `seed - NOT_FED`, not fed, so that it runs nothing.
+ */
 static gy_status run_bad_label(member *me)
 {
+    const int number = me->number, seed = (int)me->seed;
     gy_graph *g = gy_graph_new();
     gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
     gy_node labels = gy_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
@@ -291,9 +308,12 @@ static gy_status run_bad_label(member *me)
         status = gy_tensor_zeros(NULL, GY_I32, (int64_t[]){gy_tensor_size(rows, 0)}, 1, &truth);
     }
     if (status >= 0) {
-        gy_tensor_set(truth, 0, me->rank == 1 ? 99 : 0);
+        for (int64_t i = 0; i < gy_tensor_count(truth); i++) {
+            gy_tensor_set(truth, i, number == seed ? 99 : 0);
+        }
         const gy_feed feeds[] = {{x, rows}, {labels, truth}};
-        status = gy_session_run(session, feeds, 2, BATCH, &loss, 1, &result);
+        const int fed = number + NOT_FED == seed ? 1 : 2;
+        status = gy_session_run(session, feeds, fed, BATCH, &loss, 1, &result);
     }
     gy_error error;
     gy_error_take(&error, status);
@@ -304,17 +324,40 @@ static gy_status run_bad_label(member *me)
     return gy_error_raise(&error);
 }
 
+static void assert_all_say(const member *members, int count, const char *what, const char *why)
+{
+    for (int i = 0; i < count; i++) {
+        const gy_error *error = &members[i].error;
+        if (error->status >= 0 || strstr(error->text, what) == NULL ||
+            strstr(error->text, why) == NULL) {
+            fail_msg("rank %d of %d says \"%s\" (fault %d%s)", i, count, error->text,
+                     (int)members[i].seed, members[i].cuts ? ", exchanges are free" : "");
+        }
+    }
+}
+
 static void a_failed_kernel_is_told_to_all_ranks(void **state)
 {
     (void)state;
     static member members[3];
-    run_ranks(3, 0, run_bad_label, members);
-    for (int rank = 0; rank < 3; rank++) {
-        assert_true(members[rank].error.status < 0);
-        if (strstr(members[rank].error.text, "the loss") == NULL ||
-            strstr(members[rank].error.text, "99") == NULL) {
-            fail_msg("rank %d says \"%s\"", rank, members[rank].error.text);
-        }
+    run_ranks(3, 1, run_bad_label, members);
+    assert_all_say(members, 3, "the loss", "99");
+    run_ranks(3, 2 + NOT_FED, run_bad_label, members);
+    assert_all_say(members, 3, "labels", "is not fed");
+}
+
+/* Nothing is exchanged along the model axis, unless exchanges are free: it hears all the same.
+ */
+static void a_failure_reaches_the_ranks_of_both_axes(void **state)
+{
+    (void)state;
+    static member members[4];
+    for (int i = 0; i < 8; i++) {
+        const uint64_t number = (uint64_t)(i / 2);
+        run_mesh((const int[]){2, 2}, i % 2 != 0, number, run_bad_label, members);
+        assert_all_say(members, 4, "the loss", "99");
+        run_mesh((const int[]){2, 2}, i % 2 != 0, number + NOT_FED, run_bad_label, members);
+        assert_all_say(members, 4, "labels", "is not fed");
     }
 }
 
@@ -478,7 +521,7 @@ static void random_graphs_agree_on_any_mesh(void **state)
 {
     (void)state;
     uint64_t seed = gy_test_seed();
-    for (uint64_t trial = seed; trial < seed + TRIALS / 2; trial++) {
+    for (uint64_t trial = seed, end = seed + trials(TRIALS / 2); trial < end; trial++) {
         assert_meshes_agree(trial, run_random);
     }
 }
@@ -493,6 +536,7 @@ int main(void)
         cmocka_unit_test(fetched_rows_are_the_ranks_own),
         cmocka_unit_test(a_failed_kernel_is_told_to_all_ranks),
         cmocka_unit_test(exchanges_can_be_alone),
+        cmocka_unit_test(a_failure_reaches_the_ranks_of_both_axes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,18 +64,36 @@ static gy_status push(gy_program *program, int32_t index)
     return gy_engine_push(engine, &task);
 }
 
-/* Steps from `first` on are not pushed: their collectives are refused, so that no peer waits.
- */
-static void refuse(gy_program *program, int32_t first, gy_status status)
+gy_status gy_session_refuse(gy_session *session, gy_status status)
 {
     gy_error cause;
     gy_error_take(&cause, status);
-    for (int32_t i = first; i < program->step_count; i++) {
-        if (program->steps[i].collective != NULL) {
-            gy_collective_refuse(program->steps[i].collective, &cause);
+    for (int axis = 0; axis < GY_MAX_MESH; axis++) {
+        if (session->comms[axis] != NULL) {
+            gy_comm_refuse(session->comms[axis], &cause);
         }
     }
-    gy_error_raise(&cause);
+    return gy_error_raise(&cause);
+}
+
+/*
+ * A failure goes to the peers of every axis. With two axes all ranks end a run together: a rank
+ * that failed has refused both communicators, so its peers along the first fail there, and
+ * theirs along the second.
+ */
+static gy_status agree(gy_program *program, gy_status status)
+{
+    gy_session *session = program->session;
+    const bool is_grid = session->mesh.axes > 1 && session->mesh.sizes[0] > 1;
+    if (!program->has_exchanges) {
+        return status;
+    }
+    gy_meter_change(&session->meter, 0, 1);
+    for (int axis = 0; status >= 0 && is_grid && axis < session->mesh.axes; axis++) {
+        status = gy_barrier(session->comms[axis]);
+    }
+    gy_meter_change(&session->meter, 0, -1);
+    return status < 0 ? gy_session_refuse(session, status) : status;
 }
 
 /* Without overlap a collective begins when all before it has ended, and ends before the next
@@ -85,19 +103,9 @@ static gy_status push_all(gy_program *program)
     for (int32_t i = 0; i < program->step_count; i++) {
         bool is_alone =
             program->session->has_no_overlap && program->steps[i].collective != NULL;
-        gy_status status = is_alone ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK;
-        int32_t next = i;
-        if (status >= 0) {
-            status = push(program, i);
-            next++;
-        }
-        if (status >= 0 && is_alone) {
-            status = gy_scope_wait(program->scope, GY_NEVER);
-        }
-        if (status < 0) {
-            refuse(program, next, status);
-            return status;
-        }
+        GY_TRY(is_alone ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK);
+        GY_TRY(push(program, i));
+        GY_TRY(is_alone ? gy_scope_wait(program->scope, GY_NEVER) : GY_OK);
     }
     return GY_OK;
 }
@@ -115,7 +123,7 @@ static gy_status heal(gy_program *program, gy_status failed)
     return gy_error_raise(&error);
 }
 
-gy_status gy_program_run(gy_program *program)
+static gy_status run_steps(gy_program *program)
 {
     if (program->scope == NULL) {
         return gy_fail(GY_NOMEM, "no task group: out of memory after an earlier failure");
@@ -130,6 +138,9 @@ gy_status gy_program_run(gy_program *program)
         }
     }
     gy_status pushed = push_all(program);
+    if (pushed < 0 && program->has_exchanges) { /* or peers would wait for what is not pushed */
+        pushed = gy_session_refuse(program->session, pushed);
+    }
     gy_error error;
     gy_error_take(&error, pushed);
     gy_status waited = gy_scope_wait(program->scope, GY_NEVER);
@@ -208,21 +219,17 @@ static gy_status feed_one(gy_program *program, int32_t storage, const gy_feed *f
                    gy_type_text(&node->types[0], text));
 }
 
-gy_status gy_program_feed(gy_program *program, const gy_feed *feeds, int feed_count)
+static gy_status feed(gy_program *program, const gy_feed *feeds, int feed_count)
 {
     for (int32_t i = 0; i < program->memory.buffer_count; i++) {
         if (program->memory.buffers[i].kind == GY_STORAGE_INPUT) {
-            gy_status status = feed_one(program, i, feeds, feed_count);
-            if (status < 0) {
-                gy_program_unfeed(program);
-                return status;
-            }
+            GY_TRY(feed_one(program, i, feeds, feed_count));
         }
     }
     return GY_OK;
 }
 
-void gy_program_unfeed(gy_program *program)
+static void unfeed(gy_program *program)
 {
     for (int32_t i = 0; i < program->memory.buffer_count; i++) {
         if (program->fed[i] != NULL) {
@@ -252,14 +259,21 @@ static gy_status copy_result(gy_program *program, int index, gy_tensor **result)
     return status;
 }
 
-gy_status gy_program_results(gy_program *program, gy_tensor **results)
+gy_status gy_program_run(gy_program *program, const gy_feed *feeds, int feed_count,
+                         gy_tensor **results)
 {
     gy_tensor **made = program->results;
-    gy_status status = GY_OK;
+    gy_status status = feed(program, feeds, feed_count);
     int count = 0;
+    gy_meter_run(&program->session->meter, true);
+    if (status >= 0) {
+        status = run_steps(program);
+    }
     for (; status >= 0 && count < program->fetch_count; count++) {
         status = copy_result(program, count, &made[count]);
     }
+    status = agree(program, status);
+    gy_meter_run(&program->session->meter, false);
     for (int i = 0; i < count; i++) {
         if (status >= 0) {
             results[i] = made[i];
@@ -267,5 +281,6 @@ gy_status gy_program_results(gy_program *program, gy_tensor **results)
             gy_tensor_drop(made[i]);
         }
     }
+    unfeed(program);
     return status;
 }

@@ -220,18 +220,6 @@ static int64_t fed_batch(const gy_session *session, const gy_feed *feeds, int fe
     return 1;
 }
 
-static gy_status run_fed(gy_session *session, gy_program *program, gy_tensor **results)
-{
-    gy_meter_run(&session->meter, true);
-    gy_status status = gy_program_run(program);
-    if (status >= 0) {
-        status = gy_program_results(program, results);
-    }
-    gy_meter_run(&session->meter, false);
-    gy_program_unfeed(program);
-    return status;
-}
-
 gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_count,
                          int64_t batch, const gy_node *fetches, int fetch_count,
                          gy_tensor **results)
@@ -259,13 +247,13 @@ gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_cou
     session->seed_words[1] = (int64_t)session->step;
     if (status >= 0) {
         status = find_program(session, batch, values, fetch_count, &program);
+        if (status == GY_NOMEM) { /* what else can be wrong here is so on all ranks */
+            status = gy_session_refuse(session, status);
+        }
     }
     if (status >= 0) {
         program->used = ++session->runs;
-        status = gy_program_feed(program, feeds, feed_count);
-    }
-    if (status >= 0) {
-        status = run_fed(session, program, results);
+        status = gy_program_run(program, feeds, feed_count, results);
     }
     session->step += status >= 0 ? 1 : 0;
     if (values != few) {
@@ -311,7 +299,11 @@ static void explain_graph(const gy_session *session, gy_text *text)
 gy_status gy_session_explain(gy_session *session, int64_t batch, const gy_node *fetches,
                              int fetch_count, char **out)
 {
-    gy_value *values = gy_alloc("graph.fetches", (size_t)fetch_count * sizeof(*values));
+    if (fetch_count < 0 || batch < 0) {
+        return gy_fail(GY_ARG, "fetches %d, batch %lld: a count is negative", fetch_count,
+                       (long long)batch);
+    }
+    gy_value *values = gy_alloc("graph.fetches", ((size_t)fetch_count + 1) * sizeof(*values));
     if (values == NULL) {
         return GY_NOMEM;
     }

@@ -60,6 +60,7 @@ struct gy_program {
     gy_var **vars; /* storage -> its engine variable */
     gy_program_step *steps;
     int32_t step_count;
+    bool has_exchanges; /* of all ranks or none */
     gy_patch *patches;
     int32_t patch_count;
     gy_scope *scope;
@@ -104,14 +105,16 @@ gy_status gy_session_compile(gy_session *session, int64_t batch, const gy_value 
 gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fetches,
                          int fetch_count, gy_program **out);
 void gy_program_free(gy_program *program);
-/** Pin the feeds of all inputs that the program reads; names node and shapes when one is wrong.
+/**
+ * Pin the feeds of all inputs that the program reads (names node and shapes when one is wrong),
+ * push all steps, wait, make new tensors with the fetched values: all or none. Of a program
+ * with exchanges a failure is told to the peers.
  */
-gy_status gy_program_feed(gy_program *program, const gy_feed *feeds, int feed_count);
-void gy_program_unfeed(gy_program *program);
-/** Push all steps and wait. */
-gy_status gy_program_run(gy_program *program);
-/** New tensors with the fetched values; all or none. */
-gy_status gy_program_results(gy_program *program, gy_tensor **results);
+gy_status gy_program_run(gy_program *program, const gy_feed *feeds, int feed_count,
+                         gy_tensor **results);
+/** Tell the peers of all axes that this rank goes no further. Returns `status`, its text kept.
+ */
+gy_status gy_session_refuse(gy_session *session, gy_status status);
 /** Append kernels and memory of a scheduled graph. */
 void gy_explain_program(const gy_graph *graph, int workers, gy_text *text);
 /** The kernel and workspace of every node of a placed graph. */

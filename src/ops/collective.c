@@ -194,26 +194,26 @@ static void forget(void *arg, gy_status status)
     (void)status;
 }
 
-void gy_collective_refuse(gy_collective *collective, const gy_error *cause)
-{
-    if (gy_coll_reserve(collective->comm, &collective->coll) >= 0) {
-        gy_coll_poison(collective->coll, cause, forget, NULL);
-    }
-}
-
 gy_status gy_collective_push(gy_engine *engine, gy_collective *collective, gy_task *task)
 {
-    GY_TRY(gy_coll_reserve(collective->comm, &collective->coll));
-    task->run = start;
-    task->arg = collective;
-    task->lane = GY_LANE_NETWORK;
-    task->runs_poisoned = true;
-    collective->priority = task->priority;
-    gy_status status = gy_engine_push(engine, task);
+    collective->coll = NULL;
+    gy_status status = gy_coll_reserve(collective->comm, &collective->coll);
+    if (status >= 0) {
+        task->run = start;
+        task->arg = collective;
+        task->lane = GY_LANE_NETWORK;
+        task->runs_poisoned = true;
+        collective->priority = task->priority;
+        status = gy_engine_push(engine, task);
+    }
     if (status < 0) {
         gy_error cause;
         gy_error_take(&cause, status);
-        gy_coll_poison(collective->coll, &cause, forget, NULL);
+        if (collective->coll != NULL) { /* what has a number must end */
+            gy_coll_poison(collective->coll, &cause, forget, NULL);
+        } else {
+            gy_comm_refuse(collective->comm, &cause);
+        }
         return gy_error_raise(&cause);
     }
     return GY_OK;

@@ -46,7 +46,5 @@ size_t gy_collective_workspace_bytes(const gy_op *op, const gy_attributes *attri
  */
 GY_MUST_CHECK gy_status gy_collective_push(gy_engine *engine, gy_collective *collective,
                                            gy_task *task);
-/** Take the next number but tell the peers that this rank cannot take part. */
-void gy_collective_refuse(gy_collective *collective, const gy_error *cause);
 
 #endif

@@ -23,12 +23,6 @@ gy_status gy_train_agree(gy_comm *comm, gy_status status)
     return gy_error_raise(&error);
 }
 
-static void forget(void *arg, gy_status status)
-{
-    (void)arg;
-    (void)status;
-}
-
 gy_status gy_train_tell(gy_comm *comm, gy_status status)
 {
     if (status >= 0 || comm == NULL || gy_comm_size(comm) == 1) {
@@ -36,11 +30,6 @@ gy_status gy_train_tell(gy_comm *comm, gy_status status)
     }
     gy_error error;
     gy_error_take(&error, status);
-    gy_coll *coll = NULL;
-    if (gy_coll_reserve(comm, &coll) == GY_OK) {
-        gy_coll_poison(coll, &error, forget, NULL);
-        /* Its end is called by whoever drives; nobody does after this. */
-        (void)gy_comm_progress(comm);
-    }
+    gy_comm_refuse(comm, &error);
     return gy_error_raise(&error);
 }
