@@ -17,7 +17,8 @@ typedef struct tenant {
     int32_t last;  /* node that reads it last; INT32_MAX: it is kept */
     int32_t stage; /* collectives before those that used it */
     bool is_free;
-    bool is_taken; /* a parameter's: the value that it will be assigned is made there */
+    int32_t next_free; /* of those that are free; -1: none */
+    bool is_taken;     /* a parameter's: the value that it will be assigned is made there */
 } tenant;
 
 typedef struct planner {
@@ -30,6 +31,7 @@ typedef struct planner {
     bool *is_moved;    /* of a base: a collective reads or writes it */
     int32_t *stage;    /* node -> collectives before it */
     tenant *tenants;   /* buffer -> */
+    int32_t first_free;
     int32_t scratch[GY_SCRATCH_MAX];
 } planner;
 
@@ -186,20 +188,24 @@ static int32_t input_buffer(const planner *p, int32_t index, int32_t k)
     return -1;
 }
 
-/* The free buffer that fits best. */
-static int32_t free_buffer(const planner *p, int32_t index, size_t size_bytes)
+/* Take the free buffer that fits best; of equals the one made last. -1: none fits. */
+static int32_t take_free(planner *p, int32_t index, size_t size_bytes)
 {
-    int32_t best = -1;
-    for (int32_t b = 0; b < p->plan->buffer_count; b++) {
-        const gy_storage *storage = &p->plan->buffers[b];
-        if (storage->kind == GY_STORAGE_OWN && p->tenants[b].is_free &&
-            p->tenants[b].stage <= p->stage[index] && storage->size_bytes >= size_bytes &&
-            storage->size_bytes / 4 <= size_bytes &&
-            (best < 0 || storage->size_bytes <= p->plan->buffers[best].size_bytes)) {
-            best = b;
+    int32_t *best = NULL;
+    for (int32_t *at = &p->first_free; *at >= 0; at = &p->tenants[*at].next_free) {
+        const size_t have = p->plan->buffers[*at].size_bytes;
+        const size_t least = best != NULL ? p->plan->buffers[*best].size_bytes : SIZE_MAX;
+        if (p->tenants[*at].stage <= p->stage[index] && have >= size_bytes &&
+            have / 4 <= size_bytes && (have < least || (have == least && *at > *best))) {
+            best = at;
         }
     }
-    return best;
+    if (best == NULL) {
+        return -1;
+    }
+    const int32_t taken = *best;
+    *best = p->tenants[taken].next_free;
+    return taken;
 }
 
 /* ---- the plan ---- */
@@ -228,7 +234,7 @@ static int32_t place_value(planner *p, int32_t index, int32_t k)
     }
     buffer = input_buffer(p, index, k);
     if (buffer < 0) {
-        buffer = free_buffer(p, index, size_bytes);
+        buffer = take_free(p, index, size_bytes);
     }
     if (buffer < 0) {
         buffer = add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
@@ -237,14 +243,26 @@ static int32_t place_value(planner *p, int32_t index, int32_t k)
     return buffer;
 }
 
+static void release(planner *p, int32_t index, gy_value value)
+{
+    const int32_t b = p->plan->of_value[base_of(p, value)];
+    tenant *t = &p->tenants[b];
+    if (p->plan->buffers[b].kind == GY_STORAGE_OWN && !t->is_free && t->last == index) {
+        *t = (tenant){.last = index, .stage = p->stage[index], .is_free = true};
+        t->next_free = p->first_free;
+        p->first_free = b;
+    }
+}
+
 /* What was read or made here for the last time is free for those that follow. */
 static void release_after(planner *p, int32_t index)
 {
-    for (int32_t b = 0; b < p->plan->buffer_count; b++) {
-        tenant *t = &p->tenants[b];
-        if (p->plan->buffers[b].kind == GY_STORAGE_OWN && !t->is_free && t->last == index) {
-            *t = (tenant){.last = index, .stage = p->stage[index], .is_free = true};
-        }
+    const gy_graph_node *node = &p->graph->nodes[index];
+    for (int i = 0; i < node->input_count; i++) {
+        release(p, index, node->inputs[i]);
+    }
+    for (int32_t k = 0; k < node->output_count; k++) {
+        release(p, index, (gy_value){index, k});
     }
 }
 
@@ -273,6 +291,7 @@ static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
 static void place_all(planner *p)
 {
     int32_t turn = 0;
+    p->first_free = -1;
     for (int32_t i = 0; i < GY_SCRATCH_MAX; i++) {
         p->scratch[i] = -1;
     }
