@@ -255,8 +255,7 @@ static void layers_are_cut_along_the_model_axis(void **state)
     gy_graph_free(g);
 }
 
-/* One rank of the model axis would share nothing out: no exchange is for it. Prices follow the
- * links. */
+/* Prices follow the links; those of one host are as measured there, to a half. */
 static void prices_are_those_of_the_plan_model(void **state)
 {
     (void)state;
@@ -275,9 +274,57 @@ static void prices_are_those_of_the_plan_model(void **state)
         assert_true(now >= last && now < 1e-2 + bytes * 1.1e-9);
         last = now;
     }
+    assert_true(gy_price_copy(&prices, 1e6) == 0);
+    gy_prices_init(&prices, 2, &(gy_links){0});
+    double kibs = gy_price_exchange(&prices, GY_OPERATION_ALLREDUCE, 64 << 10);
+    assert_true(kibs > 7e-6 && kibs < 15e-6);
+    assert_true(fabs(gy_price_copy(&prices, 1e6) - 1e-4) < 1e-9);
     gy_prices_init(&prices, 4096, &(gy_links){0}); /* as for 32, and soon */
     assert_true(gy_price_exchange(&prices, GY_OPERATION_ALLREDUCE, 1e6) > 0);
     assert_true(isfinite(last) && prices.status == GY_OK);
+    prices.status = GY_NOMEM;
+    assert_true(gy_price_exchange(&prices, GY_OPERATION_ALLREDUCE, 1e6) == INFINITY);
+}
+
+/* Seconds of a node's work, as placement sees it. */
+static double work_of(const gy_graph *graph, int32_t index)
+{
+    const gy_graph_node *node = &graph->nodes[index];
+    gy_cost cost = {.flops = 0};
+    gy_type inputs[2];
+    for (int k = 0; k < node->input_count; k++) {
+        inputs[k] = *gy_graph_type(graph, node->inputs[k]);
+    }
+    node->op->cost(&node->attributes, inputs, node->input_count, node->types, &cost);
+    return fmax(cost.flops / 50e9, (cost.bytes_read + cost.bytes_written) / 10e9);
+}
+
+/* Cutting w saves half of exp and half of its square; it is done if that costs less. */
+static void a_node_that_reads_twice_is_one_user(void **state)
+{
+    (void)state;
+    enum { COUNT = 1 << 20 };
+    gy_graph *g = gy_graph_new();
+    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){COUNT}, 1, gy_init_zeros());
+    gy_node y = gy_exp(w), square = gy_mul(y, y);
+    gy_mesh mesh = {.axes = 2, .sizes = {1, 2}};
+    for (int i = 0; i < 2; i++) {
+        gy_graph *bound = bind_mesh(g, &mesh, 1, &square, 1), *out;
+        const double saved = (work_of(bound, 1) + work_of(bound, 2)) / 2;
+        gy_graph_free(bound);
+        const double copy_s = saved * (i == 0 ? 0.9 : 1.1); /* of half of w */
+        mesh.links[1] = (gy_links){1e-15, 1e-18, copy_s / (COUNT * 4 / 2)};
+        bound = bind_mesh(g, &mesh, 1, &square, 1);
+        assert_ok(gy_place(bound, &out));
+        bool is_cut = false;
+        for (int32_t k = 0; k < out->node_count; k++) {
+            is_cut = is_cut || out->nodes[k].op == &gy_op_take_shard;
+        }
+        assert_true(is_cut == (i == 0));
+        gy_graph_free(out);
+        gy_graph_free(bound);
+    }
+    gy_graph_free(g);
 }
 
 /* Statistics over a cut batch: expanded, so that they are of all ranks. */
@@ -370,6 +417,68 @@ static void schedule_keeps_the_order_of_collectives(void **state)
     gy_graph_free(g);
 }
 
+/* Two exchanges, the second of what came of the first, and numbers that say otherwise. */
+static void schedule_refuses_what_waits_for_itself(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x");
+    gy_node first = gy_matmul_transposed(x, true, x, false);
+    gy_node second = gy_sum_over(gy_matmul(x, gy_tanh(first)), 0, false);
+    gy_graph *bound = bind(g, 2, 4, &second, 1), *placed, *out;
+    assert_ok(gy_place(bound, &placed));
+    gy_graph_node *exchanges[2];
+    int count = 0;
+    for (int32_t i = 0; i < placed->node_count; i++) {
+        if (placed->nodes[i].op == &gy_op_allreduce) {
+            exchanges[count++] = &placed->nodes[i];
+        }
+    }
+    assert_int_equal(count, 2);
+    exchanges[0]->origin = -2 - 1;
+    exchanges[1]->origin = -2 - 0;
+    assert_int_equal(gy_schedule(placed, &out), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "waits for itself"));
+    exchanges[1]->origin = -1; /* number 0 is nowhere */
+    assert_int_equal(gy_schedule(placed, &out), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "none is number 0"));
+    exchanges[0]->origin = -2 - 0;
+    exchanges[1]->origin = -2 - 1;
+    assert_ok(gy_schedule(placed, &out));
+    gy_graph_free(out);
+    gy_graph_free(placed);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
+/* On a mesh: placement prices exchanges, which takes memory too. */
+static void every_allocation_of_the_passes_may_fail(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x");
+    gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
+    gy_node loss = gy_sum_over(gy_relu(gy_matmul(x, w)), 0, false);
+    gy_node fetches[] = {loss, gy_assign(w, gy_sub(w, gy_gradient(loss, w)))};
+    const gy_mesh mesh = {.axes = 2, .sizes = {2, 2}, .links = {{0}, {1e-15, 1e-18, 1e-18}}};
+    gy_graph *bound = bind_mesh(g, &mesh, 4, fetches, 2), *out = NULL;
+    const int64_t before = gy_alloc_live();
+    gy_status status = GY_NOMEM;
+    int64_t n = 0;
+    while (status != GY_OK) {
+        gy_alloc_fail_after(++n);
+        status = gy_compile(bound, 0, NULL, &out);
+        gy_alloc_fail_after(0);
+        assert_true(status == GY_OK || status == GY_NOMEM);
+        assert_true(status == GY_OK || gy_alloc_live() == before);
+    }
+    printf("%d allocations\n", (int)n - 1);
+    assert_true(n > 50);
+    gy_graph_free(out);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
 /* ---- with and without ---- */
 
 enum { FETCHES = 1 + RANDOM_PARAMETERS + 4 };
@@ -399,7 +508,10 @@ static void results_do_not_depend_on_any_pass(void **state)
 {
     (void)state;
     uint64_t seed = gy_test_seed();
-    for (uint64_t trial = 0; trial < 20; trial++) {
+    const long trials = gy_test_cases(20);
+    printf("%ld random graphs%s\n", trials,
+           trials < 20 ? ": a sanitizer makes each take seconds" : "");
+    for (uint64_t trial = 0; trial < (uint64_t)trials; trial++) {
         random_graph r;
         random_graph_make(&r, seed + trial, false, 24);
         gy_node fetches[FETCHES];
@@ -454,6 +566,9 @@ int main(void)
         cmocka_unit_test(batch_norm_is_expanded_when_its_batch_is_cut),
         cmocka_unit_test(schedule_hoists_collectives),
         cmocka_unit_test(schedule_keeps_the_order_of_collectives),
+        cmocka_unit_test(schedule_refuses_what_waits_for_itself),
+        cmocka_unit_test(every_allocation_of_the_passes_may_fail),
+        cmocka_unit_test(a_node_that_reads_twice_is_one_user),
         cmocka_unit_test(results_do_not_depend_on_any_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

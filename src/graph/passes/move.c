@@ -133,7 +133,10 @@ gy_status gy_move(gy_placer *placer, gy_value in, gy_placement to, gy_value *out
             best = have;
         }
     }
-    GY_ASSERT(best != NULL);
+    if (best == NULL) { /* every way has a price unless pricing failed */
+        GY_ASSERT(placer->prices->status < 0);
+        return placer->prices->status;
+    }
     *out = best->value;
     if (gy_placement_is(best->to, to)) {
         return GY_OK;

@@ -18,7 +18,7 @@
 static const double flops_s = 50e9, memory_bytes_s = 10e9;
 static const double rounding = 1e-9; /* what sums of costs in another order may differ by */
 
-/* Who uses which value: users[first[v] .. first[v + 1]). */
+/* Which nodes use which value, each once: list[first[v] .. first[v + 1]). */
 typedef struct users {
     int32_t *first, *list;
 } users;
@@ -283,6 +283,17 @@ static gy_status place_leaf(gy_placer *placer, int32_t index)
                         gy_graph_type(placer->pass.out, value)->placement[placer->axis], value);
 }
 
+/* Does the node read the value of input k for the first time there? */
+static bool is_first_read(const gy_graph_node *node, int k)
+{
+    for (int before = 0; before < k; before++) {
+        if (gy_value_is(node->inputs[before], node->inputs[k])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static gy_status list_users(const gy_graph *in, gy_arena *arena, users *of)
 {
     int32_t total = 0;
@@ -296,7 +307,8 @@ static gy_status list_users(const gy_graph *in, gy_arena *arena, users *of)
     }
     for (int32_t i = 0; i < in->node_count; i++) {
         for (int k = 0; k < in->nodes[i].input_count; k++) {
-            of->first[gy_graph_value(in, in->nodes[i].inputs[k]) + 2]++;
+            of->first[gy_graph_value(in, in->nodes[i].inputs[k]) + 2] +=
+                is_first_read(&in->nodes[i], k) ? 1 : 0;
         }
     }
     for (int32_t v = 0; v < in->value_count; v++) {
@@ -304,7 +316,9 @@ static gy_status list_users(const gy_graph *in, gy_arena *arena, users *of)
     }
     for (int32_t i = 0; i < in->node_count; i++) { /* first[v + 1] runs to the end of v */
         for (int k = 0; k < in->nodes[i].input_count; k++) {
-            of->list[of->first[gy_graph_value(in, in->nodes[i].inputs[k]) + 1]++] = i;
+            if (is_first_read(&in->nodes[i], k)) {
+                of->list[of->first[gy_graph_value(in, in->nodes[i].inputs[k]) + 1]++] = i;
+            }
         }
     }
     return GY_OK;

@@ -15,10 +15,11 @@
 
 typedef struct order {
     gy_pass pass;
-    bool *emitted;        /* node of `in` */
-    bool *assigned;       /* node of `in`: a parameter that an assignment changes */
-    int32_t *collectives; /* number -> node of `in`; -1: none has it */
-    int32_t next;         /* number of the next collective */
+    bool *entered, *emitted; /* node of `in`: what stands before it is sought, it stands */
+    bool *assigned;          /* node of `in`: a parameter that an assignment changes */
+    int32_t *collectives;    /* number -> node of `in`; -1: none has it */
+    int32_t *first, *after;  /* node -> the first collective that reads it, the next one; -1 */
+    int32_t next;            /* number of the next collective */
 } order;
 
 /* Origins of collectives are numbers: -2 is the first, -1 has none yet. */
@@ -53,8 +54,12 @@ static gy_status emit_before(order *state, int32_t index)
         GY_TRY(emit(state, node->inputs[i].node));
     }
     while (is_collective(node) && state->next < number_of(node)) {
-        GY_ASSERT(state->collectives[state->next] >= 0);
-        GY_TRY(emit(state, state->collectives[state->next]));
+        const int32_t earlier = state->collectives[state->next];
+        if (earlier < 0) {
+            return gy_fail(GY_STATE, "collective %s is number %d, and none is number %d",
+                           node->name, (int)number_of(node), (int)state->next);
+        }
+        GY_TRY(emit(state, earlier));
     }
     return GY_OK;
 }
@@ -63,15 +68,13 @@ static gy_status emit_before(order *state, int32_t index)
 static gy_status emit_ready(order *state, int32_t index)
 {
     const gy_graph *in = state->pass.in;
-    for (int32_t i = index + 1; i < in->node_count; i++) {
-        const gy_graph_node *node = &in->nodes[i];
-        if (!state->emitted[i] && is_collective(node) && node->inputs[0].node == index &&
-            number_of(node) <= state->next) {
+    for (int32_t i = state->first[index]; i >= 0; i = state->after[i]) {
+        if (!state->entered[i] && number_of(&in->nodes[i]) <= state->next) {
             GY_TRY(emit(state, i));
         }
     }
     int32_t next = state->collectives[state->next];
-    if (next >= 0 && state->emitted[in->nodes[next].inputs[0].node]) {
+    if (next >= 0 && !state->entered[next] && state->emitted[in->nodes[next].inputs[0].node]) {
         return emit(state, next);
     }
     return GY_OK;
@@ -83,10 +86,14 @@ static gy_status emit(order *state, int32_t index)
     if (state->emitted[index]) {
         return GY_OK;
     }
-    GY_TRY(emit_before(state, index));
-    if (state->emitted[index]) {
-        return GY_OK; /* behind a collective before it */
+    if (state->entered[index]) {
+        return gy_fail(GY_STATE,
+                       "node %s waits for itself: the numbers of collectives do not "
+                       "follow what they read",
+                       node->name);
     }
+    state->entered[index] = true;
+    GY_TRY(emit_before(state, index));
     state->emitted[index] = true;
     gy_value copy = gy_pass_copy(&state->pass, index);
     GY_TRY(gy_graph_status(state->pass.out));
@@ -149,10 +156,16 @@ static gy_status emit_all(order *state)
 {
     const gy_graph *in = state->pass.in;
     for (int32_t i = 0; i <= in->node_count; i++) {
-        state->collectives[i] = -1;
+        state->collectives[i] = state->first[i] = state->after[i] = -1;
     }
-    for (int32_t i = 0; i < in->node_count; i++) {
-        if (is_collective(&in->nodes[i]) && number_of(&in->nodes[i]) >= 0) {
+    for (int32_t i = in->node_count - 1; i >= 0; i--) {
+        if (!is_collective(&in->nodes[i])) {
+            continue;
+        }
+        int32_t *first = &state->first[in->nodes[i].inputs[0].node];
+        state->after[i] = *first;
+        *first = i;
+        if (number_of(&in->nodes[i]) >= 0) {
             GY_ASSERT(number_of(&in->nodes[i]) < in->node_count);
             state->collectives[number_of(&in->nodes[i])] = i;
         }
@@ -170,17 +183,18 @@ static gy_status emit_all(order *state)
 gy_status gy_schedule(const gy_graph *in, gy_graph **out)
 {
     order state = {.emitted = NULL};
+    const size_t nodes = (size_t)in->node_count + 1;
     GY_TRY(gy_pass_begin(&state.pass, in));
-    state.emitted = gy_alloc_zero("graph.schedule", (size_t)in->node_count, sizeof(bool));
-    state.assigned = gy_alloc_zero("graph.schedule", (size_t)in->node_count, sizeof(bool));
-    state.collectives =
-        gy_alloc("graph.schedule", ((size_t)in->node_count + 1) * sizeof(int32_t));
-    gy_status status =
-        state.emitted == NULL || state.assigned == NULL || state.collectives == NULL
-            ? GY_NOMEM
-            : emit_all(&state);
-    gy_free(state.collectives);
-    gy_free(state.emitted);
-    gy_free(state.assigned);
+    gy_arena arena = {0};
+    state.entered = gy_arena_alloc(&arena, nodes * sizeof(bool));
+    state.emitted = gy_arena_alloc(&arena, nodes * sizeof(bool));
+    state.assigned = gy_arena_alloc(&arena, nodes * sizeof(bool));
+    state.collectives = gy_arena_alloc(&arena, nodes * sizeof(int32_t));
+    state.first = gy_arena_alloc(&arena, nodes * sizeof(int32_t));
+    state.after = gy_arena_alloc(&arena, nodes * sizeof(int32_t));
+    bool is_there = state.entered != NULL && state.emitted != NULL && state.assigned != NULL &&
+                    state.collectives != NULL && state.first != NULL && state.after != NULL;
+    gy_status status = is_there ? emit_all(&state) : GY_NOMEM;
+    gy_arena_free(&arena);
     return gy_pass_end(&state.pass, status, out);
 }
