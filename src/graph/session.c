@@ -248,7 +248,7 @@ gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_cou
     if (status >= 0) {
         status = find_program(session, batch, values, fetch_count, &program);
         if (status == GY_NOMEM) { /* what else can be wrong here is so on all ranks */
-            status = gy_session_refuse(session, status);
+            (void)gy_session_refuse(session, status);
         }
     }
     if (status >= 0) {

@@ -191,21 +191,21 @@ static int32_t input_buffer(const planner *p, int32_t index, int32_t k)
 /* Take the free buffer that fits best; of equals the one made last. -1: none fits. */
 static int32_t take_free(planner *p, int32_t index, size_t size_bytes)
 {
-    int32_t *best = NULL;
+    int32_t *best = NULL, buffer = -1;
+    size_t least = SIZE_MAX;
     for (int32_t *at = &p->first_free; *at >= 0; at = &p->tenants[*at].next_free) {
         const size_t have = p->plan->buffers[*at].size_bytes;
-        const size_t least = best != NULL ? p->plan->buffers[*best].size_bytes : SIZE_MAX;
         if (p->tenants[*at].stage <= p->stage[index] && have >= size_bytes &&
-            have / 4 <= size_bytes && (have < least || (have == least && *at > *best))) {
+            have / 4 <= size_bytes && (have < least || (have == least && *at > buffer))) {
             best = at;
+            buffer = *at;
+            least = have;
         }
     }
-    if (best == NULL) {
-        return -1;
+    if (best != NULL) {
+        *best = p->tenants[buffer].next_free;
     }
-    const int32_t taken = *best;
-    *best = p->tenants[taken].next_free;
-    return taken;
+    return buffer;
 }
 
 /* ---- the plan ---- */
