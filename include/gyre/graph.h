@@ -150,8 +150,8 @@ GY_API gy_node gy_scatter_add(gy_node a, gy_node indices, int dim, int64_t size)
 GY_API GY_MUST_CHECK gy_status gy_gradients(gy_node loss, const gy_node *wrt, int count,
                                             gy_node *gradients);
 GY_API gy_node gy_gradient(gy_node loss, gy_node wrt);
-/** Fetched, it sets the parameter to `value` after all reads of this run; used, it is `value`.
- */
+/** Fetched, it sets the parameter to `value` after all reads of this run (once in a run); used,
+ * it is `value`. */
 GY_API gy_node gy_assign(gy_node parameter, gy_node value);
 
 typedef struct gy_session gy_session;

@@ -115,11 +115,25 @@ static void print_cost(const gy_graph *graph, const gy_graph_node *node, gy_text
     gy_text_add(text, "  # %.3g flop, %s", cost.flops, bytes);
 }
 
+/* On one line, whatever the caller has named it. */
+static void print_name(const char *name, gy_text *text)
+{
+    for (;;) {
+        const size_t plain = strcspn(name, "\n\r");
+        gy_text_add_bytes(text, name, plain);
+        if (name[plain] == '\0') {
+            return;
+        }
+        gy_text_add(text, "?");
+        name += plain + 1;
+    }
+}
+
 /* A value by its node's index, or by its name, which lasts from pass to pass. */
 static void print_value(const gy_graph *graph, gy_value value, bool by_name, gy_text *text)
 {
     if (by_name) {
-        gy_text_add(text, "%s", graph->nodes[value.node].name);
+        print_name(graph->nodes[value.node].name, text);
     } else {
         gy_text_add(text, "%d", (int)value.node);
     }
@@ -133,10 +147,12 @@ static void print_node(const gy_graph *graph, int32_t index, bool by_name, gy_te
     const gy_graph_node *node = &graph->nodes[index];
     char type[160];
     if (by_name) {
-        gy_text_add(text, "     %s: ", node->name);
+        gy_text_add(text, "     ");
     } else {
-        gy_text_add(text, "%4d %s: ", (int)index, node->name);
+        gy_text_add(text, "%4d ", (int)index);
     }
+    print_name(node->name, text);
+    gy_text_add(text, ": ");
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_text_add(text, "%s%s", k == 0 ? "" : "; ", gy_type_text(&node->types[k], type));
         print_placement(graph, &node->types[k], text);
@@ -172,24 +188,59 @@ void gy_graph_print(const gy_graph *graph, gy_text *text)
     print_graph(graph, false, text);
 }
 
-/* Has `text` a line that begins with the first `size_bytes` of `line`? */
-static bool has_line(const char *text, const char *line, size_t size_bytes)
+/* The lines of a text, to be found by the whole of each or by the name at its begin. */
+typedef struct line_set {
+    const char **slots; /* open addressing; NULL: free */
+    size_t capacity;    /* a power of two */
+    bool is_by_name;
+} line_set;
+
+static const char *next_line(const char *line)
 {
-    for (; *text != '\0'; text += strcspn(text, "\n") + 1) {
-        if (strncmp(text, line, size_bytes) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return line + strcspn(line, "\n") + 1;
 }
 
-/* Names of nodes, up to their colon, that `before` has and `now` has not. */
-static void print_gone(const char *before, const char *now, gy_text *text)
+/* With the sign that ends it. */
+static size_t key_bytes(const line_set *set, const char *line)
+{
+    return strcspn(line, set->is_by_name ? ":" : "\n") + 1;
+}
+
+/* Where the line is, or would be. */
+static const char **find_line(const line_set *set, const char *line)
+{
+    const size_t size_bytes = key_bytes(set, line);
+    size_t at = (size_t)gy_hash(line, size_bytes, 0) & (set->capacity - 1);
+    while (set->slots[at] != NULL && strncmp(set->slots[at], line, size_bytes) != 0) {
+        at = (at + 1) & (set->capacity - 1);
+    }
+    return &set->slots[at];
+}
+
+static gy_status set_lines(line_set *set, const char *text, bool is_by_name)
+{
+    size_t count = 0;
+    for (const char *line = text; *line != '\0'; line = next_line(line)) {
+        count++;
+    }
+    for (set->capacity = 4; set->capacity < 2 * count;) {
+        set->capacity *= 2;
+    }
+    set->is_by_name = is_by_name;
+    set->slots = gy_alloc_zero("graph.lines", set->capacity, sizeof(*set->slots));
+    for (const char *line = text; set->slots != NULL && *line != '\0'; line = next_line(line)) {
+        *find_line(set, line) = line;
+    }
+    return set->slots != NULL ? GY_OK : GY_NOMEM;
+}
+
+/* Names of nodes that `before` has and `names` has not. */
+static void print_gone(const char *before, const line_set *names, gy_text *text)
 {
     size_t column = 0;
-    for (const char *line = before; *line != '\0'; line += strcspn(line, "\n") + 1) {
-        size_t size_bytes = strcspn(line, ":") + 1;
-        if (has_line(now, line, size_bytes)) {
+    for (const char *line = before; *line != '\0'; line = next_line(line)) {
+        size_t size_bytes = key_bytes(names, line);
+        if (*find_line(names, line) != NULL) {
             continue;
         }
         gy_text_add(text, column == 0 ? "   -" : column > 80 ? "\n    " : "");
@@ -200,17 +251,31 @@ static void print_gone(const char *before, const char *now, gy_text *text)
     gy_text_add(text, column == 0 ? "" : "\n");
 }
 
-/* Lines of `now` that `before` has not: '+' for a new name, '~' for one that changed. */
-static void print_changed(const char *before, const char *now, gy_text *text)
+/* Lines of `now` that are not in `lines`: '+' for a new name, '~' for one that changed. */
+static void print_changed(const char *now, const line_set *lines, const line_set *names,
+                          gy_text *text)
 {
-    for (const char *line = now; *line != '\0'; line += strcspn(line, "\n") + 1) {
-        size_t size_bytes = strcspn(line, "\n") + 1;
-        if (!has_line(before, line, size_bytes)) {
-            bool is_new = !has_line(before, line, strcspn(line, ":") + 1);
-            gy_text_add(text, "   %c", is_new ? '+' : '~');
-            gy_text_add_bytes(text, line + 4, size_bytes - 4);
+    for (const char *line = now; *line != '\0'; line = next_line(line)) {
+        if (*find_line(lines, line) == NULL) {
+            gy_text_add(text, "   %c", *find_line(names, line) == NULL ? '+' : '~');
+            gy_text_add_bytes(text, line + 4, key_bytes(lines, line) - 4);
         }
     }
+}
+
+static void print_difference(const char *before, const char *now, gy_text *text)
+{
+    line_set lines = {.slots = NULL}, names = {.slots = NULL}, now_names = {.slots = NULL};
+    if (set_lines(&lines, before, false) < 0 || set_lines(&names, before, true) < 0 ||
+        set_lines(&now_names, now, true) < 0) {
+        text->status = GY_NOMEM;
+    } else {
+        print_gone(before, &now_names, text);
+        print_changed(now, &lines, &names, text);
+    }
+    gy_free(lines.slots);
+    gy_free(names.slots);
+    gy_free(now_names.slots);
 }
 
 void gy_graph_print_stage(const gy_graph *graph, const char *stage, gy_text *before,
@@ -220,9 +285,8 @@ void gy_graph_print_stage(const gy_graph *graph, const char *stage, gy_text *bef
     print_graph(graph, true, &now);
     if (before->data == NULL) {
         gy_text_add_bytes(&difference, gy_text_get(&now), now.size_bytes);
-    } else {
-        print_gone(before->data, gy_text_get(&now), &difference);
-        print_changed(before->data, gy_text_get(&now), &difference);
+    } else if (now.status >= 0 && before->status >= 0) { /* or the last line may lack its end */
+        print_difference(before->data, gy_text_get(&now), &difference);
     }
     gy_text_add(text, "== %s: %d nodes%s\n", stage, (int)graph->node_count,
                 difference.size_bytes == 0 ? ", as before" : "");

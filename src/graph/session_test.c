@@ -215,6 +215,74 @@ static void dropout_is_drawn_anew_and_repeats_from_seed_and_step(void **state)
 }
 
 /* What a run hands out is allocated, nothing else. */
+/* One pass over memory, the same bits; names of any kind are one line each. */
+static void dropout_is_part_of_a_fused_group(void **state)
+{
+    (void)state;
+    enum { HEIGHT = 6, WIDTH = 37 };
+    double values[2][HEIGHT * WIDTH];
+    for (int turn = 0; turn < 2; turn++) {
+        gy_graph *g = gy_graph_new();
+        gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, WIDTH}, 2);
+        gy_node y = gy_tanh(gy_dropout(gy_exp(x), 0.5));
+        gy_node loss = gy_sum_over(gy_named(y, "two\nlines\n:"), 0, false);
+        gy_node fetches[] = {loss, gy_gradient(loss, x)};
+        gy_session *session;
+        assert_ok(gy_session_new(g, &(gy_session_options){.seed = 3}, &session));
+        for (int i = 0; turn == 1 && i < gy_compile_pass_count; i++) {
+            session->skip |= strcmp(gy_compile_passes[i].name, "fuse") == 0 ? 1u << i : 0;
+        }
+        float rows[HEIGHT * WIDTH];
+        for (int i = 0; i < HEIGHT * WIDTH; i++) {
+            rows[i] = (float)(i % 11) / 8 - 1;
+        }
+        gy_tensor *fed = tensor_of(GY_F32, HEIGHT, WIDTH, rows), *results[2];
+        assert_ok(gy_session_run(session, &(gy_feed){x, fed}, 1, 0, fetches, 2, results));
+        int zeros = 0;
+        for (int i = 0; i < HEIGHT * WIDTH; i++) {
+            values[turn][i] = gy_tensor_get(results[1], i);
+            zeros += values[turn][i] == 0;
+        }
+        assert_in_range(zeros, HEIGHT * WIDTH / 4, HEIGHT * WIDTH * 3 / 4);
+        int dropouts = 0;
+        const gy_program *program = session->programs[0];
+        for (int32_t i = 0; i < program->step_count; i++) {
+            dropouts += program->steps[i].node->op == &gy_op_dropout;
+        }
+        assert_true(turn == 0 ? dropouts == 0 : dropouts > 0);
+        char *text;
+        assert_ok(gy_session_explain(session, HEIGHT, fetches, 2, &text));
+        assert_non_null(strstr(text, "two?lines?:"));
+        gy_text_release(text);
+        gy_tensor_drop(results[0]);
+        gy_tensor_drop(results[1]);
+        gy_tensor_drop(fed);
+        gy_session_free(session);
+        gy_graph_free(g);
+    }
+    for (int i = 0; i < HEIGHT * WIDTH; i++) {
+        assert_true(values[0][i] == values[1][i]);
+    }
+}
+
+static void a_parameter_is_assigned_once(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){2}, 1, gy_init_zeros());
+    gy_node fetches[] = {gy_assign(w, gy_exp(w)), gy_assign(w, gy_neg(w))};
+    gy_session *session;
+    gy_tensor *results[2];
+    char *text;
+    assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));
+    assert_int_equal(gy_session_run(session, NULL, 0, 0, fetches, 2, results), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "parameter w is assigned twice"));
+    assert_int_equal(gy_session_explain(session, 1, fetches, -1, &text), GY_ARG);
+    assert_ok(gy_session_run(session, NULL, 0, 0, fetches, 1, results));
+    gy_session_free(session);
+    gy_graph_free(g);
+}
+
 static void steady_state_allocates_nothing(void **state)
 {
     (void)state;
@@ -300,6 +368,8 @@ int main(void)
         cmocka_unit_test(assignments_come_after_all_reads),
         cmocka_unit_test(initial_values_depend_on_seed_and_name_alone),
         cmocka_unit_test(wrong_feeds_are_named_with_both_shapes),
+        cmocka_unit_test(dropout_is_part_of_a_fused_group),
+        cmocka_unit_test(a_parameter_is_assigned_once),
         cmocka_unit_test(dropout_is_drawn_anew_and_repeats_from_seed_and_step),
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(explanation_shows_every_stage),

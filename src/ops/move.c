@@ -147,7 +147,8 @@ static gy_status fused_check(const gy_fused *program, int input_count)
     }
     for (int i = 0; i < program->step_count; i++) {
         const gy_fused_step *step = &program->steps[i];
-        bool fits = (step->op->flags & GY_OP_ELEMENTWISE) != 0 && step->op->input_count <= 3;
+        bool fits = (step->op->flags & GY_OP_ELEMENTWISE) != 0 || step->op == &gy_op_dropout;
+        fits = fits && step->op->input_count <= 3;
         for (int k = 0; fits && k < step->op->input_count; k++) {
             fits = step->inputs[k] >= 0 && step->inputs[k] < input_count + i;
         }

@@ -6,7 +6,9 @@
  * make their inputs, then with those that read the same large input, as long as the union has
  * one shape, one last collective before it (nothing that is ready waits for a peer, and no
  * collective comes to depend on one with a larger number), no path out of it and back, and a
- * kernel that runs it. Sizes of parts are never looked at, so that all ranks fuse alike.
+ * kernel that runs it. That kernel sees this rank's sizes: of unequal parts one may be fused
+ * and another not, but what is whole on all ranks is fused alike, and collectives have their
+ * numbers.
  */
 #include "graph/graph.h"
 
@@ -41,8 +43,16 @@ typedef struct candidate {
     gy_value outputs[GY_MAX_OUTPUTS];
 } candidate;
 
-static bool is_step(const gy_graph_node *node)
+/* Dropout draws by the place of an element in the whole value: here where all of it is. */
+static bool is_step(const gy_graph *graph, const gy_graph_node *node)
 {
+    if (node->op == &gy_op_dropout) {
+        bool is_alone = true;
+        for (int axis = 0; axis < graph->mesh.axes; axis++) {
+            is_alone = is_alone && graph->mesh.sizes[axis] == 1;
+        }
+        return is_alone;
+    }
     return (node->op->flags & GY_OP_ELEMENTWISE) != 0 && node->input_count >= 1 &&
            node->input_count <= 3;
 }
@@ -56,7 +66,7 @@ static bool is_reduction(const gy_graph_node *node)
 /* What a tile of the node's group covers: its result, or what it reduces. */
 static const gy_type *common_type(const gy_graph *graph, const gy_graph_node *node)
 {
-    return is_step(node) ? &node->types[0] : gy_graph_type(graph, node->inputs[0]);
+    return is_step(graph, node) ? &node->types[0] : gy_graph_type(graph, node->inputs[0]);
 }
 
 /* The same part of the same sizes on every rank, in the same format. */
@@ -115,7 +125,7 @@ static bool collect_inputs(const gy_graph *in, const group *g, candidate *c)
             int maker = member_index(g, node->inputs[k].node);
             gy_value value = before_broadcast(in, node->inputs[k]);
             if (maker >= 0) {
-                if (!is_step(&in->nodes[g->members[maker]])) {
+                if (!is_step(in, &in->nodes[g->members[maker]])) {
                     return false; /* a reduction is there when all tiles are done */
                 }
             } else if (member_index(g, value.node) >= 0) {
@@ -182,7 +192,7 @@ static bool add_members(const fusion *f, const group *g, candidate *c)
             from[k] = (int16_t)found;
         }
         gy_value value = {g->members[m], 0};
-        if (!is_step(node)) {
+        if (!is_step(in, node)) {
             const gy_fused_output output = {.register_index = from[0],
                                             .reduction = node->op,
                                             .axes = node->attributes.reduce.axes,
@@ -328,7 +338,7 @@ static void begin_groups(fusion *f)
     const gy_graph *in = f->pass.in;
     for (int32_t i = 0; i < in->node_count; i++) {
         const gy_graph_node *node = &in->nodes[i];
-        bool is_fusable = node->output_count == 1 && (is_step(node) || is_reduction(node));
+        bool is_fusable = node->output_count == 1 && (is_step(in, node) || is_reduction(node));
         for (int k = 0; k < node->input_count; k++) {
             f->stage[i] = GY_MAX(f->stage[i], f->stage[node->inputs[k].node]);
         }

@@ -172,7 +172,12 @@ static gy_status emit_all(order *state)
     }
     for (int32_t i = 0; i < in->node_count; i++) {
         if (in->nodes[i].op == &gy_op_assign) {
-            state->assigned[memory_of(in, in->nodes[i].inputs[0])] = true;
+            const int32_t parameter = memory_of(in, in->nodes[i].inputs[0]);
+            if (state->assigned[parameter]) {
+                return gy_fail(GY_ARG, "parameter %s is assigned twice in one run",
+                               in->nodes[parameter].name);
+            }
+            state->assigned[parameter] = true;
         } else {
             GY_TRY(emit(state, i));
         }
