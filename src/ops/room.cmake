@@ -9,6 +9,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
         COMPILE_OPTIONS "${tile_flags};-mavx2;-mfma;-mbmi2")
     set_source_files_properties(${kernels}/tiles_avx512.c PROPERTIES
         COMPILE_OPTIONS "${tile_flags};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mbmi2;-mprefer-vector-width=512")
-    set_source_files_properties(${kernels}/winograd_avx512.c PROPERTIES
+    set_source_files_properties(${kernels}/winograd_avx512.c ${kernels}/narrow_avx512.c PROPERTIES
         COMPILE_OPTIONS "${tile_flags};-ffp-contract=fast;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mprefer-vector-width=512")
 endif()

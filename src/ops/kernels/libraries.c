@@ -125,17 +125,10 @@ gy_status gy_dnnl_check(dnnl_status_t status, const char *what)
     return gy_fail(GY_UNSUPPORTED, "oneDNN: status %d for %s", (int)status, what);
 }
 
-gy_status gy_kernel_dnnl_attributes(const gy_dnnl *dnnl, bool relu, dnnl_primitive_attr_t *attr)
+gy_status gy_kernel_dnnl_attributes(const gy_dnnl *dnnl, dnnl_primitive_attr_t *attr)
 {
     GY_TRY(gy_dnnl_check(dnnl->primitive_attr_create(attr), "attributes"));
     dnnl->primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
-    if (relu) {
-        dnnl_post_ops_t ops;
-        GY_TRY(gy_dnnl_check(dnnl->post_ops_create(&ops), "post-operations"));
-        dnnl->post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0);
-        dnnl->primitive_attr_set_post_ops(*attr, ops);
-        dnnl->post_ops_destroy(ops);
-    }
     return GY_OK;
 }
 

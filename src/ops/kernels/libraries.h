@@ -43,10 +43,6 @@ const char *gy_tile_isa_name(gy_tile_isa isa);
     X(primitive_attr_create)                                                                   \
     X(primitive_attr_destroy)                                                                  \
     X(primitive_attr_set_scratchpad_mode)                                                      \
-    X(primitive_attr_set_post_ops)                                                             \
-    X(post_ops_create)                                                                         \
-    X(post_ops_destroy)                                                                        \
-    X(post_ops_append_eltwise)                                                                 \
     X(primitive_desc_create)                                                                   \
     X(primitive_desc_destroy)                                                                  \
     X(primitive_desc_query)                                                                    \
@@ -84,9 +80,8 @@ GY_MUST_CHECK gy_status gy_dnnl_get(const gy_dnnl **dnnl);
 /** GY_UNSUPPORTED with oneDNN's code and `what` in the text, unless it succeeded. */
 GY_MUST_CHECK gy_status gy_dnnl_check(dnnl_status_t status, const char *what);
 
-/** Attributes of a primitive whose scratch the caller gives, with or without relu of the
- * result. Caller destroys them. */
-GY_MUST_CHECK gy_status gy_kernel_dnnl_attributes(const gy_dnnl *dnnl, bool relu,
+/** Attributes of a primitive whose scratch the caller gives. Caller destroys them. */
+GY_MUST_CHECK gy_status gy_kernel_dnnl_attributes(const gy_dnnl *dnnl,
                                                   dnnl_primitive_attr_t *attr);
 
 typedef struct gy_blas {

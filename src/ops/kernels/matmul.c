@@ -6,13 +6,15 @@
  *   x W       64 rows: 230 against 249; 256: 250 against 249; k = 3136: 181 against 232
  *   dy t(W)   64 rows: 227 against 199; 256 and more: 252 against 243-252
  *   t(x) dy   k = 64: 250 against 232-244; k of 256 and more: 240-247 against 249-255
- * The primitive adds bias and relu itself; after sgemm a pass over the result does.
+ * The primitive adds the bias itself; after sgemm a pass over the result does, and relu is a
+ * pass in any case: oneDNN's makes 0 of a NaN. Products with a side of at most 16 are own code.
  * docs/decisions/007-kernels.md has the table.
  *
  * A product with many rows is cut into pieces of rows that depend on the shape alone.
  */
 #include "ops/kernels/kernels_priv.h"
 #include "ops/kernels/libraries.h"
+#include "ops/kernels/narrow.h"
 #include "ops/kernels/tiles.h"
 
 #include <math.h>
@@ -23,11 +25,20 @@ enum {
     PIECE_ROWS = 256,      /* below, copying b for each piece costs more than 1 % */
     MAX_PIECES = 64,
     SGEMM_DEPTH = 128,
+    NARROW_ROWS = 16, /* below, packing b takes longer than the product */
 };
+
+typedef enum way {
+    BY_PRIMITIVE,
+    BY_SGEMM,
+    BY_NARROW_DOTS, /* few columns */
+    BY_NARROW_SUMS  /* t(x) dy, dy of few columns */
+} way;
 
 typedef struct product {
     int64_t batch, m, n, k;
-    bool transpose_a, transpose_b, has_bias, relu, use_sgemm;
+    bool transpose_a, transpose_b, has_bias, relu;
+    way way;                    /* of float32 */
     int64_t piece_rows, pieces; /* of m */
     int piece_sizes;            /* 1: all alike; 2: the last one is smaller */
     dnnl_stream_t stream;
@@ -44,6 +55,20 @@ static int64_t count_of(const int64_t *sizes, int rank)
         count *= sizes[dim];
     }
     return count;
+}
+
+static way way_of(const product *p)
+{
+    bool is_plain = !p->transpose_a && !p->transpose_b;
+    if (p->batch == 1 && p->transpose_a && !p->transpose_b && gy_narrow_takes(p->n, p->m)) {
+        return BY_NARROW_SUMS;
+    }
+    if (p->batch == 1 && is_plain && p->m >= NARROW_ROWS && gy_narrow_takes(p->n, p->k)) {
+        return BY_NARROW_DOTS;
+    }
+    bool is_deep = p->transpose_a && p->k >= SGEMM_DEPTH;
+    return is_deep || (is_plain && p->n >= 64 && (p->m <= 128 || p->k >= 1024)) ? BY_SGEMM
+                                                                                : BY_PRIMITIVE;
 }
 
 static bool describe(const gy_kernel_query *query, product *p)
@@ -76,9 +101,7 @@ static bool describe(const gy_kernel_query *query, product *p)
         p->pieces = (p->m + p->piece_rows - 1) / p->piece_rows;
     }
     p->piece_sizes = p->pieces > 1 && p->m % p->piece_rows != 0 ? 2 : 1;
-    bool is_plain = !p->transpose_a && !p->transpose_b;
-    p->use_sgemm = (p->transpose_a && p->k >= SGEMM_DEPTH) ||
-                   (is_plain && p->n >= 64 && (p->m <= 128 || p->k >= 1024));
+    p->way = way_of(p);
     return true;
 }
 
@@ -151,7 +174,7 @@ static gy_status make_primitive(const gy_dnnl *dnnl, const product *p, int64_t r
     dnnl_primitive_attr_t attr;
     dnnl_primitive_desc_t made = NULL;
     piece_descs(dnnl, p, rows, descs);
-    GY_TRY(gy_kernel_dnnl_attributes(dnnl, p->relu, &attr));
+    GY_TRY(gy_kernel_dnnl_attributes(dnnl, &attr));
     dnnl_status_t status = dnnl->matmul_desc_init(&desc, &descs[0], &descs[1],
                                                   p->has_bias ? &descs[3] : NULL, &descs[2]);
     if (status == dnnl_success) {
@@ -231,7 +254,7 @@ static gy_status f32_prepare(const gy_kernel_query *query, void **state)
         return GY_NOMEM;
     }
     (void)describe(query, p);
-    gy_status status = is_empty(p) || p->use_sgemm ? GY_OK : make_product(dnnl, p);
+    gy_status status = is_empty(p) || p->way != BY_PRIMITIVE ? GY_OK : make_product(dnnl, p);
     if (status != GY_OK) {
         f32_release(p);
         return status;
@@ -245,7 +268,13 @@ static size_t f32_workspace(const gy_kernel_query *query)
     const gy_dnnl *dnnl;
     product p;
     size_t largest = 0;
-    if (!describe(query, &p) || is_empty(&p) || p.use_sgemm || gy_dnnl_get(&dnnl) != GY_OK) {
+    if (!describe(query, &p) || is_empty(&p)) {
+        return 0;
+    }
+    if (p.way == BY_NARROW_DOTS) {
+        return (size_t)gy_narrow_floats(p.k, p.n) * sizeof(float);
+    }
+    if (p.way != BY_PRIMITIVE || gy_dnnl_get(&dnnl) != GY_OK) {
         return 0;
     }
     for (int which = 0; which < p.piece_sizes; which++) {
@@ -266,7 +295,7 @@ typedef struct f32_call {
     dnnl_status_t status[MAX_PIECES];
 } f32_call;
 
-static dnnl_status_t run_piece(const f32_call *f, int64_t piece)
+static dnnl_status_t run_primitive(const f32_call *f, int64_t piece)
 {
     product *p = f->product;
     int which = p->piece_sizes == 2 && piece == p->pieces - 1;
@@ -293,18 +322,49 @@ static dnnl_status_t run_piece(const f32_call *f, int64_t piece)
     return dnnl->primitive_execute(p->primitives[which], p->stream, count, args);
 }
 
-static dnnl_status_t run_sgemm(const f32_call *f, int64_t piece)
+static void run_narrow(const f32_call *f, int64_t row, int64_t rows)
+{
+    const product *p = f->product;
+    float *c = f->c + row * p->n;
+    if (p->way == BY_NARROW_DOTS) {
+        gy_narrow_dots(f->a + row * p->k, f->call->workspace, rows, p->k, p->n, c);
+    } else {
+        const gy_narrow_sums sums = {.a = f->a + row,
+                                     .b = f->b,
+                                     .rows = p->k,
+                                     .stride = p->m,
+                                     .length = rows,
+                                     .width = p->n,
+                                     .scale = 1};
+        gy_narrow_add(&sums, c);
+    }
+}
+
+static dnnl_status_t run_sgemm(const f32_call *f, int64_t row, int64_t rows)
+{
+    const product *p = f->product;
+    bool ta = p->transpose_a, tb = p->transpose_b;
+    return f->dnnl->sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', rows, p->n, p->k, 1,
+                          f->a + (ta ? row : row * p->k), ta ? p->m : p->k, f->b,
+                          tb ? p->k : p->n, 0, f->c + row * p->n, p->n);
+}
+
+static dnnl_status_t run_piece(const f32_call *f, int64_t piece)
 {
     const product *p = f->product;
     int64_t row = piece * p->piece_rows, rows = GY_MIN(p->piece_rows, p->m - row);
-    bool ta = p->transpose_a, tb = p->transpose_b;
-    float *c = f->c + row * p->n;
-    dnnl_status_t status = f->dnnl->sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', rows, p->n, p->k, 1,
-                                          f->a + (ta ? row : row * p->k), ta ? p->m : p->k,
-                                          f->b, tb ? p->k : p->n, 0, c, p->n);
-    const float *bias = p->has_bias ? f->call->inputs[2].data : NULL;
-    if (status == dnnl_success && (bias != NULL || p->relu)) {
-        gy_tiles()->finish_rows(c, bias, p->relu, rows, p->n);
+    dnnl_status_t status = dnnl_success;
+    if (p->way == BY_PRIMITIVE) {
+        status = run_primitive(f, piece);
+    } else if (p->way == BY_SGEMM) {
+        status = run_sgemm(f, row, rows);
+    } else {
+        run_narrow(f, row, rows);
+    }
+    bool needs_bias = p->has_bias && p->way != BY_PRIMITIVE;
+    if (status == dnnl_success && (needs_bias || p->relu)) {
+        gy_tiles()->finish_rows(f->c + row * p->n, needs_bias ? f->call->inputs[2].data : NULL,
+                                p->relu, rows, p->n);
     }
     return status;
 }
@@ -317,7 +377,7 @@ static void run_f32_pieces(void *arg, int64_t begin, int64_t end)
         return;
     }
     for (int64_t piece = begin; piece < end; piece++) {
-        f->status[piece] = f->product->use_sgemm ? run_sgemm(f, piece) : run_piece(f, piece);
+        f->status[piece] = run_piece(f, piece);
     }
 }
 
@@ -338,6 +398,9 @@ static void put_empty(const product *p, const gy_kernel_call *call)
 static gy_status run_one(f32_call *f)
 {
     product *p = f->product;
+    if (p->way == BY_NARROW_DOTS) {
+        gy_narrow_pack(f->b, p->k, p->n, f->call->workspace);
+    }
     gy_parallel_for(f->call->engine, p->pieces, 1, run_f32_pieces, f);
     for (int64_t piece = 0; piece < p->pieces; piece++) {
         GY_TRY(gy_dnnl_check(f->status[piece], "a matmul"));

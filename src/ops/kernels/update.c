@@ -2,17 +2,19 @@
  * w - s op(a) op(b) in w's own memory: the product adds to what is there, so that a step of
  * gradient descent neither stores the gradient nor reads it again.
  *
- * float32 by oneDNN's sgemm, float64 by OpenBLAS. Pieces of rows depend on the shape alone.
+ * float32 by oneDNN's sgemm or, with few columns, own code, float64 by OpenBLAS. Pieces of rows
+ * depend on the shape alone.
  */
 #include "ops/kernels/kernels_priv.h"
 #include "ops/kernels/libraries.h"
+#include "ops/kernels/narrow.h"
 
 enum { PIECE_FLOPS = 1 << 26, PIECE_ROWS = 256, MAX_PIECES = 64 };
 
 typedef struct update {
     const gy_kernel_call *call;
     int64_t m, n, k, piece_rows, pieces;
-    bool transpose_a, transpose_b;
+    bool transpose_a, transpose_b, is_narrow;
     gy_status status[MAX_PIECES];
 } update;
 
@@ -38,6 +40,7 @@ static void describe(const gy_kernel_call *call, update *u)
     u->m = c->sizes[0];
     u->n = c->sizes[1];
     u->k = a->sizes[u->transpose_a ? 0 : 1];
+    u->is_narrow = u->transpose_a && !u->transpose_b && gy_narrow_takes(u->n, u->m);
     double flops = 2.0 * (double)u->m * (double)u->n * (double)u->k;
     int64_t pieces = (int64_t)GY_MIN(flops / PIECE_FLOPS, (double)MAX_PIECES);
     int64_t rows = (u->m + GY_MAX(pieces, (int64_t)1) - 1) / GY_MAX(pieces, (int64_t)1);
@@ -52,6 +55,18 @@ static gy_status run_f32(const update *u, int64_t row, int64_t rows)
     const bool ta = u->transpose_a, tb = u->transpose_b;
     const float *a = call->inputs[1].data, *b = call->inputs[2].data;
     const float scale = *(const float *)call->inputs[3].data;
+    if (u->is_narrow) {
+        const gy_narrow_sums sums = {.a = a + row,
+                                     .b = b,
+                                     .rows = u->k,
+                                     .stride = u->m,
+                                     .length = rows,
+                                     .width = u->n,
+                                     .scale = -scale,
+                                     .adds = true};
+        gy_narrow_add(&sums, (float *)call->outputs[0].data + row * u->n);
+        return GY_OK;
+    }
     GY_TRY(gy_dnnl_get(&dnnl));
     return gy_dnnl_check(dnnl->sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', rows, u->n, u->k, -scale,
                                      a + (ta ? row : row * u->k), ta ? u->m : u->k, b,

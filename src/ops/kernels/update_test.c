@@ -87,6 +87,9 @@ static void the_kernel_is_its_definition(void **state)
         }
         check(&random, trial % 2 == 0 ? GY_F32 : GY_F64, sizes, trial / 2 % 4);
     }
+    for (int64_t columns = 1; columns <= 17; columns++) {
+        check(&random, GY_F32, (int64_t[]){64 * (1 + columns % 3), columns, 30}, 1);
+    }
 }
 
 /* Rows that the kernel cuts into pieces are what it makes of them band by band. */
