@@ -122,12 +122,13 @@ static gy_value sign_of(const slopes *s)
     return gy_build1(s->builder, &gy_op_sign, s->x);
 }
 
-static gy_value where_positive(const slopes *s)
+/* dy where y > 0 or is not a number. */
+static gy_value where_open(const slopes *s)
 {
     gy_value zero = gy_build_scalar_like(s->builder, s->y, 0);
-    gy_value is_positive = gy_build2(s->builder, &gy_op_greater, s->y, zero);
-    return gy_build3(s->builder, &gy_op_select, is_positive, s->dy,
-                     gy_build_scalar_like(s->builder, s->dy, 0));
+    gy_value is_closed = gy_build2(s->builder, &gy_op_less_equal, s->y, zero);
+    return gy_build3(s->builder, &gy_op_select, is_closed,
+                     gy_build_scalar_like(s->builder, s->dy, 0), s->dy);
 }
 
 /* exp(-factor x^2) */
@@ -155,7 +156,7 @@ GRADIENT(log, gy_build2(builder, &gy_op_div, s->dy, s->x))
 GRADIENT(sqrt, gy_build2(builder, &gy_op_div, scaled(s, s->dy, 0.5), s->y))
 GRADIENT(tanh, mul(s, s->dy, rest(s, 1, gy_build1(builder, &gy_op_square, s->y))))
 GRADIENT(sigmoid, mul(s, s->dy, mul(s, s->y, rest(s, 1, s->y))))
-GRADIENT(relu, where_positive(s)) /* 0 at 0; x > 0 exactly where y > 0 */
+GRADIENT(relu, where_open(s)) /* 0 at 0; x > 0 exactly where y > 0 */
 GRADIENT(gelu, mul(s, s->dy, gelu_slope(s)))
 GRADIENT(erf, mul(s, s->dy, scaled(s, bell(s, 1), two_over_sqrt_pi)))
 

@@ -409,6 +409,59 @@ static void nan_loss_stops_with_its_step(void **state)
     gy_model_free(model);
 }
 
+/* One value of one image is not a number. */
+static gy_status one_nan_fill(gy_dataset *dataset, const int64_t *indices, int64_t count,
+                              gy_view *x, gy_view *labels)
+{
+    GY_TRY(points_fill(dataset, indices, count, x, labels));
+    for (int64_t i = 0; i < count; i++) {
+        if (indices[i] == SAMPLES - 1) {
+            ((float *)x->data)[i * WIDTH + 1] = NAN;
+        }
+    }
+    return GY_OK;
+}
+
+/* Relu must not make 0 of it, in a layer before the last or in a convolution. */
+static void nan_in_one_image_stops_with_its_step(void **state)
+{
+    (void)state;
+    static const gy_dataset_ops ops = {
+        .name = "one nan", .fill = one_nan_fill, .free = points_free};
+    const gy_layer wide[] = {gy_dense(64), gy_relu_layer(), gy_dense(32), gy_relu_layer(),
+                             gy_dense(CLASSES)};
+    const gy_layer image[] = {gy_conv2d_layer(16, 5, 2), gy_relu_layer(), gy_max_pool_layer(1),
+                              gy_conv2d_layer(16, 5, 2), gy_relu_layer(), gy_flatten_layer(),
+                              gy_dense(CLASSES)};
+    for (int kind = 0; kind < 2; kind++) {
+        gy_dataset set = points();
+        gy_model_options options = {.name = "points",
+                                    .layers = kind == 0 ? wide : image,
+                                    .layer_count = kind == 0 ? 5 : 7,
+                                    .dtype = GY_F32,
+                                    .input_rank = 1,
+                                    .input_sizes = {WIDTH},
+                                    .seed = 5,
+                                    .workers = 1};
+        set.ops = &ops;
+        if (kind == 1) {
+            const int64_t sizes[3] = {1, 1, WIDTH};
+            options.input_rank = set.input_rank = 3;
+            memcpy(options.input_sizes, sizes, sizeof(sizes));
+            memcpy(set.input_sizes, sizes, sizeof(sizes));
+        }
+        gy_model *model = NULL;
+        gy_train_result result;
+        assert_ok(gy_model_new(&options, &model));
+        assert_status(gy_train(model, &set, NULL,
+                               &(gy_train_options){.epochs = 2, .batch = 10, .rate = 0.01},
+                               &result),
+                      GY_NUMERIC);
+        assert_non_null(strstr(gy_error_text(), "not a number at step "));
+        gy_model_free(model);
+    }
+}
+
 static void options_out_of_range_are_named(void **state)
 {
     (void)state;
@@ -549,6 +602,7 @@ int main(void)
         cmocka_unit_test(sets_that_do_not_fit_are_not_evaluated),
         cmocka_unit_test(the_parts_of_the_time_add_up),
         cmocka_unit_test(nan_loss_stops_with_its_step),
+        cmocka_unit_test(nan_in_one_image_stops_with_its_step),
         cmocka_unit_test(options_out_of_range_are_named),
         cmocka_unit_test(patience_stops_early),
         cmocka_unit_test(schedules_follow_their_formulas),

@@ -156,26 +156,26 @@ static gy_value simplify_cast(const site *at)
 }
 
 /*
- * The gradient through relu and then max pooling: where(y > 0, spread(y, dy), 0) is
- * spread(y, where(pool(y) > 0, dy, 0)), for dy goes to where y is what pool(y) is. The mask is
- * then as small as the pooled value.
+ * The gradient through relu and then max pooling: where(y <= 0, 0, spread(y, dy))
+ * is spread(y, where(pool(y) <= 0, 0, dy)), for dy goes to where y is what pool(y) is. The mask
+ * is then as small as the pooled value.
  */
 static gy_value simplify_masked_pool(const site *at)
 {
-    const gy_graph_node mask = *input_node(at, 0), spread = *input_node(at, 1);
-    if (mask.op != &gy_op_greater || spread.op != &gy_op_max_pool_gradient ||
-        !is_fill_of(at, 2, 0) || !gy_value_is(mask.inputs[0], spread.inputs[0])) {
+    const gy_graph_node mask = *input_node(at, 0), spread = *input_node(at, 2);
+    if (mask.op != &gy_op_less_equal || spread.op != &gy_op_max_pool_gradient ||
+        !is_fill_of(at, 1, 0) || !gy_value_is(mask.inputs[0], spread.inputs[0])) {
         return GY_NO_VALUE;
     }
     const gy_graph_node *zero = gy_graph_at(at->out, mask.inputs[1]);
     if (zero->op != &gy_op_fill || zero->attributes.shape.value != 0 ||
-        zero->types[0].rank != 0 || input_type(at, 2)->rank != 0) {
+        zero->types[0].rank != 0 || input_type(at, 1)->rank != 0) {
         return GY_NO_VALUE;
     }
     gy_builder *builder = &at->out->builder;
     gy_value pooled = apply(at, &gy_op_max_pool, &spread.attributes, mask.inputs, 1);
-    gy_value is_open = gy_build2(builder, &gy_op_greater, pooled, mask.inputs[1]);
-    const gy_value choice[3] = {is_open, spread.inputs[1], at->inputs[2]};
+    gy_value is_closed = gy_build2(builder, &gy_op_less_equal, pooled, mask.inputs[1]);
+    const gy_value choice[3] = {is_closed, at->inputs[1], spread.inputs[1]};
     gy_value masked = gy_build(builder, &gy_op_select, NULL, choice, 3);
     const gy_value pair[2] = {spread.inputs[0], masked};
     return apply(at, &gy_op_max_pool_gradient, &spread.attributes, pair, 2);

@@ -506,27 +506,27 @@ static int count_readers(const gy_fused_plan *plan, int index)
     return readers;
 }
 
-/* select(greater(a, z), b, z) with one z, relu's gradient, is one loop instead of two. */
+/* select(less_equal(a, z), z, b) with one z, relu's gradient, is one loop instead of two. */
 static void absorb_mask(gy_fused_plan *plan, const gy_fused *program, int s)
 {
     gy_plan_step *step = &plan->steps[s];
     int mask = step->inputs[0] - plan->input_count;
-    if (program->steps[s].op != &gy_op_select || step->scalars != 4 || mask < 0 ||
-        program->steps[mask].op != &gy_op_greater) {
+    if (program->steps[s].op != &gy_op_select || step->scalars != 2 || mask < 0 ||
+        program->steps[mask].op != &gy_op_less_equal) {
         return;
     }
-    gy_plan_step *greater = &plan->steps[mask];
-    const gy_plan_register *a = &plan->registers[greater->inputs[0]];
+    gy_plan_step *compare = &plan->steps[mask];
+    const gy_plan_register *a = &plan->registers[compare->inputs[0]];
     gy_tile_function gate = gy_tiles()->find_gate(a->dtype);
-    if (greater->scalars != 2 || greater->inputs[1] != step->inputs[2] || gate == NULL ||
-        a->dtype != plan->registers[step->inputs[1]].dtype ||
+    if (compare->scalars != 2 || compare->inputs[1] != step->inputs[1] || gate == NULL ||
+        a->dtype != plan->registers[step->inputs[2]].dtype ||
         count_readers(plan, step->inputs[0]) != 1) {
         return;
     }
     plan->registers[step->inputs[0]].kind = GY_PLACE_UNUSED;
-    greater->is_absorbed = true;
+    compare->is_absorbed = true;
     step->run = gate;
-    step->inputs[0] = greater->inputs[0];
+    step->inputs[0] = compare->inputs[0];
     plan->registers[step->inputs[0]].last = GY_MAX(plan->registers[step->inputs[0]].last, s);
 }
 

@@ -406,6 +406,62 @@ static void dropout_of_a_shard(void **state)
     }
 }
 
+/* Where y is not a number the gradient passes: select(y <= 0, 0, dy), which is one loop. */
+static void the_gradient_of_relu_passes_nan(void **state)
+{
+    (void)state;
+    enum { COUNT = 50, KINDS = 7 };
+    static const double special[KINDS] = {NAN, 1, 0, -0.0, -1, INFINITY, -INFINITY};
+    static const bool passes[KINDS] = {true, true, false, false, false, true, false};
+    double memory[4][COUNT];
+    for (int kind = 0; kind < 2; kind++) {
+        gy_dtype dtype = kind == 0 ? GY_F32 : GY_F64;
+        const int64_t sizes[1] = {COUNT};
+        gy_view inputs[3] = {gy_view_of(memory[0], dtype, sizes, 1),
+                             gy_view_of(memory[1], dtype, sizes, 1),
+                             gy_view_of(memory[2], dtype, NULL, 0)};
+        gy_view output = gy_view_of(memory[3], dtype, sizes, 1);
+        for (int i = 0; i < COUNT; i++) {
+            gy_element_set(dtype, memory[0], i, special[i % KINDS]);
+            gy_element_set(dtype, memory[1], i, i + 1);
+        }
+        gy_element_set(dtype, memory[2], 0, 0);
+        gy_fused program = {.input_count = 3, .step_count = 2, .output_count = 1, .rank = 1};
+        program.sizes[0] = COUNT;
+        program.steps[0] = (gy_fused_step){.op = &gy_op_less_equal, .inputs = {0, 2}};
+        program.steps[1] = (gy_fused_step){.op = &gy_op_select, .inputs = {3, 2, 1}};
+        program.outputs[0].register_index = 4;
+        gy_attributes attributes;
+        memset(&attributes, 0, sizeof(attributes));
+        attributes.fused.program = &program;
+        gy_kernel_query query = {.op = &gy_op_fused,
+                                 .attributes = &attributes,
+                                 .inputs = inputs,
+                                 .input_count = 3,
+                                 .outputs = &output,
+                                 .output_count = 1,
+                                 .workers = 1};
+        gy_kernel_call call = {.op = &gy_op_fused,
+                               .attributes = &attributes,
+                               .inputs = inputs,
+                               .input_count = 3,
+                               .outputs = &output,
+                               .output_count = 1};
+        const gy_kernel *kernel = gy_kernel_choose(&query);
+        assert_non_null(kernel);
+        void *workspace = gy_alloc("test", kernel->workspace_bytes(&query) + 64);
+        call.workspace = workspace;
+        assert_ok(kernel->prepare(&query, &call.state));
+        assert_ok(kernel->run(&call));
+        kernel->release(call.state);
+        gy_free(workspace);
+        for (int i = 0; i < COUNT; i++) {
+            double expected = passes[i % KINDS] ? i + 1 : 0;
+            assert_true(gy_element_get(dtype, memory[3], i) == expected);
+        }
+    }
+}
+
 static int start_workers(void **state)
 {
     (void)state;
@@ -425,6 +481,7 @@ int main(void)
         cmocka_unit_test(random_programs),
         cmocka_unit_test(blocked_values),
         cmocka_unit_test(dropout_of_a_shard),
+        cmocka_unit_test(the_gradient_of_relu_passes_nan),
     };
     return cmocka_run_group_tests(tests, start_workers, end_workers);
 }

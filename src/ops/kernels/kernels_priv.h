@@ -17,4 +17,17 @@ extern const gy_kernel gy_kernel_pad, gy_kernel_concat, gy_kernel_broadcast, gy_
 extern const gy_kernel gy_kernel_scatter_add, gy_kernel_one_hot, gy_kernel_fill;
 extern const gy_kernel gy_kernel_reorder, gy_kernel_matmul_update;
 
+/** gy_call_index of a dense input, without its walk in the common case. */
+static inline gy_status gy_kernel_index(const gy_kernel_call *call, int input, int64_t at,
+                                        const char *what, int64_t size, int64_t *index)
+{
+    if (call->inputs[input].dtype == GY_I32) {
+        *index = ((const int32_t *)call->inputs[input].data)[at];
+        if (*index >= 0 && *index < size) {
+            return GY_OK;
+        }
+    }
+    return gy_call_index(call, input, at, what, size, index);
+}
+
 #endif

@@ -163,7 +163,7 @@ static gy_status check_indices(const gy_kernel_call *call, int input, const char
 {
     int64_t count = gy_view_count(&call->inputs[input]), index;
     for (int64_t i = 0; i < count; i++) {
-        GY_TRY(gy_call_index(call, input, i, what, size, &index));
+        GY_TRY(gy_kernel_index(call, input, i, what, size, &index));
     }
     return GY_OK;
 }
@@ -264,7 +264,7 @@ static gy_status one_hot_run(const gy_kernel_call *call)
     GY_TRY(check_indices(call, 0, "label", depth));
     gy_view_zero(y);
     for (int64_t i = 0; i < count; i++) {
-        label = gy_element_get_whole(labels->dtype, labels->data, i);
+        GY_TRY(gy_kernel_index(call, 0, i, "label", depth, &label));
         if (y->dtype == GY_F32) {
             ((float *)y->data)[i * depth + label] = 1;
         } else {

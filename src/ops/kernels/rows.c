@@ -45,18 +45,15 @@ static bool along_accepts(const gy_kernel_query *query)
 
 static void softmax_row_f32(const float *x, float *y, int64_t count, bool is_log)
 {
-    float maximum = gy_tiles()->row_max(x, count);
-    double sum = gy_tiles()->exp_sum(x, maximum, y, count);
-    if (is_log) {
-        float shift = (float)log(sum);
-        for (int64_t i = 0; i < count; i++) {
-            y[i] = (x[i] - maximum) - shift;
-        }
+    if (!is_log) {
+        gy_tiles()->softmax(x, y, count);
         return;
     }
-    float scale = (float)(1 / sum);
+    float maximum = gy_tiles()->row_max(x, count);
+    double sum = gy_tiles()->exp_sum(x, maximum, y, count);
+    float shift = (float)log(sum);
     for (int64_t i = 0; i < count; i++) {
-        y[i] *= scale;
+        y[i] = (x[i] - maximum) - shift;
     }
 }
 
@@ -146,7 +143,7 @@ static gy_status cross_entropy_run(const gy_kernel_call *call)
     double total = 0;
     for (int64_t row = 0; row < rows; row++) {
         int64_t label = 0;
-        GY_TRY(gy_call_index(call, 1, row, "label", classes, &label));
+        GY_TRY(gy_kernel_index(call, 1, row, "label", classes, &label));
         total += row_loss(call, row, classes, label);
     }
     gy_element_set(logits->dtype, call->outputs[0].data, 0, total / (double)all);

@@ -42,12 +42,13 @@ typedef void (*gy_tile_fold)(const void *x, int64_t rows, int64_t columns, void 
 typedef struct gy_tile_table {
     /* NULL when there is none. Types of the first value operand and of the result. */
     gy_tile_function (*find)(gy_op_code code, gy_dtype input, gy_dtype output);
-    /* a > z ? b : z of tiles a and b and one element z; NULL: not for this type. */
+    /* a <= z ? z : b of tiles a and b and one element z; NULL: not for this type. */
     gy_tile_function (*find_gate)(gy_dtype type);
     /* reduction: GY_CODE_sum, prod, max or min. */
     gy_tile_fold (*find_fold)(gy_op_code reduction, gy_dtype type, bool by_rows);
     /* y = exp(x - shift) and the sum of y; along one row. */
     double (*exp_sum)(const float *x, float shift, float *y, int64_t count);
+    void (*softmax)(const float *x, float *y, int64_t count);
     float (*row_max)(const float *x, int64_t count);
     double (*row_sum)(const float *x, int64_t count);
     /* Sum of (x - mean)^2. */
