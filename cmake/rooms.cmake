@@ -3,6 +3,8 @@
 # library, flags of a kernel file) stands in src/<room>/room.cmake.
 
 set(GYRE_DOORS cli web python)
+# Rooms that are no part of libgyre: their room.cmake says what is built.
+set(GYRE_BESIDE mpi)
 
 # The .c files of a room that belong to its library.
 function(gyre_room_sources room out)
@@ -55,7 +57,9 @@ macro(gyre_rooms)
         separate_arguments(words UNIX_COMMAND "${line}")
         list(POP_FRONT words rank room)
         gyre_room_sources(${room} sources)
-        if(sources AND NOT room IN_LIST GYRE_DOORS)
+        if(sources AND room IN_LIST GYRE_BESIDE)
+            include(${CMAKE_SOURCE_DIR}/src/${room}/room.cmake)
+        elseif(sources AND NOT room IN_LIST GYRE_DOORS)
             add_library(gy_${room} STATIC ${sources})
             target_link_libraries(gy_${room} PUBLIC gyre_flags)
             foreach(below IN LISTS words)
@@ -131,6 +135,9 @@ endfunction()
 function(gyre_headers_check)
     file(GLOB public CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/gyre/*.h)
     file(GLOB inner CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*/*.h)
+    foreach(room IN LISTS GYRE_BESIDE) # compiled where the headers that they need are
+        list(FILTER inner EXCLUDE REGEX "/src/${room}/")
+    endforeach()
     set(units "")
     foreach(header IN LISTS public inner)
         file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${header})

@@ -1,0 +1,327 @@
+/* Doors: made where ranks share a host, found again by communicator, freed with it. */
+#include "mpi/door_priv.h"
+
+#include "base/base.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DOORS_LOCK_RANK = 40, DOOR_LOCK_RANK = 30 };
+
+static gy_mutex doors_lock;
+static gy_door *doors GY_GUARDED(doors_lock);
+static int keyval = MPI_KEYVAL_INVALID; /* INVALID: everything passes through */
+static bool has_warned;
+static _Atomic uint64_t taken, passed;
+/* Grows when a communicator gets or loses its attribute: what threads remember is void then. */
+static _Atomic uint64_t generation;
+static char no_door; /* its address: was looked into, stays with the library */
+
+void gy_mpi_count(bool is_taken)
+{
+    atomic_fetch_add_explicit(is_taken ? &taken : &passed, 1, memory_order_relaxed);
+}
+
+gy_door *gy_doors_hold(void)
+{
+    if (keyval == MPI_KEYVAL_INVALID || !gy_mutex_try(&doors_lock)) {
+        return NULL;
+    }
+    gy_door *first = doors;
+    if (first == NULL) {
+        gy_mutex_unlock(&doors_lock);
+    }
+    return first;
+}
+
+void gy_doors_release(void)
+{
+    gy_mutex_unlock(&doors_lock);
+}
+
+static void free_door(gy_door *door)
+{
+    gy_pulls_forget(door);
+    gy_comm_free(door->coll);
+    gy_mutex_fini(&door->lock);
+    gy_free(door->seen);
+    gy_free(door);
+}
+
+void gy_doors_sweep(void)
+{
+    if (keyval == MPI_KEYVAL_INVALID) {
+        return;
+    }
+    gy_mutex_lock(&doors_lock);
+    for (gy_door **at = &doors; *at != NULL;) {
+        gy_door *door = *at;
+        /* acquire: with the release in forget_comm */
+        bool is_idle = atomic_load_explicit(&door->is_freed, memory_order_acquire);
+        if (is_idle) {
+            gy_mutex_lock(&door->lock);
+            is_idle = door->first == NULL;
+            gy_mutex_unlock(&door->lock);
+        }
+        if (is_idle) {
+            *at = door->next;
+            free_door(door);
+        } else {
+            at = &door->next;
+        }
+    }
+    gy_mutex_unlock(&doors_lock);
+}
+
+/* The communicator loses its attribute. The library may hold a lock of its own: only mark. */
+static int forget_comm(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm;
+    (void)key;
+    (void)extra;
+    atomic_fetch_add_explicit(&generation, 1, memory_order_release);
+    if (value != &no_door) {
+        gy_door *door = value;
+        atomic_store_explicit(&door->is_freed, true, memory_order_release);
+    }
+    return MPI_SUCCESS;
+}
+
+/* ---- Making ---- */
+
+/* What rank 0 tells the others. */
+typedef struct invitation {
+    uint64_t host;
+    int process, segment; /* -1: there is none */
+} invitation;
+
+/* Alike for processes that see the same /proc. */
+static uint64_t host_identity(void)
+{
+    char boot[64] = "";
+    struct stat names = {.st_ino = 0};
+    int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t size = file >= 0 ? read(file, boot, sizeof(boot)) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    (void)stat("/proc/self/ns/pid", &names);
+    return gy_hash(boot, size > 0 ? (size_t)size : 0, (uint64_t)names.st_ino);
+}
+
+/* As much as there is memory: what is not touched costs nothing. */
+static size_t pool_bytes_for(int ranks)
+{
+    size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    size_t most = (size_t)1 << 36;
+    return GY_MIN(memory, most / (size_t)ranks) / GY_CACHE_LINE * GY_CACHE_LINE;
+}
+
+static invitation invite(int ranks)
+{
+    invitation made = {.host = host_identity(), .process = (int)getpid(), .segment = -1};
+    gy_segment_options options = {.ranks = ranks,
+                                  .pool_bytes = pool_bytes_for(ranks),
+                                  .host_cores = gy_mpi_is_crowded() ? 1 : ranks};
+    if (gy_segment_make(&options, &made.segment) != GY_OK) {
+        made.segment = -1;
+    }
+    return made;
+}
+
+static gy_status open_coll(gy_door *door, const invitation *where)
+{
+    GY_TRY(gy_shm_open_process(where->process, where->segment, door->rank, gy_env_real(),
+                               &door->transport));
+    gy_mpi_drive_with(door->transport);
+    /* A program may compute between two calls for as long as it likes. */
+    gy_comm_options options = {.timeout_s = getenv("GYRE_TIMEOUT") != NULL ? 0 : 1e9};
+    return gy_comm_new(door->transport, &options, &door->coll);
+}
+
+/* NULL: this rank cannot, the error text says why. */
+static gy_door *make_door(MPI_Comm comm, int rank, int size, const invitation *where)
+{
+    gy_door *door = gy_alloc_zero("mpi.door", 1, sizeof(*door));
+    uint64_t *seen = gy_alloc_zero("mpi.door", (size_t)size, sizeof(*seen));
+    if (door == NULL || seen == NULL) {
+        gy_free(seen);
+        gy_free(door);
+        return NULL;
+    }
+    door->comm = comm;
+    door->rank = rank;
+    door->size = size;
+    door->seen = seen;
+    if (open_coll(door, where) != GY_OK) {
+        gy_free(seen);
+        gy_free(door);
+        return NULL;
+    }
+    door->shared = gy_transport_shared(door->transport);
+    gy_mutex_init(&door->lock, DOOR_LOCK_RANK);
+    return door;
+}
+
+static void warn_once(bool is_same_host)
+{
+    if (is_same_host && !has_warned) {
+        has_warned = true;
+        gy_warn("collectives stay with the MPI library: %s", gy_error_text());
+    }
+}
+
+/* All ranks of `comm` are here. NULL on all of them when one cannot. */
+static gy_door *meet(MPI_Comm comm, int rank, int size)
+{
+    invitation where = {.segment = -1};
+    if (rank == 0) {
+        where = invite(size);
+    }
+    if (PMPI_Bcast(&where, (int)sizeof(where), MPI_BYTE, 0, comm) != MPI_SUCCESS) {
+        return NULL;
+    }
+    bool is_same_host = where.host == host_identity();
+    gy_door *door = NULL;
+    if (is_same_host && where.segment >= 0) {
+        door = make_door(comm, rank, size, &where);
+    }
+    int is_made = door != NULL, are_all_made = 0;
+    int code = PMPI_Allreduce(&is_made, &are_all_made, 1, MPI_INT, MPI_MIN, comm);
+    if (rank == 0 && where.segment >= 0) {
+        close(where.segment);
+    }
+    if (!is_made) {
+        warn_once(is_same_host);
+    }
+    if ((code != MPI_SUCCESS || !are_all_made) && door != NULL) {
+        free_door(door);
+        door = NULL;
+    }
+    return door;
+}
+
+void gy_door_attach(MPI_Comm comm)
+{
+    int is_inter = 0, size = 0, rank = 0;
+    if (keyval == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL) {
+        return;
+    }
+    gy_doors_sweep();
+    gy_door *door = NULL;
+    if (PMPI_Comm_test_inter(comm, &is_inter) == MPI_SUCCESS && !is_inter &&
+        PMPI_Comm_size(comm, &size) == MPI_SUCCESS && size > 1 && size <= GY_RANKS_MAX &&
+        PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS) {
+        door = meet(comm, rank, size);
+    }
+    (void)PMPI_Comm_set_attr(comm, keyval, door != NULL ? (void *)door : (void *)&no_door);
+    if (door != NULL) {
+        gy_mutex_lock(&doors_lock);
+        door->next = doors;
+        doors = door;
+        gy_mutex_unlock(&doors_lock);
+    }
+    atomic_fetch_add_explicit(&generation, 1, memory_order_release);
+}
+
+/* ---- Finding ---- */
+
+typedef struct memory {
+    MPI_Comm comm;
+    uint64_t generation; /* + 1; 0: nothing is remembered */
+    gy_door *door;
+} memory;
+
+static gy_door *look_up(MPI_Comm comm, bool may_attach)
+{
+    void *value = NULL;
+    int is_set = 0;
+    if (PMPI_Comm_get_attr(comm, keyval, (void *)&value, &is_set) != MPI_SUCCESS) {
+        return NULL;
+    }
+    if (!is_set && may_attach) {
+        gy_door_attach(comm);
+        (void)PMPI_Comm_get_attr(comm, keyval, (void *)&value, &is_set);
+    }
+    return is_set && value != &no_door ? value : NULL;
+}
+
+gy_door *gy_door_of(MPI_Comm comm, bool may_attach)
+{
+    static _Thread_local memory last;
+    uint64_t now = atomic_load_explicit(&generation, memory_order_acquire) + 1;
+    if (last.comm == comm && last.generation == now && last.door != NULL) {
+        return last.door;
+    }
+    if (keyval == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL) {
+        return NULL;
+    }
+    gy_door *door = look_up(comm, may_attach);
+    last = (memory){.comm = comm, .generation = now, .door = door};
+    return door;
+}
+
+int gy_door_fail(const gy_door *door, gy_status status)
+{
+    int code = status == GY_NOMEM ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
+    bool is_freed = atomic_load_explicit(&door->is_freed, memory_order_acquire);
+    gy_error_log("%s", gy_error_text());
+    (void)PMPI_Comm_call_errhandler(is_freed ? MPI_COMM_SELF : door->comm, code);
+    return code;
+}
+
+/* ---- The whole process ---- */
+
+/* What a type with gaps becomes when it is packed must be its bytes and nothing else: then a
+ * rank may give it where another one gives the same numbers side by side. */
+static bool packs_plainly(void)
+{
+    static const int values[] = {1, 2, 3, 4, 5, 6};
+    int packed[3] = {0, 0, 0}, position = 0;
+    MPI_Datatype gaps = MPI_DATATYPE_NULL;
+    bool is_plain = PMPI_Type_vector(3, 1, 2, MPI_INT, &gaps) == MPI_SUCCESS &&
+                    PMPI_Type_commit(&gaps) == MPI_SUCCESS &&
+                    PMPI_Pack(values, 1, gaps, packed, (int)sizeof(packed), &position,
+                              MPI_COMM_SELF) == MPI_SUCCESS;
+    (void)PMPI_Type_free(&gaps);
+    return is_plain && position == (int)sizeof(packed) && packed[0] == 1 && packed[1] == 3 &&
+           packed[2] == 5;
+}
+
+void gy_doors_open(void)
+{
+    int rank = 0, key = MPI_KEYVAL_INVALID;
+    (void)PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    gy_log_set_rank(rank);
+    gy_mutex_init(&doors_lock, DOORS_LOCK_RANK);
+    gy_mpi_types_init();
+    if (!packs_plainly()) {
+        gy_warn("collectives stay with the MPI library: it packs data in a form of its own");
+        return;
+    }
+    gy_mpi_drive_open();
+    if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &key, NULL) ==
+        MPI_SUCCESS) {
+        keyval = key;
+        gy_door_attach(MPI_COMM_WORLD);
+    }
+}
+
+void gy_doors_close(void)
+{
+    if (keyval == MPI_KEYVAL_INVALID) {
+        return;
+    }
+    gy_info("%llu collectives taken over, %llu left to the MPI library",
+            (unsigned long long)atomic_load_explicit(&taken, memory_order_relaxed),
+            (unsigned long long)atomic_load_explicit(&passed, memory_order_relaxed));
+    (void)PMPI_Comm_delete_attr(MPI_COMM_WORLD, keyval);
+    gy_doors_sweep();
+    (void)PMPI_Comm_free_keyval(&keyval);
+    keyval = MPI_KEYVAL_INVALID;
+    atomic_fetch_add_explicit(&generation, 1, memory_order_release);
+    gy_mpi_drive_close();
+}

@@ -1,0 +1,181 @@
+/**
+ * Room mpi: collectives of unmodified MPI programs over Gyre. Reading order: door_priv.h,
+ * types.c, door.c, drive.c, pull.c, blocking.c, nonblocking.c, requests.c, creators.c.
+ *
+ * The sources are compiled once for each MPI library (its mpi.h, its handles) and loaded in
+ * front of it. A *door* is what a communicator gets on top: a segment of shared memory, a Gyre
+ * communicator over it, and its *pulls*: collectives whose ranks publish all that they give
+ * when they start, so that nobody depends on what a rank does later. Nonblocking collectives
+ * are pulls, since their rank may be inside any MPI call afterwards.
+ *
+ * Whether a call is taken over depends on what MPI demands to be alike on all ranks only: the
+ * operation, the root, types and counts of reductions, bytes (never the form of a type) of all
+ * that is moved.
+ */
+#ifndef GY_MPI_DOOR_PRIV_H
+#define GY_MPI_DOOR_PRIV_H
+
+#include "coll/coll.h"
+#include "coll/kernels.h"
+
+#include <mpi.h>
+
+/* ---- types.c ---- */
+
+/** How elements are combined. */
+typedef struct gy_mpi_fold {
+    gy_combine combine;
+    size_t item_bytes; /* of what `combine` counts */
+    size_t items;      /* of those in an MPI element: 2 for a sum of complex numbers */
+    gy_dtype dtype;
+    gy_reduction reduction;
+    bool is_plain; /* Gyre's communicator knows dtype and reduction too */
+} gy_mpi_fold;
+
+void gy_mpi_types_init(void);
+/** False: this pair of a type and an operation stays with the library. */
+bool gy_mpi_fold_of(MPI_Datatype type, MPI_Op op, gy_mpi_fold *fold);
+/** Bytes that one element of `type` moves; false: no valid type. */
+bool gy_mpi_type_bytes(MPI_Datatype type, size_t *bytes);
+
+/** What one rank gives or gets: `count` elements at `data`, the k-th `extent` bytes further. */
+typedef struct gy_mpi_span {
+    void *data; /* sends are only read */
+    int count;
+    MPI_Datatype type;
+    size_t bytes;    /* moved by all of them */
+    MPI_Aint extent; /* of one */
+    bool is_plain;   /* they lie side by side in the order in which they are moved */
+} gy_mpi_span;
+
+/** False: the arguments are wrong (the library shall say so). */
+bool gy_mpi_span_of(const void *data, int count, MPI_Datatype type, gy_mpi_span *span);
+/** What is moved, one after the other, into `to`. */
+int gy_mpi_pack(const gy_mpi_span *span, void *to);
+/** From there to `count` elements, the first of them `first` elements into the span. */
+int gy_mpi_unpack(const gy_mpi_span *span, MPI_Aint first, int count, const void *from);
+
+/* ---- pull.c ---- */
+
+typedef enum gy_pull_kind {
+    GY_PULL_ALLREDUCE,
+    GY_PULL_REDUCE,
+    GY_PULL_REDUCE_SCATTER,
+    GY_PULL_ALLGATHER,
+    GY_PULL_BROADCAST,
+    GY_PULL_ALLTOALL,
+    GY_PULL_BARRIER,
+} gy_pull_kind;
+
+typedef struct gy_door gy_door;
+
+/** A collective in the pull form. */
+typedef struct gy_pull {
+    struct gy_pull *next;
+    gy_door *door;
+    gy_pull_kind kind;
+    int root;
+    uint64_t number;
+    gy_mpi_fold fold;
+    gy_mpi_span give; /* what this rank publishes when it starts */
+    gy_mpi_span take; /* where what comes from one rank goes, or the result of a reduction */
+    bool is_in_place; /* allgather: the own part is there already */
+    size_t offset;    /* reduce-scatter: where this rank's part begins, in bytes */
+    const int *counts, *displacements; /* (size) allgatherv; NULL: take.count for each */
+    int *kept;                         /* owned copies of both, once it has a request */
+    int present;                       /* ranks below have published theirs */
+    bool owns_type, is_over;
+    int code;            /* MPI_SUCCESS or an error */
+    MPI_Request request; /* MPI_REQUEST_NULL: of a blocking call */
+} gy_pull;
+
+/** Publish what this rank gives. GY_NOMEM; nothing has happened then. Never waits. */
+GY_MUST_CHECK gy_status gy_pull_start(gy_pull *pull);
+/** Start and wait until it is over, the MPI library driven all the while. An MPI code. */
+int gy_pull_run(gy_pull *pull);
+/** Start a copy of `pull` with a request of the library's. An MPI code. */
+int gy_pull_post(const gy_pull *pull, MPI_Request *request);
+/** Move what can be moved on all doors; ends requests. Never waits. @threads any */
+void gy_pulls_progress(void);
+/** Requests posted and not over, of this process. */
+bool gy_pulls_are_flying(void);
+/** A door is about to go: give its memory back, forget pulls that are not over. */
+void gy_pulls_forget(gy_door *door);
+/** Look whether the peers of doors with pulls in flight are alive; call it now and then. */
+void gy_pulls_check(void);
+
+/* ---- call.c ---- */
+
+/** The arguments of a collective; what an operation does not have is zero. */
+typedef struct gy_mpi_call {
+    const void *send;
+    void *recv;
+    int send_count, recv_count, root;
+    MPI_Datatype send_type, recv_type;
+    const int *counts, *displacements; /* (size) */
+    MPI_Op op;
+} gy_mpi_call;
+
+/**
+ * What a call means on a door.
+ * @return false: the call stays with the library. On all ranks alike, but for wrong arguments.
+ */
+bool gy_mpi_prepare(gy_door *door, gy_pull_kind kind, const gy_mpi_call *call, gy_pull *pull);
+
+/* ---- door.c ---- */
+
+/** A communicator's, kept with it as an attribute. */
+struct gy_door {
+    gy_door *next; /* of all */
+    MPI_Comm comm;
+    int rank, size;
+    gy_comm *coll;
+    gy_transport *transport;
+    const gy_shared *shared;
+    gy_mutex lock;         /* of all below */
+    uint64_t published;    /* pulls that this rank has started */
+    uint64_t own_last;     /* its newest card, as an offset into its pool + 1; 0 none */
+    uint64_t own_first;    /* its oldest that peers may still look at */
+    uint64_t *seen;        /* (size) the newest card looked at of each rank, in the same form */
+    gy_pull *first, *last; /* pulls that are not over */
+    _Atomic bool is_freed; /* the communicator is gone; the door goes with its last pull */
+};
+
+/** After MPI_Init: prepare, and a door for the world. */
+void gy_doors_open(void);
+/** Before MPI_Finalize. */
+void gy_doors_close(void);
+/** A door for a new communicator, if its ranks share this host; all of them call it. */
+void gy_door_attach(MPI_Comm comm);
+/**
+ * The door of a communicator or NULL. `may_attach`: the call blocks, so that its ranks can meet
+ * to make one if there is none.
+ */
+gy_door *gy_door_of(MPI_Comm comm, bool may_attach);
+/** Tell a failure (this thread's error text) to the communicator's handler; an MPI code. */
+int gy_door_fail(const gy_door *door, gy_status status);
+/** Free the doors whose communicators are gone and that have no pulls left. */
+void gy_doors_sweep(void);
+
+/** All doors, for whoever drives them, then release; NULL (nothing held) when there are none or
+ * another thread is at it. */
+gy_door *gy_doors_hold(void);
+void gy_doors_release(void);
+
+/** Counted for the closing line at log level info. */
+void gy_mpi_count(bool is_taken);
+
+/* ---- drive.c ---- */
+
+/** Let the MPI library move what it can. */
+void gy_mpi_drive(void);
+/** From now on whoever waits on `transport` drives the MPI library too, and never sleeps. */
+void gy_mpi_drive_with(gy_transport *transport);
+/** Does this process have to share its core? Then waits yield. */
+bool gy_mpi_is_crowded(void);
+void gy_mpi_drive_open(void);
+void gy_mpi_drive_close(void);
+
+#define GY_MPI_API __attribute__((visibility("default")))
+
+#endif

@@ -1,0 +1,465 @@
+/*
+ * Pulls: collectives that need nothing from a rank but that it has started.
+ *
+ * A rank publishes a *card* for each: a piece of its pool that holds all it gives. The cards of
+ * a rank are a list, so that it may be any number of collectives ahead. A pull is over on a
+ * rank once the cards of all ranks are there and it has taken its share from them; so a rank
+ * may be anywhere else, inside a blocking receive for one, while its peers finish. Pulls end in
+ * the order in which they were started. A card is free when all peers have looked at the next
+ * one.
+ *
+ * Of a rank's words, 16 says where its first card lies and 17 which number it has looked at on
+ * all others.
+ */
+#include "mpi/door_priv.h"
+
+#include "base/base.h"
+
+#include <sched.h>
+#include <string.h>
+
+enum { FIRST_WORD = 16, SEEN_WORD = 17 };
+enum { TILE_BYTES = 16 * 1024, ROUNDS_A_DRIVE = 8, ROUNDS_A_CHECK = 4096 };
+enum { CHECK_EVERY_NS = 20000000 };
+
+typedef struct card {
+    alignas(
+        GY_CACHE_LINE) _Atomic uint64_t next; /* offset + 1 in the rank's pool; 0: none yet */
+    uint64_t number, bytes;
+    int32_t kind, root;
+} card;
+
+static _Atomic int flying; /* requests that are not over */
+
+bool gy_pulls_are_flying(void)
+{
+    return atomic_load_explicit(&flying, memory_order_acquire) > 0;
+}
+
+static _Atomic uint64_t *word_of(const gy_door *door, int rank, int index)
+{
+    return &gy_shared_words(door->shared, rank)[index].value;
+}
+
+/* `place` is an offset + 1. */
+static card *card_at(const gy_door *door, int rank, uint64_t place)
+{
+    GY_ASSERT(place > 0 && place <= door->shared->pool_bytes);
+    return (card *)(void *)(gy_shared_pool(door->shared, rank) + place - 1);
+}
+
+static const uint8_t *data_of(const gy_pull *pull, int rank)
+{
+    return (const uint8_t *)(card_at(pull->door, rank, pull->door->seen[rank]) + 1);
+}
+
+/* ---- Publishing ---- */
+
+/* Give back own cards that no peer needs any more; all of them when the door goes. */
+static void reclaim(gy_door *door, uint64_t below)
+{
+    while (door->own_first != 0) {
+        card *oldest = card_at(door, door->rank, door->own_first);
+        if (oldest->number >= below) {
+            break;
+        }
+        door->own_first = atomic_load_explicit(&oldest->next, memory_order_relaxed);
+        gy_pool_give(gy_comm_pool(door->coll), oldest);
+    }
+}
+
+static uint64_t seen_by_all(const gy_door *door)
+{
+    uint64_t least = UINT64_MAX;
+    for (int rank = 0; rank < door->size; rank++) {
+        /* acquire: with the release in finish, that rank's reads are past */
+        uint64_t seen =
+            atomic_load_explicit(word_of(door, rank, SEEN_WORD), memory_order_acquire);
+        least = GY_MIN(least, seen);
+    }
+    return least;
+}
+
+gy_status gy_pull_start(gy_pull *pull)
+{
+    gy_door *door = pull->door;
+    uint8_t *pool = gy_shared_pool(door->shared, door->rank);
+    gy_mutex_lock(&door->lock);
+    reclaim(door, seen_by_all(door));
+    gy_mutex_unlock(&door->lock);
+    card *made = gy_pool_take(gy_comm_pool(door->coll), sizeof(*made) + pull->give.bytes);
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    if (pull->give.bytes > 0 && gy_mpi_pack(&pull->give, made + 1) != MPI_SUCCESS) {
+        gy_pool_give(gy_comm_pool(door->coll), made);
+        return gy_fail(GY_ARG, "the MPI library cannot pack what is sent");
+    }
+    gy_mutex_lock(&door->lock);
+    pull->number = ++door->published;
+    made->number = pull->number;
+    made->bytes = pull->give.bytes;
+    made->kind = (int32_t)pull->kind;
+    made->root = pull->root;
+    atomic_store_explicit(&made->next, 0, memory_order_relaxed);
+    uint64_t place = (uint64_t)((uint8_t *)made - pool) + 1;
+    _Atomic uint64_t *link = door->own_last != 0
+                                 ? &card_at(door, door->rank, door->own_last)->next
+                                 : word_of(door, door->rank, FIRST_WORD);
+    /* release: the card and its data; with the acquire in find_card */
+    atomic_store_explicit(link, place, memory_order_release);
+    door->own_last = place;
+    door->own_first = door->own_first != 0 ? door->own_first : place;
+    pull->present = 0;
+    pull->next = NULL;
+    if (door->last != NULL) {
+        door->last->next = pull;
+    } else {
+        door->first = pull;
+    }
+    door->last = pull;
+    gy_mutex_unlock(&door->lock);
+    return GY_OK;
+}
+
+/* ---- Taking ---- */
+
+/* Go on along the cards of `rank` to that of the pull; false: it is not there yet. */
+static bool find_card(gy_door *door, const gy_pull *pull, int rank)
+{
+    uint64_t at = door->seen[rank];
+    _Atomic uint64_t *link =
+        at != 0 ? &card_at(door, rank, at)->next : word_of(door, rank, FIRST_WORD);
+    while (at == 0 || card_at(door, rank, at)->number < pull->number) {
+        /* acquire: with the release in gy_pull_start */
+        at = atomic_load_explicit(link, memory_order_acquire);
+        if (at == 0) {
+            return false;
+        }
+        door->seen[rank] = at;
+        link = &card_at(door, rank, at)->next;
+    }
+    return true;
+}
+
+static int check_card(const gy_pull *pull, int rank)
+{
+    const card *theirs = card_at(pull->door, rank, pull->door->seen[rank]);
+    size_t expected = pull->give.bytes;
+    if (pull->kind == GY_PULL_BROADCAST) {
+        expected = rank == pull->root ? pull->take.bytes : 0;
+    } else if (pull->kind == GY_PULL_ALLGATHER) {
+        size_t element = pull->take.bytes / (size_t)GY_MAX(pull->take.count, 1);
+        expected =
+            pull->counts != NULL ? element * (size_t)pull->counts[rank] : pull->take.bytes;
+    }
+    GY_ASSERT(theirs->number == pull->number);
+    if (theirs->kind == (int32_t)pull->kind && theirs->root == pull->root &&
+        theirs->bytes == expected) {
+        return MPI_SUCCESS;
+    }
+    (void)gy_fail(GY_MISMATCH,
+                  "collective %llu: rank %d gives %llu bytes (operation %d, root %d), expected "
+                  "%zu (operation %d, root %d)",
+                  (unsigned long long)pull->number, rank, (unsigned long long)theirs->bytes,
+                  theirs->kind, theirs->root, expected, (int)pull->kind, pull->root);
+    gy_error_log("%s", gy_error_text());
+    return MPI_ERR_TRUNCATE;
+}
+
+/* out = left fold over the ranks, a tile at a time, so that it stays in the first cache. */
+static void fold_ranks(const gy_pull *pull, size_t bytes)
+{
+    const gy_mpi_fold *fold = &pull->fold;
+    uint8_t *out = pull->take.data;
+    for (size_t at = 0; at < bytes; at += TILE_BYTES) {
+        size_t items = GY_MIN(bytes - at, (size_t)TILE_BYTES) / fold->item_bytes;
+        const uint8_t *sum = data_of(pull, 0) + pull->offset + at;
+        for (int rank = 1; rank < pull->door->size; rank++) {
+            fold->combine(out + at, sum, data_of(pull, rank) + pull->offset + at, items);
+            sum = out + at;
+        }
+    }
+}
+
+static int take_part(const gy_pull *pull, int rank)
+{
+    if (pull->kind == GY_PULL_ALLTOALL) {
+        return gy_mpi_unpack(&pull->take, (MPI_Aint)rank * pull->take.count, pull->take.count,
+                             data_of(pull, rank) + (size_t)pull->door->rank * pull->take.bytes);
+    }
+    if (rank == pull->door->rank && pull->is_in_place) {
+        return MPI_SUCCESS;
+    }
+    int count = pull->counts != NULL ? pull->counts[rank] : pull->take.count;
+    MPI_Aint first =
+        pull->counts != NULL ? pull->displacements[rank] : (MPI_Aint)rank * pull->take.count;
+    return gy_mpi_unpack(&pull->take, first, count, data_of(pull, rank));
+}
+
+static int take_all(const gy_pull *pull)
+{
+    int code = MPI_SUCCESS;
+    switch (pull->kind) {
+    case GY_PULL_ALLREDUCE:
+    case GY_PULL_REDUCE_SCATTER:
+        fold_ranks(pull, pull->take.bytes);
+        break;
+    case GY_PULL_REDUCE:
+        if (pull->door->rank == pull->root) {
+            fold_ranks(pull, pull->take.bytes);
+        }
+        break;
+    case GY_PULL_BROADCAST:
+        if (pull->door->rank != pull->root) {
+            code = gy_mpi_unpack(&pull->take, 0, pull->take.count, data_of(pull, pull->root));
+        }
+        break;
+    case GY_PULL_ALLGATHER:
+    case GY_PULL_ALLTOALL:
+        for (int rank = 0; rank < pull->door->size && code == MPI_SUCCESS; rank++) {
+            code = take_part(pull, rank);
+        }
+        break;
+    case GY_PULL_BARRIER:
+    default:
+        break;
+    }
+    return code;
+}
+
+/* False: not all ranks have started it. */
+static bool finish(gy_door *door, gy_pull *pull)
+{
+    for (; pull->present < door->size; pull->present++) {
+        if (!find_card(door, pull, pull->present)) {
+            return false;
+        }
+    }
+    pull->code = MPI_SUCCESS;
+    for (int rank = 0; rank < door->size && pull->code == MPI_SUCCESS; rank++) {
+        pull->code = check_card(pull, rank);
+    }
+    if (pull->code == MPI_SUCCESS) {
+        pull->code = take_all(pull);
+    }
+    /* release: our reads of the cards below; with the acquire in seen_by_all */
+    atomic_store_explicit(word_of(door, door->rank, SEEN_WORD), pull->number,
+                          memory_order_release);
+    return true;
+}
+
+/* What has ended, in order; `code` not MPI_SUCCESS: what has not, ends with it. */
+static gy_pull *end_pulls(gy_door *door, int code) GY_REQUIRES(door->lock)
+{
+    gy_pull *ended = NULL, **last = &ended;
+    while (door->first != NULL) {
+        gy_pull *pull = door->first;
+        if (!finish(door, pull)) {
+            if (code == MPI_SUCCESS) {
+                break;
+            }
+            pull->code = code;
+        }
+        door->first = pull->next;
+        door->last = door->first != NULL ? door->last : NULL;
+        pull->next = NULL;
+        pull->is_over = true;
+        if (pull->request != MPI_REQUEST_NULL) { /* else its owner may go on at once */
+            *last = pull;
+            last = &pull->next;
+        }
+    }
+    return ended;
+}
+
+/* ---- Requests ---- */
+
+static void free_pull(gy_pull *pull)
+{
+    gy_free(pull->kept);
+    gy_free(pull);
+}
+
+static int query_request(void *state, MPI_Status *status)
+{
+    const gy_pull *pull = state;
+    (void)PMPI_Status_set_elements(status, MPI_BYTE, 0);
+    (void)PMPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = MPI_UNDEFINED;
+    status->MPI_TAG = MPI_UNDEFINED;
+    return pull->code;
+}
+
+static int free_request(void *state)
+{
+    free_pull(state);
+    return MPI_SUCCESS;
+}
+
+static int cancel_request(void *state, int is_complete)
+{
+    (void)state;
+    (void)is_complete;
+    return MPI_SUCCESS; /* a collective cannot be cancelled */
+}
+
+/* No lock is held: the library may call back. */
+static void complete(gy_pull *ended)
+{
+    while (ended != NULL) {
+        gy_pull *pull = ended;
+        MPI_Request request = pull->request;
+        ended = pull->next;
+        if (pull->owns_type) {
+            (void)PMPI_Type_free(&pull->take.type);
+        }
+        atomic_fetch_sub_explicit(&flying, 1, memory_order_release);
+        (void)PMPI_Grequest_complete(request);
+    }
+}
+
+/* End what can be ended on all doors; `is_check`: also what a dead peer will never end. */
+static void walk_doors(bool is_check)
+{
+    gy_pull *ended = NULL, **last = &ended;
+    gy_door *first = gy_doors_hold();
+    for (gy_door *door = first; door != NULL; door = door->next) {
+        if (!gy_mutex_try(&door->lock)) {
+            continue;
+        }
+        if (door->first != NULL) {
+            int code = MPI_SUCCESS;
+            if (is_check && gy_transport_check(door->transport, -1) < 0) {
+                gy_error_log("%s", gy_error_text());
+                code = MPI_ERR_OTHER;
+            }
+            *last = end_pulls(door, code);
+            while (*last != NULL) {
+                last = &(*last)->next;
+            }
+        }
+        gy_mutex_unlock(&door->lock);
+    }
+    if (first != NULL) {
+        gy_doors_release();
+    }
+    complete(ended);
+}
+
+void gy_pulls_progress(void)
+{
+    walk_doors(false);
+}
+
+void gy_pulls_check(void)
+{
+    walk_doors(true);
+}
+
+/* The user may free the type before the collective is over, and change the counts' memory. */
+static gy_status keep_arguments(gy_pull *pull)
+{
+    size_t ranks = (size_t)pull->door->size, bytes = ranks * sizeof(int);
+    if (pull->counts != NULL) {
+        pull->kept = gy_alloc("mpi.pull", 2 * bytes);
+        if (pull->kept == NULL) {
+            return GY_NOMEM;
+        }
+        memcpy(pull->kept, pull->counts, bytes);
+        memcpy(pull->kept + ranks, pull->displacements, bytes);
+        pull->counts = pull->kept;
+        pull->displacements = pull->kept + ranks;
+    }
+    if (!pull->take.is_plain && pull->take.bytes > 0) {
+        pull->owns_type = PMPI_Type_dup(pull->take.type, &pull->take.type) == MPI_SUCCESS;
+    }
+    return GY_OK;
+}
+
+int gy_pull_post(const gy_pull *pull, MPI_Request *request)
+{
+    gy_door *door = pull->door;
+    gy_pull *kept = gy_alloc("mpi.pull", sizeof(*kept));
+    if (kept == NULL) {
+        return gy_door_fail(door, GY_NOMEM);
+    }
+    *kept = *pull;
+    gy_status status = keep_arguments(kept);
+    if (status != GY_OK) {
+        gy_free(kept);
+        return gy_door_fail(door, status);
+    }
+    int code =
+        PMPI_Grequest_start(query_request, free_request, cancel_request, kept, &kept->request);
+    if (code != MPI_SUCCESS) {
+        free_pull(kept);
+        return code;
+    }
+    MPI_Request made = kept->request;
+    atomic_fetch_add_explicit(&flying, 1, memory_order_acq_rel);
+    status = gy_pull_start(kept);
+    if (status != GY_OK) {
+        complete(kept);
+        (void)PMPI_Request_free(&made);
+        return gy_door_fail(door, status);
+    }
+    *request = made;
+    gy_pulls_progress();
+    return MPI_SUCCESS;
+}
+
+/* ---- Blocking ---- */
+
+/* True when it is over. Requests posted before end on the way. */
+static bool step(gy_door *door, const gy_pull *pull, int code)
+{
+    gy_mutex_lock(&door->lock);
+    gy_pull *ended = end_pulls(door, code);
+    bool is_over = pull->is_over;
+    gy_mutex_unlock(&door->lock);
+    complete(ended);
+    return is_over;
+}
+
+int gy_pull_run(gy_pull *pull)
+{
+    gy_door *door = pull->door;
+    int64_t check_ns = 0;
+    gy_status status = gy_pull_start(pull);
+    if (status != GY_OK) {
+        return gy_door_fail(door, status);
+    }
+    for (unsigned round = 1; !step(door, pull, MPI_SUCCESS); round++) {
+        if (gy_mpi_is_crowded()) {
+            sched_yield();
+        }
+        if (round % ROUNDS_A_DRIVE == 0 || gy_mpi_is_crowded()) {
+            gy_mpi_drive();
+        }
+        if (round % ROUNDS_A_CHECK != 0 || gy_now_ns(gy_env_real()) < check_ns) {
+            continue;
+        }
+        check_ns = gy_now_ns(gy_env_real()) + CHECK_EVERY_NS;
+        if (gy_transport_check(door->transport, -1) < 0 && step(door, pull, MPI_ERR_OTHER)) {
+            return gy_door_fail(door, GY_PEER);
+        }
+    }
+    if (pull->code != MPI_SUCCESS) {
+        (void)PMPI_Comm_call_errhandler(door->comm, pull->code);
+    }
+    return pull->code;
+}
+
+void gy_pulls_forget(gy_door *door)
+{
+    while (door->first != NULL) {
+        gy_pull *pull = door->first;
+        door->first = pull->next;
+        if (pull->request != MPI_REQUEST_NULL) {
+            free_pull(pull);
+        }
+    }
+    door->last = NULL;
+    reclaim(door, UINT64_MAX);
+}

@@ -1,0 +1,130 @@
+/*
+ * Waiting for requests. Those of pulls are the library's own generalized requests, which it
+ * alone cannot end: as long as one of this process is under way, a Wait is a loop of Test that
+ * moves pulls too, whatever it is for (it also drives the library). Without one, the library's
+ * Wait.
+ */
+#include "mpi/door_priv.h"
+
+#include "base/base.h"
+
+#include <sched.h>
+
+enum { ROUNDS_A_CHECK = 4096 };
+
+/* Between two looks of a waiting loop. */
+static void pass_time(unsigned *round)
+{
+    if (gy_mpi_is_crowded()) {
+        sched_yield();
+    } else {
+        gy_spin();
+    }
+    if (++*round % ROUNDS_A_CHECK == 0) {
+        gy_pulls_check();
+    } else {
+        gy_pulls_progress();
+    }
+}
+
+static void help(void)
+{
+    if (gy_pulls_are_flying()) {
+        gy_pulls_progress();
+    }
+}
+
+GY_MPI_API int MPI_Wait(MPI_Request *request, MPI_Status *status)
+{
+    if (!gy_pulls_are_flying()) {
+        return PMPI_Wait(request, status);
+    }
+    gy_pulls_progress();
+    for (unsigned round = 0;; pass_time(&round)) {
+        int is_done = 0, code = PMPI_Test(request, &is_done, status);
+        if (code != MPI_SUCCESS || is_done) {
+            return code;
+        }
+    }
+}
+
+GY_MPI_API int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
+{
+    if (!gy_pulls_are_flying()) {
+        return PMPI_Waitall(count, requests, statuses);
+    }
+    gy_pulls_progress();
+    for (unsigned round = 0;; pass_time(&round)) {
+        int are_done = 0, code = PMPI_Testall(count, requests, &are_done, statuses);
+        if (code != MPI_SUCCESS || are_done) {
+            return code;
+        }
+    }
+}
+
+GY_MPI_API int MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
+{
+    if (!gy_pulls_are_flying()) {
+        return PMPI_Waitany(count, requests, index, status);
+    }
+    gy_pulls_progress();
+    for (unsigned round = 0;; pass_time(&round)) {
+        int is_done = 0, code = PMPI_Testany(count, requests, index, &is_done, status);
+        if (code != MPI_SUCCESS || is_done) {
+            return code;
+        }
+    }
+}
+
+GY_MPI_API int MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[],
+                            MPI_Status statuses[])
+{
+    if (!gy_pulls_are_flying()) {
+        return PMPI_Waitsome(count, requests, done, indices, statuses);
+    }
+    gy_pulls_progress();
+    for (unsigned round = 0;; pass_time(&round)) {
+        int code = PMPI_Testsome(count, requests, done, indices, statuses);
+        if (code != MPI_SUCCESS || *done != 0) { /* MPI_UNDEFINED: none is active */
+            return code;
+        }
+    }
+}
+
+GY_MPI_API int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+    help();
+    return PMPI_Test(request, flag, status);
+}
+
+GY_MPI_API int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
+{
+    help();
+    return PMPI_Testall(count, requests, flag, statuses);
+}
+
+GY_MPI_API int MPI_Testany(int count, MPI_Request requests[], int *index, int *flag,
+                           MPI_Status *status)
+{
+    help();
+    return PMPI_Testany(count, requests, index, flag, status);
+}
+
+GY_MPI_API int MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[],
+                            MPI_Status statuses[])
+{
+    help();
+    return PMPI_Testsome(count, requests, done, indices, statuses);
+}
+
+GY_MPI_API int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+{
+    help();
+    return PMPI_Request_get_status(request, flag, status);
+}
+
+GY_MPI_API int MPI_Request_free(MPI_Request *request)
+{
+    help(); /* one that has not ended yet ends in any later call of this file */
+    return PMPI_Request_free(request);
+}

@@ -1,0 +1,55 @@
+# One library to be loaded in front of each MPI library whose headers are here. Open MPI and MPICH
+# can be installed side by side: each is found where it lies, not as "the" MPI.
+file(GLOB GYRE_MPI_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/mpi/*.c)
+list(FILTER GYRE_MPI_SOURCES EXCLUDE REGEX "_test\\.c$")
+set(GYRE_MPI_LIBRARIES "")
+
+function(gyre_mpi_library name soname)
+    find_path(GYRE_${name}_INCLUDE mpi.h PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/${name}/include
+        /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/${name} /usr/include/${name} NO_DEFAULT_PATH)
+    find_library(GYRE_${name}_LIBRARY ${soname})
+    if(NOT GYRE_${name}_INCLUDE OR NOT GYRE_${name}_LIBRARY)
+        message(STATUS "no ${name} found: libgyre-mpi-${name} is left out")
+        return()
+    endif()
+    add_library(gyre_${name} INTERFACE)
+    target_include_directories(gyre_${name} SYSTEM INTERFACE ${GYRE_${name}_INCLUDE})
+    target_link_libraries(gyre_${name} INTERFACE ${GYRE_${name}_LIBRARY})
+    add_library(gyre-mpi-${name} SHARED ${GYRE_MPI_SOURCES})
+    target_link_libraries(gyre-mpi-${name} PRIVATE gy_coll gyre_${name})
+    target_link_options(gyre-mpi-${name} PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-z,now)
+    set_target_properties(gyre-mpi-${name} PROPERTIES NO_SONAME ON)
+    install(TARGETS gyre-mpi-${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    set(GYRE_MPI_LIBRARIES ${GYRE_MPI_LIBRARIES} ${name} PARENT_SCOPE)
+endfunction()
+
+gyre_mpi_library(openmpi libmpi.so.40)
+gyre_mpi_library(mpich libmpich.so.12)
+
+# Programs of MPI users for the tests. A sanitizer has to be in the program, not in what is loaded
+# in front of it: there they are linked with the room's sources instead.
+function(gyre_mpi_program program library)
+    set(name mpi_${program}_${library})
+    add_executable(${name} ${CMAKE_SOURCE_DIR}/tests/mpi/${program}.c)
+    target_link_libraries(${name} PRIVATE gyre_flags gyre_${library})
+    if(NOT GYRE_SANITIZE STREQUAL "")
+        target_sources(${name} PRIVATE ${GYRE_MPI_SOURCES})
+        target_link_libraries(${name} PRIVATE gy_coll)
+    endif()
+endfunction()
+
+if(GYRE_TESTS)
+    gyre_test(mpi_launchers mpi ${CMAKE_SOURCE_DIR}/src/mpi/launchers_test.c)
+    target_link_libraries(mpi_launchers PRIVATE gy_base)
+    target_compile_definitions(mpi_launchers PRIVATE GYRE_BUILD="${CMAKE_BINARY_DIR}"
+        GYRE_SANITIZE="${GYRE_SANITIZE}")
+    foreach(library IN LISTS GYRE_MPI_LIBRARIES)
+        string(TOUPPER ${library} upper)
+        target_compile_definitions(mpi_launchers PRIVATE GYRE_HAS_${upper}=1)
+        add_dependencies(mpi_launchers gyre-mpi-${library})
+        foreach(program calls progress)
+            gyre_mpi_program(${program} ${library})
+            add_dependencies(mpi_launchers mpi_${program}_${library})
+        endforeach()
+    endforeach()
+endif()
