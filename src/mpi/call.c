@@ -47,7 +47,8 @@ static bool prepare_reduce_scatter(const gy_door *door, const gy_mpi_call *call,
         }
     }
     const void *from = is_in_place ? call->recv : call->send;
-    if (all > INT32_MAX || !gy_mpi_fold_of(call->recv_type, call->op, &pull->fold) ||
+    if (all == 0 || all > INT32_MAX ||
+        !gy_mpi_fold_of(call->recv_type, call->op, &pull->fold) ||
         !gy_mpi_span_of(from, (int)all, call->recv_type, &pull->give) ||
         !gy_mpi_span_of(call->recv, own, call->recv_type, &pull->take) ||
         pull->give.bytes == 0 || from == NULL || !is_buffer(call->recv, pull->take.bytes) ||

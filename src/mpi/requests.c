@@ -62,30 +62,30 @@ GY_MPI_API int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuse
     }
 }
 
-GY_MPI_API int MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
+GY_MPI_API int MPI_Waitany(int count, MPI_Request requests[], int *ind, MPI_Status *status)
 {
     if (!gy_pulls_are_flying()) {
-        return PMPI_Waitany(count, requests, index, status);
+        return PMPI_Waitany(count, requests, ind, status);
     }
     gy_pulls_progress();
     for (unsigned round = 0;; pass_time(&round)) {
-        int is_done = 0, code = PMPI_Testany(count, requests, index, &is_done, status);
+        int is_done = 0, code = PMPI_Testany(count, requests, ind, &is_done, status);
         if (code != MPI_SUCCESS || is_done) {
             return code;
         }
     }
 }
 
-GY_MPI_API int MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[],
+GY_MPI_API int MPI_Waitsome(int incount, MPI_Request requests[], int *outcount, int indices[],
                             MPI_Status statuses[])
 {
     if (!gy_pulls_are_flying()) {
-        return PMPI_Waitsome(count, requests, done, indices, statuses);
+        return PMPI_Waitsome(incount, requests, outcount, indices, statuses);
     }
     gy_pulls_progress();
     for (unsigned round = 0;; pass_time(&round)) {
-        int code = PMPI_Testsome(count, requests, done, indices, statuses);
-        if (code != MPI_SUCCESS || *done != 0) { /* MPI_UNDEFINED: none is active */
+        int code = PMPI_Testsome(incount, requests, outcount, indices, statuses);
+        if (code != MPI_SUCCESS || *outcount != 0) { /* MPI_UNDEFINED: none is active */
             return code;
         }
     }
@@ -103,18 +103,18 @@ GY_MPI_API int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Sta
     return PMPI_Testall(count, requests, flag, statuses);
 }
 
-GY_MPI_API int MPI_Testany(int count, MPI_Request requests[], int *index, int *flag,
+GY_MPI_API int MPI_Testany(int count, MPI_Request requests[], int *ind, int *flag,
                            MPI_Status *status)
 {
     help();
-    return PMPI_Testany(count, requests, index, flag, status);
+    return PMPI_Testany(count, requests, ind, flag, status);
 }
 
-GY_MPI_API int MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[],
+GY_MPI_API int MPI_Testsome(int incount, MPI_Request requests[], int *outcount, int indices[],
                             MPI_Status statuses[])
 {
     help();
-    return PMPI_Testsome(count, requests, done, indices, statuses);
+    return PMPI_Testsome(incount, requests, outcount, indices, statuses);
 }
 
 GY_MPI_API int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
