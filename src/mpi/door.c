@@ -4,7 +4,6 @@
 #include "base/base.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -138,7 +137,7 @@ static gy_status open_coll(gy_door *door, const invitation *where)
                                &door->transport));
     gy_mpi_drive_with(door->transport);
     /* A program may compute between two calls for as long as it likes. */
-    gy_comm_options options = {.timeout_s = getenv("GYRE_TIMEOUT") != NULL ? 0 : 1e9};
+    gy_comm_options options = {.timeout_s = gy_setting_get("GYRE_TIMEOUT") != NULL ? 0 : 1e9};
     return gy_comm_new(door->transport, &options, &door->coll);
 }
 
