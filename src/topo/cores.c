@@ -51,45 +51,47 @@ double gy_topo_parse_cpu_max(const char *text)
     return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-/* The smallest quota on the way from this process's group to the root of version 2's tree. */
-static double quota_of_tree(const char *group)
+static double quota_of_version_2(const char *folder)
 {
-    char path[1280], text[64], place[1024];
-    snprintf(place, sizeof(place), "%s", group);
-    double least = 0;
-    for (;;) {
-        snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cpu.max",
-                 strcmp(place, "/") == 0 ? "" : place);
-        if (gy_topo_read_file(path, text, sizeof(text))) {
-            double quota = gy_topo_parse_cpu_max(text);
-            least = quota > 0 && (least == 0 || quota < least) ? quota : least;
-        }
-        char *slash = strrchr(place, '/');
-        if (slash == NULL || strcmp(place, "/") == 0) {
-            return least;
-        }
-        slash[slash == place ? 1 : 0] = '\0';
-    }
+    char path[1280], text[64];
+    snprintf(path, sizeof(path), "%s/cpu.max", folder);
+    return gy_topo_read_file(path, text, sizeof(text)) ? gy_topo_parse_cpu_max(text) : 0;
 }
 
-static double quota_of_version_1(const char *group)
+static double quota_of_version_1(const char *folder)
 {
-    /* Inside a container the group's path may be the host's: then the mount's root is ours. */
-    const char *const places[] = {group, ""};
-    for (size_t i = 0; i < GY_COUNT(places); i++) {
-        char path[1280], quota[64], period[64];
-        snprintf(path, sizeof(path), "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", places[i]);
-        if (!gy_topo_read_file(path, quota, sizeof(quota))) {
-            continue;
-        }
-        snprintf(path, sizeof(path), "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", places[i]);
-        if (!gy_topo_read_file(path, period, sizeof(period))) {
-            continue;
-        }
-        double allowed = strtod(quota, NULL), of = strtod(period, NULL);
-        return allowed > 0 && of > 0 ? allowed / of : 0;
+    char path[1280], quota[64], period[64];
+    snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", folder);
+    if (!gy_topo_read_file(path, quota, sizeof(quota))) {
+        return 0;
     }
-    return 0;
+    snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", folder);
+    if (!gy_topo_read_file(path, period, sizeof(period))) {
+        return 0;
+    }
+    double allowed = strtod(quota, NULL), of = strtod(period, NULL);
+    return allowed > 0 && of > 0 ? allowed / of : 0;
+}
+
+double gy_topo_quota_in(const char *mount, const char *group, int version)
+{
+    char folder[1200];
+    size_t root = strlen(mount);
+    double least = 0;
+    if ((size_t)snprintf(folder, sizeof(folder), "%s%s", mount, group) >= sizeof(folder)) {
+        return 0;
+    }
+    /* Inside a container the group's path may be the host's: then only the mount itself is
+     * there, and is ours. */
+    for (;;) {
+        double quota = version == 2 ? quota_of_version_2(folder) : quota_of_version_1(folder);
+        least = quota > 0 && (least == 0 || quota < least) ? quota : least;
+        char *slash = strrchr(folder, '/');
+        if (strlen(folder) <= root || slash == NULL) {
+            return least;
+        }
+        *slash = '\0';
+    }
 }
 
 double gy_topo_quota_cores(void)
@@ -112,10 +114,10 @@ double gy_topo_quota_cores(void)
         *controllers++ = '\0';
         double quota = 0;
         if (*controllers == '\0') {
-            quota = quota_of_tree(group);
+            quota = gy_topo_quota_in("/sys/fs/cgroup", group, 2);
         } else if (strcmp(controllers, "cpu") == 0 || strncmp(controllers, "cpu,", 4) == 0 ||
                    strstr(controllers, ",cpu,") != NULL) {
-            quota = quota_of_version_1(group);
+            quota = gy_topo_quota_in("/sys/fs/cgroup/cpu", group, 1);
         }
         least = quota > 0 && (least == 0 || quota < least) ? quota : least;
     }

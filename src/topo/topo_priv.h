@@ -10,4 +10,10 @@
  * empty. */
 bool gy_topo_read_file(const char *path, char *out, size_t size_bytes);
 
+/**
+ * The smallest quota, in cores, on the way from control group `group` ("/a/b") to the root of
+ * the tree at `mount`; 0: no limit. Groups that are not there have none. version: 1 or 2.
+ */
+double gy_topo_quota_in(const char *mount, const char *group, int version);
+
 #endif

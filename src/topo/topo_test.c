@@ -1,8 +1,11 @@
 /* Goal: the cheap facts agree with what the system itself says. */
 #include "topo/topo.h"
+#include "topo/topo_priv.h"
 
 #include <sched.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "gy_test.h"
 
@@ -92,12 +95,67 @@ static void machine_is_described(void **state)
     gy_text_free(&text);
 }
 
+static void write_group(const char *top, const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s%s", top, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A group without a limit of its own has that of the groups around it. */
+static void the_smallest_quota_of_the_tree_counts(void **state)
+{
+    (void)state;
+    static const char *const folders[] = {"", "/a", "/a/b", "/c"};
+    char top[] = "/tmp/gyre-topo-XXXXXX", path[256];
+    assert_non_null(mkdtemp(top));
+    for (size_t i = 1; i < GY_COUNT(folders); i++) {
+        snprintf(path, sizeof(path), "%s%s", top, folders[i]);
+        assert_int_equal(mkdir(path, 0777), 0);
+    }
+    write_group(top, "/a/cpu.max", "150000 100000\n");
+    write_group(top, "/a/b/cpu.max", "max 100000\n");
+    write_group(top, "/c/cpu.max", "max 100000\n");
+    write_group(top, "/a/cpu.cfs_quota_us", "250000\n");
+    write_group(top, "/a/cpu.cfs_period_us", "100000\n");
+    write_group(top, "/a/b/cpu.cfs_quota_us", "-1\n");
+    write_group(top, "/a/b/cpu.cfs_period_us", "100000\n");
+    static const struct {
+        const char *group;
+        double quotas[2];
+    } cases[] = {{"/a", {2.5, 1.5}},        {"/a/b", {2.5, 1.5}}, {"/c", {0, 0}},
+                 {"/a/b/gone", {2.5, 1.5}}, {"/host", {0, 0}},    {"/", {0, 0}}};
+    for (int version = 1; version <= 2; version++) {
+        for (size_t i = 0; i < GY_COUNT(cases); i++) {
+            assert_true(gy_topo_quota_in(top, cases[i].group, version) ==
+                        cases[i].quotas[version - 1]);
+        }
+    }
+    write_group(top, "/cpu.cfs_quota_us", "50000\n");
+    write_group(top, "/cpu.cfs_period_us", "100000\n");
+    assert_true(gy_topo_quota_in(top, "/host/of/container", 1) == 0.5);
+    assert_true(gy_topo_quota_in(top, "/a/b", 1) == 0.5);
+    static const char *const files[] = {"cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"};
+    for (size_t i = GY_COUNT(folders); i-- > 0;) {
+        for (size_t f = 0; f < GY_COUNT(files); f++) {
+            snprintf(path, sizeof(path), "%s%s/%s", top, folders[i], files[f]);
+            (void)unlink(path); /* not every group has each */
+        }
+        snprintf(path, sizeof(path), "%s%s", top, folders[i]);
+        assert_int_equal(rmdir(path), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instruction_sets_agree_with_linux),
         cmocka_unit_test(cores_follow_the_affinity),
         cmocka_unit_test(quotas_are_read),
+        cmocka_unit_test(the_smallest_quota_of_the_tree_counts),
         cmocka_unit_test(caches_are_plausible),
         cmocka_unit_test(machine_is_described),
     };
