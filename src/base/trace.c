@@ -27,6 +27,7 @@ static _Thread_local ring *own;
 void gy_trace_start(size_t events_per_thread)
 {
     GY_ASSERT(events_per_thread > 0);
+    GY_ASSERT(ring_size == 0 || ring_size == events_per_thread); /* rings have it already */
     ring_size = events_per_thread;
     atomic_store_explicit(&gy_trace_is_on, true, memory_order_release);
 }

@@ -11,7 +11,8 @@
 
 extern _Atomic bool gy_trace_is_on;
 
-/** Start recording: each thread keeps its last `events_per_thread` events. */
+/** Start recording: each thread keeps its last `events_per_thread` events. Again: the same
+ * number. */
 void gy_trace_start(size_t events_per_thread);
 
 /** Record that `name` (static text) ran on this thread from start_ns to end_ns; `value` is

@@ -280,7 +280,8 @@ static bool keep_round(run_keeper *keeper)
         who->end_look = count;
     }
     if (poll(keeper->looks, count, wait_ms(keeper)) < 0) {
-        return true; /* interrupted */
+        look_at_clock(keeper); /* interrupted, or no memory: time passes all the same */
+        return true;
     }
     if (keeper->looks[1].revents != 0) {
         return false;
