@@ -12,6 +12,9 @@ static gy_status start(gy_session *session, const gy_session_options *options)
     int ranks = 1;
     session->seed = options->seed;
     session->has_no_overlap = options->has_no_overlap;
+    if (session->has_no_overlap) {
+        gy_debug("nothing runs beside an exchange");
+    }
     session->mesh = (gy_mesh){.axes = 1, .sizes = {1}};
     for (int axis = 0; axis < (int)GY_COUNT(comms); axis++) {
         const int size = comms[axis] != NULL ? gy_comm_size(comms[axis]) : 1;

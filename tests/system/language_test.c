@@ -81,6 +81,10 @@ static void the_model_is_good_and_names_files(void **state)
                            "gyre predict lang/model.safetensors | tail -n +2 | cut -f 1"),
                      0);
     assert_string_equal(output, "unknown\nC\n");
+    assert_int_equal(shell("echo 'static const char *const name = NULL;' | "
+                           "gyre predict -p lang/model.safetensors | "
+                           "grep -Eq '^C\t[0-9]+\\.[0-9]\t'"),
+                     0);
     assert_int_equal(shell("gyre predict lang/model.safetensors </tmp"), 1);
     assert_non_null(strstr(output, "cannot read standard input"));
     assert_int_equal(shell("seq 100000 | gyre predict lang/model.safetensors | head -n 0"), 0);

@@ -1,0 +1,145 @@
+/*
+ * Goal: every option that help lists does what it says, seen from the outside; the table below
+ * has a line for each, and none for others.
+ */
+#include "command_kit.h"
+
+#include <stdbool.h>
+
+#include "gy_test.h"
+
+/*
+ * What a line can say:
+ *   t OPTION...          trains mlp on the digits, what it prints goes to the file `said`
+ *   same OPTION...       ... and gives the bits of the plain training; differs: gives others
+ *   $P                   the options of the plain training
+ */
+static const char words[] = "P='-d digits -e 2 -b 8'; "
+                            "t() { rm -rf out; gyre train mlp -q \"$@\" >said 2>&1; }; "
+                            "is_plain() { cmp -s out/mlp/model.safetensors plain; }; "
+                            "same() { t \"$@\" && is_plain; }; "
+                            "differs() { t \"$@\" && ! is_plain; }; "
+                            "[ -e plain ] || { t $P && cp out/mlp/model.safetensors plain; }; ";
+
+static const struct {
+    const char *command, *option;
+    const char *line; /* ends well when the option does what it says */
+} cases[] = {
+    {"run", "ranks", "[ $(gyre run -n 3 echo x | wc -l) = 3 ]"},
+    {"run", "prefix", "gyre run -n 2 -p echo x | grep -qx '\\[1\\] x'"},
+    {"run", "no-binding",
+     "gyre run -n 1 env | grep -q GYRE_CORES && "
+     "! gyre run -n 1 --no-binding env | grep -q GYRE_CORES"},
+    {"run", "timeout", "gyre run -n 1 -t 0.05 cat /dev/zero >/dev/null; [ $? = 124 ]"},
+    {"run", "grace", /* far less than the usual 2 s */
+     "begun=$(date +%s%N); "
+     "gyre run -n 1 -t 0.05 --grace 0.05 sh -c 'trap \"\" TERM; while :; do :; done'; "
+     "[ $? = 124 ] && [ $(($(date +%s%N) - begun)) -lt 1900000000 ]"},
+    {"run", "pool", /* 16 MiB do not fit */
+     "gyre run -n 2 --pool 64 $GYRE_BIN bench allreduce -t 0.001 >said && "
+     "! gyre run -n 2 --pool 1 $GYRE_BIN bench allreduce -t 0.001 >said 2>&1 && "
+     "grep -q 'of 1048576 in use' said"},
+    {"train", "data", "cp -r digits copy && same -d copy -e 2 -b 8 && ! t -d no -e 2 -b 8"},
+    {"train", "output", "t $P -o deep/er && cmp deep/er/model.safetensors plain"},
+    {"train", "ranks", "t $P -n 2 && grep -q '\"rank 1\"' out/mlp/trace.json"},
+    {"train", "workers", /* the memory of a step depends on them */
+     "same $P --explain -w 1 && cp said one && same $P --explain -w 4 && ! cmp -s said one"},
+    {"train", "epochs", "t -d digits -e 3 -b 8 && grep -q 'trained 9 steps' said"},
+    {"train", "batch", "t -d digits -e 2 -b 4 && grep -q 'trained 12 steps' said"},
+    {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
+    {"train", "optimizer",
+     "for o in sgd momentum nesterov adam adamw; do t $P --optimizer $o && "
+     "cp out/mlp/model.safetensors $o; done; is_plain; cmp -s adam plain && "
+     "[ $(sha256sum sgd momentum nesterov adam adamw | cut -c 1-64 | sort -u | wc -l) = 5 ]"},
+    {"train", "rate", "same $P -r 0.002 && differs $P -r 0.001"},
+    {"train", "momentum",
+     "t $P --optimizer momentum --momentum 0.9 && cmp -s out/mlp/model.safetensors momentum && "
+     "t $P --optimizer momentum --momentum 0.5 && ! cmp -s out/mlp/model.safetensors momentum"},
+    {"train", "weight-decay", "differs $P --weight-decay 0.1"},
+    {"train", "schedule",
+     "for s in constant step cosine linear; do t $P --schedule $s && "
+     "cp out/mlp/model.safetensors $s; done; cmp -s cosine plain && "
+     "[ $(sha256sum constant step cosine linear | cut -c 1-64 | sort -u | wc -l) = 4 ]"},
+    {"train", "factor",
+     "t $P --schedule step --factor 0.1 && cmp -s out/mlp/model.safetensors step && "
+     "t $P --schedule step --factor 0.5 && ! cmp -s out/mlp/model.safetensors step"},
+    {"train", "warmup", "differs $P --warmup 3"},
+    {"train", "clip", "differs $P --clip 0.001 && same $P --clip 1e9"},
+    {"train", "patience",
+     "t -d digits -e 30 -b 8 -r 1 --patience 1 && grep -q 'stopped early' said"},
+    {"train", "steps", "t $P --steps 4 && grep -q 'trained 4 steps' said"},
+    {"train", "seed", "same $P -s 1 && differs $P -s 2"},
+    {"train", "dtype",
+     "t $P --dtype f64 && head -c 4000 out/mlp/model.safetensors | grep -aq F64"},
+    {"train", "checkpoints", "same $P -c kept && [ -e kept/step-000000000006.safetensors ]"},
+    {"train", "checkpoint-every",
+     "t $P -c often --checkpoint-every 1 && [ -e often/step-000000000005.safetensors ]"},
+    {"train", "resume",
+     "t $P -c cut --steps 2 && [ -e cut/step-000000000002.safetensors ] && ! t $P -c cut && "
+     "same $P -c cut --resume"},
+    {"train", "overlap",
+     "export GYRE_LOG=debug; same $P --overlap off && grep -q 'beside an exchange' said && "
+     "same $P --overlap on && ! grep -q 'beside an exchange' said"},
+    {"train", "explain", "same $P --explain && grep -q '^== graph' said"},
+    {"train", "quiet",
+     "gyre train mlp $P 2>loud >said && [ -s loud ] && gyre train mlp $P -q 2>loud >said && "
+     "[ ! -s loud ]"},
+    {"predict", "probability", NULL}, /* needs a model: language_test.c */
+    {"bench", "ranks", "gyre bench allreduce -n 2 -t 0.001 | grep -q 'over 2 ranks'"},
+    {"bench", "time", /* the time of a line */
+     "begun=$(date +%s%N); gyre bench engine -t 0.6 >said; "
+     "[ $(($(date +%s%N) - begun)) -ge 600000000 ]"},
+};
+
+static void every_option_does_what_it_says(void **state)
+{
+    (void)state;
+    char line[3072];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (cases[i].line == NULL) {
+            continue;
+        }
+        snprintf(line, sizeof(line), "%s%s", words, cases[i].line);
+        int status = shell(line);
+        if (status != 0) {
+            fail_msg("gyre %s --%s: '%s' ended with %d: %s", cases[i].command, cases[i].option,
+                     cases[i].line, status, output);
+        }
+    }
+}
+
+static void every_option_of_help_has_a_line(void **state)
+{
+    (void)state;
+    size_t found = 0;
+    assert_int_equal(
+        shell("for c in run train predict info bench; do gyre help $c | "
+              "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/$c \\2/p\"; done; "
+              "gyre --help | sed -n 's/^  \\([a-z][a-z]*\\) .*/command \\1/p'"),
+        0);
+    char *rest = NULL;
+    for (char *line = strtok_r(output, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        bool is_known = strcmp(line, "command info") == 0 || strcmp(line, "command help") == 0;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            char option[64], command[64];
+            snprintf(option, sizeof(option), "%s %s", cases[i].command, cases[i].option);
+            snprintf(command, sizeof(command), "command %s", cases[i].command);
+            found += strcmp(line, option) == 0 ? 1 : 0;
+            is_known = is_known || strcmp(line, option) == 0 || strcmp(line, command) == 0;
+        }
+        if (!is_known) {
+            fail_msg("no line of the table above is about '%s'", line);
+        }
+    }
+    assert_int_equal(found, sizeof(cases) / sizeof(cases[0]));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_option_of_help_has_a_line),
+        cmocka_unit_test(every_option_does_what_it_says),
+    };
+    return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
+}
