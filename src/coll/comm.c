@@ -42,6 +42,9 @@ gy_status gy_comm_check_settings(void)
 static gy_status init_shared(gy_comm *comm)
 {
     comm->shared = comm->size > 1 ? gy_transport_shared(comm->transport) : NULL;
+    if (comm->shared != NULL && comm->shared->size < comm->size) {
+        comm->shared = NULL; /* ranks on other hosts: messages for all */
+    }
     comm->pool = gy_pool_heap();
     if (comm->shared == NULL) {
         return GY_OK;

@@ -1,6 +1,7 @@
 /* The one file of this room that reads environment variables. */
 #include "transport/environment_priv.h"
 #include "transport/rendezvous.h"
+#include "transport/tcp.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -23,6 +24,47 @@ static gy_status read_number(const char *name, const char *text, int *number)
     return GY_OK;
 }
 
+/* Ranks on several hosts, or on one over TCP alone. Takes the listener. */
+static gy_status join_net(const gy_run_net *net, int segment, int rank, int listener,
+                          gy_env *env, gy_transport **transport)
+{
+    int size = net->size;
+    gy_transport *near = NULL, *far = NULL;
+    gy_address *addresses = gy_alloc_zero("transport.net", (size_t)size, sizeof(*addresses));
+    int32_t *hosts = gy_alloc_zero("transport.net", (size_t)size, sizeof(*hosts));
+    gy_tcp_options options = {.rank = rank,
+                              .size = size,
+                              .addresses = addresses,
+                              .hosts = net->is_shared ? hosts : NULL,
+                              .listener = listener,
+                              .key = net->has_key ? &net->key : NULL,
+                              .host_ranks = net->host_ranks,
+                              .host_cores = net->host_cores};
+    memcpy(options.run, net->run, sizeof(options.run));
+    gy_status status = addresses == NULL || hosts == NULL ? GY_NOMEM : GY_OK;
+    for (int i = 0; i < size && status >= 0; i++) {
+        addresses[i] = net->seats[i].address;
+        hosts[i] = net->seats[i].host;
+    }
+    if (status < 0) {
+        close(listener);
+    } else {
+        status = gy_tcp_open(&options, env, &far);
+    }
+    if (status >= 0 && net->is_shared) {
+        status = gy_shm_open(segment, rank - net->first_rank, env, &near);
+        if (status < 0) {
+            gy_transport_close(far);
+        } else {
+            status = gy_hosts_open(near, far, hosts, &far);
+        }
+    }
+    gy_free(addresses);
+    gy_free(hosts);
+    *transport = far;
+    return status;
+}
+
 static gy_status join_run(int socket, int rank, int size, gy_env *env, gy_transport **transport)
 {
     gy_run_place place;
@@ -34,6 +76,14 @@ static gy_status join_run(int socket, int rank, int size, gy_env *env, gy_transp
         status = gy_fail(GY_MISMATCH,
                          "the launcher says rank %d of %d, the environment rank %d of %d",
                          place.rank, place.size, rank, size);
+    } else if (place.has_net) {
+        gy_run_net *net = NULL;
+        int listener = -1;
+        status = gy_rendezvous_take_net(socket, size, &net, &listener);
+        if (status >= 0) {
+            status = join_net(net, segment, rank, listener, env, transport);
+        }
+        gy_free(net);
     } else {
         status = gy_shm_open(segment, rank, env, transport);
     }

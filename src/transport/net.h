@@ -90,6 +90,7 @@ typedef struct gy_address {
 /** Look up "HOST:PORT" or "[V6]:PORT"; may ask a name server. GY_ARG; GY_NOTFOUND */
 GY_MUST_CHECK gy_status gy_address_find(const char *text, gy_address *address);
 bool gy_address_is_loopback(const gy_address *address);
+bool gy_address_is_any(const gy_address *address);
 uint16_t gy_address_port(const gy_address *address);
 void gy_address_set_port(gy_address *address, uint16_t port);
 enum { GY_ADDRESS_TEXT_BYTES = 64 };

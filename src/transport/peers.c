@@ -16,7 +16,8 @@ gy_status gy_peers_join(gy_segment *segment, int rank)
     uint32_t stage = GY_RANK_ABSENT;
     if (!atomic_compare_exchange_strong_explicit(&state->stage, &stage, GY_RANK_JOINING,
                                                  memory_order_acq_rel, memory_order_relaxed)) {
-        return gy_fail(GY_EXISTS, "rank %d's place in the run is taken", rank);
+        return gy_fail(GY_EXISTS, "rank %d's place in the run is taken",
+                       segment->header->first_rank + rank);
     }
     atomic_store_explicit(&state->process, (int32_t)getpid(), memory_order_relaxed);
     /* release: the process number before the stage (acquire in gy_peers_stage) */
@@ -73,10 +74,11 @@ gy_status gy_peers_check(gy_segment *segment, int rank, bool is_needed)
         stage = gy_peers_stage(segment, rank);
     }
     if (stage == GY_RANK_DEAD) {
-        return gy_fail(GY_PEER, "rank %d (process %d) is gone", rank, (int)process);
+        return gy_fail(GY_PEER, "rank %d (process %d) is gone",
+                       segment->header->first_rank + rank, (int)process);
     }
     if (stage == GY_RANK_LEFT && is_needed) {
-        return gy_fail(GY_PEER, "rank %d has left the run", rank);
+        return gy_fail(GY_PEER, "rank %d has left the run", segment->header->first_rank + rank);
     }
     return GY_OK;
 }

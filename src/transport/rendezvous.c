@@ -8,11 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const uint32_t greeting_magic = 0x676a6f69; /* "ioj g" in a dump */
+static const uint32_t greeting_magic = 0x676a6f6a;
 
 typedef struct greeting {
     uint32_t magic;
-    int32_t rank, size;
+    int32_t rank, size, has_net;
 } greeting;
 
 static _Atomic int run_socket = -1;
@@ -31,10 +31,9 @@ typedef union control {
     char bytes[CMSG_SPACE(sizeof(int))];
 } control;
 
-gy_status gy_rendezvous_greet(int socket, const gy_run_place *place, int segment)
+/* Put a message and a descriptor into the rank's socket. */
+static gy_status put_message(int socket, struct iovec piece, int descriptor)
 {
-    greeting words = {.magic = greeting_magic, .rank = place->rank, .size = place->size};
-    struct iovec piece = {.iov_base = &words, .iov_len = sizeof(words)};
     control beside;
     memset(&beside, 0, sizeof(beside));
     struct msghdr message = {.msg_iov = &piece,
@@ -44,17 +43,18 @@ gy_status gy_rendezvous_greet(int socket, const gy_run_place *place, int segment
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     *head = (struct cmsghdr){
         .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-    memcpy(CMSG_DATA(head), &segment, sizeof(segment));
-    if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof(words)) {
-        return gy_fail(GY_IO, "cannot greet rank %d: %s", place->rank, strerror(errno));
+    memcpy(CMSG_DATA(head), &descriptor, sizeof(descriptor));
+    if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)piece.iov_len) {
+        return gy_fail(GY_IO, "cannot greet a rank: %s", strerror(errno));
     }
     return GY_OK;
 }
 
-gy_status gy_rendezvous_take(int socket, gy_run_place *place, int *segment)
+/* Take the next message: exactly as long as the piece, with a descriptor, which the caller
+ * owns.
+ */
+static gy_status take_message(int socket, struct iovec piece, int *descriptor)
 {
-    greeting words = {.magic = 0};
-    struct iovec piece = {.iov_base = &words, .iov_len = sizeof(words)};
     control beside;
     struct msghdr message = {.msg_iov = &piece,
                              .msg_iovlen = 1,
@@ -76,14 +76,76 @@ gy_status gy_rendezvous_take(int socket, gy_run_place *place, int *segment)
         head->cmsg_len == CMSG_LEN(sizeof(int))) {
         memcpy(&got, CMSG_DATA(head), sizeof(got));
     }
-    if (size != (ssize_t)sizeof(words) || words.magic != greeting_magic || got < 0) {
+    if (size != (ssize_t)piece.iov_len || (message.msg_flags & MSG_TRUNC) != 0 || got < 0) {
         if (got >= 0) {
             close(got);
         }
         return gy_fail(GY_FORMAT, "descriptor %d gave no launcher's greeting", socket);
     }
-    *place = (gy_run_place){.rank = words.rank, .size = words.size};
+    *descriptor = got;
+    return GY_OK;
+}
+
+gy_status gy_rendezvous_greet(int socket, const gy_run_place *place, int segment)
+{
+    greeting words = {.magic = greeting_magic,
+                      .rank = place->rank,
+                      .size = place->size,
+                      .has_net = place->has_net};
+    struct iovec piece = {.iov_base = &words, .iov_len = sizeof(words)};
+    return put_message(socket, piece, segment);
+}
+
+gy_status gy_rendezvous_take(int socket, gy_run_place *place, int *segment)
+{
+    greeting words = {.magic = 0};
+    int got = -1;
+    struct iovec piece = {.iov_base = &words, .iov_len = sizeof(words)};
+    GY_TRY(take_message(socket, piece, &got));
+    if (words.magic != greeting_magic) {
+        close(got);
+        return gy_fail(GY_FORMAT, "descriptor %d gave no launcher's greeting", socket);
+    }
+    *place =
+        (gy_run_place){.rank = words.rank, .size = words.size, .has_net = words.has_net != 0};
     *segment = got;
+    return GY_OK;
+}
+
+static size_t net_bytes(int size)
+{
+    return sizeof(gy_run_net) + (size_t)size * sizeof(gy_run_seat);
+}
+
+gy_run_net *gy_run_net_new(int size)
+{
+    gy_run_net *net = gy_alloc_zero("transport.net", 1, net_bytes(size));
+    if (net != NULL) {
+        net->size = size;
+    }
+    return net;
+}
+
+gy_status gy_rendezvous_greet_net(int socket, const gy_run_net *net, int listener)
+{
+    /* The piece is not const, though sending only reads. */
+    struct iovec piece = {.iov_base = (void *)(uintptr_t)net, .iov_len = net_bytes(net->size)};
+    return put_message(socket, piece, listener);
+}
+
+gy_status gy_rendezvous_take_net(int socket, int size, gy_run_net **net, int *listener)
+{
+    gy_run_net *made = gy_run_net_new(size);
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    struct iovec piece = {.iov_base = made, .iov_len = net_bytes(size)};
+    gy_status status = take_message(socket, piece, listener);
+    if (status < 0) {
+        gy_free(made);
+        return status;
+    }
+    *net = made;
     return GY_OK;
 }
 

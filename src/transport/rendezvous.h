@@ -6,7 +6,7 @@
 #ifndef GY_TRANSPORT_RENDEZVOUS_H
 #define GY_TRANSPORT_RENDEZVOUS_H
 
-#include "base/base.h"
+#include "transport/net.h"
 
 /** Variables that a launched rank finds in its environment. */
 #define GY_RUN_RANK   "GYRE_RANK"
@@ -15,12 +15,37 @@
 
 typedef struct gy_run_place {
     int rank, size;
+    bool has_net; /* a gy_run_net follows */
 } gy_run_place;
+
+typedef struct gy_run_seat {
+    gy_address address; /* where the rank listens */
+    int32_t host;
+} gy_run_seat;
+
+/** What a rank must know to reach those of other hosts. */
+typedef struct gy_run_net {
+    int32_t size, first_rank, host_ranks, host_cores;
+    bool is_shared; /* the ranks of a host reach each other through its segment */
+    bool has_key;
+    gy_key key; /* of this run's ranks */
+    uint8_t run[GY_RUN_ID_BYTES];
+    gy_run_seat seats[]; /* (size) */
+} gy_run_net;
+
+/** Zeroed but for `size`; free with gy_free. NULL no memory. */
+GY_MUST_CHECK gy_run_net *gy_run_net_new(int size);
 
 /** A pair of connected sockets (close-on-exec): [0] the launcher's, [1] the rank's. GY_IO */
 GY_MUST_CHECK gy_status gy_rendezvous_pair(int sockets[2]);
 /** Put a rank's place and the segment into its socket, before it runs. Borrows both. GY_IO */
 GY_MUST_CHECK gy_status gy_rendezvous_greet(int socket, const gy_run_place *place, int segment);
+/** The same for what goes with place->has_net; borrows the listening socket. */
+GY_MUST_CHECK gy_status gy_rendezvous_greet_net(int socket, const gy_run_net *net,
+                                                int listener);
+/** The rank's side: caller owns *net and *listener. */
+GY_MUST_CHECK gy_status gy_rendezvous_take_net(int socket, int size, gy_run_net **net,
+                                               int *listener);
 /** The rank's side: caller owns *segment. GY_STATE was read already; GY_FORMAT; GY_IO */
 GY_MUST_CHECK gy_status gy_rendezvous_take(int socket, gy_run_place *place, int *segment);
 /** A failure the rank reported: GY_OK it is in `error`; GY_AGAIN none there; GY_PEER closed.

@@ -13,7 +13,7 @@ static const uint64_t segment_magic =
     0x31676573657267u; /* "gresug1", reads as text in a dump */
 
 enum {
-    SEGMENT_VERSION = 1,
+    SEGMENT_VERSION = 2,
     PAGE_BYTES = 4096,
     STAGING_BYTES = 2 * 1024 * 1024,
     RING_BYTES = 64 * 1024,
@@ -102,6 +102,7 @@ gy_status gy_segment_make(const gy_segment_options *options, int *fd)
     gy_segment_header header = {.magic = segment_magic,
                                 .version = SEGMENT_VERSION,
                                 .ranks = wanted.ranks,
+                                .first_rank = wanted.first_rank,
                                 .host_cores = wanted.host_cores,
                                 .staging_bytes = wanted.staging_bytes,
                                 .ring_bytes = wanted.ring_bytes,

@@ -33,7 +33,7 @@ enum { GY_ABORT_NONE, GY_ABORT_WRITING, GY_ABORT_SET };
 typedef struct gy_segment_header {
     uint64_t magic;
     uint32_t version;
-    int32_t ranks, host_cores;
+    int32_t ranks, host_cores, first_rank;
     uint64_t staging_bytes, ring_bytes, pool_bytes, total_bytes;
     alignas(GY_CACHE_LINE) _Atomic uint32_t abort;
     gy_error error; /* published by abort */

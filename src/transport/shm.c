@@ -28,6 +28,8 @@ typedef struct shm_transport {
     gy_transport base;
     gy_shared shared;
     gy_segment *segment;
+    int first; /* the run's number of the first rank here; `peers` and the segment count from it
+                */
     uint32_t bell; /* as it stood when the nap was announced */
     int busy_count;
     int *busy; /* peers with something under way */
@@ -49,7 +51,8 @@ static void list(shm_transport *shm, int peer)
 
 static void shm_wake(gy_transport *transport, int peer)
 {
-    gy_peers_ring(gy_segment_state(shm_of(transport)->segment, peer));
+    gy_peers_ring(
+        gy_segment_state(shm_of(transport)->segment, peer - shm_of(transport)->first));
 }
 
 static bool push_sends(shm_transport *shm, int to)
@@ -82,7 +85,7 @@ static bool push_sends(shm_transport *shm, int to)
         send->status = GY_OK;
     }
     if (has_moved) {
-        shm_wake(&shm->base, to);
+        gy_peers_ring(gy_segment_state(shm->segment, to));
     }
     return has_moved;
 }
@@ -116,7 +119,7 @@ static bool pull_receives(shm_transport *shm, int from)
         has_moved = true;
     }
     if (has_moved) {
-        shm_wake(&shm->base, from); /* it may wait for room */
+        gy_peers_ring(gy_segment_state(shm->segment, from)); /* it may wait for room */
     }
     return has_moved;
 }
@@ -143,16 +146,17 @@ static gy_status shm_progress(gy_transport *transport)
 static gy_status shm_send(gy_transport *transport, gy_transfer *transfer)
 {
     shm_transport *shm = shm_of(transport);
-    shm_peer *peer = &shm->peers[transfer->peer];
+    int at = transfer->peer - shm->first;
+    shm_peer *peer = &shm->peers[at];
     if (peer->is_cut) {
         return gy_fail(GY_STATE,
                        "a message to rank %d was given up half sent: nothing can follow",
                        transfer->peer);
     }
     gy_transfers_push(&peer->sends, transfer);
-    (void)push_sends(shm, transfer->peer);
+    (void)push_sends(shm, at);
     if (peer->sends != NULL) {
-        list(shm, transfer->peer);
+        list(shm, at);
     }
     return GY_OK;
 }
@@ -160,18 +164,20 @@ static gy_status shm_send(gy_transport *transport, gy_transfer *transfer)
 static gy_status shm_recv(gy_transport *transport, gy_transfer *transfer)
 {
     shm_transport *shm = shm_of(transport);
-    shm_peer *peer = &shm->peers[transfer->peer];
+    int at = transfer->peer - shm->first;
+    shm_peer *peer = &shm->peers[at];
     gy_inbox_post(&peer->inbox, transfer);
-    (void)pull_receives(shm, transfer->peer);
+    (void)pull_receives(shm, at);
     if (gy_inbox_is_busy(&peer->inbox)) {
-        list(shm, transfer->peer);
+        list(shm, at);
     }
     return GY_OK;
 }
 
 static void shm_cancel(gy_transport *transport, gy_transfer *transfer)
 {
-    shm_peer *peer = &shm_of(transport)->peers[transfer->peer];
+    shm_transport *shm = shm_of(transport);
+    shm_peer *peer = &shm->peers[transfer->peer - shm->first];
     bool is_first = peer->sends == transfer;
     if (gy_transfers_remove(&peer->sends, transfer)) {
         if (is_first && peer->is_frame_out) {
@@ -193,10 +199,10 @@ static gy_status shm_check(gy_transport *transport, int peer)
     shm_transport *shm = shm_of(transport);
     GY_TRY(gy_peers_aborted(shm->segment));
     if (peer >= 0) {
-        return gy_peers_check(shm->segment, peer, true);
+        return gy_peers_check(shm->segment, peer - shm->first, true);
     }
-    for (int rank = 0; rank < transport->size; rank++) {
-        if (rank != transport->rank) {
+    for (int rank = 0; rank < shm->shared.size; rank++) {
+        if (rank != shm->shared.rank) {
             GY_TRY(gy_peers_check(shm->segment, rank, false));
         }
     }
@@ -210,21 +216,22 @@ static void shm_abort(gy_transport *transport, const gy_error *error)
 
 static bool shm_has_joined(gy_transport *transport, int peer)
 {
-    return gy_peers_stage(shm_of(transport)->segment, peer) >= GY_RANK_JOINED;
+    const shm_transport *shm = shm_of(transport);
+    return gy_peers_stage(shm->segment, peer - shm->first) >= GY_RANK_JOINED;
 }
 
 static void shm_nap(gy_transport *transport, int64_t nap_ns)
 {
     shm_transport *shm = shm_of(transport);
     shm->bell =
-        gy_peers_nap(gy_segment_state(shm->segment, transport->rank), shm->bell, nap_ns);
+        gy_peers_nap(gy_segment_state(shm->segment, shm->shared.rank), shm->bell, nap_ns);
 }
 
 static void shm_close(gy_transport *transport)
 {
     shm_transport *shm = shm_of(transport);
-    gy_peers_leave(shm->segment, transport->rank);
-    for (int peer = 0; peer < transport->size; peer++) {
+    gy_peers_leave(shm->segment, shm->shared.rank);
+    for (int peer = 0; peer < shm->shared.size; peer++) {
         gy_inbox_fini(&shm->peers[peer].inbox);
     }
     gy_segment_drop(shm->segment);
@@ -251,6 +258,7 @@ static gy_shared see_areas(const gy_segment *segment, int rank)
     return (gy_shared){
         .rank = rank,
         .size = segment->header->ranks,
+        .first_rank = segment->header->first_rank,
         .words = segment->base + segment->layout.words,
         .slots = segment->base + segment->layout.slots,
         .staging = segment->base + segment->layout.staging,
@@ -281,11 +289,12 @@ static gy_status join(gy_segment *segment, int rank, gy_env *env, gy_transport *
     }
     gy_segment_hold(segment);
     shm->segment = segment;
+    shm->first = segment->header->first_rank;
     shm->busy = busy;
     shm->shared = see_areas(segment, rank);
     shm->base = (gy_transport){.ops = &shm_ops,
                                .env = env,
-                               .rank = rank,
+                               .rank = shm->first + rank,
                                .size = size,
                                .host_ranks = size,
                                .is_oversubscribed = size > segment->header->host_cores,

@@ -128,13 +128,15 @@ typedef struct gy_shared_word {
  * words 0..63.
  */
 typedef struct gy_shared {
-    int rank, size; /* ranks of this host; the same numbers as the transport's */
+    int rank, size; /* among the ranks of this host */
+    int first_rank; /* of the run, of those here: the others' numbers follow */
     uint8_t *words, *slots, *staging, *pool;
     size_t words_stride, slot_stride;
     size_t staging_bytes, pool_bytes; /* per rank, also the stride */
 } gy_shared;
 
-/** NULL when the ranks share no memory (self, sim). */
+/** What the ranks of this host share: all of the run when its size is the transport's. NULL:
+ * nothing (self, sim, tcp). */
 const gy_shared *gy_transport_shared(const gy_transport *transport);
 
 static inline gy_shared_word *gy_shared_words(const gy_shared *shared, int rank)
@@ -199,6 +201,7 @@ struct gy_transport {
     const gy_transport_ops *ops;
     gy_env *env;
     int rank, size;
+    const int32_t *hosts;   /* (size) number of each rank's host; NULL: all on one */
     int host_ranks;         /* ranks on this host, this one included */
     bool is_oversubscribed; /* more ranks on this host than cores: do not spin */
     const gy_shared *shared;
@@ -209,6 +212,7 @@ struct gy_transport {
 /** What a host's segment holds; zero means the default. */
 typedef struct gy_segment_options {
     int ranks;            /* 1 .. GY_RANKS_MAX */
+    int first_rank;       /* of a run over several hosts: the number of the first one here */
     size_t staging_bytes; /* per rank; default 2 MiB */
     size_t ring_bytes;    /* per ordered pair; default 64 KiB, a power of two */
     size_t
@@ -225,8 +229,8 @@ enum { GY_RANKS_MAX = 1024 };
  */
 GY_MUST_CHECK gy_status gy_segment_make(const gy_segment_options *options, int *fd);
 
-/** Join a segment as `rank`. Borrows fd. GY_ARG; GY_FORMAT not a segment; GY_EXISTS rank taken;
- * GY_IO */
+/** Join a segment as its rank `rank`, counted from 0 on this host. Borrows fd. GY_ARG;
+ * GY_FORMAT not a segment; GY_EXISTS rank taken; GY_IO */
 GY_MUST_CHECK gy_status gy_shm_open(int fd, int rank, gy_env *env, gy_transport **transport);
 
 /** The same, through /proc/`process`/fd/`fd`: for ranks that another launcher started. */
@@ -262,6 +266,12 @@ static inline int gy_transport_rank(const gy_transport *transport)
 static inline int gy_transport_size(const gy_transport *transport)
 {
     return transport->size;
+}
+
+/** The host that a rank is on, counted from 0 in the order of ranks. */
+static inline int gy_transport_host(const gy_transport *transport, int rank)
+{
+    return transport->hosts != NULL ? (int)transport->hosts[rank] : 0;
 }
 
 #endif

@@ -56,6 +56,14 @@ bool gy_address_is_loopback(const gy_address *address)
     return ntohl(address->at.v4.sin_addr.s_addr) >> 24 == 127;
 }
 
+bool gy_address_is_any(const gy_address *address)
+{
+    if (address->at.any.sa_family == AF_INET6) {
+        return IN6_IS_ADDR_UNSPECIFIED(&address->at.v6.sin6_addr);
+    }
+    return address->at.v4.sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
 uint16_t gy_address_port(const gy_address *address)
 {
     return ntohs(address->at.any.sa_family == AF_INET6 ? address->at.v6.sin6_port

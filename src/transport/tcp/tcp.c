@@ -582,6 +582,12 @@ gy_tcp_count gy_tcp_counts(const gy_transport *transport)
     return sum;
 }
 
+bool gy_tcp_is_busy(const gy_transport *transport)
+{
+    GY_ASSERT(transport->ops == &tcp_ops);
+    return ((const tcp_transport *)(const void *)transport)->busy_count > 0;
+}
+
 static void call(tcp_transport *tcp, int rank, const gy_address *address)
 {
     tcp_peer *peer = &tcp->peers[rank];
