@@ -1,5 +1,5 @@
 /**
- * Starting ranks on this host: what `gyre run` does.
+ * Starting ranks, on this host or on several: what `gyre run` does.
  */
 #ifndef GYRE_LAUNCH_H
 #define GYRE_LAUNCH_H
@@ -12,12 +12,13 @@ extern "C" {
 
 enum {
     GY_RUN_RANKS_MAX = 1024,
+    GY_RUN_NODES_MAX = 256,
     GY_RUN_STATUS_TIMEOUT =
         124, /* exit status when the time limit passed, as timeout(1) gives */
 };
 
 typedef struct gy_run_options {
-    int ranks;              /* 1 .. GY_RUN_RANKS_MAX */
+    int ranks;              /* on this host, 1 .. GY_RUN_RANKS_MAX */
     bool has_prefix;        /* "[3] " before each line of output; else ranks write directly */
     bool has_no_binding;    /* leave every rank the whole cpuset */
     double timeout_seconds; /* end all after this; 0: no limit */
@@ -25,6 +26,13 @@ typedef struct gy_run_options {
     size_t pool_bytes; /* shared memory a rank can register; 0: the default of the transport */
     const char *const
         *environment; /* more variables, "NAME=value", NULL at the end; may be NULL */
+    /* Several hosts: the same program is started once on each, as node 0 to nodes - 1. */
+    int nodes, node;        /* 0 and 1: this host alone */
+    const char *rendezvous; /* "HOST:PORT" where node 0 listens and the others call */
+    const char *key_file;   /* cluster key; NULL: the user's, needed but on loopback */
+    bool is_plain;          /* no encryption and no authentication between hosts */
+    bool is_tcp;            /* TCP between all ranks, those of one host too */
+    double meet_seconds;    /* for all nodes to be there; 0: 60 s */
 } gy_run_options;
 
 /**
@@ -40,6 +48,15 @@ typedef struct gy_run_options {
  * run; 124 time limit; 1 something else, said on standard error
  */
 GY_API int gy_run(const gy_run_options *options, char *const argv[]);
+
+/**
+ * Make the key that the hosts of a cluster share: a new file of mode 0600 with 64 random bytes
+ * in hexadecimal. Never overwrites.
+ *
+ * @param path NULL: $XDG_CONFIG_HOME/gyre/key, else ~/.config/gyre/key
+ * @return 0 made, its path is said on standard output; 1 not, said on standard error
+ */
+GY_API int gy_run_make_key(const char *path);
 
 /**
  * In a rank that is about to end with a failure: tell the launcher `status` and

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const double grace_default_seconds = 2;
+static const double grace_default_seconds = 2, hold_seconds = 0.3;
 
 typedef struct run_rank {
     pid_t process; /* 0: ended, or never started */
@@ -37,6 +37,12 @@ typedef struct run_keeper {
     int signals, life, failures; /* what to poll beside the ranks */
     int failures_in;             /* the ranks' end */
     int segment;
+    gy_nodes *nodes;      /* NULL: no connections at all */
+    gy_run_net *net;      /* for the ranks; NULL with nodes */
+    int *listeners;       /* (ranks) */
+    int first_rank, size; /* ranks on nodes before, on all */
+    gy_run_end held;      /* a rank lost its peer: the peer's own end may still come */
+    int64_t held_ns;      /* until then; INT64_MAX: none */
     int started, alive;
     bool is_pipe_ignored; /* by the user, so by the ranks as well */
     bool is_ending;
@@ -72,18 +78,38 @@ static void signal_ranks(const run_keeper *keeper, int number)
     }
 }
 
-/* The run ends with `status`: everybody is asked first, and killed when the grace is over. */
-static void end_run(run_keeper *keeper, int status, int number)
+static void signal_all(run_keeper *keeper, int status, int number)
 {
     double grace = keeper->options->grace_seconds;
-    if (keeper->is_ending) {
-        return;
-    }
     keeper->is_ending = true;
     keeper->status = status;
     keeper->kill_at_ns =
         gy_now_ns(keeper->env) + (int64_t)((grace > 0 ? grace : grace_default_seconds) * 1e9);
     signal_ranks(keeper, number);
+}
+
+static void end_run(run_keeper *keeper, int status, int number, const char *format, ...)
+    GY_PRINTF(4, 5);
+
+/* The run ends with `status` for a cause, which is said: everybody is asked first, and killed
+ * when the grace is over. "": nothing is said here. */
+static void end_run(run_keeper *keeper, int status, int number, const char *format, ...)
+{
+    gy_run_end end = {.status = status, .number = number};
+    if (keeper->is_ending) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    vsnprintf(end.text, sizeof(end.text), format, args);
+    va_end(args);
+    if (end.text[0] != '\0') {
+        say("%s", end.text);
+    }
+    if (keeper->nodes != NULL) {
+        gy_nodes_tell_end(keeper->nodes, &end);
+    }
+    signal_all(keeper, status, number);
 }
 
 static void read_outputs(run_rank *rank)
@@ -113,28 +139,32 @@ static void read_failures(run_keeper *keeper)
     gy_spawn_failure failure;
     while (read(keeper->failures, &failure, sizeof(failure)) == (ssize_t)sizeof(failure)) {
         bool is_missing = failure.reason == ENOENT || failure.reason == ENOTDIR;
-        if (!keeper->is_ending) {
-            say("cannot run %s: %s", keeper->argv[0], strerror(failure.reason));
-        }
-        end_run(keeper, is_missing ? 127 : 126, SIGTERM);
+        end_run(keeper, is_missing ? 127 : 126, SIGTERM, "cannot run %s: %s", keeper->argv[0],
+                strerror(failure.reason));
     }
 }
 
-/* A rank ended badly: say so with the best words there are. */
-static void tell_failure(const run_keeper *keeper, int rank, pid_t process, int status)
+/* A rank ended badly: the best words that there are for it. */
+static gy_run_end explain_failure(const run_keeper *keeper, int rank, pid_t process, int status)
 {
     const run_rank *who = &keeper->ranks[rank];
     const char *words = who->has_report                                 ? who->report.text
                         : who->err != NULL && who->err->last[0] != '\0' ? who->err->last
-                                                                        : NULL;
+                                                                        : "";
+    const char *between = words[0] != '\0' ? ": " : "";
+    int number = keeper->first_rank + rank;
+    gy_run_end end = {.number = SIGTERM};
     if (WIFSIGNALED(status)) {
-        say("rank %d (process %d) was killed by signal %d (%s)%s%s", rank, (int)process,
-            WTERMSIG(status), strsignal(WTERMSIG(status)), words != NULL ? ": " : "",
-            words != NULL ? words : "");
+        end.status = 128 + WTERMSIG(status);
+        snprintf(end.text, sizeof(end.text),
+                 "rank %d (process %d) was killed by signal %d (%s)%s%.800s", number,
+                 (int)process, WTERMSIG(status), strsignal(WTERMSIG(status)), between, words);
     } else {
-        say("rank %d ended with status %d%s%s", rank, WEXITSTATUS(status),
-            words != NULL ? ": " : "", words != NULL ? words : "");
+        end.status = WEXITSTATUS(status);
+        snprintf(end.text, sizeof(end.text), "rank %d ended with status %d%s%.800s", number,
+                 WEXITSTATUS(status), between, words);
     }
+    return end;
 }
 
 /* The error of passing on what a rank wrote; 0 none. */
@@ -151,10 +181,10 @@ static void look_at_outputs(run_keeper *keeper)
     for (int rank = 0; rank < keeper->started && !keeper->is_ending; rank++) {
         int failure = output_failure(&keeper->ranks[rank]);
         if (failure == EPIPE && !keeper->is_pipe_ignored) {
-            end_run(keeper, 128 + SIGPIPE, SIGTERM);
+            end_run(keeper, 128 + SIGPIPE, SIGTERM, "%s", "");
         } else if (failure != 0) {
-            say("cannot write the output of rank %d: %s", rank, strerror(failure));
-            end_run(keeper, 1, SIGTERM);
+            end_run(keeper, 1, SIGTERM, "cannot write the output of rank %d: %s",
+                    keeper->first_rank + rank, strerror(failure));
         }
     }
 }
@@ -205,12 +235,15 @@ static void reap_ended(run_keeper *keeper)
         keeper->alive--;
     }
     read_failures(keeper);
-    if (cause >= 0 && !keeper->is_ending) {
-        tell_failure(keeper, cause, cause_process, cause_status);
-        end_run(keeper,
-                WIFSIGNALED(cause_status) ? 128 + WTERMSIG(cause_status)
-                                          : WEXITSTATUS(cause_status),
-                SIGTERM);
+    if (cause < 0 || keeper->is_ending) {
+        return;
+    }
+    gy_run_end end = explain_failure(keeper, cause, cause_process, cause_status);
+    if (heaviest > 1 || keeper->nodes == NULL) {
+        end_run(keeper, end.status, end.number, "%s", end.text);
+    } else if (keeper->held_ns == INT64_MAX) {
+        keeper->held = end;
+        keeper->held_ns = gy_now_ns(keeper->env) + (int64_t)(hold_seconds * 1e9);
     }
 }
 
@@ -226,8 +259,8 @@ static void take_signals(run_keeper *keeper)
             keeper->kill_at_ns = 0; /* asked twice: no more grace */
             continue;
         }
-        say("ended by signal %d (%s)", number, strsignal(number));
-        end_run(keeper, 128 + number, number == SIGINT ? SIGINT : SIGTERM);
+        end_run(keeper, 128 + number, number == SIGINT ? SIGINT : SIGTERM,
+                "ended by signal %d (%s)", number, strsignal(number));
     }
     reap_ended(keeper);
 }
@@ -241,7 +274,7 @@ static void add_look(run_keeper *keeper, nfds_t *count, int fd)
 
 static int wait_ms(const run_keeper *keeper)
 {
-    int64_t next_ns = GY_MIN(keeper->kill_at_ns, keeper->stop_at_ns);
+    int64_t next_ns = GY_MIN(GY_MIN(keeper->kill_at_ns, keeper->stop_at_ns), keeper->held_ns);
     if (next_ns == INT64_MAX) {
         return -1;
     }
@@ -254,15 +287,37 @@ static void look_at_clock(run_keeper *keeper)
     int64_t now_ns = gy_now_ns(keeper->env);
     if (now_ns >= keeper->stop_at_ns) {
         keeper->stop_at_ns = INT64_MAX;
-        if (!keeper->is_ending) {
-            say("time limit of %g s passed", keeper->options->timeout_seconds);
-        }
-        end_run(keeper, GY_RUN_STATUS_TIMEOUT, SIGTERM);
+        end_run(keeper, GY_RUN_STATUS_TIMEOUT, SIGTERM, "time limit of %g s passed",
+                keeper->options->timeout_seconds);
+    }
+    if (now_ns >= keeper->held_ns) {
+        keeper->held_ns = INT64_MAX;
+        end_run(keeper, keeper->held.status, keeper->held.number, "%s", keeper->held.text);
     }
     if (now_ns >= keeper->kill_at_ns) {
         keeper->kill_at_ns = INT64_MAX;
         signal_ranks(keeper, SIGKILL);
     }
+}
+
+/* What the keepers of other hosts say. */
+static void hear_nodes(run_keeper *keeper)
+{
+    gy_run_end end;
+    if (keeper->nodes != NULL && gy_nodes_step(keeper->nodes, &end) && !keeper->is_ending) {
+        say("%s", end.text);
+        keeper->held_ns = INT64_MAX;
+        signal_all(keeper, end.status, end.number);
+    }
+}
+
+/* Ranks are running, or other hosts have not said yet how the run ended. */
+static bool is_going_on(run_keeper *keeper)
+{
+    if (keeper->alive > 0 || keeper->nodes == NULL || keeper->is_ending) {
+        return keeper->alive > 0;
+    }
+    return keeper->held_ns != INT64_MAX || !gy_nodes_end_well(keeper->nodes);
 }
 
 /* One round: wait for news and deal with it. False: the launcher is gone. */
@@ -278,6 +333,9 @@ static bool keep_round(run_keeper *keeper)
         add_look(keeper, &count, who->out != NULL ? who->out->from : -1);
         add_look(keeper, &count, who->err != NULL ? who->err->from : -1);
         who->end_look = count;
+    }
+    if (keeper->nodes != NULL) {
+        count += gy_nodes_look(keeper->nodes, keeper->looks + count);
     }
     if (poll(keeper->looks, count, wait_ms(keeper)) < 0) {
         look_at_clock(keeper); /* interrupted, or no memory: time passes all the same */
@@ -297,6 +355,7 @@ static bool keep_round(run_keeper *keeper)
         }
     }
     look_at_outputs(keeper);
+    hear_nodes(keeper);
     take_signals(keeper);
     look_at_clock(keeper);
     return true;
@@ -335,25 +394,31 @@ static void close_all(const int *files, size_t count)
 static gy_status start_rank(run_keeper *keeper, int rank, const cpu_set_t *cores)
 {
     run_rank *who = &keeper->ranks[rank];
+    int number = keeper->first_rank + rank;
     int sockets[2] = {-1, -1},
         ends[3] = {-1, -1, -1}; /* the rank's ends: output, error, socket */
     gy_status status = gy_rendezvous_pair(sockets);
     if (status >= 0) {
         who->socket = sockets[0];
         ends[2] = sockets[1];
-        gy_run_place place = {.rank = rank, .size = keeper->options->ranks};
+        gy_run_place place = {
+            .rank = number, .size = keeper->size, .has_net = keeper->net != NULL};
         status = gy_rendezvous_greet(sockets[0], &place, keeper->segment);
     }
+    if (status >= 0 && keeper->net != NULL) {
+        status = gy_rendezvous_greet_net(sockets[0], keeper->net, keeper->listeners[rank]);
+    }
     if (status >= 0 && keeper->options->has_prefix) {
-        status = open_output(&who->out, rank, STDOUT_FILENO, &ends[0]);
+        status = open_output(&who->out, number, STDOUT_FILENO, &ends[0]);
         if (status >= 0) {
-            status = open_output(&who->err, rank, STDERR_FILENO, &ends[1]);
+            status = open_output(&who->err, number, STDERR_FILENO, &ends[1]);
         }
     }
     if (status >= 0) {
         gy_spawn spawn = {.options = keeper->options,
                           .argv = keeper->argv,
-                          .rank = rank,
+                          .rank = number,
+                          .size = keeper->size,
                           .socket = ends[2],
                           .outputs = {ends[0], ends[1]},
                           .failures = keeper->failures_in,
@@ -364,6 +429,15 @@ static gy_status start_rank(run_keeper *keeper, int rank, const cpu_set_t *cores
     }
     close_all(ends, GY_COUNT(ends));
     return status;
+}
+
+static void close_listeners(run_keeper *keeper)
+{
+    if (keeper->listeners != NULL) {
+        close_all(keeper->listeners, (size_t)keeper->options->ranks);
+        gy_free(keeper->listeners);
+        keeper->listeners = NULL;
+    }
 }
 
 static gy_status start_all(run_keeper *keeper)
@@ -387,6 +461,7 @@ static gy_status start_all(run_keeper *keeper)
     keeper->failures_in = -1;
     close(keeper->segment);
     keeper->segment = -1;
+    close_listeners(keeper);
     return GY_OK;
 }
 
@@ -394,7 +469,7 @@ static gy_status start_all(run_keeper *keeper)
 static void raise_file_limit(int ranks)
 {
     struct rlimit limit;
-    rlim_t needed = 64 + 4 * (rlim_t)ranks;
+    rlim_t needed = 512 + 5 * (rlim_t)ranks; /* other hosts and strangers at the door too */
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed) {
         limit.rlim_cur = GY_MIN(needed, limit.rlim_max);
         (void)setrlimit(RLIMIT_NOFILE, &limit);
@@ -420,7 +495,8 @@ static gy_status prepare(run_keeper *keeper)
     raise_file_limit(keeper->options->ranks);
     size_t ranks = (size_t)keeper->options->ranks;
     keeper->ranks = gy_alloc_zero("launch.ranks", ranks, sizeof(run_rank));
-    keeper->looks = gy_alloc_zero("launch.looks", 3 * ranks + 3, sizeof(struct pollfd));
+    keeper->looks =
+        gy_alloc_zero("launch.looks", 3 * ranks + 3 + GY_RUN_NODES_MAX, sizeof(struct pollfd));
     if (keeper->ranks == NULL || keeper->looks == NULL) {
         return GY_NOMEM;
     }
@@ -431,7 +507,39 @@ static gy_status prepare(run_keeper *keeper)
     keeper->failures = pair[0];
     keeper->failures_in = pair[1];
     (void)fcntl(keeper->failures, F_SETFL, O_NONBLOCK);
+    return GY_OK;
+}
+
+/* Meet the other hosts, if any, and learn the numbers of the ranks here. */
+static gy_status meet_nodes(run_keeper *keeper)
+{
+    const gy_run_options *options = keeper->options;
+    keeper->size = options->ranks;
+    if (options->nodes <= 1 && !options->is_tcp) {
+        return GY_OK;
+    }
+    size_t ranks = (size_t)options->ranks;
+    gy_meeting meeting = {.stops = {keeper->life, keeper->signals}};
+    keeper->listeners = gy_alloc_zero("launch.listeners", ranks, sizeof(int));
+    if (keeper->listeners == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t rank = 0; rank < ranks; rank++) {
+        keeper->listeners[rank] = -1;
+    }
+    meeting.listeners = keeper->listeners;
+    GY_TRY(gy_nodes_meet(options, keeper->env, &meeting, &keeper->nodes));
+    GY_TRY(gy_nodes_net(keeper->nodes, &keeper->net));
+    keeper->net->host_cores = gy_topo_cores();
+    keeper->first_rank = keeper->net->first_rank;
+    keeper->size = keeper->net->size;
+    return GY_OK;
+}
+
+static gy_status make_segment(run_keeper *keeper)
+{
     gy_segment_options segment = {.ranks = keeper->options->ranks,
+                                  .first_rank = keeper->first_rank,
                                   .pool_bytes = keeper->options->pool_bytes};
     return gy_segment_make(&segment, &keeper->segment);
 }
@@ -448,20 +556,23 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
                          .failures_in = -1,
                          .segment = -1,
                          .kill_at_ns = INT64_MAX,
+                         .held_ns = INT64_MAX,
                          .stop_at_ns = INT64_MAX};
     gy_status status = prepare(&keeper);
     if (status >= 0 && options->timeout_seconds > 0) {
         keeper.stop_at_ns = gy_env_deadline(keeper.env, options->timeout_seconds).at_ns;
     }
-    if (status >= 0) {
-        status = start_all(&keeper);
+    status = status < 0 ? status : meet_nodes(&keeper);
+    status = status < 0 ? status : make_segment(&keeper);
+    status = status < 0 ? status : start_all(&keeper);
+    if (status == GY_CANCELLED) {
+        take_signals(&keeper); /* what broke the meeting off is the cause, if it was a signal */
     }
     if (status < 0) {
-        say("%s", gy_error_text());
-        end_run(&keeper, 1, SIGTERM);
+        end_run(&keeper, 1, SIGTERM, "%s", gy_error_text());
     }
     bool has_launcher = true;
-    while (keeper.alive > 0 && has_launcher) {
+    while (is_going_on(&keeper) && has_launcher) {
         has_launcher = keep_round(&keeper);
     }
     /* The ranks are gone, or nobody is left to care for them: end what they started as well. */
@@ -472,5 +583,8 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
         read_outputs(&keeper.ranks[rank]);
     }
     look_at_outputs(&keeper);
+    close_listeners(&keeper);
+    gy_free(keeper.net);
+    gy_nodes_free(keeper.nodes);
     return keeper.is_ending ? keeper.status : 0;
 }

@@ -10,6 +10,30 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static bool are_nodes_good(const gy_run_options *options)
+{
+    const char *wrong = NULL;
+    bool is_alone = options->nodes <= 1;
+    if (options->nodes < 0 || options->nodes > GY_RUN_NODES_MAX) {
+        wrong = "at most 256 nodes";
+    } else if (options->node < 0 || options->node >= GY_MAX(options->nodes, 1)) {
+        wrong = "a node from 0 to one less than there are";
+    } else if (is_alone != (options->rendezvous == NULL)) {
+        wrong = "several nodes and their rendezvous, or neither";
+    } else if (options->is_plain && options->key_file != NULL) {
+        wrong = "a key or plain text, not both";
+    } else if (is_alone && !options->is_tcp && options->key_file != NULL) {
+        wrong = "a key only where ranks speak over TCP";
+    } else if (!(options->meet_seconds >= 0)) {
+        wrong = "a time to meet of 0 or more";
+    }
+    if (wrong != NULL) {
+        fprintf(stderr, "gyre: node %d of %d: expected %s\n", options->node, options->nodes,
+                wrong);
+    }
+    return wrong == NULL;
+}
+
 static bool is_good(const gy_run_options *options, char *const argv[])
 {
     if (options->ranks < 1 || options->ranks > GY_RUN_RANKS_MAX) {
@@ -26,7 +50,7 @@ static bool is_good(const gy_run_options *options, char *const argv[])
                 options->timeout_seconds, options->grace_seconds);
         return false;
     }
-    return true;
+    return are_nodes_good(options);
 }
 
 /* The signals that end a run, but those that whoever started us chose to ignore (nohup, `&`).
@@ -137,6 +161,22 @@ int gy_run(const gy_run_options *options, char *const argv[])
     GY_ASSERT(sigaction(SIGCHLD, &child_before, NULL) == 0);
     GY_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     return status;
+}
+
+int gy_run_make_key(const char *path)
+{
+    char kept[4096];
+    gy_status status = GY_OK;
+    if (path == NULL) {
+        status = gy_place_key_path(kept, sizeof(kept));
+        path = kept;
+    }
+    if (status < 0 || gy_key_make(path) < 0) {
+        fprintf(stderr, "gyre: %s\n", gy_error_text());
+        return 1;
+    }
+    printf("%s\n", path);
+    return 0;
 }
 
 bool gy_run_tell(gy_status status, const char *text)

@@ -14,8 +14,11 @@
 
 #include "base/base.h"
 
+#include "transport/rendezvous.h"
+
 #include <gyre/launch.h>
 
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -56,7 +59,7 @@ typedef struct gy_spawn_failure {
 typedef struct gy_spawn {
     const gy_run_options *options;
     char *const *argv;
-    int rank;
+    int rank, size;         /* in the whole run */
     int socket;             /* its end, greeted */
     int outputs[2];         /* its standard output and error; -1: as the keeper's */
     int failures;           /* a pipe for gy_spawn_failure, close-on-exec */
@@ -73,6 +76,42 @@ GY_MUST_CHECK gy_status gy_spawn_rank(const gy_spawn *spawn, pid_t *process);
 
 /** False (errno) when there is no memory. */
 bool gy_place_set(const gy_spawn *spawn);
+/** The user's key file: $XDG_CONFIG_HOME/gyre/key or ~/.config/gyre/key. GY_ARG neither is set,
+ * or too long. */
+GY_MUST_CHECK gy_status gy_place_key_path(char *path, size_t size_bytes);
+
+/* ---- nodes.c: the keepers of a run's hosts ---- */
+
+typedef struct gy_nodes gy_nodes;
+
+/** How a run ends on all hosts. */
+typedef struct gy_run_end {
+    int status; /* exit status */
+    int number; /* signal that ranks get first */
+    char text[1000];
+} gy_run_end;
+
+typedef struct gy_meeting {
+    int *listeners; /* (ranks here) filled in: the caller's, also after a failure */
+    int stops[2];   /* readable: give up (GY_CANCELLED) */
+} gy_meeting;
+
+/** Wait until the keepers of all nodes have met (with one node: at once). *nodes is to be freed
+ * also after a failure. GY_TIMEOUT names who is missing; GY_STATE refused; GY_CANCELLED */
+GY_MUST_CHECK gy_status gy_nodes_meet(const gy_run_options *options, gy_env *env,
+                                      const gy_meeting *meeting, gy_nodes **nodes);
+/** What the ranks need; free with gy_free. GY_LIMIT; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_nodes_net(const gy_nodes *nodes, gy_run_net **net);
+/** Descriptors to poll: at most options->nodes. */
+nfds_t gy_nodes_look(const gy_nodes *nodes, struct pollfd *looks);
+/** Read and write what can be; true: another host ended the run, told once. */
+bool gy_nodes_step(gy_nodes *nodes, gy_run_end *end);
+/** The run ends for a cause on this host. */
+void gy_nodes_tell_end(gy_nodes *nodes, const gy_run_end *end);
+/** All ranks here have ended well: true once those of all hosts have. */
+bool gy_nodes_end_well(gy_nodes *nodes);
+/** Writes what is still to be told, for up to a second. */
+void gy_nodes_free(gy_nodes *nodes);
 
 /* ---- reap.c ---- */
 

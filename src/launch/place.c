@@ -50,8 +50,19 @@ bool gy_place_set(const gy_spawn *spawn)
             return false;
         }
     }
-    return set_number(GY_RUN_RANK, spawn->rank) &&
-           set_number(GY_RUN_SIZE, spawn->options->ranks) &&
+    return set_number(GY_RUN_RANK, spawn->rank) && set_number(GY_RUN_SIZE, spawn->size) &&
            set_number("GYRE_RANKS_ON_HOST", spawn->options->ranks) &&
            set_number(GY_RUN_SOCKET, spawn->socket) && set_cores(spawn->cores);
+}
+
+gy_status gy_place_key_path(char *path, size_t size_bytes)
+{
+    const char *config = gy_setting_get("XDG_CONFIG_HOME"), *home = gy_setting_get("HOME");
+    if (config == NULL && home == NULL) {
+        return gy_fail(GY_ARG, "neither XDG_CONFIG_HOME nor HOME is set: name the key file");
+    }
+    int size = config != NULL ? snprintf(path, size_bytes, "%s/gyre/key", config)
+                              : snprintf(path, size_bytes, "%s/.config/gyre/key", home);
+    return (size_t)size < size_bytes ? GY_OK
+                                     : gy_fail(GY_ARG, "the path of the key file is too long");
 }
