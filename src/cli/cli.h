@@ -9,6 +9,7 @@
 /** Every subcommand, in the order of the help text. */
 #define GY_COMMAND_LIST(X)                                                                     \
     X(run)                                                                                     \
+    X(key)                                                                                     \
     X(train)                                                                                   \
     X(predict)                                                                                 \
     X(bench)                                                                                   \

@@ -4,10 +4,13 @@
 #include <gyre/info.h>
 #include <gyre/launch.h>
 
+#include <string.h>
+
 static struct {
-    long long ranks, pool_mib;
-    bool prefix, no_binding;
-    double timeout, grace;
+    long long ranks, pool_mib, nodes, node;
+    bool prefix, no_binding, plaintext;
+    double timeout, grace, meet;
+    const char *rendezvous, *key, *transport;
 } settings = {.ranks = 0};
 
 static const gy_option options[] = {
@@ -23,6 +26,20 @@ static const gy_option options[] = {
      offsetof(__typeof__(settings), grace), 0.001, 1e6, NULL},
     {"pool", 0, GY_OPTION_INTEGER, "MIB", "shared memory a rank may register",
      offsetof(__typeof__(settings), pool_mib), 1, 1 << 24, NULL},
+    {"nodes", 0, GY_OPTION_INTEGER, "N", "hosts of the run; start this once on each",
+     offsetof(__typeof__(settings), nodes), 1, GY_RUN_NODES_MAX, NULL},
+    {"node", 0, GY_OPTION_INTEGER, "K", "which of them this is, from 0",
+     offsetof(__typeof__(settings), node), 0, GY_RUN_NODES_MAX - 1, NULL},
+    {"rendezvous", 0, GY_OPTION_TEXT, "HOST:PORT", "where node 0 listens and the others call",
+     offsetof(__typeof__(settings), rendezvous), 0, 0, NULL},
+    {"key", 0, GY_OPTION_TEXT, "FILE", "cluster key (default: the one `gyre key` makes)",
+     offsetof(__typeof__(settings), key), 0, 0, NULL},
+    {"plaintext", 0, GY_OPTION_FLAG, NULL, "no key and no encryption between hosts",
+     offsetof(__typeof__(settings), plaintext), 0, 0, NULL},
+    {"meet", 0, GY_OPTION_REAL, "SECONDS", "for all hosts to be there (default: 60)",
+     offsetof(__typeof__(settings), meet), 0.001, 1e6, NULL},
+    {"transport", 0, GY_OPTION_CHOICE, "NAME", "between ranks of a host: shm or tcp",
+     offsetof(__typeof__(settings), transport), 0, 0, "shm|tcp"},
 };
 
 static int default_ranks(void)
@@ -41,13 +58,20 @@ static int run(char **operands, int operand_count)
         .timeout_seconds = settings.timeout,
         .grace_seconds = settings.grace,
         .pool_bytes = (size_t)settings.pool_mib << 20,
+        .nodes = (int)settings.nodes,
+        .node = (int)settings.node,
+        .rendezvous = settings.rendezvous,
+        .key_file = settings.key,
+        .is_plain = settings.plaintext,
+        .is_tcp = settings.transport != NULL && strcmp(settings.transport, "tcp") == 0,
+        .meet_seconds = settings.meet,
     };
     return gy_run(&chosen, operands);
 }
 
 const gy_command gy_command_run = {
     .name = "run",
-    .summary = "start a program on several ranks of this machine",
+    .summary = "start a program on several ranks, of this machine or of several",
     .operands = "PROGRAM [ARGUMENT...]",
     .operands_least = 1,
     .operands_most = -1,
@@ -55,7 +79,8 @@ const gy_command gy_command_run = {
     .description =
         "Starts PROGRAM once a rank, waits for all, and ends all when one fails.\n"
         "The exit status is that of the first rank that failed, 128 + N when signal N\n"
-        "ended it, 124 after the time limit, 126 or 127 when PROGRAM cannot be started.",
+        "ended it, 124 after the time limit, 126 or 127 when PROGRAM cannot be started.\n"
+        "With --nodes the same is started once on each host; all end with one status.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

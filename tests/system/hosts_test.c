@@ -1,0 +1,436 @@
+/*
+ * Goal: a run over three hosts gives what one host gives and ends as one: the same status
+ * everywhere, a dead rank named by all survivors within half a second, a stopped one at the
+ * deadline, wrong keys told on both sides. With an argument this program plays a rank.
+ */
+#include "hosts_kit.h"
+
+#include "training_kit.h"
+#include "transport/transport.h"
+
+#include <gyre/launch.h>
+
+static char own_path[4096];
+
+/* ---- Parts of a rank: words are PART FOLDER ---- */
+
+static void note(const char *folder, const char *kind, int rank, const char *text)
+{
+    char path[KIT_PATH];
+    snprintf(path, sizeof(path), "%s/%s-%d", folder, kind, rank);
+    FILE *file = fopen(path, "wb");
+    if (file != NULL) {
+        fputs(text, file);
+        fclose(file);
+    }
+}
+
+/* Whole numbers, so that every order of summing gives the same bits; the hash of all results.
+ */
+static int part_collect(const char *folder)
+{
+    enum { LARGEST = 300000 };
+    static const size_t counts[] = {1, 7, 1024, 5000, LARGEST};
+    gy_comm *comm = gy_comm_world();
+    if (comm == NULL) {
+        fprintf(stderr, "no world: %s\n", gy_error_text());
+        return 90;
+    }
+    int rank = gy_comm_rank(comm), size = gy_comm_size(comm);
+    double *in = gy_alloc("test", sizeof(double) * LARGEST);
+    double *out = gy_alloc("test", sizeof(double) * LARGEST);
+    uint64_t hash = 0;
+    for (size_t c = 0; c < GY_COUNT(counts); c++) {
+        size_t part = GY_MAX(counts[c] / (size_t)size, (size_t)1);
+        for (size_t i = 0; i < part * (size_t)size || i < counts[c]; i++) {
+            in[i] = (double)((rank + 1) * (int)(i % 1000));
+        }
+        if (gy_allreduce(comm, in, out, counts[c], GY_F64, GY_SUM) != GY_OK ||
+            gy_broadcast(comm, in, counts[c], GY_F64, size - 1) != GY_OK) {
+            return 91;
+        }
+        hash = gy_hash(out, counts[c] * sizeof(double), hash);
+        hash = gy_hash(in, counts[c] * sizeof(double), hash);
+        in[0] = rank;
+        if (gy_reduce_scatter(comm, in, out, part, GY_F64, GY_MAX_OF) != GY_OK ||
+            gy_allgather(comm, out, in, part, GY_F64) != GY_OK || gy_barrier(comm) != GY_OK) {
+            return 92;
+        }
+        hash = gy_hash(in, part * (size_t)size * sizeof(double), hash);
+    }
+    char text[64];
+    snprintf(text, sizeof(text), "%d %016llx", size, (unsigned long long)hash);
+    note(folder, "hash", rank, text);
+    gy_free(in);
+    gy_free(out);
+    gy_comm_world_close();
+    return 0;
+}
+
+static int part_train(const char *folder)
+{
+    static const gy_layer layers[] = {
+        {.kind = GY_LAYER_FLATTEN},
+        {.kind = GY_LAYER_DENSE, .units = 16},
+        {.kind = GY_LAYER_RELU},
+        {.kind = GY_LAYER_DENSE, .units = KIT_CLASSES},
+    };
+    gy_dataset digits = kit_digits(120, 8);
+    gy_comm *comm = gy_comm_world();
+    gy_model *model = NULL;
+    gy_train_result result;
+    char path[KIT_PATH];
+    snprintf(path, sizeof(path), "%s/model", folder);
+    gy_status status = comm == NULL ? GY_STATE
+                                    : gy_model_new(&(gy_model_options){.name = "job",
+                                                                       .layers = layers,
+                                                                       .layer_count = 4,
+                                                                       .dtype = GY_F32,
+                                                                       .input_rank = 3,
+                                                                       .input_sizes = {1, 8, 8},
+                                                                       .seed = 3,
+                                                                       .comm = comm,
+                                                                       .workers = 1},
+                                                   &model);
+    if (status == GY_OK) {
+        status = gy_train(
+            model, &digits, &digits,
+            &(gy_train_options){
+                .epochs = 2, .batch = 24, .optimizer = GY_SGD, .rate = 0.05, .seed = 5},
+            &result);
+    }
+    if (status == GY_OK) {
+        gy_train_result_free(&result);
+        status = gy_comm_rank(comm) == 0 ? gy_model_save(model, path, NULL) : GY_OK;
+    }
+    if (status != GY_OK) {
+        fprintf(stderr, "%s\n", gy_error_text());
+        return 95;
+    }
+    gy_model_free(model);
+    gy_comm_world_close();
+    return 0;
+}
+
+/* Rank 3 gives itself a signal; the others say what they heard, and when. */
+static int part_lose(const char *folder, int number)
+{
+    float data[4] = {0};
+    (void)signal(SIGTERM, SIG_IGN); /* the keeper must not end us before we have said it */
+    gy_comm *comm = gy_comm_world();
+    if (comm == NULL || gy_barrier(comm) != GY_OK) {
+        return 90;
+    }
+    int rank = gy_comm_rank(comm);
+    if (rank == 3) {
+        raise(number);
+    }
+    int64_t start_ns = gy_now_ns(gy_env_real());
+    gy_status status = gy_allreduce(comm, data, data, 4, GY_F32, GY_SUM);
+    double took = (double)(gy_now_ns(gy_env_real()) - start_ns) * 1e-9;
+    char text[1200];
+    snprintf(text, sizeof(text), "%.3f %s %s", took, gy_status_text(status), gy_error_text());
+    note(folder, "lost", rank, text);
+    (void)gy_run_tell_failure(status);
+    return 44;
+}
+
+/* Say that all are here and stay. */
+static int part_stay(const char *folder)
+{
+    gy_comm *comm = gy_comm_world();
+    if (comm == NULL || gy_barrier(comm) != GY_OK) {
+        return 90;
+    }
+    note(folder, "stays", gy_comm_rank(comm), "");
+    for (;;) {
+        pause();
+    }
+}
+
+static int play(char **words)
+{
+    if (strcmp(words[1], "collect") == 0) {
+        return part_collect(words[2]);
+    }
+    if (strcmp(words[1], "train") == 0) {
+        return part_train(words[2]);
+    }
+    if (strcmp(words[1], "stay") == 0) {
+        return part_stay(words[2]);
+    }
+    return part_lose(words[2], strcmp(words[1], "die") == 0 ? SIGKILL : SIGSTOP);
+}
+
+/* ---- The test's side ---- */
+
+static kit_hosts hosts;
+static char key_path[KIT_PATH];
+
+static int open_hosts(void **state)
+{
+    (void)state;
+    char line[2 * KIT_PATH];
+    kit_hosts_open(&hosts);
+    kit_path(&hosts, "key", key_path);
+    snprintf(line, sizeof(line), "%s key %s", getenv("GYRE_BIN"), key_path);
+    assert_int_equal(kit_command(line), 0);
+    return 0;
+}
+
+static int close_hosts(void **state)
+{
+    (void)state;
+    kit_hosts_close(&hosts);
+    return 0;
+}
+
+static void start_all(const char *part, bool is_plain)
+{
+    const char *const plain[] = {"-n", "2", "--plaintext", NULL};
+    const char *const secret[] = {"-n", "2", "--key", key_path, NULL};
+    const char *const program[] = {own_path, part, hosts.folder, NULL};
+    kit_next_run(&hosts);
+    for (int host = KIT_HOSTS - 1; host >= 0; host--) {
+        kit_start(&hosts, KIT_HOSTS, host, is_plain ? plain : secret, program);
+    }
+}
+
+static void expect_all(int status)
+{
+    char text[4096], name[32];
+    for (int host = 0; host < KIT_HOSTS; host++) {
+        int got = kit_wait(&hosts, host);
+        if (got != status) {
+            snprintf(name, sizeof(name), "node-%d.err", host);
+            fail_msg("node %d ended with %d, expected %d: %s", host, got, status,
+                     kit_read(&hosts, name, text, sizeof(text)));
+        }
+    }
+}
+
+/* Six ranks on this host alone. */
+static void run_here(const char *part, bool is_tcp)
+{
+    char words[2][KIT_PATH];
+    snprintf(words[0], KIT_PATH, "%s", part);
+    snprintf(words[1], KIT_PATH, "%s", hosts.folder);
+    char *const argv[] = {own_path, words[0], words[1], NULL};
+    gy_run_options options = {.ranks = 6, .timeout_seconds = 60, .is_tcp = is_tcp};
+    assert_int_equal(gy_run(&options, argv), 0);
+}
+
+static void read_hashes(char out[6][64])
+{
+    char name[32];
+    for (int rank = 0; rank < 6; rank++) {
+        snprintf(name, sizeof(name), "hash-%d", rank);
+        kit_read(&hosts, name, out[rank], 64);
+        assert_int_equal(out[rank][0], '6');
+        kit_write(&hosts, name, "");
+    }
+}
+
+static void collectives_give_what_one_host_gives(void **state)
+{
+    (void)state;
+    char expected[6][64], got[6][64];
+    run_here("collect", false);
+    read_hashes(expected);
+    run_here("collect", true);
+    read_hashes(got);
+    assert_string_equal(got[0], expected[0]);
+    for (int is_plain = 0; is_plain < 2; is_plain++) {
+        start_all("collect", is_plain == 1);
+        expect_all(0);
+        read_hashes(got);
+        for (int rank = 0; rank < 6; rank++) {
+            assert_string_equal(got[rank], expected[rank]);
+        }
+    }
+}
+
+static size_t read_model(char *out, size_t size)
+{
+    char path[KIT_PATH];
+    FILE *file = fopen(kit_path(&hosts, "model", path), "rb");
+    assert_non_null(file);
+    size_t got = fread(out, 1, size, file);
+    fclose(file);
+    assert_int_equal(unlink(path), 0);
+    assert_in_range(got, 4096, size - 1);
+    return got;
+}
+
+/* The same plans give the same bits; shared memory sums in another order. */
+static void training_gives_what_one_host_gives(void **state)
+{
+    (void)state;
+    enum { BYTES = 32768, WEIGHTS = 64 * 16 + 16 + 16 * 10 + 10 };
+    static char shared[BYTES], here[BYTES], there[BYTES];
+    run_here("train", false);
+    size_t size = read_model(shared, BYTES);
+    run_here("train", true);
+    assert_int_equal(read_model(here, BYTES), size);
+    start_all("train", false);
+    expect_all(0);
+    assert_int_equal(read_model(there, BYTES), size);
+    assert_memory_equal(here, there, size);
+    for (size_t i = 1; i <= WEIGHTS; i++) {
+        float a = 0, b = 0;
+        memcpy(&a, shared + size - i * sizeof(a), sizeof(a));
+        memcpy(&b, there + size - i * sizeof(b), sizeof(b));
+        assert_true(a - b < 1e-4F && b - a < 1e-4F);
+    }
+}
+
+/* All survivors heard `status` in time; how many of them heard of rank 3 by name. */
+static int count_losses(const char *status, double least_s, double most_s)
+{
+    int named = 0;
+    char name[32], text[1500];
+    for (int rank = 0; rank < 6; rank++) {
+        if (rank == 3) {
+            continue;
+        }
+        snprintf(name, sizeof(name), "lost-%d", rank);
+        kit_read(&hosts, name, text, sizeof(text));
+        double took = strtod(text, NULL);
+        if (strstr(text, status) == NULL || took < least_s || took > most_s) {
+            fail_msg("rank %d heard \"%s\", expected %s after %g to %g s", rank, text, status,
+                     least_s, most_s);
+        }
+        named += strstr(text, "rank 3") != NULL;
+        kit_write(&hosts, name, "");
+    }
+    return named;
+}
+
+static void dead_rank_is_named_everywhere(void **state)
+{
+    (void)state;
+    char text[4096], name[32];
+    start_all("die", false);
+    expect_all(128 + SIGKILL);
+    assert_int_equal(count_losses("a peer is gone", 0, 0.5), 5);
+    for (int host = 0; host < KIT_HOSTS; host++) {
+        snprintf(name, sizeof(name), "node-%d.err", host);
+        kit_read(&hosts, name, text, sizeof(text));
+        assert_non_null(strstr(text, "gyre: rank 3 (process"));
+        assert_non_null(strstr(text, "killed by signal 9"));
+    }
+}
+
+static void stopped_rank_is_named_at_the_deadline(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("GYRE_TIMEOUT", "1.5", 1), 0);
+    start_all("stop", false);
+    expect_all(44);
+    assert_int_equal(unsetenv("GYRE_TIMEOUT"), 0);
+    assert_true(count_losses("deadline passed", 1.4, 4) >= 1);
+}
+
+static void wait_for_file(const char *name)
+{
+    char path[KIT_PATH];
+    gy_deadline deadline = gy_deadline_after(30);
+    while (access(kit_path(&hosts, name, path), F_OK) != 0) {
+        assert_true(gy_now_ns(gy_env_real()) < deadline.at_ns);
+        gy_env_real()->ops->pause(gy_env_real(), UINT64_MAX);
+    }
+}
+
+static void signals_and_ends_reach_all_hosts(void **state)
+{
+    (void)state;
+    char name[32];
+    start_all("stay", false);
+    for (int rank = 0; rank < 6; rank++) {
+        snprintf(name, sizeof(name), "stays-%d", rank);
+        wait_for_file(name);
+    }
+    assert_int_equal(kill(hosts.launchers[1], SIGTERM), 0);
+    expect_all(128 + SIGTERM);
+    for (int rank = 0; rank < 6; rank++) {
+        char path[KIT_PATH];
+        snprintf(name, sizeof(name), "stays-%d", rank);
+        assert_int_equal(unlink(kit_path(&hosts, name, path)), 0);
+    }
+    /* Nobody can pass SIGKILL on: the connection's end tells. */
+    start_all("stay", false);
+    for (int rank = 0; rank < 6; rank++) {
+        snprintf(name, sizeof(name), "stays-%d", rank);
+        wait_for_file(name);
+    }
+    assert_int_equal(kill(hosts.launchers[2], SIGKILL), 0);
+    assert_int_equal(kit_wait(&hosts, 2), 1000 + SIGKILL);
+    assert_int_equal(kit_wait(&hosts, 0), 1);
+    assert_int_equal(kit_wait(&hosts, 1), 1);
+}
+
+static void wrong_keys_are_told_on_both_sides(void **state)
+{
+    (void)state;
+    char line[2 * KIT_PATH], other[KIT_PATH], text[4096];
+    kit_path(&hosts, "other", other);
+    snprintf(line, sizeof(line), "%s key %s", getenv("GYRE_BIN"), other);
+    assert_int_equal(kit_command(line), 0);
+    const char *const program[] = {own_path, "stay", hosts.folder, NULL};
+    const char *const first[] = {"-n", "1", "--key", key_path, "--meet", "2", NULL};
+    const char *const wrong[] = {"-n", "1", "--key", other, NULL};
+    const char *const none[] = {"-n", "1", "--plaintext", NULL};
+    kit_next_run(&hosts);
+    kit_start(&hosts, 3, 0, first, program);
+    kit_start(&hosts, 3, 1, wrong, program);
+    kit_start(&hosts, 3, 2, none, program);
+    assert_int_equal(kit_wait(&hosts, 1), 1);
+    assert_int_equal(kit_wait(&hosts, 2), 1);
+    assert_int_equal(kit_wait(&hosts, 0), 1);
+    assert_non_null(strstr(kit_read(&hosts, "node-1.err", text, sizeof(text)),
+                           "refused this end's cluster key"));
+    assert_non_null(strstr(kit_read(&hosts, "node-2.err", text, sizeof(text)),
+                           "the caller does not speak TLS"));
+    kit_read(&hosts, "node-0.err", text, sizeof(text));
+    assert_non_null(strstr(text, "the caller has another cluster key"));
+    assert_non_null(strstr(text, "the caller does not speak TLS"));
+    assert_non_null(strstr(text, "node 1 of 3 did not call"));
+}
+
+static void plain_text_between_hosts_needs_its_name(void **state)
+{
+    (void)state;
+    char text[4096];
+    const char *const program[] = {own_path, "stay", hosts.folder, NULL};
+    const char *const options[] = {"-n", "1", NULL};
+    if (!hosts.is_real) {
+        printf("skipped: loopback may be plain\n");
+        skip();
+    }
+    assert_int_equal(setenv("XDG_CONFIG_HOME", hosts.folder, 1), 0);
+    kit_next_run(&hosts);
+    kit_start(&hosts, 2, 0, options, program);
+    assert_int_equal(kit_wait(&hosts, 0), 1);
+    kit_read(&hosts, "node-0.err", text, sizeof(text));
+    assert_non_null(strstr(text, "cannot read the cluster key"));
+    assert_non_null(strstr(text, "/gyre/key"));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 2) {
+        return play(argv);
+    }
+    ssize_t size = readlink("/proc/self/exe", own_path, sizeof(own_path) - 1);
+    own_path[size > 0 ? size : 0] = '\0';
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(collectives_give_what_one_host_gives),
+        cmocka_unit_test(training_gives_what_one_host_gives),
+        cmocka_unit_test(dead_rank_is_named_everywhere),
+        cmocka_unit_test(stopped_rank_is_named_at_the_deadline),
+        cmocka_unit_test(signals_and_ends_reach_all_hosts),
+        cmocka_unit_test(wrong_keys_are_told_on_both_sides),
+        cmocka_unit_test(plain_text_between_hosts_needs_its_name),
+    };
+    return cmocka_run_group_tests(tests, open_hosts, close_hosts);
+}
