@@ -120,6 +120,10 @@ static gy_status hear_table(gy_nodes *nodes, const gy_frame *frame, const uint8_
         GY_TRY(take_seat(body + at, size - at, &nodes->nodes[i], &used));
         at += used;
     }
+    if (nodes->nodes[nodes->options->node].ranks != nodes->options->ranks) {
+        return gy_fail(GY_FORMAT, "node 0 gives node %d another number of ranks",
+                       nodes->options->node);
+    }
     nodes->has_table = true;
     return GY_OK;
 }

@@ -8,7 +8,10 @@
 #include "transport/match_priv.h"
 #include "transport/net.h"
 
-enum { GY_LINK_AHEAD_BYTES = 16 * 1024 };
+enum {
+    GY_LINK_AHEAD_BYTES = 16 * 1024,
+    GY_EAGER_BYTES = 64 * 1024, /* a message of more is not kept before it must be */
+};
 
 /** What comes out of a stream of bytes; zero-initialise but for the first two. */
 typedef struct gy_reader {
@@ -17,6 +20,7 @@ typedef struct gy_reader {
     gy_inbox inbox;
     bool is_inside; /* its head has been read */
     bool is_begun;  /* a message: the inbox has taken it on */
+    bool is_eager;  /* keep large ones too, to see what comes behind them */
     size_t head_bytes, control_bytes;
     gy_frame frame;
     uint8_t head[GY_FRAME_BYTES];

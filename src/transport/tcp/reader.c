@@ -2,8 +2,14 @@
 
 #include <string.h>
 
+/* A large message waits in the stream for its receive, so that it goes straight there; but not
+ * when another receive waits for what comes behind it. */
 static gy_status begin_message(gy_reader *reader)
 {
+    if (reader->frame.size_bytes > GY_EAGER_BYTES && !reader->is_eager &&
+        reader->inbox.posted == NULL) {
+        return GY_AGAIN;
+    }
     if (!gy_inbox_begin(&reader->inbox, reader->frame.tag, (size_t)reader->frame.size_bytes)) {
         return GY_AGAIN;
     }

@@ -453,10 +453,24 @@ static void tcp_cancel(gy_transport *transport, gy_transfer *transfer)
 
 /* ---- Peers ---- */
 
+/* Behind a message that waits for its receive may stand a failure, or an end. */
+static void look_behind(tcp_transport *tcp)
+{
+    for (int rank = 0; rank < tcp->base.size; rank++) {
+        tcp_peer *peer = &tcp->peers[rank];
+        if (peer->link != NULL && peer->is_deaf) {
+            peer->link->reader.is_eager = true;
+            (void)pull(tcp, rank);
+            peer->link->reader.is_eager = false;
+        }
+    }
+}
+
 static gy_status tcp_check(gy_transport *transport, int peer)
 {
     tcp_transport *tcp = tcp_of(transport);
     (void)look_at_all(tcp, 0);
+    look_behind(tcp);
     if (tcp->is_aborted) {
         return gy_error_raise(&tcp->error);
     }

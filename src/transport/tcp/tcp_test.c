@@ -184,6 +184,26 @@ static void ends_of_ranks_are_named(void **state)
     }
 }
 
+/* It stands in the stream behind a message that nobody asks for. */
+static void failure_behind_a_large_message_is_heard(void **state)
+{
+    (void)state;
+    static uint8_t data[100000];
+    gy_transport *ranks[RANKS];
+    gy_transfer send, receive;
+    uint8_t got;
+    open_all(NULL, ranks);
+    join_all(ranks);
+    assert_ok(gy_transport_send(ranks[1], 0, 9, data, sizeof(data), &send));
+    assert_int_equal(send.status, GY_OK);
+    (void)gy_transport_progress(ranks[0]);
+    gy_error error = {.status = GY_MISMATCH, .rank = -1, .text = "different collectives"};
+    gy_transport_abort(ranks[1], &error);
+    assert_ok(gy_transport_recv(ranks[0], 2, 9, &got, 1, &receive));
+    assert_status(finish(ranks, &receive), GY_MISMATCH);
+    close_all(ranks);
+}
+
 /* A killed process closes its sockets without a word. */
 static void dead_rank_is_named(void **state)
 {
@@ -238,6 +258,7 @@ int main(void)
         cmocka_unit_test(large_messages_cross),
         cmocka_unit_test(wire_carries_payload_and_heads_alone),
         cmocka_unit_test(ends_of_ranks_are_named),
+        cmocka_unit_test(failure_behind_a_large_message_is_heard),
         cmocka_unit_test(dead_rank_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
