@@ -3,7 +3,7 @@
  * everywhere, a dead rank named by all survivors within half a second, a stopped one at the
  * deadline, wrong keys told on both sides. With an argument this program plays a rank.
  */
-#include "hosts_kit.h"
+#include "link_kit.h"
 
 #include "training_kit.h"
 #include "transport/transport.h"
@@ -416,6 +416,61 @@ static void plain_text_between_hosts_needs_its_name(void **state)
     assert_non_null(strstr(text, "/gyre/key"));
 }
 
+/* ---- A slow link that loses packets ---- */
+
+static void a_bad_link_loses_by_its_seed(void **state)
+{
+    (void)state;
+    enum { PACKETS = 10000 };
+    static link_way ways[3];
+    uint64_t seed = gy_test_seed();
+    int lost = 0, differing = 0;
+    ways[0].random.key = ways[1].random.key = seed;
+    ways[2].random.key = seed + 1;
+    for (int i = 0; i < PACKETS; i++) {
+        bool first = link_loses(&ways[0], 0.05), again = link_loses(&ways[1], 0.05);
+        assert_true(first == again);
+        differing += first != link_loses(&ways[2], 0.05);
+        lost += first;
+    }
+    assert_in_range(lost, PACKETS / 40, PACKETS / 10);
+    assert_true(differing > 0);
+}
+
+/* 2 ms each way and one packet in a hundred lost: later, but the same. */
+static void collectives_cross_a_bad_link(void **state)
+{
+    (void)state;
+    char got[2][64], name[32];
+    link_options options = {.seed = gy_test_seed(), .delay_s = 0.002, .loss = 0.01};
+    pid_t link = link_start(&hosts, &options);
+    if (link < 0) {
+        printf("skipped: no TUN devices in namespaces here\n");
+        skip();
+    }
+    const char *const words[] = {"-n", "1", "--key", key_path, NULL};
+    const char *const program[] = {own_path, "collect", hosts.folder, NULL};
+    kit_next_run(&hosts);
+    snprintf(hosts.rendezvous, sizeof(hosts.rendezvous), "10.7.8.1:%d", hosts.port);
+    kit_start(&hosts, 2, 0, words, program);
+    kit_start(&hosts, 2, 1, words, program);
+    int ends[2] = {kit_wait(&hosts, 0), kit_wait(&hosts, 1)};
+    link_stop(link);
+    assert_true(ends[0] == 0 && ends[1] == 0);
+    for (int rank = 0; rank < 2; rank++) {
+        snprintf(name, sizeof(name), "hash-%d", rank);
+        kit_read(&hosts, name, got[rank], 64);
+        assert_int_equal(got[rank][0], '2');
+    }
+    char *const argv[] = {own_path, (char[]){"collect"}, hosts.folder, NULL};
+    assert_int_equal(gy_run(&(gy_run_options){.ranks = 2, .timeout_seconds = 60}, argv), 0);
+    for (int rank = 0; rank < 2; rank++) {
+        char expected[64];
+        snprintf(name, sizeof(name), "hash-%d", rank);
+        assert_string_equal(got[rank], kit_read(&hosts, name, expected, 64));
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 2) {
@@ -431,6 +486,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(signals_and_ends_reach_all_hosts),
         cmocka_unit_test(wrong_keys_are_told_on_both_sides),
         cmocka_unit_test(plain_text_between_hosts_needs_its_name),
+        cmocka_unit_test(a_bad_link_loses_by_its_seed),
+        cmocka_unit_test(collectives_cross_a_bad_link),
     };
     return cmocka_run_group_tests(tests, open_hosts, close_hosts);
 }
