@@ -87,7 +87,7 @@ static gy_status check_reduction(const gy_coll_call *call)
 
 gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call)
 {
-    if ((unsigned)call->operation >= GY_OPERATION_COUNT) {
+    if ((unsigned)call->operation > GY_OPERATION_BARRIER) {
         return gy_fail(GY_ARG, "operation %d does not exist", (int)call->operation);
     }
     const char *name = gy_operation_name(call->operation);

@@ -60,6 +60,11 @@ static const char *default_name(const gy_comm *comm, const gy_coll_call *call,
         case GY_OPERATION_REDUCE:
             return "tree";
         case GY_OPERATION_BARRIER:
+        case GY_OPERATION_GATHER:
+        case GY_OPERATION_SCATTER:
+        case GY_OPERATION_ALLTOALL:
+        case GY_OPERATION_SCAN:
+        case GY_OPERATION_EXCLUSIVE_SCAN:
         case GY_OPERATION_COUNT:
         default:
             return "dissemination";

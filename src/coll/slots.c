@@ -12,6 +12,11 @@ static size_t given_bytes(const gy_comm *comm, const gy_coll_call *call)
 {
     switch (call->operation) {
     case GY_OPERATION_BARRIER:
+    case GY_OPERATION_GATHER:
+    case GY_OPERATION_SCATTER:
+    case GY_OPERATION_ALLTOALL:
+    case GY_OPERATION_SCAN:
+    case GY_OPERATION_EXCLUSIVE_SCAN:
         return 0;
     case GY_OPERATION_BROADCAST:
         return gy_call_out_bytes(comm, call);
@@ -226,6 +231,11 @@ void gy_slot_finish(const gy_coll *coll)
         }
         break;
     case GY_OPERATION_BARRIER:
+    case GY_OPERATION_GATHER:
+    case GY_OPERATION_SCATTER:
+    case GY_OPERATION_ALLTOALL:
+    case GY_OPERATION_SCAN:
+    case GY_OPERATION_EXCLUSIVE_SCAN:
     case GY_OPERATION_COUNT:
     default:
         break;

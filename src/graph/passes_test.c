@@ -232,7 +232,9 @@ static void layers_are_cut_along_the_model_axis(void **state)
     gy_node second = gy_matmul(hidden, w2);
     gy_node total = gy_sum_over(second, 0, false);
     gy_node fetches[] = {total, gy_gradient(total, w2)};
-    const gy_mesh mesh = {.axes = 2, .sizes = {2, 2}, .links = {{0}, {1e-7, 1e-12, 1e-12}}};
+    const gy_mesh mesh = {.axes = 2,
+                          .sizes = {2, 2},
+                          .links = {{0}, {.alpha = 1e-7, .beta = 1e-12, .gamma = 1e-12}}};
     gy_graph *bound = bind_mesh(g, &mesh, 2, fetches, 2), *out;
     assert_ok(gy_compile(bound, 0, NULL, &out));
     assert_prints(out, "   0 x: f32[2,4096] S0,R = input()\n"

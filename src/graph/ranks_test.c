@@ -43,7 +43,7 @@ static gy_status open_session(const member *me, gy_graph *graph, uint64_t seed,
                                         .has_no_overlap = are_exchanges_alone};
     GY_TRY(gy_session_new(graph, &options, session));
     if (me->cuts) {
-        (*session)->mesh.links[1] = (gy_links){1e-15, 1e-18, 1e-18};
+        (*session)->mesh.links[1] = (gy_links){.alpha = 1e-15, .beta = 1e-18, .gamma = 1e-18};
     }
     return GY_OK;
 }

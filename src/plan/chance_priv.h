@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { CHANCE_RANKS = 5, CHANCE_CELLS = 64, CHANCE_STEPS = 128, CHANCE_RUN = 16 };
+enum { CHANCE_RANKS = 5, CHANCE_CELLS = 160, CHANCE_STEPS = 160, CHANCE_RUN = 16 };
 
 typedef struct chance_message {
     uint32_t step;
@@ -36,6 +36,17 @@ typedef struct chance_world {
     chance_rank all[CHANCE_RANKS];
 } chance_world;
 
+/* Where an input block lies in the output of a call in place: all-to-all answers in the same
+ * place. */
+static inline int chance_twin(const chance_world *chance, int block)
+{
+    int part = block / chance->chunks, ranks = chance->ranks;
+    bool is_pair = chance->plan->request.operation == GY_OPERATION_ALLTOALL;
+    return is_pair
+               ? (part % ranks * ranks + part / ranks) * chance->chunks + block % chance->chunks
+               : block;
+}
+
 static inline uint64_t *chance_cell(chance_world *chance, int rank, const gy_blocks *at, int i)
 {
     chance_rank *here = &chance->all[rank];
@@ -43,7 +54,8 @@ static inline uint64_t *chance_cell(chance_world *chance, int rank, const gy_blo
     GY_ASSERT(at->first + i < CHANCE_CELLS && at->slot + i < CHANCE_CELLS && i < CHANCE_RUN);
     switch (buffer) {
     case GY_BUFFER_IN:
-        return chance->is_one ? &here->out[at->first + i] : &here->in[at->first + i];
+        return chance->is_one ? &here->out[chance_twin(chance, at->first + i)]
+                              : &here->in[at->first + i];
     case GY_BUFFER_OUT:
         return &here->out[at->first + i];
     case GY_BUFFER_STAGE:
@@ -69,12 +81,18 @@ static inline void chance_enter(chance_world *chance, int rank)
         bool has_input = true;
         if (operation == GY_OPERATION_BROADCAST) {
             has_input = rank == chance->plan->request.root;
-        } else if (operation == GY_OPERATION_ALLGATHER) {
+        } else if (operation == GY_OPERATION_ALLGATHER || operation == GY_OPERATION_GATHER) {
             has_input = block / chance->chunks == rank;
+        } else if (operation == GY_OPERATION_SCATTER) {
+            has_input = rank == chance->plan->request.root;
+        } else if (operation == GY_OPERATION_ALLTOALL) {
+            has_input = block / chance->chunks / chance->ranks == rank;
         }
         uint64_t pair[2] = {(uint64_t)rank + 1, (uint64_t)block};
-        *(chance->is_one ? &here->out[block] : &here->in[block]) =
-            has_input ? gy_hash(pair, sizeof(pair), 1) : 0;
+        if (has_input) {
+            *(chance->is_one ? &here->out[chance_twin(chance, block)] : &here->in[block]) =
+                gy_hash(pair, sizeof(pair), 1);
+        }
     }
 }
 
@@ -235,15 +253,23 @@ static inline int chance_differs(const chance_world *a, const chance_world *b)
 {
     const gy_plan_request *request = &a->plan->request;
     for (int rank = 0; rank < a->ranks; rank++) {
-        int first = 0, end = a->blocks;
-        if (request->operation == GY_OPERATION_REDUCE_SCATTER) {
+        int first = 0, end = a->blocks, stride = 1, run = a->blocks;
+        if (request->operation == GY_OPERATION_REDUCE_SCATTER ||
+            request->operation == GY_OPERATION_SCATTER) {
             first = rank * a->chunks;
             end = first + a->chunks;
-        } else if (request->operation == GY_OPERATION_REDUCE && rank != request->root) {
+        } else if (request->operation == GY_OPERATION_ALLTOALL) {
+            first = rank * a->chunks;
+            stride = a->ranks * a->chunks;
+            run = a->chunks;
+        } else if ((request->operation == GY_OPERATION_REDUCE ||
+                    request->operation == GY_OPERATION_GATHER) &&
+                   rank != request->root) {
             end = 0;
         }
         for (int block = first; block < end; block++) {
-            if (a->all[rank].result[block] != b->all[rank].result[block]) {
+            bool is_result = (block - first) % stride < run || stride == 1;
+            if (is_result && a->all[rank].result[block] != b->all[rank].result[block]) {
                 return rank;
             }
         }

@@ -18,8 +18,7 @@
 
 /* One block of a buffer. */
 typedef struct cell_state {
-    uint32_t value;
-    int32_t block;  /* whose size the content has; STAGE and SCRATCH */
+    uint32_t value; /* says itself which block it is */
     int32_t writer; /* rank and its clock when it wrote */
     uint32_t written;
     uint32_t *reads; /* (p) each rank's clock when it last read; NULL: nobody */
@@ -48,11 +47,12 @@ typedef struct rank_state {
 
 typedef struct check_run {
     gy_visitor visitor;
-    const gy_plan *plan;
+    gy_plan *plan;
     gy_values values;
     gy_arena arena;
     rank_state *ranks;
     int rank_count, blocks, chunks_of_part;
+    int held; /* blocks that an input or output can have */
     int32_t stage_slots, scratch_slots;
     bool in_place;
 } check_run;
@@ -62,61 +62,70 @@ static bool is_data_shared(const check_run *checker)
     return checker->in_place || checker->plan->request.operation == GY_OPERATION_BROADCAST;
 }
 
-/* Does the rank's buffer have this block? Allgather's input and reduce-scatter's output are one
- * part. */
 static bool has_block(const check_run *checker, int rank, int buffer, int block)
 {
-    gy_operation operation = checker->plan->request.operation;
-    bool is_part = (operation == GY_OPERATION_ALLGATHER && buffer == GY_BUFFER_IN) ||
-                   (operation == GY_OPERATION_REDUCE_SCATTER && buffer == GY_BUFFER_OUT);
-    if (operation == GY_OPERATION_REDUCE && buffer == GY_BUFFER_OUT &&
-        rank != checker->plan->request.root) {
-        return false;
+    return block >= 0 && block < checker->blocks &&
+           gy_block_is_held(&checker->plan->request, checker->chunks_of_part, rank, buffer,
+                            block);
+}
+
+/* The block of the output that lies, in place, where this block of the input does: the same
+ * one, but all-to-all answers what came for d with what came from d. */
+static int twin_of(const check_run *checker, int block)
+{
+    int ranks = checker->rank_count, chunks = checker->chunks_of_part;
+    int part = block / chunks;
+    return checker->plan->request.operation == GY_OPERATION_ALLTOALL
+               ? (part % ranks * ranks + part / ranks) * chunks + block % chunks
+               : block;
+}
+
+/* Is that block of the input one with a block of the output? */
+static bool is_shared(const check_run *checker, int rank, int block)
+{
+    return is_data_shared(checker) &&
+           has_block(checker, rank, GY_BUFFER_OUT, twin_of(checker, block));
+}
+
+static cell_state *slot_at(const check_run *checker, int rank, const gy_blocks *at, int i)
+{
+    bool is_stage = at->buffer == GY_BUFFER_STAGE;
+    int slot = at->slot + i;
+    int slots = is_stage ? checker->stage_slots : checker->scratch_slots;
+    bool is_one = at->first == GY_WHOLE || (at->run == 1 && at->first < checker->blocks);
+    if (slot < 0 || slot >= slots || at->first < GY_WHOLE || !is_one) {
+        return NULL;
     }
-    if (is_part) {
-        return block / checker->chunks_of_part == rank;
-    }
-    return block >= 0 && block < checker->blocks;
+    return &checker->ranks[rank]
+                .cells[2 * checker->held + (is_stage ? 0 : checker->stage_slots) + slot];
 }
 
 /* The cell of block i of a run; NULL: outside the buffer. */
 static cell_state *cell_at(const check_run *checker, int rank, const gy_blocks *at, int i)
 {
-    rank_state *state = &checker->ranks[rank];
-    int block = at->first + i, slot = at->slot + i;
-    if (block < 0 || block >= checker->blocks) {
+    int block = at->first + i, buffer = at->buffer, first = 0;
+    if (buffer == GY_BUFFER_STAGE || buffer == GY_BUFFER_SCRATCH) {
+        return slot_at(checker, rank, at, i);
+    }
+    if ((buffer != GY_BUFFER_IN && buffer != GY_BUFFER_OUT) || at->first < 0 ||
+        !has_block(checker, rank, buffer, block)) {
         return NULL;
     }
-    int buffer = at->buffer;
-    switch (buffer) {
-    case GY_BUFFER_IN:
-    case GY_BUFFER_OUT: {
-        if (!has_block(checker, rank, buffer, block)) {
-            return NULL;
-        }
-        int other = buffer == GY_BUFFER_IN ? GY_BUFFER_OUT : GY_BUFFER_IN;
-        bool is_one = is_data_shared(checker) && has_block(checker, rank, other, block);
-        bool is_out = buffer == GY_BUFFER_OUT && !is_one;
-        return &state->cells[(is_out ? checker->blocks : 0) + block];
+    if (buffer == GY_BUFFER_IN && is_shared(checker, rank, block)) {
+        buffer = GY_BUFFER_OUT;
+        block = twin_of(checker, block);
     }
-    case GY_BUFFER_STAGE:
-        return slot >= 0 && slot < checker->stage_slots
-                   ? &state->cells[2 * checker->blocks + slot]
-                   : NULL;
-    case GY_BUFFER_SCRATCH:
-        return slot >= 0 && slot < checker->scratch_slots
-                   ? &state->cells[2 * checker->blocks + checker->stage_slots + slot]
-                   : NULL;
-    default:
-        return NULL;
-    }
+    first = buffer == GY_BUFFER_OUT ? checker->held : 0;
+    return &checker->ranks[rank]
+                .cells[first + gy_block_local(&checker->plan->request, checker->chunks_of_part,
+                                              buffer, block)];
 }
 
 /* Block i of a run. */
 static gy_blocks block_of(const gy_blocks *at, int i)
 {
     gy_blocks one = *at;
-    one.first += i;
+    one.first += at->first == GY_WHOLE ? 0 : i;
     one.slot += i;
     one.run = 1;
     return one;
@@ -124,8 +133,7 @@ static gy_blocks block_of(const gy_blocks *at, int i)
 
 static bool may_write(const check_run *checker, int rank, const gy_blocks *at, int i)
 {
-    return at->buffer != GY_BUFFER_IN ||
-           (is_data_shared(checker) && has_block(checker, rank, GY_BUFFER_OUT, at->first + i));
+    return at->buffer != GY_BUFFER_IN || is_shared(checker, rank, at->first + i);
 }
 
 static gy_status read_cell(check_run *checker, int rank, uint32_t index, const gy_blocks *at,
@@ -146,7 +154,9 @@ static gy_status read_cell(check_run *checker, int rank, uint32_t index, const g
         return gy_plan_wrong(plan, rank, index, "reads what rank %d may not have written yet",
                              cell->writer);
     }
-    if (cell->value == GY_VALUE_NONE || cell->block != at->first + i) {
+    /* Whole slots travel with whatever they hold; who names its block must find it. */
+    if (at->first != GY_WHOLE && (cell->value == GY_VALUE_NONE ||
+                                  checker->values.items[cell->value].block != at->first + i)) {
         return gy_plan_wrong(plan, rank, index, "reads block %d, but there is %s",
                              at->first + i,
                              cell->value == GY_VALUE_NONE ? "nothing" : "another block");
@@ -215,7 +225,6 @@ static gy_status write_one(check_run *checker, int rank, uint32_t index, int own
     }
     GY_TRY(check_sends(checker, rank, index, owner, cell));
     cell->value = value;
-    cell->block = at->first;
     cell->writer = rank;
     cell->written = clock[rank];
     return GY_OK;
@@ -255,10 +264,10 @@ static uint32_t *copy_clock(check_run *checker, int rank)
     return copy;
 }
 
-static gy_status do_send(check_run *checker, int rank, uint32_t index)
+static gy_status do_send(check_run *checker, int rank, const gy_step *step)
 {
     rank_state *state = &checker->ranks[rank];
-    const gy_step *step = &checker->plan->ranks[rank].items[index];
+    uint32_t index = checker->visitor.index;
     size_t run = step->a.run > 0 ? (size_t)step->a.run : 0;
     sent_note *sent = &state->sent[index];
     sent->values = gy_arena_alloc(&checker->arena, (run + 1) * sizeof(*sent->values));
@@ -331,6 +340,7 @@ static gy_status do_data(check_run *checker, int rank, uint32_t index, const uin
     const gy_step *step = &checker->plan->ranks[rank].items[index];
     bool is_pair = step->kind == GY_STEP_REDUCE || step->kind == GY_STEP_RECV_REDUCE;
     bool is_fit = step->kind == GY_STEP_RECV || step->a.first == step->to.first;
+    is_fit = is_fit && !(is_pair && step->to.first == GY_WHOLE);
     is_fit = is_fit && (step->kind == GY_STEP_RECV || step->a.run == step->to.run);
     is_fit = is_fit &&
              (!is_pair || (step->b.first == step->to.first && step->b.run == step->to.run));
@@ -388,19 +398,19 @@ static void do_wait(check_run *checker, int rank, const gy_step *step)
     }
 }
 
-static gy_status visit(gy_visitor *visitor, int rank, uint32_t index, uint32_t send)
+static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step, gy_message *message)
 {
     check_run *checker = (struct check_run *)visitor; /* its first member */
-    const gy_step *step = &checker->plan->ranks[rank].items[index];
+    uint32_t index = visitor->index;
     checker->ranks[rank].clock[rank]++;
     end_sends(checker, rank, step);
     const sent_note *sent = NULL;
     switch (step->kind) {
     case GY_STEP_SEND:
-        return do_send(checker, rank, index);
+        return do_send(checker, rank, step);
     case GY_STEP_RECV:
     case GY_STEP_RECV_REDUCE:
-        sent = &checker->ranks[step->peer].sent[send];
+        sent = &checker->ranks[step->peer].sent[message->index];
         join_clock(checker, checker->ranks[rank].clock, sent->clock);
         return do_data(checker, rank, index, sent->values);
     case GY_STEP_COPY:
@@ -435,17 +445,33 @@ static gy_status wrong_end(const check_run *checker, int rank, const char *forma
     return gy_plan_wrong(checker->plan, rank, (uint32_t)count - 1, "at the end %s", cause);
 }
 
-/* A reduced block: everybody's part, in the promised order, and as on the other ranks. */
+/* How many ranks, from 0 on, a rank's result combines. */
+static int contributors(const check_run *checker, int rank)
+{
+    gy_operation operation = checker->plan->request.operation;
+    if (operation == GY_OPERATION_SCAN) {
+        return rank + 1;
+    }
+    return operation == GY_OPERATION_EXCLUSIVE_SCAN ? rank : checker->rank_count;
+}
+
+/* A reduced block: everybody's part whom it shall have, in the promised order, and as on the
+ * other ranks that have the same. */
 static gy_status check_sum(const check_run *checker, int rank, int block, uint32_t number,
                            uint32_t *first)
 {
     const gy_value *value = &checker->values.items[number];
-    int missing = gy_value_missing(&checker->values, number, checker->rank_count);
+    int wanted = contributors(checker, rank);
+    int missing = gy_value_missing(&checker->values, number, wanted);
     if (value->block != block) {
         return wrong_end(checker, rank, "block %d holds block %d", block, value->block);
     }
     if (missing >= 0) {
         return wrong_end(checker, rank, "block %d lacks the part of rank %d", block, missing);
+    }
+    if (value->leaves != wanted) {
+        return wrong_end(checker, rank, "block %d has parts of %d ranks, expected %d", block,
+                         value->leaves, wanted);
     }
     gy_order order = checker->plan->algorithm->order;
     if ((order == GY_ORDER_RANK && !value->is_ordered) ||
@@ -453,21 +479,48 @@ static gy_status check_sum(const check_run *checker, int rank, int block, uint32
         return wrong_end(checker, rank, "block %d is not combined in the promised order",
                          block);
     }
-    if (*first != GY_VALUE_NONE && *first != number) {
+    if (*first != GY_VALUE_NONE && *first != number && wanted == checker->rank_count) {
         return wrong_end(checker, rank, "block %d is combined in another way than elsewhere",
                          block);
     }
-    *first = number;
+    *first = wanted == checker->rank_count ? number : *first;
     return GY_OK;
 }
 
-static gy_status check_gathered(const check_run *checker, int rank, int block, uint32_t number)
+/* A block that is some rank's as it was. */
+static gy_status check_moved(const check_run *checker, int rank, int block, uint32_t number)
 {
     const gy_value *value = &checker->values.items[number];
-    bool is_gather = checker->plan->request.operation == GY_OPERATION_ALLGATHER;
-    int from = is_gather ? block / checker->chunks_of_part : checker->plan->request.root;
+    const gy_plan_request *request = &checker->plan->request;
+    int from = request->root, part = block / checker->chunks_of_part;
+    if (request->operation == GY_OPERATION_ALLGATHER ||
+        request->operation == GY_OPERATION_GATHER) {
+        from = part;
+    } else if (request->operation == GY_OPERATION_ALLTOALL) {
+        from = part / request->ranks;
+    }
     if (value->leaves != 1 || value->first != from || value->block != block) {
         return wrong_end(checker, rank, "block %d is not that of rank %d", block, from);
+    }
+    return GY_OK;
+}
+
+static bool is_sum(gy_operation operation)
+{
+    return operation == GY_OPERATION_ALLREDUCE || operation == GY_OPERATION_REDUCE ||
+           operation == GY_OPERATION_REDUCE_SCATTER || operation == GY_OPERATION_SCAN ||
+           operation == GY_OPERATION_EXCLUSIVE_SCAN;
+}
+
+/* Nobody comes before rank 0: an exclusive scan leaves its output as it was. */
+static gy_status check_left_alone(const check_run *checker, int rank, int block,
+                                  const cell_state *cell)
+{
+    uint32_t value = cell->value;
+    const gy_value *was = &checker->values.items[value];
+    bool is_own = value != GY_VALUE_NONE && was->leaves == 1 && was->first == rank;
+    if (checker->in_place ? !is_own : value != GY_VALUE_NONE) {
+        return wrong_end(checker, rank, "block %d was written, but nobody comes before", block);
     }
     return GY_OK;
 }
@@ -483,13 +536,17 @@ static gy_status check_results(const check_run *checker)
             if (cell == NULL || operation == GY_OPERATION_BARRIER) {
                 continue;
             }
+            if (operation == GY_OPERATION_EXCLUSIVE_SCAN && rank == 0) {
+                GY_TRY(check_left_alone(checker, rank, block, cell));
+                continue;
+            }
             if (cell->value == GY_VALUE_NONE) {
                 return wrong_end(checker, rank, "block %d was never written", block);
             }
-            if (operation == GY_OPERATION_ALLGATHER || operation == GY_OPERATION_BROADCAST) {
-                GY_TRY(check_gathered(checker, rank, block, cell->value));
-            } else {
+            if (is_sum(operation)) {
                 GY_TRY(check_sum(checker, rank, block, cell->value, &first));
+            } else {
+                GY_TRY(check_moved(checker, rank, block, cell->value));
             }
         }
     }
@@ -502,7 +559,7 @@ static gy_status check_leaving(const check_run *checker)
 {
     for (int rank = 0; rank < checker->rank_count; rank++) {
         const rank_state *state = &checker->ranks[rank];
-        for (int i = 0; i < 2 * checker->blocks; i++) {
+        for (int i = 0; i < 2 * checker->held; i++) {
             const cell_state *cell = &state->cells[i];
             if (cell->written > state->clock[cell->writer]) {
                 return wrong_end(checker, rank, "rank %d may still be writing its buffer",
@@ -529,26 +586,18 @@ static gy_status check_leaving(const check_run *checker)
 static bool has_input(const check_run *checker, int rank, int block)
 {
     const gy_plan_request *request = &checker->plan->request;
-    switch (request->operation) {
-    case GY_OPERATION_BARRIER:
+    if (request->operation == GY_OPERATION_BARRIER ||
+        (request->operation == GY_OPERATION_BROADCAST && rank != request->root)) {
         return false;
-    case GY_OPERATION_BROADCAST:
-        return rank == request->root;
-    case GY_OPERATION_ALLREDUCE:
-    case GY_OPERATION_REDUCE_SCATTER:
-    case GY_OPERATION_ALLGATHER:
-    case GY_OPERATION_REDUCE:
-    case GY_OPERATION_COUNT:
-    default:
-        return has_block(checker, rank, GY_BUFFER_IN, block);
     }
+    return has_block(checker, rank, GY_BUFFER_IN, block);
 }
 
 static gy_status init_rank(check_run *checker, int rank)
 {
     rank_state *state = &checker->ranks[rank];
     size_t steps = checker->plan->ranks[rank].count;
-    state->cell_count = 2 * (size_t)checker->blocks + (size_t)checker->stage_slots +
+    state->cell_count = 2 * (size_t)checker->held + (size_t)checker->stage_slots +
                         (size_t)checker->scratch_slots;
     state->clock =
         gy_arena_alloc(&checker->arena, (size_t)checker->rank_count * sizeof(*state->clock));
@@ -560,15 +609,15 @@ static gy_status init_rank(check_run *checker, int rank)
     }
     bool is_barrier = checker->plan->request.operation == GY_OPERATION_BARRIER;
     state->clock[rank] = is_barrier ? 0 : 1; /* 1: entered, its buffers are ready */
-    for (int i = 0; i < 2 * checker->blocks; i++) {
+    for (int i = 0; i < 2 * checker->held; i++) {
         state->cells[i].writer = rank;
         state->cells[i].written = state->clock[rank];
     }
     for (int block = 0; block < checker->blocks; block++) {
         if (has_input(checker, rank, block)) {
-            cell_state *cell = &state->cells[block];
+            gy_blocks at = {.buffer = GY_BUFFER_IN, .first = block, .run = 1};
+            cell_state *cell = cell_at(checker, rank, &at, 0);
             cell->value = gy_value_leaf(&checker->values, rank, block);
-            cell->block = block;
             if (cell->value == GY_VALUE_BAD) {
                 return GY_NOMEM;
             }
@@ -579,7 +628,7 @@ static gy_status init_rank(check_run *checker, int rank)
 
 static gy_status check_with(check_run *checker)
 {
-    const gy_plan *plan = checker->plan;
+    gy_plan *plan = checker->plan;
     checker->ranks =
         gy_alloc_zero("plan.check", (size_t)checker->rank_count, sizeof(*checker->ranks));
     if (checker->ranks == NULL) {
@@ -598,8 +647,9 @@ static gy_status check_with(check_run *checker)
     return check_leaving(checker);
 }
 
-gy_status gy_plan_check(const gy_plan *plan)
+gy_status gy_plan_check(gy_plan *plan)
 {
+    GY_ASSERT(plan->window == 0); /* a proof looks back at steps */
     gy_cut cut = plan->algorithm->cut;
     check_run checker = {
         .visitor = {.visit = visit},
@@ -609,6 +659,9 @@ gy_status gy_plan_check(const gy_plan *plan)
         .chunks_of_part = gy_cut_chunks(cut, &plan->request),
         .in_place = plan->request.in_place,
     };
+    checker.held = plan->request.operation == GY_OPERATION_ALLTOALL
+                       ? checker.rank_count * checker.chunks_of_part
+                       : checker.blocks;
     GY_TRY(gy_values_init(&checker.values, checker.rank_count));
     gy_status status = check_with(&checker);
     for (int rank = 0; checker.ranks != NULL && rank < checker.rank_count; rank++) {

@@ -16,7 +16,7 @@ static gy_plan_request request_of(const gy_algorithm *row, int ranks, int varian
                              .ranks = ranks,
                              .root = variant * (ranks - 1) / 2,
                              .chunks = 1 + variant * 2,
-                             .in_place = variant == 1,
+                             .in_place = variant == 1 && (row->limits & GY_LIMIT_APART) == 0,
                              .order = row->order};
 }
 
@@ -106,7 +106,7 @@ static bool mutate(gy_steps *steps, size_t at, mutation_kind how, int rank, int 
         }
         if (step->kind == GY_STEP_COPY && step->a.rank != rank) {
             int other = (step->a.rank + 1) % ranks;
-            step->a.rank = (int16_t)(other == rank ? (other + 1) % ranks : other);
+            step->a.rank = other == rank ? (other + 1) % ranks : other;
             return true;
         }
         return false;

@@ -27,7 +27,10 @@ static void print_blocks(gy_text *out, const gy_blocks *blocks, int rank)
     if (blocks->buffer == GY_BUFFER_STAGE || blocks->buffer == GY_BUFFER_SCRATCH) {
         gy_text_add(out, " slot %d", blocks->slot);
     }
-    if (blocks->run == 1) {
+    if (blocks->first == GY_WHOLE) {
+        gy_text_add(out, blocks->run > 1 ? "-%d as they are" : " as it is",
+                    blocks->slot + blocks->run - 1);
+    } else if (blocks->run == 1) {
         gy_text_add(out, " block %d", blocks->first);
     } else if (blocks->run > 1) {
         gy_text_add(out, " blocks %d-%d", blocks->first, blocks->first + blocks->run - 1);
@@ -116,7 +119,12 @@ gy_status gy_plan_wrong(const gy_plan *plan, int rank, uint32_t index, const cha
     vsnprintf(cause, sizeof(cause), format, args);
     va_end(args);
     gy_text step = {.data = NULL};
-    gy_step_print(&step, &plan->ranks[rank].items[index], rank);
+    const gy_steps *steps = &plan->ranks[rank];
+    if (index >= steps->sink.first && index - steps->sink.first < steps->count) {
+        gy_step_print(&step, &steps->items[index - steps->sink.first], rank);
+    } else {
+        gy_text_add(&step, "no longer in its window");
+    }
     gy_status status =
         gy_fail(GY_STATE, "rank %d step %u (%s): %s", rank, index, gy_text_get(&step), cause);
     gy_text_free(&step);

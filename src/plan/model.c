@@ -11,6 +11,8 @@
 
 #include "base/base.h"
 
+#include <string.h>
+
 typedef struct moment {
     double at;
     int depth;
@@ -26,8 +28,8 @@ typedef struct rank_price {
     double out_free, in_free;
     int out_depth, in_depth; /* a rank sends one message and takes one message a round */
     int64_t sent, received;
-    uint8_t *gives;  /* (p) it got data from that rank */
-    moment *arrives; /* (steps) of a send */
+    int32_t *givers; /* ranks that it got data from, sorted */
+    size_t giver_count, giver_capacity;
     post *posts;
     size_t post_count, post_capacity;
 } rank_price;
@@ -37,8 +39,7 @@ typedef struct price_run {
     const gy_plan *plan;
     const gy_links *links;
     gy_layout layout;
-    int64_t element_bytes;
-    gy_arena arena;
+    int64_t element_bytes, slot_bytes;
     rank_price *ranks;
 } price_run;
 
@@ -47,71 +48,114 @@ static int64_t bytes_of(const price_run *pricing, const gy_blocks *at)
     if (at->run <= 0) {
         return 0;
     }
-    int64_t from = gy_layout_at(&pricing->layout, at->first);
-    return (gy_layout_at(&pricing->layout, at->first + at->run) - from) *
-           pricing->element_bytes;
+    return at->first == GY_WHOLE ? at->run * pricing->slot_bytes
+                                 : gy_layout_length(&pricing->layout, at->first, at->run) *
+                                       pricing->element_bytes;
 }
 
-static void visit_send(price_run *pricing, int rank, uint32_t index)
+/* Seconds a byte takes from rank to rank. */
+static double beta_of(const price_run *pricing, int from, int to)
+{
+    return pricing->links->beta * gy_topology_cost(pricing->plan->request.topology, from, to);
+}
+
+static double alpha_of(const price_run *pricing, int from, int to)
+{
+    const gy_topology *topology = pricing->plan->request.topology;
+    bool is_across = gy_host_of(topology, from) != gy_host_of(topology, to);
+    bool is_other = is_across && pricing->links->alpha_across > 0;
+    return is_other ? pricing->links->alpha_across : pricing->links->alpha;
+}
+
+/* Note that a rank got data from another. */
+static gy_status note_giver(rank_price *here, int from)
+{
+    size_t low = 0, high = here->giver_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (here->givers[middle] < from) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low < here->giver_count && here->givers[low] == from) {
+        return GY_OK;
+    }
+    void *givers = here->givers;
+    GY_TRY(gy_reserve("plan.price", &givers, &here->giver_capacity, here->giver_count + 1,
+                      sizeof(*here->givers)));
+    here->givers = givers;
+    memmove(&here->givers[low + 1], &here->givers[low],
+            (here->giver_count - low) * sizeof(*here->givers));
+    here->givers[low] = from;
+    here->giver_count++;
+    return GY_OK;
+}
+
+static void visit_send(price_run *pricing, int rank, const gy_step *step, gy_message *message)
 {
     rank_price *here = &pricing->ranks[rank];
-    const gy_step *step = &pricing->plan->ranks[rank].items[index];
     double bytes = (double)bytes_of(pricing, &step->a);
     double start = GY_MAX(here->now.at, here->out_free);
-    here->out_free = start + bytes * pricing->links->beta;
+    here->out_free = start + bytes * beta_of(pricing, rank, step->peer);
     here->sent += bytes_of(pricing, &step->a);
     here->out_depth = GY_MAX(here->now.depth, here->out_depth) + 1;
-    here->arrives[index] =
-        (moment){.at = here->out_free + pricing->links->alpha, .depth = here->out_depth};
+    message->at = here->out_free + alpha_of(pricing, rank, step->peer);
+    message->depth = here->out_depth;
     here->last.at = GY_MAX(here->last.at, here->out_free);
 }
 
-static void visit_recv(price_run *pricing, int rank, const gy_step *step, uint32_t send)
+static gy_status visit_recv(price_run *pricing, int rank, const gy_step *step,
+                            const gy_message *came)
 {
     rank_price *here = &pricing->ranks[rank];
     double bytes = (double)bytes_of(pricing, &step->to);
-    moment came = pricing->ranks[step->peer].arrives[send];
     /* Messages of several ranks share the incoming link: each needs it for its bytes. */
-    double end = GY_MAX(came.at, here->in_free + bytes * pricing->links->beta);
+    double end = GY_MAX(came->at, here->in_free + bytes * beta_of(pricing, step->peer, rank));
     here->in_free = end;
     here->received += bytes_of(pricing, &step->to);
-    here->gives[step->peer] = bytes > 0;
     here->now.at = GY_MAX(here->now.at, end);
-    here->in_depth = GY_MAX(came.depth, here->in_depth + 1);
+    here->in_depth = GY_MAX(came->depth, here->in_depth + 1);
     here->now.depth = GY_MAX(here->now.depth, here->in_depth);
     if (step->kind == GY_STEP_RECV_REDUCE) {
         here->now.at += bytes * pricing->links->gamma;
     }
+    return bytes > 0 ? note_giver(here, step->peer) : GY_OK;
 }
 
-/* Count what the step moves between ranks; returns the bytes it reads or writes elsewhere. */
-static double move_direct(price_run *pricing, int rank, const gy_blocks *at, bool is_write)
+/* Count what the step moves between ranks; adds the seconds it reads or writes elsewhere. */
+static gy_status move_direct(price_run *pricing, int rank, const gy_blocks *at, bool is_write,
+                             double *seconds)
 {
-    int ranks = pricing->plan->request.ranks;
-    int64_t bytes = bytes_of(pricing, at), sum = 0;
-    for (int other = 0; other < ranks && at->buffer != GY_BUFFER_WIRE; other++) {
-        if (other == rank || (at->rank != GY_EVERY && at->rank != other)) {
+    int64_t bytes = bytes_of(pricing, at);
+    int first = at->rank == GY_EVERY ? 0 : at->rank;
+    int end = at->rank == GY_EVERY ? pricing->plan->request.ranks : at->rank + 1;
+    for (int other = first; other < end && at->buffer != GY_BUFFER_WIRE && bytes > 0; other++) {
+        if (other == rank) {
             continue;
         }
         int from = is_write ? rank : other, to = is_write ? other : rank;
         pricing->ranks[from].sent += bytes;
         pricing->ranks[to].received += bytes;
-        pricing->ranks[to].gives[from] = bytes > 0;
-        sum += bytes;
+        GY_TRY(note_giver(&pricing->ranks[to], from));
+        *seconds += (double)bytes * beta_of(pricing, from, to);
     }
-    return (double)sum;
+    return GY_OK;
 }
 
-static void visit_local(price_run *pricing, int rank, const gy_step *step)
+static gy_status visit_local(price_run *pricing, int rank, const gy_step *step)
 {
     rank_price *here = &pricing->ranks[rank];
-    double moved = move_direct(pricing, rank, &step->a, false);
+    double seconds = 0;
+    GY_TRY(move_direct(pricing, rank, &step->a, false, &seconds));
     if (step->kind == GY_STEP_REDUCE) {
-        moved += move_direct(pricing, rank, &step->b, false);
+        GY_TRY(move_direct(pricing, rank, &step->b, false, &seconds));
     }
-    moved += move_direct(pricing, rank, &step->to, true);
+    GY_TRY(move_direct(pricing, rank, &step->to, true, &seconds));
     double bytes = (double)bytes_of(pricing, &step->to);
-    here->now.at += moved * pricing->links->beta + bytes * pricing->links->gamma;
+    here->now.at += seconds + bytes * pricing->links->gamma;
+    return GY_OK;
 }
 
 static gy_status visit_post(price_run *pricing, int rank, uint32_t mark)
@@ -146,22 +190,19 @@ static void visit_wait(price_run *pricing, int rank, const gy_step *step)
     }
 }
 
-static gy_status visit(gy_visitor *visitor, int rank, uint32_t index, uint32_t send)
+static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step, gy_message *message)
 {
     price_run *pricing = (struct price_run *)visitor; /* its first member */
-    const gy_step *step = &pricing->plan->ranks[rank].items[index];
     switch (step->kind) {
     case GY_STEP_SEND:
-        visit_send(pricing, rank, index);
+        visit_send(pricing, rank, step, message);
         return GY_OK;
     case GY_STEP_RECV:
     case GY_STEP_RECV_REDUCE:
-        visit_recv(pricing, rank, step, send);
-        return GY_OK;
+        return visit_recv(pricing, rank, step, message);
     case GY_STEP_COPY:
     case GY_STEP_REDUCE:
-        visit_local(pricing, rank, step);
-        return GY_OK;
+        return visit_local(pricing, rank, step);
     case GY_STEP_POST:
         return visit_post(pricing, rank, step->mark);
     case GY_STEP_WAIT:
@@ -173,37 +214,23 @@ static gy_status visit(gy_visitor *visitor, int rank, uint32_t index, uint32_t s
     }
 }
 
-static gy_status init_rank(price_run *pricing, int rank)
-{
-    rank_price *here = &pricing->ranks[rank];
-    size_t steps = pricing->plan->ranks[rank].count;
-    here->gives = gy_arena_alloc(&pricing->arena, (size_t)pricing->plan->request.ranks);
-    here->arrives = gy_arena_alloc(&pricing->arena, (steps + 1) * sizeof(*here->arrives));
-    return here->gives == NULL || here->arrives == NULL ? GY_NOMEM : GY_OK;
-}
-
 static gy_price sum_up(const price_run *pricing)
 {
     gy_price price = {.rounds = 0};
-    int ranks = pricing->plan->request.ranks;
-    for (int rank = 0; rank < ranks; rank++) {
+    for (int rank = 0; rank < pricing->plan->request.ranks; rank++) {
         const rank_price *here = &pricing->ranks[rank];
-        int fan_in = 0;
-        for (int other = 0; other < ranks; other++) {
-            fan_in += here->gives[other];
-        }
         price.rounds = GY_MAX(price.rounds, here->now.depth);
         price.sent_max = GY_MAX(price.sent_max, here->sent);
         price.received_max = GY_MAX(price.received_max, here->received);
         price.sent_sum += here->sent;
-        price.fan_in_max = GY_MAX(price.fan_in_max, fan_in);
+        price.fan_in_max = GY_MAX(price.fan_in_max, (int)here->giver_count);
         price.seconds = GY_MAX(price.seconds, GY_MAX(here->now.at, here->last.at));
     }
     return price;
 }
 
-gy_status gy_plan_price(const gy_plan *plan, int64_t count, int64_t element_bytes,
-                        const gy_links *links, gy_price *price)
+gy_status gy_plan_price(gy_plan *plan, const gy_volume *volume, const gy_links *links,
+                        gy_price *price)
 {
     gy_cut cut = plan->algorithm->cut;
     int ranks = plan->request.ranks;
@@ -211,18 +238,17 @@ gy_status gy_plan_price(const gy_plan *plan, int64_t count, int64_t element_byte
         .visitor = {.visit = visit},
         .plan = plan,
         .links = links,
-        .element_bytes = element_bytes,
-        .layout = {.count = count,
+        .element_bytes = volume->element_bytes,
+        .layout = {.count = volume->count,
                    .parts = gy_cut_parts(cut, &plan->request),
                    .chunks = gy_cut_chunks(cut, &plan->request),
                    .part_unit = 1,
-                   .chunk_unit = 1},
+                   .chunk_unit = 1,
+                   .counts = volume->counts},
         .ranks = gy_alloc_zero("plan.price", (size_t)ranks, sizeof(rank_price)),
     };
+    pricing.slot_bytes = gy_layout_longest(&pricing.layout) * volume->element_bytes;
     gy_status status = pricing.ranks == NULL ? GY_NOMEM : GY_OK;
-    for (int rank = 0; rank < ranks && status == GY_OK; rank++) {
-        status = init_rank(&pricing, rank);
-    }
     if (status == GY_OK) {
         status = gy_plan_walk(plan, &pricing.visitor);
     }
@@ -231,8 +257,8 @@ gy_status gy_plan_price(const gy_plan *plan, int64_t count, int64_t element_byte
     }
     for (int rank = 0; pricing.ranks != NULL && rank < ranks; rank++) {
         gy_free(pricing.ranks[rank].posts);
+        gy_free(pricing.ranks[rank].givers);
     }
     gy_free(pricing.ranks);
-    gy_arena_free(&pricing.arena);
     return status;
 }

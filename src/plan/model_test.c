@@ -18,7 +18,8 @@ static gy_price price_of(gy_operation operation, const char *name, int ranks, in
     assert_non_null(row);
     assert_ok(gy_plan_new(row, &request, &plan));
     gy_price price = {.rounds = 0};
-    assert_ok(gy_plan_price(plan, count, 4, &links, &price));
+    assert_ok(
+        gy_plan_price(plan, &(gy_volume){.count = count, .element_bytes = 4}, &links, &price));
     gy_plan_free(plan);
     return price;
 }

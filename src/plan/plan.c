@@ -8,13 +8,15 @@
 #include <string.h>
 
 const gy_algorithm gy_algorithms[] = {
-#define GY_PLANNER(title, op, planner, cutting, needs, promise)                                \
+#define GY_PLANNER(title, op, planner, cutting, needs, promise, limit, takes)                  \
     {.name = (title),                                                                          \
      .operation = GY_OPERATION_##op,                                                           \
      .plan = (planner),                                                                        \
      .cut = GY_CUT_##cutting,                                                                  \
      .need = GY_NEED_##needs,                                                                  \
-     .order = GY_ORDER_##promise},
+     .order = GY_ORDER_##promise,                                                              \
+     .limits = (limit),                                                                        \
+     .parameter = GY_PARAMETER_##takes},
 #include "plan/planners.def"
 #undef GY_PLANNER
 };
@@ -29,6 +31,11 @@ const char *gy_operation_name(gy_operation operation)
         [GY_OPERATION_BROADCAST] = "broadcast",
         [GY_OPERATION_REDUCE] = "reduce",
         [GY_OPERATION_BARRIER] = "barrier",
+        [GY_OPERATION_GATHER] = "gather",
+        [GY_OPERATION_SCATTER] = "scatter",
+        [GY_OPERATION_ALLTOALL] = "all-to-all",
+        [GY_OPERATION_SCAN] = "scan",
+        [GY_OPERATION_EXCLUSIVE_SCAN] = "exclusive scan",
     };
     _Static_assert(GY_COUNT(names) == GY_OPERATION_COUNT, "a name for each operation");
     return (unsigned)operation < GY_COUNT(names) ? names[operation] : "unknown operation";
@@ -36,60 +43,56 @@ const char *gy_operation_name(gy_operation operation)
 
 const gy_algorithm *gy_algorithm_find(gy_operation operation, const char *name)
 {
+    size_t length = strcspn(name, ":");
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         const gy_algorithm *row = &gy_algorithms[i];
-        if (row->operation == operation && strcmp(row->name, name) == 0) {
+        if (row->operation == operation && strncmp(row->name, name, length) == 0 &&
+            row->name[length] == '\0') {
             return row;
         }
     }
     return NULL;
 }
 
-int gy_cut_parts(gy_cut cut, const gy_plan_request *request)
+static gy_status no_such_algorithm(gy_operation operation, const char *text)
 {
-    switch (cut) {
-    case GY_CUT_CHUNKS:
-        return 1;
-    case GY_CUT_RANKS:
-        return request->ranks;
-    case GY_CUT_WINDOWS:
-        return gy_request_chunks(request);
+    gy_text names = {.data = NULL};
+    for (size_t i = 0; i < gy_algorithm_count; i++) {
+        static const char *const takes[] = {
+            [GY_PARAMETER_NONE] = "",
+            [GY_PARAMETER_NUMBER] = "[:NUMBER]",
+            [GY_PARAMETER_PAIR] = "[:INSIDE+ACROSS]",
+        };
+        if (gy_algorithms[i].operation == operation) {
+            gy_text_add(&names, "%s%s%s", gy_text_get(&names)[0] == '\0' ? "" : ", ",
+                        gy_algorithms[i].name, takes[gy_algorithms[i].parameter]);
+        }
     }
-    gy_panic("no cut %d", (int)cut);
+    gy_status status = gy_fail(GY_ARG, "no algorithm of %s is called \"%s\"; there are %s",
+                               gy_operation_name(operation), text, gy_text_get(&names));
+    gy_text_free(&names);
+    return status;
 }
 
-int gy_cut_chunks(gy_cut cut, const gy_plan_request *request)
+gy_status gy_algorithm_parse(gy_operation operation, const char *text,
+                             const gy_algorithm **algorithm, char parameter[GY_PLAN_PARAMETER])
 {
-    return cut == GY_CUT_WINDOWS ? request->ranks : gy_request_chunks(request);
-}
-
-/* Length of each of `pieces` equal pieces of `count`, a multiple of `unit`. */
-static int64_t piece_length(int64_t count, int64_t pieces, int64_t unit)
-{
-    int64_t length = (count + pieces - 1) / pieces;
-    return (length + unit - 1) / unit * unit;
-}
-
-int64_t gy_layout_at(const gy_layout *layout, int64_t block)
-{
-    int64_t blocks = (int64_t)layout->parts * layout->chunks;
-    GY_ASSERT(block >= 0 && block <= blocks && layout->part_unit > 0 && layout->chunk_unit > 0);
-    if (block == blocks) {
-        return layout->count;
+    const gy_algorithm *row = gy_algorithm_find(operation, text);
+    if (row == NULL) {
+        return no_such_algorithm(operation, text);
     }
-    int64_t part = block / layout->chunks;
-    int64_t length = piece_length(layout->count, layout->parts, layout->part_unit);
-    int64_t from = GY_MIN(layout->count, part * length);
-    int64_t end = GY_MIN(layout->count, from + length);
-    int64_t chunk = piece_length(length, layout->chunks, layout->chunk_unit);
-    return GY_MIN(end, from + block % layout->chunks * chunk);
-}
-
-int64_t gy_layout_longest(const gy_layout *layout)
-{
-    int64_t length = piece_length(layout->count, layout->parts, layout->part_unit);
-    int64_t chunk = piece_length(length, layout->chunks, layout->chunk_unit);
-    return GY_MIN(layout->count, GY_MIN(length, chunk));
+    const char *colon = strchr(text, ':');
+    const char *given = colon == NULL ? "" : colon + 1;
+    gy_plan_request request = {.operation = operation, .ranks = 1};
+    if (strlen(given) >= sizeof(request.parameter) || (colon != NULL && *given == '\0')) {
+        return gy_fail(GY_ARG, "%s: a parameter of 1 to %zu characters is expected", text,
+                       sizeof(request.parameter) - 1);
+    }
+    memcpy(request.parameter, given, strlen(given) + 1);
+    GY_TRY(gy_request_check_parameter(row, &request));
+    *algorithm = row;
+    memcpy(parameter, request.parameter, sizeof(request.parameter));
+    return GY_OK;
 }
 
 static void note_slots(gy_steps *steps, const gy_blocks *blocks)
@@ -108,6 +111,9 @@ static gy_status store(gy_plan_sink *sink, const gy_step *step)
     void *items = steps->items;
     GY_TRY(gy_reserve("plan.steps", &items, &steps->capacity, steps->count + 1, sizeof(*step)));
     steps->items = items;
+    if (steps->most > 0 && steps->count == steps->most) {
+        return GY_CANCELLED;
+    }
     steps->items[steps->count++] = *step;
     note_slots(steps, &step->a);
     note_slots(steps, &step->b);
@@ -131,9 +137,24 @@ void gy_steps_free(gy_steps *steps)
 
 gy_status gy_emit(gy_plan_sink *sink, const gy_step *step)
 {
-    gy_status status = sink->take(sink, step);
+    gy_status status = sink->count < sink->first ? GY_OK : sink->take(sink, step);
     sink->count += status == GY_OK;
     return status;
+}
+
+gy_status gy_emit_send(gy_plan_sink *sink, int peer, gy_blocks a, int tag)
+{
+    return gy_emit(
+        sink, &(gy_step){.kind = GY_STEP_SEND, .peer = peer, .a = a, .chunk = (uint16_t)tag});
+}
+
+gy_status gy_emit_recv(gy_plan_sink *sink, int peer, gy_blocks to, int tag, uint32_t after)
+{
+    return gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV,
+                                    .peer = peer,
+                                    .to = to,
+                                    .chunk = (uint16_t)tag,
+                                    .after = {after}});
 }
 
 gy_status gy_emit_copy(gy_plan_sink *sink, gy_blocks a, gy_blocks to)
@@ -156,8 +177,27 @@ gy_status gy_emit_wait(gy_plan_sink *sink, int peer, uint32_t mark)
     return gy_emit(sink, &(gy_step){.kind = GY_STEP_WAIT, .peer = peer, .mark = mark});
 }
 
-gy_status gy_plan_rank(const gy_algorithm *algorithm, const gy_plan_request *request, int rank,
-                       gy_plan_sink *sink)
+static gy_status check_limits(const gy_algorithm *algorithm, const gy_plan_request *request)
+{
+    const char *name = algorithm->name, *operation = gy_operation_name(algorithm->operation);
+    if (request->order > algorithm->order) {
+        return gy_fail(GY_ARG, "%s of %s does not combine in the order asked for", name,
+                       operation);
+    }
+    if ((algorithm->limits & GY_LIMIT_APART) != 0 && request->in_place) {
+        return gy_fail(GY_ARG, "%s of %s cannot be done in place", name, operation);
+    }
+    GY_TRY(gy_request_check_parameter(algorithm, request));
+    int64_t ranks = request->ranks, chunks = gy_request_chunks(request);
+    int64_t most = ranks * chunks * (algorithm->cut == GY_CUT_PAIRS ? ranks : 1);
+    if (most > INT32_MAX) {
+        return gy_fail(GY_LIMIT, "%s of %s: %lld blocks, at most %d", name, operation,
+                       (long long)most, INT32_MAX);
+    }
+    return GY_OK;
+}
+
+static gy_status check_request(const gy_algorithm *algorithm, const gy_plan_request *request)
 {
     if (request->operation != algorithm->operation) {
         return gy_fail(GY_ARG, "%s of %s asked for a plan of %s", algorithm->name,
@@ -167,46 +207,77 @@ gy_status gy_plan_rank(const gy_algorithm *algorithm, const gy_plan_request *req
     if (request->ranks < 1 || request->ranks > GY_PLAN_RANKS) {
         return gy_fail(GY_ARG, "%d ranks, expected 1 to %d", request->ranks, GY_PLAN_RANKS);
     }
-    if (rank < 0 || rank >= request->ranks) {
-        return gy_fail(GY_ARG, "rank %d, expected 0 to %d", rank, request->ranks - 1);
-    }
     if (request->root < 0 || request->root >= request->ranks) {
         return gy_fail(GY_ARG, "root %d, expected 0 to %d", request->root, request->ranks - 1);
     }
     if (request->chunks < 0 || request->chunks > UINT16_MAX) {
         return gy_fail(GY_ARG, "%d chunks, expected 0 to %d", request->chunks, UINT16_MAX);
     }
-    if (request->order > algorithm->order) {
-        return gy_fail(GY_ARG, "%s of %s does not combine in the order asked for",
-                       algorithm->name, gy_operation_name(algorithm->operation));
+    return check_limits(algorithm, request);
+}
+
+gy_status gy_plan_rank(const gy_algorithm *algorithm, const gy_plan_request *request, int rank,
+                       gy_plan_sink *sink)
+{
+    GY_TRY(check_request(algorithm, request));
+    if (rank < 0 || rank >= request->ranks) {
+        return gy_fail(GY_ARG, "rank %d, expected 0 to %d", rank, request->ranks - 1);
     }
     return algorithm->plan(request, rank, sink);
 }
 
-gy_status gy_plan_new(const gy_algorithm *algorithm, const gy_plan_request *request,
-                      gy_plan **plan)
+gy_status gy_plan_window(const gy_algorithm *algorithm, const gy_plan_request *request,
+                         int rank, uint32_t first, size_t count, gy_steps *steps)
+{
+    GY_ASSERT(count > 0);
+    steps->sink = (gy_plan_sink){.take = store, .first = first};
+    steps->count = 0;
+    steps->most = count;
+    gy_status status = gy_plan_rank(algorithm, request, rank, &steps->sink);
+    steps->has_end = status == GY_OK;
+    return status == GY_CANCELLED && steps->count == count ? GY_OK : status;
+}
+
+static gy_status plan_all(gy_plan *plan)
+{
+    const gy_plan_request *request = &plan->request;
+    GY_TRY(check_request(plan->algorithm, request));
+    plan->ranks = gy_alloc_zero("plan.ranks", (size_t)request->ranks, sizeof(*plan->ranks));
+    if (plan->ranks == NULL) {
+        return GY_NOMEM;
+    }
+    for (int rank = 0; rank < request->ranks; rank++) {
+        gy_steps *steps = &plan->ranks[rank];
+        gy_steps_init(steps);
+        if (plan->window == 0) {
+            GY_TRY(gy_plan_rank(plan->algorithm, request, rank, &steps->sink));
+            steps->has_end = true;
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_new_lazy(const gy_algorithm *algorithm, const gy_plan_request *request,
+                           size_t window, gy_plan **plan)
 {
     gy_plan *made = gy_alloc_zero("plan", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
-    *made = (gy_plan){.algorithm = algorithm, .request = *request};
-    size_t ranks = request->ranks > 0 ? (size_t)request->ranks : 0;
-    made->ranks = gy_alloc_zero("plan.ranks", ranks, sizeof(*made->ranks));
-    gy_status status = made->ranks == NULL ? GY_NOMEM : GY_OK;
-    for (int rank = 0; rank < request->ranks && status == GY_OK; rank++) {
-        gy_steps_init(&made->ranks[rank]);
-        status = gy_plan_rank(algorithm, request, rank, &made->ranks[rank].sink);
-    }
-    if (status == GY_OK && ranks == 0) {
-        status = gy_fail(GY_ARG, "%d ranks, expected 1 to %d", request->ranks, GY_PLAN_RANKS);
-    }
+    *made = (gy_plan){.algorithm = algorithm, .request = *request, .window = window};
+    gy_status status = plan_all(made);
     if (status != GY_OK) {
         gy_plan_free(made);
         return status;
     }
     *plan = made;
     return GY_OK;
+}
+
+gy_status gy_plan_new(const gy_algorithm *algorithm, const gy_plan_request *request,
+                      gy_plan **plan)
+{
+    return gy_plan_new_lazy(algorithm, request, 0, plan);
 }
 
 void gy_plan_free(gy_plan *plan)

@@ -25,6 +25,11 @@ typedef enum gy_operation {
     GY_OPERATION_BROADCAST,
     GY_OPERATION_REDUCE,
     GY_OPERATION_BARRIER,
+    GY_OPERATION_GATHER,
+    GY_OPERATION_SCATTER,
+    GY_OPERATION_ALLTOALL,
+    GY_OPERATION_SCAN,           /* rank r gets x0 op ... op xr */
+    GY_OPERATION_EXCLUSIVE_SCAN, /* rank r gets x0 op ... op x(r-1); rank 0's output is left */
     GY_OPERATION_COUNT
 } gy_operation;
 
@@ -43,19 +48,23 @@ typedef enum gy_buffer {
 
 enum {
     GY_EVERY = -1, /* as a rank: that of every rank (only written to), or all peers (WAIT) */
-    GY_PLAN_RANKS = 4096 /* ranks that a plan can have */
+    GY_WHOLE = -1, /* as gy_blocks.first: slots as they are */
+    GY_PLAN_RANKS = 65536, /* ranks that a plan can have */
+    GY_PLAN_PARAMETER = 40 /* bytes of an algorithm's parameter with its end */
 };
 
 /**
  * `run` consecutive blocks from `first` on. Blocks are numbered through the whole vector, also
- * where a buffer holds only some of it (the input of allgather: the rank's own part). In STAGE
- * and SCRATCH they lie in the slots from `slot` on; `first` then says whose size they have.
+ * where a buffer holds only some of it (the input of allgather: the rank's own part; see
+ * gy_block_is_held). In STAGE and SCRATCH a block lies in slot `slot`, which may hold a block
+ * of any length; there run is 1, unless first is GY_WHOLE: that moves `run` slots from `slot`
+ * on as they are, each slot_bytes long whatever it holds (also nothing), in one message.
  */
 typedef struct gy_blocks {
     int32_t first, run, slot;
-    int16_t rank; /* whose buffer: the planning rank's own, or one that it reads or writes
+    int32_t rank; /* whose buffer: the planning rank's own, or one that it reads or writes
                      directly */
-    int16_t buffer;
+    int32_t buffer;
 } gy_blocks;
 
 typedef enum gy_step_kind {
@@ -82,32 +91,64 @@ typedef struct gy_step {
  * one result. */
 typedef enum gy_order {
     GY_ORDER_ANY,  /* each exactly once, the same way on all ranks and in every run */
-    GY_ORDER_RANK, /* from rank 0 to the last, bracketed in some fixed way */
+    GY_ORDER_RANK, /* from rank 0 to the last, bracketed in some fixed way: what operations that
+                      do not commute need */
     GY_ORDER_FOLD, /* ((x0 op x1) op x2) op ...: the same bits from every algorithm that
                       promises it */
 } gy_order;
 
-/** What a planner is asked for. */
+/** Where the ranks are. Borrowed by requests; a request without one means one host. */
+typedef struct gy_topology {
+    const int32_t *host_of; /* (ranks) in [0, hosts) */
+    int32_t hosts;
+    double within, across; /* relative cost of a byte between two ranks of a host, and of two
+                              hosts */
+    const double *between; /* (hosts, hosts) from, to: instead of `across`; NULL: all alike */
+} gy_topology;
+
+/** What a planner is asked for: a value, but for the topology. */
 typedef struct gy_plan_request {
     gy_operation operation;
     int ranks;
-    int root;      /* broadcast, reduce */
+    int root;      /* broadcast, reduce, gather, scatter */
     int chunks;    /* pieces that follow each other through the algorithm; 0 is 1 */
-    bool in_place; /* input and output are one (their common blocks); broadcast always is */
+    bool in_place; /* input and output are one (their common blocks); broadcast always is;
+                      all-to-all: part s of the output lies where part s of the input lay */
     gy_order order;
+    const gy_topology *topology;       /* NULL: all on one host */
+    char parameter[GY_PLAN_PARAMETER]; /* of the algorithm: what follows its name and a colon;
+                                          "": its default */
 } gy_plan_request;
+
+/** Relative cost of a byte from rank to rank; 1 without a topology. */
+double gy_topology_cost(const gy_topology *topology, int from, int to);
+/** The host of a rank; 0 without a topology. */
+static inline int gy_host_of(const gy_topology *topology, int rank)
+{
+    return topology == NULL ? 0 : topology->host_of[rank];
+}
 
 /** How a planner cuts the vector; blocks = parts * chunks, numbered part by part. */
 typedef enum gy_cut {
     GY_CUT_CHUNKS,  /* 1 part of `chunks` */
     GY_CUT_RANKS,   /* one part a rank, each of `chunks` */
     GY_CUT_WINDOWS, /* `chunks` parts (windows), each of one chunk a rank */
+    GY_CUT_PAIRS,   /* all-to-all: part s * ranks + d goes from s to d, each of `chunks` */
+    GY_CUT_HALVES,  /* 2 parts, each of `chunks` */
+    GY_CUT_POWER,   /* as many parts as the largest power of two that is not above `ranks` */
+    GY_CUT_SERVERS, /* one part a server (request.parameter) */
+    GY_CUT_OUTER,   /* as the outer algorithm of a hierarchy cuts it for the hosts */
 } gy_cut;
 
-/** Takes a rank's steps in order. The first member of whatever a reader of plans needs. */
+/**
+ * Takes a rank's steps in order. The first member of whatever a reader of plans needs. A reader
+ * that has enough returns GY_CANCELLED, which the planner passes on.
+ */
 typedef struct gy_plan_sink {
     gy_status (*take)(struct gy_plan_sink *sink, const gy_step *step);
-    uint32_t count; /* steps taken so far */
+    uint32_t count; /* steps emitted so far */
+    uint32_t first; /* steps before it are counted, not taken: planners may leave them out
+                       (gy_sink_skip) */
 } gy_plan_sink;
 
 typedef gy_status (*gy_planner)(const gy_plan_request *request, int rank, gy_plan_sink *sink);
@@ -119,6 +160,20 @@ typedef enum gy_need {
     GY_NEED_DIRECT,   /* posts and input and output that peers read and write (registered) */
 } gy_need;
 
+/** What an algorithm cannot do. */
+enum {
+    GY_LIMIT_APART = 1, /* input and output must be apart: not in place */
+    GY_LIMIT_KNOWN = 2, /* counts that differ must be known to all ranks (slots of the longest
+                           block) */
+};
+
+/** What may follow an algorithm's name and a colon. */
+typedef enum gy_parameter_kind {
+    GY_PARAMETER_NONE,
+    GY_PARAMETER_NUMBER, /* "servers:4" */
+    GY_PARAMETER_PAIR,   /* "hierarchy:flat+ring": inside hosts, across them */
+} gy_parameter_kind;
+
 /** A row of planners.def. */
 typedef struct gy_algorithm {
     const char *name;
@@ -127,41 +182,96 @@ typedef struct gy_algorithm {
     gy_cut cut;
     gy_need need;
     gy_order order; /* promised */
+    unsigned limits;
+    gy_parameter_kind parameter;
 } gy_algorithm;
 
 extern const gy_algorithm gy_algorithms[];
 extern const size_t gy_algorithm_count;
 
-/** The row of an operation with that name; NULL: there is none. */
+/** The row of an operation with that name, up to its end or a colon; NULL: there is none. */
 const gy_algorithm *gy_algorithm_find(gy_operation operation, const char *name);
+/**
+ * Read "name" or "name:parameter", as a person or the tuner's file says it.
+ * @return GY_OK; GY_ARG no such algorithm (the text lists those there are), or a parameter that
+ * it does not take
+ */
+GY_MUST_CHECK gy_status gy_algorithm_parse(gy_operation operation, const char *text,
+                                           const gy_algorithm **algorithm,
+                                           char parameter[GY_PLAN_PARAMETER]);
 
 /** Parts and chunks of a request's vector under a cut. */
 int gy_cut_parts(gy_cut cut, const gy_plan_request *request);
 int gy_cut_chunks(gy_cut cut, const gy_plan_request *request);
 
 /**
+ * Does the input or output (`buffer`: IN, OUT) of `rank` have that block? `chunks` of a part.
+ *
+ *   broadcast, allreduce, scans       all blocks, in and out
+ *   reduce, gather                    out: the root alone
+ *   reduce-scatter, scatter           out: part r; scatter's input: the root alone
+ *   allgather, gather                 in: part r
+ *   all-to-all                        in: parts r*p .. r*p + p-1 (a row), out: parts s*p + r
+ * for all s (a column)
+ */
+bool gy_block_is_held(const gy_plan_request *request, int chunks, int rank, int buffer,
+                      int32_t block);
+/** The how-manieth block of that buffer it is, where the buffer holds it. */
+int32_t gy_block_local(const gy_plan_request *request, int chunks, int buffer, int32_t block);
+
+/**
  * Which elements a block holds: `count` elements in `parts` parts of equal length (rounded up
  * to part_unit; the last ones may be shorter or empty), each part likewise in `chunks` chunks.
+ *
+ * The v-forms give each part its own count, and where parts begin in this rank's buffers. A
+ * rank of all-to-all knows its row and its column only; the model knows all pairs.
+ *
+ * How a runner finds a block of IN or OUT: element gy_layout_start(..) of that buffer, for
+ * gy_layout_length(.., block, 1) elements. So block (s * p + r) of all-to-all's output begins
+ * at out_starts[s]. Blocks of one part follow each other; those of several parts do as well
+ * unless starts or a stride leave gaps (gy_layout_is_dense): then a run is moved block by
+ * block, and a message of it packed. STAGE and SCRATCH: slot * slot_bytes, with slot_bytes
+ * alike on all ranks and no less than gy_layout_longest elements.
  */
 typedef struct gy_layout {
     int64_t count;
     int32_t parts, chunks;
     int64_t part_unit, chunk_unit; /* in elements, >= 1 */
+    int64_t stride; /* from part to part in IN and OUT; 0: parts follow each other */
+    const int64_t
+        *counts; /* (parts) v-forms: elements of each part; NULL: equal, or all-to-all */
+    const int64_t *in_counts, *out_counts; /* (ranks) v-form of all-to-all: of the parts of this
+                                              rank's input and output; NULL: `counts` */
+    const int64_t *in_starts,
+        *out_starts;     /* v-forms: where each part that the buffer holds
+                            begins, in elements; NULL: only one part is held */
+    int32_t ranks, rank; /* v-form of all-to-all */
 } gy_layout;
 
-/** First element of block `block` in [0, parts * chunks]; the end of the vector for the last.
- */
+/** First element of block `block` in [0, parts * chunks] in a vector of equal parts without
+ * gaps; the end of the vector for the last. */
 int64_t gy_layout_at(const gy_layout *layout, int64_t block);
-/** Elements of the longest block. */
+/** Elements of `run` blocks. */
+int64_t gy_layout_length(const gy_layout *layout, int64_t first, int64_t run);
+/** Elements of the longest block that this rank knows of. */
 int64_t gy_layout_longest(const gy_layout *layout);
+/** First element of a block that the buffer (IN, OUT) holds, within that buffer. */
+int64_t gy_layout_start(const gy_layout *layout, const gy_plan_request *request, int buffer,
+                        int32_t block);
+/** Do the elements of `run` blocks of that buffer follow each other without a gap? */
+bool gy_layout_is_dense(const gy_layout *layout, const gy_plan_request *request, int buffer,
+                        int32_t first, int32_t run);
 
-/** One rank's steps, stored. Zero-initialise the sink's storage with gy_steps_init. */
+/** One rank's steps, stored: all, or a window of them (gy_plan_window). Zero-initialise the
+ * sink's storage with gy_steps_init. */
 typedef struct gy_steps {
     gy_plan_sink sink;
-    gy_step *items;
+    gy_step *items; /* (count) steps sink.first .. */
     size_t count, capacity;
+    size_t most;                        /* stop the planner there; 0: take all */
     int32_t stage_slots, scratch_slots; /* how many the steps use */
     uint32_t last_mark;
+    bool has_end; /* the plan's last step is among them */
 } gy_steps;
 
 void gy_steps_init(gy_steps *steps);
@@ -169,22 +279,39 @@ void gy_steps_free(gy_steps *steps);
 
 /**
  * Plan for one rank. Checks the request (GY_ARG), then calls the algorithm's planner.
- * @return GY_OK; GY_ARG the request names no possible collective, or a stronger order than
- * promised; whatever the sink returns
+ * @return GY_OK; GY_ARG the request names no possible collective, a stronger order than
+ * promised, or what the algorithm cannot do; GY_LIMIT more blocks than can be numbered;
+ * whatever the sink returns
  */
 GY_MUST_CHECK gy_status gy_plan_rank(const gy_algorithm *algorithm,
                                      const gy_plan_request *request, int rank,
                                      gy_plan_sink *sink);
+
+/**
+ * Replace what `steps` holds by at most `count` steps of a rank's plan from step `first` on: so
+ * that thousands of ranks can be simulated with a few steps each in memory. Storage is kept.
+ * @cost as planning steps 0 .. first + count; planners of long plans leave out what comes
+ * before
+ */
+GY_MUST_CHECK gy_status gy_plan_window(const gy_algorithm *algorithm,
+                                       const gy_plan_request *request, int rank, uint32_t first,
+                                       size_t count, gy_steps *steps);
 
 /** All ranks' steps: what the checker, the model and the drawer read. */
 typedef struct gy_plan {
     const gy_algorithm *algorithm;
     gy_plan_request request;
     gy_steps *ranks; /* request.ranks of them */
+    size_t window;   /* each holds at most so many steps, read on as they are used; 0: all */
 } gy_plan;
 
 GY_MUST_CHECK gy_status gy_plan_new(const gy_algorithm *algorithm,
                                     const gy_plan_request *request, gy_plan **plan);
+/** A plan of many ranks that holds `window` steps of each at a time: for gy_plan_price alone.
+ */
+GY_MUST_CHECK gy_status gy_plan_new_lazy(const gy_algorithm *algorithm,
+                                         const gy_plan_request *request, size_t window,
+                                         gy_plan **plan);
 void gy_plan_free(gy_plan *plan);
 
 /**
@@ -196,13 +323,21 @@ void gy_plan_free(gy_plan *plan);
  * @return GY_OK; GY_STATE with rank, step and cause in the text; GY_NOMEM
  * @cost O(steps * ranks)
  */
-GY_MUST_CHECK gy_status gy_plan_check(const gy_plan *plan);
+GY_MUST_CHECK gy_status gy_plan_check(gy_plan *plan);
 
 /** Links and arithmetic of the model: one message costs alpha + bytes * beta, combining bytes *
- * gamma. */
+ * gamma. A byte between hosts costs beta times the topology's relative cost. */
 typedef struct gy_links {
     double alpha, beta, gamma; /* s, s per byte, s per byte combined or copied */
+    double alpha_across;       /* s, of a message between hosts; 0: alpha */
 } gy_links;
+
+/** How much a plan moves. */
+typedef struct gy_volume {
+    int64_t count; /* elements of the vector that blocks are numbered through */
+    int64_t element_bytes;
+    const int64_t *counts; /* (parts) of each part, whose sum is count; NULL: equal */
+} gy_volume;
 
 typedef struct gy_price {
     int rounds;       /* communication depth: messages or posts that must follow each other */
@@ -217,8 +352,42 @@ typedef struct gy_price {
  * Price a plan without running it. Each rank has one link in each direction.
  * @return GY_OK; GY_STATE the plan does not run to its end; GY_NOMEM
  */
-GY_MUST_CHECK gy_status gy_plan_price(const gy_plan *plan, int64_t count, int64_t element_bytes,
+GY_MUST_CHECK gy_status gy_plan_price(gy_plan *plan, const gy_volume *volume,
                                       const gy_links *links, gy_price *price);
+
+/** Consecutive blocks of the vector. */
+typedef struct gy_block_run {
+    int32_t first, run;
+} gy_block_run;
+
+/**
+ * A plan for a group of ranks inside a larger plan. The inner plan numbers the ranks of the
+ * group from 0 and has blocks, slots, marks and tags of its own; here stands what each of these
+ * is outside.
+ */
+typedef struct gy_part {
+    const gy_algorithm *algorithm;
+    gy_plan_request request;  /* of the group */
+    const int32_t *ranks;     /* (request.ranks) the group, each once */
+    const gy_block_run *runs; /* the blocks outside of inner block b are runs[begins[b]] to */
+    const int32_t *begins;    /* runs[begins[b + 1]], (inner blocks + 1); NULL: block b alone */
+    int32_t width;            /* blocks outside of the longest inner block; 0: 1 */
+    bool is_split;     /* messages of one block each: where the inner plan sends from slots, or
+                          `in` or `out` are slots */
+    gy_blocks in, out; /* .buffer: what the inner IN and OUT are outside; where that is slots,
+                          block b lies in slot .slot + b */
+    int32_t stage_slot, scratch_slot; /* inner slot s becomes the `width` slots from s * width
+                                         + this on */
+    uint32_t mark; /* added to marks; what the group posted before lies below */
+    uint16_t tag;  /* added to tags */
+} gy_part;
+
+/**
+ * Emit the steps of `rank` (as numbered outside) in the part; none where it is not in the
+ * group. A step on an inner block that is several runs outside becomes several steps.
+ * @return as gy_plan_rank; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_plan_part(const gy_part *part, int rank, gy_plan_sink *sink);
 
 /** One step in words, "send block 3 to rank 1". */
 void gy_step_print(gy_text *out, const gy_step *step, int rank);

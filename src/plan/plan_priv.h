@@ -6,7 +6,7 @@
 
 #include "plan/plan.h"
 
-#define GY_PLANNER(name, operation, planner, cut, need, order)                                 \
+#define GY_PLANNER(name, operation, planner, cut, need, order, limits, parameter)              \
     gy_status planner(const gy_plan_request *request, int rank, gy_plan_sink *sink);
 #include "plan/planners.def"
 #undef GY_PLANNER
@@ -14,33 +14,25 @@
 /** Blocks of a caller's buffer. */
 static inline gy_blocks gy_in(int rank, int first, int run)
 {
-    return (gy_blocks){
-        .buffer = GY_BUFFER_IN, .rank = (int16_t)rank, .first = first, .run = run};
+    return (gy_blocks){.buffer = GY_BUFFER_IN, .rank = rank, .first = first, .run = run};
 }
 
 static inline gy_blocks gy_out(int rank, int first, int run)
 {
-    return (gy_blocks){
-        .buffer = GY_BUFFER_OUT, .rank = (int16_t)rank, .first = first, .run = run};
+    return (gy_blocks){.buffer = GY_BUFFER_OUT, .rank = rank, .first = first, .run = run};
 }
 
 /** One block in a slot of a rank's staging or scratch. */
 static inline gy_blocks gy_stage(int rank, int slot, int first)
 {
-    return (gy_blocks){.buffer = GY_BUFFER_STAGE,
-                       .rank = (int16_t)rank,
-                       .slot = slot,
-                       .first = first,
-                       .run = 1};
+    return (gy_blocks){
+        .buffer = GY_BUFFER_STAGE, .rank = rank, .slot = slot, .first = first, .run = 1};
 }
 
 static inline gy_blocks gy_scratch(int rank, int slot, int first)
 {
-    return (gy_blocks){.buffer = GY_BUFFER_SCRATCH,
-                       .rank = (int16_t)rank,
-                       .slot = slot,
-                       .first = first,
-                       .run = 1};
+    return (gy_blocks){
+        .buffer = GY_BUFFER_SCRATCH, .rank = rank, .slot = slot, .first = first, .run = 1};
 }
 
 static inline gy_blocks gy_wire(int first, int run)
@@ -48,28 +40,80 @@ static inline gy_blocks gy_wire(int first, int run)
     return (gy_blocks){.buffer = GY_BUFFER_WIRE, .first = first, .run = run};
 }
 
+/** `run` slots of a rank's scratch as they are. */
+static inline gy_blocks gy_scratch_whole(int rank, int slot, int run)
+{
+    return (gy_blocks){
+        .buffer = GY_BUFFER_SCRATCH, .rank = rank, .slot = slot, .first = GY_WHOLE, .run = run};
+}
+
+/** Count a step, and hand it to the sink where it wants it. */
 gy_status gy_emit(gy_plan_sink *sink, const gy_step *step);
 gy_status gy_emit_copy(gy_plan_sink *sink, gy_blocks a, gy_blocks to);
 gy_status gy_emit_reduce(gy_plan_sink *sink, gy_blocks a, gy_blocks b, gy_blocks to);
 gy_status gy_emit_post(gy_plan_sink *sink, uint32_t mark);
 gy_status gy_emit_wait(gy_plan_sink *sink, int peer, uint32_t mark);
 
+gy_status gy_emit_send(gy_plan_sink *sink, int peer, gy_blocks a, int tag);
+/** `after`: 1 + index of the send that must have ended, 0 none. */
+gy_status gy_emit_recv(gy_plan_sink *sink, int peer, gy_blocks to, int tag, uint32_t after);
+
+/**
+ * Where the next `times` repetitions of a loop body emit `each` steps: leave out the whole ones
+ * that lie before the sink's window. Returns how many were left out.
+ */
+static inline int gy_sink_skip(gy_plan_sink *sink, int64_t each, int times)
+{
+    if (sink->first <= sink->count || each <= 0 || times <= 0) {
+        return 0;
+    }
+    int64_t fit = (int64_t)(sink->first - sink->count) / each;
+    int left_out = fit < times ? (int)fit : times;
+    sink->count += (uint32_t)(left_out * each);
+    return left_out;
+}
+
+enum { GY_SERVERS = 2 }; /* where no number is given */
+
+/* parameter.c */
+/** The number in the request's parameter; `otherwise` if there is none. */
+int gy_request_number(const gy_plan_request *request, int otherwise);
+/** GY_ARG unless the request's parameter is one that the algorithm takes. */
+GY_MUST_CHECK gy_status gy_request_check_parameter(const gy_algorithm *algorithm,
+                                                   const gy_plan_request *request);
+/** A hierarchy's algorithm for an operation inside a host; NULL: there is none. */
+const gy_algorithm *gy_request_inner(const gy_plan_request *request, gy_operation operation);
+/** A hierarchy's algorithm across hosts, and what it is asked for; NULL: there is none. */
+const gy_algorithm *gy_request_outer(const gy_plan_request *request, gy_plan_request *outer);
+
 static inline int gy_request_chunks(const gy_plan_request *request)
 {
     return request->chunks > 0 ? request->chunks : 1;
 }
 
-/** Called with each step in an order that a real run could have; `send` is the send a receive
- * took. */
+/** A message on its way: what its receive must name, and what the visitor notes. */
+typedef struct gy_message {
+    uint32_t index; /* of the send */
+    int32_t first, run;
+    uint16_t chunk;
+    int depth; /* the visitor's: */
+    double at;
+} gy_message;
+
+/** Called with each step in an order that a real run could have. `message`: of SEND, to be
+ * noted in; of RECV and RECV_REDUCE, what the send noted. */
 typedef struct gy_visitor {
-    gy_status (*visit)(struct gy_visitor *visitor, int rank, uint32_t index, uint32_t send);
+    gy_status (*visit)(struct gy_visitor *visitor, int rank, const gy_step *step,
+                       gy_message *message);
+    uint32_t index; /* of the step visited, among its rank's */
 } gy_visitor;
 
 /**
  * Walk all ranks' steps to the end. A send ends when its receive has been visited.
  * @return GY_OK; GY_STATE malformed, unmatched or deadlocked steps, or what the visitor returns
+ * @cost O(steps), and O(ranks) for each WAIT on all
  */
-GY_MUST_CHECK gy_status gy_plan_walk(const gy_plan *plan, gy_visitor *visitor);
+GY_MUST_CHECK gy_status gy_plan_walk(gy_plan *plan, gy_visitor *visitor);
 
 /** A failure that names rank and step: "rank 2 step 7 (send block 3 to rank 1): cause". */
 gy_status gy_plan_wrong(const gy_plan *plan, int rank, uint32_t index, const char *format, ...)

@@ -36,7 +36,7 @@ uint32_t gy_value_leaf(gy_values *values, int rank, int32_t block);
  * left op right. `*doubled` becomes a rank that contributes to both, or -1.
  */
 uint32_t gy_value_join(gy_values *values, uint32_t left, uint32_t right, int *doubled);
-/** The lowest rank that does not contribute, -1 if all do. */
+/** The lowest of the first `ranks` ranks that does not contribute, -1 if all do. */
 int gy_value_missing(const gy_values *values, uint32_t value, int ranks);
 
 #endif

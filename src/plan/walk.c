@@ -1,7 +1,8 @@
 /*
  * Runs the steps of all ranks against each other, without data: which step can follow which. A
- * send is matched by the first receive from its rank; it ends only then, the hardest case for
- * deadlocks.
+ * message is taken by the first receive from its rank; its send ends only then, the hardest
+ * case for deadlocks. A rank that cannot go on sleeps until something happens that it may wait
+ * for.
  */
 #include "plan/plan_priv.h"
 
@@ -9,166 +10,301 @@
 
 #include <string.h>
 
-/* What one rank has sent to one other and what of it was taken, as indexes of steps. */
-typedef struct pair_state {
-    uint32_t *sends;
+/* Messages from one rank to one other. */
+typedef struct pair_queue {
+    int32_t from, to;
+    gy_message *items;
     size_t count, capacity, taken;
-} pair_state;
+} pair_queue;
+
+typedef struct rank_walk {
+    uint32_t next; /* the step it is at */
+    uint32_t mark; /* last posted */
+    bool is_queued, waits_for_post;
+    uint32_t *open; /* sends that have not ended */
+    size_t open_count, open_capacity;
+} rank_walk;
 
 typedef struct walk_run {
-    const gy_plan *plan;
+    gy_plan *plan;
     gy_visitor *visitor;
     int ranks;
-    uint32_t *next;       /* (p) the step each rank is at */
-    uint32_t *mark;       /* (p) last posted */
-    pair_state *channels; /* (p, p) from, to */
-    bool **is_sent;       /* (p, steps) the send there has ended */
+    rank_walk *all;
+    pair_queue *pairs; /* (pair_count) */
+    size_t pair_count, pair_capacity;
+    uint32_t *table; /* (table_size) 1 + index of a pair, by its ranks */
+    size_t table_size;
+    int32_t *ready; /* (p) a ring of ranks that may go on */
+    int ready_first, ready_count, posts_awaited;
 } walk_run;
 
-static pair_state *channel_between(walk_run *walk, int from, int to)
+static size_t place_of(const walk_run *walk, int from, int to)
 {
-    return &walk->channels[(size_t)from * (size_t)walk->ranks + (size_t)to];
+    uint64_t key = (uint64_t)(uint32_t)from << 32 | (uint32_t)to;
+    size_t at = gy_hash(&key, sizeof(key), 0) & (walk->table_size - 1);
+    while (walk->table[at] != 0) {
+        const pair_queue *pair = &walk->pairs[walk->table[at] - 1];
+        if (pair->from == from && pair->to == to) {
+            break;
+        }
+        at = (at + 1) & (walk->table_size - 1);
+    }
+    return at;
+}
+
+static gy_status grow_table(walk_run *walk)
+{
+    size_t size = GY_MAX(walk->table_size * 2, (size_t)256);
+    uint32_t *table = gy_alloc_zero("plan.walk", size, sizeof(*table));
+    if (table == NULL) {
+        return GY_NOMEM;
+    }
+    gy_free(walk->table);
+    walk->table = table;
+    walk->table_size = size;
+    for (size_t i = 0; i < walk->pair_count; i++) {
+        walk->table[place_of(walk, walk->pairs[i].from, walk->pairs[i].to)] = (uint32_t)i + 1;
+    }
+    return GY_OK;
+}
+
+/* The pair's queue; NULL: nothing was sent yet. */
+static pair_queue *find_pair(const walk_run *walk, int from, int to)
+{
+    uint32_t found = walk->table_size == 0 ? 0 : walk->table[place_of(walk, from, to)];
+    return found == 0 ? NULL : &walk->pairs[found - 1];
+}
+
+static gy_status make_pair(walk_run *walk, int from, int to, pair_queue **pair)
+{
+    *pair = find_pair(walk, from, to);
+    if (*pair != NULL) {
+        return GY_OK;
+    }
+    if (walk->pair_count * 2 >= walk->table_size) {
+        GY_TRY(grow_table(walk));
+    }
+    void *pairs = walk->pairs;
+    GY_TRY(gy_reserve("plan.walk", &pairs, &walk->pair_capacity, walk->pair_count + 1,
+                      sizeof(*walk->pairs)));
+    walk->pairs = pairs;
+    *pair = &walk->pairs[walk->pair_count++];
+    **pair = (pair_queue){.from = from, .to = to};
+    walk->table[place_of(walk, from, to)] = (uint32_t)walk->pair_count;
+    return GY_OK;
 }
 
 static void walk_fini(walk_run *walk)
 {
-    size_t pairs = (size_t)walk->ranks * (size_t)walk->ranks;
-    for (size_t i = 0; walk->channels != NULL && i < pairs; i++) {
-        gy_free(walk->channels[i].sends);
+    for (size_t i = 0; i < walk->pair_count; i++) {
+        gy_free(walk->pairs[i].items);
     }
-    for (int rank = 0; walk->is_sent != NULL && rank < walk->ranks; rank++) {
-        gy_free(walk->is_sent[rank]);
+    for (int rank = 0; walk->all != NULL && rank < walk->ranks; rank++) {
+        gy_free(walk->all[rank].open);
     }
-    gy_free(walk->channels);
-    gy_free(walk->is_sent);
-    gy_free(walk->next);
-    gy_free(walk->mark);
+    gy_free(walk->pairs);
+    gy_free(walk->table);
+    gy_free(walk->all);
+    gy_free(walk->ready);
+}
+
+static void wake(walk_run *walk, int rank)
+{
+    rank_walk *here = &walk->all[rank];
+    if (!here->is_queued) {
+        here->is_queued = true;
+        walk->ready[(walk->ready_first + walk->ready_count++) % walk->ranks] = rank;
+    }
 }
 
 static gy_status walk_init(walk_run *walk)
 {
     size_t ranks = (size_t)walk->ranks;
-    walk->next = gy_alloc_zero("plan.walk", ranks, sizeof(*walk->next));
-    walk->mark = gy_alloc_zero("plan.walk", ranks, sizeof(*walk->mark));
-    walk->channels = gy_alloc_zero("plan.walk", ranks * ranks, sizeof(*walk->channels));
-    walk->is_sent = gy_alloc_zero("plan.walk", ranks, sizeof(*walk->is_sent));
-    if (walk->next == NULL || walk->mark == NULL || walk->channels == NULL ||
-        walk->is_sent == NULL) {
+    walk->all = gy_alloc_zero("plan.walk", ranks, sizeof(*walk->all));
+    walk->ready = gy_alloc_zero("plan.walk", ranks, sizeof(*walk->ready));
+    if (walk->all == NULL || walk->ready == NULL) {
         return GY_NOMEM;
     }
     for (int rank = 0; rank < walk->ranks; rank++) {
-        walk->is_sent[rank] = gy_alloc_zero("plan.walk", walk->plan->ranks[rank].count + 1, 1);
-        if (walk->is_sent[rank] == NULL) {
-            return GY_NOMEM;
-        }
+        wake(walk, rank);
     }
     return GY_OK;
+}
+
+/* The step a rank is at; NULL: it has ended. */
+static gy_status step_at(walk_run *walk, int rank, const gy_step **step)
+{
+    gy_plan *plan = walk->plan;
+    gy_steps *steps = &plan->ranks[rank];
+    uint32_t index = walk->all[rank].next;
+    bool is_past = index >= steps->sink.first + steps->count;
+    if (plan->window > 0 && (index < steps->sink.first || (is_past && !steps->has_end))) {
+        GY_TRY(
+            gy_plan_window(plan->algorithm, &plan->request, rank, index, plan->window, steps));
+    }
+    bool is_there = index < steps->sink.first + steps->count;
+    *step = is_there ? &steps->items[index - steps->sink.first] : NULL;
+    return GY_OK;
+}
+
+static bool is_open(const rank_walk *here, uint32_t send)
+{
+    for (size_t i = 0; i < here->open_count; i++) {
+        if (here->open[i] == send) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* GY_OK: the step's sends have ended; GY_AGAIN: not yet. */
-static gy_status look_after(const walk_run *walk, int rank, uint32_t index)
+static gy_status look_after(const walk_run *walk, int rank, const gy_step *step)
 {
     const gy_steps *steps = &walk->plan->ranks[rank];
-    const gy_step *step = &steps->items[index];
+    const rank_walk *here = &walk->all[rank];
     for (int i = 0; i < 2; i++) {
-        uint32_t after = step->after[i];
+        uint32_t after = step->after[i], first = steps->sink.first;
         if (after == 0) {
             continue;
         }
-        if (after - 1 >= index || steps->items[after - 1].kind != GY_STEP_SEND) {
-            return gy_plan_wrong(walk->plan, rank, index, "step %u is no send before it",
+        bool is_right = after - 1 < here->next;
+        if (is_right && after - 1 >= first) { /* else no longer in the window */
+            is_right = steps->items[after - 1 - first].kind == GY_STEP_SEND;
+        }
+        if (!is_right) {
+            return gy_plan_wrong(walk->plan, rank, here->next, "step %u is no send before it",
                                  after - 1);
         }
-        if (!walk->is_sent[rank][after - 1]) {
+        if (is_open(here, after - 1)) {
             return GY_AGAIN;
         }
     }
     return GY_OK;
 }
 
-static gy_status take_message(walk_run *walk, int rank, uint32_t index, uint32_t *send)
+static void end_send(walk_run *walk, int rank, uint32_t send)
 {
-    const gy_step *step = &walk->plan->ranks[rank].items[index];
-    pair_state *from = channel_between(walk, step->peer, rank);
-    if (from->taken == from->count) {
+    rank_walk *here = &walk->all[rank];
+    for (size_t i = 0; i < here->open_count; i++) {
+        if (here->open[i] == send) {
+            here->open[i] = here->open[--here->open_count];
+            break;
+        }
+    }
+    wake(walk, rank);
+}
+
+static gy_status take_message(walk_run *walk, int rank, const gy_step *step,
+                              gy_message *message)
+{
+    pair_queue *from = find_pair(walk, step->peer, rank);
+    if (from == NULL || from->taken == from->count) {
         return GY_AGAIN;
     }
-    *send = from->sends[from->taken++];
-    walk->is_sent[step->peer][*send] = true;
-    const gy_step *sent = &walk->plan->ranks[step->peer].items[*send];
+    *message = from->items[from->taken++];
+    if (from->taken == from->count) {
+        from->taken = from->count = 0;
+    }
+    end_send(walk, step->peer, message->index);
     const gy_blocks *got = &step->to;
-    if (sent->a.first != got->first || sent->a.run != got->run || sent->chunk != step->chunk) {
-        return gy_plan_wrong(walk->plan, rank, index,
+    if (message->first != got->first || message->run != got->run ||
+        message->chunk != step->chunk) {
+        return gy_plan_wrong(walk->plan, rank, walk->all[rank].next,
                              "rank %d step %u sends %d blocks from %d with tag %u, expected %d "
                              "from %d with tag %u",
-                             step->peer, *send, sent->a.run, sent->a.first, sent->chunk,
-                             got->run, got->first, step->chunk);
+                             step->peer, message->index, message->run, message->first,
+                             message->chunk, got->run, got->first, step->chunk);
     }
     return GY_OK;
 }
 
-static gy_status try_send(walk_run *walk, int rank, uint32_t index)
+/* After the visit, which noted something in the message. */
+static gy_status put_message(walk_run *walk, int rank, int peer, const gy_message *message)
 {
-    pair_state *to = channel_between(walk, rank, walk->plan->ranks[rank].items[index].peer);
-    void *sends = to->sends;
-    GY_TRY(gy_reserve("plan.walk", &sends, &to->capacity, to->count + 1, sizeof(*to->sends)));
-    to->sends = sends;
-    to->sends[to->count++] = index;
+    rank_walk *here = &walk->all[rank];
+    pair_queue *to = NULL;
+    GY_TRY(make_pair(walk, rank, peer, &to));
+    void *items = to->items, *open = here->open;
+    GY_TRY(gy_reserve("plan.walk", &items, &to->capacity, to->count + 1, sizeof(*to->items)));
+    to->items = items;
+    GY_TRY(gy_reserve("plan.walk", &open, &here->open_capacity, here->open_count + 1,
+                      sizeof(*here->open)));
+    here->open = open;
+    to->items[to->count++] = *message;
+    here->open[here->open_count++] = message->index;
+    wake(walk, peer);
     return GY_OK;
 }
 
-static gy_status try_wait(const walk_run *walk, int rank, const gy_step *step)
+static gy_status try_wait(walk_run *walk, int rank, const gy_step *step)
 {
-    for (int peer = 0; peer < walk->ranks; peer++) {
-        bool is_meant = step->peer == GY_EVERY ? peer != rank : peer == step->peer;
-        if (is_meant && walk->mark[peer] < step->mark) {
+    int first = step->peer == GY_EVERY ? 0 : step->peer;
+    int end = step->peer == GY_EVERY ? walk->ranks : step->peer + 1;
+    for (int peer = first; peer < end; peer++) {
+        if (peer != rank && walk->all[peer].mark < step->mark) {
+            walk->posts_awaited += !walk->all[rank].waits_for_post;
+            walk->all[rank].waits_for_post = true;
             return GY_AGAIN;
         }
     }
     return GY_OK;
 }
 
-static gy_status check_peer(const walk_run *walk, int rank, uint32_t index)
+static gy_status do_post(walk_run *walk, int rank, uint32_t mark)
 {
-    const gy_step *step = &walk->plan->ranks[rank].items[index];
+    if (mark <= walk->all[rank].mark) {
+        return gy_plan_wrong(walk->plan, rank, walk->all[rank].next,
+                             "mark %u was posted before", walk->all[rank].mark);
+    }
+    walk->all[rank].mark = mark;
+    for (int peer = 0; walk->posts_awaited > 0 && peer < walk->ranks; peer++) {
+        if (walk->all[peer].waits_for_post) {
+            walk->all[peer].waits_for_post = false;
+            walk->posts_awaited--;
+            wake(walk, peer);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status check_peer(const walk_run *walk, int rank, const gy_step *step)
+{
     if (step->kind == GY_STEP_WAIT && step->peer == GY_EVERY) {
         return GY_OK;
     }
     if (step->peer < 0 || step->peer >= walk->ranks || step->peer == rank) {
-        return gy_plan_wrong(walk->plan, rank, index, "no such peer, ranks are 0 to %d",
-                             walk->ranks - 1);
+        return gy_plan_wrong(walk->plan, rank, walk->all[rank].next,
+                             "no such peer, ranks are 0 to %d", walk->ranks - 1);
     }
     return GY_OK;
 }
 
 /* GY_OK: the step was taken; GY_AGAIN: it must wait. */
-static gy_status try_step(walk_run *walk, int rank)
+static gy_status try_step(walk_run *walk, int rank, const gy_step *step)
 {
-    uint32_t index = walk->next[rank], send = 0;
-    const gy_step *step = &walk->plan->ranks[rank].items[index];
-    gy_status status = look_after(walk, rank, index);
+    uint32_t index = walk->all[rank].next;
+    gy_message message = {.index = index};
+    gy_status status = look_after(walk, rank, step);
     if (status != GY_OK) {
         return status;
     }
     switch (step->kind) {
     case GY_STEP_SEND:
-        GY_TRY(check_peer(walk, rank, index));
-        status = try_send(walk, rank, index);
+        GY_TRY(check_peer(walk, rank, step));
+        message.first = step->a.first;
+        message.run = step->a.run;
+        message.chunk = step->chunk;
         break;
     case GY_STEP_RECV:
     case GY_STEP_RECV_REDUCE:
-        GY_TRY(check_peer(walk, rank, index));
-        status = take_message(walk, rank, index, &send);
+        GY_TRY(check_peer(walk, rank, step));
+        status = take_message(walk, rank, step, &message);
         break;
     case GY_STEP_POST:
-        if (step->mark <= walk->mark[rank]) {
-            return gy_plan_wrong(walk->plan, rank, index, "mark %u was posted before",
-                                 walk->mark[rank]);
-        }
-        walk->mark[rank] = step->mark;
+        status = do_post(walk, rank, step->mark);
         break;
     case GY_STEP_WAIT:
-        GY_TRY(check_peer(walk, rank, index));
+        GY_TRY(check_peer(walk, rank, step));
         status = try_wait(walk, rank, step);
         break;
     case GY_STEP_COPY:
@@ -181,25 +317,30 @@ static gy_status try_step(walk_run *walk, int rank)
     if (status != GY_OK) {
         return status;
     }
-    walk->next[rank]++;
-    return walk->visitor->visit(walk->visitor, rank, index, send);
+    walk->visitor->index = index;
+    GY_TRY(walk->visitor->visit(walk->visitor, rank, step, &message));
+    if (step->kind == GY_STEP_SEND) {
+        GY_TRY(put_message(walk, rank, step->peer, &message));
+    }
+    walk->all[rank].next++;
+    return GY_OK;
 }
 
 static gy_status check_end(walk_run *walk)
 {
     for (int rank = 0; rank < walk->ranks; rank++) {
-        if (walk->next[rank] < walk->plan->ranks[rank].count) {
-            return gy_plan_wrong(walk->plan, rank, walk->next[rank],
+        const gy_step *step = NULL;
+        GY_TRY(step_at(walk, rank, &step));
+        if (step != NULL) {
+            return gy_plan_wrong(walk->plan, rank, walk->all[rank].next,
                                  "deadlock: what it waits for never comes");
         }
     }
-    for (int from = 0; from < walk->ranks; from++) {
-        for (int to = 0; to < walk->ranks; to++) {
-            pair_state *channel = channel_between(walk, from, to);
-            if (channel->taken < channel->count) {
-                return gy_plan_wrong(walk->plan, from, channel->sends[channel->taken],
-                                     "nobody receives it");
-            }
+    for (size_t i = 0; i < walk->pair_count; i++) {
+        const pair_queue *pair = &walk->pairs[i];
+        if (pair->taken < pair->count) {
+            return gy_plan_wrong(walk->plan, pair->from, pair->items[pair->taken].index,
+                                 "nobody receives it");
         }
     }
     return GY_OK;
@@ -207,24 +348,23 @@ static gy_status check_end(walk_run *walk)
 
 static gy_status walk_all(walk_run *walk)
 {
-    bool has_moved = true;
-    while (has_moved) {
-        has_moved = false;
-        for (int rank = 0; rank < walk->ranks; rank++) {
-            while (walk->next[rank] < walk->plan->ranks[rank].count) {
-                gy_status status = try_step(walk, rank);
-                GY_TRY(status);
-                if (status == GY_AGAIN) {
-                    break;
-                }
-                has_moved = true;
-            }
+    while (walk->ready_count > 0) {
+        int rank = walk->ready[walk->ready_first];
+        walk->ready_first = (walk->ready_first + 1) % walk->ranks;
+        walk->ready_count--;
+        walk->all[rank].is_queued = false;
+        const gy_step *step = NULL;
+        gy_status status = GY_OK;
+        while (status == GY_OK) {
+            GY_TRY(step_at(walk, rank, &step));
+            status = step == NULL ? GY_AGAIN : try_step(walk, rank, step);
+            GY_TRY(status);
         }
     }
     return check_end(walk);
 }
 
-gy_status gy_plan_walk(const gy_plan *plan, gy_visitor *visitor)
+gy_status gy_plan_walk(gy_plan *plan, gy_visitor *visitor)
 {
     walk_run walk = {.plan = plan, .visitor = visitor, .ranks = plan->request.ranks};
     gy_status status = walk_init(&walk);

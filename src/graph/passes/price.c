@@ -39,7 +39,8 @@ static gy_status price(gy_prices *prices, gy_operation operation, int64_t bytes,
             continue;
         }
         GY_TRY(gy_plan_new(&gy_algorithms[i], &request, &plan));
-        gy_status status = gy_plan_price(plan, bytes, 1, &prices->links, &priced);
+        gy_status status = gy_plan_price(plan, &(gy_volume){.count = bytes, .element_bytes = 1},
+                                         &prices->links, &priced);
         gy_plan_free(plan);
         GY_TRY(status);
         *best = fmin(*best, priced.seconds);

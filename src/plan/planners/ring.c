@@ -76,7 +76,8 @@ gy_status gy_plan_ring_allreduce(const gy_plan_request *request, int rank, gy_pl
     if (ranks == 1) {
         return copy_part(request, rank, sink);
     }
-    for (int round = 0; round < ranks - 1; round++) {
+    for (int round = gy_sink_skip(sink, 2 * (int64_t)chunks, ranks - 1); round < ranks - 1;
+         round++) {
         for (int chunk = 0; chunk < chunks; chunk++) {
             int give = wrap(rank - round, ranks) * chunks + chunk;
             int take = wrap(rank - round - 1, ranks) * chunks + chunk;
@@ -86,7 +87,8 @@ gy_status gy_plan_ring_allreduce(const gy_plan_request *request, int rank, gy_pl
             GY_TRY(reduce_previous(&now, sink, gy_out(rank, take, 1), 0));
         }
     }
-    for (int round = 0; round < ranks - 1; round++) {
+    for (int round = gy_sink_skip(sink, 2 * (int64_t)chunks, ranks - 1); round < ranks - 1;
+         round++) {
         for (int chunk = 0; chunk < chunks; chunk++) {
             int give = wrap(rank + 1 - round, ranks) * chunks + chunk;
             int take = wrap(rank - round, ranks) * chunks + chunk;
@@ -108,7 +110,8 @@ gy_status gy_plan_ring_reduce_scatter(const gy_plan_request *request, int rank,
     if (ranks == 1) {
         return copy_part(request, rank, sink);
     }
-    for (int round = 0; round < ranks - 1; round++) {
+    for (int round = gy_sink_skip(sink, 2 * (int64_t)chunks, ranks - 1); round < ranks - 1;
+         round++) {
         for (int chunk = 0; chunk < chunks; chunk++) {
             int give = wrap(rank - 1 - round, ranks) * chunks + chunk;
             int take = wrap(rank - 2 - round, ranks) * chunks + chunk;
@@ -134,7 +137,8 @@ gy_status gy_plan_ring_allgather(const gy_plan_request *request, int rank, gy_pl
     int ranks = request->ranks, chunks = gy_request_chunks(request);
     round_step now = {.request = request, .rank = rank};
     GY_TRY(copy_part(request, rank, sink));
-    for (int round = 0; round < ranks - 1; round++) {
+    for (int round = gy_sink_skip(sink, 2 * (int64_t)chunks, ranks - 1); round < ranks - 1;
+         round++) {
         for (int chunk = 0; chunk < chunks; chunk++) {
             int give = wrap(rank - round, ranks) * chunks + chunk;
             int take = wrap(rank - round - 1, ranks) * chunks + chunk;

@@ -1,0 +1,245 @@
+/*
+ * A plan inside a plan: the steps of a group's plan with its ranks, blocks, slots, marks and
+ * tags renamed to what they are in the plan around it. An inner block may be several blocks
+ * outside (all parts of a host's ranks): a step then becomes one for each run of them, or one
+ * for each block where slots are concerned, since a slot holds one block.
+ */
+#include "plan/plan_priv.h"
+
+#include "base/base.h"
+
+typedef struct part_sink {
+    gy_plan_sink sink; /* of the inner plan */
+    const gy_part *part;
+    gy_plan_sink *outer;
+    int inner_rank;
+    uint32_t *last; /* (steps) 1 + index outside of the last step that an inner step became */
+    size_t count, capacity;
+} part_sink;
+
+static bool is_slots(int buffer)
+{
+    return buffer == GY_BUFFER_STAGE || buffer == GY_BUFFER_SCRATCH;
+}
+
+static int width_of(const gy_part *part)
+{
+    return GY_MAX(part->width, 1);
+}
+
+static int outer_rank(const gy_part *part, int rank)
+{
+    return rank == GY_EVERY ? GY_EVERY : part->ranks[rank];
+}
+
+/* The operand for outer blocks `run`, the n-th single block of inner block `inner`. */
+static gy_blocks rename_blocks(const part_sink *to, const gy_blocks *at, gy_block_run run,
+                               int nth, int inner)
+{
+    const gy_part *part = to->part;
+    gy_blocks out = *at;
+    out.first = run.first;
+    out.run = run.run;
+    out.rank = outer_rank(part, at->rank);
+    if (at->buffer == GY_BUFFER_IN || at->buffer == GY_BUFFER_OUT) {
+        const gy_blocks *base = at->buffer == GY_BUFFER_IN ? &part->in : &part->out;
+        out.buffer = base->buffer;
+        out.slot = is_slots(base->buffer) ? base->slot + run.first : 0;
+    } else if (is_slots(at->buffer)) {
+        int base = at->buffer == GY_BUFFER_STAGE ? part->stage_slot : part->scratch_slot;
+        int slot = at->first == GY_WHOLE ? at->slot : at->slot + inner - at->first;
+        out.slot = base + slot * width_of(part) + nth;
+    }
+    return out;
+}
+
+/* A write to every rank of the group: to one, then copies of that. */
+static gy_status emit_everywhere(part_sink *to, gy_step *step)
+{
+    const gy_part *part = to->part;
+    if (step->to.rank != GY_EVERY) {
+        return gy_emit(to->outer, step);
+    }
+    int own = part->ranks[to->inner_rank];
+    step->to.rank = own;
+    GY_TRY(gy_emit(to->outer, step));
+    for (int i = 0; i < part->request.ranks; i++) {
+        if (part->ranks[i] != own) {
+            gy_blocks far = step->to;
+            far.rank = part->ranks[i];
+            GY_TRY(gy_emit_copy(to->outer, step->to, far));
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status emit_run(part_sink *to, const gy_step *inner, gy_step *outer, gy_block_run run,
+                          const int place[2])
+{
+    outer->a = rename_blocks(to, &inner->a, run, place[0], place[1]);
+    outer->b = rename_blocks(to, &inner->b, run, place[0], place[1]);
+    outer->to = rename_blocks(to, &inner->to, run, place[0], place[1]);
+    gy_status status = emit_everywhere(to, outer);
+    outer->after[0] = outer->after[1] = 0; /* what the first waited for has ended */
+    return status;
+}
+
+static bool uses_slots(const part_sink *to, const gy_blocks *at)
+{
+    int buffer = at->buffer;
+    buffer = buffer == GY_BUFFER_IN ? to->part->in.buffer : buffer;
+    buffer = buffer == GY_BUFFER_OUT ? to->part->out.buffer : buffer;
+    return is_slots(buffer);
+}
+
+static bool is_message(const gy_step *step)
+{
+    return step->kind == GY_STEP_SEND || step->kind == GY_STEP_RECV ||
+           step->kind == GY_STEP_RECV_REDUCE;
+}
+
+/* The blocks outside of an inner block. */
+static const gy_block_run *runs_of(const gy_part *part, int block, gy_block_run *same,
+                                   int *count)
+{
+    if (part->begins == NULL) {
+        *same = (gy_block_run){block, 1};
+        *count = 1;
+        return same;
+    }
+    *count = part->begins[block + 1] - part->begins[block];
+    return &part->runs[part->begins[block]];
+}
+
+static gy_status emit_singles(part_sink *to, const gy_step *inner, gy_step *outer, int block)
+{
+    gy_block_run same;
+    int count = 0, nth = 0;
+    const gy_block_run *runs = runs_of(to->part, block, &same, &count);
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < runs[i].run; k++, nth++) {
+            GY_TRY(emit_run(to, inner, outer, (gy_block_run){runs[i].first + k, 1},
+                            (const int[]){nth, block}));
+        }
+    }
+    return GY_OK;
+}
+
+/* Adjacent runs become one. */
+static gy_status emit_runs(part_sink *to, const gy_step *inner, gy_step *outer,
+                           const gy_blocks *at)
+{
+    gy_block_run open = {0, 0}, same;
+    const int place[2] = {0, at->first};
+    for (int block = at->first; block < at->first + at->run; block++) {
+        int count = 0;
+        const gy_block_run *runs = runs_of(to->part, block, &same, &count);
+        for (int i = 0; i < count; i++) {
+            if (open.run > 0 && open.first + open.run != runs[i].first) {
+                GY_TRY(emit_run(to, inner, outer, open, place));
+                open.run = 0;
+            }
+            open.first = open.run == 0 ? runs[i].first : open.first;
+            open.run += runs[i].run;
+        }
+    }
+    return open.run == 0 ? GY_OK : emit_run(to, inner, outer, open, place);
+}
+
+/* The step for all blocks outside: in runs, or one by one where slots are concerned. */
+static gy_status emit_blocks(part_sink *to, const gy_step *inner, gy_step *outer)
+{
+    const gy_blocks *at = inner->kind == GY_STEP_SEND ? &inner->a : &inner->to;
+    bool is_single = to->part->is_split;
+    if (!is_message(inner)) {
+        is_single = is_single || uses_slots(to, &inner->a) || uses_slots(to, &inner->to) ||
+                    (inner->kind == GY_STEP_REDUCE && uses_slots(to, &inner->b));
+    }
+    if (!is_single) {
+        return emit_runs(to, inner, outer, at);
+    }
+    for (int block = at->first; block < at->first + at->run; block++) {
+        GY_TRY(emit_singles(to, inner, outer, block));
+    }
+    return GY_OK;
+}
+
+static gy_status emit_data(part_sink *to, const gy_step *inner, gy_step *outer)
+{
+    const gy_blocks *at = inner->kind == GY_STEP_SEND ? &inner->a : &inner->to;
+    if (at->first == GY_WHOLE) {
+        return emit_run(to, inner, outer,
+                        (gy_block_run){GY_WHOLE, at->run * width_of(to->part)},
+                        (const int[]){0, 0});
+    }
+    return at->run > 0 ? emit_blocks(to, inner, outer)
+                       : emit_run(to, inner, outer, (gy_block_run){0, 0}, (const int[]){0, 0});
+}
+
+static gy_status emit_wait(part_sink *to, const gy_step *inner, gy_step *outer)
+{
+    const gy_part *part = to->part;
+    for (int i = 0; i < part->request.ranks; i++) {
+        if (i == inner->peer || (inner->peer == GY_EVERY && i != to->inner_rank)) {
+            outer->peer = part->ranks[i];
+            GY_TRY(gy_emit(to->outer, outer));
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status take_inner(gy_plan_sink *sink, const gy_step *inner)
+{
+    part_sink *to = (part_sink *)sink; /* its first member */
+    const gy_part *part = to->part;
+    void *last = to->last;
+    GY_TRY(gy_reserve("plan.part", &last, &to->capacity, to->count + 1, sizeof(*to->last)));
+    to->last = last;
+    gy_step outer = *inner;
+    outer.chunk = (uint16_t)(inner->chunk + part->tag);
+    for (int i = 0; i < 2; i++) {
+        uint32_t after = inner->after[i];
+        GY_ASSERT(after <= to->count);
+        outer.after[i] = after == 0 ? 0 : to->last[after - 1];
+    }
+    gy_status status = GY_OK;
+    switch (inner->kind) {
+    case GY_STEP_POST:
+        outer.mark += part->mark;
+        status = gy_emit(to->outer, &outer);
+        break;
+    case GY_STEP_WAIT:
+        outer.mark += part->mark;
+        status = emit_wait(to, inner, &outer);
+        break;
+    case GY_STEP_SEND:
+    case GY_STEP_RECV:
+    case GY_STEP_RECV_REDUCE:
+        outer.peer = part->ranks[inner->peer];
+        status = emit_data(to, inner, &outer);
+        break;
+    case GY_STEP_COPY:
+    case GY_STEP_REDUCE:
+    case GY_STEP_COUNT:
+    default:
+        status = emit_data(to, inner, &outer);
+    }
+    to->last[to->count++] = to->outer->count;
+    return status;
+}
+
+gy_status gy_plan_part(const gy_part *part, int rank, gy_plan_sink *sink)
+{
+    int inner = 0;
+    while (inner < part->request.ranks && part->ranks[inner] != rank) {
+        inner++;
+    }
+    if (inner == part->request.ranks) {
+        return GY_OK;
+    }
+    part_sink to = {
+        .sink = {.take = take_inner}, .part = part, .outer = sink, .inner_rank = inner};
+    gy_status status = gy_plan_rank(part->algorithm, &part->request, inner, &to.sink);
+    gy_free(to.last);
+    return status;
+}

@@ -1,0 +1,65 @@
+/*
+ * Flat: every rank deals with every other (or with the root) directly. Gather and scatter with
+ * root 0; the row is the rank, a letter the part it has:
+ *
+ *   gather   a . . .      a b c d        scatter   a b c d      a . . .
+ *            . b . .  ->  . b . .                  . . . .  ->  . b . .
+ *            . . c .      . . c .                  . . . .      . . c .
+ *            . . . d      . . . d                  . . . .      . . . d
+ *
+ * cost: gather and scatter p-1 messages on the root's link, (p-1)/p of the vector, every other
+ * rank one; all-to-all p-1 messages of a pair's block on every link. No rank needs to know the
+ * counts of others, so these are the plans of the v-forms.
+ *
+ * source: lecture A, "Communication primitives"; Thakur et al. 2005 (long messages)
+ */
+#include "plan/plan_priv.h"
+
+gy_status gy_plan_flat_gather(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks, chunks = gy_request_chunks(request), root = request->root;
+    if (rank != root) {
+        return gy_emit_send(sink, root, gy_in(rank, rank * chunks, chunks), 0);
+    }
+    if (!request->in_place) {
+        GY_TRY(gy_emit_copy(sink, gy_in(rank, rank * chunks, chunks),
+                            gy_out(rank, rank * chunks, chunks)));
+    }
+    for (int step = 1; step < ranks; step++) {
+        int of = (root + step) % ranks;
+        GY_TRY(gy_emit_recv(sink, of, gy_out(rank, of * chunks, chunks), 0, 0));
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_flat_scatter(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks, chunks = gy_request_chunks(request), root = request->root;
+    if (rank != root) {
+        return gy_emit_recv(sink, root, gy_out(rank, rank * chunks, chunks), 0, 0);
+    }
+    for (int step = 1; step < ranks; step++) {
+        int to = (root + step) % ranks;
+        GY_TRY(gy_emit_send(sink, to, gy_in(rank, to * chunks, chunks), 0));
+    }
+    return request->in_place ? GY_OK
+                             : gy_emit_copy(sink, gy_in(rank, rank * chunks, chunks),
+                                            gy_out(rank, rank * chunks, chunks));
+}
+
+gy_status gy_plan_flat_alltoall(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks, chunks = gy_request_chunks(request);
+    for (int step = 1; step < ranks; step++) {
+        int to = (rank + step) % ranks;
+        GY_TRY(gy_emit_send(sink, to, gy_in(rank, (rank * ranks + to) * chunks, chunks), 0));
+    }
+    int own = (rank * ranks + rank) * chunks;
+    GY_TRY(gy_emit_copy(sink, gy_in(rank, own, chunks), gy_out(rank, own, chunks)));
+    for (int step = 1; step < ranks; step++) {
+        int from = (rank - step + ranks) % ranks;
+        GY_TRY(gy_emit_recv(sink, from, gy_out(rank, (from * ranks + rank) * chunks, chunks), 0,
+                            0));
+    }
+    return GY_OK;
+}
