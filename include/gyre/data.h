@@ -21,6 +21,13 @@ extern "C" {
  */
 GY_API GY_MUST_CHECK gy_status gy_read_idx(const char *path, gy_tensor **tensor);
 
+/**
+ * Write a file whole or not at all; an existing one is replaced.
+ * @return GY_OK; GY_NOTFOUND no such folder; GY_IO; GY_ARG an empty name. @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_save_file(const char *path, const void *data,
+                                            size_t size_bytes);
+
 /** Named tensors with texts beside them: a model, a checkpoint. Not thread-safe. */
 typedef struct gy_bundle gy_bundle;
 

@@ -3,6 +3,8 @@
 
 #include "base/base.h"
 
+#include <gyre/data.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -79,6 +81,11 @@ gy_status gy_file_write(gy_env *env, const char *path, const void *data, size_t 
         return status;
     }
     return gy_writer_finish(writer);
+}
+
+gy_status gy_save_file(const char *path, const void *data, size_t size_bytes)
+{
+    return gy_file_write(gy_env_real(), path, data, size_bytes);
 }
 
 gy_status gy_file_map(const char *path, gy_mapping *out)
