@@ -13,25 +13,15 @@
 
 #include <string.h>
 
-typedef struct moment {
-    double at;
-    int depth;
-} moment;
-
-typedef struct post {
-    uint32_t mark;
-    moment seen;
-} post;
-
 typedef struct rank_price {
-    moment now, last; /* after its last step; when its last send has ended */
-    double out_free, in_free;
-    int out_depth, in_depth; /* a rank sends one message and takes one message a round */
+    double now, out_free;
+    gy_arrivals in; /* its incoming link */
+    gy_depth depth;
+    gy_open_sends open;
     int64_t sent, received;
     int32_t *givers; /* ranks that it got data from, sorted */
     size_t giver_count, giver_capacity;
-    post *posts;
-    size_t post_count, post_capacity;
+    gy_posts posts;
 } rank_price;
 
 typedef struct price_run {
@@ -56,15 +46,7 @@ static int64_t bytes_of(const price_run *pricing, const gy_blocks *at)
 /* Seconds a byte takes from rank to rank. */
 static double beta_of(const price_run *pricing, int from, int to)
 {
-    return pricing->links->beta * gy_topology_cost(pricing->plan->request.topology, from, to);
-}
-
-static double alpha_of(const price_run *pricing, int from, int to)
-{
-    const gy_topology *topology = pricing->plan->request.topology;
-    bool is_across = gy_host_of(topology, from) != gy_host_of(topology, to);
-    bool is_other = is_across && pricing->links->alpha_across > 0;
-    return is_other ? pricing->links->alpha_across : pricing->links->alpha;
+    return gy_links_beta(pricing->links, pricing->plan->request.topology, from, to);
 }
 
 /* Note that a rank got data from another. */
@@ -93,17 +75,21 @@ static gy_status note_giver(rank_price *here, int from)
     return GY_OK;
 }
 
-static void visit_send(price_run *pricing, int rank, const gy_step *step, gy_message *message)
+static gy_status visit_send(price_run *pricing, int rank, const gy_step *step,
+                            gy_message *message)
 {
+    const gy_topology *topology = pricing->plan->request.topology;
     rank_price *here = &pricing->ranks[rank];
     double bytes = (double)bytes_of(pricing, &step->a);
-    double start = GY_MAX(here->now.at, here->out_free);
-    here->out_free = start + bytes * beta_of(pricing, rank, step->peer);
+    double start = GY_MAX(here->now, here->out_free);
+    double busy = bytes * beta_of(pricing, rank, step->peer);
+    double head = start + gy_links_alpha(pricing->links, topology, rank, step->peer);
+    here->out_free = start + busy;
     here->sent += bytes_of(pricing, &step->a);
-    here->out_depth = GY_MAX(here->now.depth, here->out_depth) + 1;
-    message->at = here->out_free + alpha_of(pricing, rank, step->peer);
-    message->depth = here->out_depth;
-    here->last.at = GY_MAX(here->last.at, here->out_free);
+    gy_depth_send(&here->depth, message);
+    /* Messages of several ranks share the incoming link: each needs it for its bytes. */
+    GY_TRY(gy_arrivals_add(&pricing->ranks[step->peer].in, head, busy, message));
+    return gy_open_sends_add(&here->open, pricing->visitor.index, here->out_free, here->now);
 }
 
 static gy_status visit_recv(price_run *pricing, int rank, const gy_step *step,
@@ -111,15 +97,12 @@ static gy_status visit_recv(price_run *pricing, int rank, const gy_step *step,
 {
     rank_price *here = &pricing->ranks[rank];
     double bytes = (double)bytes_of(pricing, &step->to);
-    /* Messages of several ranks share the incoming link: each needs it for its bytes. */
-    double end = GY_MAX(came->at, here->in_free + bytes * beta_of(pricing, step->peer, rank));
-    here->in_free = end;
+    double end = gy_arrivals_take(&here->in, came);
     here->received += bytes_of(pricing, &step->to);
-    here->now.at = GY_MAX(here->now.at, end);
-    here->in_depth = GY_MAX(came->depth, here->in_depth + 1);
-    here->now.depth = GY_MAX(here->now.depth, here->in_depth);
+    here->now = GY_MAX(here->now, end);
+    gy_depth_recv(&here->depth, came);
     if (step->kind == GY_STEP_RECV_REDUCE) {
-        here->now.at += bytes * pricing->links->gamma;
+        here->now += bytes * pricing->links->gamma;
     }
     return bytes > 0 ? note_giver(here, step->peer) : GY_OK;
 }
@@ -154,38 +137,27 @@ static gy_status visit_local(price_run *pricing, int rank, const gy_step *step)
     }
     GY_TRY(move_direct(pricing, rank, &step->to, true, &seconds));
     double bytes = (double)bytes_of(pricing, &step->to);
-    here->now.at += seconds + bytes * pricing->links->gamma;
+    here->now += seconds + bytes * pricing->links->gamma;
     return GY_OK;
 }
 
 static gy_status visit_post(price_run *pricing, int rank, uint32_t mark)
 {
     rank_price *here = &pricing->ranks[rank];
-    void *posts = here->posts;
-    GY_TRY(gy_reserve("plan.price", &posts, &here->post_capacity, here->post_count + 1,
-                      sizeof(*here->posts)));
-    here->posts = posts;
-    here->posts[here->post_count++] = (post){
-        .mark = mark,
-        .seen = {.at = here->now.at + pricing->links->alpha, .depth = here->now.depth + 1}};
-    return GY_OK;
+    return gy_posts_add(&here->posts, mark, here->now + pricing->links->alpha, &here->depth);
 }
 
 static void visit_wait(price_run *pricing, int rank, const gy_step *step)
 {
     rank_price *here = &pricing->ranks[rank];
-    for (int peer = 0; peer < pricing->plan->request.ranks; peer++) {
-        const rank_price *there = &pricing->ranks[peer];
-        size_t i = 0;
-        if (peer == rank || (step->peer != GY_EVERY && step->peer != peer)) {
-            continue;
-        }
-        while (i < there->post_count && there->posts[i].mark < step->mark) {
-            i++;
-        }
-        if (i < there->post_count) {
-            here->now.at = GY_MAX(here->now.at, there->posts[i].seen.at);
-            here->now.depth = GY_MAX(here->now.depth, there->posts[i].seen.depth);
+    int first = step->peer == GY_EVERY ? 0 : step->peer;
+    int end = step->peer == GY_EVERY ? pricing->plan->request.ranks : step->peer + 1;
+    for (int peer = first; peer < end; peer++) {
+        const struct gy_post *post =
+            peer == rank ? NULL : gy_posts_find(&pricing->ranks[peer].posts, step->mark);
+        if (post != NULL) {
+            here->now = GY_MAX(here->now, post->at);
+            gy_depth_wait(&here->depth, &post->depth);
         }
     }
 }
@@ -193,10 +165,13 @@ static void visit_wait(price_run *pricing, int rank, const gy_step *step)
 static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step, gy_message *message)
 {
     price_run *pricing = (struct price_run *)visitor; /* its first member */
+    rank_price *here = &pricing->ranks[rank];
+    for (int i = 0; i < 2; i++) {
+        here->now = GY_MAX(here->now, gy_open_sends_end(&here->open, step->after[i]));
+    }
     switch (step->kind) {
     case GY_STEP_SEND:
-        visit_send(pricing, rank, step, message);
-        return GY_OK;
+        return visit_send(pricing, rank, step, message);
     case GY_STEP_RECV:
     case GY_STEP_RECV_REDUCE:
         return visit_recv(pricing, rank, step, message);
@@ -214,17 +189,24 @@ static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step, gy_me
     }
 }
 
+static double when(const gy_visitor *visitor, int rank, const gy_message *message)
+{
+    const price_run *pricing = (const struct price_run *)visitor; /* its first member */
+    return gy_arrivals_end(&pricing->ranks[rank].in, message);
+}
+
 static gy_price sum_up(const price_run *pricing)
 {
     gy_price price = {.rounds = 0};
     for (int rank = 0; rank < pricing->plan->request.ranks; rank++) {
         const rank_price *here = &pricing->ranks[rank];
-        price.rounds = GY_MAX(price.rounds, here->now.depth);
+        price.rounds = GY_MAX(price.rounds, here->depth.round);
+        price.depth = GY_MAX(price.depth, here->depth.chain);
         price.sent_max = GY_MAX(price.sent_max, here->sent);
         price.received_max = GY_MAX(price.received_max, here->received);
         price.sent_sum += here->sent;
         price.fan_in_max = GY_MAX(price.fan_in_max, (int)here->giver_count);
-        price.seconds = GY_MAX(price.seconds, GY_MAX(here->now.at, here->last.at));
+        price.seconds = GY_MAX(price.seconds, GY_MAX(here->now, here->out_free));
     }
     return price;
 }
@@ -235,7 +217,7 @@ gy_status gy_plan_price(gy_plan *plan, const gy_volume *volume, const gy_links *
     gy_cut cut = plan->algorithm->cut;
     int ranks = plan->request.ranks;
     price_run pricing = {
-        .visitor = {.visit = visit},
+        .visitor = {.visit = visit, .when = when},
         .plan = plan,
         .links = links,
         .element_bytes = volume->element_bytes,
@@ -256,8 +238,10 @@ gy_status gy_plan_price(gy_plan *plan, const gy_volume *volume, const gy_links *
         *price = sum_up(&pricing);
     }
     for (int rank = 0; pricing.ranks != NULL && rank < ranks; rank++) {
-        gy_free(pricing.ranks[rank].posts);
+        gy_free(pricing.ranks[rank].posts.items);
         gy_free(pricing.ranks[rank].givers);
+        gy_free(pricing.ranks[rank].open.items);
+        gy_free(pricing.ranks[rank].in.items);
     }
     gy_free(pricing.ranks);
     return status;

@@ -16,7 +16,7 @@
 
 #include "base/text.h"
 
-#include <gyre/base.h>
+#include <gyre/plan.h>
 
 typedef enum gy_operation {
     GY_OPERATION_ALLREDUCE,
@@ -325,13 +325,6 @@ void gy_plan_free(gy_plan *plan);
  */
 GY_MUST_CHECK gy_status gy_plan_check(gy_plan *plan);
 
-/** Links and arithmetic of the model: one message costs alpha + bytes * beta, combining bytes *
- * gamma. A byte between hosts costs beta times the topology's relative cost. */
-typedef struct gy_links {
-    double alpha, beta, gamma; /* s, s per byte, s per byte combined or copied */
-    double alpha_across;       /* s, of a message between hosts; 0: alpha */
-} gy_links;
-
 /** How much a plan moves. */
 typedef struct gy_volume {
     int64_t count; /* elements of the vector that blocks are numbered through */
@@ -339,21 +332,25 @@ typedef struct gy_volume {
     const int64_t *counts; /* (parts) of each part, whose sum is count; NULL: equal */
 } gy_volume;
 
-typedef struct gy_price {
-    int rounds;       /* communication depth: messages or posts that must follow each other */
-    int64_t sent_max; /* bytes a rank sends (or others read from it), the most of any rank */
-    int64_t received_max; /* likewise received */
-    int64_t sent_sum;     /* over all ranks */
-    int fan_in_max;       /* ranks that one rank gets data from */
-    double seconds;
-} gy_price;
-
 /**
  * Price a plan without running it. Each rank has one link in each direction.
  * @return GY_OK; GY_STATE the plan does not run to its end; GY_NOMEM
  */
 GY_MUST_CHECK gy_status gy_plan_price(gy_plan *plan, const gy_volume *volume,
                                       const gy_links *links, gy_price *price);
+
+/** A simulation of an algorithm's plans; all borrowed for the call. */
+typedef struct gy_simulation {
+    const gy_algorithm *algorithm;
+    const gy_plan_request *request;
+    const gy_volume *volume;
+    const gy_links *links;
+    const gy_weather *weather;
+} gy_simulation;
+
+/** As gy_plan_simulate, of a request. Steps are read through windows, never all stored. */
+GY_MUST_CHECK gy_status gy_plan_run_simulated(const gy_simulation *simulation,
+                                              gy_outcome *outcome);
 
 /** Consecutive blocks of the vector. */
 typedef struct gy_block_run {

@@ -96,7 +96,8 @@ typedef struct gy_message {
     uint32_t index; /* of the send */
     int32_t first, run;
     uint16_t chunk;
-    int depth; /* the visitor's: */
+    int round, chain; /* the visitor's: */
+    uint32_t number;
     double at;
 } gy_message;
 
@@ -105,6 +106,9 @@ typedef struct gy_message {
 typedef struct gy_visitor {
     gy_status (*visit)(struct gy_visitor *visitor, int rank, const gy_step *step,
                        gy_message *message);
+    /* When the receive of that message ends, as far as one knows: what happens earlier is then
+     * visited earlier. NULL: in any order. */
+    double (*when)(const struct gy_visitor *visitor, int rank, const gy_message *message);
     uint32_t index; /* of the step visited, among its rank's */
 } gy_visitor;
 
@@ -114,6 +118,95 @@ typedef struct gy_visitor {
  * @cost O(steps), and O(ranks) for each WAIT on all
  */
 GY_MUST_CHECK gy_status gy_plan_walk(gy_plan *plan, gy_visitor *visitor);
+
+/** How deep in communication a rank is. */
+typedef struct gy_depth {
+    int round;   /* where a rank sends one message and takes one message a round */
+    int chain;   /* messages and posts that had to follow each other */
+    int out, in; /* rounds of its last send and its last receive */
+} gy_depth;
+
+static inline void gy_depth_send(gy_depth *here, gy_message *message)
+{
+    here->out = (here->round > here->out ? here->round : here->out) + 1;
+    message->round = here->out;
+    message->chain = here->chain + 1;
+}
+
+static inline void gy_depth_recv(gy_depth *here, const gy_message *came)
+{
+    here->in = came->round > here->in + 1 ? came->round : here->in + 1;
+    here->round = here->in > here->round ? here->in : here->round;
+    here->chain = came->chain > here->chain ? came->chain : here->chain;
+}
+
+/** `posted`: how deep the other rank was when it posted. */
+static inline void gy_depth_wait(gy_depth *here, const gy_depth *posted)
+{
+    here->round = posted->round + 1 > here->round ? posted->round + 1 : here->round;
+    here->chain = posted->chain + 1 > here->chain ? posted->chain + 1 : here->chain;
+}
+
+/* links.c: the cost of links, for model and simulator */
+
+/** Seconds before the first byte, and of each byte, from rank to rank. */
+double gy_links_alpha(const gy_links *links, const gy_topology *topology, int from, int to);
+double gy_links_beta(const gy_links *links, const gy_topology *topology, int from, int to);
+
+/** A rank's sends that may not have ended, oldest first. Zero-initialise; free items. */
+typedef struct gy_open_sends {
+    struct gy_open_send {
+        uint32_t index;
+        double end;
+    } * items; /* (capacity) a ring */
+    size_t first, count, capacity;
+} gy_open_sends;
+
+/** Note the send that is step `index`; those that ended by `now` are forgotten. GY_NOMEM */
+gy_status gy_open_sends_add(gy_open_sends *open, uint32_t index, double end, double now);
+/** When the send named in gy_step.after ends; 0: it has. */
+double gy_open_sends_end(const gy_open_sends *open, uint32_t after);
+
+/** Messages that come in over one link, which serves them in the order of their heads. For a
+ * reader that does not go by time. Zero-initialise; free items. */
+typedef struct gy_arrivals {
+    struct gy_arrival {
+        double head, busy, end;
+        uint32_t number;
+        bool is_taken;
+    } * items;                            /* [first, first + count) by head */
+    size_t first, count, known, capacity; /* the first `known` have their end */
+    uint32_t numbers;
+    double before; /* when those that are gone had passed */
+} gy_arrivals;
+
+/** A message whose head comes at `head` needs the link for `busy` seconds; notes its number in
+ * the message. GY_NOMEM */
+gy_status gy_arrivals_add(gy_arrivals *arrivals, double head, double busy, gy_message *message);
+/** When the message has passed, after all whose heads came before it, as far as they were
+ * added. */
+double gy_arrivals_end(gy_arrivals *arrivals, const gy_message *message);
+/** The same; it is taken out. */
+double gy_arrivals_take(gy_arrivals *arrivals, const gy_message *message);
+
+/** What a rank has posted, by rising marks. Zero-initialise; free items. */
+typedef struct gy_posts {
+    struct gy_post {
+        uint32_t mark;
+        double at; /* when others see it */
+        gy_depth depth;
+    } * items;
+    size_t count, capacity;
+} gy_posts;
+
+/** GY_NOMEM */
+gy_status gy_posts_add(gy_posts *posts, uint32_t mark, double at, const gy_depth *depth);
+/** The first post of that mark or more; NULL: not yet. */
+const struct gy_post *gy_posts_find(const gy_posts *posts, uint32_t mark);
+
+/* picture.c, picture_svg.c */
+GY_MUST_CHECK gy_status gy_picture_text(gy_plan *plan, int width, gy_text *out);
+GY_MUST_CHECK gy_status gy_picture_svg(gy_plan *plan, gy_text *svg);
 
 /** A failure that names rank and step: "rank 2 step 7 (send block 3 to rank 1): cause". */
 gy_status gy_plan_wrong(const gy_plan *plan, int rank, uint32_t index, const char *format, ...)

@@ -25,6 +25,13 @@ typedef struct rank_walk {
     size_t open_count, open_capacity;
 } rank_walk;
 
+/* A rank that may go on; the first of them is the one with the lowest (at, order). */
+typedef struct ready_rank {
+    double at;
+    uint64_t order;
+    int32_t rank;
+} ready_rank;
+
 typedef struct walk_run {
     gy_plan *plan;
     gy_visitor *visitor;
@@ -34,8 +41,9 @@ typedef struct walk_run {
     size_t pair_count, pair_capacity;
     uint32_t *table; /* (table_size) 1 + index of a pair, by its ranks */
     size_t table_size;
-    int32_t *ready; /* (p) a ring of ranks that may go on */
-    int ready_first, ready_count, posts_awaited;
+    ready_rank *ready; /* (p) a binary heap */
+    int ready_count, posts_awaited;
+    uint64_t orders;
 } walk_run;
 
 static size_t place_of(const walk_run *walk, int from, int to)
@@ -108,12 +116,48 @@ static void walk_fini(walk_run *walk)
     gy_free(walk->ready);
 }
 
+static bool is_before(const ready_rank *a, const ready_rank *b)
+{
+    return a->at < b->at || (a->at == b->at && a->order < b->order);
+}
+
+static void queue_rank(walk_run *walk, int rank, double at)
+{
+    const ready_rank added = {.at = at, .order = walk->orders++, .rank = rank};
+    int place = walk->ready_count++;
+    while (place > 0 && is_before(&added, &walk->ready[(place - 1) / 2])) {
+        walk->ready[place] = walk->ready[(place - 1) / 2];
+        place = (place - 1) / 2;
+    }
+    walk->ready[place] = added;
+    walk->all[rank].is_queued = true;
+}
+
+static int next_rank(walk_run *walk)
+{
+    int rank = walk->ready[0].rank, place = 0;
+    const ready_rank last = walk->ready[--walk->ready_count];
+    for (;;) {
+        int child = 2 * place + 1;
+        if (child + 1 < walk->ready_count &&
+            is_before(&walk->ready[child + 1], &walk->ready[child])) {
+            child++;
+        }
+        if (child >= walk->ready_count || !is_before(&walk->ready[child], &last)) {
+            break;
+        }
+        walk->ready[place] = walk->ready[child];
+        place = child;
+    }
+    walk->ready[place] = last;
+    walk->all[rank].is_queued = false;
+    return rank;
+}
+
 static void wake(walk_run *walk, int rank)
 {
-    rank_walk *here = &walk->all[rank];
-    if (!here->is_queued) {
-        here->is_queued = true;
-        walk->ready[(walk->ready_first + walk->ready_count++) % walk->ranks] = rank;
+    if (!walk->all[rank].is_queued) {
+        queue_rank(walk, rank, 0);
     }
 }
 
@@ -346,20 +390,44 @@ static gy_status check_end(walk_run *walk)
     return GY_OK;
 }
 
+/* Is the step a receive that ends later than another rank may act? Then the rank is queued for
+ * that time. */
+static bool is_too_early(walk_run *walk, int rank, const gy_step *step)
+{
+    bool is_receive = step->kind == GY_STEP_RECV || step->kind == GY_STEP_RECV_REDUCE;
+    if (walk->visitor->when == NULL || !is_receive) {
+        return false;
+    }
+    const pair_queue *from = find_pair(walk, step->peer, rank);
+    if (from == NULL || from->taken == from->count || walk->all[rank].is_queued) {
+        return false;
+    }
+    double at = walk->visitor->when(walk->visitor, rank, &from->items[from->taken]);
+    if (walk->ready_count == 0 || walk->ready[0].at >= at) {
+        return false;
+    }
+    queue_rank(walk, rank, at);
+    return true;
+}
+
+static gy_status walk_rank(walk_run *walk, int rank)
+{
+    gy_status status = GY_OK;
+    while (status == GY_OK) {
+        const gy_step *step = NULL;
+        GY_TRY(step_at(walk, rank, &step));
+        if (step == NULL || is_too_early(walk, rank, step)) {
+            return GY_OK;
+        }
+        status = try_step(walk, rank, step);
+    }
+    return status == GY_AGAIN ? GY_OK : status;
+}
+
 static gy_status walk_all(walk_run *walk)
 {
     while (walk->ready_count > 0) {
-        int rank = walk->ready[walk->ready_first];
-        walk->ready_first = (walk->ready_first + 1) % walk->ranks;
-        walk->ready_count--;
-        walk->all[rank].is_queued = false;
-        const gy_step *step = NULL;
-        gy_status status = GY_OK;
-        while (status == GY_OK) {
-            GY_TRY(step_at(walk, rank, &step));
-            status = step == NULL ? GY_AGAIN : try_step(walk, rank, step);
-            GY_TRY(status);
-        }
+        GY_TRY(walk_rank(walk, next_rank(walk)));
     }
     return check_end(walk);
 }
