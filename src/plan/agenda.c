@@ -1,0 +1,188 @@
+/* What waits in the simulator: events by time, early messages by their ends. */
+#include "plan/simulate_priv.h"
+
+#include "base/base.h"
+
+#include <string.h>
+
+/* Bits of times that are not negative have the times' order. */
+static uint64_t key_of(double at)
+{
+    uint64_t key;
+    _Static_assert(sizeof(key) == sizeof(at), "a time is 64 bits");
+    at += 0.0; /* -0 */
+    memcpy(&key, &at, sizeof(key));
+    return key;
+}
+
+static int bucket_of(const gy_agenda *agenda, double at)
+{
+    uint64_t differs = key_of(at) ^ agenda->last;
+    return differs == 0 ? 0 : 64 - __builtin_clzll(differs);
+}
+
+static gy_status put(gy_agenda *agenda, const gy_event *event)
+{
+    int index = bucket_of(agenda, event->at);
+    struct gy_agenda_bucket *bucket = &agenda->buckets[index];
+    if (bucket->count == bucket->capacity) {
+        void *items = bucket->items;
+        GY_TRY(gy_reserve("plan.agenda", &items, &bucket->capacity, bucket->count + 1,
+                          sizeof(*event)));
+        bucket->items = items;
+    }
+    bucket->items[bucket->count++] = *event;
+    if (index > 0) {
+        agenda->used |= UINT64_C(1) << (index - 1);
+    }
+    return GY_OK;
+}
+
+void gy_agenda_fini(gy_agenda *agenda)
+{
+    for (int i = 0; i < GY_AGENDA_BUCKETS; i++) {
+        gy_free(agenda->buckets[i].items);
+    }
+    *agenda = (gy_agenda){.last = 0};
+}
+
+gy_status gy_agenda_add(gy_agenda *agenda, const gy_event *event)
+{
+    GY_ASSERT(key_of(event->at) >= agenda->last);
+    return put(agenda, event);
+}
+
+/* Bucket 0 is empty: make the earliest of the lowest bucket the new `last` and spread it. */
+static gy_status spread(gy_agenda *agenda)
+{
+    int index = __builtin_ctzll(agenda->used) + 1;
+    struct gy_agenda_bucket *bucket = &agenda->buckets[index];
+    double earliest = bucket->items[0].at;
+    size_t count = bucket->count;
+    for (size_t i = 1; i < count; i++) {
+        earliest = GY_MIN(earliest, bucket->items[i].at);
+    }
+    agenda->last = key_of(earliest);
+    agenda->used &= agenda->used - 1;
+    agenda->buckets[0].count = agenda->taken = 0;
+    bucket->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        GY_TRY(put(agenda, &bucket->items[i])); /* into a lower one */
+    }
+    return GY_OK;
+}
+
+gy_status gy_agenda_take(gy_agenda *agenda, gy_event *event)
+{
+    if (agenda->taken == agenda->buckets[0].count) {
+        if (agenda->used == 0) {
+            return GY_AGAIN;
+        }
+        GY_TRY(spread(agenda));
+    }
+    *event = agenda->buckets[0].items[agenda->taken++];
+    return GY_OK;
+}
+
+/* ---- Early messages ---- */
+
+static size_t circle_of(const gy_sim_early_table *table, int from, int to)
+{
+    uint64_t key = (uint64_t)(uint32_t)from << 32 | (uint32_t)to;
+    return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (table->size - 1);
+}
+
+static void link_last(gy_sim_early_table *table, uint32_t index)
+{
+    gy_sim_early *item = &table->items[index];
+    uint32_t *last = &table->lasts[circle_of(table, item->event.from, item->event.to)];
+    if (*last == 0) {
+        item->next = index;
+    } else {
+        item->next = table->items[*last - 1].next;
+        table->items[*last - 1].next = index;
+    }
+    *last = index + 1;
+}
+
+static gy_status grow(gy_sim_early_table *table)
+{
+    size_t old_size = table->size, size = GY_MAX(2 * old_size, (size_t)1024);
+    uint32_t *old = table->lasts;
+    uint32_t *lasts = gy_alloc_zero("plan.early", size, sizeof(*lasts));
+    if (lasts == NULL) {
+        return GY_NOMEM;
+    }
+    table->lasts = lasts;
+    table->size = size;
+    for (size_t i = 0; i < old_size; i++) {
+        if (old[i] != 0) {
+            uint32_t last = old[i] - 1, at = table->items[last].next, next = at;
+            do { /* oldest first, so that each pair keeps its order */
+                at = next;
+                next = table->items[at].next;
+                link_last(table, at);
+            } while (at != last);
+        }
+    }
+    gy_free(old);
+    return GY_OK;
+}
+
+void gy_sim_early_fini(gy_sim_early_table *table)
+{
+    gy_free(table->items);
+    gy_free(table->lasts);
+    *table = (gy_sim_early_table){.items = NULL};
+}
+
+gy_status gy_sim_early_add(gy_sim_early_table *table, const gy_event *event)
+{
+    if (table->filled >= table->size) {
+        GY_TRY(grow(table));
+    }
+    uint32_t index = table->free - 1;
+    if (table->free != 0) {
+        table->free = table->items[index].next;
+    } else {
+        void *items = table->items;
+        GY_TRY(gy_reserve("plan.early", &items, &table->capacity, table->count + 1,
+                          sizeof(*table->items)));
+        table->items = items;
+        index = (uint32_t)table->count++;
+    }
+    table->items[index].event = *event;
+    link_last(table, index);
+    table->filled++;
+    return GY_OK;
+}
+
+bool gy_sim_early_take(gy_sim_early_table *table, int from, int to, gy_event *event)
+{
+    if (table->filled == 0) {
+        return false;
+    }
+    uint32_t *last = &table->lasts[circle_of(table, from, to)];
+    if (*last == 0) {
+        return false;
+    }
+    uint32_t before = *last - 1, at = table->items[before].next;
+    while (table->items[at].event.from != from || table->items[at].event.to != to) {
+        if (at == *last - 1) {
+            return false;
+        }
+        before = at;
+        at = table->items[at].next;
+    }
+    *event = table->items[at].event;
+    table->items[before].next = table->items[at].next;
+    if (before == at) {
+        *last = 0;
+    } else if (at == *last - 1) {
+        *last = before + 1;
+    }
+    table->items[at].next = table->free;
+    table->free = at + 1;
+    table->filled--;
+    return true;
+}

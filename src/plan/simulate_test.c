@@ -1,0 +1,274 @@
+/* Goal: the simulator's time is the model's where nothing is shared, contention and failures do
+ * what they say, and a run is a function of its seed. */
+#include "plan/agenda_priv.h"
+#include "plan/plan.h"
+
+#include "base/base.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gy_test.h"
+
+static const gy_links links = {.alpha = 1e-6, .beta = 1e-9, .gamma = 1e-10};
+
+static void agenda_is_sorted_and_fair(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    for (int round = 0; round < 200; round++) {
+        gy_agenda agenda = {.last = 0};
+        gy_event event = {.at = 0};
+        double last = 0;
+        int32_t last_number = -1;
+        int added = 0, taken = 0;
+        while (taken < 500) {
+            if (added < 500 && (added == taken || gy_random_below(&random, 2) == 0)) {
+                /* Few different times, so that many are equal; some far away. */
+                double later = (double)gy_random_below(&random, 4) *
+                               (gy_random_below(&random, 9) == 0 ? 1e9 : 1e-7);
+                assert_ok(
+                    gy_agenda_add(&agenda, &(gy_event){.at = last + later, .first = added++}));
+                continue;
+            }
+            assert_int_equal(gy_agenda_take(&agenda, &event), GY_OK);
+            assert_true(event.at > last || (event.at == last && event.first > last_number) ||
+                        taken == 0);
+            last = event.at;
+            last_number = event.first;
+            taken++;
+        }
+        assert_int_equal(gy_agenda_take(&agenda, &event), GY_AGAIN);
+        gy_agenda_fini(&agenda);
+    }
+    assert_int_equal(gy_alloc_live(), 0);
+}
+
+typedef struct both_spec {
+    const gy_algorithm *algorithm;
+    gy_plan_request request;
+    gy_links links;
+    int64_t count;
+} both_spec;
+
+/* How far apart model and simulator are, as a part of the model's time. */
+static double difference(const both_spec *spec)
+{
+    const gy_volume volume = {.count = spec->count, .element_bytes = 4};
+    gy_weather calm = {.seed = 1};
+    gy_plan *plan = NULL;
+    gy_price price;
+    gy_outcome outcome;
+    assert_ok(gy_plan_new(spec->algorithm, &spec->request, &plan));
+    assert_ok(gy_plan_price(plan, &volume, &spec->links, &price));
+    gy_plan_free(plan);
+    assert_ok(gy_plan_run_simulated(&(gy_simulation){.algorithm = spec->algorithm,
+                                                     .request = &spec->request,
+                                                     .volume = &volume,
+                                                     .links = &spec->links,
+                                                     .weather = &calm},
+                                    &outcome));
+    if (spec->algorithm->need == GY_NEED_MESSAGES) {
+        assert_true(outcome.bytes == (double)price.sent_sum);
+    }
+    double apart = fabs(outcome.seconds - price.seconds);
+    if (apart > 0.01 * price.seconds) {
+        printf("%s by %s, %d ranks on %d hosts, %d chunks, %lld elements: simulated %.9g s, "
+               "the model says %.9g s\n",
+               gy_operation_name(spec->request.operation), spec->algorithm->name,
+               spec->request.ranks, spec->request.topology->hosts, spec->request.chunks,
+               (long long)spec->count, outcome.seconds, price.seconds);
+    }
+    return apart > 0 ? apart / price.seconds : 0;
+}
+
+enum { RANKS_MOST = 24 };
+
+/* Each pair of hosts has its own alpha, so that no two messages reach a link at one moment: who
+ * is served first is then no matter of taste. */
+static void time_is_the_models(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    int cases = 0, apart = 0;
+    for (size_t row = 0; row < gy_algorithm_count; row++) {
+        for (int p = 1; p <= RANKS_MOST; p++) {
+            for (int kind = 0; kind < 4; kind++) {
+                int32_t host_of[RANKS_MOST];
+                double alphas[RANKS_MOST * RANKS_MOST];
+                const int hosts = kind == 3 ? GY_MIN(p, 3) : p;
+                const gy_topology topology = {
+                    .host_of = host_of, .hosts = hosts, .within = 1, .across = 2};
+                const both_spec spec = {
+                    .algorithm = &gy_algorithms[row],
+                    .request = {.operation = gy_algorithms[row].operation,
+                                .ranks = p,
+                                .chunks = kind == 1 ? 4 : 1,
+                                .topology = &topology},
+                    .links = {1e-6, 1e-9, 1e-10, .alpha_between = alphas},
+                    .count = kind == 2 ? 16 : (int64_t)p * 4096,
+                };
+                for (int rank = 0; rank < p; rank++) {
+                    host_of[rank] = rank * hosts / p;
+                }
+                for (int i = 0; i < hosts * hosts; i++) {
+                    alphas[i] = 1e-6 * (1 + gy_random_unit(&random));
+                }
+                double part = difference(&spec);
+                assert_true(part < (kind == 3 ? 0.5 : 0.01));
+                apart += part > 0.01;
+                cases++;
+            }
+        }
+    }
+    /* Ranks of one host share their alphas. */
+    printf("%d cases, %d where it matters who is served first\n", cases, apart);
+    assert_true(apart <= cases / 50);
+}
+
+static void even_links_cost_what_the_formulas_say(void **state)
+{
+    (void)state;
+    for (int p = 2; p <= 64; p++) {
+        double n = 4000.0 * p;
+        gy_outcome outcome;
+        gy_plan_query query = {.operation = "allreduce",
+                               .algorithm = "ring",
+                               .ranks = p,
+                               .bytes = (int64_t)n,
+                               .links = links};
+        assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 1}, &outcome));
+        double expected = 2 * (p - 1) * links.alpha + 2 * (p - 1) * n / p * links.beta +
+                          (p - 1) * n / p * links.gamma;
+        assert_true(fabs(outcome.seconds - expected) < 1e-9 * expected);
+    }
+}
+
+static gy_plan_query ring_query(int ranks)
+{
+    return (gy_plan_query){.operation = "allreduce",
+                           .algorithm = "ring",
+                           .ranks = ranks,
+                           .bytes = 1000000,
+                           .links = links};
+}
+
+static void seeds_decide_what_is_lost(void **state)
+{
+    (void)state;
+    gy_plan_query query = ring_query(16);
+    gy_weather weather = {.seed = 7, .loss = 0.05, .retry = 1e-4};
+    gy_outcome calm, one, again, other;
+    assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 7}, &calm));
+    assert_ok(gy_plan_simulate(&query, &weather, &one));
+    assert_ok(gy_plan_simulate(&query, &weather, &again));
+    weather.seed = 8;
+    assert_ok(gy_plan_simulate(&query, &weather, &other));
+    assert_memory_equal(&one, &again, sizeof(one));
+    assert_true(one.digest != other.digest && one.digest != calm.digest);
+    assert_true(one.lost > 5 && one.lost < 60 && calm.lost == 0);
+    assert_true(one.seconds > calm.seconds + 1e-4);
+    weather.loss = 1;
+    assert_status(gy_plan_simulate(&query, &weather, &one), GY_PEER);
+    assert_non_null(strstr(gy_error_text(), "rank 0 lost a message to rank 1 16 times"));
+}
+
+/* Whenever a rank fails, all that did not end have it to blame. */
+static void failed_rank_is_named(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    int failed = 0, fine = 0;
+    for (int round = 0; round < 300; round++) {
+        int ranks = 2 + (int)gy_random_below(&random, 30);
+        gy_plan_query query = ring_query(ranks);
+        gy_outcome outcome, calm;
+        query.algorithm = round % 2 == 0 ? "ring" : "tree";
+        assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 1}, &calm));
+        const gy_rank_failure failure = {.rank = (int)gy_random_below(&random, (uint64_t)ranks),
+                                         .at = calm.seconds * 1.2 * gy_random_unit(&random)};
+        gy_status status = gy_plan_simulate(
+            &query, &(gy_weather){.failures = &failure, .failure_count = 1}, &outcome);
+        char name[64];
+        snprintf(name, sizeof(name), "rank %d failed at", failure.rank);
+        if (status == GY_OK) {
+            assert_int_equal(outcome.ended, ranks);
+            assert_true(outcome.seconds == calm.seconds);
+            fine++;
+        } else if (status != GY_PEER || strstr(gy_error_text(), name) != gy_error_text()) {
+            fail_msg("round %d: %s, expected %s", round, gy_error_text(), name);
+        } else {
+            assert_true(outcome.ended < ranks);
+            failed++;
+        }
+    }
+    printf("%d failed, %d ended before\n", failed, fine);
+    assert_true(failed > 100 && fine > 20);
+}
+
+static void shared_uplinks_are_shared(void **state)
+{
+    (void)state;
+    /* Ranks 4 to 7 of the second host send a quarter of a vector each to rank 0. */
+    gy_plan_query query = {.operation = "gather",
+                           .algorithm = "flat",
+                           .ranks = 8,
+                           .hosts = 2,
+                           .bytes = 8000000,
+                           .links = links};
+    gy_outcome apart, shared;
+    assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 1}, &apart));
+    assert_ok(gy_plan_simulate(&query, &(gy_weather){.uplink_beta = 4e-9}, &shared));
+    /* The root's own link takes seven megabytes; the uplink four, at a quarter of the speed. */
+    assert_true(fabs(apart.seconds - (1e-6 + 7e-3 + 1e-4)) < 1e-5 ||
+                fabs(apart.seconds - (1e-6 + 7e-3)) < 1.1e-4);
+    assert_true(shared.seconds > 16e-3 && shared.seconds < 17.2e-3);
+    /* A ring crosses each uplink once a round: nothing to share. */
+    query.operation = "allreduce";
+    query.algorithm = "ring";
+    assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 1}, &apart));
+    assert_ok(gy_plan_simulate(&query, &(gy_weather){.uplink_beta = 1e-9}, &shared));
+    assert_true(fabs(apart.seconds - shared.seconds) < 1e-9);
+}
+
+static void tens_of_thousands_of_ranks(void **state)
+{
+    (void)state;
+    for (size_t row = 0; row < gy_algorithm_count; row++) {
+        const gy_algorithm *algorithm = &gy_algorithms[row];
+        gy_plan_query query = {.operation = gy_operation_name(algorithm->operation),
+                               .algorithm = algorithm->name,
+                               .ranks = GY_PLAN_RANKS,
+                               .bytes = 1 << 20,
+                               .links = links};
+        int64_t steps = 0;
+        gy_outcome outcome;
+        gy_status status = gy_plan_length(&query, &steps);
+        if (algorithm->need != GY_NEED_MESSAGES || status != GY_OK || steps > 200) {
+            continue; /* memory of one host; or not logarithmic */
+        }
+        assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 1}, &outcome));
+        assert_int_equal(outcome.ended, GY_PLAN_RANKS);
+        printf("%s by %s: %lld messages, %.6g s\n", query.operation, query.algorithm,
+               (long long)outcome.messages, outcome.seconds);
+    }
+    int ranks = getenv("GYRE_SOAK") != NULL ? 8192 : (int)gy_test_cases(1024);
+    gy_plan_query ring = ring_query(ranks);
+    gy_outcome outcome;
+    assert_ok(gy_plan_simulate(&ring, &(gy_weather){.seed = 1}, &outcome));
+    assert_true(outcome.messages == 2 * (int64_t)ranks * (ranks - 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agenda_is_sorted_and_fair),
+        cmocka_unit_test(time_is_the_models),
+        cmocka_unit_test(even_links_cost_what_the_formulas_say),
+        cmocka_unit_test(seeds_decide_what_is_lost),
+        cmocka_unit_test(failed_rank_is_named),
+        cmocka_unit_test(shared_uplinks_are_shared),
+        cmocka_unit_test(tens_of_thousands_of_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
