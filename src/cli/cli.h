@@ -12,6 +12,7 @@
     X(key)                                                                                     \
     X(train)                                                                                   \
     X(predict)                                                                                 \
+    X(plan)                                                                                    \
     X(bench)                                                                                   \
     X(info)
 

@@ -83,6 +83,22 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
         {"train language --resume", "--checkpoints"},
         {"train language --checkpoint-every 5", "--checkpoints"},
         {"train language --frobnicate", "'--frobnicate'"},
+        {"plan", "VERB"},
+        {"plan draw", "'draw'"},
+        {"plan list allreduse", "all-to-all"},
+        {"plan show", "OPERATION"},
+        {"plan show allreduce", "--algo"},
+        {"plan show allreduce --algo rign", "\"rign\"; there are ring"},
+        {"plan show allreduce --algo ring --csv", "--csv"},
+        {"plan table allreduce", "--operation"},
+        {"plan table --operation sum", "\"sum\"; there are allreduce"},
+        {"plan table --bytes 12XB", "'12XB'"},
+        {"plan table --alpha-across 1", "--hosts"},
+        {"plan table -p 65537", "'65537'"},
+        {"plan check allreduce --algo ring --hosts 9 -p 8", "9 hosts"},
+        {"plan simulate allreduce --algo ring --fail 3", "'3'"},
+        {"plan simulate allreduce --algo ring --fail 9@1", "rank 9"},
+        {"plan simulate allreduce --algo ring --retry 1", "--loss"},
         {"predict", "MODEL"},
         {"predict --all", "'--all'"},
         {"info everything", "'everything'"},
@@ -243,6 +259,60 @@ static void output_that_cannot_be_written_is_a_failure(void **state)
     assert_int_equal(result.status, 1);
 }
 
+/* The lectures' table for 256 nodes: rows that must be there, to the letter. */
+static void plan_table_says_what_the_lectures_say(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "allreduce of 97.5 MB over 256 ranks: a message 5e-06 s, a byte 2e-11 s, combining it "
+        "1e-11 s\n",
+        "algorithm             depth rounds      sent  received fan-in      time    formula\n",
+        "ring                    510    510  194.2 MB  194.2 MB      1  7.406 ms   6.435 ms  "
+        "2(p-1) a + 2 (p-1)/p n b  ring\n",
+        "tree                     16     16    780 MB    780 MB      8  39.08 ms   31.28 ms  "
+        "2 log p (a + n b)         tree\n",
+        "256 x 3 x 97.5 MB/s = 74.88 GB/s, 1.5 times its link of 50 GB/s.\n",
+        "(Lecture A's ResNet-50 on 256 V100s; its 73.1 GB/s is 74880 MB/s divided by 1024.)\n",
+    };
+    gyre("", "plan table -p 256 --bytes 97.5MB");
+    assert_int_equal(result.status, 0);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        if (strstr(result.output, lines[i]) == NULL) {
+            fail_msg("%s in the output, expected the line %s", result.output, lines[i]);
+        }
+    }
+    gyre("", "plan table -p 4 --bytes 4000 --alpha 1 --beta 1e-3 --gamma 0 --csv");
+    assert_non_null(strstr(result.output, "\nallreduce,ring,4,4000,6,6,6000,6000,24000,1,12,12,"
+                                          "\"2(p-1) a + 2 (p-1)/p n b\",\"ring\"\n"));
+    gyre("", "plan table -p 65536 --operation barrier");
+    assert_non_null(strstr(result.output, "\ndissemination            16     16       0 B"));
+    gyre("", "plan table -p 65536");
+    assert_non_null(strstr(result.output, "\nring                 is too long to be priced: "));
+}
+
+static void plans_are_drawn_checked_and_simulated(void **state)
+{
+    (void)state;
+    gyre("", "plan show allreduce --algo ring -p 8");
+    assert_int_equal(result.status, 0);
+    assert_non_null(strstr(result.output, "\n    1  >1:0    >2:1    >3:2    >4:3    >5:4    "
+                                          ">6:5    >7:6    >0:7\n       +7:7    +0:0"));
+    gyre("", "plan show allreduce --algo ring -p 8 --svg /nowhere/x.svg");
+    assert_int_equal(result.status, 1);
+    assert_int_equal(lines(result.output), 1);
+    gyre("cd /tmp &&", "plan show allreduce --algo ring --svg gyre-plan.$$.svg && head -c 4 "
+                       "gyre-plan.$$.svg && rm gyre-plan.$$.svg");
+    assert_string_equal(result.output, "<svg");
+    gyre("", "plan check reduce-scatter --algo ring -p 9");
+    assert_string_equal(result.output, "reduce-scatter by ring is right for 9 ranks\n");
+    gyre("", "plan simulate allreduce --algo ring -p 64 --bytes 64KiB --loss 0.01 --seed 3");
+    assert_int_equal(result.status, 0);
+    assert_non_null(strstr(result.output, "64 of 64 ranks ended, seed 3, digest "));
+    gyre("", "plan simulate allreduce --algo ring -p 64 --fail 5@1e-5");
+    assert_int_equal(result.status, 1);
+    assert_non_null(strstr(result.output, "rank 5 failed at 1e-05 s: 64 of 64 ranks"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +325,8 @@ int main(void)
         cmocka_unit_test(info_names_cores_caches_and_libraries),
         cmocka_unit_test(failures_are_one_line_and_status_one),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
+        cmocka_unit_test(plan_table_says_what_the_lectures_say),
+        cmocka_unit_test(plans_are_drawn_checked_and_simulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,453 @@
+/* gyre plan: list, price, draw, check and simulate collectives without running them. */
+#include "cli/plan.h"
+
+#include "cli/cli.h"
+#include "cli/report.h"
+
+#include <gyre/data.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RANKS_MOST = 65536, WIDTH = 80, WIDTH_LEAST = 24, FAILURES_MOST = 16 };
+
+typedef struct plan_settings {
+    const char *operation, *algorithm, *bytes, *svg;
+    long long ranks, hosts, root, chunks, element, width;
+    double alpha, beta, gamma, alpha_across, beta_across, rate;
+    bool csv, all, in_place;
+    long long seed;
+    double loss, retry, uplink;
+    const char *fail;
+} plan_settings;
+
+/* What stands in when an option is not given; with it one sees whether it was. */
+static const plan_settings unset = {.root = -1,
+                                    .alpha = -1,
+                                    .beta = -1,
+                                    .gamma = -1,
+                                    .alpha_across = -1,
+                                    .beta_across = -1,
+                                    .rate = -1,
+                                    .seed = -1,
+                                    .loss = -1,
+                                    .retry = -1,
+                                    .uplink = -1};
+static plan_settings settings = {.root = -1,
+                                 .alpha = -1,
+                                 .beta = -1,
+                                 .gamma = -1,
+                                 .alpha_across = -1,
+                                 .beta_across = -1,
+                                 .rate = -1,
+                                 .seed = -1,
+                                 .loss = -1,
+                                 .retry = -1,
+                                 .uplink = -1};
+
+static const gy_option options[] = {
+    {"ranks", 'p', GY_OPTION_INTEGER, "N", "ranks (default: 8)", offsetof(plan_settings, ranks),
+     1, RANKS_MOST, NULL},
+    {"algo", 'a', GY_OPTION_TEXT, "NAME", "the algorithm, as 'gyre plan list' shows them",
+     offsetof(plan_settings, algorithm), 0, 0, NULL},
+    {"operation", 'o', GY_OPTION_TEXT, "NAME", "of the table (default: allreduce)",
+     offsetof(plan_settings, operation), 0, 0, NULL},
+    {"bytes", 'b', GY_OPTION_TEXT, "SIZE", "of the vector: 97.5MB, 64KiB (default: 1MB)",
+     offsetof(plan_settings, bytes), 0, 0, NULL},
+    {"element", 0, GY_OPTION_INTEGER, "BYTES", "of an element (default: 4)",
+     offsetof(plan_settings, element), 1, 4096, NULL},
+    {"hosts", 0, GY_OPTION_INTEGER, "N", "hosts that the ranks are dealt to (default: 1)",
+     offsetof(plan_settings, hosts), 1, RANKS_MOST, NULL},
+    {"root", 0, GY_OPTION_INTEGER, "RANK", "of broadcast, reduce, gather, scatter (default: 0)",
+     offsetof(plan_settings, root), 0, RANKS_MOST - 1, NULL},
+    {"chunks", 0, GY_OPTION_INTEGER, "N", "pieces that follow each other (default: 1)",
+     offsetof(plan_settings, chunks), 1, 65535, NULL},
+    {"in-place", 0, GY_OPTION_FLAG, NULL, "input and output are one",
+     offsetof(plan_settings, in_place), 0, 0, NULL},
+    {"alpha", 0, GY_OPTION_REAL, "SECONDS", "of a message (default: 5e-6)",
+     offsetof(plan_settings, alpha), 0, 1e6, NULL},
+    {"beta", 0, GY_OPTION_REAL, "SECONDS", "of a byte (default: 2e-11, 50 GB/s)",
+     offsetof(plan_settings, beta), 0, 1e6, NULL},
+    {"gamma", 0, GY_OPTION_REAL, "SECONDS", "of a byte combined or copied (default: 1e-11)",
+     offsetof(plan_settings, gamma), 0, 1e6, NULL},
+    {"alpha-across", 0, GY_OPTION_REAL, "SECONDS", "of a message between hosts",
+     offsetof(plan_settings, alpha_across), 1e-12, 1e6, NULL},
+    {"beta-across", 0, GY_OPTION_REAL, "SECONDS", "of a byte between hosts",
+     offsetof(plan_settings, beta_across), 1e-18, 1e6, NULL},
+    {"rate", 0, GY_OPTION_REAL, "N", "exchanges a second, for the table (default: 3)",
+     offsetof(plan_settings, rate), 0, 1e9, NULL},
+    {"all", 0, GY_OPTION_FLAG, NULL, "also algorithms over the memory of one host",
+     offsetof(plan_settings, all), 0, 0, NULL},
+    {"csv", 0, GY_OPTION_FLAG, NULL, "the table as comma-separated values",
+     offsetof(plan_settings, csv), 0, 0, NULL},
+    {"svg", 0, GY_OPTION_TEXT, "FILE", "draw into this file instead",
+     offsetof(plan_settings, svg), 0, 0, NULL},
+    {"width", 0, GY_OPTION_INTEGER, "N",
+     "characters of a line (default: the terminal's, or 80)", offsetof(plan_settings, width),
+     WIDTH_LEAST, 100000, NULL},
+    {"seed", 's', GY_OPTION_INTEGER, "N", "of what goes wrong (default: 1)",
+     offsetof(plan_settings, seed), 0, 9e15, NULL},
+    {"loss", 0, GY_OPTION_REAL, "CHANCE", "that a message is lost and sent again",
+     offsetof(plan_settings, loss), 0, 1, NULL},
+    {"retry", 0, GY_OPTION_REAL, "SECONDS", "until a lost one is sent again (default: 0.001)",
+     offsetof(plan_settings, retry), 0, 1e6, NULL},
+    {"uplink", 0, GY_OPTION_REAL, "SECONDS", "of a byte on the link that a host's ranks share",
+     offsetof(plan_settings, uplink), 0, 1e6, NULL},
+    {"fail", 0, GY_OPTION_TEXT, "RANK@TIME[,...]", "ranks that stop after so many seconds",
+     offsetof(plan_settings, fail), 0, 0, NULL},
+};
+enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
+
+static int complain(const char *argument, const char *text, const char *expected)
+{
+    fprintf(stderr, "gyre plan: %s: '%s' is not valid: expected %s\n", argument, text,
+            expected);
+    return GY_EXIT_USAGE;
+}
+
+const char *gy_bytes_text(double bytes, char out[32])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+    size_t unit = 0;
+    while (bytes >= 999.5 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        bytes /= 1000;
+        unit++;
+    }
+    snprintf(out, 32, "%.4g %s", bytes, units[unit]);
+    return out;
+}
+
+/* "97.5MB", "64KiB", "1000". */
+static bool read_bytes(const char *text, int64_t *bytes)
+{
+    static const struct {
+        const char *name;
+        double factor;
+    } units[] = {{"", 1},         {"B", 1},        {"kB", 1e3},    {"KB", 1e3},
+                 {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},   {"KiB", 1024.0},
+                 {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+    char *end = NULL;
+    double value = strtod(text, &end);
+    if (end == text || !(value >= 0) || text[0] == ' ') {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(end, units[i].name) == 0 && value * units[i].factor <= 1e15) {
+            *bytes = (int64_t)llround(value * units[i].factor);
+            return true;
+        }
+    }
+    return false;
+}
+
+static double or_default(double given, double otherwise)
+{
+    return given >= 0 ? given : otherwise;
+}
+
+/* The settings as a query; `operation` from the operand or option. */
+static int make_query(const char *operation, gy_plan_query *query)
+{
+    int64_t bytes = 1000000;
+    if (settings.bytes != NULL && !read_bytes(settings.bytes, &bytes)) {
+        return complain("--bytes", settings.bytes,
+                        "a size up to 1000TB such as 97.5MB, 64KiB or 8");
+    }
+    *query = (gy_plan_query){
+        .operation = operation,
+        .algorithm = settings.algorithm,
+        .ranks = settings.ranks > 0 ? (int)settings.ranks : 8,
+        .hosts = (int)settings.hosts,
+        .root = settings.root > 0 ? (int)settings.root : 0,
+        .chunks = (int)settings.chunks,
+        .is_in_place = settings.in_place,
+        .bytes = bytes,
+        .element_bytes = settings.element,
+        .links = {.alpha = or_default(settings.alpha, 5e-6),
+                  .beta = or_default(settings.beta, 2e-11),
+                  .gamma = or_default(settings.gamma, 1e-11),
+                  .alpha_across = or_default(settings.alpha_across, 0)},
+        .beta_across = or_default(settings.beta_across, 0),
+    };
+    return GY_EXIT_OK;
+}
+
+static int fail(gy_status status)
+{
+    int code = gy_report_failure("plan", status);
+    return status == GY_ARG ? GY_EXIT_USAGE : code;
+}
+
+/* ---- The verbs ---- */
+
+static void list_one(const char *operation)
+{
+    gy_plan_algorithm row;
+    for (int i = 0; gy_plan_algorithm_at(operation, i, &row); i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "%s%s", row.name, row.takes);
+        printf("%-15s %-32s %-11s %s\n", operation, name, row.needs, row.order);
+    }
+}
+
+static int run_list(const char *operation)
+{
+    gy_plan_algorithm first;
+    if (operation != NULL && !gy_plan_algorithm_at(operation, 0, &first)) {
+        int64_t steps; /* the failure says which operations there are */
+        return fail(gy_plan_length(
+            &(gy_plan_query){.operation = operation, .algorithm = "", .ranks = 1}, &steps));
+    }
+    printf("%-15s %-32s %-11s %s\n", "operation", "algorithm", "needs", "order");
+    for (int i = 0; operation == NULL && gy_plan_operation(i) != NULL; i++) {
+        list_one(gy_plan_operation(i));
+    }
+    if (operation != NULL) {
+        list_one(operation);
+    }
+    return GY_EXIT_OK;
+}
+
+static int run_table(const char *operation)
+{
+    gy_plan_query query;
+    (void)operation;
+    int code =
+        make_query(settings.operation != NULL ? settings.operation : "allreduce", &query);
+    if (code != GY_EXIT_OK) {
+        return code;
+    }
+    gy_status status =
+        gy_print_plan_table(&query, &(gy_table_format){.is_csv = settings.csv,
+                                                       .has_all = settings.all,
+                                                       .rate = or_default(settings.rate, 3)});
+    return status == GY_OK ? GY_EXIT_OK : fail(status);
+}
+
+static int terminal_width(void)
+{
+    struct winsize size = {.ws_col = 0};
+    bool is_terminal = isatty(STDOUT_FILENO) == 1;
+    if (settings.width > 0) {
+        return (int)settings.width;
+    }
+    return is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+                   size.ws_col >= WIDTH_LEAST
+               ? size.ws_col
+               : WIDTH;
+}
+
+static int run_show(const char *operation)
+{
+    gy_plan_query query;
+    char *text = NULL;
+    int code = make_query(operation, &query);
+    if (code != GY_EXIT_OK) {
+        return code;
+    }
+    gy_status status =
+        gy_plan_picture(&query, settings.svg != NULL ? 0 : terminal_width(), &text);
+    if (status == GY_OK && settings.svg != NULL) {
+        status = gy_save_file(settings.svg, text, strlen(text));
+    } else if (status == GY_OK) {
+        fputs(text, stdout);
+    }
+    gy_plan_text_free(text);
+    return status == GY_OK ? GY_EXIT_OK : fail(status);
+}
+
+static int run_check(const char *operation)
+{
+    gy_plan_query query;
+    int code = make_query(operation, &query);
+    if (code != GY_EXIT_OK) {
+        return code;
+    }
+    gy_status status = gy_plan_prove(&query);
+    if (status != GY_OK) {
+        return fail(status);
+    }
+    printf("%s by %s is right for %d rank%s\n", query.operation, query.algorithm, query.ranks,
+           query.ranks == 1 ? "" : "s");
+    return GY_EXIT_OK;
+}
+
+/* "3@0.002,5@0.01" */
+static bool read_failures(const char *text, gy_rank_failure *failures, size_t *count)
+{
+    *count = 0;
+    for (const char *at = text; at != NULL && *count < FAILURES_MOST; (*count)++) {
+        char *end = NULL;
+        long rank = strtol(at, &end, 10);
+        if (end == at || *end != '@' || rank < 0 || rank >= RANKS_MOST) {
+            return false;
+        }
+        at = end + 1;
+        double when = strtod(at, &end);
+        if (end == at || !(when >= 0) || (*end != ',' && *end != '\0')) {
+            return false;
+        }
+        failures[*count] = (gy_rank_failure){.rank = (int)rank, .at = when};
+        at = *end == ',' ? end + 1 : NULL;
+        if (at == NULL) {
+            ++*count;
+            return true;
+        }
+    }
+    return false;
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static int run_simulate(const char *operation)
+{
+    gy_plan_query query;
+    gy_outcome outcome;
+    gy_rank_failure failures[FAILURES_MOST];
+    gy_weather weather = {.seed = settings.seed >= 0 ? (uint64_t)settings.seed : 1,
+                          .loss = or_default(settings.loss, 0),
+                          .retry = or_default(settings.retry, 1e-3),
+                          .uplink_beta = or_default(settings.uplink, 0),
+                          .failures = failures};
+    char bytes[32];
+    int code = make_query(operation, &query);
+    if (code != GY_EXIT_OK) {
+        return code;
+    }
+    if (settings.fail != NULL &&
+        !read_failures(settings.fail, failures, &weather.failure_count)) {
+        return complain("--fail", settings.fail, "RANK@SECONDS, up to 16 of them with commas");
+    }
+    double begin = seconds_now();
+    gy_status status = gy_plan_simulate(&query, &weather, &outcome);
+    double took = seconds_now() - begin;
+    if (status == GY_ARG) {
+        return fail(status);
+    }
+    printf("%s by %s, %d ranks: %.9g s of virtual time, %lld messages, %s, %lld lost\n",
+           query.operation, query.algorithm, query.ranks, outcome.seconds,
+           (long long)outcome.messages, gy_bytes_text(outcome.bytes, bytes),
+           (long long)outcome.lost);
+    printf("%d of %d ranks ended, seed %llu, digest %016llx\n", outcome.ended, query.ranks,
+           (unsigned long long)weather.seed, (unsigned long long)outcome.digest);
+    printf("simulated in %.3g s, %.3g messages a second\n", took,
+           took > 0 ? (double)outcome.messages / took : 0);
+    return status == GY_OK ? GY_EXIT_OK : fail(status);
+}
+
+typedef struct plan_verb {
+    const char *name;
+    bool has_operation, has_algorithm; /* must be given */
+    const char *takes;                 /* options, each between spaces */
+    int (*run)(const char *operation);
+} plan_verb;
+
+#define PLAN_OPTIONS " ranks algo hosts root chunks in-place "
+#define COST_OPTIONS "bytes element alpha beta gamma alpha-across beta-across "
+
+static const plan_verb verbs[] = {
+    {"list", false, false, " ", run_list},
+    {"table", false, false,
+     " ranks operation hosts root chunks in-place csv all rate " COST_OPTIONS, run_table},
+    {"show", true, true, PLAN_OPTIONS "svg width ", run_show},
+    {"check", true, true, PLAN_OPTIONS, run_check},
+    {"simulate", true, true, PLAN_OPTIONS COST_OPTIONS "seed loss retry uplink fail ",
+     run_simulate},
+};
+
+static bool is_given(const gy_option *option)
+{
+    static const size_t sizes[] = {[GY_OPTION_FLAG] = sizeof(bool),
+                                   [GY_OPTION_INTEGER] = sizeof(long long),
+                                   [GY_OPTION_REAL] = sizeof(double),
+                                   [GY_OPTION_TEXT] = sizeof(const char *),
+                                   [GY_OPTION_CHOICE] = sizeof(const char *)};
+    return memcmp((const char *)&settings + option->offset,
+                  (const char *)&unset + option->offset, sizes[option->kind]) != 0;
+}
+
+static int check_verb(const plan_verb *verb, int operand_count, char **operands)
+{
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), " %s ", options[i].name);
+        if (is_given(&options[i]) && strstr(verb->takes, name) == NULL) {
+            fprintf(stderr, "gyre plan %s: --%s has no meaning here: expected%s%s\n",
+                    verb->name, options[i].name,
+                    verb->takes[1] == '\0' ? " no options" : " one of", verb->takes);
+            return GY_EXIT_USAGE;
+        }
+    }
+    if (verb->has_operation && operand_count < 2) {
+        fprintf(stderr,
+                "gyre plan %s: no OPERATION was given: expected one such as allreduce\n",
+                verb->name);
+        return GY_EXIT_USAGE;
+    }
+    if (settings.hosts <= 1 &&
+        (settings.alpha_across >= 0 || settings.beta_across >= 0 || settings.uplink >= 0)) {
+        fprintf(stderr,
+                "gyre plan %s: --alpha-across, --beta-across and --uplink are for ranks "
+                "on several hosts: expected --hosts 2 or more\n",
+                verb->name);
+        return GY_EXIT_USAGE;
+    }
+    if (settings.retry >= 0 && settings.loss < 0) {
+        fprintf(stderr,
+                "gyre plan %s: --retry is for messages that are lost: expected --loss\n",
+                verb->name);
+        return GY_EXIT_USAGE;
+    }
+    if (verb->run == run_table && operand_count > 1) {
+        return complain("table", operands[1], "options only, --operation names one");
+    }
+    if (verb->has_algorithm && settings.algorithm == NULL) {
+        fprintf(stderr,
+                "gyre plan %s: --algo is missing: expected a NAME that 'gyre plan list "
+                "%s' shows\n",
+                verb->name, operands[1]);
+        return GY_EXIT_USAGE;
+    }
+    return GY_EXIT_OK;
+}
+
+static int run(char **operands, int operand_count)
+{
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (strcmp(verbs[i].name, operands[0]) == 0) {
+            int code = check_verb(&verbs[i], operand_count, operands);
+            return code != GY_EXIT_OK ? code
+                                      : verbs[i].run(operand_count > 1 ? operands[1] : NULL);
+        }
+    }
+    return complain("VERB", operands[0], "list, table, show, check or simulate");
+}
+
+const gy_command gy_command_plan = {
+    .name = "plan",
+    .summary = "list, price, draw, check and simulate collectives",
+    .operands = "VERB [OPERATION]",
+    .operands_least = 1,
+    .operands_most = 2,
+    .description =
+        "list [OPERATION]   the algorithms there are\n"
+        "table              what each costs: rounds, bytes, fan-in, seconds, beside the\n"
+        "                   formulas of the literature\n"
+        "show OPERATION     draw a plan, rounds as rows and ranks as columns\n"
+        "check OPERATION    prove a plan: each contribution exactly once, no deadlock\n"
+        "simulate OPERATION run a plan on a virtual clock, with shared links and failures\n\n"
+        "A message costs alpha + bytes * beta, combining bytes * gamma. No rank is started.",
+    .options = options,
+    .option_count = OPTION_COUNT,
+    .settings = &settings,
+    .run = run,
+};

@@ -1,0 +1,24 @@
+/**
+ * What the files of `gyre plan` share.
+ */
+#ifndef GY_CLI_PLAN_H
+#define GY_CLI_PLAN_H
+
+#include "cli/options.h"
+
+#include <gyre/plan.h>
+
+/** How `gyre plan table` prints. */
+typedef struct gy_table_format {
+    bool is_csv, has_all; /* has_all: also algorithms over the memory of one host */
+    double rate;          /* exchanges a second, for the bandwidth of one server */
+} gy_table_format;
+
+/** The table of all algorithms of query->operation. */
+GY_MUST_CHECK gy_status gy_print_plan_table(const gy_plan_query *query,
+                                            const gy_table_format *format);
+
+/** "97.5 MB" of bytes into `out`; returns it. */
+const char *gy_bytes_text(double bytes, char out[32]);
+
+#endif
