@@ -70,6 +70,7 @@ static gy_status grow_table(walk_run *walk)
     gy_free(walk->table);
     walk->table = table;
     walk->table_size = size;
+    GY_ASSERT(walk->pair_count == 0 || walk->pairs != NULL);
     for (size_t i = 0; i < walk->pair_count; i++) {
         walk->table[place_of(walk, walk->pairs[i].from, walk->pairs[i].to)] = (uint32_t)i + 1;
     }
