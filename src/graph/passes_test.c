@@ -315,7 +315,8 @@ static void a_node_that_reads_twice_is_one_user(void **state)
         const double saved = (work_of(bound, 1) + work_of(bound, 2)) / 2;
         gy_graph_free(bound);
         const double copy_s = saved * (i == 0 ? 0.9 : 1.1); /* of half of w */
-        mesh.links[1] = (gy_links){1e-15, 1e-18, copy_s / (COUNT * 4 / 2)};
+        mesh.links[1] =
+            (gy_links){.alpha = 1e-15, .beta = 1e-18, .gamma = copy_s / (COUNT * 4 / 2)};
         bound = bind_mesh(g, &mesh, 1, &square, 1);
         assert_ok(gy_place(bound, &out));
         bool is_cut = false;
@@ -462,7 +463,9 @@ static void every_allocation_of_the_passes_may_fail(void **state)
     gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
     gy_node loss = gy_sum_over(gy_relu(gy_matmul(x, w)), 0, false);
     gy_node fetches[] = {loss, gy_assign(w, gy_sub(w, gy_gradient(loss, w)))};
-    const gy_mesh mesh = {.axes = 2, .sizes = {2, 2}, .links = {{0}, {1e-15, 1e-18, 1e-18}}};
+    const gy_mesh mesh = {.axes = 2,
+                          .sizes = {2, 2},
+                          .links = {{0}, {.alpha = 1e-15, .beta = 1e-18, .gamma = 1e-18}}};
     gy_graph *bound = bind_mesh(g, &mesh, 4, fetches, 2), *out = NULL;
     const int64_t before = gy_alloc_live();
     gy_status status = GY_NOMEM;

@@ -105,7 +105,10 @@ static void time_is_the_models(void **state)
                                 .ranks = p,
                                 .chunks = kind == 1 ? 4 : 1,
                                 .topology = &topology},
-                    .links = {1e-6, 1e-9, 1e-10, .alpha_between = alphas},
+                    .links = {.alpha = 1e-6,
+                              .beta = 1e-9,
+                              .gamma = 1e-10,
+                              .alpha_between = alphas},
                     .count = kind == 2 ? 16 : (int64_t)p * 4096,
                 };
                 for (int rank = 0; rank < p; rank++) {
