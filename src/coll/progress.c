@@ -204,6 +204,7 @@ static void look_around(gy_comm *comm)
             gy_status status =
                 gy_fail(GY_TIMEOUT, "rank %d waits for rank %d past its deadline", comm->rank,
                         coll->peer);
+            status = gy_transport_blame(comm->transport, status);
             fail_step(comm, coll, status);
             return;
         }

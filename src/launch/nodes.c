@@ -188,6 +188,8 @@ static gy_status hear(void *arg, const gy_frame *frame, const uint8_t *body)
     case GY_FRAME_MESSAGE:
     case GY_FRAME_ABORT:
     case GY_FRAME_LEAVE:
+    case GY_FRAME_ASK:
+    case GY_FRAME_HERE:
     case GY_FRAME_TYPES:
     default:
         return gy_fail(GY_FORMAT, "a frame of type %d has no place between keepers",

@@ -29,6 +29,8 @@ typedef enum gy_frame_type {
     GY_FRAME_MESSAGE,   /* between ranks: a message with its tag */
     GY_FRAME_ABORT,     /* a failure that ends the work of all */
     GY_FRAME_LEAVE,     /* the rank ends in an orderly way */
+    GY_FRAME_ASK,       /* is the rank there? */
+    GY_FRAME_HERE,      /* it is */
     GY_FRAME_NODE,      /* between keepers: the ranks of a node and where they listen */
     GY_FRAME_TABLE,     /* all of them */
     GY_FRAME_DONE,      /* the ranks of a node have ended well */

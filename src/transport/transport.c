@@ -78,6 +78,16 @@ gy_status gy_transport_check(gy_transport *transport, int peer)
     return transport->ops->check(transport, peer);
 }
 
+gy_status gy_transport_blame(gy_transport *transport, gy_status status)
+{
+    double seconds = 0;
+    int rank =
+        transport->ops->silent != NULL ? transport->ops->silent(transport, &seconds) : -1;
+    return rank >= 0
+               ? gy_fail_within(status, "rank %d does not answer for %.1f s", rank, seconds)
+               : status;
+}
+
 void gy_transport_abort(gy_transport *transport, const gy_error *error)
 {
     GY_ASSERT(error->status < 0);

@@ -68,6 +68,11 @@ GY_MUST_CHECK gy_status gy_transport_finish(gy_transport *transport, gy_transfer
  * @return GY_OK; GY_PEER naming the rank; the failure given to gy_transport_abort by any rank
  */
 GY_MUST_CHECK gy_status gy_transport_check(gy_transport *transport, int peer);
+/**
+ * After a deadline: put before the recorded text which rank does not even answer, if one of
+ * another host does not (stopped, or busy with something else). Returns `status`.
+ */
+gy_status gy_transport_blame(gy_transport *transport, gy_status status);
 /** Make `error` every rank's answer to its next check; the first one wins. Wakes all. */
 void gy_transport_abort(gy_transport *transport, const gy_error *error);
 /** Wait until every rank has joined. GY_OK; GY_PEER; GY_TIMEOUT names a rank that is missing.
@@ -195,6 +200,8 @@ typedef struct gy_transport_ops {
      * on. */
     void (*nap)(gy_transport *transport, int64_t nap_ns);
     void (*wake)(gy_transport *transport, int peer); /* optional: NULL nobody sleeps */
+    /* Optional: a rank that was asked and does not answer, and since when; -1 none. */
+    int (*silent)(gy_transport *transport, double *seconds);
 } gy_transport_ops;
 
 struct gy_transport {

@@ -11,11 +11,13 @@ static gy_status time_is_over(const gy_wait *wait, int64_t now_ns)
 {
     double waited = (double)(now_ns - wait->start_ns) * 1e-9;
     if (wait->peer >= 0) {
-        return gy_fail(GY_TIMEOUT, "rank %d waited %.3f s for rank %d: %s",
-                       wait->transport->rank, waited, wait->peer, wait->what);
+        (void)gy_fail(GY_TIMEOUT, "rank %d waited %.3f s for rank %d: %s",
+                      wait->transport->rank, waited, wait->peer, wait->what);
+    } else {
+        (void)gy_fail(GY_TIMEOUT, "rank %d waited %.3f s: %s", wait->transport->rank, waited,
+                      wait->what);
     }
-    return gy_fail(GY_TIMEOUT, "rank %d waited %.3f s: %s", wait->transport->rank, waited,
-                   wait->what);
+    return gy_transport_blame(wait->transport, GY_TIMEOUT);
 }
 
 /* A peer that is gone may have published what is waited for just before: one more look. */

@@ -328,7 +328,7 @@ static void stopped_rank_is_named_at_the_deadline(void **state)
     start_all("stop", false);
     expect_all(44);
     assert_int_equal(unsetenv("GYRE_TIMEOUT"), 0);
-    assert_true(count_losses("deadline passed", 1.4, 4) >= 1);
+    assert_int_equal(count_losses("deadline passed", 1.4, 4), 5);
 }
 
 static void wait_for_file(const char *name)

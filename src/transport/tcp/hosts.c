@@ -90,6 +90,12 @@ static void hosts_wake(gy_transport *transport, int peer)
     }
 }
 
+static int hosts_silent(gy_transport *transport, double *seconds)
+{
+    hosts_transport *hosts = hosts_of(transport);
+    return hosts->far->ops->silent(hosts->far, seconds);
+}
+
 static void hosts_close(gy_transport *transport)
 {
     hosts_transport *hosts = hosts_of(transport);
@@ -110,6 +116,7 @@ static const gy_transport_ops hosts_ops = {
     .has_joined = hosts_has_joined,
     .nap = hosts_nap,
     .wake = hosts_wake,
+    .silent = hosts_silent,
 };
 
 gy_status gy_hosts_open(gy_transport *near, gy_transport *far, const int32_t *hosts,

@@ -15,7 +15,9 @@ enum {
     EPOLL_EVERY = 16, /* rounds between two looks at everybody then */
     EVENTS_AT_ONCE = 64,
     DOOR_EVENT = -1,
-    CLOSE_MS = 1000, /* for what is still to be written when a rank leaves */
+    QUIET_NS = 300000000,  /* of a peer, before it is asked */
+    SILENT_NS = 200000000, /* without an answer */
+    CLOSE_MS = 1000,       /* for what is still to be written when a rank leaves */
 };
 
 typedef struct tcp_peer {
@@ -28,6 +30,9 @@ typedef struct tcp_peer {
     bool is_closed;       /* nothing more comes or goes */
     bool is_listed;       /* in `busy` */
     bool is_waiting_room; /* epoll looks for room to write */
+    bool is_heard;        /* something came since the last look at the clock */
+    int64_t heard_ns;     /* when that was */
+    int64_t asked_ns;     /* it was asked then and has not answered; 0: not asked */
     bool is_deaf;         /* epoll does not look for what comes: it would not be taken */
     gy_error why;         /* it is gone */
 } tcp_peer;
@@ -153,6 +158,12 @@ static gy_status hear(void *arg, const gy_frame *frame, const uint8_t *body)
     if (frame->type == GY_FRAME_ABORT) {
         return hear_abort(at->tcp, frame, body);
     }
+    if (frame->type == GY_FRAME_ASK) {
+        return gy_link_note(at->tcp->peers[at->rank].link, GY_FRAME_HERE, NULL, 0);
+    }
+    if (frame->type == GY_FRAME_HERE) {
+        return GY_OK; /* that something came says it */
+    }
     if (frame->type == GY_FRAME_LEAVE) {
         at->tcp->peers[at->rank].has_left = true;
         return GY_OK;
@@ -171,6 +182,10 @@ static bool pull(tcp_transport *tcp, int rank)
     if (status < 0) {
         lose(tcp, rank, status);
         return true;
+    }
+    peer->is_heard = peer->is_heard || status == GY_OK;
+    if (peer->link->notes != NULL) {
+        (void)gy_link_push(peer->link); /* the answer to one who asks; a failure shows later */
     }
     watch_peer(tcp, rank);
     return status == GY_OK;
@@ -466,11 +481,50 @@ static void look_behind(tcp_transport *tcp)
     }
 }
 
+/* While this rank waits: who says nothing for long is asked whether it is there. */
+static void ask_the_quiet(tcp_transport *tcp)
+{
+    int64_t now_ns = gy_now_ns(tcp->base.env);
+    for (int rank = 0; rank < tcp->base.size; rank++) {
+        tcp_peer *peer = &tcp->peers[rank];
+        if (peer->link == NULL || peer->is_closed || peer->has_left || peer->link->is_cut) {
+            continue;
+        }
+        if (peer->is_heard || peer->heard_ns == 0) {
+            peer->is_heard = false;
+            peer->heard_ns = now_ns;
+            peer->asked_ns = 0;
+        } else if (peer->asked_ns == 0 && now_ns - peer->heard_ns > QUIET_NS &&
+                   gy_link_note(peer->link, GY_FRAME_ASK, NULL, 0) == GY_OK) {
+            peer->asked_ns = now_ns;
+            (void)push(tcp, rank);
+        }
+    }
+}
+
+static int tcp_silent(gy_transport *transport, double *seconds)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    int64_t now_ns = gy_now_ns(transport->env), earliest_ns = now_ns - SILENT_NS;
+    int silent = -1;
+    (void)look_at_all(tcp, 0);
+    for (int rank = 0; rank < transport->size; rank++) {
+        const tcp_peer *peer = &tcp->peers[rank];
+        if (peer->asked_ns != 0 && !peer->is_heard && peer->asked_ns < earliest_ns) {
+            earliest_ns = peer->asked_ns;
+            silent = rank;
+        }
+    }
+    *seconds = (double)(now_ns - earliest_ns) * 1e-9;
+    return silent;
+}
+
 static gy_status tcp_check(gy_transport *transport, int peer)
 {
     tcp_transport *tcp = tcp_of(transport);
     (void)look_at_all(tcp, 0);
     look_behind(tcp);
+    ask_the_quiet(tcp);
     if (tcp->is_aborted) {
         return gy_error_raise(&tcp->error);
     }
@@ -577,6 +631,7 @@ static const gy_transport_ops tcp_ops = {
     .abort = tcp_abort,
     .has_joined = tcp_has_joined,
     .nap = tcp_nap,
+    .silent = tcp_silent,
 };
 
 gy_tcp_count gy_tcp_counts(const gy_transport *transport)
