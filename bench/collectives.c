@@ -1,0 +1,342 @@
+/*
+ * A collective of Gyre beside the MPI library's, in one process, call by call in turn:
+ *
+ *     mpirun -np 2 bench_collectives_openmpi [--operation allreduce|reduce_scatter] [--csv
+ * FILE]
+ *                                            [--rounds N] [--only BYTES] [--name TEXT]
+ *
+ * The library is called as PMPI_; Gyre as MPI_ where it is loaded in front (LD_PRELOAD), else
+ * by its own function, and a third time over registered buffers. Buffers are rewritten before
+ * and read after each call, outside the clock; both begin after a meeting. Times are medians of
+ * the slowest rank's; minor page faults are the most of a rank, a call. malloc is tuned for
+ * MPI's sake (thresholds raised), or its scratch would be unmapped after each call. The bound
+ * of a size is what memory must move at least (allreduce 2 p n bytes, reduce-scatter (p + 1)
+ * n), at the rate of a streaming triad on all ranks in this run. The CSV is appended to.
+ */
+#include "coll/coll.h"
+#include "coll/kernels.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { ROUNDS_MAX = 2000, TRIAD_BYTES = 64 << 20 };
+enum { LIBRARY, GYRE, GYRE_REGISTERED, WAYS };
+
+typedef struct bench_run {
+    gy_comm *comm;
+    int rank, size, rounds;
+    bool is_scatter, is_preloaded;
+    const char *name; /* of the library, for the table */
+    double faults[WAYS];
+    float *in, *out, *shared_in, *shared_out;
+    double times[WAYS][ROUNDS_MAX];
+    double triad; /* bytes/s of all ranks together */
+    double sink;
+} bench_run;
+
+static void die(const char *what)
+{
+    fprintf(stderr, "collectives: %s: %s\n", what, gy_error_text());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static double now(void)
+{
+    return (double)gy_now_ns(gy_env_real()) * 1e-9;
+}
+
+/* `count` elements of the whole vector. */
+static void call_mpi(const bench_run *bench, int way, const float *in, float *out, size_t count)
+{
+    int whole = (int)count, part = whole / bench->size;
+    if (bench->is_scatter) {
+        (way == LIBRARY ? PMPI_Reduce_scatter_block : MPI_Reduce_scatter_block)(
+            in, out, part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    } else {
+        (way == LIBRARY ? PMPI_Allreduce : MPI_Allreduce)(in, out, whole, MPI_FLOAT, MPI_SUM,
+                                                          MPI_COMM_WORLD);
+    }
+}
+
+static void call(const bench_run *bench, int way, const float *in, float *out, size_t count)
+{
+    if (way == LIBRARY || (way == GYRE && bench->is_preloaded)) {
+        call_mpi(bench, way, in, out, count);
+        return;
+    }
+    size_t part = count / (size_t)bench->size;
+    gy_status status = bench->is_scatter
+                           ? gy_reduce_scatter(bench->comm, in, out, part, GY_F32, GY_SUM)
+                           : gy_allreduce(bench->comm, in, out, count, GY_F32, GY_SUM);
+    if (status != GY_OK) {
+        die("gyre's call");
+    }
+}
+
+static long minor_faults(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+static void rewrite(const bench_run *bench, float *in, size_t count, int round)
+{
+    for (size_t i = 0; i < count; i++) {
+        in[i] = (float)((i + (size_t)round) % 64 + (size_t)bench->rank);
+    }
+}
+
+static void look_at(bench_run *bench, const float *out, size_t count, int round)
+{
+    float sum = 0;
+    size_t part = count / (size_t)bench->size, first = 0, got = count;
+    if (bench->is_scatter) {
+        first = part * (size_t)bench->rank;
+        got = part;
+    }
+    size_t last = first + got - 1;
+    for (size_t i = 0; i < got; i++) {
+        sum += out[i];
+    }
+    float offset = (float)(bench->size * (bench->size - 1) / 2);
+    float expected = (float)(((last + (size_t)round) % 64) * (size_t)bench->size) + offset;
+    if (out[got - 1] != expected) {
+        fprintf(stderr, "collectives: wrong answer %g, expected %g\n", (double)out[got - 1],
+                (double)expected);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    bench->sink += (double)sum;
+}
+
+static void meet(bench_run *bench)
+{
+    if (gy_barrier(bench->comm) != GY_OK) {
+        die("gy_barrier");
+    }
+}
+
+/* One time of one way: a call, or the mean of many where one is shorter than reading the clock.
+ */
+static double measure(bench_run *bench, int way, size_t count, int round)
+{
+    const float *in = way == GYRE_REGISTERED ? bench->shared_in : bench->in;
+    float *out = way == GYRE_REGISTERED ? bench->shared_out : bench->out;
+    float *writable = way == GYRE_REGISTERED ? bench->shared_in : bench->in;
+    int repeats = count <= 2048 ? 400 : 1;
+    rewrite(bench, writable, count, round);
+    meet(bench);
+    long before = minor_faults();
+    double start = now();
+    for (int i = 0; i < repeats; i++) {
+        call(bench, way, in, out, count);
+        if (repeats > 1) {
+            writable[0] = out[0] * 0 + in[0]; /* each needs the one before */
+        }
+    }
+    double took = (now() - start) / repeats;
+    bench->faults[way] += (double)(minor_faults() - before) / repeats;
+    look_at(bench, out, count, round);
+    return took;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *times, int count)
+{
+    qsort(times, (size_t)count, sizeof(*times), compare);
+    return times[count / 2];
+}
+
+static void measure_size(bench_run *bench, size_t bytes, FILE *csv)
+{
+    size_t count = bytes / sizeof(float);
+    int rounds = bytes >= 16 << 20 ? bench->rounds / 4 + 1 : bench->rounds;
+    for (int round = -3; round < rounds; round++) {
+        for (int turn = 0; turn < WAYS; turn++) {
+            int way = (turn + round + 3) % WAYS; /* each comes first, second and third */
+            double took = measure(bench, way, count, round + 3);
+            if (round == -1) {
+                bench->faults[way] = 0;
+            }
+            if (round >= 0) {
+                bench->times[way][round] = took;
+            }
+        }
+    }
+    double us[WAYS];
+    for (int way = 0; way < WAYS; way++) {
+        PMPI_Allreduce(MPI_IN_PLACE, bench->times[way], rounds, MPI_DOUBLE, MPI_MAX,
+                       MPI_COMM_WORLD);
+        us[way] = median(bench->times[way], rounds) * 1e6;
+    }
+    PMPI_Allreduce(MPI_IN_PLACE, bench->faults, WAYS, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    for (int way = 0; way < WAYS; way++) {
+        bench->faults[way] /= rounds;
+    }
+    double moved = bench->is_scatter ? bench->size + 1.0 : 2.0 * bench->size;
+    double bound = moved * (double)bytes / bench->triad * 1e6;
+    if (bench->rank == 0) {
+        printf("%10zu  %10.2f  %10.2f  %10.2f  %6.2f  %6.2f  %10.2f  %7.1f  %7.1f\n", bytes,
+               us[LIBRARY], us[GYRE], us[GYRE_REGISTERED], us[LIBRARY] / us[GYRE],
+               us[LIBRARY] / us[GYRE_REGISTERED], bound, bench->faults[LIBRARY],
+               bench->faults[GYRE]);
+        if (csv != NULL) {
+            fprintf(csv, "%s,%s,%d,%zu,%.3f,%.3f,%.3f,%.3f,%.2f,%.2f\n", bench->name,
+                    bench->is_scatter ? "reduce_scatter" : "allreduce", bench->size, bytes,
+                    us[LIBRARY], us[GYRE], us[GYRE_REGISTERED], bound, bench->faults[LIBRARY],
+                    bench->faults[GYRE]);
+        }
+        fflush(stdout);
+    }
+}
+
+/* a = b + c past the cache, all ranks at once: 3 bytes moved a byte of vector. */
+static void measure_triad(bench_run *bench)
+{
+    double times[15];
+    uint8_t *targets[1] = {(uint8_t *)bench->out};
+    const gy_targets to = {.to = targets, .count = 1, .is_streamed = true};
+    for (int i = 0; i < 15; i++) {
+        meet(bench);
+        double start = now();
+        const gy_fold sum = gy_fold_of(GY_F32, GY_SUM, NULL, 2);
+        gy_combine_into(&to, &sum, bench->in, bench->shared_in, TRIAD_BYTES / sizeof(float));
+        gy_stream_end();
+        times[i] = now() - start;
+    }
+    PMPI_Allreduce(MPI_IN_PLACE, times, 15, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    bench->triad = 3.0 * TRIAD_BYTES * bench->size / median(times, 15);
+}
+
+static void open_comm(bench_run *bench)
+{
+    int place[2] = {(int)getpid(), -1};
+    /* mpirun binds each rank to a core; all ranks together have the machine's. */
+    gy_segment_options options = {.ranks = bench->size,
+                                  .pool_bytes = 256u << 20,
+                                  .host_cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    if (bench->rank == 0 && gy_segment_make(&options, &place[1]) != GY_OK) {
+        die("segment");
+    }
+    PMPI_Bcast(place, 2, MPI_INT, 0, MPI_COMM_WORLD);
+    gy_transport *transport = NULL;
+    if (gy_shm_open_process(place[0], place[1], bench->rank, gy_env_real(), &transport) !=
+        GY_OK) {
+        die("joining the segment");
+    }
+    PMPI_Barrier(MPI_COMM_WORLD);
+    if (bench->rank == 0) {
+        close(place[1]);
+    }
+    if (gy_comm_new(transport, NULL, &bench->comm) != GY_OK) {
+        die("communicator");
+    }
+}
+
+static void take_buffers(bench_run *bench)
+{
+    gy_pool *pool = gy_comm_pool(bench->comm);
+    bench->in = gy_alloc("bench", TRIAD_BYTES);
+    bench->out = gy_alloc("bench", TRIAD_BYTES);
+    bench->shared_in = gy_pool_take(pool, TRIAD_BYTES);
+    bench->shared_out = gy_pool_take(pool, TRIAD_BYTES);
+    if (bench->in == NULL || bench->out == NULL || bench->shared_in == NULL ||
+        bench->shared_out == NULL) {
+        die("buffers");
+    }
+    memset(bench->in, 0, TRIAD_BYTES);
+    memset(bench->out, 0, TRIAD_BYTES);
+    memset(bench->shared_in, 0, TRIAD_BYTES);
+    memset(bench->shared_out, 0, TRIAD_BYTES);
+}
+
+typedef struct arguments {
+    const char *csv;
+    size_t only; /* bytes; 0: all sizes */
+} arguments;
+
+static arguments read_arguments(bench_run *bench, int argc, char **argv)
+{
+    arguments read = {.csv = NULL};
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--csv") == 0) {
+            read.csv = argv[i + 1];
+        } else if (strcmp(argv[i], "--only") == 0) {
+            read.only = strtoull(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--name") == 0) {
+            bench->name = argv[i + 1];
+        } else if (strcmp(argv[i], "--operation") == 0) {
+            bench->is_scatter = strcmp(argv[i + 1], "reduce_scatter") == 0;
+        } else if (strcmp(argv[i], "--rounds") == 0) {
+            bench->rounds = GY_MAX(3, GY_MIN((int)strtol(argv[i + 1], NULL, 10), ROUNDS_MAX));
+        }
+    }
+    return read;
+}
+
+/* The table goes on; a new one begins with the names of its columns. */
+static FILE *open_csv(const char *name)
+{
+    FILE *csv = fopen(name, "a");
+    if (csv == NULL) {
+        die(name);
+    } else if (ftell(csv) == 0) {
+        fprintf(csv, "library,operation,ranks,bytes,mpi_us,gyre_us,gyre_registered_us,bound_us,"
+                     "mpi_faults,gyre_faults\n");
+    }
+    return csv;
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t sizes[] = {8,       1024,    8192,     65536,    262144,
+                                   1 << 20, 4 << 20, 16 << 20, 64u << 20};
+    static bench_run bench = {.rounds = 101, .name = "mpi"};
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
+    mallopt(M_TOP_PAD, 256 << 20);
+    MPI_Init(&argc, &argv);
+    arguments read = read_arguments(&bench, argc, argv);
+    bench.is_preloaded =
+        dlsym(RTLD_DEFAULT, "MPI_Allreduce") != dlsym(RTLD_DEFAULT, "PMPI_Allreduce");
+    MPI_Comm_rank(MPI_COMM_WORLD, &bench.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &bench.size);
+    open_comm(&bench);
+    take_buffers(&bench);
+    measure_triad(&bench);
+    FILE *csv = read.csv != NULL && bench.rank == 0 ? open_csv(read.csv) : NULL;
+    if (bench.rank == 0) {
+        printf("%s, %s, %d ranks, %s, triad %.1f GB/s\n", bench.name,
+               bench.is_scatter ? "reduce-scatter" : "allreduce", bench.size,
+               bench.is_preloaded ? "preloaded" : "called by name", bench.triad * 1e-9);
+        printf("%10s  %10s  %10s  %10s  %6s  %6s  %10s  %7s  %7s\n", "bytes", "mpi us",
+               "gyre us", "registered", "ratio", "ratio", "bound us", "faults", "faults");
+    }
+    for (size_t i = 0; i < GY_COUNT(sizes); i++) {
+        if ((read.only == 0 || read.only == sizes[i]) &&
+            sizes[i] / sizeof(float) >= (size_t)bench.size) {
+            measure_size(&bench, sizes[i], csv);
+        }
+    }
+    if (csv != NULL) {
+        fclose(csv);
+    }
+    gy_pool_give(gy_comm_pool(bench.comm), bench.shared_in);
+    gy_pool_give(gy_comm_pool(bench.comm), bench.shared_out);
+    gy_free(bench.in);
+    gy_free(bench.out);
+    gy_comm_free(bench.comm);
+    MPI_Finalize();
+    return bench.sink == 0.123 ? 1 : 0;
+}
