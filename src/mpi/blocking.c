@@ -1,6 +1,6 @@
 /*
  * The blocking collectives. Those that Gyre's communicator has run on it; what it lacks (parts
- * of different sizes, all-to-all, operations on bits) and reductions to one rank run as pulls.
+ * of different sizes, all-to-all, truth values) and reductions to one rank run as pulls.
  */
 #include "mpi/door_priv.h"
 

@@ -173,6 +173,8 @@ void gy_mpi_drive(void);
 void gy_mpi_drive_with(gy_transport *transport);
 /** Does this process have to share its core? Then waits yield. */
 bool gy_mpi_is_crowded(void);
+/** Cores that the ranks of `host` may use, all together; they all call it. */
+int gy_mpi_cores_of(MPI_Comm host);
 void gy_mpi_drive_open(void);
 void gy_mpi_drive_close(void);
 

@@ -61,22 +61,31 @@ void gy_mpi_drive_with(gy_transport *transport)
     transport->ops = &driven;
 }
 
-/* More ranks on this host than cores that they may use, all together? */
+int gy_mpi_cores_of(MPI_Comm host)
+{
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    if (sched_getaffinity(0, sizeof(cores), &cores) != 0 ||
+        PMPI_Allreduce(MPI_IN_PLACE, &cores, (int)sizeof(cores), MPI_BYTE, MPI_BOR, host) !=
+            MPI_SUCCESS) {
+        return 1;
+    }
+    return CPU_COUNT(&cores);
+}
+
+/* More ranks on this host than cores? */
 static bool find_crowded(void)
 {
     MPI_Comm host = MPI_COMM_NULL;
-    cpu_set_t cores;
     int ranks = 1;
-    CPU_ZERO(&cores);
-    if (sched_getaffinity(0, sizeof(cores), &cores) != 0 ||
-        PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) !=
-            MPI_SUCCESS) {
+    if (PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) !=
+        MPI_SUCCESS) {
         return true;
     }
     (void)PMPI_Comm_size(host, &ranks);
-    (void)PMPI_Allreduce(MPI_IN_PLACE, &cores, (int)sizeof(cores), MPI_BYTE, MPI_BOR, host);
+    int cores = gy_mpi_cores_of(host);
     (void)PMPI_Comm_free(&host);
-    return ranks > CPU_COUNT(&cores);
+    return ranks > cores;
 }
 
 void gy_mpi_drive_open(void)

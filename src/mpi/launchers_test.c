@@ -135,14 +135,57 @@ static void waiting_drives_the_library(void **state)
     }
 }
 
+/* Trains with `how` in front of the command; out: 0 or what failed. */
+static int train(const char *how, const char *digits, const char *folder)
+{
+    char command[4096];
+    outcome result;
+    snprintf(command, sizeof(command),
+             "ASAN_OPTIONS=detect_leaks=0 timeout -k 5 60 %s %s/gyre train softmax --data %s "
+             "--steps 20 --output %s 2>&1",
+             how, GYRE_BUILD, digits, folder);
+    run_command(command, &result);
+    if (result.status != 0) {
+        print_error("%s\nended with %d:\n%s\n", command, result.status, result.said);
+    }
+    return result.status;
+}
+
+static void the_command_runs_unchanged(void **state)
+{
+    const launcher *with = launcher_of(state);
+    char digits[1024], name[] = "/tmp/gyre-mpi-XXXXXX", folder[64], how[512], command[512];
+    outcome result;
+    if (gy_test_data(digits, "mnist/t10k-labels-idx1-ubyte.gz") == NULL) {
+        print_message("skipped: no digits to train on\n");
+        skip();
+    }
+    *strrchr(digits, '/') = '\0';
+    assert_non_null(mkdtemp(name));
+    snprintf(how, sizeof(how), "%s/gyre run -n 2", GYRE_BUILD);
+    snprintf(folder, sizeof(folder), "%s/own", name);
+    assert_int_equal(train(how, digits, folder), 0);
+    snprintf(how, sizeof(how), "%s -n 2", with->command);
+    snprintf(folder, sizeof(folder), "%s/theirs", name);
+    assert_int_equal(train(how, digits, folder), 0);
+    snprintf(command, sizeof(command),
+             "cd %s && cmp own/model.safetensors theirs/model.safetensors 2>&1", name);
+    run_command(command, &result);
+    assert_int_equal(result.status, 0);
+    snprintf(command, sizeof(command), "rm -r %s", name);
+    run_command(command, &result);
+}
+
 int main(void)
 {
     launcher first = launchers[0], second = launchers[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(answers_are_the_librarys, &first),
         cmocka_unit_test_prestate(waiting_drives_the_library, &first),
+        cmocka_unit_test_prestate(the_command_runs_unchanged, &first),
         cmocka_unit_test_prestate(answers_are_the_librarys, &second),
         cmocka_unit_test_prestate(waiting_drives_the_library, &second),
+        cmocka_unit_test_prestate(the_command_runs_unchanged, &second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

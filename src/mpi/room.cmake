@@ -41,6 +41,7 @@ endfunction()
 if(GYRE_TESTS)
     gyre_test(mpi_launchers mpi ${CMAKE_SOURCE_DIR}/src/mpi/launchers_test.c)
     target_link_libraries(mpi_launchers PRIVATE gy_base)
+    add_dependencies(mpi_launchers gyre_command)
     target_compile_definitions(mpi_launchers PRIVATE GYRE_BUILD="${CMAKE_BINARY_DIR}"
         GYRE_SANITIZE="${GYRE_SANITIZE}")
     foreach(library IN LISTS GYRE_MPI_LIBRARIES)

@@ -95,27 +95,6 @@ void gy_mpi_types_init(void)
 
 /* ---- Operations ---- */
 
-static void and_bits(void *to, const void *a, const void *b, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        ((uint8_t *)to)[i] = ((const uint8_t *)a)[i] & ((const uint8_t *)b)[i];
-    }
-}
-
-static void or_bits(void *to, const void *a, const void *b, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        ((uint8_t *)to)[i] = ((const uint8_t *)a)[i] | ((const uint8_t *)b)[i];
-    }
-}
-
-static void xor_bits(void *to, const void *a, const void *b, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        ((uint8_t *)to)[i] = ((const uint8_t *)a)[i] ^ ((const uint8_t *)b)[i];
-    }
-}
-
 #define LOGIC(name, type, operator)                                                            \
     static void name(void *to, const void *a, const void *b, size_t count)                     \
     {                                                                                          \
@@ -146,15 +125,18 @@ static gy_combine logic_of(MPI_Op op, size_t bytes)
     return op == MPI_LXOR ? loops[2][width] : NULL;
 }
 
-static gy_combine bits_of(MPI_Op op)
+static bool bits_of(MPI_Op op, gy_reduction *reduction)
 {
     if (op == MPI_BAND) {
-        return and_bits;
+        *reduction = GY_BIT_AND;
+    } else if (op == MPI_BOR) {
+        *reduction = GY_BIT_OR;
+    } else if (op == MPI_BXOR) {
+        *reduction = GY_BIT_XOR;
+    } else {
+        return false;
     }
-    if (op == MPI_BOR) {
-        return or_bits;
-    }
-    return op == MPI_BXOR ? xor_bits : NULL;
+    return true;
 }
 
 static bool arithmetic_of(MPI_Op op, gy_reduction *reduction)
@@ -181,27 +163,19 @@ bool gy_mpi_fold_of(MPI_Datatype type, MPI_Op op, gy_mpi_fold *fold)
     }
     size_t bytes = gy_dtype_bytes(known->dtype);
     gy_reduction reduction = GY_SUM;
-    if (arithmetic_of(op, &reduction)) {
-        bool is_complex = known->group == COMPLEX;
-        if (known->group == BYTES || known->group == LOGICAL ||
-            (is_complex && reduction != GY_SUM)) {
-            return false;
-        }
-        *fold = (gy_mpi_fold){.combine = gy_combine_of(known->dtype, reduction),
-                              .item_bytes = bytes,
-                              .items = is_complex ? 2 : 1,
-                              .dtype = known->dtype,
-                              .reduction = reduction,
-                              .is_plain = true};
-        return true;
-    }
     bool has_bits = known->group == INTEGER || known->group == BYTES;
     bool has_logic = known->group == INTEGER || known->group == LOGICAL;
-    gy_combine bits = has_bits ? bits_of(op) : NULL;
-    gy_combine logic = has_logic ? logic_of(op, bytes) : NULL;
-    *fold = (gy_mpi_fold){.combine = bits != NULL ? bits : logic,
-                          .item_bytes = bits != NULL ? 1 : bytes,
-                          .items = bits != NULL ? bytes : 1};
+    bool has_numbers = known->group == INTEGER || known->group == FLOATING ||
+                       (known->group == COMPLEX && op == MPI_SUM);
+    *fold = (gy_mpi_fold){.item_bytes = bytes, .dtype = known->dtype};
+    if ((has_numbers && arithmetic_of(op, &reduction)) ||
+        (has_bits && bits_of(op, &reduction))) {
+        fold->combine = gy_combine_of(known->dtype, reduction);
+        fold->reduction = reduction;
+        fold->is_plain = true;
+    } else if (has_logic) {
+        fold->combine = logic_of(op, bytes);
+    }
     return fold->combine != NULL;
 }
 

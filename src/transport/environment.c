@@ -1,5 +1,6 @@
 /* The one file of this room that reads environment variables. */
 #include "transport/environment_priv.h"
+#include "transport/foreign_priv.h"
 #include "transport/rendezvous.h"
 #include "transport/tcp.h"
 #include "transport/transport.h"
@@ -122,6 +123,27 @@ static gy_status read_environment(gy_run_place *place, int *socket)
     return GY_OK;
 }
 
+/* The MPI whose launcher started this process among several, by what launchers tell their
+ * ranks: Open MPI's mpirun, PMIx (srun --mpi=pmix), PMI (MPICH's mpiexec, srun --mpi=pmi2). */
+static const char *find_foreign(void)
+{
+    const char *open_mpi = gy_setting_get("OMPI_COMM_WORLD_SIZE"),
+               *pmi = gy_setting_get("PMI_SIZE");
+    const char *slurm = gy_setting_get("SLURM_NTASKS");
+    bool has_pmix = gy_setting_get("PMIX_RANK") != NULL;
+    if (open_mpi != NULL) {
+        return strcmp(open_mpi, "1") != 0 ? "openmpi" : NULL;
+    }
+    if (pmi != NULL) {
+        return strcmp(pmi, "1") != 0 ? "mpich" : NULL;
+    }
+    bool is_several = slurm != NULL && strcmp(slurm, "1") != 0;
+    if (is_several && gy_setting_get("PMI_FD") != NULL) {
+        return "mpich";
+    }
+    return is_several && has_pmix ? "openmpi" : NULL;
+}
+
 gy_status gy_transport_check_environment(void)
 {
     gy_run_place place;
@@ -146,7 +168,9 @@ gy_status gy_transport_open_from_environment(gy_env *env, gy_transport **transpo
     int socket = -1;
     GY_TRY(read_environment(&place, &socket));
     if (place.size == 0) {
-        return gy_self_open(env, transport);
+        const char *library = find_foreign();
+        return library != NULL ? gy_foreign_open(library, env, transport)
+                               : gy_self_open(env, transport);
     }
     return join_run(socket, place.rank, place.size, env, transport);
 }

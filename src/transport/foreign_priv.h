@@ -1,0 +1,14 @@
+/**
+ * Inside room transport: joining a run that an MPI's launcher started.
+ */
+#ifndef GY_TRANSPORT_FOREIGN_PRIV_H
+#define GY_TRANSPORT_FOREIGN_PRIV_H
+
+#include "transport/transport.h"
+
+/** The ranks of a launcher of `library` ("openmpi", "mpich") on this host. GY_UNSUPPORTED;
+ * GY_IO */
+GY_MUST_CHECK gy_status gy_foreign_open(const char *library, gy_env *env,
+                                        gy_transport **transport);
+
+#endif
