@@ -40,25 +40,40 @@ static size_t items_of(const gy_pull *pull, size_t bytes)
     return bytes / pull->fold.item_bytes;
 }
 
+static int allreduce_by_pull(gy_door *door, const gy_mpi_call *call)
+{
+    gy_pull pull;
+    bool is_possible = gy_mpi_prepare(door, GY_PULL_ALLREDUCE, call, &pull);
+    GY_ASSERT(is_possible);
+    return run_pull(&pull);
+}
+
+/* The most called: straight to the communicator, a small message costs as much as some looks.
+ */
 GY_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count,
                              MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
-    gy_pull pull;
-    gy_mpi_call call = {
-        .send = sendbuf, .recv = recvbuf, .recv_count = count, .recv_type = datatype, .op = op};
+    gy_mpi_fold fold;
     gy_door *door = gy_door_of(comm, true);
-    if (!gy_mpi_prepare(door, GY_PULL_ALLREDUCE, &call, &pull)) {
+    const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
+    bool is_taken = door != NULL && count > 0 && in != NULL && recvbuf != NULL &&
+                    sendbuf != recvbuf && gy_mpi_fold_of(datatype, op, &fold);
+    if (!is_taken) {
         gy_mpi_count(false);
         return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
     }
-    if (!pull.fold.is_plain) {
-        return run_pull(&pull);
+    if (!fold.is_plain) {
+        return allreduce_by_pull(door, &(gy_mpi_call){.send = sendbuf,
+                                                      .recv = recvbuf,
+                                                      .recv_count = count,
+                                                      .recv_type = datatype,
+                                                      .op = op});
     }
     return run_coll(door, &(gy_coll_call){.operation = GY_OPERATION_ALLREDUCE,
-                                          .dtype = pull.fold.dtype,
-                                          .reduction = pull.fold.reduction,
-                                          .count = items_of(&pull, pull.give.bytes),
-                                          .in = pull.give.data,
+                                          .dtype = fold.dtype,
+                                          .reduction = fold.reduction,
+                                          .count = (size_t)count * fold.items,
+                                          .in = in,
                                           .out = recvbuf});
 }
 

@@ -167,7 +167,8 @@ bool gy_mpi_fold_of(MPI_Datatype type, MPI_Op op, gy_mpi_fold *fold)
     bool has_logic = known->group == INTEGER || known->group == LOGICAL;
     bool has_numbers = known->group == INTEGER || known->group == FLOATING ||
                        (known->group == COMPLEX && op == MPI_SUM);
-    *fold = (gy_mpi_fold){.item_bytes = bytes, .dtype = known->dtype};
+    *fold = (gy_mpi_fold){
+        .item_bytes = bytes, .items = known->group == COMPLEX ? 2 : 1, .dtype = known->dtype};
     if ((has_numbers && arithmetic_of(op, &reduction)) ||
         (has_bits && bits_of(op, &reduction))) {
         fold->combine = gy_combine_of(known->dtype, reduction);
