@@ -26,6 +26,8 @@
 #include <unistd.h>
 
 enum { ROUNDS_MAX = 2000, TRIAD_BYTES = 64 << 20 };
+/* Each channel's memory is touched once before it counts. */
+enum { WARM_ROUNDS = 12 };
 enum { LIBRARY, GYRE, GYRE_REGISTERED, WAYS };
 
 typedef struct bench_run {
@@ -162,10 +164,11 @@ static void measure_size(bench_run *bench, size_t bytes, FILE *csv)
 {
     size_t count = bytes / sizeof(float);
     int rounds = bytes >= 16 << 20 ? bench->rounds / 4 + 1 : bench->rounds;
-    for (int round = -3; round < rounds; round++) {
+    for (int round = -WARM_ROUNDS; round < rounds; round++) {
         for (int turn = 0; turn < WAYS; turn++) {
-            int way = (turn + round + 3) % WAYS; /* each comes first, second and third */
-            double took = measure(bench, way, count, round + 3);
+            int way =
+                (turn + round + WARM_ROUNDS) % WAYS; /* each comes first, second and third */
+            double took = measure(bench, way, count, round + WARM_ROUNDS);
             if (round == -1) {
                 bench->faults[way] = 0;
             }

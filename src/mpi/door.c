@@ -100,8 +100,7 @@ typedef struct invitation {
     int process, segment; /* -1: there is none */
 } invitation;
 
-/* Alike for processes that see the same /proc. */
-static uint64_t host_identity(void)
+uint64_t gy_mpi_host_identity(void)
 {
     char boot[64] = "";
     struct stat names = {.st_ino = 0};
@@ -124,7 +123,7 @@ static size_t pool_bytes_for(int ranks)
 
 static invitation invite(int ranks)
 {
-    invitation made = {.host = host_identity(), .process = (int)getpid(), .segment = -1};
+    invitation made = {.host = gy_mpi_host_identity(), .process = (int)getpid(), .segment = -1};
     gy_segment_options options = {.ranks = ranks,
                                   .pool_bytes = pool_bytes_for(ranks),
                                   .host_cores = gy_mpi_is_crowded() ? 1 : ranks};
@@ -186,7 +185,7 @@ static gy_door *meet(MPI_Comm comm, int rank, int size)
     if (PMPI_Bcast(&where, (int)sizeof(where), MPI_BYTE, 0, comm) != MPI_SUCCESS) {
         return NULL;
     }
-    bool is_same_host = where.host == host_identity();
+    bool is_same_host = where.host == gy_mpi_host_identity();
     gy_door *door = NULL;
     if (is_same_host && where.segment >= 0) {
         door = make_door(comm, rank, size, &where);

@@ -162,6 +162,9 @@ void gy_doors_sweep(void);
 gy_door *gy_doors_hold(void);
 void gy_doors_release(void);
 
+/** Alike for processes that see the same /proc, so that they can share memory. */
+uint64_t gy_mpi_host_identity(void);
+
 /** Counted for the closing line at log level info. */
 void gy_mpi_count(bool is_taken);
 

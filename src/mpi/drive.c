@@ -44,9 +44,7 @@ static void driven_nap(gy_transport *transport, int64_t nap_ns)
     (void)transport;
     (void)nap_ns;
     gy_mpi_drive();
-    if (is_crowded) {
-        sched_yield();
-    }
+    sched_yield(); /* the wait is some 100 us old: another process may need the core more */
 }
 
 void gy_mpi_drive_with(gy_transport *transport)

@@ -20,6 +20,7 @@
 
 enum { FIRST_WORD = 16, SEEN_WORD = 17 };
 enum { TILE_BYTES = 16 * 1024, ROUNDS_A_DRIVE = 8, ROUNDS_A_CHECK = 4096 };
+enum { PATIENT_ROUNDS = 1024 }; /* then the core is offered */
 enum { CHECK_EVERY_NS = 20000000 };
 
 typedef struct card {
@@ -431,7 +432,7 @@ int gy_pull_run(gy_pull *pull)
         return gy_door_fail(door, status);
     }
     for (unsigned round = 1; !step(door, pull, MPI_SUCCESS); round++) {
-        if (gy_mpi_is_crowded()) {
+        if (gy_mpi_is_crowded() || round > PATIENT_ROUNDS) {
             sched_yield();
         }
         if (round % ROUNDS_A_DRIVE == 0 || gy_mpi_is_crowded()) {

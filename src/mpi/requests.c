@@ -10,12 +10,12 @@
 
 #include <sched.h>
 
-enum { ROUNDS_A_CHECK = 4096 };
+enum { ROUNDS_A_CHECK = 4096, PATIENT_ROUNDS = 1024 };
 
 /* Between two looks of a waiting loop. */
 static void pass_time(unsigned *round)
 {
-    if (gy_mpi_is_crowded()) {
+    if (gy_mpi_is_crowded() || *round > PATIENT_ROUNDS) {
         sched_yield();
     } else {
         gy_spin();

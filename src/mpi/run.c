@@ -10,17 +10,14 @@
 static int segment = -1; /* of rank 0 until all have joined it */
 static bool is_ours;     /* MPI was started here */
 
-/* Ranks of the world that share memory with this one. */
-static int ranks_here(void)
+/* Does the whole world share a /proc? Launchers count hosts by names, which need not differ. */
+static bool is_one_host(void)
 {
-    MPI_Comm host = MPI_COMM_NULL;
-    int ranks = 0;
-    if (PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) ==
-        MPI_SUCCESS) {
-        (void)PMPI_Comm_size(host, &ranks);
-        (void)PMPI_Comm_free(&host);
-    }
-    return ranks;
+    uint64_t mine = gy_mpi_host_identity(), first = mine;
+    (void)PMPI_Bcast(&first, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    int is_same = first == mine, are_all = 0;
+    (void)PMPI_Allreduce(&is_same, &are_all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return are_all != 0;
 }
 
 static bool join_world(gy_foreign_place *place, char *why, size_t why_bytes)
@@ -34,12 +31,12 @@ static bool join_world(gy_foreign_place *place, char *why, size_t why_bytes)
     is_ours = !is_running;
     (void)PMPI_Comm_rank(MPI_COMM_WORLD, &place->rank);
     (void)PMPI_Comm_size(MPI_COMM_WORLD, &place->size);
-    int here = ranks_here(), cores = gy_mpi_cores_of(MPI_COMM_WORLD);
-    if (here != place->size) {
+    int cores = gy_mpi_cores_of(MPI_COMM_WORLD);
+    if (!is_one_host()) {
         snprintf(why, why_bytes,
-                 "%d of %d ranks share a host: under this launcher all of them must; gyre run "
-                 "starts ranks on several hosts",
-                 here, place->size);
+                 "the %d ranks are on several hosts: under this launcher they must share one; "
+                 "gyre run starts ranks on several",
+                 place->size);
         return false;
     }
     int where[2] = {(int)getpid(), -1};
