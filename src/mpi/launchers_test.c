@@ -32,6 +32,9 @@ static const launcher launchers[] = {
     {"mpich", "mpiexec.mpich", "-genv", " ", "-genv UCX_TLS posix,self", GYRE_HAS_MPICH},
 };
 
+/* The MPI libraries keep memory to the end and are not instrumented. */
+#define SANITIZERS "ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1 "
+
 typedef struct outcome {
     int status; /* of the launcher; 124: it was ended by the time limit */
     char said[8192];
@@ -70,7 +73,7 @@ static void launch(const launcher *with, int ranks, const char *more, const char
     }
     snprintf(program, sizeof(program), "%.*s", (int)length, words);
     snprintf(command, sizeof(command),
-             "timeout -k 5 60 %s -n %d %s %s GYRE_LOG%sinfo %s %s/mpi_%s_%s%s 2>&1",
+             SANITIZERS "timeout -k 5 60 %s -n %d %s %s GYRE_LOG%sinfo %s %s/mpi_%s_%s%s 2>&1",
              with->command, ranks, more, with->option, with->between, preload, GYRE_BUILD,
              program, with->name, words + length);
     run_command(command, result);
@@ -141,8 +144,8 @@ static int train(const char *how, const char *digits, const char *folder)
     char command[4096];
     outcome result;
     snprintf(command, sizeof(command),
-             "ASAN_OPTIONS=detect_leaks=0 timeout -k 5 60 %s %s/gyre train softmax --data %s "
-             "--steps 20 --output %s 2>&1",
+             SANITIZERS "timeout -k 5 60 %s %s/gyre train softmax --data %s "
+                        "--steps 20 --output %s 2>&1",
              how, GYRE_BUILD, digits, folder);
     run_command(command, &result);
     if (result.status != 0) {
