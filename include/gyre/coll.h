@@ -6,6 +6,7 @@
 #define GYRE_COLL_H
 
 #include <gyre/base.h>
+#include <gyre/operation.h>
 #include <gyre/tensor.h>
 
 #ifdef __cplusplus
@@ -44,6 +45,20 @@ typedef struct gy_user_reduction {
     bool is_commutative;  /* false: contributions keep the order of the ranks */
 } gy_user_reduction;
 
+/** What a collective works on. in == out is in place where both have one size. */
+typedef struct gy_buffers {
+    const void *in;
+    void *out;
+    size_t count; /* elements, as each function says; v-forms that name all counts: not used */
+    gy_dtype dtype;
+} gy_buffers;
+
+/** Parts of a buffer, one a rank, in elements. */
+typedef struct gy_parts {
+    const int64_t *counts; /* (size) */
+    const int64_t *starts; /* (size) where each begins; NULL: one after the other */
+} gy_parts;
+
 /**
  * The communicator of all ranks of this run: those that `gyre run` started, else this process
  * alone. Made at the first call; NULL and a failure when the rendezvous failed. @threads any
@@ -77,6 +92,159 @@ GY_API GY_MUST_CHECK gy_status gy_reduce_scatter(gy_comm *comm, const void *in, 
                                                  size_t count, gy_dtype dtype,
                                                  gy_reduction reduction);
 GY_API GY_MUST_CHECK gy_status gy_barrier(gy_comm *comm);
+
+/**
+ * As gy_allreduce, but root alone gets the combination; the others' `out` is not used.
+ */
+GY_API GY_MUST_CHECK gy_status gy_reduce(gy_comm *comm, const gy_buffers *data,
+                                         gy_reduction reduction, int root);
+/** Each gives data->count elements; root's out gets size * count in rank order. */
+GY_API GY_MUST_CHECK gy_status gy_gather_to(gy_comm *comm, const gy_buffers *data, int root);
+/** root's in holds size * count elements; each rank's out gets its data->count. */
+GY_API GY_MUST_CHECK gy_status gy_scatter_from(gy_comm *comm, const gy_buffers *data, int root);
+/** in holds count elements for each rank, out gets count from each, both in rank order. */
+GY_API GY_MUST_CHECK gy_status gy_alltoall(gy_comm *comm, const gy_buffers *data);
+/** Rank r gets the combination of ranks 0 to r. Not avg. */
+GY_API GY_MUST_CHECK gy_status gy_scan(gy_comm *comm, const gy_buffers *data,
+                                       gy_reduction reduction);
+/** Rank r gets the combination of ranks 0 to r - 1; rank 0's out is left as it is. Not avg. */
+GY_API GY_MUST_CHECK gy_status gy_exclusive_scan(gy_comm *comm, const gy_buffers *data,
+                                                 gy_reduction reduction);
+
+/**
+ * The v-forms: each rank has its own count. Counts that a rank names must be those that its
+ * peers name (GY_MISMATCH). In place where `in` is where its part of `out` begins, or the
+ * reverse.
+ *
+ * allgatherv: in holds parts->counts[rank] elements, all ranks name all counts.
+ */
+GY_API GY_MUST_CHECK gy_status gy_allgatherv(gy_comm *comm, const gy_buffers *data,
+                                             const gy_parts *parts);
+/** Each gives data->count elements; `parts` says at root where they go, elsewhere not used. */
+GY_API GY_MUST_CHECK gy_status gy_gatherv(gy_comm *comm, const gy_buffers *data,
+                                          const gy_parts *parts, int root);
+/** Each gets data->count elements; `parts` says at root where they are, elsewhere not used. */
+GY_API GY_MUST_CHECK gy_status gy_scatterv(gy_comm *comm, const gy_buffers *data,
+                                           const gy_parts *parts, int root);
+/** Rank r gets part r, parts->counts[r] elements, of the combination of all `in`s. */
+GY_API GY_MUST_CHECK gy_status gy_reduce_scatterv(gy_comm *comm, const gy_buffers *data,
+                                                  const gy_parts *parts,
+                                                  gy_reduction reduction);
+/** Part d of in goes to rank d, part s of out comes from rank s. Not in place. */
+GY_API GY_MUST_CHECK gy_status gy_alltoallv(gy_comm *comm, const gy_buffers *data,
+                                            const gy_parts *in_parts,
+                                            const gy_parts *out_parts);
+
+/** One collective call; zero fields are the defaults. */
+typedef struct gy_coll_call {
+    gy_operation operation;
+    gy_dtype dtype;
+    gy_reduction reduction;
+    const gy_user_reduction *user; /* instead of reduction; NULL: none */
+    int root;                      /* broadcast, reduce, gather, scatter */
+    bool is_varied;                /* the v-form: */
+    gy_parts in_parts, out_parts;  /* its counts, where this rank knows them */
+    size_t count;                  /* elements, as in the public function of that name */
+    const void *in;                /* broadcast: not used */
+    void *out;    /* may be `in` (allgather, gather: in = out + rank * count; reduce-scatter,
+                     scatter: the reverse) */
+    int priority; /* among those in flight, higher first */
+    double timeout_s; /* 0: the communicator's */
+} gy_coll_call;
+
+/** Any collective, as a struct: also those with a user's reduction or a deadline of their own.
+ */
+GY_API GY_MUST_CHECK gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call);
+
+/* ---- Point to point ---- */
+
+/** A message; zero fields are the defaults. */
+typedef struct gy_message {
+    void *data; /* not written by a send */
+    size_t count;
+    gy_dtype dtype;
+    int peer;         /* rank in the communicator; oneself too */
+    int tag;          /* >= 0; messages of one tag from one rank arrive in the order sent */
+    size_t *received; /* a receive: gets the count that came, up to `count`; NULL: exactly
+                         `count` must come */
+    double timeout_s; /* 0: the communicator's */
+} gy_message;
+
+/**
+ * Send and receive. A send may end before its receive began. Ranks can post messages and
+ * collectives side by side.
+ * @return GY_OK; GY_ARG; GY_PEER; GY_TIMEOUT; GY_MISMATCH another count came (both ranks fail)
+ */
+GY_API GY_MUST_CHECK gy_status gy_send(gy_comm *comm, const void *data, size_t count,
+                                       gy_dtype dtype, int to, int tag);
+GY_API GY_MUST_CHECK gy_status gy_recv(gy_comm *comm, void *data, size_t count, gy_dtype dtype,
+                                       int from, int tag);
+
+/* ---- Requests: calls that run while others do ---- */
+
+/**
+ * A call that can be started again and again (persistent), or once. Whoever tests or waits
+ * drives all that is in flight on the communicator and its groups. Ranks start collectives in
+ * one order; they may wait for them in any.
+ */
+typedef struct gy_request gy_request;
+
+/** Make a request; nothing starts. The call's buffers, counts and user reduction are borrowed
+ * until the request is freed. GY_ARG; GY_NOMEM */
+GY_API GY_MUST_CHECK gy_status gy_request_init(gy_comm *comm, const gy_coll_call *call,
+                                               gy_request **request);
+GY_API GY_MUST_CHECK gy_status gy_request_init_send(gy_comm *comm, const gy_message *message,
+                                                    gy_request **request);
+GY_API GY_MUST_CHECK gy_status gy_request_init_recv(gy_comm *comm, const gy_message *message,
+                                                    gy_request **request);
+/** Start it: its last run has been waited for, or it is new (GY_STATE). Never blocks. */
+GY_API GY_MUST_CHECK gy_status gy_request_start(gy_request *request);
+/** Make and start: the nonblocking form of every call. */
+GY_API GY_MUST_CHECK gy_status gy_request_begin(gy_comm *comm, const gy_coll_call *call,
+                                                gy_request **request);
+GY_API GY_MUST_CHECK gy_status gy_request_begin_send(gy_comm *comm, const gy_message *message,
+                                                     gy_request **request);
+GY_API GY_MUST_CHECK gy_status gy_request_begin_recv(gy_comm *comm, const gy_message *message,
+                                                     gy_request **request);
+/** GY_AGAIN still under way; GY_OK; how it failed. Moves what can be moved. One that is not
+ * started is GY_OK. */
+GY_API GY_MUST_CHECK gy_status gy_request_test(gy_request *request);
+/**
+ * Until it has ended. GY_TIMEOUT at the deadline: it is still under way, unless its own time
+ * (gy_coll_call.timeout_s) is over, which fails the communicator.
+ */
+GY_API GY_MUST_CHECK gy_status gy_request_wait(gy_request *request, gy_deadline deadline);
+/** Until all have ended: the first failure, or GY_OK. */
+GY_API GY_MUST_CHECK gy_status gy_request_wait_all(gy_request *const *requests, size_t count,
+                                                   gy_deadline deadline);
+/** Until one that was started has ended: *index; GY_ARG none is started. Its failure. */
+GY_API GY_MUST_CHECK gy_status gy_request_wait_any(gy_request *const *requests, size_t count,
+                                                   gy_deadline deadline, size_t *index);
+/** Forget it; one under way goes on without it and its buffers stay borrowed. NULL is fine. */
+GY_API void gy_request_free(gy_request *request);
+
+/* ---- Groups ---- */
+
+enum { GY_NO_COLOUR = -1 };
+
+/**
+ * Communicators of those ranks that name the same colour >= 0, in the order of their keys, then
+ * ranks; a rank with GY_NO_COLOUR gets NULL. All ranks of `comm` call it. A group has numbers
+ * and channels of its own, so that several are in flight side by side; a failure in one fails
+ * all that stem from one world.
+ * @return GY_OK; GY_ARG; GY_LIMIT more than 63 live groups on a rank (on all that name the
+ * colour); GY_NOMEM; as gy_barrier
+ * @threads one split, copy or free at a time in a process
+ */
+GY_API GY_MUST_CHECK gy_status gy_comm_split(gy_comm *comm, int colour, int key,
+                                             gy_comm **group);
+/** The same ranks with numbers and channels of their own. */
+GY_API GY_MUST_CHECK gy_status gy_comm_dup(gy_comm *comm, gy_comm **copy);
+/**
+ * Leaves in an orderly way. A group is freed by all its ranks, with nothing in flight, before
+ * the communicator that it stems from. NULL is fine.
+ */
+GY_API void gy_comm_free(gy_comm *comm);
 
 #ifdef __cplusplus
 }

@@ -13,6 +13,7 @@
 #include <gyre/info.h>
 #include <gyre/language.h>
 #include <gyre/launch.h>
+#include <gyre/operation.h>
 #include <gyre/plan.h>
 #include <gyre/report.h>
 #include <gyre/tensor.h>

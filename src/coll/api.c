@@ -48,6 +48,109 @@ gy_status gy_barrier(gy_comm *comm)
                        &(gy_coll_call){.operation = GY_OPERATION_BARRIER, .dtype = GY_U8});
 }
 
+static gy_coll_call call_of(gy_operation operation, const gy_buffers *data)
+{
+    return (gy_coll_call){.operation = operation,
+                          .dtype = data->dtype,
+                          .count = data->count,
+                          .in = data->in,
+                          .out = data->out};
+}
+
+gy_status gy_reduce(gy_comm *comm, const gy_buffers *data, gy_reduction reduction, int root)
+{
+    gy_coll_call call = call_of(GY_OPERATION_REDUCE, data);
+    call.reduction = reduction;
+    call.root = root;
+    return gy_coll_run(comm, &call);
+}
+
+gy_status gy_gather_to(gy_comm *comm, const gy_buffers *data, int root)
+{
+    gy_coll_call call = call_of(GY_OPERATION_GATHER, data);
+    call.root = root;
+    return gy_coll_run(comm, &call);
+}
+
+gy_status gy_scatter_from(gy_comm *comm, const gy_buffers *data, int root)
+{
+    gy_coll_call call = call_of(GY_OPERATION_SCATTER, data);
+    call.root = root;
+    return gy_coll_run(comm, &call);
+}
+
+gy_status gy_alltoall(gy_comm *comm, const gy_buffers *data)
+{
+    gy_coll_call call = call_of(GY_OPERATION_ALLTOALL, data);
+    return gy_coll_run(comm, &call);
+}
+
+gy_status gy_scan(gy_comm *comm, const gy_buffers *data, gy_reduction reduction)
+{
+    gy_coll_call call = call_of(GY_OPERATION_SCAN, data);
+    call.reduction = reduction;
+    return gy_coll_run(comm, &call);
+}
+
+gy_status gy_exclusive_scan(gy_comm *comm, const gy_buffers *data, gy_reduction reduction)
+{
+    gy_coll_call call = call_of(GY_OPERATION_EXCLUSIVE_SCAN, data);
+    call.reduction = reduction;
+    return gy_coll_run(comm, &call);
+}
+
+static gy_coll_call varied(gy_operation operation, const gy_buffers *data)
+{
+    gy_coll_call call = call_of(operation, data);
+    call.is_varied = true;
+    return call;
+}
+
+gy_status gy_allgatherv(gy_comm *comm, const gy_buffers *data, const gy_parts *parts)
+{
+    gy_coll_call call = varied(GY_OPERATION_ALLGATHER, data);
+    call.out_parts = *parts;
+    return gy_coll_run(comm, &call);
+}
+
+gy_status gy_gatherv(gy_comm *comm, const gy_buffers *data, const gy_parts *parts, int root)
+{
+    gy_coll_call call = varied(GY_OPERATION_GATHER, data);
+    call.root = root;
+    if (comm->rank == root) {
+        call.out_parts = *parts;
+    }
+    return gy_coll_run(comm, &call);
+}
+
+gy_status gy_scatterv(gy_comm *comm, const gy_buffers *data, const gy_parts *parts, int root)
+{
+    gy_coll_call call = varied(GY_OPERATION_SCATTER, data);
+    call.root = root;
+    if (comm->rank == root) {
+        call.in_parts = *parts;
+    }
+    return gy_coll_run(comm, &call);
+}
+
+gy_status gy_reduce_scatterv(gy_comm *comm, const gy_buffers *data, const gy_parts *parts,
+                             gy_reduction reduction)
+{
+    gy_coll_call call = varied(GY_OPERATION_REDUCE_SCATTER, data);
+    call.reduction = reduction;
+    call.in_parts = *parts;
+    return gy_coll_run(comm, &call);
+}
+
+gy_status gy_alltoallv(gy_comm *comm, const gy_buffers *data, const gy_parts *in_parts,
+                       const gy_parts *out_parts)
+{
+    gy_coll_call call = varied(GY_OPERATION_ALLTOALL, data);
+    call.in_parts = *in_parts;
+    call.out_parts = *out_parts;
+    return gy_coll_run(comm, &call);
+}
+
 static pthread_mutex_t world_lock = PTHREAD_MUTEX_INITIALIZER;
 static gy_comm *world;
 static bool is_world_tried;

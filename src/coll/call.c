@@ -6,25 +6,50 @@
 
 enum { MAX_ELEMENT_BYTES = 4096 };
 
+static bool is_one_of(gy_operation operation, unsigned set)
+{
+    return (set >> operation & 1) != 0;
+}
+
+#define OF(name) (1U << GY_OPERATION_##name)
+
+enum {
+    REDUCTIONS =
+        OF(ALLREDUCE) | OF(REDUCE_SCATTER) | OF(REDUCE) | OF(SCAN) | OF(EXCLUSIVE_SCAN),
+    SCANS = OF(SCAN) | OF(EXCLUSIVE_SCAN),
+    ROOTED = OF(BROADCAST) | OF(REDUCE) | OF(GATHER) | OF(SCATTER),
+    ROOT_GIVES = OF(SCATTER), /* the others' `in` is not used */
+    ROOT_GETS = OF(REDUCE) | OF(GATHER),
+    PARTS_IN = OF(REDUCE_SCATTER) | OF(SCATTER) | OF(ALLTOALL), /* in: a part a rank */
+    PARTS_OUT = OF(ALLGATHER) | OF(GATHER) | OF(ALLTOALL)
+};
+
 static bool is_reduction(gy_operation operation)
 {
-    return operation == GY_OPERATION_ALLREDUCE || operation == GY_OPERATION_REDUCE_SCATTER ||
-           operation == GY_OPERATION_REDUCE;
+    return is_one_of(operation, REDUCTIONS);
 }
 
 static bool has_root(gy_operation operation)
 {
-    return operation == GY_OPERATION_BROADCAST || operation == GY_OPERATION_REDUCE;
+    return is_one_of(operation, ROOTED);
 }
 
-static size_t parts_in(const gy_comm *comm, gy_operation operation)
+bool gy_call_has_parts(const gy_coll_call *call)
 {
-    return operation == GY_OPERATION_REDUCE_SCATTER ? (size_t)comm->size : 1;
+    return is_one_of(call->operation, PARTS_IN | PARTS_OUT);
 }
 
-static size_t parts_out(const gy_comm *comm, gy_operation operation)
+bool gy_call_gives(const gy_comm *comm, const gy_coll_call *call)
 {
-    return operation == GY_OPERATION_ALLGATHER ? (size_t)comm->size : 1;
+    bool is_rooted =
+        is_one_of(call->operation, ROOT_GIVES) || call->operation == GY_OPERATION_BROADCAST;
+    return !is_rooted || comm->rank == call->root;
+}
+
+bool gy_call_gets(const gy_comm *comm, const gy_coll_call *call)
+{
+    bool is_left = call->operation == GY_OPERATION_EXCLUSIVE_SCAN && comm->rank == 0;
+    return !is_left && (!is_one_of(call->operation, ROOT_GETS) || comm->rank == call->root);
 }
 
 static bool has_user(const gy_coll_call *call)
@@ -48,19 +73,39 @@ size_t gy_call_element_bytes(const gy_coll_call *call)
     return is_own ? call->user->element_bytes : gy_dtype_bytes(call->dtype);
 }
 
+size_t gy_count_limit(const gy_coll_call *call)
+{
+    return ((size_t)1 << 62) / GY_MAX(gy_call_element_bytes(call), (size_t)8) / GY_PLAN_RANKS;
+}
+
 gy_fold gy_call_fold(const gy_comm *comm, const gy_coll_call *call)
 {
     return gy_fold_of(call->dtype, call->reduction, call->user, comm->size);
 }
 
+static size_t bytes_of(const gy_comm *comm, const gy_coll_call *call, unsigned split)
+{
+    bool is_split = is_one_of(call->operation, split);
+    size_t count = call->count;
+    if (call->is_varied && is_split) {
+        count =
+            (size_t)gy_parts_sum(comm, split == PARTS_IN ? &call->in_parts : &call->out_parts);
+    } else if (call->is_varied && gy_parts_are_known(call)) {
+        count = (size_t)gy_parts_own(comm, call);
+    } else if (is_split) {
+        count *= (size_t)comm->size;
+    }
+    return count * gy_call_element_bytes(call);
+}
+
 size_t gy_call_in_bytes(const gy_comm *comm, const gy_coll_call *call)
 {
-    return call->count * gy_call_element_bytes(call) * parts_in(comm, call->operation);
+    return bytes_of(comm, call, PARTS_IN);
 }
 
 size_t gy_call_out_bytes(const gy_comm *comm, const gy_coll_call *call)
 {
-    return call->count * gy_call_element_bytes(call) * parts_out(comm, call->operation);
+    return bytes_of(comm, call, PARTS_OUT);
 }
 
 static gy_status check_reduction(const gy_coll_call *call)
@@ -78,6 +123,9 @@ static gy_status check_reduction(const gy_coll_call *call)
     if ((unsigned)call->reduction >= GY_REDUCTION_COUNT) {
         return gy_fail(GY_ARG, "%s: reduction %d does not exist", name, (int)call->reduction);
     }
+    if (call->reduction == GY_AVG && is_one_of(call->operation, SCANS)) {
+        return gy_fail(GY_ARG, "%s: avg of a part of the ranks is not defined", name);
+    }
     if (gy_combine_of(call->dtype, call->reduction) == NULL) {
         return gy_fail(GY_ARG, "%s: %s of %s, expected integers", name,
                        gy_reduction_name(call->reduction), gy_dtype_name(call->dtype));
@@ -85,9 +133,24 @@ static gy_status check_reduction(const gy_coll_call *call)
     return GY_OK;
 }
 
+static gy_status check_buffers(const gy_comm *comm, const gy_coll_call *call)
+{
+    bool needs_in = gy_call_gives(comm, call) && call->operation != GY_OPERATION_BROADCAST;
+    bool needs_out = gy_call_gets(comm, call);
+    bool has_in = call->in != NULL || gy_call_in_bytes(comm, call) == 0;
+    bool has_out = call->out != NULL || gy_call_out_bytes(comm, call) == 0;
+    if (call->operation == GY_OPERATION_BARRIER ||
+        ((has_in || !needs_in) && (has_out || !needs_out))) {
+        return GY_OK;
+    }
+    return gy_fail(GY_ARG, "%s: %s is NULL with %zu elements",
+                   gy_operation_name(call->operation), needs_in && !has_in ? "in" : "out",
+                   call->count);
+}
+
 gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call)
 {
-    if ((unsigned)call->operation > GY_OPERATION_BARRIER) {
+    if ((unsigned)call->operation >= GY_OPERATION_COUNT) {
         return gy_fail(GY_ARG, "operation %d does not exist", (int)call->operation);
     }
     const char *name = gy_operation_name(call->operation);
@@ -101,23 +164,17 @@ gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call)
         return gy_fail(GY_ARG, "%s: root %d, expected 0 to %d", name, call->root,
                        comm->size - 1);
     }
-    /* No product of sizes overflows. */
-    size_t limit =
-        ((size_t)1 << 62) / GY_MAX(gy_call_element_bytes(call), (size_t)8) / GY_PLAN_RANKS;
+    size_t limit = gy_count_limit(call);
     if (call->count > limit) {
         return gy_fail(GY_ARG, "%s: %zu elements, at most %zu", name, call->count, limit);
     }
-    bool needs_in = call->operation != GY_OPERATION_BROADCAST;
-    bool needs_out = call->operation != GY_OPERATION_REDUCE || comm->rank == call->root;
-    bool is_empty = call->count == 0 || call->operation == GY_OPERATION_BARRIER;
-    if (!is_empty && ((needs_in && call->in == NULL) || (needs_out && call->out == NULL))) {
-        return gy_fail(GY_ARG, "%s: %s is NULL with %zu elements", name,
-                       needs_in && call->in == NULL ? "in" : "out", call->count);
+    if (call->is_varied) {
+        GY_TRY(gy_parts_check(comm, call));
     }
     if (call->timeout_s < 0) {
         return gy_fail(GY_ARG, "%s: a timeout of %g s", name, call->timeout_s);
     }
-    return GY_OK;
+    return check_buffers(comm, call);
 }
 
 /* Where the buffers lie in this rank's pool; false: not both there. */
@@ -125,25 +182,34 @@ static bool find_registered(const gy_comm *comm, const gy_coll_call *call, gy_fa
 {
     size_t in = 0, out = 0;
     bool is_in = true, is_out = true;
-    if (comm->shared == NULL) {
+    if (comm->shared == NULL || call->is_varied) {
         return false;
     }
-    if (call->operation != GY_OPERATION_BROADCAST) {
-        is_in = gy_shared_owns(comm->shared, comm->rank, call->in, gy_call_in_bytes(comm, call),
-                               &in);
+    if (call->operation == GY_OPERATION_ALLTOALL && call->in == call->out) {
+        return false; /* peers would read what this rank overwrites */
     }
-    if (call->operation != GY_OPERATION_REDUCE || comm->rank == call->root) {
-        is_out = gy_shared_owns(comm->shared, comm->rank, call->out,
+    if (call->operation != GY_OPERATION_BROADCAST && gy_call_gives(comm, call)) {
+        is_in = gy_shared_owns(comm->shared, gy_comm_peer(comm, comm->rank), call->in,
+                               gy_call_in_bytes(comm, call), &in);
+    }
+    if (gy_call_gets(comm, call)) {
+        is_out = gy_shared_owns(comm->shared, gy_comm_peer(comm, comm->rank), call->out,
                                 gy_call_out_bytes(comm, call), &out);
     }
     *far = (gy_far){.in = in, .out = out};
     return is_in && is_out;
 }
 
-static uint32_t user_hash(const gy_user_reduction *user)
+/* What else must agree: the group, a user's reduction, counts that all ranks name. */
+static uint32_t detail_of(const gy_comm *comm, const gy_coll_call *call)
 {
-    uint64_t salt = user->element_bytes * 2 + user->is_commutative;
-    return (uint32_t)gy_hash(user->name, strlen(user->name), salt);
+    uint64_t hash = comm->life;
+    if (has_user(call)) {
+        const gy_user_reduction *user = call->user;
+        hash = gy_hash(user->name, strlen(user->name),
+                       (user->element_bytes * 2 + user->is_commutative) ^ hash << 32);
+    }
+    return (uint32_t)(call->is_varied ? gy_parts_hash(comm, call, hash) : hash);
 }
 
 gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call)
@@ -152,13 +218,13 @@ gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call)
     bool reduces = is_reduction(call->operation);
     bool is_tiny = gy_call_is_tiny(comm, call);
     uint8_t reduction = has_user(call) ? GY_USER : (uint8_t)call->reduction;
-    return (gy_card){.count = call->count,
+    return (gy_card){.count = call->is_varied ? GY_VARIED : call->count,
                      .root = has_root(call->operation) ? call->root : 0,
                      .forced = comm->forced_hash,
                      .operation = (uint8_t)call->operation,
                      .dtype = (uint8_t)call->dtype,
                      .reduction = reduces ? reduction : 0,
-                     .detail = has_user(call) ? user_hash(call->user) : 0,
+                     .detail = detail_of(comm, call),
                      .is_registered = !is_tiny && find_registered(comm, call, &far)};
 }
 
@@ -181,39 +247,82 @@ const char *gy_card_text(const gy_card *card, char out[128])
     bool is_known = card->operation < GY_OPERATION_COUNT && card->dtype < GY_DTYPE_COUNT;
     if (!is_known) {
         snprintf(out, 128, "an unknown call");
-    } else if (operation == GY_OPERATION_BARRIER) {
+        return out;
+    }
+    if (operation == GY_OPERATION_BARRIER) {
         snprintf(out, 128, "barrier");
+        return out;
+    }
+    char count[40], by[28] = "", root[20] = "";
+    snprintf(count, sizeof(count), "%llu", (unsigned long long)card->count);
+    if (card->count == GY_VARIED) {
+        snprintf(count, sizeof(count), "counts of their own (%08x)", card->detail);
+    }
+    if (is_reduction(operation)) {
+        snprintf(by, sizeof(by), " by %s", reduction_text(card));
+    }
+    if (has_root(operation)) {
+        snprintf(root, sizeof(root), ", root %d", card->root);
+    }
+    snprintf(out, 128, "%s of %s %s%s%s", gy_operation_name(operation), count,
+             gy_dtype_name((gy_dtype)card->dtype), by, root);
+    return out;
+}
+
+/* " of group 2"; the world needs no name. */
+static const char *group_text(const gy_comm *comm, char out[40])
+{
+    out[0] = '\0';
+    if (comm->root != comm) {
+        snprintf(out, 40, " of group %d.%u", comm->seat, comm->life);
+    }
+    return out;
+}
+
+const char *gy_coll_text(const gy_coll *coll, char out[192])
+{
+    char text[128], group[40];
+    const gy_message *message = &coll->message;
+    if (coll->kind == GY_COLL_COLLECTIVE) {
+        snprintf(out, 192, "collective %llu%s, %s", (unsigned long long)coll->number,
+                 group_text(coll->comm, group), gy_card_text(&coll->card, text));
     } else {
-        int used =
-            snprintf(out, 128, "%s of %llu %s", gy_operation_name(operation),
-                     (unsigned long long)card->count, gy_dtype_name((gy_dtype)card->dtype));
-        size_t at = (size_t)used;
-        if (is_reduction(operation)) {
-            used = snprintf(out + at, 128 - at, " by %s", reduction_text(card));
-            at += (size_t)used;
-        }
-        if (has_root(operation)) {
-            snprintf(out + at, 128 - at, ", root %d", card->root);
-        }
+        bool is_send = coll->kind == GY_COLL_SEND;
+        snprintf(out, 192, "%s of %zu %s %s rank %d%s, tag %d", is_send ? "send" : "receive",
+                 message->count, gy_dtype_name(message->dtype), is_send ? "to" : "from",
+                 message->peer, group_text(coll->comm, group), message->tag);
     }
     return out;
 }
 
 gy_status gy_card_mismatch(const gy_coll *coll, const gy_card *other, int rank)
 {
-    char mine[128], theirs[128];
+    char mine[128], theirs[128], group[40];
+    const gy_comm *comm = coll->comm;
     bool is_forced = coll->card.forced != other->forced;
-    return gy_fail(GY_MISMATCH, "collective %llu: rank %d called %s, rank %d called %s%s",
-                   (unsigned long long)coll->number, coll->comm->rank,
-                   gy_card_text(&coll->card, mine), rank, gy_card_text(other, theirs),
-                   is_forced ? " with another GYRE_COLL" : "");
+    return gy_fail(GY_MISMATCH, "collective %llu%s: rank %d called %s, rank %d called %s%s",
+                   (unsigned long long)coll->number, group_text(comm, group),
+                   gy_comm_peer(comm, comm->rank), gy_card_text(&coll->card, mine), rank,
+                   gy_card_text(other, theirs), is_forced ? " with another GYRE_COLL" : "");
 }
 
 void gy_call_alone(const gy_coll_call *call)
 {
-    size_t bytes = call->count * gy_call_element_bytes(call);
-    if (bytes > 0 && call->operation != GY_OPERATION_BROADCAST &&
-        call->operation != GY_OPERATION_BARRIER && call->in != call->out) {
-        memmove(call->out, call->in, bytes);
+    size_t element = gy_call_element_bytes(call), count = call->count, from = 0, to = 0;
+    bool is_nothing = call->operation == GY_OPERATION_BROADCAST ||
+                      call->operation == GY_OPERATION_BARRIER ||
+                      call->operation == GY_OPERATION_EXCLUSIVE_SCAN;
+    if (call->is_varied && call->in_parts.counts != NULL) {
+        count = (size_t)call->in_parts.counts[0];
+        from = call->in_parts.starts != NULL ? (size_t)call->in_parts.starts[0] * element : 0;
+    }
+    if (call->is_varied && call->out_parts.counts != NULL) {
+        count = (size_t)call->out_parts.counts[0];
+        to = call->out_parts.starts != NULL ? (size_t)call->out_parts.starts[0] * element : 0;
+    }
+    const uint8_t *in = call->in;
+    uint8_t *out = call->out;
+    if (count > 0 && !is_nothing && in + from != out + to) {
+        memmove(out + to, in + from, count * element);
     }
 }

@@ -17,21 +17,14 @@ enum {
     STREAM_BYTES = 20 * 1024 * 1024 /* what all vectors take when results go past the cache */
 };
 
-gy_status gy_choice_check_name(const char *name)
+static gy_status no_such_name(const char *name)
 {
-    if (name == NULL || strcmp(name, "slots") == 0) {
-        return GY_OK;
-    }
     gy_text names = {.data = NULL};
     gy_text_add(&names, "slots");
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         bool is_new = true;
         for (size_t before = 0; before < i; before++) {
             is_new = is_new && strcmp(gy_algorithms[before].name, gy_algorithms[i].name) != 0;
-        }
-        if (strcmp(gy_algorithms[i].name, name) == 0) {
-            gy_text_free(&names);
-            return GY_OK;
         }
         if (is_new) {
             gy_text_add(&names, ", %s", gy_algorithms[i].name);
@@ -43,41 +36,49 @@ gy_status gy_choice_check_name(const char *name)
     return status;
 }
 
-static const char *default_name(const gy_comm *comm, const gy_coll_call *call,
-                                bool is_registered)
+gy_status gy_choice_check_name(const char *name)
 {
-    gy_operation operation = call->operation;
-    if (comm->shared == NULL || operation == GY_OPERATION_REDUCE ||
-        operation == GY_OPERATION_BARRIER) {
-        switch (operation) {
-        case GY_OPERATION_ALLREDUCE:
-            /* The tree has fewer rounds, the ring sends less. */
-            return call->count * gy_call_element_bytes(call) < 64UL * 1024 ? "tree" : "ring";
-        case GY_OPERATION_REDUCE_SCATTER:
-        case GY_OPERATION_ALLGATHER:
-            return "ring";
-        case GY_OPERATION_BROADCAST:
-        case GY_OPERATION_REDUCE:
-            return "tree";
-        case GY_OPERATION_BARRIER:
-        case GY_OPERATION_GATHER:
-        case GY_OPERATION_SCATTER:
-        case GY_OPERATION_ALLTOALL:
-        case GY_OPERATION_SCAN:
-        case GY_OPERATION_EXCLUSIVE_SCAN:
-        case GY_OPERATION_COUNT:
-        default:
-            return "dissemination";
+    if (name == NULL || strcmp(name, "slots") == 0) {
+        return GY_OK;
+    }
+    bool is_known = false;
+    for (int operation = 0; operation < GY_OPERATION_COUNT; operation++) {
+        const gy_algorithm *row = NULL;
+        char parameter[GY_PLAN_PARAMETER];
+        if (gy_algorithm_find((gy_operation)operation, name) == NULL) {
+            continue;
         }
+        is_known = true;
+        GY_TRY(gy_algorithm_parse((gy_operation)operation, name, &row, parameter));
     }
-    if (is_registered) {
-        return "direct";
+    return is_known ? GY_OK : no_such_name(name);
+}
+
+/* What to try without shared memory, or where that has no algorithm. */
+static const char *message_name(const gy_coll_call *call)
+{
+    switch (call->operation) {
+    case GY_OPERATION_ALLREDUCE:
+        /* The tree has fewer rounds, the ring sends less. */
+        return call->count * gy_call_element_bytes(call) < 64UL * 1024 ? "tree" : "ring";
+    case GY_OPERATION_REDUCE_SCATTER:
+    case GY_OPERATION_ALLGATHER:
+        return "ring";
+    case GY_OPERATION_BROADCAST:
+    case GY_OPERATION_REDUCE:
+        return "tree";
+    case GY_OPERATION_GATHER:
+    case GY_OPERATION_SCATTER:
+    case GY_OPERATION_ALLTOALL:
+        return "flat";
+    case GY_OPERATION_SCAN:
+    case GY_OPERATION_EXCLUSIVE_SCAN:
+        return "chain";
+    case GY_OPERATION_BARRIER:
+    case GY_OPERATION_COUNT:
+    default:
+        return "dissemination";
     }
-    /* Two ranks: one meeting wins for small vectors, half the bytes between the cores for large
-     * ones. */
-    bool is_small = call->count * gy_call_element_bytes(call) <= EXCHANGE_BYTES;
-    bool exchanges = operation == GY_OPERATION_ALLREDUCE && comm->size == 2 && is_small;
-    return exchanges ? "exchange" : "staged";
 }
 
 static bool is_possible(const gy_comm *comm, const gy_coll_call *call, const gy_algorithm *row,
@@ -85,30 +86,36 @@ static bool is_possible(const gy_comm *comm, const gy_coll_call *call, const gy_
 {
     bool is_reached = row->need == GY_NEED_MESSAGES ||
                       (comm->shared != NULL && (row->need == GY_NEED_STAGE || is_registered));
-    return is_reached && (!gy_call_reduces(call) || row->order >= gy_call_order(call));
+    bool is_known =
+        !call->is_varied || gy_parts_are_known(call) || (row->limits & GY_LIMIT_KNOWN) == 0;
+    return is_reached && is_known &&
+           (!gy_call_reduces(call) || row->order >= gy_call_order(call));
 }
 
 /* NULL: nothing that is possible here keeps the order. */
 static const gy_algorithm *choose_algorithm(const gy_comm *comm, const gy_coll_call *call,
                                             bool is_registered)
 {
-    const gy_algorithm *row = NULL;
-    if (comm->forced != NULL) {
-        row = gy_algorithm_find(call->operation, comm->forced);
-        row = row != NULL && is_possible(comm, call, row, is_registered) ? row : NULL;
+    /* Two ranks: one meeting wins for small vectors, half the bytes between the cores for large
+     * ones. */
+    bool is_small = call->count * gy_call_element_bytes(call) <= EXCHANGE_BYTES;
+    bool exchanges = comm->size == 2 && is_small && !is_registered;
+    const char *const wanted[] = {comm->forced, is_registered ? "direct" : NULL,
+                                  exchanges ? "exchange" : NULL, "staged", message_name(call)};
+    for (size_t i = 0; i < GY_COUNT(wanted); i++) {
+        const gy_algorithm *row =
+            wanted[i] == NULL ? NULL : gy_algorithm_find(call->operation, wanted[i]);
+        if (row != NULL && is_possible(comm, call, row, is_registered)) {
+            return row;
+        }
     }
-    if (row == NULL) {
-        row = gy_algorithm_find(call->operation, default_name(comm, call, is_registered));
-        GY_ASSERT(row != NULL);
-        row = is_possible(comm, call, row, is_registered) ? row : NULL;
+    for (size_t i = 0; i < gy_algorithm_count; i++) {
+        const gy_algorithm *row = &gy_algorithms[i];
+        if (row->operation == call->operation && is_possible(comm, call, row, is_registered)) {
+            return row;
+        }
     }
-    for (size_t i = 0; i < gy_algorithm_count && row == NULL; i++) {
-        const gy_algorithm *other = &gy_algorithms[i];
-        bool fits = other->operation == call->operation &&
-                    is_possible(comm, call, other, is_registered);
-        row = fits ? other : NULL;
-    }
-    return row;
+    return NULL;
 }
 
 /* Staging slots that an algorithm uses here: what a plan of some chunks takes. */
@@ -140,6 +147,54 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* What follows the colon of a name that was forced, where it is that row's. */
+static gy_status read_parameter(const gy_comm *comm, const gy_algorithm *row,
+                                char parameter[GY_PLAN_PARAMETER])
+{
+    const gy_algorithm *named = NULL;
+    parameter[0] = '\0';
+    if (comm->forced == NULL || gy_algorithm_find(row->operation, comm->forced) != row) {
+        return GY_OK;
+    }
+    return gy_algorithm_parse(row->operation, comm->forced, &named, parameter);
+}
+
+static gy_status find_chunk_bytes(gy_comm *comm, const gy_algorithm *row, int64_t *bytes)
+{
+    *bytes = row->need == GY_NEED_DIRECT ? DIRECT_CHUNK_BYTES : MESSAGE_CHUNK_BYTES;
+    if (row->need == GY_NEED_STAGE) {
+        int32_t slots = 1;
+        GY_TRY(find_stage_slots(comm, row, &slots));
+        int64_t room = (int64_t)comm->region_bytes / slots / GY_CACHE_LINE * GY_CACHE_LINE;
+        *bytes = GY_MIN((int64_t)STAGE_CHUNK_BYTES, room);
+    }
+    return GY_OK;
+}
+
+/* Elements of a block's share of a leg: how often blocks stand side by side in what is counted.
+ */
+static int64_t spread_of(const gy_comm *comm, const gy_coll_call *call, const gy_choice *choice)
+{
+    const gy_algorithm *row = choice->algorithm;
+    gy_plan_request request = {.operation = row->operation, .ranks = comm->size, .chunks = 1};
+    memcpy(request.parameter, choice->parameter, sizeof(request.parameter));
+    if (gy_call_has_parts(call)) {
+        return 1;
+    }
+    return row->cut == GY_CUT_WINDOWS ? comm->size : gy_cut_parts(row->cut, &request);
+}
+
+/* Counts that only some know are moved in one piece each; others in one leg. */
+static void cut_varied(const gy_comm *comm, const gy_coll_call *call, int64_t chunk,
+                       gy_choice *choice)
+{
+    bool is_known = gy_parts_are_known(call);
+    int64_t longest = is_known ? gy_parts_longest(comm, call) : 1;
+    choice->legs = 1;
+    choice->leg = longest;
+    choice->chunks = (int)(is_known ? GY_MAX(divide_up(longest, chunk), (int64_t)1) : 1);
+}
+
 gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
                     gy_choice *choice)
 {
@@ -150,32 +205,27 @@ gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
                        gy_operation_name(call->operation), call->user->name);
     }
     int64_t element = (int64_t)gy_call_element_bytes(call), count = (int64_t)call->count;
-    int64_t unit = gy_unit_of(element), ranks = comm->size;
-    int64_t chunk_bytes =
-        row->need == GY_NEED_DIRECT ? DIRECT_CHUNK_BYTES : MESSAGE_CHUNK_BYTES;
-    if (row->need == GY_NEED_STAGE) {
-        int32_t slots = 1;
-        GY_TRY(find_stage_slots(comm, row, &slots));
-        int64_t room = (int64_t)comm->region_bytes / slots / GY_CACHE_LINE * GY_CACHE_LINE;
-        chunk_bytes = GY_MIN((int64_t)STAGE_CHUNK_BYTES, room);
+    int64_t unit = gy_unit_of(element), ranks = comm->size, chunk = 0;
+    choice->algorithm = row;
+    choice->is_streamed = false;
+    GY_TRY(read_parameter(comm, row, choice->parameter));
+    GY_TRY(find_chunk_bytes(comm, row, &chunk));
+    chunk = GY_MAX(chunk / element / unit * unit, unit);
+    if (call->is_varied) {
+        cut_varied(comm, call, chunk, choice);
+        return GY_OK;
     }
-    /* A chunk here is what one block holds; `spread` blocks stand side by side in the counted
-     * vector. */
-    bool is_by_part = row->operation == GY_OPERATION_ALLGATHER ||
-                      row->operation == GY_OPERATION_REDUCE_SCATTER;
-    int64_t spread = row->cut != GY_CUT_CHUNKS && !is_by_part ? ranks : 1;
-    int64_t leg_limit =
-        GY_MAX((int64_t)LEG_BYTES / (is_by_part ? ranks : 1) / element, 2 * unit);
+    /* A chunk here is what one block holds. */
+    int64_t parts = gy_call_has_parts(call) ? ranks : 1;
+    int64_t spread = spread_of(comm, call, choice);
+    int64_t leg_limit = GY_MAX((int64_t)LEG_BYTES / parts / element, 2 * unit);
     choice->legs = GY_MAX(divide_up(count, leg_limit), (int64_t)1);
     choice->leg = divide_up(divide_up(count, choice->legs), unit) * unit;
     choice->legs = GY_MAX(divide_up(count, GY_MAX(choice->leg, (int64_t)1)), (int64_t)1);
-    int64_t chunk = chunk_bytes / element;
     int64_t leg = GY_MIN(choice->leg, count);
     choice->chunks = (int)GY_MAX(divide_up(leg, chunk * spread), (int64_t)1);
     GY_ASSERT(choice->chunks <= UINT16_MAX);
-    choice->algorithm = row;
-    int64_t vectors = call->in == call->out || is_by_part ? 1 : 2;
-    int64_t parts = is_by_part ? ranks : 1;
+    int64_t vectors = call->in == call->out || parts > 1 ? 1 : 2;
     choice->is_streamed = count * element * parts * vectors * ranks > STREAM_BYTES;
     return GY_OK;
 }

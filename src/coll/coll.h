@@ -14,21 +14,6 @@
 
 #include <gyre/coll.h>
 
-/** One collective call; zero fields are the defaults. */
-typedef struct gy_coll_call {
-    gy_operation operation;
-    gy_dtype dtype;
-    gy_reduction reduction;
-    const gy_user_reduction *user; /* instead of reduction; NULL: none */
-    int root;                      /* broadcast, reduce */
-    size_t count;                  /* elements, as in the public function of that name */
-    const void *in;                /* broadcast: not used */
-    void *
-        out; /* may be `in` (allgather: in = out + rank * count; reduce-scatter: the reverse) */
-    int priority;     /* among those in flight, higher first */
-    double timeout_s; /* 0: the communicator's */
-} gy_coll_call;
-
 /** The end of a collective; a failure's text is in gy_error_text(). Called by whoever drives,
  * no lock held. */
 typedef void (*gy_coll_end)(void *arg, gy_status status);
@@ -36,8 +21,9 @@ typedef void (*gy_coll_end)(void *arg, gy_status status);
 typedef struct gy_coll gy_coll; /* a collective that has its number */
 
 typedef struct gy_comm_options {
-    double timeout_s;      /* 0: GYRE_TIMEOUT seconds, else 60 */
-    const char *algorithm; /* NULL: GYRE_COLL, else chosen */
+    double timeout_s;       /* 0: GYRE_TIMEOUT seconds, else 60 */
+    const char *algorithm;  /* NULL: GYRE_COLL, else chosen */
+    bool has_messages_only; /* as if the ranks shared no memory */
 } gy_comm_options;
 
 /**
@@ -48,8 +34,6 @@ GY_MUST_CHECK gy_status gy_comm_new(gy_transport *transport, const gy_comm_optio
                                     gy_comm **comm);
 /** GY_ARG: GYRE_TIMEOUT, GYRE_COLL or a variable of a run holds what it cannot hold. */
 GY_MUST_CHECK gy_status gy_comm_check_settings(void);
-/** Leaves in an orderly way. What is in flight is given up. NULL is fine. */
-void gy_comm_free(gy_comm *comm);
 
 /**
  * Take the next number now, start later: all ranks reserve in one order, and start when their
@@ -77,9 +61,6 @@ GY_MUST_CHECK gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, g
  * Never blocks; returns false at once when another thread is at it. @threads any
  */
 bool gy_comm_progress(gy_comm *comm);
-
-/** Reserve, start and drive until the end. The shortest way for small messages. */
-GY_MUST_CHECK gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call);
 
 /** Collectives that have a number but no end yet, as long as none has failed. */
 int64_t gy_comm_in_flight(gy_comm *comm);

@@ -1,11 +1,13 @@
 /**
  * Inside room coll: a communicator, its collectives in flight, and how their parts meet.
  *
- * Shared memory of a rank, as coll uses it: word 0 says below which number all its collectives
- * have ended; word 1 + channel holds the posted mark of the collective on that channel; its
- * staging holds one slot (card and tiny data) a channel, then one staging region a channel. A
- * collective's channel is its number modulo GY_CHANNELS: nobody enters number n before all
- * ranks have ended n - GY_CHANNELS, so a channel's memory is free when it is written.
+ * Shared memory of a rank, as coll uses it, is cut into seats, one a communicator: the world
+ * has the first, groups have the others. In a seat word 0 says below which number all
+ * collectives of the rank have ended; word 1 + channel holds the posted mark of the collective
+ * on that channel; its staging holds one slot (card and tiny data) a channel, then one staging
+ * region a channel. A collective's channel is its number modulo GY_CHANNELS: nobody enters
+ * number n before all ranks have ended n - GY_CHANNELS, so a channel's memory is free when it
+ * is written. Numbers of a seat only grow, whoever has it.
  */
 #ifndef GY_COLL_COLL_PRIV_H
 #define GY_COLL_COLL_PRIV_H
@@ -19,7 +21,13 @@ enum {
     GY_FEW_BYTES = 24,
     GY_MARK_BITS = 24, /* of a channel's word; the number stands above */
     GY_USER = 255,     /* as a card's reduction */
+    GY_SEATS = 64,     /* communicators of a rank at once; the first ones have shared memory */
+    GY_SEAT_WORDS = 1 + GY_CHANNELS,
+    GY_WORLD_STAGING = 2 * 1024 * 1024, /* the world's seat; */
+    GY_GROUP_STAGING = 1024 * 1024,     /* each other one */
 };
+
+#define GY_VARIED UINT64_MAX /* as a card's count: ranks have counts of their own */
 
 /** What a rank says of its call; all but is_registered must be alike on all ranks. */
 typedef struct gy_card {
@@ -27,7 +35,7 @@ typedef struct gy_card {
     int32_t root;
     uint32_t forced; /* hash of a forced algorithm's name, 0 none */
     uint8_t operation, dtype, reduction, is_registered; /* reduction: GY_USER a user's */
-    uint32_t detail; /* hash of what else must agree: a user's reduction */
+    uint32_t detail; /* hash of what else must agree: a user's reduction, counts */
 } gy_card;
 _Static_assert(sizeof(gy_card) == 24, "cards travel between ranks");
 
@@ -49,6 +57,8 @@ typedef struct gy_kept_plan {
     gy_steps steps;
     uint32_t *send_index; /* (steps) how many sends stand before each step */
     uint32_t send_count;
+    int32_t wire_run; /* blocks of the longest message that is received beside its place */
+    int32_t pack_run; /* blocks of all messages that may lie in several pieces */
     int users;
     uint64_t last_used;
 } gy_kept_plan;
@@ -58,7 +68,8 @@ enum { GY_KEPT_PLANS = 32 };
 /** How a call is carried out. */
 typedef struct gy_choice {
     const gy_algorithm *algorithm; /* NULL: the slots */
-    int chunks;                    /* of one leg */
+    char parameter[GY_PLAN_PARAMETER];
+    int chunks;        /* of one leg */
     int64_t leg, legs; /* a long vector goes in legs of so many elements (of each part), as
                           equal as can be */
     bool is_streamed;  /* results are written past the cache */
@@ -68,6 +79,9 @@ typedef struct gy_choice {
 typedef struct gy_far {
     uint64_t in, out;
 } gy_far;
+
+/** What a gy_coll carries out. */
+typedef enum gy_coll_kind { GY_COLL_COLLECTIVE, GY_COLL_SEND, GY_COLL_RECV } gy_coll_kind;
 
 typedef enum gy_coll_stage {
     GY_COLL_RESERVED, /* has its number */
@@ -93,24 +107,30 @@ typedef struct gy_runner {
     gy_transfer *sends; /* (send_count) */
     size_t send_capacity;
     uint32_t sends_started, sends_ended;
-    uint8_t *scratch; /* scratch slots, then one for what arrives */
+    uint8_t *scratch; /* scratch slots, then what arrives, then what is sent from pieces, then
+                         the input where it must be apart from the output */
     size_t scratch_bytes, scratch_slot_bytes, stage_slot_bytes;
+    size_t wire_at, pack_at, packed_bytes, apart_at;
+    const uint8_t *in; /* the call's, or a copy */
 } gy_runner;
 
 struct gy_coll {
     gy_comm *comm;
     struct gy_coll *next, *next_ended;
     uint64_t number;
+    gy_coll_kind kind;
     gy_coll_stage stage;
     gy_coll_call call;
+    gy_message message; /* instead of a call */
     gy_card card;
     gy_coll_end end;
     void *arg;
     int64_t deadline_ns; /* 0: not set yet */
-    int peer;            /* the rank it waits for, -1 none */
+    int peer;            /* the rank of the transport that it waits for, -1 none */
     int checked;         /* ranks whose cards have been compared */
     bool all_registered;
     gy_far *far;          /* (size) */
+    int64_t *numbers;     /* (3, size) counts and starts of a v-form; NULL until there is one */
     gy_card neighbour[2]; /* without shared memory: cards of the ranks before and after */
     gy_transfer cards[4];
     gy_runner runner;
@@ -118,11 +138,16 @@ struct gy_coll {
 };
 
 struct gy_comm {
+    gy_comm *root; /* the world it stems from, or itself; what is marked so is the root's */
+    gy_comm *next; /* group of the root */
     gy_transport *transport;
     const gy_shared *shared; /* NULL: messages alone */
     int rank, size;
-    gy_mutex lock; /* of all below, and the transport */
-    gy_pool *pool;
+    int *ranks;    /* (size) of the transport; NULL: the same */
+    int seat;      /* alike on all ranks */
+    uint32_t life; /* of the seat: whose messages these are */
+    gy_mutex lock; /* root: of all below, and the transport */
+    gy_pool *pool; /* root */
     int64_t timeout_ns;
     const char *forced; /* algorithm's name or NULL */
     uint32_t forced_hash;
@@ -132,17 +157,46 @@ struct gy_comm {
     uint64_t *peer_ended;       /* (size) as last seen */
     gy_coll *flying;            /* started, by priority, then number */
     gy_coll *spare;             /* to be used again */
-    gy_coll *over;              /* ended, their owners to be told */
+    gy_coll *over;              /* root: ended, their owners to be told */
+    int64_t in_flight;          /* root: taken and not ended, of all groups */
+    uint64_t seats;             /* root: those that are taken, a bit each */
+    int shared_seats;           /* root: how many there are with shared memory */
+    uint64_t next_base;         /* root: above all numbers that were used */
+    gy_request *spare_requests; /* root */
     gy_kept_plan kept[GY_KEPT_PLANS];
     int32_t *stage_slots; /* (algorithms) how many each uses here; 0 not known yet */
     uint64_t uses;
     size_t region_bytes; /* staging of a channel */
-    bool is_failed;
-    gy_error failure;
-    int64_t look_ns; /* when peers are to be looked at */
+    bool is_failed;      /* root */
+    gy_error failure;    /* root */
+    int64_t look_ns;     /* root: when peers are to be looked at */
     uint64_t idle_rounds;
     gy_comm_stats stats;
 };
+
+/** The transport's number of a rank. */
+static inline int gy_comm_peer(const gy_comm *comm, int rank)
+{
+    return comm->ranks == NULL ? rank : comm->ranks[rank];
+}
+/** Word `index` of the communicator's seat at a rank. */
+static inline _Atomic uint64_t *gy_word_of(const gy_comm *comm, int rank, uint64_t index)
+{
+    gy_shared_word *words = gy_shared_words(comm->shared, gy_comm_peer(comm, rank));
+    return &words[(uint64_t)comm->seat * GY_SEAT_WORDS + index].value;
+}
+static inline uint8_t *gy_seat_of(const gy_comm *comm, int rank)
+{
+    uint8_t *staging = gy_shared_staging(comm->shared, gy_comm_peer(comm, rank));
+    size_t before =
+        comm->seat == 0 ? 0 : GY_WORLD_STAGING + (size_t)(comm->seat - 1) * GY_GROUP_STAGING;
+    return staging + before;
+}
+/** What the tags of a communicator's collectives begin with. */
+static inline uint64_t gy_tag_of(const gy_comm *comm, uint64_t number, uint16_t chunk)
+{
+    return (uint64_t)comm->seat << 56 | number << 16 | chunk;
+}
 
 /** Elements that fill a cache line; at least one. */
 static inline int64_t gy_unit_of(int64_t element_bytes)
@@ -153,6 +207,13 @@ static inline int64_t gy_unit_of(int64_t element_bytes)
 /* call.c */
 /** GY_ARG unless every rank could make that call. */
 GY_MUST_CHECK gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call);
+/** Elements that a call can have at most: no product of sizes overflows. */
+size_t gy_count_limit(const gy_coll_call *call);
+/** Is a buffer one part a rank? */
+bool gy_call_has_parts(const gy_coll_call *call);
+/** Does this rank's input, its output matter? */
+bool gy_call_gives(const gy_comm *comm, const gy_coll_call *call);
+bool gy_call_gets(const gy_comm *comm, const gy_coll_call *call);
 size_t gy_call_element_bytes(const gy_coll_call *call);
 size_t gy_call_in_bytes(const gy_comm *comm, const gy_coll_call *call);
 size_t gy_call_out_bytes(const gy_comm *comm, const gy_coll_call *call);
@@ -160,6 +221,8 @@ gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call);
 bool gy_cards_agree(const gy_card *a, const gy_card *b);
 /** "allreduce of 3 f32 by sum". */
 const char *gy_card_text(const gy_card *card, char out[128]);
+/** "collective 3 of group 2, allreduce of 3 f32 by sum", "send of 3 f32 to rank 1, tag 5". */
+const char *gy_coll_text(const gy_coll *coll, char out[192]);
 bool gy_call_reduces(const gy_coll_call *call);
 /** The order of contributions that the call needs. */
 gy_order gy_call_order(const gy_coll_call *call);
@@ -169,14 +232,29 @@ gy_status gy_card_mismatch(const gy_coll *coll, const gy_card *other, int rank);
 /** One rank alone: the answer is the input. */
 void gy_call_alone(const gy_coll_call *call);
 
+/* parts.c: the v-forms */
+GY_MUST_CHECK gy_status gy_parts_check(const gy_comm *comm, const gy_coll_call *call);
+/** Does every rank know all counts? */
+bool gy_parts_are_known(const gy_coll_call *call);
+int64_t gy_parts_sum(const gy_comm *comm, const gy_parts *parts);
+/** This rank's, where it knows all; and where it begins. */
+int64_t gy_parts_own(const gy_comm *comm, const gy_coll_call *call);
+size_t gy_parts_own_start(const gy_comm *comm, const gy_coll_call *call);
+/** Of counts that are known. */
+int64_t gy_parts_longest(const gy_comm *comm, const gy_coll_call *call);
+/** Of counts that all ranks know; else the salt. */
+uint64_t gy_parts_hash(const gy_comm *comm, const gy_coll_call *call, uint64_t salt);
+/** Fill in counts and starts. */
+GY_MUST_CHECK gy_status gy_parts_layout(gy_coll *coll, gy_layout *layout);
+
 /* slots.c */
 static inline gy_slot *gy_slot_of(const gy_comm *comm, int rank, uint64_t number)
 {
-    return (gy_slot *)(void *)gy_shared_staging(comm->shared, rank) + number % GY_CHANNELS;
+    return (gy_slot *)(void *)gy_seat_of(comm, rank) + number % GY_CHANNELS;
 }
 static inline uint8_t *gy_region_of(const gy_comm *comm, int rank, uint64_t number)
 {
-    return gy_shared_staging(comm->shared, rank) + GY_CHANNELS * sizeof(gy_slot) +
+    return gy_seat_of(comm, rank) + GY_CHANNELS * sizeof(gy_slot) +
            number % GY_CHANNELS * comm->region_bytes;
 }
 bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call);
@@ -207,6 +285,26 @@ void gy_plans_free(gy_comm *comm);
 
 /* run.c */
 GY_MUST_CHECK gy_status gy_run_start(gy_coll *coll, const gy_choice *choice);
+/* place.c */
+static inline size_t gy_run_element_bytes(const gy_coll *coll)
+{
+    return coll->runner.fold.element_bytes;
+}
+/** Does the plan fold all contributions on one rank (running sums stand in scratch)? */
+static inline bool gy_run_folds(const gy_runner *runner)
+{
+    return runner->choice.algorithm->need != GY_NEED_MESSAGES;
+}
+size_t gy_run_bytes_of(const gy_coll *coll, const gy_blocks *at);
+/** Where blocks begin. */
+uint8_t *gy_run_place(const gy_coll *coll, const gy_blocks *at, int rank);
+/** Do they follow each other there? */
+bool gy_run_is_dense(const gy_coll *coll, const gy_blocks *at);
+/** Copy or combine as a step says; of a message that came: from the wire to its place. */
+void gy_run_write(const gy_coll *coll, const gy_step *step);
+/** Gather the pieces of a message that is to be sent. */
+const void *gy_run_pack(gy_coll *coll, const gy_blocks *at);
+
 /** GY_OK the plan has ended; GY_AGAIN (coll->peer is waited for); a failure. */
 gy_status gy_run_step(gy_coll *coll, bool *has_moved);
 /** Give the plan back, forget transfers that are under way. */
@@ -214,15 +312,47 @@ void gy_run_end(gy_coll *coll);
 
 /* progress.c */
 /** Step all in flight; true when something moved. A failure becomes the communicator's. */
-bool gy_progress_all(gy_comm *comm) GY_REQUIRES(comm->lock);
+bool gy_progress_all(gy_comm *comm) GY_REQUIRES(comm->root->lock);
 /** All fail with `status` and this thread's error text, the peers too. */
-void gy_comm_fail(gy_comm *comm, gy_status status) GY_REQUIRES(comm->lock);
+void gy_comm_fail(gy_comm *comm, gy_status status) GY_REQUIRES(comm->root->lock);
 /** Count a number as ended, tell the peers. */
-void gy_comm_end_number(gy_comm *comm, uint64_t number) GY_REQUIRES(comm->lock);
+void gy_comm_end_number(gy_comm *comm, uint64_t number) GY_REQUIRES(comm->root->lock);
 /** Tell the owners of what has ended; takes and gives the lock back around each. */
-void gy_comm_tell(gy_comm *comm) GY_REQUIRES(comm->lock);
-gy_coll *gy_coll_take(gy_comm *comm) GY_REQUIRES(comm->lock);
-void gy_coll_launch(gy_coll *coll) GY_REQUIRES(comm->lock);
+void gy_comm_tell(gy_comm *comm) GY_REQUIRES(comm->root->lock);
+/** With the next number; NULL: no memory. */
+gy_coll *gy_coll_take(gy_comm *comm) GY_REQUIRES(comm->root->lock);
+/** Without: for a message. */
+gy_coll *gy_coll_take_unnumbered(gy_comm *comm) GY_REQUIRES(comm->root->lock);
+void gy_coll_launch(gy_coll *coll) GY_REQUIRES(comm->root->lock);
 void gy_wake_peers(const gy_comm *comm);
+
+/* message.c */
+GY_MUST_CHECK gy_status gy_message_check(const gy_comm *comm, const gy_message *message);
+/** Give it to the transport; it is in flight from then on. GY_PEER; GY_STATE */
+GY_MUST_CHECK gy_status gy_message_launch(gy_coll *coll) GY_REQUIRES(comm->root->lock);
+/** GY_AGAIN, GY_OK, or why it failed. */
+gy_status gy_message_step(gy_coll *coll);
+
+/* comm.c */
+typedef struct gy_wait_note {
+    _Atomic bool is_over;
+    gy_error error;
+} gy_wait_note;
+/** As gy_coll_end: for a blocking call. */
+void gy_note_end(void *arg, gy_status status);
+/** Drive all until the note says so. */
+gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
+    GY_REQUIRES(comm->root->lock);
+/** All but ranks, seat and numbers, which are set. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_comm_init_group(gy_comm *group);
+/** Free what a communicator has for itself. */
+void gy_comm_release(gy_comm *comm);
+
+/* group.c */
+/** Meet for the last time, give the seat back, free. */
+void gy_group_leave(gy_comm *group);
+
+/* request.c */
+void gy_requests_free(gy_comm *root);
 
 #endif

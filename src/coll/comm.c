@@ -39,26 +39,63 @@ gy_status gy_comm_check_settings(void)
     return gy_transport_check_environment();
 }
 
-static gy_status init_shared(gy_comm *comm)
+/* Staging of the seat, 0: it has none. */
+static size_t seat_bytes(const gy_comm *comm)
 {
-    comm->shared = comm->size > 1 ? gy_transport_shared(comm->transport) : NULL;
+    size_t all = comm->shared->staging_bytes;
+    return comm->seat == 0 ? GY_MIN(all, (size_t)GY_WORLD_STAGING) : (size_t)GY_GROUP_STAGING;
+}
+
+/* Seats that have words and staging. */
+static int count_shared_seats(const gy_shared *shared)
+{
+    size_t beyond =
+        shared->staging_bytes - GY_MIN(shared->staging_bytes, (size_t)GY_WORLD_STAGING);
+    size_t seats =
+        GY_MIN(beyond / GY_GROUP_STAGING + 1, (size_t)GY_SHARED_WORDS / GY_SEAT_WORDS);
+    return (int)GY_MIN(seats, (size_t)GY_SEATS);
+}
+
+static gy_status init_seat(gy_comm *comm)
+{
+    if (comm->shared == NULL) {
+        return GY_OK;
+    }
+    size_t slots = GY_CHANNELS * sizeof(gy_slot), all = seat_bytes(comm);
+    size_t least = slots + (size_t)GY_CHANNELS * (size_t)comm->size * 2 * GY_CACHE_LINE;
+    if (all < least) {
+        return gy_fail(GY_ARG, "%zu bytes of staging a rank, at least %zu are needed", all,
+                       least);
+    }
+    comm->region_bytes = (all - slots) / GY_CHANNELS / GY_CACHE_LINE * GY_CACHE_LINE;
+    return GY_OK;
+}
+
+static gy_status init_shared(gy_comm *comm, const gy_comm_options *options)
+{
+    bool has_peers = comm->size > 1 && !options->has_messages_only;
+    comm->shared = has_peers ? gy_transport_shared(comm->transport) : NULL;
     if (comm->shared != NULL && comm->shared->size < comm->size) {
         comm->shared = NULL; /* ranks on other hosts: messages for all */
     }
     comm->pool = gy_pool_heap();
+    GY_TRY(init_seat(comm));
     if (comm->shared == NULL) {
         return GY_OK;
     }
-    size_t slots = GY_CHANNELS * sizeof(gy_slot);
-    size_t least = slots + (size_t)GY_CHANNELS * (size_t)comm->size * 2 * GY_CACHE_LINE;
-    if (comm->shared->staging_bytes < least) {
-        return gy_fail(GY_ARG, "%zu bytes of staging a rank, at least %zu are needed",
-                       comm->shared->staging_bytes, least);
-    }
-    comm->region_bytes =
-        (comm->shared->staging_bytes - slots) / GY_CHANNELS / GY_CACHE_LINE * GY_CACHE_LINE;
+    comm->shared_seats = count_shared_seats(comm->shared);
     return gy_pool_new(gy_shared_pool(comm->shared, comm->rank), comm->shared->pool_bytes,
                        &comm->pool);
+}
+
+/* What every communicator has. */
+static gy_status init_tables(gy_comm *comm)
+{
+    comm->peer_ended =
+        gy_alloc_zero("coll.comm", (size_t)comm->size, sizeof(*comm->peer_ended));
+    comm->stage_slots =
+        gy_alloc_zero("coll.comm", gy_algorithm_count, sizeof(*comm->stage_slots));
+    return comm->peer_ended == NULL || comm->stage_slots == NULL ? GY_NOMEM : GY_OK;
 }
 
 static gy_status init(gy_comm *comm, const gy_comm_options *options)
@@ -70,14 +107,9 @@ static gy_status init(gy_comm *comm, const gy_comm_options *options)
         comm->forced_hash = (uint32_t)gy_hash(comm->forced, strlen(comm->forced), 0) | 1;
     }
     GY_TRY(read_timeout(options->timeout_s, &comm->timeout_ns));
-    comm->peer_ended =
-        gy_alloc_zero("coll.comm", (size_t)comm->size, sizeof(*comm->peer_ended));
-    comm->stage_slots =
-        gy_alloc_zero("coll.comm", gy_algorithm_count, sizeof(*comm->stage_slots));
-    if (comm->peer_ended == NULL || comm->stage_slots == NULL) {
-        return GY_NOMEM;
-    }
-    return init_shared(comm);
+    GY_TRY(init_tables(comm));
+    comm->seats = 1;
+    return init_shared(comm, options);
 }
 
 gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options, gy_comm **comm)
@@ -87,6 +119,7 @@ gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options, g
         gy_transport_close(transport);
         return GY_NOMEM;
     }
+    made->root = made;
     made->transport = transport;
     made->rank = gy_transport_rank(transport);
     made->size = gy_transport_size(transport);
@@ -101,11 +134,29 @@ gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options, g
     return GY_OK;
 }
 
+gy_status gy_comm_init_group(gy_comm *group)
+{
+    const gy_comm *root = group->root;
+    bool has_shared = group->size > 1 && group->seat < root->shared_seats;
+    group->transport = root->transport;
+    group->shared = has_shared ? root->shared : NULL;
+    group->pool = root->pool;
+    group->timeout_ns = root->timeout_ns;
+    group->forced = root->forced;
+    group->forced_hash = root->forced_hash;
+    GY_TRY(init_tables(group));
+    for (int rank = 0; rank < group->size; rank++) {
+        group->peer_ended[rank] = group->ended;
+    }
+    return init_seat(group);
+}
+
 static void free_coll(gy_coll *coll)
 {
     gy_free(coll->runner.scratch);
     gy_free(coll->runner.sends);
     gy_free(coll->far);
+    gy_free(coll->numbers);
     gy_free(coll);
 }
 
@@ -121,32 +172,54 @@ static void free_pool(gy_comm *comm)
     gy_pool_free(comm->pool);
 }
 
-void gy_comm_free(gy_comm *comm)
+void gy_comm_release(gy_comm *comm)
 {
-    if (comm == NULL) {
-        return;
-    }
-    gy_mutex_lock(&comm->lock);
-    if (comm->flying != NULL) {
-        gy_comm_fail(
-            comm, gy_fail(GY_CANCELLED, "rank %d left with collectives in flight", comm->rank));
-    }
-    gy_comm_tell(comm);
-    gy_mutex_unlock(&comm->lock);
     while (comm->spare != NULL) {
         gy_coll *coll = comm->spare;
         comm->spare = coll->next;
         free_coll(coll);
     }
     gy_plans_free(comm);
-    if (comm->pool != NULL && comm->pool != gy_pool_heap()) {
-        free_pool(comm);
-    }
     gy_free(comm->peer_ended);
     gy_free(comm->stage_slots);
-    gy_transport_close(comm->transport);
-    gy_mutex_fini(&comm->lock);
+    gy_free(comm->ranks);
     gy_free(comm);
+}
+
+static void free_root(gy_comm *root)
+{
+    gy_mutex_lock(&root->lock);
+    if (root->in_flight > 0) {
+        gy_comm_fail(
+            root, gy_fail(GY_CANCELLED, "rank %d left with collectives in flight", root->rank));
+    }
+    gy_comm_tell(root);
+    gy_mutex_unlock(&root->lock);
+    while (root->next != NULL) {
+        gy_comm *group = root->next;
+        root->next = group->next;
+        gy_debug("group %d.%u was not freed", group->seat, group->life);
+        gy_comm_release(group);
+    }
+    gy_requests_free(root);
+    if (root->pool != NULL && root->pool != gy_pool_heap()) {
+        free_pool(root);
+    }
+    gy_transport_close(root->transport);
+    gy_mutex_fini(&root->lock);
+    gy_comm_release(root);
+}
+
+void gy_comm_free(gy_comm *comm)
+{
+    if (comm == NULL) {
+        return;
+    }
+    if (comm->root == comm) {
+        free_root(comm);
+    } else {
+        gy_group_leave(comm);
+    }
 }
 
 int gy_comm_rank(const gy_comm *comm)
@@ -166,28 +239,28 @@ gy_pool *gy_comm_pool(gy_comm *comm)
 
 int64_t gy_comm_in_flight(gy_comm *comm)
 {
-    gy_mutex_lock(&comm->lock);
+    gy_mutex_lock(&comm->root->lock);
     int64_t count = (int64_t)(comm->next_number - comm->ended);
     for (int i = 0; i < GY_CHANNELS; i++) {
         count -= comm->is_ended[i];
     }
-    gy_mutex_unlock(&comm->lock);
+    gy_mutex_unlock(&comm->root->lock);
     return count;
 }
 
 gy_comm_stats gy_comm_statistics(gy_comm *comm)
 {
-    gy_mutex_lock(&comm->lock);
+    gy_mutex_lock(&comm->root->lock);
     gy_comm_stats stats = comm->stats;
-    gy_mutex_unlock(&comm->lock);
+    gy_mutex_unlock(&comm->root->lock);
     return stats;
 }
 
 gy_status gy_coll_reserve(gy_comm *comm, gy_coll **coll)
 {
-    gy_mutex_lock(&comm->lock);
+    gy_mutex_lock(&comm->root->lock);
     gy_coll *taken = gy_coll_take(comm);
-    gy_mutex_unlock(&comm->lock);
+    gy_mutex_unlock(&comm->root->lock);
     if (taken == NULL) {
         return GY_NOMEM;
     }
@@ -198,13 +271,13 @@ gy_status gy_coll_reserve(gy_comm *comm, gy_coll **coll)
 void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, void *arg)
 {
     gy_comm *comm = coll->comm;
-    gy_mutex_lock(&comm->lock);
+    gy_mutex_lock(&comm->root->lock);
     coll->call = *call;
     coll->end = end;
     coll->arg = arg;
     gy_status status = gy_call_check(comm, call);
-    if (comm->is_failed) {
-        status = gy_error_raise(&comm->failure);
+    if (comm->root->is_failed) {
+        status = gy_error_raise(&comm->root->failure);
     }
     if (status < 0) {
         coll->call = (gy_coll_call){.operation = GY_OPERATION_BARRIER};
@@ -215,30 +288,30 @@ void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, voi
     }
     (void)gy_progress_all(comm);
     gy_comm_tell(comm);
-    gy_mutex_unlock(&comm->lock);
+    gy_mutex_unlock(&comm->root->lock);
 }
 
 void gy_coll_poison(gy_coll *coll, const gy_error *cause, gy_coll_end end, void *arg)
 {
     gy_comm *comm = coll->comm;
     GY_ASSERT(cause->status < 0);
-    gy_mutex_lock(&comm->lock);
+    gy_mutex_lock(&comm->root->lock);
     coll->call = (gy_coll_call){.operation = GY_OPERATION_BARRIER};
     coll->end = end;
     coll->arg = arg;
     gy_coll_launch(coll);
     gy_comm_fail(comm, gy_error_raise(cause));
     gy_comm_tell(comm);
-    gy_mutex_unlock(&comm->lock);
+    gy_mutex_unlock(&comm->root->lock);
 }
 
 void gy_comm_refuse(gy_comm *comm, const gy_error *cause)
 {
     GY_ASSERT(cause->status < 0);
-    gy_mutex_lock(&comm->lock);
+    gy_mutex_lock(&comm->root->lock);
     gy_comm_fail(comm, gy_error_raise(cause));
     gy_comm_tell(comm);
-    gy_mutex_unlock(&comm->lock);
+    gy_mutex_unlock(&comm->root->lock);
 }
 
 gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end, void *arg)
@@ -252,38 +325,60 @@ gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end
 
 bool gy_comm_progress(gy_comm *comm)
 {
-    if (!gy_mutex_try(&comm->lock)) {
+    if (!gy_mutex_try(&comm->root->lock)) {
         return false;
     }
-    bool has_moved = comm->flying != NULL && gy_progress_all(comm);
+    bool has_moved = comm->root->in_flight > 0 && gy_progress_all(comm);
     gy_comm_tell(comm);
-    gy_mutex_unlock(&comm->lock);
+    gy_mutex_unlock(&comm->root->lock);
     return has_moved;
 }
 
 /* ---- Blocking ---- */
 
-typedef struct wait_note {
-    bool is_over;
-    gy_error error;
-} wait_note;
-
-static void note_end(void *arg, gy_status status)
+void gy_note_end(void *arg, gy_status status)
 {
-    wait_note *waiter = arg;
-    waiter->error.status = GY_OK;
+    gy_wait_note *note = arg;
+    note->error.status = GY_OK;
     if (status != GY_OK) {
-        gy_error_take(&waiter->error, status);
+        gy_error_take(&note->error, status);
     }
-    waiter->is_over = true;
+    /* release: the error; with the acquire of whoever asks */
+    atomic_store_explicit(&note->is_over, true, memory_order_release);
+}
+
+/* Let others start, and move what they started, while a tiny call waits. */
+static void give_way(gy_comm *comm) GY_REQUIRES(comm->root->lock)
+{
+    gy_mutex_unlock(&comm->root->lock);
+    gy_mutex_lock(&comm->root->lock);
+    if (comm->root->in_flight > 0) {
+        (void)gy_progress_all(comm);
+        gy_comm_tell(comm);
+    }
+}
+
+static gy_status fail_tiny(gy_comm *comm, const gy_coll *coll, gy_status status)
+    GY_REQUIRES(comm->root->lock)
+{
+    char text[192];
+    if (comm->root->is_failed) {
+        return gy_error_raise(&comm->root->failure);
+    }
+    if (status != GY_MISMATCH) {
+        (void)gy_fail_within(status, "%s", gy_coll_text(coll, text));
+    }
+    gy_comm_fail(comm, status);
+    return status;
 }
 
 /* Nothing else is in flight: slot out, slots in, done; no list, no callback. */
-static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(comm->lock)
+static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(comm->root->lock)
 {
     gy_coll coll;
     coll.comm = comm;
     coll.call = *call;
+    coll.kind = GY_COLL_COLLECTIVE;
     coll.number = comm->next_number++;
     coll.card = gy_call_card(comm, call);
     coll.checked = 0;
@@ -292,7 +387,7 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
     gy_wait wait = gy_wait_start(comm->transport, -1, "its call", GY_NEVER);
     bool has_entered = false;
     gy_status status = GY_AGAIN;
-    for (;;) {
+    for (int round = 1;; round++) {
         if (!has_entered && gy_channel_is_free(comm, coll.number, &coll.peer)) {
             gy_slot_enter(&coll, true);
             has_entered = true;
@@ -310,35 +405,32 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
             wait.deadline.at_ns = wait.start_ns + comm->timeout_ns;
         }
         status = gy_wait_round(&wait);
-        if (status < 0) {
+        if (status >= 0 && round % ROUNDS_UNDER_LOCK == 0) {
+            give_way(comm);
+        }
+        if (status < 0 || comm->root->is_failed) {
             break;
         }
     }
-    if (status == GY_OK) {
-        gy_slot_finish(&coll);
-        gy_comm_end_number(comm, coll.number);
-        comm->stats.collectives++;
-        comm->stats.bytes += (int64_t)gy_call_out_bytes(comm, call);
-        return GY_OK;
+    if (status != GY_OK || comm->root->is_failed) {
+        return fail_tiny(comm, &coll, status);
     }
-    char text[128];
-    if (status != GY_MISMATCH) {
-        (void)gy_fail_within(status, "collective %llu, %s", (unsigned long long)coll.number,
-                             gy_card_text(&coll.card, text));
-    }
-    gy_comm_fail(comm, status);
-    return status;
+    gy_slot_finish(&coll);
+    gy_comm_end_number(comm, coll.number);
+    comm->stats.collectives++;
+    comm->stats.bytes += (int64_t)gy_call_out_bytes(comm, call);
+    return GY_OK;
 }
 
-/* Drive all until `waiter` is over; the lock is let go now and then, so that others can start.
- */
-static void drive(gy_comm *comm, gy_coll *coll, wait_note *waiter) GY_REQUIRES(comm->lock)
+/* The lock is let go now and then, so that others can start. */
+gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
 {
-    char what[160], text[128];
-    snprintf(what, sizeof(what), "collective %llu, %s", (unsigned long long)coll->number,
-             gy_card_text(&coll->card, text));
-    gy_wait wait = gy_wait_start(comm->transport, -1, what, (gy_deadline){coll->deadline_ns});
-    for (int round = 1; !waiter->is_over; round++) {
+    char what[192];
+    gy_wait wait = gy_wait_start(comm->transport, -1, gy_coll_text(coll, what),
+                                 (gy_deadline){coll->deadline_ns});
+    int64_t start_ns = gy_now_ns(comm->transport->env);
+    /* acquire: with the release in gy_note_end */
+    for (int round = 1; !atomic_load_explicit(&note->is_over, memory_order_acquire); round++) {
         if (gy_progress_all(comm)) {
             gy_comm_tell(comm);
             /* What moves is not waited for: the next wait starts over. */
@@ -354,34 +446,34 @@ static void drive(gy_comm *comm, gy_coll *coll, wait_note *waiter) GY_REQUIRES(c
             gy_comm_tell(comm);
         }
         if (round % ROUNDS_UNDER_LOCK == 0) {
-            gy_mutex_unlock(&comm->lock);
-            gy_mutex_lock(&comm->lock);
+            gy_mutex_unlock(&comm->root->lock);
+            gy_mutex_lock(&comm->root->lock);
         }
     }
+    comm->stats.wait_ns += gy_now_ns(comm->transport->env) - start_ns;
+    return note->error.status != GY_OK ? gy_error_raise(&note->error) : GY_OK;
 }
 
-static gy_status run_locked(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(comm->lock)
+static gy_status run_locked(gy_comm *comm, const gy_coll_call *call)
+    GY_REQUIRES(comm->root->lock)
 {
-    if (comm->is_failed) {
-        return gy_error_raise(&comm->failure);
+    if (comm->root->is_failed) {
+        return gy_error_raise(&comm->root->failure);
     }
-    if (comm->next_number == comm->ended && call->timeout_s == 0 &&
-        gy_call_is_tiny(comm, call)) {
+    if (comm->next_number == comm->ended && comm->root->in_flight == 0 &&
+        call->timeout_s == 0 && gy_call_is_tiny(comm, call)) {
         return run_tiny(comm, call);
     }
     gy_coll *coll = gy_coll_take(comm);
     if (coll == NULL) {
         return GY_NOMEM;
     }
-    wait_note waiter = {.is_over = false};
+    gy_wait_note note = {.is_over = false};
     coll->call = *call;
-    coll->end = note_end;
-    coll->arg = &waiter;
+    coll->end = gy_note_end;
+    coll->arg = &note;
     gy_coll_launch(coll);
-    int64_t start_ns = gy_now_ns(comm->transport->env);
-    drive(comm, coll, &waiter);
-    comm->stats.wait_ns += gy_now_ns(comm->transport->env) - start_ns;
-    return waiter.error.status != GY_OK ? gy_error_raise(&waiter.error) : GY_OK;
+    return gy_comm_drive(comm, coll, &note);
 }
 
 gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call)
@@ -391,8 +483,8 @@ gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call)
         gy_call_alone(call);
         return GY_OK;
     }
-    gy_mutex_lock(&comm->lock);
+    gy_mutex_lock(&comm->root->lock);
     gy_status status = run_locked(comm, call);
-    gy_mutex_unlock(&comm->lock);
+    gy_mutex_unlock(&comm->root->lock);
     return status;
 }

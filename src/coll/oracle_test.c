@@ -18,12 +18,15 @@ typedef struct case_spec {
     size_t count;
     int root, shift; /* shift: elements by which buffers miss their alignment */
     bool in_place, is_registered, is_mixed; /* mixed: only even ranks registered */
+    bool is_varied, has_gaps;               /* counts differ; parts lie apart, last first */
     uint64_t seed;
 } case_spec;
 
 typedef struct round_list {
     const case_spec *cases;
     size_t count;
+    bool is_wide;    /* sums of halves are float32 */
+    bool is_grouped; /* on groups of ranks with one parity, in descending order */
     bool is_ordered; /* the algorithm folds in rank order: equal to the oracle bit by bit */
 } round_list;
 
@@ -70,15 +73,51 @@ static void fill(void *data, gy_dtype dtype, size_t count, uint64_t seed, bool i
     }
 }
 
-static size_t in_count(const case_spec *spec, int size)
+/* The parts of a buffer. */
+typedef struct side {
+    int parts;
+    int64_t counts[CREW_MAX], starts[CREW_MAX];
+    size_t extent; /* elements to its end */
+} side;
+
+static bool is_one_of(const case_spec *spec, gy_operation a, gy_operation b)
 {
-    return spec->operation == GY_OPERATION_REDUCE_SCATTER ? spec->count * (size_t)size
-                                                          : spec->count;
+    return spec->operation == a || spec->operation == b ||
+           spec->operation == GY_OPERATION_ALLTOALL;
 }
 
-static size_t out_count(const case_spec *spec, int size)
+static bool is_split(const case_spec *spec, bool is_in)
 {
-    return spec->operation == GY_OPERATION_ALLGATHER ? spec->count * (size_t)size : spec->count;
+    return is_in ? is_one_of(spec, GY_OPERATION_REDUCE_SCATTER, GY_OPERATION_SCATTER)
+                 : is_one_of(spec, GY_OPERATION_ALLGATHER, GY_OPERATION_GATHER);
+}
+
+/* Elements that go from a rank to a rank (all-to-all), or of a rank's part. */
+static int64_t part_count(const case_spec *spec, int from, int to)
+{
+    uint64_t kind = (spec->seed >> 3) + (uint64_t)from * 5 + (uint64_t)to * 3;
+    return spec->is_varied ? (int64_t)(spec->count * (kind % 4) / 2) : (int64_t)spec->count;
+}
+
+static side side_of(const case_spec *spec, int size, int rank, bool is_in)
+{
+    side out = {.parts = is_split(spec, is_in) ? size : 1};
+    bool is_pair = spec->operation == GY_OPERATION_ALLTOALL;
+    for (int i = 0; i < out.parts; i++) {
+        int part = out.parts > 1 || size == 1 ? i : rank;
+        int from = !is_pair ? 0 : is_in ? rank : part;
+        int to = !is_pair || is_in ? part : rank;
+        out.counts[i] = part_count(spec, from, to);
+    }
+    int64_t at = 0;
+    bool has_gaps = spec->has_gaps && out.parts > 1;
+    for (int k = 0; k < out.parts; k++) {
+        int i = has_gaps ? out.parts - 1 - k : k;
+        out.starts[i] = at;
+        at += out.counts[i] + (has_gaps ? 2 : 0);
+    }
+    out.extent = (size_t)at;
+    return out;
 }
 
 static uint64_t seed_of(const case_spec *spec, int rank)
@@ -104,66 +143,73 @@ static void widen_half(gy_dtype dtype, const uint16_t *from, float *to, size_t c
     }
 }
 
-/* sum (in) = the left fold of what the ranks give. */
-static void fold_all(const case_spec *spec, int ranks, size_t in, bool is_rough, void *sum)
+/* What a rank gives, whole; the caller frees it. */
+static uint8_t *given_by(const case_spec *spec, int size, int rank, bool is_rough)
 {
-    size_t element = is_half(spec->dtype) ? sizeof(float) : gy_dtype_bytes(spec->dtype);
-    gy_combine loop =
-        gy_combine_of(is_half(spec->dtype) ? GY_F32 : spec->dtype, spec->reduction);
-    uint8_t *total = gy_alloc_zero("test", in + 1, element);
-    uint8_t *next = gy_alloc_zero("test", in + 1, element);
-    uint8_t *given = gy_alloc_zero("test", in + 1, element);
+    side in = side_of(spec, size, rank, true);
+    uint8_t *data = gy_alloc_zero("test", in.extent + 1, gy_dtype_bytes(spec->dtype));
+    fill(data, spec->dtype, in.extent, seed_of(spec, rank), is_rough);
+    return data;
+}
+
+/* sum (count) = the left fold of what ranks 0 to ranks - 1 give, from element `at` on. */
+static void fold_all(const crew_member *me, const case_spec *spec, int ranks, size_t at,
+                     size_t count, bool is_rough, void *sum)
+{
+    bool is_wide = is_half(spec->dtype);
+    size_t element = is_wide ? sizeof(float) : gy_dtype_bytes(spec->dtype);
+    gy_combine loop = gy_combine_of(is_wide ? GY_F32 : spec->dtype, spec->reduction);
+    uint8_t *total = gy_alloc_zero("test", count + 1, element);
+    uint8_t *next = gy_alloc_zero("test", count + 1, element);
     for (int rank = 0; rank < ranks; rank++) {
-        fill(given, spec->dtype, in, seed_of(spec, rank), is_rough);
-        if (is_half(spec->dtype)) {
-            widen_half(spec->dtype, (const uint16_t *)(void *)given, (float *)(void *)next, in);
+        uint8_t *given = given_by(spec, me->size, rank, is_rough);
+        uint8_t *to = rank == 0 ? total : next;
+        if (is_wide) {
+            widen_half(spec->dtype, (const uint16_t *)(void *)given + at, (float *)(void *)to,
+                       count);
         } else {
-            memcpy(next, given, in * element);
+            memcpy(to, given + at * element, count * element);
         }
-        if (rank == 0) {
-            memcpy(total, next, in * element);
-        } else {
-            loop(total, total, next, in);
+        if (rank > 0) {
+            loop(total, total, next, count);
         }
+        gy_free(given);
     }
-    if (is_half(spec->dtype)) {
-        finish_half(spec, ranks, (const float *)(void *)total, sum, in);
+    if (is_wide) {
+        finish_half(spec, ranks, (const float *)(void *)total, sum, count);
     } else {
-        memcpy(sum, total, in * element);
+        memcpy(sum, total, count * element);
         if (spec->reduction == GY_AVG) {
-            gy_divide(spec->dtype, sum, in, ranks);
+            gy_divide(spec->dtype, sum, count, ranks);
         }
     }
     gy_free(total);
     gy_free(next);
-    gy_free(given);
 }
 
-/* The answer, computed alone: left folds of the plain loop, copies. */
-static uint8_t *oracle(const crew_member *me, const case_spec *spec, bool is_rough)
+/* Part `part` of this rank's answer, computed alone. */
+static uint8_t *oracle(const crew_member *me, const case_spec *spec, int part, bool is_rough)
 {
-    size_t element = gy_dtype_bytes(spec->dtype), in = in_count(spec, me->size);
-    size_t out = out_count(spec, me->size);
-    uint8_t *result = gy_alloc("test", out * element);
-    uint8_t *sum = gy_alloc("test", in * element), *next = gy_alloc("test", in * element);
-    for (int rank = 0; rank < me->size; rank++) {
-        fill(next, spec->dtype, in, seed_of(spec, rank), is_rough);
-        if (spec->operation == GY_OPERATION_ALLGATHER) {
-            memcpy(result + (size_t)rank * in * element, next, in * element);
-        } else if (spec->operation == GY_OPERATION_BROADCAST) {
-            if (rank == spec->root) {
-                memcpy(result, next, out * element);
-            }
-        }
+    side out = side_of(spec, me->size, me->rank, false);
+    size_t element = gy_dtype_bytes(spec->dtype), count = (size_t)out.counts[part];
+    uint8_t *result = gy_alloc_zero("test", count + 1, element);
+    gy_operation operation = spec->operation;
+    bool is_scan = operation == GY_OPERATION_SCAN || operation == GY_OPERATION_EXCLUSIVE_SCAN;
+    if (is_scan || operation == GY_OPERATION_ALLREDUCE || operation == GY_OPERATION_REDUCE ||
+        operation == GY_OPERATION_REDUCE_SCATTER) {
+        side in = side_of(spec, me->size, me->rank, true);
+        size_t at = in.parts > 1 ? (size_t)in.starts[me->rank] : 0;
+        int ranks = !is_scan ? me->size : me->rank + (operation == GY_OPERATION_SCAN ? 1 : 0);
+        fold_all(me, spec, ranks, at, count, is_rough, result);
+        return result;
     }
-    fold_all(spec, me->size, in, is_rough, sum);
-    if (spec->operation == GY_OPERATION_ALLREDUCE || spec->operation == GY_OPERATION_REDUCE) {
-        memcpy(result, sum, out * element);
-    } else if (spec->operation == GY_OPERATION_REDUCE_SCATTER) {
-        memcpy(result, sum + (size_t)me->rank * out * element, out * element);
-    }
-    gy_free(sum);
-    gy_free(next);
+    bool is_roots = operation == GY_OPERATION_BROADCAST || operation == GY_OPERATION_SCATTER;
+    int from = is_roots ? spec->root : part;
+    side in = side_of(spec, me->size, from, true);
+    size_t at = in.parts > 1 ? (size_t)in.starts[me->rank] : 0;
+    uint8_t *given = given_by(spec, me->size, from, is_rough);
+    memcpy(result, given + at * element, count * element);
+    gy_free(given);
     return result;
 }
 
@@ -180,62 +226,138 @@ static void give(crew_member *me, const case_spec *spec, void *memory)
     gy_pool_give(is_registered ? gy_comm_pool(me->comm) : gy_pool_heap(), memory);
 }
 
-static void one_case(crew_member *me, const case_spec *spec, bool is_ordered)
+static bool has_answer(const crew_member *me, const case_spec *spec)
 {
-    size_t element = gy_dtype_bytes(spec->dtype), shift = (size_t)spec->shift * element;
-    size_t in_bytes = in_count(spec, me->size) * element;
-    size_t out_bytes = out_count(spec, me->size) * element;
-    size_t own = (size_t)me->rank * spec->count * element;
-    uint8_t *first = take(me, spec, in_bytes + shift + 64);
-    uint8_t *second = take(me, spec, out_bytes + shift + 64);
-    uint8_t *in = first + shift, *out = second + shift;
-    if (spec->operation == GY_OPERATION_BROADCAST) {
-        in = out;
-    } else if (spec->in_place && spec->operation == GY_OPERATION_ALLGATHER) {
-        in = out + own;
-    } else if (spec->in_place && spec->operation == GY_OPERATION_REDUCE_SCATTER) {
-        out = in + own;
-    } else if (spec->in_place) {
-        out = in;
-    }
-    fill(in, spec->dtype, in_count(spec, me->size), seed_of(spec, me->rank), is_ordered);
-    if (!spec->in_place && in != out) {
-        memset(out, 0xee, out_bytes);
-    }
-    gy_status status = gy_coll_run(me->comm, &(gy_coll_call){.operation = spec->operation,
-                                                             .dtype = spec->dtype,
-                                                             .reduction = spec->reduction,
-                                                             .root = spec->root,
-                                                             .count = spec->count,
-                                                             .in = in,
-                                                             .out = out});
-    EXPECT(status == GY_OK);
-    bool has_result = spec->operation != GY_OPERATION_REDUCE || me->rank == spec->root;
-    if (status == GY_OK && has_result && out_bytes > 0) {
-        uint8_t *expected = oracle(me, spec, is_ordered);
-        if (memcmp(out, expected, out_bytes) != 0) {
-            printf("rank %d of %d: %s of %zu %s, %s%s, root %d, shift %d is wrong\n", me->rank,
-                   me->size, gy_operation_name(spec->operation), spec->count,
-                   gy_dtype_name(spec->dtype), spec->in_place ? "in place" : "apart",
-                   spec->is_registered ? ", registered" : "", spec->root, spec->shift);
+    bool is_roots =
+        spec->operation == GY_OPERATION_REDUCE || spec->operation == GY_OPERATION_GATHER;
+    bool is_left = spec->operation == GY_OPERATION_EXCLUSIVE_SCAN && me->rank == 0;
+    return !is_left && (!is_roots || me->rank == spec->root);
+}
+
+static void compare(crew_member *me, const case_spec *spec, const uint8_t *out, bool is_rough)
+{
+    size_t element = gy_dtype_bytes(spec->dtype);
+    side parts = side_of(spec, me->size, me->rank, false);
+    for (int i = 0; i < parts.parts; i++) {
+        uint8_t *expected = oracle(me, spec, i, is_rough);
+        size_t bytes = (size_t)parts.counts[i] * element;
+        if (bytes > 0 &&
+            memcmp(out + (size_t)parts.starts[i] * element, expected, bytes) != 0) {
+            printf("rank %d of %d: %s%s of %zu %s, %s%s%s, reduction %d, root %d, shift %d: "
+                   "part %d is wrong\n",
+                   me->rank, me->size, gy_operation_name(spec->operation),
+                   spec->is_varied ? "v" : "", spec->count, gy_dtype_name(spec->dtype),
+                   spec->in_place ? "in place" : "apart", spec->has_gaps ? ", gaps" : "",
+                   spec->is_registered ? ", registered" : "", (int)spec->reduction, spec->root,
+                   spec->shift, i);
             me->failures++;
         }
         gy_free(expected);
+    }
+}
+
+/* In place: the own part of one buffer lies in the other. */
+static void lay_out(const crew_member *me, const case_spec *spec, uint8_t **in, uint8_t **out)
+{
+    size_t element = gy_dtype_bytes(spec->dtype);
+    side from = side_of(spec, me->size, me->rank, true);
+    side to = side_of(spec, me->size, me->rank, false);
+    bool is_pairs = spec->operation == GY_OPERATION_ALLTOALL;
+    bool is_rooted =
+        spec->operation == GY_OPERATION_GATHER || spec->operation == GY_OPERATION_SCATTER;
+    if (spec->operation == GY_OPERATION_BROADCAST) {
+        *in = *out;
+    } else if (!spec->in_place || (is_pairs && spec->is_varied) ||
+               (is_rooted && me->rank != spec->root)) {
+        return;
+    } else if (!is_pairs && to.parts > 1) {
+        *in = *out + (size_t)to.starts[me->rank] * element;
+    } else if (!is_pairs && from.parts > 1) {
+        *out = *in + (size_t)from.starts[me->rank] * element;
+    } else {
+        *out = *in;
+    }
+}
+
+static gy_coll_call call_of(const crew_member *me, const case_spec *spec, const side *in,
+                            const side *out)
+{
+    gy_coll_call call = {.operation = spec->operation,
+                         .dtype = spec->dtype,
+                         .reduction = spec->reduction,
+                         .root = spec->root,
+                         .count = spec->count,
+                         .is_varied = spec->is_varied};
+    bool is_rooted =
+        spec->operation == GY_OPERATION_GATHER || spec->operation == GY_OPERATION_SCATTER;
+    bool knows = !is_rooted || me->rank == spec->root;
+    if (spec->is_varied) {
+        call.count = (size_t)part_count(spec, 0, me->rank);
+        if (is_split(spec, true) && knows) {
+            call.in_parts = (gy_parts){in->counts, spec->has_gaps ? in->starts : NULL};
+        }
+        if (is_split(spec, false) && knows) {
+            call.out_parts = (gy_parts){out->counts, spec->has_gaps ? out->starts : NULL};
+        }
+    }
+    return call;
+}
+
+static void one_case(crew_member *me, const case_spec *spec, bool is_rough)
+{
+    size_t element = gy_dtype_bytes(spec->dtype), shift = (size_t)spec->shift * element;
+    side from = side_of(spec, me->size, me->rank, true);
+    side to = side_of(spec, me->size, me->rank, false);
+    size_t room = GY_MAX(from.extent, to.extent) * element + shift + 64;
+    uint8_t *first = take(me, spec, room), *second = take(me, spec, room);
+    uint8_t *in = first + shift, *out = second + shift;
+    memset(first, 0xee, room);
+    memset(second, 0xee, room);
+    lay_out(me, spec, &in, &out);
+    fill(in, spec->dtype, from.extent, seed_of(spec, me->rank), is_rough);
+    gy_coll_call call = call_of(me, spec, &from, &to);
+    call.in = in;
+    call.out = out;
+    gy_status status = gy_coll_run(me->comm, &call);
+    EXPECT(status == GY_OK);
+    if (status == GY_OK && has_answer(me, spec)) {
+        compare(me, spec, out, is_rough);
     }
     give(me, spec, first);
     give(me, spec, second);
 }
 
-static void all_cases(crew_member *me)
+static void cases_on(crew_member *me, const round_list *list)
 {
-    const round_list *list = me->shared_arg;
     for (size_t i = 0; i < list->count && me->failures == 0; i++) {
-        /* The tree of reduce brackets otherwise. */
-        bool is_fold = list->cases[i].operation != GY_OPERATION_REDUCE;
-        one_case(me, &list->cases[i], list->is_ordered && is_fold);
+        case_spec spec = list->cases[i];
+        spec.root %= me->size;
+        /* The tree of reduce brackets otherwise; halves are rounded at each hop. */
+        bool has_hops = !list->is_wide || spec.operation == GY_OPERATION_SCAN ||
+                        spec.operation == GY_OPERATION_EXCLUSIVE_SCAN;
+        bool is_fold =
+            spec.operation != GY_OPERATION_REDUCE && !(has_hops && is_half(spec.dtype));
+        one_case(me, &spec, list->is_ordered && is_fold);
     }
     EXPECT(gy_barrier(me->comm) == GY_OK);
     EXPECT(gy_comm_in_flight(me->comm) == 0);
+}
+
+static void all_cases(crew_member *me)
+{
+    const round_list *list = me->shared_arg;
+    if (!list->is_grouped) {
+        cases_on(me, list);
+        return;
+    }
+    crew_member inner = {.shared_arg = me->shared_arg};
+    EXPECT(gy_comm_split(me->comm, me->rank % 2, -me->rank, &inner.comm) == GY_OK);
+    inner.rank = gy_comm_rank(inner.comm);
+    inner.size = gy_comm_size(inner.comm);
+    EXPECT(inner.rank == (me->size - 1 - me->rank) / 2);
+    cases_on(&inner, list);
+    gy_comm_free(inner.comm);
+    me->failures += inner.failures;
 }
 
 static size_t draw_count(gy_random *random)
@@ -251,8 +373,10 @@ static size_t draw_count(gy_random *random)
 static void draw_case(gy_random *random, int size, case_spec *spec)
 {
     static const gy_operation operations[] = {
-        GY_OPERATION_ALLREDUCE, GY_OPERATION_ALLREDUCE, GY_OPERATION_REDUCE_SCATTER,
-        GY_OPERATION_ALLGATHER, GY_OPERATION_BROADCAST, GY_OPERATION_REDUCE};
+        GY_OPERATION_ALLREDUCE, GY_OPERATION_ALLREDUCE,     GY_OPERATION_REDUCE_SCATTER,
+        GY_OPERATION_ALLGATHER, GY_OPERATION_BROADCAST,     GY_OPERATION_REDUCE,
+        GY_OPERATION_GATHER,    GY_OPERATION_SCATTER,       GY_OPERATION_ALLTOALL,
+        GY_OPERATION_SCAN,      GY_OPERATION_EXCLUSIVE_SCAN};
     *spec = (case_spec){
         .operation = operations[gy_random_below(random, GY_COUNT(operations))],
         .dtype = (gy_dtype)gy_random_below(random, GY_DTYPE_COUNT),
@@ -265,36 +389,54 @@ static void draw_case(gy_random *random, int size, case_spec *spec)
         .is_mixed = gy_random_below(random, 4) == 0,
         .seed = gy_random_u64(random) >> 8,
     };
-    if (gy_combine_of(spec->dtype, spec->reduction) == NULL) {
-        spec->reduction = GY_AVG;
+    bool is_scan =
+        spec->operation == GY_OPERATION_SCAN || spec->operation == GY_OPERATION_EXCLUSIVE_SCAN;
+    if (gy_combine_of(spec->dtype, spec->reduction) == NULL ||
+        (is_scan && spec->reduction == GY_AVG)) {
+        spec->reduction = is_scan ? GY_SUM : GY_AVG;
+    }
+    if (is_split(spec, true) || is_split(spec, false)) {
+        spec->count /= spec->count > 20000 ? 4 : 1;
+        spec->is_varied = gy_random_below(random, 2) == 0;
+        spec->has_gaps = spec->is_varied && gy_random_below(random, 2) == 0;
     }
 }
 
-/* As many cases as GYRE_CASES says, spread over algorithms and 1 to 8 ranks. */
+/* As many cases as GYRE_CASES says, spread over algorithms and 1 to 9 ranks. */
 static void random_cases_equal_the_oracle(void **state)
 {
     (void)state;
-    static const char *const names[] = {NULL,     "slots", "exchange",      "staged",
-                                        "direct", "ring",  "dissemination", "tree"};
+    static const struct {
+        const char *name;
+        bool is_fold; /* whatever it does is in rank order, bracketed from the left */
+    } names[] = {{NULL, true},     {"slots", true}, {"exchange", true},      {"staged", true},
+                 {"direct", true}, {"ring", false}, {"dissemination", true}, {"tree", false},
+                 {"flat", true},   {"chain", true}};
     enum { ROUND = 24 };
     const char *wanted = getenv("GYRE_CASES");
-    long total = wanted != NULL ? strtol(wanted, NULL, 10) : gy_test_cases(480);
+    long total = wanted != NULL ? strtol(wanted, NULL, 10) : gy_test_cases(20 * ROUND);
     gy_random random = {.key = gy_test_seed()};
     case_spec cases[ROUND];
     for (long done = 0, round = 0; done < total; done += ROUND, round++) {
-        const char *name = names[(size_t)round % GY_COUNT(names)];
+        const char *name = names[(size_t)round % GY_COUNT(names)].name;
+        bool is_ordered = names[(size_t)round % GY_COUNT(names)].is_fold;
         int ranks = 1 + (int)gy_random_below(&random, CREW_MAX);
         for (size_t i = 0; i < ROUND; i++) {
             draw_case(&random, ranks, &cases[i]);
         }
-        bool is_ordered = name == NULL || strcmp(name, "ring") != 0;
-        bool brackets = name != NULL && strcmp(name, "tree") == 0;
-        round_list list = {
-            .cases = cases, .count = ROUND, .is_ordered = is_ordered && !brackets};
-        int failures = crew_run(ranks, &(gy_comm_options){.algorithm = name}, all_cases, &list);
+        bool is_apart = gy_random_below(&random, 3) == 0;
+        round_list list = {.cases = cases,
+                           .count = ROUND,
+                           .is_ordered = is_ordered && !is_apart,
+                           .is_wide = (size_t)round % GY_COUNT(names) < 5,
+                           .is_grouped = gy_random_below(&random, 4) == 0};
+        int failures = crew_run(
+            ranks, &(gy_comm_options){.algorithm = name, .has_messages_only = is_apart},
+            all_cases, &list);
         if (failures != 0) {
-            fail_msg("round %ld, %d ranks, algorithm %s: %d failures (%s)", round, ranks,
-                     name != NULL ? name : "chosen", failures, gy_error_text());
+            fail_msg("round %ld, %d ranks%s, algorithm %s%s: %d failures (%s)", round, ranks,
+                     list.is_grouped ? " in groups" : "", name != NULL ? name : "chosen",
+                     is_apart ? ", messages" : "", failures, gy_error_text());
         }
     }
 }

@@ -1,10 +1,13 @@
 /* Plans that were made before: training calls the same collectives over and over. */
 #include "coll/coll_priv.h"
 
+#include <string.h>
+
 static bool is_same(const gy_plan_request *a, const gy_plan_request *b)
 {
     return a->operation == b->operation && a->ranks == b->ranks && a->root == b->root &&
-           a->chunks == b->chunks && a->in_place == b->in_place && a->order == b->order;
+           a->chunks == b->chunks && a->in_place == b->in_place && a->order == b->order &&
+           strcmp(a->parameter, b->parameter) == 0;
 }
 
 static void forget(gy_kept_plan *plan)
@@ -12,6 +15,28 @@ static void forget(gy_kept_plan *plan)
     gy_steps_free(&plan->steps);
     gy_free(plan->send_index);
     *plan = (gy_kept_plan){.algorithm = NULL};
+}
+
+static bool crosses_parts(const gy_blocks *at, int chunks)
+{
+    bool is_users = at->buffer == GY_BUFFER_IN || at->buffer == GY_BUFFER_OUT;
+    return is_users && at->run > 1 && at->first / chunks != (at->first + at->run - 1) / chunks;
+}
+
+/* What the steps need beside the buffers: sends counted, room for messages. */
+static void measure(gy_kept_plan *plan)
+{
+    int chunks = gy_cut_chunks(plan->algorithm->cut, &plan->request);
+    for (size_t i = 0; i < plan->steps.count; i++) {
+        const gy_step *step = &plan->steps.items[i];
+        bool is_sent = step->kind == GY_STEP_SEND;
+        bool is_beside = step->kind == GY_STEP_RECV_REDUCE ||
+                         (step->kind == GY_STEP_RECV && crosses_parts(&step->to, chunks));
+        plan->send_index[i] = plan->send_count;
+        plan->send_count += is_sent;
+        plan->pack_run += is_sent && crosses_parts(&step->a, chunks) ? step->a.run : 0;
+        plan->wire_run = is_beside ? GY_MAX(plan->wire_run, step->to.run) : plan->wire_run;
+    }
 }
 
 static gy_status make(const gy_comm *comm, gy_kept_plan *plan)
@@ -23,10 +48,7 @@ static gy_status make(const gy_comm *comm, gy_kept_plan *plan)
     if (plan->send_index == NULL) {
         return GY_NOMEM;
     }
-    for (size_t i = 0; i < plan->steps.count; i++) {
-        plan->send_index[i] = plan->send_count;
-        plan->send_count += plan->steps.items[i].kind == GY_STEP_SEND;
-    }
+    measure(plan);
     return GY_OK;
 }
 

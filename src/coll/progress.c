@@ -8,14 +8,14 @@ enum { LOOK_EVERY_ROUNDS = 256, LOOK_EVERY_NS = 20000000 };
 /* The tag of cards; a plan's messages use the chunks below. */
 static uint64_t card_tag(const gy_coll *coll)
 {
-    return coll->number << 16 | UINT16_MAX;
+    return gy_tag_of(coll->comm, coll->number, UINT16_MAX);
 }
 
 void gy_wake_peers(const gy_comm *comm)
 {
     for (int rank = 0; rank < comm->size; rank++) {
         if (rank != comm->rank) {
-            gy_transport_wake(comm->transport, rank);
+            gy_transport_wake(comm->transport, gy_comm_peer(comm, rank));
         }
     }
 }
@@ -27,6 +27,7 @@ static gy_status send_cards(gy_coll *coll)
     const gy_comm *comm = coll->comm;
     int peers[2] = {(comm->rank + 1) % comm->size, (comm->rank + comm->size - 1) % comm->size};
     for (int i = 0; i < 2; i++) {
+        peers[i] = gy_comm_peer(comm, peers[i]);
         GY_TRY(gy_transport_send(comm->transport, peers[i], card_tag(coll), &coll->card,
                                  sizeof(coll->card), &coll->cards[i]));
         GY_TRY(gy_transport_recv(comm->transport, peers[i], card_tag(coll), &coll->neighbour[i],
@@ -97,6 +98,11 @@ static gy_status begin_work(gy_coll *coll)
 static gy_status step(gy_coll *coll, bool *has_moved)
 {
     gy_status status = GY_OK;
+    if (coll->kind != GY_COLL_COLLECTIVE) {
+        status = gy_message_step(coll);
+        coll->stage = status == GY_OK ? GY_COLL_ENDED : coll->stage;
+        return status;
+    }
     if (coll->stage == GY_COLL_STARTED) {
         status = enter(coll);
         *has_moved = *has_moved || status == GY_OK;
@@ -126,7 +132,7 @@ void gy_comm_end_number(gy_comm *comm, uint64_t number)
     if (comm->shared != NULL) {
         /* release: this rank's reads of others' slots and staging; with the acquire in
          * peer_has_ended */
-        atomic_store_explicit(&gy_shared_words(comm->shared, comm->rank)[0].value, comm->ended,
+        atomic_store_explicit(gy_word_of(comm, comm->rank, 0), comm->ended,
                               memory_order_release);
     }
 }
@@ -138,7 +144,8 @@ static void remove_flying(gy_comm *comm, gy_coll *coll)
         at = &(*at)->next;
     }
     *at = coll->next;
-    gy_coll **last = &comm->over;
+    comm->root->in_flight--;
+    gy_coll **last = &comm->root->over;
     while (*last != NULL) {
         last = &(*last)->next_ended;
     }
@@ -156,118 +163,148 @@ static void end_transfers(gy_coll *coll)
 
 void gy_comm_fail(gy_comm *comm, gy_status status)
 {
-    if (!comm->is_failed) {
-        comm->is_failed = true;
-        gy_error_take(&comm->failure, status);
-        gy_transport_abort(comm->transport, &comm->failure);
+    if (!comm->root->is_failed) {
+        comm->root->is_failed = true;
+        gy_error_take(&comm->root->failure, status);
+        gy_transport_abort(comm->transport, &comm->root->failure);
     }
-    while (comm->flying != NULL) {
-        gy_coll *coll = comm->flying;
-        end_transfers(coll);
-        coll->error = comm->failure;
-        coll->stage = GY_COLL_ENDED;
-        remove_flying(comm, coll);
+    for (gy_comm *each = comm->root; each != NULL; each = each->next) {
+        while (each->flying != NULL) {
+            gy_coll *coll = each->flying;
+            end_transfers(coll);
+            coll->error = comm->root->failure;
+            coll->stage = GY_COLL_ENDED;
+            remove_flying(each, coll);
+        }
     }
 }
 
 /* Before: peers wait for us in vain. After: words on which collective it was. */
 static void fail_step(gy_comm *comm, const gy_coll *coll, gy_status status)
 {
-    char text[128];
+    char text[192];
     if (status != GY_MISMATCH || coll->stage == GY_COLL_RUNS) {
-        (void)gy_fail_within(status, "collective %llu, %s", (unsigned long long)coll->number,
-                             gy_card_text(&coll->card, text));
+        (void)gy_fail_within(status, "%s", gy_coll_text(coll, text));
     }
     gy_comm_fail(comm, status);
 }
 
-/* Now and then: is everybody alive, is anything late? */
-static void look_around(gy_comm *comm)
+/* False: something failed. */
+static bool look_at_flying(gy_comm *comm, int64_t now)
 {
-    if (comm->flying == NULL || ++comm->idle_rounds % LOOK_EVERY_ROUNDS != 0) {
-        return;
-    }
-    int64_t now = gy_now_ns(comm->transport->env);
-    if (now < comm->look_ns) {
-        return;
-    }
-    comm->look_ns = now + LOOK_EVERY_NS;
     for (gy_coll *coll = comm->flying; coll != NULL; coll = coll->next) {
+        gy_status status = GY_OK;
         if (coll->peer >= 0 && coll->stage != GY_COLL_STARTED) {
-            gy_status status = gy_transport_check(comm->transport, coll->peer);
-            if (status < 0) {
-                fail_step(comm, coll, status);
-                return;
-            }
+            status = gy_transport_check(comm->transport, coll->peer);
         }
-        if (coll->deadline_ns <= now) {
-            gy_status status =
-                gy_fail(GY_TIMEOUT, "rank %d waits for rank %d past its deadline", comm->rank,
-                        coll->peer);
+        if (status >= 0 && coll->deadline_ns <= now) {
+            status = gy_fail(GY_TIMEOUT, "rank %d waits for rank %d past its deadline",
+                             gy_comm_peer(comm, comm->rank), coll->peer);
             status = gy_transport_blame(comm->transport, status);
+        }
+        if (status < 0) {
             fail_step(comm, coll, status);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Now and then: is everybody alive, is anything late? */
+static void look_around(gy_comm *root)
+{
+    if (root->in_flight == 0 || ++root->idle_rounds % LOOK_EVERY_ROUNDS != 0) {
+        return;
+    }
+    int64_t now = gy_now_ns(root->transport->env);
+    if (now < root->look_ns) {
+        return;
+    }
+    root->look_ns = now + LOOK_EVERY_NS;
+    for (gy_comm *each = root; each != NULL; each = each->next) {
+        if (!look_at_flying(each, now)) {
             return;
         }
     }
-    gy_status status = gy_transport_check(comm->transport, -1);
+    gy_status status = gy_transport_check(root->transport, -1);
     if (status < 0) {
-        gy_comm_fail(comm, status);
+        gy_comm_fail(root, status);
     }
+}
+
+static void end_coll(gy_comm *comm, gy_coll *coll)
+{
+    end_transfers(coll);
+    if (coll->kind == GY_COLL_COLLECTIVE) {
+        gy_comm_end_number(comm, coll->number);
+        comm->stats.collectives++;
+        comm->stats.bytes += (int64_t)gy_call_out_bytes(comm, &coll->call);
+    }
+    remove_flying(comm, coll);
+}
+
+/* False: something failed. */
+static bool progress_one(gy_comm *comm, bool *has_moved)
+{
+    gy_coll *next = NULL;
+    for (gy_coll *coll = comm->flying; coll != NULL; coll = next) {
+        next = coll->next;
+        gy_status status = step(coll, has_moved);
+        if (status < 0) {
+            fail_step(comm, coll, status);
+            return false;
+        }
+        if (coll->stage == GY_COLL_ENDED) {
+            end_coll(comm, coll);
+            *has_moved = true;
+        }
+    }
+    return true;
 }
 
 bool gy_progress_all(gy_comm *comm)
 {
-    bool has_moved = false;
-    gy_coll *next = NULL;
-    has_moved = gy_transport_progress(comm->transport) == GY_OK;
-    for (gy_coll *coll = comm->flying; coll != NULL && !comm->is_failed; coll = next) {
-        next = coll->next;
-        gy_status status = step(coll, &has_moved);
-        if (status < 0) {
-            fail_step(comm, coll, status);
+    gy_comm *root = comm->root;
+    GY_ASSERT(root != NULL);
+    bool has_moved = gy_transport_progress(comm->transport) == GY_OK;
+    for (gy_comm *each = root; each != NULL && !root->is_failed; each = each->next) {
+        if (!progress_one(each, &has_moved)) {
             return true;
-        }
-        if (coll->stage == GY_COLL_ENDED) {
-            end_transfers(coll);
-            gy_comm_end_number(comm, coll->number);
-            comm->stats.collectives++;
-            comm->stats.bytes += (int64_t)gy_call_out_bytes(comm, &coll->call);
-            remove_flying(comm, coll);
-            has_moved = true;
         }
     }
     if (!has_moved) {
-        look_around(comm);
+        look_around(root);
     }
     return has_moved;
 }
 
-static void recycle(gy_comm *comm, gy_coll *coll)
+static void recycle(gy_coll *coll)
 {
+    gy_comm *comm = coll->comm;
     coll->next = comm->spare;
     comm->spare = coll;
 }
 
 void gy_comm_tell(gy_comm *comm)
 {
-    while (comm->over != NULL) {
-        gy_coll *coll = comm->over;
-        comm->over = coll->next_ended;
+    while (comm->root->over != NULL) {
+        gy_coll *coll = comm->root->over;
+        comm->root->over = coll->next_ended;
         gy_coll_end end = coll->end;
         void *arg = coll->arg;
         gy_error error = {.status = coll->error.status};
         if (error.status != GY_OK) {
             error = coll->error;
         }
-        recycle(comm, coll);
-        gy_mutex_unlock(&comm->lock);
+        recycle(coll);
+        gy_mutex_unlock(&comm->root->lock);
         gy_status status = error.status != GY_OK ? gy_error_raise(&error) : GY_OK;
         end(arg, status);
-        gy_mutex_lock(&comm->lock);
+        gy_mutex_lock(&comm->root->lock);
     }
 }
 
-gy_coll *gy_coll_take(gy_comm *comm)
+gy_coll *gy_coll_take_unnumbered(gy_comm *comm)
 {
     gy_coll *coll = comm->spare;
     if (coll != NULL) {
@@ -284,11 +321,23 @@ gy_coll *gy_coll_take(gy_comm *comm)
     }
     coll->comm = comm;
     coll->stage = GY_COLL_RESERVED;
-    coll->number = comm->next_number++;
+    coll->kind = GY_COLL_COLLECTIVE;
+    coll->number = UINT64_MAX;
+    coll->call.priority = 0;
     coll->error.status = GY_OK;
     coll->peer = -1;
     coll->deadline_ns = INT64_MAX;
     memset(coll->cards, 0, sizeof(coll->cards));
+    comm->root->in_flight++;
+    return coll;
+}
+
+gy_coll *gy_coll_take(gy_comm *comm)
+{
+    gy_coll *coll = gy_coll_take_unnumbered(comm);
+    if (coll != NULL) {
+        coll->number = comm->next_number++;
+    }
     return coll;
 }
 
@@ -305,8 +354,11 @@ void gy_coll_launch(gy_coll *coll)
     coll->next = *at;
     *at = coll;
     coll->stage = GY_COLL_STARTED;
-    coll->card = gy_call_card(comm, &coll->call);
-    int64_t timeout =
-        coll->call.timeout_s > 0 ? (int64_t)(coll->call.timeout_s * 1e9) : comm->timeout_ns;
+    double seconds = coll->message.timeout_s;
+    if (coll->kind == GY_COLL_COLLECTIVE) {
+        coll->card = gy_call_card(comm, &coll->call);
+        seconds = coll->call.timeout_s;
+    }
+    int64_t timeout = seconds > 0 ? (int64_t)(seconds * 1e9) : comm->timeout_ns;
     coll->deadline_ns = gy_now_ns(comm->transport->env) + timeout;
 }

@@ -12,11 +12,6 @@ static size_t given_bytes(const gy_comm *comm, const gy_coll_call *call)
 {
     switch (call->operation) {
     case GY_OPERATION_BARRIER:
-    case GY_OPERATION_GATHER:
-    case GY_OPERATION_SCATTER:
-    case GY_OPERATION_ALLTOALL:
-    case GY_OPERATION_SCAN:
-    case GY_OPERATION_EXCLUSIVE_SCAN:
         return 0;
     case GY_OPERATION_BROADCAST:
         return gy_call_out_bytes(comm, call);
@@ -24,6 +19,11 @@ static size_t given_bytes(const gy_comm *comm, const gy_coll_call *call)
     case GY_OPERATION_REDUCE_SCATTER:
     case GY_OPERATION_ALLGATHER:
     case GY_OPERATION_REDUCE:
+    case GY_OPERATION_GATHER:
+    case GY_OPERATION_SCATTER:
+    case GY_OPERATION_ALLTOALL:
+    case GY_OPERATION_SCAN:
+    case GY_OPERATION_EXCLUSIVE_SCAN:
     case GY_OPERATION_COUNT:
     default:
         return gy_call_in_bytes(comm, call);
@@ -39,7 +39,7 @@ static uint8_t *data_of(gy_slot *slot, size_t bytes)
 
 bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call)
 {
-    if (comm->shared == NULL || given_bytes(comm, call) > GY_TINY_BYTES) {
+    if (comm->shared == NULL || call->is_varied || given_bytes(comm, call) > GY_TINY_BYTES) {
         return false;
     }
     /* A forced plan runs for tiny messages too; a barrier and an empty call have nothing to
@@ -53,8 +53,7 @@ static uint64_t peer_has_ended(gy_comm *comm, int peer)
 {
     /* acquire: with the release in gy_comm_end_number, the peer's reads of our slot and staging
      * are past */
-    uint64_t seen = atomic_load_explicit(&gy_shared_words(comm->shared, peer)[0].value,
-                                         memory_order_acquire);
+    uint64_t seen = atomic_load_explicit(gy_word_of(comm, peer, 0), memory_order_acquire);
     comm->peer_ended[peer] = GY_MAX(comm->peer_ended[peer], seen);
     return comm->peer_ended[peer];
 }
@@ -68,7 +67,7 @@ bool gy_channel_is_free(gy_comm *comm, uint64_t number, int *peer)
     for (int rank = 0; comm->shared != NULL && rank < comm->size; rank++) {
         if (rank != comm->rank && number >= comm->peer_ended[rank] + GY_CHANNELS &&
             number >= peer_has_ended(comm, rank) + GY_CHANNELS) {
-            *peer = rank;
+            *peer = gy_comm_peer(comm, rank);
             return false;
         }
     }
@@ -96,7 +95,7 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny)
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
     gy_slot *slot = gy_slot_of(comm, comm->rank, coll->number);
-    bool gives = call->operation != GY_OPERATION_BROADCAST || comm->rank == call->root;
+    bool gives = gy_call_gives(comm, call);
     slot->ended = comm->ended;
     slot->card = coll->card;
     if (is_tiny && gives) {
@@ -106,7 +105,7 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny)
             memcpy(data_of(slot, bytes), from, bytes);
         }
     } else if (coll->card.is_registered) {
-        const uint8_t *pool = gy_shared_pool(comm->shared, comm->rank);
+        const uint8_t *pool = gy_shared_pool(comm->shared, gy_comm_peer(comm, comm->rank));
         gy_far far = {.in = call->in == NULL ? 0 : (uint64_t)((const uint8_t *)call->in - pool),
                       .out = call->out == NULL ? 0
                                                : (uint64_t)((const uint8_t *)call->out - pool)};
@@ -130,13 +129,13 @@ gy_status gy_slot_compare(gy_coll *coll)
         /* acquire: with the release in gy_slot_enter */
         uint64_t entered = atomic_load_explicit(&slot->entered, memory_order_acquire);
         if (entered < coll->number + 1) {
-            coll->peer = rank;
+            coll->peer = gy_comm_peer(comm, rank);
             return GY_AGAIN;
         }
         GY_ASSERT(entered == coll->number + 1);
         comm->peer_ended[rank] = GY_MAX(comm->peer_ended[rank], slot->ended);
         if (!gy_cards_agree(&coll->card, &slot->card)) {
-            return gy_card_mismatch(coll, &slot->card, rank);
+            return gy_card_mismatch(coll, &slot->card, gy_comm_peer(comm, rank));
         }
         if (coll->card.is_registered) {
             coll->all_registered = coll->all_registered && slot->card.is_registered;
@@ -152,7 +151,7 @@ gy_status gy_slot_compare_spinning(gy_coll *coll)
     enum { LOOKS = 64 };
     gy_status status = gy_slot_compare(coll);
     for (int look = 0; look < LOOKS && status == GY_AGAIN; look++) {
-        const gy_slot *slot = gy_slot_of(coll->comm, coll->peer, coll->number);
+        const gy_slot *slot = gy_slot_of(coll->comm, coll->checked, coll->number);
         /* relaxed: only a hint, gy_slot_compare looks again with acquire */
         if (atomic_load_explicit(&slot->entered, memory_order_relaxed) > coll->number) {
             status = gy_slot_compare(coll);
@@ -168,13 +167,12 @@ static const uint8_t *given_by(const gy_coll *coll, int rank)
 }
 
 /* f16 and bf16: the sum is float32 until the last rank's data. */
-static void fold_wide(const gy_coll *coll, const gy_fold *fold, size_t at)
+static void fold_wide(const gy_coll *coll, const gy_fold *fold, size_t at, int ranks)
 {
     float sum[GY_TINY_BYTES / sizeof(uint16_t)];
-    const gy_comm *comm = coll->comm;
     gy_term left = {.data = given_by(coll, 0) + at};
-    for (int rank = 1; rank < comm->size; rank++) {
-        bool is_last = rank == comm->size - 1;
+    for (int rank = 1; rank < ranks; rank++) {
+        bool is_last = rank == ranks - 1;
         uint8_t *to = is_last ? coll->call.out : (void *)sum;
         gy_fold_into(&(gy_targets){.to = &to, .count = 1}, !is_last, fold, left,
                      (gy_term){.data = given_by(coll, rank) + at}, coll->call.count);
@@ -182,22 +180,34 @@ static void fold_wide(const gy_coll *coll, const gy_fold *fold, size_t at)
     }
 }
 
-/* out = fold of the slots from byte `at` on. */
-static void fold_slots(const gy_coll *coll, size_t at)
+/* out = fold of the slots of ranks 0 to ranks - 1, from byte `at` on. */
+static void fold_slots(const gy_coll *coll, size_t at, int ranks)
 {
-    const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
-    const gy_fold fold = gy_call_fold(comm, call);
-    if (gy_fold_is_wide(&fold)) {
-        fold_wide(coll, &fold, at);
+    const gy_fold fold = gy_call_fold(coll->comm, call);
+    const uint8_t *sum = given_by(coll, 0) + at;
+    if (ranks == 1) {
+        memmove(call->out, sum, call->count * fold.element_bytes);
         return;
     }
-    const uint8_t *sum = given_by(coll, 0) + at;
-    for (int rank = 1; rank < comm->size; rank++) {
+    if (gy_fold_is_wide(&fold)) {
+        fold_wide(coll, &fold, at, ranks);
+        return;
+    }
+    for (int rank = 1; rank < ranks; rank++) {
         gy_fold_combine(&fold, call->out, sum, given_by(coll, rank) + at, call->count);
         sum = call->out;
     }
     gy_fold_finish(&fold, call->out, call->count);
+}
+
+/* out = a part of `bytes` from byte `at` on of each slot. */
+static void collect(const gy_coll *coll, size_t at, size_t bytes)
+{
+    uint8_t *out = coll->call.out;
+    for (int rank = 0; rank < coll->comm->size; rank++) {
+        memcpy(out + (size_t)rank * bytes, given_by(coll, rank) + at, bytes);
+    }
 }
 
 void gy_slot_finish(const gy_coll *coll)
@@ -205,25 +215,32 @@ void gy_slot_finish(const gy_coll *coll)
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
     size_t bytes = call->count * gy_call_element_bytes(call);
-    if (bytes == 0) {
+    if (bytes == 0 || !gy_call_gets(comm, call)) {
         return;
     }
     switch (call->operation) {
     case GY_OPERATION_ALLREDUCE:
-        fold_slots(coll, 0);
-        break;
     case GY_OPERATION_REDUCE:
-        if (comm->rank == call->root) {
-            fold_slots(coll, 0);
-        }
+        fold_slots(coll, 0, comm->size);
+        break;
+    case GY_OPERATION_SCAN:
+        fold_slots(coll, 0, comm->rank + 1);
+        break;
+    case GY_OPERATION_EXCLUSIVE_SCAN:
+        fold_slots(coll, 0, comm->rank);
         break;
     case GY_OPERATION_REDUCE_SCATTER:
-        fold_slots(coll, (size_t)comm->rank * bytes);
+        fold_slots(coll, (size_t)comm->rank * bytes, comm->size);
         break;
     case GY_OPERATION_ALLGATHER:
-        for (int rank = 0; rank < comm->size; rank++) {
-            memcpy((uint8_t *)call->out + (size_t)rank * bytes, given_by(coll, rank), bytes);
-        }
+    case GY_OPERATION_GATHER:
+        collect(coll, 0, bytes);
+        break;
+    case GY_OPERATION_ALLTOALL:
+        collect(coll, (size_t)comm->rank * bytes, bytes);
+        break;
+    case GY_OPERATION_SCATTER:
+        memcpy(call->out, given_by(coll, call->root) + (size_t)comm->rank * bytes, bytes);
         break;
     case GY_OPERATION_BROADCAST:
         if (comm->rank != call->root) {
@@ -231,11 +248,6 @@ void gy_slot_finish(const gy_coll *coll)
         }
         break;
     case GY_OPERATION_BARRIER:
-    case GY_OPERATION_GATHER:
-    case GY_OPERATION_SCATTER:
-    case GY_OPERATION_ALLTOALL:
-    case GY_OPERATION_SCAN:
-    case GY_OPERATION_EXCLUSIVE_SCAN:
     case GY_OPERATION_COUNT:
     default:
         break;

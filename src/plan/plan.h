@@ -16,25 +16,8 @@
 
 #include "base/text.h"
 
+#include <gyre/operation.h>
 #include <gyre/plan.h>
-
-typedef enum gy_operation {
-    GY_OPERATION_ALLREDUCE,
-    GY_OPERATION_REDUCE_SCATTER,
-    GY_OPERATION_ALLGATHER,
-    GY_OPERATION_BROADCAST,
-    GY_OPERATION_REDUCE,
-    GY_OPERATION_BARRIER,
-    GY_OPERATION_GATHER,
-    GY_OPERATION_SCATTER,
-    GY_OPERATION_ALLTOALL,
-    GY_OPERATION_SCAN,           /* rank r gets x0 op ... op xr */
-    GY_OPERATION_EXCLUSIVE_SCAN, /* rank r gets x0 op ... op x(r-1); rank 0's output is left */
-    GY_OPERATION_COUNT
-} gy_operation;
-
-/** "allreduce"; static. */
-const char *gy_operation_name(gy_operation operation);
 
 /** What a block lies in. */
 typedef enum gy_buffer {

@@ -15,7 +15,7 @@ static const uint64_t segment_magic =
 enum {
     SEGMENT_VERSION = 2,
     PAGE_BYTES = 4096,
-    STAGING_BYTES = 2 * 1024 * 1024,
+    STAGING_BYTES = 18 * 1024 * 1024, /* costs nothing until touched */
     RING_BYTES = 64 * 1024,
 };
 #define POOL_BYTES     ((size_t)1 << 30)

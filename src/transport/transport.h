@@ -119,7 +119,7 @@ GY_MUST_CHECK gy_status gy_wait_round(gy_wait *wait);
 /* ---- Shared memory of a host ---- */
 
 enum {
-    GY_SHARED_WORDS = 64,                 /* per rank, each alone in its cache line */
+    GY_SHARED_WORDS = 160,                /* per rank, each alone in its cache line */
     GY_SLOT_BYTES = 2 * (8 * 1024 + 128), /* per rank; 64-byte aligned */
 };
 
@@ -130,7 +130,7 @@ typedef struct gy_shared_word {
 /**
  * The areas of a segment as this process sees them; rank r's begins at base + r * stride.
  * Zeroed when the segment is made; their meaning is the caller's. A rank's own thread runs its
- * words 0..63.
+ * words.
  */
 typedef struct gy_shared {
     int rank, size; /* among the ranks of this host */
@@ -220,7 +220,7 @@ struct gy_transport {
 typedef struct gy_segment_options {
     int ranks;            /* 1 .. GY_RANKS_MAX */
     int first_rank;       /* of a run over several hosts: the number of the first one here */
-    size_t staging_bytes; /* per rank; default 2 MiB */
+    size_t staging_bytes; /* per rank; default 18 MiB, untouched until used */
     size_t ring_bytes;    /* per ordered pair; default 64 KiB, a power of two */
     size_t
         pool_bytes; /* per rank, costs nothing until touched; default 1 GiB, 64 GiB over all */

@@ -1,0 +1,202 @@
+/*
+ * Groups: communicators of some ranks of another one. The ranks tell each other which seats are
+ * free at each and which numbers were used; a group takes the first seat that is free at all of
+ * its ranks and begins above all their numbers, so nothing of those who had the seat before can
+ * be mistaken.
+ */
+#include "coll/coll_priv.h"
+
+#include <stdlib.h>
+
+typedef struct bid {
+    int64_t colour, key, rank; /* rank: of the parent */
+    uint64_t seats_taken, base;
+} bid;
+
+static int compare_bids(const void *a, const void *b)
+{
+    const bid *left = a, *right = b;
+    if (left->key != right->key) {
+        return left->key < right->key ? -1 : 1;
+    }
+    return left->rank < right->rank ? -1 : left->rank > right->rank;
+}
+
+/* Those of one colour stand first afterwards, in the group's order; how many. */
+static int select_members(bid *bids, int count, int64_t colour)
+{
+    int members = 0;
+    for (int i = 0; i < count; i++) {
+        if (bids[i].colour == colour) {
+            bids[members++] = bids[i];
+        }
+    }
+    qsort(bids, (size_t)members, sizeof(*bids), compare_bids);
+    return members;
+}
+
+/* -1: none is free at all members. */
+static int first_free_seat(const bid *bids, int members)
+{
+    uint64_t taken = 0;
+    for (int i = 0; i < members; i++) {
+        taken |= bids[i].seats_taken;
+    }
+    return ~taken == 0 ? -1 : __builtin_ctzll(~taken);
+}
+
+static gy_status make_group(gy_comm *parent, const bid *bids, int members, gy_comm **group)
+{
+    gy_comm *root = parent->root, *made = NULL;
+    uint64_t base = 0;
+    int seat = first_free_seat(bids, members);
+    if (seat < 0) {
+        return gy_fail(GY_LIMIT, "a rank of the group has %d groups already", GY_SEATS - 1);
+    }
+    made = gy_alloc_zero("coll.comm", 1, sizeof(*made));
+    int *ranks = gy_alloc_zero("coll.comm", (size_t)members, sizeof(*ranks));
+    if (made == NULL || ranks == NULL) {
+        gy_free(made);
+        gy_free(ranks);
+        return GY_NOMEM;
+    }
+    for (int i = 0; i < members; i++) {
+        ranks[i] = gy_comm_peer(parent, (int)bids[i].rank);
+        base = GY_MAX(base, bids[i].base);
+        made->rank = bids[i].rank == parent->rank ? i : made->rank;
+    }
+    made->root = root;
+    made->size = members;
+    made->ranks = ranks;
+    made->seat = seat;
+    made->next_number = made->ended = base;
+    made->life = (uint32_t)(base / GY_CHANNELS) + 1;
+    gy_status status = gy_comm_init_group(made);
+    if (status < 0) {
+        gy_comm_release(made);
+        return status;
+    }
+    *group = made;
+    return GY_OK;
+}
+
+static void enlist(gy_comm *group)
+{
+    gy_comm *root = group->root;
+    gy_mutex_lock(&root->lock);
+    group->next = root->next;
+    root->next = group;
+    root->seats |= UINT64_C(1) << group->seat;
+    /* Above what a message of an earlier life may carry, even if this one stays idle. */
+    root->next_base = GY_MAX(root->next_base, group->ended + GY_CHANNELS);
+    gy_mutex_unlock(&root->lock);
+}
+
+/* All ranks of the parent know after this whether every group could be made. */
+static gy_status agree(gy_comm *parent, gy_status mine)
+{
+    gy_error error = {.status = GY_OK};
+    int32_t worst = mine;
+    if (mine < 0) {
+        gy_error_take(&error, mine);
+    }
+    GY_TRY(gy_allreduce(parent, &worst, &worst, 1, GY_I32, GY_MIN));
+    if (mine < 0) {
+        return gy_error_raise(&error);
+    }
+    return worst < 0 ? gy_fail((gy_status)worst, "another rank could not make its group: %s",
+                               gy_status_text((gy_status)worst))
+                     : GY_OK;
+}
+
+static gy_status split(gy_comm *comm, int colour, int key, bid *bids, gy_comm **group)
+{
+    gy_comm *root = comm->root;
+    gy_mutex_lock(&root->lock);
+    const bid mine = {.colour = colour,
+                      .key = key,
+                      .rank = comm->rank,
+                      .seats_taken = root->seats,
+                      .base = root->next_base};
+    gy_mutex_unlock(&root->lock);
+    GY_TRY(gy_allgather(comm, &mine, bids, sizeof(mine) / sizeof(int64_t), GY_I64));
+    gy_comm *made = NULL;
+    gy_status status = GY_OK;
+    if (colour != GY_NO_COLOUR) {
+        int members = select_members(bids, comm->size, colour);
+        status = make_group(comm, bids, members, &made);
+    }
+    status = agree(comm, status);
+    if (status < 0) {
+        if (made != NULL) {
+            gy_comm_release(made);
+        }
+        return status;
+    }
+    if (made != NULL) {
+        enlist(made);
+    }
+    *group = made;
+    return GY_OK;
+}
+
+gy_status gy_comm_split(gy_comm *comm, int colour, int key, gy_comm **group)
+{
+    if (colour < GY_NO_COLOUR) {
+        return gy_fail(GY_ARG, "split: colour %d, expected 0 or more, or GY_NO_COLOUR", colour);
+    }
+    bid *bids = gy_alloc_zero("coll.split", (size_t)comm->size, sizeof(*bids));
+    if (bids == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = split(comm, colour, key, bids, group);
+    gy_free(bids);
+    return status;
+}
+
+gy_status gy_comm_dup(gy_comm *comm, gy_comm **copy)
+{
+    return gy_comm_split(comm, 0, comm->rank, copy);
+}
+
+/* A peer may still read what this rank wrote for the last meeting; once its own word says that
+ * it has ended, the seat's memory is free. */
+static gy_status await_last(gy_comm *group) GY_REQUIRES(group->root->lock)
+{
+    int peer = -1;
+    gy_deadline deadline = {gy_now_ns(group->transport->env) + group->timeout_ns};
+    gy_wait wait = gy_wait_start(group->transport, -1, "leaving a group", deadline);
+    /* The channel after the last is free when all have ended number `ended - 1`. */
+    while (group->shared != NULL &&
+           !gy_channel_is_free(group, group->ended - 1 + GY_CHANNELS, &peer)) {
+        wait.peer = peer;
+        GY_TRY(gy_wait_round(&wait));
+    }
+    return GY_OK;
+}
+
+void gy_group_leave(gy_comm *group)
+{
+    gy_comm *root = group->root;
+    gy_status status = gy_barrier(group);
+    gy_mutex_lock(&root->lock);
+    if (status >= 0 && group->size > 1) {
+        status = await_last(group);
+    }
+    if (status < 0) {
+        gy_warn("group %d.%u was left without its peers: %s", group->seat, group->life,
+                gy_error_text());
+        gy_comm_fail(root, status);
+    }
+    gy_comm_tell(root);
+    gy_comm **at = &root->next;
+    while (*at != group) {
+        at = &(*at)->next;
+    }
+    *at = group->next;
+    root->seats &= ~(UINT64_C(1) << group->seat);
+    root->next_base =
+        GY_MAX(root->next_base, (group->next_number / GY_CHANNELS + 2) * GY_CHANNELS);
+    gy_mutex_unlock(&root->lock);
+    gy_comm_release(group);
+}

@@ -1,0 +1,133 @@
+/*
+ * Point to point: the transport's messages, with the communicator's seat and the user's tag in
+ * theirs. They take no number, are driven with the collectives and fail with them.
+ */
+#include "coll/coll_priv.h"
+
+/* 01, seat, the seat's life, the user's tag: apart from all tags of collectives. */
+static uint64_t message_tag(const gy_comm *comm, int tag)
+{
+    return UINT64_C(1) << 62 | (uint64_t)comm->seat << 56 |
+           (uint64_t)(comm->life & 0xffffff) << 32 | (uint32_t)tag;
+}
+
+static size_t bytes_of(const gy_message *message)
+{
+    return message->count * gy_dtype_bytes(message->dtype);
+}
+
+gy_status gy_message_check(const gy_comm *comm, const gy_message *message)
+{
+    if ((unsigned)message->dtype >= GY_DTYPE_COUNT) {
+        return gy_fail(GY_ARG, "message: element type %d does not exist", (int)message->dtype);
+    }
+    if (message->peer < 0 || message->peer >= comm->size) {
+        return gy_fail(GY_ARG, "message: rank %d, expected 0 to %d", message->peer,
+                       comm->size - 1);
+    }
+    if (message->tag < 0) {
+        return gy_fail(GY_ARG, "message: tag %d, expected 0 or more", message->tag);
+    }
+    if (message->count > SIZE_MAX / 16 || (message->count > 0 && message->data == NULL)) {
+        return gy_fail(GY_ARG, "message: %zu elements at %s", message->count,
+                       message->data == NULL ? "NULL" : "an address");
+    }
+    if (message->timeout_s < 0) {
+        return gy_fail(GY_ARG, "message: a timeout of %g s", message->timeout_s);
+    }
+    return GY_OK;
+}
+
+gy_status gy_message_launch(gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_message *message = &coll->message;
+    int peer = gy_comm_peer(comm, message->peer);
+    uint64_t tag = message_tag(comm, message->tag);
+    gy_coll_launch(coll);
+    coll->stage = GY_COLL_RUNS;
+    coll->peer = message->peer == comm->rank ? -1 : peer;
+    return coll->kind == GY_COLL_SEND
+               ? gy_transport_send(comm->transport, peer, tag, message->data, bytes_of(message),
+                                   &coll->cards[0])
+               : gy_transport_recv(comm->transport, peer, tag, message->data, bytes_of(message),
+                                   &coll->cards[0]);
+}
+
+gy_status gy_message_step(gy_coll *coll)
+{
+    const gy_transfer *transfer = &coll->cards[0];
+    const gy_message *message = &coll->message;
+    size_t element = gy_dtype_bytes(message->dtype), wanted = bytes_of(message);
+    if (transfer->status == GY_AGAIN) {
+        return GY_AGAIN;
+    }
+    if (transfer->status < 0 && transfer->status != GY_MISMATCH) {
+        return gy_fail(transfer->status, "rank %d: %s", transfer->peer,
+                       gy_status_text(transfer->status));
+    }
+    if (coll->kind == GY_COLL_SEND) {
+        return GY_OK;
+    }
+    bool fits = transfer->status == GY_OK && transfer->size_bytes % element == 0 &&
+                (message->received != NULL || transfer->size_bytes == wanted);
+    if (!fits) {
+        return gy_fail(GY_MISMATCH, "rank %d sent %zu bytes, rank %d expected %s%zu",
+                       transfer->peer, transfer->size_bytes,
+                       gy_comm_peer(coll->comm, coll->comm->rank),
+                       message->received != NULL ? "up to " : "", wanted);
+    }
+    if (message->received != NULL) {
+        *message->received = transfer->size_bytes / element;
+    }
+    return GY_OK;
+}
+
+static gy_status run(gy_comm *comm, gy_coll_kind kind, const gy_message *message)
+    GY_REQUIRES(comm->root->lock)
+{
+    if (comm->root->is_failed) {
+        return gy_error_raise(&comm->root->failure);
+    }
+    gy_coll *coll = gy_coll_take_unnumbered(comm);
+    if (coll == NULL) {
+        return GY_NOMEM;
+    }
+    gy_wait_note note = {.is_over = false};
+    coll->kind = kind;
+    coll->message = *message;
+    coll->end = gy_note_end;
+    coll->arg = &note;
+    gy_status status = gy_message_launch(coll);
+    if (status < 0) {
+        gy_comm_fail(comm, status);
+    }
+    return gy_comm_drive(comm, coll, &note);
+}
+
+static gy_status run_blocking(gy_comm *comm, gy_coll_kind kind, const gy_message *message)
+{
+    GY_TRY(gy_message_check(comm, message));
+    gy_mutex_lock(&comm->root->lock);
+    gy_status status = run(comm, kind, message);
+    gy_mutex_unlock(&comm->root->lock);
+    return status;
+}
+
+gy_status gy_send(gy_comm *comm, const void *data, size_t count, gy_dtype dtype, int to,
+                  int tag)
+{
+    return run_blocking(comm, GY_COLL_SEND,
+                        &(gy_message){.data = (void *)(uintptr_t)data,
+                                      .count = count,
+                                      .dtype = dtype,
+                                      .peer = to,
+                                      .tag = tag});
+}
+
+gy_status gy_recv(gy_comm *comm, void *data, size_t count, gy_dtype dtype, int from, int tag)
+{
+    return run_blocking(
+        comm, GY_COLL_RECV,
+        &(gy_message){.data = data, .count = count, .dtype = dtype, .peer = from, .tag = tag});
+}

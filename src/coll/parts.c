@@ -1,0 +1,164 @@
+/*
+ * Parts of unequal length: what a rank of a v-form knows of the counts, and where every block
+ * of a call lies in the buffers.
+ *
+ *   allgather       all ranks know all counts (out_parts)
+ *   reduce-scatter  likewise (in_parts)
+ *   gather          the root knows all (out_parts), every rank its own
+ *   scatter         likewise (in_parts)
+ *   all-to-all      each rank its row (in_parts) and its column (out_parts)
+ */
+#include "coll/coll_priv.h"
+
+#include <string.h>
+
+/* The side whose parts the call names, for those that have one. */
+static const gy_parts *side_of(const gy_coll_call *call)
+{
+    bool is_in = call->operation == GY_OPERATION_REDUCE_SCATTER ||
+                 call->operation == GY_OPERATION_SCATTER;
+    return is_in ? &call->in_parts : &call->out_parts;
+}
+
+static bool is_rooted(const gy_coll_call *call)
+{
+    return call->operation == GY_OPERATION_GATHER || call->operation == GY_OPERATION_SCATTER;
+}
+
+bool gy_parts_are_known(const gy_coll_call *call)
+{
+    return !is_rooted(call) && call->operation != GY_OPERATION_ALLTOALL;
+}
+
+int64_t gy_parts_sum(const gy_comm *comm, const gy_parts *parts)
+{
+    int64_t sum = 0;
+    for (int rank = 0; rank < comm->size && parts->counts != NULL; rank++) {
+        sum += parts->counts[rank];
+    }
+    return sum;
+}
+
+int64_t gy_parts_longest(const gy_comm *comm, const gy_coll_call *call)
+{
+    const gy_parts *parts = side_of(call);
+    int64_t longest = 0;
+    for (int rank = 0; rank < comm->size; rank++) {
+        longest = GY_MAX(longest, parts->counts[rank]);
+    }
+    return longest;
+}
+
+int64_t gy_parts_own(const gy_comm *comm, const gy_coll_call *call)
+{
+    return side_of(call)->counts[comm->rank];
+}
+
+size_t gy_parts_own_start(const gy_comm *comm, const gy_coll_call *call)
+{
+    const gy_parts *parts = side_of(call);
+    int64_t start = 0;
+    if (parts->starts != NULL) {
+        return (size_t)parts->starts[comm->rank];
+    }
+    for (int rank = 0; rank < comm->rank && parts->counts != NULL; rank++) {
+        start += parts->counts[rank];
+    }
+    return (size_t)start;
+}
+
+static gy_status check_parts(const gy_comm *comm, const gy_coll_call *call,
+                             const gy_parts *parts)
+{
+    const char *name = gy_operation_name(call->operation);
+    int64_t limit = (int64_t)gy_count_limit(call);
+    if (parts->counts == NULL) {
+        return gy_fail(GY_ARG, "%s: no counts", name);
+    }
+    for (int rank = 0; rank < comm->size; rank++) {
+        int64_t start = parts->starts != NULL ? parts->starts[rank] : 0;
+        if (parts->counts[rank] < 0 || parts->counts[rank] > limit || start < 0 ||
+            start > limit * comm->size) {
+            return gy_fail(
+                GY_ARG, "%s: part %d of %lld elements from %lld on, expected 0 to %lld", name,
+                rank, (long long)parts->counts[rank], (long long)start, (long long)limit);
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_parts_check(const gy_comm *comm, const gy_coll_call *call)
+{
+    if (!gy_call_has_parts(call)) {
+        return gy_fail(GY_ARG, "%s has no form with counts",
+                       gy_operation_name(call->operation));
+    }
+    if (call->operation == GY_OPERATION_ALLTOALL) {
+        GY_TRY(check_parts(comm, call, &call->in_parts));
+        return check_parts(comm, call, &call->out_parts);
+    }
+    if (is_rooted(call) && comm->rank != call->root) {
+        return GY_OK;
+    }
+    GY_TRY(check_parts(comm, call, side_of(call)));
+    int64_t own = side_of(call)->counts[comm->rank];
+    if (is_rooted(call) && own != (int64_t)call->count) {
+        return gy_fail(GY_MISMATCH,
+                       "%s: the root's own part has %lld elements, its count is %zu",
+                       gy_operation_name(call->operation), (long long)own, call->count);
+    }
+    return GY_OK;
+}
+
+uint64_t gy_parts_hash(const gy_comm *comm, const gy_coll_call *call, uint64_t salt)
+{
+    size_t bytes = (size_t)comm->size * sizeof(int64_t);
+    return gy_parts_are_known(call) ? gy_hash(side_of(call)->counts, bytes, salt) : salt;
+}
+
+/* Where parts begin: as said, else one after the other. */
+static const int64_t *starts_of(const gy_comm *comm, const gy_parts *parts, int64_t *room)
+{
+    if (parts->starts != NULL) {
+        return parts->starts;
+    }
+    int64_t at = 0;
+    for (int rank = 0; rank < comm->size; rank++) {
+        room[rank] = at;
+        at += parts->counts[rank];
+    }
+    return room;
+}
+
+gy_status gy_parts_layout(gy_coll *coll, gy_layout *layout)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_coll_call *call = &coll->call;
+    size_t size = (size_t)comm->size;
+    if (coll->numbers == NULL) {
+        coll->numbers = gy_alloc_zero("coll.parts", 3 * size, sizeof(int64_t));
+        if (coll->numbers == NULL) {
+            return GY_NOMEM;
+        }
+    }
+    int64_t *counts = coll->numbers, *in_starts = counts + size, *out_starts = in_starts + size;
+    layout->ranks = comm->size;
+    layout->rank = comm->rank;
+    if (call->in_parts.counts != NULL) {
+        layout->in_starts = starts_of(comm, &call->in_parts, in_starts);
+    }
+    if (call->out_parts.counts != NULL) {
+        layout->out_starts = starts_of(comm, &call->out_parts, out_starts);
+    }
+    if (call->operation == GY_OPERATION_ALLTOALL) {
+        layout->in_counts = call->in_parts.counts;
+        layout->out_counts = call->out_parts.counts;
+    } else if (side_of(call)->counts != NULL) {
+        layout->counts = side_of(call)->counts;
+    } else {
+        memset(counts, 0, size * sizeof(*counts));
+        counts[comm->rank] = (int64_t)call->count;
+        layout->counts = counts;
+    }
+    return GY_OK;
+}

@@ -1,0 +1,180 @@
+/*
+ * Where the blocks of a running plan lie, and the loops over them: copy, combine, pack.
+ */
+#include "coll/coll_priv.h"
+
+#include <string.h>
+
+/* Blocks in slots that are moved as they are. */
+static bool is_whole_slots(const gy_blocks *at)
+{
+    return at->first == GY_WHOLE;
+}
+
+static size_t slot_bytes(const gy_runner *runner, const gy_blocks *at)
+{
+    return at->buffer == GY_BUFFER_STAGE ? runner->stage_slot_bytes
+                                         : runner->scratch_slot_bytes;
+}
+
+size_t gy_run_bytes_of(const gy_coll *coll, const gy_blocks *at)
+{
+    const gy_runner *runner = &coll->runner;
+    if (is_whole_slots(at)) {
+        return (size_t)at->run * slot_bytes(runner, at);
+    }
+    return (size_t)gy_layout_length(&runner->layout, at->first, at->run) *
+           gy_run_element_bytes(coll);
+}
+
+static uint8_t *user_block(const gy_coll *coll, const gy_blocks *at, int rank)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_runner *runner = &coll->runner;
+    bool is_in = at->buffer == GY_BUFFER_IN;
+    /* Only read through where the plan says IN; the checker has proved that. */
+    uint8_t *base = is_in ? (uint8_t *)(uintptr_t)runner->in : coll->call.out;
+    if (rank != comm->rank) {
+        const gy_far *far = &coll->far[rank];
+        base = gy_shared_pool(comm->shared, gy_comm_peer(comm, rank)) +
+               (is_in ? far->in : far->out);
+    }
+    int64_t start =
+        gy_layout_start(&runner->layout, &runner->plan->request, at->buffer, at->first);
+    size_t offset = (size_t)(runner->first + start) * gy_run_element_bytes(coll);
+    return base == NULL ? NULL : base + offset;
+}
+
+uint8_t *gy_run_place(const gy_coll *coll, const gy_blocks *at, int rank)
+{
+    const gy_runner *runner = &coll->runner;
+    int buffer = at->buffer;
+    switch (buffer) {
+    case GY_BUFFER_STAGE:
+        return gy_region_of(coll->comm, rank, coll->number) +
+               (size_t)at->slot * runner->stage_slot_bytes;
+    case GY_BUFFER_SCRATCH:
+        return runner->scratch + (size_t)at->slot * runner->scratch_slot_bytes;
+    case GY_BUFFER_WIRE:
+        return runner->scratch + runner->wire_at;
+    default:
+        return user_block(coll, at, rank);
+    }
+}
+
+bool gy_run_is_dense(const gy_coll *coll, const gy_blocks *at)
+{
+    const gy_layout *layout = &coll->runner.layout;
+    bool is_users = at->buffer == GY_BUFFER_IN || at->buffer == GY_BUFFER_OUT;
+    if (!is_users || at->run <= 1 ||
+        at->first / layout->chunks == (at->first + at->run - 1) / layout->chunks) {
+        return true;
+    }
+    return gy_layout_is_dense(layout, &coll->runner.plan->request, at->buffer, at->first,
+                              at->run);
+}
+
+/* One piece of a step; bytes before it have been taken from the wire. */
+typedef struct piece {
+    const gy_step *step;
+    size_t bytes, before;
+} piece;
+
+static const uint8_t *operand(const gy_coll *coll, const piece *now, const gy_blocks *at)
+{
+    const uint8_t *place = gy_run_place(coll, at, at->rank);
+    return at->buffer == GY_BUFFER_WIRE ? place + now->before : place;
+}
+
+/* Plans over shared memory fold all contributions on one rank: their scratch holds running
+ * sums, and a sum that goes elsewhere is finished. Message plans combine elements as they are.
+ */
+static void combine_piece(const gy_coll *coll, const piece *now, const gy_targets *targets)
+{
+    const gy_runner *runner = &coll->runner;
+    const gy_step *step = now->step;
+    gy_term a = {.data = operand(coll, now, &step->a),
+                 .is_sum = step->a.buffer == GY_BUFFER_SCRATCH};
+    gy_term b = {.data = operand(coll, now, &step->b),
+                 .is_sum = step->b.buffer == GY_BUFFER_SCRATCH};
+    size_t count = now->bytes / gy_run_element_bytes(coll);
+    if (gy_run_folds(runner)) {
+        gy_fold_into(targets, step->to.buffer == GY_BUFFER_SCRATCH, &runner->fold, a, b, count);
+    } else {
+        gy_combine_into(targets, &runner->fold, a.data, b.data, count);
+    }
+}
+
+/* Into all targets of the step. */
+static void write_piece(const gy_coll *coll, const piece *now)
+{
+    enum { TARGETS_AT_ONCE = 64 };
+    const gy_comm *comm = coll->comm;
+    const gy_runner *runner = &coll->runner;
+    const gy_step *step = now->step;
+    uint8_t *to[TARGETS_AT_ONCE];
+    gy_targets targets = {.to = to,
+                          .is_streamed =
+                              runner->choice.is_streamed && step->to.buffer == GY_BUFFER_OUT};
+    int first = step->to.rank == GY_EVERY ? 0 : step->to.rank;
+    int end = step->to.rank == GY_EVERY ? comm->size : first + 1;
+    bool is_combined = step->kind == GY_STEP_REDUCE || step->kind == GY_STEP_RECV_REDUCE;
+    const void *source = is_combined || now->bytes == 0 ? NULL : operand(coll, now, &step->a);
+    for (int rank = first; rank < end && now->bytes > 0; rank += targets.count) {
+        targets.count = GY_MIN(end - rank, TARGETS_AT_ONCE);
+        for (int i = 0; i < targets.count; i++) {
+            to[i] = gy_run_place(coll, &step->to, rank + i);
+        }
+        if (source != NULL) {
+            gy_copy_into(&targets, source, now->bytes);
+            continue;
+        }
+        combine_piece(coll, now, &targets);
+        source = to[0]; /* more targets than fit: copies of the first */
+    }
+}
+
+static bool is_in_pieces(const gy_coll *coll, const gy_step *step)
+{
+    return !gy_run_is_dense(coll, &step->to) || !gy_run_is_dense(coll, &step->a) ||
+           (step->kind == GY_STEP_REDUCE && !gy_run_is_dense(coll, &step->b)) ||
+           (step->kind == GY_STEP_RECV_REDUCE && !gy_run_is_dense(coll, &step->b));
+}
+
+void gy_run_write(const gy_coll *coll, const gy_step *step)
+{
+    /* Scratch of folds holds sums, so nothing is copied there as it is. */
+    GY_ASSERT(step->kind != GY_STEP_COPY || !gy_run_folds(&coll->runner) ||
+              step->to.buffer != GY_BUFFER_SCRATCH);
+    if (!is_in_pieces(coll, step)) {
+        write_piece(coll, &(piece){.step = step, .bytes = gy_run_bytes_of(coll, &step->to)});
+        return;
+    }
+    gy_step one = *step;
+    one.a.run = one.b.run = one.to.run = 1;
+    size_t before = 0;
+    for (int32_t i = 0; i < step->to.run; i++) {
+        piece now = {.step = &one, .bytes = gy_run_bytes_of(coll, &one.to), .before = before};
+        write_piece(coll, &now);
+        before += now.bytes;
+        one.a.first++;
+        one.b.first++;
+        one.to.first++;
+    }
+}
+
+const void *gy_run_pack(gy_coll *coll, const gy_blocks *at)
+{
+    gy_runner *runner = &coll->runner;
+    uint8_t *packed = runner->scratch + runner->pack_at + runner->packed_bytes, *to = packed;
+    gy_blocks one = *at;
+    for (one.run = 1; one.first < at->first + at->run; one.first++) {
+        size_t bytes = gy_run_bytes_of(coll, &one);
+        if (bytes > 0) {
+            memcpy(to, gy_run_place(coll, &one, coll->comm->rank), bytes);
+        }
+        to += bytes;
+    }
+    runner->packed_bytes += (size_t)(to - packed);
+    return packed;
+}

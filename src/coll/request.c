@@ -1,0 +1,273 @@
+/* Requests: calls that run while others do, once or again and again. */
+#include "coll/coll_priv.h"
+
+struct gy_request {
+    gy_comm *comm;
+    gy_request *next; /* spare */
+    gy_coll_kind kind;
+    gy_coll_call call;
+    gy_message message;
+    gy_wait_note note;
+    bool is_dropped; /* freed while under way; of the root's lock */
+    bool is_started; /* and not waited for */
+};
+
+static void drop(gy_request *request) GY_REQUIRES(request->comm->root->lock)
+{
+    gy_comm *root = request->comm->root;
+    request->next = root->spare_requests;
+    root->spare_requests = request;
+}
+
+void gy_requests_free(gy_comm *root)
+{
+    while (root->spare_requests != NULL) {
+        gy_request *request = root->spare_requests;
+        root->spare_requests = request->next;
+        gy_free(request);
+    }
+}
+
+static gy_status make(gy_comm *comm, gy_coll_kind kind, gy_request **request)
+{
+    gy_comm *root = comm->root;
+    gy_mutex_lock(&root->lock);
+    gy_request *made = root->spare_requests;
+    if (made != NULL) {
+        root->spare_requests = made->next;
+    }
+    gy_mutex_unlock(&root->lock);
+    if (made == NULL) {
+        made = gy_alloc_zero("coll.request", 1, sizeof(*made));
+    }
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    made->comm = comm;
+    made->kind = kind;
+    made->is_started = false;
+    made->is_dropped = false;
+    *request = made;
+    return GY_OK;
+}
+
+gy_status gy_request_init(gy_comm *comm, const gy_coll_call *call, gy_request **request)
+{
+    GY_TRY(gy_call_check(comm, call));
+    GY_TRY(make(comm, GY_COLL_COLLECTIVE, request));
+    (*request)->call = *call;
+    return GY_OK;
+}
+
+static gy_status init_message(gy_comm *comm, gy_coll_kind kind, const gy_message *message,
+                              gy_request **request)
+{
+    GY_TRY(gy_message_check(comm, message));
+    GY_TRY(make(comm, kind, request));
+    (*request)->message = *message;
+    return GY_OK;
+}
+
+gy_status gy_request_init_send(gy_comm *comm, const gy_message *message, gy_request **request)
+{
+    return init_message(comm, GY_COLL_SEND, message, request);
+}
+
+gy_status gy_request_init_recv(gy_comm *comm, const gy_message *message, gy_request **request)
+{
+    return init_message(comm, GY_COLL_RECV, message, request);
+}
+
+static void request_end(void *arg, gy_status status)
+{
+    gy_request *request = arg;
+    gy_comm *root = request->comm->root;
+    gy_mutex_lock(&root->lock);
+    if (request->is_dropped) {
+        drop(request);
+    } else {
+        gy_note_end(&request->note, status);
+    }
+    gy_mutex_unlock(&root->lock);
+}
+
+static bool is_over(const gy_request *request)
+{
+    /* acquire: with the release in gy_note_end */
+    return atomic_load_explicit(&request->note.is_over, memory_order_acquire);
+}
+
+static gy_status start_message(gy_request *request) GY_REQUIRES(request->comm->root->lock)
+{
+    gy_comm *comm = request->comm;
+    if (comm->root->is_failed) {
+        return gy_error_raise(&comm->root->failure);
+    }
+    gy_coll *coll = gy_coll_take_unnumbered(comm);
+    if (coll == NULL) {
+        return GY_NOMEM;
+    }
+    coll->kind = request->kind;
+    coll->message = request->message;
+    coll->end = request_end;
+    coll->arg = request;
+    gy_status status = gy_message_launch(coll);
+    if (status < 0) {
+        gy_comm_fail(comm, status);
+    }
+    return GY_OK;
+}
+
+gy_status gy_request_start(gy_request *request)
+{
+    gy_comm *comm = request->comm;
+    if (request->is_started) {
+        return gy_fail(GY_STATE, "a request is started that has not been waited for");
+    }
+    request->is_started = true;
+    atomic_store_explicit(&request->note.is_over, false,
+                          memory_order_relaxed); /* nobody looks */
+    gy_status status = GY_OK;
+    if (request->kind == GY_COLL_COLLECTIVE) {
+        status = gy_coll_begin(comm, &request->call, request_end, request);
+    } else {
+        gy_mutex_lock(&comm->root->lock);
+        status = start_message(request);
+        gy_comm_tell(comm);
+        gy_mutex_unlock(&comm->root->lock);
+    }
+    request->is_started = status >= 0;
+    return status;
+}
+
+static gy_status start_or_free(gy_request *made, gy_request **request)
+{
+    gy_status status = gy_request_start(made);
+    if (status < 0) {
+        gy_request_free(made);
+        return status;
+    }
+    *request = made;
+    return GY_OK;
+}
+
+gy_status gy_request_begin(gy_comm *comm, const gy_coll_call *call, gy_request **request)
+{
+    gy_request *made = NULL;
+    GY_TRY(gy_request_init(comm, call, &made));
+    return start_or_free(made, request);
+}
+
+gy_status gy_request_begin_send(gy_comm *comm, const gy_message *message, gy_request **request)
+{
+    gy_request *made = NULL;
+    GY_TRY(gy_request_init_send(comm, message, &made));
+    return start_or_free(made, request);
+}
+
+gy_status gy_request_begin_recv(gy_comm *comm, const gy_message *message, gy_request **request)
+{
+    gy_request *made = NULL;
+    GY_TRY(gy_request_init_recv(comm, message, &made));
+    return start_or_free(made, request);
+}
+
+/* It is over: its status; it can be started again. */
+static gy_status take_end(gy_request *request)
+{
+    request->is_started = false;
+    const gy_error *error = &request->note.error;
+    return error->status != GY_OK ? gy_error_raise(error) : GY_OK;
+}
+
+gy_status gy_request_test(gy_request *request)
+{
+    if (!request->is_started) {
+        return GY_OK;
+    }
+    if (!is_over(request)) {
+        (void)gy_comm_progress(request->comm);
+    }
+    return is_over(request) ? take_end(request) : GY_AGAIN;
+}
+
+/* Move what can be moved, else wait a little. GY_TIMEOUT; other failures end all that flies. */
+static gy_status drive_once(gy_comm *comm, gy_wait *wait)
+{
+    gy_status status = GY_OK;
+    gy_mutex_lock(&comm->root->lock);
+    if (gy_progress_all(comm)) {
+        wait->start_ns = wait->check_ns = 0;
+        wait->round = 0;
+        wait->is_napping = false;
+    } else {
+        status = gy_wait_round(wait);
+        if (status < 0 && status != GY_TIMEOUT) {
+            gy_comm_fail(comm, status);
+            status = GY_OK;
+        }
+    }
+    gy_comm_tell(comm);
+    gy_mutex_unlock(&comm->root->lock);
+    return status;
+}
+
+gy_status gy_request_wait(gy_request *request, gy_deadline deadline)
+{
+    gy_comm *comm = request->comm;
+    gy_wait wait = gy_wait_start(comm->transport, -1, "a request", deadline);
+    while (request->is_started && !is_over(request)) {
+        GY_TRY(drive_once(comm, &wait));
+    }
+    return request->is_started ? take_end(request) : GY_OK;
+}
+
+gy_status gy_request_wait_all(gy_request *const *requests, size_t count, gy_deadline deadline)
+{
+    gy_error first = {.status = GY_OK};
+    for (size_t i = 0; i < count; i++) {
+        gy_status status = gy_request_wait(requests[i], deadline);
+        if (status < 0 && first.status == GY_OK) {
+            gy_error_take(&first, status);
+        }
+    }
+    return first.status != GY_OK ? gy_error_raise(&first) : GY_OK;
+}
+
+gy_status gy_request_wait_any(gy_request *const *requests, size_t count, gy_deadline deadline,
+                              size_t *index)
+{
+    gy_wait wait = {.transport = NULL};
+    for (;;) {
+        gy_comm *comm = NULL;
+        for (size_t i = 0; i < count; i++) {
+            if (requests[i]->is_started && is_over(requests[i])) {
+                *index = i;
+                return take_end(requests[i]);
+            }
+            comm = requests[i]->is_started ? requests[i]->comm : comm;
+        }
+        if (comm == NULL) {
+            return gy_fail(GY_ARG, "none of %zu requests is started", count);
+        }
+        if (wait.transport == NULL) {
+            wait = gy_wait_start(comm->transport, -1, "any of some requests", deadline);
+        }
+        GY_TRY(drive_once(comm, &wait));
+    }
+}
+
+void gy_request_free(gy_request *request)
+{
+    if (request == NULL) {
+        return;
+    }
+    gy_comm *root = request->comm->root;
+    gy_mutex_lock(&root->lock);
+    if (request->is_started && !is_over(request)) {
+        request->is_dropped = true;
+    } else {
+        drop(request);
+    }
+    gy_mutex_unlock(&root->lock);
+}
