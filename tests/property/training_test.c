@@ -186,11 +186,17 @@ static void lenet_curves_agree_in_f32(void **state)
     gy_train_options options = gy_train_recipe("lenet");
     options.step_limit = 10;
     options.batch = 32;
-    compare_ranks(&(trial){.model = "lenet",
-                           .dtype = GY_F32,
-                           .train = train != NULL ? train : &noisy,
-                           .options = options},
-                  1e-4, "lenet f32");
+    /* The last of these needs equal windows to stay equal: one rank and two then choose alike
+     * in max pooling. */
+    const uint64_t seeds[] = {1, 5, 10};
+    for (size_t i = 0; i < GY_COUNT(seeds); i++) {
+        options.seed = seeds[i];
+        compare_ranks(&(trial){.model = "lenet",
+                               .dtype = GY_F32,
+                               .train = train != NULL ? train : &noisy,
+                               .options = options},
+                      1e-4, "lenet f32");
+    }
     gy_dataset_free(train);
     gy_dataset_free(test);
 }

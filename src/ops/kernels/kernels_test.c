@@ -19,7 +19,7 @@ typedef struct example {
     gy_attributes attributes;
     int input_count, output_count;
     bool only_blocked; /* of the ways to run it: the reference takes long */
-    bool is_winograd;  /* may be: 5 by 5, stride 1, whole blocks */
+    bool is_winograd;  /* may be: a gradient, 5 by 5, stride 1, whole blocks */
     bool spreads_nan;  /* in float32: where the definition is a number, NaN may stand */
     gy_type input_types[MOST_INPUTS], output_types[GY_MAX_OUTPUTS];
     double *values[MOST_INPUTS]; /* row-major, of every input */
@@ -570,7 +570,8 @@ static void convolutions(void **state)
                                    : kind == 2 ? &gy_op_conv2d_input_gradient
                                                : &gy_op_conv2d_filter_gradient,
                              .input_count = kind == 1 ? 3 : 2,
-                             .is_winograd = p[4] == 5 && stride == 1 && p[1] % 16 == 0,
+                             .is_winograd =
+                                 kind != 1 && p[4] == 5 && stride == 1 && p[1] % 16 == 0,
                              .only_blocked = s == GY_COUNT(shapes) - 1};
                 for (int d = 0; d < 2; d++) {
                     e.attributes.conv.stride[d] = stride;

@@ -39,21 +39,14 @@ static inline int64_t gy_winograd_filter_floats(const gy_winograd *s)
 }
 
 /**
- * G g t(G) of all filters. w: (to,from,5,5), or is_adjoint (from,to,5,5), whose filters are
- * turned by 180 degrees: the convolution is then the one that gives the input's gradient.
- * u: (36,from,to).
+ * G g t(G) of all filters, turned by 180 degrees: the convolution is then the one that gives
+ * the input's gradient. w: (from,to,5,5). u: (36,from,to).
  */
-void gy_winograd_filters(const gy_winograd *s, const float *w, bool is_adjoint, float *u);
-
-/** What gy_winograd_images does to its results. */
-typedef struct gy_winograd_finish {
-    const float *bias; /* (to), or NULL */
-    bool relu;
-} gy_winograd_finish;
+void gy_winograd_filters(const gy_winograd *s, const float *w, float *u);
 
 /** Convolve `images` images. x: (images,from,..), y: (images,to,..), u: (36,from,to). */
 void gy_winograd_images(const gy_winograd *s, int64_t images, const float *const xu[2],
-                        const gy_winograd_finish *finish, float *y, float *scratch);
+                        float *y, float *scratch);
 
 /** Add these images' part of the filters' gradient to sums: (36,from,to). */
 void gy_winograd_filter_sums(const gy_winograd *s, int64_t images, const float *const xdy[2],

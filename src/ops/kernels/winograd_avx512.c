@@ -183,26 +183,20 @@ static void transform_result_gradients(const gy_winograd *s, const float *dy, in
     }
 }
 
-/* Bias and relu of a tile's results, stored where they lie in the plane. */
-INLINE void finish_tile(const gy_winograd *s, const gy_winograd_finish *finish, int64_t channel,
-                        tile at, const v16f results[4], float *plane)
+/* A tile's results to where they lie in the plane. */
+INLINE void store_tile(const gy_winograd *s, tile at, const v16f results[4], float *plane)
 {
-    v16f bias = load16(finish->bias != NULL ? finish->bias + channel : zeros);
     for (int64_t i = 0; i < 4; i++) {
         int64_t row = at.row + i / 2, column = at.column + i % 2;
-        v16f value = results[i] + bias;
-        if (finish->relu) { /* a NaN stays */
-            value = (v16f)((v16i)value & ~(value < 0.0f));
-        }
         if (row < s->to[0] && column < s->to[1]) {
-            store16(plane + (row * s->to[1] + column) * LANES, value);
+            store16(plane + (row * s->to[1] + column) * LANES, results[i]);
         }
     }
 }
 
 /* m: (36,28,to); y gets t(A) m A. */
 static void transform_results(const gy_winograd *s, const float *m, int64_t first,
-                              int64_t count, const gy_winograd_finish *finish, float *y)
+                              int64_t count, float *y)
 {
     int64_t channels = s->to_channels, area = s->to[0] * s->to[1];
     for (int64_t t = 0; t < count; t++) {
@@ -218,7 +212,7 @@ static void transform_results(const gy_winograd *s, const float *m, int64_t firs
             for (int64_t i = 0; i < 2; i++) {
                 result_line(half + SIDE * i, 1, out + 2 * i, 1);
             }
-            finish_tile(s, finish, c, at, out, y + (at.image * channels + c) * area);
+            store_tile(s, at, out, y + (at.image * channels + c) * area);
         }
     }
 }
@@ -319,7 +313,7 @@ static void multiply_channels(product p, int64_t channels)
 }
 
 void gy_winograd_images(const gy_winograd *s, int64_t images, const float *const xu[2],
-                        const gy_winograd_finish *finish, float *y, float *scratch)
+                        float *y, float *scratch)
 {
     int64_t from = s->from_channels, to = s->to_channels, total = tile_count(s, images);
     float *v = scratch, *m = scratch + from * POINTS * GY_WINOGRAD_TILES;
@@ -336,7 +330,7 @@ void gy_winograd_images(const gy_winograd *s, int64_t images, const float *const
                                      .width = to},
                            count);
         }
-        transform_results(s, m, first, count, finish, y);
+        transform_results(s, m, first, count, y);
     }
 }
 
@@ -365,27 +359,25 @@ void gy_winograd_filter_sums(const gy_winograd *s, int64_t images, const float *
 /* ---- filters ---- */
 
 /* Sixteen filters, a lane each, `lane_step` floats apart; turned: their last tap first. */
-static void gather_filters(const float *filters, int64_t lane_step, bool is_turned, v16f *taps)
+static void gather_turned(const float *filters, v16f *taps)
 {
     float g[TAP_COUNT][LANES];
     for (int64_t lane = 0; lane < LANES; lane++) {
-        const float *filter = filters + lane * lane_step;
+        const float *filter = filters + lane * TAP_COUNT;
         for (int64_t f = 0; f < TAP_COUNT; f++) {
-            g[f][lane] = filter[is_turned ? TAP_COUNT - 1 - f : f];
+            g[f][lane] = filter[TAP_COUNT - 1 - f];
         }
     }
     memcpy(taps, g, sizeof(g));
 }
 
-void gy_winograd_filters(const gy_winograd *s, const float *w, bool is_adjoint, float *u)
+void gy_winograd_filters(const gy_winograd *s, const float *w, float *u)
 {
     int64_t from = s->from_channels, to = s->to_channels;
-    int64_t lane_step = (is_adjoint ? 1 : from) * TAP_COUNT;
-    int64_t step = (is_adjoint ? to : 1) * TAP_COUNT;
     for (int64_t k = 0; k < to; k += LANES) {
         for (int64_t c = 0; c < from; c++) {
             v16f taps[TAP_COUNT], half[SIDE * TAPS], out[POINTS];
-            gather_filters(w + k * lane_step + c * step, lane_step, is_adjoint, taps);
+            gather_turned(w + (c * to + k) * TAP_COUNT, taps);
             for (int64_t i = 0; i < TAPS; i++) {
                 filter_line(taps + i, TAPS, half + i, TAPS);
             }
