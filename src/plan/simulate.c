@@ -533,7 +533,7 @@ gy_status gy_plan_run_simulated(const gy_simulation *simulation, gy_outcome *out
                    .counts = simulation->volume->counts},
         .outcome = outcome,
     };
-    *outcome = (gy_outcome){.digest = simulation->weather->seed};
+    *outcome = (gy_outcome){.digest = 0};
     sim.slot_bytes = gy_layout_longest(&sim.layout) * sim.element_bytes;
     gy_status status = sim_init(&sim);
     if (status == GY_OK) {

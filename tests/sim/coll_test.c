@@ -278,12 +278,152 @@ static void split_network_ends_at_the_deadline(void **state)
     }
 }
 
+/* ---- The swarm: every seed draws its ranks, algorithm, calls, links and faults ---- */
+
+enum { SWARM_RANKS = 12, SWARM_CUTS = 4 };
+
+typedef struct swarm_fault {
+    sim_world *world;
+    enum { CRASH, DELAY, CUT, HEAL, FAULT_KINDS } kind;
+    int from, to;
+    int64_t latency_ns; /* DELAY */
+} swarm_fault;
+
+static void strike(void *arg)
+{
+    const swarm_fault *fault = arg;
+    gy_sim *sim = fault->world->sim;
+    const gy_sim_link slow = {.latency_ns = fault->latency_ns, .bytes_per_second = 1e6};
+    switch (fault->kind) {
+    case CRASH:
+        fault->world->crashed = fault->from;
+        gy_sim_crash(sim, fault->from);
+        break;
+    case DELAY:
+        assert_ok(gy_sim_set_link(sim, fault->from, fault->to, &slow));
+        break;
+    case CUT:
+    case HEAL:
+        /* A group of ranks on one side: [0, from) and the rest. */
+        for (int a = 0; a < fault->from; a++) {
+            for (int b = fault->from; b < fault->world->size; b++) {
+                assert_ok(gy_sim_cut(sim, a, b, fault->kind == CUT));
+                assert_ok(gy_sim_cut(sim, b, a, fault->kind == CUT));
+            }
+        }
+        break;
+    case FAULT_KINDS:
+    default:
+        break;
+    }
+}
+
+/* Some algorithm that needs messages alone; NULL: what is chosen. */
+static const char *draw_algorithm(gy_random *random)
+{
+    size_t row = gy_random_below(random, gy_algorithm_count + 4);
+    return row < gy_algorithm_count && gy_algorithms[row].need == GY_NEED_MESSAGES
+               ? gy_algorithms[row].name
+               : NULL;
+}
+
+static int draw_faults(sim_world *world, gy_random *random, swarm_fault faults[SWARM_CUTS])
+{
+    int count = (int)gy_random_below(random, SWARM_CUTS);
+    bool has_crash = false;
+    for (int i = 0; i < count; i++) {
+        int kind = (int)gy_random_below(random, FAULT_KINDS);
+        bool is_second = kind == CRASH && (has_crash || world->size == 1);
+        has_crash = has_crash || kind == CRASH;
+        faults[i] = (swarm_fault){
+            .world = world,
+            .kind = is_second ? DELAY : kind,
+            .from = (int)gy_random_below(random, (uint64_t)world->size),
+            .to = (int)gy_random_below(random, (uint64_t)world->size),
+            .latency_ns = (int64_t)gy_random_below(random, 2000000000),
+        };
+        int64_t within_ns = kind == HEAL ? 8000000000 : 5000000;
+        assert_ok(gy_sim_at(world->sim,
+                            gy_sim_now_ns(world->sim) +
+                                (int64_t)gy_random_below(random, (uint64_t)within_ns),
+                            strike, &faults[i]));
+    }
+    return count;
+}
+
+/* A failure must name a rank of the run other than the one that tells it. */
+static bool names_somebody(const char *text, int self, int size)
+{
+    for (const char *at = strstr(text, "rank "); at != NULL; at = strstr(at + 1, "rank ")) {
+        char *end = NULL;
+        long rank = strtol(at + 5, &end, 10);
+        if (end != at + 5 && rank >= 0 && rank < size && rank != self) {
+            return true;
+        }
+    }
+    return false;
+}
+
+typedef struct swarm_tally {
+    long fine, failed;
+} swarm_tally;
+
+static void run_swarm(uint64_t seed, swarm_tally *tally)
+{
+    static sim_world world;
+    gy_random random = {.key = seed};
+    swarm_fault faults[SWARM_CUTS];
+    int size = 1 + (int)gy_random_below(&random, SWARM_RANKS);
+    const char *algorithm = draw_algorithm(&random);
+    open_world(&world, size, gy_random_u64(&random), algorithm);
+    int count = draw_faults(&world, &random, faults);
+    begin_all(&world, &random);
+    drive(&world, 60);
+    for (int at = 0; at < FLIGHTS; at++) {
+        for (int rank = 0; rank < size; rank++) {
+            const flight_note *flight = flight_of(&world, rank, at);
+            if (rank == world.crashed) {
+                continue;
+            }
+            tally->fine += flight->status == GY_OK;
+            tally->failed += flight->status != GY_OK;
+            if (flight->status != GY_OK &&
+                (count == 0 || !names_somebody(flight->text, rank, size))) {
+                fail_msg("GYRE_SEED=%llu: %d ranks by %s, %d faults: rank %d says \"%s\", "
+                         "expected %s",
+                         (unsigned long long)seed, size,
+                         algorithm == NULL ? "choice" : algorithm, count, rank, flight->text,
+                         count == 0 ? "no failure" : "the name of a rank");
+            }
+        }
+        check_results(&world, at);
+    }
+    close_world(&world);
+}
+
+/* Whatever crashes, is delayed or split: the right answer, or an error that names a rank. */
+static void swarms_of_faults_end_right_or_name_a_rank(void **state)
+{
+    (void)state;
+    uint64_t first = gy_test_seed();
+    long seeds = gy_test_cases(1000); /* 20,000 with GYRE_SOAK */
+    swarm_tally tally = {.fine = 0};
+    for (long i = 0; i < seeds; i++) {
+        run_swarm(first + (uint64_t)i, &tally);
+    }
+    printf("seeds %llu to %llu: %ld ended fine, %ld failed by name\n",
+           (unsigned long long)first, (unsigned long long)(first + (uint64_t)seeds - 1),
+           tally.fine, tally.failed);
+    assert_true(tally.fine > 0 && tally.failed > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(delays_change_nothing),
         cmocka_unit_test(crashes_are_named_by_all_survivors),
         cmocka_unit_test(split_network_ends_at_the_deadline),
+        cmocka_unit_test(swarms_of_faults_end_right_or_name_a_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
