@@ -73,15 +73,14 @@ typedef struct lecture_row {
 static const lecture_row lecture_rows[] = {
     {"flat", "parameter server", "max(n, pn) b", by_server},
     {"servers", "k parameter servers", "max(n/B, pn/(kB))", by_server},
-    {"naive", "naive allreduce", "a + (p-1) n b", by_naive},
+    {"copies", "naive allreduce", "a + (p-1) n b", by_naive},
     {"one-by-one", "decentralised, one by one", "p (p-1) (a + n b)", by_one},
-    {"pipelined", "decentralised, pipelined", "(p-1) (a + n b)", by_pipeline},
+    {"pipeline", "decentralised, pipelined", "(p-1) (a + n b)", by_pipeline},
     {"partitioned", "reduce-scatter, allgather", "2a + 2 (p-1)/p n b", by_partition},
     {"ring", "ring", "2(p-1) a + 2 (p-1)/p n b", by_ring},
     {"tree", "tree", "2 log p (a + n b)", by_tree},
-    {"recursive-doubling", "latency-optimal recursive doubling", "log p (a + n b)",
-     by_doubling},
-    {"halving-doubling", "bandwidth-optimal recursive doubling", "2 log p a + 2 (p-1)/p n b",
+    {"doubling", "latency-optimal recursive doubling", "log p (a + n b)", by_doubling},
+    {"halving", "bandwidth-optimal recursive doubling", "2 log p a + 2 (p-1)/p n b",
      by_halving},
 };
 

@@ -51,7 +51,8 @@ typedef struct both_spec {
     int64_t count;
 } both_spec;
 
-/* How far apart model and simulator are, as a part of the model's time. */
+/* How far apart model and simulator are, as a part of the model's time; -1: the algorithm does
+ * not take the request. */
 static double difference(const both_spec *spec)
 {
     const gy_volume volume = {.count = spec->count, .element_bytes = 4};
@@ -59,7 +60,11 @@ static double difference(const both_spec *spec)
     gy_plan *plan = NULL;
     gy_price price;
     gy_outcome outcome;
-    assert_ok(gy_plan_new(spec->algorithm, &spec->request, &plan));
+    gy_status status = gy_plan_new(spec->algorithm, &spec->request, &plan);
+    if (status == GY_ARG) {
+        return -1;
+    }
+    assert_ok(status);
     assert_ok(gy_plan_price(plan, &volume, &spec->links, &price));
     gy_plan_free(plan);
     assert_ok(gy_plan_run_simulated(&(gy_simulation){.algorithm = spec->algorithm,
@@ -90,7 +95,7 @@ static void time_is_the_models(void **state)
 {
     (void)state;
     gy_random random = {.key = gy_test_seed()};
-    int cases = 0, apart = 0;
+    int cases = 0, apart = 0, refused = 0;
     for (size_t row = 0; row < gy_algorithm_count; row++) {
         for (int p = 1; p <= RANKS_MOST; p++) {
             for (int kind = 0; kind < 4; kind++) {
@@ -120,13 +125,15 @@ static void time_is_the_models(void **state)
                 double part = difference(&spec);
                 assert_true(part < (kind == 3 ? 0.5 : 0.01));
                 apart += part > 0.01;
+                refused += part < 0;
                 cases++;
             }
         }
     }
     /* Ranks of one host share their alphas. */
-    printf("%d cases, %d where it matters who is served first\n", cases, apart);
-    assert_true(apart <= cases / 50);
+    printf("%d cases, %d refused, %d where it matters who is served first\n", cases, refused,
+           apart);
+    assert_true(apart <= cases / 50 && refused <= cases / 4);
 }
 
 static void even_links_cost_what_the_formulas_say(void **state)
@@ -234,6 +241,19 @@ static void shared_uplinks_are_shared(void **state)
     assert_true(fabs(apart.seconds - shared.seconds) < 1e-9);
 }
 
+/* Logarithmic in rounds, and planned in as many steps. */
+static bool is_logarithmic(const char *name)
+{
+    static const char *const names[] = {"tree", "double-tree", "doubling", "halving",
+                                        "dissemination"};
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void tens_of_thousands_of_ranks(void **state)
 {
     (void)state;
@@ -244,11 +264,9 @@ static void tens_of_thousands_of_ranks(void **state)
                                .ranks = GY_PLAN_RANKS,
                                .bytes = 1 << 20,
                                .links = links};
-        int64_t steps = 0;
         gy_outcome outcome;
-        gy_status status = gy_plan_length(&query, &steps);
-        if (algorithm->need != GY_NEED_MESSAGES || status != GY_OK || steps > 200) {
-            continue; /* memory of one host; or not logarithmic */
+        if (!is_logarithmic(algorithm->name)) {
+            continue;
         }
         assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 1}, &outcome));
         assert_int_equal(outcome.ended, GY_PLAN_RANKS);

@@ -337,7 +337,7 @@ static int draw_faults(sim_world *world, gy_random *random, swarm_fault faults[S
         has_crash = has_crash || kind == CRASH;
         faults[i] = (swarm_fault){
             .world = world,
-            .kind = is_second ? DELAY : kind,
+            .kind = is_second ? (int)DELAY : kind,
             .from = (int)gy_random_below(random, (uint64_t)world->size),
             .to = (int)gy_random_below(random, (uint64_t)world->size),
             .latency_ns = (int64_t)gy_random_below(random, 2000000000),
