@@ -282,9 +282,11 @@ static void split_network_ends_at_the_deadline(void **state)
 
 enum { SWARM_RANKS = 12, SWARM_CUTS = 4 };
 
+typedef enum fault_kind { CRASH, DELAY, CUT, HEAL, FAULT_KINDS } fault_kind;
+
 typedef struct swarm_fault {
     sim_world *world;
-    enum { CRASH, DELAY, CUT, HEAL, FAULT_KINDS } kind;
+    int kind; /* fault_kind */
     int from, to;
     int64_t latency_ns; /* DELAY */
 } swarm_fault;
@@ -294,7 +296,7 @@ static void strike(void *arg)
     const swarm_fault *fault = arg;
     gy_sim *sim = fault->world->sim;
     const gy_sim_link slow = {.latency_ns = fault->latency_ns, .bytes_per_second = 1e6};
-    switch (fault->kind) {
+    switch ((fault_kind)fault->kind) {
     case CRASH:
         fault->world->crashed = fault->from;
         gy_sim_crash(sim, fault->from);
