@@ -107,10 +107,11 @@ typedef struct gy_runner {
     gy_transfer *sends; /* (send_count) */
     size_t send_capacity;
     uint32_t sends_started, sends_ended;
-    uint8_t *scratch; /* scratch slots, then what arrives, then what is sent from pieces, then
-                         the input where it must be apart from the output */
+    uint8_t *scratch; /* scratch slots, then what arrives, then what is sent from pieces,
+                         private copies of the vector, the input where it must be apart from the
+                         output */
     size_t scratch_bytes, scratch_slot_bytes, stage_slot_bytes;
-    size_t wire_at, pack_at, packed_bytes, apart_at;
+    size_t wire_at, pack_at, packed_bytes, work_at, work_bytes, apart_at;
     const uint8_t *in; /* the call's, or a copy */
 } gy_runner;
 

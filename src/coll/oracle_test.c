@@ -409,12 +409,33 @@ static void random_cases_equal_the_oracle(void **state)
     static const struct {
         const char *name;
         bool is_fold; /* whatever it does is in rank order, bracketed from the left */
-    } names[] = {{NULL, true},     {"slots", true}, {"exchange", true},      {"staged", true},
-                 {"direct", true}, {"ring", false}, {"dissemination", true}, {"tree", false},
-                 {"flat", true},   {"chain", true}};
+    } names[] = {{NULL, true},
+                 {"slots", true},
+                 {"exchange", true},
+                 {"staged", true},
+                 {"direct", true},
+                 {"ring", false},
+                 {"dissemination", true},
+                 {"tree", false},
+                 {"flat", true},
+                 {"chain", true},
+                 {"double-tree", false},
+                 {"doubling", false},
+                 {"halving", false},
+                 {"servers", true},
+                 {"partitioned", true},
+                 {"copies", true},
+                 {"one-by-one", true},
+                 {"pipeline", true},
+                 {"bruck", true},
+                 {"pairwise", true},
+                 {"weighted-ring", false},
+                 {"segments", false},
+                 {"weighted-tree", false},
+                 {"hierarchy", false}};
     enum { ROUND = 24 };
     const char *wanted = getenv("GYRE_CASES");
-    long total = wanted != NULL ? strtol(wanted, NULL, 10) : gy_test_cases(20 * ROUND);
+    long total = wanted != NULL ? strtol(wanted, NULL, 10) : gy_test_cases(24 * ROUND);
     gy_random random = {.key = gy_test_seed()};
     case_spec cases[ROUND];
     for (long done = 0, round = 0; done < total; done += ROUND, round++) {

@@ -55,6 +55,10 @@ uint8_t *gy_run_place(const gy_coll *coll, const gy_blocks *at, int rank)
                (size_t)at->slot * runner->stage_slot_bytes;
     case GY_BUFFER_SCRATCH:
         return runner->scratch + (size_t)at->slot * runner->scratch_slot_bytes;
+    case GY_BUFFER_WORK:
+        return runner->scratch + runner->work_at + (size_t)at->slot * runner->work_bytes +
+               (size_t)gy_layout_length(&runner->layout, 0, at->first) *
+                   gy_run_element_bytes(coll);
     case GY_BUFFER_WIRE:
         return runner->scratch + runner->wire_at;
     default:

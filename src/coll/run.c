@@ -220,7 +220,14 @@ static gy_status reserve_scratch(gy_coll *coll, bool copies_input)
                   coll->comm->region_bytes);
     runner->wire_at = (size_t)plan->steps.scratch_slots * slot;
     runner->pack_at = runner->wire_at + (size_t)plan->wire_run * slot;
-    runner->apart_at = runner->pack_at + (size_t)plan->pack_run * slot;
+    runner->work_at = runner->pack_at + (size_t)plan->pack_run * slot;
+    runner->work_bytes = 0;
+    if (plan->steps.work_planes > 0) {
+        int64_t blocks = (int64_t)runner->layout.parts * runner->layout.chunks;
+        int64_t whole = gy_layout_length(&runner->layout, 0, blocks);
+        runner->work_bytes = gy_round_up((size_t)whole * element, GY_CACHE_LINE);
+    }
+    runner->apart_at = runner->work_at + (size_t)plan->steps.work_planes * runner->work_bytes;
     size_t wanted = runner->apart_at + (copies_input ? input_extent(coll) : 0);
     if (runner->scratch_bytes < wanted) {
         gy_free(runner->scratch);

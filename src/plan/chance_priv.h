@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { CHANCE_RANKS = 5, CHANCE_CELLS = 160, CHANCE_STEPS = 160, CHANCE_RUN = 16 };
+enum { CHANCE_RANKS = 5, CHANCE_CELLS = 160, CHANCE_STEPS = 256, CHANCE_RUN = 32 };
 
 typedef struct chance_message {
     uint32_t step;
@@ -22,7 +22,8 @@ typedef struct chance_message {
 typedef struct chance_rank {
     bool has_entered, has_left;
     uint32_t next, mark;
-    uint64_t in[CHANCE_CELLS], out[CHANCE_CELLS], stage[CHANCE_CELLS], scratch[CHANCE_CELLS];
+    uint64_t in[CHANCE_CELLS], out[CHANCE_CELLS], stage[CHANCE_CELLS], scratch[CHANCE_CELLS],
+        work[2 * CHANCE_CELLS];
     uint64_t result[CHANCE_CELLS]; /* out when the rank left */
     bool is_sent[CHANCE_STEPS];
     chance_message messages[CHANCE_RANKS][CHANCE_STEPS]; /* to each */
@@ -60,14 +61,20 @@ static inline uint64_t *chance_cell(chance_world *chance, int rank, const gy_blo
         return &here->out[at->first + i];
     case GY_BUFFER_STAGE:
         return &here->stage[at->slot + i];
+    case GY_BUFFER_WORK:
+        return &here->work[at->slot * CHANCE_CELLS + at->first + i];
     default:
         return &here->scratch[at->slot + i];
     }
 }
 
-/* Neither commutes nor associates: any other order or bracketing shows. */
-static inline uint64_t chance_combine(uint64_t a, uint64_t b)
+/* Neither commutes nor associates: any other order or bracketing shows, unless the plan may
+ * choose it. */
+static inline uint64_t chance_combine(const chance_world *chance, uint64_t a, uint64_t b)
 {
+    if (chance->plan->algorithm->order == GY_ORDER_ANY) {
+        return a + b;
+    }
     uint64_t pair[2] = {a, b};
     return gy_hash(pair, sizeof(pair), 7);
 }
@@ -110,7 +117,7 @@ static inline bool chance_data(chance_world *chance, int rank, const gy_step *st
         }
         if (step->kind == GY_STEP_REDUCE || step->kind == GY_STEP_RECV_REDUCE) {
             bool is_wire_b = step->b.buffer == GY_BUFFER_WIRE;
-            value = chance_combine(value,
+            value = chance_combine(chance, value,
                                    is_wire_b ? message->values[i]
                                              : *chance_cell(chance, step->b.rank, &step->b, i));
         }
@@ -236,10 +243,11 @@ static inline bool chance_run(chance_world *chance, const gy_plan *plan, gy_rand
     }
     int left = 0, idle = 0;
     while (left < chance->ranks && idle < 20000) {
-        int rank = (int)gy_random_below(random, (uint64_t)chance->ranks);
-        int to = (int)gy_random_below(random, (uint64_t)chance->ranks);
-        bool has_moved = gy_random_below(random, 3) == 0 && chance_arrive(chance, rank, to);
-        if (gy_random_below(random, pace[rank]) == 0 && !chance->all[rank].has_left) {
+        uint64_t draw = gy_random_u64(random); /* 16 bits for each decision */
+        int rank = (int)((draw & 0xffff) % (uint64_t)chance->ranks);
+        int to = (int)((draw >> 16 & 0xffff) % (uint64_t)chance->ranks);
+        bool has_moved = (draw >> 32 & 0xffff) % 3 == 0 && chance_arrive(chance, rank, to);
+        if ((draw >> 48) % pace[rank] == 0 && !chance->all[rank].has_left) {
             has_moved = chance_move(chance, rank) || has_moved;
             left += chance->all[rank].has_left;
         }

@@ -32,6 +32,7 @@ typedef struct post {
 typedef struct sent_note {
     uint32_t *clock;  /* (p) */
     uint32_t *values; /* (run) */
+    uint32_t taken;   /* the receiver's clock when it had it, 0: not yet */
 } sent_note;
 
 typedef struct rank_state {
@@ -41,7 +42,7 @@ typedef struct rank_state {
     sent_note *sent; /* (steps) by step */
     uint32_t *sends; /* (send_count) those that may still read their source */
     size_t send_count, send_capacity;
-    cell_state *cells; /* in, out, stage, scratch after one another */
+    cell_state *cells; /* in, out, stage, scratch, work after one another */
     size_t cell_count;
 } rank_state;
 
@@ -53,7 +54,7 @@ typedef struct check_run {
     rank_state *ranks;
     int rank_count, blocks, chunks_of_part;
     int held; /* blocks that an input or output can have */
-    int32_t stage_slots, scratch_slots;
+    int32_t stage_slots, scratch_slots, work_planes;
     bool in_place;
 } check_run;
 
@@ -100,12 +101,27 @@ static cell_state *slot_at(const check_run *checker, int rank, const gy_blocks *
                 .cells[2 * checker->held + (is_stage ? 0 : checker->stage_slots) + slot];
 }
 
+static cell_state *work_at(const check_run *checker, int rank, const gy_blocks *at, int i)
+{
+    int block = at->first + i;
+    if (at->first < 0 || block >= checker->blocks || at->slot < 0 ||
+        at->slot >= checker->work_planes) {
+        return NULL;
+    }
+    return &checker->ranks[rank]
+                .cells[2 * checker->held + checker->stage_slots + checker->scratch_slots +
+                       at->slot * checker->blocks + block];
+}
+
 /* The cell of block i of a run; NULL: outside the buffer. */
 static cell_state *cell_at(const check_run *checker, int rank, const gy_blocks *at, int i)
 {
     int block = at->first + i, buffer = at->buffer, first = 0;
     if (buffer == GY_BUFFER_STAGE || buffer == GY_BUFFER_SCRATCH) {
         return slot_at(checker, rank, at, i);
+    }
+    if (buffer == GY_BUFFER_WORK) {
+        return work_at(checker, rank, at, i);
     }
     if ((buffer != GY_BUFFER_IN && buffer != GY_BUFFER_OUT) || at->first < 0 ||
         !has_block(checker, rank, buffer, block)) {
@@ -126,7 +142,7 @@ static gy_blocks block_of(const gy_blocks *at, int i)
 {
     gy_blocks one = *at;
     one.first += at->first == GY_WHOLE ? 0 : i;
-    one.slot += i;
+    one.slot += at->buffer == GY_BUFFER_WORK ? 0 : i;
     one.run = 1;
     return one;
 }
@@ -184,14 +200,17 @@ static bool overlaps(const check_run *checker, int rank, const gy_blocks *at,
     return false;
 }
 
-/* No send of the cell's owner may still be reading it. */
+/* No send of the cell's owner may still be reading it: none that the writer has not waited for,
+ * unless it knows that the message has been taken. */
 static gy_status check_sends(const check_run *checker, int rank, uint32_t index, int owner,
                              const cell_state *cell)
 {
     const rank_state *state = &checker->ranks[owner];
     for (size_t i = 0; i < state->send_count; i++) {
         const gy_step *send = &checker->plan->ranks[owner].items[state->sends[i]];
-        if (overlaps(checker, owner, &send->a, cell)) {
+        uint32_t taken = state->sent[state->sends[i]].taken;
+        bool is_known = taken > 0 && taken <= checker->ranks[rank].clock[send->peer];
+        if (!is_known && overlaps(checker, owner, &send->a, cell)) {
             return gy_plan_wrong(checker->plan, rank, index,
                                  "overwrites what step %u of rank %d may still be sending",
                                  state->sends[i], owner);
@@ -404,7 +423,7 @@ static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step, gy_me
     uint32_t index = visitor->index;
     checker->ranks[rank].clock[rank]++;
     end_sends(checker, rank, step);
-    const sent_note *sent = NULL;
+    sent_note *sent = NULL;
     switch (step->kind) {
     case GY_STEP_SEND:
         return do_send(checker, rank, step);
@@ -412,6 +431,7 @@ static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step, gy_me
     case GY_STEP_RECV_REDUCE:
         sent = &checker->ranks[step->peer].sent[message->index];
         join_clock(checker, checker->ranks[rank].clock, sent->clock);
+        sent->taken = checker->ranks[rank].clock[rank];
         return do_data(checker, rank, index, sent->values);
     case GY_STEP_COPY:
     case GY_STEP_REDUCE:
@@ -598,7 +618,8 @@ static gy_status init_rank(check_run *checker, int rank)
     rank_state *state = &checker->ranks[rank];
     size_t steps = checker->plan->ranks[rank].count;
     state->cell_count = 2 * (size_t)checker->held + (size_t)checker->stage_slots +
-                        (size_t)checker->scratch_slots;
+                        (size_t)checker->scratch_slots +
+                        (size_t)checker->work_planes * (size_t)checker->blocks;
     state->clock =
         gy_arena_alloc(&checker->arena, (size_t)checker->rank_count * sizeof(*state->clock));
     state->cells =
@@ -638,6 +659,7 @@ static gy_status check_with(check_run *checker)
         checker->stage_slots = GY_MAX(checker->stage_slots, plan->ranks[rank].stage_slots);
         checker->scratch_slots =
             GY_MAX(checker->scratch_slots, plan->ranks[rank].scratch_slots);
+        checker->work_planes = GY_MAX(checker->work_planes, plan->ranks[rank].work_planes);
     }
     for (int rank = 0; rank < checker->rank_count; rank++) {
         GY_TRY(init_rank(checker, rank));

@@ -10,41 +10,154 @@
 
 #include "gy_test.h"
 
-static gy_plan_request request_of(const gy_algorithm *row, int ranks, int variant)
+enum { RANKS_MAX = 65, HOSTS_MAX = 7 };
+
+/* Where the ranks are, in different ways: in blocks, by turns, unevenly, one host, hosts of
+ * one.
+ */
+typedef struct host_table {
+    gy_topology topology;
+    int32_t host_of[RANKS_MAX];
+    double between[HOSTS_MAX * HOSTS_MAX];
+} host_table;
+
+static void place_ranks(host_table *table, int ranks, int way)
 {
-    return (gy_plan_request){.operation = row->operation,
-                             .ranks = ranks,
-                             .root = variant * (ranks - 1) / 2,
-                             .chunks = 1 + variant * 2,
-                             .in_place = variant == 1 && (row->limits & GY_LIMIT_APART) == 0,
-                             .order = row->order};
+    int hosts = GY_MIN(ranks, 2 + way % (HOSTS_MAX - 1));
+    *table = (host_table){
+        .topology = {.host_of = table->host_of, .hosts = hosts, .within = 1, .across = 9}};
+    for (int rank = 0; rank < ranks; rank++) {
+        int uneven = GY_MIN(rank * rank / ranks, hosts - 1); /* the last has the most */
+        int32_t hosts_of[] = {rank * hosts / ranks, rank % hosts, uneven, rank % hosts, 0};
+        table->host_of[rank] = hosts_of[way % 5];
+    }
+    if (way % 5 == 2) { /* every host has one at least */
+        for (int rank = 0; rank < hosts; rank++) {
+            table->host_of[rank] = rank;
+        }
+    }
+    if (way % 5 == 3) {
+        table->topology.between = table->between;
+        for (int i = 0; i < hosts * hosts; i++) {
+            table->between[i] = 2 + i * 5 % 7;
+        }
+    }
+    table->topology.hosts = way % 5 == 4 ? 1 : hosts;
 }
 
+static gy_plan_request request_of(const gy_algorithm *row, int ranks, int variant,
+                                  host_table *hosts)
+{
+    gy_plan_request request = {.operation = row->operation,
+                               .ranks = ranks,
+                               .root = variant * (ranks - 1) / 2 % ranks,
+                               .chunks = 1 + variant % 3 * 2,
+                               .in_place =
+                                   variant % 2 == 1 && (row->limits & GY_LIMIT_APART) == 0,
+                               .order = row->order};
+    if (row->parameter == GY_PARAMETER_NUMBER) {
+        snprintf(request.parameter, sizeof(request.parameter), "%d", 1 + variant % 3);
+    }
+    if (variant % 6 != 0) {
+        place_ranks(hosts, ranks, variant + ranks);
+        request.topology = &hosts->topology;
+    }
+    return request;
+}
+
+static void assert_right(const gy_algorithm *row, const gy_plan_request *request)
+{
+    gy_plan *plan = NULL;
+    gy_status status = gy_plan_new(row, request, &plan);
+    status = status == GY_OK ? gy_plan_check(plan) : status;
+    if (status != GY_OK) {
+        fail_msg("%s by %s:%s, %d ranks, root %d, %d chunks, %s, %d hosts: %s",
+                 gy_operation_name(request->operation), row->name, request->parameter,
+                 request->ranks, request->root, request->chunks,
+                 request->in_place ? "in place" : "apart",
+                 request->topology == NULL ? 1 : request->topology->hosts, gy_error_text());
+    }
+    gy_plan_free(plan);
+}
+
+/* All variants for few ranks; for more they take turns, for fewer sizes under a sanitizer. */
 static void every_plan_is_right(void **state)
 {
     (void)state;
+    enum { VARIANTS = 6 };
+    bool is_slow = gy_test_cases(8) == 1;
+    int checked = 0;
     for (size_t i = 0; i < gy_algorithm_count; i++) {
-        for (int ranks = 1; ranks <= 65; ranks++) {
-            for (int variant = 0; variant < 3; variant++) {
-                /* Sizes that differ little take turns; under a sanitizer few of them do. */
-                int turns = gy_test_cases(8) == 1 ? 24 : 3;
-                if (gy_test_cases(1) == 1 && ranks > 20 && ranks < 62 &&
-                    (ranks + variant) % turns != 0) {
+        for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
+            for (int variant = 0; variant < VARIANTS; variant++) {
+                int turn = (ranks + variant + (int)i) % (is_slow ? 8 * VARIANTS : VARIANTS);
+                if (ranks > (is_slow ? 5 : 12) && turn != 0) {
                     continue;
                 }
-                gy_plan_request request = request_of(&gy_algorithms[i], ranks, variant);
-                gy_plan *plan = NULL;
-                assert_ok(gy_plan_new(&gy_algorithms[i], &request, &plan));
-                gy_status status = gy_plan_check(plan);
-                if (status != GY_OK) {
-                    fail_msg("%s by %s, %d ranks, variant %d: %s",
-                             gy_operation_name(request.operation), gy_algorithms[i].name, ranks,
-                             variant, gy_error_text());
-                }
-                gy_plan_free(plan);
+                host_table hosts;
+                gy_plan_request request = request_of(&gy_algorithms[i], ranks, variant, &hosts);
+                assert_right(&gy_algorithms[i], &request);
+                checked++;
             }
         }
     }
+    printf("%zu rows, 1 to %d ranks: %d plans\n", gy_algorithm_count, RANKS_MAX, checked);
+}
+
+static void every_root_is_right(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < gy_algorithm_count; i++) {
+        gy_operation operation = gy_algorithms[i].operation;
+        bool has_root = operation == GY_OPERATION_BROADCAST ||
+                        operation == GY_OPERATION_REDUCE || operation == GY_OPERATION_GATHER ||
+                        operation == GY_OPERATION_SCATTER;
+        for (int ranks = 2; has_root && ranks <= 9; ranks++) {
+            for (int root = 0; root < ranks; root++) {
+                host_table hosts;
+                gy_plan_request request =
+                    request_of(&gy_algorithms[i], ranks, root % 6, &hosts);
+                request.root = root;
+                assert_right(&gy_algorithms[i], &request);
+            }
+        }
+    }
+}
+
+/* Any plan inside hosts under any plan across them, or a message that says why not. */
+static void every_pair_of_plans_makes_a_hierarchy(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 6, 9, 14};
+    int pairs = 0;
+    for (size_t i = 0; i < gy_algorithm_count * gy_algorithm_count; i++) {
+        const gy_algorithm *inner = &gy_algorithms[i / gy_algorithm_count];
+        const gy_algorithm *outer = &gy_algorithms[i % gy_algorithm_count], *row = NULL;
+        bool is_inner = inner->operation == GY_OPERATION_BROADCAST ||
+                        inner->operation == GY_OPERATION_BARRIER;
+        gy_plan_request request = {.operation = outer->operation};
+        char name[3 * GY_PLAN_PARAMETER];
+        snprintf(name, sizeof(name), "hierarchy:%s+%s", inner->name, outer->name);
+        if (!is_inner || gy_algorithm_find(outer->operation, "hierarchy") == NULL ||
+            gy_algorithm_parse(outer->operation, name, &row, request.parameter) != GY_OK) {
+            continue;
+        }
+        pairs++;
+        for (size_t s = 0; s < GY_COUNT(sizes); s++) {
+            for (int way = 0; way < 5; way++) {
+                host_table hosts;
+                place_ranks(&hosts, sizes[s], way);
+                request.ranks = sizes[s];
+                request.root = way * (sizes[s] - 1) / 4;
+                request.chunks = 1 + way % 2;
+                request.in_place = way % 3 == 1;
+                request.topology = &hosts.topology;
+                assert_right(row, &request);
+            }
+        }
+    }
+    printf("%d pairs\n", pairs);
+    assert_true(pairs > 30);
 }
 
 typedef enum mutation { DROP, DOUBLE, SWAP, SHIFT, PEER, MUTATION_COUNT } mutation_kind;
@@ -59,6 +172,13 @@ static bool moves_data(const gy_step *step)
 static bool uses(const gy_blocks *at)
 {
     return at->run > 0 && at->buffer != GY_BUFFER_WIRE;
+}
+
+/* The next block, or slot where slots move as they are. */
+static void shift(gy_blocks *at)
+{
+    int32_t *what = at->first == GY_WHOLE ? &at->slot : &at->first;
+    (*what)++;
 }
 
 /* Change one step of one rank; false: this mutation does not apply to it. */
@@ -87,11 +207,7 @@ static bool mutate(gy_steps *steps, size_t at, mutation_kind how, int rank, int 
         if (!moves_data(step) || (!uses(&step->a) && !uses(&step->to))) {
             return false;
         }
-        if (uses(&step->to) && step->kind != GY_STEP_SEND) {
-            step->to.first++;
-        } else {
-            step->a.first++;
-        }
+        shift(uses(&step->to) && step->kind != GY_STEP_SEND ? &step->to : &step->a);
         return true;
     case PEER: {
         bool is_message = step->kind == GY_STEP_SEND || step->kind == GY_STEP_RECV ||
@@ -169,7 +285,7 @@ static bool may_be_harmless(const gy_step *step, const gy_step *next, mutation_k
 
 static void try_by_chance(const gy_plan *mutant, const gy_plan *right, uint64_t seed)
 {
-    enum { RUNS = 12 };
+    enum { RUNS = 8 };
     static chance_world expected, got; /* large */
     gy_random random = {.key = seed};
     assert_true(chance_run(&expected, right, &random));
@@ -232,8 +348,11 @@ static void every_mutant_is_caught(void **state)
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         tally_sheet tally = {0, 0, 0};
         for (size_t s = 0; s < size_count; s++) {
-            gy_plan_request request = request_of(&gy_algorithms[i], sizes[s], (int)s % 2);
-            request.chunks = s == 3 ? 6 : request.chunks; /* so that slots are used again */
+            host_table hosts;
+            gy_plan_request request =
+                request_of(&gy_algorithms[i], sizes[s], (int)s % 2, &hosts);
+            bool has_segments = gy_algorithms[i].cut == GY_CUT_SEGMENTS;
+            request.chunks = s == 3 && !has_segments ? 6 : 1; /* so that slots are used again */
             gy_plan *plan = NULL;
             assert_ok(gy_plan_new(&gy_algorithms[i], &request, &plan));
             for (int rank = 0; rank < sizes[s]; rank++) {
@@ -302,8 +421,9 @@ static void requests_are_checked(void **state)
 static void memory_that_ends_is_a_failure(void **state)
 {
     (void)state;
-    const gy_algorithm *row = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "tree");
-    gy_plan_request request = request_of(row, 4, 0);
+    const gy_algorithm *row = gy_algorithm_find(GY_OPERATION_ALLGATHER, "hierarchy");
+    host_table hosts;
+    gy_plan_request request = request_of(row, 4, 1, &hosts);
     int64_t live = gy_alloc_live();
     gy_status status = GY_NOMEM;
     for (int n = 1; status == GY_NOMEM; n++) {
@@ -322,6 +442,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_plan_is_right),
+        cmocka_unit_test(every_root_is_right),
+        cmocka_unit_test(every_pair_of_plans_makes_a_hierarchy),
         cmocka_unit_test(every_mutant_is_caught),
         cmocka_unit_test(chance_sees_a_missing_wait),
         cmocka_unit_test(requests_are_checked),

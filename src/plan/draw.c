@@ -9,9 +9,9 @@
 static void print_blocks(gy_text *out, const gy_blocks *blocks, int rank)
 {
     static const char *const names[] = {
-        [GY_BUFFER_IN] = "in",          [GY_BUFFER_OUT] = "out",
-        [GY_BUFFER_STAGE] = "stage",    [GY_BUFFER_SCRATCH] = "scratch",
-        [GY_BUFFER_WIRE] = "what came",
+        [GY_BUFFER_IN] = "in",       [GY_BUFFER_OUT] = "out",
+        [GY_BUFFER_STAGE] = "stage", [GY_BUFFER_SCRATCH] = "scratch",
+        [GY_BUFFER_WORK] = "work",   [GY_BUFFER_WIRE] = "what came",
     };
     _Static_assert(GY_COUNT(names) == GY_BUFFER_COUNT, "a name for each buffer");
     bool is_known = (unsigned)blocks->buffer < GY_COUNT(names);

@@ -22,6 +22,7 @@ int gy_cut_parts(gy_cut cut, const gy_plan_request *request)
     case GY_CUT_CHUNKS:
         return 1;
     case GY_CUT_RANKS:
+    case GY_CUT_SEGMENTS:
         return request->ranks;
     case GY_CUT_WINDOWS:
         return gy_request_chunks(request);
@@ -46,6 +47,9 @@ int gy_cut_chunks(gy_cut cut, const gy_plan_request *request)
     if (cut == GY_CUT_OUTER) {
         const gy_algorithm *row = gy_request_outer(request, &outer);
         return row == NULL ? gy_request_chunks(request) : gy_cut_chunks(row->cut, &outer);
+    }
+    if (cut == GY_CUT_SEGMENTS) {
+        return gy_request_chunks(request) * gy_request_number(request, GY_SEGMENTS);
     }
     return cut == GY_CUT_WINDOWS ? request->ranks : gy_request_chunks(request);
 }
@@ -219,16 +223,20 @@ bool gy_layout_is_dense(const gy_layout *layout, const gy_plan_request *request,
     return true;
 }
 
-double gy_topology_cost(const gy_topology *topology, int from, int to)
+double gy_host_cost(const gy_topology *topology, int from, int to)
 {
     if (topology == NULL) {
         return 1;
     }
-    int32_t a = topology->host_of[from], b = topology->host_of[to];
-    if (a == b) {
+    if (from == to) {
         return topology->within;
     }
     return topology->between == NULL
                ? topology->across
-               : topology->between[(size_t)a * (size_t)topology->hosts + (size_t)b];
+               : topology->between[(size_t)from * (size_t)topology->hosts + (size_t)to];
+}
+
+double gy_topology_cost(const gy_topology *topology, int from, int to)
+{
+    return gy_host_cost(topology, gy_host_of(topology, from), gy_host_of(topology, to));
 }

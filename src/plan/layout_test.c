@@ -137,11 +137,29 @@ static void names_and_parameters_are_read(void **state)
     assert_string_equal(row->name, "ring");
     assert_string_equal(parameter, "");
     assert_status(gy_algorithm_parse(GY_OPERATION_ALLREDUCE, "rin", &row, parameter), GY_ARG);
-    assert_non_null(strstr(gy_error_text(), "there are ring, tree"));
+    assert_non_null(
+        strstr(gy_error_text(), "there are ring, segments[:NUMBER], weighted-ring"));
     assert_status(gy_algorithm_parse(GY_OPERATION_ALLREDUCE, "tree:4", &row, parameter),
                   GY_ARG);
     assert_non_null(strstr(gy_error_text(), "takes no parameter"));
     assert_status(gy_algorithm_parse(GY_OPERATION_ALLREDUCE, "ring:", &row, parameter), GY_ARG);
+    assert_ok(gy_algorithm_parse(GY_OPERATION_ALLREDUCE, "servers:4", &row, parameter));
+    assert_string_equal(row->name, "servers");
+    assert_string_equal(parameter, "4");
+    static const char *const wrong[] = {"servers:0",
+                                        "servers:x",
+                                        "servers:70000",
+                                        "hierarchy:flat",
+                                        "hierarchy:flat+nothing",
+                                        "hierarchy:nothing+ring",
+                                        "hierarchy:double-tree+ring"};
+    for (size_t i = 0; i < GY_COUNT(wrong); i++) {
+        assert_status(gy_algorithm_parse(GY_OPERATION_ALLREDUCE, wrong[i], &row, parameter),
+                      GY_ARG);
+    }
+    assert_ok(
+        gy_algorithm_parse(GY_OPERATION_ALLREDUCE, "hierarchy:flat+ring", &row, parameter));
+    assert_string_equal(parameter, "flat+ring");
 }
 
 int main(void)

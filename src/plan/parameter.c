@@ -44,14 +44,23 @@ static const char *name_of(const gy_plan_request *request, int which,
     return name;
 }
 
-/* The first row that can be a part of a hierarchy among those an operation has. */
-static const gy_algorithm *part_row(gy_operation operation, const char *name)
+/* Inside a host blocks keep the numbers that the plan across gave them. */
+static bool is_inner_cut(const gy_algorithm *row)
+{
+    bool is_by_rank =
+        row->operation == GY_OPERATION_GATHER || row->operation == GY_OPERATION_SCATTER;
+    return row->cut == (is_by_rank ? GY_CUT_RANKS : GY_CUT_CHUNKS);
+}
+
+/* The first row that can be a part of a hierarchy, of that name if it is not empty. */
+static const gy_algorithm *part_row(gy_operation operation, const char *name, bool is_outer)
 {
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         const gy_algorithm *row = &gy_algorithms[i];
         bool is_meant = *name == '\0' || strcmp(row->name, name) == 0;
-        if (row->operation == operation && is_meant && row->need == GY_NEED_MESSAGES &&
-            row->parameter != GY_PARAMETER_PAIR) {
+        bool is_fit = row->need == GY_NEED_MESSAGES && row->parameter == GY_PARAMETER_NONE &&
+                      (is_outer || is_inner_cut(row));
+        if (row->operation == operation && is_meant && is_fit) {
             return row;
         }
     }
@@ -61,7 +70,7 @@ static const gy_algorithm *part_row(gy_operation operation, const char *name)
 const gy_algorithm *gy_request_inner(const gy_plan_request *request, gy_operation operation)
 {
     char name[GY_PLAN_PARAMETER];
-    return part_row(operation, name_of(request, 0, name));
+    return part_row(operation, name_of(request, 0, name), false);
 }
 
 const gy_algorithm *gy_request_outer(const gy_plan_request *request, gy_plan_request *outer)
@@ -71,7 +80,7 @@ const gy_algorithm *gy_request_outer(const gy_plan_request *request, gy_plan_req
         (gy_plan_request){.operation = request->operation,
                           .ranks = request->topology == NULL ? 1 : request->topology->hosts,
                           .chunks = request->chunks};
-    return part_row(request->operation, name_of(request, 1, name));
+    return part_row(request->operation, name_of(request, 1, name), true);
 }
 
 static gy_status check_pair(const gy_algorithm *algorithm, const gy_plan_request *request)

@@ -1,6 +1,6 @@
 /*
- * A plan inside a plan: the steps of a group's plan with its ranks, blocks, slots, marks and
- * tags renamed to what they are in the plan around it. An inner block may be several blocks
+ * A plan inside a plan: the steps of a group's plan with its ranks, blocks, slots and
+ * marks renamed to what they are in the plan around it. An inner block may be several blocks
  * outside (all parts of a host's ranks): a step then becomes one for each run of them, or one
  * for each block where slots are concerned, since a slot holds one block.
  */
@@ -44,7 +44,9 @@ static gy_blocks rename_blocks(const part_sink *to, const gy_blocks *at, gy_bloc
     if (at->buffer == GY_BUFFER_IN || at->buffer == GY_BUFFER_OUT) {
         const gy_blocks *base = at->buffer == GY_BUFFER_IN ? &part->in : &part->out;
         out.buffer = base->buffer;
-        out.slot = is_slots(base->buffer) ? base->slot + run.first : 0;
+        out.slot = base->slot;
+    } else if (at->buffer == GY_BUFFER_WORK) {
+        out.slot = at->slot + part->work_plane;
     } else if (is_slots(at->buffer)) {
         int base = at->buffer == GY_BUFFER_STAGE ? part->stage_slot : part->scratch_slot;
         int slot = at->first == GY_WHOLE ? at->slot : at->slot + inner - at->first;
@@ -73,23 +75,25 @@ static gy_status emit_everywhere(part_sink *to, gy_step *step)
     return GY_OK;
 }
 
+static void note_slots(const gy_part *part, const gy_blocks *at)
+{
+    if (part->scratch_end != NULL && at->buffer == GY_BUFFER_SCRATCH) {
+        *part->scratch_end = GY_MAX(*part->scratch_end, at->slot + at->run);
+    }
+}
+
 static gy_status emit_run(part_sink *to, const gy_step *inner, gy_step *outer, gy_block_run run,
                           const int place[2])
 {
     outer->a = rename_blocks(to, &inner->a, run, place[0], place[1]);
     outer->b = rename_blocks(to, &inner->b, run, place[0], place[1]);
     outer->to = rename_blocks(to, &inner->to, run, place[0], place[1]);
+    note_slots(to->part, &outer->a);
+    note_slots(to->part, &outer->b);
+    note_slots(to->part, &outer->to);
     gy_status status = emit_everywhere(to, outer);
     outer->after[0] = outer->after[1] = 0; /* what the first waited for has ended */
     return status;
-}
-
-static bool uses_slots(const part_sink *to, const gy_blocks *at)
-{
-    int buffer = at->buffer;
-    buffer = buffer == GY_BUFFER_IN ? to->part->in.buffer : buffer;
-    buffer = buffer == GY_BUFFER_OUT ? to->part->out.buffer : buffer;
-    return is_slots(buffer);
 }
 
 static bool is_message(const gy_step *step)
@@ -150,10 +154,10 @@ static gy_status emit_runs(part_sink *to, const gy_step *inner, gy_step *outer,
 static gy_status emit_blocks(part_sink *to, const gy_step *inner, gy_step *outer)
 {
     const gy_blocks *at = inner->kind == GY_STEP_SEND ? &inner->a : &inner->to;
-    bool is_single = to->part->is_split;
+    bool is_single = (to->part->algorithm->limits & GY_LIMIT_SINGLE) != 0;
     if (!is_message(inner)) {
-        is_single = is_single || uses_slots(to, &inner->a) || uses_slots(to, &inner->to) ||
-                    (inner->kind == GY_STEP_REDUCE && uses_slots(to, &inner->b));
+        is_single = is_slots(inner->a.buffer) || is_slots(inner->to.buffer) ||
+                    (inner->kind == GY_STEP_REDUCE && is_slots(inner->b.buffer));
     }
     if (!is_single) {
         return emit_runs(to, inner, outer, at);
@@ -196,7 +200,6 @@ static gy_status take_inner(gy_plan_sink *sink, const gy_step *inner)
     GY_TRY(gy_reserve("plan.part", &last, &to->capacity, to->count + 1, sizeof(*to->last)));
     to->last = last;
     gy_step outer = *inner;
-    outer.chunk = (uint16_t)(inner->chunk + part->tag);
     for (int i = 0; i < 2; i++) {
         uint32_t after = inner->after[i];
         GY_ASSERT(after <= to->count);

@@ -102,6 +102,8 @@ static void note_slots(gy_steps *steps, const gy_blocks *blocks)
         steps->stage_slots = GY_MAX(steps->stage_slots, end);
     } else if (blocks->buffer == GY_BUFFER_SCRATCH) {
         steps->scratch_slots = GY_MAX(steps->scratch_slots, end);
+    } else if (blocks->buffer == GY_BUFFER_WORK) {
+        steps->work_planes = GY_MAX(steps->work_planes, blocks->slot + 1);
     }
 }
 
@@ -120,6 +122,8 @@ static gy_status store(gy_plan_sink *sink, const gy_step *step)
     note_slots(steps, &step->to);
     if (step->kind == GY_STEP_POST || step->kind == GY_STEP_WAIT) {
         steps->last_mark = GY_MAX(steps->last_mark, step->mark);
+    } else if (step->kind == GY_STEP_RECV_REDUCE) {
+        steps->wire_run = GY_MAX(steps->wire_run, step->to.run);
     }
     return GY_OK;
 }
@@ -189,6 +193,11 @@ static gy_status check_limits(const gy_algorithm *algorithm, const gy_plan_reque
     }
     GY_TRY(gy_request_check_parameter(algorithm, request));
     int64_t ranks = request->ranks, chunks = gy_request_chunks(request);
+    chunks *= algorithm->cut == GY_CUT_SEGMENTS ? gy_request_number(request, GY_SEGMENTS) : 1;
+    if (chunks > UINT16_MAX) {
+        return gy_fail(GY_LIMIT, "%s of %s: %lld chunks, at most %d", name, operation,
+                       (long long)chunks, UINT16_MAX);
+    }
     int64_t most = ranks * chunks * (algorithm->cut == GY_CUT_PAIRS ? ranks : 1);
     if (most > INT32_MAX) {
         return gy_fail(GY_LIMIT, "%s of %s: %lld blocks, at most %d", name, operation,
@@ -212,6 +221,13 @@ static gy_status check_request(const gy_algorithm *algorithm, const gy_plan_requ
     }
     if (request->chunks < 0 || request->chunks > UINT16_MAX) {
         return gy_fail(GY_ARG, "%d chunks, expected 0 to %d", request->chunks, UINT16_MAX);
+    }
+    const gy_topology *topology = request->topology;
+    for (int rank = 0; topology != NULL && rank < request->ranks; rank++) {
+        if (topology->host_of[rank] < 0 || topology->host_of[rank] >= topology->hosts) {
+            return gy_fail(GY_ARG, "rank %d is on host %d, expected 0 to %d", rank,
+                           topology->host_of[rank], topology->hosts - 1);
+        }
     }
     return check_limits(algorithm, request);
 }

@@ -25,6 +25,8 @@ typedef enum gy_buffer {
     GY_BUFFER_OUT,   /* the caller's output */
     GY_BUFFER_STAGE, /* memory of a rank that its peers can read, cut into slots of one block */
     GY_BUFFER_SCRATCH, /* private memory of a rank, cut into slots of one block */
+    GY_BUFFER_WORK,    /* a private copy of the whole vector, its blocks one after another; slot
+                          says    which copy */
     GY_BUFFER_WIRE,    /* what arrives from step.peer */
     GY_BUFFER_COUNT
 } gy_buffer;
@@ -103,7 +105,10 @@ typedef struct gy_plan_request {
                                           "": its default */
 } gy_plan_request;
 
-/** Relative cost of a byte from rank to rank; 1 without a topology. */
+/** Relative cost of a byte from a rank of host `from` to one of host `to`; 1 without a
+ * topology. */
+double gy_host_cost(const gy_topology *topology, int from, int to);
+/** The same from rank to rank. */
 double gy_topology_cost(const gy_topology *topology, int from, int to);
 /** The host of a rank; 0 without a topology. */
 static inline int gy_host_of(const gy_topology *topology, int rank)
@@ -113,14 +118,15 @@ static inline int gy_host_of(const gy_topology *topology, int rank)
 
 /** How a planner cuts the vector; blocks = parts * chunks, numbered part by part. */
 typedef enum gy_cut {
-    GY_CUT_CHUNKS,  /* 1 part of `chunks` */
-    GY_CUT_RANKS,   /* one part a rank, each of `chunks` */
-    GY_CUT_WINDOWS, /* `chunks` parts (windows), each of one chunk a rank */
-    GY_CUT_PAIRS,   /* all-to-all: part s * ranks + d goes from s to d, each of `chunks` */
-    GY_CUT_HALVES,  /* 2 parts, each of `chunks` */
-    GY_CUT_POWER,   /* as many parts as the largest power of two that is not above `ranks` */
-    GY_CUT_SERVERS, /* one part a server (request.parameter) */
-    GY_CUT_OUTER,   /* as the outer algorithm of a hierarchy cuts it for the hosts */
+    GY_CUT_CHUNKS,   /* 1 part of `chunks` */
+    GY_CUT_RANKS,    /* one part a rank, each of `chunks` */
+    GY_CUT_WINDOWS,  /* `chunks` parts (windows), each of one chunk a rank */
+    GY_CUT_PAIRS,    /* all-to-all: part s * ranks + d goes from s to d, each of `chunks` */
+    GY_CUT_HALVES,   /* 2 parts, each of `chunks` */
+    GY_CUT_POWER,    /* as many parts as the largest power of two that is not above `ranks` */
+    GY_CUT_SEGMENTS, /* one part a rank, each of `chunks` * segments (request.parameter) */
+    GY_CUT_SERVERS,  /* one part a server (request.parameter) */
+    GY_CUT_OUTER,    /* as the outer algorithm of a hierarchy cuts it for the hosts */
 } gy_cut;
 
 /**
@@ -145,9 +151,11 @@ typedef enum gy_need {
 
 /** What an algorithm cannot do. */
 enum {
-    GY_LIMIT_APART = 1, /* input and output must be apart: not in place */
-    GY_LIMIT_KNOWN = 2, /* counts that differ must be known to all ranks (slots of the longest
-                           block) */
+    GY_LIMIT_APART = 1,  /* input and output must be apart: not in place */
+    GY_LIMIT_KNOWN = 2,  /* counts that differ must be known to all ranks (slots of the longest
+                            block) */
+    GY_LIMIT_SINGLE = 4, /* keeps blocks in slots that it sends: as a part of a larger plan its
+                            messages are of one block */
 };
 
 /** What may follow an algorithm's name and a colon. */
@@ -253,6 +261,8 @@ typedef struct gy_steps {
     size_t count, capacity;
     size_t most;                        /* stop the planner there; 0: take all */
     int32_t stage_slots, scratch_slots; /* how many the steps use */
+    int32_t work_planes;                /* private copies of the vector that they use */
+    int32_t wire_run; /* blocks of the longest message that is combined as it comes */
     uint32_t last_mark;
     bool has_end; /* the plan's last step is among them */
 } gy_steps;
@@ -342,7 +352,7 @@ typedef struct gy_block_run {
 
 /**
  * A plan for a group of ranks inside a larger plan. The inner plan numbers the ranks of the
- * group from 0 and has blocks, slots, marks and tags of its own; here stands what each of these
+ * group from 0 and has blocks, slots and marks of its own; here stands what each of these
  * is outside.
  */
 typedef struct gy_part {
@@ -352,14 +362,14 @@ typedef struct gy_part {
     const gy_block_run *runs; /* the blocks outside of inner block b are runs[begins[b]] to */
     const int32_t *begins;    /* runs[begins[b + 1]], (inner blocks + 1); NULL: block b alone */
     int32_t width;            /* blocks outside of the longest inner block; 0: 1 */
-    bool is_split;     /* messages of one block each: where the inner plan sends from slots, or
-                          `in` or `out` are slots */
-    gy_blocks in, out; /* .buffer: what the inner IN and OUT are outside; where that is slots,
-                          block b lies in slot .slot + b */
+    gy_blocks in, out; /* .buffer: what the inner IN and OUT are: IN, OUT, or WORK (.slot: which
+                          copy) */
     int32_t stage_slot, scratch_slot; /* inner slot s becomes the `width` slots from s * width
                                          + this on */
-    uint32_t mark; /* added to marks; what the group posted before lies below */
-    uint16_t tag;  /* added to tags */
+    int32_t *scratch_end; /* NULL, or becomes the end of the scratch slots that this rank uses,
+                             if that is more */
+    int32_t work_plane;   /* added to the number of private copies */
+    uint32_t mark;        /* added to marks; what the group posted before lies below */
 } gy_part;
 
 /**

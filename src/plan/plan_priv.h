@@ -35,6 +35,12 @@ static inline gy_blocks gy_scratch(int rank, int slot, int first)
         .buffer = GY_BUFFER_SCRATCH, .rank = rank, .slot = slot, .first = first, .run = 1};
 }
 
+/** Blocks of a rank's private copy of the vector. */
+static inline gy_blocks gy_work(int rank, int first, int run)
+{
+    return (gy_blocks){.buffer = GY_BUFFER_WORK, .rank = rank, .first = first, .run = run};
+}
+
 static inline gy_blocks gy_wire(int first, int run)
 {
     return (gy_blocks){.buffer = GY_BUFFER_WIRE, .first = first, .run = run};
@@ -73,7 +79,7 @@ static inline int gy_sink_skip(gy_plan_sink *sink, int64_t each, int times)
     return left_out;
 }
 
-enum { GY_SERVERS = 2 }; /* where no number is given */
+enum { GY_SERVERS = 2, GY_SEGMENTS = 4 }; /* where no number is given */
 
 /* parameter.c */
 /** The number in the request's parameter; `otherwise` if there is none. */
@@ -90,6 +96,40 @@ static inline int gy_request_chunks(const gy_plan_request *request)
 {
     return request->chunks > 0 ? request->chunks : 1;
 }
+
+enum { GY_TREES = 2 }; /* at once */
+
+/** A rank's place in a tree. */
+typedef struct gy_tree_spot {
+    int parent, child_count; /* parent -1: on top */
+    const int32_t *children; /* in the order in which their sums are added; told backwards */
+} gy_tree_spot;
+
+/** One rank's part in trees that carry a part of the vector each. */
+typedef struct gy_tree_plan {
+    const gy_plan_request *request;
+    gy_plan_sink *sink;
+    int rank, trees;
+    int top; /* the rank over all trees; reduce sends its sum on where the root is another */
+    gy_tree_spot spots[GY_TREES];
+} gy_tree_plan;
+
+/* planners/tree.c */
+gy_status gy_trees_broadcast(const gy_tree_plan *plan);
+gy_status gy_trees_reduce(const gy_tree_plan *plan);
+gy_status gy_trees_allreduce(const gy_tree_plan *plan);
+
+/** A power of two of the ranks, the core, and how the others stand beside it: the first 2 *
+ * extra ranks are pairs of which the odd one is out, the even one's guest. */
+typedef struct gy_core {
+    int size, extra;
+    int id; /* of this rank, or its host, in the core */
+    bool is_out, has_guest;
+} gy_core;
+
+/* planners/doubling.c */
+gy_core gy_core_of(int ranks, int rank);
+int gy_core_rank(const gy_core *core, int id);
 
 /** A message on its way: what its receive must name, and what the visitor notes. */
 typedef struct gy_message {

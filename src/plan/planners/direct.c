@@ -99,3 +99,52 @@ gy_status gy_plan_direct_broadcast(const gy_plan_request *request, int rank, gy_
     GY_TRY(gy_emit_copy(sink, gy_out(root, 0, chunks), gy_out(rank, 0, chunks)));
     return gy_emit_post(sink, DONE);
 }
+
+/* Rank `rank` takes the part `part` of rank `of`, when that has entered. */
+static gy_status take_part(const gy_plan_request *request, int rank, int of, int part,
+                           gy_plan_sink *sink)
+{
+    int chunks = gy_request_chunks(request);
+    if (of != rank) {
+        GY_TRY(gy_emit_wait(sink, of, ENTERED));
+    }
+    return gy_emit_copy(sink, gy_in(of, part * chunks, chunks),
+                        gy_out(rank, part * chunks, chunks));
+}
+
+gy_status gy_plan_direct_alltoall(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks;
+    GY_TRY(gy_emit_post(sink, ENTERED));
+    for (int step = 0; step < ranks; step++) {
+        int of = (rank + step) % ranks;
+        GY_TRY(take_part(request, rank, of, of * ranks + rank, sink));
+    }
+    return meet(sink, DONE);
+}
+
+gy_status gy_plan_direct_gather(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks, root = request->root;
+    if (rank != root) {
+        GY_TRY(gy_emit_post(sink, ENTERED));
+        return gy_emit_wait(sink, root, DONE);
+    }
+    for (int step = request->in_place ? 1 : 0; step < ranks; step++) {
+        int of = (rank + step) % ranks;
+        GY_TRY(take_part(request, rank, of, of, sink));
+    }
+    return gy_emit_post(sink, DONE);
+}
+
+gy_status gy_plan_direct_scatter(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int root = request->root;
+    if (rank == root) {
+        GY_TRY(gy_emit_post(sink, ENTERED));
+        GY_TRY(request->in_place ? GY_OK : take_part(request, rank, root, rank, sink));
+        return gy_emit_wait(sink, GY_EVERY, DONE);
+    }
+    GY_TRY(take_part(request, rank, root, rank, sink));
+    return gy_emit_post(sink, DONE);
+}

@@ -8,7 +8,8 @@
  *            . . . d      . . . d                  . . . .      . . . d
  *
  * cost: gather and scatter p-1 messages on the root's link, (p-1)/p of the vector, every other
- * rank one; all-to-all p-1 messages of a pair's block on every link. No rank needs to know the
+ * rank one; all-to-all p-1 messages of a pair's block on every link, all at once or with one
+ * partner after another (pairwise). No rank needs to know the
  * counts of others, so these are the plans of the v-forms.
  *
  * source: lecture A, "Communication primitives"; Thakur et al. 2005 (long messages)
@@ -60,6 +61,48 @@ gy_status gy_plan_flat_alltoall(const gy_plan_request *request, int rank, gy_pla
         int from = (rank - step + ranks) % ranks;
         GY_TRY(gy_emit_recv(sink, from, gy_out(rank, (from * ranks + rank) * chunks, chunks), 0,
                             0));
+    }
+    return GY_OK;
+}
+
+/*
+ * Pairwise: one partner after another, so that no rank is crowded. In round k rank r sends to
+ * r+k and takes from r-k. In place the two must be one, or what comes would overwrite what has
+ * still to go: then r meets k-r.
+ */
+gy_status gy_plan_pairwise_alltoall(const gy_plan_request *request, int rank,
+                                    gy_plan_sink *sink)
+{
+    int ranks = request->ranks, chunks = gy_request_chunks(request);
+    uint32_t sent[2] = {0, 0}; /* the last sends from either set of slots */
+    for (int round = 0; round < ranks; round++) {
+        int to = (rank + round) % ranks, from = (rank - round + ranks) % ranks;
+        if (request->in_place) {
+            to = from = (round - rank + ranks) % ranks;
+        }
+        int give = (rank * ranks + to) * chunks, take = (from * ranks + rank) * chunks;
+        if (to == rank) {
+            GY_TRY(request->in_place ? GY_OK
+                                     : gy_emit_copy(sink, gy_in(rank, give, chunks),
+                                                    gy_out(rank, take, chunks)));
+            continue;
+        }
+        if (!request->in_place) {
+            GY_TRY(gy_emit_send(sink, to, gy_in(rank, give, chunks), 0));
+            GY_TRY(gy_emit_recv(sink, from, gy_out(rank, take, chunks), 0, 0));
+            continue;
+        }
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            int turn = (round * chunks + chunk) % 2;
+            gy_blocks slot = gy_scratch(rank, turn, give + chunk);
+            GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_COPY,
+                                            .a = gy_in(rank, give + chunk, 1),
+                                            .to = slot,
+                                            .after = {sent[turn]}}));
+            GY_TRY(gy_emit_send(sink, to, slot, chunk));
+            sent[turn] = sink->count;
+            GY_TRY(gy_emit_recv(sink, from, gy_out(rank, take + chunk, 1), chunk, 0));
+        }
     }
     return GY_OK;
 }

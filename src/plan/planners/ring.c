@@ -8,6 +8,9 @@
  *   1 1 1 1    1 2 1 1     3 2 1 1     3 2 1 4    4 4 4 4
  *   1 1 1 1    1 1 2 1     1 3 2 1     4 3 2 1    4 4 4 4
  *
+ * Segmented (`segments:n`): each part goes in n segments that follow each other, so that one is
+ * on its way while the one before is being summed.
+ *
  * cost: 2(p-1) rounds, 2(p-1)/p of the vector sent by each rank (allreduce); half of both for
  * the other two. A part is summed from the rank after its first sender around the ring, so the
  * order is not that of the ranks, but it is the same everywhere and always.
@@ -148,4 +151,12 @@ gy_status gy_plan_ring_allgather(const gy_plan_request *request, int rank, gy_pl
         }
     }
     return GY_OK;
+}
+
+gy_status gy_plan_segmented_ring_allreduce(const gy_plan_request *request, int rank,
+                                           gy_plan_sink *sink)
+{
+    gy_plan_request segments = *request;
+    segments.chunks = gy_cut_chunks(GY_CUT_SEGMENTS, request);
+    return gy_plan_ring_allreduce(&segments, rank, sink);
 }

@@ -69,3 +69,88 @@ gy_status gy_plan_chain_exclusive_scan(const gy_plan_request *request, int rank,
     }
     return GY_OK;
 }
+
+/*
+ * Doubling: after round k a rank has the sum of the 2^(k+1) ranks up to itself.
+ *
+ *   round 0   0>1 1>2 2>3 3>4      round 1   0>2 1>3 2>4      round 2   0>4       (five ranks)
+ *
+ * The sum that travels is of neighbours, and what comes is the left operand. An exclusive scan
+ * keeps two sums: one with its own part, to be sent, and one without.
+ *
+ * cost: ceil(log2 p) rounds of n bytes.
+ * source: Hillis and Steele: "Data parallel algorithms", CACM 1986
+ */
+gy_status gy_plan_doubling_scan(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    for (int chunk = 0; chunk < gy_request_chunks(request); chunk++) {
+        gy_blocks sum = gy_in(rank, chunk, 1), out = gy_out(rank, chunk, 1);
+        gy_blocks came = gy_scratch(rank, 0, chunk);
+        for (int far = 1; far < request->ranks; far *= 2) {
+            uint32_t sent = 0;
+            if (rank + far < request->ranks) {
+                GY_TRY(gy_emit_send(sink, rank + far, sum, chunk));
+                sent = sink->count;
+            }
+            if (rank >= far) {
+                GY_TRY(gy_emit_recv(sink, rank - far, came, chunk, 0));
+                GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
+                                                .a = came,
+                                                .b = sum,
+                                                .to = out,
+                                                .after = {sent}}));
+                sum = out;
+            }
+        }
+        if (rank == 0 && !request->in_place) {
+            GY_TRY(gy_emit_copy(sink, sum, out));
+        }
+    }
+    return GY_OK;
+}
+
+/* What came joins the sum without the own part, which begins as what came first. */
+static gy_status add_before(int far, gy_blocks came, gy_blocks before, gy_plan_sink *sink)
+{
+    return far == 1 ? gy_emit_copy(sink, came, before)
+                    : gy_emit_reduce(sink, came, before, before);
+}
+
+gy_status gy_plan_doubling_exclusive_scan(const gy_plan_request *request, int rank,
+                                          gy_plan_sink *sink)
+{
+    enum { CAME, WITH_OWN, BEFORE, KINDS };
+    for (int chunk = 0; chunk < gy_request_chunks(request); chunk++) {
+        gy_blocks sum = gy_in(rank, chunk, 1);
+        gy_blocks came = gy_scratch(rank, chunk * KINDS + CAME, chunk);
+        gy_blocks with_own = gy_scratch(rank, chunk * KINDS + WITH_OWN, chunk);
+        gy_blocks before = gy_scratch(rank, chunk * KINDS + BEFORE, chunk);
+        uint32_t sent = 0;
+        for (int far = 1; far < request->ranks; far *= 2) {
+            if (rank + far < request->ranks) {
+                GY_TRY(gy_emit_send(sink, rank + far, sum, chunk));
+                sent = sink->count;
+            }
+            if (rank < far) {
+                continue;
+            }
+            GY_TRY(gy_emit_recv(sink, rank - far, came, chunk, 0));
+            GY_TRY(add_before(far, came, before, sink));
+            if (rank + 2 * far < request->ranks) { /* it is sent again */
+                GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
+                                                .a = came,
+                                                .b = sum,
+                                                .to = with_own,
+                                                .after = {sent}}));
+                sum = with_own;
+            }
+        }
+        if (rank > 0) { /* in place this replaces the own part, which may have been sent */
+            GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_COPY,
+                                            .a = before,
+                                            .to = gy_out(rank, chunk, 1),
+                                            .after = {sent}}));
+        }
+    }
+    return GY_OK;
+}

@@ -14,6 +14,9 @@
 
 #include "base/base.h"
 
+/* So many chunks may the root be ahead of others, or they of it. */
+enum { AHEAD = 4 };
+
 static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
 {
     int chunks = gy_request_chunks(request);
@@ -136,16 +139,15 @@ gy_status gy_plan_staged_allgather(const gy_plan_request *request, int rank, gy_
 
 gy_status gy_plan_staged_broadcast(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
-    enum { SLOTS = 4 }; /* the root may be that many chunks ahead */
     if (request->ranks == 1) {
         return GY_OK;
     }
     for (int chunk = 0; chunk < gy_request_chunks(request); chunk++) {
         uint32_t mark = (uint32_t)chunk + 1;
-        int slot = chunk % SLOTS;
+        int slot = chunk % AHEAD;
         if (rank == request->root) {
-            if (chunk >= SLOTS) {
-                GY_TRY(gy_emit_wait(sink, GY_EVERY, mark - SLOTS));
+            if (chunk >= AHEAD) {
+                GY_TRY(gy_emit_wait(sink, GY_EVERY, mark - AHEAD));
             }
             GY_TRY(gy_emit_copy(sink, gy_out(rank, chunk, 1), gy_stage(rank, slot, chunk)));
             GY_TRY(gy_emit_post(sink, mark));
@@ -155,6 +157,90 @@ gy_status gy_plan_staged_broadcast(const gy_plan_request *request, int rank, gy_
                                 gy_out(rank, chunk, 1)));
             GY_TRY(gy_emit_post(sink, mark));
         }
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_staged_alltoall(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks, chunks = gy_request_chunks(request);
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        uint32_t mark = (uint32_t)chunk + 1;
+        int base = chunk % 2 * ranks; /* whoever has met all at c + 1 may lay out c + 2 */
+        for (int to = 0; to < ranks; to++) {
+            int block = (rank * ranks + to) * chunks + chunk;
+            if (to != rank) {
+                GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1),
+                                    gy_stage(rank, base + to, block)));
+            } else if (!request->in_place) {
+                GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1), gy_out(rank, block, 1)));
+            }
+        }
+        GY_TRY(gy_emit_post(sink, mark));
+        for (int step = 1; step < ranks; step++) {
+            int of = (rank + step) % ranks;
+            int block = (of * ranks + rank) * chunks + chunk;
+            GY_TRY(gy_emit_wait(sink, of, mark));
+            GY_TRY(
+                gy_emit_copy(sink, gy_stage(of, base + rank, block), gy_out(rank, block, 1)));
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_staged_gather(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks, chunks = gy_request_chunks(request), root = request->root;
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        uint32_t mark = (uint32_t)chunk + 1;
+        int own = rank * chunks + chunk, slot = chunk % AHEAD;
+        if (rank != root) {
+            if (chunk >= AHEAD) {
+                GY_TRY(gy_emit_wait(sink, root, mark - AHEAD));
+            }
+            GY_TRY(gy_emit_copy(sink, gy_in(rank, own, 1), gy_stage(rank, slot, own)));
+            GY_TRY(gy_emit_post(sink, mark));
+            continue;
+        }
+        if (!request->in_place) {
+            GY_TRY(gy_emit_copy(sink, gy_in(rank, own, 1), gy_out(rank, own, 1)));
+        }
+        for (int step = 1; step < ranks; step++) {
+            int of = (rank + step) % ranks, block = of * chunks + chunk;
+            GY_TRY(gy_emit_wait(sink, of, mark));
+            GY_TRY(gy_emit_copy(sink, gy_stage(of, slot, block), gy_out(rank, block, 1)));
+        }
+        GY_TRY(gy_emit_post(sink, mark));
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_staged_scatter(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    enum { SETS = 2 };
+    int ranks = request->ranks, chunks = gy_request_chunks(request), root = request->root;
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        uint32_t mark = (uint32_t)chunk + 1;
+        int own = rank * chunks + chunk, base = chunk % SETS * ranks;
+        if (rank != root) {
+            GY_TRY(gy_emit_wait(sink, root, mark));
+            GY_TRY(gy_emit_copy(sink, gy_stage(root, base + rank, own), gy_out(rank, own, 1)));
+            GY_TRY(gy_emit_post(sink, mark));
+            continue;
+        }
+        if (chunk >= SETS) {
+            GY_TRY(gy_emit_wait(sink, GY_EVERY, mark - SETS));
+        }
+        for (int to = 0; to < ranks; to++) {
+            int block = to * chunks + chunk;
+            if (to != rank) {
+                GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1),
+                                    gy_stage(rank, base + to, block)));
+            } else if (!request->in_place) {
+                GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1), gy_out(rank, block, 1)));
+            }
+        }
+        GY_TRY(gy_emit_post(sink, mark));
     }
     return GY_OK;
 }

@@ -1,0 +1,95 @@
+/*
+ * Recursive doubling: in round k a rank exchanges its whole sum with the rank whose number
+ * differs in bit k, so that after log2 p rounds all have the sum of all. Eight ranks:
+ *
+ *   round 0   0-1  2-3  4-5  6-7       sums of 2
+ *   round 1   0-2  1-3  4-6  5-7       sums of 4
+ *   round 2   0-4  1-5  2-6  3-7       sums of 8
+ *
+ * With p = 2^m + r ranks the first 2r pair up before: the odd one gives its vector to the even
+ * one, sits out and is told the result. Each sum is of neighbouring ranks and the lower half is
+ * always the left operand: the order is that of the ranks, the bracketing the same on all.
+ *
+ * cost: log2 p rounds of n bytes each way, floor(log2 p) + 2 where p is no power of two: the
+ * fewest rounds of all, for short vectors.
+ *
+ * source: Thakur, Rabenseifner, Gropp 2005, section 4.5; lecture C, "Latency-optimal recursive
+ * doubling"
+ */
+#include "plan/plan_priv.h"
+
+#include "base/base.h"
+
+gy_core gy_core_of(int ranks, int rank)
+{
+    gy_core core = {.size = 1};
+    while (core.size <= ranks / 2) {
+        core.size *= 2;
+    }
+    core.extra = ranks - core.size;
+    core.is_out = rank < 2 * core.extra && rank % 2 == 1;
+    core.has_guest = rank < 2 * core.extra && rank % 2 == 0;
+    core.id = rank < 2 * core.extra ? rank / 2 : rank - core.extra;
+    return core;
+}
+
+int gy_core_rank(const gy_core *core, int id)
+{
+    return id < core->extra ? 2 * id : id + core->extra;
+}
+
+/* One exchange: the partner's sum comes into scratch and is joined when the own has gone. */
+static gy_status exchange(int rank, int partner, gy_blocks *sum, int chunk, gy_plan_sink *sink)
+{
+    gy_blocks came = gy_scratch(rank, chunk, chunk), out = gy_out(rank, chunk, 1);
+    GY_TRY(gy_emit_send(sink, partner, *sum, chunk));
+    uint32_t sent = sink->count;
+    GY_TRY(gy_emit_recv(sink, partner, came, chunk, 0));
+    bool is_left = rank < partner;
+    GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
+                                    .a = is_left ? *sum : came,
+                                    .b = is_left ? came : *sum,
+                                    .to = out,
+                                    .after = {sent}}));
+    *sum = out;
+    return GY_OK;
+}
+
+static gy_status double_chunk(const gy_plan_request *request, int rank, int chunk,
+                              gy_plan_sink *sink)
+{
+    gy_core core = gy_core_of(request->ranks, rank);
+    gy_blocks sum = gy_in(rank, chunk, 1), out = gy_out(rank, chunk, 1);
+    if (core.is_out) {
+        GY_TRY(gy_emit_send(sink, rank - 1, sum, chunk));
+        return gy_emit_recv(sink, rank - 1, out, chunk, sink->count);
+    }
+    if (core.has_guest) {
+        GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
+                                        .peer = rank + 1,
+                                        .a = sum,
+                                        .b = gy_wire(chunk, 1),
+                                        .to = out,
+                                        .chunk = (uint16_t)chunk}));
+        sum = out;
+    }
+    for (int bit = 1; bit < core.size; bit *= 2) {
+        GY_TRY(exchange(rank, gy_core_rank(&core, core.id ^ bit), &sum, chunk, sink));
+    }
+    return core.has_guest ? gy_emit_send(sink, rank + 1, out, chunk) : GY_OK;
+}
+
+gy_status gy_plan_doubling_allreduce(const gy_plan_request *request, int rank,
+                                     gy_plan_sink *sink)
+{
+    int chunks = gy_request_chunks(request);
+    if (request->ranks == 1) {
+        return request->in_place
+                   ? GY_OK
+                   : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
+    }
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        GY_TRY(double_chunk(request, rank, chunk, sink));
+    }
+    return GY_OK;
+}

@@ -1,0 +1,246 @@
+/*
+ * Servers: everyone sends its vector to the servers, each sums its share in rank order and
+ * sends the result back to everyone. With one server this is "flat", the single parameter
+ * server; with k of them (`servers:k`) each has a k-th; with all ranks ("partitioned") it is a
+ * direct reduce-scatter followed by a direct allgather. Four ranks, two servers, s is a
+ * server's sum:
+ *
+ *   rank 0   a0 b0        a0 a1 a2 a3 -> s      s .        s t
+ *   rank 1   a1 b1                              . .   ->   s t
+ *   rank 2   a2 b2        b0 b1 b2 b3 -> t      . t        s t
+ *   rank 3   a3 b3                              . .        s t
+ *
+ * cost: 2 messages deep; a server takes (p-1) n/k bytes and gives as many: with links of b
+ * bytes a second max(n/b, pn/(kb)) each way, fan-in p-1. Partitioned: 2(p-1)/p n a rank, the
+ * least.
+ *
+ * source: lecture A, "Try #1: parameter server"; lecture C, "Splitting the Aggregation"; Li et
+ * al.: "Scaling distributed machine learning with the parameter server", OSDI 2014
+ */
+#include "plan/plan_priv.h"
+
+#include "base/base.h"
+
+typedef struct server_plan {
+    const gy_plan_request *request;
+    gy_plan_sink *sink;
+    int rank, servers, chunks;
+} server_plan;
+
+static int server_of(const server_plan *plan, int part)
+{
+    return (int)((int64_t)part * plan->request->ranks / plan->servers);
+}
+
+/* 1 + index of the send of a part and chunk: servers are sent to one after another, beginning
+ * with another one on each rank. */
+static uint32_t sent_at(const server_plan *plan, int part, int chunk)
+{
+    int first = plan->rank % plan->servers, at = 0;
+    for (int i = 0; i < plan->servers; i++) {
+        int other = (first + i) % plan->servers;
+        if (other == part) {
+            break;
+        }
+        at += server_of(plan, other) != plan->rank;
+    }
+    return (uint32_t)(at * plan->chunks + chunk) + 1;
+}
+
+static gy_status send_parts(const server_plan *plan)
+{
+    for (int i = 0; i < plan->servers; i++) {
+        int part = (plan->rank + i) % plan->servers, server = server_of(plan, part);
+        for (int chunk = 0; server != plan->rank && chunk < plan->chunks; chunk++) {
+            GY_TRY(gy_emit_send(plan->sink, server,
+                                gy_in(plan->rank, part * plan->chunks + chunk, 1), chunk));
+        }
+    }
+    return GY_OK;
+}
+
+/* Sum a block as it comes, in rank order; the running sum stays in scratch, so that the own
+ * part lasts until its turn also in place. */
+static gy_status sum_block(const server_plan *plan, int block, int tag)
+{
+    int ranks = plan->request->ranks, rank = plan->rank;
+    gy_blocks sum = gy_scratch(rank, 0, block);
+    for (int of = 0; of < ranks; of++) {
+        gy_blocks came = of == rank ? gy_in(rank, block, 1) : gy_wire(block, 1);
+        gy_step step = {.kind = of == rank ? GY_STEP_REDUCE : GY_STEP_RECV_REDUCE,
+                        .peer = of == rank ? 0 : of,
+                        .a = sum,
+                        .b = came,
+                        .to = of == ranks - 1 ? gy_out(rank, block, 1)
+                                              : gy_scratch(rank, 0, block),
+                        .chunk = of == rank ? 0 : (uint16_t)tag};
+        if (of == 0 && rank == 0) {
+            sum = came;
+            continue;
+        }
+        if (of == 0) {
+            GY_TRY(gy_emit_recv(plan->sink, of, sum, tag, 0));
+            continue;
+        }
+        GY_TRY(gy_emit(plan->sink, &step));
+        sum = step.to;
+    }
+    return GY_OK;
+}
+
+static gy_status copy_all(const server_plan *plan)
+{
+    int blocks = plan->servers * plan->chunks;
+    return plan->request->in_place
+               ? GY_OK
+               : gy_emit_copy(plan->sink, gy_in(0, 0, blocks), gy_out(0, 0, blocks));
+}
+
+/* Sum the parts that this rank serves. */
+static gy_status serve(const server_plan *plan)
+{
+    for (int part = 0; part < plan->servers; part++) {
+        for (int chunk = 0; server_of(plan, part) == plan->rank && chunk < plan->chunks;
+             chunk++) {
+            GY_TRY(sum_block(plan, part * plan->chunks + chunk, chunk));
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status give_results(const server_plan *plan, int part)
+{
+    int ranks = plan->request->ranks;
+    for (int step = 1; step < ranks; step++) {
+        for (int chunk = 0; chunk < plan->chunks; chunk++) {
+            GY_TRY(gy_emit_send(plan->sink, (plan->rank + step) % ranks,
+                                gy_out(plan->rank, part * plan->chunks + chunk, 1), chunk));
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status take_results(const server_plan *plan, int part)
+{
+    for (int chunk = 0; chunk < plan->chunks; chunk++) {
+        GY_TRY(gy_emit_recv(plan->sink, server_of(plan, part),
+                            gy_out(plan->rank, part * plan->chunks + chunk, 1), chunk,
+                            sent_at(plan, part, chunk)));
+    }
+    return GY_OK;
+}
+
+static gy_status allreduce(const server_plan *plan)
+{
+    if (plan->request->ranks == 1) {
+        return copy_all(plan);
+    }
+    GY_TRY(send_parts(plan));
+    GY_TRY(serve(plan));
+    for (int part = 0; part < plan->servers; part++) {
+        if (server_of(plan, part) == plan->rank) {
+            GY_TRY(give_results(plan, part));
+        }
+    }
+    for (int i = 1; i <= plan->servers; i++) {
+        /* The nearest server behind this rank sends to it first. */
+        int part = ((plan->rank - i) % plan->servers + plan->servers) % plan->servers;
+        if (server_of(plan, part) != plan->rank) {
+            GY_TRY(take_results(plan, part));
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_servers_allreduce(const gy_plan_request *request, int rank,
+                                    gy_plan_sink *sink)
+{
+    return allreduce(&(server_plan){.request = request,
+                                    .sink = sink,
+                                    .rank = rank,
+                                    .servers = gy_cut_parts(GY_CUT_SERVERS, request),
+                                    .chunks = gy_request_chunks(request)});
+}
+
+gy_status gy_plan_flat_allreduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    return allreduce(&(server_plan){.request = request,
+                                    .sink = sink,
+                                    .rank = rank,
+                                    .servers = 1,
+                                    .chunks = gy_request_chunks(request)});
+}
+
+gy_status gy_plan_partitioned_allreduce(const gy_plan_request *request, int rank,
+                                        gy_plan_sink *sink)
+{
+    return allreduce(&(server_plan){.request = request,
+                                    .sink = sink,
+                                    .rank = rank,
+                                    .servers = request->ranks,
+                                    .chunks = gy_request_chunks(request)});
+}
+
+gy_status gy_plan_flat_reduce_scatter(const gy_plan_request *request, int rank,
+                                      gy_plan_sink *sink)
+{
+    server_plan plan = {.request = request,
+                        .sink = sink,
+                        .rank = rank,
+                        .servers = request->ranks,
+                        .chunks = gy_request_chunks(request)};
+    if (request->ranks == 1) {
+        return copy_all(&plan);
+    }
+    GY_TRY(send_parts(&plan));
+    return serve(&plan);
+}
+
+gy_status gy_plan_flat_allgather(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks, chunks = gy_request_chunks(request), own = rank * chunks;
+    if (!request->in_place) {
+        GY_TRY(gy_emit_copy(sink, gy_in(rank, own, chunks), gy_out(rank, own, chunks)));
+    }
+    for (int step = 1; step < ranks; step++) {
+        GY_TRY(gy_emit_send(sink, (rank + step) % ranks, gy_out(rank, own, chunks), 0));
+    }
+    for (int step = 1; step < ranks; step++) {
+        int of = (rank - step + ranks) % ranks;
+        GY_TRY(gy_emit_recv(sink, of, gy_out(rank, of * chunks, chunks), 0, 0));
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_flat_reduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    server_plan plan = {.request = request,
+                        .sink = sink,
+                        .rank = rank,
+                        .servers = 1,
+                        .chunks = gy_request_chunks(request)};
+    if (request->ranks == 1) {
+        return copy_all(&plan);
+    }
+    for (int chunk = 0; chunk < plan.chunks; chunk++) {
+        GY_TRY(rank == request->root
+                   ? sum_block(&plan, chunk, chunk)
+                   : gy_emit_send(sink, request->root, gy_in(rank, chunk, 1), chunk));
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_flat_broadcast(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks, root = request->root;
+    for (int chunk = 0; chunk < gy_request_chunks(request); chunk++) {
+        gy_blocks block = gy_out(rank, chunk, 1);
+        if (rank != root) {
+            GY_TRY(gy_emit_recv(sink, root, block, chunk, 0));
+        }
+        for (int step = 1; rank == root && step < ranks; step++) {
+            GY_TRY(gy_emit_send(sink, (root + step) % ranks, block, chunk));
+        }
+    }
+    return GY_OK;
+}
