@@ -29,6 +29,8 @@ typedef struct gy_price {
     int64_t sent_max; /* bytes a rank sends (or others read from it), the most of any rank */
     int64_t received_max; /* likewise received */
     int64_t sent_sum;     /* over all ranks */
+    int64_t across_sum;   /* between hosts */
+    int64_t across_max;   /* the most that leaves a host, or enters it */
     int fan_in_max;       /* ranks that one rank gets data from */
     double seconds;
 } gy_price;

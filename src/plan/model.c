@@ -31,6 +31,7 @@ typedef struct price_run {
     gy_layout layout;
     int64_t element_bytes, slot_bytes;
     rank_price *ranks;
+    int64_t *leaves, *enters; /* (hosts) bytes that go from and to other hosts */
 } price_run;
 
 static int64_t bytes_of(const price_run *pricing, const gy_blocks *at)
@@ -47,6 +48,19 @@ static int64_t bytes_of(const price_run *pricing, const gy_blocks *at)
 static double beta_of(const price_run *pricing, int from, int to)
 {
     return gy_links_beta(pricing->links, pricing->plan->request.topology, from, to);
+}
+
+/* Count bytes that a rank sends to another. */
+static void count_bytes(price_run *pricing, int from, int to, int64_t bytes)
+{
+    const gy_topology *topology = pricing->plan->request.topology;
+    int left = gy_host_of(topology, from), entered = gy_host_of(topology, to);
+    pricing->ranks[from].sent += bytes;
+    pricing->ranks[to].received += bytes;
+    if (left != entered) {
+        pricing->leaves[left] += bytes;
+        pricing->enters[entered] += bytes;
+    }
 }
 
 /* Note that a rank got data from another. */
@@ -85,7 +99,7 @@ static gy_status visit_send(price_run *pricing, int rank, const gy_step *step,
     double busy = bytes * beta_of(pricing, rank, step->peer);
     double head = start + gy_links_alpha(pricing->links, topology, rank, step->peer);
     here->out_free = start + busy;
-    here->sent += bytes_of(pricing, &step->a);
+    count_bytes(pricing, rank, step->peer, bytes_of(pricing, &step->a));
     gy_depth_send(&here->depth, message);
     /* Messages of several ranks share the incoming link: each needs it for its bytes. */
     GY_TRY(gy_arrivals_add(&pricing->ranks[step->peer].in, head, busy, message));
@@ -98,7 +112,6 @@ static gy_status visit_recv(price_run *pricing, int rank, const gy_step *step,
     rank_price *here = &pricing->ranks[rank];
     double bytes = (double)bytes_of(pricing, &step->to);
     double end = gy_arrivals_take(&here->in, came);
-    here->received += bytes_of(pricing, &step->to);
     here->now = GY_MAX(here->now, end);
     gy_depth_recv(&here->depth, came);
     if (step->kind == GY_STEP_RECV_REDUCE) {
@@ -119,8 +132,7 @@ static gy_status move_direct(price_run *pricing, int rank, const gy_blocks *at, 
             continue;
         }
         int from = is_write ? rank : other, to = is_write ? other : rank;
-        pricing->ranks[from].sent += bytes;
-        pricing->ranks[to].received += bytes;
+        count_bytes(pricing, from, to, bytes);
         GY_TRY(note_giver(&pricing->ranks[to], from));
         *seconds += (double)bytes * beta_of(pricing, from, to);
     }
@@ -208,6 +220,12 @@ static gy_price sum_up(const price_run *pricing)
         price.fan_in_max = GY_MAX(price.fan_in_max, (int)here->giver_count);
         price.seconds = GY_MAX(price.seconds, GY_MAX(here->now, here->out_free));
     }
+    const gy_topology *topology = pricing->plan->request.topology;
+    for (int host = 0; topology != NULL && host < topology->hosts; host++) {
+        price.across_sum += pricing->leaves[host];
+        price.across_max =
+            GY_MAX(price.across_max, GY_MAX(pricing->leaves[host], pricing->enters[host]));
+    }
     return price;
 }
 
@@ -229,8 +247,13 @@ gy_status gy_plan_price(gy_plan *plan, const gy_volume *volume, const gy_links *
                    .counts = volume->counts},
         .ranks = gy_alloc_zero("plan.price", (size_t)ranks, sizeof(rank_price)),
     };
+    const gy_topology *topology = plan->request.topology;
+    size_t hosts = topology == NULL ? 1 : (size_t)topology->hosts;
+    pricing.leaves = gy_alloc_zero("plan.price", 2 * hosts, sizeof(*pricing.leaves));
+    pricing.enters = pricing.leaves + hosts;
     pricing.slot_bytes = gy_layout_longest(&pricing.layout) * volume->element_bytes;
-    gy_status status = pricing.ranks == NULL ? GY_NOMEM : GY_OK;
+    bool has_room = pricing.ranks != NULL && pricing.leaves != NULL;
+    gy_status status = has_room ? GY_OK : GY_NOMEM;
     if (status == GY_OK) {
         status = gy_plan_walk(plan, &pricing.visitor);
     }
@@ -244,5 +267,6 @@ gy_status gy_plan_price(gy_plan *plan, const gy_volume *volume, const gy_links *
         gy_free(pricing.ranks[rank].in.items);
     }
     gy_free(pricing.ranks);
+    gy_free(pricing.leaves);
     return status;
 }

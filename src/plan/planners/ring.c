@@ -72,85 +72,130 @@ static gy_status copy_part(const gy_plan_request *request, int rank, gy_plan_sin
                         gy_out(rank, rank * chunks, chunks));
 }
 
-gy_status gy_plan_ring_allreduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+/*
+ * The order of steps: the chunks of the first round are sent, then each chunk that has come in
+ * a round goes on in the next, so that the link has others to carry meanwhile. 1 + index of the
+ * send of a chunk in a round:
+ */
+static uint32_t sent_in(int chunks, int round, int chunk)
 {
-    int ranks = request->ranks, chunks = gy_request_chunks(request);
+    return round == 0 ? (uint32_t)chunk + 1
+                      : (uint32_t)(chunks + 2 * ((round - 1) * chunks + chunk) + 2);
+}
+
+/* What a ring sends and takes in a round. */
+typedef struct ring_kind {
+    int rounds;
+    gy_status (*send)(const round_step *now, int round, gy_plan_sink *sink);
+    gy_status (*take)(const round_step *now, int round, gy_plan_sink *sink);
+} ring_kind;
+
+static gy_status go_round(const gy_plan_request *request, int rank, const ring_kind *kind,
+                          gy_plan_sink *sink)
+{
+    int chunks = gy_request_chunks(request);
     round_step now = {.request = request, .rank = rank};
-    if (ranks == 1) {
-        return copy_part(request, rank, sink);
+    for (int chunk = 0; kind->rounds > 0 && chunk < chunks; chunk++) {
+        now.tag = (uint16_t)chunk;
+        GY_TRY(kind->send(&now, 0, sink));
     }
-    for (int round = gy_sink_skip(sink, 2 * (int64_t)chunks, ranks - 1); round < ranks - 1;
-         round++) {
+    int round = gy_sink_skip(sink, 2 * (int64_t)chunks, kind->rounds - 1);
+    for (; round < kind->rounds; round++) {
         for (int chunk = 0; chunk < chunks; chunk++) {
-            int give = wrap(rank - round, ranks) * chunks + chunk;
-            int take = wrap(rank - round - 1, ranks) * chunks + chunk;
             now.tag = (uint16_t)chunk;
-            GY_TRY(send_next(&now, sink,
-                             round == 0 ? gy_in(rank, give, 1) : gy_out(rank, give, 1)));
-            GY_TRY(reduce_previous(&now, sink, gy_out(rank, take, 1), 0));
-        }
-    }
-    for (int round = gy_sink_skip(sink, 2 * (int64_t)chunks, ranks - 1); round < ranks - 1;
-         round++) {
-        for (int chunk = 0; chunk < chunks; chunk++) {
-            int give = wrap(rank + 1 - round, ranks) * chunks + chunk;
-            int take = wrap(rank - round, ranks) * chunks + chunk;
-            /* The first phase sent this block in the same round; two steps a chunk. */
-            uint32_t sent = (uint32_t)(2 * (round * chunks + chunk)) + 1;
-            now.tag = (uint16_t)chunk;
-            GY_TRY(send_next(&now, sink, gy_out(rank, give, 1)));
-            GY_TRY(take_previous(&now, sink, gy_out(rank, take, 1), sent));
+            GY_TRY(kind->take(&now, round, sink));
+            if (round + 1 < kind->rounds) {
+                GY_TRY(kind->send(&now, round + 1, sink));
+            }
         }
     }
     return GY_OK;
+}
+
+/* The chunk at hand of the part that is `back` ranks behind this one. */
+static int behind(const round_step *now, int back)
+{
+    int part = wrap(now->rank - back, now->request->ranks);
+    return part * gy_request_chunks(now->request) + now->tag;
+}
+
+/* The rounds of both phases are numbered through: sums go round up to p-2, results from p-1. */
+static gy_status send_sum(const round_step *now, int round, gy_plan_sink *sink)
+{
+    int block = behind(now, round);
+    return send_next(now, sink,
+                     round == 0 ? gy_in(now->rank, block, 1) : gy_out(now->rank, block, 1));
+}
+
+static gy_status take_sum(const round_step *now, int round, gy_plan_sink *sink)
+{
+    gy_blocks out = gy_out(now->rank, behind(now, round + 1), 1);
+    int sums = now->request->ranks - 1, chunks = gy_request_chunks(now->request);
+    if (round < sums) {
+        return reduce_previous(now, sink, out, 0);
+    }
+    /* The block comes back whole that was sent so many rounds before. */
+    return take_previous(now, sink, out, sent_in(chunks, round - sums, now->tag));
+}
+
+gy_status gy_plan_ring_allreduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    if (request->ranks == 1) {
+        return copy_part(request, rank, sink);
+    }
+    const ring_kind kind = {
+        .rounds = 2 * (request->ranks - 1), .send = send_sum, .take = take_sum};
+    return go_round(request, rank, &kind, sink);
+}
+
+/* Sums on their way lie in two sets of slots by turns. */
+static gy_status send_share(const round_step *now, int round, gy_plan_sink *sink)
+{
+    int block = behind(now, round + 1), chunks = gy_request_chunks(now->request);
+    int slot = (round + 1) % 2 * chunks + now->tag;
+    return send_next(now, sink,
+                     round == 0 ? gy_in(now->rank, block, 1)
+                                : gy_scratch(now->rank, slot, block));
+}
+
+static gy_status take_share(const round_step *now, int round, gy_plan_sink *sink)
+{
+    int block = behind(now, round + 2), chunks = gy_request_chunks(now->request);
+    if (round == now->request->ranks - 2) {
+        return reduce_previous(now, sink, gy_out(now->rank, block, 1), 0);
+    }
+    int slot = round % 2 * chunks + now->tag;
+    /* The slot held what the round before this one sent. */
+    uint32_t sent = round < 2 ? 0 : sent_in(chunks, round - 1, now->tag);
+    return reduce_previous(now, sink, gy_scratch(now->rank, slot, block), sent);
 }
 
 gy_status gy_plan_ring_reduce_scatter(const gy_plan_request *request, int rank,
                                       gy_plan_sink *sink)
 {
-    int ranks = request->ranks, chunks = gy_request_chunks(request);
-    round_step now = {.request = request, .rank = rank};
-    if (ranks == 1) {
+    if (request->ranks == 1) {
         return copy_part(request, rank, sink);
     }
-    for (int round = gy_sink_skip(sink, 2 * (int64_t)chunks, ranks - 1); round < ranks - 1;
-         round++) {
-        for (int chunk = 0; chunk < chunks; chunk++) {
-            int give = wrap(rank - 1 - round, ranks) * chunks + chunk;
-            int take = wrap(rank - 2 - round, ranks) * chunks + chunk;
-            int slot = round % 2 * chunks + chunk;
-            int slot_before = (round + 1) % 2 * chunks + chunk;
-            /* The slot held what the round before this one sent. */
-            uint32_t sent = round < 2 ? 0 : (uint32_t)(2 * ((round - 1) * chunks + chunk)) + 1;
-            now.tag = (uint16_t)chunk;
-            GY_TRY(send_next(&now, sink,
-                             round == 0 ? gy_in(rank, give, 1)
-                                        : gy_scratch(rank, slot_before, give)));
-            bool is_last = round == ranks - 2;
-            GY_TRY(reduce_previous(
-                &now, sink, is_last ? gy_out(rank, take, 1) : gy_scratch(rank, slot, take),
-                is_last ? 0 : sent));
-        }
-    }
-    return GY_OK;
+    const ring_kind kind = {
+        .rounds = request->ranks - 1, .send = send_share, .take = take_share};
+    return go_round(request, rank, &kind, sink);
+}
+
+static gy_status send_part(const round_step *now, int round, gy_plan_sink *sink)
+{
+    return send_next(now, sink, gy_out(now->rank, behind(now, round), 1));
+}
+
+static gy_status take_part(const round_step *now, int round, gy_plan_sink *sink)
+{
+    return take_previous(now, sink, gy_out(now->rank, behind(now, round + 1), 1), 0);
 }
 
 gy_status gy_plan_ring_allgather(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
-    int ranks = request->ranks, chunks = gy_request_chunks(request);
-    round_step now = {.request = request, .rank = rank};
+    const ring_kind kind = {.rounds = request->ranks - 1, .send = send_part, .take = take_part};
     GY_TRY(copy_part(request, rank, sink));
-    for (int round = gy_sink_skip(sink, 2 * (int64_t)chunks, ranks - 1); round < ranks - 1;
-         round++) {
-        for (int chunk = 0; chunk < chunks; chunk++) {
-            int give = wrap(rank - round, ranks) * chunks + chunk;
-            int take = wrap(rank - round - 1, ranks) * chunks + chunk;
-            now.tag = (uint16_t)chunk;
-            GY_TRY(send_next(&now, sink, gy_out(rank, give, 1)));
-            GY_TRY(take_previous(&now, sink, gy_out(rank, take, 1), 0));
-        }
-    }
-    return GY_OK;
+    return go_round(request, rank, &kind, sink);
 }
 
 gy_status gy_plan_segmented_ring_allreduce(const gy_plan_request *request, int rank,

@@ -7,17 +7,16 @@
  * slow links instead of six. Rings of the other operations are the same, with parts renamed.
  *
  * The weighted tree grows by the edge that ends earliest: each step some rank that has the
- * vector gives it to one that has not, such that start plus cost is the least. With equal links
- * this is the binomial tree; with slow ones a host's first rank is told early and tells the
- * rest.
+ * vector gives it to one that has not, such that start plus cost is the least; a host is told
+ * from outside once. With equal links this is the binomial tree.
  *
  * cost: ring as ring.c, paced by the slowest link it uses; tree: about the best time of one
  * sender a rank; planning O(p hosts^2).
  *
  * source: lecture A, "what if the hardware speed between different machines diff?"; Bhat,
  * Raghavendra, Prasanna: "Efficient collective communication in distributed heterogeneous
- * systems", JPDC 2003 (earliest completing edge first); nearest neighbour tour: Rosenkrantz,
- * Stearns, Lewis 1977
+ * systems", JPDC 2003 (earliest completing edge first, here a host at a time); nearest
+ * neighbour tour: Rosenkrantz, Stearns, Lewis 1977
  */
 #include "plan/plan_priv.h"
 
@@ -149,9 +148,11 @@ static void add_edge(growth *grow, int rank)
     find_candidates(grow);
     for (int a = 0; a < hosts; a++) {
         for (int b = 0; grow->sender[a] >= 0 && b < hosts; b++) {
-            double ends = grow->untold[b] < 0 ? INFINITY
-                                              : grow->free_at[grow->sender[a]] +
-                                                    gy_host_cost(request->topology, a, b);
+            /* Slow links are used once: a host where somebody knows tells its own. */
+            bool is_open = grow->untold[b] >= 0 && (a == b || grow->sender[b] < 0);
+            double ends =
+                is_open ? grow->free_at[grow->sender[a]] + gy_host_cost(request->topology, a, b)
+                        : INFINITY;
             if (ends < end) {
                 end = ends;
                 from = grow->sender[a];
