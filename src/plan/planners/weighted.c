@@ -202,17 +202,22 @@ static gy_status with_tree(const gy_plan_request *request, int rank, int top,
 gy_status gy_plan_weighted_tree_broadcast(const gy_plan_request *request, int rank,
                                           gy_plan_sink *sink)
 {
-    return with_tree(request, rank, request->root, sink, gy_trees_broadcast);
+    return host_count(request) == 1
+               ? gy_plan_tree_broadcast(request, rank, sink)
+               : with_tree(request, rank, request->root, sink, gy_trees_broadcast);
 }
 
 gy_status gy_plan_weighted_tree_reduce(const gy_plan_request *request, int rank,
                                        gy_plan_sink *sink)
 {
-    return with_tree(request, rank, request->root, sink, gy_trees_reduce);
+    return host_count(request) == 1
+               ? gy_plan_tree_reduce(request, rank, sink)
+               : with_tree(request, rank, request->root, sink, gy_trees_reduce);
 }
 
 gy_status gy_plan_weighted_tree_allreduce(const gy_plan_request *request, int rank,
                                           gy_plan_sink *sink)
 {
-    return with_tree(request, rank, 0, sink, gy_trees_allreduce);
+    return host_count(request) == 1 ? gy_plan_tree_allreduce(request, rank, sink)
+                                    : with_tree(request, rank, 0, sink, gy_trees_allreduce);
 }
