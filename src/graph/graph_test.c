@@ -2,6 +2,7 @@
  * parameters and inputs have names of their own. */
 #include "graph/session_priv.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "gy_test.h"
@@ -119,6 +120,54 @@ static void many_parts_are_joined(void **state)
     gy_graph_free(g);
 }
 
+enum { CHAIN = 300 };
+
+/* Nodes of a chain, `letter` and a number. */
+static gy_graph *chain_of(char letter)
+{
+    gy_graph *g = gy_graph_new();
+    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
+    for (int i = 0; i < CHAIN; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "%c%d", letter, i);
+        x = gy_named(gy_exp(x), name);
+    }
+    assert_ok(gy_graph_status(g));
+    return g;
+}
+
+/* A stage shows what is gone and what is new, of many nodes each one. */
+static void stages_show_what_changed(void **state)
+{
+    (void)state;
+    gy_graph *graphs[] = {chain_of('a'), chain_of('b')};
+    gy_text before = {.data = NULL}, first = {.data = NULL}, second = {.data = NULL};
+    gy_graph_print_stage(graphs[0], "one", &before, &first);
+    gy_graph_print_stage(graphs[1], "two", &before, &second);
+    int added = 0, gone = 0;
+    const char *text = gy_text_get(&second);
+    for (const char *at = text; (at = strstr(at, "   + b")) != NULL; at++) {
+        added++;
+    }
+    for (int i = 0; i < CHAIN; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), " a%d", i);
+        const char *at = strstr(text, name);
+        gone += at != NULL && strchr(" \n", at[strlen(name)]) != NULL;
+    }
+    if (added != CHAIN || gone != CHAIN) {
+        fail_msg("%d new, %d gone, of %d:\n%s", added, gone, CHAIN, text);
+    }
+    gy_text_free(&first);
+    gy_text_free(&second);
+    gy_graph_print_stage(graphs[1], "three", &before, &second);
+    assert_string_equal(gy_text_get(&second), "== three: 301 nodes, as before\n");
+    gy_text_free(&second);
+    gy_text_free(&before);
+    gy_graph_free(graphs[0]);
+    gy_graph_free(graphs[1]);
+}
+
 /* Build, differentiate, compile and run once; whatever fails on the way must be said. */
 static gy_status build_and_run(void)
 {
@@ -175,6 +224,7 @@ int main(void)
         cmocka_unit_test(names_are_unique),
         cmocka_unit_test(bad_arguments_are_named),
         cmocka_unit_test(many_parts_are_joined),
+        cmocka_unit_test(stages_show_what_changed),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
