@@ -81,6 +81,21 @@ static const char *message_name(const gy_coll_call *call)
     }
 }
 
+bool gy_coll_is_usual(const gy_algorithm *row)
+{
+    static const char *const on_host[] = {"direct", "exchange", "staged"};
+    for (size_t i = 0; i < GY_COUNT(on_host); i++) {
+        if (strcmp(row->name, on_host[i]) == 0) {
+            return true;
+        }
+    }
+    const gy_coll_call tiny = {.operation = row->operation, .dtype = GY_U8};
+    const gy_coll_call large = {
+        .operation = row->operation, .dtype = GY_U8, .count = LEG_BYTES};
+    return strcmp(row->name, message_name(&tiny)) == 0 ||
+           strcmp(row->name, message_name(&large)) == 0;
+}
+
 static bool is_possible(const gy_comm *comm, const gy_coll_call *call, const gy_algorithm *row,
                         bool is_registered)
 {

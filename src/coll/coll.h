@@ -76,4 +76,8 @@ gy_comm_stats gy_comm_statistics(gy_comm *comm);
  * nothing keeps the order it needs; static text. */
 const char *gy_coll_choice(const gy_comm *comm, const gy_coll_call *call, bool is_registered);
 
+/** May the algorithm be chosen without being forced? What prices exchanges looks at no other.
+ */
+bool gy_coll_is_usual(const gy_algorithm *row);
+
 #endif

@@ -13,12 +13,16 @@
  *   t OPTION...          trains mlp on the digits, what it prints goes to the file `said`
  *   same OPTION...       ... and gives the bits of the plain training; differs: gives others
  *   $P                   the options of the plain training
+ *   tells A B            gyre plan A and gyre plan B print different answers
  */
 static const char words[] = "P='-d digits -e 2 -b 8'; "
                             "t() { rm -rf out; gyre train mlp -q \"$@\" >said 2>&1; }; "
                             "is_plain() { cmp -s out/mlp/model.safetensors plain; }; "
                             "same() { t \"$@\" && is_plain; }; "
                             "differs() { t \"$@\" && ! is_plain; }; "
+                            "said() { gyre plan $1 | grep -v '^simulated in'; }; "
+                            "tells() { a=$(said \"$1\") && b=$(said \"$2\") && "
+                            "[ -n \"$a\" ] && [ \"$a\" != \"$b\" ]; }; "
                             "[ -e plain ] || { t $P && cp out/mlp/model.safetensors plain; }; ";
 
 static const struct {
@@ -30,6 +34,16 @@ static const struct {
     {"run", "no-binding",
      "gyre run -n 1 env | grep -q GYRE_CORES && "
      "! gyre run -n 1 --no-binding env | grep -q GYRE_CORES"},
+    /* Several hosts: hosts_test.c. */
+    {"run", "nodes", NULL},
+    {"run", "node", NULL},
+    {"run", "rendezvous", NULL},
+    {"run", "key", NULL},
+    {"run", "plaintext", NULL},
+    {"run", "meet", NULL},
+    {"run", "transport",
+     "gyre run -n 2 --transport tcp $GYRE_BIN bench allreduce -t 0.001 | "
+     "grep -q 'over 2 ranks'"},
     {"run", "timeout", "gyre run -n 1 -t 0.05 cat /dev/zero >/dev/null; [ $? = 124 ]"},
     {"run", "grace", /* far less than the usual 2 s */
      "begun=$(date +%s%N); "
@@ -85,6 +99,41 @@ static const struct {
      "gyre train mlp $P 2>loud >said && [ -s loud ] && gyre train mlp $P -q 2>loud >said && "
      "[ ! -s loud ]"},
     {"predict", "probability", NULL}, /* needs a model: language_test.c */
+    {"plan", "ranks", "tells 'table' 'table -p 16'"},
+    {"plan", "algo", "tells 'show allreduce -a ring' 'show allreduce -a tree'"},
+    {"plan", "operation", "tells 'table' 'table -o broadcast'"},
+    {"plan", "bytes", "tells 'table' 'table -b 2MB'"},
+    {"plan", "element", "tells 'table -b 4' 'table -b 4 --element 1'"},
+    {"plan", "hosts", "tells 'table' 'table --hosts 4'"},
+    {"plan", "root", "tells 'show broadcast -a tree' 'show broadcast -a tree --root 2'"},
+    {"plan", "chunks", "tells 'show broadcast -a tree' 'show broadcast -a tree --chunks 2'"},
+    {"plan", "in-place",
+     "tells 'show allgather -a ring -p 2' 'show allgather -a ring -p 2 --in-place'"},
+    {"plan", "alpha", "tells 'table' 'table --alpha 1e-3'"},
+    {"plan", "beta", "tells 'table' 'table --beta 1e-9'"},
+    {"plan", "gamma", "tells 'table' 'table --gamma 1e-9'"},
+    {"plan", "alpha-across", "tells 'table --hosts 4' 'table --hosts 4 --alpha-across 1e-3'"},
+    {"plan", "beta-across", "tells 'table --hosts 4' 'table --hosts 4 --beta-across 1e-9'"},
+    {"plan", "rate", "tells 'table' 'table --rate 5'"},
+    {"plan", "all", "tells 'table' 'table --all'"},
+    {"plan", "csv", "gyre plan table --csv | grep -q '^allreduce,ring,8,'"},
+    {"plan", "svg", "gyre plan show allreduce -a ring --svg drawn && grep -q '</svg>' drawn"},
+    {"plan", "width",
+     "tells 'show allreduce -a ring -p 16' 'show allreduce -a ring -p 16 --width 200'"},
+    {"plan", "seed",
+     "tells 'simulate allreduce -a ring --loss 0.3' 'simulate allreduce -a ring --loss 0.3 -s "
+     "2'"},
+    {"plan", "loss",
+     "tells 'simulate allreduce -a ring' 'simulate allreduce -a ring --loss 0.3'"},
+    {"plan", "retry",
+     "tells 'simulate allreduce -a ring --loss 0.3' 'simulate allreduce -a ring --loss 0.3 "
+     "--retry 1'"},
+    {"plan", "uplink",
+     "tells 'simulate allreduce -a ring --hosts 2' 'simulate allreduce -a ring --hosts 2 "
+     "--uplink 1e-8'"},
+    {"plan", "fail",
+     "! gyre plan simulate allreduce -a ring --fail 1@0 2>said >drawn && "
+     "grep -q 'rank 1 failed at 0 s' said"},
     {"bench", "ranks", "gyre bench allreduce -n 2 -t 0.001 | grep -q 'over 2 ranks'"},
     {"bench", "time", /* the time of a line */
      "begun=$(date +%s%N); gyre bench engine -t 0.6 >said; "
@@ -113,14 +162,15 @@ static void every_option_of_help_has_a_line(void **state)
     (void)state;
     size_t found = 0;
     assert_int_equal(
-        shell("for c in run train predict info bench; do gyre help $c | "
+        shell("for c in run train predict info bench plan; do gyre help $c | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/$c \\2/p\"; done; "
               "gyre --help | sed -n 's/^  \\([a-z][a-z]*\\) .*/command \\1/p'"),
         0);
     char *rest = NULL;
     for (char *line = strtok_r(output, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest)) {
-        bool is_known = strcmp(line, "command info") == 0 || strcmp(line, "command help") == 0;
+        bool is_known = strcmp(line, "command info") == 0 ||
+                        strcmp(line, "command help") == 0 || strcmp(line, "command key") == 0;
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             char option[64], command[64];
             snprintf(option, sizeof(option), "%s %s", cases[i].command, cases[i].option);

@@ -5,6 +5,7 @@
  */
 #include "graph/passes/place_priv.h"
 
+#include "coll/coll.h"
 #include "plan/plan.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ void gy_prices_init(gy_prices *prices, int ranks, const gy_links *links)
                           .links = is_given ? *links : host_links};
 }
 
-/* The cheapest plan of `operation` over a vector of `bytes`. */
+/* The cheapest plan of `operation` over a vector of `bytes` that nobody has to force. */
 static gy_status price(gy_prices *prices, gy_operation operation, int64_t bytes, double *best)
 {
     *best = INFINITY;
@@ -35,7 +36,7 @@ static gy_status price(gy_prices *prices, gy_operation operation, int64_t bytes,
         const gy_plan_request request = {.operation = operation, .ranks = prices->ranks};
         gy_plan *plan = NULL;
         gy_price priced;
-        if (gy_algorithms[i].operation != operation) {
+        if (gy_algorithms[i].operation != operation || !gy_coll_is_usual(&gy_algorithms[i])) {
             continue;
         }
         GY_TRY(gy_plan_new(&gy_algorithms[i], &request, &plan));
