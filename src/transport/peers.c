@@ -1,6 +1,7 @@
 #include "transport/peers_priv.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
@@ -81,6 +82,22 @@ gy_status gy_peers_check(gy_segment *segment, int rank, bool is_needed)
         return gy_fail(GY_PEER, "rank %d has left the run", segment->header->first_rank + rank);
     }
     return GY_OK;
+}
+
+bool gy_peers_is_stopped(gy_segment *segment, int rank)
+{
+    char path[32], text[512];
+    pid_t process =
+        atomic_load_explicit(&gy_segment_state(segment, rank)->process, memory_order_relaxed);
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : -1;
+    if (file >= 0) {
+        close(file);
+    }
+    text[size > 0 ? size : 0] = '\0';
+    const char *name_end = strrchr(text, ')'); /* "7 (name) T ..." */
+    return name_end != NULL && name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't');
 }
 
 gy_status gy_peers_aborted(gy_segment *segment)

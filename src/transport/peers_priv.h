@@ -14,6 +14,9 @@ gy_rank_stage gy_peers_stage(gy_segment *segment, int rank);
 /** GY_PEER naming the rank when its process is gone, or (`is_needed`) when it has left. */
 GY_MUST_CHECK gy_status gy_peers_check(gy_segment *segment, int rank, bool is_needed);
 
+/** Is its process stopped by a signal or a debugger, as /proc says? */
+bool gy_peers_is_stopped(gy_segment *segment, int rank);
+
 /** The first failure given to gy_peers_abort, GY_OK when none. */
 GY_MUST_CHECK gy_status gy_peers_aborted(gy_segment *segment);
 void gy_peers_abort(gy_segment *segment, int rank, const gy_error *error);

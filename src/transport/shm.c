@@ -209,6 +209,21 @@ static gy_status shm_check(gy_transport *transport, int peer)
     return GY_OK;
 }
 
+static int shm_absent(gy_transport *transport, gy_absent *absent, int room)
+{
+    shm_transport *shm = shm_of(transport);
+    int count = 0;
+    for (int rank = 0; rank < shm->shared.size; rank++) {
+        if (rank != shm->shared.rank && gy_peers_is_stopped(shm->segment, rank)) {
+            if (count < room) {
+                absent[count] = (gy_absent){.rank = shm->first + rank, .is_stopped = true};
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
 static void shm_abort(gy_transport *transport, const gy_error *error)
 {
     gy_peers_abort(shm_of(transport)->segment, transport->rank, error);
@@ -251,6 +266,7 @@ static const gy_transport_ops shm_ops = {
     .has_joined = shm_has_joined,
     .nap = shm_nap,
     .wake = shm_wake,
+    .absent = shm_absent,
 };
 
 static gy_shared see_areas(const gy_segment *segment, int rank)

@@ -178,6 +178,11 @@ static void killed_process_is_named_soon(void **state)
     assert_status(gy_shm_open(fd, 2, gy_env_real(), &me), GY_ARG);
     assert_ok(gy_transport_meet(me, gy_deadline_after(30)));
     assert_ok(gy_transport_check(me, 1));
+    kill(child, SIGSTOP);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_ok(gy_transport_recv(me, 1, 1, &byte, 1, &receive));
+    assert_status(gy_transport_finish(me, &receive, gy_deadline_after(0.01)), GY_TIMEOUT);
+    assert_non_null(strstr(gy_error_text(), "rank 1 is stopped: rank 0 waited"));
     kill(child, SIGKILL);
     int64_t before = gy_now_ns(gy_env_real());
     /* Not reaped yet: a zombie counts as gone. */

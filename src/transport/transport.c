@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+enum { ABSENT_NAMED = 8, ABSENT_TEXT = 512 };
+
 static gy_status start(gy_transport *transport, gy_transfer *transfer, gy_transfer what,
                        gy_status (*begin)(gy_transport *, gy_transfer *))
 {
@@ -78,14 +80,37 @@ gy_status gy_transport_check(gy_transport *transport, int peer)
     return transport->ops->check(transport, peer);
 }
 
+/* "rank 3 is stopped, rank 5 does not answer for 1.2 s" */
+static const char *absent_text(const gy_absent *absent, int count, char out[ABSENT_TEXT])
+{
+    gy_text text = {.data = NULL};
+    for (int i = 0; i < GY_MIN(count, (int)ABSENT_NAMED); i++) {
+        gy_text_add(&text, "%srank %d ", i > 0 ? ", " : "", absent[i].rank);
+        if (absent[i].is_stopped) {
+            gy_text_add(&text, "is stopped");
+        } else {
+            gy_text_add(&text, "does not answer for %.1f s", absent[i].seconds);
+        }
+    }
+    if (count > ABSENT_NAMED) {
+        gy_text_add(&text, " and %d more", count - ABSENT_NAMED);
+    }
+    return gy_text_move(&text, out, ABSENT_TEXT);
+}
+
 gy_status gy_transport_blame(gy_transport *transport, gy_status status)
 {
-    double seconds = 0;
-    int rank =
-        transport->ops->silent != NULL ? transport->ops->silent(transport, &seconds) : -1;
-    return rank >= 0
-               ? gy_fail_within(status, "rank %d does not answer for %.1f s", rank, seconds)
-               : status;
+    gy_absent absent[ABSENT_NAMED];
+    gy_error error;
+    char text[ABSENT_TEXT];
+    if (transport->ops->absent == NULL) {
+        return status;
+    }
+    gy_error_take(&error, status);
+    int count = transport->ops->absent(transport, absent, ABSENT_NAMED);
+    GY_TRY(transport->ops->check(transport, -1));
+    (void)gy_error_raise(&error);
+    return count > 0 ? gy_fail_within(status, "%s", absent_text(absent, count, text)) : status;
 }
 
 void gy_transport_abort(gy_transport *transport, const gy_error *error)

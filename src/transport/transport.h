@@ -69,8 +69,9 @@ GY_MUST_CHECK gy_status gy_transport_finish(gy_transport *transport, gy_transfer
  */
 GY_MUST_CHECK gy_status gy_transport_check(gy_transport *transport, int peer);
 /**
- * After a deadline: put before the recorded text which rank does not even answer, if one of
- * another host does not (stopped, or busy with something else). Returns `status`.
+ * After a deadline: put before the recorded text which ranks are stopped or do not even answer
+ * (they may be busy with something else); asking them may take half a second.
+ * @return `status`; what gy_transport_check says of all ranks, if that is a failure
  */
 gy_status gy_transport_blame(gy_transport *transport, gy_status status);
 /** Make `error` every rank's answer to its next check; the first one wins. Wakes all. */
@@ -184,6 +185,13 @@ static inline bool gy_shared_owns(const gy_shared *shared, int rank, const void 
 
 /* ---- The table of a backend ---- */
 
+/** A rank whose process is stopped, or that was asked and does not answer for so long. */
+typedef struct gy_absent {
+    int rank;
+    bool is_stopped;
+    double seconds;
+} gy_absent;
+
 typedef struct gy_transport_ops {
     const char *name;
     void (*close)(
@@ -200,8 +208,9 @@ typedef struct gy_transport_ops {
      * on. */
     void (*nap)(gy_transport *transport, int64_t nap_ns);
     void (*wake)(gy_transport *transport, int peer); /* optional: NULL nobody sleeps */
-    /* Optional: a rank that was asked and does not answer, and since when; -1 none. */
-    int (*silent)(gy_transport *transport, double *seconds);
+    /* Optional: ranks that take no part although they run; how many there are, of which at most
+     * `room` are told. */
+    int (*absent)(gy_transport *transport, gy_absent *absent, int room);
 } gy_transport_ops;
 
 struct gy_transport {

@@ -90,10 +90,12 @@ static void hosts_wake(gy_transport *transport, int peer)
     }
 }
 
-static int hosts_silent(gy_transport *transport, double *seconds)
+static int hosts_absent(gy_transport *transport, gy_absent *absent, int room)
 {
     hosts_transport *hosts = hosts_of(transport);
-    return hosts->far->ops->silent(hosts->far, seconds);
+    int near = hosts->near->ops->absent(hosts->near, absent, room);
+    int told = GY_MIN(near, room);
+    return near + hosts->far->ops->absent(hosts->far, absent + told, room - told);
 }
 
 static void hosts_close(gy_transport *transport)
@@ -116,7 +118,7 @@ static const gy_transport_ops hosts_ops = {
     .has_joined = hosts_has_joined,
     .nap = hosts_nap,
     .wake = hosts_wake,
-    .silent = hosts_silent,
+    .absent = hosts_absent,
 };
 
 gy_status gy_hosts_open(gy_transport *near, gy_transport *far, const int32_t *hosts,

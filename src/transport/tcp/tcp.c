@@ -16,8 +16,10 @@ enum {
     EVENTS_AT_ONCE = 64,
     DOOR_EVENT = -1,
     QUIET_NS = 300000000,  /* of a peer, before it is asked */
-    SILENT_NS = 200000000, /* without an answer */
-    CLOSE_MS = 1000,       /* for what is still to be written when a rank leaves */
+    ANSWER_NS = 500000000, /* who is asked has so long to answer, */
+    ROLL_NS = 100000000,   /* and so long after a deadline: all may have been held up */
+    ROLL_LOOK_MS = 5,
+    CLOSE_MS = 1000, /* for what is still to be written when a rank leaves */
 };
 
 typedef struct tcp_peer {
@@ -481,42 +483,88 @@ static void look_behind(tcp_transport *tcp)
     }
 }
 
+static bool may_answer(const tcp_peer *peer)
+{
+    return peer->link != NULL && !peer->is_closed && !peer->has_left && !peer->link->is_cut;
+}
+
+static void ask(tcp_transport *tcp, int rank, int64_t now_ns)
+{
+    tcp_peer *peer = &tcp->peers[rank];
+    if (gy_link_note(peer->link, GY_FRAME_ASK, NULL, 0) == GY_OK) {
+        peer->is_heard = false;
+        peer->asked_ns = now_ns;
+        (void)push(tcp, rank);
+    }
+}
+
 /* While this rank waits: who says nothing for long is asked whether it is there. */
 static void ask_the_quiet(tcp_transport *tcp)
 {
     int64_t now_ns = gy_now_ns(tcp->base.env);
     for (int rank = 0; rank < tcp->base.size; rank++) {
         tcp_peer *peer = &tcp->peers[rank];
-        if (peer->link == NULL || peer->is_closed || peer->has_left || peer->link->is_cut) {
+        if (!may_answer(peer)) {
             continue;
         }
         if (peer->is_heard || peer->heard_ns == 0) {
             peer->is_heard = false;
             peer->heard_ns = now_ns;
             peer->asked_ns = 0;
-        } else if (peer->asked_ns == 0 && now_ns - peer->heard_ns > QUIET_NS &&
-                   gy_link_note(peer->link, GY_FRAME_ASK, NULL, 0) == GY_OK) {
-            peer->asked_ns = now_ns;
-            (void)push(tcp, rank);
+        } else if (peer->asked_ns == 0 && now_ns - peer->heard_ns > QUIET_NS) {
+            ask(tcp, rank, now_ns);
         }
     }
 }
 
-static int tcp_silent(gy_transport *transport, double *seconds)
+static bool is_asked_in_vain(const tcp_peer *peer)
 {
-    tcp_transport *tcp = tcp_of(transport);
-    int64_t now_ns = gy_now_ns(transport->env), earliest_ns = now_ns - SILENT_NS;
-    int silent = -1;
-    (void)look_at_all(tcp, 0);
-    for (int rank = 0; rank < transport->size; rank++) {
+    return may_answer(peer) && peer->asked_ns != 0 && !peer->is_heard;
+}
+
+/* Has one that may still answer not done so? */
+static bool is_answer_due(const tcp_transport *tcp, int64_t start_ns)
+{
+    int64_t now_ns = gy_now_ns(tcp->base.env);
+    for (int rank = 0; rank < tcp->base.size; rank++) {
         const tcp_peer *peer = &tcp->peers[rank];
-        if (peer->asked_ns != 0 && !peer->is_heard && peer->asked_ns < earliest_ns) {
-            earliest_ns = peer->asked_ns;
-            silent = rank;
+        if (is_asked_in_vain(peer) &&
+            (now_ns < start_ns + ROLL_NS || now_ns < peer->asked_ns + ANSWER_NS)) {
+            return true;
         }
     }
-    *seconds = (double)(now_ns - earliest_ns) * 1e-9;
-    return silent;
+    return false;
+}
+
+/* All are asked, however short the wait was, and have time to answer: a stopped rank is always
+ * among the absent, a slow one hardly ever. */
+static int tcp_absent(gy_transport *transport, gy_absent *absent, int room)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    int64_t start_ns = gy_now_ns(transport->env);
+    int count = 0;
+    for (int rank = 0; rank < transport->size; rank++) {
+        const tcp_peer *peer = &tcp->peers[rank];
+        if (may_answer(peer) && !is_asked_in_vain(peer)) {
+            ask(tcp, rank, start_ns);
+        }
+    }
+    do {
+        (void)look_at_all(tcp, ROLL_LOOK_MS);
+        look_behind(tcp);
+    } while (!tcp->is_aborted && is_answer_due(tcp, start_ns));
+    int64_t now_ns = gy_now_ns(transport->env);
+    for (int rank = 0; rank < transport->size; rank++) {
+        const tcp_peer *peer = &tcp->peers[rank];
+        if (is_asked_in_vain(peer)) {
+            if (count < room) {
+                absent[count] = (gy_absent){
+                    .rank = rank, .seconds = (double)(now_ns - peer->asked_ns) * 1e-9};
+            }
+            count++;
+        }
+    }
+    return count;
 }
 
 static gy_status tcp_check(gy_transport *transport, int peer)
@@ -631,7 +679,7 @@ static const gy_transport_ops tcp_ops = {
     .abort = tcp_abort,
     .has_joined = tcp_has_joined,
     .nap = tcp_nap,
-    .silent = tcp_silent,
+    .absent = tcp_absent,
 };
 
 gy_tcp_count gy_tcp_counts(const gy_transport *transport)

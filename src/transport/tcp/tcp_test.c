@@ -141,10 +141,10 @@ static void wire_carries_payload_and_heads_alone(void **state)
         payload += sizes[i];
     }
     gy_tcp_count sent = gy_tcp_counts(ranks[1]), received = gy_tcp_counts(ranks[2]);
-    assert_int_equal(sent.sent_bytes,
-                     payload + GY_COUNT(sizes) * GY_FRAME_BYTES + (RANKS - 1) * HELLO_BYTES);
-    assert_int_equal(received.received_bytes,
-                     payload + GY_COUNT(sizes) * GY_FRAME_BYTES + (RANKS - 1) * HELLO_BYTES);
+    assert_int_equal(sent.sent_bytes, payload + GY_COUNT(sizes) * GY_FRAME_BYTES +
+                                          (RANKS - 1) * (size_t)HELLO_BYTES);
+    assert_int_equal(received.received_bytes, payload + GY_COUNT(sizes) * GY_FRAME_BYTES +
+                                                  (RANKS - 1) * (size_t)HELLO_BYTES);
     assert_int_equal(sent.sent_frames, GY_COUNT(sizes) + RANKS - 1);
     close_all(ranks);
 }
@@ -204,6 +204,26 @@ static void failure_behind_a_large_message_is_heard(void **state)
     close_all(ranks);
 }
 
+/* However short the deadline: nobody was asked before it. */
+static void those_who_do_not_answer_are_named(void **state)
+{
+    (void)state;
+    gy_transport *ranks[RANKS];
+    gy_transfer receive;
+    uint8_t got;
+    open_all(&test_key, ranks);
+    join_all(ranks);
+    assert_ok(gy_transport_recv(ranks[0], 2, 9, &got, 1, &receive));
+    assert_status(gy_transport_finish(ranks[0], &receive, gy_deadline_after(0.05)), GY_TIMEOUT);
+    for (int rank = 1; rank < RANKS; rank++) {
+        char words[32];
+        snprintf(words, sizeof(words), "rank %d does not answer", rank);
+        assert_non_null(strstr(gy_error_text(), words));
+    }
+    assert_non_null(strstr(gy_error_text(), "rank 0 waited"));
+    close_all(ranks);
+}
+
 /* A killed process closes its sockets without a word. */
 static void dead_rank_is_named(void **state)
 {
@@ -259,6 +279,7 @@ int main(void)
         cmocka_unit_test(wire_carries_payload_and_heads_alone),
         cmocka_unit_test(ends_of_ranks_are_named),
         cmocka_unit_test(failure_behind_a_large_message_is_heard),
+        cmocka_unit_test(those_who_do_not_answer_are_named),
         cmocka_unit_test(dead_rank_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
