@@ -85,8 +85,9 @@ typedef struct gy_pull {
     int *kept;                         /* owned copies of both, once it has a request */
     int present;                       /* ranks below have published theirs */
     bool owns_type, is_over;
-    int code;            /* MPI_SUCCESS or an error */
-    MPI_Request request; /* MPI_REQUEST_NULL: of a blocking call */
+    int code;                /* MPI_SUCCESS or an error */
+    _Atomic bool is_settled; /* nothing above changes any more */
+    MPI_Request request;     /* MPI_REQUEST_NULL: of a blocking call */
 } gy_pull;
 
 /** Publish what this rank gives. GY_NOMEM; nothing has happened then. Never waits. */

@@ -282,9 +282,17 @@ static void free_pull(gy_pull *pull)
     gy_free(pull);
 }
 
+static bool is_settled(const gy_pull *pull)
+{
+    /* acquire: with the release in complete, by a thread that no lock of ours ties to this one
+     */
+    return atomic_load_explicit(&pull->is_settled, memory_order_acquire);
+}
+
 static int query_request(void *state, MPI_Status *status)
 {
     const gy_pull *pull = state;
+    GY_ASSERT(is_settled(pull));
     (void)PMPI_Status_set_elements(status, MPI_BYTE, 0);
     (void)PMPI_Status_set_cancelled(status, 0);
     status->MPI_SOURCE = MPI_UNDEFINED;
@@ -294,6 +302,7 @@ static int query_request(void *state, MPI_Status *status)
 
 static int free_request(void *state)
 {
+    (void)is_settled(state);
     free_pull(state);
     return MPI_SUCCESS;
 }
@@ -316,6 +325,8 @@ static void complete(gy_pull *ended)
             (void)PMPI_Type_free(&pull->take.type);
         }
         atomic_fetch_sub_explicit(&flying, 1, memory_order_release);
+        /* release: all of the pull; with the acquire in is_settled */
+        atomic_store_explicit(&pull->is_settled, true, memory_order_release);
         (void)PMPI_Grequest_complete(request);
     }
 }
