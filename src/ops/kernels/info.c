@@ -11,9 +11,11 @@ static void add_blas(gy_text *text)
         gy_text_add(text, "blas: none: %s\n", gy_error_text());
         return;
     }
-    gy_text_add(text, "blas: %s, kernel %s\n",
+    gy_text_add(text, "blas: %s, kernel %s%s\n",
                 blas->config != NULL ? blas->config() : "unknown version",
-                blas->core_name != NULL ? blas->core_name() : "unknown");
+                blas->core_name != NULL ? blas->core_name() : "unknown",
+                blas->takes_turns ? ", one thread at a time (libopenblas0-pthread is faster)"
+                                  : "");
 }
 
 static void add_dnnl(gy_text *text)

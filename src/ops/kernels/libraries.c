@@ -132,6 +132,31 @@ gy_status gy_kernel_dnnl_attributes(const gy_dnnl *dnnl, dnnl_primitive_attr_t *
     return GY_OK;
 }
 
+/*
+ * A serial OpenBLAS built without USE_LOCKING (Debian's libopenblas0-serial) hands one work
+ * area to all threads, which then get wrong products: its calls take turns.
+ */
+static gy_blas unlocked_blas;
+static gy_mutex blas_turn;
+
+static void dgemm_in_turn(int order, int transpose_a, int transpose_b, int m, int n, int k,
+                          double alpha, const double *a, int lda, const double *b, int ldb,
+                          double beta, double *c, int ldc)
+{
+    gy_mutex_lock(&blas_turn);
+    unlocked_blas.dgemm(order, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta,
+                        c, ldc);
+    gy_mutex_unlock(&blas_turn);
+}
+
+static void dgemv_in_turn(int order, int transpose, int m, int n, double alpha, const double *a,
+                          int lda, const double *x, int incx, double beta, double *y, int incy)
+{
+    gy_mutex_lock(&blas_turn);
+    unlocked_blas.dgemv(order, transpose, m, n, alpha, a, lda, x, incx, beta, y, incy);
+    gy_mutex_unlock(&blas_turn);
+}
+
 static library blas_library = {.file = "libopenblas.so.0", .package = "libopenblas0-pthread"};
 static gy_blas blas_table;
 static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
@@ -148,6 +173,15 @@ static void open_blas(void)
     SET(blas_table.dgemv, find(of, "cblas_dgemv"));
     SET(blas_table.config, find(of, "openblas_get_config"));
     SET(blas_table.core_name, find(of, "openblas_get_corename"));
+    const char *config = blas_table.config != NULL ? blas_table.config() : "";
+    blas_table.takes_turns =
+        strstr(config, "SINGLE_THREADED") != NULL && strstr(config, "USE_LOCKING") == NULL;
+    if (of->missing == NULL && blas_table.takes_turns) {
+        gy_mutex_init(&blas_turn, 0);
+        unlocked_blas = blas_table;
+        blas_table.dgemm = dgemm_in_turn;
+        blas_table.dgemv = dgemv_in_turn;
+    }
 }
 
 gy_status gy_blas_get(const gy_blas **blas)

@@ -92,6 +92,7 @@ typedef struct gy_blas {
                   int lda, const double *x, int incx, double beta, double *y, int incy);
     char *(*config)(void);
     char *(*core_name)(void);
+    bool takes_turns; /* the library cannot be called by two threads at once */
 } gy_blas;
 enum { GY_BLAS_ROW_MAJOR = 101, GY_BLAS_PLAIN = 111, GY_BLAS_TRANSPOSED = 112 };
 
