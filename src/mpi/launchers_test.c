@@ -3,14 +3,7 @@
  * with Gyre loaded in front, get the library's answers, never hang, and are really served by
  * Gyre.
  */
-#include "base/base.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-
-#include "gy_test.h"
+#include "mpi_kit.h"
 
 typedef struct launcher {
     const char *name, *command;
@@ -19,56 +12,11 @@ typedef struct launcher {
     bool is_built; /* its headers were there */
 } launcher;
 
-#ifndef GYRE_HAS_OPENMPI
-#define GYRE_HAS_OPENMPI 0
-#endif
-#ifndef GYRE_HAS_MPICH
-#define GYRE_HAS_MPICH 0
-#endif
-
 static const launcher launchers[] = {
     {"openmpi", "mpirun.openmpi --allow-run-as-root --oversubscribe", "-x", "=",
      "--mca btl_vader_single_copy_mechanism none", GYRE_HAS_OPENMPI},
     {"mpich", "mpiexec.mpich", "-genv", " ", "-genv UCX_TLS posix,self", GYRE_HAS_MPICH},
 };
-
-/*
- * The MPI libraries keep memory to the end and are not instrumented. UCX patches madvise, which
- * a thread that ends calls after TSan has let go of it: even an empty MPI program dies of that.
- */
-static const char *sanitizers(void)
-{
-    return strlen(GYRE_SANITIZE) > 0
-               ? "ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1 "
-                 "UCX_MEM_EVENTS=no"
-               : "";
-}
-
-typedef struct outcome {
-    int status; /* of the launcher; 124: it was ended by the time limit */
-    char said[8192];
-} outcome;
-
-static void run_command(const char *command, outcome *result)
-{
-    FILE *pipe = popen(command, "r");
-    size_t used = 0;
-    assert_non_null(pipe);
-    for (;;) {
-        char rest[512];
-        bool is_full = used + 1 >= sizeof(result->said);
-        size_t got = is_full
-                         ? fread(rest, 1, sizeof(rest), pipe)
-                         : fread(result->said + used, 1, sizeof(result->said) - 1 - used, pipe);
-        if (got == 0) {
-            break;
-        }
-        used += is_full ? 0 : got;
-    }
-    result->said[used] = '\0';
-    int status = pclose(pipe);
-    result->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
 
 /* `words` follow the program's name; `more` are words of the launcher's. */
 static void launch(const launcher *with, int ranks, const char *more, const char *words,
@@ -111,15 +59,6 @@ static const launcher *launcher_of(void **state)
     return with;
 }
 
-static long taken_over(const char *said)
-{
-    const char *at = strstr(said, " collectives taken over");
-    while (at != NULL && at > said && at[-1] != ' ') {
-        at--;
-    }
-    return at != NULL ? strtol(at, NULL, 10) : -1;
-}
-
 static void answers_are_the_librarys(void **state)
 {
     const launcher *with = launcher_of(state);
@@ -145,22 +84,6 @@ static void waiting_drives_the_library(void **state)
         assert_non_null(strstr(result.said, "all cases end"));
         assert_true(taken_over(result.said) > 10);
     }
-}
-
-/* Trains with `how` in front of the command; out: 0 or what failed. */
-static int train(const char *how, const char *digits, const char *folder)
-{
-    char command[4096];
-    outcome result;
-    snprintf(command, sizeof(command),
-             "%s timeout -k 5 60 %s %s/gyre train softmax --data %s "
-             "--steps 20 --output %s 2>&1",
-             sanitizers(), how, GYRE_BUILD, digits, folder);
-    run_command(command, &result);
-    if (result.status != 0) {
-        print_error("%s\nended with %d:\n%s\n", command, result.status, result.said);
-    }
-    return result.status;
 }
 
 static void the_command_runs_unchanged(void **state)
