@@ -136,6 +136,7 @@ struct gy_coll {
     gy_transfer cards[4];
     gy_runner runner;
     gy_error error; /* status GY_OK or why it failed */
+    gy_record record;
 };
 
 struct gy_comm {
@@ -172,6 +173,7 @@ struct gy_comm {
     gy_error failure;    /* root */
     int64_t look_ns;     /* root: when peers are to be looked at */
     uint64_t idle_rounds;
+    gy_record_area *records; /* this rank's; NULL: none are kept */
     gy_comm_stats stats;
 };
 
@@ -269,6 +271,9 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny);
 gy_status gy_slot_compare(gy_coll *coll);
 /** The same, looking again for some 100 ns: for a rank that has a core for itself. */
 gy_status gy_slot_compare_spinning(gy_coll *coll);
+/** GY_MISMATCH: a rank that is not compared yet, behind one that is missing, has entered with
+ * another call. */
+GY_MUST_CHECK gy_status gy_slot_look_ahead(const gy_coll *coll);
 /** All cards are there: the result of a tiny call. */
 void gy_slot_finish(const gy_coll *coll);
 

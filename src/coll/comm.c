@@ -1,5 +1,5 @@
 /* Communicators: made over a transport, driven by whoever waits. */
-#include "coll/coll_priv.h"
+#include "coll/record_priv.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -109,7 +109,9 @@ static gy_status init(gy_comm *comm, const gy_comm_options *options)
     GY_TRY(read_timeout(options->timeout_s, &comm->timeout_ns));
     GY_TRY(init_tables(comm));
     comm->seats = 1;
-    return init_shared(comm, options);
+    GY_TRY(init_shared(comm, options));
+    gy_record_sit(comm);
+    return GY_OK;
 }
 
 gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options, gy_comm **comm)
@@ -145,6 +147,7 @@ gy_status gy_comm_init_group(gy_comm *group)
     group->forced = root->forced;
     group->forced_hash = root->forced_hash;
     GY_TRY(init_tables(group));
+    gy_record_sit(group);
     for (int rank = 0; rank < group->size; rank++) {
         group->peer_ended[rank] = group->ended;
     }
@@ -180,6 +183,7 @@ void gy_comm_release(gy_comm *comm)
         free_coll(coll);
     }
     gy_plans_free(comm);
+    gy_record_rise(comm);
     gy_free(comm->peer_ended);
     gy_free(comm->stage_slots);
     gy_free(comm->ranks);
@@ -205,6 +209,7 @@ static void free_root(gy_comm *root)
     if (root->pool != NULL && root->pool != gy_pool_heap()) {
         free_pool(root);
     }
+    gy_record_rise(root);
     gy_transport_close(root->transport);
     gy_mutex_fini(&root->lock);
     gy_comm_release(root);
@@ -358,18 +363,42 @@ static void give_way(gy_comm *comm) GY_REQUIRES(comm->root->lock)
     }
 }
 
-static gy_status fail_tiny(gy_comm *comm, const gy_coll *coll, gy_status status)
+static gy_status fail_tiny(gy_comm *comm, gy_coll *coll, gy_status status)
     GY_REQUIRES(comm->root->lock)
 {
     char text[192];
+    gy_record_over(coll, GY_RECORD_FAILED);
     if (comm->root->is_failed) {
         return gy_error_raise(&comm->root->failure);
     }
     if (status != GY_MISMATCH) {
         (void)gy_fail_within(status, "%s", gy_coll_text(coll, text));
+        (void)gy_record_blame(coll, status);
     }
     gy_comm_fail(comm, status);
     return status;
+}
+
+/* Enter when the channel is free, then compare. The record is written while the others' cards
+ * are on their way. */
+static inline gy_status look_tiny(gy_coll *coll, bool is_first, bool *has_entered)
+{
+    gy_comm *comm = coll->comm;
+    if (!*has_entered && gy_channel_is_free(comm, coll->number, &coll->peer)) {
+        gy_slot_enter(coll, true);
+        *has_entered = true;
+        if (!is_first) {
+            gy_record_entered(coll);
+        }
+    }
+    if (is_first) {
+        gy_record_tiny(coll, *has_entered);
+    }
+    if (!*has_entered) {
+        return GY_AGAIN;
+    }
+    return comm->transport->is_oversubscribed ? gy_slot_compare(coll)
+                                              : gy_slot_compare_spinning(coll);
 }
 
 /* Nothing else is in flight: slot out, slots in, done; no list, no callback. */
@@ -388,24 +417,18 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
     bool has_entered = false;
     gy_status status = GY_AGAIN;
     for (int round = 1;; round++) {
-        if (!has_entered && gy_channel_is_free(comm, coll.number, &coll.peer)) {
-            gy_slot_enter(&coll, true);
-            has_entered = true;
-        }
-        status = GY_AGAIN;
-        if (has_entered) {
-            status = comm->transport->is_oversubscribed ? gy_slot_compare(&coll)
-                                                        : gy_slot_compare_spinning(&coll);
-        }
+        status = look_tiny(&coll, round == 1, &has_entered);
         if (status != GY_AGAIN) {
             break;
         }
         wait.peer = coll.peer;
+        gy_record_waits(&coll);
         if (wait.start_ns != 0 && wait.deadline.at_ns == INT64_MAX) {
             wait.deadline.at_ns = wait.start_ns + comm->timeout_ns;
         }
         status = gy_wait_round(&wait);
         if (status >= 0 && round % ROUNDS_UNDER_LOCK == 0) {
+            status = has_entered ? gy_slot_look_ahead(&coll) : GY_OK;
             give_way(comm);
         }
         if (status < 0 || comm->root->is_failed) {
@@ -416,6 +439,8 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
         return fail_tiny(comm, &coll, status);
     }
     gy_slot_finish(&coll);
+    coll.peer = -1;
+    gy_record_tiny_over(&coll);
     gy_comm_end_number(comm, coll.number);
     comm->stats.collectives++;
     comm->stats.bytes += (int64_t)gy_call_out_bytes(comm, call);
@@ -442,6 +467,7 @@ gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
         wait.peer = coll->stage == GY_COLL_STARTED ? -1 : coll->peer;
         gy_status status = gy_wait_round(&wait);
         if (status < 0) {
+            status = gy_record_blame(coll, status);
             gy_comm_fail(comm, status);
             gy_comm_tell(comm);
         }

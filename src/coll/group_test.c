@@ -291,6 +291,64 @@ static void fail_in_a_group(crew_member *me)
     gy_comm_free(group);
 }
 
+static _Atomic int told; /* ranks that have heard of it */
+
+/* Ranks 1 and 2 differ while rank 0 stays away: it need not come for them to be told. */
+static void differ_beside_one_that_is_missing(crew_member *me)
+{
+    gy_comm *group = NULL;
+    EXPECT(gy_comm_split(me->comm, 0, me->rank, &group) == GY_OK);
+    int64_t data[4] = {0};
+    if (me->rank == 0) {
+        while (atomic_load_explicit(&told, memory_order_acquire) < me->size - 1) {
+            gy_env_real()->ops->pause(gy_env_real(), UINT64_MAX);
+        }
+    } else {
+        size_t count = me->rank == 1 ? 3 : 4;
+        EXPECT(gy_allreduce(group, data, data, count, GY_I64, GY_SUM) == GY_MISMATCH);
+        EXPECT(strstr(gy_error_text(), "of 3 i64") != NULL);
+        EXPECT(strstr(gy_error_text(), "of 4 i64") != NULL);
+        atomic_fetch_add_explicit(&told, 1, memory_order_acq_rel);
+    }
+    EXPECT(gy_barrier(me->comm) == GY_MISMATCH);
+    gy_comm_free(group);
+}
+
+static void a_mismatch_waits_for_nobody(void **state)
+{
+    (void)state;
+    const gy_comm_options messages = {.has_messages_only = true};
+    for (int ranks = 3; ranks <= 5; ranks += 2) {
+        atomic_store_explicit(&told, 0, memory_order_release);
+        assert_int_equal(crew_run(ranks, NULL, differ_beside_one_that_is_missing, NULL), 0);
+        atomic_store_explicit(&told, 0, memory_order_release);
+        assert_int_equal(crew_run(ranks, &messages, differ_beside_one_that_is_missing, NULL),
+                         0);
+    }
+}
+
+static _Atomic int late;
+
+/* Each waits in the other's communicator: rank 0's words tell the circle. */
+static void meet_in_different_groups(crew_member *me)
+{
+    gy_comm *group = NULL;
+    EXPECT(gy_comm_split(me->comm, 0, me->rank, &group) == GY_OK);
+    gy_status status = gy_barrier(me->rank == 0 ? me->comm : group);
+    EXPECT(status == GY_TIMEOUT);
+    if (atomic_fetch_add_explicit(&late, 1, memory_order_acq_rel) == 0) {
+        EXPECT(strstr(gy_error_text(), "barrier and waits for rank") != NULL);
+    }
+    gy_comm_free(group);
+}
+
+static void a_deadline_tells_what_the_other_does(void **state)
+{
+    (void)state;
+    const gy_comm_options soon = {.timeout_s = 0.3};
+    assert_int_equal(crew_run(2, &soon, meet_in_different_groups, NULL), 0);
+}
+
 static void a_failure_in_a_group_is_everybodys(void **state)
 {
     (void)state;
@@ -305,6 +363,8 @@ int main(void)
         cmocka_unit_test(requests_end_in_any_order),
         cmocka_unit_test(groups_work_side_by_side),
         cmocka_unit_test(a_failure_in_a_group_is_everybodys),
+        cmocka_unit_test(a_mismatch_waits_for_nobody),
+        cmocka_unit_test(a_deadline_tells_what_the_other_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  * Point to point: the transport's messages, with the communicator's seat and the user's tag in
  * theirs. They take no number, are driven with the collectives and fail with them.
  */
-#include "coll/coll_priv.h"
+#include "coll/record_priv.h"
 
 /* 01, seat, the seat's life, the user's tag: apart from all tags of collectives. */
 static uint64_t message_tag(const gy_comm *comm, int tag)
@@ -44,9 +44,9 @@ gy_status gy_message_launch(gy_coll *coll)
     const gy_message *message = &coll->message;
     int peer = gy_comm_peer(comm, message->peer);
     uint64_t tag = message_tag(comm, message->tag);
+    coll->peer = message->peer == comm->rank ? -1 : peer;
     gy_coll_launch(coll);
     coll->stage = GY_COLL_RUNS;
-    coll->peer = message->peer == comm->rank ? -1 : peer;
     return coll->kind == GY_COLL_SEND
                ? gy_transport_send(comm->transport, peer, tag, message->data, bytes_of(message),
                                    &coll->cards[0])

@@ -1,5 +1,5 @@
 /* Collectives in flight: enter, compare, run, end; and what happens when one fails. */
-#include "coll/coll_priv.h"
+#include "coll/record_priv.h"
 
 #include <string.h>
 
@@ -36,25 +36,28 @@ static gy_status send_cards(gy_coll *coll)
     return GY_OK;
 }
 
+/* Each as it comes: the other neighbour may never call. */
 static gy_status compare_neighbours(gy_coll *coll)
 {
+    gy_status status = GY_OK;
     for (int i = 0; i < 4; i++) {
         const gy_transfer *transfer = &coll->cards[i];
-        if (transfer->status != GY_OK) {
+        if (transfer->status < 0) {
             coll->peer = transfer->peer;
-            return transfer->status < 0
-                       ? gy_fail(transfer->status, "call of rank %d: %s", transfer->peer,
-                                 gy_status_text(transfer->status))
-                       : GY_AGAIN;
+            return gy_fail(transfer->status, "call of rank %d: %s", transfer->peer,
+                           gy_status_text(transfer->status));
+        }
+        if (transfer->status == GY_OK && i >= 2 &&
+            !gy_cards_agree(&coll->card, &coll->neighbour[i - 2])) {
+            return gy_card_mismatch(coll, &coll->neighbour[i - 2], transfer->peer);
+        }
+        if (transfer->status == GY_AGAIN && status == GY_OK) {
+            coll->peer = transfer->peer;
+            status = GY_AGAIN;
         }
     }
-    for (int i = 0; i < 2; i++) {
-        if (!gy_cards_agree(&coll->card, &coll->neighbour[i])) {
-            return gy_card_mismatch(coll, &coll->neighbour[i], coll->cards[2 + i].peer);
-        }
-    }
-    coll->peer = -1;
-    return GY_OK;
+    coll->peer = status == GY_OK ? -1 : coll->peer;
+    return status;
 }
 
 static gy_status enter(gy_coll *coll)
@@ -76,6 +79,7 @@ static gy_status enter(gy_coll *coll)
         GY_TRY(send_cards(coll));
     }
     coll->stage = GY_COLL_ENTERED;
+    gy_record_entered(coll);
     return GY_OK;
 }
 
@@ -92,6 +96,7 @@ static gy_status begin_work(gy_coll *coll)
     GY_TRY(gy_choose(comm, &coll->call, coll->all_registered, &choice));
     GY_TRY(gy_run_start(coll, &choice));
     coll->stage = GY_COLL_RUNS;
+    gy_record_runs(coll, choice.algorithm);
     return GY_OK;
 }
 
@@ -172,6 +177,7 @@ void gy_comm_fail(gy_comm *comm, gy_status status)
         while (each->flying != NULL) {
             gy_coll *coll = each->flying;
             end_transfers(coll);
+            gy_record_over(coll, GY_RECORD_FAILED);
             coll->error = comm->root->failure;
             coll->stage = GY_COLL_ENDED;
             remove_flying(each, coll);
@@ -197,9 +203,13 @@ static bool look_at_flying(gy_comm *comm, int64_t now)
         if (coll->peer >= 0 && coll->stage != GY_COLL_STARTED) {
             status = gy_transport_check(comm->transport, coll->peer);
         }
+        if (status >= 0 && coll->stage == GY_COLL_ENTERED && comm->shared != NULL) {
+            status = gy_slot_look_ahead(coll);
+        }
         if (status >= 0 && coll->deadline_ns <= now) {
             status = gy_fail(GY_TIMEOUT, "rank %d waits for rank %d past its deadline",
                              gy_comm_peer(comm, comm->rank), coll->peer);
+            status = gy_record_blame(coll, status);
             status = gy_transport_blame(comm->transport, status);
         }
         if (status < 0) {
@@ -235,6 +245,8 @@ static void look_around(gy_comm *root)
 static void end_coll(gy_comm *comm, gy_coll *coll)
 {
     end_transfers(coll);
+    coll->peer = -1;
+    gy_record_over(coll, GY_RECORD_ENDED);
     if (coll->kind == GY_COLL_COLLECTIVE) {
         gy_comm_end_number(comm, coll->number);
         comm->stats.collectives++;
@@ -257,6 +269,8 @@ static bool progress_one(gy_comm *comm, bool *has_moved)
         if (coll->stage == GY_COLL_ENDED) {
             end_coll(comm, coll);
             *has_moved = true;
+        } else {
+            gy_record_waits(coll);
         }
     }
     return true;
@@ -337,6 +351,7 @@ gy_coll *gy_coll_take(gy_comm *comm)
     gy_coll *coll = gy_coll_take_unnumbered(comm);
     if (coll != NULL) {
         coll->number = comm->next_number++;
+        gy_record_reserve(coll);
     }
     return coll;
 }
@@ -358,6 +373,9 @@ void gy_coll_launch(gy_coll *coll)
     if (coll->kind == GY_COLL_COLLECTIVE) {
         coll->card = gy_call_card(comm, &coll->call);
         seconds = coll->call.timeout_s;
+        gy_record_start(coll);
+    } else {
+        gy_record_message(coll);
     }
     int64_t timeout = seconds > 0 ? (int64_t)(seconds * 1e9) : comm->timeout_ns;
     coll->deadline_ns = gy_now_ns(comm->transport->env) + timeout;

@@ -146,6 +146,20 @@ gy_status gy_slot_compare(gy_coll *coll)
     return GY_OK;
 }
 
+gy_status gy_slot_look_ahead(const gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    for (int rank = coll->checked + 1; rank < comm->size; rank++) {
+        const gy_slot *slot = gy_slot_of(comm, rank, coll->number);
+        /* acquire: with the release in gy_slot_enter */
+        uint64_t entered = atomic_load_explicit(&slot->entered, memory_order_acquire);
+        if (entered == coll->number + 1 && !gy_cards_agree(&coll->card, &slot->card)) {
+            return gy_card_mismatch(coll, &slot->card, gy_comm_peer(comm, rank));
+        }
+    }
+    return GY_OK;
+}
+
 gy_status gy_slot_compare_spinning(gy_coll *coll)
 {
     enum { LOOKS = 64 };

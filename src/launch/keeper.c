@@ -540,6 +540,7 @@ static gy_status make_segment(run_keeper *keeper)
 {
     gy_segment_options segment = {.ranks = keeper->options->ranks,
                                   .first_rank = keeper->first_rank,
+                                  .run_size = keeper->size,
                                   .pool_bytes = keeper->options->pool_bytes};
     return gy_segment_make(&segment, &keeper->segment);
 }

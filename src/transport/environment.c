@@ -59,6 +59,11 @@ static gy_status join_net(const gy_run_net *net, int segment, int rank, int list
         } else {
             status = gy_hosts_open(near, far, hosts, &far);
         }
+    } else if (status >= 0) {
+        status = gy_transport_record(far, segment);
+        if (status < 0) {
+            gy_transport_close(far);
+        }
     }
     gy_free(addresses);
     gy_free(hosts);

@@ -1,7 +1,6 @@
 #include "transport/peers_priv.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
@@ -86,18 +85,53 @@ gy_status gy_peers_check(gy_segment *segment, int rank, bool is_needed)
 
 bool gy_peers_is_stopped(gy_segment *segment, int rank)
 {
-    char path[32], text[512];
-    pid_t process =
-        atomic_load_explicit(&gy_segment_state(segment, rank)->process, memory_order_relaxed);
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : -1;
-    if (file >= 0) {
-        close(file);
+    gy_rank_state *state = gy_segment_state(segment, rank);
+    char letter = gy_process_state(atomic_load_explicit(&state->process, memory_order_relaxed));
+    return letter == 'T' || letter == 't';
+}
+
+void gy_peers_record(gy_transport *transport, gy_segment *segment)
+{
+    transport->records = gy_segment_records(segment);
+    transport->first_recorded = segment->header->first_rank;
+    transport->recorded_ranks = segment->header->ranks;
+    gy_record_area *own = gy_transport_records(transport, transport->rank);
+    for (size_t i = 0; i < GY_RECORDS; i++) {
+        /* Faults now, not in a collective; nobody else writes here. */
+        atomic_store_explicit(&own->rings[i][0], 0, memory_order_relaxed);
     }
-    text[size > 0 ? size : 0] = '\0';
-    const char *name_end = strrchr(text, ')'); /* "7 (name) T ..." */
-    return name_end != NULL && name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't');
+}
+
+gy_status gy_transport_record(gy_transport *transport, int fd)
+{
+    gy_segment *segment = NULL;
+    GY_TRY(gy_segment_map(fd, &segment));
+    int rank = transport->rank - segment->header->first_rank;
+    gy_status status =
+        rank >= 0 && rank < segment->header->ranks
+            ? gy_peers_join(segment, rank)
+            : gy_fail(GY_ARG, "rank %d is none of the segment's", transport->rank);
+    if (status < 0) {
+        gy_segment_drop(segment);
+        return status;
+    }
+    gy_peers_record(transport, segment);
+    transport->recorder = segment;
+    return GY_OK;
+}
+
+void gy_transport_close(gy_transport *transport)
+{
+    if (transport == NULL) {
+        return;
+    }
+    gy_segment *recorder = transport->recorder;
+    int rank = transport->rank - transport->first_recorded;
+    transport->ops->close(transport);
+    if (recorder != NULL) {
+        gy_peers_leave(recorder, rank);
+        gy_segment_drop(recorder);
+    }
 }
 
 gy_status gy_peers_aborted(gy_segment *segment)

@@ -17,6 +17,9 @@ GY_MUST_CHECK gy_status gy_peers_check(gy_segment *segment, int rank, bool is_ne
 /** Is its process stopped by a signal or a debugger, as /proc says? */
 bool gy_peers_is_stopped(gy_segment *segment, int rank);
 
+/** From now on `transport` records there; its own pages are touched. */
+void gy_peers_record(gy_transport *transport, gy_segment *segment);
+
 /** The first failure given to gy_peers_abort, GY_OK when none. */
 GY_MUST_CHECK gy_status gy_peers_aborted(gy_segment *segment);
 void gy_peers_abort(gy_segment *segment, int rank, const gy_error *error);

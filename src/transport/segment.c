@@ -3,6 +3,7 @@
 #include "topo/topo.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -13,7 +14,7 @@ static const uint64_t segment_magic =
     0x31676573657267u; /* "gresug1", reads as text in a dump */
 
 enum {
-    SEGMENT_VERSION = 2,
+    SEGMENT_VERSION = 3,
     PAGE_BYTES = 4096,
     STAGING_BYTES = 18 * 1024 * 1024, /* costs nothing until touched */
     RING_BYTES = 64 * 1024,
@@ -39,6 +40,7 @@ gy_status gy_segment_plan(int ranks, size_t staging_bytes, size_t ring_bytes, si
     size_t count = (size_t)ranks, end = gy_round_up(sizeof(gy_segment_header), PAGE_BYTES);
     gy_segment_layout plan = {.ring_stride = sizeof(gy_ring) + ring_bytes};
     if (!lay(&end, &plan.states, count, sizeof(gy_rank_state)) ||
+        !lay(&end, &plan.records, count, sizeof(gy_record_area)) ||
         !lay(&end, &plan.words, count, GY_SHARED_WORDS * sizeof(gy_shared_word)) ||
         !lay(&end, &plan.slots, count, GY_SLOT_BYTES) ||
         !lay(&end, &plan.rings, count * count, plan.ring_stride) ||
@@ -95,7 +97,7 @@ static gy_status check_file_limit(size_t size_bytes)
 gy_status gy_segment_make(const gy_segment_options *options, int *fd)
 {
     gy_segment_options wanted;
-    gy_segment_layout layout;
+    gy_segment_layout layout = {.total = 0};
     GY_TRY(fill_in(options, &wanted));
     GY_TRY(gy_segment_plan(wanted.ranks, wanted.staging_bytes, wanted.ring_bytes,
                            wanted.pool_bytes, &layout));
@@ -103,6 +105,11 @@ gy_status gy_segment_make(const gy_segment_options *options, int *fd)
                                 .version = SEGMENT_VERSION,
                                 .ranks = wanted.ranks,
                                 .first_rank = wanted.first_rank,
+                                .run_size =
+                                    GY_MAX(wanted.run_size, wanted.first_rank + wanted.ranks),
+                                .maker = (int32_t)getpid(),
+                                .made_ns = gy_now_ns(gy_env_real()),
+                                .made_ticks = gy_ticks(),
                                 .host_cores = wanted.host_cores,
                                 .staging_bytes = wanted.staging_bytes,
                                 .ring_bytes = wanted.ring_bytes,
@@ -124,25 +131,27 @@ gy_status gy_segment_make(const gy_segment_options *options, int *fd)
     return GY_OK;
 }
 
-static gy_status read_header(int fd, gy_segment_layout *layout)
+gy_status gy_segment_look(int fd, gy_segment_header *header, gy_segment_layout *layout)
 {
-    gy_segment_header header;
     struct stat facts;
     if (fstat(fd, &facts) != 0) {
         return gy_fail(GY_IO, "cannot look at the segment, descriptor %d: %s", fd,
                        strerror(errno));
     }
-    ssize_t size = pread(fd, &header, sizeof(header), 0);
-    if (size != (ssize_t)sizeof(header) || header.magic != segment_magic) {
+    ssize_t size = pread(fd, header, sizeof(*header), 0);
+    if (size != (ssize_t)sizeof(*header) || header->magic != segment_magic) {
         return gy_fail(GY_FORMAT, "descriptor %d is not a segment of shared memory", fd);
     }
-    if (header.version != SEGMENT_VERSION || header.ranks < 1 || header.ranks > GY_RANKS_MAX) {
+    if (header->version != SEGMENT_VERSION || header->ranks < 1 ||
+        header->ranks > GY_RANKS_MAX || header->first_rank < 0 ||
+        header->first_rank > INT32_MAX - header->ranks) {
         return gy_fail(GY_FORMAT, "segment of version %u with %d ranks: expected version %d",
-                       header.version, header.ranks, SEGMENT_VERSION);
+                       header->version, header->ranks, SEGMENT_VERSION);
     }
-    GY_TRY(gy_segment_plan(header.ranks, header.staging_bytes, header.ring_bytes,
-                           header.pool_bytes, layout));
-    if (layout->total != header.total_bytes || (uint64_t)facts.st_size != header.total_bytes) {
+    GY_TRY(gy_segment_plan(header->ranks, header->staging_bytes, header->ring_bytes,
+                           header->pool_bytes, layout));
+    if (layout->total != header->total_bytes ||
+        (uint64_t)facts.st_size != header->total_bytes) {
         return gy_fail(GY_FORMAT, "segment of %lld bytes: expected %zu",
                        (long long)facts.st_size, layout->total);
     }
@@ -151,8 +160,9 @@ static gy_status read_header(int fd, gy_segment_layout *layout)
 
 gy_status gy_segment_map(int fd, gy_segment **segment)
 {
-    gy_segment_layout layout;
-    GY_TRY(read_header(fd, &layout));
+    gy_segment_layout layout = {.total = 0};
+    gy_segment_header header;
+    GY_TRY(gy_segment_look(fd, &header, &layout));
     gy_segment *made = gy_alloc_zero("transport.segment", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
@@ -165,6 +175,7 @@ gy_status gy_segment_map(int fd, gy_segment **segment)
                        strerror(errno));
     }
     made->base = base;
+    made->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     made->layout = layout;
     made->header = base;
     atomic_init(&made->holders, 1);
@@ -183,6 +194,9 @@ void gy_segment_drop(gy_segment *segment)
     if (segment != NULL &&
         atomic_fetch_sub_explicit(&segment->holders, 1, memory_order_acq_rel) == 1) {
         GY_ASSERT(munmap(segment->base, segment->layout.total) == 0);
+        if (segment->fd >= 0) {
+            close(segment->fd);
+        }
         gy_free(segment);
     }
 }

@@ -1,14 +1,15 @@
 /**
  * Inside room transport: the memory that the ranks of a host share.
  *
- *     header | rank states | words | slots | rings, from (r,0) to (r,p-1) for each r | staging
- * | pools
+ *     header | rank states | records | words | slots | rings, from (r,0) to (r,p-1) for each r
+ * | staging | pools
  *
  * Every area is zero when made; pages cost nothing until touched.
  */
 #ifndef GY_TRANSPORT_SEGMENT_PRIV_H
 #define GY_TRANSPORT_SEGMENT_PRIV_H
 
+#include "transport/recorder.h"
 #include "transport/ring_priv.h"
 #include "transport/transport.h"
 
@@ -33,7 +34,10 @@ enum { GY_ABORT_NONE, GY_ABORT_WRITING, GY_ABORT_SET };
 typedef struct gy_segment_header {
     uint64_t magic;
     uint32_t version;
-    int32_t ranks, host_cores, first_rank;
+    int32_t ranks, host_cores, first_rank, run_size;
+    int32_t maker; /* process */
+    int64_t made_ns;
+    uint64_t made_ticks;
     uint64_t staging_bytes, ring_bytes, pool_bytes, total_bytes;
     alignas(GY_CACHE_LINE) _Atomic uint32_t abort;
     gy_error error; /* published by abort */
@@ -41,7 +45,7 @@ typedef struct gy_segment_header {
 
 /** Where the areas begin, in bytes; a pure function of the header's sizes. */
 typedef struct gy_segment_layout {
-    size_t states, words, slots, rings, staging, pools, total;
+    size_t states, records, words, slots, rings, staging, pools, total;
     size_t ring_stride;
 } gy_segment_layout;
 
@@ -54,9 +58,13 @@ typedef struct gy_segment {
     uint8_t *base;
     gy_segment_layout layout;
     gy_segment_header *header;
+    int fd; /* so that who may look at this process finds it under /proc/PID/fd */
     _Atomic int holders;
 } gy_segment;
 
+/** Read the header of fd's segment, which may hold anything. GY_FORMAT; GY_IO */
+GY_MUST_CHECK gy_status gy_segment_look(int fd, gy_segment_header *header,
+                                        gy_segment_layout *layout);
 /** Map fd's segment; the caller holds it once. GY_FORMAT; GY_IO; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_segment_map(int fd, gy_segment **segment);
 void gy_segment_hold(gy_segment *segment);
@@ -65,6 +73,12 @@ void gy_segment_drop(gy_segment *segment);
 static inline gy_rank_state *gy_segment_state(const gy_segment *segment, int rank)
 {
     return (gy_rank_state *)(void *)(segment->base + segment->layout.states) + rank;
+}
+
+/** Rank 0's records; those of the others follow. */
+static inline gy_record_area *gy_segment_records(const gy_segment *segment)
+{
+    return (gy_record_area *)(void *)(segment->base + segment->layout.records);
 }
 
 /** The ring that `from` writes and `to` reads. */

@@ -315,6 +315,7 @@ static gy_status join(gy_segment *segment, int rank, gy_env *env, gy_transport *
                                .host_ranks = size,
                                .is_oversubscribed = size > segment->header->host_cores,
                                .shared = &shm->shared};
+    gy_peers_record(&shm->base, segment);
     size_t ring_bytes = segment->header->ring_bytes;
     for (int peer = 0; peer < size; peer++) {
         shm->peers[peer].out = gy_ring_writer(gy_segment_ring(segment, rank, peer), ring_bytes);

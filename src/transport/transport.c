@@ -143,10 +143,3 @@ const gy_shared *gy_transport_shared(const gy_transport *transport)
 {
     return transport->shared;
 }
-
-void gy_transport_close(gy_transport *transport)
-{
-    if (transport != NULL) {
-        transport->ops->close(transport);
-    }
-}

@@ -1,7 +1,7 @@
 /**
  * Room transport: moves bytes between the ranks of one run, shows the memory that ranks of one
  * host share, and knows which peers are alive. Reading order: transport, wait, match, segment,
- * ring, shm, self, simnet, open.
+ * ring, recorder, flight, shm, self, simnet, open.
  *
  * A transport belongs to one thread at a time (its owner); the caller locks if several drive
  * it.
@@ -10,6 +10,7 @@
 #define GY_TRANSPORT_TRANSPORT_H
 
 #include "base/base.h"
+#include "transport/recorder.h"
 
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -221,7 +222,23 @@ struct gy_transport {
     int host_ranks;         /* ranks on this host, this one included */
     bool is_oversubscribed; /* more ranks on this host than cores: do not spin */
     const gy_shared *shared;
+    gy_record_area *records; /* (recorded_ranks) of this host; NULL: nothing is recorded */
+    int first_recorded, recorded_ranks;
+    struct gy_segment *recorder; /* held for the records alone; NULL: the backend holds it */
 };
+
+/** A rank's records, which its own thread writes; NULL: a rank of another host, or none are
+ * kept. */
+static inline gy_record_area *gy_transport_records(const gy_transport *transport, int rank)
+{
+    int at = rank - transport->first_recorded;
+    bool is_here = transport->records != NULL && at >= 0 && at < transport->recorded_ranks;
+    return is_here ? transport->records + at : NULL;
+}
+
+/** Record in the segment `fd`, as a rank of it, what `transport` does without shared memory.
+ * Borrows fd. The returns of gy_shm_open. */
+GY_MUST_CHECK gy_status gy_transport_record(gy_transport *transport, int fd);
 
 /* ---- Opening ---- */
 
@@ -229,6 +246,7 @@ struct gy_transport {
 typedef struct gy_segment_options {
     int ranks;            /* 1 .. GY_RANKS_MAX */
     int first_rank;       /* of a run over several hosts: the number of the first one here */
+    int run_size;         /* ranks on all hosts; 0: those here */
     size_t staging_bytes; /* per rank; default 18 MiB, untouched until used */
     size_t ring_bytes;    /* per ordered pair; default 64 KiB, a power of two */
     size_t

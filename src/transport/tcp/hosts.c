@@ -143,7 +143,10 @@ gy_status gy_hosts_open(gy_transport *near, gy_transport *far, const int32_t *ho
                                 .host_ranks = near->host_ranks,
                                 .is_oversubscribed = near->is_oversubscribed,
                                 .hosts = made->hosts,
-                                .shared = near->shared};
+                                .shared = near->shared,
+                                .records = near->records,
+                                .first_recorded = near->first_recorded,
+                                .recorded_ranks = near->recorded_ranks};
     *transport = &made->base;
     return GY_OK;
 }

@@ -1,0 +1,97 @@
+/* What peers do, from their flight recorders: for the words of a failure. */
+#include "coll/record_priv.h"
+
+#include "tensor/tensor.h"
+
+#include <stdio.h>
+
+_Static_assert((int)GY_SEATS <= (int)GY_RECORD_SEATS, "records know all seats");
+_Static_assert((int)GY_USER == (int)GY_RECORD_USER, "cards and records mean the same");
+_Static_assert(GY_RANKS_MAX <= INT16_MAX, "records hold ranks in 16 bits");
+
+void gy_record_sit(gy_comm *comm)
+{
+    const gy_record_seat seat = {.base = comm->ended,
+                                 .leader = (int16_t)gy_comm_peer(comm, 0),
+                                 .size = (int16_t)comm->size,
+                                 .rank = (int16_t)comm->rank};
+    comm->records = gy_transport_records(comm->transport, gy_transport_rank(comm->transport));
+    if (comm->records != NULL) {
+        gy_record_seat_put(comm->records, comm->seat, &seat);
+    }
+}
+
+void gy_record_rise(gy_comm *comm)
+{
+    if (comm->records != NULL) {
+        gy_record_seat_put(comm->records, comm->seat, &(gy_record_seat){.size = 0});
+        comm->records = NULL;
+    }
+}
+
+void gy_record_message(gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    if (comm->records != NULL) {
+        bool is_send = coll->kind == GY_COLL_SEND;
+        coll->record = (gy_record){.number = (uint64_t)coll->message.tag,
+                                   .count = coll->message.count,
+                                   .operation = is_send ? GY_RECORD_SEND : GY_RECORD_RECV,
+                                   .dtype = (uint8_t)coll->message.dtype,
+                                   .seat = (uint8_t)comm->seat,
+                                   .leader = (int16_t)gy_comm_peer(comm, 0),
+                                   .root = (int16_t)gy_comm_peer(comm, coll->message.peer),
+                                   .state = GY_RECORD_RUNNING,
+                                   .waits_for = (int16_t)coll->peer,
+                                   .started = gy_ticks()};
+        coll->record.entered = coll->record.started;
+        gy_record_begin(comm->records, &coll->record);
+    }
+}
+
+const char *gy_record_text(const gy_record *record, char out[GY_RECORD_TEXT])
+{
+    char group[40] = "", call[128];
+    bool is_send = record->operation == GY_RECORD_SEND;
+    if (record->seat != 0) {
+        snprintf(group, sizeof(group), " of group %d led by rank %d", record->seat,
+                 record->leader);
+    }
+    if (is_send || record->operation == GY_RECORD_RECV) {
+        bool is_known = record->dtype < GY_DTYPE_COUNT;
+        snprintf(out, GY_RECORD_TEXT, "%s of %llu %s %s rank %d%s, tag %llu",
+                 is_send ? "send" : "receive", (unsigned long long)record->count,
+                 is_known ? gy_dtype_name((gy_dtype)record->dtype) : "elements",
+                 is_send ? "to" : "from", record->root, group,
+                 (unsigned long long)record->number);
+        return out;
+    }
+    const gy_card card = {.count = record->count,
+                          .root = record->root,
+                          .operation = record->operation,
+                          .dtype = record->dtype,
+                          .reduction = record->reduction,
+                          .detail = record->detail};
+    snprintf(out, GY_RECORD_TEXT, "collective %llu%s, %s", (unsigned long long)record->number,
+             group, gy_card_text(&card, call));
+    return out;
+}
+
+gy_status gy_record_blame(const gy_coll *coll, gy_status status)
+{
+    const gy_transport *transport = coll->comm->transport;
+    gy_record_area *area = coll->peer >= 0 ? gy_transport_records(transport, coll->peer) : NULL;
+    gy_record record;
+    char what[GY_RECORD_TEXT];
+    if (status != GY_TIMEOUT || area == NULL) {
+        return status;
+    }
+    if (!gy_record_latest(area, &record)) {
+        return gy_fail_within(status, "rank %d is in no call", coll->peer);
+    }
+    (void)gy_record_text(&record, what);
+    return record.waits_for >= 0
+               ? gy_fail_within(status, "rank %d is in %s and waits for rank %d", coll->peer,
+                                what, record.waits_for)
+               : gy_fail_within(status, "rank %d is in %s", coll->peer, what);
+}

@@ -1,0 +1,128 @@
+/**
+ * Inside room coll: what a rank leaves in its flight recorder. All of it under the root's lock.
+ */
+#ifndef GY_COLL_RECORD_PRIV_H
+#define GY_COLL_RECORD_PRIV_H
+
+#include "coll/coll_priv.h"
+
+/** The rank is in this communicator from now on; and no more. */
+void gy_record_sit(gy_comm *comm);
+void gy_record_rise(gy_comm *comm);
+
+/** A new record: a number is taken, nothing else is known. */
+static inline void gy_record_reserve(gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    if (comm->records != NULL) {
+        coll->record = (gy_record){.number = coll->number,
+                                   .operation = GY_RECORD_OPEN,
+                                   .seat = (uint8_t)comm->seat,
+                                   .leader = (int16_t)gy_comm_peer(comm, 0),
+                                   .root = -1,
+                                   .state = GY_RECORD_RESERVED,
+                                   .waits_for = -1};
+        gy_record_begin(comm->records, &coll->record);
+    }
+}
+
+/** The call's card as the record has it. */
+static inline void gy_record_describe(gy_coll *coll)
+{
+    const gy_card *card = &coll->card;
+    coll->record.number = coll->number;
+    coll->record.count = card->count;
+    coll->record.operation = card->operation;
+    coll->record.dtype = card->dtype;
+    coll->record.reduction = card->reduction;
+    coll->record.root = (int16_t)card->root;
+    coll->record.detail = card->detail ^ card->forced;
+}
+
+static inline void gy_record_move(gy_coll *coll, gy_record_state state)
+{
+    coll->record.state = (uint8_t)state;
+    coll->record.waits_for = (int16_t)coll->peer;
+    gy_record_put(coll->comm->records, &coll->record);
+}
+
+/** The reserved call is known and starts. */
+static inline void gy_record_start(gy_coll *coll)
+{
+    if (coll->comm->records != NULL) {
+        gy_record_describe(coll);
+        coll->record.started = gy_ticks();
+        gy_record_move(coll, GY_RECORD_STARTED);
+    }
+}
+
+/** A message starts: it takes a record with no number but its tag. */
+void gy_record_message(gy_coll *coll);
+
+/** A tiny call: all in one, once it has entered or has to wait before. One look at the clock.
+ */
+static inline void gy_record_tiny(gy_coll *coll, bool has_entered)
+{
+    const gy_comm *comm = coll->comm;
+    if (comm->records != NULL) {
+        gy_record_describe(coll);
+        coll->record.seat = (uint8_t)comm->seat;
+        coll->record.leader = (int16_t)gy_comm_peer(comm, 0);
+        coll->record.algorithm = 0;
+        coll->record.started = gy_ticks();
+        coll->record.entered = has_entered ? coll->record.started : 0;
+        coll->record.ended = 0;
+        coll->record.state = has_entered ? GY_RECORD_MEETING : GY_RECORD_STARTED;
+        coll->record.waits_for = (int16_t)coll->peer;
+        gy_record_begin(comm->records, &coll->record);
+    }
+}
+
+static inline void gy_record_entered(gy_coll *coll)
+{
+    if (coll->comm->records != NULL) {
+        coll->record.entered = gy_ticks();
+        gy_record_move(coll, GY_RECORD_MEETING);
+    }
+}
+
+static inline void gy_record_runs(gy_coll *coll, const gy_algorithm *algorithm)
+{
+    if (coll->comm->records != NULL) {
+        coll->record.algorithm = (uint8_t)(algorithm - gy_algorithms + 1);
+        gy_record_move(coll, GY_RECORD_RUNNING);
+    }
+}
+
+/** Whom it waits for has changed, perhaps. */
+static inline void gy_record_waits(gy_coll *coll)
+{
+    if (coll->comm->records != NULL && coll->record.waits_for != (int16_t)coll->peer) {
+        gy_record_move(coll, (gy_record_state)coll->record.state);
+    }
+}
+
+/** ENDED or FAILED; a failed one keeps whom it waited for. */
+static inline void gy_record_over(gy_coll *coll, gy_record_state state)
+{
+    if (coll->comm->records != NULL) {
+        coll->record.ended = gy_ticks();
+        gy_record_move(coll, state);
+    }
+}
+
+/** A tiny one: its end is not timed. */
+static inline void gy_record_tiny_over(gy_coll *coll)
+{
+    if (coll->comm->records != NULL) {
+        gy_record_move(coll, GY_RECORD_ENDED);
+    }
+}
+
+/**
+ * After a deadline: what the rank that `coll` waits for does instead, before the recorded text,
+ * if it is on this host. Returns `status`.
+ */
+gy_status gy_record_blame(const gy_coll *coll, gy_status status);
+
+#endif

@@ -1,0 +1,187 @@
+/**
+ * The flight recorder: what each rank of a host does and did last, in the segment that the host
+ * shares, so that it can be read from outside and outlives the rank. The driving thread writes
+ * its own rank's records (a ring of them) without locks or system calls.
+ *
+ * A record is eight words. The first is its stamp: which record stands there, how often it was
+ * rewritten, and whether that is under way. A reader takes three copies of the ring: a record
+ * is whole in the second copy if its stamp is the same, and even, in all three.
+ */
+#ifndef GY_TRANSPORT_RECORDER_H
+#define GY_TRANSPORT_RECORDER_H
+
+#include "base/base.h"
+
+#include <stdalign.h>
+#include <stdatomic.h>
+
+enum {
+    GY_RECORDS = 512, /* of a rank, a power of two: 32 KiB stay in its nearest cache */
+    GY_RECORD_SEATS = 64,
+    GY_RECORD_OPEN = 255, /* as an operation: not known yet */
+    GY_RECORD_SEND = 254,
+    GY_RECORD_RECV = 253,
+    GY_RECORD_USER = 255, /* as a reduction: a user's */
+};
+
+typedef enum gy_record_state {
+    GY_RECORD_NONE,
+    GY_RECORD_RESERVED, /* has its number */
+    GY_RECORD_STARTED,  /* waits until its channel is free */
+    GY_RECORD_MEETING,  /* has entered; waits for the others */
+    GY_RECORD_RUNNING,
+    GY_RECORD_ENDED,
+    GY_RECORD_FAILED,
+    GY_RECORD_STATES
+} gy_record_state;
+
+/** As it lies in the ring and in a file. Times are ticks (gy_ticks), 0: not known. */
+typedef struct gy_record {
+    uint64_t stamp;
+    uint64_t number; /* of the collective; a message's tag */
+    uint64_t started, entered, ended;
+    uint64_t count;
+    uint8_t operation, dtype, reduction, seat;
+    int16_t root;   /* a message's other rank */
+    int16_t leader; /* the group's first rank, in the world's numbers */
+    uint8_t state;
+    uint8_t algorithm; /* its place in the table + 1; 0 slots, or not chosen yet */
+    int16_t waits_for; /* rank in the world's numbers, -1 none */
+    uint32_t detail;   /* hash of what else must agree */
+} gy_record;
+_Static_assert(sizeof(gy_record) == 64, "a record fills a cache line");
+
+/** A communicator that the rank is in; size 0: the seat is free. */
+typedef struct gy_record_seat {
+    uint64_t base; /* its numbers begin here */
+    int16_t leader, size, rank, pad;
+} gy_record_seat;
+_Static_assert(sizeof(gy_record_seat) == 16, "seats stand in files");
+
+enum {
+    GY_RECORD_WORDS = sizeof(gy_record) / sizeof(uint64_t),
+    GY_RECORD_VERSION_BITS = 16, /* of a stamp; the record's index + 1 above, odd: under way */
+};
+#define GY_RECORD_VERSIONS ((UINT64_C(1) << GY_RECORD_VERSION_BITS) - 1)
+
+/** One rank's part of the segment. */
+typedef struct gy_record_area {
+    alignas(GY_CACHE_LINE) _Atomic uint64_t count; /* records begun */
+    alignas(GY_CACHE_LINE) _Atomic uint64_t seats[GY_RECORD_SEATS][2];
+    alignas(GY_CACHE_LINE) _Atomic uint64_t rings[GY_RECORDS][GY_RECORD_WORDS];
+} gy_record_area;
+
+/** The cheapest clock that all cores of a host share. */
+static inline uint64_t gy_ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#else
+    return (uint64_t)gy_now_ns(gy_env_real());
+#endif
+}
+
+/** Write a record anew, unless a later one has taken its place. The stamp is odd meanwhile. */
+static inline void gy_record_put(gy_record_area *area, gy_record *record)
+{
+    uint64_t index = (record->stamp >> GY_RECORD_VERSION_BITS) - 1;
+    _Atomic uint64_t *words = area->rings[index % GY_RECORDS];
+    const uint64_t *from = (const uint64_t *)(const void *)record;
+    uint64_t version = (record->stamp + 2) & GY_RECORD_VERSIONS;
+    if (atomic_load_explicit(&area->count, memory_order_relaxed) - index > GY_RECORDS) {
+        return;
+    }
+    atomic_store_explicit(&words[0], record->stamp | 1, memory_order_relaxed);
+    for (int i = 1; i < GY_RECORD_WORDS; i++) {
+        /* release: whoever sees it sees the odd stamp too; with the acquire in look_at_ring */
+        atomic_store_explicit(&words[i], from[i], memory_order_release);
+    }
+    record->stamp = (record->stamp & ~GY_RECORD_VERSIONS) | version;
+    atomic_store_explicit(&words[0], record->stamp, memory_order_release);
+}
+
+/** Write the rank's next record. */
+static inline void gy_record_begin(gy_record_area *area, gy_record *record)
+{
+    uint64_t index = atomic_load_explicit(&area->count, memory_order_relaxed);
+    record->stamp = (index + 1) << GY_RECORD_VERSION_BITS;
+    /* release: a reader that counts it may find its stamp odd, never that of an older one */
+    atomic_store_explicit(&area->count, index + 1, memory_order_release);
+    gy_record_put(area, record);
+}
+
+/** The rank is in that communicator; size 0: has left it. */
+void gy_record_seat_put(gy_record_area *area, int seat, const gy_record_seat *entry);
+
+/* ---- Reading ---- */
+
+/** What a reader found out about a rank. */
+typedef struct gy_flight_rank {
+    int32_t rank, process;
+    uint8_t stage;         /* gy_flight_stage */
+    uint8_t process_state; /* letter of /proc/PID/stat when it was read; 0: no such process */
+    uint16_t pad;
+    uint32_t record_count;
+    uint64_t begun; /* records since the start, those that were overwritten too */
+    gy_record_seat seats[GY_RECORD_SEATS];
+} gy_flight_rank;
+_Static_assert(sizeof(gy_flight_rank) == 24 + GY_RECORD_SEATS * 16, "ranks stand in files");
+
+typedef enum gy_flight_stage {
+    GY_FLIGHT_ABSENT, /* has not joined */
+    GY_FLIGHT_JOINING,
+    GY_FLIGHT_JOINED,
+    GY_FLIGHT_LEFT, /* in an orderly way */
+    GY_FLIGHT_DEAD,
+    GY_FLIGHT_STAGES
+} gy_flight_stage;
+
+/** What stands before all else in a file. */
+typedef struct gy_flight_head {
+    char magic[8];
+    uint32_t version, pad;
+    int32_t ranks, first_rank; /* here */
+    int32_t size;              /* of the run, over all hosts */
+    int32_t keeper;            /* process that made the segment */
+    int64_t wall_ns;           /* when it was read, since 1970 */
+    uint64_t now;              /* the same in ticks */
+    double tick_s;
+    char made_by[16]; /* version of gyre, whose table the algorithms are from */
+    char host[64], program[64];
+    char failure[1024]; /* the first that a rank told, "" none */
+    char cause[1024];   /* what the launcher said of the end, "" it goes on */
+} gy_flight_head;
+
+/** A recorder as read: of a living run, or from a file. */
+typedef struct gy_flight {
+    gy_flight_head head;
+    gy_flight_rank *ranks; /* (head.ranks) */
+    gy_record **records;   /* (head.ranks) of each (record_count), oldest first */
+} gy_flight;
+
+/** Read the segment `fd` from outside. GY_FORMAT not a segment, or of another version; GY_IO;
+ * GY_NOMEM */
+GY_MUST_CHECK gy_status gy_flight_take(int fd, gy_flight **flight);
+/** Read what gy_flight_write wrote. The words say what is wrong with it. GY_FORMAT; GY_IO;
+ * GY_NOMEM */
+GY_MUST_CHECK gy_status gy_flight_read(int fd, gy_flight **flight);
+/** Write all of it. GY_IO */
+GY_MUST_CHECK gy_status gy_flight_write(const gy_flight *flight, int fd);
+/** Empty, for tests and the reader. NULL: no memory. */
+gy_flight *gy_flight_new(int ranks);
+void gy_flight_free(gy_flight *flight);
+/** Drop records and seats that hold what no rank writes. */
+void gy_flight_clean(gy_flight *flight);
+
+/** The latest whole record of a rank of this host that has not ended; false: there is none. */
+bool gy_record_latest(gy_record_area *area, gy_record *record);
+
+/** The letter of /proc/PID/stat ('T' stopped, 'Z' ended and not reaped, ...); 0: no such
+ * process, or not to be seen. */
+char gy_process_state(int process);
+
+#endif
