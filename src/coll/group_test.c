@@ -95,7 +95,8 @@ static void receive_nothing(crew_member *me)
         EXPECT(gy_recv(me->comm, data, 2, GY_F32, 0, 9) == GY_TIMEOUT);
         EXPECT(strstr(gy_error_text(), "receive of 2 f32 from rank 0, tag 9") != NULL);
     } else {
-        EXPECT(gy_barrier(me->comm) == GY_TIMEOUT);
+        const gy_coll_call patient = {.operation = GY_OPERATION_BARRIER, .timeout_s = 30};
+        EXPECT(gy_coll_run(me->comm, &patient) == GY_TIMEOUT);
     }
 }
 

@@ -2,12 +2,12 @@
  * Staged shared memory: private vectors go through memory that peers can read, a piece that
  * fits the cache at a time.
  *
- * Allreduce works in windows of one block a rank: each rank lays the others' blocks out, all
- * meet, each sums its own block in rank order and lays out the sum, all meet, each fetches the
- * other sums. The two meetings a window also say when staging may be written again, so one set
- * of slots is enough.
+ * Allreduce works in windows of one block a rank: each rank lays the others' blocks out, each
+ * sums its own block in rank order and lays out the sum, each fetches the other sums. The three
+ * belong to windows one behind the other, so that one meeting a window is enough, with work
+ * between saying that one is there and waiting for the others.
  *
- * cost: allreduce 2 rounds a window, (p-1)/p of the vector read for sums and as much for
+ * cost: allreduce windows + 1 rounds, (p-1)/p of the vector read for sums and as much for
  * results; the others one round a chunk.
  */
 #include "plan/plan_priv.h"
@@ -55,34 +55,71 @@ static gy_status meet(gy_plan_sink *sink, uint32_t mark)
     return gy_emit_wait(sink, GY_EVERY, mark);
 }
 
-gy_status gy_plan_staged_allreduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+/* Sets of staging slots: the others' blocks of one window and the next, and sums of three. */
+enum { BLOCK_SETS = 2, SUM_SETS = 3 };
+
+static gy_blocks sum_of(int of, int window, int ranks)
+{
+    return gy_stage(of, BLOCK_SETS * ranks + window % SUM_SETS, window * ranks + of);
+}
+
+static gy_status lay_out_window(const gy_plan_request *request, int rank, int window,
+                                gy_plan_sink *sink)
 {
     int ranks = request->ranks;
+    for (int of = 0; of < ranks; of++) {
+        int block = window * ranks + of;
+        if (of != rank) {
+            GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1),
+                                gy_stage(rank, window % BLOCK_SETS * ranks + of, block)));
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status fetch_sums(const gy_plan_request *request, int rank, int window,
+                            gy_plan_sink *sink)
+{
+    for (int step = 1; step < request->ranks; step++) {
+        int of = (rank + step) % request->ranks; /* everybody begins with another one */
+        GY_TRY(gy_emit_copy(sink, sum_of(of, window, request->ranks),
+                            gy_out(rank, window * request->ranks + of, 1)));
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_staged_allreduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int ranks = request->ranks, windows = gy_request_chunks(request);
     if (ranks == 1) {
         return copy_all(request, sink);
     }
-    for (int window = 0; window < gy_request_chunks(request); window++) {
-        uint32_t mark = 2 * (uint32_t)window + 1;
-        int first = window * ranks;
-        for (int of = 0; of < ranks; of++) {
-            if (of != rank) {
-                GY_TRY(gy_emit_copy(sink, gy_in(rank, first + of, 1),
-                                    gy_stage(rank, of, first + of)));
-            }
+    for (int turn = 0; turn < windows + 2; turn++) {
+        int summed = turn - 1, fetched = turn - 2;
+        bool sums = summed >= 0 && summed < windows, meets = turn <= windows;
+        if (turn < windows) {
+            GY_TRY(lay_out_window(request, rank, turn, sink));
         }
-        GY_TRY(meet(sink, mark));
-        gy_blocks sum = gy_stage(rank, ranks, first + rank);
-        GY_TRY(fold_block(
-            &(fold_spec){
-                .ranks = ranks, .rank = rank, .block = first + rank, .slot = rank, .to = sum},
-            sink));
-        GY_TRY(gy_emit_post(sink, mark + 1));
-        GY_TRY(gy_emit_copy(sink, sum, gy_out(rank, first + rank, 1)));
-        GY_TRY(gy_emit_wait(sink, GY_EVERY, mark + 1));
-        for (int step = 1; step < ranks; step++) {
-            int of = (rank + step) % ranks; /* everybody begins with another one */
-            GY_TRY(gy_emit_copy(sink, gy_stage(of, ranks, first + of),
-                                gy_out(rank, first + of, 1)));
+        if (sums) {
+            GY_TRY(fold_block(&(fold_spec){.ranks = ranks,
+                                           .rank = rank,
+                                           .block = summed * ranks + rank,
+                                           .slot = summed % BLOCK_SETS * ranks + rank,
+                                           .to = sum_of(rank, summed, ranks)},
+                              sink));
+        }
+        if (meets) {
+            GY_TRY(gy_emit_post(sink, (uint32_t)turn + 1));
+        }
+        if (sums) {
+            GY_TRY(gy_emit_copy(sink, sum_of(rank, summed, ranks),
+                                gy_out(rank, summed * ranks + rank, 1)));
+        }
+        if (fetched >= 0) {
+            GY_TRY(fetch_sums(request, rank, fetched, sink));
+        }
+        if (meets) {
+            GY_TRY(gy_emit_wait(sink, GY_EVERY, (uint32_t)turn + 1));
         }
     }
     return GY_OK;
