@@ -106,4 +106,83 @@ static inline void exchange_all(gy_transport *transport, int *failures)
     gy_free(in);
 }
 
+/* ---- After a failure: all ranks driven by one thread ---- */
+
+static inline bool is_odd(const void *rule, uint64_t tag)
+{
+    (void)rule;
+    return tag % 2 == 1;
+}
+
+static inline void drive_until_done(gy_transport **ranks, const gy_transfer *transfer)
+{
+    gy_deadline deadline = gy_deadline_after(60);
+    while (transfer->status == GY_AGAIN) {
+        for (int rank = 0; rank < RANKS; rank++) {
+            (void)gy_transport_progress(ranks[rank]);
+        }
+        assert_true(gy_now_ns(gy_env_real()) < deadline.at_ns);
+    }
+}
+
+/* A send that is given up half way comes whole, and so does what follows it. */
+static inline void given_up_sends_are_finished(gy_transport **ranks)
+{
+    enum { LARGE = 24 << 20 };
+    gy_transfer send, next, receive, other;
+    uint8_t *out = gy_alloc("test", LARGE), *in = gy_alloc("test", LARGE), byte = 0;
+    memset(out, 7, LARGE);
+    assert_ok(gy_transport_send(ranks[0], 1, 2, out, LARGE, &send));
+    assert_int_equal(send.status, GY_AGAIN);
+    gy_transport_cancel(ranks[0], &send);
+    memset(out, 8, LARGE); /* the sender's again */
+    assert_ok(gy_transport_send(ranks[0], 1, 4, out, 1, &next));
+    assert_ok(gy_transport_recv(ranks[1], 0, 4, &byte, 1, &other));
+    assert_ok(gy_transport_recv(ranks[1], 0, 2, in, LARGE, &receive));
+    drive_until_done(ranks, &other);
+    assert_int_equal(other.status, GY_OK);
+    assert_int_equal(receive.status, GY_OK);
+    assert_int_equal(byte, 8);
+    assert_int_equal(in[0], 7);
+    assert_memory_equal(in, in + 1, LARGE - 1);
+    /* Nobody asks for one of an earlier epoch: it stands in nobody's way. */
+    for (int rank = 0; rank < RANKS; rank++) {
+        gy_transport_survive(ranks[rank], &(gy_survival){.is_stale = is_odd});
+    }
+    assert_ok(gy_transport_send(ranks[0], 1, 1, out, LARGE, &send));
+    assert_ok(gy_transport_post(ranks[0], 1, 6, out, 1));
+    assert_ok(gy_transport_recv(ranks[1], 0, 6, &byte, 1, &other));
+    drive_until_done(ranks, &other);
+    assert_int_equal(other.status, GY_OK);
+    assert_int_equal(send.status, GY_OK);
+    gy_free(out);
+    gy_free(in);
+}
+
+static inline void until_aborted(gy_transport **ranks, int rank, const char *text)
+{
+    gy_deadline deadline = gy_deadline_after(60);
+    while (gy_transport_check(ranks[rank], -1) != GY_CANCELLED) {
+        (void)gy_transport_progress(ranks[2]);
+        assert_true(gy_now_ns(gy_env_real()) < deadline.at_ns);
+    }
+    assert_string_equal(gy_error_text(), text);
+}
+
+static inline void failures_are_told_in_their_epoch(gy_transport **ranks)
+{
+    gy_error first = {.status = GY_CANCELLED, .rank = -1, .text = "first"};
+    gy_error second = {.status = GY_CANCELLED, .rank = -1, .text = "second"};
+    gy_transport_abort(ranks[2], &first);
+    until_aborted(ranks, 1, "rank 2: first");
+    gy_transport_abort(ranks[1], &second); /* the first one stands */
+    until_aborted(ranks, 2, "rank 2: first");
+    gy_transport_survive(ranks[2], &(gy_survival){.epoch = 1});
+    assert_ok(gy_transport_check(ranks[2], -1));
+    gy_transport_abort(ranks[2], &second);
+    until_aborted(ranks, 2, "rank 2: second");
+    gy_transport_survive(ranks[1], &(gy_survival){.epoch = 1});
+    until_aborted(ranks, 1, "rank 2: second");
+}
+
 #endif

@@ -246,6 +246,49 @@ GY_API GY_MUST_CHECK gy_status gy_comm_dup(gy_comm *comm, gy_comm **copy);
  */
 GY_API void gy_comm_free(gy_comm *comm);
 
+/* ---- After a failure ---- */
+
+/**
+ * End the whole run with `text`, on all ranks: their calls fail with it, and under `gyre run`
+ * the launcher says it and ends all ranks, with status `code` (1 to 255). Does not return.
+ * @threads any
+ */
+GY_API __attribute__((noreturn)) void gy_comm_abort(gy_comm *comm, int code, const char *text);
+
+/**
+ * All calls on the communicator and on all that stem from its world fail on all ranks, those
+ * under way and those to come, with GY_CANCELLED and a text that names this rank; so that those
+ * who do not wait for the rank that failed learn of it too. @threads any
+ */
+GY_API void gy_comm_revoke(gy_comm *comm);
+
+/** What ranks agree on: in what this one says, out what is common to all that live. */
+typedef struct gy_agreement {
+    uint32_t flags; /* AND */
+    int64_t least;  /* MIN */
+    int64_t most;   /* MAX */
+    int lost;       /* out: ranks that are gone */
+} gy_agreement;
+
+/**
+ * Agree, also on a communicator that has failed, and while ranks die: all that return have the
+ * same. What a rank said that died meanwhile counts for all or for none. `comm` is no group.
+ * All ranks call it (and gy_comm_shrink) in one order.
+ * @return GY_OK; GY_TIMEOUT a rank is there and does not come (named): it cannot be called
+ * again; GY_PEER the others have given this rank up; GY_ARG; GY_STATE it was shrunk; GY_NOMEM
+ * @cost f + 2 rounds for f deaths meanwhile, 1 when all say the same; p - 1 messages a round
+ * @source docs/decisions/018-recovery.md
+ */
+GY_API GY_MUST_CHECK gy_status gy_comm_agree(gy_comm *comm, gy_agreement *agreement);
+
+/**
+ * A communicator of the ranks that live, in the old order, whatever dies meanwhile (a rank that
+ * dies too late to be left out fails the new one, which is shrunk in its turn). `comm` fails
+ * if it has not yet, and stays so; it is still to be freed, after its groups. The memory of
+ * gy_comm_pool() stays. @return as gy_comm_agree
+ */
+GY_API GY_MUST_CHECK gy_status gy_comm_shrink(gy_comm *comm, gy_comm **survivors);
+
 #ifdef __cplusplus
 }
 #endif

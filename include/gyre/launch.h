@@ -17,6 +17,12 @@ enum {
         124, /* exit status when the time limit passed, as timeout(1) gives */
 };
 
+/** What the end of a rank in failure means for the run. */
+typedef enum gy_run_failure {
+    GY_RUN_END,      /* all are ended */
+    GY_RUN_CONTINUE, /* the others go on: gy_comm_shrink */
+} gy_run_failure;
+
 typedef struct gy_run_options {
     int ranks;              /* on this host, 1 .. GY_RUN_RANKS_MAX */
     bool has_prefix;        /* "[3] " before each line of output; else ranks write directly */
@@ -33,6 +39,7 @@ typedef struct gy_run_options {
     bool is_plain;          /* no encryption and no authentication between hosts */
     bool is_tcp;            /* TCP between all ranks, those of one host too */
     double meet_seconds;    /* for all nodes to be there; 0: 60 s */
+    gy_run_failure on_failure;
 } gy_run_options;
 
 /**
@@ -44,8 +51,9 @@ typedef struct gy_run_options {
  *
  * @param argv program and arguments, NULL at the end; borrowed
  * @return 0 all ranks ended well; the first failing rank's exit status, 128 + its signal; 2 bad
- * options; 126 the program cannot be run, 127 there is none; 128 + the signal that ended the
- * run; 124 time limit; 1 something else, said on standard error
+ * options; with GY_RUN_CONTINUE 0 too when at least one rank of this host ended well;
+ * gy_comm_abort ends the run in any case; 126 the program cannot be run, 127 there is none; 128
+ * + the signal that ended the run; 124 time limit; 1 something else, said on standard error
  */
 GY_API int gy_run(const gy_run_options *options, char *const argv[]);
 

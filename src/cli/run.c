@@ -10,7 +10,7 @@ static struct {
     long long ranks, pool_mib, nodes, node;
     bool prefix, no_binding, plaintext;
     double timeout, grace, meet;
-    const char *rendezvous, *key, *transport;
+    const char *rendezvous, *key, *transport, *on_failure;
 } settings = {.ranks = 0};
 
 static const gy_option options[] = {
@@ -40,12 +40,21 @@ static const gy_option options[] = {
      offsetof(__typeof__(settings), meet), 0.001, 1e6, NULL},
     {"transport", 0, GY_OPTION_CHOICE, "NAME", "between ranks of a host: shm or tcp",
      offsetof(__typeof__(settings), transport), 0, 0, "shm|tcp"},
+    {"on-failure", 0, GY_OPTION_CHOICE, "WHAT",
+     "when a rank fails: end all (default) or continue",
+     offsetof(__typeof__(settings), on_failure), 0, 0, "end|continue"},
 };
 
 static int default_ranks(void)
 {
     int cores = gy_info_cores();
     return cores > GY_RUN_RANKS_MAX ? GY_RUN_RANKS_MAX : cores;
+}
+
+static gy_run_failure failure_mode(void)
+{
+    const char *name = settings.on_failure;
+    return name != NULL && strcmp(name, "continue") == 0 ? GY_RUN_CONTINUE : GY_RUN_END;
 }
 
 static int run(char **operands, int operand_count)
@@ -65,6 +74,7 @@ static int run(char **operands, int operand_count)
         .is_plain = settings.plaintext,
         .is_tcp = settings.transport != NULL && strcmp(settings.transport, "tcp") == 0,
         .meet_seconds = settings.meet,
+        .on_failure = failure_mode(),
     };
     return gy_run(&chosen, operands);
 }
@@ -80,6 +90,7 @@ const gy_command gy_command_run = {
         "Starts PROGRAM once a rank, waits for all, and ends all when one fails.\n"
         "The exit status is that of the first rank that failed, 128 + N when signal N\n"
         "ended it, 124 after the time limit, 126 or 127 when PROGRAM cannot be started.\n"
+        "With --on-failure=continue the others go on and the status is 0 when any ended well.\n"
         "With --nodes the same is started once on each host; all end with one status.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

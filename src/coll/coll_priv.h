@@ -139,10 +139,22 @@ struct gy_coll {
     gy_record record;
 };
 
+/** What the communicators of a run stand on, one epoch after another. */
+typedef struct gy_ground {
+    _Atomic int holders; /* roots */
+    gy_transport *transport;
+    gy_pool *pool;
+    bool *is_lost;       /* (size of the transport) */
+    uint32_t epoch;      /* of the newest root */
+    uint32_t live_epoch; /* messages of the one before are thrown away */
+    uint32_t agreement;  /* number of the next one */
+} gy_ground;
+
 struct gy_comm {
     gy_comm *root; /* the world it stems from, or itself; what is marked so is the root's */
     gy_comm *next; /* group of the root */
     gy_transport *transport;
+    gy_ground *ground;       /* root */
     const gy_shared *shared; /* NULL: messages alone */
     int rank, size;
     int *ranks;    /* (size) of the transport; NULL: the same */
@@ -169,7 +181,10 @@ struct gy_comm {
     int32_t *stage_slots; /* (algorithms) how many each uses here; 0 not known yet */
     uint64_t uses;
     size_t region_bytes; /* staging of a channel */
+    uint32_t epoch;      /* root */
     bool is_failed;      /* root */
+    bool is_succeeded;   /* root: failed, and another one stands on the ground */
+    bool is_astray;      /* root: an agreement failed here */
     gy_error failure;    /* root */
     int64_t look_ns;     /* root: when peers are to be looked at */
     uint64_t idle_rounds;
@@ -195,10 +210,15 @@ static inline uint8_t *gy_seat_of(const gy_comm *comm, int rank)
         comm->seat == 0 ? 0 : GY_WORLD_STAGING + (size_t)(comm->seat - 1) * GY_GROUP_STAGING;
     return staging + before;
 }
+/** Of its epoch, as it stands in all tags. */
+static inline uint64_t gy_parity_of(const gy_comm *comm)
+{
+    return (uint64_t)comm->root->epoch << 63;
+}
 /** What the tags of a communicator's collectives begin with. */
 static inline uint64_t gy_tag_of(const gy_comm *comm, uint64_t number, uint16_t chunk)
 {
-    return (uint64_t)comm->seat << 56 | number << 16 | chunk;
+    return gy_parity_of(comm) | (uint64_t)comm->seat << 56 | number << 16 | chunk;
 }
 
 /** Elements that fill a cache line; at least one. */
@@ -351,8 +371,18 @@ gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
     GY_REQUIRES(comm->root->lock);
 /** All but ranks, seat and numbers, which are set. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_comm_init_group(gy_comm *group);
+/** A root's. */
+void gy_comm_init_lock(gy_comm *root);
 /** Free what a communicator has for itself. */
 void gy_comm_release(gy_comm *comm);
+
+/* recovery/agree.c */
+/** As gy_comm_agree, of a root that may have failed; is_lost (size): who is taken to be gone.
+ */
+GY_MUST_CHECK gy_status gy_agree(gy_comm *comm, gy_agreement *agreement, bool *is_lost)
+    GY_REQUIRES(comm->root->lock);
+/** Begin to throw away messages of epochs before `live_epoch`. */
+void gy_ground_listen(gy_ground *ground, uint32_t live_epoch);
 
 /* group.c */
 /** Meet for the last time, give the seat back, free. */

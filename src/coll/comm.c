@@ -84,8 +84,10 @@ static gy_status init_shared(gy_comm *comm, const gy_comm_options *options)
         return GY_OK;
     }
     comm->shared_seats = count_shared_seats(comm->shared);
-    return gy_pool_new(gy_shared_pool(comm->shared, comm->rank), comm->shared->pool_bytes,
-                       &comm->pool);
+    GY_TRY(gy_pool_new(gy_shared_pool(comm->shared, comm->rank), comm->shared->pool_bytes,
+                       &comm->pool));
+    comm->ground->pool = comm->pool;
+    return GY_OK;
 }
 
 /* What every communicator has. */
@@ -107,7 +109,8 @@ static gy_status init(gy_comm *comm, const gy_comm_options *options)
         comm->forced_hash = (uint32_t)gy_hash(comm->forced, strlen(comm->forced), 0) | 1;
     }
     GY_TRY(read_timeout(options->timeout_s, &comm->timeout_ns));
-    GY_TRY(init_tables(comm));
+    comm->ground->is_lost = gy_alloc_zero("coll.ground", (size_t)comm->size, sizeof(bool));
+    GY_TRY(comm->ground->is_lost == NULL ? GY_NOMEM : init_tables(comm));
     comm->seats = 1;
     GY_TRY(init_shared(comm, options));
     gy_record_sit(comm);
@@ -117,15 +120,21 @@ static gy_status init(gy_comm *comm, const gy_comm_options *options)
 gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options, gy_comm **comm)
 {
     gy_comm *made = gy_alloc_zero("coll.comm", 1, sizeof(*made));
-    if (made == NULL) {
+    gy_ground *ground = gy_alloc_zero("coll.ground", 1, sizeof(*ground));
+    if (made == NULL || ground == NULL) {
+        gy_free(made);
+        gy_free(ground);
         gy_transport_close(transport);
         return GY_NOMEM;
     }
+    atomic_init(&ground->holders, 1);
+    ground->transport = transport;
+    made->ground = ground;
     made->root = made;
     made->transport = transport;
     made->rank = gy_transport_rank(transport);
     made->size = gy_transport_size(transport);
-    gy_mutex_init(&made->lock, COMM_LOCK_RANK);
+    gy_comm_init_lock(made);
     gy_status status =
         init(made, options != NULL ? options : &(gy_comm_options){.timeout_s = 0});
     if (status != GY_OK) {
@@ -134,6 +143,11 @@ gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options, g
     }
     *comm = made;
     return GY_OK;
+}
+
+void gy_comm_init_lock(gy_comm *root)
+{
+    gy_mutex_init(&root->lock, COMM_LOCK_RANK);
 }
 
 gy_status gy_comm_init_group(gy_comm *group)
@@ -165,14 +179,29 @@ static void free_coll(gy_coll *coll)
 
 /* A program that ends early may still hold tensors: their memory goes, but giving it back must
  * not hurt. */
-static void free_pool(gy_comm *comm)
+static void free_pool(gy_pool *pool)
 {
-    size_t used = gy_pool_used_bytes(comm->pool);
+    size_t used = gy_pool_used_bytes(pool);
     if (used > 0) {
         gy_debug("%zu bytes of registered memory were not given back", used);
         return;
     }
-    gy_pool_free(comm->pool);
+    gy_pool_free(pool);
+}
+
+/* The last root of the ground takes it away. */
+static void drop_ground(gy_ground *ground)
+{
+    /* acq_rel: whoever closes comes after all that the others did */
+    if (atomic_fetch_sub_explicit(&ground->holders, 1, memory_order_acq_rel) > 1) {
+        return;
+    }
+    if (ground->pool != NULL) {
+        free_pool(ground->pool);
+    }
+    gy_transport_close(ground->transport);
+    gy_free(ground->is_lost);
+    gy_free(ground);
 }
 
 void gy_comm_release(gy_comm *comm)
@@ -206,11 +235,8 @@ static void free_root(gy_comm *root)
         gy_comm_release(group);
     }
     gy_requests_free(root);
-    if (root->pool != NULL && root->pool != gy_pool_heap()) {
-        free_pool(root);
-    }
     gy_record_rise(root);
-    gy_transport_close(root->transport);
+    drop_ground(root->ground);
     gy_mutex_fini(&root->lock);
     gy_comm_release(root);
 }

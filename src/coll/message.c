@@ -4,10 +4,11 @@
  */
 #include "coll/record_priv.h"
 
-/* 01, seat, the seat's life, the user's tag: apart from all tags of collectives. */
+/* The epoch's parity, 1, seat, the seat's life, the user's tag: apart from all tags of
+ * collectives; and of agreements, since that tag is no negative number. */
 static uint64_t message_tag(const gy_comm *comm, int tag)
 {
-    return UINT64_C(1) << 62 | (uint64_t)comm->seat << 56 |
+    return gy_parity_of(comm) | UINT64_C(1) << 62 | (uint64_t)comm->seat << 56 |
            (uint64_t)(comm->life & 0xffffff) << 32 | (uint32_t)tag;
 }
 

@@ -280,6 +280,9 @@ bool gy_progress_all(gy_comm *comm)
 {
     gy_comm *root = comm->root;
     GY_ASSERT(root != NULL);
+    if (root->is_failed) {
+        return false; /* the transport may be another one's by now */
+    }
     bool has_moved = gy_transport_progress(comm->transport) == GY_OK;
     for (gy_comm *each = root; each != NULL && !root->is_failed; each = each->next) {
         if (!progress_one(each, &has_moved)) {

@@ -44,6 +44,8 @@ typedef struct run_keeper {
     gy_run_end held;      /* a rank lost its peer: the peer's own end may still come */
     int64_t held_ns;      /* until then; INT64_MAX: none */
     int started, alive;
+    bool has_ended_well;  /* some rank */
+    gy_run_end first_end; /* of a rank that failed and did not end the run; status 0: none */
     bool is_pipe_ignored; /* by the user, so by the ranks as well */
     bool is_ending;
     int status;         /* of the run, once it is ending */
@@ -212,6 +214,22 @@ static int weight(const run_rank *rank, int status)
     return WIFSIGNALED(status) ? 3 : 2;
 }
 
+/* A rank failed; does the run go on? Says so. */
+static bool goes_on(run_keeper *keeper, int rank, pid_t process, int status)
+{
+    const run_rank *who = &keeper->ranks[rank];
+    bool is_abort = who->has_report && who->report.rank == GY_RANK_ABORTS;
+    if (keeper->options->on_failure == GY_RUN_END || keeper->is_ending || is_abort) {
+        return false;
+    }
+    gy_run_end end = explain_failure(keeper, rank, process, status);
+    say("%s; the run goes on", end.text);
+    if (keeper->first_end.status == 0) {
+        keeper->first_end = end;
+    }
+    return true;
+}
+
 /* Reap all that ended; of those that ended together the weightiest is the cause. */
 static void reap_ended(run_keeper *keeper)
 {
@@ -225,8 +243,10 @@ static void reap_ended(run_keeper *keeper)
             continue;
         }
         read_outputs(&keeper->ranks[rank]);
-        if (weight(&keeper->ranks[rank], status) > heaviest) {
-            heaviest = weight(&keeper->ranks[rank], status);
+        int heavy = weight(&keeper->ranks[rank], status);
+        keeper->has_ended_well = keeper->has_ended_well || heavy == 0;
+        if (heavy > heaviest && !goes_on(keeper, rank, process, status)) {
+            heaviest = heavy;
             cause = rank;
             cause_status = status;
             cause_process = process;
@@ -587,5 +607,7 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
     close_listeners(&keeper);
     gy_free(keeper.net);
     gy_nodes_free(keeper.nodes);
-    return keeper.is_ending ? keeper.status : 0;
+    return keeper.is_ending        ? keeper.status
+           : keeper.has_ended_well ? 0
+                                   : keeper.first_end.status;
 }

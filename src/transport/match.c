@@ -23,6 +23,40 @@ bool gy_transfers_remove(gy_transfer **list, gy_transfer *transfer)
     return false;
 }
 
+void gy_transfer_end(gy_transfer *transfer, gy_status status)
+{
+    if (transfer->is_orphan) {
+        gy_free(transfer);
+    } else {
+        transfer->status = status;
+    }
+}
+
+void gy_transfers_end(gy_transfer **list, gy_status status)
+{
+    while (*list != NULL) {
+        gy_transfer *next = (*list)->next;
+        gy_transfer_end(*list, status);
+        *list = next;
+    }
+}
+
+gy_transfer *gy_transfer_orphan(const gy_transfer *transfer)
+{
+    gy_transfer *orphan = gy_alloc("transport.orphan", sizeof(*orphan) + transfer->size_bytes);
+    if (orphan == NULL) {
+        return NULL;
+    }
+    *orphan = *transfer;
+    orphan->is_orphan = true;
+    orphan->data = (uint8_t *)(orphan + 1);
+    if (transfer->size_bytes > transfer->done_bytes) {
+        memcpy(orphan->data + transfer->done_bytes, transfer->data + transfer->done_bytes,
+               transfer->size_bytes - transfer->done_bytes);
+    }
+    return orphan;
+}
+
 /* The message is `size_bytes` long: does it fit? The receive learns the size in any case. */
 static bool fits(gy_transfer *receive, size_t size_bytes)
 {
@@ -57,8 +91,22 @@ static void hand_over(gy_inbox *inbox, gy_kept *kept, gy_transfer *receive)
     drop_kept(inbox, kept);
 }
 
+static void drop_stale(gy_inbox *inbox)
+{
+    gy_kept *next = NULL;
+    for (gy_kept *kept = inbox->kept; kept != NULL; kept = next) {
+        next = kept->next;
+        if (kept->is_whole && gy_inbox_is_stale(inbox, kept->tag)) {
+            drop_kept(inbox, kept);
+        }
+    }
+}
+
 void gy_inbox_post(gy_inbox *inbox, gy_transfer *transfer)
 {
+    if (inbox->survival != NULL && inbox->survival->is_stale != NULL) {
+        drop_stale(inbox);
+    }
     for (gy_kept *kept = inbox->kept; kept != NULL; kept = kept->next) {
         if (kept->tag != transfer->tag || kept->wanted != NULL) {
             continue;
@@ -110,7 +158,7 @@ bool gy_inbox_begin(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
         } else {
             receive->status = GY_MISMATCH;
         }
-    } else if (!keep(inbox, tag, size_bytes)) {
+    } else if (!gy_inbox_is_stale(inbox, tag) && !keep(inbox, tag, size_bytes)) {
         return false;
     }
     inbox->is_arriving = true;

@@ -18,8 +18,9 @@ typedef struct gy_kept {
     alignas(16) uint8_t data[];
 } gy_kept;
 
-/** Zero-initialise. */
+/** Zero-initialise; `survival` says what is thrown away (NULL: nothing). */
 typedef struct gy_inbox {
+    const gy_survival *survival;
     gy_transfer *posted; /* receives without a message, in the order posted */
     gy_kept *kept;       /* messages without a receive, in the order sent */
     size_t kept_bytes;
@@ -33,6 +34,11 @@ typedef struct gy_inbox {
 /** Bytes kept for one peer before its stream is left alone until a receive makes room. */
 enum { GY_KEPT_BYTES_MAX = 64 * 1024 * 1024 };
 
+static inline bool gy_inbox_is_stale(const gy_inbox *inbox, uint64_t tag)
+{
+    return inbox->survival != NULL && inbox->survival->is_stale != NULL &&
+           inbox->survival->is_stale(inbox->survival->rule, tag);
+}
 /** Give a receive to the inbox; it may be done at once. */
 void gy_inbox_post(gy_inbox *inbox, gy_transfer *transfer);
 /** A message begins. False: no room for one that nobody has asked for; ask again later. */
@@ -55,5 +61,11 @@ void gy_inbox_fini(gy_inbox *inbox);
 /** Put a transfer at the end of a list, take one out (true when it was there). */
 void gy_transfers_push(gy_transfer **list, gy_transfer *transfer);
 bool gy_transfers_remove(gy_transfer **list, gy_transfer *transfer);
+/** A send is over. */
+void gy_transfer_end(gy_transfer *transfer, gy_status status);
+/** All of the list are over with `status`. */
+void gy_transfers_end(gy_transfer **list, gy_status status);
+/** The rest of a send in a copy that ends by itself; NULL: no memory. */
+gy_transfer *gy_transfer_orphan(const gy_transfer *transfer);
 
 #endif

@@ -134,21 +134,33 @@ void gy_transport_close(gy_transport *transport)
     }
 }
 
-gy_status gy_peers_aborted(gy_segment *segment)
+gy_status gy_peers_aborted(gy_segment *segment, uint32_t epoch)
 {
     /* acquire: with the release in gy_peers_abort, the error itself */
-    if (atomic_load_explicit(&segment->header->abort, memory_order_acquire) != GY_ABORT_SET) {
+    if (atomic_load_explicit(&segment->header->abort, memory_order_acquire) !=
+        epoch * GY_ABORT_STATES + GY_ABORT_SET) {
         return GY_OK;
     }
     return gy_error_raise(&segment->header->error);
 }
 
-void gy_peers_abort(gy_segment *segment, int rank, const gy_error *error)
+/* True: this rank is the first of its epoch. Nobody reads what an earlier one left. */
+static bool claim_abort(_Atomic uint32_t *abort, uint32_t epoch)
 {
-    uint32_t before = GY_ABORT_NONE;
-    if (!atomic_compare_exchange_strong_explicit(&segment->header->abort, &before,
-                                                 GY_ABORT_WRITING, memory_order_acq_rel,
-                                                 memory_order_relaxed)) {
+    uint32_t none = epoch * GY_ABORT_STATES + GY_ABORT_NONE;
+    uint32_t before = atomic_load_explicit(abort, memory_order_relaxed);
+    while (before <= none) {
+        if (atomic_compare_exchange_weak_explicit(abort, &before, none + GY_ABORT_WRITING,
+                                                  memory_order_acq_rel, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void gy_peers_abort(gy_segment *segment, uint32_t epoch, int rank, const gy_error *error)
+{
+    if (!claim_abort(&segment->header->abort, epoch)) {
         return;
     }
     gy_error *kept = &segment->header->error;
@@ -156,7 +168,8 @@ void gy_peers_abort(gy_segment *segment, int rank, const gy_error *error)
     kept->rank = error->rank >= 0 ? error->rank : rank;
     snprintf(kept->text, sizeof(kept->text), "rank %d: %.990s", kept->rank, error->text);
     /* release: with the acquire in gy_peers_aborted */
-    atomic_store_explicit(&segment->header->abort, GY_ABORT_SET, memory_order_release);
+    atomic_store_explicit(&segment->header->abort, epoch * GY_ABORT_STATES + GY_ABORT_SET,
+                          memory_order_release);
     ring_all(segment);
 }
 

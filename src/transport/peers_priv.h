@@ -20,9 +20,9 @@ bool gy_peers_is_stopped(gy_segment *segment, int rank);
 /** From now on `transport` records there; its own pages are touched. */
 void gy_peers_record(gy_transport *transport, gy_segment *segment);
 
-/** The first failure given to gy_peers_abort, GY_OK when none. */
-GY_MUST_CHECK gy_status gy_peers_aborted(gy_segment *segment);
-void gy_peers_abort(gy_segment *segment, int rank, const gy_error *error);
+/** The epoch's first failure given to gy_peers_abort, GY_OK when none. */
+GY_MUST_CHECK gy_status gy_peers_aborted(gy_segment *segment, uint32_t epoch);
+void gy_peers_abort(gy_segment *segment, uint32_t epoch, int rank, const gy_error *error);
 
 /** Wake the owner of `state` if it sleeps. */
 void gy_peers_ring(gy_rank_state *state);

@@ -1,6 +1,7 @@
 #include "transport/rendezvous.h"
 
 #include "transport/environment_priv.h"
+#include "transport/transport.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -179,4 +180,11 @@ bool gy_run_report(const gy_error *error)
     /* Nobody can be told if the launcher is gone. */
     return socket >= 0 && send(socket, error, sizeof(*error), MSG_NOSIGNAL | MSG_DONTWAIT) ==
                               (ssize_t)sizeof(*error);
+}
+
+bool gy_run_report_abort(const gy_error *error)
+{
+    gy_error told = *error;
+    told.rank = GY_RANK_ABORTS;
+    return gy_run_report(&told);
 }

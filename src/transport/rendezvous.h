@@ -62,4 +62,6 @@ void gy_run_find_launcher(void);
  */
 bool gy_run_report(const gy_error *error);
 
+enum { GY_RANK_ABORTS = -2 }; /* as the rank of a report: gy_run_report_abort */
+
 #endif

@@ -14,7 +14,7 @@ static const uint64_t segment_magic =
     0x31676573657267u; /* "gresug1", reads as text in a dump */
 
 enum {
-    SEGMENT_VERSION = 3,
+    SEGMENT_VERSION = 4,
     PAGE_BYTES = 4096,
     STAGING_BYTES = 18 * 1024 * 1024, /* costs nothing until touched */
     RING_BYTES = 64 * 1024,

@@ -29,7 +29,7 @@ typedef struct gy_rank_state {
     _Atomic uint32_t is_sleeping;
 } gy_rank_state;
 
-enum { GY_ABORT_NONE, GY_ABORT_WRITING, GY_ABORT_SET };
+enum { GY_ABORT_NONE, GY_ABORT_WRITING, GY_ABORT_SET, GY_ABORT_STATES = 4 };
 
 typedef struct gy_segment_header {
     uint64_t magic;
@@ -39,8 +39,8 @@ typedef struct gy_segment_header {
     int64_t made_ns;
     uint64_t made_ticks;
     uint64_t staging_bytes, ring_bytes, pool_bytes, total_bytes;
-    alignas(GY_CACHE_LINE) _Atomic uint32_t abort;
-    gy_error error; /* published by abort */
+    alignas(GY_CACHE_LINE) _Atomic uint32_t abort; /* epoch * GY_ABORT_STATES + state */
+    gy_error error;                                /* published by abort */
 } gy_segment_header;
 
 /** Where the areas begin, in bytes; a pure function of the header's sizes. */

@@ -17,6 +17,7 @@ static self_transport *self_of(gy_transport *transport)
 
 static void self_close(gy_transport *transport)
 {
+    gy_transfers_end(&self_of(transport)->sends, GY_STATE);
     gy_inbox_fini(&self_of(transport)->inbox);
     gy_free(transport);
 }
@@ -31,7 +32,7 @@ static gy_status self_progress(gy_transport *transport)
             break;
         }
         self->sends = send->next;
-        send->status = GY_OK;
+        gy_transfer_end(send, GY_OK);
         moved = GY_OK;
     }
     return moved;
@@ -59,7 +60,13 @@ static void self_cancel(gy_transport *transport, gy_transfer *transfer)
 
 static gy_status self_check(gy_transport *transport, int peer)
 {
+    (void)transport;
     (void)peer;
+    return GY_OK;
+}
+
+static gy_status self_aborted(gy_transport *transport)
+{
     const self_transport *self = self_of(transport);
     return self->is_aborted ? gy_error_raise(&self->error) : GY_OK;
 }
@@ -93,6 +100,7 @@ static const gy_transport_ops self_ops = {
     .recv = self_recv,
     .progress = self_progress,
     .cancel = self_cancel,
+    .aborted = self_aborted,
     .check = self_check,
     .abort = self_abort,
     .has_joined = self_has_joined,

@@ -82,7 +82,7 @@ static bool push_sends(shm_transport *shm, int to)
         }
         peer->sends = send->next;
         peer->is_frame_out = false;
-        send->status = GY_OK;
+        gy_transfer_end(send, GY_OK);
     }
     if (has_moved) {
         gy_peers_ring(gy_segment_state(shm->segment, to));
@@ -174,35 +174,40 @@ static gy_status shm_recv(gy_transport *transport, gy_transfer *transfer)
     return GY_OK;
 }
 
+/* What stands half in the ring is finished from a copy. */
 static void shm_cancel(gy_transport *transport, gy_transfer *transfer)
 {
     shm_transport *shm = shm_of(transport);
     shm_peer *peer = &shm->peers[transfer->peer - shm->first];
-    bool is_first = peer->sends == transfer;
-    if (gy_transfers_remove(&peer->sends, transfer)) {
-        if (is_first && peer->is_frame_out) {
-            peer->is_frame_out = false;
-            peer->is_cut = true;
-            while (peer->sends != NULL) {
-                gy_transfer *next = peer->sends->next;
-                peer->sends->status = GY_STATE;
-                peer->sends = next;
-            }
-        }
-    } else {
+    bool is_half = peer->sends == transfer && peer->is_frame_out;
+    if (!gy_transfers_remove(&peer->sends, transfer)) {
         gy_inbox_cancel(&peer->inbox, transfer);
+        return;
     }
+    gy_transfer *orphan = is_half ? gy_transfer_orphan(transfer) : NULL;
+    if (orphan != NULL) {
+        orphan->next = peer->sends;
+        peer->sends = orphan;
+    } else if (is_half) {
+        peer->is_frame_out = false;
+        peer->is_cut = true;
+        gy_transfers_end(&peer->sends, GY_STATE);
+    }
+}
+
+static gy_status shm_aborted(gy_transport *transport)
+{
+    return gy_peers_aborted(shm_of(transport)->segment, transport->survival.epoch);
 }
 
 static gy_status shm_check(gy_transport *transport, int peer)
 {
     shm_transport *shm = shm_of(transport);
-    GY_TRY(gy_peers_aborted(shm->segment));
     if (peer >= 0) {
         return gy_peers_check(shm->segment, peer - shm->first, true);
     }
     for (int rank = 0; rank < shm->shared.size; rank++) {
-        if (rank != shm->shared.rank) {
+        if (rank != shm->shared.rank && !gy_transport_is_lost(transport, shm->first + rank)) {
             GY_TRY(gy_peers_check(shm->segment, rank, false));
         }
     }
@@ -226,7 +231,8 @@ static int shm_absent(gy_transport *transport, gy_absent *absent, int room)
 
 static void shm_abort(gy_transport *transport, const gy_error *error)
 {
-    gy_peers_abort(shm_of(transport)->segment, transport->rank, error);
+    gy_peers_abort(shm_of(transport)->segment, transport->survival.epoch, transport->rank,
+                   error);
 }
 
 static bool shm_has_joined(gy_transport *transport, int peer)
@@ -247,6 +253,7 @@ static void shm_close(gy_transport *transport)
     shm_transport *shm = shm_of(transport);
     gy_peers_leave(shm->segment, shm->shared.rank);
     for (int peer = 0; peer < shm->shared.size; peer++) {
+        gy_transfers_end(&shm->peers[peer].sends, GY_STATE);
         gy_inbox_fini(&shm->peers[peer].inbox);
     }
     gy_segment_drop(shm->segment);
@@ -261,6 +268,7 @@ static const gy_transport_ops shm_ops = {
     .recv = shm_recv,
     .progress = shm_progress,
     .cancel = shm_cancel,
+    .aborted = shm_aborted,
     .check = shm_check,
     .abort = shm_abort,
     .has_joined = shm_has_joined,
@@ -318,6 +326,7 @@ static gy_status join(gy_segment *segment, int rank, gy_env *env, gy_transport *
     gy_peers_record(&shm->base, segment);
     size_t ring_bytes = segment->header->ring_bytes;
     for (int peer = 0; peer < size; peer++) {
+        shm->peers[peer].inbox.survival = &shm->base.survival;
         shm->peers[peer].out = gy_ring_writer(gy_segment_ring(segment, rank, peer), ring_bytes);
         shm->peers[peer].in = gy_ring_reader(gy_segment_ring(segment, peer, rank), ring_bytes);
     }

@@ -133,6 +133,18 @@ static void waits_end_with_a_cause(void **state)
     gy_transport_close(ranks[3]);
 }
 
+static void ranks_go_on_after_a_failure(void **state)
+{
+    (void)state;
+    gy_transport *ranks[RANKS];
+    assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
+    given_up_sends_are_finished(ranks);
+    failures_are_told_in_their_epoch(ranks);
+    for (int rank = 0; rank < RANKS; rank++) {
+        gy_transport_close(ranks[rank]);
+    }
+}
+
 /* A message written by a rank that has left is still delivered. */
 static void last_words_are_heard(void **state)
 {
@@ -341,6 +353,7 @@ int main(void)
         cmocka_unit_test(first_of_a_tag_is_taken_first),
         cmocka_unit_test(large_message_in_small_room_is_a_mismatch),
         cmocka_unit_test(waits_end_with_a_cause),
+        cmocka_unit_test(ranks_go_on_after_a_failure),
         cmocka_unit_test(last_words_are_heard),
         cmocka_unit_test(killed_process_is_named_soon),
         cmocka_unit_test(pool_offsets_translate),

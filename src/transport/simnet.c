@@ -16,6 +16,7 @@ typedef struct simnet {
     gy_sim *sim;
     uint64_t arrived, looked; /* messages: for progress to say whether something moved */
     bool is_aborted, is_starved;
+    uint32_t error_epoch;
     gy_error error;
     gy_inbox inboxes[];
 } simnet;
@@ -25,10 +26,11 @@ static simnet *simnet_of(gy_transport *transport)
     return (simnet *)(void *)transport;
 }
 
-static void keep_error(simnet *net, const gy_error *error)
+static void keep_error(simnet *net, const gy_error *error, uint32_t epoch)
 {
-    if (!net->is_aborted) {
+    if (!net->is_aborted || net->error_epoch < epoch) {
         net->error = *error;
+        net->error_epoch = epoch;
         net->is_aborted = true;
     }
 }
@@ -45,7 +47,7 @@ static void receive(void *arg, int from, const void *data, size_t size_bytes)
         gy_error error;
         GY_ASSERT(size_bytes == sizeof(head) + sizeof(error));
         memcpy(&error, bytes + sizeof(head), sizeof(error));
-        keep_error(net, &error);
+        keep_error(net, &error, (uint32_t)head.tag);
         return;
     }
     if (!gy_inbox_deliver(&net->inboxes[from], head.tag, bytes + sizeof(head),
@@ -85,7 +87,7 @@ static gy_status simnet_send(gy_transport *transport, gy_transfer *transfer)
     frame head = {.kind = FRAME_MESSAGE, .tag = transfer->tag};
     GY_TRY(send_frame(simnet_of(transport), transfer->peer, &head, transfer->data,
                       transfer->size_bytes));
-    transfer->status = GY_OK; /* copied */
+    gy_transfer_end(transfer, GY_OK); /* copied */
     return GY_OK;
 }
 
@@ -108,18 +110,23 @@ static void simnet_cancel(gy_transport *transport, gy_transfer *transfer)
     gy_inbox_cancel(&simnet_of(transport)->inboxes[transfer->peer], transfer);
 }
 
+static gy_status simnet_aborted(gy_transport *transport)
+{
+    const simnet *net = simnet_of(transport);
+    return net->is_aborted && net->error_epoch == transport->survival.epoch
+               ? gy_error_raise(&net->error)
+               : GY_OK;
+}
+
 static gy_status simnet_check(gy_transport *transport, int peer)
 {
     const simnet *net = simnet_of(transport);
-    if (net->is_aborted) {
-        return gy_error_raise(&net->error);
-    }
     if (net->is_starved) {
         return gy_fail(GY_NOMEM, "rank %d has no memory for a message that it got",
                        transport->rank);
     }
     for (int rank = 0; rank < transport->size; rank++) {
-        if (peer < 0 || rank == peer) {
+        if (rank == peer || (peer < 0 && !gy_transport_is_lost(transport, rank))) {
             GY_TRY(check_one(net, rank));
         }
     }
@@ -132,8 +139,8 @@ static void simnet_abort(gy_transport *transport, const gy_error *error)
     gy_error told = *error;
     told.rank = error->rank >= 0 ? error->rank : transport->rank;
     snprintf(told.text, sizeof(told.text), "rank %d: %.990s", told.rank, error->text);
-    keep_error(net, &told);
-    frame head = {.kind = FRAME_ABORT};
+    keep_error(net, &told, transport->survival.epoch);
+    frame head = {.kind = FRAME_ABORT, .tag = transport->survival.epoch};
     for (int rank = 0; rank < transport->size; rank++) {
         if (rank != transport->rank && gy_sim_is_up(net->sim, rank)) {
             /* A rank that cannot be told finds out by its deadline. */
@@ -170,6 +177,7 @@ static const gy_transport_ops simnet_ops = {
     .recv = simnet_recv,
     .progress = simnet_progress,
     .cancel = simnet_cancel,
+    .aborted = simnet_aborted,
     .check = simnet_check,
     .abort = simnet_abort,
     .has_joined = simnet_has_joined,
@@ -197,6 +205,9 @@ gy_status gy_simnet_open(gy_sim *sim, int rank, gy_transport **transport)
                                .rank = rank,
                                .size = size,
                                .host_ranks = 1};
+    for (int peer = 0; peer < size; peer++) {
+        net->inboxes[peer].survival = &net->base.survival;
+    }
     gy_sim_listen(sim, rank, receive, net);
     *transport = &net->base;
     return GY_OK;

@@ -1,5 +1,7 @@
 #include "transport/transport.h"
 
+#include "transport/match_priv.h"
+
 #include <stdio.h>
 
 enum { ABSENT_NAMED = 8, ABSENT_TEXT = 512 };
@@ -30,6 +32,26 @@ gy_status gy_transport_send(gy_transport *transport, int peer, uint64_t tag, con
                         .tag = tag,
                         .data = (uint8_t *)(uintptr_t)data};
     return start(transport, transfer, what, transport->ops->send);
+}
+
+gy_status gy_transport_post(gy_transport *transport, int peer, uint64_t tag, const void *data,
+                            size_t size_bytes)
+{
+    const gy_transfer what = {.status = GY_AGAIN,
+                              .size_bytes = size_bytes,
+                              .peer = peer,
+                              .tag = tag,
+                              .data = (uint8_t *)(uintptr_t)data};
+    GY_ASSERT(peer >= 0 && peer < transport->size);
+    gy_transfer *copy = gy_transfer_orphan(&what);
+    if (copy == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = transport->ops->send(transport, copy);
+    if (status < 0) {
+        gy_free(copy);
+    }
+    return status;
 }
 
 gy_status gy_transport_recv(gy_transport *transport, int peer, uint64_t tag, void *data,
@@ -77,6 +99,7 @@ gy_status gy_transport_finish(gy_transport *transport, gy_transfer *transfer,
 gy_status gy_transport_check(gy_transport *transport, int peer)
 {
     GY_ASSERT(peer >= -1 && peer < transport->size);
+    GY_TRY(transport->ops->aborted(transport));
     return transport->ops->check(transport, peer);
 }
 
@@ -98,6 +121,21 @@ static const char *absent_text(const gy_absent *absent, int count, char out[ABSE
     return gy_text_move(&text, out, ABSENT_TEXT);
 }
 
+gy_status gy_transport_look(gy_transport *transport, int peer)
+{
+    GY_ASSERT(peer >= 0 && peer < transport->size);
+    (void)transport->ops->aborted(transport); /* for its look at the network */
+    return transport->ops->check(transport, peer);
+}
+
+void gy_transport_survive(gy_transport *transport, const gy_survival *survival)
+{
+    transport->survival = *survival;
+    if (transport->ops->survive != NULL) {
+        transport->ops->survive(transport, survival);
+    }
+}
+
 gy_status gy_transport_blame(gy_transport *transport, gy_status status)
 {
     gy_absent absent[ABSENT_NAMED];
@@ -108,7 +146,7 @@ gy_status gy_transport_blame(gy_transport *transport, gy_status status)
     }
     gy_error_take(&error, status);
     int count = transport->ops->absent(transport, absent, ABSENT_NAMED);
-    GY_TRY(transport->ops->check(transport, -1));
+    GY_TRY(gy_transport_check(transport, -1));
     (void)gy_error_raise(&error);
     return count > 0 ? gy_fail_within(status, "%s", absent_text(absent, count, text)) : status;
 }

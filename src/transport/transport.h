@@ -33,6 +33,7 @@ typedef struct gy_transfer {
     uint64_t tag;
     uint8_t *data;
     size_t done_bytes;
+    bool is_orphan; /* the transport's copy of a send that was given up half way */
     struct gy_transfer *next;
 } gy_transfer;
 
@@ -47,6 +48,9 @@ GY_MUST_CHECK gy_status gy_transport_send(gy_transport *transport, int peer, uin
 /** Start receiving up to `size_bytes` from `peer`; the same returns. */
 GY_MUST_CHECK gy_status gy_transport_recv(gy_transport *transport, int peer, uint64_t tag,
                                           void *data, size_t size_bytes, gy_transfer *transfer);
+/** Send a copy that needs no transfer and cannot be given up. The same returns; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_transport_post(gy_transport *transport, int peer, uint64_t tag,
+                                          const void *data, size_t size_bytes);
 /** Move what can be moved: GY_OK something moved, GY_AGAIN nothing did. Never blocks, never
  * fails. */
 gy_status gy_transport_progress(gy_transport *transport);
@@ -75,8 +79,22 @@ GY_MUST_CHECK gy_status gy_transport_check(gy_transport *transport, int peer);
  * @return `status`; what gy_transport_check says of all ranks, if that is a failure
  */
 gy_status gy_transport_blame(gy_transport *transport, gy_status status);
-/** Make `error` every rank's answer to its next check; the first one wins. Wakes all. */
+/** Is `peer` alive and in the run, whatever was aborted? GY_OK; GY_PEER */
+GY_MUST_CHECK gy_status gy_transport_look(gy_transport *transport, int peer);
+/** Make `error` every rank's answer to its next check; the first one of an epoch wins. Wakes
+ * all. */
 void gy_transport_abort(gy_transport *transport, const gy_error *error);
+
+/** How the ranks go on after a failure. All that is pointed to stays where it is. */
+typedef struct gy_survival {
+    uint32_t epoch;      /* failures that were told in an earlier one are forgotten */
+    const bool *is_lost; /* (size) ranks that no check of all looks at; NULL: none */
+    /* Is a message of an earlier epoch? It is thrown away. NULL: none is. */
+    bool (*is_stale)(const void *rule, uint64_t tag);
+    const void *rule;
+} gy_survival;
+
+void gy_transport_survive(gy_transport *transport, const gy_survival *survival);
 /** Wait until every rank has joined. GY_OK; GY_PEER; GY_TIMEOUT names a rank that is missing.
  */
 GY_MUST_CHECK gy_status gy_transport_meet(gy_transport *transport, gy_deadline deadline);
@@ -107,6 +125,7 @@ typedef struct gy_wait {
     int peer; /* whom the wait is for; -1: all */
     bool is_napping;
     bool is_doomed; /* a peer is gone: the condition gets one more look */
+    bool is_blind;  /* the caller itself looks at peers and failures */
 } gy_wait;
 
 static inline gy_wait gy_wait_start(gy_transport *transport, int peer, const char *what,
@@ -202,7 +221,9 @@ typedef struct gy_transport_ops {
     gy_status (*recv)(gy_transport *transport, gy_transfer *transfer);
     gy_status (*progress)(gy_transport *transport);
     void (*cancel)(gy_transport *transport, gy_transfer *transfer);
-    gy_status (*check)(gy_transport *transport, int peer);
+    /* What any rank told to abort in this epoch; GY_OK none did. Looks at the network. */
+    gy_status (*aborted)(gy_transport *transport);
+    gy_status (*check)(gy_transport *transport, int peer); /* the peer alone */
     void (*abort)(gy_transport *transport, const gy_error *error);
     bool (*has_joined)(gy_transport *transport, int peer);
     /* Sleep at most nap_ns or until woken (0: only say that a nap follows); the simulator runs
@@ -212,6 +233,8 @@ typedef struct gy_transport_ops {
     /* Optional: ranks that take no part although they run; how many there are, of which at most
      * `room` are told. */
     int (*absent)(gy_transport *transport, gy_absent *absent, int room);
+    /* Optional: for transports below. */
+    void (*survive)(gy_transport *transport, const gy_survival *survival);
 } gy_transport_ops;
 
 struct gy_transport {
@@ -224,6 +247,7 @@ struct gy_transport {
     const gy_shared *shared;
     gy_record_area *records; /* (recorded_ranks) of this host; NULL: nothing is recorded */
     int first_recorded, recorded_ranks;
+    gy_survival survival;
     struct gy_segment *recorder; /* held for the records alone; NULL: the backend holds it */
 };
 
@@ -239,6 +263,11 @@ static inline gy_record_area *gy_transport_records(const gy_transport *transport
 /** Record in the segment `fd`, as a rank of it, what `transport` does without shared memory.
  * Borrows fd. The returns of gy_shm_open. */
 GY_MUST_CHECK gy_status gy_transport_record(gy_transport *transport, int fd);
+
+static inline bool gy_transport_is_lost(const gy_transport *transport, int rank)
+{
+    return transport->survival.is_lost != NULL && transport->survival.is_lost[rank];
+}
 
 /* ---- Opening ---- */
 
@@ -291,6 +320,10 @@ GY_MUST_CHECK gy_status gy_transport_check_environment(void);
 
 /** Leave in an orderly way; NULL is fine. */
 void gy_transport_close(gy_transport *transport);
+
+/** Tell the launcher that the run ends for `error`, whatever it does about failures. @return
+ * whether one was told @threads any */
+bool gy_run_report_abort(const gy_error *error);
 
 static inline int gy_transport_rank(const gy_transport *transport)
 {

@@ -44,6 +44,10 @@ static const struct {
     {"run", "transport",
      "gyre run -n 2 --transport tcp $GYRE_BIN bench allreduce -t 0.001 | "
      "grep -q 'over 2 ranks'"},
+    {"run", "on-failure",
+     "gyre run -n 2 --on-failure continue sh -c 'exit $GYRE_RANK' 2>said && "
+     "grep -q 'rank 1 ended with status 1; the run goes on' said && "
+     "! gyre run -n 2 sh -c 'exit $GYRE_RANK' 2>said"},
     {"run", "timeout", "gyre run -n 1 -t 0.05 cat /dev/zero >/dev/null; [ $? = 124 ]"},
     {"run", "grace", /* far less than the usual 2 s */
      "begun=$(date +%s%N); "

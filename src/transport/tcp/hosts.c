@@ -46,6 +46,20 @@ static void hosts_cancel(gy_transport *transport, gy_transfer *transfer)
     way->ops->cancel(way, transfer);
 }
 
+static gy_status hosts_aborted(gy_transport *transport)
+{
+    hosts_transport *hosts = hosts_of(transport);
+    GY_TRY(hosts->near->ops->aborted(hosts->near));
+    return hosts->far->ops->aborted(hosts->far);
+}
+
+static void hosts_survive(gy_transport *transport, const gy_survival *survival)
+{
+    hosts_transport *hosts = hosts_of(transport);
+    gy_transport_survive(hosts->near, survival);
+    gy_transport_survive(hosts->far, survival);
+}
+
 static gy_status hosts_check(gy_transport *transport, int peer)
 {
     hosts_transport *hosts = hosts_of(transport);
@@ -113,12 +127,14 @@ static const gy_transport_ops hosts_ops = {
     .recv = hosts_recv,
     .progress = hosts_progress,
     .cancel = hosts_cancel,
+    .aborted = hosts_aborted,
     .check = hosts_check,
     .abort = hosts_abort,
     .has_joined = hosts_has_joined,
     .nap = hosts_nap,
     .wake = hosts_wake,
     .absent = hosts_absent,
+    .survive = hosts_survive,
 };
 
 gy_status gy_hosts_open(gy_transport *near, gy_transport *far, const int32_t *hosts,

@@ -112,7 +112,7 @@ static void advance(gy_link *link, size_t put)
         link->sends = send->next;
         link->head_sent_bytes = 0;
         link->sequence++;
-        send->status = GY_OK;
+        gy_transfer_end(send, GY_OK);
     }
     GY_ASSERT(put == 0);
 }

@@ -7,7 +7,7 @@
 static gy_status begin_message(gy_reader *reader)
 {
     if (reader->frame.size_bytes > GY_EAGER_BYTES && !reader->is_eager &&
-        reader->inbox.posted == NULL) {
+        reader->inbox.posted == NULL && !gy_inbox_is_stale(&reader->inbox, reader->frame.tag)) {
         return GY_AGAIN;
     }
     if (!gy_inbox_begin(&reader->inbox, reader->frame.tag, (size_t)reader->frame.size_bytes)) {

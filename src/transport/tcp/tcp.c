@@ -47,6 +47,7 @@ typedef struct tcp_transport {
     gy_hello hello;
     uint64_t rounds;
     bool is_aborted;
+    uint32_t error_epoch;
     gy_error error;
     int missing; /* peers that have not joined */
     int busy_count;
@@ -95,10 +96,11 @@ static void watch_peer(tcp_transport *tcp, int rank)
 
 /* ---- Ends of peers ---- */
 
-static void keep_error(tcp_transport *tcp, const gy_error *error)
+static void keep_error(tcp_transport *tcp, const gy_error *error, uint32_t epoch)
 {
-    if (!tcp->is_aborted) {
+    if (!tcp->is_aborted || tcp->error_epoch < epoch) {
         tcp->error = *error;
+        tcp->error_epoch = epoch;
         tcp->is_aborted = true;
     }
 }
@@ -109,27 +111,18 @@ static void lose(tcp_transport *tcp, int rank, gy_status status)
     peer->is_closed = true;
     if (!peer->has_left && !peer->is_gone) {
         peer->is_gone = true;
-        if (status == GY_PEER) {
-            (void)gy_fail(GY_PEER, "rank %d is gone: %s", rank, gy_error_text());
-        } else {
-            (void)gy_fail_within(status, "rank %d", rank);
-        }
+        (void)gy_fail_within(status, status == GY_PEER ? "rank %d is gone" : "rank %d", rank);
         gy_error_take(&peer->why, status);
     }
     if (peer->link != NULL) {
         (void)epoll_ctl(tcp->epoll, EPOLL_CTL_DEL, gy_wire_socket(peer->link->wire), NULL);
     }
-    gy_transfer **sends = sends_of(peer);
-    while (*sends != NULL) {
-        gy_transfer *next = (*sends)->next;
-        (*sends)->status = GY_PEER;
-        *sends = next;
-    }
+    gy_transfers_end(sends_of(peer), GY_PEER);
 }
 
 /* ---- What comes ---- */
 
-enum { ABORT_HEAD_BYTES = 8 };
+enum { ABORT_HEAD_BYTES = 12 };
 
 static gy_status hear_abort(tcp_transport *tcp, const gy_frame *frame, const uint8_t *body)
 {
@@ -137,7 +130,7 @@ static gy_status hear_abort(tcp_transport *tcp, const gy_frame *frame, const uin
         return gy_fail(GY_FORMAT, "a failure of %llu bytes",
                        (unsigned long long)frame->size_bytes);
     }
-    int32_t words[2];
+    int32_t words[3];
     memcpy(words, body, sizeof(words));
     gy_error error = {.status = (gy_status)words[0], .rank = words[1]};
     if (words[0] >= 0 || words[0] < GY_STATE) {
@@ -145,7 +138,7 @@ static gy_status hear_abort(tcp_transport *tcp, const gy_frame *frame, const uin
     }
     size_t size = GY_MIN((size_t)frame->size_bytes - ABORT_HEAD_BYTES, sizeof(error.text) - 1);
     memcpy(error.text, body + ABORT_HEAD_BYTES, size);
-    keep_error(tcp, &error);
+    keep_error(tcp, &error, (uint32_t)words[2]);
     return GY_OK;
 }
 
@@ -224,7 +217,7 @@ static bool deliver_own(tcp_transport *tcp)
             break;
         }
         self->early = send->next;
-        send->status = GY_OK;
+        gy_transfer_end(send, GY_OK);
         has_moved = true;
     }
     return has_moved;
@@ -458,13 +451,13 @@ static void tcp_cancel(gy_transport *transport, gy_transfer *transfer)
         gy_inbox_cancel(inbox_of(peer), transfer);
         return;
     }
-    if (is_half) {
+    gy_transfer *orphan = is_half ? gy_transfer_orphan(transfer) : NULL;
+    if (orphan != NULL) {
+        orphan->next = *sends;
+        *sends = orphan;
+    } else if (is_half) {
         peer->link->is_cut = true;
-        while (*sends != NULL) {
-            gy_transfer *next = (*sends)->next;
-            (*sends)->status = GY_STATE;
-            *sends = next;
-        }
+        gy_transfers_end(sends, GY_STATE);
     }
 }
 
@@ -567,18 +560,24 @@ static int tcp_absent(gy_transport *transport, gy_absent *absent, int room)
     return count;
 }
 
-static gy_status tcp_check(gy_transport *transport, int peer)
+static gy_status tcp_aborted(gy_transport *transport)
 {
     tcp_transport *tcp = tcp_of(transport);
     (void)look_at_all(tcp, 0);
     look_behind(tcp);
     ask_the_quiet(tcp);
-    if (tcp->is_aborted) {
-        return gy_error_raise(&tcp->error);
-    }
+    return tcp->is_aborted && tcp->error_epoch == transport->survival.epoch
+               ? gy_error_raise(&tcp->error)
+               : GY_OK;
+}
+
+static gy_status tcp_check(gy_transport *transport, int peer)
+{
+    const tcp_transport *tcp = tcp_of(transport);
     for (int rank = 0; rank < transport->size; rank++) {
         const tcp_peer *who = &tcp->peers[rank];
-        if ((peer < 0 || rank == peer) && who->is_gone) {
+        bool is_watched = rank == peer || (peer < 0 && !gy_transport_is_lost(transport, rank));
+        if (is_watched && who->is_gone) {
             return gy_error_raise(&who->why);
         }
     }
@@ -594,12 +593,13 @@ static void tcp_abort(gy_transport *transport, const gy_error *error)
     gy_error told = *error;
     told.rank = error->rank >= 0 ? error->rank : transport->rank;
     snprintf(told.text, sizeof(told.text), "rank %d: %.990s", told.rank, error->text);
-    if (tcp->is_aborted) {
+    if (tcp->is_aborted && tcp->error_epoch == transport->survival.epoch) {
         return;
     }
-    keep_error(tcp, &told);
+    keep_error(tcp, &told, transport->survival.epoch);
     uint8_t body[ABORT_HEAD_BYTES + sizeof(told.text)];
-    int32_t words[2] = {(int32_t)told.status, (int32_t)told.rank};
+    int32_t words[3] = {(int32_t)told.status, (int32_t)told.rank,
+                        (int32_t)transport->survival.epoch};
     size_t text = strlen(told.text);
     memcpy(body, words, sizeof(words));
     memcpy(body + ABORT_HEAD_BYTES, told.text, text);
@@ -655,6 +655,7 @@ static void tcp_close(gy_transport *transport)
     tcp_transport *tcp = tcp_of(transport);
     say_goodbye(tcp);
     for (int rank = 0; rank < transport->size; rank++) {
+        gy_transfers_end(sends_of(&tcp->peers[rank]), GY_STATE);
         gy_greeting_free(tcp->peers[rank].greeting);
         gy_link_free(tcp->peers[rank].link);
         gy_inbox_fini(&tcp->peers[rank].early_inbox);
@@ -675,6 +676,7 @@ static const gy_transport_ops tcp_ops = {
     .recv = tcp_recv,
     .progress = tcp_progress,
     .cancel = tcp_cancel,
+    .aborted = tcp_aborted,
     .check = tcp_check,
     .abort = tcp_abort,
     .has_joined = tcp_has_joined,
@@ -779,6 +781,7 @@ gy_status gy_tcp_open(const gy_tcp_options *options, gy_env *env, gy_transport *
             peer != rank &&
             (options->hosts == NULL || options->hosts[peer] != options->hosts[rank]);
         tcp->missing += tcp->peers[peer].is_far;
+        tcp->peers[peer].early_inbox.survival = &tcp->base.survival;
     }
     for (int peer = 0; peer < rank; peer++) {
         if (tcp->peers[peer].is_far) {

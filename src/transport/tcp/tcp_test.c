@@ -84,6 +84,17 @@ static void messages_arrive_whole_between_all(void **state)
     run_on(transports, RANKS, exchange_all);
 }
 
+static void ranks_go_on_after_a_failure(void **state)
+{
+    (void)state;
+    gy_transport *transports[RANKS];
+    open_all(&test_key, transports);
+    join_all(transports);
+    given_up_sends_are_finished(transports);
+    failures_are_told_in_their_epoch(transports);
+    close_all(transports);
+}
+
 /* 40 MiB each way at once: more than any socket holds, straight into the receive. */
 static void exchange_large(gy_transport *transport, int *failures)
 {
@@ -275,6 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_arrive_whole_between_all),
+        cmocka_unit_test(ranks_go_on_after_a_failure),
         cmocka_unit_test(large_messages_cross),
         cmocka_unit_test(wire_carries_payload_and_heads_alone),
         cmocka_unit_test(ends_of_ranks_are_named),

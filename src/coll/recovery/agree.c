@@ -1,0 +1,292 @@
+/*
+ * Agreement among ranks of which some die. A state is what a rank knows: who is dead, and the
+ * AND, MIN and MAX of what was said. Each tells its state to all that it takes to be alive,
+ * merges what they tell, tells again when its own has changed, and decides when all of them
+ * have told a state equal to its own; then it tells the decision, before it returns.
+ *
+ *     p0  {} 3 --.  .--> {} 1, told again --> all equal: decided
+ *     p1  {} 1 --'--'--> {} 1, equal to p0's second: decided
+ *
+ * Nothing is taken from a rank in the own set of the dead, and states only grow: so two that
+ * live never decide differently (docs/decisions/018-recovery.md).
+ */
+#include "coll/coll_priv.h"
+
+#include <string.h>
+
+enum { LOOK_EVERY_NS = 20000000, ROUNDS_UNDER_LOCK = 64 };
+
+typedef enum ballot_kind { BALLOT_NONE, BALLOT_STATE, BALLOT_DECISION } ballot_kind;
+
+typedef struct ballot {
+    uint32_t kind; /* ballot_kind */
+    uint32_t flags;
+    int64_t least, most;
+    uint8_t dead[]; /* a bit a rank, whole words */
+} ballot;
+
+typedef struct council {
+    gy_comm *comm;
+    uint64_t tag;
+    size_t ballot_bytes;
+    uint8_t *own;          /* a ballot */
+    uint8_t *told, *comes; /* (size) ballots: the last of each rank; where the next goes */
+    gy_transfer *receives; /* (size) */
+    bool is_decided;
+    int64_t look_ns;
+} council;
+
+static ballot *own_of(const council *all)
+{
+    return (ballot *)(void *)all->own;
+}
+
+static ballot *ballot_at(const council *all, uint8_t *ballots, int rank)
+{
+    return (ballot *)(void *)(ballots + (size_t)rank * all->ballot_bytes);
+}
+
+static bool is_dead(const ballot *state, int rank)
+{
+    return (state->dead[rank / 8] >> rank % 8 & 1) != 0;
+}
+
+static size_t dead_bytes(const gy_comm *comm)
+{
+    return gy_round_up(((size_t)comm->size + 7) / 8, sizeof(uint64_t));
+}
+
+/* 1 above the bits that a user's tag has not: apart from messages and collectives. */
+static uint64_t agreement_tag(uint32_t number)
+{
+    return UINT64_C(1) << 62 | (uint64_t)(number & 0xffffff) << 32 | UINT64_C(1) << 31;
+}
+
+static bool is_stale(const void *rule, uint64_t tag)
+{
+    const gy_ground *ground = rule;
+    const uint64_t marks = UINT64_C(1) << 62 | UINT64_C(1) << 31;
+    if ((tag & marks) == marks) {
+        uint32_t ahead = ((uint32_t)(tag >> 32) - ground->agreement) & 0xffffff;
+        return ahead >= 0x800000;
+    }
+    return tag >> 63 != (ground->live_epoch & 1);
+}
+
+void gy_ground_listen(gy_ground *ground, uint32_t live_epoch)
+{
+    ground->live_epoch = live_epoch;
+    gy_transport_survive(ground->transport, &(gy_survival){.epoch = ground->epoch,
+                                                           .is_lost = ground->is_lost,
+                                                           .is_stale = is_stale,
+                                                           .rule = ground});
+}
+
+static gy_status tell_all(const council *all)
+{
+    const gy_comm *comm = all->comm;
+    for (int rank = 0; rank < comm->size; rank++) {
+        if (rank == comm->rank || is_dead(own_of(all), rank)) {
+            continue;
+        }
+        gy_status status = gy_transport_post(comm->transport, gy_comm_peer(comm, rank),
+                                             all->tag, all->own, all->ballot_bytes);
+        if (status == GY_NOMEM) {
+            return status;
+        }
+        /* One that cannot be told is gone, which a look at it will show. */
+    }
+    return GY_OK;
+}
+
+static gy_status listen_to(council *all, int rank)
+{
+    return gy_transport_recv(all->comm->transport, gy_comm_peer(all->comm, rank), all->tag,
+                             ballot_at(all, all->comes, rank), all->ballot_bytes,
+                             &all->receives[rank]);
+}
+
+/* True: the own state has changed. */
+static bool bury(council *all, int rank)
+{
+    ballot *own = own_of(all);
+    if (is_dead(own, rank)) {
+        return false;
+    }
+    own->dead[rank / 8] |= (uint8_t)(1U << rank % 8);
+    gy_transport_cancel(all->comm->transport, &all->receives[rank]);
+    return true;
+}
+
+static bool merge(council *all, const ballot *theirs)
+{
+    ballot *own = own_of(all);
+    bool has_changed = (own->flags & theirs->flags) != own->flags ||
+                       theirs->least < own->least || theirs->most > own->most;
+    own->flags &= theirs->flags;
+    own->least = GY_MIN(own->least, theirs->least);
+    own->most = GY_MAX(own->most, theirs->most);
+    for (int rank = 0; rank < all->comm->size; rank++) {
+        has_changed = (is_dead(theirs, rank) && bury(all, rank)) || has_changed;
+    }
+    return has_changed;
+}
+
+/* What came from a rank: GY_OK the own state has changed, GY_AGAIN not. */
+static gy_status hear(council *all, int rank)
+{
+    const gy_comm *comm = all->comm;
+    ballot *theirs = ballot_at(all, all->told, rank);
+    memcpy(theirs, ballot_at(all, all->comes, rank), all->ballot_bytes);
+    if (is_dead(theirs, comm->rank)) {
+        return gy_fail(GY_PEER, "rank %d takes this rank to be gone", gy_comm_peer(comm, rank));
+    }
+    if (theirs->kind == BALLOT_DECISION) {
+        memcpy(all->own, theirs, all->ballot_bytes);
+        all->is_decided = true;
+        return GY_AGAIN;
+    }
+    GY_TRY(listen_to(all, rank));
+    return merge(all, theirs) ? GY_OK : GY_AGAIN;
+}
+
+static gy_status hear_all(council *all)
+{
+    gy_status changed = GY_AGAIN;
+    for (int rank = 0; rank < all->comm->size && !all->is_decided; rank++) {
+        while (rank != all->comm->rank && !is_dead(own_of(all), rank) &&
+               all->receives[rank].status == GY_OK && !all->is_decided) {
+            gy_status status = hear(all, rank);
+            GY_TRY(status);
+            changed = status == GY_OK ? GY_OK : changed;
+        }
+    }
+    return changed;
+}
+
+/* A rank whose last ballot is not as the own one; -1: none, so all agree. */
+static int find_other(const council *all)
+{
+    const size_t skip = offsetof(ballot, flags);
+    for (int rank = 0; rank < all->comm->size; rank++) {
+        const ballot *theirs = ballot_at(all, all->told, rank);
+        if (rank != all->comm->rank && !is_dead(own_of(all), rank) &&
+            (theirs->kind == BALLOT_NONE ||
+             memcmp((const uint8_t *)theirs + skip, all->own + skip,
+                    all->ballot_bytes - skip) != 0)) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+/* Who among those that are waited for is gone? True: the own state has changed. */
+static bool look_for_dead(council *all)
+{
+    const gy_comm *comm = all->comm;
+    bool has_changed = false;
+    int64_t now_ns = gy_now_ns(comm->transport->env);
+    if (now_ns < all->look_ns) {
+        return false;
+    }
+    all->look_ns = now_ns + LOOK_EVERY_NS;
+    for (int rank = 0; rank < comm->size; rank++) {
+        if (rank != comm->rank && !is_dead(own_of(all), rank) &&
+            gy_transport_look(comm->transport, gy_comm_peer(comm, rank)) < 0) {
+            has_changed = bury(all, rank) || has_changed;
+        }
+    }
+    return has_changed;
+}
+
+static gy_status come_to_agree(council *all) GY_REQUIRES(all->comm->root->lock)
+{
+    gy_comm *comm = all->comm;
+    gy_deadline deadline = {gy_now_ns(comm->transport->env) + comm->timeout_ns};
+    gy_wait wait = gy_wait_start(comm->transport, -1, "to agree on who is alive", deadline);
+    wait.is_blind = true;
+    GY_TRY(tell_all(all));
+    for (int round = 1;; round++) {
+        gy_status changed = hear_all(all);
+        GY_TRY(changed);
+        if (all->is_decided) {
+            break;
+        }
+        if (changed == GY_OK || look_for_dead(all)) {
+            GY_TRY(tell_all(all));
+        }
+        int other = find_other(all);
+        if (other < 0) {
+            break;
+        }
+        wait.peer = gy_comm_peer(comm, other);
+        (void)gy_progress_all(comm);
+        gy_comm_tell(comm);
+        GY_TRY(gy_wait_round(&wait));
+        if (round % ROUNDS_UNDER_LOCK == 0) {
+            gy_mutex_unlock(&comm->root->lock);
+            gy_mutex_lock(&comm->root->lock);
+        }
+    }
+    own_of(all)->kind = BALLOT_DECISION;
+    return tell_all(all);
+}
+
+static gy_status open_council(council *all)
+{
+    gy_comm *comm = all->comm;
+    size_t size = (size_t)comm->size;
+    all->ballot_bytes = sizeof(ballot) + dead_bytes(comm);
+    all->own = gy_alloc_zero("coll.agree", 2 * size + 1, all->ballot_bytes);
+    all->receives = gy_alloc_zero("coll.agree", size, sizeof(*all->receives));
+    if (all->own == NULL || all->receives == NULL) {
+        return GY_NOMEM;
+    }
+    all->told = all->own + all->ballot_bytes;
+    all->comes = all->told + size * all->ballot_bytes;
+    all->tag = agreement_tag(comm->root->ground->agreement);
+    for (int rank = 0; rank < comm->size; rank++) {
+        if (rank != comm->rank) {
+            GY_TRY(listen_to(all, rank));
+        }
+    }
+    return GY_OK;
+}
+
+static void close_council(council *all)
+{
+    for (int rank = 0; all->receives != NULL && rank < all->comm->size; rank++) {
+        gy_transport_cancel(all->comm->transport, &all->receives[rank]);
+    }
+    gy_free(all->own);
+    gy_free(all->receives);
+}
+
+gy_status gy_agree(gy_comm *comm, gy_agreement *agreement, bool *is_lost)
+{
+    gy_ground *ground = comm->root->ground;
+    council all = {.comm = comm};
+    gy_status status = open_council(&all);
+    if (status >= 0) {
+        ballot *own = own_of(&all);
+        own->kind = BALLOT_STATE;
+        own->flags = agreement->flags;
+        own->least = agreement->least;
+        own->most = agreement->most;
+        status = come_to_agree(&all);
+    }
+    if (status >= 0) {
+        const ballot *own = own_of(&all);
+        *agreement =
+            (gy_agreement){.flags = own->flags, .least = own->least, .most = own->most};
+        for (int rank = 0; rank < comm->size; rank++) {
+            is_lost[rank] = is_dead(own, rank);
+            agreement->lost += is_lost[rank];
+        }
+        ground->agreement++;
+    } else {
+        comm->root->is_astray = true;
+    }
+    close_council(&all);
+    return status;
+}
