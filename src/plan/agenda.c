@@ -84,32 +84,37 @@ gy_status gy_agenda_take(gy_agenda *agenda, gy_event *event)
     return GY_OK;
 }
 
-/* ---- Early messages ---- */
+/* ---- Messages that wait for their receives ---- */
 
-static size_t circle_of(const gy_sim_early_table *table, int from, int to)
+static gy_held *held_at(const gy_held_table *table, uint32_t index)
+{
+    return (gy_held *)(void *)(table->items + index * (sizeof(gy_held) + table->bytes));
+}
+
+static size_t circle_of(const gy_held_table *table, int from, int to)
 {
     uint64_t key = (uint64_t)(uint32_t)from << 32 | (uint32_t)to;
     return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (table->size - 1);
 }
 
-static void link_last(gy_sim_early_table *table, uint32_t index)
+static void link_last(gy_held_table *table, uint32_t index)
 {
-    gy_sim_early *item = &table->items[index];
-    uint32_t *last = &table->lasts[circle_of(table, item->event.from, item->event.to)];
+    gy_held *item = held_at(table, index);
+    uint32_t *last = &table->lasts[circle_of(table, item->from, item->to)];
     if (*last == 0) {
         item->next = index;
     } else {
-        item->next = table->items[*last - 1].next;
-        table->items[*last - 1].next = index;
+        item->next = held_at(table, *last - 1)->next;
+        held_at(table, *last - 1)->next = index;
     }
     *last = index + 1;
 }
 
-static gy_status grow(gy_sim_early_table *table)
+static gy_status grow(gy_held_table *table)
 {
     size_t old_size = table->size, size = GY_MAX(2 * old_size, (size_t)1024);
     uint32_t *old = table->lasts;
-    uint32_t *lasts = gy_alloc_zero("plan.early", size, sizeof(*lasts));
+    uint32_t *lasts = gy_alloc_zero("plan.held", size, sizeof(*lasts));
     if (lasts == NULL) {
         return GY_NOMEM;
     }
@@ -117,10 +122,10 @@ static gy_status grow(gy_sim_early_table *table)
     table->size = size;
     for (size_t i = 0; i < old_size; i++) {
         if (old[i] != 0) {
-            uint32_t last = old[i] - 1, at = table->items[last].next, next = at;
+            uint32_t last = old[i] - 1, at = held_at(table, last)->next, next = at;
             do { /* oldest first, so that each pair keeps its order */
                 at = next;
-                next = table->items[at].next;
+                next = held_at(table, at)->next;
                 link_last(table, at);
             } while (at != last);
         }
@@ -129,60 +134,93 @@ static gy_status grow(gy_sim_early_table *table)
     return GY_OK;
 }
 
-void gy_sim_early_fini(gy_sim_early_table *table)
+void gy_held_fini(gy_held_table *table)
 {
     gy_free(table->items);
     gy_free(table->lasts);
-    *table = (gy_sim_early_table){.items = NULL};
+    *table = (gy_held_table){.bytes = table->bytes};
 }
 
-gy_status gy_sim_early_add(gy_sim_early_table *table, const gy_event *event)
+gy_status gy_held_add(gy_held_table *table, int from, int to, const void *message)
 {
     if (table->filled >= table->size) {
         GY_TRY(grow(table));
     }
     uint32_t index = table->free - 1;
     if (table->free != 0) {
-        table->free = table->items[index].next;
+        table->free = held_at(table, index)->next;
     } else {
         void *items = table->items;
-        GY_TRY(gy_reserve("plan.early", &items, &table->capacity, table->count + 1,
-                          sizeof(*table->items)));
+        GY_TRY(gy_reserve("plan.held", &items, &table->capacity, table->count + 1,
+                          sizeof(gy_held) + table->bytes));
         table->items = items;
         index = (uint32_t)table->count++;
     }
-    table->items[index].event = *event;
+    gy_held *item = held_at(table, index);
+    item->from = from;
+    item->to = to;
+    memcpy(item->message, message, table->bytes);
     link_last(table, index);
     table->filled++;
     return GY_OK;
 }
 
-bool gy_sim_early_take(gy_sim_early_table *table, int from, int to, gy_event *event)
+/* The oldest from one rank to another, and the one before it in its circle; NULL: none. */
+static gy_held *find(const gy_held_table *table, int from, int to, uint32_t *before)
 {
-    if (table->filled == 0) {
+    uint32_t last = table->filled == 0 ? 0 : table->lasts[circle_of(table, from, to)];
+    if (last == 0) {
+        return NULL;
+    }
+    *before = last - 1;
+    for (;;) {
+        uint32_t at = held_at(table, *before)->next;
+        gy_held *item = held_at(table, at);
+        if (item->from == from && item->to == to) {
+            return item;
+        }
+        if (at == last - 1) {
+            return NULL;
+        }
+        *before = at;
+    }
+}
+
+const void *gy_held_find(const gy_held_table *table, int from, int to)
+{
+    uint32_t before;
+    const gy_held *item = find(table, from, to, &before);
+    return item == NULL ? NULL : item->message;
+}
+
+bool gy_held_take(gy_held_table *table, int from, int to, void *message)
+{
+    uint32_t before;
+    gy_held *item = find(table, from, to, &before);
+    if (item == NULL) {
         return false;
     }
     uint32_t *last = &table->lasts[circle_of(table, from, to)];
-    if (*last == 0) {
-        return false;
-    }
-    uint32_t before = *last - 1, at = table->items[before].next;
-    while (table->items[at].event.from != from || table->items[at].event.to != to) {
-        if (at == *last - 1) {
-            return false;
-        }
-        before = at;
-        at = table->items[at].next;
-    }
-    *event = table->items[at].event;
-    table->items[before].next = table->items[at].next;
+    uint32_t at = held_at(table, before)->next;
+    memcpy(message, item->message, table->bytes);
+    held_at(table, before)->next = item->next;
     if (before == at) {
         *last = 0;
     } else if (at == *last - 1) {
         *last = before + 1;
     }
-    table->items[at].next = table->free;
+    item->next = table->free;
     table->free = at + 1;
     table->filled--;
     return true;
+}
+
+const gy_held *gy_held_any(const gy_held_table *table)
+{
+    for (size_t i = 0; i < table->size; i++) {
+        if (table->lasts[i] != 0) {
+            return held_at(table, held_at(table, table->lasts[i] - 1)->next);
+        }
+    }
+    return NULL;
 }

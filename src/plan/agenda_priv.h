@@ -12,6 +12,8 @@
 
 #include <gyre/base.h>
 
+#include <stdalign.h>
+
 /** The head of a message reaches a link. */
 typedef struct gy_event {
     double at;   /* seconds, >= 0 */
@@ -40,5 +42,36 @@ void gy_agenda_fini(gy_agenda *agenda);
 GY_MUST_CHECK gy_status gy_agenda_add(gy_agenda *agenda, const gy_event *event);
 /** GY_OK; GY_AGAIN nothing is left; GY_NOMEM */
 gy_status gy_agenda_take(gy_agenda *agenda, gy_event *event);
+
+/** A message that waits for its receive; those of a bucket in a circle, oldest after the last.
+ */
+typedef struct gy_held {
+    int32_t from, to;
+    uint32_t next;
+    alignas(8) uint8_t message[];
+} gy_held;
+
+/** Messages of `bytes` each, a multiple of 8, found by sender and receiver, those of a pair in
+ * order. Zero but for `bytes` at first. */
+typedef struct gy_held_table {
+    size_t bytes;
+    uint8_t *items;
+    size_t count, capacity; /* used so far, free ones included */
+    uint32_t *lasts;        /* (size) 1 + index of a bucket's last; 0: empty */
+    size_t size, filled;
+    uint32_t free; /* 1 + index of a free item */
+} gy_held_table;
+
+void gy_held_fini(gy_held_table *table);
+/** GY_NOMEM */
+GY_MUST_CHECK gy_status gy_held_add(gy_held_table *table, int from, int to,
+                                    const void *message);
+/** The oldest message from one rank to another, until the next is added; NULL: there is none.
+ */
+const void *gy_held_find(const gy_held_table *table, int from, int to);
+/** The same, taken out; false: there is none. */
+bool gy_held_take(gy_held_table *table, int from, int to, void *message);
+/** One that is left; NULL: there is none. */
+const gy_held *gy_held_any(const gy_held_table *table);
 
 #endif

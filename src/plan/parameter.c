@@ -57,10 +57,9 @@ static const gy_algorithm *part_row(gy_operation operation, const char *name, bo
 {
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         const gy_algorithm *row = &gy_algorithms[i];
-        bool is_meant = *name == '\0' || strcmp(row->name, name) == 0;
-        bool is_fit = row->need == GY_NEED_MESSAGES && row->parameter == GY_PARAMETER_NONE &&
-                      (is_outer || is_inner_cut(row));
-        if (row->operation == operation && is_meant && is_fit) {
+        bool is_fit = row->operation == operation && row->need == GY_NEED_MESSAGES &&
+                      row->parameter == GY_PARAMETER_NONE && (is_outer || is_inner_cut(row));
+        if (is_fit && (*name == '\0' || strcmp(row->name, name) == 0)) {
             return row;
         }
     }

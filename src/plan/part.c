@@ -102,27 +102,34 @@ static bool is_message(const gy_step *step)
            step->kind == GY_STEP_RECV_REDUCE;
 }
 
-/* The blocks outside of an inner block. */
-static const gy_block_run *runs_of(const gy_part *part, int block, gy_block_run *same,
-                                   int *count)
+/* How many runs outside an inner block is. */
+static int run_count(const gy_part *part, int block)
 {
-    if (part->begins == NULL) {
-        *same = (gy_block_run){block, 1};
-        *count = 1;
-        return same;
+    return part->begins == NULL ? 1 : part->begins[block + 1] - part->begins[block];
+}
+
+static gy_block_run run_at(const gy_part *part, int block, int i)
+{
+    int inner_chunks = GY_MAX(part->inner_chunks, 1), chunks = GY_MAX(part->outer_chunks, 1);
+    if (part->runs == NULL) {
+        return (gy_block_run){block, 1};
     }
-    *count = part->begins[block + 1] - part->begins[block];
-    return &part->runs[part->begins[block]];
+    if (inner_chunks > 1) {
+        return (gy_block_run){
+            part->runs[block / inner_chunks].first * chunks + block % inner_chunks, 1};
+    }
+    const gy_block_run *run =
+        &part->runs[part->begins == NULL ? block : part->begins[block] + i];
+    return (gy_block_run){run->first * chunks, run->run * chunks};
 }
 
 static gy_status emit_singles(part_sink *to, const gy_step *inner, gy_step *outer, int block)
 {
-    gy_block_run same;
-    int count = 0, nth = 0;
-    const gy_block_run *runs = runs_of(to->part, block, &same, &count);
-    for (int i = 0; i < count; i++) {
-        for (int k = 0; k < runs[i].run; k++, nth++) {
-            GY_TRY(emit_run(to, inner, outer, (gy_block_run){runs[i].first + k, 1},
+    int nth = 0;
+    for (int i = 0; i < run_count(to->part, block); i++) {
+        gy_block_run run = run_at(to->part, block, i);
+        for (int k = 0; k < run.run; k++, nth++) {
+            GY_TRY(emit_run(to, inner, outer, (gy_block_run){run.first + k, 1},
                             (const int[]){nth, block}));
         }
     }
@@ -133,18 +140,20 @@ static gy_status emit_singles(part_sink *to, const gy_step *inner, gy_step *oute
 static gy_status emit_runs(part_sink *to, const gy_step *inner, gy_step *outer,
                            const gy_blocks *at)
 {
-    gy_block_run open = {0, 0}, same;
+    gy_block_run open = {0, 0};
     const int place[2] = {0, at->first};
+    if (to->part->runs == NULL) {
+        return emit_run(to, inner, outer, (gy_block_run){at->first, at->run}, place);
+    }
     for (int block = at->first; block < at->first + at->run; block++) {
-        int count = 0;
-        const gy_block_run *runs = runs_of(to->part, block, &same, &count);
-        for (int i = 0; i < count; i++) {
-            if (open.run > 0 && open.first + open.run != runs[i].first) {
+        for (int i = 0; i < run_count(to->part, block); i++) {
+            gy_block_run run = run_at(to->part, block, i);
+            if (open.run > 0 && open.first + open.run != run.first) {
                 GY_TRY(emit_run(to, inner, outer, open, place));
                 open.run = 0;
             }
-            open.first = open.run == 0 ? runs[i].first : open.first;
-            open.run += runs[i].run;
+            open.first = open.run == 0 ? run.first : open.first;
+            open.run += run.run;
         }
     }
     return open.run == 0 ? GY_OK : emit_run(to, inner, outer, open, place);
@@ -233,7 +242,7 @@ static gy_status take_inner(gy_plan_sink *sink, const gy_step *inner)
 
 gy_status gy_plan_part(const gy_part *part, int rank, gy_plan_sink *sink)
 {
-    int inner = 0;
+    int inner = GY_MAX(part->at - 1, 0);
     while (inner < part->request.ranks && part->ranks[inner] != rank) {
         inner++;
     }

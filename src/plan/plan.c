@@ -206,7 +206,7 @@ static gy_status check_limits(const gy_algorithm *algorithm, const gy_plan_reque
     return GY_OK;
 }
 
-static gy_status check_request(const gy_algorithm *algorithm, const gy_plan_request *request)
+gy_status gy_request_check(const gy_algorithm *algorithm, const gy_plan_request *request)
 {
     if (request->operation != algorithm->operation) {
         return gy_fail(GY_ARG, "%s of %s asked for a plan of %s", algorithm->name,
@@ -235,7 +235,9 @@ static gy_status check_request(const gy_algorithm *algorithm, const gy_plan_requ
 gy_status gy_plan_rank(const gy_algorithm *algorithm, const gy_plan_request *request, int rank,
                        gy_plan_sink *sink)
 {
-    GY_TRY(check_request(algorithm, request));
+    if (request->shared == NULL) {
+        GY_TRY(gy_request_check(algorithm, request));
+    }
     if (rank < 0 || rank >= request->ranks) {
         return gy_fail(GY_ARG, "rank %d, expected 0 to %d", rank, request->ranks - 1);
     }
@@ -257,7 +259,8 @@ gy_status gy_plan_window(const gy_algorithm *algorithm, const gy_plan_request *r
 static gy_status plan_all(gy_plan *plan)
 {
     const gy_plan_request *request = &plan->request;
-    GY_TRY(check_request(plan->algorithm, request));
+    GY_TRY(gy_plan_share(plan->algorithm, request, &plan->shared));
+    plan->request.shared = plan->shared;
     plan->ranks = gy_alloc_zero("plan.ranks", (size_t)request->ranks, sizeof(*plan->ranks));
     if (plan->ranks == NULL) {
         return GY_NOMEM;
@@ -305,5 +308,6 @@ void gy_plan_free(gy_plan *plan)
         gy_free(plan->ranks[rank].items);
     }
     gy_free(plan->ranks);
+    gy_plan_shared_free(plan->shared);
     gy_free(plan);
 }

@@ -91,7 +91,10 @@ typedef struct gy_topology {
     const double *between; /* (hosts, hosts) from, to: instead of `across`; NULL: all alike */
 } gy_topology;
 
-/** What a planner is asked for: a value, but for the topology. */
+/** What the plans of all ranks have in common (gy_plan_share). */
+typedef struct gy_plan_shared gy_plan_shared;
+
+/** What a planner is asked for: a value, but for topology and what is shared. */
 typedef struct gy_plan_request {
     gy_operation operation;
     int ranks;
@@ -100,7 +103,8 @@ typedef struct gy_plan_request {
     bool in_place; /* input and output are one (their common blocks); broadcast always is;
                       all-to-all: part s of the output lies where part s of the input lay */
     gy_order order;
-    const gy_topology *topology;       /* NULL: all on one host */
+    const gy_topology *topology;  /* NULL: all on one host */
+    const gy_plan_shared *shared; /* of this request; NULL: each rank finds out for itself */
     char parameter[GY_PLAN_PARAMETER]; /* of the algorithm: what follows its name and a colon;
                                           "": its default */
 } gy_plan_request;
@@ -149,13 +153,16 @@ typedef enum gy_need {
     GY_NEED_DIRECT,   /* posts and input and output that peers read and write (registered) */
 } gy_need;
 
-/** What an algorithm cannot do. */
+/** What an algorithm cannot do, and what it is planned from beside the request. */
 enum {
     GY_LIMIT_APART = 1,  /* input and output must be apart: not in place */
     GY_LIMIT_KNOWN = 2,  /* counts that differ must be known to all ranks (slots of the longest
                             block) */
     GY_LIMIT_SINGLE = 4, /* keeps blocks in slots that it sends: as a part of a larger plan its
                             messages are of one block */
+    GY_FROM_HOSTS = 8,   /* which ranks a host has */
+    GY_FROM_TOUR = 16,   /* a way through all ranks */
+    GY_FROM_TREE = 32,   /* a tree over all ranks */
 };
 
 /** What may follow an algorithm's name and a colon. */
@@ -290,12 +297,23 @@ GY_MUST_CHECK gy_status gy_plan_window(const gy_algorithm *algorithm,
                                        const gy_plan_request *request, int rank, uint32_t first,
                                        size_t count, gy_steps *steps);
 
+/**
+ * Check a request, and find out once what the plans of all its ranks have in common: for the
+ * request's `shared`, while request and topology stay as they are.
+ * @return as gy_plan_rank; GY_NOMEM
+ * @cost O(ranks log ranks), and O(hosts^2) where pairs of hosts cost differently
+ */
+GY_MUST_CHECK gy_status gy_plan_share(const gy_algorithm *algorithm,
+                                      const gy_plan_request *request, gy_plan_shared **shared);
+void gy_plan_shared_free(gy_plan_shared *shared);
+
 /** All ranks' steps: what the checker, the model and the drawer read. */
 typedef struct gy_plan {
     const gy_algorithm *algorithm;
     gy_plan_request request;
     gy_steps *ranks; /* request.ranks of them */
-    size_t window;   /* each holds at most so many steps, read on as they are used; 0: all */
+    gy_plan_shared *shared;
+    size_t window; /* each holds at most so many steps, read on as they are used; 0: all */
 } gy_plan;
 
 GY_MUST_CHECK gy_status gy_plan_new(const gy_algorithm *algorithm,
@@ -359,9 +377,13 @@ typedef struct gy_part {
     const gy_algorithm *algorithm;
     gy_plan_request request;  /* of the group */
     const int32_t *ranks;     /* (request.ranks) the group, each once */
-    const gy_block_run *runs; /* the blocks outside of inner block b are runs[begins[b]] to */
-    const int32_t *begins;    /* runs[begins[b + 1]], (inner blocks + 1); NULL: block b alone */
-    int32_t width;            /* blocks outside of the longest inner block; 0: 1 */
+    int32_t at;               /* 1 + the planned rank's place in it; 0: it is looked for */
+    const gy_block_run *runs; /* parts outside: inner part i is runs[begins[i]] to */
+    const int32_t *begins;    /* runs[begins[i + 1]]; NULL: runs[i] alone */
+    int32_t inner_chunks,
+        outer_chunks;  /* blocks of a part; inner ones of several are as many
+                          outside; 0: 1. Without runs blocks keep their numbers */
+    int32_t width;     /* blocks outside of the longest inner block; 0: 1 */
     gy_blocks in, out; /* .buffer: what the inner IN and OUT are: IN, OUT, or WORK (.slot: which
                           copy) */
     int32_t stage_slot, scratch_slot; /* inner slot s becomes the `width` slots from s * width

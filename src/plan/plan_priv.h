@@ -4,6 +4,7 @@
 #ifndef GY_PLAN_PLAN_PRIV_H
 #define GY_PLAN_PLAN_PRIV_H
 
+#include "base/alloc.h"
 #include "plan/plan.h"
 
 #define GY_PLANNER(name, operation, planner, cut, need, order, limits, parameter)              \
@@ -80,6 +81,40 @@ static inline int gy_sink_skip(gy_plan_sink *sink, int64_t each, int times)
 }
 
 enum { GY_SERVERS = 2, GY_SEGMENTS = 4 }; /* where no number is given */
+
+/* plan.c */
+/** GY_ARG, GY_LIMIT: the algorithm cannot do that. */
+GY_MUST_CHECK gy_status gy_request_check(const gy_algorithm *algorithm,
+                                         const gy_plan_request *request);
+
+/** Made by gy_plan_share: what the algorithm is planned from (GY_FROM_HOSTS, ...), else NULL.
+ */
+struct gy_plan_shared {
+    gy_arena arena;
+    int hosts, widest;       /* widest: ranks of the largest host */
+    int32_t *ranks;          /* (p) host after host, rising in each */
+    int32_t *begins;         /* (hosts + 1) where each host's begin in `ranks` */
+    int32_t *places;         /* (p) of a rank in its host */
+    int32_t *leaders;        /* (hosts) the root of broadcast and reduce, or the lowest */
+    gy_block_run *singles;   /* (p) `ranks` as runs of one */
+    gy_block_run *runs;      /* the ranks of each host as runs, host after host */
+    int32_t *run_begins;     /* (hosts + 1) */
+    int32_t *tour;           /* (p) all ranks, the neighbours on a ring after each other */
+    int32_t *tour_places;    /* (p) of a rank in the tour */
+    gy_block_run *tour_runs; /* (p) `tour` as runs of one */
+    int32_t *parents;        /* (p) in the tree; the top's own number */
+    int32_t *child_begins;   /* (p + 1) in `children`, */
+    int32_t *children;       /* (p - 1) the last told first */
+};
+
+/* planners/hosts.c */
+/** Call `planner` with the request's `shared`, which is made for the call if there is none;
+ * `from` says what of it: GY_FROM_HOSTS, ... */
+gy_status gy_plan_with_shared(const gy_plan_request *request, int rank, gy_plan_sink *sink,
+                              unsigned from, gy_planner planner);
+/* planners/weighted.c */
+gy_status gy_find_tour(const gy_plan_request *request, gy_plan_shared *shared);
+gy_status gy_grow_tree(const gy_plan_request *request, gy_plan_shared *shared);
 
 /* parameter.c */
 /** The number in the request's parameter; `otherwise` if there is none. */

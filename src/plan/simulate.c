@@ -34,7 +34,9 @@ typedef struct sim_run {
     gy_sim_step *steps;          /* (p, GY_SIM_WINDOW) */
     double *up_free, *down_free; /* (hosts) */
     gy_agenda agenda;
-    gy_sim_early_table early;
+    gy_held_table early;
+    gy_plan_shared *shared;
+    gy_plan_request own; /* the request with what is shared */
     gy_outcome *outcome;
 } sim_run;
 
@@ -125,7 +127,7 @@ static gy_status read_on(sim_run *sim, int rank)
                         .sim = sim,
                         .rank = rank,
                         .items = &sim->steps[(size_t)rank * GY_SIM_WINDOW]};
-    gy_status status = gy_plan_rank(sim->algorithm, sim->request, rank, &taker.sink);
+    gy_status status = gy_plan_rank(sim->algorithm, &sim->own, rank, &taker.sink);
     if (status != GY_OK && (status != GY_CANCELLED || taker.count < GY_SIM_WINDOW)) {
         return status;
     }
@@ -238,7 +240,7 @@ static gy_status end_receive(sim_run *sim, int rank, const gy_sim_step *step,
 static gy_status receive(sim_run *sim, int rank, const gy_sim_step *step)
 {
     gy_event came;
-    if (!gy_sim_early_take(&sim->early, step->peer, rank, &came)) {
+    if (!gy_held_take(&sim->early, step->peer, rank, &came)) {
         sim->ranks[rank].awaits = step->peer;
         return GY_AGAIN;
     }
@@ -379,7 +381,7 @@ static gy_status arrive(sim_run *sim, gy_event *event)
         return GY_OK;
     }
     if (to->awaits != event->from || to->is_lost || step->kind == GY_STEP_WAIT) {
-        return gy_sim_early_add(&sim->early, event);
+        return gy_held_add(&sim->early, event->from, event->to, event);
     }
     gy_status status = end_receive(sim, event->to, step, event);
     if (status != GY_OK) {
@@ -396,6 +398,9 @@ static gy_status sim_init(sim_run *sim)
     size_t ranks = (size_t)sim->request->ranks;
     int64_t blocks = (int64_t)sim->layout.parts * sim->layout.chunks;
     size_t hosts = sim->request->topology == NULL ? 0 : (size_t)sim->request->topology->hosts;
+    GY_TRY(gy_plan_share(sim->algorithm, sim->request, &sim->shared));
+    sim->own = *sim->request;
+    sim->own.shared = sim->shared;
     sim->ranks = gy_alloc_zero("plan.simulate", ranks, sizeof(*sim->ranks));
     sim->steps = gy_alloc("plan.simulate", ranks * GY_SIM_WINDOW * sizeof(*sim->steps));
     if (sim->ranks == NULL || sim->steps == NULL) {
@@ -449,7 +454,8 @@ static void sim_fini(sim_run *sim)
     gy_free(sim->starts);
     gy_free(sim->up_free);
     gy_agenda_fini(&sim->agenda);
-    gy_sim_early_fini(&sim->early);
+    gy_held_fini(&sim->early);
+    gy_plan_shared_free(sim->shared);
 }
 
 /* Who is to blame that not all ranks ended. */
@@ -531,6 +537,7 @@ gy_status gy_plan_run_simulated(const gy_simulation *simulation, gy_outcome *out
                    .part_unit = 1,
                    .chunk_unit = 1,
                    .counts = simulation->volume->counts},
+        .early = {.bytes = sizeof(gy_event)},
         .outcome = outcome,
     };
     *outcome = (gy_outcome){.digest = 0};

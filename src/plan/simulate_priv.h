@@ -36,27 +36,4 @@ typedef struct gy_sim_rank {
     gy_posts posts;
 } gy_sim_rank;
 
-/** A message that came before its receive; those of a bucket in a circle, oldest after the
- * last. */
-typedef struct gy_sim_early {
-    gy_event event;
-    uint32_t next;
-} gy_sim_early;
-
-/** Messages that wait for their receives, found by sender and receiver. */
-typedef struct gy_sim_early_table {
-    gy_sim_early *items;
-    size_t count, capacity; /* used so far, free ones included */
-    uint32_t *lasts;        /* (size) 1 + index of a bucket's last; 0: empty */
-    size_t size, filled;
-    uint32_t free; /* 1 + index of a free item */
-} gy_sim_early_table;
-
-/* agenda.c */
-void gy_sim_early_fini(gy_sim_early_table *table);
-/** GY_NOMEM */
-GY_MUST_CHECK gy_status gy_sim_early_add(gy_sim_early_table *table, const gy_event *event);
-/** The oldest message from one rank to another; false: there is none. */
-bool gy_sim_early_take(gy_sim_early_table *table, int from, int to, gy_event *event);
-
 #endif

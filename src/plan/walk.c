@@ -4,18 +4,12 @@
  * case for deadlocks. A rank that cannot go on sleeps until something happens that it may wait
  * for.
  */
+#include "plan/agenda_priv.h"
 #include "plan/plan_priv.h"
 
 #include "base/base.h"
 
 #include <string.h>
-
-/* Messages from one rank to one other. */
-typedef struct pair_queue {
-    int32_t from, to;
-    gy_message *items;
-    size_t count, capacity, taken;
-} pair_queue;
 
 typedef struct rank_walk {
     uint32_t next; /* the step it is at */
@@ -37,82 +31,18 @@ typedef struct walk_run {
     gy_visitor *visitor;
     int ranks;
     rank_walk *all;
-    pair_queue *pairs; /* (pair_count) */
-    size_t pair_count, pair_capacity;
-    uint32_t *table; /* (table_size) 1 + index of a pair, by its ranks */
-    size_t table_size;
-    ready_rank *ready; /* (p) a binary heap */
+    gy_held_table under_way; /* gy_message */
+    ready_rank *ready;       /* (p) a binary heap */
     int ready_count, posts_awaited;
     uint64_t orders;
 } walk_run;
 
-static size_t place_of(const walk_run *walk, int from, int to)
-{
-    uint64_t key = (uint64_t)(uint32_t)from << 32 | (uint32_t)to;
-    size_t at = gy_hash(&key, sizeof(key), 0) & (walk->table_size - 1);
-    while (walk->table[at] != 0) {
-        const pair_queue *pair = &walk->pairs[walk->table[at] - 1];
-        if (pair->from == from && pair->to == to) {
-            break;
-        }
-        at = (at + 1) & (walk->table_size - 1);
-    }
-    return at;
-}
-
-static gy_status grow_table(walk_run *walk)
-{
-    size_t size = GY_MAX(walk->table_size * 2, (size_t)256);
-    uint32_t *table = gy_alloc_zero("plan.walk", size, sizeof(*table));
-    if (table == NULL) {
-        return GY_NOMEM;
-    }
-    gy_free(walk->table);
-    walk->table = table;
-    walk->table_size = size;
-    GY_ASSERT(walk->pair_count == 0 || walk->pairs != NULL);
-    for (size_t i = 0; i < walk->pair_count; i++) {
-        walk->table[place_of(walk, walk->pairs[i].from, walk->pairs[i].to)] = (uint32_t)i + 1;
-    }
-    return GY_OK;
-}
-
-/* The pair's queue; NULL: nothing was sent yet. */
-static pair_queue *find_pair(const walk_run *walk, int from, int to)
-{
-    uint32_t found = walk->table_size == 0 ? 0 : walk->table[place_of(walk, from, to)];
-    return found == 0 ? NULL : &walk->pairs[found - 1];
-}
-
-static gy_status make_pair(walk_run *walk, int from, int to, pair_queue **pair)
-{
-    *pair = find_pair(walk, from, to);
-    if (*pair != NULL) {
-        return GY_OK;
-    }
-    if (walk->pair_count * 2 >= walk->table_size) {
-        GY_TRY(grow_table(walk));
-    }
-    void *pairs = walk->pairs;
-    GY_TRY(gy_reserve("plan.walk", &pairs, &walk->pair_capacity, walk->pair_count + 1,
-                      sizeof(*walk->pairs)));
-    walk->pairs = pairs;
-    *pair = &walk->pairs[walk->pair_count++];
-    **pair = (pair_queue){.from = from, .to = to};
-    walk->table[place_of(walk, from, to)] = (uint32_t)walk->pair_count;
-    return GY_OK;
-}
-
 static void walk_fini(walk_run *walk)
 {
-    for (size_t i = 0; i < walk->pair_count; i++) {
-        gy_free(walk->pairs[i].items);
-    }
     for (int rank = 0; walk->all != NULL && rank < walk->ranks; rank++) {
         gy_free(walk->all[rank].open);
     }
-    gy_free(walk->pairs);
-    gy_free(walk->table);
+    gy_held_fini(&walk->under_way);
     gy_free(walk->all);
     gy_free(walk->ready);
 }
@@ -242,13 +172,8 @@ static void end_send(walk_run *walk, int rank, uint32_t send)
 static gy_status take_message(walk_run *walk, int rank, const gy_step *step,
                               gy_message *message)
 {
-    pair_queue *from = find_pair(walk, step->peer, rank);
-    if (from == NULL || from->taken == from->count) {
+    if (!gy_held_take(&walk->under_way, step->peer, rank, message)) {
         return GY_AGAIN;
-    }
-    *message = from->items[from->taken++];
-    if (from->taken == from->count) {
-        from->taken = from->count = 0;
     }
     end_send(walk, step->peer, message->index);
     const gy_blocks *got = &step->to;
@@ -267,15 +192,11 @@ static gy_status take_message(walk_run *walk, int rank, const gy_step *step,
 static gy_status put_message(walk_run *walk, int rank, int peer, const gy_message *message)
 {
     rank_walk *here = &walk->all[rank];
-    pair_queue *to = NULL;
-    GY_TRY(make_pair(walk, rank, peer, &to));
-    void *items = to->items, *open = here->open;
-    GY_TRY(gy_reserve("plan.walk", &items, &to->capacity, to->count + 1, sizeof(*to->items)));
-    to->items = items;
+    void *open = here->open;
+    GY_TRY(gy_held_add(&walk->under_way, rank, peer, message));
     GY_TRY(gy_reserve("plan.walk", &open, &here->open_capacity, here->open_count + 1,
                       sizeof(*here->open)));
     here->open = open;
-    to->items[to->count++] = *message;
     here->open[here->open_count++] = message->index;
     wake(walk, peer);
     return GY_OK;
@@ -381,14 +302,12 @@ static gy_status check_end(walk_run *walk)
                                  "deadlock: what it waits for never comes");
         }
     }
-    for (size_t i = 0; i < walk->pair_count; i++) {
-        const pair_queue *pair = &walk->pairs[i];
-        if (pair->taken < pair->count) {
-            return gy_plan_wrong(walk->plan, pair->from, pair->items[pair->taken].index,
-                                 "nobody receives it");
-        }
+    const gy_held *left = gy_held_any(&walk->under_way);
+    if (left == NULL) {
+        return GY_OK;
     }
-    return GY_OK;
+    const gy_message *message = gy_held_find(&walk->under_way, left->from, left->to);
+    return gy_plan_wrong(walk->plan, left->from, message->index, "nobody receives it");
 }
 
 /* Is the step a receive that ends later than another rank may act? Then the rank is queued for
@@ -399,12 +318,13 @@ static bool is_too_early(walk_run *walk, int rank, const gy_step *step)
     if (walk->visitor->when == NULL || !is_receive) {
         return false;
     }
-    const pair_queue *from = find_pair(walk, step->peer, rank);
-    if (from == NULL || from->taken == from->count || walk->all[rank].is_queued) {
+    const gy_message *first =
+        walk->all[rank].is_queued ? NULL : gy_held_find(&walk->under_way, step->peer, rank);
+    if (first == NULL || walk->ready_count == 0) {
         return false;
     }
-    double at = walk->visitor->when(walk->visitor, rank, &from->items[from->taken]);
-    if (walk->ready_count == 0 || walk->ready[0].at >= at) {
+    double at = walk->visitor->when(walk->visitor, rank, first);
+    if (walk->ready[0].at >= at) {
         return false;
     }
     queue_rank(walk, rank, at);
@@ -435,7 +355,10 @@ static gy_status walk_all(walk_run *walk)
 
 gy_status gy_plan_walk(gy_plan *plan, gy_visitor *visitor)
 {
-    walk_run walk = {.plan = plan, .visitor = visitor, .ranks = plan->request.ranks};
+    walk_run walk = {.plan = plan,
+                     .visitor = visitor,
+                     .ranks = plan->request.ranks,
+                     .under_way = {.bytes = sizeof(gy_message)}};
     gy_status status = walk_init(&walk);
     if (status == GY_OK) {
         status = walk_all(&walk);

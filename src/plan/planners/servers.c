@@ -25,6 +25,7 @@ typedef struct server_plan {
     const gy_plan_request *request;
     gy_plan_sink *sink;
     int rank, servers, chunks;
+    int own; /* the part that this rank serves, at most one; -1: none */
 } server_plan;
 
 static int server_of(const server_plan *plan, int part)
@@ -32,19 +33,32 @@ static int server_of(const server_plan *plan, int part)
     return (int)((int64_t)part * plan->request->ranks / plan->servers);
 }
 
-/* 1 + index of the send of a part and chunk: servers are sent to one after another, beginning
- * with another one on each rank. */
+static server_plan plan_of(const gy_plan_request *request, int rank, int servers,
+                           gy_plan_sink *sink)
+{
+    server_plan plan = {.request = request,
+                        .sink = sink,
+                        .rank = rank,
+                        .servers = servers,
+                        .chunks = gy_request_chunks(request)};
+    int nearest = (int)(((int64_t)rank * servers + request->ranks - 1) / request->ranks);
+    bool is_server = nearest < servers && server_of(&plan, nearest) == rank;
+    plan.own = is_server ? nearest : -1;
+    return plan;
+}
+
+/* After how many others a part is sent: beginning with another one on each rank. */
+static int turn_of(const server_plan *plan, int part)
+{
+    return (part - plan->rank % plan->servers + plan->servers) % plan->servers;
+}
+
+/* 1 + index of the send of a part and chunk. */
 static uint32_t sent_at(const server_plan *plan, int part, int chunk)
 {
-    int first = plan->rank % plan->servers, at = 0;
-    for (int i = 0; i < plan->servers; i++) {
-        int other = (first + i) % plan->servers;
-        if (other == part) {
-            break;
-        }
-        at += server_of(plan, other) != plan->rank;
-    }
-    return (uint32_t)(at * plan->chunks + chunk) + 1;
+    int turn = turn_of(plan, part);
+    turn -= plan->own >= 0 && turn_of(plan, plan->own) < turn;
+    return (uint32_t)(turn * plan->chunks + chunk) + 1;
 }
 
 static gy_status send_parts(const server_plan *plan)
@@ -96,14 +110,11 @@ static gy_status copy_all(const server_plan *plan)
                : gy_emit_copy(plan->sink, gy_in(0, 0, blocks), gy_out(0, 0, blocks));
 }
 
-/* Sum the parts that this rank serves. */
+/* Sum the part that this rank serves. */
 static gy_status serve(const server_plan *plan)
 {
-    for (int part = 0; part < plan->servers; part++) {
-        for (int chunk = 0; server_of(plan, part) == plan->rank && chunk < plan->chunks;
-             chunk++) {
-            GY_TRY(sum_block(plan, part * plan->chunks + chunk, chunk));
-        }
+    for (int chunk = 0; plan->own >= 0 && chunk < plan->chunks; chunk++) {
+        GY_TRY(sum_block(plan, plan->own * plan->chunks + chunk, chunk));
     }
     return GY_OK;
 }
@@ -137,10 +148,8 @@ static gy_status allreduce(const server_plan *plan)
     }
     GY_TRY(send_parts(plan));
     GY_TRY(serve(plan));
-    for (int part = 0; part < plan->servers; part++) {
-        if (server_of(plan, part) == plan->rank) {
-            GY_TRY(give_results(plan, part));
-        }
+    if (plan->own >= 0) {
+        GY_TRY(give_results(plan, plan->own));
     }
     for (int i = 1; i <= plan->servers; i++) {
         /* The nearest server behind this rank sends to it first. */
@@ -155,40 +164,27 @@ static gy_status allreduce(const server_plan *plan)
 gy_status gy_plan_servers_allreduce(const gy_plan_request *request, int rank,
                                     gy_plan_sink *sink)
 {
-    return allreduce(&(server_plan){.request = request,
-                                    .sink = sink,
-                                    .rank = rank,
-                                    .servers = gy_cut_parts(GY_CUT_SERVERS, request),
-                                    .chunks = gy_request_chunks(request)});
+    server_plan plan = plan_of(request, rank, gy_cut_parts(GY_CUT_SERVERS, request), sink);
+    return allreduce(&plan);
 }
 
 gy_status gy_plan_flat_allreduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
-    return allreduce(&(server_plan){.request = request,
-                                    .sink = sink,
-                                    .rank = rank,
-                                    .servers = 1,
-                                    .chunks = gy_request_chunks(request)});
+    server_plan plan = plan_of(request, rank, 1, sink);
+    return allreduce(&plan);
 }
 
 gy_status gy_plan_partitioned_allreduce(const gy_plan_request *request, int rank,
                                         gy_plan_sink *sink)
 {
-    return allreduce(&(server_plan){.request = request,
-                                    .sink = sink,
-                                    .rank = rank,
-                                    .servers = request->ranks,
-                                    .chunks = gy_request_chunks(request)});
+    server_plan plan = plan_of(request, rank, request->ranks, sink);
+    return allreduce(&plan);
 }
 
 gy_status gy_plan_flat_reduce_scatter(const gy_plan_request *request, int rank,
                                       gy_plan_sink *sink)
 {
-    server_plan plan = {.request = request,
-                        .sink = sink,
-                        .rank = rank,
-                        .servers = request->ranks,
-                        .chunks = gy_request_chunks(request)};
+    server_plan plan = plan_of(request, rank, request->ranks, sink);
     if (request->ranks == 1) {
         return copy_all(&plan);
     }
@@ -214,11 +210,7 @@ gy_status gy_plan_flat_allgather(const gy_plan_request *request, int rank, gy_pl
 
 gy_status gy_plan_flat_reduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
-    server_plan plan = {.request = request,
-                        .sink = sink,
-                        .rank = rank,
-                        .servers = 1,
-                        .chunks = gy_request_chunks(request)};
+    server_plan plan = plan_of(request, rank, 1, sink);
     if (request->ranks == 1) {
         return copy_all(&plan);
     }

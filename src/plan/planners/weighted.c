@@ -11,7 +11,7 @@
  * from outside once. With equal links this is the binomial tree.
  *
  * cost: ring as ring.c, paced by the slowest link it uses; tree: about the best time of one
- * sender a rank; planning O(p hosts^2).
+ * sender a rank; planning all ranks O(p log p), and O(hosts^2) where pairs of hosts differ.
  *
  * source: lecture A, "what if the hardware speed between different machines diff?"; Bhat,
  * Raghavendra, Prasanna: "Efficient collective communication in distributed heterogeneous
@@ -22,202 +22,302 @@
 
 #include "base/base.h"
 
-#include <math.h>
+#include <string.h>
 
 static int host_count(const gy_plan_request *request)
 {
     return request->topology == NULL ? 1 : request->topology->hosts;
 }
 
-/* The ranks host by host, each host the nearest to the one before; a host is marked by its
- * visit. */
-static void tour(const gy_plan_request *request, int32_t *order, uint8_t *is_visited)
+/* The cheapest host to reach of those not left out; -1: none. */
+static int nearest_host(const gy_topology *topology, int from, const uint8_t *is_left_out)
 {
-    int host = gy_host_of(request->topology, 0), count = 0;
-    while (host >= 0) {
-        is_visited[host] = 1;
-        for (int rank = 0; rank < request->ranks; rank++) {
-            if (gy_host_of(request->topology, rank) == host) {
-                order[count++] = rank;
-            }
+    int nearest = -1;
+    for (int other = 0; other < topology->hosts; other++) {
+        if (!is_left_out[other] && (nearest < 0 || gy_host_cost(topology, from, other) <
+                                                       gy_host_cost(topology, from, nearest))) {
+            nearest = other;
         }
-        int next = -1;
-        for (int other = 0; other < host_count(request); other++) {
-            if (!is_visited[other] &&
-                (next < 0 || gy_host_cost(request->topology, host, other) <
-                                 gy_host_cost(request->topology, host, next))) {
-                next = other;
-            }
-        }
-        host = next;
     }
-    GY_ASSERT(count == request->ranks);
+    return nearest;
 }
 
-/* The ring over `order`, whose i-th part is that of rank order[i] where each rank has one. */
-static gy_status plan_ring(const gy_plan_request *request, int rank, const int32_t *order,
-                           gy_block_run *runs, int32_t *begins, gy_plan_sink *sink)
+/* Hosts to go on to, where each is as far as each other: the lowest. */
+typedef struct host_search {
+    const gy_topology *topology;
+    uint8_t *is_left_out; /* (hosts) */
+    int lowest;
+} host_search;
+
+static int next_host(host_search *search, int from)
+{
+    const gy_topology *topology = search->topology;
+    if (topology != NULL && topology->between != NULL) {
+        return nearest_host(topology, from, search->is_left_out);
+    }
+    int hosts = topology == NULL ? 1 : topology->hosts;
+    while (search->lowest < hosts && search->is_left_out[search->lowest] != 0) {
+        search->lowest++;
+    }
+    return search->lowest < hosts ? search->lowest : -1;
+}
+
+/* The ranks host by host, each host the nearest to the one before. */
+gy_status gy_find_tour(const gy_plan_request *request, gy_plan_shared *shared)
+{
+    host_search search = {.topology = request->topology,
+                          .is_left_out = gy_arena_alloc(&shared->arena, (size_t)shared->hosts)};
+    int count = 0;
+    if (search.is_left_out == NULL) {
+        return GY_NOMEM;
+    }
+    for (int host = gy_host_of(request->topology, 0); host >= 0;
+         host = next_host(&search, host)) {
+        search.is_left_out[host] = 1;
+        for (int i = shared->begins[host]; i < shared->begins[host + 1]; i++) {
+            shared->tour_places[shared->ranks[i]] = count;
+            shared->tour_runs[count] = (gy_block_run){shared->ranks[i], 1};
+            shared->tour[count++] = shared->ranks[i];
+        }
+    }
+    GY_ASSERT(count == request->ranks);
+    return GY_OK;
+}
+
+/* The ring over the tour, whose i-th part is that of the tour's i-th rank where each has one.
+ */
+static gy_status ring(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
     gy_part part = {.algorithm = gy_algorithm_find(request->operation, "ring"),
                     .request = *request,
-                    .ranks = order,
+                    .ranks = request->shared->tour,
+                    .at = 1 + request->shared->tour_places[rank],
                     .in = {.buffer = GY_BUFFER_IN},
                     .out = {.buffer = GY_BUFFER_OUT}};
-    int chunks = gy_request_chunks(request);
     part.request.topology = NULL;
+    part.request.shared = NULL;
     if (request->operation != GY_OPERATION_ALLREDUCE) {
-        for (int block = 0; block < request->ranks * chunks; block++) {
-            runs[block] = (gy_block_run){order[block / chunks] * chunks + block % chunks, 1};
-            begins[block + 1] = block + 1;
-        }
-        part.runs = runs;
-        part.begins = begins;
+        part.runs = request->shared->tour_runs;
+        part.inner_chunks = part.outer_chunks = gy_request_chunks(request);
     }
     return gy_plan_part(&part, rank, sink);
 }
 
 gy_status gy_plan_weighted_ring(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
-    gy_arena arena = {.blocks = NULL};
-    size_t ranks = (size_t)request->ranks;
-    size_t blocks = ranks * (size_t)gy_request_chunks(request);
-    int32_t *order = gy_arena_alloc(&arena, ranks * sizeof(*order));
-    uint8_t *is_visited = gy_arena_alloc(&arena, (size_t)host_count(request));
-    gy_block_run *runs = gy_arena_alloc(&arena, blocks * sizeof(*runs));
-    int32_t *begins = gy_arena_alloc(&arena, (blocks + 1) * sizeof(*begins));
-    gy_status status = GY_NOMEM;
-    if (order != NULL && is_visited != NULL && runs != NULL && begins != NULL) {
-        tour(request, order, is_visited);
-        status = plan_ring(request, rank, order, runs, begins, sink);
-    }
-    gy_arena_free(&arena);
-    return status;
+    return gy_plan_with_shared(request, rank, sink, GY_FROM_TOUR, ring);
 }
+
+/* An edge that the tree may grow by: `from` is free at `start`. */
+typedef struct tree_edge {
+    double start, end;
+    int32_t from, host;
+} tree_edge;
 
 /* The tree as it grows. */
 typedef struct growth {
     const gy_plan_request *request;
-    int32_t *parents;  /* (p) -1: not told yet; the top's own number */
+    gy_plan_shared *shared;
+    host_search hosts; /* left out: told */
+    int32_t *told;     /* (p) in this order */
+    int32_t *untold;   /* (hosts) the first in its ranks that may not have been told */
     double *free_at;   /* (p) when a rank that was told may tell the next */
-    int32_t *sender;   /* (hosts) of those told the one that is free first, -1 none */
-    int32_t *untold;   /* (hosts) the lowest rank not told, -1 none */
-    int32_t *children; /* (p) of the rank asked for, the last told first */
-    int child_count;
+    tree_edge *edges;  /* a binary heap, the one that ends first on top */
+    size_t edge_count;
+    int told_count;
 } growth;
 
-static gy_status growth_init(growth *grow, const gy_plan_request *request, gy_arena *arena)
+static gy_status growth_init(growth *grow, const gy_plan_request *request,
+                             gy_plan_shared *shared, gy_arena *arena)
 {
-    size_t ranks = (size_t)request->ranks, hosts = (size_t)host_count(request);
-    *grow = (growth){.request = request,
-                     .parents = gy_arena_alloc(arena, ranks * sizeof(int32_t)),
-                     .free_at = gy_arena_alloc(arena, ranks * sizeof(double)),
-                     .sender = gy_arena_alloc(arena, hosts * sizeof(int32_t)),
-                     .untold = gy_arena_alloc(arena, hosts * sizeof(int32_t)),
-                     .children = gy_arena_alloc(arena, ranks * sizeof(int32_t))};
-    bool is_there = grow->parents != NULL && grow->free_at != NULL && grow->sender != NULL &&
-                    grow->untold != NULL && grow->children != NULL;
-    for (int rank = 0; is_there && rank < request->ranks; rank++) {
-        grow->parents[rank] = -1;
+    size_t ranks = (size_t)request->ranks, hosts = (size_t)shared->hosts;
+    *grow = (growth){
+        .request = request,
+        .shared = shared,
+        .hosts = {.topology = request->topology, .is_left_out = gy_arena_alloc(arena, hosts)},
+        .told = gy_arena_alloc(arena, ranks * sizeof(int32_t)),
+        .untold = gy_arena_alloc(arena, hosts * sizeof(int32_t)),
+        .free_at = gy_arena_alloc(arena, ranks * sizeof(double)),
+        .edges = gy_arena_alloc(arena, 4 * ranks * sizeof(tree_edge))};
+    bool is_there = grow->hosts.is_left_out != NULL && grow->told != NULL &&
+                    grow->untold != NULL && grow->free_at != NULL && grow->edges != NULL;
+    for (size_t rank = 0; is_there && rank < ranks; rank++) {
+        shared->parents[rank] = -1;
+    }
+    for (size_t host = 0; is_there && host < hosts; host++) { /* without a rank: as if told */
+        grow->untold[host] = shared->begins[host];
+        grow->hosts.is_left_out[host] = shared->begins[host] == shared->begins[host + 1];
     }
     return is_there ? GY_OK : GY_NOMEM;
 }
 
-/* Each host's next sender and next to be told. */
-static void find_candidates(growth *grow)
+static bool is_sooner(const tree_edge *a, const tree_edge *b)
 {
-    const gy_plan_request *request = grow->request;
-    for (int host = 0; host < host_count(request); host++) {
-        grow->sender[host] = grow->untold[host] = -1;
+    return a->end < b->end || (a->end == b->end && (a->from < b->from ||
+                                                    (a->from == b->from && a->host < b->host)));
+}
+
+static void add_edge(growth *grow, tree_edge edge)
+{
+    size_t at = grow->edge_count++;
+    for (; at > 0 && is_sooner(&edge, &grow->edges[(at - 1) / 2]); at = (at - 1) / 2) {
+        grow->edges[at] = grow->edges[(at - 1) / 2];
     }
-    for (int rank = request->ranks - 1; rank >= 0; rank--) {
-        int host = gy_host_of(request->topology, rank), best = grow->sender[host];
-        if (grow->parents[rank] < 0) {
-            grow->untold[host] = rank;
-        } else if (best < 0 || grow->free_at[rank] <= grow->free_at[best]) {
-            grow->sender[host] = rank;
+    grow->edges[at] = edge;
+}
+
+static tree_edge take_edge(growth *grow)
+{
+    GY_ASSERT(grow->edge_count > 0);
+    const tree_edge first = grow->edges[0], last = grow->edges[--grow->edge_count];
+    size_t at = 0;
+    for (size_t child = 1; child < grow->edge_count; child = 2 * at + 1) {
+        if (child + 1 < grow->edge_count &&
+            is_sooner(&grow->edges[child + 1], &grow->edges[child])) {
+            child++;
         }
+        if (!is_sooner(&grow->edges[child], &last)) {
+            break;
+        }
+        grow->edges[at] = grow->edges[child];
+        at = child;
+    }
+    grow->edges[at] = last;
+    return first;
+}
+
+static tree_edge edge_to(const growth *grow, int from, int host)
+{
+    const gy_topology *topology = grow->request->topology;
+    double start = grow->free_at[from];
+    return (tree_edge){start, start + gy_host_cost(topology, gy_host_of(topology, from), host),
+                       from, host};
+}
+
+/* What a free rank may do next: tell one of its host, or the nearest host nobody has told. */
+static void offer_edges(growth *grow, int rank)
+{
+    int host = gy_host_of(grow->request->topology, rank);
+    int other = next_host(&grow->hosts, host);
+    add_edge(grow, edge_to(grow, rank, host));
+    if (other >= 0) {
+        add_edge(grow, edge_to(grow, rank, other));
     }
 }
 
-/* The edge that ends first. */
-static void add_edge(growth *grow, int rank)
+/* The rank of a host to be told next; -1: all were. */
+static int untold_of(growth *grow, int host)
 {
-    const gy_plan_request *request = grow->request;
-    int from = -1, to = -1, hosts = host_count(request);
-    double end = INFINITY;
-    find_candidates(grow);
-    for (int a = 0; a < hosts; a++) {
-        for (int b = 0; grow->sender[a] >= 0 && b < hosts; b++) {
-            /* Slow links are used once: a host where somebody knows tells its own. */
-            bool is_open = grow->untold[b] >= 0 && (a == b || grow->sender[b] < 0);
-            double ends =
-                is_open ? grow->free_at[grow->sender[a]] + gy_host_cost(request->topology, a, b)
-                        : INFINITY;
-            if (ends < end) {
-                end = ends;
-                from = grow->sender[a];
-                to = grow->untold[b];
+    const gy_plan_shared *shared = grow->shared;
+    int32_t *at = &grow->untold[host];
+    while (*at < shared->begins[host + 1] && shared->parents[shared->ranks[*at]] >= 0) {
+        ++*at;
+    }
+    return *at < shared->begins[host + 1] ? shared->ranks[*at] : -1;
+}
+
+static void tell(growth *grow, int rank, int from, double end)
+{
+    grow->shared->parents[rank] = from;
+    grow->hosts.is_left_out[gy_host_of(grow->request->topology, rank)] = 1;
+    grow->told[grow->told_count++] = rank;
+    grow->free_at[from] = grow->free_at[rank] = end;
+    offer_edges(grow, rank);
+    if (from != rank) {
+        offer_edges(grow, from);
+    }
+}
+
+/* Take the edge that ends first of those that are left. */
+static void grow_edge(growth *grow)
+{
+    for (;;) {
+        tree_edge edge = take_edge(grow);
+        int own = gy_host_of(grow->request->topology, edge.from);
+        if (edge.start < grow->free_at[edge.from]) {
+            continue; /* it did something else since */
+        }
+        if (edge.host != own && grow->hosts.is_left_out[edge.host] != 0) {
+            int other = next_host(&grow->hosts, own);
+            if (other >= 0) {
+                add_edge(grow, edge_to(grow, edge.from, other));
             }
+            continue;
         }
-    }
-    GY_ASSERT(from >= 0 && to >= 0);
-    grow->parents[to] = from;
-    grow->free_at[from] = grow->free_at[to] = end;
-    if (from == rank) {
-        grow->children[grow->child_count++] = to;
+        int to = untold_of(grow, edge.host);
+        if (to >= 0) {
+            tell(grow, to, edge.from, edge.end);
+            return;
+        }
     }
 }
 
-static gy_status with_tree(const gy_plan_request *request, int rank, int top,
-                           gy_plan_sink *sink, gy_status (*plan)(const gy_tree_plan *))
+/* Who tells whom, by parent: sums come from the last told first. */
+static void sort_children(growth *grow)
+{
+    gy_plan_shared *shared = grow->shared;
+    int32_t *at = shared->child_begins;
+    int ranks = grow->request->ranks;
+    for (int i = 1; i < ranks; i++) {
+        at[shared->parents[grow->told[i]] + 1]++;
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        at[rank + 1] += at[rank];
+    }
+    for (int i = 1; i < ranks; i++) { /* each parent's from their end on, which moves */
+        shared->children[--at[shared->parents[grow->told[i]] + 1]] = grow->told[i];
+    }
+    memmove(at, at + 1, (size_t)ranks * sizeof(*at));
+    at[ranks] = ranks - 1;
+}
+
+gy_status gy_grow_tree(const gy_plan_request *request, gy_plan_shared *shared)
 {
     gy_arena arena = {.blocks = NULL};
     growth grow;
-    gy_status status = growth_init(&grow, request, &arena);
+    int top = request->operation == GY_OPERATION_ALLREDUCE ? 0 : request->root;
+    gy_status status = growth_init(&grow, request, shared, &arena);
     if (status == GY_OK) {
-        grow.parents[top] = top;
-        for (int told = 1; told < request->ranks; told++) {
-            add_edge(&grow, rank);
+        tell(&grow, top, top, 0);
+        while (grow.told_count < request->ranks) {
+            grow_edge(&grow);
         }
-        for (int i = 0; i < grow.child_count / 2;
-             i++) { /* sums come from the last told first */
-            int32_t other = grow.children[grow.child_count - 1 - i];
-            grow.children[grow.child_count - 1 - i] = grow.children[i];
-            grow.children[i] = other;
-        }
-        gy_tree_spot spot = {.parent = rank == top ? -1 : grow.parents[rank],
-                             .child_count = grow.child_count,
-                             .children = grow.children};
-        status = plan(&(gy_tree_plan){.request = request,
-                                      .sink = sink,
-                                      .rank = rank,
-                                      .trees = 1,
-                                      .top = top,
-                                      .spots = {spot}});
+        sort_children(&grow);
     }
     gy_arena_free(&arena);
     return status;
 }
 
-gy_status gy_plan_weighted_tree_broadcast(const gy_plan_request *request, int rank,
-                                          gy_plan_sink *sink)
+static gy_tree_plan tree_of(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
-    return host_count(request) == 1
-               ? gy_plan_tree_broadcast(request, rank, sink)
-               : with_tree(request, rank, request->root, sink, gy_trees_broadcast);
+    const gy_plan_shared *shared = request->shared;
+    int top = request->operation == GY_OPERATION_ALLREDUCE ? 0 : request->root;
+    int first = shared->child_begins[rank];
+    gy_tree_spot spot = {.parent = rank == top ? -1 : shared->parents[rank],
+                         .child_count = shared->child_begins[rank + 1] - first,
+                         .children = &shared->children[first]};
+    return (gy_tree_plan){.request = request,
+                          .sink = sink,
+                          .rank = rank,
+                          .trees = 1,
+                          .top = top,
+                          .spots = {spot}};
 }
 
-gy_status gy_plan_weighted_tree_reduce(const gy_plan_request *request, int rank,
-                                       gy_plan_sink *sink)
-{
-    return host_count(request) == 1
-               ? gy_plan_tree_reduce(request, rank, sink)
-               : with_tree(request, rank, request->root, sink, gy_trees_reduce);
-}
-
-gy_status gy_plan_weighted_tree_allreduce(const gy_plan_request *request, int rank,
-                                          gy_plan_sink *sink)
-{
-    return host_count(request) == 1 ? gy_plan_tree_allreduce(request, rank, sink)
-                                    : with_tree(request, rank, 0, sink, gy_trees_allreduce);
-}
+#define GY_WEIGHTED_TREE(name)                                                                 \
+    static gy_status tree_##name(const gy_plan_request *request, int rank, gy_plan_sink *sink) \
+    {                                                                                          \
+        gy_tree_plan plan = tree_of(request, rank, sink);                                      \
+        return gy_trees_##name(&plan);                                                         \
+    }                                                                                          \
+    gy_status gy_plan_weighted_tree_##name(const gy_plan_request *request, int rank,           \
+                                           gy_plan_sink *sink)                                 \
+    {                                                                                          \
+        return host_count(request) == 1                                                        \
+                   ? gy_plan_tree_##name(request, rank, sink)                                  \
+                   : gy_plan_with_shared(request, rank, sink, GY_FROM_TREE, tree_##name);      \
+    }
+GY_WEIGHTED_TREE(broadcast)
+GY_WEIGHTED_TREE(reduce)
+GY_WEIGHTED_TREE(allreduce)
+#undef GY_WEIGHTED_TREE
