@@ -103,8 +103,10 @@ struct gy_plan_shared {
     int32_t *tour_places;    /* (p) of a rank in the tour */
     gy_block_run *tour_runs; /* (p) `tour` as runs of one */
     int32_t *parents;        /* (p) in the tree; the top's own number */
-    int32_t *child_begins;   /* (p + 1) in `children`, */
-    int32_t *children;       /* (p - 1) the last told first */
+    int32_t *depths;         /* (p) in the tree */
+    int deepest;
+    int32_t *child_begins; /* (p + 1) in `children`, */
+    int32_t *children;     /* (p - 1) the last told first */
 };
 
 /* planners/hosts.c */
@@ -138,6 +140,7 @@ enum { GY_TREES = 2 }; /* at once */
 typedef struct gy_tree_spot {
     int parent, child_count; /* parent -1: on top */
     const int32_t *children; /* in the order in which their sums are added; told backwards */
+    int depth;               /* below the top */
 } gy_tree_spot;
 
 /** One rank's part in trees that carry a part of the vector each. */
@@ -146,6 +149,7 @@ typedef struct gy_tree_plan {
     gy_plan_sink *sink;
     int rank, trees;
     int top; /* the rank over all trees; reduce sends its sum on where the root is another */
+    int deepest; /* no rank is deeper in any of the trees */
     gy_tree_spot spots[GY_TREES];
 } gy_tree_plan;
 

@@ -9,10 +9,12 @@
  *         1 3     5                 2 4     6
  *
  * Each half goes up in chunks to the root and, for allreduce, down again. Sums are not in the
- * order of the ranks.
+ * order of the ranks. In a round of its schedule (tree.c) a rank sends as much as it takes: as
+ * an inner place two blocks from below and one from above, as a leaf of the other tree one.
  *
- * cost: about 2 log2 p rounds; a rank sends at most n bytes up and n down, and takes as much,
- * however many ranks there are.
+ * cost: with k chunks a tree and h = ceil(log2 p): broadcast, reduce 2 (k + h) (a + n b / 2k),
+ * near n b; allreduce near 2 n b. A rank sends at most n bytes up and n down, and takes as
+ * much, however many ranks there are.
  *
  * source: Sanders, Speck, Traeff: "Two-tree algorithms for full bandwidth broadcast, reduction
  * and scan", Parallel Computing 2009
@@ -72,6 +74,16 @@ static int rank_at(const gy_plan_request *request, int tree, int place)
     return turned < 0 ? -1 : (turned + request->root + 1) % request->ranks;
 }
 
+/* How far the deepest place of an in-order tree is from the top. */
+static int depth_of(int places)
+{
+    int depth = 1;
+    for (int bit = 1; bit < places; bit *= 2) {
+        depth++;
+    }
+    return depth;
+}
+
 /* The trees stand on all ranks but the root, which is over both. */
 static gy_tree_plan plan_of(const gy_plan_request *request, int rank,
                             int32_t children[GY_TREES][CHILDREN], gy_plan_sink *sink)
@@ -80,7 +92,8 @@ static gy_tree_plan plan_of(const gy_plan_request *request, int rank,
                          .sink = sink,
                          .rank = rank,
                          .trees = GY_TREES,
-                         .top = request->root};
+                         .top = request->root,
+                         .deepest = depth_of(request->ranks - 1)};
     int places = request->ranks - 1;
     int from_root = (rank - request->root - 1 + request->ranks) % request->ranks;
     for (int tree = 0; tree < GY_TREES; tree++) {
@@ -91,6 +104,11 @@ static gy_tree_plan plan_of(const gy_plan_request *request, int rank,
             place = place_in_order(places, turn(places, tree, from_root, -1));
             int parent = rank_at(request, tree, place.parent);
             spot->parent = parent < 0 ? request->root : parent;
+            spot->depth = 1;
+            for (int above = place.parent; above >= 0;
+                 above = place_in_order(places, above).parent) {
+                spot->depth++;
+            }
         }
         spot->children = children[tree];
         for (int i = 0; i < CHILDREN; i++) {

@@ -35,6 +35,7 @@ static gy_status take_all(gy_plan_shared *shared, size_t ranks, unsigned from)
     }
     if ((from & GY_FROM_TREE) != 0) {
         GY_TRY(take_numbers(shared, &shared->parents, ranks));
+        GY_TRY(take_numbers(shared, &shared->depths, ranks));
         GY_TRY(take_numbers(shared, &shared->child_begins, ranks + 1));
         GY_TRY(take_numbers(shared, &shared->children, ranks));
     }

@@ -8,7 +8,7 @@
  *   round 0   1->0  3->2  5->4      round 1   2->0      round 2   4->0        (six ranks)
  *
  * cost: ceil(log2 p) rounds of the whole vector for broadcast and reduce, twice that for
- * allreduce.
+ * allreduce; of many chunks the first rank's link, ceil(log2 p) vectors each way at once.
  *
  * source: lecture B, "Tree Shape Reduction"; Thakur et al. 2005
  */
@@ -61,62 +61,135 @@ static gy_status copy_all(const gy_tree_plan *plan)
                : gy_emit_copy(plan->sink, gy_in(0, 0, blocks), gy_out(0, 0, blocks));
 }
 
-gy_status gy_trees_broadcast(const gy_tree_plan *plan)
+/*
+ * The schedule: in round r a rank at depth d of a tree sums chunk r - (deepest - d) and passes
+ * on chunk r - (deepest + d) of the result. So a chunk is a round further with each edge, up
+ * and then down, a rank has something to do in all its trees at once, and what one rank sends
+ * another in some order comes in that order.
+ */
+typedef enum way { WAY_UP, WAY_DOWN, WAY_TO_ROOT, WAYS } way;
+
+/* What a rank does with each chunk of a tree. */
+typedef struct stream {
+    int lag, steps; /* rounds before the first chunk, steps a chunk; 0: it does nothing */
+} stream;
+
+typedef struct schedule {
+    const gy_tree_plan *plan;
+    int chunks, rounds;
+    uint32_t base;                   /* steps before the first */
+    stream streams[WAYS * GY_TREES]; /* those of a way after each other */
+} schedule;
+
+static stream *stream_of(schedule *made, int to, int tree)
 {
-    for (int chunk = 0; chunk < gy_request_chunks(plan->request); chunk++) {
-        for (int tree = 0; tree < plan->trees; tree++) {
-            GY_TRY(go_down(plan, tree, block_of(plan, tree, chunk), 0));
-        }
-    }
-    return GY_OK;
+    return &made->streams[to * GY_TREES + tree];
 }
 
-gy_status gy_trees_reduce(const gy_tree_plan *plan)
+static schedule schedule_of(const gy_tree_plan *plan, bool goes_up, bool goes_down)
 {
-    int root = plan->request->root, rank = plan->rank, top = plan->top;
-    if (plan->request->ranks == 1) {
-        return copy_all(plan);
+    int root = plan->request->root;
+    bool is_moved = !goes_down && plan->top != root; /* the sum goes on to the root */
+    schedule made = {
+        .plan = plan, .chunks = gy_request_chunks(plan->request), .base = plan->sink->count};
+    for (int tree = 0; tree < plan->trees; tree++) {
+        const gy_tree_spot *spot = &plan->spots[tree];
+        int above = spot->parent >= 0, below = spot->child_count;
+        bool gives = is_moved && plan->rank == plan->top;
+        if (goes_up) {
+            *stream_of(&made, WAY_UP, tree) =
+                (stream){plan->deepest - spot->depth, below + above + gives};
+        }
+        if (goes_down) {
+            *stream_of(&made, WAY_DOWN, tree) =
+                (stream){plan->deepest + spot->depth, above + below};
+        }
+        if (is_moved && plan->rank == root) {
+            *stream_of(&made, WAY_TO_ROOT, tree) = (stream){plan->deepest + 1, 1};
+        }
     }
-    for (int chunk = 0; chunk < gy_request_chunks(plan->request); chunk++) {
-        for (int tree = 0; tree < plan->trees; tree++) {
-            int block = block_of(plan, tree, chunk);
-            bool is_end = rank == top && top == root;
-            gy_blocks sum, to = is_end ? gy_out(rank, block, 1) : gy_work(rank, block, 1);
-            GY_TRY(go_up(plan, tree, block, to, &sum));
-            uint32_t sent = plan->sink->count;
-            if (rank == top && top != root) {
-                GY_TRY(gy_emit_send(plan->sink, root, sum, block));
-            } else if (rank == root && top != root) {
-                GY_TRY(gy_emit_recv(plan->sink, top, gy_out(rank, block, 1), block, sent));
+    for (int i = 0; i < WAYS * GY_TREES; i++) {
+        made.rounds = GY_MAX(made.rounds, made.streams[i].lag + made.chunks);
+    }
+    return made;
+}
+
+/* 1 + index of the send that took a chunk up: the last of its steps. */
+static uint32_t sent_up(const schedule *made, int tree, int chunk)
+{
+    int own = WAY_UP * GY_TREES + tree, round = chunk + made->streams[own].lag;
+    uint32_t count = made->base;
+    if (made->streams[own].steps == 0) {
+        return 0; /* nothing goes up */
+    }
+    for (int i = 0; i < WAYS * GY_TREES; i++) {
+        int begun = round - made->streams[i].lag + (i <= own);
+        int done = GY_MIN(GY_MAX(begun, 0), made->chunks);
+        count += (uint32_t)(done * made->streams[i].steps);
+    }
+    return count;
+}
+
+/* Sum a chunk; at the end it lies in the output of the rank that wants it. */
+static gy_status sum_chunk(const gy_tree_plan *plan, int tree, int block, bool goes_down)
+{
+    bool is_end = goes_down || (plan->rank == plan->top && plan->top == plan->request->root);
+    gy_blocks sum, to = is_end ? gy_out(plan->rank, block, 1) : gy_work(plan->rank, block, 1);
+    GY_TRY(go_up(plan, tree, block, to, &sum));
+    bool gives = plan->rank == plan->top && !is_end;
+    return gives ? gy_emit_send(plan->sink, plan->request->root, sum, block) : GY_OK;
+}
+
+static gy_status run_stream(const schedule *made, way to, int tree, int chunk)
+{
+    const gy_tree_plan *plan = made->plan;
+    int block = block_of(plan, tree, chunk);
+    switch (to) {
+    case WAY_UP:
+        return sum_chunk(plan, tree, block,
+                         made->streams[WAY_DOWN * GY_TREES + tree].steps > 0);
+    case WAY_DOWN:
+        return go_down(plan, tree, block, sent_up(made, tree, chunk));
+    case WAY_TO_ROOT:
+        return gy_emit_recv(plan->sink, plan->top, gy_out(plan->rank, block, 1), block,
+                            sent_up(made, tree, chunk));
+    case WAYS:
+    default:
+        return GY_OK;
+    }
+}
+
+static gy_status run_schedule(const gy_tree_plan *plan, bool goes_up, bool goes_down)
+{
+    const schedule made = schedule_of(plan, goes_up, goes_down);
+    if (plan->request->ranks == 1) {
+        return goes_up ? copy_all(plan) : GY_OK;
+    }
+    for (int round = 0; round < made.rounds; round++) {
+        for (int i = 0; i < WAYS * GY_TREES; i++) {
+            const stream *one = &made.streams[i];
+            int chunk = round - one->lag;
+            if (one->steps > 0 && chunk >= 0 && chunk < made.chunks) {
+                GY_TRY(run_stream(&made, (way)(i / GY_TREES), i % GY_TREES, chunk));
             }
         }
     }
     return GY_OK;
 }
 
+gy_status gy_trees_broadcast(const gy_tree_plan *plan)
+{
+    return run_schedule(plan, false, true);
+}
+
+gy_status gy_trees_reduce(const gy_tree_plan *plan)
+{
+    return run_schedule(plan, true, false);
+}
+
 gy_status gy_trees_allreduce(const gy_tree_plan *plan)
 {
-    int chunks = gy_request_chunks(plan->request);
-    uint32_t sent[GY_TREES] = {0}, each = 0;
-    if (plan->request->ranks == 1) {
-        return copy_all(plan);
-    }
-    for (int chunk = 0; chunk < chunks; chunk++) {
-        for (int tree = 0; tree < plan->trees; tree++) {
-            int block = block_of(plan, tree, chunk);
-            gy_blocks sum;
-            GY_TRY(go_up(plan, tree, block, gy_out(plan->rank, block, 1), &sum));
-            sent[tree] = chunk == 0 ? plan->sink->count : sent[tree];
-        }
-        each = chunk == 0 ? plan->sink->count : each; /* each chunk takes as many steps, */
-    }
-    for (int chunk = 0; chunk < chunks; chunk++) { /* so the send that went up is found */
-        for (int tree = 0; tree < plan->trees; tree++) {
-            GY_TRY(go_down(plan, tree, block_of(plan, tree, chunk),
-                           sent[tree] + (uint32_t)chunk * each));
-        }
-    }
-    return GY_OK;
+    return run_schedule(plan, true, true);
 }
 
 enum { BITS = 17 }; /* of a rank */
@@ -127,7 +200,8 @@ static gy_tree_plan binomial(const gy_plan_request *request, int rank, int top,
                              int32_t children[BITS], gy_plan_sink *sink)
 {
     int ranks = request->ranks, place = (rank - top + ranks) % ranks, bit = 1;
-    gy_tree_spot spot = {.parent = -1, .children = children};
+    gy_tree_spot spot = {
+        .parent = -1, .children = children, .depth = __builtin_popcount((unsigned)place)};
     for (; bit < ranks && (place & bit) == 0; bit *= 2) {
         if (place + bit < ranks) {
             children[spot.child_count++] = (place + bit + top) % ranks;
@@ -141,6 +215,7 @@ static gy_tree_plan binomial(const gy_plan_request *request, int rank, int top,
                           .rank = rank,
                           .trees = 1,
                           .top = top,
+                          .deepest = BITS,
                           .spots = {spot}};
 }
 

@@ -218,7 +218,10 @@ static int untold_of(growth *grow, int host)
 
 static void tell(growth *grow, int rank, int from, double end)
 {
-    grow->shared->parents[rank] = from;
+    gy_plan_shared *shared = grow->shared;
+    shared->parents[rank] = from;
+    shared->depths[rank] = from == rank ? 0 : shared->depths[from] + 1;
+    shared->deepest = GY_MAX(shared->deepest, shared->depths[rank]);
     grow->hosts.is_left_out[gy_host_of(grow->request->topology, rank)] = 1;
     grow->told[grow->told_count++] = rank;
     grow->free_at[from] = grow->free_at[rank] = end;
@@ -295,12 +298,14 @@ static gy_tree_plan tree_of(const gy_plan_request *request, int rank, gy_plan_si
     int first = shared->child_begins[rank];
     gy_tree_spot spot = {.parent = rank == top ? -1 : shared->parents[rank],
                          .child_count = shared->child_begins[rank + 1] - first,
-                         .children = &shared->children[first]};
+                         .children = &shared->children[first],
+                         .depth = shared->depths[rank]};
     return (gy_tree_plan){.request = request,
                           .sink = sink,
                           .rank = rank,
                           .trees = 1,
                           .top = top,
+                          .deepest = shared->deepest,
                           .spots = {spot}};
 }
 
