@@ -8,6 +8,7 @@
 #include <gyre/coll.h>
 #include <gyre/corpus.h>
 #include <gyre/data.h>
+#include <gyre/doctor.h>
 #include <gyre/engine.h>
 #include <gyre/graph.h>
 #include <gyre/info.h>

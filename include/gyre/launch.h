@@ -40,6 +40,9 @@ typedef struct gy_run_options {
     bool is_tcp;            /* TCP between all ranks, those of one host too */
     double meet_seconds;    /* for all nodes to be there; 0: 60 s */
     gy_run_failure on_failure;
+    /* What the ranks did goes to this file (with ".NODE" behind it on several hosts); NULL: to
+     * one of the user's state folder, and only when the run fails. */
+    const char *record;
 } gy_run_options;
 
 /**

@@ -14,6 +14,7 @@
     X(predict)                                                                                 \
     X(plan)                                                                                    \
     X(bench)                                                                                   \
+    X(doctor)                                                                                  \
     X(info)
 
 #define GY_X(name) extern const gy_command gy_command_##name;

@@ -10,7 +10,7 @@ static struct {
     long long ranks, pool_mib, nodes, node;
     bool prefix, no_binding, plaintext;
     double timeout, grace, meet;
-    const char *rendezvous, *key, *transport, *on_failure;
+    const char *rendezvous, *key, *transport, *on_failure, *record;
 } settings = {.ranks = 0};
 
 static const gy_option options[] = {
@@ -43,6 +43,8 @@ static const gy_option options[] = {
     {"on-failure", 0, GY_OPTION_CHOICE, "WHAT",
      "when a rank fails: end all (default) or continue",
      offsetof(__typeof__(settings), on_failure), 0, 0, "end|continue"},
+    {"record", 0, GY_OPTION_TEXT, "FILE", "keep what the ranks did, for `gyre doctor`",
+     offsetof(__typeof__(settings), record), 0, 0, NULL},
 };
 
 static int default_ranks(void)
@@ -75,6 +77,7 @@ static int run(char **operands, int operand_count)
         .is_tcp = settings.transport != NULL && strcmp(settings.transport, "tcp") == 0,
         .meet_seconds = settings.meet,
         .on_failure = failure_mode(),
+        .record = settings.record,
     };
     return gy_run(&chosen, operands);
 }

@@ -47,7 +47,7 @@ typedef struct run_keeper {
     bool has_ended_well;  /* some rank */
     gy_run_end first_end; /* of a rank that failed and did not end the run; status 0: none */
     bool is_pipe_ignored; /* by the user, so by the ranks as well */
-    bool is_ending;
+    bool is_ending, is_saved;
     int status;         /* of the run, once it is ending */
     int64_t kill_at_ns; /* INT64_MAX: nobody is to be killed yet */
     int64_t stop_at_ns; /* the time limit */
@@ -80,6 +80,30 @@ static void signal_ranks(const run_keeper *keeper, int number)
     }
 }
 
+/* While the ranks are still there; a run without --record that ends well leaves nothing. */
+static void save_flight(run_keeper *keeper, const gy_run_end *end)
+{
+    const gy_run_options *options = keeper->options;
+    char wanted[4096], path[4096];
+    if (keeper->is_saved || keeper->segment < 0 ||
+        (options->record == NULL && end->text[0] == '\0')) {
+        return;
+    }
+    keeper->is_saved = true;
+    if (options->record != NULL && options->nodes > 1) {
+        snprintf(wanted, sizeof(wanted), "%s.%d", options->record, options->node);
+    } else if (options->record != NULL) {
+        snprintf(wanted, sizeof(wanted), "%s", options->record);
+    }
+    gy_status status = gy_save_flight(keeper->segment, options->record != NULL ? wanted : NULL,
+                                      end, path, sizeof(path));
+    if (status < 0 && options->record != NULL) {
+        say("%s", gy_error_text());
+    } else if (status == GY_OK && options->record == NULL) {
+        say("what the ranks did: gyre doctor --file %s", path);
+    }
+}
+
 static void signal_all(run_keeper *keeper, int status, int number)
 {
     double grace = keeper->options->grace_seconds;
@@ -108,6 +132,7 @@ static void end_run(run_keeper *keeper, int status, int number, const char *form
     if (end.text[0] != '\0') {
         say("%s", end.text);
     }
+    save_flight(keeper, &end);
     if (keeper->nodes != NULL) {
         gy_nodes_tell_end(keeper->nodes, &end);
     }
@@ -326,6 +351,7 @@ static void hear_nodes(run_keeper *keeper)
     gy_run_end end;
     if (keeper->nodes != NULL && gy_nodes_step(keeper->nodes, &end) && !keeper->is_ending) {
         say("%s", end.text);
+        save_flight(keeper, &end);
         keeper->held_ns = INT64_MAX;
         signal_all(keeper, end.status, end.number);
     }
@@ -479,8 +505,6 @@ static gy_status start_all(run_keeper *keeper)
     /* From now on the failures' pipe ends when the last rank runs its program. */
     close(keeper->failures_in);
     keeper->failures_in = -1;
-    close(keeper->segment);
-    keeper->segment = -1;
     close_listeners(keeper);
     return GY_OK;
 }
@@ -604,6 +628,7 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
         read_outputs(&keeper.ranks[rank]);
     }
     look_at_outputs(&keeper);
+    save_flight(&keeper, &(gy_run_end){.status = 0});
     close_listeners(&keeper);
     gy_free(keeper.net);
     gy_nodes_free(keeper.nodes);

@@ -80,6 +80,10 @@ bool gy_place_set(const gy_spawn *spawn);
  * or too long. */
 GY_MUST_CHECK gy_status gy_place_key_path(char *path, size_t size_bytes);
 
+/** Where flight recorders of failed runs go: $XDG_STATE_HOME/gyre or ~/.local/state/gyre.
+ * GY_ARG neither is set, or too long. */
+GY_MUST_CHECK gy_status gy_place_state_path(char *path, size_t size_bytes);
+
 /* ---- nodes.c: the keepers of a run's hosts ---- */
 
 typedef struct gy_nodes gy_nodes;
@@ -112,6 +116,18 @@ void gy_nodes_tell_end(gy_nodes *nodes, const gy_run_end *end);
 bool gy_nodes_end_well(gy_nodes *nodes);
 /** Writes what is still to be told, for up to a second. */
 void gy_nodes_free(gy_nodes *nodes);
+
+/* ---- save.c: the flight recorder of a run in a file ---- */
+
+/**
+ * Write what the ranks of `segment` did to `wanted`, or (NULL) to a new file of the user's
+ * folder, of which the last 16 are kept; mode 0600, whole or not at all.
+ * @param path gets where
+ * @return GY_OK; GY_AGAIN without `wanted`: a rank has told by itself what it lacked, nothing
+ * more is to be seen; GY_ARG; GY_IO; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_save_flight(int segment, const char *wanted, const gy_run_end *end,
+                                       char *path, size_t size_bytes);
 
 /* ---- reap.c ---- */
 

@@ -166,7 +166,9 @@ static void fill_head(gy_flight *flight, const gy_segment_header *header)
     double ticks = (double)(head->now - header->made_ticks);
     head->tick_s = ticks > 0 ? (double)(now_ns - header->made_ns) * 1e-9 / ticks : 1e-9;
     (void)gethostname(head->host, sizeof(head->host) - 1);
-    if (atomic_load_explicit(&header->abort, memory_order_acquire) == GY_ABORT_SET) {
+    if (atomic_load_explicit(&header->abort, memory_order_acquire) % GY_ABORT_STATES ==
+        GY_ABORT_SET) {
+        head->failure_status = (int32_t)header->error.status;
         memcpy(head->failure, header->error.text, sizeof(header->error.text));
         head->failure[sizeof(head->failure) - 1] = '\0';
     }

@@ -143,7 +143,8 @@ typedef enum gy_flight_stage {
 /** What stands before all else in a file. */
 typedef struct gy_flight_head {
     char magic[8];
-    uint32_t version, pad;
+    uint32_t version;
+    int32_t failure_status;    /* gy_status of `failure` */
     int32_t ranks, first_rank; /* here */
     int32_t size;              /* of the run, over all hosts */
     int32_t keeper;            /* process that made the segment */

@@ -57,6 +57,13 @@ static const struct {
      "gyre run -n 2 --pool 64 $GYRE_BIN bench allreduce -t 0.001 >said && "
      "! gyre run -n 2 --pool 1 $GYRE_BIN bench allreduce -t 0.001 >said 2>&1 && "
      "grep -q 'of 1048576 in use' said"},
+    {"run", "record", "gyre run -n 2 --record kept-run true && [ -s kept-run ]"},
+    {"doctor", "file",
+     "gyre run -n 2 --record flight $GYRE_BIN bench allreduce -t 0.001 >said && "
+     "gyre doctor --file flight | grep -q 'rank 1 .*has left'"},
+    {"doctor", "json",
+     "gyre run -n 1 --record flight true; gyre doctor --file flight --json | grep -q "
+     "'^{\"program\"'"},
     {"train", "data", "cp -r digits copy && same -d copy -e 2 -b 8 && ! t -d no -e 2 -b 8"},
     {"train", "output", "t $P -o deep/er && cmp deep/er/model.safetensors plain"},
     {"train", "ranks", "t $P -n 2 && grep -q '\"rank 1\"' out/mlp/trace.json"},
@@ -166,7 +173,7 @@ static void every_option_of_help_has_a_line(void **state)
     (void)state;
     size_t found = 0;
     assert_int_equal(
-        shell("for c in run train predict info bench plan; do gyre help $c | "
+        shell("for c in run train predict info bench plan doctor; do gyre help $c | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/$c \\2/p\"; done; "
               "gyre --help | sed -n 's/^  \\([a-z][a-z]*\\) .*/command \\1/p'"),
         0);

@@ -1,0 +1,98 @@
+/**
+ * Room doctor: reads flight recorders and says what is wrong. Diagnosing is a pure function of
+ * a flight; finding runs, reading and printing stand around it.
+ */
+#ifndef GY_DOCTOR_DOCTOR_PRIV_H
+#define GY_DOCTOR_DOCTOR_PRIV_H
+
+#include "base/base.h"
+#include "transport/recorder.h"
+
+#include <sys/types.h>
+
+/* ---- find.c: runs of this user on this host ---- */
+
+enum { GY_RUNS_MAX = 64, GY_RUN_PROCESSES = 64 };
+
+typedef struct gy_found_run {
+    dev_t device;
+    ino_t inode;                       /* of the segment */
+    char path[48];                     /* one way to it, "/proc/12/fd/3" */
+    pid_t processes[GY_RUN_PROCESSES]; /* that hold it */
+    int process_count;
+} gy_found_run;
+
+/** The runs with a process that this one may look at, at most GY_RUNS_MAX; how many. */
+int gy_runs_find(gy_found_run *runs);
+/** Does `process` belong to the run: holds the segment, or is the parent or further up of one
+ * that does? */
+bool gy_run_has(const gy_found_run *run, pid_t process);
+
+/* ---- diagnose.c ---- */
+
+/** A rank as the doctor sees it; records are the flight's. */
+typedef struct gy_patient {
+    const gy_flight_rank *rank;
+    const gy_record *call; /* which it is in, or in which it failed; NULL none */
+    const gy_record *last; /* the latest that it entered */
+    int in_flight;         /* calls begun and not ended */
+    bool is_stopped, is_gone;
+    int waiters;    /* ranks that wait for it */
+    int elsewhere;  /* a rank of another host that it waits for, -1 none */
+    int late_count; /* collectives that it entered beside others */
+    int late_last;  /* of which it was the last to enter */
+    double late_mean_s, late_max_s;
+} gy_patient;
+
+typedef enum gy_finding_kind {
+    GY_FINDING_STOPPED,
+    GY_FINDING_GONE,
+    GY_FINDING_MISMATCH,
+    GY_FINDING_CIRCLE,
+    GY_FINDING_MISSING,
+    GY_FINDING_ELSEWHERE,
+    GY_FINDING_LATE,
+    GY_FINDING_KINDS
+} gy_finding_kind;
+
+enum { GY_FINDINGS_MAX = 16, GY_FINDING_RANKS = 8, GY_FINDING_TEXT = 768 };
+
+typedef struct gy_finding {
+    gy_finding_kind kind;
+    int ranks[GY_FINDING_RANKS]; /* whom it is about */
+    int rank_count;
+    char text[GY_FINDING_TEXT]; /* one line */
+} gy_finding;
+
+typedef struct gy_diagnosis {
+    const gy_flight *flight;
+    gy_patient *patients; /* (flight->head.ranks) */
+    uint8_t *waits;       /* (ranks, ranks) 1: row waits for column, counted from 0 here */
+    gy_finding findings[GY_FINDINGS_MAX];
+    int finding_count;
+} gy_diagnosis;
+
+/** What a flight tells; borrows it. NULL: no memory. */
+gy_diagnosis *gy_diagnose(const gy_flight *flight);
+void gy_diagnosis_free(gy_diagnosis *diagnosis);
+/** Seconds from ticks to when the flight was read; 0 when not known. */
+double gy_flight_ago(const gy_flight *flight, uint64_t ticks);
+bool gy_waits(const gy_diagnosis *diagnosis, int from, int to);
+
+/* late.c */
+/** Who enters late: fills in the patients. False: no memory. */
+bool gy_diagnose_lateness(gy_diagnosis *diagnosis);
+
+/* findings.c */
+/** In words, the causes first. */
+void gy_diagnose_findings(gy_diagnosis *diagnosis);
+
+/* ---- print.c, json.c ---- */
+
+const char *gy_finding_name(gy_finding_kind kind);
+/** "is in collective 3, ... since 2.1 s", "is in no call ..." */
+const char *gy_patient_text(const gy_diagnosis *diagnosis, int rank, char out[512]);
+void gy_diagnosis_print(const gy_diagnosis *diagnosis, gy_text *out);
+void gy_diagnosis_json(const gy_diagnosis *diagnosis, gy_text *out);
+
+#endif

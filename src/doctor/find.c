@@ -1,0 +1,110 @@
+/* Runs of this user, through the descriptors of processes under /proc. */
+#include "doctor/doctor_priv.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char segment_name[] = "/memfd:gyre-segment";
+
+static pid_t number_of(const char *text)
+{
+    char *end = NULL;
+    long value = strtol(text, &end, 10);
+    return *end == '\0' && value > 0 && value <= INT32_MAX ? (pid_t)value : 0;
+}
+
+static void add_holder(gy_found_run *runs, int *count, pid_t process, const char *path)
+{
+    struct stat facts;
+    int at = 0;
+    if (stat(path, &facts) != 0) {
+        return;
+    }
+    while (at < *count && (runs[at].inode != facts.st_ino || runs[at].device != facts.st_dev)) {
+        at++;
+    }
+    if (at == GY_RUNS_MAX) {
+        return;
+    }
+    gy_found_run *run = &runs[at];
+    if (at == *count) {
+        *run = (gy_found_run){.device = facts.st_dev, .inode = facts.st_ino};
+        snprintf(run->path, sizeof(run->path), "%s", path);
+        (*count)++;
+    }
+    bool is_known = run->process_count > 0 && run->processes[run->process_count - 1] == process;
+    if (!is_known && run->process_count < GY_RUN_PROCESSES) {
+        run->processes[run->process_count++] = process;
+    }
+}
+
+static void look_at_process(gy_found_run *runs, int *count, pid_t process)
+{
+    char folder[32], path[48], target[64];
+    snprintf(folder, sizeof(folder), "/proc/%d/fd", (int)process);
+    DIR *files = opendir(folder);
+    if (files == NULL) {
+        return; /* another user's, or it has just ended */
+    }
+    for (struct dirent *file = readdir(files); file != NULL; file = readdir(files)) {
+        int number = (int)number_of(file->d_name);
+        snprintf(path, sizeof(path), "%s/%d", folder, number);
+        ssize_t size = readlink(path, target, sizeof(target));
+        if (size >= (ssize_t)strlen(segment_name) &&
+            memcmp(target, segment_name, strlen(segment_name)) == 0) {
+            add_holder(runs, count, process, path);
+        }
+    }
+    closedir(files);
+}
+
+int gy_runs_find(gy_found_run *runs)
+{
+    int count = 0;
+    DIR *processes = opendir("/proc");
+    if (processes == NULL) {
+        return 0;
+    }
+    for (struct dirent *entry = readdir(processes); entry != NULL; entry = readdir(processes)) {
+        pid_t process = number_of(entry->d_name);
+        if (process > 0) {
+            look_at_process(runs, &count, process);
+        }
+    }
+    closedir(processes);
+    return count;
+}
+
+static pid_t parent_of(pid_t process)
+{
+    char path[32], text[512];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : -1;
+    if (file >= 0) {
+        close(file);
+    }
+    text[size > 0 ? size : 0] = '\0';
+    const char *name_end = strrchr(text, ')'); /* "7 (name) S 1 ..." */
+    return name_end != NULL && strlen(name_end) > 4 ? (pid_t)strtol(name_end + 4, NULL, 10) : 0;
+}
+
+bool gy_run_has(const gy_found_run *run, pid_t process)
+{
+    enum { DEEPEST = 64 };
+    for (int i = 0; i < run->process_count; i++) {
+        pid_t at = run->processes[i];
+        for (int depth = 0; at > 1 && depth < DEEPEST; depth++) {
+            if (at == process) {
+                return true;
+            }
+            at = parent_of(at);
+        }
+    }
+    return false;
+}
