@@ -50,12 +50,18 @@ typedef struct gy_slot {
 } gy_slot;
 _Static_assert(sizeof(gy_slot) == GY_CACHE_LINE + GY_TINY_BYTES, "one line before the data");
 
+/** What the runner must know of a step beside the step. */
+typedef struct gy_step_note {
+    uint32_t sends_before;
+    bool a_is_sum, b_is_sum; /* in scratch: a running sum, not elements as they came */
+} gy_step_note;
+
 /** A plan of this rank, kept for the next call like it. */
 typedef struct gy_kept_plan {
     const gy_algorithm *algorithm;
     gy_plan_request request;
     gy_steps steps;
-    uint32_t *send_index; /* (steps) how many sends stand before each step */
+    gy_step_note *notes; /* (steps) */
     uint32_t send_count;
     int32_t wire_run; /* blocks of the longest message that is received beside its place */
     int32_t pack_run; /* blocks of all messages that may lie in several pieces */
@@ -316,10 +322,16 @@ static inline size_t gy_run_element_bytes(const gy_coll *coll)
 {
     return coll->runner.fold.element_bytes;
 }
-/** Does the plan fold all contributions on one rank (running sums stand in scratch)? */
+/** Does the plan fold all contributions of a result on one rank (running sums stand in
+ * scratch)? Of message plans those that reduce in the order FOLD do; the sums of scans travel.
+ */
 static inline bool gy_run_folds(const gy_runner *runner)
 {
-    return runner->choice.algorithm->need != GY_NEED_MESSAGES;
+    const gy_algorithm *row = runner->choice.algorithm;
+    bool reduces = row->operation == GY_OPERATION_ALLREDUCE ||
+                   row->operation == GY_OPERATION_REDUCE ||
+                   row->operation == GY_OPERATION_REDUCE_SCATTER;
+    return row->need != GY_NEED_MESSAGES || (reduces && row->order == GY_ORDER_FOLD);
 }
 size_t gy_run_bytes_of(const gy_coll *coll, const gy_blocks *at);
 /** Where blocks begin. */

@@ -90,17 +90,15 @@ static const uint8_t *operand(const gy_coll *coll, const piece *now, const gy_bl
     return at->buffer == GY_BUFFER_WIRE ? place + now->before : place;
 }
 
-/* Plans over shared memory fold all contributions on one rank: their scratch holds running
- * sums, and a sum that goes elsewhere is finished. Message plans combine elements as they are.
- */
+/* Where one rank folds all contributions, what is combined into scratch is a running sum, and a
+ * sum that goes elsewhere is finished. Other message plans combine elements as they are. */
 static void combine_piece(const gy_coll *coll, const piece *now, const gy_targets *targets)
 {
     const gy_runner *runner = &coll->runner;
     const gy_step *step = now->step;
-    gy_term a = {.data = operand(coll, now, &step->a),
-                 .is_sum = step->a.buffer == GY_BUFFER_SCRATCH};
-    gy_term b = {.data = operand(coll, now, &step->b),
-                 .is_sum = step->b.buffer == GY_BUFFER_SCRATCH};
+    const gy_step_note *note = &runner->plan->notes[runner->next];
+    gy_term a = {.data = operand(coll, now, &step->a), .is_sum = note->a_is_sum};
+    gy_term b = {.data = operand(coll, now, &step->b), .is_sum = note->b_is_sum};
     size_t count = now->bytes / gy_run_element_bytes(coll);
     if (gy_run_folds(runner)) {
         gy_fold_into(targets, step->to.buffer == GY_BUFFER_SCRATCH, &runner->fold, a, b, count);
@@ -147,9 +145,6 @@ static bool is_in_pieces(const gy_coll *coll, const gy_step *step)
 
 void gy_run_write(const gy_coll *coll, const gy_step *step)
 {
-    /* Scratch of folds holds sums, so nothing is copied there as it is. */
-    GY_ASSERT(step->kind != GY_STEP_COPY || !gy_run_folds(&coll->runner) ||
-              step->to.buffer != GY_BUFFER_SCRATCH);
     if (!is_in_pieces(coll, step)) {
         write_piece(coll, &(piece){.step = step, .bytes = gy_run_bytes_of(coll, &step->to)});
         return;

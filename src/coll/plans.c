@@ -13,7 +13,7 @@ static bool is_same(const gy_plan_request *a, const gy_plan_request *b)
 static void forget(gy_kept_plan *plan)
 {
     gy_steps_free(&plan->steps);
-    gy_free(plan->send_index);
+    gy_free(plan->notes);
     *plan = (gy_kept_plan){.algorithm = NULL};
 }
 
@@ -32,24 +32,49 @@ static void measure(gy_kept_plan *plan)
         bool is_sent = step->kind == GY_STEP_SEND;
         bool is_beside = step->kind == GY_STEP_RECV_REDUCE ||
                          (step->kind == GY_STEP_RECV && crosses_parts(&step->to, chunks));
-        plan->send_index[i] = plan->send_count;
+        plan->notes[i].sends_before = plan->send_count;
         plan->send_count += is_sent;
         plan->pack_run += is_sent && crosses_parts(&step->a, chunks) ? step->a.run : 0;
         plan->wire_run = is_beside ? GY_MAX(plan->wire_run, step->to.run) : plan->wire_run;
     }
 }
 
+/* Which operands in scratch are running sums: those that a step before combined there. */
+static gy_status find_sums(gy_kept_plan *plan)
+{
+    size_t slots = (size_t)plan->steps.scratch_slots;
+    bool *is_sum = gy_alloc_zero("coll.plan", slots + 1, sizeof(*is_sum));
+    if (is_sum == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < plan->steps.count; i++) {
+        const gy_step *step = &plan->steps.items[i];
+        bool is_combined = step->kind == GY_STEP_REDUCE || step->kind == GY_STEP_RECV_REDUCE;
+        bool is_kept = step->to.buffer == GY_BUFFER_SCRATCH;
+        if (is_combined) {
+            plan->notes[i].a_is_sum =
+                step->a.buffer == GY_BUFFER_SCRATCH && is_sum[step->a.slot];
+            plan->notes[i].b_is_sum =
+                step->b.buffer == GY_BUFFER_SCRATCH && is_sum[step->b.slot];
+        }
+        for (int32_t k = 0; is_kept && k < step->to.run; k++) {
+            is_sum[step->to.slot + k] = is_combined;
+        }
+    }
+    gy_free(is_sum);
+    return GY_OK;
+}
+
 static gy_status make(const gy_comm *comm, gy_kept_plan *plan)
 {
     gy_steps_init(&plan->steps);
     GY_TRY(gy_plan_rank(plan->algorithm, &plan->request, comm->rank, &plan->steps.sink));
-    plan->send_index =
-        gy_alloc_zero("coll.plan", plan->steps.count + 1, sizeof(*plan->send_index));
-    if (plan->send_index == NULL) {
+    plan->notes = gy_alloc_zero("coll.plan", plan->steps.count + 1, sizeof(*plan->notes));
+    if (plan->notes == NULL) {
         return GY_NOMEM;
     }
     measure(plan);
-    return GY_OK;
+    return find_sums(plan);
 }
 
 gy_status gy_plan_keep(gy_comm *comm, const gy_algorithm *algorithm,

@@ -8,7 +8,7 @@
 
 static gy_status await_send(gy_coll *coll, uint32_t index)
 {
-    const gy_transfer *send = &coll->runner.sends[coll->runner.plan->send_index[index]];
+    const gy_transfer *send = &coll->runner.sends[coll->runner.plan->notes[index].sends_before];
     coll->peer = send->peer;
     return send->status;
 }
@@ -316,7 +316,7 @@ static gy_status next_leg(gy_coll *coll)
     return begin_leg(coll, runner->leg + 1);
 }
 
-/* An avg whose sum came by messages. */
+/* An avg whose sum was not finished by who folded it. */
 static void finish_result(const gy_coll *coll)
 {
     const gy_coll_call *call = &coll->call;

@@ -79,7 +79,8 @@ typedef enum gy_order {
     GY_ORDER_RANK, /* from rank 0 to the last, bracketed in some fixed way: what operations that
                       do not commute need */
     GY_ORDER_FOLD, /* ((x0 op x1) op x2) op ...: the same bits from every algorithm that
-                      promises it */
+                      promises it; also of f16 and bf16, but for scans: their sums travel, each
+                      rank rounds them */
 } gy_order;
 
 /** Where the ranks are. Borrowed by requests; a request without one means one host. */

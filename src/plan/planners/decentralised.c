@@ -18,7 +18,8 @@
 
 #include "base/base.h"
 
-enum { SUM, OWN, FIRST, KINDS }; /* scratch slots of a chunk */
+/* Scratch slots of a chunk: a running sum may be wider than what came. */
+enum { SUM, OWN, FIRST, CAME, KINDS };
 
 static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
 {
@@ -43,7 +44,7 @@ typedef struct fold_spec {
 
 static gy_status fold_chunk(const fold_spec *fold, gy_plan_sink *sink)
 {
-    gy_blocks sum = gy_scratch(fold->rank, fold->chunk * KINDS + SUM, fold->chunk);
+    gy_blocks sum = gy_scratch(fold->rank, fold->chunk * KINDS + CAME, fold->chunk);
     for (int of = 0; of < fold->ranks; of++) {
         bool is_here = of == fold->rank || of == fold->first_of;
         gy_blocks came = of == fold->rank ? fold->own : fold->first;

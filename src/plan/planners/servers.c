@@ -73,12 +73,14 @@ static gy_status send_parts(const server_plan *plan)
     return GY_OK;
 }
 
+enum { SUM, FIRST }; /* scratch slots: a running sum may be wider than what came */
+
 /* Sum a block as it comes, in rank order; the running sum stays in scratch, so that the own
  * part lasts until its turn also in place. */
 static gy_status sum_block(const server_plan *plan, int block, int tag)
 {
     int ranks = plan->request->ranks, rank = plan->rank;
-    gy_blocks sum = gy_scratch(rank, 0, block);
+    gy_blocks sum = gy_scratch(rank, FIRST, block);
     for (int of = 0; of < ranks; of++) {
         gy_blocks came = of == rank ? gy_in(rank, block, 1) : gy_wire(block, 1);
         gy_step step = {.kind = of == rank ? GY_STEP_REDUCE : GY_STEP_RECV_REDUCE,
@@ -86,7 +88,7 @@ static gy_status sum_block(const server_plan *plan, int block, int tag)
                         .a = sum,
                         .b = came,
                         .to = of == ranks - 1 ? gy_out(rank, block, 1)
-                                              : gy_scratch(rank, 0, block),
+                                              : gy_scratch(rank, SUM, block),
                         .chunk = of == rank ? 0 : (uint16_t)tag};
         if (of == 0 && rank == 0) {
             sum = came;
