@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CREW_MAX = 9 };
+enum { CREW_MAX = 19 };
 
 typedef struct crew_member {
     gy_comm *comm;
