@@ -5,19 +5,22 @@
  * FILE]
  *                                            [--rounds N] [--only BYTES] [--name TEXT]
  *
- * The library is called as PMPI_; Gyre as MPI_ where it is loaded in front (LD_PRELOAD), else
- * by its own function, and a third time over registered buffers. Buffers are rewritten before
+ * The library is called as PMPI_; Gyre by its own function, over private and over registered
+ * buffers, and as MPI_ where it is loaded in front (LD_PRELOAD). Buffers are rewritten before
  * and read after each call, outside the clock; both begin after a meeting. Times are medians of
  * the slowest rank's; minor page faults are the most of a rank, a call. malloc is tuned for
  * MPI's sake (thresholds raised), or its scratch would be unmapped after each call. The bound
  * of a size is what memory must move at least (allreduce 2 p n bytes, reduce-scatter (p + 1)
- * n), at the rate of a streaming triad on all ranks in this run. The CSV is appended to.
+ * n), at the rate of a streaming triad on all ranks in this run. The hop is a cache line's
+ * round trip between the cores of ranks 0 and 1 before each size: it tells whether they share a
+ * cache at that time. The CSV is appended to.
  */
 #include "coll/coll.h"
 #include "coll/kernels.h"
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <math.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +31,7 @@
 enum { ROUNDS_MAX = 2000, TRIAD_BYTES = 64 << 20 };
 /* Each channel's memory is touched once before it counts. */
 enum { WARM_ROUNDS = 12 };
-enum { LIBRARY, GYRE, GYRE_REGISTERED, WAYS };
+enum { LIBRARY, GYRE, GYRE_REGISTERED, PRELOADED, WAYS };
 
 typedef struct bench_run {
     gy_comm *comm;
@@ -36,6 +39,8 @@ typedef struct bench_run {
     bool is_scatter, is_preloaded;
     const char *name; /* of the library, for the table */
     double faults[WAYS];
+    const gy_shared *areas;
+    _Atomic int *line; /* in rank 0's pool, for the hop */
     float *in, *out, *shared_in, *shared_out;
     double times[WAYS][ROUNDS_MAX];
     double triad; /* bytes/s of all ranks together */
@@ -68,7 +73,7 @@ static void call_mpi(const bench_run *bench, int way, const float *in, float *ou
 
 static void call(const bench_run *bench, int way, const float *in, float *out, size_t count)
 {
-    if (way == LIBRARY || (way == GYRE && bench->is_preloaded)) {
+    if (way == LIBRARY || way == PRELOADED) {
         call_mpi(bench, way, in, out, count);
         return;
     }
@@ -160,14 +165,68 @@ static double median(double *times, int count)
     return times[count / 2];
 }
 
+/* Nanoseconds, of the best of some batches; 0 where the ranks have no core each. */
+static double measure_hop(bench_run *bench)
+{
+    enum { BATCHES = 10, TRIPS = 200 };
+    double best = INFINITY;
+    if (bench->size > (int)sysconf(_SC_NPROCESSORS_ONLN)) {
+        return 0;
+    }
+    *bench->line = 0;
+    for (int batch = 0; batch < BATCHES; batch++) {
+        meet(bench);
+        double start = now();
+        for (int trip = batch * TRIPS; trip < (batch + 1) * TRIPS && bench->rank < 2; trip++) {
+            int mine = 2 * trip + bench->rank;
+            while (*bench->line != mine) {
+            }
+            *bench->line = mine + 1;
+        }
+        best = fmin(best, (now() - start) / TRIPS * 1e9);
+    }
+    meet(bench);
+    return best;
+}
+
+static int ways_of(const bench_run *bench)
+{
+    return bench->is_preloaded ? WAYS : PRELOADED;
+}
+
+static void print_row(const bench_run *bench, size_t bytes, const double *us, double hop_ns,
+                      FILE *csv)
+{
+    double moved = bench->is_scatter ? bench->size + 1.0 : 2.0 * bench->size;
+    double bound = moved * (double)bytes / bench->triad * 1e6;
+    printf("%10zu  %6.0f ", bytes, hop_ns);
+    for (int way = 0; way < ways_of(bench); way++) {
+        printf(" %10.2f", us[way]);
+    }
+    for (int way = GYRE; way < ways_of(bench); way++) {
+        printf(" %6.2f", us[LIBRARY] / us[way]);
+    }
+    printf(" %10.2f %6.1f %6.1f\n", bound, bench->faults[LIBRARY], bench->faults[GYRE]);
+    fflush(stdout);
+    if (csv != NULL) {
+        fprintf(csv, "%s,%s,%d,%zu,%.0f", bench->name,
+                bench->is_scatter ? "reduce_scatter" : "allreduce", bench->size, bytes, hop_ns);
+        for (int way = 0; way < WAYS; way++) {
+            fprintf(csv, way < ways_of(bench) ? ",%.3f" : ",", us[way]);
+        }
+        fprintf(csv, ",%.3f,%.2f,%.2f\n", bound, bench->faults[LIBRARY], bench->faults[GYRE]);
+    }
+}
+
 static void measure_size(bench_run *bench, size_t bytes, FILE *csv)
 {
+    double hop_ns = measure_hop(bench);
+    int ways = ways_of(bench);
     size_t count = bytes / sizeof(float);
     int rounds = bytes >= 16 << 20 ? bench->rounds / 4 + 1 : bench->rounds;
     for (int round = -WARM_ROUNDS; round < rounds; round++) {
-        for (int turn = 0; turn < WAYS; turn++) {
-            int way =
-                (turn + round + WARM_ROUNDS) % WAYS; /* each comes first, second and third */
+        for (int turn = 0; turn < ways; turn++) {
+            int way = (turn + round + WARM_ROUNDS) % ways; /* each comes first in turn */
             double took = measure(bench, way, count, round + WARM_ROUNDS);
             if (round == -1) {
                 bench->faults[way] = 0;
@@ -177,30 +236,18 @@ static void measure_size(bench_run *bench, size_t bytes, FILE *csv)
             }
         }
     }
-    double us[WAYS];
-    for (int way = 0; way < WAYS; way++) {
+    double us[WAYS] = {0};
+    for (int way = 0; way < ways; way++) {
         PMPI_Allreduce(MPI_IN_PLACE, bench->times[way], rounds, MPI_DOUBLE, MPI_MAX,
                        MPI_COMM_WORLD);
         us[way] = median(bench->times[way], rounds) * 1e6;
     }
     PMPI_Allreduce(MPI_IN_PLACE, bench->faults, WAYS, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    for (int way = 0; way < WAYS; way++) {
+    for (int way = 0; way < ways; way++) {
         bench->faults[way] /= rounds;
     }
-    double moved = bench->is_scatter ? bench->size + 1.0 : 2.0 * bench->size;
-    double bound = moved * (double)bytes / bench->triad * 1e6;
     if (bench->rank == 0) {
-        printf("%10zu  %10.2f  %10.2f  %10.2f  %6.2f  %6.2f  %10.2f  %7.1f  %7.1f\n", bytes,
-               us[LIBRARY], us[GYRE], us[GYRE_REGISTERED], us[LIBRARY] / us[GYRE],
-               us[LIBRARY] / us[GYRE_REGISTERED], bound, bench->faults[LIBRARY],
-               bench->faults[GYRE]);
-        if (csv != NULL) {
-            fprintf(csv, "%s,%s,%d,%zu,%.3f,%.3f,%.3f,%.3f,%.2f,%.2f\n", bench->name,
-                    bench->is_scatter ? "reduce_scatter" : "allreduce", bench->size, bytes,
-                    us[LIBRARY], us[GYRE], us[GYRE_REGISTERED], bound, bench->faults[LIBRARY],
-                    bench->faults[GYRE]);
-        }
-        fflush(stdout);
+        print_row(bench, bytes, us, hop_ns, csv);
     }
 }
 
@@ -242,6 +289,7 @@ static void open_comm(bench_run *bench)
     if (bench->rank == 0) {
         close(place[1]);
     }
+    bench->areas = transport->shared;
     if (gy_comm_new(transport, NULL, &bench->comm) != GY_OK) {
         die("communicator");
     }
@@ -258,6 +306,9 @@ static void take_buffers(bench_run *bench)
         bench->shared_out == NULL) {
         die("buffers");
     }
+    /* All pools are taken from alike. */
+    ptrdiff_t at = (uint8_t *)bench->shared_out - gy_shared_pool(bench->areas, bench->rank);
+    bench->line = (_Atomic int *)(void *)(gy_shared_pool(bench->areas, 0) + at);
     memset(bench->in, 0, TRIAD_BYTES);
     memset(bench->out, 0, TRIAD_BYTES);
     memset(bench->shared_in, 0, TRIAD_BYTES);
@@ -295,8 +346,8 @@ static FILE *open_csv(const char *name)
     if (csv == NULL) {
         die(name);
     } else if (ftell(csv) == 0) {
-        fprintf(csv, "library,operation,ranks,bytes,mpi_us,gyre_us,gyre_registered_us,bound_us,"
-                     "mpi_faults,gyre_faults\n");
+        fprintf(csv, "library,operation,ranks,bytes,hop_ns,mpi_us,gyre_us,gyre_registered_us,"
+                     "preloaded_us,bound_us,mpi_faults,gyre_faults\n");
     }
     return csv;
 }
@@ -320,15 +371,16 @@ int main(int argc, char **argv)
     measure_triad(&bench);
     FILE *csv = read.csv != NULL && bench.rank == 0 ? open_csv(read.csv) : NULL;
     if (bench.rank == 0) {
-        printf("%s, %s, %d ranks, %s, triad %.1f GB/s\n", bench.name,
+        const char *more = bench.is_preloaded ? "  preloaded" : "";
+        printf("%s, %s, %d ranks, triad %.1f GB/s, times in us\n", bench.name,
                bench.is_scatter ? "reduce-scatter" : "allreduce", bench.size,
-               bench.is_preloaded ? "preloaded" : "called by name", bench.triad * 1e-9);
-        printf("%10s  %10s  %10s  %10s  %6s  %6s  %10s  %7s  %7s\n", "bytes", "mpi us",
-               "gyre us", "registered", "ratio", "ratio", "bound us", "faults", "faults");
+               bench.triad * 1e-9);
+        printf("%10s  %6s  %10s %10s %10s%s  mpi's time over each  %s\n", "bytes", "hop ns",
+               "mpi", "gyre", "registered", more, "bound, faults of mpi and gyre");
     }
     for (size_t i = 0; i < GY_COUNT(sizes); i++) {
         if ((read.only == 0 || read.only == sizes[i]) &&
-            sizes[i] / sizeof(float) >= (size_t)bench.size) {
+            (!bench.is_scatter || sizes[i] / sizeof(float) >= (size_t)bench.size)) {
             measure_size(&bench, sizes[i], csv);
         }
     }
