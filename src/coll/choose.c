@@ -11,6 +11,7 @@ enum {
     STAGE_CHUNK_BYTES =
         64 * 1024, /* two slots and the vectors they stand for fit the second cache */
     EXCHANGE_BYTES = 128 * 1024,
+    DOUBLING_BYTES = 64 * 1024,
     DIRECT_CHUNK_BYTES = 256 * 1024, /* so that others in flight get their turn */
     MESSAGE_CHUNK_BYTES = 1 << 20,
     LEG_BYTES = 16 * 1024 * 1024,   /* keeps a plan below some thousand steps */
@@ -59,8 +60,9 @@ static const char *message_name(const gy_coll_call *call)
 {
     switch (call->operation) {
     case GY_OPERATION_ALLREDUCE:
-        /* The tree has fewer rounds, the ring sends less. */
-        return call->count * gy_call_element_bytes(call) < 64UL * 1024 ? "tree" : "ring";
+        /* Doubling has the fewest rounds, the ring sends less. */
+        return call->count * gy_call_element_bytes(call) <= DOUBLING_BYTES ? "doubling"
+                                                                           : "ring";
     case GY_OPERATION_REDUCE_SCATTER:
     case GY_OPERATION_ALLGATHER:
         return "ring";

@@ -94,6 +94,7 @@ typedef enum gy_coll_stage {
     GY_COLL_STARTED,  /* waits until its channel is free */
     GY_COLL_ENTERED,  /* has published its card, compares those of the others */
     GY_COLL_RUNS,     /* its plan */
+    GY_COLL_AGREES,   /* the plan has ended before all cards were compared */
     GY_COLL_ENDED
 } gy_coll_stage;
 
@@ -135,6 +136,7 @@ struct gy_coll {
     int64_t deadline_ns; /* 0: not set yet */
     int peer;            /* the rank of the transport that it waits for, -1 none */
     int checked;         /* ranks whose cards have been compared */
+    bool is_agreed;      /* the cards that this rank compares are alike */
     bool all_registered;
     gy_far *far;          /* (size) */
     int64_t *numbers;     /* (3, size) counts and starts of a v-form; NULL until there is one */

@@ -477,8 +477,9 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
 gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
 {
     char what[192];
-    gy_wait wait = gy_wait_start(comm->transport, -1, gy_coll_text(coll, what),
-                                 (gy_deadline){coll->deadline_ns});
+    gy_wait wait =
+        gy_wait_start(comm->transport, -1, "its call", (gy_deadline){coll->deadline_ns});
+    bool is_short = true; /* not worth words yet */
     int64_t start_ns = gy_now_ns(comm->transport->env);
     /* acquire: with the release in gy_note_end */
     for (int round = 1; !atomic_load_explicit(&note->is_over, memory_order_acquire); round++) {
@@ -491,6 +492,10 @@ gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
             continue;
         }
         wait.peer = coll->stage == GY_COLL_STARTED ? -1 : coll->peer;
+        if (is_short && wait.start_ns != 0) {
+            wait.what = gy_coll_text(coll, what);
+            is_short = false;
+        }
         gy_status status = gy_wait_round(&wait);
         if (status < 0) {
             status = gy_record_blame(coll, status);

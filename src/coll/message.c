@@ -48,6 +48,7 @@ gy_status gy_message_launch(gy_coll *coll)
     coll->peer = message->peer == comm->rank ? -1 : peer;
     gy_coll_launch(coll);
     coll->stage = GY_COLL_RUNS;
+    coll->is_agreed = true; /* nothing to compare */
     return coll->kind == GY_COLL_SEND
                ? gy_transport_send(comm->transport, peer, tag, message->data, bytes_of(message),
                                    &coll->cards[0])

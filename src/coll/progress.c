@@ -20,16 +20,26 @@ void gy_wake_peers(const gy_comm *comm)
     }
 }
 
-/* Without shared memory cards go to both neighbours: around the ring every difference is seen
- * by two. */
+/* Without shared memory cards go to the two neighbours on a ring, so that every difference is
+ * seen by two ranks. The ring of four is 0 1 3 2: doubling sends to the same ranks. */
+static int find_neighbours(const gy_comm *comm, int neighbours[2])
+{
+    int rank = comm->rank, size = comm->size;
+    neighbours[0] = size == 4 ? rank ^ 1 : (rank + 1) % size;
+    neighbours[1] = size == 4 ? rank ^ 2 : (rank + size - 1) % size;
+    return size == 2 ? 1 : 2;
+}
+
+/* They go with the plan's first messages, where those go to the same ranks. */
 static gy_status send_cards(gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
-    int peers[2] = {(comm->rank + 1) % comm->size, (comm->rank + comm->size - 1) % comm->size};
-    for (int i = 0; i < 2; i++) {
+    int peers[2];
+    int count = find_neighbours(comm, peers);
+    for (int i = 0; i < count; i++) {
         peers[i] = gy_comm_peer(comm, peers[i]);
-        GY_TRY(gy_transport_send(comm->transport, peers[i], card_tag(coll), &coll->card,
-                                 sizeof(coll->card), &coll->cards[i]));
+        GY_TRY(gy_transport_send_soon(comm->transport, peers[i], card_tag(coll), &coll->card,
+                                      sizeof(coll->card), &coll->cards[i]));
         GY_TRY(gy_transport_recv(comm->transport, peers[i], card_tag(coll), &coll->neighbour[i],
                                  sizeof(coll->neighbour[i]), &coll->cards[2 + i]));
     }
@@ -39,17 +49,19 @@ static gy_status send_cards(gy_coll *coll)
 /* Each as it comes: the other neighbour may never call. */
 static gy_status compare_neighbours(gy_coll *coll)
 {
+    int count = coll->comm->size == 2 ? 1 : 2;
     gy_status status = GY_OK;
-    for (int i = 0; i < 4; i++) {
-        const gy_transfer *transfer = &coll->cards[i];
+    for (int i = 0; i < 2 * count; i++) {
+        int which = i / count; /* sent, then received */
+        const gy_transfer *transfer = &coll->cards[2 * which + i % count];
         if (transfer->status < 0) {
             coll->peer = transfer->peer;
             return gy_fail(transfer->status, "call of rank %d: %s", transfer->peer,
                            gy_status_text(transfer->status));
         }
-        if (transfer->status == GY_OK && i >= 2 &&
-            !gy_cards_agree(&coll->card, &coll->neighbour[i - 2])) {
-            return gy_card_mismatch(coll, &coll->neighbour[i - 2], transfer->peer);
+        if (transfer->status == GY_OK && which == 1 &&
+            !gy_cards_agree(&coll->card, &coll->neighbour[i % count])) {
+            return gy_card_mismatch(coll, &coll->neighbour[i % count], transfer->peer);
         }
         if (transfer->status == GY_AGAIN && status == GY_OK) {
             coll->peer = transfer->peer;
@@ -57,6 +69,7 @@ static gy_status compare_neighbours(gy_coll *coll)
         }
     }
     coll->peer = status == GY_OK ? -1 : coll->peer;
+    coll->is_agreed = status == GY_OK;
     return status;
 }
 
@@ -83,7 +96,7 @@ static gy_status enter(gy_coll *coll)
     return GY_OK;
 }
 
-/* All ranks are here and mean the same: do it, or begin to. */
+/* All ranks of this host are here and mean the same: do it, or begin to. */
 static gy_status begin_work(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
@@ -100,6 +113,26 @@ static gy_status begin_work(gy_coll *coll)
     return GY_OK;
 }
 
+/* By messages the plan runs before the cards have come: they are compared when they do, at
+ * the latest before the end. A message of the wrong size waits for what they say. */
+static gy_status run_ahead(gy_coll *coll, bool *has_moved)
+{
+    gy_status status = coll->is_agreed ? GY_OK : compare_neighbours(coll);
+    if (status >= 0 && coll->stage == GY_COLL_RUNS) {
+        status = gy_run_step(coll, has_moved);
+        if (status == GY_OK || (status == GY_MISMATCH && !coll->is_agreed)) {
+            gy_error_take(&coll->error, status);
+            coll->stage = GY_COLL_AGREES;
+            status = coll->is_agreed ? GY_OK : compare_neighbours(coll);
+        }
+    }
+    if (status == GY_OK && coll->stage == GY_COLL_AGREES) {
+        status = coll->error.status < 0 ? gy_error_raise(&coll->error) : GY_OK;
+        coll->stage = status == GY_OK ? GY_COLL_ENDED : coll->stage;
+    }
+    return status;
+}
+
 static gy_status step(gy_coll *coll, bool *has_moved)
 {
     gy_status status = GY_OK;
@@ -113,15 +146,15 @@ static gy_status step(gy_coll *coll, bool *has_moved)
         *has_moved = *has_moved || status == GY_OK;
     }
     if (status == GY_OK && coll->stage == GY_COLL_ENTERED) {
-        status = coll->comm->shared != NULL ? gy_slot_compare(coll) : compare_neighbours(coll);
+        status = coll->comm->shared != NULL ? gy_slot_compare(coll) : GY_OK;
+        coll->is_agreed = coll->comm->shared != NULL;
         if (status == GY_OK) {
             *has_moved = true;
             status = begin_work(coll);
         }
     }
-    if (status == GY_OK && coll->stage == GY_COLL_RUNS) {
-        status = gy_run_step(coll, has_moved);
-        coll->stage = status == GY_OK ? GY_COLL_ENDED : coll->stage;
+    if (status == GY_OK && (coll->stage == GY_COLL_RUNS || coll->stage == GY_COLL_AGREES)) {
+        status = run_ahead(coll, has_moved);
     }
     return status;
 }
@@ -161,7 +194,9 @@ static void remove_flying(gy_comm *comm, gy_coll *coll)
 static void end_transfers(gy_coll *coll)
 {
     for (int i = 0; i < 4; i++) {
-        gy_transport_cancel(coll->comm->transport, &coll->cards[i]);
+        if (coll->cards[i].status == GY_AGAIN) {
+            gy_transport_cancel(coll->comm->transport, &coll->cards[i]);
+        }
     }
     gy_run_end(coll);
 }
@@ -189,7 +224,7 @@ void gy_comm_fail(gy_comm *comm, gy_status status)
 static void fail_step(gy_comm *comm, const gy_coll *coll, gy_status status)
 {
     char text[192];
-    if (status != GY_MISMATCH || coll->stage == GY_COLL_RUNS) {
+    if (status != GY_MISMATCH || coll->is_agreed) {
         (void)gy_fail_within(status, "%s", gy_coll_text(coll, text));
     }
     gy_comm_fail(comm, status);
@@ -339,6 +374,7 @@ gy_coll *gy_coll_take_unnumbered(gy_comm *comm)
     coll->comm = comm;
     coll->stage = GY_COLL_RESERVED;
     coll->kind = GY_COLL_COLLECTIVE;
+    coll->is_agreed = false;
     coll->number = UINT64_MAX;
     coll->call.priority = 0;
     coll->error.status = GY_OK;

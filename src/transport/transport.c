@@ -22,16 +22,31 @@ static gy_status start(gy_transport *transport, gy_transfer *transfer, gy_transf
     return status;
 }
 
+static gy_status start_send(gy_transport *transport, gy_transfer *transfer,
+                            const gy_transfer *what, const void *data)
+{
+    /* A transfer serves both directions, so its pointer cannot be const; a send only reads. */
+    gy_transfer full = *what;
+    full.data = (uint8_t *)(uintptr_t)data;
+    return start(transport, transfer, full, transport->ops->send);
+}
+
 gy_status gy_transport_send(gy_transport *transport, int peer, uint64_t tag, const void *data,
                             size_t size_bytes, gy_transfer *transfer)
 {
-    /* A transfer serves both directions, so its pointer cannot be const; a send only reads. */
+    gy_transfer what = {.status = GY_AGAIN, .size_bytes = size_bytes, .peer = peer, .tag = tag};
+    return start_send(transport, transfer, &what, data);
+}
+
+gy_status gy_transport_send_soon(gy_transport *transport, int peer, uint64_t tag,
+                                 const void *data, size_t size_bytes, gy_transfer *transfer)
+{
     gy_transfer what = {.status = GY_AGAIN,
                         .size_bytes = size_bytes,
                         .peer = peer,
-                        .tag = tag,
-                        .data = (uint8_t *)(uintptr_t)data};
-    return start(transport, transfer, what, transport->ops->send);
+                        .may_wait = true,
+                        .tag = tag};
+    return start_send(transport, transfer, &what, data);
 }
 
 gy_status gy_transport_post(gy_transport *transport, int peer, uint64_t tag, const void *data,

@@ -30,6 +30,7 @@ typedef struct gy_transfer {
     /* The transport's own from here. */
     int peer;
     bool is_matched;
+    bool may_wait; /* send: for another one to the same peer */
     uint64_t tag;
     uint8_t *data;
     size_t done_bytes;
@@ -45,6 +46,11 @@ typedef struct gy_transfer {
 GY_MUST_CHECK gy_status gy_transport_send(gy_transport *transport, int peer, uint64_t tag,
                                           const void *data, size_t size_bytes,
                                           gy_transfer *transfer);
+/** The same, but it may wait a little (some rounds of progress), to go together with the next
+ * one to that peer. */
+GY_MUST_CHECK gy_status gy_transport_send_soon(gy_transport *transport, int peer, uint64_t tag,
+                                               const void *data, size_t size_bytes,
+                                               gy_transfer *transfer);
 /** Start receiving up to `size_bytes` from `peer`; the same returns. */
 GY_MUST_CHECK gy_status gy_transport_recv(gy_transport *transport, int peer, uint64_t tag,
                                           void *data, size_t size_bytes, gy_transfer *transfer);

@@ -1,7 +1,6 @@
-#include "transport/tcp.h"
+#include "transport/tcp/tcp_priv.h"
 
 #include "topo/topo.h"
-#include "transport/tcp/link_priv.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -13,6 +12,7 @@
 enum {
     DIRECT_LOOKS = 4, /* so few peers are asked one by one, without epoll */
     EPOLL_EVERY = 16, /* rounds between two looks at everybody then */
+    HOLD_ROUNDS = 16, /* for so long a message may wait for another one */
     EVENTS_AT_ONCE = 64,
     DOOR_EVENT = -1,
     QUIET_NS = 300000000,  /* of a peer, before it is asked */
@@ -21,39 +21,6 @@ enum {
     ROLL_LOOK_MS = 5,
     CLOSE_MS = 1000, /* for what is still to be written when a rank leaves */
 };
-
-typedef struct tcp_peer {
-    gy_greeting *greeting; /* a call of ours under way */
-    gy_link *link;         /* NULL: not connected yet */
-    gy_transfer *early;    /* sends from before */
-    gy_inbox early_inbox;  /* receives from before, and all of this rank itself */
-    bool is_far;           /* reached by this transport */
-    bool has_joined, has_left, is_gone;
-    bool is_closed;       /* nothing more comes or goes */
-    bool is_listed;       /* in `busy` */
-    bool is_waiting_room; /* epoll looks for room to write */
-    bool is_heard;        /* something came since the last look at the clock */
-    int64_t heard_ns;     /* when that was */
-    int64_t asked_ns;     /* it was asked then and has not answered; 0: not asked */
-    bool is_deaf;         /* epoll does not look for what comes: it would not be taken */
-    gy_error why;         /* it is gone */
-} tcp_peer;
-
-typedef struct tcp_transport {
-    gy_transport base;
-    gy_tls *tls;
-    gy_door *door;
-    int epoll;
-    gy_hello hello;
-    uint64_t rounds;
-    bool is_aborted;
-    uint32_t error_epoch;
-    gy_error error;
-    int missing; /* peers that have not joined */
-    int busy_count;
-    int *busy; /* peers with something under way */
-    tcp_peer peers[];
-} tcp_transport;
 
 static tcp_transport *tcp_of(gy_transport *transport)
 {
@@ -72,7 +39,7 @@ static gy_transfer **sends_of(tcp_peer *peer)
 
 /* ---- What epoll looks for ---- */
 
-static void watch(tcp_transport *tcp, int socket, int who, bool is_new, uint32_t events)
+void gy_tcp_watch(tcp_transport *tcp, int socket, int who, bool is_new, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data = {.u64 = (uint64_t)(uint32_t)who}};
     if (epoll_ctl(tcp->epoll, is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, socket, &event) != 0) {
@@ -83,14 +50,15 @@ static void watch(tcp_transport *tcp, int socket, int who, bool is_new, uint32_t
 static void watch_peer(tcp_transport *tcp, int rank)
 {
     tcp_peer *peer = &tcp->peers[rank];
-    bool wants_room = gy_link_is_full(peer->link) && !peer->link->is_cut;
+    bool wants_room = gy_link_is_full(peer->link) && !peer->is_holding && !peer->link->is_cut;
     bool is_deaf = peer->link->reader.is_inside && !peer->link->reader.is_begun &&
                    peer->link->reader.frame.type == GY_FRAME_MESSAGE;
     if (wants_room != peer->is_waiting_room || is_deaf != peer->is_deaf) {
         peer->is_waiting_room = wants_room;
         peer->is_deaf = is_deaf;
-        watch(tcp, gy_wire_socket(peer->link->wire), rank, false,
-              (is_deaf ? 0u : (uint32_t)EPOLLIN) | (wants_room ? (uint32_t)EPOLLOUT : 0u));
+        gy_tcp_watch(tcp, gy_wire_socket(peer->link->wire), rank, false,
+                     (is_deaf ? 0u : (uint32_t)EPOLLIN) |
+                         (wants_room ? (uint32_t)EPOLLOUT : 0u));
     }
 }
 
@@ -105,7 +73,7 @@ static void keep_error(tcp_transport *tcp, const gy_error *error, uint32_t epoch
     }
 }
 
-static void lose(tcp_transport *tcp, int rank, gy_status status)
+void gy_tcp_lose(tcp_transport *tcp, int rank, gy_status status)
 {
     tcp_peer *peer = &tcp->peers[rank];
     peer->is_closed = true;
@@ -142,14 +110,9 @@ static gy_status hear_abort(tcp_transport *tcp, const gy_frame *frame, const uin
     return GY_OK;
 }
 
-typedef struct ear {
-    tcp_transport *tcp;
-    int rank;
-} ear;
-
 static gy_status hear(void *arg, const gy_frame *frame, const uint8_t *body)
 {
-    const ear *at = arg;
+    const tcp_ear *at = arg;
     if (frame->type == GY_FRAME_ABORT) {
         return hear_abort(at->tcp, frame, body);
     }
@@ -167,15 +130,15 @@ static gy_status hear(void *arg, const gy_frame *frame, const uint8_t *body)
                    (int)frame->type);
 }
 
-static bool pull(tcp_transport *tcp, int rank)
+bool gy_tcp_pull(tcp_transport *tcp, int rank)
 {
     tcp_peer *peer = &tcp->peers[rank];
     if (peer->link == NULL || peer->is_closed) {
         return false;
     }
-    gy_status status = gy_link_pull(peer->link, hear, &(ear){.tcp = tcp, .rank = rank});
+    gy_status status = gy_link_pull(peer->link, hear, &(tcp_ear){.tcp = tcp, .rank = rank});
     if (status < 0) {
-        lose(tcp, rank, status);
+        gy_tcp_lose(tcp, rank, status);
         return true;
     }
     peer->is_heard = peer->is_heard || status == GY_OK;
@@ -186,19 +149,20 @@ static bool pull(tcp_transport *tcp, int rank)
     return status == GY_OK;
 }
 
-static bool push(tcp_transport *tcp, int rank)
+bool gy_tcp_push(tcp_transport *tcp, int rank)
 {
     tcp_peer *peer = &tcp->peers[rank];
     if (peer->link == NULL || peer->is_closed) {
         return false;
     }
+    peer->is_holding = false;
     gy_status status = gy_link_push(peer->link);
     if (status < 0) {
         gy_error error;
         gy_error_take(&error, status);
-        (void)pull(tcp, rank); /* its last words say whether it left */
+        (void)gy_tcp_pull(tcp, rank); /* its last words say whether it left */
         if (!peer->is_closed) {
-            lose(tcp, rank, gy_error_raise(&error));
+            gy_tcp_lose(tcp, rank, gy_error_raise(&error));
         }
         return true;
     }
@@ -219,113 +183,6 @@ static bool deliver_own(tcp_transport *tcp)
         self->early = send->next;
         gy_transfer_end(send, GY_OK);
         has_moved = true;
-    }
-    return has_moved;
-}
-
-/* ---- Meeting ---- */
-
-static void join(tcp_transport *tcp, int rank, gy_wire *wire)
-{
-    tcp_peer *peer = &tcp->peers[rank];
-    gy_link *link = NULL;
-    if (gy_link_new(wire, &link) < 0) {
-        lose(tcp, rank, GY_NOMEM);
-        return;
-    }
-    link->sends = peer->early;
-    link->reader.inbox = peer->early_inbox;
-    peer->early = NULL;
-    peer->early_inbox = (gy_inbox){.posted = NULL};
-    peer->link = link;
-    peer->has_joined = true;
-    tcp->missing--;
-    watch(tcp, gy_wire_socket(wire), rank, peer->greeting == NULL, EPOLLIN);
-    (void)push(tcp, rank);
-    (void)pull(tcp, rank); /* what TLS read ahead does not show in the socket */
-}
-
-/* The caller must be a rank of this run that has not come yet; higher ranks call lower ones. */
-static gy_status judge_rank(void *arg, const gy_hello *theirs)
-{
-    const tcp_transport *tcp = arg;
-    if (memcmp(theirs->run, tcp->hello.run, sizeof(theirs->run)) != 0) {
-        return gy_fail(GY_STATE, "the other end belongs to another run");
-    }
-    if (theirs->count != (uint32_t)tcp->base.size || theirs->index >= theirs->count ||
-        theirs->index == (uint32_t)tcp->base.rank) {
-        return gy_fail(GY_STATE, "rank %u of %u called rank %d of %d", theirs->index,
-                       theirs->count, tcp->base.rank, tcp->base.size);
-    }
-    const tcp_peer *peer = &tcp->peers[theirs->index];
-    if (!peer->is_far || peer->has_joined) {
-        return gy_fail(GY_EXISTS, "rank %u is here already", theirs->index);
-    }
-    return GY_OK;
-}
-
-/* The one who was called must be the one who answers. */
-static gy_status judge_answer(void *arg, const gy_hello *theirs)
-{
-    const ear *at = arg;
-    GY_TRY(judge_rank(at->tcp, theirs));
-    return theirs->index == (uint32_t)at->rank
-               ? GY_OK
-               : gy_fail(GY_STATE, "rank %u answers instead of rank %d", theirs->index,
-                         at->rank);
-}
-
-static bool greet(tcp_transport *tcp, int rank)
-{
-    tcp_peer *peer = &tcp->peers[rank];
-    gy_wire *wire = NULL;
-    gy_hello theirs;
-    gy_status status = gy_greeting_step(peer->greeting, judge_answer,
-                                        &(ear){.tcp = tcp, .rank = rank}, &wire, &theirs);
-    if (status == GY_AGAIN) {
-        return false;
-    }
-    if (status < 0) {
-        lose(tcp, rank, status);
-    } else {
-        join(tcp, rank, wire);
-    }
-    gy_greeting_free(peer->greeting);
-    peer->greeting = NULL;
-    return true;
-}
-
-static bool open_door(tcp_transport *tcp)
-{
-    gy_wire *wire = NULL;
-    gy_hello theirs;
-    bool has_moved = false;
-    if (tcp->missing == 0) {
-        return false;
-    }
-    while (gy_door_step(tcp->door, &wire, &theirs) == GY_OK) {
-        join(tcp, (int)theirs.index, wire);
-        has_moved = true;
-    }
-    return has_moved;
-}
-
-/* Nobody is awaited any more: the port is closed. */
-static void close_door(tcp_transport *tcp)
-{
-    gy_door_free(tcp->door);
-    tcp->door = NULL;
-}
-
-/* While ranks are missing: callers, and calls under way. */
-static bool meet_on(tcp_transport *tcp)
-{
-    bool has_moved = tcp->door != NULL && open_door(tcp);
-    for (int rank = 0; rank < tcp->base.rank; rank++) {
-        has_moved = (tcp->peers[rank].greeting != NULL && greet(tcp, rank)) || has_moved;
-    }
-    if (tcp->missing == 0 && tcp->door != NULL) {
-        close_door(tcp);
     }
     return has_moved;
 }
@@ -351,10 +208,10 @@ static bool look_at_all(tcp_transport *tcp, int wait_ms)
             continue; /* meet_on looks at them all */
         }
         if ((events[i].events & EPOLLOUT) != 0) {
-            has_moved = push(tcp, rank) || has_moved;
+            has_moved = gy_tcp_push(tcp, rank) || has_moved;
         }
         if ((events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
-            has_moved = pull(tcp, rank) || has_moved;
+            has_moved = gy_tcp_pull(tcp, rank) || has_moved;
         }
     }
     return has_moved;
@@ -368,8 +225,11 @@ static bool look_at_busy(tcp_transport *tcp, bool is_direct)
         int rank = tcp->busy[i];
         tcp_peer *peer = &tcp->peers[rank];
         if (is_direct) {
-            has_moved = (*sends_of(peer) != NULL && push(tcp, rank)) || has_moved;
-            has_moved = (gy_inbox_is_busy(inbox_of(peer)) && pull(tcp, rank)) || has_moved;
+            has_moved =
+                (*sends_of(peer) != NULL && !peer->is_holding && gy_tcp_push(tcp, rank)) ||
+                has_moved;
+            has_moved =
+                (gy_inbox_is_busy(inbox_of(peer)) && gy_tcp_pull(tcp, rank)) || has_moved;
         }
         if (*sends_of(peer) == NULL && !gy_inbox_is_busy(inbox_of(peer))) {
             peer->is_listed = false;
@@ -381,17 +241,32 @@ static bool look_at_busy(tcp_transport *tcp, bool is_direct)
     return has_moved;
 }
 
+/* What may wait has waited long enough. */
+static void push_held(tcp_transport *tcp)
+{
+    tcp->is_holding = false;
+    for (int i = 0; i < tcp->busy_count; i++) {
+        if (tcp->peers[tcp->busy[i]].is_holding) {
+            (void)gy_tcp_push(tcp, tcp->busy[i]);
+        }
+    }
+}
+
 static gy_status tcp_progress(gy_transport *transport)
 {
     tcp_transport *tcp = tcp_of(transport);
+    tcp->rounds++;
+    if (tcp->is_holding && tcp->rounds >= tcp->hold_until) {
+        push_held(tcp);
+    }
     bool is_few = tcp->busy_count <= DIRECT_LOOKS;
     bool has_moved = deliver_own(tcp);
     has_moved = look_at_busy(tcp, is_few) || has_moved;
-    if (!has_moved && (!is_few || ++tcp->rounds % EPOLL_EVERY == 0)) {
+    if (!has_moved && (!is_few || tcp->rounds % EPOLL_EVERY == 0)) {
         has_moved = look_at_all(tcp, 0);
     }
     if (!has_moved && tcp->missing > 0) {
-        has_moved = meet_on(tcp);
+        has_moved = gy_tcp_meet_on(tcp);
     }
     return has_moved ? GY_OK : GY_AGAIN;
 }
@@ -411,12 +286,18 @@ static gy_status tcp_send(gy_transport *transport, gy_transfer *transfer)
                        "a message to rank %d was given up half sent: nothing can follow",
                        transfer->peer);
     }
+    bool is_alone = *sends_of(peer) == NULL;
     gy_transfers_push(sends_of(peer), transfer);
     if (transfer->peer == transport->rank) {
         (void)deliver_own(tcp);
         return GY_OK;
     }
-    (void)push(tcp, transfer->peer);
+    if (transfer->may_wait && is_alone) {
+        peer->is_holding = tcp->is_holding = true;
+        tcp->hold_until = tcp->rounds + HOLD_ROUNDS;
+    } else {
+        (void)gy_tcp_push(tcp, transfer->peer);
+    }
     if (*sends_of(peer) != NULL) {
         list(tcp, transfer->peer);
     }
@@ -434,7 +315,7 @@ static gy_status tcp_recv(gy_transport *transport, gy_transfer *transfer)
         return GY_OK;
     }
     if (gy_inbox_is_busy(inbox)) {
-        (void)pull(tcp, transfer->peer);
+        (void)gy_tcp_pull(tcp, transfer->peer);
     }
     if (gy_inbox_is_busy(inbox_of(peer))) {
         list(tcp, transfer->peer);
@@ -470,7 +351,7 @@ static void look_behind(tcp_transport *tcp)
         tcp_peer *peer = &tcp->peers[rank];
         if (peer->link != NULL && peer->is_deaf) {
             peer->link->reader.is_eager = true;
-            (void)pull(tcp, rank);
+            (void)gy_tcp_pull(tcp, rank);
             peer->link->reader.is_eager = false;
         }
     }
@@ -487,7 +368,7 @@ static void ask(tcp_transport *tcp, int rank, int64_t now_ns)
     if (gy_link_note(peer->link, GY_FRAME_ASK, NULL, 0) == GY_OK) {
         peer->is_heard = false;
         peer->asked_ns = now_ns;
-        (void)push(tcp, rank);
+        (void)gy_tcp_push(tcp, rank);
     }
 }
 
@@ -607,7 +488,7 @@ static void tcp_abort(gy_transport *transport, const gy_error *error)
         tcp_peer *peer = &tcp->peers[rank];
         if (peer->link != NULL && !peer->is_closed &&
             gy_link_note(peer->link, GY_FRAME_ABORT, body, ABORT_HEAD_BYTES + text) == GY_OK) {
-            (void)push(tcp, rank); /* who cannot be told finds out by its deadline */
+            (void)gy_tcp_push(tcp, rank); /* who cannot be told finds out by its deadline */
         }
     }
 }
@@ -621,6 +502,7 @@ static bool tcp_has_joined(gy_transport *transport, int peer)
 static void tcp_nap(gy_transport *transport, int64_t nap_ns)
 {
     tcp_transport *tcp = tcp_of(transport);
+    push_held(tcp);
     if (nap_ns > 0) {
         (void)look_at_all(tcp, (int)((nap_ns + 999999) / 1000000));
     }
@@ -636,7 +518,7 @@ static void say_goodbye(tcp_transport *tcp)
         tcp_peer *peer = &tcp->peers[rank];
         if (peer->link != NULL && !peer->is_closed && !peer->link->is_cut &&
             gy_link_note(peer->link, GY_FRAME_LEAVE, NULL, 0) == GY_OK) {
-            (void)push(tcp, rank);
+            (void)gy_tcp_push(tcp, rank);
         }
     }
     for (int rank = 0; rank < tcp->base.size; rank++) {
@@ -645,7 +527,7 @@ static void say_goodbye(tcp_transport *tcp)
                gy_link_is_full(peer->link) && gy_now_ns(tcp->base.env) < deadline.at_ns) {
             struct pollfd look = {.fd = gy_wire_socket(peer->link->wire), .events = POLLOUT};
             (void)poll(&look, 1, CLOSE_MS / 10);
-            (void)push(tcp, rank);
+            (void)gy_tcp_push(tcp, rank);
         }
     }
 }
@@ -707,20 +589,6 @@ bool gy_tcp_is_busy(const gy_transport *transport)
     return ((const tcp_transport *)(const void *)transport)->busy_count > 0;
 }
 
-static void call(tcp_transport *tcp, int rank, const gy_address *address)
-{
-    tcp_peer *peer = &tcp->peers[rank];
-    gy_wire *wire = NULL;
-    gy_status status = gy_wire_call(address, tcp->tls, &wire);
-    if (status >= 0) {
-        watch(tcp, gy_wire_socket(wire), rank, true, EPOLLIN);
-        status = gy_greeting_new(wire, true, &tcp->hello, &peer->greeting);
-    }
-    if (status < 0) {
-        lose(tcp, rank, status);
-    }
-}
-
 static gy_status set_up(tcp_transport *tcp, const gy_tcp_options *options)
 {
     tcp->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -739,10 +607,10 @@ static gy_status set_up(tcp_transport *tcp, const gy_tcp_options *options)
     gy_door_options door = {.listener = options->listener,
                             .tls = tcp->tls,
                             .hello = tcp->hello,
-                            .judge = judge_rank,
+                            .judge = gy_tcp_judge,
                             .arg = tcp};
     GY_TRY(gy_door_new(&door, tcp->base.env, &tcp->door));
-    watch(tcp, options->listener, DOOR_EVENT, true, EPOLLIN);
+    gy_tcp_watch(tcp, options->listener, DOOR_EVENT, true, EPOLLIN);
     return GY_OK;
 }
 
@@ -785,7 +653,7 @@ gy_status gy_tcp_open(const gy_tcp_options *options, gy_env *env, gy_transport *
     }
     for (int peer = 0; peer < rank; peer++) {
         if (tcp->peers[peer].is_far) {
-            call(tcp, peer, &options->addresses[peer]);
+            gy_tcp_call(tcp, peer, &options->addresses[peer]);
         }
     }
     *transport = &tcp->base;

@@ -15,6 +15,7 @@ enum {
     WAITING_BYTES = 4 * (RECORD_BYTES + RECORD_MORE_BYTES),
     HANDSHAKE_BYTES = 8 * 1024, /* what a stranger gets instead */
     PIECES_MAX = 64,
+    SHORT_BYTES = 512,
 };
 
 struct gy_wire {
@@ -302,8 +303,20 @@ static gy_status write_records(gy_wire *wire, const struct iovec *pieces, int co
     }
 }
 
+/* Short ones are copied together: send takes less time than sendmsg. */
 static ssize_t send_pieces(int socket, const struct iovec *pieces, int count)
 {
+    uint8_t together[SHORT_BYTES];
+    size_t size = 0;
+    for (int i = 0; i < count && size <= SHORT_BYTES; i++) {
+        if (pieces[i].iov_len > 0 && pieces[i].iov_len <= SHORT_BYTES - size) {
+            memcpy(together + size, pieces[i].iov_base, pieces[i].iov_len);
+        }
+        size += pieces[i].iov_len;
+    }
+    if (size <= SHORT_BYTES) {
+        return send(socket, together, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
     /* The message's fields are not const, though sending only reads. */
     struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
                              .msg_iovlen = (size_t)count};
