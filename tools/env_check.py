@@ -19,6 +19,7 @@ gy_deadline_after
 ALLOWED = {  # object: the calls it is there for
     "environment.c.o": {"gy_setting_get"},
     "place.c.o": {"setenv", "unsetenv", "gy_setting_get"},
+    "file.c.o": {"gy_setting_get"}, # room coll: which table of gyre tune
     "comm.c.o": {"gy_setting_get"}, # room coll: what a communicator is forced to
 }
 

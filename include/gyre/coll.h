@@ -156,6 +156,18 @@ typedef struct gy_coll_call {
  */
 GY_API GY_MUST_CHECK gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call);
 
+enum { GY_CHOICE_BYTES = 128 };
+
+/**
+ * Which algorithm the call would take on this communicator, and why: "staged (built in)",
+ * "slots" up to 8 KiB, "hierarchy:tree+ring (model, 310 us)".
+ *
+ * @param is_registered  the buffers of all ranks lie in their pools (gy_comm_pool)
+ * @return GY_OK; GY_NOMEM; @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_coll_choice(gy_comm *comm, const gy_coll_call *call,
+                                              bool is_registered, char out[GY_CHOICE_BYTES]);
+
 /* ---- Point to point ---- */
 
 /** A message; zero fields are the defaults. */

@@ -19,6 +19,7 @@
 #include <gyre/report.h>
 #include <gyre/tensor.h>
 #include <gyre/train.h>
+#include <gyre/tune.h>
 #include <gyre/types.h>
 
 #endif

@@ -1,8 +1,11 @@
 #include "base/disk.h"
 
+#include "base/alloc.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -84,3 +87,19 @@ const gy_disk_ops gy_disk_real = {
     .rename = real_rename,
     .unlink = real_unlink,
 };
+
+int gy_disk_make_folders(const char *path)
+{
+    char *copy = gy_copy_text("base.disk", path);
+    int ended = copy != NULL ? 0 : -ENOMEM;
+    char *slash = copy != NULL && copy[0] != '\0' ? strchr(copy + 1, '/') : NULL;
+    for (; slash != NULL && ended == 0; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(copy, 0700) != 0 && errno != EEXIST) {
+            ended = -errno;
+        }
+        *slash = '/';
+    }
+    gy_free(copy);
+    return ended;
+}

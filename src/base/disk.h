@@ -28,6 +28,10 @@ typedef struct gy_disk_ops {
 /** The operating system's files. */
 extern const gy_disk_ops gy_disk_real;
 
+/** Make the folders above a path of the operating system's, for this user alone. 0, or a
+ * negated errno. */
+int gy_disk_make_folders(const char *path);
+
 /** The environment's disk: its own, or the real one. */
 static inline const gy_disk_ops *gy_env_disk(const gy_env *env)
 {

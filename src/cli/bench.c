@@ -199,9 +199,16 @@ static gy_status bench_allreduce(gy_comm *comm, bool is_first)
         gy_tensor_unpin(tensor);
         gy_tensor_drop(tensor);
         GY_TRY(status);
+        char choice[GY_CHOICE_BYTES];
+        const gy_coll_call call = {.operation = GY_OPERATION_ALLREDUCE,
+                                   .dtype = GY_F32,
+                                   .reduction = GY_MAX_OF,
+                                   .count = (size_t)count};
+        GY_TRY(gy_coll_choice(comm, &call, true, choice));
         if (is_first) {
-            printf("allreduce  %-8s over %d rank%-2s  %10.1f us\n", sizes[i].name,
-                   gy_comm_size(comm), gy_comm_size(comm) == 1 ? "" : "s", seconds * 1e6);
+            printf("allreduce  %-8s over %d rank%-2s  %10.1f us  %s\n", sizes[i].name,
+                   gy_comm_size(comm), gy_comm_size(comm) == 1 ? "" : "s", seconds * 1e6,
+                   choice);
         }
     }
     return GY_OK;

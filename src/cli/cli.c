@@ -1,8 +1,6 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 
-#include <gyre/launch.h>
-
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +15,7 @@ const size_t gy_command_count = sizeof(gy_commands) / sizeof(gy_commands[0]);
 enum { KEPT_ARGUMENTS = 256 };
 static char *kept_arguments[KEPT_ARGUMENTS]; /* argv before parsing; empty when it is longer */
 
-int gy_cli_start_ranks(const char *name, int ranks)
+int gy_cli_start_run(const char *name, const gy_run_options *options)
 {
     static char program[4096];
     ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
@@ -28,7 +26,12 @@ int gy_cli_start_ranks(const char *name, int ranks)
     }
     program[size] = '\0';
     kept_arguments[0] = program;
-    return gy_run(&(gy_run_options){.ranks = ranks}, kept_arguments);
+    return gy_run(options, kept_arguments);
+}
+
+int gy_cli_start_ranks(const char *name, int ranks)
+{
+    return gy_cli_start_run(name, &(gy_run_options){.ranks = ranks});
 }
 
 const gy_command *gy_command_find(const char *name)

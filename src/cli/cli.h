@@ -6,6 +6,8 @@
 
 #include "cli/options.h"
 
+#include <gyre/launch.h>
+
 /** Every subcommand, in the order of the help text. */
 #define GY_COMMAND_LIST(X)                                                                     \
     X(run)                                                                                     \
@@ -13,6 +15,7 @@
     X(train)                                                                                   \
     X(predict)                                                                                 \
     X(plan)                                                                                    \
+    X(tune)                                                                                    \
     X(bench)                                                                                   \
     X(doctor)                                                                                  \
     X(info)
@@ -31,6 +34,8 @@ const gy_command *gy_command_find(const char *name);
 /** Run this very command line on `ranks` ranks; `name` stands in messages. Returns the exit
  * status. */
 int gy_cli_start_ranks(const char *name, int ranks);
+/** The same with more said of the run. */
+int gy_cli_start_run(const char *name, const gy_run_options *options);
 
 /**
  * Look at the GYRE_* variables: a value that is not known is wrong usage, a name that is not

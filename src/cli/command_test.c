@@ -101,6 +101,10 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
         {"plan simulate allreduce --algo ring --retry 1", "--loss"},
         {"predict", "MODEL"},
         {"predict --all", "'--all'"},
+        {"tune all", "'all'"},
+        {"tune -n 1", "'1'"},
+        {"tune --hosts 2", "--print"},
+        {"tune --print -n 2 --hosts 3", "2 ranks on 3 hosts"},
         {"info everything", "'everything'"},
         {"info --all", "'--all'"},
     };
@@ -122,6 +126,9 @@ static void wrong_environment_is_one_line_and_status_two(void **state)
         {"GYRE_ISA=mmx", "baseline, avx2 or avx512"},
         {"GYRE_KERNEL=slow", "fast or reference"},
         {"GYRE_COLL=best", "ring"},
+        {"GYRE_COLL=allreduce=pairwise", "pairwise"},
+        {"GYRE_TUNE=/dev/null", "/dev/null"},
+        {"GYRE_TUNE=/proc/self/maps", "/proc/self/maps:1: expected \"gyre tune 1\""},
         {"GYRE_TIMEOUT=soon", "seconds"},
         {"GYRE_RANK=1", "GYRE_SIZE"},
     };

@@ -34,9 +34,9 @@ static bool has_root(gy_operation operation)
     return is_one_of(operation, ROOTED);
 }
 
-bool gy_call_has_parts(const gy_coll_call *call)
+bool gy_operation_has_parts(gy_operation operation)
 {
-    return is_one_of(call->operation, PARTS_IN | PARTS_OUT);
+    return is_one_of(operation, PARTS_IN | PARTS_OUT);
 }
 
 bool gy_call_gives(const gy_comm *comm, const gy_coll_call *call)
@@ -220,7 +220,7 @@ gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call)
     uint8_t reduction = has_user(call) ? GY_USER : (uint8_t)call->reduction;
     return (gy_card){.count = call->is_varied ? GY_VARIED : call->count,
                      .root = has_root(call->operation) ? call->root : 0,
-                     .forced = comm->forced_hash,
+                     .forced = gy_comm_chooses_by(comm),
                      .operation = (uint8_t)call->operation,
                      .dtype = (uint8_t)call->dtype,
                      .reduction = reduces ? reduction : 0,
@@ -295,15 +295,29 @@ const char *gy_coll_text(const gy_coll *coll, char out[192])
     return out;
 }
 
+/* By what two ranks choose: the table's path is known of the own one alone. */
+static const char *chosen_text(const gy_comm *comm, const gy_card *other, char out[320])
+{
+    const gy_tuning *tuning = comm->site.tuning;
+    snprintf(out, 320,
+             " with another GYRE_COLL or table of gyre tune: here %08x, %s; there %08x",
+             gy_comm_chooses_by(comm),
+             tuning == NULL         ? "no table"
+             : tuning->path == NULL ? "a table"
+                                    : tuning->path,
+             other->forced);
+    return out;
+}
+
 gy_status gy_card_mismatch(const gy_coll *coll, const gy_card *other, int rank)
 {
-    char mine[128], theirs[128], group[40];
+    char mine[128], theirs[128], group[40], by[320];
     const gy_comm *comm = coll->comm;
     bool is_forced = coll->card.forced != other->forced;
     return gy_fail(GY_MISMATCH, "collective %llu%s: rank %d called %s, rank %d called %s%s",
                    (unsigned long long)coll->number, group_text(comm, group),
                    gy_comm_peer(comm, comm->rank), gy_card_text(&coll->card, mine), rank,
-                   gy_card_text(other, theirs), is_forced ? " with another GYRE_COLL" : "");
+                   gy_card_text(other, theirs), is_forced ? chosen_text(comm, other, by) : "");
 }
 
 void gy_call_alone(const gy_coll_call *call)

@@ -1,87 +1,14 @@
-/*
- * Which algorithm carries out a call: one small table, by operation, what the ranks share,
- * their number and the size. Figures were measured with bench/allreduce on two cores
- * (docs/decisions/004).
- */
+/* How a call is carried out: the algorithm that the communicator's site picks, and how the
+ * vector is cut for it. */
 #include "coll/coll_priv.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
-    STAGE_CHUNK_BYTES =
-        64 * 1024, /* two slots and the vectors they stand for fit the second cache */
-    EXCHANGE_BYTES = 128 * 1024,
-    DOUBLING_BYTES = 64 * 1024,
-    DIRECT_CHUNK_BYTES = 256 * 1024, /* so that others in flight get their turn */
-    MESSAGE_CHUNK_BYTES = 1 << 20,
-    LEG_BYTES = 16 * 1024 * 1024,   /* keeps a plan below some thousand steps */
-    STREAM_BYTES = 20 * 1024 * 1024 /* what all vectors take when results go past the cache */
+    STREAM_BYTES = 20 * 1024 * 1024, /* what all vectors take when results go past the cache */
+    UNKNOWN_BYTES = 1 << 20          /* taken for counts that only some ranks know */
 };
-
-static gy_status no_such_name(const char *name)
-{
-    gy_text names = {.data = NULL};
-    gy_text_add(&names, "slots");
-    for (size_t i = 0; i < gy_algorithm_count; i++) {
-        bool is_new = true;
-        for (size_t before = 0; before < i; before++) {
-            is_new = is_new && strcmp(gy_algorithms[before].name, gy_algorithms[i].name) != 0;
-        }
-        if (is_new) {
-            gy_text_add(&names, ", %s", gy_algorithms[i].name);
-        }
-    }
-    gy_status status = gy_fail(GY_ARG, "no collective algorithm is called \"%s\"; there are %s",
-                               name, gy_text_get(&names));
-    gy_text_free(&names);
-    return status;
-}
-
-gy_status gy_choice_check_name(const char *name)
-{
-    if (name == NULL || strcmp(name, "slots") == 0) {
-        return GY_OK;
-    }
-    bool is_known = false;
-    for (int operation = 0; operation < GY_OPERATION_COUNT; operation++) {
-        const gy_algorithm *row = NULL;
-        char parameter[GY_PLAN_PARAMETER];
-        if (gy_algorithm_find((gy_operation)operation, name) == NULL) {
-            continue;
-        }
-        is_known = true;
-        GY_TRY(gy_algorithm_parse((gy_operation)operation, name, &row, parameter));
-    }
-    return is_known ? GY_OK : no_such_name(name);
-}
-
-/* What to try without shared memory, or where that has no algorithm. */
-static const char *message_name(const gy_coll_call *call)
-{
-    switch (call->operation) {
-    case GY_OPERATION_ALLREDUCE:
-        /* Doubling has the fewest rounds, the ring sends less. */
-        return call->count * gy_call_element_bytes(call) <= DOUBLING_BYTES ? "doubling"
-                                                                           : "ring";
-    case GY_OPERATION_REDUCE_SCATTER:
-    case GY_OPERATION_ALLGATHER:
-        return "ring";
-    case GY_OPERATION_BROADCAST:
-    case GY_OPERATION_REDUCE:
-        return "tree";
-    case GY_OPERATION_GATHER:
-    case GY_OPERATION_SCATTER:
-    case GY_OPERATION_ALLTOALL:
-        return "flat";
-    case GY_OPERATION_SCAN:
-    case GY_OPERATION_EXCLUSIVE_SCAN:
-        return "chain";
-    case GY_OPERATION_BARRIER:
-    case GY_OPERATION_COUNT:
-    default:
-        return "dissemination";
-    }
-}
 
 bool gy_coll_is_usual(const gy_algorithm *row)
 {
@@ -91,167 +18,107 @@ bool gy_coll_is_usual(const gy_algorithm *row)
             return true;
         }
     }
-    const gy_coll_call tiny = {.operation = row->operation, .dtype = GY_U8};
-    const gy_coll_call large = {
-        .operation = row->operation, .dtype = GY_U8, .count = LEG_BYTES};
-    return strcmp(row->name, message_name(&tiny)) == 0 ||
-           strcmp(row->name, message_name(&large)) == 0;
+    return strcmp(row->name, gy_site_message_name(row->operation, 0)) == 0 ||
+           strcmp(row->name, gy_site_message_name(row->operation, GY_LEG_BYTES)) == 0;
 }
 
-static bool is_possible(const gy_comm *comm, const gy_coll_call *call, const gy_algorithm *row,
-                        bool is_registered)
+/* Bytes of the whole vector; alike on all ranks. */
+static int64_t vector_bytes(const gy_comm *comm, const gy_coll_call *call)
 {
-    bool is_reached = row->need == GY_NEED_MESSAGES ||
-                      (comm->shared != NULL && (row->need == GY_NEED_STAGE || is_registered));
-    bool is_known =
-        !call->is_varied || gy_parts_are_known(call) || (row->limits & GY_LIMIT_KNOWN) == 0;
-    return is_reached && is_known &&
-           (!gy_call_reduces(call) || row->order >= gy_call_order(call));
-}
-
-/* NULL: nothing that is possible here keeps the order. */
-static const gy_algorithm *choose_algorithm(const gy_comm *comm, const gy_coll_call *call,
-                                            bool is_registered)
-{
-    /* Two ranks: one meeting wins for small vectors, half the bytes between the cores for large
-     * ones. */
-    bool is_small = call->count * gy_call_element_bytes(call) <= EXCHANGE_BYTES;
-    bool exchanges = comm->size == 2 && is_small && !is_registered;
-    const char *const wanted[] = {comm->forced, is_registered ? "direct" : NULL,
-                                  exchanges ? "exchange" : NULL, "staged", message_name(call)};
-    for (size_t i = 0; i < GY_COUNT(wanted); i++) {
-        const gy_algorithm *row =
-            wanted[i] == NULL ? NULL : gy_algorithm_find(call->operation, wanted[i]);
-        if (row != NULL && is_possible(comm, call, row, is_registered)) {
-            return row;
-        }
+    int64_t element = (int64_t)gy_call_element_bytes(call);
+    int64_t parts = gy_call_has_parts(call) ? comm->size : 1;
+    if (!call->is_varied) {
+        return (int64_t)call->count * element * parts;
     }
-    for (size_t i = 0; i < gy_algorithm_count; i++) {
-        const gy_algorithm *row = &gy_algorithms[i];
-        if (row->operation == call->operation && is_possible(comm, call, row, is_registered)) {
-            return row;
-        }
-    }
-    return NULL;
+    return gy_parts_are_known(call) ? gy_parts_longest(comm, call) * element * parts
+                                    : UNKNOWN_BYTES;
 }
 
-/* Staging slots that an algorithm uses here: what a plan of some chunks takes. */
-static gy_status find_stage_slots(gy_comm *comm, const gy_algorithm *row, int32_t *slots)
+static gy_need_of need_of(const gy_comm *comm, const gy_coll_call *call, bool is_registered)
 {
-    int32_t *known = &comm->stage_slots[row - gy_algorithms];
-    if (*known == 0) {
-        gy_plan_request request = {
-            .operation = row->operation, .ranks = comm->size, .chunks = 8};
-        gy_steps steps;
-        gy_steps_init(&steps);
-        for (int rank = 0; rank < comm->size; rank++) { /* only a root stages a broadcast */
-            gy_status status = gy_plan_rank(row, &request, rank, &steps.sink);
-            if (status != GY_OK) {
-                gy_steps_free(&steps);
-                return status;
-            }
-            steps.count = 0;
-        }
-        *known = GY_MAX(steps.stage_slots, 1);
-        gy_steps_free(&steps);
-    }
-    *slots = *known;
-    return GY_OK;
+    bool is_half = gy_call_reduces(call) && call->user == NULL &&
+                   (call->dtype == GY_F16 || call->dtype == GY_BF16);
+    return (gy_need_of){.operation = call->operation,
+                        .order = gy_call_order(call),
+                        .type = is_half ? GY_TYPE_HALF : GY_TYPE_PLAIN,
+                        .memory = comm->shared == NULL ? GY_MEMORY_MESSAGES
+                                  : is_registered      ? GY_MEMORY_REGISTERED
+                                                       : GY_MEMORY_PRIVATE,
+                        .is_known = !call->is_varied || gy_parts_are_known(call),
+                        .bytes = vector_bytes(comm, call)};
 }
 
-static int64_t divide_up(int64_t a, int64_t b)
+/* Say once for each size what a call takes. */
+static void tell(gy_site *site, const gy_need_of *need, const gy_pick *pick)
 {
-    return (a + b - 1) / b;
-}
-
-/* What follows the colon of a name that was forced, where it is that row's. */
-static gy_status read_parameter(const gy_comm *comm, const gy_algorithm *row,
-                                char parameter[GY_PLAN_PARAMETER])
-{
-    const gy_algorithm *named = NULL;
-    parameter[0] = '\0';
-    if (comm->forced == NULL || gy_algorithm_find(row->operation, comm->forced) != row) {
-        return GY_OK;
+    uint64_t bit = UINT64_C(1) << (63 - __builtin_clzll((uint64_t)need->bytes | 1));
+    char name[64], why[64], size[32];
+    if (gy_log_is_on(GY_LOG_DEBUG) && (site->told[need->operation] & bit) == 0) {
+        site->told[need->operation] |= bit;
+        gy_debug("%s of %s over %d ranks takes %s (%s)", gy_operation_name(need->operation),
+                 gy_text_bytes(size, (uint64_t)need->bytes), site->ranks,
+                 gy_pick_name(pick, name), gy_pick_why(pick, why));
     }
-    return gy_algorithm_parse(row->operation, comm->forced, &named, parameter);
-}
-
-static gy_status find_chunk_bytes(gy_comm *comm, const gy_algorithm *row, int64_t *bytes)
-{
-    *bytes = row->need == GY_NEED_DIRECT ? DIRECT_CHUNK_BYTES : MESSAGE_CHUNK_BYTES;
-    if (row->need == GY_NEED_STAGE) {
-        int32_t slots = 1;
-        GY_TRY(find_stage_slots(comm, row, &slots));
-        int64_t room = (int64_t)comm->region_bytes / slots / GY_CACHE_LINE * GY_CACHE_LINE;
-        *bytes = GY_MIN((int64_t)STAGE_CHUNK_BYTES, room);
-    }
-    return GY_OK;
-}
-
-/* Elements of a block's share of a leg: how often blocks stand side by side in what is counted.
- */
-static int64_t spread_of(const gy_comm *comm, const gy_coll_call *call, const gy_choice *choice)
-{
-    const gy_algorithm *row = choice->algorithm;
-    gy_plan_request request = {.operation = row->operation, .ranks = comm->size, .chunks = 1};
-    memcpy(request.parameter, choice->parameter, sizeof(request.parameter));
-    if (gy_call_has_parts(call)) {
-        return 1;
-    }
-    return row->cut == GY_CUT_WINDOWS ? comm->size : gy_cut_parts(row->cut, &request);
 }
 
 /* Counts that only some know are moved in one piece each; others in one leg. */
-static void cut_varied(const gy_comm *comm, const gy_coll_call *call, int64_t chunk,
-                       gy_choice *choice)
+static gy_status cut_varied(gy_comm *comm, const gy_coll_call *call, const gy_algorithm *row,
+                            gy_pieces *pieces)
 {
+    int64_t element = (int64_t)gy_call_element_bytes(call), chunk = 0;
     bool is_known = gy_parts_are_known(call);
     int64_t longest = is_known ? gy_parts_longest(comm, call) : 1;
-    choice->legs = 1;
-    choice->leg = longest;
-    choice->chunks = (int)(is_known ? GY_MAX(divide_up(longest, chunk), (int64_t)1) : 1);
+    GY_TRY(gy_site_chunk_bytes(&comm->site, row, &chunk));
+    chunk = GY_MAX(chunk / element / gy_unit_of(element) * gy_unit_of(element),
+                   gy_unit_of(element));
+    int64_t chunks = is_known ? GY_MAX((longest + chunk - 1) / chunk, (int64_t)1) : 1;
+    *pieces = (gy_pieces){.legs = 1, .leg = longest, .chunks = (int)chunks};
+    return GY_OK;
 }
 
 gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
                     gy_choice *choice)
 {
-    const gy_algorithm *row = choose_algorithm(comm, call, is_registered);
-    if (row == NULL) {
+    int64_t element = (int64_t)gy_call_element_bytes(call), count = (int64_t)call->count;
+    gy_need_of need = need_of(comm, call, is_registered);
+    gy_pick pick;
+    GY_TRY(gy_site_pick(&comm->site, &need, &pick));
+    if (pick.row == NULL) {
         return gy_fail(GY_UNSUPPORTED,
                        "%s: no algorithm between these ranks keeps the order that \"%s\" needs",
                        gy_operation_name(call->operation), call->user->name);
     }
-    int64_t element = (int64_t)gy_call_element_bytes(call), count = (int64_t)call->count;
-    int64_t unit = gy_unit_of(element), ranks = comm->size, chunk = 0;
-    choice->algorithm = row;
+    tell(&comm->site, &need, &pick);
+    choice->algorithm = pick.row;
     choice->is_streamed = false;
-    GY_TRY(read_parameter(comm, row, choice->parameter));
-    GY_TRY(find_chunk_bytes(comm, row, &chunk));
-    chunk = GY_MAX(chunk / element / unit * unit, unit);
+    memcpy(choice->parameter, pick.parameter, sizeof(choice->parameter));
     if (call->is_varied) {
-        cut_varied(comm, call, chunk, choice);
-        return GY_OK;
+        return cut_varied(comm, call, pick.row, &choice->pieces);
     }
-    /* A chunk here is what one block holds. */
-    int64_t parts = gy_call_has_parts(call) ? ranks : 1;
-    int64_t spread = spread_of(comm, call, choice);
-    int64_t leg_limit = GY_MAX((int64_t)LEG_BYTES / parts / element, 2 * unit);
-    choice->legs = GY_MAX(divide_up(count, leg_limit), (int64_t)1);
-    choice->leg = divide_up(divide_up(count, choice->legs), unit) * unit;
-    choice->legs = GY_MAX(divide_up(count, GY_MAX(choice->leg, (int64_t)1)), (int64_t)1);
-    int64_t leg = GY_MIN(choice->leg, count);
-    choice->chunks = (int)GY_MAX(divide_up(leg, chunk * spread), (int64_t)1);
-    GY_ASSERT(choice->chunks <= UINT16_MAX);
+    GY_TRY(gy_site_cut(&comm->site, &pick, count, element, &choice->pieces));
+    int64_t parts = gy_call_has_parts(call) ? comm->size : 1;
     int64_t vectors = call->in == call->out || parts > 1 ? 1 : 2;
-    choice->is_streamed = count * element * parts * vectors * ranks > STREAM_BYTES;
+    choice->is_streamed = count * element * parts * vectors * comm->size > STREAM_BYTES;
     return GY_OK;
 }
 
-const char *gy_coll_choice(const gy_comm *comm, const gy_coll_call *call, bool is_registered)
+gy_status gy_coll_choice(gy_comm *comm, const gy_coll_call *call, bool is_registered,
+                         char out[GY_CHOICE_BYTES])
 {
-    if (gy_call_is_tiny(comm, call)) {
-        return "slots";
+    gy_pick pick = {.row = NULL};
+    char name[64], why[64];
+    gy_mutex_lock(&comm->root->lock);
+    if (comm->size == 1 || gy_call_is_tiny(comm, call)) {
+        snprintf(out, GY_CHOICE_BYTES, "%s", comm->size == 1 ? "copy" : "slots");
+        gy_mutex_unlock(&comm->root->lock);
+        return GY_OK;
     }
-    const gy_algorithm *row = choose_algorithm(comm, call, is_registered);
-    return row != NULL ? row->name : "none";
+    gy_need_of need = need_of(comm, call, is_registered);
+    gy_status status = gy_site_pick(&comm->site, &need, &pick);
+    gy_mutex_unlock(&comm->root->lock);
+    if (status == GY_OK) {
+        snprintf(out, GY_CHOICE_BYTES, "%s (%s)", gy_pick_name(&pick, name),
+                 gy_pick_why(&pick, why));
+    }
+    return status;
 }

@@ -21,8 +21,9 @@ typedef void (*gy_coll_end)(void *arg, gy_status status);
 typedef struct gy_coll gy_coll; /* a collective that has its number */
 
 typedef struct gy_comm_options {
-    double timeout_s;       /* 0: GYRE_TIMEOUT seconds, else 60 */
-    const char *algorithm;  /* NULL: GYRE_COLL, else chosen */
+    double timeout_s;      /* 0: GYRE_TIMEOUT seconds, else 60 */
+    const char *algorithm; /* as GYRE_COLL; NULL: GYRE_COLL, else chosen */
+    const char *table; /* file of `gyre tune`, "none"; NULL: GYRE_TUNE, else the usual one */
     bool has_messages_only; /* as if the ranks shared no memory */
 } gy_comm_options;
 
@@ -32,7 +33,8 @@ typedef struct gy_comm_options {
  */
 GY_MUST_CHECK gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options,
                                     gy_comm **comm);
-/** GY_ARG: GYRE_TIMEOUT, GYRE_COLL or a variable of a run holds what it cannot hold. */
+/** GY_ARG, GY_FORMAT: GYRE_TIMEOUT, GYRE_COLL, GYRE_TUNE or a variable of a run holds what it
+ * cannot hold. */
 GY_MUST_CHECK gy_status gy_comm_check_settings(void);
 
 /**
@@ -72,12 +74,8 @@ typedef struct gy_comm_stats {
 } gy_comm_stats;
 gy_comm_stats gy_comm_statistics(gy_comm *comm);
 
-/** Which algorithm a call would take on this communicator, "slots" for tiny ones, "none" where
- * nothing keeps the order it needs; static text. */
-const char *gy_coll_choice(const gy_comm *comm, const gy_coll_call *call, bool is_registered);
-
-/** May the algorithm be chosen without being forced? What prices exchanges looks at no other.
- */
+/** May ranks of one host take the algorithm without a table or a name? What prices exchanges
+ * looks at no other. */
 bool gy_coll_is_usual(const gy_algorithm *row);
 
 /** "collective 12 of group 1 led by rank 0, allreduce of 3 f32 by sum", "receive of 3 f32 from

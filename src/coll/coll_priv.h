@@ -14,6 +14,7 @@
 
 #include "coll/coll.h"
 #include "coll/kernels.h"
+#include "coll/tune/site_priv.h"
 
 enum {
     GY_CHANNELS = 8,
@@ -25,6 +26,7 @@ enum {
     GY_SEAT_WORDS = 1 + GY_CHANNELS,
     GY_WORLD_STAGING = 2 * 1024 * 1024, /* the world's seat; */
     GY_GROUP_STAGING = 1024 * 1024,     /* each other one */
+    GY_LEG_BYTES = 16 * 1024 * 1024,    /* keeps a plan below some thousand steps */
 };
 
 #define GY_VARIED UINT64_MAX /* as a card's count: ranks have counts of their own */
@@ -33,7 +35,7 @@ enum {
 typedef struct gy_card {
     uint64_t count;
     int32_t root;
-    uint32_t forced; /* hash of a forced algorithm's name, 0 none */
+    uint32_t forced; /* hash of what algorithms are chosen by: names, a table; 0 neither */
     uint8_t operation, dtype, reduction, is_registered; /* reduction: GY_USER a user's */
     uint32_t detail; /* hash of what else must agree: a user's reduction, counts */
 } gy_card;
@@ -75,10 +77,8 @@ enum { GY_KEPT_PLANS = 32 };
 typedef struct gy_choice {
     const gy_algorithm *algorithm; /* NULL: the slots */
     char parameter[GY_PLAN_PARAMETER];
-    int chunks;        /* of one leg */
-    int64_t leg, legs; /* a long vector goes in legs of so many elements (of each part), as
-                          equal as can be */
-    bool is_streamed;  /* results are written past the cache */
+    gy_pieces pieces; /* a long vector goes in legs, as equal as can be */
+    bool is_streamed; /* results are written past the cache */
 } gy_choice;
 
 /** Where a peer's registered buffers lie in its pool. */
@@ -171,8 +171,9 @@ struct gy_comm {
     gy_mutex lock; /* root: of all below, and the transport */
     gy_pool *pool; /* root */
     int64_t timeout_ns;
-    const char *forced; /* algorithm's name or NULL */
-    uint32_t forced_hash;
+    gy_forced forced;  /* root */
+    gy_tuning *tuning; /* root: what was measured, or NULL */
+    gy_site site;      /* what algorithms are chosen by */
     uint64_t next_number;
     uint64_t ended;             /* all numbers below have */
     bool is_ended[GY_CHANNELS]; /* those from there on, by channel */
@@ -186,7 +187,6 @@ struct gy_comm {
     uint64_t next_base;         /* root: above all numbers that were used */
     gy_request *spare_requests; /* root */
     gy_kept_plan kept[GY_KEPT_PLANS];
-    int32_t *stage_slots; /* (algorithms) how many each uses here; 0 not known yet */
     uint64_t uses;
     size_t region_bytes; /* staging of a channel */
     uint32_t epoch;      /* root */
@@ -241,7 +241,11 @@ GY_MUST_CHECK gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *c
 /** Elements that a call can have at most: no product of sizes overflows. */
 size_t gy_count_limit(const gy_coll_call *call);
 /** Is a buffer one part a rank? */
-bool gy_call_has_parts(const gy_coll_call *call);
+bool gy_operation_has_parts(gy_operation operation);
+static inline bool gy_call_has_parts(const gy_coll_call *call)
+{
+    return gy_operation_has_parts(call->operation);
+}
 /** Does this rank's input, its output matter? */
 bool gy_call_gives(const gy_comm *comm, const gy_coll_call *call);
 bool gy_call_gets(const gy_comm *comm, const gy_coll_call *call);
@@ -309,8 +313,6 @@ void gy_slot_finish(const gy_coll *coll);
 /** GY_UNSUPPORTED: nothing here keeps the order that the reduction needs. */
 GY_MUST_CHECK gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
                                   gy_choice *choice);
-/** GY_ARG lists the names there are. NULL is fine. */
-GY_MUST_CHECK gy_status gy_choice_check_name(const char *name);
 
 /* plans.c */
 GY_MUST_CHECK gy_status gy_plan_keep(gy_comm *comm, const gy_algorithm *algorithm,
@@ -389,6 +391,12 @@ GY_MUST_CHECK gy_status gy_comm_init_group(gy_comm *group);
 void gy_comm_init_lock(gy_comm *root);
 /** Free what a communicator has for itself. */
 void gy_comm_release(gy_comm *comm);
+/** Hash of the names and the table that algorithms are chosen by. */
+static inline uint32_t gy_comm_chooses_by(const gy_comm *comm)
+{
+    const gy_tuning *tuning = comm->site.tuning;
+    return comm->site.forced->hash ^ (tuning != NULL ? tuning->hash : 0);
+}
 
 /* recovery/agree.c */
 /** As gy_comm_agree, of a root that may have failed; is_lost (size): who is taken to be gone.

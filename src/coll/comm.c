@@ -27,8 +27,13 @@ static gy_status read_timeout(double wanted, int64_t *timeout_ns)
 
 static gy_status check_algorithm(void)
 {
-    gy_status status = gy_choice_check_name(gy_setting_get("GYRE_COLL"));
-    return status < 0 ? gy_fail_within(status, "GYRE_COLL") : GY_OK;
+    gy_forced forced;
+    gy_tuning *tuning = NULL;
+    GY_TRY(gy_forced_from_environment(&forced));
+    gy_forced_fini(&forced);
+    GY_TRY(gy_tuning_open(NULL, gy_env_real(), false, &tuning));
+    gy_tuning_free(tuning);
+    return GY_OK;
 }
 
 gy_status gy_comm_check_settings(void)
@@ -95,18 +100,42 @@ static gy_status init_tables(gy_comm *comm)
 {
     comm->peer_ended =
         gy_alloc_zero("coll.comm", (size_t)comm->size, sizeof(*comm->peer_ended));
-    comm->stage_slots =
-        gy_alloc_zero("coll.comm", gy_algorithm_count, sizeof(*comm->stage_slots));
-    return comm->peer_ended == NULL || comm->stage_slots == NULL ? GY_NOMEM : GY_OK;
+    return comm->peer_ended == NULL ? GY_NOMEM : GY_OK;
+}
+
+/* Seat and ranks are set. */
+static gy_status init_site(gy_comm *comm)
+{
+    const gy_transport *transport = comm->transport;
+    int32_t *hosts = NULL;
+    if (transport->hosts != NULL) {
+        hosts = gy_alloc_zero("coll.comm", (size_t)comm->size, sizeof(*hosts));
+        if (hosts == NULL) {
+            return GY_NOMEM;
+        }
+        for (int rank = 0; rank < comm->size; rank++) {
+            hosts[rank] = transport->hosts[gy_comm_peer(comm, rank)];
+        }
+    }
+    gy_status status = gy_site_init(&comm->site, comm->size, hosts, comm->root->tuning);
+    gy_free(hosts);
+    comm->site.has_shared = comm->shared != NULL;
+    comm->site.region_bytes = comm->region_bytes;
+    comm->site.forced = &comm->root->forced;
+    comm->site.near = transport->hosts != NULL || gy_transport_shared(transport) != NULL
+                          ? GY_LINK_RING
+                          : GY_LINK_LOOPBACK;
+    return status;
 }
 
 static gy_status init(gy_comm *comm, const gy_comm_options *options)
 {
-    comm->forced =
-        options->algorithm != NULL ? options->algorithm : gy_setting_get("GYRE_COLL");
-    GY_TRY(options->algorithm != NULL ? gy_choice_check_name(comm->forced) : check_algorithm());
-    if (comm->forced != NULL) {
-        comm->forced_hash = (uint32_t)gy_hash(comm->forced, strlen(comm->forced), 0) | 1;
+    GY_TRY(
+        gy_tuning_open(options->table, comm->transport->env, comm->rank == 0, &comm->tuning));
+    if (options->algorithm != NULL) {
+        GY_TRY(gy_forced_parse(options->algorithm, &comm->forced));
+    } else {
+        GY_TRY(gy_forced_from_environment(&comm->forced));
     }
     GY_TRY(read_timeout(options->timeout_s, &comm->timeout_ns));
     comm->ground->is_lost = gy_alloc_zero("coll.ground", (size_t)comm->size, sizeof(bool));
@@ -114,7 +143,7 @@ static gy_status init(gy_comm *comm, const gy_comm_options *options)
     comm->seats = 1;
     GY_TRY(init_shared(comm, options));
     gy_record_sit(comm);
-    return GY_OK;
+    return init_site(comm);
 }
 
 gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options, gy_comm **comm)
@@ -158,14 +187,13 @@ gy_status gy_comm_init_group(gy_comm *group)
     group->shared = has_shared ? root->shared : NULL;
     group->pool = root->pool;
     group->timeout_ns = root->timeout_ns;
-    group->forced = root->forced;
-    group->forced_hash = root->forced_hash;
     GY_TRY(init_tables(group));
     gy_record_sit(group);
     for (int rank = 0; rank < group->size; rank++) {
         group->peer_ended[rank] = group->ended;
     }
-    return init_seat(group);
+    GY_TRY(init_seat(group));
+    return init_site(group);
 }
 
 static void free_coll(gy_coll *coll)
@@ -214,7 +242,9 @@ void gy_comm_release(gy_comm *comm)
     gy_plans_free(comm);
     gy_record_rise(comm);
     gy_free(comm->peer_ended);
-    gy_free(comm->stage_slots);
+    gy_site_fini(&comm->site);
+    gy_forced_fini(&comm->forced);
+    gy_tuning_free(comm->tuning);
     gy_free(comm->ranks);
     gy_free(comm);
 }

@@ -166,8 +166,8 @@ static gy_status begin_leg(gy_coll *coll, int64_t leg)
     const gy_algorithm *row = runner->choice.algorithm;
     const gy_plan_request *request = &runner->plan->request;
     int64_t unit = gy_unit_of((int64_t)gy_run_element_bytes(coll));
-    int64_t first = leg * runner->choice.leg;
-    int64_t length = GY_MIN(runner->choice.leg, (int64_t)call->count - first);
+    int64_t first = leg * runner->choice.pieces.leg;
+    int64_t length = GY_MIN(runner->choice.pieces.leg, (int64_t)call->count - first);
     bool has_parts = gy_call_has_parts(call);
     int parts = gy_cut_parts(row->cut, request);
     runner->leg = leg;
@@ -275,9 +275,10 @@ gy_status gy_run_start(gy_coll *coll, const gy_choice *choice)
     gy_plan_request request = {.operation = call->operation,
                                .ranks = coll->comm->size,
                                .root = call->root,
-                               .chunks = choice->chunks,
+                               .chunks = choice->pieces.chunks,
                                .in_place = in_place && !copies_input,
-                               .order = gy_call_order(call)};
+                               .order = gy_call_order(call),
+                               .topology = gy_site_topology(&coll->comm->site)};
     memcpy(request.parameter, choice->parameter, sizeof(request.parameter));
     runner->choice = *choice;
     runner->mark_base = 0;
@@ -341,7 +342,7 @@ gy_status gy_run_step(gy_coll *coll, bool *has_moved)
             *has_moved = true;
         }
         gy_status status = await_sends(coll);
-        if (status == GY_OK && runner->leg + 1 < runner->choice.legs) {
+        if (status == GY_OK && runner->leg + 1 < runner->choice.pieces.legs) {
             status = next_leg(coll);
             *has_moved = *has_moved || status == GY_OK;
             if (status == GY_OK) {

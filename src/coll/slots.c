@@ -44,9 +44,7 @@ bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call)
     }
     /* A forced plan runs for tiny messages too; a barrier and an empty call have nothing to
      * plan. */
-    bool is_forced = comm->forced != NULL && strcmp(comm->forced, "slots") != 0;
-    return !is_forced || given_bytes(comm, call) == 0 ||
-           gy_algorithm_find(call->operation, comm->forced) == NULL;
+    return given_bytes(comm, call) == 0 || comm->site.forced->names[call->operation] == NULL;
 }
 
 static uint64_t peer_has_ended(gy_comm *comm, int peer)

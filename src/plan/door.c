@@ -36,7 +36,7 @@ static bool is_same_name(const char *name, const char *given)
     return *name == *given;
 }
 
-static gy_status find_operation(const char *name, gy_operation *operation)
+gy_status gy_operation_find(const char *name, gy_operation *operation)
 {
     gy_text names = {.data = NULL};
     for (int i = 0; i < GY_OPERATION_COUNT; i++) {
@@ -106,7 +106,7 @@ static gy_status read_query(const gy_plan_query *query, named_plan *named)
 {
     gy_operation operation;
     *named = (named_plan){.algorithm = NULL};
-    GY_TRY(find_operation(query->operation, &operation));
+    GY_TRY(gy_operation_find(query->operation, &operation));
     int64_t width = query->element_bytes > 0 ? query->element_bytes : 4;
     named->request = (gy_plan_request){.operation = operation,
                                        .ranks = query->ranks,

@@ -188,6 +188,8 @@ typedef struct gy_algorithm {
 extern const gy_algorithm gy_algorithms[];
 extern const size_t gy_algorithm_count;
 
+/** "exclusive scan" or "exclusive-scan". GY_ARG lists the names there are. */
+GY_MUST_CHECK gy_status gy_operation_find(const char *name, gy_operation *operation);
 /** The row of an operation with that name, up to its end or a colon; NULL: there is none. */
 const gy_algorithm *gy_algorithm_find(gy_operation operation, const char *name);
 /**

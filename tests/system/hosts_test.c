@@ -112,6 +112,64 @@ static int part_train(const char *folder)
     return 0;
 }
 
+/* Bytes that this host has sent; -1: it has no link of its own. */
+static long long sent_by_host(void)
+{
+    char line[512];
+    long long sent = -1;
+    FILE *file = fopen("/proc/net/dev", "rb");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        const char *at = strstr(line, "eth0:");
+        for (int column = 0; at != NULL && column <= 8; column++) {
+            at += strcspn(at, ": ");
+            at += strspn(at, ": ");
+            sent = column == 8 ? strtoll(at, NULL, 10) : sent;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return sent;
+}
+
+/* Ranks numbered so that neighbours are on different hosts: what a ring that knows no hosts
+ * sends, and what is chosen sends. Says bytes, hash and choice. */
+static int part_span(const char *folder)
+{
+    enum { COUNT = 16384, CALLS = 20 };
+    static double in[COUNT], out[COUNT];
+    gy_comm *comm = gy_comm_world(), *dealt = NULL;
+    char choice[GY_CHOICE_BYTES], text[256];
+    int rank = comm != NULL ? gy_comm_rank(comm) : 0;
+    if (comm == NULL || gy_comm_split(comm, 0, rank % 2 * 3 + rank / 2, &dealt) != GY_OK) {
+        return 90;
+    }
+    const gy_coll_call call = {.operation = GY_OPERATION_ALLREDUCE,
+                               .dtype = GY_F64,
+                               .reduction = GY_SUM,
+                               .count = COUNT,
+                               .in = in,
+                               .out = out};
+    for (size_t i = 0; i < COUNT; i++) {
+        in[i] = (double)((rank + 1) * (int)(i % 1000));
+    }
+    long long before = sent_by_host();
+    gy_status status = gy_barrier(comm);
+    for (int i = 0; i < CALLS && status == GY_OK; i++) {
+        status = gy_coll_run(dealt, &call);
+    }
+    if (status != GY_OK || gy_barrier(comm) != GY_OK ||
+        gy_coll_choice(dealt, &call, false, choice) != GY_OK) {
+        return 91;
+    }
+    snprintf(text, sizeof(text), "%lld %016llx %s", sent_by_host() - before,
+             (unsigned long long)gy_hash(out, sizeof(out), 0), choice);
+    note(folder, "span", rank, text);
+    gy_comm_free(dealt);
+    gy_comm_world_close();
+    return 0;
+}
+
 /* Rank 3 gives itself a signal; the others say what they heard, and when. */
 static int part_lose(const char *folder, int number)
 {
@@ -158,6 +216,9 @@ static int play(char **words)
     }
     if (strcmp(words[1], "train") == 0) {
         return part_train(words[2]);
+    }
+    if (strcmp(words[1], "span") == 0) {
+        return part_span(words[2]);
     }
     if (strcmp(words[1], "stay") == 0) {
         return part_stay(words[2]);
@@ -265,7 +326,8 @@ static size_t read_model(char *out, size_t size)
     return got;
 }
 
-/* The same plans give the same bits; shared memory sums in another order. */
+/* The same plans give the same bits; shared memory sums in another order. What is chosen is not
+ * the same where ranks are on other hosts. */
 static void training_gives_what_one_host_gives(void **state)
 {
     (void)state;
@@ -273,10 +335,12 @@ static void training_gives_what_one_host_gives(void **state)
     static char shared[BYTES], here[BYTES], there[BYTES];
     run_here("train", false);
     size_t size = read_model(shared, BYTES);
+    assert_int_equal(setenv("GYRE_COLL", "ring", 1), 0);
     run_here("train", true);
     assert_int_equal(read_model(here, BYTES), size);
     start_all("train", false);
     expect_all(0);
+    assert_int_equal(unsetenv("GYRE_COLL"), 0);
     assert_int_equal(read_model(there, BYTES), size);
     assert_memory_equal(here, there, size);
     for (size_t i = 1; i <= WEIGHTS; i++) {
@@ -307,6 +371,47 @@ static int count_losses(const char *status, double least_s, double most_s)
         kit_write(&hosts, name, "");
     }
     return named;
+}
+
+/* What all hosts sent; the hash and the choice that all ranks say. */
+static long long read_span(char hash[32], char choice[GY_CHOICE_BYTES])
+{
+    long long sum = 0;
+    char name[32], text[256], other[32], taken[GY_CHOICE_BYTES];
+    for (int rank = 0; rank < 6; rank++) {
+        snprintf(name, sizeof(name), "span-%d", rank);
+        kit_read(&hosts, name, text, sizeof(text));
+        long long sent = 0;
+        assert_int_equal(sscanf(text, "%lld %31s %127[^\n]", &sent, other, taken), 3);
+        sum += rank % 2 == 0 ? sent : 0;
+        if (rank == 0) {
+            memcpy(hash, other, sizeof(other));
+            memcpy(choice, taken, sizeof(taken));
+        }
+        assert_string_equal(hash, other);
+        assert_string_equal(choice, taken);
+    }
+    return sum;
+}
+
+static void plans_across_hosts_mind_them(void **state)
+{
+    (void)state;
+    char hashes[2][32], choices[2][GY_CHOICE_BYTES];
+    start_all("span", false);
+    expect_all(0);
+    long long chosen = read_span(hashes[0], choices[0]);
+    assert_int_equal(setenv("GYRE_COLL", "allreduce=ring", 1), 0);
+    start_all("span", false);
+    expect_all(0);
+    assert_int_equal(unsetenv("GYRE_COLL"), 0);
+    long long ring = read_span(hashes[1], choices[1]);
+    printf("%s: %lld bytes; %s: %lld bytes\n", choices[0], chosen, choices[1], ring);
+    assert_string_equal(hashes[0], hashes[1]);
+    assert_true(strncmp(choices[0], "hierarchy:", strlen("hierarchy:")) == 0 ||
+                strncmp(choices[0], "weighted-ring ", strlen("weighted-ring ")) == 0);
+    assert_string_equal(choices[1], "ring (GYRE_COLL)");
+    assert_true(!hosts.is_real || (double)chosen < 0.75 * (double)ring);
 }
 
 static void dead_rank_is_named_everywhere(void **state)
@@ -484,6 +589,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(collectives_give_what_one_host_gives),
         cmocka_unit_test(training_gives_what_one_host_gives),
+        cmocka_unit_test(plans_across_hosts_mind_them),
         cmocka_unit_test(dead_rank_is_named_everywhere),
         cmocka_unit_test(stopped_rank_is_named_at_the_deadline),
         cmocka_unit_test(signals_and_ends_reach_all_hosts),

@@ -145,6 +145,21 @@ static const struct {
     {"plan", "fail",
      "! gyre plan simulate allreduce -a ring --fail 1@0 2>said >drawn && "
      "grep -q 'rank 1 failed at 0 s' said"},
+    {"tune", "ranks", /* what was measured with other numbers of ranks stays */
+     "gyre tune -o table -s 0.05 && gyre tune -n 3 -o table -s 0.05 && "
+     "grep -q '^take allreduce plain private 2 1 ' table && "
+     "grep -q '^take allreduce plain private 3 1 ' table"},
+    {"tune", "output",
+     "gyre tune -n 2 -o deep/table -s 0.05 >said && grep -q deep/table said && "
+     "! gyre tune -n 2 -o said -s 0.05 && [ $(grep -c '^table' said) = 1 ]"},
+    {"tune", "seconds", /* more time reaches more operations */
+     "gyre tune -n 2 -o short -s 0.01 && gyre tune -n 2 -o long -s 1 && "
+     "[ $(grep -c ^take short) -lt $(grep -c ^take long) ]"},
+    {"tune", "transport",
+     "gyre tune -n 2 -o wire -s 0.05 --transport tcp && grep -q '^link loopback' wire && "
+     "grep -q '^take allreduce plain messages' wire && ! grep -q private wire"},
+    {"tune", "print", "gyre tune --print -n 2 | grep -q '^allreduce .*exchange *built in'"},
+    {"tune", "hosts", "gyre tune --print -n 6 --hosts 3 | grep -q 'hierarchy:.*model'"},
     {"bench", "ranks", "gyre bench allreduce -n 2 -t 0.001 | grep -q 'over 2 ranks'"},
     {"bench", "time", /* the time of a line */
      "begun=$(date +%s%N); gyre bench engine -t 0.6 >said; "
@@ -173,7 +188,7 @@ static void every_option_of_help_has_a_line(void **state)
     (void)state;
     size_t found = 0;
     assert_int_equal(
-        shell("for c in run train predict info bench plan doctor; do gyre help $c | "
+        shell("for c in run train predict info bench plan tune doctor; do gyre help $c | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/$c \\2/p\"; done; "
               "gyre --help | sed -n 's/^  \\([a-z][a-z]*\\) .*/command \\1/p'"),
         0);

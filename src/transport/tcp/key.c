@@ -21,26 +21,6 @@ gy_status gy_run_id_make(uint8_t id[GY_RUN_ID_BYTES])
                : gy_fail(GY_IO, "the system gives no random numbers");
 }
 
-/* Make the folders above `path`, for this user alone. */
-static gy_status make_folders(const char *path)
-{
-    char *copy = gy_copy_text("transport.key", path);
-    if (copy == NULL) {
-        return GY_NOMEM;
-    }
-    gy_status status = GY_OK;
-    for (char *slash = strchr(copy + 1, '/'); slash != NULL && status == GY_OK;
-         slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(copy, 0700) != 0 && errno != EEXIST) {
-            status = gy_fail(GY_IO, "cannot make the folder %s: %s", copy, strerror(errno));
-        }
-        *slash = '/';
-    }
-    gy_free(copy);
-    return status;
-}
-
 gy_status gy_key_make(const char *path)
 {
     static const char digits[] = "0123456789abcdef";
@@ -54,7 +34,10 @@ gy_status gy_key_make(const char *path)
         text[2 * i + 1] = digits[secret[i] & 15];
     }
     text[sizeof(text) - 1] = '\n';
-    gy_status status = make_folders(path);
+    int made = gy_disk_make_folders(path);
+    gy_status status =
+        made == 0 ? GY_OK
+                  : gy_fail(GY_IO, "cannot make the folder of %s: %s", path, strerror(-made));
     int fd = status < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (status >= 0 && fd < 0) {
         status = errno == EEXIST

@@ -1,0 +1,99 @@
+/* gyre tune: measure which algorithm each collective takes on this machine, or show it. */
+#include "cli/cli.h"
+#include "cli/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    long long ranks, hosts;
+    bool print;
+    double seconds;
+    const char *output, *transport;
+} settings = {.seconds = 20};
+
+#define PLACE(member) offsetof(__typeof__(settings), member)
+
+static const gy_option options[] = {
+    {"ranks", 'n', GY_OPTION_INTEGER, "N", "ranks to measure with (default: one a core)",
+     PLACE(ranks), 2, GY_RUN_RANKS_MAX, NULL},
+    {"output", 'o', GY_OPTION_TEXT, "FILE",
+     "the table (default: GYRE_TUNE's, or the usual one)", PLACE(output), 0, 0, NULL},
+    {"seconds", 's', GY_OPTION_REAL, "SECONDS", "to measure for (default: 20)", PLACE(seconds),
+     0.01, 3600, NULL},
+    {"transport", 0, GY_OPTION_CHOICE, "NAME", "between ranks of a host: shm or tcp",
+     PLACE(transport), 0, 0, "shm|tcp"},
+    {"print", 0, GY_OPTION_FLAG, NULL, "show what is chosen, measure nothing", PLACE(print), 0,
+     0, NULL},
+    {"hosts", 0, GY_OPTION_INTEGER, "N", "with --print: hosts that the ranks are dealt to",
+     PLACE(hosts), 1, GY_RUN_NODES_MAX, NULL},
+};
+
+static int print(const gy_tune_query *query)
+{
+    char *text = NULL;
+    gy_status status = gy_tune_show(query, &text);
+    if (status == GY_ARG) {
+        return gy_report_usage("gyre tune: %s", gy_error_text());
+    }
+    if (status != GY_OK) {
+        return gy_report_failure("tune", status);
+    }
+    fputs(text, stdout);
+    gy_tune_text_free(text);
+    return GY_EXIT_OK;
+}
+
+static int measure(void)
+{
+    char *report = NULL;
+    gy_comm *comm = gy_comm_world();
+    const gy_tune_options chosen = {.path = settings.output, .seconds = settings.seconds};
+    gy_status status = comm != NULL ? gy_tune(comm, &chosen, &report) : GY_PEER;
+    if (status != GY_OK) {
+        return gy_report_failure("tune", status);
+    }
+    if (report != NULL) {
+        fputs(report, stdout);
+        gy_tune_text_free(report);
+    }
+    gy_comm_world_close();
+    return GY_EXIT_OK;
+}
+
+static int run(char **operands, int operand_count)
+{
+    (void)operands;
+    (void)operand_count;
+    int cores = gy_info_cores();
+    int usual = cores < 2 ? 2 : cores > GY_RUN_RANKS_MAX ? GY_RUN_RANKS_MAX : cores;
+    int ranks = settings.ranks > 0 ? (int)settings.ranks : usual;
+    bool is_tcp = settings.transport != NULL && strcmp(settings.transport, "tcp") == 0;
+    if (settings.print) {
+        return print(
+            &(gy_tune_query){.ranks = ranks, .hosts = (int)settings.hosts, .is_tcp = is_tcp});
+    }
+    if (settings.hosts > 0) {
+        return gy_report_usage("gyre tune: --hosts goes with --print: to measure between hosts "
+                               "start it inside 'gyre run' on each");
+    }
+    if (getenv("GYRE_RANK") == NULL) {
+        return gy_cli_start_run("tune", &(gy_run_options){.ranks = ranks, .is_tcp = is_tcp});
+    }
+    return measure();
+}
+
+const gy_command gy_command_tune = {
+    .name = "tune",
+    .summary = "measure which algorithm collectives take on this machine",
+    .operands = "",
+    .operands_most = 0,
+    .description =
+        "Measures links and algorithms between N ranks and writes a table that every later\n"
+        "run on this machine chooses by, $XDG_CONFIG_HOME/gyre/tune or ~/.config/gyre/tune.\n"
+        "Inside 'gyre run' it measures the ranks of that run, also over several hosts.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .settings = &settings,
+    .run = run,
+};

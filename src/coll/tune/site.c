@@ -1,0 +1,247 @@
+/*
+ * Sites: where ranks are, what links cost there, and which algorithm a call takes
+ * (docs/decisions/014). Built-in figures are of the development machine (docs/decisions/004,
+ * 017).
+ */
+#include "coll/coll_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { EXCHANGE_BYTES = 128 * 1024, DOUBLING_BYTES = 64 * 1024 };
+
+static const gy_link_figures built_in[GY_LINK_CLASSES] = {
+    [GY_LINK_WORD] = {.alpha = 0.2e-6},
+    [GY_LINK_STAGED] = {.beta = 0.08e-9},
+    [GY_LINK_DIRECT] = {.beta = 0.05e-9},
+    [GY_LINK_RING] = {.alpha = 1e-6, .beta = 0.15e-9},
+    [GY_LINK_LOOPBACK] = {.alpha = 10e-6, .beta = 0.35e-9},
+    [GY_LINK_FAR] = {.alpha = 30e-6, .beta = 0.8e-9},
+};
+static const double built_in_gamma[GY_TYPE_CLASSES] = {0.1e-9, 0.3e-9};
+
+static gy_link_figures figures_of(const gy_site *site, gy_link_class link)
+{
+    bool is_measured = site->tuning != NULL && site->tuning->links[link].is_measured;
+    return is_measured ? site->tuning->links[link] : built_in[link];
+}
+
+gy_links gy_site_links(const gy_site *site, gy_need need, gy_type_class type)
+{
+    static const gy_link_class shared[] = {
+        [GY_NEED_STAGE] = GY_LINK_STAGED, [GY_NEED_DIRECT] = GY_LINK_DIRECT};
+    bool has_gamma = site->tuning != NULL && site->tuning->gamma[type] > 0;
+    gy_links links = {.gamma = has_gamma ? site->tuning->gamma[type] : built_in_gamma[type]};
+    if (need == GY_NEED_MESSAGES) {
+        gy_link_figures near = figures_of(site, site->near);
+        links.alpha = near.alpha;
+        links.beta = near.beta;
+        links.alpha_across = figures_of(site, GY_LINK_FAR).alpha;
+    } else {
+        links.alpha = figures_of(site, GY_LINK_WORD).alpha;
+        links.beta = figures_of(site, shared[need]).beta;
+    }
+    return links;
+}
+
+static void select_rules(gy_site *site)
+{
+    for (int i = 0; i < GY_OPERATION_COUNT * GY_TYPE_CLASSES * GY_MEMORY_COUNT; i++) {
+        int pair = i / GY_MEMORY_COUNT;
+        gy_rule kind = {.operation = (gy_operation)(pair / GY_TYPE_CLASSES),
+                        .type = (gy_type_class)(pair % GY_TYPE_CLASSES),
+                        .memory = (gy_memory)(i % GY_MEMORY_COUNT)};
+        if (site->tuning != NULL) {
+            site->rules[kind.operation][kind.type][kind.memory] =
+                gy_tuning_select(site->tuning, &kind, site->ranks, site->hosts.hosts);
+        }
+    }
+}
+
+gy_status gy_site_init(gy_site *site, int ranks, const int32_t *host_of,
+                       const gy_tuning *tuning)
+{
+    *site = (gy_site){.ranks = ranks, .near = GY_LINK_RING, .tuning = tuning};
+    site->hosts.hosts = 1;
+    site->stage_slots =
+        gy_alloc_zero("coll.site", gy_algorithm_count, sizeof(*site->stage_slots));
+    site->host_of = gy_alloc_zero("coll.site", (size_t)ranks, sizeof(*site->host_of));
+    if (site->stage_slots == NULL || site->host_of == NULL) {
+        return GY_NOMEM;
+    }
+    /* Numbered in the order of their first ranks. */
+    int hosts = 0;
+    for (int rank = 0; rank < ranks && host_of != NULL; rank++) {
+        int first = 0;
+        while (host_of[first] != host_of[rank]) {
+            first++;
+        }
+        site->host_of[rank] = first == rank ? hosts++ : site->host_of[first];
+    }
+    site->hosts = (gy_topology){.host_of = site->host_of,
+                                .hosts = GY_MAX(hosts, 1),
+                                .within = 1,
+                                .across = figures_of(site, GY_LINK_FAR).beta /
+                                          figures_of(site, GY_LINK_RING).beta};
+    select_rules(site);
+    return GY_OK;
+}
+
+void gy_site_fini(gy_site *site)
+{
+    gy_free(site->stage_slots);
+    gy_free(site->host_of);
+    *site = (gy_site){.ranks = 0};
+}
+
+static bool reduces(gy_operation operation)
+{
+    return gy_call_reduces(&(gy_coll_call){.operation = operation});
+}
+
+bool gy_site_allows(const gy_site *site, const gy_need_of *need, const gy_algorithm *row)
+{
+    bool is_registered = need->memory == GY_MEMORY_REGISTERED;
+    bool is_reached = row->need == GY_NEED_MESSAGES ||
+                      (site->has_shared && (row->need == GY_NEED_STAGE || is_registered));
+    bool is_known = need->is_known || (row->limits & GY_LIMIT_KNOWN) == 0;
+    return row->operation == need->operation && is_reached && is_known &&
+           (!reduces(need->operation) || row->order >= need->order);
+}
+
+static bool has_stage(gy_operation operation)
+{
+    const gy_algorithm *row = gy_algorithm_find(operation, "staged");
+    return row != NULL && row->need == GY_NEED_STAGE;
+}
+
+bool gy_row_keeps_bits(const gy_algorithm *row, gy_type_class type)
+{
+    bool is_rounded = type == GY_TYPE_HALF && row->need == GY_NEED_MESSAGES;
+    return !reduces(row->operation) ||
+           (row->order == GY_ORDER_FOLD && !(is_rounded && has_stage(row->operation)));
+}
+
+const char *gy_site_message_name(gy_operation operation, int64_t bytes)
+{
+    switch (operation) {
+    case GY_OPERATION_ALLREDUCE:
+        /* Doubling has the fewest rounds, the ring sends less. */
+        return bytes <= DOUBLING_BYTES ? "doubling" : "ring";
+    case GY_OPERATION_REDUCE_SCATTER:
+    case GY_OPERATION_ALLGATHER:
+        return "ring";
+    case GY_OPERATION_BROADCAST:
+    case GY_OPERATION_REDUCE:
+        return "tree";
+    case GY_OPERATION_GATHER:
+    case GY_OPERATION_SCATTER:
+    case GY_OPERATION_ALLTOALL:
+        return "flat";
+    case GY_OPERATION_SCAN:
+    case GY_OPERATION_EXCLUSIVE_SCAN:
+        return "chain";
+    case GY_OPERATION_BARRIER:
+    case GY_OPERATION_COUNT:
+    default:
+        return "dissemination";
+    }
+}
+
+/* Take a row by its name where it is possible. */
+static bool take(const gy_site *site, const gy_need_of *need, const char *name,
+                 gy_reason reason, gy_pick *pick)
+{
+    const gy_algorithm *row = name == NULL ? NULL : gy_algorithm_find(need->operation, name);
+    if (row == NULL || !gy_site_allows(site, need, row)) {
+        return false;
+    }
+    *pick = (gy_pick){.row = row, .reason = reason};
+    return true;
+}
+
+static gy_status take_forced(const gy_site *site, const gy_need_of *need, gy_pick *pick,
+                             bool *is_taken)
+{
+    const char *name = site->forced == NULL ? NULL : site->forced->names[need->operation];
+    const gy_algorithm *row = NULL;
+    *is_taken = take(site, need, name, GY_REASON_FORCED, pick);
+    return *is_taken ? gy_algorithm_parse(need->operation, name, &row, pick->parameter) : GY_OK;
+}
+
+static bool take_measured(const gy_site *site, const gy_need_of *need, gy_pick *pick)
+{
+    const gy_rule *rule =
+        gy_rules_find(site->rules[need->operation][need->type][need->memory], need->bytes);
+    if (rule == NULL || !gy_site_allows(site, need, rule->row)) {
+        return false;
+    }
+    *pick = (gy_pick){.row = rule->row, .reason = GY_REASON_MEASURED, .seconds = rule->seconds};
+    memcpy(pick->parameter, rule->parameter, sizeof(pick->parameter));
+    return true;
+}
+
+/* On one host. Two ranks: one meeting wins for small vectors, half the bytes
+ * between the cores for large ones. */
+static bool take_built_in(const gy_site *site, const gy_need_of *need, gy_pick *pick)
+{
+    bool is_private = need->memory == GY_MEMORY_PRIVATE;
+    bool exchanges = site->ranks == 2 && need->bytes <= EXCHANGE_BYTES && is_private;
+    const char *const wanted[] = {is_private ? NULL : "direct", exchanges ? "exchange" : NULL,
+                                  "staged", gy_site_message_name(need->operation, need->bytes)};
+    for (size_t i = 0; i < GY_COUNT(wanted); i++) {
+        if (take(site, need, wanted[i], GY_REASON_BUILT_IN, pick)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+gy_status gy_site_pick(gy_site *site, const gy_need_of *need, gy_pick *pick)
+{
+    bool is_taken = false;
+    GY_TRY(take_forced(site, need, pick, &is_taken));
+    if (is_taken || take_measured(site, need, pick)) {
+        return GY_OK;
+    }
+    if (site->tuning != NULL || site->hosts.hosts > 1) {
+        GY_TRY(gy_site_predict(site, need, pick));
+        if (pick->reason != GY_REASON_NONE) {
+            return GY_OK;
+        }
+    }
+    if (take_built_in(site, need, pick)) {
+        return GY_OK;
+    }
+    for (size_t i = 0; i < gy_algorithm_count; i++) {
+        if (gy_site_allows(site, need, &gy_algorithms[i])) {
+            *pick = (gy_pick){.row = &gy_algorithms[i], .reason = GY_REASON_ONLY};
+            return GY_OK;
+        }
+    }
+    *pick = (gy_pick){.reason = GY_REASON_NONE};
+    return GY_OK;
+}
+
+const char *gy_pick_name(const gy_pick *pick, char out[64])
+{
+    bool has_parameter = pick->parameter[0] != '\0';
+    snprintf(out, 64, "%s%s%s", pick->row == NULL ? "none" : pick->row->name,
+             has_parameter ? ":" : "", pick->parameter);
+    return out;
+}
+
+const char *gy_pick_why(const gy_pick *pick, char out[64])
+{
+    static const char *const reasons[] = {[GY_REASON_NONE] = "nothing keeps the order",
+                                          [GY_REASON_FORCED] = "GYRE_COLL",
+                                          [GY_REASON_MEASURED] = "measured",
+                                          [GY_REASON_BUILT_IN] = "built in",
+                                          [GY_REASON_MODEL] = "model",
+                                          [GY_REASON_ONLY] = "keeps the order"};
+    int size = snprintf(out, 64, "%s", reasons[pick->reason]);
+    if (pick->seconds > 0) {
+        snprintf(out + size, 64 - (size_t)size, ", %.3g us", pick->seconds * 1e6);
+    }
+    return out;
+}
