@@ -11,6 +11,8 @@
 
 enum { CREW_MAX = 19 };
 
+static size_t crew_ring_bytes = 4096; /* so small that messages wrap */
+
 typedef struct crew_member {
     gy_comm *comm;
     int rank, size, failures;
@@ -34,7 +36,7 @@ static inline int crew_run(int ranks, const gy_comm_options *options,
     gy_transport *transports[CREW_MAX];
     crew_member members[CREW_MAX];
     const gy_segment_options segment = {
-        .ranks = ranks, .pool_bytes = 16 << 20, .ring_bytes = 4096};
+        .ranks = ranks, .pool_bytes = 16 << 20, .ring_bytes = crew_ring_bytes};
     if (gy_shm_open_all(&segment, gy_env_real(), transports) != GY_OK) {
         return -1;
     }
