@@ -301,6 +301,68 @@ GY_API GY_MUST_CHECK gy_status gy_comm_agree(gy_comm *comm, gy_agreement *agreem
  */
 GY_API GY_MUST_CHECK gy_status gy_comm_shrink(gy_comm *comm, gy_comm **survivors);
 
+/**
+ * A communicator of all ranks again, under `gyre run --on-failure=restart`: waits until the
+ * dead ranks were started anew and all are there. New ranks get to it by gy_comm_world(); where
+ * `comm` was the world, `whole` is it from now on. `comm` fails if it has not yet, and stays
+ * so; it is still to be freed, which takes its gy_comm_pool() memory with it.
+ * @return GY_OK; GY_TIMEOUT; GY_UNSUPPORTED nobody restarts ranks; GY_PEER the launcher is
+ * gone; GY_ARG; GY_STATE; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_comm_recover(gy_comm *comm, gy_comm **whole);
+
+/* ---- Work that survives its ranks ---- */
+
+/**
+ * Collectives whose results are kept by peers since the last checkpoint, so that a rank that is
+ * started anew catches up: it loads its state, and its calls are answered until it stands where
+ * the others wait. They serve it from inside their own calls. All ranks must make the same
+ * calls from the same state. Nothing else uses the communicator. @source
+ * docs/decisions/018-recovery.md
+ */
+typedef struct gy_recoverable gy_recoverable;
+
+/** Zero fields are the defaults. */
+typedef struct gy_recoverable_options {
+    int replicas;       /* copies beside the first: so many ranks may be lost at once; 2 */
+    size_t limit_bytes; /* of all results since a checkpoint, of which a rank keeps about
+                           (replicas + 1) / size; 256 MiB */
+} gy_recoverable_options;
+
+/** Over a communicator of all ranks, which stays the caller's. GY_NOMEM */
+GY_API GY_MUST_CHECK gy_status gy_recoverable_new(gy_comm *comm,
+                                                  const gy_recoverable_options *options,
+                                                  gy_recoverable **recoverable);
+/** NULL is fine. Communicators that failed on the way are freed, also the first one. */
+GY_API void gy_recoverable_free(gy_recoverable *recoverable);
+/** The communicator of now. */
+GY_API gy_comm *gy_recoverable_comm(const gy_recoverable *recoverable);
+/** Bytes of results that this rank keeps now. */
+GY_API size_t gy_recoverable_bytes(const gy_recoverable *recoverable);
+/**
+ * The first call: this rank's state at the last checkpoint into `state` (size_bytes as given
+ * there), *version counts checkpoints from 1; 0: there was none, `state` is left as it is.
+ * @return GY_OK; GY_MISMATCH; GY_STATE the state is lost, with too many ranks; as
+ * gy_comm_recover
+ */
+GY_API GY_MUST_CHECK gy_status gy_recoverable_load(gy_recoverable *recoverable, void *state,
+                                                   size_t size_bytes, int64_t *version);
+/**
+ * Allreduce, broadcast, allgather or barrier. @return as gy_coll_run; GY_LIMIT; GY_UNSUPPORTED;
+ * GY_STATE a result is lost; GY_MISMATCH a new rank calls something else; as gy_comm_recover
+ */
+GY_API GY_MUST_CHECK gy_status gy_recoverable_run(gy_recoverable *recoverable,
+                                                  const gy_coll_call *call);
+GY_API GY_MUST_CHECK gy_status gy_recoverable_allreduce(gy_recoverable *recoverable,
+                                                        const void *in, void *out, size_t count,
+                                                        gy_dtype dtype, gy_reduction reduction);
+/** Keep a copy of `state` here and on `replicas` peers and forget the results before. The same
+ * returns. */
+GY_API GY_MUST_CHECK gy_status gy_recoverable_checkpoint(gy_recoverable *recoverable,
+                                                         const void *state, size_t size_bytes);
+/** The last call: returns when no rank needs this one any more. The same returns. */
+GY_API GY_MUST_CHECK gy_status gy_recoverable_finish(gy_recoverable *recoverable);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static struct {
-    long long ranks, pool_mib, nodes, node;
+    long long ranks, pool_mib, nodes, node, restarts;
     bool prefix, no_binding, plaintext;
     double timeout, grace, meet;
     const char *rendezvous, *key, *transport, *on_failure, *record;
@@ -41,8 +41,10 @@ static const gy_option options[] = {
     {"transport", 0, GY_OPTION_CHOICE, "NAME", "between ranks of a host: shm or tcp",
      offsetof(__typeof__(settings), transport), 0, 0, "shm|tcp"},
     {"on-failure", 0, GY_OPTION_CHOICE, "WHAT",
-     "when a rank fails: end all (default) or continue",
-     offsetof(__typeof__(settings), on_failure), 0, 0, "end|continue"},
+     "when a rank fails: end all (default), continue or restart it",
+     offsetof(__typeof__(settings), on_failure), 0, 0, "end|continue|restart"},
+    {"restarts", 0, GY_OPTION_INTEGER, "N", "at most so many restarts in all (default: 3)",
+     offsetof(__typeof__(settings), restarts), 1, 1000000, NULL},
     {"record", 0, GY_OPTION_TEXT, "FILE", "keep what the ranks did, for `gyre doctor`",
      offsetof(__typeof__(settings), record), 0, 0, NULL},
 };
@@ -56,7 +58,10 @@ static int default_ranks(void)
 static gy_run_failure failure_mode(void)
 {
     const char *name = settings.on_failure;
-    return name != NULL && strcmp(name, "continue") == 0 ? GY_RUN_CONTINUE : GY_RUN_END;
+    if (name == NULL || strcmp(name, "end") == 0) {
+        return GY_RUN_END;
+    }
+    return strcmp(name, "continue") == 0 ? GY_RUN_CONTINUE : GY_RUN_RESTART;
 }
 
 static int run(char **operands, int operand_count)
@@ -77,6 +82,7 @@ static int run(char **operands, int operand_count)
         .is_tcp = settings.transport != NULL && strcmp(settings.transport, "tcp") == 0,
         .meet_seconds = settings.meet,
         .on_failure = failure_mode(),
+        .restarts = (int)settings.restarts,
         .record = settings.record,
     };
     return gy_run(&chosen, operands);

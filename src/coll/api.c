@@ -156,11 +156,42 @@ static gy_comm *world;
 static bool is_world_tried;
 static gy_error world_error;
 
+static gy_status renew(void *launcher, gy_deadline deadline, gy_transport **transport)
+{
+    (void)launcher;
+    *transport = NULL;
+    return gy_generation_meet(gy_env_real(), deadline, transport);
+}
+
+static gy_status finish(void *launcher, gy_deadline deadline)
+{
+    (void)launcher;
+    return gy_generation_finish(gy_env_real(), deadline);
+}
+
+/* Whoever dies before all are there is started anew, and another transport brings it. */
+static gy_status open_renewable(gy_transport *transport)
+{
+    const gy_comm_options options = {.renew = renew, .finish = finish};
+    int64_t timeout_ns = 0;
+    gy_status status = gy_comm_read_timeout(0, &timeout_ns);
+    if (status < 0) {
+        gy_transport_close(transport);
+        return status;
+    }
+    gy_deadline deadline = {gy_now_ns(transport->env) + timeout_ns};
+    GY_TRY(gy_generation_meet(transport->env, deadline, &transport));
+    return gy_comm_new(transport, &options, &world);
+}
+
 static gy_status open_world(void)
 {
     gy_transport *transport = NULL;
     GY_TRY(gy_transport_open_from_environment(gy_env_real(), &transport));
     gy_comm *made = NULL;
+    if (gy_run_is_renewable()) {
+        return open_renewable(transport);
+    }
     GY_TRY(gy_comm_new(transport, NULL, &made));
     gy_deadline deadline = {gy_now_ns(transport->env) + made->timeout_ns};
     gy_status status = gy_transport_meet(transport, deadline);
@@ -170,6 +201,15 @@ static gy_status open_world(void)
     }
     world = made;
     return GY_OK;
+}
+
+void gy_comm_world_succeed(const gy_comm *old, gy_comm *whole)
+{
+    pthread_mutex_lock(&world_lock);
+    if (world == old) {
+        world = whole;
+    }
+    pthread_mutex_unlock(&world_lock);
 }
 
 gy_comm *gy_comm_world(void)

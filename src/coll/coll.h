@@ -25,6 +25,12 @@ typedef struct gy_comm_options {
     const char *algorithm; /* as GYRE_COLL; NULL: GYRE_COLL, else chosen */
     const char *table; /* file of `gyre tune`, "none"; NULL: GYRE_TUNE, else the usual one */
     bool has_messages_only; /* as if the ranks shared no memory */
+    /* Who starts dead ranks anew; NULL: nobody. `renew` waits until all ranks are there again
+     * and gives a transport of all; `finish` says that this rank has done all: GY_OK all have,
+     * GY_AGAIN ranks were started anew. */
+    gy_status (*renew)(void *launcher, gy_deadline deadline, gy_transport **transport);
+    gy_status (*finish)(void *launcher, gy_deadline deadline);
+    void *launcher;
 } gy_comm_options;
 
 /**

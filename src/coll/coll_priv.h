@@ -188,13 +188,14 @@ struct gy_comm {
     gy_request *spare_requests; /* root */
     gy_kept_plan kept[GY_KEPT_PLANS];
     uint64_t uses;
-    size_t region_bytes; /* staging of a channel */
-    uint32_t epoch;      /* root */
-    bool is_failed;      /* root */
-    bool is_succeeded;   /* root: failed, and another one stands on the ground */
-    bool is_astray;      /* root: an agreement failed here */
-    gy_error failure;    /* root */
-    int64_t look_ns;     /* root: when peers are to be looked at */
+    size_t region_bytes;     /* staging of a channel */
+    uint32_t epoch;          /* root */
+    gy_comm_options options; /* root: what it was made with */
+    bool is_failed;          /* root */
+    bool is_succeeded;       /* root: failed, and another one stands on the ground */
+    bool is_astray;          /* root: an agreement failed here */
+    gy_error failure;        /* root */
+    int64_t look_ns;         /* root: when peers are to be looked at */
     uint64_t idle_rounds;
     gy_record_area *records; /* this rank's; NULL: none are kept */
     gy_comm_stats stats;
@@ -376,6 +377,8 @@ GY_MUST_CHECK gy_status gy_message_launch(gy_coll *coll) GY_REQUIRES(comm->root-
 gy_status gy_message_step(gy_coll *coll);
 
 /* comm.c */
+/** Of calls: as the option says, else GYRE_TIMEOUT. */
+GY_MUST_CHECK gy_status gy_comm_read_timeout(double wanted_s, int64_t *timeout_ns);
 typedef struct gy_wait_note {
     _Atomic bool is_over;
     gy_error error;
@@ -397,6 +400,10 @@ static inline uint32_t gy_comm_chooses_by(const gy_comm *comm)
     const gy_tuning *tuning = comm->site.tuning;
     return comm->site.forced->hash ^ (tuning != NULL ? tuning->hash : 0);
 }
+
+/* api.c */
+/** The world, if it was `old`, is `whole` from now on. */
+void gy_comm_world_succeed(const gy_comm *old, gy_comm *whole);
 
 /* recovery/agree.c */
 /** As gy_comm_agree, of a root that may have failed; is_lost (size): who is taken to be gone.

@@ -8,7 +8,7 @@
 
 enum { COMM_LOCK_RANK = 20, DEFAULT_TIMEOUT_S = 60, ROUNDS_UNDER_LOCK = 64 };
 
-static gy_status read_timeout(double wanted, int64_t *timeout_ns)
+gy_status gy_comm_read_timeout(double wanted, int64_t *timeout_ns)
 {
     const char *text = gy_setting_get("GYRE_TIMEOUT");
     double seconds = wanted > 0 ? wanted : DEFAULT_TIMEOUT_S;
@@ -39,7 +39,7 @@ static gy_status check_algorithm(void)
 gy_status gy_comm_check_settings(void)
 {
     int64_t timeout_ns = 0;
-    GY_TRY(read_timeout(0, &timeout_ns));
+    GY_TRY(gy_comm_read_timeout(0, &timeout_ns));
     GY_TRY(check_algorithm());
     return gy_transport_check_environment();
 }
@@ -137,7 +137,8 @@ static gy_status init(gy_comm *comm, const gy_comm_options *options)
     } else {
         GY_TRY(gy_forced_from_environment(&comm->forced));
     }
-    GY_TRY(read_timeout(options->timeout_s, &comm->timeout_ns));
+    comm->options = *options;
+    GY_TRY(gy_comm_read_timeout(options->timeout_s, &comm->timeout_ns));
     comm->ground->is_lost = gy_alloc_zero("coll.ground", (size_t)comm->size, sizeof(bool));
     GY_TRY(comm->ground->is_lost == NULL ? GY_NOMEM : init_tables(comm));
     comm->seats = 1;

@@ -17,11 +17,13 @@
 #include <unistd.h>
 
 static const double grace_default_seconds = 2, hold_seconds = 0.3;
+enum { RESTARTS_DEFAULT = 3 };
 
 typedef struct run_rank {
     pid_t process; /* 0: ended, or never started */
     int socket;
-    bool has_report;
+    bool has_report, has_done; /* all that it had to do */
+    bool is_to_restart;
     gy_error report;
     gy_lines *out, *err; /* NULL without prefixes */
     nfds_t first_look, end_look;
@@ -44,7 +46,9 @@ typedef struct run_keeper {
     gy_run_end held;      /* a rank lost its peer: the peer's own end may still come */
     int64_t held_ns;      /* until then; INT64_MAX: none */
     int started, alive;
-    bool has_ended_well;  /* some rank */
+    bool has_ended_well; /* some rank */
+    int restarts_left;
+    bool is_over;         /* all ranks were told that all have done */
     gy_run_end first_end; /* of a rank that failed and did not end the run; status 0: none */
     bool is_pipe_ignored; /* by the user, so by the ranks as well */
     bool is_ending, is_saved;
@@ -150,7 +154,9 @@ static void read_outputs(run_rank *rank)
     gy_error report;
     gy_status status = GY_OK;
     while (rank->socket >= 0 && (status = gy_rendezvous_read(rank->socket, &report)) == GY_OK) {
-        if (!rank->has_report) {
+        if (report.rank == GY_RANK_DONE) {
+            rank->has_done = true;
+        } else if (!rank->has_report) {
             rank->report = report;
             rank->has_report = true;
         }
@@ -239,6 +245,21 @@ static int weight(const run_rank *rank, int status)
     return WIFSIGNALED(status) ? 3 : 2;
 }
 
+/* Ranks that have left cannot help a new one to catch up. */
+static bool restarts(run_keeper *keeper, int rank, const gy_run_end *end)
+{
+    if (keeper->is_over) {
+        return true; /* it had done all */
+    }
+    if (keeper->restarts_left == 0 || keeper->has_ended_well) {
+        return false;
+    }
+    keeper->restarts_left--;
+    keeper->ranks[rank].is_to_restart = true;
+    say("%s; started anew, %d restarts left", end->text, keeper->restarts_left);
+    return true;
+}
+
 /* A rank failed; does the run go on? Says so. */
 static bool goes_on(run_keeper *keeper, int rank, pid_t process, int status)
 {
@@ -248,6 +269,9 @@ static bool goes_on(run_keeper *keeper, int rank, pid_t process, int status)
         return false;
     }
     gy_run_end end = explain_failure(keeper, rank, process, status);
+    if (keeper->options->on_failure == GY_RUN_RESTART) {
+        return restarts(keeper, rank, &end);
+    }
     say("%s; the run goes on", end.text);
     if (keeper->first_end.status == 0) {
         keeper->first_end = end;
@@ -437,6 +461,15 @@ static void close_all(const int *files, size_t count)
     }
 }
 
+static gy_run_place place_of(const run_keeper *keeper, int rank)
+{
+    return (gy_run_place){.rank = keeper->first_rank + rank,
+                          .size = keeper->size,
+                          .has_net = keeper->net != NULL,
+                          .is_renewable = keeper->options->on_failure == GY_RUN_RESTART,
+                          .is_over = keeper->is_over};
+}
+
 static gy_status start_rank(run_keeper *keeper, int rank, const cpu_set_t *cores)
 {
     run_rank *who = &keeper->ranks[rank];
@@ -447,8 +480,7 @@ static gy_status start_rank(run_keeper *keeper, int rank, const cpu_set_t *cores
     if (status >= 0) {
         who->socket = sockets[0];
         ends[2] = sockets[1];
-        gy_run_place place = {
-            .rank = number, .size = keeper->size, .has_net = keeper->net != NULL};
+        gy_run_place place = place_of(keeper, rank);
         status = gy_rendezvous_greet(sockets[0], &place, keeper->segment);
     }
     if (status >= 0 && keeper->net != NULL) {
@@ -486,21 +518,29 @@ static void close_listeners(run_keeper *keeper)
     }
 }
 
-static gy_status start_all(run_keeper *keeper)
+static gy_status start_bound(run_keeper *keeper, int rank)
 {
     int ranks = keeper->options->ranks;
-    cpu_set_t all;
+    cpu_set_t all, share;
     bool is_bound = !keeper->options->has_no_binding && ranks <= gy_topo_cores() &&
                     sched_getaffinity(0, sizeof(all), &all) == 0;
-    for (int rank = 0; rank < ranks; rank++) {
-        cpu_set_t share;
-        if (is_bound) {
-            gy_share_of_cores(&all, rank, ranks, &share);
-        }
-        keeper->ranks[rank].socket = -1;
+    if (is_bound) {
+        gy_share_of_cores(&all, rank, ranks, &share);
+    }
+    keeper->ranks[rank].socket = -1;
+    GY_TRY(start_rank(keeper, rank, is_bound ? &share : NULL));
+    keeper->alive++;
+    return GY_OK;
+}
+
+static gy_status start_all(run_keeper *keeper)
+{
+    for (int rank = 0; rank < keeper->options->ranks; rank++) {
         keeper->started++; /* first: what it has opened when it fails is looked at as well */
-        GY_TRY(start_rank(keeper, rank, is_bound ? &share : NULL));
-        keeper->alive++;
+        GY_TRY(start_bound(keeper, rank));
+    }
+    if (keeper->options->on_failure == GY_RUN_RESTART) {
+        return GY_OK; /* more may be started */
     }
     /* From now on the failures' pipe ends when the last rank runs its program. */
     close(keeper->failures_in);
@@ -589,6 +629,75 @@ static gy_status make_segment(run_keeper *keeper)
     return gy_segment_make(&segment, &keeper->segment);
 }
 
+static void forget_process(run_rank *who)
+{
+    gy_lines *const lines[] = {who->out, who->err};
+    for (size_t i = 0; i < GY_COUNT(lines); i++) {
+        if (lines[i] != NULL && lines[i]->from >= 0) {
+            close(lines[i]->from);
+        }
+        gy_free(lines[i]);
+    }
+    if (who->socket >= 0) {
+        close(who->socket);
+    }
+    *who = (run_rank){.socket = -1};
+}
+
+static void tell_place(const run_keeper *keeper, int rank)
+{
+    gy_run_place place = place_of(keeper, rank);
+    if (gy_rendezvous_greet(keeper->ranks[rank].socket, &place, keeper->segment) < 0) {
+        gy_debug("%s", gy_error_text()); /* it is about to be found dead */
+    }
+}
+
+/* A new generation: a fresh segment for all, and the dead anew. */
+static gy_status begin_generation(run_keeper *keeper)
+{
+    close(keeper->segment);
+    keeper->segment = -1;
+    GY_TRY(make_segment(keeper));
+    for (int rank = 0; rank < keeper->started; rank++) {
+        run_rank *who = &keeper->ranks[rank];
+        if (who->is_to_restart) {
+            forget_process(who);
+            GY_TRY(start_bound(keeper, rank));
+        } else if (who->socket >= 0) {
+            tell_place(keeper, rank);
+        }
+    }
+    return GY_OK;
+}
+
+/* All ranks have said that they have done all: nobody needs anybody any more. */
+static void end_together(run_keeper *keeper)
+{
+    keeper->is_over = true;
+    for (int rank = 0; rank < keeper->started; rank++) {
+        if (keeper->ranks[rank].socket >= 0) {
+            tell_place(keeper, rank);
+        }
+    }
+}
+
+static void look_at_restarts(run_keeper *keeper)
+{
+    bool is_any = false, is_all_done = true;
+    for (int rank = 0; rank < keeper->started; rank++) {
+        is_any = is_any || keeper->ranks[rank].is_to_restart;
+        is_all_done = is_all_done && keeper->ranks[rank].has_done;
+    }
+    if (keeper->is_ending || keeper->is_over) {
+        return;
+    }
+    if (is_any && begin_generation(keeper) < 0) {
+        end_run(keeper, 1, SIGTERM, "cannot start ranks anew: %s", gy_error_text());
+    } else if (!is_any && is_all_done) {
+        end_together(keeper);
+    }
+}
+
 int gy_keep(const gy_run_options *options, char *const argv[], int life, const sigset_t *mask)
 {
     run_keeper keeper = {.options = options,
@@ -600,6 +709,8 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
                          .failures = -1,
                          .failures_in = -1,
                          .segment = -1,
+                         .restarts_left =
+                             options->restarts > 0 ? options->restarts : RESTARTS_DEFAULT,
                          .kill_at_ns = INT64_MAX,
                          .held_ns = INT64_MAX,
                          .stop_at_ns = INT64_MAX};
@@ -619,6 +730,7 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
     bool has_launcher = true;
     while (is_going_on(&keeper) && has_launcher) {
         has_launcher = keep_round(&keeper);
+        look_at_restarts(&keeper);
     }
     /* The ranks are gone, or nobody is left to care for them: end what they started as well. */
     if (!gy_reap_all(keeper.env, gy_env_deadline(keeper.env, GY_REAP_SECONDS))) {

@@ -4,6 +4,7 @@
 #include "transport/transport.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,10 +14,13 @@ static const uint32_t greeting_magic = 0x676a6f6a;
 
 typedef struct greeting {
     uint32_t magic;
-    int32_t rank, size, has_net;
+    int32_t rank, size, facts;
 } greeting;
 
+enum { HAS_NET = 1, IS_RENEWABLE = 2, IS_OVER = 4 };
+
 static _Atomic int run_socket = -1;
+static _Atomic bool is_renewable;
 
 gy_status gy_rendezvous_pair(int sockets[2])
 {
@@ -92,7 +96,9 @@ gy_status gy_rendezvous_greet(int socket, const gy_run_place *place, int segment
     greeting words = {.magic = greeting_magic,
                       .rank = place->rank,
                       .size = place->size,
-                      .has_net = place->has_net};
+                      .facts = (place->has_net ? HAS_NET : 0) |
+                               (place->is_renewable ? IS_RENEWABLE : 0) |
+                               (place->is_over ? IS_OVER : 0)};
     struct iovec piece = {.iov_base = &words, .iov_len = sizeof(words)};
     return put_message(socket, piece, segment);
 }
@@ -107,10 +113,41 @@ gy_status gy_rendezvous_take(int socket, gy_run_place *place, int *segment)
         close(got);
         return gy_fail(GY_FORMAT, "descriptor %d gave no launcher's greeting", socket);
     }
-    *place =
-        (gy_run_place){.rank = words.rank, .size = words.size, .has_net = words.has_net != 0};
+    *place = (gy_run_place){.rank = words.rank,
+                            .size = words.size,
+                            .has_net = (words.facts & HAS_NET) != 0,
+                            .is_renewable = (words.facts & IS_RENEWABLE) != 0,
+                            .is_over = (words.facts & IS_OVER) != 0};
     *segment = got;
+    if (place->is_renewable) {
+        atomic_store_explicit(&is_renewable, true, memory_order_relaxed);
+    }
     return GY_OK;
+}
+
+bool gy_run_is_renewable(void)
+{
+    return atomic_load_explicit(&is_renewable, memory_order_relaxed);
+}
+
+gy_status gy_run_next(gy_run_place *place, int *segment)
+{
+    struct pollfd look = {.fd = atomic_load_explicit(&run_socket, memory_order_acquire),
+                          .events = POLLIN};
+    if (poll(&look, 1, 0) != 1) {
+        return GY_AGAIN;
+    }
+    if ((look.revents & POLLIN) == 0) {
+        return gy_fail(GY_PEER, "the launcher is gone");
+    }
+    return gy_rendezvous_take(look.fd, place, segment);
+}
+
+void gy_run_await(int wait_ms)
+{
+    struct pollfd look = {.fd = atomic_load_explicit(&run_socket, memory_order_acquire),
+                          .events = POLLIN};
+    (void)poll(&look, 1, wait_ms);
 }
 
 static size_t net_bytes(int size)
@@ -187,4 +224,97 @@ bool gy_run_report_abort(const gy_error *error)
     gy_error told = *error;
     told.rank = GY_RANK_ABORTS;
     return gy_run_report(&told);
+}
+
+/* ---- Generations: a fresh segment whenever ranks were started anew ---- */
+
+enum { LOOK_MS = 20 };
+
+/* The newest that was heard of, until it is joined. One run a process. */
+static int next_segment = -1;
+static gy_run_place next_place;
+static bool is_over;
+
+/* Take all that the launcher has said: GY_AGAIN that was all; GY_PEER it is gone. */
+static gy_status hear_launcher(void)
+{
+    gy_run_place place = {.rank = 0};
+    int segment = -1;
+    gy_status status = GY_OK;
+    while ((status = gy_run_next(&place, &segment)) == GY_OK) {
+        int old = place.is_over ? segment : next_segment;
+        if (old >= 0) {
+            close(old);
+        }
+        if (place.is_over) {
+            is_over = true;
+        } else {
+            next_segment = segment;
+            next_place = place;
+        }
+    }
+    return status;
+}
+
+static gy_status join_next(gy_env *env, gy_transport **transport)
+{
+    gy_transport_close(*transport);
+    *transport = NULL;
+    gy_status status = gy_shm_open(next_segment, next_place.rank, env, transport);
+    close(next_segment);
+    next_segment = -1;
+    return status;
+}
+
+gy_status gy_generation_meet(gy_env *env, gy_deadline deadline, gy_transport **transport)
+{
+    gy_status status = GY_OK;
+    while (status >= 0 && gy_now_ns(env) < deadline.at_ns) {
+        status = hear_launcher();
+        if (status >= 0 && next_segment >= 0) {
+            status = join_next(env, transport);
+        }
+        if (status < 0) {
+            break;
+        }
+        if (*transport == NULL) {
+            gy_run_await(LOOK_MS);
+            continue;
+        }
+        gy_deadline soon = {
+            GY_MIN(gy_now_ns(env) + (int64_t)LOOK_MS * 1000000, deadline.at_ns)};
+        gy_status met = gy_transport_meet(*transport, soon);
+        if (met == GY_OK) {
+            return GY_OK;
+        }
+        if (met != GY_TIMEOUT) {
+            gy_transport_close(*transport); /* another rank is gone: the next one will come */
+            *transport = NULL;
+        }
+    }
+    if (status >= 0) {
+        status = gy_fail(GY_TIMEOUT, "rank %s",
+                         is_over ? "came back after the run was over"
+                                 : "waited in vain for all ranks to be there again");
+    }
+    gy_transport_close(*transport);
+    *transport = NULL;
+    return status;
+}
+
+gy_status gy_generation_finish(gy_env *env, gy_deadline deadline)
+{
+    const gy_error done = {.status = GY_OK, .rank = GY_RANK_DONE};
+    if (!gy_run_report(&done)) {
+        return gy_fail(GY_PEER, "the launcher cannot be told that this rank has done all");
+    }
+    while (gy_now_ns(env) < deadline.at_ns) {
+        gy_status status = hear_launcher();
+        GY_TRY(status);
+        if (is_over || next_segment >= 0) {
+            return is_over ? GY_OK : GY_AGAIN;
+        }
+        gy_run_await(LOOK_MS);
+    }
+    return gy_fail(GY_TIMEOUT, "the other ranks have not done all by the deadline");
 }

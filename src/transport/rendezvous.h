@@ -15,7 +15,9 @@
 
 typedef struct gy_run_place {
     int rank, size;
-    bool has_net; /* a gy_run_net follows */
+    bool has_net;      /* a gy_run_net follows */
+    bool is_renewable; /* dead ranks are started anew: other greetings may follow */
+    bool is_over;      /* no place: all ranks have said that they have done all */
 } gy_run_place;
 
 typedef struct gy_run_seat {
@@ -62,6 +64,12 @@ void gy_run_find_launcher(void);
  */
 bool gy_run_report(const gy_error *error);
 
-enum { GY_RANK_ABORTS = -2 }; /* as the rank of a report: gy_run_report_abort */
+enum { GY_RANK_ABORTS = -2, GY_RANK_DONE = -3 }; /* as the rank of a report */
+
+/** Another greeting, where they are renewable: the caller owns *segment. GY_AGAIN none yet;
+ * GY_PEER the launcher is gone. */
+GY_MUST_CHECK gy_status gy_run_next(gy_run_place *place, int *segment);
+/** Sleep until the launcher has said something, at most so long. */
+void gy_run_await(int wait_ms);
 
 #endif

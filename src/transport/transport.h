@@ -324,6 +324,19 @@ GY_MUST_CHECK gy_status gy_transport_open_from_environment(gy_env *env,
 /** GY_ARG: the variables of a place hold what they cannot hold. Joins nothing. */
 GY_MUST_CHECK gy_status gy_transport_check_environment(void);
 
+/** Was this process's place given by a launcher that starts dead ranks anew? */
+bool gy_run_is_renewable(void);
+/**
+ * Wait until all ranks are there, on `*transport` (may be NULL) or whatever newer generation
+ * the launcher begins meanwhile, which then replaces it. *transport is closed after a failure.
+ * GY_TIMEOUT; GY_PEER the launcher is gone
+ */
+GY_MUST_CHECK gy_status gy_generation_meet(gy_env *env, gy_deadline deadline,
+                                           gy_transport **transport);
+/** This rank has done all: GY_OK all have; GY_AGAIN a new generation begins; GY_TIMEOUT;
+ * GY_PEER */
+GY_MUST_CHECK gy_status gy_generation_finish(gy_env *env, gy_deadline deadline);
+
 /** Leave in an orderly way; NULL is fine. */
 void gy_transport_close(gy_transport *transport);
 

@@ -48,6 +48,9 @@ static const struct {
      "gyre run -n 2 --on-failure continue sh -c 'exit $GYRE_RANK' 2>said && "
      "grep -q 'rank 1 ended with status 1; the run goes on' said && "
      "! gyre run -n 2 sh -c 'exit $GYRE_RANK' 2>said"},
+    {"run", "restarts",
+     "! gyre run -n 1 --on-failure restart --restarts 2 sh -c 'echo x; exit 1' >said 2>&1 && "
+     "[ $(grep -cx x said) = 3 ] && ! gyre run -n 1 --restarts 2 true 2>said"},
     {"run", "timeout", "gyre run -n 1 -t 0.05 cat /dev/zero >/dev/null; [ $? = 124 ]"},
     {"run", "grace", /* far less than the usual 2 s */
      "begun=$(date +%s%N); "

@@ -101,6 +101,82 @@ static int part_shrink(uint64_t seed)
     return 0;
 }
 
+/* ---- Ranks that are started anew ---- */
+
+enum { STEPS = 60, CHECKPOINT_EVERY = 17, WIDE = 3000, REPLICAS_ALL = 7 };
+
+typedef struct work {
+    int64_t step;
+    double x[WIDE];
+} work;
+
+static gy_status run_step(gy_recoverable *replay, work *state, int rank, int size)
+{
+    static double all[WIDE];
+    size_t count = state->step % 3 == 0 ? WIDE : 5;
+    for (size_t i = 0; i < WIDE; i++) {
+        state->x[i] = state->x[i] * 0.75 + (double)(rank + 1) / (double)(i + 3);
+    }
+    GY_TRY(gy_recoverable_allreduce(replay, state->x, state->x, count, GY_F64, GY_SUM));
+    GY_TRY(gy_recoverable_run(replay, &(gy_coll_call){.operation = GY_OPERATION_ALLGATHER,
+                                                      .dtype = GY_F64,
+                                                      .count = 2,
+                                                      .in = state->x + rank,
+                                                      .out = all}));
+    state->x[7] += all[2 * (state->step % size)];
+    GY_TRY(gy_recoverable_run(replay, &(gy_coll_call){.operation = GY_OPERATION_BROADCAST,
+                                                      .dtype = GY_F64,
+                                                      .root = (int)(state->step % size),
+                                                      .count = 9,
+                                                      .out = state->x + 20}));
+    state->step++;
+    if (state->step % CHECKPOINT_EVERY == 0) {
+        GY_TRY(gy_recoverable_checkpoint(replay, state, sizeof(*state)));
+        return gy_recoverable_bytes(replay) == 0 ? GY_OK
+                                                 : gy_fail(GY_STATE, "results are kept on");
+    }
+    return gy_recoverable_bytes(replay) > 0 ? GY_OK : gy_fail(GY_STATE, "nothing is kept");
+}
+
+static bool write_result(const char *folder, int rank, const work *state)
+{
+    char path[300];
+    snprintf(path, sizeof(path), "%s/%d", folder, rank);
+    FILE *file = fopen(path, "wb");
+    bool is_written = file != NULL && fwrite(state, sizeof(*state), 1, file) == 1;
+    return file != NULL && fclose(file) == 0 && is_written;
+}
+
+/* mode 0: nobody is killed; 1: any rank, often; 2: rank 1 alone, one replica. */
+static int part_restart(int mode, const char *folder)
+{
+    static work state;
+    int64_t version = 0;
+    gy_recoverable *replay = NULL;
+    const char *place = getenv("GYRE_RANK");
+    if (mode == 1 || (mode == 2 && place != NULL && strcmp(place, "1") == 0)) {
+        draw_death((uint64_t)getpid(), 1, 20000);
+    }
+    gy_comm *comm = gy_comm_world();
+    gy_recoverable_options options = {.replicas = mode == 2 ? 1 : REPLICAS_ALL};
+    if (comm == NULL || gy_recoverable_new(comm, &options, &replay) < 0 ||
+        gy_recoverable_load(replay, &state, sizeof(state), &version) < 0) {
+        return usage_failure("load");
+    }
+    int rank = gy_comm_rank(comm), size = gy_comm_size(comm);
+    while (state.step < STEPS) {
+        if (run_step(replay, &state, rank, size) < 0) {
+            return usage_failure("step");
+        }
+    }
+    if (!write_result(folder, rank, &state) || gy_recoverable_finish(replay) < 0) {
+        return usage_failure("finish");
+    }
+    gy_recoverable_free(replay);
+    gy_comm_world_close();
+    return 0;
+}
+
 static void run_part(const gy_run_options *options, const char *part, uint64_t seed,
                      int expected)
 {
@@ -125,6 +201,79 @@ static void survivors_go_on_without_the_dead(void **state)
                                    .on_failure = GY_RUN_CONTINUE},
                  "shrink", seed + (uint64_t)i, 0);
     }
+}
+
+static void run_restarts(int mode, int ranks, const char *folder)
+{
+    char words[3][64];
+    snprintf(words[0], sizeof(words[0]), "restart");
+    snprintf(words[1], sizeof(words[1]), "%d", mode);
+    snprintf(words[2], sizeof(words[2]), "%s", folder);
+    char *const argv[] = {own_path, words[0], words[1], words[2], NULL};
+    const gy_run_options options = {
+        .ranks = ranks, .timeout_seconds = 100, .on_failure = GY_RUN_RESTART, .restarts = 1000};
+    assert_int_equal(gy_run(&options, argv), 0);
+}
+
+static void read_result(const char *folder, int rank, work *state)
+{
+    char path[300];
+    snprintf(path, sizeof(path), "%s/%d", folder, rank);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(state, sizeof(*state), 1, file), 1);
+    fclose(file);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Whoever is killed whenever: the same bits as without. */
+static void killed_ranks_are_made_up_for(void **state)
+{
+    (void)state;
+    enum { RANKS = 3 };
+    static work expected[RANKS], got;
+    char folder[] = "/tmp/gyre-recovery-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    run_restarts(0, RANKS, folder);
+    for (int rank = 0; rank < RANKS; rank++) {
+        read_result(folder, rank, &expected[rank]);
+    }
+    for (int i = 0; i < (int)gy_test_cases(16); i++) {
+        run_restarts(1 + i % 2, RANKS, folder);
+        for (int rank = 0; rank < RANKS; rank++) {
+            read_result(folder, rank, &got);
+            assert_memory_equal(&got, &expected[rank], sizeof(got));
+        }
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void what_cannot_be_kept_is_told(void **state)
+{
+    (void)state;
+    double data[8] = {0};
+    gy_recoverable *replay = NULL;
+    gy_comm *comm = gy_comm_world(), *whole = NULL;
+    assert_non_null(comm);
+    assert_status(gy_comm_recover(comm, &whole), GY_UNSUPPORTED);
+    assert_non_null(strstr(gy_error_text(), "gyre run --on-failure=restart"));
+    assert_ok(gy_recoverable_new(comm, &(gy_recoverable_options){.limit_bytes = 100}, &replay));
+    assert_true(gy_recoverable_comm(replay) == comm);
+    assert_ok(gy_recoverable_allreduce(replay, data, data, 8, GY_F64, GY_SUM));
+    assert_status(gy_recoverable_allreduce(replay, data, data, 8, GY_F64, GY_SUM), GY_LIMIT);
+    assert_non_null(strstr(gy_error_text(), "128 bytes since checkpoint 0, the limit is 100"));
+    assert_status(gy_recoverable_run(replay, &(gy_coll_call){.operation = GY_OPERATION_SCAN,
+                                                             .dtype = GY_F64,
+                                                             .in = data,
+                                                             .out = data}),
+                  GY_UNSUPPORTED);
+    int64_t version = 0;
+    assert_status(gy_recoverable_load(replay, data, 8, &version), GY_STATE);
+    assert_ok(gy_recoverable_checkpoint(replay, data, sizeof(data)));
+    assert_ok(gy_recoverable_allreduce(replay, data, data, 8, GY_F64, GY_SUM));
+    assert_ok(gy_recoverable_finish(replay));
+    gy_recoverable_free(replay);
+    gy_comm_world_close();
 }
 
 /* Rank 1 ends the run or revokes; the others wait for it or would run on. */
@@ -173,6 +322,9 @@ static void abort_ends_the_run(void **state)
 
 int main(int argc, char **argv)
 {
+    if (argc > 3) {
+        return part_restart((int)strtol(argv[2], NULL, 10), argv[3]);
+    }
     if (argc > 2) {
         uint64_t seed = strtoull(argv[2], NULL, 10);
         return strcmp(argv[1], "shrink") == 0 ? part_shrink(seed)
@@ -184,8 +336,10 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survivors_go_on_without_the_dead),
+        cmocka_unit_test(killed_ranks_are_made_up_for),
         cmocka_unit_test(revoked_ones_hear_who_did_it),
         cmocka_unit_test(abort_ends_the_run),
+        cmocka_unit_test(what_cannot_be_kept_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,430 @@
+/*
+ * Collectives that are made up for after a rank was started anew. They are numbered since the
+ * last checkpoint and their results kept, each on replicas + 1 ranks. After a recovery all
+ * ranks say where they stand, (version, number); the results that those behind lack are sent by
+ * those who keep them, one number at a time, until all stand at the same call, which then runs.
+ *
+ * @source rabit: Chen et al. 2015, "RABIT: A Reliable Allreduce and Broadcast Interface"
+ */
+#include "coll/recovery/replay_priv.h"
+
+#include <string.h>
+
+static const size_t limit_default = (size_t)256 << 20;
+enum { REPLICAS_DEFAULT = 2 };
+
+gy_status gy_recoverable_new(gy_comm *comm, const gy_recoverable_options *options,
+                             gy_recoverable **made_to)
+{
+    int wanted =
+        options != NULL && options->replicas > 0 ? options->replicas : REPLICAS_DEFAULT;
+    gy_recoverable *made = gy_alloc_zero("coll.replay", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    made->comm = comm;
+    made->replicas = GY_MIN(wanted, gy_comm_size(comm) - 1);
+    made->limit_bytes =
+        options != NULL && options->limit_bytes > 0 ? options->limit_bytes : limit_default;
+    made->is_apart = true; /* until all stand at the first call */
+    size_t count = (size_t)made->replicas + 1;
+    made->states = gy_alloc_zero("coll.replay", count, sizeof(gy_state));
+    made->pending = gy_alloc_zero("coll.replay", count, sizeof(gy_state));
+    if (made->states == NULL || made->pending == NULL) {
+        gy_recoverable_free(made);
+        return GY_NOMEM;
+    }
+    *made_to = made;
+    return GY_OK;
+}
+
+static void drop_results(gy_recoverable *replay)
+{
+    while (replay->results != NULL) {
+        gy_result *next = replay->results->next;
+        gy_free(replay->results);
+        replay->results = next;
+    }
+    replay->total_bytes = replay->kept_bytes = 0;
+}
+
+void gy_recoverable_free(gy_recoverable *replay)
+{
+    if (replay == NULL) {
+        return;
+    }
+    drop_results(replay);
+    gy_states_drop(replay, replay->states);
+    gy_states_drop(replay, replay->pending);
+    gy_free(replay->states);
+    gy_free(replay->pending);
+    for (int i = 0; i < replay->retired_count; i++) {
+        gy_comm_free(replay->retired[i]);
+    }
+    gy_free(replay->retired);
+    gy_free(replay);
+}
+
+gy_comm *gy_recoverable_comm(const gy_recoverable *replay)
+{
+    return replay->comm;
+}
+
+size_t gy_recoverable_bytes(const gy_recoverable *replay)
+{
+    return replay->kept_bytes;
+}
+
+/* ---- Results ---- */
+
+static bool is_mine(const gy_recoverable *replay, int64_t number)
+{
+    int size = gy_comm_size(replay->comm);
+    int64_t behind = (gy_comm_rank(replay->comm) - number % size + size) % size;
+    return behind <= replay->replicas;
+}
+
+static gy_result *find(const gy_recoverable *replay, int64_t number)
+{
+    gy_result *at = replay->results;
+    while (at != NULL && at->number != number) {
+        at = at->next;
+    }
+    return at;
+}
+
+/* All ranks have ended those below `number`: a few are enough to keep them. */
+static void thin_out(gy_recoverable *replay, int64_t number)
+{
+    gy_result **at = &replay->results;
+    while (*at != NULL) {
+        gy_result *result = *at;
+        if (result->number < number && !is_mine(replay, result->number)) {
+            *at = result->next;
+            replay->kept_bytes -= result->size_bytes;
+            gy_free(result);
+        } else {
+            at = &result->next;
+        }
+    }
+}
+
+static void keep(gy_recoverable *replay, gy_result *result)
+{
+    result->number = replay->number++;
+    result->next = replay->results;
+    replay->results = result;
+    replay->kept_bytes += result->size_bytes;
+    replay->total_bytes += result->size_bytes;
+}
+
+/* ---- Going on after a loss ---- */
+
+bool gy_replay_is_loss(gy_status status)
+{
+    return status == GY_PEER || status == GY_CANCELLED;
+}
+
+gy_status gy_replay_recover(gy_recoverable *replay)
+{
+    gy_error cause;
+    gy_comm *whole = NULL;
+    gy_error_take(&cause, GY_PEER);
+    size_t count = (size_t)replay->retired_count + 1;
+    gy_comm **retired = gy_alloc_zero("coll.replay", count, sizeof(gy_comm *));
+    if (retired == NULL) {
+        return GY_NOMEM;
+    }
+    for (int i = 0; i < replay->retired_count; i++) {
+        retired[i] = replay->retired[i];
+    }
+    gy_free(replay->retired);
+    replay->retired = retired;
+    gy_status status = gy_comm_recover(replay->comm, &whole);
+    if (status == GY_UNSUPPORTED) {
+        return gy_error_raise(&cause);
+    }
+    GY_TRY(status);
+    retired[replay->retired_count++] = replay->comm;
+    replay->comm = whole;
+    replay->is_apart = true;
+    return GY_OK;
+}
+
+/* ---- Serving those behind ---- */
+
+static gy_status lost(const char *what, int64_t which, int64_t version)
+{
+    return gy_fail(GY_STATE, "recovery: no rank that lives has %s %lld of checkpoint %lld",
+                   what, (long long)which, (long long)version);
+}
+
+static gy_status take_result(gy_recoverable *replay, int from, size_t size_bytes,
+                             gy_replay_call *own)
+{
+    gy_result *result = gy_alloc("coll.replay", sizeof(*result) + size_bytes);
+    if (result == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = gy_recv(replay->comm, &result->card, sizeof(result->card) + size_bytes,
+                               GY_U8, from, GY_REPLAY_TAG);
+    if (status >= 0 && (own->kind != GY_REPLAY_CALL || size_bytes != own->size_bytes ||
+                        !gy_cards_agree(&result->card, &own->card))) {
+        char mine[128], theirs[128];
+        status = gy_fail(
+            GY_MISMATCH, "recovery: call %lld since checkpoint %lld was %s, this rank calls %s",
+            (long long)replay->number, (long long)replay->version,
+            gy_card_text(&result->card, theirs),
+            own->kind == GY_REPLAY_CALL ? gy_card_text(&own->card, mine) : "no collective");
+    }
+    if (status < 0) {
+        gy_free(result);
+        return status;
+    }
+    result->size_bytes = size_bytes;
+    if (size_bytes > 0 && own->out != NULL) {
+        memcpy(own->out, result->data, size_bytes);
+    }
+    keep(replay, result);
+    own->is_served = true;
+    return GY_OK;
+}
+
+/* Those at `number` get its result from the first one that keeps it. */
+static gy_status serve_result(gy_recoverable *replay, const gy_standing *standings,
+                              int64_t number, gy_replay_call *own)
+{
+    gy_comm *comm = replay->comm;
+    int size = gy_comm_size(comm), rank = gy_comm_rank(comm), from = -1;
+    int64_t sizes[GY_RANKS_MAX];
+    gy_result *result = find(replay, number);
+    int64_t mine = result != NULL ? (int64_t)result->size_bytes : -1;
+    GY_TRY(gy_allgather(comm, &mine, sizes, 1, GY_I64));
+    for (int i = size - 1; i >= 0; i--) {
+        from = sizes[i] >= 0 ? i : from;
+    }
+    if (from < 0) {
+        return lost("result", number, replay->version);
+    }
+    if (standings[rank].number == number) {
+        return take_result(replay, from, (size_t)sizes[from], own);
+    }
+    for (int to = 0; rank == from && result != NULL && to < size; to++) {
+        if (standings[to].number == number) {
+            GY_TRY(gy_send(comm, &result->card, sizeof(result->card) + result->size_bytes,
+                           GY_U8, to, GY_REPLAY_TAG));
+        }
+    }
+    return GY_OK;
+}
+
+static void commit(gy_recoverable *replay)
+{
+    gy_state *old = replay->states;
+    replay->states = replay->pending;
+    replay->pending = old;
+    gy_states_drop(replay, old);
+    drop_results(replay);
+    replay->version++;
+    replay->number = 0;
+}
+
+/* One look at where all stand, and one step towards each other. */
+static gy_status stand_together(gy_recoverable *replay, gy_replay_call *own)
+{
+    gy_comm *comm = replay->comm;
+    int size = gy_comm_size(comm);
+    gy_standing standings[GY_RANKS_MAX];
+    gy_standing mine = {
+        .kind = own->kind, .version = replay->version, .number = replay->number};
+    int64_t version = 0, least = INT64_MAX;
+    bool is_equal = true, is_loading = false;
+    GY_TRY(gy_allgather(comm, &mine, standings, sizeof(mine) / sizeof(int64_t), GY_I64));
+    for (int i = 0; i < size; i++) {
+        const gy_standing *at = &standings[i];
+        is_equal = is_equal && memcmp(at, &standings[0], sizeof(*at)) == 0;
+        is_loading = is_loading || at->kind == GY_REPLAY_LOAD;
+        version = GY_MAX(version, at->version);
+    }
+    if (is_equal) {
+        replay->is_apart = false;
+        return GY_OK;
+    }
+    if (own->kind == GY_REPLAY_CHECKPOINT && replay->version < version) {
+        commit(replay); /* who is past the meeting has seen all ranks in it */
+        own->is_served = true;
+    }
+    if (is_loading) {
+        return gy_states_serve(replay, standings, version, own);
+    }
+    for (int i = 0; i < size; i++) {
+        if (standings[i].version < version) {
+            return GY_OK; /* it has just committed */
+        }
+        least = GY_MIN(least, standings[i].number);
+    }
+    return serve_result(replay, standings, least, own);
+}
+
+gy_status gy_replay_meet(gy_recoverable *replay, gy_replay_call *own)
+{
+    while (replay->is_apart && !own->is_served) {
+        gy_status status = stand_together(replay, own);
+        if (gy_replay_is_loss(status)) {
+            status = gy_replay_recover(replay);
+        }
+        GY_TRY(status);
+    }
+    return GY_OK;
+}
+
+/* ---- Collectives ---- */
+
+static gy_status check_call(const gy_recoverable *replay, const gy_coll_call *call)
+{
+    bool is_same_for_all = call->operation == GY_OPERATION_ALLREDUCE ||
+                           call->operation == GY_OPERATION_BROADCAST ||
+                           call->operation == GY_OPERATION_BARRIER ||
+                           (call->operation == GY_OPERATION_ALLGATHER && !call->is_varied);
+    if (!is_same_for_all) {
+        return gy_fail(
+            GY_UNSUPPORTED,
+            "recovery: %s, expected allreduce, broadcast, allgather or barrier, whose "
+            "results are the same for all",
+            gy_operation_name(call->operation));
+    }
+    return gy_call_check(replay->comm, call);
+}
+
+/* Runs into the kept result: the input stays whole, also in place. */
+static gy_status run_kept(gy_recoverable *replay, const gy_coll_call *call, gy_result *result)
+{
+    gy_coll_call inner = *call;
+    bool is_broadcast = call->operation == GY_OPERATION_BROADCAST;
+    inner.out = result->data;
+    if (is_broadcast && result->size_bytes > 0) {
+        memcpy(result->data, call->out, result->size_bytes);
+        inner.in = result->data;
+    }
+    GY_TRY(gy_coll_run(replay->comm, &inner));
+    if (result->size_bytes > 0) {
+        memcpy(call->out, result->data, result->size_bytes);
+    }
+    /* Only what needs all ranks shows that all have ended the ones before. */
+    bool has_met =
+        call->operation == GY_OPERATION_BARRIER || (!is_broadcast && result->size_bytes > 0);
+    keep(replay, result);
+    if (has_met) {
+        thin_out(replay, replay->number - 1);
+    }
+    return GY_OK;
+}
+
+gy_status gy_recoverable_run(gy_recoverable *replay, const gy_coll_call *call)
+{
+    GY_TRY(check_call(replay, call));
+    bool is_barrier = call->operation == GY_OPERATION_BARRIER;
+    gy_replay_call own = {.kind = GY_REPLAY_CALL,
+                          .card = gy_call_card(replay->comm, call),
+                          .out = call->out,
+                          .size_bytes = is_barrier ? 0 : gy_call_out_bytes(replay->comm, call)};
+    own.card.is_registered = 0;
+    if (replay->total_bytes + own.size_bytes > replay->limit_bytes) {
+        return gy_fail(
+            GY_LIMIT,
+            "recovery: results of %zu bytes since checkpoint %lld, the limit is %zu: "
+            "checkpoint more often",
+            replay->total_bytes + own.size_bytes, (long long)replay->version,
+            replay->limit_bytes);
+    }
+    for (;;) {
+        GY_TRY(gy_replay_meet(replay, &own));
+        if (own.is_served) {
+            return GY_OK;
+        }
+        gy_result *result = gy_alloc("coll.replay", sizeof(*result) + own.size_bytes);
+        if (result == NULL) {
+            return GY_NOMEM;
+        }
+        result->card = own.card;
+        result->size_bytes = own.size_bytes;
+        gy_status status = run_kept(replay, call, result);
+        if (status >= 0) {
+            return GY_OK;
+        }
+        gy_free(result);
+        GY_TRY(gy_replay_is_loss(status) ? gy_replay_recover(replay) : status);
+    }
+}
+
+gy_status gy_recoverable_allreduce(gy_recoverable *replay, const void *in, void *out,
+                                   size_t count, gy_dtype dtype, gy_reduction reduction)
+{
+    return gy_recoverable_run(replay, &(gy_coll_call){.operation = GY_OPERATION_ALLREDUCE,
+                                                      .dtype = dtype,
+                                                      .reduction = reduction,
+                                                      .count = count,
+                                                      .in = in,
+                                                      .out = out});
+}
+
+/* ---- Checkpoints and the end ---- */
+
+gy_status gy_recoverable_checkpoint(gy_recoverable *replay, const void *state,
+                                    size_t size_bytes)
+{
+    gy_replay_call own = {.kind = GY_REPLAY_CHECKPOINT};
+    for (;;) {
+        GY_TRY(gy_replay_meet(replay, &own));
+        if (own.is_served) {
+            return GY_OK;
+        }
+        gy_status status = gy_state_set(&replay->pending[0], state, size_bytes);
+        status = status < 0 ? status : gy_states_spread(replay, replay->pending);
+        status = status < 0 ? status : gy_barrier(replay->comm);
+        if (status >= 0) {
+            commit(replay);
+            return GY_OK;
+        }
+        GY_TRY(gy_replay_is_loss(status) ? gy_replay_recover(replay) : status);
+    }
+}
+
+gy_status gy_recoverable_load(gy_recoverable *replay, void *state, size_t size_bytes,
+                              int64_t *version)
+{
+    gy_replay_call own = {.kind = GY_REPLAY_LOAD};
+    if (replay->number > 0 || replay->version > 0) {
+        return gy_fail(GY_STATE, "recovery: load comes before all other calls");
+    }
+    GY_TRY(gy_replay_meet(replay, &own));
+    const gy_state *mine = &replay->states[0];
+    if (replay->version > 0 && mine->size_bytes != size_bytes) {
+        return gy_fail(GY_MISMATCH, "recovery: a state of %zu bytes, expected %zu",
+                       mine->size_bytes, size_bytes);
+    }
+    if (replay->version > 0 && size_bytes > 0) {
+        memcpy(state, mine->data, size_bytes);
+    }
+    *version = replay->version;
+    return GY_OK;
+}
+
+gy_status gy_recoverable_finish(gy_recoverable *replay)
+{
+    gy_replay_call own = {.kind = GY_REPLAY_FINISH};
+    for (;;) {
+        GY_TRY(gy_replay_meet(replay, &own));
+        const gy_comm_options *options = &replay->comm->options;
+        gy_deadline deadline = {gy_now_ns(replay->comm->transport->env) +
+                                replay->comm->timeout_ns};
+        gy_status status = options->finish != NULL
+                               ? options->finish(options->launcher, deadline)
+                               : gy_barrier(replay->comm);
+        if (status == GY_OK) {
+            return GY_OK;
+        }
+        GY_TRY(status == GY_AGAIN || gy_replay_is_loss(status) ? gy_replay_recover(replay)
+                                                               : status);
+    }
+}

@@ -1,0 +1,144 @@
+/* States of a checkpoint: each rank's own, with copies on the ranks that follow it. */
+#include "coll/recovery/replay_priv.h"
+
+#include <string.h>
+
+gy_status gy_state_set(gy_state *state, const void *data, size_t size_bytes)
+{
+    uint8_t *copy = gy_alloc("coll.state", size_bytes + 1);
+    if (copy == NULL) {
+        return GY_NOMEM;
+    }
+    if (data != NULL && size_bytes > 0) {
+        memcpy(copy, data, size_bytes);
+    }
+    gy_free(state->data);
+    *state = (gy_state){.data = copy, .size_bytes = size_bytes};
+    return GY_OK;
+}
+
+void gy_states_drop(const gy_recoverable *replay, gy_state *states)
+{
+    for (int j = 0; states != NULL && j <= replay->replicas; j++) {
+        gy_free(states[j].data);
+        states[j] = (gy_state){.data = NULL};
+    }
+}
+
+/* One step of the ring, j far: both under way at once. */
+static gy_status pass(gy_comm *comm, int j, const gy_state *from, gy_state *to)
+{
+    int size = gy_comm_size(comm), rank = gy_comm_rank(comm);
+    gy_request *requests[2] = {NULL, NULL};
+    gy_status status = gy_request_begin_recv(comm,
+                                             &(gy_message){.data = to->data,
+                                                           .count = to->size_bytes,
+                                                           .dtype = GY_U8,
+                                                           .peer = (rank - j + size) % size,
+                                                           .tag = GY_REPLAY_TAG + j},
+                                             &requests[0]);
+    if (status >= 0) {
+        status = gy_request_begin_send(comm,
+                                       &(gy_message){.data = from->data,
+                                                     .count = from->size_bytes,
+                                                     .dtype = GY_U8,
+                                                     .peer = (rank + j) % size,
+                                                     .tag = GY_REPLAY_TAG + j},
+                                       &requests[1]);
+    }
+    for (int i = 0; i < 2 && requests[i] != NULL; i++) {
+        gy_status ended = gy_request_wait(requests[i], GY_NEVER);
+        status = status < 0 ? status : ended;
+        gy_request_free(requests[i]);
+    }
+    return status;
+}
+
+gy_status gy_states_spread(gy_recoverable *replay, gy_state *states)
+{
+    gy_comm *comm = replay->comm;
+    int size = gy_comm_size(comm), rank = gy_comm_rank(comm);
+    int64_t sizes[GY_RANKS_MAX], own = (int64_t)states[0].size_bytes;
+    GY_TRY(gy_allgather(comm, &own, sizes, 1, GY_I64));
+    for (int j = 1; j <= replay->replicas; j++) {
+        GY_TRY(gy_state_set(&states[j], NULL, (size_t)sizes[(rank - j + size) % size]));
+        GY_TRY(pass(comm, j, &states[0], &states[j]));
+    }
+    return GY_OK;
+}
+
+/* The first follower of `rank` that loads nothing itself: how far; 0 none. */
+static int find_keeper(const gy_recoverable *replay, const gy_standing *standings, int rank)
+{
+    int size = gy_comm_size(replay->comm);
+    for (int j = 1; j <= replay->replicas; j++) {
+        if (standings[(rank + j) % size].kind != GY_REPLAY_LOAD) {
+            return j;
+        }
+    }
+    return 0;
+}
+
+static gy_status hand_over(gy_recoverable *replay, int to, int j)
+{
+    const gy_state *state = &replay->states[j];
+    uint64_t size = state->size_bytes;
+    GY_TRY(gy_send(replay->comm, &size, 1, GY_U64, to, GY_REPLAY_TAG));
+    return gy_send(replay->comm, state->data, state->size_bytes, GY_U8, to, GY_REPLAY_TAG);
+}
+
+static gy_status take_over(gy_recoverable *replay, int from, gy_state *state)
+{
+    uint64_t size = 0;
+    GY_TRY(gy_recv(replay->comm, &size, 1, GY_U64, from, GY_REPLAY_TAG));
+    GY_TRY(gy_state_set(state, NULL, (size_t)size));
+    return gy_recv(replay->comm, state->data, (size_t)size, GY_U8, from, GY_REPLAY_TAG);
+}
+
+static gy_status restore(gy_recoverable *replay, const gy_standing *standings)
+{
+    gy_comm *comm = replay->comm;
+    int size = gy_comm_size(comm), rank = gy_comm_rank(comm);
+    gy_state *fresh = replay->pending;
+    for (int who = 0; who < size; who++) {
+        int j = find_keeper(replay, standings, who), from = (who + j) % size;
+        if (standings[who].kind != GY_REPLAY_LOAD) {
+            continue;
+        }
+        if (j == 0) {
+            return gy_fail(
+                GY_STATE,
+                "recovery: no rank that lives has the state of rank %d, which %d kept", who,
+                replay->replicas);
+        }
+        if (rank == from) {
+            GY_TRY(hand_over(replay, who, j));
+        } else if (rank == who) {
+            GY_TRY(take_over(replay, from, &fresh[0]));
+        }
+    }
+    if (standings[rank].kind != GY_REPLAY_LOAD) {
+        GY_TRY(gy_state_set(&fresh[0], replay->states[0].data, replay->states[0].size_bytes));
+    }
+    return gy_states_spread(replay, fresh);
+}
+
+gy_status gy_states_serve(gy_recoverable *replay, const gy_standing *standings, int64_t version,
+                          gy_replay_call *own)
+{
+    if (version > 0) {
+        GY_TRY(restore(replay, standings));
+        /* A new rank has no copies: those of the others are made anew, all or none. */
+        GY_TRY(gy_barrier(replay->comm));
+        gy_state *old = replay->states;
+        replay->states = replay->pending;
+        replay->pending = old;
+        gy_states_drop(replay, old);
+    }
+    if (own->kind == GY_REPLAY_LOAD) {
+        replay->version = version;
+        replay->number = 0;
+        own->is_served = true;
+    }
+    return GY_OK;
+}
