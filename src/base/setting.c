@@ -11,7 +11,8 @@
 
 const char *const gy_info_settings[] = {
     /* what users choose */
-    "GYRE_LOG", "GYRE_TIMEOUT", "GYRE_COLL", "GYRE_TUNE", "GYRE_ISA", "GYRE_KERNEL",
+    "GYRE_LOG", "GYRE_TIMEOUT", "GYRE_COLL", "GYRE_TUNE", "GYRE_TRANSPORT", "GYRE_ISA",
+    "GYRE_KERNEL",
     /* what `gyre run` sets for each rank */
     "GYRE_RANK", "GYRE_SIZE", "GYRE_RUN_FD", "GYRE_CORES", "GYRE_RANKS_ON_HOST", NULL};
 

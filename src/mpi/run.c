@@ -1,74 +1,221 @@
-/* Gyre's own ranks under an MPI's launcher: they meet through MPI, then share memory. */
+/* Gyre's own ranks under an MPI's launcher: they meet through MPI, then share memory or send
+ * messages. */
 #include "mpi/door_priv.h"
 
 #include "base/base.h"
 #include "transport/foreign.h"
 
+#include <assert.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
-static int segment = -1; /* of rank 0 until all have joined it */
+static int segment = -1; /* of a host's first rank until all have joined it */
 static bool is_ours;     /* MPI was started here */
+static bool is_lost;     /* its end would wait for ever: the launcher ends the others */
+static int32_t *hosts;   /* (size) */
+static MPI_Comm lanes = MPI_COMM_NULL;
 
-/* Does the whole world share a /proc? Launchers count hosts by names, which need not differ. */
-static bool is_one_host(void)
+/* ---- Packets ---- */
+
+static bool is_past(MPI_Request request, gy_carried *packet)
 {
-    uint64_t mine = gy_mpi_host_identity(), first = mine;
-    (void)PMPI_Bcast(&first, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
-    int is_same = first == mine, are_all = 0;
-    (void)PMPI_Allreduce(&is_same, &are_all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    return are_all != 0;
+    static_assert(sizeof(request) <= sizeof(*packet), "a request fits");
+    memcpy(packet, &request, sizeof(request));
+    return true;
 }
 
-static bool join_world(gy_foreign_place *place, char *why, size_t why_bytes)
+static bool send_packet(void *context, int to, int lane, const void *data, size_t size_bytes,
+                        gy_carried *packet)
 {
-    int is_running = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    (void)context;
+    return PMPI_Isend(data, (int)size_bytes, MPI_BYTE, to, lane, lanes, &request) ==
+               MPI_SUCCESS &&
+           is_past(request, packet);
+}
+
+static bool receive_packet(void *context, int from, int lane, void *data, size_t size_bytes,
+                           gy_carried *packet)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    (void)context;
+    return PMPI_Irecv(data, (int)size_bytes, MPI_BYTE, from, lane, lanes, &request) ==
+               MPI_SUCCESS &&
+           is_past(request, packet);
+}
+
+static bool look_for_packet(void *context, int *from, int lane, size_t *size_bytes)
+{
+    int is_here = 0, size = 0;
+    MPI_Status status;
+    (void)context;
+    if (PMPI_Iprobe(*from == GY_CARRIER_ANY ? MPI_ANY_SOURCE : *from, lane, lanes, &is_here,
+                    &status) != MPI_SUCCESS ||
+        !is_here || PMPI_Get_count(&status, MPI_BYTE, &size) != MPI_SUCCESS) {
+        return false;
+    }
+    *from = status.MPI_SOURCE;
+    *size_bytes = (size_t)size;
+    return true;
+}
+
+static bool is_packet_done(void *context, gy_carried *packet)
+{
+    MPI_Request request;
+    int is_done = 0;
+    (void)context;
+    memcpy(&request, packet, sizeof(request));
+    return PMPI_Test(&request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_done;
+}
+
+static void lose_packets(void *context)
+{
+    (void)context;
+    is_lost = true;
+}
+
+/* ---- Meeting ---- */
+
+/* Do all say so? */
+static bool is_everywhere(bool mine)
+{
+    int fact = mine, all = 0;
+    (void)PMPI_Allreduce(&fact, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return all != 0;
+}
+
+/*
+ * Numbers the hosts in the order of ranks. Launchers count hosts by names, which need not
+ * differ: one is what sees the same /proc. False: no memory.
+ */
+static bool find_hosts(gy_foreign_place *place)
+{
+    size_t size = (size_t)place->size;
+    uint64_t mine = gy_mpi_host_identity();
+    uint64_t *all = gy_alloc_zero("mpi.run", size, sizeof(*all));
+    hosts = gy_alloc_zero("mpi.run", size, sizeof(*hosts));
+    int32_t count = 0;
+    if (!is_everywhere(all != NULL && hosts != NULL) || all == NULL || hosts == NULL) {
+        gy_free(all);
+        return false;
+    }
+    (void)PMPI_Allgather(&mine, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, MPI_COMM_WORLD);
+    for (size_t rank = 0; rank < size; rank++) {
+        size_t first = 0;
+        while (all[first] != all[rank]) {
+            first++;
+        }
+        hosts[rank] = first < rank ? hosts[first] : count++;
+        if (all[rank] == mine) {
+            place->first_rank = place->host_ranks == 0 ? (int)rank : place->first_rank;
+            place->host_ranks++;
+        }
+    }
+    place->hosts = hosts;
+    gy_free(all);
+    return true;
+}
+
+/* Are the ranks of each host next to each other, so that they can share its memory? */
+static bool are_hosts_whole(const gy_foreign_place *place)
+{
+    bool are = true;
+    for (int rank = 1; rank < place->size; rank++) {
+        are = are && hosts[rank] >= hosts[rank - 1];
+    }
+    return are;
+}
+
+static bool share_memory(gy_foreign_place *place, MPI_Comm host)
+{
+    int where[2] = {(int)getpid(), -1};
+    gy_segment_options options = {.ranks = place->host_ranks,
+                                  .first_rank = place->first_rank,
+                                  .run_size = place->size,
+                                  .host_cores = place->host_cores};
+    if (place->rank == place->first_rank && gy_segment_make(&options, &segment) == GY_OK) {
+        where[1] = segment;
+    }
+    (void)PMPI_Bcast(where, 2, MPI_INT, 0, host);
+    place->process = where[0];
+    place->segment = where[1];
+    return is_everywhere(where[1] >= 0);
+}
+
+static bool open_lanes(gy_foreign_place *place, int level)
+{
+    if (!is_everywhere(level >= MPI_THREAD_SERIALIZED) ||
+        PMPI_Comm_dup(MPI_COMM_WORLD, &lanes) != MPI_SUCCESS) {
+        return false;
+    }
+    (void)PMPI_Comm_set_errhandler(lanes, MPI_ERRORS_RETURN);
+    place->has_carrier = true;
+    place->carrier = (gy_carrier){.send = send_packet,
+                                  .recv = receive_packet,
+                                  .look = look_for_packet,
+                                  .is_done = is_packet_done,
+                                  .lose = lose_packets};
+    return true;
+}
+
+static bool join_world(bool is_apart, gy_foreign_place *place, char *why, size_t why_bytes)
+{
+    int is_running = 0, level = MPI_THREAD_SINGLE;
     (void)PMPI_Initialized(&is_running);
-    if (!is_running && PMPI_Init(NULL, NULL) != MPI_SUCCESS) {
-        snprintf(why, why_bytes, "MPI_Init failed");
+    if (!is_running &&
+        PMPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS) {
+        snprintf(why, why_bytes, "MPI_Init_thread failed");
         return false;
     }
     is_ours = !is_running;
+    (void)PMPI_Query_thread(&level);
+    *place = (gy_foreign_place){.segment = -1};
     (void)PMPI_Comm_rank(MPI_COMM_WORLD, &place->rank);
     (void)PMPI_Comm_size(MPI_COMM_WORLD, &place->size);
-    int cores = gy_mpi_cores_of(MPI_COMM_WORLD);
-    if (!is_one_host()) {
-        snprintf(why, why_bytes,
-                 "the %d ranks are on several hosts: under this launcher they must share one; "
-                 "gyre run starts ranks on several",
-                 place->size);
+    if (!find_hosts(place)) {
+        snprintf(why, why_bytes, "there is no memory for the table of %d ranks", place->size);
         return false;
     }
-    int where[2] = {(int)getpid(), -1};
-    gy_segment_options options = {.ranks = place->size, .host_cores = cores};
-    if (place->rank == 0 && gy_segment_make(&options, &segment) == GY_OK) {
-        where[1] = segment;
+    MPI_Comm host = MPI_COMM_NULL;
+    (void)PMPI_Comm_split(MPI_COMM_WORLD, hosts[place->rank], place->rank, &host);
+    place->host_cores = gy_mpi_cores_of(host);
+    bool is_shared = is_everywhere(!is_apart) && are_hosts_whole(place);
+    bool is_ready = !is_shared || share_memory(place, host);
+    if (!is_ready) {
+        snprintf(why, why_bytes, "the first rank of a host cannot make shared memory: %s",
+                 gy_error_text());
     }
-    (void)PMPI_Bcast(where, 2, MPI_INT, 0, MPI_COMM_WORLD);
-    place->process = where[0];
-    place->segment = where[1];
-    if (where[1] < 0) {
-        snprintf(why, why_bytes, "rank 0 cannot make shared memory: %s", gy_error_text());
+    (void)PMPI_Comm_free(&host);
+    if (is_ready && (!is_shared || hosts[place->size - 1] > 0) && !open_lanes(place, level)) {
+        snprintf(why, why_bytes, "this MPI cannot be called from several threads in turn");
+        is_ready = false;
     }
-    return where[1] >= 0;
+    return is_ready;
 }
 
 static bool have_all_joined(bool has_joined)
 {
-    int mine = has_joined, all = 0;
-    (void)PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    bool have_all = is_everywhere(has_joined);
     if (segment >= 0) {
         close(segment);
         segment = -1;
     }
-    return all != 0;
+    return have_all;
 }
 
 static void leave_world(void)
 {
     int is_over = 0;
     (void)PMPI_Finalized(&is_over);
-    if (is_ours && !is_over) {
+    if (lanes != MPI_COMM_NULL && !is_over && !is_lost) {
+        /* MPICH over UCX hangs in its end now and then if ranks come to it in unlike states. */
+        (void)PMPI_Barrier(lanes);
+        (void)PMPI_Comm_free(&lanes);
+    }
+    gy_free(hosts);
+    hosts = NULL;
+    if (is_ours && !is_over && !is_lost) {
         (void)PMPI_Finalize();
     }
 }

@@ -149,10 +149,22 @@ static const char *find_foreign(void)
     return is_several && has_pmix ? "openmpi" : NULL;
 }
 
+/* Do ranks of an MPI's launcher share nothing within a host either? */
+static gy_status read_way(bool *is_apart)
+{
+    const char *way = gy_setting_get("GYRE_TRANSPORT");
+    *is_apart = way != NULL && strcmp(way, "mpi") == 0;
+    return way == NULL || *is_apart || strcmp(way, "auto") == 0
+               ? GY_OK
+               : gy_fail(GY_ARG, "GYRE_TRANSPORT is \"%s\": expected auto or mpi", way);
+}
+
 gy_status gy_transport_check_environment(void)
 {
     gy_run_place place;
     int socket = -1;
+    bool is_apart = false;
+    GY_TRY(read_way(&is_apart));
     return read_environment(&place, &socket);
 }
 
@@ -171,11 +183,19 @@ gy_status gy_transport_open_from_environment(gy_env *env, gy_transport **transpo
 {
     gy_run_place place;
     int socket = -1;
+    bool is_apart = false;
     GY_TRY(read_environment(&place, &socket));
+    GY_TRY(read_way(&is_apart));
+    const char *library = place.size == 0 ? find_foreign() : NULL;
+    if (library != NULL) {
+        return gy_foreign_open(library, is_apart, env, transport);
+    }
+    if (is_apart && place.size > 0) {
+        return gy_fail(GY_ARG, "GYRE_TRANSPORT is \"mpi\": only ranks that an MPI's launcher "
+                               "started can use it");
+    }
     if (place.size == 0) {
-        const char *library = find_foreign();
-        return library != NULL ? gy_foreign_open(library, env, transport)
-                               : gy_self_open(env, transport);
+        return gy_self_open(env, transport);
     }
     return join_run(socket, place.rank, place.size, env, transport);
 }

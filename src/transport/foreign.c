@@ -1,19 +1,21 @@
 /* Joins a run through the MPI of the launcher that started it (see foreign.h). */
 #include "transport/foreign.h"
 
+#include "transport/carried_priv.h"
 #include "transport/foreign_priv.h"
+#include "transport/tcp.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
-static const gy_foreign_run *run;      /* of this process; stays open */
-static gy_transport_ops foreign_ops;   /* shared memory's, but for the end */
-static const gy_transport_ops *shared; /* what is below */
+static const gy_foreign_run *run;    /* of this process; stays open */
+static gy_transport_ops foreign_ops; /* those of what is below, but for the end */
+static const gy_transport_ops *below;
 
 static void foreign_close(gy_transport *transport)
 {
-    shared->close(transport);
+    below->close(transport);
     run->leave();
 }
 
@@ -52,28 +54,60 @@ static gy_status load(const char *library)
     return GY_OK;
 }
 
-gy_status gy_foreign_open(const char *library, gy_env *env, gy_transport **transport)
+static gy_status open_ways(const gy_foreign_place *place, gy_env *env, gy_transport **transport)
 {
-    gy_foreign_place place;
+    gy_transport *near = NULL, *far = NULL;
+    bool is_shared = place->segment >= 0;
+    if (is_shared) {
+        GY_TRY(gy_shm_open_process(place->process, place->segment,
+                                   place->rank - place->first_rank, env, &near));
+    }
+    if (!place->has_carrier) {
+        GY_ASSERT(near != NULL);
+        *transport = near;
+        return GY_OK;
+    }
+    gy_carried_options options = {.rank = place->rank,
+                                  .size = place->size,
+                                  .near_first = place->first_rank,
+                                  .near_count = is_shared ? place->host_ranks : 0,
+                                  .host_ranks = place->host_ranks,
+                                  .host_cores = place->host_cores};
+    gy_status status = gy_carried_open(&options, &place->carrier, env, &far);
+    if (status < 0) {
+        gy_transport_close(near);
+        return status;
+    }
+    *transport = far;
+    return is_shared ? gy_hosts_open(near, far, place->hosts, transport) : GY_OK;
+}
+
+gy_status gy_foreign_open(const char *library, bool is_apart, gy_env *env,
+                          gy_transport **transport)
+{
+    gy_foreign_place place = {.segment = -1};
     char why[256] = "";
     GY_TRY(load(library));
-    if (!run->join(&place, why, sizeof(why))) {
+    if (!run->join(is_apart, &place, why, sizeof(why))) {
         return gy_fail(GY_UNSUPPORTED, "%s", why);
     }
-    gy_status status =
-        gy_shm_open_process(place.process, place.segment, place.rank, env, transport);
+    gy_status status = open_ways(&place, env, transport);
     if (!run->met(status >= 0) && status >= 0) {
         gy_transport_close(*transport);
-        status = gy_fail(GY_PEER, "another rank could not join the shared memory of the run");
+        status = gy_fail(GY_PEER, "another rank could not join the run");
     }
     if (status < 0) {
         run->leave();
         return status;
     }
-    shared = (*transport)->ops;
-    foreign_ops = *shared;
+    below = (*transport)->ops;
+    foreign_ops = *below;
     foreign_ops.close = foreign_close;
     (*transport)->ops = &foreign_ops;
     gy_log_set_rank(place.rank);
+    gy_info("ranks started by %s's launcher: %s", library,
+            !place.has_carrier   ? "shared memory"
+            : place.segment >= 0 ? "shared memory, MPI's messages between hosts"
+                                 : "MPI's messages");
     return GY_OK;
 }

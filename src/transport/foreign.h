@@ -5,14 +5,20 @@
 #ifndef GY_TRANSPORT_FOREIGN_H
 #define GY_TRANSPORT_FOREIGN_H
 
-#include <gyre/base.h>
+#include "transport/carrier.h"
 
-enum { GY_FOREIGN_VERSION = 1 };
+enum { GY_FOREIGN_VERSION = 2 };
 
-/** Where a rank stands and whose shared memory it joins, as /proc/`process`/fd/`segment`. */
+/** Where a rank stands, whose shared memory it joins (/proc/`process`/fd/`segment`), and what
+ * carries messages to the ranks that do not share it. */
 typedef struct gy_foreign_place {
     int rank, size;
-    int process, segment;
+    int process, segment;       /* -1: nothing is shared */
+    int first_rank, host_ranks; /* of those that share it or could */
+    int host_cores;
+    const int32_t *hosts; /* (size) the host of each rank; the library's */
+    bool has_carrier;     /* some ranks share nothing with this one */
+    gy_carrier carrier;
 } gy_foreign_place;
 
 /**
@@ -21,9 +27,10 @@ typedef struct gy_foreign_place {
  */
 typedef struct gy_foreign_run {
     int version;
-    /* Start MPI and find the others. False: `why` says it. */
-    bool (*join)(gy_foreign_place *place, char *why, size_t why_bytes);
-    /* Tell whether this rank has joined the memory; have all? Nobody needs the place after. */
+    /* Start MPI and find the others; `is_apart`: ranks of a host share nothing either. False:
+     * `why` says it. */
+    bool (*join)(bool is_apart, gy_foreign_place *place, char *why, size_t why_bytes);
+    /* Tell whether this rank has joined; have all? Nobody needs the segment after. */
     bool (*met)(bool has_joined);
     /* End MPI. */
     void (*leave)(void);

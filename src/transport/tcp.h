@@ -31,12 +31,9 @@ typedef struct gy_tcp_count {
 } gy_tcp_count;
 gy_tcp_count gy_tcp_counts(const gy_transport *transport);
 
-/** Are messages under way? */
-bool gy_tcp_is_busy(const gy_transport *transport);
-
 /**
  * One transport over two: `near` (shared memory) leads to the ranks of this host, `far`
- * (TCP) to all others. Takes both, also on failure. `hosts` (size) is copied.
+ * (TCP, MPI) to all others. Takes both, also on failure. `hosts` (size) is copied.
  */
 GY_MUST_CHECK gy_status gy_hosts_open(gy_transport *near, gy_transport *far,
                                       const int32_t *hosts, gy_transport **transport);

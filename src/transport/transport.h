@@ -236,6 +236,8 @@ typedef struct gy_transport_ops {
      * on. */
     void (*nap)(gy_transport *transport, int64_t nap_ns);
     void (*wake)(gy_transport *transport, int peer); /* optional: NULL nobody sleeps */
+    /* Optional: are messages under way? Then a rank with another way too naps on this one. */
+    bool (*is_busy)(const gy_transport *transport);
     /* Optional: ranks that take no part although they run; how many there are, of which at most
      * `room` are told. */
     int (*absent)(gy_transport *transport, gy_absent *absent, int room);

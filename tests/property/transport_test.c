@@ -1,9 +1,10 @@
 /*
- * Goal: whatever is sent and asked for, in whatever order, through rings of 64 bytes or
- * simulated links: the n-th receive of a tag from a rank gets the n-th message of that tag,
- * whole.
+ * Goal: whatever is sent and asked for, in whatever order, through rings of 64 bytes packets
+ * of another library or simulated links: the n-th receive of a tag from a rank gets the n-th
+ * message of that tag, whole.
  */
 #include "sim/sim.h"
+#include "transport/carried_priv.h"
 #include "transport/simnet.h"
 #include "transport/transport.h"
 
@@ -25,7 +26,8 @@ static lane lanes[RANKS][RANKS][TAGS];
 static size_t size_of(int from, int to, int tag, int index)
 {
     uint32_t out[4];
-    gy_philox(77, (uint64_t)(from * RANKS + to), (uint64_t)(tag * MESSAGES + index), out);
+    gy_philox(77, (uint64_t)from * RANKS + (uint64_t)to,
+              (uint64_t)tag * MESSAGES + (uint64_t)index, out);
     return out[0] % 4 == 0 ? out[1] % 3 : out[1] % BYTES_MAX;
 }
 
@@ -103,6 +105,10 @@ static void exchange(gy_transport **ranks, gy_sim *sim, uint64_t seed)
     }
     assert_int_equal(count_left(), 0);
     check_all();
+}
+
+static void close_all(gy_transport **ranks)
+{
     for (int rank = 0; rank < RANKS; rank++) {
         gy_transport_close(ranks[rank]);
     }
@@ -121,6 +127,7 @@ static void shared_memory_keeps_order(void **state)
                                       .staging_bytes = 4096};
         assert_ok(gy_shm_open_all(&options, gy_env_real(), ranks));
         exchange(ranks, NULL, seed + i);
+        close_all(ranks);
     }
     assert_int_equal(gy_alloc_live(), 0);
 }
@@ -142,8 +149,128 @@ static void simulated_links_keep_order(void **state)
             assert_ok(gy_simnet_open(sim, rank, &ranks[rank]));
         }
         exchange(ranks, sim, seed + i);
+        close_all(ranks);
         gy_sim_free(sim);
     }
+    assert_int_equal(gy_alloc_live(), 0);
+}
+
+/* ---- Packets that another library carries: here queues in memory ---- */
+
+enum { LANES = 2 };
+
+typedef struct packet {
+    struct packet *next;
+    size_t size_bytes;
+    uint8_t data[];
+} packet;
+
+static struct {
+    gy_mutex lock;
+    packet *queues[RANKS][RANKS][LANES]; /* to, from */
+} post;
+
+static bool post_send(void *context, int to, int way, const void *data, size_t size_bytes,
+                      gy_carried *carried)
+{
+    packet *made = gy_alloc("test", sizeof(*made) + size_bytes);
+    assert_non_null(made);
+    made->next = NULL;
+    made->size_bytes = size_bytes;
+    memcpy(made->data, data, size_bytes);
+    carried->opaque[0] = size_bytes % 3; /* so many looks pass until it is done */
+    gy_mutex_lock(&post.lock);
+    packet **end = &post.queues[to][*(const int *)context][way];
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = made;
+    gy_mutex_unlock(&post.lock);
+    return true;
+}
+
+static bool post_look(void *context, int *from, int way, size_t *size_bytes)
+{
+    bool is_any = *from == GY_CARRIER_ANY, is_here = false;
+    gy_mutex_lock(&post.lock);
+    for (int rank = 0; rank < RANKS && !is_here; rank++) {
+        const packet *first = post.queues[*(const int *)context][rank][way];
+        if (first != NULL && (is_any || rank == *from)) {
+            *from = rank;
+            *size_bytes = first->size_bytes;
+            is_here = true;
+        }
+    }
+    gy_mutex_unlock(&post.lock);
+    return is_here;
+}
+
+static bool post_recv(void *context, int from, int way, void *data, size_t size_bytes,
+                      gy_carried *carried)
+{
+    gy_mutex_lock(&post.lock);
+    packet **queue = &post.queues[*(const int *)context][from][way], *first = *queue;
+    *queue = first->next;
+    gy_mutex_unlock(&post.lock);
+    assert_int_equal(first->size_bytes, size_bytes);
+    memcpy(data, first->data, size_bytes);
+    gy_free(first);
+    carried->opaque[0] = 1;
+    return true;
+}
+
+static bool post_is_done(void *context, gy_carried *carried)
+{
+    (void)context;
+    return carried->opaque[0]-- == 0;
+}
+
+static void post_lose(void *context)
+{
+    printf("rank %d lost packets\n", *(const int *)context);
+    abort();
+}
+
+/* Each waits for the others to leave. */
+static void *close_one(void *transport)
+{
+    gy_transport_close(transport);
+    return NULL;
+}
+
+static void carried_packets_keep_order(void **state)
+{
+    (void)state;
+    static int numbers[RANKS] = {0, 1, 2};
+    static const size_t sizes[] = {17, 64, 1024};
+    uint64_t seed = gy_test_seed();
+    gy_mutex_init(&post.lock, 1);
+    for (uint64_t i = 0; i < 12; i++) {
+        gy_transport *ranks[RANKS];
+        gy_thread threads[RANKS];
+        for (int rank = 0; rank < RANKS; rank++) {
+            gy_carried_options options = {.rank = rank,
+                                          .size = RANKS,
+                                          .packet_bytes = sizes[i % GY_COUNT(sizes)],
+                                          .host_ranks = 1,
+                                          .host_cores = 1};
+            gy_carrier carrier = {.context = &numbers[rank],
+                                  .send = post_send,
+                                  .recv = post_recv,
+                                  .look = post_look,
+                                  .is_done = post_is_done,
+                                  .lose = post_lose};
+            assert_ok(gy_carried_open(&options, &carrier, gy_env_real(), &ranks[rank]));
+        }
+        exchange(ranks, NULL, seed + i);
+        for (int rank = 0; rank < RANKS; rank++) {
+            assert_ok(gy_thread_start(&threads[rank], "close", close_one, ranks[rank]));
+        }
+        for (int rank = 0; rank < RANKS; rank++) {
+            gy_thread_join(&threads[rank]);
+        }
+    }
+    gy_mutex_fini(&post.lock);
     assert_int_equal(gy_alloc_live(), 0);
 }
 
@@ -152,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shared_memory_keeps_order),
         cmocka_unit_test(simulated_links_keep_order),
+        cmocka_unit_test(carried_packets_keep_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

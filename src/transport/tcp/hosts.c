@@ -1,4 +1,4 @@
-/* One transport over two: shared memory inside a host, TCP between hosts. */
+/* One transport over two: shared memory inside a host, TCP or MPI between hosts. */
 #include "transport/tcp.h"
 
 #include <string.h>
@@ -92,7 +92,7 @@ static bool hosts_has_joined(gy_transport *transport, int peer)
 static void hosts_nap(gy_transport *transport, int64_t nap_ns)
 {
     hosts_transport *hosts = hosts_of(transport);
-    gy_transport *way = gy_tcp_is_busy(hosts->far) ? hosts->far : hosts->near;
+    gy_transport *way = hosts->far->ops->is_busy(hosts->far) ? hosts->far : hosts->near;
     way->ops->nap(way, nap_ns);
 }
 

@@ -551,6 +551,11 @@ static void tcp_close(gy_transport *transport)
     gy_free(tcp);
 }
 
+static bool tcp_is_busy(const gy_transport *transport)
+{
+    return ((const tcp_transport *)(const void *)transport)->busy_count > 0;
+}
+
 static const gy_transport_ops tcp_ops = {
     .name = "tcp",
     .close = tcp_close,
@@ -563,6 +568,7 @@ static const gy_transport_ops tcp_ops = {
     .abort = tcp_abort,
     .has_joined = tcp_has_joined,
     .nap = tcp_nap,
+    .is_busy = tcp_is_busy,
     .absent = tcp_absent,
 };
 
@@ -581,12 +587,6 @@ gy_tcp_count gy_tcp_counts(const gy_transport *transport)
         }
     }
     return sum;
-}
-
-bool gy_tcp_is_busy(const gy_transport *transport)
-{
-    GY_ASSERT(transport->ops == &tcp_ops);
-    return ((const tcp_transport *)(const void *)transport)->busy_count > 0;
 }
 
 static gy_status set_up(tcp_transport *tcp, const gy_tcp_options *options)
