@@ -180,7 +180,9 @@ static void hold_names(sim_disk *disk, size_t count)
         gy_free(disk->journal[i].path);
     }
     disk->journal_count -= count;
-    memmove(disk->journal, disk->journal + count, disk->journal_count * sizeof(change));
+    if (count > 0 && disk->journal_count > 0) {
+        memmove(disk->journal, disk->journal + count, disk->journal_count * sizeof(change));
+    }
 }
 
 /* ---- The table ---- */

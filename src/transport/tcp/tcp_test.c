@@ -227,7 +227,7 @@ static void those_who_do_not_answer_are_named(void **state)
     assert_ok(gy_transport_recv(ranks[0], 2, 9, &got, 1, &receive));
     assert_status(gy_transport_finish(ranks[0], &receive, gy_deadline_after(0.05)), GY_TIMEOUT);
     for (int rank = 1; rank < RANKS; rank++) {
-        char words[32];
+        char words[48];
         snprintf(words, sizeof(words), "rank %d does not answer", rank);
         assert_non_null(strstr(gy_error_text(), words));
     }
