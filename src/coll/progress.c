@@ -224,6 +224,10 @@ void gy_comm_fail(gy_comm *comm, gy_status status)
 static void fail_step(gy_comm *comm, const gy_coll *coll, gy_status status)
 {
     char text[192];
+    if (status == GY_PEER) { /* who ended after a failure has told what it was */
+        gy_status cause = gy_transport_check(comm->transport, coll->peer);
+        status = cause < 0 ? cause : status;
+    }
     if (status != GY_MISMATCH || coll->is_agreed) {
         (void)gy_fail_within(status, "%s", gy_coll_text(coll, text));
     }

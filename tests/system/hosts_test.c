@@ -368,6 +368,9 @@ static int count_losses(const char *status, double least_s, double most_s)
                      least_s, most_s);
         }
         named += strstr(text, "rank 3") != NULL;
+        if (strstr(text, "rank 3") == NULL) {
+            print_message("rank %d names another: %s\n", rank, text);
+        }
         kit_write(&hosts, name, "");
     }
     return named;
