@@ -294,7 +294,7 @@ static void plan_table_says_what_the_lectures_say(void **state)
                                           "\"2(p-1) a + 2 (p-1)/p n b\",\"ring\"\n"));
     gyre("", "plan table -p 65536 --operation barrier");
     assert_non_null(strstr(result.output, "\ndissemination            16     16       0 B"));
-    gyre("", gy_test_cases(8) == 1 ? "plan table -p 4096" : "plan table -p 65536");
+    gyre("", gy_test_cases(8) == 1 ? "plan table -p 16384" : "plan table -p 65536");
     assert_non_null(strstr(result.output, "\nring                 is too long to be priced: "));
 }
 

@@ -277,7 +277,10 @@ static void killed_and_resumed_is_as_if_never_killed(void **state)
     char folder[64];
     make_folder(folder);
     start(folder, "whole", 0);
-    assert_int_equal(finish(), 0);
+    int status = finish();
+    if (status != 0) {
+        fail_msg("ended with %d: %s", status, now.text);
+    }
     size_t size = read_model(folder, expected, sizeof(expected));
     assert_true(size > 1000);
     remove_job(folder);
