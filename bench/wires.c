@@ -28,6 +28,9 @@
 #include <unistd.h>
 
 enum { ROUNDS_MAX = 201, ROUNDS_MIN = 5, WARM_ROUNDS = 4, MOST_BYTES = 64 << 20, HOPS = 2000 };
+/* No batch that runs takes so long; long vectors of gloo's crowded ranks stop for 14 s at
+ * times. */
+static const double stall_s = 1;
 enum { GYRE, GYRE_TLS, LIBRARY, GLOO, WAYS = GLOO + GLOO_WAYS };
 
 static const char *const way_names[WAYS] = {
@@ -35,6 +38,7 @@ static const char *const way_names[WAYS] = {
 
 typedef struct way_result {
     bool is_tried;
+    int rounds; /* that were timed */
     double us, cpu_us, faults;
 } way_result;
 
@@ -48,7 +52,8 @@ typedef struct bench_run {
     double seconds;        /* about so long for each size */
     const char *algorithm; /* of Gyre; NULL: its choice */
     float *in, *out;
-    double hop_s, rate; /* the floor */
+    double hop_s, rate;    /* the floor */
+    bool is_stalled[WAYS]; /* left out from then on */
     way_result results[WAYS];
     double times[WAYS][ROUNDS_MAX];
 } bench_run;
@@ -199,9 +204,21 @@ static int choose_rounds(const bench_run *bench, double round_s)
     return rounds;
 }
 
-static void summarise(bench_run *bench, int way, int rounds)
+/* Is a way of gloo left out, as all ranks see it? Nobody waits minutes for calls that stall. */
+static bool has_stalled(bench_run *bench, int way, double took_s, size_t count)
+{
+    PMPI_Allreduce(MPI_IN_PLACE, &took_s, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    if (took_s > stall_s && bench->rank == 0) {
+        printf("%s is left out from here on: a batch of %zu bytes took %.1f s\n",
+               way_names[way], count * sizeof(float), took_s);
+    }
+    return took_s > stall_s;
+}
+
+static void summarise(bench_run *bench, int way)
 {
     way_result *result = &bench->results[way];
+    const int rounds = result->rounds;
     double cpu = result->cpu_us / rounds, faults = result->faults / rounds;
     PMPI_Allreduce(MPI_IN_PLACE, bench->times[way], rounds, MPI_DOUBLE, MPI_MAX,
                    MPI_COMM_WORLD);
@@ -222,23 +239,24 @@ static double floor_us(const bench_run *bench, size_t bytes)
 static void print_row(const bench_run *bench, size_t bytes, double hop_ns, FILE *csv)
 {
     const way_result *all = bench->results, *gyre = &all[GYRE];
-    int gloo = GLOO;
+    static const way_result none = {.rounds = 0};
+    int best = -1;
     for (int way = GLOO; way < WAYS; way++) {
-        gloo = all[way].is_tried && all[way].us < all[gloo].us ? way : gloo;
+        best = all[way].rounds > 0 && (best < 0 || all[way].us < all[best].us) ? way : best;
     }
-    double peer = bench->has_gloo ? fmin(all[LIBRARY].us, all[gloo].us) : all[LIBRARY].us;
+    const way_result *gloo = best < 0 ? &none : &all[best];
+    double peer = best < 0 ? all[LIBRARY].us : fmin(all[LIBRARY].us, gloo->us);
     double floor = floor_us(bench, bytes);
     printf(
         "%9zu %10.1f %10.1f %10.1f %10.1f %-12s %5.2f %10.1f %9.1f %9.1f %9.1f %6.2f %5.0f\n",
-        bytes, gyre->us, all[GYRE_TLS].us, all[LIBRARY].us, all[gloo].us,
-        bench->has_gloo ? way_names[gloo] : "-", peer / gyre->us, floor, gyre->cpu_us,
-        all[LIBRARY].cpu_us, all[gloo].cpu_us, gyre->faults, hop_ns);
+        bytes, gyre->us, all[GYRE_TLS].us, all[LIBRARY].us, gloo->us,
+        best < 0 ? "-" : way_names[best], peer / gyre->us, floor, gyre->cpu_us,
+        all[LIBRARY].cpu_us, gloo->cpu_us, gyre->faults, hop_ns);
     if (csv != NULL) {
         fprintf(csv, "%s,%d,%zu,%.2f,%.2f,%.2f,%.2f,%s,%.2f,%.1f,%.1f,%.1f,%.1f,%.3f,%.0f\n",
                 bench->name, bench->size, bytes, gyre->us, all[GYRE_TLS].us, all[LIBRARY].us,
-                all[gloo].us, bench->has_gloo ? way_names[gloo] : "", floor, gyre->cpu_us,
-                all[GYRE_TLS].cpu_us, all[LIBRARY].cpu_us, all[gloo].cpu_us, gyre->faults,
-                hop_ns);
+                gloo->us, best < 0 ? "" : way_names[best], floor, gyre->cpu_us,
+                all[GYRE_TLS].cpu_us, all[LIBRARY].cpu_us, gloo->cpu_us, gyre->faults, hop_ns);
     }
     fflush(stdout);
 }
@@ -251,7 +269,8 @@ static void measure_size(bench_run *bench, size_t bytes, double hop_ns, FILE *cs
     memset(bench->results, 0, sizeof(bench->results));
     for (int way = 0; way < WAYS; way++) {
         bench->results[way].is_tried =
-            way < GLOO || (bench->has_gloo && !(is_crowded(bench) && way == GLOO + GLOO_BUSY) &&
+            way < GLOO || (bench->has_gloo && !bench->is_stalled[way] &&
+                           !(is_crowded(bench) && way == GLOO + GLOO_BUSY) &&
                            wires_gloo_prepare(way - GLOO, bench->out, count) != 0);
     }
     for (int round = -WARM_ROUNDS; round < rounds; round++) {
@@ -267,17 +286,21 @@ static void measure_size(bench_run *bench, size_t bytes, double hop_ns, FILE *cs
             if (!result->is_tried) {
                 continue;
             }
-            double took = measure(bench, way, count, round + WARM_ROUNDS);
+            double begin = now(), took = measure(bench, way, count, round + WARM_ROUNDS);
             if (round < 0) {
                 *result = (way_result){.is_tried = true};
             } else {
-                bench->times[way][round] = took;
+                bench->times[way][result->rounds++] = took;
+            }
+            if (way >= GLOO && has_stalled(bench, way, now() - begin, count)) {
+                bench->is_stalled[way] = true;
+                result->is_tried = false;
             }
         }
     }
     for (int way = 0; way < WAYS; way++) {
-        if (bench->results[way].is_tried) {
-            summarise(bench, way, rounds);
+        if (bench->results[way].rounds > 0) {
+            summarise(bench, way);
         }
     }
     if (bench->rank == 0) {

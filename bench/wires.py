@@ -43,7 +43,7 @@ def run(options, ranks, peer, part):
 
 
 def ratio(row):
-    peers = [float(row[name]) for name in ("mpi_us", "gloo_us") if row[name]]
+    peers = [float(row[name]) for name in ("mpi_us", "gloo_us") if float(row[name]) > 0]
     return min(peers) / float(row["gyre_us"])
 
 

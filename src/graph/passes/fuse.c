@@ -32,6 +32,8 @@ typedef struct fusion {
     int32_t *reader_at; /* node -> where its readers begin */
     int32_t *visited;   /* node -> mark of the last search that saw it */
     int32_t *stack;
+    int32_t
+        *reach; /* node -> the last node that its group, or one of a node before it, holds */
     bool *is_emitted;
     int32_t mark;
 } fusion;
@@ -264,7 +266,21 @@ static void visit(fusion *f, int32_t node, int *depth)
     }
 }
 
-/* Does anything that the members read from outside depend on a member? Groups count as one. */
+/* The last node that `at` may depend on through groups, or one that is not before `limit`. */
+static int32_t last_reached(const fusion *f, int32_t at, int32_t limit)
+{
+    int32_t last = f->reach[at];
+    while (last < limit && f->reach[last] > last) {
+        last = f->reach[last];
+    }
+    return last;
+}
+
+/*
+ * Does anything that the members read from outside depend on a member? Groups count as one. A
+ * node whose reach ends before the first member depends on none, so the search stays near the
+ * group.
+ */
 static bool comes_back(fusion *f, const group *g)
 {
     const gy_graph *in = f->pass.in;
@@ -282,6 +298,9 @@ static bool comes_back(fusion *f, const group *g)
         int32_t at = f->stack[--depth];
         if (member_index(g, at) >= 0) {
             return true;
+        }
+        if (last_reached(f, at, g->members[0]) < g->members[0]) {
+            continue;
         }
         const gy_graph_node *node = &in->nodes[at];
         for (int k = 0; k < node->input_count; k++) {
@@ -330,6 +349,9 @@ static void join(fusion *f, int32_t node, int32_t other)
     for (int m = 0; m < both.count; m++) {
         f->group_of[both.members[m]] = to;
     }
+    for (int32_t last = both.members[both.count - 1], i = to; f->reach[i] < last; i++) {
+        f->reach[i] = last;
+    }
 }
 
 /* The last collective before each node; nodes that tiles can run are groups of their own. */
@@ -347,6 +369,7 @@ static void begin_groups(fusion *f)
         }
         f->group_of[i] = is_fusable ? i : -1;
         f->groups[i] = (group){.members = {i}, .count = 1};
+        f->reach[i] = i;
     }
 }
 
@@ -520,10 +543,11 @@ static gy_status fuse(fusion *f, gy_arena *arena)
     f->reader_at = gy_arena_alloc(arena, (nodes + 1) * sizeof(int32_t));
     f->visited = gy_arena_alloc(arena, nodes * sizeof(int32_t));
     f->stack = gy_arena_alloc(arena, nodes * sizeof(int32_t));
+    f->reach = gy_arena_alloc(arena, nodes * sizeof(int32_t));
     f->is_emitted = gy_arena_alloc(arena, nodes * sizeof(bool));
     if (f->groups == NULL || f->group_of == NULL || f->stage == NULL || f->uses == NULL ||
         f->readers == NULL || f->reader_at == NULL || f->visited == NULL || f->stack == NULL ||
-        f->is_emitted == NULL) {
+        f->reach == NULL || f->is_emitted == NULL) {
         return GY_NOMEM;
     }
     for (size_t i = 0; i < nodes; i++) {
