@@ -88,12 +88,12 @@ static bool is_crowded(const bench_run *bench)
     return bench->size > sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-static void call(const bench_run *bench, int way, size_t count)
+static void call(bench_run *bench, int way, size_t count)
 {
     if (way == LIBRARY) {
         PMPI_Allreduce(bench->in, bench->out, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     } else if (way >= GLOO) {
-        wires_gloo_run(way - GLOO);
+        bench->has_gloo = bench->has_gloo && wires_gloo_run(way - GLOO) != 0;
     } else {
         need(gy_allreduce(bench->comms[way], bench->in, bench->out, count, GY_F32, GY_SUM),
              "allreduce");
@@ -111,6 +111,9 @@ static void rewrite(const bench_run *bench, size_t count, int round)
 /* Sums of small integers are exact in any order. */
 static void check(const bench_run *bench, int way, size_t count, int round)
 {
+    if (way >= GLOO && !bench->has_gloo) {
+        return; /* it has failed */
+    }
     float ranks = (float)bench->size, offset = ranks * (ranks - 1) / 2;
     for (size_t i = 0; i < count; i++) {
         if (bench->out[i] != (float)((i + (size_t)round) % 64) * ranks + offset) {
@@ -204,15 +207,26 @@ static int choose_rounds(const bench_run *bench, double round_s)
     return rounds;
 }
 
-/* Is a way of gloo left out, as all ranks see it? Nobody waits minutes for calls that stall. */
-static bool has_stalled(bench_run *bench, int way, double took_s, size_t count)
+/* Leave a way of gloo out if it stalls, all of them if a call failed, on all ranks alike. */
+static void leave_out(bench_run *bench, int way, double took_s, size_t count)
 {
-    PMPI_Allreduce(MPI_IN_PLACE, &took_s, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    if (took_s > stall_s && bench->rank == 0) {
-        printf("%s is left out from here on: a batch of %zu bytes took %.1f s\n",
-               way_names[way], count * sizeof(float), took_s);
+    double worst[2] = {took_s, bench->has_gloo ? 0 : 1};
+    PMPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    if (worst[0] <= stall_s && worst[1] == 0) {
+        return;
     }
-    return took_s > stall_s;
+    bench->has_gloo = worst[1] == 0;
+    if (bench->rank == 0) {
+        printf("%s is left out from here on: a batch of %zu bytes %s %.1f s\n",
+               bench->has_gloo ? way_names[way] : "gloo", count * sizeof(float),
+               bench->has_gloo ? "took" : "failed after", worst[0]);
+    }
+    for (int other = GLOO; other < WAYS; other++) {
+        if (other == way || !bench->has_gloo) {
+            bench->is_stalled[other] = true;
+            bench->results[other].is_tried = false;
+        }
+    }
 }
 
 static void summarise(bench_run *bench, int way)
@@ -292,9 +306,8 @@ static void measure_size(bench_run *bench, size_t bytes, double hop_ns, FILE *cs
             } else {
                 bench->times[way][result->rounds++] = took;
             }
-            if (way >= GLOO && has_stalled(bench, way, now() - begin, count)) {
-                bench->is_stalled[way] = true;
-                result->is_tried = false;
+            if (way >= GLOO) {
+                leave_out(bench, way, now() - begin, count);
             }
         }
     }

@@ -17,7 +17,8 @@ enum { GLOO_RING, GLOO_CHUNKED, GLOO_HALVING, GLOO_BUSY, GLOO_WAYS };
 int wires_gloo_open(int rank, int size, wires_exchange exchange);
 /** Is `way` fit for that many floats? Connects its buffers to `data` (in place). */
 int wires_gloo_prepare(int way, float *data, size_t count);
-void wires_gloo_run(int way);
+/** 0: it failed, and none of the ways is of use any more. */
+int wires_gloo_run(int way);
 void wires_gloo_close(void);
 
 /** Bare sockets around the ring. */

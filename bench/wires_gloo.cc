@@ -58,6 +58,7 @@ std::shared_ptr<gloo::rendezvous::Context> connect(int rank, int size, wires_exc
     place.iface = "lo";
     auto device = gloo::transport::tcp::CreateDevice(place);
     auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
+    context->setTimeout(std::chrono::seconds(5));
     Exchanged store(size, exchange);
     context->connectFullMesh(store, device);
     for (int peer = 0; is_busy && peer < size; peer++) {
@@ -110,7 +111,9 @@ int wires_gloo_prepare(int way, float *data, size_t count)
     }
 }
 
-void wires_gloo_run(int way)
+namespace {
+
+void run(int way)
 {
     if (way != GLOO_RING) {
         algorithms[way]->run();
@@ -122,6 +125,19 @@ void wires_gloo_run(int way)
     void (*sum)(void *, const void *, const void *, size_t) = &gloo::sum<float>;
     options.setReduceFunction(gloo::AllreduceOptions::Func(sum));
     gloo::allreduce(options);
+}
+
+} // namespace
+
+int wires_gloo_run(int way)
+{
+    try {
+        run(way);
+    } catch (const std::exception &error) {
+        fprintf(stderr, "wires: gloo: %s\n", error.what());
+        return 0;
+    }
+    return 1;
 }
 
 void wires_gloo_close(void)
