@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { MEMBERS_MAX = 32 + GY_MAX_OUTPUTS };
+enum { MEMBERS_MAX = 32 + GY_MAX_OUTPUTS, NEAR_READERS = 32 };
 
 /* Nodes that shall be one, in order. */
 typedef struct group {
@@ -373,7 +373,23 @@ static void begin_groups(fusion *f)
     }
 }
 
-/* Others that read the same large value. */
+/* The first of the readers from `from` to `end`, the last node first, that is before `index`.
+ */
+static int32_t reader_before(const fusion *f, int32_t from, int32_t end, int32_t index)
+{
+    while (from < end) {
+        int32_t middle = from + (end - from) / 2;
+        if (f->readers[middle] >= index) {
+            from = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return from;
+}
+
+/* Others that read the same large value; those far away have left the cache, and could be many.
+ */
 static void join_readers(fusion *f, int32_t index)
 {
     const gy_graph *in = f->pass.in;
@@ -382,10 +398,11 @@ static void join_readers(fusion *f, int32_t index)
     for (int k = 0; k < node->input_count && common->rank > 0; k++) {
         int32_t maker = node->inputs[k].node;
         bool is_large = is_same_part(in, gy_graph_type(in, node->inputs[k]), common);
-        for (int32_t r = f->reader_at[maker]; is_large && r < f->reader_at[maker + 1]; r++) {
-            if (f->readers[r] < index) {
-                join(f, index, f->readers[r]);
-            }
+        int32_t end = f->reader_at[maker + 1];
+        int32_t from = reader_before(f, f->reader_at[maker], end, index);
+        end = GY_MIN(end, from + NEAR_READERS);
+        for (int32_t r = from; is_large && r < end; r++) {
+            join(f, index, f->readers[r]);
         }
     }
 }

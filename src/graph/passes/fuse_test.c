@@ -161,6 +161,23 @@ static void chains_and_their_sums_are_one_node(void **state)
         "     fetched: 4 4.1 4.2\n");
 }
 
+/* All of it reads x: what looked at each pair of readers took minutes for these nodes. */
+static void a_long_chain_is_fused_in_time(void **state)
+{
+    (void)state;
+    gy_graph *g = gy_graph_new();
+    gy_node x = matrix(g, "x"), y = x;
+    for (int i = 0; i < gy_test_cases(4000); i++) {
+        y = i % 7 != 0 ? gy_tanh(gy_add(y, x)) : gy_sub(y, gy_mean_over(gy_exp(y), 0, false));
+    }
+    gy_graph *bound = bind(g, 1, 4, &y, 1), *out;
+    assert_ok(gy_fuse(bound, &out));
+    assert_in_range(out->node_count, 2, bound->node_count / 10);
+    gy_graph_free(out);
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
 /* exp and add cannot be one: the product between them reads the one for the other. */
 static void what_comes_back_is_not_fused(void **state)
 {
@@ -530,6 +547,7 @@ int main(void)
         cmocka_unit_test(the_gradient_is_subtracted_where_it_is_made),
         cmocka_unit_test(chains_and_their_sums_are_one_node),
         cmocka_unit_test(what_comes_back_is_not_fused),
+        cmocka_unit_test(a_long_chain_is_fused_in_time),
         cmocka_unit_test(nothing_is_fused_across_a_collective),
         cmocka_unit_test(values_stay_blocked_between_convolutions),
         cmocka_unit_test(the_mask_is_taken_where_it_is_small),
