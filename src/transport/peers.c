@@ -1,11 +1,13 @@
 #include "transport/peers_priv.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,7 +36,7 @@ gy_rank_stage gy_peers_stage(gy_segment *segment, int rank)
 static void ring_all(gy_segment *segment)
 {
     for (int rank = 0; rank < segment->header->ranks; rank++) {
-        gy_peers_ring(gy_segment_state(segment, rank));
+        gy_peers_ring(segment, rank);
     }
 }
 
@@ -173,19 +175,113 @@ void gy_peers_abort(gy_segment *segment, uint32_t epoch, int rank, const gy_erro
     ring_all(segment);
 }
 
-void gy_peers_ring(gy_rank_state *state)
+/* ---- Bells ---- */
+
+gy_status gy_peers_hang_bell(gy_segment *segment, int rank, int *pipe)
 {
+    gy_rank_state *state = gy_segment_state(segment, rank);
+    struct stat facts;
+    int ends[2];
+    if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {
+        return gy_fail(GY_IO, "cannot make a pipe: %s", strerror(errno));
+    }
+    close(ends[1]); /* whoever rings opens it to read and write, as this rank does now: */
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
+    int both = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    close(ends[0]);
+    if (both < 0 || fstat(both, &facts) != 0) {
+        gy_status status =
+            gy_fail(GY_IO, "cannot open a pipe through /proc: %s", strerror(errno));
+        if (both >= 0) {
+            close(both);
+        }
+        return status;
+    }
+    state->pipe = both;
+    state->pipe_device = (uint64_t)facts.st_dev;
+    state->pipe_inode = (uint64_t)facts.st_ino;
+    *pipe = both;
+    return GY_OK;
+}
+
+/* A peer's pipe, as this process opened it; -1: it cannot. */
+static int open_pipe(const gy_rank_state *state)
+{
+    char path[64];
+    struct stat facts;
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d",
+             (int)atomic_load_explicit(&state->process, memory_order_relaxed),
+             (int)state->pipe);
+    int pipe = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    bool is_it = pipe >= 0 && fstat(pipe, &facts) == 0 &&
+                 (uint64_t)facts.st_dev == state->pipe_device &&
+                 (uint64_t)facts.st_ino == state->pipe_inode;
+    if (pipe >= 0 && !is_it) {
+        close(pipe);
+    }
+    return is_it ? pipe : -1;
+}
+
+/* Threads of this process may ring at once: the first one's descriptor is kept. */
+static int pipe_to(gy_segment *segment, int rank)
+{
+    /* acquire: with the exchange of whoever opened it */
+    _Atomic int *end = &segment->pipes[rank].descriptor;
+    int kept = atomic_load_explicit(end, memory_order_acquire);
+    if (kept != 0) {
+        return kept;
+    }
+    int opened = open_pipe(gy_segment_state(segment, rank));
+    if (!atomic_compare_exchange_strong_explicit(end, &kept, opened, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        if (opened >= 0) {
+            close(opened);
+        }
+        return kept;
+    }
+    return opened;
+}
+
+static void write_bell(gy_segment *segment, int rank)
+{
+    int pipe = pipe_to(segment, rank);
+    /* A pipe that is full wakes as well as one more byte would. */
+    if (pipe < 0 || (write(pipe, "", 1) != 1 && errno != EAGAIN)) {
+        atomic_store_explicit(&gy_segment_state(segment, rank)->is_muted, 1,
+                              memory_order_relaxed);
+    }
+}
+
+void gy_peers_ring(gy_segment *segment, int rank)
+{
+    gy_rank_state *state = gy_segment_state(segment, rank);
     /*
-     * The load may pass the store that published the news: then the ring is missed and the
-     * sleeper wakes by its nap's end. A fence here would cost each exchange of a tiny message
-     * more.
+     * Whoever published a counter of a ring did so in seq_cst order, as this load is: a sleeper
+     * that this load does not see has announced itself later and sees the counter. News in a
+     * word of the segment (coll) are published with release alone: this load may pass that
+     * store, then the sleeper wakes by its nap's end. A fence would cost each exchange of a
+     * tiny message more.
      */
-    if (atomic_load_explicit(&state->is_sleeping, memory_order_acquire) == 0 ||
-        atomic_exchange_explicit(&state->is_sleeping, 0, memory_order_acq_rel) == 0) {
+    if (atomic_load_explicit(&state->sleep, memory_order_seq_cst) == GY_SLEEP_NONE) {
         return;
     }
-    atomic_fetch_add_explicit(&state->bell, 1, memory_order_release);
-    syscall(SYS_futex, &state->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+    /* acq_rel: the pipe's names, from before the rank said that it sleeps there */
+    uint32_t sleep =
+        atomic_exchange_explicit(&state->sleep, GY_SLEEP_NONE, memory_order_acq_rel);
+    if (sleep == GY_SLEEP_ON_PIPE) {
+        write_bell(segment, rank);
+    } else if (sleep == GY_SLEEP_ON_WORD) {
+        atomic_fetch_add_explicit(&state->bell, 1, memory_order_release);
+        syscall(SYS_futex, &state->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+    }
+}
+
+bool gy_peers_announce(gy_rank_state *state)
+{
+    /* seq_cst: with the load in gy_peers_ring; the pipe's names before it */
+    return atomic_exchange_explicit(&state->sleep, GY_SLEEP_ON_PIPE, memory_order_seq_cst) ==
+           GY_SLEEP_NONE;
 }
 
 uint32_t gy_peers_nap(gy_rank_state *state, uint32_t bell, int64_t nap_ns)
@@ -195,6 +291,7 @@ uint32_t gy_peers_nap(gy_rank_state *state, uint32_t bell, int64_t nap_ns)
         syscall(SYS_futex, &state->bell, FUTEX_WAIT, bell, &nap, NULL, 0);
     }
     uint32_t now = atomic_load_explicit(&state->bell, memory_order_acquire);
-    atomic_exchange_explicit(&state->is_sleeping, 1, memory_order_acq_rel);
+    /* seq_cst: with the load in gy_peers_ring */
+    atomic_exchange_explicit(&state->sleep, GY_SLEEP_ON_WORD, memory_order_seq_cst);
     return now;
 }

@@ -24,8 +24,16 @@ void gy_peers_record(gy_transport *transport, gy_segment *segment);
 GY_MUST_CHECK gy_status gy_peers_aborted(gy_segment *segment, uint32_t epoch);
 void gy_peers_abort(gy_segment *segment, uint32_t epoch, int rank, const gy_error *error);
 
-/** Wake the owner of `state` if it sleeps. */
-void gy_peers_ring(gy_rank_state *state);
+/** Wake a rank if it says that it sleeps. */
+void gy_peers_ring(gy_segment *segment, int rank);
+/**
+ * For a rank that sleeps on descriptors: a pipe that can be read once it was rung after
+ * gy_peers_announce. The caller owns it and reads what comes. GY_IO
+ */
+GY_MUST_CHECK gy_status gy_peers_hang_bell(gy_segment *segment, int rank, int *pipe);
+/** Say that the owner of `state` sleeps on its pipe from now on: was it rung since it last said
+ * so? Then it must look again first. */
+bool gy_peers_announce(gy_rank_state *state);
 /** Sleep until the bell differs from `bell` or nap_ns passed (0: not at all), then announce the
  * next nap: its bell. */
 uint32_t gy_peers_nap(gy_rank_state *state, uint32_t bell, int64_t nap_ns);

@@ -24,8 +24,8 @@ size_t gy_ring_room(gy_ring_end *writer, size_t wanted)
 {
     size_t room = writer->ring_bytes - (size_t)(writer->own - writer->other);
     if (room < wanted) {
-        /* acquire: with the release in gy_ring_get, what was read there may be overwritten */
-        writer->other = atomic_load_explicit(&writer->ring->tail, memory_order_acquire);
+        /* seq_cst: with the store in gy_ring_get, what was read there may be overwritten */
+        writer->other = atomic_load_explicit(&writer->ring->tail, memory_order_seq_cst);
         room = writer->ring_bytes - (size_t)(writer->own - writer->other);
     }
     GY_ASSERT(room <= writer->ring_bytes);
@@ -47,16 +47,17 @@ void gy_ring_put(gy_ring_end *writer, const void *data, size_t size_bytes)
 
 void gy_ring_publish(gy_ring_end *writer)
 {
-    /* release: with the acquire in gy_ring_ready, the bytes before the counter */
-    atomic_store_explicit(&writer->ring->head, writer->own, memory_order_release);
+    /* With the load in gy_ring_ready, the bytes before the counter. seq_cst, as that one is and
+     * what says and asks who sleeps: a reader that was not rung sees the counter. */
+    atomic_store_explicit(&writer->ring->head, writer->own, memory_order_seq_cst);
 }
 
 size_t gy_ring_ready(gy_ring_end *reader, size_t wanted)
 {
     size_t ready = (size_t)(reader->other - reader->own);
     if (ready < wanted) {
-        /* acquire: with the release in gy_ring_publish */
-        reader->other = atomic_load_explicit(&reader->ring->head, memory_order_acquire);
+        /* seq_cst: with the store in gy_ring_publish */
+        reader->other = atomic_load_explicit(&reader->ring->head, memory_order_seq_cst);
         ready = (size_t)(reader->other - reader->own);
     }
     GY_ASSERT(ready <= reader->ring_bytes);
@@ -79,6 +80,6 @@ void gy_ring_get(gy_ring_end *reader, void *to, size_t size_bytes)
         gy_ring_peek(reader, to, size_bytes);
     }
     reader->own += size_bytes;
-    /* release: with the acquire in gy_ring_room */
-    atomic_store_explicit(&reader->ring->tail, reader->own, memory_order_release);
+    /* seq_cst: with the load in gy_ring_room, and as in gy_ring_publish */
+    atomic_store_explicit(&reader->ring->tail, reader->own, memory_order_seq_cst);
 }

@@ -14,7 +14,7 @@ static const uint64_t segment_magic =
     0x31676573657267u; /* "gresug1", reads as text in a dump */
 
 enum {
-    SEGMENT_VERSION = 4,
+    SEGMENT_VERSION = 5,
     PAGE_BYTES = 4096,
     STAGING_BYTES = 18 * 1024 * 1024, /* costs nothing until touched */
     RING_BYTES = 64 * 1024,
@@ -161,16 +161,21 @@ gy_status gy_segment_look(int fd, gy_segment_header *header, gy_segment_layout *
 gy_status gy_segment_map(int fd, gy_segment **segment)
 {
     gy_segment_layout layout = {.total = 0};
-    gy_segment_header header;
+    gy_segment_header header = {.magic = 0};
     GY_TRY(gy_segment_look(fd, &header, &layout));
     gy_segment *made = gy_alloc_zero("transport.segment", 1, sizeof(*made));
-    if (made == NULL) {
+    gy_pipe_end *pipes =
+        gy_alloc_zero("transport.segment", (size_t)header.ranks, sizeof(*pipes));
+    if (made == NULL || pipes == NULL) {
+        gy_free(made);
+        gy_free(pipes);
         return GY_NOMEM;
     }
     void *base =
         mmap(NULL, layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (base == MAP_FAILED) {
         gy_free(made);
+        gy_free(pipes);
         return gy_fail(GY_NOMEM, "cannot map %zu bytes of shared memory: %s", layout.total,
                        strerror(errno));
     }
@@ -178,6 +183,7 @@ gy_status gy_segment_map(int fd, gy_segment **segment)
     made->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     made->layout = layout;
     made->header = base;
+    made->pipes = pipes;
     atomic_init(&made->holders, 1);
     *segment = made;
     return GY_OK;
@@ -193,6 +199,14 @@ void gy_segment_drop(gy_segment *segment)
     /* acq_rel: whoever unmaps comes after all that the others did */
     if (segment != NULL &&
         atomic_fetch_sub_explicit(&segment->holders, 1, memory_order_acq_rel) == 1) {
+        for (int rank = 0; rank < segment->header->ranks; rank++) {
+            int pipe =
+                atomic_load_explicit(&segment->pipes[rank].descriptor, memory_order_relaxed);
+            if (pipe > 0) {
+                close(pipe);
+            }
+        }
+        gy_free(segment->pipes);
         GY_ASSERT(munmap(segment->base, segment->layout.total) == 0);
         if (segment->fd >= 0) {
             close(segment->fd);

@@ -26,8 +26,16 @@ typedef struct gy_rank_state {
     _Atomic int32_t process;
     /* Where the rank sleeps. */
     alignas(GY_CACHE_LINE) _Atomic uint32_t bell;
-    _Atomic uint32_t is_sleeping;
+    _Atomic uint32_t sleep;    /* gy_sleep */
+    _Atomic uint32_t is_muted; /* a peer cannot write into the pipe */
+    /* The pipe, before the rank first sleeps on it: so that whoever opens it knows that it is
+     * the right one. */
+    int32_t pipe;
+    uint64_t pipe_device, pipe_inode;
 } gy_rank_state;
+
+/** Where a rank that sleeps wants to be rung. */
+typedef enum gy_sleep { GY_SLEEP_NONE, GY_SLEEP_ON_WORD, GY_SLEEP_ON_PIPE } gy_sleep;
 
 enum { GY_ABORT_NONE, GY_ABORT_WRITING, GY_ABORT_SET, GY_ABORT_STATES = 4 };
 
@@ -53,12 +61,18 @@ typedef struct gy_segment_layout {
 GY_MUST_CHECK gy_status gy_segment_plan(int ranks, size_t staging_bytes, size_t ring_bytes,
                                         size_t pool_bytes, gy_segment_layout *layout);
 
+/** This process's end of a rank's pipe. */
+typedef struct gy_pipe_end {
+    _Atomic int descriptor; /* 0 not opened yet, -1 it cannot be */
+} gy_pipe_end;
+
 /** A mapping, counted: the transports of one process may share it. */
 typedef struct gy_segment {
     uint8_t *base;
     gy_segment_layout layout;
     gy_segment_header *header;
-    int fd; /* so that who may look at this process finds it under /proc/PID/fd */
+    int fd;             /* so that who may look at this process finds it under /proc/PID/fd */
+    gy_pipe_end *pipes; /* (ranks) of this process */
     _Atomic int holders;
 } gy_segment;
 

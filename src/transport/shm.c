@@ -31,6 +31,7 @@ typedef struct shm_transport {
     int first; /* the run's number of the first rank here; `peers` and the segment count from it
                 */
     uint32_t bell; /* as it stood when the nap was announced */
+    int pipe;      /* instead, for who sleeps on descriptors; -1: none */
     int busy_count;
     int *busy; /* peers with something under way */
     shm_peer peers[];
@@ -51,8 +52,7 @@ static void list(shm_transport *shm, int peer)
 
 static void shm_wake(gy_transport *transport, int peer)
 {
-    gy_peers_ring(
-        gy_segment_state(shm_of(transport)->segment, peer - shm_of(transport)->first));
+    gy_peers_ring(shm_of(transport)->segment, peer - shm_of(transport)->first);
 }
 
 static bool push_sends(shm_transport *shm, int to)
@@ -85,7 +85,7 @@ static bool push_sends(shm_transport *shm, int to)
         gy_transfer_end(send, GY_OK);
     }
     if (has_moved) {
-        gy_peers_ring(gy_segment_state(shm->segment, to));
+        gy_peers_ring(shm->segment, to);
     }
     return has_moved;
 }
@@ -119,7 +119,7 @@ static bool pull_receives(shm_transport *shm, int from)
         has_moved = true;
     }
     if (has_moved) {
-        gy_peers_ring(gy_segment_state(shm->segment, from)); /* it may wait for room */
+        gy_peers_ring(shm->segment, from); /* it may wait for room */
     }
     return has_moved;
 }
@@ -248,10 +248,33 @@ static void shm_nap(gy_transport *transport, int64_t nap_ns)
         gy_peers_nap(gy_segment_state(shm->segment, shm->shared.rank), shm->bell, nap_ns);
 }
 
+static gy_status shm_hang_bell(gy_transport *transport, int *descriptor)
+{
+    shm_transport *shm = shm_of(transport);
+    if (shm->pipe < 0) {
+        GY_TRY(gy_peers_hang_bell(shm->segment, shm->shared.rank, &shm->pipe));
+    }
+    *descriptor = shm->pipe;
+    return GY_OK;
+}
+
+static gy_status shm_announce(gy_transport *transport)
+{
+    shm_transport *shm = shm_of(transport);
+    gy_rank_state *state = gy_segment_state(shm->segment, shm->shared.rank);
+    if (atomic_load_explicit(&state->is_muted, memory_order_relaxed) != 0) {
+        return GY_UNSUPPORTED;
+    }
+    return gy_peers_announce(state) ? GY_AGAIN : GY_OK;
+}
+
 static void shm_close(gy_transport *transport)
 {
     shm_transport *shm = shm_of(transport);
     gy_peers_leave(shm->segment, shm->shared.rank);
+    if (shm->pipe >= 0) {
+        close(shm->pipe);
+    }
     for (int peer = 0; peer < shm->shared.size; peer++) {
         gy_transfers_end(&shm->peers[peer].sends, GY_STATE);
         gy_inbox_fini(&shm->peers[peer].inbox);
@@ -275,6 +298,8 @@ static const gy_transport_ops shm_ops = {
     .nap = shm_nap,
     .wake = shm_wake,
     .absent = shm_absent,
+    .hang_bell = shm_hang_bell,
+    .announce = shm_announce,
 };
 
 static gy_shared see_areas(const gy_segment *segment, int rank)
@@ -313,6 +338,7 @@ static gy_status join(gy_segment *segment, int rank, gy_env *env, gy_transport *
     }
     gy_segment_hold(segment);
     shm->segment = segment;
+    shm->pipe = -1;
     shm->first = segment->header->first_rank;
     shm->busy = busy;
     shm->shared = see_areas(segment, rank);

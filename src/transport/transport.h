@@ -238,12 +238,25 @@ typedef struct gy_transport_ops {
     void (*wake)(gy_transport *transport, int peer); /* optional: NULL nobody sleeps */
     /* Optional: are messages under way? Then a rank with another way too naps on this one. */
     bool (*is_busy)(const gy_transport *transport);
+    /* Optional, both: a descriptor that can be read once a peer rang after `announce`, which
+     * says that this rank sleeps on it: GY_AGAIN it was rung since it last said so and must
+     * look first; GY_UNSUPPORTED a peer cannot ring it. The transport owns it, others read. */
+    gy_status (*hang_bell)(gy_transport *transport, int *descriptor);
+    gy_status (*announce)(gy_transport *transport);
+    /* Optional: a nap ends when this descriptor, which is not the transport's, can be read; it
+     * is read empty then. */
+    gy_status (*heed)(gy_transport *transport, int descriptor);
     /* Optional: ranks that take no part although they run; how many there are, of which at most
      * `room` are told. */
     int (*absent)(gy_transport *transport, gy_absent *absent, int room);
     /* Optional: for transports below. */
     void (*survive)(gy_transport *transport, const gy_survival *survival);
 } gy_transport_ops;
+
+/** Of a rank that waits for others on its sockets. */
+typedef struct gy_nap_count {
+    uint64_t all, timed_out; /* the latter: nothing came, nobody rang */
+} gy_nap_count;
 
 struct gy_transport {
     const gy_transport_ops *ops;
@@ -256,6 +269,7 @@ struct gy_transport {
     gy_record_area *records; /* (recorded_ranks) of this host; NULL: nothing is recorded */
     int first_recorded, recorded_ranks;
     gy_survival survival;
+    gy_nap_count naps;
     struct gy_segment *recorder; /* held for the records alone; NULL: the backend holds it */
 };
 

@@ -6,6 +6,7 @@
 typedef struct hosts_transport {
     gy_transport base;
     gy_transport *near, *far;
+    bool has_bell;   /* far's naps end when the host rings */
     int32_t hosts[]; /* (size) */
 } hosts_transport;
 
@@ -86,14 +87,34 @@ static bool hosts_has_joined(gy_transport *transport, int peer)
 }
 
 /*
- * Nobody can sleep on a word and on sockets at once: with messages of other hosts under way the
- * rank sleeps on the sockets, and a ring of its host waits for the end of the nap.
+ * A rank sleeps on its sockets, among which its bell is: a ring of its host writes into a pipe
+ * instead of waking a word. It first says that it sleeps there; who was rung since it last said
+ * so looks again before it does.
+ */
+static bool sleep_on_both(hosts_transport *hosts, int64_t nap_ns)
+{
+    gy_status status =
+        hosts->has_bell ? hosts->near->ops->announce(hosts->near) : GY_UNSUPPORTED;
+    if (status == GY_UNSUPPORTED) {
+        return false;
+    }
+    hosts->far->ops->nap(hosts->far, status == GY_AGAIN ? 0 : nap_ns);
+    return true;
+}
+
+/*
+ * Without that (MPI between hosts; a peer that may not open this rank's pipe) nobody can sleep
+ * on a word and on sockets at once: with messages of other hosts under way the rank sleeps on
+ * the sockets, and a ring of its host waits for the end of the nap.
  */
 static void hosts_nap(gy_transport *transport, int64_t nap_ns)
 {
     hosts_transport *hosts = hosts_of(transport);
-    gy_transport *way = hosts->far->ops->is_busy(hosts->far) ? hosts->far : hosts->near;
-    way->ops->nap(way, nap_ns);
+    if (!sleep_on_both(hosts, nap_ns)) {
+        gy_transport *way = hosts->far->ops->is_busy(hosts->far) ? hosts->far : hosts->near;
+        way->ops->nap(way, nap_ns);
+    }
+    hosts->base.naps = hosts->far->naps;
 }
 
 static void hosts_wake(gy_transport *transport, int peer)
@@ -137,6 +158,23 @@ static const gy_transport_ops hosts_ops = {
     .survive = hosts_survive,
 };
 
+/* True: naps of `far` end when `near` is rung. */
+static bool hang_bell(gy_transport *near, gy_transport *far)
+{
+    int bell = -1;
+    if (near->ops->hang_bell == NULL || far->ops->heed == NULL) {
+        return false;
+    }
+    gy_status status = near->ops->hang_bell(near, &bell);
+    if (status >= 0) {
+        status = far->ops->heed(far, bell);
+    }
+    if (status < 0) {
+        gy_debug("a rank of this host may wait 1 ms when it is rung: %s", gy_error_text());
+    }
+    return status >= 0;
+}
+
 gy_status gy_hosts_open(gy_transport *near, gy_transport *far, const int32_t *hosts,
                         gy_transport **transport)
 {
@@ -151,6 +189,7 @@ gy_status gy_hosts_open(gy_transport *near, gy_transport *far, const int32_t *ho
     GY_ASSERT(near->rank == far->rank);
     made->near = near;
     made->far = far;
+    made->has_bell = hang_bell(near, far);
     memcpy(made->hosts, hosts, size * sizeof(*hosts));
     made->base = (gy_transport){.ops = &hosts_ops,
                                 .env = far->env,

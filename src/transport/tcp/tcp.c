@@ -15,6 +15,7 @@ enum {
     HOLD_ROUNDS = 16, /* for so long a message may wait for another one */
     EVENTS_AT_ONCE = 64,
     DOOR_EVENT = -1,
+    BELL_EVENT = -2,
     QUIET_NS = 300000000,  /* of a peer, before it is asked */
     ANSWER_NS = 500000000, /* who is asked has so long to answer, */
     ROLL_NS = 100000000,   /* and so long after a deadline: all may have been held up */
@@ -197,13 +198,29 @@ static void list(tcp_transport *tcp, int rank)
     }
 }
 
+/* What ringers wrote: one byte each, of which few are there at once. */
+static void empty_bell(const tcp_transport *tcp)
+{
+    char bytes[64];
+    ssize_t size;
+    do {
+        size = read(tcp->bell, bytes, sizeof(bytes));
+    } while (size == (ssize_t)sizeof(bytes));
+}
+
 static bool look_at_all(tcp_transport *tcp, int wait_ms)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
     int count = epoll_wait(tcp->epoll, events, EVENTS_AT_ONCE, wait_ms);
     bool has_moved = false;
+    tcp->base.naps.all += wait_ms > 0;
+    tcp->base.naps.timed_out += wait_ms > 0 && count == 0;
     for (int i = 0; i < count; i++) {
         int rank = (int)(uint32_t)events[i].data.u64;
+        if (rank == BELL_EVENT) {
+            empty_bell(tcp);
+            continue;
+        }
         if (rank == DOOR_EVENT || tcp->peers[rank].link == NULL) {
             continue; /* meet_on looks at them all */
         }
@@ -551,6 +568,18 @@ static void tcp_close(gy_transport *transport)
     gy_free(tcp);
 }
 
+static gy_status tcp_heed(gy_transport *transport, int descriptor)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    struct epoll_event event = {.events = EPOLLIN,
+                                .data = {.u64 = (uint64_t)(uint32_t)BELL_EVENT}};
+    if (epoll_ctl(tcp->epoll, EPOLL_CTL_ADD, descriptor, &event) != 0) {
+        return gy_fail(GY_IO, "epoll refuses a bell: %s", strerror(errno));
+    }
+    tcp->bell = descriptor;
+    return GY_OK;
+}
+
 static bool tcp_is_busy(const gy_transport *transport)
 {
     return ((const tcp_transport *)(const void *)transport)->busy_count > 0;
@@ -570,6 +599,7 @@ static const gy_transport_ops tcp_ops = {
     .nap = tcp_nap,
     .is_busy = tcp_is_busy,
     .absent = tcp_absent,
+    .heed = tcp_heed,
 };
 
 gy_tcp_count gy_tcp_counts(const gy_transport *transport)

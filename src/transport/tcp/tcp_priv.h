@@ -30,6 +30,7 @@ typedef struct tcp_transport {
     gy_tls *tls;
     gy_door *door;
     int epoll;
+    int bell; /* of this rank's host; epoll looks at it. Who heeds none has no event of one */
     gy_hello hello;
     uint64_t rounds;
     bool is_holding;     /* a message may wait */
