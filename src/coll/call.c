@@ -189,11 +189,11 @@ static bool find_registered(const gy_comm *comm, const gy_coll_call *call, gy_fa
         return false; /* peers would read what this rank overwrites */
     }
     if (call->operation != GY_OPERATION_BROADCAST && gy_call_gives(comm, call)) {
-        is_in = gy_shared_owns(comm->shared, gy_comm_peer(comm, comm->rank), call->in,
+        is_in = gy_shared_owns(comm->shared, gy_comm_place(comm, comm->rank), call->in,
                                gy_call_in_bytes(comm, call), &in);
     }
     if (gy_call_gets(comm, call)) {
-        is_out = gy_shared_owns(comm->shared, gy_comm_peer(comm, comm->rank), call->out,
+        is_out = gy_shared_owns(comm->shared, gy_comm_place(comm, comm->rank), call->out,
                                 gy_call_out_bytes(comm, call), &out);
     }
     *far = (gy_far){.in = in, .out = out};

@@ -151,7 +151,7 @@ struct gy_coll {
 typedef struct gy_ground {
     _Atomic int holders; /* roots */
     gy_transport *transport;
-    gy_pool *pool;
+    gy_pool *pool;       /* over this rank's part of its host's memory; NULL: there is none */
     bool *is_lost;       /* (size of the transport) */
     uint32_t epoch;      /* of the newest root */
     uint32_t live_epoch; /* messages of the one before are thrown away */
@@ -183,7 +183,8 @@ struct gy_comm {
     gy_coll *over;              /* root: ended, their owners to be told */
     int64_t in_flight;          /* root: taken and not ended, of all groups */
     uint64_t seats;             /* root: those that are taken, a bit each */
-    int shared_seats;           /* root: how many there are with shared memory */
+    int shared_seats;           /* root: how many there are with shared memory, for those whose
+                                   ranks are all on this host */
     uint64_t next_base;         /* root: above all numbers that were used */
     gy_request *spare_requests; /* root */
     gy_kept_plan kept[GY_KEPT_PLANS];
@@ -206,15 +207,20 @@ static inline int gy_comm_peer(const gy_comm *comm, int rank)
 {
     return comm->ranks == NULL ? rank : comm->ranks[rank];
 }
+/** A rank's place among those that share memory; the communicator's ranks all do. */
+static inline int gy_comm_place(const gy_comm *comm, int rank)
+{
+    return gy_comm_peer(comm, rank) - comm->shared->first_rank;
+}
 /** Word `index` of the communicator's seat at a rank. */
 static inline _Atomic uint64_t *gy_word_of(const gy_comm *comm, int rank, uint64_t index)
 {
-    gy_shared_word *words = gy_shared_words(comm->shared, gy_comm_peer(comm, rank));
+    gy_shared_word *words = gy_shared_words(comm->shared, gy_comm_place(comm, rank));
     return &words[(uint64_t)comm->seat * GY_SEAT_WORDS + index].value;
 }
 static inline uint8_t *gy_seat_of(const gy_comm *comm, int rank)
 {
-    uint8_t *staging = gy_shared_staging(comm->shared, gy_comm_peer(comm, rank));
+    uint8_t *staging = gy_shared_staging(comm->shared, gy_comm_place(comm, rank));
     size_t before =
         comm->seat == 0 ? 0 : GY_WORLD_STAGING + (size_t)(comm->seat - 1) * GY_GROUP_STAGING;
     return staging + before;

@@ -76,22 +76,32 @@ static gy_status init_seat(gy_comm *comm)
     return GY_OK;
 }
 
+/* Do all its ranks share this host's memory? */
+static bool is_together(const gy_comm *comm)
+{
+    const gy_shared *shared = gy_transport_shared(comm->transport);
+    bool is = shared != NULL && comm->size > 1;
+    for (int rank = 0; rank < comm->size && is; rank++) {
+        int place = gy_comm_peer(comm, rank) - shared->first_rank;
+        is = place >= 0 && place < shared->size;
+    }
+    return is;
+}
+
+/* Of a run over several hosts the groups whose ranks are all on one use its memory. */
 static gy_status init_shared(gy_comm *comm, const gy_comm_options *options)
 {
-    bool has_peers = comm->size > 1 && !options->has_messages_only;
-    comm->shared = has_peers ? gy_transport_shared(comm->transport) : NULL;
-    if (comm->shared != NULL && comm->shared->size < comm->size) {
-        comm->shared = NULL; /* ranks on other hosts: messages for all */
-    }
+    const gy_shared *shared = gy_transport_shared(comm->transport);
     comm->pool = gy_pool_heap();
-    GY_TRY(init_seat(comm));
-    if (comm->shared == NULL) {
+    if (shared == NULL || shared->size == 1 || options->has_messages_only) {
         return GY_OK;
     }
-    comm->shared_seats = count_shared_seats(comm->shared);
-    GY_TRY(gy_pool_new(gy_shared_pool(comm->shared, comm->rank), comm->shared->pool_bytes,
-                       &comm->pool));
-    comm->ground->pool = comm->pool;
+    comm->shared = is_together(comm) ? shared : NULL;
+    GY_TRY(init_seat(comm));
+    comm->shared_seats = count_shared_seats(shared);
+    GY_TRY(gy_pool_new(gy_shared_pool(shared, shared->rank), shared->pool_bytes,
+                       &comm->ground->pool));
+    comm->pool = comm->shared != NULL ? comm->ground->pool : comm->pool;
     return GY_OK;
 }
 
@@ -183,10 +193,10 @@ void gy_comm_init_lock(gy_comm *root)
 gy_status gy_comm_init_group(gy_comm *group)
 {
     const gy_comm *root = group->root;
-    bool has_shared = group->size > 1 && group->seat < root->shared_seats;
     group->transport = root->transport;
-    group->shared = has_shared ? root->shared : NULL;
-    group->pool = root->pool;
+    bool has_shared = group->seat < root->shared_seats && is_together(group);
+    group->shared = has_shared ? gy_transport_shared(root->transport) : NULL;
+    group->pool = has_shared ? root->ground->pool : root->pool;
     group->timeout_ns = root->timeout_ns;
     GY_TRY(init_tables(group));
     gy_record_sit(group);

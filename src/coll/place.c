@@ -36,7 +36,7 @@ static uint8_t *user_block(const gy_coll *coll, const gy_blocks *at, int rank)
     uint8_t *base = is_in ? (uint8_t *)(uintptr_t)runner->in : coll->call.out;
     if (rank != comm->rank) {
         const gy_far *far = &coll->far[rank];
-        base = gy_shared_pool(comm->shared, gy_comm_peer(comm, rank)) +
+        base = gy_shared_pool(comm->shared, gy_comm_place(comm, rank)) +
                (is_in ? far->in : far->out);
     }
     int64_t start =

@@ -103,7 +103,7 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny)
             memcpy(data_of(slot, bytes), from, bytes);
         }
     } else if (coll->card.is_registered) {
-        const uint8_t *pool = gy_shared_pool(comm->shared, gy_comm_peer(comm, comm->rank));
+        const uint8_t *pool = gy_shared_pool(comm->shared, gy_comm_place(comm, comm->rank));
         gy_far far = {.in = call->in == NULL ? 0 : (uint64_t)((const uint8_t *)call->in - pool),
                       .out = call->out == NULL ? 0
                                                : (uint64_t)((const uint8_t *)call->out - pool)};

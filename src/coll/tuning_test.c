@@ -323,6 +323,12 @@ static void names_are_forced_by_operation(void **state)
     assert_null(forced.names[GY_OPERATION_ALLREDUCE]);
     assert_string_equal(forced.names[GY_OPERATION_ALLGATHER], "ring");
     gy_forced_fini(&forced);
+    /* Lecture A's parameter server within a server, rings across: no ring broadcasts. */
+    assert_ok(gy_forced_parse("hierarchy:flat+ring", &forced));
+    assert_string_equal(forced.names[GY_OPERATION_ALLREDUCE], "hierarchy:flat+ring");
+    assert_string_equal(forced.names[GY_OPERATION_ALLGATHER], "hierarchy:flat+ring");
+    assert_null(forced.names[GY_OPERATION_BROADCAST]);
+    gy_forced_fini(&forced);
     assert_ok(gy_forced_parse("slots", &forced));
     assert_null(forced.names[GY_OPERATION_ALLREDUCE]);
     gy_forced_fini(&forced);
@@ -333,7 +339,8 @@ static void names_are_forced_by_operation(void **state)
                                          {"allreduce=ring,allreduce=tree", "twice"},
                                          {"allreduce=", "allreduce"},
                                          {"", "there are slots"},
-                                         {"servers:0", "expected a number"}};
+                                         {"servers:0", "expected a number"},
+                                         {"hierarchy:flat+best", "for allreduce across hosts"}};
     for (size_t i = 0; i < GY_COUNT(bad); i++) {
         assert_status(gy_forced_parse(bad[i][0], &forced), GY_ARG);
         assert_non_null(strstr(gy_error_text(), bad[i][1]));

@@ -132,6 +132,33 @@ static long long sent_by_host(void)
     return sent;
 }
 
+/* The ranks of a host share its memory: what a group of them takes, and gives. */
+static bool is_group_of_host_near(gy_comm *comm, double *in, double *out, size_t count)
+{
+    gy_comm *mates = NULL;
+    char choice[GY_CHOICE_BYTES] = "";
+    const char *expected = getenv("GYRE_COLL") == NULL ? "exchange " : "ring ";
+    int rank = gy_comm_rank(comm), first = rank / 2 * 2;
+    const gy_coll_call call = {.operation = GY_OPERATION_ALLREDUCE,
+                               .dtype = GY_F64,
+                               .reduction = GY_SUM,
+                               .count = count,
+                               .in = in,
+                               .out = out};
+    bool is_right = gy_comm_split(comm, first, rank, &mates) == GY_OK &&
+                    gy_coll_run(mates, &call) == GY_OK &&
+                    gy_coll_choice(mates, &call, false, choice) == GY_OK &&
+                    strncmp(choice, expected, strlen(expected)) == 0;
+    for (size_t i = 0; i < count && is_right; i++) {
+        is_right = out[i] == in[i] / (rank + 1) * (2 * first + 3);
+    }
+    if (!is_right) {
+        fprintf(stderr, "rank %d: \"%s\" of a host (%s)\n", rank, choice, gy_error_text());
+    }
+    gy_comm_free(mates);
+    return is_right;
+}
+
 /* Ranks numbered so that neighbours are on different hosts: what a ring that knows no hosts
  * sends, and what is chosen sends. Says bytes, hash and choice. */
 static int part_span(const char *folder)
@@ -165,6 +192,9 @@ static int part_span(const char *folder)
     snprintf(text, sizeof(text), "%lld %016llx %s", sent_by_host() - before,
              (unsigned long long)gy_hash(out, sizeof(out), 0), choice);
     note(folder, "span", rank, text);
+    if (!is_group_of_host_near(comm, in, out, COUNT)) {
+        return 92;
+    }
     gy_comm_free(dealt);
     gy_comm_world_close();
     return 0;

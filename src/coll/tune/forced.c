@@ -35,16 +35,29 @@ static const char *plan_of(const char *name)
     return strcmp(name, "slots") == 0 ? NULL : name;
 }
 
+/* Operations that know the name but not its parameter ("hierarchy:flat+ring": there is no ring
+ * that broadcasts) choose as if nothing was forced; one at least must know both. */
 static gy_status force_all(const char *name, const bool *is_given, gy_forced *forced)
 {
     bool is_known = strcmp(name, "slots") == 0;
+    gy_error unfit = {.status = GY_OK};
     for (int i = 0; i < GY_OPERATION_COUNT; i++) {
         gy_operation operation = (gy_operation)i;
-        if (gy_algorithm_find(operation, name) != NULL) {
-            is_known = true;
-            GY_TRY(check(operation, name));
-            forced->names[i] = is_given[i] ? forced->names[i] : plan_of(name);
+        if (gy_algorithm_find(operation, name) == NULL) {
+            continue;
         }
+        gy_status status = check(operation, name);
+        if (status < 0) {
+            if (unfit.status == GY_OK) {
+                gy_error_take(&unfit, status);
+            }
+            continue;
+        }
+        is_known = true;
+        forced->names[i] = is_given[i] ? forced->names[i] : plan_of(name);
+    }
+    if (!is_known && unfit.status < 0) {
+        return gy_error_raise(&unfit);
     }
     return is_known ? GY_OK : no_such_name(name);
 }
