@@ -1,5 +1,6 @@
 /**
- * Tests: all ranks of a communicator in this process, a thread each, on one shared segment.
+ * Tests: all ranks of a communicator in this process, a thread each, on one shared segment (or
+ * on what transports they are given).
  */
 #ifndef GY_COLL_CREW_PRIV_H
 #define GY_COLL_CREW_PRIV_H
@@ -28,18 +29,12 @@ static inline void *crew_thread(void *arg)
     return NULL;
 }
 
-/* Run `run` as every rank; returns how many expectations failed, -1 when it could not be set
- * up. */
-static inline int crew_run(int ranks, const gy_comm_options *options,
-                           void (*run)(crew_member *me), void *arg)
+/* Run `run` as every rank of open transports, which it takes. */
+static inline int crew_run_on(gy_transport **transports, int ranks,
+                              const gy_comm_options *options, void (*run)(crew_member *me),
+                              void *arg)
 {
-    gy_transport *transports[CREW_MAX];
     crew_member members[CREW_MAX];
-    const gy_segment_options segment = {
-        .ranks = ranks, .pool_bytes = 16 << 20, .ring_bytes = crew_ring_bytes};
-    if (gy_shm_open_all(&segment, gy_env_real(), transports) != GY_OK) {
-        return -1;
-    }
     for (int rank = 0; rank < ranks; rank++) {
         members[rank] =
             (crew_member){.rank = rank, .size = ranks, .run = run, .shared_arg = arg};
@@ -62,6 +57,20 @@ static inline int crew_run(int ranks, const gy_comm_options *options,
         gy_comm_free(members[rank].comm);
     }
     return failures;
+}
+
+/* Run `run` as every rank of one host; returns how many expectations failed, -1 when it could
+ * not be set up. */
+static inline int crew_run(int ranks, const gy_comm_options *options,
+                           void (*run)(crew_member *me), void *arg)
+{
+    gy_transport *transports[CREW_MAX];
+    const gy_segment_options segment = {
+        .ranks = ranks, .pool_bytes = 16 << 20, .ring_bytes = crew_ring_bytes};
+    if (gy_shm_open_all(&segment, gy_env_real(), transports) != GY_OK) {
+        return -1;
+    }
+    return crew_run_on(transports, ranks, options, run, arg);
 }
 
 #define EXPECT(fact)                                                                           \
