@@ -360,17 +360,7 @@ static bool pull(carried_transport *carried, int rank)
 static bool deliver_own(carried_transport *carried)
 {
     carried_peer *self = &carried->peers[carried->base.rank];
-    bool has_moved = false;
-    while (self->sends != NULL) {
-        gy_transfer *send = self->sends;
-        if (!gy_inbox_deliver(&self->inbox, send->tag, send->data, send->size_bytes)) {
-            break;
-        }
-        self->sends = send->next;
-        gy_transfer_end(send, GY_OK);
-        has_moved = true;
-    }
-    return has_moved;
+    return gy_transfers_deliver(&self->sends, &self->inbox);
 }
 
 /* ---- The table ---- */
@@ -443,18 +433,8 @@ static gy_status carried_recv(gy_transport *transport, gy_transfer *transfer)
 static void carried_cancel(gy_transport *transport, gy_transfer *transfer)
 {
     carried_peer *peer = &carried_of(transport)->peers[transfer->peer];
-    bool is_half = peer->sends == transfer && peer->is_begun;
-    if (!gy_transfers_remove(&peer->sends, transfer)) {
-        gy_inbox_cancel(&peer->inbox, transfer);
-        return;
-    }
-    gy_transfer *orphan = is_half ? gy_transfer_orphan(transfer) : NULL;
-    if (orphan != NULL) {
-        orphan->next = peer->sends;
-        peer->sends = orphan;
-    } else if (is_half) {
+    if (!gy_transfers_cancel(&peer->sends, &peer->inbox, transfer, peer->is_begun)) {
         peer->is_cut = true;
-        gy_transfers_end(&peer->sends, GY_STATE);
     }
 }
 

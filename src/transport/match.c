@@ -233,6 +233,40 @@ void gy_inbox_cancel(gy_inbox *inbox, gy_transfer *transfer)
     }
 }
 
+bool gy_transfers_cancel(gy_transfer **list, gy_inbox *inbox, gy_transfer *transfer,
+                         bool is_half)
+{
+    is_half = is_half && *list == transfer;
+    if (!gy_transfers_remove(list, transfer)) {
+        gy_inbox_cancel(inbox, transfer);
+        return true;
+    }
+    gy_transfer *orphan = is_half ? gy_transfer_orphan(transfer) : NULL;
+    if (orphan != NULL) {
+        orphan->next = *list;
+        *list = orphan;
+    } else if (is_half) {
+        gy_transfers_end(list, GY_STATE);
+        return false;
+    }
+    return true;
+}
+
+bool gy_transfers_deliver(gy_transfer **list, gy_inbox *inbox)
+{
+    bool has_moved = false;
+    while (*list != NULL) {
+        gy_transfer *send = *list;
+        if (!gy_inbox_deliver(inbox, send->tag, send->data, send->size_bytes)) {
+            break;
+        }
+        *list = send->next;
+        gy_transfer_end(send, GY_OK);
+        has_moved = true;
+    }
+    return has_moved;
+}
+
 void gy_inbox_fini(gy_inbox *inbox)
 {
     while (inbox->kept != NULL) {

@@ -67,5 +67,14 @@ void gy_transfer_end(gy_transfer *transfer, gy_status status);
 void gy_transfers_end(gy_transfer **list, gy_status status);
 /** The rest of a send in a copy that ends by itself; NULL: no memory. */
 gy_transfer *gy_transfer_orphan(const gy_transfer *transfer);
+/**
+ * Forget a send of the list or a receive of the inbox. A send of which a part is on its way
+ * (`is_half`: the first of the list is) is finished from a copy. False: there is no memory for
+ * that, all of the list have ended and nothing can follow.
+ */
+GY_MUST_CHECK bool gy_transfers_cancel(gy_transfer **list, gy_inbox *inbox,
+                                       gy_transfer *transfer, bool is_half);
+/** Hand a rank's messages to itself to its inbox; true when one was. */
+bool gy_transfers_deliver(gy_transfer **list, gy_inbox *inbox);
 
 #endif

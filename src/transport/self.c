@@ -25,17 +25,7 @@ static void self_close(gy_transport *transport)
 static gy_status self_progress(gy_transport *transport)
 {
     self_transport *self = self_of(transport);
-    gy_status moved = GY_AGAIN;
-    while (self->sends != NULL) {
-        gy_transfer *send = self->sends;
-        if (!gy_inbox_deliver(&self->inbox, send->tag, send->data, send->size_bytes)) {
-            break;
-        }
-        self->sends = send->next;
-        gy_transfer_end(send, GY_OK);
-        moved = GY_OK;
-    }
-    return moved;
+    return gy_transfers_deliver(&self->sends, &self->inbox) ? GY_OK : GY_AGAIN;
 }
 
 static gy_status self_send(gy_transport *transport, gy_transfer *transfer)
@@ -53,9 +43,8 @@ static gy_status self_recv(gy_transport *transport, gy_transfer *transfer)
 
 static void self_cancel(gy_transport *transport, gy_transfer *transfer)
 {
-    if (!gy_transfers_remove(&self_of(transport)->sends, transfer)) {
-        gy_inbox_cancel(&self_of(transport)->inbox, transfer);
-    }
+    self_transport *self = self_of(transport);
+    (void)gy_transfers_cancel(&self->sends, &self->inbox, transfer, false);
 }
 
 static gy_status self_check(gy_transport *transport, int peer)

@@ -179,19 +179,9 @@ static void shm_cancel(gy_transport *transport, gy_transfer *transfer)
 {
     shm_transport *shm = shm_of(transport);
     shm_peer *peer = &shm->peers[transfer->peer - shm->first];
-    bool is_half = peer->sends == transfer && peer->is_frame_out;
-    if (!gy_transfers_remove(&peer->sends, transfer)) {
-        gy_inbox_cancel(&peer->inbox, transfer);
-        return;
-    }
-    gy_transfer *orphan = is_half ? gy_transfer_orphan(transfer) : NULL;
-    if (orphan != NULL) {
-        orphan->next = peer->sends;
-        peer->sends = orphan;
-    } else if (is_half) {
+    if (!gy_transfers_cancel(&peer->sends, &peer->inbox, transfer, peer->is_frame_out)) {
         peer->is_frame_out = false;
         peer->is_cut = true;
-        gy_transfers_end(&peer->sends, GY_STATE);
     }
 }
 

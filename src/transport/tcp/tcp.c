@@ -175,17 +175,7 @@ bool gy_tcp_push(tcp_transport *tcp, int rank)
 static bool deliver_own(tcp_transport *tcp)
 {
     tcp_peer *self = &tcp->peers[tcp->base.rank];
-    bool has_moved = false;
-    while (self->early != NULL) {
-        gy_transfer *send = self->early;
-        if (!gy_inbox_deliver(&self->early_inbox, send->tag, send->data, send->size_bytes)) {
-            break;
-        }
-        self->early = send->next;
-        gy_transfer_end(send, GY_OK);
-        has_moved = true;
-    }
-    return has_moved;
+    return gy_transfers_deliver(&self->early, &self->early_inbox);
 }
 
 /* ---- Progress ---- */
@@ -343,19 +333,9 @@ static gy_status tcp_recv(gy_transport *transport, gy_transfer *transfer)
 static void tcp_cancel(gy_transport *transport, gy_transfer *transfer)
 {
     tcp_peer *peer = &tcp_of(transport)->peers[transfer->peer];
-    gy_transfer **sends = sends_of(peer);
-    bool is_half = *sends == transfer && peer->link != NULL && peer->link->head_sent_bytes > 0;
-    if (!gy_transfers_remove(sends, transfer)) {
-        gy_inbox_cancel(inbox_of(peer), transfer);
-        return;
-    }
-    gy_transfer *orphan = is_half ? gy_transfer_orphan(transfer) : NULL;
-    if (orphan != NULL) {
-        orphan->next = *sends;
-        *sends = orphan;
-    } else if (is_half) {
+    bool is_half = peer->link != NULL && peer->link->head_sent_bytes > 0;
+    if (!gy_transfers_cancel(sends_of(peer), inbox_of(peer), transfer, is_half)) {
         peer->link->is_cut = true;
-        gy_transfers_end(sends, GY_STATE);
     }
 }
 
