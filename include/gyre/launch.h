@@ -71,6 +71,10 @@ GY_API int gy_run(const gy_run_options *options, char *const argv[]);
  */
 GY_API int gy_run_make_key(const char *path);
 
+/** Is this process one of several ranks, that `gyre run` or an MPI's launcher started?
+ * @threads any */
+GY_API bool gy_run_is_rank(void);
+
 /**
  * In a rank that is about to end with a failure: tell the launcher `status` and
  * gy_error_text(), which then stand in its message. The first one counts; without a launcher

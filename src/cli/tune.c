@@ -77,7 +77,7 @@ static int run(char **operands, int operand_count)
         return gy_report_usage("gyre tune: --hosts goes with --print: to measure between hosts "
                                "start it inside 'gyre run' on each");
     }
-    if (getenv("GYRE_RANK") == NULL) {
+    if (!gy_run_is_rank()) {
         return gy_cli_start_run("tune", &(gy_run_options){.ranks = ranks, .is_tcp = is_tcp});
     }
     return measure();
@@ -91,7 +91,8 @@ const gy_command gy_command_tune = {
     .description =
         "Measures links and algorithms between N ranks and writes a table that every later\n"
         "run on this machine chooses by, $XDG_CONFIG_HOME/gyre/tune or ~/.config/gyre/tune.\n"
-        "Inside 'gyre run' it measures the ranks of that run, also over several hosts.",
+        "Inside 'gyre run' or an MPI's launcher it measures the ranks of that run, also over\n"
+        "several hosts.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

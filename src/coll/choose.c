@@ -45,6 +45,7 @@ static gy_need_of need_of(const gy_comm *comm, const gy_coll_call *call, bool is
                                   : is_registered      ? GY_MEMORY_REGISTERED
                                                        : GY_MEMORY_PRIVATE,
                         .is_known = !call->is_varied || gy_parts_are_known(call),
+                        .fits_library = gy_library_fits(comm, call),
                         .bytes = vector_bytes(comm, call)};
 }
 
@@ -82,6 +83,7 @@ gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
     int64_t element = (int64_t)gy_call_element_bytes(call), count = (int64_t)call->count;
     gy_need_of need = need_of(comm, call, is_registered);
     gy_pick pick;
+    GY_TRY(gy_library_check(comm, call));
     GY_TRY(gy_site_pick(&comm->site, &need, &pick));
     if (pick.row == NULL) {
         return gy_fail(GY_UNSUPPORTED,
@@ -92,6 +94,10 @@ gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
     choice->algorithm = pick.row;
     choice->is_streamed = false;
     memcpy(choice->parameter, pick.parameter, sizeof(choice->parameter));
+    if (gy_row_is_library(pick.row)) {
+        gy_library_cut(comm, call, &choice->pieces);
+        return GY_OK;
+    }
     if (call->is_varied) {
         return cut_varied(comm, call, pick.row, &choice->pieces);
     }
@@ -114,7 +120,8 @@ gy_status gy_coll_choice(gy_comm *comm, const gy_coll_call *call, bool is_regist
         return GY_OK;
     }
     gy_need_of need = need_of(comm, call, is_registered);
-    gy_status status = gy_site_pick(&comm->site, &need, &pick);
+    gy_status status = gy_library_check(comm, call);
+    status = status == GY_OK ? gy_site_pick(&comm->site, &need, &pick) : status;
     gy_mutex_unlock(&comm->root->lock);
     if (status == GY_OK) {
         snprintf(out, GY_CHOICE_BYTES, "%s (%s)", gy_pick_name(&pick, name),

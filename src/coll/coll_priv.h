@@ -120,6 +120,10 @@ typedef struct gy_runner {
     size_t scratch_bytes, scratch_slot_bytes, stage_slot_bytes;
     size_t wire_at, pack_at, packed_bytes, work_at, work_bytes, apart_at;
     const uint8_t *in; /* the call's, or a copy */
+    /* Of a library's collective, which stands in the scratch: the input, at work_at the output.
+     */
+    bool is_in_library;
+    gy_carried request;
 } gy_runner;
 
 struct gy_coll {
@@ -326,7 +330,27 @@ GY_MUST_CHECK gy_status gy_plan_keep(gy_comm *comm, const gy_algorithm *algorith
                                      const gy_plan_request *request, gy_kept_plan **plan);
 void gy_plans_free(gy_comm *comm);
 
+/* library.c */
+#define GY_LIBRARY_NAME "mpi"
+static inline bool gy_row_is_library(const gy_algorithm *row)
+{
+    return row->need == GY_NEED_LIBRARY;
+}
+/** Does the call fit the library that started the ranks? By what stands in cards. */
+bool gy_library_fits(const gy_comm *comm, const gy_coll_call *call);
+/** Has the communicator one at all? */
+bool gy_library_is_here(const gy_comm *comm);
+/** GY_UNSUPPORTED: it is forced, and impossible. */
+GY_MUST_CHECK gy_status gy_library_check(const gy_comm *comm, const gy_coll_call *call);
+void gy_library_cut(const gy_comm *comm, const gy_coll_call *call, gy_pieces *pieces);
+/** As gy_run_start, gy_run_step, gy_run_end, which call them. */
+GY_MUST_CHECK gy_status gy_library_start(gy_coll *coll, const gy_choice *choice);
+gy_status gy_library_step(gy_coll *coll, bool *has_moved);
+void gy_library_end(gy_coll *coll);
+
 /* run.c */
+/** Scratch of so many bytes; what was in it is gone. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_run_reserve(gy_runner *runner, size_t size_bytes);
 GY_MUST_CHECK gy_status gy_run_start(gy_coll *coll, const gy_choice *choice);
 /* place.c */
 static inline size_t gy_run_element_bytes(const gy_coll *coll)

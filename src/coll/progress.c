@@ -96,7 +96,9 @@ static gy_status enter(gy_coll *coll)
     return GY_OK;
 }
 
-/* All ranks of this host are here and mean the same: do it, or begin to. */
+/* All ranks of this host are here and mean the same: do it, or begin to. Where messages carry
+ * cards a library's collective waits for those of the neighbours: what it does when calls
+ * differ is not known. */
 static gy_status begin_work(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
@@ -107,6 +109,12 @@ static gy_status begin_work(gy_coll *coll)
     }
     gy_choice choice;
     GY_TRY(gy_choose(comm, &coll->call, coll->all_registered, &choice));
+    if (gy_row_is_library(choice.algorithm) && !coll->is_agreed) {
+        gy_status status = compare_neighbours(coll);
+        if (status != GY_OK) {
+            return status;
+        }
+    }
     GY_TRY(gy_run_start(coll, &choice));
     coll->stage = GY_COLL_RUNS;
     gy_record_runs(coll, choice.algorithm);
@@ -149,8 +157,8 @@ static gy_status step(gy_coll *coll, bool *has_moved)
         status = coll->comm->shared != NULL ? gy_slot_compare(coll) : GY_OK;
         coll->is_agreed = coll->comm->shared != NULL;
         if (status == GY_OK) {
-            *has_moved = true;
             status = begin_work(coll);
+            *has_moved = *has_moved || status == GY_OK;
         }
     }
     if (status == GY_OK && (coll->stage == GY_COLL_RUNS || coll->stage == GY_COLL_AGREES)) {
@@ -234,6 +242,15 @@ static void fail_step(gy_comm *comm, const gy_coll *coll, gy_status status)
     gy_comm_fail(comm, status);
 }
 
+/* Nobody is named where a library's collective is waited for: it does not say. */
+static gy_status fail_late(const gy_coll *coll)
+{
+    int rank = gy_comm_peer(coll->comm, coll->comm->rank);
+    return coll->peer >= 0 ? gy_fail(GY_TIMEOUT, "rank %d waits for rank %d past its deadline",
+                                     rank, coll->peer)
+                           : gy_fail(GY_TIMEOUT, "rank %d waits past its deadline", rank);
+}
+
 /* False: something failed. */
 static bool look_at_flying(gy_comm *comm, int64_t now)
 {
@@ -246,8 +263,7 @@ static bool look_at_flying(gy_comm *comm, int64_t now)
             status = gy_slot_look_ahead(coll);
         }
         if (status >= 0 && coll->deadline_ns <= now) {
-            status = gy_fail(GY_TIMEOUT, "rank %d waits for rank %d past its deadline",
-                             gy_comm_peer(comm, comm->rank), coll->peer);
+            status = fail_late(coll);
             status = gy_record_blame(coll, status);
             status = gy_transport_blame(comm->transport, status);
         }

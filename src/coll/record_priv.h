@@ -89,7 +89,9 @@ static inline void gy_record_entered(gy_coll *coll)
 static inline void gy_record_runs(gy_coll *coll, const gy_algorithm *algorithm)
 {
     if (coll->comm->records != NULL) {
-        coll->record.algorithm = (uint8_t)(algorithm - gy_algorithms + 1);
+        coll->record.algorithm = gy_row_is_library(algorithm)
+                                     ? (uint8_t)GY_RECORD_LIBRARY
+                                     : (uint8_t)(algorithm - gy_algorithms + 1);
         gy_record_move(coll, GY_RECORD_RUNNING);
     }
 }

@@ -205,6 +205,20 @@ static size_t input_extent(const gy_coll *coll)
     return (size_t)end * gy_run_element_bytes(coll);
 }
 
+gy_status gy_run_reserve(gy_runner *runner, size_t size_bytes)
+{
+    if (runner->scratch_bytes < size_bytes) {
+        gy_free(runner->scratch);
+        runner->scratch_bytes = 0;
+        runner->scratch = gy_alloc("coll.scratch", size_bytes);
+        if (runner->scratch == NULL) {
+            return GY_NOMEM;
+        }
+        runner->scratch_bytes = size_bytes;
+    }
+    return GY_OK;
+}
+
 static gy_status reserve_scratch(gy_coll *coll, bool copies_input)
 {
     gy_runner *runner = &coll->runner;
@@ -229,15 +243,7 @@ static gy_status reserve_scratch(gy_coll *coll, bool copies_input)
     }
     runner->apart_at = runner->work_at + (size_t)plan->steps.work_planes * runner->work_bytes;
     size_t wanted = runner->apart_at + (copies_input ? input_extent(coll) : 0);
-    if (runner->scratch_bytes < wanted) {
-        gy_free(runner->scratch);
-        runner->scratch_bytes = 0;
-        runner->scratch = gy_alloc("coll.scratch", wanted);
-        if (runner->scratch == NULL) {
-            return GY_NOMEM;
-        }
-        runner->scratch_bytes = wanted;
-    }
+    GY_TRY(gy_run_reserve(runner, wanted));
     void *sends = runner->sends;
     gy_status status = gy_reserve("coll.sends", &sends, &runner->send_capacity,
                                   plan->send_count + 1, sizeof(*runner->sends));
@@ -269,6 +275,9 @@ gy_status gy_run_start(gy_coll *coll, const gy_choice *choice)
 {
     gy_runner *runner = &coll->runner;
     const gy_coll_call *call = &coll->call;
+    if (gy_row_is_library(choice->algorithm)) {
+        return gy_library_start(coll, choice);
+    }
     runner->fold = gy_call_fold(coll->comm, call);
     bool in_place = is_in_place(coll);
     bool copies_input = in_place && (choice->algorithm->limits & GY_LIMIT_APART) != 0;
@@ -331,6 +340,9 @@ static void finish_result(const gy_coll *coll)
 gy_status gy_run_step(gy_coll *coll, bool *has_moved)
 {
     gy_runner *runner = &coll->runner;
+    if (gy_row_is_library(runner->choice.algorithm)) {
+        return gy_library_step(coll, has_moved);
+    }
     const gy_steps *steps = &runner->plan->steps;
     for (;;) {
         while (runner->next < steps->count) {
@@ -359,6 +371,7 @@ gy_status gy_run_step(gy_coll *coll, bool *has_moved)
 void gy_run_end(gy_coll *coll)
 {
     gy_runner *runner = &coll->runner;
+    gy_library_end(coll);
     if (runner->plan == NULL) {
         return;
     }

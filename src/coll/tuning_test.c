@@ -26,6 +26,8 @@ static gy_rule draw_rule(gy_random *random)
                     .from_bytes = (int64_t)gy_random_below(random, 1 << 20),
                     .seconds = (double)gy_random_below(random, 1000) * 1e-6};
     const gy_algorithm *row = &gy_algorithms[gy_random_below(random, gy_algorithm_count)];
+    const gy_algorithm *own = gy_library_row(row->operation);
+    row = own != NULL && gy_random_below(random, 6) == 0 ? own : row;
     bool reduces = gy_call_reduces(&(gy_coll_call){.operation = row->operation});
     rule.row = row;
     rule.operation = row->operation;

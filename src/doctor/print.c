@@ -18,6 +18,9 @@ static const char *state_name(const gy_patient *patient)
 /* How the record's algorithm is called; "" not known here. */
 static const char *algorithm_of(const gy_flight *flight, const gy_record *record)
 {
+    if (record->algorithm == GY_RECORD_LIBRARY) {
+        return "mpi";
+    }
     bool is_known = record->algorithm > 0 && record->algorithm <= gy_algorithm_count &&
                     strcmp(flight->head.made_by, GYRE_VERSION) == 0;
     return is_known ? gy_algorithms[record->algorithm - 1].name : "";

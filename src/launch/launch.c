@@ -1,6 +1,7 @@
 #include "launch/launch_priv.h"
 
 #include "transport/rendezvous.h"
+#include "transport/transport.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -194,6 +195,11 @@ bool gy_run_tell(gy_status status, const char *text)
 {
     gy_run_find_launcher();
     return gy_run_tell_failure(gy_fail(status, "%s", text));
+}
+
+bool gy_run_is_rank(void)
+{
+    return gy_run_has_place();
 }
 
 bool gy_run_tell_failure(gy_status status)

@@ -17,6 +17,7 @@
 
 #include "coll/coll.h"
 #include "coll/kernels.h"
+#include "transport/library.h"
 
 #include <mpi.h>
 
@@ -181,6 +182,14 @@ bool gy_mpi_is_crowded(void);
 int gy_mpi_cores_of(MPI_Comm host);
 void gy_mpi_drive_open(void);
 void gy_mpi_drive_close(void);
+
+/* ---- collect.c: MPI's own collectives for Gyre's ranks ---- */
+
+/** All ranks call it; false: `is_allowed` is, or MPI makes no communicators. */
+bool gy_mpi_collect_open(bool is_allowed);
+void gy_mpi_collect_close(void);
+/** But for `lose`, which is the transport's. */
+extern const gy_library gy_mpi_library;
 
 #define GY_MPI_API __attribute__((visibility("default")))
 

@@ -191,6 +191,9 @@ static bool join_world(bool is_apart, gy_foreign_place *place, char *why, size_t
         snprintf(why, why_bytes, "this MPI cannot be called from several threads in turn");
         is_ready = false;
     }
+    place->has_library =
+        is_ready && gy_mpi_collect_open(is_everywhere(level >= MPI_THREAD_SERIALIZED));
+    place->library = gy_mpi_library;
     return is_ready;
 }
 
@@ -204,10 +207,14 @@ static bool have_all_joined(bool has_joined)
     return have_all;
 }
 
-static void leave_world(void)
+static void leave_world(bool has_lost)
 {
     int is_over = 0;
+    is_lost = is_lost || has_lost;
     (void)PMPI_Finalized(&is_over);
+    if (!is_over && !is_lost) {
+        gy_mpi_collect_close();
+    }
     if (lanes != MPI_COMM_NULL && !is_over && !is_lost) {
         /* MPICH over UCX hangs in its end now and then if ranks come to it in unlike states. */
         (void)PMPI_Barrier(lanes);

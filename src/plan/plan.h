@@ -152,6 +152,7 @@ typedef enum gy_need {
     GY_NEED_MESSAGES, /* send and receive */
     GY_NEED_STAGE,    /* posts and staging memory that peers read */
     GY_NEED_DIRECT,   /* posts and input and output that peers read and write (registered) */
+    GY_NEED_LIBRARY,  /* no plan at all: another library's own collective (room coll) */
 } gy_need;
 
 /** What an algorithm cannot do, and what it is planned from beside the request. */

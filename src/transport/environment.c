@@ -149,6 +149,11 @@ static const char *find_foreign(void)
     return is_several && has_pmix ? "openmpi" : NULL;
 }
 
+bool gy_run_has_place(void)
+{
+    return gy_setting_get(GY_RUN_RANK) != NULL || find_foreign() != NULL;
+}
+
 /* Do ranks of an MPI's launcher share nothing within a host either? */
 static gy_status read_way(bool *is_apart)
 {

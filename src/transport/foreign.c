@@ -9,47 +9,133 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { NAP_NS = 50000 };
+#define SETTLE_S 1.0 /* for collectives that were given up, at the end */
+
+/* A collective of the library's that was given up while it was under way. */
+typedef struct lost_call {
+    struct lost_call *next;
+    gy_carried request;
+    void *memory;
+} lost_call;
+
 static const gy_foreign_run *run;    /* of this process; stays open */
-static gy_transport_ops foreign_ops; /* those of what is below, but for the end */
+static gy_transport_ops foreign_ops; /* those of what is below, but for naps and the end */
 static const gy_transport_ops *below;
+static gy_library library; /* with the counting in front; as the transport, of its owner */
+static const gy_library *theirs;  /* without */
+static gy_foreign_place place_of; /* holds `theirs` */
+static int under_way;
+static lost_call *lost;
+static bool is_lost; /* one could not even be noted */
+
+/* ---- The library's collectives ---- */
+
+static bool start_counted(const gy_library_call *call, gy_carried *request)
+{
+    bool has_started = theirs->start(call, request);
+    under_way += has_started;
+    return has_started;
+}
+
+static gy_status test_counted(gy_carried *request)
+{
+    gy_status status = theirs->test(request);
+    under_way -= status != GY_AGAIN;
+    return status;
+}
+
+static void lose_call(const gy_carried *request, void *memory)
+{
+    lost_call *noted = gy_alloc("transport.lost", sizeof(*noted));
+    if (noted == NULL) {
+        is_lost = true; /* its memory stays */
+        return;
+    }
+    *noted = (lost_call){.next = lost, .request = *request, .memory = memory};
+    lost = noted;
+}
+
+/* Those that are done by now, though they failed. */
+static void settle(void)
+{
+    for (lost_call **at = &lost; *at != NULL;) {
+        lost_call *one = *at;
+        if (theirs->test(&one->request) == GY_AGAIN) {
+            at = &one->next;
+            continue;
+        }
+        under_way--;
+        *at = one->next;
+        gy_free(one->memory);
+        gy_free(one);
+    }
+}
+
+static void show_library(gy_transport *transport)
+{
+    if (place_of.has_library) {
+        theirs = &place_of.library;
+        library = (gy_library){.name = theirs->name,
+                               .knows = theirs->knows,
+                               .start = start_counted,
+                               .test = test_counted,
+                               .lose = lose_call};
+        transport->library = &library;
+    }
+}
+
+/* ---- The transport ---- */
+
+/* Nobody rings when the library's collective moves on: only who asks moves it. */
+static void foreign_nap(gy_transport *transport, int64_t nap_ns)
+{
+    below->nap(transport, under_way > 0 ? GY_MIN(nap_ns, (int64_t)NAP_NS) : nap_ns);
+}
 
 static void foreign_close(gy_transport *transport)
 {
+    gy_env *env = transport->env;
+    int64_t end_ns = gy_env_deadline(env, SETTLE_S).at_ns;
+    settle();
+    while (lost != NULL && gy_now_ns(env) < end_ns) {
+        env->ops->pause(env, UINT64_MAX);
+        settle();
+    }
     below->close(transport);
-    run->leave();
+    run->leave(is_lost || lost != NULL);
 }
 
 /* Beside the library that this code is in, else wherever the loader looks. */
-static void *open_library(const char *library)
+static void *open_library(const char *name)
 {
     Dl_info here;
     char path[4096] = "";
     if (dladdr((const void *)&foreign_ops, &here) != 0 && here.dli_fname != NULL) {
         const char *slash = strrchr(here.dli_fname, '/');
         int folder = slash != NULL ? (int)(slash - here.dli_fname) + 1 : 0;
-        snprintf(path, sizeof(path), "%.*slibgyre-mpi-%s.so", folder, here.dli_fname, library);
+        snprintf(path, sizeof(path), "%.*slibgyre-mpi-%s.so", folder, here.dli_fname, name);
     }
     /* GLOBAL: an MPI's own plug-ins look for its names. */
     void *opened = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (opened == NULL) {
-        snprintf(path, sizeof(path), "libgyre-mpi-%s.so", library);
+        snprintf(path, sizeof(path), "libgyre-mpi-%s.so", name);
         opened = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     }
     return opened;
 }
 
-static gy_status load(const char *library)
+static gy_status load(const char *name)
 {
-    void *opened = open_library(library);
+    void *opened = open_library(name);
     if (opened == NULL) {
-        return gy_fail(GY_UNSUPPORTED, "this rank was started by the launcher of %s: %s",
-                       library, dlerror());
+        return gy_fail(GY_UNSUPPORTED, "this rank was started by the launcher of %s: %s", name,
+                       dlerror());
     }
     run = dlsym(opened, "gy_foreign");
     if (run == NULL || run->version != GY_FOREIGN_VERSION) {
         run = NULL;
-        return gy_fail(GY_UNSUPPORTED, "libgyre-mpi-%s.so is of another version of Gyre",
-                       library);
+        return gy_fail(GY_UNSUPPORTED, "libgyre-mpi-%s.so is of another version of Gyre", name);
     }
     return GY_OK;
 }
@@ -82,32 +168,35 @@ static gy_status open_ways(const gy_foreign_place *place, gy_env *env, gy_transp
     return is_shared ? gy_hosts_open(near, far, place->hosts, transport) : GY_OK;
 }
 
-gy_status gy_foreign_open(const char *library, bool is_apart, gy_env *env,
+gy_status gy_foreign_open(const char *name, bool is_apart, gy_env *env,
                           gy_transport **transport)
 {
-    gy_foreign_place place = {.segment = -1};
+    gy_foreign_place *place = &place_of;
     char why[256] = "";
-    GY_TRY(load(library));
-    if (!run->join(is_apart, &place, why, sizeof(why))) {
+    *place = (gy_foreign_place){.segment = -1};
+    GY_TRY(load(name));
+    if (!run->join(is_apart, place, why, sizeof(why))) {
         return gy_fail(GY_UNSUPPORTED, "%s", why);
     }
-    gy_status status = open_ways(&place, env, transport);
+    gy_status status = open_ways(place, env, transport);
     if (!run->met(status >= 0) && status >= 0) {
         gy_transport_close(*transport);
         status = gy_fail(GY_PEER, "another rank could not join the run");
     }
     if (status < 0) {
-        run->leave();
+        run->leave(false);
         return status;
     }
     below = (*transport)->ops;
     foreign_ops = *below;
     foreign_ops.close = foreign_close;
+    foreign_ops.nap = foreign_nap;
     (*transport)->ops = &foreign_ops;
-    gy_log_set_rank(place.rank);
-    gy_info("ranks started by %s's launcher: %s", library,
-            !place.has_carrier   ? "shared memory"
-            : place.segment >= 0 ? "shared memory, MPI's messages between hosts"
-                                 : "MPI's messages");
+    show_library(*transport);
+    gy_log_set_rank(place->rank);
+    gy_info("ranks started by %s's launcher: %s", name,
+            !place->has_carrier   ? "shared memory"
+            : place->segment >= 0 ? "shared memory, MPI's messages between hosts"
+                                  : "MPI's messages");
     return GY_OK;
 }

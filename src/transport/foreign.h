@@ -5,9 +5,9 @@
 #ifndef GY_TRANSPORT_FOREIGN_H
 #define GY_TRANSPORT_FOREIGN_H
 
-#include "transport/carrier.h"
+#include "transport/library.h"
 
-enum { GY_FOREIGN_VERSION = 2 };
+enum { GY_FOREIGN_VERSION = 3 };
 
 /** Where a rank stands, whose shared memory it joins (/proc/`process`/fd/`segment`), and what
  * carries messages to the ranks that do not share it. */
@@ -19,6 +19,8 @@ typedef struct gy_foreign_place {
     const int32_t *hosts; /* (size) the host of each rank; the library's */
     bool has_carrier;     /* some ranks share nothing with this one */
     gy_carrier carrier;
+    bool has_library; /* its collectives may be called; `lose` is not the library's */
+    gy_library library;
 } gy_foreign_place;
 
 /**
@@ -32,8 +34,8 @@ typedef struct gy_foreign_run {
     bool (*join)(bool is_apart, gy_foreign_place *place, char *why, size_t why_bytes);
     /* Tell whether this rank has joined; have all? Nobody needs the segment after. */
     bool (*met)(bool has_joined);
-    /* End MPI. */
-    void (*leave)(void);
+    /* End MPI; not in order if `is_lost`: some of its collectives will never be done. */
+    void (*leave)(bool is_lost);
 } gy_foreign_run;
 
 #endif

@@ -72,8 +72,8 @@ gy_transfer *gy_transfer_orphan(const gy_transfer *transfer);
  * (`is_half`: the first of the list is) is finished from a copy. False: there is no memory for
  * that, all of the list have ended and nothing can follow.
  */
-GY_MUST_CHECK bool gy_transfers_cancel(gy_transfer **list, gy_inbox *inbox,
-                                       gy_transfer *transfer, bool is_half);
+bool gy_transfers_cancel(gy_transfer **list, gy_inbox *inbox, gy_transfer *transfer,
+                         bool is_half);
 /** Hand a rank's messages to itself to its inbox; true when one was. */
 bool gy_transfers_deliver(gy_transfer **list, gy_inbox *inbox);
 

@@ -21,7 +21,8 @@ enum {
     GY_RECORD_OPEN = 255, /* as an operation: not known yet */
     GY_RECORD_SEND = 254,
     GY_RECORD_RECV = 253,
-    GY_RECORD_USER = 255, /* as a reduction: a user's */
+    GY_RECORD_USER = 255,    /* as a reduction: a user's */
+    GY_RECORD_LIBRARY = 255, /* as an algorithm: a library's own */
 };
 
 typedef enum gy_record_state {
@@ -45,7 +46,8 @@ typedef struct gy_record {
     int16_t root;   /* a message's other rank */
     int16_t leader; /* the group's first rank, in the world's numbers */
     uint8_t state;
-    uint8_t algorithm; /* its place in the table + 1; 0 slots, or not chosen yet */
+    uint8_t algorithm; /* its place in the table + 1; 0 slots, or not chosen yet;
+                          GY_RECORD_LIBRARY */
     int16_t waits_for; /* rank in the world's numbers, -1 none */
     uint32_t detail;   /* hash of what else must agree */
 } gy_record;

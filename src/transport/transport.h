@@ -10,6 +10,7 @@
 #define GY_TRANSPORT_TRANSPORT_H
 
 #include "base/base.h"
+#include "transport/library.h"
 #include "transport/recorder.h"
 
 #include <stdalign.h>
@@ -270,6 +271,7 @@ struct gy_transport {
     int first_recorded, recorded_ranks;
     gy_survival survival;
     gy_nap_count naps;
+    const gy_library *library;   /* collectives of whoever started the ranks; NULL: none */
     struct gy_segment *recorder; /* held for the records alone; NULL: the backend holds it */
 };
 
@@ -339,6 +341,9 @@ GY_MUST_CHECK gy_status gy_transport_open_from_environment(gy_env *env,
 
 /** GY_ARG: the variables of a place hold what they cannot hold. Joins nothing. */
 GY_MUST_CHECK gy_status gy_transport_check_environment(void);
+
+/** Did a launcher start this process among several, ours or an MPI's? */
+bool gy_run_has_place(void);
 
 /** Was this process's place given by a launcher that starts dead ranks anew? */
 bool gy_run_is_renewable(void);

@@ -8,7 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { SIZES = 8, TRIED = 5, CANDIDATES = 48, ROUNDS_MOST = 25, SURE_BYTES = 1 << 20 };
+enum {
+    SIZES = 8,
+    PRICED = 5,
+    TRIED = PRICED + 1,
+    CANDIDATES = 48,
+    ROUNDS_MOST = 25,
+    SURE_BYTES = 1 << 20
+};
 
 #define WIN     0.95  /* of the time of the one before, to take over from it */
 #define BATCH_S 30e-6 /* calls in a row that are timed at once */
@@ -29,6 +36,17 @@ static double price_of(gy_tuner *tuner, const gy_need_of *need, const gy_pick *p
     return status == GY_OK ? seconds : INFINITY;
 }
 
+/* What the library that started the ranks does has no price: it is always tried. */
+static void add_library(const gy_tuner *tuner, const gy_need_of *need, cell *at)
+{
+    const gy_site *site = &tuner->comm->site;
+    const gy_algorithm *row = gy_library_row(need->operation);
+    bool keeps = row != NULL && (!site->has_shared || gy_row_keeps_bits(row, need->type));
+    if (keeps && gy_site_allows(site, need, row)) {
+        at->picks[at->count++] = (gy_pick){.row = row};
+    }
+}
+
 /* The candidates with the best prices. */
 static void select_picks(gy_tuner *tuner, const gy_need_of *need, cell *at)
 {
@@ -38,7 +56,7 @@ static void select_picks(gy_tuner *tuner, const gy_need_of *need, cell *at)
     for (int i = 0; i < count; i++) {
         all[i].seconds = price_of(tuner, need, &all[i]);
     }
-    for (double least = INFINITY; at->count < TRIED; at->count++) {
+    for (double least = INFINITY; at->count < PRICED; at->count++) {
         int best = -1;
         for (int i = 0; i < count; i++) {
             bool is_less = best < 0 || all[i].seconds < all[best].seconds;
@@ -51,6 +69,7 @@ static void select_picks(gy_tuner *tuner, const gy_need_of *need, cell *at)
         at->picks[at->count] = all[best];
         all[best].seconds = INFINITY;
     }
+    add_library(tuner, need, at);
 }
 
 static gy_coll_call call_of(const gy_tuner *tuner, const gy_need_of *need)
@@ -64,6 +83,12 @@ static gy_coll_call call_of(const gy_tuner *tuner, const gy_need_of *need)
                           .count = (size_t)need->bytes / parts / gy_dtype_bytes(dtype),
                           .in = is_registered ? tuner->shared_in : tuner->in,
                           .out = is_registered ? tuner->shared_out : tuner->out};
+}
+
+static bool fits_library(const gy_tuner *tuner, const gy_need_of *kind)
+{
+    const gy_coll_call call = call_of(tuner, kind);
+    return gy_library_fits(tuner->comm, &call);
 }
 
 /* Times of all candidates, within about `budget` seconds; *spent is what one round takes. */
@@ -94,7 +119,14 @@ static gy_status measure(gy_tuner *tuner, const gy_need_of *need, double budget,
     for (int i = 0; i < at->count; i++) {
         at->seconds[i] = gy_tune_median(samples[i], (size_t)rounds);
     }
-    return gy_tune_agree(tuner, at->seconds, (size_t)at->count);
+    GY_TRY(gy_tune_agree(tuner, at->seconds, (size_t)at->count));
+    for (int i = 0; i < at->count && tuner->comm->rank == 0; i++) {
+        char size[32];
+        gy_debug("%s of %s by %s: %.3g us", gy_operation_name(need->operation),
+                 gy_text_bytes(size, (uint64_t)need->bytes), gy_pick_name(&at->picks[i], name),
+                 at->seconds[i] * 1e6);
+    }
+    return GY_OK;
 }
 
 /* The time of a pick at a size; NAN: it was not tried there. */
@@ -177,6 +209,7 @@ static gy_status measure_kind(gy_tuner *tuner, const gy_need_of *kind, double bu
     for (int i = 0; i < SIZES; i++) {
         gy_need_of need = *kind;
         need.bytes = sizes[i];
+        need.fits_library = fits_library(tuner, kind);
         bool is_tiny = kind->memory != GY_MEMORY_MESSAGES && sizes[i] <= GY_TINY_BYTES;
         bool is_dear = sizes[i] > SURE_BYTES && 8 * spent > budget;
         if (is_tiny || is_dear) {

@@ -6,7 +6,7 @@
 static gy_status no_such_name(const char *name)
 {
     gy_text names = {.data = NULL};
-    gy_text_add(&names, "slots");
+    gy_text_add(&names, "slots, " GY_LIBRARY_NAME);
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         bool is_new = true;
         for (size_t before = 0; before < i; before++) {
@@ -26,7 +26,7 @@ static gy_status check(gy_operation operation, const char *name)
 {
     const gy_algorithm *row = NULL;
     char parameter[GY_PLAN_PARAMETER];
-    return gy_algorithm_parse(operation, name, &row, parameter);
+    return gy_row_parse(operation, name, &row, parameter);
 }
 
 /* The tiny path needs no plan; whatever is larger is chosen. */
@@ -43,7 +43,7 @@ static gy_status force_all(const char *name, const bool *is_given, gy_forced *fo
     gy_error unfit = {.status = GY_OK};
     for (int i = 0; i < GY_OPERATION_COUNT; i++) {
         gy_operation operation = (gy_operation)i;
-        if (gy_algorithm_find(operation, name) == NULL) {
+        if (gy_row_find(operation, name) == NULL) {
             continue;
         }
         gy_status status = check(operation, name);

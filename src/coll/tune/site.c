@@ -102,6 +102,10 @@ static bool reduces(gy_operation operation)
 bool gy_site_allows(const gy_site *site, const gy_need_of *need, const gy_algorithm *row)
 {
     bool is_registered = need->memory == GY_MEMORY_REGISTERED;
+    if (gy_row_is_library(row)) {
+        return row->operation == need->operation && need->fits_library &&
+               (!reduces(need->operation) || row->order >= need->order);
+    }
     bool is_reached = row->need == GY_NEED_MESSAGES ||
                       (site->has_shared && (row->need == GY_NEED_STAGE || is_registered));
     bool is_known = need->is_known || (row->limits & GY_LIMIT_KNOWN) == 0;
@@ -152,7 +156,7 @@ const char *gy_site_message_name(gy_operation operation, int64_t bytes)
 static bool take(const gy_site *site, const gy_need_of *need, const char *name,
                  gy_reason reason, gy_pick *pick)
 {
-    const gy_algorithm *row = name == NULL ? NULL : gy_algorithm_find(need->operation, name);
+    const gy_algorithm *row = name == NULL ? NULL : gy_row_find(need->operation, name);
     if (row == NULL || !gy_site_allows(site, need, row)) {
         return false;
     }
@@ -166,7 +170,7 @@ static gy_status take_forced(const gy_site *site, const gy_need_of *need, gy_pic
     const char *name = site->forced == NULL ? NULL : site->forced->names[need->operation];
     const gy_algorithm *row = NULL;
     *is_taken = take(site, need, name, GY_REASON_FORCED, pick);
-    return *is_taken ? gy_algorithm_parse(need->operation, name, &row, pick->parameter) : GY_OK;
+    return *is_taken ? gy_row_parse(need->operation, name, &row, pick->parameter) : GY_OK;
 }
 
 static bool take_measured(const gy_site *site, const gy_need_of *need, gy_pick *pick)

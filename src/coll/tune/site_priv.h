@@ -94,8 +94,9 @@ typedef struct gy_need_of {
     gy_order order; /* that a reduction needs */
     gy_type_class type;
     gy_memory memory;
-    bool is_known; /* all ranks know all counts */
-    int64_t bytes; /* of the whole vector */
+    bool is_known;     /* all ranks know all counts */
+    bool fits_library; /* that started the ranks, where there is one */
+    int64_t bytes;     /* of the whole vector */
 } gy_need_of;
 
 typedef struct gy_site {
@@ -138,6 +139,15 @@ const char *gy_pick_name(const gy_pick *pick, char out[64]);
 const char *gy_pick_why(const gy_pick *pick, char out[64]);
 /** Without a table or a name: by messages between ranks of one host. */
 const char *gy_site_message_name(gy_operation operation, int64_t bytes);
+
+/** The row of that name, a plan's or the library's; NULL: there is none. */
+const gy_algorithm *gy_row_find(gy_operation operation, const char *name);
+/** As gy_algorithm_parse. */
+GY_MUST_CHECK gy_status gy_row_parse(gy_operation operation, const char *text,
+                                     const gy_algorithm **row,
+                                     char parameter[GY_PLAN_PARAMETER]);
+/** What the library that started the ranks calls its own; NULL: it has none. */
+const gy_algorithm *gy_library_row(gy_operation operation);
 
 /* predict.c */
 /** The cheapest of all that are possible, by the model; reason NONE: none could be priced. */

@@ -131,8 +131,8 @@ static gy_status check_rule(const gy_rule *rule)
         return gy_fail(GY_FORMAT, "%s combines nothing, its type is plain",
                        gy_operation_name(rule->operation));
     }
-    bool is_reached =
-        row->need == GY_NEED_MESSAGES || (is_shared && rule->memory >= least[row->need]);
+    bool is_reached = row->need == GY_NEED_MESSAGES || gy_row_is_library(row) ||
+                      (is_shared && rule->memory >= least[row->need]);
     if (!is_reached || (is_shared && rule->hosts > 1)) {
         return gy_fail(GY_FORMAT, "%s over %d hosts cannot go by %s memory", row->name,
                        rule->hosts, memory_names[rule->memory]);
@@ -160,7 +160,7 @@ static gy_status read_take(reader *from)
     GY_TRY(read_count(words[5], "hosts", (const int64_t[]){1, ranks}, &hosts));
     GY_TRY(read_count(words[6], "the size", (const int64_t[]){0, INT64_C(1) << 60},
                       &rule.from_bytes));
-    GY_TRY(gy_algorithm_parse(rule.operation, words[7], &rule.row, rule.parameter));
+    GY_TRY(gy_row_parse(rule.operation, words[7], &rule.row, rule.parameter));
     GY_TRY(read_number(words[8], "the time", &us));
     rule.type = (gy_type_class)type;
     rule.memory = (gy_memory)memory;
