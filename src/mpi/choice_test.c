@@ -397,7 +397,11 @@ static void a_late_rank_ends_in_a_deadline(void **state)
         char environment[64];
         snprintf(environment, sizeof(environment), "GYRE_TIMEOUT=1 %s", ways[way]);
         launch(with->command, &(job){environment, 4, "late 0"}, &result);
-        assert_true(count_of(&result, gy_status_text(GY_TIMEOUT)) >= 3);
+        for (int rank = 0; rank < 4; rank++) {
+            char words[64];
+            snprintf(words, sizeof(words), "rank %d: %s", rank, gy_status_text(GY_TIMEOUT));
+            assert_int_equal(count_of(&result, words), 1);
+        }
         assert_true(result.status != 124);
     }
 }
