@@ -397,22 +397,22 @@ static gy_status carried_progress(gy_transport *transport)
 static gy_status carried_send(gy_transport *transport, gy_transfer *transfer)
 {
     carried_transport *carried = carried_of(transport);
-    carried_peer *peer = &carried->peers[transfer->peer];
+    int to = transfer->peer; /* a copy that is sent at once is gone afterwards */
+    carried_peer *peer = &carried->peers[to];
     if (peer->has_left) {
-        return gy_fail(GY_PEER, "rank %d has left the run", transfer->peer);
+        return gy_fail(GY_PEER, "rank %d has left the run", to);
     }
     if (peer->is_cut) {
         return gy_fail(GY_STATE,
-                       "a message to rank %d was given up half sent: nothing can follow",
-                       transfer->peer);
+                       "a message to rank %d was given up half sent: nothing can follow", to);
     }
     gy_transfers_push(&peer->sends, transfer);
-    if (transfer->peer == transport->rank) {
+    if (to == transport->rank) {
         (void)deliver_own(carried);
         return GY_OK;
     }
-    (void)push(carried, transfer->peer);
-    list(carried, transfer->peer);
+    (void)push(carried, to);
+    list(carried, to);
     return GY_OK;
 }
 

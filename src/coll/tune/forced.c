@@ -6,7 +6,7 @@
 static gy_status no_such_name(const char *name)
 {
     gy_text names = {.data = NULL};
-    gy_text_add(&names, "slots, " GY_LIBRARY_NAME);
+    gy_text_add(&names, "slots");
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         bool is_new = true;
         for (size_t before = 0; before < i; before++) {
@@ -16,6 +16,7 @@ static gy_status no_such_name(const char *name)
             gy_text_add(&names, ", %s", gy_algorithms[i].name);
         }
     }
+    gy_text_add(&names, ", " GY_LIBRARY_NAME);
     gy_status status = gy_fail(GY_ARG, "no collective algorithm is called \"%s\"; there are %s",
                                name, gy_text_get(&names));
     gy_text_free(&names);
