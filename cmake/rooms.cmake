@@ -4,7 +4,7 @@
 
 set(GYRE_DOORS cli web python)
 # Rooms that are no part of libgyre: their room.cmake says what is built.
-set(GYRE_BESIDE mpi)
+set(GYRE_BESIDE mpi ucx)
 
 # The .c files of a room that belong to its library.
 function(gyre_room_sources room out)

@@ -129,7 +129,7 @@ static void wrong_environment_is_one_line_and_status_two(void **state)
         {"GYRE_COLL=allreduce=pairwise", "pairwise"},
         {"GYRE_TUNE=/dev/null", "/dev/null"},
         {"GYRE_TUNE=/proc/self/maps", "/proc/self/maps:1: expected \"gyre tune 1\""},
-        {"GYRE_TRANSPORT=tcp", "auto or mpi"},
+        {"GYRE_TRANSPORT=tcp", "auto, mpi or ucx"},
         {"GYRE_TIMEOUT=soon", "seconds"},
         {"GYRE_RANK=1", "GYRE_SIZE"},
     };

@@ -151,7 +151,8 @@ static bool open_lanes(gy_foreign_place *place, int level)
     }
     (void)PMPI_Comm_set_errhandler(lanes, MPI_ERRORS_RETURN);
     place->has_carrier = true;
-    place->carrier = (gy_carrier){.send = send_packet,
+    place->carrier = (gy_carrier){.name = "mpi",
+                                  .send = send_packet,
                                   .recv = receive_packet,
                                   .look = look_for_packet,
                                   .is_done = is_packet_done,

@@ -14,6 +14,7 @@ enum { DATA_LANE, NOTE_LANE };
 enum { PACKET_BYTES = 64 * 1024, SLOTS = 2 };
 enum { NOTE_ABORT, NOTE_LEAVE, NOTE_ASK, NOTE_HERE };
 #define ANSWER_S     0.5  /* who is asked has so long */
+#define LAST_WORDS_S 0.1  /* who the library lost may just have left: its note has so long */
 #define CLOSE_S      1.0  /* for what is still to go after a failure, */
 #define CLOSE_WELL_S 60.0 /* and else */
 
@@ -52,6 +53,7 @@ typedef struct carried_peer {
     bool is_begun; /* the head of the first send is on its way */
     bool is_cut;   /* a send was given up half way: nothing can follow */
     bool is_listed, has_left, is_here;
+    int64_t lost_ns; /* when the library first said that it is gone; 0 not yet */
     uint64_t sent_packets, got_packets, left_packets; /* the last: sent by one who has left */
 } carried_peer;
 
@@ -102,7 +104,7 @@ static void fail_library(carried_transport *carried, int peer)
 {
     gy_error error;
     gy_error_take(&error, gy_fail(GY_IO, "%s cannot carry a packet between rank %d and rank %d",
-                                  carried->base.ops->name, carried->base.rank, peer));
+                                  carried->carrier.name, carried->base.rank, peer));
     keep_error(carried, &error, carried->base.survival.epoch);
 }
 
@@ -447,11 +449,33 @@ static gy_status carried_aborted(gy_transport *transport)
                : GY_OK;
 }
 
+/* Does the library say that a rank is gone that did not say that it leaves? */
+static bool is_lost(carried_transport *carried, int rank)
+{
+    const gy_carrier *carrier = &carried->carrier;
+    carried_peer *peer = &carried->peers[rank];
+    if (carrier->is_lost == NULL || peer->has_left || !is_far(carried, rank) ||
+        !carrier->is_lost(carrier->context, rank)) {
+        return false;
+    }
+    int64_t now_ns = gy_now_ns(carried->base.env);
+    peer->lost_ns = peer->lost_ns == 0 ? now_ns : peer->lost_ns;
+    return (double)(now_ns - peer->lost_ns) * 1e-9 > LAST_WORDS_S;
+}
+
 static gy_status carried_check(gy_transport *transport, int peer)
 {
-    return peer >= 0 && is_gone(&carried_of(transport)->peers[peer])
-               ? gy_fail(GY_PEER, "rank %d has left the run", peer)
-               : GY_OK;
+    carried_transport *carried = carried_of(transport);
+    if (peer >= 0 && is_gone(&carried->peers[peer])) {
+        return gy_fail(GY_PEER, "rank %d has left the run", peer);
+    }
+    int first = peer >= 0 ? peer : 0, end = peer >= 0 ? peer + 1 : transport->size;
+    for (int rank = first; rank < end && carried->carrier.is_lost != NULL; rank++) {
+        if (is_lost(carried, rank)) {
+            return gy_fail(GY_PEER, "rank %d is gone", rank);
+        }
+    }
+    return GY_OK;
 }
 
 static void carried_abort(gy_transport *transport, const gy_error *error)
@@ -543,14 +567,15 @@ static void drain(carried_transport *carried, int rank)
 }
 
 /*
- * The library ends well only when all that was sent has been received, and its end waits for
- * all ranks anyway. False: that did not come about in time.
+ * A library without `close` ends well only when all that was sent has been received, and its
+ * end waits for all ranks anyway; from others a rank goes when its own is sent. False: that did
+ * not come about in time.
  */
 static bool say_goodbye(carried_transport *carried)
 {
     int64_t end_ns =
         gy_env_deadline(carried->base.env, carried->is_aborted ? CLOSE_S : CLOSE_WELL_S).at_ns;
-    bool is_over = false, is_told = false;
+    bool is_over = false, is_told = false, is_alone = carried->carrier.close != NULL;
     while (!is_over && gy_now_ns(carried->base.env) < end_ns) {
         bool is_sent = true;
         is_over = is_told;
@@ -560,8 +585,9 @@ static bool say_goodbye(carried_transport *carried)
             if (is_far(carried, rank)) {
                 (void)(is_sending(peer) && push(carried, rank));
                 drain(carried, rank);
-                is_sent = is_sent && peer->sends == NULL;
-                is_over = is_over && !is_sending(peer) && is_gone(peer);
+                is_sent = is_sent && (peer->sends == NULL || peer->has_left);
+                is_over = is_over && (peer->has_left || !is_sending(peer)) &&
+                          (is_alone || is_gone(peer));
             }
         }
         is_over = is_over && carried->notes == NULL;
@@ -577,9 +603,18 @@ static bool say_goodbye(carried_transport *carried)
 static void carried_close(gy_transport *transport)
 {
     carried_transport *carried = carried_of(transport);
-    if (!say_goodbye(carried)) {
-        carried->carrier.lose(carried->carrier.context);
+    const gy_carrier *carrier = &carried->carrier;
+    bool is_well = say_goodbye(carried);
+    if (carrier->close != NULL) {
+        carrier->close(carrier->context);
+    } else if (!is_well) {
+        carrier->lose(carrier->context);
         return; /* the library may still read what is on its way */
+    }
+    while (carried->notes != NULL) {
+        note *next = carried->notes->next;
+        gy_free(carried->notes);
+        carried->notes = next;
     }
     for (int rank = 0; rank < transport->size; rank++) {
         gy_transfers_end(&carried->peers[rank].sends, GY_STATE);
@@ -591,7 +626,7 @@ static void carried_close(gy_transport *transport)
 }
 
 static const gy_transport_ops carried_ops = {
-    .name = "mpi",
+    .name = "carried",
     .close = carried_close,
     .send = carried_send,
     .recv = carried_recv,

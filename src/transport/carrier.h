@@ -24,6 +24,7 @@ enum { GY_CARRIER_ANY = -1 };
  * calls come from one thread at a time and never block; false: the library failed.
  */
 typedef struct gy_carrier {
+    const char *name; /* "mpi", "ucx" */
     void *context;
     /* The data stay put until the packet is done; done: it may change. */
     bool (*send)(void *context, int to, int lane, const void *data, size_t size_bytes,
@@ -34,8 +35,14 @@ typedef struct gy_carrier {
     /* Has one come? `from` GY_CARRIER_ANY: from anybody, then it says from whom. */
     bool (*look)(void *context, int *from, int lane, size_t *size_bytes);
     bool (*is_done)(void *context, gy_carried *packet);
-    /* Some packets will never be done: the library cannot end in order. */
+    /* Some packets will never be done: the library cannot end in order, and its memory stays.
+     * NULL: there is `close`. */
     void (*lose)(void *context);
+    /* Optional: does the library say that a rank is gone? Packets to it are done at once. */
+    bool (*is_lost)(void *context, int rank);
+    /* Optional: give up what is under way, free the context. NULL: its end waits for all ranks,
+     * and is not this transport's. */
+    void (*close)(void *context);
 } gy_carrier;
 
 #endif

@@ -4,6 +4,7 @@
 #include "transport/rendezvous.h"
 #include "transport/tcp.h"
 #include "transport/transport.h"
+#include "transport/ucx_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,10 +26,46 @@ static gy_status read_number(const char *name, const char *text, int *number)
     return GY_OK;
 }
 
-/* Ranks on several hosts, or on one over TCP alone. Takes the listener. */
-static gy_status join_net(const gy_run_net *net, int segment, int rank, int listener,
-                          gy_env *env, gy_transport **transport)
+/* How GYRE_TRANSPORT wants messages to go. */
+typedef enum message_way { WAY_OF_LAUNCHER, WAY_MPI, WAY_UCX } message_way;
+
+/* What the launcher gave a rank beside its place; the listener is taken. */
+typedef struct net_place {
+    const gy_run_net *net;
+    int segment, rank, listener;
+    message_way way;
+} net_place;
+
+/* UCX neither authenticates nor encrypts: beyond the loopback only where that was asked for. */
+static gy_status check_ucx(const gy_run_net *net, bool *is_loopback)
 {
+    *is_loopback = true;
+    for (int rank = 0; rank < net->size; rank++) {
+        *is_loopback = *is_loopback && gy_address_is_loopback(&net->seats[rank].address);
+    }
+    return *is_loopback || !net->has_key
+               ? GY_OK
+               : gy_fail(GY_ARG, "GYRE_TRANSPORT is \"ucx\", which proves no identity and "
+                                 "encrypts nothing: between hosts it needs --plaintext");
+}
+
+static gy_status go_by_ucx(const gy_run_net *net, gy_transport **far)
+{
+    gy_ucx_options options = {.near_first = net->first_rank,
+                              .near_count = net->is_shared ? net->host_ranks : 0};
+    gy_status status = check_ucx(net, &options.is_loopback);
+    if (status < 0) {
+        gy_transport_close(*far);
+        return status;
+    }
+    return gy_ucx_open(&options, *far, far);
+}
+
+/* Ranks on several hosts, or on one over TCP alone. */
+static gy_status join_net(const net_place *place, gy_env *env, gy_transport **transport)
+{
+    const gy_run_net *net = place->net;
+    int rank = place->rank, segment = place->segment, listener = place->listener;
     int size = net->size;
     gy_transport *near = NULL, *far = NULL;
     gy_address *addresses = gy_alloc_zero("transport.net", (size_t)size, sizeof(*addresses));
@@ -52,6 +89,9 @@ static gy_status join_net(const gy_run_net *net, int segment, int rank, int list
     } else {
         status = gy_tcp_open(&options, env, &far);
     }
+    if (status >= 0 && place->way == WAY_UCX) {
+        status = go_by_ucx(net, &far);
+    }
     if (status >= 0 && net->is_shared) {
         status = gy_shm_open(segment, rank - net->first_rank, env, &near);
         if (status < 0) {
@@ -71,10 +111,25 @@ static gy_status join_net(const gy_run_net *net, int segment, int rank, int list
     return status;
 }
 
-static gy_status join_run(int socket, int rank, int size, gy_env *env, gy_transport **transport)
+/* Within one host, all by shared memory or all by UCX. */
+static gy_status join_host(const gy_run_place *place, int segment, message_way way, gy_env *env,
+                           gy_transport **transport)
+{
+    if (way == WAY_UCX && place->is_renewable) {
+        return gy_fail(GY_UNSUPPORTED,
+                       "GYRE_TRANSPORT is \"ucx\": ranks that are started anew share memory");
+    }
+    GY_TRY(gy_shm_open(segment, place->rank, env, transport));
+    return way == WAY_UCX
+               ? gy_ucx_open(&(gy_ucx_options){.is_loopback = true}, *transport, transport)
+               : GY_OK;
+}
+
+static gy_status join_run(int socket, const gy_run_place *told, message_way way, gy_env *env,
+                          gy_transport **transport)
 {
     gy_run_place place;
-    int segment = -1;
+    int segment = -1, rank = told->rank, size = told->size;
     GY_TRY(gy_rendezvous_take(socket, &place, &segment));
     gy_run_report_to(socket); /* first, so that a failure to join is told too */
     gy_status status = GY_OK;
@@ -87,11 +142,13 @@ static gy_status join_run(int socket, int rank, int size, gy_env *env, gy_transp
         int listener = -1;
         status = gy_rendezvous_take_net(socket, size, &net, &listener);
         if (status >= 0) {
-            status = join_net(net, segment, rank, listener, env, transport);
+            const net_place with = {
+                .net = net, .segment = segment, .rank = rank, .listener = listener, .way = way};
+            status = join_net(&with, env, transport);
         }
         gy_free(net);
     } else {
-        status = gy_shm_open(segment, rank, env, transport);
+        status = join_host(&place, segment, way, env, transport);
     }
     close(segment);
     if (status >= 0) {
@@ -154,22 +211,26 @@ bool gy_run_has_place(void)
     return gy_setting_get(GY_RUN_RANK) != NULL || find_foreign() != NULL;
 }
 
-/* Do ranks of an MPI's launcher share nothing within a host either? */
-static gy_status read_way(bool *is_apart)
+static gy_status read_way(message_way *way)
 {
-    const char *way = gy_setting_get("GYRE_TRANSPORT");
-    *is_apart = way != NULL && strcmp(way, "mpi") == 0;
-    return way == NULL || *is_apart || strcmp(way, "auto") == 0
-               ? GY_OK
-               : gy_fail(GY_ARG, "GYRE_TRANSPORT is \"%s\": expected auto or mpi", way);
+    static const char *const names[] = {
+        [WAY_OF_LAUNCHER] = "auto", [WAY_MPI] = "mpi", [WAY_UCX] = "ucx"};
+    const char *name = gy_setting_get("GYRE_TRANSPORT");
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        if (name == NULL || strcmp(name, names[i]) == 0) {
+            *way = (message_way)i;
+            return GY_OK;
+        }
+    }
+    return gy_fail(GY_ARG, "GYRE_TRANSPORT is \"%s\": expected auto, mpi or ucx", name);
 }
 
 gy_status gy_transport_check_environment(void)
 {
     gy_run_place place;
     int socket = -1;
-    bool is_apart = false;
-    GY_TRY(read_way(&is_apart));
+    message_way way = WAY_OF_LAUNCHER;
+    GY_TRY(read_way(&way));
     return read_environment(&place, &socket);
 }
 
@@ -188,19 +249,23 @@ gy_status gy_transport_open_from_environment(gy_env *env, gy_transport **transpo
 {
     gy_run_place place;
     int socket = -1;
-    bool is_apart = false;
+    message_way way = WAY_OF_LAUNCHER;
     GY_TRY(read_environment(&place, &socket));
-    GY_TRY(read_way(&is_apart));
+    GY_TRY(read_way(&way));
     const char *library = place.size == 0 ? find_foreign() : NULL;
-    if (library != NULL) {
-        return gy_foreign_open(library, is_apart, env, transport);
+    if (library != NULL && way == WAY_UCX) {
+        return gy_fail(GY_ARG, "GYRE_TRANSPORT is \"ucx\": only ranks that gyre run started "
+                               "can use it");
     }
-    if (is_apart && place.size > 0) {
+    if (library != NULL) {
+        return gy_foreign_open(library, way == WAY_MPI, env, transport);
+    }
+    if (way == WAY_MPI && place.size > 0) {
         return gy_fail(GY_ARG, "GYRE_TRANSPORT is \"mpi\": only ranks that an MPI's launcher "
                                "started can use it");
     }
     if (place.size == 0) {
         return gy_self_open(env, transport);
     }
-    return join_run(socket, place.rank, place.size, env, transport);
+    return join_run(socket, &place, way, env, transport);
 }

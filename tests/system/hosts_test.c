@@ -557,6 +557,86 @@ static void plain_text_between_hosts_needs_its_name(void **state)
     assert_non_null(strstr(text, "/gyre/key"));
 }
 
+/* ---- UCX ---- */
+
+static void need_ucx(void)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s", getenv("GYRE_BIN"));
+    snprintf(strrchr(path, '/'), sizeof(path) - strlen(path), "/libgyre-ucx.so");
+    if (access(path, F_OK) != 0) {
+        printf("skipped: built without UCX\n");
+        skip();
+    }
+    assert_int_equal(setenv("GYRE_TRANSPORT", "ucx", 1), 0);
+    assert_int_equal(setenv("UCX_TLS", "tcp,self", 1), 0);
+    assert_int_equal(setenv("UCX_MEM_EVENTS", "no", 1), 0); /* it patches what TSan needs */
+    assert_int_equal(setenv("ASAN_OPTIONS", "detect_leaks=0", 1), 0); /* UCX keeps some */
+}
+
+static int forget_ucx(void **state)
+{
+    (void)state;
+    return unsetenv("GYRE_TRANSPORT") + unsetenv("UCX_TLS") + unsetenv("UCX_MEM_EVENTS") +
+           unsetenv("ASAN_OPTIONS");
+}
+
+static void ucx_gives_what_shared_memory_gives(void **state)
+{
+    (void)state;
+    char expected[6][64], got[6][64];
+    run_here("collect", false);
+    read_hashes(expected);
+    need_ucx();
+    for (int way = 0; way < 3; way++) { /* met in shared memory, over TCP, between hosts */
+        if (way < 2) {
+            run_here("collect", way == 1);
+        } else {
+            start_all("collect", true);
+            expect_all(0);
+        }
+        read_hashes(got);
+        for (int rank = 0; rank < 6; rank++) {
+            assert_string_equal(got[rank], expected[rank]);
+        }
+    }
+}
+
+static void ucx_names_dead_and_stopped_ranks(void **state)
+{
+    (void)state;
+    need_ucx();
+    start_all("die", true);
+    expect_all(128 + SIGKILL);
+    assert_int_equal(count_losses("a peer is gone", 0, 0.5), 5);
+    assert_int_equal(setenv("GYRE_TIMEOUT", "1.5", 1), 0);
+    start_all("stop", true);
+    expect_all(44);
+    assert_int_equal(unsetenv("GYRE_TIMEOUT"), 0);
+    assert_int_equal(count_losses("deadline passed", 1.4, 4), 5);
+}
+
+static void ucx_between_hosts_needs_plain_text_by_name(void **state)
+{
+    (void)state;
+    char text[4096], name[32];
+    int told = 0;
+    if (!hosts.is_real) {
+        printf("skipped: loopback may be plain\n");
+        skip();
+    }
+    need_ucx();
+    start_all("collect", false);
+    expect_all(90);
+    for (int host = 0; host < KIT_HOSTS; host++) { /* some are ended before they say it */
+        snprintf(name, sizeof(name), "node-%d.err", host);
+        kit_read(&hosts, name, text, sizeof(text));
+        told += strstr(text, "proves no identity and encrypts nothing: between hosts it needs "
+                             "--plaintext") != NULL;
+    }
+    assert_true(told > 0);
+}
+
 /* ---- A slow link that loses packets ---- */
 
 static void a_bad_link_loses_by_its_seed(void **state)
@@ -628,6 +708,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(signals_and_ends_reach_all_hosts),
         cmocka_unit_test(wrong_keys_are_told_on_both_sides),
         cmocka_unit_test(plain_text_between_hosts_needs_its_name),
+        cmocka_unit_test_teardown(ucx_gives_what_shared_memory_gives, forget_ucx),
+        cmocka_unit_test_teardown(ucx_names_dead_and_stopped_ranks, forget_ucx),
+        cmocka_unit_test_teardown(ucx_between_hosts_needs_plain_text_by_name, forget_ucx),
         cmocka_unit_test(a_bad_link_loses_by_its_seed),
         cmocka_unit_test(collectives_cross_a_bad_link),
     };
