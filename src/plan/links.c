@@ -50,11 +50,18 @@ gy_status gy_open_sends_add(gy_open_sends *open, uint32_t index, double end, dou
 
 double gy_open_sends_end(const gy_open_sends *open, uint32_t after)
 {
-    for (size_t i = 0; after != 0 && i < open->count; i++) {
+    size_t low = 0, high = after == 0 ? 0 : open->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
         const struct gy_open_send *send =
-            &open->items[(open->first + i) & (open->capacity - 1)];
+            &open->items[(open->first + middle) & (open->capacity - 1)];
         if (send->index == after - 1) {
             return send->end;
+        }
+        if (send->index < after - 1) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
     return 0;
@@ -90,16 +97,16 @@ static size_t find_arrival(const gy_arrivals *arrivals, const gy_message *messag
     size_t low = 0, high = arrivals->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (all[middle].head < message->at) {
+        bool is_before = all[middle].head < message->at ||
+                         (all[middle].head == message->at &&
+                          all[middle].number < message->number); /* as they were added */
+        if (is_before) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    while (low < arrivals->count && all[low].number != message->number) {
-        low++;
-    }
-    GY_ASSERT(low < arrivals->count);
+    GY_ASSERT(low < arrivals->count && all[low].number == message->number);
     return low;
 }
 

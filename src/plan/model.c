@@ -24,6 +24,14 @@ typedef struct rank_price {
     gy_posts posts;
 } rank_price;
 
+enum { LENGTHS_KEPT = 64 };
+
+/* What some blocks hold: finding out takes divisions, and most steps ask again. */
+typedef struct kept_length {
+    int32_t first, run; /* run 0: nothing is kept */
+    int64_t bytes;
+} kept_length;
+
 typedef struct price_run {
     gy_visitor visitor;
     const gy_plan *plan;
@@ -32,16 +40,25 @@ typedef struct price_run {
     int64_t element_bytes, slot_bytes;
     rank_price *ranks;
     int64_t *leaves, *enters; /* (hosts) bytes that go from and to other hosts */
+    kept_length kept[LENGTHS_KEPT];
 } price_run;
 
-static int64_t bytes_of(const price_run *pricing, const gy_blocks *at)
+static int64_t bytes_of(price_run *pricing, const gy_blocks *at)
 {
     if (at->run <= 0) {
         return 0;
     }
-    return at->first == GY_WHOLE ? at->run * pricing->slot_bytes
-                                 : gy_layout_length(&pricing->layout, at->first, at->run) *
-                                       pricing->element_bytes;
+    if (at->first == GY_WHOLE) {
+        return at->run * pricing->slot_bytes;
+    }
+    kept_length *kept =
+        &pricing->kept[((uint32_t)at->first + (uint32_t)at->run * 7) % LENGTHS_KEPT];
+    if (kept->first != at->first || kept->run != at->run) {
+        int64_t length = gy_layout_length(&pricing->layout, at->first, at->run);
+        *kept = (kept_length){
+            .first = at->first, .run = at->run, .bytes = length * pricing->element_bytes};
+    }
+    return kept->bytes;
 }
 
 /* Seconds a byte takes from rank to rank. */

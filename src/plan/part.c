@@ -13,6 +13,7 @@ typedef struct part_sink {
     const gy_part *part;
     gy_plan_sink *outer;
     int inner_rank;
+    uint32_t base;  /* steps outside before the part */
     uint32_t *last; /* (steps) 1 + index outside of the last step that an inner step became */
     size_t count, capacity;
 } part_sink;
@@ -201,19 +202,33 @@ static gy_status emit_wait(part_sink *to, const gy_step *inner, gy_step *outer)
     return GY_OK;
 }
 
+/* Which steps outside an inner step waits for. */
+static gy_status rename_after(part_sink *to, const gy_step *inner, gy_step *outer)
+{
+    void *last = to->last;
+    if (to->part->is_single_step) {
+        for (int i = 0; i < 2; i++) {
+            outer->after[i] = inner->after[i] == 0 ? 0 : inner->after[i] + to->base;
+        }
+        to->outer->count = to->base + to->sink.count; /* those left out */
+        return GY_OK;
+    }
+    GY_TRY(gy_reserve("plan.part", &last, &to->capacity, to->count + 1, sizeof(*to->last)));
+    to->last = last;
+    for (int i = 0; i < 2; i++) {
+        uint32_t after = inner->after[i];
+        GY_ASSERT(after <= to->count);
+        outer->after[i] = after == 0 ? 0 : to->last[after - 1];
+    }
+    return GY_OK;
+}
+
 static gy_status take_inner(gy_plan_sink *sink, const gy_step *inner)
 {
     part_sink *to = (part_sink *)sink; /* its first member */
     const gy_part *part = to->part;
-    void *last = to->last;
-    GY_TRY(gy_reserve("plan.part", &last, &to->capacity, to->count + 1, sizeof(*to->last)));
-    to->last = last;
     gy_step outer = *inner;
-    for (int i = 0; i < 2; i++) {
-        uint32_t after = inner->after[i];
-        GY_ASSERT(after <= to->count);
-        outer.after[i] = after == 0 ? 0 : to->last[after - 1];
-    }
+    GY_TRY(rename_after(to, inner, &outer));
     gy_status status = GY_OK;
     switch (inner->kind) {
     case GY_STEP_POST:
@@ -236,7 +251,11 @@ static gy_status take_inner(gy_plan_sink *sink, const gy_step *inner)
     default:
         status = emit_data(to, inner, &outer);
     }
-    to->last[to->count++] = to->outer->count;
+    if (part->is_single_step) {
+        GY_ASSERT(status != GY_OK || to->outer->count == to->base + to->sink.count + 1);
+    } else {
+        to->last[to->count++] = to->outer->count;
+    }
     return status;
 }
 
@@ -249,9 +268,18 @@ gy_status gy_plan_part(const gy_part *part, int rank, gy_plan_sink *sink)
     if (inner == part->request.ranks) {
         return GY_OK;
     }
-    part_sink to = {
-        .sink = {.take = take_inner}, .part = part, .outer = sink, .inner_rank = inner};
+    part_sink to = {.sink = {.take = take_inner},
+                    .part = part,
+                    .outer = sink,
+                    .inner_rank = inner,
+                    .base = sink->count};
+    if (part->is_single_step && sink->first > sink->count) {
+        to.sink.first = sink->first - sink->count;
+    }
     gy_status status = gy_plan_rank(part->algorithm, &part->request, inner, &to.sink);
+    if (part->is_single_step && status == GY_OK) {
+        sink->count = to.base + to.sink.count;
+    }
     gy_free(to.last);
     return status;
 }

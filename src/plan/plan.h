@@ -396,6 +396,8 @@ typedef struct gy_part {
                              if that is more */
     int32_t work_plane;   /* added to the number of private copies */
     uint32_t mark;        /* added to marks; what the group posted before lies below */
+    bool is_single_step;  /* each inner step becomes one outside: those before the sink's window
+                             are left out */
 } gy_part;
 
 /**

@@ -1,8 +1,8 @@
 /*
  * Runs the steps of all ranks against each other, without data: which step can follow which. A
  * message is taken by the first receive from its rank; its send ends only then, the hardest
- * case for deadlocks. A rank that cannot go on sleeps until something happens that it may wait
- * for.
+ * case for deadlocks. A rank that cannot go on sleeps until what it waits for may have
+ * happened.
  */
 #include "plan/agenda_priv.h"
 #include "plan/plan_priv.h"
@@ -11,28 +11,46 @@
 
 #include <string.h>
 
+typedef struct open_send {
+    uint32_t index;
+    bool has_ended;
+} open_send;
+
 typedef struct rank_walk {
-    uint32_t next; /* the step it is at */
-    uint32_t mark; /* last posted */
-    bool is_queued, waits_for_post;
-    uint32_t *open; /* sends that have not ended */
-    size_t open_count, open_capacity;
+    uint32_t next;      /* the step it is at */
+    uint32_t mark;      /* last posted */
+    int32_t awaited;    /* asleep until a message from that rank comes; -1: not for that */
+    int32_t next_ready; /* queued for the same time; -1: the last */
+    bool is_queued, waits_for_post, waits_for_send;
+    open_send *open; /* (open_capacity) rising; those from open_first on may not have ended */
+    size_t open_first, open_count, open_capacity;
+    int32_t came_from; /* whose message lies here; -1: nobody's */
+    uint32_t held;     /* others to this rank that are held in the table */
+    gy_message came;
 } rank_walk;
 
-/* A rank that may go on; the first of them is the one with the lowest (at, order). */
-typedef struct ready_rank {
+enum { RECENT = 4 };
+
+/* Ranks that may go on at a time, in the order in which they were queued; the first of those is
+ * the one with the lowest (at, order). Ranks of regular plans often share one. */
+typedef struct ready_time {
     double at;
     uint64_t order;
-    int32_t rank;
-} ready_rank;
+    int32_t first, last; /* ranks, linked by next_ready; first -1: free */
+} ready_time;
 
 typedef struct walk_run {
     gy_plan *plan;
     gy_visitor *visitor;
     int ranks;
     rank_walk *all;
-    gy_held_table under_way; /* gy_message */
-    ready_rank *ready;       /* (p) a binary heap */
+    gy_held_table under_way; /* gy_message: those for which a rank has no place itself */
+    int32_t
+        *woken; /* (p) a ring of ranks that may go on at once, before all that have a time */
+    int woken_first, woken_count;
+    ready_time *times;           /* (p) */
+    int32_t *free_times, *ready; /* (p) those that are free; a binary heap of the others */
+    int32_t recent[RECENT];
     int ready_count, posts_awaited;
     uint64_t orders;
 } walk_run;
@@ -44,51 +62,105 @@ static void walk_fini(walk_run *walk)
     }
     gy_held_fini(&walk->under_way);
     gy_free(walk->all);
+    gy_free(walk->woken);
     gy_free(walk->ready);
+    gy_free(walk->free_times);
+    gy_free(walk->times);
 }
 
-static bool is_before(const ready_rank *a, const ready_rank *b)
+static bool is_before(const walk_run *walk, int32_t left, int32_t right)
 {
+    const ready_time *a = &walk->times[left], *b = &walk->times[right];
     return a->at < b->at || (a->at == b->at && a->order < b->order);
+}
+
+/* One of the last times that ranks were queued for; -1: none of them. */
+static int32_t find_recent(const walk_run *walk, double at)
+{
+    for (int i = 0; i < RECENT; i++) {
+        const ready_time *time = &walk->times[walk->recent[i]];
+        if (time->first >= 0 && time->at == at) {
+            return walk->recent[i];
+        }
+    }
+    return -1;
 }
 
 static void queue_rank(walk_run *walk, int rank, double at)
 {
-    const ready_rank added = {.at = at, .order = walk->orders++, .rank = rank};
+    int32_t index = find_recent(walk, at);
+    walk->all[rank].is_queued = true;
+    walk->all[rank].next_ready = -1;
+    if (index >= 0) {
+        walk->all[walk->times[index].last].next_ready = rank;
+        walk->times[index].last = rank;
+        return;
+    }
     int place = walk->ready_count++;
-    while (place > 0 && is_before(&added, &walk->ready[(place - 1) / 2])) {
+    index = walk->free_times[place];
+    walk->times[index] =
+        (ready_time){.at = at, .order = walk->orders, .first = rank, .last = rank};
+    walk->recent[walk->orders++ % RECENT] = index;
+    while (place > 0 && is_before(walk, index, walk->ready[(place - 1) / 2])) {
         walk->ready[place] = walk->ready[(place - 1) / 2];
         place = (place - 1) / 2;
     }
-    walk->ready[place] = added;
-    walk->all[rank].is_queued = true;
+    walk->ready[place] = index;
 }
 
-static int next_rank(walk_run *walk)
+static void drop_first_time(walk_run *walk)
 {
-    int rank = walk->ready[0].rank, place = 0;
-    const ready_rank last = walk->ready[--walk->ready_count];
+    int place = 0;
+    walk->free_times[--walk->ready_count] = walk->ready[0];
+    const int32_t last = walk->ready[walk->ready_count];
     for (;;) {
         int child = 2 * place + 1;
         if (child + 1 < walk->ready_count &&
-            is_before(&walk->ready[child + 1], &walk->ready[child])) {
+            is_before(walk, walk->ready[child + 1], walk->ready[child])) {
             child++;
         }
-        if (child >= walk->ready_count || !is_before(&walk->ready[child], &last)) {
+        if (child >= walk->ready_count || !is_before(walk, walk->ready[child], last)) {
             break;
         }
         walk->ready[place] = walk->ready[child];
         place = child;
     }
     walk->ready[place] = last;
-    walk->all[rank].is_queued = false;
+}
+
+static int next_timed(walk_run *walk)
+{
+    ready_time *time = &walk->times[walk->ready[0]];
+    int rank = time->first;
+    time->first = walk->all[rank].next_ready;
+    if (time->first < 0) {
+        drop_first_time(walk);
+    }
+    return rank;
+}
+
+static int next_rank(walk_run *walk)
+{
+    int rank = 0;
+    if (walk->woken_count > 0) {
+        rank = walk->woken[walk->woken_first];
+        walk->woken_first = walk->woken_first + 1 == walk->ranks ? 0 : walk->woken_first + 1;
+        walk->woken_count--;
+    } else {
+        rank = next_timed(walk);
+    }
+    rank_walk *here = &walk->all[rank];
+    here->is_queued = here->waits_for_send = false;
+    here->awaited = -1;
     return rank;
 }
 
 static void wake(walk_run *walk, int rank)
 {
     if (!walk->all[rank].is_queued) {
-        queue_rank(walk, rank, 0);
+        int place = walk->woken_first + walk->woken_count++;
+        walk->woken[place < walk->ranks ? place : place - walk->ranks] = rank;
+        walk->all[rank].is_queued = true;
     }
 }
 
@@ -97,10 +169,17 @@ static gy_status walk_init(walk_run *walk)
     size_t ranks = (size_t)walk->ranks;
     walk->all = gy_alloc_zero("plan.walk", ranks, sizeof(*walk->all));
     walk->ready = gy_alloc_zero("plan.walk", ranks, sizeof(*walk->ready));
-    if (walk->all == NULL || walk->ready == NULL) {
+    walk->free_times = gy_alloc_zero("plan.walk", ranks, sizeof(*walk->free_times));
+    walk->times = gy_alloc_zero("plan.walk", ranks, sizeof(*walk->times));
+    walk->woken = gy_alloc_zero("plan.walk", ranks, sizeof(*walk->woken));
+    if (walk->all == NULL || walk->ready == NULL || walk->woken == NULL ||
+        walk->free_times == NULL || walk->times == NULL) {
         return GY_NOMEM;
     }
     for (int rank = 0; rank < walk->ranks; rank++) {
+        walk->all[rank].came_from = -1;
+        walk->free_times[rank] = rank;
+        walk->times[rank].first = -1;
         wake(walk, rank);
     }
     return GY_OK;
@@ -122,21 +201,27 @@ static gy_status step_at(walk_run *walk, int rank, const gy_step **step)
     return GY_OK;
 }
 
-static bool is_open(const rank_walk *here, uint32_t send)
+/* A send that has not ended; NULL: it has. */
+static open_send *find_open(const rank_walk *here, uint32_t send)
 {
-    for (size_t i = 0; i < here->open_count; i++) {
-        if (here->open[i] == send) {
-            return true;
+    size_t low = here->open_first, high = here->open_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (here->open[middle].index < send) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return false;
+    bool is_there = low < here->open_count && here->open[low].index == send;
+    return is_there && !here->open[low].has_ended ? &here->open[low] : NULL;
 }
 
 /* GY_OK: the step's sends have ended; GY_AGAIN: not yet. */
-static gy_status look_after(const walk_run *walk, int rank, const gy_step *step)
+static gy_status look_after(walk_run *walk, int rank, const gy_step *step)
 {
     const gy_steps *steps = &walk->plan->ranks[rank];
-    const rank_walk *here = &walk->all[rank];
+    rank_walk *here = &walk->all[rank];
     for (int i = 0; i < 2; i++) {
         uint32_t after = step->after[i], first = steps->sink.first;
         if (after == 0) {
@@ -150,7 +235,8 @@ static gy_status look_after(const walk_run *walk, int rank, const gy_step *step)
             return gy_plan_wrong(walk->plan, rank, here->next, "step %u is no send before it",
                                  after - 1);
         }
-        if (is_open(here, after - 1)) {
+        if (find_open(here, after - 1) != NULL) {
+            here->waits_for_send = true;
             return GY_AGAIN;
         }
     }
@@ -160,19 +246,61 @@ static gy_status look_after(const walk_run *walk, int rank, const gy_step *step)
 static void end_send(walk_run *walk, int rank, uint32_t send)
 {
     rank_walk *here = &walk->all[rank];
-    for (size_t i = 0; i < here->open_count; i++) {
-        if (here->open[i] == send) {
-            here->open[i] = here->open[--here->open_count];
-            break;
-        }
+    open_send *open = find_open(here, send);
+    if (open != NULL) {
+        open->has_ended = true;
     }
-    wake(walk, rank);
+    while (here->open_first < here->open_count && here->open[here->open_first].has_ended) {
+        here->open_first++;
+    }
+    if (here->waits_for_send) {
+        wake(walk, rank);
+    }
+}
+
+/* Messages to a rank lie with it, one at a time, as most plans need no more; else in the table.
+ * The oldest from `from`; NULL: there is none. */
+static const gy_message *find_message(const walk_run *walk, int from, int to)
+{
+    const rank_walk *here = &walk->all[to];
+    if (here->came_from == from) {
+        return &here->came;
+    }
+    return here->held == 0 ? NULL : gy_held_find(&walk->under_way, from, to);
+}
+
+static bool remove_message(walk_run *walk, int from, int to, gy_message *message)
+{
+    rank_walk *here = &walk->all[to];
+    if (here->came_from == from) {
+        *message = here->came;
+        here->came_from = -1;
+        return true;
+    }
+    bool is_there = here->held > 0 && gy_held_take(&walk->under_way, from, to, message);
+    here->held -= is_there;
+    return is_there;
+}
+
+/* Those in the table are older than what may come to lie with the rank. */
+static gy_status add_message(walk_run *walk, int from, int to, const gy_message *message)
+{
+    rank_walk *there = &walk->all[to];
+    if (there->held == 0 && there->came_from < 0) {
+        there->came_from = from;
+        there->came = *message;
+        return GY_OK;
+    }
+    GY_TRY(gy_held_add(&walk->under_way, from, to, message));
+    there->held++;
+    return GY_OK;
 }
 
 static gy_status take_message(walk_run *walk, int rank, const gy_step *step,
                               gy_message *message)
 {
-    if (!gy_held_take(&walk->under_way, step->peer, rank, message)) {
+    if (!remove_message(walk, step->peer, rank, message)) {
+        walk->all[rank].awaited = step->peer;
         return GY_AGAIN;
     }
     end_send(walk, step->peer, message->index);
@@ -193,12 +321,20 @@ static gy_status put_message(walk_run *walk, int rank, int peer, const gy_messag
 {
     rank_walk *here = &walk->all[rank];
     void *open = here->open;
-    GY_TRY(gy_held_add(&walk->under_way, rank, peer, message));
+    GY_TRY(add_message(walk, rank, peer, message));
+    if (here->open_first > here->open_count / 2) { /* as many places are free as are taken */
+        here->open_count -= here->open_first;
+        memmove(here->open, &here->open[here->open_first],
+                here->open_count * sizeof(*here->open));
+        here->open_first = 0;
+    }
     GY_TRY(gy_reserve("plan.walk", &open, &here->open_capacity, here->open_count + 1,
                       sizeof(*here->open)));
     here->open = open;
-    here->open[here->open_count++] = message->index;
-    wake(walk, peer);
+    here->open[here->open_count++] = (open_send){.index = message->index};
+    if (walk->all[peer].awaited == rank) {
+        wake(walk, peer);
+    }
     return GY_OK;
 }
 
@@ -302,6 +438,13 @@ static gy_status check_end(walk_run *walk)
                                  "deadlock: what it waits for never comes");
         }
     }
+    for (int rank = 0; rank < walk->ranks; rank++) {
+        const rank_walk *here = &walk->all[rank];
+        if (here->came_from >= 0) {
+            return gy_plan_wrong(walk->plan, here->came_from, here->came.index,
+                                 "nobody receives it");
+        }
+    }
     const gy_held *left = gy_held_any(&walk->under_way);
     if (left == NULL) {
         return GY_OK;
@@ -319,12 +462,13 @@ static bool is_too_early(walk_run *walk, int rank, const gy_step *step)
         return false;
     }
     const gy_message *first =
-        walk->all[rank].is_queued ? NULL : gy_held_find(&walk->under_way, step->peer, rank);
-    if (first == NULL || walk->ready_count == 0) {
+        walk->all[rank].is_queued ? NULL : find_message(walk, step->peer, rank);
+    if (first == NULL || (walk->woken_count == 0 && walk->ready_count == 0)) {
         return false;
     }
     double at = walk->visitor->when(walk->visitor, rank, first);
-    if (walk->ready[0].at >= at) {
+    double earliest = walk->woken_count > 0 ? 0 : walk->times[walk->ready[0]].at;
+    if (earliest >= at) {
         return false;
     }
     queue_rank(walk, rank, at);
@@ -347,7 +491,7 @@ static gy_status walk_rank(walk_run *walk, int rank)
 
 static gy_status walk_all(walk_run *walk)
 {
-    while (walk->ready_count > 0) {
+    while (walk->woken_count > 0 || walk->ready_count > 0) {
         GY_TRY(walk_rank(walk, next_rank(walk)));
     }
     return check_end(walk);

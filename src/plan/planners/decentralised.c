@@ -67,6 +67,8 @@ static gy_status fold_chunk(const fold_spec *fold, gy_plan_sink *sink)
                                             .chunk = (uint16_t)fold->chunk}));
             sum = next;
         }
+        of +=
+            of == 1 ? gy_sink_skip(sink, 1, fold->ranks - 2) : 0; /* all alike from there on */
     }
     return GY_OK;
 }
@@ -80,7 +82,8 @@ gy_status gy_plan_copies_allreduce(const gy_plan_request *request, int rank, gy_
         gy_blocks own = request->in_place ? gy_scratch(rank, chunk * KINDS + OWN, chunk)
                                           : gy_in(rank, chunk, 1);
         GY_TRY(keep_own(request, rank, sink, own, chunk));
-        for (int to = 0; to < request->ranks; to++) {
+        int to = gy_sink_skip(sink, 1, request->ranks - 1);
+        for (to += to > rank; to < request->ranks; to++) {
             if (to != rank) {
                 GY_TRY(gy_emit_send(sink, to, own, chunk));
             }
@@ -108,7 +111,8 @@ gy_status gy_plan_one_by_one_allreduce(const gy_plan_request *request, int rank,
         gy_blocks own = request->in_place ? gy_scratch(rank, chunk * KINDS + OWN, chunk)
                                           : gy_in(rank, chunk, 1);
         GY_TRY(keep_own(request, rank, sink, own, chunk));
-        for (int turn = 0; turn < ranks; turn++) {
+        int turn = gy_sink_skip(sink, 1, ranks - 1 - (rank + 1 < ranks));
+        for (turn += turn > rank ? 2 : 0; turn < ranks; turn++) {
             if (turn != rank && turn != rank + 1) {
                 GY_TRY(gy_emit_send(sink, turn, own, chunk));
             }
@@ -142,13 +146,15 @@ gy_status gy_plan_pipeline_allreduce(const gy_plan_request *request, int rank,
     }
     for (int chunk = 0; chunk < gy_request_chunks(request); chunk++) {
         uint32_t first = sink->count;
-        for (int round = 1; round < ranks; round++) {
+        for (int round = 1 + gy_sink_skip(sink, 2, ranks - 1); round < ranks; round++) {
             GY_TRY(gy_emit_send(sink, (rank + round) % ranks, gy_in(rank, chunk, 1), chunk));
             int from = (rank - round + ranks) % ranks;
             GY_TRY(gy_emit_recv(sink, from, gy_scratch(rank, from, chunk), chunk, 0));
         }
         gy_blocks sum = rank == 0 ? gy_in(rank, chunk, 1) : gy_scratch(rank, 0, chunk);
-        for (int of = 1; of < ranks; of++) {
+        int left_out = gy_sink_skip(sink, 1, ranks - 1);
+        sum = left_out > 0 ? gy_scratch(rank, rank, chunk) : sum;
+        for (int of = 1 + left_out; of < ranks; of++) {
             bool is_last = of == ranks - 1;
             gy_blocks came = of == rank ? gy_in(rank, chunk, 1) : gy_scratch(rank, of, chunk);
             gy_blocks next = is_last ? gy_out(rank, chunk, 1) : gy_scratch(rank, rank, chunk);

@@ -4,7 +4,8 @@
  * again, so that nobody changes a vector that is still in use.
  *
  * cost: 2 rounds; allreduce reads p parts of n/p and writes its sum to p vectors: 2 n bytes a
- * rank, so 2 p n in all, which is the least that memory must move.
+ * rank, so 2 p n in all, which is the least that memory must move; reduce writes it to the
+ * root's alone.
  */
 #include "plan/plan_priv.h"
 
@@ -63,6 +64,11 @@ gy_status gy_plan_direct_reduce_scatter(const gy_plan_request *request, int rank
                                         gy_plan_sink *sink)
 {
     return fold_part(request, rank, rank, sink);
+}
+
+gy_status gy_plan_direct_reduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    return fold_part(request, rank, request->root, sink);
 }
 
 gy_status gy_plan_direct_allgather(const gy_plan_request *request, int rank, gy_plan_sink *sink)

@@ -26,7 +26,7 @@ gy_status gy_plan_flat_gather(const gy_plan_request *request, int rank, gy_plan_
         GY_TRY(gy_emit_copy(sink, gy_in(rank, rank * chunks, chunks),
                             gy_out(rank, rank * chunks, chunks)));
     }
-    for (int step = 1; step < ranks; step++) {
+    for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
         int of = (root + step) % ranks;
         GY_TRY(gy_emit_recv(sink, of, gy_out(rank, of * chunks, chunks), 0, 0));
     }
@@ -39,7 +39,7 @@ gy_status gy_plan_flat_scatter(const gy_plan_request *request, int rank, gy_plan
     if (rank != root) {
         return gy_emit_recv(sink, root, gy_out(rank, rank * chunks, chunks), 0, 0);
     }
-    for (int step = 1; step < ranks; step++) {
+    for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
         int to = (root + step) % ranks;
         GY_TRY(gy_emit_send(sink, to, gy_in(rank, to * chunks, chunks), 0));
     }
@@ -51,13 +51,13 @@ gy_status gy_plan_flat_scatter(const gy_plan_request *request, int rank, gy_plan
 gy_status gy_plan_flat_alltoall(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
     int ranks = request->ranks, chunks = gy_request_chunks(request);
-    for (int step = 1; step < ranks; step++) {
+    for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
         int to = (rank + step) % ranks;
         GY_TRY(gy_emit_send(sink, to, gy_in(rank, (rank * ranks + to) * chunks, chunks), 0));
     }
     int own = (rank * ranks + rank) * chunks;
     GY_TRY(gy_emit_copy(sink, gy_in(rank, own, chunks), gy_out(rank, own, chunks)));
-    for (int step = 1; step < ranks; step++) {
+    for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
         int from = (rank - step + ranks) % ranks;
         GY_TRY(gy_emit_recv(sink, from, gy_out(rank, (from * ranks + rank) * chunks, chunks), 0,
                             0));
@@ -76,6 +76,11 @@ gy_status gy_plan_pairwise_alltoall(const gy_plan_request *request, int rank,
     int ranks = request->ranks, chunks = gy_request_chunks(request);
     uint32_t sent[2] = {0, 0}; /* the last sends from either set of slots */
     for (int round = 0; round < ranks; round++) {
+        /* From the second round on each takes two steps. */
+        round += round == 1 && !request->in_place ? gy_sink_skip(sink, 2, ranks - 1) : 0;
+        if (round == ranks) {
+            break;
+        }
         int to = (rank + round) % ranks, from = (rank - round + ranks) % ranks;
         if (request->in_place) {
             to = from = (round - rank + ranks) % ranks;

@@ -6,6 +6,9 @@
  *
  *   0 -> 1 -> 2 -> 3        x0, x0+x1, (x0+x1)+x2, ((x0+x1)+x2)+x3
  *
+ * Sums that travel stand in scratch, where those of f16 and bf16 are float32; what a rank keeps
+ * is a copy. So a prefix is rounded once, as a fold on one rank is.
+ *
  * cost: p-1 rounds of the vector; with c chunks that follow each other p-1 + c-1 rounds of n/c.
  *
  * source: MPI 4.1, "Scan"
@@ -14,23 +17,31 @@
 
 #include "base/base.h"
 
+enum { SLOTS = 2 }; /* of sums that are being sent, by turns */
+
 gy_status gy_plan_chain_scan(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
     int chunks = gy_request_chunks(request);
+    bool is_last = rank + 1 == request->ranks;
+    uint32_t sent[SLOTS] = {0, 0};
     for (int chunk = 0; chunk < chunks; chunk++) {
         gy_blocks in = gy_in(rank, chunk, 1), out = gy_out(rank, chunk, 1);
+        gy_blocks sum = rank == 0 ? in : is_last ? out : gy_scratch(rank, chunk % SLOTS, chunk);
         if (rank > 0) {
             GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
                                             .peer = rank - 1,
                                             .a = gy_wire(chunk, 1),
                                             .b = in,
-                                            .to = out,
+                                            .to = sum,
+                                            .after = {sent[chunk % SLOTS]},
                                             .chunk = (uint16_t)chunk}));
-        } else if (!request->in_place) {
-            GY_TRY(gy_emit_copy(sink, in, out));
         }
-        if (rank + 1 < request->ranks) {
-            GY_TRY(gy_emit_send(sink, rank + 1, out, chunk));
+        if (!is_last) {
+            GY_TRY(gy_emit_send(sink, rank + 1, sum, chunk));
+            sent[chunk % SLOTS] = sink->count;
+        }
+        if (rank == 0 ? !request->in_place : !is_last) {
+            GY_TRY(gy_emit_copy(sink, sum, out));
         }
     }
     return GY_OK;
@@ -39,15 +50,13 @@ gy_status gy_plan_chain_scan(const gy_plan_request *request, int rank, gy_plan_s
 gy_status gy_plan_chain_exclusive_scan(const gy_plan_request *request, int rank,
                                        gy_plan_sink *sink)
 {
-    enum { SLOTS = 2 }; /* what is being sent, by turns; what came lies in the third */
     int chunks = gy_request_chunks(request);
     bool is_last = rank + 1 == request->ranks;
     uint32_t sent[SLOTS] = {0, 0};
     for (int chunk = 0; chunk < chunks; chunk++) {
         gy_blocks in = gy_in(rank, chunk, 1), out = gy_out(rank, chunk, 1);
         /* In place the own part must last until it is added. */
-        bool is_apart = !request->in_place || is_last;
-        gy_blocks before = is_apart ? out : gy_scratch(rank, SLOTS, chunk);
+        gy_blocks before = is_last ? out : gy_scratch(rank, SLOTS, chunk);
         gy_blocks sum = gy_scratch(rank, chunk % SLOTS, chunk);
         if (rank > 0) {
             GY_TRY(gy_emit_recv(sink, rank - 1, before, chunk, 0));
@@ -63,7 +72,7 @@ gy_status gy_plan_chain_exclusive_scan(const gy_plan_request *request, int rank,
             GY_TRY(gy_emit_send(sink, rank + 1, rank == 0 ? in : sum, chunk));
             sent[chunk % SLOTS] = sink->count;
         }
-        if (rank > 0 && !is_apart) {
+        if (rank > 0 && !is_last) {
             GY_TRY(gy_emit_copy(sink, before, out));
         }
     }
@@ -83,26 +92,29 @@ gy_status gy_plan_chain_exclusive_scan(const gy_plan_request *request, int rank,
  */
 gy_status gy_plan_doubling_scan(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
+    int ranks = request->ranks;
     for (int chunk = 0; chunk < gy_request_chunks(request); chunk++) {
         gy_blocks sum = gy_in(rank, chunk, 1), out = gy_out(rank, chunk, 1);
         gy_blocks came = gy_scratch(rank, 0, chunk);
-        for (int far = 1; far < request->ranks; far *= 2) {
+        for (int far = 1; far < ranks; far *= 2) {
             uint32_t sent = 0;
-            if (rank + far < request->ranks) {
+            if (rank + far < ranks) {
                 GY_TRY(gy_emit_send(sink, rank + far, sum, chunk));
                 sent = sink->count;
             }
             if (rank >= far) {
+                bool is_final = rank < 2 * far && rank + 2 * far >= ranks;
+                gy_blocks next = is_final ? out : gy_scratch(rank, 1 + chunk, chunk);
                 GY_TRY(gy_emit_recv(sink, rank - far, came, chunk, 0));
                 GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
                                                 .a = came,
                                                 .b = sum,
-                                                .to = out,
+                                                .to = next,
                                                 .after = {sent}}));
-                sum = out;
+                sum = next;
             }
         }
-        if (rank == 0 && !request->in_place) {
+        if (rank == 0 ? !request->in_place : sum.buffer != GY_BUFFER_OUT) {
             GY_TRY(gy_emit_copy(sink, sum, out));
         }
     }

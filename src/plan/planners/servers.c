@@ -63,7 +63,9 @@ static uint32_t sent_at(const server_plan *plan, int part, int chunk)
 
 static gy_status send_parts(const server_plan *plan)
 {
-    for (int i = 0; i < plan->servers; i++) {
+    int own_turn = plan->own < 0 ? plan->servers : turn_of(plan, plan->own);
+    int i = gy_sink_skip(plan->sink, plan->chunks, plan->servers - (plan->own >= 0));
+    for (i += i > own_turn; i < plan->servers; i++) {
         int part = (plan->rank + i) % plan->servers, server = server_of(plan, part);
         for (int chunk = 0; server != plan->rank && chunk < plan->chunks; chunk++) {
             GY_TRY(gy_emit_send(plan->sink, server,
@@ -100,6 +102,8 @@ static gy_status sum_block(const server_plan *plan, int block, int tag)
         }
         GY_TRY(gy_emit(plan->sink, &step));
         sum = step.to;
+        of +=
+            of == 1 ? gy_sink_skip(plan->sink, 1, ranks - 2) : 0; /* all alike from there on */
     }
     return GY_OK;
 }
@@ -124,7 +128,8 @@ static gy_status serve(const server_plan *plan)
 static gy_status give_results(const server_plan *plan, int part)
 {
     int ranks = plan->request->ranks;
-    for (int step = 1; step < ranks; step++) {
+    int step = 1 + gy_sink_skip(plan->sink, plan->chunks, ranks - 1);
+    for (; step < ranks; step++) {
         for (int chunk = 0; chunk < plan->chunks; chunk++) {
             GY_TRY(gy_emit_send(plan->sink, (plan->rank + step) % ranks,
                                 gy_out(plan->rank, part * plan->chunks + chunk, 1), chunk));
@@ -153,9 +158,14 @@ static gy_status allreduce(const server_plan *plan)
     if (plan->own >= 0) {
         GY_TRY(give_results(plan, plan->own));
     }
-    for (int i = 1; i <= plan->servers; i++) {
+    int servers = plan->servers;
+    int behind =
+        plan->rank - plan->own + servers - 1; /* the own part's turn is its remainder */
+    int own_turn = plan->own < 0 ? servers + 1 : behind % servers + 1;
+    int i = 1 + gy_sink_skip(plan->sink, plan->chunks, servers - (plan->own >= 0));
+    for (i += i > own_turn; i <= servers; i++) {
         /* The nearest server behind this rank sends to it first. */
-        int part = ((plan->rank - i) % plan->servers + plan->servers) % plan->servers;
+        int part = ((plan->rank - i) % servers + servers) % servers;
         if (server_of(plan, part) != plan->rank) {
             GY_TRY(take_results(plan, part));
         }
@@ -200,10 +210,10 @@ gy_status gy_plan_flat_allgather(const gy_plan_request *request, int rank, gy_pl
     if (!request->in_place) {
         GY_TRY(gy_emit_copy(sink, gy_in(rank, own, chunks), gy_out(rank, own, chunks)));
     }
-    for (int step = 1; step < ranks; step++) {
+    for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
         GY_TRY(gy_emit_send(sink, (rank + step) % ranks, gy_out(rank, own, chunks), 0));
     }
-    for (int step = 1; step < ranks; step++) {
+    for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
         int of = (rank - step + ranks) % ranks;
         GY_TRY(gy_emit_recv(sink, of, gy_out(rank, of * chunks, chunks), 0, 0));
     }

@@ -7,8 +7,12 @@
  * belong to windows one behind the other, so that one meeting a window is enough, with work
  * between saying that one is there and waiting for the others.
  *
+ * Reduce is the same, but that the root alone fetches sums. Of two ranks the root sums all: the
+ * other one has its vector to lay out meanwhile, and no sum is laid out that was laid out
+ * before.
+ *
  * cost: allreduce windows + 1 rounds, (p-1)/p of the vector read for sums and as much for
- * results; the others one round a chunk.
+ * results; reduce the same rounds; the others one round a chunk.
  */
 #include "plan/plan_priv.h"
 
@@ -117,6 +121,88 @@ gy_status gy_plan_staged_allreduce(const gy_plan_request *request, int rank, gy_
         }
         if (fetched >= 0) {
             GY_TRY(fetch_sums(request, rank, fetched, sink));
+        }
+        if (meets) {
+            GY_TRY(gy_emit_wait(sink, GY_EVERY, (uint32_t)turn + 1));
+        }
+    }
+    return GY_OK;
+}
+
+/* Who sums the blocks `of` of the windows of a reduce. */
+static int folder_of(const gy_plan_request *request, int of)
+{
+    return request->ranks == 2 ? request->root : of;
+}
+
+/* What a rank gives to the sums of others in one window. */
+static gy_status give_window(const gy_plan_request *request, int rank, int window,
+                             gy_plan_sink *sink)
+{
+    int ranks = request->ranks;
+    for (int of = 0; of < ranks; of++) {
+        int block = window * ranks + of;
+        if (folder_of(request, of) != rank) {
+            GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1),
+                                gy_stage(rank, window % BLOCK_SETS * ranks + of, block)));
+        }
+    }
+    return GY_OK;
+}
+
+/* The root's sums go to its output at once, those of others to where it fetches them. */
+static gy_status sum_window(const gy_plan_request *request, int rank, int window,
+                            gy_plan_sink *sink)
+{
+    int ranks = request->ranks;
+    for (int of = 0; of < ranks; of++) {
+        int block = window * ranks + of;
+        if (folder_of(request, of) == rank) {
+            fold_spec fold = {.ranks = ranks,
+                              .rank = rank,
+                              .block = block,
+                              .slot = window % BLOCK_SETS * ranks + of,
+                              .to = rank == request->root ? gy_out(rank, block, 1)
+                                                          : sum_of(of, window, ranks)};
+            GY_TRY(fold_block(&fold, sink));
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status fetch_window(const gy_plan_request *request, int window, gy_plan_sink *sink)
+{
+    int ranks = request->ranks, root = request->root;
+    for (int step = 1; step < ranks; step++) {
+        int of = (root + step) % ranks;
+        if (folder_of(request, of) != root) {
+            GY_TRY(gy_emit_copy(sink, sum_of(of, window, ranks),
+                                gy_out(root, window * ranks + of, 1)));
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_plan_staged_reduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    int windows = gy_request_chunks(request);
+    if (request->ranks == 1) {
+        return copy_all(request, sink);
+    }
+    for (int turn = 0; turn < windows + 2; turn++) {
+        int summed = turn - 1, fetched = turn - 2;
+        bool meets = turn <= windows;
+        if (turn < windows) {
+            GY_TRY(give_window(request, rank, turn, sink));
+        }
+        if (summed >= 0 && summed < windows) {
+            GY_TRY(sum_window(request, rank, summed, sink));
+        }
+        if (meets) {
+            GY_TRY(gy_emit_post(sink, (uint32_t)turn + 1));
+        }
+        if (fetched >= 0 && rank == request->root) {
+            GY_TRY(fetch_window(request, fetched, sink));
         }
         if (meets) {
             GY_TRY(gy_emit_wait(sink, GY_EVERY, (uint32_t)turn + 1));

@@ -93,7 +93,8 @@ static gy_status ring(const gy_plan_request *request, int rank, gy_plan_sink *si
                     .ranks = request->shared->tour,
                     .at = 1 + request->shared->tour_places[rank],
                     .in = {.buffer = GY_BUFFER_IN},
-                    .out = {.buffer = GY_BUFFER_OUT}};
+                    .out = {.buffer = GY_BUFFER_OUT},
+                    .is_single_step = true};
     part.request.topology = NULL;
     part.request.shared = NULL;
     if (request->operation != GY_OPERATION_ALLREDUCE) {
