@@ -571,16 +571,12 @@ static inline void draw_case(gy_random *random, int size, const gy_algorithm *ro
 }
 
 /* Is the left fold to be seen, bit by bit? Rows that promise it do it, and what is chosen on
- * shared memory, but for reduce; sums of halves that travel from rank to rank are rounded. */
+ * shared memory. */
 static inline bool is_fold(const case_spec *spec, const char *name, bool is_apart)
 {
     const gy_algorithm *row = name == NULL ? NULL : gy_algorithm_find(spec->operation, name);
-    if (is_scan(spec) && is_half(spec->dtype)) {
-        return false;
-    }
     bool is_chosen = row == NULL || (is_apart && row->need != GY_NEED_MESSAGES);
-    return is_chosen ? !is_apart && spec->operation != GY_OPERATION_REDUCE
-                     : row->order == GY_ORDER_FOLD;
+    return is_chosen ? !is_apart : row->order == GY_ORDER_FOLD;
 }
 
 /* How a row is asked for; NULL and "slots" come after the rows. */

@@ -182,7 +182,10 @@ static bool find_registered(const gy_comm *comm, const gy_coll_call *call, gy_fa
 {
     size_t in = 0, out = 0;
     bool is_in = true, is_out = true;
-    if (comm->shared == NULL || call->is_varied) {
+    if (comm->shared == NULL || (call->is_varied && call->in_parts.starts != NULL)) {
+        return false; /* peers know where parts without gaps begin */
+    }
+    if (call->is_varied && !gy_parts_are_known(call) && !gy_told_asks(comm, call)) {
         return false;
     }
     if (call->operation == GY_OPERATION_ALLTOALL && call->in == call->out) {

@@ -22,19 +22,28 @@ bool gy_coll_is_usual(const gy_algorithm *row)
            strcmp(row->name, gy_site_message_name(row->operation, GY_LEG_BYTES)) == 0;
 }
 
+/* Elements of the longest part of a v-form; -1: not all ranks know it, or there are no parts.
+ */
+static int64_t longest_part(const gy_comm *comm, const gy_coll_call *call, int64_t told)
+{
+    if (!call->is_varied) {
+        return -1;
+    }
+    return gy_parts_are_known(call) ? gy_parts_longest(comm, call) : told;
+}
+
 /* Bytes of the whole vector; alike on all ranks. */
-static int64_t vector_bytes(const gy_comm *comm, const gy_coll_call *call)
+static int64_t vector_bytes(const gy_comm *comm, const gy_coll_call *call, int64_t longest)
 {
     int64_t element = (int64_t)gy_call_element_bytes(call);
     int64_t parts = gy_call_has_parts(call) ? comm->size : 1;
-    if (!call->is_varied) {
-        return (int64_t)call->count * element * parts;
-    }
-    return gy_parts_are_known(call) ? gy_parts_longest(comm, call) * element * parts
-                                    : UNKNOWN_BYTES;
+    int64_t count = call->is_varied ? longest : (int64_t)call->count;
+    return count < 0 ? UNKNOWN_BYTES : count * element * parts;
 }
 
-static gy_need_of need_of(const gy_comm *comm, const gy_coll_call *call, bool is_registered)
+/* `longest`: part of a v-form. */
+static gy_need_of need_of(const gy_comm *comm, const gy_coll_call *call, bool is_registered,
+                          int64_t longest)
 {
     bool is_half = gy_call_reduces(call) && call->user == NULL &&
                    (call->dtype == GY_F16 || call->dtype == GY_BF16);
@@ -45,8 +54,9 @@ static gy_need_of need_of(const gy_comm *comm, const gy_coll_call *call, bool is
                                   : is_registered      ? GY_MEMORY_REGISTERED
                                                        : GY_MEMORY_PRIVATE,
                         .is_known = !call->is_varied || gy_parts_are_known(call),
+                        .is_told = longest >= 0,
                         .fits_library = gy_library_fits(comm, call),
-                        .bytes = vector_bytes(comm, call)};
+                        .bytes = vector_bytes(comm, call, longest)};
 }
 
 /* Say once for each size what a call takes. */
@@ -62,26 +72,30 @@ static void tell(gy_site *site, const gy_need_of *need, const gy_pick *pick)
     }
 }
 
-/* Counts that only some know are moved in one piece each; others in one leg. */
+/* Counts that only some know are moved in one piece each; others in one leg. GY_LIMIT: in more
+ * pieces than a plan can have. */
 static gy_status cut_varied(gy_comm *comm, const gy_coll_call *call, const gy_algorithm *row,
-                            gy_pieces *pieces)
+                            int64_t longest, gy_pieces *pieces)
 {
     int64_t element = (int64_t)gy_call_element_bytes(call), chunk = 0;
-    bool is_known = gy_parts_are_known(call);
-    int64_t longest = is_known ? gy_parts_longest(comm, call) : 1;
     GY_TRY(gy_site_chunk_bytes(&comm->site, row, &chunk));
     chunk = GY_MAX(chunk / element / gy_unit_of(element) * gy_unit_of(element),
                    gy_unit_of(element));
-    int64_t chunks = is_known ? GY_MAX((longest + chunk - 1) / chunk, (int64_t)1) : 1;
-    *pieces = (gy_pieces){.legs = 1, .leg = longest, .chunks = (int)chunks};
+    int64_t chunks = longest >= 0 ? GY_MAX((longest + chunk - 1) / chunk, (int64_t)1) : 1;
+    if (chunks > UINT16_MAX) {
+        return GY_LIMIT;
+    }
+    *pieces = (gy_pieces){.legs = 1, .leg = GY_MAX(longest, (int64_t)1), .chunks = (int)chunks};
     return GY_OK;
 }
 
-gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
-                    gy_choice *choice)
+/* One algorithm, and its pieces. */
+static gy_status choose(gy_coll *coll, int64_t longest, gy_choice *choice)
 {
+    gy_comm *comm = coll->comm;
+    const gy_coll_call *call = &coll->call;
     int64_t element = (int64_t)gy_call_element_bytes(call), count = (int64_t)call->count;
-    gy_need_of need = need_of(comm, call, is_registered);
+    gy_need_of need = need_of(comm, call, coll->all_registered, longest);
     gy_pick pick;
     GY_TRY(gy_library_check(comm, call));
     GY_TRY(gy_site_pick(&comm->site, &need, &pick));
@@ -92,20 +106,33 @@ gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
     }
     tell(&comm->site, &need, &pick);
     choice->algorithm = pick.row;
-    choice->is_streamed = false;
     memcpy(choice->parameter, pick.parameter, sizeof(choice->parameter));
+    choice->is_streamed = false;
     if (gy_row_is_library(pick.row)) {
         gy_library_cut(comm, call, &choice->pieces);
         return GY_OK;
     }
-    if (call->is_varied) {
-        return cut_varied(comm, call, pick.row, &choice->pieces);
-    }
-    GY_TRY(gy_site_cut(&comm->site, &pick, count, element, &choice->pieces));
     int64_t parts = gy_call_has_parts(call) ? comm->size : 1;
     int64_t vectors = call->in == call->out || parts > 1 ? 1 : 2;
-    choice->is_streamed = count * element * parts * vectors * comm->size > STREAM_BYTES;
-    return GY_OK;
+    choice->is_streamed =
+        (!call->is_varied || longest >= 0) && need.bytes * vectors * comm->size > STREAM_BYTES;
+    return call->is_varied ? cut_varied(comm, call, pick.row, longest, &choice->pieces)
+                           : gy_site_cut(&comm->site, &pick, count, element, &choice->pieces);
+}
+
+gy_status gy_choose(gy_coll *coll, gy_choice *choice)
+{
+    const gy_coll_call *call = &coll->call;
+    int64_t longest = longest_part(coll->comm, call, coll->longest);
+    gy_status status = choose(coll, longest, choice);
+    if (status == GY_LIMIT && call->is_varied && !gy_parts_are_known(call)) {
+        coll->longest = -1; /* more than goes through staging: in one piece, by messages */
+        return choose(coll, -1, choice);
+    }
+    return status != GY_LIMIT || !call->is_varied
+               ? status
+               : gy_fail(GY_LIMIT, "%s: a part of %lld elements is too long for one call",
+                         gy_operation_name(call->operation), (long long)longest);
 }
 
 gy_status gy_coll_choice(gy_comm *comm, const gy_coll_call *call, bool is_registered,
@@ -119,7 +146,7 @@ gy_status gy_coll_choice(gy_comm *comm, const gy_coll_call *call, bool is_regist
         gy_mutex_unlock(&comm->root->lock);
         return GY_OK;
     }
-    gy_need_of need = need_of(comm, call, is_registered);
+    gy_need_of need = need_of(comm, call, is_registered, longest_part(comm, call, -1));
     gy_status status = gy_library_check(comm, call);
     status = status == GY_OK ? gy_site_pick(&comm->site, &need, &pick) : status;
     gy_mutex_unlock(&comm->root->lock);

@@ -65,8 +65,9 @@ typedef struct gy_kept_plan {
     gy_steps steps;
     gy_step_note *notes; /* (steps) */
     uint32_t send_count;
-    int32_t wire_run; /* blocks of the longest message that is received beside its place */
-    int32_t pack_run; /* blocks of all messages that may lie in several pieces */
+    int32_t wire_run;  /* blocks of the longest message that is received beside its place */
+    int32_t pack_run;  /* blocks of all messages that may lie in several pieces */
+    int32_t widen_run; /* blocks of the input that are sent: as sums they are wider */
     int users;
     uint64_t last_used;
 } gy_kept_plan;
@@ -142,8 +143,11 @@ struct gy_coll {
     int checked;         /* ranks whose cards have been compared */
     bool is_agreed;      /* the cards that this rank compares are alike */
     bool all_registered;
-    gy_far *far;          /* (size) */
-    int64_t *numbers;     /* (3, size) counts and starts of a v-form; NULL until there is one */
+    gy_far *far;      /* (size) */
+    int64_t longest;  /* elements of the longest part of a v-form, as ranks told; -1: unknown */
+    bool all_ride;    /* the parts of a v-form lie in the slots */
+    int64_t *numbers; /* (4, size) of a v-form: counts, starts, where this rank's parts begin in
+                         those of the others; NULL until there is one */
     gy_card neighbour[2]; /* without shared memory: cards of the ranks before and after */
     gy_transfer cards[4];
     gy_runner runner;
@@ -293,6 +297,20 @@ uint64_t gy_parts_hash(const gy_comm *comm, const gy_coll_call *call, uint64_t s
 /** Fill in counts and starts. */
 GY_MUST_CHECK gy_status gy_parts_layout(gy_coll *coll, gy_layout *layout);
 
+/* told.c: parts of v-forms in the slots */
+/** Must ranks tell each other of their counts? Alike on all. */
+bool gy_told_asks(const gy_comm *comm, const gy_coll_call *call);
+/** Lay out counts, and parts that fit; how many bytes. Of a call that asks or is tiny. */
+size_t gy_told_enter(gy_coll *coll, struct gy_slot *slot);
+/** Note what a rank tells. GY_MISMATCH: of a part one gives more or less than the other
+ * expects.
+ */
+GY_MUST_CHECK gy_status gy_told_compare(gy_coll *coll, int rank, const struct gy_slot *slot);
+/** Where this rank's part begins in what a rank gives, in elements, without gaps. */
+int64_t gy_told_start(const gy_coll *coll, int rank);
+/** Take the parts that rode; not of reductions. */
+void gy_told_finish(const gy_coll *coll);
+
 /* slots.c */
 static inline gy_slot *gy_slot_of(const gy_comm *comm, int rank, uint64_t number)
 {
@@ -322,8 +340,7 @@ void gy_slot_finish(const gy_coll *coll);
 
 /* choose.c */
 /** GY_UNSUPPORTED: nothing here keeps the order that the reduction needs. */
-GY_MUST_CHECK gy_status gy_choose(gy_comm *comm, const gy_coll_call *call, bool is_registered,
-                                  gy_choice *choice);
+GY_MUST_CHECK gy_status gy_choose(gy_coll *coll, gy_choice *choice);
 
 /* plans.c */
 GY_MUST_CHECK gy_status gy_plan_keep(gy_comm *comm, const gy_algorithm *algorithm,
@@ -357,18 +374,31 @@ static inline size_t gy_run_element_bytes(const gy_coll *coll)
 {
     return coll->runner.fold.element_bytes;
 }
-/** Does the plan fold all contributions of a result on one rank (running sums stand in
- * scratch)? Of message plans those that reduce in the order FOLD do; the sums of scans travel.
- */
+/** Are all messages of the algorithm's plans running sums? Those of scans are. */
+static inline bool gy_sums_travel(const gy_algorithm *row)
+{
+    return row->operation == GY_OPERATION_SCAN || row->operation == GY_OPERATION_EXCLUSIVE_SCAN;
+}
+/** Are the messages wider than the elements that they stand for? */
+static inline bool gy_run_widens(const gy_runner *runner)
+{
+    return gy_sums_travel(runner->choice.algorithm) && gy_fold_is_wide(&runner->fold);
+}
+/** Do running sums stand in scratch, to be finished where they leave it? Where one rank folds
+ * all contributions (of message plans those that reduce in the order FOLD do so), and in scans,
+ * whose sums travel. */
 static inline bool gy_run_folds(const gy_runner *runner)
 {
     const gy_algorithm *row = runner->choice.algorithm;
     bool reduces = row->operation == GY_OPERATION_ALLREDUCE ||
                    row->operation == GY_OPERATION_REDUCE ||
                    row->operation == GY_OPERATION_REDUCE_SCATTER;
-    return row->need != GY_NEED_MESSAGES || (reduces && row->order == GY_ORDER_FOLD);
+    return row->need != GY_NEED_MESSAGES || gy_sums_travel(row) ||
+           (reduces && row->order == GY_ORDER_FOLD);
 }
 size_t gy_run_bytes_of(const gy_coll *coll, const gy_blocks *at);
+/** The same of a message. */
+size_t gy_run_message_bytes(const gy_coll *coll, const gy_blocks *at);
 /** Where blocks begin. */
 uint8_t *gy_run_place(const gy_coll *coll, const gy_blocks *at, int rank);
 /** Do they follow each other there? */
@@ -377,6 +407,8 @@ bool gy_run_is_dense(const gy_coll *coll, const gy_blocks *at);
 void gy_run_write(const gy_coll *coll, const gy_step *step);
 /** Gather the pieces of a message that is to be sent. */
 const void *gy_run_pack(gy_coll *coll, const gy_blocks *at);
+/** Elements of one block that is to be sent, as sums. */
+const void *gy_run_widen(gy_coll *coll, const gy_blocks *at);
 
 /** GY_OK the plan has ended; GY_AGAIN (coll->peer is waited for); a failure. */
 gy_status gy_run_step(gy_coll *coll, bool *has_moved);

@@ -49,8 +49,8 @@ typedef struct gy_targets {
 } gy_targets;
 
 /**
- * How a call combines. Where all contributions are folded by one rank, running sums of f16 and
- * bf16 are float32 ("wide") and rounded once.
+ * How a call combines. Where all contributions are folded by one rank, and in scans, running
+ * sums of f16 and bf16 are float32 ("wide") and rounded once.
  */
 typedef struct gy_fold {
     gy_combine loop; /* NULL: the user's reduction */
@@ -102,6 +102,9 @@ typedef struct gy_term {
  * running sums. */
 void gy_fold_into(const gy_targets *targets, bool is_sum, const gy_fold *fold, gy_term a,
                   gy_term b, size_t count);
+/** All targets = the elements of a running sum of f16 or bf16, finished. */
+void gy_finish_into(const gy_targets *targets, const gy_fold *fold, const void *sum,
+                    size_t count);
 /** All targets = a op b of plain elements, not finished. */
 void gy_combine_into(const gy_targets *targets, const gy_fold *fold, const void *a,
                      const void *b, size_t count);

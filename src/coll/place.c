@@ -27,6 +27,14 @@ size_t gy_run_bytes_of(const gy_coll *coll, const gy_blocks *at)
            gy_run_element_bytes(coll);
 }
 
+size_t gy_run_message_bytes(const gy_coll *coll, const gy_blocks *at)
+{
+    const gy_fold *fold = &coll->runner.fold;
+    size_t bytes = gy_run_bytes_of(coll, at);
+    return gy_run_widens(&coll->runner) ? bytes / fold->element_bytes * gy_fold_sum_bytes(fold)
+                                        : bytes;
+}
+
 static uint8_t *user_block(const gy_coll *coll, const gy_blocks *at, int rank)
 {
     const gy_comm *comm = coll->comm;
@@ -41,6 +49,11 @@ static uint8_t *user_block(const gy_coll *coll, const gy_blocks *at, int rank)
     }
     int64_t start =
         gy_layout_start(&runner->layout, &runner->plan->request, at->buffer, at->first);
+    if (rank != comm->rank && is_in && coll->call.is_varied &&
+        coll->call.operation == GY_OPERATION_ALLTOALL) { /* its row begins elsewhere */
+        const int64_t *far_starts = coll->numbers + 3 * (size_t)comm->size;
+        start += far_starts[rank] - runner->layout.in_starts[comm->rank];
+    }
     size_t offset = (size_t)(runner->first + start) * gy_run_element_bytes(coll);
     return base == NULL ? NULL : base + offset;
 }
@@ -107,6 +120,19 @@ static void combine_piece(const gy_coll *coll, const piece *now, const gy_target
     }
 }
 
+/* A copy of a sum that is wider than an element: to scratch as it is, elsewhere finished. */
+static void copy_sum(const gy_coll *coll, const piece *now, const gy_targets *targets)
+{
+    const gy_fold *fold = &coll->runner.fold;
+    const void *sum = operand(coll, now, &now->step->a);
+    size_t count = now->bytes / fold->element_bytes;
+    if (now->step->to.buffer == GY_BUFFER_SCRATCH) {
+        gy_copy_into(targets, sum, count * gy_fold_sum_bytes(fold));
+    } else {
+        gy_finish_into(targets, fold, sum, count);
+    }
+}
+
 /* Into all targets of the step. */
 static void write_piece(const gy_coll *coll, const piece *now)
 {
@@ -121,11 +147,17 @@ static void write_piece(const gy_coll *coll, const piece *now)
     int first = step->to.rank == GY_EVERY ? 0 : step->to.rank;
     int end = step->to.rank == GY_EVERY ? comm->size : first + 1;
     bool is_combined = step->kind == GY_STEP_REDUCE || step->kind == GY_STEP_RECV_REDUCE;
+    bool is_wide = gy_run_widens(runner) && (step->a.buffer == GY_BUFFER_WIRE ||
+                                             runner->plan->notes[runner->next].a_is_sum);
     const void *source = is_combined || now->bytes == 0 ? NULL : operand(coll, now, &step->a);
     for (int rank = first; rank < end && now->bytes > 0; rank += targets.count) {
         targets.count = GY_MIN(end - rank, TARGETS_AT_ONCE);
         for (int i = 0; i < targets.count; i++) {
             to[i] = gy_run_place(coll, &step->to, rank + i);
+        }
+        if (source != NULL && is_wide) {
+            copy_sum(coll, now, &targets);
+            continue;
         }
         if (source != NULL) {
             gy_copy_into(&targets, source, now->bytes);
@@ -133,6 +165,7 @@ static void write_piece(const gy_coll *coll, const piece *now)
         }
         combine_piece(coll, now, &targets);
         source = to[0]; /* more targets than fit: copies of the first */
+        is_wide = false;
     }
 }
 
@@ -175,5 +208,17 @@ const void *gy_run_pack(gy_coll *coll, const gy_blocks *at)
         to += bytes;
     }
     runner->packed_bytes += (size_t)(to - packed);
+    return packed;
+}
+
+const void *gy_run_widen(gy_coll *coll, const gy_blocks *at)
+{
+    gy_runner *runner = &coll->runner;
+    uint8_t *packed = runner->scratch + runner->pack_at + runner->packed_bytes;
+    size_t count = gy_run_bytes_of(coll, at) / gy_run_element_bytes(coll);
+    GY_ASSERT(at->run == 1);
+    gy_half_widen(runner->fold.dtype, (float *)(void *)packed,
+                  gy_run_place(coll, at, coll->comm->rank), count);
+    runner->packed_bytes += gy_round_up(count * sizeof(float), GY_CACHE_LINE);
     return packed;
 }

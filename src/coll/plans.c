@@ -30,35 +30,43 @@ static void measure(gy_kept_plan *plan)
     for (size_t i = 0; i < plan->steps.count; i++) {
         const gy_step *step = &plan->steps.items[i];
         bool is_sent = step->kind == GY_STEP_SEND;
-        bool is_beside = step->kind == GY_STEP_RECV_REDUCE ||
-                         (step->kind == GY_STEP_RECV && crosses_parts(&step->to, chunks));
+        bool is_narrowed = gy_sums_travel(plan->algorithm) && step->to.buffer == GY_BUFFER_OUT;
+        bool is_beside =
+            step->kind == GY_STEP_RECV_REDUCE ||
+            (step->kind == GY_STEP_RECV && (is_narrowed || crosses_parts(&step->to, chunks)));
         plan->notes[i].sends_before = plan->send_count;
         plan->send_count += is_sent;
+        plan->widen_run += is_sent && step->a.buffer == GY_BUFFER_IN ? step->a.run : 0;
         plan->pack_run += is_sent && crosses_parts(&step->a, chunks) ? step->a.run : 0;
         plan->wire_run = is_beside ? GY_MAX(plan->wire_run, step->to.run) : plan->wire_run;
     }
 }
 
-/* Which operands in scratch are running sums: those that a step before combined there. */
+/* Which operands are running sums: what a step before combined in scratch, and where sums
+ * travel all that comes. */
 static gy_status find_sums(gy_kept_plan *plan)
 {
     size_t slots = (size_t)plan->steps.scratch_slots;
+    bool travel = gy_sums_travel(plan->algorithm);
     bool *is_sum = gy_alloc_zero("coll.plan", slots + 1, sizeof(*is_sum));
     if (is_sum == NULL) {
         return GY_NOMEM;
     }
     for (size_t i = 0; i < plan->steps.count; i++) {
         const gy_step *step = &plan->steps.items[i];
+        gy_step_note *note = &plan->notes[i];
         bool is_combined = step->kind == GY_STEP_REDUCE || step->kind == GY_STEP_RECV_REDUCE;
         bool is_kept = step->to.buffer == GY_BUFFER_SCRATCH;
-        if (is_combined) {
-            plan->notes[i].a_is_sum =
-                step->a.buffer == GY_BUFFER_SCRATCH && is_sum[step->a.slot];
-            plan->notes[i].b_is_sum =
-                step->b.buffer == GY_BUFFER_SCRATCH && is_sum[step->b.slot];
+        if (is_combined || travel) {
+            note->a_is_sum = step->a.buffer == GY_BUFFER_SCRATCH
+                                 ? is_sum[step->a.slot]
+                                 : travel && step->a.buffer == GY_BUFFER_WIRE;
+            note->b_is_sum = step->b.buffer == GY_BUFFER_SCRATCH && is_sum[step->b.slot];
         }
+        bool becomes =
+            is_combined || (travel && (step->kind == GY_STEP_RECV || note->a_is_sum));
         for (int32_t k = 0; is_kept && k < step->to.run; k++) {
-            is_sum[step->to.slot + k] = is_combined;
+            is_sum[step->to.slot + k] = becomes;
         }
     }
     gy_free(is_sum);

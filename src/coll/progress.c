@@ -86,6 +86,8 @@ static gy_status enter(gy_coll *coll)
     }
     coll->checked = 0;
     coll->all_registered = coll->card.is_registered;
+    coll->longest = -1;
+    coll->all_ride = false;
     if (comm->shared != NULL) {
         gy_slot_enter(coll, gy_call_is_tiny(comm, &coll->call));
     } else {
@@ -102,13 +104,13 @@ static gy_status enter(gy_coll *coll)
 static gy_status begin_work(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
-    if (gy_call_is_tiny(comm, &coll->call)) {
+    if (coll->all_ride || gy_call_is_tiny(comm, &coll->call)) {
         gy_slot_finish(coll);
         coll->stage = GY_COLL_ENDED;
         return GY_OK;
     }
     gy_choice choice;
-    GY_TRY(gy_choose(comm, &coll->call, coll->all_registered, &choice));
+    GY_TRY(gy_choose(coll, &choice));
     if (gy_row_is_library(choice.algorithm) && !coll->is_agreed) {
         gy_status status = compare_neighbours(coll);
         if (status != GY_OK) {

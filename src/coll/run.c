@@ -21,9 +21,11 @@ static uint64_t message_tag(const gy_coll *coll, uint16_t chunk)
 static gy_status start_send(gy_coll *coll, const gy_step *step)
 {
     gy_runner *runner = &coll->runner;
-    size_t bytes = gy_run_bytes_of(coll, &step->a);
+    size_t bytes = gy_run_message_bytes(coll, &step->a);
     const void *from = NULL;
-    if (bytes > 0) {
+    if (bytes > 0 && gy_run_widens(runner) && !runner->plan->notes[runner->next].a_is_sum) {
+        from = gy_run_widen(coll, &step->a);
+    } else if (bytes > 0) {
         from = gy_run_is_dense(coll, &step->a) ? gy_run_place(coll, &step->a, coll->comm->rank)
                                                : gy_run_pack(coll, &step->a);
     }
@@ -52,10 +54,11 @@ static gy_status receive(gy_coll *coll, const gy_step *step)
     gy_runner *runner = &coll->runner;
     gy_transport *transport = coll->comm->transport;
     const gy_blocks wire = {.buffer = GY_BUFFER_WIRE};
-    size_t bytes = gy_run_bytes_of(coll, &step->to);
+    size_t bytes = gy_run_message_bytes(coll, &step->to);
     int peer = gy_comm_peer(coll->comm, step->peer);
     bool combines = step->kind == GY_STEP_RECV_REDUCE;
-    bool is_beside = combines || !gy_run_is_dense(coll, &step->to);
+    bool is_narrowed = gy_run_widens(runner) && step->to.buffer == GY_BUFFER_OUT;
+    bool is_beside = combines || is_narrowed || !gy_run_is_dense(coll, &step->to);
     if (!runner->is_receiving) {
         const gy_blocks *to = is_beside ? &wire : &step->to;
         GY_TRY(gy_transport_recv(transport, peer, message_tag(coll, step->chunk),
@@ -219,12 +222,26 @@ gy_status gy_run_reserve(gy_runner *runner, size_t size_bytes)
     return GY_OK;
 }
 
+/* Elements that a slot has room for; of staging alike on all ranks. */
+static size_t longest_block(const gy_coll *coll)
+{
+    const gy_layout *own = &coll->runner.layout;
+    if (!coll->call.is_varied || coll->longest < 0) {
+        return (size_t)gy_layout_longest(own);
+    }
+    const gy_layout told = {.count = coll->longest,
+                            .parts = 1,
+                            .chunks = own->chunks,
+                            .part_unit = 1,
+                            .chunk_unit = own->chunk_unit};
+    return (size_t)gy_layout_longest(&told);
+}
+
 static gy_status reserve_scratch(gy_coll *coll, bool copies_input)
 {
     gy_runner *runner = &coll->runner;
     const gy_kept_plan *plan = runner->plan;
-    size_t longest = (size_t)gy_layout_longest(&runner->layout);
-    size_t element = gy_run_element_bytes(coll);
+    size_t longest = longest_block(coll), element = gy_run_element_bytes(coll);
     size_t sum = gy_run_folds(runner) ? gy_fold_sum_bytes(&runner->fold) : element;
     size_t slot = gy_round_up(longest * sum, GY_CACHE_LINE);
     runner->scratch_slot_bytes = slot;
@@ -234,7 +251,9 @@ static gy_status reserve_scratch(gy_coll *coll, bool copies_input)
                   coll->comm->region_bytes);
     runner->wire_at = (size_t)plan->steps.scratch_slots * slot;
     runner->pack_at = runner->wire_at + (size_t)plan->wire_run * slot;
-    runner->work_at = runner->pack_at + (size_t)plan->pack_run * slot;
+    size_t packed =
+        (size_t)plan->pack_run + (gy_run_widens(runner) ? (size_t)plan->widen_run : (size_t)0);
+    runner->work_at = runner->pack_at + packed * slot;
     runner->work_bytes = 0;
     if (plan->steps.work_planes > 0) {
         int64_t blocks = (int64_t)runner->layout.parts * runner->layout.chunks;
@@ -280,7 +299,10 @@ gy_status gy_run_start(gy_coll *coll, const gy_choice *choice)
     }
     runner->fold = gy_call_fold(coll->comm, call);
     bool in_place = is_in_place(coll);
-    bool copies_input = in_place && (choice->algorithm->limits & GY_LIMIT_APART) != 0;
+    /* What a row's parts are replaced by may be longer than they. */
+    bool is_uneven = call->is_varied && call->operation == GY_OPERATION_ALLTOALL;
+    bool copies_input =
+        in_place && (is_uneven || (choice->algorithm->limits & GY_LIMIT_APART) != 0);
     gy_plan_request request = {.operation = call->operation,
                                .ranks = coll->comm->size,
                                .root = call->root,

@@ -37,14 +37,24 @@ static uint8_t *data_of(gy_slot *slot, size_t bytes)
     return bytes <= GY_FEW_BYTES ? slot->few : slot->data;
 }
 
+/* The most that any rank writes into its slot, as all ranks know it. */
+static size_t most_given(const gy_comm *comm, const gy_coll_call *call)
+{
+    return call->is_varied && call->operation == GY_OPERATION_ALLGATHER
+               ? (size_t)gy_parts_longest(comm, call) * gy_call_element_bytes(call)
+               : given_bytes(comm, call);
+}
+
 bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call)
 {
-    if (comm->shared == NULL || call->is_varied || given_bytes(comm, call) > GY_TINY_BYTES) {
+    if (comm->shared == NULL || (call->is_varied && !gy_parts_are_known(call))) {
         return false;
     }
     /* A forced plan runs for tiny messages too; a barrier and an empty call have nothing to
      * plan. */
-    return given_bytes(comm, call) == 0 || comm->site.forced->names[call->operation] == NULL;
+    size_t bytes = most_given(comm, call);
+    return bytes <= GY_TINY_BYTES &&
+           (bytes == 0 || comm->site.forced->names[call->operation] == NULL);
 }
 
 static uint64_t peer_has_ended(gy_comm *comm, int peer)
@@ -94,15 +104,19 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny)
     const gy_coll_call *call = &coll->call;
     gy_slot *slot = gy_slot_of(comm, comm->rank, coll->number);
     bool gives = gy_call_gives(comm, call);
+    size_t laid_out = is_tiny && gives ? given_bytes(comm, call) : 0;
     slot->ended = comm->ended;
     slot->card = coll->card;
-    if (is_tiny && gives) {
+    if (call->is_varied && (is_tiny || gy_told_asks(comm, call))) {
+        laid_out = gy_told_enter(coll, slot);
+    } else if (is_tiny && gives) {
         const void *from = call->operation == GY_OPERATION_BROADCAST ? call->out : call->in;
         size_t bytes = given_bytes(comm, call);
         if (bytes > 0) {
             memcpy(data_of(slot, bytes), from, bytes);
         }
-    } else if (coll->card.is_registered) {
+    }
+    if (coll->card.is_registered) {
         const uint8_t *pool = gy_shared_pool(comm->shared, gy_comm_place(comm, comm->rank));
         gy_far far = {.in = call->in == NULL ? 0 : (uint64_t)((const uint8_t *)call->in - pool),
                       .out = call->out == NULL ? 0
@@ -112,7 +126,7 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny)
     /* release: the slot's contents; with the acquire in gy_slot_compare */
     atomic_store_explicit(&slot->entered, coll->number + 1, memory_order_release);
     gy_wake_peers(comm);
-    own_next_slot(coll, is_tiny && gives ? given_bytes(comm, call) : 0);
+    own_next_slot(coll, laid_out);
 }
 
 gy_status gy_slot_compare(gy_coll *coll)
@@ -138,6 +152,9 @@ gy_status gy_slot_compare(gy_coll *coll)
         if (coll->card.is_registered) {
             coll->all_registered = coll->all_registered && slot->card.is_registered;
             memcpy(&coll->far[rank], slot->few, sizeof(gy_far));
+        }
+        if (coll->call.is_varied && gy_told_asks(comm, &coll->call)) {
+            GY_TRY(gy_told_compare(coll, rank, slot));
         }
     }
     coll->peer = -1;
@@ -174,12 +191,14 @@ gy_status gy_slot_compare_spinning(gy_coll *coll)
 
 static const uint8_t *given_by(const gy_coll *coll, int rank)
 {
-    return data_of(gy_slot_of(coll->comm, rank, coll->number),
-                   given_bytes(coll->comm, &coll->call));
+    gy_slot *slot = gy_slot_of(coll->comm, rank, coll->number);
+    return coll->call.is_varied ? slot->data
+                                : data_of(slot, given_bytes(coll->comm, &coll->call));
 }
 
 /* f16 and bf16: the sum is float32 until the last rank's data. */
-static void fold_wide(const gy_coll *coll, const gy_fold *fold, size_t at, int ranks)
+static void fold_wide(const gy_coll *coll, const gy_fold *fold, size_t at, int ranks,
+                      size_t count)
 {
     float sum[GY_TINY_BYTES / sizeof(uint16_t)];
     gy_term left = {.data = given_by(coll, 0) + at};
@@ -187,30 +206,30 @@ static void fold_wide(const gy_coll *coll, const gy_fold *fold, size_t at, int r
         bool is_last = rank == ranks - 1;
         uint8_t *to = is_last ? coll->call.out : (void *)sum;
         gy_fold_into(&(gy_targets){.to = &to, .count = 1}, !is_last, fold, left,
-                     (gy_term){.data = given_by(coll, rank) + at}, coll->call.count);
+                     (gy_term){.data = given_by(coll, rank) + at}, count);
         left = (gy_term){.data = sum, .is_sum = true};
     }
 }
 
-/* out = fold of the slots of ranks 0 to ranks - 1, from byte `at` on. */
-static void fold_slots(const gy_coll *coll, size_t at, int ranks)
+/* out = fold of `count` elements of the slots of ranks 0 to ranks - 1, from byte `at` on. */
+static void fold_slots(const gy_coll *coll, size_t at, int ranks, size_t count)
 {
     const gy_coll_call *call = &coll->call;
     const gy_fold fold = gy_call_fold(coll->comm, call);
     const uint8_t *sum = given_by(coll, 0) + at;
     if (ranks == 1) {
-        memmove(call->out, sum, call->count * fold.element_bytes);
+        memmove(call->out, sum, count * fold.element_bytes);
         return;
     }
     if (gy_fold_is_wide(&fold)) {
-        fold_wide(coll, &fold, at, ranks);
+        fold_wide(coll, &fold, at, ranks, count);
         return;
     }
     for (int rank = 1; rank < ranks; rank++) {
-        gy_fold_combine(&fold, call->out, sum, given_by(coll, rank) + at, call->count);
+        gy_fold_combine(&fold, call->out, sum, given_by(coll, rank) + at, count);
         sum = call->out;
     }
-    gy_fold_finish(&fold, call->out, call->count);
+    gy_fold_finish(&fold, call->out, count);
 }
 
 /* out = a part of `bytes` from byte `at` on of each slot. */
@@ -222,27 +241,44 @@ static void collect(const gy_coll *coll, size_t at, size_t bytes)
     }
 }
 
+/* A v-form's own part of the sums. */
+static void fold_own_part(const gy_coll *coll)
+{
+    const int64_t *counts = coll->call.in_parts.counts;
+    size_t before = 0, count = (size_t)counts[coll->comm->rank];
+    for (int rank = 0; rank < coll->comm->rank; rank++) {
+        before += (size_t)counts[rank];
+    }
+    if (count > 0) {
+        fold_slots(coll, before * gy_call_element_bytes(&coll->call), coll->comm->size, count);
+    }
+}
+
 void gy_slot_finish(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
-    size_t bytes = call->count * gy_call_element_bytes(call);
-    if (bytes == 0 || !gy_call_gets(comm, call)) {
+    size_t count = call->count, bytes = count * gy_call_element_bytes(call);
+    if (!gy_call_gets(comm, call) || (bytes == 0 && !call->is_varied)) {
+        return;
+    }
+    if (call->is_varied) {
+        (call->operation == GY_OPERATION_REDUCE_SCATTER ? fold_own_part : gy_told_finish)(coll);
         return;
     }
     switch (call->operation) {
     case GY_OPERATION_ALLREDUCE:
     case GY_OPERATION_REDUCE:
-        fold_slots(coll, 0, comm->size);
+        fold_slots(coll, 0, comm->size, count);
         break;
     case GY_OPERATION_SCAN:
-        fold_slots(coll, 0, comm->rank + 1);
+        fold_slots(coll, 0, comm->rank + 1, count);
         break;
     case GY_OPERATION_EXCLUSIVE_SCAN:
-        fold_slots(coll, 0, comm->rank);
+        fold_slots(coll, 0, comm->rank, count);
         break;
     case GY_OPERATION_REDUCE_SCATTER:
-        fold_slots(coll, (size_t)comm->rank * bytes, comm->size);
+        fold_slots(coll, (size_t)comm->rank * bytes, comm->size, count);
         break;
     case GY_OPERATION_ALLGATHER:
     case GY_OPERATION_GATHER:

@@ -35,7 +35,7 @@ static gy_rule draw_rule(gy_random *random)
     if (row->need != GY_NEED_MESSAGES) {
         rule.memory = row->need == GY_NEED_DIRECT ? GY_MEMORY_REGISTERED : GY_MEMORY_PRIVATE;
     }
-    if (!gy_row_keeps_bits(row, rule.type)) {
+    if (!gy_row_keeps_bits(row)) {
         rule.memory = GY_MEMORY_MESSAGES;
     }
     if (rule.memory == GY_MEMORY_MESSAGES && gy_random_below(random, 2) == 1) {
@@ -150,7 +150,7 @@ static void bad_tables_are_refused_by_line_and_cause(void **state)
         {HEAD "take allreduce plain private 4 2 0 staged 1\nend 1\n", "t:3:", "over 2 hosts"},
         {HEAD "take allreduce plain private 2 1 0 direct 1\nend 1\n", "t:3:", "private"},
         {HEAD "take allreduce plain private 2 1 0 ring 1\nend 1\n", "t:3:", "order of ranks"},
-        {HEAD "take allreduce half private 2 1 0 flat 1\nend 1\n", "t:3:", "float32"},
+        {HEAD "take reduce half private 2 1 0 tree 1\nend 1\n", "t:3:", "order of ranks"},
         {HEAD "take broadcast half private 2 1 0 tree 1\nend 1\n", "t:3:", "combines nothing"},
         {HEAD TAKE "5 ring 1\n" TAKE "5 tree 1\nend 2\n", "t:5:", "lines 3 and 4"},
         {HEAD "link ring 1 \x01\nend 0\n", "t:3:", "character 13 is 01"},

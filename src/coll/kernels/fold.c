@@ -8,6 +8,7 @@
 #include "base/base.h"
 
 #include <stdalign.h>
+#include <string.h>
 
 enum {
     TILE_BYTES = 8192, /* with two operands well inside the first cache */
@@ -66,6 +67,21 @@ static void fold_wide(const gy_targets *targets, bool is_sum, const gy_fold *fol
             finish_wide(fold, left, halves, now);
             gy_put(targets, at * sizeof(uint16_t), halves, now * sizeof(uint16_t));
         }
+    }
+}
+
+void gy_finish_into(const gy_targets *targets, const gy_fold *fold, const void *sum,
+                    size_t count)
+{
+    alignas(64) float tile[WIDE_TILE];
+    alignas(64) uint16_t halves[WIDE_TILE];
+    const float *from = sum;
+    GY_ASSERT(gy_fold_is_wide(fold));
+    for (size_t at = 0; at < count; at += WIDE_TILE) {
+        size_t now = GY_MIN((size_t)WIDE_TILE, count - at);
+        memcpy(tile, from + at, now * sizeof(*tile));
+        finish_wide(fold, tile, halves, now);
+        gy_put(targets, at * sizeof(uint16_t), halves, now * sizeof(uint16_t));
     }
 }
 

@@ -41,7 +41,7 @@ static void add_library(const gy_tuner *tuner, const gy_need_of *need, cell *at)
 {
     const gy_site *site = &tuner->comm->site;
     const gy_algorithm *row = gy_library_row(need->operation);
-    bool keeps = row != NULL && (!site->has_shared || gy_row_keeps_bits(row, need->type));
+    bool keeps = row != NULL && (!site->has_shared || gy_row_keeps_bits(row));
     if (keeps && gy_site_allows(site, need, row)) {
         at->picks[at->count++] = (gy_pick){.row = row};
     }

@@ -59,7 +59,7 @@ int gy_site_candidates(const gy_site *site, const gy_need_of *need, gy_pick *pic
         const gy_algorithm *row = &gy_algorithms[i];
         bool is_for_hosts = row->parameter == GY_PARAMETER_PAIR || is_weighted(row);
         if (!gy_site_allows(site, need, row) || (is_for_hosts && site->hosts.hosts == 1) ||
-            (site->has_shared && !gy_row_keeps_bits(row, need->type))) {
+            (site->has_shared && !gy_row_keeps_bits(row))) {
             continue;
         }
         if (row->parameter == GY_PARAMETER_PAIR) {
@@ -178,6 +178,7 @@ static uint64_t key_of(const gy_site *site, const gy_need_of *need)
                              (int64_t)need->type,
                              (int64_t)need->memory,
                              need->is_known,
+                             need->is_told,
                              need->bytes};
     uint64_t hosts = gy_hash(site->host_of, (size_t)site->ranks * sizeof(*site->host_of), 0);
     return gy_hash(facts, sizeof(facts), hosts) | 1;

@@ -108,22 +108,15 @@ bool gy_site_allows(const gy_site *site, const gy_need_of *need, const gy_algori
     }
     bool is_reached = row->need == GY_NEED_MESSAGES ||
                       (site->has_shared && (row->need == GY_NEED_STAGE || is_registered));
-    bool is_known = need->is_known || (row->limits & GY_LIMIT_KNOWN) == 0;
+    bool is_known = need->is_known || (row->limits & GY_LIMIT_KNOWN) == 0 ||
+                    (need->is_told && row->need == GY_NEED_STAGE);
     return row->operation == need->operation && is_reached && is_known &&
            (!reduces(need->operation) || row->order >= need->order);
 }
 
-static bool has_stage(gy_operation operation)
+bool gy_row_keeps_bits(const gy_algorithm *row)
 {
-    const gy_algorithm *row = gy_algorithm_find(operation, "staged");
-    return row != NULL && row->need == GY_NEED_STAGE;
-}
-
-bool gy_row_keeps_bits(const gy_algorithm *row, gy_type_class type)
-{
-    bool is_rounded = type == GY_TYPE_HALF && row->need == GY_NEED_MESSAGES;
-    return !reduces(row->operation) ||
-           (row->order == GY_ORDER_FOLD && !(is_rounded && has_stage(row->operation)));
+    return !reduces(row->operation) || row->order == GY_ORDER_FOLD;
 }
 
 const char *gy_site_message_name(gy_operation operation, int64_t bytes)

@@ -95,6 +95,7 @@ typedef struct gy_need_of {
     gy_type_class type;
     gy_memory memory;
     bool is_known;     /* all ranks know all counts */
+    bool is_told;      /* all ranks know the longest part: enough for staging */
     bool fits_library; /* that started the ranks, where there is one */
     int64_t bytes;     /* of the whole vector */
 } gy_need_of;
@@ -130,7 +131,7 @@ gy_links gy_site_links(const gy_site *site, gy_need need, gy_type_class type);
 bool gy_site_allows(const gy_site *site, const gy_need_of *need, const gy_algorithm *row);
 /** Does taking the row instead of another one leave every bit as it is? Asked of ranks that
  * share memory: all that they fold is the left fold by rank, halves in float32. */
-bool gy_row_keeps_bits(const gy_algorithm *row, gy_type_class type);
+bool gy_row_keeps_bits(const gy_algorithm *row);
 /** Which algorithm; reason NONE: there is none that keeps the order. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_site_pick(gy_site *site, const gy_need_of *need, gy_pick *pick);
 /** "staged", "hierarchy:tree+ring" */

@@ -137,10 +137,10 @@ static gy_status check_rule(const gy_rule *rule)
         return gy_fail(GY_FORMAT, "%s over %d hosts cannot go by %s memory", row->name,
                        rule->hosts, memory_names[rule->memory]);
     }
-    if (is_shared && !gy_row_keeps_bits(row, rule->type)) {
+    if (is_shared && !gy_row_keeps_bits(row)) {
         return gy_fail(GY_FORMAT,
                        "%s does not combine as all that goes through shared memory does: in "
-                       "the order of ranks, halves in float32",
+                       "the order of ranks",
                        row->name);
     }
     return GY_OK;

@@ -130,13 +130,28 @@ static const int64_t *starts_of(const gy_comm *comm, const gy_parts *parts, int6
     return room;
 }
 
+/* Where this rank's parts begin in the inputs of those that it reads from. */
+static void find_far_starts(const gy_coll *coll, gy_layout *layout, int64_t *in_starts,
+                            int64_t *far_starts)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_coll_call *call = &coll->call;
+    if (call->operation == GY_OPERATION_SCATTER && comm->rank != call->root) {
+        in_starts[comm->rank] = gy_told_start(coll, call->root);
+        layout->in_starts = in_starts;
+    }
+    for (int rank = 0; call->operation == GY_OPERATION_ALLTOALL && rank < comm->size; rank++) {
+        far_starts[rank] = gy_told_start(coll, rank);
+    }
+}
+
 gy_status gy_parts_layout(gy_coll *coll, gy_layout *layout)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
     size_t size = (size_t)comm->size;
     if (coll->numbers == NULL) {
-        coll->numbers = gy_alloc_zero("coll.parts", 3 * size, sizeof(int64_t));
+        coll->numbers = gy_alloc_zero("coll.parts", 4 * size, sizeof(int64_t));
         if (coll->numbers == NULL) {
             return GY_NOMEM;
         }
@@ -149,6 +164,9 @@ gy_status gy_parts_layout(gy_coll *coll, gy_layout *layout)
     }
     if (call->out_parts.counts != NULL) {
         layout->out_starts = starts_of(comm, &call->out_parts, out_starts);
+    }
+    if (coll->runner.choice.algorithm->need == GY_NEED_DIRECT && gy_told_asks(comm, call)) {
+        find_far_starts(coll, layout, in_starts, out_starts + size);
     }
     if (call->operation == GY_OPERATION_ALLTOALL) {
         layout->in_counts = call->in_parts.counts;

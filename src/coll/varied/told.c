@@ -1,0 +1,240 @@
+/*
+ * What ranks that share memory tell of parts of unequal length: gather, scatter and all-to-all
+ * of the v-forms, whose counts are known where they are given and where they are taken. Each
+ * rank lays the counts that it knows into its slot, so that the one meeting of every call also
+ * says how long the longest part is (all ranks may then cut alike and go through staging), and
+ * both sides of a part can compare. Parts that fit ride behind the counts: then the meeting was
+ * all.
+ *
+ *   slot.few    where registered buffers lie; twice the longest part, odd where the parts ride
+ *   slot.data   the counts: gather and scatter one, the root one a rank; all-to-all those
+ * given, then those taken. Then the parts given
+ *
+ * Where all ranks know all counts (allgather, reduce-scatter) nothing has to be told, and parts
+ * ride alone.
+ */
+#include "coll/coll_priv.h"
+
+#include <string.h>
+
+enum { RANKS_MOST = GY_TINY_BYTES / 4 / sizeof(int64_t) }; /* whose counts leave room */
+
+bool gy_told_asks(const gy_comm *comm, const gy_coll_call *call)
+{
+    return call->is_varied && comm->shared != NULL && comm->size <= RANKS_MOST &&
+           !gy_parts_are_known(call);
+}
+
+/* What this rank knows of counts. */
+typedef struct known_counts {
+    const int64_t *lists[2]; /* (count each) */
+    int list_count, count;
+    int64_t own;
+} known_counts;
+
+static void find_counts(const gy_coll *coll, known_counts *known)
+{
+    const gy_coll_call *call = &coll->call;
+    *known = (known_counts){.list_count = 1, .count = coll->comm->size};
+    if (call->operation == GY_OPERATION_ALLTOALL) {
+        known->lists[0] = call->in_parts.counts;
+        known->lists[1] = call->out_parts.counts;
+        known->list_count = 2;
+    } else if (coll->comm->rank == call->root) {
+        known->lists[0] = call->operation == GY_OPERATION_GATHER ? call->out_parts.counts
+                                                                 : call->in_parts.counts;
+    } else {
+        known->own = (int64_t)call->count;
+        known->lists[0] = &known->own;
+        known->count = 1;
+    }
+}
+
+/* Bytes of the counts that a rank lays out. */
+static size_t head_of(const gy_coll *coll, int rank)
+{
+    const gy_coll_call *call = &coll->call;
+    size_t size = (size_t)coll->comm->size;
+    size_t counts = call->operation == GY_OPERATION_ALLTOALL ? 2 * size
+                    : rank == call->root                     ? size
+                                                             : 1;
+    return counts * sizeof(int64_t);
+}
+
+static int64_t longest_of(const int64_t *counts, int parts, int64_t longest)
+{
+    for (int part = 0; part < parts; part++) {
+        longest = GY_MAX(longest, counts[part]);
+    }
+    return longest;
+}
+
+/* The parts of a buffer one behind the other. */
+static size_t pack(const gy_comm *comm, const gy_parts *parts, size_t element, const void *from,
+                   uint8_t *to)
+{
+    size_t at = 0;
+    for (int part = 0; part < comm->size; part++) {
+        size_t bytes = (size_t)parts->counts[part] * element;
+        size_t start = parts->starts != NULL ? (size_t)parts->starts[part] * element : at;
+        if (bytes > 0) {
+            memcpy(to + at, (const uint8_t *)from + start, bytes);
+        }
+        at += bytes;
+    }
+    return at;
+}
+
+/* A tiny call whose counts all know. */
+static size_t enter_known(const gy_coll *coll, gy_slot *slot)
+{
+    const gy_coll_call *call = &coll->call;
+    size_t bytes = gy_call_in_bytes(coll->comm, call);
+    if (call->operation == GY_OPERATION_REDUCE_SCATTER) {
+        return pack(coll->comm, &call->in_parts, gy_call_element_bytes(call), call->in,
+                    slot->data);
+    }
+    if (bytes > 0) {
+        memcpy(slot->data, call->in, bytes);
+    }
+    return bytes;
+}
+
+/* The parts that this rank gives, behind the counts. */
+static void lay_out_parts(const gy_coll *coll, size_t bytes, uint8_t *to)
+{
+    const gy_coll_call *call = &coll->call;
+    if (call->operation == GY_OPERATION_GATHER) {
+        memcpy(to, call->in, bytes);
+    } else {
+        (void)pack(coll->comm, &call->in_parts, gy_call_element_bytes(call), call->in, to);
+    }
+}
+
+size_t gy_told_enter(gy_coll *coll, gy_slot *slot)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_coll_call *call = &coll->call;
+    known_counts known;
+    if (gy_parts_are_known(call)) {
+        return enter_known(coll, slot);
+    }
+    find_counts(coll, &known);
+    size_t head = head_of(coll, comm->rank);
+    size_t bytes = gy_call_gives(comm, call) ? gy_call_in_bytes(comm, call) : 0;
+    size_t list_bytes = (size_t)known.count * sizeof(int64_t);
+    coll->longest = 0;
+    for (int i = 0; i < known.list_count; i++) {
+        memcpy(slot->data + (size_t)i * list_bytes, known.lists[i], list_bytes);
+        coll->longest = longest_of(known.lists[i], known.count, coll->longest);
+    }
+    GY_ASSERT((size_t)known.list_count * list_bytes == head);
+    coll->all_ride =
+        head + bytes <= GY_TINY_BYTES && comm->site.forced->names[call->operation] == NULL;
+    int64_t told = coll->longest * 2 + coll->all_ride;
+    memcpy(slot->few + sizeof(gy_far), &told, sizeof(told));
+    if (!coll->all_ride || bytes == 0) {
+        return head;
+    }
+    lay_out_parts(coll, bytes, slot->data + head);
+    return head + bytes;
+}
+
+/* The counts in a rank's slot. */
+static const int64_t *counts_in(const gy_slot *slot)
+{
+    return (const int64_t *)(const void *)slot->data;
+}
+
+/* The counts of one part as `from` gives and `to` expects it. */
+static gy_status compare(const gy_coll *coll, int from, int to, const int64_t counts[2])
+{
+    const gy_comm *comm = coll->comm;
+    char text[192];
+    return counts[0] == counts[1]
+               ? GY_OK
+               : gy_fail(GY_MISMATCH, "%s: rank %d gives %lld elements, rank %d expects %lld",
+                         gy_coll_text(coll, text), gy_comm_peer(comm, from),
+                         (long long)counts[0], gy_comm_peer(comm, to), (long long)counts[1]);
+}
+
+gy_status gy_told_compare(gy_coll *coll, int rank, const gy_slot *slot)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_coll_call *call = &coll->call;
+    const int64_t *theirs = counts_in(slot), *in = call->in_parts.counts;
+    const int64_t *out = call->out_parts.counts;
+    int me = comm->rank;
+    int64_t told = 0, own = (int64_t)call->count;
+    memcpy(&told, slot->few + sizeof(gy_far), sizeof(told));
+    coll->longest = GY_MAX(coll->longest, told / 2);
+    coll->all_ride = coll->all_ride && told % 2 == 1;
+    if (call->operation == GY_OPERATION_ALLTOALL) {
+        GY_TRY(compare(coll, rank, me, (const int64_t[]){theirs[me], out[rank]}));
+        return compare(coll, me, rank, (const int64_t[]){in[rank], theirs[comm->size + me]});
+    }
+    bool is_gather = call->operation == GY_OPERATION_GATHER;
+    if (me == call->root) {
+        return is_gather ? compare(coll, rank, me, (const int64_t[]){theirs[0], out[rank]})
+                         : compare(coll, me, rank, (const int64_t[]){in[rank], theirs[0]});
+    }
+    if (rank != call->root) {
+        return GY_OK;
+    }
+    return is_gather ? compare(coll, me, rank, (const int64_t[]){own, theirs[me]})
+                     : compare(coll, rank, me, (const int64_t[]){theirs[me], own});
+}
+
+/* Elements before part `part` of those that a rank told. */
+static int64_t told_before(const gy_coll *coll, int rank, int part)
+{
+    const int64_t *counts = counts_in(gy_slot_of(coll->comm, rank, coll->number));
+    int64_t before = 0;
+    for (int i = 0; i < part; i++) {
+        before += counts[i];
+    }
+    return before;
+}
+
+int64_t gy_told_start(const gy_coll *coll, int rank)
+{
+    return told_before(coll, rank, coll->comm->rank);
+}
+
+/* From where in a rank's slot this rank takes its part. */
+static size_t part_in(const gy_coll *coll, int rank)
+{
+    const gy_coll_call *call = &coll->call;
+    size_t element = gy_call_element_bytes(call);
+    if (gy_parts_are_known(call)) {
+        return 0;
+    }
+    size_t before =
+        call->operation == GY_OPERATION_GATHER ? 0 : (size_t)gy_told_start(coll, rank);
+    return head_of(coll, rank) + before * element;
+}
+
+void gy_told_finish(const gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_coll_call *call = &coll->call;
+    size_t element = gy_call_element_bytes(call), at = 0;
+    uint8_t *out = call->out;
+    if (call->operation == GY_OPERATION_SCATTER) {
+        const gy_slot *slot = gy_slot_of(comm, call->root, coll->number);
+        if (call->count > 0) {
+            memcpy(out, slot->data + part_in(coll, call->root), call->count * element);
+        }
+        return;
+    }
+    const gy_parts *parts = &call->out_parts;
+    for (int rank = 0; rank < comm->size; rank++) {
+        const gy_slot *slot = gy_slot_of(comm, rank, coll->number);
+        size_t bytes = (size_t)parts->counts[rank] * element;
+        size_t start = parts->starts != NULL ? (size_t)parts->starts[rank] * element : at;
+        if (bytes > 0) {
+            memcpy(out + start, slot->data + part_in(coll, rank), bytes);
+        }
+        at += bytes;
+    }
+}
