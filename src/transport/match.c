@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+/* Kept messages from here on are used again, so many bytes of a peer: what aligned allocations
+ * give back does not fit them again, each came from new pages of the heap. */
+enum { SPARE_BYTES = 4096, SPARE_BYTES_MAX = 256 * 1024 };
+
 void gy_transfers_push(gy_transfer **list, gy_transfer *transfer)
 {
     while (*list != NULL) {
@@ -74,7 +78,35 @@ static void drop_kept(gy_inbox *inbox, gy_kept *kept)
     }
     *place = kept->next;
     inbox->kept_bytes -= kept->size_bytes;
-    gy_free(kept);
+    if (kept->capacity >= SPARE_BYTES &&
+        inbox->spare_bytes + kept->capacity <= SPARE_BYTES_MAX) {
+        kept->next = inbox->spare;
+        inbox->spare = kept;
+        inbox->spare_bytes += kept->capacity;
+    } else {
+        gy_free(kept);
+    }
+}
+
+/* The smallest spare one with so much room, else a new one; NULL: no memory. */
+static gy_kept *take_kept(gy_inbox *inbox, size_t size_bytes)
+{
+    gy_kept **best = NULL;
+    for (gy_kept **at = &inbox->spare; *at != NULL; at = &(*at)->next) {
+        bool is_better = best == NULL || (*at)->capacity < (*best)->capacity;
+        best = (*at)->capacity >= size_bytes && is_better ? at : best;
+    }
+    if (size_bytes >= SPARE_BYTES && best != NULL) {
+        gy_kept *taken = *best;
+        *best = taken->next;
+        inbox->spare_bytes -= taken->capacity;
+        return taken;
+    }
+    gy_kept *made = gy_alloc("transport.kept", sizeof(gy_kept) + size_bytes);
+    if (made != NULL) {
+        made->capacity = size_bytes;
+    }
+    return made;
 }
 
 static void hand_over(gy_inbox *inbox, gy_kept *kept, gy_transfer *receive)
@@ -128,11 +160,11 @@ static bool keep(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
     if (inbox->kept != NULL && inbox->kept_bytes + size_bytes > GY_KEPT_BYTES_MAX) {
         return false;
     }
-    gy_kept *kept = gy_alloc("transport.kept", sizeof(gy_kept) + size_bytes);
+    gy_kept *kept = take_kept(inbox, size_bytes);
     if (kept == NULL) {
         return false;
     }
-    *kept = (gy_kept){.tag = tag, .size_bytes = size_bytes};
+    *kept = (gy_kept){.tag = tag, .size_bytes = size_bytes, .capacity = kept->capacity};
     gy_kept **end = &inbox->kept;
     while (*end != NULL) {
         end = &(*end)->next;
@@ -272,4 +304,10 @@ void gy_inbox_fini(gy_inbox *inbox)
     while (inbox->kept != NULL) {
         drop_kept(inbox, inbox->kept);
     }
+    while (inbox->spare != NULL) {
+        gy_kept *spare = inbox->spare;
+        inbox->spare = spare->next;
+        gy_free(spare);
+    }
+    inbox->spare_bytes = 0;
 }

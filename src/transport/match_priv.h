@@ -13,7 +13,7 @@ typedef struct gy_kept {
     struct gy_kept *next;
     gy_transfer *wanted; /* a receive that came while it was still arriving */
     uint64_t tag;
-    size_t size_bytes;
+    size_t size_bytes, capacity;
     bool is_whole;
     alignas(16) uint8_t data[];
 } gy_kept;
@@ -24,6 +24,8 @@ typedef struct gy_inbox {
     gy_transfer *posted; /* receives without a message, in the order posted */
     gy_kept *kept;       /* messages without a receive, in the order sent */
     size_t kept_bytes;
+    gy_kept *spare; /* of messages that were handed over: their pages are there */
+    size_t spare_bytes;
     /* The message that is arriving now. */
     bool is_arriving;
     gy_transfer *receive; /* its receive, or */

@@ -209,6 +209,36 @@ static void killed_process_is_named_soon(void **state)
     close(fd);
 }
 
+/* One that comes before its receive lies where the last such one lay. */
+static void kept_messages_use_their_memory_again(void **state)
+{
+    (void)state;
+    enum { LARGE = 65536, TIMES = 5 };
+    static uint8_t data[LARGE], got[LARGE];
+    gy_inbox inbox = {.survival = NULL};
+    int64_t live = gy_alloc_live();
+    for (int i = 0; i < TIMES; i++) {
+        data[0] = data[LARGE - 1] = (uint8_t)(i + 1);
+        for (size_t part = 1; part <= 2; part++) {
+            assert_true(gy_inbox_deliver(&inbox, part, data, LARGE / part));
+        }
+        assert_true(gy_inbox_deliver(&inbox, 3, data, 24));
+        for (size_t tag = 3; tag >= 1; tag--) {
+            size_t size = tag == 3 ? 24 : LARGE / tag;
+            gy_transfer receive = {
+                .status = GY_AGAIN, .size_bytes = size, .tag = tag, .data = got};
+            gy_inbox_post(&inbox, &receive);
+            assert_int_equal(receive.status, GY_OK);
+            assert_memory_equal(got, data, size);
+        }
+        /* From now on only the small one needs memory. */
+        gy_alloc_fail_after(2);
+    }
+    gy_alloc_fail_after(0);
+    gy_inbox_fini(&inbox);
+    assert_int_equal(gy_alloc_live(), live);
+}
+
 static void pool_offsets_translate(void **state)
 {
     (void)state;
@@ -356,6 +386,7 @@ int main(void)
         cmocka_unit_test(ranks_go_on_after_a_failure),
         cmocka_unit_test(last_words_are_heard),
         cmocka_unit_test(killed_process_is_named_soon),
+        cmocka_unit_test(kept_messages_use_their_memory_again),
         cmocka_unit_test(pool_offsets_translate),
         cmocka_unit_test(bad_segments_are_refused),
         cmocka_unit_test(waits_spin_only_while_cores_suffice),
