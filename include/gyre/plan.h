@@ -46,7 +46,33 @@ typedef struct gy_plan_query {
     int64_t bytes, element_bytes; /* of the vector; of an element (0: 4) */
     gy_links links;
     double beta_across; /* s per byte between hosts; 0: links.beta */
+    const int32_t
+        *host_of; /* (ranks) in [0, hosts), each host with a rank; NULL: as `hosts` says */
+    const double *beta_between; /* (hosts, hosts) from, to, s per byte: instead of beta_across;
+                                   NULL: all alike */
 } gy_plan_query;
+
+/** What a file says of links and of where ranks are. */
+typedef struct gy_plan_links gy_plan_links;
+
+/**
+ * Read it: text, one fact a line, as gyre(1) has it under `--links`; also the table of `gyre
+ * tune`, whose lines for messages (ring, far) and for combining count.
+ *
+ * @param path  stands in messages
+ * @return GY_OK, caller frees *links; GY_FORMAT names path and line; GY_NOMEM
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_plan_links_parse(const char *text, size_t size_bytes,
+                                                   const char *path, gy_plan_links **links);
+/**
+ * Let a query use them: links, and hosts where the file names some; `links` must outlive it.
+ * query->ranks 0 becomes the number of ranks that are placed.
+ * @return GY_OK; GY_ARG the file places another number of ranks, or none and names hosts
+ */
+GY_API GY_MUST_CHECK gy_status gy_plan_links_use(const gy_plan_links *links,
+                                                 gy_plan_query *query);
+GY_API void gy_plan_links_free(gy_plan_links *links);
 
 /** A row of the table of algorithms; static texts. */
 typedef struct gy_plan_algorithm {

@@ -97,6 +97,8 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
         {"plan table -p 65537", "'65537'"},
         {"plan check allreduce --algo ring --hosts 9 -p 8", "9 hosts"},
         {"plan simulate allreduce --algo ring --fail 3", "'3'"},
+        {"plan table --links x --alpha 1", "--links says"},
+        {"plan list --links x", "--links has no meaning"},
         {"plan simulate allreduce --algo ring --fail 9@1", "rank 9"},
         {"plan simulate allreduce --algo ring --retry 1", "--loss"},
         {"predict", "MODEL"},
@@ -268,6 +270,46 @@ static void output_that_cannot_be_written_is_a_failure(void **state)
 }
 
 /* The lectures' table for 256 nodes: rows that must be there, to the letter. */
+/* A file of links with those lines after its first, at `path`. */
+static void write_links(const char *path, const char *lines)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "gyre links 1\n%s", lines);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void plans_cost_what_a_file_of_links_says(void **state)
+{
+    (void)state;
+    static const char path[] = "/tmp/gyre-links-test.txt";
+    static const char line[] = "allreduce,flat,3,1000,";
+    write_links(path, "link ring 1 0\nlink far 1000000 0\nhost a 0-1\nhost b 2\n");
+    gyre("", "plan table --links /tmp/gyre-links-test.txt --bytes 1000 --csv");
+    assert_int_equal(result.status, 0);
+    assert_non_null(strstr(result.output, line));
+    gyre("", "plan simulate broadcast --algo flat --links /tmp/gyre-links-test.txt -p 3");
+    assert_int_equal(result.status, 0);
+    assert_non_null(strstr(result.output, "3 of 3 ranks ended"));
+    assert_non_null(strstr(result.output, "ranks: 1"));
+    gyre("", "plan show broadcast --algo weighted-tree --links /tmp/gyre-links-test.txt");
+    assert_int_equal(result.status, 0);
+    gyre("", "plan table --links /tmp/gyre-links-test.txt -p 4");
+    assert_int_equal(result.status, 2);
+    assert_non_null(strstr(result.output, "places 3"));
+    gyre("", "plan table --links /tmp/gyre-links-test.txt --hosts 2");
+    assert_int_equal(result.status, 2);
+    write_links(path, "link ring 1 x\n");
+    gyre("", "plan table --links /tmp/gyre-links-test.txt");
+    assert_int_equal(result.status, 1);
+    assert_int_equal(lines(result.output), 1);
+    assert_non_null(strstr(result.output, "gyre-links-test.txt:2: beta is \"x\""));
+    assert_int_equal(remove(path), 0);
+    gyre("", "plan table --links /tmp/gyre-links-test.txt");
+    assert_int_equal(result.status, 1);
+    assert_non_null(strstr(result.output, "cannot read the file of links"));
+}
+
 static void plan_table_says_what_the_lectures_say(void **state)
 {
     (void)state;
@@ -334,6 +376,7 @@ int main(void)
         cmocka_unit_test(failures_are_one_line_and_status_one),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
         cmocka_unit_test(plan_table_says_what_the_lectures_say),
+        cmocka_unit_test(plans_cost_what_a_file_of_links_says),
         cmocka_unit_test(plans_are_drawn_checked_and_simulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,17 +6,26 @@
 
 #include <gyre/data.h>
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS_MOST = 65536, WIDTH = 80, WIDTH_LEAST = 24, FAILURES_MOST = 16 };
+enum {
+    RANKS_MOST = 65536,
+    RANKS_DEFAULT = 8,
+    WIDTH = 80,
+    WIDTH_LEAST = 24,
+    FAILURES_MOST = 16
+};
+enum { LINKS_BYTES = (1 << 20) + 1 }; /* one more than such a file may have */
 
 typedef struct plan_settings {
-    const char *operation, *algorithm, *bytes, *svg;
+    const char *operation, *algorithm, *bytes, *svg, *links;
     long long ranks, hosts, root, chunks, element, width;
     double alpha, beta, gamma, alpha_across, beta_across, rate;
     bool csv, all, in_place;
@@ -78,6 +87,8 @@ static const gy_option options[] = {
      offsetof(plan_settings, alpha_across), 1e-12, 1e6, NULL},
     {"beta-across", 0, GY_OPTION_REAL, "SECONDS", "of a byte between hosts",
      offsetof(plan_settings, beta_across), 1e-18, 1e6, NULL},
+    {"links", 0, GY_OPTION_TEXT, "FILE", "what links cost and where ranks are, as text",
+     offsetof(plan_settings, links), 0, 0, NULL},
     {"rate", 0, GY_OPTION_REAL, "N", "exchanges a second, for the table (default: 3)",
      offsetof(plan_settings, rate), 0, 1e9, NULL},
     {"all", 0, GY_OPTION_FLAG, NULL, "also algorithms over the memory of one host",
@@ -149,6 +160,42 @@ static double or_default(double given, double otherwise)
     return given >= 0 ? given : otherwise;
 }
 
+static int fail(gy_status status)
+{
+    int code = gy_report_failure("plan", status);
+    return status == GY_ARG ? GY_EXIT_USAGE : code;
+}
+
+/* What --links read, until the end of the command. */
+static gy_plan_links *links;
+
+static int read_links(gy_plan_query *query)
+{
+    static char text[LINKS_BYTES];
+    FILE *file = fopen(settings.links, "rb");
+    size_t size = file == NULL ? 0 : fread(text, 1, LINKS_BYTES, file);
+    int error = file == NULL || ferror(file) != 0 ? errno : 0;
+    gy_status status = GY_OK;
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (error != 0) {
+        fprintf(stderr, "gyre plan: cannot read the file of links %s: %s\n", settings.links,
+                strerror(error));
+        return GY_EXIT_FAILURE;
+    }
+    status = gy_plan_links_parse(text, size, settings.links, &links);
+    if (status == GY_OK) {
+        query->ranks = (int)settings.ranks;
+        status = gy_plan_links_use(links, query);
+        query->ranks = query->ranks > 0 ? query->ranks : RANKS_DEFAULT;
+    }
+    if (status == GY_OK && query->host_of != NULL && settings.hosts > 0) {
+        return complain("--hosts", "", "none beside a file of links that names hosts");
+    }
+    return status == GY_OK ? GY_EXIT_OK : fail(status);
+}
+
 /* The settings as a query; `operation` from the operand or option. */
 static int make_query(const char *operation, gy_plan_query *query)
 {
@@ -160,7 +207,7 @@ static int make_query(const char *operation, gy_plan_query *query)
     *query = (gy_plan_query){
         .operation = operation,
         .algorithm = settings.algorithm,
-        .ranks = settings.ranks > 0 ? (int)settings.ranks : 8,
+        .ranks = settings.ranks > 0 ? (int)settings.ranks : RANKS_DEFAULT,
         .hosts = (int)settings.hosts,
         .root = settings.root > 0 ? (int)settings.root : 0,
         .chunks = (int)settings.chunks,
@@ -173,13 +220,7 @@ static int make_query(const char *operation, gy_plan_query *query)
                   .alpha_across = or_default(settings.alpha_across, 0)},
         .beta_across = or_default(settings.beta_across, 0),
     };
-    return GY_EXIT_OK;
-}
-
-static int fail(gy_status status)
-{
-    int code = gy_report_failure("plan", status);
-    return status == GY_ARG ? GY_EXIT_USAGE : code;
+    return settings.links != NULL ? read_links(query) : GY_EXIT_OK;
 }
 
 /* ---- The verbs ---- */
@@ -351,13 +392,13 @@ typedef struct plan_verb {
     int (*run)(const char *operation);
 } plan_verb;
 
-#define PLAN_OPTIONS " ranks algo hosts root chunks in-place "
+#define PLAN_OPTIONS " ranks algo hosts root chunks in-place links "
 #define COST_OPTIONS "bytes element alpha beta gamma alpha-across beta-across "
 
 static const plan_verb verbs[] = {
     {"list", false, false, " ", run_list},
     {"table", false, false,
-     " ranks operation hosts root chunks in-place csv all rate " COST_OPTIONS, run_table},
+     " ranks operation hosts root chunks in-place links csv all rate " COST_OPTIONS, run_table},
     {"show", true, true, PLAN_OPTIONS "svg width ", run_show},
     {"check", true, true, PLAN_OPTIONS, run_check},
     {"simulate", true, true, PLAN_OPTIONS COST_OPTIONS "seed loss retry uplink fail ",
@@ -393,7 +434,16 @@ static int check_verb(const plan_verb *verb, int operand_count, char **operands)
                 verb->name);
         return GY_EXIT_USAGE;
     }
-    if (settings.hosts <= 1 &&
+    bool has_figures = settings.alpha >= 0 || settings.beta >= 0 || settings.gamma >= 0 ||
+                       settings.alpha_across >= 0 || settings.beta_across >= 0;
+    if (settings.links != NULL && has_figures) {
+        fprintf(stderr,
+                "gyre plan %s: --links says what links cost: expected no --alpha, --beta, "
+                "--gamma, --alpha-across or --beta-across beside it\n",
+                verb->name);
+        return GY_EXIT_USAGE;
+    }
+    if (settings.hosts <= 1 && settings.links == NULL &&
         (settings.alpha_across >= 0 || settings.beta_across >= 0 || settings.uplink >= 0)) {
         fprintf(stderr,
                 "gyre plan %s: --alpha-across, --beta-across and --uplink are for ranks "
@@ -425,8 +475,11 @@ static int run(char **operands, int operand_count)
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
         if (strcmp(verbs[i].name, operands[0]) == 0) {
             int code = check_verb(&verbs[i], operand_count, operands);
-            return code != GY_EXIT_OK ? code
+            code = code != GY_EXIT_OK ? code
                                       : verbs[i].run(operand_count > 1 ? operands[1] : NULL);
+            gy_plan_links_free(links);
+            links = NULL;
+            return code;
         }
     }
     return complain("VERB", operands[0], "list, table, show, check or simulate");

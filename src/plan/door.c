@@ -18,6 +18,7 @@ typedef struct named_plan {
     gy_topology topology;
     int32_t *host_of;
     gy_volume volume;
+    gy_links links;
 } named_plan;
 
 const char *gy_plan_operation(int index)
@@ -90,7 +91,9 @@ static gy_status place_ranks(const gy_plan_query *query, named_plan *named)
         return GY_NOMEM;
     }
     for (int rank = 0; rank < ranks; rank++) {
-        named->host_of[rank] = (int32_t)((int64_t)rank * hosts / ranks);
+        named->host_of[rank] = query->host_of != NULL
+                                   ? query->host_of[rank]
+                                   : (int32_t)((int64_t)rank * hosts / ranks);
     }
     bool is_other = query->beta_across > 0 && query->links.beta > 0;
     named->topology =
@@ -99,13 +102,19 @@ static gy_status place_ranks(const gy_plan_query *query, named_plan *named)
                       .within = 1,
                       .across = is_other ? query->beta_across / query->links.beta : 1};
     named->request.topology = &named->topology;
+    if (query->host_of != NULL) { /* the topology's costs are seconds then */
+        named->topology.within = query->links.beta;
+        named->topology.across = query->beta_across;
+        named->topology.between = query->beta_between;
+        named->links.beta = 1;
+    }
     return GY_OK;
 }
 
 static gy_status read_query(const gy_plan_query *query, named_plan *named)
 {
     gy_operation operation;
-    *named = (named_plan){.algorithm = NULL};
+    *named = (named_plan){.algorithm = NULL, .links = query->links};
     GY_TRY(gy_operation_find(query->operation, &operation));
     int64_t width = query->element_bytes > 0 ? query->element_bytes : 4;
     named->request = (gy_plan_request){.operation = operation,
@@ -172,7 +181,7 @@ gy_status gy_plan_cost(const gy_plan_query *query, gy_price *price)
         status = make_plan(&named, &plan);
     }
     if (status == GY_OK) {
-        status = gy_plan_price(plan, &named.volume, &query->links, price);
+        status = gy_plan_price(plan, &named.volume, &named.links, price);
     }
     gy_plan_free(plan);
     gy_free(named.host_of);
@@ -244,7 +253,7 @@ gy_status gy_plan_simulate(const gy_plan_query *query, const gy_weather *weather
         status = gy_plan_run_simulated(&(gy_simulation){.algorithm = named.algorithm,
                                                         .request = &named.request,
                                                         .volume = &named.volume,
-                                                        .links = &query->links,
+                                                        .links = &named.links,
                                                         .weather = weather},
                                        outcome);
     }

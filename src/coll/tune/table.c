@@ -12,12 +12,13 @@
  */
 #include "coll/coll_priv.h"
 
-#include <math.h>
+#include "base/lines.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1, LINE_BYTES = 512, WORDS = 10 };
+enum { VERSION = 1 };
 
 static const char *const link_names[GY_LINK_CLASSES] = {
     [GY_LINK_WORD] = "word", [GY_LINK_STAGED] = "staged",     [GY_LINK_DIRECT] = "direct",
@@ -47,56 +48,17 @@ const char *gy_link_name(gy_link_class link)
 
 typedef struct reader {
     gy_tuning *tuning;
-    int line;
-    char *words[WORDS];
-    int count;
+    gy_lines lines;
     bool has_ended;
 } reader;
-
-static gy_status read_number(const char *word, const char *what, double *value)
-{
-    char *end = NULL;
-    *value = strtod(word, &end);
-    if (end == word || *end != '\0' || !isfinite(*value) || *value < 0 || *value > 1e12) {
-        return gy_fail(GY_FORMAT, "%s is \"%s\", expected a number from 0 to 1e12", what, word);
-    }
-    return GY_OK;
-}
-
-static gy_status read_count(const char *word, const char *what, const int64_t range[2],
-                            int64_t *value)
-{
-    char *end = NULL;
-    bool is_digit = word[0] >= '0' && word[0] <= '9';
-    *value = is_digit ? strtoll(word, &end, 10) : -1;
-    if (!is_digit || *end != '\0' || *value < range[0] || *value > range[1]) {
-        return gy_fail(GY_FORMAT, "%s is \"%s\", expected a whole number from %lld to %lld",
-                       what, word, (long long)range[0], (long long)range[1]);
-    }
-    return GY_OK;
-}
-
-static gy_status read_word(const char *word, const char *what, const char *const *names,
-                           int count, int *index)
-{
-    char all[256] = "";
-    for (*index = 0; *index < count; ++*index) {
-        if (strcmp(names[*index], word) == 0) {
-            return GY_OK;
-        }
-        size_t used = strlen(all);
-        snprintf(all + used, sizeof(all) - used, "%s%s", *index > 0 ? ", " : "", names[*index]);
-    }
-    return gy_fail(GY_FORMAT, "%s is \"%s\", expected one of %s", what, word, all);
-}
 
 static gy_status read_link(reader *from)
 {
     int link = 0;
     double alpha = 0, beta = 0;
-    GY_TRY(read_word(from->words[1], "the link", link_names, GY_LINK_CLASSES, &link));
-    GY_TRY(read_number(from->words[2], "alpha", &alpha));
-    GY_TRY(read_number(from->words[3], "beta", &beta));
+    GY_TRY(gy_word_index(from->lines.words[1], "the link", link_names, GY_LINK_CLASSES, &link));
+    GY_TRY(gy_word_number(from->lines.words[2], "alpha", &alpha));
+    GY_TRY(gy_word_number(from->lines.words[3], "beta", &beta));
     if (from->tuning->links[link].is_measured) {
         return gy_fail(GY_FORMAT, "link %s is given twice", link_names[link]);
     }
@@ -109,8 +71,8 @@ static gy_status read_combine(reader *from)
 {
     int type = 0;
     double gamma = 0;
-    GY_TRY(read_word(from->words[1], "the type", type_names, GY_TYPE_CLASSES, &type));
-    GY_TRY(read_number(from->words[2], "gamma", &gamma));
+    GY_TRY(gy_word_index(from->lines.words[1], "the type", type_names, GY_TYPE_CLASSES, &type));
+    GY_TRY(gy_word_number(from->lines.words[2], "gamma", &gamma));
     if (from->tuning->gamma[type] > 0) {
         return gy_fail(GY_FORMAT, "combine %s is given twice", type_names[type]);
     }
@@ -148,20 +110,20 @@ static gy_status check_rule(const gy_rule *rule)
 
 static gy_status read_take(reader *from)
 {
-    char **words = from->words;
-    gy_rule rule = {.line = from->line};
+    char **words = from->lines.words;
+    gy_rule rule = {.line = from->lines.number};
     int type = 0, memory = 0;
     int64_t ranks = 0, hosts = 0;
     double us = 0;
     GY_TRY(gy_operation_find(words[1], &rule.operation));
-    GY_TRY(read_word(words[2], "the type", type_names, GY_TYPE_CLASSES, &type));
-    GY_TRY(read_word(words[3], "the memory", memory_names, GY_MEMORY_COUNT, &memory));
-    GY_TRY(read_count(words[4], "ranks", (const int64_t[]){2, GY_PLAN_RANKS}, &ranks));
-    GY_TRY(read_count(words[5], "hosts", (const int64_t[]){1, ranks}, &hosts));
-    GY_TRY(read_count(words[6], "the size", (const int64_t[]){0, INT64_C(1) << 60},
-                      &rule.from_bytes));
+    GY_TRY(gy_word_index(words[2], "the type", type_names, GY_TYPE_CLASSES, &type));
+    GY_TRY(gy_word_index(words[3], "the memory", memory_names, GY_MEMORY_COUNT, &memory));
+    GY_TRY(gy_word_count(words[4], "ranks", (const int64_t[]){2, GY_PLAN_RANKS}, &ranks));
+    GY_TRY(gy_word_count(words[5], "hosts", (const int64_t[]){1, ranks}, &hosts));
+    GY_TRY(gy_word_count(words[6], "the size", (const int64_t[]){0, INT64_C(1) << 60},
+                         &rule.from_bytes));
     GY_TRY(gy_row_parse(rule.operation, words[7], &rule.row, rule.parameter));
-    GY_TRY(read_number(words[8], "the time", &us));
+    GY_TRY(gy_word_number(words[8], "the time", &us));
     rule.type = (gy_type_class)type;
     rule.memory = (gy_memory)memory;
     rule.ranks = (int)ranks;
@@ -174,7 +136,8 @@ static gy_status read_take(reader *from)
 static gy_status read_end(reader *from)
 {
     int64_t count = 0;
-    GY_TRY(read_count(from->words[1], "the count", (const int64_t[]){0, GY_RULES_MAX}, &count));
+    GY_TRY(gy_word_count(from->lines.words[1], "the count", (const int64_t[]){0, GY_RULES_MAX},
+                         &count));
     if ((size_t)count != from->tuning->count) {
         return gy_fail(GY_FORMAT, "%zu lines \"take\" stand above, the end says %lld",
                        from->tuning->count, (long long)count);
@@ -194,18 +157,18 @@ static gy_status read_fact(reader *from)
                  {"take", 9, read_take},
                  {"end", 2, read_end}};
     if (from->has_ended) {
-        return gy_fail(GY_FORMAT, "\"%s\" stands after the end", from->words[0]);
+        return gy_fail(GY_FORMAT, "\"%s\" stands after the end", from->lines.words[0]);
     }
     for (size_t i = 0; i < GY_COUNT(kinds); i++) {
-        if (strcmp(from->words[0], kinds[i].name) == 0) {
-            return from->count == kinds[i].words
+        if (strcmp(from->lines.words[0], kinds[i].name) == 0) {
+            return from->lines.count == kinds[i].words
                        ? kinds[i].read(from)
                        : gy_fail(GY_FORMAT, "\"%s\" has %d words, expected %d", kinds[i].name,
-                                 from->count, kinds[i].words);
+                                 from->lines.count, kinds[i].words);
         }
     }
     return gy_fail(GY_FORMAT, "\"%s\" begins no line, expected link, combine, take or end",
-                   from->words[0]);
+                   from->lines.words[0]);
 }
 
 static gy_status read_machine(reader *from, const char *text)
@@ -219,16 +182,17 @@ static gy_status read_machine(reader *from, const char *text)
     return GY_OK;
 }
 
-static gy_status read_line(reader *from, char *line)
+static gy_status read_line(reader *from)
 {
-    if (from->line == 1) {
+    char *line = from->lines.line;
+    if (from->lines.number == 1) {
         int64_t version = 0;
         if (strncmp(line, "gyre tune ", 10) != 0) {
             return gy_fail(GY_FORMAT,
                            "expected \"gyre tune %d\": this is no table of gyre tune", VERSION);
         }
-        return read_count(line + 10, "the version", (const int64_t[]){VERSION, VERSION},
-                          &version);
+        return gy_word_count(line + 10, "the version", (const int64_t[]){VERSION, VERSION},
+                             &version);
     }
     if (line[0] == '#') {
         return GY_OK;
@@ -236,49 +200,22 @@ static gy_status read_line(reader *from, char *line)
     if (strncmp(line, "machine ", 8) == 0) {
         return read_machine(from, line + 8);
     }
-    from->count = 0;
-    char *rest = NULL;
-    for (char *word = strtok_r(line, " \t", &rest); word != NULL;
-         word = strtok_r(NULL, " \t", &rest)) {
-        if (from->count == WORDS) {
-            return gy_fail(GY_FORMAT, "more than %d words", WORDS);
-        }
-        from->words[from->count++] = word;
-    }
-    return from->count > 0 ? read_fact(from) : GY_OK;
+    GY_TRY(gy_line_split(&from->lines));
+    return from->lines.count > 0 ? read_fact(from) : GY_OK;
 }
 
-/* The next line, without its end, into `line`. */
-static gy_status cut_line(const char *text, size_t size_bytes, size_t *at, char *line)
+static gy_status read_all(reader *from)
 {
-    const char *from = text + *at;
-    const char *end = memchr(from, '\n', size_bytes - *at);
-    size_t size = end != NULL ? (size_t)(end - from) : size_bytes - *at;
-    *at += size + (end != NULL);
-    if (size >= LINE_BYTES) {
-        return gy_fail(GY_FORMAT, "%zu characters, at most %d", size, LINE_BYTES - 1);
+    gy_status status = GY_OK;
+    if (from->lines.size_bytes > GY_TABLE_BYTES_MAX) {
+        return gy_fail(GY_FORMAT, "%zu bytes, at most %d", from->lines.size_bytes,
+                       GY_TABLE_BYTES_MAX);
     }
-    memcpy(line, from, size);
-    line[size] = '\0';
-    for (size_t i = 0; i < size; i++) {
-        if ((unsigned char)line[i] < ' ' && line[i] != '\t') {
-            return gy_fail(GY_FORMAT, "character %d is %02x: expected text", (int)i + 1,
-                           (unsigned)(unsigned char)line[i]);
-        }
+    while ((status = gy_line_next(&from->lines)) == GY_OK) {
+        GY_TRY(read_line(from));
     }
-    return GY_OK;
-}
-
-static gy_status read_all(reader *from, const char *text, size_t size_bytes)
-{
-    char line[LINE_BYTES] = "";
-    if (size_bytes > GY_TABLE_BYTES_MAX) {
-        return gy_fail(GY_FORMAT, "%zu bytes, at most %d", size_bytes, GY_TABLE_BYTES_MAX);
-    }
-    for (size_t at = 0; at < size_bytes;) {
-        from->line++;
-        GY_TRY(cut_line(text, size_bytes, &at, line));
-        GY_TRY(read_line(from, line));
+    if (status < 0) {
+        return status;
     }
     if (!from->has_ended || from->tuning->machine[0] == '\0') {
         return gy_fail(GY_FORMAT, "the file ends without a line \"%s\": it is not whole",
@@ -290,12 +227,12 @@ static gy_status read_all(reader *from, const char *text, size_t size_bytes)
 gy_status gy_tuning_parse(const char *text, size_t size_bytes, const char *path,
                           gy_tuning *tuning)
 {
-    reader from = {.tuning = tuning};
+    reader from = {.tuning = tuning, .lines = {.text = text, .size_bytes = size_bytes}};
     *tuning = (gy_tuning){.count = 0};
-    gy_status status = read_all(&from, text, size_bytes);
+    gy_status status = read_all(&from);
     if (status < 0) {
-        status =
-            gy_fail_within(status == GY_NOMEM ? status : GY_FORMAT, "%s:%d", path, from.line);
+        status = gy_fail_within(status == GY_NOMEM ? status : GY_FORMAT, "%s:%d", path,
+                                from.lines.number);
         gy_tuning_fini(tuning);
     }
     return status;
