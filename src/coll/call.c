@@ -215,11 +215,10 @@ static uint32_t detail_of(const gy_comm *comm, const gy_coll_call *call)
     return (uint32_t)(call->is_varied ? gy_parts_hash(comm, call, hash) : hash);
 }
 
-gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call)
+gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call, bool is_tiny)
 {
     gy_far far;
     bool reduces = is_reduction(call->operation);
-    bool is_tiny = gy_call_is_tiny(comm, call);
     uint8_t reduction = has_user(call) ? GY_USER : (uint8_t)call->reduction;
     return (gy_card){.count = call->is_varied ? GY_VARIED : call->count,
                      .root = has_root(call->operation) ? call->root : 0,

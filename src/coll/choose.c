@@ -12,7 +12,7 @@ enum {
 
 bool gy_coll_is_usual(const gy_algorithm *row)
 {
-    static const char *const on_host[] = {"direct", "exchange", "staged"};
+    static const char *const on_host[] = {"claimed", "direct", "exchange", "staged"};
     for (size_t i = 0; i < GY_COUNT(on_host); i++) {
         if (strcmp(row->name, on_host[i]) == 0) {
             return true;

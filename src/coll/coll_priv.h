@@ -4,10 +4,11 @@
  * Shared memory of a rank, as coll uses it, is cut into seats, one a communicator: the world
  * has the first, groups have the others. In a seat word 0 says below which number all
  * collectives of the rank have ended; word 1 + channel holds the posted mark of the collective
- * on that channel; its staging holds one slot (card and tiny data) a channel, then one staging
- * region a channel. A collective's channel is its number modulo GY_CHANNELS: nobody enters
- * number n before all ranks have ended n - GY_CHANNELS, so a channel's memory is free when it
- * is written. Numbers of a seat only grow, whoever has it.
+ * on that channel, and beside it its claims (shared/claim.c); its staging holds one slot (card
+ * and tiny data) a channel, then as many staging regions. A collective's channel is its number
+ * modulo GY_CHANNELS: nobody enters number n before all ranks have ended n - GY_CHANNELS, so a
+ * channel's memory is free when it is written. Of its regions a rank takes one that all have
+ * done with, and says which beside its card. Numbers of a seat only grow, whoever has it.
  */
 #ifndef GY_COLL_COLL_PRIV_H
 #define GY_COLL_COLL_PRIV_H
@@ -65,6 +66,7 @@ typedef struct gy_kept_plan {
     gy_steps steps;
     gy_step_note *notes; /* (steps) */
     uint32_t send_count;
+    uint32_t claims;
     int32_t wire_run;  /* blocks of the longest message that is received beside its place */
     int32_t pack_run;  /* blocks of all messages that may lie in several pieces */
     int32_t widen_run; /* blocks of the input that are sent: as sums they are wider */
@@ -82,10 +84,13 @@ typedef struct gy_choice {
     bool is_streamed; /* results are written past the cache */
 } gy_choice;
 
-/** Where a peer's registered buffers lie in its pool. */
+/** Where a rank's registered buffers lie in its pool, and which staging region it took. */
 typedef struct gy_far {
-    uint64_t in, out;
+    uint64_t in, out : 56, region : 8;
 } gy_far;
+_Static_assert(sizeof(gy_far) == 16,
+               "it rides in the slot's first line, before what v-forms tell");
+#define GY_FAR_MASK ((UINT64_C(1) << 56) - 1)
 
 /** What a gy_coll carries out. */
 typedef enum gy_coll_kind { GY_COLL_COLLECTIVE, GY_COLL_SEND, GY_COLL_RECV } gy_coll_kind;
@@ -111,6 +116,10 @@ typedef struct gy_runner {
     uint32_t mark_base;
     int32_t wait_rank; /* peers below it have posted what the step waits for */
     bool is_receiving, has_posted_leg;
+    bool has_opened;     /* its input was laid out before it entered */
+    bool is_claiming;    /* carries out `claim` */
+    uint32_t claim;      /* of the leg: taken last; past the last: there are no more; 0 none */
+    uint32_t claim_base; /* claims of the legs before */
     gy_transfer receive;
     gy_transfer *sends; /* (send_count) */
     size_t send_capacity;
@@ -142,7 +151,9 @@ struct gy_coll {
     int peer;            /* the rank of the transport that it waits for, -1 none */
     int checked;         /* ranks whose cards have been compared */
     bool is_agreed;      /* the cards that this rank compares are alike */
-    bool all_registered;
+    bool all_registered, any_registered;
+    bool has_far;     /* not tiny: peers say where their data lies */
+    uint8_t region;   /* of this rank's staging */
     gy_far *far;      /* (size) */
     int64_t longest;  /* elements of the longest part of a v-form, as ranks told; -1: unknown */
     bool all_ride;    /* the parts of a v-form lie in the slots */
@@ -197,14 +208,15 @@ struct gy_comm {
     gy_request *spare_requests; /* root */
     gy_kept_plan kept[GY_KEPT_PLANS];
     uint64_t uses;
-    size_t region_bytes;     /* staging of a channel */
-    uint32_t epoch;          /* root */
-    gy_comm_options options; /* root: what it was made with */
-    bool is_failed;          /* root */
-    bool is_succeeded;       /* root: failed, and another one stands on the ground */
-    bool is_astray;          /* root: an agreement failed here */
-    gy_error failure;        /* root */
-    int64_t look_ns;         /* root: when peers are to be looked at */
+    size_t region_bytes;               /* of staging: GY_CHANNELS regions, */
+    uint64_t region_next[GY_CHANNELS]; /* each one's last number + 1 */
+    uint32_t epoch;                    /* root */
+    gy_comm_options options;           /* root: what it was made with */
+    bool is_failed;                    /* root */
+    bool is_succeeded;                 /* root: failed, and another one stands on the ground */
+    bool is_astray;                    /* root: an agreement failed here */
+    gy_error failure;                  /* root */
+    int64_t look_ns;                   /* root: when peers are to be looked at */
     uint64_t idle_rounds;
     gy_record_area *records; /* this rank's; NULL: none are kept */
     gy_comm_stats stats;
@@ -221,10 +233,19 @@ static inline int gy_comm_place(const gy_comm *comm, int rank)
     return gy_comm_peer(comm, rank) - comm->shared->first_rank;
 }
 /** Word `index` of the communicator's seat at a rank. */
-static inline _Atomic uint64_t *gy_word_of(const gy_comm *comm, int rank, uint64_t index)
+static inline gy_shared_word *gy_word_line(const gy_comm *comm, int rank, uint64_t index)
 {
     gy_shared_word *words = gy_shared_words(comm->shared, gy_comm_place(comm, rank));
-    return &words[(uint64_t)comm->seat * GY_SEAT_WORDS + index].value;
+    return &words[(uint64_t)comm->seat * GY_SEAT_WORDS + index];
+}
+static inline _Atomic uint64_t *gy_word_of(const gy_comm *comm, int rank, uint64_t index)
+{
+    return &gy_word_line(comm, rank, index)->value;
+}
+/** Have the ranks of the host fewer cores than they are? Alike on all of them. */
+static inline bool gy_comm_is_crowded(const gy_comm *comm)
+{
+    return comm->shared != NULL && comm->shared->size > comm->shared->cores;
 }
 static inline uint8_t *gy_seat_of(const gy_comm *comm, int rank)
 {
@@ -267,7 +288,7 @@ bool gy_call_gets(const gy_comm *comm, const gy_coll_call *call);
 size_t gy_call_element_bytes(const gy_coll_call *call);
 size_t gy_call_in_bytes(const gy_comm *comm, const gy_coll_call *call);
 size_t gy_call_out_bytes(const gy_comm *comm, const gy_coll_call *call);
-gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call);
+gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call, bool is_tiny);
 bool gy_cards_agree(const gy_card *a, const gy_card *b);
 /** "allreduce of 3 f32 by sum". */
 const char *gy_card_text(const gy_card *card, char out[128]);
@@ -316,11 +337,16 @@ static inline gy_slot *gy_slot_of(const gy_comm *comm, int rank, uint64_t number
 {
     return (gy_slot *)(void *)gy_seat_of(comm, rank) + number % GY_CHANNELS;
 }
-static inline uint8_t *gy_region_of(const gy_comm *comm, int rank, uint64_t number)
+static inline uint8_t *gy_region_of(const gy_coll *coll, int rank)
 {
+    const gy_comm *comm = coll->comm;
+    uint64_t region = rank == comm->rank ? coll->region : coll->far[rank].region;
     return gy_seat_of(comm, rank) + GY_CHANNELS * sizeof(gy_slot) +
-           number % GY_CHANNELS * comm->region_bytes;
+           region % GY_CHANNELS * comm->region_bytes;
 }
+/** Take a staging region that no peer reads any more, the last one used if it can be: it is
+ * still in the cache. */
+void gy_region_take(gy_coll *coll);
 bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call);
 /** Is the channel of `number` free on all ranks? Else *peer is one that has not ended with it.
  */
@@ -369,6 +395,15 @@ void gy_library_end(gy_coll *coll);
 /** Scratch of so many bytes; what was in it is gone. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_run_reserve(gy_runner *runner, size_t size_bytes);
 GY_MUST_CHECK gy_status gy_run_start(gy_coll *coll, const gy_choice *choice);
+/** Before the rank enters: lay its input out, where the plan begins with that. */
+GY_MUST_CHECK gy_status gy_run_open(gy_coll *coll);
+
+/* shared/claim.c */
+/** A CLAIM step: the claim before is done; take the next one and go to its first step, or to
+ * CLAIMED. */
+void gy_claim_take(gy_coll *coll, const gy_step *step);
+/** A CLAIMED step: GY_AGAIN (coll->peer has one that is not done); GY_OK. */
+gy_status gy_claim_await(gy_coll *coll, const gy_step *step);
 /* place.c */
 static inline size_t gy_run_element_bytes(const gy_coll *coll)
 {

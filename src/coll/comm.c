@@ -130,6 +130,7 @@ static gy_status init_site(gy_comm *comm)
     gy_status status = gy_site_init(&comm->site, comm->size, hosts, comm->root->tuning);
     gy_free(hosts);
     comm->site.has_shared = comm->shared != NULL;
+    comm->site.is_crowded = gy_comm_is_crowded(comm);
     comm->site.region_bytes = comm->region_bytes;
     comm->site.forced = &comm->root->forced;
     comm->site.near = transport->hosts != NULL || gy_transport_shared(transport) != NULL
@@ -476,8 +477,9 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
     coll.call = *call;
     coll.kind = GY_COLL_COLLECTIVE;
     coll.number = comm->next_number++;
-    coll.card = gy_call_card(comm, call);
+    coll.card = gy_call_card(comm, call, true);
     coll.checked = 0;
+    coll.has_far = false;
     coll.peer = -1;
     coll.stage = GY_COLL_ENTERED;
     gy_wait wait = gy_wait_start(comm->transport, -1, "its call", GY_NEVER);

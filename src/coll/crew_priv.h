@@ -13,6 +13,7 @@
 enum { CREW_MAX = 19 };
 
 static size_t crew_ring_bytes = 4096; /* so small that messages wrap */
+static int crew_cores;                /* that the ranks are said to have; 0: the machine's */
 
 typedef struct crew_member {
     gy_comm *comm;
@@ -65,8 +66,10 @@ static inline int crew_run(int ranks, const gy_comm_options *options,
                            void (*run)(crew_member *me), void *arg)
 {
     gy_transport *transports[CREW_MAX];
-    const gy_segment_options segment = {
-        .ranks = ranks, .pool_bytes = 16 << 20, .ring_bytes = crew_ring_bytes};
+    const gy_segment_options segment = {.ranks = ranks,
+                                        .pool_bytes = 16 << 20,
+                                        .ring_bytes = crew_ring_bytes,
+                                        .host_cores = crew_cores};
     if (gy_shm_open_all(&segment, gy_env_real(), transports) != GY_OK) {
         return -1;
     }

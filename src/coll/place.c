@@ -64,8 +64,7 @@ uint8_t *gy_run_place(const gy_coll *coll, const gy_blocks *at, int rank)
     int buffer = at->buffer;
     switch (buffer) {
     case GY_BUFFER_STAGE:
-        return gy_region_of(coll->comm, rank, coll->number) +
-               (size_t)at->slot * runner->stage_slot_bytes;
+        return gy_region_of(coll, rank) + (size_t)at->slot * runner->stage_slot_bytes;
     case GY_BUFFER_SCRATCH:
         return runner->scratch + (size_t)at->slot * runner->scratch_slot_bytes;
     case GY_BUFFER_WORK:

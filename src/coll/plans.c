@@ -7,7 +7,7 @@ static bool is_same(const gy_plan_request *a, const gy_plan_request *b)
 {
     return a->operation == b->operation && a->ranks == b->ranks && a->root == b->root &&
            a->chunks == b->chunks && a->in_place == b->in_place && a->order == b->order &&
-           strcmp(a->parameter, b->parameter) == 0;
+           a->claims == b->claims && strcmp(a->parameter, b->parameter) == 0;
 }
 
 static void forget(gy_kept_plan *plan)
@@ -35,6 +35,7 @@ static void measure(gy_kept_plan *plan)
             step->kind == GY_STEP_RECV_REDUCE ||
             (step->kind == GY_STEP_RECV && (is_narrowed || crosses_parts(&step->to, chunks)));
         plan->notes[i].sends_before = plan->send_count;
+        plan->claims = step->kind == GY_STEP_CLAIMED ? step->mark : plan->claims;
         plan->send_count += is_sent;
         plan->widen_run += is_sent && step->a.buffer == GY_BUFFER_IN ? step->a.run : 0;
         plan->pack_run += is_sent && crosses_parts(&step->a, chunks) ? step->a.run : 0;

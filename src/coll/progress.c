@@ -73,6 +73,27 @@ static gy_status compare_neighbours(gy_coll *coll)
     return status;
 }
 
+/* What the rank lays out for its peers is there when they see its card. A registered vector may
+ * need no laying out: that depends on the others. */
+static gy_status enter_shared(gy_coll *coll)
+{
+    bool is_tiny = gy_call_is_tiny(coll->comm, &coll->call);
+    coll->has_far = !is_tiny;
+    if (!is_tiny) {
+        gy_region_take(coll);
+    }
+    if (!is_tiny && !coll->card.is_registered && !coll->call.is_varied) {
+        gy_choice choice;
+        GY_TRY(gy_choose(coll, &choice));
+        if (!gy_row_is_library(choice.algorithm)) {
+            GY_TRY(gy_run_start(coll, &choice));
+            GY_TRY(gy_run_open(coll));
+        }
+    }
+    gy_slot_enter(coll, is_tiny);
+    return GY_OK;
+}
+
 static gy_status enter(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
@@ -85,11 +106,11 @@ static gy_status enter(gy_coll *coll)
         return GY_OK;
     }
     coll->checked = 0;
-    coll->all_registered = coll->card.is_registered;
+    coll->all_registered = coll->any_registered = coll->card.is_registered;
     coll->longest = -1;
     coll->all_ride = false;
     if (comm->shared != NULL) {
-        gy_slot_enter(coll, gy_call_is_tiny(comm, &coll->call));
+        GY_TRY(enter_shared(coll));
     } else {
         GY_TRY(send_cards(coll));
     }
@@ -98,17 +119,10 @@ static gy_status enter(gy_coll *coll)
     return GY_OK;
 }
 
-/* All ranks of this host are here and mean the same: do it, or begin to. Where messages carry
- * cards a library's collective waits for those of the neighbours: what it does when calls
- * differ is not known. */
-static gy_status begin_work(gy_coll *coll)
+/* Where messages carry cards a library's collective waits for those of the neighbours: what it
+ * does when calls differ is not known. */
+static gy_status choose_and_start(gy_coll *coll)
 {
-    gy_comm *comm = coll->comm;
-    if (coll->all_ride || gy_call_is_tiny(comm, &coll->call)) {
-        gy_slot_finish(coll);
-        coll->stage = GY_COLL_ENDED;
-        return GY_OK;
-    }
     gy_choice choice;
     GY_TRY(gy_choose(coll, &choice));
     if (gy_row_is_library(choice.algorithm) && !coll->is_agreed) {
@@ -117,9 +131,26 @@ static gy_status begin_work(gy_coll *coll)
             return status;
         }
     }
-    GY_TRY(gy_run_start(coll, &choice));
+    return gy_run_start(coll, &choice);
+}
+
+/* All ranks of this host are here and mean the same: do it, or begin to. */
+static gy_status begin_work(gy_coll *coll)
+{
+    gy_comm *comm = coll->comm;
+    if (coll->all_ride || gy_call_is_tiny(comm, &coll->call)) {
+        gy_slot_finish(coll);
+        coll->stage = GY_COLL_ENDED;
+        return GY_OK;
+    }
+    if (coll->runner.plan == NULL) {
+        gy_status status = choose_and_start(coll);
+        if (status != GY_OK) {
+            return status;
+        }
+    }
     coll->stage = GY_COLL_RUNS;
-    gy_record_runs(coll, choice.algorithm);
+    gy_record_runs(coll, coll->runner.choice.algorithm);
     return GY_OK;
 }
 
@@ -432,7 +463,7 @@ void gy_coll_launch(gy_coll *coll)
     coll->stage = GY_COLL_STARTED;
     double seconds = coll->message.timeout_s;
     if (coll->kind == GY_COLL_COLLECTIVE) {
-        coll->card = gy_call_card(comm, &coll->call);
+        coll->card = gy_call_card(comm, &coll->call, gy_call_is_tiny(comm, &coll->call));
         seconds = coll->call.timeout_s;
         gy_record_start(coll);
     } else {

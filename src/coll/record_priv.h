@@ -46,6 +46,14 @@ static inline void gy_record_move(gy_coll *coll, gy_record_state state)
     gy_record_put(coll->comm->records, &coll->record);
 }
 
+/** The same, where nothing else has changed. */
+static inline void gy_record_move_only(gy_coll *coll, gy_record_state state)
+{
+    coll->record.state = (uint8_t)state;
+    coll->record.waits_for = (int16_t)coll->peer;
+    gy_record_put_state(coll->comm->records, &coll->record);
+}
+
 /** The reserved call is known and starts. */
 static inline void gy_record_start(gy_coll *coll)
 {
@@ -100,7 +108,7 @@ static inline void gy_record_runs(gy_coll *coll, const gy_algorithm *algorithm)
 static inline void gy_record_waits(gy_coll *coll)
 {
     if (coll->comm->records != NULL && coll->record.waits_for != (int16_t)coll->peer) {
-        gy_record_move(coll, (gy_record_state)coll->record.state);
+        gy_record_move_only(coll, (gy_record_state)coll->record.state);
     }
 }
 
@@ -117,7 +125,7 @@ static inline void gy_record_over(gy_coll *coll, gy_record_state state)
 static inline void gy_record_tiny_over(gy_coll *coll)
 {
     if (coll->comm->records != NULL) {
-        gy_record_move(coll, GY_RECORD_ENDED);
+        gy_record_move_only(coll, GY_RECORD_ENDED);
     }
 }
 

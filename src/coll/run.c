@@ -82,9 +82,21 @@ static gy_status receive(gy_coll *coll, const gy_step *step)
     return GY_OK;
 }
 
+/* Do the calls, which all ranks have compared, say what the mark says? Registered vectors are
+ * there for all when their rank enters; private ones that were laid out before as well. */
+static bool is_said_by_cards(const gy_coll *coll, uint32_t mark)
+{
+    const gy_runner *runner = &coll->runner;
+    return mark == 1 && (runner->choice.algorithm->need == GY_NEED_DIRECT ||
+                         (runner->has_opened && runner->leg == 0 && !coll->any_registered));
+}
+
 static void post(gy_coll *coll, uint32_t mark)
 {
     const gy_comm *comm = coll->comm;
+    if (coll->runner.choice.algorithm->need == GY_NEED_DIRECT && mark == 1) {
+        return;
+    }
     uint64_t value = coll->number << GY_MARK_BITS | (coll->runner.mark_base + mark);
     if (coll->runner.choice.is_streamed) {
         gy_stream_end();
@@ -92,7 +104,9 @@ static void post(gy_coll *coll, uint32_t mark)
     /* release: all this rank wrote and read; with the acquire in await_post */
     atomic_store_explicit(gy_word_of(comm, comm->rank, 1 + coll->number % GY_CHANNELS), value,
                           memory_order_release);
-    gy_wake_peers(comm);
+    if (coll->stage != GY_COLL_STARTED) { /* else they wait for its card */
+        gy_wake_peers(comm);
+    }
 }
 
 static gy_status await_post(gy_coll *coll, int peer, uint32_t mark)
@@ -100,6 +114,9 @@ static gy_status await_post(gy_coll *coll, int peer, uint32_t mark)
     gy_runner *runner = &coll->runner;
     const gy_comm *comm = coll->comm;
     uint64_t wanted = coll->number << GY_MARK_BITS | (runner->mark_base + mark);
+    if (is_said_by_cards(coll, mark)) {
+        return GY_OK;
+    }
     int first = peer == GY_EVERY ? runner->wait_rank : peer;
     int end = peer == GY_EVERY ? comm->size : peer + 1;
     for (int rank = first; rank < end; rank++) {
@@ -141,6 +158,11 @@ static gy_status do_step(gy_coll *coll, const gy_step *step)
         return GY_OK;
     case GY_STEP_WAIT:
         return await_post(coll, step->peer, step->mark);
+    case GY_STEP_CLAIM:
+        gy_claim_take(coll, step);
+        return GY_OK;
+    case GY_STEP_CLAIMED:
+        return gy_claim_await(coll, step);
     case GY_STEP_COUNT:
     default:
         gy_panic("step of kind %d", (int)step->kind);
@@ -185,6 +207,7 @@ static gy_status begin_leg(gy_coll *coll, int64_t leg)
     runner->sends_started = runner->sends_ended = 0;
     runner->packed_bytes = 0;
     runner->has_posted_leg = false;
+    runner->claim = 0;
     if (call->is_varied) {
         runner->first = 0;
         runner->layout.count = 0;
@@ -303,18 +326,22 @@ gy_status gy_run_start(gy_coll *coll, const gy_choice *choice)
     bool is_uneven = call->is_varied && call->operation == GY_OPERATION_ALLTOALL;
     bool copies_input =
         in_place && (is_uneven || (choice->algorithm->limits & GY_LIMIT_APART) != 0);
+    bool has_claims =
+        (choice->algorithm->limits & GY_HAS_CLAIMS) != 0 && gy_comm_is_crowded(coll->comm);
     gy_plan_request request = {.operation = call->operation,
                                .ranks = coll->comm->size,
                                .root = call->root,
                                .chunks = choice->pieces.chunks,
                                .in_place = in_place && !copies_input,
                                .order = gy_call_order(call),
+                               .claims = has_claims ? GY_CLAIMS_FREE : GY_CLAIMS_USUAL,
                                .topology = gy_site_topology(&coll->comm->site)};
     memcpy(request.parameter, choice->parameter, sizeof(request.parameter));
     runner->choice = *choice;
     runner->mark_base = 0;
     runner->wait_rank = 0;
-    runner->is_receiving = false;
+    runner->is_receiving = runner->is_claiming = runner->has_opened = false;
+    runner->claim_base = 0;
     runner->in = call->in;
     GY_TRY(gy_plan_keep(coll->comm, choice->algorithm, &request, &runner->plan));
     GY_TRY(begin_leg(coll, 0));
@@ -327,12 +354,38 @@ gy_status gy_run_start(gy_coll *coll, const gy_choice *choice)
     return GY_OK;
 }
 
-/* Between legs all meet once: a leg's staging is still read when the next one would write it.
- */
+/* Do all ranks begin alike, so that the card of any says what its first mark says? */
+static bool begins_alike(gy_operation operation)
+{
+    return operation == GY_OPERATION_ALLREDUCE || operation == GY_OPERATION_REDUCE_SCATTER ||
+           operation == GY_OPERATION_ALLGATHER || operation == GY_OPERATION_ALLTOALL;
+}
+
+gy_status gy_run_open(gy_coll *coll)
+{
+    gy_runner *runner = &coll->runner;
+    const gy_steps *steps = &runner->plan->steps;
+    size_t opening = gy_steps_opening(steps, coll->comm->rank);
+    GY_ASSERT(coll->stage == GY_COLL_STARTED && runner->next == 0);
+    if (runner->choice.algorithm->need != GY_NEED_STAGE ||
+        !begins_alike(coll->call.operation)) {
+        return GY_OK;
+    }
+    for (; runner->next < opening; runner->next++) {
+        GY_TRY(do_step(coll, &steps->items[runner->next]));
+    }
+    runner->has_opened = opening > 0;
+    return GY_OK;
+}
+
+/* Between legs all meet once where a leg's staging is still read when the next one would write
+ * it. Registered vectors' legs touch different elements. */
 static gy_status next_leg(gy_coll *coll)
 {
     gy_runner *runner = &coll->runner;
-    if (runner->choice.algorithm->need != GY_NEED_MESSAGES) {
+    if (runner->choice.algorithm->need == GY_NEED_DIRECT) {
+        runner->mark_base += runner->plan->steps.last_mark;
+    } else if (runner->choice.algorithm->need == GY_NEED_STAGE) {
         uint32_t mark = runner->plan->steps.last_mark + 1;
         if (!runner->has_posted_leg) {
             post(coll, mark);
@@ -343,8 +396,9 @@ static gy_status next_leg(gy_coll *coll)
             return status;
         }
         runner->mark_base += mark;
-        GY_ASSERT(runner->mark_base < UINT32_C(1) << (GY_MARK_BITS - 1));
     }
+    runner->claim_base += runner->plan->claims;
+    GY_ASSERT(runner->mark_base < UINT32_C(1) << (GY_MARK_BITS - 1));
     return begin_leg(coll, runner->leg + 1);
 }
 

@@ -82,6 +82,25 @@ bool gy_channel_is_free(gy_comm *comm, uint64_t number, int *peer)
     return true;
 }
 
+void gy_region_take(gy_coll *coll)
+{
+    gy_comm *comm = coll->comm;
+    uint64_t over = comm->ended; /* below it all have ended, as last seen */
+    int best = -1;
+    for (int rank = 0; rank < comm->size; rank++) {
+        over = rank == comm->rank ? over : GY_MIN(over, comm->peer_ended[rank]);
+    }
+    for (int region = 0; region < GY_CHANNELS; region++) {
+        uint64_t next = comm->region_next[region];
+        if (next <= over && (best < 0 || next > comm->region_next[best])) {
+            best = region;
+        }
+    }
+    GY_ASSERT(best >= 0); /* at most GY_CHANNELS - 1 before it can be in flight */
+    comm->region_next[best] = coll->number + 1;
+    coll->region = (uint8_t)best;
+}
+
 /*
  * The lines of the next slot lie in the peers' caches, since they read them last. Taking them
  * back one by one while writing costs a trip between the cores each; asked for now, they come
@@ -103,30 +122,33 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny)
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
     gy_slot *slot = gy_slot_of(comm, comm->rank, coll->number);
-    bool gives = gy_call_gives(comm, call);
-    size_t laid_out = is_tiny && gives ? given_bytes(comm, call) : 0;
+    size_t bytes = is_tiny && gy_call_gives(comm, call) ? given_bytes(comm, call) : 0;
     slot->ended = comm->ended;
     slot->card = coll->card;
     if (call->is_varied && (is_tiny || gy_told_asks(comm, call))) {
-        laid_out = gy_told_enter(coll, slot);
-    } else if (is_tiny && gives) {
+        bytes = gy_told_enter(coll, slot);
+    } else if (bytes > 0) {
         const void *from = call->operation == GY_OPERATION_BROADCAST ? call->out : call->in;
-        size_t bytes = given_bytes(comm, call);
-        if (bytes > 0) {
-            memcpy(data_of(slot, bytes), from, bytes);
-        }
+        memcpy(data_of(slot, bytes), from, bytes);
     }
-    if (coll->card.is_registered) {
-        const uint8_t *pool = gy_shared_pool(comm->shared, gy_comm_place(comm, comm->rank));
-        gy_far far = {.in = call->in == NULL ? 0 : (uint64_t)((const uint8_t *)call->in - pool),
-                      .out = call->out == NULL ? 0
-                                               : (uint64_t)((const uint8_t *)call->out - pool)};
+    if (!is_tiny) {
+        gy_far far = {.region = coll->region};
+        if (coll->card.is_registered) {
+            const uint8_t *pool = gy_shared_pool(comm->shared, gy_comm_place(comm, comm->rank));
+            far.in = call->in == NULL ? 0 : (uint64_t)((const uint8_t *)call->in - pool);
+            far.out = call->out == NULL
+                          ? 0
+                          : (uint64_t)((const uint8_t *)call->out - pool) & GY_FAR_MASK;
+        }
         memcpy(slot->few, &far, sizeof(far));
     }
     /* release: the slot's contents; with the acquire in gy_slot_compare */
     atomic_store_explicit(&slot->entered, coll->number + 1, memory_order_release);
     gy_wake_peers(comm);
-    own_next_slot(coll, laid_out);
+    own_next_slot(coll, bytes);
+    if (is_tiny && gy_call_reduces(call)) { /* found while the others' cards are on their way */
+        coll->runner.fold = gy_call_fold(comm, call);
+    }
 }
 
 gy_status gy_slot_compare(gy_coll *coll)
@@ -149,7 +171,8 @@ gy_status gy_slot_compare(gy_coll *coll)
         if (!gy_cards_agree(&coll->card, &slot->card)) {
             return gy_card_mismatch(coll, &slot->card, gy_comm_peer(comm, rank));
         }
-        if (coll->card.is_registered) {
+        if (coll->has_far) {
+            coll->any_registered = coll->any_registered || slot->card.is_registered;
             coll->all_registered = coll->all_registered && slot->card.is_registered;
             memcpy(&coll->far[rank], slot->few, sizeof(gy_far));
         }
@@ -196,17 +219,40 @@ static const uint8_t *given_by(const gy_coll *coll, int rank)
                                 : data_of(slot, given_bytes(coll->comm, &coll->call));
 }
 
+/* What a fold of the slots reads. */
+typedef struct slot_fold {
+    size_t given, at; /* in each slot; from where on */
+    bool takes_own;   /* where the call has it */
+} slot_fold;
+
+/* Does no running sum overwrite the own input before it is read? */
+static bool keeps_own(const gy_coll *coll, size_t at, size_t bytes)
+{
+    uintptr_t own = (uintptr_t)coll->call.in + at, out = (uintptr_t)coll->call.out;
+    return coll->comm->rank < 2 || own + bytes <= out || out + bytes <= own;
+}
+
+/* The own data from the call: what was just written into the own slot may still be on its way
+ * there, and reading it would wait for that. */
+static const uint8_t *term_of(const gy_coll *coll, const slot_fold *fold, int rank)
+{
+    if (rank == coll->comm->rank && fold->takes_own) {
+        return (const uint8_t *)coll->call.in + fold->at;
+    }
+    gy_slot *slot = gy_slot_of(coll->comm, rank, coll->number);
+    return (coll->call.is_varied ? slot->data : data_of(slot, fold->given)) + fold->at;
+}
+
 /* f16 and bf16: the sum is float32 until the last rank's data. */
-static void fold_wide(const gy_coll *coll, const gy_fold *fold, size_t at, int ranks,
-                      size_t count)
+static void fold_wide(const gy_coll *coll, const slot_fold *slots, int ranks, size_t count)
 {
     float sum[GY_TINY_BYTES / sizeof(uint16_t)];
-    gy_term left = {.data = given_by(coll, 0) + at};
+    gy_term left = {.data = term_of(coll, slots, 0)};
     for (int rank = 1; rank < ranks; rank++) {
         bool is_last = rank == ranks - 1;
         uint8_t *to = is_last ? coll->call.out : (void *)sum;
-        gy_fold_into(&(gy_targets){.to = &to, .count = 1}, !is_last, fold, left,
-                     (gy_term){.data = given_by(coll, rank) + at}, count);
+        gy_fold_into(&(gy_targets){.to = &to, .count = 1}, !is_last, &coll->runner.fold, left,
+                     (gy_term){.data = term_of(coll, slots, rank)}, count);
         left = (gy_term){.data = sum, .is_sum = true};
     }
 }
@@ -215,21 +261,25 @@ static void fold_wide(const gy_coll *coll, const gy_fold *fold, size_t at, int r
 static void fold_slots(const gy_coll *coll, size_t at, int ranks, size_t count)
 {
     const gy_coll_call *call = &coll->call;
-    const gy_fold fold = gy_call_fold(coll->comm, call);
-    const uint8_t *sum = given_by(coll, 0) + at;
+    const gy_fold *fold = &coll->runner.fold;
+    size_t bytes = count * fold->element_bytes;
+    const slot_fold slots = {.given = given_bytes(coll->comm, call),
+                             .at = at,
+                             .takes_own = !call->is_varied && keeps_own(coll, at, bytes)};
+    const uint8_t *sum = term_of(coll, &slots, 0);
     if (ranks == 1) {
-        memmove(call->out, sum, count * fold.element_bytes);
+        memmove(call->out, sum, bytes);
         return;
     }
-    if (gy_fold_is_wide(&fold)) {
-        fold_wide(coll, &fold, at, ranks, count);
+    if (gy_fold_is_wide(fold)) {
+        fold_wide(coll, &slots, ranks, count);
         return;
     }
     for (int rank = 1; rank < ranks; rank++) {
-        gy_fold_combine(&fold, call->out, sum, given_by(coll, rank) + at, count);
+        gy_fold_combine(fold, call->out, sum, term_of(coll, &slots, rank), count);
         sum = call->out;
     }
-    gy_fold_finish(&fold, call->out, count);
+    gy_fold_finish(fold, call->out, count);
 }
 
 /* out = a part of `bytes` from byte `at` on of each slot. */

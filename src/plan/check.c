@@ -441,6 +441,8 @@ static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step, gy_me
     case GY_STEP_WAIT:
         do_wait(checker, rank, step);
         return GY_OK;
+    case GY_STEP_CLAIM:
+    case GY_STEP_CLAIMED:
     case GY_STEP_COUNT:
     default:
         return GY_OK;

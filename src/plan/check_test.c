@@ -48,13 +48,14 @@ static void place_ranks(host_table *table, int ranks, int way)
 static gy_plan_request request_of(const gy_algorithm *row, int ranks, int variant,
                                   host_table *hosts)
 {
-    gy_plan_request request = {.operation = row->operation,
-                               .ranks = ranks,
-                               .root = variant * (ranks - 1) / 2 % ranks,
-                               .chunks = 1 + variant % 3 * 2,
-                               .in_place =
-                                   variant % 2 == 1 && (row->limits & GY_LIMIT_APART) == 0,
-                               .order = row->order};
+    gy_plan_request request = {
+        .operation = row->operation,
+        .ranks = ranks,
+        .root = variant * (ranks - 1) / 2 % ranks,
+        .chunks = 1 + variant % 3 * 2,
+        .in_place = variant % 2 == 1 && (row->limits & GY_LIMIT_APART) == 0,
+        .order = row->order,
+        .claims = (row->limits & GY_HAS_CLAIMS) != 0 ? (variant + 1) % 3 : 0};
     if (row->parameter == GY_PARAMETER_NUMBER) {
         snprintf(request.parameter, sizeof(request.parameter), "%d", 1 + variant % 3);
     }

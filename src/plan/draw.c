@@ -85,6 +85,12 @@ void gy_step_print(gy_text *out, const gy_step *step, int rank)
             gy_text_add(out, "wait for mark %u of rank %d", step->mark, step->peer);
         }
         break;
+    case GY_STEP_CLAIM:
+        gy_text_add(out, "if claim %u is still to be had:", step->mark);
+        break;
+    case GY_STEP_CLAIMED:
+        gy_text_add(out, "wait for claims 1 to %u", step->mark);
+        break;
     case GY_STEP_COUNT:
     default:
         gy_text_add(out, "step of unknown kind %d", (int)step->kind);

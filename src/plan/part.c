@@ -247,6 +247,8 @@ static gy_status take_inner(gy_plan_sink *sink, const gy_step *inner)
         break;
     case GY_STEP_COPY:
     case GY_STEP_REDUCE:
+    case GY_STEP_CLAIM:
+    case GY_STEP_CLAIMED:
     case GY_STEP_COUNT:
     default:
         status = emit_data(to, inner, &outer);

@@ -113,6 +113,8 @@ static gy_status take(gy_visitor *visitor, int rank, const gy_step *step, gy_mes
         mark.kind = GY_MARK_WAIT;
         mark.row = here->round;
         return add_mark(taker, &mark);
+    case GY_STEP_CLAIM:
+    case GY_STEP_CLAIMED:
     case GY_STEP_COUNT:
     default:
         return GY_OK;

@@ -139,6 +139,20 @@ void gy_steps_free(gy_steps *steps)
     gy_steps_init(steps);
 }
 
+size_t gy_steps_opening(const gy_steps *steps, int rank)
+{
+    for (size_t i = 0; i < steps->count; i++) {
+        const gy_step *step = &steps->items[i];
+        bool lays_out = step->kind == GY_STEP_COPY && step->a.buffer == GY_BUFFER_IN &&
+                        step->a.rank == rank && step->to.buffer == GY_BUFFER_STAGE &&
+                        step->to.rank == rank;
+        if (!lays_out) {
+            return step->kind == GY_STEP_POST && step->mark == 1 ? i + 1 : 0;
+        }
+    }
+    return 0;
+}
+
 gy_status gy_emit(gy_plan_sink *sink, const gy_step *step)
 {
     gy_status status = sink->count < sink->first ? GY_OK : sink->take(sink, step);
@@ -221,6 +235,11 @@ gy_status gy_request_check(const gy_algorithm *algorithm, const gy_plan_request 
     }
     if (request->chunks < 0 || request->chunks > UINT16_MAX) {
         return gy_fail(GY_ARG, "%d chunks, expected 0 to %d", request->chunks, UINT16_MAX);
+    }
+    if (request->claims < GY_CLAIMS_FREE ||
+        (request->claims != GY_CLAIMS_USUAL && (algorithm->limits & GY_HAS_CLAIMS) == 0)) {
+        return gy_fail(GY_ARG, "%s of %s has no claims %d", algorithm->name,
+                       gy_operation_name(algorithm->operation), request->claims);
     }
     const gy_topology *topology = request->topology;
     for (int rank = 0; topology != NULL && rank < request->ranks; rank++) {

@@ -58,8 +58,11 @@ typedef enum gy_step_kind {
     GY_STEP_RECV_REDUCE, /* to = a op b; one of a and b is WIRE */
     GY_STEP_COPY,   /* to = a: local, a get (a of another rank) or a put (to of another rank) */
     GY_STEP_REDUCE, /* to = a op b, in this order: operations need not commute */
-    GY_STEP_POST, /* tell all ranks: this rank reached `mark`, what it did before is visible */
-    GY_STEP_WAIT, /* until peer (GY_EVERY: all others) posted `mark` or more */
+    GY_STEP_POST,  /* tell all ranks: this rank reached `mark`, what it did before is visible */
+    GY_STEP_WAIT,  /* until peer (GY_EVERY: all others) posted `mark` or more */
+    GY_STEP_CLAIM, /* what follows, up to the next CLAIM or CLAIMED, is claim `mark`: the rank
+                      that takes it first carries it out, the others leave it out */
+    GY_STEP_CLAIMED, /* until claims 1 to `mark` have been carried out */
     GY_STEP_COUNT
 } gy_step_kind;
 
@@ -68,7 +71,7 @@ typedef struct gy_step {
     int32_t peer;
     gy_blocks a, b, to;
     uint32_t after[2]; /* 1 + index of a send of this rank that must have ended; 0: none */
-    uint32_t mark;     /* POST, WAIT: counts up from 1 */
+    uint32_t mark;     /* POST, WAIT, CLAIM, CLAIMED: counts up from 1 */
     uint16_t chunk;    /* tag of a message; both sides must name the same */
 } gy_step;
 
@@ -95,6 +98,14 @@ typedef struct gy_topology {
 /** What the plans of all ranks have in common (gy_plan_share). */
 typedef struct gy_plan_shared gy_plan_shared;
 
+/** Who carries out the claims of a plan (GY_HAS_CLAIMS). */
+enum {
+    GY_CLAIMS_FREE = -1, /* whoever comes first: CLAIM and CLAIMED steps, for runners alone */
+    GY_CLAIMS_USUAL = 0, /* the rank whose part it is; */
+    /* 1 and more: ranks drawn from that number. Such plans have POST and WAIT instead, where
+     * nobody waits for a rank that has no claim: what every reader can read. */
+};
+
 /** What a planner is asked for: a value, but for topology and what is shared. */
 typedef struct gy_plan_request {
     gy_operation operation;
@@ -104,6 +115,7 @@ typedef struct gy_plan_request {
     bool in_place; /* input and output are one (their common blocks); broadcast always is;
                       all-to-all: part s of the output lies where part s of the input lay */
     gy_order order;
+    int claims;                   /* GY_CLAIMS_FREE, GY_CLAIMS_USUAL, or drawn */
     const gy_topology *topology;  /* NULL: all on one host */
     const gy_plan_shared *shared; /* of this request; NULL: each rank finds out for itself */
     char parameter[GY_PLAN_PARAMETER]; /* of the algorithm: what follows its name and a colon;
@@ -165,6 +177,8 @@ enum {
     GY_FROM_HOSTS = 8,   /* which ranks a host has */
     GY_FROM_TOUR = 16,   /* a way through all ranks */
     GY_FROM_TREE = 32,   /* a tree over all ranks */
+    GY_HAS_CLAIMS = 64,  /* who sums a block is the request's to say (claims) */
+    GY_LIMIT_WINDOW = 128, /* stages the whole vector at once: long ones go in legs */
 };
 
 /** What may follow an algorithm's name and a colon. */
@@ -280,6 +294,12 @@ typedef struct gy_steps {
 
 void gy_steps_init(gy_steps *steps);
 void gy_steps_free(gy_steps *steps);
+/**
+ * The steps before the first POST, and that POST, where all that they do is to lay the rank's
+ * own input out in its own staging; 0 where they do more, or nothing is posted. They can be
+ * carried out before the ranks have compared their calls.
+ */
+size_t gy_steps_opening(const gy_steps *steps, int rank);
 
 /**
  * Plan for one rank. Checks the request (GY_ARG), then calls the algorithm's planner.

@@ -80,6 +80,19 @@ static inline int gy_sink_skip(gy_plan_sink *sink, int64_t each, int times)
     return left_out;
 }
 
+/** Blocks that whoever claims them sums over all ranks, in order. */
+typedef struct gy_claims {
+    const gy_plan_request *request;
+    int rank, chunks; /* the planned one; blocks are ranks * chunks */
+    uint32_t mark;    /* of who has carried out its claims */
+    gy_blocks (*operand)(const gy_plan_request *request, int of, int block);
+    gy_blocks (*result)(const gy_plan_request *request, int block);
+} gy_claims;
+
+/* planners/claims.c */
+/** The claims, and the wait until all have been carried out. */
+gy_status gy_emit_claims(const gy_claims *claims, gy_plan_sink *sink);
+
 enum { GY_SERVERS = 2, GY_SEGMENTS = 4 }; /* where no number is given */
 
 /* plan.c */

@@ -113,6 +113,8 @@ static gy_status take_step(gy_plan_sink *sink, const gy_step *step)
     case GY_STEP_WAIT:
         made->first = (int32_t)step->mark;
         return GY_OK;
+    case GY_STEP_CLAIM:
+    case GY_STEP_CLAIMED:
     case GY_STEP_COUNT:
     default:
         return gy_fail(GY_STATE, "rank %d: step of unknown kind %d", taker->rank,
@@ -294,6 +296,8 @@ static gy_status try_step(sim_run *sim, int rank, const gy_sim_step *step)
         return wait_for(sim, rank, step);
     case GY_STEP_COPY:
     case GY_STEP_REDUCE:
+    case GY_STEP_CLAIM:
+    case GY_STEP_CLAIMED:
     case GY_STEP_COUNT:
     default:
         here->now += step->amount;

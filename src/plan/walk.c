@@ -412,9 +412,11 @@ static gy_status try_step(walk_run *walk, int rank, const gy_step *step)
     case GY_STEP_COPY:
     case GY_STEP_REDUCE:
         break;
+    case GY_STEP_CLAIM:
+    case GY_STEP_CLAIMED:
     case GY_STEP_COUNT:
     default:
-        return gy_plan_wrong(walk->plan, rank, index, "unknown kind");
+        return gy_plan_wrong(walk->plan, rank, index, "only runners take steps of that kind");
     }
     if (status != GY_OK) {
         return status;

@@ -14,6 +14,8 @@
 
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
 
 enum {
     GY_RECORDS = 512, /* of a rank, a power of two: 32 KiB stay in its nearest cache */
@@ -52,6 +54,7 @@ typedef struct gy_record {
     uint32_t detail;   /* hash of what else must agree */
 } gy_record;
 _Static_assert(sizeof(gy_record) == 64, "a record fills a cache line");
+_Static_assert(offsetof(gy_record, state) == 56, "what changes alone fills the last word");
 
 /** A communicator that the rank is in; size 0: the seat is free. */
 typedef struct gy_record_seat {
@@ -102,6 +105,24 @@ static inline void gy_record_put(gy_record_area *area, gy_record *record)
         /* release: whoever sees it sees the odd stamp too; with the acquire in look_at_ring */
         atomic_store_explicit(&words[i], from[i], memory_order_release);
     }
+    record->stamp = (record->stamp & ~GY_RECORD_VERSIONS) | version;
+    atomic_store_explicit(&words[0], record->stamp, memory_order_release);
+}
+
+/** Write the last word of a record anew, where nothing else has changed: its state, and whom it
+ * waits for. */
+static inline void gy_record_put_state(gy_record_area *area, gy_record *record)
+{
+    uint64_t index = (record->stamp >> GY_RECORD_VERSION_BITS) - 1, last = 0;
+    _Atomic uint64_t *words = area->rings[index % GY_RECORDS];
+    uint64_t version = (record->stamp + 2) & GY_RECORD_VERSIONS;
+    if (atomic_load_explicit(&area->count, memory_order_relaxed) - index > GY_RECORDS) {
+        return;
+    }
+    memcpy(&last, &record->state, sizeof(last));
+    atomic_store_explicit(&words[0], record->stamp | 1, memory_order_relaxed);
+    /* release: as in gy_record_put */
+    atomic_store_explicit(&words[GY_RECORD_WORDS - 1], last, memory_order_release);
     record->stamp = (record->stamp & ~GY_RECORD_VERSIONS) | version;
     atomic_store_explicit(&words[0], record->stamp, memory_order_release);
 }

@@ -298,6 +298,7 @@ static gy_shared see_areas(const gy_segment *segment, int rank)
         .rank = rank,
         .size = segment->header->ranks,
         .first_rank = segment->header->first_rank,
+        .cores = segment->header->host_cores,
         .words = segment->base + segment->layout.words,
         .slots = segment->base + segment->layout.slots,
         .staging = segment->base + segment->layout.staging,

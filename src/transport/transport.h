@@ -151,8 +151,10 @@ enum {
     GY_SLOT_BYTES = 2 * (8 * 1024 + 128), /* per rank; 64-byte aligned */
 };
 
+enum { GY_SHARED_BESIDE = 3 };
 typedef struct gy_shared_word {
     alignas(GY_CACHE_LINE) _Atomic uint64_t value;
+    _Atomic uint64_t beside[GY_SHARED_BESIDE]; /* in its line: for what need not be quick */
 } gy_shared_word;
 
 /**
@@ -163,6 +165,7 @@ typedef struct gy_shared_word {
 typedef struct gy_shared {
     int rank, size; /* among the ranks of this host */
     int first_rank; /* of the run, of those here: the others' numbers follow */
+    int cores;      /* of the host, for all of them */
     uint8_t *words, *slots, *staging, *pool;
     size_t words_stride, slot_stride;
     size_t staging_bytes, pool_bytes; /* per rank, also the stride */

@@ -324,10 +324,11 @@ gy_status gy_recoverable_run(gy_recoverable *replay, const gy_coll_call *call)
 {
     GY_TRY(check_call(replay, call));
     bool is_barrier = call->operation == GY_OPERATION_BARRIER;
-    gy_replay_call own = {.kind = GY_REPLAY_CALL,
-                          .card = gy_call_card(replay->comm, call),
-                          .out = call->out,
-                          .size_bytes = is_barrier ? 0 : gy_call_out_bytes(replay->comm, call)};
+    gy_replay_call own = {
+        .kind = GY_REPLAY_CALL,
+        .card = gy_call_card(replay->comm, call, gy_call_is_tiny(replay->comm, call)),
+        .out = call->out,
+        .size_bytes = is_barrier ? 0 : gy_call_out_bytes(replay->comm, call)};
     own.card.is_registered = 0;
     if (replay->total_bytes + own.size_bytes > replay->limit_bytes) {
         return gy_fail(

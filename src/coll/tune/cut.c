@@ -30,7 +30,8 @@ static gy_status find_stage_slots(gy_site *site, const gy_algorithm *row, int32_
 {
     int32_t *known = &site->stage_slots[row - gy_algorithms];
     if (*known == 0) {
-        gy_plan_request request = request_of(site, &(gy_pick){.row = row}, 8);
+        bool is_one = (row->limits & GY_LIMIT_WINDOW) != 0;
+        gy_plan_request request = request_of(site, &(gy_pick){.row = row}, is_one ? 1 : 8);
         gy_steps steps;
         gy_steps_init(&steps);
         for (int rank = 0; rank < site->ranks; rank++) { /* only a root stages a broadcast */
@@ -82,6 +83,9 @@ gy_status gy_site_cut(gy_site *site, const gy_pick *pick, int64_t count, int64_t
     int64_t parts = gy_operation_has_parts(pick->row->operation) ? site->ranks : 1;
     int64_t spread = spread_of(site, pick);
     int64_t leg_limit = GY_MAX((int64_t)GY_LEG_BYTES / parts / element_bytes, 2 * unit);
+    if ((pick->row->limits & GY_LIMIT_WINDOW) != 0) {
+        leg_limit = GY_MIN(leg_limit, chunk * spread);
+    }
     pieces->legs = GY_MAX(divide_up(count, leg_limit), (int64_t)1);
     pieces->leg = divide_up(divide_up(count, pieces->legs), unit) * unit;
     pieces->legs = GY_MAX(divide_up(count, GY_MAX(pieces->leg, (int64_t)1)), (int64_t)1);

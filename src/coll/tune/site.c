@@ -8,7 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EXCHANGE_BYTES = 128 * 1024, DOUBLING_BYTES = 64 * 1024 };
+enum {
+    EXCHANGE_BYTES = 128 * 1024,
+    CLAIMED_BYTES = 256 * 1024,
+    DOUBLING_BYTES = 64 * 1024
+};
 
 static const gy_link_figures built_in[GY_LINK_CLASSES] = {
     [GY_LINK_WORD] = {.alpha = 0.2e-6},
@@ -179,13 +183,14 @@ static bool take_measured(const gy_site *site, const gy_need_of *need, gy_pick *
 }
 
 /* On one host. Two ranks: one meeting wins for small vectors, half the bytes
- * between the cores for large ones. */
+ * between the cores for large ones. Crowded ranks: who runs sums, while vectors fit staging. */
 static bool take_built_in(const gy_site *site, const gy_need_of *need, gy_pick *pick)
 {
     bool is_private = need->memory == GY_MEMORY_PRIVATE;
     bool exchanges = site->ranks == 2 && need->bytes <= EXCHANGE_BYTES && is_private;
+    bool claims = site->is_crowded && need->bytes <= CLAIMED_BYTES && is_private;
     const char *const wanted[] = {is_private ? NULL : "direct", exchanges ? "exchange" : NULL,
-                                  "staged", gy_site_message_name(need->operation, need->bytes)};
+                                  claims ? "claimed" : NULL, "staged", gy_site_message_name(need->operation, need->bytes)};
     for (size_t i = 0; i < GY_COUNT(wanted); i++) {
         if (take(site, need, wanted[i], GY_REASON_BUILT_IN, pick)) {
             return true;

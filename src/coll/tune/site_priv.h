@@ -103,6 +103,7 @@ typedef struct gy_need_of {
 typedef struct gy_site {
     int ranks;
     bool has_shared;         /* all ranks share memory */
+    bool is_crowded;         /* they have fewer cores than they are */
     gy_link_class near;      /* messages inside a host */
     gy_topology hosts;       /* hosts.hosts 1: host_of is NULL */
     size_t region_bytes;     /* staging of a channel */

@@ -1,7 +1,9 @@
 /*
  * Direct shared memory: vectors that peers can reach (registered) are combined where they lie.
  * All meet, each rank works on its part straight from and to the peers' vectors, all meet
- * again, so that nobody changes a vector that is still in use.
+ * again, so that nobody changes a vector that is still in use. Mark 1 says no more than that a
+ * rank has entered with its vector: runners that compared all calls need not post it. The sums
+ * can be claimed (claims.c).
  *
  * cost: 2 rounds; allreduce reads p parts of n/p and writes its sum to p vectors: 2 n bytes a
  * rank, so 2 p n in all, which is the least that memory must move; reduce writes it to the
@@ -26,44 +28,49 @@ static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
                              : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
 }
 
-/* `block` summed over all ranks in order; the running sum stays in scratch, so in the cache. */
-static gy_status fold_block(const gy_plan_request *request, int rank, int block, gy_blocks to,
-                            gy_plan_sink *sink)
+static gy_blocks input_of(const gy_plan_request *request, int of, int block)
 {
-    gy_blocks sum = gy_in(0, block, 1);
-    for (int of = 1; of < request->ranks; of++) {
-        bool is_last = of == request->ranks - 1;
-        gy_blocks next = is_last ? to : gy_scratch(rank, 0, block);
-        GY_TRY(gy_emit_reduce(sink, sum, gy_in(of, block, 1), next));
-        sum = next;
-    }
-    return GY_OK;
+    (void)request;
+    return gy_in(of, block, 1);
 }
 
-static gy_status fold_part(const gy_plan_request *request, int rank, int to_rank,
-                           gy_plan_sink *sink)
+static gy_blocks outputs(const gy_plan_request *request, int block)
 {
-    int chunks = gy_request_chunks(request);
+    (void)request;
+    return gy_out(GY_EVERY, block, 1);
+}
+
+static gy_blocks output_of_part(const gy_plan_request *request, int block)
+{
+    return gy_out(block / gy_request_chunks(request), block, 1);
+}
+
+static gy_status fold_parts(const gy_plan_request *request, int rank,
+                            gy_blocks (*result)(const gy_plan_request *request, int block),
+                            gy_plan_sink *sink)
+{
     if (request->ranks == 1) {
         return copy_all(request, sink);
     }
     GY_TRY(meet(sink, ENTERED));
-    for (int chunk = 0; chunk < chunks; chunk++) {
-        int block = rank * chunks + chunk;
-        GY_TRY(fold_block(request, rank, block, gy_out(to_rank, block, 1), sink));
-    }
-    return meet(sink, DONE);
+    return gy_emit_claims(&(gy_claims){.request = request,
+                                       .rank = rank,
+                                       .chunks = gy_request_chunks(request),
+                                       .mark = DONE,
+                                       .operand = input_of,
+                                       .result = result},
+                          sink);
 }
 
 gy_status gy_plan_direct_allreduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
-    return fold_part(request, rank, GY_EVERY, sink);
+    return fold_parts(request, rank, outputs, sink);
 }
 
 gy_status gy_plan_direct_reduce_scatter(const gy_plan_request *request, int rank,
                                         gy_plan_sink *sink)
 {
-    return fold_part(request, rank, rank, sink);
+    return fold_parts(request, rank, output_of_part, sink);
 }
 
 gy_status gy_plan_direct_reduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)

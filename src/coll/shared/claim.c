@@ -1,0 +1,128 @@
+/*
+ * Claims: sums that the ranks of a host take one after another from a counter that they share,
+ * where they have fewer cores than they are: the ranks that run sum, nobody waits for one that
+ * does not. Counters stand beside the channel's mark, number and count in one word as there, so
+ * that a new collective need not clear what the one before left.
+ */
+#include "coll/coll_priv.h"
+
+/* Beside a mark. Of rank 0, for all: how many claims were taken, how many done; of each rank:
+ * the one it is at. */
+enum { TAKEN, DONE, AT };
+_Static_assert((int)AT < (int)GY_SHARED_BESIDE, "all in one line");
+
+#define COUNT_MASK ((UINT64_C(1) << GY_MARK_BITS) - 1)
+
+static _Atomic uint64_t *word_of(const gy_coll *coll, int rank, int which)
+{
+    return &gy_word_line(coll->comm, rank, 1 + coll->number % GY_CHANNELS)->beside[which];
+}
+
+static uint64_t value_of(const gy_coll *coll, uint64_t count)
+{
+    GY_ASSERT(count <= COUNT_MASK);
+    return coll->number << GY_MARK_BITS | count;
+}
+
+/* 0 where the word is still that of an earlier collective. */
+static uint64_t count_in(const gy_coll *coll, uint64_t value)
+{
+    return value >> GY_MARK_BITS == coll->number ? value & COUNT_MASK : 0;
+}
+
+/* For those who wait, and say for whom. */
+static void be_at(const gy_coll *coll, uint64_t claim)
+{
+    /* relaxed: carries no data; with the load in find_last */
+    atomic_store_explicit(word_of(coll, coll->comm->rank, AT), value_of(coll, claim),
+                          memory_order_relaxed);
+}
+
+/* The next claim of this leg: said before it is taken, so that a rank that stops here is
+ * named. */
+static void take(gy_coll *coll)
+{
+    gy_runner *runner = &coll->runner;
+    _Atomic uint64_t *taken = word_of(coll, 0, TAKEN);
+    uint64_t end = (uint64_t)runner->claim_base + runner->plan->claims;
+    /* relaxed: the data was there when the calls were compared or a mark was posted */
+    uint64_t seen = atomic_load_explicit(taken, memory_order_relaxed), count = 0;
+    do {
+        count = count_in(coll, seen);
+        be_at(coll, count < end ? count + 1 : 0);
+    } while (count < end && !atomic_compare_exchange_weak_explicit(
+                                taken, &seen, value_of(coll, count + 1), memory_order_relaxed,
+                                memory_order_relaxed));
+    GY_ASSERT(count >= runner->claim_base || count >= end);
+    runner->claim = (uint32_t)(GY_MIN(count, end) - runner->claim_base) + 1;
+}
+
+/* The claim in hand is done. */
+static void finish(gy_coll *coll)
+{
+    gy_runner *runner = &coll->runner;
+    _Atomic uint64_t *done = word_of(coll, 0, DONE);
+    uint64_t end = (uint64_t)runner->claim_base + runner->plan->claims;
+    if (!runner->is_claiming) {
+        return;
+    }
+    if (runner->choice.is_streamed) {
+        gy_stream_end();
+    }
+    uint64_t seen = atomic_load_explicit(done, memory_order_relaxed), count = 0;
+    do {
+        count = count_in(coll, seen) + 1;
+        /* release: the sum; with the acquire in gy_claim_await */
+    } while (!atomic_compare_exchange_weak_explicit(
+        done, &seen, value_of(coll, count), memory_order_release, memory_order_relaxed));
+    be_at(coll, 0);
+    runner->is_claiming = false;
+    if (count == end) {
+        gy_wake_peers(coll->comm);
+    }
+}
+
+void gy_claim_take(gy_coll *coll, const gy_step *step)
+{
+    gy_runner *runner = &coll->runner;
+    const gy_steps *steps = &runner->plan->steps;
+    finish(coll);
+    if (runner->claim < step->mark) {
+        take(coll);
+    }
+    runner->is_claiming = runner->claim == step->mark;
+    while (!runner->is_claiming) {
+        const gy_step *next = &steps->items[runner->next + 1];
+        if (next->kind == GY_STEP_CLAIMED ||
+            (next->kind == GY_STEP_CLAIM && next->mark == runner->claim)) {
+            return;
+        }
+        runner->next++;
+    }
+}
+
+/* Whose claim is not done yet. */
+static int find_last(const gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    for (int rank = 0; rank < comm->size; rank++) {
+        /* relaxed: with the store in be_at */
+        uint64_t at = atomic_load_explicit(word_of(coll, rank, AT), memory_order_relaxed);
+        if (rank != comm->rank && count_in(coll, at) > 0) {
+            return gy_comm_peer(comm, rank);
+        }
+    }
+    return coll->peer; /* it has ended meanwhile */
+}
+
+gy_status gy_claim_await(gy_coll *coll, const gy_step *step)
+{
+    finish(coll);
+    /* acquire: with the release in finish, all sums */
+    uint64_t done = atomic_load_explicit(word_of(coll, 0, DONE), memory_order_acquire);
+    if (count_in(coll, done) >= (uint64_t)coll->runner.claim_base + step->mark) {
+        return GY_OK;
+    }
+    coll->peer = find_last(coll);
+    return GY_AGAIN;
+}
