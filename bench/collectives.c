@@ -3,7 +3,8 @@
  *
  *     mpirun -np 2 bench_collectives_openmpi [--operation allreduce|reduce_scatter] [--csv
  * FILE]
- *                                            [--rounds N] [--only BYTES] [--name TEXT]
+ *                                            [--rounds N] [--seconds S] [--only BYTES]
+ *                                            [--name TEXT]
  *
  * The library is called as PMPI_; Gyre by its own function, over private and over registered
  * buffers, and as MPI_ where it is loaded in front (LD_PRELOAD). Buffers are rewritten before
@@ -14,6 +15,13 @@
  * n), at the rate of a streaming triad on all ranks in this run. The hop is a cache line's
  * round trip between the cores of ranks 0 and 1 before each size: it tells whether they share a
  * cache at that time. The CSV is appended to.
+ *
+ * Where ranks share cores, a library that spins leaves those that it kept from their core with
+ * a claim on it, which whoever comes next would pay for: each way makes some calls of its own
+ * before the clock starts. MPICH 4 as Debian builds it never yields
+ * (MPIR_CVAR_POLLS_BEFORE_YIELD does nothing over UCX): its calls then take as many of the
+ * kernel's slices as ranks wait for each other. A size takes --seconds, or as long as three
+ * rounds need.
  */
 #include "coll/coll.h"
 #include "coll/kernels.h"
@@ -30,7 +38,12 @@
 
 enum { ROUNDS_MAX = 2000, TRIAD_BYTES = 64 << 20 };
 /* Each channel's memory is touched once before it counts. */
-enum { WARM_ROUNDS = 12 };
+enum { WARM_ROUNDS = 12, LEAST_ROUNDS = 3, SETTLING_CALLS = 3, MEETINGS = 3 };
+enum { REPEATS_MAX = 400, REPEATS_CROWDED = 20 };
+#define BATCH_SECONDS 60e-6 /* shorter calls are repeated; */
+#define CROWDED_SECONDS                                                                        \
+    2e-3 /* crowded ones so often, since one of a batch waits for a core                       \
+          */
 enum { LIBRARY, GYRE, GYRE_REGISTERED, PRELOADED, WAYS };
 
 typedef struct bench_run {
@@ -38,6 +51,8 @@ typedef struct bench_run {
     int rank, size, rounds;
     bool is_scatter, is_preloaded;
     const char *name; /* of the library, for the table */
+    double seconds;   /* of a size */
+    int repeats[WAYS];
     double faults[WAYS];
     const gy_shared *areas;
     _Atomic int *line; /* in rank 0's pool, for the hop */
@@ -122,10 +137,18 @@ static void look_at(bench_run *bench, const float *out, size_t count, int round)
     bench->sink += (double)sum;
 }
 
+static bool is_crowded(const bench_run *bench)
+{
+    return bench->size > (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* Crowded ranks that slept are awake after the first meeting, and together after the last. */
 static void meet(bench_run *bench)
 {
-    if (gy_barrier(bench->comm) != GY_OK) {
-        die("gy_barrier");
+    for (int i = 0; i < (is_crowded(bench) ? MEETINGS : 1); i++) {
+        if (gy_barrier(bench->comm) != GY_OK) {
+            die("gy_barrier");
+        }
     }
 }
 
@@ -136,8 +159,10 @@ static double measure(bench_run *bench, int way, size_t count, int round)
     const float *in = way == GYRE_REGISTERED ? bench->shared_in : bench->in;
     float *out = way == GYRE_REGISTERED ? bench->shared_out : bench->out;
     float *writable = way == GYRE_REGISTERED ? bench->shared_in : bench->in;
-    bool is_crowded = bench->size > (int)sysconf(_SC_NPROCESSORS_ONLN); /* a call takes 10 ms */
-    int repeats = count > 2048 ? 1 : is_crowded ? 20 : 400;
+    int repeats = bench->repeats[way];
+    for (int i = 0; i < SETTLING_CALLS && is_crowded(bench); i++) {
+        call(bench, way, in, out, count);
+    }
     rewrite(bench, writable, count, round);
     meet(bench);
     long before = minor_faults();
@@ -171,7 +196,7 @@ static double measure_hop(bench_run *bench)
 {
     enum { BATCHES = 10, TRIPS = 200 };
     double best = INFINITY;
-    if (bench->size > (int)sysconf(_SC_NPROCESSORS_ONLN)) {
+    if (is_crowded(bench)) {
         return 0;
     }
     *bench->line = 0;
@@ -219,22 +244,56 @@ static void print_row(const bench_run *bench, size_t bytes, const double *us, do
     }
 }
 
+/* The largest of all ranks. */
+static double slowest(double seconds)
+{
+    PMPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return seconds;
+}
+
+static int repeats_of(const bench_run *bench, size_t count, double took)
+{
+    bool is_shared = is_crowded(bench);
+    double fit = (is_shared ? CROWDED_SECONDS : BATCH_SECONDS) / fmax(took, 1e-9);
+    return count > 2048 ? 1
+                        : (int)fmax(is_shared ? REPEATS_CROWDED : 1, fmin(fit, REPEATS_MAX));
+}
+
+/* Finds out how often each way's call is to be repeated, and returns for how many rounds there
+ * is time: alike on all ranks. */
+static int warm_up(bench_run *bench, size_t count, int wanted)
+{
+    int ways = ways_of(bench), done = 0;
+    double start = now(), last = 0, spent = 0;
+    for (int way = 0; way < WAYS; way++) {
+        bench->repeats[way] = repeats_of(bench, count, 1);
+    }
+    while (done < WARM_ROUNDS && (done < LEAST_ROUNDS || spent < bench->seconds / 2)) {
+        double round_start = now();
+        for (int way = 0; way < ways; way++) {
+            double took = slowest(measure(bench, way, count, done));
+            bench->repeats[way] = repeats_of(bench, count, took);
+        }
+        done++;
+        last = slowest(now() - round_start);
+        spent = slowest(now() - start);
+    }
+    double fit = bench->seconds / fmax(last, 1e-9);
+    return fit < LEAST_ROUNDS ? LEAST_ROUNDS : fit < wanted ? (int)fit : wanted;
+}
+
 static void measure_size(bench_run *bench, size_t bytes, FILE *csv)
 {
     double hop_ns = measure_hop(bench);
     int ways = ways_of(bench);
     size_t count = bytes / sizeof(float);
-    int rounds = bytes >= 16 << 20 ? bench->rounds / 4 + 1 : bench->rounds;
-    for (int round = -WARM_ROUNDS; round < rounds; round++) {
+    int rounds =
+        warm_up(bench, count, bytes >= 16 << 20 ? bench->rounds / 4 + 1 : bench->rounds);
+    memset(bench->faults, 0, sizeof(bench->faults));
+    for (int round = 0; round < rounds; round++) {
         for (int turn = 0; turn < ways; turn++) {
-            int way = (turn + round + WARM_ROUNDS) % ways; /* each comes first in turn */
-            double took = measure(bench, way, count, round + WARM_ROUNDS);
-            if (round == -1) {
-                bench->faults[way] = 0;
-            }
-            if (round >= 0) {
-                bench->times[way][round] = took;
-            }
+            int way = (turn + round) % ways; /* each comes first in turn */
+            bench->times[way][round] = measure(bench, way, count, round);
         }
     }
     double us[WAYS] = {0};
@@ -333,6 +392,8 @@ static arguments read_arguments(bench_run *bench, int argc, char **argv)
             bench->name = argv[i + 1];
         } else if (strcmp(argv[i], "--operation") == 0) {
             bench->is_scatter = strcmp(argv[i + 1], "reduce_scatter") == 0;
+        } else if (strcmp(argv[i], "--seconds") == 0) {
+            bench->seconds = fmax(0.1, fmin(strtod(argv[i + 1], NULL), 60));
         } else if (strcmp(argv[i], "--rounds") == 0) {
             bench->rounds = GY_MAX(3, GY_MIN((int)strtol(argv[i + 1], NULL, 10), ROUNDS_MAX));
         }
@@ -357,7 +418,7 @@ int main(int argc, char **argv)
 {
     static const size_t sizes[] = {8,       1024,    8192,     65536,    262144,
                                    1 << 20, 4 << 20, 16 << 20, 64u << 20};
-    static bench_run bench = {.rounds = 101, .name = "mpi"};
+    static bench_run bench = {.rounds = 101, .seconds = 2, .name = "mpi"};
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
     mallopt(M_TOP_PAD, 256 << 20);

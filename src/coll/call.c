@@ -199,7 +199,7 @@ static bool find_registered(const gy_comm *comm, const gy_coll_call *call, gy_fa
         is_out = gy_shared_owns(comm->shared, gy_comm_place(comm, comm->rank), call->out,
                                 gy_call_out_bytes(comm, call), &out);
     }
-    *far = (gy_far){.in = in, .out = out};
+    *far = (gy_far){.in = in, .out = out & GY_FAR_MASK};
     return is_in && is_out;
 }
 

@@ -8,11 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    EXCHANGE_BYTES = 128 * 1024,
-    CLAIMED_BYTES = 256 * 1024,
-    DOUBLING_BYTES = 64 * 1024
-};
+enum { EXCHANGE_BYTES = 128 * 1024, CLAIMED_BYTES = 256 * 1024, DOUBLING_BYTES = 64 * 1024 };
 
 static const gy_link_figures built_in[GY_LINK_CLASSES] = {
     [GY_LINK_WORD] = {.alpha = 0.2e-6},
@@ -190,7 +186,8 @@ static bool take_built_in(const gy_site *site, const gy_need_of *need, gy_pick *
     bool exchanges = site->ranks == 2 && need->bytes <= EXCHANGE_BYTES && is_private;
     bool claims = site->is_crowded && need->bytes <= CLAIMED_BYTES && is_private;
     const char *const wanted[] = {is_private ? NULL : "direct", exchanges ? "exchange" : NULL,
-                                  claims ? "claimed" : NULL, "staged", gy_site_message_name(need->operation, need->bytes)};
+                                  claims ? "claimed" : NULL, "staged",
+                                  gy_site_message_name(need->operation, need->bytes)};
     for (size_t i = 0; i < GY_COUNT(wanted); i++) {
         if (take(site, need, wanted[i], GY_REASON_BUILT_IN, pick)) {
             return true;

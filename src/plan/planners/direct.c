@@ -45,6 +45,11 @@ static gy_blocks output_of_part(const gy_plan_request *request, int block)
     return gy_out(block / gy_request_chunks(request), block, 1);
 }
 
+static gy_blocks output_of_root(const gy_plan_request *request, int block)
+{
+    return gy_out(request->root, block, 1);
+}
+
 static gy_status fold_parts(const gy_plan_request *request, int rank,
                             gy_blocks (*result)(const gy_plan_request *request, int block),
                             gy_plan_sink *sink)
@@ -75,7 +80,7 @@ gy_status gy_plan_direct_reduce_scatter(const gy_plan_request *request, int rank
 
 gy_status gy_plan_direct_reduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
-    return fold_part(request, rank, request->root, sink);
+    return fold_parts(request, rank, output_of_root, sink);
 }
 
 gy_status gy_plan_direct_allgather(const gy_plan_request *request, int rank, gy_plan_sink *sink)
