@@ -305,9 +305,10 @@ GY_API GY_MUST_CHECK gy_status gy_comm_shrink(gy_comm *comm, gy_comm **survivors
  * A communicator of all ranks again, under `gyre run --on-failure=restart`: waits until the
  * dead ranks were started anew and all are there. New ranks get to it by gy_comm_world(); where
  * `comm` was the world, `whole` is it from now on. `comm` fails if it has not yet, and stays
- * so; it is still to be freed, which takes its gy_comm_pool() memory with it.
+ * so; it is still to be freed, which takes its gy_comm_pool() memory with it. So do its groups:
+ * calls on them give the cause at once; split `whole` for new ones.
  * @return GY_OK; GY_TIMEOUT; GY_UNSUPPORTED nobody restarts ranks; GY_PEER the launcher is
- * gone; GY_ARG; GY_STATE; GY_NOMEM
+ * gone; GY_ARG a group; GY_STATE; GY_NOMEM
  */
 GY_API GY_MUST_CHECK gy_status gy_comm_recover(gy_comm *comm, gy_comm **whole);
 
@@ -324,12 +325,13 @@ typedef struct gy_recoverable gy_recoverable;
 
 /** Zero fields are the defaults. */
 typedef struct gy_recoverable_options {
-    int replicas;       /* copies beside the first: so many ranks may be lost at once; 2 */
+    int replicas;       /* copies beside the first: so many ranks may be lost at once; 2. When
+                           more are and something is lost, all ranks say what: GY_STATE */
     size_t limit_bytes; /* of all results since a checkpoint, of which a rank keeps about
                            (replicas + 1) / size; 256 MiB */
 } gy_recoverable_options;
 
-/** Over a communicator of all ranks, which stays the caller's. GY_NOMEM */
+/** Over a communicator of all ranks, which stays the caller's. GY_ARG a group; GY_NOMEM */
 GY_API GY_MUST_CHECK gy_status gy_recoverable_new(gy_comm *comm,
                                                   const gy_recoverable_options *options,
                                                   gy_recoverable **recoverable);

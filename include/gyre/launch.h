@@ -21,7 +21,7 @@ enum {
 typedef enum gy_run_failure {
     GY_RUN_END,      /* all are ended */
     GY_RUN_CONTINUE, /* the others go on: gy_comm_shrink */
-    GY_RUN_RESTART,  /* it is started anew: gy_comm_recover, gy_recoverable. One host */
+    GY_RUN_RESTART,  /* it is started anew: gy_comm_recover, gy_recoverable */
 } gy_run_failure;
 
 typedef struct gy_run_options {
@@ -41,7 +41,7 @@ typedef struct gy_run_options {
     bool is_tcp;            /* TCP between all ranks, those of one host too */
     double meet_seconds;    /* for all nodes to be there; 0: 60 s */
     gy_run_failure on_failure;
-    int restarts; /* with GY_RUN_RESTART: so many in all, then it ends; 0: 3 */
+    int restarts; /* with GY_RUN_RESTART: so many of this host, then it ends; 0: 3 */
     /* What the ranks did goes to this file (with ".NODE" behind it on several hosts); NULL: to
      * one of the user's state folder, and only when the run fails. */
     const char *record;

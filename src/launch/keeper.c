@@ -1,6 +1,5 @@
-#include "launch/launch_priv.h"
+#include "launch/keeper_priv.h"
 
-#include "topo/topo.h"
 #include "transport/rendezvous.h"
 #include "transport/transport.h"
 
@@ -17,50 +16,9 @@
 #include <unistd.h>
 
 static const double grace_default_seconds = 2, hold_seconds = 0.3;
-enum { RESTARTS_DEFAULT = 3 };
-
-typedef struct run_rank {
-    pid_t process; /* 0: ended, or never started */
-    int socket;
-    bool has_report, has_done; /* all that it had to do */
-    bool is_to_restart;
-    gy_error report;
-    gy_lines *out, *err; /* NULL without prefixes */
-    nfds_t first_look, end_look;
-} run_rank;
-
-typedef struct run_keeper {
-    const gy_run_options *options;
-    char *const *argv;
-    const sigset_t *mask;
-    gy_env *env;
-    run_rank *ranks;
-    struct pollfd *looks;
-    int signals, life, failures; /* what to poll beside the ranks */
-    int failures_in;             /* the ranks' end */
-    int segment;
-    gy_nodes *nodes;      /* NULL: no connections at all */
-    gy_run_net *net;      /* for the ranks; NULL with nodes */
-    int *listeners;       /* (ranks) */
-    int first_rank, size; /* ranks on nodes before, on all */
-    gy_run_end held;      /* a rank lost its peer: the peer's own end may still come */
-    int64_t held_ns;      /* until then; INT64_MAX: none */
-    int started, alive;
-    bool has_ended_well; /* some rank */
-    int restarts_left;
-    bool is_over;         /* all ranks were told that all have done */
-    gy_run_end first_end; /* of a rank that failed and did not end the run; status 0: none */
-    bool is_pipe_ignored; /* by the user, so by the ranks as well */
-    bool is_ending, is_saved;
-    int status;         /* of the run, once it is ending */
-    int64_t kill_at_ns; /* INT64_MAX: nobody is to be killed yet */
-    int64_t stop_at_ns; /* the time limit */
-} run_keeper;
-
-static void say(const char *format, ...) GY_PRINTF(1, 2);
 
 /* One line in one write, so that it does not mix with what ranks write. */
-static void say(const char *format, ...)
+void gy_keeper_say(const char *format, ...)
 {
     char line[GY_LINE_BYTES + 256];
     int used = snprintf(line, sizeof(line), "gyre: ");
@@ -102,9 +60,9 @@ static void save_flight(run_keeper *keeper, const gy_run_end *end)
     gy_status status = gy_save_flight(keeper->segment, options->record != NULL ? wanted : NULL,
                                       end, path, sizeof(path));
     if (status < 0 && options->record != NULL) {
-        say("%s", gy_error_text());
+        gy_keeper_say("%s", gy_error_text());
     } else if (status == GY_OK && options->record == NULL) {
-        say("what the ranks did: gyre doctor --file %s", path);
+        gy_keeper_say("what the ranks did: gyre doctor --file %s", path);
     }
 }
 
@@ -118,12 +76,8 @@ static void signal_all(run_keeper *keeper, int status, int number)
     signal_ranks(keeper, number);
 }
 
-static void end_run(run_keeper *keeper, int status, int number, const char *format, ...)
-    GY_PRINTF(4, 5);
-
-/* The run ends with `status` for a cause, which is said: everybody is asked first, and killed
- * when the grace is over. "": nothing is said here. */
-static void end_run(run_keeper *keeper, int status, int number, const char *format, ...)
+/* Everybody is asked first, and killed when the grace is over. */
+void gy_keeper_end(run_keeper *keeper, int status, int number, const char *format, ...)
 {
     gy_run_end end = {.status = status, .number = number};
     if (keeper->is_ending) {
@@ -134,7 +88,7 @@ static void end_run(run_keeper *keeper, int status, int number, const char *form
     vsnprintf(end.text, sizeof(end.text), format, args);
     va_end(args);
     if (end.text[0] != '\0') {
-        say("%s", end.text);
+        gy_keeper_say("%s", end.text);
     }
     save_flight(keeper, &end);
     if (keeper->nodes != NULL) {
@@ -172,8 +126,8 @@ static void read_failures(run_keeper *keeper)
     gy_spawn_failure failure;
     while (read(keeper->failures, &failure, sizeof(failure)) == (ssize_t)sizeof(failure)) {
         bool is_missing = failure.reason == ENOENT || failure.reason == ENOTDIR;
-        end_run(keeper, is_missing ? 127 : 126, SIGTERM, "cannot run %s: %s", keeper->argv[0],
-                strerror(failure.reason));
+        gy_keeper_end(keeper, is_missing ? 127 : 126, SIGTERM, "cannot run %s: %s",
+                      keeper->argv[0], strerror(failure.reason));
     }
 }
 
@@ -214,10 +168,10 @@ static void look_at_outputs(run_keeper *keeper)
     for (int rank = 0; rank < keeper->started && !keeper->is_ending; rank++) {
         int failure = output_failure(&keeper->ranks[rank]);
         if (failure == EPIPE && !keeper->is_pipe_ignored) {
-            end_run(keeper, 128 + SIGPIPE, SIGTERM, "%s", "");
+            gy_keeper_end(keeper, 128 + SIGPIPE, SIGTERM, "%s", "");
         } else if (failure != 0) {
-            end_run(keeper, 1, SIGTERM, "cannot write the output of rank %d: %s",
-                    keeper->first_rank + rank, strerror(failure));
+            gy_keeper_end(keeper, 1, SIGTERM, "cannot write the output of rank %d: %s",
+                          keeper->first_rank + rank, strerror(failure));
         }
     }
 }
@@ -245,21 +199,6 @@ static int weight(const run_rank *rank, int status)
     return WIFSIGNALED(status) ? 3 : 2;
 }
 
-/* Ranks that have left cannot help a new one to catch up. */
-static bool restarts(run_keeper *keeper, int rank, const gy_run_end *end)
-{
-    if (keeper->is_over) {
-        return true; /* it had done all */
-    }
-    if (keeper->restarts_left == 0 || keeper->has_ended_well) {
-        return false;
-    }
-    keeper->restarts_left--;
-    keeper->ranks[rank].is_to_restart = true;
-    say("%s; started anew, %d restarts left", end->text, keeper->restarts_left);
-    return true;
-}
-
 /* A rank failed; does the run go on? Says so. */
 static bool goes_on(run_keeper *keeper, int rank, pid_t process, int status)
 {
@@ -270,9 +209,9 @@ static bool goes_on(run_keeper *keeper, int rank, pid_t process, int status)
     }
     gy_run_end end = explain_failure(keeper, rank, process, status);
     if (keeper->options->on_failure == GY_RUN_RESTART) {
-        return restarts(keeper, rank, &end);
+        return gy_keeper_restarts(keeper, rank, &end);
     }
-    say("%s; the run goes on", end.text);
+    gy_keeper_say("%s; the run goes on", end.text);
     if (keeper->first_end.status == 0) {
         keeper->first_end = end;
     }
@@ -309,7 +248,7 @@ static void reap_ended(run_keeper *keeper)
     }
     gy_run_end end = explain_failure(keeper, cause, cause_process, cause_status);
     if (heaviest > 1 || keeper->nodes == NULL) {
-        end_run(keeper, end.status, end.number, "%s", end.text);
+        gy_keeper_end(keeper, end.status, end.number, "%s", end.text);
     } else if (keeper->held_ns == INT64_MAX) {
         keeper->held = end;
         keeper->held_ns = gy_now_ns(keeper->env) + (int64_t)(hold_seconds * 1e9);
@@ -328,8 +267,8 @@ static void take_signals(run_keeper *keeper)
             keeper->kill_at_ns = 0; /* asked twice: no more grace */
             continue;
         }
-        end_run(keeper, 128 + number, number == SIGINT ? SIGINT : SIGTERM,
-                "ended by signal %d (%s)", number, strsignal(number));
+        gy_keeper_end(keeper, 128 + number, number == SIGINT ? SIGINT : SIGTERM,
+                      "ended by signal %d (%s)", number, strsignal(number));
     }
     reap_ended(keeper);
 }
@@ -343,7 +282,8 @@ static void add_look(run_keeper *keeper, nfds_t *count, int fd)
 
 static int wait_ms(const run_keeper *keeper)
 {
-    int64_t next_ns = GY_MIN(GY_MIN(keeper->kill_at_ns, keeper->stop_at_ns), keeper->held_ns);
+    int64_t next_ns = GY_MIN(GY_MIN(keeper->kill_at_ns, keeper->stop_at_ns),
+                             GY_MIN(keeper->held_ns, keeper->renew_by_ns));
     if (next_ns == INT64_MAX) {
         return -1;
     }
@@ -356,12 +296,19 @@ static void look_at_clock(run_keeper *keeper)
     int64_t now_ns = gy_now_ns(keeper->env);
     if (now_ns >= keeper->stop_at_ns) {
         keeper->stop_at_ns = INT64_MAX;
-        end_run(keeper, GY_RUN_STATUS_TIMEOUT, SIGTERM, "time limit of %g s passed",
-                keeper->options->timeout_seconds);
+        gy_keeper_end(keeper, GY_RUN_STATUS_TIMEOUT, SIGTERM, "time limit of %g s passed",
+                      keeper->options->timeout_seconds);
     }
     if (now_ns >= keeper->held_ns) {
         keeper->held_ns = INT64_MAX;
-        end_run(keeper, keeper->held.status, keeper->held.number, "%s", keeper->held.text);
+        gy_keeper_end(keeper, keeper->held.status, keeper->held.number, "%s",
+                      keeper->held.text);
+    }
+    if (now_ns >= keeper->renew_by_ns) {
+        keeper->renew_by_ns = INT64_MAX;
+        gy_keeper_end(keeper, 1, SIGTERM,
+                      "node %d is not ready for ranks that are started anew",
+                      gy_renewal_missing(&keeper->renewal));
     }
     if (now_ns >= keeper->kill_at_ns) {
         keeper->kill_at_ns = INT64_MAX;
@@ -374,7 +321,7 @@ static void hear_nodes(run_keeper *keeper)
 {
     gy_run_end end;
     if (keeper->nodes != NULL && gy_nodes_step(keeper->nodes, &end) && !keeper->is_ending) {
-        say("%s", end.text);
+        gy_keeper_say("%s", end.text);
         save_flight(keeper, &end);
         keeper->held_ns = INT64_MAX;
         signal_all(keeper, end.status, end.number);
@@ -386,6 +333,9 @@ static bool is_going_on(run_keeper *keeper)
 {
     if (keeper->alive > 0 || keeper->nodes == NULL || keeper->is_ending) {
         return keeper->alive > 0;
+    }
+    if (gy_keeper_has_dead(keeper)) {
+        return true; /* they wait for the other hosts, to be started anew */
     }
     return keeper->held_ns != INT64_MAX || !gy_nodes_end_well(keeper->nodes);
 }
@@ -431,121 +381,18 @@ static bool keep_round(run_keeper *keeper)
     return true;
 }
 
-/* A pipe for one of a rank's outputs: [0] read here without blocking, [1] the rank's. */
-static gy_status open_output(gy_lines **lines, int rank, int to, int *write_end)
-{
-    int pair[2];
-    gy_lines *made = gy_alloc_zero("launch.lines", 1, sizeof(*made));
-    if (made == NULL) {
-        return GY_NOMEM;
-    }
-    if (pipe2(pair, O_CLOEXEC) != 0) {
-        gy_free(made);
-        return gy_fail(GY_IO, "cannot make a pipe: %s", strerror(errno));
-    }
-    (void)fcntl(pair[0], F_SETFL, O_NONBLOCK);
-    made->from = pair[0];
-    made->to = to;
-    made->rank = rank;
-    *lines = made;
-    *write_end = pair[1];
-    return GY_OK;
-}
-
-static void close_all(const int *files, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (files[i] >= 0) {
-            close(files[i]);
-        }
-    }
-}
-
-static gy_run_place place_of(const run_keeper *keeper, int rank)
-{
-    return (gy_run_place){.rank = keeper->first_rank + rank,
-                          .size = keeper->size,
-                          .has_net = keeper->net != NULL,
-                          .is_renewable = keeper->options->on_failure == GY_RUN_RESTART,
-                          .is_over = keeper->is_over};
-}
-
-static gy_status start_rank(run_keeper *keeper, int rank, const cpu_set_t *cores)
-{
-    run_rank *who = &keeper->ranks[rank];
-    int number = keeper->first_rank + rank;
-    int sockets[2] = {-1, -1},
-        ends[3] = {-1, -1, -1}; /* the rank's ends: output, error, socket */
-    gy_status status = gy_rendezvous_pair(sockets);
-    if (status >= 0) {
-        who->socket = sockets[0];
-        ends[2] = sockets[1];
-        gy_run_place place = place_of(keeper, rank);
-        status = gy_rendezvous_greet(sockets[0], &place, keeper->segment);
-    }
-    if (status >= 0 && keeper->net != NULL) {
-        status = gy_rendezvous_greet_net(sockets[0], keeper->net, keeper->listeners[rank]);
-    }
-    if (status >= 0 && keeper->options->has_prefix) {
-        status = open_output(&who->out, number, STDOUT_FILENO, &ends[0]);
-        if (status >= 0) {
-            status = open_output(&who->err, number, STDERR_FILENO, &ends[1]);
-        }
-    }
-    if (status >= 0) {
-        gy_spawn spawn = {.options = keeper->options,
-                          .argv = keeper->argv,
-                          .rank = number,
-                          .size = keeper->size,
-                          .socket = ends[2],
-                          .outputs = {ends[0], ends[1]},
-                          .failures = keeper->failures_in,
-                          .cores = cores,
-                          .mask = *keeper->mask,
-                          .is_pipe_ignored = keeper->is_pipe_ignored};
-        status = gy_spawn_rank(&spawn, &who->process);
-    }
-    close_all(ends, GY_COUNT(ends));
-    return status;
-}
-
-static void close_listeners(run_keeper *keeper)
-{
-    if (keeper->listeners != NULL) {
-        close_all(keeper->listeners, (size_t)keeper->options->ranks);
-        gy_free(keeper->listeners);
-        keeper->listeners = NULL;
-    }
-}
-
-static gy_status start_bound(run_keeper *keeper, int rank)
-{
-    int ranks = keeper->options->ranks;
-    cpu_set_t all, share;
-    bool is_bound = !keeper->options->has_no_binding && ranks <= gy_topo_cores() &&
-                    sched_getaffinity(0, sizeof(all), &all) == 0;
-    if (is_bound) {
-        gy_share_of_cores(&all, rank, ranks, &share);
-    }
-    keeper->ranks[rank].socket = -1;
-    GY_TRY(start_rank(keeper, rank, is_bound ? &share : NULL));
-    keeper->alive++;
-    return GY_OK;
-}
-
 static gy_status start_all(run_keeper *keeper)
 {
     for (int rank = 0; rank < keeper->options->ranks; rank++) {
         keeper->started++; /* first: what it has opened when it fails is looked at as well */
-        GY_TRY(start_bound(keeper, rank));
+        GY_TRY(gy_keeper_start(keeper, rank));
     }
-    if (keeper->options->on_failure == GY_RUN_RESTART) {
-        return GY_OK; /* more may be started */
+    gy_keeper_close_listeners(keeper);
+    if (keeper->options->on_failure != GY_RUN_RESTART) {
+        /* From now on the failures' pipe ends when the last rank runs its program. */
+        close(keeper->failures_in);
+        keeper->failures_in = -1;
     }
-    /* From now on the failures' pipe ends when the last rank runs its program. */
-    close(keeper->failures_in);
-    keeper->failures_in = -1;
-    close_listeners(keeper);
     return GY_OK;
 }
 
@@ -613,89 +460,7 @@ static gy_status meet_nodes(run_keeper *keeper)
     }
     meeting.listeners = keeper->listeners;
     GY_TRY(gy_nodes_meet(options, keeper->env, &meeting, &keeper->nodes));
-    GY_TRY(gy_nodes_net(keeper->nodes, &keeper->net));
-    keeper->net->host_cores = gy_topo_cores();
-    keeper->first_rank = keeper->net->first_rank;
-    keeper->size = keeper->net->size;
-    return GY_OK;
-}
-
-static gy_status make_segment(run_keeper *keeper)
-{
-    gy_segment_options segment = {.ranks = keeper->options->ranks,
-                                  .first_rank = keeper->first_rank,
-                                  .run_size = keeper->size,
-                                  .pool_bytes = keeper->options->pool_bytes};
-    return gy_segment_make(&segment, &keeper->segment);
-}
-
-static void forget_process(run_rank *who)
-{
-    gy_lines *const lines[] = {who->out, who->err};
-    for (size_t i = 0; i < GY_COUNT(lines); i++) {
-        if (lines[i] != NULL && lines[i]->from >= 0) {
-            close(lines[i]->from);
-        }
-        gy_free(lines[i]);
-    }
-    if (who->socket >= 0) {
-        close(who->socket);
-    }
-    *who = (run_rank){.socket = -1};
-}
-
-static void tell_place(const run_keeper *keeper, int rank)
-{
-    gy_run_place place = place_of(keeper, rank);
-    if (gy_rendezvous_greet(keeper->ranks[rank].socket, &place, keeper->segment) < 0) {
-        gy_debug("%s", gy_error_text()); /* it is about to be found dead */
-    }
-}
-
-/* A new generation: a fresh segment for all, and the dead anew. */
-static gy_status begin_generation(run_keeper *keeper)
-{
-    close(keeper->segment);
-    keeper->segment = -1;
-    GY_TRY(make_segment(keeper));
-    for (int rank = 0; rank < keeper->started; rank++) {
-        run_rank *who = &keeper->ranks[rank];
-        if (who->is_to_restart) {
-            forget_process(who);
-            GY_TRY(start_bound(keeper, rank));
-        } else if (who->socket >= 0) {
-            tell_place(keeper, rank);
-        }
-    }
-    return GY_OK;
-}
-
-/* All ranks have said that they have done all: nobody needs anybody any more. */
-static void end_together(run_keeper *keeper)
-{
-    keeper->is_over = true;
-    for (int rank = 0; rank < keeper->started; rank++) {
-        if (keeper->ranks[rank].socket >= 0) {
-            tell_place(keeper, rank);
-        }
-    }
-}
-
-static void look_at_restarts(run_keeper *keeper)
-{
-    bool is_any = false, is_all_done = true;
-    for (int rank = 0; rank < keeper->started; rank++) {
-        is_any = is_any || keeper->ranks[rank].is_to_restart;
-        is_all_done = is_all_done && keeper->ranks[rank].has_done;
-    }
-    if (keeper->is_ending || keeper->is_over) {
-        return;
-    }
-    if (is_any && begin_generation(keeper) < 0) {
-        end_run(keeper, 1, SIGTERM, "cannot start ranks anew: %s", gy_error_text());
-    } else if (!is_any && is_all_done) {
-        end_together(keeper);
-    }
+    return gy_keeper_take_net(keeper);
 }
 
 int gy_keep(const gy_run_options *options, char *const argv[], int life, const sigset_t *mask)
@@ -710,38 +475,44 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
                          .failures_in = -1,
                          .segment = -1,
                          .restarts_left =
-                             options->restarts > 0 ? options->restarts : RESTARTS_DEFAULT,
+                             options->restarts > 0 ? options->restarts : GY_RESTARTS_DEFAULT,
                          .kill_at_ns = INT64_MAX,
                          .held_ns = INT64_MAX,
+                         .renew_by_ns = INT64_MAX,
                          .stop_at_ns = INT64_MAX};
     gy_status status = prepare(&keeper);
+    gy_renewal_init(&keeper.renewal, options->node, GY_MAX(options->nodes, 1),
+                    &gy_keeper_renewal, &keeper);
     if (status >= 0 && options->timeout_seconds > 0) {
         keeper.stop_at_ns = gy_env_deadline(keeper.env, options->timeout_seconds).at_ns;
     }
     status = status < 0 ? status : meet_nodes(&keeper);
-    status = status < 0 ? status : make_segment(&keeper);
+    status = status < 0 ? status : gy_keeper_make_segment(&keeper);
     status = status < 0 ? status : start_all(&keeper);
+    if (status >= 0 && keeper.nodes != NULL) {
+        status = gy_nodes_attach(keeper.nodes, &keeper.renewal);
+    }
     if (status == GY_CANCELLED) {
         take_signals(&keeper); /* what broke the meeting off is the cause, if it was a signal */
     }
     if (status < 0) {
-        end_run(&keeper, 1, SIGTERM, "%s", gy_error_text());
+        gy_keeper_end(&keeper, 1, SIGTERM, "%s", gy_error_text());
     }
     bool has_launcher = true;
     while (is_going_on(&keeper) && has_launcher) {
         has_launcher = keep_round(&keeper);
-        look_at_restarts(&keeper);
+        gy_keeper_look_at_restarts(&keeper);
     }
     /* The ranks are gone, or nobody is left to care for them: end what they started as well. */
     if (!gy_reap_all(keeper.env, gy_env_deadline(keeper.env, GY_REAP_SECONDS))) {
-        say("processes of this run do not end after SIGKILL");
+        gy_keeper_say("processes of this run do not end after SIGKILL");
     }
     for (int rank = 0; rank < keeper.started; rank++) {
         read_outputs(&keeper.ranks[rank]);
     }
     look_at_outputs(&keeper);
     save_flight(&keeper, &(gy_run_end){.status = 0});
-    close_listeners(&keeper);
+    gy_keeper_close_listeners(&keeper);
     gy_free(keeper.net);
     gy_nodes_free(keeper.nodes);
     return keeper.is_ending        ? keeper.status

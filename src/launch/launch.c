@@ -51,11 +51,6 @@ static bool is_good(const gy_run_options *options, char *const argv[])
                 options->timeout_seconds, options->grace_seconds);
         return false;
     }
-    bool is_alone = options->nodes <= 1 && !options->is_tcp;
-    if (options->on_failure == GY_RUN_RESTART && !is_alone) {
-        fprintf(stderr, "gyre: ranks are started anew on one host alone, over shared memory\n");
-        return false;
-    }
     if (options->restarts < 0 ||
         (options->restarts > 0 && options->on_failure != GY_RUN_RESTART)) {
         fprintf(stderr, "gyre: %d restarts: expected some, and that ranks are restarted\n",

@@ -14,9 +14,8 @@
 
 #include "base/base.h"
 
+#include "launch/renewal.h"
 #include "transport/rendezvous.h"
-
-#include <gyre/launch.h>
 
 #include <poll.h>
 #include <sched.h>
@@ -88,13 +87,6 @@ GY_MUST_CHECK gy_status gy_place_state_path(char *path, size_t size_bytes);
 
 typedef struct gy_nodes gy_nodes;
 
-/** How a run ends on all hosts. */
-typedef struct gy_run_end {
-    int status; /* exit status */
-    int number; /* signal that ranks get first */
-    char text[1000];
-} gy_run_end;
-
 typedef struct gy_meeting {
     int *listeners; /* (ranks here) filled in: the caller's, also after a failure */
     int stops[2];   /* readable: give up (GY_CANCELLED) */
@@ -114,6 +106,15 @@ bool gy_nodes_step(gy_nodes *nodes, gy_run_end *end);
 void gy_nodes_tell_end(gy_nodes *nodes, const gy_run_end *end);
 /** All ranks here have ended well: true once those of all hosts have. */
 bool gy_nodes_end_well(gy_nodes *nodes);
+/** As gy_renewal_ops.tell: NODE with the places here, TABLE with all. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_nodes_tell(gy_nodes *nodes, int to, gy_frame_type type,
+                                      uint32_t generation, const gy_run_end *cause);
+/** New doors for the ranks here, as gy_nodes_meet fills them in; node 0: and a new number of
+ * the run. GY_NOMEM; GY_IO */
+GY_MUST_CHECK gy_status gy_nodes_seat(gy_nodes *nodes, int *listeners);
+/** The ranks here run: what keepers say of generations goes to `renewal` (borrowed), first what
+ * they have said before. The returns of gy_renewal_hear. */
+GY_MUST_CHECK gy_status gy_nodes_attach(gy_nodes *nodes, gy_renewal *renewal);
 /** Writes what is still to be told, for up to a second. */
 void gy_nodes_free(gy_nodes *nodes);
 

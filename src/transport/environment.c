@@ -29,128 +29,21 @@ static gy_status read_number(const char *name, const char *text, int *number)
 /* How GYRE_TRANSPORT wants messages to go. */
 typedef enum message_way { WAY_OF_LAUNCHER, WAY_MPI, WAY_UCX } message_way;
 
-/* What the launcher gave a rank beside its place; the listener is taken. */
-typedef struct net_place {
-    const gy_run_net *net;
-    int segment, rank, listener;
-    message_way way;
-} net_place;
-
-/* UCX neither authenticates nor encrypts: beyond the loopback only where that was asked for. */
-static gy_status check_ucx(const gy_run_net *net, bool *is_loopback)
-{
-    *is_loopback = true;
-    for (int rank = 0; rank < net->size; rank++) {
-        *is_loopback = *is_loopback && gy_address_is_loopback(&net->seats[rank].address);
-    }
-    return *is_loopback || !net->has_key
-               ? GY_OK
-               : gy_fail(GY_ARG, "GYRE_TRANSPORT is \"ucx\", which proves no identity and "
-                                 "encrypts nothing: between hosts it needs --plaintext");
-}
-
-static gy_status go_by_ucx(const gy_run_net *net, gy_transport **far)
-{
-    gy_ucx_options options = {.near_first = net->first_rank,
-                              .near_count = net->is_shared ? net->host_ranks : 0};
-    gy_status status = check_ucx(net, &options.is_loopback);
-    if (status < 0) {
-        gy_transport_close(*far);
-        return status;
-    }
-    return gy_ucx_open(&options, *far, far);
-}
-
-/* Ranks on several hosts, or on one over TCP alone. */
-static gy_status join_net(const net_place *place, gy_env *env, gy_transport **transport)
-{
-    const gy_run_net *net = place->net;
-    int rank = place->rank, segment = place->segment, listener = place->listener;
-    int size = net->size;
-    gy_transport *near = NULL, *far = NULL;
-    gy_address *addresses = gy_alloc_zero("transport.net", (size_t)size, sizeof(*addresses));
-    int32_t *hosts = gy_alloc_zero("transport.net", (size_t)size, sizeof(*hosts));
-    gy_tcp_options options = {.rank = rank,
-                              .size = size,
-                              .addresses = addresses,
-                              .hosts = net->is_shared ? hosts : NULL,
-                              .listener = listener,
-                              .key = net->has_key ? &net->key : NULL,
-                              .host_ranks = net->host_ranks,
-                              .host_cores = net->host_cores};
-    memcpy(options.run, net->run, sizeof(options.run));
-    gy_status status = addresses == NULL || hosts == NULL ? GY_NOMEM : GY_OK;
-    for (int i = 0; i < size && status >= 0; i++) {
-        addresses[i] = net->seats[i].address;
-        hosts[i] = net->seats[i].host;
-    }
-    if (status < 0) {
-        close(listener);
-    } else {
-        status = gy_tcp_open(&options, env, &far);
-    }
-    if (status >= 0 && place->way == WAY_UCX) {
-        status = go_by_ucx(net, &far);
-    }
-    if (status >= 0 && net->is_shared) {
-        status = gy_shm_open(segment, rank - net->first_rank, env, &near);
-        if (status < 0) {
-            gy_transport_close(far);
-        } else {
-            status = gy_hosts_open(near, far, hosts, &far);
-        }
-    } else if (status >= 0) {
-        status = gy_transport_record(far, segment);
-        if (status < 0) {
-            gy_transport_close(far);
-        }
-    }
-    gy_free(addresses);
-    gy_free(hosts);
-    *transport = far;
-    return status;
-}
-
-/* Within one host, all by shared memory or all by UCX. */
-static gy_status join_host(const gy_run_place *place, int segment, message_way way, gy_env *env,
-                           gy_transport **transport)
-{
-    if (way == WAY_UCX && place->is_renewable) {
-        return gy_fail(GY_UNSUPPORTED,
-                       "GYRE_TRANSPORT is \"ucx\": ranks that are started anew share memory");
-    }
-    GY_TRY(gy_shm_open(segment, place->rank, env, transport));
-    return way == WAY_UCX
-               ? gy_ucx_open(&(gy_ucx_options){.is_loopback = true}, *transport, transport)
-               : GY_OK;
-}
-
 static gy_status join_run(int socket, const gy_run_place *told, message_way way, gy_env *env,
                           gy_transport **transport)
 {
-    gy_run_place place;
-    int segment = -1, rank = told->rank, size = told->size;
-    GY_TRY(gy_rendezvous_take(socket, &place, &segment));
+    gy_run_ticket ticket;
+    int rank = told->rank, size = told->size;
+    GY_TRY(gy_run_ticket_take(socket, &ticket));
     gy_run_report_to(socket); /* first, so that a failure to join is told too */
-    gy_status status = GY_OK;
-    if (place.rank != rank || place.size != size) {
-        status = gy_fail(GY_MISMATCH,
-                         "the launcher says rank %d of %d, the environment rank %d of %d",
-                         place.rank, place.size, rank, size);
-    } else if (place.has_net) {
-        gy_run_net *net = NULL;
-        int listener = -1;
-        status = gy_rendezvous_take_net(socket, size, &net, &listener);
-        if (status >= 0) {
-            const net_place with = {
-                .net = net, .segment = segment, .rank = rank, .listener = listener, .way = way};
-            status = join_net(&with, env, transport);
-        }
-        gy_free(net);
-    } else {
-        status = join_host(&place, segment, way, env, transport);
-    }
-    close(segment);
+    const gy_run_place *place = &ticket.place;
+    gy_status status =
+        place->rank == rank && place->size == size
+            ? gy_run_ticket_join(&ticket, way == WAY_UCX, env, transport)
+            : gy_fail(GY_MISMATCH,
+                      "the launcher says rank %d of %d, the environment rank %d of %d",
+                      place->rank, place->size, rank, size);
+    gy_run_ticket_drop(&ticket);
     if (status >= 0) {
         /* Programs that this rank starts must not hold the launcher's socket. */
         (void)fcntl(socket, F_SETFD, FD_CLOEXEC);

@@ -35,6 +35,10 @@ typedef enum gy_frame_type {
     GY_FRAME_TABLE,     /* all of them */
     GY_FRAME_DONE,      /* the ranks of a node have ended well */
     GY_FRAME_END,       /* the run ends for a cause */
+    GY_FRAME_LOST,      /* a rank that is to be started anew (launch/renewal.h) */
+    GY_FRAME_RENEW,     /* all ranks are to meet in that generation */
+    GY_FRAME_READY,     /* the ranks of a node have done all */
+    GY_FRAME_OVER,      /* those of all have */
     GY_FRAME_TYPES
 } gy_frame_type;
 

@@ -17,6 +17,7 @@ typedef struct greeting {
     int32_t rank, size, facts;
 } greeting;
 
+enum { NET_WAIT_MS = 10000 };
 enum { HAS_NET = 1, IS_RENEWABLE = 2, IS_OVER = 4 };
 
 static _Atomic int run_socket = -1;
@@ -49,10 +50,11 @@ static gy_status put_message(int socket, struct iovec piece, int descriptor)
     *head = (struct cmsghdr){
         .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
     memcpy(CMSG_DATA(head), &descriptor, sizeof(descriptor));
-    if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)piece.iov_len) {
-        return gy_fail(GY_IO, "cannot greet a rank: %s", strerror(errno));
+    if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)piece.iov_len) {
+        return GY_OK;
     }
-    return GY_OK;
+    bool is_gone = errno == EPIPE || errno == ECONNRESET;
+    return gy_fail(is_gone ? GY_PEER : GY_IO, "cannot greet a rank: %s", strerror(errno));
 }
 
 /* Take the next message: exactly as long as the piece, with a descriptor, which the caller
@@ -130,8 +132,10 @@ bool gy_run_is_renewable(void)
     return atomic_load_explicit(&is_renewable, memory_order_relaxed);
 }
 
-gy_status gy_run_next(gy_run_place *place, int *segment)
+/* Another greeting: GY_AGAIN none yet; GY_PEER the launcher is gone. */
+static gy_status take_next(gy_run_ticket *ticket)
 {
+    gy_run_ticket got = {.segment = -1, .listener = -1};
     struct pollfd look = {.fd = atomic_load_explicit(&run_socket, memory_order_acquire),
                           .events = POLLIN};
     if (poll(&look, 1, 0) != 1) {
@@ -140,7 +144,37 @@ gy_status gy_run_next(gy_run_place *place, int *segment)
     if ((look.revents & POLLIN) == 0) {
         return gy_fail(GY_PEER, "the launcher is gone");
     }
-    return gy_rendezvous_take(look.fd, place, segment);
+    GY_TRY(gy_run_ticket_take(look.fd, &got));
+    *ticket = got;
+    return GY_OK;
+}
+
+gy_status gy_run_ticket_take(int socket, gy_run_ticket *ticket)
+{
+    gy_run_ticket got = {.segment = -1, .listener = -1};
+    GY_TRY(gy_rendezvous_take(socket, &got.place, &got.segment));
+    if (got.place.has_net) {
+        gy_status status =
+            gy_rendezvous_take_net(socket, got.place.size, &got.net, &got.listener);
+        if (status < 0) {
+            close(got.segment);
+            return status;
+        }
+    }
+    *ticket = got;
+    return GY_OK;
+}
+
+void gy_run_ticket_drop(gy_run_ticket *ticket)
+{
+    if (ticket->segment >= 0) {
+        close(ticket->segment);
+    }
+    if (ticket->listener >= 0) {
+        close(ticket->listener);
+    }
+    gy_free(ticket->net);
+    *ticket = (gy_run_ticket){.segment = -1, .listener = -1};
 }
 
 void gy_run_await(int wait_ms)
@@ -177,6 +211,9 @@ gy_status gy_rendezvous_take_net(int socket, int size, gy_run_net **net, int *li
     if (made == NULL) {
         return GY_NOMEM;
     }
+    /* The launcher puts it in right behind the place. */
+    struct pollfd look = {.fd = socket, .events = POLLIN};
+    (void)poll(&look, 1, NET_WAIT_MS);
     struct iovec piece = {.iov_base = made, .iov_len = net_bytes(size)};
     gy_status status = take_message(socket, piece, listener);
     if (status < 0) {
@@ -231,26 +268,21 @@ bool gy_run_report_abort(const gy_error *error)
 enum { LOOK_MS = 20 };
 
 /* The newest that was heard of, until it is joined. One run a process. */
-static int next_segment = -1;
-static gy_run_place next_place;
+static gy_run_ticket next_ticket = {.segment = -1, .listener = -1};
 static bool is_over;
 
 /* Take all that the launcher has said: GY_AGAIN that was all; GY_PEER it is gone. */
 static gy_status hear_launcher(void)
 {
-    gy_run_place place = {.rank = 0};
-    int segment = -1;
+    gy_run_ticket ticket;
     gy_status status = GY_OK;
-    while ((status = gy_run_next(&place, &segment)) == GY_OK) {
-        int old = place.is_over ? segment : next_segment;
-        if (old >= 0) {
-            close(old);
-        }
-        if (place.is_over) {
+    while ((status = take_next(&ticket)) == GY_OK) {
+        if (ticket.place.is_over) {
             is_over = true;
+            gy_run_ticket_drop(&ticket);
         } else {
-            next_segment = segment;
-            next_place = place;
+            gy_run_ticket_drop(&next_ticket);
+            next_ticket = ticket;
         }
     }
     return status;
@@ -260,10 +292,27 @@ static gy_status join_next(gy_env *env, gy_transport **transport)
 {
     gy_transport_close(*transport);
     *transport = NULL;
-    gy_status status = gy_shm_open(next_segment, next_place.rank, env, transport);
-    close(next_segment);
-    next_segment = -1;
+    gy_status status = gy_run_ticket_join(&next_ticket, false, env, transport);
+    gy_run_ticket_drop(&next_ticket);
     return status;
+}
+
+/* A moment for all to join. Nobody is blamed for coming later; who is gone brings the next
+ * generation. GY_OK; GY_TIMEOUT; GY_PEER */
+static gy_status await_all(gy_transport *transport, gy_deadline deadline)
+{
+    gy_wait wait = gy_wait_start(transport, -1, "all ranks to be there", deadline);
+    wait.is_blind = true;
+    for (int peer = 0; peer < transport->size; peer++) {
+        while (!transport->ops->has_joined(transport, peer)) {
+            gy_status status = gy_wait_round(&wait);
+            if (status < 0) {
+                GY_TRY(gy_transport_check(transport, -1));
+                return status;
+            }
+        }
+    }
+    return GY_OK;
 }
 
 gy_status gy_generation_meet(gy_env *env, gy_deadline deadline, gy_transport **transport)
@@ -271,7 +320,7 @@ gy_status gy_generation_meet(gy_env *env, gy_deadline deadline, gy_transport **t
     gy_status status = GY_OK;
     while (status >= 0 && gy_now_ns(env) < deadline.at_ns) {
         status = hear_launcher();
-        if (status >= 0 && next_segment >= 0) {
+        if (status >= 0 && next_ticket.segment >= 0) {
             status = join_next(env, transport);
         }
         if (status < 0) {
@@ -283,7 +332,7 @@ gy_status gy_generation_meet(gy_env *env, gy_deadline deadline, gy_transport **t
         }
         gy_deadline soon = {
             GY_MIN(gy_now_ns(env) + (int64_t)LOOK_MS * 1000000, deadline.at_ns)};
-        gy_status met = gy_transport_meet(*transport, soon);
+        gy_status met = await_all(*transport, soon);
         if (met == GY_OK) {
             return GY_OK;
         }
@@ -311,7 +360,7 @@ gy_status gy_generation_finish(gy_env *env, gy_deadline deadline)
     while (gy_now_ns(env) < deadline.at_ns) {
         gy_status status = hear_launcher();
         GY_TRY(status);
-        if (is_over || next_segment >= 0) {
+        if (is_over || next_ticket.segment >= 0) {
             return is_over ? GY_OK : GY_AGAIN;
         }
         gy_run_await(LOOK_MS);

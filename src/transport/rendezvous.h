@@ -7,6 +7,7 @@
 #define GY_TRANSPORT_RENDEZVOUS_H
 
 #include "transport/net.h"
+#include "transport/transport.h"
 
 /** Variables that a launched rank finds in its environment. */
 #define GY_RUN_RANK   "GYRE_RANK"
@@ -54,6 +55,22 @@ GY_MUST_CHECK gy_status gy_rendezvous_take(int socket, gy_run_place *place, int 
  * Never blocks. */
 GY_MUST_CHECK gy_status gy_rendezvous_read(int socket, gy_error *error);
 
+/** All that a launcher gives a rank to join by. */
+typedef struct gy_run_ticket {
+    gy_run_place place;
+    int segment, listener; /* owned; -1: none */
+    gy_run_net *net;       /* owned; NULL: shared memory alone */
+} gy_run_ticket;
+
+/** Take the next one from the rank's socket; the returns of gy_rendezvous_take. Caller drops it
+ * after success. */
+GY_MUST_CHECK gy_status gy_run_ticket_take(int socket, gy_run_ticket *ticket);
+/** Join the other ranks, by UCX where no rank is started anew; the listener goes to the
+ * transport, also on failure. */
+GY_MUST_CHECK gy_status gy_run_ticket_join(gy_run_ticket *ticket, bool is_ucx, gy_env *env,
+                                           gy_transport **transport);
+void gy_run_ticket_drop(gy_run_ticket *ticket);
+
 /** For a rank that fails before it has joined: what it reports goes to the launcher that its
  * environment names, if any. */
 void gy_run_find_launcher(void);
@@ -66,9 +83,6 @@ bool gy_run_report(const gy_error *error);
 
 enum { GY_RANK_ABORTS = -2, GY_RANK_DONE = -3 }; /* as the rank of a report */
 
-/** Another greeting, where they are renewable: the caller owns *segment. GY_AGAIN none yet;
- * GY_PEER the launcher is gone. */
-GY_MUST_CHECK gy_status gy_run_next(gy_run_place *place, int *segment);
 /** Sleep until the launcher has said something, at most so long. */
 void gy_run_await(int wait_ms);
 

@@ -151,6 +151,13 @@ void gy_transport_survive(gy_transport *transport, const gy_survival *survival)
     }
 }
 
+void gy_transport_part(gy_transport *transport)
+{
+    if (transport->ops->part != NULL) {
+        transport->ops->part(transport);
+    }
+}
+
 gy_status gy_transport_blame(gy_transport *transport, gy_status status)
 {
     gy_absent absent[ABSENT_NAMED];

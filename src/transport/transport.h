@@ -102,6 +102,8 @@ typedef struct gy_survival {
 } gy_survival;
 
 void gy_transport_survive(gy_transport *transport, const gy_survival *survival);
+/** Nothing comes or goes any more: connections are closed, shared memory stays. */
+void gy_transport_part(gy_transport *transport);
 /** Wait until every rank has joined. GY_OK; GY_PEER; GY_TIMEOUT names a rank that is missing.
  */
 GY_MUST_CHECK gy_status gy_transport_meet(gy_transport *transport, gy_deadline deadline);
@@ -253,6 +255,8 @@ typedef struct gy_transport_ops {
     /* Optional: ranks that take no part although they run; how many there are, of which at most
      * `room` are told. */
     int (*absent)(gy_transport *transport, gy_absent *absent, int room);
+    /* Optional: close all connections, for good; what is mapped stays. */
+    void (*part)(gy_transport *transport);
     /* Optional: for transports below. */
     void (*survive)(gy_transport *transport, const gy_survival *survival);
 } gy_transport_ops;

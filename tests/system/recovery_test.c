@@ -3,8 +3,7 @@
  * right sums, over shared memory and over TCP; the run goes on or ends as its options say. With
  * arguments this program plays a rank.
  */
-#include "base/base.h"
-#include "coll/coll.h"
+#include "replay_kit.h"
 
 #include <gyre/launch.h>
 
@@ -103,42 +102,9 @@ static int part_shrink(uint64_t seed)
 
 /* ---- Ranks that are started anew ---- */
 
-enum { STEPS = 60, CHECKPOINT_EVERY = 17, WIDE = 3000, REPLICAS_ALL = 7 };
+enum { STEPS = 60, CHECKPOINT_EVERY = 17, REPLICAS_ALL = 7 };
 
-typedef struct work {
-    int64_t step;
-    double x[WIDE];
-} work;
-
-static gy_status run_step(gy_recoverable *replay, work *state, int rank, int size)
-{
-    static double all[WIDE];
-    size_t count = state->step % 3 == 0 ? WIDE : 5;
-    for (size_t i = 0; i < WIDE; i++) {
-        state->x[i] = state->x[i] * 0.75 + (double)(rank + 1) / (double)(i + 3);
-    }
-    GY_TRY(gy_recoverable_allreduce(replay, state->x, state->x, count, GY_F64, GY_SUM));
-    GY_TRY(gy_recoverable_run(replay, &(gy_coll_call){.operation = GY_OPERATION_ALLGATHER,
-                                                      .dtype = GY_F64,
-                                                      .count = 2,
-                                                      .in = state->x + rank,
-                                                      .out = all}));
-    state->x[7] += all[2 * (state->step % size)];
-    GY_TRY(gy_recoverable_run(replay, &(gy_coll_call){.operation = GY_OPERATION_BROADCAST,
-                                                      .dtype = GY_F64,
-                                                      .root = (int)(state->step % size),
-                                                      .count = 9,
-                                                      .out = state->x + 20}));
-    state->step++;
-    if (state->step % CHECKPOINT_EVERY == 0) {
-        GY_TRY(gy_recoverable_checkpoint(replay, state, sizeof(*state)));
-        return gy_recoverable_bytes(replay) == 0 ? GY_OK
-                                                 : gy_fail(GY_STATE, "results are kept on");
-    }
-    return gy_recoverable_bytes(replay) > 0 ? GY_OK : gy_fail(GY_STATE, "nothing is kept");
-}
-
-static bool write_result(const char *folder, int rank, const work *state)
+static bool write_result(const char *folder, int rank, const replay_work *state)
 {
     char path[300];
     snprintf(path, sizeof(path), "%s/%d", folder, rank);
@@ -150,7 +116,7 @@ static bool write_result(const char *folder, int rank, const work *state)
 /* mode 0: nobody is killed; 1: any rank, often; 2: rank 1 alone, one replica. */
 static int part_restart(int mode, const char *folder)
 {
-    static work state;
+    static replay_work state;
     int64_t version = 0;
     gy_recoverable *replay = NULL;
     const char *place = getenv("GYRE_RANK");
@@ -163,9 +129,9 @@ static int part_restart(int mode, const char *folder)
         gy_recoverable_load(replay, &state, sizeof(state), &version) < 0) {
         return usage_failure("load");
     }
-    int rank = gy_comm_rank(comm), size = gy_comm_size(comm);
+    int rank = gy_comm_rank(comm);
     while (state.step < STEPS) {
-        if (run_step(replay, &state, rank, size) < 0) {
+        if (replay_step(replay, &state, CHECKPOINT_EVERY) < 0) {
             return usage_failure("step");
         }
     }
@@ -203,19 +169,22 @@ static void survivors_go_on_without_the_dead(void **state)
     }
 }
 
-static void run_restarts(int mode, int ranks, const char *folder)
+static void run_restarts(int mode, int ranks, bool is_tcp, const char *folder)
 {
     char words[3][64];
     snprintf(words[0], sizeof(words[0]), "restart");
     snprintf(words[1], sizeof(words[1]), "%d", mode);
     snprintf(words[2], sizeof(words[2]), "%s", folder);
     char *const argv[] = {own_path, words[0], words[1], words[2], NULL};
-    const gy_run_options options = {
-        .ranks = ranks, .timeout_seconds = 100, .on_failure = GY_RUN_RESTART, .restarts = 1000};
+    const gy_run_options options = {.ranks = ranks,
+                                    .timeout_seconds = 100,
+                                    .on_failure = GY_RUN_RESTART,
+                                    .restarts = 1000,
+                                    .is_tcp = is_tcp};
     assert_int_equal(gy_run(&options, argv), 0);
 }
 
-static void read_result(const char *folder, int rank, work *state)
+static void read_result(const char *folder, int rank, replay_work *state)
 {
     char path[300];
     snprintf(path, sizeof(path), "%s/%d", folder, rank);
@@ -231,18 +200,21 @@ static void killed_ranks_are_made_up_for(void **state)
 {
     (void)state;
     enum { RANKS = 3 };
-    static work expected[RANKS], got;
+    static replay_work expected[2][RANKS], got;
     char folder[] = "/tmp/gyre-recovery-XXXXXX";
     assert_non_null(mkdtemp(folder));
-    run_restarts(0, RANKS, folder);
-    for (int rank = 0; rank < RANKS; rank++) {
-        read_result(folder, rank, &expected[rank]);
+    for (int is_tcp = 0; is_tcp < 2; is_tcp++) {
+        run_restarts(0, RANKS, is_tcp == 1, folder);
+        for (int rank = 0; rank < RANKS; rank++) {
+            read_result(folder, rank, &expected[is_tcp][rank]);
+        }
     }
     for (int i = 0; i < (int)gy_test_cases(16); i++) {
-        run_restarts(1 + i % 2, RANKS, folder);
+        int is_tcp = i % 4 == 3;
+        run_restarts(1 + i % 2, RANKS, is_tcp == 1, folder);
         for (int rank = 0; rank < RANKS; rank++) {
             read_result(folder, rank, &got);
-            assert_memory_equal(&got, &expected[rank], sizeof(got));
+            assert_true(replay_is_same(&got, &expected[is_tcp][rank]));
         }
     }
     assert_int_equal(rmdir(folder), 0);

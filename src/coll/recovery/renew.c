@@ -30,6 +30,9 @@ gy_status gy_comm_recover(gy_comm *comm, gy_comm **whole)
     gy_deadline deadline = {gy_now_ns(comm->transport->env) + comm->timeout_ns};
     gy_transport *transport = NULL;
     GY_TRY(options->renew(options->launcher, deadline, &transport));
+    gy_mutex_lock(&comm->lock);
+    gy_transport_part(comm->transport); /* all ranks are in the new one */
+    gy_mutex_unlock(&comm->lock);
     GY_TRY(gy_comm_new(transport, options, whole));
     gy_comm_world_succeed(comm, *whole);
     return GY_OK;

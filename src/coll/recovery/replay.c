@@ -16,6 +16,10 @@ enum { REPLICAS_DEFAULT = 2 };
 gy_status gy_recoverable_new(gy_comm *comm, const gy_recoverable_options *options,
                              gy_recoverable **made_to)
 {
+    if (comm->root != comm) {
+        return gy_fail(GY_ARG, "recovery: a group, expected a communicator of all ranks, which "
+                               "gy_comm_recover can make anew");
+    }
     int wanted =
         options != NULL && options->replicas > 0 ? options->replicas : REPLICAS_DEFAULT;
     gy_recoverable *made = gy_alloc_zero("coll.replay", 1, sizeof(*made));
@@ -153,10 +157,15 @@ gy_status gy_replay_recover(gy_recoverable *replay)
 
 /* ---- Serving those behind ---- */
 
-static gy_status lost(const char *what, int64_t which, int64_t version)
+/* Nobody can go on from here: peers hear it even if this rank ends before they find it out, and
+ * the launcher does not start a rank anew that ends by it. */
+gy_status gy_replay_lost(const gy_recoverable *replay, gy_status status)
 {
-    return gy_fail(GY_STATE, "recovery: no rank that lives has %s %lld of checkpoint %lld",
-                   what, (long long)which, (long long)version);
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_comm_refuse(replay->comm, &error);
+    (void)gy_run_report_abort(&error);
+    return gy_error_raise(&error);
 }
 
 static gy_status take_result(gy_recoverable *replay, int from, size_t size_bytes,
@@ -204,7 +213,13 @@ static gy_status serve_result(gy_recoverable *replay, const gy_standing *standin
         from = sizes[i] >= 0 ? i : from;
     }
     if (from < 0) {
-        return lost("result", number, replay->version);
+        return gy_replay_lost(
+            replay,
+            gy_fail(
+                GY_STATE,
+                "recovery: no rank that lives has result %lld since checkpoint %lld, of which "
+                "each is kept by %d",
+                (long long)number, (long long)replay->version, replay->replicas + 1));
     }
     if (standings[rank].number == number) {
         return take_result(replay, from, (size_t)sizes[from], own);

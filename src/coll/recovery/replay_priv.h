@@ -63,6 +63,8 @@ struct gy_recoverable {
 bool gy_replay_is_loss(gy_status status);
 /** Get a whole communicator; the recorded failure where nobody gives one. */
 GY_MUST_CHECK gy_status gy_replay_recover(gy_recoverable *replay);
+/** What all need is lost: `status`, which the launcher is told to end the run by. */
+gy_status gy_replay_lost(const gy_recoverable *replay, gy_status status);
 /** Until all stand at one call, or this one is served. */
 GY_MUST_CHECK gy_status gy_replay_meet(gy_recoverable *replay, gy_replay_call *own);
 

@@ -95,21 +95,32 @@ static gy_status take_over(gy_recoverable *replay, int from, gy_state *state)
     return gy_recv(replay->comm, state->data, (size_t)size, GY_U8, from, GY_REPLAY_TAG);
 }
 
+/* All ranks find the same, before any of them sends or waits. */
+static gy_status check_kept(const gy_recoverable *replay, const gy_standing *standings)
+{
+    for (int who = 0; who < gy_comm_size(replay->comm); who++) {
+        if (standings[who].kind == GY_REPLAY_LOAD && find_keeper(replay, standings, who) == 0) {
+            return gy_replay_lost(
+                replay,
+                gy_fail(GY_STATE,
+                        "recovery: no rank that lives has the state of rank %d, which is kept "
+                        "by %d",
+                        who, replay->replicas + 1));
+        }
+    }
+    return GY_OK;
+}
+
 static gy_status restore(gy_recoverable *replay, const gy_standing *standings)
 {
     gy_comm *comm = replay->comm;
     int size = gy_comm_size(comm), rank = gy_comm_rank(comm);
+    GY_TRY(check_kept(replay, standings));
     gy_state *fresh = replay->pending;
     for (int who = 0; who < size; who++) {
         int j = find_keeper(replay, standings, who), from = (who + j) % size;
         if (standings[who].kind != GY_REPLAY_LOAD) {
             continue;
-        }
-        if (j == 0) {
-            return gy_fail(
-                GY_STATE,
-                "recovery: no rank that lives has the state of rank %d, which %d kept", who,
-                replay->replicas);
         }
         if (rank == from) {
             GY_TRY(hand_over(replay, who, j));

@@ -133,6 +133,13 @@ static int hosts_absent(gy_transport *transport, gy_absent *absent, int room)
     return near + hosts->far->ops->absent(hosts->far, absent + told, room - told);
 }
 
+static void hosts_part(gy_transport *transport)
+{
+    hosts_transport *hosts = hosts_of(transport);
+    gy_transport_part(hosts->near);
+    gy_transport_part(hosts->far);
+}
+
 static void hosts_close(gy_transport *transport)
 {
     hosts_transport *hosts = hosts_of(transport);
@@ -155,6 +162,7 @@ static const gy_transport_ops hosts_ops = {
     .nap = hosts_nap,
     .wake = hosts_wake,
     .absent = hosts_absent,
+    .part = hosts_part,
     .survive = hosts_survive,
 };
 

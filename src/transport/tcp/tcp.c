@@ -529,6 +529,21 @@ static void say_goodbye(tcp_transport *tcp)
     }
 }
 
+static void tcp_part(gy_transport *transport)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    for (int rank = 0; rank < transport->size; rank++) {
+        tcp_peer *peer = &tcp->peers[rank];
+        if (peer->link != NULL) {
+            gy_tcp_lose(tcp, rank, gy_fail(GY_PEER, "the run goes on without this connection"));
+            gy_link_free(peer->link);
+            peer->link = NULL;
+        }
+    }
+    gy_door_free(tcp->door);
+    tcp->door = NULL;
+}
+
 static void tcp_close(gy_transport *transport)
 {
     tcp_transport *tcp = tcp_of(transport);
@@ -580,6 +595,7 @@ static const gy_transport_ops tcp_ops = {
     .is_busy = tcp_is_busy,
     .absent = tcp_absent,
     .heed = tcp_heed,
+    .part = tcp_part,
 };
 
 gy_tcp_count gy_tcp_counts(const gy_transport *transport)

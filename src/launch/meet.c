@@ -1,0 +1,279 @@
+/* The keepers of a run's hosts meet: the others call node 0 until it lets them in. */
+#include "launch/nodes_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const double meet_default_seconds = 60, retry_seconds = 0.1;
+
+enum {
+    LOOK_MS = 50,
+    ANSWER_SECONDS = 10, /* for one call, before the next is tried */
+};
+
+/* On node 0: may that node come in? */
+static gy_status judge_node(void *arg, const gy_hello *theirs)
+{
+    const gy_nodes *nodes = arg;
+    uint32_t count = (uint32_t)nodes->options->nodes;
+    if (theirs->count != count) {
+        return gy_fail(GY_STATE, "node 0 was started with --nodes %u, node %u with --nodes %u",
+                       count, theirs->index, theirs->count);
+    }
+    if (theirs->index == 0 || theirs->index >= count) {
+        return gy_fail(GY_STATE, "node %u of %u called node 0", theirs->index, theirs->count);
+    }
+    if (nodes->nodes[theirs->index].link != NULL) {
+        return gy_fail(GY_EXISTS, "node %u is here already", theirs->index);
+    }
+    return GY_OK;
+}
+
+static gy_status judge_first(void *arg, const gy_hello *theirs)
+{
+    const gy_nodes *nodes = arg;
+    return theirs->index == 0 && theirs->count == (uint32_t)nodes->options->nodes
+               ? GY_OK
+               : gy_fail(GY_STATE, "node %u of %u answers instead of node 0 of %d",
+                         theirs->index, theirs->count, nodes->options->nodes);
+}
+
+static gy_status open_door(gy_nodes *nodes, int *listeners)
+{
+    int listener = -1;
+    GY_TRY(gy_address_listen(&nodes->rendezvous, &listener));
+    gy_door_options door = {.listener = listener,
+                            .tls = nodes->tls,
+                            .hello = {.count = (uint32_t)nodes->options->nodes},
+                            .judge = judge_node,
+                            .arg = nodes};
+    GY_TRY(gy_door_new(&door, nodes->env, &nodes->door));
+    return gy_nodes_seat_at(nodes, &nodes->rendezvous, listeners);
+}
+
+/* GY_OK all nodes are here and everybody has the table. */
+static gy_status receive_nodes(gy_nodes *nodes)
+{
+    gy_wire *wire = NULL;
+    gy_hello theirs;
+    while (gy_door_step(nodes->door, &wire, &theirs) == GY_OK) {
+        GY_TRY(gy_link_new(wire, &nodes->nodes[theirs.index].link));
+        nodes->linked++;
+    }
+    gy_nodes_step_links(nodes);
+    for (int i = 0; i < nodes->options->nodes; i++) {
+        if (!nodes->nodes[i].is_known) {
+            return GY_AGAIN;
+        }
+    }
+    gy_status status = gy_nodes_tell(nodes, -1, GY_FRAME_TABLE, 0, NULL);
+    gy_nodes_step_links(nodes);
+    gy_door_free(nodes->door);
+    nodes->door = NULL;
+    return status < 0 ? status : GY_OK;
+}
+
+static gy_status greet_first(gy_nodes *nodes, int *listeners)
+{
+    gy_wire *wire = NULL;
+    gy_hello theirs;
+    gy_address own;
+    gy_status status = gy_greeting_step(nodes->greeting, judge_first, nodes, &wire, &theirs);
+    if (status != GY_OK) {
+        return status;
+    }
+    gy_greeting_free(nodes->greeting);
+    nodes->greeting = NULL;
+    status = gy_address_own(gy_wire_socket(wire), &own);
+    if (status < 0) {
+        gy_wire_close(wire);
+        return status;
+    }
+    GY_TRY(gy_link_new(wire, &nodes->nodes[0].link));
+    GY_TRY(gy_nodes_seat_at(nodes, &own, listeners));
+    return gy_nodes_tell(nodes, 0, GY_FRAME_NODE, 0, NULL);
+}
+
+/* Calls on until node 0 lets this one in. GY_OK the table is here; GY_PEER call again. */
+static gy_status call_first(gy_nodes *nodes, int *listeners)
+{
+    if (nodes->nodes[0].link == NULL) {
+        gy_status status = greet_first(nodes, listeners);
+        if (status != GY_OK) {
+            return status;
+        }
+    }
+    gy_nodes_step_links(nodes);
+    return nodes->has_table ? GY_OK : GY_AGAIN;
+}
+
+static gy_status begin_call(gy_nodes *nodes)
+{
+    gy_wire *wire = NULL;
+    gy_hello hello = {.index = (uint32_t)nodes->options->node,
+                      .count = (uint32_t)nodes->options->nodes};
+    GY_TRY(gy_wire_call(&nodes->rendezvous, nodes->tls, &wire));
+    return gy_greeting_new(wire, true, &hello, &nodes->greeting);
+}
+
+/* Wait for news of the meeting; GY_CANCELLED: something else is to be done first. */
+static gy_status wait_for_news(const gy_nodes *nodes, const int *stops, size_t stop_count,
+                               int wait_ms)
+{
+    struct pollfd looks[8 + GY_STRANGERS + 1 + GY_RUN_NODES_MAX];
+    nfds_t count = 0;
+    for (size_t i = 0; i < stop_count; i++) {
+        looks[count++] = (struct pollfd){.fd = stops[i], .events = POLLIN};
+    }
+    if (nodes->door != NULL) {
+        int sockets[GY_STRANGERS + 1];
+        bool wants_room[GY_STRANGERS + 1];
+        int strangers = gy_door_sockets(nodes->door, sockets, wants_room);
+        for (int i = 0; i < strangers; i++) {
+            looks[count++] = (struct pollfd){
+                .fd = sockets[i], .events = wants_room[i] ? POLLIN | POLLOUT : POLLIN};
+        }
+    }
+    if (nodes->greeting != NULL) {
+        const gy_wire *wire = gy_greeting_wire(nodes->greeting);
+        looks[count++] = (struct pollfd){.fd = gy_wire_socket(wire),
+                                         .events = gy_wire_wants_room(wire) ? POLLOUT : POLLIN};
+    }
+    count += gy_nodes_look(nodes, looks + count);
+    if (poll(looks, count, wait_ms) > 0) {
+        for (size_t i = 0; i < stop_count; i++) {
+            if (looks[i].revents != 0) {
+                return gy_fail(GY_CANCELLED, "the meeting of the nodes was broken off");
+            }
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status too_late(const gy_nodes *nodes, double seconds, const char *why)
+{
+    char text[GY_ADDRESS_TEXT_BYTES];
+    (void)gy_address_text(&nodes->rendezvous, text);
+    if (nodes->options->node != 0) {
+        return gy_fail(GY_TIMEOUT, "node 0 at %s did not let node %d in within %g s: %s", text,
+                       nodes->options->node, seconds, why);
+    }
+    int missing = 1;
+    while (missing < nodes->options->nodes - 1 && nodes->nodes[missing].is_known) {
+        missing++;
+    }
+    return gy_fail(GY_TIMEOUT, "node %d of %d did not call %s within %g s", missing,
+                   nodes->options->nodes, text, seconds);
+}
+
+/* What keeps a node from being let in now may be over soon; a wrong key or number will not. */
+static bool may_try_again(gy_status status)
+{
+    return status == GY_PEER;
+}
+
+static gy_status meet_as_first(gy_nodes *nodes, const gy_meeting *meeting, double seconds)
+{
+    gy_deadline deadline = gy_env_deadline(nodes->env, seconds);
+    GY_TRY(open_door(nodes, meeting->listeners));
+    for (;;) {
+        gy_status status = receive_nodes(nodes);
+        if (status != GY_AGAIN) {
+            return status;
+        }
+        if (nodes->has_end) {
+            return gy_fail(GY_PEER, "%s", nodes->end.text);
+        }
+        if (gy_now_ns(nodes->env) >= deadline.at_ns) {
+            return too_late(nodes, seconds, "");
+        }
+        GY_TRY(wait_for_news(nodes, meeting->stops, GY_COUNT(meeting->stops), LOOK_MS));
+    }
+}
+
+static gy_status meet_as_other(gy_nodes *nodes, const gy_meeting *meeting, double seconds)
+{
+    gy_deadline deadline = gy_env_deadline(nodes->env, seconds), answer = GY_NEVER;
+    gy_error last = {.text = "nobody answers"};
+    for (;;) {
+        gy_status status = GY_OK;
+        if (nodes->greeting == NULL && nodes->nodes[0].link == NULL) {
+            answer = gy_env_deadline(nodes->env, ANSWER_SECONDS);
+            status = begin_call(nodes);
+        }
+        status = status < 0 ? status : call_first(nodes, meeting->listeners);
+        bool is_late = nodes->greeting != NULL && gy_now_ns(nodes->env) >= answer.at_ns;
+        if (status == GY_OK) {
+            return GY_OK;
+        }
+        if (status < 0 && !may_try_again(status)) {
+            return status;
+        }
+        if (nodes->has_end) {
+            return gy_fail(GY_PEER, "%s", nodes->end.text);
+        }
+        if (status < 0 || is_late) {
+            gy_error_take(&last, GY_PEER);
+            gy_greeting_free(nodes->greeting);
+            nodes->greeting = NULL;
+        }
+        if (gy_now_ns(nodes->env) >= deadline.at_ns) {
+            return too_late(nodes, seconds, last.text);
+        }
+        int wait_ms = status < 0 ? (int)(retry_seconds * 1e3) : LOOK_MS;
+        GY_TRY(wait_for_news(nodes, meeting->stops, GY_COUNT(meeting->stops), wait_ms));
+    }
+}
+
+/* Which key, if any: plain only on loopback or by name. */
+static gy_status choose_key(gy_nodes *nodes)
+{
+    const gy_run_options *options = nodes->options;
+    const char *path = options->key_file;
+    if (options->is_plain || (path == NULL && gy_address_is_loopback(&nodes->rendezvous))) {
+        return GY_OK;
+    }
+    char kept[4096];
+    if (path == NULL) {
+        GY_TRY(gy_place_key_path(kept, sizeof(kept)));
+        path = kept;
+    }
+    gy_key key;
+    GY_TRY(gy_key_read(path, GY_ROLE_NODE, NULL, &key));
+    nodes->key_path = gy_copy_text("launch.nodes", path);
+    return nodes->key_path == NULL ? GY_NOMEM : gy_tls_new(&key, GY_ROLE_NODE, &nodes->tls);
+}
+
+/* A run of one host over TCP: nobody to meet. */
+static gy_status be_alone(gy_nodes *nodes, const gy_meeting *meeting)
+{
+    gy_address own = {.size_bytes = sizeof(own.at.v4)};
+    own.at.v4.sin_family = AF_INET;
+    own.at.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return gy_nodes_seat_at(nodes, &own, meeting->listeners);
+}
+
+gy_status gy_nodes_meet(const gy_run_options *options, gy_env *env, const gy_meeting *meeting,
+                        gy_nodes **nodes)
+{
+    int count = GY_MAX(options->nodes, 1);
+    gy_nodes *made =
+        gy_alloc_zero("launch.nodes", 1, sizeof(*made) + (size_t)count * sizeof(node));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    double seconds = options->meet_seconds > 0 ? options->meet_seconds : meet_default_seconds;
+    made->options = options;
+    made->env = env;
+    *nodes = made;
+    GY_TRY(gy_run_id_make(made->run));
+    GY_TRY(gy_address_find(count > 1 ? options->rendezvous : "127.0.0.1:1", &made->rendezvous));
+    if (gy_address_is_any(&made->rendezvous)) {
+        return gy_fail(GY_ARG, "%s: expected an address by which all nodes reach node 0",
+                       options->rendezvous);
+    }
+    GY_TRY(choose_key(made));
+    return count == 1           ? be_alone(made, meeting)
+           : options->node == 0 ? meet_as_first(made, meeting, seconds)
+                                : meet_as_other(made, meeting, seconds);
+}
