@@ -2,7 +2,6 @@
 #include "doctor/doctor_priv.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,20 +79,6 @@ int gy_runs_find(gy_found_run *runs)
     return count;
 }
 
-static pid_t parent_of(pid_t process)
-{
-    char path[32], text[512];
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : -1;
-    if (file >= 0) {
-        close(file);
-    }
-    text[size > 0 ? size : 0] = '\0';
-    const char *name_end = strrchr(text, ')'); /* "7 (name) S 1 ..." */
-    return name_end != NULL && strlen(name_end) > 4 ? (pid_t)strtol(name_end + 4, NULL, 10) : 0;
-}
-
 bool gy_run_has(const gy_found_run *run, pid_t process)
 {
     enum { DEEPEST = 64 };
@@ -103,7 +88,7 @@ bool gy_run_has(const gy_found_run *run, pid_t process)
             if (at == process) {
                 return true;
             }
-            at = parent_of(at);
+            at = gy_process_parent(at);
         }
     }
     return false;

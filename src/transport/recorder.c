@@ -7,10 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { COPIES = 3 };
+enum { COPIES = 3, STAT_BYTES = 512 };
 
 void gy_record_seat_put(gy_record_area *area, int seat, const gy_record_seat *entry)
 {
@@ -22,18 +23,32 @@ void gy_record_seat_put(gy_record_area *area, int seat, const gy_record_seat *en
     atomic_store_explicit(&area->seats[seat][1], words[1], memory_order_release);
 }
 
-char gy_process_state(int process)
+/* What stands behind the name in "7 (name) T 1 ..."; "": no such process. */
+static const char *read_stat(int process, char text[STAT_BYTES])
 {
-    char path[32], text[512];
+    char path[32];
     snprintf(path, sizeof(path), "/proc/%d/stat", process);
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : -1;
+    ssize_t size = file >= 0 ? read(file, text, STAT_BYTES - 1) : -1;
     if (file >= 0) {
         close(file);
     }
     text[size > 0 ? size : 0] = '\0';
-    const char *name_end = strrchr(text, ')'); /* "7 (name) T ..." */
-    return (char)(name_end != NULL && name_end[1] == ' ' ? name_end[2] : '\0');
+    const char *name_end = strrchr(text, ')');
+    return name_end != NULL && strlen(name_end) > 4 ? name_end + 2 : "";
+}
+
+char gy_process_state(int process)
+{
+    char text[STAT_BYTES];
+    return read_stat(process, text)[0];
+}
+
+int gy_process_parent(int process)
+{
+    char text[STAT_BYTES];
+    const char *at = read_stat(process, text);
+    return at[0] != '\0' ? (int)strtol(at + 1, NULL, 10) : 0;
 }
 
 /* ---- A ring from three copies ---- */

@@ -207,5 +207,7 @@ bool gy_record_latest(gy_record_area *area, gy_record *record);
 /** The letter of /proc/PID/stat ('T' stopped, 'Z' ended and not reaped, ...); 0: no such
  * process, or not to be seen. */
 char gy_process_state(int process);
+/** The process that started it, or has adopted it; 0: the same. */
+int gy_process_parent(int process);
 
 #endif
