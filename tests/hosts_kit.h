@@ -21,6 +21,7 @@ enum { KIT_HOSTS = 3, KIT_WORDS = 32, KIT_PATH = 256 };
 typedef struct kit_hosts {
     bool is_real;        /* namespaces; else loopback */
     char folder[64];     /* for what nodes and ranks write */
+    char key[KIT_PATH];  /* of the cluster */
     char rendezvous[64]; /* of the next run: each has a port of its own */
     int port, owner;     /* the process whose hosts these are: part of their names */
     pid_t launchers[KIT_HOSTS];
@@ -195,6 +196,38 @@ static inline int kit_wait(kit_hosts *hosts, int host)
     int status = 0;
     assert_int_equal(waitpid(hosts->launchers[host], &status, 0), hosts->launchers[host]);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+/* All hosts' runs end with that status. */
+static inline void kit_expect_all(kit_hosts *hosts, int status)
+{
+    char text[4096], name[32];
+    for (int host = 0; host < KIT_HOSTS; host++) {
+        int got = kit_wait(hosts, host);
+        if (got != status) {
+            snprintf(name, sizeof(name), "node-%d.err", host);
+            fail_msg("node %d ended with %d, expected %d: %s", host, got, status,
+                     kit_read(hosts, name, text, sizeof(text)));
+        }
+    }
+}
+
+static inline void kit_wait_for_file(const kit_hosts *hosts, const char *name)
+{
+    char path[KIT_PATH];
+    gy_deadline deadline = gy_deadline_after(30);
+    while (access(kit_path(hosts, name, path), F_OK) != 0) {
+        assert_true(gy_now_ns(gy_env_real()) < deadline.at_ns);
+        gy_env_real()->ops->pause(gy_env_real(), UINT64_MAX);
+    }
+}
+
+static inline void kit_make_key(kit_hosts *hosts)
+{
+    char line[2 * KIT_PATH];
+    kit_path(hosts, "key", hosts->key);
+    snprintf(line, sizeof(line), "%s key %s", getenv("GYRE_BIN"), hosts->key);
+    assert_int_equal(kit_command(line), 0);
 }
 
 #endif

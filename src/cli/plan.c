@@ -35,28 +35,13 @@ typedef struct plan_settings {
 } plan_settings;
 
 /* What stands in when an option is not given; with it one sees whether it was. */
-static const plan_settings unset = {.root = -1,
-                                    .alpha = -1,
-                                    .beta = -1,
-                                    .gamma = -1,
-                                    .alpha_across = -1,
-                                    .beta_across = -1,
-                                    .rate = -1,
-                                    .seed = -1,
-                                    .loss = -1,
-                                    .retry = -1,
-                                    .uplink = -1};
-static plan_settings settings = {.root = -1,
-                                 .alpha = -1,
-                                 .beta = -1,
-                                 .gamma = -1,
-                                 .alpha_across = -1,
-                                 .beta_across = -1,
-                                 .rate = -1,
-                                 .seed = -1,
-                                 .loss = -1,
-                                 .retry = -1,
-                                 .uplink = -1};
+#define UNSET                                                                                  \
+    {                                                                                          \
+        .root = -1, .alpha = -1, .beta = -1, .gamma = -1, .alpha_across = -1,                  \
+        .beta_across = -1, .rate = -1, .seed = -1, .loss = -1, .retry = -1, .uplink = -1       \
+    }
+static const plan_settings unset = UNSET;
+static plan_settings settings = UNSET;
 
 static const gy_option options[] = {
     {"ranks", 'p', GY_OPTION_INTEGER, "N", "ranks (default: 8)", offsetof(plan_settings, ranks),

@@ -174,7 +174,7 @@ static int part_groups(const char *folder)
 }
 
 /* Who waits for the end of others says whose child it is. */
-static int part_stay(const char *folder)
+static int part_stay(const char *folder, bool is_first_to_die)
 {
     char text[32];
     gy_comm *comm = gy_comm_world();
@@ -183,41 +183,31 @@ static int part_stay(const char *folder)
     }
     snprintf(text, sizeof(text), "%d", (int)getppid());
     (void)note(folder, "keeper", gy_comm_rank(comm), text, strlen(text));
+    if (is_first_to_die && gy_comm_rank(comm) == 0) {
+        raise(SIGKILL);
+    }
     for (;;) {
         pause();
     }
 }
 
-static int part_die(const char *folder)
-{
-    gy_comm *comm = gy_comm_world();
-    if (comm != NULL && gy_comm_rank(comm) == 0) {
-        die_once(folder, 0);
-    }
-    return comm != NULL && gy_barrier(comm) == GY_OK ? 0 : say(70, "barrier");
-}
-
 static int play(char **words)
 {
     return strcmp(words[1], "groups") == 0 ? part_groups(words[2])
-           : strcmp(words[1], "stay") == 0 ? part_stay(words[2])
-           : strcmp(words[1], "die") == 0  ? part_die(words[2])
+           : strcmp(words[1], "stay") == 0 ? part_stay(words[2], false)
+           : strcmp(words[1], "die") == 0  ? part_stay(words[2], true)
                                            : part_work(words[1], words[2]);
 }
 
 /* ---- The test's side ---- */
 
 static kit_hosts hosts;
-static char key_path[KIT_PATH];
 
 static int open_hosts(void **state)
 {
     (void)state;
-    char line[2 * KIT_PATH];
     kit_hosts_open(&hosts);
-    kit_path(&hosts, "key", key_path);
-    snprintf(line, sizeof(line), "%s key %s", getenv("GYRE_BIN"), key_path);
-    assert_int_equal(kit_command(line), 0);
+    kit_make_key(&hosts);
     return 0;
 }
 
@@ -230,7 +220,7 @@ static int close_hosts(void **state)
 
 static void start_one(int host, const char *part, const char *restarts)
 {
-    const char *const options[] = {"-n",      "2",          "--key",  key_path, "--on-failure",
+    const char *const options[] = {"-n",      "2",          "--key",  hosts.key, "--on-failure",
                                    "restart", "--restarts", restarts, NULL};
     const char *const program[] = {own_path, part, hosts.folder, NULL};
     kit_start(&hosts, KIT_HOSTS, host, options, program);
@@ -254,18 +244,6 @@ static const char *said_by(int host, char text[8192])
     return kit_read(&hosts, name, text, 8192);
 }
 
-static void expect_all(int status)
-{
-    char text[8192];
-    for (int host = 0; host < KIT_HOSTS; host++) {
-        int got = kit_wait(&hosts, host);
-        if (got != status) {
-            fail_msg("node %d ended with %d, expected %d: %s", host, got, status,
-                     said_by(host, text));
-        }
-    }
-}
-
 static void read_result(int rank, replay_work *state)
 {
     char path[KIT_PATH];
@@ -281,14 +259,14 @@ static void killed_ranks_of_any_host_catch_up(void **state)
     static replay_work expected[6], got;
     char text[8192];
     start_all("calm", "1");
-    expect_all(0);
+    kit_expect_all(&hosts, 0);
     for (int rank = 0; rank < 6; rank++) {
         read_result(rank, &expected[rank]);
     }
     int runs = 1 + (int)gy_test_cases(5), deaths = 0;
     for (int i = 0; i < runs; i++) {
         start_all(i == 0 ? "one" : "many", "1000");
-        expect_all(0);
+        kit_expect_all(&hosts, 0);
         for (int rank = 0; rank < 6; rank++) {
             read_result(rank, &got);
             assert_true(replay_is_same(&got, &expected[rank]));
@@ -312,7 +290,7 @@ static void groups_are_made_anew(void **state)
     (void)state;
     char path[KIT_PATH];
     start_all("groups", "1");
-    expect_all(0);
+    kit_expect_all(&hosts, 0);
     for (int rank = 0; rank < 6; rank++) {
         assert_int_equal(access(path_of(hosts.folder, "grouped", rank, path), F_OK), 0);
     }
@@ -323,7 +301,7 @@ static void more_lost_than_replicas_ends_the_run(void **state)
     (void)state;
     char text[8192], name[32];
     start_all("two", "5");
-    expect_all(71);
+    kit_expect_all(&hosts, 71);
     int told = 0;
     for (int rank = 0; rank < 6; rank++) {
         snprintf(name, sizeof(name), "why-%d", rank);
@@ -353,16 +331,6 @@ static void used_up_restarts_end_all_hosts(void **state)
     }
 }
 
-static void wait_for_file(const char *name)
-{
-    char path[KIT_PATH];
-    gy_deadline deadline = gy_deadline_after(30);
-    while (access(kit_path(&hosts, name, path), F_OK) != 0) {
-        assert_true(gy_now_ns(gy_env_real()) < deadline.at_ns);
-        gy_env_real()->ops->pause(gy_env_real(), UINT64_MAX);
-    }
-}
-
 static void a_dead_keeper_ends_the_run_by_name(void **state)
 {
     (void)state;
@@ -371,13 +339,13 @@ static void a_dead_keeper_ends_the_run_by_name(void **state)
     for (int rank = 0; rank < 6; rank++) {
         char name[32];
         snprintf(name, sizeof(name), "keeper-%d", rank);
-        wait_for_file(name);
+        kit_wait_for_file(&hosts, name);
     }
     kit_read(&hosts, "keeper-5", text, sizeof(text));
     int keeper = (int)strtol(text, NULL, 10);
     assert_true(keeper > 1);
     assert_int_equal(kill(keeper, SIGKILL), 0);
-    expect_all(1);
+    kit_expect_all(&hosts, 1);
     assert_non_null(strstr(said_by(2, text), "keeper of the ranks was killed by signal 9"));
     for (int host = 0; host < 2; host++) {
         assert_non_null(strstr(said_by(host, text), "gyre: node 2 "));
@@ -389,18 +357,14 @@ static void all_hosts_must_want_restarts(void **state)
 {
     (void)state;
     char text[8192];
-    const char *const options[] = {"-n", "2", "--key", key_path, NULL};
+    const char *const options[] = {"-n", "2", "--key", hosts.key, NULL};
     const char *const program[] = {own_path, "die", hosts.folder, NULL};
-    start_all("die", "3");
-    expect_all(0);
     kit_next_run(&hosts);
-    char path[KIT_PATH];
-    assert_int_equal(unlink(path_of(hosts.folder, "dead", 0, path)), 0);
     start_one(2, "die", "3");
     kit_start(&hosts, KIT_HOSTS, 1, options, program);
     start_one(0, "die", "3");
     for (int host = 0; host < KIT_HOSTS; host++) {
-        (void)kit_wait(&hosts, host);
+        assert_int_equal(kit_wait(&hosts, host), 128 + SIGKILL);
         assert_non_null(strstr(said_by(host, text), "rank 0 (process"));
         assert_non_null(strstr(text, "but node 1 was not started with --on-failure=restart"));
     }

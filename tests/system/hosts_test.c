@@ -259,16 +259,12 @@ static int play(char **words)
 /* ---- The test's side ---- */
 
 static kit_hosts hosts;
-static char key_path[KIT_PATH];
 
 static int open_hosts(void **state)
 {
     (void)state;
-    char line[2 * KIT_PATH];
     kit_hosts_open(&hosts);
-    kit_path(&hosts, "key", key_path);
-    snprintf(line, sizeof(line), "%s key %s", getenv("GYRE_BIN"), key_path);
-    assert_int_equal(kit_command(line), 0);
+    kit_make_key(&hosts);
     return 0;
 }
 
@@ -282,24 +278,11 @@ static int close_hosts(void **state)
 static void start_all(const char *part, bool is_plain)
 {
     const char *const plain[] = {"-n", "2", "--plaintext", NULL};
-    const char *const secret[] = {"-n", "2", "--key", key_path, NULL};
+    const char *const secret[] = {"-n", "2", "--key", hosts.key, NULL};
     const char *const program[] = {own_path, part, hosts.folder, NULL};
     kit_next_run(&hosts);
     for (int host = KIT_HOSTS - 1; host >= 0; host--) {
         kit_start(&hosts, KIT_HOSTS, host, is_plain ? plain : secret, program);
-    }
-}
-
-static void expect_all(int status)
-{
-    char text[4096], name[32];
-    for (int host = 0; host < KIT_HOSTS; host++) {
-        int got = kit_wait(&hosts, host);
-        if (got != status) {
-            snprintf(name, sizeof(name), "node-%d.err", host);
-            fail_msg("node %d ended with %d, expected %d: %s", host, got, status,
-                     kit_read(&hosts, name, text, sizeof(text)));
-        }
     }
 }
 
@@ -336,7 +319,7 @@ static void collectives_give_what_one_host_gives(void **state)
     assert_string_equal(got[0], expected[0]);
     for (int is_plain = 0; is_plain < 2; is_plain++) {
         start_all("collect", is_plain == 1);
-        expect_all(0);
+        kit_expect_all(&hosts, 0);
         read_hashes(got);
         for (int rank = 0; rank < 6; rank++) {
             assert_string_equal(got[rank], expected[rank]);
@@ -369,7 +352,7 @@ static void training_gives_what_one_host_gives(void **state)
     run_here("train", true);
     assert_int_equal(read_model(here, BYTES), size);
     start_all("train", false);
-    expect_all(0);
+    kit_expect_all(&hosts, 0);
     assert_int_equal(unsetenv("GYRE_COLL"), 0);
     assert_int_equal(read_model(there, BYTES), size);
     assert_memory_equal(here, there, size);
@@ -432,11 +415,11 @@ static void plans_across_hosts_mind_them(void **state)
     (void)state;
     char hashes[2][32], choices[2][GY_CHOICE_BYTES];
     start_all("span", false);
-    expect_all(0);
+    kit_expect_all(&hosts, 0);
     long long chosen = read_span(hashes[0], choices[0]);
     assert_int_equal(setenv("GYRE_COLL", "allreduce=ring", 1), 0);
     start_all("span", false);
-    expect_all(0);
+    kit_expect_all(&hosts, 0);
     assert_int_equal(unsetenv("GYRE_COLL"), 0);
     long long ring = read_span(hashes[1], choices[1]);
     printf("%s: %lld bytes; %s: %lld bytes\n", choices[0], chosen, choices[1], ring);
@@ -452,7 +435,7 @@ static void dead_rank_is_named_everywhere(void **state)
     (void)state;
     char text[4096], name[32];
     start_all("die", false);
-    expect_all(128 + SIGKILL);
+    kit_expect_all(&hosts, 128 + SIGKILL);
     assert_int_equal(count_losses("a peer is gone", 0, 0.5), 5);
     for (int host = 0; host < KIT_HOSTS; host++) {
         snprintf(name, sizeof(name), "node-%d.err", host);
@@ -467,19 +450,9 @@ static void stopped_rank_is_named_at_the_deadline(void **state)
     (void)state;
     assert_int_equal(setenv("GYRE_TIMEOUT", "1.5", 1), 0);
     start_all("stop", false);
-    expect_all(44);
+    kit_expect_all(&hosts, 44);
     assert_int_equal(unsetenv("GYRE_TIMEOUT"), 0);
     assert_int_equal(count_losses("deadline passed", 1.4, 4), 5);
-}
-
-static void wait_for_file(const char *name)
-{
-    char path[KIT_PATH];
-    gy_deadline deadline = gy_deadline_after(30);
-    while (access(kit_path(&hosts, name, path), F_OK) != 0) {
-        assert_true(gy_now_ns(gy_env_real()) < deadline.at_ns);
-        gy_env_real()->ops->pause(gy_env_real(), UINT64_MAX);
-    }
 }
 
 static void signals_and_ends_reach_all_hosts(void **state)
@@ -489,10 +462,10 @@ static void signals_and_ends_reach_all_hosts(void **state)
     start_all("stay", false);
     for (int rank = 0; rank < 6; rank++) {
         snprintf(name, sizeof(name), "stays-%d", rank);
-        wait_for_file(name);
+        kit_wait_for_file(&hosts, name);
     }
     assert_int_equal(kill(hosts.launchers[1], SIGTERM), 0);
-    expect_all(128 + SIGTERM);
+    kit_expect_all(&hosts, 128 + SIGTERM);
     for (int rank = 0; rank < 6; rank++) {
         char path[KIT_PATH];
         snprintf(name, sizeof(name), "stays-%d", rank);
@@ -502,7 +475,7 @@ static void signals_and_ends_reach_all_hosts(void **state)
     start_all("stay", false);
     for (int rank = 0; rank < 6; rank++) {
         snprintf(name, sizeof(name), "stays-%d", rank);
-        wait_for_file(name);
+        kit_wait_for_file(&hosts, name);
     }
     assert_int_equal(kill(hosts.launchers[2], SIGKILL), 0);
     assert_int_equal(kit_wait(&hosts, 2), 1000 + SIGKILL);
@@ -518,7 +491,7 @@ static void wrong_keys_are_told_on_both_sides(void **state)
     snprintf(line, sizeof(line), "%s key %s", getenv("GYRE_BIN"), other);
     assert_int_equal(kit_command(line), 0);
     const char *const program[] = {own_path, "stay", hosts.folder, NULL};
-    const char *const first[] = {"-n", "1", "--key", key_path, "--meet", "2", NULL};
+    const char *const first[] = {"-n", "1", "--key", hosts.key, "--meet", "2", NULL};
     const char *const wrong[] = {"-n", "1", "--key", other, NULL};
     const char *const none[] = {"-n", "1", "--plaintext", NULL};
     kit_next_run(&hosts);
@@ -669,7 +642,7 @@ static void collectives_cross_a_bad_link(void **state)
         printf("skipped: no TUN devices in namespaces here\n");
         skip();
     }
-    const char *const words[] = {"-n", "1", "--key", key_path, NULL};
+    const char *const words[] = {"-n", "1", "--key", hosts.key, NULL};
     const char *const program[] = {own_path, "collect", hosts.folder, NULL};
     kit_next_run(&hosts);
     snprintf(hosts.rendezvous, sizeof(hosts.rendezvous), "10.7.8.1:%d", hosts.port);
