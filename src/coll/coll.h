@@ -70,7 +70,8 @@ GY_MUST_CHECK gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, g
  */
 bool gy_comm_progress(gy_comm *comm);
 
-/** Collectives that have a number but no end yet, as long as none has failed. */
+/** Collectives that have a number but no end yet; after a failure soon none but those that are
+ * reserved and not started. @threads any */
 int64_t gy_comm_in_flight(gy_comm *comm);
 
 /** What a communicator did, for --stats. */

@@ -201,6 +201,7 @@ struct gy_comm {
     gy_coll *spare;             /* to be used again */
     gy_coll *over;              /* root: ended, their owners to be told */
     int64_t in_flight;          /* root: taken and not ended, of all groups */
+    int64_t unended;            /* collectives of this one alone, but tiny ones */
     uint64_t seats;             /* root: those that are taken, a bit each */
     int shared_seats;           /* root: how many there are with shared memory, for those whose
                                    ranks are all on this host */

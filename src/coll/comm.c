@@ -317,6 +317,9 @@ int64_t gy_comm_in_flight(gy_comm *comm)
     for (int i = 0; i < GY_CHANNELS; i++) {
         count -= comm->is_ended[i];
     }
+    if (comm->root->is_failed) {
+        count = comm->unended; /* numbers that failed are never ended */
+    }
     gy_mutex_unlock(&comm->root->lock);
     return count;
 }

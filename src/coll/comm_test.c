@@ -168,6 +168,54 @@ static void absent_rank_is_named_at_the_deadline(void **state)
     assert_int_equal(crew_run(3, &options, long_one_stays_away, NULL), 0);
 }
 
+static void count_end(void *arg, gy_status status)
+{
+    *(_Atomic int *)arg += status == GY_CANCELLED;
+}
+
+/* Whoever waits until nothing is in flight must not wait for what has failed. */
+static void fail_in_flight(crew_member *me)
+{
+    enum { CALLS = 5 };
+    static float data[3][CALLS][5000];
+    _Atomic int ended = 0;
+    gy_coll *reserved = NULL;
+    gy_coll_call call = {.operation = GY_OPERATION_ALLREDUCE,
+                         .dtype = GY_F32,
+                         .reduction = GY_SUM,
+                         .count = 5000};
+    EXPECT(gy_barrier(me->comm) == GY_OK);
+    EXPECT(gy_comm_in_flight(me->comm) == 0);
+    for (int i = 0; i < CALLS; i++) {
+        call.in = call.out = data[me->rank][i];
+        EXPECT(me->rank == 1 || gy_coll_begin(me->comm, &call, count_end, &ended) == GY_OK);
+    }
+    EXPECT(gy_coll_reserve(me->comm, &reserved) == GY_OK);
+    if (me->rank == 1) {
+        EXPECT(gy_comm_in_flight(me->comm) == 1);
+        gy_comm_revoke(me->comm);
+    }
+    gy_deadline deadline = gy_deadline_after(20);
+    while (gy_comm_in_flight(me->comm) > 1 && gy_now_ns(gy_env_real()) < deadline.at_ns) {
+        (void)gy_comm_progress(me->comm);
+    }
+    EXPECT(gy_comm_in_flight(me->comm) == 1);
+    EXPECT(ended == (me->rank == 1 ? 0 : CALLS));
+    gy_coll_start(reserved, &call, count_end, &ended);
+    EXPECT(gy_comm_in_flight(me->comm) == 0);
+    EXPECT(ended == (me->rank == 1 ? 1 : CALLS + 1));
+    EXPECT(gy_barrier(me->comm) == GY_CANCELLED);
+    EXPECT(gy_comm_in_flight(me->comm) == 0);
+}
+
+static void nothing_stays_in_flight_after_a_failure(void **state)
+{
+    (void)state;
+    const gy_comm_options messages = {.has_messages_only = true};
+    assert_int_equal(crew_run(3, NULL, fail_in_flight, NULL), 0);
+    assert_int_equal(crew_run(3, &messages, fail_in_flight, NULL), 0);
+}
+
 static void bad_calls_are_refused(void **state)
 {
     (void)state;
@@ -253,6 +301,7 @@ int main(void)
         cmocka_unit_test(different_calls_are_printed_on_all_ranks),
         cmocka_unit_test(poison_reaches_all_with_its_cause),
         cmocka_unit_test(absent_rank_is_named_at_the_deadline),
+        cmocka_unit_test(nothing_stays_in_flight_after_a_failure),
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(names_and_timeouts_are_checked),
         cmocka_unit_test(steady_state_takes_no_page_faults),

@@ -224,6 +224,7 @@ static void remove_flying(gy_comm *comm, gy_coll *coll)
     }
     *at = coll->next;
     comm->root->in_flight--;
+    comm->unended -= coll->kind == GY_COLL_COLLECTIVE;
     gy_coll **last = &comm->root->over;
     while (*last != NULL) {
         last = &(*last)->next_ended;
@@ -443,6 +444,7 @@ gy_coll *gy_coll_take(gy_comm *comm)
     gy_coll *coll = gy_coll_take_unnumbered(comm);
     if (coll != NULL) {
         coll->number = comm->next_number++;
+        comm->unended++;
         gy_record_reserve(coll);
     }
     return coll;
