@@ -75,8 +75,11 @@ static void pin(pthread_t thread, const cpu_set_t *cores, int index)
     }
 }
 
-static void free_memory(gy_engine *engine)
+static void take_down(gy_engine *engine)
 {
+    gy_cond_fini(&engine->workers_asleep.cond);
+    gy_cond_fini(&engine->waiters_asleep.cond);
+    gy_mutex_fini(&engine->sleep_lock);
     for (int i = 0; engine->workers != NULL && i < engine->worker_count; i++) {
         gy_free(engine->workers[i]);
     }
@@ -181,7 +184,7 @@ gy_status gy_engine_new(const gy_engine_options *options, gy_engine **engine)
     }
     if (status < 0) {
         gy_blocking_fini(&made->blocking);
-        free_memory(made);
+        take_down(made);
         return status;
     }
     settle(made);
@@ -210,10 +213,7 @@ void gy_engine_free(gy_engine *engine)
         }
         gy_own = (gy_self){.engine = NULL};
     }
-    gy_cond_fini(&engine->workers_asleep.cond);
-    gy_cond_fini(&engine->waiters_asleep.cond);
-    gy_mutex_fini(&engine->sleep_lock);
-    free_memory(engine);
+    take_down(engine);
 }
 
 gy_engine_counts gy_engine_count(const gy_engine *engine)
