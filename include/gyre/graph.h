@@ -195,7 +195,8 @@ GY_API GY_MUST_CHECK gy_status gy_session_run(gy_session *session, const gy_feed
                                               int feed_count, int64_t batch,
                                               const gy_node *fetches, int fetch_count,
                                               gy_tensor **results);
-/** The parameter's tensor, borrowed; change it only between runs. NULL: no such name. */
+/** The parameter's tensor, borrowed; change it only between runs. NULL: no such
+ * name, or no memory to make it, which is done when it is first asked for. */
 GY_API gy_tensor *gy_session_parameter(gy_session *session, const char *name);
 /** How often it ran; part of every random draw. Set when a checkpoint is resumed. */
 GY_API uint64_t gy_session_step(const gy_session *session);

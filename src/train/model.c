@@ -60,6 +60,12 @@ static void drop_update(gy_update *update)
     *update = (gy_update){.fetches = NULL};
 }
 
+gy_status gy_slot_tensor(gy_model *model, const char *name, gy_tensor **tensor)
+{
+    *tensor = gy_session_parameter(model->session, name);
+    return *tensor != NULL ? GY_OK : GY_NOMEM;
+}
+
 /* Values of the old session's parameters go to the new one's by name. One that nobody has asked
  * for yet begins alike in both: drawing it here, twice, would be a third of a small model's
  * start. */
@@ -69,8 +75,8 @@ static gy_status carry_over(gy_model *model, gy_session *old, const gy_slot *slo
     for (size_t i = 0; i < slot_count; i++) {
         gy_tensor *from = slots[i].is_state ? NULL : gy_session_made(old, slots[i].name);
         if (from != NULL) {
-            gy_tensor *to = gy_session_parameter(model->session, slots[i].name);
-            GY_ASSERT(to != NULL);
+            gy_tensor *to = NULL;
+            GY_TRY(gy_slot_tensor(model, slots[i].name, &to));
             GY_TRY(gy_tensor_copy(to, from));
         }
     }

@@ -127,6 +127,10 @@ gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle
 gy_status gy_slot_find(const gy_model *model, const gy_slot *slot, const gy_bundle *bundle,
                        gy_tensor **tensor);
 
+/** The session's tensor of that name, borrowed; it is made when it is first asked for. GY_NOMEM
+ */
+gy_status gy_slot_tensor(gy_model *model, const char *name, gy_tensor **tensor);
+
 /** Tensors for one rank's rows of a batch, filled from a data set. */
 typedef struct gy_batch {
     gy_tensor *x, *labels; /* room for `rows` */

@@ -217,8 +217,10 @@ static gy_status copy_alone(gy_model *model, gy_model **copy)
     for (size_t i = 0; i < model->slot_count && status == GY_OK; i++) {
         const gy_slot *slot = &model->slots[i];
         if (!slot->is_state) {
-            status = gy_tensor_copy(gy_session_parameter(made->session, slot->name),
-                                    gy_session_parameter(model->session, slot->name));
+            gy_tensor *from = NULL, *to = NULL;
+            status = gy_slot_tensor(model, slot->name, &from);
+            status = status < 0 ? status : gy_slot_tensor(made, slot->name, &to);
+            status = status < 0 ? status : gy_tensor_copy(to, from);
         }
     }
     if (status != GY_OK) {
