@@ -40,6 +40,7 @@ typedef struct story {
     uint64_t seed;
     gy_random random;
     int size, losses, restarts;
+    int started_in[DEATHS + 1]; /* generation: ranks started anew */
     host hosts[HOSTS];
     mortal doomed[DEATHS], workers[HOSTS * RANKS];
 } story;
@@ -107,6 +108,7 @@ static void begin(void *arg, uint32_t generation)
             expect(told, at->lost_in[rank] < generation, "started anew where it died");
             at->is_dead[rank] = at->has_done[rank] = at->was_done[rank] = false;
             told->restarts++;
+            told->started_in[generation]++;
         }
     }
 }
@@ -237,6 +239,9 @@ static void all_hosts_go_on_together(void **state)
             expect(&told, at->said == told.hosts[0].said, "causes are told to some");
         }
         expect(&told, told.hosts[0].said <= told.losses, "more is told than happened");
+        for (uint32_t i = 1; i <= told.hosts[0].renewal.generation; i++) {
+            expect(&told, told.started_in[i] > 0, "a generation that nobody needed");
+        }
         losses += told.losses;
         restarts += told.restarts;
         generations += (int)told.hosts[0].renewal.generation;

@@ -22,12 +22,14 @@ static const char *path_of(const char *folder, const char *kind, int rank, char 
     return out;
 }
 
+/* Whole or not there. */
 static bool note(const char *folder, const char *kind, int rank, const void *data, size_t size)
 {
-    char path[KIT_PATH];
-    FILE *file = fopen(path_of(folder, kind, rank, path), "wb");
+    char path[KIT_PATH], part[KIT_PATH];
+    FILE *file = fopen(path_of(folder, "part", rank, part), "wb");
     bool is_written = file != NULL && fwrite(data, 1, size, file) == size;
-    return file != NULL && fclose(file) == 0 && is_written;
+    return file != NULL && fclose(file) == 0 && is_written &&
+           rename(part, path_of(folder, kind, rank, path)) == 0;
 }
 
 static int say(int status, const char *what)
