@@ -10,12 +10,24 @@
 
 #include <string.h>
 
-enum { REPLAY_WIDE = 1200, REPLAY_SHORT = 5, REPLAY_CALLS = 3, REPLAY_RANKS = 16 };
+enum {
+    REPLAY_WIDE = 1200,
+    REPLAY_SHORT = 5,
+    REPLAY_CALLS = 3,
+    REPLAY_RANKS = 16,
+    REPLAY_TAIL = 4
+};
 
 typedef struct replay_work {
     int64_t step;
     double x[REPLAY_WIDE];
+    int64_t tail[REPLAY_TAIL]; /* of which each rank has others, and another number */
 } replay_work;
+
+static inline size_t replay_state_bytes(int rank)
+{
+    return offsetof(replay_work, tail) + (size_t)(rank % (REPLAY_TAIL + 1)) * sizeof(int64_t);
+}
 
 /* One step: an allreduce (long in every third step), an allgather, a broadcast; then, each
  * `every` steps, a checkpoint, after which nothing may be kept. */
@@ -25,6 +37,9 @@ static inline gy_status replay_step(gy_recoverable *replay, replay_work *work, i
     gy_comm *comm = gy_recoverable_comm(replay);
     int rank = gy_comm_rank(comm), size = gy_comm_size(comm);
     size_t count = work->step % 3 == 0 ? REPLAY_WIDE : REPLAY_SHORT;
+    for (int i = 0; i < rank % (REPLAY_TAIL + 1) && work->step == 0; i++) {
+        work->tail[i] = 100 * (rank + 1) + i;
+    }
     for (size_t i = 0; i < REPLAY_WIDE; i++) {
         work->x[i] = work->x[i] * 0.75 + (double)(rank + 1) / (double)(i + 3);
     }
@@ -42,7 +57,7 @@ static inline gy_status replay_step(gy_recoverable *replay, replay_work *work, i
                                                       .out = work->x + 20}));
     work->step++;
     if (work->step % every == 0) {
-        GY_TRY(gy_recoverable_checkpoint(replay, work, sizeof(*work)));
+        GY_TRY(gy_recoverable_checkpoint(replay, work, replay_state_bytes(rank)));
         return gy_recoverable_bytes(replay) == 0 ? GY_OK
                                                  : gy_fail(GY_STATE, "results are kept on");
     }
@@ -71,7 +86,8 @@ static inline size_t replay_bytes_kept(int rank, int size, int replicas, int64_t
 
 static inline bool replay_is_same(const replay_work *a, const replay_work *b)
 {
-    return a->step == b->step && memcmp(a->x, b->x, sizeof(a->x)) == 0;
+    return a->step == b->step && memcmp(a->x, b->x, sizeof(a->x)) == 0 &&
+           memcmp(a->tail, b->tail, sizeof(a->tail)) == 0;
 }
 
 #endif

@@ -97,8 +97,8 @@ static gy_status check_head(gy_flight_head *head)
     head->host[sizeof(head->host) - 1] = head->program[sizeof(head->program) - 1] = '\0';
     head->failure[sizeof(head->failure) - 1] = head->cause[sizeof(head->cause) - 1] = '\0';
     return is_good ? GY_OK
-                   : gy_fail(GY_FORMAT, "a flight recorder of ranks %d to %d of %d",
-                             head->first_rank, head->first_rank + head->ranks - 1, head->size);
+                   : gy_fail(GY_FORMAT, "a flight recorder of %d ranks from rank %d on, of %d",
+                             head->ranks, head->first_rank, head->size);
 }
 
 static gy_status read_rank(int fd, gy_flight *flight, int i)

@@ -239,8 +239,8 @@ static void all_hosts_go_on_together(void **state)
             expect(&told, at->said == told.hosts[0].said, "causes are told to some");
         }
         expect(&told, told.hosts[0].said <= told.losses, "more is told than happened");
-        for (uint32_t i = 1; i <= told.hosts[0].renewal.generation; i++) {
-            expect(&told, told.started_in[i] > 0, "a generation that nobody needed");
+        for (uint32_t at = 1; at <= told.hosts[0].renewal.generation; at++) {
+            expect(&told, told.started_in[at] > 0, "a generation that nobody needed");
         }
         losses += told.losses;
         restarts += told.restarts;

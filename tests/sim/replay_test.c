@@ -103,7 +103,7 @@ static gy_status work(gy_comm *comm, ending *state, gy_recoverable **replay)
     keeper *run = own_baton->arg;
     const gy_recoverable_options options = {.replicas = run->replicas};
     GY_TRY(gy_recoverable_new(comm, &options, replay));
-    GY_TRY(gy_recoverable_load(*replay, &state->work, sizeof(state->work), &version));
+    GY_TRY(gy_recoverable_load(*replay, &state->work, replay_state_bytes(rank), &version));
     if (version != state->work.step / CHECKPOINT_EVERY) {
         return gy_fail(GY_STATE, "step %lld of version %lld", (long long)state->work.step,
                        (long long)version);

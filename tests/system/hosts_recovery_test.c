@@ -87,7 +87,7 @@ static int part_work(const char *mode, const char *folder)
     if (is_two) {
         (void)signal(SIGTERM, SIG_IGN); /* the keeper must not end us before we have said it */
     }
-    gy_status status = gy_recoverable_load(replay, &state, sizeof(state), &version);
+    gy_status status = gy_recoverable_load(replay, &state, replay_state_bytes(rank), &version);
     while (status >= 0 && state.step < STEPS) {
         if (state.step == DEATH_STEP && (rank == 3 || (is_two && rank == 2)) &&
             (is_one || is_two)) {

@@ -126,7 +126,8 @@ static int part_restart(int mode, const char *folder)
     gy_comm *comm = gy_comm_world();
     gy_recoverable_options options = {.replicas = mode == 2 ? 1 : REPLICAS_ALL};
     if (comm == NULL || gy_recoverable_new(comm, &options, &replay) < 0 ||
-        gy_recoverable_load(replay, &state, sizeof(state), &version) < 0) {
+        gy_recoverable_load(replay, &state, replay_state_bytes(gy_comm_rank(comm)), &version) <
+            0) {
         return usage_failure("load");
     }
     int rank = gy_comm_rank(comm);
