@@ -200,6 +200,7 @@ gy_status gy_model_load(const char *path, const gy_model_options *options, gy_mo
         gy_model_free(made);
         return gy_fail_within(status, "%s", path);
     }
+    GY_ASSERT(made != NULL);
     made->source = bundle;
     *model = made;
     return GY_OK;

@@ -274,7 +274,7 @@ static bool is_over;
 /* Take all that the launcher has said: GY_AGAIN that was all; GY_PEER it is gone. */
 static gy_status hear_launcher(void)
 {
-    gy_run_ticket ticket;
+    gy_run_ticket ticket = {.segment = -1, .listener = -1};
     gy_status status = GY_OK;
     while ((status = take_next(&ticket)) == GY_OK) {
         if (ticket.place.is_over) {
