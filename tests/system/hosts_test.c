@@ -566,7 +566,7 @@ static void ucx_gives_what_shared_memory_gives(void **state)
             run_here("collect", way == 1);
         } else {
             start_all("collect", true);
-            expect_all(0);
+            kit_expect_all(&hosts, 0);
         }
         read_hashes(got);
         for (int rank = 0; rank < 6; rank++) {
@@ -580,11 +580,11 @@ static void ucx_names_dead_and_stopped_ranks(void **state)
     (void)state;
     need_ucx();
     start_all("die", true);
-    expect_all(128 + SIGKILL);
+    kit_expect_all(&hosts, 128 + SIGKILL);
     assert_int_equal(count_losses("a peer is gone", 0, 0.5), 5);
     assert_int_equal(setenv("GYRE_TIMEOUT", "1.5", 1), 0);
     start_all("stop", true);
-    expect_all(44);
+    kit_expect_all(&hosts, 44);
     assert_int_equal(unsetenv("GYRE_TIMEOUT"), 0);
     assert_int_equal(count_losses("deadline passed", 1.4, 4), 5);
 }
@@ -600,7 +600,7 @@ static void ucx_between_hosts_needs_plain_text_by_name(void **state)
     }
     need_ucx();
     start_all("collect", false);
-    expect_all(90);
+    kit_expect_all(&hosts, 90);
     for (int host = 0; host < KIT_HOSTS; host++) { /* some are ended before they say it */
         snprintf(name, sizeof(name), "node-%d.err", host);
         kit_read(&hosts, name, text, sizeof(text));
