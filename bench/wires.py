@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+LONGEST_S = 180  # of a run; the longest one takes 100 s here
+MOST_BYTES = 64 << 20
 # Peer's time over Gyre's; (ranks, bytes).
 BARS = {(2, 8): 1.1, (2, 65536): 1.25, (2, 64 << 20): 1.1, (4, 8): 1.5, (4, 65536): 1.5}
 OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
@@ -39,7 +41,24 @@ def run(options, ranks, peer, part):
         return
     command = launcher + binding(library, ranks) + ["-n", str(ranks), program, "--name", name, "--seconds",
                                                     str(options.seconds), "--least", str(least), "--csv", part]
-    subprocess.run(command, env={**os.environ, **SETTINGS}, check=True, timeout=600, stdin=subprocess.DEVNULL)
+    finish(name, ranks, part, subprocess.Popen(command, env={**os.environ, **SETTINGS}, stdin=subprocess.DEVNULL))
+
+
+def finish(name, ranks, part, process):
+    """Wait for a run. MPICH over UCX's tcp hangs in MPI_Finalize at times: what was measured is kept, and that is said."""
+    try:
+        status = process.wait(timeout=LONGEST_S)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # the launcher ends its ranks
+        process.wait(timeout=20)
+        rows = csv.DictReader(open(part)) if os.path.exists(part) else []
+        sizes = [row["bytes"] for row in rows if (row["library"], row["ranks"]) == (name, str(ranks))]
+        if str(MOST_BYTES) not in sizes:
+            sys.exit(f"{name}, {ranks} ranks: no end after {LONGEST_S} s, measured were {', '.join(sizes) or 'no'} bytes")
+        print(f"{name}, {ranks} ranks: all was measured, but the processes did not end within {LONGEST_S} s")
+        return
+    if status != 0:
+        sys.exit(f"{name}, {ranks} ranks: ended with status {status}")
 
 
 def ratio(row):
