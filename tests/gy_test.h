@@ -38,6 +38,17 @@ static inline long gy_test_cases(long cases)
 #endif
 }
 
+/* Seconds in which survivors name a killed rank: half a second is promised without a sanitizer.
+ */
+static inline double gy_test_named_s(void)
+{
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    return 2;
+#else
+    return 0.5;
+#endif
+}
+
 /* A file of the shared test data, or NULL (the caller prints why it skips, then skip()s). */
 static inline const char *gy_test_data(char out[1024], const char *name)
 {

@@ -171,10 +171,16 @@ static void run_victim(const victim_spec *spec)
 static void killed_rank_is_named_at_once(void **state)
 {
     (void)state;
-    run_victim(&(victim_spec){
-        .signal = SIGKILL, .count = 4, .status = GY_PEER, .least_s = 0, .most_s = 0.5});
-    run_victim(&(victim_spec){
-        .signal = SIGKILL, .count = 100000, .status = GY_PEER, .least_s = 0, .most_s = 0.5});
+    run_victim(&(victim_spec){.signal = SIGKILL,
+                              .count = 4,
+                              .status = GY_PEER,
+                              .least_s = 0,
+                              .most_s = gy_test_named_s()});
+    run_victim(&(victim_spec){.signal = SIGKILL,
+                              .count = 100000,
+                              .status = GY_PEER,
+                              .least_s = 0,
+                              .most_s = gy_test_named_s()});
 }
 
 /* It cannot poison what it took numbers for: its end is the only sign. */
@@ -186,7 +192,7 @@ static void killed_rank_leaves_reserved_ones_to_fail(void **state)
         run_victim(&(victim_spec){.signal = SIGKILL,
                                   .count = counts[i],
                                   .status = GY_PEER,
-                                  .most_s = 0.5,
+                                  .most_s = gy_test_named_s(),
                                   .is_reserved = true});
     }
 }

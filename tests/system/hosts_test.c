@@ -436,7 +436,7 @@ static void dead_rank_is_named_everywhere(void **state)
     char text[4096], name[32];
     start_all("die", false);
     kit_expect_all(&hosts, 128 + SIGKILL);
-    assert_int_equal(count_losses("a peer is gone", 0, 0.5), 5);
+    assert_int_equal(count_losses("a peer is gone", 0, gy_test_named_s()), 5);
     for (int host = 0; host < KIT_HOSTS; host++) {
         snprintf(name, sizeof(name), "node-%d.err", host);
         kit_read(&hosts, name, text, sizeof(text));
@@ -581,7 +581,7 @@ static void ucx_names_dead_and_stopped_ranks(void **state)
     need_ucx();
     start_all("die", true);
     kit_expect_all(&hosts, 128 + SIGKILL);
-    assert_int_equal(count_losses("a peer is gone", 0, 0.5), 5);
+    assert_int_equal(count_losses("a peer is gone", 0, gy_test_named_s()), 5);
     assert_int_equal(setenv("GYRE_TIMEOUT", "1.5", 1), 0);
     start_all("stop", true);
     kit_expect_all(&hosts, 44);
