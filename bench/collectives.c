@@ -8,16 +8,18 @@
  *
  * The library is called as PMPI_; Gyre by its own function, over private and over registered
  * buffers, and as MPI_ where it is loaded in front (LD_PRELOAD). Buffers are rewritten before
- * and read after each call, outside the clock; both begin after a meeting. Times are medians of
- * the slowest rank's; minor page faults are the most of a rank, a call. malloc is tuned for
- * MPI's sake (thresholds raised), or its scratch would be unmapped after each call. The bound
- * of a size is what memory must move at least (allreduce 2 p n bytes, reduce-scatter (p + 1)
- * n), at the rate of a streaming triad on all ranks in this run. The hop is a cache line's
- * round trip between the cores of ranks 0 and 1 before each size: it tells whether they share a
- * cache at that time. The CSV is appended to.
+ * and read after each call, outside the clocks: all meet before the first one starts and after
+ * the last one has stopped. Times are medians of the slowest rank's; minor page faults are the
+ * most of a rank, a call. malloc is tuned for MPI's sake (thresholds raised), or its scratch
+ * would be unmapped after each call. The bound of a size is what memory must move at least
+ * (allreduce 2 p n bytes, reduce-scatter (p + 1) n), at the rate of a streaming triad on all
+ * ranks in this run. The hop is a cache line's round trip between the cores of ranks 0 and 1
+ * before each size: it tells whether they share a cache at that time. The CSV is appended to.
  *
- * Where ranks share cores, a library that spins leaves those that it kept from their core with
- * a claim on it, which whoever comes next would pay for: each way makes some calls of its own
+ * Where ranks share cores, a rank that reads its output keeps the next one from ending its
+ * call: without the meeting after the clock each size's time would hold the others' reading.
+ * And a library that spins leaves those that it kept from their core with a claim on it, which
+ * whoever comes next would pay for: each way makes some calls of its own
  * before the clock starts. MPICH 4 as Debian builds it never yields
  * (MPIR_CVAR_POLLS_BEFORE_YIELD does nothing over UCX): its calls then take as many of the
  * kernel's slices as ranks wait for each other. A size takes --seconds, or as long as three
@@ -143,9 +145,9 @@ static bool is_crowded(const bench_run *bench)
 }
 
 /* Crowded ranks that slept are awake after the first meeting, and together after the last. */
-static void meet(bench_run *bench)
+static void meet(bench_run *bench, int times)
 {
-    for (int i = 0; i < (is_crowded(bench) ? MEETINGS : 1); i++) {
+    for (int i = 0; i < times; i++) {
         if (gy_barrier(bench->comm) != GY_OK) {
             die("gy_barrier");
         }
@@ -164,8 +166,8 @@ static double measure(bench_run *bench, int way, size_t count, int round)
         call(bench, way, in, out, count);
     }
     rewrite(bench, writable, count, round);
-    meet(bench);
     long before = minor_faults();
+    meet(bench, is_crowded(bench) ? MEETINGS : 1);
     double start = now();
     for (int i = 0; i < repeats; i++) {
         call(bench, way, in, out, count);
@@ -174,6 +176,7 @@ static double measure(bench_run *bench, int way, size_t count, int round)
         }
     }
     double took = (now() - start) / repeats;
+    meet(bench, 1); /* who reads keeps a rank that still calls from its core */
     bench->faults[way] += (double)(minor_faults() - before) / repeats;
     look_at(bench, out, count, round);
     return took;
@@ -201,7 +204,7 @@ static double measure_hop(bench_run *bench)
     }
     *bench->line = 0;
     for (int batch = 0; batch < BATCHES; batch++) {
-        meet(bench);
+        meet(bench, 1);
         double start = now();
         for (int trip = batch * TRIPS; trip < (batch + 1) * TRIPS && bench->rank < 2; trip++) {
             int mine = 2 * trip + bench->rank;
@@ -211,7 +214,7 @@ static double measure_hop(bench_run *bench)
         }
         best = fmin(best, (now() - start) / TRIPS * 1e9);
     }
-    meet(bench);
+    meet(bench, 1);
     return best;
 }
 
@@ -311,22 +314,31 @@ static void measure_size(bench_run *bench, size_t bytes, FILE *csv)
     }
 }
 
-/* a = b + c past the cache, all ranks at once: 3 bytes moved a byte of vector. */
+/* The smallest of all ranks. */
+static double earliest(double seconds)
+{
+    PMPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
+    return seconds;
+}
+
+/* a = b + c past the cache, all ranks at once: 3 bytes moved a byte of vector. From the first
+ * one's start to the last one's end: those that share a core come one after another. */
 static void measure_triad(bench_run *bench)
 {
-    double times[15];
+    enum { TIMES = 15 };
+    double times[TIMES];
     uint8_t *targets[1] = {(uint8_t *)bench->out};
     const gy_targets to = {.to = targets, .count = 1, .is_streamed = true};
-    for (int i = 0; i < 15; i++) {
-        meet(bench);
+    const gy_fold sum = gy_fold_of(GY_F32, GY_SUM, NULL, 2);
+    for (int i = 0; i < TIMES; i++) {
+        meet(bench, 1);
         double start = now();
-        const gy_fold sum = gy_fold_of(GY_F32, GY_SUM, NULL, 2);
         gy_combine_into(&to, &sum, bench->in, bench->shared_in, TRIAD_BYTES / sizeof(float));
         gy_stream_end();
-        times[i] = now() - start;
+        double end = now();
+        times[i] = slowest(end) - earliest(start);
     }
-    PMPI_Allreduce(MPI_IN_PLACE, times, 15, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    bench->triad = 3.0 * TRIAD_BYTES * bench->size / median(times, 15);
+    bench->triad = 3.0 * TRIAD_BYTES * bench->size / median(times, TIMES);
 }
 
 static void open_comm(bench_run *bench)
