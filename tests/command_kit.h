@@ -29,12 +29,7 @@ static inline int shell(const char *line)
     snprintf(whole, sizeof(whole),
              "cd %s && export MARK=%s && gyre() { timeout -k 5 60 %s \"$@\"; } && { %s; } 2>&1",
              folder, folder, binary != NULL ? binary : "build/dev/gyre", line);
-    FILE *pipe = popen(whole, "r");
-    assert_non_null(pipe);
-    size_t size = fread(output, 1, OUTPUT_BYTES - 1, pipe);
-    output[size] = '\0';
-    int status = pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return gy_test_shell(whole, output, sizeof(output));
 }
 
 static inline void write_idx(const char *name, int rank, const int *sizes, int count)

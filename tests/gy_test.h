@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -47,6 +49,28 @@ static inline double gy_test_named_s(void)
 #else
     return 0.5;
 #endif
+}
+
+/* Run a line of shell to its end; its exit status, -1 by a signal. `out` gets what it says, cut
+ * to what fits. */
+static inline int gy_test_shell(const char *line, char *out, size_t size)
+{
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    out[fread(out, 1, size - 1, pipe)] = '\0';
+    int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Say it in one write, so that lines of two ranks do not mix. */
+__attribute__((format(printf, 1, 2))) static inline void gy_test_say(const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    (void)!write(STDOUT_FILENO, line, (size_t)size);
 }
 
 /* A file of the shared test data, or NULL (the caller prints why it skips, then skip()s). */

@@ -7,6 +7,8 @@
 
 #include "base/base.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -63,9 +65,28 @@ static inline bool kit_join_host(const kit_hosts *hosts, int host)
     return kit_command(line) == 0;
 }
 
+/* Delete the namespaces of test programs that were killed before they could. */
+static inline void kit_sweep_hosts(void)
+{
+    char line[128];
+    int owner = 0, host = 0, end = 0;
+    DIR *spaces = opendir("/run/netns");
+    for (struct dirent *entry; spaces != NULL && (entry = readdir(spaces)) != NULL;) {
+        if (sscanf(entry->d_name, "gy%9d-%2d%n", &owner, &host, &end) == 2 && owner > 0 &&
+            entry->d_name[end] == '\0' && kill(owner, 0) != 0 && errno == ESRCH) {
+            snprintf(line, sizeof(line), "ip netns del gy%d-%d", owner, host);
+            (void)kit_command(line); /* or another test's sweep did it */
+        }
+    }
+    if (spaces != NULL) {
+        closedir(spaces);
+    }
+}
+
 static inline void kit_hosts_open(kit_hosts *hosts)
 {
     char line[512], hub[32];
+    kit_sweep_hosts();
     *hosts = (kit_hosts){.port = 20000 + (int)getpid() % 10000, .owner = (int)getpid()};
     snprintf(hosts->folder, sizeof(hosts->folder), "/tmp/gyre-hosts-XXXXXX");
     assert_non_null(mkdtemp(hosts->folder));
@@ -228,6 +249,25 @@ static inline void kit_make_key(kit_hosts *hosts)
     kit_path(hosts, "key", hosts->key);
     snprintf(line, sizeof(line), "%s key %s", getenv("GYRE_BIN"), hosts->key);
     assert_int_equal(kit_command(line), 0);
+}
+
+/* ---- Before and after a program's tests ---- */
+
+static kit_hosts kit_own;
+
+static inline int kit_open_hosts(void **state)
+{
+    (void)state;
+    kit_hosts_open(&kit_own);
+    kit_make_key(&kit_own);
+    return 0;
+}
+
+static inline int kit_close_hosts(void **state)
+{
+    (void)state;
+    kit_hosts_close(&kit_own);
+    return 0;
 }
 
 #endif

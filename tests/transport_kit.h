@@ -4,7 +4,7 @@
 #ifndef TRANSPORT_KIT_H
 #define TRANSPORT_KIT_H
 
-#include "transport/transport.h"
+#include "transport/tcp.h"
 
 #include <string.h>
 
@@ -48,6 +48,30 @@ static inline void run_on(gy_transport **transports, int ranks,
     for (int rank = 0; rank < ranks; rank++) {
         gy_transport_close(transports[rank]);
         assert_int_equal(all.failures[rank], 0);
+    }
+}
+
+/* A port of loopback for every rank, and who listens on it. */
+typedef struct ports {
+    gy_address addresses[RANKS];
+    int listeners[RANKS];
+} ports;
+
+static inline void make_listeners(ports *place)
+{
+    for (int rank = 0; rank < RANKS; rank++) {
+        gy_address *at = &place->addresses[rank];
+        *at = (gy_address){.size_bytes = sizeof(at->at.v4)};
+        at->at.v4.sin_family = AF_INET;
+        at->at.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        assert_ok(gy_address_listen(at, &place->listeners[rank]));
+    }
+}
+
+static inline void close_all(gy_transport **transports)
+{
+    for (int rank = 0; rank < RANKS; rank++) {
+        gy_transport_close(transports[rank]);
     }
 }
 
@@ -112,6 +136,21 @@ static inline bool is_odd(const void *rule, uint64_t tag)
 {
     (void)rule;
     return tag % 2 == 1;
+}
+
+/* However short the deadline of rank 0: nobody was asked before it. */
+static inline void the_silent_are_named(gy_transport **ranks)
+{
+    gy_transfer receive;
+    uint8_t got;
+    assert_ok(gy_transport_recv(ranks[0], 2, 9, &got, 1, &receive));
+    assert_status(gy_transport_finish(ranks[0], &receive, gy_deadline_after(0.05)), GY_TIMEOUT);
+    for (int rank = 1; rank < RANKS; rank++) {
+        char words[48];
+        snprintf(words, sizeof(words), "rank %d does not answer", rank);
+        assert_non_null(strstr(gy_error_text(), words));
+    }
+    assert_non_null(strstr(gy_error_text(), "rank 0 waited"));
 }
 
 static inline void drive_until_done(gy_transport **ranks, const gy_transfer *transfer)

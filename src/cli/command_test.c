@@ -21,12 +21,7 @@ static void gyre(const char *before, const char *arguments)
     char line[2048];
     snprintf(line, sizeof(line), "%s %s %s 2>&1", before,
              binary != NULL ? binary : "build/dev/gyre", arguments);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    size_t size = fread(result.output, 1, OUTPUT_BYTES - 1, pipe);
-    result.output[size] = '\0';
-    int status = pclose(pipe);
-    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    result.status = gy_test_shell(line, result.output, sizeof(result.output));
 }
 
 static size_t lines(const char *text)
@@ -36,6 +31,16 @@ static size_t lines(const char *text)
         count += *text == '\n' ? 1 : 0;
     }
     return count;
+}
+
+/* "gyre ARGUMENTS" ends with that status and says, among others, that. */
+static void expect(int status, const char *arguments, const char *said)
+{
+    gyre("", arguments);
+    if (result.status != status || strstr(result.output, said) == NULL) {
+        fail_msg("gyre %s ended with %d, expected %d and '%s': %s", arguments, result.status,
+                 status, said, result.output);
+    }
 }
 
 static void help_and_version_succeed(void **state)
@@ -185,15 +190,11 @@ static void run_starts_one_rank_a_core(void **state)
 static void run_passes_on_status_and_output(void **state)
 {
     (void)state;
-    gyre("", "run -n 2 --prefix echo hello");
-    assert_int_equal(result.status, 0);
-    assert_non_null(strstr(result.output, "[0] hello\n"));
+    expect(0, "run -n 2 --prefix echo hello", "[0] hello\n");
     assert_non_null(strstr(result.output, "[1] hello\n"));
     gyre("", "run -n 2 sh -c 'exit 7'");
     assert_int_equal(result.status, 7);
-    gyre("", "run -n 1 /nonexistent/program");
-    assert_int_equal(result.status, 127);
-    assert_non_null(strstr(result.output, "/nonexistent/program"));
+    expect(127, "run -n 1 /nonexistent/program", "/nonexistent/program");
     gyre("", "run -n 1 -- sh -c 'kill -9 $$'");
     assert_int_equal(result.status, 137);
 }
@@ -201,9 +202,7 @@ static void run_passes_on_status_and_output(void **state)
 static void info_names_cores_caches_and_libraries(void **state)
 {
     (void)state;
-    gyre("", "info");
-    assert_int_equal(result.status, 0);
-    assert_non_null(strstr(result.output, "cpu: "));
+    expect(0, "info", "cpu: ");
     assert_non_null(strstr(result.output, "cores: "));
     assert_non_null(strstr(result.output, "instruction sets:"));
     assert_non_null(strstr(result.output, "blas: "));
@@ -288,15 +287,12 @@ static void plans_cost_what_a_file_of_links_says(void **state)
     gyre("", "plan table --links /tmp/gyre-links-test.txt --bytes 1000 --csv");
     assert_int_equal(result.status, 0);
     assert_non_null(strstr(result.output, line));
-    gyre("", "plan simulate broadcast --algo flat --links /tmp/gyre-links-test.txt -p 3");
-    assert_int_equal(result.status, 0);
-    assert_non_null(strstr(result.output, "3 of 3 ranks ended"));
+    expect(0, "plan simulate broadcast --algo flat --links /tmp/gyre-links-test.txt -p 3",
+           "3 of 3 ranks ended");
     assert_non_null(strstr(result.output, "ranks: 1"));
     gyre("", "plan show broadcast --algo weighted-tree --links /tmp/gyre-links-test.txt");
     assert_int_equal(result.status, 0);
-    gyre("", "plan table --links /tmp/gyre-links-test.txt -p 4");
-    assert_int_equal(result.status, 2);
-    assert_non_null(strstr(result.output, "places 3"));
+    expect(2, "plan table --links /tmp/gyre-links-test.txt -p 4", "places 3");
     gyre("", "plan table --links /tmp/gyre-links-test.txt --hosts 2");
     assert_int_equal(result.status, 2);
     write_links(path, "link ring 1 x\n");
@@ -305,9 +301,7 @@ static void plans_cost_what_a_file_of_links_says(void **state)
     assert_int_equal(lines(result.output), 1);
     assert_non_null(strstr(result.output, "gyre-links-test.txt:2: beta is \"x\""));
     assert_int_equal(remove(path), 0);
-    gyre("", "plan table --links /tmp/gyre-links-test.txt");
-    assert_int_equal(result.status, 1);
-    assert_non_null(strstr(result.output, "cannot read the file of links"));
+    expect(1, "plan table --links /tmp/gyre-links-test.txt", "cannot read the file of links");
 }
 
 static void plan_table_says_what_the_lectures_say(void **state)
@@ -343,10 +337,9 @@ static void plan_table_says_what_the_lectures_say(void **state)
 static void plans_are_drawn_checked_and_simulated(void **state)
 {
     (void)state;
-    gyre("", "plan show allreduce --algo ring -p 8");
-    assert_int_equal(result.status, 0);
-    assert_non_null(strstr(result.output, "\n    1  >1:0    >2:1    >3:2    >4:3    >5:4    "
-                                          ">6:5    >7:6    >0:7\n       +7:7    +0:0"));
+    expect(0, "plan show allreduce --algo ring -p 8",
+           "\n    1  >1:0    >2:1    >3:2    >4:3    >5:4    "
+           ">6:5    >7:6    >0:7\n       +7:7    +0:0");
     gyre("", "plan show allreduce --algo ring -p 8 --svg /nowhere/x.svg");
     assert_int_equal(result.status, 1);
     assert_int_equal(lines(result.output), 1);
@@ -355,12 +348,10 @@ static void plans_are_drawn_checked_and_simulated(void **state)
     assert_string_equal(result.output, "<svg");
     gyre("", "plan check reduce-scatter --algo ring -p 9");
     assert_string_equal(result.output, "reduce-scatter by ring is right for 9 ranks\n");
-    gyre("", "plan simulate allreduce --algo ring -p 64 --bytes 64KiB --loss 0.01 --seed 3");
-    assert_int_equal(result.status, 0);
-    assert_non_null(strstr(result.output, "64 of 64 ranks ended, seed 3, digest "));
-    gyre("", "plan simulate allreduce --algo ring -p 64 --fail 5@1e-5");
-    assert_int_equal(result.status, 1);
-    assert_non_null(strstr(result.output, "rank 5 failed at 1e-05 s: 64 of 64 ranks"));
+    expect(0, "plan simulate allreduce --algo ring -p 64 --bytes 64KiB --loss 0.01 --seed 3",
+           "64 of 64 ranks ended, seed 3, digest ");
+    expect(1, "plan simulate allreduce --algo ring -p 64 --fail 5@1e-5",
+           "rank 5 failed at 1e-05 s: 64 of 64 ranks");
 }
 
 int main(void)

@@ -6,11 +6,10 @@
 
 #include "base/base.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "gy_test.h"
+#include "price_kit.h"
 
 static const gy_links links = {.alpha = 1e-6, .beta = 1e-9, .gamma = 1e-10};
 
@@ -53,22 +52,6 @@ static gy_price cost(gy_operation operation, const char *name, int ranks, int64_
 {
     return price_of(
         &(case_of){.operation = operation, .name = name, .ranks = ranks, .bytes = bytes});
-}
-
-static void assert_near(double got, double expected, double tolerance)
-{
-    if (fabs(got - expected) > tolerance * fabs(expected)) {
-        fail_msg("%.12g, expected %.12g", got, expected);
-    }
-}
-
-static int log2_up(int n)
-{
-    int bits = 0;
-    while (1 << bits < n) {
-        bits++;
-    }
-    return bits;
 }
 
 static bool is_power(int p)

@@ -203,37 +203,21 @@ static int play(char **words)
 
 /* ---- The test's side ---- */
 
-static kit_hosts hosts;
-
-static int open_hosts(void **state)
-{
-    (void)state;
-    kit_hosts_open(&hosts);
-    kit_make_key(&hosts);
-    return 0;
-}
-
-static int close_hosts(void **state)
-{
-    (void)state;
-    kit_hosts_close(&hosts);
-    return 0;
-}
-
 static void start_one(int host, const char *part, const char *restarts)
 {
-    const char *const options[] = {"-n",      "2",          "--key",  hosts.key, "--on-failure",
-                                   "restart", "--restarts", restarts, NULL};
-    const char *const program[] = {own_path, part, hosts.folder, NULL};
-    kit_start(&hosts, KIT_HOSTS, host, options, program);
+    const char *const options[] = {
+        "-n",      "2",          "--key",  kit_own.key, "--on-failure",
+        "restart", "--restarts", restarts, NULL};
+    const char *const program[] = {own_path, part, kit_own.folder, NULL};
+    kit_start(&kit_own, KIT_HOSTS, host, options, program);
 }
 
 static void start_all(const char *part, const char *restarts)
 {
     char line[2 * KIT_PATH];
-    snprintf(line, sizeof(line), "rm -f %s/*-[0-9]", hosts.folder);
+    snprintf(line, sizeof(line), "rm -f %s/*-[0-9]", kit_own.folder);
     assert_int_equal(kit_command(line), 0);
-    kit_next_run(&hosts);
+    kit_next_run(&kit_own);
     for (int host = KIT_HOSTS - 1; host >= 0; host--) {
         start_one(host, part, restarts);
     }
@@ -243,13 +227,13 @@ static const char *said_by(int host, char text[8192])
 {
     char name[32];
     snprintf(name, sizeof(name), "node-%d.err", host);
-    return kit_read(&hosts, name, text, 8192);
+    return kit_read(&kit_own, name, text, 8192);
 }
 
 static void read_result(int rank, replay_work *state)
 {
     char path[KIT_PATH];
-    FILE *file = fopen(path_of(hosts.folder, "result", rank, path), "rb");
+    FILE *file = fopen(path_of(kit_own.folder, "result", rank, path), "rb");
     assert_non_null(file);
     assert_int_equal(fread(state, sizeof(*state), 1, file), 1);
     fclose(file);
@@ -261,14 +245,14 @@ static void killed_ranks_of_any_host_catch_up(void **state)
     static replay_work expected[6], got;
     char text[8192];
     start_all("calm", "1");
-    kit_expect_all(&hosts, 0);
+    kit_expect_all(&kit_own, 0);
     for (int rank = 0; rank < 6; rank++) {
         read_result(rank, &expected[rank]);
     }
     int runs = 1 + (int)gy_test_cases(5), deaths = 0;
     for (int i = 0; i < runs; i++) {
         start_all(i == 0 ? "one" : "many", "1000");
-        kit_expect_all(&hosts, 0);
+        kit_expect_all(&kit_own, 0);
         for (int rank = 0; rank < 6; rank++) {
             read_result(rank, &got);
             assert_true(replay_is_same(&got, &expected[rank]));
@@ -292,9 +276,9 @@ static void groups_are_made_anew(void **state)
     (void)state;
     char path[KIT_PATH];
     start_all("groups", "1");
-    kit_expect_all(&hosts, 0);
+    kit_expect_all(&kit_own, 0);
     for (int rank = 0; rank < 6; rank++) {
-        assert_int_equal(access(path_of(hosts.folder, "grouped", rank, path), F_OK), 0);
+        assert_int_equal(access(path_of(kit_own.folder, "grouped", rank, path), F_OK), 0);
     }
 }
 
@@ -303,12 +287,12 @@ static void more_lost_than_replicas_ends_the_run(void **state)
     (void)state;
     char text[8192], name[32];
     start_all("two", "5");
-    kit_expect_all(&hosts, 71);
+    kit_expect_all(&kit_own, 71);
     int told = 0;
     for (int rank = 0; rank < 6; rank++) {
         snprintf(name, sizeof(name), "why-%d", rank);
-        told += strstr(kit_read(&hosts, name, text, sizeof(text)), "no rank that lives has") !=
-                NULL;
+        told += strstr(kit_read(&kit_own, name, text, sizeof(text)),
+                       "no rank that lives has") != NULL;
     }
     assert_int_equal(told, 6);
     for (int host = 0; host < KIT_HOSTS; host++) {
@@ -321,11 +305,11 @@ static void used_up_restarts_end_all_hosts(void **state)
 {
     (void)state;
     char text[8192];
-    kit_next_run(&hosts);
+    kit_next_run(&kit_own);
     start_all("many", "1");
-    int first = kit_wait(&hosts, 0);
+    int first = kit_wait(&kit_own, 0);
     for (int host = 1; host < KIT_HOSTS; host++) {
-        assert_int_equal(kit_wait(&hosts, host), first);
+        assert_int_equal(kit_wait(&kit_own, host), first);
     }
     assert_true(first == 0 || first == 128 + SIGKILL);
     if (first != 0) {
@@ -341,13 +325,13 @@ static void a_dead_keeper_ends_the_run_by_name(void **state)
     for (int rank = 0; rank < 6; rank++) {
         char name[32];
         snprintf(name, sizeof(name), "keeper-%d", rank);
-        kit_wait_for_file(&hosts, name);
+        kit_wait_for_file(&kit_own, name);
     }
-    kit_read(&hosts, "keeper-5", text, sizeof(text));
+    kit_read(&kit_own, "keeper-5", text, sizeof(text));
     int keeper = (int)strtol(text, NULL, 10);
     assert_true(keeper > 1);
     assert_int_equal(kill(keeper, SIGKILL), 0);
-    kit_expect_all(&hosts, 1);
+    kit_expect_all(&kit_own, 1);
     assert_non_null(strstr(said_by(2, text), "keeper of the ranks was killed by signal 9"));
     for (int host = 0; host < 2; host++) {
         assert_non_null(strstr(said_by(host, text), "gyre: node 2 "));
@@ -359,14 +343,14 @@ static void all_hosts_must_want_restarts(void **state)
 {
     (void)state;
     char text[8192];
-    const char *const options[] = {"-n", "2", "--key", hosts.key, NULL};
-    const char *const program[] = {own_path, "die", hosts.folder, NULL};
-    kit_next_run(&hosts);
+    const char *const options[] = {"-n", "2", "--key", kit_own.key, NULL};
+    const char *const program[] = {own_path, "die", kit_own.folder, NULL};
+    kit_next_run(&kit_own);
     start_one(2, "die", "3");
-    kit_start(&hosts, KIT_HOSTS, 1, options, program);
+    kit_start(&kit_own, KIT_HOSTS, 1, options, program);
     start_one(0, "die", "3");
     for (int host = 0; host < KIT_HOSTS; host++) {
-        assert_int_equal(kit_wait(&hosts, host), 128 + SIGKILL);
+        assert_int_equal(kit_wait(&kit_own, host), 128 + SIGKILL);
         assert_non_null(strstr(said_by(host, text), "rank 0 (process"));
         assert_non_null(strstr(text, "but node 1 was not started with --on-failure=restart"));
     }
@@ -387,5 +371,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_dead_keeper_ends_the_run_by_name),
         cmocka_unit_test(all_hosts_must_want_restarts),
     };
-    return cmocka_run_group_tests(tests, open_hosts, close_hosts);
+    return cmocka_run_group_tests(tests, kit_open_hosts, kit_close_hosts);
 }

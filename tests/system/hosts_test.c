@@ -258,31 +258,14 @@ static int play(char **words)
 
 /* ---- The test's side ---- */
 
-static kit_hosts hosts;
-
-static int open_hosts(void **state)
-{
-    (void)state;
-    kit_hosts_open(&hosts);
-    kit_make_key(&hosts);
-    return 0;
-}
-
-static int close_hosts(void **state)
-{
-    (void)state;
-    kit_hosts_close(&hosts);
-    return 0;
-}
-
 static void start_all(const char *part, bool is_plain)
 {
     const char *const plain[] = {"-n", "2", "--plaintext", NULL};
-    const char *const secret[] = {"-n", "2", "--key", hosts.key, NULL};
-    const char *const program[] = {own_path, part, hosts.folder, NULL};
-    kit_next_run(&hosts);
+    const char *const secret[] = {"-n", "2", "--key", kit_own.key, NULL};
+    const char *const program[] = {own_path, part, kit_own.folder, NULL};
+    kit_next_run(&kit_own);
     for (int host = KIT_HOSTS - 1; host >= 0; host--) {
-        kit_start(&hosts, KIT_HOSTS, host, is_plain ? plain : secret, program);
+        kit_start(&kit_own, KIT_HOSTS, host, is_plain ? plain : secret, program);
     }
 }
 
@@ -291,7 +274,7 @@ static void run_here(const char *part, bool is_tcp)
 {
     char words[2][KIT_PATH];
     snprintf(words[0], KIT_PATH, "%s", part);
-    snprintf(words[1], KIT_PATH, "%s", hosts.folder);
+    snprintf(words[1], KIT_PATH, "%s", kit_own.folder);
     char *const argv[] = {own_path, words[0], words[1], NULL};
     gy_run_options options = {.ranks = 6, .timeout_seconds = 60, .is_tcp = is_tcp};
     assert_int_equal(gy_run(&options, argv), 0);
@@ -302,9 +285,9 @@ static void read_hashes(char out[6][64])
     char name[32];
     for (int rank = 0; rank < 6; rank++) {
         snprintf(name, sizeof(name), "hash-%d", rank);
-        kit_read(&hosts, name, out[rank], 64);
+        kit_read(&kit_own, name, out[rank], 64);
         assert_int_equal(out[rank][0], '6');
-        kit_write(&hosts, name, "");
+        kit_write(&kit_own, name, "");
     }
 }
 
@@ -319,7 +302,7 @@ static void collectives_give_what_one_host_gives(void **state)
     assert_string_equal(got[0], expected[0]);
     for (int is_plain = 0; is_plain < 2; is_plain++) {
         start_all("collect", is_plain == 1);
-        kit_expect_all(&hosts, 0);
+        kit_expect_all(&kit_own, 0);
         read_hashes(got);
         for (int rank = 0; rank < 6; rank++) {
             assert_string_equal(got[rank], expected[rank]);
@@ -330,7 +313,7 @@ static void collectives_give_what_one_host_gives(void **state)
 static size_t read_model(char *out, size_t size)
 {
     char path[KIT_PATH];
-    FILE *file = fopen(kit_path(&hosts, "model", path), "rb");
+    FILE *file = fopen(kit_path(&kit_own, "model", path), "rb");
     assert_non_null(file);
     size_t got = fread(out, 1, size, file);
     fclose(file);
@@ -352,7 +335,7 @@ static void training_gives_what_one_host_gives(void **state)
     run_here("train", true);
     assert_int_equal(read_model(here, BYTES), size);
     start_all("train", false);
-    kit_expect_all(&hosts, 0);
+    kit_expect_all(&kit_own, 0);
     assert_int_equal(unsetenv("GYRE_COLL"), 0);
     assert_int_equal(read_model(there, BYTES), size);
     assert_memory_equal(here, there, size);
@@ -374,7 +357,7 @@ static int count_losses(const char *status, double least_s, double most_s)
             continue;
         }
         snprintf(name, sizeof(name), "lost-%d", rank);
-        kit_read(&hosts, name, text, sizeof(text));
+        kit_read(&kit_own, name, text, sizeof(text));
         double took = strtod(text, NULL);
         if (strstr(text, status) == NULL || took < least_s || took > most_s) {
             fail_msg("rank %d heard \"%s\", expected %s after %g to %g s", rank, text, status,
@@ -384,7 +367,7 @@ static int count_losses(const char *status, double least_s, double most_s)
         if (strstr(text, "rank 3") == NULL) {
             print_message("rank %d names another: %s\n", rank, text);
         }
-        kit_write(&hosts, name, "");
+        kit_write(&kit_own, name, "");
     }
     return named;
 }
@@ -396,7 +379,7 @@ static long long read_span(char hash[32], char choice[GY_CHOICE_BYTES])
     char name[32], text[256], other[32], taken[GY_CHOICE_BYTES];
     for (int rank = 0; rank < 6; rank++) {
         snprintf(name, sizeof(name), "span-%d", rank);
-        kit_read(&hosts, name, text, sizeof(text));
+        kit_read(&kit_own, name, text, sizeof(text));
         long long sent = 0;
         assert_int_equal(sscanf(text, "%lld %31s %127[^\n]", &sent, other, taken), 3);
         sum += rank % 2 == 0 ? sent : 0;
@@ -415,11 +398,11 @@ static void plans_across_hosts_mind_them(void **state)
     (void)state;
     char hashes[2][32], choices[2][GY_CHOICE_BYTES];
     start_all("span", false);
-    kit_expect_all(&hosts, 0);
+    kit_expect_all(&kit_own, 0);
     long long chosen = read_span(hashes[0], choices[0]);
     assert_int_equal(setenv("GYRE_COLL", "allreduce=ring", 1), 0);
     start_all("span", false);
-    kit_expect_all(&hosts, 0);
+    kit_expect_all(&kit_own, 0);
     assert_int_equal(unsetenv("GYRE_COLL"), 0);
     long long ring = read_span(hashes[1], choices[1]);
     printf("%s: %lld bytes; %s: %lld bytes\n", choices[0], chosen, choices[1], ring);
@@ -427,7 +410,7 @@ static void plans_across_hosts_mind_them(void **state)
     assert_true(strncmp(choices[0], "hierarchy:", strlen("hierarchy:")) == 0 ||
                 strncmp(choices[0], "weighted-ring ", strlen("weighted-ring ")) == 0);
     assert_string_equal(choices[1], "ring (GYRE_COLL)");
-    assert_true(!hosts.is_real || (double)chosen < 0.75 * (double)ring);
+    assert_true(!kit_own.is_real || (double)chosen < 0.75 * (double)ring);
 }
 
 static void dead_rank_is_named_everywhere(void **state)
@@ -435,11 +418,11 @@ static void dead_rank_is_named_everywhere(void **state)
     (void)state;
     char text[4096], name[32];
     start_all("die", false);
-    kit_expect_all(&hosts, 128 + SIGKILL);
+    kit_expect_all(&kit_own, 128 + SIGKILL);
     assert_int_equal(count_losses("a peer is gone", 0, gy_test_named_s()), 5);
     for (int host = 0; host < KIT_HOSTS; host++) {
         snprintf(name, sizeof(name), "node-%d.err", host);
-        kit_read(&hosts, name, text, sizeof(text));
+        kit_read(&kit_own, name, text, sizeof(text));
         assert_non_null(strstr(text, "gyre: rank 3 (process"));
         assert_non_null(strstr(text, "killed by signal 9"));
     }
@@ -450,7 +433,7 @@ static void stopped_rank_is_named_at_the_deadline(void **state)
     (void)state;
     assert_int_equal(setenv("GYRE_TIMEOUT", "1.5", 1), 0);
     start_all("stop", false);
-    kit_expect_all(&hosts, 44);
+    kit_expect_all(&kit_own, 44);
     assert_int_equal(unsetenv("GYRE_TIMEOUT"), 0);
     assert_int_equal(count_losses("deadline passed", 1.4, 4), 5);
 }
@@ -462,50 +445,50 @@ static void signals_and_ends_reach_all_hosts(void **state)
     start_all("stay", false);
     for (int rank = 0; rank < 6; rank++) {
         snprintf(name, sizeof(name), "stays-%d", rank);
-        kit_wait_for_file(&hosts, name);
+        kit_wait_for_file(&kit_own, name);
     }
-    assert_int_equal(kill(hosts.launchers[1], SIGTERM), 0);
-    kit_expect_all(&hosts, 128 + SIGTERM);
+    assert_int_equal(kill(kit_own.launchers[1], SIGTERM), 0);
+    kit_expect_all(&kit_own, 128 + SIGTERM);
     for (int rank = 0; rank < 6; rank++) {
         char path[KIT_PATH];
         snprintf(name, sizeof(name), "stays-%d", rank);
-        assert_int_equal(unlink(kit_path(&hosts, name, path)), 0);
+        assert_int_equal(unlink(kit_path(&kit_own, name, path)), 0);
     }
     /* Nobody can pass SIGKILL on: the connection's end tells. */
     start_all("stay", false);
     for (int rank = 0; rank < 6; rank++) {
         snprintf(name, sizeof(name), "stays-%d", rank);
-        kit_wait_for_file(&hosts, name);
+        kit_wait_for_file(&kit_own, name);
     }
-    assert_int_equal(kill(hosts.launchers[2], SIGKILL), 0);
-    assert_int_equal(kit_wait(&hosts, 2), 1000 + SIGKILL);
-    assert_int_equal(kit_wait(&hosts, 0), 1);
-    assert_int_equal(kit_wait(&hosts, 1), 1);
+    assert_int_equal(kill(kit_own.launchers[2], SIGKILL), 0);
+    assert_int_equal(kit_wait(&kit_own, 2), 1000 + SIGKILL);
+    assert_int_equal(kit_wait(&kit_own, 0), 1);
+    assert_int_equal(kit_wait(&kit_own, 1), 1);
 }
 
 static void wrong_keys_are_told_on_both_sides(void **state)
 {
     (void)state;
     char line[2 * KIT_PATH], other[KIT_PATH], text[4096];
-    kit_path(&hosts, "other", other);
+    kit_path(&kit_own, "other", other);
     snprintf(line, sizeof(line), "%s key %s", getenv("GYRE_BIN"), other);
     assert_int_equal(kit_command(line), 0);
-    const char *const program[] = {own_path, "stay", hosts.folder, NULL};
-    const char *const first[] = {"-n", "1", "--key", hosts.key, "--meet", "2", NULL};
+    const char *const program[] = {own_path, "stay", kit_own.folder, NULL};
+    const char *const first[] = {"-n", "1", "--key", kit_own.key, "--meet", "2", NULL};
     const char *const wrong[] = {"-n", "1", "--key", other, NULL};
     const char *const none[] = {"-n", "1", "--plaintext", NULL};
-    kit_next_run(&hosts);
-    kit_start(&hosts, 3, 0, first, program);
-    kit_start(&hosts, 3, 1, wrong, program);
-    kit_start(&hosts, 3, 2, none, program);
-    assert_int_equal(kit_wait(&hosts, 1), 1);
-    assert_int_equal(kit_wait(&hosts, 2), 1);
-    assert_int_equal(kit_wait(&hosts, 0), 1);
-    assert_non_null(strstr(kit_read(&hosts, "node-1.err", text, sizeof(text)),
+    kit_next_run(&kit_own);
+    kit_start(&kit_own, 3, 0, first, program);
+    kit_start(&kit_own, 3, 1, wrong, program);
+    kit_start(&kit_own, 3, 2, none, program);
+    assert_int_equal(kit_wait(&kit_own, 1), 1);
+    assert_int_equal(kit_wait(&kit_own, 2), 1);
+    assert_int_equal(kit_wait(&kit_own, 0), 1);
+    assert_non_null(strstr(kit_read(&kit_own, "node-1.err", text, sizeof(text)),
                            "refused this end's cluster key"));
-    assert_non_null(strstr(kit_read(&hosts, "node-2.err", text, sizeof(text)),
+    assert_non_null(strstr(kit_read(&kit_own, "node-2.err", text, sizeof(text)),
                            "the caller does not speak TLS"));
-    kit_read(&hosts, "node-0.err", text, sizeof(text));
+    kit_read(&kit_own, "node-0.err", text, sizeof(text));
     assert_non_null(strstr(text, "the caller has another cluster key"));
     assert_non_null(strstr(text, "the caller does not speak TLS"));
     assert_non_null(strstr(text, "node 1 of 3 did not call"));
@@ -515,17 +498,17 @@ static void plain_text_between_hosts_needs_its_name(void **state)
 {
     (void)state;
     char text[4096];
-    const char *const program[] = {own_path, "stay", hosts.folder, NULL};
+    const char *const program[] = {own_path, "stay", kit_own.folder, NULL};
     const char *const options[] = {"-n", "1", NULL};
-    if (!hosts.is_real) {
+    if (!kit_own.is_real) {
         printf("skipped: loopback may be plain\n");
         skip();
     }
-    assert_int_equal(setenv("XDG_CONFIG_HOME", hosts.folder, 1), 0);
-    kit_next_run(&hosts);
-    kit_start(&hosts, 2, 0, options, program);
-    assert_int_equal(kit_wait(&hosts, 0), 1);
-    kit_read(&hosts, "node-0.err", text, sizeof(text));
+    assert_int_equal(setenv("XDG_CONFIG_HOME", kit_own.folder, 1), 0);
+    kit_next_run(&kit_own);
+    kit_start(&kit_own, 2, 0, options, program);
+    assert_int_equal(kit_wait(&kit_own, 0), 1);
+    kit_read(&kit_own, "node-0.err", text, sizeof(text));
     assert_non_null(strstr(text, "cannot read the cluster key"));
     assert_non_null(strstr(text, "/gyre/key"));
 }
@@ -566,7 +549,7 @@ static void ucx_gives_what_shared_memory_gives(void **state)
             run_here("collect", way == 1);
         } else {
             start_all("collect", true);
-            kit_expect_all(&hosts, 0);
+            kit_expect_all(&kit_own, 0);
         }
         read_hashes(got);
         for (int rank = 0; rank < 6; rank++) {
@@ -580,11 +563,11 @@ static void ucx_names_dead_and_stopped_ranks(void **state)
     (void)state;
     need_ucx();
     start_all("die", true);
-    kit_expect_all(&hosts, 128 + SIGKILL);
+    kit_expect_all(&kit_own, 128 + SIGKILL);
     assert_int_equal(count_losses("a peer is gone", 0, gy_test_named_s()), 5);
     assert_int_equal(setenv("GYRE_TIMEOUT", "1.5", 1), 0);
     start_all("stop", true);
-    kit_expect_all(&hosts, 44);
+    kit_expect_all(&kit_own, 44);
     assert_int_equal(unsetenv("GYRE_TIMEOUT"), 0);
     assert_int_equal(count_losses("deadline passed", 1.4, 4), 5);
 }
@@ -594,20 +577,57 @@ static void ucx_between_hosts_needs_plain_text_by_name(void **state)
     (void)state;
     char text[4096], name[32];
     int told = 0;
-    if (!hosts.is_real) {
+    if (!kit_own.is_real) {
         printf("skipped: loopback may be plain\n");
         skip();
     }
     need_ucx();
     start_all("collect", false);
-    kit_expect_all(&hosts, 90);
+    kit_expect_all(&kit_own, 90);
     for (int host = 0; host < KIT_HOSTS; host++) { /* some are ended before they say it */
         snprintf(name, sizeof(name), "node-%d.err", host);
-        kit_read(&hosts, name, text, sizeof(text));
+        kit_read(&kit_own, name, text, sizeof(text));
         told += strstr(text, "proves no identity and encrypts nothing: between hosts it needs "
                              "--plaintext") != NULL;
     }
     assert_true(told > 0);
+}
+
+/* ---- The kit itself ---- */
+
+static bool has_space(int owner, int host)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/run/netns/gy%d-%d", owner, host);
+    return access(path, F_OK) == 0;
+}
+
+/* What a killed program has left goes; what one that lives has made stays. */
+static void hosts_of_the_dead_are_swept(void **state)
+{
+    (void)state;
+    char line[64];
+    if (!kit_own.is_real) {
+        printf("skipped: no network namespaces here\n");
+        skip();
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        snprintf(line, sizeof(line), "ip netns add gy%d-%d", (int)getpid(), KIT_HOSTS);
+        if (kit_command(line) == 0) {
+            raise(SIGKILL);
+        }
+        _exit(1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_true(has_space(child, KIT_HOSTS));
+    kit_sweep_hosts();
+    assert_false(has_space(child, KIT_HOSTS));
+    for (int host = 0; host <= KIT_HOSTS; host++) {
+        assert_true(has_space(kit_own.owner, host));
+    }
 }
 
 /* ---- A slow link that loses packets ---- */
@@ -637,31 +657,31 @@ static void collectives_cross_a_bad_link(void **state)
     (void)state;
     char got[2][64], name[32];
     link_options options = {.seed = gy_test_seed(), .delay_s = 0.002, .loss = 0.01};
-    pid_t link = link_start(&hosts, &options);
+    pid_t link = link_start(&kit_own, &options);
     if (link < 0) {
         printf("skipped: no TUN devices in namespaces here\n");
         skip();
     }
-    const char *const words[] = {"-n", "1", "--key", hosts.key, NULL};
-    const char *const program[] = {own_path, "collect", hosts.folder, NULL};
-    kit_next_run(&hosts);
-    snprintf(hosts.rendezvous, sizeof(hosts.rendezvous), "10.7.8.1:%d", hosts.port);
-    kit_start(&hosts, 2, 0, words, program);
-    kit_start(&hosts, 2, 1, words, program);
-    int ends[2] = {kit_wait(&hosts, 0), kit_wait(&hosts, 1)};
+    const char *const words[] = {"-n", "1", "--key", kit_own.key, NULL};
+    const char *const program[] = {own_path, "collect", kit_own.folder, NULL};
+    kit_next_run(&kit_own);
+    snprintf(kit_own.rendezvous, sizeof(kit_own.rendezvous), "10.7.8.1:%d", kit_own.port);
+    kit_start(&kit_own, 2, 0, words, program);
+    kit_start(&kit_own, 2, 1, words, program);
+    int ends[2] = {kit_wait(&kit_own, 0), kit_wait(&kit_own, 1)};
     link_stop(link);
     assert_true(ends[0] == 0 && ends[1] == 0);
     for (int rank = 0; rank < 2; rank++) {
         snprintf(name, sizeof(name), "hash-%d", rank);
-        kit_read(&hosts, name, got[rank], 64);
+        kit_read(&kit_own, name, got[rank], 64);
         assert_int_equal(got[rank][0], '2');
     }
-    char *const argv[] = {own_path, (char[]){"collect"}, hosts.folder, NULL};
+    char *const argv[] = {own_path, (char[]){"collect"}, kit_own.folder, NULL};
     assert_int_equal(gy_run(&(gy_run_options){.ranks = 2, .timeout_seconds = 60}, argv), 0);
     for (int rank = 0; rank < 2; rank++) {
         char expected[64];
         snprintf(name, sizeof(name), "hash-%d", rank);
-        assert_string_equal(got[rank], kit_read(&hosts, name, expected, 64));
+        assert_string_equal(got[rank], kit_read(&kit_own, name, expected, 64));
     }
 }
 
@@ -673,6 +693,7 @@ int main(int argc, char **argv)
     ssize_t size = readlink("/proc/self/exe", own_path, sizeof(own_path) - 1);
     own_path[size > 0 ? size : 0] = '\0';
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hosts_of_the_dead_are_swept),
         cmocka_unit_test(collectives_give_what_one_host_gives),
         cmocka_unit_test(training_gives_what_one_host_gives),
         cmocka_unit_test(plans_across_hosts_mind_them),
@@ -687,5 +708,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_bad_link_loses_by_its_seed),
         cmocka_unit_test(collectives_cross_a_bad_link),
     };
-    return cmocka_run_group_tests(tests, open_hosts, close_hosts);
+    return cmocka_run_group_tests(tests, kit_open_hosts, kit_close_hosts);
 }

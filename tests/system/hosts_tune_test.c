@@ -5,22 +5,6 @@
  */
 #include "hosts_kit.h"
 
-static kit_hosts hosts;
-
-static int open_hosts(void **state)
-{
-    (void)state;
-    kit_hosts_open(&hosts);
-    return 0;
-}
-
-static int close_hosts(void **state)
-{
-    (void)state;
-    kit_hosts_close(&hosts);
-    return 0;
-}
-
 /* `line` in a shell as each of six ranks, two a host, in the folder; the status of each node.
  */
 static void run_on_all(const char *line, int ends[KIT_HOSTS])
@@ -28,13 +12,13 @@ static void run_on_all(const char *line, int ends[KIT_HOSTS])
     char whole[1024];
     const char *const options[] = {"-n", "2", "--plaintext", NULL};
     const char *const program[] = {"sh", "-c", whole, NULL};
-    snprintf(whole, sizeof(whole), "cd %s && %s", hosts.folder, line);
-    kit_next_run(&hosts);
+    snprintf(whole, sizeof(whole), "cd %s && %s", kit_own.folder, line);
+    kit_next_run(&kit_own);
     for (int host = KIT_HOSTS - 1; host >= 0; host--) {
-        kit_start(&hosts, KIT_HOSTS, host, options, program);
+        kit_start(&kit_own, KIT_HOSTS, host, options, program);
     }
     for (int host = 0; host < KIT_HOSTS; host++) {
-        ends[host] = kit_wait(&hosts, host);
+        ends[host] = kit_wait(&kit_own, host);
     }
 }
 
@@ -47,7 +31,7 @@ static void expect_all(const char *line)
         snprintf(name, sizeof(name), "node-%d.err", host);
         if (ends[host] != 0) {
             fail_msg("%s: node %d ended with %d: %s", line, host, ends[host],
-                     kit_read(&hosts, name, text, sizeof(text)));
+                     kit_read(&kit_own, name, text, sizeof(text)));
         }
     }
 }
@@ -55,7 +39,7 @@ static void expect_all(const char *line)
 static void expect_text(const char *name, const char *expected)
 {
     char text[65536];
-    kit_read(&hosts, name, text, sizeof(text));
+    kit_read(&kit_own, name, text, sizeof(text));
     if (strstr(text, expected) == NULL) {
         fail_msg("%s does not say \"%s\": %s", name, expected, text);
     }
@@ -89,7 +73,7 @@ static void hosts_with_different_tables_are_told(void **state)
     for (int host = 0; host < KIT_HOSTS; host++) {
         assert_int_equal(ends[host], 1);
         snprintf(name, sizeof(name), "node-%d.err", host);
-        kit_read(&hosts, name, text, sizeof(text));
+        kit_read(&kit_own, name, text, sizeof(text));
         told += strstr(text, "another GYRE_COLL or table of gyre tune") != NULL;
     }
     assert_int_equal(told, KIT_HOSTS);
@@ -101,5 +85,5 @@ int main(void)
         cmocka_unit_test(table_is_measured_between_hosts_and_chosen_by),
         cmocka_unit_test(hosts_with_different_tables_are_told),
     };
-    return cmocka_run_group_tests(tests, open_hosts, close_hosts);
+    return cmocka_run_group_tests(tests, kit_open_hosts, kit_close_hosts);
 }

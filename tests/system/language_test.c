@@ -24,12 +24,7 @@ static int shell(const char *line)
     char whole[2048];
     snprintf(whole, sizeof(whole), "gyre() { %s \"$@\"; }; cd %s && { %s; } 2>&1",
              binary != NULL ? binary : "build/dev/gyre", folder, line);
-    FILE *pipe = popen(whole, "r");
-    assert_non_null(pipe);
-    size_t size = fread(output, 1, OUTPUT_BYTES - 1, pipe);
-    output[size] = '\0';
-    int status = pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return gy_test_shell(whole, output, sizeof(output));
 }
 
 static int remove_folder(void **state)

@@ -51,19 +51,6 @@ static unsigned long long segment_inode(void)
     return inode;
 }
 
-static void print_line(const char *format, ...) GY_PRINTF(1, 2);
-
-static void print_line(const char *format, ...)
-{
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    int size = vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    ssize_t written = write(STDOUT_FILENO, line, (size_t)size);
-    (void)written;
-}
-
 /* A message round the ring, counted. */
 static int part_ring(void)
 {
@@ -89,7 +76,7 @@ static int part_ring(void)
                       gy_transport_finish(transport, &send, gy_deadline_after(60)) != GY_OK)) {
         return 95;
     }
-    print_line("rank %d of %d got %d\n", rank, size, token);
+    gy_test_say("rank %d of %d got %d\n", rank, size, token);
     gy_transport_close(transport);
     return 0;
 }
@@ -135,7 +122,7 @@ static int part_stay(bool is_stubborn)
         if (fork() == 0) {
             signal(SIGTERM, SIG_IGN);
             signal(SIGHUP, SIG_IGN);
-            print_line("ready %llu\n", segment_inode());
+            gy_test_say("ready %llu\n", segment_inode());
             for (;;) {
                 pause();
             }
@@ -156,7 +143,7 @@ static int part_quiet(void)
     if (sigaction(SIGPIPE, NULL, &pipe_action) != 0 || pipe_action.sa_handler != SIG_DFL) {
         return 93;
     }
-    print_line("ready %llu rank %d\n", segment_inode(), transport->rank);
+    gy_test_say("ready %llu rank %d\n", segment_inode(), transport->rank);
     for (;;) {
         pause();
     }
@@ -182,9 +169,9 @@ static int part_cores(void)
     if (sched_getaffinity(0, sizeof(cores), &cores) != 0 || ranks == NULL) {
         return 98;
     }
-    print_line("cores %d named %s of %s extra %s\n", CPU_COUNT(&cores),
-               named != NULL ? named : "none", ranks,
-               getenv("GYRE_TEST_EXTRA") != NULL ? getenv("GYRE_TEST_EXTRA") : "none");
+    gy_test_say("cores %d named %s of %s extra %s\n", CPU_COUNT(&cores),
+                named != NULL ? named : "none", ranks,
+                getenv("GYRE_TEST_EXTRA") != NULL ? getenv("GYRE_TEST_EXTRA") : "none");
     return 0;
 }
 
@@ -193,7 +180,7 @@ static int part_echo(void)
     char text[64];
     ssize_t size = read(STDIN_FILENO, text, sizeof(text) - 1);
     text[size > 0 ? size : 0] = '\0';
-    print_line("input (%s)\n", text);
+    gy_test_say("input (%s)\n", text);
     return 0;
 }
 
@@ -202,11 +189,11 @@ static int part_lines(void)
 {
     const char *rank = getenv("GYRE_RANK");
     for (int i = 0; i < 200; i++) {
-        print_line("line ");
+        gy_test_say("line ");
         sched_yield();
-        print_line("%d from %s\n", i, rank);
+        gy_test_say("%d from %s\n", i, rank);
     }
-    print_line("no newline");
+    gy_test_say("no newline");
     return 0;
 }
 

@@ -31,20 +31,6 @@ typedef struct job {
     long kill_step;
 } job;
 
-/* One write, so that lines of two ranks do not mix. */
-static void say(const char *format, ...) GY_PRINTF(1, 2);
-
-static void say(const char *format, ...)
-{
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    int size = vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    ssize_t written = write(STDOUT_FILENO, line, (size_t)size);
-    (void)written;
-}
-
 static gy_status on_step(void *arg, const gy_progress *progress)
 {
     const job *own = arg;
@@ -56,8 +42,8 @@ static gy_status on_step(void *arg, const gy_progress *progress)
         return gy_fail(GY_STATE, "rank 1 has had enough");
     }
     if (rank == 1 || strcmp(own->how, "launcher") == 0) {
-        say("rank %d, process %d: step %lld.\n", rank, (int)getpid(),
-            (long long)progress->step);
+        gy_test_say("rank %d, process %d: step %lld.\n", rank, (int)getpid(),
+                    (long long)progress->step);
     }
     return GY_OK;
 }

@@ -284,21 +284,29 @@ gy_status gy_plan_staged_broadcast(const gy_plan_request *request, int rank, gy_
     return GY_OK;
 }
 
+/* A part for each rank, a chunk count of blocks apart from `first` on: staged from slot `base`
+ * on, the own one copied. */
+static gy_status lay_out_parts(const gy_plan_request *request, int rank, int first, int base,
+                               gy_plan_sink *sink)
+{
+    for (int to = 0; to < request->ranks; to++) {
+        int block = first + to * gy_request_chunks(request);
+        if (to != rank) {
+            GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1), gy_stage(rank, base + to, block)));
+        } else if (!request->in_place) {
+            GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1), gy_out(rank, block, 1)));
+        }
+    }
+    return GY_OK;
+}
+
 gy_status gy_plan_staged_alltoall(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
     int ranks = request->ranks, chunks = gy_request_chunks(request);
     for (int chunk = 0; chunk < chunks; chunk++) {
         uint32_t mark = (uint32_t)chunk + 1;
         int base = chunk % 2 * ranks; /* whoever has met all at c + 1 may lay out c + 2 */
-        for (int to = 0; to < ranks; to++) {
-            int block = (rank * ranks + to) * chunks + chunk;
-            if (to != rank) {
-                GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1),
-                                    gy_stage(rank, base + to, block)));
-            } else if (!request->in_place) {
-                GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1), gy_out(rank, block, 1)));
-            }
-        }
+        GY_TRY(lay_out_parts(request, rank, rank * ranks * chunks + chunk, base, sink));
         GY_TRY(gy_emit_post(sink, mark));
         for (int step = 1; step < ranks; step++) {
             int of = (rank + step) % ranks;
@@ -354,15 +362,7 @@ gy_status gy_plan_staged_scatter(const gy_plan_request *request, int rank, gy_pl
         if (chunk >= SETS) {
             GY_TRY(gy_emit_wait(sink, GY_EVERY, mark - SETS));
         }
-        for (int to = 0; to < ranks; to++) {
-            int block = to * chunks + chunk;
-            if (to != rank) {
-                GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1),
-                                    gy_stage(rank, base + to, block)));
-            } else if (!request->in_place) {
-                GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1), gy_out(rank, block, 1)));
-            }
-        }
+        GY_TRY(lay_out_parts(request, rank, chunk, base, sink));
         GY_TRY(gy_emit_post(sink, mark));
     }
     return GY_OK;
