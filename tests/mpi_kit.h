@@ -79,7 +79,7 @@ static inline int train(const char *how, const char *digits, const char *folder)
              sanitizers(), how, GYRE_BUILD, digits, folder);
     run_command(command, &result);
     if (result.status != 0) {
-        print_error("%s\nended with %d:\n%s\n", command, result.status, result.said);
+        fprintf(stderr, "%s\nended with %d:\n%s\n", command, result.status, result.said);
     }
     return result.status;
 }

@@ -13,7 +13,7 @@
 enum {
     REPLAY_WIDE = 1200,
     REPLAY_SHORT = 5,
-    REPLAY_CALLS = 3,
+    REPLAY_CALLS = 5,
     REPLAY_RANKS = 16,
     REPLAY_TAIL = 4
 };
@@ -29,8 +29,9 @@ static inline size_t replay_state_bytes(int rank)
     return offsetof(replay_work, tail) + (size_t)(rank % (REPLAY_TAIL + 1)) * sizeof(int64_t);
 }
 
-/* One step: an allreduce (long in every third step), an allgather, a broadcast; then, each
- * `every` steps, a checkpoint, after which nothing may be kept. */
+/* One step: a barrier, an allreduce (long in every third step), an allgather, a broadcast, an
+ * allreduce of nothing; then, each `every` steps, a checkpoint, after which nothing may be
+ * kept. */
 static inline gy_status replay_step(gy_recoverable *replay, replay_work *work, int every)
 {
     double all[2 * REPLAY_RANKS];
@@ -43,6 +44,7 @@ static inline gy_status replay_step(gy_recoverable *replay, replay_work *work, i
     for (size_t i = 0; i < REPLAY_WIDE; i++) {
         work->x[i] = work->x[i] * 0.75 + (double)(rank + 1) / (double)(i + 3);
     }
+    GY_TRY(gy_recoverable_run(replay, &(gy_coll_call){.operation = GY_OPERATION_BARRIER}));
     GY_TRY(gy_recoverable_allreduce(replay, work->x, work->x, count, GY_F64, GY_SUM));
     GY_TRY(gy_recoverable_run(replay, &(gy_coll_call){.operation = GY_OPERATION_ALLGATHER,
                                                       .dtype = GY_F64,
@@ -55,6 +57,7 @@ static inline gy_status replay_step(gy_recoverable *replay, replay_work *work, i
                                                       .root = (int)(work->step % size),
                                                       .count = 9,
                                                       .out = work->x + 20}));
+    GY_TRY(gy_recoverable_allreduce(replay, work->x, work->x, 0, GY_F64, GY_SUM));
     work->step++;
     if (work->step % every == 0) {
         GY_TRY(gy_recoverable_checkpoint(replay, work, replay_state_bytes(rank)));
@@ -65,7 +68,8 @@ static inline gy_status replay_step(gy_recoverable *replay, replay_work *work, i
 }
 
 /* What a rank of an undisturbed run keeps after a step: its own share of what all ranks have
- * ended, and the last two, which an allgather is not known to have ended everywhere. */
+ * ended, and the last three: nobody knows that the allgather has ended everywhere, and what
+ * follows it does not need all ranks. */
 static inline size_t replay_bytes_kept(int rank, int size, int replicas, int64_t step,
                                        int every)
 {
@@ -74,12 +78,12 @@ static inline size_t replay_bytes_kept(int rank, int size, int replicas, int64_t
     for (int64_t number = 0; number < calls; number++) {
         int64_t of_step = first + number / REPLAY_CALLS;
         size_t wide = of_step % 3 == 0 ? REPLAY_WIDE : REPLAY_SHORT;
-        size_t kinds[REPLAY_CALLS] = {wide, 2 * (size_t)size, 9};
+        size_t kinds[REPLAY_CALLS] = {0, wide, 2 * (size_t)size, 9, 0};
         bool is_mine = false;
         for (int j = 0; j <= replicas; j++) {
             is_mine = is_mine || (number + j) % size == rank;
         }
-        bytes += is_mine || number >= calls - 2 ? kinds[number % REPLAY_CALLS] * 8 : 0;
+        bytes += is_mine || number >= calls - 3 ? kinds[number % REPLAY_CALLS] * 8 : 0;
     }
     return bytes;
 }

@@ -36,7 +36,7 @@ static void launch(const launcher *with, int ranks, const char *more, const char
              GYRE_BUILD, program, with->name, words + length);
     run_command(command, result);
     if (result->status != 0) {
-        print_error("%s\nended with %d:\n%s\n", command, result->status, result->said);
+        fprintf(stderr, "%s\nended with %d:\n%s\n", command, result->status, result->said);
     }
 }
 

@@ -34,7 +34,7 @@ static int in_folder(const char *line)
              slurm.folder, line);
     run_command(whole, &result);
     if (result.status != 0) {
-        print_error("%s\nended with %d:\n%s\n", line, result.status, result.said);
+        fprintf(stderr, "%s\nended with %d:\n%s\n", line, result.status, result.said);
     }
     return result.status;
 }
@@ -115,6 +115,14 @@ static const char *missing_part(void)
     return result.status != 0 ? "slurm-wlm and munge are not installed" : NULL;
 }
 
+/* slurmd looks for a freezer though this configuration needs none. */
+static bool has_cgroups(void)
+{
+    outcome result;
+    run_command("grep -qE '^[^ ]+ [^ ]+ cgroup2? ' /proc/self/mounts", &result);
+    return result.status == 0;
+}
+
 static int open_cluster(void **state)
 {
     (void)state;
@@ -138,8 +146,10 @@ static int open_cluster(void **state)
     slurm.daemons[2] = start_daemon("slurmd -D -N w1 -f $PWD/conf");
     if (in_folder("timeout 60 sh -c 'until [ \"$(sinfo -h -o %T)\" = idle ]; do sleep 0.1; "
                   "done' || { tail -n 40 out; false; }") != 0) {
-        slurm.why_not = "the real daemons do not come up here, as is so in a bare chroot; "
-                        "their log stands above";
+        if (has_cgroups()) {
+            return 1; /* nothing here hinders them: their log, above, says why */
+        }
+        slurm.why_not = "slurmd does not come up without cgroups, as in a bare chroot";
     }
     return 0;
 }
@@ -233,7 +243,7 @@ static void programs_are_served(void **state)
              slurm.folder, with->plugin, GYRE_BUILD, with->library, GYRE_BUILD, with->library);
     run_command(command, &result);
     if (result.status != 0) {
-        print_error("%s\nended with %d:\n%s\n", command, result.status, result.said);
+        fprintf(stderr, "%s\nended with %d:\n%s\n", command, result.status, result.said);
     }
     assert_int_equal(result.status, 0);
     assert_true(taken_over(result.said) > 10);

@@ -91,6 +91,7 @@ static bool offer(void *arg, uint32_t generation, const gy_run_end *cause)
 {
     const host *at = arg;
     expect(at->told, cause->status == 137, "doors for no cause");
+    expect(at->told, !at->is_over, "doors after the end");
     expect(at->told, generation == at->renewal.generation + 1, "doors out of order");
     return true;
 }

@@ -16,10 +16,15 @@ typedef struct ending {
     replay_work work;
 } ending;
 
+typedef gy_status (*script)(gy_comm *comm, ending *state, gy_recoverable **replay);
+
 /* Stands for `gyre run`: begins a generation when all that live wait for one. */
 typedef struct keeper {
     baton *all;
-    int replicas, generation, restarts;
+    script work;
+    int replicas, every, generation, restarts;
+    int lives[BATON_RANKS]; /* that each rank has begun */
+    int victim, wrong;      /* what a script is told: who dies in it, what is wrong */
     int arrived[BATON_RANKS],
         opened[BATON_RANKS]; /* generation that the rank waits for, is in */
     bool is_waiting[BATON_RANKS], has_done[BATON_RANKS];
@@ -28,7 +33,7 @@ typedef struct keeper {
     bool may_lose; /* more than replicas crash */
     ending endings[BATON_RANKS];
     baton_crash crashes[CRASHES];
-    int64_t together_ns;
+    int64_t together_ns, end_ns;
 } keeper;
 
 typedef struct seat {
@@ -104,15 +109,15 @@ static gy_status work(gy_comm *comm, ending *state, gy_recoverable **replay)
     const gy_recoverable_options options = {.replicas = run->replicas};
     GY_TRY(gy_recoverable_new(comm, &options, replay));
     GY_TRY(gy_recoverable_load(*replay, &state->work, replay_state_bytes(rank), &version));
-    if (version != state->work.step / CHECKPOINT_EVERY) {
+    if (version != state->work.step / run->every) {
         return gy_fail(GY_STATE, "step %lld of version %lld", (long long)state->work.step,
                        (long long)version);
     }
     while (state->work.step < STEPS) {
-        GY_TRY(replay_step(*replay, &state->work, CHECKPOINT_EVERY));
+        GY_TRY(replay_step(*replay, &state->work, run->every));
         size_t kept = gy_recoverable_bytes(*replay);
         size_t expected = replay_bytes_kept(rank, size, GY_MIN(run->replicas, size - 1),
-                                            state->work.step, CHECKPOINT_EVERY);
+                                            state->work.step, run->every);
         if (run->is_quiet && kept != expected) {
             return gy_fail(GY_STATE, "%zu bytes are kept, expected %zu", kept, expected);
         }
@@ -129,12 +134,13 @@ static void live(baton *all, int rank)
     gy_comm *first = NULL, *last = NULL;
     gy_recoverable *replay = NULL;
     ending state = {.status = GY_OK};
+    run->lives[rank]++;
     gy_status status = renew(&own, GY_NEVER, &transport);
     if (status >= 0) {
         const gy_comm_options options = {
             .timeout_s = 5, .renew = renew, .finish = finish, .launcher = &own};
         assert_ok(gy_comm_new(transport, &options, &first));
-        status = work(first, &state, &replay);
+        status = run->work(first, &state, &replay);
         last = replay != NULL ? gy_recoverable_comm(replay) : first;
     }
     if (baton_is_up(all, rank)) {
@@ -196,37 +202,54 @@ static void plan_crash(keeper *run, int which, int node, int64_t at_ns)
     assert_ok(gy_sim_at(run->all->sim, at_ns, baton_strike, &run->crashes[which]));
 }
 
-/* Crashes one by one, or of neighbours at one moment. */
-static uint64_t run_work(uint64_t seed, int size, int crashes, int replicas, bool is_at_once,
-                         keeper *run)
+/* What befalls a run: crashes one by one, or of neighbours at one moment. */
+typedef struct fate {
+    uint64_t seed;
+    int size, crashes, replicas;
+    int every;         /* steps between checkpoints; 0: CHECKPOINT_EVERY */
+    int64_t within_ns; /* 0: 150 ms */
+    bool is_at_once;
+} fate;
+
+static uint64_t drive(keeper *run)
 {
-    gy_random random = {.key = seed};
+    baton *all = run->all;
+    for (int rank = 0; rank < all->size; rank++) {
+        baton_start(all, rank);
+    }
+    while (baton_round(all) || is_one_missing(run)) {
+        look_after_ranks(run);
+    }
+    uint64_t digest = gy_sim_digest(all->sim);
+    run->end_ns = gy_sim_now_ns(all->sim);
+    baton_fini(all);
+    return digest;
+}
+
+static uint64_t run_work(const fate *of, keeper *run)
+{
+    gy_random random = {.key = of->seed};
     baton all;
-    baton_init(&all, gy_random_u64(&random), size, 300);
+    int64_t within_ns = of->within_ns > 0 ? of->within_ns : 150000000;
+    baton_init(&all, gy_random_u64(&random), of->size, 300);
     *run = (keeper){.all = &all,
-                    .replicas = replicas,
+                    .work = work,
+                    .replicas = of->replicas,
+                    .every = of->every > 0 ? of->every : CHECKPOINT_EVERY,
                     .generation = 1,
-                    .is_quiet = crashes == 0,
-                    .may_lose = crashes > replicas};
+                    .is_quiet = of->crashes == 0,
+                    .may_lose = of->crashes > of->replicas};
     all.arg = run;
     all.body = live;
-    for (int i = 0; i < crashes; i++) {
-        int node = (int)gy_random_below(&random, (uint64_t)size);
-        int64_t at_ns = (int64_t)gy_random_below(&random, 150000000);
-        bool is_next = is_at_once && i > 0;
-        plan_crash(run, i, is_next ? (run->crashes[i - 1].node + 1) % size : node,
+    for (int i = 0; i < of->crashes; i++) {
+        int node = (int)gy_random_below(&random, (uint64_t)of->size);
+        int64_t at_ns = (int64_t)gy_random_below(&random, (uint64_t)within_ns);
+        bool is_next = of->is_at_once && i > 0;
+        plan_crash(run, i, is_next ? (run->crashes[i - 1].node + 1) % of->size : node,
                    is_next ? run->together_ns : at_ns);
         run->together_ns = is_next ? run->together_ns : at_ns;
     }
-    for (int rank = 0; rank < size; rank++) {
-        baton_start(&all, rank);
-    }
-    while (baton_round(&all) || is_one_missing(run)) {
-        look_after_ranks(run);
-    }
-    uint64_t digest = gy_sim_digest(all.sim);
-    baton_fini(&all);
-    return digest;
+    return drive(run);
 }
 
 /* All ranks ended with the work done, or (false) all say that it is lost. */
@@ -254,14 +277,18 @@ static void crashed_ranks_catch_up(void **state)
     uint64_t first = gy_test_seed();
     int seeds = (int)gy_test_cases(200), restarts = 0;
     for (int size = 2; size < 6; size++) {
-        (void)run_work(first, size, 0, size, false, &quiet[size]);
+        (void)run_work(&(fate){.seed = first, .size = size, .replicas = size}, &quiet[size]);
     }
     for (int i = 0; i < seeds; i++) {
         int size = 2 + i % 4, crashes = 1 + i / 4 % CRASHES;
         uint64_t seed = first + (uint64_t)i;
         /* with size - 1 replicas nothing is ever lost */
-        (void)run_work(seed, size, crashes, i % 3 == 0 ? crashes : GY_MAX(size, crashes),
-                       i % 5 == 0, &run);
+        const fate of = {.seed = seed,
+                         .size = size,
+                         .crashes = crashes,
+                         .replicas = i % 3 == 0 ? crashes : GY_MAX(size, crashes),
+                         .is_at_once = i % 5 == 0};
+        (void)run_work(&of, &run);
         restarts += run.restarts;
         assert_true(is_as_quiet(seed, size, &run, &quiet[size]));
     }
@@ -276,9 +303,9 @@ static void a_rank_keeps_its_share(void **state)
     static keeper all, few;
     uint64_t seed = gy_test_seed();
     for (int size = 1; size < 6; size++) {
-        (void)run_work(seed, size, 0, 7, false, &all);
+        (void)run_work(&(fate){.seed = seed, .size = size, .replicas = 7}, &all);
         for (int replicas = 1; replicas < 5; replicas++) {
-            (void)run_work(seed, size, 0, replicas, false, &few);
+            (void)run_work(&(fate){.seed = seed, .size = size, .replicas = replicas}, &few);
             assert_true(is_as_quiet(seed, size, &few, &all));
         }
     }
@@ -293,16 +320,186 @@ static void more_lost_than_replicas_is_told_by_all(void **state)
     uint64_t first = gy_test_seed();
     int seeds = (int)gy_test_cases(120), lost = 0;
     for (int size = 3; size < 6; size++) {
-        (void)run_work(first, size, 0, size, false, &quiet[size]);
+        (void)run_work(&(fate){.seed = first, .size = size, .replicas = size}, &quiet[size]);
     }
     for (int i = 0; i < seeds; i++) {
         int size = 3 + i % 3, replicas = 1 + i / 3 % (size - 2);
         uint64_t seed = first + (uint64_t)i;
-        (void)run_work(seed, size, replicas + 1, replicas, true, &run);
+        const fate of = {.seed = seed,
+                         .size = size,
+                         .crashes = replicas + 1,
+                         .replicas = replicas,
+                         .is_at_once = true};
+        (void)run_work(&of, &run);
         lost += !is_as_quiet(seed, size, &run, &quiet[size]);
     }
     printf("%d seeds: %d times more was lost than is kept\n", seeds, lost);
     assert_true(lost > seeds / 8 && lost < seeds);
+}
+
+/* A checkpoint a step, and one replica: who has left a checkpoint knows that its peers have
+ * all that they keep, else what a rank loads were never sent. */
+static void a_crash_in_a_checkpoint_loses_nothing(void **state)
+{
+    (void)state;
+    static keeper quiet, run;
+    fate of = {.seed = gy_test_seed(), .size = 5, .replicas = 1, .every = 1};
+    int seeds = (int)gy_test_cases(400);
+    (void)run_work(&of, &quiet);
+    of.crashes = 1;
+    of.within_ns = quiet.end_ns;
+    for (int i = 0; i < seeds; i++) {
+        of.seed++;
+        (void)run_work(&of, &run);
+        assert_true(is_as_quiet(of.seed, of.size, &run, &quiet));
+    }
+}
+
+/* ---- Scripts: a rank dies where they say ---- */
+
+enum { SCRIPT_SIZE = 3, SCRIPT_COUNT = 5 };
+
+static gy_status die_here(void)
+{
+    gy_sim_crash(own_baton->sim, own_rank);
+    return gy_fail(GY_PEER, "rank %d has died by its script", own_rank);
+}
+
+static void run_script(script work_of, int victim, int wrong)
+{
+    static keeper run;
+    baton all;
+    baton_init(&all, 1, SCRIPT_SIZE, 300);
+    run = (keeper){.all = &all,
+                   .work = work_of,
+                   .replicas = 1,
+                   .generation = 1,
+                   .victim = victim,
+                   .wrong = wrong};
+    all.arg = &run;
+    all.body = live;
+    (void)drive(&run);
+    for (int rank = 0; rank < SCRIPT_SIZE; rank++) {
+        assert_int_equal(run.endings[rank].status, GY_OK);
+        assert_int_equal(run.lives[rank], rank == victim ? 3 : 1);
+    }
+}
+
+/* Another call than the one whose result is kept. */
+static gy_status call_wrongly(gy_recoverable *replay, int wrong)
+{
+    double x[2 * SCRIPT_COUNT] = {0};
+    const gy_coll_call calls[] = {
+        {.operation = GY_OPERATION_ALLREDUCE, .dtype = GY_F64, .count = SCRIPT_COUNT - 1},
+        {.operation = GY_OPERATION_ALLREDUCE, .dtype = GY_F64, .count = SCRIPT_COUNT + 1},
+        {.operation = GY_OPERATION_ALLREDUCE, .dtype = GY_F32, .count = 2 * SCRIPT_COUNT},
+        {.operation = GY_OPERATION_BROADCAST, .dtype = GY_F64, .count = SCRIPT_COUNT},
+        {.operation = GY_OPERATION_BARRIER},
+    };
+    if (wrong == GY_COUNT(calls)) {
+        return gy_recoverable_checkpoint(replay, x, sizeof(x));
+    }
+    if (wrong > (int)GY_COUNT(calls)) {
+        return gy_recoverable_finish(replay);
+    }
+    gy_coll_call call = calls[wrong];
+    call.reduction = GY_SUM;
+    call.in = call.out = x;
+    return gy_recoverable_run(replay, &call);
+}
+
+/* Who has left it knows that all have ended the call before it. */
+static gy_status meet(gy_recoverable *replay)
+{
+    return gy_recoverable_run(replay, &(gy_coll_call){.operation = GY_OPERATION_BARRIER});
+}
+
+/* The victim dies after the first call; its second life makes another, the third the same. */
+static gy_status make_another_call(gy_comm *comm, ending *state, gy_recoverable **replay)
+{
+    const keeper *run = own_baton->arg;
+    int64_t version = 0;
+    int rank = gy_comm_rank(comm), life = rank == run->victim ? run->lives[rank] : 3;
+    (void)state;
+    GY_TRY(gy_recoverable_new(comm, &(gy_recoverable_options){.replicas = 1}, replay));
+    GY_TRY(gy_recoverable_load(*replay, NULL, 0, &version));
+    if (life == 2) {
+        assert_status(call_wrongly(*replay, run->wrong), GY_MISMATCH);
+        assert_non_null(
+            strstr(gy_error_text(), "call 0 since checkpoint 0 was allreduce of 5"));
+        assert_non_null(
+            strstr(gy_error_text(), run->wrong < 5 ? "rank calls " : "calls no collective"));
+        return die_here();
+    }
+    for (int call = 0; call < 2; call++) {
+        double x[SCRIPT_COUNT] = {rank + 1};
+        GY_TRY(gy_recoverable_allreduce(*replay, x, x, SCRIPT_COUNT, GY_F64, GY_SUM));
+        assert_true(x[0] == 6);
+        GY_TRY(meet(*replay));
+        if (life == 1) {
+            return die_here();
+        }
+    }
+    return gy_recoverable_finish(*replay);
+}
+
+static void another_call_than_before_is_refused(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < SCRIPT_SIZE; victim++) {
+        for (int wrong = 0; wrong < 7; wrong++) {
+            run_script(make_another_call, victim, wrong);
+        }
+    }
+}
+
+/* Rank r's state is r words. The victim dies after the checkpoint, with calls after it or
+ * none; its second life expects one word more. */
+static gy_status expect_another_state(gy_comm *comm, ending *state, gy_recoverable **replay)
+{
+    const keeper *run = own_baton->arg;
+    int64_t version = 0, words[SCRIPT_SIZE] = {0}, one = 1;
+    int rank = gy_comm_rank(comm), life = rank == run->victim ? run->lives[rank] : 3;
+    size_t size = (size_t)rank * sizeof(words[0]);
+    (void)state;
+    GY_TRY(gy_recoverable_new(comm, &(gy_recoverable_options){.replicas = 1}, replay));
+    if (life == 2) {
+        char told[64];
+        snprintf(told, sizeof(told), "a state of %zu bytes, expected %zu", size, size + 8);
+        assert_status(gy_recoverable_load(*replay, words, size + 8, &version), GY_MISMATCH);
+        assert_non_null(strstr(gy_error_text(), told));
+        return die_here();
+    }
+    GY_TRY(gy_recoverable_load(*replay, words, size, &version));
+    assert_int_equal(version, run->lives[rank] == 3 ? 1 : 0);
+    for (int i = 0; i < rank; i++) {
+        assert_int_equal(words[i], version == 1 ? 100 + i : 0);
+        words[i] = 100 + i;
+    }
+    if (version == 0) {
+        GY_TRY(gy_recoverable_checkpoint(*replay, words, size));
+        assert_status(gy_recoverable_load(*replay, words, size, &version), GY_STATE);
+        assert_non_null(strstr(gy_error_text(), "load comes before all other calls"));
+    }
+    GY_TRY(meet(*replay));
+    for (int call = 0; call < 2; call++) {
+        if (life == 1 && call == run->wrong) {
+            return die_here();
+        }
+        GY_TRY(gy_recoverable_allreduce(*replay, &one, &one, 1, GY_I64, GY_SUM));
+        assert_int_equal(one, call == 0 ? SCRIPT_SIZE : SCRIPT_SIZE * SCRIPT_SIZE);
+    }
+    return gy_recoverable_finish(*replay);
+}
+
+static void a_state_of_another_size_is_refused(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < SCRIPT_SIZE; victim++) {
+        for (int calls = 0; calls < 2; calls++) {
+            run_script(expect_another_state, victim, calls);
+        }
+    }
 }
 
 static void a_seed_tells_one_story(void **state)
@@ -311,8 +508,8 @@ static void a_seed_tells_one_story(void **state)
     static keeper one, two;
     uint64_t first = gy_test_seed();
     for (uint64_t seed = first; seed < first + 5; seed++) {
-        assert_true(run_work(seed, 4, 3, 4, false, &one) ==
-                    run_work(seed, 4, 3, 4, false, &two));
+        const fate of = {.seed = seed, .size = 4, .crashes = 3, .replicas = 4};
+        assert_true(run_work(&of, &one) == run_work(&of, &two));
         assert_memory_equal(one.endings, two.endings, sizeof(one.endings));
     }
 }
@@ -323,6 +520,9 @@ int main(void)
         cmocka_unit_test(crashed_ranks_catch_up),
         cmocka_unit_test(a_rank_keeps_its_share),
         cmocka_unit_test(more_lost_than_replicas_is_told_by_all),
+        cmocka_unit_test(a_crash_in_a_checkpoint_loses_nothing),
+        cmocka_unit_test(another_call_than_before_is_refused),
+        cmocka_unit_test(a_state_of_another_size_is_refused),
         cmocka_unit_test(a_seed_tells_one_story),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
