@@ -167,8 +167,8 @@ static inline void drive_until_done(gy_transport **ranks, const gy_transfer *tra
 /* A send that is given up half way comes whole, and so does what follows it. */
 static inline void given_up_sends_are_finished(gy_transport **ranks)
 {
-    enum { LARGE = 24 << 20 };
-    gy_transfer send, next, receive, other;
+    enum { LARGE = 24 << 20, STALE = 3 }; /* those are more than a rank keeps of a peer */
+    gy_transfer send, next, receive, other, stale[STALE];
     uint8_t *out = gy_alloc("test", LARGE), *in = gy_alloc("test", LARGE), byte = 0;
     memset(out, 7, LARGE);
     assert_ok(gy_transport_send(ranks[0], 1, 2, out, LARGE, &send));
@@ -188,14 +188,36 @@ static inline void given_up_sends_are_finished(gy_transport **ranks)
     for (int rank = 0; rank < RANKS; rank++) {
         gy_transport_survive(ranks[rank], &(gy_survival){.is_stale = is_odd});
     }
-    assert_ok(gy_transport_send(ranks[0], 1, 1, out, LARGE, &send));
+    for (int i = 0; i < STALE; i++) {
+        assert_ok(gy_transport_send(ranks[0], 1, 1, out, LARGE, &stale[i]));
+    }
     assert_ok(gy_transport_post(ranks[0], 1, 6, out, 1));
     assert_ok(gy_transport_recv(ranks[1], 0, 6, &byte, 1, &other));
     drive_until_done(ranks, &other);
     assert_int_equal(other.status, GY_OK);
-    assert_int_equal(send.status, GY_OK);
+    for (int i = 0; i < STALE; i++) {
+        assert_int_equal(stale[i].status, GY_OK);
+    }
     gy_free(out);
     gy_free(in);
+}
+
+/* Without memory for the rest of a send that is given up half way, nothing can follow it, and
+ * whoever wants to send more hears so. */
+static inline void a_cut_stream_is_told(gy_transport **ranks)
+{
+    enum { LARGE = 24 << 20 };
+    gy_transfer send, next;
+    uint8_t *out = gy_alloc_zero("test", 1, LARGE);
+    assert_ok(gy_transport_send(ranks[0], 1, 2, out, LARGE, &send));
+    assert_int_equal(send.status, GY_AGAIN);
+    gy_alloc_fail_after(1);
+    gy_transport_cancel(ranks[0], &send);
+    gy_alloc_fail_after(0);
+    assert_status(gy_transport_send(ranks[0], 1, 4, out, 1, &next), GY_STATE);
+    assert_non_null(
+        strstr(gy_error_text(), "to rank 1 was given up half sent: nothing can follow"));
+    gy_free(out);
 }
 
 static inline void until_aborted(gy_transport **ranks, int rank, const char *text)

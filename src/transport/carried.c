@@ -566,6 +566,12 @@ static void drain(carried_transport *carried, int rank)
     }
 }
 
+/* In this epoch or a later one. */
+static bool has_failed(const carried_transport *carried)
+{
+    return carried->is_aborted && carried->error_epoch >= carried->base.survival.epoch;
+}
+
 /*
  * A library without `close` ends well only when all that was sent has been received, and its
  * end waits for all ranks anyway; from others a rank goes when its own is sent. False: that did
@@ -573,10 +579,11 @@ static void drain(carried_transport *carried, int rank)
  */
 static bool say_goodbye(carried_transport *carried)
 {
-    int64_t end_ns =
-        gy_env_deadline(carried->base.env, carried->is_aborted ? CLOSE_S : CLOSE_WELL_S).at_ns;
+    const gy_deadline well = gy_env_deadline(carried->base.env, CLOSE_WELL_S),
+                      failed = gy_env_deadline(carried->base.env, CLOSE_S);
     bool is_over = false, is_told = false, is_alone = carried->carrier.close != NULL;
-    while (!is_over && gy_now_ns(carried->base.env) < end_ns) {
+    while (!is_over &&
+           gy_now_ns(carried->base.env) < (has_failed(carried) ? failed : well).at_ns) {
         bool is_sent = true;
         is_over = is_told;
         hear_notes(carried);

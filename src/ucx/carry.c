@@ -144,23 +144,34 @@ static ucs_status_t open_library(bool is_loopback, ucp_context_h *library)
     return status;
 }
 
-/* What is left of an endpoint is written, or given up at the deadline. */
-static void close_endpoint(ucx_context *ucx, ucx_peer *peer, gy_deadline deadline)
+/* False: the deadline came first. */
+static bool finish(const ucx_context *ucx, ucs_status_ptr_t request, gy_deadline deadline)
 {
-    const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                       .flags = UCP_EP_CLOSE_FLAG_FORCE},
-                              flush = {.op_attr_mask = 0};
-    ucs_status_ptr_t request =
-        ucp_ep_close_nbx(peer->endpoint, peer->is_lost ? &force : &flush);
-    while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS &&
-           gy_now_ns(gy_env_real()) < deadline.at_ns) {
+    bool is_done = !UCS_PTR_IS_PTR(request);
+    while (!is_done && gy_now_ns(gy_env_real()) < deadline.at_ns) {
         if (ucp_worker_progress(ucx->worker) == 0) {
             gy_env_real()->ops->pause(gy_env_real(), UINT64_MAX);
         }
+        is_done = ucp_request_check_status(request) != UCS_INPROGRESS;
     }
     if (UCS_PTR_IS_PTR(request)) {
         ucp_request_free(request);
     }
+    return is_done;
+}
+
+/* What is left of an endpoint is written, or given up at the deadline: UCX ends a process that
+ * closes what still has packets to send otherwise. */
+static void close_endpoint(ucx_context *ucx, ucx_peer *peer, gy_deadline deadline)
+{
+    const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_EP_CLOSE_FLAG_FORCE},
+                              plain = {.op_attr_mask = 0};
+    bool is_written = !peer->is_lost &&
+                      finish(ucx, ucp_ep_flush_nbx(peer->endpoint, &plain), deadline) &&
+                      !peer->is_lost;
+    ucs_status_ptr_t request = ucp_ep_close_nbx(peer->endpoint, is_written ? &plain : &force);
+    (void)finish(ucx, request, is_written ? deadline : gy_deadline_after(CLOSE_S));
     peer->endpoint = NULL;
 }
 

@@ -139,6 +139,50 @@ static void ucx_itself_names_a_dead_rank(void **state)
     close(pair[1]);
 }
 
+/* Whoever leaves has sent all; it is not missed before its last message is here. */
+static void ucx_itself_names_one_that_leaves(void **state)
+{
+    (void)state;
+    enum { LARGE = 300000, LOOKS = 2000 };
+    static uint8_t data[LARGE], got[LARGE];
+    int pair[2], status = 0;
+    gy_transfer transfer;
+    memset(data, 7, LARGE);
+    assert_int_equal(setenv("UCX_TLS", "tcp,self", 1), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        gy_transport *transport = open_bare(1, pair[1]);
+        gy_status sent = GY_OK;
+        for (int i = 0; i < 3 && sent == GY_OK; i++) {
+            sent = gy_transport_post(transport, 0, 1, data, LARGE);
+        }
+        gy_transport_close(transport);
+        _exit(sent == GY_OK ? 0 : 1);
+    }
+    gy_transport *transport = open_bare(0, pair[0]);
+    assert_ok(gy_transport_recv(transport, 1, 1, got, LARGE, &transfer));
+    assert_ok(gy_transport_finish(transport, &transfer, gy_deadline_after(30)));
+    /* It goes when UCX has all: the rest is read meanwhile, in the others' places. */
+    for (int i = 0; i < 2; i++) {
+        for (int look = 0; look < LOOKS; look++) {
+            assert_ok(gy_transport_check(transport, 1));
+        }
+        memset(got, 0, LARGE);
+        assert_ok(gy_transport_recv(transport, 1, 1, got, LARGE, &transfer));
+        assert_ok(gy_transport_finish(transport, &transfer, gy_deadline_after(30)));
+        assert_memory_equal(got, data, LARGE);
+    }
+    assert_ok(gy_transport_recv(transport, 1, 1, got, LARGE, &transfer));
+    assert_status(gy_transport_finish(transport, &transfer, gy_deadline_after(30)), GY_PEER);
+    assert_non_null(strstr(gy_error_text(), "rank 1 has left the run"));
+    gy_transport_close(transport);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(pair[0]);
+    close(pair[1]);
+}
+
 /* ---- Four ranks ---- */
 
 /* A rank drives its messages from inside its calls alone: it stays until all have theirs. */
@@ -216,6 +260,7 @@ static void ranks_go_on_after_a_failure(void **state)
     open_all(true, transports);
     given_up_sends_are_finished(transports);
     failures_are_told_in_their_epoch(transports);
+    a_cut_stream_is_told(transports);
     close_all(transports);
 }
 
@@ -278,7 +323,8 @@ int main(void)
 {
     (void)setenv("UCX_MEM_EVENTS", "no", 1); /* it patches what TSan needs */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ucx_itself_names_a_dead_rank), /* first: it forks */
+        cmocka_unit_test(ucx_itself_names_a_dead_rank), /* these fork: first */
+        cmocka_unit_test(ucx_itself_names_one_that_leaves),
         cmocka_unit_test(messages_arrive_whole_between_all),
         cmocka_unit_test(large_messages_cross),
         cmocka_unit_test(ranks_go_on_after_a_failure),

@@ -69,6 +69,7 @@ static void ranks_go_on_after_a_failure(void **state)
     join_all(transports);
     given_up_sends_are_finished(transports);
     failures_are_told_in_their_epoch(transports);
+    a_cut_stream_is_told(transports);
     close_all(transports);
 }
 

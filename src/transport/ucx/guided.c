@@ -1,9 +1,13 @@
 /* One transport over two: messages go one way, who is there and what failed another. */
 #include "transport/ucx_priv.h"
 
+/* Who the guide says has left may have sent messages that come more slowly than that word. */
+#define LAST_WORDS_S 0.1
+
 typedef struct guided_transport {
     gy_transport base;
     gy_transport *guide, *data;
+    int64_t missed_ns[]; /* (size) when the guide first said that the rank is gone; 0 not yet */
 } guided_transport;
 
 static guided_transport *guided_of(gy_transport *transport)
@@ -44,17 +48,29 @@ static gy_status guided_aborted(gy_transport *transport)
     return guided->data->ops->aborted(guided->data);
 }
 
+/* Of one rank its messages' way says better when it is missed, but need not know it at all. */
+static bool may_speak(guided_transport *guided, int peer)
+{
+    int64_t now_ns = gy_now_ns(guided->base.env), *missed_ns = &guided->missed_ns[peer];
+    *missed_ns = *missed_ns == 0 ? now_ns : *missed_ns;
+    return (double)(now_ns - *missed_ns) * 1e-9 < LAST_WORDS_S;
+}
+
 static gy_status guided_check(gy_transport *transport, int peer)
 {
     guided_transport *guided = guided_of(transport);
-    GY_TRY(guided->guide->ops->check(guided->guide, peer));
+    gy_status heard = guided->guide->ops->check(guided->guide, peer);
+    if (heard < 0 && (peer < 0 || !may_speak(guided, peer))) {
+        return heard;
+    }
     return guided->data->ops->check(guided->data, peer);
 }
 
 static void guided_abort(gy_transport *transport, const gy_error *error)
 {
-    gy_transport *guide = guided_of(transport)->guide;
+    gy_transport *guide = guided_of(transport)->guide, *data = guided_of(transport)->data;
     guide->ops->abort(guide, error);
+    data->ops->abort(data, error); /* what nobody receives any more does not hold up its end */
 }
 
 static bool guided_has_joined(gy_transport *transport, int peer)
@@ -125,7 +141,8 @@ static const gy_transport_ops guided_ops = {
 
 gy_status gy_guided_open(gy_transport *guide, gy_transport *data, gy_transport **transport)
 {
-    guided_transport *made = gy_alloc_zero("transport.guided", 1, sizeof(*made));
+    guided_transport *made = gy_alloc_zero(
+        "transport.guided", 1, sizeof(*made) + (size_t)guide->size * sizeof(int64_t));
     if (made == NULL) {
         gy_transport_close(data);
         gy_transport_close(guide);
