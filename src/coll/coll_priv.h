@@ -56,6 +56,7 @@ _Static_assert(sizeof(gy_slot) == GY_CACHE_LINE + GY_TINY_BYTES, "one line befor
 /** What the runner must know of a step beside the step. */
 typedef struct gy_step_note {
     uint32_t sends_before;
+    uint16_t chain; /* REDUCE steps from here on that are one fold; 0: none, or an only one */
     bool a_is_sum, b_is_sum; /* in scratch: a running sum, not elements as they came */
 } gy_step_note;
 
@@ -441,6 +442,9 @@ uint8_t *gy_run_place(const gy_coll *coll, const gy_blocks *at, int rank);
 bool gy_run_is_dense(const gy_coll *coll, const gy_blocks *at);
 /** Copy or combine as a step says; of a message that came: from the wire to its place. */
 void gy_run_write(const gy_coll *coll, const gy_step *step);
+/** A REDUCE step, with those behind it that go on with its sum where they can be done at once:
+ * how many it did beyond the first. */
+uint32_t gy_run_reduce(const gy_coll *coll, const gy_step *step);
 /** Gather the pieces of a message that is to be sent. */
 const void *gy_run_pack(gy_coll *coll, const gy_blocks *at);
 /** Elements of one block that is to be sent, as sums. */

@@ -16,6 +16,13 @@ typedef void (*gy_combine)(void *to, const void *a, const void *b, size_t count)
  * give b where neither is smaller. @threads any
  */
 gy_combine gy_combine_of(gy_dtype dtype, gy_reduction reduction);
+/** to = terms[0] + terms[1] + ... over `count` elements, from left to right; `to` may be one of
+ * the terms, or apart from all. */
+typedef void (*gy_combine_many)(void *to, const void *const *terms, int term_count,
+                                size_t count);
+/** The loop that sums several contributions at once, with the bits of gy_combine_of's one after
+ * another; NULL: there is none (f16, bf16, other reductions than sum and avg). @threads any */
+gy_combine_many gy_combine_many_of(gy_dtype dtype, gy_reduction reduction);
 /** data = data / divisor, of integers towards 0. */
 void gy_divide(gy_dtype dtype, void *data, size_t count, int divisor);
 /** f16 or bf16 to float32 and back, to nearest even. */
@@ -53,7 +60,8 @@ typedef struct gy_targets {
  * sums of f16 and bf16 are float32 ("wide") and rounded once.
  */
 typedef struct gy_fold {
-    gy_combine loop; /* NULL: the user's reduction */
+    gy_combine loop;      /* NULL: the user's reduction */
+    gy_combine_many many; /* NULL: there is none, contributions are combined one by one */
     const gy_user_reduction *user;
     size_t element_bytes;
     gy_dtype dtype;
@@ -92,6 +100,10 @@ static inline void gy_fold_finish(const gy_fold *fold, void *data, size_t count)
     }
 }
 
+/** So many contributions are combined at once: each is a stream of its own for the core that
+ * reads them. */
+enum { GY_FOLD_TERMS = 16 };
+
 /** An operand or result of a fold: elements, or a running sum. */
 typedef struct gy_term {
     const void *data;
@@ -102,6 +114,10 @@ typedef struct gy_term {
  * running sums. */
 void gy_fold_into(const gy_targets *targets, bool is_sum, const gy_fold *fold, gy_term a,
                   gy_term b, size_t count);
+/** All targets = terms[0] op terms[1] op ..., finished: as gy_fold_into would have it term by
+ * term. The fold has `many`. */
+void gy_fold_many_into(const gy_targets *targets, const gy_fold *fold, const void *const *terms,
+                       int term_count, size_t count);
 /** All targets = the elements of a running sum of f16 or bf16, finished. */
 void gy_finish_into(const gy_targets *targets, const gy_fold *fold, const void *sum,
                     size_t count);

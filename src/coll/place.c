@@ -132,17 +132,24 @@ static void copy_sum(const gy_coll *coll, const piece *now, const gy_targets *ta
     }
 }
 
+enum { TARGETS_AT_ONCE = 64 };
+
+static gy_targets targets_of(const gy_coll *coll, const gy_step *step, uint8_t **to)
+{
+    const gy_runner *runner = &coll->runner;
+    return (gy_targets){.to = to,
+                        .is_streamed =
+                            runner->choice.is_streamed && step->to.buffer == GY_BUFFER_OUT};
+}
+
 /* Into all targets of the step. */
 static void write_piece(const gy_coll *coll, const piece *now)
 {
-    enum { TARGETS_AT_ONCE = 64 };
     const gy_comm *comm = coll->comm;
     const gy_runner *runner = &coll->runner;
     const gy_step *step = now->step;
     uint8_t *to[TARGETS_AT_ONCE];
-    gy_targets targets = {.to = to,
-                          .is_streamed =
-                              runner->choice.is_streamed && step->to.buffer == GY_BUFFER_OUT};
+    gy_targets targets = targets_of(coll, step, to);
     int first = step->to.rank == GY_EVERY ? 0 : step->to.rank;
     int end = step->to.rank == GY_EVERY ? comm->size : first + 1;
     bool is_combined = step->kind == GY_STEP_REDUCE || step->kind == GY_STEP_RECV_REDUCE;
@@ -192,6 +199,46 @@ void gy_run_write(const gy_coll *coll, const gy_step *step)
         one.b.first++;
         one.to.first++;
     }
+}
+
+/* All contributions of a chain at once; false: not these. */
+static bool fold_chain(const gy_coll *coll, const gy_step *first, uint32_t length)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_fold *fold = &coll->runner.fold;
+    const gy_step *last = first + length - 1;
+    const void *terms[GY_FOLD_TERMS];
+    uint8_t *to[TARGETS_AT_ONCE];
+    gy_targets targets = targets_of(coll, last, to);
+    int begin = last->to.rank == GY_EVERY ? 0 : last->to.rank;
+    int end = last->to.rank == GY_EVERY ? comm->size : begin + 1;
+    size_t bytes = gy_run_bytes_of(coll, &last->to);
+    bool is_dense = true;
+    for (uint32_t i = 0; i < length; i++) {
+        is_dense = is_dense && !is_in_pieces(coll, &first[i]);
+    }
+    if (fold->many == NULL || !is_dense || end - begin > TARGETS_AT_ONCE || bytes == 0) {
+        return false;
+    }
+    terms[0] = gy_run_place(coll, &first->a, first->a.rank);
+    for (uint32_t i = 0; i < length; i++) {
+        terms[i + 1] = gy_run_place(coll, &first[i].b, first[i].b.rank);
+    }
+    for (int rank = begin; rank < end; rank++) {
+        to[targets.count++] = gy_run_place(coll, &last->to, rank);
+    }
+    gy_fold_many_into(&targets, fold, terms, (int)length + 1, bytes / fold->element_bytes);
+    return true;
+}
+
+uint32_t gy_run_reduce(const gy_coll *coll, const gy_step *step)
+{
+    const gy_step_note *note = &coll->runner.plan->notes[coll->runner.next];
+    if (note->chain > 0 && fold_chain(coll, step, note->chain)) {
+        return note->chain - 1U;
+    }
+    gy_run_write(coll, step);
+    return 0;
 }
 
 const void *gy_run_pack(gy_coll *coll, const gy_blocks *at)

@@ -74,6 +74,60 @@ static gy_status find_sums(gy_kept_plan *plan)
     return GY_OK;
 }
 
+/* Does `next` go on with the sum that `step` left in scratch, as its left operand? */
+static bool goes_on(const gy_step *step, const gy_step *next)
+{
+    const gy_blocks *sum = &step->to, *left = &next->a;
+    return next->kind == GY_STEP_REDUCE && next->after[0] == 0 && next->after[1] == 0 &&
+           sum->buffer == GY_BUFFER_SCRATCH && left->buffer == GY_BUFFER_SCRATCH &&
+           next->b.buffer != GY_BUFFER_SCRATCH && sum->slot == left->slot &&
+           sum->first == left->first && sum->run == left->run && next->to.run == sum->run &&
+           (next->to.buffer != GY_BUFFER_SCRATCH || next->to.slot == sum->slot);
+}
+
+/* Is what a chain leaves in a slot of scratch overwritten before it is read? */
+static bool is_left(const gy_kept_plan *plan, size_t from, int32_t slot)
+{
+    for (size_t i = from; i < plan->steps.count; i++) {
+        const gy_step *step = &plan->steps.items[i];
+        const gy_blocks *blocks[] = {&step->a, &step->b, &step->to};
+        for (size_t k = 0; k < GY_COUNT(blocks); k++) {
+            const gy_blocks *at = blocks[k];
+            if (at->buffer == GY_BUFFER_SCRATCH && at->slot <= slot &&
+                slot < at->slot + at->run) {
+                return at == &step->to;
+            }
+        }
+    }
+    return true;
+}
+
+/* Folds over shared memory whose running sum nobody else reads: x0 op x1 to scratch, that op x2
+ * to scratch, ..., the last one elsewhere. */
+static void find_chains(gy_kept_plan *plan)
+{
+    const gy_step *steps = plan->steps.items;
+    if (plan->algorithm->need == GY_NEED_MESSAGES || gy_sums_travel(plan->algorithm)) {
+        return;
+    }
+    for (size_t i = 0; i < plan->steps.count; i++) {
+        size_t length = 1;
+        if (steps[i].kind != GY_STEP_REDUCE || steps[i].a.buffer == GY_BUFFER_SCRATCH) {
+            continue;
+        }
+        while (i + length < plan->steps.count &&
+               goes_on(&steps[i + length - 1], &steps[i + length])) {
+            length++;
+        }
+        const gy_step *last = &steps[i + length - 1];
+        bool is_whole =
+            length > 1 && length < GY_FOLD_TERMS && steps[i].b.buffer != GY_BUFFER_SCRATCH &&
+            last->to.buffer != GY_BUFFER_SCRATCH && is_left(plan, i + length, steps[i].to.slot);
+        plan->notes[i].chain = is_whole ? (uint16_t)length : 0;
+        i += length - 1;
+    }
+}
+
 static gy_status make(const gy_comm *comm, gy_kept_plan *plan)
 {
     gy_steps_init(&plan->steps);
@@ -83,6 +137,7 @@ static gy_status make(const gy_comm *comm, gy_kept_plan *plan)
         return GY_NOMEM;
     }
     measure(plan);
+    find_chains(plan);
     return find_sums(plan);
 }
 

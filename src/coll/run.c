@@ -150,8 +150,10 @@ static gy_status do_step(gy_coll *coll, const gy_step *step)
     case GY_STEP_RECV_REDUCE:
         return receive(coll, step);
     case GY_STEP_COPY:
-    case GY_STEP_REDUCE:
         gy_run_write(coll, step);
+        return GY_OK;
+    case GY_STEP_REDUCE:
+        coll->runner.next += gy_run_reduce(coll, step);
         return GY_OK;
     case GY_STEP_POST:
         post(coll, step->mark);

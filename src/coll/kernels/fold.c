@@ -26,6 +26,7 @@ gy_fold gy_fold_of(gy_dtype dtype, gy_reduction reduction, const gy_user_reducti
                          .dtype = dtype};
     }
     return (gy_fold){.loop = gy_combine_of(dtype, reduction),
+                     .many = gy_combine_many_of(dtype, reduction),
                      .element_bytes = element,
                      .dtype = dtype,
                      .reduction = reduction,
@@ -122,5 +123,30 @@ void gy_fold_into(const gy_targets *targets, bool is_sum, const gy_fold *fold, g
         fold_wide(targets, is_sum, fold, a, b, count);
     } else {
         combine_tiles(targets, fold, a.data, b.data, count, !is_sum && fold->divisor != 0);
+    }
+}
+
+void gy_fold_many_into(const gy_targets *targets, const gy_fold *fold, const void *const *terms,
+                       int term_count, size_t count)
+{
+    alignas(64) uint8_t tile[TILE_BYTES];
+    const void *at_tile[GY_FOLD_TERMS];
+    size_t element = fold->element_bytes, step = TILE_BYTES / element;
+    bool in_place = targets->count == 1 && !targets->is_streamed;
+    GY_ASSERT(fold->many != NULL && term_count > 1 && term_count <= GY_FOLD_TERMS);
+    if (in_place && fold->divisor == 0) {
+        step = count;
+    }
+    for (size_t at = 0; at < count; at += step) {
+        size_t now = GY_MIN(step, count - at), byte = at * element;
+        uint8_t *to = in_place ? targets->to[0] + byte : tile;
+        for (int of = 0; of < term_count; of++) {
+            at_tile[of] = (const uint8_t *)terms[of] + byte;
+        }
+        fold->many(to, at_tile, term_count, now);
+        gy_fold_finish(fold, to, now);
+        if (!in_place) {
+            gy_put(targets, byte, to, now * element);
+        }
     }
 }
