@@ -212,6 +212,8 @@ struct gy_comm {
     uint64_t uses;
     size_t region_bytes;               /* of staging: GY_CHANNELS regions, */
     uint64_t region_next[GY_CHANNELS]; /* each one's last number + 1 */
+    uint8_t *mapped;                   /* (size) a bit for each region that this process has all
+                                          pages of */
     uint32_t epoch;                    /* root */
     gy_comm_options options;           /* root: what it was made with */
     bool is_failed;                    /* root */
@@ -248,6 +250,11 @@ static inline _Atomic uint64_t *gy_word_of(const gy_comm *comm, int rank, uint64
 static inline bool gy_comm_is_crowded(const gy_comm *comm)
 {
     return comm->shared != NULL && comm->shared->size > comm->shared->cores;
+}
+/** Shares each rank its core with one other at most? */
+static inline bool gy_comm_has_pairs(const gy_comm *comm)
+{
+    return comm->shared != NULL && comm->shared->size <= 2 * comm->shared->cores;
 }
 static inline uint8_t *gy_seat_of(const gy_comm *comm, int rank)
 {
@@ -358,7 +365,8 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny);
 /** Compare cards: GY_OK all are there and agree; GY_AGAIN (coll->peer is missing); GY_MISMATCH.
  */
 gy_status gy_slot_compare(gy_coll *coll);
-/** The same, looking again for some 100 ns: for a rank that has a core for itself. */
+/** The same, looking again for some 100 ns: for a rank that has a core for itself, or shares it
+ * with one other: switching to that one takes several times as long. */
 gy_status gy_slot_compare_spinning(gy_coll *coll);
 /** GY_MISMATCH: a rank that is not compared yet, behind one that is missing, has entered with
  * another call. */
@@ -401,6 +409,9 @@ GY_MUST_CHECK gy_status gy_run_start(gy_coll *coll, const gy_choice *choice);
 GY_MUST_CHECK gy_status gy_run_open(gy_coll *coll);
 
 /* shared/claim.c */
+/** Before the first claim: have the pages of all staging regions that this call uses, whichever
+ * blocks this rank will claim in them. */
+void gy_claim_prepare(gy_coll *coll);
 /** A CLAIM step: the claim before is done; take the next one and go to its first step, or to
  * CLAIMED. */
 void gy_claim_take(gy_coll *coll, const gy_step *step);

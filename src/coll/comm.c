@@ -110,7 +110,8 @@ static gy_status init_tables(gy_comm *comm)
 {
     comm->peer_ended =
         gy_alloc_zero("coll.comm", (size_t)comm->size, sizeof(*comm->peer_ended));
-    return comm->peer_ended == NULL ? GY_NOMEM : GY_OK;
+    comm->mapped = gy_alloc_zero("coll.comm", (size_t)comm->size, sizeof(*comm->mapped));
+    return comm->peer_ended == NULL || comm->mapped == NULL ? GY_NOMEM : GY_OK;
 }
 
 /* Seat and ranks are set. */
@@ -254,6 +255,7 @@ void gy_comm_release(gy_comm *comm)
     gy_plans_free(comm);
     gy_record_rise(comm);
     gy_free(comm->peer_ended);
+    gy_free(comm->mapped);
     gy_site_fini(&comm->site);
     gy_forced_fini(&comm->forced);
     gy_tuning_free(comm->tuning);
@@ -468,8 +470,7 @@ static inline gy_status look_tiny(gy_coll *coll, bool is_first, bool *has_entere
     if (!*has_entered) {
         return GY_AGAIN;
     }
-    return comm->transport->is_oversubscribed ? gy_slot_compare(coll)
-                                              : gy_slot_compare_spinning(coll);
+    return gy_comm_has_pairs(comm) ? gy_slot_compare_spinning(coll) : gy_slot_compare(coll);
 }
 
 /* Nothing else is in flight: slot out, slots in, done; no list, no callback. */

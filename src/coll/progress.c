@@ -149,6 +149,7 @@ static gy_status begin_work(gy_coll *coll)
             return status;
         }
     }
+    gy_claim_prepare(coll);
     coll->stage = GY_COLL_RUNS;
     gy_record_runs(coll, coll->runner.choice.algorithm);
     return GY_OK;

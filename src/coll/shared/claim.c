@@ -6,6 +6,41 @@
  */
 #include "coll/coll_priv.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* One request instead of a fault a page, now instead of in some later call. */
+static void map_region(const gy_comm *comm, const uint8_t *region)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = (uintptr_t)region / page * page;
+    uintptr_t end = gy_round_up((uintptr_t)region + comm->region_bytes, page);
+    if (madvise((void *)first, end - first, MADV_POPULATE_WRITE) != 0) {
+        gy_debug("staging is mapped page by page: %s", strerror(errno));
+    }
+}
+
+void gy_claim_prepare(gy_coll *coll)
+{
+    gy_comm *comm = coll->comm;
+    const gy_runner *runner = &coll->runner;
+    _Static_assert(GY_CHANNELS <= 8 * sizeof(*comm->mapped), "a bit each");
+    if (runner->plan == NULL || runner->plan->claims == 0 ||
+        runner->choice.algorithm->need != GY_NEED_STAGE) {
+        return;
+    }
+    for (int rank = 0; rank < comm->size; rank++) {
+        unsigned region = rank == comm->rank ? coll->region : coll->far[rank].region;
+        uint8_t bit = (uint8_t)(1U << region % GY_CHANNELS);
+        if ((comm->mapped[rank] & bit) == 0) {
+            comm->mapped[rank] |= bit;
+            map_region(comm, gy_region_of(coll, rank));
+        }
+    }
+}
+
 /* Beside a mark. Of rank 0, for all: how many claims were taken, how many done; of each rank:
  * the one it is at. */
 enum { TAKEN, DONE, AT };

@@ -201,11 +201,57 @@ static void who_stands_still_holds_nobody_up(void **state)
     }
 }
 
+/* Of the pages of a region, whole ones, how many does this process have? */
+static size_t mapped_pages(const uint8_t *region, size_t bytes, size_t *pages)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = gy_round_up((uintptr_t)region, page);
+    size_t mapped = 0;
+    FILE *map = fopen("/proc/self/pagemap", "rb");
+    *pages = ((uintptr_t)region + bytes - first) / page;
+    for (size_t i = 0; map != NULL && i < *pages; i++) {
+        uint64_t entry = 0;
+        long at = (long)((first / page + i) * sizeof(entry));
+        if (fseek(map, at, SEEK_SET) == 0 && fread(&entry, sizeof(entry), 1, map) == 1) {
+            mapped += entry >> 63;
+        }
+    }
+    if (map != NULL) {
+        fclose(map);
+    }
+    return mapped;
+}
+
+/* A short sum touches the beginning of a region; all of it is there for later claims. */
+static void look_at_pages(crew_member *me)
+{
+    enum { COUNT = 4096 };
+    float *in = take(me, false, COUNT), *out = take(me, false, COUNT);
+    EXPECT(gy_allreduce(me->comm, in, out, COUNT, GY_F32, GY_SUM) == GY_OK);
+    const gy_coll first = {.comm = me->comm, .region = 0};
+    const uint8_t *region = gy_region_of(&first, me->rank);
+    size_t pages = 0, mapped = mapped_pages(region, me->comm->region_bytes, &pages);
+    EXPECT(pages > 0 && mapped == pages);
+    const uint8_t *last = region + (size_t)(GY_CHANNELS - 1) * me->comm->region_bytes;
+    EXPECT(mapped_pages(last, me->comm->region_bytes, &pages) == 0);
+    EXPECT(gy_barrier(me->comm) == GY_OK);
+    give(me, false, in);
+    give(me, false, out);
+}
+
+static void regions_are_mapped_before_claims(void **state)
+{
+    (void)state;
+    crew_cores = FEW_CORES;
+    assert_int_equal(crew_run(3, NULL, look_at_pages, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(claimed_sums_have_the_bits_of_fixed_ones),
         cmocka_unit_test(who_stands_still_holds_nobody_up),
+        cmocka_unit_test(regions_are_mapped_before_claims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
