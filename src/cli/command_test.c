@@ -332,6 +332,12 @@ static void plan_table_says_what_the_lectures_say(void **state)
     assert_non_null(strstr(result.output, "\ndissemination            16     16       0 B"));
     gyre("", gy_test_cases(8) == 1 ? "plan table -p 16384" : "plan table -p 65536");
     assert_non_null(strstr(result.output, "\nring                 is too long to be priced: "));
+    static const char left_out[] = "\nring                 is too long to be priced: "
+                                   "3.97e+03 steps (--steps); by its formula ";
+    expect(0, "plan table -p 32 --steps 3967", left_out);
+    gyre("", "plan table -p 32 --steps 3968");
+    assert_null(strstr(result.output, left_out));
+    assert_non_null(strstr(result.output, "\nring                     62 "));
 }
 
 static void plans_are_drawn_checked_and_simulated(void **state)

@@ -27,7 +27,7 @@ enum { LINKS_BYTES = (1 << 20) + 1 }; /* one more than such a file may have */
 typedef struct plan_settings {
     const char *operation, *algorithm, *bytes, *svg, *links;
     long long ranks, hosts, root, chunks, element, width;
-    double alpha, beta, gamma, alpha_across, beta_across, rate;
+    double alpha, beta, gamma, alpha_across, beta_across, rate, steps;
     bool csv, all, in_place;
     long long seed;
     double loss, retry, uplink;
@@ -38,7 +38,8 @@ typedef struct plan_settings {
 #define UNSET                                                                                  \
     {                                                                                          \
         .root = -1, .alpha = -1, .beta = -1, .gamma = -1, .alpha_across = -1,                  \
-        .beta_across = -1, .rate = -1, .seed = -1, .loss = -1, .retry = -1, .uplink = -1       \
+        .beta_across = -1, .rate = -1, .steps = -1, .seed = -1, .loss = -1, .retry = -1,       \
+        .uplink = -1                                                                           \
     }
 static const plan_settings unset = UNSET;
 static plan_settings settings = UNSET;
@@ -76,6 +77,9 @@ static const gy_option options[] = {
      offsetof(plan_settings, links), 0, 0, NULL},
     {"rate", 0, GY_OPTION_REAL, "N", "exchanges a second, for the table (default: 3)",
      offsetof(plan_settings, rate), 0, 1e9, NULL},
+    {"steps", 0, GY_OPTION_REAL, "N",
+     "the longest plan that the table prices (default: 2e7, some seconds)",
+     offsetof(plan_settings, steps), 0, 1e12, NULL},
     {"all", 0, GY_OPTION_FLAG, NULL, "also algorithms over the memory of one host",
      offsetof(plan_settings, all), 0, 0, NULL},
     {"csv", 0, GY_OPTION_FLAG, NULL, "the table as comma-separated values",
@@ -247,10 +251,11 @@ static int run_table(const char *operation)
     if (code != GY_EXIT_OK) {
         return code;
     }
-    gy_status status =
-        gy_print_plan_table(&query, &(gy_table_format){.is_csv = settings.csv,
-                                                       .has_all = settings.all,
-                                                       .rate = or_default(settings.rate, 3)});
+    gy_status status = gy_print_plan_table(
+        &query, &(gy_table_format){.is_csv = settings.csv,
+                                   .has_all = settings.all,
+                                   .rate = or_default(settings.rate, 3),
+                                   .steps_most = or_default(settings.steps, 2e7)});
     return status == GY_OK ? GY_EXIT_OK : fail(status);
 }
 
@@ -383,7 +388,8 @@ typedef struct plan_verb {
 static const plan_verb verbs[] = {
     {"list", false, false, " ", run_list},
     {"table", false, false,
-     " ranks operation hosts root chunks in-place links csv all rate " COST_OPTIONS, run_table},
+     " ranks operation hosts root chunks in-place links csv all rate steps " COST_OPTIONS,
+     run_table},
     {"show", true, true, PLAN_OPTIONS "svg width ", run_show},
     {"check", true, true, PLAN_OPTIONS, run_check},
     {"simulate", true, true, PLAN_OPTIONS COST_OPTIONS "seed loss retry uplink fail ",

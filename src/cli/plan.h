@@ -12,6 +12,7 @@
 typedef struct gy_table_format {
     bool is_csv, has_all; /* has_all: also algorithms over the memory of one host */
     double rate;          /* exchanges a second, for the bandwidth of one server */
+    double steps_most;    /* of the longest rank, times ranks: rows with more are not priced */
 } gy_table_format;
 
 /** The table of all algorithms of query->operation. */

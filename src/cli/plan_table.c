@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps of all ranks: pricing so many takes some ten seconds. */
-static const double steps_most = 1e8;
-
 /* The formulas say seconds from ranks, bytes and servers. */
 typedef struct formula_values {
     double p, n, k, alpha, beta, gamma;
@@ -144,6 +141,19 @@ static void print_line(const gy_plan_query *query, const gy_price *price,
     printf("\n");
 }
 
+/* seconds: by the formula; negative: there is none. */
+static void print_too_long(const char *name, double steps, const gy_table_format *format,
+                           double seconds)
+{
+    char formula[32];
+    if (format->is_csv) {
+        return;
+    }
+    print_seconds(seconds, formula);
+    printf("%-20s is too long to be priced: %.3g steps (--steps)%s%s\n", name, steps,
+           seconds < 0 ? "" : "; by its formula ", seconds < 0 ? "" : formula);
+}
+
 /* One row: `k` servers where the algorithm takes a number, 0: its default. */
 static gy_status print_row(const gy_plan_query *asked, const gy_table_format *format,
                            const char *name, int k)
@@ -162,14 +172,6 @@ static gy_status print_row(const gy_plan_query *asked, const gy_table_format *fo
         return GY_OK;
     }
     GY_TRY(status);
-    if ((double)steps * query.ranks > steps_most) {
-        if (!format->is_csv) {
-            printf("%-20s is too long to be priced: %.3g steps\n", text,
-                   (double)steps * query.ranks);
-        }
-        return GY_OK;
-    }
-    GY_TRY(gy_plan_cost(&query, &price));
     const lecture_row *lecture = lecture_of(query.operation, name);
     formula_values values = {.p = query.ranks,
                              .n = (double)query.bytes,
@@ -178,6 +180,12 @@ static gy_status print_row(const gy_plan_query *asked, const gy_table_format *fo
                              .beta = query.links.beta,
                              .gamma = query.links.gamma};
     double by_formula = lecture != NULL ? lecture->seconds(&values) : 0;
+    if ((double)steps * query.ranks > format->steps_most) {
+        print_too_long(text, (double)steps * query.ranks, format,
+                       lecture != NULL ? by_formula : -1);
+        return GY_OK;
+    }
+    GY_TRY(gy_plan_cost(&query, &price));
     (format->is_csv ? print_csv : print_line)(&query, &price, lecture, by_formula);
     return GY_OK;
 }

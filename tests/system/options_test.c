@@ -129,6 +129,7 @@ static const struct {
     {"plan", "alpha-across", "tells 'table --hosts 4' 'table --hosts 4 --alpha-across 1e-3'"},
     {"plan", "beta-across", "tells 'table --hosts 4' 'table --hosts 4 --beta-across 1e-9'"},
     {"plan", "rate", "tells 'table' 'table --rate 5'"},
+    {"plan", "steps", "tells 'table' 'table --steps 100'"},
     {"plan", "links", /* prices of the file take the place of those of the line */
      "printf 'gyre links 1\\nlink ring 5 0.02\\n' >links && tells 'table' 'table --links "
      "links'"},
