@@ -141,6 +141,23 @@ static void doubling_and_halving_cost_log_p_rounds(void **state)
     }
 }
 
+/* Each rank beside the k that double sends one vector and is sent one. */
+static void folding_sends_fewer_messages(void **state)
+{
+    (void)state;
+    for (int p = 2; p <= 64; p++) {
+        for (int k = 1; k <= 8 && k <= p; k *= 2) {
+            char name[32];
+            int64_t n = UNIT, log = log2_up(k), guests = (p - 1) / k;
+            snprintf(name, sizeof(name), "folded:%d", k);
+            gy_price price = allreduce(name, p, n);
+            assert_int_equal(price.sent_sum, (2 * (p - k) + k * log) * n);
+            assert_int_equal(price.sent_max, GY_MAX(guests + log, (int64_t)1) * n);
+            assert_int_equal(price.received_max, GY_MAX(guests + log, (int64_t)1) * n);
+        }
+    }
+}
+
 /* Bruck et al. 1997; Thakur et al. 2005. */
 static void all_to_all_and_allgather_cost_what_bruck_says(void **state)
 {
@@ -333,6 +350,7 @@ int main(void)
         cmocka_unit_test(servers_cost_what_lectures_a_and_c_say),
         cmocka_unit_test(decentralised_plans_cost_what_lecture_a_says),
         cmocka_unit_test(doubling_and_halving_cost_log_p_rounds),
+        cmocka_unit_test(folding_sends_fewer_messages),
         cmocka_unit_test(all_to_all_and_allgather_cost_what_bruck_says),
         cmocka_unit_test(gather_scatter_and_scans_cost_what_is_said),
         cmocka_unit_test(two_trees_share_the_load),

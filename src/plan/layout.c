@@ -142,8 +142,9 @@ int64_t gy_layout_at(const gy_layout *layout, int64_t block)
     int64_t blocks = (int64_t)layout->parts * layout->chunks;
     GY_ASSERT(block >= 0 && block <= blocks && layout->part_unit > 0 && layout->chunk_unit > 0);
     GY_ASSERT(layout->counts == NULL && layout->in_counts == NULL);
-    if (block == blocks) {
-        return layout->count;
+    if (block == 0 ||
+        block == blocks) { /* whole vectors are asked for most, without divisions */
+        return block == 0 ? 0 : layout->count;
     }
     int64_t part = block / layout->chunks;
     int64_t length = piece_length(layout->count, layout->parts, layout->part_unit);
@@ -193,6 +194,9 @@ int64_t gy_layout_longest(const gy_layout *layout)
 int64_t gy_layout_start(const gy_layout *layout, const gy_plan_request *request, int buffer,
                         int32_t block)
 {
+    if (block == 0 && is_equal(layout)) {
+        return 0;
+    }
     int64_t part = block / layout->chunks;
     int64_t local = local_part(request, buffer, part);
     const int64_t *starts = buffer == GY_BUFFER_IN ? layout->in_starts : layout->out_starts;

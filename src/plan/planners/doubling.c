@@ -13,6 +13,14 @@
  * cost: log2 p rounds of n bytes each way, floor(log2 p) + 2 where p is no power of two: the
  * fewest rounds of all, for short vectors.
  *
+ * Folded: only the first k ranks double (k the parameter, half of the ranks without one); each
+ * other rank r gives its vector to rank r mod k before and is told the result. Four ranks, k 2:
+ *
+ *   2 -> 0, 3 -> 1;   0-1;   0 -> 2, 1 -> 3
+ *
+ * For ranks that share k cores: 2 (p-k) + k log2 k messages instead of p log2 p, and where rank
+ * r runs on core r mod k only those among the k go from core to core.
+ *
  * source: Thakur, Rabenseifner, Gropp 2005, section 4.5; lecture C, "Latency-optimal recursive
  * doubling"
  */
@@ -55,11 +63,12 @@ static gy_status exchange(int rank, int partner, gy_blocks *sum, int chunk, gy_p
     return GY_OK;
 }
 
-static gy_status double_chunk(const gy_plan_request *request, int rank, int chunk,
-                              gy_plan_sink *sink)
+/* `sum`: where this rank's operand lies. */
+static gy_status double_chunk(const gy_plan_request *request, int rank, gy_blocks sum,
+                              int chunk, gy_plan_sink *sink)
 {
     gy_core core = gy_core_of(request->ranks, rank);
-    gy_blocks sum = gy_in(rank, chunk, 1), out = gy_out(rank, chunk, 1);
+    gy_blocks out = gy_out(rank, chunk, 1);
     if (core.is_out) {
         GY_TRY(gy_emit_send(sink, rank - 1, sum, chunk));
         return gy_emit_recv(sink, rank - 1, out, chunk, sink->count);
@@ -79,8 +88,37 @@ static gy_status double_chunk(const gy_plan_request *request, int rank, int chun
     return core.has_guest ? gy_emit_send(sink, rank + 1, out, chunk) : GY_OK;
 }
 
-gy_status gy_plan_doubling_allreduce(const gy_plan_request *request, int rank,
-                                     gy_plan_sink *sink)
+static gy_status fold_chunk(const gy_plan_request *request, int rank, int chunk,
+                            gy_plan_sink *sink)
+{
+    int ranks = request->ranks;
+    int doubling = GY_MIN(gy_request_number(request, (ranks + 1) / 2), ranks);
+    gy_plan_request among = {.ranks = doubling};
+    gy_blocks sum = gy_in(rank, chunk, 1), out = gy_out(rank, chunk, 1);
+    if (rank >= doubling) {
+        GY_TRY(gy_emit_send(sink, rank % doubling, sum, chunk));
+        return gy_emit_recv(sink, rank % doubling, out, chunk, sink->count);
+    }
+    for (int guest = rank + doubling; guest < ranks; guest += doubling) {
+        GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
+                                        .peer = guest,
+                                        .a = sum,
+                                        .b = gy_wire(chunk, 1),
+                                        .to = out,
+                                        .chunk = (uint16_t)chunk}));
+        sum = out;
+    }
+    if (doubling > 1) {
+        GY_TRY(double_chunk(&among, rank, sum, chunk, sink));
+    }
+    for (int guest = rank + doubling; guest < ranks; guest += doubling) {
+        GY_TRY(gy_emit_send(sink, guest, out, chunk));
+    }
+    return GY_OK;
+}
+
+static gy_status plan_chunks(const gy_plan_request *request, int rank, bool is_folded,
+                             gy_plan_sink *sink)
 {
     int chunks = gy_request_chunks(request);
     if (request->ranks == 1) {
@@ -89,7 +127,19 @@ gy_status gy_plan_doubling_allreduce(const gy_plan_request *request, int rank,
                    : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
     }
     for (int chunk = 0; chunk < chunks; chunk++) {
-        GY_TRY(double_chunk(request, rank, chunk, sink));
+        GY_TRY(is_folded ? fold_chunk(request, rank, chunk, sink)
+                         : double_chunk(request, rank, gy_in(rank, chunk, 1), chunk, sink));
     }
     return GY_OK;
+}
+
+gy_status gy_plan_doubling_allreduce(const gy_plan_request *request, int rank,
+                                     gy_plan_sink *sink)
+{
+    return plan_chunks(request, rank, false, sink);
+}
+
+gy_status gy_plan_folded_allreduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
+{
+    return plan_chunks(request, rank, true, sink);
 }
