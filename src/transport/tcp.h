@@ -15,7 +15,7 @@ typedef struct gy_tcp_options {
     const gy_key *key;    /* of this run; NULL: plain */
     uint8_t run[GY_RUN_ID_BYTES];
     int host_ranks; /* ranks on this host, to decide whether a wait may spin; 0: 1 */
-    int host_cores; /* 0: those of the cpuset */
+    int host_cores; /* alike on all ranks of the host; 0: those of the cpuset */
 } gy_tcp_options;
 
 /** Open, without a wait: calls are under way (gy_transport_meet). GY_ARG; GY_NOMEM; GY_IO */

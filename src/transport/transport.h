@@ -135,6 +135,7 @@ typedef struct gy_wait {
     bool is_napping;
     bool is_doomed; /* a peer is gone: the condition gets one more look */
     bool is_blind;  /* the caller itself looks at peers and failures */
+    bool is_driven; /* the caller itself makes progress before each round */
 } gy_wait;
 
 static inline gy_wait gy_wait_start(gy_transport *transport, int peer, const char *what,
@@ -272,11 +273,14 @@ struct gy_transport {
     int rank, size;
     const int32_t *hosts;   /* (size) number of each rank's host; NULL: all on one */
     int host_ranks;         /* ranks on this host, this one included */
+    int host_cores;         /* as its launcher told all of them alike; 0: it did not */
     bool is_oversubscribed; /* more ranks on this host than cores: do not spin */
     const gy_shared *shared;
     gy_record_area *records; /* (recorded_ranks) of this host; NULL: nothing is recorded */
     int first_recorded, recorded_ranks;
     gy_survival survival;
+    int awaited; /* 1 + the rank that its driver waits for: others are looked at less often; 0
+                    all alike */
     gy_nap_count naps;
     const gy_library *library;   /* collectives of whoever started the ranks; NULL: none */
     struct gy_segment *recorder; /* held for the records alone; NULL: the backend holds it */

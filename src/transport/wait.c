@@ -60,7 +60,7 @@ gy_status gy_wait_round(gy_wait *wait)
     if (now_ns >= wait->deadline.at_ns) {
         return time_is_over(wait, now_ns);
     }
-    if (transport->ops->progress(transport) == GY_OK) {
+    if (!wait->is_driven && transport->ops->progress(transport) == GY_OK) {
         return GY_OK;
     }
     if (now_ns - wait->start_ns < SLEEP_AFTER_NS) {

@@ -37,6 +37,7 @@ static gy_status hosts_progress(gy_transport *transport)
 {
     hosts_transport *hosts = hosts_of(transport);
     gy_status near = hosts->near->ops->progress(hosts->near);
+    hosts->far->awaited = transport->awaited;
     gy_status far = hosts->far->ops->progress(hosts->far);
     return near == GY_OK || far == GY_OK ? GY_OK : GY_AGAIN;
 }

@@ -6,6 +6,7 @@
 
 #include "transport/tcp/bytes_priv.h"
 
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <string.h>
@@ -156,6 +157,33 @@ static ends greet(const gy_key *caller_key, const gy_key *called_key, uint32_t e
     gy_tls_free(tls[1]);
     assert_true(result.status[0] != GY_AGAIN && result.status[1] != GY_AGAIN);
     return result;
+}
+
+/* Both ends of a connection within the host, whatever congestion control the system chooses. */
+static void loopback_is_not_paced(void **state)
+{
+    (void)state;
+    gy_address at;
+    gy_wire *wires[2] = {NULL, NULL};
+    int listener = -1;
+    assert_ok(gy_address_find("127.0.0.1:1", &at));
+    gy_address_set_port(&at, 0);
+    assert_ok(gy_address_listen(&at, &listener));
+    assert_ok(gy_wire_call(&at, NULL, &wires[0]));
+    struct pollfd look = {.fd = listener, .events = POLLIN};
+    assert_int_equal(poll(&look, 1, 10000), 1);
+    assert_ok(gy_wire_new(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), NULL,
+                          false, &wires[1]));
+    for (int end = 0; end < 2; end++) {
+        char name[16] = "";
+        socklen_t size = sizeof(name);
+        assert_int_equal(
+            getsockopt(gy_wire_socket(wires[end]), IPPROTO_TCP, TCP_CONGESTION, name, &size),
+            0);
+        assert_string_equal(name, "reno");
+        gy_wire_close(wires[end]);
+    }
+    close(listener);
 }
 
 static void assert_told(const ends *got, const char *caller, const char *called)
@@ -413,6 +441,7 @@ int main(void)
         cmocka_unit_test(each_field_of_a_frame_is_checked),
         cmocka_unit_test(key_files_are_made_and_read_with_care),
         cmocka_unit_test(keys_follow_their_definition),
+        cmocka_unit_test(loopback_is_not_paced),
         cmocka_unit_test(both_ends_are_told),
         cmocka_unit_test(garbage_is_sent_away),
         cmocka_unit_test(other_tls_is_sent_away),

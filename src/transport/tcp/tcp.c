@@ -11,8 +11,10 @@
 
 enum {
     DIRECT_LOOKS = 4, /* so few peers are asked one by one, without epoll */
-    EPOLL_EVERY = 16, /* rounds between two looks at everybody then */
-    HOLD_ROUNDS = 16, /* for so long a message may wait for another one */
+    EPOLL_EVERY = 64, /* rounds between two looks at everybody then, */
+    OTHERS_EVERY = 4, /* and at those whom nobody waits for */
+    HOLD_ROUNDS = 16, /* for so long a message may wait for another one, */
+    HOLD_YIELDS = 8,  /* and so long where ranks give way after each round */
     EVENTS_AT_ONCE = 64,
     DOOR_EVENT = -1,
     BELL_EVENT = -2,
@@ -224,6 +226,14 @@ static bool look_at_all(tcp_transport *tcp, int wait_ms)
     return has_moved;
 }
 
+/* Is what comes from the rank worth a system call in this round? */
+static bool is_turn_of(const tcp_transport *tcp, int rank)
+{
+    int awaited = tcp->base.awaited - 1;
+    return awaited < 0 || awaited == rank || !tcp->peers[awaited].is_listed ||
+           tcp->rounds % OTHERS_EVERY == 0;
+}
+
 /* Forget those that have nothing under way any more; with few, ask each one first. */
 static bool look_at_busy(tcp_transport *tcp, bool is_direct)
 {
@@ -235,8 +245,9 @@ static bool look_at_busy(tcp_transport *tcp, bool is_direct)
             has_moved =
                 (*sends_of(peer) != NULL && !peer->is_holding && gy_tcp_push(tcp, rank)) ||
                 has_moved;
-            has_moved =
-                (gy_inbox_is_busy(inbox_of(peer)) && gy_tcp_pull(tcp, rank)) || has_moved;
+            has_moved = (is_turn_of(tcp, rank) && gy_inbox_is_busy(inbox_of(peer)) &&
+                         gy_tcp_pull(tcp, rank)) ||
+                        has_moved;
         }
         if (*sends_of(peer) == NULL && !gy_inbox_is_busy(inbox_of(peer))) {
             peer->is_listed = false;
@@ -301,7 +312,8 @@ static gy_status tcp_send(gy_transport *transport, gy_transfer *transfer)
     }
     if (transfer->may_wait && is_alone) {
         peer->is_holding = tcp->is_holding = true;
-        tcp->hold_until = tcp->rounds + HOLD_ROUNDS;
+        tcp->hold_until =
+            tcp->rounds + (transport->is_oversubscribed ? HOLD_YIELDS : HOLD_ROUNDS);
     } else {
         (void)gy_tcp_push(tcp, transfer->peer);
     }
@@ -321,7 +333,8 @@ static gy_status tcp_recv(gy_transport *transport, gy_transfer *transfer)
         (void)deliver_own(tcp);
         return GY_OK;
     }
-    if (gy_inbox_is_busy(inbox)) {
+    /* First what is to go: who is asked before it has been told has seldom answered. */
+    if (gy_inbox_is_busy(inbox) && !peer->is_holding) {
         (void)gy_tcp_pull(tcp, transfer->peer);
     }
     if (gy_inbox_is_busy(inbox_of(peer))) {
@@ -662,6 +675,7 @@ gy_status gy_tcp_open(const gy_tcp_options *options, gy_env *env, gy_transport *
                                .rank = rank,
                                .size = size,
                                .host_ranks = host_ranks,
+                               .host_cores = GY_MAX(options->host_cores, 0),
                                .is_oversubscribed = host_ranks > cores};
     tcp->hello = (gy_hello){.index = (uint32_t)rank, .count = (uint32_t)size};
     memcpy(tcp->hello.run, options->run, sizeof(tcp->hello.run));
