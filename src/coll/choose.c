@@ -120,9 +120,38 @@ static gy_status choose(gy_coll *coll, int64_t longest, gy_choice *choice)
                            : gy_site_cut(&comm->site, &pick, count, element, &choice->pieces);
 }
 
+/* A card says all that a choice depends on, but for counts of their own, a user's reduction and
+ * what of the call it leaves out. */
+static bool is_like(const gy_memo *memo, const gy_coll *coll)
+{
+    const gy_coll_call *call = &coll->call;
+    return memo->is_set && gy_cards_agree(&memo->card, &coll->card) &&
+           memo->is_in_place == (call->in == call->out) &&
+           memo->all_registered == coll->all_registered;
+}
+
+static gy_status choose_usual(gy_coll *coll, gy_choice *choice)
+{
+    gy_memo *memo = &coll->comm->memo;
+    if (is_like(memo, coll)) {
+        *choice = memo->choice;
+        return GY_OK;
+    }
+    GY_TRY(choose(coll, -1, choice));
+    *memo = (gy_memo){.card = coll->card,
+                      .is_set = true,
+                      .is_in_place = coll->call.in == coll->call.out,
+                      .all_registered = coll->all_registered,
+                      .choice = *choice};
+    return GY_OK;
+}
+
 gy_status gy_choose(gy_coll *coll, gy_choice *choice)
 {
     const gy_coll_call *call = &coll->call;
+    if (!call->is_varied && call->user == NULL) {
+        return choose_usual(coll, choice);
+    }
     int64_t longest = longest_part(coll->comm, call, coll->longest);
     gy_status status = choose(coll, longest, choice);
     if (status == GY_LIMIT && call->is_varied && !gy_parts_are_known(call)) {

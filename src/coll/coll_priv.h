@@ -85,6 +85,13 @@ typedef struct gy_choice {
     bool is_streamed; /* results are written past the cache */
 } gy_choice;
 
+/** The choice of the last call, for the next one like it. */
+typedef struct gy_memo {
+    gy_card card;
+    bool is_set, is_in_place, all_registered;
+    gy_choice choice;
+} gy_memo;
+
 /** Where a rank's registered buffers lie in its pool, and which staging region it took. */
 typedef struct gy_far {
     uint64_t in, out : 56, region : 8;
@@ -210,6 +217,7 @@ struct gy_comm {
     gy_request *spare_requests; /* root */
     gy_kept_plan kept[GY_KEPT_PLANS];
     uint64_t uses;
+    gy_memo memo;
     size_t region_bytes;               /* of staging: GY_CHANNELS regions, */
     uint64_t region_next[GY_CHANNELS]; /* each one's last number + 1 */
     uint8_t *mapped;                   /* (size) a bit for each region that this process has all

@@ -114,6 +114,16 @@ static gy_status init_tables(gy_comm *comm)
     return comm->peer_ended == NULL || comm->mapped == NULL ? GY_NOMEM : GY_OK;
 }
 
+/* Crowded ranks of one host without its memory. Alike on all: who sees all ranks on its host is
+ * on that of the others. */
+static int find_loop_cores(const gy_comm *comm)
+{
+    const gy_transport *transport = comm->transport;
+    bool is_one = transport->hosts == NULL && gy_transport_shared(transport) == NULL &&
+                  transport->host_ranks == transport->size;
+    return is_one && comm->size > transport->host_cores ? transport->host_cores : 0;
+}
+
 /* Seat and ranks are set. */
 static gy_status init_site(gy_comm *comm)
 {
@@ -132,6 +142,7 @@ static gy_status init_site(gy_comm *comm)
     gy_free(hosts);
     comm->site.has_shared = comm->shared != NULL;
     comm->site.is_crowded = gy_comm_is_crowded(comm);
+    comm->site.loop_cores = find_loop_cores(comm);
     comm->site.region_bytes = comm->region_bytes;
     comm->site.forced = &comm->root->forced;
     comm->site.near = transport->hosts != NULL || gy_transport_shared(transport) != NULL
@@ -526,10 +537,12 @@ gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
     char what[192];
     gy_wait wait =
         gy_wait_start(comm->transport, -1, "its call", (gy_deadline){coll->deadline_ns});
+    wait.is_driven = true;
     bool is_short = true; /* not worth words yet */
     int64_t start_ns = gy_now_ns(comm->transport->env);
     /* acquire: with the release in gy_note_end */
     for (int round = 1; !atomic_load_explicit(&note->is_over, memory_order_acquire); round++) {
+        comm->transport->awaited = coll->stage == GY_COLL_STARTED ? 0 : coll->peer + 1;
         if (gy_progress_all(comm)) {
             gy_comm_tell(comm);
             /* What moves is not waited for: the next wait starts over. */
@@ -539,7 +552,7 @@ gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
             continue;
         }
         wait.peer = coll->stage == GY_COLL_STARTED ? -1 : coll->peer;
-        if (is_short && wait.start_ns != 0) {
+        if (is_short && wait.is_napping) {
             wait.what = gy_coll_text(coll, what);
             is_short = false;
         }
@@ -554,6 +567,7 @@ gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
             gy_mutex_lock(&comm->root->lock);
         }
     }
+    comm->transport->awaited = 0;
     comm->stats.wait_ns += gy_now_ns(comm->transport->env) - start_ns;
     return note->error.status != GY_OK ? gy_error_raise(&note->error) : GY_OK;
 }

@@ -21,13 +21,15 @@ void gy_wake_peers(const gy_comm *comm)
 }
 
 /* Without shared memory cards go to the two neighbours on a ring, so that every difference is
- * seen by two ranks. The ring of four is 0 1 3 2: doubling sends to the same ranks. */
+ * seen by two ranks. The ring of four is 0 1 3 2: doubling sends to the same ranks. Where they
+ * fold by two it is cut into a line, 2 0 1 3: so does folding. */
 static int find_neighbours(const gy_comm *comm, int neighbours[2])
 {
     int rank = comm->rank, size = comm->size;
-    neighbours[0] = size == 4 ? rank ^ 1 : (rank + 1) % size;
+    bool is_line = size == 4 && comm->site.loop_cores == 2;
+    neighbours[0] = size == 4 ? rank ^ (is_line && rank >= 2 ? 2 : 1) : (rank + 1) % size;
     neighbours[1] = size == 4 ? rank ^ 2 : (rank + size - 1) % size;
-    return size == 2 ? 1 : 2;
+    return size == 2 || (is_line && rank >= 2) ? 1 : 2;
 }
 
 /* They go with the plan's first messages, where those go to the same ranks. */
@@ -49,7 +51,7 @@ static gy_status send_cards(gy_coll *coll)
 /* Each as it comes: the other neighbour may never call. */
 static gy_status compare_neighbours(gy_coll *coll)
 {
-    int count = coll->comm->size == 2 ? 1 : 2;
+    int neighbours[2], count = find_neighbours(coll->comm, neighbours);
     gy_status status = GY_OK;
     for (int i = 0; i < 2 * count; i++) {
         int which = i / count; /* sent, then received */
@@ -163,7 +165,9 @@ static gy_status run_ahead(gy_coll *coll, bool *has_moved)
     if (status >= 0 && coll->stage == GY_COLL_RUNS) {
         status = gy_run_step(coll, has_moved);
         if (status == GY_OK || (status == GY_MISMATCH && !coll->is_agreed)) {
-            gy_error_take(&coll->error, status);
+            if (status < 0) { /* a success has no words to be copied */
+                gy_error_take(&coll->error, status);
+            }
             coll->stage = GY_COLL_AGREES;
             status = coll->is_agreed ? GY_OK : compare_neighbours(coll);
         }

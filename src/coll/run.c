@@ -52,6 +52,10 @@ static gy_status check_received(const gy_coll *coll, int peer, size_t bytes)
 static gy_status receive(gy_coll *coll, const gy_step *step)
 {
     gy_runner *runner = &coll->runner;
+    if (runner->is_receiving && runner->receive.status == GY_AGAIN) {
+        coll->peer = runner->receive.peer;
+        return GY_AGAIN;
+    }
     gy_transport *transport = coll->comm->transport;
     const gy_blocks wire = {.buffer = GY_BUFFER_WIRE};
     size_t bytes = gy_run_message_bytes(coll, &step->to);

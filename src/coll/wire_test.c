@@ -82,7 +82,8 @@ static gy_tcp_count run_all(member *members, int ranks, bool meets)
     return sum;
 }
 
-static void open_members(member *members, int ranks, const char *name)
+/* `cores`: of the host, as the ranks are told; 0 they are not. */
+static void open_on(member *members, int ranks, int cores, const char *name)
 {
     gy_address addresses[RANKS];
     int listeners[RANKS];
@@ -96,12 +97,18 @@ static void open_members(member *members, int ranks, const char *name)
                                   .size = ranks,
                                   .addresses = addresses,
                                   .listener = listeners[rank],
-                                  .host_ranks = ranks};
+                                  .host_ranks = ranks,
+                                  .host_cores = cores};
         members[rank] = (member){.transport = NULL};
         assert_ok(gy_tcp_open(&options, gy_env_real(), &members[rank].transport));
         assert_ok(gy_comm_new(members[rank].transport, &(gy_comm_options){.algorithm = name},
                               &members[rank].comm));
     }
+}
+
+static void open_members(member *members, int ranks, const char *name)
+{
+    open_on(members, ranks, 0, name);
 }
 
 typedef struct plan_traffic {
@@ -145,15 +152,16 @@ static plan_traffic count_plan(const char *name, int ranks)
 static void wire_carries_what_the_plan_says(void **state)
 {
     (void)state;
-    static const char *const names[] = {"ring", "tree",        "doubling", "halving",
-                                        "flat", "partitioned", "servers:2"};
+    static const char *const names[] = {"ring", "tree",        "doubling",  "halving",
+                                        "flat", "partitioned", "servers:2", "folded:2"};
     for (size_t i = 0; i < GY_COUNT(names); i++) {
         for (int ranks = 2; ranks <= RANKS; ranks++) {
             member members[RANKS];
-            uint64_t cards =
-                (ranks == 2 ? 1 : 2) * (uint64_t)ranks; /* one for each neighbour */
+            bool is_folded = strncmp(names[i], "folded", strlen("folded")) == 0;
+            int pairs = ranks == 2 ? 1 : ranks - (is_folded && ranks == 4); /* ring; line */
+            uint64_t cards = 2 * (uint64_t)pairs;                           /* one each way */
             plan_traffic plan = count_plan(names[i], ranks);
-            open_members(members, ranks, names[i]);
+            open_on(members, ranks, is_folded ? 2 : 0, names[i]);
             gy_tcp_count before = run_all(members, ranks, true);
             gy_tcp_count after = run_all(members, ranks, false);
             assert_int_equal(after.sent_frames - before.sent_frames, plan.messages + cards);
@@ -167,12 +175,78 @@ static void wire_carries_what_the_plan_says(void **state)
     }
 }
 
+/* Crowded ranks fold; those who are not, or do not know, double; long vectors go round. */
+static void crowded_ranks_fold(void **state)
+{
+    (void)state;
+    static const struct {
+        int cores;
+        size_t count;
+        const char *name;
+    } cases[] = {{2, 2, "folded:2 (built in)"},
+                 {3, 1 << 20, "folded:3 (built in)"},
+                 {2, 2 << 20, "ring (built in)"},
+                 {4, 2, "doubling (built in)"},
+                 {0, 2, "doubling (built in)"}};
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        member members[RANKS];
+        char choice[GY_CHOICE_BYTES];
+        const gy_coll_call call = {.operation = GY_OPERATION_ALLREDUCE,
+                                   .dtype = GY_F32,
+                                   .reduction = GY_SUM,
+                                   .count = cases[i].count};
+        open_on(members, RANKS, cases[i].cores, NULL);
+        (void)run_all(members, RANKS, true);
+        for (int rank = 0; rank < RANKS; rank++) {
+            assert_ok(gy_coll_choice(members[rank].comm, &call, false, choice));
+            assert_string_equal(choice, cases[i].name);
+        }
+        (void)run_all(members, RANKS, false);
+        for (int rank = 0; rank < RANKS; rank++) {
+            gy_comm_free(members[rank].comm);
+        }
+    }
+}
+
+/* What the last call's choice depended on and the next call's card does not say. */
+static void choices_are_not_taken_for_other_calls(void **state)
+{
+    (void)state;
+    member members[RANKS];
+    gy_choice choice;
+    open_members(members, 2, NULL);
+    (void)run_all(members, 2, true);
+    gy_comm *comm = members[0].comm;
+    enum { MANY = 2 << 20 }; /* 8 MiB: past the cache where there are two vectors */
+    static float in[2], out[2];
+    for (int round = 0; round < 2; round++) {
+        for (int way = 0; way < 4; way++) {
+            bool is_long = way == 1 || way == 2, is_in_place = way >= 2; /* one at a time */
+            gy_coll coll = {.comm = comm,
+                            .call = {.operation = GY_OPERATION_ALLREDUCE,
+                                     .dtype = GY_F32,
+                                     .reduction = GY_SUM,
+                                     .count = is_long ? MANY : 2,
+                                     .in = in,
+                                     .out = is_in_place ? in : out}};
+            coll.card = gy_call_card(comm, &coll.call, false);
+            assert_ok(gy_choose(&coll, &choice));
+            assert_string_equal(choice.algorithm->name, is_long ? "ring" : "doubling");
+            assert_int_equal(choice.pieces.leg * choice.pieces.legs >= (int64_t)MANY, is_long);
+            assert_int_equal(choice.is_streamed, is_long && !is_in_place);
+        }
+    }
+    gy_comm_free(members[0].comm);
+    gy_comm_free(members[1].comm);
+}
+
 static void differing_calls_are_told_by_all(void **state)
 {
     (void)state;
-    for (int ranks = 2; ranks <= RANKS; ranks++) {
+    for (int way = 0; way < 2 * (RANKS - 1); way++) {
         member members[RANKS];
-        open_members(members, ranks, NULL);
+        int ranks = 2 + way / 2;
+        open_on(members, ranks, way % 2 == 0 ? 0 : 2, NULL); /* the latter: crowded */
         (void)run_all(members, ranks, true);
         members[ranks - 1].count = COUNT / 2;
         start_and_join(members, ranks, false);
@@ -225,6 +299,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wire_carries_what_the_plan_says),
+        cmocka_unit_test(crowded_ranks_fold),
+        cmocka_unit_test(choices_are_not_taken_for_other_calls),
         cmocka_unit_test(differing_calls_are_told_by_all),
         cmocka_unit_test(memory_is_used_again),
     };

@@ -8,7 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EXCHANGE_BYTES = 128 * 1024, CLAIMED_BYTES = 256 * 1024, DOUBLING_BYTES = 64 * 1024 };
+enum {
+    EXCHANGE_BYTES = 128 * 1024,
+    CLAIMED_BYTES = 256 * 1024,
+    DOUBLING_BYTES = 64 * 1024,
+    FOLDED_BYTES = 4 << 20
+};
 
 static const gy_link_figures built_in[GY_LINK_CLASSES] = {
     [GY_LINK_WORD] = {.alpha = 0.2e-6},
@@ -178,6 +183,18 @@ static bool take_measured(const gy_site *site, const gy_need_of *need, gy_pick *
     return true;
 }
 
+/* Crowded ranks on the loopback: those of a core sum first, one of each core doubles. */
+static bool take_folded(const gy_site *site, const gy_need_of *need, gy_pick *pick)
+{
+    bool is_fit = site->loop_cores > 0 && need->operation == GY_OPERATION_ALLREDUCE &&
+                  need->bytes <= FOLDED_BYTES;
+    if (!is_fit || !take(site, need, "folded", GY_REASON_BUILT_IN, pick)) {
+        return false;
+    }
+    snprintf(pick->parameter, sizeof(pick->parameter), "%d", site->loop_cores);
+    return true;
+}
+
 /* On one host. Two ranks: one meeting wins for small vectors, half the bytes
  * between the cores for large ones. Crowded ranks: who runs sums, while vectors fit staging. */
 static bool take_built_in(const gy_site *site, const gy_need_of *need, gy_pick *pick)
@@ -188,6 +205,9 @@ static bool take_built_in(const gy_site *site, const gy_need_of *need, gy_pick *
     const char *const wanted[] = {is_private ? NULL : "direct", exchanges ? "exchange" : NULL,
                                   claims ? "claimed" : NULL, "staged",
                                   gy_site_message_name(need->operation, need->bytes)};
+    if (!site->has_shared && take_folded(site, need, pick)) {
+        return true;
+    }
     for (size_t i = 0; i < GY_COUNT(wanted); i++) {
         if (take(site, need, wanted[i], GY_REASON_BUILT_IN, pick)) {
             return true;

@@ -104,6 +104,8 @@ typedef struct gy_site {
     int ranks;
     bool has_shared;         /* all ranks share memory */
     bool is_crowded;         /* they have fewer cores than they are */
+    int loop_cores;          /* all are on one host and reach each other by its loopback: cores,
+                                if fewer than ranks; else 0 */
     gy_link_class near;      /* messages inside a host */
     gy_topology hosts;       /* hosts.hosts 1: host_of is NULL */
     size_t region_bytes;     /* staging of a channel */
