@@ -102,7 +102,8 @@ static gy_status choose(gy_coll *coll, int64_t longest, gy_choice *choice)
     if (pick.row == NULL) {
         return gy_fail(GY_UNSUPPORTED,
                        "%s: no algorithm between these ranks keeps the order that \"%s\" needs",
-                       gy_operation_name(call->operation), call->user->name);
+                       gy_operation_name(call->operation),
+                       call->user != NULL ? call->user->name : "the call");
     }
     tell(&comm->site, &need, &pick);
     choice->algorithm = pick.row;
