@@ -392,11 +392,24 @@ typedef struct arguments {
     size_t only; /* bytes; 0: all sizes */
 } arguments;
 
+static void explain(const char *unknown)
+{
+    fprintf(
+        stderr,
+        "bench_collectives: '%s' is unknown or lacks its value\n"
+        "usage: mpirun -n RANKS bench_collectives [--csv FILE] [--only BYTES] [--name LIBRARY]"
+        " [--operation allreduce|reduce_scatter] [--seconds S] [--rounds N]\n",
+        unknown);
+    exit(2);
+}
+
 static arguments read_arguments(bench_run *bench, int argc, char **argv)
 {
     arguments read = {.csv = NULL};
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--csv") == 0) {
+    for (int i = 1; i < argc; i += 2) {
+        if (i + 1 == argc) {
+            explain(argv[i]);
+        } else if (strcmp(argv[i], "--csv") == 0) {
             read.csv = argv[i + 1];
         } else if (strcmp(argv[i], "--only") == 0) {
             read.only = strtoull(argv[i + 1], NULL, 10);
@@ -408,6 +421,8 @@ static arguments read_arguments(bench_run *bench, int argc, char **argv)
             bench->seconds = fmax(0.1, fmin(strtod(argv[i + 1], NULL), 60));
         } else if (strcmp(argv[i], "--rounds") == 0) {
             bench->rounds = GY_MAX(3, GY_MIN((int)strtol(argv[i + 1], NULL, 10), ROUNDS_MAX));
+        } else {
+            explain(argv[i]);
         }
     }
     return read;
@@ -434,8 +449,8 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
     mallopt(M_TOP_PAD, 256 << 20);
-    MPI_Init(&argc, &argv);
     arguments read = read_arguments(&bench, argc, argv);
+    MPI_Init(&argc, &argv);
     bench.is_preloaded =
         dlsym(RTLD_DEFAULT, "MPI_Allreduce") != dlsym(RTLD_DEFAULT, "PMPI_Allreduce");
     MPI_Comm_rank(MPI_COMM_WORLD, &bench.rank);
