@@ -595,4 +595,26 @@ static const char *name_of(size_t turn, gy_random *random, char name[64])
     return name;
 }
 
+/* Which of `turns` a round takes: rounds that follow each other are far apart in the table of
+ * algorithms, and `turns` of them take each once. */
+static inline size_t turn_of(long round, size_t turns)
+{
+    static const size_t primes[] = {7, 11, 13};
+    size_t stride = 1;
+    for (size_t i = GY_COUNT(primes); i-- > 0;) {
+        stride = turns % primes[i] != 0 ? primes[i] : stride;
+    }
+    return (size_t)round * stride % turns;
+}
+
+/* Fails where rounds enough for all turns left one out. */
+static inline void assert_all_had_turns(const bool *taken, size_t turns, long rounds)
+{
+    for (size_t turn = 0; turn < turns && rounds >= (long)turns; turn++) {
+        if (!taken[turn]) {
+            fail_msg("turn %zu of %zu was never taken in %ld rounds", turn, turns, rounds);
+        }
+    }
+}
+
 #endif

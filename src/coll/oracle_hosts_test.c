@@ -63,15 +63,18 @@ static const char *name_over_hosts(gy_random *random, const gy_algorithm *row, c
 static void random_cases_over_hosts_equal_the_oracle(void **state)
 {
     (void)state;
-    enum { ROUND = 40, CASES = 10000 };
+    enum { ROUND = 40, CASES = 10000, TURNS_MAX = 256 };
     long total = gy_test_cases(CASES);
     gy_random random = {.key = gy_test_seed()};
     case_spec cases[ROUND];
     size_t turns = gy_algorithm_count + 2;
+    bool taken[TURNS_MAX] = {false};
+    assert_in_range(turns, 1, TURNS_MAX);
     for (long done = 0, round = 0; done < total; done += ROUND, round++) {
         char text[128], hosts[64];
         spread over;
-        size_t turn = (size_t)round * 7 % turns;
+        size_t turn = turn_of(round, turns);
+        taken[turn] = true;
         const gy_algorithm *row = turn < gy_algorithm_count ? &gy_algorithms[turn] : NULL;
         draw_spread(&random, &over);
         int ranks = spread_size(&over);
@@ -91,6 +94,7 @@ static void random_cases_over_hosts_equal_the_oracle(void **state)
                      name != NULL ? name : "chosen", failures, gy_error_text());
         }
     }
+    assert_all_had_turns(taken, turns, (total + ROUND - 1) / ROUND);
 }
 
 int main(void)

@@ -16,15 +16,18 @@ static int draw_ranks(gy_random *random)
 static void random_cases_equal_the_oracle(void **state)
 {
     (void)state;
-    enum { ROUND = 50, CASES = 10000 };
+    enum { ROUND = 50, CASES = 10000, TURNS_MAX = 256 };
     const char *wanted = getenv("GYRE_CASES");
     long total = wanted != NULL ? strtol(wanted, NULL, 10) : gy_test_cases(CASES);
     gy_random random = {.key = gy_test_seed()};
     case_spec cases[ROUND];
     size_t turns = gy_algorithm_count + 2;
+    bool taken[TURNS_MAX] = {false};
+    assert_in_range(turns, 1, TURNS_MAX);
     for (long done = 0, round = 0; done < total; done += ROUND, round++) {
         char text[64];
-        size_t turn = (size_t)round * 7 % turns; /* 7 and the turns have no common factor */
+        size_t turn = turn_of(round, turns);
+        taken[turn] = true;
         const char *name = name_of(turn, &random, text);
         const gy_algorithm *row = turn < gy_algorithm_count ? &gy_algorithms[turn] : NULL;
         int ranks = draw_ranks(&random);
@@ -47,6 +50,7 @@ static void random_cases_equal_the_oracle(void **state)
                      is_apart ? ", messages" : "", failures, gy_error_text());
         }
     }
+    assert_all_had_turns(taken, turns, (total + ROUND - 1) / ROUND);
 }
 
 static void long_vectors_go_in_legs(void **state)
