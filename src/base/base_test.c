@@ -75,6 +75,29 @@ static void text_remembers_a_failed_append(void **state)
     assert_string_equal(gy_text_move(&text, out, sizeof(out)), "agai");
 }
 
+static void a_hash_in_pieces_is_the_hash_at_once(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    static unsigned char data[5000];
+    for (size_t i = 0; i < sizeof(data); i++) {
+        data[i] = (unsigned char)gy_random_u64(&random);
+    }
+    for (int round = 0; round < 200; round++) {
+        size_t size = gy_random_below(&random, sizeof(data) + 1);
+        gy_hash_stream stream;
+        gy_hash_begin(&stream);
+        for (size_t at = 0, piece = 0; at < size; at += piece) {
+            piece = 1 + gy_random_below(&random, size - at);
+            gy_hash_feed(&stream, data + at, piece);
+        }
+        assert_true(gy_hash_end(&stream) == gy_hash(data, size, 0));
+    }
+    uint64_t wide[2];
+    gy_hash_wide("", 0, wide); /* as xxHash publishes it */
+    assert_true(wide[0] == 0x99aa06d3014798d8u && wide[1] == 0x6001c324468d497fu);
+}
+
 static void philox_gives_the_published_values(void **state)
 {
     (void)state;
@@ -124,6 +147,7 @@ int main(void)
         cmocka_unit_test(nth_allocation_fails),
         cmocka_unit_test(arrays_grow_and_keep_contents),
         cmocka_unit_test(text_remembers_a_failed_append),
+        cmocka_unit_test(a_hash_in_pieces_is_the_hash_at_once),
         cmocka_unit_test(philox_gives_the_published_values),
         cmocka_unit_test(bounded_numbers_stay_in_bounds_and_spread),
         cmocka_unit_test(arena_gives_zeroed_apart_pieces),
