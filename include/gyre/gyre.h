@@ -12,6 +12,7 @@
 #include <gyre/engine.h>
 #include <gyre/graph.h>
 #include <gyre/info.h>
+#include <gyre/job.h>
 #include <gyre/language.h>
 #include <gyre/launch.h>
 #include <gyre/operation.h>

@@ -32,6 +32,18 @@ extern const gy_disk_ops gy_disk_real;
  * negated errno. */
 int gy_disk_make_folders(const char *path);
 
+/**
+ * Remove a folder of the operating system's with all that is in it; links are removed, not
+ * followed. Goes on past what cannot be removed. 0 (also when there is none), or the first
+ * negated errno; -ELOOP folders deeper than GY_DISK_DEPTH_MAX.
+ */
+int gy_disk_remove_tree(const char *path);
+
+/** Add to *size_bytes what the files in a folder take. 0, or a negated errno as above. */
+int gy_disk_measure_tree(const char *path, uint64_t *size_bytes);
+
+enum { GY_DISK_DEPTH_MAX = 32 };
+
 /** The environment's disk: its own, or the real one. */
 static inline const gy_disk_ops *gy_env_disk(const gy_env *env)
 {

@@ -14,7 +14,9 @@ const char *const gy_info_settings[] = {
     "GYRE_LOG", "GYRE_TIMEOUT", "GYRE_COLL", "GYRE_TUNE", "GYRE_TRANSPORT", "GYRE_ISA",
     "GYRE_KERNEL",
     /* what `gyre run` sets for each rank */
-    "GYRE_RANK", "GYRE_SIZE", "GYRE_RUN_FD", "GYRE_CORES", "GYRE_RANKS_ON_HOST", NULL};
+    "GYRE_RANK", "GYRE_SIZE", "GYRE_RUN_FD", "GYRE_CORES", "GYRE_RANKS_ON_HOST",
+    /* what a job sets for its processes, and `gyre job resume` for the program */
+    "GYRE_VERTEX", "GYRE_JOB_RESUME", NULL};
 
 const char *gy_setting_get(const char *name)
 {
@@ -66,4 +68,18 @@ int gy_setting_choose(const char *name, const char *choices, int fallback)
         gy_warn("%s", gy_error_text());
     }
     return index;
+}
+
+gy_status gy_setting_user_path(const char *variable, const char *under, const char *name,
+                               char *path, size_t size_bytes)
+{
+    const char *folder = gy_setting_get(variable), *home = gy_setting_get("HOME");
+    if (folder == NULL && home == NULL) {
+        return gy_fail(GY_ARG, "neither %s nor HOME is set: name the file", variable);
+    }
+    int size = folder != NULL ? snprintf(path, size_bytes, "%s/gyre%s", folder, name)
+                              : snprintf(path, size_bytes, "%s/%s/gyre%s", home, under, name);
+    return (size_t)size < size_bytes ? GY_OK
+                                     : gy_fail(GY_ARG, "the path under %s is too long",
+                                               folder != NULL ? variable : "HOME");
 }

@@ -19,8 +19,18 @@ const char *gy_setting_get(const char *name);
  */
 GY_MUST_CHECK gy_status gy_setting_choice(const char *name, const char *choices, int *index);
 
-/** The same for code that cannot fail: a wrong word is logged as a warning and `fallback`
- * holds. The caller keeps the answer, so that it is said once. */
+/**
+ * A path of the user's: $VARIABLE/gyreNAME, or ~/UNDER/gyreNAME where the variable is not set.
+ *
+ * @param path (size_bytes) is filled in
+ * @return GY_OK; GY_ARG neither variable nor HOME is set, or the path is too long
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_setting_user_path(const char *variable, const char *under,
+                                             const char *name, char *path, size_t size_bytes);
+
+/** gy_setting_choice for code that cannot fail: a wrong word is logged as a warning and
+ * `fallback` holds. The caller keeps the answer, so that it is said once. */
 int gy_setting_choose(const char *name, const char *choices, int fallback);
 
 #endif

@@ -55,27 +55,12 @@ bool gy_place_set(const gy_spawn *spawn)
            set_number(GY_RUN_SOCKET, spawn->socket) && set_cores(spawn->cores);
 }
 
-/* VARIABLE/gyre or ~/under/gyre, and what follows. */
-static gy_status user_path(const char *variable, const char *under, const char *name,
-                           char *path, size_t size_bytes)
-{
-    const char *folder = gy_setting_get(variable), *home = gy_setting_get("HOME");
-    if (folder == NULL && home == NULL) {
-        return gy_fail(GY_ARG, "neither %s nor HOME is set: name the file", variable);
-    }
-    int size = folder != NULL ? snprintf(path, size_bytes, "%s/gyre%s", folder, name)
-                              : snprintf(path, size_bytes, "%s/%s/gyre%s", home, under, name);
-    return (size_t)size < size_bytes ? GY_OK
-                                     : gy_fail(GY_ARG, "the path under %s is too long",
-                                               folder != NULL ? variable : "HOME");
-}
-
 gy_status gy_place_key_path(char *path, size_t size_bytes)
 {
-    return user_path("XDG_CONFIG_HOME", ".config", "/key", path, size_bytes);
+    return gy_setting_user_path("XDG_CONFIG_HOME", ".config", "/key", path, size_bytes);
 }
 
 gy_status gy_place_state_path(char *path, size_t size_bytes)
 {
-    return user_path("XDG_STATE_HOME", ".local/state", "", path, size_bytes);
+    return gy_setting_user_path("XDG_STATE_HOME", ".local/state", "", path, size_bytes);
 }

@@ -566,6 +566,9 @@ static void convolutions(void **state)
                     (stride == 2 || kind == 1 || gy_test_cases(8) == 1)) {
                     continue; /* takes long */
                 }
+                if (gy_test_cases(8) == 1 && (s + (size_t)kind) % 2 != 0) {
+                    continue; /* every shape and every kind under a sanitizer, not every pair */
+                }
                 example e = {.op = kind <= 1   ? &gy_op_conv2d
                                    : kind == 2 ? &gy_op_conv2d_input_gradient
                                                : &gy_op_conv2d_filter_gradient,
@@ -592,7 +595,7 @@ static void convolutions(void **state)
                 make_types(&e);
                 assert_true(check(&e) >= (e.only_blocked ? 1 : 2));
                 bool has_nan =
-                    gy_test_cases(8) == 1 ? s == 2 && kind == 1 : kind == 1 || s % 3 == 0;
+                    gy_test_cases(8) == 1 ? s == 3 && kind == 1 : kind == 1 || s % 3 == 0;
                 e.spreads_nan = true;
                 assert_true(e.only_blocked || stride == 2 || !has_nan ||
                             check_with_nan(&e) >= 2);

@@ -1,0 +1,41 @@
+/**
+ * What a manager tells the history of jobs (<gyre/job.h> reads it). The history is for people:
+ * a job does not depend on it, and nothing of it is synced.
+ */
+#ifndef GY_CLUSTER_HISTORY_H
+#define GY_CLUSTER_HISTORY_H
+
+#include "base/base.h"
+
+#include <gyre/job.h>
+
+/** The variable that tells a program to go on with the job of this folder. */
+#define GY_JOB_RESUME_VARIABLE "GYRE_JOB_RESUME"
+
+typedef struct gy_history gy_history;
+
+/** Open, and make when it is not there. GY_IO, GY_NOMEM. Not thread-safe. */
+GY_MUST_CHECK gy_status gy_history_open(gy_history **history);
+/** NULL is fine. */
+void gy_history_close(gy_history *history);
+
+/** Where jobs have their folders: $XDG_STATE_HOME/gyre/jobs. GY_LIMIT, GY_STATE no home */
+GY_MUST_CHECK gy_status gy_history_folder(char *path, size_t size_bytes);
+
+/**
+ * A job begins, or goes on (then its row of the same id is set running again and keeps notes).
+ * Read are id, name, folder, output, directory, arguments, pid, started_ns.
+ */
+GY_MUST_CHECK gy_status gy_history_begin(gy_history *history, const gy_job *job);
+
+/** Keep a note until the next save; beyond GY_JOB_NOTES_MAX they are counted alone. `text` is
+ * copied. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_history_note(gy_history *history, int64_t wall_ns, const char *text);
+
+/**
+ * Write the job as it stands: notes since the last save are added; state, ended_ns, reason,
+ * stages, counters and bad records of `job` replace what was there.
+ */
+GY_MUST_CHECK gy_status gy_history_save(gy_history *history, const gy_job *job);
+
+#endif

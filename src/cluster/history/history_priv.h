@@ -1,0 +1,35 @@
+/**
+ * What the writing and the reading half of the history share: the opened file.
+ */
+#ifndef GY_CLUSTER_HISTORY_HISTORY_PRIV_H
+#define GY_CLUSTER_HISTORY_HISTORY_PRIV_H
+
+#include "cluster/history.h"
+
+#include <sqlite3.h>
+
+struct gy_history {
+    sqlite3 *base;
+    char id[GY_JOB_ID_BYTES]; /* of the job that was begun */
+    struct gy_pending *first; /* notes that wait for the next save, oldest first */
+    struct gy_pending **last;
+    int64_t note_count, dropped;
+};
+
+/** Record what SQLite said: GY_NOMEM, or GY_IO. */
+gy_status gy_history_fail(const gy_history *history, const char *verb);
+
+/** A statement of the history's; finalize it. NULL: failed. */
+GY_MUST_CHECK sqlite3_stmt *gy_history_prepare(gy_history *history, const char *text);
+
+/** Run a statement that gives no rows, and finalize it; NULL fails as gy_history_prepare did.
+ */
+GY_MUST_CHECK gy_status gy_history_run(gy_history *history, sqlite3_stmt *statement);
+
+/** Run a text of statements. */
+GY_MUST_CHECK gy_status gy_history_execute(gy_history *history, const char *text);
+
+/** True when the folder's lock is held by a process: its manager lives. */
+bool gy_history_is_held(const char *folder);
+
+#endif

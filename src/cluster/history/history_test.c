@@ -1,0 +1,349 @@
+/* The history gives back what was told, and acts on jobs from outside: in a state folder of its
+ * own. */
+#include "cluster/history.h"
+
+#include "base/alloc.h"
+#include "base/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "gy_test.h"
+
+static char home[64];
+
+static int enter(void **state)
+{
+    (void)state;
+    snprintf(home, sizeof(home), "/tmp/gyre-history-XXXXXX");
+    return mkdtemp(home) == NULL || setenv("XDG_STATE_HOME", home, 1) != 0;
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    return gy_disk_remove_tree(home);
+}
+
+static const char *const arguments[] = {"/bin/sh", "-c", "", "a b", NULL};
+
+/* A job of this test with a folder that exists. */
+static gy_job make(const char *id, int64_t started_ns)
+{
+    static char folder[8][128];
+    static int next;
+    char *path = folder[next++ % 8];
+    snprintf(path, 128, "%s/gyre/jobs/%s/x", home, id);
+    assert_int_equal(gy_disk_make_folders(path), 0);
+    *strrchr(path, '/') = '\0';
+    return (gy_job){.id = id,
+                    .name = "words",
+                    .folder = path,
+                    .output = "/out",
+                    .directory = "/",
+                    .reason = "",
+                    .arguments = arguments,
+                    .pid = 77,
+                    .started_ns = started_ns};
+}
+
+static void begin_and_end(const gy_job *job, gy_job_state state_, const char *reason)
+{
+    gy_history *history;
+    assert_int_equal(gy_history_open(&history), GY_OK);
+    assert_int_equal(gy_history_begin(history, job), GY_OK);
+    gy_job ended = *job;
+    ended.state = state_;
+    ended.ended_ns = job->started_ns + 5;
+    ended.reason = reason;
+    assert_int_equal(gy_history_save(history, &ended), GY_OK);
+    gy_history_close(history);
+}
+
+static void what_was_told_is_read(void **state)
+{
+    (void)state;
+    gy_job job = make("a1", 100);
+    gy_history *history;
+    assert_int_equal(gy_history_open(&history), GY_OK);
+    assert_int_equal(gy_history_begin(history, &job), GY_OK);
+    for (int i = 0; i < GY_JOB_NOTES_MAX + 3; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "note %d", i);
+        assert_int_equal(gy_history_note(history, i, text), GY_OK);
+        if (i == 7) {
+            assert_int_equal(gy_history_save(history, &job), GY_OK);
+        }
+    }
+    const gy_job_stage stages[] = {{.name = "map",
+                                    .tasks = 9,
+                                    .committed = 8,
+                                    .runs = 10,
+                                    .failures = 1,
+                                    .copies = 2,
+                                    .copies_won = 1,
+                                    .memoised = 3,
+                                    .run_seconds = 1.5},
+                                   {.name = "reduce", .tasks = 2}};
+    const gy_job_counter counters[] = {{"words", INT64_MAX}};
+    const gy_job_bad_record bad[] = {{"in.txt", UINT64_MAX, "SIGFPE", "f\ng"}};
+    job.state = GY_JOB_FAILED;
+    job.ended_ns = 200;
+    job.reason = "a 'reason'";
+    job.stages = stages;
+    job.stage_count = 2;
+    job.counters = counters;
+    job.counter_count = 1;
+    job.bad_records = bad;
+    job.bad_record_count = 1;
+    assert_int_equal(gy_history_save(history, &job), GY_OK);
+    assert_int_equal(gy_history_save(history, &job), GY_OK); /* adds nothing */
+    gy_history_close(history);
+
+    gy_job *read;
+    assert_int_equal(gy_job_read("a", &read), GY_OK);
+    assert_string_equal(read->id, "a1");
+    assert_string_equal(read->output, "/out");
+    assert_string_equal(read->reason, "a 'reason'");
+    assert_int_equal(read->state, GY_JOB_FAILED);
+    assert_int_equal(read->started_ns, 100);
+    assert_int_equal(read->ended_ns, 200);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(read->arguments[i], arguments[i]);
+    }
+    assert_null(read->arguments[4]);
+    assert_int_equal(read->stage_count, 2);
+    assert_string_equal(read->stages[1].name, "reduce");
+    assert_memory_equal(&read->stages[0].tasks, &stages[0].tasks,
+                        sizeof(stages[0]) - sizeof(stages[0].name));
+    assert_int_equal(read->counter_count, 1);
+    assert_true(read->counters[0].value == INT64_MAX);
+    assert_int_equal(read->note_count, GY_JOB_NOTES_MAX);
+    assert_int_equal(read->notes_dropped, 3);
+    assert_string_equal(read->notes[8].text, "note 8");
+    assert_int_equal(read->bad_record_count, 1);
+    assert_true(read->bad_records[0].offset == UINT64_MAX);
+    assert_string_equal(read->bad_records[0].backtrace, "f\ng");
+    gy_job_free(read);
+}
+
+static gy_status gather(void *arg, const gy_job *job)
+{
+    strcat(arg, job->id);
+    strcat(arg, job->state == GY_JOB_DONE ? "+ " : "- ");
+    return GY_OK;
+}
+
+static void jobs_are_listed_newest_first(void **state)
+{
+    (void)state;
+    gy_job jobs[] = {make("b1", 300), make("b2", 500), make("b3", 400)};
+    for (int i = 0; i < 3; i++) {
+        begin_and_end(&jobs[i], GY_JOB_DONE, "");
+    }
+    char text[256] = "";
+    assert_int_equal(gy_job_list(3, gather, text), GY_OK);
+    assert_string_equal(text, "b2+ b3+ b1+ ");
+}
+
+static void ids_are_unique_beginnings(void **state)
+{
+    (void)state;
+    gy_job jobs[] = {make("c", 1), make("c1", 2), make("c2x", 3)};
+    for (int i = 0; i < 3; i++) {
+        begin_and_end(&jobs[i], GY_JOB_DONE, "");
+    }
+    gy_job *job = NULL;
+    assert_int_equal(gy_job_read("zz", &job), GY_NOTFOUND);
+    assert_int_equal(gy_job_read("", &job), GY_NOTFOUND);
+    assert_int_equal(gy_job_read("c", &job), GY_OK); /* an exact id is no beginning */
+    assert_string_equal(job->id, "c");
+    gy_job_free(job);
+    begin_and_end(&(gy_job){.id = "c22", .folder = "/tmp/none", .arguments = arguments},
+                  GY_JOB_DONE, "");
+    assert_int_equal(gy_job_read("c2", &job), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "several jobs"));
+}
+
+/* Hold the folder's lock as a manager does, with a number in it. */
+static int hold(const gy_job *job, pid_t process)
+{
+    char path[256], text[16];
+    snprintf(path, sizeof(path), "%s/lock", job->folder);
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(file >= 0);
+    assert_int_equal(flock(file, LOCK_EX | LOCK_NB), 0);
+    int size = snprintf(text, sizeof(text), "%d\n", (int)process);
+    assert_int_equal(write(file, text, (size_t)size), size);
+    return file;
+}
+
+static void a_running_job_is_ended(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    gy_job job = make("d1", 600);
+    gy_history *history;
+    assert_int_equal(gy_history_open(&history), GY_OK);
+    assert_int_equal(gy_history_begin(history, &job), GY_OK);
+    gy_history_close(history);
+    gy_job *read;
+    assert_int_equal(gy_job_read("d1", &read), GY_OK);
+    assert_int_equal(read->state, GY_JOB_INTERRUPTED); /* nobody holds the lock */
+    gy_job_free(read);
+    assert_int_equal(gy_job_kill("d1"), GY_STATE);
+
+    int lock = hold(&job, child);
+    assert_int_equal(gy_job_read("d1", &read), GY_OK);
+    assert_int_equal(read->state, GY_JOB_RUNNING);
+    gy_job_free(read);
+    assert_int_equal(gy_job_resume("d1"), GY_STATE);
+    assert_int_equal(gy_job_kill("d1"), GY_OK);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    close(lock);
+}
+
+static void an_interrupted_job_goes_on(void **state)
+{
+    (void)state;
+    gy_job job = make("e1", 700);
+    char line[256];
+    snprintf(line, sizeof(line),
+             "[ \"$GYRE_JOB_RESUME\" = '%s' ] && [ \"$PWD\" = '%s' ] && exit 7", job.folder,
+             home);
+    const char *const command[] = {"/bin/sh", "-c", line, NULL};
+    job.arguments = command;
+    job.directory = home;
+    gy_history *history;
+    assert_int_equal(gy_history_open(&history), GY_OK);
+    assert_int_equal(gy_history_begin(history, &job), GY_OK);
+    gy_history_close(history);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(gy_job_resume("e1") == GY_OK ? 1 : 2);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 7);
+
+    begin_and_end(&job, GY_JOB_DONE, "");
+    assert_int_equal(gy_job_resume("e1"), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "has ended well"));
+}
+
+static void fill(const gy_job *job, size_t size_bytes)
+{
+    char path[256], block[4096] = {1};
+    snprintf(path, sizeof(path), "%s/data", job->folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < size_bytes; i += sizeof(block)) {
+        assert_int_equal(fwrite(block, 1, sizeof(block), file), sizeof(block));
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void old_jobs_are_collected(void **state)
+{
+    (void)state;
+    int removed;
+    uint64_t freed;
+    assert_int_equal(gy_job_collect(0, 0, &removed, &freed), GY_OK); /* those of other tests */
+    gy_job jobs[] = {make("f1", 10), make("f2", 20), make("f3", 30), make("f4", 40)};
+    for (int i = 0; i < 4; i++) {
+        begin_and_end(&jobs[i], GY_JOB_DONE, "");
+        fill(&jobs[i], 65536);
+    }
+    char link[256];
+    snprintf(link, sizeof(link), "%s/link", jobs[0].folder);
+    assert_int_equal(symlink(jobs[1].folder, link), 0); /* is not followed */
+    int lock = hold(&jobs[1], 1);
+    gy_history *history;
+    assert_int_equal(gy_history_open(&history), GY_OK);
+    assert_int_equal(gy_history_begin(history, &jobs[1]), GY_OK); /* runs again */
+    gy_history_close(history);
+    assert_int_equal(gy_job_collect(70000, 0, &removed, &freed), GY_OK);
+    assert_int_equal(removed, 2); /* f1 and f3 */
+    assert_true(freed >= 2 * 65536);
+    static const bool stays[] = {false, true, false, true};
+    for (int i = 0; i < 4; i++) {
+        gy_job *job = NULL;
+        assert_int_equal(gy_job_read(jobs[i].id, &job), stays[i] ? GY_OK : GY_NOTFOUND);
+        gy_job_free(job);
+        assert_int_equal(access(jobs[i].folder, F_OK), stays[i] ? 0 : -1);
+    }
+    close(lock);
+}
+
+static void a_newer_history_is_refused(void **state)
+{
+    (void)state;
+    char line[256];
+    snprintf(line, sizeof(line), "%s/new/gyre/history.db", home);
+    assert_int_equal(gy_disk_make_folders(line), 0);
+    sqlite3 *base;
+    assert_int_equal(sqlite3_open(line, &base), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(base, "PRAGMA user_version = 9", NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_close(base), SQLITE_OK);
+    snprintf(line, sizeof(line), "%s/new", home);
+    assert_int_equal(setenv("XDG_STATE_HOME", line, 1), 0);
+    gy_history *history;
+    assert_int_equal(gy_history_open(&history), GY_FORMAT);
+    assert_int_equal(setenv("XDG_STATE_HOME", "/proc/none", 1), 0);
+    assert_int_equal(gy_history_open(&history), GY_IO);
+    assert_int_equal(setenv("XDG_STATE_HOME", home, 1), 0);
+}
+
+static void memory_that_ends_is_a_failure(void **state)
+{
+    (void)state;
+    gy_job job = make("g1", 900);
+    begin_and_end(&job, GY_JOB_DONE, "");
+    int64_t live = gy_alloc_live();
+    int failed = 0;
+    for (int n = 1;; n++) {
+        gy_job *read = NULL;
+        gy_alloc_fail_after(n);
+        gy_status status = gy_job_read("g1", &read);
+        gy_alloc_fail_after(0);
+        gy_job_free(read);
+        assert_int_equal(gy_alloc_live(), live);
+        if (status == GY_OK) {
+            break;
+        }
+        assert_int_equal(status, GY_NOMEM);
+        failed++;
+    }
+    assert_true(failed >= 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_told_is_read),
+        cmocka_unit_test(jobs_are_listed_newest_first),
+        cmocka_unit_test(ids_are_unique_beginnings),
+        cmocka_unit_test(a_running_job_is_ended),
+        cmocka_unit_test(an_interrupted_job_goes_on),
+        cmocka_unit_test(old_jobs_are_collected),
+        cmocka_unit_test(a_newer_history_is_refused),
+        cmocka_unit_test(memory_that_ends_is_a_failure),
+    };
+    return cmocka_run_group_tests(tests, enter, leave);
+}
