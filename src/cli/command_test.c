@@ -1,5 +1,6 @@
 /* Goal: the real command's exit status and messages, from the outside. */
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 
