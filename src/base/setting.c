@@ -15,8 +15,8 @@ const char *const gy_info_settings[] = {
     "GYRE_KERNEL",
     /* what `gyre run` sets for each rank */
     "GYRE_RANK", "GYRE_SIZE", "GYRE_RUN_FD", "GYRE_CORES", "GYRE_RANKS_ON_HOST",
-    /* what a job sets for its processes, and `gyre job resume` for the program */
-    "GYRE_VERTEX", "GYRE_JOB_RESUME", NULL};
+    /* what `gyre job resume` sets for the program */
+    "GYRE_JOB_RESUME", NULL};
 
 const char *gy_setting_get(const char *name)
 {

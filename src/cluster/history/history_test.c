@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/disk.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -134,8 +135,7 @@ static void what_was_told_is_read(void **state)
 
 static gy_status gather(void *arg, const gy_job *job)
 {
-    strcat(arg, job->id);
-    strcat(arg, job->state == GY_JOB_DONE ? "+ " : "- ");
+    gy_text_add(arg, "%s%s ", job->id, job->state == GY_JOB_DONE ? "+" : "-");
     return GY_OK;
 }
 
@@ -146,9 +146,10 @@ static void jobs_are_listed_newest_first(void **state)
     for (int i = 0; i < 3; i++) {
         begin_and_end(&jobs[i], GY_JOB_DONE, "");
     }
-    char text[256] = "";
-    assert_int_equal(gy_job_list(3, gather, text), GY_OK);
-    assert_string_equal(text, "b2+ b3+ b1+ ");
+    gy_text text = {0};
+    assert_int_equal(gy_job_list(3, gather, &text), GY_OK);
+    assert_string_equal(gy_text_get(&text), "b2+ b3+ b1+ ");
+    gy_text_free(&text);
 }
 
 static void ids_are_unique_beginnings(void **state)

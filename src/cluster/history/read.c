@@ -104,14 +104,19 @@ static gy_status take_job(read_job *to, sqlite3_stmt *row)
     return GY_OK;
 }
 
-/* Rows of a table that belong to the job, gathered in an array of the job's arena. */
-typedef gy_status (*take_row)(read_job *to, sqlite3_stmt *row, void *item);
+/* A table whose rows belong to jobs, and how one becomes an item of an array. */
+typedef struct table {
+    const char *name;
+    size_t item_bytes;
+    gy_status (*take)(read_job *to, sqlite3_stmt *row, void *item);
+} table;
 
-static gy_status take_rows(gy_history *history, read_job *to, const char *table,
-                           size_t item_bytes, take_row take, size_t *count, const void **items)
+static gy_status take_rows(gy_history *history, read_job *to, const table *from, size_t *count,
+                           const void **items)
 {
     char text[256];
-    snprintf(text, sizeof(text), "SELECT count(*) OVER (), * FROM %s WHERE job = ?", table);
+    snprintf(text, sizeof(text), "SELECT count(*) OVER (), * FROM %s WHERE job = ?",
+             from->name);
     sqlite3_stmt *statement = gy_history_prepare(history, text);
     if (statement == NULL) {
         return GY_IO;
@@ -124,10 +129,11 @@ static gy_status take_rows(gy_history *history, read_job *to, const char *table,
     while (status == GY_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         if (list == NULL) {
             total = (size_t)sqlite3_column_int64(statement, 0);
-            list = gy_arena_alloc(&to->arena, total * item_bytes);
+            list = gy_arena_alloc(&to->arena, total * from->item_bytes);
         }
         GY_ASSERT(taken < total);
-        status = list != NULL ? take(to, statement, list + taken++ * item_bytes) : GY_NOMEM;
+        status = list != NULL ? from->take(to, statement, list + taken++ * from->item_bytes)
+                              : GY_NOMEM;
     }
     if (status == GY_OK && code != SQLITE_DONE) {
         status = gy_history_fail(history, "read");
@@ -182,19 +188,19 @@ static gy_status take_bad_record(read_job *to, sqlite3_stmt *row, void *item)
 
 static gy_status take_everything(gy_history *history, read_job *to)
 {
+    static const table stages = {"stages", sizeof(gy_job_stage), take_stage};
+    static const table counters = {"counters", sizeof(gy_job_counter), take_counter};
+    static const table notes = {"notes", sizeof(gy_job_note), take_note};
+    static const table bad = {"bad_records", sizeof(gy_job_bad_record), take_bad_record};
     gy_job *job = &to->job;
     const void *items;
-    GY_TRY(take_rows(history, to, "stages", sizeof(*job->stages), take_stage, &job->stage_count,
-                     &items));
+    GY_TRY(take_rows(history, to, &stages, &job->stage_count, &items));
     job->stages = items;
-    GY_TRY(take_rows(history, to, "counters", sizeof(*job->counters), take_counter,
-                     &job->counter_count, &items));
+    GY_TRY(take_rows(history, to, &counters, &job->counter_count, &items));
     job->counters = items;
-    GY_TRY(take_rows(history, to, "notes", sizeof(*job->notes), take_note, &job->note_count,
-                     &items));
+    GY_TRY(take_rows(history, to, &notes, &job->note_count, &items));
     job->notes = items;
-    GY_TRY(take_rows(history, to, "bad_records", sizeof(*job->bad_records), take_bad_record,
-                     &job->bad_record_count, &items));
+    GY_TRY(take_rows(history, to, &bad, &job->bad_record_count, &items));
     job->bad_records = items;
     return GY_OK;
 }
