@@ -291,7 +291,7 @@ static gy_status list_jobs(gy_history *history, int limit, gy_job_visit visit, v
 
 gy_status gy_job_list(int limit, gy_job_visit visit, void *arg)
 {
-    gy_history *history;
+    gy_history *history = NULL;
     GY_TRY(gy_history_open(&history));
     gy_status status = list_jobs(history, limit, visit, arg);
     gy_history_close(history);
@@ -318,8 +318,9 @@ static gy_status kill_holder(const gy_job *job)
 
 gy_status gy_job_kill(const char *id)
 {
-    gy_job *job;
+    gy_job *job = NULL;
     GY_TRY(gy_job_read(id, &job));
+    GY_ASSERT(job != NULL);
     gy_status status = job->state == GY_JOB_RUNNING
                            ? kill_holder(job)
                            : gy_fail(GY_STATE, "job %s does not run", job->id);
@@ -361,8 +362,9 @@ static gy_status start_again(read_job *whole)
 
 gy_status gy_job_resume(const char *id)
 {
-    gy_job *job;
+    gy_job *job = NULL;
     GY_TRY(gy_job_read(id, &job));
+    GY_ASSERT(job != NULL);
     gy_status status = start_again((read_job *)job);
     gy_job_free(job);
     return status;
