@@ -1,0 +1,79 @@
+/**
+ * What a job is made of, for the manager, the processes and room flow: tasks, edges, attempts,
+ * keys.
+ *
+ * A *task* is what is placed, fails, is copied and commits as one: one vertex, or a cohort of
+ * vertices joined by pipes and FIFOs (its *members*, each in a process of its own). Tasks are
+ * joined by *edges* only through files or small outputs carried in messages.
+ */
+#ifndef GY_CLUSTER_JOB_H
+#define GY_CLUSTER_JOB_H
+
+#include "base/base.h"
+
+/** 128 bits of xxh3 (gy_hash_wide). */
+typedef struct gy_key {
+    uint64_t high, low;
+} gy_key;
+
+/** What is promised of a task's outputs when it runs again over the same inputs. (public:
+ * <gyre/flow.h>) */
+typedef enum gy_promise {
+    GY_PROMISE_DETERMINISTIC, /* the same bytes; others fail the job */
+    GY_PROMISE_UNORDERED,     /* the same records in another order */
+    GY_PROMISE_INDETERMINATE, /* anything: its loss runs all its consumers again; never memoised
+                               */
+} gy_promise;
+
+#define GY_TASK_NONE UINT32_MAX
+enum { GY_TASKS_MAX = 1 << 28 };
+
+/** A task as room flow hands it to the manager. */
+typedef struct gy_task {
+    gy_key key;      /* its fixed part: build, functions, parameters, rewrites, external inputs'
+                        content */
+    uint32_t stage;  /* index into the job's stages */
+    uint16_t width;  /* members, 1 for a vertex alone */
+    uint8_t promise; /* gy_promise */
+    uint8_t flags;   /* GY_TASK_* */
+    uint32_t input_count; /* its edges, which follow in the edges' array */
+    uint32_t output_count;
+    int64_t input_bytes; /* external bytes it reads, for the straggler rule; 0: unknown */
+} gy_task;
+
+enum {
+    GY_TASK_FINAL = 1,   /* has an output of the job: kept, synced, published */
+    GY_TASK_NO_MEMO = 2, /* external command without declared files, etc. */
+    GY_TASK_EXACT = 4,   /* may not be copied (effects outside) */
+};
+
+/** An input of a task: output `output` of task `from`. */
+typedef struct gy_edge {
+    uint32_t from, output;
+} gy_edge;
+
+/** Which run of a task: epoch rises when a committed output is lost, attempt with every start.
+ */
+typedef struct gy_attempt {
+    uint32_t task, epoch, attempt; /* attempt: unique for the task over epochs and managers */
+} gy_attempt;
+
+/** Tasks added at once: the whole job at its beginning, or what a rewrite made. */
+typedef struct gy_growth {
+    const gy_task *tasks;
+    uint32_t task_count;
+    const gy_edge *edges; /* task by task, in order of inputs; `from` may be any earlier or
+                             same-growth task, no cycles */
+    size_t edge_count;
+    const void *detail; /* bytes of room flow, kept in the journal, given back by
+                           gy_manager_grown; NULL: none */
+    size_t detail_bytes;
+} gy_growth;
+
+/** A stage: what the straggler rule and the progress bar look at. */
+typedef struct gy_stage {
+    const char *name; /* borrowed for the manager's life */
+    bool is_gate;     /* when all its tasks are committed, GY_EFFECT_GROW asks for a rewrite */
+} gy_stage;
+
+#endif

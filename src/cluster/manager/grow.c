@@ -1,0 +1,115 @@
+/*
+ * Growth at gates: when all tasks of a gate's stage are committed, room flow is asked once what
+ * to add. Its answer is in the journal before any task that it made may start, so that it
+ * cannot be decided twice differently.
+ */
+#include "cluster/manager/manager_priv.h"
+
+#include <string.h>
+
+void gy_manager_look_at_gate(gy_manager *manager, uint32_t stage)
+{
+    stage_row *gate = &manager->stages[stage];
+    if (gate->is_gate && !gate->has_asked && gate->state.tasks > 0 &&
+        gate->state.committed == gate->state.tasks) {
+        gate->has_asked = true;
+        manager->asked_count++;
+        gy_manager_emit(manager, GY_EFFECT_GROW)->stage = stage;
+    }
+}
+
+static gy_status reserve(gy_manager *manager)
+{
+    void *grown = manager->grown, *holds = manager->holds;
+    GY_TRY(gy_reserve("manager.grown", &grown, &manager->grown_capacity,
+                      manager->grown_count + 1, sizeof(gy_grown)));
+    manager->grown = grown;
+    GY_TRY(gy_reserve("manager.holds", &holds, &manager->hold_capacity, manager->hold_count + 1,
+                      sizeof(hold)));
+    manager->holds = holds;
+    return GY_OK;
+}
+
+gy_status gy_manager_take_growth(gy_manager *manager, uint32_t stage, const gy_growth *growth,
+                                 uint64_t position)
+{
+    GY_TRY(reserve(manager));
+    const uint8_t *detail = gy_manager_keep(manager, growth->detail, growth->detail_bytes);
+    GY_TRY(manager->status);
+    uint32_t first = manager->task_count;
+    GY_TRY(gy_manager_add(manager, growth));
+    manager->stages[stage].has_asked = true;
+    manager->grown[manager->grown_count++] =
+        (gy_grown){.stage = stage,
+                   .first_task = first,
+                   .task_count = growth->task_count,
+                   .detail = detail != NULL ? detail + sizeof(uint32_t) : NULL,
+                   .detail_bytes = growth->detail_bytes};
+    if (manager->phase != PHASE_NEW && growth->task_count > 0) {
+        for (uint32_t task = first; task < manager->task_count; task++) {
+            manager->rows[task].missing++; /* until the record is safe */
+        }
+        manager->holds[manager->hold_count++] =
+            (hold){.first = first, .count = growth->task_count, .position = position};
+    }
+    return GY_OK;
+}
+
+void gy_manager_release(gy_manager *manager, uint64_t position)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < manager->hold_count; i++) {
+        const hold held = manager->holds[i];
+        if (held.position > position) {
+            manager->holds[kept++] = held;
+            continue;
+        }
+        for (uint32_t task = held.first; task < held.first + held.count; task++) {
+            manager->rows[task].missing--;
+            gy_manager_requeue(manager, task, false);
+        }
+    }
+    manager->hold_count = kept;
+}
+
+void gy_manager_grow(gy_manager *manager, const gy_event *event)
+{
+    static const gy_growth nothing;
+    const gy_growth *growth = event->growth != NULL ? event->growth : &nothing;
+    if (event->stage >= manager->options.stage_count || manager->asked_count == 0 ||
+        (manager->phase != PHASE_RUNNING && manager->phase != PHASE_STARTING)) {
+        return;
+    }
+    const stage_row *gate = &manager->stages[event->stage];
+    if (event->cause != GY_CAUSE_NONE) {
+        gy_manager_end(manager, GY_STATE,
+                       gy_manager_text(manager, "the rewrite after stage '%s' failed: %s",
+                                       gate->name,
+                                       event->reason != NULL ? event->reason : "no reason"));
+        return;
+    }
+    manager->asked_count--;
+    gy_manager_write_grown(manager, event->stage, growth);
+    gy_status status = gy_manager_take_growth(manager, event->stage, growth, manager->position);
+    if (status == GY_NOMEM) {
+        manager->status = status;
+    } else if (status < 0) {
+        gy_manager_end(manager, status,
+                       gy_manager_text(manager, "the rewrite after stage '%s': %s", gate->name,
+                                       gy_error_text()));
+    } else if (growth->task_count > 0) {
+        gy_manager_sync(manager);
+        if (GY_PLANTED(GROWN_UNSYNCED)) {
+            gy_manager_release(manager, manager->position);
+        }
+    }
+}
+
+bool gy_manager_grown(const gy_manager *manager, uint32_t index, gy_grown *grown)
+{
+    if (index >= manager->grown_count) {
+        return false;
+    }
+    *grown = manager->grown[index];
+    return true;
+}

@@ -1,0 +1,123 @@
+/*
+ * Committed outputs that are gone. The producer's epoch rises and it runs again; that its own
+ * inputs are gone too is found by that run. Readers that are committed stay so, except below an
+ * indeterminate task: whoever read what it wrote before, committed or not, goes again, and
+ * whoever read that, down to the ends.
+ */
+#include "cluster/manager/manager_priv.h"
+
+/* No commit stands any more, and no run of this epoch may commit. */
+static void raise(gy_manager *manager, uint32_t task, const char *reason)
+{
+    task_row *row = &manager->rows[task];
+    if (row->state == TASK_COMMITTED) {
+        for (uint32_t edge = row->first_reader; edge != GY_NONE;
+             edge = manager->links[edge].next) {
+            gy_link *link = &manager->links[edge];
+            uint32_t reader = link->reader & ~(uint32_t)GY_STALE;
+            manager->rows[reader].missing++;
+            if (manager->rows[reader].state == TASK_READY) {
+                gy_manager_set_state(manager, reader, TASK_WAITING);
+            }
+            link->reader |= GY_STALE; /* forgotten when the reader starts anew */
+        }
+    }
+    gy_manager_note_task(manager, task, reason);
+    if (row->epoch >= GY_LOSSES_MAX) {
+        gy_manager_end(manager, GY_LIMIT,
+                       gy_manager_text(manager, "task %u of stage '%s' was lost %u times: %s",
+                                       task, manager->stages[row->stage].name, row->epoch,
+                                       reason));
+        return;
+    }
+    row->committed = 0;
+    row->epoch += GY_PLANTED(EPOCH_KEPT) ? 0 : 1;
+    if (!GY_PLANTED(RAISE_FORGOTTEN)) {
+        gy_manager_write_raise(manager, task);
+    }
+    gy_manager_runs_cancel(manager, task, reason);
+    gy_manager_requeue(manager, task, true);
+}
+
+/* The tasks that are to be looked at are chained through a stack of their own. */
+typedef struct stack {
+    uint32_t *items;
+    size_t count, capacity;
+} stack;
+
+static void push_readers(gy_manager *manager, stack *left, uint32_t task)
+{
+    uint32_t edge = manager->rows[task].first_reader;
+    for (; edge != GY_NONE; edge = manager->links[edge].next) {
+        void *items = left->items;
+        if (gy_reserve("manager.lose", &items, &left->capacity, left->count + 1,
+                       sizeof(uint32_t)) < 0) {
+            manager->status = GY_NOMEM;
+            return;
+        }
+        left->items = items;
+        left->items[left->count++] = manager->links[edge].reader & ~(uint32_t)GY_STALE;
+    }
+    manager->rows[task].marks &= (uint8_t)~MARK_CONTENT;
+}
+
+void gy_manager_lose_readers(gy_manager *manager, uint32_t task, const char *reason)
+{
+    stack left = {0};
+    push_readers(manager, &left, task);
+    while (left.count > 0 && manager->status >= 0 && manager->phase != PHASE_ENDED) {
+        uint32_t reader = left.items[--left.count];
+        const task_row *row = &manager->rows[reader];
+        bool was_read = (row->marks & MARK_CONTENT) != 0;
+        if (row->state == TASK_COMMITTED || row->state == TASK_RUNNING) {
+            raise(manager, reader, reason);
+        }
+        if (was_read) {
+            push_readers(manager, &left, reader);
+        }
+    }
+    gy_free(left.items);
+}
+
+void gy_manager_lose(gy_manager *manager, uint32_t task, const char *reason)
+{
+    GY_ASSERT(manager->rows[task].state == TASK_COMMITTED);
+    raise(manager, task, reason);
+    if (manager->rows[task].promise == GY_PROMISE_INDETERMINATE &&
+        !GY_PLANTED(CONSUMERS_KEPT)) {
+        gy_manager_lose_readers(
+            manager, task,
+            gy_manager_text(manager, "task %u above it, which is indeterminate, was lost",
+                            task));
+    }
+}
+
+/* Will anybody read it? */
+static bool is_needed(const gy_manager *manager, uint32_t task)
+{
+    const task_row *row = &manager->rows[task];
+    bool is_needed = (row->flags & GY_TASK_FINAL) != 0;
+    for (uint32_t edge = row->first_reader; edge != GY_NONE && !is_needed;
+         edge = manager->links[edge].next) {
+        uint32_t reader = manager->links[edge].reader & ~(uint32_t)GY_STALE;
+        is_needed = manager->rows[reader].state != TASK_COMMITTED;
+    }
+    return is_needed;
+}
+
+void gy_manager_lost(gy_manager *manager, const gy_attempt *id, const char *reason)
+{
+    bool is_time = manager->phase >= PHASE_STARTING && manager->phase <= PHASE_SAVING;
+    if (!is_time || id->task >= manager->task_count) {
+        return;
+    }
+    const task_row *row = &manager->rows[id->task];
+    if (row->state != TASK_COMMITTED || row->epoch != id->epoch) {
+        return;
+    }
+    if (is_needed(manager, id->task)) {
+        gy_manager_lose(manager, id->task, reason != NULL ? reason : "its output is gone");
+    } else {
+        gy_manager_note_task(manager, id->task, "its output is gone, but nobody needs it");
+    }
+}

@@ -1,0 +1,220 @@
+/*
+ * The places for processes: started when there is work for them, started again after a death,
+ * given up when they are silent. What a process says carries its generation; what an earlier
+ * one says late is passed over.
+ */
+#include "cluster/manager/manager_priv.h"
+
+static const int64_t backoff_ns = 10000000, backoff_max_ns = 5000000000;
+enum { FAILED_STARTS = 10 }; /* in a row, and two more for each slot: then the job fails */
+
+gy_status gy_manager_slots_new(gy_manager *manager)
+{
+    uint32_t count = manager->options.process_max;
+    manager->slots = gy_alloc_zero("manager.slots", count, sizeof(slot));
+    manager->heap = gy_alloc_zero("manager.heap", count, sizeof(uint32_t));
+    if (manager->slots == NULL || manager->heap == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t process = 0; process < count; process++) {
+        manager->slots[process] = (slot){.first = GY_NONE, .last = GY_NONE, .heap = GY_NONE};
+    }
+    manager->empty_count = count;
+    return GY_OK;
+}
+
+static void set_state(gy_manager *manager, slot *at, slot_state state)
+{
+    manager->empty_count -= at->state == SLOT_EMPTY;
+    manager->empty_count += state == SLOT_EMPTY;
+    manager->starting_count -= at->state == SLOT_STARTING;
+    manager->starting_count += state == SLOT_STARTING;
+    at->state = state;
+}
+
+static void start(gy_manager *manager, uint32_t process)
+{
+    slot *at = &manager->slots[process];
+    /* No process of an earlier manager had this generation. */
+    at->generation =
+        at->generation == 0 ? (manager->generation << GY_ATTEMPT_BITS) + 1 : at->generation + 1;
+    at->heard_ns = manager->now_ns;
+    at->has_answered = false;
+    set_state(manager, at, SLOT_STARTING);
+    gy_effect *spawn = gy_manager_emit(manager, GY_EFFECT_SPAWN);
+    spawn->process = process;
+    spawn->generation = at->generation;
+}
+
+void gy_manager_spawn(gy_manager *manager)
+{
+    bool is_time = manager->phase == PHASE_RUNNING ||
+                   (manager->phase == PHASE_STARTING && manager->memo_count == 0);
+    if (!is_time || manager->empty_count == 0 || manager->ready_width == 0) {
+        return;
+    }
+    if (manager->now_ns < manager->spawn_ns) {
+        gy_manager_wake(manager, manager->spawn_ns);
+        return;
+    }
+    uint64_t wanted = manager->ready_width;
+    uint64_t coming = (uint64_t)manager->starting_count * manager->options.threads;
+    int64_t next_ns = INT64_MAX;
+    for (uint32_t process = 0; process < manager->options.process_max && coming < wanted;
+         process++) {
+        slot *at = &manager->slots[process];
+        if (at->state == SLOT_EMPTY && at->retry_ns <= manager->now_ns) {
+            start(manager, process);
+            coming += manager->options.threads;
+        } else if (at->state == SLOT_EMPTY) {
+            next_ns = GY_MIN(next_ns, at->retry_ns);
+        }
+    }
+    if (coming < wanted && next_ns < INT64_MAX) {
+        manager->spawn_ns = next_ns;
+        gy_manager_wake(manager, next_ns);
+    }
+}
+
+bool gy_manager_heard(gy_manager *manager, const gy_event *event)
+{
+    if (event->process >= manager->options.process_max) {
+        return false;
+    }
+    slot *at = &manager->slots[event->process];
+    bool is_there = at->state == SLOT_UP || at->state == SLOT_KILLING;
+    if (at->generation != event->generation && !GY_PLANTED(ZOMBIE_HEARD)) {
+        return false;
+    }
+    at->heard_ns = manager->now_ns;
+    return is_there;
+}
+
+void gy_manager_up(gy_manager *manager, const gy_event *event)
+{
+    if (event->process >= manager->options.process_max) {
+        return;
+    }
+    slot *at = &manager->slots[event->process];
+    if ((at->generation != event->generation && !GY_PLANTED(ZOMBIE_HEARD)) ||
+        at->state != SLOT_STARTING) {
+        return;
+    }
+    set_state(manager, at, SLOT_UP);
+    at->heard_ns = manager->now_ns;
+    manager->failed_starts = 0;
+    gy_manager_heap_put(manager, event->process);
+}
+
+/* All that ran there goes again. */
+static void empty(gy_manager *manager, const gy_event *event, bool is_counted)
+{
+    slot *at = &manager->slots[event->process];
+    bool is_ambiguous = at->load > manager->options.threads;
+    for (uint32_t place = 0; at->first != GY_NONE; place++) {
+        uint32_t index = at->first, run_index = manager->seats[index].run;
+        uint32_t task = manager->runs[run_index].task;
+        bool is_guilty = (is_counted && place < manager->options.threads) ||
+                         (GY_PLANTED(LOST_COUNTED) && place < manager->options.threads);
+        manager->rows[task].marks |= is_ambiguous && is_counted ? MARK_SUSPECT : 0;
+        gy_manager_seat_end(manager, index);
+        if (manager->runs[run_index].is_live) { /* else it may be gone with its last seat */
+            gy_manager_run_fail(
+                manager, run_index, is_guilty,
+                gy_manager_text(manager, "process %u ended: %s", event->process,
+                                event->reason != NULL ? event->reason : "no reason is known"));
+        }
+    }
+}
+
+static void retry_later(gy_manager *manager, slot *at)
+{
+    at->deaths = at->has_answered ? 0 : at->deaths + 1;
+    int64_t wait_ns = 0;
+    if (at->deaths > 0) {
+        wait_ns = backoff_ns << GY_MIN(at->deaths - 1, 20u);
+        wait_ns = GY_MIN(wait_ns, backoff_max_ns);
+    }
+    at->retry_ns = manager->now_ns + wait_ns;
+    manager->spawn_ns = GY_MIN(manager->spawn_ns, at->retry_ns);
+}
+
+static void count_failed_start(gy_manager *manager, uint32_t process, const char *reason)
+{
+    manager->failed_starts++;
+    if (manager->failed_starts >= FAILED_STARTS + 2 * manager->options.process_max) {
+        gy_manager_end(
+            manager, GY_PEER,
+            gy_manager_text(manager,
+                            "no process could be started %u times in a row, last %u: %s",
+                            manager->failed_starts, process, reason));
+    }
+}
+
+void gy_manager_down(gy_manager *manager, const gy_event *event)
+{
+    if (event->process >= manager->options.process_max) {
+        return;
+    }
+    slot *at = &manager->slots[event->process];
+    if ((at->generation != event->generation && !GY_PLANTED(ZOMBIE_HEARD)) ||
+        at->state == SLOT_EMPTY) {
+        return;
+    }
+    const char *reason = event->reason != NULL ? event->reason : "no reason is known";
+    slot_state before = at->state;
+    if (before == SLOT_UP) {
+        gy_manager_heap_remove(manager, event->process);
+    }
+    gy_manager_note_process(manager, event->process,
+                            gy_manager_text(manager, "ended: %s", reason));
+    set_state(manager, at, SLOT_KILLING); /* its seats are not told to stop any more */
+    empty(manager, event,
+          before == SLOT_UP && (event->cause == GY_CAUSE_NONE || event->cause == GY_CAUSE_OWN));
+    set_state(manager, at, SLOT_EMPTY);
+    retry_later(manager, at);
+    if (before == SLOT_STARTING) {
+        count_failed_start(manager, event->process, reason);
+    }
+}
+
+void gy_manager_kill(gy_manager *manager, uint32_t process, const char *reason)
+{
+    slot *at = &manager->slots[process];
+    gy_manager_note_process(manager, process, reason);
+    if (at->state == SLOT_UP) {
+        gy_manager_heap_remove(manager, process);
+    }
+    bool was_starting = at->state == SLOT_STARTING;
+    set_state(manager, at, SLOT_KILLING);
+    gy_effect *kill = gy_manager_emit(manager, GY_EFFECT_KILL);
+    kill->process = process;
+    kill->generation = at->generation;
+    kill->reason = reason;
+    /* The seats stay until it is down: it may write until then. */
+    for (uint32_t index = at->first; index != GY_NONE;) {
+        uint32_t next = manager->seats[index].next, run_index = manager->seats[index].run;
+        if (manager->runs[run_index].is_live) {
+            gy_manager_run_fail(manager, run_index, false, reason);
+        }
+        index = next;
+    }
+    if (was_starting) {
+        count_failed_start(manager, process, reason);
+    }
+}
+
+void gy_manager_look_at_processes(gy_manager *manager, bool was_asleep)
+{
+    for (uint32_t process = 0; process < manager->options.process_max; process++) {
+        slot *at = &manager->slots[process];
+        at->heard_ns = was_asleep ? manager->now_ns : at->heard_ns;
+        int64_t silent_ns = manager->now_ns - at->heard_ns;
+        bool is_silent = silent_ns > manager->options.silence_ns;
+        if (is_silent && (at->state == SLOT_UP || at->state == SLOT_STARTING)) {
+            gy_manager_kill(manager, process,
+                            gy_manager_text(manager, "process %u has been silent for %.1f s",
+                                            process, (double)silent_ns / 1e9));
+        }
+    }
+}

@@ -1,0 +1,175 @@
+/*
+ * An older manager's journal. What stood when it ended stands again: each commit is taken as it
+ * was, each loss takes one back. Which tasks may run is counted once at the end, by BEGIN.
+ */
+#include "cluster/manager/manager_priv.h"
+#include "cluster/manager/records.h"
+
+#include <string.h>
+
+typedef struct reader {
+    const uint8_t *body;
+    size_t left;
+} reader;
+
+static bool take(reader *from, void *to, size_t size_bytes)
+{
+    if (from->left < size_bytes) {
+        return false;
+    }
+    memcpy(to, from->body, size_bytes);
+    from->body += size_bytes;
+    from->left -= size_bytes;
+    return true;
+}
+
+static gy_status misfit(const char *what)
+{
+    return gy_fail(GY_FORMAT, "the journal has a record of another job: %s", what);
+}
+
+static gy_status take_begin(gy_manager *manager, reader *from, bool is_first)
+{
+    record_begin body;
+    if (!take(from, &body, sizeof(body)) || memcmp(body.magic, "gyre job", 8) != 0) {
+        return misfit("a beginning without its magic");
+    }
+    if (body.version != RECORD_VERSION) {
+        return gy_fail(GY_UNSUPPORTED, "the journal is of version %u, this is version %u",
+                       body.version, RECORD_VERSION);
+    }
+    if (is_first == manager->has_begun ||
+        memcmp(&body.job, &manager->job, sizeof(body.job)) != 0) {
+        return misfit("the beginning of other tasks");
+    }
+    manager->has_begun = true;
+    manager->generation = GY_MAX(manager->generation, body.generation);
+    return GY_OK;
+}
+
+static gy_status take_commit(gy_manager *manager, reader *from)
+{
+    record_commit body;
+    if (!take(from, &body, sizeof(body)) || body.task >= manager->task_count) {
+        return misfit("a commit of a task that is not there");
+    }
+    task_row *row = &manager->rows[body.task];
+    task_keys *keys = &manager->keys[body.task];
+    row->epoch = body.epoch;
+    row->committed = body.attempt;
+    row->attempt = GY_MAX(row->attempt, body.attempt);
+    row->marks |= MARK_CONTENT;
+    row->report = gy_manager_keep(manager, from->body, from->left);
+    keys->key = body.key;
+    keys->content = body.content;
+    gy_manager_set_state(manager, body.task, TASK_COMMITTED);
+    return manager->status;
+}
+
+static gy_status take_raise(gy_manager *manager, reader *from)
+{
+    record_raise body;
+    if (!take(from, &body, sizeof(body)) || body.task >= manager->task_count) {
+        return misfit("a loss of a task that is not there");
+    }
+    task_row *row = &manager->rows[body.task];
+    row->epoch = body.epoch;
+    row->committed = 0;
+    gy_manager_set_state(manager, body.task, TASK_WAITING);
+    return GY_OK;
+}
+
+/* The arrays in a record may stand at odd addresses. */
+static gy_status take_grown(gy_manager *manager, reader *from, uint64_t position)
+{
+    record_grown body;
+    if (!take(from, &body, sizeof(body)) || body.stage >= manager->options.stage_count ||
+        body.edge_count > from->left || body.detail_bytes > from->left ||
+        from->left != body.task_count * sizeof(gy_task) + body.edge_count * sizeof(gy_edge) +
+                          body.detail_bytes) {
+        return misfit("a growth of another size");
+    }
+    size_t tasks = body.task_count * sizeof(gy_task);
+    size_t edges = body.edge_count * sizeof(gy_edge);
+    uint8_t *copy = gy_alloc("manager.grown", tasks + edges + 1);
+    if (copy == NULL) {
+        return GY_NOMEM;
+    }
+    if (tasks + edges > 0) {
+        memcpy(copy, from->body, tasks + edges);
+    }
+    const void *at_tasks = copy, *at_edges = copy + tasks;
+    const gy_growth growth = {.tasks = at_tasks,
+                              .task_count = body.task_count,
+                              .edges = at_edges,
+                              .edge_count = body.edge_count,
+                              .detail = from->body + tasks + edges,
+                              .detail_bytes = body.detail_bytes};
+    gy_status status = gy_manager_take_growth(manager, body.stage, &growth, position);
+    gy_free(copy);
+    return status;
+}
+
+static gy_status take_end(gy_manager *manager, reader *from)
+{
+    record_end body;
+    if (!take(from, &body, sizeof(body))) {
+        return misfit("an end without its status");
+    }
+    manager->is_ended = body.status == GY_OK;
+    return GY_OK;
+}
+
+static gy_status take_record(gy_manager *manager, uint32_t kind, reader from, uint64_t position)
+{
+    if (kind != RECORD_BEGIN && !manager->has_begun) {
+        return misfit("it does not begin with a beginning");
+    }
+    switch (kind) {
+    case RECORD_BEGIN:
+    case RECORD_RESUME:
+        return take_begin(manager, &from, kind == RECORD_BEGIN);
+    case RECORD_COMMIT:
+        return take_commit(manager, &from);
+    case RECORD_RAISE:
+        return take_raise(manager, &from);
+    case RECORD_GROWN:
+        return take_grown(manager, &from, position);
+    case RECORD_SAVED:
+        manager->is_saved = true;
+        return GY_OK;
+    case RECORD_END:
+        return take_end(manager, &from);
+    default:
+        return misfit("of a kind that is not known");
+    }
+}
+
+gy_status gy_manager_replay(gy_manager *manager, const void *journal, size_t size_bytes,
+                            size_t *used)
+{
+    GY_ASSERT(manager->phase == PHASE_NEW && manager->position == 0);
+    const uint8_t *bytes = journal;
+    size_t at = 0;
+    while (size_bytes - at >= sizeof(record_head)) {
+        record_head head;
+        memcpy(&head, bytes + at, sizeof(head));
+        const uint8_t *body = bytes + at + sizeof(head);
+        if (head.size_bytes > size_bytes - at - sizeof(head)) {
+            break;
+        }
+        uint64_t seed = (uint64_t)head.kind << 32 | head.size_bytes;
+        if (gy_hash(body, head.size_bytes, seed) != head.checksum && !GY_PLANTED(TORN_TAKEN)) {
+            break;
+        }
+        gy_status status =
+            take_record(manager, head.kind, (reader){body, head.size_bytes}, at + sizeof(head));
+        if (status < 0) {
+            return gy_fail_within(status, "at byte %zu", at);
+        }
+        at += sizeof(head) + head.size_bytes;
+    }
+    manager->position = at;
+    *used = at;
+    return GY_OK;
+}

@@ -1,0 +1,49 @@
+/*
+ * What others read of the manager.
+ */
+#include "cluster/manager/manager_priv.h"
+
+#include <string.h>
+
+void gy_manager_task(const gy_manager *manager, uint32_t task, gy_task_state *state)
+{
+    GY_ASSERT(task < manager->task_count);
+    const task_row *row = &manager->rows[task];
+    *state = (gy_task_state){.committed = {task, row->epoch, row->committed},
+                             .key = manager->keys[task].key,
+                             .content = manager->keys[task].content,
+                             .stage = row->stage};
+    if (row->report != NULL) {
+        uint32_t size = 0;
+        memcpy(&size, row->report, sizeof(size));
+        state->report = row->report + sizeof(size);
+        state->report_bytes = size;
+    }
+}
+
+void gy_manager_inputs(const gy_manager *manager, uint32_t task, const gy_edge **edges,
+                       uint32_t *count)
+{
+    GY_ASSERT(task < manager->task_count);
+    *edges = manager->edges + manager->rows[task].first_edge;
+    *count = gy_manager_edges_end(manager, task) - manager->rows[task].first_edge;
+}
+
+void gy_manager_stage(const gy_manager *manager, uint32_t stage, gy_stage_state *state)
+{
+    GY_ASSERT(stage < manager->options.stage_count);
+    *state = manager->stages[stage].state;
+}
+
+size_t gy_manager_bytes(const gy_manager *manager)
+{
+    return sizeof(*manager) + manager->row_capacity * sizeof(task_row) +
+           manager->key_capacity * sizeof(task_keys) +
+           manager->edge_capacity * sizeof(gy_edge) + manager->link_capacity * sizeof(gy_link) +
+           manager->chunk_bytes + manager->scratch_capacity + manager->journal_capacity +
+           (manager->urgent.capacity + manager->ready.capacity) * sizeof(uint32_t) +
+           manager->run_capacity * sizeof(run) + manager->seat_capacity * sizeof(seat) +
+           manager->memo_capacity * sizeof(gy_memo) +
+           (manager->memo_count > 0 ? (manager->memo_mask + 1) * sizeof(uint32_t) : 0) +
+           manager->options.process_max * (sizeof(slot) + sizeof(uint32_t));
+}

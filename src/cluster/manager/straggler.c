@@ -1,0 +1,212 @@
+/*
+ * Which runs are so late that a copy is worth its while. Dryad's rule: once half of a stage of
+ * ten or more tasks is done, run times are fitted by startup + slope * bytes, robustly
+ * (Theil and Sen's median of slopes, then medians), and a run beyond three sigma is copied; in
+ * a smaller stage one that takes three times the median. Never before a floor, and only where
+ * another process has nothing to do.
+ *
+ * Source: Isard et al., "Dryad", EuroSys 2007, 4.3; Sen, "Estimates of the regression
+ * coefficient based on Kendall's tau", JASA 1968.
+ */
+#include "cluster/manager/manager_priv.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { FIT_TASKS = 10, PAIRS = SAMPLES * (SAMPLES - 1) / 2 };
+/* Behind a run that turns out to be long nothing waits longer than that. */
+static const int64_t behind_ns = 50000000, cancel_ns = 1000000000;
+
+void gy_manager_sample(gy_manager *manager, uint32_t task, int64_t run_ns)
+{
+    const task_row *row = &manager->rows[task];
+    stage_row *stage = &manager->stages[row->stage];
+    run_ns = GY_MAX(run_ns, 0);
+    stage->mean_ns += stage->sampled == 0 ? run_ns : (run_ns - stage->mean_ns) / 8;
+    if (stage->samples == NULL) {
+        stage->samples = gy_alloc("manager.samples", SAMPLES * sizeof(sample));
+        if (stage->samples == NULL) {
+            manager->status = GY_NOMEM;
+            return;
+        }
+    }
+    /* Each run stays with the same chance; drawn from its number, so it replays. */
+    uint32_t at = stage->sampled++;
+    if (at >= SAMPLES) {
+        at = (uint32_t)(gy_hash(&at, sizeof(at), row->stage) % stage->sampled);
+    }
+    if (at < SAMPLES) {
+        stage->samples[at] = (sample){row->input_bytes, (float)run_ns};
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    double first = *(const double *)a, second = *(const double *)b;
+    return (first > second) - (first < second);
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof(*values), compare);
+    return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static void fit(stage_row *stage)
+{
+    static _Thread_local double values[PAIRS];
+    size_t count = GY_MIN(stage->sampled, (uint32_t)SAMPLES), pairs = 0;
+    const sample *all = stage->samples;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = i + 1; j < count; j++) {
+            double bytes = (double)all[j].bytes - (double)all[i].bytes;
+            if (bytes > 0 || bytes < 0) {
+                values[pairs++] = ((double)all[j].run_ns - (double)all[i].run_ns) / bytes;
+            }
+        }
+    }
+    stage->slope = pairs > 0 ? fmax(median(values, pairs), 0) : 0;
+    for (size_t i = 0; i < count; i++) {
+        values[i] = (double)all[i].run_ns - stage->slope * (double)all[i].bytes;
+    }
+    stage->base_ns = median(values, count);
+    for (size_t i = 0; i < count; i++) {
+        values[i] =
+            fabs((double)all[i].run_ns - stage->slope * (double)all[i].bytes - stage->base_ns);
+    }
+    stage->sigma_ns = 1.4826 * median(values, count); /* of a normal distribution */
+    stage->fitted = stage->sampled;
+}
+
+/* When a run of the task is late; INT64_MAX: nothing is known yet. */
+static int64_t late_ns(const gy_manager *manager, const task_row *row)
+{
+    stage_row *stage = &manager->stages[row->stage];
+    uint32_t tasks = stage->state.tasks;
+    if (stage->sampled == 0 || stage->state.committed * 2 < tasks) {
+        return INT64_MAX;
+    }
+    if (stage->fitted < stage->sampled - stage->sampled / 16) {
+        fit(stage);
+    }
+    double expected = stage->base_ns + stage->slope * (double)row->input_bytes;
+    double late = expected + 3 * stage->sigma_ns;
+    if (tasks < FIT_TASKS) {
+        late = 3 * expected;
+    }
+    /* A stage of equal runs has no sigma to speak of. */
+    late = fmax(late, 1.5 * expected);
+    return GY_MAX((int64_t)late, manager->options.copy_floor_ns);
+}
+
+static bool has_copy(const gy_manager *manager, uint32_t task)
+{
+    uint32_t live = 0;
+    for (uint32_t at = manager->rows[task].run; at != GY_NONE; at = manager->runs[at].next) {
+        live += manager->runs[at].is_live;
+    }
+    return live > 1;
+}
+
+/* The time since the last of its members began; 0: one has not begun, or ended. */
+static int64_t age_of(const gy_manager *manager, uint32_t index)
+{
+    int64_t age_ns = INT64_MAX;
+    for (uint32_t member = 0; member < manager->runs[index].width; member++) {
+        uint32_t at = gy_manager_run_seat(manager, index, member);
+        if (at == GY_NONE) {
+            continue;
+        }
+        int64_t began_ns = manager->seats[at].began_ns;
+        age_ns = began_ns == 0 ? 0 : GY_MIN(age_ns, manager->now_ns - began_ns);
+    }
+    return age_ns == INT64_MAX ? 0 : age_ns;
+}
+
+/* A late run gets a copy when a process is free: after the ready tasks, or before them when it
+ * is twice as late. */
+static void look_at_run(gy_manager *manager, uint32_t index)
+{
+    const run *late = &manager->runs[index];
+    const task_row *row = &manager->rows[late->task];
+    bool may_copy = late->is_live && (row->flags & GY_TASK_EXACT) == 0 &&
+                    manager->options.copy_floor_ns >= 0 && manager->phase == PHASE_RUNNING;
+    int64_t age_ns = may_copy ? age_of(manager, index) : 0;
+    if (age_ns <= manager->options.copy_floor_ns || has_copy(manager, late->task)) {
+        return;
+    }
+    int64_t limit_ns = late_ns(manager, row);
+    uint32_t task = late->task;
+    if (age_ns > limit_ns && gy_manager_copy_start(manager, index)) {
+        gy_manager_note_task(
+            manager, task,
+            gy_manager_text(manager,
+                            "copied: it has taken %.1f s, %.1f s were expected at most",
+                            (double)age_ns / 1e9, (double)limit_ns / 1e9));
+    } else if (age_ns / 2 > limit_ns) {
+        manager->copy_wanted = index;
+    }
+}
+
+void gy_manager_copy_late(gy_manager *manager)
+{
+    if (manager->open_count > 0) {
+        uint32_t index = manager->copy_wanted;
+        manager->copy_wanted = GY_NONE;
+        look_at_run(manager, index);
+    }
+}
+
+/* Tasks that were sent ahead and stand behind a long one go elsewhere. */
+static void look_behind(gy_manager *manager, uint32_t process)
+{
+    const slot *at = &manager->slots[process];
+    if (at->state != SLOT_UP || at->load <= manager->options.threads ||
+        manager->ready_width > 0 || manager->open_count == 0) {
+        return;
+    }
+    if (manager->now_ns - manager->seats[at->first].began_ns < behind_ns) {
+        return;
+    }
+    for (uint32_t index = at->first; index != GY_NONE;) {
+        uint32_t next = manager->seats[index].next, run_index = manager->seats[index].run;
+        if (manager->seats[index].began_ns == 0 && manager->runs[run_index].is_live) {
+            gy_manager_run_fail(manager, run_index, false,
+                                "it stood behind a long one while a process was free");
+        }
+        index = next;
+    }
+}
+
+/* One that was cancelled and does not let go. */
+static bool is_stuck(const gy_manager *manager, const slot *at)
+{
+    bool is_stuck = at->state == SLOT_UP && at->first != GY_NONE;
+    uint32_t index = at->first;
+    for (uint32_t i = 0; i < manager->options.threads && index != GY_NONE && is_stuck; i++) {
+        int64_t since_ns = manager->seats[index].cancelled_ns;
+        is_stuck = since_ns > 0 && manager->now_ns - since_ns > cancel_ns;
+        index = manager->seats[index].next;
+    }
+    return is_stuck;
+}
+
+void gy_manager_look_at_runs(gy_manager *manager)
+{
+    manager->copy_wanted = GY_NONE;
+    for (uint32_t process = 0; process < manager->options.process_max; process++) {
+        if (is_stuck(manager, &manager->slots[process])) {
+            gy_manager_kill(manager, process, "what it runs was cancelled and does not end");
+        }
+        look_behind(manager, process);
+        uint32_t at = manager->slots[process].first;
+        for (uint32_t i = 0; i < manager->options.threads && at != GY_NONE; i++) {
+            const seat *oldest = &manager->seats[at];
+            uint32_t next = oldest->next;
+            if (oldest->member == 0) {
+                look_at_run(manager, oldest->run);
+            }
+            at = next;
+        }
+    }
+}
