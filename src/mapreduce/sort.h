@@ -1,0 +1,444 @@
+/**
+ * Sorting of records: in memory, within ranges of mapped inputs, and by runs on disk that are
+ * merged. Reading order: entries, sample, range, sorter, runs, merge, top.
+ *
+ * A record is sorted by an *entry* of 16 bytes: the first 8 bytes of its key as a number, and
+ * where it lies. Equal keys keep the order of the input.
+ */
+#ifndef GY_MAPREDUCE_SORT_H
+#define GY_MAPREDUCE_SORT_H
+
+#include "base/env.h"
+#include "base/fail.h"
+
+#include <string.h>
+
+/* ---- records ---- */
+
+typedef enum gy_layout_kind {
+    GY_LAYOUT_FIXED,  /* records of record_bytes each; a shorter one at the end is an error */
+    GY_LAYOUT_LINES,  /* each ended by '\n', which the last may lack */
+    GY_LAYOUT_FRAMED, /* varint of the key's size, varint of the value's, key, value */
+} gy_layout_kind;
+
+typedef enum gy_key_kind {
+    GY_KEY_BYTES,   /* as memcmp; a prefix comes before what it begins */
+    GY_KEY_INT64,   /* 8 bytes of this machine */
+    GY_KEY_FLOAT64, /* the same; -0 before 0, NaN beyond the infinity of its sign */
+} gy_key_kind;
+
+/** What a record is made of and which part of it orders. */
+typedef struct gy_layout {
+    gy_layout_kind kind;
+    gy_key_kind key;
+    size_t record_bytes; /* FIXED: > 0 */
+    size_t key_offset;   /* FIXED and LINES: bytes before the key */
+    size_t key_bytes;    /* FIXED: > 0, 8 if typed; LINES: at most so many, 0: all */
+    bool has_values;     /* FRAMED: equal keys are ordered by value (secondary sort) */
+} gy_layout;
+
+/** GY_ARG when the fields of a layout do not fit each other. */
+GY_MUST_CHECK gy_status gy_layout_check(const gy_layout *layout);
+
+/** A record's parts, borrowed from where it lies. */
+typedef struct gy_item {
+    const char *data, *key, *value; /* value: FRAMED */
+    size_t size_bytes, key_bytes, value_bytes;
+} gy_item;
+
+/** Bytes in memory. */
+typedef struct gy_span {
+    const char *data;
+    size_t size_bytes;
+} gy_span;
+
+/** Records in memory: spans of whole records, in the order of the input. */
+typedef struct gy_records {
+    const gy_layout *layout;
+    const gy_span *spans;
+    size_t span_count;
+} gy_records;
+
+enum { GY_POSITION_BITS = 40, GY_VARINT_BYTES = 10 };
+#define GY_POSITION_MASK ((UINT64_C(1) << GY_POSITION_BITS) - 1)
+#define GY_SPANS_MAX     ((size_t)1 << (64 - GY_POSITION_BITS))
+
+/** What is sorted. */
+typedef struct gy_entry {
+    uint64_t prefix;   /* 8 bytes of the key, the first one highest */
+    uint64_t position; /* span << GY_POSITION_BITS | offset: rises with the input */
+} gy_entry;
+
+static inline uint64_t gy_position(size_t span, size_t offset)
+{
+    return (uint64_t)span << GY_POSITION_BITS | offset;
+}
+
+/** Up to 8 bytes as a number that orders as they do; what is missing counts as zero. */
+static inline uint64_t gy_word(const char *data, size_t size_bytes)
+{
+    uint64_t word = 0;
+    if (size_bytes >= sizeof(word)) {
+        memcpy(&word, data, sizeof(word));
+        return __builtin_bswap64(word);
+    }
+    for (size_t i = 0; i < size_bytes; i++) {
+        word |= (uint64_t)(unsigned char)data[i] << (56 - 8 * i);
+    }
+    return word;
+}
+
+/** A typed key's 8 bytes as a number that orders as the type does. */
+static inline uint64_t gy_typed_word(gy_key_kind kind, const char *data)
+{
+    const uint64_t sign = UINT64_C(1) << 63;
+    uint64_t bits = 0;
+    memcpy(&bits, data, sizeof(bits));
+    return kind == GY_KEY_FLOAT64 && (bits & sign) != 0 ? ~bits : bits ^ sign;
+}
+
+/** The first word of a key. */
+static inline uint64_t gy_key_word(gy_key_kind kind, const char *data, size_t size_bytes)
+{
+    return kind == GY_KEY_BYTES ? gy_word(data, size_bytes) : gy_typed_word(kind, data);
+}
+
+/** Write `value` in 7 bits a byte, low ones first; returns the bytes written (1 to 10). */
+static inline size_t gy_varint_put(char *to, uint64_t value)
+{
+    size_t size = 0;
+    for (; value >= 128; value >>= 7) {
+        to[size++] = (char)(value | 128);
+    }
+    to[size++] = (char)value;
+    return size;
+}
+
+/** Read it; NULL when it is cut or over 64 bits, else what follows. */
+static inline const char *gy_varint_get(const char *from, const char *end, uint64_t *value)
+{
+    uint64_t result = 0;
+    for (unsigned shift = 0; shift < 64 && from < end; shift += 7) {
+        const uint64_t byte = (unsigned char)*from++;
+        if (shift == 63 && byte > 1) {
+            return NULL;
+        }
+        result |= (byte & 127) << shift;
+        if (byte < 128) {
+            *value = result;
+            return from;
+        }
+    }
+    return NULL;
+}
+
+/** The record at `at`, which must be below `end`; false when it is cut or malformed. */
+static inline bool gy_item_read(const gy_layout *layout, const char *at, const char *end,
+                                gy_item *item)
+{
+    const size_t left = (size_t)(end - at);
+    item->data = at;
+    if (layout->kind == GY_LAYOUT_FRAMED) {
+        uint64_t key = 0, value = 0;
+        const char *body = gy_varint_get(at, end, &key);
+        body = body == NULL ? NULL : gy_varint_get(body, end, &value);
+        if (body == NULL || key > (size_t)(end - body) || value > (size_t)(end - body) - key) {
+            return false;
+        }
+        *item = (gy_item){at, body, body + key, (size_t)(body - at) + key + value, key, value};
+        return layout->key == GY_KEY_BYTES || key == sizeof(uint64_t);
+    }
+    if (layout->kind == GY_LAYOUT_FIXED) {
+        item->size_bytes = layout->record_bytes;
+        item->key = at + layout->key_offset;
+        item->key_bytes = layout->key_bytes;
+        return left >= layout->record_bytes;
+    }
+    const char *newline = memchr(at, '\n', left);
+    const size_t text = newline == NULL ? left : (size_t)(newline - at);
+    const size_t offset = layout->key_offset < text ? layout->key_offset : text;
+    const size_t rest = text - offset;
+    item->size_bytes = text + (newline != NULL);
+    item->key = at + offset;
+    item->key_bytes =
+        layout->key_bytes != 0 && layout->key_bytes < rest ? layout->key_bytes : rest;
+    return true;
+}
+
+/** The record at a position that was read before. */
+static inline gy_item gy_item_at(const gy_records *records, uint64_t position)
+{
+    const gy_span *span = &records->spans[position >> GY_POSITION_BITS];
+    gy_item item;
+    const bool is_whole =
+        gy_item_read(records->layout, span->data + (position & GY_POSITION_MASK),
+                     span->data + span->size_bytes, &item);
+    GY_ASSERT(is_whole);
+    return item;
+}
+
+/** Order of two byte strings, as memcmp, then the shorter first. */
+static inline int gy_bytes_compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+    const size_t shared = a_bytes < b_bytes ? a_bytes : b_bytes;
+    const int order = shared == 0 ? 0 : memcmp(a, b, shared);
+    return order != 0 ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
+}
+
+/** Order of two records by key. */
+static inline int gy_key_compare(gy_key_kind kind, const gy_item *a, const gy_item *b)
+{
+    if (kind != GY_KEY_BYTES) {
+        const uint64_t first = gy_typed_word(kind, a->key),
+                       second = gy_typed_word(kind, b->key);
+        return (first > second) - (first < second);
+    }
+    return gy_bytes_compare(a->key, a->key_bytes, b->key, b->key_bytes);
+}
+
+/** Order of two records: by key, then by value where the layout says so. */
+static inline int gy_item_compare(const gy_layout *layout, const gy_item *a, const gy_item *b)
+{
+    const int order = gy_key_compare(layout->key, a, b);
+    if (order != 0 || !layout->has_values) {
+        return order;
+    }
+    return gy_bytes_compare(a->value, a->value_bytes, b->value, b->value_bytes);
+}
+
+/* ---- entries ---- */
+
+/**
+ * Sort entries by their records, stably: radix by `prefix`, which is the key's word at byte
+ * `depth` where all keys agree before, then by what follows. Prefixes are changed where they
+ * were equal.
+ *
+ * @param scratch  room for `count` entries
+ * @threads any
+ * @cost 2 passes over cache-sized parts for random keys; a key of n bytes that all records
+ * share costs n/8 passes. No memory.
+ * @source McIlroy, Bostic, McIlroy: Engineering radix sort, 1993; Kärkkäinen, Rantala:
+ * Engineering radix sort for strings, 2008 (words of the key kept beside the pointer)
+ */
+void gy_entries_sort(const gy_records *records, gy_entry *entries, gy_entry *scratch,
+                     size_t count, size_t depth);
+
+/** The same by the prefixes alone. */
+void gy_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_t count);
+
+/* ---- samples and splitters ---- */
+
+/** A place in the order of (key, position); the key is borrowed from the records. */
+typedef struct gy_bound {
+    const char *key;
+    size_t key_bytes;
+    uint64_t position;
+} gy_bound;
+
+/** Records drawn from the input, in order. */
+typedef struct gy_sample {
+    gy_bound *bounds;
+    size_t count;
+    uint64_t records; /* of the input: exact for FIXED, else estimated from the sample */
+} gy_sample;
+
+enum { GY_SAMPLE_MOST = 16384 };
+
+/**
+ * Draw one record from each of up to GY_SAMPLE_MOST equal stretches of the input: the same for
+ * the same records and seed.
+ *
+ * @param records  FIXED or LINES; must outlive the sample
+ * @return GY_OK; GY_ARG the layout; GY_FORMAT a fixed record is cut; GY_LIMIT too many spans;
+ * GY_NOMEM
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_sample_take(const gy_records *records, uint64_t seed,
+                                       gy_sample *sample);
+void gy_sample_free(gy_sample *sample);
+
+/**
+ * Cut the order into `parts` of about equally many records: a pure function of the sample.
+ *
+ * @param keeps_keys  records of one key stay in one part, as a reduce needs them; else a
+ * frequent key is cut where its records lie
+ * @param bounds      takes parts - 1 bounds, rising; equal ones make empty parts
+ */
+void gy_sample_split(const gy_sample *sample, gy_key_kind kind, size_t parts, bool keeps_keys,
+                     gy_bound *bounds);
+
+/** Order of two bounds: by key, then by position. */
+int gy_bound_compare(gy_key_kind kind, const gy_bound *a, const gy_bound *b);
+
+/** The index of the first bound of the sample that is not below `bound`. */
+size_t gy_sample_find(const gy_sample *sample, gy_key_kind kind, const gy_bound *bound);
+
+/* ---- where sorted bytes go ---- */
+
+/** Takes bytes in order, without a copy: asks for room, fills it, says how much. */
+typedef struct gy_sink {
+    /* Room for at least size_bytes; valid until wrote. */
+    gy_status (*room)(void *arg, size_t size_bytes, void **room);
+    gy_status (*wrote)(void *arg, size_t size_bytes);
+    void *arg;
+} gy_sink;
+
+/* ---- ranges of inputs in memory ---- */
+
+/** Records r with low <= r < high; NULL: open. */
+typedef struct gy_range {
+    const gy_bound *low, *high;
+} gy_range;
+
+typedef struct gy_range_options {
+    size_t memory_bytes; /* of everything that this call allocates; 0: as for all records */
+    const gy_sample *sample;
+} gy_range_options;
+
+enum { GY_RANGE_MEMORY_LEAST = 4 << 20 };
+
+/** What a sort did. */
+typedef struct gy_range_report {
+    uint64_t records, bytes; /* written */
+    uint64_t scans;          /* of the whole input */
+} gy_range_report;
+
+/**
+ * Write the records of a range in order: scan the input for as many entries as memory holds,
+ * sort and gather them, and again for what is left. No byte is written but the output's. One
+ * key of more records than memory holds is written by a scan of its own.
+ *
+ * @param records  FIXED or LINES, in memory or mapped; a last line gets its '\n'
+ * @return GY_OK; GY_ARG the layout, memory below GY_RANGE_MEMORY_LEAST; GY_NOMEM; what the sink
+ * returns
+ * @threads any; several ranges of one input may be sorted at once
+ * @cost 16 bytes of memory a record in the range; a scan reads every key of the input
+ */
+GY_MUST_CHECK gy_status gy_sort_range(const gy_records *records, const gy_range *range,
+                                      const gy_range_options *options, const gy_sink *sink,
+                                      gy_range_report *report);
+
+/* ---- runs: sorted records on disk ---- */
+
+/** A file of framed records without a name: written once, then read once. Not thread-safe. */
+typedef struct gy_run gy_run;
+
+/**
+ * Make one in `folder`. Its name is gone when this returns, so that nothing is left whatever
+ * happens.
+ *
+ * @param buffer  of buffer_bytes > 0, borrowed until gy_run_seal
+ * @return GY_OK; GY_NOTFOUND no such folder; GY_IO; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_run_new(gy_env *env, const char *folder, char *buffer,
+                                   size_t buffer_bytes, gy_run **run);
+GY_MUST_CHECK gy_status gy_run_add(gy_run *run, const void *data, size_t size_bytes);
+/** End writing. */
+GY_MUST_CHECK gy_status gy_run_seal(gy_run *run);
+/** Begin reading with a buffer that is borrowed until the run is freed. */
+void gy_run_read(gy_run *run, char *buffer, size_t buffer_bytes);
+/** The next bytes: a gy_fill. At the end, the sum of what was read is that of what was written,
+ * or GY_IO. */
+GY_MUST_CHECK gy_status gy_run_fill(void *run, const void **data, size_t *size_bytes);
+/** NULL is fine. */
+void gy_run_free(gy_run *run);
+
+/* ---- merging ---- */
+
+/** The next bytes of a source, valid until the next call; none at the end, again and again. */
+typedef gy_status (*gy_fill)(void *arg, const void **data, size_t *size_bytes);
+
+typedef struct gy_merge_source {
+    gy_fill fill;
+    void *arg;
+} gy_merge_source;
+
+/** Framed records of several sorted sources as one: a tree of losers. Not thread-safe. */
+typedef struct gy_merge gy_merge;
+
+/**
+ * @param layout   FRAMED; copied
+ * @param sources  copied; records may cross the pieces that a source gives
+ * @return GY_OK; GY_NOMEM; GY_FORMAT; what a source returns
+ * @cost log2(count) comparisons of words a record
+ * @source Knuth, The Art of Computer Programming 3, 5.4.1
+ */
+GY_MUST_CHECK gy_status gy_merge_new(const gy_layout *layout, const gy_merge_source *sources,
+                                     size_t count, gy_merge **merge);
+/**
+ * The next record in order, of equal ones that of the first source; `*has` is false at the end.
+ * Valid until the next call.
+ *
+ * @return GY_OK; GY_FORMAT a record is cut or malformed; GY_NOMEM; what a source returns
+ */
+GY_MUST_CHECK gy_status gy_merge_next(gy_merge *merge, gy_item *item, bool *has);
+/** Frees no source. NULL is fine. */
+void gy_merge_free(gy_merge *merge);
+
+/* ---- sorting what is added, under a budget ---- */
+
+/** Records in, records in order out; runs on disk when memory is full. Not thread-safe. */
+typedef struct gy_sorter gy_sorter;
+
+typedef struct gy_sorter_options {
+    size_t memory_bytes; /* of all that the sorter holds; at least GY_SORTER_MEMORY_LEAST */
+    const char *scratch; /* folder for runs; copied */
+    gy_key_kind key;
+    bool has_values; /* equal keys are ordered by value; else as they were added */
+} gy_sorter_options;
+
+enum { GY_SORTER_MEMORY_LEAST = 64 << 10 };
+
+/** What a sorter did. */
+typedef struct gy_sorter_report {
+    uint64_t records, bytes;  /* added; as framed */
+    uint64_t runs, run_bytes; /* written, those of merges, too */
+    uint64_t merges;          /* of runs into longer ones */
+} gy_sorter_report;
+
+/** GY_ARG memory below the least; GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_sorter_new(gy_env *env, const gy_sorter_options *options,
+                                      gy_sorter **sorter);
+/**
+ * Add records: key and value of each are copied.
+ *
+ * @return GY_OK; GY_LIMIT a record is larger than the memory; GY_ARG a typed key without 8
+ * bytes; GY_IO, GY_NOTFOUND of a run; after a failure only gy_sorter_free remains
+ */
+GY_MUST_CHECK gy_status gy_sorter_add(gy_sorter *sorter, const gy_item *items, size_t count);
+/** No more will be added. */
+GY_MUST_CHECK gy_status gy_sorter_end(gy_sorter *sorter);
+/** The next record in order; `*has` is false at the end. Valid until the next call. */
+GY_MUST_CHECK gy_status gy_sorter_next(gy_sorter *sorter, gy_item *item, bool *has);
+void gy_sorter_report_get(const gy_sorter *sorter, gy_sorter_report *report);
+/** NULL is fine. */
+void gy_sorter_free(gy_sorter *sorter);
+
+/* ---- groups of one key ---- */
+
+/** gy_sorter_next or gy_merge_next. */
+typedef gy_status (*gy_next)(void *arg, gy_item *item, bool *has);
+
+/** Keys and their values over sorted records. Begin with gy_groups_init. */
+typedef struct gy_groups {
+    gy_next next;
+    void *arg;
+    gy_item item; /* read, not yet given */
+    bool has, is_first, is_given;
+    char *key; /* the group's, copied */
+    size_t key_bytes, key_capacity;
+} gy_groups;
+
+void gy_groups_init(gy_groups *groups, gy_next next, void *arg);
+/** The next key, valid until the next one; values of this one that were not asked for are
+ * passed over. */
+GY_MUST_CHECK gy_status gy_groups_next(gy_groups *groups, gy_span *key, bool *has);
+/** The key's next value, valid until the next call. */
+GY_MUST_CHECK gy_status gy_groups_value(gy_groups *groups, gy_span *value, bool *has);
+void gy_groups_fini(gy_groups *groups);
+
+/** gy_merge_next and gy_sorter_next as gy_next. */
+GY_MUST_CHECK gy_status gy_next_merged(void *merge, gy_item *item, bool *has);
+GY_MUST_CHECK gy_status gy_next_sorted(void *sorter, gy_item *item, bool *has);
+
+#endif

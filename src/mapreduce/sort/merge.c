@@ -1,0 +1,288 @@
+/*
+ * Merging of framed records by a tree of losers.
+ *
+ *   winner           nodes[0] is the source whose record comes next; nodes[1..k-1] hold the
+ *     1              losers of the matches on the way up; leaves are sources. Taking a record
+ *    / \             replays the winner's leaf alone: one comparison a level, of words but for
+ *   2   3            ties.
+ *  / \ / \
+ *  a b c d
+ */
+#include "mapreduce/sort.h"
+
+#include "base/base.h"
+
+enum { HEADER_BYTES = 2 * GY_VARINT_BYTES };
+
+/* A source and its record that has not been taken. */
+typedef struct cursor {
+    gy_merge_source source;
+    const char *at, *end; /* what is left of the piece; the record is no part of it */
+    gy_item item;
+    bool is_ended;
+    char *carry; /* a record that crossed pieces */
+    size_t carry_used, carry_capacity;
+} cursor;
+
+struct gy_merge {
+    gy_layout layout;
+    size_t count;
+    cursor *cursors;
+    uint64_t *words; /* of the cursors' keys; UINT64_MAX at the end */
+    uint32_t *nodes;
+    bool is_begun;
+};
+
+/* The bytes a framed record needs, or 0 while its header is cut; SIZE_MAX: malformed. */
+static size_t needed_bytes(const char *data, size_t size_bytes)
+{
+    uint64_t key = 0, value = 0;
+    const char *end = data + size_bytes;
+    const char *body = gy_varint_get(data, end, &key);
+    body = body == NULL ? NULL : gy_varint_get(body, end, &value);
+    if (body == NULL) {
+        return size_bytes >= HEADER_BYTES ? SIZE_MAX : 0;
+    }
+    size_t sum = 0;
+    if (__builtin_add_overflow(key, value, &sum) ||
+        __builtin_add_overflow(sum, (size_t)(body - data), &sum)) {
+        return SIZE_MAX;
+    }
+    return sum;
+}
+
+static gy_status carry_bytes(cursor *from, size_t size_bytes)
+{
+    GY_TRY(gy_reserve("mapreduce.merge", (void **)&from->carry, &from->carry_capacity,
+                      from->carry_used + size_bytes, 1));
+    memcpy(from->carry + from->carry_used, from->at, size_bytes);
+    from->carry_used += size_bytes;
+    from->at += size_bytes;
+    return GY_OK;
+}
+
+static gy_status fail_cut(void)
+{
+    return gy_fail(GY_FORMAT, "a sorted run ends within a record or its record is malformed");
+}
+
+/* Put a record together that begins at the end of a piece. `*is_whole` is false at the end. */
+static gy_status carry_record(cursor *from, bool *is_whole)
+{
+    from->carry_used = 0;
+    for (;;) {
+        const size_t needed = needed_bytes(from->carry, from->carry_used);
+        if (needed == SIZE_MAX) {
+            return fail_cut();
+        }
+        if (needed != 0 && needed <= from->carry_used) {
+            *is_whole = true;
+            return GY_OK;
+        }
+        if (from->at == from->end) {
+            const void *data = NULL;
+            size_t size = 0;
+            GY_TRY(from->source.fill(from->source.arg, &data, &size));
+            if (size == 0) {
+                *is_whole = false;
+                return from->carry_used == 0 ? GY_OK : fail_cut();
+            }
+            from->at = data;
+            from->end = from->at + size;
+        }
+        /* A header byte by byte, a body as far as the piece goes. */
+        const size_t most = needed == 0 ? 1 : needed - from->carry_used;
+        GY_TRY(carry_bytes(from, GY_MIN(most, (size_t)(from->end - from->at))));
+    }
+}
+
+/* Read the cursor's next record. */
+static gy_status advance(gy_merge *merge, size_t index)
+{
+    cursor *from = &merge->cursors[index];
+    if (from->at < from->end &&
+        gy_item_read(&merge->layout, from->at, from->end, &from->item)) {
+        from->at += from->item.size_bytes;
+    } else {
+        bool is_whole = false;
+        GY_TRY(carry_record(from, &is_whole));
+        if (is_whole && !gy_item_read(&merge->layout, from->carry,
+                                      from->carry + from->carry_used, &from->item)) {
+            return fail_cut();
+        }
+        from->is_ended = !is_whole;
+    }
+    merge->words[index] =
+        from->is_ended ? UINT64_MAX
+                       : gy_key_word(merge->layout.key, from->item.key, from->item.key_bytes);
+    return GY_OK;
+}
+
+/* True when the record of cursor a comes before that of b. */
+static bool is_before(const gy_merge *merge, uint32_t a, uint32_t b)
+{
+    if (merge->words[a] != merge->words[b]) {
+        return merge->words[a] < merge->words[b];
+    }
+    const cursor *first = &merge->cursors[a], *second = &merge->cursors[b];
+    if (first->is_ended || second->is_ended) {
+        return !first->is_ended || (second->is_ended && a < b);
+    }
+    const int order = gy_item_compare(&merge->layout, &first->item, &second->item);
+    return order != 0 ? order < 0 : a < b;
+}
+
+/* Play the matches from a source's leaf to the top. */
+static void replay(gy_merge *merge, uint32_t winner)
+{
+    for (size_t node = (merge->count + winner) / 2; node > 0; node /= 2) {
+        const uint32_t other = merge->nodes[node];
+        if (is_before(merge, other, winner)) {
+            merge->nodes[node] = winner;
+            winner = other;
+        }
+    }
+    merge->nodes[0] = winner;
+}
+
+/* The winner below a node; the losers stay in the nodes. */
+static uint32_t play(gy_merge *merge, size_t node)
+{
+    if (node >= merge->count) {
+        return (uint32_t)(node - merge->count);
+    }
+    const uint32_t left = play(merge, 2 * node), right = play(merge, 2 * node + 1);
+    const bool is_left = is_before(merge, left, right);
+    merge->nodes[node] = is_left ? right : left;
+    return is_left ? left : right;
+}
+
+gy_status gy_merge_new(const gy_layout *layout, const gy_merge_source *sources, size_t count,
+                       gy_merge **merge)
+{
+    GY_ASSERT(layout->kind == GY_LAYOUT_FRAMED && count < UINT32_MAX);
+    gy_merge *made = gy_alloc_zero("mapreduce.merge", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    made->layout = *layout;
+    made->count = count;
+    made->cursors = gy_alloc_zero("mapreduce.merge", count, sizeof(*made->cursors));
+    made->words = gy_alloc_zero("mapreduce.merge", count, sizeof(*made->words));
+    made->nodes = gy_alloc_zero("mapreduce.merge", count + 1, sizeof(*made->nodes));
+    gy_status status = GY_OK;
+    if (made->cursors == NULL || made->words == NULL || made->nodes == NULL) {
+        status = GY_NOMEM;
+    }
+    for (size_t i = 0; status == GY_OK && i < count; i++) {
+        made->cursors[i].source = sources[i];
+        status = advance(made, i);
+    }
+    if (status != GY_OK) {
+        gy_merge_free(made);
+        return status;
+    }
+    if (count > 0) {
+        made->nodes[0] = count == 1 ? 0 : play(made, 1);
+    }
+    *merge = made;
+    return GY_OK;
+}
+
+gy_status gy_merge_next(gy_merge *merge, gy_item *item, bool *has)
+{
+    *has = false;
+    if (merge->count == 0) {
+        return GY_OK;
+    }
+    if (merge->is_begun) { /* the record given last was borrowed until now */
+        const uint32_t last = merge->nodes[0];
+        if (!merge->cursors[last].is_ended) {
+            GY_TRY(advance(merge, last));
+        }
+        replay(merge, last);
+    }
+    merge->is_begun = true;
+    const cursor *from = &merge->cursors[merge->nodes[0]];
+    if (!from->is_ended) {
+        *item = from->item;
+        *has = true;
+    }
+    return GY_OK;
+}
+
+void gy_merge_free(gy_merge *merge)
+{
+    if (merge == NULL) {
+        return;
+    }
+    for (size_t i = 0; merge->cursors != NULL && i < merge->count; i++) {
+        gy_free(merge->cursors[i].carry);
+    }
+    gy_free(merge->cursors);
+    gy_free(merge->words);
+    gy_free(merge->nodes);
+    gy_free(merge);
+}
+
+gy_status gy_next_merged(void *merge, gy_item *item, bool *has)
+{
+    return gy_merge_next(merge, item, has);
+}
+
+void gy_groups_init(gy_groups *groups, gy_next next, void *arg)
+{
+    *groups = (gy_groups){.next = next, .arg = arg, .is_first = true};
+}
+
+static bool is_same_key(const gy_groups *groups)
+{
+    return groups->has && groups->item.key_bytes == groups->key_bytes &&
+           (groups->key_bytes == 0 ||
+            memcmp(groups->item.key, groups->key, groups->key_bytes) == 0);
+}
+
+gy_status gy_groups_next(gy_groups *groups, gy_span *key, bool *has)
+{
+    if (groups->is_first) {
+        groups->is_first = false;
+        GY_TRY(groups->next(groups->arg, &groups->item, &groups->has));
+    } else {
+        gy_span passed;
+        bool is_more = true;
+        while (is_more) {
+            GY_TRY(gy_groups_value(groups, &passed, &is_more));
+        }
+    }
+    *has = groups->has;
+    if (!groups->has) {
+        return GY_OK;
+    }
+    GY_TRY(gy_reserve("mapreduce.groups", (void **)&groups->key, &groups->key_capacity,
+                      groups->item.key_bytes + 1, 1));
+    memcpy(groups->key, groups->item.key, groups->item.key_bytes);
+    groups->key_bytes = groups->item.key_bytes;
+    *key = (gy_span){groups->key, groups->key_bytes};
+    groups->is_given = false;
+    return GY_OK;
+}
+
+gy_status gy_groups_value(gy_groups *groups, gy_span *value, bool *has)
+{
+    if (groups->is_given) {
+        groups->is_given = false;
+        GY_TRY(groups->next(groups->arg, &groups->item, &groups->has));
+    }
+    *has = is_same_key(groups);
+    if (*has) {
+        *value = (gy_span){groups->item.value, groups->item.value_bytes};
+        groups->is_given = true;
+    }
+    return GY_OK;
+}
+
+void gy_groups_fini(gy_groups *groups)
+{
+    gy_free(groups->key);
+    *groups = (gy_groups){0};
+}

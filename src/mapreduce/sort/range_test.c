@@ -1,0 +1,390 @@
+/* Goal: parts of a range sort, one after the other, are what a plain stable sort gives, under
+ * budgets that force many passes; splitters are even and a function of the sample. */
+#include "mapreduce/sort.h"
+
+#include "base/base.h"
+
+#include "gy_test.h"
+
+enum { SPANS = 3, PARTS_MOST = 5 };
+
+typedef struct input {
+    gy_layout layout;
+    char *bytes;
+    gy_span spans[SPANS];
+    gy_records records;
+    gy_entry *order; /* all records, sorted plainly */
+    size_t count;
+    size_t size_bytes; /* of the output */
+} input;
+
+static const gy_records *compared;
+
+static int compare_entries(const void *a, const void *b)
+{
+    const gy_entry *first = a, *second = b;
+    const gy_item x = gy_item_at(compared, first->position);
+    const gy_item y = gy_item_at(compared, second->position);
+    const int order = gy_item_compare(compared->layout, &x, &y);
+    return order != 0
+               ? order
+               : (first->position > second->position) - (first->position < second->position);
+}
+
+static void sort_plainly(input *in)
+{
+    in->order = gy_alloc("test", (in->count + 1) * sizeof(*in->order));
+    assert_non_null(in->order);
+    in->records = (gy_records){&in->layout, in->spans, SPANS};
+    in->size_bytes = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < SPANS; i++) {
+        for (size_t at = 0; at < in->spans[i].size_bytes;) {
+            const uint64_t position = gy_position(i, at);
+            const gy_item item = gy_item_at(&in->records, position);
+            in->order[count++] = (gy_entry){0, position};
+            at += item.size_bytes;
+            in->size_bytes += item.size_bytes;
+            in->size_bytes +=
+                in->layout.kind == GY_LAYOUT_LINES && item.data[item.size_bytes - 1] != '\n';
+        }
+    }
+    assert_int_equal(count, in->count);
+    compared = &in->records;
+    qsort(in->order, count, sizeof(*in->order), compare_entries);
+}
+
+typedef struct input_shape {
+    gy_layout layout;
+    size_t count, key_most; /* key_most: LINES */
+    unsigned alphabet;      /* of keys */
+    unsigned heavy;         /* per cent with one key */
+    bool is_cut;            /* the last line lacks its end */
+} input_shape;
+
+static void make(gy_random *random, const input_shape *shape, input *in)
+{
+    const bool is_fixed = shape->layout.kind == GY_LAYOUT_FIXED;
+    const size_t most = is_fixed ? shape->layout.record_bytes : shape->key_most + 2;
+    *in = (input){.layout = shape->layout, .count = shape->count};
+    in->bytes = gy_alloc("test", shape->count * most + 1);
+    assert_non_null(in->bytes);
+    char *to = in->bytes;
+    size_t record = 0;
+    for (size_t span = 0; span < SPANS; span++) {
+        const char *begin = to;
+        for (; record < shape->count * (span + 1) / SPANS; record++) {
+            const bool is_heavy = gy_random_below(random, 100) < shape->heavy;
+            const size_t key = is_fixed   ? most
+                               : is_heavy ? shape->key_most
+                                          : gy_random_below(random, shape->key_most + 1);
+            for (size_t i = 0; i < key; i++) {
+                const char byte = (char)gy_random_below(random, shape->alphabet);
+                *to++ = (char)('a' + (is_heavy && i < shape->key_most ? 1 : byte));
+            }
+            if (!is_fixed) {
+                *to++ = '\n';
+            }
+        }
+        if (shape->is_cut && to - begin >= 2 && to[-2] != '\n') {
+            to--;
+        }
+        in->spans[span] = (gy_span){begin, (size_t)(to - begin)};
+    }
+    sort_plainly(in);
+}
+
+static void drop(input *in)
+{
+    gy_free(in->bytes);
+    gy_free(in->order);
+}
+
+typedef struct output {
+    char *data;
+    size_t used, capacity;
+    int fail_at; /* so many rooms from now; 0: never */
+} output;
+
+static gy_status room(void *arg, size_t size_bytes, void **at)
+{
+    output *out = arg;
+    if (out->fail_at > 0 && --out->fail_at == 0) {
+        return gy_fail(GY_IO, "no more room");
+    }
+    assert_true(out->used + size_bytes <= out->capacity);
+    *at = out->data + out->used;
+    return GY_OK;
+}
+
+static gy_status wrote(void *arg, size_t size_bytes)
+{
+    ((output *)arg)->used += size_bytes;
+    return GY_OK;
+}
+
+static void check_order(const input *in, const output *out)
+{
+    assert_int_equal(out->used, in->size_bytes);
+    const char *at = out->data;
+    for (size_t i = 0; i < in->count; i++) {
+        const gy_item item = gy_item_at(&in->records, in->order[i].position);
+        assert_memory_equal(at, item.data, item.size_bytes);
+        at += item.size_bytes;
+        if (in->layout.kind == GY_LAYOUT_LINES && at[-1] != '\n') {
+            assert_true(*at++ == '\n');
+        }
+    }
+}
+
+/* Sort in parts; the scans that it took. */
+static uint64_t check(const input *in, size_t parts, bool keeps_keys, size_t memory_bytes)
+{
+    gy_sample sample;
+    gy_bound bounds[PARTS_MOST];
+    assert_int_equal(gy_sample_take(&in->records, 1, &sample), GY_OK);
+    gy_sample_split(&sample, in->layout.key, parts, keeps_keys, bounds);
+    output out = {gy_alloc("test", in->size_bytes + 1), 0, in->size_bytes, 0};
+    assert_non_null(out.data);
+    const gy_sink sink = {room, wrote, &out};
+    uint64_t scans = 0, records = 0;
+    const int64_t live = gy_alloc_live();
+    for (size_t i = 0; i < parts; i++) {
+        const gy_range range = {i == 0 ? NULL : &bounds[i - 1],
+                                i + 1 == parts ? NULL : &bounds[i]};
+        const gy_range_options options = {memory_bytes, &sample};
+        gy_range_report report;
+        assert_int_equal(gy_sort_range(&in->records, &range, &options, &sink, &report), GY_OK);
+        scans += report.scans;
+        records += report.records;
+    }
+    assert_int_equal(gy_alloc_live(), live);
+    assert_int_equal(records, in->count);
+    check_order(in, &out);
+    gy_free(out.data);
+    gy_sample_free(&sample);
+    return scans;
+}
+
+static const gy_layout lines = {.kind = GY_LAYOUT_LINES};
+
+static gy_layout fixed(size_t record_bytes, size_t key_offset, size_t key_bytes)
+{
+    return (gy_layout){.kind = GY_LAYOUT_FIXED,
+                       .record_bytes = record_bytes,
+                       .key_offset = key_offset,
+                       .key_bytes = key_bytes};
+}
+
+static void parts_make_the_whole(void **state)
+{
+    (void)state;
+    gy_random random = {gy_test_seed(), 0};
+    static const size_t counts[] = {0, 1, 2, 97, 4099, 30011};
+    for (long round = 0; round < gy_test_cases(40); round++) {
+        input_shape shape = {.count = counts[gy_random_below(&random, GY_COUNT(counts))],
+                             .key_most = 1 + gy_random_below(&random, 20),
+                             .alphabet = round % 3 == 0 ? 26 : 2,
+                             .heavy = round % 4 == 0 ? 40 : 0,
+                             .is_cut = round % 5 == 0};
+        shape.layout = lines;
+        if (round % 2 == 0) {
+            const size_t key = 1 + gy_random_below(&random, 16);
+            shape.layout = fixed(20, gy_random_below(&random, 21 - key), key);
+            shape.is_cut = false;
+        } else if (round % 8 == 1) {
+            shape.layout.key_offset = 1;
+            shape.layout.key_bytes = 3;
+        }
+        input in;
+        make(&random, &shape, &in);
+        check(&in, 1 + (size_t)round % PARTS_MOST, round % 3 == 1, 0);
+        drop(&in);
+    }
+}
+
+/* 4 MiB, half of them for other things, hold 58,000 entries. */
+static void small_budgets_take_passes(void **state)
+{
+    (void)state;
+    gy_random random = {gy_test_seed(), 1};
+    const size_t count = (size_t)GY_MAX(gy_test_cases(200000), 70000);
+    const input_shape shapes[] = {
+        {.layout = fixed(16, 0, 10), .count = count, .alphabet = 20},
+        {.layout = fixed(12, 1, 9),
+         .count = count,
+         .alphabet = 20,
+         .heavy = 60,
+         .key_most = 12},
+        {.layout = fixed(24, 0, 20),
+         .count = count,
+         .alphabet = 20,
+         .heavy = 95,
+         .key_most = 18},
+        {.layout = lines, .count = count, .alphabet = 2, .key_most = 12},
+        {.layout = lines, .count = count, .alphabet = 1, .key_most = 40, .is_cut = true},
+        {.layout = lines, .count = count, .alphabet = 20, .key_most = 14, .heavy = 100},
+    };
+    for (size_t i = 0; i < GY_COUNT(shapes); i++) {
+        input in;
+        make(&random, &shapes[i], &in);
+        const uint64_t scans = check(&in, 1 + i % 2, false, GY_RANGE_MEMORY_LEAST);
+        printf("shape %zu: %llu scans\n", i, (unsigned long long)scans);
+        assert_true(scans >= 3 && scans < 60);
+        drop(&in);
+    }
+}
+
+/* More than fits the cache in each bucket: parts of parts. */
+static void large_buckets_are_dealt_out(void **state)
+{
+    (void)state;
+    gy_random random = {gy_test_seed(), 2};
+    const size_t count = (size_t)GY_MAX(gy_test_cases(200000), 60000);
+    const input_shape shapes[] = {
+        {.layout = fixed(16, 0, 14), .count = count, .alphabet = 3, .heavy = 70, .key_most = 9},
+        {.layout = lines, .count = count, .alphabet = 1, .key_most = 50},
+        {.layout = lines, .count = count, .alphabet = 2, .key_most = 30, .heavy = 90},
+        {.layout = {GY_LAYOUT_FIXED, GY_KEY_INT64, 8, 0, 8, false},
+         .count = count,
+         .alphabet = 1},
+    };
+    for (size_t i = 0; i < GY_COUNT(shapes); i++) {
+        input in;
+        make(&random, &shapes[i], &in);
+        check(&in, 1, false, 0);
+        drop(&in);
+    }
+}
+
+/* Zeros with every nibble beside them: levels of parts beyond the spare chunks. */
+static void deep_keys_are_sorted_whole(void **state)
+{
+    (void)state;
+    enum { KEY = 64, DEEP = 34000, ASIDE = 30 };
+    gy_random random = {gy_test_seed(), 6};
+    const input_shape shape = {
+        .layout = fixed(KEY, 0, KEY), .count = DEEP + KEY * ASIDE, .alphabet = 1};
+    input in;
+    make(&random, &shape, &in);
+    gy_free(in.order);
+    for (size_t i = 0; i < shape.count; i++) {
+        char *key = in.bytes + i * 7919 % shape.count * KEY;
+        memset(key, 0, KEY);
+        if (i < DEEP) {
+            memcpy(key + KEY - 4, &(uint32_t){(uint32_t)i * 40503}, 4);
+        } else {
+            const size_t aside = (i - DEEP) % ASIDE;
+            key[(i - DEEP) / ASIDE] = (char)(aside < 15 ? aside + 1 : (aside - 14) << 4);
+        }
+    }
+    sort_plainly(&in);
+    check(&in, 1, false, GY_RANGE_MEMORY_LEAST);
+    drop(&in);
+}
+
+static void typed_keys_take_passes(void **state)
+{
+    (void)state;
+    gy_random random = {gy_test_seed(), 3};
+    for (int kind = GY_KEY_INT64; kind <= GY_KEY_FLOAT64; kind++) {
+        input_shape shape = {.layout = fixed(8, 0, 8),
+                             .count = (size_t)GY_MAX(gy_test_cases(150000), 80000),
+                             .alphabet = 256,
+                             .heavy = 50};
+        shape.layout.key = (gy_key_kind)kind;
+        shape.key_most = 8;
+        input in;
+        make(&random, &shape, &in);
+        check(&in, 2, false, GY_RANGE_MEMORY_LEAST);
+        drop(&in);
+    }
+}
+
+static void splitters_are_even(void **state)
+{
+    (void)state;
+    gy_random random = {gy_test_seed(), 4};
+    const input_shape shape = {.layout = fixed(20, 0, 10), .count = 50000, .alphabet = 20};
+    input in;
+    make(&random, &shape, &in);
+    gy_sample sample, again;
+    assert_int_equal(gy_sample_take(&in.records, 5, &sample), GY_OK);
+    assert_int_equal(gy_sample_take(&in.records, 5, &again), GY_OK);
+    assert_int_equal(sample.count, GY_SAMPLE_MOST);
+    assert_int_equal(sample.records, shape.count);
+    gy_bound bounds[PARTS_MOST], same[PARTS_MOST];
+    gy_sample_split(&sample, GY_KEY_BYTES, 4, false, bounds);
+    gy_sample_split(&again, GY_KEY_BYTES, 4, false, same);
+    size_t at = 0;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(gy_bound_compare(GY_KEY_BYTES, &bounds[i], &same[i]), 0);
+        const size_t before = at;
+        for (; at < in.count; at++) {
+            const gy_item item = gy_item_at(&in.records, in.order[at].position);
+            const gy_bound here = {item.key, item.key_bytes, in.order[at].position};
+            if (gy_bound_compare(GY_KEY_BYTES, &here, &bounds[i]) >= 0) {
+                break;
+            }
+        }
+        const double share = (double)(at - before) / (double)in.count;
+        assert_true(share > 0.23 && share < 0.27);
+    }
+    gy_sample_free(&sample);
+    gy_sample_free(&again);
+    drop(&in);
+}
+
+static void bad_inputs_and_failures(void **state)
+{
+    (void)state;
+    gy_sample sample;
+    const gy_layout layout = fixed(10, 0, 4), framed = {.kind = GY_LAYOUT_FRAMED};
+    const gy_span cut = {"0123456789abc", 13};
+    assert_int_equal(gy_sample_take(&(gy_records){&layout, &cut, 1}, 1, &sample), GY_FORMAT);
+    assert_int_equal(gy_sample_take(&(gy_records){&framed, &cut, 1}, 1, &sample), GY_ARG);
+    gy_random random = {gy_test_seed(), 5};
+    const input_shape shape = {.layout = fixed(20, 0, 10), .count = 100000, .alphabet = 20};
+    input in;
+    make(&random, &shape, &in);
+    assert_int_equal(gy_sample_take(&in.records, 1, &sample), GY_OK);
+    const int64_t live = gy_alloc_live();
+    const gy_range all = {NULL, NULL};
+    gy_range_report report;
+    output out = {gy_alloc("test", in.size_bytes), 0, in.size_bytes, 0};
+    const gy_sink sink = {room, wrote, &out};
+    const gy_range_options little = {1 << 20, &sample}, enough = {0, &sample};
+    assert_int_equal(gy_sort_range(&in.records, &all, &little, &sink, &report), GY_ARG);
+    for (int n = 1; n < 20; n += 6) {
+        out.used = 0;
+        out.fail_at = n;
+        assert_int_equal(gy_sort_range(&in.records, &all, &enough, &sink, &report), GY_IO);
+        out.fail_at = 0;
+    }
+    gy_status status = GY_NOMEM;
+    for (int n = 1; status != GY_OK; n++) {
+        out.used = 0;
+        gy_alloc_fail_after(n);
+        status = gy_sort_range(&in.records, &all, &enough, &sink, &report);
+        gy_alloc_fail_after(0);
+        assert_true(status == GY_OK || status == GY_NOMEM);
+        assert_int_equal(gy_alloc_live(), live + 1);
+    }
+    gy_free(out.data);
+    gy_sample_free(&sample);
+    drop(&in);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_make_the_whole),
+        cmocka_unit_test(small_budgets_take_passes),
+        cmocka_unit_test(large_buckets_are_dealt_out),
+        cmocka_unit_test(typed_keys_take_passes),
+        cmocka_unit_test(deep_keys_are_sorted_whole),
+        cmocka_unit_test(splitters_are_even),
+        cmocka_unit_test(bad_inputs_and_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+/**
+ * For the tests of sorting: random records of key and value, and their order by a plain sort.
+ */
+#ifndef GY_MAPREDUCE_SORT_RECORDS_TEST_H
+#define GY_MAPREDUCE_SORT_RECORDS_TEST_H
+
+#include "mapreduce/sort.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+
+/** Records in memory of their own; items point into it. */
+typedef struct test_records {
+    char *bytes;
+    gy_item *items;
+    size_t count;
+    bool has_values;
+    gy_key_kind key;
+} test_records;
+
+typedef struct test_shape {
+    size_t count, key_most, value_most;
+    unsigned alphabet; /* bytes are below */
+    unsigned heavy;    /* per cent of records with one key */
+    bool has_values;
+    gy_key_kind key; /* typed ones have 8 bytes */
+} test_shape;
+
+static inline test_records records_make(gy_random *random, const test_shape *shape)
+{
+    const size_t most = GY_MAX(shape->key_most, 8) + shape->value_most;
+    test_records made = {gy_alloc("test", shape->count * (most + 1) + 1),
+                         gy_alloc_zero("test", shape->count + 1, sizeof(gy_item)), shape->count,
+                         shape->has_values, shape->key};
+    GY_ASSERT(made.bytes != NULL && made.items != NULL);
+    char *to = made.bytes;
+    for (size_t i = 0; i < shape->count; i++) {
+        const bool is_heavy = gy_random_below(random, 100) < shape->heavy;
+        size_t key = is_heavy ? shape->key_most : gy_random_below(random, shape->key_most + 1);
+        key = shape->key == GY_KEY_BYTES ? key : 8;
+        const size_t value = gy_random_below(random, shape->value_most + 1);
+        made.items[i] =
+            (gy_item){.key = to, .value = to + key, .key_bytes = key, .value_bytes = value};
+        for (size_t j = 0; j < key + value; j++) {
+            const char byte = (char)gy_random_below(random, shape->alphabet);
+            *to++ = is_heavy && j < key ? 'k' : byte;
+        }
+        to++; /* no two records at one place */
+    }
+    return made;
+}
+
+static inline int test_compare(const void *a, const void *b, void *arg)
+{
+    const gy_item *first = a, *second = b;
+    const test_records *records = arg;
+    const gy_layout layout = {
+        .kind = GY_LAYOUT_FRAMED, .key = records->key, .has_values = records->has_values};
+    const int order = gy_item_compare(&layout, first, second);
+    return order != 0 ? order : (first->key > second->key) - (first->key < second->key);
+}
+
+/** Put the items into the order that a stable sort gives: their bytes lie in that order
+ * in memory. */
+static inline void records_sort(test_records *records)
+{
+    qsort_r(records->items, records->count, sizeof(gy_item), test_compare, records);
+}
+
+static inline bool test_is_same(const gy_item *a, const gy_item *b)
+{
+    return gy_bytes_compare(a->key, a->key_bytes, b->key, b->key_bytes) == 0 &&
+           gy_bytes_compare(a->value, a->value_bytes, b->value, b->value_bytes) == 0;
+}
+
+static inline void records_free(test_records *records)
+{
+    gy_free(records->bytes);
+    gy_free(records->items);
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* Samples of mapped records, and the splitters made of them. */
+#include "mapreduce/sort.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+
+static uint64_t records_in(const gy_layout *layout, const gy_span *span)
+{
+    return layout->kind == GY_LAYOUT_FIXED ? span->size_bytes / layout->record_bytes
+                                           : span->size_bytes;
+}
+
+static gy_status check(const gy_records *records, uint64_t *units)
+{
+    const gy_layout *layout = records->layout;
+    GY_TRY(gy_layout_check(layout));
+    if (layout->kind == GY_LAYOUT_FRAMED) {
+        return gy_fail(GY_ARG, "records of key and value cannot be entered in their middle");
+    }
+    if (records->span_count > GY_SPANS_MAX) {
+        return gy_fail(GY_LIMIT, "%zu inputs, at most %zu can be sorted at once",
+                       records->span_count, GY_SPANS_MAX);
+    }
+    *units = 0;
+    for (size_t i = 0; i < records->span_count; i++) {
+        const gy_span *span = &records->spans[i];
+        if (span->size_bytes > GY_POSITION_MASK) {
+            return gy_fail(GY_LIMIT, "input %zu has %zu bytes, at most 1 TiB can be sorted", i,
+                           span->size_bytes);
+        }
+        if (layout->kind == GY_LAYOUT_FIXED && span->size_bytes % layout->record_bytes != 0) {
+            return gy_fail(GY_FORMAT,
+                           "input %zu has %zu bytes, which is no whole number of records of "
+                           "%zu bytes",
+                           i, span->size_bytes, layout->record_bytes);
+        }
+        *units += records_in(layout, span);
+    }
+    return GY_OK;
+}
+
+/* The offset of the record that unit `at` of the span belongs to, or follows it. */
+static size_t record_at(const gy_layout *layout, const gy_span *span, uint64_t at)
+{
+    if (layout->kind == GY_LAYOUT_FIXED) {
+        return (size_t)at * layout->record_bytes;
+    }
+    if (at == 0 || span->data[at - 1] == '\n') {
+        return (size_t)at;
+    }
+    const char *newline = memchr(span->data + at, '\n', span->size_bytes - at);
+    /* In the last line: the span's first record instead, so that there always is one. */
+    const bool is_last = newline == NULL || newline + 1 == span->data + span->size_bytes;
+    return is_last ? 0 : (size_t)(newline + 1 - span->data);
+}
+
+/* Draw a record from each of `count` stretches of the units. */
+static size_t draw(const gy_records *records, uint64_t seed, uint64_t units, size_t count,
+                   gy_entry *entries)
+{
+    size_t span = 0, drawn = 0;
+    uint64_t before = 0, bytes = 0;
+    const uint64_t stretch = count == 0 ? 0 : units / count, rest = units - stretch * count;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t begin = stretch * i + GY_MIN(i, rest);
+        const uint64_t end = begin + stretch + (i < rest);
+        gy_random random = {seed, i};
+        const uint64_t unit = begin + gy_random_below(&random, end - begin);
+        while (unit - before >= records_in(records->layout, &records->spans[span])) {
+            before += records_in(records->layout, &records->spans[span++]);
+        }
+        const size_t at = record_at(records->layout, &records->spans[span], unit - before);
+        const uint64_t position = gy_position(span, at);
+        const gy_item item = gy_item_at(records, position);
+        bytes += item.size_bytes;
+        entries[drawn++] =
+            (gy_entry){gy_key_word(records->layout->key, item.key, item.key_bytes), position};
+    }
+    return drawn == 0 ? 0 : (size_t)(bytes / drawn);
+}
+
+static int by_position(const void *a, const void *b)
+{
+    const gy_entry *first = a, *second = b;
+    return (first->position > second->position) - (first->position < second->position);
+}
+
+gy_status gy_sample_take(const gy_records *records, uint64_t seed, gy_sample *sample)
+{
+    uint64_t units = 0;
+    GY_TRY(check(records, &units));
+    const size_t count = (size_t)GY_MIN(units, GY_SAMPLE_MOST);
+    gy_entry *entries = gy_alloc("mapreduce.sample", 2 * count * sizeof(*entries));
+    gy_bound *bounds = gy_alloc("mapreduce.sample", count * sizeof(*bounds));
+    if (entries == NULL || bounds == NULL) {
+        gy_free(entries);
+        gy_free(bounds);
+        return GY_NOMEM;
+    }
+    const size_t mean_bytes = draw(records, seed, units, count, entries);
+    if (count > 1) {
+        qsort(entries, count, sizeof(*entries), by_position);
+    }
+    gy_entries_sort(records, entries, entries + count, count, 0);
+    for (size_t i = 0; i < count; i++) {
+        const gy_item item = gy_item_at(records, entries[i].position);
+        bounds[i] = (gy_bound){item.key, item.key_bytes, entries[i].position};
+    }
+    gy_free(entries);
+    const bool is_fixed = records->layout->kind == GY_LAYOUT_FIXED;
+    *sample = (gy_sample){bounds, count,
+                          is_fixed || mean_bytes == 0 ? units : units / mean_bytes + 1};
+    return GY_OK;
+}
+
+void gy_sample_free(gy_sample *sample)
+{
+    gy_free(sample->bounds);
+    *sample = (gy_sample){0};
+}
+
+int gy_bound_compare(gy_key_kind kind, const gy_bound *a, const gy_bound *b)
+{
+    const gy_item first = {.key = a->key, .key_bytes = a->key_bytes};
+    const gy_item second = {.key = b->key, .key_bytes = b->key_bytes};
+    const int order = gy_key_compare(kind, &first, &second);
+    return order != 0 ? order : (a->position > b->position) - (a->position < b->position);
+}
+
+void gy_sample_split(const gy_sample *sample, gy_key_kind kind, size_t parts, bool keeps_keys,
+                     gy_bound *bounds)
+{
+    static const char least[sizeof(uint64_t)];
+    for (size_t i = 1; i < parts; i++) {
+        const size_t at = sample->count * i / parts;
+        bounds[i - 1] = sample->count > 0 ? sample->bounds[at]
+                                          : (gy_bound){least, kind == GY_KEY_BYTES ? 0 : 8, 0};
+        if (keeps_keys) {
+            bounds[i - 1].position = 0;
+        }
+    }
+}
+
+size_t gy_sample_find(const gy_sample *sample, gy_key_kind kind, const gy_bound *bound)
+{
+    size_t low = 0, high = sample->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (gy_bound_compare(kind, &sample->bounds[middle], bound) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
