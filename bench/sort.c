@@ -98,9 +98,9 @@ static int make(const char *path, uint64_t records, uint64_t seed, uint64_t per_
 
 typedef struct job {
     gy_thread thread;
-    gy_records records;
+    gy_sort_records records;
     gy_sample *sample;
-    gy_bound *bounds;
+    gy_sort_bound *bounds;
     size_t part, parts, memory_bytes;
     const char *folder;
     bool is_copy;
@@ -118,7 +118,7 @@ static double now(void)
 
 static gy_status copy_part(const job *work, output *out)
 {
-    const gy_span *span = work->records.spans;
+    const gy_sort_span *span = work->records.spans;
     const size_t records = span->size_bytes / RECORD;
     const size_t end = records * (work->part + 1) / work->parts * RECORD;
     for (size_t at = records * work->part / work->parts * RECORD; at < end;) {
@@ -139,9 +139,10 @@ static void *run(void *arg)
     snprintf(path, sizeof(path), "%s/part-%05zu", work->folder, work->part);
     output out = {open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), 0, BUFFER,
                   gy_alloc("bench", BUFFER)};
-    const gy_sink sink = {room, wrote, &out};
-    const gy_range range = {work->part == 0 ? NULL : &work->bounds[work->part - 1],
-                            work->part + 1 == work->parts ? NULL : &work->bounds[work->part]};
+    const gy_sort_sink sink = {room, wrote, &out};
+    const gy_sort_range_of range = {work->part == 0 ? NULL : &work->bounds[work->part - 1],
+                                    work->part + 1 == work->parts ? NULL
+                                                                  : &work->bounds[work->part]};
     const gy_range_options options = {work->memory_bytes, work->sample};
     if (out.file < 0 || out.data == NULL) {
         work->status = gy_fail(GY_IO, "cannot create %s", path);
@@ -172,13 +173,14 @@ static int sort(const char *path, const char *folder, size_t threads, size_t mem
         perror(path);
         return 1;
     }
-    const gy_span span = {mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, file, 0),
-                          (size_t)about.st_size};
-    const gy_layout layout = {
+    const gy_sort_span span = {
+        mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, file, 0),
+        (size_t)about.st_size};
+    const gy_sort_layout layout = {
         .kind = GY_LAYOUT_FIXED, .record_bytes = RECORD, .key_bytes = KEY};
-    const gy_records records = {&layout, &span, 1};
+    const gy_sort_records records = {&layout, &span, 1};
     gy_sample sample = {0};
-    gy_bound bounds[THREADS_MOST];
+    gy_sort_bound bounds[THREADS_MOST];
     if (span.data == MAP_FAILED ||
         (!is_copy && gy_sample_take(&records, 1, &sample) != GY_OK)) {
         fprintf(stderr, "%s: %s\n", path, gy_error_text());

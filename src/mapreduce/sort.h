@@ -15,11 +15,11 @@
 
 /* ---- records ---- */
 
-typedef enum gy_layout_kind {
+typedef enum gy_sort_layout_kind {
     GY_LAYOUT_FIXED,  /* records of record_bytes each; a shorter one at the end is an error */
     GY_LAYOUT_LINES,  /* each ended by '\n', which the last may lack */
     GY_LAYOUT_FRAMED, /* varint of the key's size, varint of the value's, key, value */
-} gy_layout_kind;
+} gy_sort_layout_kind;
 
 typedef enum gy_key_kind {
     GY_KEY_BYTES,   /* as memcmp; a prefix comes before what it begins */
@@ -28,36 +28,36 @@ typedef enum gy_key_kind {
 } gy_key_kind;
 
 /** What a record is made of and which part of it orders. */
-typedef struct gy_layout {
-    gy_layout_kind kind;
+typedef struct gy_sort_layout {
+    gy_sort_layout_kind kind;
     gy_key_kind key;
     size_t record_bytes; /* FIXED: > 0 */
     size_t key_offset;   /* FIXED and LINES: bytes before the key */
     size_t key_bytes;    /* FIXED: > 0, 8 if typed; LINES: at most so many, 0: all */
     bool has_values;     /* FRAMED: equal keys are ordered by value (secondary sort) */
-} gy_layout;
+} gy_sort_layout;
 
 /** GY_ARG when the fields of a layout do not fit each other. */
-GY_MUST_CHECK gy_status gy_layout_check(const gy_layout *layout);
+GY_MUST_CHECK gy_status gy_sort_layout_check(const gy_sort_layout *layout);
 
 /** A record's parts, borrowed from where it lies. */
-typedef struct gy_item {
+typedef struct gy_sort_item {
     const char *data, *key, *value; /* value: FRAMED */
     size_t size_bytes, key_bytes, value_bytes;
-} gy_item;
+} gy_sort_item;
 
 /** Bytes in memory. */
-typedef struct gy_span {
+typedef struct gy_sort_span {
     const char *data;
     size_t size_bytes;
-} gy_span;
+} gy_sort_span;
 
 /** Records in memory: spans of whole records, in the order of the input. */
-typedef struct gy_records {
-    const gy_layout *layout;
-    const gy_span *spans;
+typedef struct gy_sort_records {
+    const gy_sort_layout *layout;
+    const gy_sort_span *spans;
     size_t span_count;
-} gy_records;
+} gy_sort_records;
 
 enum { GY_POSITION_BITS = 40, GY_VARINT_BYTES = 10 };
 #define GY_POSITION_MASK ((UINT64_C(1) << GY_POSITION_BITS) - 1)
@@ -69,13 +69,13 @@ typedef struct gy_entry {
     uint64_t position; /* span << GY_POSITION_BITS | offset: rises with the input */
 } gy_entry;
 
-static inline uint64_t gy_position(size_t span, size_t offset)
+static inline uint64_t gy_sort_position(size_t span, size_t offset)
 {
     return (uint64_t)span << GY_POSITION_BITS | offset;
 }
 
 /** Up to 8 bytes as a number that orders as they do; what is missing counts as zero. */
-static inline uint64_t gy_word(const char *data, size_t size_bytes)
+static inline uint64_t gy_sort_word(const char *data, size_t size_bytes)
 {
     uint64_t word = 0;
     if (size_bytes >= sizeof(word)) {
@@ -98,13 +98,13 @@ static inline uint64_t gy_typed_word(gy_key_kind kind, const char *data)
 }
 
 /** The first word of a key. */
-static inline uint64_t gy_key_word(gy_key_kind kind, const char *data, size_t size_bytes)
+static inline uint64_t gy_sort_key_word(gy_key_kind kind, const char *data, size_t size_bytes)
 {
-    return kind == GY_KEY_BYTES ? gy_word(data, size_bytes) : gy_typed_word(kind, data);
+    return kind == GY_KEY_BYTES ? gy_sort_word(data, size_bytes) : gy_typed_word(kind, data);
 }
 
 /** Write `value` in 7 bits a byte, low ones first; returns the bytes written (1 to 10). */
-static inline size_t gy_varint_put(char *to, uint64_t value)
+static inline size_t gy_sort_varint_put(char *to, uint64_t value)
 {
     size_t size = 0;
     for (; value >= 128; value >>= 7) {
@@ -115,7 +115,7 @@ static inline size_t gy_varint_put(char *to, uint64_t value)
 }
 
 /** Read it; NULL when it is cut or over 64 bits, else what follows. */
-static inline const char *gy_varint_get(const char *from, const char *end, uint64_t *value)
+static inline const char *gy_sort_varint_get(const char *from, const char *end, uint64_t *value)
 {
     uint64_t result = 0;
     for (unsigned shift = 0; shift < 64 && from < end; shift += 7) {
@@ -133,19 +133,20 @@ static inline const char *gy_varint_get(const char *from, const char *end, uint6
 }
 
 /** The record at `at`, which must be below `end`; false when it is cut or malformed. */
-static inline bool gy_item_read(const gy_layout *layout, const char *at, const char *end,
-                                gy_item *item)
+static inline bool gy_sort_item_read(const gy_sort_layout *layout, const char *at,
+                                     const char *end, gy_sort_item *item)
 {
     const size_t left = (size_t)(end - at);
     item->data = at;
     if (layout->kind == GY_LAYOUT_FRAMED) {
         uint64_t key = 0, value = 0;
-        const char *body = gy_varint_get(at, end, &key);
-        body = body == NULL ? NULL : gy_varint_get(body, end, &value);
+        const char *body = gy_sort_varint_get(at, end, &key);
+        body = body == NULL ? NULL : gy_sort_varint_get(body, end, &value);
         if (body == NULL || key > (size_t)(end - body) || value > (size_t)(end - body) - key) {
             return false;
         }
-        *item = (gy_item){at, body, body + key, (size_t)(body - at) + key + value, key, value};
+        *item =
+            (gy_sort_item){at, body, body + key, (size_t)(body - at) + key + value, key, value};
         return layout->key == GY_KEY_BYTES || key == sizeof(uint64_t);
     }
     if (layout->kind == GY_LAYOUT_FIXED) {
@@ -166,19 +167,20 @@ static inline bool gy_item_read(const gy_layout *layout, const char *at, const c
 }
 
 /** The record at a position that was read before. */
-static inline gy_item gy_item_at(const gy_records *records, uint64_t position)
+static inline gy_sort_item gy_sort_item_at(const gy_sort_records *records, uint64_t position)
 {
-    const gy_span *span = &records->spans[position >> GY_POSITION_BITS];
-    gy_item item;
+    const gy_sort_span *span = &records->spans[position >> GY_POSITION_BITS];
+    gy_sort_item item;
     const bool is_whole =
-        gy_item_read(records->layout, span->data + (position & GY_POSITION_MASK),
-                     span->data + span->size_bytes, &item);
+        gy_sort_item_read(records->layout, span->data + (position & GY_POSITION_MASK),
+                          span->data + span->size_bytes, &item);
     GY_ASSERT(is_whole);
     return item;
 }
 
 /** Order of two byte strings, as memcmp, then the shorter first. */
-static inline int gy_bytes_compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+static inline int gy_sort_bytes_compare(const char *a, size_t a_bytes, const char *b,
+                                        size_t b_bytes)
 {
     const size_t shared = a_bytes < b_bytes ? a_bytes : b_bytes;
     const int order = shared == 0 ? 0 : memcmp(a, b, shared);
@@ -186,24 +188,26 @@ static inline int gy_bytes_compare(const char *a, size_t a_bytes, const char *b,
 }
 
 /** Order of two records by key. */
-static inline int gy_key_compare(gy_key_kind kind, const gy_item *a, const gy_item *b)
+static inline int gy_sort_key_compare(gy_key_kind kind, const gy_sort_item *a,
+                                      const gy_sort_item *b)
 {
     if (kind != GY_KEY_BYTES) {
         const uint64_t first = gy_typed_word(kind, a->key),
                        second = gy_typed_word(kind, b->key);
         return (first > second) - (first < second);
     }
-    return gy_bytes_compare(a->key, a->key_bytes, b->key, b->key_bytes);
+    return gy_sort_bytes_compare(a->key, a->key_bytes, b->key, b->key_bytes);
 }
 
 /** Order of two records: by key, then by value where the layout says so. */
-static inline int gy_item_compare(const gy_layout *layout, const gy_item *a, const gy_item *b)
+static inline int gy_sort_item_compare(const gy_sort_layout *layout, const gy_sort_item *a,
+                                       const gy_sort_item *b)
 {
-    const int order = gy_key_compare(layout->key, a, b);
+    const int order = gy_sort_key_compare(layout->key, a, b);
     if (order != 0 || !layout->has_values) {
         return order;
     }
-    return gy_bytes_compare(a->value, a->value_bytes, b->value, b->value_bytes);
+    return gy_sort_bytes_compare(a->value, a->value_bytes, b->value, b->value_bytes);
 }
 
 /* ---- entries ---- */
@@ -220,7 +224,7 @@ static inline int gy_item_compare(const gy_layout *layout, const gy_item *a, con
  * @source McIlroy, Bostic, McIlroy: Engineering radix sort, 1993; Kärkkäinen, Rantala:
  * Engineering radix sort for strings, 2008 (words of the key kept beside the pointer)
  */
-void gy_entries_sort(const gy_records *records, gy_entry *entries, gy_entry *scratch,
+void gy_entries_sort(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                      size_t count, size_t depth);
 
 /** The same by the prefixes alone. */
@@ -229,15 +233,15 @@ void gy_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_t count);
 /* ---- samples and splitters ---- */
 
 /** A place in the order of (key, position); the key is borrowed from the records. */
-typedef struct gy_bound {
+typedef struct gy_sort_bound {
     const char *key;
     size_t key_bytes;
     uint64_t position;
-} gy_bound;
+} gy_sort_bound;
 
 /** Records drawn from the input, in order. */
 typedef struct gy_sample {
-    gy_bound *bounds;
+    gy_sort_bound *bounds;
     size_t count;
     uint64_t records; /* of the input: exact for FIXED, else estimated from the sample */
 } gy_sample;
@@ -253,7 +257,7 @@ enum { GY_SAMPLE_MOST = 16384 };
  * GY_NOMEM
  * @threads any
  */
-GY_MUST_CHECK gy_status gy_sample_take(const gy_records *records, uint64_t seed,
+GY_MUST_CHECK gy_status gy_sample_take(const gy_sort_records *records, uint64_t seed,
                                        gy_sample *sample);
 void gy_sample_free(gy_sample *sample);
 
@@ -265,30 +269,30 @@ void gy_sample_free(gy_sample *sample);
  * @param bounds      takes parts - 1 bounds, rising; equal ones make empty parts
  */
 void gy_sample_split(const gy_sample *sample, gy_key_kind kind, size_t parts, bool keeps_keys,
-                     gy_bound *bounds);
+                     gy_sort_bound *bounds);
 
 /** Order of two bounds: by key, then by position. */
-int gy_bound_compare(gy_key_kind kind, const gy_bound *a, const gy_bound *b);
+int gy_sort_bound_compare(gy_key_kind kind, const gy_sort_bound *a, const gy_sort_bound *b);
 
 /** The index of the first bound of the sample that is not below `bound`. */
-size_t gy_sample_find(const gy_sample *sample, gy_key_kind kind, const gy_bound *bound);
+size_t gy_sample_find(const gy_sample *sample, gy_key_kind kind, const gy_sort_bound *bound);
 
 /* ---- where sorted bytes go ---- */
 
 /** Takes bytes in order, without a copy: asks for room, fills it, says how much. */
-typedef struct gy_sink {
+typedef struct gy_sort_sink {
     /* Room for at least size_bytes; valid until wrote. */
     gy_status (*room)(void *arg, size_t size_bytes, void **room);
     gy_status (*wrote)(void *arg, size_t size_bytes);
     void *arg;
-} gy_sink;
+} gy_sort_sink;
 
 /* ---- ranges of inputs in memory ---- */
 
 /** Records r with low <= r < high; NULL: open. */
-typedef struct gy_range {
-    const gy_bound *low, *high;
-} gy_range;
+typedef struct gy_sort_range_of {
+    const gy_sort_bound *low, *high;
+} gy_sort_range_of;
 
 typedef struct gy_range_options {
     size_t memory_bytes; /* of everything that this call allocates; 0: as for all records */
@@ -314,42 +318,43 @@ typedef struct gy_range_report {
  * @threads any; several ranges of one input may be sorted at once
  * @cost 16 bytes of memory a record in the range; a scan reads every key of the input
  */
-GY_MUST_CHECK gy_status gy_sort_range(const gy_records *records, const gy_range *range,
-                                      const gy_range_options *options, const gy_sink *sink,
+GY_MUST_CHECK gy_status gy_sort_range(const gy_sort_records *records,
+                                      const gy_sort_range_of *range,
+                                      const gy_range_options *options, const gy_sort_sink *sink,
                                       gy_range_report *report);
 
 /* ---- runs: sorted records on disk ---- */
 
 /** A file of framed records without a name: written once, then read once. Not thread-safe. */
-typedef struct gy_run gy_run;
+typedef struct gy_sort_run gy_sort_run;
 
 /**
  * Make one in `folder`. Its name is gone when this returns, so that nothing is left whatever
  * happens.
  *
- * @param buffer  of buffer_bytes > 0, borrowed until gy_run_seal
+ * @param buffer  of buffer_bytes > 0, borrowed until gy_sort_run_seal
  * @return GY_OK; GY_NOTFOUND no such folder; GY_IO; GY_NOMEM
  */
-GY_MUST_CHECK gy_status gy_run_new(gy_env *env, const char *folder, char *buffer,
-                                   size_t buffer_bytes, gy_run **run);
-GY_MUST_CHECK gy_status gy_run_add(gy_run *run, const void *data, size_t size_bytes);
+GY_MUST_CHECK gy_status gy_sort_run_new(gy_env *env, const char *folder, char *buffer,
+                                        size_t buffer_bytes, gy_sort_run **run);
+GY_MUST_CHECK gy_status gy_sort_run_add(gy_sort_run *run, const void *data, size_t size_bytes);
 /** End writing. */
-GY_MUST_CHECK gy_status gy_run_seal(gy_run *run);
+GY_MUST_CHECK gy_status gy_sort_run_seal(gy_sort_run *run);
 /** Begin reading with a buffer that is borrowed until the run is freed. */
-void gy_run_read(gy_run *run, char *buffer, size_t buffer_bytes);
-/** The next bytes: a gy_fill. At the end, the sum of what was read is that of what was written,
- * or GY_IO. */
-GY_MUST_CHECK gy_status gy_run_fill(void *run, const void **data, size_t *size_bytes);
+void gy_sort_run_read(gy_sort_run *run, char *buffer, size_t buffer_bytes);
+/** The next bytes: a gy_sort_fill. At the end, the sum of what was read is that of what was
+ * written, or GY_IO. */
+GY_MUST_CHECK gy_status gy_sort_run_fill(void *run, const void **data, size_t *size_bytes);
 /** NULL is fine. */
-void gy_run_free(gy_run *run);
+void gy_sort_run_free(gy_sort_run *run);
 
 /* ---- merging ---- */
 
 /** The next bytes of a source, valid until the next call; none at the end, again and again. */
-typedef gy_status (*gy_fill)(void *arg, const void **data, size_t *size_bytes);
+typedef gy_status (*gy_sort_fill)(void *arg, const void **data, size_t *size_bytes);
 
 typedef struct gy_merge_source {
-    gy_fill fill;
+    gy_sort_fill fill;
     void *arg;
 } gy_merge_source;
 
@@ -363,15 +368,16 @@ typedef struct gy_merge gy_merge;
  * @cost log2(count) comparisons of words a record
  * @source Knuth, The Art of Computer Programming 3, 5.4.1
  */
-GY_MUST_CHECK gy_status gy_merge_new(const gy_layout *layout, const gy_merge_source *sources,
-                                     size_t count, gy_merge **merge);
+GY_MUST_CHECK gy_status gy_merge_new(const gy_sort_layout *layout,
+                                     const gy_merge_source *sources, size_t count,
+                                     gy_merge **merge);
 /**
  * The next record in order, of equal ones that of the first source; `*has` is false at the end.
  * Valid until the next call.
  *
  * @return GY_OK; GY_FORMAT a record is cut or malformed; GY_NOMEM; what a source returns
  */
-GY_MUST_CHECK gy_status gy_merge_next(gy_merge *merge, gy_item *item, bool *has);
+GY_MUST_CHECK gy_status gy_merge_next(gy_merge *merge, gy_sort_item *item, bool *has);
 /** Frees no source. NULL is fine. */
 void gy_merge_free(gy_merge *merge);
 
@@ -405,11 +411,12 @@ GY_MUST_CHECK gy_status gy_sorter_new(gy_env *env, const gy_sorter_options *opti
  * @return GY_OK; GY_LIMIT a record is larger than the memory; GY_ARG a typed key without 8
  * bytes; GY_IO, GY_NOTFOUND of a run; after a failure only gy_sorter_free remains
  */
-GY_MUST_CHECK gy_status gy_sorter_add(gy_sorter *sorter, const gy_item *items, size_t count);
+GY_MUST_CHECK gy_status gy_sorter_add(gy_sorter *sorter, const gy_sort_item *items,
+                                      size_t count);
 /** No more will be added. */
 GY_MUST_CHECK gy_status gy_sorter_end(gy_sorter *sorter);
 /** The next record in order; `*has` is false at the end. Valid until the next call. */
-GY_MUST_CHECK gy_status gy_sorter_next(gy_sorter *sorter, gy_item *item, bool *has);
+GY_MUST_CHECK gy_status gy_sorter_next(gy_sorter *sorter, gy_sort_item *item, bool *has);
 void gy_sorter_report_get(const gy_sorter *sorter, gy_sorter_report *report);
 /** NULL is fine. */
 void gy_sorter_free(gy_sorter *sorter);
@@ -417,28 +424,30 @@ void gy_sorter_free(gy_sorter *sorter);
 /* ---- groups of one key ---- */
 
 /** gy_sorter_next or gy_merge_next. */
-typedef gy_status (*gy_next)(void *arg, gy_item *item, bool *has);
+typedef gy_status (*gy_sort_next)(void *arg, gy_sort_item *item, bool *has);
 
-/** Keys and their values over sorted records. Begin with gy_groups_init. */
-typedef struct gy_groups {
-    gy_next next;
+/** Keys and their values over sorted records. Begin with gy_sort_groups_init. */
+typedef struct gy_sort_groups {
+    gy_sort_next next;
     void *arg;
-    gy_item item; /* read, not yet given */
+    gy_sort_item item; /* read, not yet given */
     bool has, is_first, is_given;
     char *key; /* the group's, copied */
     size_t key_bytes, key_capacity;
-} gy_groups;
+} gy_sort_groups;
 
-void gy_groups_init(gy_groups *groups, gy_next next, void *arg);
+void gy_sort_groups_init(gy_sort_groups *groups, gy_sort_next next, void *arg);
 /** The next key, valid until the next one; values of this one that were not asked for are
  * passed over. */
-GY_MUST_CHECK gy_status gy_groups_next(gy_groups *groups, gy_span *key, bool *has);
+GY_MUST_CHECK gy_status gy_sort_groups_next(gy_sort_groups *groups, gy_sort_span *key,
+                                            bool *has);
 /** The key's next value, valid until the next call. */
-GY_MUST_CHECK gy_status gy_groups_value(gy_groups *groups, gy_span *value, bool *has);
-void gy_groups_fini(gy_groups *groups);
+GY_MUST_CHECK gy_status gy_sort_groups_value(gy_sort_groups *groups, gy_sort_span *value,
+                                             bool *has);
+void gy_sort_groups_fini(gy_sort_groups *groups);
 
-/** gy_merge_next and gy_sorter_next as gy_next. */
-GY_MUST_CHECK gy_status gy_next_merged(void *merge, gy_item *item, bool *has);
-GY_MUST_CHECK gy_status gy_next_sorted(void *sorter, gy_item *item, bool *has);
+/** gy_merge_next and gy_sorter_next as gy_sort_next. */
+GY_MUST_CHECK gy_status gy_sort_next_merged(void *merge, gy_sort_item *item, bool *has);
+GY_MUST_CHECK gy_status gy_sort_next_sorted(void *sorter, gy_sort_item *item, bool *has);
 
 #endif

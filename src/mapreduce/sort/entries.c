@@ -22,7 +22,7 @@ typedef struct level {
     int number;    /* levels above */
 } level;
 
-gy_status gy_layout_check(const gy_layout *layout)
+gy_status gy_sort_layout_check(const gy_sort_layout *layout)
 {
     if (layout->kind == GY_LAYOUT_FIXED &&
         (layout->key_bytes == 0 || layout->key_offset > layout->record_bytes ||
@@ -152,20 +152,20 @@ void gy_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_t count)
 }
 
 /* The field of a record that the level is about, from its depth on. */
-static gy_span field(const gy_records *records, uint64_t position, const level *at)
+static gy_sort_span field(const gy_sort_records *records, uint64_t position, const level *at)
 {
-    const gy_item item = gy_item_at(records, position);
+    const gy_sort_item item = gy_sort_item_at(records, position);
     const char *data = at->is_value ? item.value : item.key;
     const size_t size = at->is_value ? item.value_bytes : item.key_bytes;
-    return size < at->depth ? (gy_span){data, 0}
-                            : (gy_span){data + at->depth, size - at->depth};
+    return size < at->depth ? (gy_sort_span){data, 0}
+                            : (gy_sort_span){data + at->depth, size - at->depth};
 }
 
-static int compare_rest(const gy_records *records, uint64_t a, uint64_t b, const level *at)
+static int compare_rest(const gy_sort_records *records, uint64_t a, uint64_t b, const level *at)
 {
-    const gy_span first = field(records, a, at), second = field(records, b, at);
+    const gy_sort_span first = field(records, a, at), second = field(records, b, at);
     const int order =
-        gy_bytes_compare(first.data, first.size_bytes, second.data, second.size_bytes);
+        gy_sort_bytes_compare(first.data, first.size_bytes, second.data, second.size_bytes);
     if (order != 0 || at->is_value || !records->layout->has_values) {
         return order;
     }
@@ -174,7 +174,7 @@ static int compare_rest(const gy_records *records, uint64_t a, uint64_t b, const
 }
 
 /* Stable: insertion for few, else merges of halves. */
-static void compare_sort(const gy_records *records, gy_entry *entries, gy_entry *scratch,
+static void compare_sort(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                          size_t count, const level *at)
 {
     if (count > COMPARE_MOST) {
@@ -203,21 +203,21 @@ static void compare_sort(const gy_records *records, gy_entry *entries, gy_entry 
     }
 }
 
-static void prefetch(const gy_records *records, const gy_entry *entry)
+static void prefetch(const gy_sort_records *records, const gy_entry *entry)
 {
-    const gy_span *span = &records->spans[entry->position >> GY_POSITION_BITS];
+    const gy_sort_span *span = &records->spans[entry->position >> GY_POSITION_BITS];
     __builtin_prefetch(span->data + (entry->position & GY_POSITION_MASK));
 }
 
-static void load_words(const gy_records *records, gy_entry *entries, size_t count,
+static void load_words(const gy_sort_records *records, gy_entry *entries, size_t count,
                        const level *at)
 {
     for (size_t i = 0; i < count; i++) {
         if (i + AHEAD < count) {
             prefetch(records, &entries[i + AHEAD]);
         }
-        const gy_span rest = field(records, entries[i].position, at);
-        entries[i].prefix = gy_word(rest.data, rest.size_bytes);
+        const gy_sort_span rest = field(records, entries[i].position, at);
+        entries[i].prefix = gy_sort_word(rest.data, rest.size_bytes);
     }
 }
 
@@ -226,7 +226,7 @@ static void load_words(const gy_records *records, gy_entry *entries, size_t coun
  * bytes are left, 0 to 8, or more (class 9). A field that ends comes before those that go on
  * with zeros.
  */
-static void part_by_length(const gy_records *records, gy_entry *entries, gy_entry *scratch,
+static void part_by_length(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                            size_t count, const level *at, size_t counts[10])
 {
     memset(counts, 0, 10 * sizeof(*counts));
@@ -248,11 +248,11 @@ static void part_by_length(const gy_records *records, gy_entry *entries, gy_entr
     }
 }
 
-static void sort_ties(const gy_records *records, gy_entry *entries, gy_entry *scratch,
+static void sort_ties(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                       size_t count, level at);
 
 /* Sort entries whose prefixes are the words of the level. */
-static void sort_level(const gy_records *records, gy_entry *entries, gy_entry *scratch,
+static void sort_level(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                        size_t count, level at)
 {
     gy_entries_sort_words(entries, scratch, count);
@@ -266,7 +266,7 @@ static void sort_level(const gy_records *records, gy_entry *entries, gy_entry *s
 }
 
 /* Sort entries that agree up to the level's word and in it. */
-static void sort_ties(const gy_records *records, gy_entry *entries, gy_entry *scratch,
+static void sort_ties(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                       size_t count, level at)
 {
     for (;;) {
@@ -297,7 +297,7 @@ static void sort_ties(const gy_records *records, gy_entry *entries, gy_entry *sc
 }
 
 /* No two records with equal words differ in what orders them. */
-static bool words_suffice(const gy_layout *layout, size_t depth)
+static bool words_suffice(const gy_sort_layout *layout, size_t depth)
 {
     if (layout->has_values) {
         return false;
@@ -306,7 +306,7 @@ static bool words_suffice(const gy_layout *layout, size_t depth)
            (layout->kind == GY_LAYOUT_FIXED && layout->key_bytes <= depth + sizeof(uint64_t));
 }
 
-void gy_entries_sort(const gy_records *records, gy_entry *entries, gy_entry *scratch,
+void gy_entries_sort(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                      size_t count, size_t depth)
 {
     if (words_suffice(records->layout, depth)) {

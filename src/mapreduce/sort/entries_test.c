@@ -18,33 +18,34 @@ static void add_byte(bytes *text, char byte)
     text->data[text->size_bytes++] = byte;
 }
 
-static const gy_records *compared;
+static const gy_sort_records *compared;
 
 static int compare_entries(const void *a, const void *b)
 {
     const gy_entry *first = a, *second = b;
-    const gy_item x = gy_item_at(compared, first->position);
-    const gy_item y = gy_item_at(compared, second->position);
-    const int order = gy_item_compare(compared->layout, &x, &y);
+    const gy_sort_item x = gy_sort_item_at(compared, first->position);
+    const gy_sort_item y = gy_sort_item_at(compared, second->position);
+    const int order = gy_sort_item_compare(compared->layout, &x, &y);
     return order != 0
                ? order
                : (first->position > second->position) - (first->position < second->position);
 }
 
 /* Sort all records of `data` both ways. */
-static void check(const gy_layout *layout, const char *data, size_t size_bytes)
+static void check(const gy_sort_layout *layout, const char *data, size_t size_bytes)
 {
-    const gy_span span = {data, size_bytes};
-    const gy_records records = {layout, &span, 1};
+    const gy_sort_span span = {data, size_bytes};
+    const gy_sort_records records = {layout, &span, 1};
     gy_entry *entries = NULL;
     size_t count = 0, capacity = 0;
     for (size_t at = 0; at < size_bytes; count++) {
-        gy_item item;
-        assert_true(gy_item_read(layout, data + at, data + size_bytes, &item));
+        gy_sort_item item;
+        assert_true(gy_sort_item_read(layout, data + at, data + size_bytes, &item));
         assert_int_equal(
             gy_reserve("test", (void **)&entries, &capacity, count + 1, sizeof(*entries)),
             GY_OK);
-        entries[count] = (gy_entry){gy_key_word(layout->key, item.key, item.key_bytes), at};
+        entries[count] =
+            (gy_entry){gy_sort_key_word(layout->key, item.key, item.key_bytes), at};
         at += item.size_bytes;
     }
     gy_entry *expected = gy_alloc("test", (count + 1) * sizeof(*expected));
@@ -83,7 +84,7 @@ static void framed_records_sort(void **state)
         const unsigned alphabet =
             1 + (unsigned)gy_random_below(&random, round % 3 == 0 ? 256 : 3);
         const size_t longest = gy_random_below(&random, round % 2 == 0 ? 9 : 40);
-        const gy_layout layout = {.kind = GY_LAYOUT_FRAMED, .has_values = round % 4 == 1};
+        const gy_sort_layout layout = {.kind = GY_LAYOUT_FRAMED, .has_values = round % 4 == 1};
         bytes data = {0};
         for (size_t i = 0; i < count; i++) {
             const size_t key = gy_random_below(&random, longest + 1);
@@ -105,10 +106,10 @@ static void fixed_records_sort(void **state)
     for (long round = 0; round < gy_test_cases(24); round++) {
         const size_t count = gy_random_below(&random, round % 8 == 7 ? 100000 : 3000);
         const unsigned alphabet = round % 3 == 0 ? 256 : 2;
-        const gy_layout layout = {.kind = GY_LAYOUT_FIXED,
-                                  .record_bytes = 20 + (size_t)round % 3,
-                                  .key_offset = gy_random_below(&random, 3),
-                                  .key_bytes = 1 + gy_random_below(&random, 17)};
+        const gy_sort_layout layout = {.kind = GY_LAYOUT_FIXED,
+                                       .record_bytes = 20 + (size_t)round % 3,
+                                       .key_offset = gy_random_below(&random, 3),
+                                       .key_bytes = 1 + gy_random_below(&random, 17)};
         bytes data = {0};
         add_field(&data, &random, count * layout.record_bytes, alphabet);
         check(&layout, data.data, data.size_bytes);
@@ -121,7 +122,7 @@ static void typed_keys_sort(void **state)
     (void)state;
     gy_random random = {gy_test_seed(), 2};
     for (int kind = GY_KEY_INT64; kind <= GY_KEY_FLOAT64; kind++) {
-        const gy_layout layout = {GY_LAYOUT_FIXED, (gy_key_kind)kind, 8, 0, 8, false};
+        const gy_sort_layout layout = {GY_LAYOUT_FIXED, (gy_key_kind)kind, 8, 0, 8, false};
         bytes data = {0};
         add_field(&data, &random, 8 * 3001, 256);
         check(&layout, data.data, data.size_bytes);
@@ -146,7 +147,7 @@ static void keys_that_begin_others_sort(void **state)
     (void)state;
     enum { KEYS = 700 };
     bytes data = {0};
-    const gy_layout layout = {.kind = GY_LAYOUT_LINES};
+    const gy_sort_layout layout = {.kind = GY_LAYOUT_LINES};
     for (size_t i = 0; i < KEYS; i++) {
         const size_t size = (i * 311 % KEYS) * 8;
         for (size_t j = 0; j < size; j++) {
@@ -164,7 +165,7 @@ static void long_shared_keys_sort(void **state)
     (void)state;
     bytes data = {0};
     gy_random random = {gy_test_seed(), 3};
-    const gy_layout layout = {.kind = GY_LAYOUT_LINES, .key_offset = 2};
+    const gy_sort_layout layout = {.kind = GY_LAYOUT_LINES, .key_offset = 2};
     for (int i = 0; i < 800; i++) {
         for (int j = 0; j < 3000 - i % 3; j++) {
             add_byte(&data, 'x');
@@ -181,34 +182,34 @@ static void long_shared_keys_sort(void **state)
 static void records_that_are_cut_are_refused(void **state)
 {
     (void)state;
-    gy_item item;
-    const gy_layout framed = {.kind = GY_LAYOUT_FRAMED};
+    gy_sort_item item;
+    const gy_sort_layout framed = {.kind = GY_LAYOUT_FRAMED};
     const char good[] = "\x02\x01"
                         "abc";
-    assert_true(gy_item_read(&framed, good, good + 5, &item));
+    assert_true(gy_sort_item_read(&framed, good, good + 5, &item));
     for (size_t i = 1; i < 5; i++) {
-        assert_false(gy_item_read(&framed, good, good + i, &item));
+        assert_false(gy_sort_item_read(&framed, good, good + i, &item));
     }
     const char huge[] = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
-    assert_false(gy_item_read(&framed, huge, huge + sizeof(huge) - 1, &item));
+    assert_false(gy_sort_item_read(&framed, huge, huge + sizeof(huge) - 1, &item));
     const char wraps[] = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01"
                          "ab";
-    assert_false(gy_item_read(&framed, wraps, wraps + sizeof(wraps) - 1, &item));
+    assert_false(gy_sort_item_read(&framed, wraps, wraps + sizeof(wraps) - 1, &item));
     for (uint64_t value = 1; value != 0; value <<= 1) {
         char written[GY_VARINT_BYTES];
         uint64_t back = 0;
-        const size_t size = gy_varint_put(written, value - 1);
-        assert_ptr_equal(gy_varint_get(written, written + size, &back), written + size);
+        const size_t size = gy_sort_varint_put(written, value - 1);
+        assert_ptr_equal(gy_sort_varint_get(written, written + size, &back), written + size);
         assert_int_equal(back, value - 1);
     }
-    const gy_layout bad[] = {
+    const gy_sort_layout bad[] = {
         {.kind = GY_LAYOUT_FIXED, .record_bytes = 10, .key_offset = 8, .key_bytes = 3},
         {.kind = GY_LAYOUT_FIXED, .record_bytes = 10},
         {.kind = GY_LAYOUT_LINES, .key = GY_KEY_INT64},
         {GY_LAYOUT_FIXED, GY_KEY_INT64, 10, 0, 4, false},
         {.kind = GY_LAYOUT_LINES, .has_values = true}};
     for (size_t i = 0; i < GY_COUNT(bad); i++) {
-        assert_int_equal(gy_layout_check(&bad[i]), GY_ARG);
+        assert_int_equal(gy_sort_layout_check(&bad[i]), GY_ARG);
     }
 }
 

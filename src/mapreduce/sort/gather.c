@@ -10,7 +10,7 @@ enum {
     FAN = 1 << FAN_BITS,
 };
 
-static const char *record_of(const gy_records *records, const gy_entry *entry)
+static const char *record_of(const gy_sort_records *records, const gy_entry *entry)
 {
     return records->spans[entry->position >> GY_POSITION_BITS].data +
            (entry->position & GY_POSITION_MASK);
@@ -37,9 +37,9 @@ static void copy(char *to, const char *from, size_t size_bytes)
     memcpy(to + size_bytes - 16, from + size_bytes - 16, 16);
 }
 
-static gy_status gather_fixed(gy_gather *gather, const gy_entry *entries, size_t count)
+static gy_status gather_fixed(gy_sort_gather *gather, const gy_entry *entries, size_t count)
 {
-    const gy_records *records = gather->records;
+    const gy_sort_records *records = gather->records;
     const size_t size = records->layout->record_bytes;
     const size_t most = GY_MAX(ROOM_BYTES / size, 1);
     for (size_t begin = 0; begin < count; begin += most) {
@@ -60,14 +60,14 @@ static gy_status gather_fixed(gy_gather *gather, const gy_entry *entries, size_t
     return GY_OK;
 }
 
-static gy_status gather_lines(gy_gather *gather, const gy_entry *entries, size_t count)
+static gy_status gather_lines(gy_sort_gather *gather, const gy_entry *entries, size_t count)
 {
-    const gy_records *records = gather->records;
+    const gy_sort_records *records = gather->records;
     for (size_t i = 0; i < count; i++) {
         if (i + AHEAD < count) {
             prefetch(record_of(records, &entries[i + AHEAD]), GY_CACHE_LINE);
         }
-        const gy_item item = gy_item_at(records, entries[i].position);
+        const gy_sort_item item = gy_sort_item_at(records, entries[i].position);
         const bool is_cut = item.data[item.size_bytes - 1] != '\n';
         void *room = NULL;
         GY_TRY(gather->sink->room(gather->sink->arg, item.size_bytes + is_cut, &room));
@@ -81,7 +81,7 @@ static gy_status gather_lines(gy_gather *gather, const gy_entry *entries, size_t
     return GY_OK;
 }
 
-gy_status gy_gather_entries(gy_gather *gather, const gy_entry *entries, size_t count)
+gy_status gy_sort_gather_entries(gy_sort_gather *gather, const gy_entry *entries, size_t count)
 {
     gather->report->records += count;
     return gather->records->layout->kind == GY_LAYOUT_FIXED
@@ -89,34 +89,34 @@ gy_status gy_gather_entries(gy_gather *gather, const gy_entry *entries, size_t c
                : gather_lines(gather, entries, count);
 }
 
-static gy_entry *chunk_of(const gy_gather *gather, uint32_t chunk)
+static gy_entry *chunk_of(const gy_sort_gather *gather, uint32_t chunk)
 {
     return gather->chunks.entries + (size_t)chunk * GY_CHUNK_ENTRIES;
 }
 
 /* Move the list's entries to `to` and give its chunks back. */
-static void move_entries(gy_gather *gather, gy_list *list, gy_entry *to)
+static void move_entries(gy_sort_gather *gather, gy_entry_list *list, gy_entry *to)
 {
     while (list->first != GY_CHUNK_NONE) {
-        const uint32_t fill = gy_list_fill(list, list->first);
+        const uint32_t fill = gy_entry_list_fill(list, list->first);
         memcpy(to, chunk_of(gather, list->first), fill * sizeof(*to));
         to += fill;
-        gy_list_shift(&gather->chunks, list);
+        gy_entry_list_shift(&gather->chunks, list);
     }
 }
 
 /* A list that fits the cache: flat, sorted, written. */
-static gy_status gather_small(gy_gather *gather, gy_list *list, size_t depth)
+static gy_status gather_small(gy_sort_gather *gather, gy_entry_list *list, size_t depth)
 {
     const size_t count = list->count;
     move_entries(gather, list, gather->flat);
     gy_entries_sort(gather->records, gather->flat, gather->scratch, count, depth);
-    return gy_gather_entries(gather, gather->flat, count);
+    return gy_sort_gather_entries(gather, gather->flat, count);
 }
 
 /* A list that cannot be dealt out, as too many parts of parts begin chunks: with memory of its
  * own. */
-static gy_status gather_whole(gy_gather *gather, gy_list *list, size_t depth)
+static gy_status gather_whole(gy_sort_gather *gather, gy_entry_list *list, size_t depth)
 {
     const size_t count = list->count;
     gy_entry *entries = gy_alloc("mapreduce.deep", 2 * count * sizeof(*entries));
@@ -125,29 +125,30 @@ static gy_status gather_whole(gy_gather *gather, gy_list *list, size_t depth)
     }
     move_entries(gather, list, entries);
     gy_entries_sort(gather->records, entries, entries + count, count, depth);
-    const gy_status status = gy_gather_entries(gather, entries, count);
+    const gy_status status = gy_sort_gather_entries(gather, entries, count);
     gy_free(entries);
     return status;
 }
 
 /* A list of equal keys: written as it is. */
-static gy_status gather_equal(gy_gather *gather, gy_list *list)
+static gy_status gather_equal(gy_sort_gather *gather, gy_entry_list *list)
 {
     while (list->first != GY_CHUNK_NONE) {
         const uint32_t chunk = list->first;
-        GY_TRY(gy_gather_entries(gather, chunk_of(gather, chunk), gy_list_fill(list, chunk)));
-        gy_list_shift(&gather->chunks, list);
+        GY_TRY(gy_sort_gather_entries(gather, chunk_of(gather, chunk),
+                                      gy_entry_list_fill(list, chunk)));
+        gy_entry_list_shift(&gather->chunks, list);
     }
     return GY_OK;
 }
 
 /* Bits in which the list's prefixes differ. */
-static uint64_t spread(const gy_gather *gather, const gy_list *list)
+static uint64_t spread(const gy_sort_gather *gather, const gy_entry_list *list)
 {
     const uint64_t any = chunk_of(gather, list->first)->prefix;
     uint64_t bits = 0;
     for (uint32_t at = list->first; at != GY_CHUNK_NONE; at = gather->chunks.next[at]) {
-        const uint32_t fill = gy_list_fill(list, at);
+        const uint32_t fill = gy_entry_list_fill(list, at);
         for (uint32_t i = 0; i < fill; i++) {
             bits |= chunk_of(gather, at)[i].prefix ^ any;
         }
@@ -157,68 +158,69 @@ static uint64_t spread(const gy_gather *gather, const gy_list *list)
 
 /* How a list is dealt out. */
 typedef struct rule {
-    const gy_records *records;
+    const gy_sort_records *records;
     unsigned shift; /* of prefixes; 64: by what is left of keys after `depth` */
     size_t depth;
 } rule;
 
 static size_t left_of(const rule *by, const gy_entry *entry)
 {
-    const gy_item item = gy_item_at(by->records, entry->position);
+    const gy_sort_item item = gy_sort_item_at(by->records, entry->position);
     return item.key_bytes > by->depth ? item.key_bytes - by->depth : 0;
 }
 
-static void deal(gy_gather *gather, gy_list *list, const rule *by, gy_list parts[FAN])
+static void deal(gy_sort_gather *gather, gy_entry_list *list, const rule *by,
+                 gy_entry_list parts[FAN])
 {
     for (int i = 0; i < FAN; i++) {
-        gy_list_begin(&parts[i]);
+        gy_entry_list_begin(&parts[i]);
     }
     while (list->first != GY_CHUNK_NONE) {
-        const uint32_t fill = gy_list_fill(list, list->first);
+        const uint32_t fill = gy_entry_list_fill(list, list->first);
         const gy_entry *entries = chunk_of(gather, list->first);
         for (uint32_t i = 0; i < fill; i++) {
             const size_t part = by->shift < 64 ? entries[i].prefix >> by->shift & (FAN - 1)
                                                : GY_MIN(left_of(by, &entries[i]), 9);
             const bool is_in =
-                gy_list_add(&gather->chunks, &parts[part], entries[i], UINT32_MAX);
+                gy_entry_list_add(&gather->chunks, &parts[part], entries[i], UINT32_MAX);
             GY_ASSERT(is_in);
         }
-        gy_list_shift(&gather->chunks, list);
+        gy_entry_list_shift(&gather->chunks, list);
     }
 }
 
 /* The next words of keys that all go on. */
-static void load_words(gy_gather *gather, const gy_list *list, size_t depth)
+static void load_words(gy_sort_gather *gather, const gy_entry_list *list, size_t depth)
 {
     for (uint32_t at = list->first; at != GY_CHUNK_NONE; at = gather->chunks.next[at]) {
-        const uint32_t fill = gy_list_fill(list, at);
+        const uint32_t fill = gy_entry_list_fill(list, at);
         gy_entry *entries = chunk_of(gather, at);
         for (uint32_t i = 0; i < fill; i++) {
-            const gy_item item = gy_item_at(gather->records, entries[i].position);
-            entries[i].prefix = gy_word(item.key + depth, item.key_bytes - depth);
+            const gy_sort_item item = gy_sort_item_at(gather->records, entries[i].position);
+            entries[i].prefix = gy_sort_word(item.key + depth, item.key_bytes - depth);
         }
     }
 }
 
 /* Write the parts in order; after a failure give back what is left of them. */
-static gy_status gather_parts(gy_gather *gather, gy_list parts[FAN], size_t depth)
+static gy_status gather_parts(gy_sort_gather *gather, gy_entry_list parts[FAN], size_t depth)
 {
     gy_status status = GY_OK;
     for (int i = 0; i < FAN; i++) {
         if (status == GY_OK && parts[i].count > 0) {
-            status = gy_gather_list(gather, &parts[i], depth);
+            status = gy_sort_gather_list(gather, &parts[i], depth);
         }
-        gy_list_clear(&gather->chunks, &parts[i]);
+        gy_entry_list_clear(&gather->chunks, &parts[i]);
     }
     return status;
 }
 
 /* Equal words: keys that end in them, shortest first, are written; the others stay in the list
  * with their next words. */
-static gy_status gather_ended(gy_gather *gather, gy_list *list, size_t *depth)
+static gy_status gather_ended(gy_sort_gather *gather, gy_entry_list *list, size_t *depth)
 {
     const rule by = {gather->records, 64, *depth};
-    gy_list parts[FAN];
+    gy_entry_list parts[FAN];
     deal(gather, list, &by, parts);
     *list = parts[9];
     gy_status status = GY_OK;
@@ -226,16 +228,16 @@ static gy_status gather_ended(gy_gather *gather, gy_list *list, size_t *depth)
         if (status == GY_OK) {
             status = gather_equal(gather, &parts[i]);
         }
-        gy_list_clear(&gather->chunks, &parts[i]);
+        gy_entry_list_clear(&gather->chunks, &parts[i]);
     }
     *depth += sizeof(uint64_t);
     load_words(gather, list, *depth);
     return status;
 }
 
-gy_status gy_gather_list(gy_gather *gather, gy_list *list, size_t depth)
+gy_status gy_sort_gather_list(gy_sort_gather *gather, gy_entry_list *list, size_t depth)
 {
-    const gy_layout *layout = gather->records->layout;
+    const gy_sort_layout *layout = gather->records->layout;
     gy_status status = GY_OK;
     while (status == GY_OK && list->count > GY_FLAT_ENTRIES) {
         if (gather->chunks.count - gather->chunks.used <= FAN) {
@@ -245,7 +247,7 @@ gy_status gy_gather_list(gy_gather *gather, gy_list *list, size_t depth)
         if (bits != 0) {
             const unsigned top = 64 - (unsigned)__builtin_clzll(bits);
             const rule by = {gather->records, top > FAN_BITS ? top - FAN_BITS : 0, 0};
-            gy_list parts[FAN];
+            gy_entry_list parts[FAN];
             deal(gather, list, &by, parts);
             return gather_parts(gather, parts, depth);
         }
@@ -258,6 +260,6 @@ gy_status gy_gather_list(gy_gather *gather, gy_list *list, size_t depth)
     if (status == GY_OK && list->count > 0) {
         status = gather_small(gather, list, depth);
     }
-    gy_list_clear(&gather->chunks, list);
+    gy_entry_list_clear(&gather->chunks, list);
     return status;
 }

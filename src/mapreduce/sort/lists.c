@@ -7,18 +7,18 @@
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 
-gy_status gy_chunks_init(gy_chunks *chunks, size_t memory_bytes)
+gy_status gy_entry_chunks_init(gy_entry_chunks *chunks, size_t memory_bytes)
 {
     const size_t chunk_bytes = GY_CHUNK_ENTRIES * sizeof(gy_entry);
     const size_t limit = GY_MIN(memory_bytes / (chunk_bytes + sizeof(*chunks->next)),
                                 UINT32_MAX - 1 - GY_CHUNKS_SPARE);
     const size_t count = limit + GY_CHUNKS_SPARE;
-    *chunks = (gy_chunks){
+    *chunks = (gy_entry_chunks){
         .unused = GY_CHUNK_NONE, .limit = (uint32_t)limit, .count = (uint32_t)count};
     chunks->entries = gy_alloc("mapreduce.entries", count * chunk_bytes);
     chunks->next = gy_alloc("mapreduce.entries", count * sizeof(*chunks->next));
     if (chunks->entries == NULL || chunks->next == NULL) {
-        gy_chunks_fini(chunks);
+        gy_entry_chunks_fini(chunks);
         return GY_NOMEM;
     }
     const uintptr_t begin = gy_round_up((uintptr_t)chunks->entries, HUGE_PAGE_BYTES);
@@ -30,14 +30,14 @@ gy_status gy_chunks_init(gy_chunks *chunks, size_t memory_bytes)
     return GY_OK;
 }
 
-void gy_chunks_fini(gy_chunks *chunks)
+void gy_entry_chunks_fini(gy_entry_chunks *chunks)
 {
     gy_free(chunks->entries);
     gy_free(chunks->next);
-    *chunks = (gy_chunks){0};
+    *chunks = (gy_entry_chunks){0};
 }
 
-bool gy_list_grow(gy_chunks *chunks, gy_list *list, uint32_t most)
+bool gy_entry_list_grow(gy_entry_chunks *chunks, gy_entry_list *list, uint32_t most)
 {
     if (chunks->used >= most) {
         return false;
@@ -61,23 +61,23 @@ bool gy_list_grow(gy_chunks *chunks, gy_list *list, uint32_t most)
     return true;
 }
 
-void gy_list_shift(gy_chunks *chunks, gy_list *list)
+void gy_entry_list_shift(gy_entry_chunks *chunks, gy_entry_list *list)
 {
     const uint32_t chunk = list->first;
     GY_ASSERT(chunk != GY_CHUNK_NONE);
-    list->count -= gy_list_fill(list, chunk);
+    list->count -= gy_entry_list_fill(list, chunk);
     list->first = chunks->next[chunk];
     if (list->first == GY_CHUNK_NONE) {
-        gy_list_begin(list);
+        gy_entry_list_begin(list);
     }
     chunks->next[chunk] = chunks->unused;
     chunks->unused = chunk;
     chunks->used--;
 }
 
-void gy_list_clear(gy_chunks *chunks, gy_list *list)
+void gy_entry_list_clear(gy_entry_chunks *chunks, gy_entry_list *list)
 {
     while (list->first != GY_CHUNK_NONE) {
-        gy_list_shift(chunks, list);
+        gy_entry_list_shift(chunks, list);
     }
 }

@@ -15,35 +15,36 @@ enum {
 };
 #define GY_CHUNK_NONE UINT32_MAX
 
-typedef struct gy_chunks {
+typedef struct gy_entry_chunks {
     gy_entry *entries;
     uint32_t *next;
     uint32_t unused, fresh; /* first of those given back; first never used */
     uint32_t used, limit, count;
-} gy_chunks;
+} gy_entry_chunks;
 
-/** Zero-initialise with gy_list_begin. */
-typedef struct gy_list {
+/** Zero-initialise with gy_entry_list_begin. */
+typedef struct gy_entry_list {
     uint32_t first, last;
     uint32_t fill; /* entries in the last chunk */
     size_t count;
-} gy_list;
+} gy_entry_list;
 
 /** Chunks for `memory_bytes` and the spare ones. */
-GY_MUST_CHECK gy_status gy_chunks_init(gy_chunks *chunks, size_t memory_bytes);
-void gy_chunks_fini(gy_chunks *chunks);
+GY_MUST_CHECK gy_status gy_entry_chunks_init(gy_entry_chunks *chunks, size_t memory_bytes);
+void gy_entry_chunks_fini(gy_entry_chunks *chunks);
 
-static inline void gy_list_begin(gy_list *list)
+static inline void gy_entry_list_begin(gy_entry_list *list)
 {
-    *list = (gy_list){GY_CHUNK_NONE, GY_CHUNK_NONE, GY_CHUNK_ENTRIES, 0};
+    *list = (gy_entry_list){GY_CHUNK_NONE, GY_CHUNK_NONE, GY_CHUNK_ENTRIES, 0};
 }
 
 /** Give the list another chunk; false when `most` chunks are used. */
-bool gy_list_grow(gy_chunks *chunks, gy_list *list, uint32_t most);
+bool gy_entry_list_grow(gy_entry_chunks *chunks, gy_entry_list *list, uint32_t most);
 
-static inline bool gy_list_add(gy_chunks *chunks, gy_list *list, gy_entry entry, uint32_t most)
+static inline bool gy_entry_list_add(gy_entry_chunks *chunks, gy_entry_list *list,
+                                     gy_entry entry, uint32_t most)
 {
-    if (list->fill == GY_CHUNK_ENTRIES && !gy_list_grow(chunks, list, most)) {
+    if (list->fill == GY_CHUNK_ENTRIES && !gy_entry_list_grow(chunks, list, most)) {
         return false;
     }
     chunks->entries[(size_t)list->last * GY_CHUNK_ENTRIES + list->fill++] = entry;
@@ -52,14 +53,14 @@ static inline bool gy_list_add(gy_chunks *chunks, gy_list *list, gy_entry entry,
 }
 
 /** Entries in the list's chunk `chunk`. */
-static inline uint32_t gy_list_fill(const gy_list *list, uint32_t chunk)
+static inline uint32_t gy_entry_list_fill(const gy_entry_list *list, uint32_t chunk)
 {
     return chunk == list->last ? list->fill : GY_CHUNK_ENTRIES;
 }
 
 /** Give the first chunk back. */
-void gy_list_shift(gy_chunks *chunks, gy_list *list);
+void gy_entry_list_shift(gy_entry_chunks *chunks, gy_entry_list *list);
 /** Give all chunks back. */
-void gy_list_clear(gy_chunks *chunks, gy_list *list);
+void gy_entry_list_clear(gy_entry_chunks *chunks, gy_entry_list *list);
 
 #endif

@@ -18,14 +18,14 @@ enum { HEADER_BYTES = 2 * GY_VARINT_BYTES };
 typedef struct cursor {
     gy_merge_source source;
     const char *at, *end; /* what is left of the piece; the record is no part of it */
-    gy_item item;
+    gy_sort_item item;
     bool is_ended;
     char *carry; /* a record that crossed pieces */
     size_t carry_used, carry_capacity;
 } cursor;
 
 struct gy_merge {
-    gy_layout layout;
+    gy_sort_layout layout;
     size_t count;
     cursor *cursors;
     uint64_t *words; /* of the cursors' keys; UINT64_MAX at the end */
@@ -38,8 +38,8 @@ static size_t needed_bytes(const char *data, size_t size_bytes)
 {
     uint64_t key = 0, value = 0;
     const char *end = data + size_bytes;
-    const char *body = gy_varint_get(data, end, &key);
-    body = body == NULL ? NULL : gy_varint_get(body, end, &value);
+    const char *body = gy_sort_varint_get(data, end, &key);
+    body = body == NULL ? NULL : gy_sort_varint_get(body, end, &value);
     if (body == NULL) {
         return size_bytes >= HEADER_BYTES ? SIZE_MAX : 0;
     }
@@ -101,20 +101,20 @@ static gy_status advance(gy_merge *merge, size_t index)
 {
     cursor *from = &merge->cursors[index];
     if (from->at < from->end &&
-        gy_item_read(&merge->layout, from->at, from->end, &from->item)) {
+        gy_sort_item_read(&merge->layout, from->at, from->end, &from->item)) {
         from->at += from->item.size_bytes;
     } else {
         bool is_whole = false;
         GY_TRY(carry_record(from, &is_whole));
-        if (is_whole && !gy_item_read(&merge->layout, from->carry,
-                                      from->carry + from->carry_used, &from->item)) {
+        if (is_whole && !gy_sort_item_read(&merge->layout, from->carry,
+                                           from->carry + from->carry_used, &from->item)) {
             return fail_cut();
         }
         from->is_ended = !is_whole;
     }
-    merge->words[index] =
-        from->is_ended ? UINT64_MAX
-                       : gy_key_word(merge->layout.key, from->item.key, from->item.key_bytes);
+    merge->words[index] = from->is_ended ? UINT64_MAX
+                                         : gy_sort_key_word(merge->layout.key, from->item.key,
+                                                            from->item.key_bytes);
     return GY_OK;
 }
 
@@ -128,7 +128,7 @@ static bool is_before(const gy_merge *merge, uint32_t a, uint32_t b)
     if (first->is_ended || second->is_ended) {
         return !first->is_ended || (second->is_ended && a < b);
     }
-    const int order = gy_item_compare(&merge->layout, &first->item, &second->item);
+    const int order = gy_sort_item_compare(&merge->layout, &first->item, &second->item);
     return order != 0 ? order < 0 : a < b;
 }
 
@@ -157,8 +157,8 @@ static uint32_t play(gy_merge *merge, size_t node)
     return is_left ? left : right;
 }
 
-gy_status gy_merge_new(const gy_layout *layout, const gy_merge_source *sources, size_t count,
-                       gy_merge **merge)
+gy_status gy_merge_new(const gy_sort_layout *layout, const gy_merge_source *sources,
+                       size_t count, gy_merge **merge)
 {
     GY_ASSERT(layout->kind == GY_LAYOUT_FRAMED && count < UINT32_MAX);
     gy_merge *made = gy_alloc_zero("mapreduce.merge", 1, sizeof(*made));
@@ -189,7 +189,7 @@ gy_status gy_merge_new(const gy_layout *layout, const gy_merge_source *sources, 
     return GY_OK;
 }
 
-gy_status gy_merge_next(gy_merge *merge, gy_item *item, bool *has)
+gy_status gy_merge_next(gy_merge *merge, gy_sort_item *item, bool *has)
 {
     *has = false;
     if (merge->count == 0) {
@@ -225,33 +225,33 @@ void gy_merge_free(gy_merge *merge)
     gy_free(merge);
 }
 
-gy_status gy_next_merged(void *merge, gy_item *item, bool *has)
+gy_status gy_sort_next_merged(void *merge, gy_sort_item *item, bool *has)
 {
     return gy_merge_next(merge, item, has);
 }
 
-void gy_groups_init(gy_groups *groups, gy_next next, void *arg)
+void gy_sort_groups_init(gy_sort_groups *groups, gy_sort_next next, void *arg)
 {
-    *groups = (gy_groups){.next = next, .arg = arg, .is_first = true};
+    *groups = (gy_sort_groups){.next = next, .arg = arg, .is_first = true};
 }
 
-static bool is_same_key(const gy_groups *groups)
+static bool is_same_key(const gy_sort_groups *groups)
 {
     return groups->has && groups->item.key_bytes == groups->key_bytes &&
            (groups->key_bytes == 0 ||
             memcmp(groups->item.key, groups->key, groups->key_bytes) == 0);
 }
 
-gy_status gy_groups_next(gy_groups *groups, gy_span *key, bool *has)
+gy_status gy_sort_groups_next(gy_sort_groups *groups, gy_sort_span *key, bool *has)
 {
     if (groups->is_first) {
         groups->is_first = false;
         GY_TRY(groups->next(groups->arg, &groups->item, &groups->has));
     } else {
-        gy_span passed;
+        gy_sort_span passed;
         bool is_more = true;
         while (is_more) {
-            GY_TRY(gy_groups_value(groups, &passed, &is_more));
+            GY_TRY(gy_sort_groups_value(groups, &passed, &is_more));
         }
     }
     *has = groups->has;
@@ -262,12 +262,12 @@ gy_status gy_groups_next(gy_groups *groups, gy_span *key, bool *has)
                       groups->item.key_bytes + 1, 1));
     memcpy(groups->key, groups->item.key, groups->item.key_bytes);
     groups->key_bytes = groups->item.key_bytes;
-    *key = (gy_span){groups->key, groups->key_bytes};
+    *key = (gy_sort_span){groups->key, groups->key_bytes};
     groups->is_given = false;
     return GY_OK;
 }
 
-gy_status gy_groups_value(gy_groups *groups, gy_span *value, bool *has)
+gy_status gy_sort_groups_value(gy_sort_groups *groups, gy_sort_span *value, bool *has)
 {
     if (groups->is_given) {
         groups->is_given = false;
@@ -275,14 +275,14 @@ gy_status gy_groups_value(gy_groups *groups, gy_span *value, bool *has)
     }
     *has = is_same_key(groups);
     if (*has) {
-        *value = (gy_span){groups->item.value, groups->item.value_bytes};
+        *value = (gy_sort_span){groups->item.value, groups->item.value_bytes};
         groups->is_given = true;
     }
     return GY_OK;
 }
 
-void gy_groups_fini(gy_groups *groups)
+void gy_sort_groups_fini(gy_sort_groups *groups)
 {
     gy_free(groups->key);
-    *groups = (gy_groups){0};
+    *groups = (gy_sort_groups){0};
 }

@@ -25,7 +25,7 @@ static gy_status fill(void *arg, const void **data, size_t *size_bytes)
     return GY_OK;
 }
 
-static void write_pieces(pieces *to, const gy_item *items, size_t count)
+static void write_pieces(pieces *to, const gy_sort_item *items, size_t count)
 {
     size_t size = 1;
     for (size_t i = 0; i < count; i++) {
@@ -37,8 +37,8 @@ static void write_pieces(pieces *to, const gy_item *items, size_t count)
     assert_non_null(to->piece);
     char *at = to->data;
     for (size_t i = 0; i < count; i++) {
-        at += gy_varint_put(at, items[i].key_bytes);
-        at += gy_varint_put(at, items[i].value_bytes);
+        at += gy_sort_varint_put(at, items[i].key_bytes);
+        at += gy_sort_varint_put(at, items[i].value_bytes);
         memcpy(at, items[i].key, items[i].key_bytes);
         memcpy(at + items[i].key_bytes, items[i].value, items[i].value_bytes);
         at += items[i].key_bytes + items[i].value_bytes;
@@ -76,7 +76,7 @@ static gy_merge *open_merge(const test_records *records, pieces *all, size_t sou
     for (size_t i = 0; i < sources; i++) {
         list[i] = (gy_merge_source){fill, &all[i]};
     }
-    const gy_layout layout = {
+    const gy_sort_layout layout = {
         .kind = GY_LAYOUT_FRAMED, .key = records->key, .has_values = records->has_values};
     gy_merge *merge = NULL;
     assert_int_equal(gy_merge_new(&layout, list, sources, &merge), GY_OK);
@@ -101,7 +101,7 @@ static void sources_merge(void **state)
         deal(&records, sources, (size_t)round % 3 * 20, all);
         gy_merge *merge = open_merge(&records, all, sources);
         records_sort(&records);
-        gy_item item;
+        gy_sort_item item;
         bool has = true;
         for (size_t i = 0; i < records.count; i++) {
             assert_int_equal(gy_merge_next(merge, &item, &has), GY_OK);
@@ -120,16 +120,17 @@ static void sources_merge(void **state)
 static void cut_sources_are_refused(void **state)
 {
     (void)state;
-    const gy_item item = {.key = "key", .value = "value", .key_bytes = 3, .value_bytes = 5};
-    const gy_layout layout = {.kind = GY_LAYOUT_FRAMED};
+    const gy_sort_item item = {
+        .key = "key", .value = "value", .key_bytes = 3, .value_bytes = 5};
+    const gy_sort_layout layout = {.kind = GY_LAYOUT_FRAMED};
     for (size_t size = 1; size <= 20; size++) {
         pieces from = {.most = size % 3};
-        write_pieces(&from, (const gy_item[]){item, item}, 2);
+        write_pieces(&from, (const gy_sort_item[]){item, item}, 2);
         assert_int_equal(from.size_bytes, 20);
         from.size_bytes = size;
         gy_merge *merge = NULL;
         gy_status status = gy_merge_new(&layout, &(gy_merge_source){fill, &from}, 1, &merge);
-        gy_item got;
+        gy_sort_item got;
         for (bool has = true; status == GY_OK && has;) {
             status = gy_merge_next(merge, &got, &has);
         }
@@ -162,40 +163,41 @@ static void groups_give_each_key_once(void **state)
         deal(&records, 4, 7, all);
         gy_merge *merge = open_merge(&records, all, 4);
         records_sort(&records);
-        gy_groups groups;
-        gy_groups_init(&groups, gy_next_merged, merge);
-        gy_span key, value;
+        gy_sort_groups groups;
+        gy_sort_groups_init(&groups, gy_sort_next_merged, merge);
+        gy_sort_span key, value;
         bool has = true;
         size_t at = 0;
-        while (gy_groups_next(&groups, &key, &has) == GY_OK && has) {
-            const gy_item *first = &records.items[at];
+        while (gy_sort_groups_next(&groups, &key, &has) == GY_OK && has) {
+            const gy_sort_item *first = &records.items[at];
             size_t end = at + 1;
             while (end < records.count &&
-                   gy_bytes_compare(first->key, first->key_bytes, records.items[end].key,
-                                    records.items[end].key_bytes) == 0) {
+                   gy_sort_bytes_compare(first->key, first->key_bytes, records.items[end].key,
+                                         records.items[end].key_bytes) == 0) {
                 end++;
             }
             assert_int_equal(
-                gy_bytes_compare(key.data, key.size_bytes, first->key, first->key_bytes), 0);
+                gy_sort_bytes_compare(key.data, key.size_bytes, first->key, first->key_bytes),
+                0);
             size_t wanted =
                 gy_random_below(&random, 2) == 0 ? end - at : gy_random_below(&random, 3);
             wanted = GY_MIN(wanted, end - at);
             for (size_t i = at; i < at + wanted; i++) {
-                assert_int_equal(gy_groups_value(&groups, &value, &has), GY_OK);
+                assert_int_equal(gy_sort_groups_value(&groups, &value, &has), GY_OK);
                 assert_true(has);
-                assert_int_equal(gy_bytes_compare(value.data, value.size_bytes,
-                                                  records.items[i].value,
-                                                  records.items[i].value_bytes),
+                assert_int_equal(gy_sort_bytes_compare(value.data, value.size_bytes,
+                                                       records.items[i].value,
+                                                       records.items[i].value_bytes),
                                  0);
             }
             if (wanted == end - at) {
-                assert_int_equal(gy_groups_value(&groups, &value, &has), GY_OK);
+                assert_int_equal(gy_sort_groups_value(&groups, &value, &has), GY_OK);
                 assert_false(has);
             }
             at = end;
         }
         assert_int_equal(at, records.count);
-        gy_groups_fini(&groups);
+        gy_sort_groups_fini(&groups);
         gy_merge_free(merge);
         free_pieces(all, 4);
         records_free(&records);

@@ -26,9 +26,9 @@ enum {
 };
 
 typedef struct sorter {
-    gy_gather gather;
+    gy_sort_gather gather;
     const gy_sample *sample;
-    gy_list *lists;                   /* BUCKETS_MOST */
+    gy_entry_list *lists;             /* BUCKETS_MOST */
     uint64_t splitters[BUCKETS_MOST]; /* bucket b: splitters[b - 1] <= word < splitters[b] */
     uint64_t tree[BUCKETS_MOST];      /* the splitters, breadth first from [1] */
     unsigned levels;
@@ -39,7 +39,7 @@ typedef struct sorter {
 } sorter;
 
 /* Bytes that all keys between the bounds share. */
-static size_t shared_bytes(const gy_layout *layout, const gy_range *range)
+static size_t shared_bytes(const gy_sort_layout *layout, const gy_sort_range_of *range)
 {
     if (layout->key != GY_KEY_BYTES || range->low == NULL || range->high == NULL) {
         return 0;
@@ -52,10 +52,11 @@ static size_t shared_bytes(const gy_layout *layout, const gy_range *range)
     return shared;
 }
 
-static uint64_t word_at(const gy_layout *layout, const gy_bound *bound, size_t depth)
+static uint64_t word_at(const gy_sort_layout *layout, const gy_sort_bound *bound, size_t depth)
 {
-    return layout->key != GY_KEY_BYTES ? gy_typed_word(layout->key, bound->key)
-                                       : gy_word(bound->key + depth, bound->key_bytes - depth);
+    return layout->key != GY_KEY_BYTES
+               ? gy_typed_word(layout->key, bound->key)
+               : gy_sort_word(bound->key + depth, bound->key_bytes - depth);
 }
 
 static void fill_tree(sorter *sort, size_t node, size_t *next)
@@ -70,9 +71,9 @@ static void fill_tree(sorter *sort, size_t node, size_t *next)
 }
 
 /* Choose splitters from the samples in the range, and how many buckets memory should hold. */
-static void plan_pass(sorter *sort, const gy_range *range)
+static void plan_pass(sorter *sort, const gy_sort_range_of *range)
 {
-    const gy_layout *layout = sort->gather.records->layout;
+    const gy_sort_layout *layout = sort->gather.records->layout;
     const gy_sample *sample = sort->sample;
     const size_t begin =
         range->low == NULL ? 0 : gy_sample_find(sample, layout->key, range->low);
@@ -139,7 +140,7 @@ static bool give_up(sorter *sort)
         }
         sort->limit--;
     } while (sort->lists[sort->limit].count == 0);
-    gy_list_clear(&sort->gather.chunks, &sort->lists[sort->limit]);
+    gy_entry_list_clear(&sort->gather.chunks, &sort->lists[sort->limit]);
     return true;
 }
 
@@ -147,19 +148,20 @@ static bool give_up(sorter *sort)
 static gy_status collect(void *arg, gy_entry *block, size_t count)
 {
     sorter *sort = arg;
-    const gy_records *records = sort->gather.records;
-    gy_chunks *chunks = &sort->gather.chunks;
+    const gy_sort_records *records = sort->gather.records;
+    gy_entry_chunks *chunks = &sort->gather.chunks;
     for (size_t i = 0; sort->depth > 0 && i < count; i++) {
-        const gy_item item = gy_item_at(records, block[i].position);
-        block[i].prefix = gy_word(item.key + sort->depth, item.key_bytes - sort->depth);
+        const gy_sort_item item = gy_sort_item_at(records, block[i].position);
+        block[i].prefix = gy_sort_word(item.key + sort->depth, item.key_bytes - sort->depth);
     }
     for (size_t i = 0; i < count; i += TOGETHER) {
         const size_t some = GY_MIN(count - i, TOGETHER);
         uint32_t buckets[TOGETHER];
         classify(sort, block + i, buckets);
         for (size_t j = 0; j < some; j++) {
-            while (buckets[j] < sort->limit && !gy_list_add(chunks, &sort->lists[buckets[j]],
-                                                            block[i + j], chunks->limit)) {
+            while (buckets[j] < sort->limit &&
+                   !gy_entry_list_add(chunks, &sort->lists[buckets[j]], block[i + j],
+                                      chunks->limit)) {
                 if (!give_up(sort)) {
                     sort->is_crowded = true;
                     return GY_LIMIT;
@@ -172,11 +174,11 @@ static gy_status collect(void *arg, gy_entry *block, size_t count)
 
 static gy_status copy_block(void *arg, gy_entry *block, size_t count)
 {
-    return gy_gather_entries(arg, block, count);
+    return gy_sort_gather_entries(arg, block, count);
 }
 
 /* Records of one key: by the input's order. */
-static gy_status copy_range(sorter *sort, const gy_range *range)
+static gy_status copy_range(sorter *sort, const gy_sort_range_of *range)
 {
     sort->gather.report->scans++;
     return gy_sort_scan(sort->gather.records, range, copy_block, &sort->gather);
@@ -205,10 +207,10 @@ static gy_status pick(void *arg, gy_entry *block, size_t count)
     return GY_OK;
 }
 
-static gy_status sort_range(sorter *sort, gy_range range);
+static gy_status sort_range(sorter *sort, gy_sort_range_of range);
 
 /* Cut the range around the middle one of some of its records. */
-static gy_status cut_range(sorter *sort, const gy_range *range)
+static gy_status cut_range(sorter *sort, const gy_sort_range_of *range)
 {
     picker *picking = gy_alloc_zero("mapreduce.picks", 1, sizeof(*picking));
     if (picking == NULL) {
@@ -226,28 +228,30 @@ static gy_status cut_range(sorter *sort, const gy_range *range)
     }
     gy_free(picking);
     GY_TRY(status);
-    const gy_item item = gy_item_at(sort->gather.records, middle);
-    const gy_bound from = {item.key, item.key_bytes, 0};
-    const gy_bound to = {item.key, item.key_bytes, UINT64_MAX};
+    const gy_sort_item item = gy_sort_item_at(sort->gather.records, middle);
+    const gy_sort_bound from = {item.key, item.key_bytes, 0};
+    const gy_sort_bound to = {item.key, item.key_bytes, UINT64_MAX};
     const gy_key_kind kind = sort->gather.records->layout->key;
-    const bool is_low = range->low != NULL && gy_bound_compare(kind, range->low, &from) >= 0;
-    const bool is_high = range->high != NULL && gy_bound_compare(kind, &to, range->high) >= 0;
+    const bool is_low =
+        range->low != NULL && gy_sort_bound_compare(kind, range->low, &from) >= 0;
+    const bool is_high =
+        range->high != NULL && gy_sort_bound_compare(kind, &to, range->high) >= 0;
     if (!is_low) {
-        GY_TRY(sort_range(sort, (gy_range){range->low, &from}));
+        GY_TRY(sort_range(sort, (gy_sort_range_of){range->low, &from}));
     }
-    const gy_range equal = {is_low ? range->low : &from, is_high ? range->high : &to};
+    const gy_sort_range_of equal = {is_low ? range->low : &from, is_high ? range->high : &to};
     GY_TRY(copy_range(sort, &equal));
-    return is_high ? GY_OK : sort_range(sort, (gy_range){&to, range->high});
+    return is_high ? GY_OK : sort_range(sort, (gy_sort_range_of){&to, range->high});
 }
 
-static bool is_one_key(const gy_layout *layout, const gy_range *range)
+static bool is_one_key(const gy_sort_layout *layout, const gy_sort_range_of *range)
 {
     if (range->low == NULL || range->high == NULL) {
         return false;
     }
-    const gy_item low = {.key = range->low->key, .key_bytes = range->low->key_bytes};
-    const gy_item high = {.key = range->high->key, .key_bytes = range->high->key_bytes};
-    return gy_key_compare(layout->key, &low, &high) == 0;
+    const gy_sort_item low = {.key = range->low->key, .key_bytes = range->low->key_bytes};
+    const gy_sort_item high = {.key = range->high->key, .key_bytes = range->high->key_bytes};
+    return gy_sort_key_compare(layout->key, &low, &high) == 0;
 }
 
 /*
@@ -255,7 +259,8 @@ static bool is_one_key(const gy_layout *layout, const gy_range *range)
  * word without its zeros at the end, which may stand for bytes that are not there. `key` has
  * room for depth + 8 bytes.
  */
-static gy_bound bound_of(const sorter *sort, const gy_range *range, uint64_t word, char *key)
+static gy_sort_bound bound_of(const sorter *sort, const gy_sort_range_of *range, uint64_t word,
+                              char *key)
 {
     const gy_key_kind kind = sort->gather.records->layout->key;
     if (kind != GY_KEY_BYTES) {
@@ -263,7 +268,7 @@ static gy_bound bound_of(const sorter *sort, const gy_range *range, uint64_t wor
         const uint64_t bits =
             kind == GY_KEY_FLOAT64 && (word & sign) == 0 ? ~word : word ^ sign;
         memcpy(key, &bits, sizeof(bits));
-        return (gy_bound){key, sizeof(bits), 0};
+        return (gy_sort_bound){key, sizeof(bits), 0};
     }
     size_t size = sort->depth;
     if (size > 0) {
@@ -272,33 +277,33 @@ static gy_bound bound_of(const sorter *sort, const gy_range *range, uint64_t wor
     for (; word != 0; word <<= 8) {
         key[size++] = (char)(word >> 56);
     }
-    return (gy_bound){key, size, 0};
+    return (gy_sort_bound){key, size, 0};
 }
 
 /* Collect what memory holds and write it. `*rest` is where the next pass begins, `*is_done`
  * says that there is none. */
-static gy_status sort_pass(sorter *sort, const gy_range *range)
+static gy_status sort_pass(sorter *sort, const gy_sort_range_of *range)
 {
     plan_pass(sort, range);
     for (size_t i = 0; i < sort->bucket_count; i++) {
-        gy_list_begin(&sort->lists[i]);
+        gy_entry_list_begin(&sort->lists[i]);
     }
     sort->is_crowded = false;
     sort->gather.report->scans++;
     gy_status status = gy_sort_scan(sort->gather.records, range, collect, sort);
     for (size_t i = 0; i < sort->bucket_count; i++) {
         if (status == GY_OK && i < sort->limit && sort->lists[i].count > 0) {
-            status = gy_gather_list(&sort->gather, &sort->lists[i], sort->depth);
+            status = gy_sort_gather_list(&sort->gather, &sort->lists[i], sort->depth);
         }
-        gy_list_clear(&sort->gather.chunks, &sort->lists[i]);
+        gy_entry_list_clear(&sort->gather.chunks, &sort->lists[i]);
     }
     return status;
 }
 
-static gy_status sort_range(sorter *sort, gy_range range)
+static gy_status sort_range(sorter *sort, gy_sort_range_of range)
 {
     char *key = NULL; /* of the low bound */
-    gy_bound low;
+    gy_sort_bound low;
     gy_status status = GY_OK;
     while (status == GY_OK) {
         if (is_one_key(sort->gather.records->layout, &range)) {
@@ -314,7 +319,7 @@ static gy_status sort_range(sorter *sort, gy_range range)
             break;
         }
         char *next = NULL;
-        gy_bound high;
+        gy_sort_bound high;
         if (!is_all) {
             next = gy_alloc("mapreduce.bound", sort->depth + sizeof(uint64_t));
             if (next == NULL) {
@@ -324,7 +329,8 @@ static gy_status sort_range(sorter *sort, gy_range range)
             high = bound_of(sort, &range, sort->splitters[sort->limit - 1], next);
         }
         if (sort->is_crowded) {
-            status = cut_range(sort, &(gy_range){range.low, is_all ? range.high : &high});
+            status =
+                cut_range(sort, &(gy_sort_range_of){range.low, is_all ? range.high : &high});
         }
         gy_free(key);
         key = next;
@@ -338,14 +344,14 @@ static gy_status sort_range(sorter *sort, gy_range range)
     return status;
 }
 
-gy_status gy_sort_range(const gy_records *records, const gy_range *range,
-                        const gy_range_options *options, const gy_sink *sink,
+gy_status gy_sort_range(const gy_sort_records *records, const gy_sort_range_of *range,
+                        const gy_range_options *options, const gy_sort_sink *sink,
                         gy_range_report *report)
 {
-    const gy_layout *layout = records->layout;
-    GY_TRY(gy_layout_check(layout));
+    const gy_sort_layout *layout = records->layout;
+    GY_TRY(gy_sort_layout_check(layout));
     GY_ASSERT(layout->kind != GY_LAYOUT_FRAMED && options->sample != NULL);
-    const size_t fixed = sizeof(sorter) + BUCKETS_MOST * sizeof(gy_list) +
+    const size_t fixed = sizeof(sorter) + BUCKETS_MOST * sizeof(gy_entry_list) +
                          2 * (size_t)GY_FLAT_ENTRIES * sizeof(gy_entry) + sizeof(picker) +
                          GY_CHUNKS_SPARE * (size_t)GY_CHUNK_ENTRIES * sizeof(gy_entry);
     const size_t whole = (size_t)options->sample->records * (sizeof(gy_entry) + 1) +
@@ -361,19 +367,19 @@ gy_status gy_sort_range(const gy_records *records, const gy_range *range,
     if (sort == NULL) {
         return GY_NOMEM;
     }
-    sort->gather = (gy_gather){.records = records, .sink = sink, .report = report};
+    sort->gather = (gy_sort_gather){.records = records, .sink = sink, .report = report};
     sort->sample = options->sample;
-    sort->lists = gy_alloc("mapreduce.sorting", BUCKETS_MOST * sizeof(gy_list));
+    sort->lists = gy_alloc("mapreduce.sorting", BUCKETS_MOST * sizeof(gy_entry_list));
     sort->gather.flat = gy_alloc("mapreduce.sorting", GY_FLAT_ENTRIES * sizeof(gy_entry));
     sort->gather.scratch = gy_alloc("mapreduce.sorting", GY_FLAT_ENTRIES * sizeof(gy_entry));
-    gy_status status = gy_chunks_init(&sort->gather.chunks, memory - fixed);
+    gy_status status = gy_entry_chunks_init(&sort->gather.chunks, memory - fixed);
     if (sort->lists == NULL || sort->gather.flat == NULL || sort->gather.scratch == NULL) {
         status = GY_NOMEM;
     }
     if (status == GY_OK) {
         status = sort_range(sort, *range);
     }
-    gy_chunks_fini(&sort->gather.chunks);
+    gy_entry_chunks_fini(&sort->gather.chunks);
     gy_free(sort->gather.flat);
     gy_free(sort->gather.scratch);
     gy_free(sort->lists);

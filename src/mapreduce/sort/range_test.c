@@ -9,23 +9,23 @@
 enum { SPANS = 3, PARTS_MOST = 5 };
 
 typedef struct input {
-    gy_layout layout;
+    gy_sort_layout layout;
     char *bytes;
-    gy_span spans[SPANS];
-    gy_records records;
+    gy_sort_span spans[SPANS];
+    gy_sort_records records;
     gy_entry *order; /* all records, sorted plainly */
     size_t count;
     size_t size_bytes; /* of the output */
 } input;
 
-static const gy_records *compared;
+static const gy_sort_records *compared;
 
 static int compare_entries(const void *a, const void *b)
 {
     const gy_entry *first = a, *second = b;
-    const gy_item x = gy_item_at(compared, first->position);
-    const gy_item y = gy_item_at(compared, second->position);
-    const int order = gy_item_compare(compared->layout, &x, &y);
+    const gy_sort_item x = gy_sort_item_at(compared, first->position);
+    const gy_sort_item y = gy_sort_item_at(compared, second->position);
+    const int order = gy_sort_item_compare(compared->layout, &x, &y);
     return order != 0
                ? order
                : (first->position > second->position) - (first->position < second->position);
@@ -35,13 +35,13 @@ static void sort_plainly(input *in)
 {
     in->order = gy_alloc("test", (in->count + 1) * sizeof(*in->order));
     assert_non_null(in->order);
-    in->records = (gy_records){&in->layout, in->spans, SPANS};
+    in->records = (gy_sort_records){&in->layout, in->spans, SPANS};
     in->size_bytes = 0;
     size_t count = 0;
     for (size_t i = 0; i < SPANS; i++) {
         for (size_t at = 0; at < in->spans[i].size_bytes;) {
-            const uint64_t position = gy_position(i, at);
-            const gy_item item = gy_item_at(&in->records, position);
+            const uint64_t position = gy_sort_position(i, at);
+            const gy_sort_item item = gy_sort_item_at(&in->records, position);
             in->order[count++] = (gy_entry){0, position};
             at += item.size_bytes;
             in->size_bytes += item.size_bytes;
@@ -55,7 +55,7 @@ static void sort_plainly(input *in)
 }
 
 typedef struct input_shape {
-    gy_layout layout;
+    gy_sort_layout layout;
     size_t count, key_most; /* key_most: LINES */
     unsigned alphabet;      /* of keys */
     unsigned heavy;         /* per cent with one key */
@@ -89,7 +89,7 @@ static void make(gy_random *random, const input_shape *shape, input *in)
         if (shape->is_cut && to - begin >= 2 && to[-2] != '\n') {
             to--;
         }
-        in->spans[span] = (gy_span){begin, (size_t)(to - begin)};
+        in->spans[span] = (gy_sort_span){begin, (size_t)(to - begin)};
     }
     sort_plainly(in);
 }
@@ -128,7 +128,7 @@ static void check_order(const input *in, const output *out)
     assert_int_equal(out->used, in->size_bytes);
     const char *at = out->data;
     for (size_t i = 0; i < in->count; i++) {
-        const gy_item item = gy_item_at(&in->records, in->order[i].position);
+        const gy_sort_item item = gy_sort_item_at(&in->records, in->order[i].position);
         assert_memory_equal(at, item.data, item.size_bytes);
         at += item.size_bytes;
         if (in->layout.kind == GY_LAYOUT_LINES && at[-1] != '\n') {
@@ -141,17 +141,17 @@ static void check_order(const input *in, const output *out)
 static uint64_t check(const input *in, size_t parts, bool keeps_keys, size_t memory_bytes)
 {
     gy_sample sample;
-    gy_bound bounds[PARTS_MOST];
+    gy_sort_bound bounds[PARTS_MOST];
     assert_int_equal(gy_sample_take(&in->records, 1, &sample), GY_OK);
     gy_sample_split(&sample, in->layout.key, parts, keeps_keys, bounds);
     output out = {gy_alloc("test", in->size_bytes + 1), 0, in->size_bytes, 0};
     assert_non_null(out.data);
-    const gy_sink sink = {room, wrote, &out};
+    const gy_sort_sink sink = {room, wrote, &out};
     uint64_t scans = 0, records = 0;
     const int64_t live = gy_alloc_live();
     for (size_t i = 0; i < parts; i++) {
-        const gy_range range = {i == 0 ? NULL : &bounds[i - 1],
-                                i + 1 == parts ? NULL : &bounds[i]};
+        const gy_sort_range_of range = {i == 0 ? NULL : &bounds[i - 1],
+                                        i + 1 == parts ? NULL : &bounds[i]};
         const gy_range_options options = {memory_bytes, &sample};
         gy_range_report report;
         assert_int_equal(gy_sort_range(&in->records, &range, &options, &sink, &report), GY_OK);
@@ -166,14 +166,14 @@ static uint64_t check(const input *in, size_t parts, bool keeps_keys, size_t mem
     return scans;
 }
 
-static const gy_layout lines = {.kind = GY_LAYOUT_LINES};
+static const gy_sort_layout lines = {.kind = GY_LAYOUT_LINES};
 
-static gy_layout fixed(size_t record_bytes, size_t key_offset, size_t key_bytes)
+static gy_sort_layout fixed(size_t record_bytes, size_t key_offset, size_t key_bytes)
 {
-    return (gy_layout){.kind = GY_LAYOUT_FIXED,
-                       .record_bytes = record_bytes,
-                       .key_offset = key_offset,
-                       .key_bytes = key_bytes};
+    return (gy_sort_layout){.kind = GY_LAYOUT_FIXED,
+                            .record_bytes = record_bytes,
+                            .key_offset = key_offset,
+                            .key_bytes = key_bytes};
 }
 
 static void parts_make_the_whole(void **state)
@@ -313,17 +313,17 @@ static void splitters_are_even(void **state)
     assert_int_equal(gy_sample_take(&in.records, 5, &again), GY_OK);
     assert_int_equal(sample.count, GY_SAMPLE_MOST);
     assert_int_equal(sample.records, shape.count);
-    gy_bound bounds[PARTS_MOST], same[PARTS_MOST];
+    gy_sort_bound bounds[PARTS_MOST], same[PARTS_MOST];
     gy_sample_split(&sample, GY_KEY_BYTES, 4, false, bounds);
     gy_sample_split(&again, GY_KEY_BYTES, 4, false, same);
     size_t at = 0;
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(gy_bound_compare(GY_KEY_BYTES, &bounds[i], &same[i]), 0);
+        assert_int_equal(gy_sort_bound_compare(GY_KEY_BYTES, &bounds[i], &same[i]), 0);
         const size_t before = at;
         for (; at < in.count; at++) {
-            const gy_item item = gy_item_at(&in.records, in.order[at].position);
-            const gy_bound here = {item.key, item.key_bytes, in.order[at].position};
-            if (gy_bound_compare(GY_KEY_BYTES, &here, &bounds[i]) >= 0) {
+            const gy_sort_item item = gy_sort_item_at(&in.records, in.order[at].position);
+            const gy_sort_bound here = {item.key, item.key_bytes, in.order[at].position};
+            if (gy_sort_bound_compare(GY_KEY_BYTES, &here, &bounds[i]) >= 0) {
                 break;
             }
         }
@@ -339,20 +339,21 @@ static void bad_inputs_and_failures(void **state)
 {
     (void)state;
     gy_sample sample;
-    const gy_layout layout = fixed(10, 0, 4), framed = {.kind = GY_LAYOUT_FRAMED};
-    const gy_span cut = {"0123456789abc", 13};
-    assert_int_equal(gy_sample_take(&(gy_records){&layout, &cut, 1}, 1, &sample), GY_FORMAT);
-    assert_int_equal(gy_sample_take(&(gy_records){&framed, &cut, 1}, 1, &sample), GY_ARG);
+    const gy_sort_layout layout = fixed(10, 0, 4), framed = {.kind = GY_LAYOUT_FRAMED};
+    const gy_sort_span cut = {"0123456789abc", 13};
+    assert_int_equal(gy_sample_take(&(gy_sort_records){&layout, &cut, 1}, 1, &sample),
+                     GY_FORMAT);
+    assert_int_equal(gy_sample_take(&(gy_sort_records){&framed, &cut, 1}, 1, &sample), GY_ARG);
     gy_random random = {gy_test_seed(), 5};
     const input_shape shape = {.layout = fixed(20, 0, 10), .count = 100000, .alphabet = 20};
     input in;
     make(&random, &shape, &in);
     assert_int_equal(gy_sample_take(&in.records, 1, &sample), GY_OK);
     const int64_t live = gy_alloc_live();
-    const gy_range all = {NULL, NULL};
+    const gy_sort_range_of all = {NULL, NULL};
     gy_range_report report;
     output out = {gy_alloc("test", in.size_bytes), 0, in.size_bytes, 0};
-    const gy_sink sink = {room, wrote, &out};
+    const gy_sort_sink sink = {room, wrote, &out};
     const gy_range_options little = {1 << 20, &sample}, enough = {0, &sample};
     assert_int_equal(gy_sort_range(&in.records, &all, &little, &sink, &report), GY_ARG);
     for (int n = 1; n < 20; n += 6) {

@@ -13,7 +13,7 @@
 /** Records in memory of their own; items point into it. */
 typedef struct test_records {
     char *bytes;
-    gy_item *items;
+    gy_sort_item *items;
     size_t count;
     bool has_values;
     gy_key_kind key;
@@ -31,8 +31,8 @@ static inline test_records records_make(gy_random *random, const test_shape *sha
 {
     const size_t most = GY_MAX(shape->key_most, 8) + shape->value_most;
     test_records made = {gy_alloc("test", shape->count * (most + 1) + 1),
-                         gy_alloc_zero("test", shape->count + 1, sizeof(gy_item)), shape->count,
-                         shape->has_values, shape->key};
+                         gy_alloc_zero("test", shape->count + 1, sizeof(gy_sort_item)),
+                         shape->count, shape->has_values, shape->key};
     GY_ASSERT(made.bytes != NULL && made.items != NULL);
     char *to = made.bytes;
     for (size_t i = 0; i < shape->count; i++) {
@@ -40,8 +40,8 @@ static inline test_records records_make(gy_random *random, const test_shape *sha
         size_t key = is_heavy ? shape->key_most : gy_random_below(random, shape->key_most + 1);
         key = shape->key == GY_KEY_BYTES ? key : 8;
         const size_t value = gy_random_below(random, shape->value_most + 1);
-        made.items[i] =
-            (gy_item){.key = to, .value = to + key, .key_bytes = key, .value_bytes = value};
+        made.items[i] = (gy_sort_item){
+            .key = to, .value = to + key, .key_bytes = key, .value_bytes = value};
         for (size_t j = 0; j < key + value; j++) {
             const char byte = (char)gy_random_below(random, shape->alphabet);
             *to++ = is_heavy && j < key ? 'k' : byte;
@@ -53,11 +53,11 @@ static inline test_records records_make(gy_random *random, const test_shape *sha
 
 static inline int test_compare(const void *a, const void *b, void *arg)
 {
-    const gy_item *first = a, *second = b;
+    const gy_sort_item *first = a, *second = b;
     const test_records *records = arg;
-    const gy_layout layout = {
+    const gy_sort_layout layout = {
         .kind = GY_LAYOUT_FRAMED, .key = records->key, .has_values = records->has_values};
-    const int order = gy_item_compare(&layout, first, second);
+    const int order = gy_sort_item_compare(&layout, first, second);
     return order != 0 ? order : (first->key > second->key) - (first->key < second->key);
 }
 
@@ -65,13 +65,13 @@ static inline int test_compare(const void *a, const void *b, void *arg)
  * in memory. */
 static inline void records_sort(test_records *records)
 {
-    qsort_r(records->items, records->count, sizeof(gy_item), test_compare, records);
+    qsort_r(records->items, records->count, sizeof(gy_sort_item), test_compare, records);
 }
 
-static inline bool test_is_same(const gy_item *a, const gy_item *b)
+static inline bool test_is_same(const gy_sort_item *a, const gy_sort_item *b)
 {
-    return gy_bytes_compare(a->key, a->key_bytes, b->key, b->key_bytes) == 0 &&
-           gy_bytes_compare(a->value, a->value_bytes, b->value, b->value_bytes) == 0;
+    return gy_sort_bytes_compare(a->key, a->key_bytes, b->key, b->key_bytes) == 0 &&
+           gy_sort_bytes_compare(a->value, a->value_bytes, b->value, b->value_bytes) == 0;
 }
 
 static inline void records_free(test_records *records)

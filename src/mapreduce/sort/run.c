@@ -9,7 +9,7 @@
 
 enum { NAME_TRIES = 16, FILE_MODE = 0600 };
 
-struct gy_run {
+struct gy_sort_run {
     gy_env *env;
     int writer, reader; /* -1: closed; each has its own place in the file */
     char *buffer;
@@ -20,7 +20,7 @@ struct gy_run {
     char *folder; /* for messages */
 };
 
-static gy_status fail(const gy_run *run, const char *verb, int64_t error)
+static gy_status fail(const gy_sort_run *run, const char *verb, int64_t error)
 {
     const char *text = strerrordesc_np((int)-error);
     return gy_fail(error == -ENOENT   ? GY_NOTFOUND
@@ -31,7 +31,7 @@ static gy_status fail(const gy_run *run, const char *verb, int64_t error)
 }
 
 /* Open both descriptors and take the name away. */
-static gy_status create(gy_run *run)
+static gy_status create(gy_sort_run *run)
 {
     const gy_disk_ops *disk = gy_env_disk(run->env);
     const size_t capacity = strlen(run->folder) + 48;
@@ -62,11 +62,11 @@ static gy_status create(gy_run *run)
     return status;
 }
 
-gy_status gy_run_new(gy_env *env, const char *folder, char *buffer, size_t buffer_bytes,
-                     gy_run **run)
+gy_status gy_sort_run_new(gy_env *env, const char *folder, char *buffer, size_t buffer_bytes,
+                          gy_sort_run **run)
 {
     GY_ASSERT(buffer_bytes > 0);
-    gy_run *made = gy_alloc_zero("mapreduce.run", 1, sizeof(*made));
+    gy_sort_run *made = gy_alloc_zero("mapreduce.run", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
@@ -78,14 +78,14 @@ gy_status gy_run_new(gy_env *env, const char *folder, char *buffer, size_t buffe
     gy_hash_begin(&made->hash);
     const gy_status status = made->folder == NULL ? GY_NOMEM : create(made);
     if (status != GY_OK) {
-        gy_run_free(made);
+        gy_sort_run_free(made);
         return status;
     }
     *run = made;
     return GY_OK;
 }
 
-static gy_status write_all(gy_run *run, const char *data, size_t size_bytes)
+static gy_status write_all(gy_sort_run *run, const char *data, size_t size_bytes)
 {
     gy_hash_feed(&run->hash, data, size_bytes);
     run->size_bytes += size_bytes;
@@ -101,7 +101,7 @@ static gy_status write_all(gy_run *run, const char *data, size_t size_bytes)
     return GY_OK;
 }
 
-gy_status gy_run_add(gy_run *run, const void *data, size_t size_bytes)
+gy_status gy_sort_run_add(gy_sort_run *run, const void *data, size_t size_bytes)
 {
     if (size_bytes > run->capacity - run->used) {
         const size_t used = run->used;
@@ -116,7 +116,7 @@ gy_status gy_run_add(gy_run *run, const void *data, size_t size_bytes)
     return GY_OK;
 }
 
-gy_status gy_run_seal(gy_run *run)
+gy_status gy_sort_run_seal(gy_sort_run *run)
 {
     GY_TRY(write_all(run, run->buffer, run->used));
     run->buffer = NULL;
@@ -131,16 +131,16 @@ gy_status gy_run_seal(gy_run *run)
     return GY_OK;
 }
 
-void gy_run_read(gy_run *run, char *buffer, size_t buffer_bytes)
+void gy_sort_run_read(gy_sort_run *run, char *buffer, size_t buffer_bytes)
 {
     GY_ASSERT(run->writer < 0 && buffer_bytes > 0);
     run->buffer = buffer;
     run->capacity = buffer_bytes;
 }
 
-gy_status gy_run_fill(void *arg, const void **data, size_t *size_bytes)
+gy_status gy_sort_run_fill(void *arg, const void **data, size_t *size_bytes)
 {
-    gy_run *run = arg;
+    gy_sort_run *run = arg;
     *size_bytes = 0;
     if (run->read_bytes == run->size_bytes) {
         return GY_OK;
@@ -164,7 +164,7 @@ gy_status gy_run_fill(void *arg, const void **data, size_t *size_bytes)
     return GY_OK;
 }
 
-void gy_run_free(gy_run *run)
+void gy_sort_run_free(gy_sort_run *run)
 {
     if (run == NULL) {
         return;

@@ -5,16 +5,16 @@
 
 #include <stdlib.h>
 
-static uint64_t records_in(const gy_layout *layout, const gy_span *span)
+static uint64_t records_in(const gy_sort_layout *layout, const gy_sort_span *span)
 {
     return layout->kind == GY_LAYOUT_FIXED ? span->size_bytes / layout->record_bytes
                                            : span->size_bytes;
 }
 
-static gy_status check(const gy_records *records, uint64_t *units)
+static gy_status check(const gy_sort_records *records, uint64_t *units)
 {
-    const gy_layout *layout = records->layout;
-    GY_TRY(gy_layout_check(layout));
+    const gy_sort_layout *layout = records->layout;
+    GY_TRY(gy_sort_layout_check(layout));
     if (layout->kind == GY_LAYOUT_FRAMED) {
         return gy_fail(GY_ARG, "records of key and value cannot be entered in their middle");
     }
@@ -24,7 +24,7 @@ static gy_status check(const gy_records *records, uint64_t *units)
     }
     *units = 0;
     for (size_t i = 0; i < records->span_count; i++) {
-        const gy_span *span = &records->spans[i];
+        const gy_sort_span *span = &records->spans[i];
         if (span->size_bytes > GY_POSITION_MASK) {
             return gy_fail(GY_LIMIT, "input %zu has %zu bytes, at most 1 TiB can be sorted", i,
                            span->size_bytes);
@@ -41,7 +41,7 @@ static gy_status check(const gy_records *records, uint64_t *units)
 }
 
 /* The offset of the record that unit `at` of the span belongs to, or follows it. */
-static size_t record_at(const gy_layout *layout, const gy_span *span, uint64_t at)
+static size_t record_at(const gy_sort_layout *layout, const gy_sort_span *span, uint64_t at)
 {
     if (layout->kind == GY_LAYOUT_FIXED) {
         return (size_t)at * layout->record_bytes;
@@ -56,7 +56,7 @@ static size_t record_at(const gy_layout *layout, const gy_span *span, uint64_t a
 }
 
 /* Draw a record from each of `count` stretches of the units. */
-static size_t draw(const gy_records *records, uint64_t seed, uint64_t units, size_t count,
+static size_t draw(const gy_sort_records *records, uint64_t seed, uint64_t units, size_t count,
                    gy_entry *entries)
 {
     size_t span = 0, drawn = 0;
@@ -71,11 +71,11 @@ static size_t draw(const gy_records *records, uint64_t seed, uint64_t units, siz
             before += records_in(records->layout, &records->spans[span++]);
         }
         const size_t at = record_at(records->layout, &records->spans[span], unit - before);
-        const uint64_t position = gy_position(span, at);
-        const gy_item item = gy_item_at(records, position);
+        const uint64_t position = gy_sort_position(span, at);
+        const gy_sort_item item = gy_sort_item_at(records, position);
         bytes += item.size_bytes;
-        entries[drawn++] =
-            (gy_entry){gy_key_word(records->layout->key, item.key, item.key_bytes), position};
+        entries[drawn++] = (gy_entry){
+            gy_sort_key_word(records->layout->key, item.key, item.key_bytes), position};
     }
     return drawn == 0 ? 0 : (size_t)(bytes / drawn);
 }
@@ -86,13 +86,13 @@ static int by_position(const void *a, const void *b)
     return (first->position > second->position) - (first->position < second->position);
 }
 
-gy_status gy_sample_take(const gy_records *records, uint64_t seed, gy_sample *sample)
+gy_status gy_sample_take(const gy_sort_records *records, uint64_t seed, gy_sample *sample)
 {
     uint64_t units = 0;
     GY_TRY(check(records, &units));
     const size_t count = (size_t)GY_MIN(units, GY_SAMPLE_MOST);
     gy_entry *entries = gy_alloc("mapreduce.sample", 2 * count * sizeof(*entries));
-    gy_bound *bounds = gy_alloc("mapreduce.sample", count * sizeof(*bounds));
+    gy_sort_bound *bounds = gy_alloc("mapreduce.sample", count * sizeof(*bounds));
     if (entries == NULL || bounds == NULL) {
         gy_free(entries);
         gy_free(bounds);
@@ -104,8 +104,8 @@ gy_status gy_sample_take(const gy_records *records, uint64_t seed, gy_sample *sa
     }
     gy_entries_sort(records, entries, entries + count, count, 0);
     for (size_t i = 0; i < count; i++) {
-        const gy_item item = gy_item_at(records, entries[i].position);
-        bounds[i] = (gy_bound){item.key, item.key_bytes, entries[i].position};
+        const gy_sort_item item = gy_sort_item_at(records, entries[i].position);
+        bounds[i] = (gy_sort_bound){item.key, item.key_bytes, entries[i].position};
     }
     gy_free(entries);
     const bool is_fixed = records->layout->kind == GY_LAYOUT_FIXED;
@@ -120,34 +120,35 @@ void gy_sample_free(gy_sample *sample)
     *sample = (gy_sample){0};
 }
 
-int gy_bound_compare(gy_key_kind kind, const gy_bound *a, const gy_bound *b)
+int gy_sort_bound_compare(gy_key_kind kind, const gy_sort_bound *a, const gy_sort_bound *b)
 {
-    const gy_item first = {.key = a->key, .key_bytes = a->key_bytes};
-    const gy_item second = {.key = b->key, .key_bytes = b->key_bytes};
-    const int order = gy_key_compare(kind, &first, &second);
+    const gy_sort_item first = {.key = a->key, .key_bytes = a->key_bytes};
+    const gy_sort_item second = {.key = b->key, .key_bytes = b->key_bytes};
+    const int order = gy_sort_key_compare(kind, &first, &second);
     return order != 0 ? order : (a->position > b->position) - (a->position < b->position);
 }
 
 void gy_sample_split(const gy_sample *sample, gy_key_kind kind, size_t parts, bool keeps_keys,
-                     gy_bound *bounds)
+                     gy_sort_bound *bounds)
 {
     static const char least[sizeof(uint64_t)];
     for (size_t i = 1; i < parts; i++) {
         const size_t at = sample->count * i / parts;
-        bounds[i - 1] = sample->count > 0 ? sample->bounds[at]
-                                          : (gy_bound){least, kind == GY_KEY_BYTES ? 0 : 8, 0};
+        bounds[i - 1] = sample->count > 0
+                            ? sample->bounds[at]
+                            : (gy_sort_bound){least, kind == GY_KEY_BYTES ? 0 : 8, 0};
         if (keeps_keys) {
             bounds[i - 1].position = 0;
         }
     }
 }
 
-size_t gy_sample_find(const gy_sample *sample, gy_key_kind kind, const gy_bound *bound)
+size_t gy_sample_find(const gy_sample *sample, gy_key_kind kind, const gy_sort_bound *bound)
 {
     size_t low = 0, high = sample->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (gy_bound_compare(kind, &sample->bounds[middle], bound) < 0) {
+        if (gy_sort_bound_compare(kind, &sample->bounds[middle], bound) < 0) {
             low = middle + 1;
         } else {
             high = middle;

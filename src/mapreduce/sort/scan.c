@@ -4,8 +4,8 @@
 #include "base/base.h"
 
 typedef struct scanner {
-    const gy_records *records;
-    const gy_range *range;
+    const gy_sort_records *records;
+    const gy_sort_range_of *range;
     uint64_t low, width; /* words in [low, low + width] may lie in the range */
     gy_sort_take take;
     void *arg;
@@ -13,15 +13,15 @@ typedef struct scanner {
     size_t count;
 } scanner;
 
-static uint64_t bound_word(gy_key_kind kind, const gy_bound *bound)
+static uint64_t bound_word(gy_key_kind kind, const gy_sort_bound *bound)
 {
-    return gy_key_word(kind, bound->key, bound->key_bytes);
+    return gy_sort_key_word(kind, bound->key, bound->key_bytes);
 }
 
 /* Of the words at the edges of the range, take out those that lie outside, and hand on. */
 static gy_status flush(scanner *scan)
 {
-    const gy_range *range = scan->range;
+    const gy_sort_range_of *range = scan->range;
     const gy_key_kind kind = scan->records->layout->key;
     const uint64_t high = scan->low + scan->width;
     size_t kept = 0;
@@ -30,10 +30,10 @@ static gy_status flush(scanner *scan)
         bool is_in = true;
         if ((entry.prefix == scan->low && range->low != NULL) ||
             (entry.prefix == high && range->high != NULL)) {
-            const gy_item item = gy_item_at(scan->records, entry.position);
-            const gy_bound at = {item.key, item.key_bytes, entry.position};
-            is_in = (range->low == NULL || gy_bound_compare(kind, range->low, &at) <= 0) &&
-                    (range->high == NULL || gy_bound_compare(kind, &at, range->high) < 0);
+            const gy_sort_item item = gy_sort_item_at(scan->records, entry.position);
+            const gy_sort_bound at = {item.key, item.key_bytes, entry.position};
+            is_in = (range->low == NULL || gy_sort_bound_compare(kind, range->low, &at) <= 0) &&
+                    (range->high == NULL || gy_sort_bound_compare(kind, &at, range->high) < 0);
         }
         scan->block[kept] = entry;
         kept += is_in;
@@ -63,10 +63,10 @@ static void filter_words(scanner *scan, const char *key, size_t count, uint64_t 
 
 static void filter_any(scanner *scan, const char *key, size_t count, uint64_t position)
 {
-    const gy_layout *layout = scan->records->layout;
+    const gy_sort_layout *layout = scan->records->layout;
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        const uint64_t word = gy_key_word(layout->key, key, layout->key_bytes);
+        const uint64_t word = gy_sort_key_word(layout->key, key, layout->key_bytes);
         scan->block[kept] = (gy_entry){word, position};
         kept += word - scan->low <= scan->width;
         key += layout->record_bytes;
@@ -77,14 +77,14 @@ static void filter_any(scanner *scan, const char *key, size_t count, uint64_t po
 
 static gy_status scan_fixed(scanner *scan, size_t number)
 {
-    const gy_layout *layout = scan->records->layout;
-    const gy_span *span = &scan->records->spans[number];
+    const gy_sort_layout *layout = scan->records->layout;
+    const gy_sort_span *span = &scan->records->spans[number];
     const size_t count = span->size_bytes / layout->record_bytes;
     const bool is_plain = layout->key == GY_KEY_BYTES && layout->key_bytes >= sizeof(uint64_t);
     for (size_t i = 0; i < count; i += GY_BLOCK_ENTRIES) {
         const size_t some = GY_MIN(count - i, GY_BLOCK_ENTRIES);
         const char *key = span->data + i * layout->record_bytes + layout->key_offset;
-        const uint64_t position = gy_position(number, i * layout->record_bytes);
+        const uint64_t position = gy_sort_position(number, i * layout->record_bytes);
         (is_plain ? filter_words : filter_any)(scan, key, some, position);
         GY_TRY(flush(scan));
     }
@@ -93,15 +93,15 @@ static gy_status scan_fixed(scanner *scan, size_t number)
 
 static gy_status scan_lines(scanner *scan, size_t number)
 {
-    const gy_layout *layout = scan->records->layout;
-    const gy_span *span = &scan->records->spans[number];
+    const gy_sort_layout *layout = scan->records->layout;
+    const gy_sort_span *span = &scan->records->spans[number];
     const char *end = span->data + span->size_bytes;
     for (const char *at = span->data; at < end;) {
-        gy_item item = {0};
-        (void)gy_item_read(layout, at, end, &item); /* a line is never malformed */
-        const uint64_t word = gy_word(item.key, item.key_bytes);
+        gy_sort_item item = {0};
+        (void)gy_sort_item_read(layout, at, end, &item); /* a line is never malformed */
+        const uint64_t word = gy_sort_word(item.key, item.key_bytes);
         scan->block[scan->count] =
-            (gy_entry){word, gy_position(number, (size_t)(at - span->data))};
+            (gy_entry){word, gy_sort_position(number, (size_t)(at - span->data))};
         scan->count += word - scan->low <= scan->width;
         at += item.size_bytes;
         if (scan->count == GY_BLOCK_ENTRIES) {
@@ -111,8 +111,8 @@ static gy_status scan_lines(scanner *scan, size_t number)
     return flush(scan);
 }
 
-gy_status gy_sort_scan(const gy_records *records, const gy_range *range, gy_sort_take take,
-                       void *arg)
+gy_status gy_sort_scan(const gy_sort_records *records, const gy_sort_range_of *range,
+                       gy_sort_take take, void *arg)
 {
     const gy_key_kind kind = records->layout->key;
     const uint64_t low = range->low == NULL ? 0 : bound_word(kind, range->low);

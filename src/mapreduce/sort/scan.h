@@ -13,27 +13,29 @@ enum { GY_BLOCK_ENTRIES = 256, GY_FLAT_ENTRIES = 32768 /* 512 KiB: half of a cor
 typedef gy_status (*gy_sort_take)(void *arg, gy_entry *block, size_t count);
 
 /** Hand every record of the range to `take`, in blocks. Whatever `take` returns below 0. */
-GY_MUST_CHECK gy_status gy_sort_scan(const gy_records *records, const gy_range *range,
-                                     gy_sort_take take, void *arg);
+GY_MUST_CHECK gy_status gy_sort_scan(const gy_sort_records *records,
+                                     const gy_sort_range_of *range, gy_sort_take take,
+                                     void *arg);
 
 /** Writes records where entries point. */
-typedef struct gy_gather {
-    const gy_records *records;
-    const gy_sink *sink;
+typedef struct gy_sort_gather {
+    const gy_sort_records *records;
+    const gy_sort_sink *sink;
     gy_range_report *report;
-    gy_chunks chunks;
+    gy_entry_chunks chunks;
     gy_entry *flat, *scratch; /* GY_FLAT_ENTRIES each */
-} gy_gather;
+} gy_sort_gather;
 
 /** Write the records of entries in their order; a last line gets its '\n'. */
-GY_MUST_CHECK gy_status gy_gather_entries(gy_gather *gather, const gy_entry *entries,
-                                          size_t count);
+GY_MUST_CHECK gy_status gy_sort_gather_entries(gy_sort_gather *gather, const gy_entry *entries,
+                                               size_t count);
 
 /**
  * Sort the list, write its records, and give its chunks back (also after a failure).
  *
  * @param depth  bytes that all keys share; prefixes are the words after them
  */
-GY_MUST_CHECK gy_status gy_gather_list(gy_gather *gather, gy_list *list, size_t depth);
+GY_MUST_CHECK gy_status gy_sort_gather_list(gy_sort_gather *gather, gy_entry_list *list,
+                                            size_t depth);
 
 #endif

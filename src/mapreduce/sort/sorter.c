@@ -22,13 +22,13 @@ enum {
 
 struct gy_sorter {
     gy_env *env;
-    gy_layout layout;
+    gy_sort_layout layout;
     char *scratch;
     char *memory, *write; /* records and entries, or what merges read; what runs write */
     size_t memory_bytes, write_bytes;
     size_t used, count; /* bytes of records; entries */
     size_t fan;
-    gy_run *runs[LEVELS][FAN_MOST]; /* of a level: as they were written */
+    gy_sort_run *runs[LEVELS][FAN_MOST]; /* of a level: as they were written */
     size_t run_counts[LEVELS];
     gy_merge *merge; /* after the end, when there are runs */
     size_t next;     /* after the end without runs */
@@ -46,7 +46,7 @@ gy_status gy_sorter_new(gy_env *env, const gy_sorter_options *options, gy_sorter
         return GY_NOMEM;
     }
     made->env = env;
-    made->layout = (gy_layout){
+    made->layout = (gy_sort_layout){
         .kind = GY_LAYOUT_FRAMED, .key = options->key, .has_values = options->has_values};
     made->write_bytes = GY_MIN(options->memory_bytes / WRITE_SHARE, WRITE_MOST);
     made->memory_bytes =
@@ -80,80 +80,82 @@ static gy_entry *sort_memory(gy_sorter *sorter)
         entries[i] = entries[--j];
         entries[j] = entry;
     }
-    const gy_span span = {sorter->memory, sorter->used};
-    const gy_records records = {&sorter->layout, &span, 1};
+    const gy_sort_span span = {sorter->memory, sorter->used};
+    const gy_sort_records records = {&sorter->layout, &span, 1};
     gy_entries_sort(&records, entries, entries - sorter->count, sorter->count, 0);
     return entries;
 }
 
-static gy_item item_of(const gy_sorter *sorter, const gy_entry *entry)
+static gy_sort_item item_of(const gy_sorter *sorter, const gy_entry *entry)
 {
-    gy_item item = {0};
-    const bool is_whole = gy_item_read(&sorter->layout, sorter->memory + entry->position,
-                                       sorter->memory + sorter->used, &item);
+    gy_sort_item item = {0};
+    const bool is_whole = gy_sort_item_read(&sorter->layout, sorter->memory + entry->position,
+                                            sorter->memory + sorter->used, &item);
     GY_ASSERT(is_whole);
     return item;
 }
 
-static gy_status write_memory(gy_sorter *sorter, gy_run *run)
+static gy_status write_memory(gy_sorter *sorter, gy_sort_run *run)
 {
     const gy_entry *entries = sort_memory(sorter);
     for (size_t i = 0; i < sorter->count; i++) {
         if (i + AHEAD < sorter->count) {
             __builtin_prefetch(sorter->memory + entries[i + AHEAD].position);
         }
-        const gy_item item = item_of(sorter, &entries[i]);
-        GY_TRY(gy_run_add(run, item.data, item.size_bytes));
+        const gy_sort_item item = item_of(sorter, &entries[i]);
+        GY_TRY(gy_sort_run_add(run, item.data, item.size_bytes));
     }
     sorter->report.run_bytes += sorter->used;
-    return gy_run_seal(run);
+    return gy_sort_run_seal(run);
 }
 
 /* Merge the sources into `run` and seal it. */
-static gy_status write_merged(gy_sorter *sorter, gy_merge *merge, gy_run *run)
+static gy_status write_merged(gy_sorter *sorter, gy_merge *merge, gy_sort_run *run)
 {
-    gy_item item;
+    gy_sort_item item;
     for (bool has = true; has;) {
         GY_TRY(gy_merge_next(merge, &item, &has));
         if (has) {
-            GY_TRY(gy_run_add(run, item.data, item.size_bytes));
+            GY_TRY(gy_sort_run_add(run, item.data, item.size_bytes));
             sorter->report.run_bytes += item.size_bytes;
         }
     }
-    return gy_run_seal(run);
+    return gy_sort_run_seal(run);
 }
 
 /* A merge over `count` runs that reads with equal parts of the memory. */
-static gy_status open_merge(gy_sorter *sorter, gy_run *const *runs, size_t count,
+static gy_status open_merge(gy_sorter *sorter, gy_sort_run *const *runs, size_t count,
                             gy_merge **merge)
 {
     gy_merge_source sources[LEVELS * FAN_MOST];
     const size_t block = GY_MIN(sorter->memory_bytes / count, 4 * (size_t)BLOCK_BYTES);
     GY_ASSERT(count <= GY_COUNT(sources) && block > 0);
     for (size_t i = 0; i < count; i++) {
-        gy_run_read(runs[i], sorter->memory + i * block, block);
-        sources[i] = (gy_merge_source){gy_run_fill, runs[i]};
+        gy_sort_run_read(runs[i], sorter->memory + i * block, block);
+        sources[i] = (gy_merge_source){gy_sort_run_fill, runs[i]};
     }
     return gy_merge_new(&sorter->layout, sources, count, merge);
 }
 
-static void free_runs(gy_run **runs, size_t count)
+static void free_runs(gy_sort_run **runs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        gy_run_free(runs[i]);
+        gy_sort_run_free(runs[i]);
         runs[i] = NULL;
     }
 }
 
-static gy_status new_run(gy_sorter *sorter, gy_run **run)
+static gy_status new_run(gy_sorter *sorter, gy_sort_run **run)
 {
-    GY_TRY(gy_run_new(sorter->env, sorter->scratch, sorter->write, sorter->write_bytes, run));
+    GY_TRY(
+        gy_sort_run_new(sorter->env, sorter->scratch, sorter->write, sorter->write_bytes, run));
     sorter->report.runs++;
     return GY_OK;
 }
 
 /* Make one run of `count` and free them. */
-static gy_status merge_runs(gy_sorter *sorter, gy_run **runs, size_t count, gy_run **merged)
+static gy_status merge_runs(gy_sorter *sorter, gy_sort_run **runs, size_t count,
+                            gy_sort_run **merged)
 {
     gy_merge *merge = NULL;
     gy_status status = open_merge(sorter, runs, count, &merge);
@@ -163,7 +165,7 @@ static gy_status merge_runs(gy_sorter *sorter, gy_run **runs, size_t count, gy_r
     if (status == GY_OK) {
         status = write_merged(sorter, merge, *merged);
         if (status != GY_OK) {
-            gy_run_free(*merged);
+            gy_sort_run_free(*merged);
         }
     }
     gy_merge_free(merge);
@@ -173,7 +175,7 @@ static gy_status merge_runs(gy_sorter *sorter, gy_run **runs, size_t count, gy_r
 }
 
 /* Put a run behind those of level 0; a full level becomes a run of the next. */
-static gy_status keep_run(gy_sorter *sorter, gy_run *run)
+static gy_status keep_run(gy_sorter *sorter, gy_sort_run *run)
 {
     for (int level = 0;; level++) {
         GY_ASSERT(level < LEVELS); /* 2 to the 16 runs at least */
@@ -189,11 +191,11 @@ static gy_status keep_run(gy_sorter *sorter, gy_run *run)
 
 static gy_status spill(gy_sorter *sorter)
 {
-    gy_run *run = NULL;
+    gy_sort_run *run = NULL;
     GY_TRY(new_run(sorter, &run));
     const gy_status status = write_memory(sorter, run);
     if (status != GY_OK) {
-        gy_run_free(run);
+        gy_sort_run_free(run);
         return status;
     }
     sorter->used = sorter->count = 0;
@@ -207,7 +209,7 @@ static size_t free_bytes(const gy_sorter *sorter)
     return taken > sorter->memory_bytes ? 0 : sorter->memory_bytes - taken;
 }
 
-static gy_status add(gy_sorter *sorter, const gy_item *item)
+static gy_status add(gy_sorter *sorter, const gy_sort_item *item)
 {
     size_t needed = 0;
     if (__builtin_add_overflow(item->key_bytes, item->value_bytes, &needed) ||
@@ -225,8 +227,8 @@ static gy_status add(gy_sorter *sorter, const gy_item *item)
                        needed, sorter->memory_bytes);
     }
     char *to = sorter->memory + sorter->used;
-    to += gy_varint_put(to, item->key_bytes);
-    to += gy_varint_put(to, item->value_bytes);
+    to += gy_sort_varint_put(to, item->key_bytes);
+    to += gy_sort_varint_put(to, item->value_bytes);
     if (item->key_bytes > 0) {
         memcpy(to, item->key, item->key_bytes);
     }
@@ -234,7 +236,7 @@ static gy_status add(gy_sorter *sorter, const gy_item *item)
         memcpy(to + item->key_bytes, item->value, item->value_bytes);
     }
     to += item->key_bytes + item->value_bytes;
-    const uint64_t word = gy_key_word(sorter->layout.key, item->key, item->key_bytes);
+    const uint64_t word = gy_sort_key_word(sorter->layout.key, item->key, item->key_bytes);
     entries_of(sorter)[-1] = (gy_entry){word, sorter->used};
     sorter->count++;
     const size_t size = (size_t)(to - sorter->memory) - sorter->used;
@@ -244,7 +246,7 @@ static gy_status add(gy_sorter *sorter, const gy_item *item)
     return GY_OK;
 }
 
-gy_status gy_sorter_add(gy_sorter *sorter, const gy_item *items, size_t count)
+gy_status gy_sorter_add(gy_sorter *sorter, const gy_sort_item *items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         GY_TRY(add(sorter, &items[i]));
@@ -253,7 +255,7 @@ gy_status gy_sorter_add(gy_sorter *sorter, const gy_item *items, size_t count)
 }
 
 /* All runs, oldest first; the number of them. Their levels are empty afterwards. */
-static size_t take_runs(gy_sorter *sorter, gy_run *runs[LEVELS * FAN_MOST])
+static size_t take_runs(gy_sorter *sorter, gy_sort_run *runs[LEVELS * FAN_MOST])
 {
     size_t count = 0;
     for (int level = LEVELS; level-- > 0;) {
@@ -265,7 +267,7 @@ static size_t take_runs(gy_sorter *sorter, gy_run *runs[LEVELS * FAN_MOST])
     return count;
 }
 
-static void put_runs(gy_sorter *sorter, gy_run *const *runs, size_t count)
+static void put_runs(gy_sorter *sorter, gy_sort_run *const *runs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const int level = LEVELS - 1 - (int)(i / FAN_MOST);
@@ -282,12 +284,12 @@ gy_status gy_sorter_end(gy_sorter *sorter)
     if (sorter->count > 0) {
         GY_TRY(spill(sorter));
     }
-    gy_run *runs[LEVELS * FAN_MOST];
+    gy_sort_run *runs[LEVELS * FAN_MOST];
     size_t count = take_runs(sorter, runs);
     gy_status status = GY_OK;
     while (status == GY_OK && count > sorter->fan) { /* the newest are the shortest */
         const size_t some = GY_MIN(sorter->fan, count - sorter->fan + 1);
-        gy_run *merged = NULL;
+        gy_sort_run *merged = NULL;
         count -= some;
         status = merge_runs(sorter, runs + count, some, &merged);
         if (status == GY_OK) {
@@ -298,7 +300,7 @@ gy_status gy_sorter_end(gy_sorter *sorter)
     return status == GY_OK ? open_merge(sorter, runs, count, &sorter->merge) : status;
 }
 
-gy_status gy_sorter_next(gy_sorter *sorter, gy_item *item, bool *has)
+gy_status gy_sorter_next(gy_sorter *sorter, gy_sort_item *item, bool *has)
 {
     if (sorter->merge != NULL) {
         return gy_merge_next(sorter->merge, item, has);
@@ -314,7 +316,7 @@ gy_status gy_sorter_next(gy_sorter *sorter, gy_item *item, bool *has)
     return GY_OK;
 }
 
-gy_status gy_next_sorted(void *sorter, gy_item *item, bool *has)
+gy_status gy_sort_next_sorted(void *sorter, gy_sort_item *item, bool *has)
 {
     return gy_sorter_next(sorter, item, has);
 }

@@ -9,7 +9,7 @@
 static char folder[TEST_PATH_BYTES];
 
 static gy_status sort_records(gy_env *env, const test_records *records, size_t memory_bytes,
-                              const gy_item *expected, gy_sorter_report *report)
+                              const gy_sort_item *expected, gy_sorter_report *report)
 {
     gy_sorter *sorter = NULL;
     const gy_sorter_options options = {memory_bytes, folder, records->key, records->has_values};
@@ -23,7 +23,7 @@ static gy_status sort_records(gy_env *env, const test_records *records, size_t m
     }
     size_t count = 0;
     for (bool has = true; status == GY_OK && has;) {
-        gy_item item;
+        gy_sort_item item;
         status = gy_sorter_next(sorter, &item, &has);
         if (status == GY_OK && has) {
             assert_true(count < records->count);
@@ -44,9 +44,9 @@ static void check(gy_random *random, const test_shape *shape, size_t memory_byte
 {
     test_records records = records_make(random, shape);
     test_records expected = records;
-    expected.items = gy_alloc("test", (records.count + 1) * sizeof(gy_item));
+    expected.items = gy_alloc("test", (records.count + 1) * sizeof(gy_sort_item));
     assert_non_null(expected.items);
-    memcpy(expected.items, records.items, records.count * sizeof(gy_item));
+    memcpy(expected.items, records.items, records.count * sizeof(gy_sort_item));
     records_sort(&expected);
     assert_int_equal(
         sort_records(gy_env_real(), &records, memory_bytes, expected.items, report), GY_OK);
@@ -105,9 +105,9 @@ static void failures_leave_nothing(void **state)
     const test_shape shape = {.count = 9000, .key_most = 9, .value_most = 40, .alphabet = 7};
     test_records records = records_make(&random, &shape);
     test_records expected = records;
-    expected.items = gy_alloc("test", records.count * sizeof(gy_item));
+    expected.items = gy_alloc("test", records.count * sizeof(gy_sort_item));
     assert_non_null(expected.items);
-    memcpy(expected.items, records.items, records.count * sizeof(gy_item));
+    memcpy(expected.items, records.items, records.count * sizeof(gy_sort_item));
     records_sort(&expected);
     gy_sorter_report report;
     int failures = 0, successes = 0;
@@ -151,7 +151,7 @@ static void what_cannot_be_sorted_is_refused(void **state)
     assert_int_equal(gy_sorter_new(gy_env_real(), &small, &sorter), GY_ARG);
     const gy_sorter_options typed = {GY_SORTER_MEMORY_LEAST, folder, GY_KEY_INT64, false};
     assert_int_equal(gy_sorter_new(gy_env_real(), &typed, &sorter), GY_OK);
-    assert_int_equal(gy_sorter_add(sorter, &(gy_item){.key = "abc", .key_bytes = 3}, 1),
+    assert_int_equal(gy_sorter_add(sorter, &(gy_sort_item){.key = "abc", .key_bytes = 3}, 1),
                      GY_ARG);
     gy_sorter_free(sorter);
     const gy_sorter_options nowhere = {GY_SORTER_MEMORY_LEAST, "/nonexistent", GY_KEY_BYTES,
@@ -159,11 +159,11 @@ static void what_cannot_be_sorted_is_refused(void **state)
     assert_int_equal(gy_sorter_new(gy_env_real(), &nowhere, &sorter), GY_OK);
     static const char large[2 * GY_SORTER_MEMORY_LEAST];
     assert_int_equal(
-        gy_sorter_add(sorter, &(gy_item){.key = large, .key_bytes = sizeof(large)}, 1),
+        gy_sorter_add(sorter, &(gy_sort_item){.key = large, .key_bytes = sizeof(large)}, 1),
         GY_LIMIT);
     gy_status status = GY_OK;
     for (int i = 0; status == GY_OK && i < 100000; i++) {
-        status = gy_sorter_add(sorter, &(gy_item){.key = "abc", .key_bytes = 3}, 1);
+        status = gy_sorter_add(sorter, &(gy_sort_item){.key = "abc", .key_bytes = 3}, 1);
     }
     assert_int_equal(status, GY_NOTFOUND);
     gy_sorter_free(sorter);
@@ -192,24 +192,24 @@ static void changed_runs_are_found(void **state)
     char buffer[512], block[100];
     for (flip_at = 1; flip_at <= 10; flip_at++) {
         const int wanted = flip_at;
-        gy_run *run = NULL;
-        assert_int_equal(gy_run_new(&env, folder, buffer, sizeof(buffer), &run), GY_OK);
+        gy_sort_run *run = NULL;
+        assert_int_equal(gy_sort_run_new(&env, folder, buffer, sizeof(buffer), &run), GY_OK);
         for (int i = 0; i < 10; i++) {
             memset(block, 'a' + i, sizeof(block));
-            assert_int_equal(gy_run_add(run, block, sizeof(block)), GY_OK);
+            assert_int_equal(gy_sort_run_add(run, block, sizeof(block)), GY_OK);
         }
-        assert_int_equal(gy_run_seal(run), GY_OK);
-        gy_run_read(run, block, sizeof(block));
+        assert_int_equal(gy_sort_run_seal(run), GY_OK);
+        gy_sort_run_read(run, block, sizeof(block));
         gy_status status = GY_OK;
         size_t size = 1, sum = 0;
         while (status == GY_OK && size > 0) {
             const void *data = NULL;
-            status = gy_run_fill(run, &data, &size);
+            status = gy_sort_run_fill(run, &data, &size);
             sum += size;
         }
         assert_int_equal(status, GY_IO);
         assert_true(sum < 1000);
-        gy_run_free(run);
+        gy_sort_run_free(run);
         flip_at = wanted;
     }
 }
