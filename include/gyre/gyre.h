@@ -10,6 +10,7 @@
 #include <gyre/data.h>
 #include <gyre/doctor.h>
 #include <gyre/engine.h>
+#include <gyre/flow.h>
 #include <gyre/graph.h>
 #include <gyre/info.h>
 #include <gyre/job.h>
@@ -22,5 +23,6 @@
 #include <gyre/train.h>
 #include <gyre/tune.h>
 #include <gyre/types.h>
+#include <gyre/vertex.h>
 
 #endif

@@ -11,19 +11,12 @@
 
 #include "base/base.h"
 
+#include <gyre/flow.h> /* gy_promise */
+
 /** 128 bits of xxh3 (gy_hash_wide). */
 typedef struct gy_key {
     uint64_t high, low;
 } gy_key;
-
-/** What is promised of a task's outputs when it runs again over the same inputs. (public:
- * <gyre/flow.h>) */
-typedef enum gy_promise {
-    GY_PROMISE_DETERMINISTIC, /* the same bytes; others fail the job */
-    GY_PROMISE_UNORDERED,     /* the same records in another order */
-    GY_PROMISE_INDETERMINATE, /* anything: its loss runs all its consumers again; never memoised
-                               */
-} gy_promise;
 
 #define GY_TASK_NONE UINT32_MAX
 enum { GY_TASKS_MAX = 1 << 28 };

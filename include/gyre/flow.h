@@ -1,0 +1,347 @@
+/**
+ * Dataflow jobs: a directed acyclic graph of vertices (any code, several inputs and outputs)
+ * and channels (files, TCP pipes, FIFOs in shared memory), run by processes of this same
+ * program.
+ *
+ * Parts of a graph are values that compose as Dryad's do: clone, pointwise, bipartite, merge,
+ * fork. A mistake in a graph is kept in it and told by gy_flow_run, so that no composition
+ * needs a check of its own. What shall depend on sizes is decided at run time, by functions of
+ * complete sizes alone (gy_part_grow).
+ *
+ * @source lecture A, "Dryad"; Isard, Budiu, Yu, Birrell, Fetterly, EuroSys 2007
+ */
+#ifndef GYRE_FLOW_H
+#define GYRE_FLOW_H
+
+#include <gyre/base.h>
+#include <gyre/vertex.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the program ---- */
+
+/** The program's door to jobs: the functions that its vertices may be. */
+typedef struct gy_flow gy_flow;
+
+/** A function that vertices name. */
+typedef struct gy_function {
+    const char *name;   /* static */
+    gy_vertex_work run; /* what a vertex of it does */
+    gy_any_work user;   /* what `run` may call (gy_vertex_user); NULL for a plain vertex */
+} gy_function;
+#define GY_VERTEX(name, work)                                                                  \
+    {                                                                                          \
+        name, work, NULL                                                                       \
+    }
+
+/**
+ * First thing in main, before any thread: list the program's functions. In a process that a job
+ * started to run vertices it serves that job and exits instead of returning; so what precedes
+ * it runs in each of them too.
+ *
+ * @param argc, argv  as main got them; borrowed for the life of the program
+ * @param functions   (count) names are unique and not empty; copied, their names borrowed
+ * @return the door, ended by gy_flow_end; NULL: a wrong list or no memory, said on standard
+ * error
+ * @threads the first, once
+ */
+GY_API GY_MUST_CHECK gy_flow *gy_flow_start(int *argc, char ***argv,
+                                            const gy_function *functions, int count);
+/** After all jobs. NULL is fine. */
+GY_API void gy_flow_end(gy_flow *flow);
+
+/* ---- graphs ---- */
+
+/** A job while it is built. Not thread-safe. */
+typedef struct gy_dag gy_dag;
+
+/** What joins an output to an input. */
+typedef enum gy_channel {
+    GY_CHANNEL_FILE, /* the reader starts when the writer has ended; any number of readers */
+    GY_CHANNEL_PIPE, /* TCP; both run at once, fail and are copied together (a cohort) */
+    GY_CHANNEL_FIFO, /* shared memory; as a pipe */
+} gy_channel;
+
+/** What is promised of a vertex's outputs when it runs again over the same inputs. */
+typedef enum gy_promise {
+    GY_PROMISE_DETERMINISTIC, /* the same bytes; others fail the job */
+    GY_PROMISE_UNORDERED,     /* the same records in another order */
+    GY_PROMISE_INDETERMINATE, /* anything: its loss runs all its consumers again; never kept */
+} gy_promise;
+
+/** A number of ports that is as large as what composition joins to it. */
+enum { GY_PORTS_ANY = -1 };
+
+typedef struct gy_vertex_options {
+    const char *function;  /* a name of gy_flow_start; NULL with `command` */
+    const char *stage;     /* for reports, and what gy_part_grow waits for; NULL: the function's
+                              (or command's) name */
+    const void *parameter; /* (parameter_bytes) copied; gy_vertex_parameter */
+    size_t parameter_bytes;
+    int inputs, outputs; /* ports, each of which must be joined; GY_PORTS_ANY: what comes */
+    gy_promise promise;
+    size_t memory_bytes;  /* budget told to the vertex; 0: the process's */
+    int64_t output_bytes; /* expected of each output; decides which pipes of a cohort that is
+                             wider than the processes become files; 0: unknown */
+    /* Files the vertex reads beside its inputs, NULL at the end: "path" or "path:offset:size".
+     * What they hold is part of what the result is remembered by. May be NULL. */
+    const char *const *files;
+    /* Instead of a function: a program with its arguments, NULL at the end. Input 0 is its
+     * standard input, its standard output is output 0. Its result is kept for later jobs only
+     * when `files` lists what it is made of. */
+    const char *const *command;
+    int ranks; /* with command: so many ranks of it that meet in gy_comm_world(); 0: a plain
+                  process */
+} gy_vertex_options;
+
+/** A part of a graph: vertices, of which some have free inputs or outputs, in an order. A small
+ * value; lives as long as its dag. */
+typedef struct gy_part {
+    gy_dag *dag;
+    int32_t index;
+} gy_part;
+
+/**
+ * An empty graph.
+ *
+ * @param name of the job, for reports; copied
+ * @return NULL: out of memory
+ */
+GY_API GY_MUST_CHECK gy_dag *gy_dag_new(gy_flow *flow, const char *name);
+/** NULL is fine. Not while it runs. */
+GY_API void gy_dag_free(gy_dag *dag);
+/** The first mistake made in the graph, NULL when none was seen so far (gy_flow_run looks at
+ * the whole). */
+GY_API const char *gy_dag_mistake(const gy_dag *dag);
+
+/** A vertex. All its ports are free. @cost O(1) */
+GY_API gy_part gy_dag_vertex(gy_dag *dag, const gy_vertex_options *options);
+/** `count` vertices of options[0], options[1], …, in this order. @cost O(count) */
+GY_API gy_part gy_dag_vertices(gy_dag *dag, const gy_vertex_options *options, int count);
+
+/**
+ * A^n: n copies of a part, with the edges inside it; the part itself is the first. Ports in the
+ * order of copies. A vertex's number among the copies of it is gy_vertex_index.
+ *
+ * @param copies >= 1
+ * @cost O(copies) vertices and edges of 16 bytes
+ */
+GY_API gy_part gy_part_clone(gy_part part, int copies);
+
+/**
+ * A >= B: free output k of a to free input k of b; whichever has fewer is gone through again
+ * from its first. An output that goes to several inputs needs files; an input takes one edge,
+ * unless its vertex takes any number.
+ *
+ * @return the vertices of both, inputs of a, outputs of b
+ */
+GY_API gy_part gy_part_pointwise(gy_part a, gy_part b, gy_channel channel);
+
+/**
+ * A >> B: each vertex of a that has free outputs to each vertex of b that has free inputs. The
+ * j-th vertex of b gets output j of each of a (a vertex with one output: that one); from the
+ * i-th of a it comes in at input i.
+ *
+ * @return the vertices of both, inputs of a, outputs of b
+ */
+GY_API gy_part gy_part_bipartite(gy_part a, gy_part b, gy_channel channel);
+
+/** A || B: the vertices of a, then those of b that are not of a. A port is free when it is free
+ * in each part that has its vertex. */
+GY_API gy_part gy_part_merge(gy_part a, gy_part b);
+
+/** As gy_part_pointwise, but the outputs of a stay free, before those of b: a bypass. */
+GY_API gy_part gy_part_fork(gy_part a, gy_part b, gy_channel channel);
+
+/** The free outputs become files NAME-00000, NAME-00001, … of the job's output, in order.
+ * @param name letters, digits, '-', '_' and '.', not starting with '.'; once a dag */
+GY_API void gy_part_output(gy_part part, const char *name);
+
+/* ---- rewriting at run time ---- */
+
+/** What a growth function sees of the vertices that it waited for. Lives as long as the call.
+ */
+typedef struct gy_gate gy_gate;
+
+/**
+ * Decides how the graph goes on once all vertices of a part are done, by their complete sizes.
+ * Must be a pure function of what the gate shows: after a crash of the manager it is asked
+ * again.
+ *
+ * @param outputs the part's free outputs: compose them with new vertices, gy_part_output or
+ * gy_part_grow; parts made before the run are of no use here
+ */
+typedef void (*gy_grow_work)(gy_gate *gate, gy_dag *dag, gy_part outputs);
+
+typedef struct gy_grow_options {
+    gy_grow_work work;
+    const void *parameter; /* (parameter_bytes) copied; gy_gate_parameter */
+    size_t parameter_bytes;
+    const char *const
+        *stages; /* of the vertices it makes, NULL at the end; others are a mistake */
+} gy_grow_options;
+
+/** The free outputs of `part` go where options->work says. */
+GY_API void gy_part_grow(gy_part part, const gy_grow_options *options);
+
+/** How many outputs the gate has; numbers below are in their order. @cost O(1) */
+GY_API int64_t gy_gate_outputs(const gy_gate *gate);
+/** Bytes of one. */
+GY_API int64_t gy_gate_bytes(const gy_gate *gate, int64_t output);
+/** What the vertex of that output told (gy_vertex_tell); NULL and 0 bytes when nothing. */
+GY_API const void *gy_gate_sample(const gy_gate *gate, int64_t output, size_t *size_bytes);
+GY_API const void *gy_gate_parameter(const gy_gate *gate, size_t *size_bytes);
+/** Processes that the job runs on. */
+GY_API int gy_gate_processes(const gy_gate *gate);
+
+/**
+ * For growth functions: a tree of `combiner` vertices (any number of inputs, one output) over
+ * the gate's outputs. Neighbours share a vertex as long as they have at most bytes_per_vertex
+ * together (two at least); further levels have the fan-in of the first. A single output stays
+ * as it is.
+ *
+ * @return a part with one free output
+ */
+GY_API gy_part gy_gate_tree(gy_gate *gate, gy_part outputs, const gy_vertex_options *combiner,
+                            int64_t bytes_per_vertex);
+/**
+ * For growth functions: as many vertices of `consumer` as the sizes ask for, each with a row of
+ * neighbouring outputs of about bytes_per_vertex.
+ *
+ * @return the consumers, with free outputs
+ */
+GY_API gy_part gy_gate_spread(gy_gate *gate, gy_part outputs, const gy_vertex_options *consumer,
+                              int64_t bytes_per_vertex);
+
+/** gy_part_grow by gy_gate_tree; what comes out of it is output `name`. */
+GY_API void gy_part_tree(gy_part part, const gy_vertex_options *combiner,
+                         int64_t bytes_per_vertex, const char *name);
+
+/** A key of a sample, with the bytes or records that it stands for. */
+typedef struct gy_sample_key {
+    const void *key;
+    size_t key_bytes;
+    int64_t weight;
+} gy_sample_key;
+
+/** A range of keys: from `first` (of the first range: from the beginning) up to the next one's.
+ */
+typedef struct gy_key_range {
+    const void *first; /* (first_bytes) borrowed from the sample */
+    size_t first_bytes;
+    int64_t weight;
+    int ways; /* above 1: one key alone is so heavy that so many vertices shall share it, which
+                 a combiner permits */
+} gy_key_range;
+
+/**
+ * Cut a sample of keys into at most `ranges` ranges of about equal weight, in the order of
+ * memcmp (a shorter key before its continuations). Equal keys stay together; a key heavier than
+ * a range has one of its own. Pure.
+ *
+ * @param keys  (count) sorted in place
+ * @param out   (ranges) filled from the first
+ * @return how many ranges there are, >= 1; of no sample: 1
+ * @cost O(count log count)
+ */
+GY_API int gy_cut_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_range *out);
+
+/* ---- running ---- */
+
+typedef struct gy_flow_report gy_flow_report;
+
+typedef struct gy_flow_options {
+    /* Folder that appears whole, by its MANIFEST.json; absent or empty before. NULL: none, the
+     * graph has no gy_part_output then. */
+    const char *output;
+    const char *folder; /* of the job: journal, intermediates, log; NULL: a new one in
+                           $XDG_STATE_HOME/gyre/jobs (~/.local/state/gyre/jobs) */
+    const char *memo;   /* folder where intermediates are kept for later jobs; NULL: none */
+    int64_t
+        memo_bytes; /* at most so much stays there, the least recently used goes; 0: 10 GiB */
+    int processes;  /* 0: one a core */
+    int threads;    /* vertices at once in a process; 0: 1 */
+    size_t memory_bytes;       /* of a process; 0: no limit */
+    int max_failures;          /* of its own, a vertex; 0: 6 */
+    double copy_floor_seconds; /* no second copy of a slow vertex before this; 0: 1; <0: never
+                                  one */
+    double timeout_seconds;    /* of the job; 0: none */
+    double record_timeout_seconds; /* of a record (gy_vertex_at); 0: none */
+    int64_t max_bad_records;       /* skipped before the job fails; <0: any number */
+    bool is_resume;                /* go on with the job of `folder`, which must be this one */
+    const char *trace;             /* file for a Chrome trace of all processes; NULL: none */
+    /* Called some times a second from the thread of gy_flow_run, with what stands so far. */
+    void (*progress)(void *arg, const gy_flow_report *report);
+    void *progress_arg;
+} gy_flow_options;
+
+typedef struct gy_flow_stage {
+    const char *name;
+    int64_t tasks, done, running; /* tasks: vertices, a cohort being one */
+    int64_t failures, copies, copies_won;
+    int64_t memoised;   /* of done: taken from an earlier job */
+    int64_t bytes;      /* written by what is done */
+    double run_seconds; /* summed over its tasks */
+} gy_flow_stage;
+
+typedef struct gy_flow_counter {
+    const char *name;
+    int64_t value;
+} gy_flow_counter;
+
+/** What a job did. Each committed vertex counts once, whatever the attempts. */
+struct gy_flow_report {
+    const char *name, *folder;
+    double seconds;
+    const gy_flow_stage *stages; /* (stage_count) in the order of making */
+    int stage_count;
+    const gy_flow_counter *counters; /* (counter_count) by name */
+    int counter_count;
+    int64_t bytes, output_bytes; /* written in all; in the job's output */
+    int64_t skipped_records;
+    const char *bad_records; /* a line each: where, signal, backtrace; "" when none */
+    const char *const
+        *notes; /* (note_count) why something failed, was lost, waited or ran again */
+    int note_count;
+};
+
+/**
+ * Run a job to its end and publish its output.
+ *
+ * The output's files get their names and are synced, then MANIFEST.json is created exclusively:
+ * who finds it finds everything. A failure leaves nothing in the output folder.
+ *
+ * @param report  may be NULL; else *report is the caller's (gy_flow_report_free), also after a
+ * failure, unless it is NULL then
+ * @return GY_OK; GY_ARG a mistake in the graph or options: names vertex and port; GY_EXISTS the
+ * output is there already; GY_NOTFOUND an input file is not; GY_MISMATCH folder holds another
+ * job, or a deterministic vertex gave other bytes; GY_TIMEOUT; GY_CANCELLED by a signal;
+ * GY_PEER a vertex failed for good: says why; GY_IO; GY_NOMEM
+ * @threads the one that called gy_flow_start
+ * @cost about 5 us a vertex beside its work
+ */
+GY_API GY_MUST_CHECK gy_status gy_flow_run(gy_flow *flow, gy_dag *dag,
+                                           const gy_flow_options *options,
+                                           gy_flow_report **report);
+/** NULL is fine. */
+GY_API void gy_flow_report_free(gy_flow_report *report);
+/** The counter's value, 0 when nobody counted it. */
+GY_API int64_t gy_flow_report_counter(const gy_flow_report *report, const char *name);
+
+/**
+ * Remove what is kept in a memo folder until at most limit_bytes are left, the least recently
+ * used first, and whatever no journal names.
+ *
+ * @param freed_bytes may be NULL
+ * @return GY_OK; GY_NOTFOUND no such folder; GY_AGAIN a job uses it now; GY_IO; GY_FORMAT not a
+ * memo folder
+ */
+GY_API GY_MUST_CHECK gy_status gy_flow_collect(const char *memo, int64_t limit_bytes,
+                                               int64_t *freed_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

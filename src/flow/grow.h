@@ -1,0 +1,48 @@
+/**
+ * Rewriting at run time: gates, and the pure functions from sizes and samples to a shape.
+ */
+#ifndef GY_FLOW_GROW_H
+#define GY_FLOW_GROW_H
+
+#include "flow/dag.h"
+
+/** What a vertex told. */
+typedef struct gy_gate_sample_row {
+    const void *data;
+    size_t size_bytes;
+} gy_gate_sample_row;
+
+struct gy_gate {
+    const gy_dag_gate *row;
+    int64_t *bytes;              /* (row->port_count) */
+    gy_gate_sample_row *samples; /* (row->port_count) */
+    int processes;
+};
+
+/** The part of a gate's free outputs, for its growth function. */
+gy_part gy_gate_part(gy_dag *dag, const gy_dag_gate *gate);
+
+/**
+ * Neighbours into groups of at most bytes_max together, `least` (>= 1) of them at least in all
+ * but the last.
+ *
+ * @param group (count) number of each one's group, from 0
+ * @return how many groups
+ */
+uint32_t gy_grow_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max, uint32_t least,
+                        uint32_t *group);
+
+enum { GY_TREE_LEVELS = 32 };
+
+/**
+ * An aggregation tree over `count` >= 1 leaves: groups of neighbours by size, then levels of
+ * the same fan-in until one is left.
+ *
+ * @param parent (2 * count + GY_TREE_LEVELS) of leaf or inner node, numbered on from `count`
+ * level by level
+ * @return nodes in all; the last is the root
+ */
+uint32_t gy_grow_tree(const int64_t *bytes, uint32_t count, int64_t bytes_max,
+                      uint32_t *parent);
+
+#endif

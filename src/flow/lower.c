@@ -1,0 +1,170 @@
+/* Tasks and edges for the manager. */
+#include "flow/lower.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void gy_growth_free(gy_growth *growth)
+{
+    gy_free((void *)(uintptr_t)growth->tasks);
+    gy_free((void *)(uintptr_t)growth->edges);
+    *growth = (gy_growth){0};
+}
+
+uint32_t gy_lower_output(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex)
+{
+    uint32_t first = 0;
+    const uint32_t *member = lowering->members + lowering->member_first[lowering->task[vertex]];
+    for (; *member != vertex; member++) {
+        first += dag->outputs[*member];
+    }
+    return first;
+}
+
+void gy_lower_finals(const gy_dag *dag, uint32_t vertex, size_t *first, size_t *count)
+{
+    size_t low = 0, high = dag->final_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (dag->finals[middle].vertex < vertex) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *first = low;
+    for (*count = 0; low < dag->final_count && dag->finals[low].vertex == vertex; low++) {
+        (*count)++;
+    }
+}
+
+/* One call of gy_lower_growth. */
+typedef struct gy_lower_work {
+    const gy_lowering *lowering;
+    const gy_dag *dag;
+    const gy_lower_source *source;
+    gy_task *tasks;
+    gy_edge *edges;
+    size_t task_count, edge_count;
+    gy_text words;  /* of one task's key */
+    uint32_t proto; /* the last one asked for */
+    gy_key proto_key;
+    bool is_kept;
+    int64_t bytes;
+} gy_lower_work;
+
+static void add_word(gy_lower_work *work, uint32_t word)
+{
+    gy_text_add_bytes(&work->words, &word, sizeof(word));
+}
+
+/* What a member is: into the key and the task. */
+static void add_member(gy_lower_work *work, uint32_t vertex, gy_task *task)
+{
+    const gy_dag *dag = work->dag;
+    const gy_proto *proto = &dag->protos[dag->proto[vertex]];
+    if (work->proto != dag->proto[vertex]) {
+        work->proto = dag->proto[vertex];
+        work->bytes = 0;
+        work->source->proto(work->source->arg, dag, work->proto, &work->proto_key,
+                            &work->is_kept, &work->bytes);
+    }
+    gy_text_add_bytes(&work->words, &work->proto_key, sizeof(work->proto_key));
+    add_word(work, dag->index[vertex]);
+    add_word(work, proto->copies);
+    add_word(work, dag->inputs[vertex]);
+    add_word(work, dag->outputs[vertex]);
+    size_t final = 0, finals = 0;
+    if (dag->final_count > 0) {
+        gy_lower_finals(dag, vertex, &final, &finals);
+    }
+    task->promise = GY_MAX(task->promise, proto->promise);
+    task->input_bytes += work->bytes;
+    task->output_count += dag->outputs[vertex];
+    if (finals > 0) {
+        task->flags |= GY_TASK_FINAL | GY_TASK_NO_MEMO;
+    }
+    if (!work->is_kept || proto->promise == GY_PROMISE_INDETERMINATE) {
+        task->flags |= GY_TASK_NO_MEMO;
+    }
+    if (proto->ranks > 0) {
+        task->flags |= GY_TASK_EXACT; /* a second gang would take the first one's cores */
+    }
+}
+
+static void add_inputs(gy_lower_work *work, uint32_t vertex, gy_task *task)
+{
+    const gy_lowering *l = work->lowering;
+    for (uint32_t e = l->edge_first[vertex]; e < l->edge_first[vertex + 1]; e++) {
+        const gy_dag_edge *edge = &work->dag->edges[e];
+        const uint32_t output = gy_lower_output(l, work->dag, edge->from) + edge->output;
+        if (edge->channel != GY_CHANNEL_FILE) {
+            add_word(work, UINT32_MAX - edge->channel);
+            add_word(work, gy_lower_member(l, edge->from));
+        } else {
+            work->edges[work->edge_count++] = (gy_edge){l->task[edge->from], output};
+            task->input_count++;
+        }
+        add_word(work, output);
+    }
+}
+
+static void add_task(gy_lower_work *work, uint32_t number)
+{
+    const gy_lowering *l = work->lowering;
+    const uint32_t first = l->member_first[number], end = l->member_first[number + 1];
+    gy_task *task = &work->tasks[work->task_count++];
+    *task = (gy_task){.stage = work->dag->protos[work->dag->proto[l->members[first]]].stage,
+                      .width = (uint16_t)(end - first)};
+    work->words.size_bytes = 0;
+    for (uint32_t m = first; m < end; m++) {
+        add_member(work, l->members[m], task);
+        add_inputs(work, l->members[m], task);
+    }
+    uint64_t key[2] = {0, 0};
+    if (work->words.status >= 0) {
+        gy_hash_wide(work->words.data, work->words.size_bytes, key);
+    }
+    task->key = (gy_key){.high = key[0], .low = key[1]};
+}
+
+gy_status gy_lower_growth(gy_lowering *lowering, const gy_dag *dag,
+                          const gy_lower_source *source, gy_growth *growth)
+{
+    const size_t vertices = dag->vertex_count - lowering->vertex_floor;
+    const size_t edges = dag->edge_count - lowering->edge_floor;
+    uint32_t tasks = 0;
+    for (size_t v = lowering->vertex_floor; v < dag->vertex_count; v++) {
+        tasks = GY_MAX(tasks, lowering->task[v] + 1 - lowering->task_count);
+    }
+    gy_lower_work work = {.lowering = lowering,
+                          .dag = dag,
+                          .source = source,
+                          .tasks = gy_alloc("flow.tasks", (size_t)tasks * sizeof(gy_task)),
+                          .edges = gy_alloc("flow.edges", edges * sizeof(gy_edge)),
+                          .proto = UINT32_MAX};
+    *growth = (gy_growth){0};
+    gy_status status = work.tasks != NULL && work.edges != NULL ? GY_OK : GY_NOMEM;
+    for (uint32_t t = 0; status >= 0 && t < tasks; t++) {
+        add_task(&work, lowering->task_count + t);
+    }
+    GY_ASSERT(status < 0 || work.task_count <= vertices);
+    status = status >= 0 ? work.words.status : status;
+    gy_text_free(&work.words);
+    *growth = (gy_growth){.tasks = work.tasks,
+                          .task_count = tasks,
+                          .edges = work.edges,
+                          .edge_count = work.edge_count};
+    if (status < 0) {
+        gy_growth_free(growth);
+        return status;
+    }
+    lowering->task_count += tasks;
+    lowering->vertex_floor = dag->vertex_count;
+    lowering->edge_floor = dag->edge_count;
+    lowering->final_floor = dag->final_count;
+    lowering->gate_floor = dag->gate_count;
+    return GY_OK;
+}

@@ -1,0 +1,317 @@
+/* Graphs become tasks: cohorts as wide as allowed, no task that waits for itself, edges and
+ * keys that say what a task stands on. */
+#include "flow/lower.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "gy_test.h"
+
+#define NAMED(dag, name, ins, outs)                                                            \
+    gy_dag_vertex(                                                                             \
+        (dag), &(gy_vertex_options){.function = (name), .inputs = (ins), .outputs = (outs)})
+
+typedef struct fixture {
+    gy_dag *dag;
+    gy_lowering lowering;
+    gy_growth growth;
+    size_t cut;
+} fixture;
+
+/* Keys of prototypes are their names; NULL: nothing of "loose" is kept. */
+static void name_key(void *arg, const gy_dag *dag, uint32_t proto, gy_key *key, bool *is_kept,
+                     int64_t *bytes)
+{
+    (void)arg;
+    const char *name = dag->protos[proto].function;
+    key->high = gy_hash(name, strlen(name), 0);
+    key->low = 0;
+    *is_kept = strcmp(name, "loose") != 0;
+    *bytes = 1000;
+}
+
+static const gy_lower_source names = {name_key, NULL};
+
+static gy_status lower(fixture *f, uint32_t width_max)
+{
+    gy_growth_free(&f->growth);
+    GY_TRY(gy_lower_check(&f->lowering, f->dag));
+    GY_TRY(gy_lower_cohorts(&f->lowering, f->dag, width_max, &f->cut));
+    return gy_lower_growth(&f->lowering, f->dag, &names, &f->growth);
+}
+
+static fixture begin(void)
+{
+    fixture f = {.dag = gy_dag_new(NULL, "lower")};
+    assert_non_null(f.dag);
+    return f;
+}
+
+static void end(fixture *f)
+{
+    gy_growth_free(&f->growth);
+    gy_lowering_fini(&f->lowering);
+    gy_dag_free(f->dag);
+}
+
+static void vertices_on_files_are_tasks_of_one(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    gy_part map = gy_part_clone(NAMED(f.dag, "map", 0, 2), 3);
+    gy_part reduce = gy_part_clone(NAMED(f.dag, "reduce", GY_PORTS_ANY, 1), 2);
+    gy_part_output(gy_part_bipartite(map, reduce, GY_CHANNEL_FILE), "out");
+    assert_ok(lower(&f, 4));
+    assert_int_equal(f.growth.task_count, 5);
+    assert_int_equal(f.growth.edge_count, 6);
+    for (uint32_t t = 0; t < 5; t++) {
+        const gy_task *task = &f.growth.tasks[t];
+        assert_int_equal(task->width, 1);
+        assert_int_equal(task->stage, t < 3 ? 0 : 1);
+        assert_int_equal(task->input_count, t < 3 ? 0 : 3);
+        assert_int_equal(task->output_count, t < 3 ? 2 : 1);
+        assert_int_equal(task->flags, t < 3 ? 0 : GY_TASK_FINAL | GY_TASK_NO_MEMO);
+        assert_int_equal(task->input_bytes, 1000);
+    }
+    for (uint32_t e = 0; e < 6; e++) { /* reduce j: output j of map 0, 1, 2 */
+        assert_int_equal(f.growth.edges[e].from, e % 3);
+        assert_int_equal(f.growth.edges[e].output, e / 3);
+    }
+    size_t first = 0, count = 0;
+    gy_lower_finals(f.dag, 4, &first, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(f.dag->finals[first].number, 1);
+    gy_lower_finals(f.dag, 2, &first, &count);
+    assert_int_equal(count, 0);
+    end(&f);
+}
+
+static void pipes_and_fifos_make_cohorts(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    gy_part a = NAMED(f.dag, "a", 0, 2), b = NAMED(f.dag, "b", 1, 1),
+            c = NAMED(f.dag, "c", 1, 1);
+    gy_part join = NAMED(f.dag, "join", 2, 1), sink = NAMED(f.dag, "sink", 1, 0);
+    gy_part both = gy_part_merge(b, c);
+    gy_part diamond =
+        gy_part_pointwise(gy_part_pointwise(a, both, GY_CHANNEL_FIFO), join, GY_CHANNEL_PIPE);
+    (void)gy_part_clone(gy_part_pointwise(diamond, sink, GY_CHANNEL_FILE), 3);
+    assert_ok(lower(&f, 4));
+    assert_int_equal(f.cut, 0);
+    assert_int_equal(f.growth.task_count, 6);
+    assert_int_equal(f.growth.edge_count, 3);
+    for (uint32_t t = 0; t < 6; t++) {
+        assert_int_equal(f.growth.tasks[t].width, t % 2 == 0 ? 4 : 1);
+        assert_int_equal(f.growth.tasks[t].output_count, t % 2 == 0 ? 5 : 0);
+    }
+    /* the sink reads the output of the fourth member, behind 2 + 1 + 1 of the others */
+    assert_int_equal(f.growth.edges[1].from, 2);
+    assert_int_equal(f.growth.edges[1].output, 4);
+    assert_int_equal(gy_lower_member(&f.lowering, 8), 3);
+    assert_int_equal(gy_lower_member(&f.lowering, 3), 3);
+    assert_int_equal(gy_lower_member(&f.lowering, 4), 0);
+    assert_memory_not_equal(&f.growth.tasks[0].key, &f.growth.tasks[2].key, sizeof(gy_key));
+    end(&f);
+}
+
+/* A chain of `count` vertices joined by FIFOs; the pipe behind `cheap` is of the fewest bytes.
+ */
+static void add_chain(fixture *f, int count, int cheap)
+{
+    gy_part chain = {f->dag, -1};
+    for (int i = 0; i < count; i++) {
+        gy_part next =
+            gy_dag_vertex(f->dag, &(gy_vertex_options){.function = "link",
+                                                       .inputs = i > 0,
+                                                       .outputs = i + 1 < count,
+                                                       .output_bytes = i == cheap ? 1 : 1000});
+        chain = i == 0 ? next : gy_part_pointwise(chain, next, GY_CHANNEL_FIFO);
+    }
+}
+
+static void wide_cohorts_lose_their_cheapest_pipes(void **state)
+{
+    (void)state;
+    for (int cheap = 0; cheap < 5; cheap++) {
+        fixture f = begin();
+        add_chain(&f, 6, cheap);
+        assert_ok(lower(&f, 5));
+        assert_int_equal(f.cut, 1);
+        assert_int_equal(f.growth.task_count, 2);
+        assert_int_equal(f.growth.tasks[0].width, cheap + 1);
+        assert_int_equal(f.growth.edge_count, 1);
+        end(&f);
+    }
+    fixture f = begin();
+    add_chain(&f, 6, 9);
+    assert_ok(lower(&f, 1)); /* no room for any cohort */
+    assert_int_equal(f.cut, 5);
+    assert_int_equal(f.growth.task_count, 6);
+    end(&f);
+}
+
+/* Widths of random graphs of pipes and files are within bounds, and the tasks have an order. */
+static void random_cohorts_fit_and_have_an_order(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    for (long n = 0; n < gy_test_cases(400); n++) {
+        fixture f = begin();
+        enum { SIZE = 24 };
+        gy_part all[SIZE];
+        for (int i = 0; i < SIZE; i++) {
+            all[i] = gy_dag_vertex(
+                f.dag,
+                &(gy_vertex_options){.function = "any",
+                                     .inputs = GY_PORTS_ANY,
+                                     .outputs = GY_PORTS_ANY,
+                                     .output_bytes = (int64_t)gy_random_below(&random, 3)});
+            for (int k = (int)gy_random_below(&random, 3); i > 0 && k > 0; k--) {
+                const int from = (int)gy_random_below(&random, (uint64_t)i);
+                (void)gy_part_pointwise(all[from], all[i],
+                                        (gy_channel)gy_random_below(&random, 3));
+            }
+        }
+        const uint32_t width = 1 + (uint32_t)gy_random_below(&random, 6);
+        assert_ok(lower(&f, width));
+        uint8_t on_cycle[SIZE] = {0};
+        gy_status status = GY_OK;
+        f.lowering.vertex_floor = f.lowering.task_count = 0; /* look at all once more */
+        assert_false(gy_lower_cycle(&f.lowering, f.dag, f.lowering.task, on_cycle, &status));
+        assert_ok(status);
+        for (uint32_t t = 0; t < f.growth.task_count; t++) {
+            assert_in_range(f.growth.tasks[t].width, 1, width);
+        }
+        for (size_t e = 0; e < f.dag->edge_count; e++) {
+            const gy_dag_edge *edge = &f.dag->edges[e];
+            const bool is_within = f.lowering.task[edge->from] == f.lowering.task[edge->to];
+            assert_int_equal(is_within, edge->channel != GY_CHANNEL_FILE);
+        }
+        end(&f);
+    }
+}
+
+static void cohorts_that_wait_for_themselves_become_files(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    gy_part a = NAMED(f.dag, "a", 0, GY_PORTS_ANY), b = NAMED(f.dag, "b", 1, 1);
+    gy_part c = NAMED(f.dag, "c", GY_PORTS_ANY, 0);
+    (void)gy_part_pointwise(a, c, GY_CHANNEL_FIFO);
+    (void)gy_part_pointwise(gy_part_pointwise(a, b, GY_CHANNEL_FILE), c, GY_CHANNEL_FILE);
+    assert_ok(lower(&f, 8));
+    assert_int_equal(f.cut, 1);
+    assert_int_equal(f.growth.task_count, 3);
+    end(&f);
+    f = begin(); /* a file beside a FIFO, between the same two */
+    a = NAMED(f.dag, "a", 0, 2);
+    c = NAMED(f.dag, "c", GY_PORTS_ANY, 0);
+    gy_dag_join(f.dag, (uint32_t[]){0, 0}, (uint32_t[]){1, UINT32_MAX}, GY_CHANNEL_FIFO);
+    gy_dag_join(f.dag, (uint32_t[]){0, 1}, (uint32_t[]){1, UINT32_MAX}, GY_CHANNEL_FILE);
+    assert_ok(lower(&f, 8));
+    assert_int_equal(f.cut, 1);
+    assert_int_equal(f.growth.task_count, 2);
+    end(&f);
+}
+
+static void keys_tell_tasks_apart_and_stay(void **state)
+{
+    (void)state;
+    gy_key keys[2][6];
+    for (int run = 0; run < 2; run++) {
+        fixture f = begin();
+        (void)gy_part_clone(NAMED(f.dag, "a", 0, 0), 2);
+        (void)NAMED(f.dag, "b", 0, 0);
+        gy_part pair = gy_part_pointwise(NAMED(f.dag, "c", 0, 1), NAMED(f.dag, "d", 1, 0),
+                                         run == 0 ? GY_CHANNEL_FIFO : GY_CHANNEL_PIPE);
+        (void)pair;
+        (void)NAMED(f.dag, "loose", 0, 0);
+        assert_ok(lower(&f, 2));
+        assert_int_equal(f.growth.task_count, 5);
+        for (int t = 0; t < 5; t++) {
+            keys[run][t] = f.growth.tasks[t].key;
+            for (int u = 0; u < t; u++) {
+                assert_memory_not_equal(&keys[run][t], &keys[run][u], sizeof(gy_key));
+            }
+            assert_int_equal((f.growth.tasks[t].flags & GY_TASK_NO_MEMO) != 0, t == 4);
+        }
+        end(&f);
+    }
+    for (int t = 0; t < 5; t++) { /* the cohort's own channels are part of its key */
+        assert_int_equal(memcmp(&keys[0][t], &keys[1][t], sizeof(gy_key)) == 0, t != 3);
+    }
+}
+
+static void no_growth(gy_gate *gate, gy_dag *dag, gy_part outputs)
+{
+    (void)gate, (void)dag, (void)outputs;
+}
+
+static void growth_is_lowered_alone(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    gy_part map = gy_part_clone(NAMED(f.dag, "map", 0, 1), 4);
+    gy_part_grow(
+        map, &(gy_grow_options){.work = no_growth, .stages = (const char *[]){"sum", NULL}});
+    assert_ok(lower(&f, 2));
+    assert_int_equal(f.growth.task_count, 4);
+    gy_part sum = NAMED(f.dag, "sum", GY_PORTS_ANY, 1);
+    gy_part_output(gy_part_pointwise(map, sum, GY_CHANNEL_FILE), "sum");
+    assert_ok(lower(&f, 2));
+    assert_int_equal(f.growth.task_count, 1);
+    assert_int_equal(f.growth.edge_count, 4);
+    assert_int_equal(f.growth.edges[3].from, 3);
+    assert_int_equal(f.lowering.task[4], 4);
+    assert_int_equal(f.lowering.task_count, 5);
+    /* into what is done, or by a pipe from it: no */
+    gy_part late = NAMED(f.dag, "late", 0, 1);
+    gy_dag_join(f.dag, (uint32_t[]){5, 0}, (uint32_t[]){4, UINT32_MAX}, GY_CHANNEL_FILE);
+    assert_status(lower(&f, 2), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "sum[0], which is done"));
+    (void)late;
+    end(&f);
+}
+
+static void a_million_tasks_are_lowered_quickly(void **state)
+{
+    (void)state;
+    enum { WIDE = 250000 };
+    fixture f = begin();
+    gy_part top = gy_part_clone(NAMED(f.dag, "top", 0, 2), WIDE);
+    gy_part left = gy_part_clone(NAMED(f.dag, "left", 2, 2), WIDE);
+    gy_part right = gy_part_clone(NAMED(f.dag, "right", 2, 2), WIDE);
+    gy_part low = gy_part_clone(NAMED(f.dag, "low", 2, 0), WIDE);
+    gy_part chain = gy_part_pointwise(top, left, GY_CHANNEL_FILE);
+    chain = gy_part_pointwise(chain, right, GY_CHANNEL_FIFO);
+    (void)gy_part_pointwise(chain, low, GY_CHANNEL_FILE);
+    struct timespec from, to;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    assert_ok(lower(&f, 2));
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    const double seconds =
+        (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    printf("a million vertices to tasks: %.3f s\n", seconds);
+#if !defined(GYRE_ASAN) && !defined(GYRE_TSAN)
+    assert_true(seconds < 1);
+#endif
+    assert_int_equal(f.growth.task_count, 3 * WIDE);
+    assert_int_equal(f.growth.edge_count, 4 * WIDE);
+    end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vertices_on_files_are_tasks_of_one),
+        cmocka_unit_test(pipes_and_fifos_make_cohorts),
+        cmocka_unit_test(wide_cohorts_lose_their_cheapest_pipes),
+        cmocka_unit_test(random_cohorts_fit_and_have_an_order),
+        cmocka_unit_test(cohorts_that_wait_for_themselves_become_files),
+        cmocka_unit_test(keys_tell_tasks_apart_and_stay),
+        cmocka_unit_test(growth_is_lowered_alone),
+        cmocka_unit_test(a_million_tasks_are_lowered_quickly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
