@@ -140,8 +140,8 @@ int gy_gate_processes(const gy_gate *gate)
 
 /* ---- shapes from sizes ---- */
 
-uint32_t gy_grow_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max, uint32_t least,
-                        uint32_t *group)
+uint32_t gy_shape_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max,
+                         uint32_t least, uint32_t *group)
 {
     uint32_t groups = 0, members = 0;
     int64_t sum = 0;
@@ -159,10 +159,11 @@ uint32_t gy_grow_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max,
     return groups;
 }
 
-uint32_t gy_grow_tree(const int64_t *bytes, uint32_t count, int64_t bytes_max, uint32_t *parent)
+uint32_t gy_shape_tree(const int64_t *bytes, uint32_t count, int64_t bytes_max,
+                       uint32_t *parent)
 {
     GY_ASSERT(count >= 1);
-    uint32_t level = gy_grow_groups(bytes, count, bytes_max, 2, parent);
+    uint32_t level = gy_shape_groups(bytes, count, bytes_max, 2, parent);
     const uint32_t fan = GY_MAX((count + level - 1) / level, 2u);
     for (uint32_t i = 0; i < count; i++) {
         parent[i] += count;
@@ -224,7 +225,7 @@ gy_part gy_gate_tree(gy_gate *gate, gy_part outputs, const gy_vertex_options *co
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return none;
     }
-    const uint32_t nodes = gy_grow_tree(gate->bytes, leaves, bytes_per_vertex, parent);
+    const uint32_t nodes = gy_shape_tree(gate->bytes, leaves, bytes_per_vertex, parent);
     gy_part made = none;
     uint32_t first = 0;
     if (make_vertices(dag, combiner, nodes - leaves, &made, &first)) {
@@ -261,7 +262,7 @@ gy_part gy_gate_spread(gy_gate *gate, gy_part outputs, const gy_vertex_options *
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return made;
     }
-    const uint32_t groups = gy_grow_groups(gate->bytes, count, bytes_per_vertex, 1, group);
+    const uint32_t groups = gy_shape_groups(gate->bytes, count, bytes_per_vertex, 1, group);
     uint32_t first = 0;
     if (make_vertices(dag, consumer, groups, &made, &first)) {
         for (uint32_t i = 0; i < count; i++) {

@@ -29,8 +29,8 @@ gy_part gy_gate_part(gy_dag *dag, const gy_dag_gate *gate);
  * @param group (count) number of each one's group, from 0
  * @return how many groups
  */
-uint32_t gy_grow_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max, uint32_t least,
-                        uint32_t *group);
+uint32_t gy_shape_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max,
+                         uint32_t least, uint32_t *group);
 
 enum { GY_TREE_LEVELS = 32 };
 
@@ -42,7 +42,7 @@ enum { GY_TREE_LEVELS = 32 };
  * level by level
  * @return nodes in all; the last is the root
  */
-uint32_t gy_grow_tree(const int64_t *bytes, uint32_t count, int64_t bytes_max,
-                      uint32_t *parent);
+uint32_t gy_shape_tree(const int64_t *bytes, uint32_t count, int64_t bytes_max,
+                       uint32_t *parent);
 
 #endif

@@ -11,14 +11,14 @@ static void groups_of_neighbours_respect_bytes(void **state)
     (void)state;
     const int64_t bytes[] = {5, 5, 5, 20, 1, 1, 9, 1};
     uint32_t group[8];
-    assert_int_equal(gy_grow_groups(bytes, 8, 10, 1, group), 5);
+    assert_int_equal(gy_shape_groups(bytes, 8, 10, 1, group), 5);
     const uint32_t alone[] = {0, 0, 1, 2, 3, 3, 4, 4};
     assert_memory_equal(group, alone, sizeof(group));
-    assert_int_equal(gy_grow_groups(bytes, 8, 10, 2, group), 4);
+    assert_int_equal(gy_shape_groups(bytes, 8, 10, 2, group), 4);
     const uint32_t pairs[] = {0, 0, 1, 1, 2, 2, 3, 3};
     assert_memory_equal(group, pairs, sizeof(group));
     const int64_t huge[] = {INT64_MAX, INT64_MAX, 1};
-    assert_int_equal(gy_grow_groups(huge, 3, INT64_MAX, 1, group), 3);
+    assert_int_equal(gy_shape_groups(huge, 3, INT64_MAX, 1, group), 3);
 }
 
 static void trees_have_one_root_that_all_leaves_reach(void **state)
@@ -33,7 +33,7 @@ static void trees_have_one_root_that_all_leaves_reach(void **state)
         }
         uint32_t parent[432], children[432] = {0};
         const uint32_t nodes =
-            gy_grow_tree(bytes, count, 1 + (int64_t)gy_random_below(&random, 5000), parent);
+            gy_shape_tree(bytes, count, 1 + (int64_t)gy_random_below(&random, 5000), parent);
         assert_in_range(nodes, count + 1, 2 * count + 8);
         for (uint32_t i = 0; i + 1 < nodes; i++) {
             assert_true(parent[i] > i && parent[i] >= count && parent[i] < nodes);
@@ -45,7 +45,7 @@ static void trees_have_one_root_that_all_leaves_reach(void **state)
         }
     }
     uint32_t parent[2 + GY_TREE_LEVELS];
-    assert_int_equal(gy_grow_tree((const int64_t[]){7}, 1, 1, parent),
+    assert_int_equal(gy_shape_tree((const int64_t[]){7}, 1, 1, parent),
                      2); /* one leaf: a root */
 }
 
