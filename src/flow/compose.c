@@ -61,18 +61,13 @@ static void add_edges(gy_part_maker *maker, const gy_dag_part *a, const gy_dag_p
                       size_t first)
 {
     const gy_dag *dag = maker->dag;
-    uint32_t i = 0, j = 0;
-    while (i < a->count[GY_PART_EDGES] || (b != NULL && j < b->count[GY_PART_EDGES])) {
-        const gy_dag_run *left =
-            i < a->count[GY_PART_EDGES] ? &dag->runs[a->at[GY_PART_EDGES] + i] : NULL;
-        const gy_dag_run *right = b != NULL && j < b->count[GY_PART_EDGES]
-                                      ? &dag->runs[b->at[GY_PART_EDGES] + j]
-                                      : NULL;
-        const bool is_left = right == NULL || (left != NULL && left->first <= right->first);
-        const gy_dag_run run = is_left ? *left : *right; /* a copy: adding moves the array */
+    uint32_t i = a->at[GY_PART_EDGES], j = b != NULL ? b->at[GY_PART_EDGES] : 0;
+    const uint32_t i_end = i + a->count[GY_PART_EDGES];
+    const uint32_t j_end = b != NULL ? j + b->count[GY_PART_EDGES] : 0;
+    while (i < i_end || j < j_end) {
+        const bool is_a = j == j_end || (i < i_end && dag->runs[i].first <= dag->runs[j].first);
+        const gy_dag_run run = dag->runs[is_a ? i++ : j++]; /* a copy: adding moves the array */
         gy_part_add_edges(maker, run.first, run.count);
-        i += is_left;
-        j += !is_left;
     }
     gy_part_add_edges(maker, (uint32_t)first, (uint32_t)(dag->edge_count - first));
 }

@@ -83,7 +83,7 @@ static void add_ports(model_port *ports, int *count, int vertex, int number)
 
 static model_part *new_part(void)
 {
-    return calloc(1, sizeof(model_part));
+    return gy_alloc_zero("test", 1, sizeof(model_part));
 }
 
 static model_part *make_vertex(model *m)
@@ -370,7 +370,7 @@ static void compare_edges(const model *m)
 /* One random expression, compared after each step. */
 static void run_case(uint64_t seed, uint64_t number)
 {
-    model *m = calloc(1, sizeof(*m));
+    model *m = gy_alloc_zero("test", 1, sizeof(*m));
     m->random = (gy_random){.key = seed, .next = number << 20};
     m->dag = gy_dag_new(NULL, "model");
     for (int step = 0; step < 40 && m->part_count < 64; step++) {
@@ -415,10 +415,10 @@ static void run_case(uint64_t seed, uint64_t number)
         assert_int_equal(m->dag->proto[v], m->proto[v]);
     }
     for (int i = 0; i < m->part_count; i++) {
-        free(m->parts[i]);
+        gy_free(m->parts[i]);
     }
     gy_dag_free(m->dag);
-    free(m);
+    gy_free(m);
 }
 
 static void compositions_are_those_of_a_plain_model(void **state)
