@@ -21,6 +21,8 @@ ALLOWED = {  # object: the calls it is there for
     "place.c.o": {"setenv", "unsetenv", "gy_setting_get"},
     "file.c.o": {"gy_setting_get"}, # room coll: which table of gyre tune
     "comm.c.o": {"gy_setting_get"}, # room coll: what a communicator is forced to
+    "start.c.o": {"gy_setting_get"}, # room cluster: was this process started to serve
+    "door.c.o": {"unsetenv"}, # room cluster: what it starts is not
     "read.c.o": {"setenv"}, # room cluster: what a job that goes on is told
 }
 

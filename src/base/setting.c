@@ -16,7 +16,9 @@ const char *const gy_info_settings[] = {
     /* what `gyre run` sets for each rank */
     "GYRE_RANK", "GYRE_SIZE", "GYRE_RUN_FD", "GYRE_CORES", "GYRE_RANKS_ON_HOST",
     /* what `gyre job resume` sets for the program */
-    "GYRE_JOB_RESUME", NULL};
+    "GYRE_JOB_RESUME",
+    /* what a job sets for its processes */
+    "GYRE_VERTEX", NULL};
 
 const char *gy_setting_get(const char *name)
 {

@@ -1,0 +1,41 @@
+/* The first steps of a process that was started to serve. */
+#include "cluster/local/local_priv.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int gy_worker_serve(int socket, const gy_worker_ops *ops)
+{
+    static char bytes[GY_PACKET_BYTES];
+    gy_packet packet = {.data = bytes, .size_bytes = sizeof(bytes)};
+    gy_role role;
+    int status = 1;
+    GY_ASSERT(ops->run != NULL);
+    /* What this process starts is not started to serve. */
+    (void)unsetenv("GYRE_VERTEX");
+    (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
+    if (gy_packet_receive(socket, &packet, true) < 0) {
+        fprintf(stderr, "gyre: cannot serve a job: %s\n", gy_error_text());
+        close(socket);
+        return 1;
+    }
+    if (packet.size_bytes >= sizeof(role)) {
+        memcpy(&role, bytes, sizeof(role));
+    } else {
+        role.kind = 0;
+    }
+    if (role.kind == GY_ROLE_NURSERY && packet.file_count == 1 && role.processes > 0 &&
+        role.threads > 0) {
+        status = gy_nursery_run(socket, &role, packet.files[0], ops);
+    } else if (role.kind == GY_ROLE_GANG) {
+        status =
+            gy_gang_keep(socket, &role, bytes + sizeof(role), packet.size_bytes - sizeof(role));
+    } else {
+        fprintf(stderr, "gyre: cannot serve a job: GYRE_VERTEX is set by something else\n");
+        close(socket);
+    }
+    return status;
+}

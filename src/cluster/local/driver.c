@@ -1,0 +1,202 @@
+/* The loop. */
+#include "cluster/local/driver_priv.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum { EVENTS = 64 };
+static const int64_t tick_every_ns = 100000000;
+static const int64_t flush_after_ns = 5000000;
+static const int64_t last_after_ns = 10000000000; /* for the machine to end when told to */
+
+/* End the job soon; `status` says why if the machine does not say more. */
+static void kill_job(gy_driver *driver, gy_status status)
+{
+    driver->is_killed = true;
+    driver->last_ns = gy_now_ns(driver->env) + last_after_ns;
+    driver->killed_status = status;
+    gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_KILL, .reason = gy_error_text()});
+}
+
+static void hear_signals(gy_driver *driver, int signals)
+{
+    int count = gy_signals_count(signals);
+    if (count > 0 && !driver->is_killed) {
+        kill_job(driver, gy_fail(GY_CANCELLED, "the job was ended by a signal"));
+        count--;
+    }
+    if (count > 0) {
+        driver->is_hard = true;
+        gy_driver_fail(driver, gy_fail(GY_CANCELLED, "the job was ended at once by a signal"));
+    }
+}
+
+/* How long the next wait may last. */
+static int wait_ms(const gy_driver *driver)
+{
+    int64_t now_ns = gy_now_ns(driver->env);
+    int64_t until_ns = GY_MIN(driver->timer_ns, driver->tick_ns);
+    if (driver->folder.waiting_bytes > 0) {
+        until_ns = GY_MIN(until_ns, driver->folder.since_ns + flush_after_ns);
+    }
+    until_ns =
+        GY_MIN(until_ns, driver->options->deadline.at_ns > 0 ? driver->options->deadline.at_ns
+                                                             : INT64_MAX);
+    if (driver->is_killed) {
+        until_ns = GY_MAX(until_ns, now_ns + 1000000);
+    }
+    return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns + 999999) / 1000000);
+}
+
+static void hear_all(gy_driver *driver, int signals)
+{
+    struct epoll_event events[EVENTS];
+    int count = epoll_wait(driver->epoll, events, EVENTS, wait_ms(driver));
+    for (int i = 0; i < count && !driver->has_ended; i++) {
+        uint64_t name = events[i].data.u64;
+        if ((name & 3) == GY_EPOLL_SIGNALS) {
+            hear_signals(driver, signals);
+        } else if ((name & 3) == GY_EPOLL_NURSERY) {
+            gy_hear_nursery(driver);
+        } else {
+            gy_process *process = &driver->processes[(uint32_t)name >> 2];
+            if (process->socket < 0 || process->generation != name >> 32) {
+                continue; /* it ended a moment ago */
+            }
+            if ((events[i].events & EPOLLOUT) != 0) {
+                gy_process_touch(driver, process);
+            }
+            if ((events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
+                gy_hear_process(driver, process);
+            }
+        }
+    }
+}
+
+static void look_at_clock(gy_driver *driver)
+{
+    int64_t now_ns = gy_now_ns(driver->env);
+    int64_t deadline_ns = driver->options->deadline.at_ns;
+    if (now_ns >= driver->timer_ns) {
+        driver->timer_ns = INT64_MAX;
+        gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_TIMER, .now_ns = now_ns});
+    }
+    if (now_ns >= driver->tick_ns) {
+        driver->tick_ns = now_ns + tick_every_ns;
+        gy_processes_look_after(driver, now_ns);
+        if (driver->ops->tick != NULL) {
+            driver->ops->tick(driver->ops->arg, driver->manager);
+        }
+    }
+    if (deadline_ns > 0 && now_ns >= deadline_ns && !driver->is_killed) {
+        kill_job(driver, gy_fail(GY_TIMEOUT, "the job has not ended by its deadline"));
+    }
+    if (driver->is_killed && now_ns >= driver->last_ns) {
+        gy_driver_fail(driver, driver->killed_status);
+    }
+}
+
+/* Errands lead to steps, steps to errands; the processes have their messages before a sync. */
+static void do_all(gy_driver *driver)
+{
+    do {
+        gy_errands_do(driver);
+        gy_processes_send(driver);
+    } while (gy_errands_sync(driver));
+}
+
+static void flush_journal(gy_driver *driver)
+{
+    const gy_folder *folder = &driver->folder;
+    if (driver->is_journal_lost || folder->waiting_bytes == 0 ||
+        gy_now_ns(driver->env) - folder->since_ns < flush_after_ns) {
+        return;
+    }
+    if (gy_folder_flush(&driver->folder) < 0) {
+        driver->is_journal_lost = true;
+        gy_driver_step(driver,
+                       &(gy_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = gy_error_text()});
+    }
+}
+
+static void run(gy_driver *driver, int signals)
+{
+    gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_BEGIN});
+    do_all(driver);
+    while (!driver->has_ended) {
+        hear_all(driver, signals);
+        look_at_clock(driver);
+        do_all(driver);
+        flush_journal(driver);
+    }
+}
+
+static gy_status open_driver(gy_driver *driver, int signals)
+{
+    const gy_driver_options *options = driver->options;
+    driver->epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = GY_EPOLL_SIGNALS}};
+    if (driver->epoll < 0 || epoll_ctl(driver->epoll, EPOLL_CTL_ADD, signals, &event) != 0) {
+        return gy_fail(GY_LIMIT, "cannot wait for events: %s", strerror(errno));
+    }
+    GY_TRY(gy_folder_open(&driver->folder, driver->env, options->folder));
+    GY_TRY(gy_processes_open(driver));
+    /* It loads the program while the journal is read. */
+    GY_TRY(gy_nursery_start(driver));
+    return gy_folder_replay(&driver->folder, driver->manager);
+}
+
+static gy_status close_driver(gy_driver *driver)
+{
+    if (driver->has_ended && !driver->is_journal_lost && gy_folder_flush(&driver->folder) < 0) {
+        gy_driver_fail(driver, GY_IO);
+    }
+    gy_processes_close(driver, driver->is_hard);
+    gy_folder_close(&driver->folder);
+    gy_errands_free(driver);
+    gy_free(driver->effects.items);
+    gy_text_free(&driver->message);
+    if (driver->epoll >= 0) {
+        close(driver->epoll);
+    }
+    if (driver->end.status < 0) {
+        return gy_error_raise(&driver->end);
+    }
+    return GY_OK;
+}
+
+gy_status gy_driver_run(gy_env *env, gy_manager *manager, const gy_driver_options *options)
+{
+    int signals = -1;
+    GY_ASSERT(options->folder != NULL && options->ops != NULL && options->ops->encode != NULL);
+    if (options->processes < 1 || options->processes > 4096 || options->threads < 0 ||
+        options->threads > 1024) {
+        return gy_fail(GY_ARG, "%d processes of %d threads: expected 1 to 4096, and 0 to 1024",
+                       options->processes, options->threads);
+    }
+    GY_TRY(gy_signals_open(&signals));
+    gy_driver driver = {.env = env,
+                        .manager = manager,
+                        .options = options,
+                        .ops = options->ops,
+                        .process_count = (uint32_t)options->processes,
+                        .threads = (uint32_t)GY_MAX(options->threads, 1),
+                        .folder = {.env = env, .lock = -1, .journal = -1},
+                        .epoll = -1,
+                        .boards_file = -1,
+                        .nursery = -1,
+                        .timer_ns = INT64_MAX,
+                        .tick_ns = gy_now_ns(env) + tick_every_ns};
+    gy_status status = open_driver(&driver, signals);
+    if (status < 0) {
+        driver.is_hard = true;
+        gy_driver_fail(&driver, status);
+    } else {
+        run(&driver, signals);
+    }
+    status = close_driver(&driver);
+    gy_signals_close(signals);
+    return status;
+}

@@ -1,0 +1,133 @@
+/**
+ * Inside the driver: one thread that joins the machine, the journal and the processes.
+ *
+ * A round of the loop: wait; read what the processes and the nursery say, and step the machine
+ * with each; timers; do what the steps asked for; send all messages that gathered; sync, if it
+ * was asked for, while the processes work; write the journal when enough of it waits or it
+ * waits long enough.
+ */
+#ifndef GY_CLUSTER_DRIVER_PRIV_H
+#define GY_CLUSTER_DRIVER_PRIV_H
+
+#include "cluster/local/local_priv.h"
+
+typedef enum gy_process_state {
+    GY_PROCESS_NONE,
+    GY_PROCESS_STARTING, /* told READY not yet */
+    GY_PROCESS_READY,
+    GY_PROCESS_MUTE, /* to be killed: what it says is not heard any more */
+} gy_process_state;
+
+/** A slot. */
+typedef struct gy_process {
+    gy_process_state state;
+    uint32_t slot, generation;
+    int socket;        /* -1: closed */
+    bool is_dirty;     /* listed in gy_driver.dirty */
+    bool is_blocked;   /* waits until it can be written */
+    bool is_killed;    /* as the machine asked */
+    int64_t began_ns;  /* STARTING since */
+    int64_t heard_ns;  /* the machine was told that it lives */
+    int64_t closed_ns; /* its socket ended, its death is not told yet; 0 */
+    gy_text out;       /* messages to it; the first `sent` bytes are gone */
+    size_t sent;
+    uint8_t *in; /* (in_room) read, not understood yet */
+    size_t in_bytes, in_room;
+    char reason[256]; /* why we kill it; "" */
+} gy_process;
+
+/** Work that an effect asks for and that ends in another step. */
+typedef struct gy_errand {
+    gy_effect_kind kind; /* GROW, SAVE, PUBLISH; START, SPAWN, APPEND: it failed */
+    uint32_t process, generation, stage, member;
+    gy_attempt id;
+    char *reason; /* of what failed; owned; NULL when there was no memory for it */
+} gy_errand;
+
+typedef struct gy_driver {
+    gy_env *env;
+    gy_manager *manager;
+    const gy_driver_options *options;
+    const gy_driver_ops *ops;
+    uint32_t process_count, threads;
+    gy_folder folder;
+    int epoll, boards_file;
+    gy_board *boards; /* (process_count, threads) */
+    int nursery;      /* its socket; -1: gone */
+    pid_t *nurseries; /* (nursery_count) the last one lives */
+    size_t nursery_count, nursery_room;
+    uint32_t deaths;       /* of processes that were never ready, in a row */
+    gy_process *processes; /* (process_count) */
+    uint32_t *dirty;       /* (process_count) */
+    uint32_t dirty_count;
+    gy_effects effects;
+    gy_errand *errands; /* a queue */
+    size_t errand_head, errand_count, errand_room;
+    bool is_sync_wanted, is_journal_lost;
+    uint64_t sync_position;
+    gy_text message;  /* scratch of encode */
+    int64_t timer_ns; /* the machine's; INT64_MAX */
+    int64_t tick_ns;
+    bool is_killed;          /* the machine was told to end, */
+    gy_status killed_status; /* for this */
+    bool is_hard;            /* do not wait for processes to end by themselves */
+    int64_t last_ns;         /* it has until then */
+    bool has_ended;
+    gy_error end; /* how */
+} gy_driver;
+
+/* ---- signals.c: SIGINT and SIGTERM ---- */
+
+/** Watch them; their descriptor. GY_STATE they are watched already: another job runs; GY_LIMIT
+ */
+GY_MUST_CHECK gy_status gy_signals_open(int *file);
+/** How many came since the opening. */
+int gy_signals_count(int file);
+void gy_signals_close(int file);
+
+/* ---- processes.c ---- */
+
+GY_MUST_CHECK gy_status gy_processes_open(gy_driver *driver);
+/** A new nursery. GY_LIMIT too many have gone; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_nursery_start(gy_driver *driver);
+/** Start a process in a slot. A failure comes back as an errand. */
+void gy_process_spawn(gy_driver *driver, const gy_effect *effect);
+/** Kill it: `reason` says why, NULL as the machine asked. Its end is told later. */
+void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, const char *reason);
+/** Its end is known: the slot is free. */
+void gy_process_gone(gy_driver *driver, gy_process *process);
+/** The slot's process if it is of that generation and serves; else NULL. */
+gy_process *gy_process_get(gy_driver *driver, uint32_t slot, uint32_t generation);
+/** Something was added to process->out. */
+void gy_process_touch(gy_driver *driver, gy_process *process);
+/** Send what can be sent of all that was added. */
+void gy_processes_send(gy_driver *driver);
+/** Those that take too long to come or to go. */
+void gy_processes_look_after(gy_driver *driver, int64_t now_ns);
+/** End all, orderly unless `is_hard`, and wait for their end. */
+void gy_processes_close(gy_driver *driver, bool is_hard);
+
+/* ---- hear.c: what comes from processes and nursery ---- */
+
+enum { GY_EPOLL_SIGNALS = 1, GY_EPOLL_NURSERY, GY_EPOLL_PROCESS };
+
+/** A process's socket can be read. */
+void gy_hear_process(gy_driver *driver, gy_process *process);
+/** The nursery's can. */
+void gy_hear_nursery(gy_driver *driver);
+
+/* ---- effects.c ---- */
+
+/** Step the machine and begin what it asks for. */
+void gy_driver_step(gy_driver *driver, gy_event *event);
+/** Do the errands that have gathered, all but syncs. */
+void gy_errands_do(gy_driver *driver);
+/** Sync if one is asked for. True: something was done. */
+bool gy_errands_sync(gy_driver *driver);
+/** An effect failed, as this thread's last failure says: the machine is told later. */
+void gy_errand_failed(gy_driver *driver, const gy_effect *effect);
+/** The job is over with this thread's last failure. The first one counts. */
+void gy_driver_fail(gy_driver *driver, gy_status status);
+void gy_errands_free(gy_driver *driver);
+
+#endif

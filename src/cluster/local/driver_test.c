@@ -1,0 +1,278 @@
+/* Goal: a job runs to its end through real processes whatever one of them does, and nothing of
+ * it is left. */
+#include "cluster/local/job_test.h"
+
+#include <sys/file.h>
+
+static void end_job(const gy_test_job *job)
+{
+    gy_test_job_alone();
+    gy_test_job_remove(job);
+}
+
+static void assert_said(const gy_test_job *job, const char *words)
+{
+    if (strstr(job->notes, words) == NULL) {
+        fail_msg("nothing says \"%s\" in:\n%s", words, job->notes);
+    }
+}
+
+static void test_a_job_runs(void **state)
+{
+    (void)state;
+    gy_test_job job = {.task_count = 100, .chain = 2, .processes = 2};
+    assert_ok(gy_test_job_run(&job));
+    assert_int_equal(job.committed, 100);
+    gy_test_job_alone();
+    /* The journal says that all is done: nothing runs again. */
+    job.committed = 0;
+    job.words = (const char *const[]){"segv!"};
+    job.word_count = 1;
+    assert_ok(gy_test_job_run(&job));
+    assert_int_equal(job.committed, 0);
+    end_job(&job);
+}
+
+static void test_threads_of_one_process(void **state)
+{
+    (void)state;
+    gy_test_job job = {.task_count = 500, .chain = 1, .processes = 1, .threads = 4};
+    assert_ok(gy_test_job_run(&job));
+    assert_int_equal(job.committed, 500);
+    end_job(&job);
+}
+
+/* One task behaves badly in its first attempt. */
+typedef struct bad {
+    const char *word, *said;
+    uint32_t failures; /* its own */
+    int64_t silence_ns;
+} bad;
+
+static void test_one_bad_attempt(void **state)
+{
+    (void)state;
+    static const bad cases[] = {
+        {"segv", "killed by SIGSEGV", 1, 0},
+        {"exit", "ended by itself with exit status 0; its log ends: last words", 1, 0},
+        {"garbage", "sent what is no message: no mark where a message should begin", 1, 0},
+        {"close", "it closed its socket", 1, 0},
+        {"kill", "killed by SIGKILL", 0, 0},
+        {"stop", "has been silent for", 0, 1000000000},
+        {"fail", "as it was told", 1, 0},
+        {"daemon, segv", "killed by SIGSEGV", 1, 0},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        const char *const words[] = {"", "", cases[i].word};
+        gy_test_job job = {.words = words,
+                           .word_count = 3,
+                           .task_count = 40,
+                           .chain = i % 2,
+                           .processes = 2,
+                           .silence_ns = cases[i].silence_ns};
+        assert_ok(gy_test_job_run(&job));
+        assert_int_equal(job.committed, 40);
+        assert_said(&job, cases[i].said);
+        assert_int_equal(job.failed, cases[i].failures);
+        if (cases[i].failures > 0) {
+            assert_string_equal(job.board, cases[i].word);
+        }
+        end_job(&job);
+    }
+}
+
+static void test_a_task_that_always_dies(void **state)
+{
+    (void)state;
+    gy_test_job job = {.words = (const char *const[]){"", "segv!"},
+                       .word_count = 2,
+                       .task_count = 10,
+                       .processes = 2};
+    assert_true(gy_test_job_run(&job) < 0);
+    assert_non_null(strstr(gy_error_text(), "SIGSEGV"));
+    assert_int_equal(job.failed, 6);
+    end_job(&job);
+}
+
+static void test_daemons_do_not_stay(void **state)
+{
+    (void)state;
+    gy_test_job job = {.words = (const char *const[]){"daemon", "daemon"},
+                       .word_count = 2,
+                       .task_count = 4,
+                       .processes = 2};
+    assert_ok(gy_test_job_run(&job));
+    end_job(&job);
+}
+
+static void test_memory_is_limited(void **state)
+{
+    (void)state;
+    gy_test_job job = {.words = (const char *const[]){"memory"},
+                       .word_count = 1,
+                       .task_count = 10,
+                       .processes = 2,
+                       .memory_bytes = (size_t)256 << 20};
+    if (access("/sys/fs/cgroup/memory", W_OK) != 0) {
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+        printf("no control group of memory here, and a sanitizer needs more than a limit\n");
+        skip();
+#endif
+    }
+    assert_ok(gy_test_job_run(&job));
+    assert_int_equal(job.failed, 1);
+    if (strstr(job.notes, "no more memory") == NULL) {
+        assert_said(&job, "killed by SIGKILL: over its memory limit of 256.0 MiB");
+    }
+    end_job(&job);
+}
+
+static void test_forks_are_bounded(void **state)
+{
+    (void)state;
+    if (access("/sys/fs/cgroup/pids", W_OK) != 0) {
+        printf("no control group of processes here\n");
+        skip();
+    }
+    gy_test_job job = {.words = (const char *const[]){"forks"},
+                       .word_count = 1,
+                       .task_count = 4,
+                       .processes = 1};
+    assert_ok(gy_test_job_run(&job));
+    assert_said(&job, "exit status 9");
+    end_job(&job);
+}
+
+/* The nursery is the only child of this process. */
+static void kill_nursery(gy_test_job *job)
+{
+    char path[64], text[64] = "";
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    int file = open(path, O_RDONLY);
+    assert_true(file >= 0 && read(file, text, sizeof(text) - 1) > 0);
+    close(file);
+    assert_int_equal(kill((pid_t)strtol(text, NULL, 10), SIGKILL), 0);
+    job->on_commit = NULL;
+}
+
+static void test_the_nursery_is_replaced(void **state)
+{
+    (void)state;
+    gy_test_job job = {.words = (const char *const[]){"stop"}, /* it waits for its end */
+                       .word_count = 1,
+                       .task_count = 200,
+                       .processes = 2,
+                       .on_commit = kill_nursery};
+    assert_ok(gy_test_job_run(&job));
+    assert_int_equal(job.committed, 200);
+    assert_said(&job, "killed by SIGKILL");
+    end_job(&job);
+}
+
+static void send_signal(gy_test_job *job)
+{
+    (void)job;
+    assert_int_equal(raise(SIGTERM), 0);
+}
+
+static void send_two(gy_test_job *job)
+{
+    send_signal(job);
+    send_signal(job);
+}
+
+static void test_signals_end_it(void **state)
+{
+    (void)state;
+    void (*const ways[])(gy_test_job * job) = {send_signal, send_two};
+    for (size_t i = 0; i < GY_COUNT(ways); i++) {
+        gy_test_job job = {.words = (const char *const[]){"wait!", "wait!"},
+                           .word_count = 2,
+                           .task_count = 5,
+                           .processes = 2,
+                           .on_tick = ways[i]};
+        assert_status(gy_test_job_run(&job), GY_CANCELLED);
+        end_job(&job);
+    }
+}
+
+static void test_a_deadline_ends_it(void **state)
+{
+    (void)state;
+    gy_test_job job = {.words = (const char *const[]){"wait!"},
+                       .word_count = 1,
+                       .task_count = 5,
+                       .processes = 2,
+                       .seconds = 0.3};
+    assert_status(gy_test_job_run(&job), GY_TIMEOUT);
+    end_job(&job);
+}
+
+static void test_one_manager_a_job(void **state)
+{
+    (void)state;
+    gy_test_job job = {.task_count = 5, .processes = 1};
+    char path[96], text[32] = "";
+    gy_test_job_folder(&job);
+    snprintf(path, sizeof(path), "%s/lock", job.folder);
+    int lock = open(path, O_RDWR | O_CREAT, 0600);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    assert_status(gy_test_job_run(&job), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "another manager"));
+    close(lock);
+    assert_ok(gy_test_job_run(&job));
+    lock = open(path, O_RDONLY);
+    assert_true(read(lock, text, sizeof(text) - 1) > 0);
+    assert_int_equal(strtol(text, NULL, 10), getpid());
+    close(lock);
+    end_job(&job);
+}
+
+static void test_gangs(void **state)
+{
+    (void)state;
+    gy_test_job job = {.words =
+                           (const char *const[]){"gang exit 0", "gang exit $((GYRE_RANK * 5))"},
+                       .word_count = 2,
+                       .task_count = 3,
+                       .processes = 2};
+    assert_ok(gy_test_job_run(&job));
+    assert_int_equal(job.failed, 1);
+    assert_said(&job, "2 ranks of /bin/sh ended with exit status 5");
+    end_job(&job);
+}
+
+static void test_a_gang_ends_with_its_job(void **state)
+{
+    (void)state;
+    gy_test_job job = {.words = (const char *const[]){"gang sleep 1000!"},
+                       .word_count = 1,
+                       .task_count = 1,
+                       .processes = 1,
+                       .on_tick = send_signal};
+    assert_status(gy_test_job_run(&job), GY_CANCELLED);
+    end_job(&job);
+}
+
+int main(void)
+{
+    GY_JOB_TEST_SERVE();
+    /* What a process of ours leaves would come to us. */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_job_runs),
+        cmocka_unit_test(test_threads_of_one_process),
+        cmocka_unit_test(test_one_bad_attempt),
+        cmocka_unit_test(test_a_task_that_always_dies),
+        cmocka_unit_test(test_daemons_do_not_stay),
+        cmocka_unit_test(test_memory_is_limited),
+        cmocka_unit_test(test_forks_are_bounded),
+        cmocka_unit_test(test_the_nursery_is_replaced),
+        cmocka_unit_test(test_signals_end_it),
+        cmocka_unit_test(test_a_deadline_ends_it),
+        cmocka_unit_test(test_one_manager_a_job),
+        cmocka_unit_test(test_gangs),
+        cmocka_unit_test(test_a_gang_ends_with_its_job),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,282 @@
+/* What the machine asks for, begun at once or remembered as an errand. */
+#include "cluster/local/driver_priv.h"
+
+#include <string.h>
+
+void gy_driver_fail(gy_driver *driver, gy_status status)
+{
+    if (!driver->has_ended) {
+        driver->has_ended = true;
+        gy_error_take(&driver->end, status);
+    }
+}
+
+/* ---- errands ---- */
+
+static void add_errand(gy_driver *driver, const gy_errand *errand)
+{
+    if (driver->errand_head == driver->errand_count) {
+        driver->errand_head = driver->errand_count = 0;
+    }
+    void *items = driver->errands;
+    gy_status status = gy_reserve("cluster.errand", &items, &driver->errand_room,
+                                  driver->errand_count + 1, sizeof(gy_errand));
+    driver->errands = items;
+    if (status < 0) {
+        gy_free(errand->reason);
+        gy_driver_fail(driver, status);
+        return;
+    }
+    driver->errands[driver->errand_count++] = *errand;
+}
+
+static void add_effect(gy_driver *driver, const gy_effect *effect, char *reason)
+{
+    add_errand(driver, &(gy_errand){.kind = effect->kind,
+                                    .process = effect->process,
+                                    .generation = effect->generation,
+                                    .stage = effect->stage,
+                                    .member = effect->member,
+                                    .id = effect->id,
+                                    .reason = reason});
+}
+
+void gy_errand_failed(gy_driver *driver, const gy_effect *effect)
+{
+    add_effect(driver, effect, gy_copy_text("cluster.errand", gy_error_text()));
+}
+
+/* ---- effects ---- */
+
+static void send_start(gy_driver *driver, const gy_effect *effect)
+{
+    gy_process *process = gy_process_get(driver, effect->process, effect->generation);
+    if (process == NULL) { /* it has died, which the machine is about to hear */
+        return;
+    }
+    gy_text *message = &driver->message;
+    message->size_bytes = 0;
+    message->status = GY_OK;
+    gy_status status = driver->ops->encode(driver->ops->arg, driver->manager, effect, message);
+    status = status < 0 ? status : message->status;
+    if (status == GY_OK && message->size_bytes > GY_WIRE_BODY_BYTES) {
+        status =
+            gy_fail(GY_LIMIT, "its message of %zu bytes is too large", message->size_bytes);
+    }
+    if (status < 0) {
+        gy_errand_failed(driver, effect);
+        return;
+    }
+    gy_wire_add(&process->out, &(gy_wire){.kind = GY_WIRE_START,
+                                          .id = effect->id,
+                                          .member = effect->member,
+                                          .key = effect->key,
+                                          .body = message->data,
+                                          .body_bytes = message->size_bytes});
+    gy_process_touch(driver, process);
+}
+
+static void send_cancel(gy_driver *driver, const gy_effect *effect)
+{
+    gy_process *process = gy_process_get(driver, effect->process, effect->generation);
+    if (process != NULL) {
+        gy_wire_add(
+            &process->out,
+            &(gy_wire){.kind = GY_WIRE_CANCEL, .id = effect->id, .member = effect->member});
+        gy_process_touch(driver, process);
+    }
+}
+
+static void append(gy_driver *driver, const gy_effect *effect)
+{
+    if (!driver->is_journal_lost &&
+        gy_folder_append(&driver->folder, effect->data, effect->size_bytes) < 0) {
+        driver->is_journal_lost = true;
+        gy_errand_failed(driver, effect);
+    }
+}
+
+static void end(gy_driver *driver, const gy_effect *effect)
+{
+    gy_status status = effect->status;
+    if (status < 0) {
+        status = driver->is_killed && status == GY_CANCELLED ? driver->killed_status : status;
+        (void)gy_fail(status, "%s", effect->reason != NULL ? effect->reason : "");
+    }
+    driver->has_ended = true;
+    gy_error_take(&driver->end, status);
+}
+
+static void tell(const gy_driver *driver, const gy_effect *effect)
+{
+    const gy_driver_ops *ops = driver->ops;
+    if (effect->kind == GY_EFFECT_COMMITTED && ops->committed != NULL) {
+        ops->committed(ops->arg, effect);
+    } else if (effect->kind == GY_EFFECT_DISCARD && ops->discard != NULL) {
+        ops->discard(ops->arg, driver->manager, effect);
+    } else if (effect->kind == GY_EFFECT_NOTE && ops->note != NULL) {
+        ops->note(ops->arg, effect);
+    }
+}
+
+static void begin(gy_driver *driver, const gy_effect *effect)
+{
+    switch (effect->kind) {
+    case GY_EFFECT_START:
+        send_start(driver, effect);
+        break;
+    case GY_EFFECT_APPEND:
+        append(driver, effect);
+        break;
+    case GY_EFFECT_COMMITTED:
+    case GY_EFFECT_DISCARD:
+    case GY_EFFECT_NOTE:
+        tell(driver, effect);
+        break;
+    case GY_EFFECT_CANCEL:
+        send_cancel(driver, effect);
+        break;
+    case GY_EFFECT_SPAWN:
+        gy_process_spawn(driver, effect);
+        break;
+    case GY_EFFECT_KILL:
+        gy_process_kill(driver, effect->process, effect->generation, NULL);
+        break;
+    case GY_EFFECT_SYNC:
+        driver->is_sync_wanted = true;
+        driver->sync_position = GY_MAX(driver->sync_position, effect->position);
+        break;
+    case GY_EFFECT_TIMER:
+        driver->timer_ns = GY_MIN(driver->timer_ns, effect->at_ns);
+        break;
+    case GY_EFFECT_GROW:
+    case GY_EFFECT_SAVE:
+    case GY_EFFECT_PUBLISH:
+        add_effect(driver, effect, NULL);
+        break;
+    case GY_EFFECT_END:
+        end(driver, effect);
+        break;
+    }
+}
+
+void gy_driver_step(gy_driver *driver, gy_event *event)
+{
+    if (driver->has_ended) {
+        return;
+    }
+    if (event->now_ns == 0) {
+        event->now_ns = gy_now_ns(driver->env);
+    }
+    gy_status status = gy_manager_step(driver->manager, event, &driver->effects);
+    if (status < 0) {
+        gy_driver_fail(driver, status);
+        return;
+    }
+    for (size_t i = 0; i < driver->effects.count && !driver->has_ended; i++) {
+        begin(driver, &driver->effects.items[i]);
+    }
+}
+
+/* ---- doing errands ---- */
+
+static void grow(gy_driver *driver, const gy_errand *errand)
+{
+    const gy_driver_ops *ops = driver->ops;
+    const gy_growth *growth = NULL;
+    gy_event event = {.kind = GY_EVENT_GROWN, .stage = errand->stage};
+    if (ops->grow != NULL && ops->grow(ops->arg, driver->manager, errand->stage, &growth) < 0) {
+        event.cause = GY_CAUSE_FATAL;
+        event.reason = gy_error_text();
+        growth = NULL;
+    }
+    event.growth = growth;
+    gy_driver_step(driver, &event);
+}
+
+static void save(gy_driver *driver)
+{
+    const gy_driver_ops *ops = driver->ops;
+    gy_event event = {.kind = GY_EVENT_OUTPUT_SAFE};
+    gy_attempt lost = {.task = GY_TASK_NONE};
+    gy_status status = ops->save != NULL ? ops->save(ops->arg, driver->manager, &lost) : GY_OK;
+    if (status == GY_NOTFOUND && lost.task != GY_TASK_NONE) {
+        event.cause = GY_CAUSE_LOST_INPUT;
+        event.id = lost;
+        event.reason = gy_error_text();
+    } else if (status < 0) {
+        event.cause = GY_CAUSE_FATAL;
+        event.reason = gy_error_text();
+    }
+    gy_driver_step(driver, &event);
+}
+
+static void publish(gy_driver *driver)
+{
+    const gy_driver_ops *ops = driver->ops;
+    gy_event event = {.kind = GY_EVENT_PUBLISHED};
+    if (ops->publish != NULL && ops->publish(ops->arg, driver->manager) < 0) {
+        event.cause = GY_CAUSE_FATAL;
+        event.reason = gy_error_text();
+    }
+    gy_driver_step(driver, &event);
+}
+
+/* The machine hears that something it asked for did not come about. */
+static void tell_failure(gy_driver *driver, const gy_errand *errand)
+{
+    gy_event event = {.kind = GY_EVENT_JOURNAL_FAILED,
+                      .process = errand->process,
+                      .generation = errand->generation,
+                      .id = errand->id,
+                      .member = errand->member,
+                      .reason = errand->reason != NULL ? errand->reason : "out of memory"};
+    if (errand->kind == GY_EFFECT_START) {
+        event.kind = GY_EVENT_FAILED;
+        event.cause = GY_CAUSE_OWN;
+    } else if (errand->kind == GY_EFFECT_SPAWN) {
+        event.kind = GY_EVENT_PROCESS_DOWN;
+        event.cause = GY_CAUSE_CANCELLED;
+    }
+    gy_driver_step(driver, &event);
+}
+
+void gy_errands_do(gy_driver *driver)
+{
+    while (driver->errand_head < driver->errand_count && !driver->has_ended) {
+        gy_errand errand = driver->errands[driver->errand_head++];
+        if (errand.kind == GY_EFFECT_GROW) {
+            grow(driver, &errand);
+        } else if (errand.kind == GY_EFFECT_SAVE) {
+            save(driver);
+        } else if (errand.kind == GY_EFFECT_PUBLISH) {
+            publish(driver);
+        } else {
+            tell_failure(driver, &errand);
+        }
+        gy_free(errand.reason);
+    }
+}
+
+bool gy_errands_sync(gy_driver *driver)
+{
+    if (!driver->is_sync_wanted || driver->has_ended || driver->is_journal_lost) {
+        return false;
+    }
+    driver->is_sync_wanted = false;
+    gy_event event = {.kind = GY_EVENT_SYNCED, .position = driver->sync_position};
+    if (gy_folder_sync(&driver->folder) < 0) {
+        driver->is_journal_lost = true;
+        event = (gy_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = gy_error_text()};
+    }
+    gy_driver_step(driver, &event);
+    return true;
+}
+
+void gy_errands_free(gy_driver *driver)
+{
+    for (; driver->errand_head < driver->errand_count; driver->errand_head++) {
+        gy_free(driver->errands[driver->errand_head].reason);
+    }
+    gy_free(driver->errands);
+}

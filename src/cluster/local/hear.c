@@ -1,0 +1,306 @@
+/* What comes from the processes and from the nursery, as events of the machine. */
+#include "cluster/local/driver_priv.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    READ_BYTES = 128 << 10,
+    NEVER_READY_MAX = 12 /* processes in a row that died before they were ready */
+};
+static const int64_t heard_every_ns = 100000000;
+
+/* ---- messages ---- */
+
+static void hear_failed(gy_driver *driver, const gy_process *process, const gy_wire *message,
+                        int64_t now_ns)
+{
+    static const uint8_t none[GY_BOARD_BYTES];
+    const gy_driver_ops *ops = driver->ops;
+    bool has_board = message->body_bytes >= GY_BOARD_BYTES;
+    char reason[GY_ERROR_TEXT_BYTES];
+    size_t skipped = has_board ? GY_BOARD_BYTES : 0;
+    const char *words = (const char *)message->body + skipped;
+    snprintf(reason, sizeof(reason), "%.*s",
+             (int)GY_MIN(message->body_bytes - skipped, sizeof(reason) - 1), words);
+    gy_event event = {.kind = GY_EVENT_FAILED,
+                      .cause = message->cause,
+                      .now_ns = now_ns,
+                      .process = process->slot,
+                      .generation = process->generation,
+                      .id = message->id,
+                      .member = message->member,
+                      .input = message->input,
+                      .reason = reason};
+    if (ops->failed != NULL) {
+        event.cause =
+            ops->failed(ops->arg, driver->manager, &event, has_board ? message->body : none);
+    }
+    gy_driver_step(driver, &event);
+}
+
+/* One message; what a process must not say is a failure. */
+static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *message,
+                      int64_t now_ns)
+{
+    gy_event event = {
+        .now_ns = now_ns, .process = process->slot, .generation = process->generation};
+    bool is_ready = process->state == GY_PROCESS_READY;
+    switch (message->kind) {
+    case GY_WIRE_READY:
+        if (process->state != GY_PROCESS_STARTING) {
+            break;
+        }
+        process->state = GY_PROCESS_READY;
+        driver->deaths = 0;
+        event.kind = GY_EVENT_PROCESS_UP;
+        gy_driver_step(driver, &event);
+        return GY_OK;
+    case GY_WIRE_ALIVE:
+        return GY_OK;
+    case GY_WIRE_DONE:
+        if (!is_ready) {
+            break;
+        }
+        event.kind = GY_EVENT_DONE;
+        event.id = message->id;
+        event.member = message->member;
+        event.run_ns = message->run_ns;
+        event.content = message->key;
+        event.report = message->body;
+        event.report_bytes = message->body_bytes;
+        gy_driver_step(driver, &event);
+        return GY_OK;
+    case GY_WIRE_FAILED:
+        if (!is_ready) {
+            break;
+        }
+        hear_failed(driver, process, message, now_ns);
+        return GY_OK;
+    case GY_WIRE_NONE:
+    case GY_WIRE_WELCOME:
+    case GY_WIRE_START:
+    case GY_WIRE_CANCEL:
+    case GY_WIRE_KINDS:
+        break;
+    }
+    return gy_fail(GY_FORMAT, "message %d out of turn", (int)message->kind);
+}
+
+/* Understand what has come, and make room for what is under way. */
+static gy_status hear_all(gy_driver *driver, gy_process *process)
+{
+    size_t at = 0, used = 0;
+    int64_t now_ns = gy_now_ns(driver->env);
+    gy_status status = GY_OK;
+    while (status == GY_OK) {
+        gy_wire message;
+        status = gy_wire_next(process->in + at, process->in_bytes - at, &message, &used);
+        if (status == GY_OK) {
+            at += used;
+            status = hear(driver, process, &message, now_ns);
+        }
+    }
+    memmove(process->in, process->in + at, process->in_bytes - at);
+    process->in_bytes -= at;
+    if (status != GY_AGAIN) {
+        return status;
+    }
+    void *in = process->in;
+    status = gy_reserve("cluster.hear", &in, &process->in_room, GY_MAX(used, READ_BYTES), 1);
+    process->in = in;
+    return status;
+}
+
+/* Read once, and understand it. GY_AGAIN nothing is there; GY_PEER the end */
+static gy_status read_once(gy_driver *driver, gy_process *process)
+{
+    if (process->in == NULL) {
+        process->in = gy_alloc("cluster.hear", READ_BYTES);
+        if (process->in == NULL) {
+            return GY_NOMEM;
+        }
+        process->in_room = READ_BYTES;
+    }
+    ssize_t got = recv(process->socket, process->in + process->in_bytes,
+                       process->in_room - process->in_bytes, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return GY_AGAIN;
+    }
+    if (got <= 0) {
+        return GY_PEER;
+    }
+    process->in_bytes += (size_t)got;
+    return hear_all(driver, process);
+}
+
+static void kill_for_garbage(gy_driver *driver, const gy_process *process)
+{
+    char reason[256];
+    snprintf(reason, sizeof(reason), "it sent what is no message: %.180s", gy_error_text());
+    gy_process_kill(driver, process->slot, process->generation, reason);
+}
+
+void gy_hear_process(gy_driver *driver, gy_process *process)
+{
+    if (process->state == GY_PROCESS_MUTE || process->closed_ns != 0) {
+        /* Nothing of it counts any more, and its end comes from the nursery. */
+        (void)epoll_ctl(driver->epoll, EPOLL_CTL_DEL, process->socket, NULL);
+        return;
+    }
+    gy_status status = read_once(driver, process);
+    int64_t now_ns = gy_now_ns(driver->env);
+    if (status == GY_PEER) {
+        process->closed_ns = now_ns;
+        (void)epoll_ctl(driver->epoll, EPOLL_CTL_DEL, process->socket, NULL);
+    } else if (status < 0) {
+        kill_for_garbage(driver, process);
+    } else if (process->state == GY_PROCESS_READY &&
+               now_ns - process->heard_ns >= heard_every_ns) {
+        process->heard_ns = now_ns;
+        gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_HEARD,
+                                           .now_ns = now_ns,
+                                           .process = process->slot,
+                                           .generation = process->generation});
+    }
+}
+
+/* ---- ends ---- */
+
+/* Why a process is gone, for people. */
+static void explain(const gy_driver *driver, const gy_process *process,
+                    const gy_nursery_news *news, gy_text *reason)
+{
+    char size[32];
+    if (process->reason[0] != '\0') {
+        gy_text_add(reason, "%s", process->reason);
+    } else if (news->error != 0) {
+        gy_text_add(reason, "cannot start a process: %s", strerror(news->error));
+    } else if (news->is_over_memory) {
+        gy_text_add(reason, "killed by SIGKILL: over its memory limit of %s",
+                    gy_text_bytes(size, driver->options->memory_bytes));
+    } else if (WIFSIGNALED(news->status)) {
+        const char *name = sigabbrev_np(WTERMSIG(news->status));
+        gy_text_add(reason, "killed by SIG%s%s", name != NULL ? name : "?",
+                    process->is_killed ? ", as ordered" : "");
+    } else {
+        gy_text_add(reason, "it ended by itself with exit status %d",
+                    WEXITSTATUS(news->status));
+    }
+    gy_folder_log_tail(&driver->folder, process->slot, process->generation, reason);
+}
+
+/* Did it die of what it ran? Not when it was killed from outside. */
+static bool is_its_own(const gy_process *process, const gy_nursery_news *news)
+{
+    if (process->is_killed || news->error != 0) {
+        return false;
+    }
+    if (news->is_over_memory || process->reason[0] != '\0' || !WIFSIGNALED(news->status)) {
+        return true;
+    }
+    int number = WTERMSIG(news->status);
+    return number != SIGKILL && number != SIGTERM && number != SIGINT && number != SIGHUP;
+}
+
+/* The tasks that it ran, of all that it had, failed with it. */
+static void fail_running(gy_driver *driver, const gy_process *process, const char *reason)
+{
+    const gy_driver_ops *ops = driver->ops;
+    gy_board *lines = driver->boards + (size_t)process->slot * driver->threads;
+    for (uint32_t i = 0; i < driver->threads; i++) {
+        gy_board *line = &lines[i];
+        if (atomic_load_explicit(&line->is_running, memory_order_acquire) == 0) {
+            continue;
+        }
+        gy_event event = {.kind = GY_EVENT_FAILED,
+                          .cause = GY_CAUSE_OWN,
+                          .process = process->slot,
+                          .generation = process->generation,
+                          .id = line->id,
+                          .member = line->member,
+                          .reason = reason};
+        if (ops->failed != NULL) {
+            event.cause = ops->failed(ops->arg, driver->manager, &event, line->text);
+        }
+        gy_driver_step(driver, &event);
+    }
+}
+
+static void end_process(gy_driver *driver, gy_process *process, const gy_nursery_news *news)
+{
+    gy_text reason = {.data = NULL};
+    gy_status status =
+        process->state == GY_PROCESS_MUTE || process->closed_ns != 0 ? GY_PEER : GY_OK;
+    while (status == GY_OK) { /* what it said before */
+        status = read_once(driver, process);
+    }
+    explain(driver, process, news, &reason);
+    const char *words = reason.status == GY_OK ? gy_text_get(&reason) : "out of memory";
+    if (process->state == GY_PROCESS_STARTING && !process->is_killed &&
+        ++driver->deaths > NEVER_READY_MAX) {
+        gy_driver_fail(driver, gy_fail(GY_PEER, "no process of the job gets ready: %s", words));
+    }
+    bool is_own = is_its_own(process, news);
+    if (is_own) {
+        fail_running(driver, process, words);
+    }
+    uint32_t generation = process->generation;
+    gy_process_gone(driver, process);
+    gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_PROCESS_DOWN,
+                                       .cause = GY_CAUSE_CANCELLED, /* what counts is told */
+                                       .process = process->slot,
+                                       .generation = generation,
+                                       .reason = words});
+    gy_text_free(&reason);
+}
+
+/* The nursery is gone, and the processes with it. */
+static void replace_nursery(gy_driver *driver)
+{
+    pid_t process = driver->nurseries[driver->nursery_count - 1];
+    close(driver->nursery);
+    driver->nursery = -1;
+    int status = gy_child_wait(driver->env, process, (gy_deadline){0});
+    gy_info("the parent of the job's processes is gone (status %d)", status);
+    gy_limits_sweep(process, driver->process_count);
+    gy_status started = gy_nursery_start(driver);
+    if (started < 0) {
+        gy_driver_fail(driver, started);
+    }
+    for (uint32_t i = 0; i < driver->process_count; i++) {
+        gy_process *one = &driver->processes[i];
+        if (one->state != GY_PROCESS_NONE) {
+            gy_nursery_news news = {
+                .slot = i, .generation = one->generation, .status = SIGKILL};
+            end_process(driver, one, &news);
+        }
+    }
+}
+
+void gy_hear_nursery(gy_driver *driver)
+{
+    while (!driver->has_ended) {
+        gy_nursery_news news;
+        gy_packet packet = {.data = &news, .size_bytes = sizeof(news)};
+        gy_status status = gy_packet_receive(driver->nursery, &packet, false);
+        if (status == GY_AGAIN) {
+            return;
+        }
+        if (status < 0 || packet.size_bytes != sizeof(news) ||
+            news.slot >= driver->process_count) {
+            replace_nursery(driver);
+            return;
+        }
+        gy_process *process = &driver->processes[news.slot];
+        if (process->state != GY_PROCESS_NONE && process->generation == news.generation) {
+            end_process(driver, process, &news);
+        }
+    }
+}

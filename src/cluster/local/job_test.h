@@ -1,0 +1,339 @@
+/**
+ * For tests of the driver: a job whose tasks do what a word says, run by processes of the test
+ * program itself. Its main begins with GY_JOB_TEST_SERVE().
+ */
+#ifndef GY_CLUSTER_JOB_TEST_H
+#define GY_CLUSTER_JOB_TEST_H
+
+#include "cluster/worker.h"
+
+#include "gy_test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+/* ---- the processes' side ---- */
+
+/* The stream to the manager, found as a bug of a user would. */
+static inline int gy_job_socket(void)
+{
+    for (int file = 3; file < 64; file++) {
+        int type = 0;
+        socklen_t size = sizeof(type);
+        if (getsockopt(file, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM) {
+            return file;
+        }
+    }
+    return -1;
+}
+
+/* A sanitizer would make an exit of it. */
+static inline void gy_job_fault(void)
+{
+    (void)signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+}
+
+/* One that leaves its group and its session, and would live for ever. */
+static inline void gy_job_leave_daemon(void)
+{
+    if (fork() == 0) {
+        setsid();
+        if (fork() == 0) {
+            for (;;) {
+                pause();
+            }
+        }
+        _exit(0);
+    }
+}
+
+static inline void gy_job_fork_forever(void)
+{
+    for (;;) {
+        if (fork() < 0) {
+            _exit(9);
+        }
+    }
+}
+
+static inline void gy_job_eat_memory(gy_worker_answer *answer)
+{
+    for (size_t eaten = 0; eaten < (size_t)8 << 30; eaten += 1 << 20) {
+        char *more =
+            mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (more == MAP_FAILED) {
+            answer->cause = GY_CAUSE_OWN;
+            gy_text_add(&answer->reason, "no more memory");
+            return;
+        }
+        memset(more, 1, 1 << 20);
+    }
+}
+
+static inline void gy_job_do(const char *word, const _Atomic bool *is_cancelled,
+                             gy_worker_answer *answer)
+{
+    if (strcmp(word, "segv") == 0) {
+        gy_job_fault();
+    } else if (strcmp(word, "kill") == 0) {
+        raise(SIGKILL);
+    } else if (strcmp(word, "stop") == 0) {
+        raise(SIGSTOP);
+    } else if (strcmp(word, "exit") == 0) {
+        fprintf(stderr, "last words\n\n");
+        _exit(0);
+    } else if (strcmp(word, "garbage") == 0) {
+        char garbage[4096];
+        memset(garbage, 'g', sizeof(garbage));
+        (void)!write(gy_job_socket(), garbage, sizeof(garbage));
+        pause();
+    } else if (strcmp(word, "close") == 0) {
+        (void)shutdown(gy_job_socket(), SHUT_WR);
+        raise(SIGSTOP);
+    } else if (strcmp(word, "daemon") == 0) {
+        gy_job_leave_daemon();
+    } else if (strcmp(word, "daemon, stop") == 0) {
+        gy_job_leave_daemon();
+        raise(SIGSTOP);
+    } else if (strcmp(word, "daemon, segv") == 0) {
+        gy_job_leave_daemon();
+        gy_job_fault();
+    } else if (strcmp(word, "forks") == 0) {
+        gy_job_fork_forever();
+    } else if (strcmp(word, "memory") == 0) {
+        gy_job_eat_memory(answer);
+    } else if (strcmp(word, "wait") == 0) {
+        while (!atomic_load_explicit(is_cancelled, memory_order_relaxed)) {
+            (void)poll(NULL, 0, 1);
+        }
+        answer->cause = GY_CAUSE_CANCELLED;
+    } else if (strncmp(word, "gang ", 5) == 0) {
+        char script[64];
+        snprintf(script, sizeof(script), "%s", word + 5);
+        char *const argv[] = {"/bin/sh", "-c", script, NULL};
+        gy_gang gang = {.ranks = 2, .argv = argv};
+        gy_status status = gy_gang_run(&gang, is_cancelled);
+        if (status < 0) {
+            answer->cause = status == GY_CANCELLED ? GY_CAUSE_CANCELLED : GY_CAUSE_OWN;
+            gy_text_add(&answer->reason, "%s", gy_error_text());
+        }
+    } else if (strcmp(word, "fail") == 0) {
+        answer->cause = GY_CAUSE_OWN;
+        gy_text_add(&answer->reason, "as it was told");
+    }
+}
+
+/* A byte more in the file of GYRE_TEST_RUNS: how many runs came to their end. */
+static inline void gy_job_count_run(void)
+{
+    const char *path = getenv("GYRE_TEST_RUNS");
+    int file = path != NULL ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    if (file >= 0) {
+        (void)!write(file, ".", 1);
+        close(file);
+    }
+}
+
+/* The message: "word" only in the first attempt; "word!" in each. The board keeps the word. */
+static inline void gy_job_run(void *arg, const gy_worker_task *task,
+                              const _Atomic bool *is_cancelled, gy_worker_answer *answer)
+{
+    (void)arg;
+    char word[64];
+    snprintf(word, sizeof(word), "%.*s", (int)task->message_bytes, (const char *)task->message);
+    size_t size = strlen(word);
+    bool is_always = size > 0 && word[size - 1] == '!';
+    word[is_always ? size - 1 : size] = '\0';
+    memcpy(task->board, word, size + 1);
+    if (is_always || (task->id.attempt & 0xfffff) == 1) {
+        gy_job_do(word, is_cancelled, answer);
+    }
+    gy_job_count_run();
+    answer->content = (gy_key){.high = task->id.task, .low = 7};
+    if (answer->cause == GY_CAUSE_NONE && size > 0) {
+        gy_text_add(&answer->report, "%s by %d", word, (int)getpid());
+    }
+}
+
+static const gy_worker_ops gy_job_worker_ops = {.run = gy_job_run};
+
+#define GY_JOB_TEST_SERVE()                                                                    \
+    do {                                                                                       \
+        if (gy_worker_socket() >= 0) {                                                         \
+            return gy_worker_serve(gy_worker_socket(), &gy_job_worker_ops);                    \
+        }                                                                                      \
+    } while (0)
+
+/* ---- the manager's side ---- */
+
+typedef struct gy_test_job {
+    const char *const *words; /* (word_count) of the first tasks; the others have none */
+    uint32_t word_count, task_count;
+    uint32_t chain; /* every task reads the `chain` before it */
+    int processes, threads;
+    size_t memory_bytes;
+    int64_t silence_ns;
+    double seconds;                           /* for the whole; 0: 60 */
+    bool is_resume;                           /* the folder stays as it is */
+    gy_env *env;                              /* NULL: the real one */
+    void (*on_tick)(struct gy_test_job *job); /* may be NULL */
+    void (*on_commit)(struct gy_test_job *job);
+    uint32_t committed, failed;
+    char notes[16384]; /* all of them */
+    char board[64];    /* of the last failure */
+    char folder[64];
+} gy_test_job;
+
+static inline gy_status gy_test_encode(void *arg, const gy_manager *manager,
+                                       const gy_effect *start, gy_text *message)
+{
+    const gy_test_job *job = arg;
+    (void)manager;
+    if (start->id.task < job->word_count) {
+        const char *word = job->words[start->id.task];
+        gy_text_add_bytes(message, word, strlen(word));
+    }
+    return message->status;
+}
+
+static inline void gy_test_committed(void *arg, const gy_effect *effect)
+{
+    gy_test_job *job = arg;
+    (void)effect;
+    job->committed++;
+    if (job->on_commit != NULL) {
+        job->on_commit(job);
+    }
+}
+
+static inline gy_cause gy_test_failed(void *arg, const gy_manager *manager,
+                                      const gy_event *failed, const void *board)
+{
+    gy_test_job *job = arg;
+    (void)manager;
+    job->failed++;
+    snprintf(job->board, sizeof(job->board), "%s", (const char *)board);
+    size_t used = strlen(job->notes);
+    snprintf(job->notes + used, sizeof(job->notes) - used, "failed %u: %s\n", failed->id.task,
+             failed->reason);
+    return failed->cause;
+}
+
+static inline void gy_test_tick(void *arg, const gy_manager *manager)
+{
+    gy_test_job *job = arg;
+    (void)manager;
+    if (job->on_tick != NULL) {
+        job->on_tick(job);
+    }
+}
+
+static inline void gy_test_note(void *arg, const gy_effect *effect)
+{
+    gy_test_job *job = arg;
+    size_t used = strlen(job->notes);
+    snprintf(job->notes + used, sizeof(job->notes) - used, "%s\n", effect->reason);
+}
+
+static inline void gy_test_job_folder(gy_test_job *job)
+{
+    snprintf(job->folder, sizeof(job->folder), "/tmp/gyre-job-XXXXXX");
+    assert_non_null(mkdtemp(job->folder));
+}
+
+static inline void gy_test_job_remove(const gy_test_job *job)
+{
+    char line[128], said[256];
+    snprintf(line, sizeof(line), "rm -rf '%s'", job->folder);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+}
+
+static inline gy_manager *gy_test_manager(const gy_test_job *job)
+{
+    static const gy_stage stage = {.name = "work"};
+    gy_task *tasks = gy_alloc_zero("test", job->task_count, sizeof(*tasks));
+    gy_edge *edges =
+        gy_alloc_zero("test", (size_t)job->task_count * job->chain + 1, sizeof(*edges));
+    assert_true(tasks != NULL && edges != NULL);
+    size_t edge_count = 0;
+    for (uint32_t i = 0; i < job->task_count; i++) {
+        tasks[i] = (gy_task){.key = {.high = i, .low = 1}, .width = 1, .output_count = 1};
+        for (uint32_t back = 1; back <= job->chain && back <= i; back++) {
+            edges[edge_count++] = (gy_edge){.from = i - back};
+            tasks[i].input_count++;
+        }
+    }
+    gy_growth growth = {.tasks = tasks,
+                        .task_count = job->task_count,
+                        .edges = edges,
+                        .edge_count = edge_count};
+    gy_manager_options options = {.stages = &stage,
+                                  .stage_count = 1,
+                                  .process_max = (uint32_t)job->processes,
+                                  .threads = (uint32_t)job->threads,
+                                  .copy_floor_ns = -1,
+                                  .silence_ns = job->silence_ns};
+    gy_manager *manager = NULL;
+    assert_ok(gy_manager_new(&options, &growth, &manager));
+    gy_free(tasks);
+    gy_free(edges);
+    return manager;
+}
+
+/* Run it; without a folder in one of its own. */
+static inline gy_status gy_test_job_run(gy_test_job *job)
+{
+    gy_driver_ops ops = {.encode = gy_test_encode,
+                         .committed = gy_test_committed,
+                         .failed = gy_test_failed,
+                         .note = gy_test_note,
+                         .tick = gy_test_tick,
+                         .arg = job};
+    gy_env *env = job->env != NULL ? job->env : gy_env_real();
+    if (job->folder[0] == '\0') {
+        gy_test_job_folder(job);
+    }
+    gy_manager *manager = gy_test_manager(job);
+    gy_driver_options options = {
+        .folder = job->folder,
+        .processes = job->processes,
+        .threads = job->threads,
+        .memory_bytes = job->memory_bytes,
+        .ops = &ops,
+        .deadline = gy_env_deadline(env, job->seconds > 0 ? job->seconds : 60)};
+    gy_status status = gy_driver_run(env, manager, &options);
+    gy_manager_free(manager);
+    return status;
+}
+
+/* Every process that this test's processes have started ends by itself within some seconds (we
+ * are the parent of what they leave). */
+static inline void gy_test_job_alone(void)
+{
+    gy_env *env = gy_env_real();
+    gy_deadline last = gy_env_deadline(env, 10);
+    for (;;) {
+        pid_t ended = waitpid(-1, NULL, WNOHANG);
+        if (ended < 0) {
+            assert_int_equal(errno, ECHILD);
+            return;
+        }
+        if (ended == 0) {
+            if (gy_now_ns(env) >= last.at_ns) {
+                fail_msg("a process of the job is still there");
+            }
+            (void)poll(NULL, 0, 1);
+        }
+    }
+}
+
+#endif

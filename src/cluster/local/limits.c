@@ -1,0 +1,232 @@
+/*
+ * Limits of a job's processes: control groups (version 1) where they can be made, else limits
+ * of resources. A group holds whatever a vertex process starts, also what left its process
+ * group.
+ *
+ * Cost: to join a group waits for all cores of the machine to pass a quiet point, 6 to 17 ms
+ * here; so the nursery joins the job's group of processes once and its children are born there,
+ * and only who has a memory limit joins a second one.
+ */
+#include "cluster/local/local_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TASKS_A_JOB = 2048, TASKS_A_PROCESS = 256, TASKS_OF_A_USER = 16384 };
+
+/* Read a small file whole; its bytes, -1 it is not there. */
+static ssize_t read_small(const char *path, char *text, size_t size)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return -1;
+    }
+    ssize_t got = read(file, text, size - 1);
+    close(file);
+    text[got > 0 ? got : 0] = '\0';
+    return got;
+}
+
+/* errno, 0 done */
+static int write_small(const char *folder, const char *name, const char *text)
+{
+    char path[600];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0) {
+        return errno;
+    }
+    ssize_t written = write(file, text, strlen(text));
+    int error = written < 0 ? errno : 0;
+    close(file);
+    return error;
+}
+
+static int write_number(const char *folder, const char *name, uint64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    return write_small(folder, name, text);
+}
+
+/* Where the job of `nursery` has its group under controller `name`: beside where that process
+ * is, as far as it can be seen here. False: there is no such controller. */
+static bool find_folder(const char *name, pid_t nursery, char out[512])
+{
+    char text[4096], want[32];
+    char *rest = NULL;
+    if (read_small("/proc/self/cgroup", text, sizeof(text)) <= 0) {
+        return false;
+    }
+    snprintf(want, sizeof(want), ":%s:", name);
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *at = strstr(line, want);
+        if (at != NULL) {
+            const char *inside = at + strlen(want);
+            char folder[400];
+            snprintf(folder, sizeof(folder), "/sys/fs/cgroup/%s%.300s", name,
+                     strcmp(inside, "/") == 0 ? "" : inside);
+            if (access(folder, W_OK) != 0) { /* in a container it may be told from outside */
+                snprintf(folder, sizeof(folder), "/sys/fs/cgroup/%s", name);
+            }
+            snprintf(out, 512, "%s/gyre-%d", folder, (int)nursery);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Make a group; `folder` becomes "" when there can be none. */
+static void make_group(const char *name, pid_t nursery, char folder[512])
+{
+    if (!find_folder(name, nursery, folder) || (mkdir(folder, 0700) != 0 && errno != EEXIST)) {
+        folder[0] = '\0';
+    }
+}
+
+gy_status gy_limits_open(gy_limits *limits, const gy_role *role)
+{
+    *limits = (gy_limits){.memory_bytes = role->memory_bytes, .processes = role->processes};
+    limits->killed = gy_alloc_zero("cluster.limits", role->processes, sizeof(uint64_t));
+    if (limits->killed == NULL) {
+        return GY_NOMEM;
+    }
+    make_group("pids", getpid(), limits->pids);
+    uint64_t most = TASKS_A_JOB + (uint64_t)TASKS_A_PROCESS * role->processes;
+    if (limits->pids[0] != '\0' && (write_number(limits->pids, "pids.max", most) != 0 ||
+                                    write_small(limits->pids, "cgroup.procs", "0") != 0)) {
+        rmdir(limits->pids);
+        limits->pids[0] = '\0';
+    }
+    if (role->memory_bytes > 0) {
+        make_group("memory", getpid(), limits->memory);
+    }
+    return GY_OK;
+}
+
+static void group_of(const gy_limits *limits, uint32_t slot, char out[560])
+{
+    snprintf(out, 560, "%s/%u", limits->memory, slot);
+}
+
+/* Lower one limit of resources, never above what it is. errno, 0 done. */
+static int lower(__rlimit_resource_t resource, uint64_t most)
+{
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) != 0) {
+        return errno;
+    }
+    limit.rlim_cur = GY_MIN(limit.rlim_cur, (rlim_t)most);
+    return setrlimit(resource, &limit) == 0 ? 0 : errno;
+}
+
+/* Into the slot's group of memory, made or left there by an earlier process. errno, 0 done. */
+static int enter_memory(const gy_limits *limits, uint32_t slot)
+{
+    char group[560];
+    group_of(limits, slot, group);
+    if (mkdir(group, 0700) != 0 && errno != EEXIST) {
+        return errno;
+    }
+    int error = write_number(group, "memory.limit_in_bytes", limits->memory_bytes);
+    /* Swap counts too where the system counts it. */
+    (void)write_number(group, "memory.memsw.limit_in_bytes", limits->memory_bytes);
+    return error != 0 ? error : write_small(group, "cgroup.procs", "0");
+}
+
+int gy_limits_enter(const gy_limits *limits, uint32_t slot)
+{
+    int error = 0;
+    if (limits->pids[0] == '\0') {
+        error = lower(RLIMIT_NPROC, TASKS_OF_A_USER);
+    }
+    if (error != 0 || limits->memory_bytes == 0) {
+        return error;
+    }
+    if (limits->memory[0] != '\0' && enter_memory(limits, slot) == 0) {
+        return 0;
+    }
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    return 0; /* a sanitizer's shadow is many times as large */
+#else
+    /* Not the address space: mapped inputs do not count. */
+    return lower(RLIMIT_DATA, limits->memory_bytes);
+#endif
+}
+
+bool gy_limits_is_over(gy_limits *limits, uint32_t slot)
+{
+    char group[560], path[600], text[512];
+    if (limits->memory[0] == '\0') {
+        return false;
+    }
+    group_of(limits, slot, group);
+    snprintf(path, sizeof(path), "%s/memory.oom_control", group);
+    if (read_small(path, text, sizeof(text)) <= 0) {
+        return false;
+    }
+    const char *at = strstr(text, "oom_kill ");
+    uint64_t killed = at != NULL ? strtoull(at + strlen("oom_kill "), NULL, 10) : 0;
+    bool is_over = killed > limits->killed[slot];
+    limits->killed[slot] = killed;
+    return is_over;
+}
+
+void gy_limits_forbid(const gy_limits *limits, bool is_forbidden)
+{
+    if (limits->pids[0] != '\0') {
+        uint64_t most = TASKS_A_JOB + (uint64_t)TASKS_A_PROCESS * limits->processes;
+        (void)write_number(limits->pids, "pids.max", is_forbidden ? 0 : most);
+    }
+}
+
+/* Remove a group and those below it, which hold no process any more. */
+static void remove_memory(const char *folder, uint32_t processes)
+{
+    char group[560];
+    for (uint32_t slot = 0; slot < processes; slot++) {
+        snprintf(group, sizeof(group), "%s/%u", folder, slot);
+        (void)rmdir(group);
+    }
+    (void)rmdir(folder);
+}
+
+void gy_limits_close(gy_limits *limits)
+{
+    if (limits->memory[0] != '\0') {
+        remove_memory(limits->memory, limits->processes);
+    }
+    gy_free(limits->killed);
+    limits->killed = NULL;
+}
+
+void gy_limits_leave(const gy_limits *limits)
+{
+    char above[512];
+    memcpy(above, limits->pids, sizeof(above));
+    char *end = strrchr(above, '/');
+    if (end != NULL) {
+        *end = '\0';
+        (void)write_small(above, "cgroup.procs", "0");
+        (void)rmdir(limits->pids);
+    }
+}
+
+void gy_limits_sweep(pid_t nursery, uint32_t processes)
+{
+    char folder[512];
+    if (find_folder("pids", nursery, folder)) {
+        (void)rmdir(folder);
+    }
+    if (find_folder("memory", nursery, folder) && access(folder, F_OK) == 0) {
+        remove_memory(folder, processes);
+    }
+}

@@ -1,0 +1,156 @@
+/**
+ * The real half of room cluster: processes, sockets, files. What its files tell each other.
+ */
+#ifndef GY_CLUSTER_LOCAL_PRIV_H
+#define GY_CLUSTER_LOCAL_PRIV_H
+
+#include "cluster/wire.h"
+#include "cluster/worker.h"
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+/* ---- start.c: another process of this program, and packets with descriptors ---- */
+
+/** What a process that was started to serve is told first; the arguments of a gang follow it.
+ */
+typedef struct gy_role {
+    enum { GY_ROLE_NURSERY = 1, GY_ROLE_GANG } kind;
+    uint32_t processes, threads; /* nursery */
+    size_t memory_bytes;         /* nursery: of a vertex process */
+    pid_t starter;               /* its parent */
+    int ranks;                   /* gang */
+    double timeout_seconds;      /* gang */
+} gy_role;
+
+enum { GY_PACKET_FILES = 2, GY_PACKET_BYTES = 128 << 10 };
+
+typedef struct gy_packet {
+    void *data;
+    size_t size_bytes; /* in: room; out: what came */
+    int files[GY_PACKET_FILES];
+    int file_count;
+} gy_packet;
+
+/** Start this program again: argv NULL, itself. `socket` is ours, blocking, packets of up to
+ * GY_PACKET_BYTES. GY_LIMIT; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_start_self(char *const *argv, int *socket, pid_t *process);
+/** GY_PEER; GY_TIMEOUT the other side has not read for 10 s */
+GY_MUST_CHECK gy_status gy_packet_send(int socket, const gy_packet *packet);
+/** GY_AGAIN none is there (when not to wait); GY_PEER the end; GY_FORMAT too long, cut */
+GY_MUST_CHECK gy_status gy_packet_receive(int socket, gy_packet *packet, bool is_waiting);
+/** Wait for a child, which has been told to end, until the deadline: then it is killed. Its
+ * status as waitpid tells it, -1 it is lost. */
+int gy_child_wait(gy_env *env, pid_t child, gy_deadline deadline);
+
+/* ---- nursery.c: the parent of the vertex processes ---- */
+
+/** To the nursery. SPAWN brings the vertex process's socket and log. */
+typedef struct gy_nursery_order {
+    enum { GY_NURSERY_SPAWN = 1, GY_NURSERY_KILL, GY_NURSERY_END } kind;
+    uint32_t slot, generation;
+} gy_nursery_order;
+
+/** From the nursery: a vertex process has ended, or could not be made. */
+typedef struct gy_nursery_news {
+    uint32_t slot, generation;
+    int status;          /* as waitpid tells it */
+    int error;           /* errno of a fork that failed; 0 */
+    bool is_over_memory; /* it, or what it started, was killed for that */
+} gy_nursery_news;
+
+/** The nursery's life, in it and (it returns there too) in each process that it forks; an exit
+ * status. `socket` and `boards` are taken. */
+int gy_nursery_run(int socket, const gy_role *role, int boards, const gy_worker_ops *ops);
+
+/* ---- limits.c: memory and number of processes ---- */
+
+typedef struct gy_limits {
+    char memory[512], pids[512]; /* folders of control groups of this job; "": there is none */
+    size_t memory_bytes;
+    uint64_t *killed; /* (processes) by the system for memory, at last look */
+    uint32_t processes;
+} gy_limits;
+
+/** In the nursery: join the job's group of processes. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_limits_open(gy_limits *limits, const gy_role *role);
+/** In a new vertex process: what holds for it and all it starts. errno, 0 done. */
+int gy_limits_enter(const gy_limits *limits, uint32_t slot);
+/** Was something in that slot killed for its memory since the last call? */
+bool gy_limits_is_over(gy_limits *limits, uint32_t slot);
+/** No process of the job can start another one from now on, or they can again. */
+void gy_limits_forbid(const gy_limits *limits, bool is_forbidden);
+/** In the nursery, at its end: remove the groups of memory. */
+void gy_limits_close(gy_limits *limits);
+/** In the nursery, when no driver is there to sweep: out of the group of processes, remove it.
+ */
+void gy_limits_leave(const gy_limits *limits);
+/** In the driver, after the nursery's end, however that came: remove what it left. */
+void gy_limits_sweep(pid_t nursery, uint32_t processes);
+
+/* ---- board.c: what runs in a process, seen from outside ---- */
+
+/** One line a thread of a vertex process, in memory that all share. */
+typedef struct gy_board {
+    _Atomic uint32_t is_running; /* written last before, first after */
+    uint32_t member;
+    gy_attempt id;
+    uint8_t text[GY_BOARD_BYTES]; /* room flow's */
+} gy_board;
+
+/** A memory file of lines for processes * threads. Its descriptor. GY_LIMIT */
+GY_MUST_CHECK gy_status gy_boards_new(uint32_t lines, int *file);
+/** GY_NOMEM */
+GY_MUST_CHECK gy_status gy_boards_map(int file, uint32_t lines, gy_board **boards);
+void gy_boards_unmap(gy_board *boards, uint32_t lines);
+
+/* ---- serve.c: a vertex process ---- */
+
+typedef struct gy_serving {
+    int socket; /* taken */
+    uint32_t threads;
+    gy_board *boards; /* (threads) */
+    const gy_worker_ops *ops;
+} gy_serving;
+
+/** Serve until the other end closes; an exit status. Does not return while a task runs: the
+ * process ends then. */
+int gy_serve(const gy_serving *serving);
+
+/* ---- gang.c ---- */
+
+/** In the process that was started for a gang: an exit status. */
+int gy_gang_keep(int socket, const gy_role *role, const char *arguments, size_t size_bytes);
+
+/* ---- folder.c: the job's folder, its lock and its journal ---- */
+
+typedef struct gy_folder {
+    gy_env *env;
+    const char *path;
+    int lock, journal; /* -1: not open */
+    uint8_t *waiting;  /* (room) appended, not written */
+    size_t waiting_bytes;
+    int64_t since_ns; /* of the first waiting byte */
+    uint64_t written; /* bytes of the journal */
+    bool is_named;    /* the folder is synced, so that the journal keeps its name */
+} gy_folder;
+
+/** Make the folder when it is not there, and take its lock. GY_STATE another manager has it;
+ * GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path);
+/** Replay the journal that is there, and cut what was torn. GY_IO; GY_FORMAT; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_folder_replay(gy_folder *folder, gy_manager *manager);
+/** Append to the journal; reaches the file at the latest with the next flush. GY_IO */
+GY_MUST_CHECK gy_status gy_folder_append(gy_folder *folder, const void *data,
+                                         size_t size_bytes);
+GY_MUST_CHECK gy_status gy_folder_flush(gy_folder *folder);
+/** Flush, and wait until all is on the disk. GY_IO: nothing may be trusted any more */
+GY_MUST_CHECK gy_status gy_folder_sync(gy_folder *folder);
+/** A new file for what a process prints. -1: there is none, a warning is logged. */
+int gy_folder_log(const gy_folder *folder, uint32_t slot, uint32_t generation);
+/** Append the last line of a process's log, if it said anything; an empty log is removed. */
+void gy_folder_log_tail(const gy_folder *folder, uint32_t slot, uint32_t generation,
+                        gy_text *out);
+void gy_folder_close(gy_folder *folder);
+
+#endif

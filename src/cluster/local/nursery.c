@@ -1,0 +1,385 @@
+/*
+ * The parent of a job's vertex processes.
+ *
+ * Nobody is left behind: each vertex process leads a group that is killed with it, adopts what
+ * leaves the group, and hands that to the nursery when it dies. So every child of the nursery
+ * that is no vertex process is an orphan of a dead one: it is killed, what it started is
+ * adopted next, and so on until none is left.
+ */
+#include "cluster/local/local_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    ORPHAN_PASSES = 8,     /* then nobody may start anything until they are gone */
+    GRACE_NS = 2000000000, /* from the polite end to the other */
+    LAST_NS = 2000000000,  /* then it takes 10 s for all to be gone, or we go without them */
+    LAST_ROUNDS = 5
+};
+
+typedef struct child {
+    pid_t process; /* 0: none */
+    uint32_t generation;
+    bool has_news;
+    gy_nursery_news news;
+} child;
+
+typedef struct nursery {
+    int socket, ended, boards; /* ended: readable when a child has ended */
+    const gy_role *role;
+    const gy_worker_ops *ops;
+    child *children; /* (processes) */
+    gy_limits limits;
+    sigset_t mask; /* as it was */
+    gy_env *env;
+    int passes; /* over orphans in a row that found some */
+    bool is_told_to_end;
+} nursery;
+
+/* ---- a new process ---- */
+
+/* In the child: what must hold before any code of a user runs. errno, 0 done. */
+static int become_vertex(const nursery *here, pid_t parent, const gy_nursery_order *order,
+                         int log)
+{
+    /* First this: if the nursery died before, the parent is another one by now. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+        return errno;
+    }
+    if (getppid() != parent) {
+        return ESRCH;
+    }
+    if (setpgid(0, 0) != 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
+        (log >= 0 && (dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0))) {
+        return errno;
+    }
+    int error = gy_limits_enter(&here->limits, order->slot);
+    return error != 0 ? error : pthread_sigmask(SIG_SETMASK, &here->mask, NULL);
+}
+
+/* The rest of a vertex process's life. */
+static int live(nursery *here, pid_t parent, const gy_nursery_order *order, const int files[2])
+{
+    const gy_role *role = here->role;
+    gy_board *boards = NULL;
+    uint32_t lines = role->processes * role->threads;
+    close(here->socket);
+    close(here->ended);
+    gy_free(here->limits.killed);
+    gy_free(here->children);
+    here->children = NULL;
+    int error = become_vertex(here, parent, order, files[1]);
+    if (files[1] >= 0) {
+        close(files[1]);
+    }
+    if (error != 0) {
+        fprintf(stderr, "gyre: cannot set up a process of the job: %s\n", strerror(error));
+        return 1;
+    }
+    if (gy_boards_map(here->boards, lines, &boards) < 0) {
+        fprintf(stderr, "gyre: %s\n", gy_error_text());
+        return 1;
+    }
+    close(here->boards);
+    gy_serving serving = {.socket = files[0],
+                          .threads = role->threads,
+                          .boards = boards + (size_t)order->slot * role->threads,
+                          .ops = here->ops};
+    int status = gy_serve(&serving);
+    gy_boards_unmap(boards, lines);
+    return status;
+}
+
+/* Fork for a slot. True: this is the child, *status its end. */
+static bool spawn(nursery *here, const gy_nursery_order *order, const int files[2], int *status)
+{
+    child *at = &here->children[order->slot];
+    pid_t parent = getpid();
+    fflush(NULL);
+    (void)gy_limits_is_over(&here->limits, order->slot); /* what came before is not his */
+    pid_t process = fork();
+    if (process == 0) {
+        *status = live(here, parent, order, files);
+        return true;
+    }
+    *at = (child){.process = process, .generation = order->generation};
+    if (process < 0) {
+        at->process = 0;
+        at->has_news = true;
+        at->news = (gy_nursery_news){
+            .slot = order->slot, .generation = order->generation, .error = errno};
+    } else {
+        (void)setpgid(process,
+                      process); /* also here: to kill the group must not come too early */
+    }
+    return false;
+}
+
+static void kill_child(const nursery *here, uint32_t slot)
+{
+    pid_t process = here->children[slot].process;
+    if (process > 0) { /* not reaped, so the number is still its own */
+        kill(-process, SIGKILL);
+        kill(process, SIGKILL);
+    }
+}
+
+/* ---- ends ---- */
+
+static uint32_t slot_of(const nursery *here, pid_t process)
+{
+    uint32_t slot = 0;
+    while (slot < here->role->processes && here->children[slot].process != process) {
+        slot++;
+    }
+    return slot;
+}
+
+/* Kill the children that are no vertex processes. True when there was one. */
+static bool kill_orphans(const nursery *here)
+{
+    char path[64], text[32768];
+    bool has_found = false;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    text[size > 0 ? size : 0] = '\0';
+    char *at = text, *end = NULL;
+    for (long process = strtol(at, &end, 10); end != at; process = strtol(at, &end, 10)) {
+        if (slot_of(here, (pid_t)process) == here->role->processes) {
+            has_found = true;
+            if (getpgid((pid_t)process) == process) {
+                kill((pid_t)-process, SIGKILL);
+            }
+            kill((pid_t)process, SIGKILL);
+        }
+        at = end;
+    }
+    return has_found;
+}
+
+/* Take the ends of all children that have ended; false: there is no child left. */
+static bool reap(nursery *here)
+{
+    for (;;) {
+        siginfo_t end = {.si_pid = 0};
+        /* First only look: while it is a zombie nobody else has its number. */
+        if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) != 0) {
+            return errno != ECHILD;
+        }
+        if (end.si_pid == 0) {
+            return true;
+        }
+        uint32_t slot = slot_of(here, end.si_pid);
+        if (slot < here->role->processes) {
+            kill(-end.si_pid, SIGKILL);
+        }
+        int status = 0;
+        (void)waitpid(end.si_pid, &status, 0);
+        if (slot < here->role->processes) {
+            child *at = &here->children[slot];
+            at->process = 0;
+            at->has_news = true;
+            at->news =
+                (gy_nursery_news){.slot = slot,
+                                  .generation = at->generation,
+                                  .status = status,
+                                  .is_over_memory = gy_limits_is_over(&here->limits, slot)};
+        }
+    }
+}
+
+static void look_after_orphans(nursery *here)
+{
+    if (kill_orphans(here)) {
+        if (++here->passes == ORPHAN_PASSES) {
+            gy_limits_forbid(&here->limits, true);
+        }
+    } else {
+        if (here->passes >= ORPHAN_PASSES) {
+            gy_limits_forbid(&here->limits, false);
+        }
+        here->passes = 0;
+    }
+}
+
+/* True: some could not be told yet. */
+static bool tell_news(nursery *here)
+{
+    for (uint32_t slot = 0; slot < here->role->processes; slot++) {
+        child *at = &here->children[slot];
+        if (at->has_news) {
+            ssize_t sent =
+                send(here->socket, &at->news, sizeof(at->news), MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
+                return true;
+            }
+            at->has_news = false; /* nobody to tell it to: the next read says so */
+        }
+    }
+    return false;
+}
+
+/* ---- the loop ---- */
+
+typedef enum turn { GO_ON, IS_CHILD, IS_OVER } turn;
+
+/* Do all that the driver has ordered. */
+static turn take_orders(nursery *here, int *status)
+{
+    for (;;) {
+        gy_nursery_order order = {.kind = GY_NURSERY_END};
+        gy_packet packet = {.data = &order, .size_bytes = sizeof(order)};
+        gy_status got = gy_packet_receive(here->socket, &packet, false);
+        if (got == GY_AGAIN) {
+            return GO_ON;
+        }
+        if (got < 0 || packet.size_bytes != sizeof(order) ||
+            order.slot >= here->role->processes) {
+            return IS_OVER;
+        }
+        bool is_child = false;
+        switch (order.kind) {
+        case GY_NURSERY_SPAWN: {
+            GY_ASSERT(packet.file_count >= 1);
+            int files[2] = {packet.files[0], packet.file_count > 1 ? packet.files[1] : -1};
+            is_child = spawn(here, &order, files, status);
+            if (!is_child) {
+                for (int i = 0; i < packet.file_count; i++) {
+                    close(packet.files[i]);
+                }
+            }
+            break;
+        }
+        case GY_NURSERY_KILL:
+            if (here->children[order.slot].generation == order.generation) {
+                kill_child(here, order.slot);
+            }
+            break;
+        case GY_NURSERY_END:
+            here->is_told_to_end = true;
+            return IS_OVER;
+        }
+        if (is_child) {
+            return IS_CHILD;
+        }
+    }
+}
+
+static void drain_ended(const nursery *here)
+{
+    struct signalfd_siginfo signals[8];
+    while (read(here->ended, signals, sizeof(signals)) > 0) {
+    }
+}
+
+/* Until all children are gone: those of a driver that has said so may end by themselves first.
+ */
+static void end_all(nursery *here)
+{
+    int64_t begin_ns = gy_now_ns(here->env);
+    int64_t grace_ns = here->is_told_to_end ? GRACE_NS : 0;
+    for (;;) {
+        int64_t gone_ns = gy_now_ns(here->env) - begin_ns;
+        if (gone_ns >= grace_ns) {
+            for (uint32_t slot = 0; slot < here->role->processes; slot++) {
+                kill_child(here, slot);
+            }
+        }
+        look_after_orphans(here);
+        drain_ended(here);
+        if (!reap(here)) {
+            return;
+        }
+        if (gone_ns > grace_ns + (int64_t)LAST_NS * LAST_ROUNDS) {
+            fprintf(stderr, "gyre: processes of a job do not end after SIGKILL\n");
+            return;
+        }
+        struct pollfd look = {.fd = here->ended, .events = POLLIN};
+        (void)poll(&look, 1, here->passes > 0 ? 1 : 20);
+    }
+}
+
+static turn look_and_act(nursery *here, int *status)
+{
+    bool is_waiting = tell_news(here);
+    struct pollfd looks[2] = {
+        {.fd = here->socket, .events = (short)(POLLIN | (is_waiting ? POLLOUT : 0))},
+        {.fd = here->ended, .events = POLLIN}};
+    /* Orphans that have just been handed over are looked for again; else an event comes. */
+    (void)poll(looks, 2, here->passes > 0 ? 5 : 10000);
+    if (looks[1].revents != 0 || here->passes > 0) {
+        drain_ended(here);
+        (void)reap(here);
+        look_after_orphans(here);
+    }
+    return looks[0].revents != 0 ? take_orders(here, status) : GO_ON;
+}
+
+/* Block SIGCHLD and have it in a descriptor; memory, limits. */
+static gy_status open_nursery(nursery *here)
+{
+    sigset_t ended;
+    sigemptyset(&ended);
+    sigaddset(&ended, SIGCHLD);
+    GY_ASSERT(pthread_sigmask(SIG_BLOCK, &ended, &here->mask) == 0);
+    here->ended = signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK);
+    here->children = gy_alloc_zero("cluster.nursery", here->role->processes, sizeof(child));
+    if (here->ended < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+        return gy_fail(GY_LIMIT, "cannot watch the processes of a job: %s", strerror(errno));
+    }
+    if (here->children == NULL) {
+        return GY_NOMEM;
+    }
+    return gy_limits_open(&here->limits, here->role);
+}
+
+int gy_nursery_run(int socket, const gy_role *role, int boards, const gy_worker_ops *ops)
+{
+    int status = 1;
+    nursery here = {.socket = socket,
+                    .ended = -1,
+                    .boards = boards,
+                    .role = role,
+                    .ops = ops,
+                    .env = gy_env_real()};
+    turn next = GO_ON;
+    if (open_nursery(&here) < 0) {
+        fprintf(stderr, "gyre: %s\n", gy_error_text());
+        next = IS_OVER;
+    }
+    while (next == GO_ON) {
+        next = look_and_act(&here, &status);
+    }
+    if (next == IS_CHILD) {
+        return status;
+    }
+    if (here.children != NULL) {
+        end_all(&here);
+        gy_limits_forbid(&here.limits, false); /* this process may have to, at its exit */
+        gy_limits_close(&here.limits);
+        if (!here.is_told_to_end) {
+            gy_limits_leave(&here.limits);
+        }
+        status = 0;
+    }
+    gy_free(here.children);
+    close(here.ended);
+    close(socket);
+    close(boards);
+    return status;
+}

@@ -1,0 +1,321 @@
+/* The slots: processes that start, get messages, are killed, end. */
+#include "cluster/local/driver_priv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    NURSERIES_MAX = 16,     /* that are killed, in one job */
+    SOCKET_BYTES = 1 << 20, /* asked for; the system may give less */
+    CLOSE_SECONDS = 20
+};
+static const int64_t ready_ns = 30000000000; /* from its start to READY */
+static const int64_t leave_ns = 500000000;   /* from the end of its socket to its own */
+
+gy_status gy_processes_open(gy_driver *driver)
+{
+    uint32_t count = driver->process_count, lines = count * driver->threads;
+    driver->processes = gy_alloc_zero("cluster.processes", count, sizeof(gy_process));
+    driver->dirty = gy_alloc("cluster.processes", count * sizeof(uint32_t));
+    if (driver->processes == NULL || driver->dirty == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        driver->processes[i].slot = i;
+        driver->processes[i].socket = -1;
+    }
+    GY_TRY(gy_boards_new(lines, &driver->boards_file));
+    return gy_boards_map(driver->boards_file, lines, &driver->boards);
+}
+
+gy_status gy_nursery_start(gy_driver *driver)
+{
+    if (driver->nursery_count == NURSERIES_MAX) {
+        return gy_fail(GY_LIMIT, "the parent of the job's processes was killed %d times",
+                       NURSERIES_MAX);
+    }
+    void *list = driver->nurseries;
+    gy_status status = gy_reserve("cluster.nursery", &list, &driver->nursery_room,
+                                  driver->nursery_count + 1, sizeof(pid_t));
+    driver->nurseries = list;
+    GY_TRY(status);
+    GY_TRY(gy_start_self(driver->options->argv, &driver->nursery,
+                         &driver->nurseries[driver->nursery_count]));
+    driver->nursery_count++;
+    gy_role role = {.kind = GY_ROLE_NURSERY,
+                    .processes = driver->process_count,
+                    .threads = driver->threads,
+                    .memory_bytes = driver->options->memory_bytes,
+                    .starter = getpid()};
+    GY_TRY(gy_packet_send(driver->nursery, &(gy_packet){.data = &role,
+                                                        .size_bytes = sizeof(role),
+                                                        .files = {driver->boards_file},
+                                                        .file_count = 1}));
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = GY_EPOLL_NURSERY}};
+    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, driver->nursery, &event) != 0) {
+        return gy_fail(GY_LIMIT, "cannot watch a socket: %s", strerror(errno));
+    }
+    return GY_OK;
+}
+
+/* Our end does not block, and is watched. */
+static gy_status make_socket(const gy_driver *driver, const gy_process *process, int pair[2])
+{
+    int room = SOCKET_BYTES;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        return gy_fail(GY_LIMIT, "cannot make a socket: %s", strerror(errno));
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+    }
+    uint64_t name = ((uint64_t)process->generation << 32) | process->slot << 2;
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = name | GY_EPOLL_PROCESS}};
+    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, pair[0], &event) != 0) {
+        int error = errno;
+        close(pair[0]);
+        close(pair[1]);
+        return gy_fail(GY_LIMIT, "cannot watch a socket: %s", strerror(error));
+    }
+    return GY_OK;
+}
+
+static gy_status add_welcome(gy_driver *driver, gy_process *process)
+{
+    const gy_driver_ops *ops = driver->ops;
+    gy_text *message = &driver->message;
+    message->size_bytes = 0;
+    message->status = GY_OK;
+    if (ops->welcome != NULL) {
+        GY_TRY(ops->welcome(ops->arg, message));
+        GY_TRY(message->status);
+    }
+    gy_wire_add(&process->out, &(gy_wire){.kind = GY_WIRE_WELCOME,
+                                          .body = message->data,
+                                          .body_bytes = message->size_bytes});
+    return process->out.status;
+}
+
+static gy_status spawn(gy_driver *driver, gy_process *process)
+{
+    int pair[2];
+    GY_TRY(make_socket(driver, process, pair));
+    process->socket = pair[0];
+    gy_nursery_order order = {
+        .kind = GY_NURSERY_SPAWN, .slot = process->slot, .generation = process->generation};
+    int log = gy_folder_log(&driver->folder, process->slot, process->generation);
+    gy_packet packet = {.data = &order,
+                        .size_bytes = sizeof(order),
+                        .files = {pair[1], log},
+                        .file_count = log >= 0 ? 2 : 1};
+    gy_status status = gy_packet_send(driver->nursery, &packet);
+    close(pair[1]);
+    if (log >= 0) {
+        close(log);
+    }
+    return status < 0 ? status : add_welcome(driver, process);
+}
+
+void gy_process_spawn(gy_driver *driver, const gy_effect *effect)
+{
+    GY_ASSERT(effect->process < driver->process_count);
+    gy_process *process = &driver->processes[effect->process];
+    GY_ASSERT(process->state == GY_PROCESS_NONE);
+    process->generation = effect->generation;
+    process->state = GY_PROCESS_STARTING;
+    process->began_ns = gy_now_ns(driver->env);
+    process->heard_ns = 0;
+    process->closed_ns = 0;
+    process->is_killed = false;
+    process->reason[0] = '\0';
+    if (spawn(driver, process) < 0) {
+        gy_process_gone(driver, process);
+        gy_errand_failed(driver, effect);
+    } else {
+        gy_process_touch(driver, process);
+    }
+}
+
+void gy_process_gone(gy_driver *driver, gy_process *process)
+{
+    if (process->socket >= 0) {
+        close(process->socket);
+    }
+    process->socket = -1;
+    process->state = GY_PROCESS_NONE;
+    process->is_blocked = false;
+    process->sent = 0;
+    process->in_bytes = 0;
+    gy_text_free(&process->out);
+    gy_board *line = driver->boards + (size_t)process->slot * driver->threads;
+    for (uint32_t i = 0; i < driver->threads; i++) {
+        atomic_store_explicit(&line[i].is_running, 0, memory_order_relaxed);
+    }
+}
+
+void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, const char *reason)
+{
+    gy_process *process = &driver->processes[slot];
+    GY_ASSERT(slot < driver->process_count);
+    if (process->state == GY_PROCESS_NONE || process->generation != generation) {
+        return;
+    }
+    gy_nursery_order order = {.kind = GY_NURSERY_KILL, .slot = slot, .generation = generation};
+    if (reason != NULL) {
+        process->state = GY_PROCESS_MUTE;
+        if (process->reason[0] == '\0') {
+            snprintf(process->reason, sizeof(process->reason), "%s", reason);
+        }
+    } else {
+        process->is_killed = true;
+    }
+    if (gy_packet_send(driver->nursery,
+                       &(gy_packet){.data = &order, .size_bytes = sizeof(order)}) < 0) {
+        /* A nursery that is gone has taken it along, which its socket will tell. */
+        gy_debug("process %u is not killed: %s", slot, gy_error_text());
+    }
+}
+
+gy_process *gy_process_get(gy_driver *driver, uint32_t slot, uint32_t generation)
+{
+    GY_ASSERT(slot < driver->process_count);
+    gy_process *process = &driver->processes[slot];
+    return process->state == GY_PROCESS_READY && process->generation == generation ? process
+                                                                                   : NULL;
+}
+
+void gy_process_touch(gy_driver *driver, gy_process *process)
+{
+    if (!process->is_dirty) {
+        process->is_dirty = true;
+        driver->dirty[driver->dirty_count++] = process->slot;
+    }
+}
+
+static void watch(const gy_driver *driver, gy_process *process, bool is_blocked)
+{
+    if (process->is_blocked != is_blocked) {
+        uint64_t name = ((uint64_t)process->generation << 32) | process->slot << 2;
+        struct epoll_event event = {.events = EPOLLIN | (is_blocked ? EPOLLOUT : 0),
+                                    .data = {.u64 = name | GY_EPOLL_PROCESS}};
+        GY_ASSERT(epoll_ctl(driver->epoll, EPOLL_CTL_MOD, process->socket, &event) == 0);
+        process->is_blocked = is_blocked;
+    }
+}
+
+static void send_to(gy_driver *driver, gy_process *process)
+{
+    gy_text *out = &process->out;
+    if (out->status < 0) { /* a message is missing */
+        gy_process_kill(driver, process->slot, process->generation,
+                        "no memory for what it had to be told");
+        return;
+    }
+    while (process->sent < out->size_bytes) {
+        ssize_t done = send(process->socket, out->data + process->sent,
+                            out->size_bytes - process->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (done > 0) {
+            process->sent += (size_t)done;
+        } else if (done < 0 && errno == EAGAIN) {
+            watch(driver, process, true);
+            return;
+        } else if (done < 0 && errno != EINTR) {
+            break; /* it is gone, which its end will tell */
+        }
+    }
+    watch(driver, process, false);
+    out->size_bytes = 0;
+    process->sent = 0;
+}
+
+void gy_processes_send(gy_driver *driver)
+{
+    for (uint32_t i = 0; i < driver->dirty_count; i++) {
+        gy_process *process = &driver->processes[driver->dirty[i]];
+        process->is_dirty = false;
+        if (process->socket >= 0 && process->state != GY_PROCESS_MUTE) {
+            send_to(driver, process);
+        }
+    }
+    driver->dirty_count = 0;
+}
+
+void gy_processes_look_after(gy_driver *driver, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < driver->process_count; i++) {
+        gy_process *process = &driver->processes[i];
+        if (process->state == GY_PROCESS_STARTING && now_ns - process->began_ns > ready_ns) {
+            gy_process_kill(driver, i, process->generation,
+                            "it did not get ready within 30 s: the program must serve before "
+                            "it does anything else");
+        } else if (process->closed_ns != 0 && now_ns - process->closed_ns > leave_ns) {
+            process->closed_ns = 0;
+            gy_process_kill(driver, i, process->generation, "it closed its socket");
+        }
+    }
+}
+
+/* Wait for the last nursery: its socket ends when all it had is gone. */
+static void wait_for_nursery(gy_driver *driver, bool is_hard)
+{
+    gy_env *env = driver->env;
+    gy_deadline last = gy_env_deadline(env, CLOSE_SECONDS);
+    gy_nursery_order order = {.kind = GY_NURSERY_END};
+    if (!is_hard &&
+        gy_packet_send(driver->nursery,
+                       &(gy_packet){.data = &order, .size_bytes = sizeof(order)}) < 0) {
+        gy_debug("the nursery is gone before its end: %s", gy_error_text());
+    }
+    (void)shutdown(driver->nursery, SHUT_WR);
+    while (gy_now_ns(env) < last.at_ns) {
+        gy_nursery_news news;
+        gy_packet packet = {.data = &news, .size_bytes = sizeof(news)};
+        gy_status status = gy_packet_receive(driver->nursery, &packet, false);
+        if (status < 0) {
+            break;
+        }
+        struct pollfd look = {.fd = driver->nursery, .events = POLLIN};
+        if (status == GY_AGAIN) {
+            (void)poll(&look, 1, 100);
+        }
+    }
+    close(driver->nursery);
+    driver->nursery = -1;
+    (void)gy_child_wait(env, driver->nurseries[driver->nursery_count - 1], last);
+}
+
+void gy_processes_close(gy_driver *driver, bool is_hard)
+{
+    for (uint32_t i = 0; driver->processes != NULL && i < driver->process_count; i++) {
+        gy_process *process = &driver->processes[i];
+        if (process->socket >= 0) {
+            close(process->socket);
+            process->socket = -1;
+        }
+    }
+    if (driver->nursery >= 0) {
+        wait_for_nursery(driver, is_hard);
+    }
+    for (size_t i = 0; i < driver->nursery_count; i++) {
+        gy_limits_sweep(driver->nurseries[i], driver->process_count);
+    }
+    for (uint32_t i = 0; driver->processes != NULL && i < driver->process_count; i++) {
+        gy_process *process = &driver->processes[i];
+        if (process->state != GY_PROCESS_NONE) {
+            gy_folder_log_tail(&driver->folder, i, process->generation, NULL);
+        }
+        gy_text_free(&process->out);
+        gy_free(process->in);
+    }
+    gy_free(driver->processes);
+    gy_free(driver->dirty);
+    gy_free(driver->nurseries);
+    gy_boards_unmap(driver->boards, driver->process_count * driver->threads);
+    if (driver->boards_file >= 0) {
+        close(driver->boards_file);
+    }
+}

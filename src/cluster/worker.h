@@ -1,0 +1,149 @@
+/**
+ * Processes of a job.
+ *
+ * The manager's side, gy_driver_run, is an event loop that joins the machine (manager.h), the
+ * journal's file and the processes. The other side, gy_worker_serve, is called by the same
+ * program when it was started to serve:
+ *
+ *     driver --exec--> nursery --fork--> vertex process 0, 1, ...
+ *        \________________socket_________________/
+ *
+ * The nursery is one process a job. It loads the program once and forks the vertex processes,
+ * adopts what they leave behind and kills it, and kills them all when the driver's end of its
+ * socket closes, however that comes about; when the nursery is killed the kernel kills them.
+ */
+#ifndef GY_CLUSTER_WORKER_H
+#define GY_CLUSTER_WORKER_H
+
+#include "cluster/manager.h"
+
+/* ---- The processes' side; room flow fills in the table ---- */
+
+enum { GY_BOARD_BYTES = 128 };
+
+/** A task to run. */
+typedef struct gy_worker_task {
+    gy_attempt id;
+    gy_key key;
+    uint32_t member;
+    const void *message; /* as `encode` wrote it; borrowed for the call */
+    size_t message_bytes;
+    void *board; /* (GY_BOARD_BYTES) zeroed memory that the manager's side reads however this
+                    task fails, also when its process dies under it */
+} gy_worker_task;
+
+/** How it ended: zero at first, `run` fills it in, the caller frees the texts. */
+typedef struct gy_worker_answer {
+    gy_cause cause; /* GY_CAUSE_NONE: done */
+    uint32_t input; /* GY_CAUSE_LOST_INPUT: which */
+    gy_key content;
+    gy_text report; /* bytes */
+    gy_text reason; /* of a failure, one line */
+} gy_worker_answer;
+
+typedef struct gy_worker_ops {
+    /* Run one task to its end, on one of the process's threads. `is_cancelled` turns true when
+     * its end is of no use any more. */
+    void (*run)(void *arg, const gy_worker_task *task, const _Atomic bool *is_cancelled,
+                gy_worker_answer *answer);
+    /* Optional: what gy_driver_ops.welcome wrote, before the first task. A failure ends the
+     * process.
+     */
+    gy_status (*welcome)(void *arg, const void *message, size_t message_bytes);
+    void *arg;
+} gy_worker_ops;
+
+/** The number of the socket when this process was started to serve, -1 when it was not.
+ * @threads any */
+int gy_worker_socket(void);
+
+/**
+ * Serve; to be called before the program starts threads. Returns in the nursery and in every
+ * vertex process that it has forked: leave main with the status returned. Standard output and
+ * standard error are the process's log, standard input is empty.
+ *
+ * @param socket  gy_worker_socket(), taken
+ * @return an exit status: 0 the manager has ended this; 1 a failure, said on standard error
+ */
+int gy_worker_serve(int socket, const gy_worker_ops *ops);
+
+/* ---- Gang vertices ---- */
+
+/** Ranks of the tensor wing that are one vertex. */
+typedef struct gy_gang {
+    int ranks;              /* 1 .. GY_RUN_RANKS_MAX */
+    char *const *argv;      /* program (found through PATH) and arguments, NULL at the end */
+    double timeout_seconds; /* 0: no limit */
+} gy_gang;
+
+/**
+ * Called in gy_worker_ops.run: start ranks as `gyre run` does and wait for the end of all. What
+ * they print goes to the process's log; what they started is killed at the end.
+ *
+ * @return GY_OK all ended well; GY_PEER they did not: how; GY_CANCELLED; GY_TIMEOUT; GY_ARG;
+ * GY_LIMIT no more processes; GY_NOMEM
+ * @threads any
+ * @cost a start of this program, then of the ranks
+ */
+GY_MUST_CHECK gy_status gy_gang_run(const gy_gang *gang, const _Atomic bool *is_cancelled);
+
+/* ---- The manager's side ---- */
+
+/** Filled in by room flow; called on the thread of gy_driver_run. */
+typedef struct gy_driver_ops {
+    /* Append the message of a START. A failure is the task's own. */
+    gy_status (*encode)(void *arg, const gy_manager *manager, const gy_effect *start,
+                        gy_text *message);
+    /* Optional: bytes to every process, once, first. */
+    gy_status (*welcome)(void *arg, gy_text *message);
+    /* Optional: COMMITTED. */
+    void (*committed)(void *arg, const gy_effect *effect);
+    /* Optional: DISCARD, files of an attempt may go. */
+    void (*discard)(void *arg, const gy_manager *manager, const gy_effect *effect);
+    /* Optional: before FAILED is stepped; `board` (GY_BOARD_BYTES) as the task left it. Returns
+     * the cause to use. */
+    gy_cause (*failed)(void *arg, const gy_manager *manager, const gy_event *failed,
+                       const void *board);
+    /* Optional: a stage is complete, tasks may be added: *growth is borrowed until the next
+     * call, NULL: none. A failure ends the job. */
+    gy_status (*grow)(void *arg, const gy_manager *manager, uint32_t stage,
+                      const gy_growth **growth);
+    /* Optional: sync final data under their final names. GY_NOTFOUND with task and epoch in
+     * *lost: that final output is gone or wrong, its task runs again, then this is called
+     * again. */
+    gy_status (*save)(void *arg, const gy_manager *manager, gy_attempt *lost);
+    /* Optional: create the manifest, exclusively. */
+    gy_status (*publish)(void *arg, const gy_manager *manager);
+    /* Optional: NOTE. */
+    void (*note)(void *arg, const gy_effect *effect);
+    /* Optional: ten times a second. */
+    void (*tick)(void *arg, const gy_manager *manager);
+    void *arg;
+} gy_driver_ops;
+
+typedef struct gy_driver_options {
+    const char *folder;  /* of the job: journal, lock, log/; made (0700) when it is not there */
+    int processes;       /* as gy_manager_options.process_max */
+    int threads;         /* tasks at once in a process; 0: 1 */
+    size_t memory_bytes; /* of a process and what it starts; 0: no limit */
+    char *const *argv;   /* how to start this program; NULL: /proc/self/exe with its own name */
+    const gy_driver_ops *ops;
+    gy_deadline deadline; /* of the whole job; 0: none */
+} gy_driver_options;
+
+/**
+ * Run the machine to its end. A journal that the folder has is replayed first. SIGINT and
+ * SIGTERM end the job as GY_EVENT_KILL (the second one at once). One job at a time in a
+ * process.
+ *
+ * @param env  the real one, or the real one with another disk
+ * @return what GY_EFFECT_END says; GY_STATE another manager runs this job, or this process
+ * another job; GY_TIMEOUT the deadline; GY_CANCELLED by a signal; GY_FORMAT the journal is of
+ * another job; GY_IO; GY_LIMIT no more processes; GY_NOMEM
+ * @threads one at a time; that thread must live until it returns
+ * @cost an exec and a fork a process; then below 2 us a task beside the machine
+ */
+GY_MUST_CHECK gy_status gy_driver_run(gy_env *env, gy_manager *manager,
+                                      const gy_driver_options *options);
+
+#endif
