@@ -63,8 +63,10 @@ static void break_disk(broken_env *broken, int64_t at, int error, bool is_sync)
     broken->env.ops = &broken->ops;
 }
 
-/* How many tasks the journal in the folder has as committed. */
-static uint32_t count_committed(const gy_test_job *job)
+/* How many tasks the journal in the folder has as committed; which ones (`is_committed` may be
+ * NULL).
+ */
+static uint32_t count_committed(const gy_test_job *job, bool *is_committed)
 {
     char path[96];
     static uint8_t bytes[1 << 20];
@@ -82,6 +84,11 @@ static uint32_t count_committed(const gy_test_job *job)
         assert_ok(gy_manager_replay(manager, bytes, (size_t)size, &used));
     }
     gy_manager_stage(manager, 0, &state);
+    for (uint32_t i = 0; is_committed != NULL && i < job->task_count; i++) {
+        gy_task_state task;
+        gy_manager_task(manager, i, &task);
+        is_committed[i] = task.committed.attempt != 0;
+    }
     gy_manager_free(manager);
     return state.committed;
 }
@@ -89,7 +96,7 @@ static uint32_t count_committed(const gy_test_job *job)
 static off_t count_runs(const char *path)
 {
     struct stat status;
-    return stat(path, &status) == 0 ? status.st_size : 0;
+    return stat(path, &status) == 0 ? status.st_size / (off_t)sizeof(uint32_t) : 0;
 }
 
 /* In a child: one that is killed at byte or sync number `at`. True: it was killed. */
@@ -126,14 +133,14 @@ static int kill_everywhere(bool is_sync, int64_t step)
         snprintf(runs, sizeof(runs), "%s/runs", job.folder);
         assert_int_equal(setenv("GYRE_TEST_RUNS", runs, 1), 0);
         was_killed = run_broken(&job, kills * step, is_sync);
-        uint32_t committed = count_committed(&job);
+        uint32_t committed = count_committed(&job, NULL);
         off_t before = count_runs(runs);
         assert_true(before >= committed);
         assert_true(was_killed || committed == TASKS);
         assert_ok(gy_test_job_run(&job));
         assert_int_equal(job.committed, TASKS - committed);
         assert_int_equal(count_runs(runs) - before, TASKS - committed);
-        assert_int_equal(count_committed(&job), TASKS);
+        assert_int_equal(count_committed(&job, NULL), TASKS);
         gy_test_job_alone();
         gy_test_job_remove(&job);
     }
@@ -147,6 +154,53 @@ static void test_killed_at_every_write(void **state)
     int kills = kill_everywhere(false, 8000 / gy_test_cases(200));
     printf("killed at %d places of the journal\n", kills);
     assert_in_range(kills, 3, 300);
+}
+
+enum { MANY = 3000 };
+
+/* None of the runs in the file from the `first` on was of a task that was committed. */
+static void assert_no_run_again(const char *path, off_t first, const bool *is_committed)
+{
+    static uint32_t runs[64 * MANY];
+    int file = open(path, O_RDONLY);
+    ssize_t size =
+        file < 0 ? 0 : pread(file, runs, sizeof(runs), first * (off_t)sizeof(uint32_t));
+    if (file >= 0) {
+        close(file);
+    }
+    assert_true(size >= 0 && size < (ssize_t)sizeof(runs));
+    for (size_t i = 0; i < (size_t)size / sizeof(uint32_t); i++) {
+        assert_true(runs[i] < MANY && !is_committed[runs[i]]);
+    }
+}
+
+/* A larger job, killed again and again at random places until it has ended. */
+static void test_killed_at_random(void **state)
+{
+    (void)state;
+    static bool is_committed[MANY];
+    gy_random random = {.key = gy_test_seed()};
+    char runs[96];
+    gy_test_job job = {.task_count = MANY, .chain = 2, .processes = 2};
+    gy_test_job_folder(&job);
+    snprintf(runs, sizeof(runs), "%s/runs", job.folder);
+    assert_int_equal(setenv("GYRE_TEST_RUNS", runs, 1), 0);
+    int kills = 0;
+    bool was_killed = true;
+    memset(is_committed, 0, sizeof(is_committed));
+    while (was_killed) { /* the journal of all has some 200 kB */
+        off_t before = count_runs(runs);
+        was_killed = run_broken(&job, (int64_t)gy_random_below(&random, 40000), false);
+        assert_no_run_again(runs, before, is_committed);
+        (void)count_committed(&job, is_committed);
+        kills += was_killed;
+        assert_true(kills < 1000);
+    }
+    assert_int_equal(count_committed(&job, NULL), MANY);
+    printf("killed %d times\n", kills);
+    assert_true(kills >= 3);
+    gy_test_job_remove(&job);
+    assert_int_equal(unsetenv("GYRE_TEST_RUNS"), 0);
 }
 
 static void test_killed_at_every_sync(void **state)
@@ -217,6 +271,7 @@ int main(void)
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_at_every_write),
+        cmocka_unit_test(test_killed_at_random),
         cmocka_unit_test(test_killed_at_every_sync),
         cmocka_unit_test(test_a_disk_that_fails),
         cmocka_unit_test(test_a_killed_manager_leaves_nobody),

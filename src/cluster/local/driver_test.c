@@ -158,11 +158,15 @@ static void kill_nursery(gy_test_job *job)
 static void test_the_nursery_is_replaced(void **state)
 {
     (void)state;
-    gy_test_job job = {.words = (const char *const[]){"stop"}, /* it waits for its end */
+    gy_test_job job = {.words =
+                           (const char *const[]){"daemon, stop"}, /* it waits for its end */
                        .word_count = 1,
                        .task_count = 200,
                        .processes = 2,
                        .on_commit = kill_nursery};
+    if (access("/sys/fs/cgroup/pids", W_OK) != 0) { /* nobody would know of a daemon */
+        job.words = (const char *const[]){"stop"};
+    }
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 200);
     assert_said(&job, "killed by SIGKILL");

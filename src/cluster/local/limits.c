@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TASKS_A_JOB = 2048, TASKS_A_PROCESS = 256, TASKS_OF_A_USER = 16384 };
+enum {
+    TASKS_A_JOB = 2048,
+    TASKS_A_PROCESS = 256,
+    TASKS_OF_A_USER = 16384,
+    REMOVE_ROUNDS = 2000
+};
 
 /* Read a small file whole; its bytes, -1 it is not there. */
 static ssize_t read_small(const char *path, char *text, size_t size)
@@ -188,15 +194,35 @@ void gy_limits_forbid(const gy_limits *limits, bool is_forbidden)
     }
 }
 
-/* Remove a group and those below it, which hold no process any more. */
+/* Remove a group, once nobody is in it: whoever still is gets killed. */
+static void remove_group(const char *folder)
+{
+    char path[600], text[16384];
+    snprintf(path, sizeof(path), "%s/cgroup.procs", folder);
+    for (int round = 0; rmdir(folder) != 0 && errno == EBUSY && round < REMOVE_ROUNDS;
+         round++) {
+        if (read_small(path, text, sizeof(text)) > 0) {
+            char *at = text, *end = NULL;
+            for (long one = strtol(at, &end, 10); end != at; one = strtol(at, &end, 10)) {
+                if (one > 1 && one != getpid()) {
+                    kill((pid_t)one, SIGKILL);
+                }
+                at = end;
+            }
+        }
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* Remove the slots' groups of memory and the one above them. */
 static void remove_memory(const char *folder, uint32_t processes)
 {
     char group[560];
     for (uint32_t slot = 0; slot < processes; slot++) {
         snprintf(group, sizeof(group), "%s/%u", folder, slot);
-        (void)rmdir(group);
+        remove_group(group);
     }
-    (void)rmdir(folder);
+    remove_group(folder);
 }
 
 void gy_limits_close(gy_limits *limits)
@@ -216,7 +242,7 @@ void gy_limits_leave(const gy_limits *limits)
     if (end != NULL) {
         *end = '\0';
         (void)write_small(above, "cgroup.procs", "0");
-        (void)rmdir(limits->pids);
+        remove_group(limits->pids);
     }
 }
 
@@ -224,7 +250,8 @@ void gy_limits_sweep(pid_t nursery, uint32_t processes)
 {
     char folder[512];
     if (find_folder("pids", nursery, folder)) {
-        (void)rmdir(folder);
+        (void)write_number(folder, "pids.max", 0); /* who is still there starts nobody */
+        remove_group(folder);
     }
     if (find_folder("memory", nursery, folder) && access(folder, F_OK) == 0) {
         remove_memory(folder, processes);

@@ -85,7 +85,7 @@ void gy_limits_close(gy_limits *limits);
 /** In the nursery, when no driver is there to sweep: out of the group of processes, remove it.
  */
 void gy_limits_leave(const gy_limits *limits);
-/** In the driver, after the nursery's end, however that came: remove what it left. */
+/** In the driver, after the nursery's end, however that came: kill and remove what it left. */
 void gy_limits_sweep(pid_t nursery, uint32_t processes);
 
 /* ---- board.c: what runs in a process, seen from outside ---- */
