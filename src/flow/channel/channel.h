@@ -1,0 +1,140 @@
+/**
+ * The vertex side of room flow: what a process does with an order, and what it reports.
+ *
+ * Reading order: section.h (files), cohort.h (pipes and FIFOs), this, vertex_priv.h; fault.h
+ * for records that kill.
+ */
+#ifndef GY_FLOW_CHANNEL_CHANNEL_H
+#define GY_FLOW_CHANNEL_CHANNEL_H
+
+#include "cluster/worker.h"
+#include "flow/channel/fault.h"
+
+#include <gyre/vertex.h>
+
+/** Outputs of so many bytes in all travel in the report instead of a file. */
+enum { GY_SMALL_BYTES = 4096 };
+
+typedef enum gy_input_kind {
+    GY_INPUT_SECTION, /* an output of another attempt, in its file */
+    GY_INPUT_INLINE,  /* one that travelled in messages */
+    GY_INPUT_PLAIN,   /* a user's file, or a part of it */
+    GY_INPUT_FIFO,
+    GY_INPUT_PIPE,
+} gy_input_kind;
+
+typedef struct gy_order_input {
+    gy_input_kind kind;
+    uint32_t section;                /* SECTION: which output of its producer */
+    uint32_t epoch, attempt, member; /* SECTION: who wrote the file; with the key instead of
+                                        (job, task), since later jobs may read it */
+    uint32_t channel;                /* FIFO, PIPE: row of gy_order.channels */
+    gy_key key;                      /* SECTION: the producer's */
+    gy_key content;                  /* SECTION: as the producer's report says */
+    const char *path;                /* SECTION, PLAIN */
+    const void *data;                /* INLINE */
+    uint64_t offset, size_bytes;     /* PLAIN: UINT64_MAX: to its end; INLINE: the size */
+} gy_order_input;
+
+typedef enum gy_output_kind {
+    GY_OUTPUT_SECTION, /* of the attempt's file, or in the report */
+    GY_OUTPUT_FINAL,   /* a file for users at `path`, its bytes alone; not synced */
+    GY_OUTPUT_FIFO,
+    GY_OUTPUT_PIPE,
+} gy_output_kind;
+
+typedef struct gy_order_output {
+    gy_output_kind kind;
+    uint32_t channel; /* FIFO, PIPE: row of gy_order.channels */
+    const char *path; /* FINAL */
+} gy_order_output;
+
+/** A channel within a cohort. The orders of all members hold the same rows. */
+typedef struct gy_order_channel {
+    uint16_t from, to; /* members */
+    bool is_pipe;
+} gy_order_channel;
+
+/** A task as a process runs it. All is borrowed for the call. */
+typedef struct gy_order {
+    gy_attempt id;
+    gy_key key;
+    uint32_t member;
+    const char *name;   /* for messages: "stage[index]" */
+    const char *stage;  /* for the trace: lives as long as the process */
+    gy_vertex_work run; /* NULL: `command` */
+    gy_any_work user;
+    const void *parameter;
+    size_t parameter_bytes;
+    uint32_t index, copies;
+    size_t memory_bytes; /* 0: none */
+    const char *folder;  /* of the job: spills, scratch */
+    const char *path; /* of the attempt's file: its last part names the scratch folder, too */
+    const gy_order_input *inputs;   /* (input_count) */
+    const gy_order_output *outputs; /* (output_count) */
+    uint32_t input_count, output_count;
+    const gy_place *bad; /* (bad_count) records to skip, rising by (source, offset) */
+    size_t bad_count;
+    int64_t record_timeout_ns; /* 0: none */
+
+    uint32_t width; /* members of the cohort; 0, 1: none */
+    uint32_t channel_count;
+    const gy_order_channel *channels; /* (channel_count) */
+    const char *cohort;               /* path of its table, made by whoever comes first */
+    size_t ring_bytes;                /* of a FIFO; 0: 1 MiB */
+    uint64_t token[2];                /* proves who calls a pipe: drawn for this attempt */
+
+    const char *const *command; /* argv, NULL-ended */
+    const char *const *files;   /* linked into its working folder; NULL-ended, or NULL */
+    int ranks; /* > 0: so many ranks of `command`, which have no standard input and output */
+
+    gy_deadline deadline; /* of the job: every wait ends by it */
+} gy_order;
+
+/**
+ * Run one task to its end; the answer says what came of it. Several may run at once, on threads
+ * of their own.
+ *
+ * @param fault  of this process; NULL: nothing is caught
+ * @param board  (GY_BOARD_BYTES) shared memory that outlives the process, zeroed; NULL: none
+ */
+void gy_vertex_execute(gy_env *env, const gy_order *order, gy_fault *fault, void *board,
+                       const _Atomic bool *is_cancelled, gy_worker_answer *answer);
+
+/* ---- reports ---- */
+
+typedef struct gy_counter {
+    const char *name; /* NUL-terminated, within the report */
+    int64_t value;
+} gy_counter;
+
+/**
+ * What an attempt reports of itself, as bytes: {} when all its outputs are empty and there is
+ * nothing else to say. Sizes are those of outputs of every kind.
+ */
+typedef struct gy_report {
+    gy_key content; /* of its SECTION and FINAL outputs; zero for {} */
+    bool is_inline; /* SECTION outputs stand in the report itself */
+    uint32_t output_count, counter_count;
+    int64_t skipped; /* bad records */
+    const void *sample;
+    size_t sample_bytes; /* of gy_vertex_tell */
+    /* where the parts stand */
+    const unsigned char *sizes, *ends, *inlined, *counters;
+    uint32_t size_width, counter_bytes;
+} gy_report;
+
+/** Look at a report, which is borrowed. Allocates nothing. GY_FORMAT @threads any */
+GY_MUST_CHECK gy_status gy_report_read(const void *data, size_t size_bytes, gy_report *report);
+
+typedef struct gy_report_part {
+    uint64_t size_bytes;
+    const void *inlined; /* NULL: in a file */
+} gy_report_part;
+
+/** One output of a report. O(1); `output` beyond those of {}: empty. */
+gy_report_part gy_report_output(const gy_report *report, uint32_t output);
+/** Counter after counter: *at is 0 at first. False at the end. */
+bool gy_report_counter(const gy_report *report, size_t *at, gy_counter *counter);
+
+#endif
