@@ -20,6 +20,7 @@ ALLOWED = {  # object: the calls it is there for
     "environment.c.o": {"gy_setting_get"},
     "place.c.o": {"setenv", "unsetenv", "gy_setting_get"},
     "file.c.o": {"gy_setting_get"}, # room coll: which table of gyre tune
+    "fault.c.o": {"timer_create", "timer_settime"}, # room flow: a signal to the thread of a late record
     "comm.c.o": {"gy_setting_get"}, # room coll: what a communicator is forced to
     "start.c.o": {"gy_setting_get"}, # room cluster: was this process started to serve
     "door.c.o": {"unsetenv"}, # room cluster: what it starts is not

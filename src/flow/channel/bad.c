@@ -1,0 +1,255 @@
+/* Which records are bad: a place that two attempts died at. A value and functions. */
+#include "base/base.h"
+#include "flow/channel/fault_priv.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct named {
+    uint32_t task, member;
+    gy_place place;
+    int failures; /* 1: a suspect; 2: bad */
+    int signal;
+    bool is_timeout;
+    char text[GY_FAULT_KEY_BYTES]; /* of a key */
+    char *backtrace;               /* NULL: none came */
+} named;
+
+struct gy_bad {
+    int64_t records_max, count;
+    named *items; /* rising by (task, member, source, offset) */
+    size_t item_count, item_capacity;
+    gy_place *places; /* answers gy_bad_of: of bad records alone, in the order of items */
+    size_t place_capacity;
+};
+
+gy_bad *gy_bad_new(int64_t records_max)
+{
+    gy_bad *bad = gy_alloc_zero("flow.bad", 1, sizeof(*bad));
+    if (bad != NULL) {
+        bad->records_max = records_max;
+    }
+    return bad;
+}
+
+void gy_bad_free(gy_bad *bad)
+{
+    for (size_t i = 0; bad != NULL && i < bad->item_count; i++) {
+        gy_free(bad->items[i].backtrace);
+    }
+    if (bad != NULL) {
+        gy_free(bad->items);
+        gy_free(bad->places);
+    }
+    gy_free(bad);
+}
+
+static int compare(const named *a, const named *b)
+{
+    const uint64_t left[] = {a->task, a->member, a->place.source, a->place.offset};
+    const uint64_t right[] = {b->task, b->member, b->place.source, b->place.offset};
+    for (size_t i = 0; i < GY_COUNT(left); i++) {
+        if (left[i] != right[i]) {
+            return left[i] < right[i] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+/* The first item that is not before `key`. */
+static size_t find(const gy_bad *bad, const named *key)
+{
+    size_t low = 0, high = bad->item_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare(&bad->items[middle], key) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The record of that place, made with no failures when it was never named. NULL: no memory. */
+static named *record_of(gy_bad *bad, const named *key)
+{
+    size_t at = find(bad, key);
+    if (at < bad->item_count && compare(&bad->items[at], key) == 0) {
+        return &bad->items[at];
+    }
+    void *items = bad->items, *places = bad->places;
+    gy_status status =
+        gy_reserve("flow.bad", &items, &bad->item_capacity, bad->item_count + 1, sizeof(named));
+    if (status == GY_OK) {
+        bad->items = items;
+        status = gy_reserve("flow.bad", &places, &bad->place_capacity, bad->item_count + 1,
+                            sizeof(gy_place));
+    }
+    if (status < 0) {
+        return NULL;
+    }
+    bad->places = places;
+    memmove(bad->items + at + 1, bad->items + at, (bad->item_count - at) * sizeof(named));
+    bad->items[at] = *key;
+    bad->item_count++;
+    return &bad->items[at];
+}
+
+static named key_of(gy_attempt id, uint32_t member, gy_place place)
+{
+    return (named){.task = id.task, .member = member, .place = place};
+}
+
+void gy_bad_hear(gy_bad *bad, const gy_cry *cry)
+{
+    named key = key_of(cry->id, cry->member, cry->place);
+    named *record = record_of(bad, &key);
+    if (record == NULL || record->backtrace != NULL) {
+        return; /* a backtrace less: the list is the poorer, no decision hangs on it */
+    }
+    gy_text names = {.data = NULL};
+    gy_fault_names(cry->backtrace, &names);
+    if (names.status == GY_OK) {
+        record->backtrace = names.data;
+    } else {
+        gy_text_free(&names);
+    }
+}
+
+static size_t suspects_of(const gy_bad *bad, const named *of)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < bad->item_count; i++) {
+        const named *item = &bad->items[i];
+        count += item->task == of->task && item->member == of->member && item->failures == 1;
+    }
+    return count;
+}
+
+static void describe(const named *record, gy_text *out)
+{
+    gy_text_add(out, "task %u", record->task);
+    if (record->member > 0) {
+        gy_text_add(out, " member %u", record->member);
+    }
+    if (record->place.source == GY_PLACE_KEY) {
+        gy_text_add(out, " key '");
+        for (const char *at = record->text; *at != '\0'; at++) {
+            bool is_plain = (unsigned char)*at >= ' ' && *at != 127 && *at != '\'';
+            gy_text_add(out, is_plain ? "%c" : "\\x%02x", is_plain ? *at : (unsigned char)*at);
+        }
+        gy_text_add(out, "'");
+    } else {
+        gy_text_add(out, " input %u offset %llu", record->place.source,
+                    (unsigned long long)record->place.offset);
+    }
+    const char *name = sigabbrev_np(record->signal);
+    if (record->is_timeout) {
+        gy_text_add(out, " took too long");
+    } else {
+        gy_text_add(out, " SIG%s", name != NULL ? name : "?");
+    }
+}
+
+static gy_cause too_many(const gy_bad *bad, const named *record)
+{
+    char text[256];
+    gy_text words = {.data = NULL};
+    describe(record, &words);
+    (void)gy_fail(GY_LIMIT, "more than %lld bad records, the last: %s",
+                  (long long)bad->records_max, gy_text_move(&words, text, sizeof(text)));
+    return GY_CAUSE_FATAL;
+}
+
+static gy_cause tell_mapped(const gy_fault_board *board, gy_cause cause)
+{
+    if (atomic_load_explicit(&board->mapped, memory_order_acquire) != GY_MAPPED_PLAIN) {
+        return cause; /* an intermediate: the next attempt finds it damaged */
+    }
+    char text[GY_FAULT_KEY_BYTES];
+    memcpy(text, board->text, sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    (void)gy_fail(GY_IO, "input %u (%s%s) shrank while it was read",
+                  atomic_load_explicit(&board->input, memory_order_relaxed),
+                  strlen(text) == sizeof(text) - 1 ? "…" : "", text);
+    return GY_CAUSE_FATAL;
+}
+
+gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *left_board,
+                     gy_cause cause)
+{
+    const gy_fault_board *board = left_board;
+    int number = atomic_load_explicit(&board->signal, memory_order_acquire);
+    if (number == 0) {
+        return cause; /* it did not die of what it did */
+    }
+    if (atomic_load_explicit(&board->mapped, memory_order_relaxed) != 0) {
+        return tell_mapped(board, cause);
+    }
+    if (atomic_load_explicit(&board->has_place, memory_order_relaxed) == 0) {
+        return cause;
+    }
+    gy_place place = {atomic_load_explicit(&board->source, memory_order_relaxed),
+                      atomic_load_explicit(&board->offset, memory_order_relaxed)};
+    named key = key_of(id, member, place);
+    named *record = record_of(bad, &key);
+    if (record == NULL) {
+        return cause;
+    }
+    if (record->failures >= 2) {
+        return cause; /* it is skipped already, yet it was at work: not ours to excuse */
+    }
+    record->failures++;
+    record->signal = number;
+    record->is_timeout = atomic_load_explicit(&board->is_timeout, memory_order_relaxed) != 0;
+    memcpy(record->text, board->text, sizeof(record->text));
+    record->text[sizeof(record->text) - 1] = '\0';
+    if (record->failures == 1) {
+        return suspects_of(bad, record) <= GY_BAD_SUSPECTS_MAX ? GY_CAUSE_NEW_BAD_RECORD
+                                                               : cause;
+    }
+    bad->count++;
+    bool is_one_too_many = bad->records_max >= 0 && bad->count > bad->records_max;
+    return is_one_too_many ? too_many(bad, record) : GY_CAUSE_NEW_BAD_RECORD;
+}
+
+const gy_place *gy_bad_of(const gy_bad *bad, uint32_t task, uint32_t member, size_t *count)
+{
+    named key = {.task = task, .member = member};
+    *count = 0;
+    for (size_t i = find(bad, &key); i < bad->item_count; i++) {
+        const named *item = &bad->items[i];
+        if (item->task != task || item->member != member) {
+            break;
+        }
+        if (item->failures >= 2) {
+            bad->places[(*count)++] = item->place;
+        }
+    }
+    return bad->places;
+}
+
+int64_t gy_bad_count(const gy_bad *bad)
+{
+    return bad->count;
+}
+
+void gy_bad_list(const gy_bad *bad, gy_text *out)
+{
+    for (size_t i = 0; i < bad->item_count; i++) {
+        const named *record = &bad->items[i];
+        if (record->failures < 2) {
+            continue;
+        }
+        describe(record, out);
+        gy_text_add(out, "\n");
+        for (const char *at = record->backtrace; at != NULL && *at != '\0';) {
+            const char *end = strchrnul(at, '\n');
+            gy_text_add(out, "    %.*s\n", (int)(end - at), at);
+            at = *end != '\0' ? end + 1 : end;
+        }
+    }
+}

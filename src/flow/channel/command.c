@@ -1,0 +1,369 @@
+/* A vertex in any language: its input goes through a child's standard input, its output comes
+ * from the child's standard output. Both sides are polled, so neither waits for the other; the
+ * child's words on standard error go to ours, and the last of them into the reason of a
+ * failure. */
+#include "base/base.h"
+#include "flow/channel/vertex_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    PIECE_BYTES = 64 << 10,
+    TAIL_BYTES = 400, /* of standard error, in the reason */
+    NAP_MS = 50,      /* between looks at cancelling */
+    END_MS = 2,       /* between looks at a child that closed its output */
+};
+
+typedef struct child {
+    gy_vertex *vertex;
+    pid_t pid;        /* and of its group; 0: none */
+    int in, out, err; /* our ends; -1: closed */
+    const char *data; /* of the input, not yet written */
+    size_t left;
+    bool has_input;
+    char tail[TAIL_BYTES + 1];
+    size_t tail_bytes;
+} child;
+
+static void close_file(int *file)
+{
+    if (*file >= 0) {
+        (void)close(*file);
+    }
+    *file = -1;
+}
+
+/* ---- starting ---- */
+
+/* Files named beside the command lie in its working folder under their last names. */
+static gy_status link_files(const gy_vertex *vertex, const char *folder)
+{
+    const char *const *files = vertex->order->files;
+    for (size_t i = 0; files != NULL && files[i] != NULL; i++) {
+        char whole[PATH_MAX];
+        if (realpath(files[i], whole) == NULL) {
+            return gy_fail(GY_NOTFOUND, "cannot find file %s: %s", files[i],
+                           strerrordesc_np(errno));
+        }
+        const char *slash = strrchr(files[i], '/');
+        gy_text name = {.data = NULL};
+        gy_text_add(&name, "%s/%s", folder, slash != NULL ? slash + 1 : files[i]);
+        gy_status status = name.status;
+        if (status == GY_OK && symlink(whole, name.data) != 0) {
+            status = gy_fail(GY_IO, "cannot link %s to %s: %s", whole, name.data,
+                             strerrordesc_np(errno));
+        }
+        gy_text_free(&name);
+        GY_TRY(status);
+    }
+    return GY_OK;
+}
+
+static gy_status make_pipe(int ends[2], int ours)
+{
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return gy_fail(GY_IO, "no pipe for a command: %s", strerrordesc_np(errno));
+    }
+    GY_ASSERT(fcntl(ends[ours], F_SETFL, O_NONBLOCK) == 0);
+    return GY_OK;
+}
+
+/* The three descriptors of the child; it starts in `folder`, in a group of its own. */
+static int spawn(const child *of, const char *folder, const int files[3], pid_t *pid)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0) {
+        return error;
+    }
+    error = posix_spawnattr_init(&attributes);
+    if (error != 0) {
+        (void)posix_spawn_file_actions_destroy(&actions);
+        return error;
+    }
+    for (int i = 0; i < 3 && error == 0; i++) {
+        error = files[i] >= 0 ? posix_spawn_file_actions_adddup2(&actions, files[i], i)
+                : i == 0
+                    ? posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+                    : posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, i);
+    }
+    if (error == 0) {
+        error = posix_spawn_file_actions_addchdir_np(&actions, folder);
+    }
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    (void)posix_spawnattr_setsigdefault(&attributes, &all);
+    (void)posix_spawnattr_setpgroup(&attributes, 0);
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                    POSIX_SPAWN_SETPGROUP);
+    char *const *argv = NULL;
+    memcpy(&argv, &of->vertex->order->command, sizeof(argv)); /* drops the const */
+    if (error == 0) {
+        error = posix_spawnp(pid, argv[0], &actions, &attributes, argv, environ);
+    }
+    (void)posix_spawnattr_destroy(&attributes);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+static gy_status start(child *of)
+{
+    const gy_order *order = of->vertex->order;
+    const char *folder = gy_vertex_scratch(of->vertex);
+    if (folder == NULL) {
+        return of->vertex->status;
+    }
+    GY_TRY(link_files(of->vertex, folder));
+    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
+    gy_status status = of->has_input ? make_pipe(in, 1) : GY_OK;
+    if (status == GY_OK && order->output_count > 0) {
+        status = make_pipe(out, 0);
+    }
+    if (status == GY_OK) {
+        status = make_pipe(err, 0);
+    }
+    if (status == GY_OK) {
+        pid_t pid = 0;
+        int error = spawn(of, folder, (int[]){in[0], out[1], err[1]}, &pid);
+        of->pid = error == 0 ? pid : 0;
+        status = error == 0 ? GY_OK
+                            : gy_fail(GY_NOTFOUND, "cannot start %s: %s", order->command[0],
+                                      strerrordesc_np(error));
+    }
+    close_file(&in[0]);
+    close_file(&out[1]);
+    close_file(&err[1]);
+    of->in = in[1];
+    of->out = out[0];
+    of->err = err[0];
+    return status;
+}
+
+/* ---- carrying ---- */
+
+/* The next bytes for the child; at the end its input is closed. */
+static gy_status feed(child *of)
+{
+    if (of->left == 0) {
+        const void *data = NULL;
+        GY_TRY(gy_vertex_read(of->vertex, 0, &data, &of->left));
+        of->data = data;
+        if (of->left == 0) {
+            close_file(&of->in);
+            return GY_OK;
+        }
+    }
+    ssize_t put = write(of->in, of->data, of->left);
+    if (put > 0) {
+        of->data += put;
+        of->left -= (size_t)put;
+    } else if (put < 0 && errno == EPIPE) { /* it has read enough: what is left is not wanted */
+        struct timespec now = {0, 0};
+        sigset_t broken;
+        sigemptyset(&broken);
+        sigaddset(&broken, SIGPIPE);
+        (void)sigtimedwait(&broken, NULL, &now);
+        close_file(&of->in);
+    } else if (put < 0 && errno != EAGAIN && errno != EINTR) {
+        return gy_fail(GY_IO, "cannot write to %s: %s", of->vertex->order->command[0],
+                       strerrordesc_np(errno));
+    }
+    return GY_OK;
+}
+
+static gy_status drain(child *of)
+{
+    void *room = NULL;
+    GY_TRY(gy_vertex_room(of->vertex, 0, PIECE_BYTES, &room));
+    ssize_t got = read(of->out, room, PIECE_BYTES);
+    GY_TRY(gy_vertex_wrote(of->vertex, 0, got > 0 ? (size_t)got : 0));
+    if (got == 0) {
+        close_file(&of->out);
+    } else if (got < 0 && errno != EAGAIN && errno != EINTR) {
+        return gy_fail(GY_IO, "cannot read from %s: %s", of->vertex->order->command[0],
+                       strerrordesc_np(errno));
+    }
+    return GY_OK;
+}
+
+/* Standard error: to ours, and its end is kept. */
+static void listen_to(child *of)
+{
+    char words[4096];
+    ssize_t got = read(of->err, words, sizeof(words));
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+        close_file(&of->err);
+    }
+    if (got <= 0) {
+        return;
+    }
+    if (write(STDERR_FILENO, words, (size_t)got) < 0) {
+        gy_debug("the words of %s are lost", of->vertex->order->command[0]);
+    }
+    size_t size = GY_MIN((size_t)got, (size_t)TAIL_BYTES);
+    size_t kept = GY_MIN(of->tail_bytes, (size_t)TAIL_BYTES - size);
+    memmove(of->tail, of->tail + of->tail_bytes - kept, kept);
+    memcpy(of->tail + kept, words + (size_t)got - size, size);
+    of->tail_bytes = kept + size;
+}
+
+static gy_status carry(child *of)
+{
+    while (of->out >= 0 || of->err >= 0 || of->in >= 0) {
+        struct pollfd looks[3] = {
+            {.fd = of->in, .events = POLLOUT},
+            {.fd = of->out, .events = POLLIN},
+            {.fd = of->err, .events = POLLIN},
+        };
+        int ready = poll(looks, 3, NAP_MS);
+        GY_TRY(gy_vertex_check(of->vertex));
+        if (ready <= 0) {
+            continue;
+        }
+        if (looks[2].revents != 0) {
+            listen_to(of);
+        }
+        if (looks[1].revents != 0) {
+            GY_TRY(drain(of));
+        }
+        if (looks[0].revents != 0) {
+            GY_TRY(feed(of));
+        }
+    }
+    return GY_OK;
+}
+
+/* ---- its end ---- */
+
+static gy_status judge(const child *of, int status)
+{
+    const char *name = of->vertex->order->command[0];
+    size_t size = of->tail_bytes;
+    while (size > 0 && of->tail[size - 1] == '\n') {
+        size--;
+    }
+    char text[TAIL_BYTES + 1];
+    for (size_t i = 0; i < size; i++) {
+        bool is_control = (unsigned char)of->tail[i] < ' ';
+        text[i] = of->tail[i];
+        if (is_control) {
+            text[i] = ' ';
+        }
+    }
+    text[size] = '\0';
+    const char *said = size > 0 ? ": " : "";
+    if (WIFSIGNALED(status)) {
+        return gy_fail(GY_PEER, "%s died of SIG%s%s%s", name,
+                       sigabbrev_np(WTERMSIG(status)) != NULL ? sigabbrev_np(WTERMSIG(status))
+                                                              : "RT",
+                       said, text);
+    }
+    if (WEXITSTATUS(status) != 0) {
+        return gy_fail(GY_PEER, "%s ended with status %d%s%s", name, WEXITSTATUS(status), said,
+                       text);
+    }
+    return GY_OK;
+}
+
+/* It closed what it had: its end is near, but it may sleep. */
+static gy_status wait_for_end(child *of)
+{
+    for (;;) {
+        int status = 0;
+        pid_t ended = waitpid(of->pid, &status, WNOHANG);
+        if (ended == of->pid) {
+            (void)kill(-of->pid, SIGKILL); /* what it left in its group */
+            of->pid = 0;
+            return judge(of, status);
+        }
+        if (ended < 0 && errno != EINTR) {
+            of->pid = 0;
+            return gy_fail(GY_STATE, "the end of %s was taken by another",
+                           of->vertex->order->command[0]);
+        }
+        GY_TRY(gy_vertex_check(of->vertex));
+        (void)poll(NULL, 0, END_MS);
+    }
+}
+
+static void kill_child(child *of)
+{
+    if (of->pid > 0) {
+        (void)kill(-of->pid, SIGKILL);
+        while (waitpid(of->pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+        of->pid = 0;
+    }
+}
+
+static gy_status check_order(const gy_order *order)
+{
+    if (order->command == NULL || order->command[0] == NULL) {
+        return gy_fail(GY_ARG, "a vertex without function and command");
+    }
+    if (order->ranks == 0 && (order->input_count > 1 || order->output_count > 1)) {
+        return gy_fail(GY_ARG, "%s has %u inputs and %u outputs, at most one of each",
+                       order->command[0], order->input_count, order->output_count);
+    }
+    return GY_OK;
+}
+
+/* Ranks of the tensor wing: they have no standard input of ours and leave nothing but files. */
+static gy_status run_gang(gy_vertex *vertex)
+{
+    const gy_order *order = vertex->order;
+    int64_t left_ns = order->deadline.at_ns - gy_now_ns(vertex->env);
+    bool has_limit = order->deadline.at_ns != GY_NEVER.at_ns;
+    gy_gang gang = {
+        .ranks = order->ranks,
+        .timeout_seconds = has_limit ? GY_MAX((double)left_ns * 1e-9, 1e-3) : 0,
+    };
+    memcpy(&gang.argv, &order->command, sizeof(gang.argv)); /* drops the const */
+    return gy_gang_run(&gang, vertex->is_cancelled);
+}
+
+gy_status gy_command_run(gy_vertex *vertex)
+{
+    GY_TRY(check_order(vertex->order));
+    if (vertex->order->ranks > 0) {
+        return run_gang(vertex);
+    }
+    child of = {
+        .vertex = vertex,
+        .in = -1,
+        .out = -1,
+        .err = -1,
+        .has_input = vertex->order->input_count > 0,
+    };
+    sigset_t broken, before;
+    sigemptyset(&broken);
+    sigaddset(&broken, SIGPIPE);
+    GY_ASSERT(pthread_sigmask(SIG_BLOCK, &broken, &before) == 0);
+    gy_status status = start(&of);
+    if (status == GY_OK) {
+        status = carry(&of);
+    }
+    close_file(&of.in);
+    if (status == GY_OK) {
+        status = wait_for_end(&of);
+    }
+    kill_child(&of);
+    close_file(&of.out);
+    close_file(&of.err);
+    GY_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    return status;
+}

@@ -1,0 +1,222 @@
+/* Goal: programs as vertices: bytes go through, early closers are no failure, failures say why,
+ * what is cancelled is killed with all it started. */
+#include "base/base.h"
+#include "flow/channel/channel.h"
+#include "store/store.h"
+
+#include <gyre/data.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "gy_test.h"
+
+enum { INPUT_BYTES = 3000000 };
+
+static char folder[64], path[128], out[128];
+static char *input;
+static _Atomic bool is_cancelled;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/gyre-command-XXXXXX");
+    if (mkdtemp(folder) == NULL) {
+        return 1;
+    }
+    snprintf(path, sizeof(path), "%s/key.0.1", folder);
+    snprintf(out, sizeof(out), "%s/out", folder);
+    input = gy_alloc("test", INPUT_BYTES);
+    for (size_t i = 0; i < INPUT_BYTES; i++) {
+        input[i] = (char)(i % 80 == 79 ? '\n' : 'a' + i / 80 % 26);
+    }
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char scratch[128];
+    gy_free(input);
+    snprintf(scratch, sizeof(scratch), "%s/scratch", folder);
+    return rmdir(scratch) + rmdir(folder);
+}
+
+/* Run a command over the input (or none); what it gave goes to *got. */
+static gy_worker_answer run(const char *const *command, bool has_input,
+                            const char *const *files, gy_bytes *got)
+{
+    gy_order_input in = {.kind = GY_INPUT_INLINE, .data = input, .size_bytes = INPUT_BYTES};
+    gy_order_output to = {.kind = GY_OUTPUT_FINAL, .path = out};
+    gy_order order = {
+        .key = {1, 2},
+        .name = "command[0]",
+        .stage = "command",
+        .command = command,
+        .files = files,
+        .folder = folder,
+        .path = path,
+        .inputs = &in,
+        .input_count = has_input ? 1 : 0,
+        .outputs = &to,
+        .output_count = 1,
+        .deadline = gy_deadline_after(60),
+    };
+    gy_worker_answer answer = {.cause = GY_CAUSE_NONE};
+    gy_vertex_execute(gy_env_real(), &order, NULL, NULL, &is_cancelled, &answer);
+    *got = (gy_bytes){NULL, 0};
+    if (answer.cause == GY_CAUSE_NONE) {
+        assert_ok(gy_file_read(gy_env_real(), out, SIZE_MAX, got));
+        assert_int_equal(unlink(out), 0);
+    }
+    return answer;
+}
+
+static void drop(gy_worker_answer *answer, gy_bytes *got)
+{
+    gy_free(got->data);
+    gy_text_free(&answer->report);
+    gy_text_free(&answer->reason);
+}
+
+static void bytes_go_through(void **state)
+{
+    (void)state;
+    gy_bytes got;
+    gy_worker_answer answer = run((const char *const[]){"cat", NULL}, true, NULL, &got);
+    assert_int_equal(answer.cause, GY_CAUSE_NONE);
+    assert_int_equal(got.size_bytes, INPUT_BYTES);
+    assert_memory_equal(got.data, input, INPUT_BYTES);
+    drop(&answer, &got);
+    answer =
+        run((const char *const[]){"sh", "-c", "cat; cat; echo end", NULL}, false, NULL, &got);
+    assert_int_equal(answer.cause, GY_CAUSE_NONE);
+    assert_string_equal(got.data, "end\n");
+    drop(&answer, &got);
+}
+
+static void one_may_read_less_than_all(void **state)
+{
+    (void)state;
+    gy_bytes got;
+    gy_worker_answer answer = run((const char *const[]){"head", "-n1", NULL}, true, NULL, &got);
+    assert_int_equal(answer.cause, GY_CAUSE_NONE);
+    assert_int_equal(got.size_bytes, 80);
+    drop(&answer, &got);
+    /* closes its input at once and writes more than a pipe holds */
+    answer = run((const char *const[]){"sh", "-c", "exec <&-; head -c 300000 /dev/zero", NULL},
+                 true, NULL, &got);
+    assert_int_equal(answer.cause, GY_CAUSE_NONE);
+    assert_int_equal(got.size_bytes, 300000);
+    drop(&answer, &got);
+}
+
+static void failures_say_why(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *const command[4];
+        const char *says;
+    } cases[] = {
+        {{"false", NULL}, "command[0]: false ended with status 1"},
+        {{"sh", "-c", "cat >/dev/null; echo first >&2; echo so bad >&2; exit 7", NULL},
+         "sh ended with status 7: first so bad"},
+        {{"sh", "-c", "kill -9 $$", NULL}, "sh died of SIGKILL"},
+        {{"/no/such/program", NULL}, "cannot start /no/such/program"},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        gy_bytes got;
+        gy_worker_answer answer = run(cases[i].command, true, NULL, &got);
+        assert_int_equal(answer.cause, GY_CAUSE_OWN);
+        if (strstr(gy_text_get(&answer.reason), cases[i].says) == NULL) {
+            fail_msg("%s: %s", cases[i].command[0], gy_text_get(&answer.reason));
+        }
+        assert_int_equal(access(out, F_OK), -1);
+        drop(&answer, &got);
+    }
+}
+
+static void side_files_lie_in_its_folder(void **state)
+{
+    (void)state;
+    char side[128];
+    snprintf(side, sizeof(side), "%s/side.txt", folder);
+    assert_ok(gy_save_file(side, "beside", 6));
+    gy_bytes got;
+    gy_worker_answer answer =
+        run((const char *const[]){"sh", "-c", "cat side.txt; touch own; ls | wc -l", NULL},
+            false, (const char *const[]){side, NULL}, &got);
+    assert_int_equal(answer.cause, GY_CAUSE_NONE);
+    assert_string_equal(got.data, "beside2\n");
+    drop(&answer, &got);
+    answer = run((const char *const[]){"cat", NULL}, false,
+                 (const char *const[]){"/no/such/file", NULL}, &got);
+    assert_int_equal(answer.cause, GY_CAUSE_OWN);
+    assert_non_null(strstr(gy_text_get(&answer.reason), "/no/such/file"));
+    drop(&answer, &got);
+    assert_int_equal(unlink(side), 0);
+}
+
+/* Says its own id and its child's, then sleeps; cancelled once both are known. */
+static void *cancel_when_it_runs(void *arg)
+{
+    (void)arg;
+    char name[160];
+    snprintf(name, sizeof(name), "%s/pids", folder);
+    struct stat status;
+    gy_deadline deadline = gy_deadline_after(30);
+    while ((stat(name, &status) != 0 || status.st_size == 0) &&
+           gy_now_ns(gy_env_real()) < deadline.at_ns) {
+        gy_spin();
+    }
+    atomic_store(&is_cancelled, true);
+    return NULL;
+}
+
+static void cancelling_kills_it_with_its_children(void **state)
+{
+    (void)state;
+    char script[640], pids[160];
+    snprintf(pids, sizeof(pids), "%s/pids", folder);
+    snprintf(script, sizeof(script), "sleep 100 & echo $$ $! > %s.new; mv %s.new %s; wait",
+             pids, pids, pids);
+    gy_thread thread;
+    assert_ok(gy_thread_start(&thread, "cancel", cancel_when_it_runs, NULL));
+    gy_bytes got;
+    gy_worker_answer answer =
+        run((const char *const[]){"sh", "-c", script, NULL}, true, NULL, &got);
+    gy_thread_join(&thread);
+    atomic_store(&is_cancelled, false);
+    assert_int_equal(answer.cause, GY_CAUSE_CANCELLED);
+    drop(&answer, &got);
+    assert_ok(gy_file_read(gy_env_real(), pids, 100, &got));
+    int shell = 0, sleeper = 0;
+    assert_int_equal(sscanf(got.data, "%d %d", &shell, &sleeper), 2);
+    assert_int_equal(kill(shell, 0), -1); /* reaped */
+    char name[64], text[512] = "";
+    snprintf(name, sizeof(name), "/proc/%d/stat", sleeper);
+    FILE *file = fopen(name, "re"); /* gone, or dead and not yet reaped by who adopted it */
+    if (file != NULL) {
+        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+        fclose(file);
+        const char *end = strrchr(text, ')');
+        assert_true(end == NULL || end[2] == 'Z' || end[2] == 'X');
+    }
+    gy_free(got.data);
+    assert_int_equal(unlink(pids), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_go_through),
+        cmocka_unit_test(one_may_read_less_than_all),
+        cmocka_unit_test(failures_say_why),
+        cmocka_unit_test(side_files_lie_in_its_folder),
+        cmocka_unit_test(cancelling_kills_it_with_its_children),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,343 @@
+/* Goal: whatever a record dies of is known to the manager's side, with or without datagrams;
+ * two deaths at one place make it bad, and only it; a file that shrinks is no bad record. */
+#include "base/base.h"
+#include "flow/channel/vertex_priv.h"
+
+#include <gyre/data.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "gy_test.h"
+
+static char folder[64], plain[128];
+static const _Atomic bool never;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/gyre-fault-XXXXXX");
+    if (mkdtemp(folder) == NULL) {
+        return 1;
+    }
+    snprintf(plain, sizeof(plain), "%s/plain", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+/* ---- records that kill, as the number of their kind ---- */
+
+enum { SEGV, ABORT, FLOAT, ILLEGAL, BUS, OVERFLOW, ENDLESS, SHRUNK, KINDS };
+
+static const int signals[KINDS] = {SIGSEGV, SIGABRT, SIGFPE,  SIGILL,
+                                   SIGBUS,  SIGSEGV, SIGALRM, SIGBUS};
+
+static int64_t dig(volatile int64_t depth)
+{
+    volatile char room[4096];
+    room[depth % 4096] = 1;
+    return depth < INT64_MAX ? dig(depth + 1) + room[depth % 4096] : 0;
+}
+
+__attribute__((noinline)) static void die_of(int kind)
+{
+    volatile int zero = 0;
+    if (kind == SEGV) {
+        *(volatile int *)(uintptr_t)8 = zero;
+    } else if (kind == FLOAT) {
+        (void)raise(SIGFPE); /* a division by zero is the sanitizers' to see */
+    } else if (kind == ILLEGAL) {
+        __asm__ volatile("ud2");
+    } else if (kind == BUS) {
+        (void)raise(SIGBUS);
+    } else if (kind == OVERFLOW) {
+        (void)dig(zero);
+    } else if (kind == ENDLESS) {
+        while (zero == 0) {
+#ifdef GYRE_TSAN
+            (void)poll(NULL, 0, 0); /* ThreadSanitizer delivers such signals in calls alone */
+#endif
+        }
+    }
+    abort();
+}
+
+/* Records 0, 100, 200 …: the parameter says which kills, and how. */
+typedef struct plan {
+    uint64_t fatal[12];
+    int kinds[12];
+    int count;
+    bool is_key;
+} plan;
+
+static gy_status walk(gy_vertex *vertex)
+{
+    size_t size = 0;
+    const plan *does = gy_vertex_parameter(vertex, &size);
+    const char *data = "";
+    if (gy_vertex_inputs(vertex) > 0) {
+        const void *bytes = NULL;
+        GY_TRY(gy_vertex_read(vertex, 0, &bytes, &size));
+        data = bytes;
+    }
+    for (uint64_t offset = 0; offset < 2000; offset += 100) {
+        if (does->is_key ? gy_vertex_is_bad_key(vertex, &offset, sizeof(offset))
+                         : gy_vertex_is_bad(vertex, 7, offset)) {
+            continue;
+        }
+        if (does->is_key) {
+            gy_vertex_at_key(vertex, &offset, sizeof(offset));
+        } else {
+            gy_vertex_at(vertex, 7, offset);
+        }
+        for (int i = 0; i < does->count; i++) {
+            if (does->fatal[i] != offset) {
+                continue;
+            }
+            if (does->kinds[i] == SHRUNK) {
+                assert_int_equal(truncate(plain, 100), 0);
+                return ((volatile const char *)data)[300000] == 'x' ? GY_OK : GY_NUMERIC;
+            }
+            die_of(does->kinds[i]);
+        }
+    }
+    gy_vertex_count(vertex, "reached the end", 1);
+    return GY_OK;
+}
+
+static const gy_attempt id = {.task = 5, .epoch = 0, .attempt = 1};
+
+/* One attempt in a process of its own; its wait status. */
+static int attempt(const plan *does, const gy_bad *bad, void *board, bool is_mapped)
+{
+    memset(board, 0, GY_BOARD_BYTES);
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const struct rlimit small = {1 << 20, 1 << 20}, none = {0, 0};
+        (void)setrlimit(RLIMIT_CORE, &none);
+        (void)setrlimit(RLIMIT_STACK, &small);
+        gy_fault *fault = NULL;
+        if (gy_fault_open(folder, &fault) < 0) {
+            _exit(90);
+        }
+        gy_order_input input = {
+            .kind = GY_INPUT_PLAIN, .path = plain, .size_bytes = UINT64_MAX};
+        gy_order order = {
+            .id = id,
+            .name = "walk[0]",
+            .stage = "walk",
+            .run = walk,
+            .parameter = does,
+            .parameter_bytes = sizeof(*does),
+            .folder = folder,
+            .path = plain,
+            .inputs = &input,
+            .input_count = is_mapped ? 1 : 0,
+            .record_timeout_ns = 60000000,
+            .deadline = gy_deadline_after(60),
+        };
+        order.bad = gy_bad_of(bad, id.task, 0, &order.bad_count);
+        gy_worker_answer answer = {.cause = GY_CAUSE_NONE};
+        gy_vertex_execute(gy_env_real(), &order, fault, board, &never, &answer);
+        gy_fault_close(fault);
+        _exit(answer.cause == GY_CAUSE_NONE ? 0 : 91);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void *new_board(void)
+{
+    void *board = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(board, MAP_FAILED);
+    return board;
+}
+
+static bool has_datagram(gy_fault_door *door, gy_bad *bad, int expected)
+{
+    gy_cry cry;
+    bool is_heard = false;
+    while (gy_fault_hear(door, &cry)) {
+        assert_int_equal(cry.signal, expected);
+        assert_int_equal(cry.id.task, id.task);
+        gy_bad_hear(bad, &cry);
+        is_heard = true;
+    }
+    return is_heard;
+}
+
+/* Each kind dies by its signal, is named at once, and skipped from the third attempt on. */
+static void every_kind_is_named_and_skipped(void **state)
+{
+    (void)state;
+    void *board = new_board();
+    for (int blocked = 0; blocked < 2; blocked++) {
+        gy_fault_door *door = NULL;
+        assert_ok(gy_fault_listen(folder, &door));
+        if (blocked == 1) {
+            gy_fault_door_free(door);
+        }
+        for (int kind = 0; kind < SHRUNK; kind++) {
+            plan does = {.fatal = {300}, .kinds = {kind}, .count = 1, .is_key = kind % 2 == 1};
+            gy_bad *bad = gy_bad_new(-1);
+            for (int turn = 0; turn < 2; turn++) {
+                int status = attempt(&does, bad, board, false);
+                if (!WIFSIGNALED(status) || WTERMSIG(status) != signals[kind]) {
+                    fail_msg("kind %d ended with %#x", kind, (unsigned)status);
+                }
+                if (blocked == 0) {
+                    assert_true(has_datagram(door, bad, signals[kind]));
+                }
+                assert_int_equal(gy_bad_tell(bad, id, 0, board, GY_CAUSE_OWN),
+                                 GY_CAUSE_NEW_BAD_RECORD);
+                assert_int_equal(gy_bad_count(bad), turn);
+            }
+            size_t count = 0;
+            const gy_place *places = gy_bad_of(bad, id.task, 0, &count);
+            assert_int_equal(count, 1);
+            assert_true(does.is_key ? places[0].source == GY_PLACE_KEY
+                                    : places[0].source == 7 && places[0].offset == 300);
+            assert_int_equal(attempt(&does, bad, board, false), 0);
+            assert_int_equal(gy_bad_tell(bad, id, 0, board, GY_CAUSE_OWN), GY_CAUSE_OWN);
+            gy_text list = {.data = NULL};
+            gy_bad_list(bad, &list);
+            assert_non_null(strstr(gy_text_get(&list), does.is_key ? "key '" : "offset 300"));
+#if !defined(GYRE_ASAN) && !defined(GYRE_TSAN)
+            bool has_name = strstr(gy_text_get(&list), "die_of") != NULL ||
+                            strstr(gy_text_get(&list), " dig") != NULL;
+            if (has_name != (blocked == 0)) {
+                fail_msg("kind %d: %s", kind, gy_text_get(&list));
+            }
+#endif
+            gy_text_free(&list);
+            gy_bad_free(bad);
+        }
+        if (blocked == 0) {
+            gy_fault_door_free(door);
+        }
+    }
+    assert_int_equal(munmap(board, 4096), 0);
+}
+
+static void a_file_that_shrinks_is_no_bad_record(void **state)
+{
+    (void)state;
+    void *board = new_board();
+    char *bytes = gy_alloc_zero("test", 1, 400000);
+    assert_ok(gy_save_file(plain, bytes, 400000));
+    gy_free(bytes);
+    plan does = {.fatal = {300}, .kinds = {SHRUNK}, .count = 1};
+    gy_bad *bad = gy_bad_new(-1);
+    int status = attempt(&does, bad, board, true);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    assert_int_equal(gy_bad_tell(bad, id, 0, board, GY_CAUSE_OWN), GY_CAUSE_FATAL);
+    assert_non_null(strstr(gy_error_text(), plain));
+    assert_non_null(strstr(gy_error_text(), "shrank"));
+    assert_int_equal(gy_bad_count(bad), 0);
+    gy_bad_free(bad);
+    assert_int_equal(unlink(plain), 0);
+    assert_int_equal(munmap(board, 4096), 0);
+}
+
+/* Ten in one split: 21 attempts, none counts against the vertex. */
+static void ten_bad_records_cost_two_attempts_each(void **state)
+{
+    (void)state;
+    void *board = new_board();
+    plan does = {.count = 10};
+    for (int i = 0; i < 10; i++) {
+        does.fatal[i] = 100 + 150 * (uint64_t)i / 100 * 100;
+        does.kinds[i] = i % 5;
+    }
+    gy_bad *bad = gy_bad_new(10);
+    int attempts = 0, status = 0;
+    while ((status = attempt(&does, bad, board, false)) != 0) {
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(gy_bad_tell(bad, id, 0, board, GY_CAUSE_OWN), GY_CAUSE_NEW_BAD_RECORD);
+        assert_true(++attempts <= 20);
+    }
+    assert_int_equal(attempts, 20);
+    assert_int_equal(gy_bad_count(bad), 10);
+    gy_bad_free(bad);
+    assert_int_equal(munmap(board, 4096), 0);
+}
+
+/* ---- decisions alone ---- */
+
+static void set_board(gy_fault_board *board, uint64_t offset, int number)
+{
+    memset(board, 0, sizeof(*board));
+    atomic_store(&board->offset, offset);
+    atomic_store(&board->has_place, 1);
+    atomic_store(&board->signal, number);
+}
+
+static void who_dies_elsewhere_each_time_is_ill_itself(void **state)
+{
+    (void)state;
+    gy_fault_board board;
+    gy_bad *bad = gy_bad_new(-1);
+    for (uint64_t i = 0; i < 20; i++) {
+        set_board(&board, i, SIGSEGV);
+        assert_int_equal(gy_bad_tell(bad, id, 0, &board, GY_CAUSE_OWN),
+                         i < GY_BAD_SUSPECTS_MAX ? GY_CAUSE_NEW_BAD_RECORD : GY_CAUSE_OWN);
+    }
+    size_t count = 1;
+    (void)gy_bad_of(bad, id.task, 0, &count);
+    assert_int_equal(count, 0);
+    set_board(&board, 3, 0); /* killed from outside, wherever it was */
+    assert_int_equal(gy_bad_tell(bad, id, 0, &board, GY_CAUSE_OWN), GY_CAUSE_OWN);
+    set_board(&board, 3, SIGSEGV);
+    atomic_store(&board.has_place, 0); /* at no record */
+    assert_int_equal(gy_bad_tell(bad, id, 0, &board, GY_CAUSE_OWN), GY_CAUSE_OWN);
+    (void)gy_bad_of(bad, id.task, 0, &count);
+    assert_int_equal(count, 0);
+    gy_bad_free(bad);
+}
+
+static void too_many_bad_records_end_the_job(void **state)
+{
+    (void)state;
+    gy_fault_board board;
+    gy_bad *bad = gy_bad_new(2);
+    for (uint32_t task = 0; task < 3; task++) {
+        gy_attempt other = {.task = task};
+        set_board(&board, 9, SIGFPE);
+        assert_int_equal(gy_bad_tell(bad, other, 1, &board, GY_CAUSE_OWN),
+                         GY_CAUSE_NEW_BAD_RECORD);
+        assert_int_equal(gy_bad_tell(bad, other, 1, &board, GY_CAUSE_OWN),
+                         task < 2 ? GY_CAUSE_NEW_BAD_RECORD : GY_CAUSE_FATAL);
+        size_t count = 0;
+        (void)gy_bad_of(bad, task, 0, &count);
+        assert_int_equal(count, 0); /* another member's */
+        assert_int_equal(gy_bad_of(bad, task, 1, &count)[0].offset, 9);
+        assert_int_equal(count, 1);
+    }
+    assert_non_null(strstr(gy_error_text(), "more than 2 bad records"));
+    assert_non_null(strstr(gy_error_text(), "task 2 member 1 input 0 offset 9 SIGFPE"));
+    gy_bad_free(bad);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_is_named_and_skipped),
+        cmocka_unit_test(a_file_that_shrinks_is_no_bad_record),
+        cmocka_unit_test(ten_bad_records_cost_two_attempts_each),
+        cmocka_unit_test(who_dies_elsewhere_each_time_is_ill_itself),
+        cmocka_unit_test(too_many_bad_records_end_the_job),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,330 @@
+/* Inputs and outputs of a vertex: files, sections of files, bytes of messages, pipes, FIFOs. */
+#include "base/base.h"
+#include "flow/channel/vertex_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- inputs ---- */
+
+/* Whether this failure means that the input must be made again. */
+static gy_status lose(gy_vertex *vertex, uint32_t input, gy_status status)
+{
+    if (status == GY_NOMEM) {
+        return gy_vertex_fail(vertex, status, GY_CAUSE_OWN);
+    }
+    if (vertex->cause == GY_CAUSE_NONE) {
+        vertex->input = input;
+    }
+    return gy_vertex_fail(vertex, status, GY_CAUSE_LOST_INPUT);
+}
+
+static gy_status watch(gy_vertex *vertex, uint32_t input, uint32_t kind)
+{
+    const gy_section *section = &vertex->inputs[input].section;
+    if (section->mapped_bytes == 0) {
+        return GY_OK;
+    }
+    return gy_fault_watch(&vertex->task,
+                          &(gy_fault_span){.data = section->memory,
+                                           .size_bytes = section->mapped_bytes,
+                                           .input = input,
+                                           .kind = kind,
+                                           .path = vertex->order->inputs[input].path});
+}
+
+static void give_back(gy_vertex *vertex, uint32_t input)
+{
+    gy_section *section = &vertex->inputs[input].section;
+    if (section->mapped_bytes > 0) {
+        gy_fault_unwatch(&vertex->task, section->memory);
+    }
+    gy_section_close(section);
+}
+
+static gy_status open_section(gy_vertex *vertex, uint32_t input)
+{
+    const gy_order_input *from = &vertex->order->inputs[input];
+    gy_section *section = &vertex->inputs[input].section;
+    gy_section_wanted wanted = {
+        .path = from->path,
+        .owner = {from->key, from->epoch, from->attempt, from->member},
+        .content = from->content,
+        .section = from->section,
+    };
+    gy_section_sum sum;
+    gy_status status = gy_section_open(&wanted, section, &sum);
+    if (status < 0) {
+        return lose(vertex, input, status);
+    }
+    status = watch(vertex, input, GY_MAPPED_SECTION);
+    if (status == GY_OK) {
+        status = gy_section_verify(section, &sum, from->path);
+    }
+    if (status < 0) {
+        give_back(vertex, input);
+        return lose(vertex, input, status);
+    }
+    return GY_OK;
+}
+
+/* A user's file, or the part of it that the order names, as much of it as there is. */
+static gy_status map_plain(const gy_order_input *from, gy_section *section)
+{
+    int file = open(from->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+    if (file < 0 || fstat(file, &status) != 0) {
+        int error = errno;
+        if (file >= 0) {
+            (void)close(file);
+        }
+        return gy_fail(error == ENOENT ? GY_NOTFOUND : GY_IO, "cannot open %s: %s", from->path,
+                       strerrordesc_np(error));
+    }
+    gy_status result = GY_OK;
+    uint64_t total = (uint64_t)status.st_size;
+    uint64_t size = from->size_bytes;
+    if (!S_ISREG(status.st_mode)) {
+        result = gy_fail(GY_IO, "cannot read %s: it is no file", from->path);
+    } else if (from->offset > total || (size != UINT64_MAX && size > total - from->offset)) {
+        result = gy_fail(GY_IO, "%s has %llu bytes, %llu from offset %llu were to be read",
+                         from->path, (unsigned long long)total, (unsigned long long)size,
+                         (unsigned long long)from->offset);
+    } else {
+        size = size == UINT64_MAX ? total - from->offset : size;
+        size_t lead = (size_t)(from->offset % 4096);
+        *section = (gy_section){.data = "", .size_bytes = (size_t)size};
+        if (size > 0) {
+            void *memory = mmap(NULL, lead + (size_t)size, PROT_READ, MAP_PRIVATE, file,
+                                (off_t)(from->offset - lead));
+            section->memory = memory;
+            section->mapped_bytes = lead + (size_t)size;
+            section->data = (const char *)memory + lead;
+            result = memory != MAP_FAILED ? GY_OK
+                                          : gy_fail(GY_IO, "cannot map %s: %s", from->path,
+                                                    strerrordesc_np(errno));
+        }
+    }
+    (void)close(file);
+    return result;
+}
+
+static gy_status open_plain(gy_vertex *vertex, uint32_t input)
+{
+    gy_section section = {.data = NULL};
+    gy_status status = map_plain(&vertex->order->inputs[input], &section);
+    if (status < 0) { /* nobody makes a user's file again */
+        return gy_vertex_fail(vertex, status, GY_CAUSE_FATAL);
+    }
+    vertex->inputs[input].section = section;
+    status = watch(vertex, input, GY_MAPPED_PLAIN);
+    if (status < 0) {
+        give_back(vertex, input);
+        return gy_vertex_fail(vertex, status, GY_CAUSE_OWN);
+    }
+    return GY_OK;
+}
+
+static gy_status open_input(gy_vertex *vertex, uint32_t input)
+{
+    const gy_order_input *from = &vertex->order->inputs[input];
+    if (from->kind == GY_INPUT_SECTION) {
+        return open_section(vertex, input);
+    }
+    if (from->kind == GY_INPUT_PLAIN) {
+        return open_plain(vertex, input);
+    }
+    vertex->inputs[input].section =
+        (gy_section){.data = from->data, .size_bytes = (size_t)from->size_bytes};
+    return GY_OK;
+}
+
+static gy_cause cause_of_channel(gy_status status)
+{
+    /* a sum that differs, an end too early: whoever wrote it is to blame, not this vertex */
+    return status == GY_NOMEM || status == GY_IO ? GY_CAUSE_OWN : GY_CAUSE_PEER;
+}
+
+gy_status gy_vertex_read(gy_vertex *vertex, int input, const void **data, size_t *size_bytes)
+{
+    GY_ASSERT(input >= 0 && (uint32_t)input < vertex->order->input_count);
+    uint32_t at = (uint32_t)input;
+    const gy_order_input *from = &vertex->order->inputs[at];
+    gy_in_port *port = &vertex->inputs[at];
+    GY_TRY(gy_vertex_check(vertex));
+    if (from->kind == GY_INPUT_FIFO || from->kind == GY_INPUT_PIPE) {
+        gy_status status = gy_cohort_read(vertex->cohort, from->channel, data, size_bytes);
+        return status < 0 ? gy_vertex_fail(vertex, status, cause_of_channel(status)) : GY_OK;
+    }
+    if (port->state == GY_PORT_NEW) {
+        GY_TRY(open_input(vertex, at));
+        port->state = GY_PORT_OPEN;
+        if (port->section.size_bytes > 0) {
+            *data = port->section.data;
+            *size_bytes = port->section.size_bytes;
+            return GY_OK;
+        }
+    }
+    if (port->state == GY_PORT_OPEN) {
+        give_back(vertex, at);
+        port->state = GY_PORT_ENDED;
+    }
+    *data = "";
+    *size_bytes = 0;
+    return GY_OK;
+}
+
+void gy_inputs_close(gy_vertex *vertex)
+{
+    for (uint32_t i = 0; vertex->inputs != NULL && i < vertex->order->input_count; i++) {
+        if (vertex->inputs[i].state == GY_PORT_OPEN) {
+            give_back(vertex, i);
+        }
+    }
+    gy_free(vertex->inputs);
+    vertex->inputs = NULL;
+}
+
+/* ---- outputs ---- */
+
+static bool is_channel(const gy_order_output *output)
+{
+    return output->kind == GY_OUTPUT_FIFO || output->kind == GY_OUTPUT_PIPE;
+}
+
+static gy_status open_output(gy_vertex *vertex, uint32_t index)
+{
+    const gy_order_output *output = &vertex->order->outputs[index];
+    gy_out_port *port = &vertex->outputs[index];
+    gy_section_writer_options options = {
+        .path = vertex->order->path,
+        .owner = {vertex->order->key, vertex->order->id.epoch, vertex->order->id.attempt,
+                  vertex->order->member},
+        .count = vertex->order->output_count,
+        .small_bytes = GY_SMALL_BYTES,
+        .memory_bytes = vertex->order->memory_bytes / 8,
+    };
+    if (output->kind == GY_OUTPUT_SECTION) {
+        if (vertex->sections == NULL) {
+            GY_TRY(gy_section_writer_new(vertex->env, &options, &vertex->sections));
+        }
+        port->file = vertex->sections;
+        port->section = index;
+    } else if (output->kind == GY_OUTPUT_FINAL) {
+        options.path = output->path;
+        options.count = 1;
+        options.small_bytes = 0;
+        options.is_plain = true;
+        GY_TRY(gy_section_writer_new(vertex->env, &options, &port->file));
+    }
+    return GY_OK;
+}
+
+gy_status gy_outputs_open(gy_vertex *vertex)
+{
+    uint32_t count = vertex->order->output_count;
+    vertex->outputs = gy_alloc_zero("flow.ports", count, sizeof(gy_out_port));
+    if (vertex->outputs == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        GY_TRY(open_output(vertex, i));
+    }
+    return GY_OK;
+}
+
+/* Failures of writing: a full disk ends the job, since every attempt would fill it again. */
+static gy_status blame(gy_vertex *vertex, uint32_t output, gy_status status)
+{
+    if (status >= 0) {
+        return status;
+    }
+    if (is_channel(&vertex->order->outputs[output])) {
+        return gy_vertex_fail(vertex, status, cause_of_channel(status));
+    }
+    bool is_full = gy_section_is_full(vertex->outputs[output].file);
+    return gy_vertex_fail(vertex, status, is_full ? GY_CAUSE_FATAL : GY_CAUSE_OWN);
+}
+
+gy_status gy_vertex_write(gy_vertex *vertex, int output, const void *data, size_t size_bytes)
+{
+    GY_ASSERT(output >= 0 && (uint32_t)output < vertex->order->output_count);
+    const gy_order_output *to = &vertex->order->outputs[output];
+    gy_out_port *port = &vertex->outputs[output];
+    GY_TRY(gy_vertex_check(vertex));
+    port->size_bytes += size_bytes;
+    gy_status status = is_channel(to)
+                           ? gy_cohort_write(vertex->cohort, to->channel, data, size_bytes)
+                           : gy_section_add(port->file, port->section, data, size_bytes);
+    return blame(vertex, (uint32_t)output, status);
+}
+
+gy_status gy_vertex_room(gy_vertex *vertex, int output, size_t size_bytes, void **room)
+{
+    GY_ASSERT(output >= 0 && (uint32_t)output < vertex->order->output_count);
+    const gy_order_output *to = &vertex->order->outputs[output];
+    const gy_out_port *port = &vertex->outputs[output];
+    GY_TRY(gy_vertex_check(vertex));
+    gy_status status = is_channel(to)
+                           ? gy_cohort_room(vertex->cohort, to->channel, size_bytes, room)
+                           : gy_section_room(port->file, port->section, size_bytes, room);
+    return blame(vertex, (uint32_t)output, status);
+}
+
+gy_status gy_vertex_wrote(gy_vertex *vertex, int output, size_t size_bytes)
+{
+    GY_ASSERT(output >= 0 && (uint32_t)output < vertex->order->output_count);
+    const gy_order_output *to = &vertex->order->outputs[output];
+    gy_out_port *port = &vertex->outputs[output];
+    GY_TRY(gy_vertex_check(vertex));
+    port->size_bytes += size_bytes;
+    gy_status status = is_channel(to) ? gy_cohort_wrote(vertex->cohort, to->channel, size_bytes)
+                                      : gy_section_wrote(port->file, port->section, size_bytes);
+    return blame(vertex, (uint32_t)output, status);
+}
+
+gy_status gy_outputs_finish(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
+{
+    const gy_order *order = vertex->order;
+    *is_inline = false;
+    for (uint32_t i = 0; i < order->output_count; i++) {
+        if (order->outputs[i].kind == GY_OUTPUT_FINAL) {
+            bool is_small = false;
+            GY_TRY(blame(vertex, i, gy_section_finish(vertex->outputs[i].file, &is_small)));
+            sums[i] = gy_section_sums(vertex->outputs[i].file)[0];
+            if (vertex->sections != NULL) { /* its table, and so its content, knows them too */
+                gy_section_note(vertex->sections, i, &sums[i]);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < order->output_count; i++) {
+        if (order->outputs[i].kind == GY_OUTPUT_SECTION) {
+            GY_TRY(blame(vertex, i, gy_section_finish(vertex->sections, is_inline)));
+            memcpy(sums, gy_section_sums(vertex->sections),
+                   order->output_count * sizeof(*sums));
+            break;
+        }
+    }
+    if (vertex->cohort != NULL) {
+        gy_status status = gy_cohort_close(vertex->cohort);
+        if (status < 0) {
+            return gy_vertex_fail(vertex, status, cause_of_channel(status));
+        }
+    }
+    return GY_OK;
+}
+
+void gy_outputs_close(gy_vertex *vertex)
+{
+    for (uint32_t i = 0; vertex->outputs != NULL && i < vertex->order->output_count; i++) {
+        if (vertex->order->outputs[i].kind == GY_OUTPUT_FINAL) {
+            gy_section_writer_free(vertex->outputs[i].file);
+        }
+    }
+    gy_section_writer_free(vertex->sections);
+    gy_free(vertex->outputs);
+}
