@@ -184,8 +184,10 @@ void gy_manager_done(gy_manager *manager, const gy_event *event)
 {
     bool is_heard = gy_manager_heard(manager, event);
     uint32_t index = gy_manager_run_find(manager, &event->id);
-    if (!is_heard || index == GY_NONE) {
+    if (index == GY_NONE) {
         discard_late(manager, event);
+    }
+    if (!is_heard || index == GY_NONE) { /* a known run discards its files at its own end */
         return;
     }
     uint32_t seat_index = gy_manager_run_seat(manager, index, event->member);
@@ -198,7 +200,8 @@ void gy_manager_done(gy_manager *manager, const gy_event *event)
     }
     slot *at = &manager->slots[event->process];
     at->has_answered = true;
-    if (!over->is_live && !GY_PLANTED(STALE_COMMITS)) {
+    over->is_live = over->is_live || GY_PLANTED(STALE_COMMITS);
+    if (!over->is_live) {
         done_late(manager, index, event);
         gy_manager_seat_end(manager, seat_index);
         return;

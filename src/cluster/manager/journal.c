@@ -87,10 +87,20 @@ void gy_manager_write_commit(gy_manager *manager, uint32_t task)
     write_record(manager, RECORD_COMMIT, (const part[PARTS]){{&body, sizeof(body)}, report});
 }
 
-void gy_manager_write_raise(gy_manager *manager, uint32_t task)
+void gy_manager_write_raise(gy_manager *manager)
 {
-    const record_raise body = {.task = task, .epoch = manager->rows[task].epoch};
-    write_record(manager, RECORD_RAISE, (const part[PARTS]){{&body, sizeof(body)}});
+    size_t count = manager->raised.count;
+    record_raise *all = gy_alloc("manager.raised", count * sizeof(*all));
+    if (all == NULL) {
+        manager->status = GY_NOMEM;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t task = manager->raised.items[i];
+        all[i] = (record_raise){.task = task, .epoch = manager->rows[task].epoch};
+    }
+    write_record(manager, RECORD_RAISE, (const part[PARTS]){{all, count * sizeof(*all)}});
+    gy_free(all);
 }
 
 void gy_manager_write_grown(gy_manager *manager, uint32_t stage, const gy_growth *growth)

@@ -6,6 +6,18 @@
  */
 #include "cluster/manager/manager_priv.h"
 
+static void push(gy_manager *manager, gy_tasks *tasks, uint32_t task)
+{
+    void *items = tasks->items;
+    if (gy_reserve("manager.lose", &items, &tasks->capacity, tasks->count + 1,
+                   sizeof(uint32_t)) < 0) {
+        manager->status = GY_NOMEM;
+        return;
+    }
+    tasks->items = items;
+    tasks->items[tasks->count++] = task;
+}
+
 /* No commit stands any more, and no run of this epoch may commit. */
 static void raise(gy_manager *manager, uint32_t task, const char *reason)
 {
@@ -32,38 +44,23 @@ static void raise(gy_manager *manager, uint32_t task, const char *reason)
     }
     row->committed = 0;
     row->epoch += GY_PLANTED(EPOCH_KEPT) ? 0 : 1;
-    if (!GY_PLANTED(RAISE_FORGOTTEN)) {
-        gy_manager_write_raise(manager, task);
-    }
+    push(manager, &manager->raised, task);
     gy_manager_runs_cancel(manager, task, reason);
     gy_manager_requeue(manager, task, true);
 }
 
-/* The tasks that are to be looked at are chained through a stack of their own. */
-typedef struct stack {
-    uint32_t *items;
-    size_t count, capacity;
-} stack;
-
-static void push_readers(gy_manager *manager, stack *left, uint32_t task)
+static void push_readers(gy_manager *manager, gy_tasks *left, uint32_t task)
 {
     uint32_t edge = manager->rows[task].first_reader;
     for (; edge != GY_NONE; edge = manager->links[edge].next) {
-        void *items = left->items;
-        if (gy_reserve("manager.lose", &items, &left->capacity, left->count + 1,
-                       sizeof(uint32_t)) < 0) {
-            manager->status = GY_NOMEM;
-            return;
-        }
-        left->items = items;
-        left->items[left->count++] = manager->links[edge].reader & ~(uint32_t)GY_STALE;
+        push(manager, left, manager->links[edge].reader & ~(uint32_t)GY_STALE);
     }
     manager->rows[task].marks &= (uint8_t)~MARK_CONTENT;
 }
 
-void gy_manager_lose_readers(gy_manager *manager, uint32_t task, const char *reason)
+static void raise_readers(gy_manager *manager, uint32_t task, const char *reason)
 {
-    stack left = {0};
+    gy_tasks left = {0};
     push_readers(manager, &left, task);
     while (left.count > 0 && manager->status >= 0 && manager->phase != PHASE_ENDED) {
         uint32_t reader = left.items[--left.count];
@@ -79,17 +76,35 @@ void gy_manager_lose_readers(gy_manager *manager, uint32_t task, const char *rea
     gy_free(left.items);
 }
 
+/* One record for all: a crash must not keep the loss of a task and lose that of its readers. */
+static void write_raised(gy_manager *manager)
+{
+    if (manager->raised.count > 0 && !GY_PLANTED(RAISE_FORGOTTEN)) {
+        gy_manager_write_raise(manager);
+    }
+    manager->raised.count = 0;
+}
+
+void gy_manager_lose_readers(gy_manager *manager, uint32_t task, const char *reason)
+{
+    raise_readers(manager, task, reason);
+    write_raised(manager);
+}
+
 void gy_manager_lose(gy_manager *manager, uint32_t task, const char *reason)
 {
     GY_ASSERT(manager->rows[task].state == TASK_COMMITTED);
     raise(manager, task, reason);
+    if (GY_PLANTED(RAISED_APART)) {
+        write_raised(manager);
+    }
     if (manager->rows[task].promise == GY_PROMISE_INDETERMINATE &&
         !GY_PLANTED(CONSUMERS_KEPT)) {
-        gy_manager_lose_readers(
-            manager, task,
-            gy_manager_text(manager, "task %u above it, which is indeterminate, was lost",
-                            task));
+        raise_readers(manager, task,
+                      gy_manager_text(
+                          manager, "task %u above it, which is indeterminate, was lost", task));
     }
+    write_raised(manager);
 }
 
 /* Will anybody read it? */

@@ -10,6 +10,7 @@
 #define GY_CLUSTER_MANAGER_PRIV_H
 
 #include "cluster/manager.h"
+#include "cluster/manager/plant_priv.h"
 
 #define GY_NONE UINT32_MAX
 
@@ -20,38 +21,6 @@ enum {
     GY_LOSSES_MAX = 1000,   /* of a task's output */
     GY_MEMO_STEP_MAX = 4096 /* tasks that a step commits from the memo */
 };
-
-/** Wrong on purpose, for the tests that must find it: see tests/sim/manager_test.c. */
-#define GY_PLANT_LIST(X)                                                                       \
-    X(NONE)                                                                                    \
-    X(STALE_COMMITS)                                                                           \
-    X(GROWN_UNSYNCED)                                                                          \
-    X(EPOCH_KEPT)                                                                              \
-    X(ATTEMPTS_AGAIN)                                                                          \
-    X(CONSUMERS_KEPT)                                                                          \
-    X(DONE_TWICE)                                                                              \
-    X(ZOMBIE_HEARD)                                                                            \
-    X(HALF_COHORT)                                                                             \
-    X(WINNER_DISCARDED)                                                                        \
-    X(TORN_TAKEN)                                                                              \
-    X(LOST_COUNTED)                                                                            \
-    X(PUBLISH_FIRST)                                                                           \
-    X(RAISE_FORGOTTEN)                                                                         \
-    X(BITS_IGNORED)
-
-typedef enum gy_plant {
-#define GY_X(name) GY_PLANT_##name,
-    GY_PLANT_LIST(GY_X)
-#undef GY_X
-        GY_PLANTS
-} gy_plant;
-
-#ifdef GYRE_PLANTED
-extern gy_plant gy_manager_planted;
-#define GY_PLANTED(bug) (gy_manager_planted == GY_PLANT_##bug)
-#else
-#define GY_PLANTED(bug) false
-#endif
 
 typedef enum task_state { TASK_WAITING, TASK_READY, TASK_RUNNING, TASK_COMMITTED } task_state;
 
@@ -152,6 +121,11 @@ typedef struct queue {
     size_t capacity, head, count;
 } queue;
 
+typedef struct gy_tasks {
+    uint32_t *items;
+    size_t count, capacity;
+} gy_tasks;
+
 typedef struct chunk {
     struct chunk *next;
     size_t used, capacity;
@@ -215,6 +189,8 @@ struct gy_manager {
     hold *holds;
     size_t hold_count, hold_capacity;
     uint32_t asked_count; /* GROW without its GROWN */
+
+    gy_tasks raised; /* whose epochs rose, to be written together */
 
     /* journal */
     gy_key job;
@@ -328,7 +304,7 @@ void gy_manager_copy_late(gy_manager *manager);
 /* ---- journal.c ---- */
 void gy_manager_write_begin(gy_manager *manager);
 void gy_manager_write_commit(gy_manager *manager, uint32_t task);
-void gy_manager_write_raise(gy_manager *manager, uint32_t task);
+void gy_manager_write_raise(gy_manager *manager); /* of all in `raised` */
 void gy_manager_write_grown(gy_manager *manager, uint32_t stage, const gy_growth *growth);
 void gy_manager_write_saved(gy_manager *manager);
 void gy_manager_write_end(gy_manager *manager, gy_status status, const char *reason);

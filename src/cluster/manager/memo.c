@@ -51,8 +51,9 @@ const gy_memo *gy_manager_recall(const gy_manager *manager, uint32_t task, gy_ke
 {
     const task_row *row = &manager->rows[task];
     bool may_recall = row->promise != GY_PROMISE_INDETERMINATE &&
-                      (row->flags & GY_TASK_NO_MEMO) == 0 && row->epoch == 0 &&
-                      (row->marks & MARK_CONTENT) == 0; /* else it was lost: not again */
+                      (row->flags & GY_TASK_NO_MEMO) == 0 &&
+                      ((row->epoch == 0 && (row->marks & MARK_CONTENT) == 0) ||
+                       GY_PLANTED(MEMO_AGAIN)); /* else it was lost: not again */
     for (size_t at = key.low & manager->memo_mask; may_recall && manager->memo_index[at] != 0;
          at = (at + 1) & manager->memo_mask) {
         const gy_memo *memo = &manager->memos[manager->memo_index[at] - 1];

@@ -10,6 +10,8 @@
  */
 #include "cluster/manager/manager_priv.h"
 
+#include <string.h>
+
 static const int64_t ahead_ns = 2000000;
 
 /* ---- The heap ---- */
@@ -253,8 +255,12 @@ bool gy_manager_copy_start(gy_manager *manager, uint32_t first)
             places[found++] = process;
         }
     }
-    gy_key key = manager->runs[first].key;
-    uint32_t index = found == width && may_run_again(manager, task)
+    /* It must read the same: an input may have been lost since, or stand in another order. */
+    gy_key key = gy_manager_key(manager, task);
+    bool is_same = (manager->rows[task].missing == 0 &&
+                    memcmp(&key, &manager->runs[first].key, sizeof(key)) == 0) ||
+                   GY_PLANTED(COPIED_BLIND);
+    uint32_t index = found == width && is_same && may_run_again(manager, task)
                          ? gy_manager_run_new(manager, task)
                          : GY_NONE;
     if (index != GY_NONE) {

@@ -20,7 +20,7 @@ typedef enum record_kind {
     RECORD_BEGIN = 1, /* record_begin: a new job */
     RECORD_RESUME,    /* record_begin: another manager goes on */
     RECORD_COMMIT,    /* record_commit, report */
-    RECORD_RAISE,     /* record_raise: its commit no longer stands */
+    RECORD_RAISE,     /* record_raise, some: their commits no longer stand */
     RECORD_GROWN,     /* record_grown, tasks, edges, detail */
     RECORD_SAVED,     /* nothing: final data are safe */
     RECORD_END,       /* record_end, reason; a job that failed may go on after it */

@@ -69,13 +69,15 @@ static gy_status take_commit(gy_manager *manager, reader *from)
 static gy_status take_raise(gy_manager *manager, reader *from)
 {
     record_raise body;
-    if (!take(from, &body, sizeof(body)) || body.task >= manager->task_count) {
-        return misfit("a loss of a task that is not there");
+    while (from->left > 0) {
+        if (!take(from, &body, sizeof(body)) || body.task >= manager->task_count) {
+            return misfit("a loss of a task that is not there");
+        }
+        task_row *row = &manager->rows[body.task];
+        row->epoch = body.epoch;
+        row->committed = 0;
+        gy_manager_set_state(manager, body.task, TASK_WAITING);
     }
-    task_row *row = &manager->rows[body.task];
-    row->epoch = body.epoch;
-    row->committed = 0;
-    gy_manager_set_state(manager, body.task, TASK_WAITING);
     return GY_OK;
 }
 

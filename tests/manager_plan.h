@@ -1,0 +1,194 @@
+/*
+ * Jobs for a simulated manager, drawn from a seed: tasks of all promises, cohorts, gates; what
+ * each task writes is a hash of what it read, so that a serial run says what must come out.
+ */
+#ifndef GY_TESTS_MANAGER_PLAN_H
+#define GY_TESTS_MANAGER_PLAN_H
+
+#include "cluster/manager.h"
+
+#include <string.h>
+
+enum {
+    PLAN_TASKS = 160,
+    PLAN_INPUTS = 4,
+    PLAN_STAGES = 6, /* 0 to 2 at first; stage s + 3 grows at gate s */
+    PLAN_GATES = 3,
+    PLAN_PROCESSES = 4
+};
+
+/* What a task wrote: the records as a set, and the bytes. */
+typedef struct plan_value {
+    uint64_t records, content;
+} plan_value;
+
+typedef struct plan {
+    uint64_t seed;
+    uint32_t count, edge_count, first_count, limit;
+    gy_task tasks[PLAN_TASKS];
+    gy_edge edges[PLAN_TASKS * PLAN_INPUTS];
+    uint32_t first_edge[PLAN_TASKS + 1];
+    bool
+        is_ordered[PLAN_TASKS]; /* deterministic, but its records depend on its inputs' order */
+    bool is_liar[PLAN_TASKS];   /* says that it is deterministic */
+    gy_stage stages[PLAN_STAGES];
+    gy_manager_options options;
+    bool has_final, is_exact; /* is_exact: a serial run's records are the only right ones */
+    uint32_t grown_first[PLAN_GATES], grown_count[PLAN_GATES];
+    uint64_t nonces[PLAN_GATES]; /* what was decided at each gate; 0: not yet */
+    uint32_t unordered, indeterminate, ordered, wide; /* of 100 tasks */
+    uint32_t liar;
+} plan;
+
+static inline uint64_t plan_mix(uint64_t a, uint64_t b)
+{
+    const uint64_t both[2] = {a, b};
+    return gy_hash(both, sizeof(both), 0);
+}
+
+static inline uint32_t plan_inputs(const plan *job, uint32_t task)
+{
+    return job->first_edge[task + 1] - job->first_edge[task];
+}
+
+/* One more task, drawn from the seed, its number and what the gate decided. */
+static inline void plan_task(plan *job, uint32_t stage, uint64_t nonce)
+{
+    uint32_t at = job->count++;
+    gy_random random = {.key = plan_mix(plan_mix(job->seed, at), nonce)};
+    gy_task *task = &job->tasks[at];
+    uint32_t inputs = at == 0 ? 0 : (uint32_t)gy_random_below(&random, PLAN_INPUTS);
+    uint32_t percent = (uint32_t)gy_random_below(&random, 100);
+    *task = (gy_task){.key = {nonce, at + 1},
+                      .stage = stage,
+                      .width = 1,
+                      .input_count = inputs,
+                      .output_count = 1 + (uint32_t)gy_random_below(&random, 3)};
+    if (percent < job->unordered) {
+        task->promise = GY_PROMISE_UNORDERED;
+    } else if (percent < job->unordered + job->indeterminate) {
+        task->promise = GY_PROMISE_INDETERMINATE;
+    }
+    job->is_ordered[at] = gy_random_below(&random, 100) < job->ordered;
+    job->is_liar[at] = at == job->liar && task->promise == GY_PROMISE_DETERMINISTIC;
+    if (gy_random_below(&random, 100) < job->wide) {
+        task->width = (uint16_t)(1 + gy_random_below(&random, job->options.process_max));
+    }
+    if (job->has_final && gy_random_below(&random, 3) == 0) {
+        task->flags = GY_TASK_FINAL;
+    }
+    if (gy_random_below(&random, 16) == 0) {
+        task->flags |= GY_TASK_EXACT;
+    }
+    for (uint32_t i = 0; i < inputs; i++) {
+        /* Mostly late ones, so that graphs are deep too. */
+        uint64_t back = 1 + gy_random_below(&random, gy_random_below(&random, 2) == 0 ? 6 : at);
+        uint32_t from = at - (uint32_t)GY_MIN(back, (uint64_t)at);
+        job->edges[job->edge_count++] = (gy_edge){
+            .from = from,
+            .output = (uint32_t)gy_random_below(&random, job->tasks[from].output_count)};
+    }
+    job->first_edge[at + 1] = job->edge_count;
+    job->is_exact = job->is_exact && task->promise != GY_PROMISE_INDETERMINATE &&
+                    !(job->is_ordered[at] && task->promise == GY_PROMISE_DETERMINISTIC);
+}
+
+static inline uint32_t plan_pick(gy_random *random, const uint32_t *choices, uint32_t count)
+{
+    return choices[gy_random_below(random, count)];
+}
+
+/* limit: no more tasks than this at first, to shrink a job. */
+static inline void plan_new(plan *job, uint64_t seed, uint32_t limit)
+{
+    static const char *const names[PLAN_STAGES] = {"one",      "two",      "three",
+                                                   "more one", "more two", "more three"};
+    static const uint32_t sizes[] = {1, 4, 10, 25, 60}, shares[] = {0, 0, 10, 40};
+    gy_random random = {.key = plan_mix(seed, 1)};
+    *job = (plan){.seed = seed, .limit = limit, .is_exact = true, .liar = GY_TASK_NONE};
+    uint32_t count = plan_pick(&random, sizes, GY_COUNT(sizes));
+    job->unordered = plan_pick(&random, shares, GY_COUNT(shares));
+    job->indeterminate = plan_pick(&random, shares, GY_COUNT(shares));
+    job->ordered = plan_pick(&random, shares, GY_COUNT(shares));
+    job->wide = plan_pick(&random, shares, GY_COUNT(shares));
+    job->has_final = gy_random_below(&random, 4) != 0;
+    job->options = (gy_manager_options){
+        .stages = job->stages,
+        .stage_count = PLAN_STAGES,
+        .process_max = 1 + (uint32_t)gy_random_below(&random, PLAN_PROCESSES),
+        .threads = 1 + (uint32_t)gy_random_below(&random, 2),
+        .depth_max = 1 + (uint32_t)gy_random_below(&random, 4),
+        .copy_floor_ns = gy_random_below(&random, 2) == 0 ? 30000000 : -1,
+        .silence_ns = 200000000};
+    if (gy_random_below(&random, 8) == 0) {
+        job->liar = (uint32_t)gy_random_below(&random, count);
+    }
+    for (uint32_t stage = 0; stage < PLAN_STAGES; stage++) {
+        job->stages[stage] =
+            (gy_stage){.name = names[stage],
+                       .is_gate = stage < PLAN_GATES && gy_random_below(&random, 2) == 0};
+    }
+    for (uint32_t task = 0; task < GY_MIN(count, limit); task++) {
+        plan_task(job, task * 3 / count, 0);
+    }
+    job->first_count = job->count;
+}
+
+/* What gate `stage` decided: more tasks, as the nonce says. */
+static inline gy_growth plan_grow(plan *job, uint32_t stage, uint64_t nonce)
+{
+    uint32_t first = job->count, edge = job->edge_count;
+    uint32_t count = (uint32_t)(nonce % 8);
+    for (uint32_t i = 0; i < count && job->count < PLAN_TASKS; i++) {
+        plan_task(job, stage + PLAN_GATES, nonce);
+    }
+    job->nonces[stage] = nonce;
+    job->grown_first[stage] = first;
+    job->grown_count[stage] = job->count - first;
+    return (gy_growth){.tasks = job->tasks + first,
+                       .task_count = job->count - first,
+                       .edges = job->edges + edge,
+                       .edge_count = job->edge_count - edge,
+                       .detail = &job->nonces[stage],
+                       .detail_bytes = sizeof(nonce)};
+}
+
+/* Back to what it began with. */
+static inline void plan_forget(plan *job)
+{
+    job->count = job->first_count;
+    job->edge_count = job->first_edge[job->count];
+    memset(job->nonces, 0, sizeof(job->nonces));
+    memset(job->grown_count, 0, sizeof(job->grown_count));
+}
+
+/* What a run of the task writes that read `inputs`. */
+static inline plan_value plan_run(const plan *job, uint32_t task, const plan_value *inputs,
+                                  uint64_t salt)
+{
+    gy_promise promise = (gy_promise)job->tasks[task].promise;
+    bool is_ordered = job->is_ordered[task] && promise == GY_PROMISE_DETERMINISTIC;
+    uint64_t base = plan_mix(job->seed, task + 1);
+    for (uint32_t i = 0; i < plan_inputs(job, task); i++) {
+        uint64_t read = is_ordered ? inputs[i].content : inputs[i].records;
+        base = plan_mix(base, plan_mix(read, job->edges[job->first_edge[task] + i].output));
+    }
+    plan_value out = {.records = base, .content = plan_mix(base, 0)};
+    if (promise == GY_PROMISE_UNORDERED || job->is_liar[task]) {
+        out.content = plan_mix(base, salt);
+    } else if (promise == GY_PROMISE_INDETERMINATE) {
+        out.records = plan_mix(base, salt);
+        out.content = plan_mix(out.records, 0);
+    }
+    return out;
+}
+
+/* May a reader keep what it read, now that another content stands? */
+static inline bool plan_is_same(const plan *job, uint32_t from, plan_value read,
+                                plan_value stands)
+{
+    bool is_loose = job->tasks[from].promise == GY_PROMISE_UNORDERED || job->is_liar[from];
+    return read.records == stands.records && (is_loose || read.content == stands.content);
+}
+
+#endif

@@ -1,0 +1,341 @@
+/*
+ * Goal: the job manager in a world of faults, drawn from a seed: processes that die, stop and
+ * wake, messages late, twice and out of order, managers and machines that crash, a journal that
+ * fails, outputs lost and flipped. What it commits stays true, nothing that stands runs again,
+ * and once the faults are over the job ends in bounded time with what a serial run writes. Each
+ * bug that is planted in it on purpose is found.
+ */
+#include "cluster/manager/plant_priv.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "gy_test.h"
+#include "manager_driver.h"
+
+/* After the last fault: restarts back off, silences are waited for, slow tasks are slow. */
+static const int64_t limit_ns = 600000000000;
+
+static bool is_traced;
+
+static int compare_faults(const void *a, const void *b)
+{
+    const fault *first = a, *second = b;
+    return (first->at > second->at) - (first->at < second->at);
+}
+
+static void draw_faults(world *at)
+{
+    gy_random random = {.key = plan_mix(at->seed, 2)};
+    static const uint32_t counts[] = {0, 1, 3, 8, WORLD_FAULTS};
+    at->fault_count = plan_pick(&random, counts, GY_COUNT(counts));
+    uint32_t kinds = (uint32_t)gy_random_below(&random, 1u << FAULTS); /* of this seed */
+    uint32_t horizon = 20 + at->job.count * 8;
+    for (uint32_t i = 0; i < at->fault_count; i++) {
+        fault *one = &at->faults[i];
+        do {
+            one->kind = (fault_kind)gy_random_below(&random, FAULTS);
+        } while (kinds != 0 && (kinds >> one->kind & 1) == 0);
+        one->at = (uint32_t)gy_random_below(&random, horizon);
+        one->which = (uint32_t)gy_random_below(&random, 1u << 20);
+        one->span_ns = (int64_t)gy_random_below(&random, 600000000);
+    }
+    qsort(at->faults, at->fault_count, sizeof(fault), compare_faults);
+    at->is_reordering = gy_random_below(&random, 2) == 0;
+    at->is_doubling = gy_random_below(&random, 2) == 0;
+}
+
+/* What a serial run writes, where that is one thing. */
+static void check_serial(world *at)
+{
+    plan_value serial[PLAN_TASKS], read[PLAN_INPUTS];
+    for (uint32_t task = 0; task < at->job.count; task++) {
+        for (uint32_t i = 0; i < plan_inputs(&at->job, task); i++) {
+            read[i] = serial[at->job.edges[at->job.first_edge[task] + i].from];
+        }
+        serial[task] = plan_run(&at->job, task, read, 0);
+        if (world_attempt(at, &at->stands[task])->value.records != serial[task].records) {
+            world_wrong(at, "a serial run writes something else", task);
+        }
+    }
+}
+
+/* The job ended well: all stands, and whoever read something read what stands. */
+static void check_end(world *at)
+{
+    for (uint32_t task = 0; task < at->job.count; task++) {
+        const attempt *run = world_attempt(at, &at->stands[task]);
+        gy_task_state state;
+        gy_manager_task(at->manager, task, &state);
+        bool is_known = memcmp(&state.committed, &at->stands[task], sizeof(gy_attempt)) == 0;
+        if (run == NULL || !is_known) {
+            world_wrong(at, "ended without it", task);
+            return;
+        }
+        for (uint32_t i = 0; i < plan_inputs(&at->job, task); i++) {
+            uint32_t from = at->job.edges[at->job.first_edge[task] + i].from;
+            const attempt *input = world_attempt(at, &at->stands[from]);
+            if (!plan_is_same(&at->job, from, run->read[i], input->value)) {
+                world_wrong(at, "it read what no longer stands", task);
+            }
+        }
+        bool is_final = (at->job.tasks[task].flags & GY_TASK_FINAL) != 0;
+        if (is_final && (!at->is_published ||
+                         memcmp(&at->saved[task], &run->value, sizeof(plan_value)) != 0)) {
+            world_wrong(at, "what is published is not what stands", task);
+        }
+    }
+    if (at->job.is_exact) {
+        check_serial(at);
+    }
+    for (uint32_t stage = 0; stage < PLAN_STAGES; stage++) {
+        gy_stage_state state;
+        gy_manager_stage(at->manager, stage, &state);
+        at->copies += state.copies;
+        bool is_ungrown =
+            at->job.stages[stage].is_gate && state.tasks > 0 && at->job.nonces[stage] == 0;
+        if (state.committed != state.tasks || state.running != 0 || is_ungrown) {
+            world_wrong(at, "ended in the middle of a stage", stage);
+        }
+    }
+}
+
+static void world_free(world *at)
+{
+    for (uint32_t task = 0; task < PLAN_TASKS; task++) {
+        gy_free(at->tasks[task].items);
+    }
+    for (uint32_t i = 0; i < PLAN_PROCESSES; i++) {
+        process_clear(&at->processes[i]);
+    }
+    at->is_over = true;
+    while (gy_sim_step(at->sim)) { /* letters free themselves */
+    }
+    gy_manager_free(at->manager);
+    gy_free(at->said.items);
+    gy_sim_free(at->sim);
+}
+
+/* Half of what the job wrote is kept, but for what another run would write otherwise. */
+static void bequeath(world *at, legacy *left)
+{
+    bool is_loose[PLAN_TASKS] = {false};
+    left->count = 0;
+    for (uint32_t task = 0; task < at->job.first_count && at->end == GY_OK; task++) {
+        gy_memo *memo = &left->memos[left->count];
+        gy_task_state state;
+        gy_manager_task(at->manager, task, &state);
+        is_loose[task] = at->job.tasks[task].promise == GY_PROMISE_INDETERMINATE;
+        for (uint32_t i = at->job.first_edge[task]; i < at->job.first_edge[task + 1]; i++) {
+            is_loose[task] = is_loose[task] || is_loose[at->job.edges[i].from];
+        }
+        if (is_loose[task] || plan_mix(at->seed, task) % 2 == 0) {
+            continue;
+        }
+        memcpy(left->reports[left->count], state.report, state.report_bytes);
+        *memo = (gy_memo){.key = state.key,
+                          .content = state.content,
+                          .epoch = state.committed.epoch,
+                          .attempt = state.committed.attempt,
+                          .report = left->reports[left->count],
+                          .report_bytes = state.report_bytes};
+        left->tasks[left->count] = task;
+        left->runs[left->count++] = *world_attempt(at, &state.committed);
+    }
+}
+
+/* What a story is told with: a bit of `mask` for each fault, tasks up to `limit`. */
+typedef struct telling {
+    uint64_t seed;
+    uint32_t mask, limit;
+} telling;
+
+static void begin_story(world *at, const telling *how)
+{
+    *at = (world){
+        .seed = how->seed, .chance = {.key = plan_mix(how->seed, 3)}, .is_traced = is_traced};
+    plan_new(&at->job, how->seed, how->limit);
+    draw_faults(at);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < at->fault_count; i++) {
+        if ((how->mask >> i & 1) != 0) {
+            at->faults[kept++] = at->faults[i];
+        }
+    }
+    at->fault_count = kept;
+    const gy_sim_options options = {.seed = how->seed, .nodes = 1};
+    assert_ok(gy_sim_new(&options, &at->sim));
+    at->env = gy_sim_env(at->sim, 0);
+    assert_ok(gy_sim_at(at->sim, 0, world_restart, at));
+}
+
+static uint64_t end_story(world *at, legacy *left)
+{
+    while (!at->is_over && gy_sim_now_ns(at->sim) < limit_ns && gy_sim_step(at->sim)) {
+    }
+    if (!at->is_over) {
+        world_wrong(at, "never ends", at->job.count);
+    } else if (at->wrong[0] == '\0' && at->end == GY_OK) {
+        check_end(at);
+    }
+    if (left != NULL && at->wrong[0] == '\0') {
+        bequeath(at, left);
+    }
+    uint64_t digest = plan_mix(plan_mix(gy_sim_digest(at->sim), at->effects),
+                               (uint64_t)gy_sim_now_ns(at->sim));
+    world_free(at);
+    return digest;
+}
+
+/* Every sixth job finds what an undisturbed run of it left. */
+static uint64_t tell(world *at, uint64_t seed, uint32_t mask, uint32_t limit)
+{
+    static legacy left;
+    bool has_legacy = plan_mix(seed, 4) % 6 == 0;
+    left.count = 0;
+    if (has_legacy) {
+        begin_story(at, &(telling){.seed = seed, .mask = 0, .limit = limit});
+        (void)end_story(at, &left);
+    }
+    begin_story(at, &(telling){.seed = seed, .mask = mask, .limit = limit});
+    at->legacy = has_legacy ? &left : NULL;
+    return end_story(at, NULL);
+}
+
+/* Fewer faults, then fewer tasks, as long as it goes wrong; then say what is left. */
+static void shrink(world *at, uint64_t seed)
+{
+    uint32_t mask = UINT32_MAX, limit = PLAN_TASKS;
+    for (uint32_t bit = 0; bit < WORLD_FAULTS; bit++) {
+        tell(at, seed, mask & ~(1u << bit), limit);
+        mask = at->wrong[0] != '\0' ? mask & ~(1u << bit) : mask;
+    }
+    tell(at, seed, mask, limit);
+    for (uint32_t fewer = at->job.first_count; fewer > 1; fewer--) {
+        tell(at, seed, mask, fewer - 1);
+        if (at->wrong[0] == '\0') {
+            break;
+        }
+        limit = fewer - 1;
+    }
+    is_traced = getenv("GYRE_TEST_TRACE") != NULL;
+    tell(at, seed, mask, limit);
+    is_traced = false;
+    printf("GYRE_SEED=%llu: %s\n  %u tasks at first, %u in all, %u processes of %u threads\n",
+           (unsigned long long)seed, at->wrong, at->job.first_count, at->job.count,
+           at->job.options.process_max, at->job.options.threads);
+    for (uint32_t i = 0; i < at->fault_count; i++) {
+        const fault *one = &at->faults[i];
+        printf("  after %u effects: %s (%u, %.3f ms)\n", one->at, fault_names[one->kind],
+               one->which, (double)one->span_ns / 1e6);
+    }
+}
+
+static void faults_change_nothing(void **state)
+{
+    (void)state;
+    static world at;
+    uint64_t first = gy_test_seed(), tasks = 0, reruns = 0, copies = 0, resumes = 0, lies = 0,
+             memoised = 0;
+    long seeds = gy_test_cases(10000);
+    clock_t begun = clock();
+    gy_manager_planted = GY_PLANT_NONE;
+    for (uint64_t seed = first; seed < first + (uint64_t)seeds; seed++) {
+        tell(&at, seed, UINT32_MAX, PLAN_TASKS);
+        if (at.wrong[0] != '\0') {
+            shrink(&at, seed);
+            fail_msg("GYRE_SEED=%llu: %s", (unsigned long long)seed, at.wrong);
+        }
+        tasks += at.job.count;
+        reruns += at.reruns;
+        copies += at.copies;
+        resumes += at.resumes;
+        memoised += at.memoised;
+        lies += at.end == GY_MISMATCH;
+    }
+    double seconds = (double)(clock() - begun) / CLOCKS_PER_SEC;
+    printf("%ld seeds, %.0f a minute: %llu tasks, %llu runs again, %llu copies, %llu managers "
+           "resumed, %llu remembered, %llu liars found\n",
+           seeds, (double)seeds * 60 / seconds, (unsigned long long)tasks,
+           (unsigned long long)reruns, (unsigned long long)copies, (unsigned long long)resumes,
+           (unsigned long long)memoised, (unsigned long long)lies);
+    assert_true(memoised > (uint64_t)seeds / 8);
+    assert_true(reruns > (uint64_t)seeds / 4 && resumes > (uint64_t)seeds / 8);
+    assert_int_equal(gy_alloc_live(), 0);
+}
+
+static void a_seed_tells_one_story(void **state)
+{
+    (void)state;
+    static world at;
+    uint64_t first = gy_test_seed();
+    gy_manager_planted = GY_PLANT_NONE;
+    for (uint64_t seed = first; seed < first + 20; seed++) {
+        uint64_t digest = tell(&at, seed, UINT32_MAX, PLAN_TASKS);
+        assert_true(digest == tell(&at, seed, UINT32_MAX, PLAN_TASKS));
+    }
+}
+
+/* How a hunt for a planted bug went; a process of its own hunts, since an assertion of the
+ * manager's may find it too. */
+typedef struct hunt {
+    uint64_t seeds;
+    char wrong[256];
+} hunt;
+
+enum { SEEDS_MAX = 5000 };
+
+static void hunt_bug(gy_plant bug, uint64_t first, hunt *found)
+{
+    static world at;
+    fflush(NULL); /* else it may be said twice */
+    pid_t hunter = fork();
+    assert_true(hunter >= 0);
+    if (hunter == 0) {
+        (void)freopen("/dev/null", "w", stderr);
+        gy_manager_planted = bug;
+        while (found->wrong[0] == '\0' && found->seeds < SEEDS_MAX) {
+            tell(&at, first + found->seeds++, UINT32_MAX, PLAN_TASKS);
+            memcpy(found->wrong, at.wrong, sizeof(at.wrong));
+        }
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(hunter, &status, 0), hunter);
+    if (WIFSIGNALED(status)) {
+        snprintf(found->wrong, sizeof(found->wrong), "an assertion fails");
+    }
+}
+
+static void planted_bugs_are_found(void **state)
+{
+    (void)state;
+#define GY_X(name) #name,
+    static const char *const names[] = {GY_PLANT_LIST(GY_X)};
+#undef GY_X
+    uint64_t first = gy_test_seed();
+    int missed = 0;
+    hunt *found =
+        mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(found != MAP_FAILED);
+    for (int bug = GY_PLANT_NONE + 1; bug < GY_PLANTS; bug++) {
+        *found = (hunt){0};
+        hunt_bug((gy_plant)bug, first, found);
+        printf("%-18s %5llu seeds: %s\n", names[bug], (unsigned long long)found->seeds,
+               found->wrong[0] != '\0' ? found->wrong : "NOT FOUND");
+        missed += found->wrong[0] == '\0';
+    }
+    munmap(found, sizeof(*found));
+    assert_int_equal(missed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(faults_change_nothing),
+        cmocka_unit_test(a_seed_tells_one_story),
+        cmocka_unit_test(planted_bugs_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
