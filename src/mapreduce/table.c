@@ -1,0 +1,389 @@
+/* Tables: adding items in waves of 16, so that the misses of a wave overlap. */
+#include "mapreduce/table_priv.h"
+
+#include "base/base.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    WAVE = 16,
+    WAVES = 3,
+    SLOTS_MIN = 256,
+    SHIFT_MAX = 64 - 8,
+    SAMPLE = 1 << 16,
+    BLOCK_BYTES_MAX = 8 << 20
+};
+
+static_assert(SLOTS_MIN == 1 << (64 - SHIFT_MAX), "the first slots are indexed by 8 bits");
+
+/* An item on its way: its slot is prefetched, then its record. */
+typedef struct pending {
+    const char *key;
+    const gy_item *item; /* NULL: a word */
+    uint64_t hash;
+    gy_key_head head;
+    gy_record_head *found; /* has the same hash; NULL: none had */
+    uint32_t key_size;
+} pending;
+
+int64_t gy_fold_numbers(gy_fold fold, gy_join_numbers join, int64_t left, int64_t right)
+{
+    switch (fold) {
+    case GY_FOLD_SUM:
+        return (int64_t)((uint64_t)left + (uint64_t)right);
+    case GY_FOLD_MIN:
+        return GY_MIN(left, right);
+    case GY_FOLD_MAX:
+        return GY_MAX(left, right);
+    case GY_FOLD_USER:
+        return join(left, right);
+    case GY_FOLD_LIST:
+    case GY_FOLD_NUMBERS:
+    case GY_FOLD_SET:
+        break;
+    }
+    gy_panic("fold %d does not fold numbers", (int)fold);
+}
+
+gy_status gy_table_new(const gy_table_options *options, gy_table **table)
+{
+    GY_ASSERT(options->memory_bytes >= GY_TABLE_BYTES_MIN && options->full != NULL);
+    GY_ASSERT((options->fold == GY_FOLD_USER) == (options->join != NULL));
+    gy_table *made = gy_alloc_zero("mapreduce.table", 1, sizeof(*made));
+    gy_slot *slots = gy_space_new(gy_table_slots_bytes(SLOTS_MIN));
+    if (made == NULL || slots == NULL) {
+        gy_space_free(slots, gy_table_slots_bytes(SLOTS_MIN));
+        gy_free(made);
+        return GY_NOMEM;
+    }
+    made->options = *options;
+    made->slots = slots;
+    made->capacity = SLOTS_MIN;
+    made->shift = SHIFT_MAX;
+    made->block_bytes = GY_MIN(options->memory_bytes / 16, (size_t)BLOCK_BYTES_MAX);
+    *table = made;
+    return GY_OK;
+}
+
+static void free_blocks(gy_block *block)
+{
+    while (block != NULL) {
+        gy_block *next = block->next;
+        gy_space_free(block, block->size_bytes);
+        block = next;
+    }
+}
+
+void gy_table_free(gy_table *table)
+{
+    if (table != NULL) {
+        free_blocks(table->blocks);
+        free_blocks(table->spare);
+        gy_space_free(table->slots, gy_table_slots_bytes(table->capacity));
+        gy_free(table);
+    }
+}
+
+void gy_table_clear(gy_table *table)
+{
+    while (table->blocks != NULL) {
+        gy_block *block = table->blocks;
+        table->blocks = block->next;
+        if (block->size_bytes > table->block_bytes) { /* of one large key */
+            table->arena_bytes -= block->size_bytes;
+            gy_space_free(block, block->size_bytes);
+        } else {
+            block->next = table->spare;
+            table->spare = block;
+        }
+    }
+    table->at = table->end = NULL;
+    memset(table->slots, 0, gy_table_slots_bytes(table->capacity));
+    table->used = 0;
+    table->items = 0;
+    table->is_passing = false;
+    table->clears++;
+}
+
+size_t gy_table_size(const gy_table *table)
+{
+    return table->used;
+}
+
+bool gy_table_is_passing(const gy_table *table)
+{
+    return table->is_passing;
+}
+
+static inline bool is_same_key(const gy_record_head *record, const pending *item)
+{
+    if (record->key_size != item->key_size) {
+        return false;
+    }
+    uint64_t low, high;
+    memcpy(&low, record->key, sizeof(low));
+    memcpy(&high, record->key + sizeof(low), sizeof(high));
+    if (low != item->head.low || high != item->head.high) {
+        return false;
+    }
+    return item->key_size <= GY_KEY_HEAD ||
+           memcmp(record->key + GY_KEY_HEAD, item->key + GY_KEY_HEAD,
+                  item->key_size - GY_KEY_HEAD) == 0;
+}
+
+/* GY_AGAIN: no room for the value, nothing was changed. */
+static inline gy_status combine(gy_table *table, gy_record_head *record, const pending *item)
+{
+    if (item->item == NULL) {
+        record->number++;
+        return GY_OK;
+    }
+    if (gy_fold_is_list(table->options.fold)) {
+        bool is_full = false;
+        return gy_list_add(table, record->list, item->item, &is_full);
+    }
+    record->number = gy_fold_numbers(table->options.fold, table->options.join, record->number,
+                                     item->item->number);
+    return GY_OK;
+}
+
+/* A record with its first value. GY_AGAIN: no room. What is taken in vain goes with the clear.
+ */
+static gy_status make_record(gy_table *table, const pending *item, gy_record_head **made)
+{
+    bool is_full = false;
+    const size_t key_room = GY_MAX((size_t)item->key_size, (size_t)GY_KEY_HEAD);
+    gy_record_head *record =
+        gy_table_take(table, offsetof(gy_record_head, key) + key_room, &is_full);
+    if (record == NULL) {
+        return is_full ? GY_AGAIN : GY_NOMEM;
+    }
+    record->key_size = item->key_size;
+    memcpy(record->key, &item->head, sizeof(item->head));
+    if (item->key_size > GY_KEY_HEAD) {
+        memcpy(record->key + GY_KEY_HEAD, item->key + GY_KEY_HEAD,
+               item->key_size - GY_KEY_HEAD);
+    }
+    record->number = item->item == NULL ? 1 : item->item->number;
+    if (gy_fold_is_list(table->options.fold)) {
+        record->list = gy_table_take(table, sizeof(gy_list), &is_full);
+        if (record->list == NULL) {
+            return is_full ? GY_AGAIN : GY_NOMEM;
+        }
+        *record->list = (gy_list){NULL, NULL, 0};
+        GY_TRY(gy_list_add(table, record->list, item->item, &is_full));
+        if (is_full) {
+            return GY_AGAIN;
+        }
+    }
+    *made = record;
+    return GY_OK;
+}
+
+/* More than a third are new: from here on items are only kept, in the order of arrival. */
+static void give_up_combining(gy_table *table)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < table->capacity; i++) {
+        if (table->slots[i].record != NULL) {
+            table->slots[kept++] = table->slots[i];
+        }
+    }
+    GY_ASSERT(kept == table->used);
+    table->is_passing = true;
+}
+
+static gy_status append(gy_table *table, const pending *item)
+{
+    gy_status status = gy_table_grow(table);
+    if (status != GY_OK) {
+        return status;
+    }
+    gy_record_head *record = NULL;
+    status = make_record(table, item, &record);
+    if (status == GY_OK) {
+        table->slots[table->used++] = (gy_slot){item->hash, record};
+    }
+    return status;
+}
+
+/* Find or make the record. GY_AGAIN: no room, nothing was changed. */
+static gy_status insert(gy_table *table, const pending *item)
+{
+    if (table->is_passing) {
+        return append(table, item);
+    }
+    const size_t mask = table->capacity - 1;
+    size_t at = item->hash >> table->shift;
+    for (; table->slots[at].record != NULL; at = (at + 1) & mask) {
+        gy_record_head *record = table->slots[at].record;
+        if (table->slots[at].hash == item->hash && is_same_key(record, item)) {
+            return combine(table, record, item);
+        }
+    }
+    gy_record_head *record = NULL;
+    gy_status status = make_record(table, item, &record);
+    if (status != GY_OK) {
+        return status;
+    }
+    table->slots[at] = (gy_slot){item->hash, record};
+    table->used++;
+    status = gy_table_grow(table);
+    if (status == GY_AGAIN) { /* the item is in; probing slows down but stays right */
+        status = table->used < table->capacity / 4 * 3 ? GY_OK : GY_AGAIN;
+        if (status == GY_AGAIN) { /* leave one slot free for ever: take the item out again */
+            table->slots[at].record = NULL;
+            table->used--;
+        }
+    }
+    return status;
+}
+
+/* An empty table needs few slots: more room for a large key. */
+static gy_status shrink(gy_table *table)
+{
+    GY_ASSERT(table->used == 0);
+    gy_slot *slots = gy_space_new(gy_table_slots_bytes(SLOTS_MIN));
+    if (slots == NULL) {
+        return GY_NOMEM;
+    }
+    gy_space_free(table->slots, gy_table_slots_bytes(table->capacity));
+    table->slots = slots;
+    table->capacity = SLOTS_MIN;
+    table->shift = SHIFT_MAX;
+    return GY_OK;
+}
+
+/* No room: the owner writes what there is and clears; then once more. */
+static gy_status insert_after_full(gy_table *table, const pending *item)
+{
+    const uint64_t clears = table->clears;
+    GY_TRY(table->options.full(table->options.arg));
+    GY_ASSERT(table->clears != clears && table->used == 0);
+    gy_status status = insert(table, item);
+    if (status == GY_AGAIN) {
+        GY_TRY(shrink(table));
+        status = insert(table, item);
+    }
+    if (status != GY_AGAIN) {
+        return status;
+    }
+    const size_t size = item->key_size + (item->item != NULL && item->item->value != NULL &&
+                                                  table->options.fold == GY_FOLD_LIST
+                                              ? item->item->value_size
+                                              : 0);
+    return gy_fail(GY_LIMIT, "a key and its value have %zu bytes: too many for %zu of memory",
+                   size, table->options.memory_bytes);
+}
+
+static inline void look(const gy_table *table, pending *item)
+{
+    item->found = NULL;
+    if (table->is_passing) {
+        return;
+    }
+    const size_t mask = table->capacity - 1;
+    for (size_t at = item->hash >> table->shift; table->slots[at].record != NULL;
+         at = (at + 1) & mask) {
+        if (table->slots[at].hash == item->hash) {
+            item->found = table->slots[at].record;
+            __builtin_prefetch(item->found);
+            return;
+        }
+    }
+}
+
+static gy_status settle_slowly(gy_table *table, pending *wave, size_t i, pending *looked)
+{
+    gy_status status = insert(table, &wave[i]);
+    if (status == GY_AGAIN) {
+        status = insert_after_full(table, &wave[i]);
+        for (size_t j = i + 1; j < WAVE; j++) { /* the records seen are gone */
+            wave[j].found = NULL;
+        }
+        for (size_t j = 0; j < WAVE; j++) {
+            looked[j].found = NULL;
+        }
+    }
+    return status;
+}
+
+static inline gy_status settle(gy_table *table, pending *wave, size_t count, pending *looked)
+{
+    for (size_t i = 0; i < count; i++) {
+        gy_record_head *record = wave[i].found;
+        if (record != NULL && !table->is_passing && is_same_key(record, &wave[i]) &&
+            combine(table, record, &wave[i]) == GY_OK) {
+            continue;
+        }
+        GY_TRY(settle_slowly(table, wave, i, looked));
+    }
+    return GY_OK;
+}
+
+static inline void begin(const gy_table *table, pending *item)
+{
+    item->head = gy_key_head_of(item->key, item->key_size);
+    item->hash = gy_key_hash(item->key, item->key_size, item->head);
+    __builtin_prefetch(&table->slots[item->hash >> table->shift]);
+}
+
+/* After a wave: does combining pay? */
+static void judge(gy_table *table)
+{
+    if (!table->is_passing && table->items >= SAMPLE && table->used > table->items / 3 &&
+        !gy_fold_is_list(table->options.fold)) {
+        give_up_combining(table);
+    }
+}
+
+/* What both sources share; `items` NULL: words. */
+static inline __attribute__((always_inline)) gy_status
+add_all(gy_table *table, const gy_item *items, const char *text, const uint32_t *edges,
+        size_t count)
+{
+    const size_t behind = (size_t)(WAVES - 1) * WAVE;
+    pending waves[WAVES][WAVE];
+    pending *fresh = waves[0], *looked = waves[1], *ready = waves[2];
+    for (size_t i = 0; i < count + behind; i += WAVE) {
+        const size_t size = i < count ? GY_MIN(count - i, (size_t)WAVE) : 0;
+        for (size_t j = 0; j < size; j++) {
+            pending *item = &fresh[j];
+            item->item = items == NULL ? NULL : &items[i + j];
+            item->key = items == NULL ? text + edges[2 * (i + j)] : items[i + j].key;
+            item->key_size = items == NULL ? edges[2 * (i + j) + 1] - edges[2 * (i + j)]
+                                           : items[i + j].key_size;
+            begin(table, item);
+        }
+        if (i >= WAVE && i - WAVE < count) {
+            const size_t before = GY_MIN(count - (i - WAVE), (size_t)WAVE);
+            for (size_t j = 0; j < before; j++) {
+                look(table, &looked[j]);
+            }
+        }
+        if (i >= behind) {
+            const size_t done = GY_MIN(count - (i - behind), (size_t)WAVE);
+            GY_TRY(settle(table, ready, done, looked));
+            table->items += done;
+        }
+        pending *last = ready;
+        ready = looked;
+        looked = fresh;
+        fresh = last;
+    }
+    judge(table);
+    return GY_OK;
+}
+
+gy_status gy_table_add(gy_table *table, const gy_item *items, size_t count)
+{
+    return count == 0 ? GY_OK : add_all(table, items, NULL, NULL, count);
+}
+
+gy_status gy_table_add_words(gy_table *table, const char *text, const uint32_t *edges,
+                             size_t count)
+{
+    GY_ASSERT(table->options.fold == GY_FOLD_SUM);
+    return count == 0 ? GY_OK : add_all(table, NULL, text, edges, count);
+}

@@ -1,0 +1,104 @@
+/**
+ * Aggregation by hash: a table of keys with a number or a list each, under a budget.
+ *
+ * Keys lie in an arena, 16 bytes of them beside the size; slots hold hash and place, in the
+ * order of hashes (linear probing from the hash's high bits), so that growing and writing in
+ * canonical order walk through memory. Lookups go in three waves of 16: hash and prefetch the
+ * slot; look at the slot and prefetch the record; compare and combine.
+ */
+#ifndef GY_MAPREDUCE_TABLE_H
+#define GY_MAPREDUCE_TABLE_H
+
+#include "mapreduce/hash.h"
+
+#include <gyre/base.h>
+
+/** A key with its value: bytes, or a number where the table folds numbers. Borrowed. */
+typedef struct gy_item {
+    const char *key;
+    union {
+        const char *value;
+        int64_t number;
+    };
+    uint32_t key_size, value_size;
+} gy_item;
+
+/** What becomes of the values of a key. */
+typedef enum gy_fold {
+    GY_FOLD_LIST,    /* all are kept, bytes, in the order of arrival */
+    GY_FOLD_NUMBERS, /* all are kept, numbers */
+    GY_FOLD_SET,     /* of numbers that arrive in rising order for each key: each once */
+    GY_FOLD_SUM,     /* of numbers, modulo 2^64 */
+    GY_FOLD_MIN,
+    GY_FOLD_MAX,
+    GY_FOLD_USER,
+} gy_fold;
+
+/** Joins two numbers of a key; must be associative. Left came first. */
+typedef int64_t (*gy_join_numbers)(int64_t left, int64_t right);
+
+/** A list's fold keeps bytes, the others one number. */
+static inline bool gy_fold_is_list(gy_fold fold)
+{
+    return fold <= GY_FOLD_SET;
+}
+
+int64_t gy_fold_numbers(gy_fold fold, gy_join_numbers join, int64_t left, int64_t right);
+
+typedef struct gy_table gy_table;
+
+typedef struct gy_table_options {
+    gy_fold fold;
+    gy_join_numbers join; /* GY_FOLD_USER */
+    size_t memory_bytes;  /* of slots, records and lists; at least GY_TABLE_BYTES_MIN */
+    /* No room is left: write what is there, then gy_table_clear. */
+    gy_status (*full)(void *arg);
+    void *arg;
+} gy_table_options;
+
+enum { GY_TABLE_BYTES_MIN = 64 << 10 };
+
+/** GY_NOMEM */
+GY_MUST_CHECK gy_status gy_table_new(const gy_table_options *options, gy_table **table);
+void gy_table_free(gy_table *table);
+
+/**
+ * Take items; nothing of them is borrowed afterwards.
+ *
+ * @return GY_OK; GY_LIMIT a key and its value do not fit into the memory;
+ * GY_NOMEM; what `full` returned
+ * @cost 15-25 ns an item of text with 15 % distinct keys
+ */
+GY_MUST_CHECK gy_status gy_table_add(gy_table *table, const gy_item *items, size_t count);
+/** The same for the words of a text, each with the number 1, as gy_words_find gave them. */
+GY_MUST_CHECK gy_status gy_table_add_words(gy_table *table, const char *text,
+                                           const uint32_t *edges, size_t count);
+
+/** Empty it, keep its memory. */
+void gy_table_clear(gy_table *table);
+/** Keys in it; when combining was given up a key may be there more than once. */
+size_t gy_table_size(const gy_table *table);
+size_t gy_table_bytes(const gy_table *table);
+/** Combining was given up: more than a third of the items brought a new key. */
+bool gy_table_is_passing(const gy_table *table);
+
+/** A row as it is visited in order: a number, or a piece of the list (of one key several). */
+typedef struct gy_row {
+    uint64_t hash;
+    const char *key;
+    size_t key_size;
+    int64_t number;
+    const char *list; /* encoded, see rows.h */
+    size_t list_size;
+} gy_row;
+
+/**
+ * Call visit(arg, row) for each key, by (hash, key); of lists for each piece, in order. Only
+ * gy_table_clear and gy_table_free may follow, also after a failure.
+ *
+ * @return GY_OK; what `visit` returned; GY_NOMEM
+ */
+typedef gy_status (*gy_row_visit)(void *arg, const gy_row *row);
+GY_MUST_CHECK gy_status gy_table_visit(gy_table *table, gy_row_visit visit, void *arg);
+
+#endif

@@ -1,0 +1,220 @@
+/* Visiting a table in canonical order: by hash, then key. */
+#include "mapreduce/table_priv.h"
+
+#include "base/base.h"
+
+#include <string.h>
+
+enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, PREFETCH = 24, INSERTION_MOVES = 48 };
+
+/* Squeeze out free slots. What wrapped around to the first slots belongs to the end. */
+static gy_status squeeze(gy_table *table)
+{
+    gy_slot *slots = table->slots;
+    size_t first_free = 0;
+    while (slots[first_free].record != NULL) {
+        first_free++;
+    }
+    gy_slot *wrapped = gy_alloc("mapreduce.order", first_free * sizeof(*wrapped));
+    if (wrapped == NULL) {
+        return GY_NOMEM;
+    }
+    size_t kept = 0, wrapped_count = 0;
+    for (size_t i = 0; i < table->capacity; i++) {
+        if (slots[i].record != NULL) {
+            if (i < first_free && slots[i].hash >> table->shift > first_free) {
+                wrapped[wrapped_count++] = slots[i];
+            } else {
+                slots[kept++] = slots[i];
+            }
+        }
+    }
+    memcpy(slots + kept, wrapped, wrapped_count * sizeof(*wrapped));
+    gy_free(wrapped);
+    GY_ASSERT(kept + wrapped_count == table->used);
+    return GY_OK;
+}
+
+/* One stable pass by RADIX_BITS bits of the hash. */
+static void radix_pass(const gy_slot *from, gy_slot *to, size_t count, int shift)
+{
+    size_t starts[RADIX] = {0};
+    for (size_t i = 0; i < count; i++) {
+        starts[from[i].hash >> shift & (RADIX - 1)]++;
+    }
+    size_t sum = 0;
+    for (size_t i = 0; i < RADIX; i++) {
+        const size_t size = starts[i];
+        starts[i] = sum;
+        sum += size;
+    }
+    for (size_t i = 0; i < count; i++) {
+        to[starts[from[i].hash >> shift & (RADIX - 1)]++] = from[i];
+    }
+}
+
+static bool is_before(const gy_slot *a, const gy_slot *b, bool by_key)
+{
+    if (a->hash != b->hash || !by_key) {
+        return a->hash < b->hash;
+    }
+    const uint32_t size = GY_MIN(a->record->key_size, b->record->key_size);
+    const int sign = memcmp(a->record->key, b->record->key, size);
+    return sign != 0 ? sign < 0 : a->record->key_size < b->record->key_size;
+}
+
+/* Stable; from short runs to long ones. `other` is as large. */
+static void merge_sort(gy_slot *slots, gy_slot *other, size_t count, bool by_key)
+{
+    gy_slot *from = slots, *to = other;
+    for (size_t width = 1; width < count; width *= 2) {
+        for (size_t low = 0; low < count; low += 2 * width) {
+            const size_t middle = GY_MIN(low + width, count),
+                         high = GY_MIN(low + 2 * width, count);
+            size_t left = low, right = middle;
+            for (size_t i = low; i < high; i++) {
+                const bool takes_right =
+                    right < high &&
+                    (left == middle || is_before(&from[right], &from[left], by_key));
+                to[i] = takes_right ? from[right++] : from[left++];
+            }
+        }
+        gy_slot *last = from;
+        from = to;
+        to = last;
+    }
+    if (from != slots) {
+        memcpy(slots, from, count * sizeof(*slots));
+    }
+}
+
+/* Slots are in order but for places nearby; false: some are not so near (then nothing is
+ * lost, the caller sorts). */
+static bool insertion_sort(gy_slot *slots, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (slots[i].hash < slots[i - 1].hash) {
+            const gy_slot slot = slots[i];
+            size_t j = i;
+            for (; j > 0 && slot.hash < slots[j - 1].hash; j--) {
+                slots[j] = slots[j - 1];
+            }
+            slots[j] = slot;
+            if (i - j > INSERTION_MOVES) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Sort by hash, stable. */
+static gy_status sort_slots(gy_table *table)
+{
+    if (!table->is_passing) {
+        GY_TRY(squeeze(table));
+        if (insertion_sort(table->slots, table->used)) {
+            return GY_OK;
+        }
+    }
+    const size_t bytes = gy_table_slots_bytes(GY_MAX(table->used, (size_t)1));
+    gy_slot *other = gy_space_new(bytes);
+    if (other == NULL) {
+        return GY_NOMEM;
+    }
+    radix_pass(table->slots, other, table->used, 64 - 2 * RADIX_BITS);
+    radix_pass(other, table->slots, table->used, 64 - RADIX_BITS);
+    /* What shares 22 bits is few, but for a key that comes very often. */
+    for (size_t low = 0; low < table->used;) {
+        size_t high = low + 1;
+        while (high < table->used && table->slots[high].hash >> (64 - 2 * RADIX_BITS) ==
+                                         table->slots[low].hash >> (64 - 2 * RADIX_BITS)) {
+            high++;
+        }
+        if (!insertion_sort(table->slots + low, high - low)) {
+            merge_sort(table->slots + low, other, high - low, false);
+        }
+        low = high;
+    }
+    gy_space_free(other, bytes);
+    return GY_OK;
+}
+
+static bool is_equal_key(const gy_record_head *a, const gy_record_head *b)
+{
+    return a->key_size == b->key_size && memcmp(a->key, b->key, a->key_size) == 0;
+}
+
+/* Slots of one hash: by key too, should there be several. */
+static gy_status sort_equal_hashes(gy_slot *slots, size_t count)
+{
+    size_t same = 1;
+    while (same < count && is_equal_key(slots[0].record, slots[same].record)) {
+        same++;
+    }
+    if (same == count) {
+        return GY_OK;
+    }
+    gy_slot *other = gy_alloc("mapreduce.order", count * sizeof(*other));
+    if (other == NULL) {
+        return GY_NOMEM;
+    }
+    merge_sort(slots, other, count, true);
+    gy_free(other);
+    return GY_OK;
+}
+
+static gy_status visit_list(const gy_list *list, gy_row *row, gy_row_visit visit, void *arg)
+{
+    for (const gy_chunk *chunk = list->first; chunk != NULL; chunk = chunk->next) {
+        row->list = chunk->bytes;
+        row->list_size = chunk->used;
+        GY_TRY(visit(arg, row));
+    }
+    return GY_OK;
+}
+
+/* The slots from `low` that have its key, folded: one row. Where the next key begins. */
+static gy_status visit_key(const gy_table *table, size_t *low, size_t high, gy_row_visit visit,
+                           void *arg)
+{
+    const gy_slot *slots = table->slots;
+    const gy_record_head *record = slots[*low].record;
+    gy_row row = {.hash = slots[*low].hash, .key = record->key, .key_size = record->key_size};
+    size_t next = *low + 1;
+    if (gy_fold_is_list(table->options.fold)) {
+        *low = next;
+        return visit_list(record->list, &row, visit, arg);
+    }
+    row.number = record->number;
+    for (; next < high && is_equal_key(record, slots[next].record); next++) {
+        row.number = gy_fold_numbers(table->options.fold, table->options.join, row.number,
+                                     slots[next].record->number);
+    }
+    *low = next;
+    return visit(arg, &row);
+}
+
+gy_status gy_table_visit(gy_table *table, gy_row_visit visit, void *arg)
+{
+    GY_TRY(sort_slots(table));
+    const gy_slot *slots = table->slots;
+    const size_t used = table->used;
+    for (size_t low = 0, ahead = 0; low < used;) {
+        size_t high = low + 1;
+        while (high < used && slots[high].hash == slots[low].hash) {
+            high++;
+        }
+        for (; ahead < GY_MIN(high + PREFETCH, used); ahead++) {
+            __builtin_prefetch(slots[ahead].record);
+            __builtin_prefetch((const char *)slots[ahead].record + GY_CACHE_LINE);
+        }
+        if (high > low + 1) {
+            GY_TRY(sort_equal_hashes(table->slots + low, high - low));
+        }
+        while (low < high) {
+            GY_TRY(visit_key(table, &low, high, visit, arg));
+        }
+    }
+    return GY_OK;
+}

@@ -1,0 +1,39 @@
+/**
+ * Words and lines of text, found 64 bytes at a time.
+ *
+ * A word is a maximal run of bytes other than blank, tab and newline: what awk's default fields
+ * are in the C locale. Every other byte belongs to a word, also carriage return and NUL.
+ */
+#ifndef GY_MAPREDUCE_WORDS_H
+#define GY_MAPREDUCE_WORDS_H
+
+#include <gyre/base.h>
+
+enum {
+    GY_WORDS_TEXT_BYTES = 64 << 10,             /* of one call at most */
+    GY_WORDS_EDGES = GY_WORDS_TEXT_BYTES + 128, /* room for its edges */
+};
+
+/** A byte that parts words. */
+static inline bool gy_is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n';
+}
+
+/**
+ * Where the words of a text begin and end: edges[2 i] and edges[2 i + 1], offsets; a word at
+ * the end of the text ends there.
+ *
+ * @param size at most GY_WORDS_TEXT_BYTES
+ * @param edges room for GY_WORDS_EDGES
+ * @return how many words
+ * @threads any
+ * @cost about 3 ns for 64 bytes with AVX-512
+ */
+size_t gy_words_find(const char *text, size_t size, uint32_t *edges);
+
+/** The names of the ways to do that on this machine, best first, NULL-ended; tests try all. */
+const char *const *gy_words_ways(void);
+size_t gy_words_find_by(const char *way, const char *text, size_t size, uint32_t *edges);
+
+#endif
