@@ -1,0 +1,237 @@
+/*
+ * Fields of lines: bits for blanks and ends of lines, 64 bytes at a time.
+ *
+ *   text    1.2.3.4 - GET /a 200\n9.8...
+ *   blank   00000001010001001000 1 ...
+ *   begins  10000000101000100100 0 1..     no blank, after a blank
+ *
+ * Field n of a line begins at the n-th bit of `begins` since the line's first byte.
+ */
+#include "mapreduce/fields.h"
+
+#include "base/base.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum { BLOCK = 64 };
+
+typedef size_t (*find_fields)(const char *text, size_t size, unsigned number, uint32_t *edges);
+
+/* Bits of a block: blanks, tabs and ends of lines; ends of lines alone. */
+typedef struct marks {
+    uint64_t blank, newline;
+} marks;
+
+/* What a block leaves for the next. */
+typedef struct parse {
+    unsigned number, fields; /* wanted; begun in this line */
+    bool is_open;            /* the wanted field has not ended */
+    uint64_t was_blank;      /* of the byte before the block */
+    uint32_t *out;
+} parse;
+
+/* The position of set bit `n` (from 0) of bits. */
+static inline unsigned bit_plain(uint64_t bits, unsigned n)
+{
+    for (; n > 0; n--) {
+        bits &= bits - 1;
+    }
+    return (unsigned)__builtin_ctzll(bits);
+}
+
+/*
+ * Go through the lines of a block. Bits from the lowest up to and with the line's end are the
+ * line's; `bit_of` is inlined for each way.
+ */
+static inline __attribute__((always_inline)) void
+parse_block(parse *at, marks here, uint32_t base, unsigned (*bit_of)(uint64_t, unsigned))
+{
+    const uint64_t after = here.blank << 1 | at->was_blank; /* the byte before is blank */
+    const uint64_t begins = ~here.blank & after, ends = here.blank & ~after;
+    uint64_t newlines = here.newline, left = UINT64_MAX;
+    at->was_blank = here.blank >> 63;
+    for (;;) {
+        const uint64_t line = left & (newlines ^ (newlines - 1)); /* all, without a newline */
+        if (at->is_open && (ends & line) != 0) {
+            *at->out++ = base + (uint32_t)__builtin_ctzll(ends & line);
+            at->is_open = false;
+        }
+        const unsigned count = (unsigned)__builtin_popcountll(begins & line);
+        if (at->fields < at->number && at->fields + count >= at->number) {
+            const unsigned bit = bit_of(begins & line, at->number - at->fields - 1);
+            const uint64_t end = ends & ~(((uint64_t)2 << bit) - 1);
+            *at->out++ = base + bit;
+            at->is_open = end == 0;
+            if (end != 0) {
+                *at->out++ = base + (uint32_t)__builtin_ctzll(end);
+            }
+        }
+        at->fields += count;
+        if (newlines == 0) {
+            return;
+        }
+        at->fields = 0;
+        left &= ~line;
+        newlines &= newlines - 1;
+    }
+}
+
+#define FIND_WITH(marks_of, bit_of)                                                            \
+    uint32_t *const first = edges;                                                             \
+    parse at = {.number = number, .was_blank = 1, .out = first};                               \
+    char rest[BLOCK];                                                                          \
+    for (size_t i = 0; i < size; i += BLOCK) {                                                 \
+        const char *block = text + i;                                                          \
+        if (size - i < BLOCK) {                                                                \
+            memset(rest, '\n', BLOCK);                                                         \
+            block = memcpy(rest, text + i, size - i);                                          \
+        }                                                                                      \
+        parse_block(&at, marks_of(block), (uint32_t)i, bit_of);                                \
+    }                                                                                          \
+    if (at.is_open) {                                                                          \
+        *at.out++ = (uint32_t)size;                                                            \
+    }                                                                                          \
+    return (size_t)(at.out - first) / 2
+
+static marks marks_plain(const char *text)
+{
+    marks here = {0, 0};
+    for (int i = 0; i < BLOCK; i++) {
+        here.newline |= (uint64_t)(text[i] == '\n') << i;
+        here.blank |= (uint64_t)(text[i] == ' ' || text[i] == '\t' || text[i] == '\n') << i;
+    }
+    return here;
+}
+
+static size_t find_plain(const char *text, size_t size, unsigned number, uint32_t *edges)
+{
+    FIND_WITH(marks_plain, bit_plain);
+}
+
+#if defined(__x86_64__)
+#define AVX2   __attribute__((target("avx2,bmi,bmi2,popcnt")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,bmi,bmi2,popcnt")))
+
+AVX2 static inline unsigned bit_avx2(uint64_t bits, unsigned n)
+{
+    return (unsigned)_tzcnt_u64(_pdep_u64(UINT64_C(1) << n, bits));
+}
+
+AVX2 static inline marks marks_of_half(const char *text)
+{
+    const __m256i bytes = _mm256_loadu_si256((const void *)text);
+    const __m256i newline = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\n'));
+    const __m256i blank = _mm256_or_si256(
+        newline, _mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(' ')),
+                                 _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\t'))));
+    return (marks){(uint32_t)_mm256_movemask_epi8(blank),
+                   (uint32_t)_mm256_movemask_epi8(newline)};
+}
+
+AVX2 static inline marks marks_avx2(const char *text)
+{
+    const marks low = marks_of_half(text), high = marks_of_half(text + 32);
+    return (marks){low.blank | high.blank << 32, low.newline | high.newline << 32};
+}
+
+AVX2 static size_t find_avx2(const char *text, size_t size, unsigned number, uint32_t *edges)
+{
+    FIND_WITH(marks_avx2, bit_avx2);
+}
+
+AVX512 static inline unsigned bit_avx512(uint64_t bits, unsigned n)
+{
+    return (unsigned)_tzcnt_u64(_pdep_u64(UINT64_C(1) << n, bits));
+}
+
+AVX512 static inline marks marks_avx512(const char *text)
+{
+    const __m512i bytes = _mm512_loadu_si512(text);
+    const uint64_t newline = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('\n'));
+    return (marks){newline | _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(' ')) |
+                       _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('\t')),
+                   newline};
+}
+
+AVX512 static size_t find_avx512(const char *text, size_t size, unsigned number,
+                                 uint32_t *edges)
+{
+    FIND_WITH(marks_avx512, bit_avx512);
+}
+#endif
+
+static const struct way {
+    const char *name;
+    find_fields find;
+} ways[] = {
+#if defined(__x86_64__)
+    {"avx512", find_avx512},
+    {"avx2", find_avx2},
+#endif
+    {"plain", find_plain},
+};
+
+static bool runs_here(const struct way *way)
+{
+#if defined(__x86_64__)
+    if (way->find == find_avx512) {
+        return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("bmi2");
+    }
+    if (way->find == find_avx2) {
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+    }
+#endif
+    return way->find == find_plain;
+}
+
+const char *const *gy_fields_ways(void)
+{
+    static _Thread_local const char *names[GY_COUNT(ways) + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < GY_COUNT(ways); i++) {
+        if (runs_here(&ways[i])) {
+            names[count++] = ways[i].name;
+        }
+    }
+    names[count] = NULL;
+    return names;
+}
+
+static size_t find_by(find_fields find, const char *text, size_t size, unsigned number,
+                      uint32_t *edges)
+{
+    GY_ASSERT(size <= GY_FIELDS_TEXT_BYTES && number > 0);
+    return find(text, size, number, edges);
+}
+
+size_t gy_fields_find_by(const char *way, const char *text, size_t size, unsigned number,
+                         uint32_t *edges)
+{
+    for (size_t i = 0; i < GY_COUNT(ways); i++) {
+        if (strcmp(ways[i].name, way) == 0) {
+            GY_ASSERT(runs_here(&ways[i]));
+            return find_by(ways[i].find, text, size, number, edges);
+        }
+    }
+    gy_panic("no way '%s' to find fields", way);
+}
+
+size_t gy_fields_find(const char *text, size_t size, unsigned number, uint32_t *edges)
+{
+    static _Atomic(find_fields) chosen;
+    find_fields find = atomic_load_explicit(&chosen, memory_order_relaxed); /* any is right */
+    if (find == NULL) {
+        size_t i = 0;
+        while (!runs_here(&ways[i])) {
+            i++;
+        }
+        find = ways[i].find;
+        atomic_store_explicit(&chosen, find, memory_order_relaxed);
+    }
+    return find_by(find, text, size, number, edges);
+}

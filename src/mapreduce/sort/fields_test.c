@@ -1,0 +1,110 @@
+/* Goal: every way finds the fields that a plain walk over the bytes finds. */
+#include "mapreduce/fields.h"
+
+#include "base/base.h"
+
+#include "gy_test.h"
+
+#include <string.h>
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n';
+}
+
+static size_t find_slowly(const char *text, size_t size, unsigned number, uint32_t *edges)
+{
+    size_t count = 0;
+    for (size_t line = 0; line < size;) {
+        unsigned fields = 0;
+        size_t at = line;
+        for (; at < size && text[at] != '\n'; at++) {
+            fields += !is_blank(text[at]) && (at == line || is_blank(text[at - 1]));
+            if (fields == number && !is_blank(text[at])) {
+                if (at == line || is_blank(text[at - 1])) {
+                    edges[2 * count++] = (uint32_t)at;
+                }
+                edges[2 * count - 1] = (uint32_t)at + 1;
+            }
+        }
+        line = at + 1;
+    }
+    return count;
+}
+
+static void check(const char *text, size_t size, unsigned number)
+{
+    uint32_t *expected = gy_alloc("test", sizeof(*expected) * GY_FIELDS_EDGES);
+    uint32_t *found = gy_alloc("test", sizeof(*found) * GY_FIELDS_EDGES);
+    char *exact = gy_alloc("test", size); /* a byte read beyond it is found by the sanitizer */
+    assert_true(expected != NULL && found != NULL && exact != NULL);
+    memcpy(exact, text, size);
+    const size_t count = find_slowly(exact, size, number, expected);
+    for (const char *const *way = gy_fields_ways(); *way != NULL; way++) {
+        assert_int_equal(gy_fields_find_by(*way, exact, size, number, found), count);
+        assert_memory_equal(found, expected, 2 * count * sizeof(*found));
+    }
+    assert_int_equal(gy_fields_find(exact, size, number, found), count);
+    gy_free(expected);
+    gy_free(found);
+    gy_free(exact);
+}
+
+static void lines_of_a_log(void **state)
+{
+    (void)state;
+    const char *text =
+        "1.2.3.4 - - [01/Oct/2025:00:00:00 +0000] \"GET /a/b.html HTTP/1.1\" 200 1\n"
+        "short line\n\n   \n"
+        "5.6.7.8 - -  [01/Oct/2025:00:00:00\t+0000] \"GET /c HTTP/1.1\" 200 1";
+    uint32_t edges[20];
+    for (const char *const *way = gy_fields_ways(); *way != NULL; way++) {
+        assert_int_equal(gy_fields_find_by(*way, text, strlen(text), 7, edges), 2);
+        assert_int_equal(edges[1] - edges[0], 9);
+        assert_memory_equal(text + edges[0], "/a/b.html", 9);
+        assert_int_equal(edges[3] - edges[2], 2);
+        assert_memory_equal(text + edges[2], "/c", 2);
+    }
+}
+
+static void random_texts(void **state)
+{
+    (void)state;
+    gy_random random = {gy_test_seed(), 0};
+    static char text[4000];
+    for (long round = 0; round < gy_test_cases(2000); round++) {
+        const size_t size = gy_random_below(&random, round % 50 == 0 ? sizeof(text) : 300);
+        const char *bytes = round % 3 == 0   ? "a \n"
+                            : round % 3 == 1 ? "abcdef gh\t\n"
+                                             : "ab cdefghijklmno\np";
+        for (size_t i = 0; i < size; i++) {
+            text[i] = bytes[gy_random_below(&random, strlen(bytes))];
+        }
+        check(text, size, 1 + (unsigned)gy_random_below(&random, 12));
+    }
+}
+
+static void whole_texts(void **state)
+{
+    (void)state;
+    char *text = gy_alloc("test", GY_FIELDS_TEXT_BYTES);
+    assert_non_null(text);
+    memset(text, 'a', GY_FIELDS_TEXT_BYTES);
+    check(text, GY_FIELDS_TEXT_BYTES, 1);
+    check(text, GY_FIELDS_TEXT_BYTES, 2);
+    for (size_t i = 1; i < GY_FIELDS_TEXT_BYTES; i += 2) {
+        text[i] = '\n'; /* as many edges as there can be */
+    }
+    check(text, GY_FIELDS_TEXT_BYTES, 1);
+    gy_free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_of_a_log),
+        cmocka_unit_test(random_texts),
+        cmocka_unit_test(whole_texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
