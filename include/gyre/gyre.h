@@ -19,6 +19,7 @@
 #include <gyre/operation.h>
 #include <gyre/plan.h>
 #include <gyre/report.h>
+#include <gyre/sort.h>
 #include <gyre/tensor.h>
 #include <gyre/train.h>
 #include <gyre/tune.h>

@@ -1,0 +1,48 @@
+/**
+ * Sorting of files as a job: lines or records of fixed size, by bytes of each.
+ */
+#ifndef GYRE_SORT_H
+#define GYRE_SORT_H
+
+#include <gyre/flow.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** How keys are ordered. */
+typedef enum gy_sort_order {
+    GY_SORT_BYTES,   /* as memcmp; a key comes before those that it begins */
+    GY_SORT_INT64,   /* 8 bytes of this machine; records of fixed size alone */
+    GY_SORT_FLOAT64, /* the same; -0 before 0, NaN beyond the infinity of its sign */
+} gy_sort_order;
+
+typedef struct gy_sort_options {
+    const char *const *inputs; /* paths of files, NULL at the end */
+    size_t record_bytes;       /* 0: lines, of which the last may lack its '\n' */
+    size_t key_offset;         /* of the key in its record */
+    size_t key_bytes;          /* of lines at most so many; 0: to the end of the record */
+    gy_sort_order order;
+    int partitions;      /* parts of the order, and files of the output; 0: one a core */
+    size_t memory_bytes; /* of a vertex, beside mapped inputs; at least 4 MiB; 0: 1 GiB */
+    const char *name;    /* of the output's files; NULL: "part" */
+} gy_sort_options;
+
+/**
+ * The graph of a sort: one vertex a part, which reads all inputs and writes its range of the
+ * order; the parts one after the other are the whole, in order, records with equal keys as they
+ * stand in the inputs. No file lies between. Its function must be among those of gy_flow_start:
+ * GY_SORT_FUNCTION.
+ *
+ * @return NULL: out of memory; mistakes are in the dag (gy_dag_mistake, gy_flow_run)
+ */
+GY_API GY_MUST_CHECK gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options);
+
+/** What a vertex of a sort does. */
+GY_API gy_status gy_sort_vertex(gy_vertex *vertex);
+#define GY_SORT_FUNCTION GY_VERTEX("gyre.sort", gy_sort_vertex)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,186 @@
+/* Goal: the vertices of a sort, each alone, write parts that are the whole in order; what
+ * cannot be sorted ends them with a reason. */
+#include "base/base.h"
+#include "flow/channel/channel.h"
+#include "flow/dag.h"
+#include "mapreduce/sort.h"
+
+#include <gyre/sort.h>
+
+#include "gy_test.h"
+
+#include <string.h>
+
+static char folder[64];
+static const _Atomic bool never;
+
+enum { PARTS = 3 };
+
+static void put(const char *name, const void *data, size_t size_bytes, char path[160])
+{
+    snprintf(path, 160, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size_bytes, file), size_bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Run vertex `index` of a sort's graph over two files; what it wrote comes behind `out`. */
+static gy_worker_answer run(const gy_dag *dag, char paths[2][160], uint32_t index, char *out,
+                            size_t *used)
+{
+    const gy_proto *proto = &dag->protos[dag->proto[index]];
+    char part[160], own[160];
+    snprintf(part, sizeof(part), "%s/part-%05u", folder, index);
+    snprintf(own, sizeof(own), "%s/key.0.%u", folder, index);
+    const gy_order_input inputs[2] = {
+        {.kind = GY_INPUT_PLAIN, .path = paths[0], .size_bytes = UINT64_MAX},
+        {.kind = GY_INPUT_PLAIN, .path = paths[1], .size_bytes = UINT64_MAX}};
+    const gy_order_output output = {.kind = GY_OUTPUT_FINAL, .path = part};
+    const gy_order order = {.id = {.task = index, .attempt = 1},
+                            .key = {1, index},
+                            .name = "sort",
+                            .stage = "sort",
+                            .run = gy_sort_vertex,
+                            .parameter = proto->parameter,
+                            .parameter_bytes = proto->parameter_bytes,
+                            .index = index,
+                            .copies = (uint32_t)dag->vertex_count,
+                            .memory_bytes = proto->memory_bytes,
+                            .folder = folder,
+                            .path = own,
+                            .inputs = inputs,
+                            .input_count = 2,
+                            .outputs = &output,
+                            .output_count = 1,
+                            .deadline = gy_deadline_after(60)};
+    gy_worker_answer answer = {.cause = GY_CAUSE_NONE};
+    gy_vertex_execute(gy_env_real(), &order, NULL, NULL, &never, &answer);
+    FILE *file = fopen(part, "rb");
+    if (file != NULL) {
+        *used += fread(out + *used, 1, 100000, file);
+        fclose(file);
+    }
+    (void)unlink(part);
+    (void)unlink(own);
+    return answer;
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void parts_are_the_lines_in_order(void **state)
+{
+    (void)state;
+    enum { LINES = 2000 };
+    gy_random random = {gy_test_seed(), 0};
+    char *text = gy_alloc("test", LINES * 16), *lines[LINES];
+    assert_non_null(text);
+    char *to = text;
+    for (size_t i = 0; i < LINES; i++) {
+        lines[i] = to;
+        for (size_t j = gy_random_below(&random, 12); j > 0; j--) {
+            *to++ = (char)('a' + gy_random_below(&random, 3));
+        }
+        *to++ = '\n';
+    }
+    char paths[2][160];
+    put("one", text, (size_t)(lines[LINES / 3] - text), paths[0]);
+    put("two", lines[LINES / 3], (size_t)(to - lines[LINES / 3]) - 1,
+        paths[1]); /* no last end */
+    gy_dag *dag = gy_dag_sort(
+        NULL, &(gy_sort_options){.inputs = (const char *const[]){paths[0], paths[1], NULL},
+                                 .partitions = PARTS});
+    assert_non_null(dag);
+    assert_null(gy_dag_mistake(dag));
+    assert_int_equal(dag->vertex_count, PARTS);
+    assert_int_equal(dag->final_count, PARTS);
+    char *out = gy_alloc("test", 200000);
+    assert_non_null(out);
+    size_t used = 0;
+    for (uint32_t i = 0; i < PARTS; i++) {
+        const size_t before = used;
+        gy_worker_answer answer = run(dag, paths, i, out, &used);
+        assert_int_equal(answer.cause, GY_CAUSE_NONE);
+        assert_true(used - before > (size_t)(to - text) / PARTS / 2);
+        gy_text_free(&answer.report);
+        gy_text_free(&answer.reason);
+    }
+    assert_int_equal(used, to - text);
+    for (char *at = text; at < to; at++) {
+        *at = *at == '\n' ? '\0' : *at;
+    }
+    qsort(lines, LINES, sizeof(*lines), compare_lines);
+    const char *at = out;
+    for (size_t i = 0; i < LINES; i++) {
+        const size_t size = strlen(lines[i]);
+        assert_memory_equal(at, lines[i], size);
+        assert_int_equal(at[size], '\n');
+        at += size + 1;
+    }
+    gy_free(text);
+    gy_free(out);
+    gy_dag_free(dag);
+    assert_int_equal(unlink(paths[0]) + unlink(paths[1]), 0);
+}
+
+/* A vertex over these two files ends with a reason that says `wanted`. */
+static void refused(const gy_sort_options *asked, char paths[2][160], const char *wanted)
+{
+    gy_sort_options options = *asked;
+    const char *const inputs[] = {paths[0], paths[1], NULL};
+    options.inputs = inputs;
+    gy_dag *dag = gy_dag_sort(NULL, &options);
+    assert_non_null(dag);
+    assert_null(gy_dag_mistake(dag));
+    char out[1000];
+    size_t used = 0;
+    gy_worker_answer answer = run(dag, paths, 0, out, &used);
+    assert_int_not_equal(answer.cause, GY_CAUSE_NONE);
+    assert_non_null(strstr(gy_text_get(&answer.reason), wanted));
+    gy_text_free(&answer.report);
+    gy_text_free(&answer.reason);
+    gy_dag_free(dag);
+}
+
+static void what_cannot_be_sorted_says_why(void **state)
+{
+    (void)state;
+    char paths[2][160];
+    put("one", "0123456789", 10, paths[0]);
+    put("two", "\x1f\x8b\x08zzz", 6, paths[1]);
+    refused(&(gy_sort_options){.partitions = 1}, paths, "compressed with gzip");
+    refused(&(gy_sort_options){.partitions = 1, .record_bytes = 5}, paths, "6 bytes");
+    assert_int_equal(unlink(paths[1]), 0);
+    refused(&(gy_sort_options){.partitions = 1}, paths, "two");
+    assert_int_equal(unlink(paths[0]), 0);
+    const gy_sort_options mistakes[] = {
+        {.inputs = (const char *const[]){NULL}},
+        {.inputs = (const char *const[]){"a", NULL}, .record_bytes = 8, .key_offset = 8},
+        {.inputs = (const char *const[]){"a", NULL}, .order = GY_SORT_INT64},
+        {.inputs = (const char *const[]){"a", NULL}, .memory_bytes = 1000},
+        {.inputs = (const char *const[]){"a", NULL}, .partitions = -1},
+    };
+    for (size_t i = 0; i < GY_COUNT(mistakes); i++) {
+        gy_dag *dag = gy_dag_sort(NULL, &mistakes[i]);
+        assert_non_null(dag);
+        assert_non_null(gy_dag_mistake(dag));
+        gy_dag_free(dag);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_are_the_lines_in_order),
+        cmocka_unit_test(what_cannot_be_sorted_says_why),
+    };
+    snprintf(folder, sizeof(folder), "/tmp/gyre-sort-XXXXXX");
+    if (mkdtemp(folder) == NULL) {
+        return 1;
+    }
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return rmdir(folder) != 0 || failed != 0;
+}
