@@ -90,9 +90,10 @@ void gy_limits_sweep(pid_t nursery, uint32_t processes);
 
 /* ---- board.c: what runs in a process, seen from outside ---- */
 
-/** One line a thread of a vertex process, in memory that all share. */
+/** One line a thread of a vertex process, in memory that all share; no two in one cache line.
+ */
 typedef struct gy_board {
-    _Atomic uint32_t is_running; /* written last before, first after */
+    _Alignas(GY_CACHE_LINE) _Atomic uint32_t is_running; /* written last before, first after */
     uint32_t member;
     gy_attempt id;
     uint8_t text[GY_BOARD_BYTES]; /* room flow's */
