@@ -296,8 +296,17 @@ static inline void on_append(world *at, const gy_effect *effect)
 
 static inline void on_grow(world *at, const gy_effect *effect)
 {
-    gy_event said = {.kind = GY_EVENT_GROWN, .stage = effect->stage};
-    mail_send(at, said, 100000 + (int64_t)world_below(at, 5000000));
+    gy_stage_state state;
+    gy_manager_stage(at->manager, effect->stage, &state);
+    bool is_new =
+        at->asked[effect->stage] == UINT32_MAX || state.tasks > at->asked[effect->stage];
+    if (at->is_asking[effect->stage] || !is_new || !at->job.stages[effect->stage].is_gate) {
+        world_wrong(at, "a gate asks twice", effect->stage);
+    }
+    at->is_asking[effect->stage] = true;
+    at->asked[effect->stage] = state.tasks;
+    mail_send(at, (gy_event){.kind = GY_EVENT_GROWN, .stage = effect->stage},
+              100000 + (int64_t)world_below(at, 5000000));
 }
 
 /* Are the final files whole? The first that is not. */
@@ -459,6 +468,7 @@ static inline void before_step(world *at, gy_event *event, gy_growth *growth)
         }
     }
     if (event->kind == GY_EVENT_GROWN) {
+        at->is_asking[event->stage] = false;
         /* Drawn now: asked again after a crash it would be something else. */
         *growth = plan_grow(&at->job, event->stage, 1 + world_below(at, 1u << 30));
         event->growth = growth->task_count > 0 || growth->detail_bytes > 0 ? growth : NULL;
@@ -531,6 +541,8 @@ static inline void take_replayed(world *at)
 {
     gy_grown grown;
     plan_forget(&at->job);
+    memset(at->asked, 0, sizeof(at->asked));
+    memset(at->is_asking, 0, sizeof(at->is_asking));
     for (uint32_t i = 0; gy_manager_grown(at->manager, i, &grown); i++) {
         uint64_t nonce = 0;
         if (grown.detail_bytes != sizeof(nonce)) {
@@ -539,6 +551,7 @@ static inline void take_replayed(world *at)
         }
         memcpy(&nonce, grown.detail, sizeof(nonce));
         gy_growth growth = plan_grow(&at->job, grown.stage, nonce);
+        at->asked[grown.stage] = UINT32_MAX;
         if (growth.task_count != grown.task_count ||
             grown.first_task + grown.task_count != at->job.count) {
             world_wrong(at, "a growth has other tasks than it had", grown.first_task);

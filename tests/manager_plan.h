@@ -12,8 +12,10 @@
 enum {
     PLAN_TASKS = 160,
     PLAN_INPUTS = 4,
-    PLAN_STAGES = 6, /* 0 to 2 at first; stage s + 3 grows at gate s */
+    PLAN_STAGES =
+        6, /* 0 to 2 at first, some of them gates; gates grow themselves, each other, s + 3 */
     PLAN_GATES = 3,
+    PLAN_GROWTHS = 6, /* after them nothing is added */
     PLAN_PROCESSES = 4
 };
 
@@ -34,8 +36,8 @@ typedef struct plan {
     gy_stage stages[PLAN_STAGES];
     gy_manager_options options;
     bool has_final, is_exact; /* is_exact: a serial run's records are the only right ones */
-    uint32_t grown_first[PLAN_GATES], grown_count[PLAN_GATES];
-    uint64_t nonces[PLAN_GATES]; /* what was decided at each gate; 0: not yet */
+    uint32_t growths;
+    uint64_t nonces[PLAN_TASKS];                      /* what each of them decided */
     uint32_t unordered, indeterminate, ordered, wide; /* of 100 tasks */
     uint32_t liar;
 } plan;
@@ -137,19 +139,19 @@ static inline void plan_new(plan *job, uint64_t seed, uint32_t limit)
 /* What gate `stage` decided: more tasks, as the nonce says. */
 static inline gy_growth plan_grow(plan *job, uint32_t stage, uint64_t nonce)
 {
-    uint32_t first = job->count, edge = job->edge_count;
-    uint32_t count = (uint32_t)(nonce % 8);
+    uint32_t first = job->count, edge = job->edge_count, at = job->growths++;
+    uint32_t count = at < PLAN_GROWTHS ? (uint32_t)(nonce % 8) : 0;
+    const uint32_t targets[] = {stage, (stage + 1) % PLAN_GATES, stage + PLAN_GATES,
+                                stage + PLAN_GATES};
     for (uint32_t i = 0; i < count && job->count < PLAN_TASKS; i++) {
-        plan_task(job, stage + PLAN_GATES, nonce);
+        plan_task(job, targets[nonce / 8 % 4], nonce);
     }
-    job->nonces[stage] = nonce;
-    job->grown_first[stage] = first;
-    job->grown_count[stage] = job->count - first;
+    job->nonces[at] = nonce;
     return (gy_growth){.tasks = job->tasks + first,
                        .task_count = job->count - first,
                        .edges = job->edges + edge,
                        .edge_count = job->edge_count - edge,
-                       .detail = &job->nonces[stage],
+                       .detail = &job->nonces[at],
                        .detail_bytes = sizeof(nonce)};
 }
 
@@ -158,8 +160,7 @@ static inline void plan_forget(plan *job)
 {
     job->count = job->first_count;
     job->edge_count = job->first_edge[job->count];
-    memset(job->nonces, 0, sizeof(job->nonces));
-    memset(job->grown_count, 0, sizeof(job->grown_count));
+    job->growths = 0;
 }
 
 /* What a run of the task writes that read `inputs`. */

@@ -112,6 +112,8 @@ typedef struct world {
     uint64_t started[PLAN_TASKS]; /* nonce + 1 of the task of that number that once started */
     plan_value saved[PLAN_TASKS];
     process processes[PLAN_PROCESSES];
+    uint32_t asked[PLAN_STAGES]; /* tasks that the gate had then; UINT32_MAX: not known */
+    bool is_asking[PLAN_STAGES];
     uint32_t reruns, copies, memoised, resumes;
     gy_status end;
     char wrong[256];

@@ -93,8 +93,8 @@ static void check_end(world *at)
         gy_stage_state state;
         gy_manager_stage(at->manager, stage, &state);
         at->copies += state.copies;
-        bool is_ungrown =
-            at->job.stages[stage].is_gate && state.tasks > 0 && at->job.nonces[stage] == 0;
+        bool is_ungrown = at->job.stages[stage].is_gate && at->asked[stage] != UINT32_MAX &&
+                          at->asked[stage] != state.tasks;
         if (state.committed != state.tasks || state.running != 0 || is_ungrown) {
             world_wrong(at, "ended in the middle of a stage", stage);
         }

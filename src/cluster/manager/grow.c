@@ -1,7 +1,7 @@
 /*
- * Growth at gates: when all tasks of a gate's stage are committed, room flow is asked once what
- * to add. Its answer is in the journal before any task that it made may start, so that it
- * cannot be decided twice differently.
+ * Growth at gates: when all tasks of a gate's stage are committed, room flow is asked what to
+ * add, once for as many tasks as the stage has. Its answer is in the journal before any task
+ * that it made may start, so that it cannot be decided twice differently.
  */
 #include "cluster/manager/manager_priv.h"
 
@@ -10,9 +10,10 @@
 void gy_manager_look_at_gate(gy_manager *manager, uint32_t stage)
 {
     stage_row *gate = &manager->stages[stage];
-    if (gate->is_gate && !gate->has_asked && gate->state.tasks > 0 &&
+    if (gate->is_gate && !gate->is_asking && gate->state.tasks > gate->asked_tasks &&
         gate->state.committed == gate->state.tasks) {
-        gate->has_asked = true;
+        gate->is_asking = true;
+        gate->asked_tasks = gate->state.tasks;
         manager->asked_count++;
         gy_manager_emit(manager, GY_EFFECT_GROW)->stage = stage;
     }
@@ -30,15 +31,13 @@ static gy_status reserve(gy_manager *manager)
     return GY_OK;
 }
 
-gy_status gy_manager_take_growth(gy_manager *manager, uint32_t stage, const gy_growth *growth,
-                                 uint64_t position)
+gy_status gy_manager_take_growth(gy_manager *manager, uint32_t stage, const gy_growth *growth)
 {
     GY_TRY(reserve(manager));
     const uint8_t *detail = gy_manager_keep(manager, growth->detail, growth->detail_bytes);
     GY_TRY(manager->status);
     uint32_t first = manager->task_count;
     GY_TRY(gy_manager_add(manager, growth));
-    manager->stages[stage].has_asked = true;
     manager->grown[manager->grown_count++] =
         (gy_grown){.stage = stage,
                    .first_task = first,
@@ -50,7 +49,7 @@ gy_status gy_manager_take_growth(gy_manager *manager, uint32_t stage, const gy_g
             manager->rows[task].missing++; /* until the record is safe */
         }
         manager->holds[manager->hold_count++] =
-            (hold){.first = first, .count = growth->task_count, .position = position};
+            (hold){.first = first, .count = growth->task_count, .position = UINT64_MAX};
     }
     return GY_OK;
 }
@@ -76,11 +75,12 @@ void gy_manager_grow(gy_manager *manager, const gy_event *event)
 {
     static const gy_growth nothing;
     const gy_growth *growth = event->growth != NULL ? event->growth : &nothing;
-    if (event->stage >= manager->options.stage_count || manager->asked_count == 0 ||
+    if (event->stage >= manager->options.stage_count ||
+        !manager->stages[event->stage].is_asking ||
         (manager->phase != PHASE_RUNNING && manager->phase != PHASE_STARTING)) {
         return;
     }
-    const stage_row *gate = &manager->stages[event->stage];
+    stage_row *gate = &manager->stages[event->stage];
     if (event->cause != GY_CAUSE_NONE) {
         gy_manager_end(manager, GY_STATE,
                        gy_manager_text(manager, "the rewrite after stage '%s' failed: %s",
@@ -89,20 +89,27 @@ void gy_manager_grow(gy_manager *manager, const gy_event *event)
         return;
     }
     manager->asked_count--;
-    gy_manager_write_grown(manager, event->stage, growth);
-    gy_status status = gy_manager_take_growth(manager, event->stage, growth, manager->position);
+    gate->is_asking = false;
+    gy_status status = gy_manager_take_growth(manager, event->stage, growth);
     if (status == GY_NOMEM) {
         manager->status = status;
-    } else if (status < 0) {
+        return;
+    }
+    if (status < 0) { /* nothing was taken, nor is it in the journal */
         gy_manager_end(manager, status,
                        gy_manager_text(manager, "the rewrite after stage '%s': %s", gate->name,
                                        gy_error_text()));
-    } else if (growth->task_count > 0) {
-        gy_manager_sync(manager);
-        if (GY_PLANTED(GROWN_UNSYNCED)) {
-            gy_manager_release(manager, manager->position);
-        }
+        return;
     }
+    gy_manager_write_grown(manager, event->stage, growth);
+    if (growth->task_count > 0) {
+        manager->holds[manager->hold_count - 1].position = manager->position;
+        gy_manager_sync(manager);
+    }
+    if (GY_PLANTED(GROWN_UNSYNCED)) {
+        gy_manager_release(manager, manager->position);
+    }
+    gy_manager_look_at_gate(manager, event->stage); /* it may have grown meanwhile */
 }
 
 bool gy_manager_grown(const gy_manager *manager, uint32_t index, gy_grown *grown)

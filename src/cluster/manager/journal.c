@@ -107,6 +107,7 @@ void gy_manager_write_grown(gy_manager *manager, uint32_t stage, const gy_growth
 {
     const record_grown body = {.stage = stage,
                                .task_count = growth->task_count,
+                               .asked_tasks = manager->stages[stage].asked_tasks,
                                .edge_count = growth->edge_count,
                                .detail_bytes = growth->detail_bytes};
     write_record(manager, RECORD_GROWN,

@@ -106,7 +106,8 @@ enum { SAMPLES = 64 };
 
 typedef struct stage_row {
     char *name;
-    bool is_gate, has_asked;
+    bool is_gate, is_asking; /* GROW without its GROWN */
+    uint32_t asked_tasks;    /* it had when it asked last; it asks again when it has more */
     gy_stage_state state;
     int64_t mean_ns; /* of late runs */
     sample *samples; /* SAMPLES of them, drawn from all runs; NULL before the first */
@@ -181,6 +182,7 @@ struct gy_manager {
     uint32_t heap_count, open_count, starting_count, empty_count;
     int64_t spawn_ns; /* no empty slot may be used before */
     uint32_t failed_starts;
+    uint32_t noted_wait;  /* the last cohort whose waiting was told */
     uint32_t copy_wanted; /* a run that shall be copied before ready tasks; GY_NONE */
 
     /* growth */
@@ -316,9 +318,8 @@ void gy_manager_seal(gy_manager *manager);
 /** Its last task may just have been committed. */
 void gy_manager_look_at_gate(gy_manager *manager, uint32_t stage);
 void gy_manager_grow(gy_manager *manager, const gy_event *event);
-/** Take a growth, live or from the journal; the tasks wait for `position`. */
-gy_status gy_manager_take_growth(gy_manager *manager, uint32_t stage, const gy_growth *growth,
-                                 uint64_t position);
+/** Take a growth, live or from the journal; live tasks wait until its record is safe. */
+gy_status gy_manager_take_growth(gy_manager *manager, uint32_t stage, const gy_growth *growth);
 void gy_manager_release(gy_manager *manager, uint64_t position);
 
 /* ---- memo.c ---- */

@@ -196,6 +196,21 @@ static bool has_place(const gy_manager *manager, uint32_t task)
                                           manager->options.threads * depth_of(manager, row);
 }
 
+/* Why nothing starts, said once. */
+static void note_wait(gy_manager *manager, uint32_t task)
+{
+    const task_row *row = &manager->rows[task];
+    if (row->width > 1 && manager->noted_wait != task) {
+        manager->noted_wait = task;
+        gy_manager_note_task(
+            manager, task,
+            gy_manager_text(manager,
+                            "waits for %u free processes at once, %u are; what "
+                            "is younger waits behind it",
+                            row->width, manager->open_count));
+    }
+}
+
 void gy_manager_place(gy_manager *manager)
 {
     uint32_t recalled = 0;
@@ -219,6 +234,7 @@ void gy_manager_place(gy_manager *manager)
             }
         }
         if (!has_place(manager, task)) {
+            note_wait(manager, task);
             break;
         }
         gy_manager_pop(manager);

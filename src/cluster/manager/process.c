@@ -136,6 +136,13 @@ static void retry_later(gy_manager *manager, slot *at)
         wait_ns = GY_MIN(wait_ns, backoff_max_ns);
     }
     at->retry_ns = manager->now_ns + wait_ns;
+    if (wait_ns > 0) {
+        gy_manager_note_process(manager, (uint32_t)(at - manager->slots),
+                                gy_manager_text(manager,
+                                                "died %u times without an answer: the next one "
+                                                "starts in %.2f s at the earliest",
+                                                at->deaths, (double)wait_ns / 1e9));
+    }
     manager->spawn_ns = GY_MIN(manager->spawn_ns, at->retry_ns);
 }
 

@@ -50,6 +50,7 @@ typedef struct record_raise {
 
 typedef struct record_grown {
     uint32_t stage, task_count;
+    uint32_t asked_tasks, zero; /* tasks that the stage had when it was asked */
     uint64_t edge_count, detail_bytes;
 } record_grown;
 
@@ -60,7 +61,7 @@ typedef struct record_end {
 
 static_assert(sizeof(record_head) == 16 && sizeof(record_begin) == 32 &&
                   sizeof(record_commit) == 48 && sizeof(record_raise) == 8 &&
-                  sizeof(record_grown) == 24 && sizeof(record_end) == 8 &&
+                  sizeof(record_grown) == 32 && sizeof(record_end) == 8 &&
                   sizeof(gy_task) == 40 && sizeof(gy_edge) == 8,
               "records have no holes");
 

@@ -82,7 +82,7 @@ static gy_status take_raise(gy_manager *manager, reader *from)
 }
 
 /* The arrays in a record may stand at odd addresses. */
-static gy_status take_grown(gy_manager *manager, reader *from, uint64_t position)
+static gy_status take_grown(gy_manager *manager, reader *from)
 {
     record_grown body;
     if (!take(from, &body, sizeof(body)) || body.stage >= manager->options.stage_count ||
@@ -107,7 +107,8 @@ static gy_status take_grown(gy_manager *manager, reader *from, uint64_t position
                               .edge_count = body.edge_count,
                               .detail = from->body + tasks + edges,
                               .detail_bytes = body.detail_bytes};
-    gy_status status = gy_manager_take_growth(manager, body.stage, &growth, position);
+    gy_status status = gy_manager_take_growth(manager, body.stage, &growth);
+    manager->stages[body.stage].asked_tasks = body.asked_tasks;
     gy_free(copy);
     return status;
 }
@@ -122,7 +123,7 @@ static gy_status take_end(gy_manager *manager, reader *from)
     return GY_OK;
 }
 
-static gy_status take_record(gy_manager *manager, uint32_t kind, reader from, uint64_t position)
+static gy_status take_record(gy_manager *manager, uint32_t kind, reader from)
 {
     if (kind != RECORD_BEGIN && !manager->has_begun) {
         return misfit("it does not begin with a beginning");
@@ -136,7 +137,7 @@ static gy_status take_record(gy_manager *manager, uint32_t kind, reader from, ui
     case RECORD_RAISE:
         return take_raise(manager, &from);
     case RECORD_GROWN:
-        return take_grown(manager, &from, position);
+        return take_grown(manager, &from);
     case RECORD_SAVED:
         manager->is_saved = true;
         return GY_OK;
@@ -164,8 +165,7 @@ gy_status gy_manager_replay(gy_manager *manager, const void *journal, size_t siz
         if (gy_hash(body, head.size_bytes, seed) != head.checksum && !GY_PLANTED(TORN_TAKEN)) {
             break;
         }
-        gy_status status =
-            take_record(manager, head.kind, (reader){body, head.size_bytes}, at + sizeof(head));
+        gy_status status = take_record(manager, head.kind, (reader){body, head.size_bytes});
         if (status < 0) {
             return gy_fail_within(status, "at byte %zu", at);
         }

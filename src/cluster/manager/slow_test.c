@@ -1,0 +1,115 @@
+/*
+ * Goal: a worker at a tenth of its speed costs a job of equal tasks less than half as much
+ * again; copies are started, some win, losers are told; a healthy job has none.
+ */
+#include "cluster/manager/machine_test.h"
+
+enum { WORKERS = 3, TASKS = 40 };
+static const int64_t task_ns = 2000000000, step_ns = 10000000;
+
+/* What each worker is at. */
+typedef struct worker {
+    gy_effect start;
+    int64_t done_ns; /* 0: nothing */
+    bool is_cancelled;
+} worker;
+
+typedef struct result {
+    double seconds;
+    int cancelled;
+    gy_stage_state stage;
+} result;
+
+static void take(machine *at, worker *workers, const int *slowness, int *cancelled)
+{
+    for (size_t i = 0; i < at->said.count; i++) {
+        const gy_effect *effect = &at->said.items[i];
+        if (effect->kind == GY_EFFECT_START) {
+            worker *who = &workers[effect->process];
+            assert_int_equal(who->done_ns, 0); /* never behind another */
+            *who = (worker){.start = *effect,
+                            .done_ns = at->now_ns + task_ns * slowness[effect->process]};
+        } else if (effect->kind == GY_EFFECT_CANCEL) {
+            workers[effect->process].is_cancelled = true;
+            workers[effect->process].done_ns = at->now_ns + step_ns;
+            (*cancelled)++;
+        }
+    }
+}
+
+static void answer(machine *at, const worker *who, uint32_t process)
+{
+    machine_tell(at, (gy_event){.kind = who->is_cancelled ? GY_EVENT_FAILED : GY_EVENT_DONE,
+                                .cause = who->is_cancelled ? GY_CAUSE_CANCELLED : GY_CAUSE_NONE,
+                                .id = who->start.id,
+                                .process = process,
+                                .generation = who->start.generation,
+                                .content = {.low = who->start.id.task},
+                                .run_ns = task_ns});
+}
+
+static void run_job(const int *slowness, result *out)
+{
+    machine_job job = {0};
+    machine at;
+    worker workers[WORKERS] = {0};
+    *out = (result){0};
+    for (int i = 0; i < TASKS; i++) {
+        machine_task(&job, (gy_task){.stage = 0}, NULL);
+    }
+    machine_new(&at, &job, (gy_manager_options){.process_max = WORKERS});
+    machine_tell(&at, (gy_event){.kind = GY_EVENT_BEGIN});
+    machine_synced(&at);
+    take(&at, workers, slowness, &out->cancelled);
+    for (uint32_t process = 0; process < WORKERS; process++) {
+        machine_up(&at, process);
+        take(&at, workers, slowness, &out->cancelled);
+    }
+    int64_t begun_ns = at.now_ns;
+    while (at.manager->phase == PHASE_RUNNING) {
+        at.now_ns += step_ns;
+        assert_true(at.now_ns - begun_ns < 100 * task_ns);
+        for (uint32_t process = 0; process < WORKERS; process++) {
+            machine_tell(&at, (gy_event){.kind = GY_EVENT_HEARD,
+                                         .process = process,
+                                         .generation = at.manager->slots[process].generation});
+            take(&at, workers, slowness, &out->cancelled);
+            const worker over = workers[process];
+            if (over.done_ns > 0 && over.done_ns <= at.now_ns) {
+                workers[process].done_ns = 0;
+                answer(&at, &over, process);
+                take(&at, workers, slowness, &out->cancelled);
+            }
+        }
+        if (at.manager->timer_ns <= at.now_ns) {
+            machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+            take(&at, workers, slowness, &out->cancelled);
+        }
+    }
+    out->seconds = (double)(at.now_ns - begun_ns) / 1e9;
+    gy_manager_stage(at.manager, 0, &out->stage);
+    machine_free(&at);
+}
+
+static void one_slow_worker_of_three(void **state)
+{
+    (void)state;
+    result healthy, slow;
+    run_job((const int[]){1, 1, 1}, &healthy);
+    run_job((const int[]){1, 10, 1}, &slow);
+    printf("healthy %.2f s, one at a tenth %.2f s: %.2f times, %u copies, %u won\n",
+           healthy.seconds, slow.seconds, slow.seconds / healthy.seconds, slow.stage.copies,
+           slow.stage.copies_won);
+    assert_int_equal(healthy.stage.copies, 0);
+    assert_int_equal(healthy.cancelled, 0);
+    assert_true(slow.stage.copies_won >= 1);
+    assert_true(slow.cancelled >= 1);
+    assert_true(slow.seconds <= 1.5 * healthy.seconds);
+    assert_int_equal(slow.stage.failed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_slow_worker_of_three)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
