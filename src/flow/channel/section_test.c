@@ -47,15 +47,16 @@ static void plain_add(plain *to, const void *data, size_t size)
 static void add_piece(gy_random *random, gy_section_writer *writer, plain *expected,
                       uint32_t count)
 {
-    static char noise[700000];
+    static char bytes[800000];
     static const size_t sizes[] = {0, 1, 2, 100, 4095, 4096, 4097, 70000, 262144, 600000};
     uint32_t to = (uint32_t)gy_random_below(random, count);
     size_t size = sizes[gy_random_below(random, GY_COUNT(sizes))];
     size = gy_random_below(random, 2) == 0 ? size : gy_random_below(random, size + 1);
-    for (size_t i = 0; i + 8 <= size; i += 8) {
-        uint64_t value = gy_random_u64(random);
-        memcpy(noise + i, &value, 8);
+    for (size_t i = 0; bytes[0] == 0 && i + 8 <= sizeof(bytes); i += 8) {
+        uint64_t value = gy_random_u64(random) | 1;
+        memcpy(bytes + i, &value, 8);
     }
+    const char *noise = bytes + gy_random_below(random, 100000);
     if (gy_random_below(random, 3) == 0) {
         void *room = NULL;
         assert_ok(gy_section_room(writer, to, size + gy_random_below(random, 100), &room));
