@@ -10,7 +10,8 @@
 typedef struct named {
     uint32_t task, member;
     gy_place place;
-    int failures; /* 1: a suspect; 2: bad */
+    int failures;     /* 1: a suspect; 2: bad */
+    uint32_t attempt; /* that made it bad */
     int signal;
     bool is_timeout;
     char text[GY_FAULT_KEY_BYTES]; /* of a key */
@@ -199,8 +200,8 @@ gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *le
     if (record == NULL) {
         return cause;
     }
-    if (record->failures >= 2) {
-        return cause; /* it is skipped already, yet it was at work: not ours to excuse */
+    if (record->failures >= 2) { /* begun before it was named, or it does not skip it */
+        return id.attempt <= record->attempt ? GY_CAUSE_NEW_BAD_RECORD : cause;
     }
     record->failures++;
     record->signal = number;
@@ -212,6 +213,7 @@ gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *le
                                                                : cause;
     }
     bad->count++;
+    record->attempt = id.attempt;
     bool is_one_too_many = bad->records_max >= 0 && bad->count > bad->records_max;
     return is_one_too_many ? too_many(bad, record) : GY_CAUSE_NEW_BAD_RECORD;
 }

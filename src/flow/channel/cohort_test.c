@@ -463,6 +463,46 @@ static void a_killed_member_is_noticed(void **state)
     }
 }
 
+/* 1 says a word to 2 and then waits for 0, which waits until 2 has heard it. */
+static _Atomic bool is_heard;
+
+static gy_status wait_after_a_word(const graph *of, uint32_t member, gy_cohort *cohort)
+{
+    uint64_t at = 0;
+    bool is_over = false;
+    if (member == 0) {
+        while (!atomic_load(&is_heard)) {
+            GY_TRY(gy_cohort_check(cohort));
+        }
+        return write_some(of, cohort, 0, 0, of->bytes[0]);
+    }
+    if (member == 1) {
+        GY_TRY(write_some(of, cohort, 1, 0, of->bytes[1]));
+    }
+    for (; !is_over;) {
+        GY_TRY(read_some(of, cohort, member - 1, &at, &is_over));
+        atomic_store(&is_heard, atomic_load(&is_heard) || member == 2);
+    }
+    return GY_OK;
+}
+
+static void a_word_arrives_while_its_speaker_waits(void **state)
+{
+    (void)state;
+    for (int pipe = 0; pipe < 2; pipe++) {
+        atomic_store(&is_heard, false);
+        graph of = {
+            .channels = {{0, 1, false}, {1, 2, pipe == 1}},
+            .width = 3,
+            .count = 2,
+            .bytes = {7, 5},
+            .work = wait_after_a_word,
+        };
+        run_threads(&of);
+        assert_all_well(&of);
+    }
+}
+
 /* ---- strangers ---- */
 
 static gy_status pipe_of_strangers(const graph *of, uint32_t member, gy_cohort *cohort)
@@ -557,6 +597,7 @@ int main(void)
         cmocka_unit_test(a_slow_reader_makes_nobody_spill),
         cmocka_unit_test(a_reader_may_leave_early),
         cmocka_unit_test(a_failure_breaks_the_cohort),
+        cmocka_unit_test(a_word_arrives_while_its_speaker_waits),
         cmocka_unit_test(strangers_are_sent_away),
         cmocka_unit_test(cancelling_ends_every_wait),
     };

@@ -160,7 +160,7 @@ static void handle(int number, siginfo_t *info, void *context)
     (void)context;
     const gy_fault_task *task = current;
     current = NULL; /* a fault from here on is nobody's */
-    if (task != NULL) {
+    if (task != NULL && task->pid == getpid()) {
         gy_fault_board *board = task->board;
         if (number != SIGBUS || !is_of_a_file(task, info)) {
             atomic_store_explicit(&board->is_timeout, number == SIGALRM, memory_order_relaxed);
@@ -275,6 +275,7 @@ gy_status gy_fault_enter(gy_fault_task *task)
     GY_ASSERT(own != NULL);
     GY_TRY(arm(own, task->timeout_ns));
     task->is_in = true;
+    task->pid = getpid();
     atomic_signal_fence(memory_order_seq_cst);
     current = task;
     return GY_OK;

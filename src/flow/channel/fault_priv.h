@@ -49,6 +49,7 @@ typedef struct gy_fault_task {
     _Atomic uint32_t span_count;
     size_t span_capacity;
     /* the handler's */
+    int32_t pid; /* what the vertex forked is not the vertex */
     uint64_t ticked_records;
     int ticks;
     bool is_in;

@@ -210,7 +210,9 @@ static void every_kind_is_named_and_skipped(void **state)
             assert_true(does.is_key ? places[0].source == GY_PLACE_KEY
                                     : places[0].source == 7 && places[0].offset == 300);
             assert_int_equal(attempt(&does, bad, board, false), 0);
-            assert_int_equal(gy_bad_tell(bad, id, 0, board, GY_CAUSE_OWN), GY_CAUSE_OWN);
+            gy_attempt next = id;
+            next.attempt++;
+            assert_int_equal(gy_bad_tell(bad, next, 0, board, GY_CAUSE_OWN), GY_CAUSE_OWN);
             gy_text list = {.data = NULL};
             gy_bad_list(bad, &list);
             assert_non_null(strstr(gy_text_get(&list), does.is_key ? "key '" : "offset 300"));
@@ -324,6 +326,13 @@ static void too_many_bad_records_end_the_job(void **state)
         assert_int_equal(count, 0); /* another member's */
         assert_int_equal(gy_bad_of(bad, task, 1, &count)[0].offset, 9);
         assert_int_equal(count, 1);
+    }
+    /* an attempt that began before the second death is not to blame, a later one is */
+    for (uint32_t attempt = 0; attempt < 2; attempt++) {
+        gy_attempt other = {.task = 1, .attempt = attempt};
+        set_board(&board, 9, SIGFPE);
+        assert_int_equal(gy_bad_tell(bad, other, 1, &board, GY_CAUSE_OWN),
+                         attempt == 0 ? GY_CAUSE_NEW_BAD_RECORD : GY_CAUSE_OWN);
     }
     assert_non_null(strstr(gy_error_text(), "more than 2 bad records"));
     assert_non_null(strstr(gy_error_text(), "task 2 member 1 input 0 offset 9 SIGFPE"));

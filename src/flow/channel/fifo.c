@@ -44,8 +44,10 @@ gy_status gy_spill_write(int file, const void *data, size_t size_bytes, uint64_t
             continue;
         }
         if (put <= 0) {
-            return gy_fail(GY_IO, "cannot spill %zu bytes: %s", size_bytes,
-                           strerrordesc_np(put < 0 ? errno : EIO));
+            int error = put < 0 ? errno : EIO;
+            bool is_full = error == ENOSPC || error == EDQUOT;
+            return gy_fail(is_full ? GY_LIMIT : GY_IO, "%scannot spill %zu bytes: %s",
+                           is_full ? "disk full: " : "", size_bytes, strerrordesc_np(error));
         }
         done += (size_t)put;
     }

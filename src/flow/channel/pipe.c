@@ -113,7 +113,11 @@ static bool is_believed(const gy_cohort *cohort, uint32_t index, int caller)
     greeting_of(cohort, index, expected);
     for (size_t done = 0; done < sizeof(said);) {
         struct pollfd look = {.fd = caller, .events = POLLIN};
-        if (poll(&look, 1, GREETING_MS) != 1) {
+        int ready = poll(&look, 1, GREETING_MS);
+        if (ready < 0 && errno == EINTR) { /* a timer of records */
+            continue;
+        }
+        if (ready != 1) {
             return false;
         }
         ssize_t got = recv(caller, said + done, sizeof(said) - done, MSG_DONTWAIT);

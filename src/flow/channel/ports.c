@@ -14,7 +14,7 @@
 /* Whether this failure means that the input must be made again. */
 static gy_status lose(gy_vertex *vertex, uint32_t input, gy_status status)
 {
-    if (status == GY_NOMEM) {
+    if (status == GY_NOMEM || status == GY_LIMIT) { /* what this process lacks */
         return gy_vertex_fail(vertex, status, GY_CAUSE_OWN);
     }
     if (vertex->cause == GY_CAUSE_NONE) {
@@ -145,6 +145,9 @@ static gy_status open_input(gy_vertex *vertex, uint32_t input)
 
 static gy_cause cause_of_channel(gy_status status)
 {
+    if (status == GY_LIMIT) {
+        return GY_CAUSE_FATAL; /* no room for what spills: every attempt would fill the disk */
+    }
     /* a sum that differs, an end too early: whoever wrote it is to blame, not this vertex */
     return status == GY_NOMEM || status == GY_IO ? GY_CAUSE_OWN : GY_CAUSE_PEER;
 }

@@ -102,7 +102,7 @@ typedef struct gy_section {
  * are not yet compared: gy_section_verify.
  *
  * @return GY_NOTFOUND no such file; GY_FORMAT it is not what was wanted, short or damaged;
- * GY_IO; GY_NOMEM
+ * GY_LIMIT too many open files; GY_IO; GY_NOMEM
  * @threads any
  */
 GY_MUST_CHECK gy_status gy_section_open(const gy_section_wanted *wanted, gy_section *section,

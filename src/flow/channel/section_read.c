@@ -83,8 +83,10 @@ static gy_status open_file(section_file *from)
 {
     from->file = open(from->wanted->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (from->file < 0) {
-        return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO, "cannot open %s: %s",
-                       from->wanted->path, strerrordesc_np(errno));
+        bool is_ours = errno == EMFILE || errno == ENFILE;
+        gy_status status = errno == ENOENT ? GY_NOTFOUND : is_ours ? GY_LIMIT : GY_IO;
+        return gy_fail(status, "cannot open %s: %s", from->wanted->path,
+                       strerrordesc_np(errno));
     }
     struct stat status;
     if (fstat(from->file, &status) != 0 || !S_ISREG(status.st_mode)) {

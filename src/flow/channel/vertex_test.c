@@ -423,6 +423,20 @@ static void malformed_reports_are_refused(void **state)
         assert_status(gy_report_read(copy, cut, &report), GY_FORMAT);
         gy_free(copy);
     }
+    /* an end beyond the report, and a size that agrees with it */
+    assert_ok(gy_report_read(answer.report.data, size, &report));
+    char *forged = answer.report.data;
+    const uint16_t far = 60000;
+    uint16_t before[2];
+    size_t ends = (size_t)((const char *)report.ends - forged);
+    size_t sizes = (size_t)((const char *)report.sizes - forged);
+    memcpy(&before[0], forged + sizes, sizeof(far));
+    memcpy(&before[1], forged + ends, sizeof(far));
+    memcpy(forged + sizes, &far, sizeof(far));
+    memcpy(forged + ends, &far, sizeof(far));
+    assert_status(gy_report_read(forged, size, &report), GY_FORMAT);
+    memcpy(forged + sizes, &before[0], sizeof(far));
+    memcpy(forged + ends, &before[1], sizeof(far));
     for (int round = 0; round < 20000; round++) {
         char *copy = gy_alloc("test", size);
         memcpy(copy, answer.report.data, size);
