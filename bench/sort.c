@@ -3,10 +3,12 @@
  *
  *   bench_sort make FILE RECORDS SEED [PER CENT]   records as gensort's; so many have one key
  *   bench_sort sort FILE FOLDER THREADS [BYTES]    parts FOLDER/part-00000..; BYTES of memory
- *   bench_sort copy FILE FOLDER THREADS            the floor: read every byte, write it
+ *   bench_sort runs FILE FOLDER THREADS BYTES      the same as if emitted: runs in FOLDER,
+ * merged bench_sort copy FILE FOLDER THREADS            the floor: read every byte, write it
  */
 #include "mapreduce/sort.h"
 #include "base/base.h"
+#include "mapreduce/sort/scan.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -103,7 +105,7 @@ typedef struct job {
     gy_sort_bound *bounds;
     size_t part, parts, memory_bytes;
     const char *folder;
-    bool is_copy;
+    char verb; /* s(ort), r(uns), c(opy) */
     gy_range_report report;
     gy_status status;
     double seconds;
@@ -132,6 +134,52 @@ static gy_status copy_part(const job *work, output *out)
     return GY_OK;
 }
 
+typedef struct adding {
+    const gy_sort_records *records;
+    gy_sorter *sorter;
+} adding;
+
+static gy_status add_block(void *arg, gy_entry *block, size_t count)
+{
+    const adding *to = arg;
+    gy_sort_item items[GY_BLOCK_ENTRIES];
+    for (size_t i = 0; i < count; i++) {
+        const char *at = gy_sort_item_at(to->records, block[i].position).data;
+        items[i] = (gy_sort_item){
+            .key = at, .value = at + KEY, .key_bytes = KEY, .value_bytes = RECORD - KEY};
+    }
+    return gy_sorter_add(to->sorter, items, count);
+}
+
+static gy_status sort_added(job *work, const gy_sort_range_of *range, output *out)
+{
+    gy_sorter *sorter = NULL;
+    const gy_sorter_options options = {.memory_bytes = work->memory_bytes,
+                                       .scratch = work->folder};
+    GY_TRY(gy_sorter_new(gy_env_real(), &options, &sorter));
+    adding to_sorter = {&work->records, sorter};
+    gy_status status = gy_sort_scan(&work->records, range, add_block, &to_sorter);
+    if (status == GY_OK) {
+        status = gy_sorter_end(sorter);
+    }
+    for (bool has = true; status == GY_OK && has;) {
+        gy_sort_item item;
+        void *to = NULL;
+        status = gy_sorter_next(sorter, &item, &has);
+        if (status == GY_OK && has) {
+            status = room(out, RECORD, &to);
+            memcpy(to, item.key, RECORD); /* key and value lie one behind the other */
+            (void)wrote(out, RECORD);
+            work->report.records++;
+        }
+    }
+    gy_sorter_report report;
+    gy_sorter_report_get(sorter, &report);
+    work->report.scans = report.runs;
+    gy_sorter_free(sorter);
+    return status;
+}
+
 static void *run(void *arg)
 {
     job *work = arg;
@@ -147,9 +195,10 @@ static void *run(void *arg)
     if (out.file < 0 || out.data == NULL) {
         work->status = gy_fail(GY_IO, "cannot create %s", path);
     } else {
-        work->status = work->is_copy ? copy_part(work, &out)
-                                     : gy_sort_range(&work->records, &range, &options, &sink,
-                                                     &work->report);
+        work->status = work->verb == 'c'   ? copy_part(work, &out)
+                       : work->verb == 'r' ? sort_added(work, &range, &out)
+                                           : gy_sort_range(&work->records, &range, &options,
+                                                           &sink, &work->report);
     }
     if (work->status == GY_OK) {
         work->status = flush(&out);
@@ -164,7 +213,7 @@ static void *run(void *arg)
 }
 
 static int sort(const char *path, const char *folder, size_t threads, size_t memory_bytes,
-                bool is_copy)
+                char verb)
 {
     const double begin = now();
     const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -182,7 +231,7 @@ static int sort(const char *path, const char *folder, size_t threads, size_t mem
     gy_sample sample = {0};
     gy_sort_bound bounds[THREADS_MOST];
     if (span.data == MAP_FAILED ||
-        (!is_copy && gy_sample_take(&records, 1, &sample) != GY_OK)) {
+        (verb != 'c' && gy_sample_take(&records, 1, &sample) != GY_OK)) {
         fprintf(stderr, "%s: %s\n", path, gy_error_text());
         return 1;
     }
@@ -197,7 +246,7 @@ static int sort(const char *path, const char *folder, size_t threads, size_t mem
                          .parts = threads,
                          .memory_bytes = memory_bytes / threads,
                          .folder = folder,
-                         .is_copy = is_copy};
+                         .verb = verb};
         if (gy_thread_start(&works[i].thread, "sort", run, &works[i]) != GY_OK) {
             return 1;
         }
@@ -206,7 +255,7 @@ static int sort(const char *path, const char *folder, size_t threads, size_t mem
     for (size_t i = 0; i < threads; i++) {
         gy_thread_join(&works[i].thread);
         failed |= works[i].status != GY_OK;
-        printf("part %zu: %llu records, %llu scans, done after %.3f s\n", i,
+        printf("part %zu: %llu records, %llu scans or runs, done after %.3f s\n", i,
                (unsigned long long)works[i].report.records,
                (unsigned long long)works[i].report.scans, works[i].seconds - begin);
     }
@@ -232,13 +281,14 @@ int main(int count, char **arguments)
                     number(arguments, count, 5));
     }
     const uint64_t threads = number(arguments, count, 4);
-    if ((strcmp(verb, "sort") != 0 && strcmp(verb, "copy") != 0) || threads == 0 ||
-        threads > THREADS_MOST) {
+    if ((strcmp(verb, "sort") != 0 && strcmp(verb, "runs") != 0 && strcmp(verb, "copy") != 0) ||
+        threads == 0 || threads > THREADS_MOST) {
         fprintf(stderr, "usage: bench_sort make FILE RECORDS SEED [PER CENT]\n"
                         "       bench_sort sort FILE FOLDER THREADS [BYTES]\n"
+                        "       bench_sort runs FILE FOLDER THREADS BYTES\n"
                         "       bench_sort copy FILE FOLDER THREADS\n");
         return 2;
     }
     return sort(arguments[2], arguments[3], (size_t)threads, number(arguments, count, 5),
-                strcmp(verb, "copy") == 0);
+                verb[0]);
 }
