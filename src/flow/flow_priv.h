@@ -1,0 +1,28 @@
+/**
+ * The door of a program to jobs, for the files of this room: functions by name.
+ */
+#ifndef GY_FLOW_FLOW_PRIV_H
+#define GY_FLOW_FLOW_PRIV_H
+
+#include "base/base.h"
+
+#include <gyre/flow.h>
+
+struct gy_flow {
+    gy_function *functions; /* (count) by name */
+    uint32_t count;
+    uint64_t hash; /* of the names */
+    char **argv;   /* of main */
+};
+
+/** Its number, UINT32_MAX: there is none of that name. @cost O(log count) */
+uint32_t gy_flow_find(const gy_flow *flow, const char *name);
+
+/** A door without the rest of gy_flow_start: GY_ARG a name is missing, too long or there twice;
+ * GY_NOMEM. */
+GY_MUST_CHECK gy_status gy_flow_new(const gy_function *functions, int count, gy_flow **flow);
+
+/** Serve a job in this process, which was started for it: its exit status (serve.c). */
+int gy_flow_serve(const gy_flow *flow, int socket);
+
+#endif

@@ -1,0 +1,252 @@
+/* Folders of a job: its own, and the output that nobody sees before it is published. Real
+ * files. */
+#include "flow/run/job.h"
+
+#include "store/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+gy_status gy_running_path(char out[GY_JOB_PATH], const char *folder, const char *name)
+{
+    if (snprintf(out, GY_JOB_PATH, "%s/%s", folder, name) >= GY_JOB_PATH) {
+        return gy_fail(GY_ARG, "the path %.100s.../%s is too long", folder, name);
+    }
+    return GY_OK;
+}
+
+static gy_status make_folder(const char *path)
+{
+    char any[GY_JOB_PATH];
+    GY_TRY(gy_running_path(any, path, "any"));
+    const int made = gy_disk_make_folders(any);
+    return made == 0 ? GY_OK
+                     : gy_fail(GY_IO, "cannot make the folder %s: %s", path, strerror(-made));
+}
+
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *at)
+{
+    (void)about, (void)kind, (void)at;
+    return remove(path) != 0 && errno != ENOENT;
+}
+
+/* The folder and all in it; what cannot go is said. */
+static void remove_folder(const char *path)
+{
+    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT) {
+        gy_warn("cannot remove all of %s: %s", path, strerror(errno));
+    }
+}
+
+/* ---- the job's own ---- */
+
+static void choose_id(gy_flow_job *job)
+{
+    const time_t seconds = (time_t)(job->wall_ns / 1000000000);
+    struct tm when;
+    (void)gmtime_r(&seconds, &when);
+    char date[20];
+    (void)strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &when);
+    (void)snprintf(
+        job->id, sizeof(job->id), "%s-%06llx", date,
+        (unsigned long long)(job->env->ops->random(job->env, GY_CHANCE_WORK) & 0xffffff));
+}
+
+/* An id is written when the folder is made, and read when the job goes on. */
+static gy_status know_id(gy_flow_job *job)
+{
+    char path[GY_JOB_PATH];
+    GY_TRY(gy_running_path(path, job->folder, "id"));
+    if (!job->options.is_resume) {
+        return gy_file_write(job->env, path, job->id, strlen(job->id));
+    }
+    gy_bytes bytes;
+    GY_TRY(gy_file_read(job->env, path, sizeof(job->id) - 1, &bytes));
+    memcpy(job->id, bytes.data, bytes.size_bytes);
+    job->id[bytes.size_bytes] = '\0';
+    gy_free(bytes.data);
+    return job->id[0] != '\0' && strchr(job->id, '/') == NULL
+               ? GY_OK
+               : gy_fail(GY_FORMAT, "%s holds no id of a job", path);
+}
+
+static gy_status find_folder(gy_flow_job *job)
+{
+    if (job->options.folder != NULL) {
+        char any[1] = "";
+        if (job->options.folder[0] == '/') {
+            return snprintf(job->folder, GY_JOB_PATH, "%s", job->options.folder) < GY_JOB_PATH
+                       ? GY_OK
+                       : gy_fail(GY_ARG, "the path of the job's folder is too long%s", any);
+        }
+        char here[GY_JOB_PATH];
+        if (getcwd(here, sizeof(here)) == NULL) {
+            return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
+        }
+        return gy_running_path(job->folder, here, job->options.folder);
+    }
+    if (job->options.is_resume) {
+        return gy_fail(GY_ARG, "a job to resume needs its folder");
+    }
+    char all[GY_JOB_PATH];
+    GY_TRY(gy_history_folder(all, sizeof(all)));
+    return gy_running_path(job->folder, all, job->id);
+}
+
+gy_status gy_running_make_folder(gy_flow_job *job)
+{
+    choose_id(job);
+    GY_TRY(find_folder(job));
+    char journal[GY_JOB_PATH];
+    GY_TRY(gy_running_path(journal, job->folder, "journal"));
+    const bool has_journal = access(journal, F_OK) == 0;
+    if (has_journal && !job->options.is_resume) {
+        return gy_fail(GY_EXISTS, "%s holds a job: resume it or choose another folder",
+                       job->folder);
+    }
+    if (!has_journal && job->options.is_resume) {
+        return gy_fail(GY_NOTFOUND, "%s holds no job to resume", job->folder);
+    }
+    job->is_resumed = job->options.is_resume;
+    job->is_ours = !job->is_resumed; /* else once the driver holds its lock */
+    const char *const names[] = {"data", "scratch", "run", "trace"};
+    GY_TRY(gy_running_path(job->data, job->folder, "data"));
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        char path[GY_JOB_PATH];
+        GY_TRY(gy_running_path(path, job->folder, names[i]));
+        GY_TRY(make_folder(path));
+    }
+    return know_id(job);
+}
+
+/* ---- the output's ---- */
+
+/* What stands in the folder beside our own hidden one; "": nothing. */
+static gy_status find_other(const char *folder, const char *hidden, char out[256])
+{
+    out[0] = '\0';
+    DIR *listing = opendir(folder);
+    if (listing == NULL) {
+        return gy_fail(GY_IO, "cannot list the output folder %s: %s", folder, strerror(errno));
+    }
+    for (struct dirent *at = readdir(listing); at != NULL && out[0] == '\0';
+         at = readdir(listing)) {
+        if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0 &&
+            strcmp(at->d_name, hidden) != 0) {
+            (void)snprintf(out, 256, "%.255s", at->d_name);
+        }
+    }
+    (void)closedir(listing);
+    return GY_OK;
+}
+
+static gy_status make_output(gy_flow_job *job)
+{
+    char parent[GY_JOB_PATH];
+    GY_TRY(gy_running_path(parent, job->output, "..")); /* checks the length alone */
+    const int made = gy_disk_make_folders(job->output);
+    if (made != 0) {
+        return gy_fail(GY_IO, "cannot make the folders above %s: %s", job->output,
+                       strerror(-made));
+    }
+    job->is_output_made = mkdir(job->output, 0777) == 0;
+    if (!job->is_output_made && errno != EEXIST) {
+        return gy_fail(GY_IO, "cannot make the output folder %s: %s", job->output,
+                       strerror(errno));
+    }
+    struct stat about;
+    if (stat(job->output, &about) != 0 || !S_ISDIR(about.st_mode)) {
+        return gy_fail(GY_EXISTS, "%s is there already, and is no folder", job->output);
+    }
+    return GY_OK;
+}
+
+gy_status gy_running_make_output(gy_flow_job *job)
+{
+    if (job->options.output == NULL) {
+        return GY_OK;
+    }
+    if (job->options.output[0] == '/') {
+        GY_TRY(gy_running_path(job->output, job->options.output, "."));
+        job->output[strlen(job->output) - 2] = '\0';
+    } else {
+        char here[GY_JOB_PATH];
+        if (getcwd(here, sizeof(here)) == NULL) {
+            return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
+        }
+        GY_TRY(gy_running_path(job->output, here, job->options.output));
+    }
+    char name[GY_JOB_ID_BYTES + 16], other[256] = "";
+    (void)snprintf(name, sizeof(name), ".gyre-%s", job->id);
+    gy_status status = make_output(job);
+    if (status < 0) {
+        job->output[0] = '\0'; /* not ours to clean */
+        return status;
+    }
+    GY_TRY(gy_running_path(job->hidden, job->output, name));
+    if (!job->is_resumed) {
+        status = find_other(job->output, name, other);
+    }
+    if (status >= 0 && other[0] == '\0' && mkdir(job->hidden, 0700) != 0 && errno != EEXIST) {
+        status = gy_fail(GY_IO, "cannot make a folder in %s: %s", job->output, strerror(errno));
+    }
+    /* again: two jobs that begin at once both see each other here, or one does */
+    if (status >= 0 && other[0] == '\0' && !job->is_resumed) {
+        status = find_other(job->output, name, other);
+    }
+    if (status >= 0 && other[0] != '\0') {
+        status = gy_fail(GY_EXISTS, "the output folder %s is not empty: it has %s", job->output,
+                         other);
+    }
+    return status;
+}
+
+/* ---- the end ---- */
+
+/* Of a failed job: no name of the output stays. */
+static void remove_output(const gy_flow_job *job)
+{
+    char path[GY_JOB_PATH], name[GY_DAG_NAME_BYTES];
+    struct stat about;
+    if (stat(job->hidden, &about) != 0) {
+        return; /* it was somebody else's from the beginning */
+    }
+    for (size_t i = 0; i < job->dag->final_count; i++) {
+        if (gy_running_path(path, job->output,
+                            gy_running_final_name(job->dag, &job->dag->finals[i], name)) >= 0) {
+            (void)unlink(path);
+        }
+    }
+}
+
+void gy_running_clean(gy_flow_job *job, gy_status status)
+{
+    if (!job->is_ours) {
+        return;
+    }
+    if (job->output[0] != '\0') {
+        if (status < 0 && !job->is_published && job->hidden[0] != '\0') {
+            remove_output(job);
+        }
+        if (job->hidden[0] != '\0') {
+            remove_folder(job->hidden);
+        }
+        if (status < 0 && job->is_output_made && !job->is_published) {
+            (void)rmdir(job->output);
+        }
+    }
+    const char *const names[] = {"data", "scratch", "run", "trace", "journal"};
+    for (size_t i = 0; job->folder[0] != '\0' && i < GY_COUNT(names) - (status < 0); i++) {
+        char path[GY_JOB_PATH];
+        if (gy_running_path(path, job->folder, names[i]) >= 0) {
+            remove_folder(path);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+/**
+ * A job while gy_flow_run runs it: the graph as lowered, its folders, what it counts; and what
+ * its files offer each other. All on one thread.
+ */
+#ifndef GY_FLOW_RUN_JOB_H
+#define GY_FLOW_RUN_JOB_H
+
+#include "cluster/history.h"
+#include "cluster/worker.h"
+#include "flow/channel/channel.h"
+#include "flow/flow_priv.h"
+#include "flow/grow.h"
+#include "flow/lower.h"
+#include "flow/run/key.h"
+#include "flow/run/memo.h"
+#include "flow/run/start.h"
+
+enum { GY_JOB_PATH = 4096, GY_JOB_NOTES = 10000 };
+
+/** Sizes and samples that a gate has seen so far. */
+typedef struct gy_gate_state {
+    int64_t *bytes;              /* (ports) -1: not done */
+    gy_gate_sample_row *samples; /* (ports) data in gy_flow_job.arena */
+    uint32_t seen;
+    bool is_done;
+} gy_gate_state;
+
+typedef struct gy_flow_job {
+    gy_env *env;
+    gy_flow *flow;
+    gy_dag *dag;
+    gy_flow_options options;
+    gy_arena arena;       /* texts of the job */
+    gy_arena start_arena; /* of the START at hand */
+    gy_lowering lowering;
+    gy_proto_keys keys;
+    uint8_t *task_flags; /* (tasks) GY_TASK_ */
+    size_t task_flags_capacity, task_count;
+    gy_manager *manager;
+    gy_memo_store *memo;
+    int processes;
+    int64_t started_ns, wall_ns; /* monotonic; since 1970 */
+    gy_deadline deadline;
+    bool is_resumed, is_published;
+    bool is_ours; /* the folders: nobody else's manager is at work in them */
+
+    /* folders */
+    char id[GY_JOB_ID_BYTES], folder[GY_JOB_PATH], data[GY_JOB_PATH];
+    char output[GY_JOB_PATH]; /* "" when the job has none */
+    char hidden[GY_JOB_PATH]; /* in output, until the job ends */
+    bool is_output_made;
+
+    /* growth */
+    gy_gate_state *gates; /* (gate_count) */
+    size_t gate_count, gate_capacity;
+    uint32_t grown_count; /* growths that the dag has */
+    gy_growth growth;     /* the last one, lent to the driver */
+    gy_text detail;
+
+    /* STARTs: arrays kept from one to the next */
+    uint64_t secret[2];
+    gy_start_input *inputs;
+    gy_start_output *outputs;
+    gy_order_channel *channels;
+    uint32_t *channel_outputs; /* of which port each channel comes */
+    size_t input_capacity, output_capacity, channel_capacity, channel_output_capacity;
+
+    /* faults */
+    gy_fault_door *door;
+    gy_bad *bad;
+
+    /* what is told */
+    gy_history *history;
+    gy_flow_counter *counters; /* (counter_count) names in the arena */
+    size_t counter_count, counter_capacity;
+    int64_t *stage_bytes; /* (stages) */
+    int64_t bytes, output_bytes, skipped;
+    const char **notes; /* (note_count) in the arena */
+    size_t note_count, note_capacity;
+    int64_t saved_ns; /* when the history was */
+    char fatal[512];  /* why a failure was said to be for good */
+} gy_flow_job;
+
+/* ---- folder.c ---- */
+
+/** The job's id and folders, made or found again; data, trace and run folders in it. */
+GY_MUST_CHECK gy_status gy_running_make_folder(gy_flow_job *job);
+/** The output folder: absent or empty before, or as the resumed job left it. GY_EXISTS */
+GY_MUST_CHECK gy_status gy_running_make_output(gy_flow_job *job);
+/** Nothing but the published output and the log stays; after a failure, nothing of the output.
+ */
+void gy_running_clean(gy_flow_job *job, gy_status status);
+/** "a/b"; GY_ARG too long. */
+GY_MUST_CHECK gy_status gy_running_path(char out[GY_JOB_PATH], const char *folder,
+                                        const char *name);
+
+/* ---- publish.c ---- */
+
+/** gy_driver_ops.save, .publish */
+gy_status gy_running_save(void *arg, const gy_manager *manager, gy_attempt *lost);
+gy_status gy_running_publish(void *arg, const gy_manager *manager);
+/** Name of a final output: "NAME-00000". */
+const char *gy_running_final_name(const gy_dag *dag, const gy_dag_final *final,
+                                  char out[GY_DAG_NAME_BYTES]);
+
+/* ---- encode.c ---- */
+
+/** gy_driver_ops.encode, .welcome */
+gy_status gy_running_encode(void *arg, const gy_manager *manager, const gy_effect *start,
+                            gy_text *message);
+gy_status gy_running_welcome(void *arg, gy_text *message);
+/** A member's report within its task's. GY_FORMAT */
+GY_MUST_CHECK gy_status gy_running_report(const gy_flow_job *job, uint32_t task,
+                                          const void *data, size_t size_bytes, uint32_t member,
+                                          gy_report *report);
+
+/* ---- regrow.c ---- */
+
+/** The first growth: all that the graph has; checks it. *cut: pipes that became files. */
+GY_MUST_CHECK gy_status gy_running_lower(gy_flow_job *job, gy_growth *growth);
+/** gy_driver_ops.grow */
+gy_status gy_running_grow(void *arg, const gy_manager *manager, uint32_t stage,
+                          const gy_growth **growth);
+/** Make the growths that the manager found in its journal. */
+GY_MUST_CHECK gy_status gy_running_follow(gy_flow_job *job, const gy_manager *manager);
+/** Which stages the manager shall ask about. */
+GY_MUST_CHECK gy_status gy_running_mark_gates(gy_flow_job *job);
+
+/* ---- tell.c ---- */
+
+/** gy_driver_ops.committed, .note, .tick */
+void gy_running_committed(void *arg, const gy_effect *effect);
+void gy_running_note(void *arg, const gy_effect *effect);
+void gy_running_tick(void *arg, const gy_manager *manager);
+void gy_running_note_text(gy_flow_job *job, const char *format, ...) GY_PRINTF(2, 3);
+/** What stands now; NULL: no memory. */
+gy_flow_report *gy_running_make_report(const gy_flow_job *job);
+/** Into the history: `state` as it is. */
+void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *reason);
+
+/* ---- trace.c ---- */
+
+/** What all processes left of their traces, in the file that was asked for. */
+void gy_running_trace(gy_flow_job *job);
+
+#endif

@@ -1,0 +1,362 @@
+/* Keys of prototypes; the program's build id. Real files alone: stat, ELF notes. */
+#include "flow/run/key.h"
+
+#include "base/text.h"
+#include "store/store.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- the program ---- */
+
+typedef struct gy_build_walk {
+    gy_text words;
+    gy_status status;
+} gy_build_walk;
+
+static bool add_build_id(const struct dl_phdr_info *info, gy_text *words)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        if (header->p_type != PT_NOTE) {
+            continue;
+        }
+        const char *at = (const char *)(info->dlpi_addr + header->p_vaddr);
+        const char *end = at + header->p_memsz;
+        while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
+            ElfW(Nhdr) note;
+            memcpy(&note, at, sizeof(note));
+            const char *name = at + sizeof(note);
+            const char *data = name + gy_round_up(note.n_namesz, 4);
+            if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+                memcmp(name, "GNU", 4) == 0) {
+                gy_text_add_bytes(words, data, note.n_descsz);
+                return true;
+            }
+            at = data + gy_round_up(note.n_descsz, 4);
+        }
+    }
+    return false;
+}
+
+static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    gy_build_walk *walk = arg;
+    const char *path = info->dlpi_name[0] != '\0' ? info->dlpi_name : "/proc/self/exe";
+    if (strncmp(path, "linux-vdso", 10) == 0 || add_build_id(info, &walk->words)) {
+        return 0; /* the kernel's page is not the program */
+    }
+    gy_mapping mapping;
+    walk->status = gy_file_map(path, &mapping);
+    if (walk->status < 0) {
+        return 1;
+    }
+    uint64_t key[2];
+    gy_hash_wide(mapping.data, mapping.size_bytes, key);
+    gy_file_unmap(&mapping);
+    gy_text_add_bytes(&walk->words, key, sizeof(key));
+    return 0;
+}
+
+gy_status gy_key_build(gy_key *build)
+{
+    gy_build_walk walk = {0};
+    (void)dl_iterate_phdr(add_object, &walk);
+    const gy_status status = walk.status < 0 ? walk.status : walk.words.status;
+    uint64_t key[2] = {0, 0};
+    if (status >= 0) {
+        gy_hash_wide(walk.words.data, walk.words.size_bytes, key);
+    }
+    *build = (gy_key){.high = key[0], .low = key[1]};
+    gy_text_free(&walk.words);
+    return status;
+}
+
+/* ---- files from outside ---- */
+
+/* The number that ends the text before `end`; NULL: none stands there. Moves end before its
+ * ':'. */
+static const char *last_number(const char *text, const char *end, uint64_t *value)
+{
+    const char *at = end;
+    while (at > text && at[-1] >= '0' && at[-1] <= '9') {
+        at--;
+    }
+    if (at == end || end - at > 18 || at <= text + 1 || at[-1] != ':') {
+        return NULL;
+    }
+    *value = 0;
+    for (const char *digit = at; digit < end; digit++) {
+        *value = *value * 10 + (uint64_t)(*digit - '0');
+    }
+    return at - 1;
+}
+
+gy_status gy_file_range_read(const char *text, gy_file_range *range)
+{
+    uint64_t size = UINT64_MAX, offset = 0;
+    const char *end = text + strlen(text);
+    const char *before_size = last_number(text, end, &size);
+    const char *before = before_size != NULL ? last_number(text, before_size, &offset) : NULL;
+    if (before != NULL) {
+        end = before;
+    } else {
+        size = UINT64_MAX;
+        offset = 0;
+    }
+    size_t used = 0;
+    if (text[0] != '/') {
+        if (getcwd(range->path, sizeof(range->path)) == NULL) {
+            return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
+        }
+        used = strlen(range->path);
+    }
+    const size_t length = (size_t)(end - text);
+    if (length == 0 || used + length + 2 > sizeof(range->path)) {
+        return gy_fail(GY_ARG, "the path of an input file has %zu bytes: expected 1 to %zu",
+                       length, sizeof(range->path) - 2);
+    }
+    if (used > 0) {
+        range->path[used++] = '/';
+    }
+    memcpy(range->path + used, text, length);
+    range->path[used + length] = '\0';
+    range->offset = offset;
+    range->size_bytes = size;
+    return GY_OK;
+}
+
+/* What is known of a file without reading it. */
+static gy_status identify(const char *text, gy_file_range *range, gy_memo_file *file)
+{
+    GY_TRY(gy_file_range_read(text, range));
+    struct stat about;
+    if (stat(range->path, &about) != 0) {
+        return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO, "cannot read %s: %s", range->path,
+                       strerror(errno));
+    }
+    if (!S_ISREG(about.st_mode)) {
+        return gy_fail(GY_IO, "cannot read %s: expected a regular file", range->path);
+    }
+    const uint64_t size = (uint64_t)about.st_size;
+    if (range->offset > size ||
+        (range->size_bytes != UINT64_MAX && range->size_bytes > size - range->offset)) {
+        return gy_fail(GY_ARG, "%s has %llu bytes: the range %s is not within", range->path,
+                       (unsigned long long)size, text);
+    }
+    *file = (gy_memo_file){
+        .device = about.st_dev,
+        .inode = about.st_ino,
+        .file_bytes = size,
+        .modified_ns = about.st_mtim.tv_sec * 1000000000LL + about.st_mtim.tv_nsec,
+        .changed_ns = about.st_ctim.tv_sec * 1000000000LL + about.st_ctim.tv_nsec,
+        .offset = range->offset,
+        .size_bytes =
+            range->size_bytes == UINT64_MAX ? size - range->offset : range->size_bytes};
+    return GY_OK;
+}
+
+enum { PIECE_BYTES = 1 << 20 };
+
+/* The hash over the hashes of a range's pieces. */
+static gy_status read_content(const gy_file_range *range, const gy_memo_file *file,
+                              gy_key *content)
+{
+    const int opened = open(range->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (opened < 0) {
+        return gy_fail(GY_IO, "cannot read %s: %s", range->path, strerror(errno));
+    }
+    gy_text sums = {0};
+    char *piece = gy_alloc("flow.content", PIECE_BYTES);
+    gy_status status = piece != NULL ? GY_OK : GY_NOMEM;
+    uint64_t done = 0;
+    while (status >= 0 && done < file->size_bytes) {
+        const size_t wanted = (size_t)GY_MIN((uint64_t)PIECE_BYTES, file->size_bytes - done);
+        size_t got = 0;
+        ssize_t more = 1;
+        while (got < wanted && more > 0) {
+            more = pread(opened, piece + got, wanted - got, (off_t)(file->offset + done + got));
+            got += more > 0 ? (size_t)more : 0;
+        }
+        if (got < wanted) {
+            status = gy_fail(GY_IO, "cannot read %s at %llu: %s", range->path,
+                             (unsigned long long)(file->offset + done + got),
+                             more < 0 ? strerror(errno) : "it has become shorter");
+        }
+        uint64_t sum[2] = {0, 0};
+        gy_hash_wide(piece, got, sum);
+        gy_text_add_bytes(&sums, sum, sizeof(sum));
+        done += got;
+    }
+    status = status < 0 ? status : sums.status;
+    uint64_t key[2] = {0, 0};
+    gy_hash_wide(sums.size_bytes > 0 ? sums.data : "", sums.size_bytes, key);
+    *content = (gy_key){.high = key[0], .low = key[1]};
+    gy_text_free(&sums);
+    gy_free(piece);
+    (void)close(opened);
+    return status;
+}
+
+static gy_status add_file(gy_proto_keys *keys, const char *text, gy_text *words, int64_t *bytes)
+{
+    gy_file_range range;
+    gy_memo_file file;
+    GY_TRY(identify(text, &range, &file));
+    *bytes += (int64_t)file.size_bytes;
+    if (keys->memo == NULL) {
+        gy_text_add_bytes(words, &file, sizeof(file));
+        gy_text_add_bytes(words, range.path, strlen(range.path));
+        return GY_OK;
+    }
+    gy_key content;
+    if (!gy_memo_content(keys->memo, &file, &content)) {
+        GY_TRY(read_content(&range, &file, &content));
+        GY_TRY(gy_memo_tell_content(keys->memo, &file, content));
+    }
+    gy_text_add_bytes(words, &content, sizeof(content));
+    return GY_OK;
+}
+
+/* ---- prototypes ---- */
+
+static void add_text(gy_text *words, const char *text)
+{
+    gy_text_add_bytes(words, text, strlen(text) + 1);
+}
+
+static gy_status describe(gy_proto_keys *keys, const gy_dag *dag, const gy_proto *proto,
+                          gy_text *words, int64_t *bytes)
+{
+    const int64_t numbers[] = {proto->inputs,
+                               proto->outputs,
+                               proto->ranks,
+                               proto->promise,
+                               (int64_t)proto->memory_bytes,
+                               (int64_t)proto->parameter_bytes};
+    gy_text_add_bytes(words, &keys->build, sizeof(keys->build));
+    gy_text_add_bytes(words, numbers, sizeof(numbers));
+    add_text(words, dag->stages[proto->stage].name);
+    add_text(words, proto->function != NULL ? proto->function : "");
+    if (proto->parameter_bytes > 0) {
+        gy_text_add_bytes(words, proto->parameter, proto->parameter_bytes);
+    }
+    for (size_t i = 0; proto->command != NULL && proto->command[i] != NULL; i++) {
+        add_text(words, proto->command[i]);
+    }
+    *bytes = 0;
+    for (size_t i = 0; proto->files != NULL && proto->files[i] != NULL; i++) {
+        gy_status status = add_file(keys, proto->files[i], words, bytes);
+        if (status < 0) {
+            return gy_fail_within(status, "%s[%u]", dag->stages[proto->stage].name,
+                                  proto->base);
+        }
+    }
+    return words->status;
+}
+
+static gy_status reserve(gy_proto_keys *keys, size_t count)
+{
+    GY_TRY(gy_reserve("flow.keys", (void **)&keys->keys, &keys->keys_capacity, count,
+                      sizeof(gy_key)));
+    GY_TRY(gy_reserve("flow.keys", (void **)&keys->bases, &keys->bases_capacity, count,
+                      sizeof(gy_key)));
+    GY_TRY(gy_reserve("flow.keys", (void **)&keys->bytes, &keys->bytes_capacity, count,
+                      sizeof(int64_t)));
+    if (keys->slots >= count * 2) {
+        return GY_OK;
+    }
+    size_t slots = 64;
+    while (slots < count * 2) {
+        slots *= 2;
+    }
+    uint32_t *table = gy_alloc_zero("flow.keys", slots, sizeof(*table));
+    uint32_t *equal = gy_alloc_zero("flow.keys", slots, sizeof(*equal));
+    if (table == NULL || equal == NULL) {
+        gy_free(table);
+        gy_free(equal);
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < keys->slots; i++) {
+        if (keys->table[i] == 0) {
+            continue;
+        }
+        size_t at = keys->bases[keys->table[i] - 1].low & (slots - 1);
+        while (table[at] != 0) {
+            at = (at + 1) & (slots - 1);
+        }
+        table[at] = keys->table[i];
+        equal[at] = keys->equal[i];
+    }
+    gy_free(keys->table);
+    gy_free(keys->equal);
+    keys->table = table;
+    keys->equal = equal;
+    keys->slots = slots;
+    return GY_OK;
+}
+
+/* Which of the prototypes of this base it is. */
+static uint32_t count_equal(gy_proto_keys *keys, uint32_t proto)
+{
+    const gy_key *base = &keys->bases[proto];
+    size_t at = base->low & (keys->slots - 1);
+    while (keys->table[at] != 0 &&
+           memcmp(&keys->bases[keys->table[at] - 1], base, sizeof(*base)) != 0) {
+        at = (at + 1) & (keys->slots - 1);
+    }
+    if (keys->table[at] == 0) {
+        keys->table[at] = proto + 1;
+    }
+    return keys->equal[at]++;
+}
+
+gy_status gy_proto_keys_make(gy_proto_keys *keys, const gy_dag *dag)
+{
+    GY_TRY(reserve(keys, dag->proto_count + 1));
+    gy_text words = {0};
+    gy_status status = GY_OK;
+    for (size_t p = keys->count; status >= 0 && p < dag->proto_count; p++) {
+        words.size_bytes = 0;
+        status = describe(keys, dag, &dag->protos[p], &words, &keys->bytes[p]);
+        if (status >= 0) {
+            uint64_t key[3] = {0, 0, 0};
+            gy_hash_wide(words.data, words.size_bytes, key);
+            keys->bases[p] = (gy_key){.high = key[0], .low = key[1]};
+            key[2] = count_equal(keys, (uint32_t)p);
+            uint64_t last[2];
+            gy_hash_wide(key, sizeof(key), last);
+            keys->keys[p] = (gy_key){.high = last[0], .low = last[1]};
+            keys->count = p + 1;
+        }
+    }
+    gy_text_free(&words);
+    return status;
+}
+
+void gy_proto_keys_fini(gy_proto_keys *keys)
+{
+    gy_free(keys->keys);
+    gy_free(keys->bases);
+    gy_free(keys->bytes);
+    gy_free(keys->table);
+    gy_free(keys->equal);
+    *keys = (gy_proto_keys){0};
+}
+
+void gy_proto_keys_tell(void *arg, const gy_dag *dag, uint32_t proto, gy_key *key,
+                        bool *is_kept, int64_t *bytes)
+{
+    const gy_proto_keys *keys = arg;
+    GY_ASSERT(proto < keys->count);
+    *key = keys->keys[proto];
+    *is_kept = dag->protos[proto].command == NULL || dag->protos[proto].files != NULL;
+    *bytes = keys->bytes[proto];
+}

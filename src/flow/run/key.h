@@ -1,0 +1,57 @@
+/**
+ * What a vertex's result is remembered by: the program, the function, its parameter, what it
+ * reads from outside. Keys of equal vertices are told apart by which of them they are.
+ */
+#ifndef GY_FLOW_RUN_KEY_H
+#define GY_FLOW_RUN_KEY_H
+
+#include "flow/dag.h"
+#include "flow/lower.h"
+#include "flow/run/memo.h"
+
+/** A file, or a part of it, that a vertex reads from outside. */
+typedef struct gy_file_range {
+    char path[4096];             /* absolute */
+    uint64_t offset, size_bytes; /* UINT64_MAX: to the end */
+} gy_file_range;
+
+/** "path" or "path:offset:size". GY_ARG too long, a range that overflows; GY_IO no folder to
+ * start from. */
+GY_MUST_CHECK gy_status gy_file_range_read(const char *text, gy_file_range *range);
+
+/**
+ * Of the program and every library that it has loaded: build ids where the linker left them,
+ * else contents. GY_IO
+ * @cost microseconds with build ids
+ */
+GY_MUST_CHECK gy_status gy_key_build(gy_key *build);
+
+/** Keys of a graph's prototypes, made as they are asked for. Zero but for build and memo at
+ * first.
+ */
+typedef struct gy_proto_keys {
+    gy_key build;
+    gy_memo_store *memo; /* NULL: files are known by what stat tells, not by content */
+    gy_key *keys;        /* (count) final ones */
+    gy_key *bases;       /* (count) before equal ones are told apart */
+    int64_t *bytes;      /* (count) of files */
+    size_t keys_capacity, bases_capacity, bytes_capacity;
+    size_t count;
+    uint32_t *table; /* (slots) open addressing: prototype + 1, the first of its base */
+    uint32_t *equal; /* (slots) how many have that base */
+    size_t slots;
+} gy_proto_keys;
+
+/**
+ * Keys of all prototypes that the graph has by now.
+ *
+ * @return GY_OK; GY_NOTFOUND, GY_IO an input file cannot be read: names it and the vertex;
+ * GY_ARG a range outside the file; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_proto_keys_make(gy_proto_keys *keys, const gy_dag *dag);
+void gy_proto_keys_fini(gy_proto_keys *keys);
+/** For gy_lower_growth, arg being the keys. */
+void gy_proto_keys_tell(void *arg, const gy_dag *dag, uint32_t proto, gy_key *key,
+                        bool *is_kept, int64_t *bytes);
+
+#endif

@@ -1,0 +1,494 @@
+/* The memo store: its index in memory and on disk. Real files alone: links, locks. */
+#include "flow/run/memo_priv.h"
+
+#include "base/text.h"
+#include "flow/run/start.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static gy_status fail_file(const char *verb, const char *path)
+{
+    return gy_fail(errno == ENOMEM ? GY_NOMEM : GY_IO, "cannot %s %s: %s", verb, path,
+                   strerror(errno));
+}
+
+gy_status gy_memo_path(const gy_memo_store *store, const char *name, char out[GY_MEMO_PATH])
+{
+    if (snprintf(out, GY_MEMO_PATH, "%s/%s", store->folder, name) >= GY_MEMO_PATH) {
+        return gy_fail(GY_ARG, "the path of the memo folder has over %d bytes",
+                       GY_MEMO_PATH - 100);
+    }
+    return GY_OK;
+}
+
+/* ---- tables ---- */
+
+static gy_status grow_table(gy_memo_table *table, size_t count)
+{
+    if (table->slots >= count * 2) {
+        return GY_OK;
+    }
+    size_t slots = 64;
+    while (slots < count * 2) {
+        slots *= 2;
+    }
+    uint32_t *items = gy_alloc_zero("flow.memo", slots, sizeof(*items));
+    uint64_t *hashes = gy_alloc_zero("flow.memo", slots, sizeof(*hashes));
+    if (items == NULL || hashes == NULL) {
+        gy_free(items);
+        gy_free(hashes);
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < table->slots; i++) {
+        if (table->items[i] != 0) {
+            size_t at = table->hashes[i] & (slots - 1);
+            while (items[at] != 0) {
+                at = (at + 1) & (slots - 1);
+            }
+            items[at] = table->items[i];
+            hashes[at] = table->hashes[i];
+        }
+    }
+    gy_free(table->items);
+    gy_free(table->hashes);
+    *table = (gy_memo_table){items, hashes, slots};
+    return GY_OK;
+}
+
+static uint64_t hash_file(const gy_memo_file *file)
+{
+    return gy_hash(file, sizeof(*file), 0);
+}
+
+gy_memo_entry *gy_memo_entry_of(const gy_memo_store *store, gy_key key)
+{
+    const gy_memo_table *table = &store->by_key;
+    for (size_t at = key.low & (table->slots - 1); table->slots > 0 && table->items[at] != 0;
+         at = (at + 1) & (table->slots - 1)) {
+        gy_memo_entry *entry = &store->entries[table->items[at] - 1];
+        if (memcmp(&entry->key, &key, sizeof(key)) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+const gy_memo_entry *gy_memo_find(const gy_memo_store *store, gy_key key)
+{
+    const gy_memo_entry *entry = gy_memo_entry_of(store, key);
+    return entry != NULL && !entry->is_gone ? entry : NULL;
+}
+
+static gy_memo_content_row *content_of(const gy_memo_store *store, const gy_memo_file *file)
+{
+    const gy_memo_table *table = &store->by_file;
+    for (size_t at = hash_file(file) & (table->slots - 1);
+         table->slots > 0 && table->items[at] != 0; at = (at + 1) & (table->slots - 1)) {
+        gy_memo_content_row *row = &store->contents[table->items[at] - 1];
+        if (memcmp(&row->file, file, sizeof(*file)) == 0) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+bool gy_memo_content(const gy_memo_store *store, const gy_memo_file *file, gy_key *content)
+{
+    const gy_memo_content_row *row = content_of(store, file);
+    if (row != NULL) {
+        *content = row->content;
+    }
+    return row != NULL;
+}
+
+static void put_in_table(gy_memo_table *table, uint64_t hash, size_t item)
+{
+    size_t at = hash & (table->slots - 1);
+    while (table->items[at] != 0) {
+        at = (at + 1) & (table->slots - 1);
+    }
+    table->items[at] = (uint32_t)item + 1;
+    table->hashes[at] = hash;
+}
+
+static gy_status learn_content(gy_memo_store *store, const gy_memo_content_row *row)
+{
+    gy_memo_content_row *known = content_of(store, &row->file);
+    if (known != NULL) {
+        known->content = row->content;
+        return GY_OK;
+    }
+    GY_TRY(gy_reserve("flow.memo", (void **)&store->contents, &store->content_capacity,
+                      store->content_count + 1, sizeof(*row)));
+    GY_TRY(grow_table(&store->by_file, store->content_count + 1));
+    put_in_table(&store->by_file, hash_file(&row->file), store->content_count);
+    store->contents[store->content_count++] = *row;
+    return GY_OK;
+}
+
+/* The last word on a key counts. The report is copied. */
+static gy_status learn_entry(gy_memo_store *store, const gy_memo_entry *entry)
+{
+    void *report = NULL;
+    if (entry->report_bytes > 0) {
+        report = gy_arena_alloc(&store->reports, entry->report_bytes);
+        if (report == NULL) {
+            return GY_NOMEM;
+        }
+        memcpy(report, entry->report, entry->report_bytes);
+    }
+    gy_memo_entry *known = gy_memo_entry_of(store, entry->key);
+    if (known == NULL) {
+        GY_TRY(gy_reserve("flow.memo", (void **)&store->entries, &store->entry_capacity,
+                          store->entry_count + 1, sizeof(*entry)));
+        GY_TRY(grow_table(&store->by_key, store->entry_count + 1));
+        put_in_table(&store->by_key, entry->key.low, store->entry_count);
+        known = &store->entries[store->entry_count++];
+        *known = (gy_memo_entry){0};
+    }
+    store->bytes += entry->bytes - known->bytes;
+    *known = *entry;
+    known->report = report;
+    return GY_OK;
+}
+
+/* ---- the index ---- */
+
+static gy_status take_record(gy_memo_store *store, const gy_memo_record *record,
+                             const char *body, size_t body_bytes)
+{
+    if (record->kind == GY_MEMO_CONTENT && body_bytes == sizeof(gy_memo_content_row)) {
+        gy_memo_content_row row;
+        memcpy(&row, body, sizeof(row));
+        return learn_content(store, &row);
+    }
+    if (record->kind == GY_MEMO_USED && body_bytes == sizeof(gy_memo_used)) {
+        gy_memo_used used;
+        memcpy(&used, body, sizeof(used));
+        gy_memo_entry *entry = gy_memo_entry_of(store, used.key);
+        if (entry != NULL) {
+            entry->used_ns = used.used_ns;
+        }
+        return GY_OK;
+    }
+    gy_memo_entry entry;
+    if (record->kind != GY_MEMO_KEPT || body_bytes < sizeof(entry)) {
+        return gy_fail(GY_FORMAT, "a record of kind %u and %zu bytes", record->kind,
+                       body_bytes);
+    }
+    memcpy(&entry, body, sizeof(entry));
+    entry.report = body + sizeof(entry);
+    if (entry.report_bytes != body_bytes - sizeof(entry)) {
+        return gy_fail(GY_FORMAT, "a report of %zu bytes in a record of %zu",
+                       entry.report_bytes, body_bytes);
+    }
+    return learn_entry(store, &entry);
+}
+
+/* *used: up to the first torn record. */
+static gy_status take_index(gy_memo_store *store, const char *data, size_t size_bytes,
+                            size_t *used)
+{
+    const size_t magic = sizeof(GY_MEMO_MAGIC) - 1;
+    if (size_bytes < magic || memcmp(data, GY_MEMO_MAGIC, magic) != 0) {
+        return gy_fail(GY_FORMAT, "it does not begin as the index of a memo folder does");
+    }
+    size_t at = magic;
+    while (size_bytes - at >= sizeof(gy_memo_record)) {
+        gy_memo_record record;
+        memcpy(&record, data + at, sizeof(record));
+        const char *body = data + at + sizeof(record);
+        if (record.body_bytes > size_bytes - at - sizeof(record) ||
+            gy_hash(body, record.body_bytes, record.kind) != record.sum) {
+            break;
+        }
+        GY_TRY(take_record(store, &record, body, record.body_bytes));
+        at += sizeof(record) + record.body_bytes;
+    }
+    *used = at;
+    return GY_OK;
+}
+
+static gy_status load_index(gy_memo_store *store, const char *path, bool is_alone)
+{
+    struct stat about;
+    if (fstat(store->index, &about) != 0) {
+        return fail_file("read", path);
+    }
+    const size_t magic = sizeof(GY_MEMO_MAGIC) - 1;
+    if (about.st_size == 0 && is_alone) {
+        return write(store->index, GY_MEMO_MAGIC, magic) == (ssize_t)magic
+                   ? GY_OK
+                   : fail_file("write", path);
+    }
+    gy_bytes bytes;
+    GY_TRY(gy_file_read(store->env, path, SIZE_MAX / 2, &bytes));
+    size_t used = 0;
+    gy_status status = take_index(store, bytes.data, bytes.size_bytes, &used);
+    gy_free(bytes.data);
+    if (status < 0) {
+        return gy_fail_within(status, "%s", path);
+    }
+    if (is_alone && used < bytes.size_bytes && ftruncate(store->index, (off_t)used) != 0) {
+        return fail_file("cut", path);
+    }
+    return GY_OK;
+}
+
+gy_status gy_memo_append(gy_memo_store *store, uint32_t kind, const void *body,
+                         size_t body_bytes, const void *more, size_t more_bytes)
+{
+    gy_text text = {0};
+    gy_memo_record record = {.kind = kind, .body_bytes = (uint32_t)(body_bytes + more_bytes)};
+    gy_text_add_bytes(&text, &record, sizeof(record));
+    gy_text_add_bytes(&text, body, body_bytes);
+    if (more_bytes > 0) {
+        gy_text_add_bytes(&text, more, more_bytes);
+    }
+    gy_status status = text.status;
+    if (status >= 0) {
+        record.sum = gy_hash(text.data + sizeof(record), record.body_bytes, kind);
+        memcpy(text.data, &record, sizeof(record));
+        /* one call: appends of several jobs do not mix */
+        if (write(store->index, text.data, text.size_bytes) != (ssize_t)text.size_bytes) {
+            status = fail_file("write the index of", store->folder);
+        }
+    }
+    gy_text_free(&text);
+    return status;
+}
+
+/* ---- opening ---- */
+
+/* Alone at first, to mend the index; then shared. */
+static gy_status open_files(gy_memo_store *store)
+{
+    char path[GY_MEMO_PATH];
+    GY_TRY(gy_memo_path(store, "objects/any", path));
+    const int made = gy_disk_make_folders(path);
+    if (made != 0) {
+        return gy_fail(GY_IO, "cannot make the folder %s: %s", store->folder, strerror(-made));
+    }
+    GY_TRY(gy_memo_path(store, "lock", path));
+    store->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (store->lock < 0) {
+        return fail_file("open", path);
+    }
+    const bool is_alone = flock(store->lock, LOCK_EX | LOCK_NB) == 0;
+    if (!is_alone && flock(store->lock, LOCK_SH | LOCK_NB) != 0) {
+        return gy_fail(GY_AGAIN, "the memo folder %s is being collected", store->folder);
+    }
+    GY_TRY(gy_memo_path(store, "index", path));
+    store->index = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (store->index < 0) {
+        return fail_file("open", path);
+    }
+    GY_TRY(load_index(store, path, is_alone));
+    if (is_alone && flock(store->lock, LOCK_SH) != 0) {
+        return fail_file("lock", path);
+    }
+    return GY_OK;
+}
+
+gy_status gy_memo_open(gy_env *env, const char *folder, gy_memo_store **store)
+{
+    gy_memo_store *made = gy_alloc_zero("flow.memo", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    made->env = env;
+    made->lock = made->index = -1;
+    made->folder = gy_copy_text("flow.memo", folder);
+    gy_status status = made->folder != NULL ? open_files(made) : GY_NOMEM;
+    if (status != GY_OK) {
+        gy_memo_close(made);
+        return status;
+    }
+    *store = made;
+    return GY_OK;
+}
+
+void gy_memo_close(gy_memo_store *store)
+{
+    if (store == NULL) {
+        return;
+    }
+    const int files[] = {store->index, store->lock};
+    for (size_t i = 0; i < GY_COUNT(files); i++) {
+        if (files[i] >= 0) {
+            (void)close(files[i]);
+        }
+    }
+    void *columns[] = {store->entries,       store->contents,      store->by_key.items,
+                       store->by_key.hashes, store->by_file.items, store->by_file.hashes,
+                       store->folder};
+    for (size_t i = 0; i < GY_COUNT(columns); i++) {
+        gy_free(columns[i]);
+    }
+    gy_arena_free(&store->reports);
+    gy_free(store);
+}
+
+uint64_t gy_memo_bytes(const gy_memo_store *store)
+{
+    return store->bytes;
+}
+
+/* ---- results ---- */
+
+void gy_memo_object(const gy_memo_entry *entry, uint32_t member, char out[GY_MEMO_NAME])
+{
+    const int size = snprintf(out, GY_MEMO_NAME, "objects/%016llx%016llx.%u.%u",
+                              (unsigned long long)entry->key.high,
+                              (unsigned long long)entry->key.low, entry->epoch, entry->attempt);
+    if (entry->width > 1) {
+        (void)snprintf(out + size, GY_MEMO_NAME - (size_t)size, ".%u", member);
+    }
+}
+
+static bool has_file(const gy_memo_entry *entry, uint32_t member)
+{
+    return (entry->files >> member & 1) != 0;
+}
+
+gy_status gy_memo_remember(gy_memo_store *store, gy_manager *manager)
+{
+    gy_memo *memos = gy_alloc("flow.memo", (store->entry_count + 1) * sizeof(*memos));
+    if (memos == NULL) {
+        return GY_NOMEM;
+    }
+    size_t count = 0;
+    gy_status status = GY_OK;
+    for (size_t i = 0; status >= 0 && i < store->entry_count; i++) {
+        gy_memo_entry *entry = &store->entries[i];
+        char path[GY_MEMO_PATH], name[GY_MEMO_NAME];
+        for (uint32_t m = 0; status >= 0 && m < entry->width; m++) {
+            if (!has_file(entry, m)) {
+                continue;
+            }
+            gy_memo_object(entry, m, name);
+            status = gy_memo_path(store, name, path);
+            entry->is_gone = entry->is_gone || access(path, R_OK) != 0;
+        }
+        if (!entry->is_gone) {
+            memos[count++] = (gy_memo){.key = entry->key,
+                                       .content = entry->content,
+                                       .epoch = entry->epoch,
+                                       .attempt = entry->attempt,
+                                       .report = entry->report,
+                                       .report_bytes = entry->report_bytes};
+        }
+    }
+    if (status >= 0 && count > 0) {
+        status = gy_manager_remember(manager, memos, count);
+    }
+    gy_free(memos);
+    return status;
+}
+
+static gy_status copy_file(const char *from, const char *to)
+{
+    gy_mapping mapping;
+    GY_TRY(gy_file_map(from, &mapping));
+    const int file = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    size_t done = 0;
+    ssize_t more = file >= 0 ? 1 : -1;
+    while (more > 0 && done < mapping.size_bytes) {
+        more = write(file, mapping.data + done, mapping.size_bytes - done);
+        done += more > 0 ? (size_t)more : 0;
+    }
+    const gy_status status = more < 0 ? fail_file("write", to) : GY_OK;
+    if (file >= 0) {
+        (void)close(file);
+    }
+    if (status < 0) {
+        (void)unlink(to);
+    }
+    gy_file_unmap(&mapping);
+    return status;
+}
+
+/* The same file under two names, a copy where links cannot be; one that is there is the same.
+ */
+static gy_status link_file(const char *from, const char *to)
+{
+    if (link(from, to) == 0 || errno == EEXIST) {
+        return GY_OK;
+    }
+    if (errno == EXDEV || errno == EPERM || errno == EMLINK) {
+        return copy_file(from, to);
+    }
+    return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO, "cannot link %s to %s: %s", from, to,
+                   strerror(errno));
+}
+
+/* The paths of a member's file in the store and in the job. */
+static gy_status both_paths(const gy_memo_store *store, const gy_memo_entry *entry,
+                            gy_attempt id, const char *data, char out[2][GY_MEMO_PATH],
+                            uint32_t member)
+{
+    char name[GY_MEMO_NAME];
+    gy_memo_object(entry, member, name);
+    GY_TRY(gy_memo_path(store, name, out[0]));
+    (void)gy_name_data(id, member, entry->width, name);
+    if (snprintf(out[1], GY_MEMO_PATH, "%s/%s", data, name) >= GY_MEMO_PATH) {
+        return gy_fail(GY_ARG, "the path %s is too long", data);
+    }
+    return GY_OK;
+}
+
+gy_status gy_memo_lend(gy_memo_store *store, const gy_memo_entry *entry, gy_attempt id,
+                       const char *data)
+{
+    for (uint32_t m = 0; m < entry->width; m++) {
+        char paths[2][GY_MEMO_PATH];
+        if (!has_file(entry, m)) {
+            continue;
+        }
+        GY_TRY(both_paths(store, entry, id, data, paths, m));
+        GY_TRY(link_file(paths[0], paths[1]));
+    }
+    const gy_memo_used used = {entry->key, store->env->ops->wall_ns(store->env)};
+    return gy_memo_append(store, GY_MEMO_USED, &used, sizeof(used), NULL, 0);
+}
+
+gy_status gy_memo_keep(gy_memo_store *store, const gy_memo_entry *entry, gy_attempt id,
+                       const char *data)
+{
+    gy_memo_entry kept = *entry;
+    kept.bytes = 0;
+    kept.files = 0;
+    kept.is_gone = false;
+    GY_ASSERT(entry->width <= GY_MEMO_WIDTH_MAX);
+    for (uint32_t m = 0; m < entry->width; m++) {
+        char paths[2][GY_MEMO_PATH];
+        struct stat about;
+        GY_TRY(both_paths(store, entry, id, data, paths, m));
+        if (stat(paths[1], &about) != 0) {
+            continue; /* all it made stands in its report */
+        }
+        GY_TRY(link_file(paths[1], paths[0]));
+        kept.files |= UINT64_C(1) << m;
+        kept.bytes += (uint64_t)about.st_size;
+    }
+    kept.used_ns = store->env->ops->wall_ns(store->env);
+    kept.report = NULL;
+    GY_TRY(gy_memo_append(store, GY_MEMO_KEPT, &kept, sizeof(kept), entry->report,
+                          entry->report_bytes));
+    kept.report = entry->report;
+    return learn_entry(store, &kept);
+}
+
+gy_status gy_memo_tell_content(gy_memo_store *store, const gy_memo_file *file, gy_key content)
+{
+    const gy_memo_content_row row = {*file, content};
+    GY_TRY(gy_memo_append(store, GY_MEMO_CONTENT, &row, sizeof(row), NULL, 0));
+    return learn_content(store, &row);
+}

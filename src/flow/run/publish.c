@@ -1,0 +1,193 @@
+/*
+ * The output appears at once: its data get their names and are synced, then the manifest is
+ * created by link(2), which two jobs cannot both do. Real files: links.
+ */
+#include "flow/run/job.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *gy_running_final_name(const gy_dag *dag, const gy_dag_final *final,
+                                  char out[GY_DAG_NAME_BYTES])
+{
+    (void)snprintf(out, GY_DAG_NAME_BYTES, "%s-%05u", dag->output_names[final->name],
+                   final->number);
+    return out;
+}
+
+static gy_status sync_path(gy_env *env, const char *path)
+{
+    const gy_disk_ops *disk = gy_env_disk(env);
+    const int file = disk->open(env, path, O_RDONLY, 0);
+    if (file < 0) {
+        return gy_fail(file == -ENOENT ? GY_NOTFOUND : GY_IO, "cannot open %s: %s", path,
+                       strerror(-file));
+    }
+    const int synced = disk->sync(env, file);
+    (void)disk->close(env, file);
+    return synced == 0 ? GY_OK : gy_fail(GY_IO, "cannot sync %s: %s", path, strerror(-synced));
+}
+
+/* A final output as its task committed it. */
+typedef struct gy_final_file {
+    char path[GY_JOB_PATH]; /* in the hidden folder */
+    gy_attempt id;
+    uint64_t size_bytes;
+    gy_key content;
+} gy_final_file;
+
+static gy_status find_final(const gy_flow_job *job, const gy_manager *manager,
+                            const gy_dag_final *final, gy_final_file *file)
+{
+    const uint32_t task = job->lowering.task[final->vertex];
+    const uint32_t member = gy_lower_member(&job->lowering, final->vertex);
+    gy_task_state state;
+    gy_manager_task(manager, task, &state);
+    gy_report report;
+    GY_TRY(gy_running_report(job, task, state.report, state.report_bytes, member, &report));
+    char name[GY_NAME_BYTES];
+    file->id = state.committed;
+    file->size_bytes = gy_report_output(&report, final->output).size_bytes;
+    file->content = report.content;
+    return gy_running_path(file->path, job->hidden,
+                           gy_name_final(state.committed, member, final->output, name));
+}
+
+/* Sync it, and give it its name beside the one it has. */
+static gy_status save_final(const gy_flow_job *job, const gy_final_file *file, const char *to)
+{
+    struct stat about;
+    if (stat(file->path, &about) != 0 || (uint64_t)about.st_size != file->size_bytes) {
+        return gy_fail(GY_NOTFOUND, "%s is gone or has another size than %llu bytes",
+                       file->path, (unsigned long long)file->size_bytes);
+    }
+    GY_TRY(sync_path(job->env, file->path));
+    if (link(file->path, to) != 0 &&
+        (errno != EEXIST || unlink(to) != 0 || link(file->path, to) != 0)) {
+        return gy_fail(GY_IO, "cannot give %s its name: %s", to, strerror(errno));
+    }
+    return chmod(to, 0644) == 0
+               ? GY_OK
+               : gy_fail(GY_IO, "cannot make %s readable: %s", to, strerror(errno));
+}
+
+gy_status gy_running_save(void *arg, const gy_manager *manager, gy_attempt *lost)
+{
+    gy_flow_job *job = arg;
+    GY_TRY(gy_running_follow(job, manager));
+    job->output_bytes = 0;
+    for (size_t i = 0; i < job->dag->final_count; i++) {
+        const gy_dag_final *final = &job->dag->finals[i];
+        gy_final_file file;
+        char to[GY_JOB_PATH], name[GY_DAG_NAME_BYTES];
+        GY_TRY(find_final(job, manager, final, &file));
+        GY_TRY(gy_running_path(to, job->output, gy_running_final_name(job->dag, final, name)));
+        gy_status status = save_final(job, &file, to);
+        if (status == GY_NOTFOUND) {
+            *lost = file.id;
+        }
+        GY_TRY(status);
+        job->output_bytes += (int64_t)file.size_bytes;
+    }
+    return job->output[0] != '\0' ? sync_path(job->env, job->output) : GY_OK;
+}
+
+/* ---- the manifest ---- */
+
+static void add_string(gy_text *text, const char *value)
+{
+    gy_text_add(text, "\"");
+    for (const unsigned char *at = (const unsigned char *)value; *at != '\0'; at++) {
+        if (*at == '"' || *at == '\\') {
+            gy_text_add(text, "\\%c", *at);
+        } else if (*at < 0x20) {
+            gy_text_add(text, "\\u%04x", *at);
+        } else {
+            gy_text_add(text, "%c", *at);
+        }
+    }
+    gy_text_add(text, "\"");
+}
+
+static gy_status write_manifest(const gy_flow_job *job, const gy_manager *manager,
+                                gy_text *text)
+{
+    gy_text_add(text, "{\"format\": \"gyre output 1\", \"job\": \"%s\", \"name\": ", job->id);
+    add_string(text, job->dag->name);
+    gy_text_add(text, ",\n \"files\": [");
+    for (size_t i = 0; i < job->dag->final_count; i++) {
+        gy_final_file file;
+        char name[GY_DAG_NAME_BYTES];
+        GY_TRY(find_final(job, manager, &job->dag->finals[i], &file));
+        gy_text_add(text, "%s\n  {\"name\": \"%s\", \"bytes\": %llu}", i > 0 ? "," : "",
+                    gy_running_final_name(job->dag, &job->dag->finals[i], name),
+                    (unsigned long long)file.size_bytes);
+    }
+    gy_text_add(text, "],\n \"counters\": {");
+    for (size_t i = 0; i < job->counter_count; i++) {
+        gy_text_add(text, "%s\n  ", i > 0 ? "," : "");
+        add_string(text, job->counters[i].name);
+        gy_text_add(text, ": %lld", (long long)job->counters[i].value);
+    }
+    gy_text_add(text, "}}\n");
+    return text->status;
+}
+
+static gy_status create_file(gy_env *env, const char *path, const gy_text *text)
+{
+    const gy_disk_ops *disk = gy_env_disk(env);
+    const int file = disk->open(env, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    int64_t done = file;
+    size_t at = 0;
+    while (done >= 0 && at < text->size_bytes) {
+        done = disk->write(env, file, text->data + at, text->size_bytes - at);
+        done = done == 0 ? -ENOSPC : done;
+        at += done > 0 ? (size_t)done : 0;
+    }
+    if (done >= 0) {
+        done = disk->sync(env, file);
+    }
+    if (file >= 0) {
+        (void)disk->close(env, file);
+    }
+    return done >= 0 ? GY_OK
+                     : gy_fail(GY_IO, "cannot write %s: %s", path, strerror((int)-done));
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat left, right;
+    return stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_ino == right.st_ino &&
+           left.st_dev == right.st_dev;
+}
+
+gy_status gy_running_publish(void *arg, const gy_manager *manager)
+{
+    gy_flow_job *job = arg;
+    if (job->output[0] == '\0') {
+        return GY_OK;
+    }
+    GY_TRY(gy_running_follow(job, manager));
+    char from[GY_JOB_PATH], to[GY_JOB_PATH];
+    GY_TRY(gy_running_path(from, job->hidden, "MANIFEST.json"));
+    GY_TRY(gy_running_path(to, job->output, "MANIFEST.json"));
+    if (!is_same_file(from, to)) { /* else a manager before this one came so far */
+        gy_text text = {0};
+        gy_status status = write_manifest(job, manager, &text);
+        status = status < 0 ? status : create_file(job->env, from, &text);
+        gy_text_free(&text);
+        GY_TRY(status);
+        if (link(from, to) != 0) {
+            return gy_fail(errno == EEXIST ? GY_EXISTS : GY_IO, "cannot publish %s: %s", to,
+                           strerror(errno));
+        }
+    }
+    job->is_published = true;
+    return sync_path(job->env, job->output);
+}

@@ -1,0 +1,268 @@
+/*
+ * Growth while a job runs: gates gather sizes and samples stage by stage, then their functions
+ * compose. What a gate saw goes into the journal beside the tasks that came of it, so that a
+ * manager that goes on makes the same graph from the same numbers.
+ */
+#include "flow/run/job.h"
+
+#include <string.h>
+
+/* ---- lowering ---- */
+
+static gy_status keep_flags(gy_flow_job *job, const gy_growth *growth)
+{
+    GY_TRY(gy_reserve("flow.flags", (void **)&job->task_flags, &job->task_flags_capacity,
+                      job->task_count + growth->task_count, sizeof(uint8_t)));
+    for (uint32_t i = 0; i < growth->task_count; i++) {
+        job->task_flags[job->task_count++] = growth->tasks[i].flags;
+    }
+    return GY_OK;
+}
+
+/* Every function that new vertices name is in the program's list. */
+static gy_status check_functions(const gy_flow_job *job, size_t first)
+{
+    for (size_t p = first; p < job->dag->proto_count; p++) {
+        const gy_proto *proto = &job->dag->protos[p];
+        if (proto->function != NULL && gy_flow_find(job->flow, proto->function) == UINT32_MAX) {
+            return gy_fail(GY_ARG,
+                           "%s[%u] is of function %s, which gy_flow_start was not told of",
+                           job->dag->stages[proto->stage].name, proto->base, proto->function);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status make_gates(gy_flow_job *job)
+{
+    const gy_dag *dag = job->dag;
+    GY_TRY(gy_reserve("flow.gates", (void **)&job->gates, &job->gate_capacity, dag->gate_count,
+                      sizeof(*job->gates)));
+    for (; job->gate_count < dag->gate_count; job->gate_count++) {
+        const size_t ports = dag->gates[job->gate_count].port_count;
+        gy_gate_state gate = {
+            .bytes = gy_alloc("flow.gate", ports * sizeof(int64_t)),
+            .samples = gy_alloc_zero("flow.gate", ports, sizeof(gy_gate_sample_row))};
+        if (gate.bytes == NULL || gate.samples == NULL) {
+            gy_free(gate.bytes);
+            gy_free(gate.samples);
+            return GY_NOMEM;
+        }
+        memset(gate.bytes, 0xff, ports * sizeof(int64_t));
+        job->gates[job->gate_count] = gate;
+    }
+    return GY_OK;
+}
+
+gy_status gy_running_lower(gy_flow_job *job, gy_growth *growth)
+{
+    const size_t protos = job->keys.count;
+    size_t cut = 0;
+    GY_TRY(gy_lower_check(&job->lowering, job->dag));
+    GY_TRY(check_functions(job, protos));
+    if (job->dag->final_count > 0 && job->output[0] == '\0') {
+        return gy_fail(GY_ARG, "the job has files of output %s, and no folder for them",
+                       job->dag->output_names[0]);
+    }
+    GY_TRY(gy_proto_keys_make(&job->keys, job->dag));
+    GY_TRY(gy_lower_cohorts(&job->lowering, job->dag, (uint32_t)job->processes, &cut));
+    if (cut > 0) {
+        gy_running_note_text(
+            job,
+            "%zu pipes or FIFOs became files: their cohorts are wider than the "
+            "%d processes, or would wait for themselves",
+            cut, job->processes);
+    }
+    const gy_lower_source source = {gy_proto_keys_tell, &job->keys};
+    GY_TRY(gy_lower_growth(&job->lowering, job->dag, &source, growth));
+    gy_status status = keep_flags(job, growth);
+    status = status < 0 ? status : make_gates(job);
+    if (status < 0) {
+        gy_growth_free(growth);
+    }
+    return status;
+}
+
+static uint32_t stage_of(const gy_flow_job *job, uint32_t vertex)
+{
+    const gy_lowering *l = &job->lowering;
+    const uint32_t first = l->members[l->member_first[l->task[vertex]]];
+    return job->dag->protos[job->dag->proto[first]].stage;
+}
+
+gy_status gy_running_mark_gates(gy_flow_job *job)
+{
+    for (size_t g = 0; g < job->dag->gate_count; g++) {
+        const gy_dag_gate *gate = &job->dag->gates[g];
+        for (uint32_t k = 0; k < gate->port_count; k++) {
+            job->dag->stages[stage_of(job, gate->ports[(size_t)k * 2])].is_gate = true;
+        }
+    }
+    for (size_t s = 0; s < job->dag->stage_count; s++) {
+        gy_dag_stage *stage = &job->dag->stages[s];
+        stage->is_gate =
+            stage->is_gate || stage->is_growth; /* its vertices may be waited for */
+    }
+    return GY_OK;
+}
+
+/* ---- what gates see ---- */
+
+/* In the journal: what one port showed; `sample_bytes` bytes follow. */
+typedef struct gy_gate_seen {
+    uint32_t gate, port;
+    int64_t bytes;
+    uint64_t sample_bytes;
+} gy_gate_seen;
+
+static gy_status see(gy_flow_job *job, const gy_gate_seen *seen, const void *sample)
+{
+    gy_gate_state *gate = &job->gates[seen->gate];
+    if (gate->bytes[seen->port] >= 0) {
+        return GY_OK;
+    }
+    void *copy = NULL;
+    if (seen->sample_bytes > 0) {
+        copy = gy_arena_alloc(&job->arena, (size_t)seen->sample_bytes);
+        if (copy == NULL) {
+            return GY_NOMEM;
+        }
+        memcpy(copy, sample, (size_t)seen->sample_bytes);
+    }
+    gate->bytes[seen->port] = seen->bytes;
+    gate->samples[seen->port] = (gy_gate_sample_row){copy, (size_t)seen->sample_bytes};
+    gate->seen++;
+    return GY_OK;
+}
+
+static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint32_t gate,
+                              uint32_t port)
+{
+    const uint32_t *at = &job->dag->gates[gate].ports[(size_t)port * 2];
+    const uint32_t task = job->lowering.task[at[0]];
+    gy_task_state state;
+    gy_manager_task(manager, task, &state);
+    gy_report report;
+    GY_TRY(gy_running_report(job, task, state.report, state.report_bytes,
+                             gy_lower_member(&job->lowering, at[0]), &report));
+    const gy_gate_seen seen = {.gate = gate,
+                               .port = port,
+                               .bytes = (int64_t)gy_report_output(&report, at[1]).size_bytes,
+                               .sample_bytes = report.sample_bytes};
+    gy_text_add_bytes(&job->detail, &seen, sizeof(seen));
+    if (report.sample_bytes > 0) {
+        gy_text_add_bytes(&job->detail, report.sample, report.sample_bytes);
+    }
+    return see(job, &seen, report.sample);
+}
+
+/* Of all ports of this stage, into job->detail too. */
+static gy_status look(gy_flow_job *job, const gy_manager *manager, uint32_t stage)
+{
+    for (uint32_t g = 0; g < job->gate_count; g++) {
+        const gy_dag_gate *gate = &job->dag->gates[g];
+        for (uint32_t k = 0; !job->gates[g].is_done && k < gate->port_count; k++) {
+            if (job->gates[g].bytes[k] < 0 &&
+                stage_of(job, gate->ports[(size_t)k * 2]) == stage) {
+                GY_TRY(look_at_port(job, manager, g, k));
+            }
+        }
+    }
+    return job->detail.status;
+}
+
+/* The same, as an earlier manager saw it. */
+static gy_status recall(gy_flow_job *job, const gy_grown *grown)
+{
+    const char *at = grown->detail;
+    size_t left = grown->detail_bytes;
+    while (left > 0) {
+        gy_gate_seen seen;
+        if (left < sizeof(seen)) {
+            return gy_fail(GY_FORMAT, "a growth in the journal is cut short");
+        }
+        memcpy(&seen, at, sizeof(seen));
+        at += sizeof(seen);
+        left -= sizeof(seen);
+        if (seen.sample_bytes > left || seen.gate >= job->gate_count ||
+            seen.port >= job->dag->gates[seen.gate].port_count || seen.bytes < 0) {
+            return gy_fail(GY_FORMAT, "a growth in the journal is of another job");
+        }
+        GY_TRY(see(job, &seen, at));
+        at += seen.sample_bytes;
+        left -= (size_t)seen.sample_bytes;
+    }
+    return GY_OK;
+}
+
+/* ---- growing ---- */
+
+/* Call the functions of all gates that have seen everything. */
+static void open_gates(gy_flow_job *job)
+{
+    for (size_t g = 0; g < job->gate_count; g++) {
+        gy_gate_state *state = &job->gates[g];
+        if (state->is_done || state->seen < job->dag->gates[g].port_count) {
+            continue;
+        }
+        state->is_done = true;
+        const gy_dag_gate row = job->dag->gates[g]; /* a copy: growth may add gates */
+        gy_gate gate = {.row = &row,
+                        .bytes = state->bytes,
+                        .samples = state->samples,
+                        .processes = job->processes};
+        job->dag->part_floor = job->dag->part_count;
+        row.work(&gate, job->dag, gy_gate_part(job->dag, &row));
+        gy_free(state->bytes);
+        gy_free(state->samples);
+        state->bytes = NULL;
+        state->samples = NULL;
+    }
+}
+
+static gy_status grow(gy_flow_job *job, gy_growth *growth)
+{
+    *growth = (gy_growth){0};
+    open_gates(job);
+    job->grown_count++;
+    if (job->dag->status < 0) {
+        return gy_fail(job->dag->status, "%s", job->dag->mistake);
+    }
+    return gy_running_lower(job, growth);
+}
+
+gy_status gy_running_follow(gy_flow_job *job, const gy_manager *manager)
+{
+    gy_grown grown;
+    while (gy_manager_grown(manager, job->grown_count, &grown)) {
+        gy_growth growth;
+        const size_t before = job->task_count;
+        GY_TRY(recall(job, &grown));
+        GY_TRY(grow(job, &growth));
+        gy_growth_free(&growth);
+        if (before != grown.first_task || job->task_count - before != grown.task_count) {
+            return gy_fail(GY_MISMATCH,
+                           "the growth after stage %s makes %zu tasks, the journal has %u: its "
+                           "function is none of sizes alone",
+                           job->dag->stages[grown.stage].name, job->task_count - before,
+                           grown.task_count);
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_running_grow(void *arg, const gy_manager *manager, uint32_t stage,
+                          const gy_growth **growth)
+{
+    gy_flow_job *job = arg;
+    GY_TRY(gy_running_follow(job, manager));
+    gy_growth_free(&job->growth);
+    job->detail.size_bytes = 0;
+    *growth = NULL;
+    GY_TRY(look(job, manager, stage));
+    GY_TRY(grow(job, &job->growth));
+    job->growth.detail = job->detail.data;
+    job->growth.detail_bytes = job->detail.size_bytes;
+    *growth = &job->growth; /* also of no task: it counts among those grown */
+    return GY_OK;
+}

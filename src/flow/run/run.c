@@ -1,0 +1,312 @@
+/* gy_flow_run: from a graph to its published output. */
+#include "flow/run/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PROCESSES_MAX = 4096, THREADS_MAX = 1024, TRACE_EVENTS = 1 << 14 };
+#define MEMO_BYTES (INT64_C(10) << 30)
+
+/* ---- faults, and what is of no use any more ---- */
+
+static gy_cause judge_failure(void *arg, const gy_manager *manager, const gy_event *failed,
+                              const void *board)
+{
+    gy_flow_job *job = arg;
+    (void)manager;
+    gy_cry cry;
+    while (job->door != NULL && gy_fault_hear(job->door, &cry)) {
+        gy_bad_hear(job->bad, &cry);
+    }
+    if (failed->cause != GY_CAUSE_OWN) {
+        return failed->cause;
+    }
+    const gy_cause cause =
+        gy_bad_tell(job->bad, failed->id, failed->member, board, failed->cause);
+    if (cause == GY_CAUSE_FATAL) {
+        (void)snprintf(job->fatal, sizeof(job->fatal), "%s", gy_error_text());
+        gy_running_note_text(job, "%s", job->fatal);
+    }
+    return cause;
+}
+
+static void remove_file(const char *folder, const char *name)
+{
+    char path[GY_JOB_PATH];
+    if (gy_running_path(path, folder, name) < 0 || (unlink(path) != 0 && errno != ENOENT)) {
+        gy_warn("cannot remove %s/%s: %s", folder, name, strerror(errno));
+    }
+}
+
+static void remove_cohort(const gy_flow_job *job, gy_attempt id)
+{
+    char name[GY_NAME_BYTES], table[GY_NAME_BYTES + 8];
+    (void)snprintf(table, sizeof(table), "cohort.%s", gy_name_data(id, 0, 1, name));
+    remove_file(job->folder, table);
+}
+
+static void discard(void *arg, const gy_manager *manager, const gy_effect *effect)
+{
+    gy_flow_job *job = arg;
+    const gy_lowering *l = &job->lowering;
+    const uint32_t task = effect->id.task;
+    if (gy_running_follow(job, manager) < 0) {
+        return; /* the same failure ends the job at the next START */
+    }
+    const uint32_t first = l->member_first[task], width = l->member_first[task + 1] - first;
+    char name[GY_NAME_BYTES];
+    for (uint32_t m = 0; m < width; m++) {
+        remove_file(job->data, gy_name_data(effect->id, m, width, name));
+        size_t final = 0, finals = 0;
+        if (job->task_flags[task] & GY_TASK_FINAL) {
+            gy_lower_finals(job->dag, l->members[first + m], &final, &finals);
+        }
+        for (size_t i = final; i < final + finals; i++) {
+            remove_file(job->hidden,
+                        gy_name_final(effect->id, m, job->dag->finals[i].output, name));
+        }
+    }
+    if (width > 1) {
+        remove_cohort(job, effect->id);
+    }
+}
+
+static void committed(void *arg, const gy_effect *effect)
+{
+    const gy_flow_job *job = arg;
+    gy_running_committed(arg, effect);
+    const uint32_t task = effect->id.task;
+    if (task < job->lowering.task_count &&
+        job->lowering.member_first[task + 1] - job->lowering.member_first[task] > 1) {
+        remove_cohort(job, effect->id);
+    }
+}
+
+/* ---- options ---- */
+
+static int count_cores(void)
+{
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+static gy_status check_options(gy_flow_job *job)
+{
+    const gy_flow_options *o = &job->options;
+    if (o->processes < 0 || o->processes > PROCESSES_MAX || o->threads < 0 ||
+        o->threads > THREADS_MAX) {
+        return gy_fail(GY_ARG, "%d processes of %d threads: expected up to %d of up to %d",
+                       o->processes, o->threads, PROCESSES_MAX, THREADS_MAX);
+    }
+    if (o->max_failures < 0 || o->memo_bytes < 0 || o->timeout_seconds < 0 ||
+        o->record_timeout_seconds < 0) {
+        return gy_fail(GY_ARG, "max_failures, memo_bytes, timeout_seconds and "
+                               "record_timeout_seconds are 0 or more");
+    }
+    if (job->dag->is_running) {
+        return gy_fail(GY_STATE, "job %s was run before: a graph runs once", job->dag->name);
+    }
+    job->processes = o->processes > 0 ? o->processes : GY_MIN(count_cores(), PROCESSES_MAX);
+    job->deadline =
+        o->timeout_seconds > 0 ? gy_env_deadline(job->env, o->timeout_seconds) : GY_NEVER;
+    return GY_OK;
+}
+
+/* A program that is started again to go on finds the folder in its environment. */
+static void look_for_resume(gy_flow_job *job)
+{
+    const char *folder = gy_setting_get(GY_JOB_RESUME_VARIABLE);
+    if (folder != NULL && job->options.folder == NULL) {
+        job->options.folder = folder;
+        job->options.is_resume = true;
+    }
+}
+
+/* ---- before the run ---- */
+
+static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
+{
+    GY_TRY(gy_running_mark_gates(job));
+    const size_t count = job->dag->stage_count;
+    gy_stage *stages = gy_arena_alloc(&job->arena, (count + 1) * sizeof(*stages));
+    job->stage_bytes = gy_arena_alloc(&job->arena, (count + 1) * sizeof(*job->stage_bytes));
+    if (stages == NULL || job->stage_bytes == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        stages[i] = (gy_stage){job->dag->stages[i].name, job->dag->stages[i].is_gate};
+    }
+    const gy_flow_options *o = &job->options;
+    const gy_manager_options options = {
+        .stages = stages,
+        .stage_count = (uint32_t)count,
+        .process_max = (uint32_t)job->processes,
+        .threads = (uint32_t)o->threads,
+        .failures_max = o->max_failures,
+        .copy_floor_ns = (int64_t)(o->copy_floor_seconds * 1e9),
+    };
+    return gy_manager_new(&options, growth, &job->manager);
+}
+
+static gy_status prepare(gy_flow_job *job)
+{
+    look_for_resume(job);
+    GY_TRY(check_options(job));
+    if (job->dag->status < 0) {
+        return gy_fail(job->dag->status, "%s", job->dag->mistake);
+    }
+    GY_TRY(gy_running_make_folder(job));
+    GY_TRY(gy_running_make_output(job));
+    GY_TRY(gy_key_build(&job->keys.build));
+    if (job->options.memo != NULL) {
+        const gy_status opened = gy_memo_open(job->env, job->options.memo, &job->memo);
+        if (opened != GY_OK) {
+            return opened == GY_AGAIN ? GY_STATE : opened;
+        }
+        job->keys.memo = job->memo;
+    }
+    gy_growth growth;
+    GY_TRY(gy_running_lower(job, &growth));
+    job->dag->is_running = true;
+    gy_status status = make_manager(job, &growth);
+    gy_growth_free(&growth);
+    GY_TRY(status);
+    if (job->memo != NULL) {
+        GY_TRY(gy_memo_remember(job->memo, job->manager));
+    }
+    job->bad = gy_bad_new(job->options.max_bad_records);
+    if (job->bad == NULL) {
+        return GY_NOMEM;
+    }
+    for (int i = 0; i < 2; i++) {
+        job->secret[i] = job->env->ops->random(job->env, GY_CHANCE_NETWORK);
+    }
+    return gy_fault_listen(job->folder, &job->door);
+}
+
+/* ---- the run ---- */
+
+static gy_status drive(gy_flow_job *job)
+{
+    const gy_driver_ops ops = {.encode = gy_running_encode,
+                               .welcome = gy_running_welcome,
+                               .committed = committed,
+                               .discard = discard,
+                               .failed = judge_failure,
+                               .grow = gy_running_grow,
+                               .save = gy_running_save,
+                               .publish = gy_running_publish,
+                               .note = gy_running_note,
+                               .tick = gy_running_tick,
+                               .arg = job};
+    const gy_driver_options options = {
+        .folder = job->folder,
+        .processes = job->processes,
+        .threads = job->options.threads,
+        .memory_bytes = job->options.memory_bytes,
+        .ops = &ops,
+        .deadline = job->options.timeout_seconds > 0 ? job->deadline : (gy_deadline){0},
+    };
+    gy_status status = gy_driver_run(job->env, job->manager, &options);
+    if (status == GY_FORMAT && job->is_resumed && !job->is_ours) {
+        status = gy_fail_within(GY_MISMATCH,
+                                "cannot resume %s: it is another job, or another "
+                                "build of its program",
+                                job->folder);
+    }
+    return status;
+}
+
+static void end_memo(gy_flow_job *job)
+{
+    if (job->memo == NULL) {
+        return;
+    }
+    const int64_t limit = job->options.memo_bytes > 0 ? job->options.memo_bytes : MEMO_BYTES;
+    const bool is_over = gy_memo_bytes(job->memo) > (uint64_t)limit;
+    gy_memo_close(job->memo);
+    job->memo = NULL;
+    if (is_over && gy_flow_collect(job->options.memo, limit, NULL) < 0) {
+        gy_running_note_text(job, "memo: %s", gy_error_text());
+    }
+}
+
+static void free_job(gy_flow_job *job)
+{
+    gy_history_close(job->history);
+    gy_fault_door_free(job->door);
+    gy_bad_free(job->bad);
+    gy_manager_free(job->manager);
+    gy_memo_close(job->memo);
+    gy_growth_free(&job->growth);
+    gy_lowering_fini(&job->lowering);
+    gy_proto_keys_fini(&job->keys);
+    for (size_t i = 0; i < job->gate_count; i++) {
+        gy_free(job->gates[i].bytes);
+        gy_free(job->gates[i].samples);
+    }
+    void *arrays[] = {
+        job->task_flags, job->gates,           job->inputs,   job->outputs,
+        job->channels,   job->channel_outputs, job->counters, (void *)(uintptr_t)job->notes};
+    for (size_t i = 0; i < GY_COUNT(arrays); i++) {
+        gy_free(arrays[i]);
+    }
+    gy_text_free(&job->detail);
+    gy_arena_free(&job->arena);
+    gy_arena_free(&job->start_arena);
+    gy_free(job);
+}
+
+static gy_job_state state_of(gy_status status)
+{
+    return status >= 0 ? GY_JOB_DONE : status == GY_CANCELLED ? GY_JOB_KILLED : GY_JOB_FAILED;
+}
+
+gy_status gy_flow_run(gy_flow *flow, gy_dag *dag, const gy_flow_options *options,
+                      gy_flow_report **report)
+{
+    static const gy_flow_options defaults;
+    gy_flow_job *job = gy_alloc_zero("flow.job", 1, sizeof(*job));
+    if (report != NULL) {
+        *report = NULL;
+    }
+    if (job == NULL) {
+        return GY_NOMEM;
+    }
+    job->env = gy_env_real();
+    job->flow = flow;
+    job->dag = dag;
+    job->options = options != NULL ? *options : defaults;
+    job->started_ns = gy_now_ns(job->env);
+    job->wall_ns = job->env->ops->wall_ns(job->env);
+    if (job->options.trace != NULL) {
+        gy_trace_start(TRACE_EVENTS);
+    }
+    gy_status status = prepare(job);
+    gy_error error = {.rank = -1};
+    if (status >= 0) {
+        gy_running_tell_history(job, GY_JOB_RUNNING, "");
+        status = drive(job);
+        gy_error_take(&error, status);
+        if (status < 0 && job->fatal[0] != '\0') {
+            (void)snprintf(error.text, sizeof(error.text), "%s", job->fatal);
+        }
+        gy_running_tell_history(job, state_of(status), status < 0 ? error.text : "");
+        if (job->options.trace != NULL) {
+            gy_running_trace(job);
+        }
+    } else {
+        gy_error_take(&error, status);
+    }
+    end_memo(job);
+    gy_running_clean(job, status);
+    if (report != NULL) {
+        *report = gy_running_make_report(job);
+    }
+    free_job(job);
+    return status < 0 ? gy_error_raise(&error) : GY_OK;
+}

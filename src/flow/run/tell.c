@@ -1,0 +1,348 @@
+/* What is told of a job: counters, notes, the report, the history. */
+#include "flow/run/job.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HISTORY_NS = 1000000000 };
+
+static const char *keep_text(gy_arena *arena, const char *text)
+{
+    char *copy = gy_arena_alloc(arena, strlen(text) + 1);
+    return copy != NULL ? memcpy(copy, text, strlen(text) + 1) : NULL;
+}
+
+/* ---- counters ---- */
+
+static void count(gy_flow_job *job, const char *name, int64_t by)
+{
+    for (size_t i = 0; i < job->counter_count; i++) {
+        if (strcmp(job->counters[i].name, name) == 0) {
+            job->counters[i].value += by;
+            return;
+        }
+    }
+    const char *copy = keep_text(&job->arena, name);
+    if (copy == NULL ||
+        gy_reserve("flow.counters", (void **)&job->counters, &job->counter_capacity,
+                   job->counter_count + 1, sizeof(*job->counters)) < 0) {
+        gy_running_note_text(job, "counter %s is wrong: out of memory", name);
+        return;
+    }
+    size_t at = job->counter_count++;
+    for (; at > 0 && strcmp(job->counters[at - 1].name, name) > 0; at--) {
+        job->counters[at] = job->counters[at - 1];
+    }
+    job->counters[at] = (gy_flow_counter){copy, by};
+}
+
+static void count_report(gy_flow_job *job, uint32_t stage, const gy_report *report)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < report->output_count; i++) {
+        bytes += (int64_t)gy_report_output(report, i).size_bytes;
+    }
+    job->bytes += bytes;
+    job->stage_bytes[stage] += bytes;
+    job->skipped += report->skipped;
+    size_t at = 0;
+    gy_counter counter;
+    while (gy_report_counter(report, &at, &counter)) {
+        count(job, counter.name, counter.value);
+    }
+}
+
+/* ---- memo ---- */
+
+static void remember(gy_flow_job *job, const gy_effect *effect, const gy_task_state *state,
+                     int64_t skipped)
+{
+    const gy_lowering *l = &job->lowering;
+    const uint32_t task = effect->id.task;
+    const uint32_t width = l->member_first[task + 1] - l->member_first[task];
+    const gy_memo_entry *kept = gy_memo_find(job->memo, effect->key);
+    gy_status status = GY_OK;
+    if (kept != NULL && kept->epoch == effect->id.epoch &&
+        kept->attempt == effect->id.attempt) {
+        status = gy_memo_lend(job->memo, kept, effect->id, job->data);
+    } else if ((job->task_flags[task] & GY_TASK_NO_MEMO) == 0 && skipped == 0 &&
+               width <= GY_MEMO_WIDTH_MAX) {
+        const gy_memo_entry entry = {.key = effect->key,
+                                     .content = state->content,
+                                     .epoch = effect->id.epoch,
+                                     .attempt = effect->id.attempt,
+                                     .width = (uint16_t)width,
+                                     .report = effect->data,
+                                     .report_bytes = effect->size_bytes};
+        status = gy_memo_keep(job->memo, &entry, effect->id, job->data);
+    }
+    if (status < 0) {
+        gy_running_note_text(job, "memo: %s", gy_error_text());
+    }
+}
+
+void gy_running_committed(void *arg, const gy_effect *effect)
+{
+    gy_flow_job *job = arg;
+    const gy_lowering *l = &job->lowering;
+    const uint32_t task = effect->id.task;
+    gy_status status = gy_running_follow(job, job->manager);
+    if (status < 0) {
+        gy_running_note_text(job, "a commit is not counted: %s", gy_error_text());
+        return;
+    }
+    gy_task_state state;
+    gy_manager_task(job->manager, task, &state);
+    const uint32_t width = l->member_first[task + 1] - l->member_first[task];
+    const int64_t skipped = job->skipped;
+    for (uint32_t m = 0; effect->size_bytes > 0 && status >= 0 && m < width; m++) {
+        gy_report report;
+        status = gy_running_report(job, task, effect->data, effect->size_bytes, m, &report);
+        if (status >= 0) {
+            count_report(job, state.stage, &report);
+        }
+    }
+    if (status < 0) {
+        gy_running_note_text(job, "a report is not counted: %s", gy_error_text());
+    }
+    if (job->memo != NULL) {
+        remember(job, effect, &state, job->skipped - skipped);
+    }
+}
+
+/* ---- notes ---- */
+
+static void add_note(gy_flow_job *job, const char *text)
+{
+    if (job->note_count < GY_JOB_NOTES) {
+        const char *copy = keep_text(&job->arena, text);
+        if (copy == NULL || gy_reserve("flow.notes", (void **)&job->notes, &job->note_capacity,
+                                       job->note_count + 1, sizeof(*job->notes)) < 0) {
+            gy_warn("a note is lost for want of memory: %s", text);
+            return;
+        }
+        job->notes[job->note_count++] = copy;
+    }
+    if (job->history != NULL &&
+        gy_history_note(job->history, job->env->ops->wall_ns(job->env), text) < 0) {
+        gy_warn("the history lacks a note: %s", gy_error_text());
+    }
+}
+
+void gy_running_note_text(gy_flow_job *job, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    add_note(job, text);
+}
+
+void gy_running_note(void *arg, const gy_effect *effect)
+{
+    add_note(arg, effect->reason != NULL ? effect->reason : "");
+}
+
+/* ---- the report ---- */
+
+/* A report with what it points at. */
+typedef struct gy_report_holder {
+    gy_flow_report report; /* first */
+    gy_arena arena;
+    gy_text bad;
+} gy_report_holder;
+
+static void fill_stages(const gy_flow_job *job, gy_flow_stage *stages)
+{
+    for (uint32_t i = 0; i < job->dag->stage_count; i++) {
+        gy_stage_state state = {0};
+        if (job->manager != NULL) {
+            gy_manager_stage(job->manager, i, &state);
+        }
+        stages[i] = (gy_flow_stage){.tasks = state.tasks,
+                                    .done = state.committed,
+                                    .running = state.running,
+                                    .failures = state.failed,
+                                    .copies = state.copies,
+                                    .copies_won = state.copies_won,
+                                    .memoised = state.memoised,
+                                    .bytes = job->stage_bytes != NULL ? job->stage_bytes[i] : 0,
+                                    .run_seconds = (double)state.run_ns * 1e-9};
+    }
+}
+
+static bool fill_texts(const gy_flow_job *job, gy_report_holder *holder, gy_flow_stage *stages,
+                       gy_flow_counter *counters, const char **notes)
+{
+    bool is_ok = true;
+    for (size_t i = 0; i < job->dag->stage_count; i++) {
+        stages[i].name = keep_text(&holder->arena, job->dag->stages[i].name);
+        is_ok = is_ok && stages[i].name != NULL;
+    }
+    for (size_t i = 0; i < job->counter_count; i++) {
+        counters[i] = (gy_flow_counter){keep_text(&holder->arena, job->counters[i].name),
+                                        job->counters[i].value};
+        is_ok = is_ok && counters[i].name != NULL;
+    }
+    for (size_t i = 0; i < job->note_count; i++) {
+        notes[i] = keep_text(&holder->arena, job->notes[i]);
+        is_ok = is_ok && notes[i] != NULL;
+    }
+    holder->report.name = keep_text(&holder->arena, job->dag->name);
+    holder->report.folder = keep_text(&holder->arena, job->folder);
+    return is_ok && holder->report.name != NULL && holder->report.folder != NULL;
+}
+
+gy_flow_report *gy_running_make_report(const gy_flow_job *job)
+{
+    gy_report_holder *holder = gy_alloc_zero("flow.report", 1, sizeof(*holder));
+    if (holder == NULL) {
+        return NULL;
+    }
+    const size_t stage_count = job->dag->stage_count;
+    gy_flow_stage *stages = gy_arena_alloc(&holder->arena, (stage_count + 1) * sizeof(*stages));
+    gy_flow_counter *counters =
+        gy_arena_alloc(&holder->arena, (job->counter_count + 1) * sizeof(*counters));
+    const char **notes = gy_arena_alloc(&holder->arena, (job->note_count + 1) * sizeof(*notes));
+    bool is_ok = stages != NULL && counters != NULL && notes != NULL;
+    if (is_ok) {
+        fill_stages(job, stages);
+        is_ok = fill_texts(job, holder, stages, counters, notes);
+    }
+    if (job->bad != NULL) {
+        gy_bad_list(job->bad, &holder->bad);
+    }
+    if (!is_ok || holder->bad.status < 0) {
+        gy_flow_report_free(&holder->report);
+        return NULL;
+    }
+    gy_flow_report *report = &holder->report;
+    report->seconds = (double)(gy_now_ns(job->env) - job->started_ns) * 1e-9;
+    report->stages = stages;
+    report->stage_count = (int)stage_count;
+    report->counters = counters;
+    report->counter_count = (int)job->counter_count;
+    report->bytes = job->bytes;
+    report->output_bytes = job->output_bytes;
+    report->skipped_records = job->skipped;
+    report->bad_records = gy_text_get(&holder->bad);
+    report->notes = notes;
+    report->note_count = (int)job->note_count;
+    return report;
+}
+
+void gy_flow_report_free(gy_flow_report *report)
+{
+    if (report != NULL) {
+        gy_report_holder *holder = (gy_report_holder *)report;
+        gy_text_free(&holder->bad);
+        gy_arena_free(&holder->arena);
+        gy_free(holder);
+    }
+}
+
+int64_t gy_flow_report_counter(const gy_flow_report *report, const char *name)
+{
+    for (int i = 0; i < report->counter_count; i++) {
+        if (strcmp(report->counters[i].name, name) == 0) {
+            return report->counters[i].value;
+        }
+    }
+    return 0;
+}
+
+/* ---- the history ---- */
+
+/* A job without one is as good: what fails is said once, then there is none. */
+static void lose_history(gy_flow_job *job)
+{
+    gy_warn("this job is missing in the history: %s", gy_error_text());
+    gy_history_close(job->history);
+    job->history = NULL;
+}
+
+static void begin_history(gy_flow_job *job, const gy_job *row)
+{
+    gy_status status = gy_history_open(&job->history);
+    if (status >= 0) {
+        status = gy_history_begin(job->history, row);
+    }
+    if (status < 0) {
+        lose_history(job);
+    }
+}
+
+void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *reason)
+{
+    char here[GY_JOB_PATH] = "";
+    if (getcwd(here, sizeof(here)) == NULL) {
+        here[0] = '\0';
+    }
+    const bool is_end = state != GY_JOB_RUNNING;
+    gy_job row = {.id = job->id,
+                  .name = job->dag->name,
+                  .folder = job->folder,
+                  .output = job->output,
+                  .directory = here,
+                  .reason = reason,
+                  .arguments = (const char *const *)job->flow->argv,
+                  .state = state,
+                  .pid = getpid(),
+                  .started_ns = job->wall_ns,
+                  .ended_ns = is_end ? job->env->ops->wall_ns(job->env) : 0};
+    if (job->history == NULL && !is_end) {
+        begin_history(job, &row);
+        return;
+    }
+    gy_flow_report *report = job->history != NULL ? gy_running_make_report(job) : NULL;
+    gy_job_stage *stages =
+        gy_alloc_zero("flow.history", job->dag->stage_count + 1, sizeof(*stages));
+    if (report != NULL && stages != NULL) {
+        for (int i = 0; i < report->stage_count; i++) {
+            const gy_flow_stage *from = &report->stages[i];
+            stages[i] = (gy_job_stage){.name = from->name,
+                                       .tasks = from->tasks,
+                                       .committed = from->done,
+                                       .runs = from->done - from->memoised + from->failures +
+                                               from->running,
+                                       .failures = from->failures,
+                                       .copies = from->copies,
+                                       .copies_won = from->copies_won,
+                                       .memoised = from->memoised,
+                                       .run_seconds = from->run_seconds};
+        }
+        row.stages = stages;
+        row.stage_count = (size_t)report->stage_count;
+        row.counters = (const gy_job_counter *)(const void *)report->counters;
+        row.counter_count = (size_t)report->counter_count;
+        if (gy_history_save(job->history, &row) < 0) {
+            lose_history(job);
+        }
+    }
+    gy_free(stages);
+    gy_flow_report_free(report);
+}
+
+void gy_running_tick(void *arg, const gy_manager *manager)
+{
+    gy_flow_job *job = arg;
+    (void)manager;
+    job->is_ours = true;
+    const int64_t now_ns = gy_now_ns(job->env);
+    if (job->options.progress != NULL) {
+        gy_flow_report *report = gy_running_make_report(job);
+        if (report != NULL) {
+            job->options.progress(job->options.progress_arg, report);
+        }
+        gy_flow_report_free(report);
+    }
+    if (job->history != NULL && now_ns - job->saved_ns >= HISTORY_NS) {
+        job->saved_ns = now_ns;
+        gy_running_tell_history(job, GY_JOB_RUNNING, "");
+    }
+}
