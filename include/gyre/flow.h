@@ -335,7 +335,7 @@ GY_API int64_t gy_flow_report_counter(const gy_flow_report *report, const char *
  * used first, and whatever no journal names.
  *
  * @param freed_bytes may be NULL
- * @return GY_OK; GY_NOTFOUND no such folder; GY_AGAIN a job uses it now; GY_IO; GY_FORMAT not a
+ * @return GY_OK; GY_NOTFOUND no such folder; GY_STATE a job uses it now; GY_IO; GY_FORMAT not a
  * memo folder
  */
 GY_API GY_MUST_CHECK gy_status gy_flow_collect(const char *memo, int64_t limit_bytes,

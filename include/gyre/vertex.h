@@ -34,6 +34,8 @@ GY_API int gy_vertex_copies(const gy_vertex *vertex);
 GY_API const void *gy_vertex_parameter(const gy_vertex *vertex, size_t *size_bytes);
 /** `user` of its gy_function; NULL for a plain vertex. */
 GY_API gy_any_work gy_vertex_user(const gy_vertex *vertex);
+/** `user` of the program's function of that name; NULL: there is none, or it has none. */
+GY_API gy_any_work gy_vertex_function(const gy_vertex *vertex, const char *name);
 /** Bytes of memory that it shall keep to; 0: no limit was set. */
 GY_API size_t gy_vertex_memory(const gy_vertex *vertex);
 /** The job no longer wants its outputs; reads and writes then fail with GY_CANCELLED, and a

@@ -165,6 +165,8 @@ static gy_status fill_order(gy_serving *serving)
                                 .stage = served->welcome.stages[start->stage],
                                 .run = is_command ? NULL : function->run,
                                 .user = is_command ? NULL : function->user,
+                                .functions = served->flow->functions,
+                                .function_count = served->flow->count,
                                 .parameter = start->parameter,
                                 .parameter_bytes = start->parameter_bytes,
                                 .index = start->index,

@@ -10,7 +10,7 @@
 #include "cluster/worker.h"
 #include "flow/channel/fault.h"
 
-#include <gyre/vertex.h>
+#include <gyre/flow.h>
 
 /** Outputs of so many bytes in all travel in the report instead of a file. */
 enum { GY_SMALL_BYTES = 4096 };
@@ -64,6 +64,8 @@ typedef struct gy_order {
     const char *stage;  /* for the trace: lives as long as the process */
     gy_vertex_work run; /* NULL: `command` */
     gy_any_work user;
+    const gy_function *functions; /* (function_count) of the program, by name */
+    uint32_t function_count;
     const void *parameter;
     size_t parameter_bytes;
     uint32_t index, copies;

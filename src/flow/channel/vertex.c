@@ -62,6 +62,24 @@ gy_any_work gy_vertex_user(const gy_vertex *vertex)
     return vertex->order->user;
 }
 
+gy_any_work gy_vertex_function(const gy_vertex *vertex, const char *name)
+{
+    const gy_order *order = vertex->order;
+    for (uint32_t low = 0, high = order->function_count; low < high;) {
+        const uint32_t middle = low + (high - low) / 2;
+        const int compared = strcmp(order->functions[middle].name, name);
+        if (compared == 0) {
+            return order->functions[middle].user;
+        }
+        if (compared < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
+
 size_t gy_vertex_memory(const gy_vertex *vertex)
 {
     return vertex->order->memory_bytes;

@@ -121,7 +121,7 @@ gy_status gy_flow_collect(const char *memo, int64_t limit_bytes, int64_t *freed_
         return status;
     }
     if (flock(store->lock, LOCK_EX | LOCK_NB) != 0) {
-        status = gy_fail(GY_AGAIN, "a job uses the memo folder %s", memo);
+        status = gy_fail(GY_STATE, "a job uses the memo folder %s", memo);
     }
     status = status == GY_OK ? choose(store, (uint64_t)limit_bytes) : status;
     status = status == GY_OK ? sweep(store, &freed) : status;

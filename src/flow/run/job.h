@@ -123,6 +123,8 @@ gy_status gy_running_grow(void *arg, const gy_manager *manager, uint32_t stage,
                           const gy_growth **growth);
 /** Make the growths that the manager found in its journal. */
 GY_MUST_CHECK gy_status gy_running_follow(gy_flow_job *job, const gy_manager *manager);
+/** GY_STATE a gate has never opened: then what should come of it is missing. */
+GY_MUST_CHECK gy_status gy_running_check_gates(const gy_flow_job *job);
 /** Which stages the manager shall ask about. */
 GY_MUST_CHECK gy_status gy_running_mark_gates(gy_flow_job *job);
 

@@ -283,7 +283,7 @@ static gy_status open_files(gy_memo_store *store)
     }
     const bool is_alone = flock(store->lock, LOCK_EX | LOCK_NB) == 0;
     if (!is_alone && flock(store->lock, LOCK_SH | LOCK_NB) != 0) {
-        return gy_fail(GY_AGAIN, "the memo folder %s is being collected", store->folder);
+        return gy_fail(GY_STATE, "the memo folder %s is being collected", store->folder);
     }
     GY_TRY(gy_memo_path(store, "index", path));
     store->index = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

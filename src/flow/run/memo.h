@@ -21,7 +21,7 @@ typedef struct gy_memo_file {
     uint64_t offset, size_bytes;
 } gy_memo_file;
 
-/** Open and lock, making what is not there. GY_IO; GY_FORMAT no memo folder; GY_AGAIN it is
+/** Open and lock, making what is not there. GY_IO; GY_FORMAT no memo folder; GY_STATE it is
  * being collected; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_memo_open(gy_env *env, const char *folder, gy_memo_store **store);
 /** NULL is fine. */

@@ -142,6 +142,9 @@ static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint3
     const uint32_t task = job->lowering.task[at[0]];
     gy_task_state state;
     gy_manager_task(manager, task, &state);
+    if (state.committed.attempt == 0) {
+        return GY_OK; /* lost since; its stage is complete once more later */
+    }
     gy_report report;
     GY_TRY(gy_running_report(job, task, state.report, state.report_bytes,
                              gy_lower_member(&job->lowering, at[0]), &report));
@@ -264,5 +267,18 @@ gy_status gy_running_grow(void *arg, const gy_manager *manager, uint32_t stage,
     job->growth.detail = job->detail.data;
     job->growth.detail_bytes = job->detail.size_bytes;
     *growth = &job->growth; /* also of no task: it counts among those grown */
+    return GY_OK;
+}
+
+gy_status gy_running_check_gates(const gy_flow_job *job)
+{
+    for (size_t g = 0; g < job->gate_count; g++) {
+        if (!job->gates[g].is_done) {
+            return gy_fail(GY_STATE,
+                           "a growth has not come: %u of the %u outputs that it waits for "
+                           "are there",
+                           job->gates[g].seen, job->dag->gates[g].port_count);
+        }
+    }
     return GY_OK;
 }

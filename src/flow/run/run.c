@@ -1,4 +1,5 @@
 /* gy_flow_run: from a graph to its published output. */
+#include "flow/channel/vertex_priv.h"
 #include "flow/run/job.h"
 
 #include <errno.h>
@@ -42,6 +43,17 @@ static void remove_file(const char *folder, const char *name)
     }
 }
 
+/* What a killed process left of its own. */
+static void remove_scratch(const gy_flow_job *job, const char *name)
+{
+    char folder[GY_JOB_PATH], path[GY_JOB_PATH];
+    if (gy_running_path(folder, job->folder, "scratch") < 0 ||
+        gy_running_path(path, folder, name) < 0 ||
+        (access(path, F_OK) == 0 && gy_folder_remove(path) < 0)) {
+        gy_warn("a scratch folder stays: %s", gy_error_text());
+    }
+}
+
 static void remove_cohort(const gy_flow_job *job, gy_attempt id)
 {
     char name[GY_NAME_BYTES], table[GY_NAME_BYTES + 8];
@@ -61,6 +73,7 @@ static void discard(void *arg, const gy_manager *manager, const gy_effect *effec
     char name[GY_NAME_BYTES];
     for (uint32_t m = 0; m < width; m++) {
         remove_file(job->data, gy_name_data(effect->id, m, width, name));
+        remove_scratch(job, name);
         size_t final = 0, finals = 0;
         if (job->task_flags[task] & GY_TASK_FINAL) {
             gy_lower_finals(job->dag, l->members[first + m], &final, &finals);
@@ -163,10 +176,7 @@ static gy_status prepare(gy_flow_job *job)
     GY_TRY(gy_running_make_output(job));
     GY_TRY(gy_key_build(&job->keys.build));
     if (job->options.memo != NULL) {
-        const gy_status opened = gy_memo_open(job->env, job->options.memo, &job->memo);
-        if (opened != GY_OK) {
-            return opened == GY_AGAIN ? GY_STATE : opened;
-        }
+        GY_TRY(gy_memo_open(job->env, job->options.memo, &job->memo));
         job->keys.memo = job->memo;
     }
     gy_growth growth;

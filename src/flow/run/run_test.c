@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "gy_test.h"
 
@@ -114,9 +115,39 @@ static gy_status kill_manager(gy_vertex *vertex)
     return number(vertex);
 }
 
+/* Its first run takes away all files of the job, once: those who come later find nothing. */
+static gy_status steal(gy_vertex *vertex)
+{
+    size_t bytes = 0;
+    const char *folder = gy_vertex_parameter(vertex, &bytes);
+    char line[700], mark[600];
+    snprintf(mark, sizeof(mark), "%s/stolen", folder);
+    const int file = open(mark, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    if (file >= 0) {
+        close(file);
+        snprintf(line, sizeof(line), "rm -f %s/data/*", folder);
+        char out[64];
+        GY_ASSERT(gy_test_shell(line, out, sizeof(out)) == 0);
+    }
+    return number(vertex);
+}
+
+/* Waits until a file is there: as progress makes it. */
+static gy_status wait_for_file(gy_vertex *vertex)
+{
+    size_t bytes = 0;
+    const char *path = gy_vertex_parameter(vertex, &bytes);
+    while (access(path, F_OK) != 0 && !gy_vertex_is_cancelled(vertex)) {
+        const struct timespec moment = {.tv_nsec = 1000000};
+        (void)nanosleep(&moment, NULL);
+    }
+    return number(vertex);
+}
+
 static const gy_function functions[] = {
-    GY_VERTEX("number", number), GY_VERTEX("sum", sum),       GY_VERTEX("copy", copy),
-    GY_VERTEX("flood", flood),   GY_VERTEX("refuse", refuse), GY_VERTEX("killer", kill_manager),
+    GY_VERTEX("steal", steal),   GY_VERTEX("wait", wait_for_file),  GY_VERTEX("number", number),
+    GY_VERTEX("sum", sum),       GY_VERTEX("copy", copy),           GY_VERTEX("flood", flood),
+    GY_VERTEX("refuse", refuse), GY_VERTEX("killer", kill_manager),
 };
 
 /* ---- a place for each test ---- */
@@ -343,6 +374,113 @@ static void large_outputs_go_through_files(void **state)
     remove_place(&at);
 }
 
+static void lost_files_are_made_again_and_counted_once(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    const int64_t lines = 50000;
+    gy_dag *dag = gy_dag_new(flow, "lost");
+    gy_part source = gy_dag_vertex(dag, &(gy_vertex_options){.function = "flood",
+                                                             .parameter = &lines,
+                                                             .parameter_bytes = sizeof(lines),
+                                                             .outputs = 1});
+    gy_part middle = vertices(dag, "copy", 1, 1, 1);
+    gy_part thief =
+        gy_dag_vertex(dag, &(gy_vertex_options){.function = "steal",
+                                                .parameter = at.folder,
+                                                .parameter_bytes = sizeof(at.folder),
+                                                .inputs = 1,
+                                                .outputs = 1});
+    gy_part last = vertices(dag, "sum", GY_PORTS_ANY, 1, 1);
+    gy_part copied = gy_part_pointwise(source, middle, GY_CHANNEL_FILE);
+    gy_part stolen =
+        gy_part_fork(copied, thief, GY_CHANNEL_FILE); /* outputs: copy's, thief's */
+    gy_part_output(gy_part_pointwise(stolen, last, GY_CHANNEL_FILE), "sum");
+    gy_flow_report *report = NULL;
+    assert_ok(gy_flow_run(flow, dag, &options, &report));
+    expect_file(&at, "sum-00000", "350000\n");
+    assert_int_equal(gy_flow_report_counter(report, "numbers"), 1);
+    assert_int_equal(gy_flow_report_counter(report, "sums"), 1);
+    assert_int_equal(report->bytes, 100000 + 100000 + 2 + 7);
+    bool is_noted = false;
+    for (int i = 0; i < report->note_count; i++) {
+        is_noted = is_noted || strstr(report->notes[i], "copy") != NULL;
+    }
+    assert_true(is_noted);
+    gy_flow_report_free(report);
+    gy_dag_free(dag);
+    remove_place(&at);
+}
+
+static void commands_are_vertices_too(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    char side[300];
+    snprintf(side, sizeof(side), "%s/script.sed", at.top);
+    FILE *file = fopen(side, "w");
+    fputs("s/7/5/\n", file);
+    fclose(file);
+    const int64_t lines = 10000;
+    gy_dag *dag = gy_dag_new(flow, "command");
+    gy_part source = gy_dag_vertex(dag, &(gy_vertex_options){.function = "flood",
+                                                             .parameter = &lines,
+                                                             .parameter_bytes = sizeof(lines),
+                                                             .outputs = 1});
+    gy_part command = gy_dag_vertex(
+        dag, &(gy_vertex_options){.command = (const char *[]){"sed", "-f", "script.sed", NULL},
+                                  .files = (const char *[]){side, NULL},
+                                  .inputs = 1,
+                                  .outputs = 1});
+    gy_part chain = gy_part_pointwise(source, command, GY_CHANNEL_FIFO);
+    gy_part_output(gy_part_pointwise(chain, vertices(dag, "sum", 1, 1, 1), GY_CHANNEL_FILE),
+                   "sum");
+    assert_ok(gy_flow_run(flow, dag, &options, NULL));
+    expect_file(&at, "sum-00000", "50000\n");
+    gy_dag_free(dag);
+    remove_place(&at);
+}
+
+static void make_file(void *arg, const gy_flow_report *report)
+{
+    if (report->stages[0].running == 1) {
+        const int file = open(arg, O_CREAT | O_WRONLY, 0600);
+        (void)(file >= 0 && close(file));
+    }
+}
+
+static void progress_and_trace_tell_of_the_stages(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    char path[300], trace[300], text[4096];
+    snprintf(path, sizeof(path), "%s/go", at.top);
+    snprintf(trace, sizeof(trace), "%s/trace.json", at.top);
+    options.progress = make_file;
+    options.progress_arg = path;
+    options.trace = trace;
+    gy_dag *dag = gy_dag_new(flow, "progress");
+    gy_part_output(gy_dag_vertex(dag, &(gy_vertex_options){.function = "wait",
+                                                           .stage = "patience",
+                                                           .parameter = path,
+                                                           .parameter_bytes = sizeof(path),
+                                                           .outputs = 1}),
+                   "number");
+    assert_ok(gy_flow_run(flow, dag, &options, NULL));
+    gy_dag_free(dag);
+    FILE *file = fopen(trace, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    assert_non_null(strstr(text, "\"patience\""));
+    assert_non_null(strstr(text, "\"manager\""));
+    assert_string_equal(text + strlen(text) - 4, "\n]}\n");
+    remove_place(&at);
+}
+
 /* ---- growth ---- */
 
 static void grow_sums(gy_gate *gate, gy_dag *dag, gy_part outputs)
@@ -418,7 +556,8 @@ static gy_dag *make_over_files(const place *at, int count)
 static void run_over_files(const place *at, int count, const char *expected, int memoised)
 {
     gy_flow_options options = options_of(at);
-    options.folder = NULL;
+    options.folder = NULL; /* a fresh one in the user's state folder, which is here */
+    assert_int_equal(setenv("XDG_STATE_HOME", at->top, 1), 0);
     options.memo = at->memo;
     char line[400], out[64];
     snprintf(line, sizeof(line), "rm -rf %s", at->output);
@@ -456,35 +595,6 @@ static void only_what_changed_runs_again(void **state)
 
 /* ---- resume ---- */
 
-/* In a child: run until the killer kills it. */
-static void run_to_death(const place *at, const char *mark)
-{
-    char name[400];
-    snprintf(name, sizeof(name), "%s.pid", mark);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        FILE *file = fopen(name, "w");
-        fprintf(file, "%d", (int)getpid());
-        fclose(file);
-        gy_dag *dag = gy_dag_new(flow, "killed");
-        gy_part killer =
-            gy_dag_vertex(dag, &(gy_vertex_options){.function = "killer",
-                                                    .parameter = mark,
-                                                    .parameter_bytes = strlen(mark) + 1,
-                                                    .inputs = GY_PORTS_ANY,
-                                                    .outputs = 1});
-        gy_part first = vertices(dag, "number", 0, 1, 12);
-        gy_part_output(gy_part_pointwise(first, killer, GY_CHANNEL_FILE), "last");
-        gy_flow_options options = options_of(at);
-        (void)!gy_flow_run(flow, dag, &options, NULL);
-        _exit(3);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-}
-
 static gy_dag *make_killed(const char *mark, int maps)
 {
     gy_dag *dag = gy_dag_new(flow, "killed");
@@ -497,6 +607,26 @@ static gy_dag *make_killed(const char *mark, int maps)
     gy_part first = vertices(dag, "number", 0, 1, maps);
     gy_part_output(gy_part_pointwise(first, killer, GY_CHANNEL_FILE), "last");
     return dag;
+}
+
+/* In a child: run until the killer kills it. */
+static void run_to_death(const place *at, const char *mark)
+{
+    char name[400];
+    snprintf(name, sizeof(name), "%s.pid", mark);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        FILE *file = fopen(name, "w");
+        fprintf(file, "%d", (int)getpid());
+        fclose(file);
+        gy_flow_options options = options_of(at);
+        (void)!gy_flow_run(flow, make_killed(mark, 12), &options, NULL);
+        _exit(3);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 static void a_killed_manager_is_followed_by_one_that_goes_on(void **state)
@@ -521,6 +651,7 @@ static void a_killed_manager_is_followed_by_one_that_goes_on(void **state)
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(&at, "last-00000", "0\n");
     assert_int_equal(count_entries(at.output), 2);
+    assert_int_equal(gy_flow_report_counter(report, "numbers"), 13); /* each once, over both */
     gy_flow_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
@@ -539,6 +670,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(mistakes_are_told_before_anything_is_made),
         cmocka_unit_test(cohorts_run_together_through_fifos_and_pipes),
         cmocka_unit_test(large_outputs_go_through_files),
+        cmocka_unit_test(lost_files_are_made_again_and_counted_once),
+        cmocka_unit_test(commands_are_vertices_too),
+        cmocka_unit_test(progress_and_trace_tell_of_the_stages),
         cmocka_unit_test(graphs_grow_by_sizes_and_grow_again),
         cmocka_unit_test(only_what_changed_runs_again),
         cmocka_unit_test(a_killed_manager_is_followed_by_one_that_goes_on),

@@ -1,0 +1,314 @@
+/* What is kept is found again, also behind a torn index; keys change with what they stand on;
+ * collecting removes what was used longest ago. */
+#include "flow/run/key.h"
+#include "flow/run/memo_priv.h"
+#include "flow/run/start.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "gy_test.h"
+
+typedef struct place {
+    char top[200], memo[256], data[256];
+} place;
+
+static place make_place(void)
+{
+    place at;
+    snprintf(at.top, sizeof(at.top), "/tmp/gyre-memo-test-XXXXXX");
+    assert_non_null(mkdtemp(at.top));
+    snprintf(at.memo, sizeof(at.memo), "%s/memo", at.top);
+    snprintf(at.data, sizeof(at.data), "%s/data", at.top);
+    assert_int_equal(mkdir(at.data, 0700), 0);
+    return at;
+}
+
+static void remove_place(const place *at)
+{
+    char line[300], out[64];
+    snprintf(line, sizeof(line), "rm -rf %s", at->top);
+    assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static gy_memo_store *open_store(const place *at)
+{
+    gy_memo_store *store = NULL;
+    assert_ok(gy_memo_open(gy_env_real(), at->memo, &store));
+    return store;
+}
+
+/* Keep a result under key `n` whose file holds `bytes` bytes. */
+static void keep(gy_memo_store *store, const place *at, uint64_t n, size_t bytes)
+{
+    const gy_attempt id = {(uint32_t)n, 0, 1};
+    char name[GY_NAME_BYTES], path[400], *text = gy_alloc_zero("test", bytes + 1, 1);
+    snprintf(path, sizeof(path), "%s/%s", at->data, gy_name_data(id, 0, 1, name));
+    memset(text, 'x', bytes);
+    write_file(path, text);
+    gy_free(text);
+    const gy_memo_entry entry = {.key = {n, n},
+                                 .content = {n, 0},
+                                 .attempt = 1,
+                                 .width = 1,
+                                 .report = "report",
+                                 .report_bytes = 6};
+    assert_ok(gy_memo_keep(store, &entry, id, at->data));
+}
+
+static void what_is_kept_is_found_again(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_memo_store *store = open_store(&at);
+    for (uint64_t n = 1; n <= 200; n++) {
+        keep(store, &at, n, 100);
+    }
+    gy_memo_close(store);
+    store = open_store(&at);
+    assert_int_equal(gy_memo_bytes(store), 200 * 100);
+    for (uint64_t n = 1; n <= 200; n++) {
+        const gy_memo_entry *entry = gy_memo_find(store, (gy_key){n, n});
+        assert_non_null(entry);
+        assert_int_equal(entry->content.high, n);
+        assert_memory_equal(entry->report, "report", 6);
+    }
+    assert_null(gy_memo_find(store, (gy_key){0, 1}));
+    char path[400];
+    const gy_attempt other = {999, 0, 1};
+    assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){5, 5}), other, at.data));
+    snprintf(path, sizeof(path), "%s/999.0.1", at.data);
+    assert_int_equal(access(path, R_OK), 0);
+    gy_memo_close(store);
+    remove_place(&at);
+}
+
+static void a_torn_index_loses_its_end_alone(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_memo_store *store = open_store(&at);
+    keep(store, &at, 1, 10);
+    char index[300];
+    struct stat whole, about;
+    snprintf(index, sizeof(index), "%s/index", at.memo);
+    assert_int_equal(stat(index, &whole), 0);
+    keep(store, &at, 2, 10);
+    gy_memo_close(store);
+    assert_int_equal(stat(index, &about), 0);
+    for (off_t size = about.st_size - 1; size > whole.st_size; size -= 37) {
+        assert_int_equal(truncate(index, size), 0);
+        store = open_store(&at);
+        assert_non_null(gy_memo_find(store, (gy_key){1, 1}));
+        assert_null(gy_memo_find(store, (gy_key){2, 2}));
+        keep(store, &at, 3, 10); /* goes on behind what was whole */
+        gy_memo_close(store);
+        store = open_store(&at);
+        assert_non_null(gy_memo_find(store, (gy_key){3, 3}));
+        gy_memo_close(store);
+        assert_int_equal(truncate(index, whole.st_size + 40), 0);
+    }
+    write_file(index, "something else");
+    assert_status(gy_memo_open(gy_env_real(), at.memo, &store), GY_FORMAT);
+    remove_place(&at);
+}
+
+static void collecting_removes_the_least_recently_used(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_memo_store *store = open_store(&at);
+    for (uint64_t n = 1; n <= 10; n++) {
+        keep(store, &at, n, 1000);
+    }
+    assert_status(gy_flow_collect(at.memo, 5000, NULL), GY_STATE); /* a job uses it */
+    assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){2, 2}), (gy_attempt){50, 0, 1},
+                           at.data));
+    gy_memo_close(store);
+    char stray[400];
+    snprintf(stray, sizeof(stray), "%s/objects/stray", at.memo);
+    write_file(stray, "12345");
+    int64_t freed = 0;
+    assert_ok(gy_flow_collect(at.memo, 5000, &freed));
+    assert_int_equal(freed, 5005);
+    store = open_store(&at);
+    assert_int_equal(gy_memo_bytes(store), 5000);
+    for (uint64_t n = 1; n <= 10; n++) {
+        assert_int_equal(gy_memo_find(store, (gy_key){n, n}) != NULL, n == 2 || n > 6);
+    }
+    gy_memo_close(store);
+    assert_status(gy_flow_collect(at.data, 0, NULL), GY_NOTFOUND);
+    assert_status(gy_flow_collect(at.memo, -1, NULL), GY_ARG);
+    remove_place(&at);
+}
+
+/* ---- keys ---- */
+
+static gy_status make_keys(gy_dag *dag, gy_memo_store *memo, gy_key *keys, uint32_t count)
+{
+    gy_proto_keys made = {.memo = memo};
+    assert_ok(gy_key_build(&made.build));
+    gy_status status = gy_proto_keys_make(&made, dag);
+    for (uint32_t p = 0; status >= 0 && p < count; p++) {
+        bool is_kept = false;
+        int64_t bytes = 0;
+        gy_proto_keys_tell(&made, dag, p, &keys[p], &is_kept, &bytes);
+    }
+    gy_proto_keys_fini(&made);
+    return status;
+}
+
+static gy_status key_of(const gy_vertex_options *options, gy_memo_store *memo, gy_key *key)
+{
+    gy_dag *dag = gy_dag_new(NULL, "keys");
+    (void)gy_dag_vertex(dag, options);
+    assert_null(gy_dag_mistake(dag));
+    gy_status status = make_keys(dag, memo, key, 1);
+    gy_dag_free(dag);
+    return status;
+}
+
+static void keys_change_with_what_they_stand_on(void **state)
+{
+    (void)state;
+    const gy_vertex_options options[] = {
+        {.function = "a"},
+        {.function = "b"},
+        {.function = "a", .stage = "b"},
+        {.function = "a", .parameter = "x", .parameter_bytes = 1},
+        {.function = "a", .parameter = "y", .parameter_bytes = 1},
+        {.function = "a", .inputs = 1},
+        {.function = "a", .outputs = 1},
+        {.function = "a", .memory_bytes = 4096},
+        {.function = "a", .promise = GY_PROMISE_UNORDERED},
+        {.command = (const char *[]){"a", NULL}},
+        {.command = (const char *[]){"a", "b", NULL}},
+    };
+    gy_key keys[GY_COUNT(options)], again;
+    for (size_t i = 0; i < GY_COUNT(options); i++) {
+        assert_ok(key_of(&options[i], NULL, &keys[i]));
+        assert_ok(key_of(&options[i], NULL, &again));
+        assert_memory_equal(&keys[i], &again, sizeof(again));
+        for (size_t j = 0; j < i; j++) {
+            assert_memory_not_equal(&keys[i], &keys[j], sizeof(again));
+        }
+    }
+}
+
+static void equal_vertices_have_keys_of_their_own(void **state)
+{
+    (void)state;
+    enum { EQUAL = 300 };
+    gy_key keys[EQUAL];
+    gy_dag *dag = gy_dag_new(NULL, "keys");
+    for (int i = 0; i < EQUAL; i++) {
+        (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = i % 2 == 0 ? "a" : "b"});
+    }
+    assert_ok(make_keys(dag, NULL, keys, EQUAL));
+    for (int i = 0; i < EQUAL; i++) {
+        for (int j = 0; j < i; j++) {
+            assert_memory_not_equal(&keys[i], &keys[j], sizeof(gy_key));
+        }
+    }
+    gy_dag_free(dag);
+}
+
+static void files_are_known_by_content_or_by_stat(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_memo_store *store = open_store(&at);
+    char path[300], part[320];
+    snprintf(path, sizeof(path), "%s/in:put", at.top); /* a colon alone is no range */
+    snprintf(part, sizeof(part), "%s:2:3", path);
+    const gy_vertex_options whole = {.function = "a", .files = (const char *[]){path, NULL}};
+    const gy_vertex_options range = {.function = "a", .files = (const char *[]){part, NULL}};
+    gy_key content[3], ranged[2], about[2];
+    write_file(path, "0123456789");
+    assert_ok(key_of(&whole, store, &content[0]));
+    assert_ok(key_of(&range, store, &ranged[0]));
+    assert_ok(key_of(&whole, NULL, &about[0]));
+    assert_int_equal(unlink(path), 0);
+    write_file(path, "xx234xxxxx"); /* the range is the same */
+    assert_ok(key_of(&whole, store, &content[1]));
+    assert_ok(key_of(&range, store, &ranged[1]));
+    assert_memory_not_equal(&content[0], &content[1], sizeof(gy_key));
+    assert_memory_equal(&ranged[0], &ranged[1], sizeof(gy_key));
+    assert_int_equal(unlink(path), 0);
+    write_file(path, "0123456789");
+    assert_ok(key_of(&whole, store, &content[2]));
+    assert_ok(key_of(&whole, NULL, &about[1]));
+    assert_memory_equal(&content[0], &content[2], sizeof(gy_key));
+    assert_memory_not_equal(&about[0], &about[1], sizeof(gy_key));
+    write_file(path, "012"); /* too short for the range */
+    assert_status(key_of(&range, store, &ranged[0]), GY_ARG);
+    assert_int_equal(unlink(path), 0);
+    assert_status(key_of(&whole, NULL, &about[0]), GY_NOTFOUND);
+    const gy_vertex_options folder = {.function = "a", .files = (const char *[]){at.top, NULL}};
+    assert_status(key_of(&folder, NULL, &about[0]), GY_IO);
+    gy_memo_close(store);
+    remove_place(&at);
+}
+
+static void contents_are_read_once(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_memo_store *store = open_store(&at);
+    char path[300];
+    snprintf(path, sizeof(path), "%s/in", at.top);
+    write_file(path, "text");
+    const gy_vertex_options options = {.function = "a", .files = (const char *[]){path, NULL}};
+    gy_key key;
+    assert_ok(key_of(&options, store, &key));
+    assert_int_equal(store->content_count, 1);
+    assert_ok(key_of(&options, store, &key));
+    assert_int_equal(store->content_count, 1);
+    gy_memo_close(store);
+    store = open_store(&at); /* also by a later job */
+    assert_int_equal(store->content_count, 1);
+    gy_memo_close(store);
+    remove_place(&at);
+}
+
+static void ranges_of_files_are_read(void **state)
+{
+    (void)state;
+    gy_file_range range;
+    assert_ok(gy_file_range_read("/a/b:c", &range));
+    assert_string_equal(range.path, "/a/b:c");
+    assert_true(range.offset == 0 && range.size_bytes == UINT64_MAX);
+    assert_ok(gy_file_range_read("/a/b:5:17", &range));
+    assert_string_equal(range.path, "/a/b");
+    assert_true(range.offset == 5 && range.size_bytes == 17);
+    assert_ok(gy_file_range_read("/a/b:17", &range)); /* one number is none */
+    assert_string_equal(range.path, "/a/b:17");
+    assert_ok(gy_file_range_read("b", &range));
+    assert_int_equal(range.path[0], '/');
+    assert_status(gy_file_range_read("", &range), GY_ARG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_kept_is_found_again),
+        cmocka_unit_test(a_torn_index_loses_its_end_alone),
+        cmocka_unit_test(collecting_removes_the_least_recently_used),
+        cmocka_unit_test(keys_change_with_what_they_stand_on),
+        cmocka_unit_test(equal_vertices_have_keys_of_their_own),
+        cmocka_unit_test(files_are_known_by_content_or_by_stat),
+        cmocka_unit_test(contents_are_read_once),
+        cmocka_unit_test(ranges_of_files_are_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

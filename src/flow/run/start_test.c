@@ -1,0 +1,185 @@
+/* STARTs and welcomes say on the other side what they said on this one; damaged ones say so. */
+#include "flow/run/start.h"
+
+#include <string.h>
+
+#include "gy_test.h"
+
+static const gy_start_input inputs[] = {
+    {.kind = GY_INPUT_SECTION,
+     .task_input = 3,
+     .from = {7, 1, 1 << 20},
+     .member = 2,
+     .section = 9,
+     .width = 4,
+     .key = {1, 2},
+     .content = {3, 4}},
+    {.kind = GY_INPUT_INLINE, .task_input = 4, .data = "bytes", .size_bytes = 5},
+    {.kind = GY_INPUT_INLINE, .task_input = 5},
+    {.kind = GY_INPUT_PLAIN, .path = "/a/path", .offset = 10, .size_bytes = UINT64_MAX},
+    {.kind = GY_INPUT_FIFO, .channel = 1},
+    {.kind = GY_INPUT_PIPE, .channel = 2},
+};
+
+static const gy_start_output outputs[] = {
+    {GY_OUTPUT_SECTION, 0}, {GY_OUTPUT_FINAL, 0}, {GY_OUTPUT_FIFO, 5}, {GY_OUTPUT_PIPE, 6}};
+
+static gy_start make_start(void)
+{
+    static const gy_order_channel channels[] = {{0, 1, false}, {1, 2, true}};
+    static const gy_place bad[] = {{1, 100}, {2, 5}};
+    static const char *const command[] = {"sed", "-e", "s/a b/c/", NULL};
+    static const char *const files[] = {"side", NULL};
+    return (gy_start){.function = GY_FUNCTION_NONE,
+                      .stage = 1,
+                      .number = 12,
+                      .index = 2,
+                      .copies = 40,
+                      .ranks = 3,
+                      .width = 3,
+                      .memory_bytes = UINT64_C(1) << 33,
+                      .token = {11, 12},
+                      .parameter = "parameter",
+                      .parameter_bytes = 9,
+                      .input_count = GY_COUNT(inputs),
+                      .output_count = GY_COUNT(outputs),
+                      .channel_count = 2,
+                      .bad_count = 2,
+                      .inputs = inputs,
+                      .outputs = outputs,
+                      .channels = channels,
+                      .bad = bad,
+                      .command = command,
+                      .files = files};
+}
+
+static void expect_inputs(const gy_start *read)
+{
+    assert_int_equal(read->input_count, GY_COUNT(inputs));
+    for (size_t i = 0; i < GY_COUNT(inputs); i++) {
+        const gy_start_input *a = &read->inputs[i], *b = &inputs[i];
+        assert_int_equal(a->kind, b->kind);
+        assert_int_equal(a->task_input, b->task_input);
+        assert_memory_equal(&a->from, &b->from, sizeof(a->from));
+        assert_int_equal(a->member, b->member);
+        assert_int_equal(a->section, b->section);
+        assert_int_equal(a->width, b->width);
+        assert_int_equal(a->channel, b->channel);
+        assert_memory_equal(&a->key, &b->key, sizeof(gy_key));
+        assert_memory_equal(&a->content, &b->content, sizeof(gy_key));
+        assert_true(a->offset == b->offset && a->size_bytes == b->size_bytes);
+    }
+    assert_memory_equal(read->inputs[1].data, "bytes", 5);
+    assert_string_equal(read->inputs[3].path, "/a/path");
+}
+
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    const gy_start start = make_start();
+    gy_text text = {0};
+    gy_start_write(&start, &text);
+    assert_ok(text.status);
+    gy_arena arena = {0};
+    gy_start read;
+    assert_ok(gy_start_read(text.data, text.size_bytes, &arena, &read));
+    expect_inputs(&read);
+    assert_memory_equal(read.outputs, outputs, sizeof(outputs));
+    assert_int_equal(read.number, 12);
+    assert_int_equal(read.copies, 40);
+    assert_true(read.memory_bytes == UINT64_C(1) << 33 && read.token[1] == 12);
+    assert_string_equal(read.parameter, "parameter"); /* ends with a NUL that is not counted */
+    assert_int_equal((uintptr_t)read.parameter % 8, 0);
+    assert_int_equal(read.parameter_bytes, 9);
+    assert_int_equal(read.channels[1].to, 2);
+    assert_true(read.channels[1].is_pipe && !read.channels[0].is_pipe);
+    assert_true(read.bad_count == 2 && read.bad[1].offset == 5 && read.bad[0].source == 1);
+    assert_string_equal(read.command[2], "s/a b/c/");
+    assert_null(read.command[3]);
+    assert_string_equal(read.files[0], "side");
+    gy_arena_free(&arena);
+    gy_text_free(&text);
+}
+
+static void cut_and_changed_messages_are_refused_or_read(void **state)
+{
+    (void)state;
+    const gy_start start = make_start();
+    gy_text text = {0};
+    gy_start_write(&start, &text);
+    gy_random random = {.key = gy_test_seed()};
+    gy_start read;
+    for (size_t size = 0; size < text.size_bytes; size++) {
+        gy_arena arena = {0};
+        assert_status(gy_start_read(text.data, size, &arena, &read), GY_FORMAT);
+        gy_arena_free(&arena);
+    }
+    for (long i = 0; i < gy_test_cases(3000); i++) { /* any bytes: no crash, no wild memory */
+        char *changed = gy_alloc("test", text.size_bytes);
+        memcpy(changed, text.data, text.size_bytes);
+        for (int k = 0; k < 3; k++) {
+            changed[gy_random_below(&random, text.size_bytes)] = (char)gy_random_u64(&random);
+        }
+        gy_arena arena = {0};
+        const gy_status status = gy_start_read(changed, text.size_bytes, &arena, &read);
+        assert_true(status == GY_OK || status == GY_FORMAT);
+        gy_arena_free(&arena);
+        gy_free(changed);
+    }
+    gy_text_add_bytes(&text, "x", 1);
+    gy_arena arena = {0};
+    assert_status(gy_start_read(text.data, text.size_bytes, &arena, &read), GY_FORMAT);
+    gy_arena_free(&arena);
+    gy_text_free(&text);
+}
+
+static void welcomes_are_read_too(void **state)
+{
+    (void)state;
+    const gy_welcome welcome = {.functions = 77,
+                                .folder = "/job",
+                                .data = "/job/data",
+                                .output = "",
+                                .stages = (const char *const[]){"map", "reduce"},
+                                .stage_count = 2,
+                                .is_traced = true,
+                                .record_timeout_ns = -1,
+                                .deadline = {123}};
+    gy_text text = {0};
+    gy_welcome_write(&welcome, &text);
+    gy_arena arena = {0};
+    gy_welcome read;
+    assert_ok(gy_welcome_read(text.data, text.size_bytes, &arena, &read));
+    assert_true(read.functions == 77 && read.is_traced && read.deadline.at_ns == 123);
+    assert_string_equal(read.folder, "/job");
+    assert_string_equal(read.data, "/job/data");
+    assert_string_equal(read.output, "");
+    assert_string_equal(read.stages[1], "reduce");
+    for (size_t size = 0; size < text.size_bytes; size++) {
+        assert_status(gy_welcome_read(text.data, size, &arena, &read), GY_FORMAT);
+    }
+    gy_arena_free(&arena);
+    gy_text_free(&text);
+}
+
+static void names_tell_attempts_apart(void **state)
+{
+    (void)state;
+    char name[GY_NAME_BYTES];
+    assert_string_equal(gy_name_data((gy_attempt){1, 2, 3}, 4, 1, name), "1.2.3");
+    assert_string_equal(gy_name_data((gy_attempt){1, 2, 3}, 4, 5, name), "1.2.3.4");
+    assert_string_equal(gy_name_final((gy_attempt){1, 2, 3}, 4, 5, name), "1.2.3.4.5");
+    const uint32_t most = UINT32_MAX;
+    assert_true(strlen(gy_name_final((gy_attempt){most, most, most}, most, most, name)) == 54);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(cut_and_changed_messages_are_refused_or_read),
+        cmocka_unit_test(welcomes_are_read_too),
+        cmocka_unit_test(names_tell_attempts_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
