@@ -26,8 +26,10 @@ static gy_cause judge_failure(void *arg, const gy_manager *manager, const gy_eve
     if (failed->cause != GY_CAUSE_OWN) {
         return failed->cause;
     }
+    _Alignas(64) unsigned char aligned[GY_BOARD_BYTES]; /* it came within a message */
+    memcpy(aligned, board, sizeof(aligned));
     const gy_cause cause =
-        gy_bad_tell(job->bad, failed->id, failed->member, board, failed->cause);
+        gy_bad_tell(job->bad, failed->id, failed->member, aligned, failed->cause);
     if (cause == GY_CAUSE_FATAL) {
         (void)snprintf(job->fatal, sizeof(job->fatal), "%s", gy_error_text());
         gy_running_note_text(job, "%s", job->fatal);
