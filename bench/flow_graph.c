@@ -1,7 +1,7 @@
 /*
- * What a vertex costs through the public interface: a graph of empty vertices, each with two inputs
- * from the layer before, built, checked, run by processes of this program, journalled; and an empty
- * job from exec to exit.
+ * What a vertex costs through the public interface: a graph of empty vertices, each with two
+ * inputs from the layer before, built, checked, run by processes of this program, journalled;
+ * and an empty job from exec to exit.
  *
  * usage: bench_flow_graph [LAYERS [WIDTH [PROCESSES]]]      (1000 1000 2)
  *        bench_flow_graph empty [RUNS]                      (21)
@@ -43,9 +43,8 @@ static int run_graph(gy_flow *flow, int layers, int width, int processes)
     gy_dag *dag = gy_dag_new(flow, "empty vertices");
     gy_part all = {dag, -1};
     for (int i = 0; i < layers; i++) {
-        const gy_vertex_options options = {.function = "nothing",
-                                           .inputs = i > 0 ? 2 : 0,
-                                           .outputs = i + 1 < layers ? 2 : 0};
+        const gy_vertex_options options = {
+            .function = "nothing", .inputs = i > 0 ? 2 : 0, .outputs = i + 1 < layers ? 2 : 0};
         gy_part layer = gy_part_clone(gy_dag_vertex(dag, &options), width);
         all = i > 0 ? gy_part_pointwise(all, layer, GY_CHANNEL_FILE) : layer;
     }
@@ -58,10 +57,13 @@ static int run_graph(gy_flow *flow, int layers, int width, int processes)
     const double end = now(), count = (double)layers * width;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("%.0f vertices, %d processes: built in %.3f s, run in %.3f s: %.2f us a vertex in all, "
-           "peak %.0f MB\n",
-           count, processes, built - begin, end - built, (end - begin) * 1e6 / count,
-           (double)usage.ru_maxrss / 1024);
+    if (layers > 1) {
+        printf("%.0f vertices, %d processes: built in %.3f s, run in %.3f s: %.2f us a vertex "
+               "in all, "
+               "peak %.0f MB\n",
+               count, processes, built - begin, end - built, (end - begin) * 1e6 / count,
+               (double)usage.ru_maxrss / 1024);
+    }
     gy_flow_report_free(report);
     gy_dag_free(dag);
     return 0;

@@ -49,10 +49,10 @@ static void unmark(gy_dag *dag, const gy_dag_part *part)
 
 static void add_list(gy_part_maker *maker, const gy_dag_part *part, gy_part_list list)
 {
-    uint32_t vertex = 0;
-    gy_part_cursor cursor = gy_part_read(maker->dag, part, list);
-    while (gy_part_next(&cursor, &vertex)) {
-        gy_part_add(maker, vertex);
+    for (uint32_t i = 0; i < part->count[list]; i++) {
+        const gy_dag_run run =
+            maker->dag->runs[part->at[list] + i]; /* adding moves the array */
+        gy_part_add_run(maker, run);
     }
 }
 
@@ -166,28 +166,59 @@ gy_part gy_part_clone(gy_part part, int copies)
 
 /* ---- edges between two parts ---- */
 
-/* Both parts of a composition, of one dag, without a vertex in common. */
-static bool take_two(gy_part a, gy_part b, gy_dag_part parts[2])
+static uint32_t last_of(const gy_dag_run *run)
 {
-    gy_dag *dag = a.dag;
-    if (!take(dag, a, &parts[0]) || !take(dag, b, &parts[1]) || !gy_dag_marks(dag)) {
-        return false;
+    return run->first + (run->count - 1) * run->stride;
+}
+
+/* Do the parts' runs lie apart? False: maybe not. Saves walks over all that was composed so
+ * far. */
+static bool is_apart(const gy_dag *dag, const gy_dag_part parts[2])
+{
+    enum { PAIRS_MAX = 4096 };
+    const gy_dag_run *a = &dag->runs[parts[0].at[GY_PART_VERTICES]];
+    const gy_dag_run *b = &dag->runs[parts[1].at[GY_PART_VERTICES]];
+    const uint64_t as = parts[0].count[GY_PART_VERTICES], bs = parts[1].count[GY_PART_VERTICES];
+    bool is_known = as * bs <= PAIRS_MAX;
+    for (uint64_t i = 0; is_known && i < as * bs; i++) {
+        const gy_dag_run *left = &a[i / bs], *right = &b[i % bs];
+        is_known = last_of(left) < right->first || last_of(right) < left->first;
+    }
+    return is_known;
+}
+
+static void check_apart(gy_dag *dag, const gy_dag_part parts[2])
+{
+    if (is_apart(dag, parts) || !gy_dag_marks(dag)) {
+        return;
     }
     mark(dag, &parts[0], GY_PART_VERTICES, IN_A);
     uint32_t vertex = 0;
-    char name[GY_DAG_NAME_BYTES];
     gy_part_cursor cursor = gy_part_read(dag, &parts[1], GY_PART_VERTICES);
     while (gy_part_next(&cursor, &vertex)) {
         if (dag->marks[vertex] != 0) {
+            char name[GY_DAG_NAME_BYTES];
             gy_dag_fail(dag, GY_ARG, "vertex %s stands on both sides of a composition",
                         gy_dag_vertex_name(dag, vertex, name));
             break;
         }
     }
     unmark(dag, &parts[0]);
+}
+
+/* Both parts of a composition, of one dag, without a vertex in common. */
+static bool take_two(gy_part a, gy_part b, gy_dag_part parts[2])
+{
+    gy_dag *dag = a.dag;
+    if (!take(dag, a, &parts[0]) || !take(dag, b, &parts[1])) {
+        return false;
+    }
+    check_apart(dag, parts);
     for (int side = 0; side < 2 && dag->status >= 0; side++) {
         if (parts[side].count[side == 0 ? GY_PART_OUTPUTS : GY_PART_INPUTS] == 0) {
-            cursor = gy_part_read(dag, &parts[side], GY_PART_VERTICES);
+            uint32_t vertex = 0;
+            char name[GY_DAG_NAME_BYTES];
+            gy_part_cursor cursor = gy_part_read(dag, &parts[side], GY_PART_VERTICES);
             const bool has_one = gy_part_next(&cursor, &vertex);
             gy_dag_fail(dag, GY_ARG, "a composition finds no free %s at %s",
                         side == 0 ? "output" : "input",

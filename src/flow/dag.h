@@ -161,6 +161,7 @@ typedef struct gy_part_maker {
 void gy_part_begin_list(gy_part_maker *maker, gy_part_list list);
 /** Out of memory is kept in the dag. */
 void gy_part_add(gy_part_maker *maker, uint32_t vertex);
+void gy_part_add_run(gy_part_maker *maker, gy_dag_run run);
 void gy_part_add_edges(gy_part_maker *maker, uint32_t first, uint32_t count);
 gy_part gy_part_end(gy_part_maker *maker);
 

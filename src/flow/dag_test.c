@@ -570,6 +570,30 @@ static void a_million_vertices_build_and_lower_quickly(void **state)
     assert_int_equal(gy_alloc_live(), live);
 }
 
+static void a_thousand_layers_do_not_cost_their_square(void **state)
+{
+    (void)state;
+    enum { LAYERS = 1000, WIDE = 1000 };
+    struct timespec from, to;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    gy_dag *dag = new_dag();
+    gy_part all = gy_part_clone(VERTEX(dag, 0, 2), WIDE);
+    for (int i = 1; i < LAYERS; i++) {
+        gy_part layer = gy_part_clone(VERTEX(dag, 2, i + 1 < LAYERS ? 2 : 0), WIDE);
+        all = gy_part_pointwise(all, layer, GY_CHANNEL_FILE);
+    }
+    assert_null(gy_dag_mistake(dag));
+    assert_int_equal(dag->vertex_count, LAYERS * WIDE);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    const double seconds =
+        (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    printf("a thousand layers: %.3f s\n", seconds);
+#if !defined(GYRE_ASAN) && !defined(GYRE_TSAN)
+    assert_true(seconds < 1);
+#endif
+    gy_dag_free(dag);
+}
+
 static void many_vertices_of_their_own_come_in_order(void **state)
 {
     (void)state;
@@ -633,6 +657,7 @@ int main(void)
         cmocka_unit_test(mistakes_of_composition_are_kept_and_named),
         cmocka_unit_test(mistakes_of_the_whole_graph_name_vertex_and_port),
         cmocka_unit_test(a_million_vertices_build_and_lower_quickly),
+        cmocka_unit_test(a_thousand_layers_do_not_cost_their_square),
         cmocka_unit_test(many_vertices_of_their_own_come_in_order),
         cmocka_unit_test(no_memory_is_a_mistake_and_leaks_nothing),
     };

@@ -84,22 +84,25 @@ static void add_run(gy_part_maker *maker, gy_dag_run run)
     maker->part.count[maker->list]++;
 }
 
-void gy_part_add(gy_part_maker *maker, uint32_t vertex)
+void gy_part_add_run(gy_part_maker *maker, gy_dag_run run)
 {
     gy_dag *dag = maker->dag;
     if (maker->part.count[maker->list] > 0) {
         gy_dag_run *last = &dag->runs[dag->run_count - 1];
-        if (last->count == 1 && vertex > last->first) {
-            last->stride = vertex - last->first;
-            last->count = 2;
-            return;
-        }
-        if (last->count > 1 && vertex == last->first + last->count * last->stride) {
-            last->count++;
+        const uint32_t step = last->count > 1 ? last->stride : run.first - last->first;
+        if (run.first > last->first && run.first == last->first + last->count * step &&
+            (run.count == 1 || run.stride == step)) {
+            last->stride = step;
+            last->count += run.count;
             return;
         }
     }
-    add_run(maker, (gy_dag_run){vertex, 1, 1});
+    add_run(maker, run);
+}
+
+void gy_part_add(gy_part_maker *maker, uint32_t vertex)
+{
+    gy_part_add_run(maker, (gy_dag_run){vertex, 1, 1});
 }
 
 /* Ranges of edges come in rising order. */

@@ -96,7 +96,7 @@ typedef struct gy_board {
     _Alignas(GY_CACHE_LINE) _Atomic uint32_t is_running; /* written last before, first after */
     uint32_t member;
     gy_attempt id;
-    uint8_t text[GY_BOARD_BYTES]; /* room flow's */
+    _Alignas(16) uint8_t text[GY_BOARD_BYTES]; /* room flow's */
 } gy_board;
 
 /** A memory file of lines for processes * threads. Its descriptor. GY_LIMIT */
