@@ -45,7 +45,7 @@ typedef struct gy_start_output {
     uint32_t channel;
 } gy_start_output;
 
-enum { GY_FUNCTION_NONE = UINT32_MAX };
+#define GY_FUNCTION_NONE UINT32_MAX
 
 /** A member's work. */
 typedef struct gy_start {
