@@ -47,7 +47,7 @@ typedef struct gy_function {
  * error
  * @threads the first, once
  */
-GY_API GY_MUST_CHECK gy_flow *gy_flow_start(int *argc, char ***argv,
+GY_API GY_MUST_CHECK gy_flow *gy_flow_start(const int *argc, char ***argv,
                                             const gy_function *functions, int count);
 /** After all jobs. NULL is fine. */
 GY_API void gy_flow_end(gy_flow *flow);

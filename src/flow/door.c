@@ -65,7 +65,7 @@ gy_status gy_flow_new(const gy_function *functions, int count, gy_flow **flow)
     return GY_OK;
 }
 
-gy_flow *gy_flow_start(int *argc, char ***argv, const gy_function *functions, int count)
+gy_flow *gy_flow_start(const int *argc, char ***argv, const gy_function *functions, int count)
 {
     GY_ASSERT(argc != NULL && argv != NULL);
     gy_flow *flow = NULL;
@@ -73,6 +73,7 @@ gy_flow *gy_flow_start(int *argc, char ***argv, const gy_function *functions, in
         fprintf(stderr, "gyre: gy_flow_start: %s\n", gy_error_text());
         return NULL;
     }
+    GY_ASSERT(flow != NULL);
     flow->argv = *argv;
     const int socket = gy_worker_socket();
     if (socket >= 0) {

@@ -135,6 +135,9 @@ void gy_running_committed(void *arg, const gy_effect *effect);
 void gy_running_note(void *arg, const gy_effect *effect);
 void gy_running_tick(void *arg, const gy_manager *manager);
 void gy_running_note_text(gy_flow_job *job, const char *format, ...) GY_PRINTF(2, 3);
+/** Counters, bytes and skipped records of what stands committed, each task once: also after
+ * losses and in a job that goes on. */
+void gy_running_recount(gy_flow_job *job);
 /** What stands now; NULL: no memory. */
 gy_flow_report *gy_running_make_report(const gy_flow_job *job);
 /** Into the history: `state` as it is. */

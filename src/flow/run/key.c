@@ -102,6 +102,7 @@ static const char *last_number(const char *text, const char *end, uint64_t *valu
 gy_status gy_file_range_read(const char *text, gy_file_range *range)
 {
     uint64_t size = UINT64_MAX, offset = 0;
+    *range = (gy_file_range){.path = ""};
     const char *end = text + strlen(text);
     const char *before_size = last_number(text, end, &size);
     const char *before = before_size != NULL ? last_number(text, before_size, &offset) : NULL;
@@ -208,7 +209,7 @@ static gy_status read_content(const gy_file_range *range, const gy_memo_file *fi
 static gy_status add_file(gy_proto_keys *keys, const char *text, gy_text *words, int64_t *bytes)
 {
     gy_file_range range;
-    gy_memo_file file;
+    gy_memo_file file = {0};
     GY_TRY(identify(text, &range, &file));
     *bytes += (int64_t)file.size_bytes;
     if (keys->memo == NULL) {

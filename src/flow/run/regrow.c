@@ -118,6 +118,10 @@ typedef struct gy_gate_seen {
 static gy_status see(gy_flow_job *job, const gy_gate_seen *seen, const void *sample)
 {
     gy_gate_state *gate = &job->gates[seen->gate];
+    GY_ASSERT(gate->is_done == (gate->bytes == NULL));
+    if (gate->is_done) {
+        return GY_OK;
+    }
     if (gate->bytes[seen->port] >= 0) {
         return GY_OK;
     }

@@ -304,6 +304,9 @@ gy_status gy_flow_run(gy_flow *flow, gy_dag *dag, const gy_flow_options *options
         gy_running_tell_history(job, GY_JOB_RUNNING, "");
         status = drive(job);
         gy_error_take(&error, status);
+        if (status < 0) {
+            gy_running_recount(job);
+        }
         if (status < 0 && job->fatal[0] != '\0') {
             (void)snprintf(error.text, sizeof(error.text), "%s", job->fatal);
         }

@@ -56,6 +56,37 @@ static void count_report(gy_flow_job *job, uint32_t stage, const gy_report *repo
     }
 }
 
+/* All reports of a task. */
+static gy_status count_task(gy_flow_job *job, uint32_t task, const gy_task_state *state)
+{
+    const gy_lowering *l = &job->lowering;
+    const uint32_t width = l->member_first[task + 1] - l->member_first[task];
+    for (uint32_t m = 0; state->report_bytes > 0 && m < width; m++) {
+        gy_report report;
+        GY_TRY(gy_running_report(job, task, state->report, state->report_bytes, m, &report));
+        count_report(job, state->stage, &report);
+    }
+    return GY_OK;
+}
+
+void gy_running_recount(gy_flow_job *job)
+{
+    job->bytes = job->skipped = 0;
+    job->counter_count = 0;
+    memset(job->stage_bytes, 0, job->dag->stage_count * sizeof(*job->stage_bytes));
+    gy_status status = GY_OK;
+    for (uint32_t task = 0; status >= 0 && task < job->lowering.task_count; task++) {
+        gy_task_state state;
+        gy_manager_task(job->manager, task, &state);
+        if (state.committed.attempt != 0) {
+            status = count_task(job, task, &state);
+        }
+    }
+    if (status < 0) {
+        gy_running_note_text(job, "the counters are wrong: %s", gy_error_text());
+    }
+}
+
 /* ---- memo ---- */
 
 static void remember(gy_flow_job *job, const gy_effect *effect, const gy_task_state *state,
@@ -88,7 +119,6 @@ static void remember(gy_flow_job *job, const gy_effect *effect, const gy_task_st
 void gy_running_committed(void *arg, const gy_effect *effect)
 {
     gy_flow_job *job = arg;
-    const gy_lowering *l = &job->lowering;
     const uint32_t task = effect->id.task;
     gy_status status = gy_running_follow(job, job->manager);
     if (status < 0) {
@@ -97,15 +127,8 @@ void gy_running_committed(void *arg, const gy_effect *effect)
     }
     gy_task_state state;
     gy_manager_task(job->manager, task, &state);
-    const uint32_t width = l->member_first[task + 1] - l->member_first[task];
     const int64_t skipped = job->skipped;
-    for (uint32_t m = 0; effect->size_bytes > 0 && status >= 0 && m < width; m++) {
-        gy_report report;
-        status = gy_running_report(job, task, effect->data, effect->size_bytes, m, &report);
-        if (status >= 0) {
-            count_report(job, state.stage, &report);
-        }
-    }
+    status = count_task(job, task, &state); /* until all are counted anew, at the end */
     if (status < 0) {
         gy_running_note_text(job, "a report is not counted: %s", gy_error_text());
     }
