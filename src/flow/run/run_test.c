@@ -91,7 +91,7 @@ static gy_status flood(gy_vertex *vertex)
 
 static gy_status refuse(gy_vertex *vertex)
 {
-    return gy_fail(GY_FORMAT, "vertex %d does not want", gy_vertex_index(vertex));
+    return gy_fail(GY_STATE, "vertex %d does not want", gy_vertex_index(vertex));
 }
 
 /* Kills its manager once: the parameter is a file that says whether it was so. */
