@@ -94,6 +94,11 @@ void gy_running_clean(gy_flow_job *job, gy_status status);
 GY_MUST_CHECK gy_status gy_running_path(char out[GY_JOB_PATH], const char *folder,
                                         const char *name);
 
+/* ---- resume.c ---- */
+
+/** A program that is started again to go on finds the folder in its environment. */
+void gy_running_look_for_resume(gy_flow_job *job);
+
 /* ---- publish.c ---- */
 
 /** gy_driver_ops.save, .publish */

@@ -131,16 +131,6 @@ static gy_status check_options(gy_flow_job *job)
     return GY_OK;
 }
 
-/* A program that is started again to go on finds the folder in its environment. */
-static void look_for_resume(gy_flow_job *job)
-{
-    const char *folder = gy_setting_get(GY_JOB_RESUME_VARIABLE);
-    if (folder != NULL && job->options.folder == NULL) {
-        job->options.folder = folder;
-        job->options.is_resume = true;
-    }
-}
-
 /* ---- before the run ---- */
 
 static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
@@ -169,7 +159,7 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
 
 static gy_status prepare(gy_flow_job *job)
 {
-    look_for_resume(job);
+    gy_running_look_for_resume(job);
     GY_TRY(check_options(job));
     if (job->dag->status < 0) {
         return gy_fail(job->dag->status, "%s", job->dag->mistake);
