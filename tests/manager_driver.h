@@ -127,6 +127,19 @@ static inline attempt *add_attempt(world *at, const gy_attempt *id)
     return &all->items[all->count++];
 }
 
+/* Is a process at it, in another attempt? */
+static inline bool is_run_twice(const world *at, const gy_attempt *id)
+{
+    for (uint32_t i = 0; i < PLAN_PROCESSES; i++) {
+        for (const job_item *item = at->processes[i].items; item != NULL; item = item->next) {
+            if (item->id.task == id->task && item->id.attempt != id->attempt) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static inline void on_start(world *at, const gy_effect *effect)
 {
     uint32_t task = effect->id.task;
@@ -141,6 +154,9 @@ static inline void on_start(world *at, const gy_effect *effect)
     }
     if (at->stands[task].attempt != 0 && !is_justified(at, task)) {
         world_wrong(at, "runs again, though its output was not lost", task);
+    }
+    if ((at->job.tasks[task].flags & GY_TASK_EXACT) != 0 && is_run_twice(at, &effect->id)) {
+        world_wrong(at, "two runs at once of an exact task", task);
     }
     uint64_t nonce = at->job.tasks[task].key.high + 1;
     if (at->started[task] != 0 && at->started[task] != nonce) {

@@ -37,7 +37,7 @@ typedef struct gy_task {
 enum {
     GY_TASK_FINAL = 1,   /* has an output of the job: kept, synced, published */
     GY_TASK_NO_MEMO = 2, /* external command without declared files, etc. */
-    GY_TASK_EXACT = 4,   /* may not be copied (effects outside) */
+    GY_TASK_EXACT = 4,   /* effects outside: never two runs of it at once, no copy */
 };
 
 /** An input of a task: output `output` of task `from`. */

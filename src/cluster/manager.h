@@ -102,7 +102,8 @@ typedef enum gy_effect_kind {
     GY_EFFECT_GROW,      /* stage: all its tasks are committed, rewrite (then GROWN) */
     GY_EFFECT_TIMER,     /* at_ns: wake me; the earliest counts, an earlier one stays */
     GY_EFFECT_SAVE,      /* sync final data, give them their names (then OUTPUT_SAFE) */
-    GY_EFFECT_PUBLISH,   /* create the manifest, exclusively (then PUBLISHED) */
+    GY_EFFECT_PUBLISH,   /* create the manifest, exclusively (then PUBLISHED); a resumed manager
+                            may ask again: this job's own manifest is success */
     GY_EFFECT_NOTE, /* id or process, reason: for `gyre job show`: why a wait, failure, death,
                        copy, rerun */
     GY_EFFECT_END,  /* status, reason: nothing follows */

@@ -196,6 +196,7 @@ static uint64_t tell(world *at, uint64_t seed, uint32_t mask, uint32_t limit)
     left.count = 0;
     if (has_legacy) {
         begin_story(at, &(telling){.seed = seed, .mask = 0, .limit = limit});
+        at->job.options.generation = 4000; /* its attempts are not taken for this job's */
         (void)end_story(at, &left);
     }
     begin_story(at, &(telling){.seed = seed, .mask = mask, .limit = limit});

@@ -23,7 +23,8 @@
     X(RAISE_FORGOTTEN)                                                                         \
     X(BITS_IGNORED)                                                                            \
     X(COPIED_BLIND)                                                                            \
-    X(MEMO_AGAIN)
+    X(MEMO_AGAIN)                                                                              \
+    X(EXACT_TWICE)
 
 typedef enum gy_plant {
 #define GY_X(name) GY_PLANT_##name,

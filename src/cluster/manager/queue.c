@@ -47,6 +47,10 @@ void gy_manager_set_state(gy_manager *manager, uint32_t task, task_state state)
 void gy_manager_requeue(gy_manager *manager, uint32_t task, bool is_urgent)
 {
     task_row *row = &manager->rows[task];
+    if ((row->flags & GY_TASK_EXACT) != 0 && row->run != GY_NONE && !GY_PLANTED(EXACT_TWICE)) {
+        gy_manager_set_state(manager, task, TASK_RUNNING); /* until no process is at it */
+        return;
+    }
     gy_manager_set_state(manager, task, row->missing == 0 ? TASK_READY : TASK_WAITING);
     if (row->state == TASK_READY && (row->marks & MARK_QUEUED) == 0 &&
         push(manager, is_urgent ? &manager->urgent : &manager->ready, task)) {

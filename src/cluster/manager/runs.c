@@ -133,7 +133,8 @@ static void release(gy_manager *manager, uint32_t index)
 {
     run *over = &manager->runs[index];
     GY_ASSERT(!over->is_live && over->left == 0);
-    if (!over->is_committed) {
+    bool is_over = !over->is_committed;
+    if (is_over) {
         gy_effect *discard = gy_manager_emit(manager, GY_EFFECT_DISCARD);
         discard->id = (gy_attempt){over->task, over->epoch, over->attempt};
         discard->key = over->key;
@@ -147,8 +148,13 @@ static void release(gy_manager *manager, uint32_t index)
         gy_free(over->members[member].report);
     }
     gy_free(over->members);
+    uint32_t task = over->task;
     *over = (run){.next = manager->free_run, .seat = GY_NONE};
     manager->free_run = index;
+    task_row *row = &manager->rows[task];
+    if (row->state == TASK_RUNNING && row->run == GY_NONE && is_over) {
+        gy_manager_requeue(manager, task, true); /* an exact one had to wait for this */
+    }
 }
 
 /* Those behind move up. */
