@@ -125,7 +125,7 @@ void gy_finish_into(const gy_targets *targets, const gy_fold *fold, const void *
 void gy_combine_into(const gy_targets *targets, const gy_fold *fold, const void *a,
                      const void *b, size_t count);
 /** Bytes `at` and on of all targets = from; nothing where that is its own place. */
-void gy_put(const gy_targets *targets, size_t at, const void *from, size_t size_bytes);
+void gy_stream_put(const gy_targets *targets, size_t at, const void *from, size_t size_bytes);
 /** All targets = from. */
 void gy_copy_into(const gy_targets *targets, const void *from, size_t size_bytes);
 

@@ -61,11 +61,11 @@ static gy_status emit_everywhere(part_sink *to, gy_step *step)
 {
     const gy_part *part = to->part;
     if (step->to.rank != GY_EVERY) {
-        return gy_emit(to->outer, step);
+        return gy_plan_emit(to->outer, step);
     }
     int own = part->ranks[to->inner_rank];
     step->to.rank = own;
-    GY_TRY(gy_emit(to->outer, step));
+    GY_TRY(gy_plan_emit(to->outer, step));
     for (int i = 0; i < part->request.ranks; i++) {
         if (part->ranks[i] != own) {
             gy_blocks far = step->to;
@@ -196,7 +196,7 @@ static gy_status emit_wait(part_sink *to, const gy_step *inner, gy_step *outer)
     for (int i = 0; i < part->request.ranks; i++) {
         if (i == inner->peer || (inner->peer == GY_EVERY && i != to->inner_rank)) {
             outer->peer = part->ranks[i];
-            GY_TRY(gy_emit(to->outer, outer));
+            GY_TRY(gy_plan_emit(to->outer, outer));
         }
     }
     return GY_OK;
@@ -233,7 +233,7 @@ static gy_status take_inner(gy_plan_sink *sink, const gy_step *inner)
     switch (inner->kind) {
     case GY_STEP_POST:
         outer.mark += part->mark;
-        status = gy_emit(to->outer, &outer);
+        status = gy_plan_emit(to->outer, &outer);
         break;
     case GY_STEP_WAIT:
         outer.mark += part->mark;

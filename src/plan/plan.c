@@ -153,7 +153,7 @@ size_t gy_steps_opening(const gy_steps *steps, int rank)
     return 0;
 }
 
-gy_status gy_emit(gy_plan_sink *sink, const gy_step *step)
+gy_status gy_plan_emit(gy_plan_sink *sink, const gy_step *step)
 {
     gy_status status = sink->count < sink->first ? GY_OK : sink->take(sink, step);
     sink->count += status == GY_OK;
@@ -162,37 +162,37 @@ gy_status gy_emit(gy_plan_sink *sink, const gy_step *step)
 
 gy_status gy_emit_send(gy_plan_sink *sink, int peer, gy_blocks a, int tag)
 {
-    return gy_emit(
+    return gy_plan_emit(
         sink, &(gy_step){.kind = GY_STEP_SEND, .peer = peer, .a = a, .chunk = (uint16_t)tag});
 }
 
 gy_status gy_emit_recv(gy_plan_sink *sink, int peer, gy_blocks to, int tag, uint32_t after)
 {
-    return gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV,
-                                    .peer = peer,
-                                    .to = to,
-                                    .chunk = (uint16_t)tag,
-                                    .after = {after}});
+    return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV,
+                                         .peer = peer,
+                                         .to = to,
+                                         .chunk = (uint16_t)tag,
+                                         .after = {after}});
 }
 
 gy_status gy_emit_copy(gy_plan_sink *sink, gy_blocks a, gy_blocks to)
 {
-    return gy_emit(sink, &(gy_step){.kind = GY_STEP_COPY, .a = a, .to = to});
+    return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_COPY, .a = a, .to = to});
 }
 
 gy_status gy_emit_reduce(gy_plan_sink *sink, gy_blocks a, gy_blocks b, gy_blocks to)
 {
-    return gy_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE, .a = a, .b = b, .to = to});
+    return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE, .a = a, .b = b, .to = to});
 }
 
 gy_status gy_emit_post(gy_plan_sink *sink, uint32_t mark)
 {
-    return gy_emit(sink, &(gy_step){.kind = GY_STEP_POST, .mark = mark});
+    return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_POST, .mark = mark});
 }
 
 gy_status gy_emit_wait(gy_plan_sink *sink, int peer, uint32_t mark)
 {
-    return gy_emit(sink, &(gy_step){.kind = GY_STEP_WAIT, .peer = peer, .mark = mark});
+    return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_WAIT, .peer = peer, .mark = mark});
 }
 
 static gy_status check_limits(const gy_algorithm *algorithm, const gy_plan_request *request)

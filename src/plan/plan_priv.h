@@ -55,7 +55,7 @@ static inline gy_blocks gy_scratch_whole(int rank, int slot, int run)
 }
 
 /** Count a step, and hand it to the sink where it wants it. */
-gy_status gy_emit(gy_plan_sink *sink, const gy_step *step);
+gy_status gy_plan_emit(gy_plan_sink *sink, const gy_step *step);
 gy_status gy_emit_copy(gy_plan_sink *sink, gy_blocks a, gy_blocks to);
 gy_status gy_emit_reduce(gy_plan_sink *sink, gy_blocks a, gy_blocks b, gy_blocks to);
 gy_status gy_emit_post(gy_plan_sink *sink, uint32_t mark);

@@ -63,10 +63,10 @@ static void fold_wide(const gy_targets *targets, bool is_sum, const gy_fold *fol
         combine(left, as_floats(fold, a, at, now, left), as_floats(fold, b, at, now, right),
                 now);
         if (is_sum) {
-            gy_put(targets, at * sizeof(float), left, now * sizeof(float));
+            gy_stream_put(targets, at * sizeof(float), left, now * sizeof(float));
         } else {
             finish_wide(fold, left, halves, now);
-            gy_put(targets, at * sizeof(uint16_t), halves, now * sizeof(uint16_t));
+            gy_stream_put(targets, at * sizeof(uint16_t), halves, now * sizeof(uint16_t));
         }
     }
 }
@@ -82,7 +82,7 @@ void gy_finish_into(const gy_targets *targets, const gy_fold *fold, const void *
         size_t now = GY_MIN((size_t)WIDE_TILE, count - at);
         memcpy(tile, from + at, now * sizeof(*tile));
         finish_wide(fold, tile, halves, now);
-        gy_put(targets, at * sizeof(uint16_t), halves, now * sizeof(uint16_t));
+        gy_stream_put(targets, at * sizeof(uint16_t), halves, now * sizeof(uint16_t));
     }
 }
 
@@ -105,7 +105,7 @@ static void combine_tiles(const gy_targets *targets, const gy_fold *fold, const 
             gy_fold_finish(fold, to, now);
         }
         if (!in_place || targets->count > 1) {
-            gy_put(targets, byte, to, now * element);
+            gy_stream_put(targets, byte, to, now * element);
         }
     }
 }
@@ -146,7 +146,7 @@ void gy_fold_many_into(const gy_targets *targets, const gy_fold *fold, const voi
         fold->many(to, at_tile, term_count, now);
         gy_fold_finish(fold, to, now);
         if (!in_place) {
-            gy_put(targets, byte, to, now * element);
+            gy_stream_put(targets, byte, to, now * element);
         }
     }
 }

@@ -44,7 +44,7 @@ void gy_stream_end(void)
 #endif
 }
 
-void gy_put(const gy_targets *targets, size_t at, const void *from, size_t size_bytes)
+void gy_stream_put(const gy_targets *targets, size_t at, const void *from, size_t size_bytes)
 {
     for (int i = 0; i < targets->count; i++) {
         uint8_t *to = targets->to[i] + at;
@@ -61,5 +61,5 @@ void gy_put(const gy_targets *targets, size_t at, const void *from, size_t size_
 
 void gy_copy_into(const gy_targets *targets, const void *from, size_t size_bytes)
 {
-    gy_put(targets, 0, from, size_bytes);
+    gy_stream_put(targets, 0, from, size_bytes);
 }

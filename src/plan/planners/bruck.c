@@ -59,11 +59,11 @@ static gy_status move_slots(const gy_plan_request *request, int rank, int bit,
     int slots = ranks * chunks, packed = 0, half = (ranks / 2 + 1) * chunks, tag = 0;
     for (int first = bit; first < ranks; first += 2 * bit) {
         int run = GY_MIN(bit, ranks - first) * chunks;
-        GY_TRY(
-            gy_emit(sink, &(gy_step){.kind = GY_STEP_COPY,
-                                     .a = gy_scratch_whole(rank, first * chunks, run),
-                                     .to = gy_scratch_whole(rank, slots + packed, run),
-                                     .after = {*sent}})); /* what was packed before has gone */
+        GY_TRY(gy_plan_emit(
+            sink, &(gy_step){.kind = GY_STEP_COPY,
+                             .a = gy_scratch_whole(rank, first * chunks, run),
+                             .to = gy_scratch_whole(rank, slots + packed, run),
+                             .after = {*sent}})); /* what was packed before has gone */
         packed += run;
     }
     while (1 << tag < bit) {

@@ -60,7 +60,7 @@ gy_status gy_emit_claims(const gy_claims *claims, gy_plan_sink *sink)
     for (int block = 0; block < blocks; block++) {
         uint32_t number = (uint32_t)block + 1;
         if (is_free) {
-            GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_CLAIM, .mark = number}));
+            GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_CLAIM, .mark = number}));
         }
         if (is_free || owner_of(claims, block) == claims->rank) {
             GY_TRY(fold_claim(claims, block, sink));
@@ -68,7 +68,8 @@ gy_status gy_emit_claims(const gy_claims *claims, gy_plan_sink *sink)
         }
     }
     if (is_free) {
-        return gy_emit(sink, &(gy_step){.kind = GY_STEP_CLAIMED, .mark = (uint32_t)blocks});
+        return gy_plan_emit(sink,
+                            &(gy_step){.kind = GY_STEP_CLAIMED, .mark = (uint32_t)blocks});
     }
     if (has_any) {
         GY_TRY(gy_emit_post(sink, claims->mark));

@@ -59,12 +59,12 @@ static gy_status fold_chunk(const fold_spec *fold, gy_plan_sink *sink)
             GY_TRY(gy_emit_reduce(sink, sum, came, next));
             sum = next;
         } else {
-            GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
-                                            .peer = of,
-                                            .a = sum,
-                                            .b = gy_wire(fold->chunk, 1),
-                                            .to = next,
-                                            .chunk = (uint16_t)fold->chunk}));
+            GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
+                                                 .peer = of,
+                                                 .a = sum,
+                                                 .b = gy_wire(fold->chunk, 1),
+                                                 .to = next,
+                                                 .chunk = (uint16_t)fold->chunk}));
             sum = next;
         }
         of +=
@@ -160,7 +160,7 @@ gy_status gy_plan_pipeline_allreduce(const gy_plan_request *request, int rank,
             gy_blocks next = is_last ? gy_out(rank, chunk, 1) : gy_scratch(rank, rank, chunk);
             /* In place the result replaces what was sent: by now each send is waited for. */
             uint32_t sent = first + 2 * (uint32_t)(of - 1) + 1;
-            GY_TRY(gy_emit(
+            GY_TRY(gy_plan_emit(
                 sink,
                 &(gy_step){
                     .kind = GY_STEP_REDUCE, .a = sum, .b = came, .to = next, .after = {sent}}));

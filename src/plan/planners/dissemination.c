@@ -12,14 +12,14 @@ gy_status gy_plan_dissemination_barrier(const gy_plan_request *request, int rank
     int ranks = request->ranks;
     uint16_t round = 0;
     for (int far = 1; far < ranks; far *= 2, round++) {
-        GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_SEND,
-                                        .peer = (rank + far) % ranks,
-                                        .a = gy_in(rank, 0, 0),
-                                        .chunk = round}));
-        GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV,
-                                        .peer = (rank - far + ranks) % ranks,
-                                        .to = gy_out(rank, 0, 0),
-                                        .chunk = round}));
+        GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_SEND,
+                                             .peer = (rank + far) % ranks,
+                                             .a = gy_in(rank, 0, 0),
+                                             .chunk = round}));
+        GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV,
+                                             .peer = (rank - far + ranks) % ranks,
+                                             .to = gy_out(rank, 0, 0),
+                                             .chunk = round}));
     }
     return GY_OK;
 }

@@ -54,11 +54,11 @@ static gy_status exchange(int rank, int partner, gy_blocks *sum, int chunk, gy_p
     uint32_t sent = sink->count;
     GY_TRY(gy_emit_recv(sink, partner, came, chunk, 0));
     bool is_left = rank < partner;
-    GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
-                                    .a = is_left ? *sum : came,
-                                    .b = is_left ? came : *sum,
-                                    .to = out,
-                                    .after = {sent}}));
+    GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
+                                         .a = is_left ? *sum : came,
+                                         .b = is_left ? came : *sum,
+                                         .to = out,
+                                         .after = {sent}}));
     *sum = out;
     return GY_OK;
 }
@@ -74,12 +74,12 @@ static gy_status double_chunk(const gy_plan_request *request, int rank, gy_block
         return gy_emit_recv(sink, rank - 1, out, chunk, sink->count);
     }
     if (core.has_guest) {
-        GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
-                                        .peer = rank + 1,
-                                        .a = sum,
-                                        .b = gy_wire(chunk, 1),
-                                        .to = out,
-                                        .chunk = (uint16_t)chunk}));
+        GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
+                                             .peer = rank + 1,
+                                             .a = sum,
+                                             .b = gy_wire(chunk, 1),
+                                             .to = out,
+                                             .chunk = (uint16_t)chunk}));
         sum = out;
     }
     for (int bit = 1; bit < core.size; bit *= 2) {
@@ -100,12 +100,12 @@ static gy_status fold_chunk(const gy_plan_request *request, int rank, int chunk,
         return gy_emit_recv(sink, rank % doubling, out, chunk, sink->count);
     }
     for (int guest = rank + doubling; guest < ranks; guest += doubling) {
-        GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
-                                        .peer = guest,
-                                        .a = sum,
-                                        .b = gy_wire(chunk, 1),
-                                        .to = out,
-                                        .chunk = (uint16_t)chunk}));
+        GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
+                                             .peer = guest,
+                                             .a = sum,
+                                             .b = gy_wire(chunk, 1),
+                                             .to = out,
+                                             .chunk = (uint16_t)chunk}));
         sum = out;
     }
     if (doubling > 1) {

@@ -100,10 +100,10 @@ gy_status gy_plan_pairwise_alltoall(const gy_plan_request *request, int rank,
         for (int chunk = 0; chunk < chunks; chunk++) {
             int turn = (round * chunks + chunk) % 2;
             gy_blocks slot = gy_scratch(rank, turn, give + chunk);
-            GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_COPY,
-                                            .a = gy_in(rank, give + chunk, 1),
-                                            .to = slot,
-                                            .after = {sent[turn]}}));
+            GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_COPY,
+                                                 .a = gy_in(rank, give + chunk, 1),
+                                                 .to = slot,
+                                                 .after = {sent[turn]}}));
             GY_TRY(gy_emit_send(sink, to, slot, chunk));
             sent[turn] = sink->count;
             GY_TRY(gy_emit_recv(sink, from, gy_out(rank, take + chunk, 1), chunk, 0));

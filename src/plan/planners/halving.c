@@ -49,12 +49,12 @@ static gy_status join_range(const halving_run *run, int partner, gy_blocks mine,
 {
     gy_blocks came = gy_wire(mine.first, mine.run);
     bool is_left = run->rank < partner;
-    return gy_emit(run->sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
-                                         .peer = partner,
-                                         .a = is_left ? mine : came,
-                                         .b = is_left ? came : mine,
-                                         .to = to,
-                                         .chunk = (uint16_t)tag});
+    return gy_plan_emit(run->sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
+                                              .peer = partner,
+                                              .a = is_left ? mine : came,
+                                              .b = is_left ? came : mine,
+                                              .to = to,
+                                              .chunk = (uint16_t)tag});
 }
 
 static gy_status halve(halving_run *run, block_range *range, bool is_summed)

@@ -34,32 +34,32 @@ typedef struct round_step {
 
 static gy_status send_next(const round_step *now, gy_plan_sink *sink, gy_blocks a)
 {
-    return gy_emit(sink, &(gy_step){.kind = GY_STEP_SEND,
-                                    .peer = wrap(now->rank + 1, now->request->ranks),
-                                    .a = a,
-                                    .chunk = now->tag});
+    return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_SEND,
+                                         .peer = wrap(now->rank + 1, now->request->ranks),
+                                         .a = a,
+                                         .chunk = now->tag});
 }
 
 static gy_status take_previous(const round_step *now, gy_plan_sink *sink, gy_blocks to,
                                uint32_t after)
 {
-    return gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV,
-                                    .peer = wrap(now->rank - 1, now->request->ranks),
-                                    .to = to,
-                                    .after = {after},
-                                    .chunk = now->tag});
+    return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV,
+                                         .peer = wrap(now->rank - 1, now->request->ranks),
+                                         .to = to,
+                                         .after = {after},
+                                         .chunk = now->tag});
 }
 
 static gy_status reduce_previous(const round_step *now, gy_plan_sink *sink, gy_blocks to,
                                  uint32_t after)
 {
-    return gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
-                                    .peer = wrap(now->rank - 1, now->request->ranks),
-                                    .a = gy_wire(to.first, 1),
-                                    .b = gy_in(now->rank, to.first, 1),
-                                    .to = to,
-                                    .after = {after},
-                                    .chunk = now->tag});
+    return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
+                                         .peer = wrap(now->rank - 1, now->request->ranks),
+                                         .a = gy_wire(to.first, 1),
+                                         .b = gy_in(now->rank, to.first, 1),
+                                         .to = to,
+                                         .after = {after},
+                                         .chunk = now->tag});
 }
 
 static gy_status copy_part(const gy_plan_request *request, int rank, gy_plan_sink *sink)

@@ -28,13 +28,13 @@ gy_status gy_plan_chain_scan(const gy_plan_request *request, int rank, gy_plan_s
         gy_blocks in = gy_in(rank, chunk, 1), out = gy_out(rank, chunk, 1);
         gy_blocks sum = rank == 0 ? in : is_last ? out : gy_scratch(rank, chunk % SLOTS, chunk);
         if (rank > 0) {
-            GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
-                                            .peer = rank - 1,
-                                            .a = gy_wire(chunk, 1),
-                                            .b = in,
-                                            .to = sum,
-                                            .after = {sent[chunk % SLOTS]},
-                                            .chunk = (uint16_t)chunk}));
+            GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
+                                                 .peer = rank - 1,
+                                                 .a = gy_wire(chunk, 1),
+                                                 .b = in,
+                                                 .to = sum,
+                                                 .after = {sent[chunk % SLOTS]},
+                                                 .chunk = (uint16_t)chunk}));
         }
         if (!is_last) {
             GY_TRY(gy_emit_send(sink, rank + 1, sum, chunk));
@@ -62,11 +62,11 @@ gy_status gy_plan_chain_exclusive_scan(const gy_plan_request *request, int rank,
             GY_TRY(gy_emit_recv(sink, rank - 1, before, chunk, 0));
         }
         if (rank > 0 && !is_last) {
-            GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
-                                            .a = before,
-                                            .b = in,
-                                            .to = sum,
-                                            .after = {sent[chunk % SLOTS]}}));
+            GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
+                                                 .a = before,
+                                                 .b = in,
+                                                 .to = sum,
+                                                 .after = {sent[chunk % SLOTS]}}));
         }
         if (!is_last) {
             GY_TRY(gy_emit_send(sink, rank + 1, rank == 0 ? in : sum, chunk));
@@ -106,11 +106,11 @@ gy_status gy_plan_doubling_scan(const gy_plan_request *request, int rank, gy_pla
                 bool is_final = rank < 2 * far && rank + 2 * far >= ranks;
                 gy_blocks next = is_final ? out : gy_scratch(rank, 1 + chunk, chunk);
                 GY_TRY(gy_emit_recv(sink, rank - far, came, chunk, 0));
-                GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
-                                                .a = came,
-                                                .b = sum,
-                                                .to = next,
-                                                .after = {sent}}));
+                GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
+                                                     .a = came,
+                                                     .b = sum,
+                                                     .to = next,
+                                                     .after = {sent}}));
                 sum = next;
             }
         }
@@ -149,19 +149,19 @@ gy_status gy_plan_doubling_exclusive_scan(const gy_plan_request *request, int ra
             GY_TRY(gy_emit_recv(sink, rank - far, came, chunk, 0));
             GY_TRY(add_before(far, came, before, sink));
             if (rank + 2 * far < request->ranks) { /* it is sent again */
-                GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
-                                                .a = came,
-                                                .b = sum,
-                                                .to = with_own,
-                                                .after = {sent}}));
+                GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
+                                                     .a = came,
+                                                     .b = sum,
+                                                     .to = with_own,
+                                                     .after = {sent}}));
                 sum = with_own;
             }
         }
         if (rank > 0) { /* in place this replaces the own part, which may have been sent */
-            GY_TRY(gy_emit(sink, &(gy_step){.kind = GY_STEP_COPY,
-                                            .a = before,
-                                            .to = gy_out(rank, chunk, 1),
-                                            .after = {sent}}));
+            GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_COPY,
+                                                 .a = before,
+                                                 .to = gy_out(rank, chunk, 1),
+                                                 .after = {sent}}));
         }
     }
     return GY_OK;

@@ -100,7 +100,7 @@ static gy_status sum_block(const server_plan *plan, int block, int tag)
             GY_TRY(gy_emit_recv(plan->sink, of, sum, tag, 0));
             continue;
         }
-        GY_TRY(gy_emit(plan->sink, &step));
+        GY_TRY(gy_plan_emit(plan->sink, &step));
         sum = step.to;
         of +=
             of == 1 ? gy_sink_skip(plan->sink, 1, ranks - 2) : 0; /* all alike from there on */

@@ -28,12 +28,12 @@ static gy_status go_up(const gy_tree_plan *plan, int tree, int block, gy_blocks 
     const gy_tree_spot *spot = &plan->spots[tree];
     *sum = gy_in(plan->rank, block, 1);
     for (int i = 0; i < spot->child_count; i++) {
-        GY_TRY(gy_emit(plan->sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
-                                              .peer = spot->children[i],
-                                              .a = *sum,
-                                              .b = gy_wire(block, 1),
-                                              .to = to,
-                                              .chunk = (uint16_t)block}));
+        GY_TRY(gy_plan_emit(plan->sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
+                                                   .peer = spot->children[i],
+                                                   .a = *sum,
+                                                   .b = gy_wire(block, 1),
+                                                   .to = to,
+                                                   .chunk = (uint16_t)block}));
         *sum = to;
     }
     return spot->parent < 0 ? GY_OK : gy_emit_send(plan->sink, spot->parent, *sum, block);
