@@ -118,6 +118,20 @@ static void a_torn_index_loses_its_end_alone(void **state)
         gy_memo_close(store);
         assert_int_equal(truncate(index, whole.st_size + 40), 0);
     }
+    store = open_store(&at); /* a flipped bit: what it stands in, and what follows, is gone */
+    keep(store, &at, 4, 10);
+    gy_memo_close(store);
+    assert_int_equal(stat(index, &about), 0);
+    const int file = open(index, O_RDWR);
+    char byte = 0;
+    assert_int_equal(pread(file, &byte, 1, about.st_size - 20), 1);
+    byte ^= 16;
+    assert_int_equal(pwrite(file, &byte, 1, about.st_size - 20), 1);
+    close(file);
+    store = open_store(&at);
+    assert_non_null(gy_memo_find(store, (gy_key){1, 1}));
+    assert_null(gy_memo_find(store, (gy_key){4, 4}));
+    gy_memo_close(store);
     write_file(index, "something else");
     assert_status(gy_memo_open(gy_env_real(), at.memo, &store), GY_FORMAT);
     remove_place(&at);

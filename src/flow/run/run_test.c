@@ -89,6 +89,34 @@ static gy_status flood(gy_vertex *vertex)
     return GY_OK;
 }
 
+/* To output 0 so many bytes as its parameter says, to output 1 twice as many. */
+static gy_status two(gy_vertex *vertex)
+{
+    size_t bytes = 0;
+    const int64_t *wanted = gy_vertex_parameter(vertex, &bytes);
+    for (int64_t i = 0; i < *wanted; i++) {
+        GY_TRY(gy_vertex_write(vertex, 0, "a", 1));
+        GY_TRY(gy_vertex_write(vertex, 1, "bb", 2));
+    }
+    return GY_OK;
+}
+
+/* By how many bytes its input 1 is longer than its input 0. */
+static gy_status difference(gy_vertex *vertex)
+{
+    long long bytes[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        for (size_t size = 1; size > 0;) {
+            const void *data = NULL;
+            GY_TRY(gy_vertex_read(vertex, i, &data, &size));
+            bytes[i] += (long long)size;
+        }
+    }
+    char text[32];
+    const int size = snprintf(text, sizeof(text), "%lld\n", bytes[1] - bytes[0]);
+    return gy_vertex_write(vertex, 0, text, (size_t)size);
+}
+
 static gy_status refuse(gy_vertex *vertex)
 {
     return gy_fail(GY_STATE, "vertex %d does not want", gy_vertex_index(vertex));
@@ -145,8 +173,10 @@ static gy_status wait_for_file(gy_vertex *vertex)
 }
 
 static const gy_function functions[] = {
-    GY_VERTEX("steal", steal),   GY_VERTEX("wait", wait_for_file),  GY_VERTEX("number", number),
-    GY_VERTEX("sum", sum),       GY_VERTEX("copy", copy),           GY_VERTEX("flood", flood),
+    GY_VERTEX("two", two),       GY_VERTEX("difference", difference),
+    GY_VERTEX("steal", steal),   GY_VERTEX("wait", wait_for_file),
+    GY_VERTEX("number", number), GY_VERTEX("sum", sum),
+    GY_VERTEX("copy", copy),     GY_VERTEX("flood", flood),
     GY_VERTEX("refuse", refuse), GY_VERTEX("killer", kill_manager),
 };
 
@@ -350,6 +380,29 @@ static void cohorts_run_together_through_fifos_and_pipes(void **state)
         gy_dag_free(dag);
         remove_place(&at);
     }
+}
+
+/* A diamond of two paths with a different number of bytes each, joined in one vertex. */
+static void diamonds_of_fifos_end(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    options.processes = 4;
+    const int64_t many = 300000;
+    gy_dag *dag = gy_dag_new(flow, "diamond");
+    gy_part source = gy_dag_vertex(dag, &(gy_vertex_options){.function = "two",
+                                                             .parameter = &many,
+                                                             .parameter_bytes = sizeof(many),
+                                                             .outputs = 2});
+    gy_part paths = gy_part_pointwise(source, vertices(dag, "copy", 1, 1, 2), GY_CHANNEL_FIFO);
+    gy_part_output(
+        gy_part_pointwise(paths, vertices(dag, "difference", 2, 1, 1), GY_CHANNEL_FIFO),
+        "difference");
+    assert_ok(gy_flow_run(flow, dag, &options, NULL));
+    expect_file(&at, "difference-00000", "300000\n");
+    gy_dag_free(dag);
+    remove_place(&at);
 }
 
 static void large_outputs_go_through_files(void **state)
@@ -669,6 +722,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_failed_job_leaves_no_output_and_says_why),
         cmocka_unit_test(mistakes_are_told_before_anything_is_made),
         cmocka_unit_test(cohorts_run_together_through_fifos_and_pipes),
+        cmocka_unit_test(diamonds_of_fifos_end),
         cmocka_unit_test(large_outputs_go_through_files),
         cmocka_unit_test(lost_files_are_made_again_and_counted_once),
         cmocka_unit_test(commands_are_vertices_too),
