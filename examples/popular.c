@@ -1,0 +1,282 @@
+/*
+ * Lecture A's question to a web server's log: which are the five most popular pages?
+ *
+ *     cc popular.c -lgyre -o popular
+ *     ./popular LOG FOLDER            one graph, its vertices joined by FIFOs: no file between
+ *     ./popular --jobs LOG FOLDER     two jobs, the second over what the first one published
+ *
+ * The answer stands in FOLDER/top-00000 and is printed.
+ */
+#define _GNU_SOURCE
+#include <gyre/gyre.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { COUNTERS = 2, TOP = 5, LINE_BYTES = 8192 };
+
+/* ---- pages and how often they were asked for ---- */
+
+typedef struct pages {
+    struct page {
+        char *name;
+        int64_t count;
+    } * items; /* (slots) open addressing */
+    size_t slots, used;
+} pages;
+
+static size_t hash(const char *name, size_t size)
+{
+    size_t sum = 14695981039346656037u;
+    for (size_t i = 0; i < size; i++) {
+        sum = (sum ^ (unsigned char)name[i]) * 1099511628211u;
+    }
+    return sum ^ sum >> 29;
+}
+
+static struct page *find(pages *all, const char *name, size_t size)
+{
+    size_t at = hash(name, size) & (all->slots - 1);
+    while (all->items[at].name != NULL && (strncmp(all->items[at].name, name, size) != 0 ||
+                                           all->items[at].name[size] != '\0')) {
+        at = (at + 1) & (all->slots - 1);
+    }
+    return &all->items[at];
+}
+
+static void add(pages *all, const char *name, size_t size, int64_t count)
+{
+    if (all->used * 2 >= all->slots) {
+        const pages old = *all;
+        all->slots = old.slots > 0 ? old.slots * 2 : 1024;
+        all->items = calloc(all->slots, sizeof(*all->items));
+        for (size_t i = 0; i < old.slots; i++) {
+            if (old.items[i].name != NULL) {
+                *find(all, old.items[i].name, strlen(old.items[i].name)) = old.items[i];
+            }
+        }
+        free(old.items);
+    }
+    struct page *page = find(all, name, size);
+    if (page->name == NULL) {
+        page->name = strndup(name, size);
+        all->used++;
+    }
+    page->count += count;
+}
+
+static int by_count(const void *a, const void *b)
+{
+    const struct page *x = a, *y = b;
+    if (x->name == NULL || y->name == NULL) {
+        return (x->name == NULL) - (y->name == NULL);
+    }
+    return x->count != y->count ? (x->count < y->count ? 1 : -1) : strcmp(x->name, y->name);
+}
+
+/* "COUNT PAGE" a line, the most popular first, `most` of them; by hash to the outputs. */
+static gy_status write_pages(gy_vertex *vertex, pages *all, size_t most)
+{
+    char line[LINE_BYTES + 32];
+    qsort(all->items, all->slots, sizeof(*all->items), by_count);
+    for (size_t i = 0; i < all->slots && all->items[i].name != NULL && i < most; i++) {
+        const struct page *page = &all->items[i];
+        const int size =
+            snprintf(line, sizeof(line), "%lld %s\n", (long long)page->count, page->name);
+        const size_t to = hash(page->name, strlen(page->name)) >> 32;
+        const int output = (int)(to % (size_t)gy_vertex_outputs(vertex));
+        GY_TRY(gy_vertex_write(vertex, output, line, (size_t)size));
+    }
+    for (size_t i = 0; i < all->slots; i++) {
+        free(all->items[i].name);
+    }
+    free(all->items);
+    return GY_OK;
+}
+
+/* ---- vertices ---- */
+
+typedef void (*line_work)(pages *all, const char *line, size_t size);
+
+/* Each line of an input, which comes in pieces. */
+static gy_status each_line(gy_vertex *vertex, int input, line_work work, pages *all)
+{
+    char line[LINE_BYTES];
+    size_t used = 0, size = 1;
+    while (size > 0) {
+        const void *data = NULL;
+        GY_TRY(gy_vertex_read(vertex, input, &data, &size));
+        for (const char *at = data, *end = at + size; at < end;) {
+            const char *stop = memchr(at, '\n', (size_t)(end - at));
+            const size_t more = (size_t)((stop != NULL ? stop : end) - at);
+            if (used == 0 && stop != NULL) {
+                work(all, at, more);
+            } else {
+                const size_t kept = used + more < sizeof(line) ? more : sizeof(line) - used;
+                memcpy(line + used, at, kept);
+                used += kept;
+                if (stop != NULL) {
+                    work(all, line, used);
+                    used = 0;
+                }
+            }
+            at += more + (stop != NULL);
+        }
+    }
+    return GY_OK;
+}
+
+/* …"GET /page HTTP/1.1"… */
+static void count_page(pages *all, const char *line, size_t size)
+{
+    const char *get = memmem(line, size, "\"GET ", 5);
+    if (get != NULL) {
+        const char *page = get + 5;
+        const char *end = memchr(page, ' ', (size_t)(line + size - page));
+        add(all, page, (size_t)((end != NULL ? end : line + size) - page), 1);
+    }
+}
+
+static void add_page(pages *all, const char *line, size_t size)
+{
+    const char *blank = memchr(line, ' ', size);
+    if (blank != NULL) {
+        add(all, blank + 1, (size_t)(line + size - blank - 1), strtoll(line, NULL, 10));
+    }
+}
+
+/* A part of the log: what pages it has, how often. */
+static gy_status count(gy_vertex *vertex)
+{
+    pages all = {0};
+    GY_TRY(each_line(vertex, 0, count_page, &all));
+    gy_vertex_count(vertex, "pages seen by counters", (int64_t)all.used);
+    return write_pages(vertex, &all, SIZE_MAX);
+}
+
+/* Sums of all inputs; the parameter says how many pages go on. */
+static gy_status sum(gy_vertex *vertex)
+{
+    pages all = {0};
+    size_t bytes = 0;
+    const int64_t *most = gy_vertex_parameter(vertex, &bytes);
+    for (int i = 0; i < gy_vertex_inputs(vertex); i++) {
+        GY_TRY(each_line(vertex, i, add_page, &all));
+    }
+    return write_pages(vertex, &all, (size_t)*most);
+}
+
+/* ---- graphs ---- */
+
+/* The log in COUNTERS parts that end with lines: "path:offset:size". */
+static int split(const char *path, char parts[COUNTERS][4096])
+{
+    struct stat about;
+    FILE *log = fopen(path, "r");
+    if (log == NULL || fstat(fileno(log), &about) != 0) {
+        perror(path);
+        return 1;
+    }
+    int64_t begin = 0;
+    for (int i = 0; i < COUNTERS; i++) {
+        int64_t end = about.st_size;
+        if (i + 1 < COUNTERS &&
+            fseek(log, (long)(about.st_size / COUNTERS * (i + 1)), SEEK_SET) == 0) {
+            for (int letter = 0; letter != '\n' && letter != EOF;) {
+                letter = fgetc(log);
+            }
+            end = ftell(log) > begin ? ftell(log) : begin;
+        }
+        snprintf(parts[i], 4096, "%s:%lld:%lld", path, (long long)begin,
+                 (long long)(end - begin));
+        begin = end;
+    }
+    return fclose(log);
+}
+
+static gy_part counters(gy_dag *dag, char parts[COUNTERS][4096], int outputs)
+{
+    const char *files[COUNTERS][2];
+    gy_vertex_options options[COUNTERS];
+    for (int i = 0; i < COUNTERS; i++) {
+        files[i][0] = parts[i];
+        files[i][1] = NULL;
+        options[i] =
+            (gy_vertex_options){.function = "count", .outputs = outputs, .files = files[i]};
+    }
+    return gy_dag_vertices(dag, options, COUNTERS);
+}
+
+static gy_part sums(gy_dag *dag, const char *stage, int64_t most, const char *const *files)
+{
+    return gy_dag_vertex(dag, &(gy_vertex_options){.function = "sum",
+                                                   .stage = stage,
+                                                   .parameter = &most,
+                                                   .parameter_bytes = sizeof(most),
+                                                   .inputs = files == NULL ? GY_PORTS_ANY : 0,
+                                                   .outputs = 1,
+                                                   .files = files});
+}
+
+static gy_status run(gy_flow *flow, gy_dag *dag, const char *folder)
+{
+    const gy_flow_options options = {.output = folder, .processes = 2 * COUNTERS + 1};
+    const gy_status status = gy_flow_run(flow, dag, &options, NULL);
+    gy_dag_free(dag);
+    return status;
+}
+
+/* count >> sum >= top, all at once: counters and sums in pairs, by the pages' hash. */
+static gy_status one_graph(gy_flow *flow, char parts[COUNTERS][4096], const char *folder)
+{
+    gy_dag *dag = gy_dag_new(flow, "popular pages");
+    gy_part sum_each = gy_part_clone(sums(dag, "sum", TOP, NULL), COUNTERS);
+    gy_part all = gy_part_bipartite(counters(dag, parts, COUNTERS), sum_each, GY_CHANNEL_FIFO);
+    all = gy_part_pointwise(all, sums(dag, "top", TOP, NULL), GY_CHANNEL_FIFO);
+    gy_part_output(all, "top");
+    return run(flow, dag, folder);
+}
+
+/* First all pages with their counts into a folder of its own, then the top of that. */
+static gy_status two_jobs(gy_flow *flow, char parts[COUNTERS][4096], const char *folder)
+{
+    char between[4000], file[4096];
+    snprintf(between, sizeof(between), "%s.counts", folder);
+    snprintf(file, sizeof(file), "%s/counts-00000", between);
+    gy_dag *first = gy_dag_new(flow, "pages counted");
+    gy_part all = gy_part_pointwise(counters(first, parts, 1),
+                                    sums(first, "sum", INT64_MAX, NULL), GY_CHANNEL_FILE);
+    gy_part_output(all, "counts");
+    GY_TRY(run(flow, first, between));
+    gy_dag *second = gy_dag_new(flow, "the most popular");
+    gy_part_output(sums(second, "top", TOP, (const char *[]){file, NULL}), "top");
+    return run(flow, second, folder);
+}
+
+int main(int argc, char **argv)
+{
+    gy_flow *flow = gy_flow_start(
+        &argc, &argv, (gy_function[]){GY_VERTEX("count", count), GY_VERTEX("sum", sum)}, 2);
+    const int is_chain = argc == 4 && strcmp(argv[1], "--jobs") == 0;
+    static char parts[COUNTERS][4096];
+    char path[4096];
+    if (flow == NULL || argc != 3 + is_chain) {
+        return fprintf(stderr, "usage: popular [--jobs] LOG FOLDER\n"), 2;
+    }
+    const char *folder = argv[2 + is_chain];
+    if (split(argv[1 + is_chain], parts) != 0) {
+        return 1;
+    }
+    if ((is_chain ? two_jobs : one_graph)(flow, parts, folder) < 0) {
+        return fprintf(stderr, "popular: %s\n", gy_error_text()), 1;
+    }
+    gy_flow_end(flow);
+    snprintf(path, sizeof(path), "%s/top-00000", folder);
+    FILE *top = fopen(path, "r");
+    for (int letter = top != NULL ? fgetc(top) : EOF; letter != EOF; letter = fgetc(top)) {
+        putchar(letter);
+    }
+    return top == NULL || fclose(top) != 0;
+}
