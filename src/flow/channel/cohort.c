@@ -45,7 +45,7 @@ void gy_cohort_ring(gy_cohort *cohort, uint32_t member, uint32_t wait)
 {
     gy_shared_member *of = &cohort->members[member];
     /* partner: the store of `waits` in gy_cohort_wait; one of the two sees the other's */
-    uint32_t waits = atomic_load_explicit(&of->waits, memory_order_seq_cst);
+    uint32_t waits = (uint32_t)atomic_load_explicit(&of->waits, memory_order_seq_cst);
     if (waits != 0 && (wait == 0 || waits == wait)) {
         atomic_fetch_add_explicit(&of->bell, 1, memory_order_seq_cst);
         wake_all(&of->bell);
@@ -120,36 +120,56 @@ static bool is_write(uint32_t wait)
     return wait % 2 == 0;
 }
 
-/*
- * Follow who waits for whom from this member, which is about to sleep. Each sleeper waits for
- * one thing, so the walk is a line that ends at a member that runs, or comes back: a circle
- * that nobody else will break. Then its best writer is told to spill; a FIFO's rather than a
- * pipe's, since that needs no thread. Who closes a circle stored its wait before it walks, so
- * at least the last one sees the whole.
- */
-static void break_circle(gy_cohort *cohort)
+/* A writer on a circle, and a number that tells this circle of these waits from all others. */
+typedef struct circle {
+    uint32_t writer, wait; /* wait 0: none */
+    uint64_t print;
+} circle;
+
+/* Follow who waits for whom from this member. False: the walk ends at one that runs. */
+static bool walk(gy_cohort *cohort, circle *found)
 {
-    uint32_t at = cohort->options.member, best = 0, best_member = 0;
+    uint32_t at = cohort->options.member;
+    *found = (circle){.wait = 0};
     for (uint32_t steps = 0; steps < cohort->options.width; steps++) {
-        uint32_t wait = atomic_load_explicit(&cohort->members[at].waits, memory_order_seq_cst);
+        uint64_t waits = atomic_load_explicit(&cohort->members[at].waits, memory_order_seq_cst);
+        uint32_t wait = (uint32_t)waits;
         if (wait == 0 || !gy_wait_is_true(cohort, wait)) {
-            return;
+            return false;
         }
         bool is_pipe = cohort->options.channels[(wait - 1) / 2].is_pipe;
         if (is_write(wait) &&
-            (best == 0 || (cohort->options.channels[(best - 1) / 2].is_pipe && !is_pipe))) {
-            best = wait;
-            best_member = at;
+            (found->wait == 0 ||
+             (cohort->options.channels[(found->wait - 1) / 2].is_pipe && !is_pipe))) {
+            found->wait = wait;
+            found->writer = at;
         }
+        uint64_t parts[] = {found->print, at, waits};
+        found->print = gy_hash(parts, sizeof(parts), 0);
         at = other_side(cohort, wait);
         if (at == cohort->options.member) {
-            break;
+            return found->wait != 0;
         }
     }
-    if (at == cohort->options.member && best != 0) {
-        gy_shared_channel *channel = &cohort->channels[(best - 1) / 2];
+    return false;
+}
+
+/*
+ * This member is about to sleep. Each sleeper waits for one thing, so the walk is a line that
+ * ends at a member that runs, or comes back: a circle that nobody else will break. Walked twice
+ * with the same waits, all on it slept between the walks, at once; without that a reader that
+ * empties a ring between two looks seems to wait for the very writer that seems to wait for it.
+ * Then its best writer is told to spill; a FIFO's rather than a pipe's, since that needs no
+ * thread. Who closes a circle stored its wait before it walks, so at least the last one sees
+ * the whole.
+ */
+static void break_circle(gy_cohort *cohort)
+{
+    circle first, again;
+    if (walk(cohort, &first) && walk(cohort, &again) && first.print == again.print) {
+        gy_shared_channel *channel = &cohort->channels[(first.wait - 1) / 2];
         atomic_store_explicit(&channel->must_spill, 1, memory_order_seq_cst);
-        gy_cohort_ring(cohort, best_member, best);
+        gy_cohort_ring(cohort, first.writer, first.wait);
     }
 }
 
@@ -218,11 +238,12 @@ gy_status gy_cohort_wait(gy_cohort *cohort, uint32_t wait, gy_ready ready, int f
     uint32_t channel = (wait - 1) / 2;
     GY_TRY(flush_pipes(cohort)); /* who waits for what is in our buffers would wait for ever */
     gy_status status = GY_OK;
+    uint64_t waits = ++cohort->turn << 32 | wait;
     set_waiting(cohort, true);
     for (uint32_t round = 0; status == GY_OK; round++) {
         uint32_t bell = atomic_load_explicit(&own->bell, memory_order_seq_cst);
         /* partner: gy_cohort_ring */
-        atomic_store_explicit(&own->waits, wait, memory_order_seq_cst);
+        atomic_store_explicit(&own->waits, waits, memory_order_seq_cst);
         if (ready(cohort, channel)) {
             break;
         }

@@ -23,9 +23,10 @@ static inline uint32_t gy_wait_write(uint32_t channel)
 enum { GY_MEMBER_ABSENT, GY_MEMBER_IN, GY_MEMBER_WELL, GY_MEMBER_ILL };
 
 typedef struct gy_shared_member {
-    _Alignas(GY_CACHE_LINE) _Atomic uint32_t waits; /* gy_wait_*; 0: it runs */
-    _Atomic uint32_t bell;                          /* the futex that it sleeps on */
-    _Atomic uint32_t state;                         /* GY_MEMBER_* */
+    /* gy_wait_* in the low half, 0: it runs; the high half tells one wait from the next */
+    _Alignas(GY_CACHE_LINE) _Atomic uint64_t waits;
+    _Atomic uint32_t bell;  /* the futex that it sleeps on */
+    _Atomic uint32_t state; /* GY_MEMBER_* */
     _Atomic int32_t pid;
 } gy_shared_member;
 
@@ -84,6 +85,7 @@ struct gy_cohort {
     size_t rings_offset;
     gy_end *ends;         /* (channel_count), of channels not its own: zero */
     uint32_t spills_seen; /* of shared->spills */
+    uint64_t turn;        /* waits begun */
     bool is_in, is_closed, is_flushing;
 };
 
