@@ -195,6 +195,9 @@ static void records_that_are_cut_are_refused(void **state)
     const char wraps[] = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01"
                          "ab";
     assert_false(gy_sort_item_read(&framed, wraps, wraps + sizeof(wraps) - 1, &item));
+    uint64_t size_read = 0;
+    const char beyond[] = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02";
+    assert_null(gy_sort_varint_get(beyond, beyond + sizeof(beyond) - 1, &size_read));
     for (uint64_t value = 1; value != 0; value <<= 1) {
         char written[GY_VARINT_BYTES];
         uint64_t back = 0;

@@ -60,6 +60,7 @@ typedef struct input_shape {
     unsigned alphabet;      /* of keys */
     unsigned heavy;         /* per cent with one key */
     bool is_cut;            /* the last line lacks its end */
+    bool is_zero;           /* bytes from 0, not from 'a': they look like the end of a key */
 } input_shape;
 
 static void make(gy_random *random, const input_shape *shape, input *in)
@@ -80,7 +81,8 @@ static void make(gy_random *random, const input_shape *shape, input *in)
                                           : gy_random_below(random, shape->key_most + 1);
             for (size_t i = 0; i < key; i++) {
                 const char byte = (char)gy_random_below(random, shape->alphabet);
-                *to++ = (char)('a' + (is_heavy && i < shape->key_most ? 1 : byte));
+                *to++ = (char)((shape->is_zero ? 0 : 'a') +
+                               (is_heavy && i < shape->key_most ? 1 : byte));
             }
             if (!is_fixed) {
                 *to++ = '\n';
@@ -244,6 +246,7 @@ static void large_buckets_are_dealt_out(void **state)
     const input_shape shapes[] = {
         {.layout = fixed(16, 0, 14), .count = count, .alphabet = 3, .heavy = 70, .key_most = 9},
         {.layout = lines, .count = count, .alphabet = 1, .key_most = 50},
+        {.layout = lines, .count = count, .alphabet = 1, .key_most = 20, .is_zero = true},
         {.layout = lines, .count = count, .alphabet = 2, .key_most = 30, .heavy = 90},
         {.layout = {GY_LAYOUT_FIXED, GY_KEY_INT64, 8, 0, 8, false},
          .count = count,
