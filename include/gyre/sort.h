@@ -17,12 +17,21 @@ typedef enum gy_sort_order {
     GY_SORT_FLOAT64, /* the same; -0 before 0, NaN beyond the infinity of its sign */
 } gy_sort_order;
 
+/** How a vertex takes its part out of the inputs. */
+typedef enum gy_sort_way {
+    GY_SORT_CHOSEN, /* scans when memory can keep the inputs mapped, else runs */
+    GY_SORT_SCANS,  /* read all keys as often as needed, records where they lie: nothing is
+                       written but the output */
+    GY_SORT_RUNS,   /* read once, sorted runs in the vertex's scratch folder, merged */
+} gy_sort_way;
+
 typedef struct gy_sort_options {
     const char *const *inputs; /* paths of files, NULL at the end */
     size_t record_bytes;       /* 0: lines, of which the last may lack its '\n' */
     size_t key_offset;         /* of the key in its record */
     size_t key_bytes;          /* of lines at most so many; 0: to the end of the record */
     gy_sort_order order;
+    gy_sort_way way;
     int partitions;      /* parts of the order, and files of the output; 0: one a core */
     size_t memory_bytes; /* of a vertex, beside mapped inputs; at least 4 MiB; 0: 1 GiB */
     const char *name;    /* of the output's files; NULL: "part" */

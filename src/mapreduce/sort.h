@@ -323,6 +323,23 @@ GY_MUST_CHECK gy_status gy_sort_range(const gy_sort_records *records,
                                       const gy_range_options *options, const gy_sort_sink *sink,
                                       gy_range_report *report);
 
+/* ---- scans or runs ---- */
+
+/** What is known of the inputs of a sort and of the machine. */
+typedef struct gy_sort_facts {
+    uint64_t input_bytes;
+    uint64_t cached_bytes; /* of the inputs, in the page cache now */
+    uint64_t free_bytes;   /* that the page cache may grow by */
+} gy_sort_facts;
+
+/** Whether the page cache keeps the inputs, so that records can be fetched where they lie.
+ * Pure.
+ */
+bool gy_sort_is_kept(const gy_sort_facts *facts);
+
+/** Ask the system. What it does not say counts as kept. */
+gy_sort_facts gy_sort_facts_get(const gy_sort_records *records);
+
 /* ---- runs: sorted records on disk ---- */
 
 /** A file of framed records without a name: written once, then read once. Not thread-safe. */

@@ -1,5 +1,5 @@
 /* Sorting of files as vertices: each takes its range of the order out of all inputs. */
-#include "mapreduce/sort.h"
+#include "mapreduce/sort/scan.h"
 
 #include "base/base.h"
 #include "flow/dag.h"
@@ -16,21 +16,24 @@ static_assert((int)GY_SORT_FLOAT64 == (int)GY_KEY_FLOAT64, "orders are kinds of 
 
 enum { SAMPLE_SEED = 1 };
 
-static gy_sort_layout layout_of(const gy_sort_options *options)
+static void set_layout(gy_sort_layout *layout, const gy_sort_options *options)
 {
     const bool is_fixed = options->record_bytes != 0;
-    gy_sort_layout layout = {
-        .kind = is_fixed ? GY_LAYOUT_FIXED : GY_LAYOUT_LINES,
-        .key = (gy_key_kind)options->order,
-        .record_bytes = options->record_bytes,
-        .key_offset = options->key_offset,
-        .key_bytes = options->key_bytes,
-    };
-    if (is_fixed && layout.key_bytes == 0 && layout.key_offset < layout.record_bytes) {
-        layout.key_bytes = layout.record_bytes - layout.key_offset;
+    layout->kind = is_fixed ? GY_LAYOUT_FIXED : GY_LAYOUT_LINES;
+    layout->key = (gy_key_kind)options->order;
+    layout->record_bytes = options->record_bytes;
+    layout->key_offset = options->key_offset;
+    layout->key_bytes = options->key_bytes;
+    if (is_fixed && layout->key_bytes == 0 && layout->key_offset < layout->record_bytes) {
+        layout->key_bytes = layout->record_bytes - layout->key_offset;
     }
-    return layout;
 }
+
+/* What a vertex is told. */
+typedef struct parameter {
+    gy_sort_layout layout;
+    gy_sort_way way;
+} parameter;
 
 gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options)
 {
@@ -38,8 +41,11 @@ gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options)
     if (dag == NULL) {
         return NULL;
     }
-    const gy_sort_layout layout = layout_of(options);
-    if (gy_sort_layout_check(&layout) != GY_OK) {
+    parameter told;
+    memset(&told, 0, sizeof(told)); /* its bytes are part of what results are known by */
+    set_layout(&told.layout, options);
+    told.way = options->way;
+    if (gy_sort_layout_check(&told.layout) != GY_OK) {
         gy_dag_fail(dag, GY_ARG, "%s", gy_error_text());
     }
     if (options->inputs == NULL || options->inputs[0] == NULL) {
@@ -56,8 +62,8 @@ gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options)
         &(gy_vertex_options){
             .function = "gyre.sort",
             .stage = "sort",
-            .parameter = &layout,
-            .parameter_bytes = sizeof(layout),
+            .parameter = &told,
+            .parameter_bytes = sizeof(told),
             .outputs = 1,
             .memory_bytes = options->memory_bytes == 0 ? MEMORY_BYTES : options->memory_bytes,
             .files = options->inputs,
@@ -91,10 +97,88 @@ static gy_status refuse_compressed(const gy_sort_span *span, int input)
     return GY_OK;
 }
 
-static gy_status sort_spans(gy_vertex *vertex, const gy_sort_records *records)
+/* Records on their way into a sorter: the key, and all of it as the value. */
+typedef struct adding {
+    const gy_sort_records *records;
+    gy_sorter *sorter;
+} adding;
+
+static gy_status add_block(void *arg, gy_entry *block, size_t count)
+{
+    const adding *to = arg;
+    gy_sort_item items[GY_BLOCK_ENTRIES];
+    for (size_t i = 0; i < count; i++) {
+        items[i] = gy_sort_item_at(to->records, block[i].position);
+        items[i].value = items[i].data;
+        items[i].value_bytes = items[i].size_bytes;
+    }
+    return gy_sorter_add(to->sorter, items, count);
+}
+
+/* Write what the sorter gives; lines get their ends. */
+static gy_status write_sorted(gy_vertex *vertex, gy_sorter *sorter, bool is_lines)
+{
+    for (;;) {
+        gy_sort_item item;
+        bool has = false;
+        GY_TRY(gy_sorter_next(sorter, &item, &has));
+        if (!has) {
+            return GY_OK;
+        }
+        GY_TRY(gy_vertex_write(vertex, 0, item.value, item.value_bytes));
+        if (is_lines && item.value[item.value_bytes - 1] != '\n') {
+            GY_TRY(gy_vertex_write(vertex, 0, "\n", 1));
+        }
+    }
+}
+
+static gy_status sort_by_runs(gy_vertex *vertex, const gy_sort_records *records,
+                              const gy_sort_range_of *range)
+{
+    const gy_sorter_options options = {.memory_bytes = gy_vertex_memory(vertex),
+                                       .scratch = gy_vertex_scratch(vertex),
+                                       .key = records->layout->key};
+    if (options.scratch == NULL) {
+        return GY_IO; /* said by whoever could not make it */
+    }
+    gy_sorter *sorter = NULL;
+    GY_TRY(gy_sorter_new(gy_env_real(), &options, &sorter));
+    adding to = {records, sorter};
+    gy_status status = gy_sort_scan(records, range, add_block, &to);
+    if (status == GY_OK) {
+        status = gy_sorter_end(sorter);
+    }
+    if (status == GY_OK) {
+        status = write_sorted(vertex, sorter, records->layout->kind == GY_LAYOUT_LINES);
+    }
+    gy_sorter_report report;
+    gy_sorter_report_get(sorter, &report);
+    gy_vertex_count(vertex, "records sorted", (int64_t)report.records);
+    gy_vertex_count(vertex, "runs written", (int64_t)report.runs);
+    gy_sorter_free(sorter);
+    return status;
+}
+
+static gy_status sort_by_scans(gy_vertex *vertex, const gy_sort_records *records,
+                               const gy_sort_range_of *range, const gy_sample *sample)
+{
+    const gy_range_options options = {gy_vertex_memory(vertex), sample};
+    gy_range_report report;
+    const gy_status status =
+        gy_sort_range(records, range, &options, &(gy_sort_sink){room, wrote, vertex}, &report);
+    gy_vertex_count(vertex, "records sorted", (int64_t)report.records);
+    gy_vertex_count(vertex, "scans of all inputs", (int64_t)report.scans);
+    return status;
+}
+
+static gy_status sort_spans(gy_vertex *vertex, const gy_sort_records *records, gy_sort_way way)
 {
     const size_t parts = (size_t)gy_vertex_copies(vertex);
     const size_t part = (size_t)gy_vertex_index(vertex);
+    const gy_sort_facts facts = gy_sort_facts_get(records);
+    if (way == GY_SORT_CHOSEN) {
+        way = gy_sort_is_kept(&facts) ? GY_SORT_SCANS : GY_SORT_RUNS;
+    }
     gy_sort_bound *bounds = gy_alloc("mapreduce.bounds", parts * sizeof(*bounds));
     gy_sample sample = {0};
     gy_status status =
@@ -103,12 +187,8 @@ static gy_status sort_spans(gy_vertex *vertex, const gy_sort_records *records)
         gy_sample_split(&sample, records->layout->key, parts, false, bounds);
         const gy_sort_range_of range = {part == 0 ? NULL : &bounds[part - 1],
                                         part + 1 == parts ? NULL : &bounds[part]};
-        const gy_range_options options = {gy_vertex_memory(vertex), &sample};
-        gy_range_report report;
-        status = gy_sort_range(records, &range, &options, &(gy_sort_sink){room, wrote, vertex},
-                               &report);
-        gy_vertex_count(vertex, "records sorted", (int64_t)report.records);
-        gy_vertex_count(vertex, "scans of all inputs", (int64_t)report.scans);
+        status = way == GY_SORT_RUNS ? sort_by_runs(vertex, records, &range)
+                                     : sort_by_scans(vertex, records, &range, &sample);
     }
     gy_sample_free(&sample);
     gy_free(bounds);
@@ -118,13 +198,12 @@ static gy_status sort_spans(gy_vertex *vertex, const gy_sort_records *records)
 gy_status gy_sort_vertex(gy_vertex *vertex)
 {
     size_t size = 0;
-    const void *parameter = gy_vertex_parameter(vertex, &size);
-    gy_sort_layout layout;
-    if (size != sizeof(layout)) {
-        return gy_fail(GY_ARG, "a sort's parameter has %zu bytes, not %zu", size,
-                       sizeof(layout));
+    const void *given = gy_vertex_parameter(vertex, &size);
+    parameter told;
+    if (size != sizeof(told)) {
+        return gy_fail(GY_ARG, "a sort's parameter has %zu bytes, not %zu", size, sizeof(told));
     }
-    memcpy(&layout, parameter, sizeof(layout));
+    memcpy(&told, given, sizeof(told));
     const int inputs = gy_vertex_inputs(vertex);
     gy_sort_span *spans = gy_alloc_zero("mapreduce.spans", (size_t)inputs, sizeof(*spans));
     if (spans == NULL) {
@@ -135,12 +214,13 @@ gy_status gy_sort_vertex(gy_vertex *vertex)
         const void *data = NULL;
         status = gy_vertex_read(vertex, i, &data, &spans[i].size_bytes);
         spans[i].data = data;
-        if (status == GY_OK && layout.kind == GY_LAYOUT_LINES) {
+        if (status == GY_OK && told.layout.kind == GY_LAYOUT_LINES) {
             status = refuse_compressed(&spans[i], i);
         }
     }
     if (status == GY_OK) {
-        status = sort_spans(vertex, &(gy_sort_records){&layout, spans, (size_t)inputs});
+        const gy_sort_records records = {&told.layout, spans, (size_t)inputs};
+        status = sort_spans(vertex, &records, told.way);
     }
     gy_free(spans);
     return status;

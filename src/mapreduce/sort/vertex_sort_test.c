@@ -71,9 +71,8 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void parts_are_the_lines_in_order(void **state)
+static void parts_are_the_lines_in_order(gy_sort_way way)
 {
-    (void)state;
     enum { LINES = 2000 };
     gy_random random = {gy_test_seed(), 0};
     char *text = gy_alloc("test", LINES * 16), *lines[LINES];
@@ -92,7 +91,8 @@ static void parts_are_the_lines_in_order(void **state)
         paths[1]); /* no last end */
     gy_dag *dag = gy_dag_sort(
         NULL, &(gy_sort_options){.inputs = (const char *const[]){paths[0], paths[1], NULL},
-                                 .partitions = PARTS});
+                                 .partitions = PARTS,
+                                 .way = way});
     assert_non_null(dag);
     assert_null(gy_dag_mistake(dag));
     assert_int_equal(dag->vertex_count, PARTS);
@@ -124,6 +124,47 @@ static void parts_are_the_lines_in_order(void **state)
     gy_free(out);
     gy_dag_free(dag);
     assert_int_equal(unlink(paths[0]) + unlink(paths[1]), 0);
+}
+
+static void scans_give_the_lines_in_order(void **state)
+{
+    (void)state;
+    parts_are_the_lines_in_order(GY_SORT_SCANS);
+    parts_are_the_lines_in_order(GY_SORT_CHOSEN);
+}
+
+static void runs_give_the_lines_in_order(void **state)
+{
+    (void)state;
+    parts_are_the_lines_in_order(GY_SORT_RUNS);
+}
+
+static void inputs_beyond_memory_are_read_once(void **state)
+{
+    (void)state;
+    const uint64_t gb = 1000000000;
+    const struct {
+        gy_sort_facts facts;
+        bool is_kept;
+    } cases[] = {
+        {{0, 0, 0}, true},
+        {{gb, gb, 0}, true}, /* all there, whoever pays for it */
+        {{gb, gb * 99 / 100, 0}, true},
+        {{gb, gb / 2, 0}, false},
+        {{gb, 0, gb}, false}, /* it would push itself out */
+        {{gb, 0, 2 * gb}, true},
+        {{10 * gb, gb, 4 * gb}, false},
+        {{gb, 2 * gb, 0}, true},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        assert_int_equal(gy_sort_is_kept(&cases[i].facts), cases[i].is_kept);
+    }
+    const gy_sort_layout layout = {.kind = GY_LAYOUT_LINES};
+    const gy_sort_span span = {"0123456789", 10};
+    const gy_sort_facts facts = gy_sort_facts_get(&(gy_sort_records){&layout, &span, 1});
+    assert_int_equal(facts.input_bytes, 10);
+    assert_int_equal(facts.cached_bytes, 10);
+    assert_true(facts.free_bytes > 0);
 }
 
 /* A vertex over these two files ends with a reason that says `wanted`. */
@@ -174,7 +215,9 @@ static void what_cannot_be_sorted_says_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_are_the_lines_in_order),
+        cmocka_unit_test(scans_give_the_lines_in_order),
+        cmocka_unit_test(runs_give_the_lines_in_order),
+        cmocka_unit_test(inputs_beyond_memory_are_read_once),
         cmocka_unit_test(what_cannot_be_sorted_says_why),
     };
     snprintf(folder, sizeof(folder), "/tmp/gyre-sort-XXXXXX");
@@ -182,5 +225,8 @@ int main(void)
         return 1;
     }
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    char scratch[80];
+    snprintf(scratch, sizeof(scratch), "%s/scratch", folder);
+    (void)rmdir(scratch); /* the job's, empty */
     return rmdir(folder) != 0 || failed != 0;
 }
