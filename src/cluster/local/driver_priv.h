@@ -26,6 +26,7 @@ typedef struct gy_process {
     bool is_dirty;     /* listed in gy_driver.dirty */
     bool is_blocked;   /* waits until it can be written */
     bool is_killed;    /* as the machine asked */
+    bool is_bereft;    /* it had a nursery that is gone */
     int64_t began_ns;  /* STARTING since */
     int64_t heard_ns;  /* the machine was told that it lives */
     int64_t closed_ns; /* its socket ended, its death is not told yet; 0 */

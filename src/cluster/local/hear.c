@@ -274,9 +274,13 @@ static void replace_nursery(gy_driver *driver)
     if (started < 0) {
         gy_driver_fail(driver, started);
     }
+    /* Those alone: to end one may start another. */
+    for (uint32_t i = 0; i < driver->process_count; i++) {
+        driver->processes[i].is_bereft = driver->processes[i].state != GY_PROCESS_NONE;
+    }
     for (uint32_t i = 0; i < driver->process_count; i++) {
         gy_process *one = &driver->processes[i];
-        if (one->state != GY_PROCESS_NONE) {
+        if (one->is_bereft && one->state != GY_PROCESS_NONE) {
             gy_nursery_news news = {
                 .slot = i, .generation = one->generation, .status = SIGKILL};
             end_process(driver, one, &news);

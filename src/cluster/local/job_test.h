@@ -20,6 +20,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#ifdef GYRE_TSAN
+/* Not a second of sleep at the end of each process. */
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "atexit_sleep_ms=0";
+}
+#endif
+
 /* ---- the processes' side ---- */
 
 /* The stream to the manager, found as a bug of a user would. */

@@ -83,6 +83,9 @@ static int live(nursery *here, pid_t parent, const gy_nursery_order *order, cons
     if (files[1] >= 0) {
         close(files[1]);
     }
+    if (error == ESRCH) {
+        return 1; /* whoever wanted it is gone */
+    }
     if (error != 0) {
         fprintf(stderr, "gyre: cannot set up a process of the job: %s\n", strerror(error));
         return 1;

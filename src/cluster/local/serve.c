@@ -60,10 +60,10 @@ typedef struct server {
     _Atomic bool is_watched;
     gy_mutex out_lock;
     gy_text out GY_GUARDED(out_lock);
-    uint32_t gathered;
-    _Atomic int64_t told_ns; /* of the last bytes sent */
-    _Atomic bool is_broken;  /* the other end is gone */
-    uint8_t *in;             /* (room) read, not understood yet; the reader's */
+    _Atomic uint32_t gathered; /* changed with out_lock */
+    _Atomic int64_t told_ns;   /* of the last bytes sent */
+    _Atomic bool is_broken;    /* the other end is gone */
+    uint8_t *in;               /* (room) read, not understood yet; the reader's */
     size_t in_bytes, in_room;
 } server;
 
@@ -352,7 +352,7 @@ static gy_status read_all(server *here)
 {
     gy_status status = GY_OK;
     while (status >= 0 && !here->is_broken) {
-        bool is_watched = here->count > 0;
+        bool is_watched = here->count > 0 || here->gathered > 0;
         atomic_store_explicit(&here->is_watched, is_watched, memory_order_relaxed);
         struct pollfd look = {.fd = here->serving->socket, .events = POLLIN};
         if (poll(&look, 1, is_watched ? LOOK_MS : BEAT_MS) > 0) {
