@@ -119,7 +119,7 @@ static gy_status add_block(void *arg, gy_entry *block, size_t count)
 static gy_status write_sorted(gy_vertex *vertex, gy_sorter *sorter, bool is_lines)
 {
     for (;;) {
-        gy_sort_item item;
+        gy_sort_item item = {0};
         bool has = false;
         GY_TRY(gy_sorter_next(sorter, &item, &has));
         if (!has) {
