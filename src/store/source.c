@@ -1,20 +1,26 @@
-/* Sources: bytes in order from a file or from memory, gzip expanded where asked for. */
+/* Sources: bytes in order from a file or from memory, gzip and zstd expanded where asked for.
+ */
 #include "store/store_priv.h"
 
 #include "base/base.h"
 
 #include <string.h>
 
-enum { GZIP_MAGIC_BYTES = 2, DEFLATE_MAX_RATIO = 1032 };
+enum {
+    MAGIC_BYTES = 4, /* zstd's; gzip has two */
+    DEFLATE_MAX_RATIO = 1032,
+    ZSTD_MAX_RATIO = 1 << 15, /* a block of 128 KiB in 4 bytes */
+};
 
 struct gy_source {
     gy_env *env;               /* NULL: memory */
     const unsigned char *data; /* memory, borrowed */
     int file;
-    uint64_t size_bytes, raw_at;          /* raw bytes in all, and those taken */
-    unsigned char head[GZIP_MAGIC_BYTES]; /* read ahead to see the magic */
+    uint64_t size_bytes, raw_at;     /* raw bytes in all, and those taken */
+    unsigned char head[MAGIC_BYTES]; /* read ahead to see the magic */
     size_t head_at, head_count;
-    gy_gunzip *gunzip; /* NULL: plain */
+    gy_gunzip *gunzip; /* both NULL: plain */
+    gy_unzstd *unzstd;
     char *name;
 };
 
@@ -66,6 +72,16 @@ uint64_t gy_source_raw_at(const gy_source *source)
     return source->raw_at;
 }
 
+bool gy_encoding_is_gzip(const void *data, size_t size_bytes)
+{
+    return size_bytes >= 2 && memcmp(data, "\x1f\x8b", 2) == 0;
+}
+
+bool gy_encoding_is_zstd(const void *data, size_t size_bytes)
+{
+    return size_bytes >= MAGIC_BYTES && memcmp(data, "\x28\xb5\x2f\xfd", MAGIC_BYTES) == 0;
+}
+
 /* Look at the first bytes and choose the decoder. */
 static gy_status choose_decoder(gy_source *source, gy_encoding encoding)
 {
@@ -75,10 +91,10 @@ static gy_status choose_decoder(gy_source *source, gy_encoding encoding)
     size_t got = 0;
     GY_TRY(take(source, source->head, sizeof(source->head), &got));
     source->head_count = got;
-    if (got == GZIP_MAGIC_BYTES && source->head[0] == 0x1f && source->head[1] == 0x8b) {
+    if (gy_encoding_is_gzip(source->head, got)) {
         return gy_gunzip_new(&source->gunzip);
     }
-    return GY_OK;
+    return gy_encoding_is_zstd(source->head, got) ? gy_unzstd_new(&source->unzstd) : GY_OK;
 }
 
 static gy_status new_source(gy_source like, const char *name, gy_encoding encoding,
@@ -129,6 +145,7 @@ void gy_source_close(gy_source *source)
         (void)gy_env_disk(source->env)->close(source->env, source->file);
     }
     gy_gunzip_free(source->gunzip);
+    gy_unzstd_free(source->unzstd);
     gy_free(source->name);
     gy_free(source);
 }
@@ -138,13 +155,19 @@ gy_status gy_source_read(gy_source *source, void *data, size_t wanted, size_t *g
     if (source->gunzip != NULL) {
         return gy_gunzip_read(source->gunzip, source, data, wanted, got);
     }
+    if (source->unzstd != NULL) {
+        return gy_unzstd_read(source->unzstd, source, data, wanted, got);
+    }
     return gy_source_raw(source, data, wanted, got);
 }
 
 uint64_t gy_source_bound(const gy_source *source)
 {
     uint64_t bound = source->size_bytes;
-    if (source->gunzip != NULL && __builtin_mul_overflow(bound, DEFLATE_MAX_RATIO, &bound)) {
+    const uint64_t ratio = source->gunzip != NULL   ? DEFLATE_MAX_RATIO
+                           : source->unzstd != NULL ? ZSTD_MAX_RATIO
+                                                    : 1;
+    if (__builtin_mul_overflow(bound, ratio, &bound)) {
         bound = UINT64_MAX;
     }
     return bound;

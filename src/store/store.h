@@ -1,6 +1,6 @@
 /**
- * Room store: files and formats, for higher rooms. Reading order: file, source, gzip, writer,
- * idx, bundle.
+ * Room store: files and formats, for higher rooms. Reading order: file, source, gzip, zstd,
+ * writer, idx, bundle.
  *
  * Failures name the path, where it helps the offset, the value seen and what was expected.
  */
@@ -42,14 +42,18 @@ void gy_file_unmap(gy_mapping *mapping);
 
 /* ---- streams in ---- */
 
-/** Bytes in order from a file or from memory, gzip expanded where asked for. Not thread-safe.
- */
+/** Bytes in order from a file or from memory, gzip and zstd expanded where asked for. Not
+ * thread-safe. */
 typedef struct gy_source gy_source;
 
 typedef enum gy_encoding {
     GY_ENCODING_PLAIN, /* the bytes as they are */
-    GY_ENCODING_AUTO,  /* expand when they begin as gzip does (1f 8b) */
+    GY_ENCODING_AUTO,  /* expand when they begin as gzip (1f 8b) or zstd (28 b5 2f fd) does */
 } gy_encoding;
+
+/** Whether bytes begin as a file of that encoding does. */
+bool gy_encoding_is_gzip(const void *data, size_t size_bytes);
+bool gy_encoding_is_zstd(const void *data, size_t size_bytes);
 
 /** Errors as gy_file_read. `path` is copied. */
 GY_MUST_CHECK gy_status gy_source_open(gy_env *env, const char *path, gy_encoding encoding,
@@ -61,16 +65,18 @@ GY_MUST_CHECK gy_status gy_source_of(const void *data, size_t size_bytes, const 
 void gy_source_close(gy_source *source);
 
 /**
- * Read up to `wanted` bytes; fewer (`*got`) only at the end. At the end of gzip its checks have
- * passed.
+ * Read up to `wanted` bytes; fewer (`*got`) only at the end. At the end of gzip and zstd their
+ * checks have passed.
  *
- * @return GY_OK; GY_IO; GY_FORMAT gzip that is damaged, cut short or followed by other bytes;
+ * @return GY_OK; GY_IO; GY_FORMAT gzip or zstd that is damaged, cut short or followed by
+ * other bytes;
  * GY_NOMEM
  */
 GY_MUST_CHECK gy_status gy_source_read(gy_source *source, void *data, size_t wanted,
                                        size_t *got);
 
-/** Bytes the whole source gives at most: exact when plain, 1032 for each byte of gzip. */
+/** Bytes the whole source gives at most: exact when plain, 1032 for each byte of gzip, 32768 of
+ * zstd. */
 uint64_t gy_source_bound(const gy_source *source);
 const char *gy_source_name(const gy_source *source);
 bool gy_source_is_gzip(const gy_source *source);

@@ -29,6 +29,13 @@ void gy_gunzip_free(gy_gunzip *gunzip);
 GY_MUST_CHECK gy_status gy_gunzip_read(gy_gunzip *gunzip, gy_source *source, void *data,
                                        size_t wanted, size_t *got);
 
+/* The zstd decoder, the same way. */
+typedef struct gy_unzstd gy_unzstd;
+GY_MUST_CHECK gy_status gy_unzstd_new(gy_unzstd **unzstd);
+void gy_unzstd_free(gy_unzstd *unzstd);
+GY_MUST_CHECK gy_status gy_unzstd_read(gy_unzstd *unzstd, gy_source *source, void *data,
+                                       size_t wanted, size_t *got);
+
 /* A bundle. */
 typedef struct gy_bundle_item {
     char *name;
