@@ -17,7 +17,8 @@ extern "C" {
 /** A vertex while it runs; lives as long as the call of its function. */
 typedef struct gy_vertex gy_vertex;
 
-/** What a vertex does. GY_OK: its outputs stand; a failure: it runs again, a few times. */
+/** What a vertex does. GY_OK: its outputs stand; a failure: it runs again, a few times, but for
+ * GY_FORMAT, GY_ARG, GY_LIMIT, GY_TYPE, GY_SHAPE, which end the job. */
 typedef gy_status (*gy_vertex_work)(gy_vertex *vertex);
 
 /** Any function: what `gy_function.user` is cast to and back from. */

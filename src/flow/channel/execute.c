@@ -44,6 +44,14 @@ static gy_status join(gy_vertex *vertex)
     return GY_OK;
 }
 
+/* What a function says of its input or of itself, another attempt will say again. */
+static gy_cause cause_of(gy_status status)
+{
+    const bool is_final = status == GY_FORMAT || status == GY_ARG || status == GY_LIMIT ||
+                          status == GY_TYPE || status == GY_SHAPE;
+    return is_final ? GY_CAUSE_FATAL : GY_CAUSE_OWN;
+}
+
 /* The function's work, then the outputs' end. */
 static gy_status work(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
 {
@@ -54,7 +62,7 @@ static gy_status work(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
     gy_vertex_at_none(vertex);
     if (status < 0 && vertex->cause == GY_CAUSE_NONE) {
         GY_TRY(gy_vertex_check(vertex)); /* it saw the cancelling itself */
-        return gy_vertex_fail(vertex, status, GY_CAUSE_OWN);
+        return gy_vertex_fail(vertex, status, cause_of(status));
     }
     if (vertex->cause != GY_CAUSE_NONE) {
         return vertex->status;
