@@ -16,6 +16,7 @@
 #include <gyre/job.h>
 #include <gyre/language.h>
 #include <gyre/launch.h>
+#include <gyre/mapreduce.h>
 #include <gyre/operation.h>
 #include <gyre/plan.h>
 #include <gyre/report.h>

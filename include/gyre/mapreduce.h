@@ -1,0 +1,297 @@
+/**
+ * MapReduce over the graphs of <gyre/flow.h>: records of files go through a map, what it emits
+ * is combined, parted by key and given to a reduce, key by key.
+ *
+ *     static void count_words(gy_map *map, const gy_record *line)
+ *     {
+ *         for (gy_token word = gy_first_word(line); word.size > 0; word = gy_next_word(word)) {
+ *             gy_emit(map, word.data, word.size, 1);
+ *         }
+ *     }
+ *     int main(int argc, char **argv)
+ *     {
+ *         const gy_function functions[] = {GY_MAP("count", count_words)};
+ *         gy_flow *flow = gy_flow_start(&argc, &argv, functions, 1);
+ *         gy_dag *dag = gy_map_reduce(flow, &(gy_map_reduce_options){
+ *             .inputs = (const char *const[]){argv[1], NULL}, .format = GY_RECORDS_LINES,
+ *             .map = "count", .combine = GY_COMBINE_SUM});
+ *         gy_status status = gy_flow_run(flow, dag, &(gy_flow_options){.output = argv[2]},
+ * NULL);
+ *         ...
+ *     }
+ *
+ * Keys come in the order of (hash, key), which is the same on every machine and in every run;
+ * GY_ORDER_KEY gives them in the order of keys. Errors of a map or reduce are told by
+ * gy_map_fail and gy_reduce_fail; a record that kills its process twice is skipped and reported
+ * (gy_flow_options.max_bad_records).
+ *
+ * @source lecture A, "MapReduce"; Dean, Ghemawat, OSDI 2004
+ */
+#ifndef GYRE_MAPREDUCE_H
+#define GYRE_MAPREDUCE_H
+
+#include <gyre/flow.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- records ---- */
+
+/** What a record of the inputs is. gzip and zstd are expanded, by their first bytes; such files
+ * and CSV are one split. */
+typedef enum gy_record_format {
+    GY_RECORDS_LINES, /* a line without its '\n'; other bytes as they are */
+    GY_RECORDS_TEXT, /* some whole lines at once, up to 64 KiB or one longer line: for maps that
+                        look for words themselves */
+    GY_RECORDS_CSV,  /* a row (RFC 4180) with its quotes, without its line end; all rows must
+                        have as many fields as  the first one of their file */
+    GY_RECORDS_KEY_VALUE, /* a line: key, tab, value; without a tab all of it is the key */
+    GY_RECORDS_FIXED,     /* record_bytes each */
+} gy_record_format;
+
+/** A record; all is borrowed for the call. In a reduce `key` is the key, and data is the same.
+ */
+typedef struct gy_record {
+    const char *data; /* (size) KEY_VALUE: the value */
+    size_t size;
+    const char *key; /* (key_size) of KEY_VALUE; NULL */
+    size_t key_size;
+    uint64_t offset;  /* of its first byte in the (expanded) file */
+    const char *file; /* its path */
+    char delimiter;   /* of CSV */
+} gy_record;
+
+/** A part of a record; size 0: there is none (of fields: data NULL). */
+typedef struct gy_token {
+    const char *data;
+    size_t size;
+    const char *end; /* of the record */
+    char delimiter;
+} gy_token;
+
+/** The first word of a record: the longest run of bytes other than blank, tab and newline.
+ * @threads any @cost about 4 ns */
+GY_API gy_token gy_first_word(const gy_record *record);
+GY_API gy_token gy_next_word(gy_token word);
+
+/** The first field of a CSV row, with its quotes if it has any; data NULL: none. @threads any
+ */
+GY_API gy_token gy_first_field(const gy_record *record);
+GY_API gy_token gy_next_field(gy_token field);
+/** A field without its quotes into `out`, which has room for field.size; how many bytes it has.
+ */
+GY_API size_t gy_field_text(gy_token field, char *out);
+
+/* ---- maps ---- */
+
+/** A map at work: what its function may call. For the function's thread and call. */
+typedef struct gy_map gy_map;
+typedef void (*gy_map_work)(gy_map *map, const gy_record *record);
+
+/** A key with a number. */
+typedef struct gy_emission {
+    const void *key;
+    size_t key_size;
+    int64_t value;
+} gy_emission;
+
+/** Emit a key, of any bytes, with a number; both are copied. A failure is remembered and ends
+ * the map after this record. */
+GY_API void gy_emit(gy_map *map, const void *key, size_t key_size, int64_t value);
+/** The same with bytes. GY_COMBINE_NONE alone takes them; a map emits numbers or bytes, not
+ * both. */
+GY_API void gy_emit_bytes(gy_map *map, const void *key, size_t key_size, const void *value,
+                          size_t value_size);
+/** Many at once; faster. */
+GY_API void gy_emit_batch(gy_map *map, const gy_emission *items, size_t count);
+/** All words of a text, each with the number 1; fastest. GY_COMBINE_SUM */
+GY_API void gy_emit_words(gy_map *map, const char *text, size_t size);
+/** Bytes to the output as they are: maps without a reduce. */
+GY_API void gy_map_write(gy_map *map, const void *data, size_t size);
+/** End the job: something is wrong that another attempt will not mend. `text` is copied. */
+GY_API void gy_map_fail(gy_map *map, const char *text);
+/** What the options gave as parameter. */
+GY_API const void *gy_map_parameter(const gy_map *map, size_t *size_bytes);
+/** A pointer of the map's own, NULL before the first record of a split; `drop` gets it after
+ * the last one (also when it is NULL). */
+GY_API void **gy_map_state(gy_map *map, void (*drop)(void *state));
+/** The vertex beneath, for gy_vertex_count and the like. */
+GY_API gy_vertex *gy_map_vertex(gy_map *map);
+
+/** Numbers as keys whose bytes have the numbers' order. */
+typedef struct gy_number_key {
+    unsigned char bytes[8];
+} gy_number_key;
+GY_API gy_number_key gy_key_of_int64(int64_t number);
+GY_API gy_number_key gy_key_of_uint64(uint64_t number);
+/** -0 before 0, NaN beyond the infinity of its sign. */
+GY_API gy_number_key gy_key_of_float64(double number);
+GY_API int64_t gy_int64_of_key(const void *key);
+GY_API uint64_t gy_uint64_of_key(const void *key);
+GY_API double gy_float64_of_key(const void *key);
+
+/* ---- reduces ---- */
+
+typedef struct gy_reducer gy_reducer;
+/** The values of a key, in the order of inputs and of emission; combined where that was asked
+ * for. */
+typedef struct gy_values gy_values;
+typedef void (*gy_reduce_work)(gy_reducer *reduce, const gy_record *key, gy_values *values);
+
+/** The next number; false: there is none. */
+GY_API bool gy_values_number(gy_values *values, int64_t *value);
+/** The next bytes, valid until the next call; false: there are none. */
+GY_API bool gy_values_bytes(gy_values *values, const void **value, size_t *size_bytes);
+
+/** Write a line: key, tab, number. A failure is remembered. */
+GY_API void gy_put(gy_reducer *reduce, const void *key, size_t key_size, int64_t value);
+/** A line: key, tab, value. */
+GY_API void gy_put_bytes(gy_reducer *reduce, const void *key, size_t key_size,
+                         const void *value, size_t value_size);
+/** Bytes as they are. */
+GY_API void gy_reduce_write(gy_reducer *reduce, const void *data, size_t size);
+GY_API void gy_reduce_fail(gy_reducer *reduce, const char *text);
+GY_API const void *gy_reduce_parameter(const gy_reducer *reduce, size_t *size_bytes);
+GY_API gy_vertex *gy_reduce_vertex(gy_reducer *reduce);
+
+/* ---- functions of a program ---- */
+
+/** Joins two numbers of a key; must be associative; left came first. */
+typedef int64_t (*gy_combine_work)(int64_t left, int64_t right);
+/** The partition of a key, less than `partitions`, by its bytes alone. */
+typedef uint32_t (*gy_partition_work)(const void *key, size_t key_size, uint32_t partitions);
+
+/** What a vertex of a map or reduce does; functions below name it. */
+GY_API gy_status gy_mapreduce_run(gy_vertex *vertex);
+
+#ifdef __cplusplus
+#define GY_MAPREDUCE_ROW(name, type, work)                                                     \
+    {                                                                                          \
+        name, gy_mapreduce_run, reinterpret_cast<gy_any_work>(static_cast<type>(work))         \
+    }
+#else
+#define GY_MAPREDUCE_ROW(name, type, work)                                                     \
+    {                                                                                          \
+        name, gy_mapreduce_run, (gy_any_work)(1 ? (work) : (type)0)                            \
+    }
+#endif
+/** Rows of the list for gy_flow_start; the compiler checks the type of `work`. */
+#define GY_MAP(name, work)       GY_MAPREDUCE_ROW(name, gy_map_work, work)
+#define GY_REDUCE(name, work)    GY_MAPREDUCE_ROW(name, gy_reduce_work, work)
+#define GY_COMBINE(name, work)   GY_MAPREDUCE_ROW(name, gy_combine_work, work)
+#define GY_PARTITION(name, work) GY_MAPREDUCE_ROW(name, gy_partition_work, work)
+
+/* ---- jobs ---- */
+
+/** What becomes of the values of a key before the reduce. */
+typedef enum gy_combine {
+    GY_COMBINE_NONE,  /* all reach the reduce */
+    GY_COMBINE_SUM,   /* of numbers, modulo 2^64 */
+    GY_COMBINE_COUNT, /* how many there were */
+    GY_COMBINE_MIN,
+    GY_COMBINE_MAX,
+    GY_COMBINE_SET,  /* numbers that a map emits in rising order for each key: each once */
+    GY_COMBINE_USER, /* combine_function */
+} gy_combine;
+
+typedef enum gy_reduce_order {
+    GY_ORDER_HASH,  /* (hash, key): nothing is sorted */
+    GY_ORDER_KEY,   /* keys as memcmp, a prefix before what it begins */
+    GY_ORDER_VALUE, /* the same, and the values of a key too (secondary sort); GY_COMBINE_NONE,
+                       bytes */
+} gy_reduce_order;
+
+typedef struct gy_map_reduce_options {
+    const char *const *inputs; /* paths of files, NULL at the end */
+    gy_record_format format;
+    size_t record_bytes; /* FIXED */
+    char delimiter;      /* CSV; 0: ',' */
+    const char *map;     /* name of a GY_MAP */
+    gy_combine combine;
+    const char *combine_function; /* a GY_COMBINE; GY_COMBINE_USER */
+    const char *reduce; /* a GY_REDUCE; NULL: lines of key, tab, value, one for each value */
+    const char *partition_function; /* a GY_PARTITION; NULL: by hash (GY_ORDER_HASH), or by a
+                                       hash of the key */
+    gy_reduce_order order;
+    bool has_bytes;      /* the map emits bytes */
+    bool is_map_only;    /* no reduce: what gy_map_write wrote is the output, a file a split */
+    int partitions;      /* reduces, and files of the output; 0: two a core */
+    size_t split_bytes;  /* of input a map takes, about; 0: by the size of the inputs, 32 to 256
+                            MiB */
+    size_t memory_bytes; /* of a vertex; 0: 1 GiB */
+    const void *parameter; /* (parameter_bytes) for gy_map_parameter and gy_reduce_parameter */
+    size_t parameter_bytes;
+    const char *const *
+        files; /* side files, NULL at the end: what they hold is part of the job; may be NULL */
+    const char *name; /* of the output's files; NULL: "part" */
+} gy_map_reduce_options;
+
+/**
+ * The graph of a MapReduce job: a stage "map" over splits of the inputs, a stage "reduce". The
+ * sizes of the inputs are looked up here; mistakes are in the dag (gy_dag_mistake,
+ * gy_flow_run).
+ *
+ * @return NULL: out of memory
+ * @cost a system call a file
+ */
+GY_API GY_MUST_CHECK gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options);
+
+/* ---- ready-made jobs ---- */
+
+/** Functions that the jobs below need: give them to gy_flow_start. */
+GY_API extern const gy_function gy_mapreduce_functions[];
+GY_API extern const int gy_mapreduce_function_count;
+
+typedef struct gy_job_options {
+    const char *const *inputs;        /* paths, NULL at the end */
+    int partitions;                   /* 0: two a core */
+    size_t split_bytes, memory_bytes; /* as of gy_map_reduce_options */
+    const char *name;                 /* of the output's files; NULL: "part" */
+} gy_job_options;
+
+/** How often each word comes: lines of word, tab, count. */
+GY_API GY_MUST_CHECK gy_dag *gy_dag_wordcount(gy_flow *flow, const gy_job_options *options);
+
+typedef struct gy_grep_options {
+    gy_job_options job;
+    const char *pattern;
+    bool is_fixed; /* the pattern's bytes; else an extended regular expression (POSIX) */
+    bool ignores_case;
+    bool is_inverted; /* lines that do not match */
+    bool is_counting; /* of each file how many lines: lines of path, tab, count */
+} gy_grep_options;
+/** Lines that match, in the order of the inputs. */
+GY_API GY_MUST_CHECK gy_dag *gy_dag_grep(gy_flow *flow, const gy_grep_options *options);
+
+/** An inverted index: lines of word, tab, the numbers of the inputs that have it, rising,
+ * parted by blanks. Input i of `inputs` has the number i. */
+GY_API GY_MUST_CHECK gy_dag *gy_dag_index(gy_flow *flow, const gy_job_options *options);
+
+typedef struct gy_topk_options {
+    gy_job_options job;
+    int field;        /* of a line, from 1, parted by blanks; 0: the whole line */
+    int k;            /* 0: 5 */
+    int weight_field; /* sum the whole number in it; 0: count lines */
+} gy_topk_options;
+/** The k values of a field that come most often, most often first, of equal ones the smaller
+ * key first: lines of value, tab, count, in one file. One graph, and no file between its
+ * stages. */
+GY_API GY_MUST_CHECK gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options);
+
+typedef struct gy_commands_options {
+    gy_job_options job;
+    const char *const *map; /* a program and its arguments, NULL at the end: lines in, lines of
+                               key, tab, value out */
+    const char *const *reduce; /* gets lines of key, tab, value, those of a key together, keys
+                                  in order; NULL: none */
+    const char *const *files;  /* put into the folder of both, NULL at the end; may be NULL */
+} gy_commands_options;
+/** Any programs as map and reduce, by standard input and output. */
+GY_API GY_MUST_CHECK gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,78 @@
+/**
+ * Records of files: a part of a file is visited record by record.
+ *
+ * A part [begin, end) has the records that begin in it, wherever they end; so parts that make
+ * up a file have each record once. Compressed files and CSV have one part.
+ */
+#ifndef GY_MAPREDUCE_INPUT_H
+#define GY_MAPREDUCE_INPUT_H
+
+#include <gyre/mapreduce.h>
+
+typedef struct gy_input {
+    const char *path; /* for messages and records; borrowed */
+    const char *data; /* (size_bytes) the whole file, mapped */
+    size_t size_bytes;
+    uint64_t begin, end; /* of the part; end beyond the file: to its end */
+    gy_record_format format;
+    size_t record_bytes; /* FIXED */
+    char delimiter;      /* CSV */
+    size_t record_most;  /* of a compressed file: the longest record; memory is twice as much */
+} gy_input;
+
+/** What is done with a record; a failure ends the visit. */
+typedef gy_status (*gy_record_visit)(void *arg, const gy_record *record);
+
+/**
+ * Visit the records of a part, in order.
+ *
+ * @return GY_OK; GY_FORMAT: what is no such file (UTF-16, a ragged row, an open quote, NUL in
+ * CSV, a record cut, damaged compression), by path and line or offset; GY_LIMIT a record of a
+ * compressed file is longer than record_most; GY_ARG a part of what cannot be parted; GY_NOMEM;
+ * what `visit` returned
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_input_visit(const gy_input *input, gy_record_visit visit, void *arg);
+
+/** Where a stream's bytes come from: up to `wanted`, fewer only at the end. */
+typedef gy_status (*gy_input_fill)(void *arg, char *data, size_t wanted, size_t *got);
+
+/** Visit the records of a stream: `input` without data and part. Errors as gy_input_visit. */
+GY_MUST_CHECK gy_status gy_input_visit_stream(const gy_input *input, gy_input_fill fill,
+                                              void *fill_arg, gy_record_visit visit, void *arg);
+
+/** Whether files that begin so can be parted. */
+bool gy_input_can_part(gy_record_format format, const void *head, size_t size_bytes);
+
+/* ---- one piece of a file, for input.c ---- */
+
+/** Bytes at hand. */
+typedef struct gy_piece_of {
+    const char *data;
+    size_t size;
+    uint64_t offset; /* of data in the file */
+    bool is_last;    /* the file ends with it */
+    size_t stop;     /* records that begin at data + stop or behind are another's */
+} gy_piece_of;
+
+/** What is kept from piece to piece. */
+typedef struct gy_input_state {
+    const gy_input *input;
+    gy_record_visit visit;
+    void *arg;
+    uint64_t line;  /* of CSV: lines before the piece */
+    int64_t fields; /* of CSV's first row; -1: none was seen */
+} gy_input_state;
+
+/** Visit the whole records of a piece; *used is where the first that is not whole begins, or
+ * the first that is another's. */
+GY_MUST_CHECK gy_status gy_visit_lines(gy_input_state *state, const gy_piece_of *piece,
+                                       size_t *used);
+GY_MUST_CHECK gy_status gy_visit_texts(gy_input_state *state, const gy_piece_of *piece,
+                                       size_t *used);
+GY_MUST_CHECK gy_status gy_visit_fixed(gy_input_state *state, const gy_piece_of *piece,
+                                       size_t *used);
+GY_MUST_CHECK gy_status gy_visit_rows(gy_input_state *state, const gy_piece_of *piece,
+                                      size_t *used);
+
+#endif

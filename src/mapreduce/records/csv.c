@@ -1,0 +1,125 @@
+/* Rows of CSV as RFC 4180 has them: quotes around fields that hold delimiters, quotes (doubled)
+ * or line ends. Rows end with LF or CRLF. */
+#include "mapreduce/input.h"
+
+#include "base/base.h"
+
+#include <string.h>
+
+typedef enum row_end { ROW_WHOLE, ROW_CUT, ROW_OPEN /* within quotes */, ROW_WRONG } row_end;
+
+typedef struct row {
+    size_t size, with_end; /* bytes without and with the line end */
+    int64_t fields;
+    uint64_t lines;    /* line ends within and behind it */
+    const char *wrong; /* what is wrong with it */
+} row;
+
+/* The end of a quoted field that begins at `at` (the quote): behind its last quote. */
+static row_end skip_quoted(const char *data, size_t size, size_t *at, row *seen)
+{
+    for (size_t i = *at + 1; i < size; i++) {
+        if (data[i] == '\n') {
+            seen->lines++;
+        } else if (data[i] == '"') {
+            if (i + 1 < size && data[i + 1] == '"') {
+                i++;
+            } else {
+                *at = i + 1;
+                return i + 1 < size ? ROW_WHOLE : ROW_CUT; /* cut: perhaps a doubled quote */
+            }
+        }
+    }
+    return ROW_OPEN;
+}
+
+/* The end of the row at `data`. */
+static row_end find_row(const char *data, size_t size, char delimiter, row *seen)
+{
+    *seen = (row){.fields = 1};
+    bool is_begin = true, is_closed = false; /* of a field; behind its closing quote */
+    for (size_t i = 0; i < size; i++) {
+        if (is_begin && data[i] == '"') {
+            const row_end end = skip_quoted(data, size, &i, seen);
+            if (end != ROW_WHOLE) {
+                seen->size = size;
+                return end;
+            }
+            is_closed = true;
+        }
+        is_begin = false;
+        if (data[i] == '\n' || (data[i] == '\r' && i + 1 < size && data[i + 1] == '\n')) {
+            seen->size = i;
+            seen->with_end = i + 1 + (data[i] == '\r');
+            seen->lines++;
+            return ROW_WHOLE;
+        }
+        if (data[i] == '\r' && i + 1 == size) {
+            break;
+        }
+        if (data[i] == delimiter) {
+            seen->fields++;
+            is_begin = true;
+            is_closed = false;
+        } else if (is_closed || data[i] == '"' || data[i] == '\0') {
+            seen->wrong = is_closed ? "bytes behind a closing quote"
+                          : data[i] == '\0'
+                              ? "a NUL byte"
+                              : "a quote within a field that does not begin with one";
+            return ROW_WRONG;
+        }
+    }
+    seen->size = size;
+    return ROW_CUT;
+}
+
+static gy_status fail_row(const gy_input_state *state, const char *what)
+{
+    return gy_fail(GY_FORMAT, "%s:%llu: %s", state->input->path,
+                   (unsigned long long)state->line + 1, what);
+}
+
+static gy_status visit_row(gy_input_state *state, const gy_record *record, const row *seen)
+{
+    if (state->fields < 0) {
+        state->fields = seen->fields;
+    } else if (state->fields != seen->fields) {
+        return gy_fail(GY_FORMAT, "%s:%llu: %lld fields in a row: expected %lld",
+                       state->input->path, (unsigned long long)state->line + 1,
+                       (long long)seen->fields, (long long)state->fields);
+    }
+    return state->visit(state->arg, record);
+}
+
+gy_status gy_visit_rows(gy_input_state *state, const gy_piece_of *piece, size_t *used)
+{
+    gy_record record = {.file = state->input->path, .delimiter = state->input->delimiter};
+    size_t at = 0;
+    while (at < piece->stop) {
+        row seen;
+        const row_end end =
+            find_row(piece->data + at, piece->size - at, state->input->delimiter, &seen);
+        if (end == ROW_WRONG) {
+            return fail_row(state, seen.wrong);
+        }
+        if (end != ROW_WHOLE && !piece->is_last) {
+            break;
+        }
+        if (end == ROW_OPEN) {
+            return fail_row(state, "a quote that is not closed");
+        }
+        if (end == ROW_CUT) { /* the last one, without a line end */
+            seen.with_end = seen.size;
+        }
+        record.data = piece->data + at;
+        record.size = seen.size;
+        record.offset = piece->offset + at;
+        if (seen.size > 0) { /* an empty line is no row */
+            GY_TRY(visit_row(state, &record, &seen));
+        }
+        state->line += seen.lines;
+        at += seen.with_end;
+    }
+    *used = at;
+    return GY_OK;
+}

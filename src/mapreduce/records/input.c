@@ -1,0 +1,188 @@
+/* Files as records: whole mapped files or parts of them, and expanded ones piece by piece. */
+#include "mapreduce/input.h"
+
+#include "base/base.h"
+#include "store/store.h"
+
+#include <string.h>
+
+enum { PIECE_BYTES = 1 << 20 };
+
+typedef gy_status (*visit_piece)(gy_input_state *state, const gy_piece_of *piece, size_t *used);
+
+static visit_piece visitor_of(gy_record_format format)
+{
+    switch (format) {
+    case GY_RECORDS_LINES:
+    case GY_RECORDS_KEY_VALUE:
+        return gy_visit_lines;
+    case GY_RECORDS_TEXT:
+        return gy_visit_texts;
+    case GY_RECORDS_CSV:
+        return gy_visit_rows;
+    case GY_RECORDS_FIXED:
+        return gy_visit_fixed;
+    }
+    gy_panic("no record format %d", (int)format);
+}
+
+static bool is_compressed(const void *head, size_t size_bytes)
+{
+    return gy_encoding_is_gzip(head, size_bytes) || gy_encoding_is_zstd(head, size_bytes);
+}
+
+bool gy_input_can_part(gy_record_format format, const void *head, size_t size_bytes)
+{
+    return format != GY_RECORDS_CSV && !is_compressed(head, size_bytes);
+}
+
+/* Text of two bytes a letter would be taken for words with NUL bytes in them. */
+static gy_status check_head(const gy_input *input, const char *data, size_t size)
+{
+    if (input->format != GY_RECORDS_FIXED && size >= 2 &&
+        (memcmp(data, "\xff\xfe", 2) == 0 || memcmp(data, "\xfe\xff", 2) == 0)) {
+        return gy_fail(GY_FORMAT,
+                       "%s: begins as UTF-16 does (%02x %02x): expected UTF-8 or bytes",
+                       input->path, (unsigned char)data[0], (unsigned char)data[1]);
+    }
+    return GY_OK;
+}
+
+/* Where the first record of the part begins. */
+static size_t first_record(const gy_input *input)
+{
+    const size_t begin = (size_t)GY_MIN(input->begin, (uint64_t)input->size_bytes);
+    if (begin == 0 || begin == input->size_bytes) {
+        return begin;
+    }
+    if (input->format == GY_RECORDS_FIXED) {
+        const size_t more =
+            (input->record_bytes - begin % input->record_bytes) % input->record_bytes;
+        return begin + GY_MIN(more, input->size_bytes - begin);
+    }
+    const char *newline = memchr(input->data + begin - 1, '\n', input->size_bytes - begin + 1);
+    return newline == NULL ? input->size_bytes : (size_t)(newline - input->data) + 1;
+}
+
+static gy_status visit_mapped(gy_input_state *state, visit_piece visit)
+{
+    const gy_input *input = state->input;
+    GY_TRY(check_head(input, input->data, input->size_bytes));
+    if (input->format == GY_RECORDS_FIXED && input->size_bytes % input->record_bytes != 0) {
+        const size_t cut = input->size_bytes - input->size_bytes % input->record_bytes;
+        return gy_fail(GY_FORMAT, "%s: the record at offset %zu has %zu bytes: expected %zu",
+                       input->path, cut, input->size_bytes - cut, input->record_bytes);
+    }
+    const size_t first = first_record(input);
+    if (first >= input->end) {
+        return GY_OK;
+    }
+    const gy_piece_of piece = {.data = input->data + first,
+                               .size = input->size_bytes - first,
+                               .offset = first,
+                               .is_last = true,
+                               .stop = (size_t)GY_MIN(input->end, (uint64_t)input->size_bytes) -
+                                       first};
+    size_t used = 0;
+    return visit(state, &piece, &used);
+}
+
+/* A stream: a buffer that keeps what is not whole yet. */
+typedef struct expanding {
+    gy_input_fill fill;
+    void *arg;
+    char *buffer;
+    size_t capacity, size;
+    uint64_t offset;
+} expanding;
+
+/* More bytes behind those that are kept; the buffer grows when one record fills it. */
+static gy_status expand_more(const gy_input *input, expanding *from, bool *is_last)
+{
+    if (from->size == from->capacity) {
+        if (from->capacity >= input->record_most) {
+            return gy_fail(GY_LIMIT, "%s: the record at offset %llu is longer than %zu bytes",
+                           input->path, (unsigned long long)from->offset, input->record_most);
+        }
+        const size_t larger = GY_MIN(from->capacity * 2, input->record_most);
+        char *buffer = gy_resize("mapreduce.input", from->buffer, larger);
+        if (buffer == NULL) {
+            return GY_NOMEM;
+        }
+        from->buffer = buffer;
+        from->capacity = larger;
+    }
+    size_t got = 0;
+    const size_t wanted = from->capacity - from->size;
+    GY_TRY(from->fill(from->arg, from->buffer + from->size, wanted, &got));
+    *is_last = got < wanted;
+    from->size += got;
+    return GY_OK;
+}
+
+static gy_status visit_expanding(gy_input_state *state, visit_piece visit, expanding *from)
+{
+    for (bool is_last = false; !is_last;) {
+        GY_TRY(expand_more(state->input, from, &is_last));
+        if (from->offset == 0) {
+            GY_TRY(check_head(state->input, from->buffer, from->size));
+        }
+        const gy_piece_of piece = {.data = from->buffer,
+                                   .size = from->size,
+                                   .offset = from->offset,
+                                   .is_last = is_last,
+                                   .stop = from->size};
+        size_t used = 0;
+        GY_TRY(visit(state, &piece, &used));
+        GY_ASSERT(used <= from->size && (!is_last || used == from->size));
+        memmove(from->buffer, from->buffer + used, from->size - used);
+        from->size -= used;
+        from->offset += used;
+    }
+    return GY_OK;
+}
+
+gy_status gy_input_visit_stream(const gy_input *input, gy_input_fill fill, void *fill_arg,
+                                gy_record_visit visit, void *arg)
+{
+    gy_input_state state = {.input = input, .visit = visit, .arg = arg, .fields = -1};
+    expanding from = {.fill = fill,
+                      .arg = fill_arg,
+                      .capacity = GY_MIN((size_t)PIECE_BYTES, input->record_most)};
+    from.buffer = gy_alloc("mapreduce.input", from.capacity);
+    if (from.buffer == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = visit_expanding(&state, visitor_of(input->format), &from);
+    gy_free(from.buffer);
+    return status;
+}
+
+static gy_status fill_from_source(void *arg, char *data, size_t wanted, size_t *got)
+{
+    return gy_source_read(arg, data, wanted, got);
+}
+
+static gy_status visit_compressed(const gy_input *input, gy_record_visit visit, void *arg)
+{
+    gy_source *source = NULL;
+    GY_TRY(
+        gy_source_of(input->data, input->size_bytes, input->path, GY_ENCODING_AUTO, &source));
+    gy_status status = gy_input_visit_stream(input, fill_from_source, source, visit, arg);
+    gy_source_close(source);
+    return status;
+}
+
+gy_status gy_input_visit(const gy_input *input, gy_record_visit visit, void *arg)
+{
+    GY_ASSERT(input->format != GY_RECORDS_FIXED || input->record_bytes > 0);
+    gy_input_state state = {.input = input, .visit = visit, .arg = arg, .fields = -1};
+    if (!gy_input_can_part(input->format, input->data, input->size_bytes) &&
+        (input->begin > 0 || input->end < input->size_bytes)) {
+        return gy_fail(GY_ARG, "%s: bytes %llu to %llu of what cannot be parted", input->path,
+                       (unsigned long long)input->begin, (unsigned long long)input->end);
+    }
+    return is_compressed(input->data, input->size_bytes)
+               ? visit_compressed(input, visit, arg)
+               : visit_mapped(&state, visitor_of(input->format));
+}

@@ -1,0 +1,401 @@
+/* Goal: parts that make up a file have each record once, with its offset, wherever they are
+ * cut; compressed files give the same records; what is no such file is refused by path and
+ * place. */
+#include "base/base.h"
+#include "mapreduce/input.h"
+
+#include <string.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "gy_test.h"
+
+enum { RECORDS_MAX = 4000 };
+
+typedef struct seen {
+    gy_text bytes; /* offset:data (key) of each record, in order */
+    int64_t count;
+    size_t longest;
+} seen;
+
+static gy_status see(void *arg, const gy_record *record)
+{
+    seen *all = arg;
+    gy_text_add(&all->bytes, "%llu:", (unsigned long long)record->offset);
+    if (record->key != NULL) {
+        gy_text_add_bytes(&all->bytes, record->key, record->key_size);
+        gy_text_add(&all->bytes, "=");
+    }
+    gy_text_add_bytes(&all->bytes, record->data, record->size);
+    gy_text_add(&all->bytes, ";");
+    all->longest = GY_MAX(all->longest, record->size);
+    all->count++;
+    return all->bytes.status;
+}
+
+static gy_input input_of(gy_record_format format, const char *data, size_t size)
+{
+    return (gy_input){.path = "file",
+                      .data = data,
+                      .size_bytes = size,
+                      .end = UINT64_MAX,
+                      .format = format,
+                      .record_bytes = 7,
+                      .delimiter = ',',
+                      .record_most = 1 << 20};
+}
+
+static void check_same(seen *a, seen *b)
+{
+    assert_int_equal(a->count, b->count);
+    assert_string_equal(gy_text_get(&a->bytes), gy_text_get(&b->bytes));
+    assert_int_equal(a->bytes.size_bytes, b->bytes.size_bytes);
+    assert_true(a->bytes.size_bytes == 0 ||
+                memcmp(a->bytes.data, b->bytes.data, a->bytes.size_bytes) == 0);
+    gy_text_free(&b->bytes);
+    *b = (seen){0};
+}
+
+/* Lines and keys, one byte after the other. */
+static void visit_naively(const gy_input *input, seen *all)
+{
+    const char *data = input->data;
+    size_t begin = 0;
+    for (size_t i = 0; i <= input->size_bytes; i++) {
+        const bool is_end = i == input->size_bytes;
+        if (is_end ? begin == i : data[i] != '\n') {
+            continue;
+        }
+        gy_record record = {.data = data + begin, .size = i - begin, .offset = begin};
+        if (input->format == GY_RECORDS_KEY_VALUE) {
+            record.key = record.data;
+            while (record.key_size < i - begin && record.key[record.key_size] != '\t') {
+                record.key_size++;
+            }
+            const size_t taken = GY_MIN(record.key_size + 1, i - begin);
+            record.data += taken;
+            record.size -= taken;
+        }
+        assert_ok(see(all, &record));
+        begin = i + 1;
+    }
+}
+
+static char *draw_text(gy_random *random, size_t size, const char *bytes)
+{
+    char *text = gy_alloc("test", size); /* exact, for the sanitizer */
+    const size_t kinds = strlen(bytes);
+    for (size_t i = 0; i < size; i++) {
+        text[i] = bytes[gy_random_below(random, kinds)];
+    }
+    return text;
+}
+
+static void parts_cut_at_every_byte(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    static const gy_record_format formats[] = {GY_RECORDS_LINES, GY_RECORDS_KEY_VALUE,
+                                               GY_RECORDS_FIXED};
+    for (size_t i = 0; i < (size_t)gy_test_cases(200); i++) {
+        size_t size = gy_random_below(&random, 60);
+        const gy_record_format format = formats[i % GY_COUNT(formats)];
+        size -= format == GY_RECORDS_FIXED ? size % 7 : 0;
+        char *text = draw_text(&random, size, i % 3 == 0 ? "\n\n\ta" : "abcdefg\t \n\r");
+        seen whole = {0}, naive = {0}, parts = {0};
+        gy_input input = input_of(format, text, size);
+        assert_ok(gy_input_visit(&input, see, &whole));
+        if (format == GY_RECORDS_LINES || format == GY_RECORDS_KEY_VALUE) {
+            visit_naively(&input, &naive);
+            check_same(&whole, &naive);
+        }
+        for (size_t cut = 0; cut <= size; cut++) {
+            for (size_t other = cut; other <= size; other += 1 + other / 16) {
+                const size_t bounds[] = {0, cut, other, SIZE_MAX};
+                for (int part = 0; part < 3; part++) {
+                    input.begin = bounds[part];
+                    input.end = bounds[part + 1];
+                    assert_ok(gy_input_visit(&input, see, &parts));
+                }
+                check_same(&whole, &parts);
+            }
+        }
+        gy_text_free(&whole.bytes);
+        gy_free(text);
+    }
+}
+
+typedef struct pieces {
+    const char *data;
+    size_t at;
+} pieces;
+
+/* Texts follow each other without a gap and end with lines. */
+static gy_status see_text(void *arg, const gy_record *record)
+{
+    pieces *all = arg;
+    assert_int_equal(record->offset, all->at);
+    assert_memory_equal(record->data, all->data + all->at, record->size);
+    assert_true(record->size > 0);
+    all->at += record->size;
+    return GY_OK;
+}
+
+static void texts_are_whole_lines(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    for (size_t i = 0; i < (size_t)gy_test_cases(60); i++) {
+        const size_t size = gy_random_below(&random, i % 2 == 0 ? 400 : 400000);
+        char *text = draw_text(&random, size, "abcdefghijklmnopqrstuvwxyz \n");
+        if (size > 200000) {
+            memset(text + 10000, 'x', 150000); /* a line longer than a text */
+        }
+        const size_t first = gy_random_below(&random, size + 1);
+        const size_t second = first + gy_random_below(&random, size + 1 - first);
+        const size_t bounds[] = {0, first, second, SIZE_MAX};
+        pieces all = {text, 0};
+        for (int part = 0; part < 3; part++) {
+            gy_input input = input_of(GY_RECORDS_TEXT, text, size);
+            input.begin = bounds[part];
+            input.end = bounds[part + 1];
+            assert_ok(gy_input_visit(&input, see_text, &all));
+            assert_true(all.at == size || all.at == 0 || text[all.at - 1] == '\n');
+            assert_true(all.at >= GY_MIN(input.end, size));
+        }
+        assert_int_equal(all.at, size);
+        gy_free(text);
+    }
+}
+
+static char *gzip_of(const char *data, size_t size, size_t *packed)
+{
+    z_stream stream = {.next_in = NULL};
+    assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY),
+                     Z_OK);
+    const size_t room = deflateBound(&stream, size) + 64;
+    unsigned char *out = gy_alloc("test", room), *in = gy_alloc("test", size);
+    memcpy(in, data, size);
+    stream.next_in = in;
+    stream.avail_in = (uInt)size;
+    stream.next_out = out;
+    stream.avail_out = (uInt)room;
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    *packed = room - stream.avail_out;
+    deflateEnd(&stream);
+    gy_free(in);
+    return (char *)out;
+}
+
+static char *zstd_of(const char *data, size_t size, size_t *packed)
+{
+    const size_t room = ZSTD_compressBound(size);
+    char *out = gy_alloc("test", room);
+    *packed = ZSTD_compress(out, room, data, size, 3);
+    assert_false(ZSTD_isError(*packed));
+    return out;
+}
+
+static void compressed_files_have_the_same_records(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    static const gy_record_format formats[] = {GY_RECORDS_LINES, GY_RECORDS_KEY_VALUE,
+                                               GY_RECORDS_FIXED, GY_RECORDS_CSV};
+    for (size_t i = 0; i < (size_t)gy_test_cases(40); i++) {
+        size_t size = gy_random_below(&random, i % 4 == 3 ? 3000000 : 5000);
+        const gy_record_format format = formats[i / 2 % GY_COUNT(formats)];
+        size -= format == GY_RECORDS_FIXED ? size % 7 : 0;
+        char *text =
+            draw_text(&random, size, format == GY_RECORDS_CSV ? "abcdefgh\n" : "abcdefg\t \n");
+        seen whole = {0}, expanded = {0};
+        gy_input input = input_of(format, text, size);
+        assert_ok(gy_input_visit(&input, see, &whole));
+        input.data = i % 2 == 0 ? gzip_of(text, size, &input.size_bytes)
+                                : zstd_of(text, size, &input.size_bytes);
+        assert_false(gy_input_can_part(format, input.data, input.size_bytes));
+        assert_ok(gy_input_visit(&input, see, &expanded));
+        check_same(&whole, &expanded);
+        input.size_bytes -= 1 + gy_random_below(&random, input.size_bytes - 8);
+        assert_status(gy_input_visit(&input, see, &expanded), GY_FORMAT);
+        assert_non_null(strstr(gy_error_text(), "file: "));
+        assert_non_null(strstr(gy_error_text(), "cut short at byte"));
+        gy_text_free(&expanded.bytes);
+        gy_text_free(&whole.bytes);
+        gy_free((void *)(uintptr_t)input.data);
+        gy_free(text);
+    }
+}
+
+static void a_long_record_grows_the_buffer_to_its_limit(void **state)
+{
+    (void)state;
+    const size_t size = 3 << 20;
+    char *text = gy_alloc("test", size);
+    memset(text, 'x', size);
+    gy_input input = input_of(GY_RECORDS_LINES, NULL, 0);
+    char *packed = zstd_of(text, size, &input.size_bytes);
+    input.data = packed;
+    seen all = {0};
+    input.record_most = size + 1;
+    assert_ok(gy_input_visit(&input, see, &all));
+    assert_int_equal(all.longest, size);
+    input.record_most = size - 1;
+    assert_status(gy_input_visit(&input, see, &all), GY_LIMIT);
+    assert_string_equal(gy_error_text(),
+                        "file: the record at offset 0 is longer than 3145727 bytes");
+    gy_text_free(&all.bytes);
+    gy_free(packed);
+    gy_free(text);
+}
+
+static void check_refused(gy_record_format format, const char *data, size_t size,
+                          const char *expected)
+{
+    seen all = {0};
+    char *copy = gy_alloc("test", size);
+    memcpy(copy, data, size);
+    gy_input input = input_of(format, copy, size);
+    assert_status(gy_input_visit(&input, see, &all), GY_FORMAT);
+    assert_string_equal(gy_error_text(), expected);
+    gy_text_free(&all.bytes);
+    gy_free(copy);
+}
+
+static void bad_files_are_refused_by_place(void **state)
+{
+    (void)state;
+    check_refused(GY_RECORDS_CSV, "a,b\nc\n", 6, "file:2: 1 fields in a row: expected 2");
+    check_refused(GY_RECORDS_CSV, "a,\"b\n\nc\"\nd,e,f", 14,
+                  "file:4: 3 fields in a row: expected 2");
+    check_refused(GY_RECORDS_CSV, "a\n\"b\nc", 6, "file:2: a quote that is not closed");
+    check_refused(GY_RECORDS_CSV, "a\nb\"c", 5,
+                  "file:2: a quote within a field that does not begin with one");
+    check_refused(GY_RECORDS_CSV, "\"a\"b\n", 5, "file:1: bytes behind a closing quote");
+    check_refused(GY_RECORDS_CSV, "a\nb\0c\n", 6, "file:2: a NUL byte");
+    check_refused(GY_RECORDS_FIXED, "0123456789", 10,
+                  "file: the record at offset 7 has 3 bytes: expected 7");
+    check_refused(GY_RECORDS_LINES,
+                  "\xff\xfe"
+                  "a\0",
+                  4, "file: begins as UTF-16 does (ff fe): expected UTF-8 or bytes");
+    check_refused(GY_RECORDS_TEXT, "\xfe\xff\0a", 4,
+                  "file: begins as UTF-16 does (fe ff): expected UTF-8 or bytes");
+    gy_input part = input_of(GY_RECORDS_CSV, "a\nb\n", 4);
+    part.begin = 2;
+    assert_status(gy_input_visit(&part, see, NULL), GY_ARG);
+}
+
+/* The fields of each row, unquoted, beside what they were made of. */
+static gy_text *expected_rows;
+
+static gy_status see_fields(void *arg, const gy_record *record)
+{
+    gy_text *all = arg;
+    for (gy_token field = gy_first_field(record); field.data != NULL;
+         field = gy_next_field(field)) {
+        char out[256];
+        assert_true(field.size < sizeof(out));
+        gy_text_add_bytes(all, out, gy_field_text(field, out));
+        gy_text_add(all, "|");
+    }
+    gy_text_add(all, "$");
+    return all->status;
+}
+
+static void put_field(gy_random *random, gy_text *file)
+{
+    static const char bytes[] = "ab,\"\n\r ";
+    char field[16];
+    const size_t size = gy_random_below(random, sizeof(field));
+    const bool is_quoted = gy_random_below(random, 2) == 0;
+    gy_text_add(file, is_quoted ? "\"" : "");
+    for (size_t i = 0; i < size; i++) {
+        field[i] = bytes[gy_random_below(random, is_quoted ? sizeof(bytes) - 1 : 2)];
+        gy_text_add_bytes(file, &field[i], 1);
+        gy_text_add(file, field[i] == '"' ? "\"" : "");
+    }
+    gy_text_add(file, is_quoted ? "\"" : "");
+    gy_text_add_bytes(expected_rows, field, size);
+    gy_text_add(expected_rows, "|");
+}
+
+static void fields_come_back_as_they_were(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    for (size_t i = 0; i < (size_t)gy_test_cases(300); i++) {
+        gy_text file = {0}, expected = {0}, found = {0};
+        expected_rows = &expected;
+        const uint64_t rows = gy_random_below(&random, 20),
+                       fields = 2 + gy_random_below(&random, 4);
+        for (uint64_t row = 0; row < rows; row++) {
+            for (uint64_t j = 0; j < fields; j++) {
+                gy_text_add(&file, j > 0 ? "," : "");
+                put_field(&random, &file);
+            }
+            gy_text_add(&expected, "$");
+            if (row + 1 < rows || i % 2 == 0) {
+                gy_text_add(&file, i % 3 == 0 ? "\r\n" : "\n");
+            }
+        }
+        char *exact = gy_alloc("test", file.size_bytes);
+        memcpy(exact, gy_text_get(&file), file.size_bytes);
+        gy_input input = input_of(GY_RECORDS_CSV, exact, file.size_bytes);
+        assert_ok(gy_input_visit(&input, see_fields, &found));
+        assert_string_equal(gy_text_get(&found), gy_text_get(&expected));
+        if (file.size_bytes > 0) { /* the same in pieces that cut rows anywhere */
+            gy_text_free(&found);
+            char *packed = gzip_of(exact, file.size_bytes, &input.size_bytes);
+            input.data = packed;
+            assert_ok(gy_input_visit(&input, see_fields, &found));
+            assert_string_equal(gy_text_get(&found), gy_text_get(&expected));
+            gy_free(packed);
+        }
+        gy_free(exact);
+        gy_text_free(&file);
+        gy_text_free(&expected);
+        gy_text_free(&found);
+    }
+}
+
+static void words_of_records(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    for (size_t i = 0; i < (size_t)gy_test_cases(2000); i++) {
+        const size_t size = gy_random_below(&random, 100);
+        char *text = draw_text(&random, size, "abcdefghijklmno\r  \t");
+        const gy_record record = {.data = text, .size = size};
+        gy_token word = gy_first_word(&record);
+        for (size_t at = 0; at < size;) {
+            size_t end = at;
+            while (end < size && strchr(" \t\n", text[end]) == NULL) {
+                end++;
+            }
+            if (end > at) {
+                assert_ptr_equal(word.data, text + at);
+                assert_int_equal(word.size, end - at);
+                word = gy_next_word(word);
+            }
+            at = end + 1;
+        }
+        assert_int_equal(word.size, 0);
+        assert_int_equal(gy_next_word(word).size, 0);
+        gy_free(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_cut_at_every_byte),
+        cmocka_unit_test(texts_are_whole_lines),
+        cmocka_unit_test(compressed_files_have_the_same_records),
+        cmocka_unit_test(a_long_record_grows_the_buffer_to_its_limit),
+        cmocka_unit_test(bad_files_are_refused_by_place),
+        cmocka_unit_test(fields_come_back_as_they_were),
+        cmocka_unit_test(words_of_records),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
