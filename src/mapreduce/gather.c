@@ -2,9 +2,11 @@
 #include "mapreduce/gather.h"
 
 #include "base/base.h"
+#include "mapreduce/fields.h"
 #include "mapreduce/words.h"
 #include "store/store.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -333,7 +335,8 @@ static size_t cut_at_blank(const char *text, size_t size)
 }
 
 /* A word that is longer than one call's text: alone. */
-static gy_status add_long_word(gy_gather *gather, const char *text, size_t size, size_t *taken)
+static gy_status add_long_word(gy_gather *gather, const char *text, size_t size, gy_item item,
+                               size_t *taken)
 {
     size_t begin = 0;
     while (begin < size && gy_is_blank(text[begin])) {
@@ -347,31 +350,58 @@ static gy_status add_long_word(gy_gather *gather, const char *text, size_t size,
     if (end - begin > UINT32_MAX) {
         return gy_fail(GY_LIMIT, "a word of %zu bytes: at most %u", end - begin, UINT32_MAX);
     }
-    gy_item item = {.key = text + begin, .key_size = (uint32_t)(end - begin)};
-    item.number = 1;
+    item.key = text + begin;
+    item.key_size = (uint32_t)(end - begin);
     return gy_table_add(gather->table, &item, begin < end);
 }
 
-gy_status gy_gather_add_words(gy_gather *gather, const char *text, size_t size)
+static gy_status need_edges(gy_gather *gather)
 {
+    static_assert((int)GY_FIELDS_EDGES <= (int)GY_WORDS_EDGES, "one array serves both");
     GY_TRY(need_table(gather));
     if (gather->edges == NULL) {
         gather->edges = gy_alloc("mapreduce.edges", GY_WORDS_EDGES * sizeof(*gather->edges));
-        if (gather->edges == NULL) {
-            return GY_NOMEM;
-        }
     }
+    return gather->edges != NULL ? GY_OK : GY_NOMEM;
+}
+
+gy_status gy_gather_add_words(gy_gather *gather, const char *text, size_t size, int64_t number)
+{
+    GY_TRY(need_edges(gather));
+    gy_item item = {.value_size = sizeof(number)};
+    item.number = number;
+    const gy_item *like = gather->options.fold == GY_FOLD_SUM && number == 1 ? NULL : &item;
     while (size > 0) {
         size_t part = size;
         if (size > GY_WORDS_TEXT_BYTES) {
             part = cut_at_blank(text, GY_WORDS_TEXT_BYTES);
         }
         if (part == 0) {
-            GY_TRY(add_long_word(gather, text, size, &part));
+            GY_TRY(add_long_word(gather, text, size, item, &part));
         } else {
             const size_t count = gy_words_find(text, part, gather->edges);
-            GY_TRY(gy_table_add_words(gather->table, text, gather->edges, count));
+            GY_TRY(gy_table_add_words(gather->table, text, gather->edges, count, like));
         }
+        text += part;
+        size -= part;
+    }
+    return GY_OK;
+}
+
+gy_status gy_gather_add_fields(gy_gather *gather, const char *text, size_t size, unsigned field)
+{
+    GY_TRY(need_edges(gather));
+    while (size > 0) {
+        size_t part = size;
+        if (size > GY_FIELDS_TEXT_BYTES) {
+            const char *last = memrchr(text, '\n', GY_FIELDS_TEXT_BYTES);
+            if (last == NULL) {
+                return gy_fail(GY_LIMIT, "a line of more than %d bytes", GY_FIELDS_TEXT_BYTES);
+            }
+            part = (size_t)(last - text) + 1;
+        }
+        const size_t count = gy_fields_find(text, part, field, gather->edges);
+        GY_TRY(gy_table_add_words(gather->table, text, gather->edges, count, NULL));
         text += part;
         size -= part;
     }

@@ -8,13 +8,12 @@
 #include "base/env.h"
 #include "mapreduce/rows.h"
 
+#include <gyre/mapreduce.h>
+
 enum {
     GY_GATHER_BYTES_MIN = 256 << 10,
     GY_GATHER_FAN_IN = 16, /* spills of one size are made one when there are so many */
 };
-
-/** The partition of a key, in [0, partitions). Must depend on the key's bytes alone. */
-typedef uint32_t (*gy_partition_work)(const void *key, size_t key_size, uint32_t partitions);
 
 typedef struct gy_gather_options {
     gy_fold fold;
@@ -40,9 +39,14 @@ void gy_gather_free(gy_gather *gather);
 
 /** As gy_table_add; GY_IO a spill failed. */
 GY_MUST_CHECK gy_status gy_gather_add(gy_gather *gather, const gy_item *items, size_t count);
-/** All words of a text of any size, each with the number 1. The text must not begin or end
- * within a word. */
-GY_MUST_CHECK gy_status gy_gather_add_words(gy_gather *gather, const char *text, size_t size);
+/** All words of a text of any size, each with the number. The text must not begin or end within
+ * a word. */
+GY_MUST_CHECK gy_status gy_gather_add_words(gy_gather *gather, const char *text, size_t size,
+                                            int64_t number);
+/** Field `field` (from 1) of each line of a text of whole lines, with the number 1. GY_LIMIT a
+ * line of more than GY_FIELDS_TEXT_BYTES */
+GY_MUST_CHECK gy_status gy_gather_add_fields(gy_gather *gather, const char *text, size_t size,
+                                             unsigned field);
 
 /**
  * Write every partition's rows, in canonical order, to its sink, and end: gy_gather_free alone

@@ -378,6 +378,29 @@ static void lists_keep_their_order_over_many_spills(void **state)
     gy_free(entries);
 }
 
+/* Keys as another job wrote them: in the order of hashes. */
+static void keys_in_canonical_order_cost_no_more(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    static const gy_fold folds[] = {GY_FOLD_SUM, GY_FOLD_LIST, GY_FOLD_SET};
+    for (size_t i = 0; i < GY_COUNT(folds); i++) {
+        const size_t count = 60000;
+        entry *entries = draw(&random, count, 40000, folds[i]);
+        qsort(entries, count, sizeof(*entries), by_canon);
+        for (size_t j = 0; j < count; j++) {
+            entries[j].arrival = j;
+            entries[j].number = folds[i] == GY_FOLD_SET ? (int64_t)(j / 5) : 1;
+        }
+        const trial_case trial = {
+            .fold = folds[i], .memory_bytes = 64 << 20, .partitions = 2, .tasks = 1};
+        const gy_gather_report report = check_trial(&trial, entries, count, &random);
+        assert_int_equal(report.passes, 1);
+        assert_int_equal(report.spills, 0);
+        gy_free(entries);
+    }
+}
+
 static void words_are_counted_across_calls_texts(void **state)
 {
     (void)state;
@@ -397,7 +420,7 @@ static void words_are_counted_across_calls_texts(void **state)
     gy_text words = {0}, items = {0};
     gy_gather *gather = NULL;
     assert_ok(gy_gather_new(&options, &gather));
-    assert_ok(gy_gather_add_words(gather, text, size));
+    assert_ok(gy_gather_add_words(gather, text, size, 1));
     assert_ok(gy_gather_end(gather, &(gy_sink){write_text, &words}));
     gy_gather_free(gather);
     assert_ok(gy_gather_new(&options, &gather));
@@ -498,6 +521,7 @@ int main(void)
         cmocka_unit_test(combining_is_given_up_where_it_does_not_pay),
         cmocka_unit_test(bytes_do_not_depend_on_the_budget),
         cmocka_unit_test(lists_keep_their_order_over_many_spills),
+        cmocka_unit_test(keys_in_canonical_order_cost_no_more),
         cmocka_unit_test(words_are_counted_across_calls_texts),
         cmocka_unit_test(large_keys_and_values_have_a_limit),
         cmocka_unit_test(spoiled_rows_are_refused),

@@ -12,7 +12,8 @@ enum {
     SLOTS_MIN = 256,
     SHIFT_MAX = 64 - 8,
     SAMPLE = 1 << 16,
-    BLOCK_BYTES_MAX = 8 << 20
+    BLOCK_BYTES_MAX = 8 << 20,
+    PROBES_MAX = 512,
 };
 
 static_assert(SLOTS_MIN == 1 << (64 - SHIFT_MAX), "the first slots are indexed by 8 bits");
@@ -181,7 +182,7 @@ static gy_status make_record(gy_table *table, const pending *item, gy_record_hea
     return GY_OK;
 }
 
-/* More than a third are new: from here on items are only kept, in the order of arrival. */
+/* From here on items are only kept, in the order of arrival. */
 static void give_up_combining(gy_table *table)
 {
     size_t kept = 0;
@@ -215,12 +216,17 @@ static gy_status insert(gy_table *table, const pending *item)
         return append(table, item);
     }
     const size_t mask = table->capacity - 1;
-    size_t at = item->hash >> table->shift;
+    const size_t home = item->hash >> table->shift;
+    size_t at = home;
     for (; table->slots[at].record != NULL; at = (at + 1) & mask) {
         gy_record_head *record = table->slots[at].record;
         if (table->slots[at].hash == item->hash && is_same_key(record, item)) {
             return combine(table, record, item);
         }
+    }
+    if (((at - home) & mask) > PROBES_MAX) { /* keys come in the order of their hashes */
+        give_up_combining(table);
+        return append(table, item);
     }
     gy_record_head *record = NULL;
     gy_status status = make_record(table, item, &record);
@@ -329,7 +335,7 @@ static inline void begin(const gy_table *table, pending *item)
     __builtin_prefetch(&table->slots[item->hash >> table->shift]);
 }
 
-/* After a wave: does combining pay? */
+/* Does combining pay? Not when more than a third are new. */
 static void judge(gy_table *table)
 {
     if (!table->is_passing && table->items >= SAMPLE && table->used > table->items / 3 &&
@@ -338,10 +344,16 @@ static void judge(gy_table *table)
     }
 }
 
+/* Words of a text instead of items. */
+typedef struct gy_words_of {
+    const char *text;
+    const uint32_t *edges;
+    const gy_item *like;
+} gy_words_of;
+
 /* What both sources share; `items` NULL: words. */
 static inline __attribute__((always_inline)) gy_status
-add_all(gy_table *table, const gy_item *items, const char *text, const uint32_t *edges,
-        size_t count)
+add_all(gy_table *table, const gy_item *items, const gy_words_of *words, size_t count)
 {
     const size_t behind = (size_t)(WAVES - 1) * WAVE;
     pending waves[WAVES][WAVE];
@@ -350,10 +362,16 @@ add_all(gy_table *table, const gy_item *items, const char *text, const uint32_t 
         const size_t size = i < count ? GY_MIN(count - i, (size_t)WAVE) : 0;
         for (size_t j = 0; j < size; j++) {
             pending *item = &fresh[j];
-            item->item = items == NULL ? NULL : &items[i + j];
-            item->key = items == NULL ? text + edges[2 * (i + j)] : items[i + j].key;
-            item->key_size = items == NULL ? edges[2 * (i + j) + 1] - edges[2 * (i + j)]
-                                           : items[i + j].key_size;
+            if (items != NULL) {
+                item->item = &items[i + j];
+                item->key = items[i + j].key;
+                item->key_size = items[i + j].key_size;
+            } else {
+                const uint32_t *edges = &words->edges[2 * (i + j)];
+                item->item = words->like;
+                item->key = words->text + edges[0];
+                item->key_size = edges[1] - edges[0];
+            }
             begin(table, item);
         }
         if (i >= WAVE && i - WAVE < count) {
@@ -378,12 +396,18 @@ add_all(gy_table *table, const gy_item *items, const char *text, const uint32_t 
 
 gy_status gy_table_add(gy_table *table, const gy_item *items, size_t count)
 {
-    return count == 0 ? GY_OK : add_all(table, items, NULL, NULL, count);
+    return count == 0 ? GY_OK : add_all(table, items, NULL, count);
 }
 
 gy_status gy_table_add_words(gy_table *table, const char *text, const uint32_t *edges,
-                             size_t count)
+                             size_t count, const gy_item *like)
 {
-    GY_ASSERT(table->options.fold == GY_FOLD_SUM);
-    return count == 0 ? GY_OK : add_all(table, NULL, text, edges, count);
+    GY_ASSERT(like != NULL || table->options.fold == GY_FOLD_SUM);
+    GY_ASSERT(table->options.fold != GY_FOLD_LIST);
+    const gy_words_of words = {text, edges, like};
+    if (count == 0) {
+        return GY_OK;
+    }
+    return like == NULL ? add_all(table, NULL, &(gy_words_of){text, edges, NULL}, count)
+                        : add_all(table, NULL, &words, count);
 }

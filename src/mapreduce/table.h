@@ -70,16 +70,19 @@ void gy_table_free(gy_table *table);
  * @cost 15-25 ns an item of text with 15 % distinct keys
  */
 GY_MUST_CHECK gy_status gy_table_add(gy_table *table, const gy_item *items, size_t count);
-/** The same for the words of a text, each with the number 1, as gy_words_find gave them. */
+/** The same for the words of a text, as gy_words_find gave them, each with the number of
+ * `like`; NULL: with 1, to be summed. */
 GY_MUST_CHECK gy_status gy_table_add_words(gy_table *table, const char *text,
-                                           const uint32_t *edges, size_t count);
+                                           const uint32_t *edges, size_t count,
+                                           const gy_item *like);
 
 /** Empty it, keep its memory. */
 void gy_table_clear(gy_table *table);
 /** Keys in it; when combining was given up a key may be there more than once. */
 size_t gy_table_size(const gy_table *table);
 size_t gy_table_bytes(const gy_table *table);
-/** Combining was given up: more than a third of the items brought a new key. */
+/** Combining was given up: more than a third of the items brought a new key, or keys came in
+ * the order of their hashes, as from another table. */
 bool gy_table_is_passing(const gy_table *table);
 
 /** A row as it is visited in order: a number, or a piece of the list (of one key several). */

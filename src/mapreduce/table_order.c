@@ -174,25 +174,31 @@ static gy_status visit_list(const gy_list *list, gy_row *row, gy_row_visit visit
     return GY_OK;
 }
 
-/* The slots from `low` that have its key, folded: one row. Where the next key begins. */
+/* The slots from `low` that have its key: of numbers one row, of lists one each piece. Where
+ * the next key begins. */
 static gy_status visit_key(const gy_table *table, size_t *low, size_t high, gy_row_visit visit,
                            void *arg)
 {
     const gy_slot *slots = table->slots;
     const gy_record_head *record = slots[*low].record;
+    const bool is_list = gy_fold_is_list(table->options.fold);
     gy_row row = {.hash = slots[*low].hash, .key = record->key, .key_size = record->key_size};
-    size_t next = *low + 1;
-    if (gy_fold_is_list(table->options.fold)) {
-        *low = next;
-        return visit_list(record->list, &row, visit, arg);
+    if (!is_list) {
+        row.number = record->number;
+    } else {
+        GY_TRY(visit_list(record->list, &row, visit, arg));
     }
-    row.number = record->number;
+    size_t next = *low + 1;
     for (; next < high && is_equal_key(record, slots[next].record); next++) {
-        row.number = gy_fold_numbers(table->options.fold, table->options.join, row.number,
-                                     slots[next].record->number);
+        if (is_list) {
+            GY_TRY(visit_list(slots[next].record->list, &row, visit, arg));
+        } else {
+            row.number = gy_fold_numbers(table->options.fold, table->options.join, row.number,
+                                         slots[next].record->number);
+        }
     }
     *low = next;
-    return visit(arg, &row);
+    return is_list ? GY_OK : visit(arg, &row);
 }
 
 gy_status gy_table_visit(gy_table *table, gy_row_visit visit, void *arg)

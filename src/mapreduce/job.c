@@ -1,0 +1,281 @@
+/* MapReduce jobs as graphs. */
+#include "mapreduce/job.h"
+
+#include "base/base.h"
+#include "flow/dag.h"
+#include "mapreduce/plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PARTITIONS_A_CORE = 2, PARTITIONS_MOST = 4096, HEAD_BYTES = 4 };
+
+int gy_job_cores(void)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 1 ? 1 : cores > 256 ? 256 : (int)cores;
+}
+
+int gy_job_partitions(int partitions)
+{
+    return partitions > 0 ? partitions : PARTITIONS_A_CORE * gy_job_cores();
+}
+
+gy_dag *gy_job_new(gy_flow *flow, const char *name)
+{
+    return gy_dag_new(flow, name);
+}
+
+/* ---- mistakes ---- */
+
+static const char *mistake_of(const gy_map_reduce_options *o)
+{
+    const struct {
+        bool is_made;
+        const char *text;
+    } mistakes[] = {
+        {o->inputs == NULL || o->inputs[0] == NULL, "no input was given"},
+        {o->map == NULL, "no map function was given"},
+        {o->format == GY_RECORDS_FIXED && o->record_bytes == 0,
+         "records of one size have no size (record_bytes)"},
+        {o->partitions < 0 || o->partitions > PARTITIONS_MOST,
+         "partitions are not in 0 to 4096"},
+        {(o->combine == GY_COMBINE_USER) != (o->combine_function != NULL),
+         "GY_COMBINE_USER and combine_function come together"},
+        {o->has_bytes && o->combine != GY_COMBINE_NONE, "bytes cannot be combined as numbers"},
+        {o->order != GY_ORDER_HASH && o->combine == GY_COMBINE_SET,
+         "a set cannot be ordered by key"},
+        {o->order == GY_ORDER_VALUE && !o->has_bytes,
+         "only bytes can be ordered by value (has_bytes)"},
+        {o->is_map_only && (o->reduce != NULL || o->combine != GY_COMBINE_NONE),
+         "a job of maps alone has no reduce and no combine"},
+    };
+    for (size_t i = 0; i < GY_COUNT(mistakes); i++) {
+        if (mistakes[i].is_made) {
+            return mistakes[i].text;
+        }
+    }
+    return NULL;
+}
+
+/* ---- inputs ---- */
+
+/* Size and, of a file that is worth parting, whether that can be done. */
+static gy_status look_at(const char *path, gy_record_format format, gy_split_file *file)
+{
+    struct stat about;
+    if (stat(path, &about) < 0) {
+        return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO, "cannot read %s: %s", path,
+                       strerror(errno));
+    }
+    if (!S_ISREG(about.st_mode)) {
+        return gy_fail(GY_IO, "cannot read %s: it is no file", path);
+    }
+    *file = (gy_split_file){.size_bytes = (uint64_t)about.st_size};
+    const int open_file = open(path, O_RDONLY | O_CLOEXEC);
+    char head[HEAD_BYTES];
+    const ssize_t size = open_file < 0 ? -1 : read(open_file, head, sizeof(head));
+    const int error = errno;
+    if (open_file >= 0) {
+        (void)close(open_file);
+    }
+    if (size < 0) {
+        return gy_fail(GY_IO, "cannot read %s: %s", path, strerror(error));
+    }
+    file->can_part = gy_input_can_part(format, head, (size_t)size);
+    return GY_OK;
+}
+
+static gy_status plan_splits(const gy_map_reduce_options *options, gy_splits *splits)
+{
+    size_t count = 0;
+    while (options->inputs[count] != NULL) {
+        count++;
+    }
+    gy_split_file *files = gy_alloc("mapreduce.job", count * sizeof(*files));
+    gy_status status = files == NULL ? GY_NOMEM : GY_OK;
+    uint64_t total = 0;
+    for (size_t i = 0; status >= 0 && i < count; i++) {
+        status = look_at(options->inputs[i], options->format, &files[i]);
+        total += status >= 0 ? files[i].size_bytes : 0;
+    }
+    if (status >= 0) {
+        const uint64_t bytes = options->split_bytes != 0
+                                   ? options->split_bytes
+                                   : gy_split_bytes(total, gy_job_cores());
+        status = gy_splits_plan(files, count, bytes, splits);
+    }
+    gy_free(files);
+    return status;
+}
+
+/* ---- vertices ---- */
+
+static gy_task_options stage_options(const gy_map_reduce_options *o, gy_phase phase)
+{
+    return (gy_task_options){
+        .phase = phase,
+        .format = o->format,
+        .fold = gy_fold_of(o->combine, o->has_bytes),
+        .order = o->order,
+        .is_counting = o->combine == GY_COMBINE_COUNT,
+        .has_reduce = o->reduce != NULL,
+        .is_map_only = o->is_map_only,
+        .delimiter = (char)(o->delimiter != '\0' ? o->delimiter : ','),
+        .partitions = o->is_map_only ? 1 : (uint32_t)gy_job_partitions(o->partitions),
+        .record_bytes = o->record_bytes,
+        .memory_bytes = o->memory_bytes,
+        .combine = o->combine_function,
+        .partition = o->partition_function,
+        .parameter = o->parameter,
+        .parameter_bytes = o->parameter_bytes,
+    };
+}
+
+static size_t count_files(const char *const *files)
+{
+    size_t count = 0;
+    while (files != NULL && files[count] != NULL) {
+        count++;
+    }
+    return count;
+}
+
+/* The vertex of one task: its parts' files, then the side files. All in the arena. */
+static gy_status fill_map(gy_arena *arena, const gy_map_reduce_options *options,
+                          const gy_splits *splits, size_t task, gy_vertex_options *vertex)
+{
+    const gy_task_part *parts = splits->parts + splits->starts[task];
+    const size_t count = splits->starts[task + 1] - splits->starts[task],
+                 sides = count_files(options->files);
+    const gy_task_options about = stage_options(options, GY_PHASE_MAP);
+    const char **files = gy_arena_alloc(arena, (count + sides + 1) * sizeof(*files));
+    if (files == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        files[i] = options->inputs[parts[i].number];
+    }
+    for (size_t i = 0; i < sides; i++) {
+        files[count + i] = options->files[i];
+    }
+    gy_text parameter = {0};
+    gy_task_write(&parameter, &about, parts, files, count);
+    void *copy = parameter.status < 0 ? NULL : gy_arena_alloc(arena, parameter.size_bytes);
+    if (copy != NULL) {
+        memcpy(copy, parameter.data, parameter.size_bytes);
+    }
+    *vertex = (gy_vertex_options){.function = options->map,
+                                  .parameter = copy,
+                                  .parameter_bytes = parameter.size_bytes,
+                                  .outputs = (int)about.partitions,
+                                  .files = files};
+    gy_text_free(&parameter);
+    return copy != NULL ? GY_OK : GY_NOMEM;
+}
+
+static gy_status add_maps(gy_dag *dag, const gy_map_reduce_options *options, const char *stage,
+                          const gy_splits *splits, gy_part *maps)
+{
+    gy_arena arena = {0};
+    gy_vertex_options *vertices =
+        gy_alloc("mapreduce.job", splits->task_count * sizeof(*vertices));
+    gy_status status = vertices == NULL ? GY_NOMEM : GY_OK;
+    for (size_t task = 0; status >= 0 && task < splits->task_count; task++) {
+        status = fill_map(&arena, options, splits, task, &vertices[task]);
+        vertices[task].stage = stage;
+    }
+    if (status >= 0) {
+        *maps = gy_dag_vertices(dag, vertices, (int)splits->task_count);
+    }
+    gy_free(vertices);
+    gy_arena_free(&arena);
+    return status;
+}
+
+gy_part gy_job_maps(gy_dag *dag, const gy_map_reduce_options *options, const char *stage,
+                    int *count)
+{
+    *count = 0;
+    gy_part maps = {dag, -1};
+    const char *mistake = mistake_of(options);
+    if (mistake != NULL) {
+        gy_dag_fail(dag, GY_ARG, "%s", mistake);
+        return maps;
+    }
+    gy_splits splits = {0};
+    gy_status status = plan_splits(options, &splits);
+    if (status >= 0) {
+        status = add_maps(dag, options, stage, &splits, &maps);
+        *count = (int)splits.task_count;
+    }
+    gy_splits_free(&splits);
+    if (status < 0) {
+        gy_dag_fail(dag, status, "%s", gy_error_text());
+    }
+    return maps;
+}
+
+/* Copies of one vertex with a parameter of no parts. */
+static gy_part add_clones(gy_dag *dag, const gy_task_options *about, gy_vertex_options vertex,
+                          int copies)
+{
+    gy_text parameter = {0};
+    gy_part part = {dag, -1};
+    gy_task_write(&parameter, about, NULL, NULL, 0);
+    if (parameter.status < 0) {
+        gy_dag_fail(dag, parameter.status, "out of memory");
+    } else {
+        vertex.parameter = parameter.data;
+        vertex.parameter_bytes = parameter.size_bytes;
+        part = gy_part_clone(gy_dag_vertex(dag, &vertex), copies);
+    }
+    gy_text_free(&parameter);
+    return part;
+}
+
+gy_part gy_job_reduces(gy_dag *dag, const gy_map_reduce_options *options, const char *function)
+{
+    const gy_task_options about = stage_options(options, GY_PHASE_REDUCE);
+    const char *name = function != NULL          ? function
+                       : options->reduce != NULL ? options->reduce
+                                                 : options->map;
+    return add_clones(dag, &about,
+                      (gy_vertex_options){.function = name,
+                                          .stage = "reduce",
+                                          .inputs = GY_PORTS_ANY,
+                                          .outputs = 1,
+                                          .files = options->files},
+                      (int)about.partitions);
+}
+
+gy_part gy_job_streams(gy_dag *dag, const gy_map_reduce_options *options, int count)
+{
+    const gy_task_options about = stage_options(options, GY_PHASE_MAP);
+    return add_clones(dag, &about,
+                      (gy_vertex_options){.function = options->map,
+                                          .stage = "sort",
+                                          .inputs = 1,
+                                          .outputs = (int)about.partitions},
+                      count);
+}
+
+gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options)
+{
+    gy_dag *dag = gy_job_new(flow, options->map != NULL ? options->map : "mapreduce");
+    if (dag == NULL) {
+        return NULL;
+    }
+    int maps = 0;
+    gy_part part = gy_job_maps(dag, options, "map", &maps);
+    if (!options->is_map_only && gy_dag_mistake(dag) == NULL) {
+        part = gy_part_bipartite(part, gy_job_reduces(dag, options, NULL), GY_CHANNEL_FILE);
+    }
+    if (gy_dag_mistake(dag) == NULL) {
+        gy_part_output(part, options->name != NULL ? options->name : "part");
+    }
+    return dag;
+}

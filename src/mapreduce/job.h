@@ -1,0 +1,33 @@
+/**
+ * Parts of MapReduce graphs, for job.c and the ready-made jobs.
+ */
+#ifndef GY_MAPREDUCE_JOB_H
+#define GY_MAPREDUCE_JOB_H
+
+#include "mapreduce/task.h"
+
+/** A graph whose first mistake is kept in it; NULL: out of memory. */
+gy_dag *gy_job_new(gy_flow *flow, const char *name);
+
+/** The maps over the inputs, a vertex a split, with free outputs; *count is how many. */
+gy_part gy_job_maps(gy_dag *dag, const gy_map_reduce_options *options, const char *stage,
+                    int *count);
+/** The reduces, with free inputs and outputs; `function` NULL: of the map or reduce. */
+gy_part gy_job_reduces(gy_dag *dag, const gy_map_reduce_options *options, const char *function);
+/** Maps that read lines of key, tab, value from one input instead of files. */
+gy_part gy_job_streams(gy_dag *dag, const gy_map_reduce_options *options, int count);
+
+/** The number of reduces: as given, or two a core. */
+int gy_job_partitions(int partitions);
+int gy_job_cores(void);
+
+/** The functions of the ready-made jobs. */
+void gy_map_words(gy_map *map, const gy_record *record);
+void gy_map_grep(gy_map *map, const gy_record *record);
+void gy_map_index(gy_map *map, const gy_record *record);
+void gy_map_fields(gy_map *map, const gy_record *record);
+void gy_map_copy(gy_map *map, const gy_record *record);
+void gy_map_pairs(gy_map *map, const gy_record *record);
+gy_status gy_top_run(gy_vertex *vertex);
+
+#endif

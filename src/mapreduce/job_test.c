@@ -1,0 +1,779 @@
+/* Goal: jobs as users write them give what plain loops over the records give, whatever the
+ * splits, partitions, budget, combine and order. The vertices of a job's graph run here one
+ * after the other. */
+#include "base/base.h"
+#include "flow/channel/channel.h"
+#include "flow/dag.h"
+#include "mapreduce/job.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "gy_test.h"
+
+enum { PATH_BYTES = 200, FILES = 5 };
+
+static char folder[64];
+static char paths[FILES][PATH_BYTES];
+static const char *inputs[FILES + 1];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/gyre-mapreduce-XXXXXX");
+    if (mkdtemp(folder) == NULL) {
+        return 1;
+    }
+    for (int i = 0; i < FILES; i++) {
+        snprintf(paths[i], PATH_BYTES, "%s/input%d", folder, i);
+        inputs[i] = paths[i];
+    }
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *about, int type, struct FTW *at)
+{
+    (void)about;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void write_file(const char *path, const char *data, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void append_file(gy_text *out, const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return; /* nothing was written */
+    }
+    char piece[4096];
+    for (size_t got; (got = fread(piece, 1, sizeof(piece), file)) > 0;) {
+        gy_text_add_bytes(out, piece, got);
+    }
+    fclose(file);
+}
+
+/* ---- functions of the test's program ---- */
+
+static void count_words(gy_map *map, const gy_record *line)
+{
+    for (gy_token word = gy_first_word(line); word.size > 0; word = gy_next_word(word)) {
+        gy_emit(map, word.data, word.size, 1);
+    }
+}
+
+/* The same with keys that do not last, in batches or one by one. */
+static void count_copied(gy_map *map, const gy_record *line)
+{
+    char copy[300];
+    gy_emission items[8];
+    size_t count = 0;
+    assert_true(line->size < sizeof(copy));
+    memcpy(copy, line->data, line->size);
+    const gy_record mine = {.data = copy, .size = line->size};
+    for (gy_token word = gy_first_word(&mine); word.size > 0; word = gy_next_word(word)) {
+        if (line->offset % 2 == 0) {
+            gy_emit(map, word.data, word.size, 1);
+            continue;
+        }
+        if (count == GY_COUNT(items)) {
+            gy_emit_batch(map, items, count);
+            count = 0;
+        }
+        items[count++] = (gy_emission){word.data, word.size, 1};
+    }
+    if (count > 0) { /* it would empty the batch */
+        gy_emit_batch(map, items, count);
+    }
+    memset(copy, '?', sizeof(copy));
+    __asm__ volatile("" : : "r"(copy) : "memory"); /* it is done */
+}
+
+/* Word -> its offset in the file as text. */
+static void place_words(gy_map *map, const gy_record *line)
+{
+    for (gy_token word = gy_first_word(line); word.size > 0; word = gy_next_word(word)) {
+        char value[40];
+        const int size =
+            snprintf(value, sizeof(value), "%06llu",
+                     (unsigned long long)(line->offset + (uint64_t)(word.data - line->data)));
+        gy_emit_bytes(map, word.data, word.size, value, (size_t)size);
+    }
+}
+
+static void emit_pair(gy_map *map, const gy_record *pair)
+{
+    gy_emit_bytes(map, pair->key, pair->key_size, pair->data, pair->size);
+}
+
+static void refuse_z(gy_map *map, const gy_record *line)
+{
+    if (memchr(line->data, 'z', line->size) != NULL) {
+        gy_map_fail(map, "a z");
+    }
+    count_words(map, line);
+}
+
+static int64_t bitwise_or(int64_t left, int64_t right)
+{
+    return left | right;
+}
+
+static uint32_t by_first_byte(const void *key, size_t key_size, uint32_t partitions)
+{
+    return key_size == 0 ? 0 : *(const unsigned char *)key % partitions;
+}
+
+static void join_values(gy_reducer *reduce, const gy_record *key, gy_values *values)
+{
+    gy_reduce_write(reduce, key->data, key->size);
+    const void *value;
+    size_t size;
+    while (gy_values_bytes(values, &value, &size)) {
+        gy_reduce_write(reduce, ",", 1);
+        gy_reduce_write(reduce, value, size);
+    }
+    gy_reduce_write(reduce, "\n", 1);
+}
+
+static void put_sum(gy_reducer *reduce, const gy_record *key, gy_values *values)
+{
+    int64_t sum = 0, value;
+    while (gy_values_number(values, &value)) {
+        sum += value;
+    }
+    gy_put(reduce, key->data, key->size, sum);
+}
+
+static const gy_function functions[] = {
+    /* by name, as gy_flow_start keeps them */
+    GY_PARTITION("by_first_byte", by_first_byte),
+    GY_MAP("copied", count_copied),
+    GY_MAP("count", count_words),
+    GY_MAP("gyre.copy", gy_map_copy),
+    GY_MAP("gyre.fields", gy_map_fields),
+    GY_MAP("gyre.grep", gy_map_grep),
+    GY_MAP("gyre.index", gy_map_index),
+    GY_MAP("gyre.pairs", gy_map_pairs),
+    GY_VERTEX("gyre.top", gy_top_run),
+    GY_MAP("gyre.words", gy_map_words),
+    GY_REDUCE("join", join_values),
+    GY_COMBINE("or", bitwise_or),
+    GY_MAP("pair", emit_pair),
+    GY_MAP("place", place_words),
+    GY_MAP("refuse", refuse_z),
+    GY_REDUCE("sum", put_sum),
+};
+
+/* ---- a job, vertex by vertex ---- */
+
+typedef struct outcome {
+    gy_text all; /* the output's files, one behind the other */
+    gy_cause cause;
+    char reason[400];
+    int64_t skipped;
+    int maps;
+} outcome;
+
+static const gy_place *bad_places;
+static size_t bad_count;
+
+static void path_of(char out[PATH_BYTES], uint32_t vertex, uint32_t output)
+{
+    snprintf(out, PATH_BYTES, "%s/out.%u.%u", folder, vertex, output);
+}
+
+/* Run a vertex of the graph; its inputs are what those before it wrote. */
+static void run_vertex(const gy_dag *dag, uint32_t vertex, outcome *out)
+{
+    const gy_proto *proto = &dag->protos[dag->proto[vertex]];
+    static gy_order_input ports[400];
+    static gy_order_output outputs[64];
+    static char names[464][PATH_BYTES];
+    uint32_t input_count = 0, output_count = 0, name = 0; /* bounded by the tests' splits */
+    for (size_t i = 0; i < dag->edge_count; i++) {
+        if (dag->edges[i].to == vertex) {
+            path_of(names[name], dag->edges[i].from, dag->edges[i].output);
+            assert_true(name < GY_COUNT(ports) && dag->edges[i].input < GY_COUNT(ports));
+            ports[dag->edges[i].input] = (gy_order_input){
+                .kind = GY_INPUT_PLAIN, .path = names[name++], .size_bytes = UINT64_MAX};
+            input_count++;
+        }
+    }
+    for (size_t i = 0; proto->files != NULL && proto->files[i] != NULL; i++) {
+        ports[input_count++] = (gy_order_input){
+            .kind = GY_INPUT_PLAIN, .path = proto->files[i], .size_bytes = UINT64_MAX};
+    }
+    for (; output_count < (uint32_t)proto->outputs; output_count++) {
+        path_of(names[name], vertex, output_count);
+        outputs[output_count] =
+            (gy_order_output){.kind = GY_OUTPUT_FINAL, .path = names[name++]};
+    }
+    const gy_function *function = functions;
+    while (strcmp(function->name, proto->function) != 0) {
+        function++;
+    }
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/%u.0.1", folder, vertex);
+    const gy_order order = {.id = {.task = vertex, .attempt = 1},
+                            .key = {1, vertex},
+                            .name = "vertex",
+                            .stage = "stage",
+                            .run = function->run,
+                            .user = function->user,
+                            .functions = functions,
+                            .function_count = GY_COUNT(functions),
+                            .parameter = proto->parameter,
+                            .parameter_bytes = proto->parameter_bytes,
+                            .copies = 1,
+                            .folder = folder,
+                            .path = path,
+                            .inputs = ports,
+                            .input_count = input_count,
+                            .outputs = outputs,
+                            .output_count = output_count,
+                            .bad = bad_places,
+                            .bad_count = bad_count,
+                            .deadline = gy_deadline_after(60)};
+    static const _Atomic bool never;
+    gy_worker_answer answer = {.cause = GY_CAUSE_NONE};
+    gy_vertex_execute(gy_env_real(), &order, NULL, NULL, &never, &answer);
+    if (answer.cause != GY_CAUSE_NONE && out->cause == GY_CAUSE_NONE) {
+        out->cause = answer.cause;
+        snprintf(out->reason, sizeof(out->reason), "%s", gy_text_get(&answer.reason));
+    } else if (answer.cause == GY_CAUSE_NONE) {
+        gy_report report;
+        assert_ok(gy_report_read(answer.report.data, answer.report.size_bytes, &report));
+        out->skipped += report.skipped;
+    }
+    gy_text_free(&answer.report);
+    gy_text_free(&answer.reason);
+}
+
+/* Takes the dag. */
+static outcome run_dag(gy_dag *dag)
+{
+    outcome out = {.cause = GY_CAUSE_NONE};
+    assert_non_null(dag);
+    if (gy_dag_mistake(dag) != NULL) {
+        fail_msg("%s", gy_dag_mistake(dag));
+    }
+    for (uint32_t v = 0; v < dag->vertex_count && out.cause == GY_CAUSE_NONE; v++) {
+        out.maps += dag->protos[dag->proto[v]].files != NULL;
+        run_vertex(dag, v, &out);
+    }
+    for (size_t i = 0; i < dag->final_count && out.cause == GY_CAUSE_NONE; i++) {
+        char path[PATH_BYTES];
+        path_of(path, dag->finals[i].vertex, dag->finals[i].output);
+        append_file(&out.all, path);
+    }
+    for (uint32_t v = 0; v < dag->vertex_count; v++) {
+        for (int i = 0; i < dag->protos[dag->proto[v]].outputs; i++) {
+            char path[PATH_BYTES];
+            path_of(path, v, (uint32_t)i);
+            (void)unlink(path);
+        }
+    }
+    gy_dag_free(dag);
+    return out;
+}
+
+static outcome run_job(const gy_map_reduce_options *options)
+{
+    outcome out = run_dag(gy_map_reduce(NULL, options));
+    if (out.cause != GY_CAUSE_NONE) {
+        fail_msg("cause %d: %s", out.cause, out.reason);
+    }
+    return out;
+}
+
+/* ---- lines as a set ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    const char *const *x = a, *const *y = b;
+    return strcmp(*x, *y);
+}
+
+/* The lines of a text (without NULs), sorted; ends with NULL. Cuts the text. */
+static char **lines_of(char *text, size_t *count)
+{
+    size_t capacity = 1;
+    for (const char *at = text; *at != '\0'; at++) {
+        capacity += *at == '\n';
+    }
+    char **lines = gy_alloc("test", capacity * sizeof(char *));
+    *count = 0;
+    for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL;
+         line = strtok_r(NULL, "\n", &save)) {
+        lines[(*count)++] = line;
+    }
+    return lines;
+}
+
+static void assert_same_lines(gy_text *found, gy_text *expected)
+{
+    gy_text_add(found, "%s", "");
+    gy_text_add(expected, "%s", "");
+    size_t a_count, b_count;
+    char **a = lines_of(found->data, &a_count), **b = lines_of(expected->data, &b_count);
+    qsort(a, a_count, sizeof(char *), by_text);
+    qsort(b, b_count, sizeof(char *), by_text);
+    for (size_t i = 0; i < GY_MIN(a_count, b_count); i++) {
+        assert_string_equal(a[i], b[i]);
+    }
+    assert_int_equal(a_count, b_count);
+    gy_free(a);
+    gy_free(b);
+    gy_text_free(found);
+    gy_text_free(expected);
+}
+
+/* ---- inputs ---- */
+
+typedef struct word {
+    const char *data;
+    uint32_t size, file;
+    uint64_t offset;
+} word;
+
+static char *texts[FILES];
+static size_t sizes[FILES];
+static word *words;
+static size_t word_count;
+
+static int by_word(const void *a, const void *b)
+{
+    const word *x = a, *y = b;
+    const int sign = memcmp(x->data, y->data, GY_MIN(x->size, y->size));
+    if (sign != 0 || x->size != y->size) {
+        return sign != 0 ? sign : (x->size > y->size) - (x->size < y->size);
+    }
+    return x->file != y->file ? (x->file > y->file) - (x->file < y->file)
+                              : (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Files of random lines and their words, sorted. */
+static void draw_files(gy_random *random, size_t most, const char *bytes)
+{
+    size_t total = 0;
+    for (int i = 0; i < FILES; i++) {
+        sizes[i] = gy_random_below(random, most);
+        texts[i] = gy_alloc("test", sizes[i] + 1);
+        for (size_t j = 0, line = 0; j < sizes[i]; j++, line++) {
+            texts[i][j] = bytes[gy_random_below(random, strlen(bytes))];
+            if (line > 200 || gy_random_below(random, 30) == 0) {
+                texts[i][j] = '\n';
+                line = 0;
+            }
+        }
+        write_file(paths[i], texts[i], sizes[i]);
+        total += sizes[i];
+    }
+    words = gy_alloc("test", (total + 1) * sizeof(*words));
+    word_count = 0;
+    for (uint32_t i = 0; i < FILES; i++) {
+        const gy_record all = {.data = texts[i], .size = sizes[i]};
+        for (gy_token w = gy_first_word(&all); w.size > 0; w = gy_next_word(w)) {
+            words[word_count++] =
+                (word){w.data, (uint32_t)w.size, i, (uint64_t)(w.data - texts[i])};
+        }
+    }
+    qsort(words, word_count, sizeof(*words), by_word);
+}
+
+static void drop_files(void)
+{
+    for (int i = 0; i < FILES; i++) {
+        gy_free(texts[i]);
+    }
+    gy_free(words);
+}
+
+static bool is_same_word(size_t a, size_t b)
+{
+    return words[a].size == words[b].size &&
+           memcmp(words[a].data, words[b].data, words[a].size) == 0;
+}
+
+/* Lines of word, tab, count. */
+static gy_text expect_counts(void)
+{
+    gy_text expected = {0};
+    for (size_t i = 0, next; i < word_count; i = next) {
+        for (next = i + 1; next < word_count && is_same_word(i, next); next++) {
+        }
+        gy_text_add(&expected, "%.*s\t%zu\n", (int)words[i].size, words[i].data, next - i);
+    }
+    return expected;
+}
+
+static void words_are_counted(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    int splits = 0;
+    for (long i = 0; i < gy_test_cases(24); i++) {
+        draw_files(&random, i % 6 == 0 ? 120000 : 3000, "aabcde  \t");
+        gy_map_reduce_options options = {
+            .inputs = inputs,
+            .format = GY_RECORDS_LINES,
+            .map = i % 2 == 0 ? "count" : "copied",
+            .combine = (gy_combine[]){GY_COMBINE_SUM, GY_COMBINE_COUNT, GY_COMBINE_NONE}[i % 3],
+            .reduce = i % 3 == 2 ? "sum" : NULL,
+            .order = i % 5 == 0 ? GY_ORDER_KEY : GY_ORDER_HASH,
+            .partition_function = i % 7 == 0 ? "by_first_byte" : NULL,
+            .partitions = 1 + (int)gy_random_below(&random, 4),
+            .split_bytes = 100 + gy_random_below(&random, 4000),
+            .memory_bytes = i % 4 == 0 ? GY_GATHER_BYTES_MIN : 0};
+        if (i % 6 == 0) {
+            options.split_bytes = 30000;
+        }
+        outcome out = run_job(&options);
+        splits = GY_MAX(splits, out.maps);
+        gy_text expected = expect_counts();
+        assert_same_lines(&out.all, &expected);
+        drop_files();
+    }
+    assert_true(splits > FILES);
+}
+
+/* The output's bytes: the ready-made job, users' lines and other splits and budgets. */
+static void outputs_are_the_same_to_the_byte(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    draw_files(&random, 100000, "aabcdefgh  \t");
+    gy_text first = {0};
+    for (int i = 0; i < 4; i++) {
+        const gy_job_options job = {.inputs = inputs,
+                                    .partitions = 2,
+                                    .split_bytes = i == 0 ? 1 << 20 : 7000,
+                                    .memory_bytes = i == 1 ? GY_GATHER_BYTES_MIN : 0};
+        const gy_map_reduce_options lines = {.inputs = inputs,
+                                             .format = GY_RECORDS_LINES,
+                                             .map = "count",
+                                             .combine = GY_COMBINE_SUM,
+                                             .partitions = 2,
+                                             .split_bytes = 3000};
+        outcome out = i < 3 ? run_dag(gy_dag_wordcount(NULL, &job)) : run_job(&lines);
+        assert_int_equal(out.cause, GY_CAUSE_NONE);
+        if (i == 0) {
+            first = out.all;
+            assert_true(first.size_bytes > 0);
+            continue;
+        }
+        assert_int_equal(out.all.size_bytes, first.size_bytes);
+        assert_memory_equal(out.all.data, first.data, first.size_bytes);
+        gy_text_free(&out.all);
+    }
+    gy_text_free(&first);
+    drop_files();
+}
+
+static void keys_and_values_in_order(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    for (long i = 0; i < gy_test_cases(12); i++) {
+        draw_files(&random, i == 0 ? 60000 : 2000, "aab  ");
+        const gy_map_reduce_options options = {
+            .inputs = inputs,
+            .format = GY_RECORDS_LINES,
+            .map = "place",
+            .has_bytes = true,
+            .reduce = "join",
+            .order = (gy_reduce_order[]){GY_ORDER_KEY, GY_ORDER_VALUE, GY_ORDER_HASH}[i % 3],
+            .partitions = 1,
+            .split_bytes = (i == 0 ? 3000 : 200) + gy_random_below(&random, 3000),
+            .memory_bytes = i == 0 ? GY_GATHER_BYTES_MIN : 0};
+        outcome out = run_job(&options);
+        gy_text expected = {0};
+        for (size_t j = 0, next; j < word_count; j = next) {
+            gy_text_add(&expected, "%.*s", (int)words[j].size, words[j].data);
+            char *values[70000];
+            size_t count = 0;
+            for (next = j; next < word_count && is_same_word(j, next); next++) {
+                values[count] = gy_alloc("test", 40);
+                snprintf(values[count++], 40, "%06llu", (unsigned long long)words[next].offset);
+            }
+            if (options.order == GY_ORDER_VALUE) {
+                qsort(values, count, sizeof(char *), by_text);
+            }
+            for (size_t k = 0; k < count; k++) {
+                gy_text_add(&expected, ",%s", values[k]);
+                gy_free(values[k]);
+            }
+            gy_text_add(&expected, "\n");
+        }
+        if (options.order == GY_ORDER_HASH) {
+            assert_same_lines(&out.all, &expected);
+        } else { /* as they stand */
+            assert_string_equal(gy_text_get(&out.all), gy_text_get(&expected));
+            gy_text_free(&out.all);
+            gy_text_free(&expected);
+        }
+        drop_files();
+    }
+}
+
+static void an_index_lists_each_file_once(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    for (long i = 0; i < gy_test_cases(10); i++) {
+        draw_files(&random, i == 0 ? 90000 : 400, "aabcde \n");
+        const gy_job_options job = {.inputs = inputs,
+                                    .partitions = 3,
+                                    .split_bytes =
+                                        (i == 0 ? 20000 : 50) + gy_random_below(&random, 1000),
+                                    .memory_bytes = i % 2 == 0 ? GY_GATHER_BYTES_MIN : 0};
+        outcome out = run_dag(gy_dag_index(NULL, &job));
+        assert_int_equal(out.cause, GY_CAUSE_NONE);
+        gy_text expected = {0};
+        for (size_t j = 0, next; j < word_count; j = next) {
+            gy_text_add(&expected, "%.*s", (int)words[j].size, words[j].data);
+            for (next = j; next < word_count && is_same_word(j, next); next++) {
+                if (next == j || words[next].file != words[next - 1].file) {
+                    gy_text_add(&expected, "%s%u", next == j ? "\t" : " ", words[next].file);
+                }
+            }
+            gy_text_add(&expected, "\n");
+        }
+        assert_same_lines(&out.all, &expected);
+        drop_files();
+    }
+}
+
+static void grep_finds_lines_in_order(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    for (long i = 0; i < gy_test_cases(32); i++) {
+        draw_files(&random, i % 8 == 0 ? 200000 : 300, "abAc \n");
+        const bool is_fixed = i % 2 == 0, ignores = i / 2 % 2 == 0,
+                   is_inverted = i / 4 % 2 == 0;
+        const gy_grep_options options = {
+            .job = {.inputs = inputs,
+                    .split_bytes = (i % 8 == 0 ? 9000 : 20) + gy_random_below(&random, 90000)},
+            .pattern = is_fixed ? "ab" : "^b|c$",
+            .is_fixed = is_fixed,
+            .ignores_case = ignores,
+            .is_inverted = is_inverted};
+        outcome out = run_dag(gy_dag_grep(NULL, &options));
+        assert_int_equal(out.cause, GY_CAUSE_NONE);
+        gy_text expected = {0};
+        for (int f = 0; f < FILES; f++) {
+            for (size_t at = 0; at < sizes[f];) {
+                size_t end = at;
+                bool found = false;
+                for (; end < sizes[f] && texts[f][end] != '\n'; end++) {
+                    const char *t = texts[f];
+                    const bool is_a = t[end] == 'a' || (ignores && t[end] == 'A');
+                    found |= is_fixed ? is_a && end + 1 < sizes[f] && t[end + 1] == 'b'
+                                      : (end == at && t[end] == 'b') ||
+                                            (t[end] == 'c' &&
+                                             (end + 1 == sizes[f] || t[end + 1] == '\n'));
+                }
+                if (found != is_inverted) {
+                    gy_text_add_bytes(&expected, texts[f] + at, end - at);
+                    gy_text_add(&expected, "\n");
+                }
+                at = end + 1;
+            }
+        }
+        assert_string_equal(gy_text_get(&out.all), gy_text_get(&expected));
+        gy_text_free(&out.all);
+        gy_text_free(&expected);
+        drop_files();
+    }
+}
+
+static void the_best_come_first(void **state)
+{
+    (void)state;
+    static const char log[] = "x a 5\ny b 7\nz a 1\n\nw  c\t7\nv a 2\nu b 0\nt\n";
+    write_file(paths[0], log, sizeof(log) - 1);
+    write_file(paths[1], log, sizeof(log) - 1);
+    const char *const two[] = {paths[0], paths[1], NULL};
+    gy_topk_options options = {.job = {.inputs = two, .split_bytes = 9}, .field = 2, .k = 2};
+    outcome out = run_dag(gy_dag_topk(NULL, &options));
+    assert_string_equal(gy_text_get(&out.all), "a\t6\nb\t4\n");
+    gy_text_free(&out.all);
+    options.k = 9;
+    out = run_dag(gy_dag_topk(NULL, &options));
+    assert_string_equal(gy_text_get(&out.all), "a\t6\nb\t4\nc\t2\n");
+    gy_text_free(&out.all);
+    static const char sums[] = "a 5\nb -7\na 9223372036854775000\nb 8\nc 1\n";
+    write_file(paths[0], sums, sizeof(sums) - 1);
+    const char *const one[] = {paths[0], NULL};
+    options = (gy_topk_options){.job = {.inputs = one}, .field = 1, .weight_field = 2};
+    out = run_dag(gy_dag_topk(NULL, &options));
+    assert_string_equal(gy_text_get(&out.all), "a\t9223372036854775005\nb\t1\nc\t1\n");
+    gy_text_free(&out.all);
+    options = (gy_topk_options){.job = {.inputs = one}};
+    out = run_dag(gy_dag_topk(NULL, &options));
+    assert_string_equal(gy_text_get(&out.all),
+                        "a 5\t1\na 9223372036854775000\t1\nb -7\t1\nb 8\t1\nc 1\t1\n");
+    gy_text_free(&out.all);
+    write_file(paths[0], "a 5\nb five\n", 11);
+    options = (gy_topk_options){.job = {.inputs = one}, .field = 1, .weight_field = 2};
+    out = run_dag(gy_dag_topk(NULL, &options));
+    assert_int_equal(out.cause, GY_CAUSE_FATAL);
+    assert_non_null(strstr(out.reason, "the line at offset 4: field 2 is 'five'"));
+}
+
+static void pairs_csv_and_fixed_records(void **state)
+{
+    (void)state;
+    const char *const one[] = {paths[0], NULL};
+    write_file(paths[0], "b\t2\na\t1\nb\t1\nc\n", 14);
+    gy_map_reduce_options options = {.inputs = one,
+                                     .format = GY_RECORDS_KEY_VALUE,
+                                     .map = "pair",
+                                     .has_bytes = true,
+                                     .order = GY_ORDER_KEY,
+                                     .partitions = 1,
+                                     .split_bytes = 4};
+    outcome out = run_job(&options);
+    assert_int_equal(out.maps, 4);
+    assert_string_equal(gy_text_get(&out.all), "a\t1\nb\t2\nb\t1\nc\t\n");
+    gy_text_free(&out.all);
+    write_file(paths[0], "aaabbbaaa", 9);
+    options = (gy_map_reduce_options){.inputs = one,
+                                      .format = GY_RECORDS_FIXED,
+                                      .record_bytes = 3,
+                                      .map = "count",
+                                      .combine = GY_COMBINE_USER,
+                                      .combine_function = "or",
+                                      .order = GY_ORDER_KEY,
+                                      .partitions = 1,
+                                      .split_bytes = 2};
+    out = run_job(&options);
+    assert_int_equal(out.maps, 5);
+    assert_string_equal(gy_text_get(&out.all), "aaa\t1\nbbb\t1\n");
+    gy_text_free(&out.all);
+    write_file(paths[0], "\"a\nb\",c\nd,e\n", 12);
+    options = (gy_map_reduce_options){.inputs = one,
+                                      .format = GY_RECORDS_CSV,
+                                      .map = "count",
+                                      .combine = GY_COMBINE_SUM,
+                                      .order = GY_ORDER_KEY,
+                                      .partitions = 1,
+                                      .split_bytes = 2};
+    out = run_job(&options);
+    assert_int_equal(out.maps, 1);
+    assert_string_equal(gy_text_get(&out.all), "\"a\t1\nb\",c\t1\nd,e\t1\n");
+    gy_text_free(&out.all);
+}
+
+static void failures_end_the_job_and_bad_records_are_skipped(void **state)
+{
+    (void)state;
+    const char *const one[] = {paths[0], NULL};
+    write_file(paths[0], "a b\nz c\na\n", 10);
+    const gy_map_reduce_options options = {.inputs = one,
+                                           .format = GY_RECORDS_LINES,
+                                           .map = "refuse",
+                                           .combine = GY_COMBINE_SUM,
+                                           .order = GY_ORDER_KEY,
+                                           .partitions = 1};
+    outcome out = run_dag(gy_map_reduce(NULL, &options));
+    assert_int_equal(out.cause, GY_CAUSE_FATAL);
+    assert_non_null(strstr(out.reason, "input0: a z"));
+    const gy_place place = {.source = 0, .offset = 4};
+    bad_places = &place;
+    bad_count = 1;
+    out = run_job(&options);
+    bad_count = 0;
+    assert_string_equal(gy_text_get(&out.all), "a\t2\nb\t1\n");
+    assert_int_equal(out.skipped, 1);
+    gy_text_free(&out.all);
+    gy_map_reduce_options wrong = options;
+    wrong.format = GY_RECORDS_CSV;
+    write_file(paths[0], "a,b\nc\n", 6);
+    out = run_dag(gy_map_reduce(NULL, &wrong));
+    assert_int_equal(out.cause, GY_CAUSE_FATAL);
+    assert_non_null(strstr(out.reason, "input0:2: 1 fields in a row: expected 2"));
+}
+
+static void check_mistake(gy_map_reduce_options options, const char *expected)
+{
+    gy_dag *dag = gy_map_reduce(NULL, &options);
+    assert_non_null(dag);
+    assert_non_null(gy_dag_mistake(dag));
+    if (strstr(gy_dag_mistake(dag), expected) == NULL) {
+        fail_msg("'%s' lacks '%s'", gy_dag_mistake(dag), expected);
+    }
+    gy_dag_free(dag);
+}
+
+static void mistakes_are_told(void **state)
+{
+    (void)state;
+    const char *const one[] = {paths[0], NULL}, *const none[] = {NULL};
+    const char *const missing[] = {"/nowhere/at/all", NULL}, *const a_folder[] = {folder, NULL};
+    write_file(paths[0], "a\n", 2);
+    const gy_map_reduce_options good = {.inputs = one, .map = "count"};
+    gy_map_reduce_options o = good;
+    o.inputs = none;
+    check_mistake(o, "no input was given");
+    o.inputs = missing;
+    check_mistake(o, "cannot read /nowhere/at/all: No such file");
+    o.inputs = a_folder;
+    check_mistake(o, "it is no file");
+    o = good;
+    o.map = NULL;
+    check_mistake(o, "no map function");
+    o = good;
+    o.format = GY_RECORDS_FIXED;
+    check_mistake(o, "have no size");
+    o = good;
+    o.partitions = 5000;
+    check_mistake(o, "0 to 4096");
+    o = good;
+    o.combine = GY_COMBINE_USER;
+    check_mistake(o, "come together");
+    o = good;
+    o.combine = GY_COMBINE_SUM;
+    o.has_bytes = true;
+    check_mistake(o, "bytes cannot be combined");
+    o = good;
+    o.order = GY_ORDER_VALUE;
+    check_mistake(o, "only bytes can be ordered by value");
+    gy_dag *dag = gy_dag_grep(
+        NULL, &(gy_grep_options){.job = {.inputs = one}, .pattern = "a(", .is_fixed = false});
+    assert_non_null(strstr(gy_dag_mistake(dag), "pattern 'a(': "));
+    gy_dag_free(dag);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_are_counted),
+        cmocka_unit_test(outputs_are_the_same_to_the_byte),
+        cmocka_unit_test(keys_and_values_in_order),
+        cmocka_unit_test(an_index_lists_each_file_once),
+        cmocka_unit_test(grep_finds_lines_in_order),
+        cmocka_unit_test(the_best_come_first),
+        cmocka_unit_test(pairs_csv_and_fixed_records),
+        cmocka_unit_test(failures_end_the_job_and_bad_records_are_skipped),
+        cmocka_unit_test(mistakes_are_told),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,184 @@
+/* Lines that match: fixed bytes by memmem over whole texts, expressions line by line. */
+#include "mapreduce/job.h"
+
+#include "base/base.h"
+#include "mapreduce/maps/maps.h"
+
+#include <regex.h>
+#include <string.h>
+
+enum {
+    IS_FIXED = 1,
+    IGNORES_CASE = 2,
+    IS_INVERTED = 4,
+    IS_COUNTING = 8,
+    PATTERN_BYTES = 64 << 10
+};
+
+/* The parameter: flags, then the pattern with its NUL. */
+typedef struct matcher {
+    regex_t expression; /* unless fixed */
+    bool is_fixed, is_inverted, is_counting;
+    const char *pattern;
+    size_t size;
+} matcher;
+
+static void drop_matcher(void *state)
+{
+    matcher *made = state;
+    if (made != NULL && !made->is_fixed) {
+        regfree(&made->expression);
+    }
+    gy_free(made);
+}
+
+/* GY_ARG: no expression, says why. */
+static gy_status compile(regex_t *expression, const char *pattern, bool ignores_case)
+{
+    const int flags = REG_EXTENDED | (ignores_case ? REG_ICASE : 0);
+    const int result = regcomp(expression, pattern, flags);
+    if (result != 0) {
+        char why[128];
+        (void)regerror(result, expression, why, sizeof(why));
+        return gy_fail(result == REG_ESPACE ? GY_NOMEM : GY_ARG, "pattern '%.200s': %s",
+                       pattern, why);
+    }
+    return GY_OK;
+}
+
+static matcher *make_matcher(gy_map *map)
+{
+    size_t size = 0;
+    const char *parameter = gy_map_parameter(map, &size);
+    GY_ASSERT(size >= 2 && parameter[size - 1] == '\0');
+    matcher *made = gy_alloc_zero("mapreduce.grep", 1, sizeof(*made));
+    if (made == NULL) {
+        gy_map_keep(map, GY_NOMEM);
+        return NULL;
+    }
+    made->is_fixed = (parameter[0] & IS_FIXED) != 0;
+    made->is_inverted = (parameter[0] & IS_INVERTED) != 0;
+    made->is_counting = (parameter[0] & IS_COUNTING) != 0;
+    made->pattern = parameter + 1;
+    made->size = size - 2;
+    if (!made->is_fixed) {
+        gy_status status =
+            compile(&made->expression, made->pattern, (parameter[0] & IGNORES_CASE) != 0);
+        if (status < 0) {
+            gy_map_keep(map, status);
+            gy_free(made);
+            return NULL;
+        }
+    }
+    return made;
+}
+
+static bool matches(const matcher *with, const char *line, size_t size)
+{
+    if (with->is_fixed) {
+        return memmem(line, size, with->pattern, with->size) != NULL;
+    }
+    regmatch_t range = {.rm_so = 0, .rm_eo = (regoff_t)size};
+    return regexec(&with->expression, line, 1, &range, REG_STARTEND) == 0;
+}
+
+static void take_line(gy_map *map, const matcher *with, const gy_record *record,
+                      const char *line, size_t size)
+{
+    if (with->is_counting) {
+        gy_emit(map, record->file, strlen(record->file), 1);
+    } else {
+        gy_map_write(map, line, size);
+        gy_map_write(map, "\n", 1);
+    }
+}
+
+/* Jump from match to match, and find the lines around them. */
+static void grep_fixed(gy_map *map, const matcher *with, const gy_record *record)
+{
+    const char *at = record->data, *end = at + record->size;
+    while (at < end) {
+        const char *found = memmem(at, (size_t)(end - at), with->pattern, with->size);
+        if (found == NULL) {
+            return;
+        }
+        const char *before = memrchr(at, '\n', (size_t)(found - at));
+        const char *line = before != NULL ? before + 1 : at;
+        const char *after = memchr(found, '\n', (size_t)(end - found));
+        const char *last = after != NULL ? after : end;
+        take_line(map, with, record, line, (size_t)(last - line));
+        at = after != NULL ? after + 1 : end;
+    }
+}
+
+void gy_map_grep(gy_map *map, const gy_record *record)
+{
+    void **state = gy_map_state(map, drop_matcher);
+    if (*state == NULL) {
+        *state = make_matcher(map);
+        if (*state == NULL) {
+            return;
+        }
+    }
+    const matcher *with = *state;
+    if (with->is_fixed && !with->is_inverted && with->size > 0) {
+        grep_fixed(map, with, record);
+        return;
+    }
+    const char *at = record->data, *end = at + record->size;
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t size = (size_t)((newline != NULL ? newline : end) - at);
+        if (matches(with, at, size) != with->is_inverted) {
+            take_line(map, with, record, at, size);
+        }
+        at += size + (newline != NULL);
+    }
+}
+
+/* As an expression, every letter for itself. */
+static void escape(gy_text *out, const char *pattern)
+{
+    for (; *pattern != '\0'; pattern++) {
+        if (strchr("\\.[]{}()*+?^$|", *pattern) != NULL) {
+            gy_text_add(out, "\\");
+        }
+        gy_text_add_bytes(out, pattern, 1);
+    }
+}
+
+static gy_status check_pattern(const gy_grep_options *options)
+{
+    const char *pattern = options->pattern;
+    if (pattern == NULL || strlen(pattern) > PATTERN_BYTES) {
+        return gy_fail(GY_ARG, pattern == NULL ? "no pattern was given"
+                                               : "a pattern of more than 64 KiB");
+    }
+    if (options->is_fixed && strchr(pattern, '\n') != NULL) {
+        return gy_fail(GY_ARG, "a pattern with a line end matches no line");
+    }
+    if (!options->is_fixed) {
+        regex_t expression;
+        GY_TRY(compile(&expression, pattern, options->ignores_case));
+        regfree(&expression);
+    }
+    return GY_OK;
+}
+
+gy_status gy_grep_parameter(const gy_grep_options *options, gy_text *parameter)
+{
+    GY_TRY(check_pattern(options));
+    const bool is_fixed = options->is_fixed && !options->ignores_case;
+    const char flags =
+        (char)((is_fixed ? IS_FIXED : 0) | (options->ignores_case ? IGNORES_CASE : 0) |
+               (options->is_inverted ? IS_INVERTED : 0) |
+               (options->is_counting ? IS_COUNTING : 0));
+    gy_text_add_bytes(parameter, &flags, 1);
+    if (options->is_fixed && options->ignores_case) {
+        escape(parameter, options->pattern);
+    } else {
+        gy_text_add_bytes(parameter, options->pattern, strlen(options->pattern));
+    }
+    gy_text_add_bytes(parameter, "", 1);
+    return parameter->status;
+}

@@ -1,0 +1,159 @@
+/* The ready-made jobs as graphs. */
+#include "mapreduce/job.h"
+
+#include "base/base.h"
+#include "flow/dag.h"
+#include "mapreduce/maps/maps.h"
+
+#include <gyre/sort.h>
+
+#include <string.h>
+
+enum { TOP_DEFAULT = 5, TOP_MOST = 1 << 20 };
+
+const gy_function gy_mapreduce_functions[] = {
+    GY_MAP("gyre.words", gy_map_words), GY_MAP("gyre.grep", gy_map_grep),
+    GY_MAP("gyre.index", gy_map_index), GY_MAP("gyre.fields", gy_map_fields),
+    GY_MAP("gyre.copy", gy_map_copy),   GY_MAP("gyre.pairs", gy_map_pairs),
+    GY_VERTEX("gyre.top", gy_top_run),  GY_SORT_FUNCTION,
+};
+const int gy_mapreduce_function_count = GY_COUNT(gy_mapreduce_functions);
+
+static gy_map_reduce_options options_of(const gy_job_options *job, const char *map)
+{
+    return (gy_map_reduce_options){.inputs = job->inputs,
+                                   .format = GY_RECORDS_TEXT,
+                                   .map = map,
+                                   .partitions = job->partitions,
+                                   .split_bytes = job->split_bytes,
+                                   .memory_bytes = job->memory_bytes,
+                                   .name = job->name};
+}
+
+static const char *name_of(const gy_job_options *job)
+{
+    return job->name != NULL ? job->name : "part";
+}
+
+gy_dag *gy_dag_wordcount(gy_flow *flow, const gy_job_options *options)
+{
+    gy_map_reduce_options all = options_of(options, "gyre.words");
+    all.combine = GY_COMBINE_SUM;
+    return gy_map_reduce(flow, &all);
+}
+
+gy_dag *gy_dag_index(gy_flow *flow, const gy_job_options *options)
+{
+    gy_map_reduce_options all = options_of(options, "gyre.index");
+    all.combine = GY_COMBINE_SET;
+    return gy_map_reduce(flow, &all);
+}
+
+gy_dag *gy_dag_grep(gy_flow *flow, const gy_grep_options *options)
+{
+    gy_map_reduce_options all = options_of(&options->job, "gyre.grep");
+    all.is_map_only = !options->is_counting;
+    all.combine = options->is_counting ? GY_COMBINE_SUM : GY_COMBINE_NONE;
+    all.order = options->is_counting ? GY_ORDER_KEY : GY_ORDER_HASH;
+    gy_text parameter = {0};
+    gy_status status = gy_grep_parameter(options, &parameter);
+    all.parameter = parameter.data;
+    all.parameter_bytes = parameter.size_bytes;
+    gy_dag *dag = NULL;
+    if (status >= 0) {
+        dag = gy_map_reduce(flow, &all);
+    } else {
+        dag = gy_job_new(flow, all.map);
+        if (dag != NULL) {
+            gy_dag_fail(dag, status, "%s", gy_error_text());
+        }
+    }
+    gy_text_free(&parameter);
+    return dag;
+}
+
+gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
+{
+    gy_map_reduce_options all = options_of(&options->job, "gyre.fields");
+    const gy_top_parameter with = {.field = options->field,
+                                   .weight_field = options->weight_field,
+                                   .k = options->k != 0 ? options->k : TOP_DEFAULT};
+    all.combine = GY_COMBINE_SUM;
+    all.partitions = 1;
+    all.parameter = &with;
+    all.parameter_bytes = sizeof(with);
+    gy_dag *dag = gy_job_new(flow, "top");
+    if (dag == NULL) {
+        return NULL;
+    }
+    if (with.field < 0 || with.weight_field < 0 || with.k < 0 || with.k > TOP_MOST) {
+        gy_dag_fail(dag, GY_ARG,
+                    "field %d, weight_field %d, k %lld: expected 0 or more, k at most %d",
+                    with.field, with.weight_field, (long long)with.k, TOP_MOST);
+        return dag;
+    }
+    int count = 0;
+    const gy_part maps = gy_job_maps(dag, &all, "map", &count);
+    const gy_part top = gy_dag_vertex(dag, &(gy_vertex_options){.function = "gyre.top",
+                                                                .stage = "top",
+                                                                .parameter = &with,
+                                                                .parameter_bytes = sizeof(with),
+                                                                .inputs = GY_PORTS_ANY,
+                                                                .outputs = 1});
+    const gy_part whole = gy_part_bipartite(maps, top, GY_CHANNEL_FIFO);
+    if (gy_dag_mistake(dag) == NULL) {
+        gy_part_output(whole, name_of(&options->job));
+    }
+    return dag;
+}
+
+/* Copies of a program, each with one input and one output. */
+static gy_part add_commands(gy_dag *dag, const char *const *command, const char *stage,
+                            const char *const *files, int copies)
+{
+    return gy_part_clone(gy_dag_vertex(dag, &(gy_vertex_options){.command = command,
+                                                                 .stage = stage,
+                                                                 .files = files,
+                                                                 .inputs = 1,
+                                                                 .outputs = 1}),
+                         copies);
+}
+
+gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options)
+{
+    gy_dag *dag = gy_job_new(flow, "commands");
+    if (dag == NULL) {
+        return NULL;
+    }
+    if (options->map == NULL || options->map[0] == NULL) {
+        gy_dag_fail(dag, GY_ARG, "no map command was given");
+        return dag;
+    }
+    gy_map_reduce_options reading = options_of(&options->job, "gyre.copy");
+    reading.is_map_only = true;
+    int splits = 0;
+    const gy_part readers = gy_job_maps(dag, &reading, "read", &splits);
+    if (gy_dag_mistake(dag) != NULL) {
+        return dag;
+    }
+    gy_part part = gy_part_pointwise(
+        readers, add_commands(dag, options->map, "map", options->files, splits),
+        GY_CHANNEL_FIFO);
+    if (options->reduce != NULL) {
+        gy_map_reduce_options sorting = options_of(&options->job, "gyre.pairs");
+        sorting.format = GY_RECORDS_KEY_VALUE;
+        sorting.has_bytes = true;
+        sorting.order = GY_ORDER_KEY;
+        const int partitions = gy_job_partitions(sorting.partitions);
+        part = gy_part_pointwise(part, gy_job_streams(dag, &sorting, splits), GY_CHANNEL_FIFO);
+        part = gy_part_bipartite(part, gy_job_reduces(dag, &sorting, NULL), GY_CHANNEL_FILE);
+        part = gy_part_pointwise(
+            part,
+            add_commands(dag, options->reduce, "reduce command", options->files, partitions),
+            GY_CHANNEL_FIFO);
+    }
+    if (gy_dag_mistake(dag) == NULL) {
+        gy_part_output(part, name_of(&options->job));
+    }
+    return dag;
+}

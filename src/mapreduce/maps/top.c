@@ -1,0 +1,176 @@
+/* The most frequent values of a field: maps count, one vertex keeps the best. */
+#include "mapreduce/job.h"
+
+#include "base/base.h"
+#include "mapreduce/fields.h"
+#include "mapreduce/maps/maps.h"
+#include "mapreduce/top.h"
+
+#include <string.h>
+
+/* Field `field` of a line; size 0: it has none. */
+static gy_token field_of(const char *line, size_t size, int field)
+{
+    const gy_record record = {.data = line, .size = size};
+    gy_token word = gy_first_word(&record);
+    for (int i = 1; i < field && word.size > 0; i++) {
+        word = gy_next_word(word);
+    }
+    return word;
+}
+
+/* A whole number, with its sign; false: it is none, or too large. */
+static bool number_of(gy_token word, int64_t *number)
+{
+    const bool is_negative = word.size > 0 && word.data[0] == '-';
+    int64_t sum = 0;
+    size_t i = is_negative;
+    for (; i < word.size; i++) {
+        const int digit = word.data[i] - '0';
+        if (digit < 0 || digit > 9 || __builtin_mul_overflow(sum, 10, &sum) ||
+            __builtin_sub_overflow(sum, digit, &sum)) {
+            return false;
+        }
+    }
+    if (i == (size_t)is_negative || (!is_negative && sum == INT64_MIN)) {
+        return false;
+    }
+    *number = is_negative ? sum : -sum;
+    return true;
+}
+
+static void add_line(gy_map *map, const gy_top_parameter *with, const gy_record *record,
+                     const char *line, size_t size)
+{
+    int64_t weight = 1;
+    gy_token key = {.data = line, .size = size};
+    if (with->field > 0) {
+        key = field_of(line, size, with->field);
+    }
+    if (with->weight_field > 0) {
+        const gy_token word = field_of(line, size, with->weight_field);
+        if (!number_of(word, &weight)) {
+            gy_map_keep(
+                map,
+                gy_fail(GY_FORMAT,
+                        "the line at offset %llu: field %d is '%.*s': expected a "
+                        "whole number",
+                        (unsigned long long)(record->offset + (uint64_t)(line - record->data)),
+                        with->weight_field, (int)GY_MIN(word.size, (size_t)40), word.data));
+            return;
+        }
+    }
+    if (with->field == 0 || key.size > 0) {
+        gy_emit(map, key.data, key.size, weight);
+    }
+}
+
+void gy_map_fields(gy_map *map, const gy_record *record)
+{
+    size_t size = 0;
+    const gy_top_parameter *with = gy_map_parameter(map, &size);
+    GY_ASSERT(size == sizeof(*with));
+    if (with->field > 0 && with->weight_field == 0 && record->size <= GY_FIELDS_TEXT_BYTES) {
+        gy_map_keep(map, gy_gather_add_fields(map->gather, record->data, record->size,
+                                              (unsigned)with->field));
+        return;
+    }
+    const char *at = record->data, *end = at + record->size;
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t line = (size_t)((newline != NULL ? newline : end) - at);
+        add_line(map, with, record, at, line);
+        at += line + (newline != NULL);
+    }
+}
+
+static gy_status more_of_input(void *arg, const char **data, size_t *size_bytes)
+{
+    const gy_output_of *from = arg; /* here: an input */
+    const void *bytes = NULL;
+    GY_TRY(gy_vertex_read(from->vertex, from->number, &bytes, size_bytes));
+    *data = bytes;
+    return GY_OK;
+}
+
+static gy_status keep_best(gy_groups *groups, gy_top *top)
+{
+    for (;;) {
+        gy_row row;
+        bool has_row = false;
+        GY_TRY(gy_groups_next(groups, &row, &has_row));
+        if (!has_row) {
+            return GY_OK;
+        }
+        GY_TRY(gy_top_add(top, row.key, row.key_size, row.number));
+    }
+}
+
+static gy_status write_best(gy_vertex *vertex, gy_top *top)
+{
+    gy_output_of to = {vertex, 0};
+    gy_outlet output = {.sink = gy_sink_of(&to), .capacity = 64 << 10};
+    const size_t count = gy_top_end(top);
+    gy_status status = GY_OK;
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        const gy_top_row row = gy_top_get(top, i);
+        status = gy_put_number(&output, row.key, row.key_bytes, row.count);
+    }
+    if (status >= 0) {
+        status = gy_outlet_flush(&output);
+    }
+    gy_outlet_free(&output);
+    return status;
+}
+
+/* The tables of all inputs as one. */
+static gy_status open_inputs(gy_output_of *inputs, size_t count, gy_groups **groups)
+{
+    gy_rows **rows = gy_alloc_zero("mapreduce.top", count, sizeof(gy_rows *));
+    gy_status status = rows == NULL ? GY_NOMEM : GY_OK;
+    size_t made = 0;
+    for (; status >= 0 && made < count; made += status >= 0) {
+        status = gy_rows_new((gy_spring){more_of_input, &inputs[made], "an input of a top"},
+                             false, &rows[made]);
+    }
+    if (status >= 0) {
+        status = gy_groups_new(rows, count, GY_FOLD_SUM, NULL, groups);
+    } else {
+        for (size_t i = 0; i < made; i++) {
+            gy_rows_free(rows[i]);
+        }
+    }
+    gy_free(rows);
+    return status;
+}
+
+gy_status gy_top_run(gy_vertex *vertex)
+{
+    size_t size = 0;
+    const gy_top_parameter *with = gy_vertex_parameter(vertex, &size);
+    GY_ASSERT(size == sizeof(*with));
+    const size_t count = (size_t)gy_vertex_inputs(vertex);
+    gy_output_of *inputs = gy_alloc("mapreduce.top", count * sizeof(*inputs));
+    if (inputs == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        inputs[i] = (gy_output_of){vertex, (int)i};
+    }
+    gy_top *top = NULL;
+    gy_groups *groups = NULL;
+    gy_status status = gy_top_new((size_t)with->k, &top);
+    if (status >= 0) {
+        status = open_inputs(inputs, count, &groups);
+    }
+    if (status >= 0) {
+        status = keep_best(groups, top);
+    }
+    if (status >= 0) {
+        status = write_best(vertex, top);
+    }
+    gy_groups_free(groups);
+    gy_top_free(top);
+    gy_free(inputs);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* Maps of ready-made jobs over texts: words, words of files, fields, copies, pairs. */
+#include "mapreduce/job.h"
+
+#include "base/base.h"
+
+void gy_map_words(gy_map *map, const gy_record *record)
+{
+    gy_emit_words(map, record->data, record->size);
+}
+
+void gy_map_index(gy_map *map, const gy_record *record)
+{
+    gy_map_keep(map, gy_gather_add_words(map->gather, record->data, record->size, map->number));
+}
+
+void gy_map_copy(gy_map *map, const gy_record *record)
+{
+    gy_map_write(map, record->data, record->size);
+}
+
+void gy_map_pairs(gy_map *map, const gy_record *record)
+{
+    gy_emit_bytes(map, record->key, record->key_size, record->data, record->size);
+}

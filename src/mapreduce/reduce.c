@@ -1,0 +1,443 @@
+/* Reduces: the keys of several tables or sorted runs, their values, what is written. */
+#include "mapreduce/task.h"
+
+#include "base/base.h"
+#include "mapreduce/sort.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { OUTPUT_BYTES = 256 << 10, NUMBER_BYTES = 20 };
+
+void gy_reduce_keep(gy_reducer *reduce, gy_status status)
+{
+    if (status < 0 && reduce->status >= 0) {
+        reduce->status = status;
+        (void)snprintf(reduce->text, sizeof(reduce->text), "%s", gy_error_text());
+    }
+}
+
+void gy_reduce_fail(gy_reducer *reduce, const char *text)
+{
+    gy_reduce_keep(reduce, gy_fail(GY_ARG, "%s", text));
+}
+
+const void *gy_reduce_parameter(const gy_reducer *reduce, size_t *size_bytes)
+{
+    *size_bytes = reduce->stage->options.parameter_bytes;
+    return reduce->stage->options.parameter;
+}
+
+gy_vertex *gy_reduce_vertex(gy_reducer *reduce)
+{
+    return reduce->vertex;
+}
+
+/* ---- writing ---- */
+
+/* The number's digits at the end of `room`; where they begin. */
+static char *digits_of(int64_t number, char room[NUMBER_BYTES + 1])
+{
+    uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    char *at = room + NUMBER_BYTES + 1;
+    do {
+        *--at = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    if (number < 0) {
+        *--at = '-';
+    }
+    return at;
+}
+
+gy_status gy_put_number(gy_outlet *output, const void *key, size_t key_size, int64_t number)
+{
+    char room[NUMBER_BYTES + 1];
+    const char *digits = digits_of(number, room);
+    const size_t count = (size_t)(room + sizeof(room) - digits);
+    GY_TRY(gy_outlet_room(output, key_size + 2 + sizeof(room)));
+    char *out = output->buffer + output->used;
+    memcpy(out, key, key_size);
+    out[key_size] = '\t';
+    memcpy(out + key_size + 1, digits, count);
+    out[key_size + 1 + count] = '\n';
+    output->used += key_size + 2 + count;
+    output->written += key_size + 2 + count;
+    return GY_OK;
+}
+
+void gy_put(gy_reducer *reduce, const void *key, size_t key_size, int64_t value)
+{
+    if (reduce->status >= 0) {
+        gy_reduce_keep(reduce, gy_put_number(&reduce->output, key, key_size, value));
+    }
+}
+
+void gy_reduce_write(gy_reducer *reduce, const void *data, size_t size)
+{
+    if (reduce->status >= 0) {
+        gy_reduce_keep(reduce, gy_outlet_add(&reduce->output, data, size));
+    }
+}
+
+void gy_put_bytes(gy_reducer *reduce, const void *key, size_t key_size, const void *value,
+                  size_t value_size)
+{
+    gy_reduce_write(reduce, key, key_size);
+    gy_reduce_write(reduce, "\t", 1);
+    gy_reduce_write(reduce, value, value_size);
+    gy_reduce_write(reduce, "\n", 1);
+}
+
+/* ---- values ---- */
+
+static bool next_value(gy_values *values, gy_item *item)
+{
+    if (values->status != GY_OK) {
+        return false;
+    }
+    values->status = values->next(values->arg, item);
+    return values->status == GY_OK;
+}
+
+bool gy_values_number(gy_values *values, int64_t *value)
+{
+    gy_item item;
+    if (values->fold == GY_FOLD_LIST) {
+        values->status = gy_fail(GY_ARG, "a reduce asked for a number where the job has bytes");
+    }
+    const bool has = next_value(values, &item);
+    if (has) {
+        *value = item.number;
+    }
+    return has;
+}
+
+bool gy_values_bytes(gy_values *values, const void **value, size_t *size_bytes)
+{
+    gy_item item;
+    if (values->fold != GY_FOLD_LIST) {
+        values->status = gy_fail(GY_ARG, "a reduce asked for bytes where the job has numbers");
+    }
+    const bool has = next_value(values, &item);
+    if (has) {
+        *value = item.value;
+        *size_bytes = item.value_size;
+    }
+    return has;
+}
+
+/* One number. */
+typedef struct single {
+    int64_t number;
+    bool is_given;
+} single;
+
+static gy_status next_single(void *arg, gy_item *item)
+{
+    single *from = arg;
+    if (from->is_given) {
+        return GY_AGAIN;
+    }
+    from->is_given = true;
+    item->number = from->number;
+    return GY_OK;
+}
+
+/* The values of a key of tables, piece by piece; of a set each once, also where pieces meet. */
+typedef struct listed {
+    gy_groups *groups;
+    gy_fold fold;
+    gy_piece piece;
+    int64_t last;
+    bool has_last;
+} listed;
+
+static gy_status next_listed(void *arg, gy_item *item)
+{
+    listed *from = arg;
+    for (;;) {
+        gy_status status = gy_piece_next(&from->piece, from->fold, item);
+        if (status == GY_AGAIN) {
+            const char *list;
+            size_t size;
+            GY_TRY(gy_groups_list(from->groups, &list, &size));
+            if (list == NULL) {
+                return GY_AGAIN;
+            }
+            from->piece = (gy_piece){.at = list, .end = list + size};
+            continue;
+        }
+        if (status == GY_OK && from->fold == GY_FOLD_SET) {
+            if (from->has_last && item->number == from->last) {
+                continue;
+            }
+            from->last = item->number;
+            from->has_last = true;
+        }
+        return status;
+    }
+}
+
+/* The values of a key of sorted records. */
+typedef struct grouped {
+    gy_sort_groups groups;
+    gy_fold fold;
+} grouped;
+
+static gy_status next_grouped(void *arg, gy_item *item)
+{
+    grouped *from = arg;
+    gy_sort_span value;
+    bool has = false;
+    GY_TRY(gy_sort_groups_value(&from->groups, &value, &has));
+    if (!has) {
+        return GY_AGAIN;
+    }
+    if (from->fold == GY_FOLD_LIST) {
+        item->value = value.data;
+        item->value_size = (uint32_t)value.size_bytes;
+        return GY_OK;
+    }
+    if (value.size_bytes != sizeof(item->number)) {
+        return gy_fail(GY_FORMAT, "a number of %zu bytes among sorted records",
+                       value.size_bytes);
+    }
+    memcpy(&item->number, value.data, sizeof(item->number));
+    return GY_OK;
+}
+
+/* ---- a key with its values ---- */
+
+/* A line for each value; of a set one with all. */
+static gy_status write_values(gy_reducer *reduce, const gy_record *key, gy_values *values)
+{
+    gy_outlet *output = &reduce->output;
+    const bool is_set = values->fold == GY_FOLD_SET;
+    gy_item item;
+    bool is_first = true;
+    while (next_value(values, &item)) {
+        char room[NUMBER_BYTES + 1];
+        if (is_first || !is_set) {
+            GY_TRY(gy_outlet_add(output, key->data, key->size));
+        }
+        GY_TRY(gy_outlet_add(output, is_first || !is_set ? "\t" : " ", 1));
+        if (values->fold == GY_FOLD_LIST) {
+            GY_TRY(gy_outlet_add(output, item.value, item.value_size));
+        } else {
+            const char *digits = digits_of(item.number, room);
+            GY_TRY(gy_outlet_add(output, digits, (size_t)(room + sizeof(room) - digits)));
+        }
+        if (!is_set) {
+            GY_TRY(gy_outlet_add(output, "\n", 1));
+        }
+        is_first = false;
+    }
+    GY_TRY(values->status);
+    return is_set && !is_first ? gy_outlet_add(output, "\n", 1) : GY_OK;
+}
+
+static gy_status reduce_key(gy_reducer *reduce, const char *key, size_t key_size,
+                            gy_values *values)
+{
+    const gy_record record = {
+        .data = key, .size = key_size, .key = key, .key_size = key_size, .file = ""};
+    if (!reduce->stage->options.has_reduce) {
+        return write_values(reduce, &record, values);
+    }
+    gy_vertex_at_key(reduce->vertex, key, key_size);
+    if (gy_vertex_has_bad(reduce->vertex) &&
+        gy_vertex_is_bad_key(reduce->vertex, key, key_size)) {
+        return GY_OK;
+    }
+    ((gy_reduce_work)gy_vertex_user(reduce->vertex))(reduce, &record, values);
+    gy_reduce_keep(reduce, values->status);
+    return reduce->status;
+}
+
+static gy_status reduce_tables(gy_reducer *reduce, gy_groups *groups)
+{
+    const gy_fold fold = reduce->stage->options.fold;
+    for (;;) {
+        gy_row row;
+        bool has_row = false;
+        GY_TRY(gy_groups_next(groups, &row, &has_row));
+        if (!has_row) {
+            return GY_OK;
+        }
+        if (!gy_fold_is_list(fold) && !reduce->stage->options.has_reduce) {
+            GY_TRY(gy_put_number(&reduce->output, row.key, row.key_size, row.number));
+            continue;
+        }
+        single one = {row.number, false};
+        listed list = {.groups = groups, .fold = fold};
+        gy_values values = {.fold = fold};
+        values.arg = gy_fold_is_list(fold) ? (void *)&list : (void *)&one;
+        values.next = gy_fold_is_list(fold) ? next_listed : next_single;
+        GY_TRY(reduce_key(reduce, row.key, row.key_size, &values));
+    }
+}
+
+static gy_status reduce_sorted(gy_reducer *reduce, gy_sort_next next, void *arg)
+{
+    grouped from = {.fold = reduce->stage->options.fold};
+    gy_sort_groups_init(&from.groups, next, arg);
+    gy_status status = GY_OK;
+    while (status >= 0) {
+        gy_sort_span key;
+        bool has = false;
+        status = gy_sort_groups_next(&from.groups, &key, &has);
+        if (status < 0 || !has) {
+            break;
+        }
+        gy_values values = {.fold = from.fold, .arg = &from, .next = next_grouped};
+        status = reduce_key(reduce, key.data, key.size_bytes, &values);
+    }
+    gy_sort_groups_fini(&from.groups);
+    return status;
+}
+
+/* ---- inputs ---- */
+
+typedef struct port {
+    gy_vertex *vertex;
+    int number;
+} port;
+
+static gy_status more_of_port(void *arg, const char **data, size_t *size_bytes)
+{
+    const port *from = arg;
+    const void *bytes = NULL;
+    GY_TRY(gy_vertex_read(from->vertex, from->number, &bytes, size_bytes));
+    *data = bytes;
+    return GY_OK;
+}
+
+static gy_status fill_from_port(void *arg, const void **data, size_t *size_bytes)
+{
+    const port *from = arg;
+    return gy_vertex_read(from->vertex, from->number, data, size_bytes);
+}
+
+/* All inputs, tables, as one. */
+static gy_status open_tables(const gy_task_stage *stage, port *ports, size_t count,
+                             gy_join_numbers join, gy_groups **groups)
+{
+    gy_rows **rows = gy_alloc_zero("mapreduce.reduce", count, sizeof(gy_rows *));
+    if (rows == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = GY_OK;
+    size_t made = 0;
+    for (; made < count && status == GY_OK; made += status == GY_OK) {
+        const gy_spring spring = {more_of_port, &ports[made], "an input of a reduce"};
+        status = gy_rows_new(spring, gy_fold_is_list(stage->options.fold), &rows[made]);
+    }
+    if (status == GY_OK) {
+        status = gy_groups_new(rows, count, stage->options.fold, join, groups);
+    } else {
+        for (size_t i = 0; i < made; i++) {
+            gy_rows_free(rows[i]);
+        }
+    }
+    gy_free(rows);
+    return status;
+}
+
+/* Fold all tables, then sort what is left of them by key. */
+static gy_status sort_tables(gy_reducer *reduce, gy_groups *groups)
+{
+    const gy_sorter_options options = {.memory_bytes =
+                                           gy_task_memory(reduce->vertex, reduce->stage),
+                                       .scratch = gy_vertex_scratch(reduce->vertex)};
+    if (options.scratch == NULL) {
+        return GY_IO;
+    }
+    gy_sorter *sorter = NULL;
+    GY_TRY(gy_sorter_new(gy_env_real(), &options, &sorter));
+    gy_status status = GY_OK;
+    for (bool has_row = true; status >= 0 && has_row;) {
+        gy_row row;
+        status = gy_groups_next(groups, &row, &has_row);
+        if (status >= 0 && has_row) {
+            const gy_sort_item item = {.key = row.key,
+                                       .key_bytes = row.key_size,
+                                       .value = (const char *)&row.number,
+                                       .value_bytes = sizeof(row.number)};
+            status = gy_sorter_add(sorter, &item, 1);
+        }
+    }
+    if (status >= 0) {
+        status = gy_sorter_end(sorter);
+    }
+    if (status >= 0) {
+        status = reduce_sorted(reduce, gy_sort_next_sorted, sorter);
+    }
+    gy_sorter_free(sorter);
+    return status;
+}
+
+static gy_status reduce_runs(gy_reducer *reduce, port *ports, size_t count)
+{
+    gy_merge_source *sources = gy_alloc("mapreduce.reduce", count * sizeof(*sources));
+    if (sources == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sources[i] = (gy_merge_source){fill_from_port, &ports[i]};
+    }
+    const gy_sort_layout layout = {
+        .kind = GY_LAYOUT_FRAMED, .has_values = reduce->stage->options.order == GY_ORDER_VALUE};
+    gy_merge *merge = NULL;
+    gy_status status = gy_merge_new(&layout, sources, count, &merge);
+    if (status >= 0) {
+        status = reduce_sorted(reduce, gy_sort_next_merged, merge);
+    }
+    gy_merge_free(merge);
+    gy_free(sources);
+    return status;
+}
+
+static gy_status reduce_all(gy_reducer *reduce, port *ports, size_t count, gy_join_numbers join)
+{
+    const gy_task_stage *stage = reduce->stage;
+    if (stage->options.order != GY_ORDER_HASH && gy_fold_is_list(stage->options.fold)) {
+        return reduce_runs(reduce, ports, count);
+    }
+    gy_groups *groups = NULL;
+    GY_TRY(open_tables(stage, ports, count, join, &groups));
+    gy_status status = stage->options.order == GY_ORDER_HASH ? reduce_tables(reduce, groups)
+                                                             : sort_tables(reduce, groups);
+    gy_groups_free(groups);
+    return status;
+}
+
+gy_status gy_reduce_run(gy_vertex *vertex, const gy_task_stage *stage)
+{
+    gy_join_numbers join = NULL;
+    if (stage->options.combine != NULL) {
+        join = (gy_join_numbers)gy_vertex_function(vertex, stage->options.combine);
+    }
+    const size_t count = (size_t)gy_vertex_inputs(vertex);
+    port *ports = gy_alloc("mapreduce.reduce", count * sizeof(*ports));
+    if (ports == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        ports[i] = (port){vertex, (int)i};
+    }
+    gy_output_of to = {vertex, 0};
+    gy_reducer reduce = {.vertex = vertex,
+                         .stage = stage,
+                         .output = {.sink = gy_sink_of(&to), .capacity = OUTPUT_BYTES}};
+    gy_status status = reduce_all(&reduce, ports, count, join);
+    gy_vertex_at_none(vertex);
+    if (status >= 0) {
+        status = gy_outlet_flush(&reduce.output);
+    } else if (reduce.status < 0) {
+        status = gy_fail(reduce.status, "%s", reduce.text);
+    }
+    gy_outlet_free(&reduce.output);
+    gy_free(ports);
+    return status;
+}

@@ -1,0 +1,329 @@
+/* What a vertex of a MapReduce job does: the map over its parts of the inputs. */
+#include "mapreduce/task.h"
+
+#include "base/base.h"
+#include "mapreduce/sort.h"
+
+#include <string.h>
+
+enum {
+    OUTPUT_BYTES = 256 << 10,
+    MEMORY_BYTES = 1 << 30,
+    RECORD_SHARE = 8, /* of the memory, for the longest record of a compressed file */
+};
+
+static gy_status write_output(void *arg, const void *data, size_t size_bytes)
+{
+    const gy_output_of *to = arg;
+    return gy_vertex_write(to->vertex, to->number, data, size_bytes);
+}
+
+gy_sink gy_sink_of(gy_output_of *to)
+{
+    return (gy_sink){write_output, to};
+}
+
+/* A map while it goes through records. */
+typedef struct mapping {
+    gy_map *map;
+    gy_map_work work;
+    uint32_t source;
+    bool has_bad;
+    int64_t records;
+} mapping;
+
+static gy_status map_record(void *arg, const gy_record *record)
+{
+    mapping *at = arg;
+    gy_map *map = at->map;
+    at->records++;
+    gy_vertex_at(map->vertex, at->source, record->offset);
+    if (at->has_bad && gy_vertex_is_bad(map->vertex, at->source, record->offset)) {
+        return GY_OK;
+    }
+    at->work(map, record);
+    return map->status;
+}
+
+size_t gy_task_memory(const gy_vertex *vertex, const gy_task_stage *stage)
+{
+    size_t memory = stage->options.memory_bytes;
+    if (memory == 0) { /* a part of the process's: what user code takes comes on top */
+        memory = gy_vertex_memory(vertex) / 4 * 3;
+    }
+    if (memory == 0) {
+        memory = MEMORY_BYTES;
+    }
+    return GY_MAX(memory, (size_t)GY_GATHER_BYTES_MIN);
+}
+
+static gy_status map_part(mapping *at, int input, const char *path)
+{
+    gy_map *map = at->map;
+    const gy_task_stage *stage = map->stage;
+    const gy_task_part *part = &stage->parts[input];
+    const void *data = NULL;
+    size_t size = 0;
+    GY_TRY(gy_vertex_read(map->vertex, input, &data, &size));
+    const gy_input from = {.path = path,
+                           .data = data,
+                           .size_bytes = size,
+                           .begin = part->begin,
+                           .end = part->end,
+                           .format = stage->options.format,
+                           .record_bytes = stage->options.record_bytes,
+                           .delimiter = stage->options.delimiter,
+                           .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};
+    at->source = (uint32_t)part->number;
+    map->number = (int64_t)part->number;
+    if (gy_input_can_part(from.format, data, size)) { /* it is mapped until the next read */
+        map->lasting = data;
+        map->lasting_size = size;
+    }
+    gy_status status = gy_input_visit(&from, map_record, at);
+    gy_vertex_at_none(map->vertex);
+    if (status < 0 && map->status < 0) { /* texts of later calls are in the way */
+        return gy_fail(map->status, "%s: %s", path, map->text);
+    }
+    GY_TRY(status);
+    GY_TRY(gy_map_flush(map));
+    map->lasting = NULL;
+    map->lasting_size = 0;
+    return GY_OK;
+}
+
+/* An input of the graph as a stream of bytes. */
+typedef struct streaming {
+    gy_vertex *vertex;
+    const char *at;
+    size_t left;
+    bool is_ended;
+} streaming;
+
+static gy_status fill_from_input(void *arg, char *data, size_t wanted, size_t *got)
+{
+    streaming *from = arg;
+    *got = 0;
+    while (*got < wanted && !from->is_ended) {
+        if (from->left == 0) {
+            const void *bytes = NULL;
+            GY_TRY(gy_vertex_read(from->vertex, 0, &bytes, &from->left));
+            from->at = bytes;
+            from->is_ended = from->left == 0;
+        }
+        const size_t size = GY_MIN(wanted - *got, from->left);
+        memcpy(data + *got, from->at, size);
+        from->at += size;
+        from->left -= size;
+        *got += size;
+    }
+    return GY_OK;
+}
+
+/* A map without parts reads its one input. */
+static gy_status map_stream(mapping *at)
+{
+    gy_map *map = at->map;
+    const gy_task_stage *stage = map->stage;
+    const gy_input from = {.path = "input",
+                           .format = stage->options.format,
+                           .record_bytes = stage->options.record_bytes,
+                           .delimiter = stage->options.delimiter,
+                           .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};
+    streaming stream = {.vertex = map->vertex};
+    gy_status status = gy_input_visit_stream(&from, fill_from_input, &stream, map_record, at);
+    gy_vertex_at_none(map->vertex);
+    if (status < 0 && map->status < 0) {
+        return gy_fail(map->status, "%s", map->text);
+    }
+    GY_TRY(status);
+    return gy_map_flush(map);
+}
+
+static gy_status map_parts(gy_map *map)
+{
+    const gy_task_stage *stage = map->stage;
+    mapping at = {.map = map,
+                  .work = (gy_map_work)gy_vertex_user(map->vertex),
+                  .has_bad = gy_vertex_has_bad(map->vertex)};
+    if (at.work == NULL) {
+        return gy_fail(GY_ARG, "the function of a map has no work of its own (GY_MAP)");
+    }
+    const char *path = stage->paths;
+    for (uint32_t i = 0; i < stage->part_count; i++, path += strlen(path) + 1) {
+        GY_TRY(map_part(&at, (int)i, path));
+    }
+    if (stage->part_count == 0) {
+        GY_TRY(map_stream(&at));
+    }
+    gy_vertex_count(map->vertex, "map records", at.records);
+    if (!stage->options.is_map_only) {
+        gy_vertex_count(map->vertex, "map emissions", (int64_t)map->emitted);
+    }
+    return GY_OK;
+}
+
+/* ---- by hash ---- */
+
+static gy_status map_to_tables(gy_map *map, gy_output_of *outputs)
+{
+    const gy_task_options *options = &map->stage->options;
+    gy_join_numbers join = NULL;
+    if (options->combine != NULL) {
+        join = (gy_join_numbers)gy_vertex_function(map->vertex, options->combine);
+    }
+    const gy_gather_options gathering = {.fold = options->fold,
+                                         .join = join,
+                                         .partitions = options->partitions,
+                                         .partition = map->partition,
+                                         .memory_bytes =
+                                             gy_task_memory(map->vertex, map->stage),
+                                         .env = gy_env_real(),
+                                         .scratch = gy_vertex_scratch(map->vertex)};
+    gy_sink *sinks = gy_alloc("mapreduce.map", options->partitions * sizeof(*sinks));
+    gy_status status = sinks == NULL ? GY_NOMEM : gathering.scratch == NULL ? GY_IO : GY_OK;
+    for (uint32_t i = 0; status >= 0 && i < options->partitions; i++) {
+        sinks[i] = gy_sink_of(&outputs[i]);
+    }
+    if (status >= 0) {
+        status = gy_gather_new(&gathering, &map->gather);
+    }
+    if (status >= 0) {
+        status = map_parts(map);
+    }
+    if (status >= 0) {
+        status = gy_gather_end(map->gather, sinks);
+    }
+    if (status >= 0) {
+        gy_gather_report report;
+        gy_gather_tell(map->gather, &report);
+        gy_vertex_count(map->vertex, "spills", (int64_t)report.spills);
+    }
+    gy_gather_free(map->gather);
+    gy_free(sinks);
+    return status;
+}
+
+/* ---- sorted ---- */
+
+static gy_status write_sorted(gy_sorter *sorter, gy_output_of *to)
+{
+    gy_outlet outlet = {.sink = gy_sink_of(to), .capacity = OUTPUT_BYTES};
+    gy_status status = gy_sorter_end(sorter);
+    for (bool has = true; status >= 0 && has;) {
+        gy_sort_item item;
+        status = gy_sorter_next(sorter, &item, &has);
+        if (status >= 0 && has) {
+            status = gy_outlet_add(&outlet, item.data, item.size_bytes);
+        }
+    }
+    if (status >= 0) {
+        status = gy_outlet_flush(&outlet);
+    }
+    gy_outlet_free(&outlet);
+    return status;
+}
+
+static gy_status map_to_runs(gy_map *map, gy_output_of *outputs)
+{
+    const gy_task_options *options = &map->stage->options;
+    GY_ASSERT(options->partitions > 0);
+    const size_t share = gy_task_memory(map->vertex, map->stage) / options->partitions;
+    const gy_sorter_options sorting = {.memory_bytes =
+                                           GY_MAX(share, (size_t)GY_SORTER_MEMORY_LEAST),
+                                       .scratch = gy_vertex_scratch(map->vertex),
+                                       .has_values = options->order == GY_ORDER_VALUE};
+    if (sorting.scratch == NULL) {
+        return GY_IO;
+    }
+    map->sorters = gy_alloc_zero("mapreduce.map", options->partitions, sizeof(gy_sorter *));
+    gy_status status = map->sorters == NULL ? GY_NOMEM : GY_OK;
+    for (uint32_t i = 0; status >= 0 && i < options->partitions; i++) {
+        status = gy_sorter_new(gy_env_real(), &sorting, &map->sorters[i]);
+    }
+    if (status >= 0) {
+        status = map_parts(map);
+    }
+    for (uint32_t i = 0; map->sorters != NULL && i < options->partitions; i++) {
+        if (status >= 0) {
+            status = write_sorted(map->sorters[i], &outputs[i]);
+        }
+        gy_sorter_free(map->sorters[i]);
+    }
+    gy_free(map->sorters);
+    return status;
+}
+
+static gy_status map_to_output(gy_map *map, gy_output_of *outputs)
+{
+    map->output = (gy_outlet){.sink = gy_sink_of(&outputs[0]), .capacity = OUTPUT_BYTES};
+    gy_status status = map_parts(map);
+    if (status >= 0) {
+        status = gy_outlet_flush(&map->output);
+    }
+    gy_outlet_free(&map->output);
+    return status;
+}
+
+gy_status gy_map_run(gy_vertex *vertex, const gy_task_stage *stage)
+{
+    const gy_task_options *options = &stage->options;
+    gy_map *map = gy_alloc("mapreduce.map", sizeof(*map));
+    gy_output_of *outputs = gy_alloc("mapreduce.map", options->partitions * sizeof(*outputs));
+    if (map != NULL) {
+        memset(map, 0, offsetof(gy_map, items));
+    }
+    gy_status status = map == NULL || outputs == NULL ? GY_NOMEM : GY_OK;
+    if (status == GY_OK) {
+        map->vertex = vertex;
+        map->stage = stage;
+        for (uint32_t i = 0; i < options->partitions; i++) {
+            outputs[i] = (gy_output_of){vertex, (int)i};
+        }
+        if (options->partition != NULL) {
+            map->partition = (gy_partition_work)gy_vertex_function(vertex, options->partition);
+        }
+        if (options->is_map_only) {
+            status = map_to_output(map, outputs);
+        } else if (options->order != GY_ORDER_HASH && gy_fold_is_list(options->fold)) {
+            status = map_to_runs(map, outputs);
+        } else {
+            status = map_to_tables(map, outputs);
+        }
+    }
+    if (map != NULL && map->drop_state != NULL) {
+        map->drop_state(map->state);
+    }
+    gy_free(outputs);
+    gy_free(map);
+    return status;
+}
+
+/* Functions that the parameter names must be in the program's list. */
+static gy_status check_functions(gy_vertex *vertex, const gy_task_stage *stage)
+{
+    const char *const names[] = {stage->options.combine, stage->options.partition};
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        if (names[i] != NULL && gy_vertex_function(vertex, names[i]) == NULL) {
+            return gy_fail(GY_ARG, "the program lists no function '%s'", names[i]);
+        }
+    }
+    if (stage->options.partitions == 0 ||
+        (stage->options.phase == GY_PHASE_MAP &&
+         (uint32_t)gy_vertex_outputs(vertex) != stage->options.partitions)) {
+        return gy_fail(GY_ARG, "%d outputs for %u partitions", gy_vertex_outputs(vertex),
+                       stage->options.partitions);
+    }
+    return GY_OK;
+}
+
+gy_status gy_mapreduce_run(gy_vertex *vertex)
+{
+    size_t size = 0;
+    const void *parameter = gy_vertex_parameter(vertex, &size);
+    gy_task_stage stage;
+    GY_TRY(gy_task_read(parameter, size, &stage));
+    GY_TRY(check_functions(vertex, &stage));
+    return stage.options.phase == GY_PHASE_MAP ? gy_map_run(vertex, &stage)
+                                               : gy_reduce_run(vertex, &stage);
+}

@@ -1,0 +1,126 @@
+/* The parameter of a vertex, written and read. */
+#include "mapreduce/task.h"
+
+#include "base/base.h"
+
+#include <string.h>
+
+#define MAGIC 0x6d617072u
+
+/* Then: parts, the user's parameter, names and paths, each with its NUL. */
+typedef struct head {
+    uint32_t magic, partitions;
+    uint64_t record_bytes, memory_bytes, parameter_bytes, text_bytes;
+    uint32_t part_count;
+    uint8_t phase, format, fold, order, is_counting, has_reduce, is_map_only, delimiter;
+    uint8_t has_combine, has_partition, spare[2];
+} head;
+
+gy_fold gy_fold_of(gy_combine combine, bool has_bytes)
+{
+    switch (combine) {
+    case GY_COMBINE_NONE:
+        return has_bytes ? GY_FOLD_LIST : GY_FOLD_NUMBERS;
+    case GY_COMBINE_SUM:
+    case GY_COMBINE_COUNT:
+        return GY_FOLD_SUM;
+    case GY_COMBINE_MIN:
+        return GY_FOLD_MIN;
+    case GY_COMBINE_MAX:
+        return GY_FOLD_MAX;
+    case GY_COMBINE_SET:
+        return GY_FOLD_SET;
+    case GY_COMBINE_USER:
+        return GY_FOLD_USER;
+    }
+    gy_panic("no combine %d", (int)combine);
+}
+
+void gy_task_write(gy_text *out, const gy_task_options *options, const gy_task_part *parts,
+                   const char *const *paths, size_t part_count)
+{
+    gy_text words = {0};
+    const char *const names[] = {options->combine, options->partition};
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        if (names[i] != NULL) {
+            gy_text_add_bytes(&words, names[i], strlen(names[i]) + 1);
+        }
+    }
+    for (size_t i = 0; i < part_count; i++) {
+        gy_text_add_bytes(&words, paths[i], strlen(paths[i]) + 1);
+    }
+    const head made = {.magic = MAGIC,
+                       .partitions = options->partitions,
+                       .record_bytes = options->record_bytes,
+                       .memory_bytes = options->memory_bytes,
+                       .parameter_bytes = options->parameter_bytes,
+                       .text_bytes = words.size_bytes,
+                       .part_count = (uint32_t)part_count,
+                       .phase = (uint8_t)options->phase,
+                       .format = (uint8_t)options->format,
+                       .fold = (uint8_t)options->fold,
+                       .order = (uint8_t)options->order,
+                       .is_counting = options->is_counting,
+                       .has_reduce = options->has_reduce,
+                       .is_map_only = options->is_map_only,
+                       .delimiter = (uint8_t)options->delimiter,
+                       .has_combine = options->combine != NULL,
+                       .has_partition = options->partition != NULL};
+    gy_text_add_bytes(out, &made, sizeof(made));
+    gy_text_add_bytes(out, parts, part_count * sizeof(*parts));
+    gy_text_add_bytes(out, options->parameter, options->parameter_bytes);
+    gy_text_add_bytes(out, words.data, words.size_bytes);
+    if (words.status < 0) {
+        out->status = words.status;
+    }
+    gy_text_free(&words);
+}
+
+/* The next text with its NUL, of those that `count` more shall follow. */
+static const char *take_text(const char **at, const char *end)
+{
+    const char *text = *at, *nul = memchr(text, '\0', (size_t)(end - text));
+    if (nul == NULL) {
+        return NULL;
+    }
+    *at = nul + 1;
+    return text;
+}
+
+gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage)
+{
+    const head *seen = data;
+    if (size_bytes < sizeof(*seen) || seen->magic != MAGIC ||
+        size_bytes - sizeof(*seen) != seen->part_count * sizeof(gy_task_part) +
+                                          seen->parameter_bytes + seen->text_bytes) {
+        return gy_fail(GY_FORMAT, "%zu bytes that are no parameter of a map or reduce",
+                       size_bytes);
+    }
+    const char *parts = (const char *)data + sizeof(*seen);
+    const char *parameter = parts + seen->part_count * sizeof(gy_task_part);
+    const char *text = parameter + seen->parameter_bytes, *end = text + seen->text_bytes;
+    *stage = (gy_task_stage){.parts = (const void *)parts,
+                             .part_count = seen->part_count,
+                             .options = {.phase = (gy_phase)seen->phase,
+                                         .format = (gy_record_format)seen->format,
+                                         .fold = (gy_fold)seen->fold,
+                                         .order = (gy_reduce_order)seen->order,
+                                         .is_counting = seen->is_counting,
+                                         .has_reduce = seen->has_reduce,
+                                         .is_map_only = seen->is_map_only,
+                                         .delimiter = (char)seen->delimiter,
+                                         .partitions = seen->partitions,
+                                         .record_bytes = seen->record_bytes,
+                                         .memory_bytes = seen->memory_bytes,
+                                         .parameter = parameter,
+                                         .parameter_bytes = seen->parameter_bytes}};
+    stage->options.combine = seen->has_combine ? take_text(&text, end) : NULL;
+    stage->options.partition = seen->has_partition ? take_text(&text, end) : NULL;
+    stage->paths = text;
+    for (uint32_t i = 0; i < seen->part_count; i++) {
+        if (take_text(&text, end) == NULL) {
+            return gy_fail(GY_FORMAT, "a parameter of a map lacks the path of part %u", i);
+        }
+    }
+    return GY_OK;
+}

@@ -1,0 +1,127 @@
+/**
+ * What a vertex of a MapReduce job is told: the parameter that job.c writes and run.c reads,
+ * and what maps and reduces at work are.
+ */
+#ifndef GY_MAPREDUCE_TASK_H
+#define GY_MAPREDUCE_TASK_H
+
+#include "base/text.h"
+#include "mapreduce/gather.h"
+#include "mapreduce/input.h"
+
+#include <gyre/mapreduce.h>
+
+/* ---- the parameter ---- */
+
+typedef enum gy_phase { GY_PHASE_MAP = 1, GY_PHASE_REDUCE } gy_phase;
+
+/** A part of an input file; its path stands in gy_task.paths. */
+typedef struct gy_task_part {
+    uint64_t begin, end;
+    uint64_t number; /* of the file among the job's inputs */
+} gy_task_part;
+
+typedef struct gy_task_options {
+    gy_phase phase;
+    gy_record_format format;
+    gy_fold fold;
+    gy_reduce_order order;
+    bool is_counting; /* each emission counts 1 */
+    bool has_reduce, is_map_only;
+    char delimiter;
+    uint32_t partitions;
+    size_t record_bytes, memory_bytes;
+    const char *combine, *partition; /* names of functions; NULL: none */
+    const void *parameter;           /* (parameter_bytes) the user's */
+    size_t parameter_bytes;
+} gy_task_options;
+
+/** A parameter as it was written. All is borrowed from it. */
+typedef struct gy_task_stage {
+    gy_task_options options;
+    const gy_task_part *parts; /* (part_count) */
+    const char *paths;         /* of the parts, one behind the other, each with its NUL */
+    uint32_t part_count;
+} gy_task_stage;
+
+/** Append the parameter; a failure is kept in the text. `paths` of the parts. */
+void gy_task_write(gy_text *out, const gy_task_options *options, const gy_task_part *parts,
+                   const char *const *paths, size_t part_count);
+/** GY_FORMAT: not what gy_task_write wrote. */
+GY_MUST_CHECK gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage);
+
+/** The fold of options; has_bytes: the map emits bytes. */
+gy_fold gy_fold_of(gy_combine combine, bool has_bytes);
+
+/* ---- at work ---- */
+
+enum {
+    GY_EMIT_ITEMS = 256,
+    GY_EMIT_BYTES = 8 << 10, /* of copied keys and values; larger ones go alone */
+    GY_VALUE_BYTES_MOST = 1 << 30,
+};
+
+struct gy_sorter;
+
+struct gy_map {
+    gy_vertex *vertex;
+    const gy_task_stage *stage;
+    gy_gather *gather;           /* GY_ORDER_HASH; NULL: map only */
+    struct gy_sorter **sorters;  /* (partitions) else */
+    gy_partition_work partition; /* NULL: by hash */
+    gy_outlet output;            /* map only */
+    int64_t number;              /* of the file at hand among the job's inputs */
+    uint64_t emitted;
+    void *state; /* gy_map_state */
+    void (*drop_state)(void *state);
+    gy_status status;    /* of the first failure */
+    char text[256];      /* of it */
+    const char *lasting; /* (lasting_size) keys that lie here need no copy */
+    size_t lasting_size;
+    size_t count, used;
+    gy_item items[GY_EMIT_ITEMS];
+    char bytes[GY_EMIT_BYTES + 16];
+};
+
+/** Take what was emitted out of the batch. */
+GY_MUST_CHECK gy_status gy_map_flush(gy_map *map);
+/** Keep the first failure with its text. */
+void gy_map_keep(gy_map *map, gy_status status);
+
+struct gy_values {
+    gy_fold fold;
+    gy_status status;
+    void *arg;
+    /* The next value into item; GY_AGAIN: none is left. */
+    gy_status (*next)(void *arg, gy_item *item);
+};
+
+struct gy_reducer {
+    gy_vertex *vertex;
+    const gy_task_stage *stage;
+    gy_outlet output;
+    gy_status status;
+    char text[256];
+};
+
+void gy_reduce_keep(gy_reducer *reduce, gy_status status);
+
+/** Append "KEY\tNUMBER\n". */
+GY_MUST_CHECK gy_status gy_put_number(gy_outlet *output, const void *key, size_t key_size,
+                                      int64_t number);
+
+/** The budget of a vertex: the job's, else three quarters of the process's, else 1 GiB. */
+size_t gy_task_memory(const gy_vertex *vertex, const gy_task_stage *stage);
+
+/** The work of a phase; run.c. */
+GY_MUST_CHECK gy_status gy_map_run(gy_vertex *vertex, const gy_task_stage *stage);
+GY_MUST_CHECK gy_status gy_reduce_run(gy_vertex *vertex, const gy_task_stage *stage);
+
+/** A sink that is output `number` of a vertex. `to` lives as long. */
+typedef struct gy_output_of {
+    gy_vertex *vertex;
+    int number;
+} gy_output_of;
+gy_sink gy_sink_of(gy_output_of *to);
+
+#endif
