@@ -146,10 +146,10 @@ GY_API bool gy_values_number(gy_values *values, int64_t *value);
 GY_API bool gy_values_bytes(gy_values *values, const void **value, size_t *size_bytes);
 
 /** Write a line: key, tab, number. A failure is remembered. */
-GY_API void gy_put(gy_reducer *reduce, const void *key, size_t key_size, int64_t value);
+GY_API void gy_reduce_put(gy_reducer *reduce, const void *key, size_t key_size, int64_t value);
 /** A line: key, tab, value. */
-GY_API void gy_put_bytes(gy_reducer *reduce, const void *key, size_t key_size,
-                         const void *value, size_t value_size);
+GY_API void gy_reduce_put_bytes(gy_reducer *reduce, const void *key, size_t key_size,
+                                const void *value, size_t value_size);
 /** Bytes as they are. */
 GY_API void gy_reduce_write(gy_reducer *reduce, const void *data, size_t size);
 GY_API void gy_reduce_fail(gy_reducer *reduce, const char *text);

@@ -119,7 +119,7 @@ static gy_task_options stage_options(const gy_map_reduce_options *o, gy_phase ph
     return (gy_task_options){
         .phase = phase,
         .format = o->format,
-        .fold = gy_fold_of(o->combine, o->has_bytes),
+        .fold = gy_combine_fold(o->combine, o->has_bytes),
         .order = o->order,
         .is_counting = o->combine == GY_COMBINE_COUNT,
         .has_reduce = o->reduce != NULL,

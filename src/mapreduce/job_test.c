@@ -157,7 +157,7 @@ static void put_sum(gy_reducer *reduce, const gy_record *key, gy_values *values)
     while (gy_values_number(values, &value)) {
         sum += value;
     }
-    gy_put(reduce, key->data, key->size, sum);
+    gy_reduce_put(reduce, key->data, key->size, sum);
 }
 
 static const gy_function functions[] = {

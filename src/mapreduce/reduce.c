@@ -66,7 +66,7 @@ gy_status gy_put_number(gy_outlet *output, const void *key, size_t key_size, int
     return GY_OK;
 }
 
-void gy_put(gy_reducer *reduce, const void *key, size_t key_size, int64_t value)
+void gy_reduce_put(gy_reducer *reduce, const void *key, size_t key_size, int64_t value)
 {
     if (reduce->status >= 0) {
         gy_reduce_keep(reduce, gy_put_number(&reduce->output, key, key_size, value));
@@ -80,8 +80,8 @@ void gy_reduce_write(gy_reducer *reduce, const void *data, size_t size)
     }
 }
 
-void gy_put_bytes(gy_reducer *reduce, const void *key, size_t key_size, const void *value,
-                  size_t value_size)
+void gy_reduce_put_bytes(gy_reducer *reduce, const void *key, size_t key_size,
+                         const void *value, size_t value_size)
 {
     gy_reduce_write(reduce, key, key_size);
     gy_reduce_write(reduce, "\t", 1);

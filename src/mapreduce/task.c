@@ -16,7 +16,7 @@ typedef struct head {
     uint8_t has_combine, has_partition, spare[2];
 } head;
 
-gy_fold gy_fold_of(gy_combine combine, bool has_bytes)
+gy_fold gy_combine_fold(gy_combine combine, bool has_bytes)
 {
     switch (combine) {
     case GY_COMBINE_NONE:

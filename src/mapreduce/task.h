@@ -51,7 +51,7 @@ void gy_task_write(gy_text *out, const gy_task_options *options, const gy_task_p
 GY_MUST_CHECK gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage);
 
 /** The fold of options; has_bytes: the map emits bytes. */
-gy_fold gy_fold_of(gy_combine combine, bool has_bytes);
+gy_fold gy_combine_fold(gy_combine combine, bool has_bytes);
 
 /* ---- at work ---- */
 
