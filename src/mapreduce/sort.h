@@ -170,7 +170,7 @@ static inline bool gy_sort_item_read(const gy_sort_layout *layout, const char *a
 static inline gy_sort_item gy_sort_item_at(const gy_sort_records *records, uint64_t position)
 {
     const gy_sort_span *span = &records->spans[position >> GY_POSITION_BITS];
-    gy_sort_item item;
+    gy_sort_item item = {0};
     const bool is_whole =
         gy_sort_item_read(records->layout, span->data + (position & GY_POSITION_MASK),
                           span->data + span->size_bytes, &item);
