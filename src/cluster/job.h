@@ -65,7 +65,7 @@ typedef struct gy_growth {
 
 /** A stage: what the straggler rule and the progress bar look at. */
 typedef struct gy_stage {
-    const char *name; /* borrowed for the manager's life */
+    const char *name; /* copied */
     bool is_gate; /* when all its tasks are committed, GY_EFFECT_GROW asks for a rewrite; again
                      when it has more and all are committed; never without tasks */
 } gy_stage;

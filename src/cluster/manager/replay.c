@@ -42,6 +42,9 @@ static gy_status take_begin(gy_manager *manager, reader *from, bool is_first)
         memcmp(&body.job, &manager->job, sizeof(body.job)) != 0) {
         return misfit("the beginning of other tasks");
     }
+    if (body.generation >= 1u << (32 - GY_ATTEMPT_BITS)) {
+        return misfit("a manager's number that is too large");
+    }
     manager->has_begun = true;
     manager->generation = GY_MAX(manager->generation, body.generation);
     return GY_OK;
@@ -110,7 +113,7 @@ static gy_status take_grown(gy_manager *manager, reader *from)
     gy_status status = gy_manager_take_growth(manager, body.stage, &growth);
     manager->stages[body.stage].asked_tasks = body.asked_tasks;
     gy_free(copy);
-    return status;
+    return status == GY_ARG ? gy_fail_within(GY_FORMAT, "a growth of the journal") : status;
 }
 
 static gy_status take_end(gy_manager *manager, reader *from)
