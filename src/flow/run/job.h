@@ -78,6 +78,7 @@ typedef struct gy_flow_job {
     const char **notes; /* (note_count) in the arena */
     size_t note_count, note_capacity;
     int64_t saved_ns; /* when the history was */
+    gy_status cause;  /* of a failed growth, save or publication */
     char fatal[512];  /* why a failure was said to be for good */
 } gy_flow_job;
 
@@ -93,6 +94,12 @@ void gy_running_clean(gy_flow_job *job, gy_status status);
 /** "a/b"; GY_ARG too long. */
 GY_MUST_CHECK gy_status gy_running_path(char out[GY_JOB_PATH], const char *folder,
                                         const char *name);
+
+/* ---- run.c ---- */
+
+/** gy_flow_run with another disk than the real one. */
+GY_MUST_CHECK gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
+                                       const gy_flow_options *options, gy_flow_report **report);
 
 /* ---- resume.c ---- */
 

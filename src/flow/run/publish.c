@@ -83,7 +83,6 @@ gy_status gy_running_save(void *arg, const gy_manager *manager, gy_attempt *lost
     GY_TRY(gy_running_follow(job, manager));
     GY_TRY(gy_running_check_gates(job));
     gy_running_recount(job);
-    job->output_bytes = 0;
     for (size_t i = 0; i < job->dag->final_count; i++) {
         const gy_dag_final *final = &job->dag->finals[i];
         gy_final_file file;
@@ -95,7 +94,6 @@ gy_status gy_running_save(void *arg, const gy_manager *manager, gy_attempt *lost
             *lost = file.id;
         }
         GY_TRY(status);
-        job->output_bytes += (int64_t)file.size_bytes;
     }
     return job->output[0] != '\0' ? sync_path(job->env, job->output) : GY_OK;
 }

@@ -101,6 +101,30 @@ static void committed(void *arg, const gy_effect *effect)
     }
 }
 
+/* The manager knows that these failed, not as what. */
+static gy_status keep_cause(gy_flow_job *job, gy_status status)
+{
+    job->cause = status < 0 ? status : job->cause;
+    return status;
+}
+
+static gy_status grow(void *arg, const gy_manager *manager, uint32_t stage,
+                      const gy_growth **growth)
+{
+    return keep_cause(arg, gy_running_grow(arg, manager, stage, growth));
+}
+
+static gy_status save(void *arg, const gy_manager *manager, gy_attempt *lost)
+{
+    const gy_status status = gy_running_save(arg, manager, lost);
+    return status == GY_NOTFOUND ? status : keep_cause(arg, status); /* made again */
+}
+
+static gy_status publish(void *arg, const gy_manager *manager)
+{
+    return keep_cause(arg, gy_running_publish(arg, manager));
+}
+
 /* ---- options ---- */
 
 static int count_cores(void)
@@ -199,9 +223,9 @@ static gy_status drive(gy_flow_job *job)
                                .committed = committed,
                                .discard = discard,
                                .failed = judge_failure,
-                               .grow = gy_running_grow,
-                               .save = gy_running_save,
-                               .publish = gy_running_publish,
+                               .grow = grow,
+                               .save = save,
+                               .publish = publish,
                                .note = gy_running_note,
                                .tick = gy_running_tick,
                                .arg = job};
@@ -214,6 +238,15 @@ static gy_status drive(gy_flow_job *job)
         .deadline = job->options.timeout_seconds > 0 ? job->deadline : (gy_deadline){0},
     };
     gy_status status = gy_driver_run(job->env, job->manager, &options);
+    if (status >= 0) { /* a job that had ended calls nothing of this room */
+        job->is_ours = true;
+        status = gy_running_follow(job, job->manager);
+    }
+    if (status < 0 && job->cause < 0 && status != GY_CANCELLED && status != GY_TIMEOUT) {
+        gy_error error;
+        gy_error_take(&error, job->cause);
+        status = gy_error_raise(&error);
+    }
     if (status == GY_FORMAT && job->is_resumed && !job->is_ours) {
         status = gy_fail_within(GY_MISMATCH,
                                 "cannot resume %s: it is another job, or another "
@@ -271,6 +304,12 @@ static gy_job_state state_of(gy_status status)
 gy_status gy_flow_run(gy_flow *flow, gy_dag *dag, const gy_flow_options *options,
                       gy_flow_report **report)
 {
+    return gy_running_run(gy_env_real(), flow, dag, options, report);
+}
+
+gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
+                         const gy_flow_options *options, gy_flow_report **report)
+{
     static const gy_flow_options defaults;
     gy_flow_job *job = gy_alloc_zero("flow.job", 1, sizeof(*job));
     if (report != NULL) {
@@ -279,7 +318,7 @@ gy_status gy_flow_run(gy_flow *flow, gy_dag *dag, const gy_flow_options *options
     if (job == NULL) {
         return GY_NOMEM;
     }
-    job->env = gy_env_real();
+    job->env = env;
     job->flow = flow;
     job->dag = dag;
     job->options = options != NULL ? *options : defaults;
@@ -294,9 +333,7 @@ gy_status gy_flow_run(gy_flow *flow, gy_dag *dag, const gy_flow_options *options
         gy_running_tell_history(job, GY_JOB_RUNNING, "");
         status = drive(job);
         gy_error_take(&error, status);
-        if (status < 0) {
-            gy_running_recount(job);
-        }
+        gy_running_recount(job);
         if (status < 0 && job->fatal[0] != '\0') {
             (void)snprintf(error.text, sizeof(error.text), "%s", job->fatal);
         }

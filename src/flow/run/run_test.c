@@ -160,6 +160,15 @@ static gy_status steal(gy_vertex *vertex)
     return number(vertex);
 }
 
+/* Makes the file that its parameter says, as somebody else would. */
+static gy_status intrude(gy_vertex *vertex)
+{
+    size_t bytes = 0;
+    FILE *file = fopen(gy_vertex_parameter(vertex, &bytes), "w");
+    GY_ASSERT(file != NULL && fputs("mine", file) >= 0 && fclose(file) == 0);
+    return number(vertex);
+}
+
 /* Waits until a file is there: as progress makes it. */
 static gy_status wait_for_file(gy_vertex *vertex)
 {
@@ -173,11 +182,17 @@ static gy_status wait_for_file(gy_vertex *vertex)
 }
 
 static const gy_function functions[] = {
-    GY_VERTEX("two", two),       GY_VERTEX("difference", difference),
-    GY_VERTEX("steal", steal),   GY_VERTEX("wait", wait_for_file),
-    GY_VERTEX("number", number), GY_VERTEX("sum", sum),
-    GY_VERTEX("copy", copy),     GY_VERTEX("flood", flood),
-    GY_VERTEX("refuse", refuse), GY_VERTEX("killer", kill_manager),
+    GY_VERTEX("intrude", intrude),
+    GY_VERTEX("two", two),
+    GY_VERTEX("difference", difference),
+    GY_VERTEX("steal", steal),
+    GY_VERTEX("wait", wait_for_file),
+    GY_VERTEX("number", number),
+    GY_VERTEX("sum", sum),
+    GY_VERTEX("copy", copy),
+    GY_VERTEX("flood", flood),
+    GY_VERTEX("refuse", refuse),
+    GY_VERTEX("killer", kill_manager),
 };
 
 /* ---- a place for each test ---- */
@@ -534,6 +549,48 @@ static void progress_and_trace_tell_of_the_stages(void **state)
     remove_place(&at);
 }
 
+static void a_manifest_that_came_before_is_not_touched(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    char path[400];
+    snprintf(path, sizeof(path), "%s/MANIFEST.json", at.output);
+    gy_dag *dag = gy_dag_new(flow, "intruder");
+    gy_part_output(gy_dag_vertex(dag, &(gy_vertex_options){.function = "intrude",
+                                                           .parameter = path,
+                                                           .parameter_bytes = sizeof(path),
+                                                           .outputs = 1}),
+                   "number");
+    assert_status(gy_flow_run(flow, dag, &options, NULL), GY_EXISTS);
+    gy_dag_free(dag);
+    assert_int_equal(count_entries(at.output), 1); /* nothing of ours */
+    expect_file(&at, "MANIFEST.json", "mine");
+    remove_place(&at);
+}
+
+static void gangs_of_ranks_are_vertices(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    char script[400], out[64], line[500];
+    snprintf(script, sizeof(script), "echo $GYRE_RANK of $GYRE_SIZE > %s/rank-$GYRE_RANK",
+             at.top);
+    gy_dag *dag = gy_dag_new(flow, "gang");
+    (void)gy_dag_vertex(
+        dag, &(gy_vertex_options){.command = (const char *[]){"sh", "-c", script, NULL},
+                                  .stage = "gang",
+                                  .ranks = 3});
+    options.output = NULL;
+    assert_ok(gy_flow_run(flow, dag, &options, NULL));
+    gy_dag_free(dag);
+    snprintf(line, sizeof(line), "cat %s/rank-*", at.top);
+    assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
+    assert_string_equal(out, "0 of 3\n1 of 3\n2 of 3\n");
+    remove_place(&at);
+}
+
 /* ---- growth ---- */
 
 static void grow_sums(gy_gate *gate, gy_dag *dag, gy_part outputs)
@@ -646,6 +703,45 @@ static void only_what_changed_runs_again(void **state)
     remove_place(&at);
 }
 
+/* What an indeterminate vertex made is made anew; the folder keeps to its quota. */
+static void what_may_differ_is_not_remembered(void **state)
+{
+    (void)state;
+    place at = make_place();
+    for (int run = 0; run < 2; run++) {
+        gy_flow_options options = options_of(&at);
+        char folder[320], output[320];
+        snprintf(folder, sizeof(folder), "%s-%d", at.folder, run);
+        snprintf(output, sizeof(output), "%s-%d", at.output, run);
+        options.folder = folder;
+        options.output = output;
+        options.memo = at.memo;
+        options.memo_bytes = 150000;
+        gy_dag *dag = gy_dag_new(flow, "memo");
+        gy_part loose = gy_dag_vertex(
+            dag, &(gy_vertex_options){
+                     .function = "number", .promise = GY_PROMISE_INDETERMINATE, .outputs = 1});
+        const int64_t lines = 50000; /* 100,000 bytes each: one fits */
+        gy_part large = gy_part_clone(
+            gy_dag_vertex(dag, &(gy_vertex_options){.function = "flood",
+                                                    .parameter = &lines,
+                                                    .parameter_bytes = sizeof(lines),
+                                                    .outputs = 1}),
+            2);
+        gy_part_output(gy_part_pointwise(gy_part_merge(loose, large),
+                                         vertices(dag, "sum", GY_PORTS_ANY, 1, 1),
+                                         GY_CHANNEL_FILE),
+                       "sum");
+        gy_flow_report *report = NULL;
+        assert_ok(gy_flow_run(flow, dag, &options, &report));
+        assert_int_equal(report->stages[0].memoised, 0);
+        assert_int_equal(report->stages[1].memoised, run);
+        gy_flow_report_free(report);
+        gy_dag_free(dag);
+    }
+    remove_place(&at);
+}
+
 /* ---- resume ---- */
 
 static gy_dag *make_killed(const char *mark, int maps)
@@ -710,6 +806,104 @@ static void a_killed_manager_is_followed_by_one_that_goes_on(void **state)
     remove_place(&at);
 }
 
+/* ---- a manager killed at each of its writes and syncs ---- */
+
+typedef struct deadly_env {
+    gy_env env;
+    int left; /* writes and syncs until it dies */
+} deadly_env;
+
+static void live_on(gy_env *env)
+{
+    deadly_env *deadly = (deadly_env *)env;
+    if (deadly->left-- == 0) {
+        (void)kill(getpid(), SIGKILL);
+    }
+}
+
+static int64_t deadly_write(gy_env *env, int file, const void *data, size_t size_bytes)
+{
+    live_on(env);
+    return gy_disk_real.write(gy_env_real(), file, data, size_bytes);
+}
+
+static int deadly_sync(gy_env *env, int file)
+{
+    live_on(env);
+    return gy_disk_real.sync(gy_env_real(), file);
+}
+
+/* In a child; true: it was killed, false: it ended well before. */
+static bool run_deadly(const gy_flow_options *options, int left)
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        gy_disk_ops disk = gy_disk_real;
+        disk.write = deadly_write;
+        disk.sync = deadly_sync;
+        gy_env_ops ops = *gy_env_real()->ops;
+        ops.disk = &disk;
+        deadly_env deadly = {.env = {&ops}, .left = left};
+        const gy_status status =
+            gy_running_run(&deadly.env, flow, make_growing(10), options, NULL);
+        _exit(status == GY_OK ? 0 : 3);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFSIGNALED(status) && WEXITSTATUS(status) != 0) {
+        fail_msg("a run with %d writes failed", left);
+    }
+    return WIFSIGNALED(status);
+}
+
+/* What the first manager left is ended by a second one, whatever it had come to. */
+static void go_on(const place *at, int left)
+{
+    char journal[400];
+    snprintf(journal, sizeof(journal), "%s/journal", at->folder);
+    gy_flow_options options = options_of(at);
+    options.is_resume = access(journal, F_OK) == 0;
+    char line[700], out[64];
+    snprintf(line, sizeof(line), "rm -rf %s", at->output);
+    if (!options.is_resume) { /* before its first record: begin again */
+        assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
+    }
+    gy_dag *dag = make_growing(10);
+    gy_flow_report *report = NULL;
+    if (gy_flow_run(flow, dag, &options, &report) != GY_OK) {
+        fail_msg("after %d writes: %s", left, gy_error_text());
+    }
+    expect_file(at, "total-00000", "45\n");
+    if (count_entries(at->output) != 2 || report->output_bytes != 3) {
+        fail_msg("after %d writes: %d entries, %lld bytes", left, count_entries(at->output),
+                 (long long)report->output_bytes);
+    }
+    assert_int_equal(gy_flow_report_counter(report, "numbers"), 10);
+    assert_true(gy_flow_report_counter(report, "sums") >= 8);
+    gy_flow_report_free(report);
+    gy_dag_free(dag);
+}
+
+static void killed_at_every_write_a_job_still_ends_the_same(void **state)
+{
+    (void)state;
+    int kills = 0;
+    bool was_killed = true;
+    for (int left = 0; was_killed && left < 400; left += (int)gy_test_cases(8) == 8 ? 1 : 5) {
+        place at = make_place();
+        gy_flow_options options = options_of(&at);
+        was_killed = run_deadly(&options, left);
+        if (was_killed) {
+            go_on(&at, left);
+            kills++;
+        }
+        remove_place(&at);
+    }
+    printf("killed at %d writes and syncs\n", kills);
+    assert_true(kills >= 3 && !was_killed);
+}
+
 int main(int argc, char **argv)
 {
     flow = gy_flow_start(&argc, &argv, functions, GY_COUNT(functions));
@@ -726,10 +920,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(large_outputs_go_through_files),
         cmocka_unit_test(lost_files_are_made_again_and_counted_once),
         cmocka_unit_test(commands_are_vertices_too),
+        cmocka_unit_test(a_manifest_that_came_before_is_not_touched),
+        cmocka_unit_test(gangs_of_ranks_are_vertices),
         cmocka_unit_test(progress_and_trace_tell_of_the_stages),
         cmocka_unit_test(graphs_grow_by_sizes_and_grow_again),
         cmocka_unit_test(only_what_changed_runs_again),
+        cmocka_unit_test(what_may_differ_is_not_remembered),
         cmocka_unit_test(a_killed_manager_is_followed_by_one_that_goes_on),
+        cmocka_unit_test(killed_at_every_write_a_job_still_ends_the_same),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     gy_flow_end(flow);

@@ -69,8 +69,30 @@ static gy_status count_task(gy_flow_job *job, uint32_t task, const gy_task_state
     return GY_OK;
 }
 
+/* Of a final output that stands, as its task reported it. */
+static int64_t final_bytes(const gy_flow_job *job, const gy_dag_final *final)
+{
+    if (final->vertex >= job->lowering.vertex_floor) {
+        return 0; /* of a growth that failed */
+    }
+    const uint32_t task = job->lowering.task[final->vertex];
+    gy_task_state state;
+    gy_report report;
+    gy_manager_task(job->manager, task, &state);
+    if (state.committed.attempt == 0 ||
+        gy_running_report(job, task, state.report, state.report_bytes,
+                          gy_lower_member(&job->lowering, final->vertex), &report) < 0) {
+        return 0;
+    }
+    return (int64_t)gy_report_output(&report, final->output).size_bytes;
+}
+
 void gy_running_recount(gy_flow_job *job)
 {
+    job->output_bytes = 0;
+    for (size_t i = 0; i < job->dag->final_count; i++) {
+        job->output_bytes += final_bytes(job, &job->dag->finals[i]);
+    }
     job->bytes = job->skipped = 0;
     job->counter_count = 0;
     memset(job->stage_bytes, 0, job->dag->stage_count * sizeof(*job->stage_bytes));
