@@ -45,6 +45,11 @@ typedef struct gy_errand {
     char *reason; /* of what failed; owned; NULL when there was no memory for it */
 } gy_errand;
 
+/** A task under which processes were lost. */
+typedef struct gy_suspect {
+    uint32_t task, losses;
+} gy_suspect;
+
 typedef struct gy_driver {
     gy_env *env;
     gy_manager *manager;
@@ -57,7 +62,9 @@ typedef struct gy_driver {
     int nursery;      /* its socket; -1: gone */
     pid_t *nurseries; /* (nursery_count) the last one lives */
     size_t nursery_count, nursery_room;
-    uint32_t deaths;       /* of processes that were never ready, in a row */
+    uint32_t deaths; /* of processes that were never ready, in a row */
+    gy_suspect *suspects;
+    size_t suspect_count, suspect_room;
     gy_process *processes; /* (process_count) */
     uint32_t *dirty;       /* (process_count) */
     uint32_t dirty_count;

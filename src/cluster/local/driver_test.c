@@ -94,6 +94,20 @@ static void test_a_task_that_always_dies(void **state)
     end_job(&job);
 }
 
+/* From outside, as far as anybody sees: that counts for nobody, but not for ever. */
+static void test_a_task_that_is_always_killed(void **state)
+{
+    (void)state;
+    gy_test_job job = {.words = (const char *const[]){"", "kill!"},
+                       .word_count = 2,
+                       .task_count = 10,
+                       .processes = 2};
+    assert_true(gy_test_job_run(&job) < 0);
+    assert_non_null(strstr(gy_error_text(), "SIGKILL"));
+    assert_int_equal(job.failed, 6);
+    end_job(&job);
+}
+
 static void test_daemons_do_not_stay(void **state)
 {
     (void)state;
@@ -273,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_threads_of_one_process),
         cmocka_unit_test(test_one_bad_attempt),
         cmocka_unit_test(test_a_task_that_always_dies),
+        cmocka_unit_test(test_a_task_that_is_always_killed),
         cmocka_unit_test(test_daemons_do_not_stay),
         cmocka_unit_test(test_memory_is_limited),
         cmocka_unit_test(test_forks_are_bounded),

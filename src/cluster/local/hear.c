@@ -12,7 +12,8 @@
 
 enum {
     READ_BYTES = 128 << 10,
-    NEVER_READY_MAX = 12 /* processes in a row that died before they were ready */
+    NEVER_READY_MAX = 12, /* processes in a row that died before they were ready */
+    LOSSES_MAX = 10       /* of processes under one task, then they are the task's doing */
 };
 static const int64_t heard_every_ns = 100000000;
 
@@ -199,7 +200,7 @@ static void explain(const gy_driver *driver, const gy_process *process,
 /* Did it die of what it ran? Not when it was killed from outside. */
 static bool is_its_own(const gy_process *process, const gy_nursery_news *news)
 {
-    if (process->is_killed || news->error != 0) {
+    if (process->is_killed) {
         return false;
     }
     if (news->is_over_memory || process->reason[0] != '\0' || !WIFSIGNALED(news->status)) {
@@ -209,14 +210,38 @@ static bool is_its_own(const gy_process *process, const gy_nursery_news *news)
     return number != SIGKILL && number != SIGTERM && number != SIGINT && number != SIGHUP;
 }
 
-/* The tasks that it ran, of all that it had, failed with it. */
-static void fail_running(gy_driver *driver, const gy_process *process, const char *reason)
+/* One more process is lost under a task, for reasons that are not its own: true when that has
+ * happened too often to believe it. No memory to count: not yet. */
+static bool is_suspect(gy_driver *driver, uint32_t task)
+{
+    size_t at = 0;
+    while (at < driver->suspect_count && driver->suspects[at].task != task) {
+        at++;
+    }
+    if (at == driver->suspect_count) {
+        void *items = driver->suspects;
+        gy_status status = gy_reserve("cluster.suspects", &items, &driver->suspect_room, at + 1,
+                                      sizeof(gy_suspect));
+        driver->suspects = items;
+        if (status < 0) {
+            return false;
+        }
+        driver->suspects[driver->suspect_count++] = (gy_suspect){.task = task};
+    }
+    return ++driver->suspects[at].losses > LOSSES_MAX;
+}
+
+/* The tasks that it ran, of all that it had, failed with it; if it was killed from outside,
+ * those under which that happens again and again. */
+static void fail_running(gy_driver *driver, const gy_process *process, const char *reason,
+                         bool is_own)
 {
     const gy_driver_ops *ops = driver->ops;
     gy_board *lines = driver->boards + (size_t)process->slot * driver->threads;
     for (uint32_t i = 0; i < driver->threads; i++) {
         gy_board *line = &lines[i];
-        if (atomic_load_explicit(&line->is_running, memory_order_acquire) == 0) {
+        if (atomic_load_explicit(&line->is_running, memory_order_acquire) == 0 ||
+            (!is_own && !is_suspect(driver, line->id.task))) {
             continue;
         }
         gy_event event = {.kind = GY_EVENT_FAILED,
@@ -247,9 +272,8 @@ static void end_process(gy_driver *driver, gy_process *process, const gy_nursery
         ++driver->deaths > NEVER_READY_MAX) {
         gy_driver_fail(driver, gy_fail(GY_PEER, "no process of the job gets ready: %s", words));
     }
-    bool is_own = is_its_own(process, news);
-    if (is_own) {
-        fail_running(driver, process, words);
+    if (news->error == 0) {
+        fail_running(driver, process, words, is_its_own(process, news));
     }
     uint32_t generation = process->generation;
     gy_process_gone(driver, process);

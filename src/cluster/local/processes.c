@@ -315,6 +315,7 @@ void gy_processes_close(gy_driver *driver, bool is_hard)
     gy_free(driver->processes);
     gy_free(driver->dirty);
     gy_free(driver->nurseries);
+    gy_free(driver->suspects);
     gy_boards_unmap(driver->boards, driver->process_count * driver->threads);
     if (driver->boards_file >= 0) {
         close(driver->boards_file);
