@@ -1,5 +1,6 @@
 """What the benchmarks of records share: runs in turn, medians, memory while a program runs, outputs compared."""
 import os
+import shutil
 import statistics
 import subprocess
 import time
@@ -8,15 +9,19 @@ import time
 class Peer:
     """A program under test: how to run it, and what it writes. Times are of its last runs."""
 
-    def __init__(self, name, command, outputs, environment=None):
+    def __init__(self, name, command, outputs, environment=None, fresh=None):
         self.name, self.command, self.outputs = name, command, outputs
         self.environment = {**os.environ, **(environment or {})}
+        self.fresh = fresh  # a folder that is empty before each run
         self.walls, self.cpus, self.memory = [], [], 0
 
     def clear(self):
         for path in self.outputs:
             if os.path.exists(path):
                 os.unlink(path)
+        if self.fresh is not None:
+            shutil.rmtree(self.fresh, ignore_errors=True)
+            os.mkdir(self.fresh)
 
     def run(self, watched=False):
         self.clear()

@@ -10,6 +10,8 @@
 #include "base/base.h"
 #include "mapreduce/sort/scan.h"
 
+#include <gyre/sort.h>
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,6 +270,28 @@ static int sort(const char *path, const char *folder, size_t threads, size_t mem
     return failed;
 }
 
+static int run_job(gy_flow *flow, const char *path, const char *folder, int processes,
+                   size_t memory_bytes)
+{
+    char out[4096], own[4096];
+    snprintf(out, sizeof(out), "%s/out", folder);
+    snprintf(own, sizeof(own), "%s/job", folder);
+    gy_dag *dag =
+        gy_dag_sort(flow, &(gy_sort_options){.inputs = (const char *const[]){path, NULL},
+                                             .record_bytes = RECORD,
+                                             .key_bytes = KEY,
+                                             .partitions = processes,
+                                             .memory_bytes = memory_bytes / (size_t)processes});
+    const gy_flow_options options = {
+        .output = out, .folder = own, .processes = processes, .timeout_seconds = 300};
+    const gy_status status = dag == NULL ? GY_NOMEM : gy_flow_run(flow, dag, &options, NULL);
+    if (status != GY_OK) {
+        fprintf(stderr, "%s: %s\n", path, gy_error_text());
+    }
+    gy_dag_free(dag);
+    return status != GY_OK;
+}
+
 static uint64_t number(char **arguments, int count, int index)
 {
     return index < count ? strtoull(arguments[index], NULL, 10) : 0;
@@ -275,17 +299,26 @@ static uint64_t number(char **arguments, int count, int index)
 
 int main(int count, char **arguments)
 {
-    const char *verb = count > 4 ? arguments[1] : "";
+    static const gy_function functions[] = {GY_SORT_FUNCTION};
+    gy_flow *flow = gy_flow_start(&count, &arguments, functions, 1);
+    const char *verb = flow != NULL && count > 4 ? arguments[1] : "";
     if (strcmp(verb, "make") == 0) {
         return make(arguments[2], number(arguments, count, 3), number(arguments, count, 4),
                     number(arguments, count, 5));
     }
     const uint64_t threads = number(arguments, count, 4);
+    if (strcmp(verb, "job") == 0 && threads > 0 && threads <= THREADS_MOST) {
+        const int failed = run_job(flow, arguments[2], arguments[3], (int)threads,
+                                   number(arguments, count, 5));
+        gy_flow_end(flow);
+        return failed;
+    }
     if ((strcmp(verb, "sort") != 0 && strcmp(verb, "runs") != 0 && strcmp(verb, "copy") != 0) ||
         threads == 0 || threads > THREADS_MOST) {
         fprintf(stderr, "usage: bench_sort make FILE RECORDS SEED [PER CENT]\n"
                         "       bench_sort sort FILE FOLDER THREADS [BYTES]\n"
                         "       bench_sort runs FILE FOLDER THREADS BYTES\n"
+                        "       bench_sort job FILE FOLDER PROCESSES [BYTES]\n"
                         "       bench_sort copy FILE FOLDER THREADS\n");
         return 2;
     }
