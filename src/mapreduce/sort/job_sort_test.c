@@ -21,7 +21,7 @@ static char top[64];
  * beside the inputs. */
 static gy_status sort_and_die(gy_vertex *vertex)
 {
-    const char *folder = getenv("GYRE_SORT_TEST");
+    const char *folder = getenv("SORT_TEST_MARKS");
     gy_status status = GY_OK;
     for (int i = 0; folder != NULL && i < 2; i++) {
         if (i == 1) {
@@ -120,8 +120,9 @@ static void jobs_sort(void **state)
         for (int j = 0; j < RECORD; j++) {
             record[j] = (char)('a' + gy_random_below(&random, 12));
         }
-        snprintf(record + KEY, 9, "%08d", i);
-        record[KEY + 8] = '.';
+        char number[16];
+        snprintf(number, sizeof(number), "%08d", i);
+        memcpy(record + KEY, number, 8);
     }
     for (int i = 0; i < FILES; i++) {
         snprintf(paths[i], sizeof(paths[i]), "%s/in%d", top, i);
@@ -131,10 +132,10 @@ static void jobs_sort(void **state)
     qsort(data, COUNT, RECORD, compare);
     run(GY_SORT_CHOSEN, inputs, data, false);
     run(GY_SORT_RUNS, inputs, data, false);
-    assert_int_equal(setenv("GYRE_SORT_TEST", top, 1), 0);
+    assert_int_equal(setenv("SORT_TEST_MARKS", top, 1), 0);
     run(GY_SORT_SCANS, inputs, data, true);
     run(GY_SORT_RUNS, inputs, data, true);
-    assert_int_equal(unsetenv("GYRE_SORT_TEST"), 0);
+    assert_int_equal(unsetenv("SORT_TEST_MARKS"), 0);
     gy_free(data);
 }
 
