@@ -17,8 +17,9 @@ extern "C" {
 /** A vertex while it runs; lives as long as the call of its function. */
 typedef struct gy_vertex gy_vertex;
 
-/** What a vertex does. GY_OK: its outputs stand; a failure: it runs again, a few times, but for
- * GY_FORMAT, GY_ARG, GY_LIMIT, GY_TYPE, GY_SHAPE, which end the job. */
+/** What a vertex does. GY_OK: its outputs stand. GY_FORMAT, GY_ARG, GY_TYPE, GY_SHAPE, GY_LIMIT
+ * and GY_UNSUPPORTED of its own: wrong data or a mistake, which end the job at once. Another
+ * failure: it runs again, a few times. */
 typedef gy_status (*gy_vertex_work)(gy_vertex *vertex);
 
 /** Any function: what `gy_function.user` is cast to and back from. */

@@ -187,6 +187,9 @@ gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *le
     if (number == 0) {
         return cause; /* it did not die of what it did */
     }
+    if (number == GY_FAULT_NEIGHBOUR) {
+        return GY_CAUSE_PEER;
+    }
     if (atomic_load_explicit(&board->mapped, memory_order_relaxed) != 0) {
         return tell_mapped(board, cause);
     }

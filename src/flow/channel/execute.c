@@ -44,12 +44,13 @@ static gy_status join(gy_vertex *vertex)
     return GY_OK;
 }
 
-/* What a function says of its input or of itself, another attempt will say again. */
+/* What a function's own failure counts as: wrong data and a user's mistake stay wrong however
+ * often it runs. */
 static gy_cause cause_of(gy_status status)
 {
-    const bool is_final = status == GY_FORMAT || status == GY_ARG || status == GY_LIMIT ||
-                          status == GY_TYPE || status == GY_SHAPE;
-    return is_final ? GY_CAUSE_FATAL : GY_CAUSE_OWN;
+    bool is_for_good = status == GY_FORMAT || status == GY_ARG || status == GY_TYPE ||
+                       status == GY_SHAPE || status == GY_LIMIT || status == GY_UNSUPPORTED;
+    return is_for_good ? GY_CAUSE_FATAL : GY_CAUSE_OWN;
 }
 
 /* The function's work, then the outputs' end. */

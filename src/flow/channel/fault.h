@@ -81,8 +81,8 @@ void gy_bad_hear(gy_bad *bad, const gy_cry *cry);
  *
  * @param board (GY_BOARD_BYTES) as the attempt left it
  * @param cause as it would count otherwise; returned when the board names no record
- * @return GY_CAUSE_FATAL: too many bad records, or a mapped user's file shrank; gy_error_text
- * says which
+ * @return GY_CAUSE_PEER: it died of another vertex in its process; GY_CAUSE_FATAL: too many bad
+ * records, or a mapped user's file shrank; gy_error_text says which
  */
 gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *board,
                      gy_cause cause);

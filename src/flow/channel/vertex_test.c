@@ -367,6 +367,27 @@ static void bad_records_are_skipped_and_counted(void **state)
     drop(&answer);
 }
 
+static gy_status fail_so(gy_vertex *vertex)
+{
+    size_t size = 0;
+    const gy_status *status = gy_vertex_parameter(vertex, &size);
+    return gy_fail(*status, "as asked");
+}
+
+static void mistakes_end_the_job_at_once(void **state)
+{
+    (void)state;
+    static const gy_status statuses[] = {GY_FORMAT, GY_ARG, GY_LIMIT, GY_TYPE, GY_IO, GY_STATE};
+    for (size_t i = 0; i < GY_COUNT(statuses); i++) {
+        gy_order order = order_of(fail_so);
+        order.parameter = &statuses[i];
+        order.parameter_bytes = sizeof(statuses[i]);
+        gy_worker_answer answer = execute(&order);
+        assert_int_equal(answer.cause, i < 4 ? GY_CAUSE_FATAL : GY_CAUSE_OWN);
+        drop(&answer);
+    }
+}
+
 static void cancelled_work_says_so(void **state)
 {
     (void)state;
@@ -470,6 +491,7 @@ int main(void)
         cmocka_unit_test(a_users_file_that_is_gone_ends_the_job),
         cmocka_unit_test(scratch_folders_are_swept),
         cmocka_unit_test(bad_records_are_skipped_and_counted),
+        cmocka_unit_test(mistakes_end_the_job_at_once),
         cmocka_unit_test(cancelled_work_says_so),
         cmocka_unit_test(a_full_disk_ends_the_job),
         cmocka_unit_test(malformed_reports_are_refused),
