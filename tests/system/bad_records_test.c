@@ -171,10 +171,12 @@ static place make_place(int each)
     place at = {.bad = 0};
     snprintf(at.top, sizeof(at.top), "/tmp/gyre-bad-test-XXXXXX");
     assert_non_null(mkdtemp(at.top));
-    snprintf(at.output, sizeof(at.output), "%s/out", at.top);
-    snprintf(at.folder, sizeof(at.folder), "%s/job", at.top);
+    char top[64];
+    memcpy(top, at.top, sizeof(top));
+    snprintf(at.output, sizeof(at.output), "%s/out", top);
+    snprintf(at.folder, sizeof(at.folder), "%s/job", top);
     for (int f = 0; f < FILES; f++) {
-        snprintf(at.files[f], sizeof(at.files[f]), "%s/in%d", at.top, f);
+        snprintf(at.files[f], sizeof(at.files[f]), "%s/in%d", top, f);
         FILE *file = fopen(at.files[f], "we");
         assert_non_null(file);
         int left[KINDS];
