@@ -216,6 +216,19 @@ static gy_status prepare(gy_flow_job *job)
 
 /* ---- the run ---- */
 
+/* A job without final data: the manager asks for no manifest, who looks for one finds it. */
+static gy_status publish_nothing(gy_flow_job *job)
+{
+    char path[GY_JOB_PATH];
+    GY_TRY(gy_running_check_gates(job));
+    GY_TRY(gy_running_path(path, job->output, "MANIFEST.json"));
+    if (job->is_resumed && access(path, F_OK) == 0) {
+        return GY_OK; /* the folder was empty when the job began: it is its own */
+    }
+    gy_running_recount(job);
+    return publish(job, job->manager);
+}
+
 static gy_status drive(gy_flow_job *job)
 {
     const gy_driver_ops ops = {.encode = gy_running_encode,
@@ -241,6 +254,9 @@ static gy_status drive(gy_flow_job *job)
     if (status >= 0) { /* a job that had ended calls nothing of this room */
         job->is_ours = true;
         status = gy_running_follow(job, job->manager);
+    }
+    if (status >= 0 && job->dag->final_count == 0) {
+        status = publish_nothing(job);
     }
     if (status < 0 && job->cause < 0 && status != GY_CANCELLED && status != GY_TIMEOUT) {
         gy_error error;

@@ -151,6 +151,54 @@ static void diamonds_of_fifos_end(void **state)
     remove_place(&at);
 }
 
+static void small_jobs_and_few_processes_do(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    gy_dag *dag = gy_dag_new(flow, "empty");
+    assert_ok(gy_flow_run(flow, dag, &options, NULL)); /* a manifest of nothing */
+    assert_int_equal(count_entries(at.output), 1);
+    gy_dag_free(dag);
+    remove_place(&at);
+    at = make_place();
+    options = options_of(&at);
+    options.processes = 1; /* the FIFO becomes a file, which a note says */
+    options.threads = 3;
+    dag = gy_dag_new(flow, "one process");
+    gy_part pair = gy_part_pointwise(vertices(dag, "number", 0, 1, 1),
+                                     vertices(dag, "sum", 1, 1, 1), GY_CHANNEL_FIFO);
+    gy_part_output(gy_part_clone(pair, 20), "sum");
+    gy_flow_report *report = NULL;
+    assert_ok(gy_flow_run(flow, dag, &options, &report));
+    expect_file(&at, "sum-00019", "19\n");
+    assert_true(report->note_count >= 1);
+    assert_non_null(strstr(report->notes[0], "20 pipes or FIFOs became files"));
+    gy_flow_report_free(report);
+    gy_dag_free(dag);
+    remove_place(&at);
+}
+
+static void a_deadline_ends_a_job(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    options.timeout_seconds = 0.3;
+    char never[300];
+    snprintf(never, sizeof(never), "%s/never", at.top);
+    gy_dag *dag = gy_dag_new(flow, "late");
+    gy_part_output(gy_dag_vertex(dag, &(gy_vertex_options){.function = "wait",
+                                                           .parameter = never,
+                                                           .parameter_bytes = sizeof(never),
+                                                           .outputs = 1}),
+                   "number");
+    assert_status(gy_flow_run(flow, dag, &options, NULL), GY_TIMEOUT);
+    assert_int_equal(count_entries(at.output), -1);
+    gy_dag_free(dag);
+    remove_place(&at);
+}
+
 static void large_outputs_go_through_files(void **state)
 {
     (void)state;
@@ -324,6 +372,39 @@ static void gangs_of_ranks_are_vertices(void **state)
 
 /* ---- growth ---- */
 
+static void grow_nothing(gy_gate *gate, gy_dag *dag, gy_part outputs)
+{
+    (void)dag, (void)outputs;
+    GY_ASSERT(gy_gate_outputs(gate) == 4 && gy_gate_bytes(gate, 3) == 2);
+}
+
+static void grow_wrongly(gy_gate *gate, gy_dag *dag, gy_part outputs)
+{
+    (void)gate;
+    (void)gy_part_pointwise(outputs, vertices(dag, "sum", 3, 1, 1), GY_CHANNEL_FILE);
+}
+
+static void growth_may_be_nothing_and_mistakes_of_it_are_named(void **state)
+{
+    (void)state;
+    const gy_grow_work works[] = {grow_nothing, grow_wrongly};
+    for (int i = 0; i < 2; i++) {
+        place at = make_place();
+        gy_flow_options options = options_of(&at);
+        gy_dag *dag = gy_dag_new(flow, "growth");
+        gy_part_grow(
+            vertices(dag, "number", 0, 1, 4),
+            &(gy_grow_options){.work = works[i], .stages = (const char *[]){"sum", NULL}});
+        assert_status(gy_flow_run(flow, dag, &options, NULL), i == 0 ? GY_OK : GY_ARG);
+        if (i == 1) {
+            assert_non_null(strstr(gy_error_text(), "input 0 of sum[0] has two edges"));
+        }
+        assert_int_equal(count_entries(at.output), i == 0 ? 1 : -1);
+        gy_dag_free(dag);
+        remove_place(&at);
+    }
+}
+
 static void graphs_grow_by_sizes_and_grow_again(void **state)
 {
     (void)state;
@@ -359,6 +440,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_manifest_that_came_before_is_not_touched),
         cmocka_unit_test(gangs_of_ranks_are_vertices),
         cmocka_unit_test(progress_and_trace_tell_of_the_stages),
+        cmocka_unit_test(growth_may_be_nothing_and_mistakes_of_it_are_named),
+        cmocka_unit_test(small_jobs_and_few_processes_do),
+        cmocka_unit_test(a_deadline_ends_a_job),
         cmocka_unit_test(graphs_grow_by_sizes_and_grow_again),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
