@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { LOCK_SECONDS = 5 };
+
 static gy_status fail_file(const char *verb, const char *path)
 {
     return gy_fail(errno == ENOMEM ? GY_NOMEM : GY_IO, "cannot %s %s: %s", verb, path,
@@ -267,6 +269,24 @@ gy_status gy_memo_append(gy_memo_store *store, uint32_t kind, const void *body,
 
 /* ---- opening ---- */
 
+/* Alone if nobody else has it, else shared; who opens the folder or collects in it is waited
+ * for. */
+static gy_status take_lock(gy_memo_store *store, bool *is_alone, bool may_be_alone)
+{
+    const gy_deadline deadline = gy_env_deadline(store->env, LOCK_SECONDS);
+    for (uint64_t round = 0;; round++) {
+        *is_alone = may_be_alone && flock(store->lock, LOCK_EX | LOCK_NB) == 0;
+        if (*is_alone || flock(store->lock, LOCK_SH | LOCK_NB) == 0) {
+            return GY_OK;
+        }
+        if (gy_now_ns(store->env) >= deadline.at_ns) {
+            return gy_fail(GY_STATE, "the memo folder %s is being collected for %d s and more",
+                           store->folder, LOCK_SECONDS);
+        }
+        store->env->ops->pause(store->env, round);
+    }
+}
+
 /* Alone at first, to mend the index; then shared. */
 static gy_status open_files(gy_memo_store *store)
 {
@@ -281,20 +301,15 @@ static gy_status open_files(gy_memo_store *store)
     if (store->lock < 0) {
         return fail_file("open", path);
     }
-    const bool is_alone = flock(store->lock, LOCK_EX | LOCK_NB) == 0;
-    if (!is_alone && flock(store->lock, LOCK_SH | LOCK_NB) != 0) {
-        return gy_fail(GY_STATE, "the memo folder %s is being collected", store->folder);
-    }
+    bool is_alone = false;
+    GY_TRY(take_lock(store, &is_alone, true));
     GY_TRY(gy_memo_path(store, "index", path));
     store->index = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (store->index < 0) {
         return fail_file("open", path);
     }
     GY_TRY(load_index(store, path, is_alone));
-    if (is_alone && flock(store->lock, LOCK_SH) != 0) {
-        return fail_file("lock", path);
-    }
-    return GY_OK;
+    return is_alone ? take_lock(store, &is_alone, false) : GY_OK;
 }
 
 gy_status gy_memo_open(gy_env *env, const char *folder, gy_memo_store **store)

@@ -137,6 +137,39 @@ static void a_torn_index_loses_its_end_alone(void **state)
     remove_place(&at);
 }
 
+static void jobs_open_a_folder_at_once(void **state)
+{
+    (void)state;
+    place at = make_place();
+    pid_t children[6];
+    for (int c = 0; c < 6; c++) {
+        children[c] = fork();
+        if (children[c] == 0) { /* each keeps results of its own */
+            gy_memo_store *store = NULL;
+            for (uint64_t n = 0; n < 30; n++) {
+                if (gy_memo_open(gy_env_real(), at.memo, &store) != GY_OK) {
+                    _exit(1);
+                }
+                keep(store, &at, (uint64_t)c * 1000 + n, 10);
+                gy_memo_close(store);
+            }
+            _exit(0);
+        }
+    }
+    for (int c = 0; c < 6; c++) {
+        int status = 1;
+        assert_int_equal(waitpid(children[c], &status, 0), children[c]);
+        assert_int_equal(status, 0);
+    }
+    gy_memo_store *store = open_store(&at);
+    for (uint64_t n = 0; n < 180; n++) {
+        const uint64_t key = n / 30 * 1000 + n % 30;
+        assert_non_null(gy_memo_find(store, (gy_key){key, key}));
+    }
+    gy_memo_close(store);
+    remove_place(&at);
+}
+
 static void collecting_removes_the_least_recently_used(void **state)
 {
     (void)state;
@@ -317,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_found_again),
         cmocka_unit_test(a_torn_index_loses_its_end_alone),
+        cmocka_unit_test(jobs_open_a_folder_at_once),
         cmocka_unit_test(collecting_removes_the_least_recently_used),
         cmocka_unit_test(keys_change_with_what_they_stand_on),
         cmocka_unit_test(equal_vertices_have_keys_of_their_own),
