@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "gy_test.h"
@@ -134,6 +135,39 @@ static void a_torn_index_loses_its_end_alone(void **state)
     gy_memo_close(store);
     write_file(index, "something else");
     assert_status(gy_memo_open(gy_env_real(), at.memo, &store), GY_FORMAT);
+    remove_place(&at);
+}
+
+/* An environment in which a pause is when somebody else lets go of the lock. */
+typedef struct patient_env {
+    gy_env env;
+    int lock, pauses;
+} patient_env;
+
+static void let_go(gy_env *env, uint64_t round)
+{
+    (void)round;
+    patient_env *patient = (patient_env *)env;
+    patient->pauses++;
+    assert_int_equal(flock(patient->lock, LOCK_UN), 0);
+}
+
+static void who_holds_the_lock_is_waited_for(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_memo_close(open_store(&at));
+    char path[300];
+    snprintf(path, sizeof(path), "%s/lock", at.memo);
+    gy_env_ops ops = *gy_env_real()->ops;
+    ops.pause = let_go;
+    patient_env patient = {.env = {&ops}, .lock = open(path, O_RDWR)};
+    assert_int_equal(flock(patient.lock, LOCK_EX), 0);
+    gy_memo_store *store = NULL;
+    assert_ok(gy_memo_open(&patient.env, at.memo, &store));
+    assert_int_equal(patient.pauses, 1);
+    gy_memo_close(store);
+    close(patient.lock);
     remove_place(&at);
 }
 
@@ -350,6 +384,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_found_again),
         cmocka_unit_test(a_torn_index_loses_its_end_alone),
+        cmocka_unit_test(who_holds_the_lock_is_waited_for),
         cmocka_unit_test(jobs_open_a_folder_at_once),
         cmocka_unit_test(collecting_removes_the_least_recently_used),
         cmocka_unit_test(keys_change_with_what_they_stand_on),
