@@ -90,6 +90,22 @@ static int run_help(int argc, char **argv)
     return GY_EXIT_OK;
 }
 
+static int run_command(const gy_command *command, char **arguments, int count);
+
+/* `operands` begins with the verb. */
+static int run_verb(const gy_command *command, char **operands, int count)
+{
+    size_t begin = strlen(command->name) + 1;
+    for (size_t i = 0; i < command->verb_count; i++) {
+        if (strcmp(command->verbs[i].name + begin, operands[0]) == 0) {
+            return run_command(&command->verbs[i], operands + 1, count - 1);
+        }
+    }
+    return gy_report_usage("gyre %s: unknown verb '%s': expected one that 'gyre %s --help' "
+                           "lists",
+                           command->name, operands[0], command->name);
+}
+
 static int run_command(const gy_command *command, char **arguments, int count)
 {
     int operand_count = 0;
@@ -110,6 +126,9 @@ static int run_command(const gy_command *command, char **arguments, int count)
     if (is_help) {
         gy_options_help(command, stdout);
         return GY_EXIT_OK;
+    }
+    if (command->verb_count > 0) {
+        return run_verb(command, arguments, operand_count);
     }
     status = gy_environment_check();
     return status == GY_EXIT_OK ? command->run(arguments, operand_count) : status;

@@ -17,6 +17,7 @@
     X(plan)                                                                                    \
     X(tune)                                                                                    \
     X(bench)                                                                                   \
+    X(job)                                                                                     \
     X(doctor)                                                                                  \
     X(info)
 

@@ -48,6 +48,31 @@ static bool section(const char *name, char out[PAGE_BYTES])
     return true;
 }
 
+/* Call visit for the command, or for each of its verbs. */
+static void for_each_verb(const gy_command *command,
+                          void (*visit)(const gy_command *command, const char *text),
+                          const char *text)
+{
+    if (command->verb_count == 0) {
+        visit(command, text);
+    }
+    for (size_t i = 0; i < command->verb_count; i++) {
+        visit(&command->verbs[i], text);
+    }
+}
+
+static void expect_options(const gy_command *command, const char *text)
+{
+    for (size_t i = 0; i < command->option_count; i++) {
+        char name[64];
+        int size = snprintf(name, sizeof(name), "--%s", command->options[i].name);
+        const char *found = strstr(text, name);
+        if (found == NULL || strchr(" \n", found[size]) == NULL) {
+            fail_msg("man page, gyre %s: %s is missing", command->name, name);
+        }
+    }
+}
+
 static void every_option_is_on_the_page(void **state)
 {
     (void)state;
@@ -57,15 +82,24 @@ static void every_option_is_on_the_page(void **state)
         if (!section(command->name, text)) {
             fail_msg("the man page has no section 'gyre %s'", command->name);
         }
-        for (size_t i = 0; i < command->option_count; i++) {
-            char name[64];
-            int size = snprintf(name, sizeof(name), "--%s", command->options[i].name);
-            const char *found = strstr(text, name);
-            if (found == NULL || strchr(" \n", found[size]) == NULL) {
-                fail_msg("man page, gyre %s: %s is missing", command->name, name);
-            }
+        for_each_verb(command, expect_options, text);
+    }
+}
+
+static bool has_option(const gy_command *command, const char *name, size_t size)
+{
+    for (size_t i = 0; i < command->option_count; i++) {
+        const char *own = command->options[i].name;
+        if (strlen(own) == size && strncmp(own, name, size) == 0) {
+            return true;
         }
     }
+    for (size_t i = 0; i < command->verb_count; i++) {
+        if (has_option(&command->verbs[i], name, size)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void every_option_on_the_page_exists(void **state)
@@ -78,12 +112,7 @@ static void every_option_on_the_page_exists(void **state)
         for (char *found = strstr(text, "--"); found != NULL; found = strstr(found, "--")) {
             found += 2;
             size_t size = strcspn(found, " \n\"");
-            bool is_known = size == 0;
-            for (size_t i = 0; i < command->option_count; i++) {
-                const char *name = command->options[i].name;
-                is_known =
-                    is_known || (strlen(name) == size && strncmp(name, found, size) == 0);
-            }
+            bool is_known = size == 0 || has_option(command, found, size);
             if (!is_known) {
                 fail_msg("man page, gyre %s: --%.*s is no option", command->name, (int)size,
                          found);

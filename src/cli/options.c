@@ -18,7 +18,7 @@ typedef struct parse {
 static int complain_unknown(const parse *state, const char *argument)
 {
     fprintf(state->complaints,
-            "gyre %s: unknown option '%s': expected one that 'gyre help %s' lists\n",
+            "gyre %s: unknown option '%s': expected one that 'gyre %s --help' lists\n",
             state->command->name, argument, state->command->name);
     return GY_EXIT_USAGE;
 }
@@ -63,6 +63,39 @@ static int take_real(const parse *state, const gy_option *option, const char *te
     return GY_EXIT_OK;
 }
 
+static int take_size(const parse *state, const gy_option *option, const char *text, void *place)
+{
+    static const struct {
+        const char *name;
+        double factor;
+    } units[] = {{"", 1},         {"B", 1},        {"kB", 1e3},    {"KB", 1e3},
+                 {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},   {"KiB", 1024.0},
+                 {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+    char *end = NULL;
+    double value = strtod(text, &end);
+    bool is_number = end != text && value >= 0 && !isspace((unsigned char)text[0]);
+    for (size_t i = 0; is_number && i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(end, units[i].name) == 0 && value * units[i].factor <= 1e15) {
+            *(long long *)place = llround(value * units[i].factor);
+            return GY_EXIT_OK;
+        }
+    }
+    return complain_value(state, option, text,
+                          "a size up to 1000TB such as 97.5MB, 64KiB or 8");
+}
+
+static int add_to_list(const parse *state, const gy_option *option, const char *text,
+                       gy_option_list *list)
+{
+    for (int i = 0; i < GY_OPTION_LIST_MAX; i++) {
+        if (list->items[i] == NULL) {
+            list->items[i] = text;
+            return GY_EXIT_OK;
+        }
+    }
+    return complain_value(state, option, text, "fewer of them");
+}
+
 int gy_options_choice(const char *choices, const char *text)
 {
     size_t size = strlen(text);
@@ -80,7 +113,7 @@ int gy_options_choice(const char *choices, const char *text)
 static int take(parse *state, const gy_option *option, const char *text)
 {
     size_t index = (size_t)(option - state->command->options);
-    if (state->is_given[index]) {
+    if (state->is_given[index] && option->kind != GY_OPTION_LIST) {
         fprintf(state->complaints, "gyre %s: --%s is given twice: expected once\n",
                 state->command->name, option->name);
         return GY_EXIT_USAGE;
@@ -102,11 +135,17 @@ static int take(parse *state, const gy_option *option, const char *text)
             return complain_value(state, option, text, expected);
         }
         break;
+    case GY_OPTION_SIZE:
+        return take_size(state, option, text, place);
     case GY_OPTION_TEXT:
+    case GY_OPTION_LIST:
         if (text[0] == '\0') {
             return complain_value(state, option, text, option->value);
         }
         break;
+    }
+    if (option->kind == GY_OPTION_LIST) {
+        return add_to_list(state, option, text, place);
     }
     *(const char **)place = text;
     return GY_EXIT_OK;

@@ -16,7 +16,16 @@ typedef enum gy_option_kind {
     GY_OPTION_REAL,    /* double, finite, in [low, high] */
     GY_OPTION_TEXT,    /* const char *, borrowed from argv, not empty */
     GY_OPTION_CHOICE,  /* const char *, one word of `choices` */
+    GY_OPTION_SIZE,    /* long long, bytes: 97.5MB, 64KiB, 8 */
+    GY_OPTION_LIST,    /* gy_option_list; may be given again */
 } gy_option_kind;
+
+enum { GY_OPTION_LIST_MAX = 64 };
+
+/** The values of an option that may be given several times, in order; NULL at the end. */
+typedef struct gy_option_list {
+    const char *items[GY_OPTION_LIST_MAX + 1];
+} gy_option_list;
 
 /** One option. Its value lands at `offset` in the settings of its command. */
 typedef struct gy_option {
@@ -42,6 +51,9 @@ typedef struct gy_command {
     void *settings;
     /* operands[operand_count] is NULL. Returns the exit status. */
     int (*run)(char **operands, int operand_count);
+    /* Instead of run: the first operand names one of these, "job list", which gets the rest. */
+    const struct gy_command *verbs;
+    size_t verb_count;
 } gy_command;
 
 /**

@@ -150,10 +150,10 @@ static void bad_input_is_one_line_and_status_two(void **state)
         {"--quiet=yes", "'--quiet=yes'", "no value"},
         {"-qx", "'-qx'", "no value"},
         {"-n|2|--ranks=3", "--ranks", "once"},
-        {"--rank|2", "'--rank'", "gyre help try"},
-        {"--ranksx=2", "'--ranksx=2'", "gyre help try"},
-        {"-z", "'-z'", "gyre help try"},
-        {"--=3", "'--=3'", "gyre help try"},
+        {"--rank|2", "'--rank'", "gyre try --help"},
+        {"--ranksx=2", "'--ranksx=2'", "gyre try --help"},
+        {"-z", "'-z'", "gyre try --help"},
+        {"--=3", "'--=3'", "gyre try --help"},
         {"a|b|c", "'c'", "FILE..."},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

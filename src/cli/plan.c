@@ -25,8 +25,8 @@ enum {
 enum { LINKS_BYTES = (1 << 20) + 1 }; /* one more than such a file may have */
 
 typedef struct plan_settings {
-    const char *operation, *algorithm, *bytes, *svg, *links;
-    long long ranks, hosts, root, chunks, element, width;
+    const char *operation, *algorithm, *svg, *links;
+    long long ranks, hosts, root, chunks, element, width, bytes;
     double alpha, beta, gamma, alpha_across, beta_across, rate, steps;
     bool csv, all, in_place;
     long long seed;
@@ -37,7 +37,7 @@ typedef struct plan_settings {
 /* What stands in when an option is not given; with it one sees whether it was. */
 #define UNSET                                                                                  \
     {                                                                                          \
-        .root = -1, .alpha = -1, .beta = -1, .gamma = -1, .alpha_across = -1,                  \
+        .root = -1, .bytes = -1, .alpha = -1, .beta = -1, .gamma = -1, .alpha_across = -1,     \
         .beta_across = -1, .rate = -1, .steps = -1, .seed = -1, .loss = -1, .retry = -1,       \
         .uplink = -1                                                                           \
     }
@@ -51,7 +51,7 @@ static const gy_option options[] = {
      offsetof(plan_settings, algorithm), 0, 0, NULL},
     {"operation", 'o', GY_OPTION_TEXT, "NAME", "of the table (default: allreduce)",
      offsetof(plan_settings, operation), 0, 0, NULL},
-    {"bytes", 'b', GY_OPTION_TEXT, "SIZE", "of the vector: 97.5MB, 64KiB (default: 1MB)",
+    {"bytes", 'b', GY_OPTION_SIZE, "SIZE", "of the vector: 97.5MB, 64KiB (default: 1MB)",
      offsetof(plan_settings, bytes), 0, 0, NULL},
     {"element", 0, GY_OPTION_INTEGER, "BYTES", "of an element (default: 4)",
      offsetof(plan_settings, element), 1, 4096, NULL},
@@ -121,29 +121,6 @@ const char *gy_bytes_text(double bytes, char out[32])
     return out;
 }
 
-/* "97.5MB", "64KiB", "1000". */
-static bool read_bytes(const char *text, int64_t *bytes)
-{
-    static const struct {
-        const char *name;
-        double factor;
-    } units[] = {{"", 1},         {"B", 1},        {"kB", 1e3},    {"KB", 1e3},
-                 {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},   {"KiB", 1024.0},
-                 {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-    char *end = NULL;
-    double value = strtod(text, &end);
-    if (end == text || !(value >= 0) || text[0] == ' ') {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-        if (strcmp(end, units[i].name) == 0 && value * units[i].factor <= 1e15) {
-            *bytes = (int64_t)llround(value * units[i].factor);
-            return true;
-        }
-    }
-    return false;
-}
-
 static double or_default(double given, double otherwise)
 {
     return given >= 0 ? given : otherwise;
@@ -188,11 +165,6 @@ static int read_links(gy_plan_query *query)
 /* The settings as a query; `operation` from the operand or option. */
 static int make_query(const char *operation, gy_plan_query *query)
 {
-    int64_t bytes = 1000000;
-    if (settings.bytes != NULL && !read_bytes(settings.bytes, &bytes)) {
-        return complain("--bytes", settings.bytes,
-                        "a size up to 1000TB such as 97.5MB, 64KiB or 8");
-    }
     *query = (gy_plan_query){
         .operation = operation,
         .algorithm = settings.algorithm,
@@ -201,7 +173,7 @@ static int make_query(const char *operation, gy_plan_query *query)
         .root = settings.root > 0 ? (int)settings.root : 0,
         .chunks = (int)settings.chunks,
         .is_in_place = settings.in_place,
-        .bytes = bytes,
+        .bytes = settings.bytes >= 0 ? settings.bytes : 1000000,
         .element_bytes = settings.element,
         .links = {.alpha = or_default(settings.alpha, 5e-6),
                   .beta = or_default(settings.beta, 2e-11),
@@ -398,11 +370,11 @@ static const plan_verb verbs[] = {
 
 static bool is_given(const gy_option *option)
 {
-    static const size_t sizes[] = {[GY_OPTION_FLAG] = sizeof(bool),
-                                   [GY_OPTION_INTEGER] = sizeof(long long),
-                                   [GY_OPTION_REAL] = sizeof(double),
-                                   [GY_OPTION_TEXT] = sizeof(const char *),
-                                   [GY_OPTION_CHOICE] = sizeof(const char *)};
+    static const size_t sizes[] = {
+        [GY_OPTION_FLAG] = sizeof(bool),           [GY_OPTION_INTEGER] = sizeof(long long),
+        [GY_OPTION_REAL] = sizeof(double),         [GY_OPTION_TEXT] = sizeof(const char *),
+        [GY_OPTION_CHOICE] = sizeof(const char *), [GY_OPTION_SIZE] = sizeof(long long),
+        [GY_OPTION_LIST] = sizeof(gy_option_list)};
     return memcmp((const char *)&settings + option->offset,
                   (const char *)&unset + option->offset, sizes[option->kind]) != 0;
 }

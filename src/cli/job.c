@@ -1,0 +1,247 @@
+/* `gyre job`: each verb is a command of its own with options of its own. */
+#include "cli/cli.h"
+#include "cli/report.h"
+
+#include <gyre/gyre.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static struct job_settings {
+    long long last, quota;
+    double keep;
+} settings = {.last = 20, .quota = 1 << 30, .keep = 7};
+
+static const char *state_name(gy_job_state state)
+{
+    switch (state) {
+    case GY_JOB_RUNNING:
+        return "running";
+    case GY_JOB_DONE:
+        return "done";
+    case GY_JOB_FAILED:
+        return "failed";
+    case GY_JOB_KILLED:
+        return "killed";
+    case GY_JOB_INTERRUPTED:
+        return "interrupted";
+    }
+    return "";
+}
+
+static const char *date_text(int64_t wall_ns, char out[32])
+{
+    time_t seconds = (time_t)(wall_ns / 1000000000);
+    struct tm parts;
+    if (localtime_r(&seconds, &parts) == NULL ||
+        strftime(out, 32, "%Y-%m-%d %H:%M:%S", &parts) == 0) {
+        snprintf(out, 32, "-");
+    }
+    return out;
+}
+
+static const char *took_text(const gy_job *job, char out[32])
+{
+    if (job->ended_ns == 0) {
+        snprintf(out, 32, "-");
+    } else {
+        snprintf(out, 32, "%.3f s", (double)(job->ended_ns - job->started_ns) * 1e-9);
+    }
+    return out;
+}
+
+static gy_status print_row(void *arg, const gy_job *job)
+{
+    (void)arg;
+    char date[32], took[32];
+    printf("%-22s %-11s %s %12s  %s\n", job->id, state_name(job->state),
+           date_text(job->started_ns, date), took_text(job, took), job->name);
+    return GY_OK;
+}
+
+static int run_list(char **operands, int count)
+{
+    (void)operands;
+    (void)count;
+    printf("%-22s %-11s %-19s %12s  %s\n", "id", "state", "started", "took", "name");
+    gy_status status = gy_job_list((int)settings.last, print_row, NULL);
+    return status == GY_OK ? GY_EXIT_OK : gy_report_failure("job list", status);
+}
+
+static void print_stages(const gy_job *job)
+{
+    if (job->stage_count > 0) {
+        printf("\n%-24s %9s %9s %9s %8s %8s %8s %9s %10s\n", "stage", "tasks", "done", "runs",
+               "failed", "copies", "won", "memoised", "run s");
+    }
+    for (size_t i = 0; i < job->stage_count; i++) {
+        const gy_job_stage *stage = &job->stages[i];
+        printf("%-24s %9lld %9lld %9lld %8lld %8lld %8lld %9lld %10.3f\n", stage->name,
+               (long long)stage->tasks, (long long)stage->committed, (long long)stage->runs,
+               (long long)stage->failures, (long long)stage->copies,
+               (long long)stage->copies_won, (long long)stage->memoised, stage->run_seconds);
+    }
+}
+
+static void print_bad_records(const gy_job *job)
+{
+    if (job->bad_record_count > 0) {
+        printf("\nrecords that were skipped\n");
+    }
+    for (size_t i = 0; i < job->bad_record_count; i++) {
+        const gy_job_bad_record *bad = &job->bad_records[i];
+        printf("  %s at %llu: %s\n", bad->source, (unsigned long long)bad->offset, bad->what);
+        for (const char *line = bad->backtrace; *line != '\0';) {
+            size_t size = strcspn(line, "\n");
+            printf("    %.*s\n", (int)size, line);
+            line += size + (line[size] == '\n' ? 1 : 0);
+        }
+    }
+}
+
+static void print_job(const gy_job *job)
+{
+    char date[32], took[32];
+    printf("job      %s  %s  %s\ncommand ", job->id, job->name, state_name(job->state));
+    for (int i = 0; job->arguments[i] != NULL; i++) {
+        printf(" %s", job->arguments[i]);
+    }
+    printf("\nin       %s\nfolder   %s\noutput   %s\nstarted  %s, took %s\n", job->directory,
+           job->folder, job->output[0] != '\0' ? job->output : "-",
+           date_text(job->started_ns, date), took_text(job, took));
+    if (job->reason[0] != '\0') {
+        printf("reason   %s\n", job->reason);
+    }
+    print_stages(job);
+    if (job->counter_count > 0) {
+        printf("\ncounters\n");
+    }
+    for (size_t i = 0; i < job->counter_count; i++) {
+        printf("  %-30s %lld\n", job->counters[i].name, (long long)job->counters[i].value);
+    }
+    print_bad_records(job);
+    if (job->note_count > 0) {
+        printf("\nnotes\n");
+    }
+    for (size_t i = 0; i < job->note_count; i++) {
+        printf("  %+10.3f s  %s\n", (double)(job->notes[i].wall_ns - job->started_ns) * 1e-9,
+               job->notes[i].text);
+    }
+    if (job->notes_dropped > 0) {
+        printf("  and %lld more\n", (long long)job->notes_dropped);
+    }
+}
+
+static int run_show(char **operands, int count)
+{
+    (void)count;
+    gy_job *job = NULL;
+    gy_status status = gy_job_read(operands[0], &job);
+    if (status != GY_OK) {
+        return gy_report_failure("job show", status);
+    }
+    print_job(job);
+    gy_job_free(job);
+    return GY_EXIT_OK;
+}
+
+static int run_kill(char **operands, int count)
+{
+    (void)count;
+    gy_status status = gy_job_kill(operands[0]);
+    return status == GY_OK ? GY_EXIT_OK : gy_report_failure("job kill", status);
+}
+
+static int run_resume(char **operands, int count)
+{
+    (void)count;
+    return gy_report_failure("job resume", gy_job_resume(operands[0]));
+}
+
+static int run_gc(char **operands, int count)
+{
+    (void)operands;
+    (void)count;
+    int removed = 0;
+    uint64_t freed = 0;
+    gy_status status =
+        gy_job_collect((uint64_t)settings.quota, settings.keep * 86400, &removed, &freed);
+    if (status != GY_OK) {
+        return gy_report_failure("job gc", status);
+    }
+    printf("%d job%s forgotten, %llu bytes freed\n", removed, removed == 1 ? "" : "s",
+           (unsigned long long)freed);
+    return GY_EXIT_OK;
+}
+
+static const gy_option list_options[] = {
+    {"last", 'n', GY_OPTION_INTEGER, "N", "the last N jobs (default: 20; 0: all)",
+     offsetof(struct job_settings, last), 0, 1e9, NULL},
+};
+
+static const gy_option gc_options[] = {
+    {"quota", 0, GY_OPTION_SIZE, "SIZE", "what folders of ended jobs may hold (default: 1GiB)",
+     offsetof(struct job_settings, quota), 0, 0, NULL},
+    {"keep", 0, GY_OPTION_REAL, "DAYS", "how long a job that can be resumed stays (default: 7)",
+     offsetof(struct job_settings, keep), 0, 36500, NULL},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const gy_command verbs[] = {
+    {.name = "job list",
+     .operands = "",
+     .description = "Lists jobs, newest first.",
+     .options = list_options,
+     .option_count = COUNT(list_options),
+     .settings = &settings,
+     .run = run_list},
+    {.name = "job show",
+     .operands = "JOB",
+     .operands_least = 1,
+     .operands_most = 1,
+     .description = "Shows a job: stages, counters, records that were skipped, and the reason\n"
+                    "of every wait, failure, death, copy and repetition.",
+     .run = run_show},
+    {.name = "job kill",
+     .operands = "JOB",
+     .operands_least = 1,
+     .operands_most = 1,
+     .description = "Asks a running job to end, as Ctrl-C does.",
+     .run = run_kill},
+    {.name = "job resume",
+     .operands = "JOB",
+     .operands_least = 1,
+     .operands_most = 1,
+     .description = "Goes on with a job whose manager is gone: starts its program as it was\n"
+                    "started. What was committed does not run again.",
+     .run = run_resume},
+    {.name = "job gc",
+     .operands = "",
+     .description = "Forgets ended jobs, oldest first, until their folders hold no more than\n"
+                    "the quota.",
+     .options = gc_options,
+     .option_count = COUNT(gc_options),
+     .settings = &settings,
+     .run = run_gc},
+};
+
+const gy_command gy_command_job = {
+    .name = "job",
+    .summary = "list, show, kill, resume and clear away jobs",
+    .operands = "VERB [OPTION...] [JOB]",
+    .operands_least = 1,
+    .operands_most = -1,
+    .stops_at_operand = true,
+    .description = "list          the last jobs of this user on this machine\n"
+                   "show JOB      all that is known of one\n"
+                   "kill JOB      end it\n"
+                   "resume JOB    go on with one whose manager is gone\n"
+                   "gc            remove what old jobs left\n\n"
+                   "JOB is an id that 'gyre job list' shows, or its beginning. 'gyre job VERB\n"
+                   "--help' shows the options of a verb.",
+    .verbs = verbs,
+    .verb_count = COUNT(verbs),
+};
