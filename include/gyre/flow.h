@@ -325,6 +325,24 @@ struct gy_flow_report {
 GY_API GY_MUST_CHECK gy_status gy_flow_run(gy_flow *flow, gy_dag *dag,
                                            const gy_flow_options *options,
                                            gy_flow_report **report);
+/** What gy_flow_show_progress keeps between its calls; zero at first. */
+typedef struct gy_flow_bars {
+    int lines; /* that stand on the terminal */
+} gy_flow_bars;
+
+/** For options->progress, with a gy_flow_bars as progress_arg: draws a bar for each stage on
+ * standard error, over what it drew before; nothing when that is no terminal. */
+GY_API void gy_flow_show_progress(void *progress, const gy_flow_report *report);
+
+/**
+ * Let the variables GYRE_JOB_PROCESSES, _THREADS, _MEMORY (bytes), _TIMEOUT (seconds), _FOLDER,
+ * _MEMO and _TRACE take the place of what `options` says, as `gyre job run` sets them, and draw
+ * progress where the program does not show it itself. gy_flow_run does so first.
+ *
+ * @return GY_OK; GY_ARG a variable holds something else: names it and what was expected
+ */
+GY_API GY_MUST_CHECK gy_status gy_flow_options_override(gy_flow_options *options);
+
 /** NULL is fine. */
 GY_API void gy_flow_report_free(gy_flow_report *report);
 /** The counter's value, 0 when nobody counted it. */

@@ -4,14 +4,17 @@
 
 #include <gyre/gyre.h>
 
-#include <math.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static struct job_settings {
-    long long last, quota;
-    double keep;
+    long long last, quota, processes, threads, memory;
+    double keep, timeout;
+    const char *folder, *memo, *trace;
 } settings = {.last = 20, .quota = 1 << 30, .keep = 7};
 
 static const char *state_name(gy_job_state state)
@@ -154,6 +157,38 @@ static int run_kill(char **operands, int count)
     return status == GY_OK ? GY_EXIT_OK : gy_report_failure("job kill", status);
 }
 
+/* A number as a variable's text; nothing for one that was not given. */
+static bool set_number(const char *name, double value)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "%.15g", value);
+    return value <= 0 || setenv(name, text, 1) == 0;
+}
+
+static bool set_text(const char *name, const char *text)
+{
+    return text == NULL || setenv(name, text, 1) == 0;
+}
+
+static int run_run(char **operands, int count)
+{
+    (void)count;
+    bool is_set = set_number("GYRE_JOB_PROCESSES", (double)settings.processes) &&
+                  set_number("GYRE_JOB_THREADS", (double)settings.threads) &&
+                  set_number("GYRE_JOB_MEMORY", (double)settings.memory) &&
+                  set_number("GYRE_JOB_TIMEOUT", settings.timeout) &&
+                  set_text("GYRE_JOB_FOLDER", settings.folder) &&
+                  set_text("GYRE_JOB_MEMO", settings.memo) &&
+                  set_text("GYRE_JOB_TRACE", settings.trace);
+    if (!is_set) {
+        fprintf(stderr, "gyre job run: no memory for the environment\n");
+        return GY_EXIT_FAILURE;
+    }
+    execvp(operands[0], operands);
+    fprintf(stderr, "gyre job run: cannot start %s: %s\n", operands[0], strerror(errno));
+    return errno == ENOENT ? 127 : 126;
+}
+
 static int run_resume(char **operands, int count)
 {
     (void)count;
@@ -176,21 +211,52 @@ static int run_gc(char **operands, int count)
     return GY_EXIT_OK;
 }
 
+#define PLACE(member) offsetof(struct job_settings, member)
+
+static const gy_option run_options[] = {
+    {"processes", 'p', GY_OPTION_INTEGER, "N", "processes for vertices (default: one a core)",
+     PLACE(processes), 1, 4096, NULL},
+    {"threads", 't', GY_OPTION_INTEGER, "N", "vertices at once in a process (default: 1)",
+     PLACE(threads), 1, 1024, NULL},
+    {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of each process (default: no limit)",
+     PLACE(memory), 0, 0, NULL},
+    {"timeout", 0, GY_OPTION_REAL, "SECONDS", "end the job after this time (default: never)",
+     PLACE(timeout), 0.001, 1e9, NULL},
+    {"folder", 0, GY_OPTION_TEXT, "DIR", "of the job: journal, intermediates, log",
+     PLACE(folder), 0, 0, NULL},
+    {"memo", 0, GY_OPTION_TEXT, "DIR", "keep intermediates there, and take what is there",
+     PLACE(memo), 0, 0, NULL},
+    {"trace", 0, GY_OPTION_TEXT, "FILE", "write a Chrome trace of all processes", PLACE(trace),
+     0, 0, NULL},
+};
+
 static const gy_option list_options[] = {
-    {"last", 'n', GY_OPTION_INTEGER, "N", "the last N jobs (default: 20; 0: all)",
-     offsetof(struct job_settings, last), 0, 1e9, NULL},
+    {"last", 'n', GY_OPTION_INTEGER, "N", "the last N jobs (default: 20; 0: all)", PLACE(last),
+     0, 1e9, NULL},
 };
 
 static const gy_option gc_options[] = {
     {"quota", 0, GY_OPTION_SIZE, "SIZE", "what folders of ended jobs may hold (default: 1GiB)",
-     offsetof(struct job_settings, quota), 0, 0, NULL},
+     PLACE(quota), 0, 0, NULL},
     {"keep", 0, GY_OPTION_REAL, "DAYS", "how long a job that can be resumed stays (default: 7)",
-     offsetof(struct job_settings, keep), 0, 36500, NULL},
+     PLACE(keep), 0, 36500, NULL},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const gy_command verbs[] = {
+    {.name = "job run",
+     .operands = "PROGRAM [ARGUMENT...]",
+     .operands_least = 1,
+     .operands_most = -1,
+     .stops_at_operand = true,
+     .description =
+         "Starts a program that runs jobs (gy_flow_run), with these options instead of\n"
+         "its own.",
+     .options = run_options,
+     .option_count = COUNT(run_options),
+     .settings = &settings,
+     .run = run_run},
     {.name = "job list",
      .operands = "",
      .description = "Lists jobs, newest first.",
@@ -230,12 +296,13 @@ static const gy_command verbs[] = {
 
 const gy_command gy_command_job = {
     .name = "job",
-    .summary = "list, show, kill, resume and clear away jobs",
-    .operands = "VERB [OPTION...] [JOB]",
+    .summary = "run, list, show, kill, resume and clear away jobs",
+    .operands = "VERB [OPTION...] [OPERAND...]",
     .operands_least = 1,
     .operands_most = -1,
     .stops_at_operand = true,
-    .description = "list          the last jobs of this user on this machine\n"
+    .description = "run PROGRAM   start a program that runs jobs\n"
+                   "list          the last jobs of this user on this machine\n"
                    "show JOB      all that is known of one\n"
                    "kill JOB      end it\n"
                    "resume JOB    go on with one whose manager is gone\n"

@@ -1,0 +1,75 @@
+/* What the environment of a program says of its jobs. */
+#include "base/base.h"
+#include "base/fail.h"
+#include "base/setting.h"
+
+#include <gyre/flow.h>
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* A whole number from 1 to `high`; *value stays when the variable is not set. */
+static gy_status take_count(const char *name, long long high, long long *value)
+{
+    const char *text = gy_setting_get(name);
+    if (text == NULL) {
+        return GY_OK;
+    }
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || isspace((unsigned char)text[0]) ||
+        number < 1 || number > high) {
+        return gy_fail(GY_ARG, "%s is \"%s\": expected a whole number from 1 to %lld", name,
+                       text, high);
+    }
+    *value = number;
+    return GY_OK;
+}
+
+static gy_status take_seconds(const char *name, double *value)
+{
+    const char *text = gy_setting_get(name);
+    if (text == NULL) {
+        return GY_OK;
+    }
+    char *end = NULL;
+    double number = strtod(text, &end);
+    if (end == text || *end != '\0' || isspace((unsigned char)text[0]) || !isfinite(number) ||
+        number <= 0) {
+        return gy_fail(GY_ARG, "%s is \"%s\": expected seconds above 0", name, text);
+    }
+    *value = number;
+    return GY_OK;
+}
+
+static void take_text(const char *name, const char **value)
+{
+    const char *text = gy_setting_get(name);
+    *value = text != NULL ? text : *value;
+}
+
+gy_status gy_flow_options_override(gy_flow_options *options)
+{
+    long long processes = options->processes, threads = options->threads;
+    long long memory = (long long)options->memory_bytes;
+    GY_TRY(take_count("GYRE_JOB_PROCESSES", 4096, &processes));
+    GY_TRY(take_count("GYRE_JOB_THREADS", 1024, &threads));
+    GY_TRY(take_count("GYRE_JOB_MEMORY", INT64_C(1) << 50, &memory));
+    GY_TRY(take_seconds("GYRE_JOB_TIMEOUT", &options->timeout_seconds));
+    options->processes = (int)processes;
+    options->threads = (int)threads;
+    options->memory_bytes = (size_t)memory;
+    take_text("GYRE_JOB_FOLDER", &options->folder);
+    take_text("GYRE_JOB_MEMO", &options->memo);
+    take_text("GYRE_JOB_TRACE", &options->trace);
+    static gy_flow_bars progress; /* of this process's terminal, of which there is one */
+    if (options->progress == NULL) {
+        options->progress = gy_flow_show_progress;
+        options->progress_arg = &progress;
+        progress = (gy_flow_bars){0};
+    }
+    return GY_OK;
+}

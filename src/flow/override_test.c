@@ -1,0 +1,66 @@
+/* Variables take the place of options, and wrong ones are named. */
+#include "base/base.h"
+#include "base/fail.h"
+
+#include <gyre/flow.h>
+
+#include <string.h>
+
+#include "gy_test.h"
+
+static void variables_take_the_place_of_options(void **state)
+{
+    (void)state;
+    static const char *const values[][2] = {
+        {"GYRE_JOB_PROCESSES", "3"},       {"GYRE_JOB_THREADS", "2"},
+        {"GYRE_JOB_MEMORY", "1073741824"}, {"GYRE_JOB_TIMEOUT", "1.5"},
+        {"GYRE_JOB_FOLDER", "/f"},         {"GYRE_JOB_MEMO", "/m"},
+        {"GYRE_JOB_TRACE", "/t"}};
+    gy_flow_options options = {.processes = 9, .folder = "/own", .max_failures = 4};
+    assert_int_equal(gy_flow_options_override(&options), GY_OK);
+    assert_int_equal(options.processes, 9);
+    assert_string_equal(options.folder, "/own");
+    assert_true(options.progress == gy_flow_show_progress && options.progress_arg != NULL);
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        assert_int_equal(setenv(values[i][0], values[i][1], 1), 0);
+    }
+    assert_int_equal(gy_flow_options_override(&options), GY_OK);
+    assert_int_equal(options.processes, 3);
+    assert_int_equal(options.threads, 2);
+    assert_int_equal(options.memory_bytes, 1 << 30);
+    assert_true(options.timeout_seconds == 1.5);
+    assert_string_equal(options.folder, "/f");
+    assert_string_equal(options.memo, "/m");
+    assert_string_equal(options.trace, "/t");
+    assert_int_equal(options.max_failures, 4);
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        assert_int_equal(unsetenv(values[i][0]), 0);
+    }
+}
+
+static void wrong_values_are_named(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"GYRE_JOB_PROCESSES", "0"}, {"GYRE_JOB_PROCESSES", "5000"},
+        {"GYRE_JOB_THREADS", "two"}, {"GYRE_JOB_MEMORY", "1GiB"},
+        {"GYRE_JOB_TIMEOUT", "-1"},  {"GYRE_JOB_TIMEOUT", "inf"},
+        {"GYRE_JOB_TIMEOUT", " 1"},  {"GYRE_JOB_PROCESSES", "99999999999999999999"}};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        gy_flow_options options = {0};
+        assert_int_equal(setenv(wrong[i][0], wrong[i][1], 1), 0);
+        assert_int_equal(gy_flow_options_override(&options), GY_ARG);
+        assert_non_null(strstr(gy_error_text(), wrong[i][0]));
+        assert_non_null(strstr(gy_error_text(), wrong[i][1]));
+        assert_int_equal(unsetenv(wrong[i][0]), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variables_take_the_place_of_options),
+        cmocka_unit_test(wrong_values_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
