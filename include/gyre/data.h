@@ -72,6 +72,29 @@ GY_API GY_MUST_CHECK gy_status gy_bundle_read(const char *path, gy_bundle **bund
  */
 GY_API GY_MUST_CHECK gy_status gy_bundle_write(const gy_bundle *bundle, const char *path);
 
+/** Paths of files. */
+typedef struct gy_file_list {
+    const char *const *paths; /* (count) NULL behind the last */
+    size_t count;
+} gy_file_list;
+
+/**
+ * The files that `paths` stand for: a file is itself, a folder all files in it and in its
+ * folders, in the order of their names. Of a folder are left out: names that begin with '.' or
+ * '_', MANIFEST.json, links, and what is neither file nor folder; so the output of a job is an
+ * input of the next.
+ *
+ * @param paths NULL at the end; at least one
+ * @param list  caller owns; gy_file_list_free
+ * @return GY_OK; GY_NOTFOUND a path is not there, or no file was found; GY_IO a folder cannot
+ * be read; GY_LIMIT folders deeper than 64; GY_NOMEM
+ * @threads any
+ * @cost a system call or two a file
+ */
+GY_API GY_MUST_CHECK gy_status gy_file_list_make(const char *const *paths, gy_file_list **list);
+/** NULL is fine. */
+GY_API void gy_file_list_free(gy_file_list *list);
+
 #ifdef __cplusplus
 }
 #endif

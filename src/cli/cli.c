@@ -1,7 +1,10 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 
+#include <gyre/mapreduce.h>
+
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +17,15 @@ const size_t gy_command_count = sizeof(gy_commands) / sizeof(gy_commands[0]);
 
 enum { KEPT_ARGUMENTS = 256 };
 static char *kept_arguments[KEPT_ARGUMENTS]; /* argv before parsing; empty when it is longer */
+
+static int entry_count; /* as main got them */
+static char **entries;
+
+gy_flow *gy_cli_flow(void)
+{
+    return gy_flow_start(&entry_count, &entries, gy_mapreduce_functions,
+                         gy_mapreduce_function_count);
+}
 
 int gy_cli_start_run(const char *name, const gy_run_options *options)
 {
@@ -136,6 +148,12 @@ static int run_command(const gy_command *command, char **arguments, int count)
 
 int gy_cli(int argc, char **argv)
 {
+    entry_count = argc;
+    entries = argv;
+    if (getenv("GYRE_VERTEX") != NULL) { /* a process of a job: serves it and exits */
+        gy_flow_end(gy_cli_flow());
+        return GY_EXIT_FAILURE;
+    }
     if (argc < 2) {
         print_overview(stderr);
         return GY_EXIT_USAGE;

@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 
+#include <gyre/flow.h>
 #include <gyre/launch.h>
 
 /** Every subcommand, in the order of the help text. */
@@ -17,6 +18,7 @@
     X(plan)                                                                                    \
     X(tune)                                                                                    \
     X(bench)                                                                                   \
+    X(mr)                                                                                      \
     X(job)                                                                                     \
     X(doctor)                                                                                  \
     X(info)
@@ -31,6 +33,10 @@ extern const size_t gy_command_count;
 
 /** NULL: no such subcommand. */
 const gy_command *gy_command_find(const char *name);
+
+/** The door to jobs, with all functions that `gyre` has; once a process. NULL: said on standard
+ * error. */
+gy_flow *gy_cli_flow(void);
 
 /** Run this very command line on `ranks` ranks; `name` stands in messages. Returns the exit
  * status. */

@@ -1,8 +1,8 @@
 /**
  * What the files of `gyre plan` share.
  */
-#ifndef GY_CLI_PLAN_H
-#define GY_CLI_PLAN_H
+#ifndef GY_CLI_PLANS_PLAN_H
+#define GY_CLI_PLANS_PLAN_H
 
 #include "cli/options.h"
 

@@ -1,5 +1,5 @@
 /* gyre plan: list, price, draw, check and simulate collectives without running them. */
-#include "cli/plan.h"
+#include "cli/plans/plan.h"
 
 #include "cli/cli.h"
 #include "cli/report.h"

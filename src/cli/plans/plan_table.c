@@ -1,6 +1,6 @@
 /* gyre plan table: what the algorithms of an operation cost, read off their plans, beside the
  * formulas of the literature. */
-#include "cli/plan.h"
+#include "cli/plans/plan.h"
 
 #include <math.h>
 #include <stdlib.h>

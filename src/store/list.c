@@ -1,0 +1,159 @@
+/* Files and folders as a list of files. */
+#include "store/store.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PATH_BYTES = 4096, DEPTH_MAX = 64 };
+
+typedef struct making {
+    gy_file_list list;
+    gy_arena arena;
+    char **paths;
+    size_t capacity;
+} making;
+
+static char *keep_text(making *list, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = gy_arena_alloc(&list->arena, size);
+    if (copy != NULL) {
+        memcpy(copy, text, size);
+    }
+    return copy;
+}
+
+static gy_status add_file(making *list, const char *path)
+{
+    void *paths = list->paths;
+    GY_TRY(gy_reserve("store.list", &paths, &list->capacity, list->list.count + 2,
+                      sizeof(*list->paths)));
+    list->paths = paths;
+    char *copy = keep_text(list, path);
+    if (copy == NULL) {
+        return GY_NOMEM;
+    }
+    list->paths[list->list.count++] = copy;
+    list->paths[list->list.count] = NULL;
+    list->list.paths = (const char *const *)list->paths;
+    return GY_OK;
+}
+
+static bool is_left_out(const char *name)
+{
+    return name[0] == '.' || name[0] == '_' || strcmp(name, "MANIFEST.json") == 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The names in a folder that count, in order, of the arena; *names is gy_free'd. */
+static gy_status read_names(making *list, const char *folder, char ***names, size_t *count)
+{
+    DIR *opened = opendir(folder);
+    if (opened == NULL) {
+        return gy_fail(GY_IO, "cannot read the folder %s: %s", folder, strerror(errno));
+    }
+    size_t capacity = 0;
+    void *items = NULL;
+    gy_status status = GY_OK;
+    *count = 0;
+    while (status == GY_OK) {
+        errno = 0;
+        const struct dirent *entry = readdir(opened);
+        if (entry == NULL) {
+            status = errno == 0 ? GY_AGAIN
+                                : gy_fail(GY_IO, "cannot read the folder %s: %s", folder,
+                                          strerror(errno));
+        } else if (!is_left_out(entry->d_name)) {
+            status = gy_reserve("store.list", &items, &capacity, *count + 1, sizeof(char *));
+            char *name = status == GY_OK ? keep_text(list, entry->d_name) : NULL;
+            status = name != NULL ? GY_OK : GY_NOMEM;
+            if (name != NULL) {
+                ((char **)items)[(*count)++] = name;
+            }
+        }
+    }
+    closedir(opened);
+    *names = items;
+    if (status == GY_AGAIN && *count > 0) {
+        qsort(items, *count, sizeof(char *), by_name);
+    }
+    return status == GY_AGAIN ? GY_OK : status;
+}
+
+static gy_status add_folder(making *list, const char *folder, int depth)
+{
+    if (depth > DEPTH_MAX) {
+        return gy_fail(GY_LIMIT, "folders deeper than %d: %s", DEPTH_MAX, folder);
+    }
+    char **names = NULL;
+    size_t count = 0;
+    gy_status status = read_names(list, folder, &names, &count);
+    for (size_t i = 0; status == GY_OK && i < count; i++) {
+        char path[PATH_BYTES];
+        struct stat facts;
+        if (snprintf(path, sizeof(path), "%s/%s", folder, names[i]) >= (int)sizeof(path)) {
+            status = gy_fail(GY_LIMIT, "a path longer than %d bytes in %s", PATH_BYTES, folder);
+        } else if (lstat(path, &facts) != 0) {
+            status = gy_fail(GY_IO, "cannot look at %s: %s", path, strerror(errno));
+        } else if (S_ISDIR(facts.st_mode)) {
+            status = add_folder(list, path, depth + 1);
+        } else if (S_ISREG(facts.st_mode)) {
+            status = add_file(list, path);
+        }
+    }
+    gy_free(names);
+    return status;
+}
+
+static gy_status add_path(making *list, const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0) {
+        return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO, "cannot read %s: %s", path,
+                       strerror(errno));
+    }
+    return S_ISDIR(facts.st_mode) ? add_folder(list, path, 0) : add_file(list, path);
+}
+
+gy_status gy_file_list_make(const char *const *paths, gy_file_list **list)
+{
+    making *made = gy_alloc_zero("store.list", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = GY_OK;
+    for (int i = 0; status == GY_OK && paths[i] != NULL; i++) {
+        status = add_path(made, paths[i]);
+    }
+    if (status == GY_OK && made->list.count == 0) {
+        status =
+            gy_fail(GY_NOTFOUND, "there is no file in %s", paths[0] ? paths[0] : "nothing");
+    }
+    if (status != GY_OK) {
+        gy_file_list_free(&made->list);
+        return status;
+    }
+    *list = &made->list;
+    return GY_OK;
+}
+
+void gy_file_list_free(gy_file_list *list)
+{
+    if (list != NULL) {
+        making *made = (making *)list;
+        gy_free(made->paths);
+        gy_arena_free(&made->arena);
+        gy_free(made);
+    }
+}

@@ -1,0 +1,99 @@
+/* Folders become the files in them, in order and without what does not count. */
+#include "store/store.h"
+
+#include "base/alloc.h"
+#include "base/disk.h"
+#include "base/fail.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "gy_test.h"
+
+static char folder[64];
+
+static int enter(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/gyre-list-XXXXXX");
+    if (mkdtemp(folder) == NULL || chdir(folder) != 0) {
+        return -1;
+    }
+    char out[64];
+    return gy_test_shell("mkdir -p d/b/c empty && touch d/z d/a d/b/y d/b/c/x d/.h d/_s "
+                         "d/MANIFEST.json plain .named && ln -s z d/link && ln -s d to && "
+                         "mkfifo d/pipe",
+                         out, sizeof(out));
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    return chdir("/") != 0 || gy_disk_remove_tree(folder) != 0;
+}
+
+static void expect(const char *const *paths, const char *expected)
+{
+    gy_file_list *list;
+    assert_int_equal(gy_file_list_make(paths, &list), GY_OK);
+    char text[1024] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s ", list->paths[i]);
+    }
+    assert_null(list->paths[list->count]);
+    gy_file_list_free(list);
+    assert_string_equal(text, expected);
+}
+
+static void folders_become_their_files(void **state)
+{
+    (void)state;
+    expect((const char *[]){"d", NULL}, "d/a d/b/c/x d/b/y d/z ");
+    expect((const char *[]){"plain", ".named", "d/b", "plain", NULL},
+           "plain .named d/b/c/x d/b/y plain ");
+    expect((const char *[]){"to", "empty", "d/link", NULL},
+           "to/a to/b/c/x to/b/y to/z d/link ");
+}
+
+static void what_is_not_there_is_named(void **state)
+{
+    (void)state;
+    gy_file_list *list = NULL;
+    assert_int_equal(gy_file_list_make((const char *[]){"d", "none", NULL}, &list),
+                     GY_NOTFOUND);
+    assert_non_null(strstr(gy_error_text(), "cannot read none"));
+    assert_int_equal(gy_file_list_make((const char *[]){"empty", NULL}, &list), GY_NOTFOUND);
+    assert_non_null(strstr(gy_error_text(), "no file in empty"));
+    assert_int_equal(gy_file_list_make((const char *[]){NULL}, &list), GY_NOTFOUND);
+    assert_null(list);
+}
+
+static void memory_that_ends_is_a_failure(void **state)
+{
+    (void)state;
+    int64_t live = gy_alloc_live();
+    for (int n = 1;; n++) {
+        gy_file_list *list = NULL;
+        gy_alloc_fail_after(n);
+        gy_status status = gy_file_list_make((const char *[]){"d", NULL}, &list);
+        gy_alloc_fail_after(0);
+        gy_file_list_free(list);
+        assert_int_equal(gy_alloc_live(), live);
+        if (status == GY_OK) {
+            assert_true(n > 5);
+            break;
+        }
+        assert_int_equal(status, GY_NOMEM);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folders_become_their_files),
+        cmocka_unit_test(what_is_not_there_is_named),
+        cmocka_unit_test(memory_that_ends_is_a_failure),
+    };
+    return cmocka_run_group_tests(tests, enter, leave);
+}
