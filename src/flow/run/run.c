@@ -340,10 +340,11 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
     job->options = options != NULL ? *options : defaults;
     job->started_ns = gy_now_ns(job->env);
     job->wall_ns = job->env->ops->wall_ns(job->env);
+    gy_status status = gy_flow_options_override(&job->options);
     if (job->options.trace != NULL) {
         gy_trace_start(TRACE_EVENTS);
     }
-    gy_status status = prepare(job);
+    status = status < 0 ? status : prepare(job);
     gy_error error = {.rank = -1};
     if (status >= 0) {
         gy_running_tell_history(job, GY_JOB_RUNNING, "");

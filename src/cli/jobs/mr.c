@@ -1,0 +1,331 @@
+/* `gyre mr`: ready-made MapReduce jobs, and any programs as map and reduce. */
+#include "cli/cli.h"
+#include "cli/report.h"
+
+#include <gyre/gyre.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct mr_settings {
+    const char *output, *folder, *memo, *trace, *map, *reduce;
+    gy_option_list files;
+    long long partitions, processes, threads, memory, split, bad_records, field, weight, k;
+    long long record, key_offset, key_bytes;
+    const char *key_kind;
+    double timeout, record_timeout, copy_after;
+    bool is_fixed, ignores_case, is_inverted, is_counting, is_quiet, has_stats;
+} mr_settings;
+
+static mr_settings settings = {.field = -1, .weight = -1, .key_offset = -1, .key_bytes = -1, .copy_after = -1};
+
+#define PLACE(member) offsetof(mr_settings, member)
+
+static const gy_option options[] = {
+    {"output", 'o', GY_OPTION_TEXT, "DIR", "folder of the output, which must not be there yet",
+     PLACE(output), 0, 0, NULL},
+    {"partitions", 'r', GY_OPTION_INTEGER, "N", "files of the output (default: two a core)",
+     PLACE(partitions), 1, 65536, NULL},
+    {"processes", 'p', GY_OPTION_INTEGER, "N", "processes at work (default: one a core)",
+     PLACE(processes), 1, 4096, NULL},
+    {"threads", 't', GY_OPTION_INTEGER, "N", "tasks at once in a process (default: 1)",
+     PLACE(threads), 1, 1024, NULL},
+    {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of a task (default: 1GiB)", PLACE(memory), 0, 0,
+     NULL},
+    {"split", 0, GY_OPTION_SIZE, "SIZE", "of input a map takes (default: 32 to 256 MiB)",
+     PLACE(split), 0, 0, NULL},
+    {"map", 0, GY_OPTION_TEXT, "COMMAND", "map by a shell command: lines in, key<tab>value out",
+     PLACE(map), 0, 0, NULL},
+    {"reduce", 0, GY_OPTION_TEXT, "COMMAND", "reduce by one: sorted lines of key<tab>value in",
+     PLACE(reduce), 0, 0, NULL},
+    {"file", 0, GY_OPTION_LIST, "FILE", "one that the commands need; may be given again",
+     PLACE(files), 0, 0, NULL},
+    {"fixed", 'F', GY_OPTION_FLAG, NULL, "grep: PATTERN is no regular expression",
+     PLACE(is_fixed), 0, 0, NULL},
+    {"ignore-case", 'i', GY_OPTION_FLAG, NULL, "grep: case does not matter",
+     PLACE(ignores_case), 0, 0, NULL},
+    {"invert", 'v', GY_OPTION_FLAG, NULL, "grep: lines that do not match", PLACE(is_inverted),
+     0, 0, NULL},
+    {"count", 'c', GY_OPTION_FLAG, NULL, "grep: how many lines of each file",
+     PLACE(is_counting), 0, 0, NULL},
+    {"record", 0, GY_OPTION_SIZE, "SIZE", "sort: records of this size (default: 0, lines)",
+     PLACE(record), 0, 0, NULL},
+    {"key-offset", 0, GY_OPTION_SIZE, "SIZE", "sort: bytes before the key (default: 0)",
+     PLACE(key_offset), 0, 0, NULL},
+    {"key-bytes", 0, GY_OPTION_SIZE, "SIZE", "sort: bytes of the key (default: 0, all)",
+     PLACE(key_bytes), 0, 0, NULL},
+    {"key", 0, GY_OPTION_CHOICE, "KIND", "sort: what the key is (default: bytes)",
+     PLACE(key_kind), 0, 0, "bytes|int64|float64"},
+    {"field", 0, GY_OPTION_INTEGER, "N",
+     "topk: field of a line, from 1 (default: 0, all of it)", PLACE(field), 0, 1000, NULL},
+    {"weight", 0, GY_OPTION_INTEGER, "N", "topk: sum this field (default: 0, count lines)",
+     PLACE(weight), 0, 1000, NULL},
+    {"most", 'k', GY_OPTION_INTEGER, "N", "topk: so many (default: 5)", PLACE(k), 1, 1000000,
+     NULL},
+    {"memo", 0, GY_OPTION_TEXT, "DIR", "keep intermediates there, and take what is there",
+     PLACE(memo), 0, 0, NULL},
+    {"folder", 0, GY_OPTION_TEXT, "DIR", "of the job: journal, intermediates, log",
+     PLACE(folder), 0, 0, NULL},
+    {"max-bad-records", 0, GY_OPTION_INTEGER, "N",
+     "records that may be skipped because they crash (default: 0)", PLACE(bad_records), 0, 1e9,
+     NULL},
+    {"record-timeout", 0, GY_OPTION_REAL, "SECONDS",
+     "a record that takes longer is as bad as one that crashes", PLACE(record_timeout), 0.001,
+     1e6, NULL},
+    {"copy-after", 0, GY_OPTION_REAL, "SECONDS",
+     "no second copy of a slow task before (default: 1; 0: never one)", PLACE(copy_after), 0,
+     1e6, NULL},
+    {"timeout", 0, GY_OPTION_REAL, "SECONDS", "end the job after this time", PLACE(timeout),
+     0.001, 1e9, NULL},
+    {"trace", 0, GY_OPTION_TEXT, "FILE", "write a Chrome trace of all processes", PLACE(trace),
+     0, 0, NULL},
+    {"stats", 's', GY_OPTION_FLAG, NULL, "print stages and counters at the end",
+     PLACE(has_stats), 0, 0, NULL},
+    {"quiet", 'q', GY_OPTION_FLAG, NULL, "no progress and no closing line", PLACE(is_quiet), 0,
+     0, NULL},
+};
+
+static const char *pattern; /* of grep */
+
+static gy_job_options common(const gy_file_list *inputs)
+{
+    return (gy_job_options){.inputs = inputs->paths,
+                            .partitions = (int)settings.partitions,
+                            .split_bytes = (size_t)settings.split,
+                            .memory_bytes = (size_t)settings.memory};
+}
+
+static gy_dag *make_wordcount(gy_flow *flow, const gy_file_list *inputs)
+{
+    const gy_job_options job = common(inputs);
+    return gy_dag_wordcount(flow, &job);
+}
+
+static gy_dag *make_index(gy_flow *flow, const gy_file_list *inputs)
+{
+    const gy_job_options job = common(inputs);
+    return gy_dag_index(flow, &job);
+}
+
+static gy_dag *make_grep(gy_flow *flow, const gy_file_list *inputs)
+{
+    return gy_dag_grep(flow, &(gy_grep_options){.job = common(inputs),
+                                                .pattern = pattern,
+                                                .is_fixed = settings.is_fixed,
+                                                .ignores_case = settings.ignores_case,
+                                                .is_inverted = settings.is_inverted,
+                                                .is_counting = settings.is_counting});
+}
+
+static gy_dag *make_topk(gy_flow *flow, const gy_file_list *inputs)
+{
+    return gy_dag_topk(
+        flow,
+        &(gy_topk_options){.job = common(inputs),
+                           .k = (int)settings.k,
+                           .field = settings.field > 0 ? (int)settings.field : 0,
+                           .weight_field = settings.weight > 0 ? (int)settings.weight : 0});
+}
+
+static gy_dag *make_sort(gy_flow *flow, const gy_file_list *inputs)
+{
+    int kind = settings.key_kind == NULL
+                   ? 0
+                   : gy_options_choice("bytes|int64|float64", settings.key_kind);
+    return gy_dag_sort(
+        flow, &(gy_sort_options){
+                  .inputs = inputs->paths,
+                  .record_bytes = (size_t)settings.record,
+                  .key_offset = settings.key_offset > 0 ? (size_t)settings.key_offset : 0,
+                  .key_bytes = settings.key_bytes > 0 ? (size_t)settings.key_bytes : 0,
+                  .order = (gy_sort_order)kind,
+                  .partitions = (int)settings.partitions,
+                  .memory_bytes = (size_t)settings.memory});
+}
+
+static gy_dag *make_commands(gy_flow *flow, const gy_file_list *inputs)
+{
+    const char *const map[] = {"/bin/sh", "-c", settings.map, NULL};
+    const char *const reduce[] = {"/bin/sh", "-c", settings.reduce, NULL};
+    return gy_dag_commands(flow,
+                           &(gy_commands_options){.job = common(inputs),
+                                                  .map = map,
+                                                  .reduce = settings.reduce ? reduce : NULL,
+                                                  .files = settings.files.items});
+}
+
+/* What a job may be told beyond what all take. */
+typedef struct mr_verb {
+    const char *name, *takes; /* options, each between spaces */
+    gy_dag *(*make)(gy_flow *flow, const gy_file_list *inputs);
+} mr_verb;
+
+static const mr_verb verbs[] = {
+    {"wordcount", " ", make_wordcount},
+    {"grep", " fixed ignore-case invert count ", make_grep},
+    {"sort", " record key-offset key-bytes key ", make_sort},
+    {"index", " ", make_index},
+    {"topk", " field weight most ", make_topk},
+    {"", " map reduce file ", make_commands},
+};
+
+static int check_options(const mr_verb *verb)
+{
+    const struct {
+        const char *name;
+        bool is_given;
+    } own[] = {{" map ", settings.map != NULL},
+               {" reduce ", settings.reduce != NULL},
+               {" file ", settings.files.items[0] != NULL},
+               {" fixed ", settings.is_fixed},
+               {" ignore-case ", settings.ignores_case},
+               {" invert ", settings.is_inverted},
+               {" count ", settings.is_counting},
+               {" record ", settings.record > 0},
+               {" key-offset ", settings.key_offset >= 0},
+               {" key-bytes ", settings.key_bytes >= 0},
+               {" key ", settings.key_kind != NULL},
+               {" field ", settings.field >= 0},
+               {" weight ", settings.weight >= 0},
+               {" most ", settings.k > 0}};
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        if (own[i].is_given && strstr(verb->takes, own[i].name) == NULL) {
+            return gy_report_usage("gyre mr %s: --%.*s has no meaning here", verb->name,
+                                   (int)strlen(own[i].name) - 2, own[i].name + 1);
+        }
+    }
+    if (settings.output == NULL) {
+        return gy_report_usage("gyre mr: --output is missing: expected a folder that is not "
+                               "there yet");
+    }
+    return GY_EXIT_OK;
+}
+
+static void print_report(const gy_flow_report *report)
+{
+    if (settings.has_stats) {
+        for (int i = 0; i < report->stage_count; i++) {
+            const gy_flow_stage *stage = &report->stages[i];
+            printf("stage %s: %lld of %lld tasks done, %lld of them kept from before, "
+                   "%lld failures, %lld copies, %lld bytes, %.3f s\n",
+                   stage->name, (long long)stage->done, (long long)stage->tasks,
+                   (long long)stage->memoised, (long long)stage->failures,
+                   (long long)stage->copies, (long long)stage->bytes, stage->run_seconds);
+        }
+        for (int i = 0; i < report->counter_count; i++) {
+            printf("counter %s: %lld\n", report->counters[i].name,
+                   (long long)report->counters[i].value);
+        }
+    }
+    if (report->skipped_records > 0) {
+        fprintf(stderr, "gyre mr: %lld record%s skipped:\n%s",
+                (long long)report->skipped_records,
+                report->skipped_records == 1 ? " was" : "s were", report->bad_records);
+    }
+    if (!settings.is_quiet) {
+        fprintf(stderr, "%s: %lld bytes in %s, %.3f s\n", report->name,
+                (long long)report->output_bytes, settings.output, report->seconds);
+    }
+}
+
+static void show_nothing(void *arg, const gy_flow_report *report)
+{
+    (void)arg;
+    (void)report;
+}
+
+static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *inputs)
+{
+    gy_dag *dag = verb->make(flow, inputs);
+    if (dag == NULL) {
+        return gy_report_failure("mr", GY_NOMEM);
+    }
+    const gy_flow_options flow_options = {
+        .output = settings.output,
+        .folder = settings.folder,
+        .memo = settings.memo,
+        .trace = settings.trace,
+        .processes = (int)settings.processes,
+        .threads = (int)settings.threads,
+        .timeout_seconds = settings.timeout,
+        .record_timeout_seconds = settings.record_timeout,
+        .copy_floor_seconds = settings.copy_after > 0    ? settings.copy_after
+                              : settings.copy_after == 0 ? -1
+                                                         : 0,
+        .max_bad_records = settings.bad_records,
+        .progress = settings.is_quiet ? show_nothing : NULL,
+    };
+    gy_flow_report *report = NULL;
+    gy_status status = gy_flow_run(flow, dag, &flow_options, &report);
+    if (status == GY_OK) {
+        print_report(report);
+    }
+    gy_flow_report_free(report);
+    gy_dag_free(dag);
+    if (status == GY_ARG) {
+        return gy_report_usage("gyre mr: %s", gy_error_text());
+    }
+    return status == GY_OK ? GY_EXIT_OK : gy_report_failure("mr", status);
+}
+
+static const mr_verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (strcmp(verbs[i].name, name) == 0) {
+            return &verbs[i];
+        }
+    }
+    return NULL;
+}
+
+static int run(char **operands, int count)
+{
+    const mr_verb *verb = find_verb(settings.map != NULL ? "" : operands[0]);
+    int first = settings.map != NULL ? 0 : 1;
+    if (verb == NULL || (verb->make == make_commands && settings.map == NULL)) {
+        return gy_report_usage("gyre mr: '%s' is no job: expected wordcount, grep, sort, "
+                               "index or topk, or --map COMMAND",
+                               operands[0]);
+    }
+    int code = check_options(verb);
+    if (code != GY_EXIT_OK) {
+        return code;
+    }
+    if (verb->make == make_grep && count > 1) {
+        pattern = operands[first++];
+    }
+    if (first >= count) {
+        return gy_report_usage("gyre mr %s: %s is missing", verb->name,
+                               verb->make == make_grep ? "PATTERN or INPUT" : "INPUT");
+    }
+    gy_file_list *inputs = NULL;
+    gy_status status = gy_file_list_make((const char *const *)operands + first, &inputs);
+    if (status != GY_OK) {
+        return gy_report_failure("mr", status);
+    }
+    gy_flow *flow = gy_cli_flow();
+    code = flow != NULL ? run_job(flow, verb, inputs) : GY_EXIT_FAILURE;
+    gy_flow_end(flow);
+    gy_file_list_free(inputs);
+    return code;
+}
+
+const gy_command gy_command_mr = {
+    .name = "mr",
+    .summary = "MapReduce: count words, grep, sort, index, find the most frequent, any",
+    .operands = "JOB INPUT...",
+    .operands_least = 1,
+    .operands_most = -1,
+    .description =
+        "wordcount INPUT...      how often each word comes\n"
+        "grep PATTERN INPUT...   lines that match\n"
+        "index INPUT...          for each word the numbers of the inputs that have it\n"
+        "topk INPUT...           the lines, or values of a field, that come most often\n"
+        "--map COMMAND INPUT...  any commands, by standard input and output\n\n"
+        "INPUT is a file, also one of gzip or zstd, or a folder of files.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .settings = &settings,
+    .run = run,
+};
