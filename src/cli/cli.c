@@ -2,7 +2,6 @@
 #include "cli/report.h"
 
 #include <gyre/mapreduce.h>
-#include <gyre/sort.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,12 +23,8 @@ static char **entries;
 
 gy_flow *gy_cli_flow(void)
 {
-    static gy_function functions[32] = {GY_SORT_FUNCTION};
-    int count = 1;
-    for (int i = 0; i < gy_mapreduce_function_count && count < 32; i++) {
-        functions[count++] = gy_mapreduce_functions[i];
-    }
-    return gy_flow_start(&entry_count, &entries, functions, count);
+    return gy_flow_start(&entry_count, &entries, gy_mapreduce_functions,
+                         gy_mapreduce_function_count);
 }
 
 int gy_cli_start_run(const char *name, const gy_run_options *options)
