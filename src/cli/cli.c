@@ -15,15 +15,17 @@ const gy_command *const gy_commands[] = {
 };
 const size_t gy_command_count = sizeof(gy_commands) / sizeof(gy_commands[0]);
 
-enum { KEPT_ARGUMENTS = 256 };
+enum { KEPT_ARGUMENTS = 1 << 16 };
 static char *kept_arguments[KEPT_ARGUMENTS]; /* argv before parsing; empty when it is longer */
-
-static int entry_count; /* as main got them */
-static char **entries;
 
 gy_flow *gy_cli_flow(void)
 {
-    return gy_flow_start(&entry_count, &entries, gy_mapreduce_functions,
+    static char **arguments = kept_arguments; /* parsing moves those of main */
+    static int count;
+    while (arguments[count] != NULL) {
+        count++;
+    }
+    return gy_flow_start(&count, &arguments, gy_mapreduce_functions,
                          gy_mapreduce_function_count);
 }
 
@@ -148,8 +150,9 @@ static int run_command(const gy_command *command, char **arguments, int count)
 
 int gy_cli(int argc, char **argv)
 {
-    entry_count = argc;
-    entries = argv;
+    if (argc < KEPT_ARGUMENTS) {
+        memcpy(kept_arguments, argv, (size_t)argc * sizeof(argv[0]));
+    }
     if (getenv("GYRE_VERTEX") != NULL) { /* a process of a job: serves it and exits */
         gy_flow_end(gy_cli_flow());
         return GY_EXIT_FAILURE;
@@ -157,9 +160,6 @@ int gy_cli(int argc, char **argv)
     if (argc < 2) {
         print_overview(stderr);
         return GY_EXIT_USAGE;
-    }
-    if (argc < KEPT_ARGUMENTS) {
-        memcpy(kept_arguments, argv, (size_t)argc * sizeof(argv[0]));
     }
     const char *name = argv[1];
     if (strcmp(name, "--version") == 0) {

@@ -18,7 +18,8 @@ typedef struct mr_settings {
     bool is_fixed, ignores_case, is_inverted, is_counting, is_quiet, has_stats;
 } mr_settings;
 
-static mr_settings settings = {.field = -1, .weight = -1, .key_offset = -1, .key_bytes = -1, .copy_after = -1};
+static mr_settings settings = {
+    .field = -1, .weight = -1, .key_offset = -1, .key_bytes = -1, .copy_after = -1};
 
 #define PLACE(member) offsetof(mr_settings, member)
 
