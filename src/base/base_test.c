@@ -15,6 +15,8 @@ static void failure_keeps_text_and_gains_context(void **state)
     assert_string_equal(gy_error_text(), "node dense1: 2 by 3");
     gy_error copy;
     gy_error_take(&copy, GY_SHAPE);
+    (void)gy_fail(GY_SHAPE, "again %s", gy_error_text()); /* which lies where it is written */
+    assert_string_equal(gy_error_text(), "again node dense1: 2 by 3");
     (void)gy_fail(GY_IO, "other");
     assert_int_equal(gy_error_raise(&copy), GY_SHAPE);
     assert_string_equal(gy_error_text(), "node dense1: 2 by 3");

@@ -34,10 +34,12 @@ const char *gy_version(void)
 gy_status gy_fail_at(gy_status status, const char *file, int line, const char *format, ...)
 {
     GY_ASSERT(status < 0);
+    char text[GY_ERROR_TEXT_BYTES]; /* arguments may point into the last text */
     va_list args;
     va_start(args, format);
-    vsnprintf(last_text, sizeof(last_text), format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    memcpy(last_text, text, strlen(text) + 1);
     gy_log_at(GY_LOG_DEBUG, file, line, "%s: %s", gy_status_text(status), last_text);
     return status;
 }

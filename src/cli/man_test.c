@@ -67,7 +67,10 @@ static void expect_options(const gy_command *command, const char *text)
         char name[64];
         int size = snprintf(name, sizeof(name), "--%s", command->options[i].name);
         const char *found = strstr(text, name);
-        if (found == NULL || strchr(" \n", found[size]) == NULL) {
+        while (found != NULL && strchr(" \n", found[size]) == NULL) {
+            found = strstr(found + 1, name);
+        }
+        if (found == NULL) {
             fail_msg("man page, gyre %s: %s is missing", command->name, name);
         }
     }

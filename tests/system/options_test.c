@@ -14,16 +14,24 @@
  *   same OPTION...       ... and gives the bits of the plain training; differs: gives others
  *   $P                   the options of the plain training
  *   tells A B            gyre plan A and gyre plan B print different answers
+ *   m JOB INPUT...       gyre mr into the folder mo, what it prints goes to `said`; `in` has
+ * the lines "b a" and "A b", `big` the numbers to 2000; count STAGE: its tasks
  */
-static const char words[] = "P='-d digits -e 2 -b 8'; "
-                            "t() { rm -rf out; gyre train mlp -q \"$@\" >said 2>&1; }; "
-                            "is_plain() { cmp -s out/mlp/model.safetensors plain; }; "
-                            "same() { t \"$@\" && is_plain; }; "
-                            "differs() { t \"$@\" && ! is_plain; }; "
-                            "said() { gyre plan $1 | grep -v '^simulated in'; }; "
-                            "tells() { a=$(said \"$1\") && b=$(said \"$2\") && "
-                            "[ -n \"$a\" ] && [ \"$a\" != \"$b\" ]; }; "
-                            "[ -e plain ] || { t $P && cp out/mlp/model.safetensors plain; }; ";
+static const char words[] =
+    "P='-d digits -e 2 -b 8'; "
+    "t() { rm -rf out; gyre train mlp -q \"$@\" >said 2>&1; }; "
+    "is_plain() { cmp -s out/mlp/model.safetensors plain; }; "
+    "same() { t \"$@\" && is_plain; }; "
+    "differs() { t \"$@\" && ! is_plain; }; "
+    "said() { gyre plan $1 | grep -v '^simulated in'; }; "
+    "tells() { a=$(said \"$1\") && b=$(said \"$2\") && "
+    "[ -n \"$a\" ] && [ \"$a\" != \"$b\" ]; }; "
+    "export XDG_STATE_HOME=$PWD/state; "
+    "m() { rm -rf mo; gyre mr \"$@\" -o mo >said 2>&1; }; "
+    "count() { sed -n \"s/^stage $1: .* of \\([0-9]*\\) tasks.*/\\1/p\" "
+    "said; }; "
+    "[ -e in ] || { printf 'b a\\nA b\\n' >in; seq 2000 >big; }; "
+    "[ -e plain ] || { t $P && cp out/mlp/model.safetensors plain; }; ";
 
 static const struct {
     const char *command, *option;
@@ -167,6 +175,93 @@ static const struct {
      "grep -q '^take allreduce plain messages' wire && ! grep -q private wire"},
     {"tune", "print", "gyre tune --print -n 2 | grep -q '^allreduce .*exchange *built in'"},
     {"tune", "hosts", "gyre tune --print -n 6 --hosts 3 | grep -q 'hierarchy:.*model'"},
+    {"mr", "output",
+     "gyre mr wordcount in -o deep/out 2>said && [ -e deep/out/MANIFEST.json ] && "
+     "! gyre mr wordcount in -o deep/out 2>said && grep -q 'deep/out' said && "
+     "! gyre mr wordcount in 2>said && grep -q -e --output said"},
+    {"mr", "partitions", "m wordcount in -r 3 && [ $(ls mo/part-* | wc -l) = 3 ]"},
+    {"mr", "processes", /* spans of so many processes */
+     "m wordcount big --split 1KiB -r 1 -p 3 --trace t3 && m wordcount big --split 1KiB -r 1 "
+     "-p 1 --trace t1 && pids() { grep -o '\"pid\": *[0-9]*' $1 | sort -u | wc -l; } && "
+     "[ $(pids t3) -gt $(pids t1) ]"},
+    {"mr", "threads",
+     "m wordcount big --split 1KiB -r 1 -p 1 -t 3 --trace t && "
+     "[ $(grep -o '\"tid\": *[0-9]*' t | sort -u | wc -l) -ge 2 ]"},
+    {"mr", "memory", /* a table that does not fit is written and merged */
+     "seq 300000 >numbers && m wordcount numbers -s -m 1MiB && "
+     "! grep -qx 'counter spills: 0' said && m wordcount numbers -s && "
+     "grep -qx 'counter spills: 0' said; r=$?; rm numbers; [ $r = 0 ]"},
+    {"mr", "split", "m wordcount big -s --split 1KiB && [ $(count map) = 9 ]"},
+    {"mr", "map", "m --map 'sed s/$/x/' in -r 1 && grep -q 'b ax' mo/part-*"},
+    {"mr", "reduce",
+     "m --map 'tr \" \" \"\\n\"' --reduce 'wc -l' in -r 1 && grep -qx 4 mo/part-*"},
+    {"mr", "file",
+     "echo s/a/z/ >edit && m --map 'sed -f edit' --file edit in -r 1 && "
+     "grep -q 'b z' mo/part-* && ! m --map 'sed -f edit' in"},
+    {"mr", "fixed",
+     "m grep . in -F && [ ! -s mo/part-00000 ] && m grep . in && "
+     "[ -s mo/part-00000 ]"},
+    {"mr", "ignore-case", "m grep a in -i && [ $(cat mo/part-* | wc -l) = 2 ]"},
+    {"mr", "invert", "m grep a in -v && [ \"$(cat mo/part-*)\" = 'A b' ]"},
+    {"mr", "count", "m grep b in -c && [ \"$(cat mo/part-* | cut -f 2)\" = 2 ]"},
+    {"mr", "record",
+     "m sort in --record 2 -r 1 && [ \"$(cat mo/part-* | tr '\\n' .)\" = 'A a.b.b ' ]"},
+    {"mr", "key-offset",
+     "m sort in --key-offset 2 -r 1 && "
+     "[ \"$(cat mo/part-* | tr '\\n' .)\" = 'b a.A b.' ] && m sort in -r 1 && "
+     "[ \"$(cat mo/part-* | tr '\\n' .)\" = 'A b.b a.' ]"},
+    {"mr", "key-bytes",
+     "printf 'xb\\nxa\\n' >equal && m sort equal --key-bytes 1 -r 1 && "
+     "cmp equal mo/part-00000"},
+    {"mr", "key", /* little-endian 256, then 1 */
+     "printf '\\000\\001\\0\\0\\0\\0\\0\\0\\001\\0\\0\\0\\0\\0\\0\\0' >eight && "
+     "m sort eight --record 8 --key int64 -r 1 && ! cmp -s eight mo/part-00000 && "
+     "m sort eight --record 8 -r 1 && cmp eight mo/part-00000"},
+    {"mr", "field", "m topk in --field 2 && [ \"$(cut -f 1 mo/part-* | tr '\\n' .)\" = a.b. ]"},
+    {"mr", "weight",
+     "printf 'x 2\\ny 3\\nx 2\\n' >sums && m topk sums --field 1 --weight 2 && "
+     "[ \"$(head -n 1 mo/part-*)\" = \"$(printf 'x\\t4')\" ]"},
+    {"mr", "most", "m topk big -k 7 && [ $(cat mo/part-* | wc -l) = 7 ]"},
+    {"mr", "memo",
+     "m wordcount in -s --memo kept && m wordcount in -s --memo kept && "
+     "grep -q 'stage map: .*, 1 of them kept' said"},
+    {"mr", "folder", "m wordcount in --folder here && [ -e here/id ]"},
+    /* Records that crash: jobs_faults_test.c. */
+    {"mr", "max-bad-records", NULL},
+    {"mr", "record-timeout", NULL},
+    {"mr", "copy-after", NULL},
+    {"mr", "timeout",
+     "! m --map 'sleep 60' in --timeout 0.2 && grep -q 'deadline\\|time' said"},
+    {"mr", "trace", "m wordcount in --trace t && grep -q traceEvents t"},
+    {"mr", "stats",
+     "m wordcount in -s && grep -q '^counter map records: ' said && "
+     "m wordcount in && ! grep -q '^counter' said"},
+    {"mr", "quiet", "m wordcount in -q && [ ! -s said ]"},
+    {"job", "processes",
+     "gyre job run -p 3 env | grep -qx GYRE_JOB_PROCESSES=3 && "
+     "! gyre job run -p 0 env 2>said"},
+    {"job", "threads", "gyre job run -t 3 env | grep -qx GYRE_JOB_THREADS=3"},
+    {"job", "memory", "gyre job run -m 1MiB env | grep -qx GYRE_JOB_MEMORY=1048576"},
+    {"job", "timeout",
+     "! gyre job run --timeout 0.2 $GYRE_BIN mr --map 'sleep 60' in -o to 2>said"},
+    {"job", "folder",
+     "gyre job run --folder there $GYRE_BIN mr wordcount in -o wf 2>said && "
+     "[ -e there/id ]"},
+    {"job", "memo",
+     "gyre job run --memo store $GYRE_BIN mr wordcount in -o wm 2>said && "
+     "[ -n \"$(ls store)\" ]"},
+    {"job", "trace",
+     "gyre job run --trace jt $GYRE_BIN mr wordcount in -o wt 2>said && "
+     "grep -q traceEvents jt"},
+    {"job", "last",
+     "m wordcount in && m wordcount in && [ $(gyre job list -n 1 | wc -l) = 2 ]"},
+    {"job", "quota",
+     "m wordcount in --folder old && gyre job gc --quota 0 >said && [ ! -e old ]"},
+    {"job", "keep",
+     "! m --map false in --folder bad && [ -e bad/journal ] && "
+     "gyre job gc --quota 0 --keep 1 && [ -e bad/journal ] && gyre job gc --quota 0 --keep 0 "
+     "&& "
+     "[ ! -e bad ]"},
     {"bench", "ranks", "gyre bench allreduce -n 2 -t 0.001 | grep -q 'over 2 ranks'"},
     {"bench", "time", /* the time of a line */
      "begun=$(date +%s%N); gyre bench engine -t 0.6 >said; "
@@ -195,8 +290,10 @@ static void every_option_of_help_has_a_line(void **state)
     (void)state;
     size_t found = 0;
     assert_int_equal(
-        shell("for c in run train predict info bench plan tune doctor; do gyre help $c | "
+        shell("for c in run train predict info bench plan tune doctor mr; do gyre help $c | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/$c \\2/p\"; done; "
+              "for v in run list show kill resume gc; do gyre job $v --help | "
+              "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/job \\2/p\"; done; "
               "gyre --help | sed -n 's/^  \\([a-z][a-z]*\\) .*/command \\1/p'"),
         0);
     char *rest = NULL;

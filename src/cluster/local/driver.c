@@ -17,7 +17,9 @@ static void kill_job(gy_driver *driver, gy_status status)
     driver->is_killed = true;
     driver->last_ns = gy_now_ns(driver->env) + last_after_ns;
     driver->killed_status = status;
-    gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_KILL, .reason = gy_error_text()});
+    gy_error why;
+    gy_error_take(&why, status);
+    gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_KILL, .reason = why.text});
 }
 
 static void hear_signals(gy_driver *driver, int signals)
