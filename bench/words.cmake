@@ -4,3 +4,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_link_libraries(bench_words_bound PRIVATE gyre_flags)
     target_compile_options(bench_words_bound PRIVATE -O3 -march=native)
 endif()
+# bench_words: Gyre's side of bench/words.py.
+add_executable(bench_words ${CMAKE_CURRENT_LIST_DIR}/words.c)
+target_link_libraries(bench_words PRIVATE gyre gyre_flags)

@@ -88,7 +88,9 @@ static inline bool is_same(const record *seen, const word *item)
     uint64_t low, high;
     memcpy(&low, seen->key, 8);
     memcpy(&high, seen->key + 8, 8);
-    return seen->size == item->size && low == item->head.low && high == item->head.high &&
+    const uint64_t differs =
+        (seen->size ^ item->size) | (low ^ item->head.low) | (high ^ item->head.high);
+    return differs == 0 &&
            (item->size <= 16 || memcmp(seen->key + 16, item->data + 16, item->size - 16) == 0);
 }
 
@@ -116,17 +118,15 @@ static void insert(const word *item)
     }
 }
 
+/* Two slots, without a branch that could be guessed wrong; `insert` finds what lies further. */
 static inline void look(word *item)
 {
-    item->found = NULL;
-    for (size_t at = item->hash >> shift; slots[at].record != NULL;
-         at = (at + 1) & (capacity - 1)) {
-        if (slots[at].hash == item->hash) {
-            item->found = slots[at].record;
-            __builtin_prefetch(item->found);
-            return;
-        }
-    }
+    const size_t at = item->hash >> shift;
+    const slot *first = &slots[at], *second = &slots[(at + 1) & (capacity - 1)];
+    record *found = second->hash == item->hash ? second->record : NULL;
+    found = first->hash == item->hash ? first->record : found;
+    item->found = found;
+    __builtin_prefetch(found != NULL ? (const void *)found : (const void *)first);
 }
 
 static inline size_t wave_size(size_t count, size_t from)

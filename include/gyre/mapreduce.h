@@ -71,10 +71,30 @@ typedef struct gy_token {
     char delimiter;
 } gy_token;
 
-/** The first word of a record: the longest run of bytes other than blank, tab and newline.
- * @threads any @cost about 4 ns */
-GY_API gy_token gy_first_word(const gy_record *record);
-GY_API gy_token gy_next_word(gy_token word);
+/** Where a word begins, and its size; 0: there is none. */
+typedef struct gy_word {
+    const char *data;
+    size_t size;
+} gy_word;
+/** The first word from `at` on, before `end`: the longest run of bytes other than blank, tab
+ * and newline. @threads any @cost about 3 ns */
+GY_API gy_word gy_word_within(const char *at, const char *end);
+
+/** The first word of a record. @threads any */
+static inline gy_token gy_first_word(const gy_record *record)
+{
+    const char *end = record->data + record->size;
+    const gy_word word = gy_word_within(record->data, end);
+    const gy_token token = {word.data, word.size, end, record->delimiter};
+    return token;
+}
+
+static inline gy_token gy_next_word(gy_token last)
+{
+    const gy_word word = gy_word_within(last.data + last.size, last.end);
+    const gy_token token = {word.data, word.size, last.end, last.delimiter};
+    return token;
+}
 
 /** The first field of a CSV row, with its quotes if it has any; data NULL: none. @threads any
  */

@@ -15,6 +15,7 @@
 void gy_map_keep(gy_map *map, gy_status status)
 {
     if (status < 0 && map->status >= 0) {
+        map->capacity = 0;
         map->status = status;
         (void)snprintf(map->text, sizeof(map->text), "%s", gy_error_text());
     }
@@ -136,28 +137,38 @@ static void emit_large(gy_map *map, const gy_item *item)
     }
 }
 
-void gy_emit(gy_map *map, const void *key, size_t key_size, int64_t value)
+/* Keys that the batch has no room for, or that the map may not emit. */
+static __attribute__((noinline)) bool make_room(gy_map *map, const gy_item *item)
 {
     if (map->status < 0) {
-        return;
+        return false;
     }
     if (has_bytes(map)) {
         gy_map_keep(map, gy_fail(GY_ARG, "a number was emitted where the job expects bytes"));
-        return;
+        return false;
     }
+    if (item->key_size > GY_EMIT_BYTES) {
+        emit_large(map, item);
+        return false;
+    }
+    return gy_map_flush(map) >= 0;
+}
+
+void gy_emit(gy_map *map, const void *key, size_t key_size, int64_t value)
+{
     gy_item item = {.key = key, .key_size = (uint32_t)key_size};
-    item.number = map->stage->options.is_counting ? 1 : value;
-    if (key_size > GY_EMIT_BYTES) {
+    item.number = map->is_counting ? 1 : value;
+    const size_t copied = is_lasting(map, key) ? 0 : key_size;
+    /* `capacity` is 0 when a number may not be emitted. */
+    if (__builtin_expect(map->count >= map->capacity || key_size > GY_EMIT_BYTES ||
+                             map->used + copied > GY_EMIT_BYTES,
+                         0)) {
         gy_map_keep(map, check_size(key_size));
-        emit_large(map, &item);
-        return;
+        if (!make_room(map, &item)) {
+            return;
+        }
     }
-    const bool is_copied = !is_lasting(map, key);
-    if ((map->count == GY_EMIT_ITEMS || (is_copied && map->used + key_size > GY_EMIT_BYTES)) &&
-        gy_map_flush(map) < 0) {
-        return;
-    }
-    if (is_copied) {
+    if (copied > 0) {
         item.key = copy_small(map, key, key_size);
     }
     map->items[map->count++] = item;

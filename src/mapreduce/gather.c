@@ -313,6 +313,7 @@ static gy_status need_table(gy_gather *gather)
     const gy_table_options options = {.fold = gather->options.fold,
                                       .join = gather->options.join,
                                       .memory_bytes = gather->options.memory_bytes / 4 * 3,
+                                      .sample_items = gather->options.sample_items,
                                       .full = when_full,
                                       .arg = gather};
     return gy_table_new(&options, &gather->table);

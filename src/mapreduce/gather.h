@@ -21,6 +21,7 @@ typedef struct gy_gather_options {
     uint32_t partitions;         /* at least 1 */
     gy_partition_work partition; /* NULL: ranges of the hash */
     size_t memory_bytes;         /* at least GY_GATHER_BYTES_MIN */
+    size_t sample_items;         /* as of gy_table_options */
     gy_env *env;                 /* whose disk takes spills */
     const char *scratch;         /* folder for them, borrowed */
 } gy_gather_options;

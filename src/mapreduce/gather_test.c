@@ -138,6 +138,7 @@ static gy_gather_report gather_all(const trial_case *trial, const entry *entries
                                        .partitions = trial->partitions,
                                        .partition = trial->partition,
                                        .memory_bytes = trial->memory_bytes,
+                                       .sample_items = 1 << 16,
                                        .env = gy_env_real(),
                                        .scratch = folder};
     gy_gather *gather = NULL;

@@ -148,7 +148,7 @@ static gy_status keep_key(gy_groups *groups)
 {
     const gy_row *row = &groups->heads[groups->heap[0]].row;
     GY_TRY(gy_reserve("mapreduce.groups", (void **)&groups->key, &groups->key_capacity,
-                      GY_MAX(row->key_size, (size_t)1), 1));
+                      row->key_size + GY_COPY_SLACK, 1));
     memcpy(groups->key, row->key, row->key_size);
     groups->key_size = row->key_size;
     groups->hash = row->hash;

@@ -3,7 +3,7 @@
 
 #include "base/base.h"
 
-enum { FILES_MOST = 4096, LEAST = 32 << 20, MOST = 256 << 20, ROUNDS = 4 };
+enum { FILES_MOST = 4096, LEAST = 32 << 20, MOST = 256 << 20, ROUNDS = 2 };
 
 uint64_t gy_split_bytes(uint64_t total_bytes, int cores)
 {

@@ -69,13 +69,14 @@ static inline void store8(char *out, uint64_t value)
 gy_status gy_row_put(gy_outlet *outlet, const gy_row *row, bool is_list)
 {
     const size_t list_size = is_list ? row->list_size : 0;
-    GY_TRY(gy_outlet_room(outlet, GY_ROW_HEAD_BYTES + row->key_size + list_size));
+    GY_TRY(
+        gy_outlet_room(outlet, GY_ROW_HEAD_BYTES + row->key_size + GY_COPY_SLACK + list_size));
     char *out = outlet->buffer + outlet->used, *const from = out;
     store8(out, row->hash);
     out += sizeof(uint64_t);
     out += gy_sort_varint_put(out, row->key_size);
     out += gy_sort_varint_put(out, is_list ? list_size : gy_zigzag(row->number));
-    memcpy(out, row->key, row->key_size);
+    gy_copy_loosely(out, row->key, row->key_size);
     out += row->key_size;
     if (list_size > 0) {
         memcpy(out, row->list, list_size);

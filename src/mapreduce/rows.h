@@ -28,6 +28,18 @@ static inline int64_t gy_unzigzag(uint64_t value)
     return (int64_t)(value >> 1 ^ (0 - (value & 1)));
 }
 
+enum { GY_COPY_SLACK = 16 };
+
+/** Copy 16 bytes at once: up to GY_COPY_SLACK bytes behind both may be touched. */
+static inline void gy_copy_loosely(char *to, const char *from, size_t size)
+{
+    for (size_t i = 0; i < size; i += GY_COPY_SLACK) {
+        char piece[GY_COPY_SLACK];
+        memcpy(piece, from + i, GY_COPY_SLACK);
+        memcpy(to + i, piece, GY_COPY_SLACK);
+    }
+}
+
 /* ---- out ---- */
 
 /** Where bytes go, in order. */
@@ -52,6 +64,7 @@ GY_MUST_CHECK gy_status gy_outlet_add(gy_outlet *outlet, const void *data, size_
 GY_MUST_CHECK gy_status gy_outlet_flush(gy_outlet *outlet);
 void gy_outlet_free(gy_outlet *outlet);
 
+/** The row's key has GY_COPY_SLACK bytes behind it, as in a table's arena and in groups. */
 GY_MUST_CHECK gy_status gy_row_put(gy_outlet *outlet, const gy_row *row, bool is_list);
 
 /* ---- in ---- */

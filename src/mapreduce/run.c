@@ -277,6 +277,8 @@ gy_status gy_map_run(gy_vertex *vertex, const gy_task_stage *stage)
     if (status == GY_OK) {
         map->vertex = vertex;
         map->stage = stage;
+        map->is_counting = options->is_counting;
+        map->capacity = options->fold == GY_FOLD_LIST ? 0 : GY_EMIT_ITEMS;
         for (uint32_t i = 0; i < options->partitions; i++) {
             outputs[i] = (gy_output_of){vertex, (int)i};
         }

@@ -51,6 +51,8 @@ typedef struct gy_table_options {
     gy_fold fold;
     gy_join_numbers join; /* GY_FOLD_USER */
     size_t memory_bytes;  /* of slots, records and lists; at least GY_TABLE_BYTES_MIN */
+    size_t sample_items;  /* combining is judged after so many; 0: 4 Mi, before which the table
+                             is small and fast */
     /* No room is left: write what is there, then gy_table_clear. */
     gy_status (*full)(void *arg);
     void *arg;

@@ -56,7 +56,7 @@ size_t gy_table_bytes(const gy_table *table)
 /* A block for at least size_bytes: a spare one, or a new one within the budget. */
 static gy_block *take_block(gy_table *table, size_t size_bytes, bool *is_full)
 {
-    const size_t needed = sizeof(gy_block) + size_bytes;
+    const size_t needed = sizeof(gy_block) + size_bytes + GY_COPY_SLACK;
     for (gy_block **spare = &table->spare; *spare != NULL; spare = &(*spare)->next) {
         if ((*spare)->size_bytes >= needed) {
             gy_block *block = *spare;
@@ -95,7 +95,7 @@ void *gy_table_take(gy_table *table, size_t size_bytes, bool *is_full)
         block->next = table->blocks;
         table->blocks = block;
         table->at = (char *)(block + 1);
-        table->end = (char *)block + block->size_bytes;
+        table->end = (char *)block + block->size_bytes - GY_COPY_SLACK;
     }
     void *taken = table->at;
     table->at += size;

@@ -79,6 +79,8 @@ struct gy_map {
     const char *lasting; /* (lasting_size) keys that lie here need no copy */
     size_t lasting_size;
     size_t count, used;
+    size_t capacity; /* of items; 0: numbers may not be emitted */
+    bool is_counting;
     gy_item items[GY_EMIT_ITEMS];
     char bytes[GY_EMIT_BYTES + 16];
 };

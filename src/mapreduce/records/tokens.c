@@ -13,47 +13,81 @@
 
 enum { VECTOR = 16, PAGE = 4096 };
 
-/* The first byte from `at` on that is (not) blank; `end` if there is none. */
-static inline const char *find(const char *at, const char *end, bool is_blank)
+/* Byte by byte. */
+static gy_word find_plainly(const char *at, const char *end)
 {
+    while (at < end && gy_is_blank(*at)) {
+        at++;
+    }
+    const char *last = at;
+    while (last < end && !gy_is_blank(*last)) {
+        last++;
+    }
+    return (gy_word){at, (size_t)(last - at)};
+}
+
 #ifdef HAS_VECTORS
-    /* What lies behind the end is in the same page, so it may be read. */
-    while (at < end && ((uintptr_t)at & (PAGE - 1)) <= PAGE - VECTOR) {
-        const __m128i bytes = _mm_loadu_si128((const void *)at);
-        const __m128i blank =
-            _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')),
-                                      _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t'))),
-                         _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\n')));
-        const unsigned blanks = (unsigned)_mm_movemask_epi8(blank);
-        const unsigned wanted = is_blank ? blanks : ~blanks & 0xffff;
-        if (wanted != 0) {
-            at += __builtin_ctz(wanted);
+/* A bit for each blank of 16 bytes. What lies behind the end of a record may be read where it
+ * is in the same page. */
+static inline unsigned blanks_at(const char *at)
+{
+    const __m128i bytes = _mm_loadu_si128((const void *)at);
+    const __m128i blank = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')),
+                                                    _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t'))),
+                                       _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\n')));
+    return (unsigned)_mm_movemask_epi8(blank);
+}
+
+static inline bool is_readable(const char *at)
+{
+    return ((uintptr_t)at & (PAGE - 1)) <= PAGE - VECTOR;
+}
+
+/* The end of a word that goes on at `at`. */
+static const char *find_end(const char *at, const char *end)
+{
+    while (at < end && is_readable(at)) {
+        const unsigned blanks = blanks_at(at);
+        if (blanks != 0) {
+            at += __builtin_ctz(blanks);
             return at < end ? at : end;
         }
         at += VECTOR;
     }
-#endif
-    while (at < end && gy_is_blank(*at) != is_blank) {
+    while (at < end && !gy_is_blank(*at)) {
         at++;
     }
     return at < end ? at : end;
 }
 
-static inline gy_token word_from(const char *at, const char *end)
+gy_word gy_word_within(const char *at, const char *end)
 {
-    const char *first = find(at, end, false), *last = find(first, end, true);
-    return (gy_token){.data = first, .size = (size_t)(last - first), .end = end};
+    while (at < end && is_readable(at)) {
+        const unsigned blanks = blanks_at(at);
+        const unsigned letters = ~blanks & 0xffff;
+        if (letters == 0) {
+            at += VECTOR;
+            continue;
+        }
+        const unsigned skipped = (unsigned)__builtin_ctz(letters);
+        const char *first = at + skipped;
+        if (first >= end) {
+            break;
+        }
+        const unsigned after = blanks >> skipped;
+        const char *last =
+            after != 0 ? first + __builtin_ctz(after) : find_end(at + VECTOR, end);
+        last = last < end ? last : end;
+        return (gy_word){first, (size_t)(last - first)};
+    }
+    return at < end && !is_readable(at) ? find_plainly(at, end) : (gy_word){end, 0};
 }
-
-gy_token gy_first_word(const gy_record *record)
+#else
+gy_word gy_word_within(const char *at, const char *end)
 {
-    return word_from(record->data, record->data + record->size);
+    return find_plainly(at, end);
 }
-
-gy_token gy_next_word(gy_token word)
-{
-    return word_from(word.data + word.size, word.end);
-}
+#endif
 
 /* The field that begins at `at`. */
 static gy_token field_from(const char *at, const char *end, char delimiter)
