@@ -96,7 +96,7 @@ static gy_status count_pages(const job *part)
             size = (size_t)(end - part->text) - at + 1;
         }
         const size_t count = gy_fields_find(part->text + at, size, PAGE_FIELD, edges);
-        GY_TRY(gy_table_add_words(part->table, part->text + at, edges, count));
+        GY_TRY(gy_table_add_words(part->table, part->text + at, edges, count, NULL));
         at += size;
     }
     return GY_OK;

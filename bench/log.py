@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The five most popular pages of a log: Gyre's kernels beside DuckDB, awk and the floor (every byte looked at), in turn.
+"""The five most popular pages of a log: Gyre's kernels and its job (no file between its stages) beside
+DuckDB and the floor (every byte looked at), in turn.
 
 Usage: log.py BUILD/bench [--lines N] [--pages P] [--python PROGRAM] [--rounds R] [--folder WORK]
 PROGRAM is a python with duckdb. DuckDB's time is of its queries alone, without its start; the best of two formulations counts.
@@ -50,6 +51,8 @@ def measure(options, work):
     if os.system(f"{bench} make {log} {options.lines} 7 {options.pages}") != 0:
         sys.exit("the log cannot be made")
     gyre = peers.Peer("gyre, 2 threads", [bench, "top", log, "2", "5"], [])
+    folder = os.path.join(work, "job")
+    job = peers.Peer("gyre, a job", [os.path.join(options.build, "bench_jobs"), "top", log, folder], [], fresh=folder)
     floor = peers.Peer("floor: scan", [bench, "scan", log, "2", "5"], [])
     duckdb = peers.Peer("DuckDB, 2 threads", [], [])
     database = subprocess.Popen([options.python, "-c", DUCKDB, log, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -58,16 +61,19 @@ def measure(options, work):
         peers.warm_file(log)
         floor.run()
         rows = gyre.run().decode().splitlines()
+        job.run()
+        with open(os.path.join(folder, "out", "part-00000")) as file:
+            of_job = [f"{count}\t{page}" for page, count in (line.split() for line in file)]
         database.stdin.write("\n")
         database.stdin.flush()
         took, *theirs = database.stdout.readline().strip().split("|")
         duckdb.walls.append(float(took))
         duckdb.cpus.append(0)
-        is_same = is_same and rows == theirs
+        is_same = is_same and rows == theirs and of_job == theirs
     database.stdin.close()
     database.wait(timeout=20)
-    peers.table([floor, gyre, duckdb], duckdb)
-    print(f"{options.lines} lines, {os.path.getsize(log)} bytes: {peers.ratio(gyre, duckdb):.2f} times DuckDB (bar 1.0), "
+    peers.table([floor, gyre, job, duckdb], duckdb)
+    print(f"{options.lines} lines, {os.path.getsize(log)} bytes: a job {peers.ratio(job, duckdb):.2f} times DuckDB (bar 1.0), "
           f"outputs {'equal' if is_same else 'DIFFER'}")
     print(*rows, sep="\n")
     return 0 if is_same else 1
