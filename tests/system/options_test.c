@@ -248,8 +248,10 @@ static const struct {
      "gyre job run --folder there $GYRE_BIN mr wordcount in -o wf 2>said && "
      "[ -e there/id ]"},
     {"job", "memo",
-     "gyre job run --memo store $GYRE_BIN mr wordcount in -o wm 2>said && "
-     "[ -n \"$(ls store)\" ]"},
+     "kept() { rm -rf wm; gyre job run --memo store $GYRE_BIN mr wordcount big -o wm -s | "
+     "grep -q \"stage map: .*, $1 of them kept\"; }; "
+     "kept 0 2>said && kept 1 2>said && gyre job gc --memo store --quota 0 >said && "
+     "kept 0 2>said"},
     {"job", "trace",
      "gyre job run --trace jt $GYRE_BIN mr wordcount in -o wt 2>said && "
      "grep -q traceEvents jt"},
@@ -293,7 +295,7 @@ static void every_option_of_help_has_a_line(void **state)
         shell("for c in run train predict info bench plan tune doctor mr; do gyre help $c | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/$c \\2/p\"; done; "
               "for v in run list show kill resume gc; do gyre job $v --help | "
-              "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/job \\2/p\"; done; "
+              "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/job \\2/p\"; done | sort -u; "
               "gyre --help | sed -n 's/^  \\([a-z][a-z]*\\) .*/command \\1/p'"),
         0);
     char *rest = NULL;

@@ -199,6 +199,15 @@ static int run_gc(char **operands, int count)
 {
     (void)operands;
     (void)count;
+    if (settings.memo != NULL) {
+        int64_t memo_freed = 0;
+        gy_status collected = gy_flow_collect(settings.memo, settings.quota, &memo_freed);
+        if (collected != GY_OK) {
+            return gy_report_failure("job gc", collected);
+        }
+        printf("%lld bytes freed in %s\n", (long long)memo_freed, settings.memo);
+        return GY_EXIT_OK;
+    }
     int removed = 0;
     uint64_t freed = 0;
     gy_status status =
@@ -238,6 +247,9 @@ static const gy_option list_options[] = {
 static const gy_option gc_options[] = {
     {"quota", 0, GY_OPTION_SIZE, "SIZE", "what folders of ended jobs may hold (default: 1GiB)",
      PLACE(quota), 0, 0, NULL},
+    {"memo", 0, GY_OPTION_TEXT, "DIR",
+     "bring what a memo folder keeps below the quota instead, the least recently used first",
+     PLACE(memo), 0, 0, NULL},
     {"keep", 0, GY_OPTION_REAL, "DAYS", "how long a job that can be resumed stays (default: 7)",
      PLACE(keep), 0, 36500, NULL},
 };
