@@ -189,7 +189,8 @@ static void lenet_curves_agree_in_f32(void **state)
     /* The last of these needs equal windows to stay equal: one rank and two then choose alike
      * in max pooling. */
     const uint64_t seeds[] = {1, 5, 10};
-    for (size_t i = 0; i < GY_COUNT(seeds); i++) {
+    /* Under a sanitizer the hardest alone. */
+    for (size_t i = gy_test_cases(8) == 1 ? 2 : 0; i < GY_COUNT(seeds); i++) {
         options.seed = seeds[i];
         compare_ranks(&(trial){.model = "lenet",
                                .dtype = GY_F32,
