@@ -164,7 +164,11 @@ gy_status gy_vertex_read(gy_vertex *vertex, int input, const void **data, size_t
         return status < 0 ? gy_vertex_fail(vertex, status, cause_of_channel(status)) : GY_OK;
     }
     if (port->state == GY_PORT_NEW) {
-        GY_TRY(open_input(vertex, at));
+        /* comparing sums may take longer than a record may: the last one is not to blame */
+        atomic_store_explicit(&vertex->task.is_waiting, true, memory_order_relaxed);
+        gy_status status = open_input(vertex, at);
+        atomic_store_explicit(&vertex->task.is_waiting, false, memory_order_relaxed);
+        GY_TRY(status);
         port->state = GY_PORT_OPEN;
         if (port->section.size_bytes > 0) {
             *data = port->section.data;

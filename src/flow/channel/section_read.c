@@ -234,8 +234,9 @@ static gy_status map(const section_file *from, const gy_section_row *row, uint64
         gy_section_extent extent = extent_at(from, first + i);
         off_t offset = (off_t)(extent.offset - extent.offset % GY_SECTION_PAGE);
         size_t size = (size_t)extent.size_bytes + (i == 0 ? lead : 0);
-        if (mmap(base + done, size, PROT_READ, MAP_SHARED | MAP_FIXED, from->file, offset) ==
-            MAP_FAILED) {
+        /* populated: all of it is summed next, and faults would cost a third of that */
+        if (mmap(base + done, size, PROT_READ, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+                 from->file, offset) == MAP_FAILED) {
             int error = errno;
             GY_ASSERT(munmap(base, total) == 0);
             return gy_fail(error == ENOMEM ? GY_NOMEM : GY_IO, "cannot map %s: %s",
