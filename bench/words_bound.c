@@ -19,7 +19,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WAVE = 16, CHUNK = 64 << 10, OUT_BYTES = 256 << 10, AHEAD = 24, HUGE_PAGE = 2 << 20 };
+enum {
+    WAVE = 16,
+    CHUNK = 64 << 10,
+    OUT_BYTES = 256 << 10,
+    AHEAD = 24,
+    HUGE_PAGE = 2 << 20,
+    GUESS = 84
+};
 
 typedef struct record {
     uint64_t count;
@@ -349,6 +356,9 @@ int main(int argc, char **argv)
         size == 0 ? "" : mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
     if (text == MAP_FAILED) {
         die(argv[1]);
+    }
+    for (; capacity < size / GUESS; capacity *= 2) { /* so that text hardly makes it grow */
+        shift--;
     }
     slots = space(capacity * sizeof(*slots));
     arena = space(4 * size + HUGE_PAGE);

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define OWN_PREFIX "gyre." /* of the ready-made jobs' functions */
+
 enum { PARTITIONS_A_CORE = 2, PARTITIONS_MOST = 4096, HEAD_BYTES = 4 };
 
 int gy_job_cores(void)
@@ -265,7 +267,9 @@ gy_part gy_job_streams(gy_dag *dag, const gy_map_reduce_options *options, int co
 
 gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options)
 {
-    gy_dag *dag = gy_job_new(flow, options->map != NULL ? options->map : "mapreduce");
+    const char *name = options->map != NULL ? options->map : "mapreduce";
+    const size_t own = strlen(OWN_PREFIX);
+    gy_dag *dag = gy_job_new(flow, strncmp(name, OWN_PREFIX, own) == 0 ? name + own : name);
     if (dag == NULL) {
         return NULL;
     }
