@@ -1,9 +1,13 @@
 """What the benchmarks of records share: runs in turn, medians, memory while a program runs, outputs compared."""
 import os
 import shutil
+import signal
 import statistics
 import subprocess
+import sys
 import time
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # work folders go
 
 
 class Peer:
@@ -27,10 +31,14 @@ class Peer:
         self.clear()
         before, began = os.times(), time.monotonic()
         process = subprocess.Popen(self.command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        while watched and process.poll() is None:
-            self.memory = max(self.memory, anonymous_bytes(process.pid))
-            time.sleep(0.005)
-        said = process.communicate()[0]
+        try:
+            while watched and process.poll() is None:
+                self.memory = max(self.memory, anonymous_bytes(process.pid))
+                time.sleep(0.005)
+            said = process.communicate()[0]
+        finally:
+            process.kill()  # ended already, unless this program was told to end
+            process.wait()
         after = os.times()
         if process.returncode != 0:
             raise SystemExit(f"{self.name}: ended with status {process.returncode}")
