@@ -85,8 +85,9 @@ typedef struct gy_vertex_options {
     size_t memory_bytes;  /* budget told to the vertex; 0: the process's */
     int64_t output_bytes; /* expected of each output; decides which pipes of a cohort that is
                              wider than the processes become files; 0: unknown */
-    /* Files the vertex reads beside its inputs, NULL at the end: "path" or "path:offset:size".
-     * What they hold is part of what the result is remembered by. May be NULL. */
+    /* Files from outside, NULL at the end: "path" or "path:offset:size". Of a function they are
+     * inputs behind the joined ones, of a command they lie in its working folder. What they
+     * hold is part of what the result is remembered by. May be NULL. */
     const char *const *files;
     /* Instead of a function: a program with its arguments, NULL at the end. Input 0 is its
      * standard input, its standard output is output 0. Its result is kept for later jobs only
@@ -199,8 +200,8 @@ GY_API int gy_gate_processes(const gy_gate *gate);
 /**
  * For growth functions: a tree of `combiner` vertices (any number of inputs, one output) over
  * the gate's outputs. Neighbours share a vertex as long as they have at most bytes_per_vertex
- * together (two at least); further levels have the fan-in of the first. A single output stays
- * as it is.
+ * together (two at least); further levels have the fan-in of the first. A single output has
+ * a vertex too.
  *
  * @return a part with one free output
  */
@@ -315,10 +316,12 @@ struct gy_flow_report {
  *
  * @param report  may be NULL; else *report is the caller's (gy_flow_report_free), also after a
  * failure, unless it is NULL then
- * @return GY_OK; GY_ARG a mistake in the graph or options: names vertex and port; GY_EXISTS the
- * output is there already; GY_NOTFOUND an input file is not; GY_MISMATCH folder holds another
- * job, or a deterministic vertex gave other bytes; GY_TIMEOUT; GY_CANCELLED by a signal;
- * GY_PEER a vertex failed for good: says why; GY_IO; GY_NOMEM
+ * @return GY_OK; GY_ARG a mistake in the graph, a growth or the options: names vertex and port;
+ * GY_EXISTS the output is there already, or the folder holds another job; GY_NOTFOUND an input
+ * file is not there, or no job to resume; GY_MISMATCH the job to resume is another one;
+ * GY_STATE the graph was run before, another manager runs this job, the memo folder is being
+ * collected, or the job failed: says which vertex and why; GY_TIMEOUT; GY_CANCELLED by a
+ * signal; GY_IO; GY_LIMIT; GY_NOMEM
  * @threads the one that called gy_flow_start
  * @cost about 5 us a vertex beside its work
  */
