@@ -248,11 +248,9 @@ static gy_status check_outputs(const gy_lowering *l, const gy_dag *dag)
     return status;
 }
 
-/* ---- cycles ---- */
+/* ---- cycles: strongly connected components (Tarjan 1972), against the edges ---- */
 
-enum { NEW, OPEN, CLOSED };
-
-/* A walk against the edges: `node` has its members' edges left from `edge` of `member` on. */
+/* A node has its members' edges left from `edge` of `member` on. */
 typedef struct gy_cycle_step {
     uint32_t node, member, edge;
 } gy_cycle_step;
@@ -261,10 +259,16 @@ typedef struct gy_cycle_walk {
     const gy_lowering *lowering;
     const gy_dag *dag;
     const uint32_t *task; /* NULL: nodes are vertices */
-    uint32_t floor;
+    uint32_t floor, nodes;
     gy_cycle_step *stack;
     size_t depth;
-    uint8_t *state;
+    uint32_t *open; /* nodes whose component is not complete */
+    size_t open_count;
+    uint32_t *order, *low; /* (nodes) order 0: not seen, UINT32_MAX: complete */
+    uint8_t *is_own;       /* (nodes) waits for itself */
+    uint32_t seen;
+    uint32_t *component; /* (nodes) the caller's */
+    uint32_t component_count;
 } gy_cycle_walk;
 
 static void enter(gy_cycle_walk *walk, uint32_t node)
@@ -273,7 +277,8 @@ static void enter(gy_cycle_walk *walk, uint32_t node)
     const uint32_t member = walk->task != NULL ? l->member_first[node] : node;
     const uint32_t vertex = walk->task != NULL ? l->members[member] : node;
     walk->stack[walk->depth++] = (gy_cycle_step){node, member, l->edge_first[vertex]};
-    walk->state[node - walk->floor] = OPEN;
+    walk->open[walk->open_count++] = node;
+    walk->order[node - walk->floor] = walk->low[node - walk->floor] = ++walk->seen;
 }
 
 /* The next node that the top one waits for; false: no more. */
@@ -299,58 +304,80 @@ static bool next_before(gy_cycle_walk *walk, uint32_t *node)
     }
 }
 
-/* From one node; true: the stack ends with a cycle that begins and ends at *found. */
-static bool walk_from(gy_cycle_walk *walk, uint32_t start, uint32_t *found)
+/* The top node has no more edges: with it a component may be complete. */
+static void leave(gy_cycle_walk *walk)
+{
+    const uint32_t node = walk->stack[--walk->depth].node, at = node - walk->floor;
+    if (walk->depth > 0) {
+        uint32_t *low = &walk->low[walk->stack[walk->depth - 1].node - walk->floor];
+        *low = GY_MIN(*low, walk->low[at]);
+    }
+    if (walk->low[at] != walk->order[at]) {
+        return;
+    }
+    const bool is_cyclic = walk->open[walk->open_count - 1] != node || walk->is_own[at] != 0;
+    walk->component_count += is_cyclic;
+    for (uint32_t taken = UINT32_MAX; taken != node;) {
+        taken = walk->open[--walk->open_count];
+        walk->order[taken - walk->floor] = UINT32_MAX;
+        walk->component[taken - walk->floor] = is_cyclic ? walk->component_count : 0;
+    }
+}
+
+static void walk_from(gy_cycle_walk *walk, uint32_t start)
 {
     enter(walk, start);
     while (walk->depth > 0) {
+        const uint32_t top = walk->stack[walk->depth - 1].node - walk->floor;
         uint32_t node = 0;
         if (!next_before(walk, &node)) {
-            walk->state[walk->stack[--walk->depth].node - walk->floor] = CLOSED;
-        } else if (walk->state[node - walk->floor] == OPEN) {
-            *found = node;
-            return true;
-        } else if (walk->state[node - walk->floor] == NEW) {
+            leave(walk);
+            continue;
+        }
+        const uint32_t order = walk->order[node - walk->floor];
+        if (order == 0) {
             enter(walk, node);
+        } else if (order != UINT32_MAX) {
+            walk->low[top] = GY_MIN(walk->low[top], order);
+            walk->is_own[top] |= node - walk->floor == top;
         }
     }
-    return false;
 }
 
-bool gy_lower_cycle(const gy_lowering *lowering, const gy_dag *dag, const uint32_t *task,
-                    uint8_t *on_cycle, gy_status *status)
+gy_status gy_lower_cycles(const gy_lowering *lowering, const gy_dag *dag, const uint32_t *task,
+                          uint32_t *component, uint32_t *count)
 {
-    const uint32_t floor =
-        task != NULL ? lowering->task_count : (uint32_t)lowering->vertex_floor;
-    const uint32_t end = task != NULL ? floor : (uint32_t)dag->vertex_count;
-    uint32_t nodes = end - floor;
-    for (size_t v = lowering->vertex_floor; task != NULL && v < dag->vertex_count; v++) {
-        nodes = GY_MAX(nodes, task[v] - floor + 1);
+    gy_cycle_walk walk = {
+        .lowering = lowering, .dag = dag, .task = task, .component = component};
+    walk.floor = task != NULL ? lowering->task_count : (uint32_t)lowering->vertex_floor;
+    walk.nodes = (uint32_t)(dag->vertex_count - lowering->vertex_floor);
+    if (task != NULL) {
+        uint32_t end = walk.floor;
+        for (size_t v = lowering->vertex_floor; v < dag->vertex_count; v++) {
+            end = GY_MAX(end, task[v] + 1);
+        }
+        walk.nodes = end - walk.floor;
     }
-    gy_cycle_walk walk = {.lowering = lowering,
-                          .dag = dag,
-                          .task = task,
-                          .floor = floor,
-                          .stack = gy_alloc("flow.lower", (size_t)nodes * sizeof(*walk.stack)),
-                          .state = gy_alloc_zero("flow.lower", nodes, 1)};
-    bool is_found = false;
-    *status = walk.stack != NULL && walk.state != NULL ? GY_OK : GY_NOMEM;
-    for (uint32_t node = floor; *status >= 0 && !is_found && node < floor + nodes; node++) {
-        uint32_t first = 0;
-        if (walk.state[node - floor] == NEW && walk_from(&walk, node, &first)) {
-            is_found = true;
-            while (walk.depth > 0) {
-                const uint32_t at = walk.stack[--walk.depth].node;
-                on_cycle[at - floor] = 1;
-                if (at == first) {
-                    break;
-                }
-            }
+    const size_t nodes = walk.nodes;
+    walk.stack = gy_alloc("flow.cycles", nodes * sizeof(*walk.stack));
+    walk.open = gy_alloc("flow.cycles", nodes * sizeof(*walk.open));
+    walk.order = gy_alloc_zero("flow.cycles", nodes, sizeof(*walk.order));
+    walk.low = gy_alloc("flow.cycles", nodes * sizeof(*walk.low));
+    walk.is_own = gy_alloc_zero("flow.cycles", nodes, 1);
+    const bool is_ok = walk.stack != NULL && walk.open != NULL && walk.order != NULL &&
+                       walk.low != NULL && walk.is_own != NULL;
+    for (uint32_t node = walk.floor; is_ok && node < walk.floor + walk.nodes; node++) {
+        if (walk.order[node - walk.floor] == 0) {
+            walk_from(&walk, node);
         }
     }
     gy_free(walk.stack);
-    gy_free(walk.state);
-    return is_found;
+    gy_free(walk.open);
+    gy_free(walk.order);
+    gy_free(walk.low);
+    gy_free(walk.is_own);
+    *count = walk.component_count;
+    return is_ok ? GY_OK : GY_NOMEM;
 }
 
 static bool is_forward(const gy_lowering *l, const gy_dag *dag)
@@ -369,23 +396,26 @@ static gy_status check_cycles(const gy_lowering *l, const gy_dag *dag)
         return GY_OK;
     }
     const size_t vertices = dag->vertex_count - l->vertex_floor;
-    uint8_t *on_cycle = gy_alloc_zero("flow.lower", vertices, 1);
-    if (on_cycle == NULL) {
+    uint32_t *component = gy_alloc("flow.cycles", vertices * sizeof(*component));
+    if (component == NULL) {
         return GY_NOMEM;
     }
-    gy_status status = GY_OK;
-    if (gy_lower_cycle(l, dag, NULL, on_cycle, &status)) {
-        size_t first = 0, count = 0;
-        for (size_t v = vertices; v-- > 0;) {
-            first = on_cycle[v] != 0 ? v : first;
-            count += on_cycle[v];
+    uint32_t cycles = 0;
+    gy_status status = gy_lower_cycles(l, dag, NULL, component, &cycles);
+    size_t first = vertices, count = 0;
+    for (size_t v = 0; status >= 0 && cycles > 0 && v < vertices; v++) {
+        if (component[v] != 0 && (first == vertices || component[v] == component[first])) {
+            first = GY_MIN(first, v);
+            count++;
         }
+    }
+    if (count > 0) {
         char name[GY_DAG_NAME_BYTES];
         status =
             gy_fail(GY_ARG, "%s is on a cycle of %zu vertices",
                     gy_dag_vertex_name(dag, (uint32_t)(l->vertex_floor + first), name), count);
     }
-    gy_free(on_cycle);
+    gy_free(component);
     return status;
 }
 

@@ -1,12 +1,16 @@
 /*
  * Cohorts: the classes of vertices under "joined by a pipe or FIFO". One that is wider than the
- * processes is built again edge by edge, the ones of most expected bytes first (Kruskal 1956
- * with a bound on the size of a tree); what would make it too wide becomes a file.
+ * processes is built again: the two groups with the most expected bytes between them, of equal
+ * ones with the most pipes, become one, as long as they fit. What joins groups in the end
+ * becomes a file. Of very many pipes each is looked at once, by its bytes (Kruskal 1956 with a
+ * bound).
  */
 #include "flow/lower.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { PIPES_WEIGHED_MAX = 1024, ROUNDS_MAX = 50 };
 
 /* A pipe with what is expected to go through it. */
 typedef struct gy_pipe_weight {
@@ -83,7 +87,102 @@ static int compare_weights(const void *left, const void *right)
     return (a->edge > b->edge) - (a->edge < b->edge);
 }
 
+/* All pipes between two groups. */
+typedef struct gy_group_pair {
+    uint32_t a, b;
+    uint32_t pipes;
+    int64_t bytes;
+} gy_group_pair;
+
+static int compare_pairs(const void *left, const void *right)
+{
+    const gy_group_pair *x = left, *y = right;
+    if (x->a != y->a) {
+        return x->a < y->a ? -1 : 1;
+    }
+    return (x->b > y->b) - (x->b < y->b);
+}
+
+static bool is_better(const gy_group_pair *x, const gy_group_pair *y)
+{
+    return x->bytes != y->bytes ? x->bytes > y->bytes : x->pipes > y->pipes;
+}
+
+/* Groups that may still be united, with what is between them; how many pairs. */
+static size_t list_pairs(const gy_cohorts *c, const uint8_t *is_wide, gy_group_pair *pairs)
+{
+    size_t count = 0, kept = 0;
+    for (size_t i = 0; i < c->pipe_count; i++) {
+        const gy_dag_edge *edge = &c->dag->edges[c->pipes[i].edge];
+        const uint32_t a = find_root(c->parent, edge->from - c->floor);
+        const uint32_t b = find_root(c->parent, edge->to - c->floor);
+        if (is_wide[edge->from - c->floor] != 0 && a != b &&
+            c->size[a] + c->size[b] <= c->width_max) {
+            pairs[count++] = (gy_group_pair){GY_MIN(a, b), GY_MAX(a, b), 1, c->pipes[i].bytes};
+        }
+    }
+    qsort(pairs, count, sizeof(*pairs), compare_pairs);
+    for (size_t i = 0; i < count; i++) {
+        if (kept > 0 && compare_pairs(&pairs[kept - 1], &pairs[i]) == 0) {
+            pairs[kept - 1].pipes++;
+            pairs[kept - 1].bytes += pairs[i].bytes;
+        } else {
+            pairs[kept++] = pairs[i];
+        }
+    }
+    return kept;
+}
+
+static gy_status unite_best(gy_cohorts *c, const uint8_t *is_wide)
+{
+    gy_group_pair *pairs = gy_alloc("flow.cohorts", (c->pipe_count + 1) * sizeof(*pairs));
+    if (pairs == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t count = list_pairs(c, is_wide, pairs); count > 0;
+         count = list_pairs(c, is_wide, pairs)) {
+        const gy_group_pair *best = &pairs[0];
+        for (size_t i = 1; i < count; i++) {
+            best = is_better(&pairs[i], best) ? &pairs[i] : best;
+        }
+        c->parent[best->b] = best->a;
+        c->size[best->a] += c->size[best->b];
+    }
+    gy_free(pairs);
+    return GY_OK;
+}
+
 /* Cohorts wider than allowed lose their cheapest pipes; the others stay whole. */
+static gy_status rebuild(gy_cohorts *c, const uint8_t *is_wide)
+{
+    alone(c);
+    size_t wide_pipes = 0;
+    for (size_t i = 0; i < c->pipe_count; i++) {
+        const gy_dag_edge *edge = &c->dag->edges[c->pipes[i].edge];
+        if (is_wide[edge->from - c->floor] != 0) {
+            wide_pipes++;
+        } else {
+            GY_ASSERT(unite(c, edge, UINT32_MAX));
+        }
+    }
+    if (wide_pipes <= PIPES_WEIGHED_MAX) {
+        GY_TRY(unite_best(c, is_wide));
+    } else {
+        qsort(c->pipes, c->pipe_count, sizeof(*c->pipes), compare_weights);
+        for (size_t i = 0; i < c->pipe_count; i++) {
+            (void)unite(c, &c->dag->edges[c->pipes[i].edge], c->width_max);
+        }
+    }
+    for (size_t i = 0; i < c->pipe_count; i++) {
+        gy_dag_edge *edge = &c->dag->edges[c->pipes[i].edge];
+        if (find_root(c->parent, edge->from - c->floor) !=
+            find_root(c->parent, edge->to - c->floor)) {
+            make_file(c, edge);
+        }
+    }
+    return GY_OK;
+}
+
 static gy_status cut_wide(gy_cohorts *c)
 {
     const uint32_t vertices = (uint32_t)(c->dag->vertex_count - c->floor);
@@ -97,19 +196,9 @@ static gy_status cut_wide(gy_cohorts *c)
         is_wide[v] = wide;
         has_wide = has_wide || wide;
     }
-    if (has_wide) {
-        alone(c);
-        qsort(c->pipes, c->pipe_count, sizeof(*c->pipes), compare_weights);
-        for (size_t i = 0; i < c->pipe_count; i++) {
-            gy_dag_edge *edge = &c->dag->edges[c->pipes[i].edge];
-            const bool wide = is_wide[edge->from - c->floor] != 0;
-            if (!unite(c, edge, wide ? c->width_max : UINT32_MAX)) {
-                make_file(c, edge);
-            }
-        }
-    }
+    const gy_status status = has_wide ? rebuild(c, is_wide) : GY_OK;
     gy_free(is_wide);
-    return GY_OK;
+    return status;
 }
 
 /* ---- tasks ---- */
@@ -151,24 +240,54 @@ static gy_status reserve_tasks(gy_lowering *l, const gy_dag *dag)
                       l->task_count + (vertices - l->vertex_floor) + 1, sizeof(uint32_t));
 }
 
-/* Cohorts that wait for themselves, through a file within or through other tasks, become files.
- */
-static gy_status untie(gy_cohorts *c, gy_lowering *l, bool *is_tied)
+/* The cheapest cohort of each cycle (`is_all`: every one) becomes files. cost (tasks): zero */
+static void untie_cycles(gy_cohorts *c, const gy_lowering *l, const uint32_t *component,
+                         int64_t *cost, uint32_t *cheapest, bool is_all)
 {
-    const uint32_t vertices = (uint32_t)(c->dag->vertex_count - c->floor);
-    uint8_t *on_cycle = gy_alloc_zero("flow.cohorts", vertices, 1);
-    if (on_cycle == NULL) {
-        return GY_NOMEM;
+    for (size_t i = 0; i < c->pipe_count; i++) {
+        const gy_dag_edge *edge = &c->dag->edges[c->pipes[i].edge];
+        if (edge->channel != GY_CHANNEL_FILE) {
+            cost[l->task[edge->from] - l->task_count] += c->pipes[i].bytes + 1;
+        }
     }
-    gy_status status = GY_OK;
-    *is_tied = gy_lower_cycle(l, c->dag, l->task, on_cycle, &status);
-    for (size_t i = 0; *is_tied && i < c->pipe_count; i++) {
+    for (size_t i = 0; i < c->pipe_count; i++) {
+        const gy_dag_edge *edge = &c->dag->edges[c->pipes[i].edge];
+        const uint32_t task = l->task[edge->from] - l->task_count, of = component[task];
+        if (edge->channel != GY_CHANNEL_FILE && of != 0 &&
+            (cheapest[of] == UINT32_MAX || cost[task] < cost[cheapest[of]])) {
+            cheapest[of] = task;
+        }
+    }
+    for (size_t i = 0; i < c->pipe_count; i++) {
         gy_dag_edge *edge = &c->dag->edges[c->pipes[i].edge];
-        if (edge->channel != GY_CHANNEL_FILE && on_cycle[l->task[edge->from] - l->task_count]) {
+        const uint32_t task = l->task[edge->from] - l->task_count, of = component[task];
+        if (edge->channel != GY_CHANNEL_FILE && of != 0 && (is_all || cheapest[of] == task)) {
             make_file(c, edge);
         }
     }
-    gy_free(on_cycle);
+}
+
+/* Cohorts that wait for themselves, through a file within or through other tasks. */
+static gy_status untie(gy_cohorts *c, gy_lowering *l, int round, bool *is_tied)
+{
+    const size_t vertices = c->dag->vertex_count - c->floor;
+    uint32_t *component = gy_alloc("flow.cohorts", vertices * sizeof(*component));
+    uint32_t count = 0;
+    gy_status status =
+        component != NULL ? gy_lower_cycles(l, c->dag, l->task, component, &count) : GY_NOMEM;
+    *is_tied = status >= 0 && count > 0;
+    if (*is_tied) {
+        int64_t *cost = gy_alloc_zero("flow.cohorts", vertices, sizeof(*cost));
+        uint32_t *cheapest = gy_alloc("flow.cohorts", (size_t)(count + 1) * sizeof(*cheapest));
+        status = cost != NULL && cheapest != NULL ? GY_OK : GY_NOMEM;
+        if (status >= 0) {
+            memset(cheapest, 0xff, (size_t)(count + 1) * sizeof(*cheapest));
+            untie_cycles(c, l, component, cost, cheapest, round >= ROUNDS_MAX);
+        }
+        gy_free(cost);
+        gy_free(cheapest);
+    }
+    gy_free(component);
     return status;
 }
 
@@ -208,10 +327,11 @@ static gy_status cut(gy_cohorts *c, gy_lowering *l)
     }
     unite_all(c);
     GY_TRY(cut_wide(c));
-    for (bool is_tied = true; is_tied;) { /* each round leaves fewer pipes */
+    bool is_tied = true;
+    for (int round = 0; is_tied; round++) { /* each leaves fewer pipes */
         unite_all(c);
         number_tasks(c, l);
-        GY_TRY(untie(c, l, &is_tied));
+        GY_TRY(untie(c, l, round, &is_tied));
     }
     return GY_OK;
 }

@@ -72,12 +72,15 @@ uint32_t gy_lower_output(const gy_lowering *lowering, const gy_dag *dag, uint32_
 void gy_lower_finals(const gy_dag *dag, uint32_t vertex, size_t *first, size_t *count);
 
 /**
- * A cycle of the graph of tasks (of vertices when `task` is NULL) among what is new: marks
- * those on it in `on_cycle` (count - floor of them, zero before). False: there is none, or no
- * memory
- * (*status).
+ * The cycles of the graph of tasks (of vertices when `task` is NULL) among what is new.
+ *
+ * @param component (new nodes) of a node that can reach itself: a number from 1, the same for
+ * all that reach each other; else 0
+ * @param count how many such components there are
+ * @cost O(vertices + edges)
  */
-bool gy_lower_cycle(const gy_lowering *lowering, const gy_dag *dag, const uint32_t *task,
-                    uint8_t *on_cycle, gy_status *status);
+GY_MUST_CHECK gy_status gy_lower_cycles(const gy_lowering *lowering, const gy_dag *dag,
+                                        const uint32_t *task, uint32_t *component,
+                                        uint32_t *count);
 
 #endif

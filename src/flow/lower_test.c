@@ -151,6 +151,49 @@ static void wide_cohorts_lose_their_cheapest_pipes(void **state)
     end(&f);
 }
 
+static void of_equal_pipes_the_fewest_become_files(void **state)
+{
+    (void)state;
+    fixture f = begin(); /* of 16 pipes a square of 2 by 2 stays, a star of four would keep 3 */
+    gy_part a = gy_part_clone(NAMED(f.dag, "a", 0, 4), 4);
+    gy_part b = gy_part_clone(NAMED(f.dag, "b", 4, 0), 4);
+    (void)gy_part_bipartite(a, b, GY_CHANNEL_FIFO);
+    assert_ok(lower(&f, 4));
+    assert_int_equal(f.cut, 12);
+    assert_int_equal(f.growth.task_count, 5);
+    end(&f);
+    f = begin(); /* too many to weigh: still within the width */
+    a = gy_part_clone(NAMED(f.dag, "a", 0, 40), 40);
+    b = gy_part_clone(NAMED(f.dag, "b", 40, 0), 40);
+    (void)gy_part_bipartite(a, b, GY_CHANNEL_FIFO);
+    assert_ok(lower(&f, 4));
+    for (uint32_t t = 0; t < f.growth.task_count; t++) {
+        assert_in_range(f.growth.tasks[t].width, 1, 4);
+    }
+    end(&f);
+}
+
+static void many_tied_cohorts_do_not_cost_their_square(void **state)
+{
+    (void)state;
+    enum { COPIES = 50000 };
+    fixture f = begin();
+    gy_part a = NAMED(f.dag, "a", 0, GY_PORTS_ANY), b = NAMED(f.dag, "b", 1, 1);
+    gy_part c = NAMED(f.dag, "c", GY_PORTS_ANY, 0);
+    gy_part pair = gy_part_pointwise(a, c, GY_CHANNEL_FIFO);
+    gy_part around =
+        gy_part_pointwise(gy_part_pointwise(a, b, GY_CHANNEL_FILE), c, GY_CHANNEL_FILE);
+    (void)gy_part_clone(gy_part_merge(pair, around), COPIES);
+    struct timespec from, to;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    assert_ok(lower(&f, 2));
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    assert_int_equal(f.cut, COPIES);
+    assert_int_equal(f.growth.task_count, 3 * COPIES);
+    assert_true(to.tv_sec - from.tv_sec < 5);
+    end(&f);
+}
+
 /* Widths of random graphs of pipes and files are within bounds, and the tasks have an order. */
 static void random_cohorts_fit_and_have_an_order(void **state)
 {
@@ -175,11 +218,10 @@ static void random_cohorts_fit_and_have_an_order(void **state)
         }
         const uint32_t width = 1 + (uint32_t)gy_random_below(&random, 6);
         assert_ok(lower(&f, width));
-        uint8_t on_cycle[SIZE] = {0};
-        gy_status status = GY_OK;
+        uint32_t component[SIZE] = {0}, cycles = 0;
         f.lowering.vertex_floor = f.lowering.task_count = 0; /* look at all once more */
-        assert_false(gy_lower_cycle(&f.lowering, f.dag, f.lowering.task, on_cycle, &status));
-        assert_ok(status);
+        assert_ok(gy_lower_cycles(&f.lowering, f.dag, f.lowering.task, component, &cycles));
+        assert_int_equal(cycles, 0);
         for (uint32_t t = 0; t < f.growth.task_count; t++) {
             assert_in_range(f.growth.tasks[t].width, 1, width);
         }
@@ -307,6 +349,8 @@ int main(void)
         cmocka_unit_test(vertices_on_files_are_tasks_of_one),
         cmocka_unit_test(pipes_and_fifos_make_cohorts),
         cmocka_unit_test(wide_cohorts_lose_their_cheapest_pipes),
+        cmocka_unit_test(of_equal_pipes_the_fewest_become_files),
+        cmocka_unit_test(many_tied_cohorts_do_not_cost_their_square),
         cmocka_unit_test(random_cohorts_fit_and_have_an_order),
         cmocka_unit_test(cohorts_that_wait_for_themselves_become_files),
         cmocka_unit_test(keys_tell_tasks_apart_and_stay),
