@@ -359,6 +359,7 @@ gy_status gy_lower_cycles(const gy_lowering *lowering, const gy_dag *dag, const 
         walk.nodes = end - walk.floor;
     }
     const size_t nodes = walk.nodes;
+    memset(component, 0, nodes * sizeof(*component));
     walk.stack = gy_alloc("flow.cycles", nodes * sizeof(*walk.stack));
     walk.open = gy_alloc("flow.cycles", nodes * sizeof(*walk.open));
     walk.order = gy_alloc_zero("flow.cycles", nodes, sizeof(*walk.order));
