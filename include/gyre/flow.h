@@ -268,6 +268,7 @@ typedef struct gy_flow_options {
     int max_failures;          /* of its own, a vertex; 0: 6 */
     double copy_floor_seconds; /* no second copy of a slow vertex before this; 0: 1; <0: never
                                   one */
+    double silence_seconds;    /* a process that says nothing for so long is lost; 0: 10 */
     double timeout_seconds;    /* of the job; 0: none */
     double record_timeout_seconds; /* of a record (gy_vertex_at); 0: none */
     int64_t max_bad_records;       /* skipped before the job fails; <0: any number */

@@ -59,6 +59,7 @@ gy_status gy_flow_options_override(gy_flow_options *options)
     GY_TRY(take_count("GYRE_JOB_THREADS", 1024, &threads));
     GY_TRY(take_count("GYRE_JOB_MEMORY", INT64_C(1) << 50, &memory));
     GY_TRY(take_seconds("GYRE_JOB_TIMEOUT", &options->timeout_seconds));
+    GY_TRY(take_seconds("GYRE_JOB_SILENCE", &options->silence_seconds));
     options->processes = (int)processes;
     options->threads = (int)threads;
     options->memory_bytes = (size_t)memory;

@@ -142,9 +142,10 @@ static gy_status check_options(gy_flow_job *job)
                        o->processes, o->threads, PROCESSES_MAX, THREADS_MAX);
     }
     if (o->max_failures < 0 || o->memo_bytes < 0 || o->timeout_seconds < 0 ||
-        o->record_timeout_seconds < 0) {
-        return gy_fail(GY_ARG, "max_failures, memo_bytes, timeout_seconds and "
-                               "record_timeout_seconds are 0 or more");
+        o->record_timeout_seconds < 0 ||
+        !(o->silence_seconds >= 0 && o->silence_seconds < 1e9)) {
+        return gy_fail(GY_ARG, "max_failures, memo_bytes, timeout_seconds, "
+                               "record_timeout_seconds and silence_seconds are 0 or more");
     }
     if (job->dag->is_running) {
         return gy_fail(GY_STATE, "job %s was run before: a graph runs once", job->dag->name);
@@ -177,6 +178,7 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
         .threads = (uint32_t)o->threads,
         .failures_max = o->max_failures,
         .copy_floor_ns = (int64_t)(o->copy_floor_seconds * 1e9),
+        .silence_ns = (int64_t)(o->silence_seconds * 1e9),
     };
     return gy_manager_new(&options, growth, &job->manager);
 }
