@@ -177,7 +177,7 @@ static inline char *kit_read(const char *path, size_t *size_bytes)
     if (file < 0 || fstat(file, &about) != 0) {
         return NULL;
     }
-    char *bytes = malloc((size_t)about.st_size + 1);
+    char *bytes = gy_alloc("test", (size_t)about.st_size + 1);
     assert_non_null(bytes);
     size_t at = 0;
     ssize_t got = 1;
@@ -209,7 +209,7 @@ static inline uint64_t kit_output_hash(const char *output, int parts)
             fail_msg("%s is missing", path);
         }
         hash = gy_hash(bytes, size, hash + 1);
-        free(bytes);
+        gy_free(bytes);
     }
     return hash;
 }
@@ -244,7 +244,7 @@ static inline void kit_journal_read(int file, kit_journal *out)
     struct stat about;
     memset(out, 0, sizeof(*out));
     assert_int_equal(fstat(file, &about), 0);
-    char *bytes = malloc((size_t)about.st_size + 1);
+    char *bytes = gy_alloc("test", (size_t)about.st_size + 1);
     assert_non_null(bytes);
     const ssize_t size = pread(file, bytes, (size_t)about.st_size, 0);
     for (size_t at = 0; at + sizeof(record_head) <= (size_t)size;) {
@@ -265,7 +265,7 @@ static inline void kit_journal_read(int file, kit_journal *out)
         out->managers += head.kind == RECORD_BEGIN || head.kind == RECORD_RESUME;
         at += head.size_bytes;
     }
-    free(bytes);
+    gy_free(bytes);
 }
 
 #endif

@@ -74,7 +74,7 @@ static void write_texts(void)
 
 static void write_records(void)
 {
-    records = malloc((size_t)RECORDS * RECORD_BYTES);
+    records = gy_alloc("test", (size_t)RECORDS * RECORD_BYTES);
     assert_non_null(records);
     for (int i = 0; i < RECORDS * RECORD_BYTES; i++) {
         records[i] = (char)gy_random_below(&chance, 256);
@@ -98,11 +98,11 @@ static char *read_parts(size_t *size_bytes)
         snprintf(path, sizeof(path), "%s/part-%05d", output, i);
         char *bytes = kit_read(path, &size);
         assert_non_null(bytes);
-        all = realloc(all, *size_bytes + size + 1);
+        all = gy_resize("test", all, *size_bytes + size + 1);
         assert_non_null(all);
         memcpy(all + *size_bytes, bytes, size + 1);
         *size_bytes += size;
-        free(bytes);
+        gy_free(bytes);
     }
     return all;
 }
@@ -139,7 +139,7 @@ static void check_words(int job)
         words += counts[i] > 0;
     }
     assert_int_equal(lines, words);
-    free(all);
+    gy_free(all);
 }
 
 static void check_records(void)
@@ -148,7 +148,7 @@ static void check_records(void)
     char *all = read_parts(&size);
     assert_int_equal(size, (size_t)RECORDS * RECORD_BYTES);
     assert_memory_equal(all, records, size);
-    free(all);
+    gy_free(all);
 }
 
 /* ---- a job at work ---- */
@@ -258,7 +258,7 @@ static void show_log(const char *what)
 {
     char *text = kit_read(log_path, NULL);
     printf("%s\n%s\n", what, text != NULL ? text : "");
-    free(text);
+    gy_free(text);
 }
 
 /* It ends well, and nobody and nothing but the output is left. */
@@ -302,7 +302,7 @@ static void check_same(const work *job)
     assert_true(kit_output_hash(output, PARTS) == job->hash);
     char *counters = read_counters();
     assert_string_equal(counters, job->counters);
-    free(counters);
+    gy_free(counters);
 }
 
 static int count_spans(void)
@@ -313,7 +313,7 @@ static int count_spans(void)
     for (const char *at = text; (at = strstr(at, "\"ph\":\"X\"")) != NULL; at++) {
         count++;
     }
-    free(text);
+    gy_free(text);
     return count;
 }
 
@@ -326,7 +326,7 @@ static bool history_says(const char *what)
     char *id = kit_read(path, NULL);
     assert_non_null(id);
     snprintf(line, sizeof(line), "%s job show %.*s", command(), (int)strcspn(id, "\n"), id);
-    free(id);
+    gy_free(id);
     assert_int_equal(gy_test_shell(line, text, sizeof(text)), 0);
     return strstr(text, what) != NULL;
 }
@@ -452,7 +452,7 @@ static void resume(running *at)
     const char *arguments[] = {command(), "job", "resume", id, NULL};
     *at = (running){.manager = kit_start((char *const *)(uintptr_t)arguments, log_path),
                     .journal = at->journal};
-    free(id);
+    gy_free(id);
 }
 
 /* Managers are killed one after the other; the last one's trace has only what was left. */
@@ -561,9 +561,9 @@ static int begin(void **state)
 static int end(void **state)
 {
     for (int job = 0; job < JOBS; job++) {
-        free(jobs[job].counters);
+        gy_free(jobs[job].counters);
     }
-    free(records);
+    gy_free(records);
     return kit_end(state);
 }
 
