@@ -7,6 +7,7 @@
 #include <gyre/sort.h>
 
 #include <assert.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static_assert((int)GY_SORT_INT64 == (int)GY_KEY_INT64, "orders are kinds of keys");
@@ -35,6 +36,20 @@ typedef struct parameter {
     gy_sort_way way;
 } parameter;
 
+/* A file whose size says that its last record is cut is named before anything starts. */
+static void check_sizes(gy_dag *dag, const gy_sort_options *options)
+{
+    struct stat facts;
+    for (int i = 0; options->record_bytes > 0 && options->inputs[i] != NULL; i++) {
+        if (stat(options->inputs[i], &facts) == 0 &&
+            (uint64_t)facts.st_size % options->record_bytes != 0) {
+            gy_dag_fail(dag, GY_FORMAT,
+                        "%s has %lld bytes, which is no whole number of records of %zu bytes",
+                        options->inputs[i], (long long)facts.st_size, options->record_bytes);
+        }
+    }
+}
+
 gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options)
 {
     gy_dag *dag = gy_dag_new(flow, "sort");
@@ -50,6 +65,8 @@ gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options)
     }
     if (options->inputs == NULL || options->inputs[0] == NULL) {
         gy_dag_fail(dag, GY_ARG, "no files to sort");
+    } else {
+        check_sizes(dag, options);
     }
     if (options->memory_bytes != 0 && options->memory_bytes < GY_RANGE_MEMORY_LEAST) {
         gy_dag_fail(dag, GY_ARG, "%zu bytes of memory for sorting, expected at least %d",

@@ -1,0 +1,183 @@
+/*
+ * Goal: what `gyre mr` and `gyre job` give is what the tools of every Unix give for the same
+ * text, from one process or several, in any splits.
+ */
+#include "command_kit.h"
+
+#include "gy_test.h"
+
+/*
+ * What a line can say:
+ *   m JOB INPUT...    gyre mr into the folder mo, whatever was there
+ *   all               the files of mo, one after the other
+ *   same FILE         what comes in is FILE, else the difference is shown
+ */
+static const char words[] =
+    "export LC_ALL=C XDG_STATE_HOME=$PWD/state; "
+    "m() { rm -rf mo; gyre mr \"$@\" -o mo -q; }; all() { cat mo/*-0*; }; "
+    "same() { cmp -s - $1 || { echo \"not as in $1\"; return 1; }; }; ";
+
+static int say(const char *line)
+{
+    char whole[3800];
+    snprintf(whole, sizeof(whole), "%s%s", words, line);
+    return shell(whole);
+}
+
+static void must(const char *line)
+{
+    int status = say(line);
+    if (status != 0) {
+        fail_msg("'%s' ended with %d: %s", line, status, output);
+    }
+}
+
+/* Text whose lines, words and their repetitions come from a fixed recurrence. */
+static int make_text(void **state)
+{
+    if (kit_make_folder(state) != 0) {
+        return 1;
+    }
+    return say("awk 'BEGIN { for (i = 0; i < 6000; i++) { n = i % 7; line = \"\"; "
+               "for (j = 0; j <= n; j++) { x = (x * 1103515245 + 12345) % 2147483648; "
+               "line = line (j ? (x % 3 ? \" \" : \"\\t\") : \"\") \"w\" int(x / 65536) % (1 + "
+               "i % 97) } "
+               "print line } }' >text && mkdir split && awk '{ print >(\"split/f\" NR % 5) }' "
+               "text && "
+               "gzip -k split/f1 && rm split/f1 && wc -l <text") != 0;
+}
+
+static void words_are_counted(void **state)
+{
+    (void)state;
+    must(
+        "tr -s ' \\t' '\\n\\n' <text | grep . | sort | uniq -c | awk '{ print $2 \"\\t\" $1 }' "
+        ">expected && for how in '-p 1' '-p 3 --split 1KiB' '-p 1 -t 3 --split 3000 -r 5' "
+        "'-m 64KiB'; do m wordcount text $how && all | sort | same expected || exit 1; done && "
+        "m wordcount split && all | sort | same expected");
+}
+
+static void bytes_do_not_depend_on_how(void **state)
+{
+    (void)state;
+    must("m wordcount text -r 3 && all >first && "
+         "m wordcount text -r 3 -p 3 --split 2KiB -m 1MiB && all | same first");
+}
+
+static void lines_are_found(void **state)
+{
+    (void)state;
+    must(
+        "grep -E 'w1[0-3]*( |$)' text >expected && m grep 'w1[0-3]*( |$)' text --split 4KiB && "
+        "all | same expected && grep -vi 'W5' text >expected && m grep -v -i W5 text && "
+        "all | same expected && m grep -c w7 text && "
+        "[ \"$(all | cut -f 2)\" = $(grep -c w7 text) ]");
+}
+
+static void lines_are_sorted(void **state)
+{
+    (void)state;
+    must("sort text >expected && for how in '-r 1' '-r 3 -p 2'; do "
+         "m sort text $how && all | same expected || exit 1; done && "
+         "head -c 60000 text | tr '\\n' ' ' >records && fold -b -w 10 records | sort -t @ -s "
+         "-k1.3,1.5 "
+         "| "
+         "tr -d '\\n' >expected && m sort records --record 10 --key-offset 2 --key-bytes 3 && "
+         "all | same expected");
+}
+
+static void an_index_lists_files(void **state)
+{
+    (void)state;
+    must("for i in 0 1 2 3; do awk \"NR % 4 == $i\" text | head -n 300 >d$i; done && "
+         "for i in 0 1 2 3; do tr -s ' \\t' '\\n\\n' <d$i | sort -u | sed \"s/$/ $i/\"; done | "
+         "sort | awk '{ if ($1 != w) { if (w) print w \"\\t\" l; w = $1; l = $2 } "
+         "else l = l \" \" $2 } END { print w \"\\t\" l }' >expected && "
+         "m index d0 d1 d2 d3 -p 2 --split 1KiB && all | sort | same expected");
+}
+
+static void the_most_frequent_are_found(void **state)
+{
+    (void)state;
+    must("awk '{ n[$2]++ } END { for (w in n) if (w != \"\") print w \"\\t\" n[w] }' text | "
+         "sort -t '\t' -k 2,2nr -k 1,1 | head -n 6 >expected && "
+         "for how in '-p 1' '-p 3 --split 1KiB'; do "
+         "m topk text --field 2 -k 6 $how && all | same expected || exit 1; done");
+}
+
+static void any_program_maps_and_reduces(void **state)
+{
+    (void)state;
+    must(
+        "printf '%s\\n' 'import sys' 'for line in sys.stdin:' '    for w in line.split():' "
+        "'        print(w, 1, sep=\"\\t\")' >m.py && "
+        "awk '{ for (i = 1; i <= NF; i++) n[$i]++ } END { for (w in n) print w \"\\t\" n[w] }' "
+        "text | sort >expected && m --map 'python3 m.py' "
+        "--reduce 'cut -f 1 | uniq -c | awk \"{ print \\$2 \\\"\\t\\\" \\$1 }\"' --file m.py "
+        "text --split 8KiB -p 2 && all | sort | same expected");
+    assert_int_not_equal(say("m --map 'exit 3' text 2>said"), 0);
+    must("grep -q 'ended with status 3' said && [ ! -e mo ]");
+}
+
+static void bad_input_is_named(void **state)
+{
+    (void)state;
+    static const char *const lines[][2] = {
+        {"m wordcount nothing", "cannot read nothing"},
+        {"mkdir empty; m wordcount empty", "no file in empty"},
+        {"head -c 200 split/f1.gz >cut.gz; m wordcount cut.gz", "cut.gz"},
+        {"printf '\\377\\376a\\0' >wide; m wordcount wide", "wide"},
+        {"m grep '(' text", "("},
+        {"m sort text --record 7", "text"},
+        {"mkdir full; touch full/x; gyre mr wordcount text -o full", "full"},
+        {"m wordcount text -p 0", "processes"},
+        {"m wordcount text -k 3", "most"},
+        {"m words text", "words"},
+        {"m wordcount /dev/null", "/dev/null"},
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        int status = say(lines[i][0]);
+        if ((status != 1 && status != 2) || strstr(output, lines[i][1]) == NULL ||
+            strchr(output, '\n') != strrchr(output, '\n')) {
+            fail_msg("'%s' ended with %d: %s", lines[i][0], status, output);
+        }
+        must("[ ! -e mo ] || [ -z \"$(ls -A mo)\" ]");
+    }
+    must("[ \"$(ls full)\" = x ]");
+}
+
+static void empty_inputs_give_empty_outputs(void **state)
+{
+    (void)state;
+    must(": >none && for job in wordcount sort index topk 'grep a'; do m $job none && "
+         "[ -e mo/MANIFEST.json ] && [ -z \"$(all)\" ] || exit 1; done");
+}
+
+static void jobs_are_remembered(void **state)
+{
+    (void)state;
+    must("m wordcount text --split 4KiB && id=$(gyre job list -n 1 | tail -n 1 | cut -d' ' -f "
+         "1) && "
+         "gyre job show $id >said && grep -q '^job .*done$' said && grep -q 'mr wordcount "
+         "text' said "
+         "&& grep -Eq '^map +[0-9]+ ' said && grep -q 'map records' said && "
+         "! gyre job kill $id 2>said && grep -q 'does not run' said && "
+         "! gyre job resume $id 2>said && grep -q 'has ended well' said");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_are_counted),
+        cmocka_unit_test(bytes_do_not_depend_on_how),
+        cmocka_unit_test(lines_are_found),
+        cmocka_unit_test(lines_are_sorted),
+        cmocka_unit_test(an_index_lists_files),
+        cmocka_unit_test(the_most_frequent_are_found),
+        cmocka_unit_test(any_program_maps_and_reduces),
+        cmocka_unit_test(bad_input_is_named),
+        cmocka_unit_test(empty_inputs_give_empty_outputs),
+        cmocka_unit_test(jobs_are_remembered),
+    };
+    return cmocka_run_group_tests(tests, make_text, kit_remove_folder);
+}
