@@ -193,7 +193,12 @@ static void what_cannot_be_sorted_says_why(void **state)
     put("one", "0123456789", 10, paths[0]);
     put("two", "\x1f\x8b\x08zzz", 6, paths[1]);
     refused(&(gy_sort_options){.partitions = 1}, paths, "compressed with gzip");
-    refused(&(gy_sort_options){.partitions = 1, .record_bytes = 5}, paths, "6 bytes");
+    const char *const inputs[] = {paths[0], paths[1], NULL};
+    gy_dag *cut = gy_dag_sort(NULL, &(gy_sort_options){.inputs = inputs, .record_bytes = 5});
+    assert_non_null(cut);
+    assert_non_null(strstr(gy_dag_mistake(cut), paths[1])); /* before anything runs */
+    assert_non_null(strstr(gy_dag_mistake(cut), "6 bytes"));
+    gy_dag_free(cut);
     assert_int_equal(unlink(paths[1]), 0);
     refused(&(gy_sort_options){.partitions = 1}, paths, "two");
     assert_int_equal(unlink(paths[0]), 0);
