@@ -71,7 +71,8 @@ static gy_status carry_record(cursor *from, bool *is_whole)
 {
     from->carry_used = 0;
     for (;;) {
-        const size_t needed = needed_bytes(from->carry, from->carry_used);
+        const size_t needed =
+            from->carry_used == 0 ? 0 : needed_bytes(from->carry, from->carry_used);
         if (needed == SIZE_MAX) {
             return fail_cut();
         }
