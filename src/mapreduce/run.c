@@ -9,6 +9,7 @@
 enum {
     OUTPUT_BYTES = 256 << 10,
     MEMORY_BYTES = 1 << 30,
+    OVERHEAD_BYTES = 3 << 20,
     RECORD_SHARE = 8, /* of the memory, for the longest record of a compressed file */
 };
 
@@ -54,6 +55,8 @@ size_t gy_task_memory(const gy_vertex *vertex, const gy_task_stage *stage)
     if (memory == 0) {
         memory = MEMORY_BYTES;
     }
+    /* What a process takes whatever it does: libraries, buffers, its share of the manager. */
+    memory -= GY_MIN(memory / 3, (size_t)OVERHEAD_BYTES);
     return GY_MAX(memory, (size_t)GY_GATHER_BYTES_MIN);
 }
 
