@@ -1,0 +1,517 @@
+/* Goal: a slow worker costs a job little, as its late vertices are copied; what is lost while a
+ * job runs, above an indeterminate vertex or three stages up, runs again, exactly that, and the
+ * output is that of an undisturbed job. */
+#include "base/base.h"
+
+#include <gyre/data.h>
+#include <gyre/flow.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "gy_test.h"
+
+enum {
+    WORKERS = 3,
+    PIECES = 40,
+    PIECE_MS = 70,
+    SLOWER = 10,
+    CONSUMERS = 6, /* a process each for those that wait, after the first half */
+    CHAINS = 3,
+    BLOCK_BYTES = 64 << 10,
+    LOG_BYTES = 16 << 10,
+};
+static const int64_t patience_ns = 20000000000; /* no wait is longer */
+
+static gy_flow *flow;
+
+static int64_t clock_ns(void)
+{
+    struct timespec now;
+    GY_ASSERT(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+    return now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- what vertices and test share: files in a folder ---- */
+
+typedef struct habits {
+    char top[64];
+    bool is_slow;  /* the first process of the job is */
+    bool is_lossy; /* readers wait until the test took something away */
+    char stage;    /* of relays */
+} habits;
+
+static const habits *habits_of(gy_vertex *vertex)
+{
+    size_t size = 0;
+    return gy_vertex_parameter(vertex, &size);
+}
+
+/* A word with what it is about, a line each: "begin 3", "end 3". */
+static void record(const habits *has, const char *word, int number)
+{
+    char path[128], line[64];
+    snprintf(path, sizeof(path), "%s/log", has->top);
+    int size = snprintf(line, sizeof(line), "%s %d\n", word, number);
+    int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    GY_ASSERT(file >= 0 && write(file, line, (size_t)size) == size);
+    (void)close(file);
+}
+
+/* What was recorded, with a line's end before it. */
+static void read_log(const char *top, char out[LOG_BYTES])
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/log", top);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = file >= 0 ? read(file, out + 1, LOG_BYTES - 2) : 0;
+    GY_ASSERT(size >= 0 && size < LOG_BYTES - 2);
+    out[0] = '\n';
+    out[size + 1] = '\0';
+    if (file >= 0) {
+        (void)close(file);
+    }
+}
+
+static int count_of(const char *log, const char *word, int number)
+{
+    char line[64];
+    int count = 0;
+    snprintf(line, sizeof(line), number < 0 ? "\n%s " : "\n%s %d\n", word, number);
+    for (const char *at = log; (at = strstr(at, line)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+static gy_status wait_for(gy_vertex *vertex, const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", habits_of(vertex)->top, name);
+    for (int64_t end_ns = clock_ns() + patience_ns; access(path, F_OK) != 0;) {
+        if (gy_vertex_is_cancelled(vertex)) {
+            return gy_fail(GY_CANCELLED, "somebody else is at it");
+        }
+        if (clock_ns() > end_ns) {
+            return gy_fail(GY_TIMEOUT, "nobody made %s", path);
+        }
+        (void)poll(NULL, 0, 1);
+    }
+    return GY_OK;
+}
+
+/* ---- vertices ---- */
+
+static bool is_slow_process(const habits *has)
+{
+    char path[128], text[32] = "";
+    snprintf(path, sizeof(path), "%s/slow", has->top);
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        int size = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+        GY_ASSERT(write(file, text, (size_t)size) == size);
+        (void)close(file);
+        return true;
+    }
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    GY_ASSERT(file >= 0 && read(file, text, sizeof(text) - 1) >= 0);
+    (void)close(file);
+    return strtol(text, NULL, 10) == getpid(); /* one that is just written is another's */
+}
+
+/* A piece of work: so much time on the clock. */
+static gy_status work(gy_vertex *vertex)
+{
+    const habits *has = habits_of(vertex);
+    int slower = has->is_slow && is_slow_process(has) ? SLOWER : 1;
+    int64_t end_ns = clock_ns() + (int64_t)PIECE_MS * slower * 1000000;
+    record(has, "pid", (int)getpid());
+    while (clock_ns() < end_ns) {
+        if (gy_vertex_is_cancelled(vertex)) {
+            record(has, "cancelled", gy_vertex_index(vertex));
+            return gy_fail(GY_CANCELLED, "another was first");
+        }
+        (void)poll(NULL, 0, 1);
+    }
+    return gy_vertex_write(vertex, 0, "done\n", 5);
+}
+
+/* A line with a number drawn at random, all over each of its outputs. */
+static gy_status draw(gy_vertex *vertex)
+{
+    const habits *has = habits_of(vertex);
+    uint64_t drawn[2];
+    char line[64];
+    GY_ASSERT(getrandom(drawn, sizeof(drawn), 0) == (ssize_t)sizeof(drawn));
+    int size = snprintf(line, sizeof(line), "drawn %016llx%016llx\n",
+                        (unsigned long long)drawn[0], (unsigned long long)drawn[1]);
+    record(has, "pid", (int)getpid());
+    record(has, "drawn", 0);
+    for (int i = 0; i < gy_vertex_outputs(vertex); i++) {
+        for (int done = 0; done < BLOCK_BYTES; done += size) {
+            GY_TRY(gy_vertex_write(vertex, i, line, (size_t)size));
+        }
+    }
+    return GY_OK;
+}
+
+/* Passes on the first line of its input. The first half goes through; the others have begun
+ * when the producer's file goes. */
+static gy_status consume(gy_vertex *vertex)
+{
+    const habits *has = habits_of(vertex);
+    int me = gy_vertex_index(vertex);
+    char log[LOG_BYTES];
+    record(has, "pid", (int)getpid());
+    record(has, "begin", me);
+    read_log(has->top, log);
+    if (has->is_lossy && count_of(log, "let", -1) >= CONSUMERS / 2) {
+        GY_TRY(wait_for(vertex, "go"));
+    } else {
+        record(has, "let", me);
+    }
+    const void *data = NULL;
+    size_t size = 0;
+    GY_TRY(gy_vertex_read(vertex, 0, &data, &size));
+    const char *end = memchr(data, '\n', size);
+    GY_TRY(gy_vertex_write(vertex, 0, data, (size_t)(end - (const char *)data) + 1));
+    record(has, "end", me);
+    return GY_OK;
+}
+
+/* Its inputs and a line of its own, again and again: "b 2". */
+static gy_status relay(gy_vertex *vertex)
+{
+    const habits *has = habits_of(vertex);
+    int me = gy_vertex_index(vertex);
+    char word[8] = {has->stage}, line[64];
+    record(has, "pid", (int)getpid());
+    if (has->is_lossy && has->stage == 'd') {
+        GY_TRY(wait_for(vertex, "go"));
+    }
+    for (int i = 0; i < gy_vertex_inputs(vertex); i++) {
+        const void *data = NULL;
+        for (size_t size = 1; size > 0;) {
+            GY_TRY(gy_vertex_read(vertex, i, &data, &size));
+            GY_TRY(gy_vertex_write(vertex, 0, data, size));
+        }
+    }
+    int bytes = snprintf(line, sizeof(line), "stage %s chain %d of many\n", word, me);
+    for (int i = 0; i < 1000; i++) {
+        GY_TRY(gy_vertex_write(vertex, 0, line, (size_t)bytes));
+    }
+    record(has, word, me);
+    return GY_OK;
+}
+
+static const gy_function functions[] = {
+    GY_VERTEX("work", work),
+    GY_VERTEX("draw", draw),
+    GY_VERTEX("consume", consume),
+    GY_VERTEX("relay", relay),
+};
+
+/* ---- jobs ---- */
+
+typedef struct place {
+    char output[96], folder[96];
+    habits has;
+    int damaged; /* files */
+} place;
+
+static place make_place(void)
+{
+    place at = {.damaged = 0};
+    snprintf(at.has.top, sizeof(at.has.top), "/tmp/gyre-flow-faults-XXXXXX");
+    assert_non_null(mkdtemp(at.has.top));
+    snprintf(at.output, sizeof(at.output), "%s/out", at.has.top);
+    snprintf(at.folder, sizeof(at.folder), "%s/job", at.has.top);
+    return at;
+}
+
+/* No process that ran a vertex is left, nor a file. */
+static void remove_place(const place *at)
+{
+    char log[LOG_BYTES], line[128], out[64];
+    read_log(at->has.top, log);
+    int seen = 0;
+    for (const char *next = log; (next = strstr(next, "\npid ")) != NULL; next++) {
+        int pid = (int)strtol(next + 5, NULL, 10);
+        assert_true(pid > 1);
+        int64_t end_ns = clock_ns() + patience_ns;
+        while (kill(pid, 0) == 0 && clock_ns() < end_ns) {
+            (void)poll(NULL, 0, 1);
+        }
+        assert_true(kill(pid, 0) != 0 && errno == ESRCH);
+        seen++;
+    }
+    assert_true(seen > 0);
+    snprintf(line, sizeof(line), "%s/data", at->folder);
+    assert_int_not_equal(access(line, F_OK), 0);
+    snprintf(line, sizeof(line), "rm -rf %s", at->has.top);
+    assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
+}
+
+static gy_flow_options options_of(const place *at)
+{
+    return (gy_flow_options){
+        .output = at->output,
+        .folder = at->folder,
+        .processes = WORKERS,
+        .timeout_seconds = 30,
+        .copy_floor_seconds = -1,
+    };
+}
+
+static gy_part vertices(gy_dag *dag, const char *function, const habits *has, int inputs,
+                        int count)
+{
+    char stage[8] = {has->stage};
+    gy_vertex_options options = {
+        .function = function,
+        .stage = stage[0] != '\0' ? stage : NULL,
+        .inputs = inputs,
+        .outputs = 1,
+        .parameter = has,
+        .parameter_bytes = sizeof(*has),
+    };
+    return gy_part_clone(gy_dag_vertex(dag, &options), count);
+}
+
+/* ---- damage ---- */
+
+/* The job's intermediate that begins with these words (behind its header), and has those too:
+ * it goes, or a bit of it turns. */
+static int damage(const place *at, const char *first, const char *own, bool is_flip)
+{
+    static char data[1 << 20];
+    char pattern[128];
+    glob_t found;
+    int damaged = 0;
+    snprintf(pattern, sizeof(pattern), "%s/data/*", at->folder);
+    if (glob(pattern, 0, NULL, &found) != 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        int file = open(found.gl_pathv[i], O_RDWR | O_CLOEXEC);
+        ssize_t size = file >= 0 ? read(file, data, sizeof(data)) : -1;
+        char *has = size > 0 ? memmem(data, (size_t)size, own, strlen(own)) : NULL;
+        if (has != NULL && memmem(data, (size_t)size, first, strlen(first)) == NULL) {
+            has[3] ^= 4;
+            damaged += is_flip ? pwrite(file, has + 3, 1, has + 3 - data) == 1
+                               : unlink(found.gl_pathv[i]) == 0;
+        }
+        (void)(file >= 0 && close(file));
+    }
+    globfree(&found);
+    return damaged;
+}
+
+static void permit(const place *at)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/go", at->has.top);
+    int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    GY_ASSERT(file >= 0);
+    (void)close(file);
+}
+
+/* ---- tests ---- */
+
+static double run_pieces(bool is_slow)
+{
+    place at = make_place();
+    at.has.is_slow = is_slow;
+    gy_flow_options options = options_of(&at);
+    options.copy_floor_seconds = PIECE_MS * 2e-3;
+    gy_dag *dag = gy_dag_new(flow, "pieces");
+    gy_part_output(vertices(dag, "work", &at.has, 0, PIECES), "piece");
+    gy_flow_report *report = NULL;
+    char log[LOG_BYTES];
+    assert_ok(gy_flow_run(flow, dag, &options, &report));
+    read_log(at.has.top, log);
+    const gy_flow_stage *stage = &report->stages[0];
+    double seconds = report->seconds;
+    printf("%s: %.2f s, %d copies, %d won, %d cancelled\n", is_slow ? "one slow" : "healthy",
+           seconds, (int)stage->copies, (int)stage->copies_won, count_of(log, "cancelled", -1));
+    assert_int_equal(stage->done, PIECES);
+    assert_int_equal(stage->failures, 0);
+    if (is_slow) {
+        assert_true(stage->copies_won >= 1);
+        assert_true(count_of(log, "cancelled", -1) >= 1);
+    } else {
+        assert_int_equal(stage->copies, 0);
+        assert_int_equal(count_of(log, "cancelled", -1), 0);
+    }
+    gy_flow_report_free(report);
+    gy_dag_free(dag);
+    remove_place(&at);
+    return seconds;
+}
+
+static void a_slow_worker_costs_little(void **state)
+{
+    (void)state;
+    double times = 0;
+    for (int i = 0; i < 3 && (i == 0 || times > 1.5); i++) { /* others use this machine too */
+        double healthy = run_pieces(false);
+        times = run_pieces(true) / healthy;
+        printf("a worker at a tenth: %.2f times\n", times);
+    }
+#if !defined(GYRE_ASAN) && !defined(GYRE_TSAN)
+    assert_true(times <= 1.5);
+#endif
+}
+
+/* Half of the consumers are committed, the others have begun: the producer's file goes. */
+static void lose_what_was_drawn(void *arg, const gy_flow_report *report)
+{
+    place *at = arg;
+    char log[LOG_BYTES];
+    read_log(at->has.top, log);
+    if (at->damaged == 0 && report->stages[1].done == CONSUMERS / 2 &&
+        count_of(log, "begin", -1) == CONSUMERS) {
+        at->damaged = damage(at, "nothing like it", "drawn ", false);
+        permit(at);
+    }
+}
+
+static void expect_one_draw(const place *at)
+{
+    char first[64] = "", line[64], path[160];
+    for (int i = 0; i < CONSUMERS; i++) {
+        snprintf(path, sizeof(path), "%s/part-%05d", at->output, i);
+        FILE *file = fopen(path, "re");
+        assert_non_null(file);
+        assert_non_null(fgets(line, sizeof(line), file));
+        assert_int_equal(fgetc(file), EOF);
+        fclose(file);
+        assert_int_equal(strncmp(line, "drawn ", 6), 0);
+        memcpy(first, i == 0 ? line : first, sizeof(first));
+        assert_string_equal(line, first);
+    }
+}
+
+static void readers_of_what_was_drawn_run_again(void **state)
+{
+    (void)state;
+    place at = make_place();
+    at.has.is_lossy = true;
+    gy_flow_options options = options_of(&at);
+    options.progress = lose_what_was_drawn;
+    options.progress_arg = &at;
+    gy_dag *dag = gy_dag_new(flow, "drawn");
+    gy_part from = gy_dag_vertex(dag, &(gy_vertex_options){.function = "draw",
+                                                           .outputs = CONSUMERS,
+                                                           .promise = GY_PROMISE_INDETERMINATE,
+                                                           .parameter = &at.has,
+                                                           .parameter_bytes = sizeof(at.has)});
+    gy_part to = vertices(dag, "consume", &at.has, 1, CONSUMERS);
+    gy_part_output(gy_part_bipartite(from, to, GY_CHANNEL_FILE), "part");
+    gy_flow_report *report = NULL;
+    char log[LOG_BYTES];
+    assert_ok(gy_flow_run(flow, dag, &options, &report));
+    read_log(at.has.top, log);
+    assert_int_equal(at.damaged, 1);
+    assert_int_equal(count_of(log, "drawn", -1), 2);
+    for (int i = 0; i < CONSUMERS; i++) {
+        assert_int_equal(count_of(log, "begin", i), 2);
+        assert_int_equal(count_of(log, "end", i), 1 + (count_of(log, "let", i) > 0));
+    }
+    expect_one_draw(&at);
+    gy_flow_report_free(report);
+    gy_dag_free(dag);
+    remove_place(&at);
+}
+
+/* All of stage c stands, its readers wait. In chain 0 a bit turns in c's, and what b and a
+ * wrote is gone; in chain 1 a bit turns in c's; nothing happens to chain 2. */
+static void lose_three_stages(void *arg, const gy_flow_report *report)
+{
+    place *at = arg;
+    if (at->damaged == 0 && report->stages[2].done == CHAINS) {
+        at->damaged += damage(at, "nothing like it", "stage c chain 0", true);
+        at->damaged += damage(at, "nothing like it", "stage c chain 1", true);
+        at->damaged += damage(at, "stage c", "stage b chain 0", false);
+        at->damaged += damage(at, "stage b", "stage a chain 0", false);
+        permit(at);
+    }
+}
+
+/* The hash of all the output, and what ran. */
+static uint64_t run_chains(bool is_lossy, char log[LOG_BYTES])
+{
+    place at = make_place();
+    at.has.is_lossy = is_lossy;
+    gy_flow_options options = options_of(&at);
+    options.progress = is_lossy ? lose_three_stages : NULL;
+    options.progress_arg = &at;
+    gy_dag *dag = gy_dag_new(flow, "chains");
+    gy_part all = {0};
+    for (at.has.stage = 'a'; at.has.stage <= 'd'; at.has.stage++) {
+        gy_part next = vertices(dag, "relay", &at.has, at.has.stage > 'a', CHAINS);
+        all = at.has.stage == 'a' ? next : gy_part_pointwise(all, next, GY_CHANNEL_FILE);
+    }
+    gy_part_output(all, "end");
+    gy_flow_report *report = NULL;
+    assert_ok(gy_flow_run(flow, dag, &options, &report));
+    assert_int_equal(at.damaged, is_lossy ? 4 : 0);
+    read_log(at.has.top, log);
+    uint64_t hash = 0;
+    for (int i = 0; i < CHAINS; i++) {
+        static char data[1 << 20];
+        char path[160];
+        snprintf(path, sizeof(path), "%s/end-%05d", at.output, i);
+        FILE *file = fopen(path, "re");
+        assert_non_null(file);
+        size_t size = fread(data, 1, sizeof(data), file);
+        assert_true(size > (size_t)4 * 1000 * 20 && size < sizeof(data));
+        fclose(file);
+        hash = gy_hash(data, size, hash);
+    }
+    gy_flow_report_free(report);
+    gy_dag_free(dag);
+    remove_place(&at);
+    return hash;
+}
+
+static void a_bit_turned_three_stages_up(void **state)
+{
+    (void)state;
+    static const int runs[CHAINS][4] = {{2, 2, 2, 1}, {1, 1, 2, 1}, {1, 1, 1, 1}};
+    char log[LOG_BYTES];
+    uint64_t expected = run_chains(false, log);
+    for (int i = 0; i < CHAINS * 4; i++) {
+        assert_int_equal(count_of(log, (const char[2]){(char)('a' + i % 4)}, i / 4), 1);
+    }
+    assert_true(run_chains(true, log) == expected);
+    for (int i = 0; i < CHAINS * 4; i++) {
+        assert_int_equal(count_of(log, (const char[2]){(char)('a' + i % 4)}, i / 4),
+                         runs[i / 4][i % 4]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    flow = gy_flow_start(&argc, &argv, functions, (int)GY_COUNT(functions));
+    if (flow == NULL) {
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slow_worker_costs_little),
+        cmocka_unit_test(readers_of_what_was_drawn_run_again),
+        cmocka_unit_test(a_bit_turned_three_stages_up),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    gy_flow_end(flow);
+    return failed;
+}
