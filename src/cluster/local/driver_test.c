@@ -177,14 +177,15 @@ static void kill_nursery(gy_test_job *job)
 static void test_the_nursery_is_replaced(void **state)
 {
     (void)state;
-    gy_test_job job = {.words =
-                           (const char *const[]){"daemon, stop"}, /* it waits for its end */
+    static const char *const with_daemons[] = {"daemon, stop"}; /* it waits for its end */
+    static const char *const alone[] = {"stop"};
+    gy_test_job job = {.words = with_daemons,
                        .word_count = 1,
                        .task_count = 200,
                        .processes = 2,
                        .on_commit = kill_nursery};
     if (access("/sys/fs/cgroup/pids", W_OK) != 0) { /* nobody would know of a daemon */
-        job.words = (const char *const[]){"stop"};
+        job.words = alone;
     }
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 200);
