@@ -77,9 +77,11 @@ static gy_status add_items(gy_map *map, const gy_item *items, size_t count)
     if (map->gather == NULL && map->sorters == NULL) {
         return gy_fail(GY_ARG, "a map without a reduce emitted a key: it may only write");
     }
-    map->emitted += count;
-    return map->gather != NULL ? gy_gather_add(map->gather, items, count)
-                               : sort_items(map, items, count);
+    if (map->gather != NULL) {
+        return gy_gather_add(map->gather, items, count);
+    }
+    map->sorted += count;
+    return sort_items(map, items, count);
 }
 
 gy_status gy_map_flush(gy_map *map)

@@ -4,7 +4,7 @@
 #ifndef GY_MAPREDUCE_FIELDS_H
 #define GY_MAPREDUCE_FIELDS_H
 
-#include <gyre/base.h>
+#include "mapreduce/ways.h"
 
 enum {
     GY_FIELDS_TEXT_BYTES = 64 << 10,            /* of one call at most */
@@ -27,9 +27,8 @@ enum {
  */
 size_t gy_fields_find(const char *text, size_t size, unsigned number, uint32_t *edges);
 
-/** The names of the ways to do that on this machine, best first, NULL-ended; tests try all. */
-const char *const *gy_fields_ways(void);
-size_t gy_fields_find_by(const char *way, const char *text, size_t size, unsigned number,
+/** The same by a way that is here: tests try all. */
+size_t gy_fields_find_by(gy_way way, const char *text, size_t size, unsigned number,
                          uint32_t *edges);
 
 #endif

@@ -322,6 +322,7 @@ static gy_status need_table(gy_gather *gather)
 gy_status gy_gather_add(gy_gather *gather, const gy_item *items, size_t count)
 {
     GY_TRY(need_table(gather));
+    gather->report.items += count;
     return gy_table_add(gather->table, items, count);
 }
 
@@ -353,6 +354,7 @@ static gy_status add_long_word(gy_gather *gather, const char *text, size_t size,
     }
     item.key = text + begin;
     item.key_size = (uint32_t)(end - begin);
+    gather->report.items += begin < end;
     return gy_table_add(gather->table, &item, begin < end);
 }
 
@@ -381,6 +383,7 @@ gy_status gy_gather_add_words(gy_gather *gather, const char *text, size_t size, 
             GY_TRY(add_long_word(gather, text, size, item, &part));
         } else {
             const size_t count = gy_words_find(text, part, gather->edges);
+            gather->report.items += count;
             GY_TRY(gy_table_add_words(gather->table, text, gather->edges, count, like));
         }
         text += part;
@@ -402,6 +405,7 @@ gy_status gy_gather_add_fields(gy_gather *gather, const char *text, size_t size,
             part = (size_t)(last - text) + 1;
         }
         const size_t count = gy_fields_find(text, part, field, gather->edges);
+        gather->report.items += count;
         GY_TRY(gy_table_add_words(gather->table, text, gather->edges, count, NULL));
         text += part;
         size -= part;

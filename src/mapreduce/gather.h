@@ -30,6 +30,7 @@ typedef struct gy_gather gy_gather;
 
 /** What it did; for tests and counters. */
 typedef struct gy_gather_report {
+    uint64_t items;                         /* that came in: words and fields of texts too */
     uint64_t spills, spilled_bytes, passes; /* passes: times that combining was given up */
 } gy_gather_report;
 

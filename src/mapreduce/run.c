@@ -161,7 +161,11 @@ static gy_status map_parts(gy_map *map)
     }
     gy_vertex_count(map->vertex, "map records", at.records);
     if (!stage->options.is_map_only) {
-        gy_vertex_count(map->vertex, "map emissions", (int64_t)map->emitted);
+        gy_gather_report gathered = {0};
+        if (map->gather != NULL) {
+            gy_gather_tell(map->gather, &gathered);
+        }
+        gy_vertex_count(map->vertex, "map emissions", (int64_t)(gathered.items + map->sorted));
     }
     return GY_OK;
 }

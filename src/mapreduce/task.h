@@ -71,8 +71,8 @@ struct gy_map {
     gy_partition_work partition; /* NULL: by hash */
     gy_outlet output;            /* map only */
     int64_t number;              /* of the file at hand among the job's inputs */
-    uint64_t emitted;
-    void *state; /* gy_map_state */
+    uint64_t sorted;             /* items that went to sorters */
+    void *state;                 /* gy_map_state */
     void (*drop_state)(void *state);
     gy_status status;    /* of the first failure */
     char text[256];      /* of it */

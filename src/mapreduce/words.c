@@ -9,7 +9,6 @@
 
 #include "base/base.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -134,76 +133,25 @@ AVX512 static size_t find_avx512(const char *text, size_t size, uint32_t *edges)
 }
 #endif
 
-static const struct way {
-    const char *name;
-    find_edges find;
-} ways[] = {
+static const find_edges finds[GY_WAY_COUNT] = {
 #if defined(__x86_64__)
-    {"avx512", find_avx512},
-    {"avx2", find_avx2},
+    [GY_WAY_AVX512] = find_avx512,
+    [GY_WAY_AVX2] = find_avx2,
 #endif
-    {"plain", find_plain},
+    [GY_WAY_PLAIN] = find_plain,
 };
 
-static bool runs_here(const struct way *way)
+size_t gy_words_find_by(gy_way way, const char *text, size_t size, uint32_t *edges)
 {
-#if defined(__x86_64__)
-    if (way->find == find_avx512) {
-        return __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
-    }
-    if (way->find == find_avx2) {
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi");
-    }
-#endif
-    return way->find == find_plain;
-}
-
-const char *const *gy_words_ways(void)
-{
-    static _Thread_local const char *names[GY_COUNT(ways) + 1];
-    size_t count = 0;
-    for (size_t i = 0; i < GY_COUNT(ways); i++) {
-        if (runs_here(&ways[i])) {
-            names[count++] = ways[i].name;
-        }
-    }
-    names[count] = NULL;
-    return names;
-}
-
-static size_t find_by(find_edges find, const char *text, size_t size, uint32_t *edges)
-{
-    GY_ASSERT(size <= GY_WORDS_TEXT_BYTES);
-    size_t count = find(text, size, edges);
+    GY_ASSERT(size <= GY_WORDS_TEXT_BYTES && finds[way] != NULL);
+    size_t count = finds[way](text, size, edges);
     if (count % 2 != 0) {
         edges[count++] = (uint32_t)size;
     }
     return count / 2;
 }
 
-size_t gy_words_find_by(const char *way, const char *text, size_t size, uint32_t *edges)
-{
-    for (size_t i = 0; i < GY_COUNT(ways); i++) {
-        if (strcmp(ways[i].name, way) == 0) {
-            GY_ASSERT(runs_here(&ways[i]));
-            return find_by(ways[i].find, text, size, edges);
-        }
-    }
-    gy_panic("no way '%s' to find words", way);
-}
-
 size_t gy_words_find(const char *text, size_t size, uint32_t *edges)
 {
-    static _Atomic(find_edges) chosen;
-    find_edges find = atomic_load_explicit(&chosen, memory_order_relaxed); /* any is right */
-    if (find == NULL) {
-        size_t i = 0;
-        while (!runs_here(&ways[i])) {
-            i++;
-        }
-        find = ways[i].find;
-        atomic_store_explicit(&chosen, find, memory_order_relaxed);
-    }
-    return find_by(find, text, size, edges);
+    return gy_words_find_by(gy_way_best(), text, size, edges);
 }

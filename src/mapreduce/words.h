@@ -7,7 +7,7 @@
 #ifndef GY_MAPREDUCE_WORDS_H
 #define GY_MAPREDUCE_WORDS_H
 
-#include <gyre/base.h>
+#include "mapreduce/ways.h"
 
 enum {
     GY_WORDS_TEXT_BYTES = 64 << 10,             /* of one call at most */
@@ -32,8 +32,7 @@ static inline bool gy_is_blank(char c)
  */
 size_t gy_words_find(const char *text, size_t size, uint32_t *edges);
 
-/** The names of the ways to do that on this machine, best first, NULL-ended; tests try all. */
-const char *const *gy_words_ways(void);
-size_t gy_words_find_by(const char *way, const char *text, size_t size, uint32_t *edges);
+/** The same by a way that is here: tests try all. */
+size_t gy_words_find_by(gy_way way, const char *text, size_t size, uint32_t *edges);
 
 #endif

@@ -235,6 +235,7 @@ static const struct {
     {"mr", "trace", "m wordcount in --trace t && grep -q traceEvents t"},
     {"mr", "stats",
      "m wordcount in -s && grep -q '^counter map records: ' said && "
+     "grep -qx 'counter map emissions: 4' said && "
      "m wordcount in && ! grep -q '^counter' said"},
     {"mr", "quiet", "m wordcount in -q && [ ! -s said ]"},
     {"job", "processes",

@@ -11,7 +11,6 @@
 
 #include "base/base.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -165,73 +164,22 @@ AVX512 static size_t find_avx512(const char *text, size_t size, unsigned number,
 }
 #endif
 
-static const struct way {
-    const char *name;
-    find_fields find;
-} ways[] = {
+static const find_fields finds[GY_WAY_COUNT] = {
 #if defined(__x86_64__)
-    {"avx512", find_avx512},
-    {"avx2", find_avx2},
+    [GY_WAY_AVX512] = find_avx512,
+    [GY_WAY_AVX2] = find_avx2,
 #endif
-    {"plain", find_plain},
+    [GY_WAY_PLAIN] = find_plain,
 };
 
-static bool runs_here(const struct way *way)
-{
-#if defined(__x86_64__)
-    if (way->find == find_avx512) {
-        return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("bmi2");
-    }
-    if (way->find == find_avx2) {
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
-    }
-#endif
-    return way->find == find_plain;
-}
-
-const char *const *gy_fields_ways(void)
-{
-    static _Thread_local const char *names[GY_COUNT(ways) + 1];
-    size_t count = 0;
-    for (size_t i = 0; i < GY_COUNT(ways); i++) {
-        if (runs_here(&ways[i])) {
-            names[count++] = ways[i].name;
-        }
-    }
-    names[count] = NULL;
-    return names;
-}
-
-static size_t find_by(find_fields find, const char *text, size_t size, unsigned number,
-                      uint32_t *edges)
-{
-    GY_ASSERT(size <= GY_FIELDS_TEXT_BYTES && number > 0);
-    return find(text, size, number, edges);
-}
-
-size_t gy_fields_find_by(const char *way, const char *text, size_t size, unsigned number,
+size_t gy_fields_find_by(gy_way way, const char *text, size_t size, unsigned number,
                          uint32_t *edges)
 {
-    for (size_t i = 0; i < GY_COUNT(ways); i++) {
-        if (strcmp(ways[i].name, way) == 0) {
-            GY_ASSERT(runs_here(&ways[i]));
-            return find_by(ways[i].find, text, size, number, edges);
-        }
-    }
-    gy_panic("no way '%s' to find fields", way);
+    GY_ASSERT(size <= GY_FIELDS_TEXT_BYTES && number > 0 && finds[way] != NULL);
+    return finds[way](text, size, number, edges);
 }
 
 size_t gy_fields_find(const char *text, size_t size, unsigned number, uint32_t *edges)
 {
-    static _Atomic(find_fields) chosen;
-    find_fields find = atomic_load_explicit(&chosen, memory_order_relaxed); /* any is right */
-    if (find == NULL) {
-        size_t i = 0;
-        while (!runs_here(&ways[i])) {
-            i++;
-        }
-        find = ways[i].find;
-        atomic_store_explicit(&chosen, find, memory_order_relaxed);
-    }
-    return find_by(find, text, size, number, edges);
+    return gy_fields_find_by(gy_way_best(), text, size, number, edges);
 }

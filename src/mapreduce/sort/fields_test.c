@@ -40,8 +40,9 @@ static void check(const char *text, size_t size, unsigned number)
     assert_true(expected != NULL && found != NULL && exact != NULL);
     memcpy(exact, text, size);
     const size_t count = find_slowly(exact, size, number, expected);
-    for (const char *const *way = gy_fields_ways(); *way != NULL; way++) {
-        assert_int_equal(gy_fields_find_by(*way, exact, size, number, found), count);
+    for (gy_way way = GY_WAY_PLAIN; way <= gy_way_best(); way++) {
+        assert_true(gy_way_is_here(way));
+        assert_int_equal(gy_fields_find_by(way, exact, size, number, found), count);
         assert_memory_equal(found, expected, 2 * count * sizeof(*found));
     }
     assert_int_equal(gy_fields_find(exact, size, number, found), count);
@@ -58,8 +59,9 @@ static void lines_of_a_log(void **state)
         "short line\n\n   \n"
         "5.6.7.8 - -  [01/Oct/2025:00:00:00\t+0000] \"GET /c HTTP/1.1\" 200 1";
     uint32_t edges[20];
-    for (const char *const *way = gy_fields_ways(); *way != NULL; way++) {
-        assert_int_equal(gy_fields_find_by(*way, text, strlen(text), 7, edges), 2);
+    for (gy_way way = GY_WAY_PLAIN; way <= gy_way_best(); way++) {
+        assert_true(gy_way_is_here(way));
+        assert_int_equal(gy_fields_find_by(way, text, strlen(text), 7, edges), 2);
         assert_int_equal(edges[1] - edges[0], 9);
         assert_memory_equal(text + edges[0], "/a/b.html", 9);
         assert_int_equal(edges[3] - edges[2], 2);
