@@ -1,20 +1,26 @@
 /*
  * What a vertex costs through the public interface: a graph of empty vertices, each with two
- * inputs from the layer before, built, checked, run by processes of this program, journalled;
- * and an empty job from exec to exit.
+ * inputs from the layer before, built, checked, run by processes of this program, journalled,
+ * then resumed from that journal; and an empty job from exec to exit, beside its floor: as many
+ * processes that do nothing, one file synced.
  *
- * usage: bench_flow_graph [LAYERS [WIDTH [PROCESSES]]]      (1000 1000 2)
- *        bench_flow_graph empty [RUNS]                      (21)
+ * usage: bench_flow_graph graph FOLDER [LAYERS [WIDTH [PROCESSES]]]      (1000 1000 2)
+ *        bench_flow_graph empty FOLDER [RUNS]                            (21)
  */
 #include <gyre/flow.h>
 
+#include <fcntl.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096 };
 
 extern char **environ;
 
@@ -31,43 +37,87 @@ static gy_status nothing(gy_vertex *vertex)
     return GY_OK;
 }
 
+/* The vertex behind all others: fails until the file is there that its parameter names. */
+static gy_status last(gy_vertex *vertex)
+{
+    size_t size = 0;
+    return access(gy_vertex_parameter(vertex, &size), F_OK) == 0 ? GY_OK : GY_STATE;
+}
+
 static int fail(const char *what)
 {
-    fprintf(stderr, "bench_flow_graph: %s: %s\n", what, gy_error_text());
+    (void)fprintf(stderr, "bench_flow_graph: %s: %s\n", what, gy_error_text());
     return 1;
 }
 
-static int run_graph(gy_flow *flow, int layers, int width, int processes)
+typedef struct shape {
+    int layers, width, processes;
+} shape;
+
+/* Rows of vertices, each with two inputs from the row before, and one behind the last row. */
+static gy_dag *make_graph(gy_flow *flow, const shape *of, const char *gate)
 {
-    const double begin = now();
     gy_dag *dag = gy_dag_new(flow, "empty vertices");
     gy_part all = {dag, -1};
-    for (int i = 0; i < layers; i++) {
-        const gy_vertex_options options = {
-            .function = "nothing", .inputs = i > 0 ? 2 : 0, .outputs = i + 1 < layers ? 2 : 0};
-        gy_part layer = gy_part_clone(gy_dag_vertex(dag, &options), width);
+    for (int i = 0; i < of->layers; i++) {
+        const gy_vertex_options options = {.function = "nothing",
+                                           .inputs = i > 0 ? 2 : 0,
+                                           .outputs = i + 1 < of->layers ? 2 : 1};
+        gy_part layer = gy_part_clone(gy_dag_vertex(dag, &options), of->width);
         all = i > 0 ? gy_part_pointwise(all, layer, GY_CHANNEL_FILE) : layer;
     }
-    const double built = now();
-    gy_flow_report *report = NULL;
-    const gy_flow_options options = {.processes = processes, .copy_floor_seconds = -1};
-    if (gy_flow_run(flow, dag, &options, &report) < 0) {
-        return fail("the job");
-    }
-    const double end = now(), count = (double)layers * width;
+    const gy_vertex_options behind = {.function = "last",
+                                      .inputs = GY_PORTS_ANY,
+                                      .parameter = gate,
+                                      .parameter_bytes = strlen(gate) + 1};
+    gy_part_bipartite(all, gy_dag_vertex(dag, &behind), GY_CHANNEL_FILE);
+    return dag;
+}
+
+/* Build the graph and run it, or go on with what ran in the folder. Seconds. */
+static double run_graph(gy_flow *flow, const shape *of, const char *folder, bool is_resume,
+                        gy_status *status)
+{
+    char gate[PATH_BYTES];
+    (void)snprintf(gate, sizeof(gate), "%s-gate", folder);
+    const double begin = now();
+    gy_dag *dag = make_graph(flow, of, gate);
+    const gy_flow_options options = {.folder = folder,
+                                     .processes = of->processes,
+                                     .max_failures = 1,
+                                     .copy_floor_seconds = -1,
+                                     .is_resume = is_resume};
+    *status = gy_flow_run(flow, dag, &options, NULL);
+    gy_dag_free(dag);
+    return now() - begin;
+}
+
+/* The last vertex lets the job fail; with the gate open only that one has to run again. */
+static int measure_graph(gy_flow *flow, const shape *of, const char *folder)
+{
+    char own[PATH_BYTES], gate[PATH_BYTES + 8];
+    (void)snprintf(own, sizeof(own), "%s/graph", folder);
+    (void)snprintf(gate, sizeof(gate), "%s-gate", own);
+    gy_status status = GY_OK;
+    const double seconds = run_graph(flow, of, own, false, &status);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    if (layers > 1) {
-        printf("%.0f vertices, %d processes: built in %.3f s, run in %.3f s: %.2f us a vertex "
-               "in all, "
-               "peak %.0f MB\n",
-               count, processes, built - begin, end - built, (end - begin) * 1e6 / count,
-               (double)usage.ru_maxrss / 1024);
+    const int file = open(gate, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (status != GY_STATE || file < 0 || close(file) != 0) {
+        return fail("the job did not end at its last vertex");
     }
-    gy_flow_report_free(report);
-    gy_dag_free(dag);
+    const double again = run_graph(flow, of, own, true, &status);
+    if (status < 0) {
+        return fail("the job cannot go on");
+    }
+    const double count = (double)of->layers * of->width;
+    printf(
+        "%.0f vertices, %d processes: %.3f us a vertex, peak %.1f MB, read again in %.3f s\n",
+        count, of->processes, seconds * 1e6 / count, (double)usage.ru_maxrss / 1024, again);
     return 0;
 }
+
+/* ---- the empty job ---- */
 
 static int compare(const void *a, const void *b)
 {
@@ -75,42 +125,93 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int run_empty(int runs)
+/* Milliseconds from exec to exit of this program with a verb; < 0: it failed. */
+static double spawn(char *verb, char *folder)
 {
-    double *all = calloc((size_t)runs, sizeof(*all));
+    char self[] = "/proc/self/exe";
+    char *const argv[] = {self, verb, folder, NULL};
+    pid_t child = 0;
+    int status = 0;
+    const double begin = now();
+    if (posix_spawn(&child, self, NULL, NULL, argv, environ) != 0 ||
+        waitpid(child, &status, 0) != child || status != 0) {
+        return -1;
+    }
+    return (now() - begin) * 1e3;
+}
+
+/* What no job does without: a second process, a byte that is safe. */
+static int do_least(char *folder)
+{
+    char verb[] = "nothing", path[PATH_BYTES];
+    (void)snprintf(path, sizeof(path), "%s/least", folder);
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    return spawn(verb, folder) < 0 || file < 0 || write(file, "", 1) != 1 || fsync(file) != 0;
+}
+
+/* A job of one vertex. */
+static gy_status run_empty(gy_flow *flow)
+{
+    gy_dag *dag = gy_dag_new(flow, "empty");
+    (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = "nothing"});
+    const gy_flow_options options = {.processes = 1};
+    const gy_status status = gy_flow_run(flow, dag, &options, NULL);
+    gy_dag_free(dag);
+    return status;
+}
+
+static int measure_empty(char *folder, int runs)
+{
+    char one[] = "one", least[] = "least";
+    double *times = calloc(2 * (size_t)runs, sizeof(*times)), *floors = times + runs;
     for (int i = 0; i < runs; i++) {
-        char self[] = "/proc/self/exe", one[] = "1";
-        char *const argv[] = {self, one, one, one, NULL};
-        pid_t child = 0;
-        int status = 0;
-        const double begin = now();
-        if (posix_spawn(&child, self, NULL, NULL, argv, environ) != 0 ||
-            waitpid(child, &status, 0) != child || status != 0) {
+        floors[i] = spawn(least, folder);
+        times[i] = spawn(one, folder);
+        if (floors[i] < 0 || times[i] < 0) {
             return fail("an empty job");
         }
-        all[i] = (now() - begin) * 1e3;
     }
-    qsort(all, (size_t)runs, sizeof(*all), compare);
-    printf("empty job, exec to exit: median %.1f ms, least %.1f, most %.1f of %d runs\n",
-           all[runs / 2], all[0], all[runs - 1], runs);
-    free(all);
+    qsort(times, (size_t)runs, sizeof(*times), compare);
+    qsort(floors, (size_t)runs, sizeof(*floors), compare);
+    printf("empty job, exec to exit: median %.2f ms, least %.2f, most %.2f of %d runs, floor "
+           "%.2f\n",
+           times[runs / 2], times[0], times[runs - 1], runs, floors[runs / 2]);
+    free(times);
     return 0;
+}
+
+static int number(char **argv, int argc, int index, int otherwise)
+{
+    return index < argc ? (int)strtol(argv[index], NULL, 10) : otherwise;
 }
 
 int main(int argc, char **argv)
 {
-    const gy_function functions[] = {GY_VERTEX("nothing", nothing)};
-    gy_flow *flow = gy_flow_start(&argc, &argv, functions, 1);
+    const char *verb = argc > 2 ? argv[1] : "";
+    if (strcmp(verb, "nothing") == 0) {
+        return 0;
+    }
+    if (strcmp(verb, "least") == 0) {
+        return do_least(argv[2]);
+    }
+    const gy_function functions[] = {GY_VERTEX("nothing", nothing), GY_VERTEX("last", last)};
+    gy_flow *flow = gy_flow_start(&argc, &argv, functions, 2);
     if (flow == NULL) {
         return 1;
     }
-    int status = 0;
-    if (argc > 1 && strcmp(argv[1], "empty") == 0) {
-        status = run_empty(argc > 2 ? (int)strtol(argv[2], NULL, 10) : 21);
+    const shape of = {number(argv, argc, 3, 1000), number(argv, argc, 4, 1000),
+                      number(argv, argc, 5, 2)};
+    int status = 2;
+    if (strcmp(verb, "one") == 0) {
+        status = run_empty(flow) < 0;
+    } else if (strcmp(verb, "empty") == 0) {
+        status = measure_empty(argv[2], number(argv, argc, 3, 21));
+    } else if (strcmp(verb, "graph") == 0 && of.layers > 0 && of.width > 0) {
+        status = measure_graph(flow, &of, argv[2]);
     } else {
-        status = run_graph(flow, argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1000,
-                           argc > 2 ? (int)strtol(argv[2], NULL, 10) : 1000,
-                           argc > 3 ? (int)strtol(argv[3], NULL, 10) : 2);
+        (void)fprintf(stderr,
+                      "usage: bench_flow_graph graph FOLDER [LAYERS [WIDTH [PROCESSES]]]\n"
+                      "       bench_flow_graph empty FOLDER [RUNS]\n");
     }
     gy_flow_end(flow);
     return status;

@@ -5,14 +5,11 @@
  * with no machine.
  *
  * usage: bench_flow_tasks [TASKS [PROCESSES [FOLDER]]]      (1000000 2 /tmp)
- *        bench_flow_tasks empty [RUNS]     from exec to exit of a job of one task, median of
- * RUNS
  */
 #include "cluster/wire.h"
 #include "cluster/worker.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,71 +160,30 @@ static double run_floor(uint32_t count, const char *folder)
     return seconds;
 }
 
-/* ---- the empty job ---- */
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void run_empty(int runs, const char *folder)
-{
-    double *all = calloc((size_t)runs, sizeof(*all));
-    for (int i = 0; i < runs; i++) {
-        char job[560], self[] = "/proc/self/exe", one[] = "one", line[600];
-        char *const argv[] = {self, one, job, NULL};
-        pid_t child = 0;
-        int status = 0;
-        snprintf(job, sizeof(job), "%.500s/empty-%d", folder, i);
-        int64_t begin_ns = gy_now_ns(gy_env_real());
-        fail_if(posix_spawn(&child, self, NULL, NULL, argv, environ) != 0, "spawn");
-        fail_if(waitpid(child, &status, 0) != child || status != 0, "an empty job failed");
-        all[i] = seconds_since(begin_ns) * 1e3;
-        snprintf(line, sizeof(line), "rm -rf '%s'", job);
-        fail_if(system(line) != 0, "cannot remove a folder");
-    }
-    qsort(all, (size_t)runs, sizeof(*all), compare);
-    printf("empty job, exec to exit: median %.1f ms, least %.1f, most %.1f of %d runs\n",
-           all[runs / 2], all[0], all[runs - 1], runs);
-    free(all);
-}
-
 int main(int argc, char **argv)
 {
     const gy_worker_ops ops = {.run = run_task};
     if (gy_worker_socket() >= 0) {
         return gy_worker_serve(gy_worker_socket(), &ops);
     }
-    if (argc == 3 && strcmp(argv[1], "one") == 0) {
-        (void)run_job(1, 1, argv[2]);
-        return 0;
-    }
     char folder[512], job[560], path[600], line[640];
-    bool is_empty = argc > 1 && strcmp(argv[1], "empty") == 0;
     snprintf(folder, sizeof(folder), "%.400s/gyre-bench-XXXXXX", argc > 3 ? argv[3] : "/tmp");
     fail_if(mkdtemp(folder) == NULL, "no folder");
-    if (is_empty) {
-        run_empty(argc > 2 ? (int)strtol(argv[2], NULL, 10) : 15, folder);
-    } else {
-        uint32_t count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1000000;
-        uint32_t processes = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;
-        fail_if(count < 1 || processes < 1,
-                "usage: bench_flow_tasks [TASKS [PROCESSES [FOLDER]]]");
-        double least = run_floor(count, folder);
-        snprintf(job, sizeof(job), "%s/job", folder);
-        double seconds = run_job(count, processes, job);
-        double rss = rss_mb();
-        struct stat status = {.st_size = 0};
-        snprintf(path, sizeof(path), "%s/journal", job);
-        (void)stat(path, &status);
-        double again = run_job(count, processes, job);
-        printf(
-            "%u tasks, %u processes: %.2f us a task (floor %.2f), peak %.0f MB, journal %.0f "
-            "MB, all read again in %.2f s\n",
-            count, processes, seconds * 1e6 / count, least * 1e6 / count, rss,
-            (double)status.st_size / 1e6, again);
-    }
+    uint32_t count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1000000;
+    uint32_t processes = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;
+    fail_if(count < 1 || processes < 1, "usage: bench_flow_tasks [TASKS [PROCESSES [FOLDER]]]");
+    double least = run_floor(count, folder);
+    snprintf(job, sizeof(job), "%s/job", folder);
+    double seconds = run_job(count, processes, job);
+    double rss = rss_mb();
+    struct stat status = {.st_size = 0};
+    snprintf(path, sizeof(path), "%s/journal", job);
+    (void)stat(path, &status);
+    double again = run_job(count, processes, job);
+    printf("%u tasks, %u processes: %.2f us a task (floor %.2f), peak %.0f MB, journal %.0f "
+           "MB, all read again in %.2f s\n",
+           count, processes, seconds * 1e6 / count, least * 1e6 / count, rss,
+           (double)status.st_size / 1e6, again);
     snprintf(line, sizeof(line), "rm -rf '%s'", folder);
     fail_if(system(line) != 0, "cannot remove the folder");
     return 0;

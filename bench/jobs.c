@@ -1,42 +1,39 @@
 /*
- * Ready-made jobs, run by two processes.
+ * Ready-made jobs and one of a user, through the public interface, for bench/jobs.py.
  *
- *   bench_jobs top LOG FOLDER      the five most frequent 7th fields: FOLDER/out/part-00000
- *   bench_jobs index LIST FOLDER   an inverted index of the files that LIST names, a line each
+ * usage: bench_jobs words|lines|index|top|sort|runs FOLDER PROCESSES MEMORY FILE...
+ *   words   count words; lines: by a map of this program, line by line
+ *   index   the files of each word
+ *   top     the five most frequent 7th fields
+ *   sort    100-byte records by their first 10 bytes; runs: with runs on the disk
+ * FOLDER/out gets the output, in two partitions (top: one), FOLDER/job what the job needs.
+ * MEMORY bytes are for all processes; 0: no limit. "@LIST" for the files: LIST names one a
+ * line.
  */
-#include "base/base.h"
-
 #include <gyre/mapreduce.h>
+#include <gyre/sort.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROCESSES = 2, PAGE_FIELD = 7, INPUTS_MOST = 1 << 20 };
+enum { PARTITIONS = 2, PAGE_FIELD = 7, RECORD = 100, KEY = 10, OWN_FUNCTIONS = 1, MOST = 32 };
 
-static int run(gy_flow *flow, gy_dag *dag, const char *folder)
+static void count_words(gy_map *map, const gy_record *line)
 {
-    char out[4096], own[4096];
-    snprintf(out, sizeof(out), "%s/out", folder);
-    snprintf(own, sizeof(own), "%s/job", folder);
-    const gy_flow_options options = {
-        .output = out, .folder = own, .processes = PROCESSES, .timeout_seconds = 300};
-    const gy_status status = dag == NULL ? GY_NOMEM : gy_flow_run(flow, dag, &options, NULL);
-    if (status != GY_OK) {
-        fprintf(stderr, "bench_jobs: %s\n", gy_error_text());
+    for (gy_token word = gy_first_word(line); word.size > 0; word = gy_next_word(word)) {
+        gy_emit(map, word.data, word.size, 1);
     }
-    gy_dag_free(dag);
-    return status != GY_OK;
 }
 
-/* The lines of a file, NULL at the end; all is of one piece, never freed. */
-static const char *const *read_list(const char *path)
+/* The lines of a file, NULL at the end; all of it stays. */
+static const char **read_list(const char *path)
 {
+    size_t capacity = 1 << 20, count = 0, room = 0;
     FILE *file = fopen(path, "r");
-    const char **list = gy_alloc_zero("bench", INPUTS_MOST + 1, sizeof(*list));
+    const char **list = calloc(capacity + 1, sizeof(*list));
     char *line = NULL;
-    size_t room = 0, count = 0;
-    while (file != NULL && list != NULL && count < INPUTS_MOST &&
+    while (file != NULL && list != NULL && count < capacity &&
            getline(&line, &room, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         list[count++] = line;
@@ -49,24 +46,76 @@ static const char *const *read_list(const char *path)
     return list;
 }
 
-int main(int count, char **arguments)
+static gy_dag *make_dag(gy_flow *flow, const char *verb, const char *const *inputs,
+                        size_t memory_bytes)
 {
-    gy_flow *flow =
-        gy_flow_start(&count, &arguments, gy_mapreduce_functions, gy_mapreduce_function_count);
-    const char *verb = flow != NULL && count == 4 ? arguments[1] : "";
-    int failed = 2;
-    if (strcmp(verb, "top") == 0) {
-        const char *const inputs[] = {arguments[2], NULL};
-        const gy_topk_options options = {.job.inputs = inputs, .field = PAGE_FIELD};
-        failed = run(flow, gy_dag_topk(flow, &options), arguments[3]);
-    } else if (strcmp(verb, "index") == 0) {
-        const char *const *inputs = read_list(arguments[2]);
-        const gy_job_options options = {.inputs = inputs, .partitions = PROCESSES};
-        failed = inputs == NULL || run(flow, gy_dag_index(flow, &options), arguments[3]);
-    } else {
-        fprintf(stderr, "usage: bench_jobs top LOG FOLDER\n"
-                        "       bench_jobs index LIST FOLDER\n");
+    const gy_job_options job = {
+        .inputs = inputs, .partitions = PARTITIONS, .memory_bytes = memory_bytes};
+    if (strcmp(verb, "words") == 0) {
+        return gy_dag_wordcount(flow, &job);
     }
+    if (strcmp(verb, "index") == 0) {
+        return gy_dag_index(flow, &job);
+    }
+    if (strcmp(verb, "top") == 0) {
+        return gy_dag_topk(flow, &(gy_topk_options){.job = job, .field = PAGE_FIELD});
+    }
+    if (strcmp(verb, "lines") == 0) {
+        return gy_map_reduce(flow, &(gy_map_reduce_options){.inputs = inputs,
+                                                            .format = GY_RECORDS_LINES,
+                                                            .map = "count",
+                                                            .combine = GY_COMBINE_SUM,
+                                                            .memory_bytes = memory_bytes,
+                                                            .partitions = PARTITIONS});
+    }
+    const bool is_runs = strcmp(verb, "runs") == 0;
+    return is_runs || strcmp(verb, "sort") == 0
+               ? gy_dag_sort(flow,
+                             &(gy_sort_options){.inputs = inputs,
+                                                .record_bytes = RECORD,
+                                                .key_bytes = KEY,
+                                                .partitions = PARTITIONS,
+                                                .way = is_runs ? GY_SORT_RUNS : GY_SORT_CHOSEN,
+                                                .memory_bytes = memory_bytes})
+               : NULL;
+}
+
+static gy_status run(gy_flow *flow, gy_dag *dag, const char *folder, int processes)
+{
+    char out[4096], own[4096];
+    (void)snprintf(out, sizeof(out), "%s/out", folder);
+    (void)snprintf(own, sizeof(own), "%s/job", folder);
+    const gy_flow_options options = {
+        .output = out, .folder = own, .processes = processes, .timeout_seconds = 300};
+    const gy_status status = gy_flow_run(flow, dag, &options, NULL);
+    if (status < 0) {
+        (void)fprintf(stderr, "bench_jobs: %s\n", gy_error_text());
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    gy_function functions[MOST] = {GY_MAP("count", count_words)};
+    memcpy(functions + OWN_FUNCTIONS, gy_mapreduce_functions,
+           (size_t)gy_mapreduce_function_count * sizeof(functions[0]));
+    gy_flow *flow =
+        gy_flow_start(&argc, &argv, functions, gy_mapreduce_function_count + OWN_FUNCTIONS);
+    const int processes = flow != NULL && argc > 5 ? atoi(argv[3]) : 0;
+    gy_dag *dag = NULL;
+    if (processes > 0) {
+        const char *const *given = (const char *const *)argv + 5;
+        const char *const *inputs = given[0][0] == '@' ? read_list(given[0] + 1) : given;
+        const size_t memory_bytes = strtoull(argv[4], NULL, 10) / (unsigned)processes;
+        dag = inputs == NULL ? NULL : make_dag(flow, argv[1], inputs, memory_bytes);
+    }
+    if (dag == NULL) {
+        (void)fprintf(stderr, "usage: bench_jobs words|lines|index|top|sort|runs FOLDER "
+                              "PROCESSES MEMORY FILE...|@LIST\n");
+        return 2;
+    }
+    const gy_status status = run(flow, dag, argv[2], processes);
+    gy_dag_free(dag);
     gy_flow_end(flow);
-    return failed;
+    return status < 0;
 }

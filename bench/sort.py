@@ -1,65 +1,84 @@
-#!/usr/bin/env python3
-"""Sorting of 100-byte records by 10-byte keys: Gyre (threads, a job in processes with its output synced, runs
-as for what is emitted) beside GNU sort and the floor (a copy), in turn; outputs compared.
-
-Usage: sort.py BUILD/bench [--records N] [--memory BYTES] [--heavy PER_CENT] [--rounds R] [--folder WORK]
-With --memory the budget of both; without, GNU sort gets 3 GB. --heavy: so many records have one key. Files lie in a folder
-of its own within WORK, which is removed.
-"""
-import argparse
+"""Rows of bench/jobs.py: sorting 100-byte records by 10-byte keys, and the most popular pages of a log."""
 import os
-import sys
-import tempfile
 
 import peers
 
-BARS = {False: 4.0, True: 2.0}  # GNU sort's wall over Gyre's: in memory, under a budget
+MEMORY = 256 << 20  # the budget of "4 GB under 256 MiB"
+HEAVY_MEMORY = 100_000_000
+COLUMNS = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(10))
+READ = "read_csv('{path}', delim='{by}', header=false, quote='', escape='', auto_detect=false, columns={{{columns}}})"
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build")
-    parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--memory", type=int, default=0)
-    parser.add_argument("--heavy", type=int, default=0)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--folder", default=tempfile.gettempdir())
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix=".sort-", dir=options.folder) as work:
-        return measure(options, work)
+def gyre(options, work, name, verb, memory, given, parts):
+    folder = os.path.join(work, verb)
+    return peers.Peer(name, [os.path.join(options.build, "bench_jobs"), verb, folder, "2", str(memory), given],
+                      [os.path.join(folder, "out", f"part-{i:05}") for i in range(parts)], fresh=folder)
 
 
-def measure(options, work):
-    bench, given = os.path.join(options.build, "bench_sort"), os.path.join(work, "input")
-    if os.system(f"{bench} make {given} {options.records} 7 {options.heavy}") != 0:
-        sys.exit("the input cannot be made")
-    for name in ("gyre", "runs", "copy", "gnu", "job"):
-        os.mkdir(os.path.join(work, name))
-    def parts(name):
-        return [os.path.join(work, name, f"part-{i:05}") for i in range(2)]
-    budget = [f"{options.memory}"] if options.memory else []
-    size = [f"-S{options.memory >> 10}K", "--batch-size=64"] if options.memory else ["-S3G"]
-    out = os.path.join(work, "gnu", "out")
-    gyre = peers.Peer("gyre, 2 threads", [bench, "sort", given, os.path.join(work, "gyre"), "2", *budget], parts("gyre"))
-    runs = peers.Peer("gyre, by runs", [bench, "runs", given, os.path.join(work, "runs"), "2", f"{options.memory or 3 << 30}"], parts("runs"))
-    folder = os.path.join(work, "job")
-    job = peers.Peer("gyre, a job", [bench, "job", given, folder, "2", *budget], [os.path.join(folder, "out", f"part-{i:05}") for i in range(2)],
-                     fresh=folder)
-    copy = peers.Peer("floor: copy", [bench, "copy", given, os.path.join(work, "copy"), "2"], parts("copy"))
+def measure_sort(options, work, report, records, memory=0, heavy=0):
+    """Gyre's job, its output synced, and the same by runs beside GNU sort and a copy by two threads."""
+    given = os.path.join(work, "input")
+    records_of = os.path.join(options.build, "bench_records")
+    peers.call([records_of, "sort", given, str(records), "7", str(heavy)])
+    os.mkdir(os.path.join(work, "temporary"))
+    # As much as is needed for GNU sort to have its best; it writes runs beside the input.
+    size = [f"-S{memory >> 10}K", "--batch-size=64"] if memory else ["-S3G"]
+    out, copies = os.path.join(work, "gnu"), os.path.join(work, "copy")
+    copy = peers.Peer("floor: copy", [records_of, "copy", given, copies], fresh=copies)
+    job = gyre(options, work, "gyre, 2 processes", "sort", memory, given, 2)
     gnu = peers.Peer("GNU sort", ["sort", "-s", "-k1.1,1.10", "--parallel=2", *size, given, "-o", out], [out],
-                     {"LC_ALL": "C", "TMPDIR": work})
-    everyone = [copy, gyre, job, runs, gnu]
-    ours = (gyre, job, runs)
-    for peer in ours:
-        peer.run(watched=True)
-    peers.in_turn(everyone, options.rounds, lambda: peers.warm_file(given))
-    is_same = all(peers.same(peer.outputs, gnu.outputs) for peer in ours)
-    peers.table(everyone, gnu)
-    print(f"{options.records} records, {options.heavy} % of one key: a job {peers.ratio(job, gnu):.1f} times GNU sort "
-          f"(bar {BARS[options.memory > 0]}), outputs {'equal' if is_same else 'DIFFER'}")
-    for peer in ours if options.memory else ():
-        print(f"{peer.name}: RssAnon + RssShmem {peer.memory} of {options.memory}: {peer.memory / options.memory:.3f}")
-    return 0 if is_same else 1
+                     {"LC_ALL": "C", "TMPDIR": os.path.join(work, "temporary")})
+    everyone = [copy, job, gnu]
+    if not memory:
+        everyone.insert(2, gyre(options, work, "gyre, by runs", "runs", 0, given, 2))
+    outputs = peers.Outputs()
+
+    def compare(peer):  # at once: the outputs of all would be too much for a file system in memory
+        if peer is not copy:
+            outputs.check(peer, "bytes", peers.digest(peer.outputs))
+        peer.clear()
+
+    if memory:
+        job.run(watched=True)
+        compare(job)
+    peers.in_turn(everyone, options.rounds, lambda: peers.warm_file(given), compare)
+    name = "sort_heavy" if heavy else "sort_memory" if memory else "sort"
+    what = f"sort of {records // 10_000_000} GB{f' under {memory >> 20} MiB' if memory else ''}{f', {heavy} % of one key' if heavy else ''}"
+    report.peers(name, everyone, gnu)
+    report.equal(what, outputs)
+    report.row(f"{what}: GNU sort's wall over Gyre's", peers.wall(gnu) / peers.wall(job), 2 if memory else 4, "times", False,
+               floor=peers.wall(gnu) / peers.wall(copy))
+    if memory:
+        report.row(f"{what}: RssAnon over the budget", job.memory / memory, 1.1, "times")
 
 
-sys.exit(main())
+def measure_top(options, work, report, lines, pages=200_000):
+    log = os.path.join(work, "log")
+    records = os.path.join(options.build, "bench_records")
+    peers.call([records, "log", log, str(lines), "7", str(pages)])
+    job = gyre(options, work, "gyre, 2 processes", "top", 0, log, 1)
+    floor = peers.Peer("floor: scan", [records, "scan", log])
+    everyone = [floor, job]
+    one, ten = READ.format(path=log, by="\x01", columns="'l': 'VARCHAR'"), READ.format(path=log, by=" ", columns=COLUMNS)
+    tail = "group by p order by c desc, p limit 5"
+    if options.python:
+        everyone.append(peers.Database("DuckDB, 2 threads", options.python,
+                                       [f"select c6 p, count(*) c from {ten} {tail}",
+                                        f"select split_part(l, ' ', 7) p, count(*) c from {one} {tail}"], 2))
+    outputs = peers.Outputs()
+
+    def compare(peer):
+        if peer is job:
+            with open(job.outputs[0]) as file:
+                outputs.check(peer, "rows", [(page, int(count)) for page, count in (line.split() for line in file)])
+        elif peer is not floor:
+            outputs.check(peer, "rows", [(page, count) for page, count in peer.said])
+
+    peers.in_turn(everyone, options.rounds, lambda: peers.warm_file(log), compare)
+    report.peers("top", everyone, everyone[-1])
+    report.equal("top 5", outputs)
+    if options.python:
+        report.row("top 5 of a log of 1 GB: wall over DuckDB's", peers.wall(job) / peers.wall(everyone[-1]), 1, "times",
+                   floor=peers.wall(floor) / peers.wall(everyone[-1]))
+    else:
+        report.absent("top 5 of a log beside DuckDB", "GYRE_DUCKDB names no python with it")

@@ -1,167 +1,104 @@
-#!/usr/bin/env python3
-"""Word count of the text files of Linux: Gyre, ready-made and through the public map, beside a bound by hand, mawk and DuckDB, in turn.
-
-Usage: words.py BUILD/bench [--corpus FILE | --archive linux-source-6.1.tar.xz] [--share 4] [--python PROGRAM] [--rounds R]
-                [--only NAME,...] [--folder WORK] [--csv FILE]
-The corpus is every fourth text file (no NUL byte in it) of the archive, one behind the other; --share 1: all of them. PROGRAM is a
-python with duckdb; DuckDB's time is of its query alone, without its start. All write their result to WORK: put that on a file
-system in memory, since Gyre alone waits for the disk. The outputs of the bound and of Gyre are compared byte by byte, the others'
-as sets of lines.
-"""
-import argparse
+"""Rows of bench/jobs.py: word count of the text files of Linux and an inverted index of some."""
 import os
-import statistics
-import subprocess
-import sys
-import tarfile
-import tempfile
 
 import peers
 
-ARCHIVE = "/usr/src/linux-source-6.1.tar.xz"
 MAWK = '{for(i=1;i<=NF;i++)c[$i]++}END{for(w in c)print w"\\t"c[w]}'
-DUCKDB = r'''
-import duckdb, resource, sys, time
-path, out, threads = sys.argv[1:4]
-database = duckdb.connect()
-database.execute(f"set threads = {threads}; set preserve_insertion_order = false; set enable_progress_bar = false")
-query = f"""copy (select w, count(*) n from (select unnest(string_split(replace(l, chr(9), ' '), ' ')) w from read_csv('{path}',
-    columns={{'l': 'VARCHAR'}}, delim='\x01', quote='', escape='', header=false, auto_detect=false, strict_mode=false,
-    max_line_size=4000000, new_line='\\n')) where w <> '' group by w) to '{out}' (header false, delimiter '\t', quote '', escape '')"""
-def used():
-    return sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
-for line in sys.stdin:
-    began, before = time.monotonic(), used()
-    database.execute(query)
-    print(time.monotonic() - began, used() - before, flush=True)
-'''
+INDEX = """FNR == 1 { file++ }
+{ for (i = 1; i <= NF; i++) if (last[$i] != file) { last[$i] = file; files[$i] = files[$i] " " (file - 1) } }
+END { for (word in files) print word "\\t" substr(files[word], 2) }"""
+
+READ = """read_csv('{path}', columns={{'l': 'VARCHAR'}}, delim='\x01', quote='', escape='', header=false, auto_detect=false,
+    strict_mode=false, max_line_size=4000000, new_line='\\n')"""
+SPLIT = "select unnest(string_split({line}, ' ')) w from {read}"
+LINES = {"all": "replace(l, chr(9), ' ')", "some": "case when contains(l, chr(9)) then replace(l, chr(9), ' ') else l end"}
 
 
-def make_corpus(archive, share, path):
-    """The text files of the archive in the order of their names."""
-    with tarfile.open(archive) as source:
-        members = {member.name: member for member in source if member.isreg()}
-        texts = 0
-        with open(path, "wb") as out:
-            for name in sorted(members):
-                data = source.extractfile(members[name]).read()
-                if b"\0" not in data:
-                    if texts % share == 0:
-                        out.write(data)
-                    texts += 1
+def queries(corpus, out):
+    """Forms of the count that DuckDB may like: empty words left out before or after, tabs replaced in all or in some lines."""
+    counts = []
+    for line in LINES.values():
+        words = SPLIT.format(line=line, read=READ.format(path=corpus))
+        counts += [f"select w, count(*) n from ({words}) where w <> '' group by w",
+                   f"select w, n from (select w, count(*) n from ({words}) group by w) where w <> ''"]
+    return [f"copy ({count}) to '{out}' (header false, delimiter '\t', quote '', escape '')" for count in counts]
 
 
-class Database(peers.Peer):
-    """DuckDB in a process that lives through the comparison."""
-
-    def __init__(self, name, python, corpus, output, threads):
-        super().__init__(name, [], [output])
-        self.process = subprocess.Popen([python, "-c", DUCKDB, corpus, output, str(threads)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-
-    def run(self, watched=False):
-        self.clear()
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        words = self.process.stdout.readline().split()
-        if len(words) != 2:
-            raise SystemExit(f"{self.name} failed")
-        self.walls.append(float(words[0]))
-        self.cpus.append(float(words[1]))
+def gyre(options, work, name, verb, processes, *files):
+    folder = os.path.join(work, f"{verb}{processes}")
+    parts = [os.path.join(folder, "out", f"part-0000{i}") for i in range(2)]
+    return peers.Peer(name, [os.path.join(options.build, "bench_jobs"), verb, folder, str(processes), "0", *files], parts, fresh=folder)
 
 
-def sorted_lines(paths, work):
-    """The hash of all lines, sorted."""
-    command = "LC_ALL=C sort -T '%s' %s | sha256sum" % (work, " ".join(f"'{path}'" for path in paths))
-    return subprocess.run(command, shell=True, check=True, capture_output=True).stdout.split()[0]
+def bound(options, work, corpus):
+    folder = os.path.join(work, "bound")
+    return peers.Peer("bound", [os.path.join(options.build, "bench_words_bound"), corpus, folder],
+                      [os.path.join(folder, f"part-0000{i}") for i in range(2)], fresh=folder)
 
 
-def make_peers(options, corpus, work):
-    bench = os.path.join(options.build, "bench_words")
-    state = {"XDG_STATE_HOME": os.path.join(work, "state")}
-
-    def parts(folder):
-        os.mkdir(os.path.join(work, folder))
-        return [os.path.join(work, folder, f"part-0000{i}") for i in range(2)]
-
-    def gyre(name, mode, processes):
-        outputs = parts(name.replace(" ", "_").replace(",", ""))
-        folder = os.path.dirname(outputs[0])
-        peer = peers.Peer(name, [bench, mode, str(processes), "2", "0", folder, corpus], outputs, state)
-        peer.outputs = outputs + [os.path.join(folder, "MANIFEST.json")]
-        return peer
-
-    bound = parts("bound")
+def measure_count(options, inputs, work, report):
+    corpus = inputs.quarter
+    by_hand, alone = bound(options, work, corpus), gyre(options, work, "gyre, 1 process", "words", 1, corpus)
+    two, own = gyre(options, work, "gyre, 2 processes", "words", 2, corpus), gyre(options, work, "gyre, own map", "lines", 1, corpus)
     one = os.path.join(work, "mawk")
-    made = [peers.Peer("bound", [os.path.join(options.build, "bench_words_bound"), corpus, os.path.dirname(bound[0])], bound),
-            gyre("gyre, 1 process", "words", 1), gyre("gyre, 2 processes", "words", 2),
-            gyre("gyre, own map", "lines", 1),
-            peers.Peer("mawk", ["sh", "-c", f"LC_ALL=C mawk '{MAWK}' '{corpus}' > '{one}'"], [one])]
-    if options.python:
-        for threads in (1, 2):
-            made.append(Database(f"DuckDB, {threads} threads", options.python, corpus, os.path.join(work, f"duckdb{threads}"), threads))
-    wanted = options.only.split(",") if options.only else []
-    return [peer for peer in made if not wanted or any(peer.name.startswith(name) for name in wanted)]
+    mawk = peers.Peer("mawk", ["sh", "-c", f"LC_ALL=C exec mawk '{MAWK}' '{corpus}' > '{one}'"], [one])
+    databases = []
+    for threads in (1, 2) if options.python else ():
+        out = os.path.join(work, f"duckdb{threads}")
+        databases.append(peers.Database(f"DuckDB, {threads} thread{'s'[:threads - 1]}", options.python, queries(corpus, out), threads, [out]))
+    everyone = [by_hand, alone, two, own, mawk, *databases]
+    outputs = peers.Outputs()
+
+    def compare(peer):  # the bound and Gyre write the same bytes
+        if peer in (by_hand, alone, two, own):
+            outputs.check(peer, "bytes", peers.digest(peer.outputs))
+
+    peers.in_turn(everyone, options.rounds, lambda: peers.warm_file(corpus), compare)
+    for peer in (by_hand, mawk, *databases):
+        outputs.check(peer, "lines", peers.sorted_digest(peer.outputs, work))
+    report.peers("words", everyone, by_hand)
+    report.equal("word count", outputs)
+    report.row("word count: mawk's CPU over the bound's", peers.cpu(mawk) / peers.cpu(by_hand), 14, "times", False)
+    report.row("word count: wall over the bound's", peers.wall(alone) / peers.wall(by_hand), 1.5, "times")
+    report.row("word count: CPU over the bound's", peers.cpu(alone) / peers.cpu(by_hand), 1.8, "times")
+    report.row("word count: a user's map, wall over the bound's", peers.wall(own) / peers.wall(by_hand), 2.5, "times")
+    for ours, database in zip((alone, two), databases):
+        report.row(f"word count: {database.name}, wall over Gyre's", peers.wall(database) / peers.wall(ours), 4, "times", False)
+    if not databases:
+        report.absent("word count beside DuckDB", "GYRE_DUCKDB names no python with it")
 
 
-def compare(made, work):
-    whole = {peer.name: peer for peer in made}
-    first = whole.get("bound")
-    if first is None:
-        return True
-    lines = sorted_lines(first.outputs, work)
-    equal = True
-    for peer in made[1:]:
-        files = [path for path in peer.outputs if not path.endswith(".json")]
-        is_same = peers.same(first.outputs, files) if peer.name.startswith("gyre") else sorted_lines(files, work) == lines
-        if not is_same:
-            print(f"{peer.name}: another output than the bound's")
-            equal = False
-    return equal
+def measure_whole(options, inputs, work, report):
+    by_hand, two = bound(options, work, inputs.whole), gyre(options, work, "gyre, 2 processes", "words", 2, inputs.whole)
+    outputs = peers.Outputs()
+    peers.in_turn([by_hand, two], options.rounds, lambda: peers.warm_file(inputs.whole),
+                  lambda peer: outputs.check(peer, "bytes", peers.digest(peer.outputs)))
+    report.peers("words_whole", [by_hand, two], by_hand)
+    report.equal("word count of all", outputs)
+    report.row("word count of all: two workers' wall over the bound's", peers.wall(two) / peers.wall(by_hand), 1, "times")
 
 
-def report(options, made, equal):
-    bound = made[0]
-    peers.table(made, bound)
-    rows = [(peer.name, statistics.median(peer.walls), statistics.median(peer.cpus)) for peer in made]
-    for name, wall, cpu in rows[1:]:
-        print(f"{name}: wall {wall / rows[0][1]:.2f}, CPU {cpu / max(rows[0][2], 1e-9):.2f} times the {bound.name}'s")
-    print("outputs equal" if equal else "outputs DIFFER")
-    if options.csv:
-        with open(options.csv, "w") as out:
-            out.write("name,wall_s,cpu_s\n")
-            out.writelines(f"\"{name}\",{wall:.4f},{cpu:.4f}\n" for name, wall, cpu in rows)
+def measure_index(options, inputs, work, report):
+    listed, script, theirs = (os.path.join(work, name) for name in ("list", "script", "mawk"))
+    with open(listed, "w") as file:
+        file.writelines(f"{path}\n" for path in inputs.files)
+    with open(script, "w") as file:
+        file.write(INDEX)
+    job = gyre(options, work, "gyre, 2 processes", "index", 2, f"@{listed}")
+    # One mawk for all files: with two, file numbers would begin anew.
+    mawk = peers.Peer("mawk", ["sh", "-c", f"LC_ALL=C xargs -x -n {len(inputs.files)} -s 2000000 mawk -f {script} < {listed} > {theirs}"],
+                      [theirs])
+    floor = peers.Peer("floor: cat", ["sh", "-c", f"xargs -s 2000000 cat < {listed} > /dev/null"])
+    outputs = peers.Outputs()
 
+    def compare(peer):
+        if peer is job:
+            outputs.check(peer, "bytes", peers.digest(peer.outputs))
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build")
-    parser.add_argument("--corpus")
-    parser.add_argument("--archive", default=ARCHIVE)
-    parser.add_argument("--share", type=int, default=4)
-    parser.add_argument("--python", help="a python with duckdb; without it DuckDB is left out")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", help="names that begin so, parted by commas; the first is what the others are compared with")
-    parser.add_argument("--folder", default="/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir())
-    parser.add_argument("--csv")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix=".words-", dir=options.folder) as work:
-        corpus = options.corpus
-        if corpus is None:
-            corpus = os.path.join(work, "corpus")
-            make_corpus(options.archive, options.share, corpus)
-        made = make_peers(options, corpus, work)
-        for _ in range(options.rounds):
-            peers.warm_file(corpus)
-            for peer in made:
-                peer.run()
-        equal = compare(made, work)
-        report(options, made, equal)
-        for peer in made:
-            if isinstance(peer, Database):
-                peer.process.stdin.close()
-                peer.process.wait(timeout=20)
-    return 0 if equal else 1
-
-
-sys.exit(main())
+    peers.in_turn([floor, job, mawk], options.rounds, lambda: [peers.warm_file(path) for path in inputs.files], compare)
+    for peer in (mawk, job):
+        outputs.check(peer, "lines", peers.sorted_digest(peer.outputs, work))
+    report.peers("index", [floor, job, mawk], mawk)
+    report.equal("inverted index", outputs)
+    report.row("inverted index: mawk's wall over Gyre's", peers.wall(mawk) / peers.wall(job), 8, "times", False,
+               floor=peers.wall(floor) / peers.wall(job))
