@@ -281,7 +281,10 @@ typedef struct gy_flow_options {
 
 typedef struct gy_flow_stage {
     const char *name;
-    int64_t tasks, done, running; /* tasks: vertices, a cohort being one */
+    /* Vertices; a cohort counts as one, in each of its stages. What follows `done` stands at
+     * the first of them. */
+    int64_t tasks, done, running;
+    int64_t runs; /* begun since gy_flow_run was called, whatever their ends */
     int64_t failures, copies, copies_won;
     int64_t memoised;   /* of done: taken from an earlier job */
     int64_t bytes;      /* written by what is done */

@@ -22,8 +22,10 @@ typedef enum gy_job_state {
 /** One stage as it stood when the job last told. */
 typedef struct gy_job_stage {
     const char *name;
-    int64_t tasks, committed, runs, failures, copies, copies_won, memoised;
-    double run_seconds; /* of all its runs that ended well */
+    int64_t tasks, committed, memoised;
+    /* of all managers that the job had; of one that was killed, as it last told */
+    int64_t runs, failures, copies, copies_won;
+    double run_seconds; /* of runs that ended well */
 } gy_job_stage;
 
 typedef struct gy_job_counter {

@@ -88,7 +88,8 @@ GY_API GY_MUST_CHECK gy_status gy_vertex_tell(gy_vertex *vertex, const void *dat
 /* ---- bad records ---- */
 
 /** From now on the record at `offset` of input `source` (numbers that mean the same in every
- * attempt) is worked on: should the process die, this record is named. Two stores. */
+ * attempt; that of one of its files makes reports name the file) is worked on: should the
+ * process die, this record is named. Two stores. */
 GY_API void gy_vertex_at(gy_vertex *vertex, uint32_t source, uint64_t offset);
 /** The same for a key, as a reduce has it: known by its hash, listed by its first bytes. */
 GY_API void gy_vertex_at_key(gy_vertex *vertex, const void *key, size_t size_bytes);

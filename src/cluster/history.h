@@ -34,7 +34,8 @@ GY_MUST_CHECK gy_status gy_history_note(gy_history *history, int64_t wall_ns, co
 
 /**
  * Write the job as it stands: notes since the last save are added; state, ended_ns, reason,
- * stages, counters and bad records of `job` replace what was there.
+ * stages, counters and bad records of `job` replace what was there since gy_history_begin;
+ * runs, failures, copies and seconds of managers before it are added to its own.
  */
 GY_MUST_CHECK gy_status gy_history_save(gy_history *history, const gy_job *job);
 

@@ -40,7 +40,8 @@ typedef enum gy_event_kind {
     GY_EVENT_HEARD,
     /* id, member, process, generation, run_ns, content, report: one member ended well. */
     GY_EVENT_DONE,
-    /* id, member, process, generation, cause, reason; input with LOST_INPUT. */
+    /* id, member, process, generation, cause, reason; input with LOST_INPUT. is_gone: the
+     * process is no more, PROCESS_DOWN follows, and nothing shall be given to it meanwhile. */
     GY_EVENT_FAILED,
     /* id.task, id.epoch, reason: its committed output is found gone or wrong by the driver.
      * Ignored while nobody needs it (all readers committed, not final): a reader that runs
@@ -83,6 +84,7 @@ typedef struct gy_event {
     uint32_t process, generation;
     gy_attempt id;
     uint32_t member, input, stage;
+    bool is_gone;
     int64_t run_ns;     /* time the work took, without waiting in the process */
     gy_key content;     /* hash of all outputs' hashes and sizes of this member */
     const void *report; /* bytes that room flow reads: sizes, small outputs, counters; kept once
@@ -206,9 +208,10 @@ typedef struct gy_grown {
 /** The index-th, in order of growth; false: there is none. */
 bool gy_manager_grown(const gy_manager *manager, uint32_t index, gy_grown *grown);
 
-/** failed: runs that counted against their tasks. memoised: committed without a run. */
+/** runs: begun by this manager. failed: those that counted against their tasks, or ended the
+ * job. memoised: committed without a run. */
 typedef struct gy_stage_state {
-    uint32_t tasks, committed, running, failed, copies, copies_won, memoised;
+    uint32_t tasks, committed, running, runs, failed, copies, copies_won, memoised;
     int64_t run_ns; /* of all runs that were committed */
 } gy_stage_state;
 void gy_manager_stage(const gy_manager *manager, uint32_t stage, gy_stage_state *state);

@@ -77,7 +77,7 @@ static gy_status map_part(mapping *at, int input, const char *path)
                            .record_bytes = stage->options.record_bytes,
                            .delimiter = stage->options.delimiter,
                            .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};
-    at->source = (uint32_t)part->number;
+    at->source = (uint32_t)input;
     map->number = (int64_t)part->number;
     if (gy_input_can_part(from.format, data, size)) { /* it is mapped until the next read */
         map->lasting = data;

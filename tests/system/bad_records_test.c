@@ -5,6 +5,7 @@
 
 #include <gyre/data.h>
 #include <gyre/flow.h>
+#include <gyre/job.h>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -256,6 +257,31 @@ static void remove_place(const place *at)
     assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
 }
 
+/* What `gyre job show` knows: every record with its file, or its key. */
+static void expect_history(const place *at, int each)
+{
+    char path[160], id[GY_JOB_ID_BYTES] = "";
+    snprintf(path, sizeof(path), "%s/id", at->folder);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_non_null(fgets(id, sizeof(id), file));
+    fclose(file);
+    id[strcspn(id, "\n")] = '\0';
+    gy_job *job = NULL;
+    assert_ok(gy_job_read(id, &job));
+    assert_int_equal(job->bad_record_count, at->bad + 1);
+    int lines = 0, keys = 0, illegal = 0;
+    for (size_t i = 0; i < job->bad_record_count; i++) {
+        lines += strcmp(job->bad_records[i].source, at->files[0]) == 0;
+        keys += strcmp(job->bad_records[i].source, "key 'poison'") == 0;
+        illegal += strcmp(job->bad_records[i].what, "SIGILL") == 0;
+    }
+    assert_int_equal(lines, at->bad);
+    assert_int_equal(keys, 1);
+    assert_int_equal(illegal, each);
+    gy_job_free(job);
+}
+
 static void run_job(int each, bool is_blocked, int threads)
 {
     place at = make_place(each);
@@ -273,6 +299,7 @@ static void run_job(int each, bool is_blocked, int threads)
     gy_flow_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_output(&at);
+    expect_history(&at, each);
     assert_int_equal(report->skipped_records, at.bad + 1);
     assert_int_equal(gy_flow_report_counter(report, "lines"), at.fine);
     assert_int_equal(count_lines_with(report->bad_records, "offset "), at.bad);
@@ -322,7 +349,7 @@ static void one_too_many_ends_the_job(void **state)
     gy_dag *dag = make_dag(&at, false, false);
     gy_flow_report *report = NULL;
     assert_true(gy_flow_run(flow, dag, &options, &report) < 0);
-    assert_non_null(strstr(gy_error_text(), "more than 1 bad records"));
+    assert_non_null(strstr(gy_error_text(), "more than 1 bad record (max_bad_records)"));
     assert_true(access(at.output, F_OK) != 0 || rmdir(at.output) == 0);
     gy_flow_report_free(report);
     gy_dag_free(dag);

@@ -14,6 +14,10 @@ struct gy_history {
     struct gy_pending *first; /* notes that wait for the next save, oldest first */
     struct gy_pending **last;
     int64_t note_count, dropped;
+    /* what earlier managers of the job told */
+    gy_job_stage *stages; /* (stage_count) without names */
+    size_t stage_count;
+    int64_t bad_records;
 };
 
 /** Record what SQLite said: GY_NOMEM, or GY_IO. */

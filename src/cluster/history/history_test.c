@@ -133,6 +133,39 @@ static void what_was_told_is_read(void **state)
     gy_job_free(read);
 }
 
+/* A manager counts what it did itself, and begins its list of records anew. */
+static void managers_add_up(void **state)
+{
+    (void)state;
+    gy_job job = make("a2", 150);
+    const gy_job_stage stages[] = {{.name = "map", .tasks = 9, .runs = 5, .failures = 2},
+                                   {.name = "reduce", .tasks = 2}};
+    const gy_job_bad_record bad[] = {{"in.txt", 7, "SIGFPE", ""}, {"in.txt", 9, "SIGILL", ""}};
+    job.stages = stages;
+    job.stage_count = 2;
+    job.bad_records = bad;
+    for (int manager = 0; manager < 3; manager++) {
+        gy_history *history;
+        assert_int_equal(gy_history_open(&history), GY_OK);
+        assert_int_equal(gy_history_begin(history, &job), GY_OK);
+        job.bad_records = manager == 1 ? &bad[1] : bad; /* the last one meets both again */
+        job.bad_record_count = manager == 2 ? 2 : 1;
+        assert_int_equal(gy_history_save(history, &job), GY_OK);
+        assert_int_equal(gy_history_save(history, &job), GY_OK);
+        gy_history_close(history);
+    }
+    gy_job *read;
+    assert_int_equal(gy_job_read("a2", &read), GY_OK);
+    assert_int_equal(read->stage_count, 2);
+    assert_int_equal(read->stages[0].runs, 15);
+    assert_int_equal(read->stages[0].failures, 6);
+    assert_int_equal(read->stages[0].tasks, 9);
+    assert_int_equal(read->bad_record_count, 2);
+    assert_int_equal(read->bad_records[0].offset, 7);
+    assert_int_equal(read->bad_records[1].offset, 9);
+    gy_job_free(read);
+}
+
 static gy_status gather(void *arg, const gy_job *job)
 {
     gy_text_add(arg, "%s%s ", job->id, job->state == GY_JOB_DONE ? "+" : "-");
@@ -338,6 +371,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_told_is_read),
+        cmocka_unit_test(managers_add_up),
         cmocka_unit_test(jobs_are_listed_newest_first),
         cmocka_unit_test(ids_are_unique_beginnings),
         cmocka_unit_test(a_running_job_is_ended),

@@ -146,6 +146,7 @@ void gy_history_close(gy_history *history)
 {
     if (history != NULL) {
         drop_pending(history);
+        gy_free(history->stages);
         sqlite3_close(history->base);
         gy_free(history);
     }
@@ -173,10 +174,10 @@ static void bind_text(sqlite3_stmt *statement, int index, const char *text)
     sqlite3_bind_text(statement, index, text != NULL ? text : "", -1, SQLITE_STATIC);
 }
 
-static int64_t count_notes(gy_history *history)
+/* Rows that a table has of the job. */
+static int64_t count_rows(gy_history *history, const char *question)
 {
-    sqlite3_stmt *statement =
-        gy_history_prepare(history, "SELECT count(*) FROM notes WHERE job = ?");
+    sqlite3_stmt *statement = gy_history_prepare(history, question);
     if (statement == NULL) {
         return 0;
     }
@@ -185,6 +186,39 @@ static int64_t count_notes(gy_history *history)
         sqlite3_step(statement) == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
     sqlite3_finalize(statement);
     return count;
+}
+
+/* What managers before this one did, stage by stage: it counts its own runs alone. */
+static gy_status recall_stages(gy_history *history)
+{
+    sqlite3_stmt *statement = gy_history_prepare(
+        history, "SELECT runs, failures, copies, copies_won, seconds FROM stages WHERE job = ?"
+                 " ORDER BY position");
+    if (statement == NULL) {
+        return GY_IO;
+    }
+    bind_text(statement, 1, history->id);
+    size_t capacity = 0;
+    gy_status status = GY_OK;
+    int code;
+    history->stage_count = 0;
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW && status == GY_OK) {
+        status = gy_reserve("cluster.history", (void **)&history->stages, &capacity,
+                            history->stage_count + 1, sizeof(*history->stages));
+        if (status == GY_OK) {
+            history->stages[history->stage_count++] =
+                (gy_job_stage){.runs = sqlite3_column_int64(statement, 0),
+                               .failures = sqlite3_column_int64(statement, 1),
+                               .copies = sqlite3_column_int64(statement, 2),
+                               .copies_won = sqlite3_column_int64(statement, 3),
+                               .run_seconds = sqlite3_column_double(statement, 4)};
+        }
+    }
+    if (status == GY_OK && code != SQLITE_DONE) {
+        status = gy_history_fail(history, "read");
+    }
+    sqlite3_finalize(statement);
+    return status;
 }
 
 gy_status gy_history_begin(gy_history *history, const gy_job *job)
@@ -206,9 +240,13 @@ gy_status gy_history_begin(gy_history *history, const gy_job *job)
     sqlite3_bind_int64(statement, 7, job->pid);
     sqlite3_bind_int64(statement, 8, job->started_ns);
     GY_TRY(gy_history_run(history, statement));
-    history->note_count = count_notes(history);
+    history->note_count = count_rows(history, "SELECT count(*) FROM notes WHERE job = ?");
+    history->bad_records =
+        count_rows(history, "SELECT count(*) FROM bad_records WHERE job = ?");
     history->dropped = 0;
-    return GY_OK;
+    gy_free(history->stages);
+    history->stages = NULL;
+    return recall_stages(history);
 }
 
 gy_status gy_history_note(gy_history *history, int64_t wall_ns, const char *text)
@@ -251,13 +289,19 @@ static gy_status save_stages(gy_history *history, const gy_job *job)
 {
     for (size_t i = 0; i < job->stage_count; i++) {
         const gy_job_stage *stage = &job->stages[i];
+        const gy_job_stage before =
+            i < history->stage_count ? history->stages[i] : (gy_job_stage){0};
         sqlite3_stmt *statement = gy_history_prepare(
             history, "INSERT OR REPLACE INTO stages VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
         if (statement == NULL) {
             return GY_IO;
         }
-        const int64_t numbers[] = {stage->tasks,    stage->committed, stage->runs,
-                                   stage->failures, stage->copies,    stage->copies_won,
+        const int64_t numbers[] = {stage->tasks,
+                                   stage->committed,
+                                   stage->runs + before.runs,
+                                   stage->failures + before.failures,
+                                   stage->copies + before.copies,
+                                   stage->copies_won + before.copies_won,
                                    stage->memoised};
         bind_text(statement, 1, history->id);
         sqlite3_bind_int64(statement, 2, (int64_t)i);
@@ -265,7 +309,7 @@ static gy_status save_stages(gy_history *history, const gy_job *job)
         for (int n = 0; n < 7; n++) {
             sqlite3_bind_int64(statement, 4 + n, numbers[n]);
         }
-        sqlite3_bind_double(statement, 11, stage->run_seconds);
+        sqlite3_bind_double(statement, 11, stage->run_seconds + before.run_seconds);
         GY_TRY(gy_history_run(history, statement));
     }
     return GY_OK;
@@ -292,16 +336,19 @@ static gy_status save_bad_records(gy_history *history, const gy_job *job)
     for (size_t i = 0; i < job->bad_record_count; i++) {
         const gy_job_bad_record *bad = &job->bad_records[i];
         sqlite3_stmt *statement = gy_history_prepare(
-            history, "INSERT OR REPLACE INTO bad_records VALUES(?, ?, ?, ?, ?, ?)");
+            history, "INSERT OR REPLACE INTO bad_records SELECT ?1, ?2, ?3, ?4, ?5, ?6"
+                     " WHERE NOT EXISTS(SELECT 1 FROM bad_records WHERE job = ?1"
+                     " AND position < ?7 AND source = ?3 AND offset = ?4)");
         if (statement == NULL) {
             return GY_IO;
         }
         bind_text(statement, 1, history->id);
-        sqlite3_bind_int64(statement, 2, (int64_t)i);
+        sqlite3_bind_int64(statement, 2, history->bad_records + (int64_t)i);
         bind_text(statement, 3, bad->source);
         sqlite3_bind_int64(statement, 4, (int64_t)bad->offset);
         bind_text(statement, 5, bad->what);
         bind_text(statement, 6, bad->backtrace);
+        sqlite3_bind_int64(statement, 7, history->bad_records);
         GY_TRY(gy_history_run(history, statement));
     }
     return GY_OK;

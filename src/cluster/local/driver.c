@@ -25,13 +25,16 @@ static void kill_job(gy_driver *driver, gy_status status)
 static void hear_signals(gy_driver *driver, int signals)
 {
     int count = gy_signals_count(signals);
+    const char *name = sigabbrev_np(gy_signals_last());
     if (count > 0 && !driver->is_killed) {
-        kill_job(driver, gy_fail(GY_CANCELLED, "the job was ended by a signal"));
+        kill_job(driver, gy_fail(GY_CANCELLED, "the job was ended by SIG%s",
+                                 name != NULL ? name : "?"));
         count--;
     }
     if (count > 0) {
         driver->is_hard = true;
-        gy_driver_fail(driver, gy_fail(GY_CANCELLED, "the job was ended at once by a signal"));
+        gy_driver_fail(driver, gy_fail(GY_CANCELLED, "the job was ended at once by SIG%s",
+                                       name != NULL ? name : "?"));
     }
 }
 

@@ -91,6 +91,8 @@ typedef struct gy_driver {
 GY_MUST_CHECK gy_status gy_signals_open(int *file);
 /** How many came since the opening. */
 int gy_signals_count(int file);
+/** The number of the last one; 0: none came. */
+int gy_signals_last(void);
 void gy_signals_close(int file);
 
 /* ---- processes.c ---- */

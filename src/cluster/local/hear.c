@@ -174,9 +174,9 @@ void gy_hear_process(gy_driver *driver, gy_process *process)
 
 /* ---- ends ---- */
 
-/* Why a process is gone, for people. */
-static void explain(const gy_driver *driver, const gy_process *process,
-                    const gy_nursery_news *news, gy_text *reason)
+/* Why a process is gone, for people; how long that is without the end of its log. */
+static size_t explain(const gy_driver *driver, const gy_process *process,
+                      const gy_nursery_news *news, gy_text *reason)
 {
     char size[32];
     if (process->reason[0] != '\0') {
@@ -194,7 +194,9 @@ static void explain(const gy_driver *driver, const gy_process *process,
         gy_text_add(reason, "it ended by itself with exit status %d",
                     WEXITSTATUS(news->status));
     }
+    const size_t brief = reason->size_bytes;
     gy_folder_log_tail(&driver->folder, process->slot, process->generation, reason);
+    return brief;
 }
 
 /* Did it die of what it ran? Not when it was killed from outside. */
@@ -232,12 +234,13 @@ static bool is_suspect(gy_driver *driver, uint32_t task)
 }
 
 /* The tasks that it ran, of all that it had, failed with it; if it was killed from outside,
- * those under which that happens again and again. */
-static void fail_running(gy_driver *driver, const gy_process *process, const char *reason,
+ * those under which that happens again and again. Whether any did. */
+static bool fail_running(gy_driver *driver, const gy_process *process, const char *reason,
                          bool is_own)
 {
     const gy_driver_ops *ops = driver->ops;
     gy_board *lines = driver->boards + (size_t)process->slot * driver->threads;
+    bool has_failed = false;
     for (uint32_t i = 0; i < driver->threads; i++) {
         gy_board *line = &lines[i];
         if (atomic_load_explicit(&line->is_running, memory_order_acquire) == 0 ||
@@ -250,12 +253,15 @@ static void fail_running(gy_driver *driver, const gy_process *process, const cha
                           .generation = process->generation,
                           .id = line->id,
                           .member = line->member,
+                          .is_gone = true,
                           .reason = reason};
         if (ops->failed != NULL) {
             event.cause = ops->failed(ops->arg, driver->manager, &event, line->text);
         }
         gy_driver_step(driver, &event);
+        has_failed = true;
     }
+    return has_failed;
 }
 
 static void end_process(gy_driver *driver, gy_process *process, const gy_nursery_news *news)
@@ -266,14 +272,15 @@ static void end_process(gy_driver *driver, gy_process *process, const gy_nursery
     while (status == GY_OK) { /* what it said before */
         status = read_once(driver, process);
     }
-    explain(driver, process, news, &reason);
+    const size_t brief = explain(driver, process, news, &reason);
     const char *words = reason.status == GY_OK ? gy_text_get(&reason) : "out of memory";
     if (process->state == GY_PROCESS_STARTING && !process->is_killed &&
         ++driver->deaths > NEVER_READY_MAX) {
         gy_driver_fail(driver, gy_fail(GY_PEER, "no process of the job gets ready: %s", words));
     }
-    if (news->error == 0) {
-        fail_running(driver, process, words, is_its_own(process, news));
+    if (news->error == 0 && fail_running(driver, process, words, is_its_own(process, news)) &&
+        brief < reason.size_bytes) {
+        reason.data[brief] = '\0'; /* the task's note has its log */
     }
     uint32_t generation = process->generation;
     gy_process_gone(driver, process);

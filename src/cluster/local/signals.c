@@ -9,11 +9,12 @@
 
 static const int watched[] = {SIGINT, SIGTERM};
 static _Atomic int bell = -1; /* the descriptor; -1: nobody watches; -2: about to */
+static _Atomic int last;      /* that came */
 static struct sigaction before[GY_COUNT(watched)];
 
 static void ring(int number)
 {
-    (void)number;
+    atomic_store_explicit(&last, number, memory_order_relaxed);
     int error = errno, file = atomic_load_explicit(&bell, memory_order_relaxed);
     uint64_t one = 1;
     ssize_t written = file >= 0 ? write(file, &one, sizeof(one)) : 0;
@@ -46,6 +47,11 @@ gy_status gy_signals_open(int *file)
     }
     *file = made;
     return GY_OK;
+}
+
+int gy_signals_last(void)
+{
+    return atomic_load_explicit(&last, memory_order_relaxed);
 }
 
 int gy_signals_count(int file)

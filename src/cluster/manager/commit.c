@@ -263,7 +263,8 @@ static void fail_live(gy_manager *manager, uint32_t index, const gy_event *event
     bool is_blameless = is_input || event->cause == GY_CAUSE_NEW_BAD_RECORD ||
                         event->cause == GY_CAUSE_PEER || event->cause == GY_CAUSE_CANCELLED;
     if (event->cause == GY_CAUSE_FATAL) {
-        const stage_row *stage = &manager->stages[manager->rows[task].stage];
+        stage_row *stage = &manager->stages[manager->rows[task].stage];
+        stage->state.failed++;
         gy_manager_end(
             manager, GY_STATE,
             gy_manager_text(manager, "task %u of stage '%s': %s", task, stage->name, reason));
@@ -289,6 +290,9 @@ void gy_manager_failed(gy_manager *manager, const gy_event *event)
     }
     bool is_live = manager->runs[index].is_live;
     manager->slots[event->process].has_answered = true;
+    if (event->is_gone) {
+        gy_manager_close(manager, event->process);
+    }
     gy_manager_seat_end(manager, seat_index);
     if (is_live) {
         fail_live(manager, index, event);

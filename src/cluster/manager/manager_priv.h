@@ -278,6 +278,8 @@ void gy_manager_down(gy_manager *manager, const gy_event *event);
 /** It lives. false: that process is not there (any more). */
 bool gy_manager_heard(gy_manager *manager, const gy_event *event);
 void gy_manager_kill(gy_manager *manager, uint32_t process, const char *reason);
+/** Nothing starts at this process any more; its seats stay. Nothing when it is not up. */
+void gy_manager_close(gy_manager *manager, uint32_t process);
 /** Who is silent? was_asleep: the manager itself heard nothing for long, so all are forgiven.
  */
 void gy_manager_look_at_processes(gy_manager *manager, bool was_asleep);

@@ -314,9 +314,40 @@ static void wrong_growths_end_the_job(void **state)
     }
 }
 
+/* The process died with the task: until it is told so, nothing is given to it. */
+static void nothing_goes_to_a_process_that_is_gone(void **state)
+{
+    (void)state;
+    machine_job job;
+    machine at;
+    machine_fan(&job, 1, GY_PROMISE_DETERMINISTIC);
+    machine_new(&at, &job, (gy_manager_options){.process_max = 1});
+    machine_begin(&at);
+    gy_event event = machine_event(&at, 0, 0);
+    event.kind = GY_EVENT_FAILED;
+    event.cause = GY_CAUSE_OWN;
+    event.is_gone = true;
+    event.reason = "killed";
+    machine_tell(&at, event);
+    assert_int_equal(machine_state(&at, 0), TASK_READY);
+    event.kind = GY_EVENT_PROCESS_DOWN;
+    event.cause = GY_CAUSE_CANCELLED;
+    machine_tell(&at, event);
+    assert_int_equal(machine_count(&at, GY_EFFECT_NOTE), 1); /* the process's */
+    assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 1);
+    machine_up(&at, 0);
+    assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
+    gy_stage_state stage;
+    gy_manager_stage(at.manager, 0, &stage);
+    assert_int_equal(stage.runs, 2);
+    assert_int_equal(stage.failed, 1);
+    machine_free(&at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_goes_to_a_process_that_is_gone),
         cmocka_unit_test(short_tasks_are_sent_ahead),
         cmocka_unit_test(long_tasks_wait_for_nobody),
         cmocka_unit_test(nothing_stays_behind_a_long_one),

@@ -106,6 +106,15 @@ void gy_manager_up(gy_manager *manager, const gy_event *event)
     gy_manager_heap_put(manager, event->process);
 }
 
+void gy_manager_close(gy_manager *manager, uint32_t process)
+{
+    slot *at = &manager->slots[process];
+    if (at->state == SLOT_UP) {
+        gy_manager_heap_remove(manager, process);
+        set_state(manager, at, SLOT_KILLING); /* its seats are not told to stop any more */
+    }
+}
+
 /* All that ran there goes again. */
 static void empty(gy_manager *manager, const gy_event *event, bool is_counted)
 {
@@ -119,10 +128,14 @@ static void empty(gy_manager *manager, const gy_event *event, bool is_counted)
         manager->rows[task].marks |= is_ambiguous && is_counted ? MARK_SUSPECT : 0;
         gy_manager_seat_end(manager, index);
         if (manager->runs[run_index].is_live) { /* else it may be gone with its last seat */
-            gy_manager_run_fail(
-                manager, run_index, is_guilty,
-                gy_manager_text(manager, "process %u ended: %s", event->process,
-                                event->reason != NULL ? event->reason : "no reason is known"));
+            const char *words =
+                gy_manager_text(manager, "lost with process %u", event->process);
+            if (is_guilty) {
+                words = gy_manager_text(manager, "process %u ended: %s", event->process,
+                                        event->reason != NULL ? event->reason
+                                                              : "no reason is known");
+            }
+            gy_manager_run_fail(manager, run_index, is_guilty, words);
         }
     }
 }
@@ -170,12 +183,10 @@ void gy_manager_down(gy_manager *manager, const gy_event *event)
     }
     const char *reason = event->reason != NULL ? event->reason : "no reason is known";
     slot_state before = at->state;
-    if (before == SLOT_UP) {
-        gy_manager_heap_remove(manager, event->process);
-    }
     gy_manager_note_process(manager, event->process,
                             gy_manager_text(manager, "ended: %s", reason));
-    set_state(manager, at, SLOT_KILLING); /* its seats are not told to stop any more */
+    gy_manager_close(manager, event->process);
+    set_state(manager, at, SLOT_KILLING);
     empty(manager, event,
           before == SLOT_UP && (event->cause == GY_CAUSE_NONE || event->cause == GY_CAUSE_OWN));
     set_state(manager, at, SLOT_EMPTY);

@@ -58,6 +58,7 @@ uint32_t gy_manager_run_new(gy_manager *manager, uint32_t task)
                                  .is_live = true,
                                  .members = members};
     row->run = index;
+    manager->stages[row->stage].state.runs++;
     return index;
 }
 

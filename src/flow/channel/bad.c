@@ -24,6 +24,9 @@ struct gy_bad {
     size_t item_count, item_capacity;
     gy_place *places; /* answers gy_bad_of: of bad records alone, in the order of items */
     size_t place_capacity;
+    named last; /* of gy_bad_tell; failures 0: none */
+    gy_bad_namer namer;
+    void *namer_arg;
 };
 
 gy_bad *gy_bad_new(int64_t records_max)
@@ -130,38 +133,80 @@ static size_t suspects_of(const gy_bad *bad, const named *of)
     return count;
 }
 
-static void describe(const named *record, gy_text *out)
+static gy_bad_record record_as_told(const named *item)
 {
-    gy_text_add(out, "task %u", record->task);
-    if (record->member > 0) {
-        gy_text_add(out, " member %u", record->member);
+    return (gy_bad_record){.task = item->task,
+                           .member = item->member,
+                           .place = item->place,
+                           .key = item->text,
+                           .signal = item->signal,
+                           .is_timeout = item->is_timeout,
+                           .backtrace = item->backtrace != NULL ? item->backtrace : ""};
+}
+
+void gy_bad_name_by(gy_bad *bad, gy_bad_namer namer, void *arg)
+{
+    bad->namer = namer;
+    bad->namer_arg = arg;
+}
+
+void gy_bad_key_text(const char *key, gy_text *out)
+{
+    for (const char *at = key; *at != '\0'; at++) {
+        bool is_plain = (unsigned char)*at >= ' ' && *at != 127 && *at != '\'';
+        gy_text_add(out, is_plain ? "%c" : "\\x%02x", is_plain ? *at : (unsigned char)*at);
     }
-    if (record->place.source == GY_PLACE_KEY) {
-        gy_text_add(out, " key '");
-        for (const char *at = record->text; *at != '\0'; at++) {
-            bool is_plain = (unsigned char)*at >= ' ' && *at != 127 && *at != '\'';
-            gy_text_add(out, is_plain ? "%c" : "\\x%02x", is_plain ? *at : (unsigned char)*at);
-        }
-        gy_text_add(out, "'");
-    } else {
-        gy_text_add(out, " input %u offset %llu", record->place.source,
-                    (unsigned long long)record->place.offset);
-    }
+}
+
+void gy_bad_what(const gy_bad_record *record, gy_text *out)
+{
     const char *name = sigabbrev_np(record->signal);
     if (record->is_timeout) {
-        gy_text_add(out, " took too long");
+        gy_text_add(out, "took too long");
     } else {
-        gy_text_add(out, " SIG%s", name != NULL ? name : "?");
+        gy_text_add(out, "SIG%s", name != NULL ? name : "?");
     }
+}
+
+static void describe(const gy_bad *bad, const named *item, gy_text *out)
+{
+    const gy_bad_record record = record_as_told(item);
+    const bool is_key = record.place.source == GY_PLACE_KEY;
+    if (bad->namer != NULL) {
+        bad->namer(bad->namer_arg, &record, out);
+    } else {
+        gy_text_add(out, "task %u", record.task);
+        if (record.member > 0) {
+            gy_text_add(out, " member %u", record.member);
+        }
+        if (!is_key) {
+            gy_text_add(out, " input %u", record.place.source);
+        }
+    }
+    if (is_key) {
+        gy_text_add(out, " key '");
+        gy_bad_key_text(record.key, out);
+        gy_text_add(out, "' ");
+    } else {
+        gy_text_add(out, " offset %llu ", (unsigned long long)record.place.offset);
+    }
+    gy_bad_what(&record, out);
 }
 
 static gy_cause too_many(const gy_bad *bad, const named *record)
 {
-    char text[256];
+    char text[320];
     gy_text words = {.data = NULL};
-    describe(record, &words);
-    (void)gy_fail(GY_LIMIT, "more than %lld bad records, the last: %s",
-                  (long long)bad->records_max, gy_text_move(&words, text, sizeof(text)));
+    describe(bad, record, &words);
+    if (bad->records_max == 0) {
+        (void)gy_fail(GY_LIMIT,
+                      "a bad record, met twice: %s; none may be skipped (max_bad_records)",
+                      gy_text_move(&words, text, sizeof(text)));
+    } else {
+        (void)gy_fail(GY_LIMIT, "more than %lld bad record%s (max_bad_records), the last: %s",
+                      (long long)bad->records_max, bad->records_max == 1 ? "" : "s",
+                      gy_text_move(&words, text, sizeof(text)));
+    }
     return GY_CAUSE_FATAL;
 }
 
@@ -211,6 +256,7 @@ gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *le
     record->is_timeout = atomic_load_explicit(&board->is_timeout, memory_order_relaxed) != 0;
     memcpy(record->text, board->text, sizeof(record->text));
     record->text[sizeof(record->text) - 1] = '\0';
+    bad->last = *record;
     if (record->failures == 1) {
         return suspects_of(bad, record) <= GY_BAD_SUSPECTS_MAX ? GY_CAUSE_NEW_BAD_RECORD
                                                                : cause;
@@ -242,6 +288,27 @@ int64_t gy_bad_count(const gy_bad *bad)
     return bad->count;
 }
 
+bool gy_bad_get(const gy_bad *bad, int64_t index, gy_bad_record *record)
+{
+    for (size_t i = 0; i < bad->item_count; i++) {
+        if (bad->items[i].failures >= 2 && index-- == 0) {
+            *record = record_as_told(&bad->items[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gy_bad_last(const gy_bad *bad, gy_text *out, bool *is_bad)
+{
+    if (bad->last.failures == 0) {
+        return false;
+    }
+    describe(bad, &bad->last, out);
+    *is_bad = bad->last.failures >= 2;
+    return true;
+}
+
 void gy_bad_list(const gy_bad *bad, gy_text *out)
 {
     for (size_t i = 0; i < bad->item_count; i++) {
@@ -249,7 +316,7 @@ void gy_bad_list(const gy_bad *bad, gy_text *out)
         if (record->failures < 2) {
             continue;
         }
-        describe(record, out);
+        describe(bad, record, out);
         gy_text_add(out, "\n");
         for (const char *at = record->backtrace; at != NULL && *at != '\0';) {
             const char *end = strchrnul(at, '\n');

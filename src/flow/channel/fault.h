@@ -69,6 +69,21 @@ typedef struct gy_bad gy_bad;
  */
 GY_MUST_CHECK gy_bad *gy_bad_new(int64_t records_max);
 void gy_bad_free(gy_bad *bad);
+
+/** A record that was named. */
+typedef struct gy_bad_record {
+    uint32_t task, member;
+    gy_place place;
+    const char *key; /* the first bytes, when the place is a key */
+    int signal;
+    bool is_timeout;       /* instead of the signal: it took too long */
+    const char *backtrace; /* lines; "" when none came */
+} gy_bad_record;
+
+/** Says whose record it is, and of which file: "map[3] /a/b"; of a key the former alone. */
+typedef void (*gy_bad_namer)(void *arg, const gy_bad_record *record, gy_text *out);
+/** Name records so in messages and lists, not by the numbers of task and input. */
+void gy_bad_name_by(gy_bad *bad, gy_bad_namer namer, void *arg);
 /** A datagram: its backtrace will stand in the list. Order against gy_bad_tell does not matter.
  */
 void gy_bad_hear(gy_bad *bad, const gy_cry *cry);
@@ -92,6 +107,15 @@ enum { GY_BAD_SUSPECTS_MAX = 8 };
 const gy_place *gy_bad_of(const gy_bad *bad, uint32_t task, uint32_t member, size_t *count);
 /** How many records are bad, of all tasks. */
 int64_t gy_bad_count(const gy_bad *bad);
+/** The index-th bad record, in the order of the list; false: there are not so many. */
+bool gy_bad_get(const gy_bad *bad, int64_t index, gy_bad_record *record);
+/** What it was that failed last, as the list says it; whether that was its second time. False:
+ * none was named so far. */
+bool gy_bad_last(const gy_bad *bad, gy_text *out, bool *is_bad);
+/** "SIGSEGV" or "took too long". */
+void gy_bad_what(const gy_bad_record *record, gy_text *out);
+/** A key for people: what is no plain letter as "\x0a". */
+void gy_bad_key_text(const char *key, gy_text *out);
 /** A line for each bad record: task, member, place, key, signal; its backtrace indented. */
 void gy_bad_list(const gy_bad *bad, gy_text *out);
 

@@ -339,6 +339,42 @@ static void too_many_bad_records_end_the_job(void **state)
     gy_bad_free(bad);
 }
 
+static void name_record(void *arg, const gy_bad_record *record, gy_text *out)
+{
+    gy_text_add(out, "%s[%u] a file", (const char *)arg, record->task);
+}
+
+static void bad_records_are_named_and_read(void **state)
+{
+    (void)state;
+    static char stage[] = "map";
+    gy_fault_board board;
+    gy_bad *bad = gy_bad_new(2);
+    gy_bad_name_by(bad, name_record, stage);
+    gy_text text = {0};
+    bool is_bad = true;
+    assert_false(gy_bad_last(bad, &text, &is_bad));
+    for (int death = 0; death < 3; death++) { /* the third is another record's first */
+        set_board(&board, death < 2 ? 9 : 8, SIGFPE);
+        assert_int_equal(gy_bad_tell(bad, (gy_attempt){.task = 4}, 0, &board, GY_CAUSE_OWN),
+                         GY_CAUSE_NEW_BAD_RECORD);
+        assert_true(gy_bad_last(bad, &text, &is_bad));
+        assert_int_equal(is_bad, death == 1);
+        assert_string_equal(gy_text_get(&text), death < 2 ? "map[4] a file offset 9 SIGFPE"
+                                                          : "map[4] a file offset 8 SIGFPE");
+        gy_text_free(&text);
+    }
+    gy_bad_record record;
+    assert_true(gy_bad_get(bad, 0, &record));
+    assert_int_equal(record.place.offset, 9);
+    assert_int_equal(record.signal, SIGFPE);
+    assert_false(gy_bad_get(bad, 1, &record));
+    gy_bad_list(bad, &text);
+    assert_string_equal(gy_text_get(&text), "map[4] a file offset 9 SIGFPE\n");
+    gy_text_free(&text);
+    gy_bad_free(bad);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +383,7 @@ int main(void)
         cmocka_unit_test(ten_bad_records_cost_two_attempts_each),
         cmocka_unit_test(who_dies_elsewhere_each_time_is_ill_itself),
         cmocka_unit_test(too_many_bad_records_end_the_job),
+        cmocka_unit_test(bad_records_are_named_and_read),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

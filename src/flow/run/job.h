@@ -75,6 +75,9 @@ typedef struct gy_flow_job {
     size_t counter_count, counter_capacity;
     int64_t *stage_bytes; /* (stages) */
     int64_t bytes, output_bytes, skipped;
+    uint32_t *cohorts; /* (cohort_count) tasks of several members */
+    size_t cohort_count, cohort_capacity;
+    bool has_told_resume;
     const char **notes; /* (note_count) in the arena */
     size_t note_count, note_capacity;
     int64_t saved_ns; /* when the history was */
@@ -150,13 +153,23 @@ void gy_running_note_text(gy_flow_job *job, const char *format, ...) GY_PRINTF(2
 /** Counters, bytes and skipped records of what stands committed, each task once: also after
  * losses and in a job that goes on. */
 void gy_running_recount(gy_flow_job *job);
+/** The program's own view of it: options.progress. */
+void gy_running_show(gy_flow_job *job);
 /** What stands now; NULL: no memory. */
 gy_flow_report *gy_running_make_report(const gy_flow_job *job);
+
+/* ---- history.c ---- */
+
+/** A gy_bad_namer of a job. */
+void gy_running_name_record(void *job, const gy_bad_record *record, gy_text *out);
 /** Into the history: `state` as it is. */
 void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *reason);
 
 /* ---- trace.c ---- */
 
+/** An empty trace in the file that was asked for, so that one that cannot be written is told of
+ * before anything runs. GY_IO, GY_ARG */
+GY_MUST_CHECK gy_status gy_running_trace_begin(const gy_flow_job *job);
 /** What all processes left of their traces, in the file that was asked for. */
 void gy_running_trace(gy_flow_job *job);
 

@@ -14,6 +14,11 @@ static gy_status keep_flags(gy_flow_job *job, const gy_growth *growth)
     GY_TRY(gy_reserve("flow.flags", (void **)&job->task_flags, &job->task_flags_capacity,
                       job->task_count + growth->task_count, sizeof(uint8_t)));
     for (uint32_t i = 0; i < growth->task_count; i++) {
+        if (growth->tasks[i].width > 1) {
+            GY_TRY(gy_reserve("flow.cohorts", (void **)&job->cohorts, &job->cohort_capacity,
+                              job->cohort_count + 1, sizeof(uint32_t)));
+            job->cohorts[job->cohort_count++] = (uint32_t)job->task_count;
+        }
         job->task_flags[job->task_count++] = growth->tasks[i].flags;
     }
     return GY_OK;

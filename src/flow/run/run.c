@@ -30,6 +30,13 @@ static gy_cause judge_failure(void *arg, const gy_manager *manager, const gy_eve
     memcpy(aligned, board, sizeof(aligned));
     const gy_cause cause =
         gy_bad_tell(job->bad, failed->id, failed->member, aligned, failed->cause);
+    gy_text record = {0};
+    bool is_bad = false;
+    if (cause == GY_CAUSE_NEW_BAD_RECORD && gy_bad_last(job->bad, &record, &is_bad)) {
+        gy_running_note_text(job, "%s: %s", gy_text_get(&record),
+                             is_bad ? "a bad record, skipped from now on" : "tried once more");
+    }
+    gy_text_free(&record);
     if (cause == GY_CAUSE_FATAL) {
         (void)snprintf(job->fatal, sizeof(job->fatal), "%s", gy_error_text());
         gy_running_note_text(job, "%s", job->fatal);
@@ -190,6 +197,7 @@ static gy_status prepare(gy_flow_job *job)
     if (job->dag->status < 0) {
         return gy_fail(job->dag->status, "%s", job->dag->mistake);
     }
+    GY_TRY(gy_running_trace_begin(job));
     GY_TRY(gy_running_make_folder(job));
     GY_TRY(gy_running_make_output(job));
     GY_TRY(gy_key_build(&job->keys.build));
@@ -210,6 +218,7 @@ static gy_status prepare(gy_flow_job *job)
     if (job->bad == NULL) {
         return GY_NOMEM;
     }
+    gy_bad_name_by(job->bad, gy_running_name_record, job);
     for (int i = 0; i < 2; i++) {
         job->secret[i] = job->env->ops->random(job->env, GY_CHANCE_NETWORK);
     }
@@ -302,9 +311,9 @@ static void free_job(gy_flow_job *job)
         gy_free(job->gates[i].bytes);
         gy_free(job->gates[i].samples);
     }
-    void *arrays[] = {
-        job->task_flags, job->gates,           job->inputs,   job->outputs,
-        job->channels,   job->channel_outputs, job->counters, (void *)(uintptr_t)job->notes};
+    void *arrays[] = {job->task_flags, job->gates,           job->inputs,
+                      job->outputs,    job->channels,        job->counters,
+                      job->cohorts,    job->channel_outputs, (void *)(uintptr_t)job->notes};
     for (size_t i = 0; i < GY_COUNT(arrays); i++) {
         gy_free(arrays[i]);
     }
@@ -353,6 +362,7 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
         status = drive(job);
         gy_error_take(&error, status);
         gy_running_recount(job);
+        gy_running_show(job); /* as it ends */
         if (status < 0 && job->fatal[0] != '\0') {
             (void)snprintf(error.text, sizeof(error.text), "%s", job->fatal);
         }

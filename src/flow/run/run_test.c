@@ -120,8 +120,8 @@ static void cohorts_run_together_through_fifos_and_pipes(void **state)
         assert_ok(gy_flow_run(flow, dag, &options, &report));
         expect_file(&at, "sum-00000", "2800000\n");
         expect_file(&at, "sum-00001", "2800000\n");
-        assert_int_equal(report->stages[0].tasks, 2); /* a cohort counts at its first member */
-        assert_int_equal(report->stages[1].tasks, 0);
+        assert_int_equal(report->stages[0].tasks, 2); /* a cohort is one of each stage */
+        assert_int_equal(report->stages[1].tasks, 2);
         gy_flow_report_free(report);
         gy_dag_free(dag);
         remove_place(&at);
@@ -284,8 +284,61 @@ static void commands_are_vertices_too(void **state)
     gy_part chain = gy_part_pointwise(source, command, GY_CHANNEL_FIFO);
     gy_part_output(gy_part_pointwise(chain, vertices(dag, "sum", 1, 1, 1), GY_CHANNEL_FILE),
                    "sum");
-    assert_ok(gy_flow_run(flow, dag, &options, NULL));
+    gy_flow_report *report = NULL;
+    assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(&at, "sum-00000", "50000\n");
+    for (int i = 0; i < 3; i++) { /* the first two are one task, of both stages */
+        assert_int_equal(report->stages[i].tasks, 1);
+        assert_int_equal(report->stages[i].done, 1);
+        assert_int_equal(report->stages[i].bytes, i < 2 ? 20000 : 6);
+    }
+    assert_int_equal(report->stages[0].runs, 1);
+    gy_flow_report_free(report);
+    gy_dag_free(dag);
+    remove_place(&at);
+}
+
+static void keep_last(void *arg, const gy_flow_report *report)
+{
+    *(gy_flow_stage *)arg = report->stages[0];
+}
+
+/* Notes say what they are about, the last picture is the job as it ended. */
+static void notes_and_the_last_picture_are_whole(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    gy_flow_stage last = {0};
+    options.max_failures = 2;
+    options.progress = keep_last;
+    options.progress_arg = &last;
+    gy_dag *dag = gy_dag_new(flow, "refused");
+    gy_part_output(vertices(dag, "refuse", 0, 1, 1), "refused");
+    gy_flow_report *report = NULL;
+    assert_status(gy_flow_run(flow, dag, &options, &report), GY_STATE);
+    assert_true(report->note_count == 2);
+    for (int i = 0; i < report->note_count; i++) {
+        assert_string_equal(report->notes[i], "refuse[0]: vertex 0 does not want");
+    }
+    assert_int_equal(last.failures, 2);
+    assert_int_equal(last.runs, 2);
+    gy_flow_report_free(report);
+    gy_dag_free(dag);
+    remove_place(&at);
+}
+
+static void a_trace_that_cannot_be_written_is_told_first(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    options.trace = at.top;
+    gy_dag *dag = make_sums(2, 1);
+    assert_status(gy_flow_run(flow, dag, &options, NULL), GY_IO);
+    assert_non_null(strstr(gy_error_text(), at.top));
+    assert_int_equal(count_entries(at.output), -1);
+    assert_int_equal(count_entries(at.folder), -1);
     gy_dag_free(dag);
     remove_place(&at);
 }
@@ -440,6 +493,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_manifest_that_came_before_is_not_touched),
         cmocka_unit_test(gangs_of_ranks_are_vertices),
         cmocka_unit_test(progress_and_trace_tell_of_the_stages),
+        cmocka_unit_test(notes_and_the_last_picture_are_whole),
+        cmocka_unit_test(a_trace_that_cannot_be_written_is_told_first),
         cmocka_unit_test(growth_may_be_nothing_and_mistakes_of_it_are_named),
         cmocka_unit_test(small_jobs_and_few_processes_do),
         cmocka_unit_test(a_deadline_ends_a_job),

@@ -56,6 +56,13 @@ static void count_report(gy_flow_job *job, uint32_t stage, const gy_report *repo
     }
 }
 
+static uint32_t stage_of(const gy_flow_job *job, uint32_t task, uint32_t member)
+{
+    const gy_lowering *l = &job->lowering;
+    const uint32_t vertex = l->members[l->member_first[task] + member];
+    return job->dag->protos[job->dag->proto[vertex]].stage;
+}
+
 /* All reports of a task. */
 static gy_status count_task(gy_flow_job *job, uint32_t task, const gy_task_state *state)
 {
@@ -64,7 +71,7 @@ static gy_status count_task(gy_flow_job *job, uint32_t task, const gy_task_state
     for (uint32_t m = 0; state->report_bytes > 0 && m < width; m++) {
         gy_report report;
         GY_TRY(gy_running_report(job, task, state->report, state->report_bytes, m, &report));
-        count_report(job, state->stage, &report);
+        count_report(job, stage_of(job, task, m), &report);
     }
     return GY_OK;
 }
@@ -188,9 +195,28 @@ void gy_running_note_text(gy_flow_job *job, const char *format, ...)
     add_note(job, text);
 }
 
+/* What it is about stands before it, unless it begins so. */
 void gy_running_note(void *arg, const gy_effect *effect)
 {
-    add_note(arg, effect->reason != NULL ? effect->reason : "");
+    gy_flow_job *job = arg;
+    const gy_lowering *l = &job->lowering;
+    const char *words = effect->reason != NULL ? effect->reason : "";
+    if (effect->id.task == GY_TASK_NONE && effect->process != UINT32_MAX) {
+        gy_running_note_text(job, "process %u: %s", effect->process, words);
+    } else if (effect->id.task < l->task_count) {
+        char name[GY_DAG_NAME_BYTES];
+        const uint32_t first = l->member_first[effect->id.task];
+        const uint32_t width = l->member_first[effect->id.task + 1] - first;
+        bool is_named = false;
+        for (uint32_t m = 0; m < width && !is_named; m++) {
+            gy_dag_vertex_name(job->dag, l->members[first + m], name);
+            is_named = strncmp(words, name, strlen(name)) == 0;
+        }
+        gy_dag_vertex_name(job->dag, l->members[first], name);
+        gy_running_note_text(job, is_named ? "%.0s%s" : "%s: %s", name, words);
+    } else {
+        add_note(job, words);
+    }
 }
 
 /* ---- the report ---- */
@@ -212,12 +238,34 @@ static void fill_stages(const gy_flow_job *job, gy_flow_stage *stages)
         stages[i] = (gy_flow_stage){.tasks = state.tasks,
                                     .done = state.committed,
                                     .running = state.running,
+                                    .runs = state.runs,
                                     .failures = state.failed,
                                     .copies = state.copies,
                                     .copies_won = state.copies_won,
                                     .memoised = state.memoised,
                                     .bytes = job->stage_bytes != NULL ? job->stage_bytes[i] : 0,
                                     .run_seconds = (double)state.run_ns * 1e-9};
+    }
+}
+
+/* The manager knows a cohort under its first member's stage alone: it counts as a task of each
+ * of its stages. `seen` (stages) is zero. */
+static void fill_cohorts(const gy_flow_job *job, gy_flow_stage *stages, uint32_t *seen)
+{
+    const gy_lowering *l = &job->lowering;
+    for (size_t i = 0; job->manager != NULL && i < job->cohort_count; i++) {
+        const uint32_t task = job->cohorts[i];
+        gy_task_state state;
+        gy_manager_task(job->manager, task, &state);
+        seen[state.stage] = task + 1;
+        for (uint32_t m = 1; m < l->member_first[task + 1] - l->member_first[task]; m++) {
+            const uint32_t stage = stage_of(job, task, m);
+            if (seen[stage] != task + 1) {
+                seen[stage] = task + 1;
+                stages[stage].tasks++;
+                stages[stage].done += state.committed.attempt != 0;
+            }
+        }
     }
 }
 
@@ -254,9 +302,11 @@ gy_flow_report *gy_running_make_report(const gy_flow_job *job)
     gy_flow_counter *counters =
         gy_arena_alloc(&holder->arena, (job->counter_count + 1) * sizeof(*counters));
     const char **notes = gy_arena_alloc(&holder->arena, (job->note_count + 1) * sizeof(*notes));
-    bool is_ok = stages != NULL && counters != NULL && notes != NULL;
+    uint32_t *seen = gy_arena_alloc(&holder->arena, (stage_count + 1) * sizeof(*seen));
+    bool is_ok = stages != NULL && counters != NULL && notes != NULL && seen != NULL;
     if (is_ok) {
         fill_stages(job, stages);
+        fill_cohorts(job, stages, seen);
         is_ok = fill_texts(job, holder, stages, counters, notes);
     }
     if (job->bad != NULL) {
@@ -301,84 +351,10 @@ int64_t gy_flow_report_counter(const gy_flow_report *report, const char *name)
     return 0;
 }
 
-/* ---- the history ---- */
+/* ---- now and then ---- */
 
-/* A job without one is as good: what fails is said once, then there is none. */
-static void lose_history(gy_flow_job *job)
+void gy_running_show(gy_flow_job *job)
 {
-    gy_warn("this job is missing in the history: %s", gy_error_text());
-    gy_history_close(job->history);
-    job->history = NULL;
-}
-
-static void begin_history(gy_flow_job *job, const gy_job *row)
-{
-    gy_status status = gy_history_open(&job->history);
-    if (status >= 0) {
-        status = gy_history_begin(job->history, row);
-    }
-    if (status < 0) {
-        lose_history(job);
-    }
-}
-
-void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *reason)
-{
-    char here[GY_JOB_PATH] = "";
-    if (getcwd(here, sizeof(here)) == NULL) {
-        here[0] = '\0';
-    }
-    const bool is_end = state != GY_JOB_RUNNING;
-    gy_job row = {.id = job->id,
-                  .name = job->dag->name,
-                  .folder = job->folder,
-                  .output = job->output,
-                  .directory = here,
-                  .reason = reason,
-                  .arguments = (const char *const *)job->flow->argv,
-                  .state = state,
-                  .pid = getpid(),
-                  .started_ns = job->wall_ns,
-                  .ended_ns = is_end ? job->env->ops->wall_ns(job->env) : 0};
-    if (job->history == NULL && !is_end) {
-        begin_history(job, &row);
-        return;
-    }
-    gy_flow_report *report = job->history != NULL ? gy_running_make_report(job) : NULL;
-    gy_job_stage *stages =
-        gy_alloc_zero("flow.history", job->dag->stage_count + 1, sizeof(*stages));
-    if (report != NULL && stages != NULL) {
-        for (int i = 0; i < report->stage_count; i++) {
-            const gy_flow_stage *from = &report->stages[i];
-            stages[i] = (gy_job_stage){.name = from->name,
-                                       .tasks = from->tasks,
-                                       .committed = from->done,
-                                       .runs = from->done - from->memoised + from->failures +
-                                               from->running,
-                                       .failures = from->failures,
-                                       .copies = from->copies,
-                                       .copies_won = from->copies_won,
-                                       .memoised = from->memoised,
-                                       .run_seconds = from->run_seconds};
-        }
-        row.stages = stages;
-        row.stage_count = (size_t)report->stage_count;
-        row.counters = (const gy_job_counter *)(const void *)report->counters;
-        row.counter_count = (size_t)report->counter_count;
-        if (gy_history_save(job->history, &row) < 0) {
-            lose_history(job);
-        }
-    }
-    gy_free(stages);
-    gy_flow_report_free(report);
-}
-
-void gy_running_tick(void *arg, const gy_manager *manager)
-{
-    gy_flow_job *job = arg;
-    (void)manager;
-    job->is_ours = true;
-    const int64_t now_ns = gy_now_ns(job->env);
     if (job->options.progress != NULL) {
         gy_flow_report *report = gy_running_make_report(job);
         if (report != NULL) {
@@ -386,6 +362,30 @@ void gy_running_tick(void *arg, const gy_manager *manager)
         }
         gy_flow_report_free(report);
     }
+}
+
+static void tell_resume(gy_flow_job *job, const gy_manager *manager)
+{
+    uint32_t stands = 0;
+    for (uint32_t i = 0; i < job->dag->stage_count; i++) {
+        gy_stage_state state;
+        gy_manager_stage(manager, i, &state);
+        stands += state.committed;
+    }
+    job->has_told_resume = true;
+    gy_running_note_text(job, "another manager goes on, process %ld: %u of %u tasks stand",
+                         (long)getpid(), stands, job->lowering.task_count);
+}
+
+void gy_running_tick(void *arg, const gy_manager *manager)
+{
+    gy_flow_job *job = arg;
+    job->is_ours = true;
+    if (job->is_resumed && !job->has_told_resume) {
+        tell_resume(job, manager);
+    }
+    gy_running_show(job);
+    const int64_t now_ns = gy_now_ns(job->env);
     if (job->history != NULL && now_ns - job->saved_ns >= HISTORY_NS) {
         job->saved_ns = now_ns;
         gy_running_tell_history(job, GY_JOB_RUNNING, "");

@@ -48,6 +48,14 @@ static gy_status write_trace(gy_flow_job *job, gy_text *text)
     return status < 0 ? status : text->status;
 }
 
+gy_status gy_running_trace_begin(const gy_flow_job *job)
+{
+    static const char empty[] = "{\"traceEvents\":[]}\n";
+    return job->options.trace == NULL
+               ? GY_OK
+               : gy_file_write(job->env, job->options.trace, empty, sizeof(empty) - 1);
+}
+
 void gy_running_trace(gy_flow_job *job)
 {
     gy_text text = {0};
@@ -56,7 +64,7 @@ void gy_running_trace(gy_flow_job *job)
         status = gy_file_write(job->env, job->options.trace, text.data, text.size_bytes);
     }
     if (status < 0) {
-        gy_running_note_text(job, "the trace is lost: %s", gy_error_text());
+        gy_warn("the trace is lost: %s", gy_error_text()); /* its job stands all the same */
     }
     gy_text_free(&text);
 }
