@@ -160,8 +160,8 @@ gy_flow_report *gy_running_make_report(const gy_flow_job *job);
 
 /* ---- history.c ---- */
 
-/** A gy_bad_namer of a job. */
-void gy_running_name_record(void *job, const gy_bad_record *record, gy_text *out);
+/** A gy_bad_namer; `arg` is a job. */
+void gy_running_name_record(void *arg, const gy_bad_record *record, gy_text *out);
 /** Into the history: `state` as it is. */
 void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *reason);
 
