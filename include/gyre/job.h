@@ -90,7 +90,8 @@ GY_API GY_MUST_CHECK gy_status gy_job_kill(const char *id);
 
 /**
  * Go on with a job whose manager is gone: replaces this process by the job's program, called as
- * it was, in the folder where it was. What was committed does not run again.
+ * it was, in the folder where it was. What was committed does not run again. Of a job that
+ * ended well, but whose manager was killed before it had cleaned up, only that is done.
  *
  * @return only on failure: GY_NOTFOUND; GY_STATE it runs or has ended well; GY_IO
  */

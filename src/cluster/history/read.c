@@ -328,10 +328,20 @@ gy_status gy_job_kill(const char *id)
     return status;
 }
 
+/* A journal is the last that an ended job removes: one that is there outlived its manager. */
+static bool is_left(const gy_job *job)
+{
+    char path[PATH_BYTES];
+    return snprintf(path, sizeof(path), "%s/journal", job->folder) < (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
 static gy_status start_again(read_job *whole)
 {
     const gy_job *job = &whole->job;
-    if (job->state == GY_JOB_RUNNING || job->state == GY_JOB_DONE) {
+    const bool is_over = job->state == GY_JOB_DONE &&
+                         (gy_history_is_held(job->folder) || !is_left(job));
+    if (job->state == GY_JOB_RUNNING || is_over) {
         return gy_fail(GY_STATE, "job %s %s", job->id,
                        job->state == GY_JOB_DONE ? "has ended well" : "runs");
     }
