@@ -470,6 +470,18 @@ static inline void manager_dies(world *at)
     world_at(at, 1000000, world_restart, at);
 }
 
+/* It is in the journal once its APPEND is. */
+static inline void keep_learnt(world *at)
+{
+    for (size_t i = 0; i < at->said.count; i++) {
+        if (at->said.items[i].kind == GY_EFFECT_APPEND) {
+            at->learnt_end[at->learnt_count++] = at->said.items[i].position;
+            return;
+        }
+    }
+    world_wrong(at, "what was learnt is not written", 0);
+}
+
 /* What the driver itself knows of an event before the manager does. */
 static inline void before_step(world *at, gy_event *event, gy_growth *growth)
 {
@@ -482,6 +494,12 @@ static inline void before_step(world *at, gy_event *event, gy_growth *growth)
         if (is_now && event->kind == GY_EVENT_PROCESS_DOWN) {
             from->is_there = false;
         }
+    }
+    if (event->kind == GY_EVENT_FAILED && event->cause == GY_CAUSE_NEW_BAD_RECORD &&
+        at->learnt_count < WORLD_LEARNT) {
+        at->learnt[at->learnt_count] = ++at->learnt_given;
+        event->report = &at->learnt[at->learnt_count];
+        event->report_bytes = sizeof(at->learnt[0]);
     }
     if (event->kind == GY_EVENT_GROWN) {
         at->is_asking[event->stage] = false;
@@ -501,6 +519,9 @@ static void world_tell(world *at, const gy_event *told)
     if (status < 0) {
         world_wrong(at, gy_error_text(), 0);
         return;
+    }
+    if (event.kind == GY_EVENT_FAILED && event.report_bytes > 0) {
+        keep_learnt(at);
     }
     for (size_t i = 0; i < at->said.count && !at->is_dying && !at->is_over; i++) {
         carry_out(at, &at->said.items[i]);
@@ -550,6 +571,25 @@ static inline void open_journal(world *at, const uint8_t *bytes, size_t used)
     }
     at->journal_bytes = used;
     at->has_journal_error = at->fails_journal = false;
+}
+
+/* All that was learnt comes back in order, up to where the journal ends. */
+static inline void check_learnt(world *at, size_t used)
+{
+    uint32_t found = 0;
+    const void *data = NULL;
+    size_t size = 0;
+    for (; gy_manager_learnt(at->manager, found, &data, &size); found++) {
+        if (found >= at->learnt_count || size != sizeof(at->learnt[0]) ||
+            memcmp(data, &at->learnt[found], size) != 0) {
+            world_wrong(at, "something else comes back than was learnt", 0);
+            return;
+        }
+    }
+    if (found < at->learnt_count && at->learnt_end[found] <= used) {
+        world_wrong(at, "what was learnt is forgotten", 0);
+    }
+    at->learnt_count = found;
 }
 
 /* What stands is what the journal says. */
@@ -616,6 +656,7 @@ static void world_restart(void *arg)
     } else {
         at->resumes += at->life > 0;
         open_journal(at, bytes, used);
+        check_learnt(at, used);
         take_replayed(at);
         world_tell(at, &(gy_event){.kind = GY_EVENT_BEGIN});
     }

@@ -43,7 +43,7 @@ typedef struct fault {
     int64_t span_ns;
 } fault;
 
-enum { WORLD_FAULTS = 24, WORLD_FAILURES = 5 };
+enum { WORLD_FAULTS = 24, WORLD_FAILURES = 5, WORLD_LEARNT = 64 };
 
 /* A run of a task: what it read, what it wrote, whether its files are there. */
 typedef struct attempt {
@@ -115,6 +115,9 @@ typedef struct world {
     uint32_t asked[PLAN_STAGES]; /* tasks that the gate had then; UINT32_MAX: not known */
     bool is_asking[PLAN_STAGES];
     uint32_t reruns, copies, memoised, resumes;
+    /* What was learnt under managers so far, and where the APPEND that has it ends. */
+    uint64_t learnt[WORLD_LEARNT], learnt_end[WORLD_LEARNT];
+    uint32_t learnt_count, learnt_given;
     gy_status end;
     char wrong[256];
 } world;

@@ -108,6 +108,13 @@ static void run_on(gy_manager *manager)
 static void look(const gy_manager *manager)
 {
     uint64_t sum = 0;
+    const void *data = NULL;
+    size_t size = 0;
+    for (uint32_t i = 0; gy_manager_learnt(manager, i, &data, &size); i++) {
+        for (size_t k = 0; k < size; k++) {
+            sum += ((const uint8_t *)data)[k];
+        }
+    }
     for (uint32_t task = 0; task < manager->task_count; task++) {
         gy_task_state state;
         gy_manager_task(manager, task, &state);

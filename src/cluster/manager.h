@@ -40,7 +40,8 @@ typedef enum gy_event_kind {
     GY_EVENT_HEARD,
     /* id, member, process, generation, run_ns, content, report: one member ended well. */
     GY_EVENT_DONE,
-    /* id, member, process, generation, cause, reason; input with LOST_INPUT. is_gone: the
+    /* id, member, process, generation, cause, reason; input with LOST_INPUT; report: what room
+     * flow learnt of it, for the journal, also when the run is not known any more. is_gone: the
      * process is no more, PROCESS_DOWN follows, and nothing shall be given to it meanwhile. */
     GY_EVENT_FAILED,
     /* id.task, id.epoch, reason: its committed output is found gone or wrong by the driver.
@@ -162,6 +163,11 @@ void gy_manager_free(gy_manager *manager);
  */
 GY_MUST_CHECK gy_status gy_manager_replay(gy_manager *manager, const void *journal,
                                           size_t size_bytes, size_t *used);
+
+/** What was learnt of failures under earlier managers, in order; false: there is no index-th.
+ * The bytes live as long as the manager. */
+bool gy_manager_learnt(const gy_manager *manager, uint32_t index, const void **data,
+                       size_t *size_bytes);
 
 /** What an earlier job left in the store: outputs by key. */
 typedef struct gy_memo {

@@ -101,8 +101,9 @@ typedef struct gy_driver_ops {
     /* Optional: DISCARD, files of an attempt may go. */
     void (*discard)(void *arg, const gy_manager *manager, const gy_effect *effect);
     /* Optional: before FAILED is stepped; `board` (GY_BOARD_BYTES) as the task left it. Returns
-     * the cause to use. */
-    gy_cause (*failed)(void *arg, const gy_manager *manager, const gy_event *failed,
+     * the cause to use. May set failed->report to what the next manager shall know of it,
+     * borrowed until the next call. */
+    gy_cause (*failed)(void *arg, const gy_manager *manager, gy_event *failed,
                        const void *board);
     /* Optional: a stage is complete, tasks may be added: *growth is borrowed until the next
      * call, NULL: none. A failure ends the job. */

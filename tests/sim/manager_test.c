@@ -204,14 +204,26 @@ static uint64_t tell(world *at, uint64_t seed, uint32_t mask, uint32_t limit)
     return end_story(at, NULL);
 }
 
-/* Fewer faults, then fewer tasks, as long as it goes wrong; then say what is left. */
-static void shrink(world *at, uint64_t seed)
+/* Fewer faults, until each that is left is needed. */
+static uint32_t shrink_faults(world *at, uint64_t seed, uint32_t limit)
 {
-    uint32_t mask = UINT32_MAX, limit = PLAN_TASKS;
-    for (uint32_t bit = 0; bit < WORLD_FAULTS; bit++) {
-        tell(at, seed, mask & ~(1u << bit), limit);
-        mask = at->wrong[0] != '\0' ? mask & ~(1u << bit) : mask;
+    uint32_t mask = (1u << WORLD_FAULTS) - 1, before = 0;
+    while (mask != before) {
+        before = mask;
+        for (uint32_t bit = 0; bit < WORLD_FAULTS; bit++) {
+            if ((mask >> bit & 1) != 0) {
+                tell(at, seed, mask & ~(1u << bit), limit);
+                mask = at->wrong[0] != '\0' ? mask & ~(1u << bit) : mask;
+            }
+        }
     }
+    return mask;
+}
+
+/* Fewer faults, then fewer tasks, as long as it goes wrong; then say what is left. */
+static telling shrink(world *at, uint64_t seed)
+{
+    uint32_t limit = PLAN_TASKS, mask = shrink_faults(at, seed, limit);
     tell(at, seed, mask, limit);
     for (uint32_t fewer = at->job.first_count; fewer > 1; fewer--) {
         tell(at, seed, mask, fewer - 1);
@@ -231,6 +243,7 @@ static void shrink(world *at, uint64_t seed)
         printf("  after %u effects: %s (%u, %.3f ms)\n", one->at, fault_names[one->kind],
                one->which, (double)one->span_ns / 1e6);
     }
+    return (telling){.seed = seed, .mask = mask, .limit = limit};
 }
 
 static void faults_change_nothing(void **state)
@@ -245,7 +258,7 @@ static void faults_change_nothing(void **state)
     for (uint64_t seed = first; seed < first + (uint64_t)seeds; seed++) {
         tell(&at, seed, UINT32_MAX, PLAN_TASKS);
         if (at.wrong[0] != '\0') {
-            shrink(&at, seed);
+            (void)shrink(&at, seed);
             fail_msg("GYRE_SEED=%llu: %s", (unsigned long long)seed, at.wrong);
         }
         tasks += at.job.count;
@@ -331,12 +344,104 @@ static void planted_bugs_are_found(void **state)
     assert_int_equal(missed, 0);
 }
 
+/* What became of a seed that a planted bug makes fail. */
+typedef struct failure {
+    telling whole, shrunk;
+    uint64_t digests[4]; /* of each told twice */
+    char wrong[4][256];
+    uint32_t needless; /* faults that are left without need */
+    bool is_right;     /* without the bug */
+} failure;
+
+static void look_at_failure(failure *out, gy_plant bug, uint64_t first, int said)
+{
+    static world at;
+    (void)dup2(said, STDOUT_FILENO); /* a file, which is read later */
+    gy_manager_planted = bug;
+    out->whole = (telling){.seed = first, .mask = UINT32_MAX, .limit = PLAN_TASKS};
+    tell(&at, first, UINT32_MAX, PLAN_TASKS);
+    while (at.wrong[0] == '\0' && out->whole.seed < first + SEEDS_MAX) {
+        tell(&at, ++out->whole.seed, UINT32_MAX, PLAN_TASKS);
+    }
+    out->shrunk = shrink(&at, out->whole.seed);
+    for (int i = 0; i < 4; i++) {
+        const telling *how = i < 2 ? &out->whole : &out->shrunk;
+        out->digests[i] = tell(&at, how->seed, how->mask, how->limit);
+        memcpy(out->wrong[i], at.wrong, sizeof(at.wrong));
+    }
+    for (uint32_t bit = 0; bit < WORLD_FAULTS; bit++) {
+        const uint32_t mask = out->shrunk.mask & ~(1u << bit);
+        if (mask != out->shrunk.mask && out->shrunk.limit == PLAN_TASKS) {
+            tell(&at, out->shrunk.seed, mask, PLAN_TASKS);
+            out->needless += at.wrong[0] != '\0';
+        }
+    }
+    gy_manager_planted = GY_PLANT_NONE;
+    tell(&at, out->shrunk.seed, out->shrunk.mask, out->shrunk.limit);
+    out->is_right = at.wrong[0] == '\0';
+    fflush(NULL);
+}
+
+static void check_failure(const failure *seen, const char *said)
+{
+    char expected[400];
+    assert_true(seen->wrong[0][0] != '\0');
+    for (int i = 0; i < 4; i += 2) { /* it replays */
+        assert_true(seen->digests[i] == seen->digests[i + 1]);
+        assert_string_equal(seen->wrong[i], seen->wrong[i + 1]);
+    }
+    assert_true(seen->wrong[2][0] != '\0');
+    assert_int_equal(seen->needless, 0);
+    assert_true(seen->is_right);
+    snprintf(expected, sizeof(expected), "GYRE_SEED=%llu: %s\n",
+             (unsigned long long)seen->whole.seed, seen->wrong[2]);
+    assert_non_null(strstr(said, expected));
+    int faults = 0;
+    for (const char *at = said; (at = strstr(at, "\n  after ")) != NULL; at++) {
+        faults++;
+    }
+    assert_true(faults <= __builtin_popcount(seen->shrunk.mask));
+}
+
+static void a_failing_seed_is_printed_shrunk_and_replays(void **state)
+{
+    (void)state;
+    static const gy_plant bugs[] = {GY_PLANT_EPOCH_KEPT, GY_PLANT_CONSUMERS_KEPT,
+                                    GY_PLANT_GROWN_UNSYNCED, GY_PLANT_LEARNT_FORGOTTEN};
+    uint64_t first = gy_test_seed();
+    failure *seen =
+        mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(seen != MAP_FAILED);
+    for (size_t i = 0; i < GY_COUNT(bugs); i++) {
+        static char said[8192];
+        *seen = (failure){.digests = {0}};
+        FILE *file = tmpfile();
+        assert_non_null(file);
+        fflush(NULL);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            look_at_failure(seen, bugs[i], first, fileno(file));
+            _exit(0);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        rewind(file);
+        said[fread(said, 1, sizeof(said) - 1, file)] = '\0';
+        fclose(file);
+        check_failure(seen, said);
+    }
+    munmap(seen, sizeof(*seen));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_change_nothing),
         cmocka_unit_test(a_seed_tells_one_story),
         cmocka_unit_test(planted_bugs_are_found),
+        cmocka_unit_test(a_failing_seed_is_printed_shrunk_and_replays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

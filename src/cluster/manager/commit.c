@@ -281,6 +281,9 @@ void gy_manager_failed(gy_manager *manager, const gy_event *event)
 {
     bool is_heard = gy_manager_heard(manager, event);
     uint32_t index = gy_manager_run_find(manager, &event->id);
+    if (event->report_bytes > 0) {
+        gy_manager_write_learnt(manager, event->report, event->report_bytes);
+    }
     if (!is_heard || index == GY_NONE) {
         return;
     }

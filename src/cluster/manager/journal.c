@@ -122,6 +122,11 @@ void gy_manager_write_saved(gy_manager *manager)
     write_record(manager, RECORD_SAVED, (const part[PARTS]){{0}});
 }
 
+void gy_manager_write_learnt(gy_manager *manager, const void *data, size_t size_bytes)
+{
+    write_record(manager, RECORD_LEARNT, (const part[PARTS]){{data, size_bytes}});
+}
+
 void gy_manager_write_end(gy_manager *manager, gy_status status, const char *reason)
 {
     const record_end body = {.status = status};

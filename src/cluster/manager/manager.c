@@ -101,11 +101,12 @@ void gy_manager_free(gy_manager *manager)
     gy_manager_runs_free(manager);
     gy_manager_memo_free(manager);
     gy_arena_free(&manager->texts);
-    void *const all[] = {manager->stages,  manager->rows,        manager->keys,
-                         manager->edges,   manager->links,       manager->scratch,
-                         manager->slots,   manager->heap,        manager->urgent.items,
-                         manager->grown,   manager->holds,       manager->ready.items,
-                         manager->journal, manager->raised.items};
+    void *const all[] = {
+        manager->stages,  manager->rows,         manager->keys,
+        manager->edges,   manager->links,        manager->scratch,
+        manager->slots,   manager->heap,         manager->urgent.items,
+        manager->grown,   manager->holds,        manager->ready.items,
+        manager->journal, manager->raised.items, (void *)(uintptr_t)manager->learnt};
     for (size_t i = 0; i < GY_COUNT(all); i++) {
         gy_free(all[i]);
     }

@@ -194,6 +194,9 @@ struct gy_manager {
 
     gy_tasks raised; /* whose epochs rose, to be written together */
 
+    const uint8_t **learnt; /* found by replay: uint32_t size, bytes each */
+    size_t learnt_count, learnt_capacity;
+
     /* journal */
     gy_key job;
     uint32_t generation;
@@ -311,6 +314,7 @@ void gy_manager_write_commit(gy_manager *manager, uint32_t task);
 void gy_manager_write_raise(gy_manager *manager); /* of all in `raised` */
 void gy_manager_write_grown(gy_manager *manager, uint32_t stage, const gy_growth *growth);
 void gy_manager_write_saved(gy_manager *manager);
+void gy_manager_write_learnt(gy_manager *manager, const void *data, size_t size_bytes);
 void gy_manager_write_end(gy_manager *manager, gy_status status, const char *reason);
 /** SYNC of all that is written so far. */
 void gy_manager_sync(gy_manager *manager);

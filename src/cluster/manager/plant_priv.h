@@ -24,7 +24,8 @@
     X(BITS_IGNORED)                                                                            \
     X(COPIED_BLIND)                                                                            \
     X(MEMO_AGAIN)                                                                              \
-    X(EXACT_TWICE)
+    X(EXACT_TWICE)                                                                             \
+    X(LEARNT_FORGOTTEN)
 
 typedef enum gy_plant {
 #define GY_X(name) GY_PLANT_##name,

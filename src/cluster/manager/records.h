@@ -4,8 +4,8 @@
  *     | size of the body | kind | checksum over kind, size, body | body | next record ...
  *
  * BEGIN is the first. The first record that is cut or whose checksum is wrong ends the journal:
- * what follows is not looked at. COMMIT and RAISE are not waited for; BEGIN, RESUME, GROWN,
- * SAVED and END are.
+ * what follows is not looked at. COMMIT, RAISE and LEARNT are not waited for; BEGIN, RESUME,
+ * GROWN, SAVED and END are.
  */
 #ifndef GY_CLUSTER_MANAGER_RECORDS_H
 #define GY_CLUSTER_MANAGER_RECORDS_H
@@ -14,7 +14,7 @@
 
 #include <assert.h>
 
-enum { RECORD_VERSION = 1 };
+enum { RECORD_VERSION = 2 };
 
 typedef enum record_kind {
     RECORD_BEGIN = 1, /* record_begin: a new job */
@@ -24,6 +24,7 @@ typedef enum record_kind {
     RECORD_GROWN,     /* record_grown, tasks, edges, detail */
     RECORD_SAVED,     /* nothing: final data are safe */
     RECORD_END,       /* record_end, reason; a job that failed may go on after it */
+    RECORD_LEARNT,    /* bytes of room flow: what a failure taught it */
     RECORD_KINDS
 } record_kind;
 

@@ -126,6 +126,35 @@ static gy_status take_end(gy_manager *manager, reader *from)
     return GY_OK;
 }
 
+static gy_status take_learnt(gy_manager *manager, const reader *from)
+{
+    void *learnt = (void *)(uintptr_t)manager->learnt;
+    if (from->left == 0 || GY_PLANTED(LEARNT_FORGOTTEN)) {
+        return GY_OK;
+    }
+    GY_TRY(gy_reserve("manager.learnt", &learnt, &manager->learnt_capacity,
+                      manager->learnt_count + 1, sizeof(*manager->learnt)));
+    manager->learnt = learnt;
+    const uint8_t *kept = gy_manager_keep(manager, from->body, from->left);
+    if (kept != NULL) {
+        manager->learnt[manager->learnt_count++] = kept;
+    }
+    return manager->status;
+}
+
+bool gy_manager_learnt(const gy_manager *manager, uint32_t index, const void **data,
+                       size_t *size_bytes)
+{
+    uint32_t size = 0;
+    if (index >= manager->learnt_count) {
+        return false;
+    }
+    memcpy(&size, manager->learnt[index], sizeof(size));
+    *data = manager->learnt[index] + sizeof(size);
+    *size_bytes = size;
+    return true;
+}
+
 static gy_status take_record(gy_manager *manager, uint32_t kind, reader from)
 {
     if (kind != RECORD_BEGIN && !manager->has_begun) {
@@ -146,6 +175,8 @@ static gy_status take_record(gy_manager *manager, uint32_t kind, reader from)
         return GY_OK;
     case RECORD_END:
         return take_end(manager, &from);
+    case RECORD_LEARNT:
+        return take_learnt(manager, &from);
     default:
         return misfit("of a kind that is not known");
     }

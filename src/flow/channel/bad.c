@@ -29,6 +29,16 @@ struct gy_bad {
     void *namer_arg;
 };
 
+/** A record in a journal; its backtrace follows. */
+typedef struct written {
+    uint32_t task, member, source, failures;
+    uint64_t offset;
+    uint32_t attempt;
+    int32_t signal;
+    uint32_t is_timeout, backtrace_bytes;
+    char text[GY_FAULT_KEY_BYTES];
+} written;
+
 gy_bad *gy_bad_new(int64_t records_max)
 {
     gy_bad *bad = gy_alloc_zero("flow.bad", 1, sizeof(*bad));
@@ -228,6 +238,7 @@ gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *le
                      gy_cause cause)
 {
     const gy_fault_board *board = left_board;
+    bad->last.failures = 0;
     int number = atomic_load_explicit(&board->signal, memory_order_acquire);
     if (number == 0) {
         return cause; /* it did not die of what it did */
@@ -265,6 +276,62 @@ gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *le
     record->attempt = id.attempt;
     bool is_one_too_many = bad->records_max >= 0 && bad->count > bad->records_max;
     return is_one_too_many ? too_many(bad, record) : GY_CAUSE_NEW_BAD_RECORD;
+}
+
+void gy_bad_write_last(const gy_bad *bad, gy_text *out)
+{
+    if (bad->last.failures == 0) {
+        return;
+    }
+    const named *from = &bad->items[find(bad, &bad->last)];
+    const char *backtrace = from->backtrace != NULL ? from->backtrace : "";
+    written to = {.task = from->task,
+                  .member = from->member,
+                  .source = from->place.source,
+                  .failures = (uint32_t)from->failures,
+                  .offset = from->place.offset,
+                  .attempt = from->attempt,
+                  .signal = from->signal,
+                  .is_timeout = from->is_timeout,
+                  .backtrace_bytes = (uint32_t)strlen(backtrace)};
+    memcpy(to.text, from->text, sizeof(to.text));
+    gy_text_add_bytes(out, &to, sizeof(to));
+    gy_text_add_bytes(out, backtrace, to.backtrace_bytes);
+}
+
+gy_status gy_bad_learn(gy_bad *bad, const void *data, size_t size_bytes)
+{
+    written from;
+    const char *bytes = data;
+    if (size_bytes < sizeof(from)) {
+        return gy_fail(GY_FORMAT, "a bad record of %zu bytes", size_bytes);
+    }
+    memcpy(&from, data, sizeof(from));
+    if (from.backtrace_bytes != size_bytes - sizeof(from) || from.failures < 1 ||
+        from.failures > 2 || memchr(from.text, '\0', sizeof(from.text)) == NULL) {
+        return gy_fail(GY_FORMAT, "a bad record of %zu bytes with %u failures", size_bytes,
+                       from.failures);
+    }
+    named key = {.task = from.task,
+                 .member = from.member,
+                 .place = {.source = from.source, .offset = from.offset}};
+    named *record = record_of(bad, &key);
+    if (record == NULL) {
+        return GY_NOMEM;
+    }
+    bad->count += record->failures < 2 && from.failures == 2;
+    record->failures = (int)from.failures;
+    record->attempt = from.attempt;
+    record->signal = from.signal;
+    record->is_timeout = from.is_timeout != 0;
+    memcpy(record->text, from.text, sizeof(record->text));
+    if (record->backtrace == NULL && from.backtrace_bytes > 0) {
+        gy_text text = {.data = NULL};
+        gy_text_add(&text, "%.*s", (int)from.backtrace_bytes, bytes + sizeof(from));
+        GY_TRY(text.status);
+        record->backtrace = text.data;
+    }
+    return GY_OK;
 }
 
 const gy_place *gy_bad_of(const gy_bad *bad, uint32_t task, uint32_t member, size_t *count)

@@ -68,6 +68,8 @@ typedef struct gy_flow_job {
     /* faults */
     gy_fault_door *door;
     gy_bad *bad;
+    gy_text learnt;        /* of the last failure, for the journal */
+    uint32_t learnt_count; /* that came from the journal */
 
     /* what is told */
     gy_history *history;

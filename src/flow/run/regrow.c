@@ -243,9 +243,22 @@ static gy_status grow(gy_flow_job *job, gy_growth *growth)
     return gy_running_lower(job, growth);
 }
 
+/* Bad records that an earlier manager knew. */
+static gy_status learn(gy_flow_job *job, const gy_manager *manager)
+{
+    const void *data = NULL;
+    size_t size_bytes = 0;
+    while (gy_manager_learnt(manager, job->learnt_count, &data, &size_bytes)) {
+        GY_TRY(gy_bad_learn(job->bad, data, size_bytes));
+        job->learnt_count++;
+    }
+    return GY_OK;
+}
+
 gy_status gy_running_follow(gy_flow_job *job, const gy_manager *manager)
 {
     gy_grown grown;
+    GY_TRY(learn(job, manager));
     while (gy_manager_grown(manager, job->grown_count, &grown)) {
         gy_growth growth;
         const size_t before = job->task_count;

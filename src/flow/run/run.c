@@ -14,7 +14,7 @@ enum { PROCESSES_MAX = 4096, THREADS_MAX = 1024, TRACE_EVENTS = 1 << 14 };
 
 /* ---- faults, and what is of no use any more ---- */
 
-static gy_cause judge_failure(void *arg, const gy_manager *manager, const gy_event *failed,
+static gy_cause judge_failure(void *arg, const gy_manager *manager, gy_event *failed,
                               const void *board)
 {
     gy_flow_job *job = arg;
@@ -40,6 +40,11 @@ static gy_cause judge_failure(void *arg, const gy_manager *manager, const gy_eve
     if (cause == GY_CAUSE_FATAL) {
         (void)snprintf(job->fatal, sizeof(job->fatal), "%s", gy_error_text());
         gy_running_note_text(job, "%s", job->fatal);
+    } else if (cause == GY_CAUSE_NEW_BAD_RECORD) {
+        job->learnt.size_bytes = 0;
+        gy_bad_write_last(job->bad, &job->learnt);
+        failed->report = job->learnt.data;
+        failed->report_bytes = job->learnt.status == GY_OK ? job->learnt.size_bytes : 0;
     }
     return cause;
 }
@@ -318,6 +323,7 @@ static void free_job(gy_flow_job *job)
         gy_free(arrays[i]);
     }
     gy_text_free(&job->detail);
+    gy_text_free(&job->learnt);
     gy_arena_free(&job->arena);
     gy_arena_free(&job->start_arena);
     gy_free(job);
