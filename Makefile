@@ -27,7 +27,7 @@ test-dev test-asan test-tsan: test-%:
 	@scripts/deps test
 	@scripts/test $*
 
-soak: ## the long runs: more seeds, longer fuzzing
+soak: ## the long runs: more seeds and faults at full size, what they counted is printed; longer fuzzing
 	@scripts/deps test
 	@GYRE_SOAK=1 scripts/test dev
 	@scripts/fuzz 600

@@ -19,7 +19,7 @@ function(gyre_test name label)
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_link_libraries(${name} PRIVATE cmocka)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 120
+    set_tests_properties(${name} PROPERTIES LABELS ${label}
         ENVIRONMENT "GYRE_TUNE=none;XDG_STATE_HOME=${CMAKE_BINARY_DIR}/state;GYRE_DATA=${CMAKE_SOURCE_DIR}/../shared/data;GYRE_BIN=${CMAKE_BINARY_DIR}/gyre;GYRE_MAN=${CMAKE_SOURCE_DIR}/docs/gyre.1")
 endfunction()
 
