@@ -339,8 +339,8 @@ static bool is_left(const gy_job *job)
 static gy_status start_again(read_job *whole)
 {
     const gy_job *job = &whole->job;
-    const bool is_over = job->state == GY_JOB_DONE &&
-                         (gy_history_is_held(job->folder) || !is_left(job));
+    const bool is_over =
+        job->state == GY_JOB_DONE && (gy_history_is_held(job->folder) || !is_left(job));
     if (job->state == GY_JOB_RUNNING || is_over) {
         return gy_fail(GY_STATE, "job %s %s", job->id,
                        job->state == GY_JOB_DONE ? "has ended well" : "runs");

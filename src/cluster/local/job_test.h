@@ -224,8 +224,8 @@ static inline void gy_test_committed(void *arg, const gy_effect *effect)
     }
 }
 
-static inline gy_cause gy_test_failed(void *arg, const gy_manager *manager,
-                                      gy_event *failed, const void *board)
+static inline gy_cause gy_test_failed(void *arg, const gy_manager *manager, gy_event *failed,
+                                      const void *board)
 {
     gy_test_job *job = arg;
     (void)manager;

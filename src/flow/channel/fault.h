@@ -102,8 +102,8 @@ void gy_bad_hear(gy_bad *bad, const gy_cry *cry);
 gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *board,
                      gy_cause cause);
 enum { GY_BAD_SUSPECTS_MAX = 8 };
-/** Append the record that the last gy_bad_tell named, as gy_bad_learn of another manager of this
- * build takes it; nothing when it named none. */
+/** Append the record that the last gy_bad_tell named, as gy_bad_learn of another manager of
+ * this build takes it; nothing when it named none. */
 void gy_bad_write_last(const gy_bad *bad, gy_text *out);
 /** What gy_bad_write_last wrote: later words on a record count. GY_FORMAT; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_bad_learn(gy_bad *bad, const void *data, size_t size_bytes);
