@@ -50,20 +50,43 @@ static char *digits_of(int64_t number, char room[NUMBER_BYTES + 1])
     return at;
 }
 
+/* A number and the line's end; where they end. */
+static char *put_number(char *out, int64_t number)
+{
+    if ((uint64_t)number < 10) {
+        *out++ = (char)('0' + number);
+    } else {
+        char room[NUMBER_BYTES + 1];
+        const char *digits = digits_of(number, room);
+        const size_t count = (size_t)(room + sizeof(room) - digits);
+        memcpy(out, digits, count);
+        out += count;
+    }
+    *out++ = '\n';
+    return out;
+}
+
+/* Put a line together; `is_loose`: the key has GY_COPY_SLACK bytes behind it. */
+static inline gy_status put_line(gy_outlet *output, const char *key, size_t key_size,
+                                 int64_t number, bool is_loose)
+{
+    GY_TRY(gy_outlet_room(output, key_size + 2 + NUMBER_BYTES + GY_COPY_SLACK));
+    char *const from = output->buffer + output->used;
+    if (is_loose) {
+        gy_copy_loosely(from, key, key_size);
+    } else {
+        memcpy(from, key, key_size);
+    }
+    from[key_size] = '\t';
+    const char *end = put_number(from + key_size + 1, number);
+    output->used += (size_t)(end - from);
+    output->written += (size_t)(end - from);
+    return GY_OK;
+}
+
 gy_status gy_put_number(gy_outlet *output, const void *key, size_t key_size, int64_t number)
 {
-    char room[NUMBER_BYTES + 1];
-    const char *digits = digits_of(number, room);
-    const size_t count = (size_t)(room + sizeof(room) - digits);
-    GY_TRY(gy_outlet_room(output, key_size + 2 + sizeof(room)));
-    char *out = output->buffer + output->used;
-    memcpy(out, key, key_size);
-    out[key_size] = '\t';
-    memcpy(out + key_size + 1, digits, count);
-    out[key_size + 1 + count] = '\n';
-    output->used += key_size + 2 + count;
-    output->written += key_size + 2 + count;
-    return GY_OK;
+    return put_line(output, key, key_size, number, false);
 }
 
 void gy_reduce_put(gy_reducer *reduce, const void *key, size_t key_size, int64_t value)
@@ -266,7 +289,7 @@ static gy_status reduce_tables(gy_reducer *reduce, gy_groups *groups)
             return GY_OK;
         }
         if (!gy_fold_is_list(fold) && !reduce->stage->options.has_reduce) {
-            GY_TRY(gy_put_number(&reduce->output, row.key, row.key_size, row.number));
+            GY_TRY(put_line(&reduce->output, row.key, row.key_size, row.number, true));
             continue;
         }
         single one = {row.number, false};

@@ -185,7 +185,7 @@ static gy_status join_row(gy_rows *rows, gy_row *row)
             return fail_rows(rows, "a row is cut");
         }
         GY_TRY(gy_reserve("mapreduce.rows", (void **)&rows->joined, &rows->joined_capacity,
-                          have + more, 1));
+                          have + more + GY_COPY_SLACK, 1));
         memcpy(rows->joined + have, rows->at, more);
         rows->at += more;
         have += more;
@@ -213,9 +213,9 @@ gy_status gy_rows_next(gy_rows *rows, gy_row *row, bool *has_row)
     if (found == ROW_WRONG) {
         return fail_rows(rows, "no row");
     }
-    if (found == ROW_WHOLE) {
+    if (found == ROW_WHOLE && (size_t)(rows->end - rows->at) >= size + GY_COPY_SLACK) {
         rows->at += size;
-    } else {
+    } else { /* the last ones at hand too, so that there is slack behind their keys */
         GY_TRY(join_row(rows, row));
     }
     if (row->hash < rows->last_hash) {

@@ -82,7 +82,8 @@ typedef struct gy_rows gy_rows;
 /** GY_NOMEM */
 GY_MUST_CHECK gy_status gy_rows_new(gy_spring spring, bool is_list, gy_rows **rows);
 void gy_rows_free(gy_rows *rows);
-/** The next row, valid until the next call. GY_FORMAT: what no table wrote; the spring's. */
+/** The next row, valid until the next call, with GY_COPY_SLACK bytes behind its key. GY_FORMAT:
+ * what no table wrote; the spring's. */
 GY_MUST_CHECK gy_status gy_rows_next(gy_rows *rows, gy_row *row, bool *has_row);
 
 /* ---- several tables as one ---- */

@@ -182,12 +182,7 @@ static gy_status make_record(gy_table *table, const pending *item, gy_record_hea
 /* From here on items are only kept, in the order of arrival. */
 static void give_up_combining(gy_table *table)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < table->capacity; i++) {
-        if (table->slots[i].record != NULL) {
-            table->slots[kept++] = table->slots[i];
-        }
-    }
+    const size_t kept = gy_slots_squeeze(table->slots, table->slots, table->capacity);
     GY_ASSERT(kept == table->used);
     table->is_passing = true;
 }

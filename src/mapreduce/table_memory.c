@@ -11,6 +11,7 @@ enum {
     HUGE_PAGE = 2 << 20,
     FIRST_CHUNK_BYTES = 24,
     LAST_CHUNK_BYTES = 32 << 10,
+    MOVED_TOGETHER = 64,
 };
 
 void *gy_space_new(size_t size_bytes)
@@ -106,13 +107,16 @@ void *gy_table_take(gy_table *table, size_t size_bytes, bool *is_full)
 static void move_slots(gy_table *table, const gy_slot *old, size_t old_capacity)
 {
     const size_t mask = table->capacity - 1;
-    for (size_t i = 0; i < old_capacity; i++) {
-        if (old[i].record != NULL) {
-            size_t at = old[i].hash >> table->shift;
+    gy_slot taken[MOVED_TOGETHER];
+    for (size_t i = 0; i < old_capacity; i += MOVED_TOGETHER) {
+        const size_t some = GY_MIN(old_capacity - i, (size_t)MOVED_TOGETHER);
+        const size_t count = gy_slots_squeeze(taken, old + i, some);
+        for (size_t j = 0; j < count; j++) {
+            size_t at = taken[j].hash >> table->shift;
             while (table->slots[at].record != NULL) {
                 at = (at + 1) & mask;
             }
-            table->slots[at] = old[i];
+            table->slots[at] = taken[j];
         }
     }
 }

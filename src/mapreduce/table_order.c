@@ -20,15 +20,14 @@ static gy_status squeeze(gy_table *table)
         return GY_NOMEM;
     }
     size_t kept = 0, wrapped_count = 0;
-    for (size_t i = 0; i < table->capacity; i++) {
-        if (slots[i].record != NULL) {
-            if (i < first_free && slots[i].hash >> table->shift > first_free) {
-                wrapped[wrapped_count++] = slots[i];
-            } else {
-                slots[kept++] = slots[i];
-            }
+    for (size_t i = 0; i < first_free; i++) {
+        if (slots[i].hash >> table->shift > first_free) {
+            wrapped[wrapped_count++] = slots[i];
+        } else {
+            slots[kept++] = slots[i];
         }
     }
+    kept += gy_slots_squeeze(slots + kept, slots + first_free, table->capacity - first_free);
     memcpy(slots + kept, wrapped, wrapped_count * sizeof(*wrapped));
     gy_free(wrapped);
     GY_ASSERT(kept + wrapped_count == table->used);

@@ -62,6 +62,22 @@ GY_MUST_CHECK void *gy_table_take(gy_table *table, size_t size_bytes, bool *is_f
 GY_MUST_CHECK gy_status gy_table_grow(gy_table *table);
 size_t gy_table_slots_bytes(size_t capacity);
 
+/**
+ * Copy the slots that are taken, in their order, to `to`, which may begin at or before `from`;
+ * one slot behind them is written too, within the first `count`. How many. Without a branch:
+ * whether a slot is taken cannot be guessed.
+ */
+static inline size_t gy_slots_squeeze(gy_slot *to, const gy_slot *from, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        const gy_slot slot = from[i];
+        to[kept] = slot;
+        kept += slot.record != NULL;
+    }
+    return kept;
+}
+
 /** Append a value to a list. `*is_full` and GY_AGAIN: not within the budget, unchanged. */
 GY_MUST_CHECK gy_status gy_list_add(gy_table *table, gy_list *list, const gy_item *item,
                                     bool *is_full);

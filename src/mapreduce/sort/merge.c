@@ -1,16 +1,8 @@
-/*
- * Merging of framed records by a tree of losers.
- *
- *   winner           nodes[0] is the source whose record comes next; nodes[1..k-1] hold the
- *     1              losers of the matches on the way up; leaves are sources. Taking a record
- *    / \             replays the winner's leaf alone: one comparison a level, of words but for
- *   2   3            ties.
- *  / \ / \
- *  a b c d
- */
+/* Merging of framed records by a tree of losers. */
 #include "mapreduce/sort.h"
 
 #include "base/base.h"
+#include "mapreduce/losers.h"
 
 enum { HEADER_BYTES = 2 * GY_VARINT_BYTES };
 
@@ -26,10 +18,8 @@ typedef struct cursor {
 
 struct gy_merge {
     gy_sort_layout layout;
-    size_t count;
-    cursor *cursors;
-    uint64_t *words; /* of the cursors' keys; UINT64_MAX at the end */
-    uint32_t *nodes;
+    cursor *cursors; /* (tree.count) */
+    gy_losers tree;  /* of their keys' words */
     bool is_begun;
 };
 
@@ -113,49 +103,23 @@ static gy_status advance(gy_merge *merge, size_t index)
         }
         from->is_ended = !is_whole;
     }
-    merge->words[index] = from->is_ended ? UINT64_MAX
-                                         : gy_sort_key_word(merge->layout.key, from->item.key,
-                                                            from->item.key_bytes);
+    merge->tree.words[index] =
+        from->is_ended
+            ? UINT64_MAX
+            : gy_sort_key_word(merge->layout.key, from->item.key, from->item.key_bytes);
     return GY_OK;
 }
 
-/* True when the record of cursor a comes before that of b. */
-static bool is_before(const gy_merge *merge, uint32_t a, uint32_t b)
+/* Of two cursors whose keys' words are equal. */
+static bool is_before(const void *arg, uint32_t a, uint32_t b)
 {
-    if (merge->words[a] != merge->words[b]) {
-        return merge->words[a] < merge->words[b];
-    }
+    const gy_merge *merge = arg;
     const cursor *first = &merge->cursors[a], *second = &merge->cursors[b];
     if (first->is_ended || second->is_ended) {
         return !first->is_ended || (second->is_ended && a < b);
     }
     const int order = gy_sort_item_compare(&merge->layout, &first->item, &second->item);
     return order != 0 ? order < 0 : a < b;
-}
-
-/* Play the matches from a source's leaf to the top. */
-static void replay(gy_merge *merge, uint32_t winner)
-{
-    for (size_t node = (merge->count + winner) / 2; node > 0; node /= 2) {
-        const uint32_t other = merge->nodes[node];
-        if (is_before(merge, other, winner)) {
-            merge->nodes[node] = winner;
-            winner = other;
-        }
-    }
-    merge->nodes[0] = winner;
-}
-
-/* The winner below a node; the losers stay in the nodes. */
-static uint32_t play(gy_merge *merge, size_t node)
-{
-    if (node >= merge->count) {
-        return (uint32_t)(node - merge->count);
-    }
-    const uint32_t left = play(merge, 2 * node), right = play(merge, 2 * node + 1);
-    const bool is_left = is_before(merge, left, right);
-    merge->nodes[node] = is_left ? right : left;
-    return is_left ? left : right;
 }
 
 gy_status gy_merge_new(const gy_sort_layout *layout, const gy_merge_source *sources,
@@ -167,12 +131,9 @@ gy_status gy_merge_new(const gy_sort_layout *layout, const gy_merge_source *sour
         return GY_NOMEM;
     }
     made->layout = *layout;
-    made->count = count;
     made->cursors = gy_alloc_zero("mapreduce.merge", count, sizeof(*made->cursors));
-    made->words = gy_alloc_zero("mapreduce.merge", count, sizeof(*made->words));
-    made->nodes = gy_alloc_zero("mapreduce.merge", count + 1, sizeof(*made->nodes));
-    gy_status status = GY_OK;
-    if (made->cursors == NULL || made->words == NULL || made->nodes == NULL) {
+    gy_status status = gy_losers_init(&made->tree, count);
+    if (made->cursors == NULL) {
         status = GY_NOMEM;
     }
     for (size_t i = 0; status == GY_OK && i < count; i++) {
@@ -183,9 +144,7 @@ gy_status gy_merge_new(const gy_sort_layout *layout, const gy_merge_source *sour
         gy_merge_free(made);
         return status;
     }
-    if (count > 0) {
-        made->nodes[0] = count == 1 ? 0 : play(made, 1);
-    }
+    gy_losers_play(&made->tree, is_before, made);
     *merge = made;
     return GY_OK;
 }
@@ -193,18 +152,18 @@ gy_status gy_merge_new(const gy_sort_layout *layout, const gy_merge_source *sour
 gy_status gy_merge_next(gy_merge *merge, gy_sort_item *item, bool *has)
 {
     *has = false;
-    if (merge->count == 0) {
+    if (merge->tree.count == 0) {
         return GY_OK;
     }
     if (merge->is_begun) { /* the record given last was borrowed until now */
-        const uint32_t last = merge->nodes[0];
+        const uint32_t last = gy_losers_first(&merge->tree);
         if (!merge->cursors[last].is_ended) {
             GY_TRY(advance(merge, last));
         }
-        replay(merge, last);
+        gy_losers_replay(&merge->tree, is_before, merge);
     }
     merge->is_begun = true;
-    const cursor *from = &merge->cursors[merge->nodes[0]];
+    const cursor *from = &merge->cursors[gy_losers_first(&merge->tree)];
     if (!from->is_ended) {
         *item = from->item;
         *has = true;
@@ -217,12 +176,11 @@ void gy_merge_free(gy_merge *merge)
     if (merge == NULL) {
         return;
     }
-    for (size_t i = 0; merge->cursors != NULL && i < merge->count; i++) {
+    for (size_t i = 0; merge->cursors != NULL && i < merge->tree.count; i++) {
         gy_free(merge->cursors[i].carry);
     }
     gy_free(merge->cursors);
-    gy_free(merge->words);
-    gy_free(merge->nodes);
+    gy_losers_fini(&merge->tree);
     gy_free(merge);
 }
 
