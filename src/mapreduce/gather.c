@@ -149,7 +149,7 @@ static gy_status close_spill(gy_gather *gather, spill_file *spill, gy_outlet *ou
     GY_ASSERT(level < LEVELS && gather->counts[level] < GY_GATHER_FAN_IN);
     gather->levels[level][gather->counts[level]++] = gather->made++;
     gather->report.spills++;
-    gather->report.spilled_bytes += outlet->written;
+    gather->report.spilled_bytes += outlet->flushed;
     return GY_OK;
 }
 

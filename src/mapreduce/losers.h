@@ -65,7 +65,10 @@ static inline void gy_losers_replay(gy_losers *tree, gy_losers_tie tie, const vo
     tree->nodes[0] = winner;
 }
 
-/** Whether a source beside the winner has its word: such a one lost to it on its way up. */
+/**
+ * Whether a source beside the winner has its word: such a one lost to it on its way up. Of
+ * UINT64_MAX also sources at their end count.
+ */
 static inline bool gy_losers_has_equal(const gy_losers *tree)
 {
     const uint32_t winner = tree->nodes[0];

@@ -80,7 +80,6 @@ static inline gy_status put_line(gy_outlet *output, const char *key, size_t key_
     from[key_size] = '\t';
     const char *end = put_number(from + key_size + 1, number);
     output->used += (size_t)(end - from);
-    output->written += (size_t)(end - from);
     return GY_OK;
 }
 

@@ -12,6 +12,7 @@ gy_status gy_outlet_flush(gy_outlet *outlet)
     }
     const size_t size = outlet->used;
     outlet->used = 0;
+    outlet->flushed += size;
     return outlet->sink.write(outlet->sink.arg, outlet->buffer, size);
 }
 
@@ -39,9 +40,9 @@ gy_status gy_outlet_room(gy_outlet *outlet, size_t size_bytes)
 
 gy_status gy_outlet_add(gy_outlet *outlet, const void *data, size_t size_bytes)
 {
-    outlet->written += size_bytes;
     if (outlet->buffer != NULL && size_bytes > outlet->capacity) { /* not through the buffer */
         GY_TRY(gy_outlet_flush(outlet));
+        outlet->flushed += size_bytes;
         return outlet->sink.write(outlet->sink.arg, data, size_bytes);
     }
     GY_TRY(gy_outlet_room(outlet, size_bytes));
@@ -83,7 +84,6 @@ gy_status gy_row_put(gy_outlet *outlet, const gy_row *row, bool is_list)
         out += list_size;
     }
     outlet->used += (size_t)(out - from);
-    outlet->written += (size_t)(out - from);
     return GY_OK;
 }
 

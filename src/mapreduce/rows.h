@@ -54,7 +54,7 @@ typedef struct gy_outlet {
     size_t capacity; /* of the buffer, made at the first byte */
     char *buffer;
     size_t used;
-    uint64_t written; /* with what is still here */
+    uint64_t flushed; /* to the sink */
 } gy_outlet;
 
 /** Room for size_bytes, to be filled from outlet->buffer + outlet->used on. GY_NOMEM; the

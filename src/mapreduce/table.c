@@ -275,16 +275,19 @@ static gy_status insert_after_full(gy_table *table, const pending *item)
                    size, table->options.memory_bytes);
 }
 
-/* Two slots, without a branch that could be guessed wrong: nine of ten keys that are there are
- * in one of them, and `insert` finds the others. */
+/* Two slots, by masks since compilers make branches of choices, which would be guessed wrong:
+ * nine of ten keys that are there are in one of them, and `insert` finds the others. */
 static inline void look(const gy_table *table, pending *item)
 {
     const size_t mask = table->capacity - 1, at = item->hash >> table->shift;
     const gy_slot *first = &table->slots[at], *second = &table->slots[(at + 1) & mask];
-    gy_record_head *found = second->hash == item->hash ? second->record : NULL;
-    found = first->hash == item->hash ? first->record : found;
-    item->found = found;
-    __builtin_prefetch(found != NULL ? (const void *)found : (const void *)first);
+    const uintptr_t is_first = 0 - (uintptr_t)(first->hash == item->hash);
+    const uintptr_t is_second = 0 - (uintptr_t)(second->hash == item->hash);
+    const uintptr_t found = ((uintptr_t)first->record & is_first) |
+                            ((uintptr_t)second->record & is_second & ~is_first);
+    item->found = (gy_record_head *)found;
+    __builtin_prefetch(
+        (const void *)(found | ((uintptr_t)first & (0 - (uintptr_t)(found == 0)))));
 }
 
 static gy_status settle_slowly(gy_table *table, pending *wave, size_t i, pending *looked)
