@@ -79,6 +79,17 @@ GY_MUST_CHECK gy_status gy_key_make(const char *path);
  */
 GY_MUST_CHECK gy_status gy_key_read(const char *path, const char *role,
                                     const uint8_t epoch[GY_RUN_ID_BYTES], gy_key *key);
+/** Read a file of secrets into `text` (most) as gy_key_read does; the caller wipes it.
+ * GY_NOTFOUND; GY_STATE; GY_LIMIT more than `most` bytes; GY_IO */
+GY_MUST_CHECK gy_status gy_key_load(const char *path, uint8_t *text, size_t most,
+                                    size_t *size_bytes);
+/** Make such a file, which must not be there yet, and sync it; folders above it too. GY_EXISTS;
+ * GY_IO */
+GY_MUST_CHECK gy_status gy_key_save(const char *path, const void *text, size_t size_bytes);
+/** What gy_key_read does with the secret: HKDF with SHA-256. GY_IO */
+GY_MUST_CHECK gy_status gy_key_derive(const uint8_t *secret, size_t size_bytes,
+                                      const uint8_t epoch[GY_RUN_ID_BYTES], const char *role,
+                                      gy_key *key);
 /** A new run's number, from the system's source of randomness. GY_IO */
 GY_MUST_CHECK gy_status gy_run_id_make(uint8_t id[GY_RUN_ID_BYTES]);
 
@@ -95,6 +106,9 @@ typedef struct gy_address {
 
 /** Look up "HOST:PORT" or "[V6]:PORT"; may ask a name server. GY_ARG; GY_NOTFOUND */
 GY_MUST_CHECK gy_status gy_address_find(const char *text, gy_address *address);
+/** Cut it into host, without brackets, and port, `least` (0 or 1) to 65535. GY_ARG */
+GY_MUST_CHECK gy_status gy_address_split(const char *text, uint16_t least, char host[256],
+                                         char port[8]);
 bool gy_address_is_loopback(const gy_address *address);
 bool gy_address_is_any(const gy_address *address);
 uint16_t gy_address_port(const gy_address *address);
@@ -110,8 +124,26 @@ GY_MUST_CHECK gy_status gy_address_own(int socket, gy_address *address);
 
 typedef struct gy_tls gy_tls;
 
+enum { GY_KEY_NAME_BYTES = 48 };
+
+/** Where keys come from, each with a name that goes over the wire in the clear. */
+typedef struct gy_tls_source {
+    void *arg;
+    /* What a caller offers. */
+    gy_status (*offer)(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key);
+    /* The key that a caller names; false: there is none of that name. */
+    bool (*find)(void *arg, const char *name, gy_key *key);
+    const char *here; /* for people: the names that there are */
+} gy_tls_source;
+
 /** `role` is told to the other end in the clear, with eight digits that name the key. */
 GY_MUST_CHECK gy_status gy_tls_new(const gy_key *key, const char *role, gy_tls **tls);
+/** The same with keys from a source, which is copied; its `arg` and `here` outlive it.
+ * GY_NOMEM; GY_IO */
+GY_MUST_CHECK gy_status gy_tls_new_from(const gy_tls_source *source, gy_tls **tls);
+/** Name a key: "ROLE DIGITS". GY_IO */
+GY_MUST_CHECK gy_status gy_key_name(const gy_key *key, const char *role,
+                                    char name[GY_KEY_NAME_BYTES]);
 void gy_tls_free(gy_tls *tls);
 
 /* ---- Wires ---- */
@@ -121,6 +153,11 @@ typedef struct gy_wire gy_wire;
 /** Takes `socket` (connected or connecting, non-blocking) also on failure. `tls` NULL: plain;
  * it outlives the wire. GY_NOMEM; GY_IO */
 GY_MUST_CHECK gy_status gy_wire_new(int socket, gy_tls *tls, bool is_caller, gy_wire **wire);
+/** Before it is open: it carries short messages, one piece at a time, and is mostly idle. Under
+ * TLS it then holds buffers only while something waits in them. */
+void gy_wire_spare(gy_wire *wire);
+/** The name of the key that the other end has proved; "" when plain. Valid with the wire. */
+const char *gy_wire_key_name(const gy_wire *wire);
 /** Start to call `address`. GY_IO */
 GY_MUST_CHECK gy_status gy_wire_call(const gy_address *address, gy_tls *tls, gy_wire **wire);
 /** Connect and shake hands. GY_OK ready; GY_AGAIN; GY_PEER nobody answers; GY_STATE the other

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static gy_status split(const char *text, char host[256], char port[8])
+gy_status gy_address_split(const char *text, uint16_t least, char host[256], char port[8])
 {
     const char *colon = strrchr(text, ':');
     size_t length = colon != NULL ? (size_t)(colon - text) : 0;
@@ -19,11 +19,11 @@ static gy_status split(const char *text, char host[256], char port[8])
     errno = 0;
     long number = colon != NULL ? strtol(colon + 1, &end, 10) : 0;
     bool is_port = colon != NULL && end != colon + 1 && *end == '\0' && errno == 0 &&
-                   number > 0 && number <= UINT16_MAX;
+                   number >= least && number <= UINT16_MAX;
     if (colon == NULL || length == 0 || length >= 256 || !is_port ||
         (!is_bracketed && memchr(text, ':', length) != NULL)) {
-        return gy_fail(GY_ARG, "\"%.200s\" is no address: expected HOST:PORT, port 1 to 65535",
-                       text);
+        return gy_fail(GY_ARG, "\"%.200s\" is no address: expected HOST:PORT, port %u to 65535",
+                       text, (unsigned)least);
     }
     memcpy(host, text + from, length);
     host[length] = '\0';
@@ -34,7 +34,7 @@ static gy_status split(const char *text, char host[256], char port[8])
 gy_status gy_address_find(const char *text, gy_address *address)
 {
     char host[256], port[8];
-    GY_TRY(split(text, host, port));
+    GY_TRY(gy_address_split(text, 1, host, port));
     struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     int code = getaddrinfo(host, port, &wanted, &found);

@@ -21,6 +21,27 @@ gy_status gy_run_id_make(uint8_t id[GY_RUN_ID_BYTES])
                : gy_fail(GY_IO, "the system gives no random numbers");
 }
 
+gy_status gy_key_save(const char *path, const void *text, size_t size_bytes)
+{
+    int made = gy_disk_make_folders(path);
+    if (made != 0) {
+        return gy_fail(GY_IO, "cannot make the folder of %s: %s", path, strerror(-made));
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return errno == EEXIST
+                   ? gy_fail(GY_EXISTS, "%s exists: a key is never overwritten", path)
+                   : gy_fail(GY_IO, "cannot make the key file %s: %s", path, strerror(errno));
+    }
+    gy_status status = GY_OK;
+    if (write(fd, text, size_bytes) != (ssize_t)size_bytes || fsync(fd) != 0) {
+        status = gy_fail(GY_IO, "cannot write the key file %s: %s", path, strerror(errno));
+        (void)unlink(path);
+    }
+    close(fd);
+    return status;
+}
+
 gy_status gy_key_make(const char *path)
 {
     static const char digits[] = "0123456789abcdef";
@@ -34,29 +55,13 @@ gy_status gy_key_make(const char *path)
         text[2 * i + 1] = digits[secret[i] & 15];
     }
     text[sizeof(text) - 1] = '\n';
-    int made = gy_disk_make_folders(path);
-    gy_status status =
-        made == 0 ? GY_OK
-                  : gy_fail(GY_IO, "cannot make the folder of %s: %s", path, strerror(-made));
-    int fd = status < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (status >= 0 && fd < 0) {
-        status = errno == EEXIST
-                     ? gy_fail(GY_EXISTS, "%s exists: a key is never overwritten", path)
-                     : gy_fail(GY_IO, "cannot make the key file %s: %s", path, strerror(errno));
-    }
-    if (fd >= 0 && (write(fd, text, sizeof(text)) != (ssize_t)sizeof(text) || fsync(fd) != 0)) {
-        status = gy_fail(GY_IO, "cannot write the key file %s: %s", path, strerror(errno));
-        (void)unlink(path);
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
+    gy_status status = gy_key_save(path, text, sizeof(text));
     OPENSSL_cleanse(secret, sizeof(secret));
     OPENSSL_cleanse(text, sizeof(text));
     return status;
 }
 
-static gy_status read_secret(const char *path, uint8_t *secret, size_t *size_bytes)
+gy_status gy_key_load(const char *path, uint8_t *text, size_t most, size_t *size_bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) {
@@ -66,17 +71,31 @@ static gy_status read_secret(const char *path, uint8_t *secret, size_t *size_byt
     }
     struct stat facts;
     gy_status status = GY_OK;
+    ssize_t got = 0;
     if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
         status = gy_fail(GY_STATE, "the cluster key %s is not a plain file", path);
     } else if (facts.st_uid != geteuid() || (facts.st_mode & 0077) != 0) {
         status = gy_fail(
             GY_STATE, "the cluster key %s has mode %04o and owner %u: expected 0600 and %u",
             path, (unsigned)facts.st_mode & 07777, (unsigned)facts.st_uid, (unsigned)geteuid());
+    } else if ((uint64_t)facts.st_size > most) {
+        status = gy_fail(GY_LIMIT, "the cluster key %s has %lld bytes: at most %zu", path,
+                         (long long)facts.st_size, most);
+    } else {
+        got = read(fd, text, most);
+        status = got >= 0 ? GY_OK
+                          : gy_fail(GY_IO, "cannot read the cluster key %s: %s", path,
+                                    strerror(errno));
     }
-    ssize_t got = status < 0 ? 0 : read(fd, secret, SECRET_BYTES_MOST);
     close(fd);
-    GY_TRY(status);
-    size_t size = got > 0 ? (size_t)got : 0;
+    *size_bytes = got > 0 ? (size_t)got : 0;
+    return status;
+}
+
+static gy_status read_secret(const char *path, uint8_t *secret, size_t *size_bytes)
+{
+    size_t size = 0;
+    GY_TRY(gy_key_load(path, secret, SECRET_BYTES_MOST, &size));
     while (size > 0 && (secret[size - 1] == '\n' || secret[size - 1] == '\r')) {
         size--;
     }
@@ -89,8 +108,8 @@ static gy_status read_secret(const char *path, uint8_t *secret, size_t *size_byt
 }
 
 /* HKDF with SHA-256 (RFC 5869): secret, the epoch as salt, the role as info. */
-static gy_status derive(gy_key *key, const uint8_t *secret, size_t size_bytes,
-                        const uint8_t *epoch, const char *role)
+gy_status gy_key_derive(const uint8_t *secret, size_t size_bytes,
+                        const uint8_t epoch[GY_RUN_ID_BYTES], const char *role, gy_key *key)
 {
     EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
     EVP_KDF_CTX *work = kdf != NULL ? EVP_KDF_CTX_new(kdf) : NULL;
@@ -121,7 +140,7 @@ gy_status gy_key_read(const char *path, const char *role, const uint8_t epoch[GY
     size_t size = 0;
     gy_status status = read_secret(path, secret, &size);
     if (status >= 0) {
-        status = derive(key, secret, size, epoch != NULL ? epoch : no_epoch, role);
+        status = gy_key_derive(secret, size, epoch != NULL ? epoch : no_epoch, role, key);
     }
     OPENSSL_cleanse(secret, sizeof(secret));
     return status;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_NAME_BYTES = 48, READ_AHEAD_BYTES = 64 * 1024 };
+enum { READ_AHEAD_BYTES = 64 * 1024 };
 static const unsigned char suite_id[] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
 static const unsigned char session_context[] = {'g', 'y', 'r', 'e'};
 static const char suite_name[] = "TLS_AES_128_GCM_SHA256";
@@ -13,9 +13,17 @@ static const char suite_name[] = "TLS_AES_128_GCM_SHA256";
 struct gy_tls {
     SSL_CTX *context;
     BIO_METHOD *method;
+    gy_tls_source source;
+    /* Of gy_tls_new, which is its own source. */
     gy_key key;
-    char name[KEY_NAME_BYTES]; /* role and the key's fingerprint */
+    char name[GY_KEY_NAME_BYTES]; /* role and the key's fingerprint */
 };
+
+/* What an SSL carries: the key's name that is offered, or that the caller named. */
+typedef struct tls_end {
+    char name[GY_KEY_NAME_BYTES];
+    bool is_unknown; /* there is no key of that name here */
+} tls_end;
 
 static int bio_read(BIO *bio, char *to, int size_bytes)
 {
@@ -50,13 +58,12 @@ static const gy_tls *tls_of(const SSL *ssl)
     return SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
 }
 
-static SSL_SESSION *key_session(SSL *ssl)
+static SSL_SESSION *key_session(SSL *ssl, const gy_key *key)
 {
-    const gy_tls *tls = tls_of(ssl);
     const SSL_CIPHER *suite = SSL_CIPHER_find(ssl, suite_id);
     SSL_SESSION *session = SSL_SESSION_new();
     if (suite == NULL || session == NULL ||
-        SSL_SESSION_set1_master_key(session, tls->key.bytes, sizeof(tls->key.bytes)) != 1 ||
+        SSL_SESSION_set1_master_key(session, key->bytes, sizeof(key->bytes)) != 1 ||
         SSL_SESSION_set_cipher(session, suite) != 1 ||
         SSL_SESSION_set1_id_context(session, session_context, sizeof(session_context)) != 1 ||
         SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) != 1) {
@@ -69,14 +76,20 @@ static SSL_SESSION *key_session(SSL *ssl)
 static int offer_key(SSL *ssl, const EVP_MD *hash, const unsigned char **name, size_t *size,
                      SSL_SESSION **session)
 {
-    const gy_tls *tls = tls_of(ssl);
+    const gy_tls_source *source = &tls_of(ssl)->source;
+    tls_end *end = SSL_get_app_data(ssl);
+    gy_key key;
     *session = NULL;
     if (hash != NULL && EVP_MD_get_type(hash) != EVP_MD_get_type(EVP_sha256())) {
         return 1; /* the key is for one hash alone */
     }
-    *session = key_session(ssl);
-    *name = (const unsigned char *)tls->name;
-    *size = strlen(tls->name);
+    if (source->offer(source->arg, end->name, &key) < 0) {
+        return 0;
+    }
+    *session = key_session(ssl, &key);
+    OPENSSL_cleanse(&key, sizeof(key));
+    *name = (const unsigned char *)end->name;
+    *size = strlen(end->name);
     return *session != NULL;
 }
 
@@ -84,24 +97,25 @@ static int offer_key(SSL *ssl, const EVP_MD *hash, const unsigned char **name, s
  */
 static int find_key(SSL *ssl, const unsigned char *name, size_t size, SSL_SESSION **session)
 {
-    const gy_tls *tls = tls_of(ssl);
-    bool is_ours = size == strlen(tls->name) && memcmp(name, tls->name, size) == 0;
-    if (!is_ours) {
-        char *seen = gy_alloc("transport.tls", KEY_NAME_BYTES);
-        if (seen != NULL) {
-            snprintf(seen, KEY_NAME_BYTES, "%.*s", (int)GY_MIN(size, KEY_NAME_BYTES - 1),
-                     (const char *)name);
-            for (char *at = seen; *at != '\0'; at++) {
-                if (*at < ' ' || *at > '~') {
-                    *at = '?';
-                }
-            }
-            gy_free(SSL_get_app_data(ssl));
-            SSL_set_app_data(ssl, seen);
+    const gy_tls_source *source = &tls_of(ssl)->source;
+    tls_end *end = SSL_get_app_data(ssl);
+    gy_key key;
+    *session = NULL;
+    snprintf(end->name, sizeof(end->name), "%.*s", (int)GY_MIN(size, sizeof(end->name) - 1),
+             (const char *)name);
+    bool is_text = size == strlen(end->name);
+    for (char *at = end->name; *at != '\0'; at++) {
+        if (*at < ' ' || *at > '~') {
+            *at = '?';
+            is_text = false;
         }
     }
-    *session = is_ours ? key_session(ssl) : NULL;
-    return !is_ours || *session != NULL;
+    end->is_unknown = !is_text || !source->find(source->arg, end->name, &key);
+    if (!end->is_unknown) {
+        *session = key_session(ssl, &key);
+        OPENSSL_cleanse(&key, sizeof(key));
+    }
+    return end->is_unknown || *session != NULL;
 }
 
 static gy_status set_up(gy_tls *tls)
@@ -134,26 +148,62 @@ static gy_status set_up(gy_tls *tls)
     return GY_OK;
 }
 
-gy_status gy_tls_new(const gy_key *key, const char *role, gy_tls **tls)
+gy_status gy_tls_new_from(const gy_tls_source *source, gy_tls **tls)
 {
-    uint8_t digest[EVP_MAX_MD_SIZE];
-    unsigned digest_bytes = 0;
     gy_tls *made = gy_alloc_zero("transport.tls", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
-    made->key = *key;
+    made->source = *source;
     gy_status status = set_up(made);
-    if (status >= 0 && EVP_Digest(key->bytes, sizeof(key->bytes), digest, &digest_bytes,
-                                  EVP_sha256(), NULL) != 1) {
-        status = gy_fail(GY_IO, "no SHA-256 in this library of ciphers");
-    }
     if (status < 0) {
         gy_tls_free(made);
         return status;
     }
-    snprintf(made->name, sizeof(made->name), "%.30s %02x%02x%02x%02x", role, digest[0],
-             digest[1], digest[2], digest[3]);
+    *tls = made;
+    return GY_OK;
+}
+
+gy_status gy_key_name(const gy_key *key, const char *role, char name[GY_KEY_NAME_BYTES])
+{
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    unsigned digest_bytes = 0;
+    if (EVP_Digest(key->bytes, sizeof(key->bytes), digest, &digest_bytes, EVP_sha256(), NULL) !=
+        1) {
+        return gy_fail(GY_IO, "no SHA-256 in this library of ciphers");
+    }
+    snprintf(name, GY_KEY_NAME_BYTES, "%.38s %02x%02x%02x%02x", role, digest[0], digest[1],
+             digest[2], digest[3]);
+    return GY_OK;
+}
+
+static gy_status offer_own(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
+{
+    const gy_tls *tls = arg;
+    memcpy(name, tls->name, GY_KEY_NAME_BYTES);
+    *key = tls->key;
+    return GY_OK;
+}
+
+static bool find_own(void *arg, const char *name, gy_key *key)
+{
+    const gy_tls *tls = arg;
+    *key = tls->key;
+    return strcmp(name, tls->name) == 0;
+}
+
+gy_status gy_tls_new(const gy_key *key, const char *role, gy_tls **tls)
+{
+    gy_tls *made = NULL;
+    GY_TRY(gy_tls_new_from(&(gy_tls_source){.offer = offer_own, .find = find_own}, &made));
+    gy_status status = gy_key_name(key, role, made->name);
+    if (status < 0) {
+        gy_tls_free(made);
+        return status;
+    }
+    made->key = *key;
+    made->source.arg = made;
+    made->source.here = made->name;
     *tls = made;
     return GY_OK;
 }
@@ -172,10 +222,14 @@ gy_status gy_tls_open(gy_tls *tls, void *wire, bool is_caller, SSL **ssl)
 {
     SSL *made = SSL_new(tls->context);
     BIO *bio = made != NULL ? BIO_new(tls->method) : NULL;
-    if (bio == NULL) {
+    tls_end *end = gy_alloc_zero("transport.tls", 1, sizeof(*end));
+    if (bio == NULL || end == NULL) {
+        BIO_free(bio);
         SSL_free(made);
+        gy_free(end);
         return gy_fail(GY_NOMEM, "no memory for a connection under TLS");
     }
+    SSL_set_app_data(made, end);
     BIO_set_data(bio, wire);
     BIO_set_init(bio, 1);
     SSL_set_bio(made, bio, bio);
@@ -188,10 +242,27 @@ gy_status gy_tls_open(gy_tls *tls, void *wire, bool is_caller, SSL **ssl)
     return GY_OK;
 }
 
-void gy_tls_read_ahead(SSL *ssl)
+void gy_tls_close(SSL *ssl)
 {
-    SSL_set_default_read_buffer_len(ssl, READ_AHEAD_BYTES);
+    if (ssl != NULL) {
+        gy_free(SSL_get_app_data(ssl));
+        SSL_free(ssl);
+        ERR_clear_error();
+    }
+}
+
+void gy_tls_read_ahead(SSL *ssl, bool is_deep)
+{
+    if (is_deep) {
+        SSL_set_default_read_buffer_len(ssl, READ_AHEAD_BYTES);
+    }
     SSL_set_read_ahead(ssl, 1);
+}
+
+const char *gy_tls_key_name(const SSL *ssl)
+{
+    const tls_end *end = SSL_get_app_data(ssl);
+    return end->name;
 }
 
 bool gy_tls_is_proved(SSL *ssl)
@@ -204,11 +275,12 @@ gy_status gy_tls_explain(const gy_tls *tls, const SSL *ssl, bool is_caller)
 {
     unsigned long code = ERR_peek_error();
     int reason = ERR_GET_REASON(code);
-    const char *seen = SSL_get_app_data(ssl), *words = ERR_reason_error_string(code);
+    const tls_end *end = SSL_get_app_data(ssl);
+    const char *words = ERR_reason_error_string(code);
     ERR_clear_error();
-    if (seen != NULL) {
+    if (end->is_unknown) {
         return gy_fail(GY_STATE, "the caller has another cluster key: \"%s\", here is \"%s\"",
-                       seen, tls->name);
+                       end->name, tls->source.here);
     }
     switch (reason) {
     case SSL_R_WRONG_VERSION_NUMBER:
@@ -224,7 +296,7 @@ gy_status gy_tls_explain(const gy_tls *tls, const SSL *ssl, bool is_caller)
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
         return gy_fail(GY_STATE, "the other end does not speak TLS 1.3");
     case SSL_R_BINDER_DOES_NOT_VERIFY:
-        return gy_fail(GY_STATE, "the caller does not have the cluster key \"%s\"", tls->name);
+        return gy_fail(GY_STATE, "the caller does not have the cluster key \"%s\"", end->name);
     default:
         break;
     }
@@ -232,8 +304,9 @@ gy_status gy_tls_explain(const gy_tls *tls, const SSL *ssl, bool is_caller)
         return gy_fail(GY_STATE,
                        "the other end refused this end's cluster key, \"%s\": it has another "
                        "(%s)",
-                       tls->name, words != NULL ? words : "no reason given");
+                       end->name, words != NULL ? words : "no reason given");
     }
     return gy_fail(GY_STATE, "the other end does not prove the cluster key \"%s\": %s",
-                   tls->name, words != NULL ? words : "it closed the connection");
+                   end->name[0] != '\0' ? end->name : tls->source.here,
+                   words != NULL ? words : "it closed the connection");
 }

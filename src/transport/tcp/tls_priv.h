@@ -16,8 +16,12 @@ gy_status gy_tls_explain(const gy_tls *tls, const SSL *ssl, bool is_caller);
 /** Was it the shared key that proved both ends? */
 bool gy_tls_is_proved(SSL *ssl);
 
-/** From now on take several records from the socket at once. */
-void gy_tls_read_ahead(SSL *ssl);
+/** Of the caller: the name offered; of the called one: the name that the caller gave, or "". */
+const char *gy_tls_key_name(const SSL *ssl);
+void gy_tls_close(SSL *ssl);
+
+/** From now on take a record, or several (is_deep), from the socket at once. */
+void gy_tls_read_ahead(SSL *ssl, bool is_deep);
 
 /** Of wire.c, `arg` is the wire. > 0 bytes moved; 0 the end; -1 nothing now; -2 broken. */
 int gy_tls_receive(void *arg, void *to, int size_bytes);

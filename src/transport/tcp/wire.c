@@ -13,6 +13,7 @@ enum {
     RECORD_BYTES = 16384,
     RECORD_MORE_BYTES = 256, /* header, tag and padding of a record, generously */
     WAITING_BYTES = 4 * (RECORD_BYTES + RECORD_MORE_BYTES),
+    SPARE_BYTES = RECORD_BYTES + RECORD_MORE_BYTES,
     HANDSHAKE_BYTES = 8 * 1024, /* what a stranger gets instead */
     PIECES_MAX = 64,
     SHORT_BYTES = 512,
@@ -20,13 +21,13 @@ enum {
 
 struct gy_wire {
     int socket;
-    bool is_caller, is_connected, is_open, is_broken;
+    bool is_caller, is_connected, is_open, is_broken, is_spare;
     gy_tls *tls;
     SSL *ssl;
     gy_wire_count counts;
     /* Under TLS: records that the socket did not take yet, and what becomes one. */
     size_t waiting_room, waiting_bytes, sent_bytes;
-    uint8_t *waiting, *record;
+    uint8_t *waiting, *record; /* of a spare wire: NULL while nothing waits; always NULL */
 };
 
 /* Nothing is lost or congested inside a host, and pacing (BBR's, where that is the system's
@@ -87,6 +88,17 @@ gy_status gy_wire_new(int socket, gy_tls *tls, bool is_caller, gy_wire **wire)
     made->is_connected = !is_caller;
     *wire = made;
     return GY_OK;
+}
+
+void gy_wire_spare(gy_wire *wire)
+{
+    GY_ASSERT(!wire->is_open);
+    wire->is_spare = true;
+}
+
+const char *gy_wire_key_name(const gy_wire *wire)
+{
+    return wire->ssl != NULL ? gy_tls_key_name(wire->ssl) : "";
 }
 
 gy_status gy_wire_call(const gy_address *address, gy_tls *tls, gy_wire **wire)
@@ -173,19 +185,41 @@ gy_status gy_wire_flush(gy_wire *wire)
         wire->counts.sent_bytes += (uint64_t)put;
     }
     wire->sent_bytes = wire->waiting_bytes = 0;
+    if (wire->is_spare && wire->is_open) {
+        gy_free(wire->waiting);
+        wire->waiting = NULL;
+        wire->waiting_room = 0;
+    }
+    return GY_OK;
+}
+
+/* A spare wire has room for a record when there is one to send. */
+static gy_status get_room(gy_wire *wire)
+{
+    if (wire->is_spare && wire->waiting_room < SPARE_BYTES) {
+        uint8_t *waiting = gy_resize("transport.wire", wire->waiting, SPARE_BYTES);
+        if (waiting == NULL) {
+            return GY_NOMEM;
+        }
+        wire->waiting = waiting;
+        wire->waiting_room = SPARE_BYTES;
+    }
     return GY_OK;
 }
 
 /* The other end is no stranger: now it gets buffers. */
 static gy_status get_buffers(gy_wire *wire)
 {
+    gy_tls_read_ahead(wire->ssl, !wire->is_spare);
+    if (wire->is_spare) {
+        return get_room(wire);
+    }
     uint8_t *waiting = gy_resize("transport.wire", wire->waiting, WAITING_BYTES);
     wire->record = gy_alloc("transport.wire", RECORD_BYTES);
     if (waiting != NULL) {
         wire->waiting = waiting;
         wire->waiting_room = WAITING_BYTES;
     }
-    gy_tls_read_ahead(wire->ssl);
     return waiting != NULL && wire->record != NULL ? GY_OK : GY_NOMEM;
 }
 
@@ -294,19 +328,23 @@ static size_t gather(gy_wire *wire, const struct iovec *pieces, int count, size_
 static gy_status write_records(gy_wire *wire, const struct iovec *pieces, int count,
                                size_t *put)
 {
+    GY_ASSERT(!wire->is_spare || count == 1);
     for (;;) {
         gy_status status = gy_wire_flush(wire);
-        if (status < 0) {
-            return status;
-        }
+        GY_TRY(status);
+        GY_TRY(get_room(wire));
         bool has_sealed = false;
         while (wire->waiting_room - wire->waiting_bytes >= RECORD_BYTES + RECORD_MORE_BYTES) {
-            size_t size = gather(wire, pieces, count, *put), done = 0;
+            size_t size = wire->is_spare ? GY_MIN(pieces[0].iov_len - *put, RECORD_BYTES)
+                                         : gather(wire, pieces, count, *put);
+            const uint8_t *record =
+                wire->is_spare ? (const uint8_t *)pieces[0].iov_base + *put : wire->record;
+            size_t done = 0;
             if (size == 0) {
                 break;
             }
             ERR_clear_error();
-            if (SSL_write_ex(wire->ssl, wire->record, size, &done) != 1 || done != size) {
+            if (SSL_write_ex(wire->ssl, record, size, &done) != 1 || done != size) {
                 return ended(wire);
             }
             *put += size;
@@ -381,11 +419,7 @@ void gy_wire_close(gy_wire *wire)
     if (wire == NULL) {
         return;
     }
-    if (wire->ssl != NULL) {
-        gy_free(SSL_get_app_data(wire->ssl));
-        SSL_free(wire->ssl);
-        ERR_clear_error();
-    }
+    gy_tls_close(wire->ssl);
     if (!wire->is_broken) {
         /* Closed with bytes unread, the system would break off what was written last. */
         char unread[4096];

@@ -1,0 +1,56 @@
+/**
+ * Bulk: a region of a file goes from the node that has it to one that asks, on a connection of
+ * its own. Chunks carry a checksum that the receiver verifies, and are compressed where the
+ * first one shows that it pays. The sender is never ahead by more than the receiver's window.
+ */
+#ifndef GY_RPC_BULK_H
+#define GY_RPC_BULK_H
+
+#include "rpc/rpc.h"
+
+enum { GY_BULK_NAME_BYTES = 4096 };
+
+/** What a name stands for. */
+typedef struct gy_bulk_region {
+    int fd; /* readable by pread; closed with the transfer if is_taken */
+    bool is_taken;
+    uint64_t offset, size_bytes;
+} gy_bulk_region;
+
+/** Of a node that has something to fetch. */
+typedef struct gy_bulk_server {
+    uint32_t roles; /* bits of who may fetch */
+    /** Find it; fast, it holds up the node. A failure is told to the receiver. */
+    gy_status (*find)(void *arg, gy_rpc_role role, const void *name, size_t name_bytes,
+                      gy_bulk_region *region);
+    int transfers_max; /* connections at once; 0: 64 */
+} gy_bulk_server;
+
+typedef struct gy_bulk_fetch {
+    const char *address; /* "HOST:PORT" of the node that has it */
+    const void *name;    /* (name_bytes) the service's own words; copied */
+    size_t name_bytes;
+    uint64_t offset, size_bytes; /* within the region; UINT64_MAX: to its end */
+    gy_deadline deadline;
+    /* Where it goes: */
+    int fd; /* to `at` by pwrite, unless `take` is there; the caller's */
+    uint64_t at;
+    /* GY_OK taken; GY_AGAIN not now: the same again after gy_bulk_go_on; < 0 ends the fetch. */
+    gy_status (*take)(void *arg, uint64_t offset, const void *data, size_t size_bytes);
+    /* Once, later: GY_OK all is there; GY_PEER; GY_TIMEOUT; GY_FORMAT a checksum; GY_CANCELLED;
+     * GY_IO; or the server's refusal. `size_bytes` came in order before it. */
+    void (*done)(void *arg, gy_status status, uint64_t size_bytes);
+    void *arg;
+    size_t window_bytes; /* 0: 4 MiB */
+    bool is_raw;         /* never compressed */
+} gy_bulk_fetch;
+
+/** GY_OK *number names it; GY_ARG; GY_NOMEM; GY_LIMIT too many at once */
+GY_MUST_CHECK gy_status gy_bulk_begin(gy_rpc *rpc, const gy_bulk_fetch *fetch,
+                                      uint64_t *number);
+/** `take` may be called again. */
+void gy_bulk_go_on(gy_rpc *rpc, uint64_t number);
+/** `done` comes with GY_CANCELLED, from the next turn. */
+void gy_bulk_cancel(gy_rpc *rpc, uint64_t number);
+
+#endif

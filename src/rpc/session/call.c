@@ -1,0 +1,363 @@
+/* What this node asks of others. */
+#include "rpc/session/session_priv.h"
+
+#include "rpc/proto/rpc.pb-c.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ACK_BYTES = 64 * 1024, ACK_COUNT = 64 };
+
+static void link_last(rpc_peer *peer, rpc_call *call)
+{
+    call->previous = peer->last;
+    if (peer->last != NULL) {
+        peer->last->next = call;
+    } else {
+        peer->first = call;
+    }
+    peer->last = call;
+    if (peer->unsent == NULL) {
+        peer->unsent = call;
+    }
+}
+
+/* It waits behind none that was sent: does it wait itself? */
+static bool is_unsent(const rpc_call *call)
+{
+    const rpc_call *unsent = call->peer->unsent;
+    return unsent != NULL && call->entry.number >= unsent->entry.number;
+}
+
+static void take_out(rpc_call *call)
+{
+    rpc_peer *peer = call->peer;
+    if (is_unsent(call)) {
+        peer->waiting_bytes -= call->size_bytes;
+    }
+    if (peer->unsent == call) {
+        peer->unsent = call->next;
+    }
+    *(call->previous != NULL ? &call->previous->next : &peer->first) = call->next;
+    *(call->next != NULL ? &call->next->previous : &peer->last) = call->previous;
+    gy_rpc_table_remove(&peer->calls, &call->entry);
+    gy_rpc_alarm_set(&peer->node->alarms, &call->alarm, INT64_MAX);
+    call->next = call->previous = NULL;
+}
+
+static gy_status tell_acks(rpc_peer *peer)
+{
+    Gy__Rpc__Envelope envelope;
+    gy__rpc__envelope__init(&envelope);
+    envelope.number = 1; /* a frame has at least a byte */
+    while (peer->ack_count > 0) {
+        GY_TRY(gy_rpc_link_say(peer->link, KIND_BEAT, 0, &envelope));
+    }
+    return GY_OK;
+}
+
+/* ---- Asking ---- */
+
+static bool has_room(rpc_peer *peer, size_t size_bytes)
+{
+    const gy_rpc_options *options = &peer->node->options;
+    size_t waiting = gy_rpc_peer_waiting(peer);
+    if (peer->calls.count + peer->ack_count >= options->call_max && peer->is_up) {
+        (void)tell_acks(peer); /* or the link ends, and with it the acks */
+    }
+    return peer->calls.count + peer->ack_count < options->call_max &&
+           (waiting == 0 || waiting + size_bytes <= options->queue_bytes);
+}
+
+/* How large it is packed; a failure when the method does not allow that. */
+static gy_status measure(const gy_rpc *node, uint32_t type, const ProtobufCMessage *message,
+                         const gy_rpc_method **method, size_t *size_bytes)
+{
+    *method = gy_rpc_method_of(node, type);
+    GY_ASSERT(*method != NULL && message->descriptor == (*method)->request);
+    *size_bytes = protobuf_c_message_get_packed_size(message);
+    return *size_bytes <= (*method)->request_bytes_max
+               ? GY_OK
+               : gy_fail(GY_LIMIT, "%s: %zu bytes, at most %u", (*method)->name, *size_bytes,
+                         (*method)->request_bytes_max);
+}
+
+static gy_status call_new(rpc_peer *peer, const gy_rpc_request *request, size_t size_bytes,
+                          rpc_call **call)
+{
+    gy_rpc *node = peer->node;
+    rpc_call *made = gy_alloc("rpc.call", sizeof(*made) + size_bytes);
+    if (made == NULL || gy_rpc_alarm_admit(&node->alarms) < 0) {
+        gy_free(made);
+        return GY_NOMEM;
+    }
+    made->entry = (gy_rpc_entry){.number = peer->number + 1};
+    made->alarm = (gy_rpc_alarm){.kind = ALARM_CALL};
+    made->peer = peer;
+    made->next = made->previous = NULL;
+    made->method = gy_rpc_method_of(node, request->type);
+    made->done = request->done;
+    made->arg = request->arg;
+    made->deadline_ns = request->deadline.at_ns;
+    made->is_hasty = request->is_hasty;
+    made->was_sent = false;
+    made->size_bytes = size_bytes;
+    if (gy_rpc_table_add(&peer->calls, &made->entry) < 0) {
+        gy_rpc_alarm_dismiss(&node->alarms, &made->alarm);
+        gy_free(made);
+        return GY_NOMEM;
+    }
+    protobuf_c_message_pack(request->message, made->body);
+    peer->number++;
+    *call = made;
+    return GY_OK;
+}
+
+gy_status gy_rpc_call(gy_rpc *rpc, gy_rpc_peer handle, const gy_rpc_request *request,
+                      uint64_t *number)
+{
+    rpc_peer *peer = gy_rpc_peer_find(rpc, handle);
+    const gy_rpc_method *method = NULL;
+    rpc_call *call = NULL;
+    size_t size = 0;
+    GY_TRY(measure(rpc, request->type, request->message, &method, &size));
+    GY_ASSERT(method->answer != NULL && request->done != NULL);
+    if (peer == NULL || (request->is_hasty && !peer->is_up)) {
+        return gy_fail(GY_PEER, "%s: %s: %s", peer != NULL ? peer->text : "a peer",
+                       method->name, peer != NULL ? peer->why : "it was dropped");
+    }
+    if (!has_room(peer, size)) {
+        peer->is_full = true;
+        return GY_AGAIN;
+    }
+    GY_TRY(call_new(peer, request, size, &call));
+    link_last(peer, call);
+    peer->waiting_bytes += size;
+    if (!GY_PLANTED(DEADLINE_UNARMED)) {
+        gy_rpc_alarm_set(&rpc->alarms, &call->alarm, call->deadline_ns);
+    }
+    if (number != NULL) {
+        *number = call->entry.number;
+    }
+    if (peer->is_up) {
+        gy_rpc_enter(rpc);
+        gy_rpc_peer_pump(peer);
+        gy_rpc_leave(rpc);
+    }
+    return GY_OK;
+}
+
+gy_status gy_rpc_call_send(rpc_call *call)
+{
+    rpc_peer *peer = call->peer;
+    Gy__Rpc__Envelope envelope;
+    int64_t left_ns = call->deadline_ns - gy_rpc_now_ns(peer->node);
+    gy__rpc__envelope__init(&envelope);
+    envelope.number = call->entry.number;
+    if (call->deadline_ns != INT64_MAX) {
+        envelope.left_ms = left_ns > 1000000 ? (uint64_t)left_ns / 1000000 : 1;
+    }
+    envelope.body = (ProtobufCBinaryData){.len = call->size_bytes, .data = call->body};
+    peer->unsent = call->next;
+    peer->waiting_bytes -= call->size_bytes;
+    call->was_sent = true;
+    return gy_rpc_link_say(peer->link, KIND_CALL, call->method->type, &envelope);
+}
+
+gy_status gy_rpc_tell(gy_rpc *rpc, gy_rpc_peer handle, uint32_t type,
+                      const ProtobufCMessage *message)
+{
+    rpc_peer *peer = gy_rpc_peer_find(rpc, handle);
+    const gy_rpc_method *method = NULL;
+    Gy__Rpc__Envelope envelope;
+    size_t size = 0;
+    gy__rpc__envelope__init(&envelope);
+    GY_TRY(measure(rpc, type, message, &method, &size));
+    GY_ASSERT(method->answer == NULL);
+    if (peer == NULL || !peer->is_up) {
+        return gy_fail(GY_PEER, "%s: %s: %s", peer != NULL ? peer->text : "a peer",
+                       method->name, peer != NULL ? peer->why : "it was dropped");
+    }
+    size_t waiting = gy_rpc_peer_waiting(peer);
+    if (waiting > 0 && waiting + size > rpc->options.queue_bytes) {
+        peer->is_full = true;
+        return GY_AGAIN;
+    }
+    uint8_t *body = gy_alloc("rpc.tell", size);
+    if (body == NULL) {
+        return GY_NOMEM;
+    }
+    protobuf_c_message_pack(message, body);
+    envelope.number = 1; /* a frame has at least a byte */
+    envelope.body = (ProtobufCBinaryData){.len = size, .data = body};
+    gy_rpc_enter(rpc);
+    gy_status status = gy_rpc_link_say(peer->link, KIND_TELL, type, &envelope);
+    gy_rpc_leave(rpc);
+    gy_free(body);
+    return status;
+}
+
+/* ---- Ends ---- */
+
+/* It is no longer the peer's; its callback comes with the node's next turn. */
+static void end_later(rpc_call *call, gy_status status, const char *why)
+{
+    rpc_peer *peer = call->peer;
+    gy_rpc *node = peer->node;
+    take_out(call);
+    call->peer = NULL;
+    gy_fail(status, "%s: %s: %s", peer->text, call->method->name, why);
+    gy_error_take(&call->error, status);
+    if (node->ended_last != NULL) {
+        node->ended_last->next = call;
+    } else {
+        node->ended_first = call;
+    }
+    node->ended_last = call;
+    gy_rpc_peer_look(peer);
+}
+
+void gy_rpc_calls_deliver(gy_rpc *node)
+{
+    while (node->ended_first != NULL) {
+        rpc_call *call = node->ended_first;
+        node->ended_first = call->next;
+        node->ended_last = call->next == NULL ? NULL : node->ended_last;
+        gy_rpc_alarm_dismiss(&node->alarms, &call->alarm);
+        call->done(call->arg, gy_error_raise(&call->error), NULL);
+        gy_free(call);
+    }
+}
+
+void gy_rpc_calls_end(rpc_peer *peer, gy_status status, const char *why)
+{
+    while (peer->first != NULL) {
+        end_later(peer->first, status, why);
+    }
+}
+
+static gy_status note_ack(rpc_peer *peer, uint64_t number, size_t size_bytes)
+{
+    GY_TRY(gy_reserve("rpc.acks", (void **)&peer->acks, &peer->ack_capacity,
+                      peer->ack_count + 1, sizeof(uint64_t)));
+    if (!GY_PLANTED(NEVER_ACKED)) {
+        peer->acks[peer->ack_count++] = number;
+        peer->ack_bytes += size_bytes;
+    }
+    return GY_OK;
+}
+
+/* The peer need not go on with it. What a connection that breaks leaves untold, the first words
+ * of the next one tell; between its first words and the answer to them it goes as an ack. */
+static void tell_cancel(rpc_call *call)
+{
+    rpc_peer *peer = call->peer;
+    Gy__Rpc__Envelope envelope;
+    gy__rpc__envelope__init(&envelope);
+    envelope.number = call->entry.number;
+    if (!call->was_sent || GY_PLANTED(CANCEL_UNTOLD)) {
+        return;
+    }
+    if (peer->is_up) {
+        (void)gy_rpc_link_say(peer->link, KIND_CANCEL, 0, &envelope); /* or the link ends */
+    } else if (peer->link != NULL) {
+        (void)note_ack(peer, call->entry.number, 0); /* untold, it costs the peer memory */
+    }
+}
+
+void gy_rpc_cancel(gy_rpc *rpc, gy_rpc_peer handle, uint64_t number)
+{
+    rpc_peer *peer = gy_rpc_peer_find(rpc, handle);
+    rpc_call *call = peer != NULL ? (rpc_call *)gy_rpc_table_find(&peer->calls, number) : NULL;
+    if (call == NULL) {
+        return;
+    }
+    tell_cancel(call);
+    end_later(call, GY_CANCELLED, "cancelled");
+}
+
+void gy_rpc_call_alarm(rpc_call *call)
+{
+    rpc_peer *peer = call->peer;
+    bool is_up = peer->is_up;
+    char why[320];
+    if (is_up) {
+        snprintf(why, sizeof(why), "no answer by the deadline");
+    } else {
+        snprintf(why, sizeof(why), "no connection by the deadline: %s", peer->why);
+    }
+    tell_cancel(call);
+    end_later(call, is_up ? GY_TIMEOUT : GY_PEER, why);
+}
+
+void gy_rpc_calls_unlinked(rpc_peer *peer, gy_status status)
+{
+    char why[300];
+    (void)status;
+    snprintf(why, sizeof(why), "%s", peer->why);
+    peer->waiting_bytes = 0;
+    peer->ack_count = peer->ack_bytes = 0; /* the next first words tell what still waits */
+    for (rpc_call *call = peer->first, *next = NULL; call != NULL; call = next) {
+        next = call->next;
+        peer->waiting_bytes += call->size_bytes;
+        peer->unsent = peer->first; /* all of them wait */
+        if (call->is_hasty && !GY_PLANTED(HASTY_RETRIED)) {
+            end_later(call, GY_PEER, why);
+        }
+    }
+}
+
+void gy_rpc_calls_anew(rpc_peer *peer)
+{
+    for (rpc_call *call = peer->first, *next = NULL; call != NULL; call = next) {
+        next = call->next;
+        if (call->was_sent && (call->method->flags & GY_RPC_REPEATABLE) == 0) {
+            end_later(call, GY_PEER, "it was started anew, and may have done it before");
+        }
+        call->was_sent = false;
+    }
+}
+
+/* ---- Answers ---- */
+
+gy_status gy_rpc_calls_answer(rpc_peer *peer, const gy_rpc_method *method,
+                              const Gy__Rpc__Envelope *envelope)
+{
+    rpc_call *call = (rpc_call *)gy_rpc_table_find(&peer->calls, envelope->number);
+    ProtobufCMessage *answer = NULL;
+    char why[RPC_TEXT_BYTES];
+    if (envelope->number == 0 || envelope->number > peer->number) {
+        return gy_fail(GY_FORMAT, "an answer to call %llu, which was never made",
+                       (unsigned long long)envelope->number);
+    }
+    if (call == NULL || !call->was_sent) {
+        return GY_OK; /* ended already */
+    }
+    if (call->method != method || envelope->status > 0) {
+        return gy_fail(GY_FORMAT, "an answer of another kind to call %llu",
+                       (unsigned long long)envelope->number);
+    }
+    if (envelope->status == GY_OK) {
+        GY_TRY(gy_rpc_unpack(method->answer, envelope->body.data, envelope->body.len, &answer));
+    }
+    gy_status status = note_ack(peer, call->entry.number, envelope->body.len);
+    if (status == GY_OK && (peer->ack_count >= ACK_COUNT || peer->ack_bytes >= ACK_BYTES)) {
+        status = tell_acks(peer);
+    }
+    if (status < 0) {
+        gy_rpc_unpacked_free(answer);
+        return status; /* the link ends: it is sent again */
+    }
+    if (envelope->status < 0) {
+        snprintf(why, sizeof(why), "%s", envelope->text);
+        end_later(call, (gy_status)envelope->status, why);
+        return GY_OK;
+    }
+    take_out(call);
+    gy_rpc_peer_look(peer);
+    call->done(call->arg, GY_OK, answer);
+    gy_rpc_unpacked_free(answer);
+    gy_rpc_alarm_dismiss(&peer->node->alarms, &call->alarm);
+    gy_free(call);
+    return GY_OK;
+}

@@ -1,0 +1,386 @@
+/* One connection: looked up, called, opened, read, written. */
+#include "rpc/stream/stream_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* An address that is looked up by name, on a thread of libuv's. */
+struct stream_lookup {
+    uv_getaddrinfo_t request;
+    stream_connection *connection; /* NULL: nobody wants it any more */
+};
+
+static void list_in(stream_connection *connection)
+{
+    gy_stream *stream = connection->stream;
+    connection->next = stream->connections;
+    if (stream->connections != NULL) {
+        stream->connections->previous = connection;
+    }
+    stream->connections = connection;
+}
+
+static void list_out(stream_connection *connection)
+{
+    gy_stream *stream = connection->stream;
+    *(connection->previous != NULL ? &connection->previous->next : &stream->connections) =
+        connection->next;
+    if (connection->next != NULL) {
+        connection->next->previous = connection->previous;
+    }
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    stream_connection *connection = poll->data;
+    (void)status; /* what is wrong shows when it is read */
+    (void)events;
+    connection->stream->happened++;
+    gy_connection_go_on(connection);
+}
+
+static gy_status set_wire(stream_connection *connection, gy_wire *wire)
+{
+    gy_wire_spare(wire);
+    int error =
+        uv_poll_init(&connection->stream->loop, &connection->poll, gy_wire_socket(wire));
+    if (error != 0) {
+        gy_wire_close(wire);
+        return gy_fail(GY_LIMIT, "cannot watch a connection: %s", uv_strerror(error));
+    }
+    connection->poll.data = connection;
+    connection->has_poll = true;
+    connection->wire = wire;
+    return GY_OK;
+}
+
+static gy_status make(gy_stream *stream, bool is_caller, stream_connection **connection)
+{
+    stream_connection *made = gy_alloc_zero("rpc.connection", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    made->stream = stream;
+    made->is_caller = is_caller;
+    list_in(made);
+    *connection = made;
+    return GY_OK;
+}
+
+gy_status gy_connection_new(gy_stream *stream, gy_wire *wire, bool is_caller,
+                            stream_connection **connection)
+{
+    stream_connection *made = NULL;
+    if (make(stream, is_caller, &made) < 0) {
+        gy_wire_close(wire);
+        return GY_NOMEM;
+    }
+    gy_status status = set_wire(made, wire);
+    if (status < 0) {
+        list_out(made);
+        gy_free(made);
+        return status;
+    }
+    *connection = made;
+    return GY_OK;
+}
+
+/* ---- Calling ---- */
+
+static gy_status call(stream_connection *connection, const gy_address *address)
+{
+    gy_stream *stream = connection->stream;
+    gy_wire *wire = NULL;
+    if (stream->tls == NULL && !gy_address_is_loopback(address)) {
+        return gy_fail(GY_ARG, "%s is not on the loopback: it needs a key", connection->from);
+    }
+    GY_TRY(gy_wire_call(address, stream->tls, &wire));
+    GY_TRY(set_wire(connection, wire));
+    gy_connection_watch(connection);
+    return GY_OK;
+}
+
+static void on_lookup(uv_getaddrinfo_t *request, int error, struct addrinfo *found)
+{
+    stream_lookup *lookup = request->data;
+    stream_connection *connection = lookup->connection;
+    gy_address address = {.size_bytes = 0};
+    gy_free(lookup);
+    if (connection != NULL) {
+        gy_status status = GY_OK;
+        connection->stream->happened++;
+        connection->lookup = NULL;
+        if (error != 0 || found == NULL || found->ai_addrlen > sizeof(address.at)) {
+            status = gy_fail(GY_NOTFOUND, "the host of %s is not known: %s", connection->from,
+                             error != 0 ? uv_strerror(error) : "no address");
+        } else {
+            address.size_bytes = found->ai_addrlen;
+            memcpy(&address.at, found->ai_addr, found->ai_addrlen);
+            status = call(connection, &address);
+        }
+        if (status < 0) {
+            gy_connection_fail(connection, status);
+        }
+    }
+    uv_freeaddrinfo(found);
+}
+
+static gy_status look_up(stream_connection *connection, const char *host, const char *port)
+{
+    const struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    stream_lookup *lookup = gy_alloc_zero("rpc.lookup", 1, sizeof(*lookup));
+    if (lookup == NULL) {
+        return GY_NOMEM;
+    }
+    lookup->request.data = lookup;
+    lookup->connection = connection;
+    int error = uv_getaddrinfo(&connection->stream->loop, &lookup->request, on_lookup, host,
+                               port, &wanted);
+    if (error != 0) {
+        gy_free(lookup);
+        return gy_fail(GY_IO, "cannot look up %s: %s", host, uv_strerror(error));
+    }
+    connection->lookup = lookup;
+    return GY_OK;
+}
+
+static gy_status call_text(stream_connection *connection, const char *text)
+{
+    char host[256], port[8];
+    gy_address address;
+    struct sockaddr_in6 at;
+    GY_TRY(gy_address_split(text, 1, host, port));
+    snprintf(connection->from, sizeof(connection->from), "%.63s", text);
+    bool is_number =
+        uv_inet_pton(AF_INET, host, &at) == 0 || uv_inet_pton(AF_INET6, host, &at) == 0;
+    if (!is_number) {
+        return look_up(connection, host, port);
+    }
+    GY_TRY(gy_address_find(text, &address));
+    return call(connection, &address);
+}
+
+gy_status gy_connection_dial(void *carrier, gy_rpc_link *link, const char *address)
+{
+    gy_stream *stream = carrier;
+    stream_connection *made = NULL;
+    gy_stream_look_at_ring(stream);
+    GY_TRY(make(stream, true, &made));
+    gy_status status = call_text(made, address);
+    if (status < 0) {
+        gy_connection_close(made);
+        return status;
+    }
+    made->link = link;
+    gy_rpc_link_set_tag(link, made);
+    return GY_OK;
+}
+
+/* ---- The end ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    gy_free(handle->data);
+}
+
+void gy_connection_close(stream_connection *connection)
+{
+    gy_stream *stream = connection->stream;
+    if (connection->is_closed) {
+        return;
+    }
+    connection->is_closed = true;
+    connection->link = NULL;
+    gy_stranger_remove(connection);
+    for (stream_connection **at = &stream->pushed; *at != NULL; at = &(*at)->next_pushed) {
+        if (*at == connection) {
+            *at = connection->next_pushed;
+            break;
+        }
+    }
+    for (stream_connection **at = &stream->hot; *at != NULL; at = &(*at)->next_hot) {
+        if (*at == connection) {
+            *at = connection->next_hot;
+            break;
+        }
+    }
+    list_out(connection);
+    if (connection->lookup != NULL) {
+        connection->lookup->connection = NULL;
+        (void)uv_cancel((uv_req_t *)&connection->lookup->request); /* or it ends by itself */
+    }
+    if (!connection->has_poll) {
+        gy_free(connection);
+        return;
+    }
+    (void)uv_poll_stop(&connection->poll); /* always 0 */
+    gy_wire_close(connection->wire);
+    connection->wire = NULL;
+    uv_close((uv_handle_t *)&connection->poll, on_closed);
+}
+
+void gy_connection_fail(stream_connection *connection, gy_status status)
+{
+    gy_stream *stream = connection->stream;
+    gy_rpc_link *link = connection->link;
+    gy_error why;
+    gy_error_take(&why, status);
+    if (link == NULL || (!connection->is_caller && connection->is_stranger)) {
+        gy_rpc_complain(stream->rpc, connection->from, "was sent away", why.text);
+    }
+    gy_connection_close(connection);
+    (void)gy_error_raise(&why);
+    if (link != NULL) {
+        gy_rpc_link_lost(stream->rpc, link, status);
+    }
+}
+
+void gy_connection_close_link(void *carrier, gy_rpc_link *link)
+{
+    stream_connection *connection = gy_rpc_link_tag(link);
+    const void *data = NULL;
+    size_t put = 0, size = gy_rpc_link_output(link, &data);
+    (void)carrier;
+    if (connection->is_open && size > 0) { /* last words, if there is room for them */
+        struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
+        if (gy_wire_write(connection->wire, &piece, 1, &put) == GY_OK) {
+            (void)gy_wire_flush(connection->wire);
+        }
+    }
+    gy_connection_close(connection);
+}
+
+/* ---- Bytes ---- */
+
+void gy_connection_push(void *carrier, gy_rpc_link *link)
+{
+    gy_stream *stream = carrier;
+    stream_connection *connection = gy_rpc_link_tag(link);
+    if (!connection->is_pushed) {
+        connection->is_pushed = true;
+        connection->next_pushed = stream->pushed;
+        stream->pushed = connection;
+    }
+}
+
+void gy_connection_watch(stream_connection *connection)
+{
+    const void *data = NULL;
+    bool has_output = connection->link != NULL && connection->is_open &&
+                      gy_rpc_link_output(connection->link, &data) > 0;
+    int events = UV_READABLE;
+    if (has_output || gy_wire_wants_room(connection->wire)) {
+        events |= UV_WRITABLE;
+    }
+    if (events != connection->events) {
+        connection->events = events;
+        (void)uv_poll_start(&connection->poll, events,
+                            on_poll); /* the socket was polled before */
+    }
+}
+
+static gy_status write_out(stream_connection *connection)
+{
+    const void *data = NULL;
+    size_t put = 0, size = 0;
+    gy_status status = GY_OK;
+    while (status == GY_OK && !connection->is_closed &&
+           (size = gy_rpc_link_output(connection->link, &data)) > 0) {
+        struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
+        status = gy_wire_write(connection->wire, &piece, 1, &put);
+        if (put > 0) {
+            gy_rpc_link_sent(connection->stream->rpc, connection->link, put);
+        }
+    }
+    if (status >= 0 && !connection->is_closed) {
+        status = gy_wire_flush(connection->wire);
+    }
+    return status;
+}
+
+/* Until there is no more: what TLS has read ahead does not show at the socket. */
+static gy_status read_in(stream_connection *connection)
+{
+    gy_stream *stream = connection->stream;
+    for (int round = 0; round < STREAM_ROUNDS; round++) {
+        struct iovec piece = {.iov_base = stream->buffer, .iov_len = STREAM_BUFFER_BYTES};
+        size_t got = 0;
+        gy_status status = gy_wire_read(connection->wire, &piece, 1, &got);
+        if (status != GY_OK) {
+            return status;
+        }
+        gy_rpc_link_input(stream->rpc, connection->link, stream->buffer, got);
+        if (connection->is_closed) {
+            return GY_OK;
+        }
+        if (connection->is_stranger && gy_rpc_link_is_ready(connection->link)) {
+            gy_stranger_remove(connection);
+        }
+    }
+    stream_connection **last = &stream->hot;
+    while (*last != NULL) {
+        last = &(*last)->next_hot;
+    }
+    *last = connection; /* others first */
+    connection->next_hot = NULL;
+    connection->is_hot = true;
+    return GY_OK;
+}
+
+/* It is open: what does it prove? */
+static gy_status go_up(stream_connection *connection)
+{
+    gy_stream *stream = connection->stream;
+    gy_rpc_role role = GY_RPC_ROLES;
+    connection->is_open = true;
+    if (!connection->is_caller) {
+        if (stream->ring != NULL &&
+            gy_keyring_find(stream->ring, gy_wire_key_name(connection->wire), &role) == NULL) {
+            return gy_fail(GY_STATE, "its key was retired");
+        }
+        GY_TRY(gy_rpc_link_in(stream->rpc, connection->from, &connection->link));
+        gy_rpc_link_set_tag(connection->link, connection);
+    }
+    gy_rpc_link_up(stream->rpc, connection->link, role);
+    return GY_OK;
+}
+
+static void go_on(stream_connection *connection, gy_status status)
+{
+    if (connection->is_closed) {
+        return;
+    }
+    if (status < 0) {
+        gy_connection_fail(connection, status);
+    } else {
+        gy_connection_watch(connection);
+    }
+}
+
+void gy_connection_write(stream_connection *connection)
+{
+    if (connection->is_open) {
+        go_on(connection, write_out(connection));
+    }
+}
+
+void gy_connection_go_on(stream_connection *connection)
+{
+    gy_status status = GY_OK;
+    if (connection->is_closed || connection->is_hot) {
+        return; /* a hot one has its turn */
+    }
+    if (!connection->is_open) {
+        status = gy_wire_open(connection->wire);
+        if (status == GY_OK) {
+            status = go_up(connection);
+        }
+    }
+    if (connection->is_open && status >= 0 && !connection->is_closed) {
+        status = read_in(connection);
+    }
+    if (connection->is_open && status >= 0 && !connection->is_closed) {
+        status = write_out(connection);
+    }
+    go_on(connection, status);
+}

@@ -1,0 +1,462 @@
+/*
+ * Goal: whoever comes to a node's door without its key, or with it and speaks wrongly, is sent
+ * away with one line in the log, costs little, and does no harm to those who are served.
+ */
+#include "rpc/carrier.h"
+#include "rpc/keyring.h"
+#include "rpc/rpc.h"
+#include "transport/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "gy_test.h"
+#include "rpc_kit.h"
+
+typedef struct scene {
+    char folder[32], ring[64], other_ring[64], log[64], address[GY_RPC_ADDRESS_BYTES];
+    struct sockaddr_in at;
+    kit_end server, client;
+    gy_rpc_peer peer;
+    int log_fd, kept_stderr;
+    off_t log_at;
+} scene;
+
+static int64_t clock_ns; /* added to the real one */
+
+static int64_t test_now(gy_env *env)
+{
+    (void)env;
+    gy_env *real = gy_env_real();
+    return real->ops->now_ns(real) + clock_ns;
+}
+
+static gy_env test_env;
+static gy_env_ops test_ops;
+
+static gy_rpc *new_node(scene *at, kit_end *end, const char *name, gy_rpc_role role,
+                        const char *ring)
+{
+    gy_rpc_options options = kit_options(end, name, role);
+    options.key_file = ring;
+    options.is_plaintext = ring == NULL;
+    options.stranger_max = 8;
+    options.dead_ns = 20000000000; /* the test's clock jumps */
+    (void)at;
+    assert_ok(gy_rpc_new(&test_env, &options, &end->rpc));
+    return end->rpc;
+}
+
+static void turn_both(scene *at)
+{
+    (void)gy_rpc_turn(at->server.rpc, gy_env_deadline(&test_env, 0.0005));
+    if (at->client.rpc != NULL) {
+        (void)gy_rpc_turn(at->client.rpc, (gy_deadline){0});
+    }
+}
+
+static void turn_some(scene *at)
+{
+    for (int i = 0; i < 20; i++) {
+        turn_both(at);
+    }
+}
+
+#define TURN_UNTIL(at, fact)                                                                   \
+    do {                                                                                       \
+        gy_deadline last_ = gy_deadline_after(20);                                             \
+        while (!(fact)) {                                                                      \
+            if (gy_now_ns(gy_env_real()) > last_.at_ns) {                                      \
+                fail_msg("never: %s", #fact);                                                  \
+            }                                                                                  \
+            turn_both(at);                                                                     \
+        }                                                                                      \
+    } while (0)
+
+static void open_scene(scene *at, bool is_plain)
+{
+    *at = (scene){.folder = "/tmp/gyre-door-XXXXXX"};
+    clock_ns = 0;
+    test_ops = *gy_env_real()->ops;
+    test_ops.now_ns = test_now;
+    test_env.ops = &test_ops;
+    assert_non_null(mkdtemp(at->folder));
+    snprintf(at->ring, sizeof(at->ring), "%s/ring", at->folder);
+    snprintf(at->other_ring, sizeof(at->other_ring), "%s/other", at->folder);
+    snprintf(at->log, sizeof(at->log), "%s/log", at->folder);
+    assert_ok(gy_keyring_make(at->ring));
+    assert_ok(gy_keyring_make(at->other_ring));
+    new_node(at, &at->server, "name server", GY_RPC_NAMESERVER, is_plain ? NULL : at->ring);
+    assert_ok(gy_rpc_listen(at->server.rpc, "127.0.0.1:0", at->address));
+    at->at = (struct sockaddr_in){
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)atoi(strrchr(at->address, ':') + 1)),
+        .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)},
+    };
+    at->log_fd = open(at->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    at->kept_stderr = dup(STDERR_FILENO);
+    assert_true(at->log_fd >= 0 && dup2(at->log_fd, STDERR_FILENO) >= 0);
+}
+
+/* A good one is served, whatever came before. */
+static void close_scene(scene *at, bool is_plain)
+{
+    kit_call call;
+    if (at->client.rpc == NULL) {
+        new_node(at, &at->client, "a daemon", GY_RPC_DAEMON, is_plain ? NULL : at->ring);
+        assert_ok(gy_rpc_dial(at->client.rpc, at->address, &at->peer));
+    }
+    assert_ok(kit_ask(at->client.rpc, at->peer, KIT_ECHO, 3, GY_NEVER, &call));
+    TURN_UNTIL(at, call.ends == 1);
+    assert_int_equal(call.number, 3);
+    gy_rpc_free(at->client.rpc);
+    gy_rpc_free(at->server.rpc);
+    assert_true(dup2(at->kept_stderr, STDERR_FILENO) >= 0);
+    close(at->kept_stderr);
+    close(at->log_fd);
+    unlink(at->ring);
+    unlink(at->other_ring);
+    unlink(at->log);
+    assert_int_equal(rmdir(at->folder), 0);
+}
+
+static int call_in(const scene *at)
+{
+    int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(made >= 0);
+    assert_int_equal(connect(made, (const struct sockaddr *)&at->at, sizeof(at->at)), 0);
+    return made;
+}
+
+/* What was logged since it was last asked, and how many lines. */
+static size_t logged(scene *at, char *out, size_t size)
+{
+    ssize_t got = pread(at->log_fd, out, size - 1, at->log_at);
+    size_t lines = 0;
+    assert_true(got >= 0);
+    out[got] = '\0';
+    at->log_at += got;
+    for (ssize_t i = 0; i < got; i++) {
+        lines += out[i] == '\n';
+    }
+    return lines;
+}
+
+/* One line, which says that the caller was sent away, and why. */
+static void expect_line(scene *at, const char *why)
+{
+    char text[4096];
+    size_t lines = logged(at, text, sizeof(text));
+    if (lines != 1 || strstr(text, why) == NULL || strstr(text, "127.0.0.1:") == NULL ||
+        strstr(text, "was sent away") == NULL) {
+        fail_msg("%zu lines \"%s\", expected one with \"%s\"", lines, text, why);
+    }
+}
+
+static bool is_closed(int socket)
+{
+    char byte[4096];
+    ssize_t got = 1;
+    while (got > 0) {
+        got = recv(socket, byte, sizeof(byte), MSG_DONTWAIT);
+    }
+    return got == 0 || (errno != EAGAIN && errno != EINTR);
+}
+
+static void expect_sent_away(scene *at, const void *bytes, size_t size, const char *why)
+{
+    int socket = call_in(at);
+    assert_int_equal(send(socket, bytes, size, MSG_NOSIGNAL), size);
+    TURN_UNTIL(at, is_closed(socket));
+    close(socket);
+    expect_line(at, why);
+    clock_ns += 2000000000; /* the log has room again */
+}
+
+/* ---- Without a key ---- */
+
+static void strangers_are_sent_away(void **state)
+{
+    (void)state;
+    scene at;
+    static uint8_t noise[100000];
+    static const char http[] = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
+    /* A hello of TLS 1.2. */
+    static const uint8_t old[] = {0x16, 3, 1, 0, 47, 1, 0, 0,    43,   3, 3,    1, 2,
+                                  3,    4, 5, 6, 7,  8, 9, 0,    1,    2, 3,    4, 5,
+                                  6,    7, 8, 9, 0,  1, 2, 3,    4,    5, 6,    7, 8,
+                                  9,    0, 1, 2, 0,  0, 4, 0xc0, 0x2f, 0, 0x9c, 1, 0};
+    open_scene(&at, false);
+    expect_sent_away(&at, http, sizeof(http) - 1, "does not speak TLS");
+    expect_sent_away(&at, old, sizeof(old), "does not speak TLS 1.3");
+    memset(noise, 0x41, sizeof(noise));
+    expect_sent_away(&at, noise, sizeof(noise), "does not speak TLS");
+    uint64_t key = 7;
+    for (size_t i = 0; i < sizeof(noise); i++) {
+        noise[i] = (uint8_t)((key = key * 6364136223846793005u + 1442695040888963407u) >> 56);
+    }
+    expect_sent_away(&at, noise, 1000, "TLS");
+    /* Half-open: it comes, says a byte, and no more. */
+    int socket = call_in(&at);
+    assert_int_equal(send(socket, "\x16", 1, MSG_NOSIGNAL), 1);
+    turn_some(&at);
+    assert_false(is_closed(socket));
+    clock_ns += 5100000000;
+    TURN_UNTIL(&at, is_closed(socket));
+    close(socket);
+    expect_line(&at, "did not prove itself within 5 s");
+    close_scene(&at, false);
+}
+
+static void another_key_is_no_key(void **state)
+{
+    (void)state;
+    scene at;
+    kit_call call;
+    char text[2048];
+    open_scene(&at, false);
+    new_node(&at, &at.client, "a liar", GY_RPC_DAEMON, at.other_ring);
+    assert_ok(gy_rpc_dial(at.client.rpc, at.address, &at.peer));
+    assert_ok(
+        kit_ask(at.client.rpc, at.peer, KIT_ECHO, 3, gy_env_deadline(&test_env, 0.05), &call));
+    TURN_UNTIL(&at, call.ends == 1);
+    assert_int_equal(call.status, GY_PEER);
+    assert_non_null(strstr(call.text, "refused this end's cluster key"));
+    assert_true(logged(&at, text, sizeof(text)) >= 1);
+    assert_non_null(strstr(text, "the caller has another cluster key: \"gyre rpc daemon 1"));
+    assert_non_null(strstr(text, "here is \"epoch 1\""));
+    gy_rpc_free(at.client.rpc);
+    at.client = (kit_end){0};
+    /* Plain text where TLS is wanted. */
+    new_node(&at, &at.client, "a plain one", GY_RPC_DAEMON, NULL);
+    assert_ok(gy_rpc_dial(at.client.rpc, at.address, &at.peer));
+    assert_ok(
+        kit_ask(at.client.rpc, at.peer, KIT_ECHO, 3, gy_env_deadline(&test_env, 0.05), &call));
+    TURN_UNTIL(&at, call.ends == 1);
+    assert_int_equal(call.status, GY_PEER);
+    gy_rpc_free(at.client.rpc);
+    at.client = (kit_end){0};
+    assert_int_equal(at.server.ups, 0);
+    close_scene(&at, false);
+}
+
+/* A user's key does not make a daemon. */
+static void a_key_proves_one_role(void **state)
+{
+    (void)state;
+    scene at;
+    char ring[64];
+    kit_end end = {0};
+    open_scene(&at, false);
+    snprintf(ring, sizeof(ring), "%s/user", at.folder);
+    assert_ok(gy_keyring_derive(at.ring, GY_RPC_SUBMITTER, ring));
+    gy_rpc_options options = kit_options(&end, "a user", GY_RPC_DAEMON);
+    options.key_file = ring;
+    assert_status(gy_rpc_new(&test_env, &options, &end.rpc), GY_STATE);
+    new_node(&at, &at.client, "a user", GY_RPC_SUBMITTER, ring);
+    assert_ok(gy_rpc_dial(at.client.rpc, at.address, &at.peer));
+    TURN_UNTIL(&at, at.client.ups == 1);
+    gy_rpc_facts facts;
+    assert_true(gy_rpc_look(at.server.rpc, at.server.peer, &facts));
+    assert_int_equal(facts.role, GY_RPC_SUBMITTER);
+    unlink(ring);
+    close_scene(&at, false);
+}
+
+/* ---- With a key, or where none is needed: wrong frames ---- */
+
+static size_t frame(uint8_t *out, uint64_t tag, uint64_t sequence, const ProtobufCMessage *body)
+{
+    size_t size = protobuf_c_message_pack(body, out + GY_FRAME_BYTES);
+    gy_frame_write(
+        &(gy_frame){
+            .type = GY_FRAME_MESSAGE, .size_bytes = size, .tag = tag, .sequence = sequence},
+        out);
+    return GY_FRAME_BYTES + size;
+}
+
+enum { HELLO = 1, BEAT = 2, CALL = 5, ANSWER = 6, TELL = 7 };
+
+static size_t hello(uint8_t *out, uint64_t connection)
+{
+    Gy__Rpc__Hello first;
+    static uint8_t id[16] = {1, 2, 3};
+    gy__rpc__hello__init(&first);
+    first.version = 1;
+    first.from = (ProtobufCBinaryData){.len = sizeof(id), .data = id};
+    first.connection = connection;
+    first.role = GY_RPC_DAEMON;
+    first.name = (char *)(uintptr_t) "a frame";
+    return frame(out, HELLO, 0, &first.base);
+}
+
+static void wrong_frames_end_the_connection(void **state)
+{
+    (void)state;
+    scene at;
+    uint8_t bytes[4096];
+    Gy__Rpc__Envelope what;
+    gy__rpc__envelope__init(&what);
+    what.number = 1;
+    open_scene(&at, true);
+    static const struct {
+        size_t at, size_bytes;
+        uint64_t value;
+        const char *why;
+    } wrong[] = {
+        {0, 4, 0x20544547, "no frame"},
+        {4, 4, 99, "of type 99"},
+        {8, 8, (uint64_t)1 << 63, "9223372036854775808 bytes"},
+        {8, 8, (uint64_t)1 << 39, "with 549755813888 bytes: expected 1 to"},
+        {8, 8, 0, "with 0 bytes"},
+        {16, 8, 999 << 8 | CALL, "type 999 and kind 5, which is none here"},
+        {16, 8, 77, "kind 77, which is none here"},
+        {16, 8, KIT_ECHO << 8 | TELL, "which is none here"},
+        {16, 8, HELLO, "which is none here"},
+        {24, 8, 0, "frame number 0: expected 1"},
+        {24, 8, 2, "frame number 2: expected 1"},
+    };
+    for (size_t i = 0; i < GY_COUNT(wrong); i++) {
+        size_t first = hello(bytes, i + 1);
+        size_t second = frame(bytes + first, KIT_ECHO << 8 | CALL, 1, &what.base);
+        for (size_t j = 0; j < wrong[i].size_bytes; j++) {
+            bytes[first + wrong[i].at + j] = (uint8_t)(wrong[i].value >> (8 * j));
+        }
+        expect_sent_away(&at, bytes, first + second, wrong[i].why);
+    }
+    size_t size = frame(bytes, KIT_ECHO << 8 | CALL, 0, &what.base);
+    expect_sent_away(&at, bytes, size, "which is none here"); /* before the first words */
+    size = hello(bytes, 50);
+    what.number = 9;
+    size += frame(bytes + size, KIT_ECHO << 8 | ANSWER, 1, &what.base);
+    expect_sent_away(&at, bytes, size, "an answer to call 9, which was never made");
+    size = hello(bytes, 51);
+    size += frame(bytes + size, KIT_ECHO << 8 | CALL, 1, &what.base);
+    memset(bytes + size - 2, 0xff, 2); /* no message */
+    expect_sent_away(&at, bytes, size, "are no message");
+    size = hello(bytes, 20);
+    expect_sent_away(&at, bytes, size, "a newer connection of a frame at");
+    assert_int_equal(at.server.echoed, 0);
+    close_scene(&at, true);
+}
+
+/* ---- Many ---- */
+
+static void a_flood_does_not_fill_the_log(void **state)
+{
+    (void)state;
+    scene at;
+    char text[65536];
+    open_scene(&at, false);
+    for (int i = 0; i < 200; i++) {
+        int socket = call_in(&at);
+        assert_int_equal(send(socket, "GET /", 5, MSG_NOSIGNAL), 5);
+        TURN_UNTIL(&at, is_closed(socket));
+        close(socket);
+    }
+    size_t lines = logged(&at, text, sizeof(text));
+    assert_in_range(lines, 10, 30);
+    clock_ns += 2000000000;
+    int socket = call_in(&at);
+    assert_int_equal(send(socket, "GET /", 5, MSG_NOSIGNAL), 5);
+    TURN_UNTIL(&at, is_closed(socket));
+    close(socket);
+    assert_int_equal(logged(&at, text, sizeof(text)), 1);
+    assert_non_null(strstr(text, "others, unsaid)"));
+    close_scene(&at, false);
+}
+
+static size_t resident_bytes(void)
+{
+    char text[256];
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t got = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    assert_true(got > 0);
+    text[got] = '\0';
+    return strtoul(strchr(text, ' '), NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void need_descriptors(rlim_t count)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur < count) {
+        limit.rlim_cur = count;
+        limit.rlim_max = GY_MAX(limit.rlim_max, count);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    }
+}
+
+/* Few prove themselves at a time; the others wait where they cost the node nothing. */
+static void strangers_wait_outside(void **state)
+{
+    (void)state;
+    scene at;
+    enum { CALLERS = 200 };
+    int sockets[CALLERS];
+    need_descriptors(1024);
+    open_scene(&at, false);
+    for (int i = 0; i < CALLERS; i++) {
+        sockets[i] = call_in(&at);
+    }
+    turn_some(&at);
+    int64_t before = gy_alloc_live();
+    turn_some(&at);
+    assert_int_equal(gy_alloc_live(), before); /* 8 of them, and no more */
+    for (int i = 0; i < CALLERS; i++) {
+        assert_false(is_closed(sockets[i]));
+    }
+    for (int i = 0; i < CALLERS; i++) {
+        close(sockets[i]);
+    }
+    turn_some(&at);
+    close_scene(&at, false);
+}
+
+/* A thousand that proved themselves and say nothing. */
+static void the_idle_cost_little(void **state)
+{
+    (void)state;
+    scene at;
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    enum { PEERS = 20 };
+#else
+    enum { PEERS = 1000 };
+#endif
+    gy_rpc_peer peer;
+    need_descriptors(2 * PEERS + 100);
+    open_scene(&at, false);
+    new_node(&at, &at.client, "many", GY_RPC_DAEMON, at.ring);
+    assert_ok(gy_rpc_dial(at.client.rpc, at.address, &at.peer));
+    TURN_UNTIL(&at, at.server.ups == 1);
+    size_t before = resident_bytes();
+    for (int i = 0; i < PEERS; i++) {
+        assert_ok(gy_rpc_dial(at.client.rpc, at.address, &peer));
+    }
+    TURN_UNTIL(&at, at.client.ups == PEERS + 1);
+    size_t each = (resident_bytes() - before) / PEERS / 2; /* both ends are here */
+    printf("%zu bytes a connection that is idle\n", each);
+#if !defined(GYRE_ASAN) && !defined(GYRE_TSAN)
+    assert_true(each <= 64 * 1024);
+#endif
+    close_scene(&at, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strangers_are_sent_away),
+        cmocka_unit_test(another_key_is_no_key),
+        cmocka_unit_test(a_key_proves_one_role),
+        cmocka_unit_test(wrong_frames_end_the_connection),
+        cmocka_unit_test(a_flood_does_not_fill_the_log),
+        cmocka_unit_test(strangers_wait_outside),
+        cmocka_unit_test(the_idle_cost_little),
+    };
+    return cmocka_run_group_tests_name("rpc_strangers", tests, NULL, NULL);
+}

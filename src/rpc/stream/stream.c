@@ -1,0 +1,225 @@
+/* A node on sockets: its loop, its turns, its ring of keys. */
+#include "rpc/stream/stream_priv.h"
+
+#include <openssl/crypto.h>
+#include <string.h>
+
+static const int64_t ring_every_ns = 2000000000;
+
+/* ---- Keys ---- */
+
+static gy_status offer_key(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
+{
+    const gy_stream *stream = arg;
+    return gy_keyring_offer(stream->ring, stream->role, name, key->bytes);
+}
+
+static bool find_key(void *arg, const char *name, gy_key *key)
+{
+    const gy_stream *stream = arg;
+    gy_rpc_role role;
+    const uint8_t *found = gy_keyring_find(stream->ring, name, &role);
+    if (found != NULL) {
+        memcpy(key->bytes, found, GY_KEY_BYTES);
+    }
+    return found != NULL;
+}
+
+void gy_stream_look_at_ring(gy_stream *stream)
+{
+    gy_rpc_role role;
+    if (stream->ring == NULL) {
+        return;
+    }
+    stream->ring_ns = gy_now_ns(stream->env) + ring_every_ns;
+    if (gy_keyring_refresh(stream->ring) != GY_AGAIN) {
+        return;
+    }
+    for (stream_connection *at = stream->connections; at != NULL;) {
+        stream_connection *next = at->next;
+        if (at->is_open &&
+            gy_keyring_find(stream->ring, gy_wire_key_name(at->wire), &role) == NULL) {
+            gy_connection_fail(at, gy_fail(GY_PEER, "the key of the connection was retired"));
+            next = stream->connections; /* what was heard of it may have ended others */
+        }
+        at = next;
+    }
+}
+
+/* ---- Turns ---- */
+
+static void on_time(uv_timer_t *timer)
+{
+    (void)timer; /* it ends the wait */
+}
+
+static void push(gy_stream *stream)
+{
+    while (stream->pushed != NULL) {
+        stream_connection *connection = stream->pushed;
+        stream->pushed = connection->next_pushed;
+        connection->is_pushed = false;
+        gy_connection_write(connection);
+    }
+}
+
+/* Those that had more than their share to read, once each. */
+static void go_on_hot(gy_stream *stream)
+{
+    size_t count = 0;
+    for (const stream_connection *at = stream->hot; at != NULL; at = at->next_hot) {
+        count++;
+    }
+    for (; count > 0 && stream->hot != NULL; count--) {
+        stream_connection *connection = stream->hot;
+        stream->hot = connection->next_hot;
+        connection->is_hot = false;
+        gy_connection_go_on(connection);
+    }
+}
+
+static int64_t next_ns(const void *carrier)
+{
+    const gy_stream *stream = carrier;
+    int64_t at_ns = stream->hot != NULL ? 0 : INT64_MAX;
+    if (stream->strangers_first != NULL) {
+        at_ns = GY_MIN(at_ns, stream->strangers_first->deadline.at_ns);
+    }
+    return stream->ring != NULL ? GY_MIN(at_ns, stream->ring_ns) : at_ns;
+}
+
+static void wait(gy_stream *stream, int64_t until_ns)
+{
+    int64_t now_ns = gy_now_ns(stream->env);
+    if (until_ns <= now_ns) {
+        (void)uv_run(&stream->loop, UV_RUN_NOWAIT);
+        return;
+    }
+    uint64_t wait_ms = (uint64_t)GY_MIN((until_ns - now_ns + 999999) / 1000000, (int64_t)60000);
+    uv_update_time(&stream->loop);
+    (void)uv_timer_start(&stream->timer, on_time, wait_ms, 0);
+    (void)uv_run(&stream->loop, UV_RUN_ONCE);
+    (void)uv_timer_stop(&stream->timer);
+}
+
+static void do_due(gy_stream *stream)
+{
+    gy_strangers_look(stream);
+    if (stream->ring != NULL && gy_now_ns(stream->env) >= stream->ring_ns) {
+        gy_stream_look_at_ring(stream);
+    }
+    gy_rpc_tick(stream->rpc);
+    push(stream);
+}
+
+static gy_status turn(void *carrier, gy_deadline deadline)
+{
+    gy_stream *stream = carrier;
+    stream->happened = 0;
+    push(stream);
+    do {
+        wait(stream, GY_MIN(deadline.at_ns, gy_rpc_next(stream->rpc).at_ns));
+        go_on_hot(stream);
+        /* Nobody is found silent whose words lie here: after the sockets. */
+        stream->happened += gy_rpc_next(stream->rpc).at_ns <= gy_now_ns(stream->env);
+        do_due(stream);
+    } while (stream->happened == 0 && gy_now_ns(stream->env) < deadline.at_ns);
+    return stream->happened > 0 ? GY_OK : GY_AGAIN;
+}
+
+static int descriptor(const void *carrier)
+{
+    const gy_stream *stream = carrier;
+    return uv_backend_fd(&stream->loop);
+}
+
+/* ---- Beginning and end ---- */
+
+static void free_stream(void *carrier)
+{
+    gy_stream *stream = carrier;
+    while (stream->connections != NULL) {
+        gy_connection_close(stream->connections);
+    }
+    gy_stream_unlisten(stream);
+    uv_close((uv_handle_t *)&stream->timer, NULL);
+    (void)uv_run(&stream->loop, UV_RUN_DEFAULT); /* a look-up that is under way holds it up */
+    int left = uv_loop_close(&stream->loop);
+    GY_ASSERT(left == 0);
+    gy_tls_free(stream->tls);
+    gy_keyring_free(stream->ring);
+    gy_free(stream->buffer);
+    gy_free(stream);
+}
+
+static const gy_rpc_carrier_ops stream_ops = {
+    .name = "stream",
+    .dial = gy_connection_dial,
+    .push = gy_connection_push,
+    .close = gy_connection_close_link,
+    .listen = gy_stream_listen,
+    .turn = turn,
+    .next = next_ns,
+    .fd = descriptor,
+    .free = free_stream,
+};
+
+static gy_status open_keys(gy_stream *stream, const gy_rpc_options *options)
+{
+    char name[GY_KEY_NAME_BYTES];
+    gy_key key;
+    if (options->key_file == NULL && !options->is_plaintext) {
+        return gy_fail(GY_ARG,
+                       "no cluster key: nobody is served and nobody called without one");
+    }
+    if (options->key_file == NULL) {
+        return GY_OK;
+    }
+    if (options->is_plaintext) {
+        return gy_fail(GY_ARG, "a cluster key and plain text are one too many");
+    }
+    GY_TRY(gy_keyring_open(options->key_file, &stream->ring));
+    GY_TRY(gy_keyring_offer(stream->ring, options->role, name, key.bytes));
+    OPENSSL_cleanse(&key, sizeof(key));
+    const gy_tls_source source = {.arg = stream,
+                                  .offer = offer_key,
+                                  .find = find_key,
+                                  .here = gy_keyring_text(stream->ring)};
+    stream->ring_ns = gy_now_ns(stream->env) + ring_every_ns;
+    return gy_tls_new_from(&source, &stream->tls);
+}
+
+gy_status gy_rpc_new(gy_env *env, const gy_rpc_options *options, gy_rpc **rpc)
+{
+    gy_stream *stream = gy_alloc_zero("rpc.stream", 1, sizeof(*stream));
+    if (stream == NULL) {
+        return GY_NOMEM;
+    }
+    stream->env = env;
+    stream->role = options->role;
+    stream->listener = -1;
+    stream->stranger_max = options->stranger_max > 0 ? options->stranger_max : GY_STRANGERS;
+    stream->buffer = gy_alloc("rpc.stream", STREAM_BUFFER_BYTES);
+    gy_status status = stream->buffer != NULL ? open_keys(stream, options) : GY_NOMEM;
+    if (status == GY_OK) {
+        int error = uv_loop_init(&stream->loop);
+        status = error == 0
+                     ? GY_OK
+                     : gy_fail(GY_LIMIT, "cannot make an event loop: %s", uv_strerror(error));
+    }
+    if (status < 0) {
+        gy_tls_free(stream->tls);
+        gy_keyring_free(stream->ring);
+        gy_free(stream->buffer);
+        gy_free(stream);
+        return status;
+    }
+    (void)uv_timer_init(&stream->loop, &stream->timer); /* always 0 */
+    status = gy_rpc_new_carried(env, options, &stream_ops, stream, &stream->rpc);
+    if (status < 0) {
+        free_stream(stream);
+        return status;
+    }
+    *rpc = stream->rpc;
+    return GY_OK;
+}

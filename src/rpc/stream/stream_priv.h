@@ -1,0 +1,91 @@
+/**
+ * Inside room rpc: nodes on sockets. One libuv loop a node; each connection is a wire of room
+ * transport (plain or TLS 1.3 by a key of the ring) that a poll handle watches.
+ *
+ * stream.c the loop and its turns · listen.c callers who have proved nothing yet · connect.c
+ * one connection.
+ */
+#ifndef GY_RPC_STREAM_STREAM_PRIV_H
+#define GY_RPC_STREAM_STREAM_PRIV_H
+
+#include "rpc/keyring.h"
+#include "rpc/session/session_priv.h"
+#include "transport/net.h"
+
+#include <uv.h>
+
+enum { STREAM_BUFFER_BYTES = 64 * 1024, STREAM_ROUNDS = 256 };
+
+typedef struct gy_stream gy_stream;
+typedef struct stream_lookup stream_lookup;
+
+/* A connection. It stands until its poll handle is closed. */
+typedef struct stream_connection {
+    struct stream_connection *next, *previous; /* of the stream */
+    struct stream_connection *next_stranger, *previous_stranger;
+    struct stream_connection *next_pushed, *next_hot;
+    gy_stream *stream;
+    gy_wire *wire;     /* NULL: its address is looked up, or it is closed */
+    gy_rpc_link *link; /* NULL: not known yet what it is */
+    stream_lookup *lookup;
+    uv_poll_t poll;
+    int events; /* that are watched; 0: none */
+    bool has_poll, is_caller, is_open, is_closed, is_pushed, is_hot, is_stranger;
+    gy_deadline deadline; /* of a stranger */
+    char from[GY_ADDRESS_TEXT_BYTES];
+} stream_connection;
+
+struct gy_stream {
+    gy_rpc *rpc;
+    gy_env *env;
+    uv_loop_t loop;
+    uv_timer_t timer;
+    uv_poll_t listening;
+    gy_keyring *ring; /* NULL: plain */
+    gy_tls *tls;
+    gy_rpc_role role;
+    int listener; /* -1: none */
+    int stranger_count, stranger_max;
+    bool is_listening; /* watched: there is room for a stranger */
+    uint32_t happened; /* in this turn */
+    int64_t ring_ns;   /* when the ring is looked at next */
+    stream_connection *connections, *strangers_first, *strangers_last, *pushed, *hot;
+    uint8_t *buffer; /* (STREAM_BUFFER_BYTES) what is read passes through it */
+};
+
+/* ---- connect.c ---- */
+
+/** Takes `wire`, also on failure. */
+GY_MUST_CHECK gy_status gy_connection_new(gy_stream *stream, gy_wire *wire, bool is_caller,
+                                          stream_connection **connection);
+/** Call `address` for a link. */
+gy_status gy_connection_dial(void *carrier, gy_rpc_link *link, const char *address);
+void gy_connection_push(void *carrier, gy_rpc_link *link);
+void gy_connection_close_link(void *carrier, gy_rpc_link *link);
+/** Open it, read, write: what the socket allows. */
+void gy_connection_go_on(stream_connection *connection);
+/** Write alone. */
+void gy_connection_write(stream_connection *connection);
+/** Watch for what it waits for. */
+void gy_connection_watch(stream_connection *connection);
+/** It fails: `status` < 0 with gy_error_text. */
+void gy_connection_fail(stream_connection *connection, gy_status status);
+/** No more of it, without a word. */
+void gy_connection_close(stream_connection *connection);
+
+/* ---- listen.c ---- */
+
+gy_status gy_stream_listen(void *carrier, const char *at, char address[GY_RPC_ADDRESS_BYTES]);
+void gy_stranger_add(stream_connection *connection);
+/** It has said who it is, or is gone. */
+void gy_stranger_remove(stream_connection *connection);
+/** Those that take too long are sent away. */
+void gy_strangers_look(gy_stream *stream);
+void gy_stream_unlisten(gy_stream *stream);
+
+/* ---- stream.c ---- */
+
+/** Look at the ring; connections by keys that are there no more end. */
+void gy_stream_look_at_ring(gy_stream *stream);
+
+#endif
