@@ -51,7 +51,7 @@ gy_status gy_rpc_dial(gy_rpc *rpc, const char *address, gy_rpc_peer *peer)
     made->is_dialled = true;
     made->address = gy_copy_text("rpc.peer", address);
     if (made->address == NULL) {
-        gy_rpc_peer_forget(made);
+        gy_rpc_peer_forget(made, GY_NOMEM);
         return GY_NOMEM;
     }
     set_text(made, address);
@@ -118,8 +118,8 @@ void gy_rpc_peer_unlinked(rpc_peer *peer, gy_status status)
     if (peer->is_dialled) {
         dial_later(peer);
     } else if (peer->is_dropped) {
+        gy_rpc_peer_forget(peer, GY_PEER);
         gy_rpc_hear(peer, GY_RPC_GONE);
-        gy_rpc_peer_forget(peer);
     } else {
         gy_rpc_alarm_set(&peer->node->alarms, &peer->alarm,
                          gy_rpc_now_ns(peer->node) + peer->node->options.linger_ns);
@@ -134,8 +134,11 @@ void gy_rpc_peer_alarm(rpc_peer *peer)
         return;
     }
     gy_fail(GY_PEER, "%s did not come back: %s", peer->text, peer->why);
+    gy_error why;
+    gy_error_take(&why, GY_PEER);
+    gy_rpc_peer_forget(peer, GY_PEER);
+    (void)gy_error_raise(&why);
     gy_rpc_hear(peer, GY_RPC_GONE);
-    gy_rpc_peer_forget(peer);
 }
 
 /* ---- First words ---- */
@@ -341,7 +344,7 @@ void gy_rpc_drop(gy_rpc *rpc, gy_rpc_peer handle)
     gy_rpc_enter(rpc);
     gy_rpc_link *link = peer->link;
     peer->link = NULL;
-    gy_rpc_peer_forget(peer);
+    gy_rpc_peer_forget(peer, GY_CANCELLED);
     if (link != NULL) {
         envelope.text = (char *)(uintptr_t) "bye";
         link->peer = NULL;
@@ -353,7 +356,7 @@ void gy_rpc_drop(gy_rpc *rpc, gy_rpc_peer handle)
     gy_rpc_leave(rpc);
 }
 
-void gy_rpc_peer_forget(rpc_peer *peer)
+void gy_rpc_peer_forget(rpc_peer *peer, gy_status status)
 {
     gy_rpc *node = peer->node;
     gy_rpc_table_remove(&node->peers, &peer->entry);
@@ -366,7 +369,7 @@ void gy_rpc_peer_forget(rpc_peer *peer)
     gy_rpc_alarm_set(&node->alarms, &peer->alarm, INT64_MAX);
     peer->is_up = false;
     if (!GY_PLANTED(DROP_FORGETS_CALLS)) {
-        gy_rpc_calls_end(peer, GY_CANCELLED, "the peer was dropped");
+        gy_rpc_calls_end(peer, status, status == GY_PEER ? peer->why : "the peer was dropped");
     }
     gy_rpc_serve_anew(peer);
     peer->next_dead = node->dead_peers;

@@ -248,8 +248,8 @@ gy_status gy_rpc_peer_hello(gy_rpc_link *link, const struct Gy__Rpc__Hello *hell
 /** Its link is gone: `status` < 0 with gy_error_text. */
 void gy_rpc_peer_unlinked(rpc_peer *peer, gy_status status);
 void gy_rpc_peer_alarm(rpc_peer *peer);
-/** It is not coming back: forget it, without an event. */
-void gy_rpc_peer_forget(rpc_peer *peer);
+/** It is not coming back: forget it, without an event; its calls end with `status`. */
+void gy_rpc_peer_forget(rpc_peer *peer, gy_status status);
 void gy_rpc_peer_free(rpc_peer *peer);
 /** Fill the link with what waits. */
 void gy_rpc_peer_pump(rpc_peer *peer);
