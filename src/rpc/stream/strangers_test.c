@@ -94,7 +94,7 @@ static void open_scene(scene *at, bool is_plain)
     assert_ok(gy_rpc_listen(at->server.rpc, "127.0.0.1:0", at->address));
     at->at = (struct sockaddr_in){
         .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)atoi(strrchr(at->address, ':') + 1)),
+        .sin_port = htons((uint16_t)strtoul(strrchr(at->address, ':') + 1, NULL, 10)),
         .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)},
     };
     at->log_fd = open(at->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

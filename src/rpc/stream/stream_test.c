@@ -252,7 +252,7 @@ static void open_middle(middle *at, const char *server)
                               .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     socklen_t size = sizeof(own);
     at->server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    at->server.sin_port = htons((uint16_t)atoi(strrchr(server, ':') + 1));
+    at->server.sin_port = htons((uint16_t)strtoul(strrchr(server, ':') + 1, NULL, 10));
     at->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_int_equal(bind(at->listener, (struct sockaddr *)&own, size), 0);
     assert_int_equal(listen(at->listener, 8), 0);
