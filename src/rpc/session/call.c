@@ -113,35 +113,35 @@ static gy_status call_new(rpc_peer *peer, const gy_rpc_request *request, size_t 
     return GY_OK;
 }
 
-gy_status gy_rpc_call(gy_rpc *rpc, gy_rpc_peer handle, const gy_rpc_request *request,
+gy_status gy_rpc_call(gy_rpc *rpc, gy_rpc_peer peer, const gy_rpc_request *request,
                       uint64_t *number)
 {
-    rpc_peer *peer = gy_rpc_peer_find(rpc, handle);
+    rpc_peer *row = gy_rpc_peer_find(rpc, peer);
     const gy_rpc_method *method = NULL;
     rpc_call *call = NULL;
     size_t size = 0;
     GY_TRY(measure(rpc, request->type, request->message, &method, &size));
     GY_ASSERT(method->answer != NULL && request->done != NULL);
-    if (peer == NULL || (request->is_hasty && !peer->is_up)) {
-        return gy_fail(GY_PEER, "%s: %s: %s", peer != NULL ? peer->text : "a peer",
-                       method->name, peer != NULL ? peer->why : "it was dropped");
+    if (row == NULL || (request->is_hasty && !row->is_up)) {
+        return gy_fail(GY_PEER, "%s: %s: %s", row != NULL ? row->text : "a peer", method->name,
+                       row != NULL ? row->why : "it was dropped");
     }
-    if (!has_room(peer, size)) {
-        peer->is_full = true;
+    if (!has_room(row, size)) {
+        row->is_full = true;
         return GY_AGAIN;
     }
-    GY_TRY(call_new(peer, request, size, &call));
-    link_last(peer, call);
-    peer->waiting_bytes += size;
+    GY_TRY(call_new(row, request, size, &call));
+    link_last(row, call);
+    row->waiting_bytes += size;
     if (!GY_PLANTED(DEADLINE_UNARMED)) {
         gy_rpc_alarm_set(&rpc->alarms, &call->alarm, call->deadline_ns);
     }
     if (number != NULL) {
         *number = call->entry.number;
     }
-    if (peer->is_up) {
+    if (row->is_up) {
         gy_rpc_enter(rpc);
-        gy_rpc_peer_pump(peer);
+        gy_rpc_peer_pump(row);
         gy_rpc_leave(rpc);
     }
     return GY_OK;
@@ -164,23 +164,23 @@ gy_status gy_rpc_call_send(rpc_call *call)
     return gy_rpc_link_say(peer->link, KIND_CALL, call->method->type, &envelope);
 }
 
-gy_status gy_rpc_tell(gy_rpc *rpc, gy_rpc_peer handle, uint32_t type,
+gy_status gy_rpc_tell(gy_rpc *rpc, gy_rpc_peer peer, uint32_t type,
                       const ProtobufCMessage *message)
 {
-    rpc_peer *peer = gy_rpc_peer_find(rpc, handle);
+    rpc_peer *row = gy_rpc_peer_find(rpc, peer);
     const gy_rpc_method *method = NULL;
     Gy__Rpc__Envelope envelope;
     size_t size = 0;
     gy__rpc__envelope__init(&envelope);
     GY_TRY(measure(rpc, type, message, &method, &size));
     GY_ASSERT(method->answer == NULL);
-    if (peer == NULL || !peer->is_up) {
-        return gy_fail(GY_PEER, "%s: %s: %s", peer != NULL ? peer->text : "a peer",
-                       method->name, peer != NULL ? peer->why : "it was dropped");
+    if (row == NULL || !row->is_up) {
+        return gy_fail(GY_PEER, "%s: %s: %s", row != NULL ? row->text : "a peer", method->name,
+                       row != NULL ? row->why : "it was dropped");
     }
-    size_t waiting = gy_rpc_peer_waiting(peer);
+    size_t waiting = gy_rpc_peer_waiting(row);
     if (waiting > 0 && waiting + size > rpc->options.queue_bytes) {
-        peer->is_full = true;
+        row->is_full = true;
         return GY_AGAIN;
     }
     uint8_t *body = gy_alloc("rpc.tell", size);
@@ -191,7 +191,7 @@ gy_status gy_rpc_tell(gy_rpc *rpc, gy_rpc_peer handle, uint32_t type,
     envelope.number = 1; /* a frame has at least a byte */
     envelope.body = (ProtobufCBinaryData){.len = size, .data = body};
     gy_rpc_enter(rpc);
-    gy_status status = gy_rpc_link_say(peer->link, KIND_TELL, type, &envelope);
+    gy_status status = gy_rpc_link_say(row->link, KIND_TELL, type, &envelope);
     gy_rpc_leave(rpc);
     gy_free(body);
     return status;
@@ -265,10 +265,10 @@ static void tell_cancel(rpc_call *call)
     }
 }
 
-void gy_rpc_cancel(gy_rpc *rpc, gy_rpc_peer handle, uint64_t number)
+void gy_rpc_cancel(gy_rpc *rpc, gy_rpc_peer peer, uint64_t number)
 {
-    rpc_peer *peer = gy_rpc_peer_find(rpc, handle);
-    rpc_call *call = peer != NULL ? (rpc_call *)gy_rpc_table_find(&peer->calls, number) : NULL;
+    rpc_peer *row = gy_rpc_peer_find(rpc, peer);
+    rpc_call *call = row != NULL ? (rpc_call *)gy_rpc_table_find(&row->calls, number) : NULL;
     if (call == NULL) {
         return;
     }

@@ -65,12 +65,13 @@ gy_status gy_rpc_link_say(gy_rpc_link *link, gy_rpc_kind kind, uint32_t type,
                           Gy__Rpc__Envelope *envelope)
 {
     rpc_peer *peer = link->peer;
-    if (peer != NULL && peer->link == link && link->is_ready) {
+    bool has_acks = peer != NULL && peer->link == link && link->is_ready && peer->ack_count > 0;
+    if (has_acks) {
         envelope->n_acks = GY_MIN(peer->ack_count, (size_t)RPC_ACKS);
         envelope->acks = peer->acks;
     }
     GY_TRY(put(link, gy_rpc_tag_of(kind, type), &envelope->base));
-    if (envelope->n_acks > 0) {
+    if (has_acks) {
         peer->ack_count -= envelope->n_acks;
         memmove(peer->acks, peer->acks + envelope->n_acks, peer->ack_count * sizeof(uint64_t));
         peer->ack_bytes = 0;
@@ -92,7 +93,7 @@ gy_status gy_rpc_link_hello(gy_rpc_link *link, bool is_known)
             return GY_NOMEM;
         }
     }
-    for (rpc_call *call = peer->first; call != NULL; call = call->next) {
+    for (rpc_call *call = peer->first; call != NULL && open != NULL; call = call->next) {
         if (call->was_sent) {
             open[count++] = call->entry.number;
         }

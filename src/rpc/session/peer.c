@@ -306,7 +306,7 @@ void gy_rpc_peer_look(rpc_peer *peer)
     const gy_rpc_options *options = &peer->node->options;
     if (peer->is_full && !GY_PLANTED(DRAIN_UNTOLD) &&
         gy_rpc_peer_waiting(peer) <= options->queue_bytes / 2 &&
-        peer->calls.count <= options->call_max / 4 * 3) {
+        peer->calls.count * 4 <= (size_t)options->call_max * 3) {
         peer->is_full = false;
         peer->is_drained = peer->node->is_due = true;
     }
@@ -333,18 +333,18 @@ void gy_rpc_peer_pump(rpc_peer *peer)
 
 /* ---- The end ---- */
 
-void gy_rpc_drop(gy_rpc *rpc, gy_rpc_peer handle)
+void gy_rpc_drop(gy_rpc *rpc, gy_rpc_peer peer)
 {
-    rpc_peer *peer = gy_rpc_peer_find(rpc, handle);
+    rpc_peer *row = gy_rpc_peer_find(rpc, peer);
     Gy__Rpc__Envelope envelope;
     gy__rpc__envelope__init(&envelope);
-    if (peer == NULL) {
+    if (row == NULL) {
         return;
     }
     gy_rpc_enter(rpc);
-    gy_rpc_link *link = peer->link;
-    peer->link = NULL;
-    gy_rpc_peer_forget(peer, GY_CANCELLED);
+    gy_rpc_link *link = row->link;
+    row->link = NULL;
+    gy_rpc_peer_forget(row, GY_CANCELLED);
     if (link != NULL) {
         envelope.text = (char *)(uintptr_t) "bye";
         link->peer = NULL;
@@ -394,31 +394,31 @@ void gy_rpc_peer_free(rpc_peer *peer)
 
 /* ---- Facts ---- */
 
-bool gy_rpc_look(const gy_rpc *rpc, gy_rpc_peer handle, gy_rpc_facts *facts)
+bool gy_rpc_look(const gy_rpc *rpc, gy_rpc_peer peer, gy_rpc_facts *facts)
 {
-    const rpc_peer *peer = gy_rpc_peer_find(rpc, handle);
-    if (peer == NULL) {
+    const rpc_peer *row = gy_rpc_peer_find(rpc, peer);
+    if (row == NULL) {
         return false;
     }
-    *facts = (gy_rpc_facts){.text = peer->text,
-                            .is_up = peer->is_up,
-                            .is_dialled = peer->is_dialled,
-                            .role = peer->role,
-                            .waiting_bytes = gy_rpc_peer_waiting(peer),
-                            .calls = (uint32_t)peer->calls.count};
+    *facts = (gy_rpc_facts){.text = row->text,
+                            .is_up = row->is_up,
+                            .is_dialled = row->is_dialled,
+                            .role = row->role,
+                            .waiting_bytes = gy_rpc_peer_waiting(row),
+                            .calls = (uint32_t)row->calls.count};
     return true;
 }
 
-void gy_rpc_set_tag(gy_rpc *rpc, gy_rpc_peer handle, void *tag)
+void gy_rpc_set_tag(gy_rpc *rpc, gy_rpc_peer peer, void *tag)
 {
-    rpc_peer *peer = gy_rpc_peer_find(rpc, handle);
-    if (peer != NULL) {
-        peer->tag = tag;
+    rpc_peer *row = gy_rpc_peer_find(rpc, peer);
+    if (row != NULL) {
+        row->tag = tag;
     }
 }
 
-void *gy_rpc_tag(const gy_rpc *rpc, gy_rpc_peer handle)
+void *gy_rpc_tag(const gy_rpc *rpc, gy_rpc_peer peer)
 {
-    const rpc_peer *peer = gy_rpc_peer_find(rpc, handle);
-    return peer != NULL ? peer->tag : NULL;
+    const rpc_peer *row = gy_rpc_peer_find(rpc, peer);
+    return row != NULL ? row->tag : NULL;
 }

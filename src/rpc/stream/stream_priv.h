@@ -75,7 +75,7 @@ void gy_connection_close(stream_connection *connection);
 
 /* ---- listen.c ---- */
 
-gy_status gy_stream_listen(void *carrier, const char *at, char address[GY_RPC_ADDRESS_BYTES]);
+gy_status gy_stream_listen(void *carrier, const char *at, char text[GY_RPC_ADDRESS_BYTES]);
 void gy_stranger_add(stream_connection *connection);
 /** It has said who it is, or is gone. */
 void gy_stranger_remove(stream_connection *connection);
