@@ -178,6 +178,29 @@ static inline gy_sort_item gy_sort_item_at(const gy_sort_records *records, uint6
     return item;
 }
 
+/** At most `most` bytes of a key from byte `depth` on; it has `depth` bytes. Of a line no more
+ * than that is looked at: what sorts long lines word by word must not look for their ends. */
+static inline gy_sort_span gy_sort_key_head(const gy_sort_records *records, uint64_t position,
+                                            size_t depth, size_t most)
+{
+    const gy_sort_layout *layout = records->layout;
+    if (layout->kind != GY_LAYOUT_LINES || depth == 0) {
+        const gy_sort_item item = gy_sort_item_at(records, position);
+        const size_t left = item.key_bytes > depth ? item.key_bytes - depth : 0;
+        return (gy_sort_span){item.key + (left > 0 ? depth : 0), left < most ? left : most};
+    }
+    const gy_sort_span *span = &records->spans[position >> GY_POSITION_BITS];
+    const size_t at = (size_t)(position & GY_POSITION_MASK) + layout->key_offset + depth;
+    size_t left = span->size_bytes - at;
+    if (layout->key_bytes != 0 && layout->key_bytes - depth < left) {
+        left = layout->key_bytes - depth;
+    }
+    left = left < most ? left : most;
+    const char *newline = left == 0 ? NULL : memchr(span->data + at, '\n', left);
+    return (gy_sort_span){span->data + at,
+                          newline == NULL ? left : (size_t)(newline - span->data) - at};
+}
+
 /** Order of two byte strings, as memcmp, then the shorter first. */
 static inline int gy_sort_bytes_compare(const char *a, size_t a_bytes, const char *b,
                                         size_t b_bytes)

@@ -161,6 +161,17 @@ static gy_sort_span field(const gy_sort_records *records, uint64_t position, con
                             : (gy_sort_span){data + at->depth, size - at->depth};
 }
 
+/* The field's first bytes from the level's depth on, `most` at the most. */
+static gy_sort_span field_head(const gy_sort_records *records, uint64_t position,
+                               const level *at, size_t most)
+{
+    if (!at->is_value) {
+        return gy_sort_key_head(records, position, at->depth, most);
+    }
+    const gy_sort_span all = field(records, position, at);
+    return (gy_sort_span){all.data, GY_MIN(all.size_bytes, most)};
+}
+
 static int compare_rest(const gy_sort_records *records, uint64_t a, uint64_t b, const level *at)
 {
     const gy_sort_span first = field(records, a, at), second = field(records, b, at);
@@ -216,7 +227,8 @@ static void load_words(const gy_sort_records *records, gy_entry *entries, size_t
         if (i + AHEAD < count) {
             prefetch(records, &entries[i + AHEAD]);
         }
-        const gy_sort_span rest = field(records, entries[i].position, at);
+        const gy_sort_span rest =
+            field_head(records, entries[i].position, at, sizeof(uint64_t));
         entries[i].prefix = gy_sort_word(rest.data, rest.size_bytes);
     }
 }
@@ -234,8 +246,8 @@ static void part_by_length(const gy_sort_records *records, gy_entry *entries, gy
         if (i + AHEAD < count) {
             prefetch(records, &entries[i + AHEAD]);
         }
-        const size_t left = field(records, entries[i].position, at).size_bytes;
-        scratch[i] = (gy_entry){GY_MIN(left, 9), entries[i].position};
+        const size_t left = field_head(records, entries[i].position, at, 9).size_bytes;
+        scratch[i] = (gy_entry){left, entries[i].position};
         counts[scratch[i].prefix]++;
     }
     size_t starts[10], sum = 0;

@@ -60,6 +60,24 @@ static gy_status gather_fixed(gy_sort_gather *gather, const gy_entry *entries, s
     return GY_OK;
 }
 
+/* A line in pieces: a long one must not ask for as much room. */
+static gy_status write_line(const gy_sort_sink *sink, const gy_sort_item *item, bool is_cut)
+{
+    for (size_t at = 0; at < item->size_bytes;) {
+        const size_t some = GY_MIN(item->size_bytes - at, (size_t)ROOM_BYTES);
+        const bool ends = is_cut && at + some == item->size_bytes;
+        void *room = NULL;
+        GY_TRY(sink->room(sink->arg, some + ends, &room));
+        copy(room, item->data + at, some);
+        if (ends) {
+            ((char *)room)[some] = '\n';
+        }
+        GY_TRY(sink->wrote(sink->arg, some + ends));
+        at += some;
+    }
+    return GY_OK;
+}
+
 static gy_status gather_lines(gy_sort_gather *gather, const gy_entry *entries, size_t count)
 {
     const gy_sort_records *records = gather->records;
@@ -69,13 +87,7 @@ static gy_status gather_lines(gy_sort_gather *gather, const gy_entry *entries, s
         }
         const gy_sort_item item = gy_sort_item_at(records, entries[i].position);
         const bool is_cut = item.data[item.size_bytes - 1] != '\n';
-        void *room = NULL;
-        GY_TRY(gather->sink->room(gather->sink->arg, item.size_bytes + is_cut, &room));
-        copy(room, item.data, item.size_bytes);
-        if (is_cut) {
-            ((char *)room)[item.size_bytes] = '\n';
-        }
-        GY_TRY(gather->sink->wrote(gather->sink->arg, item.size_bytes + is_cut));
+        GY_TRY(write_line(gather->sink, &item, is_cut));
         gather->report->bytes += item.size_bytes + is_cut;
     }
     return GY_OK;
@@ -163,10 +175,10 @@ typedef struct rule {
     size_t depth;
 } rule;
 
+/* 9: more than a word. */
 static size_t left_of(const rule *by, const gy_entry *entry)
 {
-    const gy_sort_item item = gy_sort_item_at(by->records, entry->position);
-    return item.key_bytes > by->depth ? item.key_bytes - by->depth : 0;
+    return gy_sort_key_head(by->records, entry->position, by->depth, 9).size_bytes;
 }
 
 static void deal(gy_sort_gather *gather, gy_entry_list *list, const rule *by,
@@ -180,7 +192,7 @@ static void deal(gy_sort_gather *gather, gy_entry_list *list, const rule *by,
         const gy_entry *entries = chunk_of(gather, list->first);
         for (uint32_t i = 0; i < fill; i++) {
             const size_t part = by->shift < 64 ? entries[i].prefix >> by->shift & (FAN - 1)
-                                               : GY_MIN(left_of(by, &entries[i]), 9);
+                                               : left_of(by, &entries[i]);
             const bool is_in =
                 gy_entry_list_add(&gather->chunks, &parts[part], entries[i], UINT32_MAX);
             GY_ASSERT(is_in);
@@ -196,8 +208,9 @@ static void load_words(gy_sort_gather *gather, const gy_entry_list *list, size_t
         const uint32_t fill = gy_entry_list_fill(list, at);
         gy_entry *entries = chunk_of(gather, at);
         for (uint32_t i = 0; i < fill; i++) {
-            const gy_sort_item item = gy_sort_item_at(gather->records, entries[i].position);
-            entries[i].prefix = gy_sort_word(item.key + depth, item.key_bytes - depth);
+            const gy_sort_span word =
+                gy_sort_key_head(gather->records, entries[i].position, depth, sizeof(uint64_t));
+            entries[i].prefix = gy_sort_word(word.data, word.size_bytes);
         }
     }
 }

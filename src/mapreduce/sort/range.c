@@ -151,8 +151,9 @@ static gy_status collect(void *arg, gy_entry *block, size_t count)
     const gy_sort_records *records = sort->gather.records;
     gy_entry_chunks *chunks = &sort->gather.chunks;
     for (size_t i = 0; sort->depth > 0 && i < count; i++) {
-        const gy_sort_item item = gy_sort_item_at(records, block[i].position);
-        block[i].prefix = gy_sort_word(item.key + sort->depth, item.key_bytes - sort->depth);
+        const gy_sort_span word =
+            gy_sort_key_head(records, block[i].position, sort->depth, sizeof(uint64_t));
+        block[i].prefix = gy_sort_word(word.data, word.size_bytes);
     }
     for (size_t i = 0; i < count; i += TOGETHER) {
         const size_t some = GY_MIN(count - i, TOGETHER);

@@ -6,6 +6,8 @@
 
 #include "gy_test.h"
 
+#include <time.h>
+
 enum { SPANS = 3, PARTS_MOST = 5 };
 
 typedef struct input {
@@ -379,6 +381,36 @@ static void bad_inputs_and_failures(void **state)
     drop(&in);
 }
 
+/* Lines that are longer than what a sample draws from, and agree in all but their ends: work
+ * grows with their bytes, not with bytes times samples or words. */
+static void long_lines_are_looked_at_once(void **state)
+{
+    (void)state;
+    enum { LONG = 3 << 20, LINES = 20, EACH = 150 << 10 };
+    const clock_t begin = clock();
+    for (size_t key_bytes = 0; key_bytes <= EACH / 2; key_bytes += EACH / 2) {
+        input in = {
+            .layout = {.kind = GY_LAYOUT_LINES, .key_offset = 3, .key_bytes = key_bytes},
+            .count = LINES + 2};
+        in.bytes = gy_alloc("test", LONG + LINES * EACH + 1);
+        assert_non_null(in.bytes);
+        memset(in.bytes, 'x', LONG + LINES * EACH + 1);
+        in.bytes[0] = '\n';
+        for (size_t i = 0; i < LINES; i++) {
+            char *end = in.bytes + 1 + (i + 1) * EACH;
+            end[-1] = '\n';
+            end[-2] = (char)('a' + i * 7 % LINES);
+            end[-EACH / 2] = (char)('a' + i % 2);
+        }
+        in.spans[0] = (gy_sort_span){in.bytes, 1 + LINES * EACH};
+        in.spans[2] = (gy_sort_span){in.bytes + 1 + LINES * EACH, LONG}; /* a line, cut */
+        sort_plainly(&in);
+        check(&in, 2, false, 16 << 20);
+        drop(&in);
+    }
+    assert_true(clock() - begin < 20 * CLOCKS_PER_SEC);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -387,6 +419,7 @@ int main(void)
         cmocka_unit_test(large_buckets_are_dealt_out),
         cmocka_unit_test(typed_keys_take_passes),
         cmocka_unit_test(deep_keys_are_sorted_whole),
+        cmocka_unit_test(long_lines_are_looked_at_once),
         cmocka_unit_test(splitters_are_even),
         cmocka_unit_test(bad_inputs_and_failures),
     };

@@ -55,12 +55,39 @@ static size_t record_at(const gy_sort_layout *layout, const gy_sort_span *span, 
     return is_last ? 0 : (size_t)(newline + 1 - span->data);
 }
 
+/* The record that was drawn last, and from which units it would be drawn again: a line that is
+ * longer than a stretch is looked at once, not for each of them. */
+typedef struct drawn_record {
+    size_t span, first, last; /* units of the span; last < first: none */
+    uint64_t position;
+    gy_sort_item item;
+} drawn_record;
+
+static void draw_one(const gy_sort_records *records, size_t span, size_t unit,
+                     drawn_record *drawn)
+{
+    if (drawn->span == span && drawn->first <= unit && unit <= drawn->last) {
+        return;
+    }
+    const size_t at = record_at(records->layout, &records->spans[span], unit);
+    const bool is_lines = records->layout->kind == GY_LAYOUT_LINES;
+    const uint64_t position = gy_sort_position(span, at);
+    if (drawn->last < drawn->first || drawn->position != position) {
+        drawn->item = gy_sort_item_at(records, position);
+    }
+    drawn->span = span;
+    drawn->first = unit;
+    drawn->last = !is_lines ? unit : at >= unit ? at : SIZE_MAX; /* the last line: see above */
+    drawn->position = position;
+}
+
 /* Draw a record from each of `count` stretches of the units. */
 static size_t draw(const gy_sort_records *records, uint64_t seed, uint64_t units, size_t count,
                    gy_entry *entries)
 {
-    size_t span = 0, drawn = 0;
+    size_t span = 0;
     uint64_t before = 0, bytes = 0;
+    drawn_record drawn = {.first = 1};
     const uint64_t stretch = count == 0 ? 0 : units / count, rest = units - stretch * count;
     for (size_t i = 0; i < count; i++) {
         const uint64_t begin = stretch * i + GY_MIN(i, rest);
@@ -70,20 +97,74 @@ static size_t draw(const gy_sort_records *records, uint64_t seed, uint64_t units
         while (unit - before >= records_in(records->layout, &records->spans[span])) {
             before += records_in(records->layout, &records->spans[span++]);
         }
-        const size_t at = record_at(records->layout, &records->spans[span], unit - before);
-        const uint64_t position = gy_sort_position(span, at);
-        const gy_sort_item item = gy_sort_item_at(records, position);
-        bytes += item.size_bytes;
-        entries[drawn++] = (gy_entry){
-            gy_sort_key_word(records->layout->key, item.key, item.key_bytes), position};
+        draw_one(records, span, (size_t)(unit - before), &drawn);
+        const gy_sort_item *item = &drawn.item;
+        bytes += item->size_bytes;
+        entries[i] = (gy_entry){
+            gy_sort_key_word(records->layout->key, item->key, item->key_bytes), drawn.position};
     }
-    return drawn == 0 ? 0 : (size_t)(bytes / drawn);
+    return count == 0 ? 0 : (size_t)(bytes / count);
 }
 
 static int by_position(const void *a, const void *b)
 {
     const gy_entry *first = a, *second = b;
     return (first->position > second->position) - (first->position < second->position);
+}
+
+/* Entries, in the order of positions, once each; `times` says how often. How many are left. */
+static size_t unite(gy_entry *entries, size_t count, uint64_t *positions, uint32_t *times)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (kept > 0 && positions[kept - 1] == entries[i].position) {
+            times[kept - 1]++;
+            continue;
+        }
+        entries[kept] = entries[i];
+        positions[kept] = entries[i].position;
+        times[kept++] = 1;
+    }
+    return kept;
+}
+
+static size_t find_position(const uint64_t *positions, size_t count, uint64_t position)
+{
+    size_t low = 0;
+    while (count > 1) {
+        const size_t half = count / 2;
+        low += positions[low + half] <= position ? half : 0;
+        count -= half;
+    }
+    GY_ASSERT(positions[low] == position);
+    return low;
+}
+
+/* Sort what was drawn; a record that was drawn often is compared once. */
+static gy_status order_drawn(const gy_sort_records *records, gy_entry *entries, size_t count,
+                             gy_sort_bound *bounds)
+{
+    uint64_t *positions = gy_alloc("mapreduce.sample", (count + 1) * sizeof(*positions));
+    uint32_t *times = gy_alloc("mapreduce.sample", (count + 1) * sizeof(*times));
+    if (positions != NULL && times != NULL) {
+        if (count > 1) {
+            qsort(entries, count, sizeof(*entries), by_position);
+        }
+        const size_t kept = unite(entries, count, positions, times);
+        gy_entries_sort(records, entries, entries + count, kept, 0);
+        gy_sort_bound *to = bounds;
+        for (size_t i = 0; i < kept; i++) {
+            const gy_sort_item item = gy_sort_item_at(records, entries[i].position);
+            const size_t at = find_position(positions, kept, entries[i].position);
+            for (uint32_t n = 0; n < times[at]; n++) {
+                *to++ = (gy_sort_bound){item.key, item.key_bytes, entries[i].position};
+            }
+        }
+    }
+    const bool is_ok = positions != NULL && times != NULL;
+    gy_free(positions);
+    gy_free(times);
+    return is_ok ? GY_OK : GY_NOMEM;
 }
 
 gy_status gy_sample_take(const gy_sort_records *records, uint64_t seed, gy_sample *sample)
@@ -99,15 +180,12 @@ gy_status gy_sample_take(const gy_sort_records *records, uint64_t seed, gy_sampl
         return GY_NOMEM;
     }
     const size_t mean_bytes = draw(records, seed, units, count, entries);
-    if (count > 1) {
-        qsort(entries, count, sizeof(*entries), by_position);
-    }
-    gy_entries_sort(records, entries, entries + count, count, 0);
-    for (size_t i = 0; i < count; i++) {
-        const gy_sort_item item = gy_sort_item_at(records, entries[i].position);
-        bounds[i] = (gy_sort_bound){item.key, item.key_bytes, entries[i].position};
-    }
+    const gy_status status = order_drawn(records, entries, count, bounds);
     gy_free(entries);
+    if (status < 0) {
+        gy_free(bounds);
+        return status;
+    }
     const bool is_fixed = records->layout->kind == GY_LAYOUT_FIXED;
     *sample = (gy_sample){bounds, count,
                           is_fixed || mean_bytes == 0 ? units : units / mean_bytes + 1};
