@@ -1,5 +1,7 @@
 /**
- * Sorting of files as a job: lines or records of fixed size, by bytes of each.
+ * Sorting of files as a job: lines or records of fixed size, by bytes, numbers or fields of
+ * each. What gzip or zstd compressed is expanded (records of fixed size: when its name ends in
+ * .gz, .zst or .zstd).
  */
 #ifndef GYRE_SORT_H
 #define GYRE_SORT_H
@@ -15,6 +17,8 @@ typedef enum gy_sort_order {
     GY_SORT_BYTES,   /* as memcmp; a key comes before those that it begins */
     GY_SORT_INT64,   /* 8 bytes of this machine; records of fixed size alone */
     GY_SORT_FLOAT64, /* the same; -0 before 0, NaN beyond the infinity of its sign */
+    GY_SORT_NUMBER,  /* the decimal number that a key begins with, after blanks: a sign '-',
+                        digits, a point and digits, as many as there are; none is 0 */
 } gy_sort_order;
 
 /** How a vertex takes its part out of the inputs. */
@@ -31,7 +35,11 @@ typedef struct gy_sort_options {
     size_t key_offset;         /* of the key in its record */
     size_t key_bytes;          /* of lines at most so many; 0: to the end of the record */
     gy_sort_order order;
-    gy_sort_way way;
+    bool is_descending;  /* the largest first, equal ones as they stand in the inputs */
+    int field;           /* of lines: the key is this one, from 1, of what key_offset and
+                            key_bytes leave; 0: all of that. A line without it: an empty key */
+    char separator;      /* of fields; 0: blanks and tabs, as many as there are */
+    gy_sort_way way;     /* GY_SORT_NUMBER, is_descending and field take runs */
     int partitions;      /* parts of the order, and files of the output; 0: one a core */
     size_t memory_bytes; /* of a vertex, beside mapped inputs; at least 4 MiB; 0: 1 GiB */
     const char *name;    /* of the output's files; NULL: "part" */

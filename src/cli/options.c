@@ -76,6 +76,11 @@ static int take_size(const parse *state, const gy_option *option, const char *te
     bool is_number = end != text && value >= 0 && !isspace((unsigned char)text[0]);
     for (size_t i = 0; is_number && i < sizeof(units) / sizeof(units[0]); i++) {
         if (strcmp(end, units[i].name) == 0 && value * units[i].factor <= 1e15) {
+            if (value * units[i].factor < option->low) {
+                char expected[64];
+                snprintf(expected, sizeof(expected), "at least %gMiB", option->low / 0x1p20);
+                return complain_value(state, option, text, expected);
+            }
             *(long long *)place = llround(value * units[i].factor);
             return GY_EXIT_OK;
         }

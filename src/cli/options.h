@@ -35,7 +35,7 @@ typedef struct gy_option {
     const char *value; /* what help calls the value: "N"; NULL for a flag */
     const char *help;  /* one line */
     size_t offset;
-    double low, high;    /* of numbers */
+    double low, high;    /* of numbers; low alone of sizes */
     const char *choices; /* "sgd|adam" */
 } gy_option;
 

@@ -13,7 +13,7 @@
 
 #define OWN_PREFIX "gyre." /* of the ready-made jobs' functions */
 
-enum { PARTITIONS_A_CORE = 2, PARTITIONS_MOST = 4096, HEAD_BYTES = 4 };
+enum { PARTITIONS_A_CORE = 2, PARTITIONS_MOST = 4096 };
 
 int gy_job_cores(void)
 {
@@ -65,8 +65,19 @@ static const char *mistake_of(const gy_map_reduce_options *o)
 
 /* ---- inputs ---- */
 
-/* Size and, of a file that is worth parting, whether that can be done. */
-static gy_status look_at(const char *path, gy_record_format format, gy_split_file *file)
+/* What a path that is no file is, and what to do about it. */
+static gy_status refuse(const char *path, mode_t mode)
+{
+    if (S_ISDIR(mode)) {
+        return gy_fail(GY_IO, "cannot read %s: it is a folder, expected a file", path);
+    }
+    return gy_fail(GY_IO,
+                   "cannot read %s: it is no file%s: a job reads its inputs where and as often "
+                   "as it needs, so write it to a file first",
+                   path, S_ISFIFO(mode) ? " but a pipe" : "");
+}
+
+gy_status gy_job_look_at(const char *path, gy_job_file *file)
 {
     struct stat about;
     if (stat(path, &about) < 0) {
@@ -74,12 +85,11 @@ static gy_status look_at(const char *path, gy_record_format format, gy_split_fil
                        strerror(errno));
     }
     if (!S_ISREG(about.st_mode)) {
-        return gy_fail(GY_IO, "cannot read %s: it is no file", path);
+        return refuse(path, about.st_mode);
     }
-    *file = (gy_split_file){.size_bytes = (uint64_t)about.st_size};
+    *file = (gy_job_file){.size_bytes = (uint64_t)about.st_size};
     const int open_file = open(path, O_RDONLY | O_CLOEXEC);
-    char head[HEAD_BYTES];
-    const ssize_t size = open_file < 0 ? -1 : read(open_file, head, sizeof(head));
+    const ssize_t size = open_file < 0 ? -1 : read(open_file, file->head, sizeof(file->head));
     const int error = errno;
     if (open_file >= 0) {
         (void)close(open_file);
@@ -87,7 +97,17 @@ static gy_status look_at(const char *path, gy_record_format format, gy_split_fil
     if (size < 0) {
         return gy_fail(GY_IO, "cannot read %s: %s", path, strerror(error));
     }
-    file->can_part = gy_input_can_part(format, head, (size_t)size);
+    file->head_bytes = (size_t)size;
+    return GY_OK;
+}
+
+/* Size and, of a file that is worth parting, whether that can be done. */
+static gy_status look_at(const char *path, gy_record_format format, gy_split_file *split)
+{
+    gy_job_file file;
+    GY_TRY(gy_job_look_at(path, &file));
+    *split = (gy_split_file){.size_bytes = file.size_bytes,
+                             .can_part = gy_input_can_part(format, file.head, file.head_bytes)};
     return GY_OK;
 }
 

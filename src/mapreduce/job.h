@@ -6,6 +6,15 @@
 
 #include "mapreduce/task.h"
 
+/** What is known of an input before anything runs. */
+typedef struct gy_job_file {
+    uint64_t size_bytes;
+    char head[4]; /* (head_bytes) its first bytes */
+    size_t head_bytes;
+} gy_job_file;
+/** Errors name the file. GY_NOTFOUND; GY_IO also of what is no regular file */
+GY_MUST_CHECK gy_status gy_job_look_at(const char *path, gy_job_file *file);
+
 /** A graph whose first mistake is kept in it; NULL: out of memory. */
 gy_dag *gy_job_new(gy_flow *flow, const char *name);
 

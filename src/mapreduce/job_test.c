@@ -736,7 +736,7 @@ static void mistakes_are_told(void **state)
     o.inputs = missing;
     check_mistake(o, "cannot read /nowhere/at/all: No such file");
     o.inputs = a_folder;
-    check_mistake(o, "it is no file");
+    check_mistake(o, "it is a folder, expected a file");
     o = good;
     o.map = NULL;
     check_mistake(o, "no map function");

@@ -255,6 +255,10 @@ void gy_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_t count);
 
 /* ---- samples and splitters ---- */
 
+/** GY_OK; GY_ARG the layout; GY_FORMAT a fixed record is cut; GY_LIMIT too many or too large
+ * spans. FIXED or LINES. */
+GY_MUST_CHECK gy_status gy_sort_records_check(const gy_sort_records *records);
+
 /** A place in the order of (key, position); the key is borrowed from the records. */
 typedef struct gy_sort_bound {
     const char *key;
@@ -276,8 +280,7 @@ enum { GY_SAMPLE_MOST = 16384 };
  * the same records and seed.
  *
  * @param records  FIXED or LINES; must outlive the sample
- * @return GY_OK; GY_ARG the layout; GY_FORMAT a fixed record is cut; GY_LIMIT too many spans;
- * GY_NOMEM
+ * @return GY_OK; what gy_sort_records_check returns; GY_NOMEM
  * @threads any
  */
 GY_MUST_CHECK gy_status gy_sample_take(const gy_sort_records *records, uint64_t seed,

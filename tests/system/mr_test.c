@@ -53,7 +53,7 @@ static void words_are_counted(void **state)
     must(
         "tr -s ' \\t' '\\n\\n' <text | grep . | sort | uniq -c | awk '{ print $2 \"\\t\" $1 }' "
         ">expected && for how in '-p 1' '-p 3 --split 1KiB' '-p 1 -t 3 --split 3000 -r 5' "
-        "'-m 64KiB'; do m wordcount text $how && all | sort | same expected || exit 1; done && "
+        "'-m 8MiB'; do m wordcount text $how && all | sort | same expected || exit 1; done && "
         "m wordcount split && all | sort | same expected");
 }
 
@@ -61,7 +61,7 @@ static void bytes_do_not_depend_on_how(void **state)
 {
     (void)state;
     must("m wordcount text -r 3 && all >first && "
-         "m wordcount text -r 3 -p 3 --split 2KiB -m 1MiB && all | same first");
+         "m wordcount text -r 3 -p 3 --split 2KiB -m 8MiB && all | same first");
 }
 
 static void lines_are_found(void **state)
@@ -84,6 +84,43 @@ static void lines_are_sorted(void **state)
          "| "
          "tr -d '\\n' >expected && m sort records --record 10 --key-offset 2 --key-bytes 3 && "
          "all | same expected");
+}
+
+/* As sort(1) does with the same words. */
+static void lines_are_sorted_by_numbers_and_fields(void **state)
+{
+    (void)state;
+    must("awk '{ print NR % 13 - 6 \".\" NR % 4 \",\" $2 \",\" $1, (NR * 7919) % 101 }' text "
+         ">numbers && a() { sort -s $1 numbers >expected && for how in '-r 1' '-r 3 -p 2'; do "
+         "m sort numbers $2 $how && all | same expected || exit 1; done; } && "
+         "a -n --numeric && a -nr '-n --descending' && a -r --descending && "
+         "a '-k2br,2' '--field 2 --descending' && a '-k2,2n' '-n --field 2' && "
+         "a '-t, -k2,2' '--field 2 --separator ,' && "
+         "a '-t, -k1,1nr' '-n --field 1 --separator , --descending'");
+    must(
+        "head -c 60000 text | tr '\\n' ' ' >records && fold -b -w 10 records | sort -t @ -s -r "
+        "-k1.3,1.5 | tr -d '\\n' >expected && "
+        "m sort records --record 10 --key-offset 2 --key-bytes 3 --descending && "
+        "all | same expected");
+}
+
+/* Plain and compressed inputs in turn: equal keys stay in the order of the inputs. */
+static void compressed_files_are_sorted(void **state)
+{
+    (void)state;
+    must("for i in 1 2 3 4; do awk \"NR % 4 == $i - 1\" text >z$i; done && "
+         "cat z1 z2 z3 z4 | sort -s -k1.1,1.2 >expected && gzip z1 && gzip z3 && "
+         "for how in '-r 1' '-r 3 -p 2'; do m sort z1.gz z2 z3.gz z4 --key-bytes 2 $how && "
+         "all | same expected || exit 1; done && zcat z3.gz z1.gz | sort >expected && "
+         "m sort z1.gz z3.gz -s >said && all | same expected && "
+         "grep -q 'stage expand: 2 of 2' said && "
+         "head -c 20 z1.gz >cut.gz && ! m sort z2 cut.gz 2>said && "
+         "grep -q 'cut.gz: gzip cut short at byte 20' said");
+    must("head -c 60000 text >records && fold -b -w 10 records >/dev/null && "
+         "m sort records --record 10 && all >expected && gzip -k records && "
+         "m sort records.gz --record 10 && all | same expected && "
+         "head -c 59999 text | gzip >cut.gz && ! m sort cut.gz --record 10 2>said && "
+         "grep -q '59999 bytes' said && grep -q 'cut.gz' said");
 }
 
 static void an_index_lists_files(void **state)
@@ -172,6 +209,8 @@ int main(void)
         cmocka_unit_test(bytes_do_not_depend_on_how),
         cmocka_unit_test(lines_are_found),
         cmocka_unit_test(lines_are_sorted),
+        cmocka_unit_test(lines_are_sorted_by_numbers_and_fields),
+        cmocka_unit_test(compressed_files_are_sorted),
         cmocka_unit_test(an_index_lists_files),
         cmocka_unit_test(the_most_frequent_are_found),
         cmocka_unit_test(any_program_maps_and_reduces),

@@ -188,9 +188,10 @@ static const struct {
      "m wordcount big --split 1KiB -r 1 -p 1 -t 3 --trace t && "
      "[ $(grep -o '\"tid\": *[0-9]*' t | sort -u | wc -l) -ge 2 ]"},
     {"mr", "memory", /* a table that does not fit is written and merged */
-     "seq 300000 >numbers && m wordcount numbers -s -m 1MiB && "
+     "seq 1000000 >numbers && m wordcount numbers -s -m 8MiB && "
      "! grep -qx 'counter spills: 0' said && m wordcount numbers -s && "
-     "grep -qx 'counter spills: 0' said; r=$?; rm numbers; [ $r = 0 ]"},
+     "grep -qx 'counter spills: 0' said; r=$?; rm numbers; [ $r = 0 ] && "
+     "! gyre mr wordcount in -o mo -m 1 2>said && grep -q 'at least 8MiB' said"},
     {"mr", "split", "m wordcount big -s --split 1KiB && [ $(count map) = 9 ]"},
     {"mr", "map", "m --map 'sed s/$/x/' in -r 1 && grep -q 'b ax' mo/part-*"},
     {"mr", "reduce",
@@ -218,6 +219,15 @@ static const struct {
      "m sort eight --record 8 --key int64 -r 1 && ! cmp -s eight mo/part-00000 && "
      "m sort eight --record 8 -r 1 && cmp eight mo/part-00000"},
     {"mr", "field", "m topk in --field 2 && [ \"$(cut -f 1 mo/part-* | tr '\\n' .)\" = a.b. ]"},
+    {"mr", "numeric",
+     "printf '10\\n9\\n' >tens && m sort tens -n && [ $(cat mo/part-* | head -n 1) = 9 ] && "
+     "! m sort tens -n --key bytes"},
+    {"mr", "descending",
+     "m sort in --descending && [ \"$(cat mo/part-* | tr '\\n' .)\" = 'b a.A b.' ]"},
+    {"mr", "separator",
+     "printf '1,b\\n2,a\\n' >csv && m sort csv --field 2 --separator , && "
+     "[ $(cat mo/part-* | head -n 1) = 2,a ] && ! m sort csv --separator , && "
+     "! m sort csv --field 1 --separator ab"},
     {"mr", "weight",
      "printf 'x 2\\ny 3\\nx 2\\n' >sums && m topk sums --field 1 --weight 2 && "
      "[ \"$(head -n 1 mo/part-*)\" = \"$(printf 'x\\t4')\" ]"},
@@ -232,6 +242,10 @@ static const struct {
     {"mr", "copy-after", NULL},
     {"mr", "timeout",
      "! m --map 'sleep 60' in --timeout 0.2 && grep -q 'deadline\\|time' said"},
+    {"mr", "silence", /* its process is stopped once; the default would be 10 s */
+     "export M=$PWD/stopped; timeout 8 $GYRE_BIN mr --map '[ -e $M ] || { : >$M; kill -STOP "
+     "$PPID; }; cat' "
+     "in -o ms --silence 0.5 2>said && [ $(cat ms/part-* | wc -l) = 2 ]"},
     {"mr", "trace", "m wordcount in --trace t && grep -q traceEvents t"},
     {"mr", "stats",
      "m wordcount in -s && grep -q '^counter map records: ' said && "
@@ -242,9 +256,12 @@ static const struct {
      "gyre job run -p 3 env | grep -qx GYRE_JOB_PROCESSES=3 && "
      "! gyre job run -p 0 env 2>said"},
     {"job", "threads", "gyre job run -t 3 env | grep -qx GYRE_JOB_THREADS=3"},
-    {"job", "memory", "gyre job run -m 1MiB env | grep -qx GYRE_JOB_MEMORY=1048576"},
+    {"job", "memory",
+     "gyre job run -m 16MiB env | grep -qx GYRE_JOB_MEMORY=16777216 && "
+     "! gyre job run -m 7MiB env 2>said && grep -q 'at least 8MiB' said"},
     {"job", "timeout",
      "! gyre job run --timeout 0.2 $GYRE_BIN mr --map 'sleep 60' in -o to 2>said"},
+    {"job", "silence", "gyre job run --silence 3 env | grep -qx GYRE_JOB_SILENCE=3"},
     {"job", "folder",
      "gyre job run --folder there $GYRE_BIN mr wordcount in -o wf 2>said && "
      "[ -e there/id ]"},

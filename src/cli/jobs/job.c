@@ -1,5 +1,6 @@
 /* `gyre job`: each verb is a command of its own with options of its own. */
 #include "cli/cli.h"
+#include "cli/jobs/common.h"
 #include "cli/report.h"
 
 #include <gyre/gyre.h>
@@ -12,9 +13,9 @@
 #include <unistd.h>
 
 static struct job_settings {
-    long long last, quota, processes, threads, memory;
-    double keep, timeout;
-    const char *folder, *memo, *trace;
+    gy_job_settings job;
+    long long last, quota, memory;
+    double keep;
 } settings = {.last = 20, .quota = 1 << 30, .keep = 7};
 
 static const char *state_name(gy_job_state state)
@@ -173,13 +174,14 @@ static bool set_text(const char *name, const char *text)
 static int run_run(char **operands, int count)
 {
     (void)count;
-    bool is_set = set_number("GYRE_JOB_PROCESSES", (double)settings.processes) &&
-                  set_number("GYRE_JOB_THREADS", (double)settings.threads) &&
+    bool is_set = set_number("GYRE_JOB_PROCESSES", (double)settings.job.processes) &&
+                  set_number("GYRE_JOB_THREADS", (double)settings.job.threads) &&
                   set_number("GYRE_JOB_MEMORY", (double)settings.memory) &&
-                  set_number("GYRE_JOB_TIMEOUT", settings.timeout) &&
-                  set_text("GYRE_JOB_FOLDER", settings.folder) &&
-                  set_text("GYRE_JOB_MEMO", settings.memo) &&
-                  set_text("GYRE_JOB_TRACE", settings.trace);
+                  set_number("GYRE_JOB_TIMEOUT", settings.job.timeout) &&
+                  set_number("GYRE_JOB_SILENCE", settings.job.silence) &&
+                  set_text("GYRE_JOB_FOLDER", settings.job.folder) &&
+                  set_text("GYRE_JOB_MEMO", settings.job.memo) &&
+                  set_text("GYRE_JOB_TRACE", settings.job.trace);
     if (!is_set) {
         fprintf(stderr, "gyre job run: no memory for the environment\n");
         return GY_EXIT_FAILURE;
@@ -199,13 +201,13 @@ static int run_gc(char **operands, int count)
 {
     (void)operands;
     (void)count;
-    if (settings.memo != NULL) {
+    if (settings.job.memo != NULL) {
         int64_t memo_freed = 0;
-        gy_status collected = gy_flow_collect(settings.memo, settings.quota, &memo_freed);
+        gy_status collected = gy_flow_collect(settings.job.memo, settings.quota, &memo_freed);
         if (collected != GY_OK) {
             return gy_report_failure("job gc", collected);
         }
-        printf("%lld bytes freed in %s\n", (long long)memo_freed, settings.memo);
+        printf("%lld bytes freed in %s\n", (long long)memo_freed, settings.job.memo);
         return GY_EXIT_OK;
     }
     int removed = 0;
@@ -223,20 +225,9 @@ static int run_gc(char **operands, int count)
 #define PLACE(member) offsetof(struct job_settings, member)
 
 static const gy_option run_options[] = {
-    {"processes", 'p', GY_OPTION_INTEGER, "N", "processes for vertices (default: one a core)",
-     PLACE(processes), 1, 4096, NULL},
-    {"threads", 't', GY_OPTION_INTEGER, "N", "vertices at once in a process (default: 1)",
-     PLACE(threads), 1, 1024, NULL},
+    GY_JOB_OPTIONS(struct job_settings),
     {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of each process (default: no limit)",
-     PLACE(memory), 0, 0, NULL},
-    {"timeout", 0, GY_OPTION_REAL, "SECONDS", "end the job after this time (default: never)",
-     PLACE(timeout), 0.001, 1e9, NULL},
-    {"folder", 0, GY_OPTION_TEXT, "DIR", "of the job: journal, intermediates, log",
-     PLACE(folder), 0, 0, NULL},
-    {"memo", 0, GY_OPTION_TEXT, "DIR", "keep intermediates there, and take what is there",
-     PLACE(memo), 0, 0, NULL},
-    {"trace", 0, GY_OPTION_TEXT, "FILE", "write a Chrome trace of all processes", PLACE(trace),
-     0, 0, NULL},
+     PLACE(memory), GY_JOB_MEMORY_LEAST, 0, NULL},
 };
 
 static const gy_option list_options[] = {
@@ -249,7 +240,7 @@ static const gy_option gc_options[] = {
      PLACE(quota), 0, 0, NULL},
     {"memo", 0, GY_OPTION_TEXT, "DIR",
      "bring what a memo folder keeps below the quota instead, the least recently used first",
-     PLACE(memo), 0, 0, NULL},
+     PLACE(job.memo), 0, 0, NULL},
     {"keep", 0, GY_OPTION_REAL, "DAYS", "how long a job that can be resumed stays (default: 7)",
      PLACE(keep), 0, 36500, NULL},
 };

@@ -1,5 +1,6 @@
 /* `gyre mr`: ready-made MapReduce jobs, and any programs as map and reduce. */
 #include "cli/cli.h"
+#include "cli/jobs/common.h"
 #include "cli/report.h"
 
 #include <gyre/gyre.h>
@@ -9,13 +10,15 @@
 #include <string.h>
 
 typedef struct mr_settings {
-    const char *output, *folder, *memo, *trace, *map, *reduce;
+    gy_job_settings job;
+    const char *output, *map, *reduce;
     gy_option_list files;
-    long long partitions, processes, threads, memory, split, bad_records, field, weight, k;
+    long long partitions, memory, split, bad_records, field, weight, k;
     long long record, key_offset, key_bytes;
-    const char *key_kind;
-    double timeout, record_timeout, copy_after;
+    const char *key_kind, *separator;
+    double record_timeout, copy_after;
     bool is_fixed, ignores_case, is_inverted, is_counting, is_quiet, has_stats;
+    bool is_numeric, is_descending;
 } mr_settings;
 
 static mr_settings settings = {
@@ -28,12 +31,9 @@ static const gy_option options[] = {
      PLACE(output), 0, 0, NULL},
     {"partitions", 'r', GY_OPTION_INTEGER, "N", "files of the output (default: two a core)",
      PLACE(partitions), 1, 65536, NULL},
-    {"processes", 'p', GY_OPTION_INTEGER, "N", "processes at work (default: one a core)",
-     PLACE(processes), 1, 4096, NULL},
-    {"threads", 't', GY_OPTION_INTEGER, "N", "tasks at once in a process (default: 1)",
-     PLACE(threads), 1, 1024, NULL},
-    {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of a task (default: 1GiB)", PLACE(memory), 0, 0,
-     NULL},
+    GY_JOB_OPTIONS(mr_settings),
+    {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of a task (default: 1GiB)", PLACE(memory),
+     GY_JOB_MEMORY_LEAST, 0, NULL},
     {"split", 0, GY_OPTION_SIZE, "SIZE", "of input a map takes (default: 32 to 256 MiB)",
      PLACE(split), 0, 0, NULL},
     {"map", 0, GY_OPTION_TEXT, "COMMAND", "map by a shell command: lines in, key<tab>value out",
@@ -58,16 +58,19 @@ static const gy_option options[] = {
      PLACE(key_bytes), 0, 0, NULL},
     {"key", 0, GY_OPTION_CHOICE, "KIND", "sort: what the key is (default: bytes)",
      PLACE(key_kind), 0, 0, "bytes|int64|float64"},
+    {"numeric", 'n', GY_OPTION_FLAG, NULL, "sort: by the number that the key begins with",
+     PLACE(is_numeric), 0, 0, NULL},
+    {"descending", 0, GY_OPTION_FLAG, NULL, "sort: the largest first", PLACE(is_descending), 0,
+     0, NULL},
     {"field", 0, GY_OPTION_INTEGER, "N",
-     "topk: field of a line, from 1 (default: 0, all of it)", PLACE(field), 0, 1000, NULL},
+     "sort, topk: field of a line, from 1 (default: 0, all of it)", PLACE(field), 0, 1000,
+     NULL},
+    {"separator", 0, GY_OPTION_TEXT, "LETTER", "sort: of fields (default: blanks and tabs)",
+     PLACE(separator), 0, 0, NULL},
     {"weight", 0, GY_OPTION_INTEGER, "N", "topk: sum this field (default: 0, count lines)",
      PLACE(weight), 0, 1000, NULL},
     {"most", 'k', GY_OPTION_INTEGER, "N", "topk: so many (default: 5)", PLACE(k), 1, 1000000,
      NULL},
-    {"memo", 0, GY_OPTION_TEXT, "DIR", "keep intermediates there, and take what is there",
-     PLACE(memo), 0, 0, NULL},
-    {"folder", 0, GY_OPTION_TEXT, "DIR", "of the job: journal, intermediates, log",
-     PLACE(folder), 0, 0, NULL},
     {"max-bad-records", 0, GY_OPTION_INTEGER, "N",
      "records that may be skipped because they crash (default: 0)", PLACE(bad_records), 0, 1e9,
      NULL},
@@ -77,10 +80,6 @@ static const gy_option options[] = {
     {"copy-after", 0, GY_OPTION_REAL, "SECONDS",
      "no second copy of a slow task before (default: 1; 0: never one)", PLACE(copy_after), 0,
      1e6, NULL},
-    {"timeout", 0, GY_OPTION_REAL, "SECONDS", "end the job after this time", PLACE(timeout),
-     0.001, 1e9, NULL},
-    {"trace", 0, GY_OPTION_TEXT, "FILE", "write a Chrome trace of all processes", PLACE(trace),
-     0, 0, NULL},
     {"stats", 's', GY_OPTION_FLAG, NULL, "print stages and counters at the end",
      PLACE(has_stats), 0, 0, NULL},
     {"quiet", 'q', GY_OPTION_FLAG, NULL, "no progress and no closing line", PLACE(is_quiet), 0,
@@ -134,6 +133,7 @@ static gy_dag *make_sort(gy_flow *flow, const gy_file_list *inputs)
     int kind = settings.key_kind == NULL
                    ? 0
                    : gy_options_choice("bytes|int64|float64", settings.key_kind);
+    kind = settings.is_numeric ? GY_SORT_NUMBER : kind;
     return gy_dag_sort(
         flow, &(gy_sort_options){
                   .inputs = inputs->paths,
@@ -141,6 +141,9 @@ static gy_dag *make_sort(gy_flow *flow, const gy_file_list *inputs)
                   .key_offset = settings.key_offset > 0 ? (size_t)settings.key_offset : 0,
                   .key_bytes = settings.key_bytes > 0 ? (size_t)settings.key_bytes : 0,
                   .order = (gy_sort_order)kind,
+                  .is_descending = settings.is_descending,
+                  .field = settings.field > 0 ? (int)settings.field : 0,
+                  .separator = (char)(settings.separator != NULL ? settings.separator[0] : 0),
                   .partitions = (int)settings.partitions,
                   .memory_bytes = (size_t)settings.memory});
 }
@@ -165,7 +168,7 @@ typedef struct mr_verb {
 static const mr_verb verbs[] = {
     {"wordcount", " ", make_wordcount},
     {"grep", " fixed ignore-case invert count ", make_grep},
-    {"sort", " record key-offset key-bytes key ", make_sort},
+    {"sort", " record key-offset key-bytes key numeric descending field separator ", make_sort},
     {"index", " ", make_index},
     {"topk", " field weight most ", make_topk},
     {"", " map reduce file ", make_commands},
@@ -187,6 +190,9 @@ static int check_options(const mr_verb *verb)
                {" key-offset ", settings.key_offset >= 0},
                {" key-bytes ", settings.key_bytes >= 0},
                {" key ", settings.key_kind != NULL},
+               {" numeric ", settings.is_numeric},
+               {" descending ", settings.is_descending},
+               {" separator ", settings.separator != NULL},
                {" field ", settings.field >= 0},
                {" weight ", settings.weight >= 0},
                {" most ", settings.k > 0}};
@@ -195,6 +201,15 @@ static int check_options(const mr_verb *verb)
             return gy_report_usage("gyre mr %s: --%.*s has no meaning here", verb->name,
                                    (int)strlen(own[i].name) - 2, own[i].name + 1);
         }
+    }
+    if (settings.is_numeric && settings.key_kind != NULL) {
+        return gy_report_usage("gyre mr sort: --numeric and --key %s: expected one of them",
+                               settings.key_kind);
+    }
+    if (settings.separator != NULL && settings.separator[1] != '\0') {
+        return gy_report_usage("gyre mr sort: --separator: '%s' is not valid: expected one "
+                               "letter",
+                               settings.separator);
     }
     if (settings.output == NULL) {
         return gy_report_usage("gyre mr: --output is missing: expected a folder that is not "
@@ -244,12 +259,13 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
     }
     const gy_flow_options flow_options = {
         .output = settings.output,
-        .folder = settings.folder,
-        .memo = settings.memo,
-        .trace = settings.trace,
-        .processes = (int)settings.processes,
-        .threads = (int)settings.threads,
-        .timeout_seconds = settings.timeout,
+        .folder = settings.job.folder,
+        .memo = settings.job.memo,
+        .trace = settings.job.trace,
+        .processes = (int)settings.job.processes,
+        .threads = (int)settings.job.threads,
+        .timeout_seconds = settings.job.timeout,
+        .silence_seconds = settings.job.silence,
         .record_timeout_seconds = settings.record_timeout,
         .copy_floor_seconds = settings.copy_after > 0    ? settings.copy_after
                               : settings.copy_after == 0 ? -1
@@ -321,6 +337,7 @@ const gy_command gy_command_mr = {
     .description =
         "wordcount INPUT...      how often each word comes\n"
         "grep PATTERN INPUT...   lines that match\n"
+        "sort INPUT...           lines, or records of a fixed size, in order\n"
         "index INPUT...          for each word the numbers of the inputs that have it\n"
         "topk INPUT...           the lines, or values of a field, that come most often\n"
         "--map COMMAND INPUT...  any commands, by standard input and output\n\n"

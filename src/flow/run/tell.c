@@ -202,7 +202,9 @@ void gy_running_note(void *arg, const gy_effect *effect)
     const gy_lowering *l = &job->lowering;
     const char *words = effect->reason != NULL ? effect->reason : "";
     if (effect->id.task == GY_TASK_NONE && effect->process != UINT32_MAX) {
-        gy_running_note_text(job, "process %u: %s", effect->process, words);
+        const bool is_named = strncmp(words, "process ", strlen("process ")) == 0;
+        gy_running_note_text(job, is_named ? "%.0u%s" : "process %u: %s",
+                             is_named ? 0 : effect->process, words);
     } else if (effect->id.task < l->task_count) {
         char name[GY_DAG_NAME_BYTES];
         const uint32_t first = l->member_first[effect->id.task];

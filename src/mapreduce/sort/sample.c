@@ -11,7 +11,7 @@ static uint64_t records_in(const gy_sort_layout *layout, const gy_sort_span *spa
                                            : span->size_bytes;
 }
 
-static gy_status check(const gy_sort_records *records, uint64_t *units)
+gy_status gy_sort_records_check(const gy_sort_records *records)
 {
     const gy_sort_layout *layout = records->layout;
     GY_TRY(gy_sort_layout_check(layout));
@@ -22,7 +22,6 @@ static gy_status check(const gy_sort_records *records, uint64_t *units)
         return gy_fail(GY_LIMIT, "%zu inputs, at most %zu can be sorted at once",
                        records->span_count, GY_SPANS_MAX);
     }
-    *units = 0;
     for (size_t i = 0; i < records->span_count; i++) {
         const gy_sort_span *span = &records->spans[i];
         if (span->size_bytes > GY_POSITION_MASK) {
@@ -35,9 +34,17 @@ static gy_status check(const gy_sort_records *records, uint64_t *units)
                            "%zu bytes",
                            i, span->size_bytes, layout->record_bytes);
         }
-        *units += records_in(layout, span);
     }
     return GY_OK;
+}
+
+static uint64_t count_units(const gy_sort_records *records)
+{
+    uint64_t units = 0;
+    for (size_t i = 0; i < records->span_count; i++) {
+        units += records_in(records->layout, &records->spans[i]);
+    }
+    return units;
 }
 
 /* The offset of the record that unit `at` of the span belongs to, or follows it. */
@@ -169,8 +176,8 @@ static gy_status order_drawn(const gy_sort_records *records, gy_entry *entries, 
 
 gy_status gy_sample_take(const gy_sort_records *records, uint64_t seed, gy_sample *sample)
 {
-    uint64_t units = 0;
-    GY_TRY(check(records, &units));
+    GY_TRY(gy_sort_records_check(records));
+    const uint64_t units = count_units(records);
     const size_t count = (size_t)GY_MIN(units, GY_SAMPLE_MOST);
     gy_entry *entries = gy_alloc("mapreduce.sample", 2 * count * sizeof(*entries));
     gy_sort_bound *bounds = gy_alloc("mapreduce.sample", count * sizeof(*bounds));

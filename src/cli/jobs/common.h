@@ -1,0 +1,38 @@
+/**
+ * Options that every command has which runs a job, and the settings behind them.
+ */
+#ifndef GY_CLI_JOBS_COMMON_H
+#define GY_CLI_JOBS_COMMON_H
+
+#include "cli/options.h"
+
+typedef struct gy_job_settings {
+    long long processes, threads;
+    double timeout, silence;
+    const char *folder, *memo, *trace;
+} gy_job_settings;
+
+/* What a process takes whatever it does leaves little of less. */
+#define GY_JOB_MEMORY_LEAST (8 << 20)
+
+/* clang-format off */
+/** Rows of the table of a command whose settings, of `type`, have a gy_job_settings `job`. */
+#define GY_JOB_OPTIONS(type)                                                                   \
+    {"processes", 'p', GY_OPTION_INTEGER, "N", "processes at work (default: one a core)",      \
+     offsetof(type, job.processes), 1, 4096, NULL},                                            \
+    {"threads", 't', GY_OPTION_INTEGER, "N", "tasks at once in a process (default: 1)",        \
+     offsetof(type, job.threads), 1, 1024, NULL},                                              \
+    {"timeout", 0, GY_OPTION_REAL, "SECONDS", "end the job after this time (default: never)",  \
+     offsetof(type, job.timeout), 0.001, 1e9, NULL},                                           \
+    {"silence", 0, GY_OPTION_REAL, "SECONDS",                                                  \
+     "a process that is silent for so long is lost (default: 10)",                             \
+     offsetof(type, job.silence), 0.1, 1e6, NULL},                                             \
+    {"folder", 0, GY_OPTION_TEXT, "DIR", "of the job: journal, intermediates, log",            \
+     offsetof(type, job.folder), 0, 0, NULL},                                                  \
+    {"memo", 0, GY_OPTION_TEXT, "DIR", "keep results there, and take what is there",           \
+     offsetof(type, job.memo), 0, 0, NULL},                                                    \
+    {"trace", 0, GY_OPTION_TEXT, "FILE", "write a Chrome trace of all processes",              \
+     offsetof(type, job.trace), 0, 0, NULL}
+/* clang-format on */
+
+#endif

@@ -1,0 +1,283 @@
+/*
+ * Sorting by decimal numbers, by fields, downward: keys become bytes that memcmp orders, and
+ * records go by runs (sorter.c).
+ *
+ *   number     0                    80
+ *              12.5    81 02 '1' '2' '5'        sign, digits before the point, digits
+ *             -12.5    7f fd ce cd ca ff        the same, each byte turned round; an end
+ *   downward   each byte turned round; ff as ff 00, the end as ff ff
+ */
+#include "mapreduce/sort/told.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+
+enum {
+    SAMPLE_SEED = 1,
+    BOUND_BYTES = 256, /* of a sampled code: as far as bounds tell keys apart */
+    LENGTH_MOST = 255, /* digits that one byte counts; more: 8 bytes behind it */
+    NUMBER_EXTRA = 12, /* sign, length, end */
+};
+
+/* ---- keys ---- */
+
+static bool is_blank(char letter)
+{
+    return letter == ' ' || letter == '\t';
+}
+
+/* Field `number` of a line, empty when it has not so many. */
+static gy_sort_span field_of(const gy_sort_coding *coding, gy_sort_span line)
+{
+    const char *at = line.data, *end = at + line.size_bytes;
+    for (int32_t number = 1;; number++) {
+        while (coding->separator == '\0' && at < end && is_blank(*at)) {
+            at++;
+        }
+        const char *begin = at;
+        while (at < end &&
+               (coding->separator == '\0' ? !is_blank(*at) : *at != coding->separator)) {
+            at++;
+        }
+        if (number == coding->field || at == end) {
+            return (gy_sort_span){begin, number == coding->field ? (size_t)(at - begin) : 0};
+        }
+        at += coding->separator != '\0';
+    }
+}
+
+/* Digits from `at` on. */
+static const char *skip_digits(const char *at, const char *end)
+{
+    while (at < end && *at >= '0' && *at <= '9') {
+        at++;
+    }
+    return at;
+}
+
+/* The number that the key begins with, as bytes; how many. `out` has room for all of it. */
+static size_t code_number(gy_sort_span key, unsigned char *out)
+{
+    const char *at = key.data, *end = at + key.size_bytes;
+    while (at < end && is_blank(*at)) {
+        at++;
+    }
+    const bool is_negative = at < end && *at == '-';
+    at += is_negative;
+    while (at < end && *at == '0') {
+        at++;
+    }
+    const char *whole = at;
+    at = skip_digits(at, end);
+    const size_t length = (size_t)(at - whole);
+    const char *fraction = at + (at < end && *at == '.');
+    const char *fraction_end = fraction > at ? skip_digits(fraction, end) : fraction;
+    while (fraction_end > fraction && fraction_end[-1] == '0') {
+        fraction_end--;
+    }
+    const size_t rest = (size_t)(fraction_end - fraction);
+    if (length + rest == 0) {
+        out[0] = 0x80;
+        return 1;
+    }
+    size_t size = 0;
+    out[size++] = 0x81;
+    out[size++] = (unsigned char)GY_MIN(length, (size_t)LENGTH_MOST);
+    for (int shift = 56; length >= LENGTH_MOST && shift >= 0; shift -= 8) {
+        out[size++] = (unsigned char)((uint64_t)length >> shift);
+    }
+    memcpy(out + size, whole, length);
+    memcpy(out + size + length, fraction, rest);
+    size += length + rest;
+    if (is_negative) {
+        out[0] = 0x7f;
+        for (size_t i = 1; i < size; i++) {
+            out[i] = (unsigned char)~out[i];
+        }
+        out[size++] = 0xff; /* of two that agree the shorter is the larger */
+    }
+    return size;
+}
+
+static size_t code_typed(gy_key_kind kind, const char *key, unsigned char *out)
+{
+    const uint64_t word = __builtin_bswap64(gy_typed_word(kind, key));
+    memcpy(out, &word, sizeof(word));
+    return sizeof(word);
+}
+
+/* Turn the order of codes round, within room for twice as many bytes and two. */
+static size_t turn(unsigned char *code, size_t size)
+{
+    size_t more = 2;
+    for (size_t i = 0; i < size; i++) {
+        more += code[i] == 0;
+    }
+    size_t to = size + more;
+    code[--to] = 0xff;
+    code[--to] = 0xff;
+    for (size_t i = size; i-- > 0;) {
+        const unsigned char turned = (unsigned char)~code[i];
+        if (turned == 0xff) {
+            code[--to] = 0;
+        }
+        code[--to] = turned;
+    }
+    return size + more;
+}
+
+gy_status gy_sort_code(const gy_sort_layout *layout, const gy_sort_coding *coding,
+                       const gy_sort_item *item, char **code, size_t *size_bytes,
+                       size_t *capacity)
+{
+    gy_sort_span key = {item->key, item->key_bytes};
+    if (coding->field > 0) {
+        key = field_of(coding, key);
+    }
+    GY_TRY(gy_reserve("mapreduce.code", (void **)code, capacity,
+                      2 * (key.size_bytes + NUMBER_EXTRA) + 2, 1));
+    unsigned char *out = (unsigned char *)*code;
+    size_t size = key.size_bytes;
+    if (coding->is_number) {
+        size = code_number(key, out);
+    } else if (layout->key != GY_KEY_BYTES) {
+        size = code_typed(layout->key, key.data, out);
+    } else if (size > 0) {
+        memcpy(out, key.data, size);
+    }
+    *size_bytes = coding->is_descending ? turn(out, size) : size;
+    return GY_OK;
+}
+
+/* ---- parts ---- */
+
+/* Records while they are coded: one buffer for all. */
+typedef struct coding_run {
+    const gy_sort_records *records;
+    const gy_sort_coding *coding;
+    gy_sorter *sorter;
+    gy_sort_bound low, high; /* key NULL: open */
+    size_t item_most;
+    char *code;
+    size_t size, capacity;
+} coding_run;
+
+static gy_status code_item(coding_run *run, const gy_sort_item *item)
+{
+    if (item->size_bytes > run->item_most) {
+        return gy_fail(GY_LIMIT, "a record has %zu bytes: too many to be sorted within %zu",
+                       item->size_bytes, run->item_most);
+    }
+    return gy_sort_code(run->records->layout, run->coding, item, &run->code, &run->size,
+                        &run->capacity);
+}
+
+static int compare_bounds(const void *a, const void *b)
+{
+    return gy_sort_bound_compare(GY_KEY_BYTES, a, b);
+}
+
+/* The sample's records by their codes, in order; the codes' bytes are in the arena. */
+static gy_status code_sample(coding_run *run, const gy_sample *sample, gy_arena *arena,
+                             gy_sort_bound *bounds)
+{
+    for (size_t i = 0; i < sample->count; i++) {
+        const gy_sort_item item = gy_sort_item_at(run->records, sample->bounds[i].position);
+        GY_TRY(code_item(run, &item));
+        const size_t size = GY_MIN(run->size, (size_t)BOUND_BYTES);
+        char *key = gy_arena_alloc(arena, size + 1);
+        if (key == NULL) {
+            return GY_NOMEM;
+        }
+        memcpy(key, run->code, size);
+        bounds[i] = (gy_sort_bound){key, size, sample->bounds[i].position};
+    }
+    if (sample->count > 1) {
+        qsort(bounds, sample->count, sizeof(*bounds), compare_bounds);
+    }
+    return GY_OK;
+}
+
+/* Find where the part begins and ends: a function of the records alone. */
+static gy_status find_part(coding_run *run, gy_arena *arena, size_t part, size_t parts)
+{
+    gy_sample sample = {0};
+    if (parts == 1) {
+        return GY_OK;
+    }
+    GY_TRY(gy_sample_take(run->records, SAMPLE_SEED, &sample));
+    gy_sort_bound *bounds = gy_arena_alloc(arena, (sample.count + 1) * sizeof(*bounds));
+    gy_status status = bounds == NULL ? GY_NOMEM : code_sample(run, &sample, arena, bounds);
+    if (status == GY_OK) {
+        /* Without a sample there are no records. */
+        const gy_sample coded = {bounds, sample.count, sample.records};
+        run->low = part > 0 && coded.count > 0 ? bounds[coded.count * part / parts]
+                                               : (gy_sort_bound){0};
+        run->high = part + 1 < parts && coded.count > 0
+                        ? bounds[coded.count * (part + 1) / parts]
+                        : (gy_sort_bound){0};
+    }
+    gy_sample_free(&sample);
+    return status;
+}
+
+static gy_status add_records(coding_run *run)
+{
+    const gy_sort_layout *layout = run->records->layout;
+    for (size_t number = 0; number < run->records->span_count; number++) {
+        const gy_sort_span *span = &run->records->spans[number];
+        const char *end = span->data + span->size_bytes;
+        for (const char *at = span->data; at < end;) {
+            gy_sort_item item = {0};
+            const bool is_whole = gy_sort_item_read(layout, at, end, &item);
+            GY_ASSERT(is_whole); /* sizes were looked at */
+            GY_TRY(code_item(run, &item));
+            const gy_sort_bound here = {run->code, run->size,
+                                        gy_sort_position(number, (size_t)(at - span->data))};
+            at += item.size_bytes;
+            if ((run->low.key != NULL && compare_bounds(&here, &run->low) < 0) ||
+                (run->high.key != NULL && compare_bounds(&here, &run->high) >= 0)) {
+                continue;
+            }
+            item.value = item.data;
+            item.value_bytes = item.size_bytes;
+            item.key = run->code;
+            item.key_bytes = run->size;
+            GY_TRY(gy_sorter_add(run->sorter, &item, 1));
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_sort_coded(gy_vertex *vertex, const gy_sort_records *records,
+                        const gy_sort_coding *coding)
+{
+    coding_run run = {
+        .records = records, .coding = coding, .item_most = gy_vertex_memory(vertex) / 4};
+    gy_arena arena = {0};
+    gy_status status = gy_sort_records_check(records);
+    if (status == GY_OK) {
+        status = find_part(&run, &arena, (size_t)gy_vertex_index(vertex),
+                           (size_t)gy_vertex_copies(vertex));
+    }
+    if (status == GY_OK) {
+        status = gy_sort_sorter(vertex, GY_KEY_BYTES, &run.sorter);
+    }
+    if (status == GY_OK) {
+        status = add_records(&run);
+    }
+    if (status == GY_OK) {
+        status = gy_sorter_end(run.sorter);
+    }
+    if (status == GY_OK) {
+        status = gy_sort_write(vertex, run.sorter, records->layout->kind == GY_LAYOUT_LINES);
+    }
+    if (run.sorter != NULL) {
+        gy_sort_tell(vertex, run.sorter);
+    }
+    gy_sorter_free(run.sorter);
+    gy_arena_free(&arena);
+    gy_free(run.code);
+    return status;
+}

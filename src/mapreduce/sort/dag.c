@@ -1,0 +1,239 @@
+/* A sort of files as a graph: vertices that expand what is compressed, one for each part. */
+#include "mapreduce/sort/told.h"
+
+#include "base/base.h"
+#include "flow/dag.h"
+#include "mapreduce/job.h"
+#include "store/store.h"
+
+#include <assert.h>
+
+static_assert((int)GY_SORT_INT64 == (int)GY_KEY_INT64, "orders are kinds of keys");
+static_assert((int)GY_SORT_FLOAT64 == (int)GY_KEY_FLOAT64, "orders are kinds of keys");
+
+#define MEMORY_BYTES ((size_t)1 << 30)
+
+/* ---- options ---- */
+
+static void set_layout(gy_sort_layout *layout, const gy_sort_options *options)
+{
+    const bool is_fixed = options->record_bytes != 0;
+    const bool is_number = options->order == GY_SORT_NUMBER;
+    layout->kind = is_fixed ? GY_LAYOUT_FIXED : GY_LAYOUT_LINES;
+    layout->key = is_number ? GY_KEY_BYTES : (gy_key_kind)options->order;
+    layout->record_bytes = options->record_bytes;
+    layout->key_offset = options->key_offset;
+    layout->key_bytes = options->key_bytes;
+    if (is_fixed && layout->key_bytes == 0 && layout->key_offset < layout->record_bytes) {
+        layout->key_bytes = layout->record_bytes - layout->key_offset;
+    }
+}
+
+static void set_coding(gy_sort_coding *coding, const gy_sort_options *options)
+{
+    coding->is_number = options->order == GY_SORT_NUMBER;
+    coding->is_descending = options->is_descending;
+    coding->field = options->field;
+    coding->separator = options->separator;
+    coding->is_on = coding->is_number || coding->is_descending || coding->field != 0;
+}
+
+static void check_options(gy_dag *dag, const gy_sort_options *options,
+                          const gy_sort_layout *layout)
+{
+    if (gy_sort_layout_check(layout) != GY_OK) {
+        gy_dag_fail(dag, GY_ARG, "%s", gy_error_text());
+    }
+    if (options->memory_bytes != 0 && options->memory_bytes < GY_RANGE_MEMORY_LEAST) {
+        gy_dag_fail(dag, GY_ARG, "%zu bytes of memory for sorting, expected at least %d",
+                    options->memory_bytes, GY_RANGE_MEMORY_LEAST);
+    }
+    if (options->field < 0 || (options->field != 0 && options->record_bytes != 0)) {
+        gy_dag_fail(dag, GY_ARG, "field %d of a record: expected 1 or more, of lines",
+                    options->field);
+    }
+    if (options->separator != '\0' && options->field == 0) {
+        gy_dag_fail(dag, GY_ARG, "a separator without a field");
+    }
+    if (options->inputs == NULL || options->inputs[0] == NULL) {
+        gy_dag_fail(dag, GY_ARG, "no files to sort");
+    }
+}
+
+/* ---- inputs ---- */
+
+typedef struct sort_inputs {
+    const char *const *paths;
+    size_t count, compressed_count;
+    bool *is_compressed; /* (count) */
+    const char **plain;  /* NULL at the end */
+    uint32_t *places;    /* (count) compressed ones, then the plain ones: which input it is */
+} sort_inputs;
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t size = strlen(text), end_size = strlen(end);
+    return size >= end_size && strcmp(text + size - end_size, end) == 0;
+}
+
+/* Records of fixed size may begin with any bytes: there the name must say so, too. */
+static bool is_compressed(const gy_job_file *file, const char *path, bool is_fixed)
+{
+    const bool is_gzip = gy_encoding_is_gzip(file->head, file->head_bytes);
+    const bool is_zstd = gy_encoding_is_zstd(file->head, file->head_bytes);
+    return is_fixed ? (is_gzip && ends_with(path, ".gz")) ||
+                          (is_zstd && (ends_with(path, ".zst") || ends_with(path, ".zstd")))
+                    : is_gzip || is_zstd;
+}
+
+/* A file that is not there, or whose size says that its last record is cut, is named before
+ * anything starts. */
+static gy_status look_at(sort_inputs *inputs, size_t record_bytes)
+{
+    for (size_t i = 0; i < inputs->count; i++) {
+        const char *path = inputs->paths[i];
+        gy_job_file file;
+        GY_TRY(gy_job_look_at(path, &file));
+        inputs->is_compressed[i] = is_compressed(&file, path, record_bytes > 0);
+        inputs->compressed_count += inputs->is_compressed[i];
+        if (record_bytes > 0 && !inputs->is_compressed[i] &&
+            file.size_bytes % record_bytes != 0) {
+            return gy_fail(GY_FORMAT,
+                           "%s has %llu bytes, which is no whole number of records of %zu "
+                           "bytes",
+                           path, (unsigned long long)file.size_bytes, record_bytes);
+        }
+    }
+    size_t compressed = 0, plain = 0;
+    for (size_t i = 0; i < inputs->count; i++) {
+        if (inputs->is_compressed[i]) {
+            inputs->places[compressed++] = (uint32_t)i;
+        } else {
+            inputs->places[inputs->compressed_count + plain] = (uint32_t)i;
+            inputs->plain[plain++] = inputs->paths[i];
+        }
+    }
+    inputs->plain[plain] = NULL;
+    return GY_OK;
+}
+
+/* ---- vertices ---- */
+
+/* A parameter with `more` behind it, in the arena; NULL: no memory. */
+static const void *make_parameter(gy_arena *arena, const gy_sort_told *told, const void *more,
+                                  size_t more_bytes)
+{
+    char *parameter = gy_arena_alloc(arena, sizeof(*told) + more_bytes);
+    if (parameter != NULL) {
+        memcpy(parameter, told, sizeof(*told));
+        memcpy(parameter + sizeof(*told), more, more_bytes);
+    }
+    return parameter;
+}
+
+static gy_status add_expanders(gy_dag *dag, gy_arena *arena, const sort_inputs *inputs,
+                               size_t record_bytes, gy_part *part)
+{
+    gy_vertex_options *options =
+        gy_arena_alloc(arena, inputs->compressed_count * sizeof(*options));
+    const char **files = gy_arena_alloc(arena, 2 * inputs->compressed_count * sizeof(*files));
+    gy_sort_told told;
+    memset(&told, 0, sizeof(told));
+    told.is_expander = true;
+    told.layout.record_bytes = record_bytes;
+    for (size_t i = 0; options != NULL && files != NULL && i < inputs->compressed_count; i++) {
+        const char *path = inputs->paths[inputs->places[i]];
+        files[2 * i] = path;
+        files[2 * i + 1] = NULL;
+        options[i] = (gy_vertex_options){
+            .function = "gyre.sort",
+            .stage = "expand",
+            .parameter = make_parameter(arena, &told, path, strlen(path) + 1),
+            .parameter_bytes = sizeof(told) + strlen(path) + 1,
+            .outputs = 1,
+            .files = &files[2 * i]};
+        if (options[i].parameter == NULL) {
+            return GY_NOMEM;
+        }
+    }
+    if (options == NULL || files == NULL) {
+        return GY_NOMEM;
+    }
+    *part = gy_dag_vertices(dag, options, (int)inputs->compressed_count);
+    return GY_OK;
+}
+
+static gy_status add_sort(gy_dag *dag, gy_arena *arena, const sort_inputs *inputs,
+                          const gy_sort_options *options, gy_sort_told *told)
+{
+    const int parts = options->partitions == 0 ? gy_job_cores() : options->partitions;
+    told->input_count = (uint32_t)inputs->count;
+    const void *parameter =
+        make_parameter(arena, told, inputs->places, inputs->count * sizeof(*inputs->places));
+    gy_part expanders = {dag, -1};
+    if (parameter == NULL) {
+        return GY_NOMEM;
+    }
+    if (inputs->compressed_count > 0) {
+        GY_TRY(add_expanders(dag, arena, inputs, options->record_bytes, &expanders));
+    }
+    gy_part part = gy_part_clone(
+        gy_dag_vertex(
+            dag,
+            &(gy_vertex_options){
+                .function = "gyre.sort",
+                .stage = "sort",
+                .parameter = parameter,
+                .parameter_bytes = sizeof(*told) + inputs->count * sizeof(*inputs->places),
+                .inputs = (int)inputs->compressed_count,
+                .outputs = 1,
+                .memory_bytes =
+                    options->memory_bytes == 0 ? MEMORY_BYTES : options->memory_bytes,
+                .files = inputs->plain}),
+        parts);
+    if (inputs->compressed_count > 0) {
+        part = gy_part_bipartite(expanders, part, GY_CHANNEL_FILE);
+    }
+    gy_part_output(part, options->name == NULL ? "part" : options->name);
+    return GY_OK;
+}
+
+static gy_status make_sort(gy_dag *dag, gy_arena *arena, const gy_sort_options *options,
+                           gy_sort_told *told)
+{
+    sort_inputs inputs = {.paths = options->inputs};
+    while (options->inputs[inputs.count] != NULL) {
+        inputs.count++;
+    }
+    inputs.is_compressed = gy_arena_alloc(arena, inputs.count * sizeof(bool));
+    inputs.plain = gy_arena_alloc(arena, (inputs.count + 1) * sizeof(*inputs.plain));
+    inputs.places = gy_arena_alloc(arena, inputs.count * sizeof(*inputs.places));
+    if (inputs.is_compressed == NULL || inputs.plain == NULL || inputs.places == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(look_at(&inputs, options->record_bytes));
+    return add_sort(dag, arena, &inputs, options, told);
+}
+
+gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options)
+{
+    gy_dag *dag = gy_dag_new(flow, "sort");
+    if (dag == NULL) {
+        return NULL;
+    }
+    gy_sort_told told;
+    memset(&told, 0, sizeof(told));
+    set_layout(&told.layout, options);
+    set_coding(&told.coding, options);
+    told.way = options->way;
+    check_options(dag, options, &told.layout);
+    if (gy_dag_mistake(dag) == NULL) {
+        gy_arena arena = {0};
+        const gy_status status = make_sort(dag, &arena, options, &told);
+        if (status < 0) {
+            gy_dag_fail(dag, status, "%s", gy_error_text());
+        }
+        gy_arena_free(&arena);
+    }
+    return dag;
+}
