@@ -91,7 +91,7 @@ static void lines_are_sorted_by_numbers_and_fields(void **state)
 {
     (void)state;
     must("awk '{ print NR % 13 - 6 \".\" NR % 4 \",\" $2 \",\" $1, (NR * 7919) % 101 }' text "
-         ">numbers && a() { sort -s $1 numbers >expected && for how in '-r 1' '-r 3 -p 2'; do "
+         ">numbers && a() { sort -s $1 numbers >expected && for how in '-r 3 -p 2'; do "
          "m sort numbers $2 $how && all | same expected || exit 1; done; } && "
          "a -n --numeric && a -nr '-n --descending' && a -r --descending && "
          "a '-k2br,2' '--field 2 --descending' && a '-k2,2n' '-n --field 2' && "
@@ -110,7 +110,7 @@ static void compressed_files_are_sorted(void **state)
     (void)state;
     must("for i in 1 2 3 4; do awk \"NR % 4 == $i - 1\" text >z$i; done && "
          "cat z1 z2 z3 z4 | sort -s -k1.1,1.2 >expected && gzip z1 && gzip z3 && "
-         "for how in '-r 1' '-r 3 -p 2'; do m sort z1.gz z2 z3.gz z4 --key-bytes 2 $how && "
+         "for how in '-r 3 -p 2'; do m sort z1.gz z2 z3.gz z4 --key-bytes 2 $how && "
          "all | same expected || exit 1; done && zcat z3.gz z1.gz | sort >expected && "
          "m sort z1.gz z3.gz -s >said && all | same expected && "
          "grep -q 'stage expand: 2 of 2' said && "
