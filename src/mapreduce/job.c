@@ -104,7 +104,7 @@ gy_status gy_job_look_at(const char *path, gy_job_file *file)
 /* Size and, of a file that is worth parting, whether that can be done. */
 static gy_status look_at(const char *path, gy_record_format format, gy_split_file *split)
 {
-    gy_job_file file;
+    gy_job_file file = {0};
     GY_TRY(gy_job_look_at(path, &file));
     *split = (gy_split_file){.size_bytes = file.size_bytes,
                              .can_part = gy_input_can_part(format, file.head, file.head_bytes)};

@@ -190,7 +190,9 @@ static gy_status code_sample(coding_run *run, const gy_sample *sample, gy_arena 
         if (key == NULL) {
             return GY_NOMEM;
         }
-        memcpy(key, run->code, size);
+        if (size > 0) {
+            memcpy(key, run->code, size);
+        }
         bounds[i] = (gy_sort_bound){key, size, sample->bounds[i].position};
     }
     if (sample->count > 1) {

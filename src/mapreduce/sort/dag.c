@@ -92,7 +92,7 @@ static gy_status look_at(sort_inputs *inputs, size_t record_bytes)
 {
     for (size_t i = 0; i < inputs->count; i++) {
         const char *path = inputs->paths[i];
-        gy_job_file file;
+        gy_job_file file = {0};
         GY_TRY(gy_job_look_at(path, &file));
         inputs->is_compressed[i] = is_compressed(&file, path, record_bytes > 0);
         inputs->compressed_count += inputs->is_compressed[i];
