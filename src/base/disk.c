@@ -76,6 +76,19 @@ static int real_unlink(gy_env *env, const char *path)
     return unlink(path) == 0 ? 0 : -errno;
 }
 
+static int real_link(gy_env *env, const char *from, const char *to)
+{
+    (void)env;
+    return link(from, to) == 0 ? 0 : -errno;
+}
+
+static int64_t real_links(gy_env *env, const char *path)
+{
+    (void)env;
+    struct stat status;
+    return lstat(path, &status) == 0 ? (int64_t)status.st_nlink : -errno;
+}
+
 const gy_disk_ops gy_disk_real = {
     .name = "real",
     .open = real_open,
@@ -86,6 +99,8 @@ const gy_disk_ops gy_disk_real = {
     .sync = real_sync,
     .rename = real_rename,
     .unlink = real_unlink,
+    .link = real_link,
+    .links = real_links,
 };
 
 int gy_disk_make_folders(const char *path)

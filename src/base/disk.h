@@ -23,6 +23,10 @@ typedef struct gy_disk_ops {
     int (*sync)(gy_env *env, int file);
     int (*rename)(gy_env *env, const char *from, const char *to);
     int (*unlink)(gy_env *env, const char *path);
+    /* A second name for a file; -EEXIST when `to` is there, which stays as it is. */
+    int (*link)(gy_env *env, const char *from, const char *to);
+    /* How many names the file has that is called `path`. */
+    int64_t (*links)(gy_env *env, const char *path);
 } gy_disk_ops;
 
 /** The operating system's files. */

@@ -380,6 +380,24 @@ static int sim_sync(gy_env *env, int file)
     return has_failed ? -EIO : 0;
 }
 
+static size_t count_names(const name_list *names, const inode *file)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < names->count; i++) {
+        count += names->items[i].file == file;
+    }
+    return count;
+}
+
+/* A name is about to go: with a file's last one its bytes are free. */
+static void lose_name(sim_disk *disk, const char *path)
+{
+    const name *known = find(&disk->seen, path);
+    if (known != NULL && count_names(&disk->seen, known->file) == 1) {
+        disk->used_bytes -= known->file->seen.size_bytes;
+    }
+}
+
 static int sim_rename(gy_env *env, const char *from, const char *to)
 {
     sim_disk *disk = disk_of(env);
@@ -391,8 +409,7 @@ static int sim_rename(gy_env *env, const char *from, const char *to)
     if (strcmp(from, to) == 0) {
         return 0;
     }
-    const name *replaced = find(&disk->seen, to);
-    disk->used_bytes -= replaced != NULL ? replaced->file->seen.size_bytes : 0;
+    lose_name(disk, to);
     int error = change_name(disk, to, file, true);
     return error < 0 ? error : change_name(disk, from, NULL, false);
 }
@@ -403,8 +420,28 @@ static int sim_unlink(gy_env *env, const char *path)
     if (disk == NULL || find(&disk->seen, path) == NULL) {
         return disk != NULL ? -ENOENT : -ENOMEM;
     }
-    disk->used_bytes -= find(&disk->seen, path)->file->seen.size_bytes;
+    lose_name(disk, path);
     return change_name(disk, path, NULL, false);
+}
+
+static int64_t sim_links(gy_env *env, const char *path)
+{
+    const sim_disk *disk = disk_of(env);
+    const name *known = disk != NULL ? find(&disk->seen, path) : NULL;
+    if (known == NULL) {
+        return disk != NULL ? -ENOENT : -ENOMEM;
+    }
+    return (int64_t)count_names(&disk->seen, known->file);
+}
+
+static int sim_link(gy_env *env, const char *from, const char *to)
+{
+    sim_disk *disk = disk_of(env);
+    const name *known = disk != NULL ? find(&disk->seen, from) : NULL;
+    if (known == NULL) {
+        return disk != NULL ? -ENOENT : -ENOMEM;
+    }
+    return find(&disk->seen, to) != NULL ? -EEXIST : change_name(disk, to, known->file, false);
 }
 
 const gy_disk_ops gy_sim_disk_ops = {
@@ -417,6 +454,8 @@ const gy_disk_ops gy_sim_disk_ops = {
     .sync = sim_sync,
     .rename = sim_rename,
     .unlink = sim_unlink,
+    .link = sim_link,
+    .links = sim_links,
 };
 
 /* ---- Crash ---- */
@@ -474,7 +513,8 @@ void gy_sim_disk_crash(gy_sim_node *node)
         if (put(&disk->seen, disk->held.items[i].path, disk->held.items[i].file) < 0) {
             gy_panic("no memory to simulate a crash");
         }
-        disk->used_bytes += disk->held.items[i].file->seen.size_bytes;
+        const inode *file = disk->held.items[i].file;
+        disk->used_bytes += count_names(&disk->seen, file) == 1 ? file->seen.size_bytes : 0;
     }
 }
 

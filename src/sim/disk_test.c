@@ -207,6 +207,34 @@ static void failed_sync_is_not_mended(void **state)
     end();
 }
 
+/* A second name is made once, outlives the first, and holds the bytes until it goes. */
+static void links_are_names(void **state)
+{
+    (void)state;
+    start(4);
+    int64_t matching = 0;
+    gy_sim_set_faults(sim, 0, &(gy_sim_faults){.capacity_bytes = 100});
+    write_file("/d/a", 'a', 60, true);
+    assert_int_equal(disk->link(env, "/d/none", "/d/b"), -ENOENT);
+    assert_int_equal(disk->link(env, "/d/a", "/d/b"), 0);
+    assert_int_equal(disk->link(env, "/d/a", "/d/b"), -EEXIST);
+    assert_int_equal(disk->links(env, "/d/a"), 2);
+    assert_int_equal(disk->unlink(env, "/d/a"), 0);
+    assert_int_equal(disk->links(env, "/d/b"), 1);
+    assert_int_equal(disk->links(env, "/d/a"), -ENOENT);
+    sync_folder("/d");
+    gy_sim_crash(sim, 0);
+    gy_sim_restart(sim, 0);
+    assert_int_equal(read_file("/d/b", 'a', &matching), 60);
+    assert_int_equal(matching, 60);
+    char bytes[60] = "";
+    int file = disk->open(env, "/d/c", O_WRONLY | O_CREAT, 0666);
+    assert_int_equal(disk->write(env, file, bytes, 60), 40); /* its bytes are still taken */
+    assert_int_equal(disk->unlink(env, "/d/b"), 0);
+    assert_int_equal(disk->write(env, file, bytes, 60), 60);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +244,7 @@ int main(void)
         cmocka_unit_test(replacement_is_atomic),
         cmocka_unit_test(faults_come_as_asked),
         cmocka_unit_test(failed_sync_is_not_mended),
+        cmocka_unit_test(links_are_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,12 @@ gy_status gy_file_fail(const char *verb, const char *path, int64_t error)
     } else if (error == -ENOMEM) {
         status = GY_NOMEM;
     }
-    const char *text =
-        error == -EISDIR ? "it is a folder, expected a file" : strerrordesc_np((int)-error);
+    const char *text = strerrordesc_np((int)-error);
+    if (error == -EISDIR) {
+        text = "it is a folder, expected a file";
+    } else if (error == -ESTALE) {
+        text = "another host removed or replaced it meanwhile (stale file handle)";
+    }
     return gy_fail(status, "cannot %s %s: %s", verb, path,
                    text != NULL ? text : "unknown error");
 }
@@ -62,7 +66,7 @@ gy_status gy_file_read(gy_env *env, const char *path, size_t limit_bytes, gy_byt
         status = data == NULL ? GY_NOMEM : gy_source_read(source, data, (size_t)size, &got);
     }
     gy_source_close(source);
-    if (status < 0) {
+    if (status < 0 || data == NULL) {
         gy_free(data);
         return status;
     }

@@ -152,6 +152,19 @@ static int test_unlink(gy_env *env, const char *path)
     return gy_disk_real.unlink(env, path);
 }
 
+static int test_link(gy_env *env, const char *from, const char *to)
+{
+    test_note('l');
+    int error = test_strike();
+    return error < 0 ? error : gy_disk_real.link(env, from, to);
+}
+
+static int64_t test_links(gy_env *env, const char *path)
+{
+    test_disk_state.calls++;
+    return gy_disk_real.links(env, path);
+}
+
 static const gy_disk_ops test_disk_ops = {
     .name = "failing",
     .open = test_open,
@@ -162,6 +175,8 @@ static const gy_disk_ops test_disk_ops = {
     .sync = test_sync,
     .rename = test_rename,
     .unlink = test_unlink,
+    .link = test_link,
+    .links = test_links,
 };
 
 /** The real environment, but for its disk. */

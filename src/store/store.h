@@ -107,6 +107,13 @@ GY_MUST_CHECK gy_status gy_writer_add(gy_writer *writer, const void *data, size_
  * its name not yet sure to survive a power cut.
  */
 GY_MUST_CHECK gy_status gy_writer_finish(gy_writer *writer);
+/**
+ * End and free the writer as gy_writer_finish does, but of a file that must not be there: of
+ * many that create it, on this host or on others that share the folder, one succeeds.
+ *
+ * @return as gy_writer_finish; GY_EXISTS; GY_UNSUPPORTED the file system has no links
+ */
+GY_MUST_CHECK gy_status gy_writer_create(gy_writer *writer);
 /** Free the writer, leave nothing. NULL is fine. */
 void gy_writer_abort(gy_writer *writer);
 

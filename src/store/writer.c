@@ -204,6 +204,35 @@ gy_status gy_writer_finish(gy_writer *writer)
     return status;
 }
 
+/* Give the file its name, which must be free. An answer may have been lost on its way: what the
+ * call says then is wrong, and two names tell that it was done (open(2), O_EXCL). */
+static gy_status give_name(gy_writer *writer)
+{
+    const gy_disk_ops *disk = gy_env_disk(writer->env);
+    const int error = disk->link(writer->env, writer->temporary, writer->path);
+    if (error == 0 || disk->links(writer->env, writer->temporary) == 2) {
+        return GY_OK;
+    }
+    if (error == -EEXIST) {
+        return gy_fail(GY_EXISTS, "cannot create %s: it is there already", writer->path);
+    }
+    if (error == -EPERM || error == -EOPNOTSUPP || error == -ENOSYS) {
+        return gy_fail(GY_UNSUPPORTED,
+                       "cannot create %s exclusively: its file system has no links (%s)",
+                       writer->path, strerrordesc_np(-error));
+    }
+    return gy_file_fail("create", writer->path, error);
+}
+
+gy_status gy_writer_create(gy_writer *writer)
+{
+    gy_status status = settle(writer);
+    status = status < 0 ? status : give_name(writer);
+    status = status < 0 ? status : sync_folder(writer);
+    gy_writer_abort(writer); /* the other name goes */
+    return status;
+}
+
 void gy_writer_abort(gy_writer *writer)
 {
     if (writer == NULL) {
