@@ -13,6 +13,8 @@ enum {
 };
 
 struct gy_source {
+    const gy_source_ops *ops; /* NULL: a file or memory */
+    void *arg;
     gy_env *env;               /* NULL: memory */
     const unsigned char *data; /* memory, borrowed */
     int file;
@@ -27,6 +29,9 @@ struct gy_source {
 /* Bytes from below, without the head. */
 static gy_status take(gy_source *source, void *data, size_t wanted, size_t *got)
 {
+    if (source->ops != NULL) {
+        return source->ops->read(source->arg, data, wanted, got);
+    }
     if (source->env == NULL) {
         uint64_t at = source->raw_at + (source->head_count - source->head_at);
         *got = (size_t)GY_MIN((uint64_t)wanted, source->size_bytes - at);
@@ -97,15 +102,22 @@ static gy_status choose_decoder(gy_source *source, gy_encoding encoding)
     return gy_encoding_is_zstd(source->head, got) ? gy_unzstd_new(&source->unzstd) : GY_OK;
 }
 
+static void close_below(const gy_source *source)
+{
+    if (source->ops != NULL) {
+        source->ops->close(source->arg);
+    } else if (source->env != NULL) {
+        (void)gy_env_disk(source->env)->close(source->env, source->file);
+    }
+}
+
 static gy_status new_source(gy_source like, const char *name, gy_encoding encoding,
                             gy_source **source)
 {
     gy_source *made = gy_alloc("store.source", sizeof(*made));
     char *copy = gy_copy_text("store.source", name);
     if (made == NULL || copy == NULL) {
-        if (like.env != NULL) {
-            (void)gy_env_disk(like.env)->close(like.env, like.file);
-        }
+        close_below(&like);
         gy_free(made);
         gy_free(copy);
         return GY_NOMEM;
@@ -136,14 +148,19 @@ gy_status gy_source_of(const void *data, size_t size_bytes, const char *name,
     return new_source(like, name, encoding, source);
 }
 
+gy_status gy_source_over(const gy_source_ops *ops, void *arg, uint64_t size_bytes,
+                         const char *name, gy_encoding encoding, gy_source **source)
+{
+    gy_source like = {.ops = ops, .arg = arg, .size_bytes = size_bytes, .file = -1};
+    return new_source(like, name, encoding, source);
+}
+
 void gy_source_close(gy_source *source)
 {
     if (source == NULL) {
         return;
     }
-    if (source->env != NULL) {
-        (void)gy_env_disk(source->env)->close(source->env, source->file);
-    }
+    close_below(source);
     gy_gunzip_free(source->gunzip);
     gy_unzstd_free(source->unzstd);
     gy_free(source->name);
