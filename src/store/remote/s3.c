@@ -1,0 +1,418 @@
+/*
+ * S3: requests signed, objects looked at, listed, read and removed.
+ *
+ * libcurl signs (SigV4). What it does not do is done before: 7.88 signs the query as it stands,
+ * so names are given in order and every value encoded once; the payload's hash, which S3
+ * demands as a header, is computed here.
+ *
+ * Source: AWS, "Signing AWS API requests" and "Amazon S3 API Reference".
+ */
+#include "store/remote/s3_priv.h"
+
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHA256_BYTES = 32, PAGE_KEYS = 1000, EMPTY_PAGES_MOST = 100 };
+
+/* ---- settings ---- */
+
+static gy_status set_server(gy_s3 *s3, const char *endpoint, const char *variable)
+{
+    const size_t scheme = strncmp(endpoint, "https://", 8) == 0  ? 8
+                          : strncmp(endpoint, "http://", 7) == 0 ? 7
+                                                                 : 0;
+    const char *rest = endpoint + scheme;
+    size_t size = strlen(rest);
+    while (size > 0 && rest[size - 1] == '/') {
+        size--;
+    }
+    if (scheme == 0 || size == 0 || size >= sizeof(s3->server) ||
+        strpbrk(rest, "@?# ") != NULL) {
+        return gy_fail(GY_ARG, "%s is no endpoint: expected https://HOST[:PORT]", variable);
+    }
+    memcpy(s3->scheme, endpoint, scheme);
+    memcpy(s3->server, rest, size);
+    return GY_OK;
+}
+
+static gy_status find_server(gy_s3 *s3, const gy_uri *uri)
+{
+    static const char *const variables[] = {"GYRE_S3_ENDPOINT", "AWS_ENDPOINT_URL_S3",
+                                            "AWS_ENDPOINT_URL"};
+    const char *endpoint = NULL;
+    for (size_t i = 0; endpoint == NULL && i < sizeof(variables) / sizeof(variables[0]); i++) {
+        endpoint = gy_setting_get(variables[i]);
+        if (endpoint != NULL) {
+            GY_TRY(set_server(s3, endpoint, variables[i]));
+        }
+    }
+    if (endpoint == NULL) {
+        snprintf(s3->scheme, sizeof(s3->scheme), "https://");
+        snprintf(s3->server, sizeof(s3->server), "s3.%s.amazonaws.com", s3->login.region);
+    }
+    /* a bucket with dots has no certificate as a host name */
+    int style = endpoint != NULL || strpbrk(uri->host, "._") != NULL ? 0 : 1;
+    GY_TRY(gy_setting_choice("GYRE_S3_STYLE", "path|host", &style));
+    s3->is_path_style = style == 0;
+    return GY_OK;
+}
+
+static gy_status s3_open(gy_place *place)
+{
+    gy_s3 *s3 = gy_alloc_zero("store.s3", 1, sizeof(*s3));
+    if (s3 == NULL) {
+        return GY_NOMEM;
+    }
+    place->s3 = s3;
+    GY_TRY(gy_login_find(&s3->login));
+    GY_TRY(find_server(s3, &place->uri));
+    if (!s3->login.is_anonymous) {
+        snprintf(s3->sign, sizeof(s3->sign), "aws:amz:%s:s3", s3->login.region);
+    }
+    return GY_OK;
+}
+
+static void s3_close(gy_place *place)
+{
+    if (place->s3 != NULL) {
+        gy_login_wipe(&place->s3->login);
+        gy_free(place->s3);
+    }
+}
+
+/* ---- requests ---- */
+
+void gy_s3_begin(gy_s3_call *call, gy_place *place, const char *method, const char *key,
+                 const char *query)
+{
+    const gy_s3 *s3 = place->s3;
+    memset(call, 0, sizeof(*call));
+    call->place = place;
+    call->request.method = method;
+    if (s3->is_path_style) {
+        gy_text_add(&call->url, "%s%s/%s/", s3->scheme, s3->server, place->uri.host);
+    } else {
+        gy_text_add(&call->url, "%s%s.%s/", s3->scheme, place->uri.host, s3->server);
+    }
+    gy_http_encode(&call->url, key, strlen(key), "/");
+    gy_text_add(&call->url, "%s%s", query[0] != '\0' ? "?" : "", query);
+}
+
+void gy_s3_header(gy_s3_call *call, const char *line)
+{
+    GY_ASSERT(call->header_count < GY_HTTP_HEADERS - 1);
+    call->request.headers[call->header_count++] = line;
+}
+
+static gy_status add_hash(gy_s3_call *call)
+{
+    unsigned char hash[SHA256_BYTES];
+    const void *body = call->request.body != NULL ? call->request.body : "";
+    size_t size = 0;
+    if (EVP_Q_digest(NULL, "SHA256", NULL, body, call->request.body_bytes, hash, &size) != 1 ||
+        size != sizeof(hash)) {
+        return gy_fail(GY_UNSUPPORTED, "OpenSSL gives no SHA-256");
+    }
+    int used = snprintf(call->hash, sizeof(call->hash), "x-amz-content-sha256: ");
+    for (size_t i = 0; i < sizeof(hash); i++) {
+        used += snprintf(call->hash + used, sizeof(call->hash) - (size_t)used, "%02x", hash[i]);
+    }
+    gy_s3_header(call, call->hash);
+    return GY_OK;
+}
+
+static gy_status sign(gy_s3_call *call)
+{
+    const gy_s3 *s3 = call->place->s3;
+    if (s3->login.is_anonymous) {
+        return GY_OK;
+    }
+    GY_TRY(add_hash(call));
+    if (s3->login.session[0] != '\0') {
+        snprintf(call->session, sizeof(call->session), "x-amz-security-token: %s",
+                 s3->login.session);
+        gy_s3_header(call, call->session);
+    }
+    call->request.sign = s3->sign;
+    call->request.key = s3->login.key;
+    call->request.secret = s3->login.secret;
+    return GY_OK;
+}
+
+gy_status gy_s3_ask(gy_s3_call *call)
+{
+    gy_status status = sign(call);
+    status = status < 0 ? status : call->url.status;
+    if (status == GY_OK) {
+        call->request.url = gy_text_get(&call->url);
+        status = gy_place_ask(call->place, &call->request, &call->answer, &call->tries);
+    }
+    explicit_bzero(call->session, sizeof(call->session));
+    gy_text_free(&call->url);
+    return status;
+}
+
+gy_status gy_s3_fail(const gy_s3_call *call, const char *words)
+{
+    const gy_http_answer *answer = &call->answer;
+    const char *uri = call->place->uri.text;
+    gy_s3_answer said = {.root = ""};
+    if (answer->error_bytes > 0 &&
+        gy_s3_answer_read(answer->error, answer->error_bytes, &said) < 0) {
+        said.code[0] = said.message[0] = '\0'; /* a page of some proxy: the number has to do */
+    }
+    char told[768];
+    snprintf(told, sizeof(told), "%d%s%s%s%s", answer->status, said.code[0] != '\0' ? " " : "",
+             said.code, said.message[0] != '\0' ? ": " : "", said.message);
+    const bool is_empty_bucket = strcmp(said.code, "NoSuchBucket") == 0;
+    gy_s3_answer_free(&said);
+    switch (answer->status) {
+    case 404:
+        return gy_fail(GY_NOTFOUND, "cannot %s %s: %s (%s)", words, uri,
+                       is_empty_bucket ? "there is no such bucket" : "not found", told);
+    case 401:
+    case 403:
+        return gy_fail(GY_IO, "cannot %s %s: access denied (%s); credentials: %s", words, uri,
+                       told, call->place->s3->login.source);
+    case 412:
+        return gy_fail(GY_STATE, "cannot %s %s: it was changed meanwhile (%s)", words, uri,
+                       told);
+    case 501:
+        return gy_fail(GY_UNSUPPORTED, "cannot %s %s: the server does not do it (%s)", words,
+                       uri, told);
+    default:
+        break;
+    }
+    if (answer->region[0] != '\0' &&
+        strcmp(answer->region, call->place->s3->login.region) != 0) {
+        return gy_fail(GY_IO, "cannot %s %s: its bucket is in %s: set AWS_REGION (%s)", words,
+                       uri, answer->region, told);
+    }
+    return gy_fail(answer->status == 503 || answer->status == 429 ? GY_TIMEOUT : GY_IO,
+                   "cannot %s %s: the server answers %s", words, uri, told);
+}
+
+/* ---- looking and listing ---- */
+
+/* One page of the keys that begin with `prefix`, cut at the next slash. */
+static gy_status ask_page(gy_place *place, const char *prefix, const char *token, int keys,
+                          gy_s3_answer *answer)
+{
+    gy_text query = {0};
+    if (token[0] != '\0') {
+        gy_text_add(&query, "continuation-token=");
+        gy_http_encode(&query, token, strlen(token), "");
+        gy_text_add(&query, "&");
+    }
+    gy_text_add(&query,
+                "delimiter=%%2F&encoding-type=url&list-type=2&max-keys=%d&prefix=", keys);
+    gy_http_encode(&query, prefix, strlen(prefix), "");
+    gy_s3_call call;
+    gy_s3_begin(&call, place, "GET", "", gy_text_get(&query));
+    gy_status status = query.status < 0 ? query.status : gy_place_page(place, &call.request);
+    gy_text_free(&query);
+    if (status < 0) {
+        gy_text_free(&call.url);
+        return status;
+    }
+    GY_TRY(gy_s3_ask(&call));
+    if (!gy_s3_is_good(&call)) {
+        return gy_s3_fail(&call, "list");
+    }
+    status = gy_s3_answer_read(place->answer, call.answer.body_bytes, answer);
+    if (status == GY_OK && strcmp(answer->root, "ListBucketResult") != 0) {
+        status = gy_fail(GY_FORMAT, "the answer is a <%s>, expected <ListBucketResult>",
+                         answer->root);
+    }
+    return status < 0 ? gy_fail_within(status, "cannot list %s", place->uri.text) : GY_OK;
+}
+
+/* "dir" and "dir/" list the same; all of a bucket has no prefix. */
+static gy_status make_prefix(const gy_place *place, char prefix[GY_URI_BYTES])
+{
+    const size_t size = strlen(place->uri.path);
+    memcpy(prefix, place->uri.path, size + 1);
+    if (size > 0 && prefix[size - 1] != '/') {
+        memcpy(prefix + size, "/", 2); /* a key is shorter than the room by far */
+    }
+    return GY_OK;
+}
+
+static gy_status find_folder(gy_place *place, bool *is_folder)
+{
+    char prefix[GY_URI_BYTES];
+    GY_TRY(make_prefix(place, prefix));
+    gy_s3_answer answer = {.root = ""};
+    gy_status status = ask_page(place, prefix, "", 1, &answer);
+    *is_folder = status == GY_OK && (answer.item_count > 0 || prefix[0] == '\0');
+    gy_s3_answer_free(&answer);
+    return status;
+}
+
+static gy_status s3_stat(gy_place *place, gy_place_facts *facts)
+{
+    const size_t size = strlen(place->uri.path);
+    gy_s3_call call = {.place = place};
+    if (size > 0 && place->uri.path[size - 1] != '/') {
+        gy_s3_begin(&call, place, "HEAD", place->uri.path, "");
+        GY_TRY(gy_s3_ask(&call));
+        if (gy_s3_is_good(&call)) {
+            if (call.answer.content_bytes > (uint64_t)INT64_MAX) {
+                return gy_fail(GY_FORMAT, "%s: the server tells no size", place->uri.text);
+            }
+            *facts = (gy_place_facts){.size_bytes = call.answer.content_bytes,
+                                      .changed_ms = call.answer.changed_ms};
+            memcpy(facts->version, call.answer.etag, sizeof(facts->version));
+            return GY_OK;
+        }
+        if (call.answer.status != 404) {
+            return gy_s3_fail(&call, "look at");
+        }
+    }
+    GY_TRY(find_folder(place, &facts->is_folder));
+    return facts->is_folder
+               ? GY_OK
+               : gy_fail(GY_NOTFOUND, "cannot look at %s: not found (404)", place->uri.text);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const gy_s3_item *)a)->key, ((const gy_s3_item *)b)->key);
+}
+
+typedef struct listing {
+    gy_place *place;
+    gy_place_visit visit;
+    void *arg;
+    gy_text before; /* the last key */
+    uint64_t count;
+    char prefix[GY_URI_BYTES];
+} listing;
+
+static gy_status visit_item(listing *list, const gy_s3_item *item)
+{
+    const size_t prefix = strlen(list->prefix);
+    if (strncmp(item->key, list->prefix, prefix) != 0) {
+        return gy_fail(GY_FORMAT, "%s: the server lists %.80s, which does not begin with %s",
+                       list->place->uri.text, item->key, list->prefix);
+    }
+    list->count++;
+    if (item->key[prefix] == '\0') {
+        return GY_OK; /* the folder's own mark */
+    }
+    GY_TRY(gy_place_in_order(list->place, &list->before, item->key));
+    gy_text uri = {0};
+    gy_text_add(&uri, "s3://%s/%s", list->place->uri.host, item->key);
+    gy_place_entry entry = {.uri = gy_text_get(&uri), .name = item->key + prefix};
+    entry.facts = (gy_place_facts){.size_bytes = item->size_bytes,
+                                   .is_folder = item->is_prefix,
+                                   .changed_ms = item->changed_ms};
+    memcpy(entry.facts.version, item->etag, sizeof(entry.facts.version));
+    const gy_status status = uri.status < 0 ? uri.status : list->visit(list->arg, &entry);
+    gy_text_free(&uri);
+    return status;
+}
+
+static gy_status list_pages(listing *list)
+{
+    char token[sizeof(((gy_s3_answer *)0)->token)] = "";
+    bool is_more = true;
+    for (int empty = 0; is_more && empty < EMPTY_PAGES_MOST;) {
+        gy_s3_answer answer = {.root = ""};
+        gy_status status = ask_page(list->place, list->prefix, token, PAGE_KEYS, &answer);
+        if (status == GY_OK && answer.item_count > 1) {
+            qsort(answer.items, answer.item_count, sizeof(*answer.items), by_key);
+        }
+        for (size_t i = 0; status == GY_OK && i < answer.item_count; i++) {
+            status = visit_item(list, &answer.items[i]);
+        }
+        is_more = answer.is_truncated;
+        empty = answer.item_count > 0 ? 0 : empty + 1;
+        memcpy(token, answer.token, sizeof(token));
+        gy_s3_answer_free(&answer);
+        GY_TRY(status);
+        if (is_more && token[0] == '\0') {
+            return gy_fail(GY_FORMAT, "%s: a page without the token of the next",
+                           list->place->uri.text);
+        }
+    }
+    return is_more ? gy_fail(GY_FORMAT, "%s: %d empty pages, one behind the other",
+                             list->place->uri.text, EMPTY_PAGES_MOST)
+                   : GY_OK;
+}
+
+static gy_status s3_list(gy_place *place, gy_place_visit visit, void *arg)
+{
+    listing *list = gy_alloc_zero("store.listing", 1, sizeof(*list));
+    if (list == NULL) {
+        return GY_NOMEM;
+    }
+    *list = (listing){.place = place, .visit = visit, .arg = arg};
+    gy_status status = make_prefix(place, list->prefix);
+    status = status < 0 ? status : list_pages(list);
+    const bool is_empty = list->count == 0 && place->uri.path[0] != '\0';
+    gy_text_free(&list->before);
+    gy_free(list);
+    if (status < 0 || !is_empty) {
+        return status;
+    }
+    gy_place_entry entry = {.uri = place->uri.text};
+    GY_TRY(s3_stat(place, &entry.facts)); /* no folder: an object, or nothing */
+    const char *slash = strrchr(place->uri.path, '/');
+    entry.name = slash != NULL ? slash + 1 : place->uri.path;
+    return entry.facts.is_folder ? GY_OK : visit(arg, &entry);
+}
+
+/* ---- reading and removing ---- */
+
+static gy_status s3_read(gy_place *place, const char *version, uint64_t at, void *data,
+                         size_t wanted, size_t *got)
+{
+    gy_s3_call call;
+    gy_s3_begin(&call, place, "GET", place->uri.path, "");
+    call.request.into = data;
+    call.request.into_bytes = wanted;
+    call.request.is_range = true;
+    call.request.at = at;
+    call.request.version = version != NULL && version[0] != '\0' ? version : NULL;
+    GY_TRY(gy_s3_ask(&call));
+    if (call.answer.status == 416) { /* behind the end */
+        return GY_OK;
+    }
+    if (!gy_s3_is_good(&call)) {
+        return gy_s3_fail(&call, "read");
+    }
+    *got = call.answer.body_bytes;
+    return GY_OK;
+}
+
+static gy_status s3_remove(gy_place *place)
+{
+    const size_t size = strlen(place->uri.path);
+    if (size == 0 || place->uri.path[size - 1] == '/') {
+        return gy_fail(GY_IO, "cannot remove %s: it is a folder, expected an object",
+                       place->uri.text);
+    }
+    gy_s3_call call;
+    gy_s3_begin(&call, place, "DELETE", place->uri.path, "");
+    GY_TRY(gy_s3_ask(&call));
+    return gy_s3_is_good(&call) || call.answer.status == 404 ? GY_OK
+                                                             : gy_s3_fail(&call, "remove");
+}
+
+const gy_place_ops gy_place_s3 = {
+    .name = "s3",
+    .open = s3_open,
+    .close = s3_close,
+    .stat = s3_stat,
+    .list = s3_list,
+    .read = s3_read,
+    .remove = s3_remove,
+    .promise = gy_s3_promise,
+    .write_open = gy_s3_write_open,
+    .write_part = gy_s3_write_part,
+    .write_finish = gy_s3_write_finish,
+    .write_abort = gy_s3_write_abort,
+};
