@@ -1,0 +1,88 @@
+/* <gyre/store.h>: places for users. */
+#include "store/remote/remote_priv.h"
+
+#include <gyre/store.h>
+
+enum { PIECE_BYTES = 1 << 20 };
+
+typedef struct visiting {
+    gy_store_visit visit;
+    void *arg;
+} visiting;
+
+static gy_status show(void *arg, const gy_place_entry *entry)
+{
+    const visiting *to = arg;
+    const gy_store_entry shown = {.uri = entry->uri,
+                                  .name = entry->name,
+                                  .size_bytes = entry->facts.size_bytes,
+                                  .changed_ms = entry->facts.changed_ms,
+                                  .version = entry->facts.version,
+                                  .is_folder = entry->facts.is_folder};
+    return to->visit(to->arg, &shown);
+}
+
+gy_status gy_store_list(const char *uri, gy_store_visit visit, void *arg)
+{
+    gy_place *place = NULL;
+    GY_TRY(gy_place_open(gy_env_real(), uri, NULL, &place));
+    visiting to = {visit, arg};
+    const gy_status status = gy_place_list(place, show, &to);
+    gy_place_close(place);
+    return status;
+}
+
+gy_status gy_store_read(const char *uri, bool is_expanded, gy_store_take take, void *arg)
+{
+    gy_source *source = NULL;
+    GY_TRY(gy_source_open_uri(
+        gy_env_real(), uri, is_expanded ? GY_ENCODING_AUTO : GY_ENCODING_PLAIN, NULL, &source));
+    char *data = gy_alloc("store.copy", PIECE_BYTES);
+    gy_status status = data != NULL ? GY_OK : GY_NOMEM;
+    size_t got = 1;
+    while (status == GY_OK && got > 0) {
+        status = gy_source_read(source, data, PIECE_BYTES, &got);
+        if (status == GY_OK && got > 0) {
+            status = take(arg, data, got);
+        }
+    }
+    gy_free(data);
+    gy_source_close(source);
+    return status;
+}
+
+static gy_status add(void *arg, const void *data, size_t size_bytes)
+{
+    return gy_place_writer_add(arg, data, size_bytes);
+}
+
+gy_status gy_store_copy(const char *from, const char *to, gy_store_mode mode)
+{
+    gy_place *place = NULL;
+    gy_place_writer *writer = NULL;
+    GY_TRY(gy_place_open(gy_env_real(), to, NULL, &place));
+    gy_status status = gy_place_writer_open(
+        place, mode == GY_STORE_NEW ? GY_PLACE_NEW : GY_PLACE_REPLACE, &writer);
+    if (status == GY_OK) {
+        status = gy_store_read(from, false, add, writer);
+        if (status == GY_OK) {
+            status = gy_place_writer_finish(writer);
+        } else { /* what failed is said, whatever taking back runs into */
+            gy_error error;
+            gy_error_take(&error, status);
+            gy_place_writer_abort(writer);
+            status = gy_error_raise(&error);
+        }
+    }
+    gy_place_close(place);
+    return status;
+}
+
+gy_status gy_store_remove(const char *uri)
+{
+    gy_place *place = NULL;
+    GY_TRY(gy_place_open(gy_env_real(), uri, NULL, &place));
+    const gy_status status = gy_place_remove(place);
+    gy_place_close(place);
+    return status;
+}
