@@ -21,6 +21,7 @@
 #include <gyre/plan.h>
 #include <gyre/report.h>
 #include <gyre/sort.h>
+#include <gyre/store.h>
 #include <gyre/tensor.h>
 #include <gyre/train.h>
 #include <gyre/tune.h>

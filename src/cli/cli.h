@@ -20,6 +20,7 @@
     X(bench)                                                                                   \
     X(mr)                                                                                      \
     X(job)                                                                                     \
+    X(store)                                                                                   \
     X(doctor)                                                                                  \
     X(info)
 

@@ -275,6 +275,16 @@ static const struct {
      "grep -q traceEvents jt"},
     {"job", "last",
      "m wordcount in && m wordcount in && [ $(gyre job list -n 1 | wc -l) = 2 ]"},
+    {"store", "long",
+     "gyre store ls -l in | grep -q '^ *8  20.* in$' && [ $(gyre store ls in) = in ]"},
+    {"store", "expand",
+     "gzip -c in >in.gz && gyre store cat -x in.gz | cmp - in && ! gyre store cat in.gz | cmp "
+     "-s - in"},
+    {"store", "new",
+     "gyre store cp in copied && cmp in copied && gyre store cp big copied && "
+     "! gyre store cp --new in copied 2>said && grep -q 'there already' said && cmp big copied "
+     "&& "
+     "gyre store cp --new in fresh && cmp in fresh"},
     {"job", "quota",
      "m wordcount in --folder old && gyre job gc --quota 0 >said && [ ! -e old ]"},
     {"job", "keep",
@@ -314,6 +324,8 @@ static void every_option_of_help_has_a_line(void **state)
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/$c \\2/p\"; done; "
               "for v in run list show kill resume gc; do gyre job $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/job \\2/p\"; done | sort -u; "
+              "for v in ls cat cp; do gyre store $v --help | "
+              "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/store \\2/p\"; done; "
               "gyre --help | sed -n 's/^  \\([a-z][a-z]*\\) .*/command \\1/p'"),
         0);
     char *rest = NULL;

@@ -1,0 +1,155 @@
+/* gyre store: objects and files wherever they lie. */
+#include "cli/cli.h"
+#include "cli/report.h"
+
+#include <gyre/store.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct store_settings {
+    bool is_long, is_new, is_expanded;
+} settings;
+
+static gy_status print_entry(void *arg, const gy_store_entry *entry)
+{
+    (void)arg;
+    if (settings.is_long) {
+        char date[32] = "-";
+        const time_t seconds = (time_t)(entry->changed_ms / 1000);
+        struct tm parts;
+        if (entry->changed_ms != 0 && localtime_r(&seconds, &parts) != NULL &&
+            strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &parts) == 0) {
+            snprintf(date, sizeof(date), "-");
+        }
+        printf("%14llu  %-19s  ", (unsigned long long)entry->size_bytes, date);
+    }
+    for (const char *at = entry->name; *at != '\0'; at++) { /* no name moves the cursor */
+        const unsigned char byte = (unsigned char)*at;
+        putchar(byte < ' ' || byte == 0x7f ? '?' : byte);
+    }
+    putchar('\n');
+    return ferror(stdout) ? GY_CANCELLED : GY_OK; /* main says that it cannot be written */
+}
+
+static int run_list(char **operands, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const gy_status status = gy_store_list(operands[i], print_entry, NULL);
+        if (status < 0 && !ferror(stdout)) {
+            return gy_report_failure("store ls", status);
+        }
+    }
+    return GY_EXIT_OK;
+}
+
+static gy_status print_bytes(void *arg, const void *data, size_t size_bytes)
+{
+    (void)arg;
+    return fwrite(data, 1, size_bytes, stdout) == size_bytes ? GY_OK : GY_CANCELLED;
+}
+
+static int run_cat(char **operands, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const gy_status status =
+            gy_store_read(operands[i], settings.is_expanded, print_bytes, NULL);
+        if (status < 0 && !ferror(stdout)) {
+            return gy_report_failure("store cat", status);
+        }
+    }
+    return GY_EXIT_OK;
+}
+
+/* TO, or with a slash at its end the name of FROM behind it. False: too long. */
+static bool find_target(const char *from, const char *to, char *target, size_t size_bytes)
+{
+    const size_t size = strlen(to);
+    const char *slash = strrchr(from, '/');
+    const char *name = slash != NULL ? slash + 1 : from;
+    const bool is_folder = size > 0 && to[size - 1] == '/';
+    return snprintf(target, size_bytes, "%s%s", to, is_folder ? name : "") < (int)size_bytes;
+}
+
+static int run_copy(char **operands, int count)
+{
+    (void)count;
+    char target[8192];
+    if (!find_target(operands[0], operands[1], target, sizeof(target))) {
+        return gy_report_usage(
+            "gyre store cp: the target is too long: expected at most %zu bytes",
+            sizeof(target) - 1);
+    }
+    const gy_status status =
+        gy_store_copy(operands[0], target, settings.is_new ? GY_STORE_NEW : GY_STORE_REPLACE);
+    return status == GY_OK ? GY_EXIT_OK : gy_report_failure("store cp", status);
+}
+
+#define PLACE(member) offsetof(struct store_settings, member)
+#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
+
+static const gy_option list_options[] = {
+    {"long", 'l', GY_OPTION_FLAG, NULL, "sizes and times too", PLACE(is_long), 0, 0, NULL},
+};
+
+static const gy_option cat_options[] = {
+    {"expand", 'x', GY_OPTION_FLAG, NULL, "expand gzip and zstd", PLACE(is_expanded), 0, 0,
+     NULL},
+};
+
+static const gy_option copy_options[] = {
+    {"new", 0, GY_OPTION_FLAG, NULL, "only when nothing has that name; one of many succeeds",
+     PLACE(is_new), 0, 0, NULL},
+};
+
+static const gy_command verbs[] = {
+    {.name = "store ls",
+     .operands = "URI...",
+     .operands_least = 1,
+     .operands_most = -1,
+     .description = "Lists what lies in folders or below prefixes, one level, sorted.",
+     .options = list_options,
+     .option_count = COUNT(list_options),
+     .settings = &settings,
+     .run = run_list},
+    {.name = "store cat",
+     .operands = "URI...",
+     .operands_least = 1,
+     .operands_most = -1,
+     .description = "Writes objects to standard output, one behind the other.",
+     .options = cat_options,
+     .option_count = COUNT(cat_options),
+     .settings = &settings,
+     .run = run_cat},
+    {.name = "store cp",
+     .operands = "FROM TO",
+     .operands_least = 2,
+     .operands_most = 2,
+     .description =
+         "Copies an object; the copy appears whole or not at all. A TO that ends with a\n"
+         "slash gets FROM's name.",
+     .options = copy_options,
+     .option_count = COUNT(copy_options),
+     .settings = &settings,
+     .run = run_copy},
+};
+
+const gy_command gy_command_store = {
+    .name = "store",
+    .summary = "list, show and copy objects of S3, HDFS and files",
+    .operands = "VERB [OPTION...] URI...",
+    .operands_least = 1,
+    .operands_most = -1,
+    .stops_at_operand = true,
+    .description =
+        "ls URI...     what lies in folders or below prefixes\n"
+        "cat URI...    the bytes of objects\n"
+        "cp FROM TO    copy one\n\n"
+        "URI is s3://BUCKET/KEY, hdfs://HOST:PORT/PATH (WebHDFS), file:/PATH or a path.\n"
+        "Credentials of S3 come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or from\n"
+        "~/.aws/credentials, its server from GYRE_S3_ENDPOINT: see gyre(1).",
+    .verbs = verbs,
+    .verb_count = COUNT(verbs),
+};
