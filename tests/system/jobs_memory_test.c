@@ -4,7 +4,7 @@
  */
 #include "jobs_kit.h"
 
-enum { MEBIBYTE = 1 << 20, WORDS_A_LINE = 16, PROCESSES = 2, PROCESS_MEBIBYTES = 8 };
+enum { WORDS_A_LINE = 16, WORDS_A_KEY = 10, FILES = 4, PROCESSES = 2 };
 
 /* Memory of a process that no file backs, in KiB. */
 static long held_kib(pid_t process)
@@ -37,30 +37,35 @@ static long held_by_all_kib(pid_t process)
     return sum;
 }
 
-/* Lines of words of 9 letters, three of ten "hotkey---", the others nearly all different. */
-static void write_words(const char *path, int64_t size_bytes)
+/* Words of 9 letters, three of ten "hotkey---", the others nearly all different: 16 a line, or
+ * ten times the same, so that whole lines are so. */
+static void write_words(const char *path, int64_t size_bytes, bool is_line)
 {
+    static uint64_t state = 0;
+    state = state == 0 ? gy_test_seed() : state;
+    const int64_t a_line = is_line ? WORDS_A_KEY : WORDS_A_LINE;
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    uint64_t state = gy_test_seed();
-    for (int64_t written = 0; written < size_bytes;) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        written += (state >> 33) % 10 < 3
-                       ? fprintf(file, "hotkey---")
-                       : fprintf(file, "w%08u", (unsigned)(state >> 36) % 100000000u);
-        fputc((written / 10) % WORDS_A_LINE == 0 ? '\n' : ' ', file);
-        written++;
+    char word[16] = "";
+    for (int64_t count = 0; count < size_bytes / 10; count++) {
+        if (!is_line || count % a_line == 0) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            snprintf(word, sizeof(word), (state >> 33) % 10 < 3 ? "hotkey---" : "w%08u",
+                     (unsigned)(state >> 36) % 100000000u);
+        }
+        fputs(word, file);
+        fputc((count + 1) % a_line == 0 ? '\n' : ' ', file);
     }
     assert_int_equal(fclose(file), 0);
 }
 
-/* The most that all processes of `gyre mr JOB` held. */
-static long peak_of(const char *job, const char *input)
+/* The most that all processes of `gyre mr JOB` held, each of which may have so much. */
+static long peak_of(const char *job, const char *input, int mebibytes)
 {
     char output[128], log[128], memory[32];
     snprintf(output, sizeof(output), "%s/out", kit_top);
     snprintf(log, sizeof(log), "%s/said", kit_top);
-    snprintf(memory, sizeof(memory), "%dMiB", PROCESS_MEBIBYTES);
+    snprintf(memory, sizeof(memory), "%dMiB", mebibytes);
     char *const arguments[] = {getenv("GYRE_BIN"),
                                "mr",
                                (char *)(uintptr_t)job,
@@ -101,16 +106,24 @@ static void memory_is_kept(void **state)
     printf("skipped: sanitizers take memory of their own\n");
     skip();
 #endif
-    const long budget_kib = (long)PROCESSES * PROCESS_MEBIBYTES * 1024;
-    char input[128];
-    snprintf(input, sizeof(input), "%s/words", kit_top);
-    write_words(input, (int64_t)budget_kib * 1024 * 10);
-    static const char *const jobs[] = {"wordcount", "sort"};
-    for (size_t i = 0; i < 2; i++) {
-        long peak = peak_of(jobs[i], input);
-        printf("%s: %ld KiB of %ld at most\n", jobs[i], peak, budget_kib);
+    const int mebibytes = getenv("GYRE_SOAK") != NULL ? 32 : 8;
+    const long budget_kib = (long)PROCESSES * mebibytes * 1024;
+    char words[128], path[160], lines[128];
+    snprintf(words, sizeof(words), "%s/words", kit_top);
+    snprintf(lines, sizeof(lines), "%s/lines", kit_top);
+    assert_int_equal(mkdir(words, 0700), 0);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof(path), "%s/%d", words, i);
+        write_words(path, (int64_t)budget_kib * 1024 * 10 / FILES, false);
+    }
+    write_words(lines, (int64_t)budget_kib * 1024 * 10, true);
+    const char *const jobs[][2] = {{"wordcount", words}, {"sort", lines}, {"index", words}};
+    for (size_t i = 0; i < GY_COUNT(jobs); i++) {
+        long peak = peak_of(jobs[i][0], jobs[i][1], mebibytes);
+        printf("soak: %s of ten times its memory: %ld KiB of %ld at most\n", jobs[i][0], peak,
+               budget_kib);
         if (peak > budget_kib + budget_kib / 10) {
-            fail_msg("%s held %ld KiB, its memory is %ld", jobs[i], peak, budget_kib);
+            fail_msg("%s held %ld KiB, its memory is %ld", jobs[i][0], peak, budget_kib);
         }
         assert_true(peak > budget_kib / 4); /* else it was not looked at */
     }
