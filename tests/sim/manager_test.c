@@ -269,7 +269,8 @@ static void faults_change_nothing(void **state)
         lies += at.end == GY_MISMATCH;
     }
     double seconds = (double)(clock() - begun) / CLOCKS_PER_SEC;
-    printf("%ld seeds, %.0f a minute: %llu tasks, %llu runs again, %llu copies, %llu managers "
+    printf("soak: %ld seeds, %.0f a minute: %llu tasks, %llu runs again, %llu copies, %llu "
+           "managers "
            "resumed, %llu remembered, %llu liars found\n",
            seeds, (double)seeds * 60 / seconds, (unsigned long long)tasks,
            (unsigned long long)reruns, (unsigned long long)copies, (unsigned long long)resumes,
@@ -330,6 +331,7 @@ static void planted_bugs_are_found(void **state)
 #undef GY_X
     uint64_t first = gy_test_seed();
     int missed = 0;
+    uint64_t hardest = 0;
     hunt *found =
         mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(found != MAP_FAILED);
@@ -339,7 +341,10 @@ static void planted_bugs_are_found(void **state)
         printf("%-18s %5llu seeds: %s\n", names[bug], (unsigned long long)found->seeds,
                found->wrong[0] != '\0' ? found->wrong : "NOT FOUND");
         missed += found->wrong[0] == '\0';
+        hardest = GY_MAX(hardest, found->seeds);
     }
+    printf("soak: %d of %d planted bugs found, the last after %llu seeds\n",
+           GY_PLANTS - 1 - missed, GY_PLANTS - 1, (unsigned long long)hardest);
     munmap(found, sizeof(*found));
     assert_int_equal(missed, 0);
 }
