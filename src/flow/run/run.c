@@ -380,6 +380,8 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
         gy_error_take(&error, status);
     }
     end_memo(job);
+    gy_fault_door_free(job->door); /* its file goes before the journal, which goes last */
+    job->door = NULL;
     gy_running_clean(job, status);
     if (report != NULL) {
         *report = gy_running_make_report(job);
