@@ -31,6 +31,24 @@ static inline void *run_member(void *arg)
     return NULL;
 }
 
+static inline void *close_one(void *transport)
+{
+    gy_transport_close(transport);
+    return NULL;
+}
+
+/* All at once, as processes do: who closes while nobody drives the others waits for them. */
+static inline void close_all(gy_transport **transports, int ranks)
+{
+    gy_thread threads[RANKS];
+    for (int rank = 0; rank < ranks; rank++) {
+        assert_ok(gy_thread_start(&threads[rank], "close", close_one, transports[rank]));
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        gy_thread_join(&threads[rank]);
+    }
+}
+
 /* Run `run` on every rank, a thread each; it counts what went wrong. Closes them. */
 static inline void run_on(gy_transport **transports, int ranks,
                           void (*run)(gy_transport *, int *))
@@ -45,8 +63,8 @@ static inline void run_on(gy_transport **transports, int ranks,
     for (int rank = 0; rank < ranks; rank++) {
         gy_thread_join(&all.threads[rank]);
     }
+    close_all(transports, ranks);
     for (int rank = 0; rank < ranks; rank++) {
-        gy_transport_close(transports[rank]);
         assert_int_equal(all.failures[rank], 0);
     }
 }
@@ -65,13 +83,6 @@ static inline void make_listeners(ports *place)
         at->at.v4.sin_family = AF_INET;
         at->at.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         assert_ok(gy_address_listen(at, &place->listeners[rank]));
-    }
-}
-
-static inline void close_all(gy_transport **transports)
-{
-    for (int rank = 0; rank < RANKS; rank++) {
-        gy_transport_close(transports[rank]);
     }
 }
 

@@ -16,6 +16,7 @@
 typedef struct ucx_peer {
     ucp_ep_h endpoint; /* NULL: not connected */
     bool is_lost;
+    int sends; /* under way */
 } ucx_peer;
 
 typedef struct ucx_context {
@@ -32,7 +33,7 @@ static ucp_tag_t tag_of(int lane, int from)
 
 /* ---- Packets ---- */
 
-/* NULL: done. */
+/* NULL: done. What follows it in the packet: whose send it is, else NULL. */
 static void keep(gy_carried *packet, ucs_status_ptr_t request)
 {
     packet->opaque[0] = (uint64_t)(uintptr_t)request;
@@ -57,6 +58,8 @@ static bool send_packet(void *context, int to, int lane, const void *data, size_
         return true;
     }
     keep(packet, request);
+    packet->opaque[1] = (uint64_t)(uintptr_t)peer;
+    peer->sends += request != NULL;
     return true;
 }
 
@@ -68,6 +71,7 @@ static bool receive_packet(void *context, int from, int lane, void *data, size_t
     ucs_status_ptr_t request =
         ucp_tag_recv_nbx(ucx->worker, data, size_bytes, tag_of(lane, from), UINT64_MAX, &plain);
     keep(packet, UCS_PTR_IS_ERR(request) ? NULL : request);
+    packet->opaque[1] = 0;
     return !UCS_PTR_IS_ERR(request);
 }
 
@@ -101,6 +105,10 @@ static bool is_packet_done(void *context, gy_carried *packet)
     }
     ucp_request_free(request);
     keep(packet, NULL);
+    ucx_peer *to = (ucx_peer *)(uintptr_t)packet->opaque[1];
+    if (to != NULL) {
+        to->sends--;
+    }
     return true;
 }
 
@@ -161,7 +169,8 @@ static bool finish(const ucx_context *ucx, ucs_status_ptr_t request, gy_deadline
 }
 
 /* What is left of an endpoint is written, or given up at the deadline: UCX ends a process that
- * closes what still has packets to send otherwise. */
+ * closes what still has packets to send otherwise. A flush does not wait for a large packet that
+ * nobody asks for: it is given up with its endpoint. */
 static void close_endpoint(ucx_context *ucx, ucx_peer *peer, gy_deadline deadline)
 {
     const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -169,7 +178,7 @@ static void close_endpoint(ucx_context *ucx, ucx_peer *peer, gy_deadline deadlin
                               plain = {.op_attr_mask = 0};
     bool is_written = !peer->is_lost &&
                       finish(ucx, ucp_ep_flush_nbx(peer->endpoint, &plain), deadline) &&
-                      !peer->is_lost;
+                      !peer->is_lost && peer->sends == 0;
     ucs_status_ptr_t request = ucp_ep_close_nbx(peer->endpoint, is_written ? &plain : &force);
     (void)finish(ucx, request, is_written ? deadline : gy_deadline_after(CLOSE_S));
     peer->endpoint = NULL;

@@ -70,7 +70,7 @@ static void ranks_go_on_after_a_failure(void **state)
     given_up_sends_are_finished(transports);
     failures_are_told_in_their_epoch(transports);
     a_cut_stream_is_told(transports);
-    close_all(transports);
+    close_all(transports, RANKS);
 }
 
 /* 40 MiB each way at once: more than any socket holds, straight into the receive. */
@@ -135,7 +135,7 @@ static void wire_carries_payload_and_heads_alone(void **state)
     assert_int_equal(received.received_bytes, payload + GY_COUNT(sizes) * GY_FRAME_BYTES +
                                                   (RANKS - 1) * (size_t)HELLO_BYTES);
     assert_int_equal(sent.sent_frames, GY_COUNT(sizes) + RANKS - 1);
-    close_all(ranks);
+    close_all(ranks, RANKS);
 }
 
 /* Rank 0 finishes a receive from rank 1 while both are driven here. */
@@ -190,7 +190,7 @@ static void failure_behind_a_large_message_is_heard(void **state)
     gy_transport_abort(ranks[1], &error);
     assert_ok(gy_transport_recv(ranks[0], 2, 9, &got, 1, &receive));
     assert_status(finish(ranks, &receive), GY_MISMATCH);
-    close_all(ranks);
+    close_all(ranks, RANKS);
 }
 
 static void those_who_do_not_answer_are_named(void **state)
@@ -200,7 +200,7 @@ static void those_who_do_not_answer_are_named(void **state)
     open_all(&test_key, ranks);
     join_all(ranks);
     the_silent_are_named(ranks);
-    close_all(ranks);
+    close_all(ranks, RANKS);
 }
 
 /* A killed process closes its sockets without a word. */
