@@ -40,6 +40,17 @@ static inline long gy_test_cases(long cases)
 #endif
 }
 
+/* The same for cases whose code runs on one thread: under TSan, which looks for races between
+ * threads and slows most, another quarter of them (at least one). */
+static inline long gy_test_serial_cases(long cases)
+{
+    long count = gy_test_cases(cases);
+#if defined(GYRE_TSAN)
+    count = count < 4 ? 1 : count / 4;
+#endif
+    return count;
+}
+
 /* Seconds in which survivors name a killed rank: half a second is promised without a sanitizer.
  */
 static inline double gy_test_named_s(void)

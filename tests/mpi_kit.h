@@ -24,11 +24,13 @@
 /*
  * The MPI libraries keep memory to the end and are not instrumented. UCX patches madvise, which
  * a thread that ends calls after TSan has let go of it: even an empty MPI program dies of that.
+ * Threads of MPI's that are there at exit make TSan wait, a second if it were not told.
  */
 static inline const char *sanitizers(void)
 {
     return strlen(GYRE_SANITIZE) > 0
-               ? "ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1 "
+               ? "ASAN_OPTIONS=detect_leaks=0 "
+                 "TSAN_OPTIONS=ignore_noninstrumented_modules=1:atexit_sleep_ms=50 "
                  "UCX_MEM_EVENTS=no"
                : "";
 }
