@@ -14,6 +14,15 @@ function(gyre_room_sources room out)
     set(${out} ${sources} PARENT_SCOPE)
 endfunction()
 
+# Tests run longest first, or the last one runs alone: a fresh clone has no times of its own yet.
+function(gyre_long_tests)
+    foreach(name IN LISTS ARGN)
+        if(TEST ${name})
+            set_tests_properties(${name} PROPERTIES COST 100)
+        endif()
+    endforeach()
+endfunction()
+
 function(gyre_test name label)
     add_executable(${name} ${ARGN})
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
