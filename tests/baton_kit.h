@@ -7,7 +7,9 @@
 
 #include "transport/simnet.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "gy_test.h"
 
@@ -18,10 +20,8 @@ typedef struct baton {
     int size;
     void (*body)(struct baton *baton, int rank);
     void *arg;
-    pthread_mutex_t lock;
-    pthread_cond_t moved[BATON_RANKS + 1]; /* the last one is the scheduler's */
-    int holder;                            /* BATON_NOBODY: the scheduler */
-    bool is_over[BATON_RANKS];             /* the rank's thread has ended */
+    sem_t bells[BATON_RANKS + 1]; /* to whom the baton goes; the last is the scheduler's */
+    bool is_over[BATON_RANKS];    /* the rank's thread has ended */
     pthread_t threads[BATON_RANKS];
     int64_t wake_ns[BATON_RANKS]; /* it sleeps until then */
     int64_t limit_ns;             /* of virtual time */
@@ -32,27 +32,27 @@ static _Thread_local int own_rank;
 static const gy_transport_ops *baton_below;
 static gy_transport_ops baton_ops;
 
-static inline pthread_cond_t *baton_bell(baton *all, int who)
+static inline sem_t *baton_bell(baton *all, int who)
 {
-    return &all->moved[who == BATON_NOBODY ? BATON_RANKS : who];
+    return &all->bells[who == BATON_NOBODY ? BATON_RANKS : who];
 }
 
 static inline void baton_await(baton *all, int who)
 {
-    while (all->holder != who) {
-        pthread_cond_wait(baton_bell(all, who), &all->lock);
-    }
+    int failed;
+    do {
+        failed = sem_wait(baton_bell(all, who));
+    } while (failed != 0 && errno == EINTR);
+    assert_int_equal(failed, 0);
 }
 
 static inline void baton_pass(baton *all, int from, int to)
 {
-    pthread_mutex_lock(&all->lock);
-    all->holder = to;
-    pthread_cond_signal(baton_bell(all, to));
-    if (!all->is_over[from]) {
+    bool is_over = from != BATON_NOBODY && all->is_over[from];
+    assert_int_equal(sem_post(baton_bell(all, to)), 0);
+    if (!is_over) { /* else it may be gone */
         baton_await(all, from);
     }
-    pthread_mutex_unlock(&all->lock);
 }
 
 static inline bool baton_is_up(const baton *all, int rank)
@@ -104,9 +104,7 @@ static void *baton_thread(void *arg)
     gy_free(arg);
     own_baton = place.all;
     own_rank = place.rank;
-    pthread_mutex_lock(&place.all->lock);
     baton_await(place.all, place.rank);
-    pthread_mutex_unlock(&place.all->lock);
     place.all->body(place.all, place.rank);
     place.all->is_over[place.rank] = true;
     baton_pass(place.all, place.rank, BATON_NOBODY);
@@ -136,11 +134,7 @@ static inline bool baton_round(baton *all)
             next_ns = GY_MIN(next_ns, all->wake_ns[rank]);
             continue;
         }
-        pthread_mutex_lock(&all->lock);
-        all->holder = rank;
-        pthread_cond_signal(baton_bell(all, rank));
-        baton_await(all, BATON_NOBODY);
-        pthread_mutex_unlock(&all->lock);
+        baton_pass(all, BATON_NOBODY, rank);
         if (all->is_over[rank]) {
             pthread_join(all->threads[rank], NULL);
         } else {
@@ -160,12 +154,9 @@ static inline void baton_init(baton *all, uint64_t seed, int size, double second
         .seed = seed,
         .nodes = size,
         .link = {.latency_ns = 20000, .jitter_ns = 300000, .bytes_per_second = 1e9}};
-    *all = (baton){.size = size,
-                   .holder = BATON_NOBODY,
-                   .lock = PTHREAD_MUTEX_INITIALIZER,
-                   .limit_ns = (int64_t)(seconds * 1e9)};
+    *all = (baton){.size = size, .limit_ns = (int64_t)(seconds * 1e9)};
     for (int i = 0; i <= BATON_RANKS; i++) {
-        assert_int_equal(pthread_cond_init(&all->moved[i], NULL), 0);
+        assert_int_equal(sem_init(&all->bells[i], 0, 0), 0);
     }
     assert_ok(gy_sim_new(&options, &all->sim));
 }
@@ -174,9 +165,8 @@ static inline void baton_fini(baton *all)
 {
     gy_sim_free(all->sim);
     for (int i = 0; i <= BATON_RANKS; i++) {
-        pthread_cond_destroy(&all->moved[i]);
+        sem_destroy(&all->bells[i]);
     }
-    pthread_mutex_destroy(&all->lock);
     assert_int_equal(gy_alloc_live(), 0);
 }
 

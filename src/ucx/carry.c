@@ -169,8 +169,8 @@ static bool finish(const ucx_context *ucx, ucs_status_ptr_t request, gy_deadline
 }
 
 /* What is left of an endpoint is written, or given up at the deadline: UCX ends a process that
- * closes what still has packets to send otherwise. A flush does not wait for a large packet that
- * nobody asks for: it is given up with its endpoint. */
+ * closes what still has packets to send otherwise. A flush does not wait for a large packet
+ * that nobody asks for: it is given up with its endpoint. */
 static void close_endpoint(ucx_context *ucx, ucx_peer *peer, gy_deadline deadline)
 {
     const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
