@@ -259,7 +259,8 @@ typedef struct gy_flow_options {
     const char *output;
     const char *folder; /* of the job: journal, intermediates, log; NULL: a new one in
                            $XDG_STATE_HOME/gyre/jobs (~/.local/state/gyre/jobs) */
-    const char *memo;   /* folder where intermediates are kept for later jobs; NULL: none */
+    const char *memo;   /* folder where results are kept for later jobs, final outputs too where
+                           they are their vertex's only one; NULL: none */
     int64_t
         memo_bytes; /* at most so much stays there, the least recently used goes; 0: 10 GiB */
     int processes;  /* 0: one a core */

@@ -19,6 +19,13 @@ GY_MUST_CHECK gy_status gy_history_open(gy_history **history);
 /** NULL is fine. */
 void gy_history_close(gy_history *history);
 
+/** True when the lock of a job's folder is held by a process: its manager lives. */
+bool gy_history_is_held(const char *folder);
+
+/** The file in a job's folder with the variables that its program was told by, a line of
+ * NAME=VALUE each: gy_job_resume sets them again. */
+#define GY_JOB_SETTINGS_FILE "settings"
+
 /** Where jobs have their folders: $XDG_STATE_HOME/gyre/jobs. GY_LIMIT, GY_STATE no home */
 GY_MUST_CHECK gy_status gy_history_folder(char *path, size_t size_bytes);
 

@@ -83,8 +83,10 @@ static void add_member(gy_lower_work *work, uint32_t vertex, gy_task *task)
     task->promise = GY_MAX(task->promise, proto->promise);
     task->input_bytes += work->bytes;
     task->output_count += dag->outputs[vertex];
+    add_word(work, (uint32_t)finals); /* a result of the same bytes lies in another file */
     if (finals > 0) {
-        task->flags |= GY_TASK_FINAL | GY_TASK_NO_MEMO;
+        task->flags |= GY_TASK_FINAL;
+        task->flags |= dag->outputs[vertex] != 1 ? GY_TASK_NO_MEMO : 0;
     }
     if (!work->is_kept || proto->promise == GY_PROMISE_INDETERMINATE) {
         task->flags |= GY_TASK_NO_MEMO;

@@ -70,7 +70,7 @@ static void vertices_on_files_are_tasks_of_one(void **state)
         assert_int_equal(task->stage, t < 3 ? 0 : 1);
         assert_int_equal(task->input_count, t < 3 ? 0 : 3);
         assert_int_equal(task->output_count, t < 3 ? 2 : 1);
-        assert_int_equal(task->flags, t < 3 ? 0 : GY_TASK_FINAL | GY_TASK_NO_MEMO);
+        assert_int_equal(task->flags, t < 3 ? 0 : GY_TASK_FINAL);
         assert_int_equal(task->input_bytes, 1000);
     }
     for (uint32_t e = 0; e < 6; e++) { /* reduce j: output j of map 0, 1, 2 */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -111,7 +112,9 @@ static gy_status look_at(const char *path, gy_record_format format, gy_split_fil
     return GY_OK;
 }
 
-static gy_status plan_splits(const gy_map_reduce_options *options, gy_splits *splits)
+/* Sizes as they are now: what is appended to a file while the job runs is no part of it. */
+static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file **sizes,
+                             gy_splits *splits)
 {
     size_t count = 0;
     while (options->inputs[count] != NULL) {
@@ -120,6 +123,7 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_splits *sp
     gy_split_file *files = gy_alloc("mapreduce.job", count * sizeof(*files));
     gy_status status = files == NULL ? GY_NOMEM : GY_OK;
     uint64_t total = 0;
+    *sizes = files;
     for (size_t i = 0; status >= 0 && i < count; i++) {
         status = look_at(options->inputs[i], options->format, &files[i]);
         total += status >= 0 ? files[i].size_bytes : 0;
@@ -130,8 +134,17 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_splits *sp
                                    : gy_split_bytes(total, gy_job_cores());
         status = gy_splits_plan(files, count, bytes, splits);
     }
-    gy_free(files);
     return status;
+}
+
+const char *gy_job_range(gy_arena *arena, const char *path, uint64_t size_bytes)
+{
+    const size_t capacity = strlen(path) + 32;
+    char *range = gy_arena_alloc(arena, capacity);
+    if (range != NULL) {
+        (void)snprintf(range, capacity, "%s:0:%llu", path, (unsigned long long)size_bytes);
+    }
+    return range;
 }
 
 /* ---- vertices ---- */
@@ -166,26 +179,38 @@ static size_t count_files(const char *const *files)
     return count;
 }
 
+/* What the maps take. */
+typedef struct planned {
+    gy_splits splits;
+    gy_split_file *files; /* as of the job's inputs */
+} planned;
+
 /* The vertex of one task: its parts' files, then the side files. All in the arena. */
 static gy_status fill_map(gy_arena *arena, const gy_map_reduce_options *options,
-                          const gy_splits *splits, size_t task, gy_vertex_options *vertex)
+                          const planned *plan, size_t task, gy_vertex_options *vertex)
 {
+    const gy_splits *splits = &plan->splits;
     const gy_task_part *parts = splits->parts + splits->starts[task];
     const size_t count = splits->starts[task + 1] - splits->starts[task],
                  sides = count_files(options->files);
     const gy_task_options about = stage_options(options, GY_PHASE_MAP);
     const char **files = gy_arena_alloc(arena, (count + sides + 1) * sizeof(*files));
-    if (files == NULL) {
+    const char **paths = gy_arena_alloc(arena, (count + 1) * sizeof(*paths));
+    if (files == NULL || paths == NULL) {
         return GY_NOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        files[i] = options->inputs[parts[i].number];
+        paths[i] = options->inputs[parts[i].number];
+        files[i] = gy_job_range(arena, paths[i], plan->files[parts[i].number].size_bytes);
+        if (files[i] == NULL) {
+            return GY_NOMEM;
+        }
     }
     for (size_t i = 0; i < sides; i++) {
         files[count + i] = options->files[i];
     }
     gy_text parameter = {0};
-    gy_task_write(&parameter, &about, parts, files, count);
+    gy_task_write(&parameter, &about, parts, paths, count);
     void *copy = parameter.status < 0 ? NULL : gy_arena_alloc(arena, parameter.size_bytes);
     if (copy != NULL) {
         memcpy(copy, parameter.data, parameter.size_bytes);
@@ -200,14 +225,15 @@ static gy_status fill_map(gy_arena *arena, const gy_map_reduce_options *options,
 }
 
 static gy_status add_maps(gy_dag *dag, const gy_map_reduce_options *options, const char *stage,
-                          const gy_splits *splits, gy_part *maps)
+                          const planned *plan, gy_part *maps)
 {
+    const gy_splits *splits = &plan->splits;
     gy_arena arena = {0};
     gy_vertex_options *vertices =
         gy_alloc("mapreduce.job", splits->task_count * sizeof(*vertices));
     gy_status status = vertices == NULL ? GY_NOMEM : GY_OK;
     for (size_t task = 0; status >= 0 && task < splits->task_count; task++) {
-        status = fill_map(&arena, options, splits, task, &vertices[task]);
+        status = fill_map(&arena, options, plan, task, &vertices[task]);
         vertices[task].stage = stage;
     }
     if (status >= 0) {
@@ -228,13 +254,14 @@ gy_part gy_job_maps(gy_dag *dag, const gy_map_reduce_options *options, const cha
         gy_dag_fail(dag, GY_ARG, "%s", mistake);
         return maps;
     }
-    gy_splits splits = {0};
-    gy_status status = plan_splits(options, &splits);
+    planned plan = {0};
+    gy_status status = plan_splits(options, &plan.files, &plan.splits);
     if (status >= 0) {
-        status = add_maps(dag, options, stage, &splits, &maps);
-        *count = (int)splits.task_count;
+        status = add_maps(dag, options, stage, &plan, &maps);
+        *count = (int)plan.splits.task_count;
     }
-    gy_splits_free(&splits);
+    gy_splits_free(&plan.splits);
+    gy_free(plan.files);
     if (status < 0) {
         gy_dag_fail(dag, status, "%s", gy_error_text());
     }

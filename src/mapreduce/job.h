@@ -4,6 +4,7 @@
 #ifndef GY_MAPREDUCE_JOB_H
 #define GY_MAPREDUCE_JOB_H
 
+#include "base/alloc.h"
 #include "mapreduce/task.h"
 
 /** What is known of an input before anything runs. */
@@ -14,6 +15,9 @@ typedef struct gy_job_file {
 } gy_job_file;
 /** Errors name the file. GY_NOTFOUND; GY_IO also of what is no regular file */
 GY_MUST_CHECK gy_status gy_job_look_at(const char *path, gy_job_file *file);
+
+/** "PATH:0:SIZE": a file as large as it was. NULL: no memory. */
+const char *gy_job_range(gy_arena *arena, const char *path, uint64_t size_bytes);
 
 /** A graph whose first mistake is kept in it; NULL: out of memory. */
 gy_dag *gy_job_new(gy_flow *flow, const char *name);

@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "flow/channel/channel.h"
 #include "flow/dag.h"
+#include "flow/run/key.h"
 #include "mapreduce/job.h"
 
 #include <fcntl.h>
@@ -216,8 +217,13 @@ static void run_vertex(const gy_dag *dag, uint32_t vertex, outcome *out)
         }
     }
     for (size_t i = 0; proto->files != NULL && proto->files[i] != NULL; i++) {
-        ports[input_count++] = (gy_order_input){
-            .kind = GY_INPUT_PLAIN, .path = proto->files[i], .size_bytes = UINT64_MAX};
+        static gy_file_range ranges[400];
+        gy_file_range *range = &ranges[input_count];
+        assert_ok(gy_file_range_read(proto->files[i], range));
+        ports[input_count++] = (gy_order_input){.kind = GY_INPUT_PLAIN,
+                                                .path = range->path,
+                                                .offset = range->offset,
+                                                .size_bytes = range->size_bytes};
     }
     for (; output_count < (uint32_t)proto->outputs; output_count++) {
         path_of(names[name], vertex, output_count);

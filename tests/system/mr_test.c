@@ -205,6 +205,38 @@ static void jobs_are_remembered(void **state)
          "! gyre job resume $id 2>said && grep -q 'has ended well' said");
 }
 
+static void a_folder_has_one_job(void **state)
+{
+    (void)state;
+    must("mkdir -p taken/data && exec 9>taken/lock && flock 9 && "
+         "! m wordcount text --folder taken 2>said && grep -q 'another manager' said && "
+         "[ -d taken/data ] && [ ! -e taken/id ] && exec 9>&- && "
+         "m wordcount text --folder taken && echo no folder >file && "
+         "! m wordcount text --folder file 2>said && [ $(wc -l <said) = 1 ]");
+}
+
+/* The manager dies once; what it was told by its environment counts again. */
+static void a_resumed_job_has_its_options(void **state)
+{
+    (void)state;
+    must("export M=$PWD/died F=$PWD/again; ! gyre job run --memo kept -p 3 $GYRE_BIN mr --map "
+         "'[ -e $M ] || { : >$M; kill -9 $(cat $F/lock); sleep 9; }; cat' text -o rs -q "
+         "--folder $F 2>said && [ -e $M ] && id=$(cat $F/id) && gyre job resume $id && "
+         "cat rs/part-* | same text && grep -qx GYRE_JOB_PROCESSES=3 $F/settings");
+}
+
+/* A log that grows while it is read: what stood there at first counts, in every attempt. */
+static void what_is_appended_is_left_out(void **state)
+{
+    (void)state;
+    must("head -n 200 text >log && cp log before && export GO=$PWD/go && "
+         "{ gyre mr --map 'n=0; while [ ! -e $GO ] && [ $n -lt 400 ]; do sleep 0.02; "
+         "n=$((n + 1)); done; cat' log -o grown -q -p 2 --split 2KiB --folder $PWD/growing & } "
+         "&& n=0 && while [ ! -e growing/journal ] && [ $n -lt 400 ]; do sleep 0.02; "
+         "n=$((n + 1)); done && echo one more line >>log && : >go && wait $! && "
+         "cat grown/part-* | same before");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +252,9 @@ int main(void)
         cmocka_unit_test(bad_input_is_named),
         cmocka_unit_test(empty_inputs_give_empty_outputs),
         cmocka_unit_test(jobs_are_remembered),
+        cmocka_unit_test(a_folder_has_one_job),
+        cmocka_unit_test(a_resumed_job_has_its_options),
+        cmocka_unit_test(what_is_appended_is_left_out),
     };
     return cmocka_run_group_tests(tests, make_text, kit_remove_folder);
 }

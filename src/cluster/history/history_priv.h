@@ -33,7 +33,4 @@ GY_MUST_CHECK gy_status gy_history_run(gy_history *history, sqlite3_stmt *statem
 /** Run a text of statements. */
 GY_MUST_CHECK gy_status gy_history_execute(gy_history *history, const char *text);
 
-/** True when the folder's lock is held by a process: its manager lives. */
-bool gy_history_is_held(const char *folder);
-
 #endif

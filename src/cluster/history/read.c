@@ -336,6 +336,35 @@ static bool is_left(const gy_job *job)
            access(path, F_OK) == 0;
 }
 
+/* The variables that the program was told by. Jobs of programs that were told nothing have no
+ * such file. */
+static gy_status set_again(const gy_job *job)
+{
+    char path[PATH_BYTES], line[PATH_BYTES];
+    if (snprintf(path, sizeof(path), "%s/" GY_JOB_SETTINGS_FILE, job->folder) >=
+        (int)sizeof(path)) {
+        return gy_fail(GY_ARG, "the path %.100s... is too long", job->folder);
+    }
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return errno == ENOENT ? GY_OK
+                               : gy_fail(GY_IO, "cannot read %s: %s", path, strerror(errno));
+    }
+    gy_status status = GY_OK;
+    while (status == GY_OK && fgets(line, sizeof(line), file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        char *value = strchr(line, '=');
+        if (value == NULL || strncmp(line, "GYRE_JOB_", strlen("GYRE_JOB_")) != 0) {
+            status = gy_fail(GY_FORMAT, "%s: '%.60s' is no setting of a job", path, line);
+        } else {
+            *value++ = '\0';
+            status = setenv(line, value, 1) == 0 ? GY_OK : GY_NOMEM;
+        }
+    }
+    (void)fclose(file);
+    return status;
+}
+
 static gy_status start_again(read_job *whole)
 {
     const gy_job *job = &whole->job;
@@ -363,6 +392,7 @@ static gy_status start_again(read_job *whole)
     if (arguments == NULL || setenv(GY_JOB_RESUME_VARIABLE, job->folder, 1) != 0) {
         return gy_fail(GY_NOMEM, "no memory for a command line");
     }
+    GY_TRY(set_again(job));
     if (chdir(job->directory) != 0) {
         return gy_fail(GY_IO, "cannot enter %s: %s", job->directory, strerror(errno));
     }

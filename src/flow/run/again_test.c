@@ -34,7 +34,8 @@ static gy_dag *make_over_files(const place *at, int count)
     return dag;
 }
 
-static void run_over_files(const place *at, int count, const char *expected, int memoised)
+static void run_over_files(const place *at, int count, const char *expected, int memoised,
+                           bool is_same)
 {
     gy_flow_options options = options_of(at);
     options.folder = NULL; /* a fresh one in the user's state folder, which is here */
@@ -48,6 +49,8 @@ static void run_over_files(const place *at, int count, const char *expected, int
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(at, "sum-00000", expected);
     assert_int_equal(report->stages[0].memoised, memoised);
+    assert_int_equal(report->stages[1].memoised, is_same);
+    assert_int_equal(report->stages[1].runs, !is_same);
     assert_int_equal(gy_flow_report_counter(report, "sums"), count + 1); /* as if all ran */
     gy_flow_report_free(report);
     gy_dag_free(dag);
@@ -60,17 +63,53 @@ static void only_what_changed_runs_again(void **state)
     for (int i = 0; i < 30; i++) {
         write_input(&at, i, "1\n2\n");
     }
-    run_over_files(&at, 30, "90\n", 0);
-    run_over_files(&at, 30, "90\n", 30);
+    run_over_files(&at, 30, "90\n", 0, false);
+    run_over_files(&at, 30, "90\n", 30, true); /* nothing runs */
     write_input(&at, 7, "1\n2\n5\n");
-    run_over_files(&at, 30, "95\n", 29);
+    run_over_files(&at, 30, "95\n", 29, false);
     write_input(&at, 7, "1\n2\n"); /* content counts, not when it was written */
-    run_over_files(&at, 30, "90\n", 30);
+    run_over_files(&at, 30, "90\n", 30, true);
     int64_t freed = -1;
     assert_ok(gy_flow_collect(at.memo, 1 << 30, &freed));
     assert_int_equal(freed, 0);
-    run_over_files(&at, 30, "90\n", 30);
+    run_over_files(&at, 30, "90\n", 30, true);
     assert_status(gy_flow_collect(at.output, 0, NULL), GY_NOTFOUND);
+    remove_place(&at);
+}
+
+/* Whoever has the output may write into it: what was kept of it is looked at before it is
+ * taken, and made again. */
+static void outputs_that_their_user_changed_are_made_again(void **state)
+{
+    (void)state;
+    place at = make_place();
+    char path[400];
+    snprintf(path, sizeof(path), "%s/sum-00000", at.output);
+    for (int i = 0; i < 3; i++) {
+        write_input(&at, i, "1\n2\n");
+    }
+    run_over_files(&at, 3, "9\n", 0, false);
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    fputs("8", file);
+    fclose(file);
+    gy_flow_options options = options_of(&at);
+    options.memo = at.memo;
+    snprintf(at.output, sizeof(at.output), "%s/again", at.top);
+    options.output = at.output;
+    gy_dag *dag = make_over_files(&at, 3);
+    gy_flow_report *report = NULL;
+    assert_ok(gy_flow_run(flow, dag, &options, &report));
+    expect_file(&at, "sum-00000", "9\n");
+    assert_int_equal(report->stages[1].runs, 1);
+    bool is_said = false;
+    for (int i = 0; i < report->note_count; i++) {
+        is_said = is_said || strstr(report->notes[i], "was changed since it was kept") != NULL;
+    }
+    assert_true(is_said);
+    gy_flow_report_free(report);
+    gy_dag_free(dag);
+    run_over_files(&at, 3, "9\n", 3, true);
     remove_place(&at);
 }
 
@@ -283,6 +322,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_changed_runs_again),
+        cmocka_unit_test(outputs_that_their_user_changed_are_made_again),
         cmocka_unit_test(what_may_differ_is_not_remembered),
         cmocka_unit_test(a_killed_manager_is_followed_by_one_that_goes_on),
         cmocka_unit_test(killed_at_every_write_a_job_still_ends_the_same),

@@ -72,7 +72,7 @@ static gy_status sweep(gy_memo_store *store, int64_t *freed_bytes)
             status =
                 gy_fail(GY_IO, "cannot remove %s/%s: %s", path, at->d_name, strerror(errno));
         } else {
-            *freed_bytes += about.st_size;
+            *freed_bytes += (int64_t)gy_round_up((uint64_t)about.st_size, GY_MEMO_PAGE);
         }
     }
     (void)closedir(folder);

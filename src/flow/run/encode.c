@@ -7,7 +7,7 @@
 gy_status gy_running_welcome(void *arg, gy_text *message)
 {
     gy_flow_job *job = arg;
-    job->is_ours = true; /* the driver holds the folder's lock */
+    job->is_ours = job->has_lock = true; /* the driver holds it */
     const char **stages =
         gy_alloc("flow.welcome", (job->dag->stage_count + 1) * sizeof(*stages));
     if (stages == NULL) {

@@ -40,7 +40,8 @@ static int remove_one(const char *path, const struct stat *about, int kind, stru
 /* The folder and all in it; what cannot go is said. */
 static void remove_folder(const char *path)
 {
-    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT) {
+    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT &&
+        errno != ENOTDIR) {
         gy_warn("cannot remove all of %s: %s", path, strerror(errno));
     }
 }
@@ -65,7 +66,18 @@ static gy_status know_id(gy_flow_job *job)
     char path[GY_JOB_PATH];
     GY_TRY(gy_running_path(path, job->folder, "id"));
     if (!job->options.is_resume) {
-        return gy_file_write(job->env, path, job->id, strlen(job->id));
+        gy_text settings = {0};
+        gy_running_settings(&settings);
+        gy_status status = settings.status;
+        if (status == GY_OK) {
+            status = gy_file_write(job->env, path, job->id, strlen(job->id));
+        }
+        if (status == GY_OK && settings.size_bytes > 0) {
+            GY_TRY(gy_running_path(path, job->folder, GY_JOB_SETTINGS_FILE));
+            status = gy_file_write(job->env, path, settings.data, settings.size_bytes);
+        }
+        gy_text_free(&settings);
+        return status;
     }
     gy_bytes bytes;
     GY_TRY(gy_file_read(job->env, path, sizeof(job->id) - 1, &bytes));
@@ -113,6 +125,9 @@ gy_status gy_running_make_folder(gy_flow_job *job)
     }
     if (!has_journal && job->options.is_resume) {
         return gy_fail(GY_NOTFOUND, "%s holds no job to resume", job->folder);
+    }
+    if (!job->options.is_resume && gy_history_is_held(job->folder)) {
+        return gy_fail(GY_STATE, "another manager runs the job in %s", job->folder);
     }
     job->is_resumed = job->options.is_resume;
     job->is_ours = !job->is_resumed; /* else once the driver holds its lock */
@@ -241,6 +256,9 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
         if (status < 0 && job->is_output_made && !job->is_published) {
             (void)rmdir(job->output);
         }
+    }
+    if (!job->has_lock && job->folder[0] != '\0' && gy_history_is_held(job->folder)) {
+        return; /* another job began there at the same time, and was first */
     }
     const char *const names[] = {"data", "scratch", "run", "trace", "journal"};
     for (size_t i = 0; job->folder[0] != '\0' && i < GY_COUNT(names) - (status < 0); i++) {

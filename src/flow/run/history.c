@@ -42,8 +42,9 @@ static void add_source(const gy_flow_job *job, const gy_bad_record *record, gy_t
     const char *file = vertex_of(job, record, &vertex)
                            ? file_of(job->dag, vertex, record->place.source)
                            : NULL;
-    if (file != NULL) {
-        gy_text_add(out, "%s", file);
+    gy_file_range range;
+    if (file != NULL && gy_file_range_read(file, &range) == GY_OK) {
+        gy_text_add(out, "%s", range.path);
     } else {
         gy_text_add(out, "input %u", record->place.source);
     }

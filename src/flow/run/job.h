@@ -80,6 +80,7 @@ typedef struct gy_flow_job {
     uint32_t *cohorts; /* (cohort_count) tasks of several members */
     size_t cohort_count, cohort_capacity;
     bool has_told_resume;
+    bool has_lock;      /* this job's driver had the folder's */
     const char **notes; /* (note_count) in the arena */
     size_t note_count, note_capacity;
     int64_t saved_ns; /* when the history was */
@@ -108,6 +109,8 @@ GY_MUST_CHECK gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
 
 /* ---- resume.c ---- */
 
+/** The variables that this program was told by, a line of NAME=VALUE each. */
+void gy_running_settings(gy_text *out);
 /** A program that is started again to go on finds the folder in its environment. */
 void gy_running_look_for_resume(gy_flow_job *job);
 

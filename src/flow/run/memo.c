@@ -2,6 +2,7 @@
 #include "flow/run/memo_priv.h"
 
 #include "base/text.h"
+#include "flow/channel/section.h"
 #include "flow/run/start.h"
 #include "store/store.h"
 
@@ -13,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOCK_SECONDS = 5 };
+enum { LOCK_SECONDS = 5, PIECE_BYTES = 1 << 20 };
 
 static gy_status fail_file(const char *verb, const char *path)
 {
@@ -444,38 +445,107 @@ static gy_status link_file(const char *from, const char *to)
                    strerror(errno));
 }
 
+/* Copy a final output, whose bytes must be what its producer told. Its user has the same file
+ * under another name and may write into it, so it is read, not mapped. */
+static gy_status copy_pieces(int from, int to, gy_section_sum *sum)
+{
+    char *piece = gy_alloc("flow.memo", PIECE_BYTES);
+    if (piece == NULL) {
+        return GY_NOMEM;
+    }
+    gy_hash_stream hash;
+    gy_hash_begin(&hash);
+    ssize_t got = 1;
+    bool is_written = true;
+    for (sum->size_bytes = 0; got > 0 && is_written; sum->size_bytes += (uint64_t)got) {
+        got = read(from, piece, PIECE_BYTES);
+        if (got <= 0) {
+            break;
+        }
+        gy_hash_feed(&hash, piece, (size_t)got);
+        for (ssize_t done = 0; is_written && done < got;) {
+            const ssize_t more = write(to, piece + done, (size_t)(got - done));
+            is_written = more > 0;
+            done += more;
+        }
+    }
+    sum->hash = gy_hash_end(&hash);
+    gy_free(piece);
+    return got == 0 && is_written ? GY_OK : gy_fail(GY_IO, "cannot copy: %s", strerror(errno));
+}
+
+static gy_status copy_final(const char *from, const char *to, gy_key content)
+{
+    const int source = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    const int target =
+        source >= 0 ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    gy_section_sum sum = {0};
+    gy_status status = target < 0 ? fail_file("copy", from) : GY_OK;
+    if (status >= 0) {
+        status = copy_pieces(source, target, &sum);
+        status = status < 0 ? gy_fail_within(status, "%s to %s", from, to) : status;
+    }
+    const int files[] = {source, target};
+    for (size_t i = 0; i < GY_COUNT(files); i++) {
+        if (files[i] >= 0 && close(files[i]) != 0 && status >= 0) {
+            status = fail_file("write", to);
+        }
+    }
+    const gy_key is = gy_section_content(&sum, 1);
+    if (status >= 0 && memcmp(&is, &content, sizeof(content)) != 0) {
+        status = gy_fail(GY_FORMAT, "%s was changed since it was kept: it is made again", from);
+        (void)unlink(from);
+    }
+    if (status < 0 && target >= 0) {
+        (void)unlink(to);
+    }
+    return status;
+}
+
+static bool is_final(const gy_memo_place *place, uint32_t member)
+{
+    return (place->finals >> member & 1) != 0;
+}
+
 /* The paths of a member's file in the store and in the job. */
 static gy_status both_paths(const gy_memo_store *store, const gy_memo_entry *entry,
-                            gy_attempt id, const char *data, char out[2][GY_MEMO_PATH],
+                            const gy_memo_place *place, char out[2][GY_MEMO_PATH],
                             uint32_t member)
 {
     char name[GY_MEMO_NAME];
     gy_memo_object(entry, member, name);
     GY_TRY(gy_memo_path(store, name, out[0]));
-    (void)gy_name_data(id, member, entry->width, name);
-    if (snprintf(out[1], GY_MEMO_PATH, "%s/%s", data, name) >= GY_MEMO_PATH) {
-        return gy_fail(GY_ARG, "the path %s is too long", data);
+    const char *folder = place->data;
+    if (is_final(place, member)) {
+        folder = place->hidden;
+        (void)gy_name_final(place->id, member, 0, name);
+    } else {
+        (void)gy_name_data(place->id, member, entry->width, name);
+    }
+    if (snprintf(out[1], GY_MEMO_PATH, "%s/%s", folder, name) >= GY_MEMO_PATH) {
+        return gy_fail(GY_ARG, "the path %s is too long", folder);
     }
     return GY_OK;
 }
 
-gy_status gy_memo_lend(gy_memo_store *store, const gy_memo_entry *entry, gy_attempt id,
-                       const char *data)
+gy_status gy_memo_lend(gy_memo_store *store, const gy_memo_entry *entry,
+                       const gy_memo_place *place)
 {
     for (uint32_t m = 0; m < entry->width; m++) {
         char paths[2][GY_MEMO_PATH];
         if (!has_file(entry, m)) {
             continue;
         }
-        GY_TRY(both_paths(store, entry, id, data, paths, m));
-        GY_TRY(link_file(paths[0], paths[1]));
+        GY_TRY(both_paths(store, entry, place, paths, m));
+        GY_TRY(is_final(place, m) ? copy_final(paths[0], paths[1], place->contents[m])
+                                  : link_file(paths[0], paths[1]));
     }
     const gy_memo_used used = {entry->key, store->env->ops->wall_ns(store->env)};
     return gy_memo_append(store, GY_MEMO_USED, &used, sizeof(used), NULL, 0);
 }
 
-gy_status gy_memo_keep(gy_memo_store *store, const gy_memo_entry *entry, gy_attempt id,
-                       const char *data)
+gy_status gy_memo_keep(gy_memo_store *store, const gy_memo_entry *entry,
+                       const gy_memo_place *place)
 {
     gy_memo_entry kept = *entry;
     kept.bytes = 0;
@@ -485,13 +555,13 @@ gy_status gy_memo_keep(gy_memo_store *store, const gy_memo_entry *entry, gy_atte
     for (uint32_t m = 0; m < entry->width; m++) {
         char paths[2][GY_MEMO_PATH];
         struct stat about;
-        GY_TRY(both_paths(store, entry, id, data, paths, m));
+        GY_TRY(both_paths(store, entry, place, paths, m));
         if (stat(paths[1], &about) != 0) {
             continue; /* all it made stands in its report */
         }
         GY_TRY(link_file(paths[1], paths[0]));
         kept.files |= UINT64_C(1) << m;
-        kept.bytes += (uint64_t)about.st_size;
+        kept.bytes += gy_round_up((uint64_t)about.st_size, GY_MEMO_PAGE);
     }
     kept.used_ns = store->env->ops->wall_ns(store->env);
     kept.report = NULL;

@@ -1,5 +1,5 @@
 /**
- * The memo store: intermediates kept by key across jobs.
+ * The memo store: results kept by key across jobs.
  *
  *     DIR/lock             shared by jobs, exclusive for gy_flow_collect
  *     DIR/index            a journal: what is there, which content a file had, what was used
@@ -38,21 +38,38 @@ typedef struct gy_memo_entry {
     bool is_gone;    /* a file of it is not there */
     uint64_t files;  /* bit m: member m has one */
     int64_t used_ns; /* wall clock */
-    uint64_t bytes;  /* of its files */
+    uint64_t bytes;  /* of its files, in whole pages, as they take on a disk */
     const void *report;
     size_t report_bytes;
 } gy_memo_entry;
 
 /** What is kept under the key; NULL: nothing. */
 const gy_memo_entry *gy_memo_find(const gy_memo_store *store, gy_key key);
-/** Make the result's files those of attempt `id` in folder `data`, and note the use. */
-GY_MUST_CHECK gy_status gy_memo_lend(gy_memo_store *store, const gy_memo_entry *entry,
-                                     gy_attempt id, const char *data);
 enum { GY_MEMO_WIDTH_MAX = 64 };
-/** Keep a result of up to GY_MEMO_WIDTH_MAX members, whose files (if there are any) lie in
- * `data`; entry->report is copied. */
+
+/** Where files of a job's attempt lie. */
+typedef struct gy_memo_place {
+    gy_attempt id;
+    const char *data;   /* folder of intermediates */
+    const char *hidden; /* folder of final outputs before they have their names */
+    uint64_t finals;    /* bit m: the one output of member m is final */
+    gy_key contents[GY_MEMO_WIDTH_MAX]; /* of those members; for gy_memo_lend */
+} gy_memo_place;
+
+/**
+ * Make the result's files those of the place, and note the use. Intermediates are linked: who
+ * reads them verifies them. A final output is copied, as its user may change it, and looked at
+ * meanwhile.
+ *
+ * @return GY_OK; GY_FORMAT a final output was changed since it was kept: it is no more; GY_IO;
+ * GY_NOTFOUND; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_memo_lend(gy_memo_store *store, const gy_memo_entry *entry,
+                                     const gy_memo_place *place);
+/** Keep a result of up to GY_MEMO_WIDTH_MAX members, whose files (if there are any) lie in the
+ * place; entry->report is copied. */
 GY_MUST_CHECK gy_status gy_memo_keep(gy_memo_store *store, const gy_memo_entry *entry,
-                                     gy_attempt id, const char *data);
+                                     const gy_memo_place *place);
 
 /** The content that a file had when it was read last, if it is still the same by its stat. */
 bool gy_memo_content(const gy_memo_store *store, const gy_memo_file *file, gy_key *content);

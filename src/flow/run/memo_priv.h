@@ -7,7 +7,7 @@
 #include "flow/run/memo.h"
 
 #define GY_MEMO_MAGIC "gyre memo 1\n"
-enum { GY_MEMO_PATH = 4096, GY_MEMO_NAME = 128 };
+enum { GY_MEMO_PATH = 4096, GY_MEMO_NAME = 128, GY_MEMO_PAGE = 4096 };
 
 /** Kinds of records. KEPT: gy_memo_entry, then its report. */
 enum { GY_MEMO_KEPT = 1, GY_MEMO_CONTENT, GY_MEMO_USED };

@@ -64,7 +64,7 @@ static void keep(gy_memo_store *store, const place *at, uint64_t n, size_t bytes
                                  .width = 1,
                                  .report = "report",
                                  .report_bytes = 6};
-    assert_ok(gy_memo_keep(store, &entry, id, at->data));
+    assert_ok(gy_memo_keep(store, &entry, &(gy_memo_place){.id = id, .data = at->data}));
 }
 
 static void what_is_kept_is_found_again(void **state)
@@ -77,7 +77,7 @@ static void what_is_kept_is_found_again(void **state)
     }
     gy_memo_close(store);
     store = open_store(&at);
-    assert_int_equal(gy_memo_bytes(store), 200 * 100);
+    assert_int_equal(gy_memo_bytes(store), 200 * 4096); /* pages of a disk */
     for (uint64_t n = 1; n <= 200; n++) {
         const gy_memo_entry *entry = gy_memo_find(store, (gy_key){n, n});
         assert_non_null(entry);
@@ -87,7 +87,8 @@ static void what_is_kept_is_found_again(void **state)
     assert_null(gy_memo_find(store, (gy_key){0, 1}));
     char path[400];
     const gy_attempt other = {999, 0, 1};
-    assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){5, 5}), other, at.data));
+    assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){5, 5}),
+                           &(gy_memo_place){.id = other, .data = at.data}));
     snprintf(path, sizeof(path), "%s/999.0.1", at.data);
     assert_int_equal(access(path, R_OK), 0);
     gy_memo_close(store);
@@ -212,18 +213,18 @@ static void collecting_removes_the_least_recently_used(void **state)
     for (uint64_t n = 1; n <= 10; n++) {
         keep(store, &at, n, 1000);
     }
-    assert_status(gy_flow_collect(at.memo, 5000, NULL), GY_STATE); /* a job uses it */
-    assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){2, 2}), (gy_attempt){50, 0, 1},
-                           at.data));
+    assert_status(gy_flow_collect(at.memo, 5 * 4096, NULL), GY_STATE); /* a job uses it */
+    assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){2, 2}),
+                           &(gy_memo_place){.id = {50, 0, 1}, .data = at.data}));
     gy_memo_close(store);
     char stray[400];
     snprintf(stray, sizeof(stray), "%s/objects/stray", at.memo);
     write_file(stray, "12345");
     int64_t freed = 0;
-    assert_ok(gy_flow_collect(at.memo, 5000, &freed));
-    assert_int_equal(freed, 5005);
+    assert_ok(gy_flow_collect(at.memo, 5 * 4096, &freed));
+    assert_int_equal(freed, 6 * 4096);
     store = open_store(&at);
-    assert_int_equal(gy_memo_bytes(store), 5000);
+    assert_int_equal(gy_memo_bytes(store), 5 * 4096);
     for (uint64_t n = 1; n <= 10; n++) {
         assert_int_equal(gy_memo_find(store, (gy_key){n, n}) != NULL, n == 2 || n > 6);
     }

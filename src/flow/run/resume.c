@@ -1,4 +1,5 @@
-/* The one setting of this room: which job the program was started again for. */
+/* What the environment says of going on: which job the program was started again for, and
+ * what shall be said again. */
 #include "flow/run/job.h"
 
 #include <stdlib.h>
@@ -17,5 +18,18 @@ void gy_running_look_for_resume(gy_flow_job *job)
     if (own[0] == '\0' || strcmp(own, folder) == 0) {
         job->options.folder = folder;
         job->options.is_resume = true;
+    }
+}
+
+void gy_running_settings(gy_text *out)
+{
+    static const char *const names[] = {
+        "GYRE_JOB_PROCESSES", "GYRE_JOB_THREADS", "GYRE_JOB_MEMORY", "GYRE_JOB_TIMEOUT",
+        "GYRE_JOB_SILENCE",   "GYRE_JOB_MEMO",    "GYRE_JOB_TRACE"};
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        const char *value = gy_setting_get(names[i]);
+        if (value != NULL && strchr(value, '\n') == NULL) {
+            gy_text_add(out, "%s=%s\n", names[i], value);
+        }
     }
 }

@@ -118,6 +118,30 @@ void gy_running_recount(gy_flow_job *job)
 
 /* ---- memo ---- */
 
+/* Where the attempt's files lie; which of them are final outputs, and of what content. */
+static gy_status place_of(const gy_flow_job *job, const gy_effect *effect, gy_memo_place *place)
+{
+    const gy_lowering *l = &job->lowering;
+    const uint32_t first = l->member_first[effect->id.task];
+    const uint32_t width = l->member_first[effect->id.task + 1] - first;
+    *place = (gy_memo_place){.id = effect->id, .data = job->data, .hidden = job->hidden};
+    if ((job->task_flags[effect->id.task] & GY_TASK_FINAL) == 0) {
+        return GY_OK;
+    }
+    for (uint32_t m = 0; m < GY_MIN(width, (uint32_t)GY_MEMO_WIDTH_MAX); m++) {
+        size_t final = 0, finals = 0;
+        gy_lower_finals(job->dag, l->members[first + m], &final, &finals);
+        if (finals > 0) {
+            gy_report report;
+            GY_TRY(gy_running_report(job, effect->id.task, effect->data, effect->size_bytes, m,
+                                     &report));
+            place->finals |= UINT64_C(1) << m;
+            place->contents[m] = report.content;
+        }
+    }
+    return GY_OK;
+}
+
 static void remember(gy_flow_job *job, const gy_effect *effect, const gy_task_state *state,
                      int64_t skipped)
 {
@@ -125,10 +149,15 @@ static void remember(gy_flow_job *job, const gy_effect *effect, const gy_task_st
     const uint32_t task = effect->id.task;
     const uint32_t width = l->member_first[task + 1] - l->member_first[task];
     const gy_memo_entry *kept = gy_memo_find(job->memo, effect->key);
-    gy_status status = GY_OK;
+    gy_memo_place place;
+    gy_status status = place_of(job, effect, &place);
+    if (status < 0) {
+        gy_running_note_text(job, "memo: %s", gy_error_text());
+        return;
+    }
     if (kept != NULL && kept->epoch == effect->id.epoch &&
         kept->attempt == effect->id.attempt) {
-        status = gy_memo_lend(job->memo, kept, effect->id, job->data);
+        status = gy_memo_lend(job->memo, kept, &place);
     } else if ((job->task_flags[task] & GY_TASK_NO_MEMO) == 0 && skipped == 0 &&
                width <= GY_MEMO_WIDTH_MAX) {
         const gy_memo_entry entry = {.key = effect->key,
@@ -138,7 +167,7 @@ static void remember(gy_flow_job *job, const gy_effect *effect, const gy_task_st
                                      .width = (uint16_t)width,
                                      .report = effect->data,
                                      .report_bytes = effect->size_bytes};
-        status = gy_memo_keep(job->memo, &entry, effect->id, job->data);
+        status = gy_memo_keep(job->memo, &entry, &place);
     }
     if (status < 0) {
         gy_running_note_text(job, "memo: %s", gy_error_text());
@@ -382,7 +411,7 @@ static void tell_resume(gy_flow_job *job, const gy_manager *manager)
 void gy_running_tick(void *arg, const gy_manager *manager)
 {
     gy_flow_job *job = arg;
-    job->is_ours = true;
+    job->is_ours = job->has_lock = true;
     if (job->is_resumed && !job->has_told_resume) {
         tell_resume(job, manager);
     }

@@ -66,7 +66,8 @@ typedef struct sort_inputs {
     const char *const *paths;
     size_t count, compressed_count;
     bool *is_compressed; /* (count) */
-    const char **plain;  /* NULL at the end */
+    const char **ranges; /* (count) as large as they are now */
+    const char **plain;  /* of ranges; NULL at the end */
     uint32_t *places;    /* (count) compressed ones, then the plain ones: which input it is */
 } sort_inputs;
 
@@ -88,7 +89,7 @@ static bool is_compressed(const gy_job_file *file, const char *path, bool is_fix
 
 /* A file that is not there, or whose size says that its last record is cut, is named before
  * anything starts. */
-static gy_status look_at(sort_inputs *inputs, size_t record_bytes)
+static gy_status look_at(sort_inputs *inputs, gy_arena *arena, size_t record_bytes)
 {
     for (size_t i = 0; i < inputs->count; i++) {
         const char *path = inputs->paths[i];
@@ -96,6 +97,10 @@ static gy_status look_at(sort_inputs *inputs, size_t record_bytes)
         GY_TRY(gy_job_look_at(path, &file));
         inputs->is_compressed[i] = is_compressed(&file, path, record_bytes > 0);
         inputs->compressed_count += inputs->is_compressed[i];
+        inputs->ranges[i] = gy_job_range(arena, path, file.size_bytes);
+        if (inputs->ranges[i] == NULL) {
+            return GY_NOMEM;
+        }
         if (record_bytes > 0 && !inputs->is_compressed[i] &&
             file.size_bytes % record_bytes != 0) {
             return gy_fail(GY_FORMAT,
@@ -110,7 +115,7 @@ static gy_status look_at(sort_inputs *inputs, size_t record_bytes)
             inputs->places[compressed++] = (uint32_t)i;
         } else {
             inputs->places[inputs->compressed_count + plain] = (uint32_t)i;
-            inputs->plain[plain++] = inputs->paths[i];
+            inputs->plain[plain++] = inputs->ranges[i];
         }
     }
     inputs->plain[plain] = NULL;
@@ -143,7 +148,7 @@ static gy_status add_expanders(gy_dag *dag, gy_arena *arena, const sort_inputs *
     told.layout.record_bytes = record_bytes;
     for (size_t i = 0; options != NULL && files != NULL && i < inputs->compressed_count; i++) {
         const char *path = inputs->paths[inputs->places[i]];
-        files[2 * i] = path;
+        files[2 * i] = inputs->ranges[inputs->places[i]];
         files[2 * i + 1] = NULL;
         options[i] = (gy_vertex_options){
             .function = "gyre.sort",
@@ -206,12 +211,14 @@ static gy_status make_sort(gy_dag *dag, gy_arena *arena, const gy_sort_options *
         inputs.count++;
     }
     inputs.is_compressed = gy_arena_alloc(arena, inputs.count * sizeof(bool));
+    inputs.ranges = gy_arena_alloc(arena, inputs.count * sizeof(*inputs.ranges));
     inputs.plain = gy_arena_alloc(arena, (inputs.count + 1) * sizeof(*inputs.plain));
     inputs.places = gy_arena_alloc(arena, inputs.count * sizeof(*inputs.places));
-    if (inputs.is_compressed == NULL || inputs.plain == NULL || inputs.places == NULL) {
+    if (inputs.is_compressed == NULL || inputs.ranges == NULL || inputs.plain == NULL ||
+        inputs.places == NULL) {
         return GY_NOMEM;
     }
-    GY_TRY(look_at(&inputs, options->record_bytes));
+    GY_TRY(look_at(&inputs, arena, options->record_bytes));
     return add_sort(dag, arena, &inputs, options, told);
 }
 
