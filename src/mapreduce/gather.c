@@ -314,6 +314,7 @@ static gy_status need_table(gy_gather *gather)
                                       .join = gather->options.join,
                                       .memory_bytes = gather->options.memory_bytes / 4 * 3,
                                       .sample_items = gather->options.sample_items,
+                                      .progress = gather->options.progress,
                                       .full = when_full,
                                       .arg = gather};
     return gy_table_new(&options, &gather->table);

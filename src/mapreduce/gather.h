@@ -22,6 +22,7 @@ typedef struct gy_gather_options {
     gy_partition_work partition; /* NULL: ranges of the hash */
     size_t memory_bytes;         /* at least GY_GATHER_BYTES_MIN */
     size_t sample_items;         /* as of gy_table_options */
+    const gy_progress *progress; /* as of gy_table_options */
     gy_env *env;                 /* whose disk takes spills */
     const char *scratch;         /* folder for them, borrowed */
 } gy_gather_options;

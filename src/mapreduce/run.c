@@ -29,6 +29,7 @@ typedef struct mapping {
     gy_map *map;
     gy_map_work work;
     uint32_t source;
+    uint64_t passed, ended; /* bytes of earlier parts, less where this one begins; with it */
     bool has_bad;
     int64_t records;
 } mapping;
@@ -38,6 +39,7 @@ static gy_status map_record(void *arg, const gy_record *record)
     mapping *at = arg;
     gy_map *map = at->map;
     at->records++;
+    map->progress.done = at->passed + record->offset;
     gy_vertex_at(map->vertex, at->source, record->offset);
     if (at->has_bad && gy_vertex_is_bad(map->vertex, at->source, record->offset)) {
         return GY_OK;
@@ -60,6 +62,17 @@ size_t gy_task_memory(const gy_vertex *vertex, const gy_task_stage *stage)
     return GY_MAX(memory, (size_t)GY_GATHER_BYTES_MIN);
 }
 
+/* A part begins: those behind it may be as large. */
+static void begin_part(mapping *at, int input, size_t size)
+{
+    const gy_task_part *part = &at->map->stage->parts[input];
+    const uint64_t end = GY_MIN(part->end, (uint64_t)size), begin = GY_MIN(part->begin, end);
+    const uint64_t before = at->ended, left = at->map->stage->part_count - (uint32_t)input;
+    at->passed = before - begin;
+    at->ended = before + (end - begin);
+    at->map->progress = (gy_progress){.done = before, .total = before + (end - begin) * left};
+}
+
 static gy_status map_part(mapping *at, int input, const char *path)
 {
     gy_map *map = at->map;
@@ -77,6 +90,7 @@ static gy_status map_part(mapping *at, int input, const char *path)
                            .record_bytes = stage->options.record_bytes,
                            .delimiter = stage->options.delimiter,
                            .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};
+    begin_part(at, input, size);
     at->source = (uint32_t)input;
     map->number = (int64_t)part->number;
     if (gy_input_can_part(from.format, data, size)) { /* it is mapped until the next read */
@@ -185,6 +199,7 @@ static gy_status map_to_tables(gy_map *map, gy_output_of *outputs)
                                          .partition = map->partition,
                                          .memory_bytes =
                                              gy_task_memory(map->vertex, map->stage),
+                                         .progress = &map->progress,
                                          .env = gy_env_real(),
                                          .scratch = gy_vertex_scratch(map->vertex)};
     gy_sink *sinks = gy_alloc("mapreduce.map", options->partitions * sizeof(*sinks));

@@ -45,6 +45,11 @@ static inline bool gy_fold_is_list(gy_fold fold)
 
 int64_t gy_fold_numbers(gy_fold fold, gy_join_numbers join, int64_t left, int64_t right);
 
+/** How far a task is through its input; both 0: unknown. */
+typedef struct gy_progress {
+    uint64_t done, total; /* bytes */
+} gy_progress;
+
 typedef struct gy_table gy_table;
 
 typedef struct gy_table_options {
@@ -53,6 +58,8 @@ typedef struct gy_table_options {
     size_t memory_bytes;  /* of slots, records and lists; at least GY_TABLE_BYTES_MIN */
     size_t sample_items;  /* combining is judged after so many; 0: 4 Mi, before which the table
                              is small and fast */
+    const gy_progress *progress; /* looked at when slots are short, to foresee how many keys
+                                    will come; NULL: unknown */
     /* No room is left: write what is there, then gy_table_clear. */
     gy_status (*full)(void *arg);
     void *arg;

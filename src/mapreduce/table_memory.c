@@ -12,6 +12,8 @@ enum {
     FIRST_CHUNK_BYTES = 24,
     LAST_CHUNK_BYTES = 32 << 10,
     MOVED_TOGETHER = 64,
+    SURE_KEYS = 8 << 10,  /* fewer tell nothing of those to come */
+    FORESEEN_TIMES = 256, /* at most so many times the slots at once */
 };
 
 void *gy_space_new(size_t size_bytes)
@@ -121,13 +123,47 @@ static void move_slots(gy_table *table, const gy_slot *old, size_t old_capacity)
     }
 }
 
+/* How many keys there will be: of text, twice as much has 15/8 times as many. */
+static size_t foresee(const gy_table *table)
+{
+    const gy_progress *progress = table->options.progress;
+    size_t keys = table->used;
+    for (uint64_t done = progress->done;
+         done > 0 && done <= progress->total / 2 && keys < SIZE_MAX / 4; done *= 2) {
+        keys += keys - keys / 8;
+    }
+    return keys;
+}
+
+/*
+ * Twice the slots, or as many as the keys to come will need where that can be foreseen: then
+ * they move once, and lookups find them where they look first. Not for more than a quarter of
+ * the memory, which keys need too.
+ */
+static size_t larger_capacity(const gy_table *table)
+{
+    size_t larger = table->capacity * 2;
+    if (table->options.progress == NULL || table->used < SURE_KEYS || table->is_passing) {
+        return larger;
+    }
+    const size_t keys = foresee(table);
+    const size_t most = GY_MIN(table->capacity * FORESEEN_TIMES,
+                               table->options.memory_bytes / 4 / sizeof(gy_slot));
+    while (larger < 2 * keys && larger * 2 <= most &&
+           gy_table_bytes(table) + gy_table_slots_bytes(larger * 2) <=
+               table->options.memory_bytes) {
+        larger *= 2;
+    }
+    return larger;
+}
+
 gy_status gy_table_grow(gy_table *table)
 {
     const size_t limit = table->is_passing ? table->capacity : table->capacity / 2;
     if (table->used < limit) {
         return GY_OK;
     }
-    const size_t larger = table->capacity * 2;
+    const size_t larger = larger_capacity(table);
     if (gy_table_bytes(table) + gy_table_slots_bytes(larger) > table->options.memory_bytes) {
         return GY_AGAIN;
     }
@@ -139,7 +175,7 @@ gy_status gy_table_grow(gy_table *table)
     const size_t old_capacity = table->capacity;
     table->slots = slots;
     table->capacity = larger;
-    table->shift--;
+    table->shift -= __builtin_ctzll(larger / old_capacity);
     if (table->is_passing) {
         memcpy(slots, old, gy_table_slots_bytes(old_capacity));
     } else {

@@ -71,6 +71,7 @@ struct gy_map {
     gy_partition_work partition; /* NULL: by hash */
     gy_outlet output;            /* map only */
     int64_t number;              /* of the file at hand among the job's inputs */
+    gy_progress progress;        /* of the task, by offsets of records */
     uint64_t sorted;             /* items that went to sorters */
     void *state;                 /* gy_map_state */
     void (*drop_state)(void *state);
