@@ -79,7 +79,7 @@ gy_status gy_rpc_link_say(gy_rpc_link *link, gy_rpc_kind kind, uint32_t type,
     return GY_OK;
 }
 
-gy_status gy_rpc_link_hello(gy_rpc_link *link, bool is_known)
+gy_status gy_rpc_link_hello(gy_rpc_link *link)
 {
     gy_rpc *node = link->node;
     rpc_peer *peer = link->peer;
@@ -110,7 +110,7 @@ gy_status gy_rpc_link_hello(gy_rpc_link *link, bool is_known)
     hello.connection = peer->connection;
     hello.role = (uint32_t)node->options.role;
     hello.name = node->name;
-    hello.is_known = is_known;
+    hello.session = link->is_dialled ? 0 : peer->entry.number;
     hello.n_open = count;
     hello.open = open;
     gy_status status = put(link, gy_rpc_tag_of(KIND_HELLO, 0), &hello.base);
@@ -266,7 +266,7 @@ void gy_rpc_link_up(gy_rpc *rpc, gy_rpc_link *link, gy_rpc_role role)
     gy_rpc_enter(rpc);
     link->is_up = true;
     link->role = role;
-    gy_status status = link->is_dialled ? gy_rpc_link_hello(link, false) : GY_OK;
+    gy_status status = link->is_dialled ? gy_rpc_link_hello(link) : GY_OK;
     if (status < 0) {
         gy_rpc_link_end(link, status);
     }
@@ -349,7 +349,9 @@ void gy_rpc_link_alarm(gy_rpc_link *link)
                                       (double)open_within_ns / 1e9));
         return;
     }
-    if (silent_ns >= node->options.dead_ns && !GY_PLANTED(SILENCE_IGNORED)) {
+    if (GY_PLANTED(SILENCE_IGNORED)) {
+        link->heard_ns = now_ns;
+    } else if (silent_ns >= node->options.dead_ns) {
         gy_rpc_link_end(
             link, gy_fail(GY_PEER, "it said nothing for %.1f s", (double)silent_ns / 1e9));
         return;

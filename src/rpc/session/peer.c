@@ -211,10 +211,12 @@ static void go_up(rpc_peer *peer, gy_rpc_link *link)
 static gy_status hear_answer(gy_rpc_link *link, const Gy__Rpc__Hello *hello)
 {
     rpc_peer *peer = link->peer;
-    bool is_same = memcmp(peer->id, hello->from.data, RPC_ID_BYTES) == 0 && hello->is_known;
+    bool is_same = memcmp(peer->id, hello->from.data, RPC_ID_BYTES) == 0 &&
+                   (hello->session == peer->session || GY_PLANTED(SESSION_IGNORED));
     bool is_anew = peer->has_id && !is_same;
     memcpy(peer->id, hello->from.data, RPC_ID_BYTES);
     peer->has_id = true;
+    peer->session = hello->session;
     peer->failures = 0;
     take_name(peer, peer->address, hello);
     if (is_anew && !GY_PLANTED(ANEW_IGNORED)) {
@@ -274,7 +276,7 @@ static gy_status hear_caller(gy_rpc_link *link, const Gy__Rpc__Hello *hello)
     if (link->is_dead) {
         return GY_OK;
     }
-    GY_TRY(gy_rpc_link_hello(link, is_known));
+    GY_TRY(gy_rpc_link_hello(link));
     go_up(peer, link);
     return GY_OK;
 }

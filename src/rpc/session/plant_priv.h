@@ -12,6 +12,7 @@
     X(REPLAY_ACCEPTED)                                                                         \
     X(OLD_LIFE_ANSWERED)                                                                       \
     X(ANEW_IGNORED)                                                                            \
+    X(SESSION_IGNORED)                                                                         \
     X(SILENCE_IGNORED)                                                                         \
     X(BEAT_FORGOTTEN)                                                                          \
     X(STALE_ATTACHED)                                                                          \

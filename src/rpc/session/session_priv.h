@@ -171,6 +171,7 @@ typedef struct rpc_peer {
     bool is_full, is_drained; /* a GY_AGAIN was given; that it has room is to be said */
     gy_rpc_role role;
     uint8_t id[RPC_ID_BYTES];
+    uint64_t session;    /* as the called end numbers them */
     uint32_t life;       /* counts those of the peer */
     uint64_t connection; /* that were made, or the newest that came */
     uint32_t failures;   /* dials in a row */
@@ -263,7 +264,7 @@ GY_MUST_CHECK gy_status gy_rpc_link_new(gy_rpc *node, gy_rpc_link **link);
 /** Say something. A failure ends the link, with the next turn. */
 gy_status gy_rpc_link_say(gy_rpc_link *link, gy_rpc_kind kind, uint32_t type,
                           struct Gy__Rpc__Envelope *envelope);
-gy_status gy_rpc_link_hello(gy_rpc_link *link, bool is_known);
+gy_status gy_rpc_link_hello(gy_rpc_link *link);
 /** The node ends it: `status` < 0 with gy_error_text. */
 void gy_rpc_link_end(gy_rpc_link *link, gy_status status);
 /** Both ends have said who they are. */
