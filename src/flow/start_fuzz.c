@@ -1,7 +1,9 @@
-/* Fuzz target: any bytes as a START and as a welcome are refused or read whole; what was read
- * is written and read again as the same bytes. The first byte tells them apart.
+/* Fuzz target: any bytes as a START, as a welcome and as a bad record of a journal are refused
+ * or read whole; what was read is written and read again as the same bytes. The first byte
+ * tells them apart.
  */
 #include "base/base.h"
+#include "flow/channel/fault.h"
 #include "flow/run/start.h"
 
 #include <string.h>
@@ -43,13 +45,27 @@ static bool welcome_again(const void *message, size_t size, gy_text *text)
     return status == GY_OK && text->status == GY_OK;
 }
 
+/* Of a record that is taken the list is told. */
+static bool record_again(const void *message, size_t size, gy_text *text)
+{
+    gy_bad *bad = gy_bad_new(-1);
+    const gy_status status = bad != NULL ? gy_bad_learn(bad, message, size) : GY_NOMEM;
+    GY_ASSERT(status == GY_OK || status == GY_FORMAT || status == GY_NOMEM);
+    if (status == GY_OK) {
+        gy_bad_list(bad, text);
+    }
+    gy_bad_free(bad);
+    return false; /* a list is no record */
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1) {
         return 0;
     }
-    bool (*again)(const void *, size_t, gy_text *) =
-        data[0] % 4 == 0 ? welcome_again : start_again;
+    bool (*again)(const void *, size_t, gy_text *) = data[0] == 0xff    ? record_again
+                                                     : data[0] % 4 == 0 ? welcome_again
+                                                                        : start_again;
     char *copy = gy_alloc("fuzz", size - 1); /* exactly so long: a read past it is seen */
     gy_text one = {.data = NULL}, two = {.data = NULL};
     if (copy != NULL) {

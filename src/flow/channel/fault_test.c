@@ -309,6 +309,48 @@ static void who_dies_elsewhere_each_time_is_ill_itself(void **state)
     gy_bad_free(bad);
 }
 
+/* What one manager wrote, another takes: the same records are skipped and listed, counts go on.
+ */
+static void what_was_learnt_is_taken_as_it_was(void **state)
+{
+    (void)state;
+    gy_fault_board board;
+    gy_bad *first = gy_bad_new(2), *next = gy_bad_new(2);
+    gy_text said[2] = {{.data = NULL}, {.data = NULL}}, word = {.data = NULL};
+    gy_cry cry = {.id = id, .place = {.source = 0, .offset = 7}, .backtrace = "nowhere+0x1\n"};
+    gy_bad_write_last(first, &word);
+    assert_int_equal(word.size_bytes, 0);
+    gy_bad_hear(first, &cry);
+    for (int i = 0; i < 3; i++) { /* 7 becomes bad, 8 a suspect */
+        set_board(&board, i < 2 ? 7 : 8, SIGFPE);
+        assert_int_equal(gy_bad_tell(first, id, 0, &board, GY_CAUSE_OWN),
+                         GY_CAUSE_NEW_BAD_RECORD);
+        word.size_bytes = 0;
+        gy_bad_write_last(first, &word);
+        assert_ok(gy_bad_learn(next, word.data, word.size_bytes));
+    }
+    assert_status(gy_bad_learn(next, word.data, word.size_bytes - 1), GY_FORMAT);
+    memset(word.data, 0xff, word.size_bytes);
+    assert_status(gy_bad_learn(next, word.data, word.size_bytes), GY_FORMAT);
+    size_t count = 0;
+    assert_int_equal(gy_bad_of(next, id.task, 0, &count)[0].offset, 7);
+    assert_int_equal(count, 1);
+    assert_int_equal(gy_bad_count(next), 1);
+    gy_bad_list(first, &said[0]);
+    gy_bad_list(next, &said[1]);
+    assert_string_equal(gy_text_get(&said[0]), gy_text_get(&said[1]));
+    assert_non_null(strstr(gy_text_get(&said[1]), "nowhere"));
+    /* the suspect's second death makes it bad; an attempt of the time before is not blamed */
+    set_board(&board, 8, SIGFPE);
+    assert_int_equal(gy_bad_tell(next, id, 0, &board, GY_CAUSE_OWN), GY_CAUSE_NEW_BAD_RECORD);
+    assert_int_equal(gy_bad_count(next), 2);
+    gy_text_free(&said[0]);
+    gy_text_free(&said[1]);
+    gy_text_free(&word);
+    gy_bad_free(first);
+    gy_bad_free(next);
+}
+
 static void too_many_bad_records_end_the_job(void **state)
 {
     (void)state;
@@ -382,6 +424,7 @@ int main(void)
         cmocka_unit_test(a_file_that_shrinks_is_no_bad_record),
         cmocka_unit_test(ten_bad_records_cost_two_attempts_each),
         cmocka_unit_test(who_dies_elsewhere_each_time_is_ill_itself),
+        cmocka_unit_test(what_was_learnt_is_taken_as_it_was),
         cmocka_unit_test(too_many_bad_records_end_the_job),
         cmocka_unit_test(bad_records_are_named_and_read),
     };
