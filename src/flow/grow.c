@@ -371,7 +371,8 @@ int gy_cut_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_range *
     out[0] = (gy_key_range){.ways = 1};
     for (int64_t i = 0; i < distinct; i++) {
         const int64_t weight = keys[i].weight;
-        const bool is_heavy = weight > fair;
+        const int ways = gy_key_ways(weight, fair);
+        const bool is_heavy = ways > 1;
         const bool was_heavy = out[at].ways > 1;
         gy_key_range *range = &out[at];
         /* closed before the key when with it the range is further off than without */
@@ -384,7 +385,7 @@ int gy_cut_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_range *
             *range = (gy_key_range){
                 .first = keys[i].key, .first_bytes = keys[i].key_bytes, .ways = 1};
         }
-        range->ways = is_heavy && range->weight == 0 ? (int)((weight + fair - 1) / fair) : 1;
+        range->ways = range->weight == 0 ? ways : 1;
         range->weight += weight;
     }
     return at + 1;

@@ -19,6 +19,12 @@ struct gy_gate {
     int processes;
 };
 
+/** How many vertices shall share a key of so much, where `fair` (>= 1) is a vertex's. */
+static inline int gy_key_ways(int64_t weight, int64_t fair)
+{
+    return weight > fair ? (int)((weight + fair - 1) / fair) : 1;
+}
+
 /** The part of a gate's free outputs, for its growth function. */
 gy_part gy_gate_part(gy_dag *dag, const gy_dag_gate *gate);
 

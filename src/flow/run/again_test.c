@@ -284,7 +284,7 @@ static void go_on(const place *at, int left)
     if (gy_flow_run(flow, dag, &options, &report) != GY_OK) {
         fail_msg("after %d writes: %s", left, gy_error_text());
     }
-    expect_file(at, "total-00000", "45\n");
+    expect_file(at, "total-00000", "90\n");
     if (count_entries(at->output) != 2 || report->output_bytes != 3) {
         fail_msg("after %d writes: %d entries, %lld bytes", left, count_entries(at->output),
                  (long long)report->output_bytes);

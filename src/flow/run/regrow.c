@@ -113,12 +113,14 @@ gy_status gy_running_mark_gates(gy_flow_job *job)
 
 /* ---- what gates see ---- */
 
-/* In the journal: what one port showed; `sample_bytes` bytes follow. */
+/* In the journal: what one port showed; `sample_bytes` bytes follow, or it is the port before
+ * whose sample this is too. */
 typedef struct gy_gate_seen {
     uint32_t gate, port;
     int64_t bytes;
     uint64_t sample_bytes;
 } gy_gate_seen;
+#define SAMPLE_AS_BEFORE UINT64_MAX
 
 static gy_status see(gy_flow_job *job, const gy_gate_seen *seen, const void *sample)
 {
@@ -128,6 +130,13 @@ static gy_status see(gy_flow_job *job, const gy_gate_seen *seen, const void *sam
         return GY_OK;
     }
     if (gate->bytes[seen->port] >= 0) {
+        return GY_OK;
+    }
+    if (seen->sample_bytes == SAMPLE_AS_BEFORE) {
+        GY_ASSERT(seen->port > 0);
+        gate->bytes[seen->port] = seen->bytes;
+        gate->samples[seen->port] = gate->samples[seen->port - 1];
+        gate->seen++;
         return GY_OK;
     }
     void *copy = NULL;
@@ -144,6 +153,17 @@ static gy_status see(gy_flow_job *job, const gy_gate_seen *seen, const void *sam
     return GY_OK;
 }
 
+/* Did the port before show the same sample? A vertex has one for all its ports. */
+static bool is_as_before(const gy_gate_state *gate, uint32_t port, const gy_report *report)
+{
+    if (port == 0 || report->sample_bytes == 0 || gate->bytes[port - 1] < 0) {
+        return false;
+    }
+    const gy_gate_sample_row *before = &gate->samples[port - 1];
+    return before->size_bytes == report->sample_bytes &&
+           memcmp(before->data, report->sample, report->sample_bytes) == 0;
+}
+
 static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint32_t gate,
                               uint32_t port)
 {
@@ -157,12 +177,14 @@ static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint3
     gy_report report;
     GY_TRY(gy_running_report(job, task, state.report, state.report_bytes,
                              gy_lower_member(&job->lowering, at[0]), &report));
+    const bool is_told = is_as_before(&job->gates[gate], port, &report);
     const gy_gate_seen seen = {.gate = gate,
                                .port = port,
                                .bytes = (int64_t)gy_report_output(&report, at[1]).size_bytes,
-                               .sample_bytes = report.sample_bytes};
+                               .sample_bytes =
+                                   is_told ? SAMPLE_AS_BEFORE : report.sample_bytes};
     gy_text_add_bytes(&job->detail, &seen, sizeof(seen));
-    if (report.sample_bytes > 0) {
+    if (report.sample_bytes > 0 && !is_told) {
         gy_text_add_bytes(&job->detail, report.sample, report.sample_bytes);
     }
     return see(job, &seen, report.sample);
@@ -196,13 +218,15 @@ static gy_status recall(gy_flow_job *job, const gy_grown *grown)
         memcpy(&seen, at, sizeof(seen));
         at += sizeof(seen);
         left -= sizeof(seen);
-        if (seen.sample_bytes > left || seen.gate >= job->gate_count ||
+        const bool is_told = seen.sample_bytes == SAMPLE_AS_BEFORE && seen.port > 0;
+        const size_t sample_bytes = is_told ? 0 : (size_t)seen.sample_bytes;
+        if (sample_bytes > left || seen.gate >= job->gate_count ||
             seen.port >= job->dag->gates[seen.gate].port_count || seen.bytes < 0) {
             return gy_fail(GY_FORMAT, "a growth in the journal is of another job");
         }
         GY_TRY(see(job, &seen, at));
-        at += seen.sample_bytes;
-        left -= (size_t)seen.sample_bytes;
+        at += sample_bytes;
+        left -= sample_bytes;
     }
     return GY_OK;
 }

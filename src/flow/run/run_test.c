@@ -463,11 +463,11 @@ static void graphs_grow_by_sizes_and_grow_again(void **state)
     (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
-    gy_dag *dag = make_growing(10); /* 2 bytes each: two a sum, then a tree of 5 */
+    gy_dag *dag = make_growing(10); /* 2 bytes each: two a sum, then a tree of 10 */
     gy_flow_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
-    expect_file(&at, "total-00000", "45\n");
-    assert_int_equal(report->stages[1].tasks, 5);
+    expect_file(&at, "total-00000", "90\n");
+    assert_int_equal(report->stages[1].tasks, 10);
     assert_true(report->stages[2].tasks >= 3);
     gy_flow_report_free(report);
     gy_dag_free(dag);

@@ -24,7 +24,7 @@ static gy_flow *flow;
 
 /* ---- vertices ---- */
 
-/* Its number to each output. */
+/* Its number to each output, and to a growth. */
 static inline gy_status number(gy_vertex *vertex)
 {
     char text[32];
@@ -33,7 +33,7 @@ static inline gy_status number(gy_vertex *vertex)
         GY_TRY(gy_vertex_write(vertex, i, text, (size_t)size));
     }
     gy_vertex_count(vertex, "numbers", 1);
-    return GY_OK;
+    return gy_vertex_tell(vertex, text, (size_t)size);
 }
 
 /* The sum of all numbers in its inputs, a line each. */
@@ -279,7 +279,15 @@ static inline gy_dag *make_sums(int maps, int reducers)
 
 static inline void grow_sums(gy_gate *gate, gy_dag *dag, gy_part outputs)
 {
-    (void)dag;
+    for (int64_t i = 0; i < gy_gate_outputs(gate); i++) { /* two of a vertex */
+        char text[32];
+        size_t size = 0;
+        const void *sample = gy_gate_sample(gate, i, &size);
+        if (snprintf(text, sizeof(text), "%lld\n", (long long)i / 2) != (int)size ||
+            memcmp(sample, text, size) != 0) {
+            gy_dag_fail(dag, GY_ARG, "output %lld shows another sample", (long long)i);
+        }
+    }
     gy_part made = gy_gate_spread(
         gate, outputs,
         &(gy_vertex_options){.function = "sum", .inputs = GY_PORTS_ANY, .outputs = 1}, 4);
@@ -293,7 +301,7 @@ static inline gy_dag *make_growing(int maps)
 {
     gy_dag *dag = gy_dag_new(flow, "growing");
     gy_part_grow(
-        vertices(dag, "number", 0, 1, maps),
+        vertices(dag, "number", 0, 2, maps),
         &(gy_grow_options){.work = grow_sums, .stages = (const char *[]){"sum", "top", NULL}});
     return dag;
 }

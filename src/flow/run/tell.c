@@ -322,6 +322,19 @@ static bool fill_texts(const gy_flow_job *job, gy_report_holder *holder, gy_flow
     return is_ok && holder->report.name != NULL && holder->report.folder != NULL;
 }
 
+/* How many are left without those of which growth made no vertex. */
+static size_t drop_unmade(const gy_flow_job *job, gy_flow_stage *stages)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < job->dag->stage_count; i++) {
+        const gy_dag_stage *stage = &job->dag->stages[i];
+        if (!stage->is_growth || stage->vertices > 0) {
+            stages[left++] = stages[i];
+        }
+    }
+    return left;
+}
+
 gy_flow_report *gy_running_make_report(const gy_flow_job *job)
 {
     gy_report_holder *holder = gy_alloc_zero("flow.report", 1, sizeof(*holder));
@@ -350,7 +363,7 @@ gy_flow_report *gy_running_make_report(const gy_flow_job *job)
     gy_flow_report *report = &holder->report;
     report->seconds = (double)(gy_now_ns(job->env) - job->started_ns) * 1e-9;
     report->stages = stages;
-    report->stage_count = (int)stage_count;
+    report->stage_count = (int)drop_unmade(job, stages);
     report->counters = counters;
     report->counter_count = (int)job->counter_count;
     report->bytes = job->bytes;
