@@ -1,6 +1,7 @@
 /**
- * Jobs that tests of faults disturb: word count, sort and index over three processes as the
- * command runs them, their inputs, what they must give, and where they are at a moment.
+ * Jobs that tests of faults disturb: word count, sort and index, one with a hot key, over three
+ * processes as the command runs them, their inputs, what they must give, and where they are at
+ * a moment.
  */
 #ifndef GY_JOBS_WORK_H
 #define GY_JOBS_WORK_H
@@ -12,6 +13,7 @@ enum {
     WORDS = 20000, /* distinct ones */
     RECORD_BYTES = 100,
     KEY_BYTES = 10,
+    SMALL_FILES = 1200,
     PARTS = 6
 };
 
@@ -27,17 +29,19 @@ typedef struct work {
     off_t journal_bytes;
 } work;
 
-enum { WORDCOUNT, SORT, INDEX, JOBS };
+enum { WORDCOUNT, SORT, INDEX, HOT, JOBS }; /* HOT: an index with a hot key */
 static work jobs[JOBS] = {
     [WORDCOUNT] = {.verb = "wordcount", .options = {"--split", "16KiB"}},
     [SORT] = {.verb = "sort",
               .options = {"--record", "100", "--key-offset", "0", "--key-bytes", "10"}},
     [INDEX] = {.verb = "index", .options = {"--split", "16KiB"}},
+    [HOT] = {.verb = "index", .options = {"--split", "1KiB", "--hot-key", "300"}},
 };
 
 static gy_random chance;
 static int work_lines, work_records; /* of each file of text; of the file to sort */
-static char inputs[FILES + 1][96], output[96], folder[96], log_path[96], trace[96];
+static char inputs[FILES + 1][96], small_files[96], output[96], folder[96], log_path[96],
+    trace[96];
 static int counts[WORDS], in_files[WORDS];
 static char *records; /* (work_records) sorted */
 /* At which of its calls the next manager dies, in the words of mortal.c; "": at none; NULL: it
@@ -86,6 +90,22 @@ static inline void write_records(void)
     assert_int_equal(fwrite(records, RECORD_BYTES, (size_t)work_records, file), work_records);
     assert_int_equal(fclose(file), 0);
     qsort(records, (size_t)work_records, RECORD_BYTES, compare_records);
+}
+
+/* A folder of files, all of which have one word, and each two of few. */
+static inline void write_small(void)
+{
+    snprintf(small_files, sizeof(small_files), "%s/small", kit_top);
+    assert_int_equal(mkdir(small_files, 0700), 0);
+    for (int i = 0; i < SMALL_FILES; i++) {
+        char path[160];
+        snprintf(path, sizeof(path), "%s/%04d", small_files, i);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fprintf(file, "rare%d hot rare%d\n", (int)gy_random_below(&chance, 6),
+                (int)gy_random_below(&chance, 6));
+        assert_int_equal(fclose(file), 0);
+    }
 }
 
 /* The parts of an output, one after the other. */
@@ -200,7 +220,11 @@ static inline running start(int job)
     for (int i = 0; jobs[job].options[i] != NULL; i++) {
         arguments[count++] = jobs[job].options[i];
     }
-    for (int i = job == SORT ? FILES : 0; i < (job == SORT ? FILES + 1 : FILES); i++) {
+    if (job == HOT) {
+        arguments[count++] = small_files;
+    }
+    for (int i = job == SORT ? FILES : 0; job != HOT && i < (job == SORT ? FILES + 1 : FILES);
+         i++) {
         arguments[count++] = inputs[i];
     }
     return (running){.manager = start_manager(arguments), .journal = -1};
@@ -354,6 +378,27 @@ static inline bool history_says(const char *what)
 
 /* ---- undisturbed, and again ---- */
 
+/* The word of all files was shared; without that the bytes are the same. */
+static inline void check_hot(work *job)
+{
+    char *said = kit_read(log_path, NULL);
+    assert_non_null(said);
+    assert_non_null(strstr(said, "stage hot key: "));
+    assert_non_null(strstr(said, "counter hot keys: 1\n"));
+    gy_free(said);
+    assert_true(history_says("hot key"));
+    const char *const size = job->options[3];
+    job->options[3] = "0";
+    running at = start(HOT);
+    finish(&at);
+    job->options[3] = size;
+    assert_true(kit_output_hash(output, PARTS) == job->hash);
+    said = kit_read(log_path, NULL);
+    assert_non_null(said);
+    assert_null(strstr(said, "hot key"));
+    gy_free(said);
+}
+
 /* What each job gives when nothing happens, compared with what is known of its input. */
 static inline void run_undisturbed(int job)
 {
@@ -372,6 +417,8 @@ static inline void run_undisturbed(int job)
     assert_int_equal(count_spans(), jobs[job].tasks);
     if (job == SORT) {
         check_records();
+    } else if (job == HOT) {
+        check_hot(&jobs[job]);
     } else {
         check_words(job);
     }
@@ -405,6 +452,7 @@ static inline int work_begin(void **state)
     snprintf(trace, sizeof(trace), "%s/trace.json", kit_top);
     write_texts();
     write_records();
+    write_small();
     return 0;
 }
 

@@ -120,8 +120,8 @@ typedef struct gy_emission {
 /** Emit a key, of any bytes, with a number; both are copied. A failure is remembered and ends
  * the map after this record. */
 GY_API void gy_emit(gy_map *map, const void *key, size_t key_size, int64_t value);
-/** The same with bytes. GY_COMBINE_NONE alone takes them; a map emits numbers or bytes, not
- * both. */
+/** The same with bytes. GY_COMBINE_NONE takes them, and GY_COMBINE_USER; a map emits numbers
+ * or bytes, not both. */
 GY_API void gy_emit_bytes(gy_map *map, const void *key, size_t key_size, const void *value,
                           size_t value_size);
 /** Many at once; faster. */
@@ -172,6 +172,12 @@ GY_API void gy_reduce_put_bytes(gy_reducer *reduce, const void *key, size_t key_
                                 const void *value, size_t value_size);
 /** Bytes as they are. */
 GY_API void gy_reduce_write(gy_reducer *reduce, const void *data, size_t size);
+/**
+ * Give a value in place of those that were read, for a combiner of bytes: it is called with
+ * some neighbouring values of a key, any number of times or not at all, so that the reduce must
+ * make the same of what it gives as of the values themselves. It writes nothing else.
+ */
+GY_API void gy_combine_put(gy_reducer *combiner, const void *value, size_t value_size);
 GY_API void gy_reduce_fail(gy_reducer *reduce, const char *text);
 GY_API const void *gy_reduce_parameter(const gy_reducer *reduce, size_t *size_bytes);
 GY_API gy_vertex *gy_reduce_vertex(gy_reducer *reduce);
@@ -216,6 +222,19 @@ typedef enum gy_combine {
     GY_COMBINE_USER, /* combine_function */
 } gy_combine;
 
+/*
+ * Hot keys. A key with a good part of all values makes its reduce the last one. Where that is
+ * allowed, its values are shared by several vertices (stage "hot key", each with those of
+ * neighbouring maps), and the reduce takes what they made; the output is the same to the byte.
+ * It is allowed, by the order GY_ORDER_HASH and with two partitions or more,
+ *   - without a reduce, for lists and GY_COMBINE_SET: lines of shares are joined;
+ *   - with a reduce of bytes (has_bytes), where GY_COMBINE_USER declares a combiner.
+ * Numbers that are combined come as one number a map, so no key of them is hot. A reduce
+ * without a combiner gets all values in one place, always. hot_key_bytes SIZE_MAX forbids it.
+ * A map of such a job tells its heavy keys, in place of what its function told
+ * (gy_vertex_tell).
+ */
+
 typedef enum gy_reduce_order {
     GY_ORDER_HASH,  /* (hash, key): nothing is sorted */
     GY_ORDER_KEY,   /* keys as memcmp, a prefix before what it begins */
@@ -230,7 +249,8 @@ typedef struct gy_map_reduce_options {
     char delimiter;      /* CSV; 0: ',' */
     const char *map;     /* name of a GY_MAP */
     gy_combine combine;
-    const char *combine_function; /* a GY_COMBINE; GY_COMBINE_USER */
+    const char *combine_function; /* GY_COMBINE_USER: a GY_COMBINE; with has_bytes a GY_REDUCE
+                                     that gives values by gy_combine_put */
     const char *reduce; /* a GY_REDUCE; NULL: lines of key, tab, value, one for each value */
     const char *partition_function; /* a GY_PARTITION; NULL: by hash (GY_ORDER_HASH), or by a
                                        hash of the key */
@@ -246,12 +266,15 @@ typedef struct gy_map_reduce_options {
     const char *const *
         files; /* side files, NULL at the end: what they hold is part of the job; may be NULL */
     const char *name; /* of the output's files; NULL: "part" */
+    /* A key is hot when it has at least so many bytes of values, over half a partition's fair
+     * part of all, and its partition has over 9/8 of that. 0: 1 MiB; SIZE_MAX: none is */
+    size_t hot_key_bytes;
 } gy_map_reduce_options;
 
 /**
- * The graph of a MapReduce job: a stage "map" over splits of the inputs, a stage "reduce". The
- * sizes of the inputs are looked up here; mistakes are in the dag (gy_dag_mistake,
- * gy_flow_run).
+ * The graph of a MapReduce job: a stage "map" over splits of the inputs, a stage "reduce", and
+ * "hot key" when there is one. The sizes of the inputs are looked up here; mistakes are in the
+ * dag (gy_dag_mistake, gy_flow_run).
  *
  * @return NULL: out of memory
  * @cost a system call a file
@@ -269,6 +292,7 @@ typedef struct gy_job_options {
     int partitions;                   /* 0: two a core */
     size_t split_bytes, memory_bytes; /* as of gy_map_reduce_options */
     const char *name;                 /* of the output's files; NULL: "part" */
+    size_t hot_key_bytes;             /* as of gy_map_reduce_options */
 } gy_job_options;
 
 /** How often each word comes: lines of word, tab, count. */

@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "mapreduce/fields.h"
+#include "mapreduce/hot/hot.h"
 #include "mapreduce/words.h"
 #include "store/store.h"
 
@@ -429,6 +430,9 @@ static gy_status part_row(void *arg, const gy_row *row)
             return gy_fail(GY_ARG, "the partition function gave %u: expected less than %u",
                            part, partitions);
         }
+    }
+    if (to->options->heavy != NULL) {
+        gy_heavy_note(to->options->heavy, row, part);
     }
     return gy_row_put(&to->outlets[part], row, to->is_list);
 }

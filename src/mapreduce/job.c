@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "flow/dag.h"
+#include "mapreduce/hot/hot.h"
 #include "mapreduce/plan.h"
 
 #include <errno.h>
@@ -48,7 +49,10 @@ static const char *mistake_of(const gy_map_reduce_options *o)
          "partitions are not in 0 to 4096"},
         {(o->combine == GY_COMBINE_USER) != (o->combine_function != NULL),
          "GY_COMBINE_USER and combine_function come together"},
-        {o->has_bytes && o->combine != GY_COMBINE_NONE, "bytes cannot be combined as numbers"},
+        {o->has_bytes && o->combine != GY_COMBINE_NONE && o->combine != GY_COMBINE_USER,
+         "bytes cannot be combined as numbers"},
+        {o->has_bytes && o->combine == GY_COMBINE_USER && o->reduce == NULL,
+         "bytes are combined for a reduce, and there is none"},
         {o->order != GY_ORDER_HASH && o->combine == GY_COMBINE_SET,
          "a set cannot be ordered by key"},
         {o->order == GY_ORDER_VALUE && !o->has_bytes,
@@ -149,6 +153,15 @@ const char *gy_job_range(gy_arena *arena, const char *path, uint64_t size_bytes)
 
 /* ---- vertices ---- */
 
+static size_t count_files(const char *const *files)
+{
+    size_t count = 0;
+    while (files != NULL && files[count] != NULL) {
+        count++;
+    }
+    return count;
+}
+
 static gy_task_options stage_options(const gy_map_reduce_options *o, gy_phase phase)
 {
     return (gy_task_options){
@@ -167,16 +180,9 @@ static gy_task_options stage_options(const gy_map_reduce_options *o, gy_phase ph
         .partition = o->partition_function,
         .parameter = o->parameter,
         .parameter_bytes = o->parameter_bytes,
+        .hot_key_bytes = phase == GY_PHASE_MAP ? gy_hot_bytes(o) : 0,
+        .sides = phase == GY_PHASE_REDUCE ? (uint32_t)count_files(o->files) : 0,
     };
-}
-
-static size_t count_files(const char *const *files)
-{
-    size_t count = 0;
-    while (files != NULL && files[count] != NULL) {
-        count++;
-    }
-    return count;
 }
 
 /* What the maps take. */
@@ -321,12 +327,20 @@ gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options)
         return NULL;
     }
     int maps = 0;
+    const char *output = options->name != NULL ? options->name : "part";
     gy_part part = gy_job_maps(dag, options, "map", &maps);
+    const gy_task_options reduce = stage_options(options, GY_PHASE_REDUCE);
+    if (gy_dag_mistake(dag) == NULL && gy_hot_bytes(options) > 0 && maps > 1 &&
+        reduce.partitions > 1 &&
+        (uint64_t)maps * reduce.partitions <= (uint64_t)GY_HOT_OUTPUTS_MOST) {
+        gy_hot_grow(dag, part, &reduce, options, output);
+        return dag;
+    }
     if (!options->is_map_only && gy_dag_mistake(dag) == NULL) {
         part = gy_part_bipartite(part, gy_job_reduces(dag, options, NULL), GY_CHANNEL_FILE);
     }
     if (gy_dag_mistake(dag) == NULL) {
-        gy_part_output(part, options->name != NULL ? options->name : "part");
+        gy_part_output(part, output);
     }
     return dag;
 }

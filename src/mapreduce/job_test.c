@@ -1,73 +1,7 @@
 /* Goal: jobs as users write them give what plain loops over the records give, whatever the
  * splits, partitions, budget, combine and order. The vertices of a job's graph run here one
  * after the other. */
-#include "base/base.h"
-#include "flow/channel/channel.h"
-#include "flow/dag.h"
-#include "flow/run/key.h"
-#include "mapreduce/job.h"
-
-#include <fcntl.h>
-#include <ftw.h>
-#include <string.h>
-#include <sys/stat.h>
-
-#include "gy_test.h"
-
-enum { PATH_BYTES = 200, FILES = 5 };
-
-static char folder[64];
-static char paths[FILES][PATH_BYTES];
-static const char *inputs[FILES + 1];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/gyre-mapreduce-XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        return 1;
-    }
-    for (int i = 0; i < FILES; i++) {
-        snprintf(paths[i], PATH_BYTES, "%s/input%d", folder, i);
-        inputs[i] = paths[i];
-    }
-    return 0;
-}
-
-static int remove_one(const char *path, const struct stat *about, int type, struct FTW *at)
-{
-    (void)about;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-static void write_file(const char *path, const char *data, size_t size)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void append_file(gy_text *out, const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) {
-        return; /* nothing was written */
-    }
-    char piece[4096];
-    for (size_t got; (got = fread(piece, 1, sizeof(piece), file)) > 0;) {
-        gy_text_add_bytes(out, piece, got);
-    }
-    fclose(file);
-}
+#include "mapreduce/hot/job_test.h"
 
 /* ---- functions of the test's program ---- */
 
@@ -180,133 +114,6 @@ static const gy_function functions[] = {
     GY_MAP("refuse", refuse_z),
     GY_REDUCE("sum", put_sum),
 };
-
-/* ---- a job, vertex by vertex ---- */
-
-typedef struct outcome {
-    gy_text all; /* the output's files, one behind the other */
-    gy_cause cause;
-    char reason[400];
-    int64_t skipped;
-    int maps;
-} outcome;
-
-static const gy_place *bad_places;
-static size_t bad_count;
-
-static void path_of(char out[PATH_BYTES], uint32_t vertex, uint32_t output)
-{
-    snprintf(out, PATH_BYTES, "%s/out.%u.%u", folder, vertex, output);
-}
-
-/* Run a vertex of the graph; its inputs are what those before it wrote. */
-static void run_vertex(const gy_dag *dag, uint32_t vertex, outcome *out)
-{
-    const gy_proto *proto = &dag->protos[dag->proto[vertex]];
-    static gy_order_input ports[400];
-    static gy_order_output outputs[64];
-    static char names[464][PATH_BYTES];
-    uint32_t input_count = 0, output_count = 0, name = 0; /* bounded by the tests' splits */
-    for (size_t i = 0; i < dag->edge_count; i++) {
-        if (dag->edges[i].to == vertex) {
-            path_of(names[name], dag->edges[i].from, dag->edges[i].output);
-            assert_true(name < GY_COUNT(ports) && dag->edges[i].input < GY_COUNT(ports));
-            ports[dag->edges[i].input] = (gy_order_input){
-                .kind = GY_INPUT_PLAIN, .path = names[name++], .size_bytes = UINT64_MAX};
-            input_count++;
-        }
-    }
-    for (size_t i = 0; proto->files != NULL && proto->files[i] != NULL; i++) {
-        static gy_file_range ranges[400];
-        gy_file_range *range = &ranges[input_count];
-        assert_ok(gy_file_range_read(proto->files[i], range));
-        ports[input_count++] = (gy_order_input){.kind = GY_INPUT_PLAIN,
-                                                .path = range->path,
-                                                .offset = range->offset,
-                                                .size_bytes = range->size_bytes};
-    }
-    for (; output_count < (uint32_t)proto->outputs; output_count++) {
-        path_of(names[name], vertex, output_count);
-        outputs[output_count] =
-            (gy_order_output){.kind = GY_OUTPUT_FINAL, .path = names[name++]};
-    }
-    const gy_function *function = functions;
-    while (strcmp(function->name, proto->function) != 0) {
-        function++;
-    }
-    char path[PATH_BYTES];
-    snprintf(path, sizeof(path), "%s/%u.0.1", folder, vertex);
-    const gy_order order = {.id = {.task = vertex, .attempt = 1},
-                            .key = {1, vertex},
-                            .name = "vertex",
-                            .stage = "stage",
-                            .run = function->run,
-                            .user = function->user,
-                            .functions = functions,
-                            .function_count = GY_COUNT(functions),
-                            .parameter = proto->parameter,
-                            .parameter_bytes = proto->parameter_bytes,
-                            .copies = 1,
-                            .folder = folder,
-                            .path = path,
-                            .inputs = ports,
-                            .input_count = input_count,
-                            .outputs = outputs,
-                            .output_count = output_count,
-                            .bad = bad_places,
-                            .bad_count = bad_count,
-                            .deadline = gy_deadline_after(60)};
-    static const _Atomic bool never;
-    gy_worker_answer answer = {.cause = GY_CAUSE_NONE};
-    gy_vertex_execute(gy_env_real(), &order, NULL, NULL, &never, &answer);
-    if (answer.cause != GY_CAUSE_NONE && out->cause == GY_CAUSE_NONE) {
-        out->cause = answer.cause;
-        snprintf(out->reason, sizeof(out->reason), "%s", gy_text_get(&answer.reason));
-    } else if (answer.cause == GY_CAUSE_NONE) {
-        gy_report report;
-        assert_ok(gy_report_read(answer.report.data, answer.report.size_bytes, &report));
-        out->skipped += report.skipped;
-    }
-    gy_text_free(&answer.report);
-    gy_text_free(&answer.reason);
-}
-
-/* Takes the dag. */
-static outcome run_dag(gy_dag *dag)
-{
-    outcome out = {.cause = GY_CAUSE_NONE};
-    assert_non_null(dag);
-    if (gy_dag_mistake(dag) != NULL) {
-        fail_msg("%s", gy_dag_mistake(dag));
-    }
-    for (uint32_t v = 0; v < dag->vertex_count && out.cause == GY_CAUSE_NONE; v++) {
-        out.maps += dag->protos[dag->proto[v]].files != NULL;
-        run_vertex(dag, v, &out);
-    }
-    for (size_t i = 0; i < dag->final_count && out.cause == GY_CAUSE_NONE; i++) {
-        char path[PATH_BYTES];
-        path_of(path, dag->finals[i].vertex, dag->finals[i].output);
-        append_file(&out.all, path);
-    }
-    for (uint32_t v = 0; v < dag->vertex_count; v++) {
-        for (int i = 0; i < dag->protos[dag->proto[v]].outputs; i++) {
-            char path[PATH_BYTES];
-            path_of(path, v, (uint32_t)i);
-            (void)unlink(path);
-        }
-    }
-    gy_dag_free(dag);
-    return out;
-}
-
-static outcome run_job(const gy_map_reduce_options *options)
-{
-    outcome out = run_dag(gy_map_reduce(NULL, options));
-    if (out.cause != GY_CAUSE_NONE) {
-        fail_msg("cause %d: %s", out.cause, out.reason);
-    }
-    return out;
-}
 
 /* ---- lines as a set ---- */
 
@@ -781,5 +588,7 @@ int main(void)
         cmocka_unit_test(failures_end_the_job_and_bad_records_are_skipped),
         cmocka_unit_test(mistakes_are_told),
     };
+    test_functions = functions;
+    test_function_count = GY_COUNT(functions);
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

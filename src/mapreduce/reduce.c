@@ -2,6 +2,7 @@
 #include "mapreduce/task.h"
 
 #include "base/base.h"
+#include "mapreduce/hot/hot.h"
 #include "mapreduce/sort.h"
 
 #include <stdio.h>
@@ -88,16 +89,46 @@ gy_status gy_put_number(gy_outlet *output, const void *key, size_t key_size, int
     return put_line(output, key, key_size, number, false);
 }
 
+/* May it write lines? */
+static bool can_write(gy_reducer *reduce)
+{
+    if (reduce->is_combining && reduce->status >= 0) {
+        gy_reduce_keep(reduce, gy_fail(GY_ARG, "a combiner wrote to the output: it may only "
+                                               "give values (gy_combine_put)"));
+    }
+    return reduce->status >= 0;
+}
+
+void gy_combine_put(gy_reducer *combiner, const void *value, size_t value_size)
+{
+    char size[GY_VARINT_BYTES];
+    if (combiner->status < 0) {
+        return;
+    }
+    if (!combiner->is_combining || value_size > GY_VALUE_BYTES_MOST) {
+        gy_reduce_keep(combiner, !combiner->is_combining
+                                     ? gy_fail(GY_ARG, "a reduce gave a value: a combiner may")
+                                     : gy_fail(GY_LIMIT, "a value of %zu bytes: at most %d",
+                                               value_size, GY_VALUE_BYTES_MOST));
+        return;
+    }
+    const size_t head = gy_sort_varint_put(size, value_size);
+    gy_reduce_keep(combiner, gy_outlet_add(&combiner->output, size, head));
+    if (combiner->status >= 0) {
+        gy_reduce_keep(combiner, gy_outlet_add(&combiner->output, value, value_size));
+    }
+}
+
 void gy_reduce_put(gy_reducer *reduce, const void *key, size_t key_size, int64_t value)
 {
-    if (reduce->status >= 0) {
+    if (can_write(reduce)) {
         gy_reduce_keep(reduce, gy_put_number(&reduce->output, key, key_size, value));
     }
 }
 
 void gy_reduce_write(gy_reducer *reduce, const void *data, size_t size)
 {
-    if (reduce->status >= 0) {
+    if (can_write(reduce)) {
         gy_reduce_keep(reduce, gy_outlet_add(&reduce->output, data, size));
     }
 }
@@ -166,24 +197,15 @@ static gy_status next_single(void *arg, gy_item *item)
     return GY_OK;
 }
 
-/* The values of a key of tables, piece by piece; of a set each once, also where pieces meet. */
-typedef struct listed {
-    gy_groups *groups;
-    gy_fold fold;
-    gy_piece piece;
-    int64_t last;
-    bool has_last;
-} listed;
-
 static gy_status next_listed(void *arg, gy_item *item)
 {
-    listed *from = arg;
+    gy_listed *from = arg;
     for (;;) {
         gy_status status = gy_piece_next(&from->piece, from->fold, item);
         if (status == GY_AGAIN) {
             const char *list;
             size_t size;
-            GY_TRY(gy_groups_list(from->groups, &list, &size));
+            GY_TRY(from->more(from->arg, &list, &size));
             if (list == NULL) {
                 return GY_AGAIN;
             }
@@ -199,6 +221,16 @@ static gy_status next_listed(void *arg, gy_item *item)
         }
         return status;
     }
+}
+
+gy_values gy_listed_values(gy_listed *list)
+{
+    return (gy_values){.fold = list->fold, .arg = list, .next = next_listed};
+}
+
+static gy_status more_of_groups(void *arg, const char **list, size_t *size)
+{
+    return gy_groups_list(arg, list, size);
 }
 
 /* The values of a key of sorted records. */
@@ -231,36 +263,54 @@ static gy_status next_grouped(void *arg, gy_item *item)
 
 /* ---- a key with its values ---- */
 
+static gy_status put_digits(gy_outlet *output, int64_t number)
+{
+    char room[NUMBER_BYTES + 1];
+    const char *digits = digits_of(number, room);
+    return gy_outlet_add(output, digits, (size_t)(room + sizeof(room) - digits));
+}
+
+gy_status gy_put_set(gy_outlet *output, const gy_record *key, gy_values *values)
+{
+    gy_item item;
+    bool has_any = false;
+    while (next_value(values, &item)) {
+        if (!has_any && key != NULL) {
+            GY_TRY(gy_outlet_add(output, key->data, key->size));
+        }
+        if (has_any || key != NULL) {
+            GY_TRY(gy_outlet_add(output, has_any ? " " : "\t", 1));
+        }
+        GY_TRY(put_digits(output, item.number));
+        has_any = true;
+    }
+    GY_TRY(values->status);
+    return key != NULL && has_any ? gy_outlet_add(output, "\n", 1) : GY_OK;
+}
+
 /* A line for each value; of a set one with all. */
 static gy_status write_values(gy_reducer *reduce, const gy_record *key, gy_values *values)
 {
     gy_outlet *output = &reduce->output;
-    const bool is_set = values->fold == GY_FOLD_SET;
     gy_item item;
-    bool is_first = true;
+    if (values->fold == GY_FOLD_SET) {
+        return gy_put_set(output, key, values);
+    }
     while (next_value(values, &item)) {
-        char room[NUMBER_BYTES + 1];
-        if (is_first || !is_set) {
-            GY_TRY(gy_outlet_add(output, key->data, key->size));
-        }
-        GY_TRY(gy_outlet_add(output, is_first || !is_set ? "\t" : " ", 1));
+        GY_TRY(gy_outlet_add(output, key->data, key->size));
+        GY_TRY(gy_outlet_add(output, "\t", 1));
         if (values->fold == GY_FOLD_LIST) {
             GY_TRY(gy_outlet_add(output, item.value, item.value_size));
         } else {
-            const char *digits = digits_of(item.number, room);
-            GY_TRY(gy_outlet_add(output, digits, (size_t)(room + sizeof(room) - digits)));
+            GY_TRY(put_digits(output, item.number));
         }
-        if (!is_set) {
-            GY_TRY(gy_outlet_add(output, "\n", 1));
-        }
-        is_first = false;
+        GY_TRY(gy_outlet_add(output, "\n", 1));
     }
     GY_TRY(values->status);
-    return is_set && !is_first ? gy_outlet_add(output, "\n", 1) : GY_OK;
+    return GY_OK;
 }
 
-static gy_status reduce_key(gy_reducer *reduce, const char *key, size_t key_size,
-                            gy_values *values)
+gy_status gy_reduce_key(gy_reducer *reduce, const char *key, size_t key_size, gy_values *values)
 {
     const gy_record record = {
         .data = key, .size = key_size, .key = key, .key_size = key_size, .file = ""};
@@ -277,7 +327,8 @@ static gy_status reduce_key(gy_reducer *reduce, const char *key, size_t key_size
     return reduce->status;
 }
 
-static gy_status reduce_tables(gy_reducer *reduce, gy_groups *groups)
+/* `hot`: keys whose shares come from elsewhere. */
+static gy_status reduce_tables(gy_reducer *reduce, gy_groups *groups, gy_hot_cursor *hot)
 {
     const gy_fold fold = reduce->stage->options.fold;
     for (;;) {
@@ -285,18 +336,22 @@ static gy_status reduce_tables(gy_reducer *reduce, gy_groups *groups)
         bool has_row = false;
         GY_TRY(gy_groups_next(groups, &row, &has_row));
         if (!has_row) {
-            return GY_OK;
+            return gy_hot_end(hot);
+        }
+        if (gy_hot_is_next(hot, &row)) {
+            GY_TRY(gy_hot_reduce(hot, reduce));
+            continue;
         }
         if (!gy_fold_is_list(fold) && !reduce->stage->options.has_reduce) {
             GY_TRY(put_line(&reduce->output, row.key, row.key_size, row.number, true));
             continue;
         }
         single one = {row.number, false};
-        listed list = {.groups = groups, .fold = fold};
-        gy_values values = {.fold = fold};
-        values.arg = gy_fold_is_list(fold) ? (void *)&list : (void *)&one;
-        values.next = gy_fold_is_list(fold) ? next_listed : next_single;
-        GY_TRY(reduce_key(reduce, row.key, row.key_size, &values));
+        gy_listed list = {.more = more_of_groups, .arg = groups, .fold = fold};
+        gy_values values = gy_fold_is_list(fold)
+                               ? gy_listed_values(&list)
+                               : (gy_values){.fold = fold, .arg = &one, .next = next_single};
+        GY_TRY(gy_reduce_key(reduce, row.key, row.key_size, &values));
     }
 }
 
@@ -313,7 +368,7 @@ static gy_status reduce_sorted(gy_reducer *reduce, gy_sort_next next, void *arg)
             break;
         }
         gy_values values = {.fold = from.fold, .arg = &from, .next = next_grouped};
-        status = reduce_key(reduce, key.data, key.size_bytes, &values);
+        status = gy_reduce_key(reduce, key.data, key.size_bytes, &values);
     }
     gy_sort_groups_fini(&from.groups);
     return status;
@@ -321,28 +376,14 @@ static gy_status reduce_sorted(gy_reducer *reduce, gy_sort_next next, void *arg)
 
 /* ---- inputs ---- */
 
-typedef struct port {
-    gy_vertex *vertex;
-    int number;
-} port;
-
-static gy_status more_of_port(void *arg, const char **data, size_t *size_bytes)
+static gy_status fill_from_input(void *arg, const void **data, size_t *size_bytes)
 {
-    const port *from = arg;
-    const void *bytes = NULL;
-    GY_TRY(gy_vertex_read(from->vertex, from->number, &bytes, size_bytes));
-    *data = bytes;
-    return GY_OK;
-}
-
-static gy_status fill_from_port(void *arg, const void **data, size_t *size_bytes)
-{
-    const port *from = arg;
+    const gy_input_of *from = arg;
     return gy_vertex_read(from->vertex, from->number, data, size_bytes);
 }
 
 /* All inputs, tables, as one. */
-static gy_status open_tables(const gy_task_stage *stage, port *ports, size_t count,
+static gy_status open_tables(const gy_task_stage *stage, gy_input_of *ports, size_t count,
                              gy_join_numbers join, gy_groups **groups)
 {
     gy_rows **rows = gy_alloc_zero("mapreduce.reduce", count, sizeof(gy_rows *));
@@ -352,8 +393,8 @@ static gy_status open_tables(const gy_task_stage *stage, port *ports, size_t cou
     gy_status status = GY_OK;
     size_t made = 0;
     for (; made < count && status == GY_OK; made += status == GY_OK) {
-        const gy_spring spring = {more_of_port, &ports[made], "an input of a reduce"};
-        status = gy_rows_new(spring, gy_fold_is_list(stage->options.fold), &rows[made]);
+        status = gy_rows_new(gy_spring_of(&ports[made], "an input of a reduce"),
+                             gy_fold_is_list(stage->options.fold), &rows[made]);
     }
     if (status == GY_OK) {
         status = gy_groups_new(rows, count, stage->options.fold, join, groups);
@@ -399,14 +440,14 @@ static gy_status sort_tables(gy_reducer *reduce, gy_groups *groups)
     return status;
 }
 
-static gy_status reduce_runs(gy_reducer *reduce, port *ports, size_t count)
+static gy_status reduce_runs(gy_reducer *reduce, gy_input_of *ports, size_t count)
 {
     gy_merge_source *sources = gy_alloc("mapreduce.reduce", count * sizeof(*sources));
     if (sources == NULL) {
         return GY_NOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        sources[i] = (gy_merge_source){fill_from_port, &ports[i]};
+        sources[i] = (gy_merge_source){fill_from_input, &ports[i]};
     }
     const gy_sort_layout layout = {
         .kind = GY_LAYOUT_FRAMED, .has_values = reduce->stage->options.order == GY_ORDER_VALUE};
@@ -420,39 +461,45 @@ static gy_status reduce_runs(gy_reducer *reduce, port *ports, size_t count)
     return status;
 }
 
-static gy_status reduce_all(gy_reducer *reduce, port *ports, size_t count, gy_join_numbers join)
+static gy_status reduce_all(gy_reducer *reduce, gy_input_of *ports, size_t count,
+                            gy_join_numbers join)
 {
     const gy_task_stage *stage = reduce->stage;
     if (stage->options.order != GY_ORDER_HASH && gy_fold_is_list(stage->options.fold)) {
         return reduce_runs(reduce, ports, count);
     }
     gy_groups *groups = NULL;
+    gy_hot_cursor hot;
+    GY_TRY(gy_hot_begin(&hot, &stage->options, &ports[count]));
     GY_TRY(open_tables(stage, ports, count, join, &groups));
-    gy_status status = stage->options.order == GY_ORDER_HASH ? reduce_tables(reduce, groups)
-                                                             : sort_tables(reduce, groups);
+    gy_status status = stage->options.order == GY_ORDER_HASH
+                           ? reduce_tables(reduce, groups, &hot)
+                           : sort_tables(reduce, groups);
     gy_groups_free(groups);
     return status;
 }
 
 gy_status gy_reduce_run(gy_vertex *vertex, const gy_task_stage *stage)
 {
-    gy_join_numbers join = NULL;
-    if (stage->options.combine != NULL) {
-        join = (gy_join_numbers)gy_vertex_function(vertex, stage->options.combine);
+    const size_t count = (size_t)gy_vertex_inputs(vertex),
+                 others = (size_t)stage->options.shares + stage->options.sides;
+    if (others > count) {
+        return gy_fail(GY_FORMAT, "a reduce of %zu inputs, %zu of them no tables", count,
+                       others);
     }
-    const size_t count = (size_t)gy_vertex_inputs(vertex);
-    port *ports = gy_alloc("mapreduce.reduce", count * sizeof(*ports));
+    gy_input_of *ports = gy_alloc("mapreduce.reduce", count * sizeof(*ports));
     if (ports == NULL) {
         return GY_NOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        ports[i] = (port){vertex, (int)i};
+        ports[i] = (gy_input_of){vertex, (int)i};
     }
     gy_output_of to = {vertex, 0};
     gy_reducer reduce = {.vertex = vertex,
                          .stage = stage,
                          .output = {.sink = gy_sink_of(&to), .capacity = OUTPUT_BYTES}};
-    gy_status status = reduce_all(&reduce, ports, count, join);
+    gy_status status =
+        reduce_all(&reduce, ports, count - others, gy_task_join(vertex, &stage->options));
     gy_vertex_at_none(vertex);
     if (status >= 0) {
         status = gy_outlet_flush(&reduce.output);

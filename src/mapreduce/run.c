@@ -2,6 +2,7 @@
 #include "mapreduce/task.h"
 
 #include "base/base.h"
+#include "mapreduce/hot/hot.h"
 #include "mapreduce/sort.h"
 
 #include <string.h>
@@ -22,6 +23,20 @@ static gy_status write_output(void *arg, const void *data, size_t size_bytes)
 gy_sink gy_sink_of(gy_output_of *to)
 {
     return (gy_sink){write_output, to};
+}
+
+static gy_status more_of_input(void *arg, const char **data, size_t *size_bytes)
+{
+    const gy_input_of *from = arg;
+    const void *bytes = NULL;
+    GY_TRY(gy_vertex_read(from->vertex, from->number, &bytes, size_bytes));
+    *data = bytes;
+    return GY_OK;
+}
+
+gy_spring gy_spring_of(gy_input_of *from, const char *name)
+{
+    return (gy_spring){more_of_input, from, name};
 }
 
 /* A map while it goes through records. */
@@ -186,41 +201,62 @@ static gy_status map_parts(gy_map *map)
 
 /* ---- by hash ---- */
 
+gy_join_numbers gy_task_join(const gy_vertex *vertex, const gy_task_options *options)
+{
+    return options->fold == GY_FOLD_USER
+               ? (gy_join_numbers)gy_vertex_function(vertex, options->combine)
+               : NULL;
+}
+
+/* For the growth function. */
+static gy_status tell_heavy(gy_vertex *vertex, const gy_heavy *heavy)
+{
+    gy_text told = {0};
+    gy_heavy_write(heavy, &told);
+    gy_status status = told.status;
+    if (status >= 0 && told.size_bytes > 0) {
+        status = gy_vertex_tell(vertex, told.data, told.size_bytes);
+    }
+    gy_text_free(&told);
+    return status;
+}
+
+static gy_status gather_all(gy_map *map, const gy_gather_options *gathering,
+                            const gy_sink *sinks)
+{
+    GY_TRY(gy_gather_new(gathering, &map->gather));
+    GY_TRY(map_parts(map));
+    GY_TRY(gy_gather_end(map->gather, sinks));
+    gy_gather_report report;
+    gy_gather_tell(map->gather, &report);
+    gy_vertex_count(map->vertex, "spills", (int64_t)report.spills);
+    return gathering->heavy != NULL ? tell_heavy(map->vertex, gathering->heavy) : GY_OK;
+}
+
 static gy_status map_to_tables(gy_map *map, gy_output_of *outputs)
 {
     const gy_task_options *options = &map->stage->options;
-    gy_join_numbers join = NULL;
-    if (options->combine != NULL) {
-        join = (gy_join_numbers)gy_vertex_function(map->vertex, options->combine);
-    }
-    const gy_gather_options gathering = {.fold = options->fold,
-                                         .join = join,
-                                         .partitions = options->partitions,
-                                         .partition = map->partition,
-                                         .memory_bytes =
-                                             gy_task_memory(map->vertex, map->stage),
-                                         .progress = &map->progress,
-                                         .env = gy_env_real(),
-                                         .scratch = gy_vertex_scratch(map->vertex)};
+    gy_gather_options gathering = {.fold = options->fold,
+                                   .join = gy_task_join(map->vertex, options),
+                                   .partitions = options->partitions,
+                                   .partition = map->partition,
+                                   .memory_bytes = gy_task_memory(map->vertex, map->stage),
+                                   .progress = &map->progress,
+                                   .env = gy_env_real(),
+                                   .scratch = gy_vertex_scratch(map->vertex)};
     gy_sink *sinks = gy_alloc("mapreduce.map", options->partitions * sizeof(*sinks));
     gy_status status = sinks == NULL ? GY_NOMEM : gathering.scratch == NULL ? GY_IO : GY_OK;
     for (uint32_t i = 0; status >= 0 && i < options->partitions; i++) {
         sinks[i] = gy_sink_of(&outputs[i]);
     }
-    if (status >= 0) {
-        status = gy_gather_new(&gathering, &map->gather);
+    if (status >= 0 && options->hot_key_bytes > 0) {
+        gathering.heavy = gy_heavy_new(options->partitions, options->hot_key_bytes);
+        status = gathering.heavy == NULL ? GY_NOMEM : GY_OK;
     }
     if (status >= 0) {
-        status = map_parts(map);
+        status = gather_all(map, &gathering, sinks);
     }
-    if (status >= 0) {
-        status = gy_gather_end(map->gather, sinks);
-    }
-    if (status >= 0) {
-        gy_gather_report report;
-        gy_gather_tell(map->gather, &report);
-        gy_vertex_count(map->vertex, "spills", (int64_t)report.spills);
-    }
+    gy_heavy_free(gathering.heavy);
     gy_gather_free(map->gather);
     gy_free(sinks);
     return status;
@@ -348,6 +384,13 @@ gy_status gy_mapreduce_run(gy_vertex *vertex)
     gy_task_stage stage;
     GY_TRY(gy_task_read(parameter, size, &stage));
     GY_TRY(check_functions(vertex, &stage));
-    return stage.options.phase == GY_PHASE_MAP ? gy_map_run(vertex, &stage)
-                                               : gy_reduce_run(vertex, &stage);
+    switch (stage.options.phase) {
+    case GY_PHASE_MAP:
+        return gy_map_run(vertex, &stage);
+    case GY_PHASE_REDUCE:
+        return gy_reduce_run(vertex, &stage);
+    case GY_PHASE_SHARE:
+        return gy_hot_share_run(vertex, &stage);
+    }
+    return gy_fail(GY_FORMAT, "no phase %d of a map or reduce", (int)stage.options.phase);
 }

@@ -3,18 +3,20 @@
 
 #include "base/base.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define MAGIC 0x6d617072u
 
-/* Then: parts, the user's parameter, names and paths, each with its NUL. */
+/* Then: parts, the user's parameter, hot keys, names and paths, each with its NUL. */
 typedef struct head {
     uint32_t magic, partitions;
-    uint64_t record_bytes, memory_bytes, parameter_bytes, text_bytes;
-    uint32_t part_count;
+    uint64_t record_bytes, memory_bytes, parameter_bytes, hot_key_bytes, hot_bytes, text_bytes;
+    uint32_t part_count, shares, sides;
     uint8_t phase, format, fold, order, is_counting, has_reduce, is_map_only, delimiter;
     uint8_t has_combine, has_partition, spare[2];
 } head;
+static_assert(sizeof(head) % 8 == 0, "parts are aligned to 8");
 
 gy_fold gy_combine_fold(gy_combine combine, bool has_bytes)
 {
@@ -30,8 +32,8 @@ gy_fold gy_combine_fold(gy_combine combine, bool has_bytes)
         return GY_FOLD_MAX;
     case GY_COMBINE_SET:
         return GY_FOLD_SET;
-    case GY_COMBINE_USER:
-        return GY_FOLD_USER;
+    case GY_COMBINE_USER: /* of bytes: for the shares of hot keys */
+        return has_bytes ? GY_FOLD_LIST : GY_FOLD_USER;
     }
     gy_panic("no combine %d", (int)combine);
 }
@@ -54,8 +56,12 @@ void gy_task_write(gy_text *out, const gy_task_options *options, const gy_task_p
                        .record_bytes = options->record_bytes,
                        .memory_bytes = options->memory_bytes,
                        .parameter_bytes = options->parameter_bytes,
+                       .hot_key_bytes = options->hot_key_bytes,
+                       .hot_bytes = options->hot_bytes,
                        .text_bytes = words.size_bytes,
                        .part_count = (uint32_t)part_count,
+                       .shares = options->shares,
+                       .sides = options->sides,
                        .phase = (uint8_t)options->phase,
                        .format = (uint8_t)options->format,
                        .fold = (uint8_t)options->fold,
@@ -69,6 +75,7 @@ void gy_task_write(gy_text *out, const gy_task_options *options, const gy_task_p
     gy_text_add_bytes(out, &made, sizeof(made));
     gy_text_add_bytes(out, parts, part_count * sizeof(*parts));
     gy_text_add_bytes(out, options->parameter, options->parameter_bytes);
+    gy_text_add_bytes(out, options->hot, options->hot_bytes);
     gy_text_add_bytes(out, words.data, words.size_bytes);
     if (words.status < 0) {
         out->status = words.status;
@@ -92,13 +99,15 @@ gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage
     const head *seen = data;
     if (size_bytes < sizeof(*seen) || seen->magic != MAGIC ||
         size_bytes - sizeof(*seen) != seen->part_count * sizeof(gy_task_part) +
-                                          seen->parameter_bytes + seen->text_bytes) {
+                                          seen->parameter_bytes + seen->hot_bytes +
+                                          seen->text_bytes) {
         return gy_fail(GY_FORMAT, "%zu bytes that are no parameter of a map or reduce",
                        size_bytes);
     }
     const char *parts = (const char *)data + sizeof(*seen);
     const char *parameter = parts + seen->part_count * sizeof(gy_task_part);
-    const char *text = parameter + seen->parameter_bytes, *end = text + seen->text_bytes;
+    const char *hot = parameter + seen->parameter_bytes;
+    const char *text = hot + seen->hot_bytes, *end = text + seen->text_bytes;
     *stage = (gy_task_stage){.parts = (const void *)parts,
                              .part_count = seen->part_count,
                              .options = {.phase = (gy_phase)seen->phase,
@@ -113,7 +122,12 @@ gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage
                                          .record_bytes = seen->record_bytes,
                                          .memory_bytes = seen->memory_bytes,
                                          .parameter = parameter,
-                                         .parameter_bytes = seen->parameter_bytes}};
+                                         .parameter_bytes = seen->parameter_bytes,
+                                         .hot_key_bytes = seen->hot_key_bytes,
+                                         .hot = hot,
+                                         .hot_bytes = seen->hot_bytes,
+                                         .shares = seen->shares,
+                                         .sides = seen->sides}};
     stage->options.combine = seen->has_combine ? take_text(&text, end) : NULL;
     stage->options.partition = seen->has_partition ? take_text(&text, end) : NULL;
     stage->paths = text;

@@ -13,7 +13,11 @@
 
 /* ---- the parameter ---- */
 
-typedef enum gy_phase { GY_PHASE_MAP = 1, GY_PHASE_REDUCE } gy_phase;
+typedef enum gy_phase {
+    GY_PHASE_MAP = 1,
+    GY_PHASE_REDUCE,
+    GY_PHASE_SHARE, /* of a hot key */
+} gy_phase;
 
 /** A part of an input file; its path stands in gy_task.paths. */
 typedef struct gy_task_part {
@@ -34,6 +38,11 @@ typedef struct gy_task_options {
     const char *combine, *partition; /* names of functions; NULL: none */
     const void *parameter;           /* (parameter_bytes) the user's */
     size_t parameter_bytes;
+    size_t hot_key_bytes; /* of a map: tell keys of which there may be so much; 0: none */
+    const void *hot;      /* (hot_bytes) gy_hot_write: a share's key, those of a reduce */
+    size_t hot_bytes;
+    uint32_t shares, sides; /* of a reduce's inputs: of hot keys, behind the tables; side files,
+                               behind those */
 } gy_task_options;
 
 /** A parameter as it was written. All is borrowed from it. */
@@ -99,10 +108,24 @@ struct gy_values {
     gy_status (*next)(void *arg, gy_item *item);
 };
 
+/** The values of lists that come piece by piece; of a set each once, also where pieces meet.
+ * Zero but for the first three at first. */
+typedef struct gy_listed {
+    /* The next piece; `list` NULL: none is left. */
+    gy_status (*more)(void *arg, const char **list, size_t *size);
+    void *arg;
+    gy_fold fold;
+    gy_piece piece;
+    int64_t last;
+    bool has_last;
+} gy_listed;
+gy_values gy_listed_values(gy_listed *list);
+
 struct gy_reducer {
     gy_vertex *vertex;
     const gy_task_stage *stage;
     gy_outlet output;
+    bool is_combining; /* it gives values, not lines */
     gy_status status;
     char text[256];
 };
@@ -113,8 +136,18 @@ void gy_reduce_keep(gy_reducer *reduce, gy_status status);
 GY_MUST_CHECK gy_status gy_put_number(gy_outlet *output, const void *key, size_t key_size,
                                       int64_t number);
 
+/** The function that joins numbers, NULL when the fold needs none. */
+gy_join_numbers gy_task_join(const gy_vertex *vertex, const gy_task_options *options);
+
 /** The budget of a vertex: the job's, else three quarters of the process's, else 1 GiB. */
 size_t gy_task_memory(const gy_vertex *vertex, const gy_task_stage *stage);
+
+/** A key with its values to the user's function, or written as without one. */
+GY_MUST_CHECK gy_status gy_reduce_key(gy_reducer *reduce, const char *key, size_t key_size,
+                                      gy_values *values);
+/** The numbers of a set, parted by blanks; before the first, if there is one, `key` and a tab
+ * (NULL: neither). */
+GY_MUST_CHECK gy_status gy_put_set(gy_outlet *output, const gy_record *key, gy_values *values);
 
 /** The work of a phase; run.c. */
 GY_MUST_CHECK gy_status gy_map_run(gy_vertex *vertex, const gy_task_stage *stage);
@@ -126,5 +159,12 @@ typedef struct gy_output_of {
     int number;
 } gy_output_of;
 gy_sink gy_sink_of(gy_output_of *to);
+
+/** The bytes of input `number` of a vertex. `from` lives as long. */
+typedef struct gy_input_of {
+    gy_vertex *vertex;
+    int number;
+} gy_input_of;
+gy_spring gy_spring_of(gy_input_of *from, const char *name);
 
 #endif

@@ -233,6 +233,12 @@ static const struct {
      "printf 'x 2\\ny 3\\nx 2\\n' >sums && m topk sums --field 1 --weight 2 && "
      "[ \"$(head -n 1 mo/part-*)\" = \"$(printf 'x\\t4')\" ]"},
     {"mr", "most", "m topk big -k 7 && [ $(cat mo/part-* | wc -l) = 7 ]"},
+    {"mr", "hot-key", /* the same output, of more tasks */
+     "mkdir hot && for i in $(seq 100 199); do echo hot r$((i % 3)) >hot/$i; done && "
+     "m index hot -r 4 --split 400 -s --hot-key 20 && grep -q '^stage hot key: ' said && "
+     "cat mo/part-* >shared && m index hot -r 4 --split 400 -s && ! grep -q 'hot key' said && "
+     "cat mo/part-* | cmp - shared && m index hot -r 4 --split 400 -s --hot-key 0 && "
+     "! grep -q 'hot key' said"},
     {"mr", "memo",
      "m wordcount in -s --memo kept && m wordcount in -s --memo kept && "
      "grep -q 'stage map: .*, 1 of them kept' said"},

@@ -14,15 +14,19 @@ typedef struct mr_settings {
     const char *output, *map, *reduce;
     gy_option_list files;
     long long partitions, memory, split, bad_records, field, weight, k;
-    long long record, key_offset, key_bytes;
+    long long record, key_offset, key_bytes, hot_key;
     const char *key_kind, *separator;
     double record_timeout, copy_after;
     bool is_fixed, ignores_case, is_inverted, is_counting, is_quiet, has_stats;
     bool is_numeric, is_descending;
 } mr_settings;
 
-static mr_settings settings = {
-    .field = -1, .weight = -1, .key_offset = -1, .key_bytes = -1, .copy_after = -1};
+static mr_settings settings = {.field = -1,
+                               .weight = -1,
+                               .key_offset = -1,
+                               .key_bytes = -1,
+                               .hot_key = -1,
+                               .copy_after = -1};
 
 #define PLACE(member) offsetof(mr_settings, member)
 
@@ -71,6 +75,9 @@ static const gy_option options[] = {
      PLACE(weight), 0, 1000, NULL},
     {"most", 'k', GY_OPTION_INTEGER, "N", "topk: so many (default: 5)", PLACE(k), 1, 1000000,
      NULL},
+    {"hot-key", 0, GY_OPTION_SIZE, "SIZE",
+     "index: share a word of so many bytes among tasks (default: 1MiB; 0: none)",
+     PLACE(hot_key), 0, 0, NULL},
     {"max-bad-records", 0, GY_OPTION_INTEGER, "N",
      "records that may be skipped because they crash (default: 0)", PLACE(bad_records), 0, 1e9,
      NULL},
@@ -104,7 +111,10 @@ static gy_dag *make_wordcount(gy_flow *flow, const gy_file_list *inputs)
 
 static gy_dag *make_index(gy_flow *flow, const gy_file_list *inputs)
 {
-    const gy_job_options job = common(inputs);
+    gy_job_options job = common(inputs);
+    if (settings.hot_key >= 0) {
+        job.hot_key_bytes = settings.hot_key > 0 ? (size_t)settings.hot_key : SIZE_MAX;
+    }
     return gy_dag_index(flow, &job);
 }
 
@@ -169,7 +179,7 @@ static const mr_verb verbs[] = {
     {"wordcount", " ", make_wordcount},
     {"grep", " fixed ignore-case invert count ", make_grep},
     {"sort", " record key-offset key-bytes key numeric descending field separator ", make_sort},
-    {"index", " ", make_index},
+    {"index", " hot-key ", make_index},
     {"topk", " field weight most ", make_topk},
     {"", " map reduce file ", make_commands},
 };
@@ -195,7 +205,8 @@ static int check_options(const mr_verb *verb)
                {" separator ", settings.separator != NULL},
                {" field ", settings.field >= 0},
                {" weight ", settings.weight >= 0},
-               {" most ", settings.k > 0}};
+               {" most ", settings.k > 0},
+               {" hot-key ", settings.hot_key >= 0}};
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         if (own[i].is_given && strstr(verb->takes, own[i].name) == NULL) {
             return gy_report_usage("gyre mr %s: --%.*s has no meaning here", verb->name,

@@ -27,7 +27,8 @@ static gy_map_reduce_options options_of(const gy_job_options *job, const char *m
                                    .partitions = job->partitions,
                                    .split_bytes = job->split_bytes,
                                    .memory_bytes = job->memory_bytes,
-                                   .name = job->name};
+                                   .name = job->name,
+                                   .hot_key_bytes = job->hot_key_bytes};
 }
 
 static const char *name_of(const gy_job_options *job)

@@ -84,15 +84,6 @@ void gy_map_fields(gy_map *map, const gy_record *record)
     }
 }
 
-static gy_status more_of_input(void *arg, const char **data, size_t *size_bytes)
-{
-    const gy_output_of *from = arg; /* here: an input */
-    const void *bytes = NULL;
-    GY_TRY(gy_vertex_read(from->vertex, from->number, &bytes, size_bytes));
-    *data = bytes;
-    return GY_OK;
-}
-
 static gy_status keep_best(gy_groups *groups, gy_top *top)
 {
     for (;;) {
@@ -124,14 +115,14 @@ static gy_status write_best(gy_vertex *vertex, gy_top *top)
 }
 
 /* The tables of all inputs as one. */
-static gy_status open_inputs(gy_output_of *inputs, size_t count, gy_groups **groups)
+static gy_status open_inputs(gy_input_of *inputs, size_t count, gy_groups **groups)
 {
     gy_rows **rows = gy_alloc_zero("mapreduce.top", count, sizeof(gy_rows *));
     gy_status status = rows == NULL ? GY_NOMEM : GY_OK;
     size_t made = 0;
     for (; status >= 0 && made < count; made += status >= 0) {
-        status = gy_rows_new((gy_spring){more_of_input, &inputs[made], "an input of a top"},
-                             false, &rows[made]);
+        status =
+            gy_rows_new(gy_spring_of(&inputs[made], "an input of a top"), false, &rows[made]);
     }
     if (status >= 0) {
         status = gy_groups_new(rows, count, GY_FOLD_SUM, NULL, groups);
@@ -150,12 +141,12 @@ gy_status gy_top_run(gy_vertex *vertex)
     const gy_top_parameter *with = gy_vertex_parameter(vertex, &size);
     GY_ASSERT(size == sizeof(*with));
     const size_t count = (size_t)gy_vertex_inputs(vertex);
-    gy_output_of *inputs = gy_alloc("mapreduce.top", count * sizeof(*inputs));
+    gy_input_of *inputs = gy_alloc("mapreduce.top", count * sizeof(*inputs));
     if (inputs == NULL) {
         return GY_NOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        inputs[i] = (gy_output_of){vertex, (int)i};
+        inputs[i] = (gy_input_of){vertex, (int)i};
     }
     gy_top *top = NULL;
     gy_groups *groups = NULL;
