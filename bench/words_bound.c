@@ -125,15 +125,18 @@ static void insert(const word *item)
     }
 }
 
-/* Two slots, without a branch that could be guessed wrong; `insert` finds what lies further. */
+/* Two slots, by masks, which cannot be guessed wrong; `insert` finds what lies further. */
 static inline void look(word *item)
 {
     const size_t at = item->hash >> shift;
     const slot *first = &slots[at], *second = &slots[(at + 1) & (capacity - 1)];
-    record *found = second->hash == item->hash ? second->record : NULL;
-    found = first->hash == item->hash ? first->record : found;
-    item->found = found;
-    __builtin_prefetch(found != NULL ? (const void *)found : (const void *)first);
+    const uintptr_t is_first = 0 - (uintptr_t)(first->hash == item->hash);
+    const uintptr_t is_second = 0 - (uintptr_t)(second->hash == item->hash);
+    const uintptr_t found = ((uintptr_t)first->record & is_first) |
+                            ((uintptr_t)second->record & is_second & ~is_first);
+    item->found = (record *)found;
+    __builtin_prefetch(
+        (const void *)(found | ((uintptr_t)first & (0 - (uintptr_t)(found == 0)))));
 }
 
 static inline size_t wave_size(size_t count, size_t from)
@@ -249,15 +252,22 @@ static slot *sort_slots(void)
     while (slots[free_at].record != NULL) {
         free_at++;
     }
-    slot *sorted = space((used + 1) * sizeof(*sorted));
-    for (size_t i = 0; i < capacity + free_at; i++) {
-        const slot seen = slots[i & (capacity - 1)];
-        const bool is_wrapped = seen.hash >> shift > free_at;
-        if (seen.record == NULL || (i < free_at && is_wrapped) ||
-            (i >= capacity && !is_wrapped)) {
-            continue;
-        }
-        size_t to = kept++;
+    slot *sorted = space((used + 2) * sizeof(*sorted));
+    for (size_t i = 0; i < free_at; i++) {
+        sorted[kept] = slots[i];
+        kept += slots[i].hash >> shift <= free_at;
+    }
+    for (size_t i = free_at; i < capacity; i++) { /* which are taken cannot be guessed */
+        sorted[kept] = slots[i];
+        kept += slots[i].record != NULL;
+    }
+    for (size_t i = 0; i < free_at; i++) {
+        sorted[kept] = slots[i];
+        kept += slots[i].hash >> shift > free_at;
+    }
+    for (size_t i = 1; i < kept; i++) {
+        const slot seen = sorted[i];
+        size_t to = i;
         for (; to > 0 && is_before(&seen, &sorted[to - 1]); to--) {
             sorted[to] = sorted[to - 1];
         }
