@@ -317,7 +317,8 @@ typedef struct gy_topk_options {
     gy_job_options job;
     int field;        /* of a line, from 1, parted by blanks; 0: the whole line */
     int k;            /* 0: 5 */
-    int weight_field; /* sum the whole number in it; 0: count lines */
+    int weight_field; /* sum the whole number in it, exactly: a sum that int64_t cannot hold
+                         fails the job; 0: count lines */
 } gy_topk_options;
 /** The k values of a field that come most often, most often first, of equal ones the smaller
  * key first: lines of value, tab, count, in one file. One graph, and no file between its

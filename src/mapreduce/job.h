@@ -42,5 +42,9 @@ void gy_map_fields(gy_map *map, const gy_record *record);
 void gy_map_copy(gy_map *map, const gy_record *record);
 void gy_map_pairs(gy_map *map, const gy_record *record);
 gy_status gy_top_run(gy_vertex *vertex);
+/** A gy_combine_work: INT64_MIN is beyond 64 bits, and stays it. */
+int64_t gy_add_weights(int64_t left, int64_t right);
+/** Writes its parameter to its one output: "gyre.say". */
+gy_status gy_say_run(gy_vertex *vertex);
 
 #endif

@@ -100,6 +100,7 @@ static const gy_function functions[] = {
     GY_PARTITION("by_first_byte", by_first_byte),
     GY_MAP("copied", count_copied),
     GY_MAP("count", count_words),
+    GY_COMBINE("gyre.add", gy_add_weights),
     GY_MAP("gyre.copy", gy_map_copy),
     GY_MAP("gyre.fields", gy_map_fields),
     GY_MAP("gyre.grep", gy_map_grep),
@@ -443,6 +444,19 @@ static void the_best_come_first(void **state)
     out = run_dag(gy_dag_topk(NULL, &options));
     assert_string_equal(gy_text_get(&out.all),
                         "a 5\t1\na 9223372036854775000\t1\nb -7\t1\nb 8\t1\nc 1\t1\n");
+    gy_text_free(&out.all);
+    /* Sums that do not fit are none, whatever comes after; those of others do not matter. */
+    static const char beyond[] =
+        "a 9223372036854775807\nb 9\na 1\nc 9223372036854775807\na -9\n";
+    write_file(paths[0], beyond, sizeof(beyond) - 1);
+    options = (gy_topk_options){.job = {.inputs = one}, .field = 1, .weight_field = 2};
+    out = run_dag(gy_dag_topk(NULL, &options));
+    assert_int_equal(out.cause, GY_CAUSE_FATAL);
+    assert_non_null(strstr(out.reason, "the weights of 'a' sum up to more"));
+    gy_text_free(&out.all);
+    write_file(paths[0], beyond + 22, sizeof(beyond) - 1 - 22);
+    out = run_dag(gy_dag_topk(NULL, &options));
+    assert_string_equal(gy_text_get(&out.all), "c\t9223372036854775807\nb\t9\na\t-8\n");
     gy_text_free(&out.all);
     write_file(paths[0], "a 5\nb five\n", 11);
     options = (gy_topk_options){.job = {.inputs = one}, .field = 1, .weight_field = 2};

@@ -108,7 +108,10 @@ static gy_status find_folder(gy_flow_job *job)
         return gy_fail(GY_ARG, "a job to resume needs its folder");
     }
     char all[GY_JOB_PATH];
-    GY_TRY(gy_history_folder(all, sizeof(all)));
+    const gy_status known = gy_history_folder(all, sizeof(all));
+    if (known < 0) {
+        return gy_fail_within(known, "no folder for the job, which was given none");
+    }
     return gy_running_path(job->folder, all, job->id);
 }
 

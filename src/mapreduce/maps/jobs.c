@@ -15,9 +15,17 @@ const gy_function gy_mapreduce_functions[] = {
     GY_MAP("gyre.words", gy_map_words), GY_MAP("gyre.grep", gy_map_grep),
     GY_MAP("gyre.index", gy_map_index), GY_MAP("gyre.fields", gy_map_fields),
     GY_MAP("gyre.copy", gy_map_copy),   GY_MAP("gyre.pairs", gy_map_pairs),
-    GY_VERTEX("gyre.top", gy_top_run),  GY_SORT_FUNCTION,
+    GY_VERTEX("gyre.top", gy_top_run),  GY_COMBINE("gyre.add", gy_add_weights),
+    GY_VERTEX("gyre.say", gy_say_run),  GY_SORT_FUNCTION,
 };
 const int gy_mapreduce_function_count = GY_COUNT(gy_mapreduce_functions);
+
+gy_status gy_say_run(gy_vertex *vertex)
+{
+    size_t size = 0;
+    const void *text = gy_vertex_parameter(vertex, &size);
+    return gy_vertex_write(vertex, 0, text, size);
+}
 
 static gy_map_reduce_options options_of(const gy_job_options *job, const char *map)
 {
@@ -79,7 +87,8 @@ gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
     const gy_top_parameter with = {.field = options->field,
                                    .weight_field = options->weight_field,
                                    .k = options->k != 0 ? options->k : TOP_DEFAULT};
-    all.combine = GY_COMBINE_SUM;
+    all.combine = options->weight_field > 0 ? GY_COMBINE_USER : GY_COMBINE_SUM;
+    all.combine_function = options->weight_field > 0 ? "gyre.add" : NULL;
     all.partitions = 1;
     all.parameter = &with;
     all.parameter_bytes = sizeof(with);

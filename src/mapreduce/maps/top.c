@@ -19,7 +19,18 @@ static gy_token field_of(const char *line, size_t size, int field)
     return word;
 }
 
-/* A whole number, with its sign; false: it is none, or too large. */
+/* Sums of weights that are beyond 64 bits stay so, whatever is added in whatever order. */
+#define BEYOND INT64_MIN
+
+int64_t gy_add_weights(int64_t left, int64_t right)
+{
+    int64_t sum = 0;
+    return left == BEYOND || right == BEYOND || __builtin_add_overflow(left, right, &sum)
+               ? BEYOND
+               : sum;
+}
+
+/* A whole number, with its sign; false: it is none, or beyond 64 bits. */
 static bool number_of(gy_token word, int64_t *number)
 {
     const bool is_negative = word.size > 0 && word.data[0] == '-';
@@ -32,7 +43,7 @@ static bool number_of(gy_token word, int64_t *number)
             return false;
         }
     }
-    if (i == (size_t)is_negative || (!is_negative && sum == INT64_MIN)) {
+    if (i == (size_t)is_negative || sum == INT64_MIN) {
         return false;
     }
     *number = is_negative ? sum : -sum;
@@ -84,7 +95,7 @@ void gy_map_fields(gy_map *map, const gy_record *record)
     }
 }
 
-static gy_status keep_best(gy_groups *groups, gy_top *top)
+static gy_status keep_best(gy_groups *groups, bool is_weighted, gy_top *top)
 {
     for (;;) {
         gy_row row;
@@ -92,6 +103,10 @@ static gy_status keep_best(gy_groups *groups, gy_top *top)
         GY_TRY(gy_groups_next(groups, &row, &has_row));
         if (!has_row) {
             return GY_OK;
+        }
+        if (is_weighted && row.number == BEYOND) {
+            return gy_fail(GY_LIMIT, "the weights of '%.*s' sum up to more than 64 bits hold",
+                           (int)GY_MIN(row.key_size, (size_t)60), row.key);
         }
         GY_TRY(gy_top_add(top, row.key, row.key_size, row.number));
     }
@@ -115,7 +130,8 @@ static gy_status write_best(gy_vertex *vertex, gy_top *top)
 }
 
 /* The tables of all inputs as one. */
-static gy_status open_inputs(gy_input_of *inputs, size_t count, gy_groups **groups)
+static gy_status open_inputs(gy_input_of *inputs, size_t count, bool is_weighted,
+                             gy_groups **groups)
 {
     gy_rows **rows = gy_alloc_zero("mapreduce.top", count, sizeof(gy_rows *));
     gy_status status = rows == NULL ? GY_NOMEM : GY_OK;
@@ -125,7 +141,8 @@ static gy_status open_inputs(gy_input_of *inputs, size_t count, gy_groups **grou
             gy_rows_new(gy_spring_of(&inputs[made], "an input of a top"), false, &rows[made]);
     }
     if (status >= 0) {
-        status = gy_groups_new(rows, count, GY_FOLD_SUM, NULL, groups);
+        status = gy_groups_new(rows, count, is_weighted ? GY_FOLD_USER : GY_FOLD_SUM,
+                               is_weighted ? gy_add_weights : NULL, groups);
     } else {
         for (size_t i = 0; i < made; i++) {
             gy_rows_free(rows[i]);
@@ -152,10 +169,10 @@ gy_status gy_top_run(gy_vertex *vertex)
     gy_groups *groups = NULL;
     gy_status status = gy_top_new((size_t)with->k, &top);
     if (status >= 0) {
-        status = open_inputs(inputs, count, &groups);
+        status = open_inputs(inputs, count, with->weight_field > 0, &groups);
     }
     if (status >= 0) {
-        status = keep_best(groups, top);
+        status = keep_best(groups, with->weight_field > 0, top);
     }
     if (status >= 0) {
         status = write_best(vertex, top);
