@@ -16,16 +16,22 @@ static void chain(machine_job *job, gy_promise first)
     machine_task(job, (gy_task){.stage = 3, .input_count = 1}, c);
 }
 
+/* The chain at one process, its first two tasks done. */
+static void begin_chain(machine *at, gy_promise first)
+{
+    machine_job job;
+    chain(&job, first);
+    machine_new(at, &job, (gy_manager_options){.process_max = 1});
+    machine_begin(at);
+    machine_done(at, 0, 10);
+    machine_done(at, 1, 11);
+}
+
 static void three_stages_up(void **state)
 {
     (void)state;
-    machine_job job;
     machine at;
-    chain(&job, GY_PROMISE_DETERMINISTIC);
-    machine_new(&at, &job, (gy_manager_options){.process_max = 1});
-    machine_begin(&at);
-    machine_done(&at, 0, 10);
-    machine_done(&at, 1, 11);
+    begin_chain(&at, GY_PROMISE_DETERMINISTIC);
     machine_done(&at, 2, 12);
     /* All three outputs are gone; each run finds the next. */
     machine_fail(&at, 3, GY_CAUSE_LOST_INPUT, 0);
@@ -84,13 +90,8 @@ static void tell_lost(machine *at, uint32_t task, uint32_t epoch)
 static void what_nobody_reads_stays_lost(void **state)
 {
     (void)state;
-    machine_job job;
     machine at;
-    chain(&job, GY_PROMISE_DETERMINISTIC);
-    machine_new(&at, &job, (gy_manager_options){.process_max = 1});
-    machine_begin(&at);
-    machine_done(&at, 0, 10);
-    machine_done(&at, 1, 11);
+    begin_chain(&at, GY_PROMISE_DETERMINISTIC);
     tell_lost(&at, 0, 0); /* 1 has read it */
     assert_int_equal(machine_state(&at, 0), TASK_COMMITTED);
     assert_true(machine_noted(&at, "nobody needs it"));
