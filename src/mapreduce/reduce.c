@@ -382,22 +382,18 @@ static gy_status fill_from_input(void *arg, const void **data, size_t *size_byte
     return gy_vertex_read(from->vertex, from->number, data, size_bytes);
 }
 
-/* All inputs, tables, as one. */
-static gy_status open_tables(const gy_task_stage *stage, gy_input_of *ports, size_t count,
-                             gy_join_numbers join, gy_groups **groups)
+gy_status gy_task_tables(gy_input_of *inputs, size_t count, gy_fold fold, gy_join_numbers join,
+                         gy_groups **groups)
 {
-    gy_rows **rows = gy_alloc_zero("mapreduce.reduce", count, sizeof(gy_rows *));
-    if (rows == NULL) {
-        return GY_NOMEM;
-    }
-    gy_status status = GY_OK;
+    gy_rows **rows = gy_alloc_zero("mapreduce.tables", count, sizeof(gy_rows *));
+    gy_status status = rows == NULL ? GY_NOMEM : GY_OK;
     size_t made = 0;
-    for (; made < count && status == GY_OK; made += status == GY_OK) {
-        status = gy_rows_new(gy_spring_of(&ports[made], "an input of a reduce"),
-                             gy_fold_is_list(stage->options.fold), &rows[made]);
+    for (; status >= 0 && made < count; made += status >= 0) {
+        status = gy_rows_new(gy_spring_of(&inputs[made], "an input of tables"),
+                             gy_fold_is_list(fold), &rows[made]);
     }
-    if (status == GY_OK) {
-        status = gy_groups_new(rows, count, stage->options.fold, join, groups);
+    if (status >= 0) {
+        status = gy_groups_new(rows, count, fold, join, groups);
     } else {
         for (size_t i = 0; i < made; i++) {
             gy_rows_free(rows[i]);
@@ -471,7 +467,7 @@ static gy_status reduce_all(gy_reducer *reduce, gy_input_of *ports, size_t count
     gy_groups *groups = NULL;
     gy_hot_cursor hot;
     GY_TRY(gy_hot_begin(&hot, &stage->options, &ports[count]));
-    GY_TRY(open_tables(stage, ports, count, join, &groups));
+    GY_TRY(gy_task_tables(ports, count, stage->options.fold, join, &groups));
     gy_status status = stage->options.order == GY_ORDER_HASH
                            ? reduce_tables(reduce, groups, &hot)
                            : sort_tables(reduce, groups);

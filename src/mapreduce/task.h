@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "mapreduce/gather.h"
 #include "mapreduce/input.h"
+#include "mapreduce/rows.h"
 
 #include <gyre/mapreduce.h>
 
@@ -166,5 +167,10 @@ typedef struct gy_input_of {
     int number;
 } gy_input_of;
 gy_spring gy_spring_of(gy_input_of *from, const char *name);
+
+/** The tables that all inputs of a vertex are, as one. `inputs` (count)
+ * outlive the groups. GY_NOMEM; as gy_vertex_read and gy_rows_next */
+GY_MUST_CHECK gy_status gy_task_tables(gy_input_of *inputs, size_t count, gy_fold fold,
+                                       gy_join_numbers join, gy_groups **groups);
 
 #endif

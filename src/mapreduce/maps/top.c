@@ -129,29 +129,6 @@ static gy_status write_best(gy_vertex *vertex, gy_top *top)
     return status;
 }
 
-/* The tables of all inputs as one. */
-static gy_status open_inputs(gy_input_of *inputs, size_t count, bool is_weighted,
-                             gy_groups **groups)
-{
-    gy_rows **rows = gy_alloc_zero("mapreduce.top", count, sizeof(gy_rows *));
-    gy_status status = rows == NULL ? GY_NOMEM : GY_OK;
-    size_t made = 0;
-    for (; status >= 0 && made < count; made += status >= 0) {
-        status =
-            gy_rows_new(gy_spring_of(&inputs[made], "an input of a top"), false, &rows[made]);
-    }
-    if (status >= 0) {
-        status = gy_groups_new(rows, count, is_weighted ? GY_FOLD_USER : GY_FOLD_SUM,
-                               is_weighted ? gy_add_weights : NULL, groups);
-    } else {
-        for (size_t i = 0; i < made; i++) {
-            gy_rows_free(rows[i]);
-        }
-    }
-    gy_free(rows);
-    return status;
-}
-
 gy_status gy_top_run(gy_vertex *vertex)
 {
     size_t size = 0;
@@ -169,7 +146,9 @@ gy_status gy_top_run(gy_vertex *vertex)
     gy_groups *groups = NULL;
     gy_status status = gy_top_new((size_t)with->k, &top);
     if (status >= 0) {
-        status = open_inputs(inputs, count, with->weight_field > 0, &groups);
+        const bool is_weighted = with->weight_field > 0;
+        status = gy_task_tables(inputs, count, is_weighted ? GY_FOLD_USER : GY_FOLD_SUM,
+                                is_weighted ? gy_add_weights : NULL, &groups);
     }
     if (status >= 0) {
         status = keep_best(groups, with->weight_field > 0, top);
