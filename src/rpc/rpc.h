@@ -115,6 +115,7 @@ typedef struct gy_rpc_options {
     const char *key_file; /* a key ring (rpc/keyring.h); NULL only with is_plaintext */
     bool is_plaintext;    /* no key: roles are believed, and only loopback addresses served */
     int stranger_max;     /* connections at once that have not proved a key yet; 64 */
+    const struct gy_bulk_server *bulk; /* NULL: nothing to fetch here (rpc/bulk.h) */
 } gy_rpc_options;
 
 /**

@@ -156,6 +156,8 @@ GY_MUST_CHECK gy_status gy_wire_new(int socket, gy_tls *tls, bool is_caller, gy_
 /** Before it is open: it carries short messages, one piece at a time, and is mostly idle. Under
  * TLS it then holds buffers only while something waits in them. */
 void gy_wire_spare(gy_wire *wire);
+/** Once it is open: it carries much after all. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_wire_widen(gy_wire *wire);
 /** The name of the key that the other end has proved; "" when plain. Valid with the wire. */
 const char *gy_wire_key_name(const gy_wire *wire);
 /** Start to call `address`. GY_IO */

@@ -1,5 +1,5 @@
 /* One connection: looked up, called, opened, read, written. */
-#include "rpc/stream/stream_priv.h"
+#include "rpc/stream/bulk_priv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -176,6 +176,35 @@ gy_status gy_connection_dial(void *carrier, gy_rpc_link *link, const char *addre
     return GY_OK;
 }
 
+gy_status gy_connection_fetch(gy_stream *stream, stream_bulk *bulk, const char *address)
+{
+    stream_connection *made = NULL;
+    gy_stream_look_at_ring(stream);
+    GY_TRY(make(stream, true, &made));
+    gy_status status = call_text(made, address);
+    if (status < 0) {
+        gy_connection_close(made);
+        return status;
+    }
+    made->bulk = bulk;
+    bulk->connection = made;
+    return GY_OK;
+}
+
+void gy_connection_heat(stream_connection *connection)
+{
+    stream_connection **last = &connection->stream->hot;
+    if (connection->is_hot) {
+        return;
+    }
+    while (*last != NULL) {
+        last = &(*last)->next_hot;
+    }
+    *last = connection;
+    connection->next_hot = NULL;
+    connection->is_hot = true;
+}
+
 /* ---- The end ---- */
 
 static void on_closed(uv_handle_t *handle)
@@ -223,15 +252,19 @@ void gy_connection_fail(stream_connection *connection, gy_status status)
 {
     gy_stream *stream = connection->stream;
     gy_rpc_link *link = connection->link;
+    stream_bulk *bulk = connection->bulk;
     gy_error why;
     gy_error_take(&why, status);
-    if (link == NULL || (!connection->is_caller && connection->is_stranger)) {
+    bool is_wrong = bulk != NULL && status == GY_FORMAT;
+    if (!connection->is_caller && (connection->is_stranger || is_wrong)) {
         gy_rpc_complain(stream->rpc, connection->from, "was sent away", why.text);
     }
     gy_connection_close(connection);
     (void)gy_error_raise(&why);
     if (link != NULL) {
         gy_rpc_link_lost(stream->rpc, link, status);
+    } else if (bulk != NULL) {
+        gy_bulk_lost(bulk, status);
     }
 }
 
@@ -269,10 +302,17 @@ void gy_connection_watch(stream_connection *connection)
     bool has_output = connection->link != NULL && connection->is_open &&
                       gy_rpc_link_output(connection->link, &data) > 0;
     int events = UV_READABLE;
+    if (connection->bulk != NULL && connection->is_open) {
+        has_output = gy_bulk_wants_room(connection);
+        events = gy_bulk_wants_input(connection) ? UV_READABLE : 0;
+    }
     if (has_output || gy_wire_wants_room(connection->wire)) {
         events |= UV_WRITABLE;
     }
-    if (events != connection->events) {
+    if (events == 0) {
+        (void)uv_poll_stop(&connection->poll);
+        connection->events = 0;
+    } else if (events != connection->events) {
         connection->events = events;
         (void)uv_poll_start(&connection->poll, events,
                             on_poll); /* the socket was polled before */
@@ -317,13 +357,7 @@ static gy_status read_in(stream_connection *connection)
             gy_stranger_remove(connection);
         }
     }
-    stream_connection **last = &stream->hot;
-    while (*last != NULL) {
-        last = &(*last)->next_hot;
-    }
-    *last = connection; /* others first */
-    connection->next_hot = NULL;
-    connection->is_hot = true;
+    gy_connection_heat(connection); /* others first */
     return GY_OK;
 }
 
@@ -331,17 +365,44 @@ static gy_status read_in(stream_connection *connection)
 static gy_status go_up(stream_connection *connection)
 {
     gy_stream *stream = connection->stream;
-    gy_rpc_role role = GY_RPC_ROLES;
     connection->is_open = true;
-    if (!connection->is_caller) {
-        if (stream->ring != NULL &&
-            gy_keyring_find(stream->ring, gy_wire_key_name(connection->wire), &role) == NULL) {
-            return gy_fail(GY_STATE, "its key was retired");
-        }
-        GY_TRY(gy_rpc_link_in(stream->rpc, connection->from, &connection->link));
-        gy_rpc_link_set_tag(connection->link, connection);
+    connection->role = GY_RPC_ROLES;
+    if (connection->bulk != NULL) {
+        return gy_bulk_greet(connection);
     }
-    gy_rpc_link_up(stream->rpc, connection->link, role);
+    if (connection->is_caller) {
+        gy_rpc_link_up(stream->rpc, connection->link, GY_RPC_ROLES);
+        return GY_OK;
+    }
+    bool is_known = stream->ring == NULL ||
+                    gy_keyring_find(stream->ring, gy_wire_key_name(connection->wire),
+                                    &connection->role) != NULL;
+    return is_known ? GY_OK : gy_fail(GY_STATE, "its key was retired");
+}
+
+/* The head of its first frame says what it is. GY_AGAIN: it is not there yet. */
+static gy_status identify(stream_connection *connection)
+{
+    gy_stream *stream = connection->stream;
+    while (connection->head_bytes < GY_FRAME_BYTES) {
+        struct iovec piece = {.iov_base = connection->head + connection->head_bytes,
+                              .iov_len = GY_FRAME_BYTES - connection->head_bytes};
+        size_t got = 0;
+        gy_status status = gy_wire_read(connection->wire, &piece, 1, &got);
+        if (status != GY_OK) {
+            return status;
+        }
+        connection->head_bytes += got;
+    }
+    gy_frame frame;
+    if (gy_frame_read(connection->head, 0, BULK_WORD_BYTES, &frame) == GY_OK &&
+        frame.type == GY_FRAME_MESSAGE && frame.tag == KIND_FETCH) {
+        return gy_bulk_accept(connection);
+    }
+    GY_TRY(gy_rpc_link_in(stream->rpc, connection->from, &connection->link));
+    gy_rpc_link_set_tag(connection->link, connection);
+    gy_rpc_link_up(stream->rpc, connection->link, connection->role);
+    gy_rpc_link_input(stream->rpc, connection->link, connection->head, GY_FRAME_BYTES);
     return GY_OK;
 }
 
@@ -359,7 +420,7 @@ static void go_on(stream_connection *connection, gy_status status)
 
 void gy_connection_write(stream_connection *connection)
 {
-    if (connection->is_open) {
+    if (connection->is_open && connection->link != NULL) {
         go_on(connection, write_out(connection));
     }
 }
@@ -376,10 +437,20 @@ void gy_connection_go_on(stream_connection *connection)
             status = go_up(connection);
         }
     }
-    if (connection->is_open && status >= 0 && !connection->is_closed) {
+    bool is_known = connection->link != NULL || connection->bulk != NULL;
+    if (connection->is_open && status == GY_OK && !connection->is_closed && !is_known) {
+        status = identify(connection);
+    }
+    if (connection->is_open && status == GY_OK && connection->bulk != NULL) {
+        status = gy_bulk_step(connection);
+        if (status == GY_AGAIN) {
+            gy_connection_heat(connection);
+        }
+    }
+    if (connection->is_open && status >= 0 && connection->link != NULL) {
         status = read_in(connection);
     }
-    if (connection->is_open && status >= 0 && !connection->is_closed) {
+    if (connection->is_open && status >= 0 && connection->link != NULL) {
         status = write_out(connection);
     }
     go_on(connection, status);

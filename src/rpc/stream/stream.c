@@ -85,6 +85,7 @@ static int64_t next_ns(const void *carrier)
     if (stream->strangers_first != NULL) {
         at_ns = GY_MIN(at_ns, stream->strangers_first->deadline.at_ns);
     }
+    at_ns = GY_MIN(at_ns, gy_bulks_next_ns(stream));
     return stream->ring != NULL ? GY_MIN(at_ns, stream->ring_ns) : at_ns;
 }
 
@@ -105,6 +106,7 @@ static void wait(gy_stream *stream, int64_t until_ns)
 static void do_due(gy_stream *stream)
 {
     gy_strangers_look(stream);
+    gy_bulks_look(stream);
     if (stream->ring != NULL && gy_now_ns(stream->env) >= stream->ring_ns) {
         gy_stream_look_at_ring(stream);
     }
@@ -139,7 +141,7 @@ static void free_stream(void *carrier)
 {
     gy_stream *stream = carrier;
     while (stream->connections != NULL) {
-        gy_connection_close(stream->connections);
+        gy_connection_fail(stream->connections, gy_fail(GY_CANCELLED, "the node ends"));
     }
     gy_stream_unlisten(stream);
     uv_close((uv_handle_t *)&stream->timer, NULL);
@@ -197,6 +199,7 @@ gy_status gy_rpc_new(gy_env *env, const gy_rpc_options *options, gy_rpc **rpc)
     }
     stream->env = env;
     stream->role = options->role;
+    stream->server = options->bulk;
     stream->listener = -1;
     stream->stranger_max = options->stranger_max > 0 ? options->stranger_max : GY_STRANGERS;
     stream->buffer = gy_alloc("rpc.stream", STREAM_BUFFER_BYTES);

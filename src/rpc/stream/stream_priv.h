@@ -18,6 +18,7 @@ enum { STREAM_BUFFER_BYTES = 64 * 1024, STREAM_ROUNDS = 256 };
 
 typedef struct gy_stream gy_stream;
 typedef struct stream_lookup stream_lookup;
+typedef struct stream_bulk stream_bulk;
 
 /* A connection. It stands until its poll handle is closed. */
 typedef struct stream_connection {
@@ -26,7 +27,11 @@ typedef struct stream_connection {
     struct stream_connection *next_pushed, *next_hot;
     gy_stream *stream;
     gy_wire *wire;     /* NULL: its address is looked up, or it is closed */
-    gy_rpc_link *link; /* NULL: not known yet what it is */
+    gy_rpc_link *link; /* both NULL: not known yet what it is */
+    stream_bulk *bulk;
+    gy_rpc_role role;             /* proved by one who called; GY_RPC_ROLES: none */
+    uint8_t head[GY_FRAME_BYTES]; /* its first, by which it is known */
+    size_t head_bytes;
     stream_lookup *lookup;
     uv_poll_t poll;
     int events; /* that are watched; 0: none */
@@ -50,7 +55,11 @@ struct gy_stream {
     uint32_t happened; /* in this turn */
     int64_t ring_ns;   /* when the ring is looked at next */
     stream_connection *connections, *strangers_first, *strangers_last, *pushed, *hot;
-    uint8_t *buffer; /* (STREAM_BUFFER_BYTES) what is read passes through it */
+    const struct gy_bulk_server *server;
+    stream_bulk *bulks;
+    uint32_t bulk_count;  /* that are sent */
+    uint64_t fetch_count; /* ever */
+    uint8_t *buffer;      /* (STREAM_BUFFER_BYTES) what is read passes through it */
 };
 
 /* ---- connect.c ---- */
@@ -60,6 +69,11 @@ GY_MUST_CHECK gy_status gy_connection_new(gy_stream *stream, gy_wire *wire, bool
                                           stream_connection **connection);
 /** Call `address` for a link. */
 gy_status gy_connection_dial(void *carrier, gy_rpc_link *link, const char *address);
+/** Call `address` for a transfer. */
+GY_MUST_CHECK gy_status gy_connection_fetch(gy_stream *stream, stream_bulk *bulk,
+                                            const char *address);
+/** It has more to do, whatever the socket says. */
+void gy_connection_heat(stream_connection *connection);
 void gy_connection_push(void *carrier, gy_rpc_link *link);
 void gy_connection_close_link(void *carrier, gy_rpc_link *link);
 /** Open it, read, write: what the socket allows. */
@@ -82,6 +96,23 @@ void gy_stranger_remove(stream_connection *connection);
 /** Those that take too long are sent away. */
 void gy_strangers_look(gy_stream *stream);
 void gy_stream_unlisten(gy_stream *stream);
+
+/* ---- bulk.c ---- */
+
+/** A caller wants something; its first frame's head is there. */
+GY_MUST_CHECK gy_status gy_bulk_accept(stream_connection *connection);
+/** The connection that was made for a transfer is open: say what is wanted. */
+GY_MUST_CHECK gy_status gy_bulk_greet(stream_connection *connection);
+/** GY_OK; GY_AGAIN more can be done at once; < 0. The connection may be closed within. */
+gy_status gy_bulk_step(stream_connection *connection);
+bool gy_bulk_wants_room(const stream_connection *connection);
+bool gy_bulk_wants_input(const stream_connection *connection);
+/** Its connection failed, and is closed. */
+void gy_bulk_lost(stream_bulk *bulk, gy_status status);
+void gy_bulk_free(stream_bulk *bulk);
+int64_t gy_bulks_next_ns(const gy_stream *stream);
+/** Those that are late or silent end. */
+void gy_bulks_look(gy_stream *stream);
 
 /* ---- stream.c ---- */
 

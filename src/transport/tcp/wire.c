@@ -223,6 +223,13 @@ static gy_status get_buffers(gy_wire *wire)
     return waiting != NULL && wire->record != NULL ? GY_OK : GY_NOMEM;
 }
 
+gy_status gy_wire_widen(gy_wire *wire)
+{
+    GY_ASSERT(wire->is_open);
+    wire->is_spare = false;
+    return wire->ssl != NULL ? get_buffers(wire) : GY_OK;
+}
+
 static gy_status shake_hands(gy_wire *wire)
 {
     ERR_clear_error();

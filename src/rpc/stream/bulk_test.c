@@ -1,0 +1,335 @@
+/*
+ * Goal: regions arrive byte for byte, packed or not, to a file or to one who takes them in his
+ * own time; who may not have them, what is cut short or silent, is said; calls do not wait
+ * behind them.
+ */
+#include "rpc/bulk.h"
+
+#include "rpc/keyring.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "gy_test.h"
+#include "rpc_kit.h"
+
+enum { REGION = 3000000, SKIPPED = 1234 };
+
+typedef struct scene {
+    char folder[32], ring[64], address[GY_RPC_ADDRESS_BYTES];
+    kit_end server, client;
+    gy_rpc_peer peer;
+    gy_bulk_server serves;
+    int files[2]; /* noise; words, which pack well */
+    int into;
+    uint64_t cut_bytes; /* the region is said to be longer */
+} scene;
+
+typedef struct outcome {
+    int ends, pauses;
+    gy_status status;
+    uint64_t came, taken;
+    char text[512];
+    scene *at;
+    uint64_t number;
+    bool is_slow, must_go_on;
+    uint8_t *to;
+} outcome;
+
+static uint8_t *bytes_of(int which)
+{
+    static uint8_t bytes[2][SKIPPED + REGION];
+    uint64_t key = 9;
+    for (size_t i = 0; bytes[0][SKIPPED] == 0 && i < sizeof(bytes[0]); i++) {
+        key = key * 6364136223846793005u + 1442695040888963407u;
+        bytes[0][i] = (uint8_t)(key >> 56 | 1);
+        bytes[1][i] = (uint8_t) "over and over again "[i % 20];
+    }
+    return bytes[which];
+}
+
+static gy_status find(void *arg, gy_rpc_role role, const void *name, size_t name_bytes,
+                      gy_bulk_region *region)
+{
+    scene *at = arg;
+    (void)role;
+    for (int i = 0; i < 2; i++) {
+        const char *known = i == 0 ? "noise" : "words";
+        if (name_bytes == 5 && memcmp(name, known, 5) == 0) {
+            *region = (gy_bulk_region){.fd = dup(at->files[i]),
+                                       .is_taken = true,
+                                       .offset = SKIPPED,
+                                       .size_bytes = REGION + at->cut_bytes};
+            return GY_OK;
+        }
+    }
+    return gy_fail(GY_NOTFOUND, "there is no such output");
+}
+
+static gy_rpc *new_node(scene *at, kit_end *end, const char *name, gy_rpc_role role,
+                        bool is_plain)
+{
+    gy_rpc_options options = kit_options(end, name, role);
+    options.key_file = is_plain ? NULL : at->ring;
+    options.is_plaintext = is_plain;
+    options.bulk = role == GY_RPC_DAEMON ? &at->serves : NULL;
+    assert_ok(gy_rpc_new(gy_env_real(), &options, &end->rpc));
+    return end->rpc;
+}
+
+static void open_scene(scene *at, bool is_plain, gy_rpc_role role)
+{
+    char path[64];
+    *at = (scene){.folder = "/tmp/gyre-bulk-XXXXXX"};
+    at->serves = (gy_bulk_server){.roles = GY_RPC_MAY(GY_RPC_MANAGER), .find = find, .arg = at};
+    assert_non_null(mkdtemp(at->folder));
+    snprintf(at->ring, sizeof(at->ring), "%s/ring", at->folder);
+    assert_ok(gy_keyring_make(at->ring));
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof(path), "%s/%d", at->folder, i);
+        int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        unlink(path);
+        if (i < 2) {
+            at->files[i] = fd;
+            assert_int_equal(write(fd, bytes_of(i), SKIPPED + REGION), SKIPPED + REGION);
+        } else {
+            at->into = fd;
+        }
+    }
+    new_node(at, &at->server, "a daemon", GY_RPC_DAEMON, is_plain);
+    new_node(at, &at->client, "one who fetches", role, is_plain);
+    assert_ok(gy_rpc_listen(at->server.rpc, "127.0.0.1:0", at->address));
+}
+
+static void close_scene(scene *at)
+{
+    gy_rpc_free(at->client.rpc);
+    gy_rpc_free(at->server.rpc);
+    close(at->files[0]);
+    close(at->files[1]);
+    close(at->into);
+    unlink(at->ring);
+    assert_int_equal(rmdir(at->folder), 0);
+}
+
+static void turn_both(scene *at)
+{
+    (void)gy_rpc_turn(at->server.rpc, (gy_deadline){0});
+    (void)gy_rpc_turn(at->client.rpc, gy_deadline_after(0.001));
+}
+
+static void done(void *arg, gy_status status, uint64_t size_bytes)
+{
+    outcome *what = arg;
+    what->ends++;
+    what->status = status;
+    what->came = size_bytes;
+    snprintf(what->text, sizeof(what->text), "%s", status < 0 ? gy_error_text() : "");
+}
+
+/* Every third time it is not wanted yet. */
+static gy_status take(void *arg, uint64_t offset, const void *data, size_t size_bytes)
+{
+    outcome *what = arg;
+    if (what->is_slow && what->pauses < 3 * (int)(what->taken / 300000)) {
+        what->pauses++;
+        what->must_go_on = true;
+        return GY_AGAIN;
+    }
+    assert_true(offset + size_bytes <= REGION);
+    memcpy(what->to + offset, data, size_bytes);
+    what->taken += size_bytes;
+    return GY_OK;
+}
+
+static gy_bulk_fetch fetch_of(scene *at, const char *name, outcome *what)
+{
+    *what = (outcome){.at = at};
+    return (gy_bulk_fetch){.address = at->address,
+                           .name = name,
+                           .name_bytes = strlen(name),
+                           .size_bytes = UINT64_MAX,
+                           .deadline = gy_deadline_after(20),
+                           .fd = at->into,
+                           .done = done,
+                           .arg = what};
+}
+
+static void wait_for(scene *at, outcome *what)
+{
+    gy_deadline last = gy_deadline_after(20);
+    while (what->ends == 0) {
+        assert_true(gy_now_ns(gy_env_real()) < last.at_ns);
+        turn_both(at);
+        if (what->must_go_on) {
+            what->must_go_on = false;
+            gy_bulk_go_on(at->client.rpc, what->number);
+        }
+    }
+    assert_int_equal(what->ends, 1);
+}
+
+static void regions_arrive(bool is_plain)
+{
+    scene at;
+    outcome what;
+    int64_t live = gy_alloc_live();
+    uint8_t *got = gy_alloc("test", REGION);
+    open_scene(&at, is_plain, GY_RPC_MANAGER);
+    for (int which = 0; which < 2; which++) {
+        for (int is_raw = 0; is_raw < 2; is_raw++) {
+            gy_bulk_fetch fetch = fetch_of(&at, which == 0 ? "noise" : "words", &what);
+            fetch.at = 77;
+            fetch.is_raw = is_raw == 1;
+            assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
+            wait_for(&at, &what);
+            if (what.status != GY_OK) {
+                fail_msg("%s", what.text);
+            }
+            assert_int_equal(what.came, REGION);
+            assert_int_equal(pread(at.into, got, REGION, 77), REGION);
+            assert_memory_equal(got, bytes_of(which) + SKIPPED, REGION);
+            assert_int_equal(ftruncate(at.into, 0), 0);
+        }
+    }
+    /* A part, taken slowly through a small window. */
+    gy_bulk_fetch fetch = fetch_of(&at, "words", &what);
+    fetch.offset = 500000;
+    fetch.size_bytes = 2000001;
+    fetch.take = take;
+    fetch.window_bytes = 200000;
+    memset(got, 0, REGION);
+    what.to = got;
+    what.is_slow = true;
+    assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
+    wait_for(&at, &what);
+    assert_int_equal(what.status, GY_OK);
+    assert_int_equal(what.taken, 2000001);
+    assert_true(what.pauses > 10);
+    assert_memory_equal(got + 500000, bytes_of(1) + SKIPPED + 500000, 2000001);
+    assert_true(got[499999] == 0 && got[2500001] == 0);
+    /* Nothing is something as well. */
+    fetch = fetch_of(&at, "noise", &what);
+    fetch.offset = REGION;
+    assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
+    wait_for(&at, &what);
+    assert_true(what.status == GY_OK && what.came == 0);
+    close_scene(&at);
+    gy_free(got);
+    assert_int_equal(gy_alloc_live(), live);
+}
+
+static void regions_arrive_under_tls(void **state)
+{
+    (void)state;
+    regions_arrive(false);
+}
+
+static void regions_arrive_in_plain_text(void **state)
+{
+    (void)state;
+    regions_arrive(true);
+}
+
+static void expect(scene *at, const gy_bulk_fetch *fetch, outcome *what, gy_status status,
+                   const char *text)
+{
+    assert_ok(gy_bulk_begin(at->client.rpc, fetch, &what->number));
+    wait_for(at, what);
+    if (what->status != status || strstr(what->text, text) == NULL) {
+        fail_msg("%s: \"%s\", expected \"%s\"", gy_status_text(what->status), what->text, text);
+    }
+}
+
+static void what_fails_is_said(void **state)
+{
+    (void)state;
+    scene at;
+    outcome what;
+    open_scene(&at, false, GY_RPC_MANAGER);
+    gy_log_set_level(GY_LOG_ERROR);
+    gy_bulk_fetch fetch = fetch_of(&at, "nothing", &what);
+    expect(&at, &fetch, &what, GY_NOTFOUND, "127.0.0.1:");
+    assert_non_null(strstr(what.text, "there is no such output"));
+    fetch = fetch_of(&at, "noise", &what);
+    fetch.offset = REGION + 1;
+    expect(&at, &fetch, &what, GY_ARG, "from byte 3000001 of 3000000");
+    at.cut_bytes = 1000; /* the file is shorter than it should be */
+    fetch = fetch_of(&at, "noise", &what);
+    expect(&at, &fetch, &what, GY_IO, "the file is shorter");
+    at.cut_bytes = 0;
+    fetch = fetch_of(&at, "noise", &what);
+    fetch.deadline = (gy_deadline){1};
+    expect(&at, &fetch, &what, GY_TIMEOUT, "by the deadline");
+    fetch = fetch_of(&at, "noise", &what);
+    fetch.fd = -1;
+    expect(&at, &fetch, &what, GY_IO, "cannot be written");
+    fetch = fetch_of(&at, "noise", &what);
+    assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
+    gy_bulk_cancel(at.client.rpc, what.number);
+    assert_int_equal(what.ends, 0);
+    wait_for(&at, &what);
+    assert_int_equal(what.status, GY_CANCELLED);
+    /* The node ends in the middle. */
+    fetch = fetch_of(&at, "noise", &what);
+    fetch.take = take;
+    what.is_slow = true;
+    what.taken = REGION; /* it pauses at once */
+    assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
+    while (!what.must_go_on) {
+        turn_both(&at);
+    }
+    gy_rpc_free(at.client.rpc);
+    at.client.rpc = NULL;
+    assert_true(what.ends == 1 && what.status == GY_CANCELLED);
+    /* Somebody else's key. */
+    new_node(&at, &at.client, "a user", GY_RPC_SUBMITTER, false);
+    fetch = fetch_of(&at, "noise", &what);
+    expect(&at, &fetch, &what, GY_STATE, "a submitter may not fetch");
+    gy_rpc_free(at.server.rpc);
+    new_node(&at, &at.server, "a daemon", GY_RPC_DAEMON, false);
+    fetch = fetch_of(&at, "noise", &what);
+    expect(&at, &fetch, &what, GY_PEER, "Connection refused");
+    gy_log_set_level(GY_LOG_WARN);
+    close_scene(&at);
+}
+
+/* Between two chunks there is room for others. */
+static void calls_do_not_wait(void **state)
+{
+    (void)state;
+    scene at;
+    outcome what;
+    kit_call call;
+    open_scene(&at, false, GY_RPC_MANAGER);
+    assert_ok(gy_rpc_dial(at.client.rpc, at.address, &at.peer));
+    assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, 1, gy_deadline_after(20), &call));
+    while (call.ends == 0) {
+        turn_both(&at);
+    }
+    gy_bulk_fetch fetch = fetch_of(&at, "noise", &what);
+    assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
+    int calls = 0;
+    while (what.ends == 0) {
+        assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, 1, gy_deadline_after(20), &call));
+        while (call.ends == 0) {
+            turn_both(&at);
+        }
+        calls++;
+    }
+    assert_int_equal(what.status, GY_OK);
+    assert_true(calls >= 2);
+    close_scene(&at);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(regions_arrive_under_tls),
+        cmocka_unit_test(regions_arrive_in_plain_text),
+        cmocka_unit_test(what_fails_is_said),
+        cmocka_unit_test(calls_do_not_wait),
+    };
+    return cmocka_run_group_tests_name("rpc_bulk", tests, NULL, NULL);
+}
