@@ -93,10 +93,10 @@ gy_status gy_bulk_write(stream_bulk *bulk)
     return gy_wire_flush(wire);
 }
 
-static gy_status fill(stream_bulk *bulk, uint8_t *to, size_t wanted, size_t *have)
+static gy_status fill(stream_bulk *bulk, void *to, size_t wanted, size_t *have)
 {
     while (*have < wanted) {
-        struct iovec piece = {.iov_base = to + *have, .iov_len = wanted - *have};
+        struct iovec piece = {.iov_base = (uint8_t *)to + *have, .iov_len = wanted - *have};
         size_t got = 0;
         gy_status status = gy_wire_read(bulk->connection->wire, &piece, 1, &got);
         if (status != GY_OK) {
