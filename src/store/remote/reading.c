@@ -1,54 +1,65 @@
 /*
- * A source over a remote object: a thread asks for the next range while this one is read. Two
- * buffers: whoever reads has one, the thread fills the other.
+ * A source over a remote object. Two lanes, each a connection, a buffer and a thread: lane k
+ * asks for ranges k, k + 2, k + 4, …, so that one or two are under way while one is read.
+ *
+ *   lane 0   [ range 0 ]        [ range 2 ]        [ range 4 ]
+ *   lane 1        [ range 1 ]        [ range 3 ]
+ *   read          0         1         2         3         4
  */
 #include "store/remote/remote_priv.h"
 
 #include <string.h>
 
-enum { LOCK_RANK = 20, BUFFERS = 2 };
+enum { LOCK_RANK = 20, LANES = 2 };
 
-typedef struct read_range {
-    char *data; /* (capacity) */
-    size_t used;
-    bool is_full;
-} read_range;
+typedef struct remote_reading remote_reading;
 
-typedef struct remote_reading {
+typedef struct read_lane {
+    remote_reading *reading;
     gy_place *place; /* the thread's while it runs */
+    gy_thread thread;
+    uint64_t first_at; /* where its first range begins */
+    char *data;        /* (capacity) the reader's while it is full, else the thread's */
+    size_t used;
+    bool is_full;     /* this and the next by the lock */
+    gy_status failed; /* and it has ended */
+    gy_error error;
+} read_lane;
+
+struct remote_reading {
     gy_place_facts facts;
     size_t capacity; /* of a buffer */
-    gy_mutex lock;   /* of what follows */
+    double patience_s;
+    read_lane lanes[LANES];
+    gy_mutex lock;
     gy_cond moves;
-    read_range ranges[BUFFERS];
-    bool is_stopped;
-    gy_status failed;
-    gy_error error;
-    gy_thread thread;
-    int turn;     /* the buffer that is read */
-    size_t taken; /* of it */
+    bool is_stopped; /* by the lock */
+    int turn;        /* the lane that is read */
+    size_t taken;    /* of its range */
     uint64_t read_bytes;
-} remote_reading;
+};
 
-static gy_status fill(remote_reading *reading, uint64_t at, read_range *range)
+static gy_status fill(read_lane *lane, uint64_t at)
 {
+    const remote_reading *reading = lane->reading;
     const size_t wanted =
         (size_t)GY_MIN((uint64_t)reading->capacity, reading->facts.size_bytes - at);
-    GY_TRY(gy_place_read(reading->place, reading->facts.version, at, range->data, wanted,
-                         &range->used));
-    if (range->used != wanted) {
+    GY_TRY(gy_place_read(lane->place, reading->facts.version, at, lane->data, wanted,
+                         &lane->used));
+    if (lane->used != wanted) {
         return gy_fail(GY_STATE, "%s: it ends at byte %llu, expected %llu",
-                       gy_place_uri(reading->place), (unsigned long long)(at + range->used),
+                       gy_place_uri(lane->place), (unsigned long long)(at + lane->used),
                        (unsigned long long)reading->facts.size_bytes);
     }
     return GY_OK;
 }
 
-/* Wait until the range was read. False: stopped. The wait ends with gy_source_close. */
-static bool wait_empty(remote_reading *reading, const read_range *range)
+/* Wait until the lane's range was read. False: stopped. The wait ends with gy_source_close. */
+static bool wait_empty(read_lane *lane)
 {
+    remote_reading *reading = lane->reading;
     gy_mutex_lock(&reading->lock);
-    while (range->is_full && !reading->is_stopped) {
+    while (lane->is_full && !reading->is_stopped) {
         (void)gy_cond_wait(&reading->moves, &reading->lock, GY_NEVER);
     }
     const bool is_wanted = !reading->is_stopped;
@@ -58,48 +69,44 @@ static bool wait_empty(remote_reading *reading, const read_range *range)
 
 static void *run(void *arg)
 {
-    remote_reading *reading = arg;
+    read_lane *lane = arg;
+    remote_reading *reading = lane->reading;
     gy_status status = GY_OK;
-    int turn = 0;
-    for (uint64_t at = 0; status == GY_OK && at < reading->facts.size_bytes;) {
-        read_range *range = &reading->ranges[turn];
-        if (!wait_empty(reading, range)) {
+    for (uint64_t at = lane->first_at; status == GY_OK && at < reading->facts.size_bytes;
+         at += (uint64_t)reading->capacity * LANES) {
+        if (!wait_empty(lane)) {
             break;
         }
-        status = fill(reading, at, range);
-        at += range->used;
-        turn = (turn + 1) % BUFFERS;
+        status = fill(lane, at);
         gy_mutex_lock(&reading->lock);
-        range->is_full = status == GY_OK;
+        lane->is_full = status == GY_OK;
+        lane->failed = status;
         if (status < 0) {
-            reading->failed = status;
-            gy_error_take(&reading->error, status);
+            gy_error_take(&lane->error, status);
         }
-        gy_cond_signal(&reading->moves);
+        gy_cond_broadcast(&reading->moves);
         gy_mutex_unlock(&reading->lock);
     }
     return NULL;
 }
 
-/* Wait for the buffer whose turn it is. */
+/* Wait for the range whose turn it is. */
 static gy_status wait_full(remote_reading *reading)
 {
-    /* a range is asked for within the place's patience; before it another may be under way */
-    const gy_deadline deadline =
-        gy_env_deadline(reading->place->env, 3 * reading->place->patience_s + 1);
-    gy_status waited = GY_OK, failed = GY_OK;
+    read_lane *lane = &reading->lanes[reading->turn];
+    /* a range of HDFS is several questions, each within the place's patience */
+    const gy_deadline deadline = gy_env_deadline(gy_env_real(), 8 * reading->patience_s + 1);
+    gy_status waited = GY_OK;
     gy_mutex_lock(&reading->lock);
-    const read_range *range = &reading->ranges[reading->turn];
-    while (!range->is_full && reading->failed == GY_OK && waited == GY_OK) {
+    while (!lane->is_full && lane->failed == GY_OK && waited == GY_OK) {
         waited = gy_cond_wait(&reading->moves, &reading->lock, deadline);
     }
-    failed = range->is_full ? GY_OK : reading->failed;
+    const gy_status failed = lane->is_full ? GY_OK : lane->failed;
     gy_mutex_unlock(&reading->lock);
     if (failed < 0) {
-        return gy_error_raise(&reading->error);
+        return gy_error_raise(&lane->error);
     }
-    return waited < 0 ? gy_fail(waited, "%s: no bytes came", gy_place_uri(reading->place))
-                      : GY_OK;
+    return waited < 0 ? gy_fail(waited, "%s: no bytes came", gy_place_uri(lane->place)) : GY_OK;
 }
 
 static gy_status take(void *arg, void *data, size_t wanted, size_t *got)
@@ -108,19 +115,19 @@ static gy_status take(void *arg, void *data, size_t wanted, size_t *got)
     size_t done = 0;
     while (done < wanted && reading->read_bytes < reading->facts.size_bytes) {
         GY_TRY(wait_full(reading));
-        read_range *range = &reading->ranges[reading->turn];
-        const size_t more = GY_MIN(wanted - done, range->used - reading->taken);
-        memcpy((char *)data + done, range->data + reading->taken, more);
+        read_lane *lane = &reading->lanes[reading->turn];
+        const size_t more = GY_MIN(wanted - done, lane->used - reading->taken);
+        memcpy((char *)data + done, lane->data + reading->taken, more);
         reading->taken += more;
         reading->read_bytes += more;
         done += more;
-        if (reading->taken == range->used) {
+        if (reading->taken == lane->used) {
             gy_mutex_lock(&reading->lock);
-            range->is_full = false;
-            gy_cond_signal(&reading->moves);
+            lane->is_full = false;
+            gy_cond_broadcast(&reading->moves);
             gy_mutex_unlock(&reading->lock);
             reading->taken = 0;
-            reading->turn = (reading->turn + 1) % BUFFERS;
+            reading->turn = (reading->turn + 1) % LANES;
         }
     }
     *got = done;
@@ -130,43 +137,58 @@ static gy_status take(void *arg, void *data, size_t wanted, size_t *got)
 static void close_reading(void *arg)
 {
     remote_reading *reading = arg;
-    if (reading->thread.is_started) {
-        gy_mutex_lock(&reading->lock);
-        reading->is_stopped = true;
-        gy_cond_signal(&reading->moves);
-        gy_mutex_unlock(&reading->lock);
-        gy_place_cancel(reading->place);
-        gy_thread_join(&reading->thread);
+    gy_mutex_lock(&reading->lock);
+    reading->is_stopped = true;
+    gy_cond_broadcast(&reading->moves);
+    gy_mutex_unlock(&reading->lock);
+    for (int i = 0; i < LANES; i++) {
+        if (reading->lanes[i].thread.is_started) {
+            gy_place_cancel(reading->lanes[i].place);
+        }
     }
-    for (int i = 0; i < BUFFERS; i++) {
-        gy_free(reading->ranges[i].data);
+    for (int i = 0; i < LANES; i++) {
+        read_lane *lane = &reading->lanes[i];
+        if (lane->thread.is_started) {
+            gy_thread_join(&lane->thread);
+        }
+        gy_free(lane->data);
+        gy_place_close(lane->place);
     }
-    gy_place_close(reading->place);
     gy_cond_fini(&reading->moves);
     gy_mutex_fini(&reading->lock);
     gy_free(reading);
 }
 
-static gy_status begin(remote_reading *reading)
+static gy_status begin_lane(remote_reading *reading, int index, const gy_place_options *options)
 {
-    GY_TRY(gy_place_stat(reading->place, &reading->facts));
+    read_lane *lane = &reading->lanes[index];
+    lane->first_at = (uint64_t)reading->capacity * (unsigned)index;
+    if (lane->first_at >= reading->facts.size_bytes) {
+        return GY_OK;
+    }
+    if (lane->place == NULL) {
+        gy_place *first = reading->lanes[0].place;
+        GY_TRY(gy_place_open(first->env, first->uri.text, options, &lane->place));
+    }
+    lane->data = gy_alloc("store.reading", reading->capacity);
+    return lane->data != NULL ? gy_thread_start(&lane->thread, "gyre-reading", run, lane)
+                              : GY_NOMEM;
+}
+
+static gy_status begin(remote_reading *reading, const gy_place_options *options)
+{
+    gy_place *place = reading->lanes[0].place;
+    GY_TRY(gy_place_stat(place, &reading->facts));
     if (reading->facts.is_folder) {
         return gy_fail(GY_IO, "cannot read %s: it is a folder, expected a file",
-                       gy_place_uri(reading->place));
-    }
-    if (reading->facts.size_bytes == 0) {
-        return GY_OK;
+                       gy_place_uri(place));
     }
     reading->capacity =
         (size_t)GY_MIN((uint64_t)GY_READ_AHEAD_BYTES, reading->facts.size_bytes);
-    const bool is_one = reading->facts.size_bytes <= reading->capacity;
-    for (int i = 0; i < (is_one ? 1 : BUFFERS); i++) {
-        reading->ranges[i].data = gy_alloc("store.reading", reading->capacity);
-        if (reading->ranges[i].data == NULL) {
-            return GY_NOMEM;
-        }
+    for (int i = 0; i < LANES; i++) {
+        GY_TRY(begin_lane(reading, i, options));
     }
-    return gy_thread_start(&reading->thread, "gyre-reading", run, reading);
+    return GY_OK;
 }
 
 gy_status gy_source_open_uri(gy_env *env, const char *uri, gy_encoding encoding,
@@ -185,10 +207,14 @@ gy_status gy_source_open_uri(gy_env *env, const char *uri, gy_encoding encoding,
         gy_place_close(place);
         return GY_NOMEM;
     }
-    made->place = place;
+    made->patience_s = place->patience_s;
+    for (int i = 0; i < LANES; i++) {
+        made->lanes[i].reading = made;
+    }
+    made->lanes[0].place = place;
     gy_mutex_init(&made->lock, LOCK_RANK);
     gy_cond_init(&made->moves);
-    const gy_status status = begin(made);
+    const gy_status status = begin(made, options);
     if (status < 0) {
         close_reading(made);
         return status;
