@@ -48,7 +48,7 @@ typedef gy_status (*gy_store_take)(void *arg, const void *data, size_t size_byte
  * @param is_expanded gzip and zstd are expanded, told by how the bytes begin
  * @return GY_OK; what `take` returned; failures as above; GY_FORMAT damaged compression
  * @threads any
- * @cost remote: ranges of 8 MiB, one asked for while one is taken; 16 MiB of memory
+ * @cost remote: ranges of 8 MiB over two connections; 16 MiB of memory
  */
 GY_API GY_MUST_CHECK gy_status gy_store_read(const char *uri, bool is_expanded,
                                              gy_store_take take, void *arg);

@@ -100,11 +100,17 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if parts.path == "/counts":
             return self.answer(200, json.dumps(counts).encode())
-        bucket, _, key = parts.path[1:].partition("/")
+        host = self.headers["Host"].split(".")[0]
+        bucket, _, key = ("/hosted" + parts.path if host == "hosted" else parts.path)[1:].partition("/")
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         with lock:
             count = f"{bucket} {self.command} {','.join(sorted(query))}".strip()
             counts[count] = counts.get(count, 0) + 1
+        if bucket == "drip" and self.command == "GET":
+            self.raw("HTTP/1.1 206 Partial Content\r\nContent-Length: 1000\r\nContent-Range: bytes 0-999/1000\r\n\r\n")
+            while not self.server.hold.wait(0.02):  # until the client has had enough
+                self.wfile.write(b"x")
+                self.wfile.flush()
         if bucket == "silent":
             self.server.hold.wait(20)
             self.close_connection = True

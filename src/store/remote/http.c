@@ -15,7 +15,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { KEPT_MOST = 8, BUFFER_BYTES = 512 << 10, POLL_MS_MOST = 500, CONNECT_MS = 10000 };
+enum { KEPT_MOST = 8, BUFFER_BYTES = 512 << 10, POLL_MS_MOST = 10000, CONNECT_MS = 10000 };
 
 struct gy_http {
     gy_env *env;
