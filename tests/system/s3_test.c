@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
-enum { LARGE_BYTES = (16 << 20) + 12345, MANY_KEYS = 1005 };
+enum { LARGE_BYTES = (16 << 20) + 12345, TWO_PARTS = GY_PART_BYTES + 7, MANY_KEYS = 1005 };
 
 static kit_server stub, real, secure;
 static char data_folder[64];
@@ -151,10 +151,10 @@ static void large_objects_go_in_parts_or_not_at_all(void **state)
     assert_ok(kit_put("s3://parts/large", GY_PLACE_REPLACE, data, LARGE_BYTES));
     assert_int_equal(kit_count(&stub, "parts PUT partNumber,uploadId"), 3);
     kit_check("s3://parts/large", data, LARGE_BYTES);
-    assert_ok(kit_put("s3://good/lost large", GY_PLACE_NEW, data, LARGE_BYTES));
-    assert_ok(kit_put("s3://late/large", GY_PLACE_REPLACE, data, LARGE_BYTES));
+    assert_ok(kit_put("s3://good/lost large", GY_PLACE_NEW, data, TWO_PARTS));
+    assert_ok(kit_put("s3://late/large", GY_PLACE_REPLACE, data, TWO_PARTS));
     assert_int_equal(kit_count(&stub, "late POST uploadId"), 3);
-    assert_status(kit_put("s3://noparts/large", GY_PLACE_REPLACE, data, LARGE_BYTES), GY_IO);
+    assert_status(kit_put("s3://noparts/large", GY_PLACE_REPLACE, data, TWO_PARTS), GY_IO);
     assert_says("QuotaExceeded: no room");
     assert_int_equal(kit_count(&stub, "noparts DELETE uploadId"), 1);
     gy_place *place = kit_place("s3://noparts/large");
@@ -182,7 +182,8 @@ static void a_source_is_of_one_version(void **state)
 {
     (void)state;
     use_stub();
-    const size_t size = 3 * (size_t)GY_READ_AHEAD_BYTES; /* the third is asked for late */
+    const size_t size =
+        2 * (size_t)GY_READ_AHEAD_BYTES + 1000; /* the third range is asked for late */
     char *data = kit_bytes(2, size);
     assert_ok(kit_put("s3://good/two", GY_PLACE_REPLACE, data, size));
     gy_source *source = NULL;
