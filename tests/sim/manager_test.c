@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "gy_test.h"
+#include "hunt_kit.h"
 #include "manager_driver.h"
 
 /* After the last fault: restarts back off, silences are waited for, slow tasks are slow. */
@@ -292,35 +293,14 @@ static void a_seed_tells_one_story(void **state)
     }
 }
 
-/* How a hunt for a planted bug went; a process of its own hunts, since an assertion of the
- * manager's may find it too. */
-typedef struct hunt {
-    uint64_t seeds;
-    char wrong[256];
-} hunt;
-
 enum { SEEDS_MAX = 5000 };
 
-static void hunt_bug(gy_plant bug, uint64_t first, hunt *found)
+static void tell_planted(int bug, uint64_t seed, char wrong[256])
 {
     static world at;
-    fflush(NULL); /* else it may be said twice */
-    pid_t hunter = fork();
-    assert_true(hunter >= 0);
-    if (hunter == 0) {
-        (void)freopen("/dev/null", "w", stderr);
-        gy_manager_planted = bug;
-        while (found->wrong[0] == '\0' && found->seeds < SEEDS_MAX) {
-            tell(&at, first + found->seeds++, UINT32_MAX, PLAN_TASKS);
-            memcpy(found->wrong, at.wrong, sizeof(at.wrong));
-        }
-        _exit(0);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(hunter, &status, 0), hunter);
-    if (WIFSIGNALED(status)) {
-        snprintf(found->wrong, sizeof(found->wrong), "an assertion fails");
-    }
+    gy_manager_planted = (gy_plant)bug;
+    tell(&at, seed, UINT32_MAX, PLAN_TASKS);
+    memcpy(wrong, at.wrong, sizeof(at.wrong));
 }
 
 static void planted_bugs_are_found(void **state)
@@ -329,24 +309,7 @@ static void planted_bugs_are_found(void **state)
 #define GY_X(name) #name,
     static const char *const names[] = {GY_PLANT_LIST(GY_X)};
 #undef GY_X
-    uint64_t first = gy_test_seed();
-    int missed = 0;
-    uint64_t hardest = 0;
-    hunt *found =
-        mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(found != MAP_FAILED);
-    for (int bug = GY_PLANT_NONE + 1; bug < GY_PLANTS; bug++) {
-        *found = (hunt){0};
-        hunt_bug((gy_plant)bug, first, found);
-        printf("%-18s %5llu seeds: %s\n", names[bug], (unsigned long long)found->seeds,
-               found->wrong[0] != '\0' ? found->wrong : "NOT FOUND");
-        missed += found->wrong[0] == '\0';
-        hardest = GY_MAX(hardest, found->seeds);
-    }
-    printf("soak: %d of %d planted bugs found, the last after %llu seeds\n",
-           GY_PLANTS - 1 - missed, GY_PLANTS - 1, (unsigned long long)hardest);
-    munmap(found, sizeof(*found));
-    assert_int_equal(missed, 0);
+    assert_int_equal(hunt_all(tell_planted, names, GY_PLANTS, gy_test_seed(), SEEDS_MAX), 0);
 }
 
 /* What became of a seed that a planted bug makes fail. */

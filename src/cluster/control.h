@@ -1,0 +1,122 @@
+/**
+ * What name server, daemons and managers tell each other, as flat values: what a message holds.
+ *
+ * Two things are told again and again, whole, so that nothing is lost by losing a message: the
+ * state of a daemon and the wishes of a manager, each with a sequence number, of which an older
+ * one is ignored. What goes the other way are *orders*, numbered (term, number): a daemon takes
+ * only one that is larger than all it has seen, and its state says how far it has. So an order
+ * is carried out once or, when a later one overtook it, never; the name server sees which.
+ */
+#ifndef GY_CLUSTER_CONTROL_H
+#define GY_CLUSTER_CONTROL_H
+
+#include "cluster/job.h"
+
+enum {
+    GY_CONTROL_TEXT_BYTES = 64, /* of an address, host, name, label, with its end */
+    GY_CONTROL_LABELS_BYTES = 256,
+    GY_CONTROL_REASON_BYTES = 128,
+    GY_CONTROL_SLOTS_MAX = 1024, /* of a daemon */
+    GY_CONTROL_GANGS_MAX = 8,    /* that a manager waits for at once */
+    GY_CONTROL_HOSTS_MAX = 4,    /* that it prefers */
+    GY_CONTROL_AVOID_MAX = 8,    /* daemons that a job avoids */
+};
+
+static inline bool gy_key_is_same(gy_key a, gy_key b)
+{
+    return a.high == b.high && a.low == b.low;
+}
+
+/** A slot of a daemon, lent to a manager: the seat of one process. */
+typedef struct gy_leased {
+    uint64_t lease; /* never given twice */
+    gy_key job;
+    uint32_t epoch; /* of the manager */
+    uint32_t gang;  /* number of the manager's wish that it is part of; 0: of none */
+    bool is_ending; /* over, but its process is not gone yet */
+} gy_leased;
+
+/** A manager that a daemon runs, or is about to. */
+typedef struct gy_hosted {
+    gy_key job;
+    uint32_t epoch;
+} gy_hosted;
+
+/** All that a daemon tells the name server; texts and arrays are borrowed for the step. */
+typedef struct gy_daemon_state {
+    uint64_t daemon;      /* of its host and folder, the same for ever */
+    uint64_t incarnation; /* drawn when its folder was made: an empty one is another */
+    uint64_t life;        /* how often it was started with this folder */
+    uint64_t sequence;    /* of what it says in this life */
+    uint64_t term, order; /* the largest order that it has seen in this life */
+    uint64_t platform;    /* hash of machine, ABI and build: programs run where it is theirs */
+    uint32_t slots;
+    const char *address, *host;
+    const char *labels;  /* "gpu,fast" */
+    const char *trouble; /* why it takes no new work: "disk full"; "": it does */
+    const gy_leased *leases;
+    size_t lease_count;
+    const gy_hosted *managers;
+    size_t manager_count;
+} gy_daemon_state;
+
+typedef enum gy_order_kind {
+    /* lease, count, job, epoch, gang, length_ns: lend so many slots, all or none; their numbers
+     * follow each other */
+    GY_ORDER_LEASE,
+    GY_ORDER_END_LEASE, /* lease: take it back, its process too */
+    GY_ORDER_MANAGER,   /* job, epoch: start the job's manager */
+} gy_order_kind;
+
+/** From the name server to a daemon; one for another incarnation is ignored. */
+typedef struct gy_order {
+    gy_order_kind kind;
+    uint32_t epoch, gang, count;
+    uint64_t daemon, incarnation;
+    uint64_t term, number;
+    uint64_t lease;
+    gy_key job;
+    int64_t length_ns; /* ends when the daemon did not hear the manager for so long */
+} gy_order;
+
+/**
+ * Slots wanted together, all or none. Told until they were granted; a lease of a gang that was
+ * granted before, or is not wanted any more, the manager gives back.
+ */
+typedef struct gy_gang_wish {
+    uint32_t number;  /* > 0, never used twice under an epoch */
+    uint32_t width;   /* slots */
+    bool is_one_host; /* all at one daemon; else wherever they are */
+} gy_gang_wish;
+
+/** All that a manager tells the name server; borrowed for the step. */
+typedef struct gy_manager_wishes {
+    gy_key job;
+    uint32_t epoch;
+    uint64_t sequence;
+    uint64_t seen; /* version (term in its high 32 bits) of what it was told last; 0: none */
+    const char *address;
+    uint32_t slots; /* single ones that it can use, those it has included */
+    gy_gang_wish gangs[GY_CONTROL_GANGS_MAX];
+    uint32_t gang_count;
+    const char *hosts[GY_CONTROL_HOSTS_MAX]; /* where it would like to run; NULL: no wish */
+} gy_manager_wishes;
+
+/** What a manager is told of a lease. */
+typedef enum gy_grant_state {
+    GY_GRANT_HELD,
+    GY_GRANT_ASKED, /* give it back soon: another's share */
+    GY_GRANT_GONE,  /* over, or its daemon is lost */
+} gy_grant_state;
+
+typedef struct gy_grant {
+    uint64_t lease;
+    gy_grant_state state;
+    uint32_t gang;
+    uint64_t daemon, incarnation;
+    const char *address, *host;
+    int64_t length_ns; /* of its own clock, without an answer of the daemon: count it as gone;
+                          shorter than the daemon's */
+} gy_grant;
+
+#endif

@@ -1,0 +1,157 @@
+/**
+ * Inside a daemon: jobs, leases with their seats, fetches, and what its files offer each other.
+ */
+#ifndef GY_CLUSTER_DAEMON_PRIV_H
+#define GY_CLUSTER_DAEMON_PRIV_H
+
+#include "cluster/control/index.h"
+#include "cluster/control/plant_priv.h"
+#include "cluster/daemon.h"
+
+typedef enum nursery_state {
+    NURSERY_NONE,
+    NURSERY_STARTING,
+    NURSERY_UP,
+    NURSERY_ENDING,
+} nursery_state;
+
+typedef enum hosted_state {
+    HOSTED_NONE,
+    HOSTED_SYNCING,
+    HOSTED_UP,
+    HOSTED_ENDING
+} hosted_state;
+
+typedef struct job_row {
+    gy_key key;              /* 0: the row is free; `leases` is the next free */
+    uint32_t epoch, started; /* synced; started: of the last manager that was started here */
+    uint32_t sync_epoch, sync_started; /* of the SYNC under way */
+    uint32_t want_epoch, want_started; /* to be synced, if larger */
+    bool is_syncing, is_attaching, is_attached, is_over, has_files;
+    nursery_state nursery;
+    uint32_t nursery_epoch;
+    hosted_state hosted;
+    uint32_t hosted_epoch;
+    uint32_t leases; /* all of them */
+    uint32_t sections;
+    int64_t heard_ns; /* the manager of `epoch` */
+} job_row;
+
+typedef enum seat_state { SEAT_NONE, SEAT_WAITING, SEAT_UP, SEAT_ENDING } seat_state;
+
+typedef struct lease_row {
+    uint64_t id; /* 0: the row is free */
+    uint32_t job, epoch, gang;
+    bool is_ending;
+    int64_t length_ns, given_ns;
+    seat_state seat;
+    uint32_t generation, seat_epoch;
+    uint64_t credit, ready;       /* to the manager */
+    uint64_t down, waiting, owed; /* to the process: in its window, of these not handed on */
+} lease_row;
+
+typedef enum section_state {
+    SECTION_NONE,
+    SECTION_QUEUED,
+    SECTION_RUNNING,
+    SECTION_HERE,
+} section_state;
+
+typedef struct section_row {
+    section_state state;
+    uint32_t job, tries;
+    gy_key content;
+    uint64_t ticket, peer, incarnation, size_bytes;
+    int64_t due_ns;    /* a queued one is not tried before */
+    int64_t failed_ns; /* the first time in a row that its peer was dead; 0: not yet */
+    uint32_t next;     /* free ones */
+    char address[GY_CONTROL_TEXT_BYTES];
+} section_row;
+
+/** Who wants a section. */
+typedef struct waiter_row {
+    uint32_t section; /* GY_NONE: the row is free */
+    uint32_t job, epoch;
+    uint64_t number;
+} waiter_row;
+
+struct gy_daemon {
+    gy_daemon_options options;
+    char address[GY_CONTROL_TEXT_BYTES], host[GY_CONTROL_TEXT_BYTES];
+    char labels[GY_CONTROL_LABELS_BYTES], trouble[GY_CONTROL_REASON_BYTES];
+    gy_status status; /* GY_NOMEM once something had no memory */
+    bool has_begun, has_ended, is_dirty;
+    int64_t now_ns, timer_ns, beat_ns;
+    uint64_t sequence, term, order, ticket;
+    job_row *jobs;
+    lease_row *leases; /* (slots) */
+    section_row *sections;
+    waiter_row *waiters;
+    size_t job_count, job_capacity, section_count, section_capacity, waiter_count,
+        waiter_capacity;
+    uint32_t free_job, free_section, lease_count, open_jobs, running_fetches;
+    gy_index by_job, by_lease, by_section;
+    gy_daemon_effects *effects;
+    gy_arena texts; /* of this step */
+};
+
+/* ---- effects.c ---- */
+/** A new effect of a job to fill in; valid until the next. Never NULL. job: GY_NONE, of none.
+ */
+gy_daemon_effect *gy_daemon_emit(gy_daemon *daemon, gy_daemon_effect_kind kind, uint32_t job);
+void gy_daemon_refuse(gy_daemon *daemon, const gy_daemon_event *event, gy_status status,
+                      const char *reason);
+void gy_daemon_no_memory(gy_daemon *daemon, gy_status status);
+bool gy_daemon_take_text(char *to, size_t size_bytes, const char *text);
+/** Its leases into a state; those of one job, or GY_NONE: all. */
+void gy_daemon_list_leases(gy_daemon *daemon, uint32_t job, gy_daemon_state *state);
+void gy_daemon_say_state(gy_daemon *daemon);
+
+/* ---- epochs.c ---- */
+/** GY_NONE: not known. */
+uint32_t gy_daemon_job(const gy_daemon *daemon, gy_key key);
+uint32_t gy_daemon_job_new(gy_daemon *daemon, gy_key key);
+void gy_daemon_attach(gy_daemon *daemon, const gy_daemon_event *event);
+void gy_daemon_synced(gy_daemon *daemon, const gy_daemon_event *event);
+/** Sync what is wanted and is not yet. */
+void gy_daemon_sync(gy_daemon *daemon, uint32_t job);
+/** May this manager give orders? It hears so if not. */
+bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32_t *job);
+void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order);
+void gy_daemon_manager_down(gy_daemon *daemon, const gy_daemon_event *event);
+void gy_daemon_over(gy_daemon *daemon, uint32_t job);
+/** Files of jobs without a manager, and records that are too many. */
+void gy_daemon_look_at_jobs(gy_daemon *daemon);
+
+/* ---- leases.c ---- */
+void gy_daemon_take_order(gy_daemon *daemon, const gy_order *order);
+/** Its process ends, then it is gone. */
+void gy_daemon_lease_end(gy_daemon *daemon, uint32_t lease, const char *reason);
+void gy_daemon_look_at_leases(gy_daemon *daemon);
+/** Leases of older epochs than the job's. */
+void gy_daemon_end_older(gy_daemon *daemon, uint32_t job);
+
+/* ---- seats.c ---- */
+void gy_daemon_open(gy_daemon *daemon, uint32_t job, const gy_daemon_event *event);
+/** The lease of an event, whose generation is its seat's; GY_NONE. */
+uint32_t gy_daemon_seat(gy_daemon *daemon, const gy_daemon_event *event, uint32_t job);
+void gy_daemon_seat_end(gy_daemon *daemon, uint32_t lease);
+/** It is gone, and so is the lease if that is over. */
+void gy_daemon_seat_gone(gy_daemon *daemon, uint32_t lease, const char *reason);
+void gy_daemon_relay_up(gy_daemon *daemon, uint32_t lease);
+void gy_daemon_down(gy_daemon *daemon, uint32_t lease, uint64_t bytes);
+void gy_daemon_took(gy_daemon *daemon, uint32_t lease, uint64_t bytes);
+void gy_daemon_nursery_end(gy_daemon *daemon, uint32_t job);
+void gy_daemon_nursery_said(gy_daemon *daemon, const gy_daemon_event *event);
+void gy_daemon_lease_free(gy_daemon *daemon, uint32_t lease);
+
+/* ---- fetch.c ---- */
+void gy_daemon_fetch(gy_daemon *daemon, uint32_t job, const gy_daemon_event *event);
+void gy_daemon_unfetch(gy_daemon *daemon, uint32_t job, uint64_t number);
+void gy_daemon_fetched(gy_daemon *daemon, const gy_daemon_event *event);
+/** Nobody waits any more who is not of the job's epoch; is_all: the sections go too. */
+void gy_daemon_drop_fetches(gy_daemon *daemon, uint32_t job, bool is_all);
+/** Start what may start; the time of the next that has to wait, INT64_MAX. */
+int64_t gy_daemon_start_fetches(gy_daemon *daemon);
+
+#endif

@@ -1,0 +1,383 @@
+/*
+ * Goal: the daemon's rules one by one: epochs synced before they are obeyed, orders by their
+ * numbers, slots, leases that run out, credit, files kept and discarded, fetches, a full disk,
+ * memory that fails.
+ */
+#include "cluster/daemon/daemon_priv.h"
+
+#include <string.h>
+
+#include "gy_test.h"
+
+static const int64_t ms = 1000000;
+static const gy_key job = {5, 1};
+
+typedef struct bench {
+    gy_daemon *daemon;
+    gy_daemon_effects said;
+    int64_t now_ns;
+    uint64_t number; /* of orders */
+} bench;
+
+static void start(bench *at)
+{
+    const gy_daemon_options options = {.id = 1,
+                                       .incarnation = 2,
+                                       .life = 1,
+                                       .slots = 3,
+                                       .address = "a",
+                                       .host = "h",
+                                       .window_bytes = 64,
+                                       .fetch_max = 1,
+                                       .records_max = 2};
+    assert_ok(gy_daemon_new(&options, &at->daemon));
+}
+
+static void tell(bench *at, gy_daemon_event event)
+{
+    event.now_ns = at->now_ns;
+    event.job = event.job.low == 0 ? job : event.job;
+    assert_ok(gy_daemon_step(at->daemon, &event, &at->said));
+}
+
+static const gy_daemon_effect *said(const bench *at, gy_daemon_effect_kind kind)
+{
+    for (size_t i = 0; i < at->said.count; i++) {
+        if (at->said.items[i].kind == kind) {
+            return &at->said.items[i];
+        }
+    }
+    return NULL;
+}
+
+static void finish(bench *at)
+{
+    gy_daemon_free(at->daemon);
+    gy_free(at->said.items);
+    assert_int_equal(gy_alloc_live(), 0);
+}
+
+static void order(bench *at, gy_order what)
+{
+    what.daemon = 1;
+    what.incarnation = what.incarnation == 0 ? 2 : what.incarnation;
+    what.term = 1;
+    what.number = what.number == 0 ? ++at->number : what.number;
+    what.job = job;
+    what.length_ns = 10000 * ms;
+    tell(at, (gy_daemon_event){.kind = GY_DAEMON_ORDER, .order = &what});
+}
+
+static size_t leases(const bench *at)
+{
+    const gy_daemon_effect *effect = said(at, GY_DAEMON_STATE);
+    return effect == NULL ? 99 : effect->state.lease_count;
+}
+
+static void attach(bench *at, uint32_t epoch)
+{
+    tell(at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = epoch});
+    if (said(at, GY_DAEMON_SYNC) != NULL) {
+        assert_null(said(at, GY_DAEMON_TELL_ATTACHED));
+        tell(at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
+    }
+    assert_non_null(said(at, GY_DAEMON_TELL_ATTACHED));
+}
+
+/* A process in the seat of lease 1, for the manager of epoch 1. */
+static void open_seat(bench *at)
+{
+    tell(at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
+    order(at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 1, .count = 1, .epoch = 1});
+    attach(at, 1);
+    tell(at, (gy_daemon_event){
+                 .kind = GY_DAEMON_OPEN, .epoch = 1, .lease = 1, .generation = 1, .bytes = 8});
+    assert_non_null(said(at, GY_DAEMON_NURSERY_START));
+    assert_null(said(at, GY_DAEMON_SEAT_START));
+    tell(at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_UP, .epoch = 1});
+    assert_non_null(said(at, GY_DAEMON_SEAT_START));
+}
+
+static void orders_are_taken_by_their_numbers(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    const gy_order two = {.kind = GY_ORDER_LEASE, .lease = 1, .count = 2, .epoch = 1};
+    start(&at);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
+    order(&at, two);
+    assert_int_equal(leases(&at), 2);
+    order(&at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 2, .epoch = 1});
+    assert_int_equal(leases(&at), 2); /* all or none: one is free */
+    order(&at, (gy_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
+    assert_int_equal(leases(&at), 1);
+    gy_order again = two;
+    again.number = 1;
+    order(&at, again);
+    assert_int_equal(leases(&at), 1);
+    assert_int_equal(said(&at, GY_DAEMON_STATE)->state.order, 3);
+    again = (gy_order){
+        .kind = GY_ORDER_LEASE, .lease = 7, .count = 1, .epoch = 1, .incarnation = 9};
+    order(&at, again);
+    assert_null(said(&at, GY_DAEMON_STATE)); /* it is not for this one */
+    finish(&at);
+}
+
+static void an_epoch_is_synced_before_it_is_obeyed(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    open_seat(&at);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2});
+    assert_int_equal(said(&at, GY_DAEMON_SYNC)->epoch, 2);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 2});
+    assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_AGAIN);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED, .status = GY_IO});
+    assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_IO);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 1});
+    assert_null(said(&at, GY_DAEMON_TELL_REFUSED)); /* that one goes on */
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
+    assert_non_null(said(&at, GY_DAEMON_SEAT_END));
+    assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
+    assert_non_null(said(&at, GY_DAEMON_TELL_ATTACHED));
+    assert_int_equal(leases(&at), 1); /* until its process is gone */
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 1});
+    assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_STATE);
+    assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->started, 2);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+    assert_int_equal(leases(&at), 0);
+    finish(&at);
+}
+
+static void a_manager_is_started_once_an_epoch(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    assert_ok(gy_daemon_load(at.daemon, job, 3, 3, false));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
+    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 3}); /* of an earlier life */
+    assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
+    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
+    assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 1);
+    assert_null(said(&at, GY_DAEMON_MANAGER_START));
+    assert_int_equal(said(&at, GY_DAEMON_SYNC)->started, 4);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
+    assert_int_equal(said(&at, GY_DAEMON_MANAGER_START)->epoch, 4);
+    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
+    assert_null(said(&at, GY_DAEMON_MANAGER_START));
+    attach(&at, 5); /* another is there, elsewhere */
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_DOWN, .epoch = 4});
+    assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
+    finish(&at);
+}
+
+static void a_silent_managers_leases_and_files_go(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    open_seat(&at);
+    at.now_ns += 9000 * ms;
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 1});
+    at.now_ns += 9000 * ms;
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
+    assert_null(said(&at, GY_DAEMON_SEAT_END));
+    at.now_ns += 1500 * ms;
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
+    assert_non_null(said(&at, GY_DAEMON_SEAT_END));
+    assert_null(said(&at, GY_DAEMON_DISCARD));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SEAT_DOWN, .lease = 1, .generation = 1});
+    assert_int_equal(leases(&at), 0);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
+    assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
+    assert_non_null(said(&at, GY_DAEMON_DISCARD));
+    for (uint64_t other = 2; other < 4; other++) { /* too many records: the oldest goes */
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .job = {5, other}, .epoch = 1});
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED, .job = {5, other}});
+    }
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
+    assert_non_null(said(&at, GY_DAEMON_FORGET));
+    assert_int_equal(said(&at, GY_DAEMON_FORGET)->job.low, 1);
+    finish(&at);
+}
+
+static void bytes_pass_as_far_as_there_is_credit(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    gy_daemon_event of_seat = {.lease = 1, .generation = 1, .epoch = 1, .bytes = 20};
+    start(&at);
+    open_seat(&at);
+    of_seat.kind = GY_DAEMON_SEAT_READY;
+    tell(&at, of_seat);
+    assert_int_equal(said(&at, GY_DAEMON_RELAY_UP)->bytes, 8);
+    of_seat.kind = GY_DAEMON_CREDIT;
+    tell(&at, of_seat);
+    assert_int_equal(said(&at, GY_DAEMON_RELAY_UP)->bytes, 12);
+    of_seat.kind = GY_DAEMON_DOWN;
+    of_seat.bytes = 40;
+    tell(&at, of_seat);
+    assert_int_equal(said(&at, GY_DAEMON_RELAY_DOWN)->bytes, 40);
+    of_seat.kind = GY_DAEMON_SEAT_TOOK;
+    tell(&at, of_seat);
+    assert_int_equal(said(&at, GY_DAEMON_TELL_CREDIT)->bytes, 40);
+    of_seat.kind = GY_DAEMON_DOWN;
+    of_seat.bytes = 65; /* more than its window */
+    tell(&at, of_seat);
+    assert_null(said(&at, GY_DAEMON_RELAY_DOWN));
+    assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_LIMIT);
+    assert_non_null(said(&at, GY_DAEMON_SEAT_END));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SEAT_DOWN, .lease = 1, .generation = 1});
+    assert_non_null(said(&at, GY_DAEMON_TELL_SEAT_GONE));
+    tell(&at,
+         (gy_daemon_event){.kind = GY_DAEMON_OPEN, .epoch = 1, .lease = 1, .generation = 2});
+    assert_non_null(said(&at, GY_DAEMON_SEAT_START)); /* the lease is as it was */
+    finish(&at);
+}
+
+static void fetch(bench *at, uint64_t number, uint64_t content)
+{
+    const gy_section section = {.content = {content, 1}, .peer = 4, .address = "p"};
+    tell(at, (gy_daemon_event){
+                 .kind = GY_DAEMON_FETCH, .epoch = 1, .number = number, .section = &section});
+}
+
+static void fetched(bench *at, uint64_t ticket, gy_status status)
+{
+    tell(at, (gy_daemon_event){.kind = GY_DAEMON_FETCHED, .ticket = ticket, .status = status});
+}
+
+static size_t told(const bench *at, gy_status status)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < at->said.count; i++) {
+        count += at->said.items[i].kind == GY_DAEMON_TELL_FETCHED &&
+                 at->said.items[i].status == status;
+    }
+    return count;
+}
+
+static void a_section_is_fetched_once_for_all(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    open_seat(&at);
+    fetch(&at, 1, 100);
+    assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->ticket, 1);
+    fetch(&at, 2, 100);
+    fetch(&at, 3, 200); /* one at a time */
+    assert_null(said(&at, GY_DAEMON_FETCH_START));
+    fetched(&at, 1, GY_MISMATCH); /* once more */
+    assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->ticket, 2);
+    fetched(&at, 2, GY_OK);
+    assert_int_equal(told(&at, GY_OK), 2);
+    assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->ticket, 3);
+    fetched(&at, 3, GY_NOTFOUND);
+    assert_int_equal(told(&at, GY_NOTFOUND), 1);
+    fetch(&at, 4, 100);
+    assert_int_equal(told(&at, GY_OK), 1);
+    fetch(&at, 5, 300);
+    fetched(&at, 4, GY_PEER); /* maybe it comes back */
+    assert_int_equal(told(&at, GY_PEER), 0);
+    at.now_ns += 3000 * ms;
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
+    assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->ticket, 5);
+    fetched(&at, 5, GY_PEER);
+    assert_int_equal(told(&at, GY_PEER), 1);
+    fetch(&at, 6, 400);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_UNFETCH, .epoch = 1, .number = 6});
+    assert_int_equal(said(&at, GY_DAEMON_FETCH_STOP)->ticket, 6);
+    finish(&at);
+}
+
+static void a_full_disk_takes_no_new_work(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    open_seat(&at);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_DISK, .reason = "disk full"});
+    assert_string_equal(said(&at, GY_DAEMON_STATE)->state.trouble, "disk full");
+    order(&at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 1, .epoch = 1});
+    assert_int_equal(leases(&at), 1);
+    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 2});
+    assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
+    fetch(&at, 1, 100);
+    assert_int_equal(told(&at, GY_LIMIT), 1);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_DISK, .reason = ""});
+    order(&at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 7, .count = 1, .epoch = 1});
+    assert_int_equal(leases(&at), 2);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_OVER, .epoch = 1}); /* of the whole job */
+    assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+    assert_non_null(said(&at, GY_DAEMON_DISCARD));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_STOP});
+    assert_non_null(said(&at, GY_DAEMON_BYE));
+    finish(&at);
+}
+
+static void wrong_options_and_no_memory_are_said(void **state)
+{
+    (void)state;
+    gy_daemon *daemon = NULL;
+    gy_daemon_options options = {.id = 1, .incarnation = 2, .slots = 3};
+    assert_status(gy_daemon_new(&options, &daemon), GY_ARG);
+    options.life = 1;
+    options.slots = GY_CONTROL_SLOTS_MAX + 1;
+    assert_status(gy_daemon_new(&options, &daemon), GY_ARG);
+    options.slots = 2;
+    const gy_order lease = {.daemon = 1,
+                            .incarnation = 2,
+                            .term = 1,
+                            .number = 1,
+                            .lease = 1,
+                            .count = 1,
+                            .job = job,
+                            .epoch = 1};
+    const gy_section section = {.content = {1, 1}};
+    const gy_daemon_event events[] = {
+        {.kind = GY_DAEMON_BEGIN},
+        {.kind = GY_DAEMON_ORDER, .order = &lease},
+        {.kind = GY_DAEMON_ATTACH, .job = job, .epoch = 1},
+        {.kind = GY_DAEMON_SYNCED, .job = job},
+        {.kind = GY_DAEMON_OPEN, .job = job, .epoch = 1, .lease = 1, .generation = 1},
+        {.kind = GY_DAEMON_FETCH, .job = job, .epoch = 1, .section = &section}};
+    bool has_failed = true;
+    for (int64_t n = 1; has_failed; n++) {
+        gy_daemon_effects effects = {0};
+        daemon = NULL;
+        gy_alloc_fail_after(n);
+        gy_status status = gy_daemon_new(&options, &daemon);
+        for (size_t i = 0; i < GY_COUNT(events) && status == GY_OK; i++) {
+            status = gy_daemon_step(daemon, &events[i], &effects);
+            assert_true(status == GY_OK || effects.count == 0);
+        }
+        gy_alloc_fail_after(0);
+        has_failed = status < 0;
+        assert_true(status == GY_OK || status == GY_NOMEM);
+        gy_daemon_free(daemon);
+        gy_free(effects.items);
+        assert_int_equal(gy_alloc_live(), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(orders_are_taken_by_their_numbers),
+        cmocka_unit_test(an_epoch_is_synced_before_it_is_obeyed),
+        cmocka_unit_test(a_manager_is_started_once_an_epoch),
+        cmocka_unit_test(a_silent_managers_leases_and_files_go),
+        cmocka_unit_test(bytes_pass_as_far_as_there_is_credit),
+        cmocka_unit_test(a_section_is_fetched_once_for_all),
+        cmocka_unit_test(a_full_disk_takes_no_new_work),
+        cmocka_unit_test(wrong_options_and_no_memory_are_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,125 @@
+/*
+ * What a step says.
+ */
+#include "cluster/daemon/daemon_priv.h"
+
+#include <string.h>
+
+void gy_daemon_no_memory(gy_daemon *daemon, gy_status status)
+{
+    daemon->status = status < 0 ? GY_NOMEM : daemon->status;
+}
+
+gy_daemon_effect *gy_daemon_emit(gy_daemon *daemon, gy_daemon_effect_kind kind, uint32_t job)
+{
+    static _Thread_local gy_daemon_effect nowhere; /* without memory the step is void anyway */
+    gy_daemon_effects *out = daemon->effects;
+    void *items = out->items;
+    if (gy_reserve("daemon.effects", &items, &out->capacity, out->count + 1,
+                   sizeof(gy_daemon_effect)) < 0) {
+        gy_daemon_no_memory(daemon, GY_NOMEM);
+        return &nowhere;
+    }
+    out->items = items;
+    gy_daemon_effect *effect = &out->items[out->count++];
+    *effect = (gy_daemon_effect){.kind = kind};
+    if (job != GY_NONE) {
+        effect->job = daemon->jobs[job].key;
+        effect->epoch = daemon->jobs[job].epoch;
+    }
+    return effect;
+}
+
+void gy_daemon_refuse(gy_daemon *daemon, const gy_daemon_event *event, gy_status status,
+                      const char *reason)
+{
+    uint32_t job = gy_daemon_job(daemon, event->job);
+    gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_TELL_REFUSED, GY_NONE);
+    effect->job = event->job;
+    effect->epoch = event->epoch;
+    effect->started = job == GY_NONE ? 0 : daemon->jobs[job].epoch;
+    effect->lease = event->lease;
+    effect->generation = event->generation;
+    effect->number = event->number;
+    effect->status = status;
+    effect->reason = reason;
+}
+
+bool gy_daemon_take_text(char *to, size_t size_bytes, const char *text)
+{
+    size_t size = text == NULL ? 0 : strnlen(text, size_bytes);
+    if (size >= size_bytes) {
+        return false;
+    }
+    if (size > 0) {
+        memcpy(to, text, size);
+    }
+    to[size] = '\0';
+    return true;
+}
+
+void gy_daemon_list_leases(gy_daemon *daemon, uint32_t job, gy_daemon_state *state)
+{
+    gy_leased *all =
+        gy_arena_alloc(&daemon->texts, (daemon->lease_count + 1) * sizeof(gy_leased));
+    if (all == NULL) {
+        gy_daemon_no_memory(daemon, GY_NOMEM);
+        return;
+    }
+    size_t count = 0;
+    for (uint32_t i = 0; i < daemon->options.slots; i++) {
+        const lease_row *row = &daemon->leases[i];
+        if (row->id != 0 && (job == GY_NONE || row->job == job) &&
+            !(row->is_ending && GY_PLANTED_HERE(SLOT_EARLY))) {
+            all[count++] = (gy_leased){.lease = row->id,
+                                       .job = daemon->jobs[row->job].key,
+                                       .epoch = row->epoch,
+                                       .gang = row->gang,
+                                       .is_ending = row->is_ending};
+        }
+    }
+    state->leases = all;
+    state->lease_count = count;
+}
+
+static void list_managers(gy_daemon *daemon, gy_daemon_state *state)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < daemon->job_count; i++) {
+        count += daemon->jobs[i].hosted != HOSTED_NONE;
+    }
+    gy_hosted *all = gy_arena_alloc(&daemon->texts, (count + 1) * sizeof(*all));
+    if (all == NULL) {
+        gy_daemon_no_memory(daemon, GY_NOMEM);
+        return;
+    }
+    for (size_t i = 0; i < daemon->job_count; i++) {
+        const job_row *row = &daemon->jobs[i];
+        if (row->hosted != HOSTED_NONE) {
+            all[state->manager_count++] = (gy_hosted){row->key, row->hosted_epoch};
+        }
+    }
+    state->managers = all;
+}
+
+void gy_daemon_say_state(gy_daemon *daemon)
+{
+    gy_daemon_state *state = &gy_daemon_emit(daemon, GY_DAEMON_STATE, GY_NONE)->state;
+    const gy_daemon_options *own = &daemon->options;
+    *state = (gy_daemon_state){.daemon = own->id,
+                               .incarnation = own->incarnation,
+                               .life = own->life,
+                               .sequence = ++daemon->sequence,
+                               .term = daemon->term,
+                               .order = daemon->order,
+                               .platform = own->platform,
+                               .slots = own->slots,
+                               .address = daemon->address,
+                               .host = daemon->host,
+                               .labels = daemon->labels,
+                               .trouble = daemon->trouble};
+    gy_daemon_list_leases(daemon, GY_NONE, state);
+    list_managers(daemon, state);
+    daemon->is_dirty = false;
+    daemon->beat_ns = daemon->now_ns + own->beat_ns;
+}

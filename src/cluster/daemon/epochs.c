@@ -1,0 +1,264 @@
+/*
+ * Jobs of this daemon: the epoch that it obeys, the manager that it runs, the files that it
+ * keeps.
+ */
+#include "cluster/daemon/daemon_priv.h"
+
+uint32_t gy_daemon_job(const gy_daemon *daemon, gy_key key)
+{
+    return gy_index_find(&daemon->by_job, key);
+}
+
+uint32_t gy_daemon_job_new(gy_daemon *daemon, gy_key key)
+{
+    uint32_t job = daemon->free_job;
+    if (job != GY_NONE) {
+        daemon->free_job = daemon->jobs[job].leases;
+    } else {
+        void *rows = daemon->jobs;
+        if (gy_reserve("daemon.jobs", &rows, &daemon->job_capacity, daemon->job_count + 1,
+                       sizeof(job_row)) < 0) {
+            gy_daemon_no_memory(daemon, GY_NOMEM);
+            return GY_NONE;
+        }
+        daemon->jobs = rows;
+        job = (uint32_t)daemon->job_count++;
+    }
+    daemon->jobs[job] = (job_row){.key = key, .heard_ns = daemon->now_ns};
+    daemon->open_jobs++;
+    if (gy_index_put(&daemon->by_job, key, job) < 0) {
+        gy_daemon_no_memory(daemon, GY_NOMEM);
+        return GY_NONE;
+    }
+    return job;
+}
+
+static void forget(gy_daemon *daemon, uint32_t job)
+{
+    gy_daemon_emit(daemon, GY_DAEMON_FORGET, job);
+    gy_index_remove(&daemon->by_job, daemon->jobs[job].key);
+    daemon->jobs[job] = (job_row){.leases = daemon->free_job};
+    daemon->free_job = job;
+    daemon->open_jobs--;
+}
+
+/* What the older manager ran ends; what the new one asked for is done. */
+static void take_epoch(gy_daemon *daemon, uint32_t job)
+{
+    job_row *row = &daemon->jobs[job];
+    if (row->sync_epoch > row->epoch) {
+        row->epoch = row->sync_epoch;
+        row->is_attached = row->is_over = false;
+        row->heard_ns = daemon->now_ns;
+        if (!GY_PLANTED_HERE(OLD_KEPT)) {
+            gy_daemon_end_older(daemon, job);
+            gy_daemon_nursery_end(daemon, job);
+        }
+        gy_daemon_drop_fetches(daemon, job, false);
+        if (row->hosted == HOSTED_UP && row->hosted_epoch < row->epoch) {
+            row->hosted = HOSTED_ENDING;
+            gy_daemon_emit(daemon, GY_DAEMON_MANAGER_END, job)->epoch = row->hosted_epoch;
+        }
+        daemon->is_dirty = true;
+    }
+    if (row->sync_started > row->started) {
+        row->started = row->sync_started;
+        if (row->hosted == HOSTED_SYNCING && row->hosted_epoch == row->started) {
+            row->hosted = HOSTED_UP;
+            gy_daemon_emit(daemon, GY_DAEMON_MANAGER_START, job)->epoch = row->started;
+        }
+    }
+    if (row->is_attaching && row->epoch == row->want_epoch) {
+        row->is_attaching = false;
+        row->is_attached = true;
+        gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_TELL_ATTACHED, job);
+        gy_daemon_list_leases(daemon, job, &effect->state);
+    }
+}
+
+void gy_daemon_sync(gy_daemon *daemon, uint32_t job)
+{
+    job_row *row = &daemon->jobs[job];
+    if (row->is_syncing ||
+        (row->want_epoch <= row->epoch && row->want_started <= row->started)) {
+        return;
+    }
+    row->sync_epoch = GY_MAX(row->epoch, row->want_epoch);
+    row->sync_started = GY_MAX(row->started, row->want_started);
+    row->is_syncing = true;
+    gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_SYNC, job);
+    effect->epoch = row->sync_epoch;
+    effect->started = row->sync_started;
+    if (GY_PLANTED_HERE(EPOCH_UNSYNCED)) {
+        take_epoch(daemon, job);
+    }
+}
+
+void gy_daemon_synced(gy_daemon *daemon, const gy_daemon_event *event)
+{
+    uint32_t job = gy_daemon_job(daemon, event->job);
+    job_row *row = job == GY_NONE ? NULL : &daemon->jobs[job];
+    if (row == NULL || !row->is_syncing) {
+        return;
+    }
+    row->is_syncing = false;
+    if (event->status == GY_OK) {
+        take_epoch(daemon, job);
+    } else { /* nothing of it is taken; whoever asked asks again */
+        if (row->is_attaching) {
+            gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_TELL_REFUSED, job);
+            effect->epoch = row->want_epoch;
+            effect->started = row->epoch;
+            effect->status = event->status;
+            effect->reason = "its epoch cannot be written";
+        }
+        row->is_attaching = false;
+        row->want_epoch = row->epoch;
+        row->want_started = row->started;
+        if (row->hosted == HOSTED_SYNCING) {
+            row->hosted = HOSTED_NONE;
+            daemon->is_dirty = true;
+        }
+    }
+    gy_daemon_sync(daemon, job);
+}
+
+void gy_daemon_attach(gy_daemon *daemon, const gy_daemon_event *event)
+{
+    uint32_t job = gy_daemon_job(daemon, event->job);
+    job = job != GY_NONE ? job : gy_daemon_job_new(daemon, event->job);
+    if (job == GY_NONE) {
+        return;
+    }
+    job_row *row = &daemon->jobs[job];
+    if (event->epoch < GY_MAX(row->epoch, row->want_epoch)) {
+        gy_daemon_refuse(daemon, event, GY_STATE, "its epoch is over");
+        return;
+    }
+    row->is_attaching = true;
+    row->want_epoch = event->epoch;
+    if (event->epoch > row->epoch) {
+        gy_daemon_sync(daemon, job);
+        return;
+    }
+    row->heard_ns = daemon->now_ns;
+    if (!row->is_syncing) {
+        row->sync_epoch = row->epoch;
+        row->sync_started = row->started;
+        take_epoch(daemon, job);
+    }
+}
+
+bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32_t *job)
+{
+    *job = gy_daemon_job(daemon, event->job);
+    const job_row *row = *job == GY_NONE ? NULL : &daemon->jobs[*job];
+    if (row == NULL || event->epoch > row->epoch ||
+        (event->epoch == row->epoch && !row->is_attached)) {
+        gy_daemon_refuse(daemon, event, GY_AGAIN, "it is not attached");
+        return false;
+    }
+    if (event->epoch < row->epoch && !GY_PLANTED_HERE(OLD_OBEYED)) {
+        gy_daemon_refuse(daemon, event, GY_STATE, "its epoch is over");
+        return false;
+    }
+    daemon->jobs[*job].heard_ns = daemon->now_ns;
+    return true;
+}
+
+/* ---- The manager that runs here ---- */
+
+void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order)
+{
+    uint32_t job = gy_daemon_job(daemon, order->job);
+    if (daemon->trouble[0] != '\0' && !GY_PLANTED_HERE(FULL_TAKEN)) {
+        return;
+    }
+    job = job != GY_NONE ? job : gy_daemon_job_new(daemon, order->job);
+    if (job == GY_NONE) {
+        return;
+    }
+    job_row *row = &daemon->jobs[job];
+    bool is_new = order->epoch > GY_MAX(row->started, row->want_started) ||
+                  GY_PLANTED_HERE(MANAGER_AGAIN);
+    if (!is_new || order->epoch < row->epoch || row->hosted != HOSTED_NONE) {
+        if (row->hosted == HOSTED_UP && order->epoch > row->hosted_epoch) {
+            row->hosted = HOSTED_ENDING; /* the name server has given it up */
+            gy_daemon_emit(daemon, GY_DAEMON_MANAGER_END, job)->epoch = row->hosted_epoch;
+        }
+        return;
+    }
+    row->hosted = HOSTED_SYNCING;
+    row->hosted_epoch = order->epoch;
+    row->want_started = order->epoch;
+    row->want_epoch = GY_MAX(row->want_epoch, order->epoch);
+    if (GY_PLANTED_HERE(MANAGER_AGAIN) && order->epoch <= row->started) {
+        row->hosted = HOSTED_UP;
+        gy_daemon_emit(daemon, GY_DAEMON_MANAGER_START, job)->epoch = order->epoch;
+    }
+    gy_daemon_sync(daemon, job);
+}
+
+void gy_daemon_manager_down(gy_daemon *daemon, const gy_daemon_event *event)
+{
+    uint32_t job = gy_daemon_job(daemon, event->job);
+    if (job != GY_NONE && daemon->jobs[job].hosted_epoch == event->epoch &&
+        daemon->jobs[job].hosted != HOSTED_SYNCING) {
+        daemon->jobs[job].hosted = HOSTED_NONE;
+        daemon->is_dirty = true;
+    }
+}
+
+/* ---- Files ---- */
+
+static void discard(gy_daemon *daemon, uint32_t job)
+{
+    job_row *row = &daemon->jobs[job];
+    gy_daemon_drop_fetches(daemon, job, true);
+    gy_daemon_emit(daemon, GY_DAEMON_DISCARD, job);
+    row->has_files = false;
+}
+
+static bool is_idle(const job_row *row)
+{
+    return row->nursery == NURSERY_NONE && row->hosted == HOSTED_NONE && !row->is_syncing;
+}
+
+void gy_daemon_over(gy_daemon *daemon, uint32_t job)
+{
+    job_row *row = &daemon->jobs[job];
+    row->is_over = true;
+    if (row->nursery != NURSERY_NONE) {
+        gy_daemon_nursery_end(daemon, job);
+    } else if (row->has_files) {
+        discard(daemon, job);
+    }
+}
+
+void gy_daemon_look_at_jobs(gy_daemon *daemon)
+{
+    uint32_t oldest = GY_NONE;
+    for (uint32_t i = 0; i < daemon->job_count; i++) {
+        job_row *row = &daemon->jobs[i];
+        bool is_silent = daemon->now_ns - row->heard_ns >= daemon->options.keep_ns;
+        if (row->key.high == 0 && row->key.low == 0) {
+            continue;
+        }
+        if ((row->nursery == NURSERY_UP || row->nursery == NURSERY_STARTING) &&
+            row->leases == 0 && is_silent) {
+            gy_daemon_nursery_end(daemon, i);
+        }
+        if (row->has_files && is_idle(row) && row->leases == 0 && (is_silent || row->is_over) &&
+            !GY_PLANTED_HERE(FILES_FOREVER)) {
+            discard(daemon, i);
+        }
+        if (!row->has_files && is_idle(row) && row->leases == 0 && is_silent &&
+            row->sections == 0 &&
+            (oldest == GY_NONE || row->heard_ns < daemon->jobs[oldest].heard_ns)) {
+            oldest = i;
+        }
+    }
+    if (daemon->open_jobs > daemon->options.records_max && oldest != GY_NONE) {
+        forget(daemon, oldest);
+    }
+}

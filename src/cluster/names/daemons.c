@@ -1,0 +1,293 @@
+/*
+ * Daemons: what they say of themselves, and when they are lost.
+ */
+#include "cluster/names/lists.h"
+
+#include <string.h>
+
+uint32_t gy_names_daemon_row(gy_names *names, uint64_t id)
+{
+    uint32_t found = gy_index_find(&names->by_daemon, gy_index_id(id));
+    if (found != GY_NONE) {
+        return found;
+    }
+    uint32_t daemon = (uint32_t)names->daemon_count;
+    if (daemon >= names->options.daemon_max) { /* in place of one that nobody misses */
+        for (daemon = 0; daemon < names->daemon_count; daemon++) {
+            const daemon_row *row = &names->daemons[daemon];
+            if (!row->is_up && row->version == 0 && !row->is_storing &&
+                row->leases.first == GY_NONE && row->jobs.first == GY_NONE) {
+                gy_index_remove(&names->by_daemon, gy_index_id(row->id));
+                gy_index_remove(&names->by_host, gy_names_host_key(row->host));
+                break;
+            }
+        }
+        if (daemon == names->daemon_count) {
+            return GY_NONE;
+        }
+    }
+    void *rows = names->daemons;
+    if (gy_reserve("names.daemons", &rows, &names->daemon_capacity, (size_t)daemon + 1,
+                   sizeof(daemon_row)) < 0) {
+        gy_names_no_memory(names, GY_NOMEM);
+        return GY_NONE;
+    }
+    names->daemons = rows;
+    if (gy_index_put(&names->by_daemon, gy_index_id(id), daemon) < 0) {
+        gy_names_no_memory(names, GY_NOMEM);
+        return GY_NONE;
+    }
+    names->daemons[daemon] =
+        (daemon_row){.id = id, .leases = GY_LIST_EMPTY, .jobs = GY_LIST_EMPTY};
+    names->daemon_count = GY_MAX(names->daemon_count, (size_t)daemon + 1);
+    return daemon;
+}
+
+void gy_names_daemon_changed(gy_names *names, uint32_t daemon)
+{
+    const daemon_row *row = &names->daemons[daemon];
+    if (gy_names_may_lend(row) && gy_names_free_slots(row) > 0) {
+        gy_names_no_memory(names, gy_heap_put(&names->free, daemon));
+    } else {
+        gy_heap_remove(&names->free, daemon);
+    }
+}
+
+/* "gpu" in "fast,gpu". */
+static bool has_label(const char *labels, const char *wanted)
+{
+    size_t size = strlen(wanted);
+    while (size > 0 && labels != NULL) {
+        if (strncmp(labels, wanted, size) == 0 &&
+            (labels[size] == ',' || labels[size] == '\0')) {
+            return true;
+        }
+        labels = strchr(labels, ',');
+        labels = labels == NULL ? NULL : labels + 1;
+    }
+    return size == 0;
+}
+
+bool gy_names_fits(const gy_names *names, uint32_t daemon, uint32_t job)
+{
+    const daemon_row *row = &names->daemons[daemon];
+    const job_row *of = &names->jobs[job];
+    for (int i = 0; i < GY_CONTROL_AVOID_MAX; i++) {
+        if (of->avoid[i] == row->id) {
+            return false;
+        }
+    }
+    return gy_names_may_lend(row) &&
+           (of->facts.platform == 0 || of->facts.platform == row->platform) &&
+           has_label(row->labels, of->facts.label);
+}
+
+gy_order *gy_names_order(gy_names *names, uint32_t daemon, gy_order_kind kind, uint64_t number)
+{
+    gy_names_effect *effect = gy_names_emit(names, GY_NAMES_ORDER);
+    effect->order = (gy_order){.kind = kind,
+                               .daemon = names->daemons[daemon].id,
+                               .incarnation = names->daemons[daemon].incarnation,
+                               .term = names->term,
+                               .number = number};
+    effect->address = names->daemons[daemon].address;
+    return &effect->order;
+}
+
+void gy_names_set_host(gy_names *names, uint32_t job, uint32_t daemon)
+{
+    job_row *row = &names->jobs[job];
+    if (row->host != GY_NONE) {
+        hosted_jobs_remove(&names->daemons[row->host].jobs, names->jobs, job);
+    }
+    row->host = daemon;
+    row->was_listed = false;
+    if (daemon != GY_NONE) {
+        hosted_jobs_add(&names->daemons[daemon].jobs, names->jobs, job);
+        row->last_host = daemon;
+    }
+}
+
+/* All that it had is lost. */
+static void lose(gy_names *names, uint32_t daemon, const char *reason)
+{
+    daemon_row *row = &names->daemons[daemon];
+    while (row->leases.first != GY_NONE) {
+        gy_names_lease_gone(names, row->leases.first);
+    }
+    for (uint32_t job = row->jobs.first; job != GY_NONE; job = row->jobs.first) {
+        gy_names_set_host(names, job, GY_NONE); /* it may live: its own silence decides */
+    }
+    row->is_up = false;
+    row->managers = 0;
+    gy_heap_remove(&names->beating, daemon);
+    gy_names_daemon_changed(names, daemon);
+    gy_names_reshape(names); /* a gang may wait for what is not there any more */
+    gy_names_note_daemon(names, daemon, reason);
+}
+
+void gy_names_look_at_daemons(gy_names *names)
+{
+    while (names->beating.count > 0 && !GY_PLANTED_HERE(DEAD_KEPT)) {
+        uint32_t daemon = names->beating.items[0];
+        int64_t silent_ns = names->now_ns - names->daemons[daemon].heard_ns;
+        if (silent_ns < names->options.dead_ns) {
+            return;
+        }
+        lose(names, daemon,
+             gy_names_text(names, "lost: silent for %lld ms", (long long)silent_ns / 1000000));
+    }
+    if (GY_PLANTED_HERE(DEAD_KEPT) && names->beating.count > 0) {
+        names->daemons[names->beating.items[0]].heard_ns = names->now_ns;
+    }
+}
+
+void gy_names_bye(gy_names *names, const gy_names_event *event)
+{
+    uint32_t daemon = gy_index_find(&names->by_daemon, gy_index_id(event->id));
+    if (daemon == GY_NONE || !names->daemons[daemon].is_up ||
+        names->daemons[daemon].incarnation != event->incarnation ||
+        names->daemons[daemon].life != event->life) {
+        return;
+    }
+    lose(names, daemon, "has ended");
+    names->daemons[daemon].sequence = UINT64_MAX; /* what it said before comes too late */
+}
+
+void gy_names_drained(gy_names *names, uint32_t daemon, bool is_drained)
+{
+    daemon_row *row = &names->daemons[daemon];
+    row->is_drained = is_drained;
+    row->has_bad = row->has_bad && is_drained;
+    gy_names_daemon_changed(names, daemon);
+    gy_names_reshape(names);
+    gy_names_note_daemon(names, daemon,
+                         is_drained ? "drained: gets no new work" : "may work again");
+}
+
+/* Is it news, of the incarnation that lives? */
+static bool is_news(gy_names *names, uint32_t daemon, const gy_daemon_state *state)
+{
+    daemon_row *row = &names->daemons[daemon];
+    for (int i = 0; i < PAST; i++) {
+        if (row->past[i] == state->incarnation) {
+            return false;
+        }
+    }
+    if (row->incarnation == state->incarnation) {
+        return state->life > row->life ||
+               (state->life == row->life && state->sequence > row->sequence);
+    }
+    if (row->incarnation != 0) {
+        row->past[row->past_next++ % PAST] = row->incarnation;
+        lose(names, daemon, "comes back with an empty folder");
+    }
+    return true;
+}
+
+gy_key gy_names_host_key(const char *host)
+{
+    uint64_t wide[2] = {0};
+    if (host != NULL && host[0] != '\0') {
+        gy_hash_wide(host, strnlen(host, GY_CONTROL_TEXT_BYTES), wide);
+    }
+    return (gy_key){wide[0], wide[1]};
+}
+
+/* Of several daemons of a host one is found by its name. */
+static void find_by_host(gy_names *names, uint32_t daemon, gy_key before)
+{
+    gy_key now = gy_names_host_key(names->daemons[daemon].host);
+    if (!gy_key_is_same(before, now) && gy_index_find(&names->by_host, before) == daemon) {
+        gy_index_remove(&names->by_host, before);
+    }
+    if (now.low != 0 && gy_index_find(&names->by_host, now) == GY_NONE) {
+        gy_names_no_memory(names, gy_index_put(&names->by_host, now, daemon));
+    }
+}
+
+static bool take_state(gy_names *names, uint32_t daemon, const gy_daemon_state *state)
+{
+    daemon_row *row = &names->daemons[daemon];
+    gy_key host = gy_names_host_key(row->host);
+    bool had = gy_names_may_lend(row);
+    if (state->slots > GY_CONTROL_SLOTS_MAX ||
+        !gy_names_take_text(row->address, sizeof(row->address), state->address) ||
+        !gy_names_take_text(row->host, sizeof(row->host), state->host) ||
+        !gy_names_take_text(row->labels, sizeof(row->labels), state->labels) ||
+        !gy_names_take_text(row->trouble, sizeof(row->trouble), state->trouble)) {
+        gy_names_note_daemon(names, daemon, "says what is too long: not taken");
+        return false;
+    }
+    uint32_t slots = row->slots;
+    row->incarnation = state->incarnation;
+    row->life = state->life;
+    row->sequence = state->sequence;
+    row->term = state->term;
+    row->order = state->order;
+    row->platform = state->platform;
+    row->slots = state->slots;
+    row->managers = (uint32_t)state->manager_count;
+    row->heard_ns = names->now_ns;
+    row->is_up = true;
+    row->round++;
+    gy_names_no_memory(names, gy_heap_put(&names->beating, daemon));
+    find_by_host(names, daemon, host);
+    gy_names_daemon_changed(names, daemon);
+    if (had != gy_names_may_lend(row) || slots != row->slots) {
+        gy_names_reshape(names);
+    }
+    return true;
+}
+
+static void hear_managers(gy_names *names, uint32_t daemon, const gy_daemon_state *state)
+{
+    for (size_t i = 0; i < state->manager_count; i++) {
+        const gy_hosted *said = &state->managers[i];
+        uint32_t job = gy_index_find(&names->by_job, said->job);
+        job_row *row = job == GY_NONE ? NULL : &names->jobs[job];
+        if (row == NULL || !gy_names_is_open(row) || said->epoch != row->facts.epoch) {
+            if (row != NULL && said->epoch > row->next.epoch &&
+                said->epoch > row->facts.epoch) {
+                gy_names_end(names, GY_MISMATCH, "another name server gave a later epoch");
+            }
+            continue; /* its daemon ends it when it hears of the epoch that is */
+        }
+        if (row->host != daemon) {
+            gy_names_set_host(names, job, daemon);
+        }
+        row->was_listed = true;
+        row->round = names->daemons[daemon].round;
+    }
+    uint32_t round = names->daemons[daemon].round;
+    for (uint32_t job = names->daemons[daemon].jobs.first, next; job != GY_NONE; job = next) {
+        next = names->jobs[job].at_host.next;
+        if (names->jobs[job].round != round) {
+            gy_names_manager_unlisted(names, job);
+        }
+    }
+}
+
+void gy_names_hear_daemon(gy_names *names, const gy_daemon_state *state)
+{
+    if (state->daemon == 0 || state->incarnation == 0) {
+        return;
+    }
+    if (state->term > names->term && !GY_PLANTED_HERE(TERM_KEPT)) {
+        gy_names_end(names, GY_MISMATCH, "another name server has a later term");
+        return;
+    }
+    uint32_t daemon = gy_names_daemon_row(names, state->daemon);
+    if (daemon == GY_NONE || !is_news(names, daemon, state) ||
+        !take_state(names, daemon, state)) {
+        return;
+    }
+    for (size_t i = 0; i < state->lease_count && names->phase == NAMES_SERVING; i++) {
+        gy_names_confirm(names, daemon, &state->leases[i]);
+    }
+    if (names->phase == NAMES_SERVING) {
+        gy_names_reconcile(names, daemon);
+        hear_managers(names, daemon, state);
+        gy_names_daemon_changed(names, daemon);
+    }
+}

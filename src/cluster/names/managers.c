@@ -1,0 +1,257 @@
+/*
+ * Managers: started at a daemon, heard, lost, started again elsewhere under the next epoch. An
+ * epoch is stored before the order that uses it, and is used in one order only.
+ */
+#include "cluster/names/lists.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const int64_t resend_ns = 200000000;
+
+/* The daemon with the fewest managers, another than the last one if there is one. */
+static uint32_t choose(const gy_names *names, uint32_t job)
+{
+    uint32_t best = GY_NONE;
+    for (uint32_t i = 0; i < names->daemon_count; i++) {
+        if (!gy_names_fits(names, i, job)) {
+            continue;
+        }
+        bool is_last = i == names->jobs[job].last_host;
+        bool best_is_last = best == names->jobs[job].last_host;
+        if (best == GY_NONE || (best_is_last && !is_last) ||
+            (best_is_last == is_last &&
+             names->daemons[i].managers < names->daemons[best].managers)) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+static void send_start(gy_names *names, uint32_t job)
+{
+    job_row *row = &names->jobs[job];
+    gy_order *order = gy_names_order(names, row->host, GY_ORDER_MANAGER, row->order);
+    order->job = row->key;
+    order->epoch = row->facts.epoch;
+    row->told_ns = names->now_ns;
+}
+
+void gy_names_start_manager(gy_names *names, uint32_t job)
+{
+    job_row *row = &names->jobs[job];
+    GY_ASSERT(!row->is_used && row->pending == PENDING_NONE);
+    row->state = JOB_WAITING;
+    uint32_t daemon = choose(names, job);
+    if (daemon == GY_NONE) {
+        if (row->waits[0] == '\0') {
+            snprintf(row->waits, sizeof(row->waits),
+                     "no daemon is there that may run its manager");
+            gy_names_note_job(names, job, row->waits);
+        }
+        gy_names_due(names, job, names->now_ns + names->options.dead_ns / 4);
+        return;
+    }
+    row->waits[0] = '\0';
+    row->is_used = true;
+    row->state = JOB_ORDERED;
+    row->order = ++names->order;
+    names->daemons[daemon].managers++;
+    gy_names_set_host(names, job, daemon);
+    send_start(names, job);
+    gy_names_due(names, job, names->now_ns + names->options.start_ns);
+}
+
+/* The next epoch, which must stand before anybody has it. */
+static void raise_epoch(gy_names *names, uint32_t job)
+{
+    job_row *row = &names->jobs[job];
+    uint32_t most = names->options.attempts_max;
+    if (row->facts.is_killed) {
+        gy_names_finish(names, job, GY_CANCELLED, "killed by its user");
+        return;
+    }
+    if (row->facts.attempts >= most) {
+        gy_names_finish(names, job, GY_PEER,
+                        gy_names_text(names, "%u managers in a row ended early", most));
+        return;
+    }
+    row->next = row->facts;
+    row->next.epoch++;
+    row->next.attempts++;
+    if (GY_PLANTED_HERE(EPOCH_UNSTORED)) {
+        row->facts = row->next;
+        row->is_used = false;
+        gy_names_end_leases(names, job, false);
+        gy_names_start_manager(names, job);
+        return;
+    }
+    gy_names_store_job(names, job, PENDING_RAISE);
+}
+
+void gy_names_manager_lost(gy_names *names, uint32_t job, const char *reason)
+{
+    job_row *row = &names->jobs[job];
+    if (row->pending != PENDING_NONE) { /* look again when that is done */
+        gy_names_due(names, job, names->now_ns + names->options.dead_ns / 4);
+        return;
+    }
+    int64_t stable_ns = names->options.dead_ns * names->options.attempts_max;
+    if (row->state == JOB_UP && names->now_ns - row->up_ns >= stable_ns) {
+        row->facts.attempts = 0;
+    }
+    gy_names_note_job(names, job, gy_names_text(names, "its manager %s", reason));
+    gy_names_set_host(names, job, GY_NONE);
+    row->state = JOB_WAITING;
+    row->address[0] = '\0';
+    row->wanted = row->gang_count = 0;
+    gy_heap_remove(&names->watched, job);
+    gy_names_unreserve(names, job);
+    gy_names_appetite(names, job);
+    raise_epoch(names, job);
+}
+
+void gy_names_manager_unlisted(gy_names *names, uint32_t job)
+{
+    job_row *row = &names->jobs[job];
+    const daemon_row *host = &names->daemons[row->host];
+    bool has_seen = host->term == names->term && host->order >= row->order;
+    if (row->was_listed || (row->state == JOB_ORDERED && row->order != 0 && has_seen)) {
+        gy_names_manager_lost(names, job, "has ended");
+    } else if (row->state == JOB_ORDERED && names->now_ns - row->told_ns >= resend_ns) {
+        send_start(names, job);
+    }
+}
+
+void gy_names_look_at_jobs(gy_names *names)
+{
+    while (names->watched.count > 0) {
+        uint32_t job = names->watched.items[0];
+        job_row *row = &names->jobs[job];
+        if (row->due_ns > names->now_ns) {
+            return;
+        }
+        gy_heap_remove(&names->watched, job);
+        if (row->pending != PENDING_NONE) {
+            gy_names_due(names, job, names->now_ns + names->options.dead_ns / 4);
+        } else if (row->state == JOB_WAITING && row->is_used) {
+            raise_epoch(names, job);
+        } else if (row->state == JOB_WAITING && row->facts.is_killed) {
+            gy_names_finish(names, job, GY_CANCELLED, "killed by its user");
+        } else if (row->state == JOB_WAITING) {
+            gy_names_start_manager(names, job);
+        } else if (row->state == JOB_ORDERED) {
+            gy_names_manager_lost(names, job, "was not heard");
+        } else if (row->state == JOB_UP) {
+            gy_names_manager_lost(names, job, "is silent");
+        }
+    }
+}
+
+/* ---- What it says ---- */
+
+/* The gangs that it waits for: known ones keep their state. */
+static void take_gangs(gy_names *names, uint32_t job, const gy_manager_wishes *wishes)
+{
+    job_row *row = &names->jobs[job];
+    gang_row old[GY_CONTROL_GANGS_MAX];
+    uint32_t old_count = row->gang_count;
+    memcpy(old, row->gangs, sizeof(old));
+    row->gang_count = GY_MIN(wishes->gang_count, (uint32_t)GY_CONTROL_GANGS_MAX);
+    for (uint32_t i = 0; i < row->gang_count; i++) {
+        row->gangs[i] = (gang_row){.wish = wishes->gangs[i], .since_ns = names->now_ns};
+        for (uint32_t k = 0; k < old_count; k++) {
+            if (old[k].wish.number == wishes->gangs[i].number &&
+                old[k].wish.width == wishes->gangs[i].width) {
+                row->gangs[i] = old[k];
+            }
+        }
+    }
+    for (uint32_t k = 0; k < old_count; k++) { /* it does not want it any more, or has it */
+        if (gy_names_gang(names, job, old[k].wish.number) == NULL &&
+            old[k].state == GANG_OFFERED) {
+            gy_names_gang_break(names, job, old[k].wish.number);
+        }
+    }
+}
+
+/* Parts of gangs that an earlier life of the name server lent: whole ones are granted, those of
+ * gangs that the manager does not wait for are its own already, halves end. */
+static void take_parts(gy_names *names, uint32_t job)
+{
+    job_row *row = &names->jobs[job];
+    for (uint32_t i = row->leases.first, next; i != GY_NONE; i = next) {
+        next = names->leases[i].at_job.next;
+        gang_row *gang = gy_names_gang(names, job, names->leases[i].gang);
+        if (names->leases[i].state != LEASE_PART ||
+            names->leases[i].epoch != row->facts.epoch ||
+            (gang != NULL && gang->state != GANG_WAITS)) {
+            continue;
+        }
+        if (gang == NULL) {
+            gy_names_take_part(names, i);
+        } else {
+            gy_names_gang_look(names, job, gang);
+        }
+        if (gang != NULL && gang->state == GANG_WAITS) {
+            gy_names_gang_break(names, job, gang->wish.number);
+        }
+        next = row->leases.first; /* changes go to the end */
+    }
+}
+
+static void take_wishes(gy_names *names, uint32_t job, const gy_manager_wishes *wishes)
+{
+    job_row *row = &names->jobs[job];
+    row->sequence = wishes->sequence;
+    row->wanted = GY_MIN(wishes->slots, row->facts.slots_max);
+    for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
+        row->hosts[i] = gy_names_host_key(wishes->hosts[i]);
+    }
+    take_gangs(names, job, wishes);
+    take_parts(names, job);
+    gy_names_appetite(names, job);
+    gy_names_seen(names, job, wishes->seen);
+    if (row->seen < row->version || row->facts.is_killed) {
+        gy_names_touch(names, job);
+    }
+}
+
+void gy_names_hear_manager(gy_names *names, const gy_manager_wishes *wishes)
+{
+    uint32_t job = gy_index_find(&names->by_job, wishes->job);
+    job_row *row = job == GY_NONE ? NULL : &names->jobs[job];
+    if (wishes->seen >> 32 > names->term && !GY_PLANTED_HERE(TERM_KEPT)) {
+        gy_names_end(names, GY_MISMATCH, "another name server has a later term");
+        return;
+    }
+    if (row != NULL && gy_names_is_open(row) && wishes->epoch > row->facts.epoch) {
+        gy_names_end(names, GY_MISMATCH, "another name server gave a later epoch");
+        return;
+    }
+    if (row == NULL || !gy_names_is_open(row) || wishes->epoch != row->facts.epoch) {
+        gy_names_effect *over = gy_names_emit(names, GY_NAMES_OVER);
+        over->key = wishes->job;
+        over->epoch = wishes->epoch;
+        over->address = "";
+        over->status = row == NULL ? GY_NOTFOUND : row->state == JOB_ENDED ? GY_OK : GY_STATE;
+        return;
+    }
+    if (row->state == JOB_WAITING) {
+        return; /* given up: the next epoch is being stored */
+    }
+    if (row->state == JOB_ORDERED) {
+        row->state = JOB_UP;
+        row->up_ns = names->now_ns;
+        row->sequence = 0;
+        row->seen = 0;
+        row->version = GY_MAX(row->version, wishes->seen);
+    }
+    if (!gy_names_take_text(row->address, sizeof(row->address), wishes->address)) {
+        gy_names_note_job(names, job, "its manager says an address that is too long");
+    }
+    gy_names_due(names, job, names->now_ns + names->options.dead_ns);
+    if (wishes->sequence > row->sequence) {
+        take_wishes(names, job, wishes);
+    }
+}

@@ -1,0 +1,290 @@
+/**
+ * Inside the name server: rows of daemons, jobs and leases, joined by lists, and what its files
+ * offer each other.
+ *
+ * A lease is one slot. It stands in its daemon's list until the daemon does not say it any
+ * more, and in its job's list, newest change last, until the manager has seen that it is gone.
+ */
+#ifndef GY_CLUSTER_NAMES_PRIV_H
+#define GY_CLUSTER_NAMES_PRIV_H
+
+#include "cluster/control/index.h"
+#include "cluster/control/plant_priv.h"
+#include "cluster/names.h"
+
+typedef enum lease_state {
+    LEASE_FREE,
+    LEASE_OFFERED, /* the daemon was told */
+    LEASE_PART,    /* it has it; others of the gang are missing */
+    LEASE_HELD,
+    LEASE_ASKED,  /* the manager shall give it back */
+    LEASE_ENDING, /* the daemon shall end it */
+    LEASE_GONE,   /* the manager is yet to see that */
+} lease_state;
+
+/** Neighbours in a list of rows; GY_NONE: none. */
+typedef struct links {
+    uint32_t previous, next;
+} links;
+
+typedef struct list {
+    uint32_t first, last;
+} list;
+
+typedef struct lease_row {
+    lease_state state;
+    uint32_t daemon, job; /* indices; free ones: `job` is the next free */
+    uint32_t epoch, gang;
+    uint32_t lot; /* of the first of a lot: how many; of the others 0 */
+    uint64_t id;
+    uint64_t offered, order; /* numbers of the order that lent it and of the last order */
+    uint64_t version;        /* of its last change that the manager is told; 0: none */
+    uint32_t round;          /* of its daemon's last state that had it */
+    bool is_confirmed;
+    int64_t told_ns, held_ns, asked_ns;
+    links at_daemon, at_job, in_asked;
+} lease_row;
+
+enum { PAST = 4 };
+
+typedef struct daemon_row {
+    uint64_t id; /* 0: the row is free */
+    uint64_t incarnation, life, sequence;
+    uint64_t past[PAST]; /* incarnations that are over */
+    uint64_t platform;
+    uint64_t version;     /* of its record; 0: none */
+    uint64_t term, order; /* that it has seen */
+    gy_key bad_job;       /* whose manager called it bad */
+    uint32_t past_next;
+    uint32_t slots, used, managers;
+    uint32_t round;
+    bool is_up, is_drained, has_bad, is_storing, next_drained;
+    uint64_t asker;
+    int64_t heard_ns;
+    list leases, jobs; /* jobs: whose manager it runs */
+    char address[GY_CONTROL_TEXT_BYTES], host[GY_CONTROL_TEXT_BYTES];
+    char labels[GY_CONTROL_LABELS_BYTES], trouble[GY_CONTROL_REASON_BYTES];
+} daemon_row;
+
+typedef enum job_state {
+    JOB_FREE,
+    JOB_NEW,     /* its first record is being stored */
+    JOB_WAITING, /* for a daemon that starts its manager, in epoch `epoch` unless is_used */
+    JOB_ORDERED, /* a daemon was told, or the table says that there was a manager */
+    JOB_UP,      /* the manager speaks */
+    JOB_ENDED,
+} job_state;
+
+typedef enum gang_state { GANG_WAITS, GANG_OFFERED, GANG_GRANTED } gang_state;
+
+typedef struct gang_row {
+    gy_gang_wish wish;
+    gang_state state;
+    bool is_impossible; /* until there are other slots */
+    uint32_t confirmed;
+    int64_t since_ns;
+} gang_row;
+
+/** What is stored of a job. */
+typedef struct job_facts {
+    uint32_t epoch, attempts, weight, slots_max;
+    gy_key spec;
+    uint64_t platform;
+    bool is_killed, is_ended;
+    gy_status status;
+    char name[GY_CONTROL_TEXT_BYTES], label[GY_CONTROL_TEXT_BYTES];
+    char reason[GY_CONTROL_REASON_BYTES];
+} job_facts;
+
+typedef enum pending {
+    PENDING_NONE,
+    PENDING_SUBMIT,
+    PENDING_RAISE,
+    PENDING_END,
+    PENDING_KILL
+} pending;
+
+typedef struct job_row {
+    job_state state;
+    pending pending; /* `next` is being stored */
+    gy_key key;
+    job_facts facts, next;
+    uint64_t record; /* version */
+    uint64_t asker;
+    bool is_used; /* a manager was, or may have been, ordered in this epoch */
+    bool is_parked, is_touched;
+    uint32_t host;      /* daemon of the manager; GY_NONE: not known */
+    uint32_t last_host; /* of the one before */
+    uint32_t round;     /* of the host's last state that had it */
+    bool was_listed;
+    uint64_t order; /* that starts the manager */
+    int64_t told_ns, due_ns, up_ns, hungry_ns;
+    links at_host, in_ended;
+    char address[GY_CONTROL_TEXT_BYTES];
+    char waits[GY_CONTROL_REASON_BYTES]; /* what for; "": does not */
+    uint64_t sequence, version, seen; /* of the manager's words; of leases: last, seen by it */
+    uint32_t bumped;                  /* step of `version` */
+    uint32_t wanted, singles, held, asked; /* slots: held has singles, gangs, asked ones */
+    uint32_t planned;                      /* of a tick */
+    gang_row gangs[GY_CONTROL_GANGS_MAX];
+    uint32_t gang_count;
+    gy_key hosts[GY_CONTROL_HOSTS_MAX];   /* that it prefers: hashes of names; 0: none */
+    uint64_t avoid[GY_CONTROL_AVOID_MAX]; /* daemons */
+    uint32_t avoid_next;
+    list leases;
+} job_row;
+
+typedef enum names_phase { NAMES_NEW, NAMES_STARTING, NAMES_SERVING, NAMES_ENDED } names_phase;
+
+struct gy_names {
+    gy_names_options options;
+    names_phase phase;
+    gy_status status; /* GY_NOMEM once something had no memory */
+    int64_t now_ns, timer_ns, tick_ns;
+    uint32_t step;
+    uint64_t term, term_record; /* version of its record */
+    uint64_t order, lease;      /* the last that was given in this term */
+
+    daemon_row *daemons;
+    job_row *jobs;
+    lease_row *leases;
+    size_t daemon_count, daemon_capacity, job_count, job_capacity, lease_count, lease_capacity;
+    uint32_t free_lease, free_job;
+    uint32_t open_jobs, ended_jobs;
+    gy_index by_daemon, by_job, by_lease, by_host; /* the last that is of a host */
+    list asked, ended;                             /* oldest first */
+
+    gy_heap free;                       /* daemons that may lend, most free slots first */
+    gy_heap hungry;                     /* jobs that want a slot, the least served first */
+    gy_heap watched;                    /* jobs with a due time, the first first */
+    gy_heap beating;                    /* daemons that are up, the longest silent first */
+    uint32_t reserved, reserved_daemon; /* the job whose gang is next; where, if on one host */
+    uint32_t *parked, *touched;         /* jobs */
+    size_t parked_count, parked_capacity, touched_count, touched_capacity;
+
+    gy_names_effects *effects;
+    gy_arena texts; /* of this step */
+};
+
+/* ---- effects.c ---- */
+/** A new effect to fill in; valid until the next. Never NULL. */
+gy_names_effect *gy_names_emit(gy_names *names, gy_names_effect_kind kind);
+const char *gy_names_text(gy_names *names, const char *format, ...) GY_PRINTF(2, 3);
+void gy_names_answer(gy_names *names, uint64_t asker, gy_status status, const char *reason);
+void gy_names_note_job(gy_names *names, uint32_t job, const char *reason);
+void gy_names_note_daemon(gy_names *names, uint32_t daemon, const char *reason);
+void gy_names_wake(gy_names *names, int64_t at_ns);
+void gy_names_end(gy_names *names, gy_status status, const char *reason);
+/** Keep a text; false: it does not fit (and is not kept). NULL is "". */
+bool gy_names_take_text(char *to, size_t size_bytes, const char *text);
+void gy_names_no_memory(gy_names *names, gy_status status);
+
+/** Lists are in lists.h. */
+#define GY_LIST_EMPTY ((list){GY_NONE, GY_NONE})
+
+/* ---- store.c ---- */
+void gy_names_store_term(gy_names *names);
+/** Store `next` of the job; what follows is done when it stands. */
+void gy_names_store_job(gy_names *names, uint32_t job, pending what);
+void gy_names_forget_job(gy_names *names, uint32_t job);
+void gy_names_store_drain(gy_names *names, uint32_t daemon, bool is_drained);
+void gy_names_stored(gy_names *names, const gy_names_event *event);
+
+/* ---- daemons.c ---- */
+void gy_names_hear_daemon(gy_names *names, const gy_daemon_state *state);
+void gy_names_bye(gy_names *names, const gy_names_event *event);
+void gy_names_look_at_daemons(gy_names *names);
+/** GY_NONE: no room. */
+uint32_t gy_names_daemon_row(gy_names *names, uint64_t id);
+gy_key gy_names_host_key(const char *host);
+/** May it lend, and how many are free: it stands in the heap accordingly. */
+void gy_names_daemon_changed(gy_names *names, uint32_t daemon);
+void gy_names_drained(gy_names *names, uint32_t daemon, bool is_drained);
+/** Would it run things of this job? */
+bool gy_names_fits(const gy_names *names, uint32_t daemon, uint32_t job);
+void gy_names_set_host(gy_names *names, uint32_t job, uint32_t daemon);
+/** A number for an order to it. */
+gy_order *gy_names_order(gy_names *names, uint32_t daemon, gy_order_kind kind, uint64_t number);
+
+/* ---- leases.c ---- */
+/** Slots of one daemon, lent by one order; it takes all or none. */
+typedef struct gy_names_lot {
+    uint32_t gang, count;
+} gy_names_lot;
+void gy_names_offer(gy_names *names, uint32_t job, uint32_t daemon, gy_names_lot lot);
+/** A daemon says that it has lent this. */
+void gy_names_confirm(gy_names *names, uint32_t daemon, const gy_leased *said);
+/** All that its daemon did not say in this round: lost, or not there yet. */
+void gy_names_reconcile(gy_names *names, uint32_t daemon);
+void gy_names_ask(gy_names *names, uint32_t lease);
+/** The daemon shall end it, the manager is told that it is gone. */
+void gy_names_lease_end(gy_names *names, uint32_t lease);
+/** It is gone at its daemon. */
+void gy_names_lease_gone(gy_names *names, uint32_t lease);
+/** Those of older epochs than the job's, or all. */
+void gy_names_end_leases(gy_names *names, uint32_t job, bool is_all);
+void gy_names_gang_break(gy_names *names, uint32_t job, uint32_t number);
+/** All of the gang that are confirmed are granted if they are all. */
+void gy_names_gang_look(gy_names *names, uint32_t job, gang_row *gang);
+gang_row *gy_names_gang(gy_names *names, uint32_t job, uint32_t number);
+/** A part of a gang that the manager has had before. */
+void gy_names_take_part(gy_names *names, uint32_t lease);
+/** The manager has seen the changes up to this version. */
+void gy_names_seen(gy_names *names, uint32_t job, uint64_t version);
+void gy_names_touch(gy_names *names, uint32_t job);
+void gy_names_tell_grants(gy_names *names);
+void gy_names_give_back(gy_names *names, const gy_names_event *event);
+void gy_names_look_at_asked(gy_names *names);
+
+/* ---- jobs.c ---- */
+/** GY_NONE: no memory. */
+uint32_t gy_names_job_new(gy_names *names, gy_key key);
+void gy_names_job_drop(gy_names *names, uint32_t job);
+void gy_names_submit(gy_names *names, const gy_names_event *event);
+void gy_names_kill(gy_names *names, const gy_names_event *event);
+void gy_names_job_end(gy_names *names, const gy_names_event *event);
+void gy_names_finish(gy_names *names, uint32_t job, gy_status status, const char *reason);
+/** Its end stands in the table. */
+void gy_names_ended(gy_names *names, uint32_t job);
+void gy_names_due(gy_names *names, uint32_t job, int64_t at_ns);
+
+/* ---- managers.c ---- */
+void gy_names_hear_manager(gy_names *names, const gy_manager_wishes *wishes);
+/** The job has no manager (any more): the next one. */
+void gy_names_manager_lost(gy_names *names, uint32_t job, const char *reason);
+void gy_names_start_manager(gy_names *names, uint32_t job);
+/** Its daemon does not list it: was it not there yet, or is it gone? */
+void gy_names_manager_unlisted(gy_names *names, uint32_t job);
+void gy_names_look_at_jobs(gy_names *names);
+
+/* ---- share.c ---- */
+/** Its wishes or what it has are others: is it hungry? */
+void gy_names_appetite(gy_names *names, uint32_t job);
+/** Lend what is free. */
+void gy_names_lend(gy_names *names);
+/** There are other slots than before: what could not be served may be. */
+void gy_names_unpark(gy_names *names);
+/** Other daemons may lend, or they may lend more or less: all is looked at again. */
+void gy_names_reshape(gy_names *names);
+void gy_names_unreserve(gy_names *names, uint32_t job);
+
+/* ---- revoke.c ---- */
+/** Who has more than its share while others wait? */
+void gy_names_balance(gy_names *names);
+
+static inline uint32_t gy_names_free_slots(const daemon_row *row)
+{
+    return row->slots > row->used ? row->slots - row->used : 0;
+}
+
+static inline bool gy_names_may_lend(const daemon_row *row)
+{
+    return row->is_up && !row->is_drained && row->trouble[0] == '\0';
+}
+
+static inline bool gy_names_is_open(const job_row *row)
+{
+    return row->state != JOB_FREE && row->state != JOB_ENDED;
+}
+
+#endif

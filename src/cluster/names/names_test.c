@@ -1,0 +1,492 @@
+/*
+ * Goal: the name server's rules one by one: what is stored before it is told, epochs, shares,
+ * gangs, grace, drained and avoided daemons, a table that fails, memory that fails.
+ */
+#include "cluster/names/names_priv.h"
+
+#include <string.h>
+
+#include "gy_test.h"
+
+static const int64_t ms = 1000000;
+
+enum { CELLS = 64 };
+
+/* A name server, its table, and the effects of its last step. */
+typedef struct bench {
+    gy_names *names;
+    gy_names_effects said;
+    int64_t now_ns;
+    struct {
+        gy_key key;
+        uint64_t version;
+        uint8_t data[400];
+        size_t size_bytes;
+    } table[CELLS];
+    gy_status store_status; /* what the next stores give */
+    bool is_held_back;      /* stores are not answered */
+    uint64_t sequence;
+    gy_order orders[CELLS]; /* since the last clear */
+    size_t order_count;
+} bench;
+
+static void tell(bench *at, gy_names_event event);
+
+static gy_status store(bench *at, const gy_names_effect *effect)
+{
+    for (int i = 0; i < CELLS; i++) {
+        bool is_it = at->table[i].version != 0 && gy_key_is_same(at->table[i].key, effect->key);
+        if (is_it || (effect->version == 0 && at->table[i].version == 0)) {
+            assert_int_equal(at->table[i].version, effect->version);
+            at->table[i].key = effect->key;
+            at->table[i].version = effect->size_bytes == 0 ? 0 : effect->version + 1;
+            at->table[i].size_bytes = effect->size_bytes;
+            memcpy(at->table[i].data, effect->data, effect->size_bytes);
+            return GY_OK;
+        }
+    }
+    return GY_LIMIT;
+}
+
+static void tell(bench *at, gy_names_event event)
+{
+    gy_names_event answers[CELLS];
+    size_t count = 0;
+    event.now_ns = at->now_ns;
+    assert_ok(gy_names_step(at->names, &event, &at->said));
+    for (size_t i = 0; i < at->said.count; i++) {
+        const gy_names_effect *effect = &at->said.items[i];
+        if (effect->kind == GY_NAMES_ORDER && at->order_count < CELLS) {
+            at->orders[at->order_count++] = effect->order;
+        }
+        if (effect->kind == GY_NAMES_STORE && !at->is_held_back) {
+            gy_status status = at->store_status == GY_OK ? store(at, effect) : at->store_status;
+            answers[count++] = (gy_names_event){.kind = GY_NAMES_STORED,
+                                                .key = effect->key,
+                                                .version = effect->version,
+                                                .status = status};
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        tell(at, answers[i]);
+    }
+}
+
+static const gy_names_effect *said(const bench *at, gy_names_effect_kind kind)
+{
+    for (size_t i = 0; i < at->said.count; i++) {
+        if (at->said.items[i].kind == kind) {
+            return &at->said.items[i];
+        }
+    }
+    return NULL;
+}
+
+static void start(bench *at)
+{
+    const gy_names_options options = {.attempts_max = 3};
+    assert_ok(gy_names_new(&options, &at->names));
+    for (int i = 0; i < CELLS; i++) {
+        if (at->table[i].version != 0) {
+            assert_ok(gy_names_load(at->names, at->table[i].key, at->table[i].version,
+                                    at->table[i].data, at->table[i].size_bytes));
+        }
+    }
+    tell(at, (gy_names_event){.kind = GY_NAMES_BEGIN});
+}
+
+static void restart(bench *at)
+{
+    gy_names_free(at->names);
+    start(at);
+}
+
+static void finish(bench *at)
+{
+    gy_names_free(at->names);
+    gy_free(at->said.items);
+    assert_int_equal(gy_alloc_live(), 0);
+}
+
+/* Time goes by, in steps of 50 ms, in which nobody speaks. */
+static void pass(bench *at, int64_t length_ns)
+{
+    for (int64_t end_ns = at->now_ns + length_ns; at->now_ns < end_ns;) {
+        at->now_ns += 50 * ms;
+        tell(at, (gy_names_event){.kind = GY_NAMES_TIMER});
+    }
+}
+
+/* A daemon of so many slots that has carried out all orders but the last `missed`. */
+static void daemon_says(bench *at, uint64_t id, uint32_t slots, size_t missed)
+{
+    gy_leased leases[CELLS];
+    gy_hosted managers[CELLS];
+    gy_daemon_state state = {.daemon = id,
+                             .incarnation = 1,
+                             .life = 1,
+                             .sequence = ++at->sequence,
+                             .platform = 7,
+                             .slots = slots,
+                             .address = "a",
+                             .host = id == 1 ? "one" : "two",
+                             .labels = id == 1 ? "gpu,big" : "",
+                             .leases = leases,
+                             .managers = managers};
+    for (size_t i = 0; i + missed < at->order_count; i++) {
+        const gy_order *order = &at->orders[i];
+        if (order->daemon != id) {
+            continue;
+        }
+        state.term = order->term;
+        state.order = order->number;
+        for (uint32_t k = 0; k < order->count; k++) {
+            leases[state.lease_count++] =
+                (gy_leased){order->lease + k, order->job, order->epoch, order->gang, false};
+        }
+        for (size_t k = 0; k < state.lease_count && order->kind == GY_ORDER_END_LEASE; k++) {
+            if (leases[k].lease == order->lease) {
+                leases[k] = leases[--state.lease_count];
+            }
+        }
+        if (order->kind == GY_ORDER_MANAGER) {
+            managers[state.manager_count++] = (gy_hosted){order->job, order->epoch};
+        }
+    }
+    tell(at, (gy_names_event){.kind = GY_NAMES_DAEMON, .daemon = &state});
+}
+
+static void submit(bench *at, uint64_t key, uint32_t weight, const char *label)
+{
+    const gy_submit asked = {.spec = {1, key}, .weight = weight, .name = "j", .label = label};
+    tell(at, (gy_names_event){
+                 .kind = GY_NAMES_SUBMIT, .key = {5, key}, .submit = &asked, .asker = key});
+}
+
+static void manager_says(bench *at, uint64_t key, uint32_t epoch, uint32_t slots,
+                         gy_gang_wish gang)
+{
+    const gy_manager_wishes wishes = {.job = {5, key},
+                                      .epoch = epoch,
+                                      .sequence = ++at->sequence,
+                                      .address = "m",
+                                      .slots = slots,
+                                      .gangs = {gang},
+                                      .gang_count = gang.number != 0};
+    tell(at, (gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &wishes});
+}
+
+static uint32_t held_by(const bench *at, uint64_t key)
+{
+    gy_names_job job;
+    for (uint32_t i = 0; gy_names_look_job(at->names, i, &job); i++) {
+        if (job.key.low == key && job.key.high == 5) {
+            return job.slots_held;
+        }
+    }
+    return 0;
+}
+
+static size_t count_orders(const bench *at, gy_order_kind kind)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < at->order_count; i++) {
+        count += at->orders[i].kind == kind;
+    }
+    return count;
+}
+
+static const gy_gang_wish no_gang;
+
+static void a_job_is_stored_before_it_is_accepted(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 4, 0);
+    at.is_held_back = true;
+    submit(&at, 1, 0, "");
+    assert_non_null(said(&at, GY_NAMES_STORE));
+    assert_null(said(&at, GY_NAMES_ANSWER));
+    submit(&at, 1, 0, "");
+    assert_int_equal(said(&at, GY_NAMES_ANSWER)->status, GY_AGAIN);
+    at.is_held_back = false;
+    restart(&at);
+    submit(&at, 2, 0, "");
+    submit(&at, 2, 0, "");
+    assert_int_equal(said(&at, GY_NAMES_ANSWER)->status, GY_OK);
+    assert_null(said(&at, GY_NAMES_STORE));
+    const gy_submit other = {.spec = {9, 9}};
+    tell(&at, (gy_names_event){
+                  .kind = GY_NAMES_SUBMIT, .key = {5, 2}, .submit = &other, .asker = 1});
+    assert_int_equal(said(&at, GY_NAMES_ANSWER)->status, GY_EXISTS);
+    at.store_status = GY_LIMIT;
+    submit(&at, 3, 0, "");
+    at.store_status = GY_OK;
+    submit(&at, 3, 2000, "");
+    assert_int_equal(said(&at, GY_NAMES_ANSWER)->status, GY_ARG);
+    finish(&at);
+}
+
+static void each_manager_has_an_epoch_of_its_own(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 4, 0);
+    daemon_says(&at, 2, 4, 0);
+    submit(&at, 1, 0, "");
+    assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 1);
+    uint64_t first = at.orders[0].daemon;
+    assert_int_equal(at.orders[0].epoch, 1);
+    daemon_says(&at, first, 4, 0);
+    manager_says(&at, 1, 1, 2, no_gang);
+    assert_int_equal(held_by(&at, 1), 2);
+    for (int i = 0; i < 5; i++) { /* its host falls silent, the other one does not */
+        pass(&at, 500 * ms);
+        daemon_says(&at, 3 - first, 4, 0);
+    }
+    assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
+    const gy_order *second = &at.orders[at.order_count - 1];
+    assert_int_equal(second->kind, GY_ORDER_MANAGER);
+    assert_int_equal(second->epoch, 2);
+    assert_true(second->daemon != first);
+    manager_says(&at, 1, 1, 2, no_gang); /* it lives after all */
+    assert_int_equal(said(&at, GY_NAMES_OVER)->status, GY_STATE);
+    restart(&at); /* who is there is not known yet: nobody is replaced at once */
+    assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
+    manager_says(&at, 1, 2, 1, no_gang);
+    assert_null(said(&at, GY_NAMES_OVER));
+    manager_says(&at, 1, 3, 1, no_gang); /* only another name server gave that */
+    assert_int_equal(said(&at, GY_NAMES_END)->status, GY_MISMATCH);
+    finish(&at);
+}
+
+static void a_manager_that_never_speaks_is_given_up(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    submit(&at, 1, 0, "gpu");
+    daemon_says(&at, 2, 4, 0);
+    pass(&at, 1000 * ms);
+    assert_int_equal(at.order_count, 0); /* it has no such label */
+    daemon_says(&at, 1, 4, 0);
+    gy_status status = GY_OK;
+    for (int i = 0; i < 200 && status == GY_OK; i++) {
+        pass(&at, 250 * ms);
+        daemon_says(&at, 1, 4, at.order_count); /* the order is never seen */
+        gy_names_job job;
+        assert_true(gy_names_look_job(at.names, 0, &job));
+        status = job.status;
+        at.order_count = GY_MIN(at.order_count, (size_t)(CELLS - 1));
+    }
+    assert_int_equal(status, GY_PEER);
+    finish(&at);
+}
+
+static void shares_follow_weights(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 6, 0);
+    submit(&at, 1, 100, "");
+    submit(&at, 2, 200, "");
+    daemon_says(&at, 1, 6, 0);
+    manager_says(&at, 1, 1, 9, no_gang);
+    assert_int_equal(held_by(&at, 1), 6);
+    daemon_says(&at, 1, 6, 0);
+    manager_says(&at, 2, 1, 9, no_gang);
+    assert_int_equal(held_by(&at, 2), 0);
+    uint32_t asked = 0;
+    for (int i = 0; i < 8; i++) { /* patience is 1 s: then four are asked for */
+        pass(&at, 200 * ms);
+        daemon_says(&at, 1, 6, 0);
+        manager_says(&at, 1, 1, 9, no_gang);
+        const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+        asked = 0;
+        for (size_t k = 0; grants != NULL && k < grants->grant_count; k++) {
+            asked += grants->grants[k].state == GY_GRANT_ASKED;
+        }
+        manager_says(&at, 2, 1, 9, no_gang);
+        assert_true(i >= 4 || asked == 0);
+    }
+    assert_int_equal(asked, 4);
+    for (int i = 0; i < 60; i++) { /* it does not give: after 10 s they are taken */
+        pass(&at, 200 * ms);
+        daemon_says(&at, 1, 6, 0);
+        manager_says(&at, 1, 1, 9, no_gang);
+        manager_says(&at, 2, 1, 9, no_gang);
+    }
+    assert_int_equal(held_by(&at, 1), 2);
+    assert_int_equal(held_by(&at, 2), 4);
+    finish(&at);
+}
+
+static void a_gang_gets_all_or_none(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    const gy_gang_wish together = {.number = 1, .width = 3, .is_one_host = true};
+    const gy_gang_wish huge = {.number = 2, .width = 9};
+    start(&at);
+    daemon_says(&at, 1, 3, 0);
+    submit(&at, 1, 0, "");
+    submit(&at, 2, 0, "");
+    daemon_says(&at, 1, 3, 0);
+    manager_says(&at, 2, 1, 1, no_gang);
+    daemon_says(&at, 1, 3, 0);
+    manager_says(&at, 1, 1, 0, together);
+    assert_int_equal(held_by(&at, 1), 0); /* two are free, and stay so: */
+    manager_says(&at, 2, 1, 3, no_gang);
+    assert_int_equal(held_by(&at, 2), 1);
+    uint64_t single = 0;
+    for (size_t i = 0; i < at.order_count; i++) {
+        single = at.orders[i].kind == GY_ORDER_LEASE ? at.orders[i].lease : single;
+    }
+    tell(&at, (gy_names_event){
+                  .kind = GY_NAMES_GIVE_BACK, .key = {5, 2}, .epoch = 1, .lease = single});
+    daemon_says(&at, 1, 3, 0);
+    assert_int_equal(held_by(&at, 1), 3);
+    assert_null(said(&at, GY_NAMES_GRANTS)); /* not before the daemon has lent all */
+    assert_int_equal(at.orders[at.order_count - 1].count, 3);
+    daemon_says(&at, 1, 3, 0);
+    const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+    assert_non_null(grants);
+    assert_int_equal(grants->grant_count, 3);
+    manager_says(&at, 1, 1, 0, huge); /* never possible: nobody waits for it */
+    manager_says(&at, 2, 1, 0, no_gang);
+    gy_names_job job;
+    assert_true(gy_names_look_job(at.names, 0, &job));
+    assert_string_equal(job.reason, "for 9 slots together: nowhere are so many");
+    finish(&at);
+}
+
+static void drained_and_bad_daemons_get_nothing(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 2, 0);
+    submit(&at, 1, 0, "");
+    submit(&at, 2, 0, "");
+    daemon_says(&at, 1, 2, 0);
+    manager_says(&at, 1, 1, 1, no_gang);
+    manager_says(&at, 2, 1, 1, no_gang);
+    daemon_says(&at, 1, 2, 0);
+    for (uint64_t key = 1; key <= 2; key++) {
+        uint64_t lease = 0;
+        for (size_t i = 0; i < at.order_count; i++) {
+            bool is_it = at.orders[i].kind == GY_ORDER_LEASE && at.orders[i].job.low == key;
+            lease = is_it ? at.orders[i].lease : lease;
+        }
+        tell(&at, (gy_names_event){.kind = GY_NAMES_GIVE_BACK,
+                                   .key = {5, key},
+                                   .epoch = 1,
+                                   .lease = lease,
+                                   .is_bad = true,
+                                   .reason = "three vertices failed"});
+        daemon_says(&at, 1, 2, 0);
+        gy_names_daemon daemon;
+        assert_true(gy_names_look_daemon(at.names, 0, &daemon));
+        assert_int_equal(daemon.is_drained, key == 2); /* one job may be wrong itself */
+        assert_int_equal(held_by(&at, key), 0);
+    }
+    restart(&at);
+    gy_names_daemon daemon;
+    assert_true(gy_names_look_daemon(at.names, 0, &daemon));
+    assert_true(daemon.is_drained);
+    tell(&at, (gy_names_event){.kind = GY_NAMES_DRAIN, .id = 1, .asker = 3});
+    assert_true(gy_names_look_daemon(at.names, 0, &daemon));
+    assert_false(daemon.is_drained);
+    finish(&at);
+}
+
+static void whoever_loses_a_store_ends(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        bench at = {.now_ns = ms};
+        start(&at);
+        at.store_status = i == 0 ? GY_MISMATCH : GY_IO;
+        submit(&at, 1, 0, "");
+        assert_int_equal(said(&at, GY_NAMES_END)->status, at.store_status);
+        assert_null(said(&at, GY_NAMES_ANSWER));
+        tell(&at, (gy_names_event){.kind = GY_NAMES_SUBMIT, .asker = 7}); /* ended: void */
+        finish(&at);
+    }
+}
+
+static void damaged_records_are_refused(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    submit(&at, 1, 0, "");
+    gy_names_free(at.names);
+    at.names = NULL;
+    for (int i = 0; i < CELLS && at.table[i].version != 0; i++) {
+        for (size_t byte = 0; byte < at.table[i].size_bytes; byte += 3) {
+            at.table[i].data[byte] ^= 0x40;
+            assert_ok(gy_names_new(&(gy_names_options){0}, &at.names));
+            gy_status status = gy_names_load(at.names, at.table[i].key, at.table[i].version,
+                                             at.table[i].data, at.table[i].size_bytes);
+            assert_true(status == GY_FORMAT || status == GY_UNSUPPORTED);
+            gy_names_free(at.names);
+            at.table[i].data[byte] ^= 0x40;
+        }
+    }
+    at.names = NULL;
+    finish(&at);
+}
+
+static void out_of_memory_is_said(void **state)
+{
+    (void)state;
+    bool has_failed = true;
+    for (int64_t n = 1; has_failed; n++) {
+        gy_names *names = NULL;
+        gy_names_effects effects = {0};
+        const gy_submit asked = {.spec = {1, 2}};
+        const gy_daemon_state daemon = {
+            .daemon = 1, .incarnation = 1, .life = 1, .sequence = 1, .slots = 2};
+        const gy_manager_wishes wishes = {.job = {5, 1}, .epoch = 1, .sequence = 1, .slots = 2};
+        gy_names_event events[] = {
+            {.kind = GY_NAMES_BEGIN},
+            {.kind = GY_NAMES_STORED, .key = {0x7972652D6E616D65u, 0}},
+            {.kind = GY_NAMES_DAEMON, .daemon = &daemon},
+            {.kind = GY_NAMES_SUBMIT, .key = {5, 1}, .submit = &asked, .asker = 1},
+            {.kind = GY_NAMES_STORED, .key = {5, 1}},
+            {.kind = GY_NAMES_STORED, .key = {5, 1}, .version = 1},
+            {.kind = GY_NAMES_MANAGER, .manager = &wishes}};
+        gy_alloc_fail_after(n);
+        gy_status status = gy_names_new(&(gy_names_options){0}, &names);
+        for (size_t i = 0; i < GY_COUNT(events) && status == GY_OK; i++) {
+            status = gy_names_step(names, &events[i], &effects);
+            assert_true(status == GY_OK || effects.count == 0);
+        }
+        gy_alloc_fail_after(0);
+        has_failed = status < 0;
+        assert_true(status == GY_OK || status == GY_NOMEM);
+        gy_names_free(names);
+        gy_free(effects.items);
+        assert_int_equal(gy_alloc_live(), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_is_stored_before_it_is_accepted),
+        cmocka_unit_test(each_manager_has_an_epoch_of_its_own),
+        cmocka_unit_test(a_manager_that_never_speaks_is_given_up),
+        cmocka_unit_test(shares_follow_weights),
+        cmocka_unit_test(a_gang_gets_all_or_none),
+        cmocka_unit_test(drained_and_bad_daemons_get_nothing),
+        cmocka_unit_test(whoever_loses_a_store_ends),
+        cmocka_unit_test(damaged_records_are_refused),
+        cmocka_unit_test(out_of_memory_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

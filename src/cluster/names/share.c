@@ -1,0 +1,272 @@
+/*
+ * Who gets a free slot: the job that would then have the fewest for its weight (progressive
+ * filling, which ends in weighted max-min fairness), one slot after the other. A gang gets all
+ * or none: while one that could be served is short of slots, it alone has them reserved, so two
+ * halves never wait for each other.
+ */
+#include "cluster/names/names_priv.h"
+
+#include <stdio.h>
+
+typedef enum served { SERVED, SERVE_LATER, SERVE_NEVER } served;
+
+static gang_row *waiting_gang(job_row *row)
+{
+    for (uint32_t i = 0; i < row->gang_count; i++) {
+        if (row->gangs[i].state == GANG_WAITS && !row->gangs[i].is_impossible) {
+            return &row->gangs[i];
+        }
+    }
+    return NULL;
+}
+
+static bool wants_single(const job_row *row)
+{
+    return row->singles < row->wanted && row->held < row->facts.slots_max;
+}
+
+void gy_names_appetite(gy_names *names, uint32_t job)
+{
+    job_row *row = &names->jobs[job];
+    bool has_gang = false;
+    for (uint32_t i = 0; i < row->gang_count; i++) {
+        has_gang = has_gang || row->gangs[i].state == GANG_WAITS;
+    }
+    bool is_hungry =
+        row->state == JOB_UP && !row->facts.is_killed && (has_gang || wants_single(row));
+    bool was_hungry = row->is_parked || gy_heap_has(&names->hungry, job);
+    if (!is_hungry) {
+        row->is_parked = false;
+        row->waits[0] = '\0';
+        gy_heap_remove(&names->hungry, job);
+        return;
+    }
+    row->hungry_ns = was_hungry ? row->hungry_ns : names->now_ns;
+    if (!row->is_parked) {
+        gy_names_no_memory(names, gy_heap_put(&names->hungry, job));
+    }
+}
+
+static void park(gy_names *names, uint32_t job)
+{
+    void *items = names->parked;
+    gy_heap_remove(&names->hungry, job);
+    if (gy_reserve("names.parked", &items, &names->parked_capacity, names->parked_count + 1,
+                   sizeof(uint32_t)) < 0) {
+        gy_names_no_memory(names, GY_NOMEM);
+        return;
+    }
+    names->parked = items;
+    names->parked[names->parked_count++] = job;
+    names->jobs[job].is_parked = true;
+}
+
+void gy_names_unpark(gy_names *names)
+{
+    for (size_t i = 0; i < names->parked_count; i++) {
+        uint32_t job = names->parked[i];
+        if (names->jobs[job].is_parked) {
+            names->jobs[job].is_parked = false;
+            gy_names_no_memory(names, gy_heap_put(&names->hungry, job));
+        }
+    }
+    names->parked_count = 0;
+}
+
+void gy_names_reshape(gy_names *names)
+{
+    gy_names_unpark(names);
+    for (size_t i = 0; i < names->hungry.count; i++) {
+        job_row *row = &names->jobs[names->hungry.items[i]];
+        for (uint32_t k = 0; k < row->gang_count; k++) {
+            row->gangs[k].is_impossible = false;
+        }
+    }
+    names->reserved = names->reserved_daemon = GY_NONE;
+}
+
+void gy_names_unreserve(gy_names *names, uint32_t job)
+{
+    if (names->reserved == job) {
+        names->reserved = names->reserved_daemon = GY_NONE;
+    }
+}
+
+/* ---- Where ---- */
+
+static bool is_blocked(const gy_names *names, uint32_t daemon, uint32_t job)
+{
+    return names->reserved != GY_NONE && names->reserved != job &&
+           (names->reserved_daemon == GY_NONE || names->reserved_daemon == daemon);
+}
+
+/* Where it would like to run, else where most is free. */
+static uint32_t pick(const gy_names *names, uint32_t job)
+{
+    const job_row *row = &names->jobs[job];
+    for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
+        uint32_t daemon = gy_index_find(&names->by_host, row->hosts[i]);
+        if (daemon != GY_NONE && gy_heap_has(&names->free, daemon) &&
+            gy_names_fits(names, daemon, job) && !is_blocked(names, daemon, job)) {
+            return daemon;
+        }
+    }
+    for (size_t i = 0; i < names->free.count; i++) {
+        uint32_t daemon = names->free.items[i];
+        if (gy_names_fits(names, daemon, job) && !is_blocked(names, daemon, job)) {
+            return daemon;
+        }
+    }
+    return GY_NONE;
+}
+
+static uint32_t room_for(const gy_names *names, uint32_t job, const gy_gang_wish *wish)
+{
+    for (size_t i = 0; i < names->free.count; i++) {
+        uint32_t daemon = names->free.items[i];
+        if (gy_names_free_slots(&names->daemons[daemon]) >= wish->width &&
+            gy_names_fits(names, daemon, job) && !is_blocked(names, daemon, job)) {
+            return daemon;
+        }
+    }
+    return GY_NONE;
+}
+
+static uint32_t free_everywhere(const gy_names *names, uint32_t job, uint32_t enough)
+{
+    uint32_t found = 0;
+    for (size_t i = 0; i < names->free.count && found < enough; i++) {
+        uint32_t daemon = names->free.items[i];
+        if (gy_names_fits(names, daemon, job) && !is_blocked(names, daemon, job)) {
+            found += gy_names_free_slots(&names->daemons[daemon]);
+        }
+    }
+    return found;
+}
+
+/* Could it be served if all others gave their slots back? On one host: where. */
+static bool is_possible(const gy_names *names, uint32_t job, const gy_gang_wish *wish,
+                        uint32_t *where)
+{
+    uint32_t best = GY_NONE, all = 0;
+    for (uint32_t i = 0; i < names->daemon_count; i++) {
+        const daemon_row *row = &names->daemons[i];
+        if (!gy_names_fits(names, i, job)) {
+            continue;
+        }
+        all += row->slots;
+        if (row->slots >= wish->width &&
+            (best == GY_NONE ||
+             gy_names_free_slots(row) > gy_names_free_slots(&names->daemons[best]))) {
+            best = i;
+        }
+    }
+    *where = wish->is_one_host ? best : GY_NONE;
+    return wish->is_one_host ? best != GY_NONE : all >= wish->width;
+}
+
+/* ---- What ---- */
+
+static void offer_gang(gy_names *names, uint32_t job, gang_row *gang, uint32_t daemon)
+{
+    uint32_t number = gang->wish.number, left = gang->wish.width;
+    gy_names_gang_break(names, job, number); /* what another life of this name server lent */
+    gang->state = GANG_OFFERED;
+    gy_names_unreserve(names, job);
+    while (left > 0) {
+        uint32_t where = daemon != GY_NONE ? daemon : pick(names, job);
+        if (where == GY_NONE) {
+            break; /* with TWO_RESERVED alone */
+        }
+        uint32_t count = GY_MIN(left, gy_names_free_slots(&names->daemons[where]));
+        gy_names_offer(names, job, where, (gy_names_lot){number, count});
+        left -= count;
+    }
+    gy_names_appetite(names, job);
+}
+
+static served serve_gang(gy_names *names, uint32_t job, gang_row *gang)
+{
+    const gy_gang_wish *wish = &gang->wish;
+    const job_row *row = &names->jobs[job];
+    uint32_t where = GY_NONE;
+    if (wish->is_one_host) {
+        where = room_for(names, job, wish);
+    }
+    bool is_over = row->held > row->facts.slots_max ||
+                   wish->width > row->facts.slots_max - row->held; /* its own limit */
+    bool fits = !is_over &&
+                (wish->is_one_host ? where != GY_NONE
+                                   : free_everywhere(names, job, wish->width) >= wish->width);
+    if (fits) {
+        offer_gang(names, job, gang, where);
+        return SERVED;
+    }
+    if (wish->width > row->facts.slots_max || !is_possible(names, job, wish, &where)) {
+        return SERVE_NEVER;
+    }
+    if (is_over) {
+        return SERVE_LATER;
+    }
+    if (GY_PLANTED_HERE(TWO_RESERVED) && !wish->is_one_host) {
+        offer_gang(names, job, gang, GY_NONE);
+        return SERVED;
+    }
+    if (names->reserved == GY_NONE) {
+        names->reserved = job;
+        names->reserved_daemon = where;
+    }
+    return SERVE_LATER;
+}
+
+static void never(gy_names *names, uint32_t job, gang_row *gang)
+{
+    job_row *row = &names->jobs[job];
+    gang->is_impossible = true;
+    snprintf(row->waits, sizeof(row->waits), "for %u slots %s: nowhere are so many",
+             gang->wish.width, gang->wish.is_one_host ? "on one host" : "together");
+    gy_names_note_job(names, job, row->waits);
+}
+
+/* One slot or one gang for it; false: not now. */
+static bool serve(gy_names *names, uint32_t job)
+{
+    job_row *row = &names->jobs[job];
+    gang_row *gang = waiting_gang(row);
+    if (gang != NULL) {
+        served how = serve_gang(names, job, gang);
+        if (how == SERVED) {
+            return true;
+        }
+        if (how == SERVE_NEVER) {
+            never(names, job, gang);
+            gy_names_unreserve(names, job);
+        }
+    }
+    bool is_held_back = names->reserved == job && names->reserved_daemon == GY_NONE;
+    uint32_t daemon = wants_single(row) && !is_held_back ? pick(names, job) : GY_NONE;
+    if (daemon != GY_NONE) {
+        gy_names_offer(names, job, daemon, (gy_names_lot){0, 1});
+    }
+    return daemon != GY_NONE;
+}
+
+void gy_names_lend(gy_names *names)
+{
+    uint32_t first = names->reserved;
+    if (first != GY_NONE) {
+        gang_row *gang = waiting_gang(&names->jobs[first]);
+        if (gang == NULL || names->jobs[first].state != JOB_UP) {
+            gy_names_unreserve(names, first);
+            gy_names_unpark(names);
+        } else if (serve_gang(names, first, gang) == SERVED) {
+            gy_names_unpark(names);
+        }
+    }
+    while (names->hungry.count > 0 && names->status == GY_OK) {
+        uint32_t job = names->hungry.items[0];
+        if (!serve(names, job)) {
+            park(names, job);
+        }
+    }
+}
