@@ -47,7 +47,9 @@ static gy_status measure(gy_comm *comm, gy_status (*step)(void *arg), void *arg,
     double wanted = settings.time / (first > 1e-9 ? first : 1e-9) / SAMPLES;
     int64_t calls = wanted < 1 ? 1 : wanted > 1e6 ? 1000000 : (int64_t)wanted;
     double samples_wanted = settings.time / (first > 1e-9 ? first : 1e-9);
-    int samples = samples_wanted < 3         ? 3
+    /* A call that takes longer than all the time is taken once. */
+    int samples = samples_wanted < 1         ? 1
+                  : samples_wanted < 3       ? 3
                   : samples_wanted > SAMPLES ? SAMPLES
                                              : (int)samples_wanted;
     for (int i = 0; i < samples; i++) {

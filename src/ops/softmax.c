@@ -67,10 +67,16 @@ static gy_status along(const gy_kernel_call *call, bool is_log)
         return GY_OK;
     }
     do {
+        if (at.at[dim] > 0) {
+            continue; /* its line is done */
+        }
         double maximum = 0;
         double sum = line_sum(x, at, dim, &maximum);
-        double centred = gy_real_at(x, &at, x->rank) - maximum;
-        gy_real_put(&call->outputs[0], &at, is_log ? centred - log(sum) : exp(centred) / sum);
+        for (gy_place on = at; on.at[dim] < x->sizes[dim]; on.at[dim]++) {
+            double centred = gy_real_at(x, &on, x->rank) - maximum;
+            gy_real_put(&call->outputs[0], &on,
+                        is_log ? centred - log(sum) : exp(centred) / sum);
+        }
     } while (gy_place_next(&at, x->sizes, x->rank));
     return GY_OK;
 }

@@ -48,7 +48,7 @@ static void expect_text(const char *name, const char *expected)
 static void table_is_measured_between_hosts_and_chosen_by(void **state)
 {
     (void)state;
-    expect_all("$GYRE_BIN tune -s 0.5 -o table >said-$GYRE_RANK");
+    expect_all("$GYRE_BIN tune -s 0.2 -o table >said-$GYRE_RANK");
     expect_text("said-0", "link far");
     expect_text("table", "\nlink far ");
     expect_text("table", "\nlink ring ");
