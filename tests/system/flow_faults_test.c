@@ -352,7 +352,12 @@ typedef struct pace {
     bool is_slow, has_copies;
 } pace;
 
-static double run_pieces(const pace *how)
+typedef struct pace_result {
+    double seconds;
+    int copies, won, cancelled; /* losers that said so before the job was over */
+} pace_result;
+
+static pace_result run_pieces(const pace *how)
 {
     place at = make_place();
     at.has.is_slow = how->is_slow;
@@ -368,33 +373,37 @@ static double run_pieces(const pace *how)
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     read_log(at.has.top, log);
     const gy_flow_stage *stage = &report->stages[0];
-    double seconds = report->seconds;
+    const pace_result result = {report->seconds, (int)stage->copies, (int)stage->copies_won,
+                                count_of(log, "cancelled", -1)};
     printf("soak: %d vertices of %.2f s, %d workers, %s: %.2f s, %d copies, %d won, %d "
            "cancelled\n",
-           PIECES, how->piece_ms * 1e-3, how->workers, how->name, seconds, (int)stage->copies,
-           (int)stage->copies_won, count_of(log, "cancelled", -1));
+           PIECES, how->piece_ms * 1e-3, how->workers, how->name, result.seconds, result.copies,
+           result.won, result.cancelled);
     assert_int_equal(stage->done, PIECES);
     assert_int_equal(stage->failures, 0);
-    if (how->is_slow && how->has_copies) {
-        assert_true(stage->copies_won >= 1);
-        assert_true(count_of(log, "cancelled", -1) >= 1);
-    } else {
-        assert_int_equal(stage->copies, 0);
-        assert_int_equal(count_of(log, "cancelled", -1), 0);
-    }
+    assert_true(how->has_copies || result.copies == 0);
+    assert_true(result.cancelled <= result.copies);
     gy_flow_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
-    return seconds;
+    return result;
 }
 
-/* How much longer one at a tenth makes it. */
-static double slow_down(int workers, int piece_ms)
+/* A worker at a tenth makes it at most half as long again, by copies that win, whose losers are
+ * told; without it there is none. False: on a machine that others use it may be otherwise. */
+static bool is_slow_bearable(int workers, int piece_ms)
 {
-    double healthy = run_pieces(&(pace){"healthy", workers, piece_ms, false, true});
-    double slow = run_pieces(&(pace){"one at a tenth", workers, piece_ms, true, true});
-    printf("soak: a worker at a tenth of %d: %.2f times\n", workers, slow / healthy);
-    return slow / healthy;
+    const pace_result healthy = run_pieces(&(pace){"healthy", workers, piece_ms, false, true});
+    const pace_result slow =
+        run_pieces(&(pace){"one at a tenth", workers, piece_ms, true, true});
+    const double times = slow.seconds / healthy.seconds;
+    printf("soak: a worker at a tenth of %d: %.2f times\n", workers, times);
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    const bool is_in_time = true;
+#else
+    const bool is_in_time = times <= 1.5;
+#endif
+    return is_in_time && healthy.copies == 0 && slow.won >= 1 && slow.cancelled >= 1;
 }
 
 /* With three workers it is below 1.5 times even without copies (40 s by 28), with four only
@@ -404,17 +413,14 @@ static void a_slow_worker_costs_little(void **state)
     (void)state;
     const bool is_soak = getenv("GYRE_SOAK") != NULL;
     const int piece_ms = is_soak ? 2000 : 50;
-    double times = 0;
-    for (int i = 0; i < 3 && (i == 0 || times > 1.5); i++) { /* others use this machine too */
-        times = slow_down(4, piece_ms);
+    bool is_right = false;
+    for (int i = 0; i < 3 && !is_right; i++) {
+        is_right = is_slow_bearable(4, piece_ms);
     }
-#if !defined(GYRE_ASAN) && !defined(GYRE_TSAN)
-    assert_true(times <= 1.5);
-#endif
+    assert_true(is_right);
     if (is_soak) {
-        assert_true(slow_down(3, piece_ms) <= 1.5);
-        double alone = run_pieces(&(pace){"no copies", 4, piece_ms, true, false});
-        assert_true(alone >= 39);
+        assert_true(is_slow_bearable(3, piece_ms));
+        assert_true(run_pieces(&(pace){"no copies", 4, piece_ms, true, false}).seconds >= 39);
     }
 }
 
