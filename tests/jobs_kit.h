@@ -193,17 +193,25 @@ static inline char *kit_read(const char *path, size_t *size_bytes)
     return bytes;
 }
 
-/* The hash of files part-00000 … of an output, which has nothing else but its manifest. */
+/* The hash of files part-00000 … of an output, and of an index's inputs-00000; it has nothing
+ * else but its manifest. */
 static inline uint64_t kit_output_hash(const char *output, int parts)
 {
     uint64_t hash = 0;
-    if (kit_entries(output) != parts + 1) {
-        fail_msg("%s has %d entries: expected %d", output, kit_entries(output), parts + 1);
+    char path[256];
+    snprintf(path, sizeof(path), "%s/inputs-00000", output);
+    const int lists = access(path, F_OK) == 0;
+    if (kit_entries(output) != parts + lists + 1) {
+        fail_msg("%s has %d entries: expected %d", output, kit_entries(output),
+                 parts + lists + 1);
     }
-    for (int i = 0; i < parts; i++) {
-        char path[256];
+    for (int i = 0; i < parts + lists; i++) {
         size_t size = 0;
-        snprintf(path, sizeof(path), "%s/part-%05d", output, i);
+        if (i < parts) {
+            snprintf(path, sizeof(path), "%s/part-%05d", output, i);
+        } else {
+            snprintf(path, sizeof(path), "%s/inputs-00000", output);
+        }
         char *bytes = kit_read(path, &size);
         if (bytes == NULL) {
             fail_msg("%s is missing", path);

@@ -312,6 +312,9 @@ GY_API GY_MUST_CHECK gy_dag *gy_dag_grep(gy_flow *flow, const gy_grep_options *o
 /** An inverted index: lines of word, tab, the numbers of the inputs that have it, rising,
  * parted by blanks. Input i of `inputs` has the number i. */
 GY_API GY_MUST_CHECK gy_dag *gy_dag_index(gy_flow *flow, const gy_job_options *options);
+/** One more output of a graph, `name`: which number each of `inputs` (NULL at the end) has,
+ * lines of number, tab, path. A mistake stays in the graph. */
+GY_API void gy_dag_list_inputs(gy_dag *dag, const char *const *inputs, const char *name);
 
 typedef struct gy_topk_options {
     gy_job_options job;

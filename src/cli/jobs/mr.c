@@ -109,22 +109,6 @@ static gy_dag *make_wordcount(gy_flow *flow, const gy_file_list *inputs)
     return gy_dag_wordcount(flow, &job);
 }
 
-/* Which number each input has, a line each. NULL: no memory. */
-static char *number_inputs(const gy_file_list *inputs, size_t *size)
-{
-    char *text = NULL;
-    FILE *to = open_memstream(&text, size);
-    bool is_ok = to != NULL;
-    for (size_t i = 0; is_ok && inputs->paths[i] != NULL; i++) {
-        is_ok = fprintf(to, "%zu\t%s\n", i, inputs->paths[i]) > 0;
-    }
-    is_ok = to != NULL && fclose(to) == 0 && is_ok;
-    if (!is_ok) {
-        free(text);
-    }
-    return is_ok ? text : NULL;
-}
-
 /* The index, and beside it what its numbers mean. */
 static gy_dag *make_index(gy_flow *flow, const gy_file_list *inputs)
 {
@@ -132,18 +116,10 @@ static gy_dag *make_index(gy_flow *flow, const gy_file_list *inputs)
     if (settings.hot_key >= 0) {
         job.hot_key_bytes = settings.hot_key > 0 ? (size_t)settings.hot_key : SIZE_MAX;
     }
-    size_t size = 0;
-    char *names = number_inputs(inputs, &size);
-    gy_dag *dag = names != NULL ? gy_dag_index(flow, &job) : NULL;
+    gy_dag *dag = gy_dag_index(flow, &job);
     if (dag != NULL) {
-        const gy_vertex_options saying = {.function = "gyre.say",
-                                          .stage = "inputs",
-                                          .parameter = names,
-                                          .parameter_bytes = size,
-                                          .outputs = 1};
-        gy_part_output(gy_dag_vertex(dag, &saying), "inputs");
+        gy_dag_list_inputs(dag, inputs->paths, "inputs");
     }
-    free(names);
     return dag;
 }
 

@@ -58,6 +58,25 @@ gy_dag *gy_dag_index(gy_flow *flow, const gy_job_options *options)
     return gy_map_reduce(flow, &all);
 }
 
+void gy_dag_list_inputs(gy_dag *dag, const char *const *inputs, const char *name)
+{
+    gy_text lines = {0};
+    for (size_t i = 0; inputs[i] != NULL; i++) {
+        gy_text_add(&lines, "%zu\t%s\n", i, inputs[i]);
+    }
+    if (lines.status < 0) {
+        gy_dag_fail(dag, GY_NOMEM, "no memory for the list of inputs");
+    } else {
+        const gy_vertex_options saying = {.function = "gyre.say",
+                                          .stage = "inputs",
+                                          .parameter = lines.data,
+                                          .parameter_bytes = lines.size_bytes,
+                                          .outputs = 1};
+        gy_part_output(gy_dag_vertex(dag, &saying), name);
+    }
+    gy_text_free(&lines);
+}
+
 gy_dag *gy_dag_grep(gy_flow *flow, const gy_grep_options *options)
 {
     gy_map_reduce_options all = options_of(&options->job, "gyre.grep");

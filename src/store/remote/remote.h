@@ -148,8 +148,9 @@ GY_MUST_CHECK gy_status gy_place_blocks(gy_place *place, uint64_t at, uint64_t s
                                         gy_place_block_visit visit, void *arg);
 
 /**
- * A source over whatever a URI names: a file is opened as gy_source_open does; of a remote one two
- * threads ask for ranges of 8 MiB, in turn, while one is read. All ranges are of one version.
+ * A source over whatever a URI names: a file is opened as gy_source_open does; of a remote one
+ * two threads ask for ranges of 8 MiB, in turn, while one is read. All ranges are of one
+ * version.
  */
 GY_MUST_CHECK gy_status gy_source_open_uri(gy_env *env, const char *uri, gy_encoding encoding,
                                            const gy_place_options *options, gy_source **source);
