@@ -15,6 +15,8 @@ static void kill_somebody(gy_test_job *job)
     }
     long victim = getpid();
     bool is_nursery_meant = gy_random_below(&chance, 8) == 0;
+    /* Without a control group nobody would know of the daemons that a killed nursery leaves. */
+    is_nursery_meant = is_nursery_meant && access("/sys/fs/cgroup/pids", W_OK) == 0;
     for (int depth = 0; depth < (is_nursery_meant ? 1 : 2); depth++) {
         snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", victim, victim);
         int file = open(path, O_RDONLY | O_CLOEXEC);
