@@ -98,7 +98,9 @@ static void wait(gy_stream *stream, int64_t until_ns)
     }
     uint64_t wait_ms = (uint64_t)GY_MIN((until_ns - now_ns + 999999) / 1000000, (int64_t)60000);
     uv_update_time(&stream->loop);
-    (void)uv_timer_start(&stream->timer, on_time, wait_ms, 0);
+    /* It repeats: libuv fires timers before it polls, and one that was due by then, and is
+     * gone, would leave a poll without an end. */
+    (void)uv_timer_start(&stream->timer, on_time, wait_ms, 1);
     (void)uv_run(&stream->loop, UV_RUN_ONCE);
     (void)uv_timer_stop(&stream->timer);
 }
