@@ -261,6 +261,7 @@ static void hear_managers(gy_names *names, uint32_t daemon, const gy_daemon_stat
     }
     uint32_t round = names->daemons[daemon].round;
     for (uint32_t job = names->daemons[daemon].jobs.first, next; job != GY_NONE; job = next) {
+        GY_ASSERT(names->jobs != NULL);
         next = names->jobs[job].at_host.next;
         if (names->jobs[job].round != round) {
             gy_names_manager_unlisted(names, job);

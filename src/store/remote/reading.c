@@ -168,6 +168,7 @@ static gy_status begin_lane(remote_reading *reading, int index, const gy_place_o
     }
     if (lane->place == NULL) {
         gy_place *first = reading->lanes[0].place;
+        GY_ASSERT(first != NULL);
         GY_TRY(gy_place_open(first->env, first->uri.text, options, &lane->place));
     }
     lane->data = gy_alloc("store.reading", reading->capacity);
