@@ -79,13 +79,13 @@ void gy_index_free(gy_index *table)
     *table = (gy_index){0};
 }
 
-static void place(gy_heap *heap, size_t at, uint32_t item)
+static void place(gy_control_heap *heap, size_t at, uint32_t item)
 {
     heap->items[at] = item;
     heap->places[item] = (uint32_t)at;
 }
 
-static void settle(gy_heap *heap, size_t at)
+static void settle(gy_control_heap *heap, size_t at)
 {
     uint32_t item = heap->items[at];
     while (at > 0 && heap->is_before(heap->arg, item, heap->items[(at - 1) / 2])) {
@@ -104,11 +104,11 @@ static void settle(gy_heap *heap, size_t at)
     place(heap, at, item);
 }
 
-gy_status gy_heap_put(gy_heap *heap, uint32_t item)
+gy_status gy_control_heap_put(gy_control_heap *heap, uint32_t item)
 {
     void *items = heap->items, *places = heap->places;
     size_t known = heap->place_count;
-    if (!gy_heap_has(heap, item)) {
+    if (!gy_control_heap_has(heap, item)) {
         GY_TRY(gy_reserve("cluster.heap", &items, &heap->capacity, heap->count + 1,
                           sizeof(uint32_t)));
         heap->items = items;
@@ -126,9 +126,9 @@ gy_status gy_heap_put(gy_heap *heap, uint32_t item)
     return GY_OK;
 }
 
-void gy_heap_remove(gy_heap *heap, uint32_t item)
+void gy_control_heap_remove(gy_control_heap *heap, uint32_t item)
 {
-    if (!gy_heap_has(heap, item)) {
+    if (!gy_control_heap_has(heap, item)) {
         return;
     }
     size_t at = heap->places[item];
@@ -140,7 +140,7 @@ void gy_heap_remove(gy_heap *heap, uint32_t item)
     }
 }
 
-void gy_heap_free(gy_heap *heap)
+void gy_control_heap_free(gy_control_heap *heap)
 {
     gy_free(heap->items);
     gy_free(heap->places);

@@ -31,23 +31,23 @@ static inline gy_key gy_index_id(uint64_t id)
     return (gy_key){id, id * 0x9E3779B97F4A7C15u};
 }
 
-typedef struct gy_heap {
+typedef struct gy_control_heap {
     uint32_t *items;
     size_t count, capacity;
     const void *arg;
     bool (*is_before)(const void *arg, uint32_t a, uint32_t b);
     uint32_t *places; /* (index) where it stands; GY_NONE: nowhere */
     size_t place_count;
-} gy_heap;
+} gy_control_heap;
 
-static inline bool gy_heap_has(const gy_heap *heap, uint32_t item)
+static inline bool gy_control_heap_has(const gy_control_heap *heap, uint32_t item)
 {
     return item < heap->place_count && heap->places[item] != GY_NONE;
 }
 
 /** Put it in, or let it find its place anew. GY_NOMEM */
-GY_MUST_CHECK gy_status gy_heap_put(gy_heap *heap, uint32_t item);
-void gy_heap_remove(gy_heap *heap, uint32_t item);
-void gy_heap_free(gy_heap *heap);
+GY_MUST_CHECK gy_status gy_control_heap_put(gy_control_heap *heap, uint32_t item);
+void gy_control_heap_remove(gy_control_heap *heap, uint32_t item);
+void gy_control_heap_free(gy_control_heap *heap);
 
 #endif

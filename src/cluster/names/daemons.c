@@ -47,9 +47,9 @@ void gy_names_daemon_changed(gy_names *names, uint32_t daemon)
 {
     const daemon_row *row = &names->daemons[daemon];
     if (gy_names_may_lend(row) && gy_names_free_slots(row) > 0) {
-        gy_names_no_memory(names, gy_heap_put(&names->free, daemon));
+        gy_names_no_memory(names, gy_control_heap_put(&names->free, daemon));
     } else {
-        gy_heap_remove(&names->free, daemon);
+        gy_control_heap_remove(&names->free, daemon);
     }
 }
 
@@ -120,7 +120,7 @@ static void lose(gy_names *names, uint32_t daemon, const char *reason)
     }
     row->is_up = false;
     row->managers = 0;
-    gy_heap_remove(&names->beating, daemon);
+    gy_control_heap_remove(&names->beating, daemon);
     gy_names_daemon_changed(names, daemon);
     gy_names_reshape(names); /* a gang may wait for what is not there any more */
     gy_names_note_daemon(names, daemon, reason);
@@ -231,7 +231,7 @@ static bool take_state(gy_names *names, uint32_t daemon, const gy_daemon_state *
     row->heard_ns = names->now_ns;
     row->is_up = true;
     row->round++;
-    gy_names_no_memory(names, gy_heap_put(&names->beating, daemon));
+    gy_names_no_memory(names, gy_control_heap_put(&names->beating, daemon));
     find_by_host(names, daemon, host);
     gy_names_daemon_changed(names, daemon);
     if (had != gy_names_may_lend(row) || slots != row->slots) {

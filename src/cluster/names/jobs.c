@@ -40,7 +40,7 @@ void gy_names_job_drop(gy_names *names, uint32_t job)
     job_row *row = &names->jobs[job];
     names->open_jobs -= gy_names_is_open(row);
     gy_index_remove(&names->by_job, row->key);
-    gy_heap_remove(&names->watched, job);
+    gy_control_heap_remove(&names->watched, job);
     row->state = JOB_FREE;
     row->key = (gy_key){0};
     row->facts = (job_facts){.weight = 1};
@@ -51,7 +51,7 @@ void gy_names_job_drop(gy_names *names, uint32_t job)
 void gy_names_due(gy_names *names, uint32_t job, int64_t at_ns)
 {
     names->jobs[job].due_ns = at_ns;
-    gy_names_no_memory(names, gy_heap_put(&names->watched, job));
+    gy_names_no_memory(names, gy_control_heap_put(&names->watched, job));
 }
 
 /* Known already: the same job, or another under its key. */
@@ -190,7 +190,7 @@ void gy_names_ended(gy_names *names, uint32_t job)
     gy_names_unreserve(names, job);
     gy_names_appetite(names, job);
     gy_names_set_host(names, job, GY_NONE);
-    gy_heap_remove(&names->watched, job);
+    gy_control_heap_remove(&names->watched, job);
     names->open_jobs--;
     names->ended_jobs++;
     ended_jobs_add(&names->ended, names->jobs, job);

@@ -105,7 +105,7 @@ void gy_names_manager_lost(gy_names *names, uint32_t job, const char *reason)
     row->state = JOB_WAITING;
     row->address[0] = '\0';
     row->wanted = row->gang_count = 0;
-    gy_heap_remove(&names->watched, job);
+    gy_control_heap_remove(&names->watched, job);
     gy_names_unreserve(names, job);
     gy_names_appetite(names, job);
     raise_epoch(names, job);
@@ -131,7 +131,7 @@ void gy_names_look_at_jobs(gy_names *names)
         if (row->due_ns > names->now_ns) {
             return;
         }
-        gy_heap_remove(&names->watched, job);
+        gy_control_heap_remove(&names->watched, job);
         if (row->pending != PENDING_NONE) {
             gy_names_due(names, job, names->now_ns + names->options.dead_ns / 4);
         } else if (row->state == JOB_WAITING && row->is_used) {

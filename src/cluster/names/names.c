@@ -75,10 +75,10 @@ gy_status gy_names_new(const gy_names_options *options, gy_names **names)
     made->free_lease = made->free_job = made->reserved = made->reserved_daemon = GY_NONE;
     made->asked = made->ended = GY_LIST_EMPTY;
     made->timer_ns = INT64_MAX;
-    made->free = (gy_heap){.arg = made, .is_before = is_freer};
-    made->hungry = (gy_heap){.arg = made, .is_before = is_hungrier};
-    made->watched = (gy_heap){.arg = made, .is_before = is_due_before};
-    made->beating = (gy_heap){.arg = made, .is_before = is_longer_silent};
+    made->free = (gy_control_heap){.arg = made, .is_before = is_freer};
+    made->hungry = (gy_control_heap){.arg = made, .is_before = is_hungrier};
+    made->watched = (gy_control_heap){.arg = made, .is_before = is_due_before};
+    made->beating = (gy_control_heap){.arg = made, .is_before = is_longer_silent};
     *names = made;
     return GY_OK;
 }
@@ -93,9 +93,10 @@ void gy_names_free(gy_names *names)
     for (size_t i = 0; i < GY_COUNT(tables); i++) {
         gy_index_free(tables[i]);
     }
-    gy_heap *const heaps[] = {&names->free, &names->hungry, &names->watched, &names->beating};
+    gy_control_heap *const heaps[] = {&names->free, &names->hungry, &names->watched,
+                                      &names->beating};
     for (size_t i = 0; i < GY_COUNT(heaps); i++) {
-        gy_heap_free(heaps[i]);
+        gy_control_heap_free(heaps[i]);
     }
     gy_arena_free(&names->texts);
     gy_free(names->daemons);

@@ -154,10 +154,10 @@ struct gy_names {
     gy_index by_daemon, by_job, by_lease, by_host; /* the last that is of a host */
     list asked, ended;                             /* oldest first */
 
-    gy_heap free;                       /* daemons that may lend, most free slots first */
-    gy_heap hungry;                     /* jobs that want a slot, the least served first */
-    gy_heap watched;                    /* jobs with a due time, the first first */
-    gy_heap beating;                    /* daemons that are up, the longest silent first */
+    gy_control_heap free;               /* daemons that may lend, most free slots first */
+    gy_control_heap hungry;             /* jobs that want a slot, the least served first */
+    gy_control_heap watched;            /* jobs with a due time, the first first */
+    gy_control_heap beating;            /* daemons that are up, the longest silent first */
     uint32_t reserved, reserved_daemon; /* the job whose gang is next; where, if on one host */
     uint32_t *parked, *touched;         /* jobs */
     size_t parked_count, parked_capacity, touched_count, touched_capacity;

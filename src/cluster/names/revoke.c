@@ -77,28 +77,28 @@ static bool may_move(const gy_names *names, uint32_t rich, uint32_t poor)
 static bool is_waiting(const gy_names *names, uint32_t job)
 {
     const job_row *row = &names->jobs[job];
-    return (row->is_parked || gy_heap_has(&names->hungry, job)) && row->singles < row->wanted &&
-           row->held < row->facts.slots_max &&
+    return (row->is_parked || gy_control_heap_has(&names->hungry, job)) &&
+           row->singles < row->wanted && row->held < row->facts.slots_max &&
            names->now_ns - row->hungry_ns >= names->options.patience_ns;
 }
 
 /* Give `poor` one more in plan. */
-static void plan_one(gy_names *names, gy_heap *poor)
+static void plan_one(gy_names *names, gy_control_heap *poor)
 {
     uint32_t job = poor->items[0];
     job_row *row = &names->jobs[job];
     row->planned++;
     if (row->planned - (row->held - row->asked) >= row->wanted - row->singles) {
-        gy_heap_remove(poor, job);
+        gy_control_heap_remove(poor, job);
     } else {
-        gy_names_no_memory(names, gy_heap_put(poor, job));
+        gy_names_no_memory(names, gy_control_heap_put(poor, job));
     }
 }
 
 static void balance_singles(gy_names *names)
 {
-    gy_heap rich = {.arg = names, .is_before = is_richer};
-    gy_heap poor = {.arg = names, .is_before = is_poorer};
+    gy_control_heap rich = {.arg = names, .is_before = is_richer};
+    gy_control_heap poor = {.arg = names, .is_before = is_poorer};
     uint32_t coming = 0;
     for (uint32_t i = 0; i < names->daemon_count; i++) {
         coming += names->daemons[i].used;
@@ -108,10 +108,10 @@ static void balance_singles(gy_names *names)
         row->planned = row->held - row->asked;
         coming -= row->planned;
         if (row->planned > 0) {
-            gy_names_no_memory(names, gy_heap_put(&rich, i));
+            gy_names_no_memory(names, gy_control_heap_put(&rich, i));
         }
         if (is_waiting(names, i)) {
-            gy_names_no_memory(names, gy_heap_put(&poor, i));
+            gy_names_no_memory(names, gy_control_heap_put(&poor, i));
         }
     }
     for (; coming > 0 && poor.count > 0; coming--) {
@@ -124,16 +124,16 @@ static void balance_singles(gy_names *names)
         }
         uint32_t lease = find_askable(names, from, to);
         if (lease == GY_NONE) {
-            gy_heap_remove(&rich, from);
+            gy_control_heap_remove(&rich, from);
             continue;
         }
         uint32_t asked = ask(names, lease);
         names->jobs[from].planned -= GY_MIN(asked, names->jobs[from].planned);
-        gy_names_no_memory(names, gy_heap_put(&rich, from));
+        gy_names_no_memory(names, gy_control_heap_put(&rich, from));
         plan_one(names, &poor);
     }
-    gy_heap_free(&rich);
-    gy_heap_free(&poor);
+    gy_control_heap_free(&rich);
+    gy_control_heap_free(&poor);
 }
 
 /* ---- The gang that is next ---- */

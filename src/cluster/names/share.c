@@ -34,23 +34,23 @@ void gy_names_appetite(gy_names *names, uint32_t job)
     }
     bool is_hungry =
         row->state == JOB_UP && !row->facts.is_killed && (has_gang || wants_single(row));
-    bool was_hungry = row->is_parked || gy_heap_has(&names->hungry, job);
+    bool was_hungry = row->is_parked || gy_control_heap_has(&names->hungry, job);
     if (!is_hungry) {
         row->is_parked = false;
         row->waits[0] = '\0';
-        gy_heap_remove(&names->hungry, job);
+        gy_control_heap_remove(&names->hungry, job);
         return;
     }
     row->hungry_ns = was_hungry ? row->hungry_ns : names->now_ns;
     if (!row->is_parked) {
-        gy_names_no_memory(names, gy_heap_put(&names->hungry, job));
+        gy_names_no_memory(names, gy_control_heap_put(&names->hungry, job));
     }
 }
 
 static void park(gy_names *names, uint32_t job)
 {
     void *items = names->parked;
-    gy_heap_remove(&names->hungry, job);
+    gy_control_heap_remove(&names->hungry, job);
     if (gy_reserve("names.parked", &items, &names->parked_capacity, names->parked_count + 1,
                    sizeof(uint32_t)) < 0) {
         gy_names_no_memory(names, GY_NOMEM);
@@ -67,7 +67,7 @@ void gy_names_unpark(gy_names *names)
         uint32_t job = names->parked[i];
         if (names->jobs[job].is_parked) {
             names->jobs[job].is_parked = false;
-            gy_names_no_memory(names, gy_heap_put(&names->hungry, job));
+            gy_names_no_memory(names, gy_control_heap_put(&names->hungry, job));
         }
     }
     names->parked_count = 0;
@@ -106,7 +106,7 @@ static uint32_t pick(const gy_names *names, uint32_t job)
     const job_row *row = &names->jobs[job];
     for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
         uint32_t daemon = gy_index_find(&names->by_host, row->hosts[i]);
-        if (daemon != GY_NONE && gy_heap_has(&names->free, daemon) &&
+        if (daemon != GY_NONE && gy_control_heap_has(&names->free, daemon) &&
             gy_names_fits(names, daemon, job) && !is_blocked(names, daemon, job)) {
             return daemon;
         }
