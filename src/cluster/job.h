@@ -18,7 +18,8 @@ typedef struct gy_key {
     uint64_t high, low;
 } gy_key;
 
-#define GY_TASK_NONE UINT32_MAX
+#define GY_NONE      UINT32_MAX /* the index of nothing */
+#define GY_TASK_NONE GY_NONE
 enum { GY_TASKS_MAX = 1 << 28 };
 
 /** A task as room flow hands it to the manager. */

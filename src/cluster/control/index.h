@@ -7,8 +7,6 @@
 
 #include "cluster/job.h"
 
-#define GY_NONE UINT32_MAX
-
 typedef struct gy_index_cell {
     gy_key key;
     uint32_t value; /* + 1; 0: empty */

@@ -41,9 +41,9 @@ gy_status gy_daemon_new(const gy_daemon_options *options, gy_daemon **daemon)
         gy_daemon_free(made);
         return GY_NOMEM;
     }
-    if (!gy_daemon_take_text(made->address, sizeof(made->address), options->address) ||
-        !gy_daemon_take_text(made->host, sizeof(made->host), options->host) ||
-        !gy_daemon_take_text(made->labels, sizeof(made->labels), options->labels)) {
+    if (!gy_step_take_text(made->address, sizeof(made->address), options->address) ||
+        !gy_step_take_text(made->host, sizeof(made->host), options->host) ||
+        !gy_step_take_text(made->labels, sizeof(made->labels), options->labels)) {
         gy_daemon_free(made);
         return gy_fail(GY_ARG, "address and host have at most %d bytes, labels %d",
                        GY_CONTROL_TEXT_BYTES - 1, GY_CONTROL_LABELS_BYTES - 1);
@@ -107,8 +107,8 @@ static void stop(gy_daemon *daemon)
 
 static void take_trouble(gy_daemon *daemon, const char *reason)
 {
-    if (!gy_daemon_take_text(daemon->trouble, sizeof(daemon->trouble), reason)) {
-        (void)gy_daemon_take_text(daemon->trouble, sizeof(daemon->trouble), "its disk fails");
+    if (!gy_step_take_text(daemon->trouble, sizeof(daemon->trouble), reason)) {
+        (void)gy_step_take_text(daemon->trouble, sizeof(daemon->trouble), "its disk fails");
     }
     daemon->is_dirty = true;
     gy_daemon_emit(daemon, GY_DAEMON_NOTE, GY_NONE)->reason =

@@ -6,6 +6,7 @@
 
 #include "cluster/control/index.h"
 #include "cluster/control/plant_priv.h"
+#include "cluster/control/step.h"
 #include "cluster/daemon.h"
 
 typedef enum nursery_state {
@@ -102,7 +103,6 @@ gy_daemon_effect *gy_daemon_emit(gy_daemon *daemon, gy_daemon_effect_kind kind, 
 void gy_daemon_refuse(gy_daemon *daemon, const gy_daemon_event *event, gy_status status,
                       const char *reason);
 void gy_daemon_no_memory(gy_daemon *daemon, gy_status status);
-bool gy_daemon_take_text(char *to, size_t size_bytes, const char *text);
 /** Its leases into a state; those of one job, or GY_NONE: all. */
 void gy_daemon_list_leases(gy_daemon *daemon, uint32_t job, gy_daemon_state *state);
 void gy_daemon_say_state(gy_daemon *daemon);

@@ -3,25 +3,16 @@
  */
 #include "cluster/daemon/daemon_priv.h"
 
-#include <string.h>
-
 void gy_daemon_no_memory(gy_daemon *daemon, gy_status status)
 {
     daemon->status = status < 0 ? GY_NOMEM : daemon->status;
 }
 
+GY_EFFECT_OF(effect_new, gy_daemon_effects, gy_daemon_effect, "daemon.effects")
+
 gy_daemon_effect *gy_daemon_emit(gy_daemon *daemon, gy_daemon_effect_kind kind, uint32_t job)
 {
-    static _Thread_local gy_daemon_effect nowhere; /* without memory the step is void anyway */
-    gy_daemon_effects *out = daemon->effects;
-    void *items = out->items;
-    if (gy_reserve("daemon.effects", &items, &out->capacity, out->count + 1,
-                   sizeof(gy_daemon_effect)) < 0) {
-        gy_daemon_no_memory(daemon, GY_NOMEM);
-        return &nowhere;
-    }
-    out->items = items;
-    gy_daemon_effect *effect = &out->items[out->count++];
+    gy_daemon_effect *effect = effect_new(daemon->effects, &daemon->status);
     *effect = (gy_daemon_effect){.kind = kind};
     if (job != GY_NONE) {
         effect->job = daemon->jobs[job].key;
@@ -43,19 +34,6 @@ void gy_daemon_refuse(gy_daemon *daemon, const gy_daemon_event *event, gy_status
     effect->number = event->number;
     effect->status = status;
     effect->reason = reason;
-}
-
-bool gy_daemon_take_text(char *to, size_t size_bytes, const char *text)
-{
-    size_t size = text == NULL ? 0 : strnlen(text, size_bytes);
-    if (size >= size_bytes) {
-        return false;
-    }
-    if (size > 0) {
-        memcpy(to, text, size);
-    }
-    to[size] = '\0';
-    return true;
 }
 
 void gy_daemon_list_leases(gy_daemon *daemon, uint32_t job, gy_daemon_state *state)

@@ -93,7 +93,7 @@ static bool is_wanted(const gy_daemon *daemon, uint32_t section)
 
 static bool take_peer(section_row *row, const gy_section *asked)
 {
-    if (!gy_daemon_take_text(row->address, sizeof(row->address), asked->address)) {
+    if (!gy_step_take_text(row->address, sizeof(row->address), asked->address)) {
         return false;
     }
     row->peer = asked->peer;

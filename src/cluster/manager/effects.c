@@ -4,21 +4,12 @@
 #include "cluster/manager/manager_priv.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+
+GY_EFFECT_OF(effect_new, gy_effects, gy_effect, "manager.effects")
 
 gy_effect *gy_manager_emit(gy_manager *manager, gy_effect_kind kind)
 {
-    static _Thread_local gy_effect nowhere; /* without memory the step is void anyway */
-    gy_effects *out = manager->effects;
-    void *items = out->items;
-    if (gy_reserve("manager.effects", &items, &out->capacity, out->count + 1,
-                   sizeof(gy_effect)) < 0) {
-        manager->status = GY_NOMEM;
-        return &nowhere;
-    }
-    out->items = items;
-    gy_effect *effect = &out->items[out->count++];
+    gy_effect *effect = effect_new(manager->effects, &manager->status);
     *effect = (gy_effect){
         .kind = kind, .process = GY_NONE, .stage = GY_NONE, .id = {.task = GY_TASK_NONE}};
     return effect;
@@ -26,19 +17,11 @@ gy_effect *gy_manager_emit(gy_manager *manager, gy_effect_kind kind)
 
 const char *gy_manager_text(gy_manager *manager, const char *format, ...)
 {
-    va_list args, again;
+    va_list args;
     va_start(args, format);
-    va_copy(again, args);
-    int size = vsnprintf(NULL, 0, format, args);
+    const char *text = gy_step_text(&manager->texts, &manager->status, format, args);
     va_end(args);
-    char *text = gy_arena_alloc(&manager->texts, (size_t)size + 1);
-    if (text != NULL) {
-        vsnprintf(text, (size_t)size + 1, format, again);
-    } else {
-        manager->status = GY_NOMEM;
-    }
-    va_end(again);
-    return text != NULL ? text : "out of memory";
+    return text;
 }
 
 void gy_manager_note_task(gy_manager *manager, uint32_t task, const char *reason)

@@ -9,10 +9,9 @@
 #ifndef GY_CLUSTER_MANAGER_PRIV_H
 #define GY_CLUSTER_MANAGER_PRIV_H
 
+#include "cluster/control/step.h"
 #include "cluster/manager.h"
 #include "cluster/manager/plant_priv.h"
-
-#define GY_NONE UINT32_MAX
 
 enum {
     GY_STALE = 1u << 30,    /* in gy_link.reader: the input was lost under the running reader */

@@ -212,10 +212,10 @@ static bool take_state(gy_names *names, uint32_t daemon, const gy_daemon_state *
     gy_key host = gy_names_host_key(row->host);
     bool had = gy_names_may_lend(row);
     if (state->slots > GY_CONTROL_SLOTS_MAX ||
-        !gy_names_take_text(row->address, sizeof(row->address), state->address) ||
-        !gy_names_take_text(row->host, sizeof(row->host), state->host) ||
-        !gy_names_take_text(row->labels, sizeof(row->labels), state->labels) ||
-        !gy_names_take_text(row->trouble, sizeof(row->trouble), state->trouble)) {
+        !gy_step_take_text(row->address, sizeof(row->address), state->address) ||
+        !gy_step_take_text(row->host, sizeof(row->host), state->host) ||
+        !gy_step_take_text(row->labels, sizeof(row->labels), state->labels) ||
+        !gy_step_take_text(row->trouble, sizeof(row->trouble), state->trouble)) {
         gy_names_note_daemon(names, daemon, "says what is too long: not taken");
         return false;
     }

@@ -4,45 +4,28 @@
 #include "cluster/names/names_priv.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 void gy_names_no_memory(gy_names *names, gy_status status)
 {
     names->status = status < 0 ? GY_NOMEM : names->status;
 }
 
+GY_EFFECT_OF(effect_new, gy_names_effects, gy_names_effect, "names.effects")
+
 gy_names_effect *gy_names_emit(gy_names *names, gy_names_effect_kind kind)
 {
-    static _Thread_local gy_names_effect nowhere; /* without memory the step is void anyway */
-    gy_names_effects *out = names->effects;
-    void *items = out->items;
-    if (gy_reserve("names.effects", &items, &out->capacity, out->count + 1,
-                   sizeof(gy_names_effect)) < 0) {
-        gy_names_no_memory(names, GY_NOMEM);
-        return &nowhere;
-    }
-    out->items = items;
-    gy_names_effect *effect = &out->items[out->count++];
+    gy_names_effect *effect = effect_new(names->effects, &names->status);
     *effect = (gy_names_effect){.kind = kind};
     return effect;
 }
 
 const char *gy_names_text(gy_names *names, const char *format, ...)
 {
-    va_list args, again;
+    va_list args;
     va_start(args, format);
-    va_copy(again, args);
-    int size = vsnprintf(NULL, 0, format, args);
+    const char *text = gy_step_text(&names->texts, &names->status, format, args);
     va_end(args);
-    char *text = gy_arena_alloc(&names->texts, (size_t)size + 1);
-    if (text != NULL) {
-        vsnprintf(text, (size_t)size + 1, format, again);
-    } else {
-        gy_names_no_memory(names, GY_NOMEM);
-    }
-    va_end(again);
-    return text != NULL ? text : "out of memory";
+    return text;
 }
 
 void gy_names_answer(gy_names *names, uint64_t asker, gy_status status, const char *reason)
@@ -85,17 +68,4 @@ void gy_names_end(gy_names *names, gy_status status, const char *reason)
     gy_names_effect *end = gy_names_emit(names, GY_NAMES_END);
     end->status = status;
     end->reason = reason;
-}
-
-bool gy_names_take_text(char *to, size_t size_bytes, const char *text)
-{
-    size_t size = text == NULL ? 0 : strnlen(text, size_bytes);
-    if (size >= size_bytes) {
-        return false;
-    }
-    if (size > 0) {
-        memcpy(to, text, size);
-    }
-    to[size] = '\0';
-    return true;
 }

@@ -81,8 +81,8 @@ void gy_names_submit(gy_names *names, const gy_names_event *event)
         return;
     }
     if (event->key.high == NAMES_OWN_KEY || facts.weight > 1000 ||
-        !gy_names_take_text(facts.name, sizeof(facts.name), asked->name) ||
-        !gy_names_take_text(facts.label, sizeof(facts.label), asked->label)) {
+        !gy_step_take_text(facts.name, sizeof(facts.name), asked->name) ||
+        !gy_step_take_text(facts.label, sizeof(facts.label), asked->label)) {
         gy_names_answer(names, event->asker, GY_ARG,
                         "weight 1 to 1000, name and label of at most 63 bytes");
         return;

@@ -247,7 +247,7 @@ void gy_names_hear_manager(gy_names *names, const gy_manager_wishes *wishes)
         row->seen = 0;
         row->version = GY_MAX(row->version, wishes->seen);
     }
-    if (!gy_names_take_text(row->address, sizeof(row->address), wishes->address)) {
+    if (!gy_step_take_text(row->address, sizeof(row->address), wishes->address)) {
         gy_names_note_job(names, job, "its manager says an address that is too long");
     }
     gy_names_due(names, job, names->now_ns + names->options.dead_ns);

@@ -10,6 +10,7 @@
 
 #include "cluster/control/index.h"
 #include "cluster/control/plant_priv.h"
+#include "cluster/control/step.h"
 #include "cluster/names.h"
 
 typedef enum lease_state {
@@ -175,8 +176,6 @@ void gy_names_note_job(gy_names *names, uint32_t job, const char *reason);
 void gy_names_note_daemon(gy_names *names, uint32_t daemon, const char *reason);
 void gy_names_wake(gy_names *names, int64_t at_ns);
 void gy_names_end(gy_names *names, gy_status status, const char *reason);
-/** Keep a text; false: it does not fit (and is not kept). NULL is "". */
-bool gy_names_take_text(char *to, size_t size_bytes, const char *text);
 void gy_names_no_memory(gy_names *names, gy_status status);
 
 /** Lists are in lists.h. */
