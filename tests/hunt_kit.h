@@ -1,14 +1,53 @@
 /*
+ * Stories that are told from a seed. One that goes wrong is shrunk to what it needs for that.
  * The hunt for planted bugs: seeds are tried until one finds it, in a process of its own, since
  * an assertion of what is tested may find it too.
  */
 #ifndef GY_TESTS_HUNT_KIT_H
 #define GY_TESTS_HUNT_KIT_H
 
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "gy_test.h"
+
+/* How a story is told: a bit of `mask` for each of its faults, and how large it is at most. */
+typedef struct telling {
+    uint64_t seed;
+    uint32_t mask, limit;
+} telling;
+
+/* Tells it in the world `at`; true: it goes wrong. */
+typedef bool (*hunt_wrong)(void *at, const telling *how);
+
+/* Fewer of the faults, until each that is left is needed. */
+static inline void hunt_fewer_faults(hunt_wrong is_wrong, void *at, telling *how,
+                                     uint32_t faults)
+{
+    how->mask &= UINT32_MAX >> (32 - faults);
+    for (uint32_t before = 0; how->mask != before;) {
+        before = how->mask;
+        for (uint32_t bit = 0; bit < faults; bit++) {
+            telling fewer = *how;
+            fewer.mask &= ~(1u << bit);
+            *how = fewer.mask != how->mask && is_wrong(at, &fewer) ? fewer : *how;
+        }
+    }
+}
+
+/* Smaller than `size`, as long as it goes wrong. */
+static inline void hunt_smaller(hunt_wrong is_wrong, void *at, telling *how, uint32_t size)
+{
+    telling smaller = *how;
+    for (smaller.limit = size; smaller.limit > 1;) {
+        smaller.limit--;
+        if (!is_wrong(at, &smaller)) {
+            return;
+        }
+        *how = smaller;
+    }
+}
 
 typedef struct hunt {
     uint64_t seeds;

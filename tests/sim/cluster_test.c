@@ -404,12 +404,6 @@ static void heal(void *arg)
 
 /* ---- A story ---- */
 
-/* What a story is told with: a bit of `mask` for each fault, so many jobs at most. */
-typedef struct telling {
-    uint64_t seed;
-    uint32_t mask, jobs;
-} telling;
-
 static uint64_t mix(uint64_t seed, uint64_t what)
 {
     const uint64_t both[2] = {seed, what};
@@ -488,7 +482,7 @@ static void begin_story(world *at, const telling *how)
     int64_t jitter_ns = jitters_ns[gy_random_below(&random, GY_COUNT(jitters_ns))];
     draw_faults(at, how->mask);
     draw_hosts(at);
-    at->job_count = GY_MIN(at->job_count, how->jobs);
+    at->job_count = GY_MIN(at->job_count, how->limit);
     at->is_reliable = gy_random_below(&random, 4) == 0;
     const gy_sim_options options = {
         .seed = how->seed,
@@ -528,9 +522,10 @@ static void world_free(world *at)
     gy_sim_free(at->sim);
 }
 
-static uint64_t tell(world *at, uint64_t seed, uint32_t mask, uint32_t jobs)
+/* It has `limit` jobs at most. */
+static uint64_t tell(world *at, uint64_t seed, uint32_t mask, uint32_t limit)
 {
-    begin_story(at, &(telling){.seed = seed, .mask = mask, .jobs = jobs});
+    begin_story(at, &(telling){.seed = seed, .mask = mask, .limit = limit});
     while (!at->is_over && world_now(at) < limit_ns && gy_sim_step(at->sim)) {
     }
     if (!at->is_over) {
@@ -542,23 +537,21 @@ static uint64_t tell(world *at, uint64_t seed, uint32_t mask, uint32_t jobs)
     return digest;
 }
 
+static bool is_wrong(void *at, const telling *how)
+{
+    world *told = at;
+    tell(told, how->seed, how->mask, how->limit);
+    return told->wrong[0] != '\0';
+}
+
 /* Fewer faults, then fewer jobs, as long as it goes wrong; then say what is left. */
 static void shrink(world *at, uint64_t seed)
 {
-    uint32_t mask = UINT32_MAX, jobs = JOBS;
-    for (uint32_t bit = 0; bit < WORLD_FAULTS; bit++) {
-        tell(at, seed, mask & ~(1u << bit), jobs);
-        mask = at->wrong[0] != '\0' ? mask & ~(1u << bit) : mask;
-    }
-    for (uint32_t fewer = JOBS - 1; fewer > 0; fewer--) {
-        tell(at, seed, mask, fewer);
-        if (at->wrong[0] == '\0') {
-            break;
-        }
-        jobs = fewer;
-    }
+    telling least = {.seed = seed, .mask = UINT32_MAX, .limit = JOBS};
+    hunt_fewer_faults(is_wrong, at, &least, WORLD_FAULTS);
+    hunt_smaller(is_wrong, at, &least, JOBS);
     is_traced = getenv("GYRE_TEST_TRACE") != NULL;
-    tell(at, seed, mask, jobs);
+    (void)is_wrong(at, &least);
     is_traced = false;
     printf("GYRE_SEED=%llu: %s\n  %u jobs, %u hosts\n", (unsigned long long)seed, at->wrong,
            at->job_count, at->host_count);

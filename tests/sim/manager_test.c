@@ -146,12 +146,7 @@ static void bequeath(world *at, legacy *left)
     }
 }
 
-/* What a story is told with: a bit of `mask` for each fault, tasks up to `limit`. */
-typedef struct telling {
-    uint64_t seed;
-    uint32_t mask, limit;
-} telling;
-
+/* It has `limit` tasks at most. */
 static void begin_story(world *at, const telling *how)
 {
     *at = (world){
@@ -205,36 +200,22 @@ static uint64_t tell(world *at, uint64_t seed, uint32_t mask, uint32_t limit)
     return end_story(at, NULL);
 }
 
-/* Fewer faults, until each that is left is needed. */
-static uint32_t shrink_faults(world *at, uint64_t seed, uint32_t limit)
+static bool is_wrong(void *at, const telling *how)
 {
-    uint32_t mask = (1u << WORLD_FAULTS) - 1, before = 0;
-    while (mask != before) {
-        before = mask;
-        for (uint32_t bit = 0; bit < WORLD_FAULTS; bit++) {
-            if ((mask >> bit & 1) != 0) {
-                tell(at, seed, mask & ~(1u << bit), limit);
-                mask = at->wrong[0] != '\0' ? mask & ~(1u << bit) : mask;
-            }
-        }
-    }
-    return mask;
+    world *told = at;
+    tell(told, how->seed, how->mask, how->limit);
+    return told->wrong[0] != '\0';
 }
 
 /* Fewer faults, then fewer tasks, as long as it goes wrong; then say what is left. */
 static telling shrink(world *at, uint64_t seed)
 {
-    uint32_t limit = PLAN_TASKS, mask = shrink_faults(at, seed, limit);
-    tell(at, seed, mask, limit);
-    for (uint32_t fewer = at->job.first_count; fewer > 1; fewer--) {
-        tell(at, seed, mask, fewer - 1);
-        if (at->wrong[0] == '\0') {
-            break;
-        }
-        limit = fewer - 1;
-    }
+    telling least = {.seed = seed, .mask = UINT32_MAX, .limit = PLAN_TASKS};
+    hunt_fewer_faults(is_wrong, at, &least, WORLD_FAULTS);
+    (void)is_wrong(at, &least);
+    hunt_smaller(is_wrong, at, &least, at->job.first_count);
     is_traced = getenv("GYRE_TEST_TRACE") != NULL;
-    tell(at, seed, mask, limit);
+    (void)is_wrong(at, &least);
     is_traced = false;
     printf("GYRE_SEED=%llu: %s\n  %u tasks at first, %u in all, %u processes of %u threads\n",
            (unsigned long long)seed, at->wrong, at->job.first_count, at->job.count,
@@ -244,7 +225,7 @@ static telling shrink(world *at, uint64_t seed)
         printf("  after %u effects: %s (%u, %.3f ms)\n", one->at, fault_names[one->kind],
                one->which, (double)one->span_ns / 1e6);
     }
-    return (telling){.seed = seed, .mask = mask, .limit = limit};
+    return least;
 }
 
 static void faults_change_nothing(void **state)
