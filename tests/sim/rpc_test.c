@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "gy_test.h"
+#include "hunt_kit.h"
 
 /* ---- Faults ---- */
 
@@ -369,22 +370,26 @@ static void tell_story(world *at, uint64_t seed, uint32_t mask)
     gy_sim_free(at->sim);
 }
 
+static bool is_wrong(void *at, const telling *how)
+{
+    world *told = at;
+    tell_story(told, how->seed, how->mask);
+    return told->wrong[0] != '\0';
+}
+
 /* Fewer faults, as long as it goes wrong; then say what is left. */
 static void shrink(world *at, uint64_t seed)
 {
-    uint32_t mask = UINT32_MAX;
-    for (uint32_t bit = 0; bit < FAULTS; bit++) {
-        tell_story(at, seed, mask & ~(1u << bit));
-        mask = at->wrong[0] != '\0' ? mask & ~(1u << bit) : mask;
-    }
+    telling least = {.seed = seed, .mask = UINT32_MAX};
+    hunt_fewer_faults(is_wrong, at, &least, FAULTS);
     is_traced = getenv("GYRE_TEST_TRACE") != NULL;
-    tell_story(at, seed, mask);
+    (void)is_wrong(at, &least);
     is_traced = false;
     printf("GYRE_SEED=%llu: %s\n  %d hosts%s%s\n", (unsigned long long)seed, at->wrong,
            at->hosts, at->is_lossy ? ", lossy" : "", at->is_liar ? ", a liar" : "");
     for (uint32_t i = 0; i < at->fault_count; i++) {
         const fault *one = &at->faults[i];
-        if ((mask >> i & 1) != 0) {
+        if ((least.mask >> i & 1) != 0) {
             printf("  at %.3f s: %s of n%d and n%d, %.3f s\n", (double)one->at_ns / 1e9,
                    fault_names[one->kind], one->a, one->b, (double)one->span_ns / 1e9);
         }
@@ -422,39 +427,25 @@ static void faults_change_nothing(void **state)
     assert_true(answered > calls / 3 && (seeds < 100 || repeated > 0));
 }
 
+static void tell_planted(int bug, uint64_t seed, char wrong[256])
+{
+    static world at;
+    gy_rpc_planted = (gy_rpc_plant)bug;
+    tell_story(&at, seed, UINT32_MAX);
+    memcpy(wrong, at.wrong, sizeof(at.wrong));
+}
+
 static void planted_bugs_are_found(void **state)
 {
     (void)state;
-    static world at;
-    static const char *const names[GY_RPC_PLANTS] = {
-#define GY_X(name) #name,
-        GY_RPC_PLANT_LIST(GY_X)
-#undef GY_X
-    };
-    const char *only = getenv("GYRE_TEST_PLANT");
-    uint64_t first = gy_test_seed();
-    long most = 3000;
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     skip(); /* a bug may well be one that they find */
 #endif
+#define GY_X(name) #name,
+    static const char *const names[] = {GY_RPC_PLANT_LIST(GY_X)};
+#undef GY_X
     gy_log_set_level(GY_LOG_ERROR);
-    for (int bug = 1; bug < GY_RPC_PLANTS; bug++) {
-        if (only != NULL && strcmp(only, names[bug]) != 0) {
-            continue;
-        }
-        gy_rpc_planted = (gy_rpc_plant)bug;
-        long tried = 0;
-        at.wrong[0] = '\0';
-        for (; tried < most && at.wrong[0] == '\0'; tried++) {
-            tell_story(&at, first + (uint64_t)tried, UINT32_MAX);
-        }
-        if (at.wrong[0] == '\0') {
-            gy_rpc_planted = GY_RPC_PLANT_NONE;
-            fail_msg("%s was not found in %ld seeds", names[bug], most);
-        }
-        printf("%-20s found after %5ld seeds: %s\n", names[bug], tried, at.wrong);
-    }
-    gy_rpc_planted = GY_RPC_PLANT_NONE;
+    assert_int_equal(hunt_all(tell_planted, names, GY_RPC_PLANTS, gy_test_seed(), 3000), 0);
 }
 
 int main(void)
