@@ -66,6 +66,14 @@ void gy_error_take(gy_error *error, gy_status status)
     memcpy(error->text, last_text, sizeof(error->text));
 }
 
+gy_status gy_error_keep(gy_error *error, gy_status status)
+{
+    if (status < 0) {
+        gy_error_take(error, status);
+    }
+    return status;
+}
+
 gy_status gy_error_raise(const gy_error *error)
 {
     memcpy(last_text, error->text, sizeof(last_text));

@@ -32,6 +32,9 @@ typedef struct gy_error {
 /** Copy this thread's last failure into `error`. */
 void gy_error_take(gy_error *error, gy_status status);
 
+/** gy_error_take if `status` is a failure. Returns `status`. */
+gy_status gy_error_keep(gy_error *error, gy_status status);
+
 /** Make `error` this thread's last failure and return its code. */
 gy_status gy_error_raise(const gy_error *error);
 

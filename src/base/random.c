@@ -24,7 +24,7 @@ uint64_t gy_random_below(gy_random *random, uint64_t bound)
 
 double gy_random_unit(gy_random *random)
 {
-    return (double)(gy_random_u64(random) >> 11) * 0x1p-53;
+    return gy_random_part(gy_random_u64(random));
 }
 
 double gy_random_normal(gy_random *random)

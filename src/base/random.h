@@ -33,6 +33,12 @@ static inline void gy_philox(uint64_t key, uint64_t counter_high, uint64_t count
     out[3] = c3;
 }
 
+/** Uniform in [0, 1) of 64 random bits, of which it takes 53. */
+static inline double gy_random_part(uint64_t bits)
+{
+    return (double)(bits >> 11) * 0x1p-53;
+}
+
 /** A stream for tests and shuffles: the state is (key, next). Zero key is valid. */
 typedef struct gy_random {
     uint64_t key, next;

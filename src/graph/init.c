@@ -32,7 +32,7 @@ static void fans(gy_tensor *tensor, double *in, double *out)
 static double unit(uint32_t high, uint32_t low)
 {
     uint64_t bits = (uint64_t)high << 32 | low;
-    return (double)(bits >> 11) * 0x1p-53;
+    return gy_random_part(bits);
 }
 
 static double uniform_at(uint64_t key, uint64_t name, int64_t element)

@@ -33,7 +33,7 @@ uint64_t gy_sim_draw(gy_sim_node *node, gy_chance concern)
 bool gy_sim_happens(gy_sim_node *node, gy_chance concern, double probability)
 {
     /* A number is drawn in any case, so that another probability does not shift later draws. */
-    return (double)(gy_sim_draw(node, concern) >> 11) * 0x1p-53 < probability;
+    return gy_random_part(gy_sim_draw(node, concern)) < probability;
 }
 
 /* ---- The environment of a node ---- */

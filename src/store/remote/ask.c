@@ -83,7 +83,7 @@ static bool prepare_next(asking *state)
     }
     gy_place *place = state->place;
     const uint64_t drawn = place->env->ops->random(place->env, GY_CHANCE_NETWORK);
-    const double pause = gy_retry_pause_s(state->fruitless, (double)(drawn >> 11) * 0x1p-53);
+    const double pause = gy_retry_pause_s(state->fruitless, gy_random_part(drawn));
     gy_debug("%s: try %d: %s: the next in %.3g s", place->uri.text, state->tries,
              answer->status == 0 ? answer->error : "a passing failure", pause);
     return wait_s(place, GY_MAX(pause, answer->retry_after_s), state->deadline);
