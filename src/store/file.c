@@ -28,6 +28,23 @@ gy_status gy_file_fail(const char *verb, const char *path, int64_t error)
                    text != NULL ? text : "unknown error");
 }
 
+const char *gy_path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+void gy_path_cut(char *path)
+{
+    GY_ASSERT(path[0] != '\0');
+    char *slash = strrchr(path, '/');
+    if (slash == NULL) {
+        memcpy(path, ".", 2);
+    } else {
+        slash[slash == path] = '\0';
+    }
+}
+
 gy_status gy_file_open(gy_env *env, const char *path, int *file, uint64_t *size_bytes)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
@@ -78,12 +95,7 @@ gy_status gy_file_read(gy_env *env, const char *path, size_t limit_bytes, gy_byt
 gy_status gy_file_write(gy_env *env, const char *path, const void *data, size_t size_bytes)
 {
     gy_writer *writer = NULL;
-    GY_TRY(gy_writer_open(env, path, &writer));
-    gy_status status = gy_writer_add(writer, data, size_bytes);
-    if (status < 0) {
-        gy_writer_abort(writer);
-        return status;
-    }
+    GY_TRY(gy_writer_open_with(env, path, data, size_bytes, &writer));
     return gy_writer_finish(writer);
 }
 

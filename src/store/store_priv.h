@@ -13,6 +13,15 @@ gy_status gy_file_fail(const char *verb, const char *path, int64_t error);
 GY_MUST_CHECK gy_status gy_file_open(gy_env *env, const char *path, int *file,
                                      uint64_t *size_bytes);
 
+/** What stands behind a path's last slash. */
+const char *gy_path_name(const char *path);
+/** Cut a path, which is not empty, to its folder: "." without a slash, "/" at the root. */
+void gy_path_cut(char *path);
+
+/** gy_writer_open, and the first bytes added. */
+GY_MUST_CHECK gy_status gy_writer_open_with(gy_env *env, const char *path, const void *data,
+                                            size_t size_bytes, gy_writer **writer);
+
 /* The bytes beneath a source. */
 
 /** The next bytes as they are in the file, at most `wanted`; 0 at the end. */

@@ -14,23 +14,11 @@ struct gy_writer {
     gy_env *env;
     int file;          /* -1: closed */
     bool is_temporary; /* the temporary file is there */
-    gy_status failed;  /* GY_OK, or what the first failure was */
-    gy_error error;
+    gy_error error;    /* the first failure, if there was one */
     char *path, *folder, *temporary;
     size_t used;
     unsigned char buffer[BUFFER_BYTES];
 };
-
-/* The part of `path` before its last slash: "." without one, "/" at the root. */
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = gy_copy_text("store.writer", slash == NULL ? "." : path);
-    if (folder != NULL && slash != NULL) {
-        folder[slash == path ? 1 : slash - path] = '\0';
-    }
-    return folder;
-}
 
 /* Sync what the folder says of its files. */
 static gy_status sync_folder(const gy_writer *writer)
@@ -106,11 +94,26 @@ gy_status gy_writer_open(gy_env *env, const char *path, gy_writer **writer)
     made->env = env;
     made->file = -1;
     made->path = gy_copy_text("store.writer", path);
-    made->folder = folder_of(path);
+    made->folder = gy_copy_text("store.writer", path);
     gy_status status = GY_NOMEM;
     if (made->path != NULL && made->folder != NULL) {
+        gy_path_cut(made->folder);
         status = create_temporary(made);
     }
+    if (status < 0) {
+        gy_writer_abort(made);
+        return status;
+    }
+    *writer = made;
+    return GY_OK;
+}
+
+gy_status gy_writer_open_with(gy_env *env, const char *path, const void *data,
+                              size_t size_bytes, gy_writer **writer)
+{
+    gy_writer *made = NULL;
+    GY_TRY(gy_writer_open(env, path, &made));
+    gy_status status = gy_writer_add(made, data, size_bytes);
     if (status < 0) {
         gy_writer_abort(made);
         return status;
@@ -158,22 +161,17 @@ static gy_status add(gy_writer *writer, const void *data, size_t size_bytes)
 
 gy_status gy_writer_add(gy_writer *writer, const void *data, size_t size_bytes)
 {
-    if (writer->failed < 0) {
+    if (writer->error.status < 0) {
         return gy_error_raise(&writer->error);
     }
-    gy_status status = add(writer, data, size_bytes);
-    if (status < 0) {
-        writer->failed = status;
-        gy_error_take(&writer->error, status);
-    }
-    return status;
+    return gy_error_keep(&writer->error, add(writer, data, size_bytes));
 }
 
 /* Everything on the disk under the temporary name. */
 static gy_status settle(gy_writer *writer)
 {
     const gy_disk_ops *disk = gy_env_disk(writer->env);
-    if (writer->failed < 0) {
+    if (writer->error.status < 0) {
         return gy_error_raise(&writer->error);
     }
     GY_TRY(flush(writer));

@@ -275,7 +275,7 @@ static gy_status hdfs_list(gy_place *place, gy_place_visit visit, void *arg)
     gy_place_entry entry = {.uri = place->uri.text};
     GY_TRY(hdfs_stat(place, &entry.facts));
     if (!entry.facts.is_folder) {
-        entry.name = strrchr(place->uri.path, '/') + 1;
+        entry.name = gy_path_name(place->uri.path);
         return visit(arg, &entry);
     }
     listing list = {.place = place, .visit = visit, .arg = arg};

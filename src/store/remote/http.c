@@ -149,13 +149,11 @@ static void keep_range(gy_http_answer *answer, const char *value)
     }
 }
 
-static void keep_etag(gy_http_answer *answer, const char *value, size_t size)
+void gy_version_keep(char version[GY_VERSION_BYTES], const char *tag, size_t size_bytes)
 {
-    if (size >= 2 && value[0] == '"' && value[size - 1] == '"') {
-        value++;
-        size -= 2;
-    }
-    keep_value(answer->etag, sizeof(answer->etag), value, size);
+    const bool is_quoted = size_bytes >= 2 && tag[0] == '"' && tag[size_bytes - 1] == '"';
+    keep_value(version, GY_VERSION_BYTES, is_quoted ? tag + 1 : tag,
+               size_bytes - (is_quoted ? 2 : 0));
 }
 
 static void keep_header(http_exchange *exchange, const char *name, const char *value,
@@ -163,7 +161,7 @@ static void keep_header(http_exchange *exchange, const char *name, const char *v
 {
     gy_http_answer *answer = exchange->answer;
     if (strcasecmp(name, "etag") == 0) {
-        keep_etag(answer, value, size);
+        gy_version_keep(answer->etag, value, size);
     } else if (strcasecmp(name, "location") == 0) {
         keep_value(answer->location, sizeof(answer->location), value, size);
     } else if (strcasecmp(name, "content-range") == 0) {

@@ -131,8 +131,7 @@ static gy_status file_list(gy_place *place, gy_place_visit visit, void *arg)
     gy_place_entry entry = {.uri = place->uri.text};
     GY_TRY(file_stat(place, &entry.facts));
     if (!entry.facts.is_folder) {
-        const char *slash = strrchr(place->uri.path, '/');
-        entry.name = slash != NULL ? slash + 1 : place->uri.path;
+        entry.name = gy_path_name(place->uri.path);
         return visit(arg, &entry);
     }
     name_list names = {.items = NULL};
@@ -199,13 +198,8 @@ static gy_status file_promise(gy_place *place, gy_place_promises *promises)
     char folder[GY_URI_BYTES];
     memcpy(folder, place->uri.path, sizeof(folder));
     struct stat found;
-    char *slash = strrchr(folder, '/');
     if (stat(folder, &found) != 0 || !S_ISDIR(found.st_mode)) {
-        if (slash == NULL) {
-            memcpy(folder, ".", 2);
-        } else {
-            slash[slash == folder] = '\0';
-        }
+        gy_path_cut(folder);
     }
     gy_share share;
     GY_TRY(gy_share_look(folder, &share));

@@ -216,15 +216,10 @@ static gy_status add(gy_place_writer *writer, const char *data, size_t size_byte
 
 gy_status gy_place_writer_add(gy_place_writer *writer, const void *data, size_t size_bytes)
 {
-    if (writer->failed < 0) {
+    if (writer->error.status < 0) {
         return gy_error_raise(&writer->error);
     }
-    gy_status status = add(writer, data, size_bytes);
-    if (status < 0) {
-        writer->failed = status;
-        gy_error_take(&writer->error, status);
-    }
-    return status;
+    return gy_error_keep(&writer->error, add(writer, data, size_bytes));
 }
 
 static void free_writer(gy_place_writer *writer)
@@ -238,7 +233,7 @@ static void free_writer(gy_place_writer *writer)
 gy_status gy_place_writer_finish(gy_place_writer *writer)
 {
     gy_status status =
-        writer->failed < 0
+        writer->error.status < 0
             ? gy_error_raise(&writer->error)
             : writer->place->ops->write_finish(writer, writer->buffer, writer->used);
     if (status < 0) { /* what failed is said, whatever taking back runs into */

@@ -29,8 +29,8 @@ typedef struct gy_uri {
 /** GY_ARG: what is no URI, by what was expected. Pure. @threads any */
 GY_MUST_CHECK gy_status gy_uri_parse(const char *text, gy_uri *uri);
 
-/** The value of a hexadecimal digit; -1: it is none. */
-int gy_hex_digit(char letter);
+/** The byte 1 to 255 that "%41" stands for; 0: it stands for none. */
+char gy_uri_byte(const char *text);
 
 /* ---- places ---- */
 
@@ -82,9 +82,8 @@ enum {
 struct gy_place_writer {
     gy_place *place;
     gy_place_mode mode;
-    gy_status failed;
-    gy_error error;
-    char *buffer; /* (capacity) */
+    gy_error error; /* the first failure, if there was one */
+    char *buffer;   /* (capacity) */
     size_t used, capacity;
     int part_count;
     char token[GY_TOKEN_BYTES]; /* tells this writer's object from others' */
@@ -112,6 +111,9 @@ GY_MUST_CHECK gy_status gy_place_page(gy_place *place, gy_http_request *request)
 /** The pause before try `index` (1: the second): 0.1 s doubled each time to 5 s at most, of
  * which `chance` in [0, 1) takes up to a half. Pure. */
 double gy_retry_pause_s(int index, double chance);
+
+/** Keep an entity tag as a version, without its quotes; one too long is none. */
+void gy_version_keep(char version[GY_VERSION_BYTES], const char *tag, size_t size_bytes);
 
 /** A name that nobody else has: 32 hexadecimal digits. */
 void gy_place_token(gy_place *place, char out[GY_TOKEN_BYTES]);

@@ -100,6 +100,14 @@ void gy_s3_begin(gy_s3_call *call, gy_place *place, const char *method, const ch
     gy_text_add(&call->url, "%s%s", query[0] != '\0' ? "?" : "", query);
 }
 
+void gy_s3_begin_with(gy_s3_call *call, gy_place *place, const char *method, const char *key,
+                      gy_text *query)
+{
+    gy_s3_begin(call, place, method, key, gy_text_get(query));
+    call->url.status = query->status < 0 ? query->status : call->url.status;
+    gy_text_free(query);
+}
+
 void gy_s3_header(gy_s3_call *call, const char *line)
 {
     GY_ASSERT(call->header_count < GY_HTTP_HEADERS - 1);
@@ -152,6 +160,13 @@ gy_status gy_s3_ask(gy_s3_call *call)
     explicit_bzero(call->session, sizeof(call->session));
     gy_text_free(&call->url);
     return status;
+}
+
+gy_status gy_s3_ask_page(gy_s3_call *call)
+{
+    const gy_status status = gy_place_page(call->place, &call->request);
+    call->url.status = status < 0 ? status : call->url.status;
+    return gy_s3_ask(call);
 }
 
 gy_status gy_s3_fail(const gy_s3_call *call, const char *words)
@@ -210,18 +225,12 @@ static gy_status ask_page(gy_place *place, const char *prefix, const char *token
                 "delimiter=%%2F&encoding-type=url&list-type=2&max-keys=%d&prefix=", keys);
     gy_http_encode(&query, prefix, strlen(prefix), "");
     gy_s3_call call;
-    gy_s3_begin(&call, place, "GET", "", gy_text_get(&query));
-    gy_status status = query.status < 0 ? query.status : gy_place_page(place, &call.request);
-    gy_text_free(&query);
-    if (status < 0) {
-        gy_text_free(&call.url);
-        return status;
-    }
-    GY_TRY(gy_s3_ask(&call));
+    gy_s3_begin_with(&call, place, "GET", "", &query);
+    GY_TRY(gy_s3_ask_page(&call));
     if (!gy_s3_is_good(&call)) {
         return gy_s3_fail(&call, "list");
     }
-    status = gy_s3_answer_read(place->answer, call.answer.body_bytes, answer);
+    gy_status status = gy_s3_answer_read(place->answer, call.answer.body_bytes, answer);
     if (status == GY_OK && strcmp(answer->root, "ListBucketResult") != 0) {
         status = gy_fail(GY_FORMAT, "the answer is a <%s>, expected <ListBucketResult>",
                          answer->root);
@@ -360,8 +369,7 @@ static gy_status s3_list(gy_place *place, gy_place_visit visit, void *arg)
     }
     gy_place_entry entry = {.uri = place->uri.text};
     GY_TRY(s3_stat(place, &entry.facts)); /* no folder: an object, or nothing */
-    const char *slash = strrchr(place->uri.path, '/');
-    entry.name = slash != NULL ? slash + 1 : place->uri.path;
+    entry.name = gy_path_name(place->uri.path);
     return entry.facts.is_folder ? GY_OK : visit(arg, &entry);
 }
 

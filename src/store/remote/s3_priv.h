@@ -29,10 +29,15 @@ typedef struct gy_s3_call {
 /** `query` is encoded and sorted by name, or "". `key` is encoded here. */
 void gy_s3_begin(gy_s3_call *call, gy_place *place, const char *method, const char *key,
                  const char *query);
+/** The same with a query in the making, which it takes; gy_s3_ask says if that had failed. */
+void gy_s3_begin_with(gy_s3_call *call, gy_place *place, const char *method, const char *key,
+                      gy_text *query);
 /** `line` is borrowed until the call ends. */
 void gy_s3_header(gy_s3_call *call, const char *line);
 /** Sign and ask; frees what begin took. GY_OK: an answer, whatever its status. */
 GY_MUST_CHECK gy_status gy_s3_ask(gy_s3_call *call);
+/** The same with the answer's words in place->answer. */
+GY_MUST_CHECK gy_status gy_s3_ask_page(gy_s3_call *call);
 /** The failure that an answer's status stands for; of `words` what was tried: "read". */
 gy_status gy_s3_fail(const gy_s3_call *call, const char *words);
 static inline bool gy_s3_is_good(const gy_s3_call *call)

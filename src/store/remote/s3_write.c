@@ -187,17 +187,12 @@ static gy_status begin_upload(gy_place_writer *writer)
     gy_s3_begin(&call, place, "POST", place->uri.path, "uploads=");
     gy_s3_header(&call, type_line);
     add_token(&call, writer);
-    gy_status status = gy_place_page(place, &call.request);
-    if (status < 0) {
-        gy_text_free(&call.url);
-        return status;
-    }
-    GY_TRY(gy_s3_ask(&call));
+    GY_TRY(gy_s3_ask_page(&call));
     if (!gy_s3_is_good(&call)) {
         return gy_s3_fail(&call, "begin to write");
     }
     gy_s3_answer answer = {.root = ""};
-    status = gy_s3_answer_read(place->answer, call.answer.body_bytes, &answer);
+    gy_status status = gy_s3_answer_read(place->answer, call.answer.body_bytes, &answer);
     if (status == GY_OK && answer.upload[0] == '\0') {
         status = gy_fail(GY_FORMAT, "the answer names no upload");
     }
@@ -233,16 +228,10 @@ gy_status gy_s3_write_part(gy_place_writer *writer, const void *data, size_t siz
     gy_text query = {0};
     gy_text_add(&query, "partNumber=%d&uploadId=%s", number, gy_text_get(&writer->upload));
     gy_s3_call call;
-    gy_s3_begin(&call, writer->place, "PUT", writer->place->uri.path, gy_text_get(&query));
+    gy_s3_begin_with(&call, writer->place, "PUT", writer->place->uri.path, &query);
     gy_s3_header(&call, type_line);
     call.request.body = data;
     call.request.body_bytes = size_bytes;
-    gy_status status = query.status;
-    gy_text_free(&query);
-    if (status < 0) {
-        gy_text_free(&call.url);
-        return status;
-    }
     GY_TRY(gy_s3_ask(&call));
     if (!gy_s3_is_good(&call)) {
         return gy_s3_fail(&call, "write a part of");
@@ -265,17 +254,12 @@ static gy_status complete(gy_place_writer *writer, const gy_text *body, const ch
     }
     call.request.body = body->data;
     call.request.body_bytes = body->size_bytes;
-    gy_status status = gy_place_page(place, &call.request);
-    if (status < 0) {
-        gy_text_free(&call.url);
-        return status;
-    }
-    GY_TRY(gy_s3_ask(&call));
+    GY_TRY(gy_s3_ask_page(&call));
     if (!gy_s3_is_good(&call)) {
         return settle(writer, &call);
     }
     gy_s3_answer answer = {.root = ""};
-    status = gy_s3_answer_read(place->answer, call.answer.body_bytes, &answer);
+    gy_status status = gy_s3_answer_read(place->answer, call.answer.body_bytes, &answer);
     if (status < 0) {
         status = gy_fail_within(status, "cannot write %s", place->uri.text);
     } else if (strcmp(answer.root, "Error") == 0) {
@@ -325,11 +309,9 @@ void gy_s3_write_abort(gy_place_writer *writer)
     gy_text query = {0};
     gy_text_add(&query, "uploadId=%s", gy_text_get(&writer->upload));
     gy_s3_call call;
-    gy_s3_begin(&call, writer->place, "DELETE", writer->place->uri.path, gy_text_get(&query));
-    const gy_status status = query.status < 0 ? query.status : gy_s3_ask(&call);
-    gy_text_free(&query);
+    gy_s3_begin_with(&call, writer->place, "DELETE", writer->place->uri.path, &query);
+    const gy_status status = gy_s3_ask(&call);
     if (status < 0) {
-        gy_text_free(&call.url);
         gy_warn("%s: an unfinished upload is left behind: %s", writer->place->uri.text,
                 gy_error_text());
     } else if (!gy_s3_is_good(&call) && call.answer.status != 404) {

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/statfs.h>
 
@@ -51,12 +50,7 @@ gy_status gy_share_look(const char *folder, gy_share *share)
 gy_status gy_share_create(gy_env *env, const char *path, const void *data, size_t size_bytes)
 {
     gy_writer *writer = NULL;
-    GY_TRY(gy_writer_open(env, path, &writer));
-    gy_status status = gy_writer_add(writer, data, size_bytes);
-    if (status < 0) {
-        gy_writer_abort(writer);
-        return status;
-    }
+    GY_TRY(gy_writer_open_with(env, path, data, size_bytes, &writer));
     return gy_writer_create(writer);
 }
 
@@ -69,12 +63,7 @@ static gy_status sync_path(gy_env *env, const char *path, bool is_folder)
         return GY_NOMEM;
     }
     if (is_folder) {
-        char *slash = strrchr(name, '/');
-        if (slash == NULL) {
-            (void)snprintf(name, 2, "."); /* a path has a byte at least */
-        } else {
-            slash[slash == name] = '\0';
-        }
+        gy_path_cut(name);
     }
     const int file = disk->open(env, name, is_folder ? O_RDONLY | O_DIRECTORY : O_RDONLY, 0);
     int error = file < 0 ? file : disk->sync(env, file);

@@ -57,11 +57,17 @@ static bool has_control(const char *text)
     return false;
 }
 
-int gy_hex_digit(char letter)
+static int hex_digit(char letter)
 {
     const char *digits = "0123456789abcdef";
     const char *at = letter != '\0' ? strchr(digits, tolower((unsigned char)letter)) : NULL;
     return at != NULL ? (int)(at - digits) : -1;
+}
+
+char gy_uri_byte(const char *text)
+{
+    const int high = hex_digit(text[1]), low = high >= 0 ? hex_digit(text[2]) : -1;
+    return (char)(low >= 0 ? high * 16 + low : 0);
 }
 
 /* file:/a%20b, file:///a, file://localhost/a */
@@ -82,13 +88,11 @@ static gy_status parse_file(const char *text, gy_uri *uri)
     for (; *from != '\0'; from++) {
         char byte = *from;
         if (byte == '%') {
-            const int high = gy_hex_digit(from[1]),
-                      low = high >= 0 ? gy_hex_digit(from[2]) : -1;
-            if (low < 0 || high * 16 + low == 0) {
+            byte = gy_uri_byte(from);
+            if (byte == '\0') {
                 return gy_fail(GY_ARG, "%s: %%%.2s is no byte: expected two hexadecimal digits",
                                text, from + 1);
             }
-            byte = (char)(high * 16 + low);
             from += 2;
         }
         uri->path[used++] = byte; /* never longer than the text */

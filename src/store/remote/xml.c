@@ -132,19 +132,6 @@ static void keep_whole(char *out, size_t size_bytes, xml_reading *reading)
     memcpy(out, reading->text, reading->text_bytes + 1);
 }
 
-static void keep_etag(char out[GY_VERSION_BYTES], xml_reading *reading)
-{
-    size_t size = reading->text_bytes;
-    const bool is_quoted =
-        size >= 2 && reading->text[0] == '"' && reading->text[size - 1] == '"';
-    const char *from = is_quoted ? reading->text + 1 : reading->text;
-    size -= is_quoted ? 2 : 0;
-    if (size < GY_VERSION_BYTES) {
-        memcpy(out, from, size);
-        out[size] = '\0';
-    }
-}
-
 static void keep_of_root(xml_reading *reading, const char *name)
 {
     gy_s3_answer *answer = reading->answer;
@@ -157,7 +144,7 @@ static void keep_of_root(xml_reading *reading, const char *name)
     } else if (strcmp(name, "NextContinuationToken") == 0) {
         keep_whole(answer->token, sizeof(answer->token), reading);
     } else if (strcmp(name, "ETag") == 0) {
-        keep_etag(answer->etag, reading);
+        gy_version_keep(answer->etag, reading->text, reading->text_bytes);
     } else if (strcmp(name, "IsTruncated") == 0) {
         answer->is_truncated = strcmp(reading->text, "true") == 0;
     } else if (strcmp(name, "EncodingType") == 0) {
@@ -219,7 +206,7 @@ static void keep_of_item(xml_reading *reading, const char *name)
     } else if (strcmp(name, "LastModified") == 0) {
         item->changed_ms = parse_time_ms(reading->text);
     } else if (strcmp(name, "ETag") == 0) {
-        keep_etag(item->etag, reading);
+        gy_version_keep(item->etag, reading->text, reading->text_bytes);
     }
 }
 
@@ -254,12 +241,10 @@ static gy_status decode(char *key)
             byte = ' ';
         }
         if (byte == '%') {
-            const int high = gy_hex_digit(from[1]),
-                      low = high >= 0 ? gy_hex_digit(from[2]) : -1;
-            if (low < 0 || high * 16 + low == 0) {
+            byte = gy_uri_byte(from);
+            if (byte == '\0') {
                 return gy_fail(GY_FORMAT, "a key with a %% that begins no byte");
             }
-            byte = (char)(high * 16 + low);
             from += 2;
         }
         *to++ = byte;
