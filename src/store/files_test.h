@@ -66,6 +66,16 @@ static inline void test_put(const char *path, const void *data, size_t size_byte
     GY_ASSERT(fclose(file) == 0);
 }
 
+/** Letters that compress to about a half; gy_free. */
+static inline char *test_text(gy_random *random, size_t size)
+{
+    char *text = gy_alloc("test", size);
+    for (size_t i = 0; i < size; i++) {
+        text[i] = (char)('a' + gy_random_below(random, i % 3 == 0 ? 20 : 2));
+    }
+    return text;
+}
+
 /* A disk whose n-th call from now (1: the next) gives `error`, a negated errno. */
 typedef struct test_disk {
     int countdown, error, calls;

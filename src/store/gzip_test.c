@@ -27,21 +27,12 @@ static unsigned char *compress_member(const void *data, size_t size, size_t *out
     return out;
 }
 
-static char *random_text(gy_random *random, size_t size)
-{
-    char *text = gy_alloc("test", size);
-    for (size_t i = 0; i < size; i++) {
-        text[i] = (char)('a' + gy_random_below(random, i % 3 == 0 ? 20 : 2));
-    }
-    return text;
-}
-
 static void members_expand_to_what_was_compressed(void **state)
 {
     (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (size_t size = 0; size < 600000; size = size * 4 + 3) {
-        char *text = random_text(&random, size);
+        char *text = test_text(&random, size);
         size_t packed_size = 0;
         unsigned char *packed = compress_member(text, size, &packed_size);
         unsigned char *twice = gy_alloc("test", 2 * packed_size);
@@ -74,7 +65,7 @@ static void every_cut_and_every_tail_is_refused(void **state)
 {
     (void)state;
     gy_random random = {.key = gy_test_seed()};
-    char *text = random_text(&random, 300);
+    char *text = test_text(&random, 300);
     size_t size = 0;
     unsigned char *packed = compress_member(text, 300, &size);
     gy_bytes out = {NULL, 0};

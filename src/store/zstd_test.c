@@ -36,21 +36,12 @@ static gy_status expand(const void *packed, size_t packed_size, size_t piece, ch
     return status;
 }
 
-static char *random_text(gy_random *random, size_t size)
-{
-    char *text = gy_alloc("test", size);
-    for (size_t i = 0; i < size; i++) {
-        text[i] = (char)('a' + gy_random_below(random, i % 3 == 0 ? 20 : 2));
-    }
-    return text;
-}
-
 static void frames_expand_to_what_was_compressed(void **state)
 {
     (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (size_t size = 0; size < 600000; size = size * 4 + 3) {
-        char *text = random_text(&random, size), *out = gy_alloc("test", 2 * size + 10);
+        char *text = test_text(&random, size), *out = gy_alloc("test", 2 * size + 10);
         size_t packed_size = 0, got = 0;
         unsigned char *packed = compress_frame(text, size, &packed_size);
         unsigned char *twice = gy_alloc("test", 2 * packed_size);
@@ -73,7 +64,7 @@ static void every_cut_tail_and_bit_is_refused(void **state)
 {
     (void)state;
     gy_random random = {.key = gy_test_seed()};
-    char *text = random_text(&random, 300), out[1000];
+    char *text = test_text(&random, 300), out[1000];
     size_t size = 0, got = 0;
     unsigned char *packed = compress_frame(text, 300, &size);
     for (size_t cut = 4; cut < size; cut++) {
