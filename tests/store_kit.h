@@ -87,7 +87,7 @@ static inline void kit_start_stub(kit_server *server, const char *name)
     char path[1024];
     const char *folder = getenv("GYRE_TEST_SERVERS");
     snprintf(path, sizeof(path), "%s/%s", folder != NULL ? folder : "tests/servers", name);
-    kit_start(server, (const char *const[]){"python3", path, NULL}, "port ");
+    kit_start(server, (const char *const[]){"python3", "-B", path, NULL}, "port ");
 }
 
 /** Settings as on a machine where nothing is set, and none of the user's files. */
@@ -212,6 +212,60 @@ static inline long kit_count(const kit_server *server, const char *what)
     snprintf(key, sizeof(key), "\"%s\": ", what);
     const char *found = strstr(body, key);
     return found != NULL ? strtol(found + strlen(key), NULL, 10) : 0;
+}
+
+/** What is at `uri`, read as a source, has these bytes. */
+static inline void kit_check_source(const char *uri, const char *data, size_t size)
+{
+    gy_source *source = NULL;
+    assert_ok(gy_source_open_uri(gy_env_real(), uri, GY_ENCODING_AUTO, NULL, &source));
+    static char piece[70001]; /* the pieces end within ranges and buffers */
+    size_t at = 0, got = 1;
+    while (got > 0) {
+        assert_ok(gy_source_read(source, piece, sizeof(piece), &got));
+        assert_true(at + got <= size);
+        assert_memory_equal(piece, data + at, got);
+        at += got;
+    }
+    assert_int_equal(at, size);
+    gy_source_close(source);
+}
+
+/** The names below a folder are noted; what it came to, of memory too. */
+static inline gy_status kit_list(const char *uri)
+{
+    gy_place *place = NULL;
+    GY_TRY(gy_place_open(gy_env_real(), uri, NULL, &place));
+    kit_names names = {.count = 0};
+    gy_status status = gy_place_list(place, kit_note, &names);
+    status = status < 0 ? status : names.text.status;
+    gy_text_free(&names.text);
+    gy_place_close(place);
+    return status;
+}
+
+/** `work` fails whenever one of its allocations does, and leaves none; it has more than
+ * `least`. */
+static inline void kit_check_memory(gy_status (*work)(void), int least)
+{
+    assert_ok(work());
+    gy_http_drop_kept();
+    const int64_t live = gy_alloc_live();
+    gy_status status = GY_NOMEM;
+    int n = 0;
+    while (status != GY_OK) {
+        gy_alloc_fail_after(++n);
+        status = work();
+        gy_alloc_fail_after(0);
+        if (status != GY_OK) {
+            assert_status(status, GY_NOMEM);
+        }
+        gy_http_drop_kept();
+        assert_int_equal(gy_alloc_live(), live);
+        assert_true(n < 1000);
+    }
+    assert_true(n > least);
+    printf("%d allocations failed\n", n - 1);
 }
 
 static inline void assert_says(const char *part)

@@ -9,10 +9,10 @@ import hashlib
 import hmac
 import json
 import socket
-import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from stub import StubHandler, make_server, run
 
 KEYS = {"AKIDEXAMPLE": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
 objects, uploads, counts, lock = {}, {}, {}, threading.Lock()
@@ -46,18 +46,7 @@ def prove_signature():
         "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version, disable_nagle_algorithm, wbufsize = "HTTP/1.1", True, 1 << 16
-
-    def log_message(self, *words):
-        pass
-
-    def handle(self):
-        try:
-            super().handle()
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # a client that has heard enough
-
+class Handler(StubHandler):
     def answer(self, status, body=b"", **headers):
         self.send_response(status)
         for name, value in headers.items():
@@ -315,12 +304,9 @@ class Handler(BaseHTTPRequestHandler):
 def main():
     prove_signature()
     socket.setdefaulttimeout(30)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = make_server(Handler)
     server.hold = threading.Event()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(f"port {server.server_port}", flush=True)
-    sys.stdin.buffer.read()
+    run(server)
 
 
 main()

@@ -6,10 +6,10 @@ Prints "port N" and serves on 127.0.0.1 until its standard input ends. Faults ar
 paths: see FAULTS. Requests are counted; GET /counts tells them as JSON.
 """
 import json
-import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from stub import StubHandler, make_server, run
 
 BLOCK, PAGE = 1 << 20, 100
 FAULTS = {  # the first path component: what goes wrong
@@ -46,18 +46,7 @@ def is_folder(path):
     return path == "/" or any(name.startswith(path.rstrip("/") + "/") for name in files)
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version, disable_nagle_algorithm, wbufsize = "HTTP/1.1", True, 1 << 16
-
-    def log_message(self, *words):
-        pass
-
-    def handle(self):
-        try:
-            super().handle()
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # a client that has heard enough
-
+class Handler(StubHandler):
     def answer(self, status, body=b"", headers=()):
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
@@ -224,14 +213,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    unused = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server, unused = make_server(Handler), make_server(Handler)
     server.dead_port = unused.server_port
     unused.server_close()
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(f"port {server.server_port}", flush=True)
-    sys.stdin.buffer.read()
+    run(server)
 
 
 main()

@@ -111,20 +111,7 @@ static void large_files_are_appended_to_once(void **state)
     char *data = kit_bytes(5, LARGE_BYTES);
     assert_ok(put("/lost/large", GY_PLACE_NEW, data, LARGE_BYTES)); /* each answer is lost */
     assert_true(kit_count(&stub, "data APPEND") == 2);
-    gy_source *source = NULL;
-    assert_ok(gy_source_open_uri(gy_env_real(), uri_of("/lost/large"), GY_ENCODING_AUTO, NULL,
-                                 &source));
-    size_t at = 0, got = 1;
-    char *piece = gy_alloc("test", 1 << 20);
-    while (got > 0) {
-        assert_ok(gy_source_read(source, piece, 1 << 20, &got));
-        assert_true(at + got <= LARGE_BYTES);
-        assert_memory_equal(piece, data + at, got);
-        at += got;
-    }
-    assert_int_equal(at, LARGE_BYTES);
-    gy_source_close(source);
-    gy_free(piece);
+    kit_check_source(uri_of("/lost/large"), data, LARGE_BYTES);
     gy_free(data);
 }
 
@@ -239,37 +226,13 @@ static gy_status do_everything(void)
     blocks seen = {.at = 0};
     status = status < 0 ? status : gy_place_blocks(place, 0, 5, check_block, &seen);
     gy_place_close(place);
-    GY_TRY(status);
-    GY_TRY(gy_place_open(gy_env_real(), uri_of("/memory"), NULL, &place));
-    kit_names names = {.count = 0};
-    status = gy_place_list(place, kit_note, &names);
-    status = status < 0 ? status : names.text.status;
-    gy_text_free(&names.text);
-    gy_place_close(place);
-    return status;
+    return status < 0 ? status : kit_list(uri_of("/memory"));
 }
 
 static void failed_allocations_are_failures(void **state)
 {
     (void)state;
-    assert_ok(do_everything());
-    gy_http_drop_kept();
-    const int64_t live = gy_alloc_live();
-    gy_status status = GY_NOMEM;
-    int n = 0;
-    while (status != GY_OK) {
-        gy_alloc_fail_after(++n);
-        status = do_everything();
-        gy_alloc_fail_after(0);
-        if (status != GY_OK) {
-            assert_status(status, GY_NOMEM);
-        }
-        gy_http_drop_kept();
-        assert_int_equal(gy_alloc_live(), live);
-        assert_true(n < 1000);
-    }
-    assert_true(n > 10);
-    printf("%d allocations failed\n", n - 1);
+    kit_check_memory(do_everything, 10);
 }
 
 int main(void)

@@ -162,19 +162,7 @@ static void large_objects_go_in_parts_or_not_at_all(void **state)
     assert_status(gy_place_stat(place, &facts), GY_NOTFOUND);
     gy_place_close(place);
 
-    gy_source *source = NULL; /* three ranges, two buffers */
-    assert_ok(
-        gy_source_open_uri(gy_env_real(), "s3://parts/large", GY_ENCODING_AUTO, NULL, &source));
-    size_t at = 0, got = 1;
-    char piece[70001];
-    while (got > 0) {
-        assert_ok(gy_source_read(source, piece, sizeof(piece), &got));
-        assert_true(at + got <= LARGE_BYTES);
-        assert_memory_equal(piece, data + at, got);
-        at += got;
-    }
-    assert_int_equal(at, LARGE_BYTES);
-    gy_source_close(source);
+    kit_check_source("s3://parts/large", data, LARGE_BYTES); /* three ranges, two buffers */
     gy_free(data);
 }
 
@@ -421,13 +409,7 @@ static gy_status do_everything(void)
     gy_status status = gy_place_write(place, GY_PLACE_REPLACE, "hello", 5);
     gy_place_close(place);
     GY_TRY(status);
-    GY_TRY(gy_place_open(gy_env_real(), "s3://good/memory", NULL, &place));
-    kit_names names = {.count = 0};
-    status = gy_place_list(place, kit_note, &names);
-    status = status < 0 ? status : names.text.status;
-    gy_text_free(&names.text);
-    gy_place_close(place);
-    GY_TRY(status);
+    GY_TRY(kit_list("s3://good/memory"));
     gy_source *source = NULL;
     GY_TRY(gy_source_open_uri(gy_env_real(), "s3://good/memory/x", GY_ENCODING_AUTO, NULL,
                               &source));
@@ -442,24 +424,7 @@ static void failed_allocations_are_failures(void **state)
 {
     (void)state;
     use_stub();
-    assert_ok(do_everything());
-    gy_http_drop_kept();
-    const int64_t live = gy_alloc_live();
-    gy_status status = GY_NOMEM;
-    int n = 0;
-    while (status != GY_OK) {
-        gy_alloc_fail_after(++n);
-        status = do_everything();
-        gy_alloc_fail_after(0);
-        if (status != GY_OK) {
-            assert_status(status, GY_NOMEM);
-        }
-        gy_http_drop_kept();
-        assert_int_equal(gy_alloc_live(), live);
-        assert_true(n < 1000);
-    }
-    assert_true(n > 20);
-    printf("%d allocations failed\n", n - 1);
+    kit_check_memory(do_everything, 20);
 }
 
 /* ---- the real server ---- */
