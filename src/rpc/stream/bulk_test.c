@@ -5,20 +5,15 @@
  */
 #include "rpc/bulk.h"
 
-#include "rpc/keyring.h"
-
 #include <fcntl.h>
-#include <stdio.h>
+#include <sys/stat.h>
 
-#include "gy_test.h"
-#include "rpc_kit.h"
+#include "rpc_pair.h"
 
 enum { REGION = 3000000, SKIPPED = 1234 };
 
 typedef struct scene {
-    char folder[32], ring[64], address[GY_RPC_ADDRESS_BYTES];
-    kit_end server, client;
-    gy_rpc_peer peer;
+    kit_pair pair;
     gy_bulk_server serves;
     int files[2]; /* noise; words, which pack well */
     int into;
@@ -40,7 +35,8 @@ static uint8_t *bytes_of(int which)
 {
     static uint8_t bytes[2][SKIPPED + REGION];
     uint64_t key = 9;
-    for (size_t i = 0; bytes[0][SKIPPED] == 0 && i < sizeof(bytes[0]); i++) {
+    bool is_made = bytes[0][SKIPPED] != 0;
+    for (size_t i = 0; !is_made && i < sizeof(bytes[0]); i++) {
         key = key * 6364136223846793005u + 1442695040888963407u;
         bytes[0][i] = (uint8_t)(key >> 56 | 1);
         bytes[1][i] = (uint8_t) "over and over again "[i % 20];
@@ -66,27 +62,23 @@ static gy_status find(void *arg, gy_rpc_role role, const void *name, size_t name
     return gy_fail(GY_NOTFOUND, "there is no such output");
 }
 
-static gy_rpc *new_node(scene *at, kit_end *end, const char *name, gy_rpc_role role,
-                        bool is_plain)
+static void new_node(scene *at, kit_end *end, const char *name, gy_rpc_role role)
 {
     gy_rpc_options options = kit_options(end, name, role);
-    options.key_file = is_plain ? NULL : at->ring;
-    options.is_plaintext = is_plain;
+    options.key_file = at->pair.is_plain ? NULL : at->pair.ring;
+    options.is_plaintext = at->pair.is_plain;
     options.bulk = role == GY_RPC_DAEMON ? &at->serves : NULL;
     assert_ok(gy_rpc_new(gy_env_real(), &options, &end->rpc));
-    return end->rpc;
 }
 
 static void open_scene(scene *at, bool is_plain, gy_rpc_role role)
 {
     char path[64];
-    *at = (scene){.folder = "/tmp/gyre-bulk-XXXXXX"};
+    *at = (scene){0};
+    kit_pair_open(&at->pair, gy_env_real(), is_plain);
     at->serves = (gy_bulk_server){.roles = GY_RPC_MAY(GY_RPC_MANAGER), .find = find, .arg = at};
-    assert_non_null(mkdtemp(at->folder));
-    snprintf(at->ring, sizeof(at->ring), "%s/ring", at->folder);
-    assert_ok(gy_keyring_make(at->ring));
     for (int i = 0; i < 3; i++) {
-        snprintf(path, sizeof(path), "%s/%d", at->folder, i);
+        snprintf(path, sizeof(path), "%s/%d", at->pair.folder, i);
         int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         assert_true(fd >= 0);
         unlink(path);
@@ -97,26 +89,17 @@ static void open_scene(scene *at, bool is_plain, gy_rpc_role role)
             at->into = fd;
         }
     }
-    new_node(at, &at->server, "a daemon", GY_RPC_DAEMON, is_plain);
-    new_node(at, &at->client, "one who fetches", role, is_plain);
-    assert_ok(gy_rpc_listen(at->server.rpc, "127.0.0.1:0", at->address));
+    new_node(at, &at->pair.server, "a daemon", GY_RPC_DAEMON);
+    new_node(at, &at->pair.client, "one who fetches", role);
+    assert_ok(gy_rpc_listen(at->pair.server.rpc, "127.0.0.1:0", at->pair.address));
 }
 
 static void close_scene(scene *at)
 {
-    gy_rpc_free(at->client.rpc);
-    gy_rpc_free(at->server.rpc);
     close(at->files[0]);
     close(at->files[1]);
     close(at->into);
-    unlink(at->ring);
-    assert_int_equal(rmdir(at->folder), 0);
-}
-
-static void turn_both(scene *at)
-{
-    (void)gy_rpc_turn(at->server.rpc, (gy_deadline){0});
-    (void)gy_rpc_turn(at->client.rpc, gy_deadline_after(0.001));
+    kit_pair_close(&at->pair);
 }
 
 static void done(void *arg, gy_status status, uint64_t size_bytes)
@@ -146,7 +129,7 @@ static gy_status take(void *arg, uint64_t offset, const void *data, size_t size_
 static gy_bulk_fetch fetch_of(scene *at, const char *name, outcome *what)
 {
     *what = (outcome){.at = at};
-    return (gy_bulk_fetch){.address = at->address,
+    return (gy_bulk_fetch){.address = at->pair.address,
                            .name = name,
                            .name_bytes = strlen(name),
                            .size_bytes = UINT64_MAX,
@@ -156,17 +139,18 @@ static gy_bulk_fetch fetch_of(scene *at, const char *name, outcome *what)
                            .arg = what};
 }
 
+/* The receiver that paused goes on. */
+static void go_on(scene *at, outcome *what)
+{
+    if (what->must_go_on) {
+        what->must_go_on = false;
+        gy_bulk_go_on(at->pair.client.rpc, what->number);
+    }
+}
+
 static void wait_for(scene *at, outcome *what)
 {
-    gy_deadline last = gy_deadline_after(20);
-    while (what->ends == 0) {
-        assert_true(gy_now_ns(gy_env_real()) < last.at_ns);
-        turn_both(at);
-        if (what->must_go_on) {
-            what->must_go_on = false;
-            gy_bulk_go_on(at->client.rpc, what->number);
-        }
-    }
+    KIT_TURN_UNTIL(&at->pair, (go_on(at, what), what->ends > 0));
     assert_int_equal(what->ends, 1);
 }
 
@@ -182,7 +166,7 @@ static void regions_arrive(bool is_plain)
             gy_bulk_fetch fetch = fetch_of(&at, which == 0 ? "noise" : "words", &what);
             fetch.at = 77;
             fetch.is_raw = is_raw == 1;
-            assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
+            assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
             wait_for(&at, &what);
             if (what.status != GY_OK) {
                 fail_msg("%s", what.text);
@@ -202,7 +186,7 @@ static void regions_arrive(bool is_plain)
     memset(got, 0, REGION);
     what.to = got;
     what.is_slow = true;
-    assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
+    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
     wait_for(&at, &what);
     assert_int_equal(what.status, GY_OK);
     assert_int_equal(what.taken, 2000001);
@@ -212,7 +196,7 @@ static void regions_arrive(bool is_plain)
     /* Nothing is something as well. */
     fetch = fetch_of(&at, "noise", &what);
     fetch.offset = REGION;
-    assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
+    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
     wait_for(&at, &what);
     assert_true(what.status == GY_OK && what.came == 0);
     close_scene(&at);
@@ -235,7 +219,7 @@ static void regions_arrive_in_plain_text(void **state)
 static void expect(scene *at, const gy_bulk_fetch *fetch, outcome *what, gy_status status,
                    const char *text)
 {
-    assert_ok(gy_bulk_begin(at->client.rpc, fetch, &what->number));
+    assert_ok(gy_bulk_begin(at->pair.client.rpc, fetch, &what->number));
     wait_for(at, what);
     if (what->status != status || strstr(what->text, text) == NULL) {
         fail_msg("%s: \"%s\", expected \"%s\"", gy_status_text(what->status), what->text, text);
@@ -266,8 +250,8 @@ static void what_fails_is_said(void **state)
     fetch.fd = -1;
     expect(&at, &fetch, &what, GY_IO, "cannot be written");
     fetch = fetch_of(&at, "noise", &what);
-    assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
-    gy_bulk_cancel(at.client.rpc, what.number);
+    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+    gy_bulk_cancel(at.pair.client.rpc, what.number);
     assert_int_equal(what.ends, 0);
     wait_for(&at, &what);
     assert_int_equal(what.status, GY_CANCELLED);
@@ -276,22 +260,141 @@ static void what_fails_is_said(void **state)
     fetch.take = take;
     what.is_slow = true;
     what.taken = REGION; /* it pauses at once */
-    assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
-    while (!what.must_go_on) {
-        turn_both(&at);
-    }
-    gy_rpc_free(at.client.rpc);
-    at.client.rpc = NULL;
+    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+    KIT_TURN_UNTIL(&at.pair, what.must_go_on);
+    gy_rpc_free(at.pair.client.rpc);
+    at.pair.client.rpc = NULL;
     assert_true(what.ends == 1 && what.status == GY_CANCELLED);
     /* Somebody else's key. */
-    new_node(&at, &at.client, "a user", GY_RPC_SUBMITTER, false);
+    new_node(&at, &at.pair.client, "a user", GY_RPC_SUBMITTER);
     fetch = fetch_of(&at, "noise", &what);
     expect(&at, &fetch, &what, GY_STATE, "a submitter may not fetch");
-    gy_rpc_free(at.server.rpc);
-    new_node(&at, &at.server, "a daemon", GY_RPC_DAEMON, false);
+    gy_rpc_free(at.pair.server.rpc);
+    new_node(&at, &at.pair.server, "a daemon", GY_RPC_DAEMON);
     fetch = fetch_of(&at, "noise", &what);
     expect(&at, &fetch, &what, GY_PEER, "Connection refused");
     gy_log_set_level(GY_LOG_WARN);
+    close_scene(&at);
+}
+
+/* ---- What breaks on the way ---- */
+
+/* What was claimed, and no more, is there and right. */
+static void expect_part(const scene *at, const outcome *what, int which, uint64_t least)
+{
+    struct stat into;
+    uint8_t *got = gy_alloc("test", REGION);
+    assert_int_equal(fstat(at->into, &into), 0);
+    assert_int_equal(into.st_size, what->came);
+    assert_true(what->came >= least && what->came < REGION);
+    assert_int_equal(pread(at->into, got, REGION, 0), what->came);
+    assert_memory_equal(got, bytes_of(which) + SKIPPED, what->came);
+    assert_int_equal(ftruncate(at->into, 0), 0);
+    gy_free(got);
+}
+
+static void expect_cut(scene *at, const outcome *what, const char *address)
+{
+    assert_int_equal(what->ends, 1);
+    assert_int_equal(what->status, GY_PEER);
+    if (strstr(what->text, address) == NULL) {
+        fail_msg("\"%s\" does not name %s", what->text, address);
+    }
+    expect_part(at, what, 0, 1);
+}
+
+static void a_half_is_not_the_whole(void **state)
+{
+    (void)state;
+    for (int is_plain = 0; is_plain < 2; is_plain++) {
+        scene at;
+        outcome what;
+        kit_middle way;
+        open_scene(&at, is_plain == 1, GY_RPC_MANAGER);
+        kit_middle_open(&way, at.pair.address);
+        /* The connection is cut. */
+        gy_bulk_fetch fetch = fetch_of(&at, "noise", &what);
+        fetch.address = way.address;
+        assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+        KIT_PASS_UNTIL(&at.pair, &way, way.passed > REGION / 2);
+        kit_middle_cut(&way);
+        KIT_PASS_UNTIL(&at.pair, &way, what.ends > 0);
+        expect_cut(&at, &what, way.address);
+        /* The peer ends. */
+        fetch = fetch_of(&at, "noise", &what);
+        fetch.address = way.address;
+        assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+        KIT_PASS_UNTIL(&at.pair, &way, way.passed > REGION / 2);
+        gy_rpc_free(at.pair.server.rpc);
+        at.pair.server.rpc = NULL;
+        KIT_PASS_UNTIL(&at.pair, &way, what.ends > 0);
+        expect_cut(&at, &what, way.address);
+        kit_middle_close(&way);
+        close_scene(&at);
+    }
+}
+
+/* A byte of a chunk is another one when it arrives. */
+static void a_changed_byte_is_found(void **state)
+{
+    (void)state;
+    scene at;
+    outcome what;
+    kit_middle way;
+    open_scene(&at, true, GY_RPC_MANAGER);
+    kit_middle_open(&way, at.pair.address);
+    for (way.spoilt = 100000; way.spoilt < REGION; way.spoilt += 1000000) {
+        gy_bulk_fetch fetch = fetch_of(&at, "noise", &what);
+        fetch.address = way.address;
+        assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+        KIT_PASS_UNTIL(&at.pair, &way, what.ends > 0);
+        assert_int_equal(what.status, GY_FORMAT);
+        if (strstr(what.text, way.address) == NULL ||
+            strstr(what.text, "the checksum of byte") == NULL) {
+            fail_msg("\"%s\"", what.text);
+        }
+        assert_true(what.came <= way.spoilt);
+        expect_part(&at, &what, 0, way.spoilt < 200000 ? 0 : way.spoilt - 200000);
+    }
+    kit_middle_close(&way);
+    close_scene(&at);
+}
+
+/* Whichever byte of a short, packed transfer it is: never is something else said to be whole.
+ */
+static void no_changed_byte_goes_unseen(void **state)
+{
+    (void)state;
+    enum { PART = 2000 };
+    scene at;
+    outcome what;
+    kit_middle way;
+    uint8_t got[PART];
+    uint64_t failed = 0, sums = 0, bytes = 1;
+    open_scene(&at, true, GY_RPC_MANAGER);
+    kit_middle_open(&way, at.pair.address);
+    way.spoilt = UINT64_MAX;
+    for (uint64_t i = 0; i <= bytes; i++) {
+        gy_bulk_fetch fetch = fetch_of(&at, "words", &what);
+        fetch.address = way.address;
+        fetch.size_bytes = PART;
+        fetch.deadline = gy_deadline_after(i == 0 ? 20 : 0.05); /* a length may grow */
+        assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+        KIT_PASS_UNTIL(&at.pair, &way, what.ends > 0);
+        failed += what.status != GY_OK;
+        sums += strstr(what.text, "the checksum of byte 0") != NULL;
+        if (what.status == GY_OK) {
+            assert_int_equal(what.came, PART);
+            assert_int_equal(pread(at.into, got, PART, 0), PART);
+            assert_memory_equal(got, bytes_of(1) + SKIPPED, PART);
+            assert_int_equal(ftruncate(at.into, 0), 0);
+        }
+        bytes = i == 0 ? way.passed : bytes;
+        way.spoilt = i;
+    }
+    assert_true(bytes < PART / 2);
+    assert_true(failed > bytes / 10 * 9 && sums > 8); /* 8: the sum itself */
+    kit_middle_close(&way);
     close_scene(&at);
 }
 
@@ -303,19 +406,17 @@ static void calls_do_not_wait(void **state)
     outcome what;
     kit_call call;
     open_scene(&at, false, GY_RPC_MANAGER);
-    assert_ok(gy_rpc_dial(at.client.rpc, at.address, &at.peer));
-    assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, 1, gy_deadline_after(20), &call));
-    while (call.ends == 0) {
-        turn_both(&at);
-    }
+    assert_ok(gy_rpc_dial(at.pair.client.rpc, at.pair.address, &at.pair.peer));
+    assert_ok(
+        kit_ask(at.pair.client.rpc, at.pair.peer, KIT_ECHO, 1, gy_deadline_after(20), &call));
+    KIT_TURN_UNTIL(&at.pair, call.ends == 1);
     gy_bulk_fetch fetch = fetch_of(&at, "noise", &what);
-    assert_ok(gy_bulk_begin(at.client.rpc, &fetch, &what.number));
+    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
     int calls = 0;
     while (what.ends == 0) {
-        assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, 1, gy_deadline_after(20), &call));
-        while (call.ends == 0) {
-            turn_both(&at);
-        }
+        assert_ok(kit_ask(at.pair.client.rpc, at.pair.peer, KIT_ECHO, 1, gy_deadline_after(20),
+                          &call));
+        KIT_TURN_UNTIL(&at.pair, call.ends == 1);
         calls++;
     }
     assert_int_equal(what.status, GY_OK);
@@ -329,6 +430,9 @@ int main(void)
         cmocka_unit_test(regions_arrive_under_tls),
         cmocka_unit_test(regions_arrive_in_plain_text),
         cmocka_unit_test(what_fails_is_said),
+        cmocka_unit_test(a_half_is_not_the_whole),
+        cmocka_unit_test(a_changed_byte_is_found),
+        cmocka_unit_test(no_changed_byte_goes_unseen),
         cmocka_unit_test(calls_do_not_wait),
     };
     return cmocka_run_group_tests_name("rpc_bulk", tests, NULL, NULL);

@@ -259,6 +259,9 @@ void gy_connection_fail(stream_connection *connection, gy_status status)
     if (!connection->is_caller && (connection->is_stranger || is_wrong)) {
         gy_rpc_complain(stream->rpc, connection->from, "was sent away", why.text);
     }
+    if (bulk != NULL && strstr(why.text, connection->from) == NULL) {
+        gy_error_take(&why, gy_fail(status, "%s: %s", connection->from, why.text));
+    }
     gy_connection_close(connection);
     (void)gy_error_raise(&why);
     if (link != NULL) {

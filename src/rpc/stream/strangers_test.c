@@ -3,25 +3,19 @@
  * away with one line in the log, costs little, and does no harm to those who are served.
  */
 #include "rpc/carrier.h"
-#include "rpc/keyring.h"
 #include "rpc/rpc.h"
 #include "transport/net.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
-#include "gy_test.h"
-#include "rpc_kit.h"
+#include "rpc_pair.h"
 
 typedef struct scene {
-    char folder[32], ring[64], other_ring[64], log[64], address[GY_RPC_ADDRESS_BYTES];
+    kit_pair pair;
+    char other_ring[64], log[64];
     struct sockaddr_in at;
-    kit_end server, client;
-    gy_rpc_peer peer;
     int log_fd, kept_stderr;
     off_t log_at;
 } scene;
@@ -51,50 +45,30 @@ static gy_rpc *new_node(scene *at, kit_end *end, const char *name, gy_rpc_role r
     return end->rpc;
 }
 
-static void turn_both(scene *at)
-{
-    (void)gy_rpc_turn(at->server.rpc, gy_env_deadline(&test_env, 0.0005));
-    if (at->client.rpc != NULL) {
-        (void)gy_rpc_turn(at->client.rpc, (gy_deadline){0});
-    }
-}
-
 static void turn_some(scene *at)
 {
     for (int i = 0; i < 20; i++) {
-        turn_both(at);
+        kit_pair_turn(&at->pair);
     }
 }
 
-#define TURN_UNTIL(at, fact)                                                                   \
-    do {                                                                                       \
-        gy_deadline last_ = gy_deadline_after(20);                                             \
-        while (!(fact)) {                                                                      \
-            if (gy_now_ns(gy_env_real()) > last_.at_ns) {                                      \
-                fail_msg("never: %s", #fact);                                                  \
-            }                                                                                  \
-            turn_both(at);                                                                     \
-        }                                                                                      \
-    } while (0)
-
 static void open_scene(scene *at, bool is_plain)
 {
-    *at = (scene){.folder = "/tmp/gyre-door-XXXXXX"};
+    *at = (scene){0};
     clock_ns = 0;
     test_ops = *gy_env_real()->ops;
     test_ops.now_ns = test_now;
     test_env.ops = &test_ops;
-    assert_non_null(mkdtemp(at->folder));
-    snprintf(at->ring, sizeof(at->ring), "%s/ring", at->folder);
-    snprintf(at->other_ring, sizeof(at->other_ring), "%s/other", at->folder);
-    snprintf(at->log, sizeof(at->log), "%s/log", at->folder);
-    assert_ok(gy_keyring_make(at->ring));
+    kit_pair_open(&at->pair, &test_env, is_plain);
+    snprintf(at->other_ring, sizeof(at->other_ring), "%s/other", at->pair.folder);
+    snprintf(at->log, sizeof(at->log), "%s/log", at->pair.folder);
     assert_ok(gy_keyring_make(at->other_ring));
-    new_node(at, &at->server, "name server", GY_RPC_NAMESERVER, is_plain ? NULL : at->ring);
-    assert_ok(gy_rpc_listen(at->server.rpc, "127.0.0.1:0", at->address));
+    new_node(at, &at->pair.server, "name server", GY_RPC_NAMESERVER,
+             is_plain ? NULL : at->pair.ring);
+    assert_ok(gy_rpc_listen(at->pair.server.rpc, "127.0.0.1:0", at->pair.address));
     at->at = (struct sockaddr_in){
         .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)strtoul(strrchr(at->address, ':') + 1, NULL, 10)),
+        .sin_port = htons((uint16_t)strtoul(strrchr(at->pair.address, ':') + 1, NULL, 10)),
         .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)},
     };
     at->log_fd = open(at->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -106,22 +80,20 @@ static void open_scene(scene *at, bool is_plain)
 static void close_scene(scene *at, bool is_plain)
 {
     kit_call call;
-    if (at->client.rpc == NULL) {
-        new_node(at, &at->client, "a daemon", GY_RPC_DAEMON, is_plain ? NULL : at->ring);
-        assert_ok(gy_rpc_dial(at->client.rpc, at->address, &at->peer));
+    if (at->pair.client.rpc == NULL) {
+        new_node(at, &at->pair.client, "a daemon", GY_RPC_DAEMON,
+                 is_plain ? NULL : at->pair.ring);
+        assert_ok(gy_rpc_dial(at->pair.client.rpc, at->pair.address, &at->pair.peer));
     }
-    assert_ok(kit_ask(at->client.rpc, at->peer, KIT_ECHO, 3, GY_NEVER, &call));
-    TURN_UNTIL(at, call.ends == 1);
+    assert_ok(kit_ask(at->pair.client.rpc, at->pair.peer, KIT_ECHO, 3, GY_NEVER, &call));
+    KIT_TURN_UNTIL(&at->pair, call.ends == 1);
     assert_int_equal(call.number, 3);
-    gy_rpc_free(at->client.rpc);
-    gy_rpc_free(at->server.rpc);
     assert_true(dup2(at->kept_stderr, STDERR_FILENO) >= 0);
     close(at->kept_stderr);
     close(at->log_fd);
-    unlink(at->ring);
     unlink(at->other_ring);
     unlink(at->log);
-    assert_int_equal(rmdir(at->folder), 0);
+    kit_pair_close(&at->pair);
 }
 
 static int call_in(const scene *at)
@@ -171,7 +143,7 @@ static void expect_sent_away(scene *at, const void *bytes, size_t size, const ch
 {
     int socket = call_in(at);
     assert_int_equal(send(socket, bytes, size, MSG_NOSIGNAL), size);
-    TURN_UNTIL(at, is_closed(socket));
+    KIT_TURN_UNTIL(&at->pair, is_closed(socket));
     close(socket);
     expect_line(at, why);
     clock_ns += 2000000000; /* the log has room again */
@@ -206,7 +178,7 @@ static void strangers_are_sent_away(void **state)
     turn_some(&at);
     assert_false(is_closed(socket));
     clock_ns += 5100000000;
-    TURN_UNTIL(&at, is_closed(socket));
+    KIT_TURN_UNTIL(&at.pair, is_closed(socket));
     close(socket);
     expect_line(&at, "did not prove itself within 5 s");
     close_scene(&at, false);
@@ -219,28 +191,28 @@ static void another_key_is_no_key(void **state)
     kit_call call;
     char text[2048];
     open_scene(&at, false);
-    new_node(&at, &at.client, "a liar", GY_RPC_DAEMON, at.other_ring);
-    assert_ok(gy_rpc_dial(at.client.rpc, at.address, &at.peer));
-    assert_ok(
-        kit_ask(at.client.rpc, at.peer, KIT_ECHO, 3, gy_env_deadline(&test_env, 0.05), &call));
-    TURN_UNTIL(&at, call.ends == 1);
+    new_node(&at, &at.pair.client, "a liar", GY_RPC_DAEMON, at.other_ring);
+    assert_ok(gy_rpc_dial(at.pair.client.rpc, at.pair.address, &at.pair.peer));
+    assert_ok(kit_ask(at.pair.client.rpc, at.pair.peer, KIT_ECHO, 3,
+                      gy_env_deadline(&test_env, 0.05), &call));
+    KIT_TURN_UNTIL(&at.pair, call.ends == 1);
     assert_int_equal(call.status, GY_PEER);
     assert_non_null(strstr(call.text, "refused this end's cluster key"));
     assert_true(logged(&at, text, sizeof(text)) >= 1);
     assert_non_null(strstr(text, "the caller has another cluster key: \"gyre rpc daemon 1"));
     assert_non_null(strstr(text, "here is \"epoch 1\""));
-    gy_rpc_free(at.client.rpc);
-    at.client = (kit_end){0};
+    gy_rpc_free(at.pair.client.rpc);
+    at.pair.client = (kit_end){0};
     /* Plain text where TLS is wanted. */
-    new_node(&at, &at.client, "a plain one", GY_RPC_DAEMON, NULL);
-    assert_ok(gy_rpc_dial(at.client.rpc, at.address, &at.peer));
-    assert_ok(
-        kit_ask(at.client.rpc, at.peer, KIT_ECHO, 3, gy_env_deadline(&test_env, 0.05), &call));
-    TURN_UNTIL(&at, call.ends == 1);
+    new_node(&at, &at.pair.client, "a plain one", GY_RPC_DAEMON, NULL);
+    assert_ok(gy_rpc_dial(at.pair.client.rpc, at.pair.address, &at.pair.peer));
+    assert_ok(kit_ask(at.pair.client.rpc, at.pair.peer, KIT_ECHO, 3,
+                      gy_env_deadline(&test_env, 0.05), &call));
+    KIT_TURN_UNTIL(&at.pair, call.ends == 1);
     assert_int_equal(call.status, GY_PEER);
-    gy_rpc_free(at.client.rpc);
-    at.client = (kit_end){0};
-    assert_int_equal(at.server.ups, 0);
+    gy_rpc_free(at.pair.client.rpc);
+    at.pair.client = (kit_end){0};
+    assert_int_equal(at.pair.server.ups, 0);
     close_scene(&at, false);
 }
 
@@ -252,16 +224,16 @@ static void a_key_proves_one_role(void **state)
     char ring[64];
     kit_end end = {0};
     open_scene(&at, false);
-    snprintf(ring, sizeof(ring), "%s/user", at.folder);
-    assert_ok(gy_keyring_derive(at.ring, GY_RPC_SUBMITTER, ring));
+    snprintf(ring, sizeof(ring), "%s/user", at.pair.folder);
+    assert_ok(gy_keyring_derive(at.pair.ring, GY_RPC_SUBMITTER, ring));
     gy_rpc_options options = kit_options(&end, "a user", GY_RPC_DAEMON);
     options.key_file = ring;
     assert_status(gy_rpc_new(&test_env, &options, &end.rpc), GY_STATE);
-    new_node(&at, &at.client, "a user", GY_RPC_SUBMITTER, ring);
-    assert_ok(gy_rpc_dial(at.client.rpc, at.address, &at.peer));
-    TURN_UNTIL(&at, at.client.ups == 1);
+    new_node(&at, &at.pair.client, "a user", GY_RPC_SUBMITTER, ring);
+    assert_ok(gy_rpc_dial(at.pair.client.rpc, at.pair.address, &at.pair.peer));
+    KIT_TURN_UNTIL(&at.pair, at.pair.client.ups == 1);
     gy_rpc_facts facts;
-    assert_true(gy_rpc_look(at.server.rpc, at.server.peer, &facts));
+    assert_true(gy_rpc_look(at.pair.server.rpc, at.pair.server.peer, &facts));
     assert_int_equal(facts.role, GY_RPC_SUBMITTER);
     unlink(ring);
     close_scene(&at, false);
@@ -340,7 +312,7 @@ static void wrong_frames_end_the_connection(void **state)
     expect_sent_away(&at, bytes, size, "are no message");
     size = hello(bytes, 20);
     expect_sent_away(&at, bytes, size, "a newer connection of a frame at");
-    assert_int_equal(at.server.echoed, 0);
+    assert_int_equal(at.pair.server.echoed, 0);
     close_scene(&at, true);
 }
 
@@ -355,7 +327,7 @@ static void a_flood_does_not_fill_the_log(void **state)
     for (int i = 0; i < 200; i++) {
         int socket = call_in(&at);
         assert_int_equal(send(socket, "GET /", 5, MSG_NOSIGNAL), 5);
-        TURN_UNTIL(&at, is_closed(socket));
+        KIT_TURN_UNTIL(&at.pair, is_closed(socket));
         close(socket);
     }
     size_t lines = logged(&at, text, sizeof(text));
@@ -363,7 +335,7 @@ static void a_flood_does_not_fill_the_log(void **state)
     clock_ns += 2000000000;
     int socket = call_in(&at);
     assert_int_equal(send(socket, "GET /", 5, MSG_NOSIGNAL), 5);
-    TURN_UNTIL(&at, is_closed(socket));
+    KIT_TURN_UNTIL(&at.pair, is_closed(socket));
     close(socket);
     assert_int_equal(logged(&at, text, sizeof(text)), 1);
     assert_non_null(strstr(text, "others, unsaid)"));
@@ -431,14 +403,14 @@ static void the_idle_cost_little(void **state)
     gy_rpc_peer peer;
     need_descriptors(2 * PEERS + 100);
     open_scene(&at, false);
-    new_node(&at, &at.client, "many", GY_RPC_DAEMON, at.ring);
-    assert_ok(gy_rpc_dial(at.client.rpc, at.address, &at.peer));
-    TURN_UNTIL(&at, at.server.ups == 1);
+    new_node(&at, &at.pair.client, "many", GY_RPC_DAEMON, at.pair.ring);
+    assert_ok(gy_rpc_dial(at.pair.client.rpc, at.pair.address, &at.pair.peer));
+    KIT_TURN_UNTIL(&at.pair, at.pair.server.ups == 1);
     size_t before = resident_bytes();
     for (int i = 0; i < PEERS; i++) {
-        assert_ok(gy_rpc_dial(at.client.rpc, at.address, &peer));
+        assert_ok(gy_rpc_dial(at.pair.client.rpc, at.pair.address, &peer));
     }
-    TURN_UNTIL(&at, at.client.ups == PEERS + 1);
+    KIT_TURN_UNTIL(&at.pair, at.pair.client.ups == PEERS + 1);
     size_t each = (resident_bytes() - before) / PEERS / 2; /* both ends are here */
     printf("%zu bytes a connection that is idle\n", each);
 #if !defined(GYRE_ASAN) && !defined(GYRE_TSAN)

@@ -3,27 +3,13 @@
  * late; they outlive connections and do not outlive the peer; whoever is silent is found out.
  */
 #include "rpc/carrier.h"
-#include "rpc/keyring.h"
 #include "rpc/rpc.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "gy_test.h"
-#include "rpc_kit.h"
+#include "rpc_pair.h"
 
-typedef struct scene {
-    char folder[32], ring[64], address[GY_RPC_ADDRESS_BYTES];
-    kit_end server, client;
-    gy_rpc_peer peer;
-    bool is_plain;
-} scene;
-
-static void new_node(scene *at, kit_end *end, const char *name, gy_rpc_role role)
+static void new_node(kit_pair *at, kit_end *end, const char *name, gy_rpc_role role)
 {
     gy_rpc_options options = kit_options(end, name, role);
     options.key_file = at->is_plain ? NULL : at->ring;
@@ -38,54 +24,20 @@ static void new_node(scene *at, kit_end *end, const char *name, gy_rpc_role role
     assert_ok(gy_rpc_new(gy_env_real(), &options, &end->rpc));
 }
 
-/* Both turn until `fact` holds. */
-#define TURN_UNTIL(at, fact)                                                                   \
-    do {                                                                                       \
-        gy_deadline last_ = gy_deadline_after(20);                                             \
-        while (!(fact)) {                                                                      \
-            if (gy_now_ns(gy_env_real()) > last_.at_ns) {                                      \
-                fail_msg("never: %s", #fact);                                                  \
-            }                                                                                  \
-            turn_both(at);                                                                     \
-        }                                                                                      \
-    } while (0)
-
-static void turn_both(scene *at)
+static void open_scene(kit_pair *at, bool is_plain, gy_rpc_role role)
 {
-    const gy_deadline now = {0};
-    bool has_moved = at->server.rpc != NULL && gy_rpc_turn(at->server.rpc, now) == GY_OK;
-    has_moved =
-        (at->client.rpc != NULL && gy_rpc_turn(at->client.rpc, now) == GY_OK) || has_moved;
-    if (!has_moved && at->client.rpc != NULL) {
-        (void)gy_rpc_turn(at->client.rpc, gy_deadline_after(0.001));
-    }
-}
-
-static void open_scene(scene *at, bool is_plain, gy_rpc_role role)
-{
-    *at = (scene){.folder = "/tmp/gyre-rpc-XXXXXX", .is_plain = is_plain};
-    assert_non_null(mkdtemp(at->folder));
-    snprintf(at->ring, sizeof(at->ring), "%s/ring", at->folder);
-    assert_ok(gy_keyring_make(at->ring));
+    kit_pair_open(at, gy_env_real(), is_plain);
     new_node(at, &at->server, "name server", GY_RPC_NAMESERVER);
     new_node(at, &at->client, "one who asks", role);
     assert_ok(gy_rpc_listen(at->server.rpc, "127.0.0.1:0", at->address));
     assert_ok(gy_rpc_dial(at->client.rpc, at->address, &at->peer));
 }
 
-static void close_scene(scene *at)
-{
-    gy_rpc_free(at->client.rpc);
-    gy_rpc_free(at->server.rpc);
-    unlink(at->ring);
-    assert_int_equal(rmdir(at->folder), 0);
-}
-
 /* ---- Calls ---- */
 
 static void calls_are_answered(bool is_plain)
 {
-    scene at;
+    kit_pair at;
     enum { CALLS = 300 };
     static kit_call calls[CALLS];
     int64_t live = gy_alloc_live();
@@ -93,7 +45,7 @@ static void calls_are_answered(bool is_plain)
     for (uint64_t i = 0; i < CALLS; i++) { /* before there is a connection */
         assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, i, GY_NEVER, &calls[i]));
     }
-    TURN_UNTIL(&at, calls[CALLS - 1].ends == 1);
+    KIT_TURN_UNTIL(&at, calls[CALLS - 1].ends == 1);
     for (uint64_t i = 0; i < CALLS; i++) {
         assert_int_equal(calls[i].ends, 1);
         assert_int_equal(calls[i].status, GY_OK);
@@ -106,11 +58,11 @@ static void calls_are_answered(bool is_plain)
     assert_int_equal(facts.role, GY_RPC_DAEMON);
     assert_non_null(strstr(facts.text, "one who asks at 127.0.0.1:"));
     assert_ok(kit_ask(at.server.rpc, at.server.peer, KIT_ECHO, 77, GY_NEVER, &calls[0]));
-    TURN_UNTIL(&at, calls[0].ends == 1);
+    KIT_TURN_UNTIL(&at, calls[0].ends == 1);
     assert_int_equal(calls[0].number, 77);
     assert_true(gy_rpc_look(at.client.rpc, at.peer, &facts));
     assert_true(facts.is_up && facts.calls == 0 && facts.role == GY_RPC_NAMESERVER);
-    close_scene(&at);
+    kit_pair_close(&at);
     assert_int_equal(gy_alloc_live(), live);
 }
 
@@ -129,7 +81,7 @@ static void calls_are_answered_in_plain_text(void **state)
 static void large_messages_pass(void **state)
 {
     (void)state;
-    scene at;
+    kit_pair at;
     kit_call call = {.status = GY_AGAIN};
     Gy__Rpc__Envelope request;
     static uint8_t body[KIT_BYTES + 1];
@@ -142,17 +94,17 @@ static void large_messages_pass(void **state)
                            .done = kit_done,
                            .arg = &call};
     assert_ok(gy_rpc_call(at.client.rpc, at.peer, &what, NULL));
-    TURN_UNTIL(&at, call.ends == 1);
+    KIT_TURN_UNTIL(&at, call.ends == 1);
     assert_int_equal(call.size_bytes, KIT_BYTES - 100);
     request.body.len = KIT_BYTES + 1;
     assert_status(gy_rpc_call(at.client.rpc, at.peer, &what, NULL), GY_LIMIT);
-    close_scene(&at);
+    kit_pair_close(&at);
 }
 
 static void failures_come_with_words(void **state)
 {
     (void)state;
-    scene at;
+    kit_pair at;
     kit_call calls[4];
     static const struct {
         uint32_t type;
@@ -165,28 +117,28 @@ static void failures_come_with_words(void **state)
         {KIT_LATER, GY_TIMEOUT, "answer later: no answer by the deadline"},
     };
     open_scene(&at, false, GY_RPC_WATCHER);
-    TURN_UNTIL(&at, at.client.ups == 1);
+    KIT_TURN_UNTIL(&at, at.client.ups == 1);
     for (size_t i = 0; i < 4; i++) {
         double wait_s = wanted[i].status == GY_TIMEOUT ? 0.05 : 20;
         assert_ok(kit_ask(at.client.rpc, at.peer, wanted[i].type, i, gy_deadline_after(wait_s),
                           &calls[i]));
-        TURN_UNTIL(&at, calls[i].ends == 1);
+        KIT_TURN_UNTIL(&at, calls[i].ends == 1);
         assert_int_equal(calls[i].status, wanted[i].status);
         if (strstr(calls[i].text, wanted[i].text) == NULL ||
             strstr(calls[i].text, "name server at 127.0.0.1:") == NULL) {
             fail_msg("\"%s\", expected \"%s\"", calls[i].text, wanted[i].text);
         }
     }
-    TURN_UNTIL(&at, at.server.cancelled == 1); /* of the one that was late */
+    KIT_TURN_UNTIL(&at, at.server.cancelled == 1); /* of the one that was late */
     assert_int_equal(at.server.echoed, 0);
     assert_int_equal(at.client.downs, 0);
-    close_scene(&at);
+    kit_pair_close(&at);
 }
 
 static void calls_are_cancelled(void **state)
 {
     (void)state;
-    scene at;
+    kit_pair at;
     kit_call call = {.status = GY_AGAIN};
     Gy__Rpc__Envelope request;
     uint64_t number = 0;
@@ -199,11 +151,11 @@ static void calls_are_cancelled(void **state)
                            .arg = &call};
     request.number = 1;
     assert_ok(gy_rpc_call(at.client.rpc, at.peer, &what, &number));
-    TURN_UNTIL(&at, at.server.held_count == 1);
+    KIT_TURN_UNTIL(&at, at.server.held_count == 1);
     gy_rpc_cancel(at.client.rpc, at.peer, number);
     gy_rpc_cancel(at.client.rpc, at.peer, number);
     assert_int_equal(call.ends, 0); /* never within */
-    TURN_UNTIL(&at, at.server.cancelled == 1);
+    KIT_TURN_UNTIL(&at, at.server.cancelled == 1);
     assert_int_equal(call.ends, 1);
     assert_int_equal(call.status, GY_CANCELLED);
     assert_ok(gy_rpc_answer(at.server.rpc, &at.server.held[0], &request.base));
@@ -211,160 +163,100 @@ static void calls_are_cancelled(void **state)
     assert_ok(gy_rpc_call(at.client.rpc, at.peer, &what, &number));
     gy_rpc_drop(at.client.rpc, at.peer);
     assert_int_equal(call.ends, 0);
-    TURN_UNTIL(&at, call.ends == 1 && at.server.gones == 1);
+    KIT_TURN_UNTIL(&at, call.ends == 1 && at.server.gones == 1);
     assert_int_equal(call.status, GY_CANCELLED);
     assert_status(gy_rpc_call(at.client.rpc, at.peer, &what, &number), GY_PEER);
-    close_scene(&at);
+    kit_pair_close(&at);
 }
 
 static void tells_arrive_in_order(void **state)
 {
     (void)state;
-    scene at;
+    kit_pair at;
     Gy__Rpc__Envelope what;
     gy__rpc__envelope__init(&what);
     open_scene(&at, false, GY_RPC_DAEMON);
     what.number = 1;
     assert_status(gy_rpc_tell(at.client.rpc, at.peer, KIT_TOLD, &what.base), GY_PEER);
-    TURN_UNTIL(&at, at.client.ups == 1);
+    KIT_TURN_UNTIL(&at, at.client.ups == 1);
     for (uint64_t i = 1; i <= 50; i++) {
         what.number = i;
         assert_ok(gy_rpc_tell(at.client.rpc, at.peer, KIT_TOLD, &what.base));
     }
-    TURN_UNTIL(&at, at.server.told == 50);
+    KIT_TURN_UNTIL(&at, at.server.told == 50);
     assert_int_equal(at.server.last_told, 50);
-    close_scene(&at);
+    kit_pair_close(&at);
 }
 
 /* ---- Connections that break ---- */
 
-/* A way through between the client and the server that can be cut and stopped. */
-typedef struct middle {
-    int listener, sides[2];
-    bool is_stopped;
-    char address[GY_RPC_ADDRESS_BYTES];
-    struct sockaddr_in server;
-} middle;
-
-static void open_middle(middle *at, const char *server)
-{
-    *at = (middle){.sides = {-1, -1}, .server = {.sin_family = AF_INET}};
-    struct sockaddr_in own = {.sin_family = AF_INET,
-                              .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof(own);
-    at->server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    at->server.sin_port = htons((uint16_t)strtoul(strrchr(server, ':') + 1, NULL, 10));
-    at->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    assert_int_equal(bind(at->listener, (struct sockaddr *)&own, size), 0);
-    assert_int_equal(listen(at->listener, 8), 0);
-    assert_int_equal(getsockname(at->listener, (struct sockaddr *)&own, &size), 0);
-    snprintf(at->address, sizeof(at->address), "127.0.0.1:%d", ntohs(own.sin_port));
-}
-
-static void cut(middle *at)
-{
-    for (int i = 0; i < 2; i++) {
-        if (at->sides[i] >= 0) {
-            close(at->sides[i]);
-            at->sides[i] = -1;
-        }
-    }
-}
-
-static void pass(middle *at)
-{
-    char bytes[16384];
-    int came = accept4(at->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (came >= 0) {
-        cut(at);
-        at->sides[0] = came;
-        at->sides[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(
-            connect(at->sides[1], (struct sockaddr *)&at->server, sizeof(at->server)), 0);
-    }
-    for (int i = 0; i < 2 && !at->is_stopped; i++) {
-        if (at->sides[i] < 0) {
-            continue;
-        }
-        ssize_t got = recv(at->sides[i], bytes, sizeof(bytes), MSG_DONTWAIT);
-        if (got > 0) {
-            (void)!send(at->sides[1 - i], bytes, (size_t)got, MSG_NOSIGNAL);
-        } else if (got == 0) {
-            cut(at);
-        }
-    }
-}
-
-#define PASS_UNTIL(at, way, fact) TURN_UNTIL(at, (pass(way), (fact)))
-
 static void calls_outlive_connections(void **state)
 {
     (void)state;
-    scene at;
-    middle way;
+    kit_pair at;
+    kit_middle way;
     kit_call calls[3];
     Gy__Rpc__Envelope answer;
     gy__rpc__envelope__init(&answer);
     open_scene(&at, false, GY_RPC_DAEMON);
-    open_middle(&way, at.address);
+    kit_middle_open(&way, at.address);
     gy_rpc_drop(at.client.rpc, at.peer);
     assert_ok(gy_rpc_dial(at.client.rpc, way.address, &at.peer));
     assert_ok(kit_ask(at.client.rpc, at.peer, KIT_LATER, 1, gy_deadline_after(20), &calls[0]));
-    PASS_UNTIL(&at, &way, at.server.held_count == 1);
-    cut(&way); /* it runs: the answer comes over the next connection */
-    PASS_UNTIL(&at, &way, at.server.downs == 1);
+    KIT_PASS_UNTIL(&at, &way, at.server.held_count == 1);
+    kit_middle_cut(&way); /* it runs: the answer comes over the next connection */
+    KIT_PASS_UNTIL(&at, &way, at.server.downs == 1);
     answer.number = 5;
     assert_ok(gy_rpc_answer(at.server.rpc, &at.server.held[0], &answer.base));
-    PASS_UNTIL(&at, &way, calls[0].ends == 1);
+    KIT_PASS_UNTIL(&at, &way, calls[0].ends == 1);
     assert_int_equal(calls[0].status, GY_OK);
     assert_int_equal(calls[0].number, 5);
     assert_int_equal(at.server.held_count, 1); /* carried out once */
     assert_int_equal(at.client.anews + at.server.gones, 0);
     /* The answer is on its way when the connection breaks. */
     assert_ok(kit_ask(at.client.rpc, at.peer, KIT_LATER, 2, gy_deadline_after(20), &calls[1]));
-    PASS_UNTIL(&at, &way, at.server.held_count == 2);
+    KIT_PASS_UNTIL(&at, &way, at.server.held_count == 2);
     way.is_stopped = true;
     assert_ok(gy_rpc_answer(at.server.rpc, &at.server.held[1], &answer.base));
     (void)gy_rpc_turn(at.server.rpc, (gy_deadline){0});
-    cut(&way);
+    kit_middle_cut(&way);
     way.is_stopped = false;
-    PASS_UNTIL(&at, &way, calls[1].ends == 1);
+    KIT_PASS_UNTIL(&at, &way, calls[1].ends == 1);
     assert_int_equal(calls[1].status, GY_OK);
     assert_int_equal(at.server.held_count, 2);
     /* Silence is a broken connection. */
     assert_ok(kit_ask(at.client.rpc, at.peer, KIT_LATER, 3, gy_deadline_after(20), &calls[2]));
-    PASS_UNTIL(&at, &way, at.server.held_count == 3);
+    KIT_PASS_UNTIL(&at, &way, at.server.held_count == 3);
     way.is_stopped = true;
     int downs = at.client.downs;
-    PASS_UNTIL(&at, &way, at.client.downs == downs + 1);
+    KIT_PASS_UNTIL(&at, &way, at.client.downs == downs + 1);
     assert_non_null(strstr(at.client.why, "said nothing for 0."));
     way.is_stopped = false;
-    PASS_UNTIL(&at, &way, at.client.ups == 4);
+    KIT_PASS_UNTIL(&at, &way, at.client.ups == 4);
     assert_ok(gy_rpc_answer(at.server.rpc, &at.server.held[2], &answer.base));
-    PASS_UNTIL(&at, &way, calls[2].ends == 1);
+    KIT_PASS_UNTIL(&at, &way, calls[2].ends == 1);
     assert_int_equal(at.server.held_count, 3);
-    cut(&way);
-    close(way.listener);
-    close_scene(&at);
+    kit_middle_close(&way);
+    kit_pair_close(&at);
 }
 
 static void another_life_is_another_peer(void **state)
 {
     (void)state;
-    scene at;
+    kit_pair at;
     kit_call sent, unsent;
     char address[GY_RPC_ADDRESS_BYTES];
     open_scene(&at, false, GY_RPC_DAEMON);
     assert_ok(kit_ask(at.client.rpc, at.peer, KIT_LATER, 1, gy_deadline_after(20), &sent));
-    TURN_UNTIL(&at, at.server.held_count == 1);
+    KIT_TURN_UNTIL(&at, at.server.held_count == 1);
     gy_rpc_free(at.server.rpc);
     at.server.rpc = NULL;
-    TURN_UNTIL(&at, at.client.downs == 1);
+    KIT_TURN_UNTIL(&at, at.client.downs == 1);
     assert_non_null(strstr(at.client.why, "it has ended"));
     assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, 2, gy_deadline_after(20), &unsent));
     new_node(&at, &at.server, "name server", GY_RPC_NAMESERVER);
     assert_ok(gy_rpc_listen(at.server.rpc, at.address, address));
-    TURN_UNTIL(&at, sent.ends == 1 && unsent.ends == 1);
+    KIT_TURN_UNTIL(&at, sent.ends == 1 && unsent.ends == 1);
     assert_int_equal(sent.status, GY_PEER);
     assert_non_null(strstr(sent.text, "started anew"));
     assert_int_equal(unsent.status, GY_OK);
@@ -372,30 +264,30 @@ static void another_life_is_another_peer(void **state)
     /* One that dialled and does not come back is forgotten. */
     gy_rpc_free(at.client.rpc);
     at.client.rpc = NULL;
-    TURN_UNTIL(&at, at.server.gones == 1);
-    close_scene(&at);
+    KIT_TURN_UNTIL(&at, at.server.gones == 1);
+    kit_pair_close(&at);
 }
 
 static void nobody_answers_by_the_deadline(void **state)
 {
     (void)state;
-    scene at;
+    kit_pair at;
     kit_call call;
     open_scene(&at, false, GY_RPC_DAEMON);
     gy_rpc_free(at.server.rpc);
     at.server.rpc = NULL;
     assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, 1, gy_deadline_after(0.1), &call));
-    TURN_UNTIL(&at, call.ends == 1);
+    KIT_TURN_UNTIL(&at, call.ends == 1);
     assert_int_equal(call.status, GY_PEER);
     assert_non_null(strstr(call.text, at.address));
     assert_non_null(strstr(call.text, "Connection refused"));
-    close_scene(&at);
+    kit_pair_close(&at);
 }
 
 static void a_slow_peer_pushes_back(void **state)
 {
     (void)state;
-    scene at;
+    kit_pair at;
     enum { CALLS = 4000 };
     static kit_call calls[CALLS];
     static uint8_t body[2000];
@@ -404,7 +296,7 @@ static void a_slow_peer_pushes_back(void **state)
     gy_status status = GY_OK;
     gy__rpc__envelope__init(&request);
     open_scene(&at, false, GY_RPC_DAEMON);
-    TURN_UNTIL(&at, at.client.ups == 1);
+    KIT_TURN_UNTIL(&at, at.client.ups == 1);
     request.body = (ProtobufCBinaryData){.len = sizeof(body), .data = body};
     while (status == GY_OK && made < CALLS) {
         status = gy_rpc_call(at.client.rpc, at.peer,
@@ -418,10 +310,10 @@ static void a_slow_peer_pushes_back(void **state)
     }
     assert_int_equal(status, GY_AGAIN);
     assert_in_range(made, 100, 160); /* 256 KiB */
-    TURN_UNTIL(&at, at.client.drains == 1);
-    TURN_UNTIL(&at, calls[made - 1].ends == 1);
+    KIT_TURN_UNTIL(&at, at.client.drains == 1);
+    KIT_TURN_UNTIL(&at, calls[made - 1].ends == 1);
     assert_int_equal(at.server.echoed, made);
-    close_scene(&at);
+    kit_pair_close(&at);
 }
 
 /* ---- Keys ---- */
@@ -429,21 +321,21 @@ static void a_slow_peer_pushes_back(void **state)
 static void keys_are_rotated_in_service(void **state)
 {
     (void)state;
-    scene at;
+    kit_pair at;
     kit_call call;
     uint64_t epoch = 0;
     open_scene(&at, false, GY_RPC_DAEMON);
-    TURN_UNTIL(&at, at.client.ups == 1);
+    KIT_TURN_UNTIL(&at, at.client.ups == 1);
     assert_ok(gy_keyring_rotate(at.ring, &epoch));
     assert_int_equal(epoch, 2);
     assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, 1, gy_deadline_after(20), &call));
-    TURN_UNTIL(&at, call.ends == 1 && call.status == GY_OK);
+    KIT_TURN_UNTIL(&at, call.ends == 1 && call.status == GY_OK);
     assert_int_equal(at.client.downs, 0); /* nothing was restarted */
     assert_ok(gy_keyring_retire(at.ring, 1));
-    TURN_UNTIL(&at, at.client.ups == 2); /* by the new key */
+    KIT_TURN_UNTIL(&at, at.client.ups == 2); /* by the new key */
     assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, 2, gy_deadline_after(20), &call));
-    TURN_UNTIL(&at, call.ends == 1 && call.status == GY_OK);
-    close_scene(&at);
+    KIT_TURN_UNTIL(&at, call.ends == 1 && call.status == GY_OK);
+    kit_pair_close(&at);
 }
 
 static void no_key_no_service(void **state)
@@ -474,7 +366,7 @@ static void no_key_no_service(void **state)
 static void another_loop_drives_it(void **state)
 {
     (void)state;
-    scene at;
+    kit_pair at;
     kit_call call;
     open_scene(&at, false, GY_RPC_DAEMON);
     assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, 9, gy_deadline_after(20), &call));
@@ -500,7 +392,7 @@ static void another_loop_drives_it(void **state)
         }
     }
     assert_int_equal(call.number, 9);
-    close_scene(&at);
+    kit_pair_close(&at);
 }
 
 /* ---- Memory that is not there ---- */
@@ -508,7 +400,7 @@ static void another_loop_drives_it(void **state)
 static void no_memory_is_no_harm(void **state)
 {
     (void)state;
-    scene at;
+    kit_pair at;
     kit_call call;
     gy_log_set_level(GY_LOG_ERROR);
     for (int64_t n = 1; n < 120; n += 3) {
@@ -517,13 +409,13 @@ static void no_memory_is_no_harm(void **state)
         gy_status status =
             kit_ask(at.client.rpc, at.peer, KIT_ECHO, 1, gy_deadline_after(20), &call);
         if (status == GY_OK) {
-            TURN_UNTIL(&at, call.ends == 1);
+            KIT_TURN_UNTIL(&at, call.ends == 1);
             assert_true(call.status == GY_OK || call.status == GY_NOMEM);
         } else {
             assert_int_equal(status, GY_NOMEM);
         }
         gy_alloc_fail_after(0);
-        close_scene(&at);
+        kit_pair_close(&at);
     }
     gy_log_set_level(GY_LOG_WARN);
 }
