@@ -296,9 +296,9 @@ static void expect_part(const scene *at, const outcome *what, int which, uint64_
 static void expect_cut(scene *at, const outcome *what, const char *address)
 {
     assert_int_equal(what->ends, 1);
-    assert_int_equal(what->status, GY_PEER);
-    if (strstr(what->text, address) == NULL) {
-        fail_msg("\"%s\" does not name %s", what->text, address);
+    if (what->status != GY_PEER || strstr(what->text, address) == NULL) {
+        fail_msg("%s after %llu bytes, \"%s\": does it name %s?", gy_status_text(what->status),
+                 (unsigned long long)what->came, what->text, address);
     }
     expect_part(at, what, 0, 1);
 }
@@ -323,6 +323,7 @@ static void a_half_is_not_the_whole(void **state)
         /* The peer ends. */
         fetch = fetch_of(&at, "noise", &what);
         fetch.address = way.address;
+        fetch.window_bytes = 400000; /* or all could be on its way already */
         assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
         KIT_PASS_UNTIL(&at.pair, &way, way.passed > REGION / 2);
         gy_rpc_free(at.pair.server.rpc);
