@@ -63,8 +63,15 @@ typedef struct gy_run_options {
 GY_API int gy_run(const gy_run_options *options, char *const argv[]);
 
 /**
- * Make the key that the hosts of a cluster share: a new file of mode 0600 with 64 random bytes
- * in hexadecimal. Never overwrites.
+ * The user's key file: $XDG_CONFIG_HOME/gyre/key or ~/.config/gyre/key.
+ * @return GY_OK; GY_ARG neither is set, or it does not fit
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_run_key_path(char *path, size_t size_bytes);
+
+/**
+ * Make the key that the hosts of a cluster share: a new file of mode 0600 with one epoch of 64
+ * random bytes (<gyre/key.h>). Never overwrites.
  *
  * @param path NULL: $XDG_CONFIG_HOME/gyre/key, else ~/.config/gyre/key
  * @return 0 made, its path is said on standard output; 1 not, said on standard error

@@ -175,7 +175,7 @@ int gy_run_make_key(const char *path)
     char kept[4096];
     gy_status status = GY_OK;
     if (path == NULL) {
-        status = gy_place_key_path(kept, sizeof(kept));
+        status = gy_run_key_path(kept, sizeof(kept));
         path = kept;
     }
     if (status < 0 || gy_key_make(path) < 0) {

@@ -75,10 +75,6 @@ GY_MUST_CHECK gy_status gy_spawn_rank(const gy_spawn *spawn, pid_t *process);
 
 /** False (errno) when there is no memory. */
 bool gy_place_set(const gy_spawn *spawn);
-/** The user's key file: $XDG_CONFIG_HOME/gyre/key or ~/.config/gyre/key. GY_ARG neither is set,
- * or too long. */
-GY_MUST_CHECK gy_status gy_place_key_path(char *path, size_t size_bytes);
-
 /** Where flight recorders of failed runs go: $XDG_STATE_HOME/gyre or ~/.local/state/gyre.
  * GY_ARG neither is set, or too long. */
 GY_MUST_CHECK gy_status gy_place_state_path(char *path, size_t size_bytes);

@@ -57,6 +57,10 @@ static gy_status receive_nodes(gy_nodes *nodes)
     gy_wire *wire = NULL;
     gy_hello theirs;
     while (gy_door_step(nodes->door, &wire, &theirs) == GY_OK) {
+        if (nodes->tls != NULL) { /* it may not have the newest one yet */
+            uint64_t epoch = gy_tls_epoch(nodes->tls, gy_wire_key_name(wire));
+            nodes->epoch = GY_MIN(nodes->epoch, epoch);
+        }
         GY_TRY(gy_link_new(wire, &nodes->nodes[theirs.index].link));
         nodes->linked++;
     }
@@ -235,13 +239,17 @@ static gy_status choose_key(gy_nodes *nodes)
     }
     char kept[4096];
     if (path == NULL) {
-        GY_TRY(gy_place_key_path(kept, sizeof(kept)));
+        GY_TRY(gy_run_key_path(kept, sizeof(kept)));
         path = kept;
     }
-    gy_key key;
-    GY_TRY(gy_key_read(path, GY_ROLE_NODE, NULL, &key));
+    gy_keys keys;
+    GY_TRY(gy_keys_read(path, GY_ROLE_NODE, NULL, &keys));
+    nodes->epoch = keys.items[0].epoch;
     nodes->key_path = gy_copy_text("launch.nodes", path);
-    return nodes->key_path == NULL ? GY_NOMEM : gy_tls_new(&key, GY_ROLE_NODE, &nodes->tls);
+    gy_status status =
+        nodes->key_path == NULL ? GY_NOMEM : gy_tls_new_of(&keys, GY_ROLE_NODE, &nodes->tls);
+    gy_keys_wipe(&keys);
+    return status;
 }
 
 /* A run of one host over TCP: nobody to meet. */

@@ -134,7 +134,7 @@ static gy_status hear_node(gy_nodes *nodes, int from, const gy_frame *frame,
 
 static gy_status hear_table(gy_nodes *nodes, const gy_frame *frame, const uint8_t *body)
 {
-    size_t size = 0, at = GY_RUN_ID_BYTES;
+    size_t size = 0, at = GY_RUN_ID_BYTES + sizeof(nodes->epoch);
     uint32_t generation = 0;
     GY_TRY(take_generation(frame, &body, &size, &generation));
     bool is_first = generation == 0 && !nodes->has_table;
@@ -142,6 +142,7 @@ static gy_status hear_table(gy_nodes *nodes, const gy_frame *frame, const uint8_
         return gy_fail(GY_FORMAT, "a table of nodes that nobody asked for");
     }
     memcpy(nodes->run, body, GY_RUN_ID_BYTES);
+    memcpy(&nodes->epoch, body + GY_RUN_ID_BYTES, sizeof(nodes->epoch));
     for (int i = 0; i < nodes->options->nodes; i++) {
         size_t used = 0;
         GY_TRY(take_seat_again(nodes, i, body + at, size - at, &used));
@@ -395,6 +396,7 @@ gy_status gy_nodes_tell(gy_nodes *nodes, int to, gy_frame_type type, uint32_t ge
         put_seat(&body, &nodes->nodes[nodes->options->node]);
     } else if (type == GY_FRAME_TABLE) {
         gy_text_add_bytes(&body, nodes->run, sizeof(nodes->run));
+        gy_text_add_bytes(&body, &nodes->epoch, sizeof(nodes->epoch));
         for (int i = 0; i < nodes->options->nodes; i++) {
             put_seat(&body, &nodes->nodes[i]);
         }
@@ -429,6 +431,21 @@ gy_status gy_nodes_attach(gy_nodes *nodes, gy_renewal *renewal)
     return status;
 }
 
+static gy_status read_rank_key(const gy_nodes *nodes, gy_key *key)
+{
+    gy_keys keys;
+    GY_TRY(gy_keys_read(nodes->key_path, GY_ROLE_RANK, nodes->run, &keys));
+    const gy_key *found = gy_keys_find(&keys, nodes->epoch);
+    if (found != NULL) {
+        *key = *found;
+    }
+    gy_keys_wipe(&keys);
+    return found != NULL
+               ? GY_OK
+               : gy_fail(GY_STATE, "%s has no epoch %llu, by which the ranks of this run meet",
+                         nodes->key_path, (unsigned long long)nodes->epoch);
+}
+
 gy_status gy_nodes_net(const gy_nodes *nodes, gy_run_net **net)
 {
     int size = 0, first = 0, rank = 0, count = GY_MAX(nodes->options->nodes, 1);
@@ -457,7 +474,7 @@ gy_status gy_nodes_net(const gy_nodes *nodes, gy_run_net **net)
     }
     gy_status status = GY_OK;
     if (made->has_key) {
-        status = gy_key_read(nodes->key_path, GY_ROLE_RANK, made->run, &made->key);
+        status = read_rank_key(nodes, &made->key);
     }
     if (status < 0) {
         gy_free(made);

@@ -32,6 +32,7 @@ struct gy_nodes {
     gy_door *door;         /* node 0, until all are here */
     gy_greeting *greeting; /* others, while they call */
     char *key_path;        /* NULL: plain */
+    uint64_t epoch; /* of its keys, by which ranks meet: the oldest that a node offered */
     uint8_t run[GY_RUN_ID_BYTES];
     int linked;
     bool has_table, has_end, is_told;

@@ -55,7 +55,7 @@ bool gy_place_set(const gy_spawn *spawn)
            set_number(GY_RUN_SOCKET, spawn->socket) && set_cores(spawn->cores);
 }
 
-gy_status gy_place_key_path(char *path, size_t size_bytes)
+gy_status gy_run_key_path(char *path, size_t size_bytes)
 {
     return gy_setting_user_path("XDG_CONFIG_HOME", ".config", "/key", path, size_bytes);
 }

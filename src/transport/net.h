@@ -68,25 +68,44 @@ typedef struct gy_key {
 #define GY_ROLE_RANK "gyre rank"
 
 /**
- * Make a key file: 64 random bytes in hexadecimal, mode 0600. Folders above it are made too.
+ * Make a key file (transport/secret.h) of one epoch: 64 random bytes. Folders above it are made
+ * too.
  * @return GY_OK; GY_EXISTS there is a file; GY_IO
  */
 GY_MUST_CHECK gy_status gy_key_make(const char *path);
+
+enum { GY_KEYS_MOST = 16 };
+
+/** The keys of one role, of all epochs that there are, the newest first. */
+typedef struct gy_keys {
+    int count;
+    struct {
+        uint64_t epoch;
+        gy_key key;
+    } items[GY_KEYS_MOST];
+} gy_keys;
+
 /**
- * Read the secret and derive the key of a role in an epoch (a run; NULL: none yet).
- * @return GY_OK; GY_NOTFOUND; GY_STATE the file is another user's or others may read it;
- * GY_FORMAT less than 32 bytes; GY_IO
+ * Read the secrets of a file and derive the keys of a role in a run (NULL: none yet); of the
+ * text of the digits, not of what they stand for, so that a file whose only word is no
+ * hexadecimal digits is a secret of epoch 1 too.
+ * @return GY_OK; GY_NOTFOUND; GY_STATE the file is another user's or others may read it, or it
+ * has keys of parts alone; GY_FORMAT with the line, or less than 32 bytes; GY_LIMIT more than
+ * GY_KEYS_MOST epochs; GY_IO
  */
-GY_MUST_CHECK gy_status gy_key_read(const char *path, const char *role,
-                                    const uint8_t epoch[GY_RUN_ID_BYTES], gy_key *key);
-/** Read a file of secrets into `text` (most) as gy_key_read does; the caller wipes it.
- * GY_NOTFOUND; GY_STATE; GY_LIMIT more than `most` bytes; GY_IO */
+GY_MUST_CHECK gy_status gy_keys_read(const char *path, const char *role,
+                                     const uint8_t run[GY_RUN_ID_BYTES], gy_keys *keys);
+/** The key of an epoch; NULL: there is none. */
+const gy_key *gy_keys_find(const gy_keys *keys, uint64_t epoch);
+void gy_keys_wipe(gy_keys *keys);
+/** Read a file of secrets into `text` (most); the caller wipes it. GY_NOTFOUND; GY_STATE the
+ * file is another user's or others may read it; GY_LIMIT more than `most` bytes; GY_IO */
 GY_MUST_CHECK gy_status gy_key_load(const char *path, uint8_t *text, size_t most,
                                     size_t *size_bytes);
 /** Make such a file, which must not be there yet, and sync it; folders above it too. GY_EXISTS;
  * GY_IO */
 GY_MUST_CHECK gy_status gy_key_save(const char *path, const void *text, size_t size_bytes);
-/** What gy_key_read does with the secret: HKDF with SHA-256. GY_IO */
+/** HKDF with SHA-256 of a secret: `epoch` is its salt, `role` its info. GY_IO */
 GY_MUST_CHECK gy_status gy_key_derive(const uint8_t *secret, size_t size_bytes,
                                       const uint8_t epoch[GY_RUN_ID_BYTES], const char *role,
                                       gy_key *key);
@@ -124,7 +143,7 @@ GY_MUST_CHECK gy_status gy_address_own(int socket, gy_address *address);
 
 typedef struct gy_tls gy_tls;
 
-enum { GY_KEY_NAME_BYTES = 48 };
+enum { GY_KEY_NAME_BYTES = 128 };
 
 /** Where keys come from, each with a name that goes over the wire in the clear. */
 typedef struct gy_tls_source {
@@ -138,6 +157,10 @@ typedef struct gy_tls_source {
 
 /** `role` is told to the other end in the clear, with eight digits that name the key. */
 GY_MUST_CHECK gy_status gy_tls_new(const gy_key *key, const char *role, gy_tls **tls);
+/** The same with a key for each epoch: the newest is offered, all are accepted. */
+GY_MUST_CHECK gy_status gy_tls_new_of(const gy_keys *keys, const char *role, gy_tls **tls);
+/** The epoch of the key of that name, of gy_tls_new_of's; 0: there is none. */
+uint64_t gy_tls_epoch(const gy_tls *tls, const char *name);
 /** The same with keys from a source, which is copied; its `arg` and `here` outlive it.
  * GY_NOMEM; GY_IO */
 GY_MUST_CHECK gy_status gy_tls_new_from(const gy_tls_source *source, gy_tls **tls);

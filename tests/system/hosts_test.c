@@ -239,8 +239,24 @@ static int part_stay(const char *folder)
     }
 }
 
+/* Every rank hears of every other one. */
+static int part_greet(void)
+{
+    gy_comm *comm = gy_comm_world();
+    int32_t ranks[8] = {0}, own = comm != NULL ? gy_comm_rank(comm) : 0;
+    if (comm == NULL || gy_allgather(comm, &own, ranks, 1, GY_I32) != GY_OK) {
+        return 90;
+    }
+    int good = ranks[gy_comm_size(comm) - 1] == gy_comm_size(comm) - 1 ? 0 : 91;
+    gy_comm_world_close();
+    return good;
+}
+
 static int play(char **words)
 {
+    if (strcmp(words[1], "greet") == 0) {
+        return part_greet();
+    }
     if (strcmp(words[1], "collect") == 0) {
         return part_collect(words[2]);
     }
@@ -494,6 +510,49 @@ static void wrong_keys_are_told_on_both_sides(void **state)
     assert_non_null(strstr(text, "node 1 of 3 did not call"));
 }
 
+/* One file for runs and for rpc, changed by `gyre key` while hosts have it in different states:
+ * digits alone as before there were epochs, two epochs, the newer one alone. */
+static void keys_of_hosts_may_have_epochs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys[3], *said; /* in node 2's messages; NULL: all goes well */
+    } runs[] = {
+        {{"both", "old", "both"}, NULL},
+        {{"both", "new", "both"}, NULL},
+        {{"both", "old", "new"}, "new has no epoch 1, by which the ranks of this run meet"},
+        {{"both", "both", "user"}, "user holds keys of roles alone"},
+    };
+    char line[1024], path[KIT_PATH], text[4096];
+    const char *const program[] = {own_path, "greet", kit_own.folder, NULL};
+    snprintf(line, sizeof(line),
+             "cd %s && g=%s && sed 's/^1 //' key >old && chmod 600 old && cp -p old both && "
+             "$g key rotate both >said && cp -p both new && $g key retire 1 new && "
+             "$g key derive submitter user both",
+             kit_own.folder, getenv("GYRE_BIN"));
+    assert_int_equal(kit_command(line), 0);
+    for (size_t i = 0; i < GY_COUNT(runs); i++) {
+        kit_next_run(&kit_own);
+        for (int host = 2; host >= 0; host--) {
+            const char *const options[] = {
+                "-n", "1", "--meet", "3", "--key", kit_path(&kit_own, runs[i].keys[host], path),
+                NULL};
+            kit_start(&kit_own, 3, host, options, program);
+        }
+        if (runs[i].said == NULL) {
+            kit_expect_all(&kit_own, 0);
+            continue;
+        }
+        for (int host = 0; host < 3; host++) {
+            assert_int_not_equal(kit_wait(&kit_own, host), 0);
+        }
+        kit_read(&kit_own, "node-2.err", text, sizeof(text));
+        if (strstr(text, runs[i].said) == NULL) {
+            fail_msg("run %zu: \"%s\"", i, text);
+        }
+    }
+}
+
 static void plain_text_between_hosts_needs_its_name(void **state)
 {
     (void)state;
@@ -701,6 +760,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(stopped_rank_is_named_at_the_deadline),
         cmocka_unit_test(signals_and_ends_reach_all_hosts),
         cmocka_unit_test(wrong_keys_are_told_on_both_sides),
+        cmocka_unit_test(keys_of_hosts_may_have_epochs),
         cmocka_unit_test(plain_text_between_hosts_needs_its_name),
         cmocka_unit_test_teardown(ucx_gives_what_shared_memory_gives, forget_ucx),
         cmocka_unit_test_teardown(ucx_names_dead_and_stopped_ranks, forget_ucx),

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SECRET_BYTES_LEAST = 32, SECRET_BYTES_MOST = 4096, SECRET_RANDOM_BYTES = 64 };
+enum { SECRET_RANDOM_BYTES = 64 };
 
 gy_status gy_run_id_make(uint8_t id[GY_RUN_ID_BYTES])
 {
@@ -46,13 +46,13 @@ gy_status gy_key_make(const char *path)
 {
     static const char digits[] = "0123456789abcdef";
     uint8_t secret[SECRET_RANDOM_BYTES];
-    char text[2 * SECRET_RANDOM_BYTES + 1];
+    char text[2 + 2 * SECRET_RANDOM_BYTES + 1] = "1 ";
     if (RAND_priv_bytes(secret, sizeof(secret)) != 1) {
         return gy_fail(GY_IO, "the system gives no random numbers");
     }
     for (size_t i = 0; i < sizeof(secret); i++) {
-        text[2 * i] = digits[secret[i] >> 4];
-        text[2 * i + 1] = digits[secret[i] & 15];
+        text[2 + 2 * i] = digits[secret[i] >> 4];
+        text[3 + 2 * i] = digits[secret[i] & 15];
     }
     text[sizeof(text) - 1] = '\n';
     gy_status status = gy_key_save(path, text, sizeof(text));
@@ -92,21 +92,6 @@ gy_status gy_key_load(const char *path, uint8_t *text, size_t most, size_t *size
     return status;
 }
 
-static gy_status read_secret(const char *path, uint8_t *secret, size_t *size_bytes)
-{
-    size_t size = 0;
-    GY_TRY(gy_key_load(path, secret, SECRET_BYTES_MOST, &size));
-    while (size > 0 && (secret[size - 1] == '\n' || secret[size - 1] == '\r')) {
-        size--;
-    }
-    if (size < SECRET_BYTES_LEAST) {
-        return gy_fail(GY_FORMAT, "the cluster key %s has %zu bytes: at least %d", path, size,
-                       SECRET_BYTES_LEAST);
-    }
-    *size_bytes = size;
-    return GY_OK;
-}
-
 /* HKDF with SHA-256 (RFC 5869): secret, the epoch as salt, the role as info. */
 gy_status gy_key_derive(const uint8_t *secret, size_t size_bytes,
                         const uint8_t epoch[GY_RUN_ID_BYTES], const char *role, gy_key *key)
@@ -130,18 +115,4 @@ gy_status gy_key_derive(const uint8_t *secret, size_t size_bytes,
     EVP_KDF_CTX_free(work);
     EVP_KDF_free(kdf);
     return is_good ? GY_OK : gy_fail(GY_IO, "the key of a %s cannot be derived", role);
-}
-
-gy_status gy_key_read(const char *path, const char *role, const uint8_t epoch[GY_RUN_ID_BYTES],
-                      gy_key *key)
-{
-    static const uint8_t no_epoch[GY_RUN_ID_BYTES];
-    uint8_t secret[SECRET_BYTES_MOST];
-    size_t size = 0;
-    gy_status status = read_secret(path, secret, &size);
-    if (status >= 0) {
-        status = gy_key_derive(secret, size, epoch != NULL ? epoch : no_epoch, role, key);
-    }
-    OPENSSL_cleanse(secret, sizeof(secret));
-    return status;
 }

@@ -6,6 +6,7 @@
 
 #include "transport/tcp/bytes_priv.h"
 
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -53,35 +54,101 @@ static void each_field_of_a_frame_is_checked(void **state)
 
 /* ---- The key file ---- */
 
+static void write_file(const char *path, const void *text, size_t size)
+{
+    unlink(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, size), size);
+    close(fd);
+}
+
 static void key_files_are_made_and_read_with_care(void **state)
 {
     (void)state;
     char folder[] = "/tmp/gyre-key-XXXXXX", path[64];
     uint8_t run[GY_RUN_ID_BYTES] = {5};
-    gy_key node, rank, later;
+    gy_keys node, rank, later;
     struct stat facts;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/a/key", folder);
-    assert_status(gy_key_read(path, GY_ROLE_NODE, NULL, &node), GY_NOTFOUND);
+    assert_status(gy_keys_read(path, GY_ROLE_NODE, NULL, &node), GY_NOTFOUND);
     assert_ok(gy_key_make(path));
     assert_int_equal(stat(path, &facts), 0);
     assert_int_equal(facts.st_mode & 07777, 0600);
     assert_status(gy_key_make(path), GY_EXISTS);
-    assert_ok(gy_key_read(path, GY_ROLE_NODE, NULL, &node));
-    assert_ok(gy_key_read(path, GY_ROLE_RANK, NULL, &rank));
-    assert_ok(gy_key_read(path, GY_ROLE_RANK, run, &later));
-    assert_memory_not_equal(&node, &rank, sizeof(node));
-    assert_memory_not_equal(&rank, &later, sizeof(rank));
+    assert_ok(gy_keys_read(path, GY_ROLE_NODE, NULL, &node));
+    assert_ok(gy_keys_read(path, GY_ROLE_RANK, NULL, &rank));
+    assert_ok(gy_keys_read(path, GY_ROLE_RANK, run, &later));
+    assert_true(node.count == 1 && node.items[0].epoch == 1 && rank.count == 1);
+    assert_memory_not_equal(&node.items[0].key, &rank.items[0].key, GY_KEY_BYTES);
+    assert_memory_not_equal(&rank.items[0].key, &later.items[0].key, GY_KEY_BYTES);
     assert_int_equal(chmod(path, 0640), 0);
-    assert_status(gy_key_read(path, GY_ROLE_NODE, NULL, &node), GY_STATE);
+    assert_status(gy_keys_read(path, GY_ROLE_NODE, NULL, &node), GY_STATE);
+    assert_int_equal(node.count, 0);
     assert_non_null(strstr(gy_error_text(), "mode 0640"));
     assert_int_equal(chmod(path, 0600), 0);
     assert_int_equal(truncate(path, 31), 0);
-    assert_status(gy_key_read(path, GY_ROLE_NODE, NULL, &node), GY_FORMAT);
+    assert_status(gy_keys_read(path, GY_ROLE_NODE, NULL, &node), GY_FORMAT);
     unlink(path);
     snprintf(path, sizeof(path), "%s/a", folder);
     rmdir(path);
     rmdir(folder);
+}
+
+#define SECRET "abababababababababababababababababababababababababababababababab"
+#define OTHER  "cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd"
+
+/* One file for runs and for rpc; what `gyre key` wrote before there were epochs stays good. */
+static void key_files_have_epochs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *said;
+    } wrong[] = {
+        {"3 daemon " SECRET "\n", "keys of roles alone"},
+        {"1 " SECRET "\n1 " OTHER "\n", "epoch 1 has two secrets"},
+        {SECRET "\n1 " OTHER "\n", "epoch 1 has two secrets"},
+        {"1 " SECRET "\n2 abab\n", ":2: a key of 2 bytes: expected at least 32"},
+        {"# all\n1 " SECRET "x\n", ":2: the last word is not a key"},
+        {"1 a b " SECRET "\n", "4 words"},
+        {"99999999999999 " SECRET "\n", "no epoch"},
+        {"1 \001" SECRET "\n", "expected text"},
+    };
+    char path[] = "/tmp/gyre-secret-XXXXXX", many[4096] = "";
+    gy_keys keys, bare;
+    close(mkstemp(path));
+    write_file(path, SECRET "\n", strlen(SECRET) + 1);
+    assert_ok(gy_keys_read(path, GY_ROLE_NODE, NULL, &bare));
+    assert_true(bare.count == 1 && bare.items[0].epoch == 1);
+    static const char ring[] =
+        "# a comment\n\n1 " SECRET "\n4 daemon " OTHER "\n  3 " OTHER "\n2 " OTHER SECRET "\n";
+    write_file(path, ring, strlen(ring));
+    assert_ok(gy_keys_read(path, GY_ROLE_NODE, NULL, &keys));
+    assert_int_equal(keys.count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(keys.items[i].epoch, 3 - i);
+        assert_ptr_equal(gy_keys_find(&keys, 3 - (uint64_t)i), &keys.items[i].key);
+    }
+    assert_null(gy_keys_find(&keys, 4));
+    assert_memory_equal(gy_keys_find(&keys, 1), &bare.items[0].key, GY_KEY_BYTES);
+    assert_memory_not_equal(gy_keys_find(&keys, 2), gy_keys_find(&keys, 3), GY_KEY_BYTES);
+    for (size_t i = 0; i < GY_COUNT(wrong); i++) {
+        write_file(path, wrong[i].text, strlen(wrong[i].text));
+        gy_status status = gy_keys_read(path, GY_ROLE_NODE, NULL, &keys);
+        if (status >= 0 || strstr(gy_error_text(), wrong[i].said) == NULL ||
+            strstr(gy_error_text(), "abab") != NULL) {
+            fail_msg("file %zu: %d \"%s\", expected \"%s\"", i, status, gy_error_text(),
+                     wrong[i].said);
+        }
+    }
+    for (int epoch = 1; epoch <= GY_KEYS_MOST + 1; epoch++) {
+        size_t at = strlen(many);
+        snprintf(many + at, sizeof(many) - at, "%d " SECRET "\n", epoch);
+    }
+    write_file(path, many, strlen(many));
+    assert_status(gy_keys_read(path, GY_ROLE_NODE, NULL, &keys), GY_LIMIT);
+    unlink(path);
 }
 
 static void keys_follow_their_definition(void **state)
@@ -93,14 +160,13 @@ static void keys_follow_their_definition(void **state)
         0xc7, 0x7d, 0x3d, 0x8d, 0x96, 0x49, 0x22, 0x43, 0x74, 0xef, 0xbe,
         0x0c, 0x65, 0x33, 0xf4, 0x63, 0x8d, 0xa0, 0xa6, 0xbe, 0x2a};
     char path[] = "/tmp/gyre-secret-XXXXXX", secret[40];
-    gy_key key;
-    int fd = mkstemp(path);
+    gy_keys keys;
+    close(mkstemp(path));
     memset(secret, 'k', sizeof(secret));
-    assert_int_equal(write(fd, secret, sizeof(secret)), sizeof(secret));
-    close(fd);
-    assert_ok(gy_key_read(path, GY_ROLE_NODE, NULL, &key));
+    write_file(path, secret, sizeof(secret));
+    assert_ok(gy_keys_read(path, GY_ROLE_NODE, NULL, &keys));
     unlink(path);
-    assert_memory_equal(key.bytes, expected, sizeof(expected));
+    assert_memory_equal(keys.items[0].key.bytes, expected, sizeof(expected));
 }
 
 /* ---- Two ends ---- */
@@ -440,6 +506,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_field_of_a_frame_is_checked),
         cmocka_unit_test(key_files_are_made_and_read_with_care),
+        cmocka_unit_test(key_files_have_epochs),
         cmocka_unit_test(keys_follow_their_definition),
         cmocka_unit_test(loopback_is_not_paced),
         cmocka_unit_test(both_ends_are_told),

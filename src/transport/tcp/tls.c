@@ -14,9 +14,10 @@ struct gy_tls {
     SSL_CTX *context;
     BIO_METHOD *method;
     gy_tls_source source;
-    /* Of gy_tls_new, which is its own source. */
-    gy_key key;
-    char name[GY_KEY_NAME_BYTES]; /* role and the key's fingerprint */
+    /* Of gy_tls_new_of, which is its own source. */
+    gy_keys keys;
+    char names[GY_KEYS_MOST][GY_KEY_NAME_BYTES]; /* role and the key's fingerprint */
+    char here[GY_KEY_NAME_BYTES + 32];
 };
 
 /* What an SSL carries: the key's name that is offered, or that the caller named. */
@@ -172,7 +173,7 @@ gy_status gy_key_name(const gy_key *key, const char *role, char name[GY_KEY_NAME
         1) {
         return gy_fail(GY_IO, "no SHA-256 in this library of ciphers");
     }
-    snprintf(name, GY_KEY_NAME_BYTES, "%.38s %02x%02x%02x%02x", role, digest[0], digest[1],
+    snprintf(name, GY_KEY_NAME_BYTES, "%.118s %02x%02x%02x%02x", role, digest[0], digest[1],
              digest[2], digest[3]);
     return GY_OK;
 }
@@ -180,32 +181,59 @@ gy_status gy_key_name(const gy_key *key, const char *role, char name[GY_KEY_NAME
 static gy_status offer_own(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
 {
     const gy_tls *tls = arg;
-    memcpy(name, tls->name, GY_KEY_NAME_BYTES);
-    *key = tls->key;
+    memcpy(name, tls->names[0], GY_KEY_NAME_BYTES);
+    *key = tls->keys.items[0].key;
     return GY_OK;
 }
 
 static bool find_own(void *arg, const char *name, gy_key *key)
 {
     const gy_tls *tls = arg;
-    *key = tls->key;
-    return strcmp(name, tls->name) == 0;
+    const gy_key *found = gy_keys_find(&tls->keys, gy_tls_epoch(tls, name));
+    if (found != NULL) {
+        *key = *found;
+    }
+    return found != NULL;
 }
 
-gy_status gy_tls_new(const gy_key *key, const char *role, gy_tls **tls)
+uint64_t gy_tls_epoch(const gy_tls *tls, const char *name)
+{
+    for (int i = 0; i < tls->keys.count; i++) {
+        if (strcmp(name, tls->names[i]) == 0) {
+            return tls->keys.items[i].epoch;
+        }
+    }
+    return 0;
+}
+
+gy_status gy_tls_new_of(const gy_keys *keys, const char *role, gy_tls **tls)
 {
     gy_tls *made = NULL;
+    GY_ASSERT(keys->count > 0 && keys->count <= GY_KEYS_MOST);
     GY_TRY(gy_tls_new_from(&(gy_tls_source){.offer = offer_own, .find = find_own}, &made));
-    gy_status status = gy_key_name(key, role, made->name);
+    gy_status status = GY_OK;
+    for (int i = 0; i < keys->count && status == GY_OK; i++) {
+        status = gy_key_name(&keys->items[i].key, role, made->names[i]);
+    }
     if (status < 0) {
         gy_tls_free(made);
         return status;
     }
-    made->key = *key;
+    made->keys = *keys;
+    snprintf(made->here, sizeof(made->here), keys->count > 1 ? "%s and %d older" : "%s",
+             made->names[0], keys->count - 1);
     made->source.arg = made;
-    made->source.here = made->name;
+    made->source.here = made->here;
     *tls = made;
     return GY_OK;
+}
+
+gy_status gy_tls_new(const gy_key *key, const char *role, gy_tls **tls)
+{
+    gy_keys one = {.count = 1, .items = {{.epoch = 1, .key = *key}}};
+    gy_status status = gy_tls_new_of(&one, role, tls);
+    gy_keys_wipe(&one);
+    return status;
 }
 
 void gy_tls_free(gy_tls *tls)
@@ -213,7 +241,7 @@ void gy_tls_free(gy_tls *tls)
     if (tls != NULL) {
         SSL_CTX_free(tls->context);
         BIO_meth_free(tls->method);
-        OPENSSL_cleanse(&tls->key, sizeof(tls->key));
+        gy_keys_wipe(&tls->keys);
         gy_free(tls);
     }
 }

@@ -1,0 +1,34 @@
+/**
+ * Key files line by line.
+ */
+#ifndef GY_TRANSPORT_SECRET_H
+#define GY_TRANSPORT_SECRET_H
+
+#include "base/lines.h"
+#include "transport/net.h"
+
+/**
+ * A key file, of mode 0600, has one line for each epoch: "EPOCH HEX", the secret of a cluster,
+ * or "EPOCH WHO HEX", the key of one part of it alone (rpc/keyring.h says whose). "HEX" alone
+ * is epoch 1. Lines that are empty or begin with # say nothing.
+ */
+enum {
+    GY_KEY_FILE_BYTES = 64 * 1024,
+    GY_SECRET_BYTES_LEAST = 32,
+    GY_SECRET_BYTES = 255,
+    GY_SECRET_WHO_BYTES = 96,
+};
+
+typedef struct gy_secret {
+    uint64_t epoch;
+    bool is_bare;                  /* the digits alone */
+    char who[GY_SECRET_WHO_BYTES]; /* "": the secret of all */
+    size_t size_bytes;
+    uint8_t bytes[GY_SECRET_BYTES];
+} gy_secret;
+
+/** The next line that says something; the caller wipes it. GY_AGAIN none; GY_FORMAT, without
+ * what it says. @threads any */
+GY_MUST_CHECK gy_status gy_secret_next(gy_lines *lines, gy_secret *secret);
+
+#endif
