@@ -146,6 +146,14 @@ static inline int other_of(const agent *self, gy_rpc_peer peer)
                                                                         : -1;
 }
 
+/* Every other host has its role for one job alone. */
+static inline const char *subject_of(int host)
+{
+    static const char *const subjects[] = {"", "job-1", "", "job-3"};
+    static_assert(GY_COUNT(subjects) == HOSTS, "one for each host");
+    return subjects[host];
+}
+
 static inline gy_status serve(void *arg, const gy_rpc_asked *asked,
                               const ProtobufCMessage *request)
 {
@@ -162,6 +170,12 @@ static inline gy_status serve(void *arg, const gy_rpc_asked *asked,
     bool is_same = one->run_life == host->life && one->run_drops == self->drops[one->from];
     if (one->runs > 0 && (is_same || !is_again)) {
         wrong(at, "carried out twice", (uint32_t)number - 1);
+    }
+    gy_rpc_facts facts = {.subject = ""};
+    if (!gy_rpc_look(host->rpc, asked->peer, &facts) ||
+        strcmp(asked->subject, subject_of(one->from)) != 0 ||
+        strcmp(facts.subject, asked->subject) != 0) {
+        wrong(at, "asked for another subject", (uint32_t)number - 1);
     }
     if (one->type == TYPE_GUARDED && one->from != 0) {
         wrong(at, "one who may not asked for it", (uint32_t)number - 1);
@@ -264,6 +278,7 @@ static inline void start_host(world *at, int host)
     snprintf(name, sizeof(name), "n%d", host);
     gy_rpc_options options = {.name = name,
                               .role = host == 0 ? GY_RPC_MANAGER : GY_RPC_DAEMON,
+                              .subject = subject_of(host),
                               .methods = at->methods,
                               .method_count = GY_COUNT(at->methods),
                               .arg = self,
@@ -277,7 +292,10 @@ static inline void start_host(world *at, int host)
     *self = (agent){.world = at, .self = host};
     rpc_host_start(&at->net.hosts[host], &options);
     if (at->is_liar && host == at->hosts - 1) {
-        at->net.hosts[host].proved = GY_RPC_WATCHER;
+        rpc_host *liar = &at->net.hosts[host];
+        liar->proved = at->seed % 2 == 0 ? GY_RPC_WATCHER : liar->proved;
+        liar->proved_subject[0] = at->seed % 2 == 0 ? liar->proved_subject[0] : 'x';
+        liar->proved_subject[1] = at->seed % 2 == 0 ? liar->proved_subject[1] : '\0';
     }
     for (int other = 0; other < host; other++) { /* the higher one dials */
         snprintf(address, sizeof(address), "n%d:1", other);

@@ -8,6 +8,7 @@
 #include "rpc/proto/rpc.pb-c.h"
 #include "rpc/rpc.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { KIT_ECHO = 16, KIT_LATER, KIT_TOLD, KIT_GUARDED, KIT_BROKEN, KIT_MISSING, KIT_ONCE };
@@ -17,6 +18,7 @@ enum { KIT_HELD = 64, KIT_BYTES = 1 << 20 };
 typedef struct kit_end {
     gy_rpc *rpc;
     uint64_t echoed, told, cancelled, last_told;
+    char subject[GY_RPC_SUBJECT_BYTES]; /* of the last one that asked for an echo */
     gy_rpc_asked held[KIT_HELD];
     uint64_t held_numbers[KIT_HELD];
     size_t held_count;
@@ -39,6 +41,7 @@ static inline gy_status kit_echo(void *arg, const gy_rpc_asked *asked,
 {
     kit_end *end = arg;
     end->echoed++;
+    snprintf(end->subject, sizeof(end->subject), "%s", asked->subject);
     return gy_rpc_answer(end->rpc, asked, request);
 }
 

@@ -27,6 +27,7 @@ typedef enum rpc_packet_kind {
 
 typedef struct rpc_packet {
     uint8_t kind, role, is_of_dialler;
+    char subject[GY_RPC_SUBJECT_BYTES];
     uint64_t id; /* of the connection, by its dialler */
 } rpc_packet;
 
@@ -43,7 +44,8 @@ typedef struct rpc_host {
     rpc_net *net;
     int node;
     gy_rpc *rpc;        /* NULL: down */
-    gy_rpc_role proved; /* the role of its key; options may lie */
+    gy_rpc_role proved; /* the role and subject of its key; options may lie */
+    char proved_subject[GY_RPC_SUBJECT_BYTES];
     uint32_t life;
     uint64_t link_count;
     int64_t wake_ns, stopped_until_ns;
@@ -126,10 +128,11 @@ static inline gy_status rpc_send(rpc_host *host, const rpc_sim_link *link, rpc_p
 {
     rpc_net *net = host->net;
     uint8_t *packet = gy_alloc("test.packet", sizeof(rpc_packet) + size_bytes);
-    const rpc_packet head = {.kind = (uint8_t)kind,
-                             .role = (uint8_t)host->proved,
-                             .is_of_dialler = link->is_dialled,
-                             .id = link->id};
+    rpc_packet head = {.kind = (uint8_t)kind,
+                       .role = (uint8_t)host->proved,
+                       .is_of_dialler = link->is_dialled,
+                       .id = link->id};
+    memcpy(head.subject, host->proved_subject, sizeof(head.subject));
     if (packet == NULL) {
         gy_panic("no memory for a simulated network");
     }
@@ -283,7 +286,7 @@ static inline void rpc_host_hear(rpc_host *host, int from, const rpc_packet *hea
             }
             gy_rpc_link_set_tag(place->link, place);
             (void)rpc_send(host, place, PACKET_OPENED, NULL, 0);
-            gy_rpc_link_up(host->rpc, place->link, (gy_rpc_role)head->role);
+            gy_rpc_link_up(host->rpc, place->link, (gy_rpc_role)head->role, head->subject);
         }
     } else if (place == NULL) {
         const rpc_sim_link none = {
@@ -293,7 +296,7 @@ static inline void rpc_host_hear(rpc_host *host, int from, const rpc_packet *hea
         }
     } else if (head->kind == PACKET_OPENED && place->is_dialled && !place->is_up) {
         place->is_up = true;
-        gy_rpc_link_up(host->rpc, place->link, GY_RPC_ROLES);
+        gy_rpc_link_up(host->rpc, place->link, GY_RPC_ROLES, "");
     } else if (head->kind == PACKET_DATA && place->is_up) {
         gy_rpc_link_input(host->rpc, place->link, data, size_bytes);
     } else if (head->kind == PACKET_CLOSE) {
@@ -349,6 +352,8 @@ static inline void rpc_host_start(rpc_host *host, const gy_rpc_options *options)
     host->wake_ns = INT64_MAX;
     host->stopped_until_ns = 0;
     host->proved = options->role;
+    snprintf(host->proved_subject, sizeof(host->proved_subject), "%s",
+             options->subject != NULL ? options->subject : "");
     host->is_crashing = false;
     memset(host->links, 0, sizeof(host->links));
     if (gy_rpc_new_carried(gy_sim_env(host->net->sim, host->node), options, &rpc_sim_ops, host,

@@ -14,6 +14,7 @@
 #include <gyre/graph.h>
 #include <gyre/info.h>
 #include <gyre/job.h>
+#include <gyre/key.h>
 #include <gyre/language.h>
 #include <gyre/launch.h>
 #include <gyre/mapreduce.h>

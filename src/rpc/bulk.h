@@ -21,9 +21,10 @@ typedef struct gy_bulk_region {
 /** Of a node that has something to fetch; outlives it. */
 typedef struct gy_bulk_server {
     uint32_t roles; /* bits of who may fetch */
-    /** Find it, soon: it holds up the node. A failure is told to the receiver. */
-    gy_status (*find)(void *arg, gy_rpc_role role, const void *name, size_t name_bytes,
-                      gy_bulk_region *region);
+    /** Find it, soon: it holds up the node. A failure is told to the receiver. Role and subject
+     * ("": none) were proved; without keys GY_RPC_ROLES. */
+    gy_status (*find)(void *arg, gy_rpc_role role, const char *subject, const void *name,
+                      size_t name_bytes, gy_bulk_region *region);
     void *arg;
     int transfer_max; /* connections at once; 0: 64 */
 } gy_bulk_server;

@@ -39,8 +39,9 @@ GY_MUST_CHECK gy_status gy_rpc_new_carried(gy_env *env, const gy_rpc_options *op
 
 /** Somebody connected from `from` (text for people). GY_NOMEM */
 GY_MUST_CHECK gy_status gy_rpc_link_in(gy_rpc *rpc, const char *from, gy_rpc_link **link);
-/** It carries; of one that dialled: `role` was proved (of the node's own links: ignored). */
-void gy_rpc_link_up(gy_rpc *rpc, gy_rpc_link *link, gy_rpc_role role);
+/** It carries; of one that dialled: role and subject ("": none) were proved, or nothing was:
+ * GY_RPC_ROLES (of the node's own links: ignored). */
+void gy_rpc_link_up(gy_rpc *rpc, gy_rpc_link *link, gy_rpc_role role, const char *subject);
 /** Bytes came, in order. The link may be closed within. */
 void gy_rpc_link_input(gy_rpc *rpc, gy_rpc_link *link, const void *data, size_t size_bytes);
 /** What is to be sent: whole frames, until gy_rpc_link_sent; 0: nothing. */

@@ -1,7 +1,6 @@
 /* The key ring as a node uses it: read, derived, kept, read again. */
 #include "rpc/keyring_priv.h"
 
-#include <errno.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +19,7 @@ const char *const gy_keyring_roles[GY_RPC_ROLES] = {
 typedef struct ring_key {
     uint64_t epoch;
     gy_rpc_role role;
+    char subject[GY_RPC_SUBJECT_BYTES]; /* "": of the role itself */
     gy_key key;
     char name[GY_KEY_NAME_BYTES];
 } ring_key;
@@ -33,7 +33,7 @@ struct gy_keyring {
     char *path;
     ring_keys keys;
     struct stat facts; /* of the file that was read, or that was refused */
-    char text[64];
+    char text[256];
 };
 
 const char *gy_rpc_role_text(gy_rpc_role role)
@@ -47,97 +47,133 @@ const char *gy_rpc_role_text(gy_rpc_role role)
     return texts[role];
 }
 
-static bool read_hex(const char *text, ring_line *line)
+bool gy_rpc_subject_is_good(const char *subject)
 {
-    static const char digits[] = "0123456789abcdef";
-    size_t size = strlen(text);
-    if (size % 2 != 0 || size / 2 > sizeof(line->secret)) {
-        return false;
-    }
+    size_t size = strnlen(subject, GY_RPC_SUBJECT_BYTES);
     for (size_t i = 0; i < size; i++) {
-        char digit = (char)(text[i] >= 'A' && text[i] <= 'F' ? text[i] + ('a' - 'A') : text[i]);
-        const char *at = strchr(digits, digit);
-        if (at == NULL) {
+        if (subject[i] <= ' ' || subject[i] > '~') {
             return false;
         }
-        uint8_t half = (uint8_t)(at - digits);
-        line->secret[i / 2] = (uint8_t)(i % 2 == 0 ? half << 4 : line->secret[i / 2] | half);
     }
-    line->secret_bytes = size / 2;
-    return true;
+    return size > 0 && size < GY_RPC_SUBJECT_BYTES;
 }
 
-/* What is found is never said: it may be a secret that stands in the wrong place. */
-static gy_status read_words(gy_lines *lines, ring_line *line)
+/* ---- Lines ---- */
+
+gy_status gy_ring_who(const char *text, gy_keyring_who *who)
 {
-    int64_t epoch = 0;
+    const char *slash = strchr(text, '/');
+    size_t size = slash != NULL ? (size_t)(slash - text) : strlen(text);
     int role = 0;
-    if (lines->count < 2 || lines->count > 3) {
-        return gy_fail(GY_FORMAT, "%d words: expected EPOCH HEX or EPOCH ROLE HEX",
-                       lines->count);
+    while (role < GY_RPC_ROLES && (strlen(gy_keyring_roles[role]) != size ||
+                                   memcmp(gy_keyring_roles[role], text, size) != 0)) {
+        role++;
     }
-    if (strlen(lines->words[0]) > 12 ||
-        gy_word_count(lines->words[0], "epoch", (int64_t[]){1, 999999999999}, &epoch) < 0) {
-        return gy_fail(GY_FORMAT, "the first word is no epoch from 1 to 999999999999");
+    if (role == GY_RPC_ROLES) {
+        return gy_fail(GY_ARG, "no role: expected nameserver, daemon, manager, submitter or "
+                               "watcher");
     }
-    if (lines->count == 3 &&
-        (strlen(lines->words[1]) > 16 ||
-         gy_word_index(lines->words[1], "role", gy_keyring_roles, GY_RPC_ROLES, &role) < 0)) {
-        return gy_fail(GY_FORMAT, "the second of three words is no role");
+    if (slash != NULL && !gy_rpc_subject_is_good(slash + 1)) {
+        return gy_fail(GY_ARG, "no subject: expected 1 to %d printable characters",
+                       GY_RPC_SUBJECT_BYTES - 1);
     }
-    line->epoch = (uint64_t)epoch;
-    line->role = lines->count == 3 ? role : -1;
-    if (!read_hex(lines->words[lines->count - 1], line)) {
-        return gy_fail(GY_FORMAT, "the last word is not a key in hexadecimal digits");
-    }
-    bool is_derived = line->role >= 0;
-    if (line->secret_bytes < GY_KEY_BYTES ||
-        (is_derived && line->secret_bytes != GY_KEY_BYTES)) {
-        return gy_fail(GY_FORMAT, "a key of %zu bytes: expected %s%d", line->secret_bytes,
-                       is_derived ? "" : "at least ", GY_KEY_BYTES);
-    }
+    *who = (gy_keyring_who){.role = (gy_rpc_role)role};
+    snprintf(who->subject, sizeof(who->subject), "%s", slash != NULL ? slash + 1 : "");
     return GY_OK;
+}
+
+void gy_ring_who_text(gy_rpc_role role, const char *subject, char out[GY_SECRET_WHO_BYTES])
+{
+    snprintf(out, GY_SECRET_WHO_BYTES, "%s%s%s", gy_keyring_roles[role],
+             subject[0] != '\0' ? "/" : "", subject);
 }
 
 gy_status gy_ring_line_next(gy_lines *lines, ring_line *line)
 {
-    for (;;) {
-        gy_status status = gy_line_next(lines);
-        if (status != GY_OK) {
-            return status;
-        }
-        if (lines->line[0] == '#') {
-            continue;
-        }
-        GY_TRY(gy_line_split(lines));
-        if (lines->count > 0) {
-            return read_words(lines, line);
-        }
+    gy_keyring_who who;
+    gy_status status = gy_secret_next(lines, &line->secret);
+    line->role = -1;
+    line->subject[0] = '\0';
+    if (status != GY_OK || line->secret.who[0] == '\0') {
+        return status;
     }
+    if (gy_ring_who(line->secret.who, &who) < 0) {
+        return gy_fail(GY_FORMAT, "the second of three words is neither ROLE nor ROLE/SUBJECT");
+    }
+    line->role = (int)who.role;
+    memcpy(line->subject, who.subject, sizeof(line->subject));
+    return GY_OK;
 }
 
-gy_status gy_ring_derive(const ring_line *line, gy_rpc_role role, gy_key *key)
+bool gy_ring_has(const ring_line *line, gy_rpc_role role, const char *subject)
+{
+    return line->role < 0 || (line->role == (int)role && (line->subject[0] == '\0' ||
+                                                          strcmp(line->subject, subject) == 0));
+}
+
+/* The next key on the way from a secret to a subject: HKDF, with what it is for as info. */
+static gy_status derive(const uint8_t *secret, size_t size_bytes, uint64_t epoch,
+                        const char *info, gy_key *key)
 {
     uint8_t salt[GY_RUN_ID_BYTES] = {0};
-    char info[32];
-    if (line->role >= 0) {
-        memcpy(key->bytes, line->secret, GY_KEY_BYTES);
-        return GY_OK;
+    for (size_t i = 0; i < sizeof(epoch); i++) {
+        salt[i] = (uint8_t)(epoch >> (8 * i));
     }
-    for (size_t i = 0; i < sizeof(line->epoch); i++) {
-        salt[i] = (uint8_t)(line->epoch >> (8 * i));
-    }
-    snprintf(info, sizeof(info), "gyre rpc %s", gy_keyring_roles[role]);
-    return gy_key_derive(line->secret, line->secret_bytes, salt, info, key);
+    return gy_key_derive(secret, size_bytes, salt, info, key);
 }
+
+static gy_status derive_subject(const gy_key *from, uint64_t epoch, gy_rpc_role role,
+                                const char *subject, gy_key *key)
+{
+    char info[GY_SECRET_WHO_BYTES + 16];
+    snprintf(info, sizeof(info), "gyre rpc %s %s", gy_keyring_roles[role], subject);
+    return derive(from->bytes, GY_KEY_BYTES, epoch, info, key);
+}
+
+gy_status gy_ring_derive(const ring_line *line, gy_rpc_role role, const char *subject,
+                         gy_key *key)
+{
+    const gy_secret *secret = &line->secret;
+    char info[32];
+    gy_key of_role;
+    gy_status status = GY_OK;
+    GY_ASSERT(gy_ring_has(line, role, subject));
+    if (line->role < 0) {
+        snprintf(info, sizeof(info), "gyre rpc %s", gy_keyring_roles[role]);
+        status = derive(secret->bytes, secret->size_bytes, secret->epoch, info, &of_role);
+    } else {
+        memcpy(of_role.bytes, secret->bytes, GY_KEY_BYTES);
+    }
+    if (status == GY_OK && strcmp(line->subject, subject) != 0) {
+        status = derive_subject(&of_role, secret->epoch, role, subject, key);
+    } else if (status == GY_OK) {
+        *key = of_role;
+    }
+    OPENSSL_cleanse(&of_role, sizeof(of_role));
+    return status;
+}
+
+static gy_status name_key(uint64_t epoch, gy_rpc_role role, const char *subject,
+                          const gy_key *key, char name[GY_KEY_NAME_BYTES])
+{
+    char who[GY_SECRET_WHO_BYTES], words[GY_KEY_NAME_BYTES];
+    gy_ring_who_text(role, subject, who);
+    snprintf(words, sizeof(words), "gyre rpc %s %llu", who, (unsigned long long)epoch);
+    return gy_key_name(key, words, name);
+}
+
+/* ---- The keys of a ring ---- */
 
 static gy_status add_key(ring_keys *keys, const ring_line *line, gy_rpc_role role)
 {
-    char words[GY_KEY_NAME_BYTES];
+    uint64_t epoch = line->secret.epoch;
     for (size_t i = 0; i < keys->count; i++) {
-        if (keys->items[i].epoch == line->epoch && keys->items[i].role == role) {
+        const ring_key *one = &keys->items[i];
+        bool is_another = one->subject[0] != '\0' && line->subject[0] != '\0' &&
+                          strcmp(one->subject, line->subject) != 0;
+        if (one->epoch == epoch && one->role == role && !is_another) {
             return gy_fail(GY_FORMAT, "epoch %llu has two keys for one role",
-                           (unsigned long long)line->epoch);
+                           (unsigned long long)epoch);
         }
     }
     if (keys->count == keys->capacity) { /* not by a resize, which would leave keys behind */
@@ -155,11 +191,10 @@ static gy_status add_key(ring_keys *keys, const ring_line *line, gy_rpc_role rol
         keys->capacity = capacity;
     }
     ring_key *key = &keys->items[keys->count];
-    *key = (ring_key){.epoch = line->epoch, .role = role};
-    GY_TRY(gy_ring_derive(line, role, &key->key));
-    snprintf(words, sizeof(words), "gyre rpc %s %llu", gy_keyring_roles[role],
-             (unsigned long long)line->epoch);
-    GY_TRY(gy_key_name(&key->key, words, key->name));
+    *key = (ring_key){.epoch = epoch, .role = role};
+    memcpy(key->subject, line->subject, sizeof(key->subject));
+    GY_TRY(gy_ring_derive(line, role, key->subject, &key->key));
+    GY_TRY(name_key(epoch, role, key->subject, &key->key, key->name));
     keys->count++;
     return GY_OK;
 }
@@ -189,59 +224,109 @@ static void wipe(ring_keys *keys)
     *keys = (ring_keys){0};
 }
 
+static bool is_first_of_kind(const ring_keys *keys, size_t which)
+{
+    for (size_t i = 0; i < which; i++) {
+        if (keys->items[i].role == keys->items[which].role &&
+            strcmp(keys->items[i].subject, keys->items[which].subject) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void describe(gy_keyring *ring)
 {
     uint64_t first = UINT64_MAX, last = 0;
+    char kinds[sizeof(ring->text)] = "", who[GY_SECRET_WHO_BYTES];
+    uint32_t roles = 0;
     for (size_t i = 0; i < ring->keys.count; i++) {
-        first = GY_MIN(first, ring->keys.items[i].epoch);
-        last = GY_MAX(last, ring->keys.items[i].epoch);
+        const ring_key *key = &ring->keys.items[i];
+        size_t used = strlen(kinds);
+        first = GY_MIN(first, key->epoch);
+        last = GY_MAX(last, key->epoch);
+        roles |= key->subject[0] == '\0' ? GY_RPC_MAY(key->role) : 0;
+        if (is_first_of_kind(&ring->keys, i)) {
+            gy_ring_who_text(key->role, key->subject, who);
+            snprintf(kinds + used, sizeof(kinds) - used, "%s%s", used > 0 ? ", " : "", who);
+        }
     }
     snprintf(ring->text, sizeof(ring->text),
              first == last ? "epoch %llu" : "epochs %llu to %llu", (unsigned long long)first,
              (unsigned long long)last);
+    if (roles != GY_RPC_MAY(GY_RPC_ROLES) - 1) {
+        size_t used = strlen(ring->text);
+        snprintf(ring->text + used, sizeof(ring->text) - used, " of %.180s alone", kinds);
+    }
+}
+
+static gy_status take(gy_keyring *ring, const char *text, size_t size_bytes)
+{
+    ring_keys fresh = {0};
+    gy_lines lines = {.text = text, .size_bytes = size_bytes};
+    gy_status status = read_keys(&lines, &fresh);
+    if (status == GY_OK && fresh.count == 0) {
+        status = gy_fail(GY_FORMAT, "no key in it");
+    }
+    if (status < 0) {
+        gy_fail_within(status, "%s:%d", ring->path, lines.number);
+        wipe(&fresh);
+    } else {
+        wipe(&ring->keys);
+        ring->keys = fresh;
+        describe(ring);
+    }
+    OPENSSL_cleanse(&lines, sizeof(lines));
+    return status;
 }
 
 static gy_status load(gy_keyring *ring)
 {
-    ring_keys fresh = {0};
-    gy_lines lines = {0};
-    uint8_t *text = gy_alloc("rpc.keyring", GY_RING_BYTES);
+    size_t size = 0;
+    uint8_t *text = gy_alloc("rpc.keyring", GY_KEY_FILE_BYTES);
     if (text == NULL) {
         return GY_NOMEM;
     }
-    size_t size = 0;
-    gy_status status = gy_key_load(ring->path, text, GY_RING_BYTES, &size);
+    gy_status status = gy_key_load(ring->path, text, GY_KEY_FILE_BYTES, &size);
     if (status >= 0) {
-        lines = (gy_lines){.text = (const char *)text, .size_bytes = size};
-        status = read_keys(&lines, &fresh);
-        if (status == GY_OK && fresh.count == 0) {
-            status = gy_fail(GY_FORMAT, "no key in it");
-        }
-        if (status < 0) {
-            gy_fail_within(status, "%s:%d", ring->path, lines.number);
-        }
+        status = take(ring, (const char *)text, size);
     }
-    OPENSSL_cleanse(text, GY_RING_BYTES);
-    OPENSSL_cleanse(&lines, sizeof(lines));
+    OPENSSL_cleanse(text, GY_KEY_FILE_BYTES);
     gy_free(text);
+    return status;
+}
+
+static gy_status make(const char *path, gy_keyring **ring)
+{
+    gy_keyring *made = gy_alloc_zero("rpc.keyring", 1, sizeof(*made));
+    if (made == NULL || (made->path = gy_copy_text("rpc.keyring", path)) == NULL) {
+        gy_free(made);
+        return GY_NOMEM;
+    }
+    *ring = made;
+    return GY_OK;
+}
+
+gy_status gy_keyring_read(const char *path, const char *text, size_t size_bytes,
+                          gy_keyring **ring)
+{
+    gy_keyring *made = NULL;
+    GY_TRY(make(path, &made));
+    gy_status status = take(made, text, size_bytes);
     if (status < 0) {
-        wipe(&fresh);
+        gy_keyring_free(made);
         return status;
     }
-    wipe(&ring->keys);
-    ring->keys = fresh;
-    describe(ring);
+    *ring = made;
     return GY_OK;
 }
 
 gy_status gy_keyring_open(const char *path, gy_keyring **ring)
 {
-    gy_keyring *made = gy_alloc_zero("rpc.keyring", 1, sizeof(*made));
-    gy_status status = GY_NOMEM;
-    if (made != NULL && (made->path = gy_copy_text("rpc.keyring", path)) != NULL) {
-        (void)lstat(path, &made->facts); /* what it does not see, the reader says */
-        status = load(made);
-    }
+    gy_keyring *made = NULL;
+    GY_TRY(make(path, &made));
+    (void)lstat(path, &made->facts); /* what it does not see, the reader says */
+    gy_status status = load(made);
     if (status < 0) {
         gy_keyring_free(made);
         return status;
@@ -276,33 +361,117 @@ gy_status gy_keyring_refresh(gy_keyring *ring)
     return GY_AGAIN;
 }
 
-gy_status gy_keyring_offer(const gy_keyring *ring, gy_rpc_role role,
-                           char name[GY_KEYRING_NAME_BYTES], uint8_t key[GY_KEYRING_KEY_BYTES])
+/* ---- Which key ---- */
+
+/* The only subject that keys of a role are for; NULL: none, or several. */
+static const char *only_subject(const gy_keyring *ring, gy_rpc_role role)
+{
+    const char *only = NULL;
+    for (size_t i = 0; i < ring->keys.count; i++) {
+        const ring_key *one = &ring->keys.items[i];
+        if (one->role == role && only != NULL && strcmp(only, one->subject) != 0) {
+            return NULL;
+        }
+        only = one->role == role ? one->subject : only;
+    }
+    return only;
+}
+
+/* The newest key of the role, or of a subject of it. */
+static const ring_key *newest(const gy_keyring *ring, gy_rpc_role role, const char *subject)
 {
     const ring_key *best = NULL;
     for (size_t i = 0; i < ring->keys.count; i++) {
         const ring_key *one = &ring->keys.items[i];
-        if (one->role == role && (best == NULL || one->epoch > best->epoch)) {
+        bool is_good = one->role == role &&
+                       (one->subject[0] == '\0' || strcmp(one->subject, subject) == 0);
+        if (is_good && (best == NULL || one->epoch > best->epoch)) {
             best = one;
         }
     }
-    if (best == NULL) {
-        return gy_fail(GY_STATE, "%s has no key of a %s", ring->path, gy_rpc_role_text(role));
-    }
-    memcpy(name, best->name, GY_KEYRING_NAME_BYTES);
-    memcpy(key, best->key.bytes, GY_KEYRING_KEY_BYTES);
-    return GY_OK;
+    return best;
 }
 
-const uint8_t *gy_keyring_find(const gy_keyring *ring, const char *name, gy_rpc_role *role)
+gy_status gy_keyring_offer(const gy_keyring *ring, gy_keyring_who *who,
+                           char name[GY_KEYRING_NAME_BYTES], uint8_t key[GY_KEYRING_KEY_BYTES])
 {
+    const ring_key *best = newest(ring, who->role, who->subject);
+    const char *only = only_subject(ring, who->role);
+    gy_key made;
+    if (best == NULL && who->subject[0] == '\0' && only != NULL) {
+        snprintf(who->subject, sizeof(who->subject), "%s", only);
+        best = newest(ring, who->role, only);
+    }
+    if (best == NULL) {
+        return gy_fail(GY_STATE, "%s has no key of a %s%s%s", ring->path,
+                       gy_rpc_role_text(who->role), who->subject[0] != '\0' ? " for " : "",
+                       who->subject);
+    }
+    if (strcmp(best->subject, who->subject) == 0) {
+        memcpy(name, best->name, GY_KEYRING_NAME_BYTES);
+        memcpy(key, best->key.bytes, GY_KEYRING_KEY_BYTES);
+        return GY_OK;
+    }
+    GY_TRY(derive_subject(&best->key, best->epoch, who->role, who->subject, &made));
+    gy_status status = name_key(best->epoch, who->role, who->subject, &made, name);
+    memcpy(key, made.bytes, GY_KEYRING_KEY_BYTES);
+    OPENSSL_cleanse(&made, sizeof(made));
+    return status;
+}
+
+/* "gyre rpc ROLE/SUBJECT EPOCH DIGITS" of a role and an epoch whose key is here: derive it.
+ * What is no such name, or another key's, is found by the name of what was derived. */
+static bool find_subject(const gy_keyring *ring, const char *name, gy_keyring_who *who,
+                         gy_key *key)
+{
+    static const char prefix[] = "gyre rpc ";
+    const char *from = name + sizeof(prefix) - 1;
+    char words[GY_KEY_NAME_BYTES], right[GY_KEY_NAME_BYTES];
+    if (strncmp(name, prefix, sizeof(prefix) - 1) != 0) {
+        return false;
+    }
+    size_t size = strcspn(from, " ");
+    snprintf(words, sizeof(words), "%.*s", (int)size, from);
+    if (strchr(words, '/') == NULL || gy_ring_who(words, who) < 0) {
+        return false;
+    }
     for (size_t i = 0; i < ring->keys.count; i++) {
-        if (strcmp(ring->keys.items[i].name, name) == 0) {
-            *role = ring->keys.items[i].role;
-            return ring->keys.items[i].key.bytes;
+        const ring_key *one = &ring->keys.items[i];
+        char epoch[24];
+        int epoch_size =
+            snprintf(epoch, sizeof(epoch), " %llu ", (unsigned long long)one->epoch);
+        if (one->role == who->role && one->subject[0] == '\0' &&
+            strncmp(from + size, epoch, (size_t)epoch_size) == 0) {
+            return derive_subject(&one->key, one->epoch, who->role, who->subject, key) ==
+                       GY_OK &&
+                   name_key(one->epoch, who->role, who->subject, key, right) == GY_OK &&
+                   strcmp(name, right) == 0;
         }
     }
-    return NULL;
+    return false;
+}
+
+bool gy_keyring_find(const gy_keyring *ring, const char *name, gy_keyring_who *who,
+                     uint8_t key[GY_KEYRING_KEY_BYTES])
+{
+    gy_keyring_who found;
+    gy_key made;
+    for (size_t i = 0; i < ring->keys.count; i++) {
+        const ring_key *one = &ring->keys.items[i];
+        if (strcmp(one->name, name) == 0) {
+            *who = (gy_keyring_who){.role = one->role};
+            memcpy(who->subject, one->subject, sizeof(who->subject));
+            memcpy(key, one->key.bytes, GY_KEYRING_KEY_BYTES);
+            return true;
+        }
+    }
+    bool is_here = find_subject(ring, name, &found, &made);
+    if (is_here) {
+        *who = found;
+        memcpy(key, made.bytes, GY_KEYRING_KEY_BYTES);
+    }
+    OPENSSL_cleanse(&made, sizeof(made));
+    return is_here;
 }
 
 const char *gy_keyring_text(const gy_keyring *ring)

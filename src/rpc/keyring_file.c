@@ -1,4 +1,4 @@
-/* Key rings as files: make, rotate, retire, derive. A ring is replaced whole. */
+/* Key rings as files: make, rotate, retire, derive, look. A ring is replaced whole. */
 #include "rpc/keyring_priv.h"
 
 #include <errno.h>
@@ -6,36 +6,38 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { NEW_SECRET_BYTES = 64 };
+enum { NEW_SECRET_BYTES = 64, HEAD_BYTES = GY_SECRET_WHO_BYTES + 24 };
 
 /* A text that is wiped. */
 typedef struct ring_text {
     size_t size_bytes;
-    char data[GY_RING_BYTES + 1];
+    char data[GY_KEY_FILE_BYTES + 1];
 } ring_text;
 
 static gy_status add(ring_text *text, const char *line, size_t size_bytes)
 {
-    if (size_bytes > GY_RING_BYTES - text->size_bytes) {
+    if (size_bytes > GY_KEY_FILE_BYTES - text->size_bytes) {
         return gy_fail(GY_LIMIT, "a key ring of more than %d bytes: retire an epoch",
-                       GY_RING_BYTES);
+                       GY_KEY_FILE_BYTES);
     }
     memcpy(text->data + text->size_bytes, line, size_bytes);
     text->size_bytes += size_bytes;
     return GY_OK;
 }
 
-static gy_status add_key(ring_text *text, uint64_t epoch, const char *role, const uint8_t *key,
+static gy_status add_key(ring_text *text, uint64_t epoch, const char *who, const uint8_t *key,
                          size_t size_bytes)
 {
     static const char digits[] = "0123456789abcdef";
-    char line[64 + 2 * NEW_SECRET_BYTES];
+    char line[HEAD_BYTES + 2 * NEW_SECRET_BYTES];
     int used = snprintf(line, sizeof(line), "%llu %s%s", (unsigned long long)epoch,
-                        role != NULL ? role : "", role != NULL ? " " : "");
-    GY_ASSERT(size_bytes <= NEW_SECRET_BYTES && used > 0 && used < 64);
+                        who != NULL ? who : "", who != NULL ? " " : "");
+    GY_ASSERT(size_bytes <= NEW_SECRET_BYTES && used > 0 && used < HEAD_BYTES);
     size_t size = (size_t)used;
     for (size_t i = 0; i < size_bytes; i++) {
         line[size++] = digits[key[i] >> 4];
@@ -73,7 +75,7 @@ static void text_free(ring_text *text)
 
 static gy_status read_text(const char *path, ring_text *text)
 {
-    GY_TRY(gy_key_load(path, (uint8_t *)text->data, GY_RING_BYTES, &text->size_bytes));
+    GY_TRY(gy_key_load(path, (uint8_t *)text->data, GY_KEY_FILE_BYTES, &text->size_bytes));
     bool is_cut = text->size_bytes > 0 && text->data[text->size_bytes - 1] != '\n';
     return is_cut ? add(text, "\n", 1) : GY_OK;
 }
@@ -119,20 +121,17 @@ static gy_status replace(const char *path, const ring_text *text)
 
 gy_status gy_keyring_make(const char *path)
 {
-    ring_text *text = text_new();
-    gy_status status = text != NULL ? add_new(text, 1) : GY_NOMEM;
-    if (status == GY_OK) {
-        status = gy_key_save(path, text->data, text->size_bytes);
-    }
-    text_free(text);
-    return status == GY_OK ? sync_folder(path) : status;
+    GY_TRY(gy_key_make(path));
+    return sync_folder(path);
 }
 
 /* What each line does to the new text. */
 typedef gy_status (*each_line)(ring_text *to, const ring_line *line, const char *from,
                                size_t size_bytes, void *arg);
 
-static gy_status walk(const char *path, ring_text *to, each_line each, void *arg)
+/* `keeps_rest`: what stands behind the last line stays too. */
+static gy_status walk(const char *path, ring_text *to, bool keeps_rest, each_line each,
+                      void *arg)
 {
     ring_text *from = text_new();
     ring_line line = {0};
@@ -151,7 +150,7 @@ static gy_status walk(const char *path, ring_text *to, each_line each, void *arg
         if (status < 0) {
             gy_fail_within(status, "%s:%d", path, lines.number);
         } else {
-            status = add(to, from->data + at, lines.at - at); /* words after the last line */
+            status = keeps_rest ? add(to, from->data + at, lines.at - at) : GY_OK;
         }
     }
     OPENSSL_cleanse(&line, sizeof(line));
@@ -163,25 +162,45 @@ static gy_status walk(const char *path, ring_text *to, each_line each, void *arg
 typedef struct rotation {
     uint64_t newest;
     bool has_secret;
+    int count; /* of secrets */
 } rotation;
+
+/* Digits alone get their epoch, before others stand beside them. */
+static gy_status keep(ring_text *to, const ring_line *line, const char *from, size_t size_bytes)
+{
+    size_t before = size_bytes - 1;
+    if (!line->secret.is_bare) {
+        return add(to, from, size_bytes);
+    }
+    while (before > 0 && from[before - 1] != '\n') {
+        before--;
+    }
+    GY_TRY(add(to, from, before));
+    GY_TRY(add(to, "1 ", 2));
+    return add(to, from + before, size_bytes - before);
+}
 
 static gy_status keep_all(ring_text *to, const ring_line *line, const char *from,
                           size_t size_bytes, void *arg)
 {
     rotation *found = arg;
-    found->newest = GY_MAX(found->newest, line->epoch);
+    found->newest = GY_MAX(found->newest, line->secret.epoch);
     found->has_secret = found->has_secret || line->role < 0;
-    return add(to, from, size_bytes);
+    found->count += line->role < 0;
+    return keep(to, line, from, size_bytes);
 }
 
 gy_status gy_keyring_rotate(const char *path, uint64_t *epoch)
 {
     ring_text *to = text_new();
     rotation found = {0};
-    gy_status status = to != NULL ? walk(path, to, keep_all, &found) : GY_NOMEM;
+    gy_status status = to != NULL ? walk(path, to, true, keep_all, &found) : GY_NOMEM;
     if (status == GY_OK && !found.has_secret) {
         status = gy_fail(GY_STATE, "%s holds keys of roles alone: rotate where they come from",
                          path);
+    }
+    if (status == GY_OK && found.count >= GY_KEYS_MOST) {
+        status = gy_fail(GY_LIMIT, "%s has %d epochs: retire one first", path, found.count);
     }
     if (status == GY_OK) {
         status = add_new(to, found.newest + 1);
@@ -203,17 +222,17 @@ static gy_status keep_others(ring_text *to, const ring_line *line, const char *f
                              size_t size_bytes, void *arg)
 {
     retirement *what = arg;
-    bool is_kept = line->epoch != what->epoch;
+    bool is_kept = line->secret.epoch != what->epoch;
     what->kept += is_kept;
     what->dropped += !is_kept;
-    return is_kept ? add(to, from, size_bytes) : GY_OK;
+    return is_kept ? keep(to, line, from, size_bytes) : GY_OK;
 }
 
 gy_status gy_keyring_retire(const char *path, uint64_t epoch)
 {
     ring_text *to = text_new();
     retirement what = {.epoch = epoch};
-    gy_status status = to != NULL ? walk(path, to, keep_others, &what) : GY_NOMEM;
+    gy_status status = to != NULL ? walk(path, to, true, keep_others, &what) : GY_NOMEM;
     if (status == GY_OK && what.dropped == 0) {
         status = gy_fail(GY_NOTFOUND, "%s has no epoch %llu", path, (unsigned long long)epoch);
     } else if (status == GY_OK && what.kept == 0) {
@@ -227,9 +246,13 @@ gy_status gy_keyring_retire(const char *path, uint64_t epoch)
     return status;
 }
 
+/* ---- For one who may be less ---- */
+
 typedef struct derivation {
-    gy_rpc_role role;
+    uint32_t roles; /* bits GY_RPC_MAY(...) */
+    const char *subject;
     uint32_t count;
+    bool has_others; /* found: keys that are not of this kind alone */
 } derivation;
 
 static gy_status derive_line(ring_text *to, const ring_line *line, const char *from,
@@ -238,32 +261,139 @@ static gy_status derive_line(ring_text *to, const ring_line *line, const char *f
     (void)from;
     (void)size_bytes;
     derivation *what = arg;
+    char who[GY_SECRET_WHO_BYTES];
+    gy_status status = GY_OK;
     gy_key key;
-    if (line->role >= 0 && line->role != (int)what->role) {
-        return GY_OK;
-    }
-    what->count++;
-    gy_status status = gy_ring_derive(line, what->role, &key);
-    if (status == GY_OK) {
-        status =
-            add_key(to, line->epoch, gy_keyring_roles[what->role], key.bytes, GY_KEY_BYTES);
+    for (int role = 0; role < GY_RPC_ROLES && status == GY_OK; role++) {
+        if ((what->roles & GY_RPC_MAY(role)) == 0 ||
+            !gy_ring_has(line, (gy_rpc_role)role, what->subject)) {
+            continue;
+        }
+        what->count++;
+        gy_ring_who_text((gy_rpc_role)role, what->subject, who);
+        status = gy_ring_derive(line, (gy_rpc_role)role, what->subject, &key);
+        if (status == GY_OK) {
+            status = add_key(to, line->secret.epoch, who, key.bytes, GY_KEY_BYTES);
+        }
     }
     OPENSSL_cleanse(&key, sizeof(key));
     return status;
 }
 
-gy_status gy_keyring_derive(const char *path, gy_rpc_role role, const char *to)
+static gy_status compare_line(ring_text *to, const ring_line *line, const char *from,
+                              size_t size_bytes, void *arg)
+{
+    (void)to;
+    (void)from;
+    (void)size_bytes;
+    derivation *what = arg;
+    what->count++;
+    what->has_others = what->has_others || line->role < 0 ||
+                       (what->roles & GY_RPC_MAY(line->role)) == 0 ||
+                       strcmp(line->subject, what->subject) != 0;
+    return GY_OK;
+}
+
+/* What is there is another key, unless it was derived for the same one before. */
+static gy_status save_derived(const ring_text *text, const derivation *what, const char *to)
+{
+    struct stat facts;
+    derivation there = {.roles = what->roles, .subject = what->subject};
+    if (lstat(to, &facts) != 0) {
+        GY_TRY(gy_key_save(to, text->data, text->size_bytes));
+        return sync_folder(to);
+    }
+    ring_text *none = text_new();
+    gy_status status = none != NULL ? walk(to, none, false, compare_line, &there) : GY_NOMEM;
+    text_free(none);
+    if (status != GY_NOMEM && (status < 0 || there.has_others || there.count == 0)) {
+        return gy_fail(GY_EXISTS, "%s is there and holds other keys: none is overwritten", to);
+    }
+    GY_TRY(status);
+    return replace(to, text);
+}
+
+static gy_status derive_ring(const char *path, derivation *what, const char *who,
+                             const char *to)
 {
     ring_text *text = text_new();
-    derivation what = {.role = role};
-    GY_ASSERT(role < GY_RPC_ROLES);
-    gy_status status = text != NULL ? walk(path, text, derive_line, &what) : GY_NOMEM;
-    if (status == GY_OK && what.count == 0) {
-        status = gy_fail(GY_STATE, "%s has no key of a %s", path, gy_rpc_role_text(role));
+    gy_status status = text != NULL ? walk(path, text, false, derive_line, what) : GY_NOMEM;
+    if (status == GY_OK && what->count == 0) {
+        status = gy_fail(GY_STATE, "%s has no key from which that of %s comes", path, who);
     }
     if (status == GY_OK) {
-        status = gy_key_save(to, text->data, text->size_bytes);
+        status = save_derived(text, what, to);
     }
     text_free(text);
-    return status == GY_OK ? sync_folder(to) : status;
+    return status;
+}
+
+gy_status gy_keyring_derive(const char *path, const char *who, const char *to)
+{
+    derivation what = {.subject = ""};
+    gy_keyring_who one = {0};
+    char words[GY_SECRET_WHO_BYTES], *rest = NULL;
+    if (strlen(who) >= sizeof(words)) {
+        return gy_fail(GY_ARG, "\"%.20s...\" is too long: expected ROLE,ROLE or ROLE/SUBJECT",
+                       who);
+    }
+    if (strchr(who, '/') != NULL) {
+        GY_TRY(gy_ring_who(who, &one));
+        what.roles = GY_RPC_MAY(one.role);
+        what.subject = one.subject;
+        return derive_ring(path, &what, who, to);
+    }
+    snprintf(words, sizeof(words), "%s", who);
+    for (char *word = strtok_r(words, ",", &rest); word != NULL;
+         word = strtok_r(NULL, ",", &rest)) {
+        GY_TRY(gy_ring_who(word, &one));
+        what.roles |= GY_RPC_MAY(one.role);
+    }
+    return what.roles != 0 ? derive_ring(path, &what, who, to)
+                           : gy_fail(GY_ARG, "no role: expected ROLE,ROLE or ROLE/SUBJECT");
+}
+
+gy_status gy_keyring_scope(const char *path, gy_rpc_role role, const char *subject,
+                           const char *to)
+{
+    derivation what = {.roles = GY_RPC_MAY(role), .subject = subject};
+    char who[GY_SECRET_WHO_BYTES];
+    GY_ASSERT(role < GY_RPC_ROLES);
+    if (!gy_rpc_subject_is_good(subject)) {
+        return gy_fail(GY_ARG, "no subject: expected 1 to %d printable characters",
+                       GY_RPC_SUBJECT_BYTES - 1);
+    }
+    gy_ring_who_text(role, subject, who);
+    return derive_ring(path, &what, who, to);
+}
+
+/* ---- What is there ---- */
+
+static gy_status note_line(ring_text *to, const ring_line *line, const char *from,
+                           size_t size_bytes, void *arg)
+{
+    (void)from;
+    (void)size_bytes;
+    (void)arg;
+    char words[HEAD_BYTES];
+    int used = snprintf(words, sizeof(words), "%llu %s", (unsigned long long)line->secret.epoch,
+                        line->secret.who);
+    return add(to, words, (size_t)used + 1);
+}
+
+gy_status gy_keyring_look(const char *path, gy_keyring_visit visit, void *arg)
+{
+    gy_keyring *ring = NULL;
+    ring_text *text = text_new();
+    gy_status status = text != NULL ? gy_keyring_open(path, &ring) : GY_NOMEM;
+    gy_keyring_free(ring); /* it holds together, or has said what is wrong */
+    status = status == GY_OK ? walk(path, text, false, note_line, NULL) : status;
+    for (size_t at = 0; status == GY_OK && at < text->size_bytes;) {
+        char *who = NULL;
+        uint64_t epoch = strtoull(text->data + at, &who, 10);
+        visit(arg, epoch, who + 1);
+        at += strlen(text->data + at) + 1;
+    }
+    text_free(text);
+    return status;
 }

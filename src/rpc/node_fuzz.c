@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gy_log_set_level(GY_LOG_ERROR);
     GY_ASSERT(gy_rpc_new_carried(gy_env_real(), &options, &ops, NULL, &node) == GY_OK);
     GY_ASSERT(gy_rpc_link_in(node, "fuzz", &link) == GY_OK);
-    gy_rpc_link_up(node, link, GY_RPC_DAEMON);
+    gy_rpc_link_up(node, link, GY_RPC_DAEMON, "");
     uint64_t sequence = data[0] % 2 == 1 ? greet(link) : 0;
     for (size_t at = 1; at + 4 <= size && !is_closed;) {
         uint64_t tag = (uint64_t)data[at] | (uint64_t)data[at + 1] << 8;

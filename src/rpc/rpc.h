@@ -48,6 +48,11 @@ const char *gy_rpc_role_text(gy_rpc_role role);
 
 #define GY_RPC_MAY(role) (1u << (role))
 
+/** A key may prove a role for one subject alone: a manager that it is that of one job. */
+enum { GY_RPC_SUBJECT_BYTES = 65 };
+/** 1 to 64 printable characters, none of them a blank. @threads any */
+bool gy_rpc_subject_is_good(const char *subject);
+
 /** A request that is being served; a value, good until it is answered. */
 typedef struct gy_rpc_asked {
     gy_rpc_peer peer;     /* who asks */
@@ -55,6 +60,7 @@ typedef struct gy_rpc_asked {
     uint32_t life;        /* of the peer, which may be started anew meanwhile */
     gy_rpc_role role;     /* of the peer */
     gy_deadline deadline; /* then nobody waits for an answer any more */
+    const char *subject;  /* of the peer, "": none; good during the callback alone */
 } gy_rpc_asked;
 
 enum {
@@ -99,6 +105,8 @@ typedef enum gy_rpc_event {
 typedef struct gy_rpc_options {
     const char *name; /* of this node, for messages of others: "daemon w1"; at most 63 bytes */
     gy_rpc_role role; /* as which it calls */
+    const char
+        *subject; /* for which; NULL: that of its key file, if it is for one, else none */
     const gy_rpc_method *methods; /* (method_count) outlive the node */
     size_t method_count;
     void *arg; /* of `hear` and of the methods */
@@ -113,7 +121,8 @@ typedef struct gy_rpc_options {
     uint32_t call_max;  /* calls under way to a peer, with answers it has not forgotten; 4096 */
     /* Of gy_rpc_new alone. */
     const char *key_file; /* a key ring (rpc/keyring.h); NULL only with is_plaintext */
-    bool is_plaintext;    /* no key: roles are believed, and only loopback addresses served */
+    bool is_plaintext;    /* no key: roles and subjects are believed, only loopback addresses
+                             served */
     int stranger_max;     /* connections at once that have not proved a key yet; 64 */
     const struct gy_bulk_server *bulk; /* NULL: nothing to fetch here (rpc/bulk.h) */
 } gy_rpc_options;
@@ -158,6 +167,7 @@ typedef struct gy_rpc_facts {
     const char *text; /* its name and address for messages; good until the next turn */
     bool is_up, is_dialled;
     gy_rpc_role role;     /* of one that dialled */
+    const char *subject;  /* "": none; good until the next turn */
     size_t waiting_bytes; /* not sent yet */
     uint32_t calls;       /* under way */
 } gy_rpc_facts;

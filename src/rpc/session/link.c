@@ -109,6 +109,7 @@ gy_status gy_rpc_link_hello(gy_rpc_link *link)
     hello.from = (ProtobufCBinaryData){.len = RPC_ID_BYTES, .data = id};
     hello.connection = peer->connection;
     hello.role = (uint32_t)node->options.role;
+    hello.subject = node->subject;
     hello.name = node->name;
     hello.session = link->is_dialled ? 0 : peer->entry.number;
     hello.n_open = count;
@@ -260,12 +261,14 @@ gy_status gy_rpc_link_in(gy_rpc *rpc, const char *from, gy_rpc_link **link)
     return GY_OK;
 }
 
-void gy_rpc_link_up(gy_rpc *rpc, gy_rpc_link *link, gy_rpc_role role)
+void gy_rpc_link_up(gy_rpc *rpc, gy_rpc_link *link, gy_rpc_role role, const char *subject)
 {
     GY_ASSERT(!link->is_up && !link->is_dead);
+    GY_ASSERT(subject[0] == '\0' || gy_rpc_subject_is_good(subject));
     gy_rpc_enter(rpc);
     link->is_up = true;
     link->role = role;
+    snprintf(link->subject, sizeof(link->subject), "%s", subject);
     gy_status status = link->is_dialled ? gy_rpc_link_hello(link) : GY_OK;
     if (status < 0) {
         gy_rpc_link_end(link, status);

@@ -85,6 +85,11 @@ static gy_status check_options(const gy_rpc_options *options)
         return gy_fail(GY_ARG, "role %d with %u calls at once: at most %d and %d",
                        (int)options->role, options->call_max, GY_RPC_ROLES - 1, RPC_CALLS);
     }
+    if (options->subject != NULL && options->subject[0] != '\0' &&
+        !gy_rpc_subject_is_good(options->subject)) {
+        return gy_fail(GY_ARG, "a subject has 1 to %d printable characters",
+                       GY_RPC_SUBJECT_BYTES - 1);
+    }
     if (options->dead_ns != 0 && options->beat_ns >= options->dead_ns) {
         return gy_fail(GY_ARG, "a beat each %lld ns, and silence of %lld ns is death",
                        (long long)options->beat_ns, (long long)options->dead_ns);
@@ -107,6 +112,9 @@ gy_status gy_rpc_new_carried(gy_env *env, const gy_rpc_options *options,
     set_defaults(&made->options);
     snprintf(made->name, sizeof(made->name), "%s", options->name);
     made->options.name = made->name;
+    snprintf(made->subject, sizeof(made->subject), "%s",
+             options->subject != NULL ? options->subject : "");
+    made->options.subject = made->subject;
     for (size_t i = 0; i < RPC_ID_BYTES; i += sizeof(uint64_t)) {
         uint64_t part = env->ops->random(env, GY_CHANCE_NETWORK);
         memcpy(made->id + i, &part, sizeof(part));

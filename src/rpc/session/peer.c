@@ -165,11 +165,19 @@ static gy_status check_hello(const gy_rpc_link *link, const Gy__Rpc__Hello *hell
         hello->n_open > RPC_CALLS || strlen(hello->name) >= RPC_NAME_BYTES) {
         return gy_fail(GY_FORMAT, "its first words are wrong");
     }
-    if (!link->is_dialled && link->role != GY_RPC_ROLES && hello->role != link->role &&
-        !GY_PLANTED(ROLE_UNCHECKED)) {
+    if (hello->subject[0] != '\0' && !gy_rpc_subject_is_good(hello->subject)) {
+        return gy_fail(GY_FORMAT, "its first words name no subject");
+    }
+    bool is_proved = !link->is_dialled && link->role != GY_RPC_ROLES;
+    if (is_proved && hello->role != link->role && !GY_PLANTED(ROLE_UNCHECKED)) {
         return gy_fail(GY_STATE, "it says that it is a %s, and has the key of a %s",
                        gy_rpc_role_text((gy_rpc_role)hello->role),
                        gy_rpc_role_text(link->role));
+    }
+    if (is_proved && strcmp(hello->subject, link->subject) != 0 &&
+        !GY_PLANTED(SUBJECT_UNCHECKED)) {
+        return gy_fail(GY_STATE, "it says that it is for \"%s\", and its key is for \"%s\"",
+                       hello->subject, link->subject);
     }
     return GY_OK;
 }
@@ -177,6 +185,7 @@ static gy_status check_hello(const gy_rpc_link *link, const Gy__Rpc__Hello *hell
 static void take_name(rpc_peer *peer, const char *address, const Gy__Rpc__Hello *hello)
 {
     peer->role = (gy_rpc_role)hello->role;
+    snprintf(peer->subject, sizeof(peer->subject), "%s", hello->subject);
     snprintf(peer->name, sizeof(peer->name), "%s", hello->name);
     for (char *at = peer->name; *at != '\0'; at++) {
         *at = (char)((unsigned char)*at < ' ' || *at == 127 ? '?' : *at);
@@ -188,7 +197,8 @@ static rpc_peer *find_by_id(const gy_rpc *node, const Gy__Rpc__Hello *hello)
 {
     rpc_peer *peer = node->by_id;
     while (peer != NULL && (memcmp(peer->id, hello->from.data, RPC_ID_BYTES) != 0 ||
-                            peer->role != (gy_rpc_role)hello->role)) {
+                            peer->role != (gy_rpc_role)hello->role ||
+                            strcmp(peer->subject, hello->subject) != 0)) {
         peer = peer->next_id;
     }
     return peer;
@@ -406,6 +416,7 @@ bool gy_rpc_look(const gy_rpc *rpc, gy_rpc_peer peer, gy_rpc_facts *facts)
                             .is_up = row->is_up,
                             .is_dialled = row->is_dialled,
                             .role = row->role,
+                            .subject = row->subject,
                             .waiting_bytes = gy_rpc_peer_waiting(row),
                             .calls = (uint32_t)row->calls.count};
     return true;

@@ -25,6 +25,7 @@
     X(HASTY_RETRIED)                                                                           \
     X(DRAIN_UNTOLD)                                                                            \
     X(ROLE_UNCHECKED)                                                                          \
+    X(SUBJECT_UNCHECKED)                                                                       \
     X(DROP_FORGETS_CALLS)
 
 typedef enum gy_rpc_plant {

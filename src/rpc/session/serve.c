@@ -167,6 +167,7 @@ static gy_rpc_asked handle_of(const rpc_peer *peer, const rpc_asked *asked)
                           .number = asked->entry.number,
                           .life = GY_PLANTED(OLD_LIFE_ANSWERED) ? 0 : peer->life,
                           .role = peer->role,
+                          .subject = peer->subject,
                           .deadline = {asked->deadline_ns}};
 }
 
@@ -250,6 +251,7 @@ gy_status gy_rpc_serve_tell(rpc_peer *peer, const gy_rpc_method *method,
         gy_rpc_asked handle = {.peer = peer->entry.number,
                                .life = peer->life,
                                .role = peer->role,
+                               .subject = peer->subject,
                                .deadline = GY_NEVER};
         status = method->serve(node->options.arg, &handle, request);
         gy_rpc_unpacked_free(request);

@@ -170,6 +170,7 @@ typedef struct rpc_peer {
     bool is_dialled, has_id, is_up, is_dropped;
     bool is_full, is_drained; /* a GY_AGAIN was given; that it has room is to be said */
     gy_rpc_role role;
+    char subject[GY_RPC_SUBJECT_BYTES];
     uint8_t id[RPC_ID_BYTES];
     uint64_t session;    /* as the called end numbers them */
     uint32_t life;       /* counts those of the peer */
@@ -201,6 +202,7 @@ struct gy_rpc_link {
     void *tag;
     bool is_dialled, is_up, is_ready, is_dead, is_broken;
     gy_rpc_role role; /* GY_RPC_ROLES: not proved */
+    char subject[GY_RPC_SUBJECT_BYTES];
     int64_t opened_ns, heard_ns, said_ns;
     char from[GY_RPC_ADDRESS_BYTES];
     gy_rpc_inbox inbox;
@@ -213,7 +215,7 @@ struct gy_rpc {
     const gy_rpc_carrier_ops *ops;
     void *carrier;
     uint8_t id[RPC_ID_BYTES];
-    char name[RPC_NAME_BYTES];
+    char name[RPC_NAME_BYTES], subject[GY_RPC_SUBJECT_BYTES];
     const gy_rpc_method **methods; /* by type */
     gy_rpc_alarms alarms;
     gy_rpc_table peers;

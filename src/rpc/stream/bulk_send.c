@@ -31,8 +31,8 @@ static gy_status find(stream_bulk *bulk, const Gy__Rpc__Fetch *asks)
     if (role != GY_RPC_ROLES && (stream->server->roles & GY_RPC_MAY(role)) == 0) {
         return gy_fail(GY_STATE, "a %s may not fetch", gy_rpc_role_text(role));
     }
-    GY_TRY(stream->server->find(stream->server->arg, role, asks->name.data, asks->name.len,
-                                region));
+    GY_TRY(stream->server->find(stream->server->arg, role, bulk->connection->subject,
+                                asks->name.data, asks->name.len, region));
     if (asks->offset > region->size_bytes) {
         return gy_fail(GY_ARG, "from byte %llu of %llu", (unsigned long long)asks->offset,
                        (unsigned long long)region->size_bytes);

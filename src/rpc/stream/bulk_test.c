@@ -18,6 +18,7 @@ typedef struct scene {
     int files[2]; /* noise; words, which pack well */
     int into;
     uint64_t cut_bytes; /* the region is said to be longer */
+    gy_keyring_who asked;
 } scene;
 
 typedef struct outcome {
@@ -44,11 +45,12 @@ static uint8_t *bytes_of(int which)
     return bytes[which];
 }
 
-static gy_status find(void *arg, gy_rpc_role role, const void *name, size_t name_bytes,
-                      gy_bulk_region *region)
+static gy_status find(void *arg, gy_rpc_role role, const char *subject, const void *name,
+                      size_t name_bytes, gy_bulk_region *region)
 {
     scene *at = arg;
-    (void)role;
+    at->asked = (gy_keyring_who){.role = role};
+    snprintf(at->asked.subject, sizeof(at->asked.subject), "%s", subject);
     for (int i = 0; i < 2; i++) {
         const char *known = i == 0 ? "noise" : "words";
         if (name_bytes == 5 && memcmp(name, known, 5) == 0) {
@@ -67,6 +69,7 @@ static void new_node(scene *at, kit_end *end, const char *name, gy_rpc_role role
     gy_rpc_options options = kit_options(end, name, role);
     options.key_file = at->pair.is_plain ? NULL : at->pair.ring;
     options.is_plaintext = at->pair.is_plain;
+    options.subject = role == GY_RPC_MANAGER ? "job-1" : NULL;
     options.bulk = role == GY_RPC_DAEMON ? &at->serves : NULL;
     assert_ok(gy_rpc_new(gy_env_real(), &options, &end->rpc));
 }
@@ -265,6 +268,8 @@ static void what_fails_is_said(void **state)
     gy_rpc_free(at.pair.client.rpc);
     at.pair.client.rpc = NULL;
     assert_true(what.ends == 1 && what.status == GY_CANCELLED);
+    assert_int_equal(at.asked.role, GY_RPC_MANAGER);
+    assert_string_equal(at.asked.subject, "job-1");
     /* Somebody else's key. */
     new_node(&at, &at.pair.client, "a user", GY_RPC_SUBMITTER);
     fetch = fetch_of(&at, "noise", &what);

@@ -1,6 +1,7 @@
 /* One connection: looked up, called, opened, read, written. */
 #include "rpc/stream/bulk_priv.h"
 
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -368,18 +369,23 @@ static gy_status read_in(stream_connection *connection)
 static gy_status go_up(stream_connection *connection)
 {
     gy_stream *stream = connection->stream;
+    gy_keyring_who who = {.role = GY_RPC_ROLES};
+    uint8_t key[GY_KEYRING_KEY_BYTES];
     connection->is_open = true;
     connection->role = GY_RPC_ROLES;
     if (connection->bulk != NULL) {
         return gy_bulk_greet(connection);
     }
     if (connection->is_caller) {
-        gy_rpc_link_up(stream->rpc, connection->link, GY_RPC_ROLES);
+        gy_rpc_link_up(stream->rpc, connection->link, GY_RPC_ROLES, "");
         return GY_OK;
     }
-    bool is_known = stream->ring == NULL ||
-                    gy_keyring_find(stream->ring, gy_wire_key_name(connection->wire),
-                                    &connection->role) != NULL;
+    bool is_known =
+        stream->ring == NULL ||
+        gy_keyring_find(stream->ring, gy_wire_key_name(connection->wire), &who, key);
+    OPENSSL_cleanse(key, sizeof(key));
+    connection->role = who.role;
+    memcpy(connection->subject, who.subject, sizeof(connection->subject));
     return is_known ? GY_OK : gy_fail(GY_STATE, "its key was retired");
 }
 
@@ -404,7 +410,7 @@ static gy_status identify(stream_connection *connection)
     }
     GY_TRY(gy_rpc_link_in(stream->rpc, connection->from, &connection->link));
     gy_rpc_link_set_tag(connection->link, connection);
-    gy_rpc_link_up(stream->rpc, connection->link, connection->role);
+    gy_rpc_link_up(stream->rpc, connection->link, connection->role, connection->subject);
     gy_rpc_link_input(stream->rpc, connection->link, connection->head, GY_FRAME_BYTES);
     return GY_OK;
 }

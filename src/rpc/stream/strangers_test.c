@@ -228,7 +228,7 @@ static void a_key_proves_one_role(void **state)
     kit_end end = {0};
     open_scene(&at, false);
     snprintf(ring, sizeof(ring), "%s/user", at.pair.folder);
-    assert_ok(gy_keyring_derive(at.pair.ring, GY_RPC_SUBMITTER, ring));
+    assert_ok(gy_keyring_derive(at.pair.ring, "submitter", ring));
     gy_rpc_options options = kit_options(&end, "a user", GY_RPC_DAEMON);
     options.key_file = ring;
     assert_status(gy_rpc_new(&test_env, &options, &end.rpc), GY_STATE);
@@ -239,6 +239,200 @@ static void a_key_proves_one_role(void **state)
     assert_true(gy_rpc_look(at.pair.server.rpc, at.pair.server.peer, &facts));
     assert_int_equal(facts.role, GY_RPC_SUBMITTER);
     unlink(ring);
+    close_scene(&at, false);
+}
+
+/* ---- With the key of one subject ---- */
+
+static void restart_server(scene *at, gy_rpc_role role, const char *ring)
+{
+    gy_rpc_free(at->pair.server.rpc);
+    at->pair.server = (kit_end){0};
+    new_node(at, &at->pair.server, "a server", role, ring);
+    assert_ok(gy_rpc_listen(at->pair.server.rpc, "127.0.0.1:0", at->pair.address));
+}
+
+static void start_client(scene *at, gy_rpc_role role, const char *ring)
+{
+    gy_rpc_free(at->pair.client.rpc);
+    at->pair.client = (kit_end){0};
+    new_node(at, &at->pair.client, "one who asks", role, ring);
+    assert_ok(gy_rpc_dial(at->pair.client.rpc, at->pair.address, &at->pair.peer));
+}
+
+static void expect_served(scene *at, const char *subject)
+{
+    kit_call call;
+    gy_rpc_facts facts;
+    assert_ok(kit_ask(at->pair.client.rpc, at->pair.peer, KIT_GUARDED, 3, GY_NEVER, &call));
+    KIT_TURN_UNTIL(&at->pair, call.ends == 1);
+    assert_int_equal(call.status, GY_OK);
+    assert_string_equal(at->pair.server.subject, subject);
+    assert_true(gy_rpc_look(at->pair.server.rpc, at->pair.server.peer, &facts));
+    assert_int_equal(facts.role, GY_RPC_MANAGER);
+    assert_string_equal(facts.subject, subject);
+}
+
+static void expect_refused(scene *at, const char *said)
+{
+    kit_call call;
+    char text[4096];
+    (void)logged(at, text, sizeof(text));
+    assert_ok(kit_ask(at->pair.client.rpc, at->pair.peer, KIT_ECHO, 3,
+                      gy_env_deadline(&test_env, 0.05), &call));
+    KIT_TURN_UNTIL(&at->pair, call.ends == 1);
+    assert_int_equal(call.status, GY_PEER);
+    assert_true(logged(at, text, sizeof(text)) >= 1);
+    if (strstr(text, said) == NULL) {
+        fail_msg("\"%s\", expected \"%s\"", text, said);
+    }
+    clock_ns += 2000000000;
+}
+
+/* A manager holds what proves whose it is, to those who have more, and to nobody else. */
+static void a_key_proves_one_subject(void **state)
+{
+    (void)state;
+    scene at;
+    char job[64], daemon[64];
+    open_scene(&at, false);
+    snprintf(job, sizeof(job), "%s/job", at.pair.folder);
+    snprintf(daemon, sizeof(daemon), "%s/daemon", at.pair.folder);
+    assert_ok(gy_keyring_derive(at.pair.ring, "daemon,manager", daemon));
+    assert_ok(gy_keyring_scope(daemon, GY_RPC_MANAGER, "job-1", job));
+    start_client(&at, GY_RPC_MANAGER, job); /* the name server has the secret */
+    expect_served(&at, "job-1");
+    restart_server(&at, GY_RPC_DAEMON, daemon);
+    start_client(&at, GY_RPC_MANAGER, job);
+    expect_served(&at, "job-1");
+    start_client(&at, GY_RPC_MANAGER, daemon);
+    expect_served(&at, "");
+    /* It says at once that it cannot be another. */
+    gy_rpc_options options = kit_options(&at.pair.client, "a liar", GY_RPC_MANAGER);
+    gy_rpc *liar = NULL;
+    options.key_file = job;
+    options.subject = "job-2";
+    assert_status(gy_rpc_new(&test_env, &options, &liar), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "no key of a manager for job-2"));
+    options.subject = "job 2";
+    options.key_file = daemon;
+    assert_true(gy_rpc_new(&test_env, &options, &liar) < 0);
+    /* One that has another role's keys alone cannot verify it, and says which it has. */
+    unlink(daemon);
+    assert_ok(gy_keyring_derive(at.pair.ring, "daemon", daemon));
+    restart_server(&at, GY_RPC_DAEMON, daemon);
+    start_client(&at, GY_RPC_MANAGER, job);
+    expect_refused(&at, "here is \"epoch 1 of daemon alone\"");
+    /* Nor can another manager. */
+    unlink(daemon);
+    assert_ok(gy_keyring_scope(at.pair.ring, GY_RPC_MANAGER, "job-2", daemon));
+    restart_server(&at, GY_RPC_MANAGER, daemon);
+    start_client(&at, GY_RPC_MANAGER, job);
+    expect_refused(&at, "the caller has another cluster key: \"gyre rpc manager/job-1 1 ");
+    restart_server(&at, GY_RPC_NAMESERVER, at.pair.ring);
+    gy_rpc_free(at.pair.client.rpc);
+    at.pair.client = (kit_end){0};
+    unlink(job);
+    unlink(daemon);
+    close_scene(&at, false);
+}
+
+static const char *named; /* what it says that it has */
+
+static gy_status offer_lie(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
+{
+    const gy_keyring *job = arg;
+    gy_keyring_who who = {.role = GY_RPC_MANAGER};
+    GY_TRY(gy_keyring_offer(job, &who, name, key->bytes));
+    snprintf(name, GY_KEY_NAME_BYTES, "%s", named);
+    return GY_OK;
+}
+
+static bool find_nothing(void *arg, const char *name, gy_key *key)
+{
+    (void)arg;
+    (void)name;
+    (void)key;
+    return false;
+}
+
+/* Who calls by the name of another subject's key, or of another role's, does not have it. */
+static void a_subject_cannot_be_claimed(void **state)
+{
+    (void)state;
+    scene at;
+    char job[64], names[3][GY_KEYRING_NAME_BYTES];
+    uint8_t key[GY_KEYRING_KEY_BYTES];
+    static const gy_keyring_who others[] = {
+        {GY_RPC_MANAGER, "job-2"}, {GY_RPC_MANAGER, ""}, {GY_RPC_SUBMITTER, "job-1"}};
+    gy_keyring *all = NULL, *one = NULL;
+    open_scene(&at, false);
+    snprintf(job, sizeof(job), "%s/job", at.pair.folder);
+    assert_ok(gy_keyring_scope(at.pair.ring, GY_RPC_MANAGER, "job-1", job));
+    assert_ok(gy_keyring_open(at.pair.ring, &all));
+    assert_ok(gy_keyring_open(job, &one));
+    for (size_t i = 0; i < GY_COUNT(others); i++) {
+        gy_keyring_who who = others[i];
+        gy_address to;
+        gy_wire *wire = NULL;
+        gy_tls *tls = NULL;
+        gy_status status = GY_AGAIN;
+        char byte;
+        struct iovec piece = {.iov_base = &byte, .iov_len = 1};
+        size_t got = 0;
+        assert_ok(gy_keyring_offer(all, &who, names[i], key));
+        named = names[i];
+        const gy_tls_source source = {
+            .arg = one, .offer = offer_lie, .find = find_nothing, .here = "a lie"};
+        assert_ok(gy_tls_new_from(&source, &tls));
+        assert_ok(gy_address_find(at.pair.address, &to));
+        assert_ok(gy_wire_call(&to, tls, &wire));
+        KIT_TURN_UNTIL(&at.pair, (status = gy_wire_open(wire)) != GY_AGAIN);
+        if (status == GY_OK) {
+            KIT_TURN_UNTIL(&at.pair,
+                           (status = gy_wire_read(wire, &piece, 1, &got)) != GY_AGAIN);
+        }
+        assert_true(status < 0);
+        gy_wire_close(wire);
+        gy_tls_free(tls);
+        expect_line(&at, "the caller does not have the cluster key");
+        clock_ns += 2000000000;
+    }
+    assert_int_equal(at.pair.server.ups, 0);
+    gy_keyring_free(all);
+    gy_keyring_free(one);
+    unlink(job);
+    close_scene(&at, false);
+}
+
+/* A retired epoch takes what was derived from it along; the job's file is made anew in time. */
+static void a_retired_epoch_ends_its_subjects(void **state)
+{
+    (void)state;
+    scene at;
+    char job[64];
+    uint64_t epoch = 0;
+    open_scene(&at, false);
+    snprintf(job, sizeof(job), "%s/job", at.pair.folder);
+    assert_ok(gy_keyring_scope(at.pair.ring, GY_RPC_MANAGER, "job-1", job));
+    start_client(&at, GY_RPC_MANAGER, job);
+    expect_served(&at, "job-1");
+    assert_ok(gy_keyring_rotate(at.pair.ring, &epoch));
+    clock_ns += 2100000000;
+    turn_some(&at);
+    expect_served(&at, "job-1");
+    assert_int_equal(at.pair.server.downs, 0);
+    assert_ok(gy_keyring_retire(at.pair.ring, 1));
+    clock_ns += 2100000000;
+    KIT_TURN_UNTIL(&at.pair, at.pair.server.downs == 1);
+    assert_non_null(strstr(at.pair.server.why, "was retired"));
+    expect_refused(&at, "the caller has another cluster key: \"gyre rpc manager/job-1 1 ");
+    assert_ok(gy_keyring_scope(at.pair.ring, GY_RPC_MANAGER, "job-1", job));
+    clock_ns += 6000000000; /* it dials again */
+    expect_served(&at, "job-1");
+    gy_rpc_free(at.pair.client.rpc);
+    at.pair.client = (kit_end){0};
+    unlink(job);
     close_scene(&at, false);
 }
 
@@ -444,6 +638,9 @@ int main(void)
         cmocka_unit_test(strangers_are_sent_away),
         cmocka_unit_test(another_key_is_no_key),
         cmocka_unit_test(a_key_proves_one_role),
+        cmocka_unit_test(a_key_proves_one_subject),
+        cmocka_unit_test(a_subject_cannot_be_claimed),
+        cmocka_unit_test(a_retired_epoch_ends_its_subjects),
         cmocka_unit_test(wrong_frames_end_the_connection),
         cmocka_unit_test(a_flood_does_not_fill_the_log),
         cmocka_unit_test(strangers_wait_outside),

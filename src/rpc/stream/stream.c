@@ -11,23 +11,21 @@ static const int64_t ring_every_ns = 2000000000;
 static gy_status offer_key(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
 {
     const gy_stream *stream = arg;
-    return gy_keyring_offer(stream->ring, stream->role, name, key->bytes);
+    gy_keyring_who who = stream->who; /* it stays what it was at first */
+    return gy_keyring_offer(stream->ring, &who, name, key->bytes);
 }
 
 static bool find_key(void *arg, const char *name, gy_key *key)
 {
     const gy_stream *stream = arg;
-    gy_rpc_role role;
-    const uint8_t *found = gy_keyring_find(stream->ring, name, &role);
-    if (found != NULL) {
-        memcpy(key->bytes, found, GY_KEY_BYTES);
-    }
-    return found != NULL;
+    gy_keyring_who who;
+    return gy_keyring_find(stream->ring, name, &who, key->bytes);
 }
 
 void gy_stream_look_at_ring(gy_stream *stream)
 {
-    gy_rpc_role role;
+    gy_keyring_who who;
+    gy_key key;
     if (stream->ring == NULL) {
         return;
     }
@@ -38,12 +36,13 @@ void gy_stream_look_at_ring(gy_stream *stream)
     for (stream_connection *at = stream->connections; at != NULL;) {
         stream_connection *next = at->next;
         if (at->is_open &&
-            gy_keyring_find(stream->ring, gy_wire_key_name(at->wire), &role) == NULL) {
+            !gy_keyring_find(stream->ring, gy_wire_key_name(at->wire), &who, key.bytes)) {
             gy_connection_fail(at, gy_fail(GY_PEER, "the key of the connection was retired"));
             next = stream->connections; /* what was heard of it may have ended others */
         }
         at = next;
     }
+    OPENSSL_cleanse(&key, sizeof(key));
 }
 
 /* ---- Turns ---- */
@@ -183,7 +182,7 @@ static gy_status open_keys(gy_stream *stream, const gy_rpc_options *options)
         return gy_fail(GY_ARG, "a cluster key and plain text are one too many");
     }
     GY_TRY(gy_keyring_open(options->key_file, &stream->ring));
-    GY_TRY(gy_keyring_offer(stream->ring, options->role, name, key.bytes));
+    GY_TRY(gy_keyring_offer(stream->ring, &stream->who, name, key.bytes));
     OPENSSL_cleanse(&key, sizeof(key));
     const gy_tls_source source = {.arg = stream,
                                   .offer = offer_key,
@@ -200,7 +199,9 @@ gy_status gy_rpc_new(gy_env *env, const gy_rpc_options *options, gy_rpc **rpc)
         return GY_NOMEM;
     }
     stream->env = env;
-    stream->role = options->role;
+    stream->who.role = options->role;
+    snprintf(stream->who.subject, sizeof(stream->who.subject), "%s",
+             options->subject != NULL ? options->subject : "");
     stream->server = options->bulk;
     stream->listener = -1;
     stream->stranger_max = options->stranger_max > 0 ? options->stranger_max : GY_STRANGERS;
@@ -220,7 +221,9 @@ gy_status gy_rpc_new(gy_env *env, const gy_rpc_options *options, gy_rpc **rpc)
         return status;
     }
     (void)uv_timer_init(&stream->loop, &stream->timer); /* always 0 */
-    status = gy_rpc_new_carried(env, options, &stream_ops, stream, &stream->rpc);
+    gy_rpc_options carried = *options;
+    carried.subject = stream->who.subject;
+    status = gy_rpc_new_carried(env, &carried, &stream_ops, stream, &stream->rpc);
     if (status < 0) {
         free_stream(stream);
         return status;

@@ -29,7 +29,8 @@ typedef struct stream_connection {
     gy_wire *wire;     /* NULL: its address is looked up, or it is closed */
     gy_rpc_link *link; /* both NULL: not known yet what it is */
     stream_bulk *bulk;
-    gy_rpc_role role;             /* proved by one who called; GY_RPC_ROLES: none */
+    gy_rpc_role role; /* proved by one who called; GY_RPC_ROLES: none */
+    char subject[GY_RPC_SUBJECT_BYTES];
     uint8_t head[GY_FRAME_BYTES]; /* its first, by which it is known */
     size_t head_bytes;
     stream_lookup *lookup;
@@ -48,8 +49,8 @@ struct gy_stream {
     uv_poll_t listening;
     gy_keyring *ring; /* NULL: plain */
     gy_tls *tls;
-    gy_rpc_role role;
-    int listener; /* -1: none */
+    gy_keyring_who who; /* as which it calls */
+    int listener;       /* -1: none */
     int stranger_count, stranger_max;
     bool is_listening; /* watched: there is room for a stranger */
     uint32_t happened; /* in this turn */
