@@ -2,9 +2,15 @@
 #include "cli/cli.h"
 
 #include <gyre/doctor.h>
+#include <gyre/key.h>
+#include <gyre/launch.h>
 
+#include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 static struct {
     const char *file;
@@ -17,6 +23,48 @@ static const gy_option options[] = {
     {"json", 0, GY_OPTION_FLAG, NULL, "for programs instead of people",
      offsetof(__typeof__(settings), json), 0, 0, NULL},
 };
+
+typedef struct ring {
+    uint64_t first, last;
+    char roles[512]; /* of which there are keys alone; "": of all */
+} ring;
+
+static void note_line(void *arg, uint64_t epoch, const char *who)
+{
+    ring *found = arg;
+    size_t used = strlen(found->roles);
+    found->first = epoch < found->first ? epoch : found->first;
+    found->last = epoch > found->last ? epoch : found->last;
+    if (who[0] != '\0' && strstr(found->roles, who) == NULL) {
+        snprintf(found->roles + used, sizeof(found->roles) - used, "%s%s", used > 0 ? ", " : "",
+                 who);
+    }
+}
+
+/* By what this user's processes would be known to those of other hosts, or why they would not.
+ */
+static void say_key(void)
+{
+    char path[4096];
+    struct stat facts;
+    ring found = {.first = UINT64_MAX};
+    if (gy_run_key_path(path, sizeof(path)) < 0) {
+        printf("key: %s\n", gy_error_text());
+        return;
+    }
+    if (lstat(path, &facts) != 0 && errno == ENOENT) {
+        printf("key: none at %s (gyre key makes one)\n", path);
+        return;
+    }
+    if (gy_keyring_look(path, note_line, &found) < 0) {
+        printf("key: no good: %s\n", gy_error_text());
+        return;
+    }
+    printf("key: %s, mode %04o, epoch", path, (unsigned)facts.st_mode & 07777);
+    printf(found.first == found.last ? " %llu" : "s %llu to %llu",
+           (unsigned long long)found.first, (unsigned long long)found.last);
+    printf("%s%s\n", found.roles[0] != '\0' ? ", of roles alone: " : "", found.roles);
+}
 
 static int run(char **operands, int operand_count)
 {
@@ -35,6 +83,9 @@ static int run(char **operands, int operand_count)
         fprintf(stderr, "gyre doctor: a process or a file, not both\n");
         return GY_EXIT_USAGE;
     }
+    if (settings.file == NULL && !settings.json) {
+        say_key();
+    }
     return gy_doctor(&chosen);
 }
 
@@ -47,7 +98,8 @@ const gy_command gy_command_doctor = {
         "Reads the flight recorder of a run on this host: of the launcher, keeper or rank\n"
         "PROCESS, by default of the only run of this user (several are listed), or of the\n"
         "FILE that a failed run has left. Says which ranks are stopped or gone, whose calls\n"
-        "differ, who waits for whom, and who enters collectives late.",
+        "differ, who waits for whom, and who enters collectives late. Live and for people it\n"
+        "first says what this user's cluster key is like (gyre key).",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

@@ -322,6 +322,55 @@ static void every_option_does_what_it_says(void **state)
     }
 }
 
+/* `gyre key` has verbs without options: each line ends well. */
+static void keys_are_made_and_changed(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "export XDG_CONFIG_HOME=$PWD/conf; rm -rf conf; "
+        "[ \"$(gyre key)\" = $PWD/conf/gyre/key ] && ! gyre key 2>said && "
+        "grep -q 'never overwritten' said && [ $(stat -c %a conf/gyre/key) = 600 ]",
+        "rm -f k1 k2; gyre key k1 >said && gyre key new k2 && grep -qx k1 said && ! cmp -s k1 "
+        "k2",
+        "export XDG_CONFIG_HOME=$PWD/conf; gyre key rotate | grep -q 'epoch 2 is new' && "
+        "gyre key show >said && sed -n 1p said | grep -q '/conf/gyre/key: mode 0600' && "
+        "tail -n +2 said | sed 's/^epoch [12]: all roles$/x/' | xargs | grep -qx 'x x'",
+        "export XDG_CONFIG_HOME=$PWD/conf; gyre key retire 1 && "
+        "[ \"$(gyre key show | tail -n 1)\" = 'epoch 2: all roles' ] && ! gyre key retire 2 "
+        "2>said "
+        "&& grep -q 'the only one' said",
+        "rm -f d m; gyre key derive daemon,manager d k1 && gyre key show d | "
+        "grep -qx 'epoch 1: manager' && gyre key derive manager/job-1 m d && "
+        "gyre key show m | tail -n +2 | grep -qx 'epoch 1: manager/job-1' && "
+        "! gyre key derive submitter s m 2>said && grep -q 'no key from which' said",
+        /* No key is ever said. */
+        "k=$(cut -d' ' -f2 k1 | cut -c 1-16); for v in show rotate; do gyre key $v k1; done "
+        ">said "
+        "2>&1; echo \"1 x $k\" >>k1; ! gyre key show k1 >>said 2>&1; ! grep -q $k said",
+        "gyre key retire x k1 2>said; [ $? = 2 ] && gyre key derive king/x s k1 2>said; [ $? = "
+        "2 ] "
+        "&& gyre key derive daemon 2>said; [ $? = 2 ] && gyre key show a b 2>said; [ $? = 2 ] "
+        "&& "
+        "gyre key a b 2>said; [ $? = 2 ]",
+        /* The doctor says what it is like. */
+        "export XDG_CONFIG_HOME=$PWD/conf; gyre doctor 1 2>&1 >said; "
+        "grep -q '^key: .*/conf/gyre/key, mode 0600, epoch 2$' said && "
+        "chmod 640 conf/gyre/key && gyre doctor 1 2>&1 >said; "
+        "grep -q '^key: no good: .*mode 0640' said && rm conf/gyre/key && "
+        "gyre doctor 1 2>&1 >said; grep -q '^key: none at .*/conf/gyre/key ' said && "
+        "gyre key derive daemon,manager conf/gyre/key k2 && gyre doctor 1 2>&1 >said; "
+        "grep -q 'epoch 1, of roles alone: daemon, manager$' said",
+    };
+    char line[3072];
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        snprintf(line, sizeof(line), "%s%s", words, lines[i]);
+        int status = shell(line);
+        if (status != 0) {
+            fail_msg("'%s' ended with %d: %s", lines[i], status, output);
+        }
+    }
+}
+
 static void every_option_of_help_has_a_line(void **state)
 {
     (void)state;
@@ -359,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_of_help_has_a_line),
         cmocka_unit_test(every_option_does_what_it_says),
+        cmocka_unit_test(keys_are_made_and_changed),
     };
     return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
 }
