@@ -54,11 +54,12 @@ static const gy_rpc_method methods[] = {
      .serve = serve},
 };
 
-static gy_status find(void *arg, gy_rpc_role role, const void *name, size_t name_bytes,
-                      gy_bulk_region *region)
+static gy_status find(void *arg, gy_rpc_role role, const char *subject, const void *name,
+                      size_t name_bytes, gy_bulk_region *region)
 {
     (void)arg;
     (void)role;
+    (void)subject;
     (void)name;
     (void)name_bytes;
     *region = (gy_bulk_region){.fd = region_file, .size_bytes = BULK_BYTES};
