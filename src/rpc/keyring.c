@@ -454,7 +454,7 @@ static bool find_subject(const gy_keyring *ring, const char *name, gy_keyring_wh
 bool gy_keyring_find(const gy_keyring *ring, const char *name, gy_keyring_who *who,
                      uint8_t key[GY_KEYRING_KEY_BYTES])
 {
-    gy_keyring_who found;
+    gy_keyring_who found = {.role = GY_RPC_NAMESERVER};
     gy_key made;
     for (size_t i = 0; i < ring->keys.count; i++) {
         const ring_key *one = &ring->keys.items[i];

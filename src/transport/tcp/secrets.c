@@ -78,13 +78,18 @@ gy_status gy_secret_next(gy_lines *lines, gy_secret *secret)
 
 /* ---- Keys of runs ---- */
 
+static bool is_one_of(char byte, const char *set)
+{
+    return byte != '\0' && strchr(set, byte) != NULL;
+}
+
 /* Does the first line that says something begin with a number and go on, or is it digits alone?
  * Else the whole file is a secret. */
 static bool has_lines(const char *text, size_t size)
 {
     static const char hex[] = "0123456789abcdefABCDEF";
     size_t at = 0;
-    while (at < size && memchr("#\n\t ", text[at], 4) != NULL) {
+    while (at < size && is_one_of(text[at], "#\n\t ")) {
         const char *end = text[at] == '#' ? memchr(text + at, '\n', size - at) : text + at;
         at = end != NULL ? (size_t)(end - text) + 1 : size;
     }
@@ -92,14 +97,14 @@ static bool has_lines(const char *text, size_t size)
     while (at + number < size && text[at + number] >= '0' && text[at + number] <= '9') {
         number++;
     }
-    if (number > 0 && at + number < size && memchr(" \t", text[at + number], 2) != NULL) {
+    if (number > 0 && at + number < size && is_one_of(text[at + number], " \t")) {
         return true;
     }
-    while (at + digits < size && memchr(hex, text[at + digits], sizeof(hex) - 1) != NULL) {
+    while (at + digits < size && is_one_of(text[at + digits], hex)) {
         digits++;
     }
     bool is_over = at + digits == size || text[at + digits] == '\n';
-    return is_over && digits >= 2 * GY_SECRET_BYTES_LEAST && digits % 2 == 0;
+    return is_over && digits >= 2 * (size_t)GY_SECRET_BYTES_LEAST && digits % 2 == 0;
 }
 
 static gy_status add_key(gy_keys *keys, uint64_t epoch, const gy_key *key)
