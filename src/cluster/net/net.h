@@ -1,0 +1,88 @@
+/**
+ * Messages of a cluster: their types on the wire, who may send them to whom, and the flat
+ * values of control.h as protobuf messages.
+ *
+ * A *tell* may be lost with its connection; a *call* is carried out once in each life of who is
+ * asked (rpc.h).
+ */
+#ifndef GY_CLUSTER_NET_NET_H
+#define GY_CLUSTER_NET_NET_H
+
+#include "cluster/control.h"
+#include "rpc/rpc.h"
+
+#include "cluster/proto/cluster.pb-c.h"
+
+typedef enum gy_net_type {
+    /* daemon -> name server */
+    GY_NET_DAEMON_STATE = GY_RPC_TYPE_FIRST, /* tell DaemonState */
+    GY_NET_DAEMON_BYE,                       /* call DaemonBye -> Done */
+    GY_NET_ASK_SPEC,                         /* call AskSpec -> Spec; also a submitter */
+    GY_NET_JOB_END,                          /* call JobEnd -> Over; repeatable */
+    /* name server -> daemon */
+    GY_NET_ORDER, /* tell Order */
+    /* manager -> name server; the manager's subject is its job */
+    GY_NET_WISHES = 32, /* tell Wishes */
+    GY_NET_GIVE_BACK,   /* call GiveBack -> Done; repeatable */
+    /* name server -> manager */
+    GY_NET_GRANTS, /* tell Grants */
+    GY_NET_OVER,   /* tell Over */
+    /* submitter -> name server */
+    GY_NET_ASK_BLOBS = 48, /* call AskBlobs -> Blobs; repeatable */
+    GY_NET_PUT_BLOB,       /* call PutBlob -> Done; repeatable */
+    GY_NET_SUBMIT,         /* call Submit -> Done; repeatable: the same key is the same job */
+    GY_NET_KILL,           /* call Kill -> Done; repeatable */
+    GY_NET_DRAIN,          /* call Drain -> Done; repeatable */
+    GY_NET_WAIT_END,       /* call WaitEnd -> Ended; repeatable; answered at the job's end */
+    GY_NET_LIST,           /* call AskList -> List; repeatable; also a watcher */
+    /* manager -> daemon; its subject is its job */
+    GY_NET_ATTACH = 64, /* call Attach -> Attached; refused with GY_STATE: the epoch is over */
+    GY_NET_BEAT,        /* tell Beat */
+    GY_NET_OPEN,        /* call Open -> Done */
+    GY_NET_CLOSE,       /* call Close -> Done */
+    GY_NET_CREDIT,      /* call Credit -> Done; either way */
+    GY_NET_RELAY,       /* call Relay -> Done; either way */
+    GY_NET_FETCH,       /* call Fetch -> Done: it is begun; then FETCHED */
+    GY_NET_UNFETCH,     /* tell Unfetch */
+    GY_NET_DISCARD,     /* tell Discard */
+    GY_NET_JOB_OVER,    /* call JobOver -> Done */
+    /* daemon -> manager, over the connection that the manager made */
+    GY_NET_LEASE_GONE = 80, /* call LeaseGone -> Done */
+    GY_NET_SEAT_GONE,       /* call SeatGone -> Done */
+    GY_NET_FETCHED,         /* call Fetched -> Done */
+} gy_net_type;
+
+/** Most bytes of a Relay's data. */
+enum { GY_NET_RELAY_BYTES = 256 << 10 };
+
+/** The hash of what must be alike where a program shall run: machine, libc, ABI of this
+ * library. @threads any */
+uint64_t gy_net_platform(void);
+
+/* ---- Values to messages: texts and arrays are borrowed, or in the arena. GY_NOMEM ---- */
+
+GY_MUST_CHECK gy_status gy_net_write_state(const gy_daemon_state *state, gy_arena *arena,
+                                           Gy__Cluster__DaemonState *message);
+GY_MUST_CHECK gy_status gy_net_write_order(const gy_order *order, gy_arena *arena,
+                                           Gy__Cluster__Order *message);
+GY_MUST_CHECK gy_status gy_net_write_wishes(const gy_manager_wishes *wishes, gy_arena *arena,
+                                            Gy__Cluster__Wishes *message);
+GY_MUST_CHECK gy_status gy_net_write_grants(const gy_grant *grants, size_t count,
+                                            gy_arena *arena, Gy__Cluster__Grants *message);
+
+/* ---- Messages to values, checked: GY_FORMAT says what is wrong; GY_NOMEM ---- */
+
+GY_MUST_CHECK gy_status gy_net_read_state(const Gy__Cluster__DaemonState *message,
+                                          gy_arena *arena, gy_daemon_state *state);
+GY_MUST_CHECK gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_order *order);
+GY_MUST_CHECK gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message,
+                                           gy_manager_wishes *wishes);
+GY_MUST_CHECK gy_status gy_net_read_grants(const Gy__Cluster__Grants *message, gy_arena *arena,
+                                           gy_grant **grants, size_t *count);
+
+static inline gy_key gy_net_key(const Gy__Cluster__Key *key)
+{
+    return key != NULL ? (gy_key){key->high, key->low} : (gy_key){0};
+}
+
+#endif

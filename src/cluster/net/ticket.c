@@ -1,0 +1,104 @@
+/* Tickets: what is secret in them is only where a key ring lies, but who can write one says
+ * which job a manager is of. */
+#include "cluster/net/ticket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TICKET_BYTES = 16 << 10 };
+
+gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
+{
+    char beside[4096];
+    if (snprintf(beside, sizeof(beside), "%s.new", path) >= (int)sizeof(beside)) {
+        return gy_fail(GY_IO, "the name of a ticket is too long");
+    }
+    (void)unlink(beside); /* of one that was cut off */
+    int file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int used = file < 0 ? -1
+                        : dprintf(file, "job %016llx%016llx\nepoch %u\nnames %s\nkey %s\nfolder %s\n",
+                                  (unsigned long long)ticket->job.high,
+                                  (unsigned long long)ticket->job.low, ticket->epoch,
+                                  ticket->names, ticket->key_file, ticket->folder);
+    int error = used < 0 ? errno : 0;
+    if (file >= 0 && close(file) != 0 && error == 0) {
+        error = errno;
+    }
+    if (error == 0 && rename(beside, path) != 0) {
+        error = errno;
+    }
+    return error == 0 ? GY_OK
+                      : gy_fail(GY_IO, "cannot write %s: %s", path, strerror(error));
+}
+
+/* All of it, with a NUL behind. */
+static gy_status read_ticket(const char *path, char text[TICKET_BYTES])
+{
+    struct stat about;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0) {
+        return gy_fail(GY_IO, "cannot open %s: %s", path, strerror(errno));
+    }
+    gy_status status = GY_OK;
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) || about.st_uid != geteuid() ||
+        (about.st_mode & 077) != 0) {
+        status = gy_fail(GY_STATE, "%s is not a file of this user alone", path);
+    }
+    size_t used = 0;
+    ssize_t got = 1;
+    while (status == GY_OK && got != 0 && used < TICKET_BYTES - 1) {
+        got = read(file, text + used, TICKET_BYTES - 1 - used);
+        used += got > 0 ? (size_t)got : 0;
+        if (got < 0 && errno != EINTR) {
+            status = gy_fail(GY_IO, "cannot read %s: %s", path, strerror(errno));
+        }
+    }
+    text[used] = '\0';
+    close(file);
+    return status == GY_OK && strlen(text) != used
+               ? gy_fail(GY_FORMAT, "%s has a NUL byte", path)
+               : status;
+}
+
+/* The value of a line into (room) bytes. */
+static bool find(const char *text, const char *name, char *value, size_t room)
+{
+    const size_t size = strlen(name);
+    for (const char *line = text; line != NULL && *line != '\0';) {
+        const char *end = strchr(line, '\n');
+        if (end != NULL && strncmp(line, name, size) == 0 && line[size] == ' ' &&
+            (size_t)(end - line) - size - 1 < room) {
+            (void)snprintf(value, room, "%.*s", (int)(end - line - (ptrdiff_t)size - 1),
+                           line + size + 1);
+            return true;
+        }
+        line = end != NULL ? end + 1 : NULL;
+    }
+    return false;
+}
+
+gy_status gy_ticket_read(gy_ticket *ticket)
+{
+    *ticket = (gy_ticket){0};
+    char text[TICKET_BYTES], job[40], epoch[16], rest = '\0';
+    unsigned long long high = 0, low = 0;
+    const char *path = gy_setting_get(GY_TICKET_VARIABLE);
+    if (path == NULL) {
+        return GY_NOTFOUND;
+    }
+    GY_TRY(read_ticket(path, text));
+    if (!find(text, "job", job, sizeof(job)) || !find(text, "epoch", epoch, sizeof(epoch)) ||
+        !find(text, "names", ticket->names, sizeof(ticket->names)) ||
+        !find(text, "key", ticket->key_file, sizeof(ticket->key_file)) ||
+        !find(text, "folder", ticket->folder, sizeof(ticket->folder)) ||
+        strlen(job) != 32 || sscanf(job, "%16llx%16llx%c", &high, &low, &rest) != 2 ||
+        sscanf(epoch, "%u%c", &ticket->epoch, &rest) != 1 || ticket->epoch == 0) {
+        return gy_fail(GY_FORMAT, "%s is no ticket of a manager", path);
+    }
+    ticket->job = (gy_key){high, low};
+    return GY_OK;
+}
