@@ -52,8 +52,11 @@ typedef enum gy_net_type {
     GY_NET_FETCHED,         /* call Fetched -> Done */
 } gy_net_type;
 
-/** Most bytes of a Relay's data. */
-enum { GY_NET_RELAY_BYTES = 256 << 10 };
+enum {
+    GY_NET_RELAY_BYTES = 256 << 10, /* most of a Relay's data */
+    GY_NET_BLOB_PIECE = 1 << 20,    /* most of a PutBlob's data */
+    GY_NET_MANAGERS_MAX = 4096,     /* that one daemon tells of */
+};
 
 /** The hash of what must be alike where a program shall run: machine, libc, ABI of this
  * library. @threads any */
@@ -70,7 +73,8 @@ GY_MUST_CHECK gy_status gy_net_write_wishes(const gy_manager_wishes *wishes, gy_
 GY_MUST_CHECK gy_status gy_net_write_grants(const gy_grant *grants, size_t count,
                                             gy_arena *arena, Gy__Cluster__Grants *message);
 
-/* ---- Messages to values, checked: GY_FORMAT says what is wrong; GY_NOMEM ---- */
+/* ---- Messages to values, checked: GY_FORMAT says what is wrong; GY_NOMEM. Texts are borrowed
+ * from the message, arrays are in the arena. ---- */
 
 GY_MUST_CHECK gy_status gy_net_read_state(const Gy__Cluster__DaemonState *message,
                                           gy_arena *arena, gy_daemon_state *state);
@@ -79,6 +83,15 @@ GY_MUST_CHECK gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message,
                                            gy_manager_wishes *wishes);
 GY_MUST_CHECK gy_status gy_net_read_grants(const Gy__Cluster__Grants *message, gy_arena *arena,
                                            gy_grant **grants, size_t *count);
+
+/** A text of less than `room` bytes without control characters: it is shown to people.
+ * GY_FORMAT names `what` it is. @threads any */
+GY_MUST_CHECK gy_status gy_net_check_text(const char *text, size_t room, const char *what);
+/** Copy a text that anybody may have made into `room` bytes: cut, and control characters
+ * become spaces. @threads any */
+void gy_net_clean_text(const char *text, char *out, size_t room);
+/** GY_FORMAT the key or the epoch is zero. */
+GY_MUST_CHECK gy_status gy_net_check_job(const Gy__Cluster__Key *key, uint32_t epoch);
 
 static inline gy_key gy_net_key(const Gy__Cluster__Key *key)
 {

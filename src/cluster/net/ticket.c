@@ -19,11 +19,12 @@ gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
     }
     (void)unlink(beside); /* of one that was cut off */
     int file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int used = file < 0 ? -1
-                        : dprintf(file, "job %016llx%016llx\nepoch %u\nnames %s\nkey %s\nfolder %s\n",
-                                  (unsigned long long)ticket->job.high,
-                                  (unsigned long long)ticket->job.low, ticket->epoch,
-                                  ticket->names, ticket->key_file, ticket->folder);
+    int used =
+        file < 0
+            ? -1
+            : dprintf(file, "job %016llx%016llx\nepoch %u\nnames %s\nkey %s\nfolder %s\n",
+                      (unsigned long long)ticket->job.high, (unsigned long long)ticket->job.low,
+                      ticket->epoch, ticket->names, ticket->key_file, ticket->folder);
     int error = used < 0 ? errno : 0;
     if (file >= 0 && close(file) != 0 && error == 0) {
         error = errno;
@@ -31,8 +32,7 @@ gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
     if (error == 0 && rename(beside, path) != 0) {
         error = errno;
     }
-    return error == 0 ? GY_OK
-                      : gy_fail(GY_IO, "cannot write %s: %s", path, strerror(error));
+    return error == 0 ? GY_OK : gy_fail(GY_IO, "cannot write %s: %s", path, strerror(error));
 }
 
 /* All of it, with a NUL behind. */
@@ -94,8 +94,8 @@ gy_status gy_ticket_read(gy_ticket *ticket)
     if (!find(text, "job", job, sizeof(job)) || !find(text, "epoch", epoch, sizeof(epoch)) ||
         !find(text, "names", ticket->names, sizeof(ticket->names)) ||
         !find(text, "key", ticket->key_file, sizeof(ticket->key_file)) ||
-        !find(text, "folder", ticket->folder, sizeof(ticket->folder)) ||
-        strlen(job) != 32 || sscanf(job, "%16llx%16llx%c", &high, &low, &rest) != 2 ||
+        !find(text, "folder", ticket->folder, sizeof(ticket->folder)) || strlen(job) != 32 ||
+        sscanf(job, "%16llx%16llx%c", &high, &low, &rest) != 2 ||
         sscanf(epoch, "%u%c", &ticket->epoch, &rest) != 1 || ticket->epoch == 0) {
         return gy_fail(GY_FORMAT, "%s is no ticket of a manager", path);
     }

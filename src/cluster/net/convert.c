@@ -1,0 +1,397 @@
+/*
+ * The flat values of control.h as messages and back. What comes from another process is checked
+ * here once: lengths, counts, enums; the machines judge what it means.
+ */
+#include "cluster/net/net.h"
+
+#include <gnu/libc-version.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+/* Raised when what a program finds of this library in a process changes its meaning. */
+enum { NET_ABI = 1 };
+
+uint64_t gy_net_platform(void)
+{
+    struct utsname about;
+    const char *machine = uname(&about) == 0 ? about.machine : "";
+    const char *const parts[] = {machine, gnu_get_libc_version(), gy_version()};
+    uint64_t hash = gy_hash("platform", 8, NET_ABI);
+    for (size_t i = 0; i < GY_COUNT(parts); i++) {
+        hash = gy_hash(parts[i], strlen(parts[i]) + 1, hash);
+    }
+    return hash != 0 ? hash : 1; /* 0: any */
+}
+
+/* ---- Texts ---- */
+
+/* A message's texts are not const; nobody writes to them. */
+static char *borrowed(const char *text)
+{
+    return (char *)(uintptr_t)(text != NULL ? text : "");
+}
+
+gy_status gy_net_check_text(const char *text, size_t room, const char *what)
+{
+    const size_t size = strnlen(text, room);
+    if (size >= room) {
+        return gy_fail(GY_FORMAT, "%s of %zu bytes or more", what, room);
+    }
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)text[i] < ' ' || text[i] == 127) {
+            return gy_fail(GY_FORMAT, "%s with the byte %d", what, text[i]);
+        }
+    }
+    return GY_OK;
+}
+
+void gy_net_clean_text(const char *text, char *out, size_t room)
+{
+    size_t at = 0;
+    for (; text[at] != '\0' && at + 1 < room; at++) {
+        out[at] = (unsigned char)text[at] < ' ' || text[at] == 127 ? ' ' : text[at];
+    }
+    /* Not in the middle of a character. */
+    while (text[at] != '\0' && at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80) {
+        at--;
+    }
+    out[at] = '\0';
+}
+
+/* ---- Keys ---- */
+
+static Gy__Cluster__Key *key_message(gy_arena *arena, gy_key key)
+{
+    Gy__Cluster__Key *message = gy_arena_alloc(arena, sizeof(*message));
+    if (message != NULL) {
+        gy__cluster__key__init(message);
+        message->high = key.high;
+        message->low = key.low;
+    }
+    return message;
+}
+
+gy_status gy_net_check_job(const Gy__Cluster__Key *key, uint32_t epoch)
+{
+    const gy_key job = gy_net_key(key);
+    if (job.high == 0 && job.low == 0) {
+        return gy_fail(GY_FORMAT, "no job is named");
+    }
+    return epoch > 0 ? GY_OK : gy_fail(GY_FORMAT, "an epoch of 0");
+}
+
+/* ---- A daemon's state ---- */
+
+static gy_status write_leases(const gy_daemon_state *state, gy_arena *arena,
+                              Gy__Cluster__DaemonState *message)
+{
+    const size_t count = state->lease_count;
+    Gy__Cluster__Lease *rows = gy_arena_alloc(arena, (count + 1) * sizeof(*rows));
+    message->leases = gy_arena_alloc(arena, (count + 1) * sizeof(void *));
+    if (rows == NULL || message->leases == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const gy_leased *from = &state->leases[i];
+        gy__cluster__lease__init(&rows[i]);
+        rows[i].lease = from->lease;
+        rows[i].epoch = from->epoch;
+        rows[i].gang = from->gang;
+        rows[i].is_ending = from->is_ending;
+        rows[i].job = key_message(arena, from->job);
+        if (rows[i].job == NULL) {
+            return GY_NOMEM;
+        }
+        message->leases[i] = &rows[i];
+    }
+    message->n_leases = count;
+    return GY_OK;
+}
+
+static gy_status write_managers(const gy_daemon_state *state, gy_arena *arena,
+                                Gy__Cluster__DaemonState *message)
+{
+    const size_t count = state->manager_count;
+    Gy__Cluster__Hosted *rows = gy_arena_alloc(arena, (count + 1) * sizeof(*rows));
+    message->managers = gy_arena_alloc(arena, (count + 1) * sizeof(void *));
+    if (rows == NULL || message->managers == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        gy__cluster__hosted__init(&rows[i]);
+        rows[i].epoch = state->managers[i].epoch;
+        rows[i].job = key_message(arena, state->managers[i].job);
+        if (rows[i].job == NULL) {
+            return GY_NOMEM;
+        }
+        message->managers[i] = &rows[i];
+    }
+    message->n_managers = count;
+    return GY_OK;
+}
+
+gy_status gy_net_write_state(const gy_daemon_state *state, gy_arena *arena,
+                             Gy__Cluster__DaemonState *message)
+{
+    gy__cluster__daemon_state__init(message);
+    message->daemon = state->daemon;
+    message->incarnation = state->incarnation;
+    message->life = state->life;
+    message->sequence = state->sequence;
+    message->term = state->term;
+    message->order = state->order;
+    message->platform = state->platform;
+    message->slots = state->slots;
+    message->address = borrowed(state->address);
+    message->host = borrowed(state->host);
+    message->labels = borrowed(state->labels);
+    message->trouble = borrowed(state->trouble);
+    GY_TRY(write_leases(state, arena, message));
+    return write_managers(state, arena, message);
+}
+
+static gy_status check_state(const Gy__Cluster__DaemonState *message)
+{
+    if (message->daemon == 0 || message->incarnation == 0) {
+        return gy_fail(GY_FORMAT, "a daemon without a number");
+    }
+    if (message->slots > GY_CONTROL_SLOTS_MAX || message->n_leases > GY_CONTROL_SLOTS_MAX ||
+        message->n_managers > GY_NET_MANAGERS_MAX) {
+        return gy_fail(GY_FORMAT, "a daemon of %u slots with %zu leases and %zu managers",
+                       message->slots, message->n_leases, message->n_managers);
+    }
+    GY_TRY(gy_net_check_text(message->address, GY_CONTROL_TEXT_BYTES, "an address"));
+    GY_TRY(gy_net_check_text(message->host, GY_CONTROL_TEXT_BYTES, "a host's name"));
+    GY_TRY(gy_net_check_text(message->labels, GY_CONTROL_LABELS_BYTES, "labels"));
+    return gy_net_check_text(message->trouble, GY_CONTROL_REASON_BYTES, "a trouble");
+}
+
+gy_status gy_net_read_state(const Gy__Cluster__DaemonState *message, gy_arena *arena,
+                            gy_daemon_state *state)
+{
+    GY_TRY(check_state(message));
+    gy_leased *leases = gy_arena_alloc(arena, (message->n_leases + 1) * sizeof(*leases));
+    gy_hosted *managers = gy_arena_alloc(arena, (message->n_managers + 1) * sizeof(*managers));
+    if (leases == NULL || managers == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < message->n_leases; i++) {
+        const Gy__Cluster__Lease *from = message->leases[i];
+        GY_TRY(gy_net_check_job(from->job, from->epoch));
+        if (from->lease == 0) {
+            return gy_fail(GY_FORMAT, "a lease without a number");
+        }
+        leases[i] = (gy_leased){.lease = from->lease,
+                                .job = gy_net_key(from->job),
+                                .epoch = from->epoch,
+                                .gang = from->gang,
+                                .is_ending = from->is_ending};
+    }
+    for (size_t i = 0; i < message->n_managers; i++) {
+        const Gy__Cluster__Hosted *from = message->managers[i];
+        GY_TRY(gy_net_check_job(from->job, from->epoch));
+        managers[i] = (gy_hosted){.job = gy_net_key(from->job), .epoch = from->epoch};
+    }
+    *state = (gy_daemon_state){.daemon = message->daemon,
+                               .incarnation = message->incarnation,
+                               .life = message->life,
+                               .sequence = message->sequence,
+                               .term = message->term,
+                               .order = message->order,
+                               .platform = message->platform,
+                               .slots = message->slots,
+                               .address = message->address,
+                               .host = message->host,
+                               .labels = message->labels,
+                               .trouble = message->trouble,
+                               .leases = leases,
+                               .lease_count = message->n_leases,
+                               .managers = managers,
+                               .manager_count = message->n_managers};
+    return GY_OK;
+}
+
+/* ---- Orders ---- */
+
+gy_status gy_net_write_order(const gy_order *order, gy_arena *arena,
+                             Gy__Cluster__Order *message)
+{
+    gy__cluster__order__init(message);
+    message->kind = (uint32_t)order->kind;
+    message->epoch = order->epoch;
+    message->gang = order->gang;
+    message->count = order->count;
+    message->daemon = order->daemon;
+    message->incarnation = order->incarnation;
+    message->term = order->term;
+    message->number = order->number;
+    message->lease = order->lease;
+    message->length_ns = order->length_ns;
+    message->job = key_message(arena, order->job);
+    return message->job != NULL ? GY_OK : GY_NOMEM;
+}
+
+gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_order *order)
+{
+    if (message->kind > (uint32_t)GY_ORDER_MANAGER) {
+        return gy_fail(GY_FORMAT, "an order of kind %u", message->kind);
+    }
+    const gy_order_kind kind = (gy_order_kind)message->kind;
+    if (kind != GY_ORDER_END_LEASE) {
+        GY_TRY(gy_net_check_job(message->job, message->epoch));
+    }
+    if (kind != GY_ORDER_MANAGER && message->lease == 0) {
+        return gy_fail(GY_FORMAT, "an order about a lease without a number");
+    }
+    if (kind == GY_ORDER_LEASE &&
+        (message->count == 0 || message->count > GY_CONTROL_SLOTS_MAX ||
+         message->lease > UINT64_MAX - message->count || message->length_ns <= 0)) {
+        return gy_fail(GY_FORMAT, "an order to lend %u slots for %lld ns", message->count,
+                       (long long)message->length_ns);
+    }
+    *order = (gy_order){.kind = kind,
+                        .epoch = message->epoch,
+                        .gang = message->gang,
+                        .count = message->count,
+                        .daemon = message->daemon,
+                        .incarnation = message->incarnation,
+                        .term = message->term,
+                        .number = message->number,
+                        .lease = message->lease,
+                        .job = gy_net_key(message->job),
+                        .length_ns = message->length_ns};
+    return GY_OK;
+}
+
+/* ---- A manager's wishes ---- */
+
+static gy_status write_gangs(const gy_manager_wishes *wishes, gy_arena *arena,
+                             Gy__Cluster__Wishes *message)
+{
+    GY_ASSERT(wishes->gang_count <= GY_CONTROL_GANGS_MAX);
+    Gy__Cluster__GangWish *rows =
+        gy_arena_alloc(arena, (wishes->gang_count + 1) * sizeof(*rows));
+    message->gangs = gy_arena_alloc(arena, (wishes->gang_count + 1) * sizeof(void *));
+    if (rows == NULL || message->gangs == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < wishes->gang_count; i++) {
+        gy__cluster__gang_wish__init(&rows[i]);
+        rows[i].number = wishes->gangs[i].number;
+        rows[i].width = wishes->gangs[i].width;
+        rows[i].is_one_host = wishes->gangs[i].is_one_host;
+        message->gangs[i] = &rows[i];
+    }
+    message->n_gangs = wishes->gang_count;
+    return GY_OK;
+}
+
+gy_status gy_net_write_wishes(const gy_manager_wishes *wishes, gy_arena *arena,
+                              Gy__Cluster__Wishes *message)
+{
+    gy__cluster__wishes__init(message);
+    message->job = key_message(arena, wishes->job);
+    message->hosts = gy_arena_alloc(arena, GY_CONTROL_HOSTS_MAX * sizeof(char *));
+    if (message->job == NULL || message->hosts == NULL) {
+        return GY_NOMEM;
+    }
+    message->epoch = wishes->epoch;
+    message->sequence = wishes->sequence;
+    message->seen = wishes->seen;
+    message->address = borrowed(wishes->address);
+    message->slots = wishes->slots;
+    for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
+        if (wishes->hosts[i] != NULL) {
+            message->hosts[message->n_hosts++] = borrowed(wishes->hosts[i]);
+        }
+    }
+    return write_gangs(wishes, arena, message);
+}
+
+gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message, gy_manager_wishes *wishes)
+{
+    GY_TRY(gy_net_check_job(message->job, message->epoch));
+    GY_TRY(gy_net_check_text(message->address, GY_CONTROL_TEXT_BYTES, "an address"));
+    if (message->n_gangs > GY_CONTROL_GANGS_MAX || message->n_hosts > GY_CONTROL_HOSTS_MAX) {
+        return gy_fail(GY_FORMAT, "wishes for %zu gangs, at %zu hosts", message->n_gangs,
+                       message->n_hosts);
+    }
+    *wishes = (gy_manager_wishes){.job = gy_net_key(message->job),
+                                  .epoch = message->epoch,
+                                  .sequence = message->sequence,
+                                  .seen = message->seen,
+                                  .address = message->address,
+                                  .slots = message->slots,
+                                  .gang_count = (uint32_t)message->n_gangs};
+    for (size_t i = 0; i < message->n_gangs; i++) {
+        const Gy__Cluster__GangWish *from = message->gangs[i];
+        if (from->number == 0 || from->width == 0) {
+            return gy_fail(GY_FORMAT, "a wish for gang %u of %u slots", from->number,
+                           from->width);
+        }
+        wishes->gangs[i] = (gy_gang_wish){
+            .number = from->number, .width = from->width, .is_one_host = from->is_one_host};
+    }
+    for (size_t i = 0; i < message->n_hosts; i++) {
+        GY_TRY(gy_net_check_text(message->hosts[i], GY_CONTROL_TEXT_BYTES, "a host's name"));
+        wishes->hosts[i] = message->hosts[i];
+    }
+    return GY_OK;
+}
+
+/* ---- Grants ---- */
+
+gy_status gy_net_write_grants(const gy_grant *grants, size_t count, gy_arena *arena,
+                              Gy__Cluster__Grants *message)
+{
+    gy__cluster__grants__init(message);
+    Gy__Cluster__Grant *rows = gy_arena_alloc(arena, (count + 1) * sizeof(*rows));
+    message->grants = gy_arena_alloc(arena, (count + 1) * sizeof(void *));
+    if (rows == NULL || message->grants == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const gy_grant *from = &grants[i];
+        gy__cluster__grant__init(&rows[i]);
+        rows[i].lease = from->lease;
+        rows[i].state = (uint32_t)from->state;
+        rows[i].gang = from->gang;
+        rows[i].daemon = from->daemon;
+        rows[i].incarnation = from->incarnation;
+        rows[i].address = borrowed(from->address);
+        rows[i].host = borrowed(from->host);
+        rows[i].length_ns = from->length_ns;
+        message->grants[i] = &rows[i];
+    }
+    message->n_grants = count;
+    return GY_OK;
+}
+
+gy_status gy_net_read_grants(const Gy__Cluster__Grants *message, gy_arena *arena,
+                             gy_grant **grants, size_t *count)
+{
+    gy_grant *made = gy_arena_alloc(arena, (message->n_grants + 1) * sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < message->n_grants; i++) {
+        const Gy__Cluster__Grant *from = message->grants[i];
+        if (from->state > (uint32_t)GY_GRANT_GONE || from->lease == 0) {
+            return gy_fail(GY_FORMAT, "a grant of lease %llu in state %u",
+                           (unsigned long long)from->lease, from->state);
+        }
+        GY_TRY(gy_net_check_text(from->address, GY_CONTROL_TEXT_BYTES, "an address"));
+        GY_TRY(gy_net_check_text(from->host, GY_CONTROL_TEXT_BYTES, "a host's name"));
+        made[i] = (gy_grant){.lease = from->lease,
+                             .state = (gy_grant_state)from->state,
+                             .gang = from->gang,
+                             .daemon = from->daemon,
+                             .incarnation = from->incarnation,
+                             .address = from->address,
+                             .host = from->host,
+                             .length_ns = from->length_ns};
+    }
+    *grants = made;
+    *count = message->n_grants;
+    return GY_OK;
+}
