@@ -56,7 +56,18 @@ enum {
     GY_NET_RELAY_BYTES = 256 << 10, /* most of a Relay's data */
     GY_NET_BLOB_PIECE = 1 << 20,    /* most of a PutBlob's data */
     GY_NET_MANAGERS_MAX = 4096,     /* that one daemon tells of */
+    GY_NET_NAME_BYTES = 256,        /* of a file of a job, with its end */
+    GY_NET_FILES_MAX = 1024,        /* of a job */
+    GY_NET_TEXTS_MAX = 4096,        /* arguments, or variables */
+    GY_NET_TEXT_MAX = 128 << 10,    /* of one of them, with its end */
+    GY_NET_SPEC_BYTES = 4 << 20,    /* of a JobSpec, packed */
 };
+
+/**
+ * The method of a type, for the table of a node: what it is called, its messages, their sizes,
+ * who may say it. `serve` and `cancel` are the caller's to set. @threads any
+ */
+gy_rpc_method gy_net_method(gy_net_type type);
 
 /** The hash of what must be alike where a program shall run: machine, libc, ABI of this
  * library. @threads any */
@@ -92,6 +103,19 @@ GY_MUST_CHECK gy_status gy_net_check_text(const char *text, size_t room, const c
 void gy_net_clean_text(const char *text, char *out, size_t room);
 /** GY_FORMAT the key or the epoch is zero. */
 GY_MUST_CHECK gy_status gy_net_check_job(const Gy__Cluster__Key *key, uint32_t epoch);
+
+/** GY_FORMAT: not one that can be run, or with names that are not of its own folder. */
+GY_MUST_CHECK gy_status gy_net_check_spec(const Gy__Cluster__JobSpec *spec);
+
+/* ---- The name of content: the first 16 bytes of its SHA-256, high half first ---- */
+
+typedef struct gy_net_digest gy_net_digest;
+GY_MUST_CHECK gy_status gy_net_digest_begin(gy_net_digest **digest);
+void gy_net_digest_feed(gy_net_digest *digest, const void *data, size_t size_bytes);
+/** Once; then only free. */
+gy_key gy_net_digest_end(gy_net_digest *digest);
+/** NULL is fine. */
+void gy_net_digest_free(gy_net_digest *digest);
 
 static inline gy_key gy_net_key(const Gy__Cluster__Key *key)
 {
