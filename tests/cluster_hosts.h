@@ -104,7 +104,7 @@ static inline void to_manager(world *at, int node, const gy_daemon_effect *effec
         memmove(one->up, one->up + count, one->up_count);
     }
     what.is.to_manager.effect.state = (gy_daemon_state){0};
-    what.is.to_manager.effect.section = (gy_section){0};
+    what.is.to_manager.effect.section = (gy_wanted_section){0};
     what.is.to_manager.effect.reason = NULL;
     for (int i = 0; i < MODELS; i++) {
         const model *who = &at->models[i];

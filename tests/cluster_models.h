@@ -260,7 +260,7 @@ static inline void seat_fetches(world *at, model *who, seat_view *seat)
     letter what = {0};
     seat->fetch = seat->fetch == 0 ? ++who->fetch : seat->fetch;
     what.is.to_daemon.event = (gy_daemon_event){.kind = GY_DAEMON_FETCH, .number = seat->fetch};
-    what.is.to_daemon.section = (gy_section){
+    what.is.to_daemon.section = (gy_wanted_section){
         .content = {(uint64_t)seat->task % 2 + 1, 5}, .peer = SERVERS, .size_bytes = 100};
     to_daemon(at, who, seat->node, &what, false);
 }

@@ -110,7 +110,7 @@ typedef struct letter {
         gy_order order;
         struct {
             gy_daemon_event event;
-            gy_section section;
+            gy_wanted_section section;
         } to_daemon;
         struct {
             gy_daemon_effect effect;

@@ -30,12 +30,12 @@ typedef struct gy_daemon_options {
 } gy_daemon_options;
 
 /** A section of a file at another daemon, named by its content. */
-typedef struct gy_section {
+typedef struct gy_wanted_section {
     gy_key content;
     uint64_t peer, incarnation; /* daemon that has it */
     const char *address;
     uint64_t size_bytes;
-} gy_section;
+} gy_wanted_section;
 
 /** What happened, and the members of gy_daemon_event that say it (kind and now_ns always). */
 typedef enum gy_daemon_event_kind {
@@ -78,7 +78,7 @@ typedef struct gy_daemon_event {
     uint32_t epoch, generation;
     uint64_t lease, number, ticket, bytes;
     const gy_order *order;
-    const gy_section *section;
+    const gy_wanted_section *section;
     const char *reason;
 } gy_daemon_event;
 
@@ -119,7 +119,7 @@ typedef struct gy_daemon_effect {
     uint32_t epoch, started, generation;
     uint64_t lease, number, ticket, bytes;
     gy_daemon_state state;
-    gy_section section;
+    gy_wanted_section section;
     int64_t at_ns;
     const char *reason;
 } gy_daemon_effect;

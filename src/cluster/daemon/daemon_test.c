@@ -242,7 +242,7 @@ static void bytes_pass_as_far_as_there_is_credit(void **state)
 
 static void fetch(bench *at, uint64_t number, uint64_t content)
 {
-    const gy_section section = {.content = {content, 1}, .peer = 4, .address = "p"};
+    const gy_wanted_section section = {.content = {content, 1}, .peer = 4, .address = "p"};
     tell(at, (gy_daemon_event){
                  .kind = GY_DAEMON_FETCH, .epoch = 1, .number = number, .section = &section});
 }
@@ -340,7 +340,7 @@ static void wrong_options_and_no_memory_are_said(void **state)
                             .count = 1,
                             .job = job,
                             .epoch = 1};
-    const gy_section section = {.content = {1, 1}};
+    const gy_wanted_section section = {.content = {1, 1}};
     const gy_daemon_event events[] = {
         {.kind = GY_DAEMON_BEGIN},
         {.kind = GY_DAEMON_ORDER, .order = &lease},

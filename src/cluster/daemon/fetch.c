@@ -91,7 +91,7 @@ static bool is_wanted(const gy_daemon *daemon, uint32_t section)
     return false;
 }
 
-static bool take_peer(section_row *row, const gy_section *asked)
+static bool take_peer(section_row *row, const gy_wanted_section *asked)
 {
     if (!gy_step_take_text(row->address, sizeof(row->address), asked->address)) {
         return false;
@@ -241,11 +241,11 @@ int64_t gy_daemon_start_fetches(gy_daemon *daemon)
         daemon->running_fetches++;
         gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_FETCH_START, row->job);
         effect->ticket = row->ticket;
-        effect->section = (gy_section){.content = row->content,
-                                       .peer = row->peer,
-                                       .incarnation = row->incarnation,
-                                       .address = row->address,
-                                       .size_bytes = row->size_bytes};
+        effect->section = (gy_wanted_section){.content = row->content,
+                                              .peer = row->peer,
+                                              .incarnation = row->incarnation,
+                                              .address = row->address,
+                                              .size_bytes = row->size_bytes};
     }
     return next_ns;
 }

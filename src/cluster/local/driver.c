@@ -194,8 +194,7 @@ gy_status gy_driver_run(gy_env *env, gy_manager *manager, const gy_driver_option
                         .threads = (uint32_t)GY_MAX(options->threads, 1),
                         .folder = {.env = env, .lock = -1, .journal = -1},
                         .epoll = -1,
-                        .boards_file = -1,
-                        .nursery = -1,
+                        .warden = {.socket = -1, .boards_file = -1},
                         .timer_ns = INT64_MAX,
                         .tick_ns = gy_now_ns(env) + tick_every_ns};
     gy_status status = open_driver(&driver, signals);

@@ -9,7 +9,7 @@
 #ifndef GY_CLUSTER_DRIVER_PRIV_H
 #define GY_CLUSTER_DRIVER_PRIV_H
 
-#include "cluster/local/local_priv.h"
+#include "cluster/local/warden.h"
 
 typedef enum gy_process_state {
     GY_PROCESS_NONE,
@@ -57,11 +57,8 @@ typedef struct gy_driver {
     const gy_driver_ops *ops;
     uint32_t process_count, threads;
     gy_folder folder;
-    int epoll, boards_file;
-    gy_board *boards; /* (process_count, threads) */
-    int nursery;      /* its socket; -1: gone */
-    pid_t *nurseries; /* (nursery_count) the last one lives */
-    size_t nursery_count, nursery_room;
+    int epoll;
+    gy_warden warden;
     uint32_t deaths; /* of processes that were never ready, in a row */
     gy_suspect *suspects;
     size_t suspect_count, suspect_room;

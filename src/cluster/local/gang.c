@@ -120,7 +120,7 @@ gy_status gy_gang_run(const gy_gang *gang, const _Atomic bool *is_cancelled)
     gy_env *env = gy_env_real();
     int socket = -1;
     pid_t process = 0;
-    GY_TRY(gy_start_self(NULL, &socket, &process));
+    GY_TRY(gy_start_self(&(gy_start){0}, &socket, &process));
     gy_status sent = send_role(socket, gang);
     bool has_ended = sent == GY_OK && wait_for_end(socket, process, is_cancelled);
     int status = gy_child_wait(env, process, gy_env_deadline(env, has_ended ? END_SECONDS : 0));

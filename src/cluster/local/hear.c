@@ -178,21 +178,10 @@ void gy_hear_process(gy_driver *driver, gy_process *process)
 static size_t explain(const gy_driver *driver, const gy_process *process,
                       const gy_nursery_news *news, gy_text *reason)
 {
-    char size[32];
     if (process->reason[0] != '\0') {
         gy_text_add(reason, "%s", process->reason);
-    } else if (news->error != 0) {
-        gy_text_add(reason, "cannot start a process: %s", strerror(news->error));
-    } else if (news->is_over_memory) {
-        gy_text_add(reason, "killed by SIGKILL: over its memory limit of %s",
-                    gy_text_bytes(size, driver->options->memory_bytes));
-    } else if (WIFSIGNALED(news->status)) {
-        const char *name = sigabbrev_np(WTERMSIG(news->status));
-        gy_text_add(reason, "killed by SIG%s%s", name != NULL ? name : "?",
-                    process->is_killed ? ", as ordered" : "");
     } else {
-        gy_text_add(reason, "it ended by itself with exit status %d",
-                    WEXITSTATUS(news->status));
+        gy_warden_explain(&driver->warden, news, process->is_killed, reason);
     }
     const size_t brief = reason->size_bytes;
     gy_folder_log_tail(&driver->folder, process->slot, process->generation, reason);
@@ -239,7 +228,7 @@ static bool fail_running(gy_driver *driver, const gy_process *process, const cha
                          bool is_own)
 {
     const gy_driver_ops *ops = driver->ops;
-    gy_board *lines = driver->boards + (size_t)process->slot * driver->threads;
+    gy_board *lines = gy_warden_boards(&driver->warden, process->slot);
     bool has_failed = false;
     for (uint32_t i = 0; i < driver->threads; i++) {
         gy_board *line = &lines[i];
@@ -295,12 +284,8 @@ static void end_process(gy_driver *driver, gy_process *process, const gy_nursery
 /* The nursery is gone, and the processes with it. */
 static void replace_nursery(gy_driver *driver)
 {
-    pid_t process = driver->nurseries[driver->nursery_count - 1];
-    close(driver->nursery);
-    driver->nursery = -1;
-    int status = gy_child_wait(driver->env, process, (gy_deadline){0});
+    int status = gy_warden_lost(&driver->warden);
     gy_info("the parent of the job's processes is gone (status %d)", status);
-    gy_limits_sweep(process, driver->process_count);
     gy_status started = gy_nursery_start(driver);
     if (started < 0) {
         gy_driver_fail(driver, started);
@@ -323,13 +308,11 @@ void gy_hear_nursery(gy_driver *driver)
 {
     while (!driver->has_ended) {
         gy_nursery_news news;
-        gy_packet packet = {.data = &news, .size_bytes = sizeof(news)};
-        gy_status status = gy_packet_receive(driver->nursery, &packet, false);
+        gy_status status = gy_warden_hear(&driver->warden, &news);
         if (status == GY_AGAIN) {
             return;
         }
-        if (status < 0 || packet.size_bytes != sizeof(news) ||
-            news.slot >= driver->process_count) {
+        if (status < 0) {
             replace_nursery(driver);
             return;
         }

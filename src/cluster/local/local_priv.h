@@ -32,9 +32,16 @@ typedef struct gy_packet {
     int file_count;
 } gy_packet;
 
-/** Start this program again: argv NULL, itself. `socket` is ours, blocking, packets of up to
+/** How to start a program that serves; all borrowed, NULL: as this process. */
+typedef struct gy_start {
+    char *const *argv;        /* the first is its path; NULL: /proc/self/exe */
+    char *const *environment; /* GYRE_VERTEX is added */
+    const char *directory;
+} gy_start;
+
+/** Start this program again, or another. `socket` is ours, blocking, packets of up to
  * GY_PACKET_BYTES. GY_LIMIT; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_start_self(char *const *argv, int *socket, pid_t *process);
+GY_MUST_CHECK gy_status gy_start_self(const gy_start *start, int *socket, pid_t *process);
 /** GY_PEER; GY_TIMEOUT the other side has not read for 10 s */
 GY_MUST_CHECK gy_status gy_packet_send(int socket, const gy_packet *packet);
 /** GY_AGAIN none is there (when not to wait); GY_PEER the end; GY_FORMAT too long, cut */

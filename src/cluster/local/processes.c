@@ -2,24 +2,19 @@
 #include "cluster/local/driver_priv.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum {
-    NURSERIES_MAX = 16,     /* that are killed, in one job */
-    SOCKET_BYTES = 1 << 20, /* asked for; the system may give less */
-    CLOSE_SECONDS = 20
-};
 static const int64_t ready_ns = 30000000000; /* from its start to READY */
 static const int64_t leave_ns = 500000000;   /* from the end of its socket to its own */
 
 gy_status gy_processes_open(gy_driver *driver)
 {
-    uint32_t count = driver->process_count, lines = count * driver->threads;
+    const gy_driver_options *options = driver->options;
+    uint32_t count = driver->process_count;
     driver->processes = gy_alloc_zero("cluster.processes", count, sizeof(gy_process));
     driver->dirty = gy_alloc("cluster.processes", count * sizeof(uint32_t));
     if (driver->processes == NULL || driver->dirty == NULL) {
@@ -29,57 +24,21 @@ gy_status gy_processes_open(gy_driver *driver)
         driver->processes[i].slot = i;
         driver->processes[i].socket = -1;
     }
-    GY_TRY(gy_boards_new(lines, &driver->boards_file));
-    return gy_boards_map(driver->boards_file, lines, &driver->boards);
+    driver->warden = (gy_warden){.env = driver->env,
+                                 .start = {.argv = options->argv},
+                                 .role = {.processes = count,
+                                          .threads = driver->threads,
+                                          .memory_bytes = options->memory_bytes},
+                                 .folder = &driver->folder};
+    return gy_warden_open(&driver->warden);
 }
 
 gy_status gy_nursery_start(gy_driver *driver)
 {
-    if (driver->nursery_count == NURSERIES_MAX) {
-        return gy_fail(GY_LIMIT, "the parent of the job's processes was killed %d times",
-                       NURSERIES_MAX);
-    }
-    void *list = driver->nurseries;
-    gy_status status = gy_reserve("cluster.nursery", &list, &driver->nursery_room,
-                                  driver->nursery_count + 1, sizeof(pid_t));
-    driver->nurseries = list;
-    GY_TRY(status);
-    GY_TRY(gy_start_self(driver->options->argv, &driver->nursery,
-                         &driver->nurseries[driver->nursery_count]));
-    driver->nursery_count++;
-    gy_role role = {.kind = GY_ROLE_NURSERY,
-                    .processes = driver->process_count,
-                    .threads = driver->threads,
-                    .memory_bytes = driver->options->memory_bytes,
-                    .starter = getpid()};
-    GY_TRY(gy_packet_send(driver->nursery, &(gy_packet){.data = &role,
-                                                        .size_bytes = sizeof(role),
-                                                        .files = {driver->boards_file},
-                                                        .file_count = 1}));
+    GY_TRY(gy_warden_start(&driver->warden));
     struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = GY_EPOLL_NURSERY}};
-    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, driver->nursery, &event) != 0) {
+    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, driver->warden.socket, &event) != 0) {
         return gy_fail(GY_LIMIT, "cannot watch a socket: %s", strerror(errno));
-    }
-    return GY_OK;
-}
-
-/* Our end does not block, and is watched. */
-static gy_status make_socket(const gy_driver *driver, const gy_process *process, int pair[2])
-{
-    int room = SOCKET_BYTES;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-        return gy_fail(GY_LIMIT, "cannot make a socket: %s", strerror(errno));
-    }
-    for (int i = 0; i < 2; i++) {
-        (void)setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-    }
-    uint64_t name = ((uint64_t)process->generation << 32) | process->slot << 2;
-    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = name | GY_EPOLL_PROCESS}};
-    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, pair[0], &event) != 0) {
-        int error = errno;
-        close(pair[0]);
-        close(pair[1]);
-        return gy_fail(GY_LIMIT, "cannot watch a socket: %s", strerror(error));
     }
     return GY_OK;
 }
@@ -102,22 +61,16 @@ static gy_status add_welcome(gy_driver *driver, gy_process *process)
 
 static gy_status spawn(gy_driver *driver, gy_process *process)
 {
-    int pair[2];
-    GY_TRY(make_socket(driver, process, pair));
-    process->socket = pair[0];
-    gy_nursery_order order = {
-        .kind = GY_NURSERY_SPAWN, .slot = process->slot, .generation = process->generation};
-    int log = gy_folder_log(&driver->folder, process->slot, process->generation);
-    gy_packet packet = {.data = &order,
-                        .size_bytes = sizeof(order),
-                        .files = {pair[1], log},
-                        .file_count = log >= 0 ? 2 : 1};
-    gy_status status = gy_packet_send(driver->nursery, &packet);
-    close(pair[1]);
-    if (log >= 0) {
-        close(log);
+    GY_TRY(
+        gy_warden_spawn(&driver->warden, process->slot, process->generation, &process->socket));
+    uint64_t name = ((uint64_t)process->generation << 32) | process->slot << 2;
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = name | GY_EPOLL_PROCESS}};
+    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, process->socket, &event) != 0) {
+        gy_status status = gy_fail(GY_LIMIT, "cannot watch a socket: %s", strerror(errno));
+        gy_warden_kill(&driver->warden, process->slot, process->generation);
+        return status;
     }
-    return status < 0 ? status : add_welcome(driver, process);
+    return add_welcome(driver, process);
 }
 
 void gy_process_spawn(gy_driver *driver, const gy_effect *effect)
@@ -152,10 +105,7 @@ void gy_process_gone(gy_driver *driver, gy_process *process)
     process->sent = 0;
     process->in_bytes = 0;
     gy_text_free(&process->out);
-    gy_board *line = driver->boards + (size_t)process->slot * driver->threads;
-    for (uint32_t i = 0; i < driver->threads; i++) {
-        atomic_store_explicit(&line[i].is_running, 0, memory_order_relaxed);
-    }
+    gy_warden_clear(&driver->warden, process->slot);
 }
 
 void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, const char *reason)
@@ -165,7 +115,6 @@ void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, cons
     if (process->state == GY_PROCESS_NONE || process->generation != generation) {
         return;
     }
-    gy_nursery_order order = {.kind = GY_NURSERY_KILL, .slot = slot, .generation = generation};
     if (reason != NULL) {
         process->state = GY_PROCESS_MUTE;
         if (process->reason[0] == '\0') {
@@ -174,11 +123,7 @@ void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, cons
     } else {
         process->is_killed = true;
     }
-    if (gy_packet_send(driver->nursery,
-                       &(gy_packet){.data = &order, .size_bytes = sizeof(order)}) < 0) {
-        /* A nursery that is gone has taken it along, which its socket will tell. */
-        gy_debug("process %u is not killed: %s", slot, gy_error_text());
-    }
+    gy_warden_kill(&driver->warden, slot, generation);
 }
 
 gy_process *gy_process_get(gy_driver *driver, uint32_t slot, uint32_t generation)
@@ -260,35 +205,6 @@ void gy_processes_look_after(gy_driver *driver, int64_t now_ns)
     }
 }
 
-/* Wait for the last nursery: its socket ends when all it had is gone. */
-static void wait_for_nursery(gy_driver *driver, bool is_hard)
-{
-    gy_env *env = driver->env;
-    gy_deadline last = gy_env_deadline(env, CLOSE_SECONDS);
-    gy_nursery_order order = {.kind = GY_NURSERY_END};
-    if (!is_hard &&
-        gy_packet_send(driver->nursery,
-                       &(gy_packet){.data = &order, .size_bytes = sizeof(order)}) < 0) {
-        gy_debug("the nursery is gone before its end: %s", gy_error_text());
-    }
-    (void)shutdown(driver->nursery, SHUT_WR);
-    while (gy_now_ns(env) < last.at_ns) {
-        gy_nursery_news news;
-        gy_packet packet = {.data = &news, .size_bytes = sizeof(news)};
-        gy_status status = gy_packet_receive(driver->nursery, &packet, false);
-        if (status < 0) {
-            break;
-        }
-        struct pollfd look = {.fd = driver->nursery, .events = POLLIN};
-        if (status == GY_AGAIN) {
-            (void)poll(&look, 1, 100);
-        }
-    }
-    close(driver->nursery);
-    driver->nursery = -1;
-    (void)gy_child_wait(env, driver->nurseries[driver->nursery_count - 1], last);
-}
-
 void gy_processes_close(gy_driver *driver, bool is_hard)
 {
     for (uint32_t i = 0; driver->processes != NULL && i < driver->process_count; i++) {
@@ -298,12 +214,7 @@ void gy_processes_close(gy_driver *driver, bool is_hard)
             process->socket = -1;
         }
     }
-    if (driver->nursery >= 0) {
-        wait_for_nursery(driver, is_hard);
-    }
-    for (size_t i = 0; i < driver->nursery_count; i++) {
-        gy_limits_sweep(driver->nurseries[i], driver->process_count);
-    }
+    gy_warden_close(&driver->warden, is_hard);
     for (uint32_t i = 0; driver->processes != NULL && i < driver->process_count; i++) {
         gy_process *process = &driver->processes[i];
         if (process->state != GY_PROCESS_NONE) {
@@ -314,10 +225,5 @@ void gy_processes_close(gy_driver *driver, bool is_hard)
     }
     gy_free(driver->processes);
     gy_free(driver->dirty);
-    gy_free(driver->nurseries);
     gy_free(driver->suspects);
-    gy_boards_unmap(driver->boards, driver->process_count * driver->threads);
-    if (driver->boards_file >= 0) {
-        close(driver->boards_file);
-    }
 }

@@ -25,18 +25,18 @@ int gy_worker_socket(void)
                                                                               : -1;
 }
 
-/* The environment with GYRE_VERTEX set to `socket`; the text lies in `setting`. NULL: no
+/* An environment with GYRE_VERTEX set to `socket`; the text lies in `setting`. NULL: no
  * memory. */
-static char **list_environment(char setting[32], int socket)
+static char **list_environment(char *const *from, char setting[32], int socket)
 {
     size_t count = 0, kept = 0;
-    while (environ[count] != NULL) {
+    while (from[count] != NULL) {
         count++;
     }
     char **list = gy_alloc("cluster.start", (count + 2) * sizeof(*list));
     for (size_t i = 0; list != NULL && i < count; i++) {
-        if (strncmp(environ[i], "GYRE_VERTEX=", 12) != 0) {
-            list[kept++] = environ[i];
+        if (strncmp(from[i], "GYRE_VERTEX=", 12) != 0) {
+            list[kept++] = from[i];
         }
     }
     if (list != NULL) {
@@ -49,9 +49,11 @@ static char **list_environment(char setting[32], int socket)
 
 /* posix_spawn with the child's socket at one number in both, standard input empty, a group of
  * its own (a terminal's signals are for us) and no signal blocked. errno, 0 done. */
-static int spawn(const char *path, char *const *argv, int socket, char *const *environment,
-                 pid_t *process)
+static int spawn(const gy_start *start, int socket, char *const *environment, pid_t *process)
 {
+    char *const only_name[] = {program_invocation_name, NULL};
+    const char *path = start->argv != NULL ? start->argv[0] : "/proc/self/exe";
+    char *const *argv = start->argv != NULL ? start->argv : only_name;
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none, all;
@@ -72,6 +74,9 @@ static int spawn(const char *path, char *const *argv, int socket, char *const *e
             posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         /* A copy onto itself: kept open over exec. */
         error = error != 0 ? error : posix_spawn_file_actions_adddup2(&files, socket, socket);
+        if (error == 0 && start->directory != NULL) {
+            error = posix_spawn_file_actions_addchdir_np(&files, start->directory);
+        }
         error = error != 0
                     ? error
                     : posix_spawnp(process, path, &files, &attributes, argv, environment);
@@ -81,11 +86,9 @@ static int spawn(const char *path, char *const *argv, int socket, char *const *e
     return error;
 }
 
-gy_status gy_start_self(char *const *argv, int *socket, pid_t *process)
+gy_status gy_start_self(const gy_start *start, int *socket, pid_t *process)
 {
     char setting[32];
-    char *const only_name[] = {program_invocation_name, NULL};
-    const char *path = argv != NULL ? argv[0] : "/proc/self/exe";
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
         return gy_fail(GY_LIMIT, "cannot make a socket: %s", strerror(errno));
@@ -95,13 +98,16 @@ gy_status gy_start_self(char *const *argv, int *socket, pid_t *process)
     struct timeval limit = {.tv_sec = SEND_SECONDS};
     GY_ASSERT(setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) == 0);
     gy_status status = GY_OK;
-    char **environment = list_environment(setting, pair[1]);
+    char **environment = list_environment(
+        start->environment != NULL ? start->environment : environ, setting, pair[1]);
     if (environment == NULL) {
         status = GY_NOMEM;
     } else {
-        int error = spawn(path, argv != NULL ? argv : only_name, pair[1], environment, process);
+        int error = spawn(start, pair[1], environment, process);
         if (error != 0) {
-            status = gy_fail(GY_LIMIT, "cannot start %s: %s", path, strerror(error));
+            status =
+                gy_fail(GY_LIMIT, "cannot start %s: %s",
+                        start->argv != NULL ? start->argv[0] : "this program", strerror(error));
         }
     }
     gy_free(environment);
