@@ -9,13 +9,24 @@
 
 #include "rpc/rpc.h"
 
-enum { GY_BULK_NAME_BYTES = 4096 };
+enum { GY_BULK_NAME_BYTES = 4096, GY_BULK_NOTE_BYTES = 64 };
+
+typedef struct gy_bulk_extent {
+    uint64_t offset, size_bytes;
+} gy_bulk_extent;
 
 /** What a name stands for. */
 typedef struct gy_bulk_region {
     int fd;        /* readable by pread */
     bool is_taken; /* closed with the transfer */
     uint64_t offset, size_bytes;
+    /* Where the region is not one piece of the file: its pieces, in order, `size_bytes` in all;
+     * freed with gy_free at the transfer's end. NULL: it is one, at `offset`. */
+    gy_bulk_extent *extents;
+    size_t extent_count;
+    /* Goes to the receiver before the bytes. */
+    uint8_t note[GY_BULK_NOTE_BYTES];
+    uint32_t note_bytes;
 } gy_bulk_region;
 
 /** Of a node that has something to fetch; outlives it. */
@@ -38,6 +49,8 @@ typedef struct gy_bulk_fetch {
     /* Where it goes: to `at` of `fd`, the caller's, by pwrite, unless `take` is there. */
     int fd;
     uint64_t at;
+    /* Optional, once, before all bytes: how many will come, and the server's note of them. */
+    gy_status (*begun)(void *arg, uint64_t size_bytes, const void *note, size_t note_bytes);
     /* In order. GY_OK taken; GY_AGAIN not now: the same again after gy_bulk_go_on; < 0 ends it.
      */
     gy_status (*take)(void *arg, uint64_t offset, const void *data, size_t size_bytes);

@@ -39,6 +39,7 @@ void gy_bulk_free(stream_bulk *bulk)
     if (bulk->region.is_taken && bulk->region.fd >= 0) {
         close(bulk->region.fd);
     }
+    gy_free(bulk->region.extents);
     (void)ZSTD_freeCCtx(bulk->packer);
     (void)ZSTD_freeDCtx(bulk->unpacker);
     gy_free(bulk->body);

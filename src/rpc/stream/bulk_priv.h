@@ -45,6 +45,8 @@ struct stream_bulk {
     bool has_begun;            /* what is asked for is known, or granted */
     /* The sender's. */
     gy_bulk_region region;
+    size_t extent;      /* the one that the last chunk began in, */
+    uint64_t extent_at; /* and where in the region it begins */
     bool is_raw, is_measured;
     ZSTD_CCtx *packer;
     /* The receiver's. */

@@ -99,18 +99,26 @@ static gy_status hear_region(stream_bulk *bulk)
     gy_status status = (gy_status)region->status;
     uint64_t size = region->size_bytes;
     uint32_t version = region->version;
+    uint8_t note[GY_BULK_NOTE_BYTES];
+    size_t note_bytes = region->note.len;
+    if (note_bytes > 0 && note_bytes <= sizeof(note)) {
+        memcpy(note, region->note.data, note_bytes);
+    }
     snprintf(text, sizeof(text), "%s", region->text);
     gy_rpc_unpacked_free(message);
     if (status < 0) {
         return gy_fail(status, "%s: %s", bulk->connection->from, text);
     }
-    if (bulk->has_begun || version != BULK_VERSION || size > bulk->fetch.size_bytes) {
+    if (bulk->has_begun || version != BULK_VERSION || size > bulk->fetch.size_bytes ||
+        note_bytes > sizeof(note)) {
         return gy_fail(GY_FORMAT, "%s: a region that was not asked for",
                        bulk->connection->from);
     }
     bulk->has_begun = true;
     bulk->end = size;
-    return GY_OK;
+    return bulk->fetch.begun != NULL
+               ? bulk->fetch.begun(bulk->fetch.arg, size, note, note_bytes)
+               : GY_OK;
 }
 
 static gy_status write_out(const stream_bulk *bulk, const uint8_t *data, size_t size)

@@ -15,6 +15,8 @@ static gy_status tell(stream_bulk *bulk, gy_status status, const char *text)
     region.text = (char *)(uintptr_t)text;
     region.size_bytes = bulk->end - bulk->at;
     region.version = BULK_VERSION;
+    region.note = (ProtobufCBinaryData){.len = status == GY_OK ? bulk->region.note_bytes : 0,
+                                        .data = bulk->region.note};
     return gy_bulk_say(bulk, KIND_REGION, &region.base);
 }
 
@@ -33,6 +35,12 @@ static gy_status find(stream_bulk *bulk, const Gy__Rpc__Fetch *asks)
     }
     GY_TRY(stream->server->find(stream->server->arg, role, bulk->connection->subject,
                                 asks->name.data, asks->name.len, region));
+    uint64_t sum = 0;
+    for (size_t i = 0; i < region->extent_count && region->extents != NULL; i++) {
+        sum += region->extents[i].size_bytes;
+    }
+    GY_ASSERT(region->note_bytes <= GY_BULK_NOTE_BYTES &&
+              (region->extents == NULL || sum == region->size_bytes));
     if (asks->offset > region->size_bytes) {
         return gy_fail(GY_ARG, "from byte %llu of %llu", (unsigned long long)asks->offset,
                        (unsigned long long)region->size_bytes);
@@ -113,12 +121,31 @@ static gy_status pack(stream_bulk *bulk, uint8_t *to, size_t size, size_t *packe
     return GY_OK;
 }
 
+/* Where byte `at` of the region lies in the file, and how many follow it there. Chunks go
+ * forward, so the search goes on where it was. */
+static uint64_t place_of(stream_bulk *bulk, uint64_t at, size_t *follow)
+{
+    const gy_bulk_region *region = &bulk->region;
+    if (region->extents == NULL) {
+        return region->offset + at;
+    }
+    while (at - bulk->extent_at >= region->extents[bulk->extent].size_bytes) {
+        bulk->extent_at += region->extents[bulk->extent++].size_bytes;
+        GY_ASSERT(bulk->extent < region->extent_count);
+    }
+    const gy_bulk_extent *extent = &region->extents[bulk->extent];
+    uint64_t inside = at - bulk->extent_at;
+    *follow = (size_t)GY_MIN((uint64_t)*follow, extent->size_bytes - inside);
+    return extent->offset + inside;
+}
+
 static gy_status read_chunk(stream_bulk *bulk, size_t size)
 {
     size_t have = 0;
     while (have < size) {
-        ssize_t got = pread(bulk->region.fd, bulk->raw + have, size - have,
-                            (off_t)(bulk->region.offset + bulk->at + have));
+        size_t more = size - have;
+        uint64_t place = place_of(bulk, bulk->at + have, &more);
+        ssize_t got = pread(bulk->region.fd, bulk->raw + have, more, (off_t)place);
         if (got < 0 && errno == EINTR) {
             continue;
         }

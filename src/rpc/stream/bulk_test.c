@@ -27,7 +27,8 @@ typedef struct outcome {
     uint64_t came, taken;
     char text[512];
     scene *at;
-    uint64_t number;
+    uint64_t number, promised;
+    char note[GY_BULK_NOTE_BYTES + 1];
     bool is_slow, must_go_on;
     uint8_t *to;
 } outcome;
@@ -45,12 +46,33 @@ static uint8_t *bytes_of(int which)
     return bytes[which];
 }
 
+/* Pieces of the noise, in another order than there; the second has nothing. */
+static const gy_bulk_extent pieces[] = {
+    {2000000, 300001}, {5, 0}, {1000, 7}, {SKIPPED, 500000}, {2300001, 1}};
+enum { PIECES_BYTES = 300001 + 7 + 500000 + 1 };
+
+static gy_status find_pieces(const scene *at, gy_bulk_region *region)
+{
+    *region = (gy_bulk_region){.fd = dup(at->files[0]),
+                               .is_taken = true,
+                               .size_bytes = PIECES_BYTES,
+                               .extents = gy_alloc("test", sizeof(pieces)),
+                               .extent_count = GY_COUNT(pieces),
+                               .note = "these are pieces",
+                               .note_bytes = 16};
+    memcpy(region->extents, pieces, sizeof(pieces));
+    return GY_OK;
+}
+
 static gy_status find(void *arg, gy_rpc_role role, const char *subject, const void *name,
                       size_t name_bytes, gy_bulk_region *region)
 {
     scene *at = arg;
     at->asked = (gy_keyring_who){.role = role};
     snprintf(at->asked.subject, sizeof(at->asked.subject), "%s", subject);
+    if (name_bytes == 6 && memcmp(name, "pieces", 6) == 0) {
+        return find_pieces(at, region);
+    }
     for (int i = 0; i < 2; i++) {
         const char *known = i == 0 ? "noise" : "words";
         if (name_bytes == 5 && memcmp(name, known, 5) == 0) {
@@ -112,6 +134,15 @@ static void done(void *arg, gy_status status, uint64_t size_bytes)
     what->status = status;
     what->came = size_bytes;
     snprintf(what->text, sizeof(what->text), "%s", status < 0 ? gy_error_text() : "");
+}
+
+static gy_status begun(void *arg, uint64_t size_bytes, const void *note, size_t note_bytes)
+{
+    outcome *what = arg;
+    assert_true(what->promised == 0 && note_bytes <= GY_BULK_NOTE_BYTES);
+    what->promised = size_bytes;
+    memcpy(what->note, note, note_bytes);
+    return what->must_go_on ? gy_fail(GY_LIMIT, "no room for it") : GY_OK;
 }
 
 /* Every third time it is not wanted yet. */
@@ -205,6 +236,45 @@ static void regions_arrive(bool is_plain)
     close_scene(&at);
     gy_free(got);
     assert_int_equal(gy_alloc_live(), live);
+}
+
+/* Several pieces of a file arrive as one region, from any byte of it on, behind a note. */
+static void pieces_arrive_as_one(void **state)
+{
+    (void)state;
+    scene at;
+    outcome what;
+    static uint8_t got[PIECES_BYTES], whole[PIECES_BYTES];
+    static const uint64_t from[] = {0, 1, 300000, 300001, 300005, 300008, 800008, PIECES_BYTES};
+    size_t used = 0;
+    for (size_t i = 0; i < GY_COUNT(pieces); used += pieces[i++].size_bytes) {
+        memcpy(whole + used, bytes_of(0) + pieces[i].offset, pieces[i].size_bytes);
+    }
+    open_scene(&at, true, GY_RPC_MANAGER);
+    for (size_t i = 0; i < GY_COUNT(from); i++) {
+        gy_bulk_fetch fetch = fetch_of(&at, "pieces", &what);
+        fetch.offset = from[i];
+        fetch.begun = begun;
+        assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+        wait_for(&at, &what);
+        if (what.status != GY_OK) {
+            fail_msg("%s", what.text);
+        }
+        assert_int_equal(what.came, PIECES_BYTES - from[i]);
+        assert_int_equal(what.promised, what.came);
+        assert_string_equal(what.note, "these are pieces");
+        assert_int_equal(pread(at.into, got, sizeof(got), 0), what.came);
+        assert_memory_equal(got, whole + from[i], what.came);
+        assert_int_equal(ftruncate(at.into, 0), 0);
+    }
+    /* Who hears how much it is may not want it. */
+    gy_bulk_fetch fetch = fetch_of(&at, "pieces", &what);
+    fetch.begun = begun;
+    what.must_go_on = true;
+    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+    KIT_TURN_UNTIL(&at.pair, what.ends > 0);
+    assert_true(what.status == GY_LIMIT && what.came == 0);
+    close_scene(&at);
 }
 
 static void regions_arrive_under_tls(void **state)
@@ -435,6 +505,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regions_arrive_under_tls),
         cmocka_unit_test(regions_arrive_in_plain_text),
+        cmocka_unit_test(pieces_arrive_as_one),
         cmocka_unit_test(what_fails_is_said),
         cmocka_unit_test(a_half_is_not_the_whole),
         cmocka_unit_test(a_changed_byte_is_found),
