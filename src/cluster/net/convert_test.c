@@ -284,7 +284,8 @@ static void wrong_orders_wishes_and_grants_are_refused(void **state)
     Gy__Cluster__GangWish gang = GY__CLUSTER__GANG_WISH__INIT, *gangs[9] = {&gang};
     char *hosts[5] = {(char *)(uintptr_t) "a\nb"};
     for (uint32_t wrong = 0; wrong < 7; wrong++) {
-        Gy__Cluster__Wishes message = GY__CLUSTER__WISHES__INIT;
+        Gy__Cluster__Wishes message;
+        gy__cluster__wishes__init(&message);
         message.job = wrong == 1 ? NULL : &job;
         message.epoch = wrong != 2;
         message.gangs = gangs;
@@ -296,7 +297,8 @@ static void wrong_orders_wishes_and_grants_are_refused(void **state)
     gy_grant *out = NULL;
     size_t count = 0;
     for (uint32_t wrong = 0; wrong < 4; wrong++) {
-        Gy__Cluster__Grant one = GY__CLUSTER__GRANT__INIT, *grants[] = {&one};
+        Gy__Cluster__Grant one, *grants[] = {&one};
+        gy__cluster__grant__init(&one);
         one.lease = wrong != 1;
         one.state = wrong == 2 ? 3 : 2;
         one.host = wrong == 3 ? hosts[0] : one.host;

@@ -33,12 +33,15 @@ static char *words(const char *text)
 /* A spec that is right but for one thing. */
 #define SPEC_IS(outcome, change)                                                               \
     do {                                                                                       \
-        Gy__Cluster__JobSpec spec = GY__CLUSTER__JOB_SPEC__INIT;                               \
+        Gy__Cluster__JobSpec spec;                                                             \
         Gy__Cluster__Key content = GY__CLUSTER__KEY__INIT;                                     \
-        Gy__Cluster__SpecFile one = GY__CLUSTER__SPEC_FILE__INIT, two = one;                   \
+        Gy__Cluster__SpecFile one, two;                                                        \
         Gy__Cluster__SpecFile *files[] = {&one, &two};                                         \
         char *arguments[] = {words("count"), words("in")}, *environment[] = {words("A=b")};    \
         char *libraries[] = {words("libx.so")};                                                \
+        gy__cluster__job_spec__init(&spec);                                                    \
+        gy__cluster__spec_file__init(&one);                                                    \
+        gy__cluster__spec_file__init(&two);                                                    \
         content.low = 1;                                                                       \
         one.content = two.content = &content;                                                  \
         one.name = words("count");                                                             \
