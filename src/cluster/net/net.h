@@ -9,6 +9,7 @@
 #define GY_CLUSTER_NET_NET_H
 
 #include "cluster/control.h"
+#include "cluster/net/hooks.h"
 #include "rpc/rpc.h"
 
 #include "cluster/proto/cluster.pb-c.h"
