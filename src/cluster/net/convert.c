@@ -49,7 +49,10 @@ void gy_net_clean_text(const char *text, char *out, size_t room)
 {
     size_t at = 0;
     for (; text[at] != '\0' && at + 1 < room; at++) {
-        out[at] = (unsigned char)text[at] < ' ' || text[at] == 127 ? ' ' : text[at];
+        out[at] = text[at];
+        if ((unsigned char)text[at] < ' ' || text[at] == 127) {
+            out[at] = ' ';
+        }
     }
     /* Not in the middle of a character. */
     while (text[at] != '\0' && at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80) {

@@ -39,7 +39,7 @@ gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
 static gy_status read_ticket(const char *path, char text[TICKET_BYTES])
 {
     struct stat about;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0) {
         return gy_fail(GY_IO, "cannot open %s: %s", path, strerror(errno));
     }
@@ -84,7 +84,7 @@ static bool find(const char *text, const char *name, char *value, size_t room)
 gy_status gy_ticket_read(gy_ticket *ticket)
 {
     *ticket = (gy_ticket){0};
-    char text[TICKET_BYTES], job[40], epoch[16], rest = '\0';
+    char text[TICKET_BYTES] = "", job[40] = "", epoch[16] = "", rest = '\0';
     unsigned long long high = 0, low = 0;
     const char *path = gy_setting_get(GY_TICKET_VARIABLE);
     if (path == NULL) {
