@@ -318,7 +318,7 @@ static void hosts_are_crossed_as_little_as_can_be(void **state)
 static void as_many_ranks_as_there_can_be_are_priced(void **state)
 {
     (void)state;
-    int ranks = gy_test_cases(8) == 1 ? 4096 : GY_PLAN_RANKS;
+    int ranks = gy_test_cases(8) == 1 ? (int)gy_test_serial_cases(32768) : GY_PLAN_RANKS;
     printf("%d ranks\n", ranks);
     gy_price price = allreduce("tree", ranks, 1000);
     assert_int_equal(price.rounds, 2 * log2_up(ranks));

@@ -258,7 +258,7 @@ static bool is_logarithmic(const char *name)
 static void tens_of_thousands_of_ranks(void **state)
 {
     (void)state;
-    const int many = (int)GY_MIN((long)GY_PLAN_RANKS, gy_test_cases(GY_PLAN_RANKS));
+    const int many = (int)GY_MIN((long)GY_PLAN_RANKS, gy_test_serial_cases(GY_PLAN_RANKS));
     for (size_t row = 0; row < gy_algorithm_count; row++) {
         const gy_algorithm *algorithm = &gy_algorithms[row];
         gy_plan_query query = {.operation = gy_operation_name(algorithm->operation),
