@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -89,6 +90,35 @@ static int64_t real_links(gy_env *env, const char *path)
     return lstat(path, &status) == 0 ? (int64_t)status.st_nlink : -errno;
 }
 
+static int real_list(gy_env *env, const char *folder, gy_disk_visit visit, void *arg)
+{
+    (void)env;
+    struct statx about;
+    DIR *listing = opendir(folder);
+    if (listing == NULL) {
+        return -errno;
+    }
+    /* NFS would go by what it knew up to a minute ago; that the folder has changed, which its
+     * server is asked here, makes it read the names and look for files anew. */
+    int ended = statx(dirfd(listing), "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC,
+                      STATX_BASIC_STATS, &about) != 0
+                    ? -errno
+                    : 0;
+    while (ended == 0) {
+        errno = 0;
+        const struct dirent *entry = readdir(listing);
+        if (entry == NULL) {
+            ended = -errno;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            ended = visit(arg, entry->d_name);
+        }
+    }
+    (void)closedir(listing);
+    return ended;
+}
+
 const gy_disk_ops gy_disk_real = {
     .name = "real",
     .open = real_open,
@@ -101,6 +131,7 @@ const gy_disk_ops gy_disk_real = {
     .unlink = real_unlink,
     .link = real_link,
     .links = real_links,
+    .list = real_list,
 };
 
 int gy_disk_make_folders(const char *path)

@@ -10,6 +10,9 @@
 
 #include "base/env.h"
 
+/** Not 0 ends the listing. `name` is borrowed for the call. */
+typedef int (*gy_disk_visit)(void *arg, const char *name);
+
 typedef struct gy_disk_ops {
     const char *name;
     /* open(2) with O_CLOEXEC; `flags` as there, `mode` for O_CREAT. A descriptor >= 0. */
@@ -27,6 +30,10 @@ typedef struct gy_disk_ops {
     int (*link)(gy_env *env, const char *from, const char *to);
     /* How many names the file has that is called `path`. */
     int64_t (*links)(gy_env *env, const char *path);
+    /* Visit the names in a folder, in no order, as they are now: what other hosts did before
+     * the call is seen (a network file system asks its server). 0; a negated errno; what
+     * `visit` returned. */
+    int (*list)(gy_env *env, const char *folder, gy_disk_visit visit, void *arg);
 } gy_disk_ops;
 
 /** The operating system's files. */

@@ -164,6 +164,9 @@ void gy_manager_free(gy_manager *manager);
 GY_MUST_CHECK gy_status gy_manager_replay(gy_manager *manager, const void *journal,
                                           size_t size_bytes, size_t *used);
 
+/** How many of these bytes are whole records, from the first on. Pure. @threads any */
+size_t gy_manager_measure(const void *journal, size_t size_bytes);
+
 /** What was learnt of failures under earlier managers, in order; false: there is no index-th.
  * The bytes live as long as the manager. */
 bool gy_manager_learnt(const gy_manager *manager, uint32_t index, const void **data,

@@ -115,6 +115,9 @@ typedef struct gy_driver_ops {
     gy_status (*save)(void *arg, const gy_manager *manager, gy_attempt *lost);
     /* Optional: create the manifest, exclusively. */
     gy_status (*publish)(void *arg, const gy_manager *manager);
+    /* Optional: at the end, instead of what a failure calls for: the journal is of a newer
+     * epoch, whose manager goes on with all that the job's folders hold. */
+    void (*over)(void *arg);
     /* Optional: NOTE. */
     void (*note)(void *arg, const gy_effect *effect);
     /* Optional: ten times a second. */
@@ -130,6 +133,9 @@ typedef struct gy_driver_options {
     char *const *argv;   /* how to start this program; NULL: /proc/self/exe with its own name */
     const gy_driver_ops *ops;
     gy_deadline deadline; /* of the whole job; 0: none */
+    uint64_t epoch;    /* of this manager, used once, on a folder that hosts share: the journal
+                          has a segment for it (journal.h). 0: the folder's lock alone decides */
+    const char *owner; /* whom a manager of another epoch names; NULL: this process */
 } gy_driver_options;
 
 /**
@@ -139,8 +145,10 @@ typedef struct gy_driver_options {
  *
  * @param env  the real one, or the real one with another disk
  * @return what GY_EFFECT_END says; GY_STATE another manager runs this job, or this process
- * another job; GY_TIMEOUT the deadline; GY_CANCELLED by a signal; GY_FORMAT the journal is of
- * another job; GY_IO; GY_LIMIT no more processes; GY_NOMEM
+ * another job, or its epoch is over; GY_UNSUPPORTED with an epoch, a folder that promises no
+ * exclusive creation; GY_TIMEOUT the deadline; GY_CANCELLED by a signal; GY_FORMAT the journal
+ * is of another job, or damaged; GY_IO; GY_LIMIT no more
+ * processes; GY_NOMEM
  * @threads one at a time; that thread must live until it returns
  * @cost an exec and a fork a process; then below 2 us a task beside the machine
  */

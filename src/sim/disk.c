@@ -444,6 +444,19 @@ static int sim_link(gy_env *env, const char *from, const char *to)
     return find(&disk->seen, to) != NULL ? -EEXIST : change_name(disk, to, known->file, false);
 }
 
+static int sim_list(gy_env *env, const char *folder, gy_disk_visit visit, void *arg)
+{
+    const sim_disk *disk = disk_of(env);
+    int ended = disk != NULL ? 0 : -ENOMEM;
+    for (size_t i = 0; ended == 0 && i < disk->seen.count; i++) {
+        const char *path = disk->seen.items[i].path, *slash = strrchr(path, '/');
+        if (is_in_folder(path, folder)) {
+            ended = visit(arg, slash != NULL ? slash + 1 : path);
+        }
+    }
+    return ended;
+}
+
 const gy_disk_ops gy_sim_disk_ops = {
     .name = "sim",
     .open = sim_open,
@@ -456,6 +469,7 @@ const gy_disk_ops gy_sim_disk_ops = {
     .unlink = sim_unlink,
     .link = sim_link,
     .links = sim_links,
+    .list = sim_list,
 };
 
 /* ---- Crash ---- */

@@ -43,8 +43,9 @@ static int wait_ms(const gy_driver *driver)
 {
     int64_t now_ns = gy_now_ns(driver->env);
     int64_t until_ns = GY_MIN(driver->timer_ns, driver->tick_ns);
-    if (driver->folder.waiting_bytes > 0) {
-        until_ns = GY_MIN(until_ns, driver->folder.since_ns + flush_after_ns);
+    int64_t since_ns = 0;
+    if (gy_journal_is_waiting(driver->folder.journal, &since_ns)) {
+        until_ns = GY_MIN(until_ns, since_ns + flush_after_ns);
     }
     until_ns =
         GY_MIN(until_ns, driver->options->deadline.at_ns > 0 ? driver->options->deadline.at_ns
@@ -116,12 +117,13 @@ static void do_all(gy_driver *driver)
 
 static void flush_journal(gy_driver *driver)
 {
-    const gy_folder *folder = &driver->folder;
-    if (driver->is_journal_lost || folder->waiting_bytes == 0 ||
-        gy_now_ns(driver->env) - folder->since_ns < flush_after_ns) {
+    gy_journal *journal = driver->folder.journal;
+    int64_t since_ns = 0;
+    if (driver->is_journal_lost || !gy_journal_is_waiting(journal, &since_ns) ||
+        gy_now_ns(driver->env) - since_ns < flush_after_ns) {
         return;
     }
-    if (gy_folder_flush(&driver->folder) < 0) {
+    if (gy_journal_flush(journal) < 0) {
         driver->is_journal_lost = true;
         gy_driver_step(driver,
                        &(gy_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = gy_error_text()});
@@ -150,18 +152,36 @@ static gy_status open_driver(gy_driver *driver, int signals)
     if (driver->epoll < 0 || epoll_ctl(driver->epoll, EPOLL_CTL_ADD, signals, &event) != 0) {
         return gy_fail(GY_LIMIT, "cannot wait for events: %s", strerror(errno));
     }
-    GY_TRY(gy_folder_open(&driver->folder, driver->env, options->folder));
+    GY_TRY(gy_folder_open(&driver->folder, driver->env, options->folder, options->epoch > 0));
     GY_TRY(gy_processes_open(driver));
     /* It loads the program while the journal is read. */
     GY_TRY(gy_nursery_start(driver));
-    return gy_folder_replay(&driver->folder, driver->manager);
+    return gy_folder_replay(&driver->folder, options, driver->manager);
+}
+
+/* The last of the journal. Who ends with a failure has not synced that, so may not know that
+ * another epoch goes on. */
+static void end_journal(gy_driver *driver)
+{
+    gy_journal *journal = driver->folder.journal;
+    if (journal != NULL) {
+        if (driver->has_ended && !driver->is_journal_lost && gy_journal_flush(journal) < 0) {
+            gy_driver_fail(driver, GY_IO);
+        }
+        if (driver->end.status < 0 && !gy_journal_is_over(journal) &&
+            gy_journal_check(journal) == GY_STATE) {
+            gy_error_take(&driver->end, GY_STATE);
+        }
+        driver->is_over = gy_journal_is_over(journal);
+    }
+    if (driver->is_over && driver->ops->over != NULL) {
+        driver->ops->over(driver->ops->arg);
+    }
 }
 
 static gy_status close_driver(gy_driver *driver)
 {
-    if (driver->has_ended && !driver->is_journal_lost && gy_folder_flush(&driver->folder) < 0) {
-        gy_driver_fail(driver, GY_IO);
-    }
+    end_journal(driver);
     gy_processes_close(driver, driver->is_hard);
     gy_folder_close(&driver->folder);
     gy_errands_free(driver);
@@ -192,7 +212,7 @@ gy_status gy_driver_run(gy_env *env, gy_manager *manager, const gy_driver_option
                         .ops = options->ops,
                         .process_count = (uint32_t)options->processes,
                         .threads = (uint32_t)GY_MAX(options->threads, 1),
-                        .folder = {.env = env, .lock = -1, .journal = -1},
+                        .folder = {.env = env, .lock = -1},
                         .epoll = -1,
                         .warden = {.socket = -1, .boards_file = -1},
                         .timer_ns = INT64_MAX,
@@ -200,6 +220,7 @@ gy_status gy_driver_run(gy_env *env, gy_manager *manager, const gy_driver_option
     gy_status status = open_driver(&driver, signals);
     if (status < 0) {
         driver.is_hard = true;
+        driver.is_over = status == GY_STATE && options->epoch > 0;
         gy_driver_fail(&driver, status);
     } else {
         run(&driver, signals);

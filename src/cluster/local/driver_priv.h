@@ -78,6 +78,7 @@ typedef struct gy_driver {
     bool is_hard;            /* do not wait for processes to end by themselves */
     int64_t last_ns;         /* it has until then */
     bool has_ended;
+    bool is_over; /* the journal is another epoch's */
     gy_error end; /* how */
 } gy_driver;
 

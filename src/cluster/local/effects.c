@@ -90,7 +90,7 @@ static void send_cancel(gy_driver *driver, const gy_effect *effect)
 static void append(gy_driver *driver, const gy_effect *effect)
 {
     if (!driver->is_journal_lost &&
-        gy_folder_append(&driver->folder, effect->data, effect->size_bytes) < 0) {
+        gy_journal_append(driver->folder.journal, effect->data, effect->size_bytes) < 0) {
         driver->is_journal_lost = true;
         gy_errand_failed(driver, effect);
     }
@@ -101,6 +101,7 @@ static void end(gy_driver *driver, const gy_effect *effect)
     gy_status status = effect->status;
     if (status < 0) {
         status = driver->is_killed && status == GY_CANCELLED ? driver->killed_status : status;
+        status = gy_journal_is_over(driver->folder.journal) ? GY_STATE : status;
         (void)gy_fail(status, "%s", effect->reason != NULL ? effect->reason : "");
     }
     driver->has_ended = true;
@@ -194,6 +195,18 @@ static void grow(gy_driver *driver, const gy_errand *errand)
     gy_driver_step(driver, &event);
 }
 
+/* What only one manager may do comes next; false: that is another one, or it cannot be seen. */
+static bool may_go_on(gy_driver *driver)
+{
+    if (driver->is_journal_lost || gy_journal_check(driver->folder.journal) == GY_OK) {
+        return true;
+    }
+    driver->is_journal_lost = true;
+    gy_driver_step(driver,
+                   &(gy_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = gy_error_text()});
+    return false;
+}
+
 static void save(gy_driver *driver)
 {
     const gy_driver_ops *ops = driver->ops;
@@ -222,6 +235,18 @@ static void publish(gy_driver *driver)
     gy_driver_step(driver, &event);
 }
 
+static void save_or_publish(gy_driver *driver, gy_effect_kind kind)
+{
+    if (!may_go_on(driver)) {
+        return;
+    }
+    if (kind == GY_EFFECT_SAVE) {
+        save(driver);
+    } else {
+        publish(driver);
+    }
+}
+
 /* The machine hears that something it asked for did not come about. */
 static void tell_failure(gy_driver *driver, const gy_errand *errand)
 {
@@ -247,10 +272,8 @@ void gy_errands_do(gy_driver *driver)
         gy_errand errand = driver->errands[driver->errand_head++];
         if (errand.kind == GY_EFFECT_GROW) {
             grow(driver, &errand);
-        } else if (errand.kind == GY_EFFECT_SAVE) {
-            save(driver);
-        } else if (errand.kind == GY_EFFECT_PUBLISH) {
-            publish(driver);
+        } else if (errand.kind == GY_EFFECT_SAVE || errand.kind == GY_EFFECT_PUBLISH) {
+            save_or_publish(driver, errand.kind);
         } else {
             tell_failure(driver, &errand);
         }
@@ -265,7 +288,7 @@ bool gy_errands_sync(gy_driver *driver)
     }
     driver->is_sync_wanted = false;
     gy_event event = {.kind = GY_EVENT_SYNCED, .position = driver->sync_position};
-    if (gy_folder_sync(&driver->folder) < 0) {
+    if (gy_journal_sync(driver->folder.journal) < 0) {
         driver->is_journal_lost = true;
         event = (gy_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = gy_error_text()};
     }

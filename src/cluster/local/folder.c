@@ -1,4 +1,4 @@
-/* The folder of a job: who may run it, its journal, what its processes print. */
+/* The folder of a job: who may run it, whose journal it has, what its processes print. */
 #include "cluster/local/local_priv.h"
 
 #include <errno.h>
@@ -9,13 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum {
-    WAITING_BYTES = 256 << 10,
-    TAIL_BYTES = 1024,
-    TAIL_SHOWN = 160,
-    PATH_BYTES = 4096,
-    LOCK_TRIES = 50
-};
+enum { TAIL_BYTES = 1024, TAIL_SHOWN = 160, PATH_BYTES = 4096, LOCK_TRIES = 50 };
 
 static gy_status fail_file(const char *what, const char *path, int64_t error)
 {
@@ -35,10 +29,10 @@ static gy_status path_in(const gy_folder *folder, const char *name, char out[PAT
 
 /* Who has the lock is the job's manager; its number stands in the file. Who lists jobs looks at
  * the lock for a moment, so it is tried for a while. */
-static gy_status take_lock(const gy_folder *folder, const char *path)
+static gy_status take_lock(const gy_folder *folder, const char *path, int tries)
 {
     int taken = -1;
-    for (int i = 0; i < LOCK_TRIES && taken != 0; i++) {
+    for (int i = 0; i < tries && taken != 0; i++) {
         taken = flock(folder->lock, LOCK_EX | LOCK_NB);
         if (taken != 0 && errno != EWOULDBLOCK) {
             return fail_file("lock", path, -errno);
@@ -59,9 +53,9 @@ static gy_status take_lock(const gy_folder *folder, const char *path)
     return GY_OK;
 }
 
-gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path)
+gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path, bool has_epoch)
 {
-    *folder = (gy_folder){.env = env, .path = path, .lock = -1, .journal = -1};
+    *folder = (gy_folder){.env = env, .path = path, .lock = -1};
     char at[PATH_BYTES];
     GY_TRY(path_in(folder, "log/any", at));
     int error = gy_disk_make_folders(at);
@@ -73,138 +67,37 @@ gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path)
     if (folder->lock < 0) {
         return fail_file("open", at, folder->lock);
     }
-    GY_TRY(take_lock(folder, at));
-    folder->waiting = gy_alloc("cluster.journal", WAITING_BYTES);
-    return folder->waiting != NULL ? GY_OK : GY_NOMEM;
+    gy_status status = take_lock(folder, at, has_epoch ? 1 : LOCK_TRIES);
+    if (status == GY_STATE &&
+        has_epoch) { /* a manager that is cut off, or stopped, may hold it */
+        gy_info("%s; the newer epoch goes on", gy_error_text());
+        status = GY_OK;
+    }
+    return status;
 }
 
-/* Read all of the journal into *bytes, which the caller frees. */
-static gy_status read_journal(const gy_folder *folder, const char *path, uint8_t **bytes,
-                              size_t *size_bytes)
+static gy_status take_records(void *arg, const void *records, size_t size_bytes, size_t *used)
 {
-    gy_env *env = folder->env;
-    const gy_disk_ops *disk = gy_env_disk(env);
-    int64_t size = disk->size(env, folder->journal);
-    if (size < 0) {
-        return fail_file("read", path, size);
-    }
-    uint8_t *all = gy_alloc("cluster.journal", (size_t)size);
-    if (all == NULL) {
-        return GY_NOMEM;
-    }
-    size_t at = 0;
-    int64_t got = 1;
-    while (at < (size_t)size && got > 0) {
-        got = disk->read(env, folder->journal, all + at, (size_t)size - at);
-        at += got > 0 ? (size_t)got : 0;
-    }
-    if (got < 0) {
-        gy_free(all);
-        return fail_file("read", path, got);
-    }
-    *bytes = all;
-    *size_bytes = at;
-    return GY_OK;
+    return gy_manager_replay(arg, records, size_bytes, used);
 }
 
-gy_status gy_folder_replay(gy_folder *folder, gy_manager *manager)
+gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
+                           gy_manager *manager)
 {
-    char path[PATH_BYTES];
-    gy_env *env = folder->env;
-    GY_TRY(path_in(folder, "journal", path));
-    folder->journal = gy_env_disk(env)->open(env, path, O_RDWR | O_CREAT | O_APPEND, 0600);
-    if (folder->journal < 0) {
-        return fail_file("open", path, folder->journal);
+    char owner[64] = "";
+    if (options->owner == NULL) {
+        snprintf(owner, sizeof(owner), "process %d", (int)getpid());
     }
-    uint8_t *bytes = NULL;
-    size_t size_bytes = 0, used = 0;
-    GY_TRY(read_journal(folder, path, &bytes, &size_bytes));
-    gy_status status = GY_OK;
-    if (size_bytes > 0) {
-        status = gy_manager_replay(manager, bytes, size_bytes, &used);
+    if (options->epoch > 0) {
+        GY_TRY(gy_journal_suits(folder->path));
     }
-    gy_free(bytes);
-    if (status < 0) {
-        return gy_fail_within(status, "%s", path);
-    }
-    if (used < size_bytes) { /* what a crash tore */
-        gy_info("%s: the last %zu of %zu bytes are torn and cut", path, size_bytes - used,
-                size_bytes);
-        if (ftruncate(folder->journal, (off_t)used) != 0) {
-            return fail_file("cut", path, -errno);
-        }
-    }
-    folder->written = used;
-    return GY_OK;
-}
-
-/* Write to the journal, all of it. */
-static gy_status write_journal(gy_folder *folder, const uint8_t *data, size_t size_bytes)
-{
-    gy_env *env = folder->env;
-    for (size_t at = 0; at < size_bytes;) {
-        int64_t done =
-            gy_env_disk(env)->write(env, folder->journal, data + at, size_bytes - at);
-        if (done <= 0) {
-            return gy_fail(GY_IO, "cannot write the journal in %s: %s", folder->path,
-                           strerror(done < 0 ? (int)-done : ENOSPC));
-        }
-        at += (size_t)done;
-        folder->written += (size_t)done;
-    }
-    return GY_OK;
-}
-
-gy_status gy_folder_flush(gy_folder *folder)
-{
-    size_t size_bytes = folder->waiting_bytes;
-    folder->waiting_bytes = 0; /* also after a failure: it is over then */
-    return write_journal(folder, folder->waiting, size_bytes);
-}
-
-gy_status gy_folder_append(gy_folder *folder, const void *data, size_t size_bytes)
-{
-    if (folder->waiting_bytes + size_bytes > WAITING_BYTES) {
-        GY_TRY(gy_folder_flush(folder));
-    }
-    if (size_bytes > WAITING_BYTES) {
-        return write_journal(folder, data, size_bytes);
-    }
-    if (folder->waiting_bytes == 0) {
-        folder->since_ns = gy_now_ns(folder->env);
-    }
-    memcpy(folder->waiting + folder->waiting_bytes, data, size_bytes);
-    folder->waiting_bytes += size_bytes;
-    return GY_OK;
-}
-
-/* So that the journal is found again after a crash of the machine. */
-static gy_status sync_names(gy_folder *folder)
-{
-    gy_env *env = folder->env;
-    const gy_disk_ops *disk = gy_env_disk(env);
-    int file = disk->open(env, folder->path, O_RDONLY | O_DIRECTORY, 0);
-    if (file < 0) {
-        return fail_file("open", folder->path, file);
-    }
-    int error = disk->sync(env, file);
-    (void)disk->close(env, file);
-    if (error != 0) {
-        return fail_file("sync", folder->path, error);
-    }
-    folder->is_named = true;
-    return GY_OK;
-}
-
-gy_status gy_folder_sync(gy_folder *folder)
-{
-    GY_TRY(gy_folder_flush(folder));
-    int error = gy_env_disk(folder->env)->sync(folder->env, folder->journal);
-    if (error != 0) {
-        return gy_fail(GY_IO, "cannot sync the journal in %s: %s", folder->path,
-                       strerror(-error));
-    }
-    return folder->is_named ? GY_OK : sync_names(folder);
+    const gy_journal_options journal = {.folder = folder->path,
+                                        .epoch = options->epoch,
+                                        .owner =
+                                            options->owner != NULL ? options->owner : owner,
+                                        .take = take_records,
+                                        .arg = manager};
+    return gy_journal_open(folder->env, &journal, &folder->journal);
 }
 
 /* "folder/log/SLOT-GENERATION" */
@@ -278,11 +171,8 @@ void gy_folder_log_tail(const gy_folder *folder, uint32_t slot, uint32_t generat
 void gy_folder_close(gy_folder *folder)
 {
     gy_env *env = folder->env;
-    if (folder->journal >= 0) {
-        (void)gy_env_disk(env)->close(env, folder->journal);
-    }
+    gy_journal_close(folder->journal);
     if (folder->lock >= 0) {
         (void)gy_env_disk(env)->close(env, folder->lock);
     }
-    gy_free(folder->waiting);
 }

@@ -4,6 +4,7 @@
 #ifndef GY_CLUSTER_LOCAL_PRIV_H
 #define GY_CLUSTER_LOCAL_PRIV_H
 
+#include "cluster/journal.h"
 #include "cluster/wire.h"
 #include "cluster/worker.h"
 
@@ -135,25 +136,17 @@ int gy_gang_keep(int socket, const gy_role *role, const char *arguments, size_t 
 typedef struct gy_folder {
     gy_env *env;
     const char *path;
-    int lock, journal; /* -1: not open */
-    uint8_t *waiting;  /* (room) appended, not written */
-    size_t waiting_bytes;
-    int64_t since_ns; /* of the first waiting byte */
-    uint64_t written; /* bytes of the journal */
-    bool is_named;    /* the folder is synced, so that the journal keeps its name */
+    int lock;            /* -1: not open */
+    gy_journal *journal; /* NULL: not open */
 } gy_folder;
 
-/** Make the folder when it is not there, and take its lock. GY_STATE another manager has it;
- * GY_IO; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path);
-/** Replay the journal that is there, and cut what was torn. GY_IO; GY_FORMAT; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_folder_replay(gy_folder *folder, gy_manager *manager);
-/** Append to the journal; reaches the file at the latest with the next flush. GY_IO */
-GY_MUST_CHECK gy_status gy_folder_append(gy_folder *folder, const void *data,
-                                         size_t size_bytes);
-GY_MUST_CHECK gy_status gy_folder_flush(gy_folder *folder);
-/** Flush, and wait until all is on the disk. GY_IO: nothing may be trusted any more */
-GY_MUST_CHECK gy_status gy_folder_sync(gy_folder *folder);
+/** Make the folder when it is not there, and take its lock; with an epoch only if nobody has
+ * it. GY_STATE another manager has it; GY_IO */
+GY_MUST_CHECK gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path,
+                                       bool has_epoch);
+/** Open the journal, and replay what is there. As gy_journal_open; GY_UNSUPPORTED */
+GY_MUST_CHECK gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
+                                         gy_manager *manager);
 /** A new file for what a process prints. -1: there is none, a warning is logged. */
 int gy_folder_log(const gy_folder *folder, uint32_t slot, uint32_t generation);
 /** Append the last line of a process's log, if it said anything; an empty log is removed. */

@@ -182,24 +182,41 @@ static gy_status take_record(gy_manager *manager, uint32_t kind, reader from)
     }
 }
 
+/* The record at `at`, whole and with the checksum that its head tells. */
+static bool find_record(const uint8_t *bytes, size_t size_bytes, size_t at, record_head *head)
+{
+    if (size_bytes - at < sizeof(*head)) {
+        return false;
+    }
+    memcpy(head, bytes + at, sizeof(*head));
+    if (head->size_bytes > size_bytes - at - sizeof(*head)) {
+        return false;
+    }
+    uint64_t seed = (uint64_t)head->kind << 32 | head->size_bytes;
+    return gy_hash(bytes + at + sizeof(*head), head->size_bytes, seed) == head->checksum ||
+           GY_PLANTED(TORN_TAKEN);
+}
+
+size_t gy_manager_measure(const void *journal, size_t size_bytes)
+{
+    record_head head;
+    size_t at = 0;
+    while (find_record(journal, size_bytes, at, &head)) {
+        at += sizeof(head) + head.size_bytes;
+    }
+    return at;
+}
+
 gy_status gy_manager_replay(gy_manager *manager, const void *journal, size_t size_bytes,
                             size_t *used)
 {
     GY_ASSERT(manager->phase == PHASE_NEW && manager->position == 0);
     const uint8_t *bytes = journal;
+    record_head head;
     size_t at = 0;
-    while (size_bytes - at >= sizeof(record_head)) {
-        record_head head;
-        memcpy(&head, bytes + at, sizeof(head));
-        const uint8_t *body = bytes + at + sizeof(head);
-        if (head.size_bytes > size_bytes - at - sizeof(head)) {
-            break;
-        }
-        uint64_t seed = (uint64_t)head.kind << 32 | head.size_bytes;
-        if (gy_hash(body, head.size_bytes, seed) != head.checksum && !GY_PLANTED(TORN_TAKEN)) {
-            break;
-        }
-        gy_status status = take_record(manager, head.kind, (reader){body, head.size_bytes});
+    while (find_record(bytes, size_bytes, at, &head)) {
+        const reader body = {bytes + at + sizeof(head), head.size_bytes};
+        gy_status status = take_record(manager, head.kind, body);
         if (status < 0) {
             return gy_fail_within(status, "at byte %zu", at);
         }

@@ -1,0 +1,94 @@
+/**
+ * What the forms of a journal share.
+ */
+#ifndef GY_CLUSTER_JOURNAL_JOURNAL_PRIV_H
+#define GY_CLUSTER_JOURNAL_JOURNAL_PRIV_H
+
+#include "base/base.h"
+#include "base/disk.h"
+#include "cluster/journal.h"
+#include "cluster/journal/plant_priv.h"
+
+enum { GY_JOURNAL_PATH = 4096, GY_JOURNAL_OWNER = 96 };
+
+/** A form that it can have. */
+typedef struct gy_journal_ops {
+    const char *name;
+    gy_status (*open)(gy_journal *journal, const gy_journal_options *options);
+    gy_status (*write)(gy_journal *journal, const void *data,
+                       size_t size_bytes); /* all of it */
+    gy_status (*sync)(gy_journal *journal);
+    gy_status (*check)(gy_journal *journal); /* optional: NULL, nobody else writes there */
+} gy_journal_ops;
+
+extern const gy_journal_ops gy_journal_file, gy_journal_segments;
+
+struct gy_journal {
+    gy_env *env;
+    const gy_journal_ops *ops;
+    const char *folder;
+    uint64_t epoch;
+    int file;         /* that is written; -1: none */
+    uint8_t *waiting; /* (room) appended, not written */
+    size_t waiting_bytes;
+    int64_t since_ns; /* of the first waiting byte */
+    bool is_named;    /* the folder is synced, so that the file keeps its name */
+    bool is_over;
+};
+
+/* ---- journal.c ---- */
+
+/** Bytes that grow. */
+typedef struct gy_journal_bytes {
+    uint8_t *data;
+    size_t size_bytes, capacity;
+} gy_journal_bytes;
+
+gy_status gy_journal_fail(const char *what, const char *path, int64_t error);
+/** "folder/name". GY_ARG too long */
+GY_MUST_CHECK gy_status gy_journal_path(const char *folder, const char *name,
+                                        char out[GY_JOURNAL_PATH]);
+/** Append what an open file still holds. 0, or a negated errno */
+int64_t gy_journal_read_on(gy_env *env, int file, gy_journal_bytes *to);
+/** Write all. GY_IO */
+GY_MUST_CHECK gy_status gy_journal_write_all(gy_journal *journal, const void *data,
+                                             size_t size_bytes);
+/** So that names in the folder are found again after a crash of the machine. GY_IO */
+GY_MUST_CHECK gy_status gy_journal_sync_names(gy_env *env, const char *folder);
+
+/* ---- names.c: what lies in the folder ---- */
+
+/** One epoch's files. */
+typedef struct gy_segment {
+    uint64_t epoch;
+    bool has_records, has_seal;
+} gy_segment;
+
+typedef struct gy_segments {
+    gy_segment *items; /* by epoch, rising */
+    size_t count, capacity;
+    bool has_file; /* a journal without epochs */
+} gy_segments;
+
+/** "journal.7", "seal.7" */
+void gy_segment_name(char out[32], bool is_seal, uint64_t epoch);
+/** What is in the folder now; `out` begins zeroed, its items are freed by the caller. GY_IO;
+ * GY_NOMEM */
+GY_MUST_CHECK gy_status gy_segments_list(gy_env *env, const char *folder, gy_segments *out);
+/** The highest epoch that has something; 0: none has. */
+uint64_t gy_segments_highest(const gy_segments *segments);
+
+/* ---- seal.c: one segment, one seal ---- */
+
+/** A segment in the folder, as far as it is a manager's: of an epoch with a seal up to that,
+ * else as far as it is read now, which is sealed. Its records are appended. */
+GY_MUST_CHECK gy_status gy_segment_settle(gy_journal *journal, const gy_segment *segment,
+                                          gy_journal_bytes *to);
+/** Create our own segment, without records. GY_EXISTS */
+GY_MUST_CHECK gy_status gy_segment_create(gy_journal *journal, const char *owner);
+/** Who began an epoch; "" it does not say. */
+void gy_segment_owner(gy_journal *journal, uint64_t epoch, char out[GY_JOURNAL_OWNER]);
+/** Seal what nobody will go on with: its size is not looked at. GY_IO */
+GY_MUST_CHECK gy_status gy_segment_close(gy_env *env, const char *folder, uint64_t epoch);
+
+#endif

@@ -1,0 +1,175 @@
+/*
+ * The journal in a folder that hosts share. The epoch is claimed first, by creating its
+ * segment; then the older ones are sealed and read. An older manager looks for newer epochs
+ * after each sync: if it sees none, its sync came before the claim, so before the reading.
+ */
+#include "cluster/journal/journal_priv.h"
+
+#include "store/remote/remote.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+gy_status gy_journal_suits(const char *folder)
+{
+    gy_share share;
+    GY_TRY(gy_share_look(folder, &share));
+    return share.is_exclusive
+               ? GY_OK
+               : gy_fail(GY_UNSUPPORTED,
+                         "%s cannot hold the journal of a job whose manager may be replaced: "
+                         "it is not known that a file can be created exclusively on its file "
+                         "system (%s)",
+                         folder, share.name);
+}
+
+/* ---- is the epoch over? ---- */
+
+static gy_status fail_over(gy_journal *journal, uint64_t next)
+{
+    char owner[GY_JOURNAL_OWNER] = "";
+    unsigned long long own = journal->epoch;
+    if (next == journal->epoch) {
+        return gy_fail(GY_STATE, "epoch %llu is over: its journal is sealed", own);
+    }
+    gy_segment_owner(journal, next, owner);
+    return gy_fail(GY_STATE, "epoch %llu is over: epoch %llu goes on%s%s%s", own,
+                   (unsigned long long)next, owner[0] != '\0' ? " (" : "", owner,
+                   owner[0] != '\0' ? ")" : "");
+}
+
+/* What there is, unless something is newer. */
+static gy_status look(gy_journal *journal, gy_segments *list)
+{
+    list->count = 0;
+    GY_TRY(gy_segments_list(journal->env, journal->folder, list));
+    uint64_t highest = gy_segments_highest(list);
+    if (highest > journal->epoch) {
+        return fail_over(journal, highest);
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i].epoch == journal->epoch && list->items[i].has_seal) {
+            return fail_over(journal, journal->epoch);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status segments_check(gy_journal *journal)
+{
+    gy_segments list = {.items = NULL};
+    gy_status status = look(journal, &list);
+    gy_free(list.items);
+    return status;
+}
+
+/* ---- opening ---- */
+
+/* Make the epoch ours. From here on no older one passes a check. */
+static gy_status claim(gy_journal *journal, const gy_journal_options *options)
+{
+    gy_status status = gy_segment_create(journal, options->owner);
+    if (status == GY_EXISTS && GY_PLANTED_HERE(EPOCH_AGAIN)) {
+        return GY_OK;
+    }
+    if (status == GY_EXISTS) {
+        char owner[GY_JOURNAL_OWNER];
+        gy_segment_owner(journal, journal->epoch, owner);
+        status =
+            gy_fail(GY_STATE, "epoch %llu was begun before%s%s: a manager needs a new one",
+                    (unsigned long long)journal->epoch, owner[0] != '\0' ? " by " : "", owner);
+    }
+    return status;
+}
+
+static gy_status settle_older(gy_journal *journal, const gy_segments *list,
+                              gy_journal_bytes *records)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const gy_segment *segment = &list->items[i];
+        if (segment->epoch == journal->epoch) {
+            continue;
+        }
+        if (!segment->has_records) {
+            return gy_fail(GY_STATE, "the job in %s has ended: its journal was removed",
+                           journal->folder);
+        }
+        GY_TRY(gy_segment_settle(journal, segment, records));
+    }
+    return GY_OK;
+}
+
+static gy_status take_all(gy_journal *journal, const gy_journal_options *options,
+                          const gy_journal_bytes *records)
+{
+    size_t used = 0;
+    if (records->size_bytes == 0) {
+        return GY_OK;
+    }
+    gy_status status = options->take(options->arg, records->data, records->size_bytes, &used);
+    if (status < 0) {
+        return gy_fail_within(status, "the journal in %s", journal->folder);
+    }
+    return used == records->size_bytes
+               ? GY_OK
+               : gy_fail(GY_FORMAT, "the journal in %s: the record at byte %zu is not whole",
+                         journal->folder, used);
+}
+
+static gy_status open_own(gy_journal *journal)
+{
+    char name[32], path[GY_JOURNAL_PATH];
+    gy_env *env = journal->env;
+    gy_segment_name(name, false, journal->epoch);
+    GY_TRY(gy_journal_path(journal->folder, name, path));
+    journal->file = gy_env_disk(env)->open(env, path, O_WRONLY | O_APPEND, 0);
+    return journal->file >= 0 ? GY_OK : gy_journal_fail("open", path, journal->file);
+}
+
+static gy_status begin(gy_journal *journal, const gy_journal_options *options,
+                       gy_segments *list, gy_journal_bytes *records)
+{
+    GY_TRY(look(journal, list));
+    if (list->has_file) {
+        return gy_fail(GY_STATE,
+                       "%s holds the journal of a job of one machine, which goes on "
+                       "without epochs",
+                       journal->folder);
+    }
+    if (GY_PLANTED_HERE(CLAIMED_LATE)) {
+        GY_TRY(settle_older(journal, list, records));
+        GY_TRY(claim(journal, options));
+        return open_own(journal);
+    }
+    GY_TRY(claim(journal, options));
+    if (!GY_PLANTED_HERE(LOOKED_ONCE)) {
+        GY_TRY(look(journal, list)); /* again: who came before the claim counts */
+    }
+    GY_TRY(settle_older(journal, list, records));
+    return open_own(journal);
+}
+
+static gy_status segments_open(gy_journal *journal, const gy_journal_options *options)
+{
+    gy_segments list = {.items = NULL};
+    gy_journal_bytes records = {.data = NULL};
+    gy_status status = begin(journal, options, &list, &records);
+    status = status < 0 ? status : take_all(journal, options, &records);
+    gy_free(list.items);
+    gy_free(records.data);
+    return status;
+}
+
+static gy_status segments_sync(gy_journal *journal)
+{
+    int error = gy_env_disk(journal->env)->sync(journal->env, journal->file);
+    return error == 0 ? GY_OK : gy_journal_fail("sync the journal in", journal->folder, error);
+}
+
+const gy_journal_ops gy_journal_segments = {
+    .name = "segments",
+    .open = segments_open,
+    .write = gy_journal_write_all,
+    .sync = segments_sync,
+    .check = segments_check,
+};

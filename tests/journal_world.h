@@ -1,0 +1,464 @@
+/**
+ * Managers of several epochs with one journal on a simulated disk that they share. Each is a
+ * fiber that stops before every call of the disk that another one could notice.
+ */
+#ifndef GY_TESTS_JOURNAL_WORLD_H
+#define GY_TESTS_JOURNAL_WORLD_H
+
+#include "base/base.h"
+#include "base/disk.h"
+#include "cluster/journal.h"
+#include "cluster/journal/plant_priv.h"
+#include "cluster/manager.h"
+#include "cluster/manager/records.h"
+#include "sim/sim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "fibers_kit.h"
+
+enum { MANAGERS = 4, ROUNDS_MAX = 3, BELIEF_BYTES = 64 << 10 };
+
+typedef struct world world;
+
+/* One manager, and its host's view of the disk. */
+typedef struct believer {
+    gy_env env; /* first */
+    world *in;
+    fiber fiber;
+    gy_random random; /* what it writes */
+    uint64_t epoch, names;
+    int rounds;      /* of appending and syncing */
+    bool is_started; /* its fiber has its call */
+    bool is_dead;    /* no call of it does anything any more */
+    bool lies_next;  /* the answer to its next link is lost */
+    gy_status opened, ended;
+    int acknowledged; /* rounds */
+    uint8_t belief[BELIEF_BYTES];
+    size_t taken_bytes, belief_bytes;
+    /* What its host has not sent: nobody else sees that before a sync. */
+    int own_file;
+    size_t unsent_bytes;
+    uint8_t unsent[BELIEF_BYTES];
+} believer;
+
+struct world {
+    gy_sim *sim;
+    believer managers[MANAGERS + 1]; /* the last one comes when all is over */
+    int manager_count;
+    bool is_cached; /* hosts keep what was not synced */
+    bool is_quiet;  /* no fault has come */
+    bool is_traced;
+    gy_random chance;
+    uint8_t truth[BELIEF_BYTES]; /* the longest that was acknowledged to any */
+    size_t truth_bytes;
+    uint64_t acknowledged, superseded, switches;
+    char wrong[256];
+};
+
+gy_journal_plant gy_journal_planted;
+
+static void world_wrong(world *at, const char *what, uint64_t epoch)
+{
+    if (at->wrong[0] == '\0') {
+        snprintf(at->wrong, sizeof(at->wrong), "%s (epoch %llu)", what,
+                 (unsigned long long)epoch);
+    }
+}
+
+/* ---- the disk as a manager's host sees it ---- */
+
+static believer *of(gy_env *env)
+{
+    return (believer *)env;
+}
+
+static gy_env *storage(const believer *at)
+{
+    return gy_sim_env(at->in->sim, 0);
+}
+
+/* Before a call that others may notice. False: the manager is dead. */
+static bool stops(believer *at, const char *call, const char *path)
+{
+    if (!at->is_dead) {
+        fiber_stop();
+    }
+    if (at->in->is_traced && !at->is_dead) {
+        printf("  epoch %llu %s %s\n", (unsigned long long)at->epoch, call, path);
+    }
+    return !at->is_dead;
+}
+
+static bool is_hidden(const char *path)
+{
+    return strstr(path, ".tmp") != NULL;
+}
+
+static int host_open(gy_env *env, const char *path, int flags, unsigned mode)
+{
+    believer *at = of(env);
+    bool is_folder = (flags & O_DIRECTORY) != 0, is_look = (flags & O_PATH) != 0;
+    if (at->is_dead ||
+        (!is_hidden(path) && !is_folder && !is_look && !stops(at, "opens", path))) {
+        return -EIO;
+    }
+    int file = gy_env_disk(storage(at))->open(storage(at), path, flags, mode);
+    if (file >= 0 && (flags & O_APPEND) != 0) {
+        at->own_file = file;
+    }
+    return file;
+}
+
+static int host_close(gy_env *env, int file)
+{
+    believer *at = of(env);
+    return at->is_dead ? 0 : gy_env_disk(storage(at))->close(storage(at), file);
+}
+
+static int64_t host_size(gy_env *env, int file)
+{
+    believer *at = of(env);
+    return at->is_dead ? -EIO : gy_env_disk(storage(at))->size(storage(at), file);
+}
+
+static int64_t host_read(gy_env *env, int file, void *data, size_t size_bytes)
+{
+    believer *at = of(env);
+    return stops(at, "reads", "")
+               ? gy_env_disk(storage(at))->read(storage(at), file, data, size_bytes)
+               : -EIO;
+}
+
+/* Send the first of what waits; 0 or a negated errno. */
+static int64_t send_unsent(believer *at, size_t size_bytes)
+{
+    size_t sent = 0;
+    int64_t done = 1;
+    while (sent < size_bytes && done > 0) {
+        done = gy_env_disk(storage(at))
+                   ->write(storage(at), at->own_file, at->unsent + sent, size_bytes - sent);
+        sent += done > 0 ? (size_t)done : 0;
+    }
+    memmove(at->unsent, at->unsent + sent, at->unsent_bytes - sent);
+    at->unsent_bytes -= sent;
+    return done < 0 ? done : 0;
+}
+
+static int64_t host_write(gy_env *env, int file, const void *data, size_t size_bytes)
+{
+    believer *at = of(env);
+    if (at->is_dead || (file == at->own_file && !stops(at, "writes", ""))) {
+        return -EIO;
+    }
+    if (!at->in->is_cached || file != at->own_file) {
+        return gy_env_disk(storage(at))->write(storage(at), file, data, size_bytes);
+    }
+    if (at->unsent_bytes + size_bytes > BELIEF_BYTES) {
+        return -ENOSPC;
+    }
+    memcpy(at->unsent + at->unsent_bytes, data, size_bytes);
+    at->unsent_bytes += size_bytes;
+    /* Its host sends some of it whenever it likes. */
+    int64_t error = gy_random_below(&at->in->chance, 3) == 0
+                        ? send_unsent(at, gy_random_below(&at->in->chance, at->unsent_bytes))
+                        : 0;
+    return error < 0 ? error : (int64_t)size_bytes;
+}
+
+static int host_sync(gy_env *env, int file)
+{
+    believer *at = of(env);
+    if (!stops(at, "syncs", file == at->own_file ? "its own" : "")) {
+        return -EIO;
+    }
+    int64_t error = file == at->own_file ? send_unsent(at, at->unsent_bytes) : 0;
+    return error < 0 ? (int)error : gy_env_disk(storage(at))->sync(storage(at), file);
+}
+
+static int host_unlink(gy_env *env, const char *path)
+{
+    believer *at = of(env);
+    return at->is_dead || (!is_hidden(path) && !stops(at, "removes", path))
+               ? -EIO
+               : gy_env_disk(storage(at))->unlink(storage(at), path);
+}
+
+static int host_link(gy_env *env, const char *from, const char *to)
+{
+    believer *at = of(env);
+    if (!stops(at, "creates", to)) {
+        return -EIO;
+    }
+    int error = gy_env_disk(storage(at))->link(storage(at), from, to);
+    if (at->lies_next) {
+        at->lies_next = false;
+        return error == 0 ? -EEXIST : -EIO;
+    }
+    return error;
+}
+
+static int64_t host_links(gy_env *env, const char *path)
+{
+    believer *at = of(env);
+    return at->is_dead ? -EIO : gy_env_disk(storage(at))->links(storage(at), path);
+}
+
+static int host_list(gy_env *env, const char *folder, gy_disk_visit visit, void *arg)
+{
+    believer *at = of(env);
+    return stops(at, "lists", folder)
+               ? gy_env_disk(storage(at))->list(storage(at), folder, visit, arg)
+               : -EIO;
+}
+
+static int64_t host_now(gy_env *env)
+{
+    (void)env;
+    return 1;
+}
+
+/* Names of hidden files: no two alike. */
+static uint64_t host_random(gy_env *env, gy_chance concern)
+{
+    (void)concern;
+    believer *at = of(env);
+    return at->epoch << 32 | at->names++;
+}
+
+static const gy_disk_ops host_disk = {
+    .name = "host",
+    .open = host_open,
+    .close = host_close,
+    .size = host_size,
+    .read = host_read,
+    .write = host_write,
+    .sync = host_sync,
+    .unlink = host_unlink,
+    .link = host_link,
+    .links = host_links,
+    .list = host_list,
+};
+
+static const gy_env_ops host_ops = {
+    .name = "host", .now_ns = host_now, .random = host_random, .disk = &host_disk};
+
+/* ---- what a manager does ---- */
+
+static gy_status take(void *arg, const void *records, size_t size_bytes, size_t *used)
+{
+    believer *at = arg;
+    if (size_bytes > sizeof(at->belief)) {
+        return gy_fail(GY_LIMIT, "the story is too long");
+    }
+    memcpy(at->belief, records, size_bytes);
+    at->taken_bytes = at->belief_bytes = size_bytes;
+    *used = gy_manager_measure(records, size_bytes);
+    return GY_OK;
+}
+
+static size_t make_record(believer *at, uint8_t *out)
+{
+    record_head head = {.size_bytes = (uint32_t)gy_random_below(&at->random, 700) + 8,
+                        .kind = RECORD_LEARNT};
+    uint8_t *body = out + sizeof(head);
+    for (uint32_t i = 0; i < head.size_bytes; i++) {
+        body[i] = (uint8_t)(at->epoch * 16 + (uint64_t)at->acknowledged);
+    }
+    head.checksum = gy_hash(body, head.size_bytes, (uint64_t)head.kind << 32 | head.size_bytes);
+    memcpy(out, &head, sizeof(head));
+    return sizeof(head) + head.size_bytes;
+}
+
+/* Who was told that what it believes stands: all who were told so before it believe that too.
+ */
+static void acknowledge(believer *at)
+{
+    world *in = at->in;
+    size_t both = GY_MIN(in->truth_bytes, at->belief_bytes);
+    in->acknowledged++;
+    at->acknowledged++;
+    if (at->belief_bytes < in->truth_bytes) {
+        world_wrong(in, "acknowledged less than was acknowledged before", at->epoch);
+    } else if (memcmp(in->truth, at->belief, both) != 0) {
+        world_wrong(in, "acknowledged something else than was before", at->epoch);
+    }
+    memcpy(in->truth, at->belief, at->belief_bytes);
+    in->truth_bytes = at->belief_bytes;
+}
+
+static gy_status write_round(believer *at, gy_journal *journal)
+{
+    uint64_t records = gy_random_below(&at->random, 3) + 1;
+    for (uint64_t i = 0; i < records; i++) {
+        uint8_t *record = at->belief + at->belief_bytes;
+        size_t size = make_record(at, record);
+        GY_TRY(gy_journal_append(journal, record, size));
+        at->belief_bytes += size;
+        if (gy_random_below(&at->random, 3) == 0) {
+            GY_TRY(gy_journal_flush(journal));
+        }
+    }
+    GY_TRY(gy_journal_sync(journal));
+    acknowledge(at);
+    return GY_OK;
+}
+
+static void live(void *arg)
+{
+    believer *at = arg;
+    gy_journal *journal = NULL;
+    const gy_journal_options options = {
+        .folder = "/job", .epoch = at->epoch, .owner = "me", .take = take, .arg = at};
+    at->opened = at->ended = gy_journal_open(&at->env, &options, &journal);
+    for (int i = 0; i < at->rounds && at->ended == GY_OK; i++) {
+        at->ended = write_round(at, journal);
+    }
+    at->in->superseded += at->ended == GY_STATE;
+    gy_journal_close(journal);
+}
+
+/* ---- the world ---- */
+
+static void believer_init(world *at, int index, uint64_t epoch, int rounds)
+{
+    believer *one = &at->managers[index];
+    const fiber kept = one->fiber;
+    memset(one, 0, offsetof(believer, belief));
+    one->fiber = kept;
+    one->taken_bytes = one->belief_bytes = one->unsent_bytes = 0;
+    one->env.ops = &host_ops;
+    one->in = at;
+    one->epoch = epoch;
+    one->rounds = rounds;
+    one->own_file = -1;
+    one->opened = one->ended = GY_AGAIN;
+    one->random = (gy_random){.key = epoch * 977 + at->chance.key};
+}
+
+static void world_begin(world *at, uint64_t seed, int managers)
+{
+    const gy_sim_options options = {.seed = seed, .nodes = 1};
+    gy_sim_free(at->sim);
+    at->sim = NULL;
+    assert_int_equal(gy_sim_new(&options, &at->sim), GY_OK);
+    at->manager_count = managers;
+    at->chance = (gy_random){.key = seed};
+    at->is_cached = false;
+    at->is_quiet = true;
+    at->truth_bytes = 0;
+    at->wrong[0] = '\0';
+    for (int i = 0; i < managers; i++) {
+        believer_init(at, i, (uint64_t)i + 1, 2);
+    }
+}
+
+static void world_step(world *at, int index)
+{
+    believer *one = &at->managers[index];
+    if (!one->is_started) {
+        one->is_started = true;
+        fiber_begin(&one->fiber, live, one);
+    }
+    at->switches++;
+    fiber_step(&one->fiber);
+}
+
+static bool is_done(const believer *one)
+{
+    return one->is_started && !one->fiber.is_busy;
+}
+
+/* From now on nothing of it happens. */
+static void world_kill(world *at, int index)
+{
+    believer *one = &at->managers[index];
+    one->is_dead = true;
+    while (!is_done(one)) {
+        world_step(at, index);
+    }
+}
+
+/* The machine of the disk stops, with all that use it. */
+static void world_crash(world *at)
+{
+    for (int i = 0; i < at->manager_count; i++) {
+        if (at->managers[i].is_started && !is_done(&at->managers[i])) {
+            world_kill(at, i);
+        }
+    }
+    gy_sim_crash(at->sim, 0);
+    gy_sim_restart(at->sim, 0);
+}
+
+/* What each took is the beginning of what every later one takes. */
+static void check_chain(world *at)
+{
+    const believer *before = NULL;
+    for (int i = 0; i <= at->manager_count; i++) {
+        const believer *one = &at->managers[i];
+        if (one->opened != GY_OK) {
+            continue;
+        }
+        if (before != NULL && (before->taken_bytes > one->taken_bytes ||
+                               memcmp(before->belief, one->belief, before->taken_bytes) != 0)) {
+            world_wrong(at, "took something else than the one before it", one->epoch);
+        }
+        before = one;
+    }
+}
+
+static void check_ends(world *at)
+{
+    for (int i = 0; i < at->manager_count; i++) {
+        const believer *one = &at->managers[i];
+        bool is_last = i == at->manager_count - 1;
+        if (!one->is_started || one->is_dead) {
+            continue;
+        }
+        if (one->ended != GY_OK && one->ended != GY_STATE && one->ended != GY_IO) {
+            world_wrong(at, gy_status_text(one->ended), one->epoch);
+        }
+        if (one->ended == GY_IO && at->is_quiet) {
+            world_wrong(at, "failed on a disk that does not", one->epoch);
+        }
+        if (is_last && at->is_quiet && one->acknowledged != one->rounds) {
+            world_wrong(at, "the highest epoch was stopped", one->epoch);
+        }
+    }
+}
+
+/* A last manager, of the next epoch, finds all that was acknowledged to anybody. */
+static void world_end(world *at)
+{
+    check_ends(at);
+    believer *last = &at->managers[at->manager_count];
+    gy_sim_set_faults(at->sim, 0, &(gy_sim_faults){.capacity_bytes = 0});
+    believer_init(at, at->manager_count, 0, 1); /* as who resumes without a cluster */
+    size_t truth_bytes = at->truth_bytes;
+    while (!is_done(last)) {
+        world_step(at, at->manager_count);
+    }
+    if (last->ended != GY_OK) {
+        world_wrong(at, "the last manager cannot go on", last->epoch);
+    } else if (last->taken_bytes < truth_bytes ||
+               memcmp(last->belief, at->truth, last->taken_bytes) != 0) {
+        world_wrong(at, "the last manager found less than was acknowledged", last->epoch);
+    }
+    check_chain(at);
+}
+
+static void world_free(world *at)
+{
+    for (int i = 0; i <= MANAGERS; i++) {
+        if (at->managers[i].fiber.stack != NULL) {
+            fiber_free(&at->managers[i].fiber);
+        }
+    }
+    gy_sim_free(at->sim);
+    test_free(at);
+}
+
+#endif
