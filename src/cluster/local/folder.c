@@ -84,10 +84,9 @@ static gy_status take_records(void *arg, const void *records, size_t size_bytes,
 gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
                            gy_manager *manager)
 {
-    char owner[64] = "";
-    if (options->owner == NULL) {
-        snprintf(owner, sizeof(owner), "process %d", (int)getpid());
-    }
+    char host[64] = "", owner[96] = "";
+    (void)gethostname(host, sizeof(host) - 1);
+    snprintf(owner, sizeof(owner), "%s, process %d", host, (int)getpid());
     if (options->epoch > 0) {
         GY_TRY(gy_journal_suits(folder->path));
     }

@@ -194,6 +194,8 @@ typedef struct gy_test_job {
     double seconds;                           /* for the whole; 0: 60 */
     bool is_resume;                           /* the folder stays as it is */
     gy_env *env;                              /* NULL: the real one */
+    uint64_t epoch;                           /* of its manager; 0: none */
+    bool is_over;                             /* another epoch goes on */
     void (*on_tick)(struct gy_test_job *job); /* may be NULL */
     void (*on_commit)(struct gy_test_job *job);
     uint32_t committed, failed;
@@ -298,6 +300,12 @@ static inline gy_manager *gy_test_manager(const gy_test_job *job)
     return manager;
 }
 
+static inline void gy_test_over(void *arg)
+{
+    gy_test_job *job = arg;
+    job->is_over = true;
+}
+
 /* Run it; without a folder in one of its own. */
 static inline gy_status gy_test_job_run(gy_test_job *job)
 {
@@ -306,6 +314,7 @@ static inline gy_status gy_test_job_run(gy_test_job *job)
                          .failed = gy_test_failed,
                          .note = gy_test_note,
                          .tick = gy_test_tick,
+                         .over = gy_test_over,
                          .arg = job};
     gy_env *env = job->env != NULL ? job->env : gy_env_real();
     if (job->folder[0] == '\0') {
@@ -318,6 +327,7 @@ static inline gy_status gy_test_job_run(gy_test_job *job)
         .threads = job->threads,
         .memory_bytes = job->memory_bytes,
         .ops = &ops,
+        .epoch = job->epoch,
         .deadline = gy_env_deadline(env, job->seconds > 0 ? job->seconds : 60)};
     gy_status status = gy_driver_run(env, manager, &options);
     gy_manager_free(manager);

@@ -1,0 +1,320 @@
+/* Goal: a journal gives back what was put in, in either form; what was damaged is told from
+ * what was torn; and it goes without leaving half of itself. */
+#include "base/base.h"
+#include "base/disk.h"
+#include "cluster/journal.h"
+#include "cluster/manager.h"
+#include "cluster/manager/records.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "gy_test.h"
+
+typedef struct taken {
+    uint8_t bytes[1 << 20];
+    size_t size_bytes;
+} taken;
+
+static taken got;
+static char folder[64];
+
+static gy_status take(void *arg, const void *records, size_t size_bytes, size_t *used)
+{
+    taken *to = arg;
+    assert_true(size_bytes <= sizeof(to->bytes));
+    memcpy(to->bytes, records, size_bytes);
+    to->size_bytes = *used = gy_manager_measure(records, size_bytes);
+    return GY_OK;
+}
+
+static gy_status open_as(uint64_t epoch, gy_journal **journal)
+{
+    const gy_journal_options options = {
+        .folder = folder, .epoch = epoch, .owner = "the test", .take = take, .arg = &got};
+    got.size_bytes = 0;
+    return gy_journal_open(gy_env_real(), &options, journal);
+}
+
+/* A record whose body is `size` times a letter. */
+static void add(gy_journal *journal, char letter, uint32_t size)
+{
+    static uint8_t record[(1 << 20) + sizeof(record_head)];
+    record_head head = {.size_bytes = size, .kind = RECORD_LEARNT};
+    memset(record + sizeof(head), letter, size);
+    head.checksum =
+        gy_hash(record + sizeof(head), size, (uint64_t)head.kind << 32 | head.size_bytes);
+    memcpy(record, &head, sizeof(head));
+    assert_ok(gy_journal_append(journal, record, sizeof(head) + size));
+}
+
+/* The letters of the records that were taken. */
+static void assert_taken(const char *letters)
+{
+    size_t at = 0;
+    for (; *letters != '\0'; letters++) {
+        record_head head;
+        assert_true(at + sizeof(head) < got.size_bytes);
+        memcpy(&head, got.bytes + at, sizeof(head));
+        assert_int_equal(got.bytes[at + sizeof(head)], *letters);
+        at += sizeof(head) + head.size_bytes;
+    }
+    assert_int_equal(at, got.size_bytes);
+}
+
+static int enter(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/gyre-journal-XXXXXX");
+    return mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    char line[128], said[64];
+    snprintf(line, sizeof(line), "rm -rf %s", folder);
+    return gy_test_shell(line, said, sizeof(said));
+}
+
+static void path_to(const char *name, char out[128])
+{
+    snprintf(out, 128, "%s/%s", folder, name);
+}
+
+/* Write some bytes over a file's, -1: behind its end. */
+static void spoil(const char *name, long at, const char *bytes)
+{
+    char path[128];
+    path_to(name, path);
+    FILE *file = fopen(path, at < 0 ? "a" : "r+");
+    assert_true(file != NULL && (at < 0 || fseek(file, at, SEEK_SET) == 0));
+    assert_true(fputs(bytes, file) >= 0 && fclose(file) == 0);
+}
+
+static bool is_there(const char *name)
+{
+    char path[128];
+    path_to(name, path);
+    return access(path, F_OK) == 0;
+}
+
+/* Epochs 1 .. count, each with records of its letter: 'a' of epoch 1. */
+static void write_epochs(uint64_t count)
+{
+    for (uint64_t epoch = 1; epoch <= count; epoch++) {
+        gy_journal *journal = NULL;
+        assert_ok(open_as(epoch, &journal));
+        add(journal, (char)('a' + epoch - 1), 100);
+        assert_ok(gy_journal_sync(journal));
+        gy_journal_close(journal);
+    }
+}
+
+static void test_both_forms_give_back(void **state)
+{
+    (void)state;
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        gy_journal *journal = NULL;
+        int64_t since_ns = 0;
+        assert_false(gy_journal_is_there(gy_env_real(), folder));
+        assert_ok(open_as(epoch, &journal));
+        assert_int_equal(gy_journal_epoch(journal), epoch);
+        add(journal, 'x', 10);
+        assert_true(gy_journal_is_waiting(journal, &since_ns) && since_ns > 0);
+        add(journal, 'y', 200 << 10); /* with it more than may wait */
+        add(journal, 'z', 600 << 10);
+        assert_ok(gy_journal_sync(journal));
+        assert_false(gy_journal_is_waiting(journal, &since_ns));
+        add(journal, 'w', 9);
+        gy_journal_close(journal); /* drops what waits */
+        assert_true(gy_journal_is_there(gy_env_real(), folder));
+        assert_ok(open_as(epoch > 0 ? 2 : 0, &journal));
+        assert_taken("xyz");
+        gy_journal_close(journal);
+        assert_ok(gy_journal_remove(gy_env_real(), folder));
+        assert_false(gy_journal_is_there(gy_env_real(), folder));
+        assert_int_equal(rmdir(folder), 0); /* nothing is left */
+        assert_int_equal(mkdir(folder, 0700), 0);
+    }
+}
+
+static void test_torn_is_not_read(void **state)
+{
+    (void)state;
+    gy_journal *journal = NULL;
+    write_epochs(2);
+    spoil("journal.2", -1, "half a record");
+    assert_ok(open_as(3, &journal));
+    assert_taken("ab");
+    gy_journal_close(journal);
+    spoil("journal.2", -1, "and more behind the seal");
+    assert_ok(open_as(0, &journal));
+    assert_int_equal(gy_journal_epoch(journal), 4);
+    assert_taken("ab");
+    gy_journal_close(journal);
+    assert_true(is_there("seal.3") && !is_there("seal.4"));
+}
+
+static void test_a_newer_epoch_stops_an_older(void **state)
+{
+    (void)state;
+    gy_journal *old = NULL, *new = NULL;
+    assert_ok(open_as(9, &old)); /* 9 and 10: not by their letters */
+    add(old, 'a', 5);
+    assert_ok(gy_journal_sync(old));
+    assert_ok(gy_journal_check(old));
+    assert_ok(open_as(10, &new));
+    assert_taken("a");
+    add(old, 'b', 5);
+    assert_false(gy_journal_is_over(old));
+    assert_status(gy_journal_sync(old), GY_STATE);
+    assert_string_equal(gy_error_text(), "epoch 9 is over: epoch 10 goes on (the test)");
+    assert_true(gy_journal_is_over(old));
+    assert_status(gy_journal_check(old), GY_STATE);
+    assert_ok(gy_journal_sync(new));
+    gy_journal_close(old);
+    assert_status(open_as(9, &old), GY_STATE);
+    assert_status(open_as(10, &old), GY_STATE);
+    assert_ok(gy_journal_remove(gy_env_real(), folder));
+    gy_journal_close(new);
+}
+
+/* Bytes of heads, seals and records that are not what was written. */
+static void test_damage_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *said;
+        long at;
+    } cases[] = {
+        {"journal.1", "is no segment of epoch 1", 3},
+        {"journal.1", "is no segment of epoch 1", 16},
+        {"journal.1", "is not what was sealed", 128 + 40},
+        {"seal.1", "is no seal of epoch 1", 40},
+        {"seal.1", "is no seal of epoch 1", -1},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        gy_journal *journal = NULL;
+        write_epochs(2);
+        spoil(cases[i].name, cases[i].at, "?");
+        assert_status(open_as(3, &journal), GY_FORMAT);
+        if (strstr(gy_error_text(), cases[i].said) == NULL) {
+            fail_msg("nothing says \"%s\" in: %s", cases[i].said, gy_error_text());
+        }
+        assert_int_equal(leave(NULL), 0);
+        assert_int_equal(enter(NULL), 0);
+    }
+    gy_journal *journal = NULL;
+    write_epochs(2);
+    char path[128];
+    path_to("journal.1", path);
+    assert_int_equal(truncate(path, 150), 0);
+    assert_status(open_as(3, &journal), GY_FORMAT);
+    assert_non_null(strstr(gy_error_text(), "has 22 bytes, its seal says"));
+    assert_int_equal(truncate(path, 50), 0);
+    assert_status(open_as(4, &journal), GY_FORMAT);
+    assert_non_null(strstr(gy_error_text(), "has 50 bytes, expected a head"));
+}
+
+/* Interrupted at any name, a removal leaves no journal of a job that has not ended. */
+static void test_half_removed_is_not_half_a_job(void **state)
+{
+    (void)state;
+    static const char *const left[] = {"journal.1", "journal.2", "journal.3", "seal.1"};
+    gy_journal *journal = NULL;
+    for (size_t i = 0; i < GY_COUNT(left); i++) {
+        char path[128];
+        write_epochs(3);
+        assert_true(is_there("journal.3") && !is_there("seal.3"));
+        for (size_t k = 0; k <= i; k++) {
+            path_to(left[k], path);
+            assert_int_equal(unlink(path), 0);
+        }
+        bool has_records = gy_journal_is_there(gy_env_real(), folder);
+        assert_int_equal(has_records, i < 2);
+        assert_status(open_as(9, &journal), GY_STATE);
+        assert_non_null(strstr(gy_error_text(), "its journal was removed"));
+        assert_ok(gy_journal_remove(gy_env_real(), folder)); /* again */
+        assert_int_equal(rmdir(folder), 0);
+        assert_int_equal(mkdir(folder, 0700), 0);
+    }
+}
+
+static void test_forms_do_not_mix(void **state)
+{
+    (void)state;
+    gy_journal *journal = NULL;
+    assert_ok(open_as(0, &journal));
+    gy_journal_close(journal);
+    assert_status(open_as(1, &journal), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "of a job of one machine"));
+    assert_int_equal(leave(NULL), 0);
+    assert_int_equal(enter(NULL), 0);
+    write_epochs(1);
+    spoil("journal", -1, "x");
+    assert_status(open_as(0, &journal), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "with epochs and one without"));
+}
+
+static int refuse_link(gy_env *env, const char *from, const char *to)
+{
+    (void)env, (void)from, (void)to;
+    return -EPERM;
+}
+
+static void test_storage_must_create_exclusively(void **state)
+{
+    (void)state;
+    assert_ok(gy_journal_suits("/tmp"));
+    assert_status(gy_journal_suits("/proc"), GY_UNSUPPORTED);
+    assert_non_null(strstr(gy_error_text(), "created exclusively"));
+    assert_status(gy_journal_suits("/nonexistent"), GY_NOTFOUND);
+    gy_disk_ops disk = gy_disk_real;
+    gy_env_ops ops = *gy_env_real()->ops;
+    gy_env env = {.ops = &ops};
+    disk.link = refuse_link;
+    ops.disk = &disk;
+    gy_journal *journal = NULL;
+    const gy_journal_options options = {
+        .folder = folder, .epoch = 1, .take = take, .arg = &got};
+    assert_status(gy_journal_open(&env, &options, &journal), GY_UNSUPPORTED);
+    assert_false(is_there("journal.1"));
+}
+
+/* Names that only look like ours. */
+static void test_other_names_are_no_epochs(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "journal.", "journal.01", "journal.0",  "journal.7x", "seal.99999999999999999999999",
+        "seal",     "log",        "xjournal.8", "seal.-1",    "journal.1.tmp"};
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        spoil(names[i], -1, "x");
+    }
+    gy_journal *journal = NULL;
+    assert_ok(open_as(1, &journal));
+    add(journal, 'a', 1);
+    assert_ok(gy_journal_sync(journal));
+    gy_journal_close(journal);
+    assert_ok(open_as(UINT64_MAX - 10, &journal));
+    assert_taken("a");
+    gy_journal_close(journal);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_both_forms_give_back, enter, leave),
+        cmocka_unit_test_setup_teardown(test_torn_is_not_read, enter, leave),
+        cmocka_unit_test_setup_teardown(test_a_newer_epoch_stops_an_older, enter, leave),
+        cmocka_unit_test_setup_teardown(test_damage_is_told, enter, leave),
+        cmocka_unit_test_setup_teardown(test_half_removed_is_not_half_a_job, enter, leave),
+        cmocka_unit_test_setup_teardown(test_forms_do_not_mix, enter, leave),
+        cmocka_unit_test_setup_teardown(test_storage_must_create_exclusively, enter, leave),
+        cmocka_unit_test_setup_teardown(test_other_names_are_no_epochs, enter, leave),
+    };
+    return cmocka_run_group_tests_name("cluster_journal", tests, NULL, NULL);
+}
