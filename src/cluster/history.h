@@ -11,6 +11,9 @@
 
 /** The variable that tells a program to go on with the job of this folder. */
 #define GY_JOB_RESUME_VARIABLE "GYRE_JOB_RESUME"
+/** The variable that tells a program which epoch it is the manager of, on a folder that hosts
+ * share: it begins the job or goes on with it, whichever it finds. */
+#define GY_JOB_EPOCH_VARIABLE "GYRE_JOB_EPOCH"
 
 typedef struct gy_history gy_history;
 

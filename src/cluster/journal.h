@@ -82,11 +82,14 @@ uint64_t gy_journal_epoch(const gy_journal *journal);
 /** Something waits to be flushed; *since_ns: when the first of it was appended. */
 bool gy_journal_is_waiting(const gy_journal *journal, int64_t *since_ns);
 
-/** A folder holds a journal, in either form. */
+/** A folder holds the journal of a job that has not ended, in either form. */
 bool gy_journal_is_there(gy_env *env, const char *folder);
+/** The epoch that may go on with a folder's segments; 0: it has none. GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_journal_next(gy_env *env, const char *folder, uint64_t *epoch);
 /**
- * Remove it, of a job that has ended. Whoever is interrupted leaves nothing that reads as the
- * journal of a job that has not. GY_IO; GY_NOMEM
+ * Remove it, of a job that has ended. Of segments the last seal stays: no manager begins there
+ * again. Whoever is interrupted leaves nothing that reads as the journal of a job that has not
+ * ended. GY_IO; GY_NOMEM
  */
 GY_MUST_CHECK gy_status gy_journal_remove(gy_env *env, const char *folder);
 

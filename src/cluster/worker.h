@@ -115,6 +115,9 @@ typedef struct gy_driver_ops {
     gy_status (*save)(void *arg, const gy_manager *manager, gy_attempt *lost);
     /* Optional: create the manifest, exclusively. */
     gy_status (*publish)(void *arg, const gy_manager *manager);
+    /* Optional: the journal is this manager's, so that no older epoch's has a sync succeed any
+     * more; nothing has begun. A failure ends the job, GY_STATE as `over`. */
+    gy_status (*began)(void *arg);
     /* Optional: at the end, instead of what a failure calls for: the journal is of a newer
      * epoch, whose manager goes on with all that the job's folders hold. */
     void (*over)(void *arg);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "cluster/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -331,9 +332,7 @@ gy_status gy_job_kill(const char *id)
 /* A journal is the last that an ended job removes: one that is there outlived its manager. */
 static bool is_left(const gy_job *job)
 {
-    char path[PATH_BYTES];
-    return snprintf(path, sizeof(path), "%s/journal", job->folder) < (int)sizeof(path) &&
-           access(path, F_OK) == 0;
+    return gy_journal_is_there(gy_env_real(), job->folder);
 }
 
 /* The variables that the program was told by. Jobs of programs that were told nothing have no

@@ -77,6 +77,8 @@ void gy_segment_name(char out[32], bool is_seal, uint64_t epoch);
 GY_MUST_CHECK gy_status gy_segments_list(gy_env *env, const char *folder, gy_segments *out);
 /** The highest epoch that has something; 0: none has. */
 uint64_t gy_segments_highest(const gy_segments *segments);
+/** A seal whose segment has gone says that the job has ended: segments go first. */
+bool gy_segments_are_removed(const gy_segments *segments);
 
 /* ---- seal.c: one segment, one seal ---- */
 

@@ -87,15 +87,33 @@ uint64_t gy_segments_highest(const gy_segments *segments)
     return highest;
 }
 
+bool gy_segments_are_removed(const gy_segments *segments)
+{
+    for (size_t i = 0; i < segments->count; i++) {
+        if (!segments->items[i].has_records) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool gy_journal_is_there(gy_env *env, const char *folder)
 {
     gy_segments list = {.items = NULL};
-    bool is_there = gy_segments_list(env, folder, &list) == GY_OK && list.has_file;
-    for (size_t i = 0; i < list.count; i++) {
-        is_there = is_there || list.items[i].has_records;
-    }
+    bool is_there = gy_segments_list(env, folder, &list) == GY_OK &&
+                    (list.has_file || (list.count > 0 && !gy_segments_are_removed(&list)));
     gy_free(list.items);
     return is_there;
+}
+
+gy_status gy_journal_next(gy_env *env, const char *folder, uint64_t *epoch)
+{
+    gy_segments list = {.items = NULL};
+    gy_status status = gy_segments_list(env, folder, &list);
+    uint64_t highest = gy_segments_highest(&list);
+    gy_free(list.items);
+    *epoch = highest > 0 ? highest + 1 : 0;
+    return status;
 }
 
 /* ---- removing ---- */
@@ -108,12 +126,15 @@ static gy_status remove_name(gy_env *env, const char *folder, const char *name)
     return error == 0 || error == -ENOENT ? GY_OK : gy_journal_fail("remove", path, error);
 }
 
-/* All segments or all seals. */
-static gy_status remove_all(gy_env *env, const char *folder, const gy_segments *list,
-                            bool is_seal)
+/* All segments or all seals of epochs below one. */
+static gy_status remove_below(gy_env *env, const char *folder, const gy_segments *list,
+                              bool is_seal, uint64_t below)
 {
     for (size_t i = 0; i < list->count; i++) {
         char name[32];
+        if (list->items[i].epoch >= below) {
+            continue;
+        }
         gy_segment_name(name, is_seal, list->items[i].epoch);
         GY_TRY(remove_name(env, folder, name));
     }
@@ -128,12 +149,12 @@ gy_status gy_journal_remove(gy_env *env, const char *folder)
     if (status == GY_OK && list.has_file) {
         status = remove_name(env, folder, "journal");
     }
-    /* The seals outlive the segments: a seal without its segment says that the job has ended,
-     * and an old manager finds its own as long as there is one. */
+    /* The seals outlive the segments: a seal without its segment says that the job has ended.
+     * The last one stays, for managers that wake up later. */
     if (status == GY_OK && highest > 0) {
         status = gy_segment_close(env, folder, highest);
-        status = status < 0 ? status : remove_all(env, folder, &list, false);
-        status = status < 0 ? status : remove_all(env, folder, &list, true);
+        status = status < 0 ? status : remove_below(env, folder, &list, false, highest + 1);
+        status = status < 0 ? status : remove_below(env, folder, &list, true, highest);
     }
     gy_free(list.items);
     return status;

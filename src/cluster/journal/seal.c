@@ -23,8 +23,8 @@ typedef struct segment_head {
 } segment_head;
 
 typedef struct segment_seal {
-    char magic[8]; /* "gyreseal" */
-    uint64_t version, epoch, by;
+    char magic[8];               /* "gyreseal" */
+    uint64_t version, epoch, by; /* by its own epoch: the job has ended, and all of this goes */
     uint64_t size_bytes, content; /* of the records; their checksum */
     uint64_t checksum;            /* of what stands before it */
 } segment_seal;
@@ -129,6 +129,10 @@ static gy_status read_seal(gy_journal *journal, uint64_t epoch, segment_seal *se
             gy_fail(GY_FORMAT, "%s is no seal of epoch %llu", path, (unsigned long long)epoch);
     }
     gy_free(bytes.data);
+    if (status == GY_OK && seal->by == epoch) {
+        status = gy_fail(GY_STATE, "the job in %s has ended: its journal is being removed",
+                         journal->folder);
+    }
     return status;
 }
 

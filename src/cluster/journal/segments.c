@@ -65,6 +65,14 @@ static gy_status segments_check(gy_journal *journal)
 
 /* ---- opening ---- */
 
+static gy_status check_removed(const gy_journal *journal, const gy_segments *list)
+{
+    return gy_segments_are_removed(list)
+               ? gy_fail(GY_STATE, "the job in %s has ended: its journal was removed",
+                         journal->folder)
+               : GY_OK;
+}
+
 /* Make the epoch ours. From here on no older one passes a check. */
 static gy_status claim(gy_journal *journal, const gy_journal_options *options)
 {
@@ -85,16 +93,12 @@ static gy_status claim(gy_journal *journal, const gy_journal_options *options)
 static gy_status settle_older(gy_journal *journal, const gy_segments *list,
                               gy_journal_bytes *records)
 {
+    GY_TRY(check_removed(journal, list));
     for (size_t i = 0; i < list->count; i++) {
         const gy_segment *segment = &list->items[i];
-        if (segment->epoch == journal->epoch) {
-            continue;
+        if (segment->epoch != journal->epoch) {
+            GY_TRY(gy_segment_settle(journal, segment, records));
         }
-        if (!segment->has_records) {
-            return gy_fail(GY_STATE, "the job in %s has ended: its journal was removed",
-                           journal->folder);
-        }
-        GY_TRY(gy_segment_settle(journal, segment, records));
     }
     return GY_OK;
 }
@@ -130,6 +134,7 @@ static gy_status begin(gy_journal *journal, const gy_journal_options *options,
                        gy_segments *list, gy_journal_bytes *records)
 {
     GY_TRY(look(journal, list));
+    GY_TRY(check_removed(journal, list));
     if (list->has_file) {
         return gy_fail(GY_STATE,
                        "%s holds the journal of a job of one machine, which goes on "

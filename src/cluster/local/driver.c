@@ -156,7 +156,8 @@ static gy_status open_driver(gy_driver *driver, int signals)
     GY_TRY(gy_processes_open(driver));
     /* It loads the program while the journal is read. */
     GY_TRY(gy_nursery_start(driver));
-    return gy_folder_replay(&driver->folder, options, driver->manager);
+    GY_TRY(gy_folder_replay(&driver->folder, options, driver->manager));
+    return driver->ops->began != NULL ? driver->ops->began(driver->ops->arg) : GY_OK;
 }
 
 /* The last of the journal. Who ends with a failure has not synced that, so may not know that
@@ -172,7 +173,7 @@ static void end_journal(gy_driver *driver)
             gy_journal_check(journal) == GY_STATE) {
             gy_error_take(&driver->end, GY_STATE);
         }
-        driver->is_over = gy_journal_is_over(journal);
+        driver->is_over = driver->is_over || gy_journal_is_over(journal);
     }
     if (driver->is_over && driver->ops->over != NULL) {
         driver->ops->over(driver->ops->arg);

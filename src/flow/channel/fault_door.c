@@ -16,6 +16,7 @@
 struct gy_fault_door {
     int socket;
     char *path;
+    ino_t made; /* the socket's file: another manager may put its own there */
 };
 
 #define SOCKET_NAME "faults"
@@ -67,11 +68,14 @@ gy_status gy_fault_listen(const char *folder, gy_fault_door **door)
         made->path = path.data;
         made->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         (void)unlink(path.data); /* of a manager that was killed */
+        struct stat about = {.st_ino = 0};
         if (made->socket < 0 ||
-            bind(made->socket, (struct sockaddr *)&address, sizeof(address)) != 0) {
+            bind(made->socket, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+            lstat(path.data, &about) != 0) {
             status =
                 gy_fail(GY_IO, "cannot listen at %s: %s", path.data, strerrordesc_np(errno));
         }
+        made->made = about.st_ino;
     } else {
         gy_text_free(&path);
     }
@@ -102,7 +106,8 @@ void gy_fault_door_free(gy_fault_door *door)
     if (door->socket >= 0) {
         (void)close(door->socket);
     }
-    if (door->path != NULL) {
+    struct stat about;
+    if (door->path != NULL && lstat(door->path, &about) == 0 && about.st_ino == door->made) {
         (void)unlink(door->path);
     }
     gy_free(door->path);

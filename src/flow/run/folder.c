@@ -2,6 +2,8 @@
  * files. */
 #include "flow/run/job.h"
 
+#include "cluster/journal.h"
+#include "store/remote/remote.h"
 #include "store/store.h"
 
 #include <dirent.h>
@@ -60,25 +62,8 @@ static void choose_id(gy_flow_job *job)
         (unsigned long long)(job->env->ops->random(job->env, GY_CHANCE_WORK) & 0xffffff));
 }
 
-/* An id is written when the folder is made, and read when the job goes on. */
-static gy_status know_id(gy_flow_job *job)
+static gy_status read_id(gy_flow_job *job, const char *path)
 {
-    char path[GY_JOB_PATH];
-    GY_TRY(gy_running_path(path, job->folder, "id"));
-    if (!job->options.is_resume) {
-        gy_text settings = {0};
-        gy_running_settings(&settings);
-        gy_status status = settings.status;
-        if (status == GY_OK) {
-            status = gy_file_write(job->env, path, job->id, strlen(job->id));
-        }
-        if (status == GY_OK && settings.size_bytes > 0) {
-            GY_TRY(gy_running_path(path, job->folder, GY_JOB_SETTINGS_FILE));
-            status = gy_file_write(job->env, path, settings.data, settings.size_bytes);
-        }
-        gy_text_free(&settings);
-        return status;
-    }
     gy_bytes bytes;
     GY_TRY(gy_file_read(job->env, path, sizeof(job->id) - 1, &bytes));
     memcpy(job->id, bytes.data, bytes.size_bytes);
@@ -87,6 +72,37 @@ static gy_status know_id(gy_flow_job *job)
     return job->id[0] != '\0' && strchr(job->id, '/') == NULL
                ? GY_OK
                : gy_fail(GY_FORMAT, "%s holds no id of a job", path);
+}
+
+static gy_status write_settings(gy_flow_job *job)
+{
+    char path[GY_JOB_PATH];
+    gy_text settings = {0};
+    gy_running_settings(&settings);
+    gy_status status = settings.status;
+    if (status == GY_OK && settings.size_bytes > 0) {
+        status = gy_running_path(path, job->folder, GY_JOB_SETTINGS_FILE);
+        status = status < 0 ? status
+                            : gy_file_write(job->env, path, settings.data, settings.size_bytes);
+    }
+    gy_text_free(&settings);
+    return status;
+}
+
+/* An id is written when the folder is made, and read when the job goes on. Of managers with
+ * epochs several may make it: the first one's counts. */
+static gy_status know_id(gy_flow_job *job)
+{
+    char path[GY_JOB_PATH];
+    GY_TRY(gy_running_path(path, job->folder, "id"));
+    if (job->is_resumed) {
+        return read_id(job, path);
+    }
+    gy_status status = job->epoch == 0
+                           ? gy_file_write(job->env, path, job->id, strlen(job->id))
+                           : gy_share_create(job->env, path, job->id, strlen(job->id));
+    status = status == GY_EXISTS ? read_id(job, path) : status;
+    return status < 0 ? status : write_settings(job);
 }
 
 static gy_status find_folder(gy_flow_job *job)
@@ -115,13 +131,17 @@ static gy_status find_folder(gy_flow_job *job)
     return gy_running_path(job->folder, all, job->id);
 }
 
-gy_status gy_running_make_folder(gy_flow_job *job)
+/* Is the job a new one? */
+static gy_status look_for_journal(gy_flow_job *job)
 {
-    choose_id(job);
-    GY_TRY(find_folder(job));
-    char journal[GY_JOB_PATH];
-    GY_TRY(gy_running_path(journal, job->folder, "journal"));
-    const bool has_journal = access(journal, F_OK) == 0;
+    const bool has_journal = gy_journal_is_there(job->env, job->folder);
+    if (has_journal && job->options.is_resume && job->epoch == 0) {
+        GY_TRY(gy_journal_next(job->env, job->folder, &job->epoch));
+    }
+    if (job->epoch > 0) { /* whatever the epochs before it came to */
+        job->is_resumed = has_journal;
+        return GY_OK; /* ours once the journal is open */
+    }
     if (has_journal && !job->options.is_resume) {
         return gy_fail(GY_EXISTS, "%s holds a job: resume it or choose another folder",
                        job->folder);
@@ -134,6 +154,14 @@ gy_status gy_running_make_folder(gy_flow_job *job)
     }
     job->is_resumed = job->options.is_resume;
     job->is_ours = !job->is_resumed; /* else once the driver holds its lock */
+    return GY_OK;
+}
+
+gy_status gy_running_make_folder(gy_flow_job *job)
+{
+    choose_id(job);
+    GY_TRY(find_folder(job));
+    GY_TRY(look_for_journal(job));
     const char *const names[] = {"data", "scratch", "run", "trace"};
     GY_TRY(gy_running_path(job->data, job->folder, "data"));
     for (size_t i = 0; i < GY_COUNT(names); i++) {
@@ -146,23 +174,36 @@ gy_status gy_running_make_folder(gy_flow_job *job)
 
 /* ---- the output's ---- */
 
-/* What stands in the folder beside our own hidden one; "": nothing. */
-static gy_status find_other(const char *folder, const char *hidden, char out[256])
+/* What stands in the output folder beside our own hidden one; "": nothing. */
+static gy_status find_other(const gy_flow_job *job, char out[256])
 {
+    uint64_t epoch = 0;
     out[0] = '\0';
-    DIR *listing = opendir(folder);
+    DIR *listing = opendir(job->output);
     if (listing == NULL) {
-        return gy_fail(GY_IO, "cannot list the output folder %s: %s", folder, strerror(errno));
+        return gy_fail(GY_IO, "cannot list the output folder %s: %s", job->output,
+                       strerror(errno));
     }
     for (struct dirent *at = readdir(listing); at != NULL && out[0] == '\0';
          at = readdir(listing)) {
         if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0 &&
-            strcmp(at->d_name, hidden) != 0) {
+            !(gy_running_is_hidden(job, at->d_name, &epoch) && epoch <= job->epoch)) {
             (void)snprintf(out, 256, "%.255s", at->d_name);
         }
     }
     (void)closedir(listing);
     return GY_OK;
+}
+
+gy_status gy_running_check_output(const gy_flow_job *job)
+{
+    char other[256] = "";
+    if (!job->is_resumed) {
+        GY_TRY(find_other(job, other));
+    }
+    return other[0] == '\0' ? GY_OK
+                            : gy_fail(GY_EXISTS, "the output folder %s is not empty: it has %s",
+                                      job->output, other);
 }
 
 static gy_status make_output(gy_flow_job *job)
@@ -201,29 +242,22 @@ gy_status gy_running_make_output(gy_flow_job *job)
         }
         GY_TRY(gy_running_path(job->output, here, job->options.output));
     }
-    char name[GY_JOB_ID_BYTES + 16], other[256] = "";
-    (void)snprintf(name, sizeof(name), ".gyre-%s", job->id);
+    char name[GY_HIDDEN_NAME_BYTES];
+    gy_running_hidden_name(job, name);
     gy_status status = make_output(job);
     if (status < 0) {
         job->output[0] = '\0'; /* not ours to clean */
         return status;
     }
     GY_TRY(gy_running_path(job->hidden, job->output, name));
-    if (!job->is_resumed) {
-        status = find_other(job->output, name, other);
+    GY_TRY(gy_running_check_output(job));
+    if (job->epoch > 0) {
+        return GY_OK; /* the rest is gy_running_began's */
     }
-    if (status >= 0 && other[0] == '\0' && mkdir(job->hidden, 0700) != 0 && errno != EEXIST) {
-        status = gy_fail(GY_IO, "cannot make a folder in %s: %s", job->output, strerror(errno));
+    if (mkdir(job->hidden, 0700) != 0 && errno != EEXIST) {
+        return gy_fail(GY_IO, "cannot make a folder in %s: %s", job->output, strerror(errno));
     }
-    /* again: two jobs that begin at once both see each other here, or one does */
-    if (status >= 0 && other[0] == '\0' && !job->is_resumed) {
-        status = find_other(job->output, name, other);
-    }
-    if (status >= 0 && other[0] != '\0') {
-        status = gy_fail(GY_EXISTS, "the output folder %s is not empty: it has %s", job->output,
-                         other);
-    }
-    return status;
+    return gy_running_check_output(job);
 }
 
 /* ---- the end ---- */
@@ -233,8 +267,8 @@ static void remove_output(const gy_flow_job *job)
 {
     char path[GY_JOB_PATH], name[GY_DAG_NAME_BYTES];
     struct stat about;
-    if (stat(job->hidden, &about) != 0) {
-        return; /* it was somebody else's from the beginning */
+    if (stat(job->hidden, &about) != 0 || gy_running_is_published(job)) {
+        return; /* it was somebody else's from the beginning, or an earlier manager made it */
     }
     for (size_t i = 0; i < job->dag->final_count; i++) {
         if (gy_running_path(path, job->output,
@@ -260,14 +294,19 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
             (void)rmdir(job->output);
         }
     }
-    if (!job->has_lock && job->folder[0] != '\0' && gy_history_is_held(job->folder)) {
+    if (job->epoch == 0 && !job->has_lock && job->folder[0] != '\0' &&
+        gy_history_is_held(job->folder)) {
         return; /* another job began there at the same time, and was first */
     }
-    const char *const names[] = {"data", "scratch", "run", "trace", "journal"};
-    for (size_t i = 0; job->folder[0] != '\0' && i < GY_COUNT(names) - (status < 0); i++) {
+    const char *const names[] = {"data", "scratch", "run", "trace"};
+    for (size_t i = 0; job->folder[0] != '\0' && i < GY_COUNT(names); i++) {
         char path[GY_JOB_PATH];
         if (gy_running_path(path, job->folder, names[i]) >= 0) {
             remove_folder(path);
         }
+    }
+    /* last: one that is there says that there is something to go on with */
+    if (status >= 0 && job->folder[0] != '\0' && gy_journal_remove(job->env, job->folder) < 0) {
+        gy_warn("the journal of an ended job stays: %s", gy_error_text());
     }
 }

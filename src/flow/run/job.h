@@ -15,7 +15,7 @@
 #include "flow/run/memo.h"
 #include "flow/run/start.h"
 
-enum { GY_JOB_PATH = 4096, GY_JOB_NOTES = 10000 };
+enum { GY_JOB_PATH = 4096, GY_JOB_NOTES = 10000, GY_HIDDEN_NAME_BYTES = GY_JOB_ID_BYTES + 40 };
 
 /** Sizes and samples that a gate has seen so far. */
 typedef struct gy_gate_state {
@@ -42,7 +42,9 @@ typedef struct gy_flow_job {
     int64_t started_ns, wall_ns; /* monotonic; since 1970 */
     gy_deadline deadline;
     bool is_resumed, is_published;
-    bool is_ours; /* the folders: nobody else's manager is at work in them */
+    bool is_ours;   /* the folders: nobody else's manager is at work in them */
+    bool is_over;   /* a manager of a newer epoch is */
+    uint64_t epoch; /* of the manager; 0: it has none */
 
     /* folders */
     char id[GY_JOB_ID_BYTES], folder[GY_JOB_PATH], data[GY_JOB_PATH];
@@ -94,6 +96,9 @@ typedef struct gy_flow_job {
 GY_MUST_CHECK gy_status gy_running_make_folder(gy_flow_job *job);
 /** The output folder: absent or empty before, or as the resumed job left it. GY_EXISTS */
 GY_MUST_CHECK gy_status gy_running_make_output(gy_flow_job *job);
+/** GY_EXISTS: it is of a new job, and not empty. To be called before and after the hidden
+ * folder is made: of two jobs that begin at once both see each other then, or one does. */
+GY_MUST_CHECK gy_status gy_running_check_output(const gy_flow_job *job);
 /** Nothing but the published output and the log stays; after a failure, nothing of the output.
  */
 void gy_running_clean(gy_flow_job *job, gy_status status);
@@ -114,11 +119,26 @@ void gy_running_settings(gy_text *out);
 /** A program that is started again to go on finds the folder in its environment. */
 void gy_running_look_for_resume(gy_flow_job *job);
 
+/** The manager's epoch, if it has one. GY_ARG */
+GY_MUST_CHECK gy_status gy_running_look_for_epoch(gy_flow_job *job);
+
+/* ---- epoch.c ---- */
+
+/** What the output's hidden folder is called. */
+void gy_running_hidden_name(const gy_flow_job *job, char out[GY_HIDDEN_NAME_BYTES]);
+/** Whether it is called so by a manager of this job, and of which epoch. */
+bool gy_running_is_hidden(const gy_flow_job *job, const char *name, uint64_t *epoch);
+/** gy_driver_ops.began, .over */
+gy_status gy_running_began(void *arg);
+void gy_running_over(void *arg);
+
 /* ---- publish.c ---- */
 
 /** gy_driver_ops.save, .publish */
 gy_status gy_running_save(void *arg, const gy_manager *manager, gy_attempt *lost);
 gy_status gy_running_publish(void *arg, const gy_manager *manager);
+/** The output has a manifest, and it is this job's. */
+bool gy_running_is_published(const gy_flow_job *job);
 /** Name of a final output: "NAME-00000". */
 const char *gy_running_final_name(const gy_dag *dag, const gy_dag_final *final,
                                   char out[GY_DAG_NAME_BYTES]);

@@ -5,6 +5,7 @@
 #include "flow/run/job.h"
 
 #include "base/text.h"
+#include "store/remote/remote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { MANIFEST_BYTES = 256 << 20 };
 
 const char *gy_running_final_name(const gy_dag *dag, const gy_dag_final *final,
                                   char out[GY_DAG_NAME_BYTES])
@@ -59,6 +62,32 @@ static gy_status find_final(const gy_flow_job *job, const gy_manager *manager,
                            gy_name_final(state.committed, member, final->output, name));
 }
 
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat left, right;
+    return stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_ino == right.st_ino &&
+           left.st_dev == right.st_dev;
+}
+
+/* In the place of what an earlier manager put there: the name is never without a file, and all
+ * goes by the hidden folder, which is not there for who does not know that its epoch is over.
+ */
+static int replace(const gy_flow_job *job, const gy_final_file *file, const char *to)
+{
+    char next[GY_JOB_PATH];
+    if (is_same_file(file->path, to)) {
+        return 0;
+    }
+    if (gy_running_path(next, job->hidden, "next") < 0) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (unlink(next) != 0 && errno != ENOENT) {
+        return -1;
+    }
+    return link(file->path, next) == 0 ? rename(next, to) : -1;
+}
+
 /* Sync it, and give it its name beside the one it has. */
 static gy_status save_final(const gy_flow_job *job, const gy_final_file *file, const char *to)
 {
@@ -68,8 +97,7 @@ static gy_status save_final(const gy_flow_job *job, const gy_final_file *file, c
                        file->path, (unsigned long long)file->size_bytes);
     }
     GY_TRY(sync_path(job->env, file->path));
-    if (link(file->path, to) != 0 &&
-        (errno != EEXIST || unlink(to) != 0 || link(file->path, to) != 0)) {
+    if (link(file->path, to) != 0 && (errno != EEXIST || replace(job, file, to) != 0)) {
         return gy_fail(GY_IO, "cannot give %s its name: %s", to, strerror(errno));
     }
     return chmod(to, 0644) == 0
@@ -115,10 +143,16 @@ static void add_string(gy_text *text, const char *value)
     gy_text_add(text, "\"");
 }
 
+/* By which a manifest shows whose it is. */
+static void add_beginning(gy_text *text, const gy_flow_job *job)
+{
+    gy_text_add(text, "{\"format\": \"gyre output 1\", \"job\": \"%s\", \"name\": ", job->id);
+}
+
 static gy_status write_manifest(const gy_flow_job *job, const gy_manager *manager,
                                 gy_text *text)
 {
-    gy_text_add(text, "{\"format\": \"gyre output 1\", \"job\": \"%s\", \"name\": ", job->id);
+    add_beginning(text, job);
     add_string(text, job->dag->name);
     gy_text_add(text, ",\n \"files\": [");
     for (size_t i = 0; i < job->dag->final_count; i++) {
@@ -160,11 +194,46 @@ static gy_status create_file(gy_env *env, const char *path, const gy_text *text)
                      : gy_fail(GY_IO, "cannot write %s: %s", path, strerror((int)-done));
 }
 
-static bool is_same_file(const char *a, const char *b)
+/* The manifest that stands there is this job's, made by a manager before this one or by one
+ * that does not know that its epoch is over: it names the same files. Counters may differ. */
+static gy_status accept(const gy_flow_job *job, const char *path, const gy_text *own)
 {
-    struct stat left, right;
-    return stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_ino == right.st_ino &&
-           left.st_dev == right.st_dev;
+    static const char end[] = "\n \"counters\": {";
+    gy_bytes there;
+    GY_TRY(gy_share_read(job->env, path, MANIFEST_BYTES, &there));
+    const char *left = strstr(there.data, end), *right = strstr(gy_text_get(own), end);
+    GY_ASSERT(right != NULL);
+    const size_t size = (size_t)(right - gy_text_get(own));
+    const bool is_same = left != NULL && (size_t)(left - there.data) == size &&
+                         memcmp(there.data, gy_text_get(own), size) == 0;
+    gy_free(there.data);
+    return is_same ? GY_OK
+                   : gy_fail(GY_EXISTS, "cannot publish %s: another one is there", path);
+}
+
+bool gy_running_is_published(const gy_flow_job *job)
+{
+    char path[GY_JOB_PATH];
+    gy_text beginning = {0};
+    gy_bytes there = {NULL, 0};
+    add_beginning(&beginning, job);
+    const bool is_own = gy_running_path(path, job->output, "MANIFEST.json") >= 0 &&
+                        gy_share_read(job->env, path, MANIFEST_BYTES, &there) >= 0 &&
+                        strncmp(there.data, gy_text_get(&beginning), beginning.size_bytes) == 0;
+    gy_free(there.data);
+    gy_text_free(&beginning);
+    return is_own;
+}
+
+static gy_status link_manifest(const gy_flow_job *job, const gy_text *text, const char *from,
+                               const char *to)
+{
+    GY_TRY(create_file(job->env, from, text));
+    if (link(from, to) == 0 || (errno == EEXIST && is_same_file(from, to))) {
+        return GY_OK;
+    }
+    return errno == EEXIST ? accept(job, to, text)
+                           : gy_fail(GY_IO, "cannot publish %s: %s", to, strerror(errno));
 }
 
 gy_status gy_running_publish(void *arg, const gy_manager *manager)
@@ -174,19 +243,18 @@ gy_status gy_running_publish(void *arg, const gy_manager *manager)
         return GY_OK;
     }
     GY_TRY(gy_running_follow(job, manager));
-    char from[GY_JOB_PATH], to[GY_JOB_PATH];
-    GY_TRY(gy_running_path(from, job->hidden, "MANIFEST.json"));
+    gy_running_recount(job); /* one that goes on may have had nothing to save */
+    char name[48], from[GY_JOB_PATH], to[GY_JOB_PATH];
+    /* A name for each epoch: what an older one has open is not what is published. */
+    (void)snprintf(name, sizeof(name), "MANIFEST-%llu.json", (unsigned long long)job->epoch);
+    GY_TRY(gy_running_path(from, job->hidden, name));
     GY_TRY(gy_running_path(to, job->output, "MANIFEST.json"));
     if (!is_same_file(from, to)) { /* else a manager before this one came so far */
         gy_text text = {0};
         gy_status status = write_manifest(job, manager, &text);
-        status = status < 0 ? status : create_file(job->env, from, &text);
+        status = status < 0 ? status : link_manifest(job, &text, from, to);
         gy_text_free(&text);
         GY_TRY(status);
-        if (link(from, to) != 0) {
-            return gy_fail(errno == EEXIST ? GY_EXISTS : GY_IO, "cannot publish %s: %s", to,
-                           strerror(errno));
-        }
     }
     job->is_published = true;
     return sync_path(job->env, job->output);

@@ -2,6 +2,7 @@
  * what shall be said again. */
 #include "flow/run/job.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,21 @@ void gy_running_look_for_resume(gy_flow_job *job)
         job->options.folder = folder;
         job->options.is_resume = true;
     }
+}
+
+gy_status gy_running_look_for_epoch(gy_flow_job *job)
+{
+    const char *text = gy_setting_get(GY_JOB_EPOCH_VARIABLE);
+    if (text == NULL) {
+        return GY_OK;
+    }
+    char *end = NULL;
+    errno = 0;
+    job->epoch = strtoull(text, &end, 10);
+    return text[0] >= '1' && text[0] <= '9' && *end == '\0' && errno == 0
+               ? GY_OK
+               : gy_fail(GY_ARG, GY_JOB_EPOCH_VARIABLE " is '%.40s', expected a number from 1",
+                         text);
 }
 
 void gy_running_settings(gy_text *out)

@@ -198,6 +198,7 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
 static gy_status prepare(gy_flow_job *job)
 {
     gy_running_look_for_resume(job);
+    GY_TRY(gy_running_look_for_epoch(job));
     GY_TRY(check_options(job));
     if (job->dag->status < 0) {
         return gy_fail(job->dag->status, "%s", job->dag->mistake);
@@ -255,6 +256,8 @@ static gy_status drive(gy_flow_job *job)
                                .grow = grow,
                                .save = save,
                                .publish = publish,
+                               .began = gy_running_began,
+                               .over = gy_running_over,
                                .note = gy_running_note,
                                .tick = gy_running_tick,
                                .arg = job};
@@ -264,6 +267,7 @@ static gy_status drive(gy_flow_job *job)
         .threads = job->options.threads,
         .memory_bytes = job->options.memory_bytes,
         .ops = &ops,
+        .epoch = job->epoch,
         .deadline = job->options.timeout_seconds > 0 ? job->deadline : (gy_deadline){0},
     };
     gy_status status = gy_driver_run(job->env, job->manager, &options);
@@ -274,7 +278,8 @@ static gy_status drive(gy_flow_job *job)
     if (status >= 0 && job->dag->final_count == 0) {
         status = publish_nothing(job);
     }
-    if (status < 0 && job->cause < 0 && status != GY_CANCELLED && status != GY_TIMEOUT) {
+    if (status < 0 && job->cause < 0 && !job->is_over && status != GY_CANCELLED &&
+        status != GY_TIMEOUT) {
         gy_error error;
         gy_error_take(&error, job->cause);
         status = gy_error_raise(&error);
@@ -372,7 +377,9 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
         if (status < 0 && job->fatal[0] != '\0') {
             (void)snprintf(error.text, sizeof(error.text), "%s", job->fatal);
         }
-        gy_running_tell_history(job, state_of(status), status < 0 ? error.text : "");
+        if (!job->is_over) { /* else another manager's word is the last */
+            gy_running_tell_history(job, state_of(status), status < 0 ? error.text : "");
+        }
         if (job->options.trace != NULL) {
             gy_running_trace(job);
         }

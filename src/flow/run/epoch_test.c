@@ -1,0 +1,254 @@
+/* Goal: of managers with epochs one makes the output, whenever an older one was killed or falls
+ * asleep and wakes up when all is over. */
+#include "flow/run/run_test.h"
+
+#include "cluster/journal.h"
+
+/* The real disk, on which a manager stops or kills itself at one of its calls. */
+typedef struct sleepy_env {
+    gy_env env; /* first */
+    gy_env_ops ops;
+    gy_disk_ops disk;
+    int left;   /* calls until then */
+    int signal; /* SIGSTOP, or SIGKILL */
+} sleepy_env;
+
+static void fall_asleep(gy_env *env)
+{
+    sleepy_env *sleepy = (sleepy_env *)env;
+    if (sleepy->left-- == 0) {
+        (void)raise(sleepy->signal);
+    }
+}
+
+static int sleepy_close(gy_env *env, int file)
+{
+    const int closed = gy_disk_real.close(env, file);
+    fall_asleep(env);
+    return closed;
+}
+
+static int64_t sleepy_write(gy_env *env, int file, const void *data, size_t size_bytes)
+{
+    fall_asleep(env);
+    return gy_disk_real.write(env, file, data, size_bytes);
+}
+
+static int sleepy_sync(gy_env *env, int file)
+{
+    fall_asleep(env);
+    return gy_disk_real.sync(env, file);
+}
+
+static int sleepy_link(gy_env *env, const char *from, const char *to)
+{
+    fall_asleep(env);
+    return gy_disk_real.link(env, from, to);
+}
+
+static int sleepy_list(gy_env *env, const char *folder, gy_disk_visit visit, void *arg)
+{
+    fall_asleep(env);
+    const int listed = gy_disk_real.list(env, folder, visit, arg);
+    fall_asleep(env); /* it has seen that nobody is there */
+    return listed;
+}
+
+static void set_epoch(int epoch)
+{
+    char text[16];
+    (void)snprintf(text, sizeof(text), "%d", epoch);
+    assert_int_equal(setenv("GYRE_JOB_EPOCH", text, 1), 0);
+}
+
+static gy_flow_options own_options(const place *at)
+{
+    gy_flow_options options = options_of(at);
+    options.processes = 1;
+    return options;
+}
+
+/* In a child: epoch 1, to which that happens at that call. */
+static pid_t start_sleepy(const place *at, int left, int signal)
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        sleepy_env sleepy = {
+            .ops = *gy_env_real()->ops, .disk = gy_disk_real, .left = left, .signal = signal};
+        sleepy.disk.close = sleepy_close;
+        sleepy.disk.write = sleepy_write;
+        sleepy.disk.sync = sleepy_sync;
+        sleepy.disk.link = sleepy_link;
+        sleepy.disk.list = sleepy_list;
+        sleepy.ops.disk = &sleepy.disk;
+        sleepy.env.ops = &sleepy.ops;
+        set_epoch(1);
+        const gy_flow_options options = own_options(at);
+        const gy_status status =
+            gy_running_run(&sleepy.env, flow, make_sums(2, 2), &options, NULL);
+        /* GY_EXISTS: it had not even begun, and finds the output made */
+        _exit(status == GY_OK ? 0 : status == GY_STATE || status == GY_EXISTS ? 7 : 3);
+    }
+    return child;
+}
+
+/* All that the output shows: names, numbers and bytes. */
+static void look_at(const place *at, char out[4096])
+{
+    char line[700];
+    (void)snprintf(
+        line, sizeof(line),
+        "cd %s && ls -A && stat -c '%%n %%i %%h %%s' sum-* && cat sum-* MANIFEST.json",
+        at->output);
+    assert_int_equal(gy_test_shell(line, out, 4096), 0);
+}
+
+static bool has_journal(const place *at)
+{
+    return gy_journal_is_there(gy_env_real(), at->folder);
+}
+
+/* Whoever made the manifest had counted all. */
+static void expect_counters(const char *manifest)
+{
+    char text[1024];
+    FILE *file = fopen(manifest, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    if (strstr(text, "\"numbers\": 2") == NULL || strstr(text, "\"sums\": 2") == NULL) {
+        fail_msg("the manifest lacks counters: %s", text);
+    }
+}
+
+/* False: nothing is left to be done. */
+static bool run_next(const place *at, gy_flow_options options, int left)
+{
+    gy_dag *dag = make_sums(2, 2);
+    char manifest[400];
+    (void)snprintf(manifest, sizeof(manifest), "%s/MANIFEST.json", at->output);
+    const bool was_published = access(manifest, F_OK) == 0;
+    const gy_status status = gy_flow_run(flow, dag, &options, NULL);
+    const bool had_ended =
+        status == GY_STATE && was_published && strstr(gy_error_text(), "has ended") != NULL;
+    if (status != GY_OK && !had_ended) {
+        fail_msg("after call %d, the next one: %s", left, gy_error_text());
+    }
+    gy_dag_free(dag);
+    expect_counters(manifest);
+    expect_file(at, "sum-00000", "1\n");
+    expect_file(at, "sum-00001", "1\n");
+    if (!had_ended && (count_entries(at->output) != 3 || has_journal(at))) {
+        fail_msg("after call %d: %d entries%s", left, count_entries(at->output),
+                 has_journal(at) ? ", and a journal" : "");
+    }
+    return !had_ended;
+}
+
+/* While the next epoch makes the output the first one sleeps. True: it slept. */
+static bool wake_up_late(int left)
+{
+    place at = make_place();
+    static char before[4096], after[4096];
+    int status = 0;
+    const pid_t child = start_sleepy(&at, left, SIGSTOP);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    const bool has_slept = WIFSTOPPED(status);
+    bool is_made = false;
+    if (has_slept) {
+        set_epoch(2);
+        is_made = run_next(&at, own_options(&at), left);
+        look_at(&at, before);
+        assert_int_equal(kill(child, SIGCONT), 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    look_at(&at, after);
+    if (is_made && strcmp(before, after) != 0) {
+        fail_msg("asleep at call %d it changed the output:\n%s\nwas:\n%s", left, after, before);
+    }
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 7) {
+        fail_msg("asleep at call %d it ended with %d", left, WEXITSTATUS(status));
+    }
+    assert_int_equal(count_entries(at.output), 3);
+    if (getenv("KEEP") == NULL)
+        remove_place(&at);
+    return has_slept;
+}
+
+static void who_wakes_up_late_changes_nothing(void **state)
+{
+    (void)state;
+    int calls = 0;
+    const int step = gy_test_cases(8) >= 8 ? 2 : 9;
+    while (wake_up_late(calls) && calls < 400) {
+        calls += step;
+    }
+    printf("%d calls, every %dth\n", calls, step);
+    assert_in_range(calls, 20, 399);
+    assert_int_equal(unsetenv("GYRE_JOB_EPOCH"), 0);
+}
+
+/* The next one has an epoch, or is somebody at home who resumes the job. */
+static void a_killed_one_is_followed(void **state)
+{
+    (void)state;
+    int kills = 0;
+    const int step = gy_test_cases(8) >= 8 ? 5 : 17;
+    bool was_killed = true;
+    for (int left = 0; was_killed && left < 400; left += step) {
+        place at = make_place();
+        int status = 0;
+        const pid_t child = start_sleepy(&at, left, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        was_killed = WIFSIGNALED(status);
+        gy_flow_options options = own_options(&at);
+        options.is_resume = kills % 2 == 0 && has_journal(&at);
+        set_epoch(2);
+        if (options.is_resume) {
+            assert_int_equal(unsetenv("GYRE_JOB_EPOCH"), 0);
+        }
+        if (was_killed) {
+            kills += run_next(&at, options, left);
+        }
+        remove_place(&at);
+    }
+    printf("killed %d times\n", kills);
+    assert_true(kills >= 4 && !was_killed);
+    assert_int_equal(unsetenv("GYRE_JOB_EPOCH"), 0);
+}
+
+static void a_wrong_epoch_is_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"0", "-1", "two", "7x", "99999999999999999999"};
+    place at = make_place();
+    gy_flow_options options = own_options(&at);
+    for (size_t i = 0; i < GY_COUNT(wrong); i++) {
+        assert_int_equal(setenv("GYRE_JOB_EPOCH", wrong[i], 1), 0);
+        gy_dag *dag = make_sums(1, 1);
+        assert_status(gy_flow_run(flow, dag, &options, NULL), GY_ARG);
+        assert_non_null(strstr(gy_error_text(), wrong[i]));
+        gy_dag_free(dag);
+    }
+    assert_int_equal(unsetenv("GYRE_JOB_EPOCH"), 0);
+    if (getenv("KEEP") == NULL)
+        remove_place(&at);
+}
+
+int main(int argc, char **argv)
+{
+    flow = gy_flow_start(&argc, &argv, functions, GY_COUNT(functions));
+    if (flow == NULL) {
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_wakes_up_late_changes_nothing),
+        cmocka_unit_test(a_killed_one_is_followed),
+        cmocka_unit_test(a_wrong_epoch_is_refused),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    gy_flow_end(flow);
+    return failed;
+}
