@@ -77,7 +77,7 @@ static void test_every_order_of_two(void **state)
     enum { STEPS = 6, MOST = 22 }; /* of manager 1; of manager 2 */
     world *at = new_world();
     int turn[STEPS] = {0};
-    long told = 0, tried = 0, every = 400000 / gy_test_serial_cases(8000);
+    long told = 0, tried = 0, every = 400000 / gy_test_serial_cases(4000);
     clock_t begun = clock();
     do {
         if (tried++ % every == 0) {
@@ -118,7 +118,7 @@ static void test_turns_of_three(void **state)
     (void)state;
     enum { MOST = 26 };
     world *at = new_world();
-    long told = 0, every = 1371000 / gy_test_serial_cases(8000), tried = 0;
+    long told = 0, every = 1371000 / gy_test_serial_cases(3000), tried = 0;
     int moment[4] = {0};
     for (int first = 0; first < 3; first++) {
         for (int code = 0; code < MOST * MOST * MOST * MOST && at->wrong[0] == '\0'; code++) {
@@ -215,7 +215,7 @@ static void test_stories(void **state)
     (void)state;
     world *at = new_world();
     uint64_t first = gy_test_seed();
-    long seeds = getenv("GYRE_SEED") != NULL ? 1 : gy_test_serial_cases(20000);
+    long seeds = getenv("GYRE_SEED") != NULL ? 1 : gy_test_serial_cases(8000);
     clock_t begun = clock();
     int64_t live = gy_alloc_live();
     for (uint64_t seed = first; seed < first + (uint64_t)seeds; seed++) {

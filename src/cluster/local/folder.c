@@ -68,8 +68,7 @@ gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path, bool 
         return fail_file("open", at, folder->lock);
     }
     gy_status status = take_lock(folder, at, has_epoch ? 1 : LOCK_TRIES);
-    if (status == GY_STATE &&
-        has_epoch) { /* a manager that is cut off, or stopped, may hold it */
+    if (status == GY_STATE && has_epoch) { /* who is cut off, or stopped, may hold it */
         gy_info("%s; the newer epoch goes on", gy_error_text());
         status = GY_OK;
     }
