@@ -67,7 +67,7 @@ static gy_status find_hidden(const gy_flow_job *job, char out[GY_HIDDEN_NAME_BYT
 /* Once more, when it is another one by now: GY_AGAIN. */
 static gy_status take_hidden(gy_flow_job *job)
 {
-    char name[GY_HIDDEN_NAME_BYTES], path[GY_JOB_PATH];
+    char name[GY_HIDDEN_NAME_BYTES] = "", path[GY_JOB_PATH];
     uint64_t epoch = 0;
     GY_TRY(find_hidden(job, name, &epoch));
     if (epoch > job->epoch) {
