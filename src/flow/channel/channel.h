@@ -21,17 +21,18 @@ typedef enum gy_input_kind {
     GY_INPUT_PLAIN,   /* a user's file, or a part of it */
     GY_INPUT_FIFO,
     GY_INPUT_PIPE,
+    GY_INPUT_FETCHED, /* a SECTION that was fetched from another host */
 } gy_input_kind;
 
 typedef struct gy_order_input {
     gy_input_kind kind;
-    uint32_t section;                /* SECTION: which output of its producer */
+    uint32_t section;                /* SECTION, FETCHED: which output of its producer */
     uint32_t epoch, attempt, member; /* SECTION: who wrote the file; with the key instead of
                                         (job, task), since later jobs may read it */
     uint32_t channel;                /* FIFO, PIPE: row of gy_order.channels */
     gy_key key;                      /* SECTION: the producer's */
-    gy_key content;                  /* SECTION: as the producer's report says */
-    const char *path;                /* SECTION, PLAIN */
+    gy_key content;                  /* SECTION, FETCHED: as the producer's report says */
+    const char *path;                /* SECTION, PLAIN, FETCHED */
     const void *data;                /* INLINE */
     uint64_t offset, size_bytes;     /* PLAIN: UINT64_MAX: to its end; INLINE: the size */
 } gy_order_input;

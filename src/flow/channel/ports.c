@@ -1,5 +1,6 @@
 /* Inputs and outputs of a vertex: files, sections of files, bytes of messages, pipes, FIFOs. */
 #include "base/base.h"
+#include "flow/channel/section_fetch.h"
 #include "flow/channel/vertex_priv.h"
 
 #include <errno.h>
@@ -57,7 +58,9 @@ static gy_status open_section(gy_vertex *vertex, uint32_t input)
         .section = from->section,
     };
     gy_section_sum sum;
-    gy_status status = gy_section_open(&wanted, section, &sum);
+    gy_status status = from->kind == GY_INPUT_FETCHED
+                           ? gy_section_open_fetched(&wanted, section, &sum)
+                           : gy_section_open(&wanted, section, &sum);
     if (status < 0) {
         return lose(vertex, input, status);
     }
@@ -132,7 +135,7 @@ static gy_status open_plain(gy_vertex *vertex, uint32_t input)
 static gy_status open_input(gy_vertex *vertex, uint32_t input)
 {
     const gy_order_input *from = &vertex->order->inputs[input];
-    if (from->kind == GY_INPUT_SECTION) {
+    if (from->kind == GY_INPUT_SECTION || from->kind == GY_INPUT_FETCHED) {
         return open_section(vertex, input);
     }
     if (from->kind == GY_INPUT_PLAIN) {

@@ -54,4 +54,29 @@ uint64_t gy_section_tail_hash(const gy_section_header *header, const void *table
                               size_t table_bytes, const gy_section_tail *tail);
 gy_section_header gy_section_header_of(const gy_section_owner *owner);
 
+/** What stands behind the bytes of a fetched section, before its own size as uint32_t. */
+typedef struct gy_fetch_note {
+    uint64_t size_bytes, hash;
+    uint64_t content[2];
+    uint32_t section, version;
+    uint64_t sum;
+} gy_fetch_note;
+
+static_assert(sizeof(gy_fetch_note) == 48, "on disk");
+
+/** The checksum that a note bears. */
+uint64_t gy_fetch_note_sum(const gy_fetch_note *note);
+
+/** Where a section's bytes lie in its file; file and extents are the caller's. */
+typedef struct gy_section_place {
+    int file;
+    gy_section_extent *extents; /* (extent_count) */
+    uint32_t extent_count;
+    gy_section_sum sum;
+} gy_section_place;
+
+/** The checks of gy_section_open, and no bytes. */
+GY_MUST_CHECK gy_status gy_section_find(const gy_section_wanted *wanted,
+                                        gy_section_place *place);
+
 #endif

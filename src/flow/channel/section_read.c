@@ -277,6 +277,38 @@ gy_status gy_section_open(const gy_section_wanted *wanted, gy_section *section,
     return status;
 }
 
+gy_status gy_section_find(const gy_section_wanted *wanted, gy_section_place *place)
+{
+    section_file from = {.wanted = wanted, .file = -1};
+    gy_section_row row = {0};
+    uint64_t first = 0;
+    gy_status status = open_file(&from);
+    status = status < 0 ? status : read_ends(&from);
+    status = status < 0 ? status : read_table(&from);
+    if (status == GY_OK) {
+        row = row_at(&from, wanted->section);
+        status = check_extents(&from, &row, &first);
+    }
+    gy_section_extent *extents =
+        status == GY_OK ? gy_alloc("flow.extents", (row.extents + 1) * sizeof(*extents)) : NULL;
+    if (status == GY_OK && extents == NULL) {
+        status = GY_NOMEM;
+    }
+    for (uint64_t i = 0; status == GY_OK && i < row.extents; i++) {
+        extents[i] = extent_at(&from, first + i);
+    }
+    gy_free(from.table);
+    if (status < 0) {
+        if (from.file >= 0) {
+            (void)close(from.file);
+        }
+        return status;
+    }
+    *place = (gy_section_place){
+        from.file, extents, (uint32_t)row.extents, {row.size_bytes, row.hash}};
+    return GY_OK;
+}
+
 gy_status gy_section_verify(const gy_section *section, const gy_section_sum *sum,
                             const char *path)
 {

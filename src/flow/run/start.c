@@ -52,6 +52,7 @@ static void put_input(gy_text *text, const gy_start_input *input)
     put_u32(text, input->kind);
     switch (input->kind) {
     case GY_INPUT_SECTION:
+    case GY_INPUT_FETCHED:
         put_u32(text, input->task_input);
         put_u32(text, input->from.task);
         put_u32(text, input->from.epoch);
@@ -226,6 +227,7 @@ static void take_input(gy_start_reader *reader, gy_start_input *input)
     input->kind = (gy_input_kind)kind;
     switch (kind) {
     case GY_INPUT_SECTION:
+    case GY_INPUT_FETCHED:
         input->task_input = take_u32(reader);
         input->from.task = take_u32(reader);
         input->from.epoch = take_u32(reader);

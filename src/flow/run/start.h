@@ -30,8 +30,8 @@ GY_MUST_CHECK gy_status gy_welcome_read(const void *message, size_t size_bytes, 
 
 typedef struct gy_start_input {
     gy_input_kind kind;
-    uint32_t task_input; /* SECTION, INLINE: which edge of the task */
-    gy_attempt from;     /* SECTION */
+    uint32_t task_input; /* SECTION, FETCHED, INLINE: which edge of the task */
+    gy_attempt from;     /* SECTION, FETCHED */
     uint32_t member, section, channel;
     uint32_t width; /* SECTION: of its producer */
     gy_key key, content;

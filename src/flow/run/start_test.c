@@ -19,6 +19,13 @@ static const gy_start_input inputs[] = {
     {.kind = GY_INPUT_PLAIN, .path = "/a/path", .offset = 10, .size_bytes = UINT64_MAX},
     {.kind = GY_INPUT_FIFO, .channel = 1},
     {.kind = GY_INPUT_PIPE, .channel = 2},
+    {.kind = GY_INPUT_FETCHED,
+     .task_input = 6,
+     .from = {8, 2, 1 << 20},
+     .section = 1,
+     .width = 1,
+     .key = {5, 6},
+     .content = {7, 8}},
 };
 
 static const gy_start_output outputs[] = {
