@@ -81,6 +81,11 @@ static int64_t next_ns(const void *carrier)
 {
     const gy_stream *stream = carrier;
     int64_t at_ns = stream->hot != NULL ? 0 : INT64_MAX;
+    /* Sockets that came since libuv looked last are not behind its descriptor before it looks
+     * again: who waits for that would not hear them. */
+    if (uv_loop_alive(&stream->loop) && uv_backend_timeout(&stream->loop) == 0) {
+        return 0;
+    }
     if (stream->strangers_first != NULL) {
         at_ns = GY_MIN(at_ns, stream->strangers_first->deadline.at_ns);
     }

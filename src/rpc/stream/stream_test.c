@@ -383,7 +383,8 @@ static void another_loop_drives_it(void **state)
             until_ns = GY_MIN(until_ns, gy_rpc_next(nodes[i]).at_ns);
         }
         int wait_ms = until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
-        assert_true(poll(look, 2, wait_ms) >= 0);
+        /* All that happens here comes over sockets: nothing waits for an alarm. */
+        assert_true(poll(look, 2, wait_ms) > 0 || wait_ms == 0);
         for (int i = 0; i < 2; i++) {
             if (look[i].revents != 0 ||
                 gy_rpc_next(nodes[i]).at_ns <= gy_now_ns(gy_env_real())) {
