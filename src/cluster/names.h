@@ -153,6 +153,7 @@ typedef struct gy_names_daemon {
 
 typedef struct gy_names_job {
     gy_key key, spec;
+    uint64_t platform;          /* 0: any */
     const char *name, *address; /* of the manager; "": none is known */
     const char *reason;         /* of its end, or what it waits for */
     uint32_t epoch, weight, slots_wanted, slots_held, attempts;
@@ -163,5 +164,7 @@ typedef struct gy_names_job {
 /** The index-th; false: there is none. Indices may have holes of their own: key 0, id 0. */
 bool gy_names_look_daemon(const gy_names *names, uint32_t index, gy_names_daemon *daemon);
 bool gy_names_look_job(const gy_names *names, uint32_t index, gy_names_job *job);
+/** The one of this key; false: none, or not accepted yet. @cost O(1) */
+bool gy_names_find_job(const gy_names *names, gy_key key, gy_names_job *job);
 
 #endif

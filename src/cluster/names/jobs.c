@@ -158,7 +158,9 @@ void gy_names_job_end(gy_names *names, const gy_names_event *event)
     } else if (row->state == JOB_NEW || event->epoch != row->facts.epoch) {
         say_over(names, event->key, event->epoch, GY_STATE);
     } else if (row->pending == PENDING_NONE) {
-        gy_names_finish(names, job, event->status, event->reason);
+        bool is_killed = row->facts.is_killed && event->status != GY_OK;
+        gy_names_finish(names, job, is_killed ? GY_CANCELLED : event->status,
+                        is_killed ? "killed by its user" : event->reason);
     } /* else it asks again */
 }
 

@@ -143,7 +143,8 @@ void gy_names_look_at_jobs(gy_names *names)
         } else if (row->state == JOB_ORDERED) {
             gy_names_manager_lost(names, job, "was not heard");
         } else if (row->state == JOB_UP) {
-            gy_names_manager_lost(names, job, "is silent");
+            gy_names_manager_lost(names, job,
+                                  row->facts.is_killed ? "does not end" : "is silent");
         }
     }
 }
@@ -250,7 +251,12 @@ void gy_names_hear_manager(gy_names *names, const gy_manager_wishes *wishes)
     if (!gy_step_take_text(row->address, sizeof(row->address), wishes->address)) {
         gy_names_note_job(names, job, "its manager says an address that is too long");
     }
-    gy_names_due(names, job, names->now_ns + names->options.dead_ns);
+    int64_t due_ns = names->now_ns + names->options.dead_ns;
+    if (row->facts.is_killed && row->last_ns == 0) { /* an earlier name server was asked */
+        row->last_ns = names->now_ns + names->options.grace_ns;
+    }
+    /* A killed one may end in order, and not go on. */
+    gy_names_due(names, job, row->facts.is_killed ? GY_MIN(due_ns, row->last_ns) : due_ns);
     if (wishes->sequence > row->sequence) {
         take_wishes(names, job, wishes);
     }

@@ -267,6 +267,7 @@ bool gy_names_look_job(const gy_names *names, uint32_t index, gy_names_job *job)
     bool is_known = row->state != JOB_FREE && row->state != JOB_NEW;
     *job = (gy_names_job){.key = is_known ? row->key : (gy_key){0},
                           .spec = row->facts.spec,
+                          .platform = row->facts.platform,
                           .name = row->facts.name,
                           .address = row->address,
                           .reason = row->state == JOB_ENDED ? row->facts.reason : row->waits,
@@ -279,4 +280,11 @@ bool gy_names_look_job(const gy_names *names, uint32_t index, gy_names_job *job)
                           .is_up = row->state == JOB_UP,
                           .status = row->facts.status};
     return true;
+}
+
+bool gy_names_find_job(const gy_names *names, gy_key key, gy_names_job *job)
+{
+    uint32_t index = gy_index_find(&names->by_job, key);
+    return index != GY_NONE && gy_names_look_job(names, index, job) &&
+           gy_key_is_same(job->key, key);
 }

@@ -120,6 +120,7 @@ typedef struct job_row {
     bool was_listed;
     uint64_t order; /* that starts the manager */
     int64_t told_ns, due_ns, up_ns, hungry_ns;
+    int64_t last_ns; /* killed: its manager has ended by then; 0: not known */
     links at_host, in_ended;
     char address[GY_CONTROL_TEXT_BYTES];
     char waits[GY_CONTROL_REASON_BYTES]; /* what for; "": does not */

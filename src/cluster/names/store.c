@@ -113,7 +113,10 @@ static void stands(gy_names *names, uint32_t job)
         return;
     case PENDING_KILL:
         gy_names_answer(names, asker, GY_OK, "it is told to end");
-        gy_names_due(names, job, names->now_ns);
+        row->last_ns = names->now_ns + names->options.grace_ns;
+        if (row->state != JOB_UP) {
+            gy_names_due(names, job, names->now_ns);
+        }
         gy_names_touch(names, job);
         return;
     }
