@@ -5,6 +5,7 @@
 #include "cluster/net/net.h"
 
 #include <gnu/libc-version.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -62,6 +63,12 @@ void gy_net_clean_text(const char *text, char *out, size_t room)
 }
 
 /* ---- Keys ---- */
+
+void gy_net_key_text(gy_key key, char text[GY_NET_KEY_TEXT])
+{
+    snprintf(text, GY_NET_KEY_TEXT, "%016llx%016llx", (unsigned long long)key.high,
+             (unsigned long long)key.low);
+}
 
 static Gy__Cluster__Key *key_message(gy_arena *arena, gy_key key)
 {

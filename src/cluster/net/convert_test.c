@@ -314,13 +314,15 @@ static void wrong_orders_wishes_and_grants_are_refused(void **state)
 static void texts_of_anybody_are_cleaned(void **state)
 {
     (void)state;
-    char out[8];
+    char out[8], id[GY_NET_KEY_TEXT];
     gy_net_clean_text("a\tb\x1b\x7f", out, sizeof(out));
     assert_string_equal(out, "a b  ");
     gy_net_clean_text("abcdefghij", out, sizeof(out));
     assert_string_equal(out, "abcdefg");
     gy_net_clean_text("abcdef\xc3\xa4", out, sizeof(out)); /* no half of a character */
     assert_string_equal(out, "abcdef");
+    gy_net_key_text((gy_key){0xab, 0x12}, id);
+    assert_string_equal(id, "00000000000000ab0000000000000012");
     assert_true(gy_net_platform() != 0 && gy_net_platform() == gy_net_platform());
 }
 

@@ -118,6 +118,10 @@ gy_key gy_net_digest_end(gy_net_digest *digest);
 /** NULL is fine. */
 void gy_net_digest_free(gy_net_digest *digest);
 
+/** 32 hex digits: a job's id, a manager's subject, a file's name. @threads any */
+enum { GY_NET_KEY_TEXT = 33 };
+void gy_net_key_text(gy_key key, char text[GY_NET_KEY_TEXT]);
+
 static inline gy_key gy_net_key(const Gy__Cluster__Key *key)
 {
     return key != NULL ? (gy_key){key->high, key->low} : (gy_key){0};
