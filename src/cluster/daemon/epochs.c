@@ -65,6 +65,7 @@ static void take_epoch(gy_daemon *daemon, uint32_t job)
         row->started = row->sync_started;
         if (row->hosted == HOSTED_SYNCING && row->hosted_epoch == row->started) {
             row->hosted = HOSTED_UP;
+            row->has_files = true; /* its program, what it prints */
             gy_daemon_emit(daemon, GY_DAEMON_MANAGER_START, job)->epoch = row->started;
         }
     }

@@ -98,20 +98,17 @@ gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
     return gy_journal_open(folder->env, &journal, &folder->journal);
 }
 
-/* "folder/log/SLOT-GENERATION" */
-static gy_status log_path(const gy_folder *folder, uint32_t slot, uint32_t generation,
-                          char out[PATH_BYTES])
+static void log_name(uint32_t slot, uint32_t generation, char out[64])
 {
-    char name[64];
-    snprintf(name, sizeof(name), "log/%u-%u", slot, generation);
-    return path_in(folder, name, out);
+    snprintf(out, 64, "log/%u-%u", slot, generation);
 }
 
 int gy_folder_log(const gy_folder *folder, uint32_t slot, uint32_t generation)
 {
-    char path[PATH_BYTES];
+    char path[PATH_BYTES], name[64];
     gy_env *env = folder->env;
-    if (log_path(folder, slot, generation, path) < 0) {
+    log_name(slot, generation, name);
+    if (path_in(folder, name, path) < 0) {
         return -1;
     }
     int file = gy_env_disk(env)->open(env, path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
@@ -140,15 +137,14 @@ static void add_last_line(char *text, size_t size_bytes, gy_text *out)
         }
     }
     if (size > 0) {
-        gy_text_add(out, "; its log ends: %.*s", (int)size, text + begin);
+        gy_text_add(out, "%.*s", (int)size, text + begin);
     }
 }
 
-void gy_folder_log_tail(const gy_folder *folder, uint32_t slot, uint32_t generation,
-                        gy_text *out)
+void gy_folder_tail(const gy_folder *folder, const char *name, gy_text *out)
 {
     char path[PATH_BYTES], text[TAIL_BYTES];
-    if (log_path(folder, slot, generation, path) < 0) {
+    if (path_in(folder, name, path) < 0) {
         return;
     }
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -161,9 +157,22 @@ void gy_folder_log_tail(const gy_folder *folder, uint32_t slot, uint32_t generat
     close(file);
     if (size == 0) {
         (void)gy_env_disk(folder->env)->unlink(folder->env, path);
-    } else if (got > 0 && out != NULL) {
+    } else if (got > 0) {
         add_last_line(text, (size_t)got, out);
     }
+}
+
+void gy_folder_log_tail(const gy_folder *folder, uint32_t slot, uint32_t generation,
+                        gy_text *out)
+{
+    char name[64];
+    gy_text line = {.data = NULL};
+    log_name(slot, generation, name);
+    gy_folder_tail(folder, name, &line);
+    if (out != NULL && line.size_bytes > 0) {
+        gy_text_add(out, "; its log ends: %s", gy_text_get(&line));
+    }
+    gy_text_free(&line);
 }
 
 void gy_folder_close(gy_folder *folder)

@@ -149,7 +149,9 @@ GY_MUST_CHECK gy_status gy_folder_replay(gy_folder *folder, const gy_driver_opti
                                          gy_manager *manager);
 /** A new file for what a process prints. -1: there is none, a warning is logged. */
 int gy_folder_log(const gy_folder *folder, uint32_t slot, uint32_t generation);
-/** Append the last line of a process's log, if it said anything; an empty log is removed. */
+/** The last line of a file of the folder, "log/0-1", for people; an empty file is removed. */
+void gy_folder_tail(const gy_folder *folder, const char *name, gy_text *out);
+/** Append how a process's log ends, if it said anything, as the end of a reason. */
 void gy_folder_log_tail(const gy_folder *folder, uint32_t slot, uint32_t generation,
                         gy_text *out);
 void gy_folder_close(gy_folder *folder);

@@ -1,0 +1,349 @@
+/*
+ * Content by its hash. What lies here was verified in this life of the daemon, and is verified
+ * again when its size or time of change is another one. What some job's folder links to stays;
+ * of the rest the oldest goes when there is too much.
+ */
+#include "cluster/host/host_priv.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PIECE_BYTES = 256 << 10 };
+static const uint64_t kept_bytes = (uint64_t)4 << 30;
+static const double fetch_seconds = 600;
+
+static void blob_name(gy_key key, char out[HOST_NAME])
+{
+    snprintf(out, HOST_NAME, "%016llx%016llx", (unsigned long long)key.high,
+             (unsigned long long)key.low);
+}
+
+void gy_host_blob_path(const gy_host *host, gy_key key, char out[HOST_PATH])
+{
+    char name[HOST_NAME];
+    blob_name(key, name);
+    (void)gy_host_path(out, host->folder, "blobs", name);
+}
+
+static host_blob *find(const gy_host *host, gy_key key)
+{
+    host_blob *blob = host->blobs;
+    while (blob != NULL && !gy_key_is_same(blob->key, key)) {
+        blob = blob->next;
+    }
+    return blob;
+}
+
+static host_blob *add(gy_host *host, gy_key key)
+{
+    host_blob *made = gy_alloc_zero("host.blob", 1, sizeof(*made));
+    if (made != NULL) {
+        made->key = key;
+        made->host = host;
+        made->file = -1;
+        made->next = host->blobs;
+        host->blobs = made;
+    }
+    return made;
+}
+
+static void free_blob(host_blob *blob)
+{
+    gy_net_digest_free(blob->digest);
+    if (blob->file >= 0) {
+        close(blob->file);
+    }
+    gy_free(blob);
+}
+
+static void drop(gy_host *host, host_blob *blob)
+{
+    host_blob **at = &host->blobs;
+    while (*at != blob) {
+        at = &(*at)->next;
+    }
+    *at = blob->next;
+    free_blob(blob);
+}
+
+/* ---- What is here ---- */
+
+static int64_t changed_ns(const struct stat *about)
+{
+    return (int64_t)about->st_mtim.tv_sec * 1000000000 + about->st_mtim.tv_nsec;
+}
+
+static gy_status digest_file(int file, gy_key *key)
+{
+    gy_net_digest *digest = NULL;
+    uint8_t *piece = gy_alloc("host.blob", PIECE_BYTES);
+    if (piece == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = gy_net_digest_begin(&digest);
+    ssize_t got = status == GY_OK ? 1 : 0;
+    while (got > 0 || (got < 0 && errno == EINTR)) {
+        got = read(file, piece, PIECE_BYTES);
+        if (got > 0) {
+            gy_net_digest_feed(digest, piece, (size_t)got);
+        }
+    }
+    if (status == GY_OK && got < 0) {
+        status = gy_fail(GY_IO, "a blob cannot be read: %s", strerror(errno));
+    }
+    if (status == GY_OK) {
+        *key = gy_net_digest_end(digest);
+    }
+    gy_net_digest_free(digest);
+    gy_free(piece);
+    return status;
+}
+
+/* Is it what its name says? */
+static bool verify(gy_host *host, host_blob *blob)
+{
+    char path[HOST_PATH];
+    struct stat about;
+    gy_key key = {0};
+    gy_host_blob_path(host, blob->key, path);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0) {
+        return false;
+    }
+    bool is_it = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
+    bool is_known = is_it && blob->is_here && blob->size_bytes == (uint64_t)about.st_size &&
+                    blob->changed_ns == changed_ns(&about);
+    is_it = is_known ||
+            (is_it && digest_file(file, &key) == GY_OK && gy_key_is_same(key, blob->key));
+    close(file);
+    if (is_it) {
+        blob->is_here = true;
+        blob->size_bytes = (uint64_t)about.st_size;
+        blob->changed_ns = changed_ns(&about);
+    } else {
+        gy_warn("%s is not what its name says", path);
+        (void)unlink(path);
+    }
+    return is_it;
+}
+
+/* The one that was used longest ago and that no job's folder has. */
+static host_blob *oldest(const gy_host *host, uint64_t *total)
+{
+    host_blob *found = NULL;
+    *total = 0;
+    for (host_blob *blob = host->blobs; blob != NULL; blob = blob->next) {
+        char path[HOST_PATH];
+        struct stat about;
+        gy_host_blob_path(host, blob->key, path);
+        if (blob->file >= 0 || stat(path, &about) != 0 || about.st_nlink > 1) {
+            continue;
+        }
+        *total += (uint64_t)about.st_size;
+        found = found == NULL || blob->used < found->used ? blob : found;
+    }
+    return found;
+}
+
+static void keep_within(gy_host *host, uint64_t most)
+{
+    uint64_t total = 0;
+    for (host_blob *old = oldest(host, &total); old != NULL && total > most;
+         old = oldest(host, &total)) {
+        char path[HOST_PATH];
+        gy_host_blob_path(host, old->key, path);
+        if (unlink(path) != 0) {
+            gy_warn("cannot remove %s: %s", path, strerror(errno));
+            return;
+        }
+        drop(host, old);
+    }
+}
+
+gy_status gy_host_blobs_load(gy_host *host)
+{
+    char path[HOST_PATH], rest = '\0';
+    (void)gy_host_path(path, host->folder, "blobs", NULL);
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return gy_fail(GY_IO, "cannot list %s: %s", path, strerror(errno));
+    }
+    gy_status status = GY_OK;
+    for (struct dirent *entry; status == GY_OK && (entry = readdir(folder)) != NULL;) {
+        unsigned long long high = 0, low = 0;
+        bool is_one = strlen(entry->d_name) == HOST_NAME - 1 &&
+                      strspn(entry->d_name, "0123456789abcdef") == HOST_NAME - 1 &&
+                      sscanf(entry->d_name, "%16llx%16llx%c", &high, &low, &rest) == 2;
+        if (is_one) {
+            status = add(host, (gy_key){high, low}) != NULL ? GY_OK : GY_NOMEM;
+        } else if (entry->d_name[0] != '.') { /* of a fetch that was cut off */
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+        }
+    }
+    closedir(folder);
+    return status;
+}
+
+gy_status gy_host_blob_link(gy_host *host, gy_key key, bool is_executable, const char *to)
+{
+    char path[HOST_PATH];
+    gy_host_blob_path(host, key, path);
+    int error = is_executable && chmod(path, 0500) != 0 ? errno : 0;
+    if (error == 0 && link(path, to) != 0) {
+        error = errno;
+    }
+    if (error == ENOSPC || error == EDQUOT) {
+        gy_host_disk_full(host);
+        return gy_fail(GY_LIMIT, "cannot link %s: %s", to, strerror(error));
+    }
+    return error == 0 ? GY_OK : gy_fail(GY_IO, "cannot link %s: %s", to, strerror(error));
+}
+
+/* ---- What comes ---- */
+
+static gy_status take_piece(void *arg, uint64_t offset, const void *data, size_t size_bytes)
+{
+    host_blob *blob = arg;
+    const uint8_t *from = data;
+    for (size_t put = 0; put < size_bytes;) {
+        ssize_t more = pwrite(blob->file, from + put, size_bytes - put, (off_t)(offset + put));
+        if (more < 0 && (errno == ENOSPC || errno == EDQUOT)) {
+            gy_host_disk_full(blob->host);
+            return gy_fail(GY_LIMIT, "no room for a file of a job: %s", strerror(errno));
+        }
+        if (more < 0 && errno != EINTR) {
+            return gy_fail(GY_IO, "a file of a job cannot be written: %s", strerror(errno));
+        }
+        put += more > 0 ? (size_t)more : 0;
+    }
+    gy_net_digest_feed(blob->digest, data, size_bytes);
+    return GY_OK;
+}
+
+static void part_path(const gy_host *host, gy_key key, char out[HOST_PATH])
+{
+    char name[HOST_NAME + 8];
+    blob_name(key, name);
+    snprintf(name + HOST_NAME - 1, 8, ".part");
+    (void)gy_host_path(out, host->folder, "blobs", name);
+}
+
+/* All of it came: is it what was asked for? */
+static gy_status keep(gy_host *host, host_blob *blob)
+{
+    char part[HOST_PATH], path[HOST_PATH];
+    struct stat about;
+    part_path(host, blob->key, part);
+    gy_host_blob_path(host, blob->key, path);
+    if (!gy_key_is_same(gy_net_digest_end(blob->digest), blob->key)) {
+        return gy_fail(GY_FORMAT, "a file of a job has other bytes than its name says");
+    }
+    if (fchmod(blob->file, 0400) != 0 || rename(part, path) != 0 ||
+        fstat(blob->file, &about) != 0) {
+        return gy_fail(GY_IO, "cannot keep %s: %s", path, strerror(errno));
+    }
+    blob->is_here = true;
+    blob->size_bytes = (uint64_t)about.st_size;
+    blob->changed_ns = changed_ns(&about);
+    blob->used = ++host->blob_clock;
+    return GY_OK;
+}
+
+static void done(void *arg, gy_status status, uint64_t size_bytes)
+{
+    host_blob *blob = arg;
+    gy_host *host = blob->host;
+    gy_key key = blob->key;
+    gy_error why;
+    (void)size_bytes;
+    if (status == GY_CANCELLED) { /* the node ends */
+        return;
+    }
+    status = status < 0 ? status : keep(host, blob);
+    gy_error_take(&why, status);
+    gy_net_digest_free(blob->digest);
+    blob->digest = NULL;
+    close(blob->file);
+    blob->file = -1;
+    if (status < 0) {
+        char part[HOST_PATH];
+        part_path(host, key, part);
+        (void)unlink(part);
+        drop(host, blob);
+        gy_info("a file of a job did not come: %s", why.text);
+        (void)gy_error_raise(&why);
+    }
+    gy_host_program_blob(host, key, status);
+    keep_within(host, host->options->blob_bytes > 0 ? host->options->blob_bytes : kept_bytes);
+}
+
+static gy_status fetch(gy_host *host, host_blob *blob)
+{
+    char part[HOST_PATH];
+    uint8_t name[128];
+    Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
+    Gy__Cluster__BulkName message;
+    part_path(host, blob->key, part);
+    blob->file = open(part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (blob->file < 0) {
+        return gy_fail(GY_IO, "cannot make %s: %s", part, strerror(errno));
+    }
+    GY_TRY(gy_net_digest_begin(&blob->digest));
+    gy__cluster__bulk_name__init(&message);
+    key.high = blob->key.high;
+    key.low = blob->key.low;
+    message.blob = &key;
+    size_t size = gy__cluster__bulk_name__get_packed_size(&message);
+    GY_ASSERT(size <= sizeof(name));
+    (void)gy__cluster__bulk_name__pack(&message, name);
+    return gy_bulk_begin(host->rpc,
+                         &(gy_bulk_fetch){.address = gy_host_name_address(host),
+                                          .name = name,
+                                          .name_bytes = size,
+                                          .size_bytes = UINT64_MAX,
+                                          .deadline = gy_env_deadline(host->env, fetch_seconds),
+                                          .fd = -1,
+                                          .take = take_piece,
+                                          .done = done,
+                                          .arg = blob},
+                         &blob->number);
+}
+
+gy_status gy_host_blob(gy_host *host, gy_key key)
+{
+    host_blob *blob = find(host, key);
+    if (blob != NULL && blob->file >= 0) {
+        return GY_AGAIN;
+    }
+    if (blob != NULL && verify(host, blob)) {
+        blob->used = ++host->blob_clock;
+        return GY_OK;
+    }
+    blob = blob != NULL ? blob : add(host, key);
+    if (blob == NULL) {
+        return GY_NOMEM;
+    }
+    blob->is_here = false;
+    gy_status status = fetch(host, blob);
+    if (status < 0) {
+        gy_error why;
+        gy_error_take(&why, status);
+        drop(host, blob);
+        return gy_error_raise(&why);
+    }
+    return GY_AGAIN;
+}
+
+void gy_host_blobs_free(gy_host *host)
+{
+    while (host->blobs != NULL) {
+        host_blob *blob = host->blobs;
+        host->blobs = blob->next;
+        free_blob(blob);
+    }
+}

@@ -1,0 +1,320 @@
+/*
+ * Goal: a daemon brings what a job is made of, verified, runs its manager and tells how that
+ * ended, and fetches sections of other daemons; nothing that is wrong passes for right.
+ */
+#include "cluster/host/host_test.h"
+
+#include "cluster/net/ticket.h"
+
+static void order_manager(kit_scene *at, uint32_t epoch)
+{
+    kit_order(at, 0, (gy_order){.kind = GY_ORDER_MANAGER, .job = at->job, .epoch = epoch});
+}
+
+static void shell_job(kit_scene *at, const char *line)
+{
+    kit_job_is(at,
+               &(kit_program){.arguments = {"/bin/sh", "-c", line}, .variable = "WORD=a word"});
+}
+
+static void wait_for_file(kit_scene *at, const char *path, char *text, size_t room)
+{
+    KIT_UNTIL(at, access(path, F_OK) == 0);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t size = fread(text, 1, room - 1, file);
+    text[size] = '\0';
+    assert_int_equal(fclose(file), 0);
+}
+
+/* ---- Managers ---- */
+
+static void ends_of_managers_are_told(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    char path[128], text[512], line[1024];
+    kit_open(&at, true);
+    kit_daemon_start(&at, 0, "");
+    /* Well: it had a ticket, its variables, and a key of its job alone. */
+    snprintf(path, sizeof(path), "%s/out", at.folder);
+    snprintf(line, sizeof(line),
+             "cat \"$GYRE_TICKET\" >%s.new; echo \"$WORD\" >>%s.new; stat -c %%a "
+             "\"$GYRE_TICKET\" >>%s.new; cp $(dirname \"$GYRE_TICKET\")/key %s.key; mv %s.new "
+             "%s",
+             path, path, path, path, path, path);
+    shell_job(&at, line);
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.ends == 1);
+    assert_true(at.end_status == GY_OK && at.end_epoch == 1);
+    wait_for_file(&at, path, text, sizeof(text));
+    assert_non_null(strstr(text, "job abcdef01234567890000000000000007\nepoch 1\nnames 127."));
+    assert_non_null(strstr(text, "a word\n600\n"));
+    snprintf(path, sizeof(path), "%s/out.key", at.folder);
+    wait_for_file(&at, path, text, sizeof(text));
+    assert_non_null(strstr(text, " manager/abcdef01234567890000000000000007 "));
+    KIT_UNTIL(&at, at.daemons[0].manager_count == 0);
+    snprintf(path, sizeof(path), "%s/jobs/abcdef01234567890000000000000007/manager/key",
+             at.daemons[0].folder);
+    assert_int_not_equal(access(path, F_OK), 0);
+    /* Badly: its last words; the name server needs a while to hear it. */
+    at.is_deaf = true;
+    at.job.low++;
+    shell_job(&at, "echo first; echo no such corpus >&2; exit 3");
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.ends == 3);
+    assert_int_equal(at.daemons[0].manager_count, 1);
+    at.is_deaf = false;
+    KIT_UNTIL(&at, at.daemons[0].manager_count == 0);
+    assert_int_equal(at.end_status, GY_STATE);
+    assert_string_equal(at.end_reason, "exit status 3: no such corpus");
+    /* A program that is not there. */
+    int before = at.ends;
+    at.job.low++;
+    kit_job_is(&at, &(kit_program){.arguments = {"/nowhere/at/all"}});
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.ends > before);
+    assert_non_null(strstr(at.end_reason, "cannot run /nowhere/at/all"));
+    /* By a signal: another one shall go on. */
+    before = at.ends;
+    at.job.low++;
+    shell_job(&at, "kill -KILL $$");
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.daemons[0].manager_count == 1);
+    KIT_UNTIL(&at, at.daemons[0].manager_count == 0);
+    assert_int_equal(at.ends, before);
+    kit_close(&at);
+}
+
+/* A manager that starts others, in sessions of their own; their numbers. */
+static void start_family(kit_scene *at, uint32_t epoch, pid_t family[2])
+{
+    char path[128], line[512], text[64];
+    snprintf(path, sizeof(path), "%s/family%u", at->folder, epoch);
+    snprintf(line, sizeof(line),
+             "setsid sleep 1000 & echo $$ $! >%s.new; mv %s.new %s; sleep 1000", path, path,
+             path);
+    at->job.low++;
+    shell_job(at, line);
+    order_manager(at, epoch);
+    wait_for_file(at, path, text, sizeof(text));
+    char *rest = NULL;
+    family[0] = (pid_t)strtol(text, &rest, 10);
+    family[1] = (pid_t)strtol(rest, NULL, 10);
+    assert_true(family[0] > 0 && family[1] > 0);
+}
+
+static void managers_end_with_their_daemon(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    pid_t family[2];
+    kit_open(&at, false);
+    kit_daemon_start(&at, 0, "");
+    start_family(&at, 1, family);
+    order_manager(&at, 2); /* the name server has given it up */
+    KIT_UNTIL(&at, kit_is_gone(family[0]) && kit_is_gone(family[1]));
+    KIT_UNTIL(&at, at.daemons[0].manager_count == 0);
+    start_family(&at, 3, family);
+    kit_daemon_end(&at, 0, SIGTERM);
+    assert_true(kit_is_gone(family[0]) && kit_is_gone(family[1]));
+    kit_daemon_start(&at, 0, "");
+    start_family(&at, 4, family);
+    kit_daemon_end(&at, 0, SIGKILL);
+    KIT_UNTIL(&at, kit_is_gone(family[0]) && kit_is_gone(family[1]));
+    /* What is between is killed. */
+    kit_daemon_start(&at, 0, "");
+    start_family(&at, 5, family);
+    pid_t minder = kit_parent_of(family[0]);
+    assert_int_equal(kill(minder, SIGKILL), 0);
+    KIT_UNTIL(&at, kit_is_gone(family[0]) && at.daemons[0].manager_count == 0);
+    kill(family[1], SIGKILL); /* this one has left it, and nobody knows of it any more */
+    assert_int_equal(at.ends, 0);
+    kit_close(&at);
+}
+
+/* ---- Programs ---- */
+
+static void programs_are_brought_whole(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    char path[128], text[512], script[1024];
+    kit_open(&at, true);
+    kit_daemon_start(&at, 0, "");
+    snprintf(path, sizeof(path), "%s/said", at.folder);
+    snprintf(script, sizeof(script),
+             "#!/bin/sh\ncd \"$(dirname \"$0\")\"\n(cat side; echo \"$1\"; "
+             "echo \"$LD_LIBRARY_PATH\"; pwd; stat -c %%a run side) >%s.new\nmv %s.new %s\n",
+             path, path, path);
+    gy_key run = kit_blob(&at, script, strlen(script)), side = kit_blob(&at, "beside\n", 7);
+    kit_program program = {.arguments = {"run", "one argument"},
+                           .names = {"run", "side", "libx.so"},
+                           .contents = {run, side, side},
+                           .is_library = true,
+                           .variable = "LD_LIBRARY_PATH=/opt/lib"};
+    kit_job_is(&at, &program);
+    order_manager(&at, 1);
+    wait_for_file(&at, path, text, sizeof(text));
+    const char *folder = "/jobs/abcdef01234567890000000000000007/program";
+    assert_int_equal(strncmp(text, "beside\none argument\n/", 21), 0);
+    assert_true(strstr(text, folder) != NULL && strstr(text, "program:/opt/lib\n") != NULL);
+    assert_non_null(strstr(text, "500\n400\n"));
+    KIT_UNTIL(&at, at.ends == 1);
+    /* Again, of what is here: also when somebody wrote over it. */
+    unlink(path);
+    char blob[256];
+    snprintf(blob, sizeof(blob), "%s/blobs/%016llx%016llx", at.daemons[0].folder,
+             (unsigned long long)side.high, (unsigned long long)side.low);
+    assert_int_equal(chmod(blob, 0600), 0);
+    int file = open(blob, O_WRONLY);
+    assert_true(file >= 0 && write(file, "WRONG", 5) == 5);
+    close(file);
+    at.job.low++;
+    order_manager(&at, 1);
+    wait_for_file(&at, path, text, sizeof(text));
+    assert_int_equal(strncmp(text, "beside\n", 7), 0);
+    KIT_UNTIL(&at, at.ends == 2);
+    /* Content that is not what its name says, and for another platform: not run. */
+    unlink(path);
+    snprintf(blob, sizeof(blob), "%s/%016llx%016llx", at.blob_folder,
+             (unsigned long long)side.high + 1, (unsigned long long)side.low);
+    file = open(blob, O_WRONLY | O_CREAT, 0600);
+    assert_true(file >= 0 && write(file, "beside\n", 7) == 7);
+    close(file);
+    program.contents[1].high++;
+    program.contents[2].high++;
+    kit_job_is(&at, &program);
+    at.job.low++;
+    int finds = at.finds;
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.finds > finds + 2); /* the spec, and the file again and again */
+    at.platform = 12345;
+    at.job.low++;
+    int asks = at.spec_asks;
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.spec_asks > asks && at.daemons[0].manager_count == 1);
+    assert_int_not_equal(access(path, F_OK), 0);
+    snprintf(blob, sizeof(blob), "%s/blobs/%016llx%016llx", at.daemons[0].folder,
+             (unsigned long long)side.high + 1, (unsigned long long)side.low);
+    assert_int_not_equal(access(blob, F_OK), 0);
+    assert_int_equal(at.ends, 2);
+    kit_close(&at);
+}
+
+/* ---- Sections ---- */
+
+static void fetch(kit_scene *at, kit_manager *own, Gy__Cluster__Fetch message)
+{
+    Gy__Cluster__Key key = kit_key(own->job), content = GY__CLUSTER__KEY__INIT;
+    content.high = 0x77;
+    content.low = message.number;
+    message.job = &key;
+    message.epoch = own->epoch;
+    message.content = &content;
+    KIT_CALL(at, own, GY_NET_FETCH, &message.base, GY_OK);
+}
+
+static void expect_fetched(kit_scene *at, kit_manager *own, const Gy__Cluster__Fetch *message,
+                           gy_status status)
+{
+    size_t before = own->fetched_count;
+    fetch(at, own, *message);
+    KIT_UNTIL(at, own->fetched_count > before);
+    assert_int_equal(own->fetched_numbers[before], message->number);
+    if (own->fetched[before] != status) {
+        fail_msg("fetch %d: %s", (int)message->number, gy_status_text(own->fetched[before]));
+    }
+}
+
+/* The fetched sections of a job, and nothing else. */
+static void expect_listed(const char *folder, const char *names)
+{
+    char line[4200], said[256] = "";
+    snprintf(line, sizeof(line), "ls '%s/fetched'", folder);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+    assert_string_equal(said, names);
+}
+
+static void sections_come_from_other_daemons(void **state)
+{
+    (void)state;
+    enum { SIZE = 700001 };
+    static kit_scene at;
+    static uint8_t bytes[SIZE], got[SIZE + 100];
+    char path[4200];
+    kit_open(&at, true);
+    kit_job_is_this(&at);
+    for (int i = 0; i < 2; i++) {
+        kit_daemon_start(&at, i, "");
+        kit_lend(&at, i, 1 + (uint64_t)i, 1, 1);
+        kit_manager_open(&at, i, at.job, 1);
+        kit_attach(&at, &at.managers[i], i, GY_OK);
+    }
+    for (size_t i = 0; i < SIZE; i++) {
+        bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+    }
+    snprintf(path, sizeof(path), "%s/data/out", at.managers[1].folder);
+    FILE *file = fopen(path, "w");
+    assert_true(file != NULL && fwrite(bytes, 1, SIZE, file) == SIZE && fclose(file) == 0);
+    kit_manager *own = &at.managers[0];
+    Gy__Cluster__Fetch message;
+    gy__cluster__fetch__init(&message);
+    message.number = 1;
+    message.peer = at.daemons[1].id;
+    message.incarnation = at.daemons[1].incarnation;
+    message.address = at.daemons[1].address;
+    message.size_bytes = SIZE;
+    message.name = (char *)(uintptr_t) "out";
+    expect_fetched(&at, own, &message, GY_OK);
+    snprintf(path, sizeof(path), "%s/fetched/%016x%016x", own->folder, 0x77, 1);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fread(got, 1, sizeof(got), file), SIZE + 8);
+    assert_int_equal(fclose(file), 0);
+    assert_memory_equal(got, bytes + SIZE / 3, SIZE - SIZE / 3);
+    assert_memory_equal(got + SIZE - SIZE / 3, bytes, SIZE / 3);
+    assert_memory_equal(got + SIZE, "note\4\0\0\0", 8);
+    expect_fetched(&at, own, &message, GY_OK); /* it is here */
+    /* A file that is not there, one that is shorter than said, another size than said. */
+    message.number = 2;
+    message.name = (char *)(uintptr_t) "none";
+    expect_fetched(&at, own, &message, GY_NOTFOUND);
+    message.number = 3;
+    message.name = (char *)(uintptr_t) "out";
+    message.size_bytes = SIZE + 10;
+    message.wanted = (ProtobufCBinaryData){.len = 3, .data = (uint8_t *)(uintptr_t) "cut"};
+    expect_fetched(&at, own, &message, GY_IO);
+    message.number = 4;
+    expect_fetched(&at, own, &message, GY_IO);
+    message.number = 5;
+    message.size_bytes = SIZE - 1;
+    message.wanted.len = 0;
+    expect_fetched(&at, own, &message, GY_MISMATCH);
+    /* Names that leave the folder are refused; a dead peer is no failure of the section's. */
+    Gy__Cluster__Key key = kit_key(at.job), content = kit_key((gy_key){1, 1});
+    message.name = (char *)(uintptr_t) "../record";
+    message.job = &key;
+    message.epoch = 1;
+    message.content = &content;
+    KIT_CALL(&at, own, GY_NET_FETCH, &message.base, GY_FORMAT);
+    kit_daemon_end(&at, 1, SIGKILL);
+    message.number = 6;
+    message.name = (char *)(uintptr_t) "out";
+    message.size_bytes = SIZE;
+    expect_fetched(&at, own, &message, GY_PEER);
+    expect_listed(own->folder, "00000000000000770000000000000001\n");
+    kit_close(&at);
+}
+
+int main(void)
+{
+    HOST_TEST_SERVE();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_of_managers_are_told),
+        cmocka_unit_test(managers_end_with_their_daemon),
+        cmocka_unit_test(programs_are_brought_whole),
+        cmocka_unit_test(sections_come_from_other_daemons),
+    };
+    return cmocka_run_group_tests_name("cluster_host_jobs", tests, NULL, NULL);
+}

@@ -1,0 +1,389 @@
+/**
+ * Inside a daemon's process: one thread that waits for sockets, processes and time, steps the
+ * machine, and does what it asks for. What an effect leads to is an event of a later step.
+ *
+ * host.c the loop · effects.c what the machine asks for · identity.c folder and disk · jobs.c
+ * jobs and their folders · names.c name servers · serve.c what managers ask · tell.c what they
+ * are told · nursery.c, seats.c processes and their bytes · program.c, blobs.c what they run ·
+ * manager.c, minder.c managers · fetch.c sections of other daemons.
+ */
+#ifndef GY_CLUSTER_HOST_PRIV_H
+#define GY_CLUSTER_HOST_PRIV_H
+
+#include "cluster/control/index.h"
+#include "cluster/daemon.h"
+#include "cluster/host.h"
+#include "cluster/local/warden.h"
+#include "cluster/net/net.h"
+
+enum {
+    HOST_PATH = 4096,
+    HOST_NAME = 33, /* of a key: 32 digits */
+    HOST_NAMES_MAX = 8,
+    HOST_STREAM = 256 << 10, /* bytes of a process that wait here */
+};
+
+typedef struct gy_host gy_host;
+typedef struct host_job host_job;
+
+/** Something to wait for. Whoever owns it is not freed before the round's end. */
+typedef struct host_watch {
+    void (*ready)(gy_host *host, void *owner, uint32_t events);
+    void *owner;
+    int file;        /* -1: nothing */
+    uint32_t events; /* of epoll that are waited for */
+} host_watch;
+
+/** A process's seat, from OPEN to its end. */
+typedef struct host_seat {
+    struct host_seat *next;
+    host_job *job;
+    uint64_t lease;
+    uint32_t generation, epoch, slot;
+    bool has_process, is_killed, is_dead; /* dead: freed at the round's end */
+    bool has_news, is_closed;             /* its stream has ended */
+    gy_nursery_news news;
+    host_watch watch; /* its stream */
+    uint8_t *up;      /* (HOST_STREAM) of the process, not sent to its manager yet */
+    size_t up_bytes, up_told;
+    uint64_t up_due; /* of these may go */
+    uint8_t *down;   /* for the process */
+    size_t down_at, down_bytes, down_room;
+    uint64_t down_due;
+} host_seat;
+
+/** What waits to be said to a manager. */
+typedef struct host_letter {
+    struct host_letter *next;
+    uint32_t type;
+    size_t size_bytes;
+    uint8_t packed[];
+} host_letter;
+
+/** A section that a manager wants: what the machine does not keep of it. */
+typedef struct host_want {
+    gy_key content;
+    char name[GY_NET_NAME_BYTES];
+    uint8_t *wanted;
+    uint32_t wanted_bytes;
+} host_want;
+
+typedef enum host_program_state {
+    PROGRAM_NONE,
+    PROGRAM_ASKING, /* what it is */
+    PROGRAM_SPEC,   /* its spec comes */
+    PROGRAM_FILES,  /* its files come */
+    PROGRAM_READY,
+} host_program_state;
+
+typedef struct host_program {
+    host_program_state state;
+    Gy__Cluster__JobSpec *spec;
+    gy_key blob;                    /* that is waited for */
+    size_t file;                    /* of the spec */
+    int64_t until_ns, again_ns;     /* a blob is tried again; INT64_MAX: not now */
+    char *path;                     /* of the program */
+    char **environment, *libraries; /* the variables; the last one if there are libraries */
+    size_t variable_count;
+    const char *directory; /* where it runs */
+    char *folder;          /* its own files' */
+} host_program;
+
+/** A manager that runs here, below a process that minds it. */
+typedef struct host_manager {
+    uint32_t wanted;  /* the epoch of one that is to be started; 0 */
+    uint32_t epoch;   /* of the one that runs, or whose end is not told yet; 0 */
+    pid_t minder;     /* 0: none */
+    host_watch watch; /* its end is said there */
+    bool is_killed, has_status;
+    int wait_status;
+    int64_t last_ns; /* then the minder is killed; INT64_MAX */
+} host_manager;
+
+struct host_job {
+    host_job *next;
+    gy_key key;
+    char name[HOST_NAME];
+    char path[HOST_PATH];
+    gy_folder logs;
+    gy_rpc_peer peer; /* its manager; 0: none has attached */
+    uint32_t peer_epoch;
+    host_letter *letters, **last_letter;
+    host_seat *seats;
+    uint32_t threads;
+    uint64_t memory_bytes;
+    gy_warden *warden; /* NULL: no nursery */
+    char *argv[2];     /* of it */
+    uint32_t nursery_epoch, losses;
+    bool is_nursery_wanted, is_nursery_ending;
+    int64_t nursery_last_ns;
+    int64_t closed_ns; /* the first of its seats closed its stream then; INT64_MAX: none */
+    host_watch nursery;
+    uint8_t *slots; /* (options.slots) 1: taken */
+    host_program program;
+    host_manager manager;
+    host_want *wants;
+    size_t want_count, want_room;
+    gy_index by_want;
+    bool has_folder, is_dead;
+};
+
+/** A call to whichever name server answers. */
+typedef struct host_ask {
+    struct host_ask *next;
+    gy_host *host;
+    uint32_t type;
+    gy_key job;
+    uint32_t epoch;
+    gy_status status; /* JOB_END */
+    char reason[512];
+    int64_t until_ns, again_ns; /* INT64_MAX: it is under way */
+    bool is_over;
+} host_ask;
+
+typedef struct host_blob {
+    struct host_blob *next;
+    gy_key key;
+    bool is_here;
+    uint64_t size_bytes, used; /* used: the later the larger */
+    int64_t changed_ns;
+    /* While it comes. */
+    gy_host *host;
+    int file;
+    gy_net_digest *digest;
+    uint64_t number;
+} host_blob;
+
+typedef struct host_fetch {
+    struct host_fetch *next;
+    gy_host *host;
+    gy_key job, content;
+    uint64_t ticket, number, size_bytes;
+    int file;
+    gy_status status; /* of what was done with the bytes */
+    uint8_t note[GY_BULK_NOTE_BYTES];
+    size_t note_bytes;
+    bool is_stopped;
+} host_fetch;
+
+/** An event that an effect led to. */
+typedef struct host_event {
+    gy_daemon_event event;
+    char reason[GY_CONTROL_REASON_BYTES];
+} host_event;
+
+struct gy_host {
+    gy_env *env;
+    const gy_host_options *options;
+    uint32_t slots;
+    uint64_t id, incarnation, life;
+    char folder[HOST_PATH - 512], address[GY_RPC_ADDRESS_BYTES], host_name[64];
+    int lock, epoll, signals;
+    gy_rpc *rpc;
+    gy_bulk_server bulk;
+    gy_rpc_method *methods;
+    gy_daemon *machine;
+    gy_daemon_effects effects;
+    host_event *events; /* a queue */
+    size_t event_head, event_count, event_room;
+    bool is_stepping;
+    int64_t wake_ns, tick_ns;
+    host_job *jobs;
+    gy_index by_job; /* key -> row of job_rows */
+    host_job **job_rows;
+    size_t job_count, job_room;
+    /* The request that is being served; NULL: none. */
+    const gy_rpc_asked *asked;
+    bool is_answered, is_refused;
+    /* Name servers. */
+    struct {
+        char address[GY_RPC_ADDRESS_BYTES];
+        gy_rpc_peer peer;
+        bool is_up;
+    } names[HOST_NAMES_MAX];
+    uint32_t name_count, name_last; /* last: that answered */
+    host_ask *asks;
+    host_blob *blobs;
+    host_fetch *fetches;
+    uint64_t blob_clock, trash_count, swept_count;
+    bool is_full, is_troubled; /* the disk, as the machine was told */
+    int64_t ring_changed_ns;
+    int64_t full_ns; /* something had no room at that time */
+    bool is_ending, has_dead, is_bye_said;
+    int64_t last_ns; /* it ends by then */
+    gy_status status;
+    gy_error why;
+};
+
+/* ---- host.c ---- */
+/** The daemon ends with this thread's last failure; the first one counts. */
+void gy_host_fail(gy_host *host, gy_status status);
+/** Step the machine, do what it asks for, and step again with what that led to; NULL: with what
+ * waits alone. */
+void gy_host_step(gy_host *host, gy_daemon_event *event);
+/** An event for after this step; its reason is copied. */
+void gy_host_later(gy_host *host, const gy_daemon_event *event);
+/** Wait for `file`, whose `watch` is filled in but for it. GY_LIMIT */
+GY_MUST_CHECK gy_status gy_host_watch(gy_host *host, host_watch *watch, int file,
+                                      uint32_t events);
+void gy_host_watch_change(gy_host *host, host_watch *watch, uint32_t events);
+/** Wait no more; the file is closed. */
+void gy_host_unwatch(gy_host *host, host_watch *watch);
+
+/** Wait no more; the file stays open. */
+void gy_host_unwatch_only(gy_host *host, host_watch *watch);
+
+/* ---- effects.c ---- */
+void gy_host_do(gy_host *host, const gy_daemon_effect *effect);
+
+/* ---- identity.c ---- */
+/** The folder, its lock, who it is. GY_STATE; GY_IO; GY_FORMAT */
+GY_MUST_CHECK gy_status gy_host_identity(gy_host *host);
+/** Write a small file whole and synced. GY_IO; GY_LIMIT: no room */
+GY_MUST_CHECK gy_status gy_host_write_file(gy_host *host, const char *path, const char *text);
+/** The bytes of a small file, with a NUL. GY_NOTFOUND; GY_IO; GY_FORMAT too long */
+GY_MUST_CHECK gy_status gy_host_read_file(gy_host *host, const char *path, char *text,
+                                          size_t room);
+/** Something had no room on the disk. */
+void gy_host_disk_full(gy_host *host);
+void gy_host_look_at_disk(gy_host *host);
+/** "FOLDER/a/b"; false: too long. */
+bool gy_host_path(char out[HOST_PATH], const char *folder, const char *a, const char *b);
+
+/* ---- jobs.c ---- */
+/** NULL: there is none. */
+host_job *gy_host_job(const gy_host *host, gy_key key);
+/** Found or made; NULL: no memory, which ends the daemon. */
+host_job *gy_host_job_new(gy_host *host, gy_key key);
+/** Its folder with all below. GY_IO; GY_LIMIT */
+GY_MUST_CHECK gy_status gy_host_job_folder(gy_host *host, host_job *job);
+GY_MUST_CHECK gy_status gy_host_record(gy_host *host, gy_key key, uint32_t epoch,
+                                       uint32_t started);
+/** All records into the machine. */
+GY_MUST_CHECK gy_status gy_host_load(gy_host *host);
+/** Its files go; is_all: the record too. */
+void gy_host_discard(gy_host *host, gy_key key, bool is_all);
+/** Put it aside, to be removed. */
+void gy_host_throw(gy_host *host, const char *path);
+/** Remove a little of what was thrown away. True: there is more. */
+bool gy_host_sweep(gy_host *host);
+/** Free what is dead. */
+void gy_host_bury(gy_host *host);
+void gy_host_jobs_free(gy_host *host);
+
+/* ---- names.c ---- */
+GY_MUST_CHECK gy_status gy_host_dial_names(gy_host *host);
+void gy_host_tell_state(gy_host *host, const gy_daemon_state *state);
+/** Serve an order. */
+gy_status gy_host_order(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request);
+/** Ask until it is answered or `until_ns`; the answer goes to gy_host_program_spec or
+ * gy_host_manager_told. */
+void gy_host_ask(gy_host *host, uint32_t type, const host_ask *what);
+/** Try again what is due. */
+void gy_host_look_at_asks(gy_host *host, int64_t now_ns);
+/** Is this a name server of ours? */
+bool gy_host_is_name(const gy_host *host, gy_rpc_peer peer, uint32_t *which);
+/** Where the name server that answered last listens. */
+const char *gy_host_name_address(const gy_host *host);
+void gy_host_asks_free(gy_host *host);
+
+/* ---- serve.c ---- */
+GY_MUST_CHECK gy_status gy_host_methods(gy_host *host, size_t *count);
+
+/* ---- tell.c ---- */
+/** Call the job's manager; without one of that epoch it is lost. */
+void gy_host_call(gy_host *host, host_job *job, uint32_t epoch, uint32_t type,
+                  const ProtobufCMessage *message);
+/** As above, but GY_AGAIN when it would have to wait: it was not taken. */
+GY_MUST_CHECK gy_status gy_host_call_now(gy_host *host, host_job *job, uint32_t epoch,
+                                         uint32_t type, const ProtobufCMessage *message);
+void gy_host_tell(gy_host *host, const gy_daemon_effect *effect);
+/** There is room again. */
+void gy_host_flush(gy_host *host, gy_rpc_peer peer);
+void gy_host_letters_free(host_job *job);
+
+/* ---- nursery.c ---- */
+void gy_host_nursery_start(gy_host *host, const gy_daemon_effect *effect);
+void gy_host_nursery_end(gy_host *host, gy_key key);
+/** The program is ready, or GY_OK is not `status`. */
+void gy_host_nursery_go(gy_host *host, host_job *job, gy_status status);
+/** It takes too long to end. */
+void gy_host_nursery_look(gy_host *host, host_job *job, int64_t now_ns);
+
+/* ---- seats.c ---- */
+host_seat *gy_host_seat(const host_job *job, uint64_t lease, uint32_t generation);
+/** NULL: no memory. */
+host_seat *gy_host_seat_new(gy_host *host, host_job *job, uint64_t lease, uint32_t generation,
+                            uint32_t epoch);
+void gy_host_seat_start(gy_host *host, const gy_daemon_effect *effect);
+void gy_host_seat_kill(host_seat *seat);
+/** Its process is gone. */
+void gy_host_seat_news(gy_host *host, host_seat *seat, const gy_nursery_news *news);
+/** Take all that it has said; then its stream is closed. */
+void gy_host_seat_drain(gy_host *host, host_seat *seat);
+/** It is gone for the machine, too. */
+void gy_host_seat_free(gy_host *host, host_seat *seat);
+/** Bytes that its manager said. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_host_seat_take(host_seat *seat, const void *data, size_t size_bytes);
+/** Write what may be written, both ways. */
+void gy_host_seat_pump(gy_host *host, host_seat *seat);
+
+/* ---- program.c ---- */
+/** Have the job's program here; then gy_host_nursery_go and gy_host_manager_go. */
+void gy_host_program_need(gy_host *host, host_job *job);
+/** The name server's answer. `spec` NULL: this thread's last failure. */
+void gy_host_program_spec(gy_host *host, gy_key key, const Gy__Cluster__Spec *spec);
+/** A blob is here, or has failed. */
+void gy_host_program_blob(gy_host *host, gy_key blob, gy_status status);
+void gy_host_program_look(gy_host *host, host_job *job, int64_t now_ns);
+void gy_host_program_free(host_program *program);
+
+/* ---- blobs.c ---- */
+/** GY_OK it is here; GY_AGAIN it comes: gy_host_program_blob; < 0 */
+GY_MUST_CHECK gy_status gy_host_blob(gy_host *host, gy_key key);
+/** A second name for one that is here. GY_IO; GY_LIMIT */
+GY_MUST_CHECK gy_status gy_host_blob_link(gy_host *host, gy_key key, bool is_executable,
+                                          const char *path);
+/** Its path. */
+void gy_host_blob_path(const gy_host *host, gy_key key, char out[HOST_PATH]);
+/** Those that lie in the folder. */
+GY_MUST_CHECK gy_status gy_host_blobs_load(gy_host *host);
+void gy_host_blobs_free(gy_host *host);
+
+/* ---- manager.c, minder.c ---- */
+void gy_host_manager_start(gy_host *host, gy_key key, uint32_t epoch);
+void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch);
+void gy_host_manager_go(gy_host *host, host_job *job, gy_status status);
+/** The name server knows of its end. */
+void gy_host_manager_told(gy_host *host, gy_key key, uint32_t epoch);
+void gy_host_manager_look(gy_host *host, host_job *job, int64_t now_ns);
+void gy_host_look_at_ring(gy_host *host);
+
+typedef struct host_minded {
+    const char *path, *directory; /* directory NULL: as it is */
+    char *const *argv;
+    char *const *environment;
+    int log; /* -1: none */
+} host_minded;
+
+/**
+ * Start a process below one that ends it, with all that it started, when our end of `socket`
+ * closes or a byte comes; its status as waitpid tells it comes there, then the end.
+ * GY_LIMIT
+ */
+GY_MUST_CHECK gy_status gy_minder_start(const host_minded *minded, int *socket, pid_t *minder);
+
+/* ---- fetch.c ---- */
+/** Remember what the machine does not. GY_FORMAT; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_host_want(host_job *job, const Gy__Cluster__Fetch *asks);
+void gy_host_unwant_all(host_job *job);
+void gy_host_fetch_start(gy_host *host, const gy_daemon_effect *effect);
+void gy_host_fetch_stop(gy_host *host, uint64_t ticket);
+/** gy_bulk_server.find */
+gy_status gy_host_find(void *arg, gy_rpc_role role, const char *subject, const void *name,
+                       size_t name_bytes, gy_bulk_region *region);
+void gy_host_fetches_free(gy_host *host);
+/** A file of a folder and nothing outside of it. GY_FORMAT */
+GY_MUST_CHECK gy_status gy_host_check_name(const char *name);
+
+#endif

@@ -1,0 +1,380 @@
+/*
+ * Goal: a daemon as a process keeps what daemon.h promises: epochs over restarts, bytes within
+ * credit, seats whose end is told, and nothing that outlives it.
+ */
+#include "cluster/host/host_test.h"
+
+/* ---- Epochs ---- */
+
+static void older_epochs_are_refused(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    kit_open(&at, true);
+    kit_daemon_start(&at, 0, "");
+    kit_lend(&at, 0, 10, 2, 1);
+    kit_manager_open(&at, 0, at.job, 1);
+    kit_attach(&at, &at.managers[0], 0, GY_OK);
+    assert_int_equal(at.managers[0].lease_count, 2);
+    assert_non_null(strstr(at.managers[0].folder, "/daemon0/jobs/abcdef01234567890"));
+    kit_manager_open(&at, 1, at.job, 2);
+    kit_attach(&at, &at.managers[1], 0, GY_OK);
+    KIT_UNTIL(&at, at.daemons[0].lease_count == 0);
+    kit_attach(&at, &at.managers[0], 0, GY_STATE);
+    kit_seat(&at, &at.managers[0], 10, 1, 100, GY_STATE);
+    assert_non_null(strstr(at.managers[0].text, "epoch 2 here"));
+    /* It is killed; the next life knows. */
+    uint64_t id = at.daemons[0].id, incarnation = at.daemons[0].incarnation;
+    assert_int_equal(at.daemons[0].life, 1);
+    kit_daemon_end(&at, 0, SIGKILL);
+    kit_daemon_start(&at, 0, "");
+    assert_true(at.daemons[0].id == id && at.daemons[0].incarnation == incarnation);
+    assert_int_equal(at.daemons[0].life, 2);
+    gy_rpc_drop(at.managers[0].rpc, at.managers[0].peer);
+    at.managers[0].peer = 0;
+    kit_attach(&at, &at.managers[0], 0, GY_STATE);
+    gy_rpc_drop(at.managers[1].rpc, at.managers[1].peer);
+    at.managers[1].peer = 0;
+    kit_attach(&at, &at.managers[1], 0, GY_OK);
+    /* One who is another job's manager says nothing of this one. */
+    kit_manager_open(&at, 2, (gy_key){1, 2}, 9);
+    at.managers[2].job = at.job;
+    kit_attach(&at, &at.managers[2], 0, GY_STATE);
+    assert_non_null(strstr(at.managers[2].text, "speaks for job"));
+    kit_close(&at);
+}
+
+/* ---- Seats ---- */
+
+static void bytes_pass_within_credit(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    char body[256];
+    kit_open(&at, false);
+    kit_job_is_this(&at);
+    kit_daemon_start(&at, 0, "");
+    kit_lend(&at, 0, 1, 2, 1);
+    kit_manager *own = &at.managers[0];
+    kit_manager_open(&at, 0, at.job, 1);
+    kit_attach(&at, own, 0, GY_OK);
+    kit_seat(&at, own, 77, 1, 10, GY_NOTFOUND);
+    kit_seat(&at, own, 1, 1, 10, GY_OK);
+    kit_say(&at, own, 1, 1, &(gy_wire){.kind = GY_WIRE_WELCOME});
+    KIT_UNTIL(&at, own->in_bytes == 10);
+    /* A word to another seat there and back: nothing more came of this one. */
+    kit_seat(&at, own, 2, 2, 0, GY_OK);
+    kit_close_seat(&at, own, 2, 2);
+    KIT_UNTIL(&at, own->gone_count == 1);
+    assert_int_equal(own->in_bytes, 10);
+    Gy__Cluster__Credit credit = GY__CLUSTER__CREDIT__INIT;
+    Gy__Cluster__Key key = kit_key(at.job);
+    credit.job = &key;
+    credit.epoch = 1;
+    credit.lease = 1;
+    credit.generation = 1;
+    credit.bytes = 1 << 20;
+    KIT_CALL(&at, own, GY_NET_CREDIT, &credit.base, GY_OK);
+    kit_hear(&at, own, GY_WIRE_READY, body);
+    /* To the process, more than a window in all: what it took is given back. */
+    static char large[100000];
+    memset(large, 'x', sizeof(large) - 1);
+    for (int i = 0; i < 8; i++) {
+        KIT_UNTIL(&at, own->credit + 256 * 1024 >
+                           (uint64_t)i * (sizeof(large) + 200) + sizeof(large) + 200);
+        kit_task(&at, own, 1, 1, large);
+        kit_hear(&at, own, GY_WIRE_DONE, body);
+    }
+    assert_true(own->credit >= 512 * 1024);
+    assert_int_equal(at.spec_asks, 1);
+    kit_close(&at);
+}
+
+static void more_than_the_window_is_refused(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    static uint8_t large[200 * 1024];
+    kit_open(&at, false);
+    kit_job_is_this(&at);
+    kit_daemon_start(&at, 0, "");
+    kit_lend(&at, 0, 1, 1, 1);
+    kit_manager *own = &at.managers[0];
+    kit_manager_open(&at, 0, at.job, 1);
+    kit_attach(&at, own, 0, GY_OK);
+    kit_serve_seat(&at, own, 1, 1);
+    kit_task(&at, own, 1, 1, "stop"); /* it reads nothing from now on */
+    Gy__Cluster__Relay message = GY__CLUSTER__RELAY__INIT;
+    Gy__Cluster__Key key = kit_key(at.job);
+    message.job = &key;
+    message.epoch = 1;
+    message.lease = 1;
+    message.generation = 1;
+    message.data = (ProtobufCBinaryData){.len = sizeof(large), .data = large};
+    int i = 0; /* the socket takes some */
+    do {
+        int before = own->ends;
+        kit_call(own, GY_NET_RELAY, &message.base);
+        KIT_UNTIL(&at, own->ends > before);
+    } while (own->status == GY_OK && ++i < 100);
+    assert_true(own->status == GY_LIMIT && i > 0 && i < 20);
+    KIT_UNTIL(&at, own->gone_count == 1);
+    kit_close(&at);
+}
+
+static void ends_of_seats_are_told(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    kit_open(&at, false);
+    kit_job_is_this(&at);
+    kit_daemon_start(&at, 0, "");
+    kit_lend(&at, 0, 1, 1, 1);
+    kit_manager *own = &at.managers[0];
+    kit_manager_open(&at, 0, at.job, 1);
+    kit_attach(&at, own, 0, GY_OK);
+    /* By a fault: what it was at is known. */
+    kit_serve_seat(&at, own, 1, 1);
+    kit_task(&at, own, 1, 1, "segv");
+    KIT_UNTIL(&at, own->gone_count == 1);
+    const kit_gone *gone = &own->gone[0];
+    assert_true(gone->has_process && gone->lease == 1 && gone->generation == 1);
+    assert_true(WIFSIGNALED(gone->wait_status) && WTERMSIG(gone->wait_status) == SIGSEGV);
+    assert_int_equal(gone->boards, 1);
+    assert_string_equal(gone->board, "segv");
+    assert_string_equal(gone->reason, "killed by SIGSEGV");
+    /* By itself, with words. */
+    own->in_bytes = 0;
+    kit_serve_seat(&at, own, 1, 2);
+    kit_task(&at, own, 1, 2, "exit");
+    KIT_UNTIL(&at, own->gone_count == 2);
+    gone = &own->gone[1];
+    assert_true(WIFEXITED(gone->wait_status) && WEXITSTATUS(gone->wait_status) == 0);
+    assert_string_equal(gone->words, "last words");
+    /* As ordered. */
+    own->in_bytes = 0;
+    kit_serve_seat(&at, own, 1, 3);
+    kit_close_seat(&at, own, 1, 3);
+    KIT_UNTIL(&at, own->gone_count == 3);
+    gone = &own->gone[2];
+    assert_string_equal(gone->reason, "killed by SIGKILL, as ordered");
+    assert_int_equal(gone->boards, 0);
+    /* Its stream ends, it does not: it is killed. */
+    own->in_bytes = 0;
+    kit_serve_seat(&at, own, 1, 4);
+    kit_task(&at, own, 1, 4, "close");
+    KIT_UNTIL(&at, own->gone_count == 4);
+    /* Its parent is killed: so is it, and the next one has another. */
+    own->in_bytes = 0;
+    kit_serve_seat(&at, own, 1, 5);
+    pid_t process = kit_process_of(&at, own, 1, 5), nursery = kit_parent_of(process);
+    assert_int_equal(kill(nursery, SIGKILL), 0);
+    KIT_UNTIL(&at, own->gone_count == 5);
+    KIT_UNTIL(&at, kit_is_gone(process) && kit_is_gone(nursery));
+    own->in_bytes = 0;
+    kit_serve_seat(&at, own, 1, 6);
+    process = kit_process_of(&at, own, 1, 6);
+    assert_true(kit_parent_of(process) != nursery);
+    /* The lease is taken back. */
+    kit_order(&at, 0, (gy_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
+    KIT_UNTIL(&at, own->lease_gone_count == 1 && own->gone_count == 6 &&
+                       at.daemons[0].lease_count == 0);
+    assert_true(kit_is_gone(process));
+    kit_close(&at);
+}
+
+static void nothing_outlives_a_daemon(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        static kit_scene at;
+        kit_open(&at, false);
+        kit_job_is_this(&at);
+        kit_daemon_start(&at, 0, "");
+        kit_lend(&at, 0, 1, 1, 1);
+        kit_manager *own = &at.managers[0];
+        kit_manager_open(&at, 0, at.job, 1);
+        kit_attach(&at, own, 0, GY_OK);
+        kit_serve_seat(&at, own, 1, 1);
+        pid_t process = kit_process_of(&at, own, 1, 1), nursery = kit_parent_of(process);
+        kit_task(&at, own, 1, 1, "daemon, stop");
+        int status = kit_daemon_end(&at, 0, round == 0 ? SIGKILL : SIGTERM);
+        assert_true(round == 0 ? WIFSIGNALED(status) : status == 0);
+        assert_int_equal(at.daemons[0].byes, round);
+        KIT_UNTIL(&at, kit_is_gone(process) && kit_is_gone(nursery));
+        kit_close(&at);
+    }
+}
+
+/* ---- One daemon a folder; room ---- */
+
+static void a_folder_has_one_daemon(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    char path[128];
+    kit_open(&at, false);
+    kit_daemon_start(&at, 0, "");
+    pid_t second = kit_start_process(&at, &at.daemons[0], "");
+    assert_int_equal(WEXITSTATUS(kit_wait(second)), 100 - GY_STATE);
+    kit_daemon_end(&at, 0, SIGTERM);
+    snprintf(path, sizeof(path), "%s/identity", at.daemons[0].folder);
+    int file = open(path, O_WRONLY | O_TRUNC);
+    assert_true(file >= 0 && write(file, "daemon me\n", 10) == 10);
+    close(file);
+    second = kit_start_process(&at, &at.daemons[0], "");
+    assert_int_equal(WEXITSTATUS(kit_wait(second)), 100 - GY_FORMAT);
+    unlink(path);
+    kit_daemon_start(&at, 0, "");
+    assert_int_equal(at.daemons[0].life, 1); /* another one */
+    kit_close(&at);
+}
+
+static void a_full_disk_takes_no_work(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    kit_open(&at, false);
+    kit_job_is_this(&at);
+    kit_daemon_start(&at, 0, "GYRE_TEST_RESERVE=4000000000000000000");
+    KIT_UNTIL(&at, strstr(at.daemons[0].trouble, "disk full") != NULL);
+    uint64_t sequence = at.daemons[0].sequence;
+    kit_order(&at, 0,
+              (gy_order){.kind = GY_ORDER_LEASE,
+                         .lease = 1,
+                         .count = 1,
+                         .job = at.job,
+                         .epoch = 1,
+                         .length_ns = 1000000000});
+    KIT_UNTIL(&at, at.daemons[0].sequence > sequence);
+    assert_int_equal(at.daemons[0].lease_count, 0);
+    kit_close(&at);
+}
+
+static bool is_empty(const char *folder, const char *but)
+{
+    char line[256], said[256] = "";
+    snprintf(line, sizeof(line), "find '%s' -type f ! -name '%s' | head -1", folder, but);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+    return said[0] == '\0';
+}
+
+static void files_go_with_their_job(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    char path[4200], jobs[128], trash[128];
+    kit_open(&at, false);
+    kit_job_is_this(&at);
+    kit_daemon_start(&at, 0, "GYRE_TEST_KEEP=50");
+    snprintf(jobs, sizeof(jobs), "%s/jobs", at.daemons[0].folder);
+    snprintf(trash, sizeof(trash), "%s/trash", at.daemons[0].folder);
+    kit_lend(&at, 0, 1, 1, 1);
+    kit_manager *own = &at.managers[0];
+    kit_manager_open(&at, 0, at.job, 1);
+    kit_attach(&at, own, 0, GY_OK);
+    kit_serve_seat(&at, own, 1, 1);
+    for (int i = 0; i < 100; i++) {
+        snprintf(path, sizeof(path), "%s/data/%d", own->folder, i);
+        int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        assert_true(file >= 0);
+        close(file);
+    }
+    /* What is of no use any more. */
+    Gy__Cluster__Discard discard = GY__CLUSTER__DISCARD__INIT;
+    Gy__Cluster__Key key = kit_key(at.job);
+    char *names[] = {(char *)(uintptr_t) "99"};
+    discard.job = &key;
+    discard.epoch = 1;
+    discard.names = names;
+    discard.n_names = 1;
+    assert_ok(gy_rpc_tell(own->rpc, own->peer, GY_NET_DISCARD, &discard.base));
+    KIT_UNTIL(&at, access(path, F_OK) != 0);
+    Gy__Cluster__JobOver over = GY__CLUSTER__JOB_OVER__INIT;
+    over.job = &key;
+    over.epoch = 1;
+    KIT_CALL(&at, own, GY_NET_JOB_OVER, &over.base, GY_OK);
+    KIT_UNTIL(&at, is_empty(jobs, "record") && is_empty(trash, ""));
+    kit_close(&at);
+}
+
+/* ---- What it costs ---- */
+
+/* User and system time of a process, and its resident memory, from /proc. */
+static void look_at(pid_t process, double *seconds, long *kib)
+{
+    char path[64], text[1024] = "";
+    unsigned long user = 0, system = 0;
+    long pages = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "r");
+    assert_true(file != NULL && fgets(text, sizeof(text), file) != NULL);
+    fclose(file);
+    assert_int_equal(sscanf(strrchr(text, ')') + 2,
+                            "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d "
+                            "%*d %*d %*d %*u %*u %ld",
+                            &user, &system, &pages),
+                     3);
+    *seconds = (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+    *kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void relays_and_idling_cost_little(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    char body[256];
+    double before = 0, after = 0;
+    long kib = 0;
+    if (getenv("GYRE_SOAK") == NULL) {
+        skip();
+    }
+    for (int has_key = 0; has_key < 2; has_key++) {
+        enum { ROUNDS = 5000 };
+        kit_open(&at, has_key == 1);
+        kit_job_is_this(&at);
+        kit_daemon_start(&at, 0, "");
+        kit_lend(&at, 0, 1, 1, 1);
+        kit_manager *own = &at.managers[0];
+        kit_manager_open(&at, 0, at.job, 1);
+        kit_attach(&at, own, 0, GY_OK);
+        kit_serve_seat(&at, own, 1, 1);
+        int64_t begin_ns = gy_now_ns(gy_env_real());
+        look_at(at.daemons[0].process, &before, &kib);
+        for (int i = 0; i < ROUNDS; i++) {
+            kit_task(&at, own, 1, 1, "");
+            kit_hear(&at, own, GY_WIRE_DONE, body);
+        }
+        look_at(at.daemons[0].process, &after, &kib);
+        printf("soak: %s: a task there and back by relay %.0f us, of that the daemon's %.0f\n",
+               has_key == 1 ? "TLS" : "plain",
+               (double)(gy_now_ns(gy_env_real()) - begin_ns) / ROUNDS / 1e3,
+               (after - before) / ROUNDS * 1e6);
+        look_at(at.daemons[0].process, &before, &kib);
+        gy_deadline last = gy_deadline_after(5);
+        while (gy_now_ns(gy_env_real()) < last.at_ns) {
+            kit_turn(&at);
+        }
+        look_at(at.daemons[0].process, &after, &kib);
+        printf("soak: an idle daemon with a job: %.2f %% of a core, %ld KiB\n",
+               (after - before) / 5 * 100, kib);
+        kit_close(&at);
+    }
+}
+
+int main(void)
+{
+    HOST_TEST_SERVE();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(older_epochs_are_refused),
+        cmocka_unit_test(bytes_pass_within_credit),
+        cmocka_unit_test(more_than_the_window_is_refused),
+        cmocka_unit_test(ends_of_seats_are_told),
+        cmocka_unit_test(nothing_outlives_a_daemon),
+        cmocka_unit_test(a_folder_has_one_daemon),
+        cmocka_unit_test(a_full_disk_takes_no_work),
+        cmocka_unit_test(files_go_with_their_job),
+        cmocka_unit_test(relays_and_idling_cost_little),
+    };
+    return cmocka_run_group_tests_name("cluster_host", tests, NULL, NULL);
+}

@@ -1,0 +1,254 @@
+/* Managers that run here: a ticket, a key for their job alone, a process, and how it ended. */
+#include "cluster/host/host_priv.h"
+
+#include "cluster/net/ticket.h"
+#include "rpc/keyring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const int64_t end_within_ns = 6000000000; /* then its minder is killed, and it with it */
+static const double reap_seconds = 1;
+
+static void say_down(gy_host *host, const host_job *job, uint32_t epoch)
+{
+    gy_host_later(host, &(gy_daemon_event){
+                            .kind = GY_DAEMON_MANAGER_DOWN, .job = job->key, .epoch = epoch});
+}
+
+/* ---- Its start ---- */
+
+/* Ticket and key, in a new folder. */
+static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
+                             char path[HOST_PATH])
+{
+    const gy_host_options *options = host->options;
+    char folder[HOST_PATH];
+    gy_ticket ticket = {.job = job->key, .epoch = epoch};
+    if (!gy_host_path(folder, job->path, "manager", NULL) ||
+        !gy_host_path(path, job->path, "manager", "ticket") ||
+        strlen(options->names) >= sizeof(ticket.names)) {
+        return gy_fail(GY_ARG, "a path or a list of name servers is too long");
+    }
+    gy_host_throw(host, folder);
+    int error = gy_disk_make_folders(path);
+    if (error != 0) {
+        return gy_fail(GY_IO, "cannot make %s: %s", folder, strerror(-error));
+    }
+    snprintf(ticket.names, sizeof(ticket.names), "%s", options->names);
+    snprintf(ticket.folder, sizeof(ticket.folder), "%s", folder);
+    if (options->key_file != NULL) {
+        if (!gy_host_path(ticket.key_file, job->path, "manager", "key")) {
+            return gy_fail(GY_ARG, "the path of a daemon's folder is too long");
+        }
+        GY_TRY(gy_keyring_scope(options->key_file, GY_RPC_MANAGER, job->name, ticket.key_file));
+    }
+    return gy_ticket_write(path, &ticket);
+}
+
+static void on_minder(gy_host *host, void *owner, uint32_t events);
+
+static gy_status start_process(gy_host *host, host_job *job, const char *ticket)
+{
+    const host_program *program = &job->program;
+    const Gy__Cluster__JobSpec *spec = program->spec;
+    char variable[HOST_PATH + 16], log[HOST_PATH];
+    char **environment =
+        gy_alloc("host.manager", (program->variable_count + 2) * sizeof(char *));
+    char **argv = gy_alloc("host.manager", (spec->n_arguments + 1) * sizeof(char *));
+    gy_status status = environment != NULL && argv != NULL ? GY_OK : GY_NOMEM;
+    int socket = -1;
+    snprintf(variable, sizeof(variable), "%s=%s", GY_TICKET_VARIABLE, ticket);
+    if (status == GY_OK) {
+        memcpy(environment, program->environment, program->variable_count * sizeof(char *));
+        environment[program->variable_count] = variable;
+        environment[program->variable_count + 1] = NULL;
+        memcpy(argv, spec->arguments, spec->n_arguments * sizeof(char *));
+        argv[spec->n_arguments] = NULL;
+        host_minded minded = {.path = program->path,
+                              .directory = program->directory,
+                              .argv = argv,
+                              .environment = environment,
+                              .log = -1};
+        if (gy_host_path(log, job->path, "log", "manager")) {
+            minded.log = gy_env_disk(host->env)->open(host->env, log,
+                                                      O_WRONLY | O_CREAT | O_APPEND, 0600);
+        }
+        if (minded.log < 0) {
+            gy_warn("a manager has no log: %s", strerror(-minded.log));
+        }
+        status = gy_minder_start(&minded, &socket, &job->manager.minder);
+        if (minded.log >= 0) {
+            close(minded.log);
+        }
+    }
+    gy_free(environment);
+    gy_free(argv);
+    job->manager.watch.ready = on_minder;
+    job->manager.watch.owner = job;
+    status = status < 0 ? status : gy_host_watch(host, &job->manager.watch, socket, EPOLLIN);
+    if (status < 0 && socket >= 0) {
+        close(socket); /* its minder ends it */
+    }
+    return status;
+}
+
+void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
+{
+    host_manager *manager = &job->manager;
+    uint32_t epoch = manager->wanted;
+    char ticket[HOST_PATH];
+    if (epoch == 0) {
+        return;
+    }
+    manager->wanted = 0;
+    status = status < 0 ? status : make_ticket(host, job, epoch, ticket);
+    status = status < 0 ? status : start_process(host, job, ticket);
+    if (status < 0) {
+        gy_warn("the manager of job %s is not started: %s", job->name, gy_error_text());
+        say_down(host, job, epoch);
+        return;
+    }
+    manager->epoch = epoch;
+    manager->is_killed = manager->has_status = false;
+    manager->last_ns = INT64_MAX;
+    gy_info("manager of job %s, epoch %u", job->name, epoch);
+}
+
+void gy_host_manager_start(gy_host *host, gy_key key, uint32_t epoch)
+{
+    host_job *job = gy_host_job_new(host, key);
+    if (job != NULL) {
+        job->manager.wanted = epoch;
+        gy_host_program_need(host, job);
+    }
+}
+
+/* ---- Its end ---- */
+
+void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch)
+{
+    host_job *job = gy_host_job(host, key);
+    host_manager *manager = job != NULL ? &job->manager : NULL;
+    if (manager == NULL) {
+        return;
+    }
+    if (manager->wanted == epoch) {
+        manager->wanted = 0;
+        say_down(host, job, epoch);
+    } else if (manager->epoch == epoch && manager->minder != 0) {
+        manager->is_killed = true;
+        manager->last_ns = gy_now_ns(host->env) + end_within_ns;
+        if (send(manager->watch.file, "k", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) {
+            gy_debug("a minder is gone already");
+        }
+    } else if (manager->epoch == epoch) { /* its end waits for the name server: no more */
+        manager->epoch = 0;
+        say_down(host, job, epoch);
+    }
+}
+
+/* It ended by itself, with an exit status: the job is over. */
+static void tell_end(gy_host *host, host_job *job)
+{
+    host_manager *manager = &job->manager;
+    host_ask ask = {.job = job->key, .epoch = manager->epoch, .until_ns = INT64_MAX};
+    int status = WEXITSTATUS(manager->wait_status);
+    if (status != 0) {
+        gy_text words = {.data = NULL};
+        gy_text_add(&words, "exit status %d: ", status);
+        gy_folder_tail(&job->logs, "log/manager", &words);
+        ask.status = GY_STATE;
+        gy_net_clean_text(words.status == GY_OK ? gy_text_get(&words) : "out of memory",
+                          ask.reason, sizeof(ask.reason));
+        gy_text_free(&words);
+    }
+    gy_host_ask(host, GY_NET_JOB_END, &ask);
+}
+
+static void manager_gone(gy_host *host, host_job *job)
+{
+    host_manager *manager = &job->manager;
+    gy_host_unwatch(host, &manager->watch);
+    (void)gy_child_wait(host->env, manager->minder, gy_env_deadline(host->env, reap_seconds));
+    manager->minder = 0;
+    manager->last_ns = INT64_MAX;
+    gy_info("the manager of job %s, epoch %u, is gone", job->name, manager->epoch);
+    if (!manager->is_killed && manager->has_status && WIFEXITED(manager->wait_status)) {
+        tell_end(host, job);
+    } else {
+        uint32_t epoch = manager->epoch;
+        manager->epoch = 0;
+        say_down(host, job, epoch);
+    }
+    manager->is_killed = false;
+}
+
+static void on_minder(gy_host *host, void *owner, uint32_t events)
+{
+    host_job *job = owner;
+    host_manager *manager = &job->manager;
+    (void)events;
+    ssize_t got = recv(manager->watch.file, &manager->wait_status, sizeof(manager->wait_status),
+                       MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (got == (ssize_t)sizeof(manager->wait_status)) {
+        manager->has_status = true;
+    } else {
+        manager_gone(host, job);
+    }
+}
+
+void gy_host_manager_told(gy_host *host, gy_key key, uint32_t epoch)
+{
+    char folder[HOST_PATH];
+    host_job *job = gy_host_job(host, key);
+    if (job == NULL || job->manager.epoch != epoch || job->manager.minder != 0) {
+        return;
+    }
+    job->manager.epoch = 0;
+    if (gy_host_path(folder, job->path, "manager", NULL)) {
+        gy_host_throw(host, folder);
+    }
+    say_down(host, job, epoch);
+}
+
+/* The ring has other epochs: who holds keys of it gets the new ones. */
+void gy_host_look_at_ring(gy_host *host)
+{
+    const char *ring = host->options->key_file;
+    struct stat about;
+    if (ring == NULL || stat(ring, &about) != 0) {
+        return;
+    }
+    int64_t changed_ns = (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec;
+    bool is_new = host->ring_changed_ns != 0 && changed_ns != host->ring_changed_ns;
+    host->ring_changed_ns = changed_ns;
+    for (host_job *job = host->jobs; job != NULL && is_new; job = job->next) {
+        char path[HOST_PATH];
+        if (job->manager.minder != 0 && gy_host_path(path, job->path, "manager", "key") &&
+            gy_keyring_scope(ring, GY_RPC_MANAGER, job->name, path) < 0) {
+            gy_warn("the manager of job %s keeps its old keys: %s", job->name, gy_error_text());
+        }
+    }
+}
+
+void gy_host_manager_look(gy_host *host, host_job *job, int64_t now_ns)
+{
+    (void)host;
+    if (job->manager.minder != 0 && now_ns >= job->manager.last_ns) {
+        gy_warn("the manager of job %s does not end", job->name);
+        kill(job->manager.minder, SIGKILL);
+        job->manager.last_ns = INT64_MAX;
+    }
+}

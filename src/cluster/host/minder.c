@@ -1,0 +1,160 @@
+/*
+ * Who minds a manager: a process between it and the daemon. It adopts what the manager leaves
+ * behind; when the daemon ends it, or is gone, or the manager has ended, all of that is killed.
+ * When it is killed itself, the kernel kills the manager. Forked from the daemon, it calls
+ * nothing that takes memory or a lock.
+ */
+#include "cluster/host/host_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    SOCKET = 3, /* the minder's end; 0 to 2: nothing, the log */
+    ROUND_MS = 20,
+    ROUNDS_MAX = 250, /* 5 s for all to be gone after SIGKILL */
+};
+
+/* Files and signals as a new process should find them. False: errno says why. */
+static bool clean_up(const host_minded *minded, int socket)
+{
+    int nothing = open("/dev/null", O_RDWR);
+    int log = minded->log >= 0 ? minded->log : nothing;
+    /* The socket out of the way of the first three. */
+    int far = fcntl(socket, F_DUPFD, 16);
+    int away = far >= 0 ? fcntl(log, F_DUPFD, 16) : -1;
+    if (nothing < 0 || away < 0 || dup2(nothing, STDIN_FILENO) < 0 ||
+        dup2(away, STDOUT_FILENO) < 0 || dup2(away, STDERR_FILENO) < 0 ||
+        dup2(far, SOCKET) < 0 || fcntl(SOCKET, F_SETFD, FD_CLOEXEC) != 0 ||
+        close_range(SOCKET + 1, ~0u, 0) != 0) {
+        return false;
+    }
+    for (int number = 1; number < NSIG; number++) {
+        (void)signal(number, SIG_DFL); /* those that cannot be changed are so already */
+    }
+    return setpgid(0, 0) == 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+}
+
+/* In the manager's process. */
+static void become_manager(const host_minded *minded, pid_t minder)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == minder && setpgid(0, 0) == 0 &&
+        sigprocmask(SIG_SETMASK, &none, NULL) == 0 &&
+        (minded->directory == NULL || chdir(minded->directory) == 0)) {
+        (void)execvpe(minded->path, minded->argv, minded->environment);
+    }
+    dprintf(STDERR_FILENO, "gyre: cannot run %s: %s\n", minded->path, strerror(errno));
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+static void kill_children(void)
+{
+    char path[64], text[16384];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    text[size > 0 ? size : 0] = '\0';
+    char *at = text, *end = NULL;
+    for (long child = strtol(at, &end, 10); end != at; child = strtol(at, &end, 10)) {
+        if (getpgid((pid_t)child) == child) {
+            kill((pid_t)-child, SIGKILL);
+        }
+        kill((pid_t)child, SIGKILL);
+        at = end;
+    }
+}
+
+/* Take the ends that there are; false: no child is left. */
+static bool reap(pid_t manager, bool *is_gone, int *status)
+{
+    for (;;) {
+        int how = 0;
+        pid_t ended = waitpid(-1, &how, WNOHANG);
+        if (ended == manager) {
+            *is_gone = true;
+            *status = how;
+        } else if (ended == 0) {
+            return true;
+        } else if (ended < 0 && errno != EINTR) {
+            return false;
+        }
+    }
+}
+
+static int mind(const host_minded *minded, int socket)
+{
+    sigset_t ended;
+    sigemptyset(&ended);
+    sigaddset(&ended, SIGCHLD);
+    const pid_t own = getpid();
+    if (!clean_up(minded, socket) || sigprocmask(SIG_SETMASK, &ended, NULL) != 0) {
+        return 1;
+    }
+    int bell = signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK);
+    pid_t manager = bell >= 0 ? fork() : -1;
+    if (manager == 0) {
+        become_manager(minded, own);
+    }
+    if (manager < 0) {
+        dprintf(STDERR_FILENO, "gyre: cannot start a manager: %s\n", strerror(errno));
+        return 1;
+    }
+    bool is_gone = false, is_over = false;
+    int status = 0;
+    for (int rounds = 0; rounds < ROUNDS_MAX; rounds += is_over) {
+        struct pollfd looks[2] = {{.fd = is_over ? -1 : SOCKET, .events = POLLIN},
+                                  {.fd = bell, .events = POLLIN}};
+        struct signalfd_siginfo signals[4];
+        (void)poll(looks, 2, is_over ? ROUND_MS : -1);
+        while (read(bell, signals, sizeof(signals)) > 0) {
+        }
+        bool is_left = reap(manager, &is_gone, &status);
+        is_over = is_over || is_gone || looks[0].revents != 0;
+        if (!is_left) {
+            break;
+        }
+        if (is_over) {
+            kill_children();
+        }
+    }
+    if (is_gone) {
+        (void)!send(SOCKET, &status, sizeof(status), MSG_NOSIGNAL);
+    }
+    return 0;
+}
+
+gy_status gy_minder_start(const host_minded *minded, int *socket, pid_t *minder)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        return gy_fail(GY_LIMIT, "cannot make a socket: %s", strerror(errno));
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(mind(minded, pair[1]));
+    }
+    int error = errno;
+    close(pair[1]);
+    if (child < 0) {
+        close(pair[0]);
+        return gy_fail(GY_LIMIT, "cannot start a process: %s", strerror(error));
+    }
+    *socket = pair[0];
+    *minder = child;
+    return GY_OK;
+}

@@ -1,0 +1,204 @@
+/* Name servers: the daemon keeps a connection to all it was told of, says its state to each
+ * that is there, obeys orders by their numbers whoever gives them, and asks the one that
+ * answers. */
+#include "cluster/host/host_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const double ask_seconds = 2;
+static const int64_t again_ns = 100000000;
+
+gy_status gy_host_dial_names(gy_host *host)
+{
+    const char *at = host->options->names;
+    while (*at != '\0') {
+        size_t size = strcspn(at, ",");
+        if (host->name_count == HOST_NAMES_MAX || size == 0 || size >= GY_RPC_ADDRESS_BYTES) {
+            return gy_fail(GY_ARG, "'%s': 1 to %d addresses of name servers, as a:1,b:1",
+                           host->options->names, HOST_NAMES_MAX);
+        }
+        char *address = host->names[host->name_count].address;
+        snprintf(address, GY_RPC_ADDRESS_BYTES, "%.*s", (int)size, at);
+        GY_TRY(gy_rpc_dial(host->rpc, address, &host->names[host->name_count].peer));
+        host->name_count++;
+        at += at[size] == ',' ? size + 1 : size;
+    }
+    return host->name_count > 0 ? GY_OK : gy_fail(GY_ARG, "no address of a name server");
+}
+
+bool gy_host_is_name(const gy_host *host, gy_rpc_peer peer, uint32_t *which)
+{
+    for (uint32_t i = 0; i < host->name_count; i++) {
+        if (host->names[i].peer == peer) {
+            *which = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *gy_host_name_address(const gy_host *host)
+{
+    uint32_t which = host->name_last;
+    for (uint32_t i = 0; i < host->name_count && !host->names[which].is_up; i++) {
+        which = (which + 1) % host->name_count;
+    }
+    return host->names[which].address;
+}
+
+void gy_host_tell_state(gy_host *host, const gy_daemon_state *state)
+{
+    gy_arena arena = {NULL};
+    Gy__Cluster__DaemonState message;
+    gy__cluster__daemon_state__init(&message);
+    gy_status status = gy_net_write_state(state, &arena, &message);
+    for (uint32_t i = 0; i < host->name_count && status == GY_OK; i++) {
+        /* What is lost is said again. */
+        if (host->names[i].is_up && gy_rpc_tell(host->rpc, host->names[i].peer,
+                                                GY_NET_DAEMON_STATE, &message.base) < 0) {
+            gy_debug("a state is not told: %s", gy_error_text());
+        }
+    }
+    gy_arena_free(&arena);
+    if (status < 0) {
+        gy_host_fail(host, status);
+    }
+}
+
+gy_status gy_host_order(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
+{
+    gy_host *host = arg;
+    gy_order order;
+    uint32_t which = 0;
+    GY_TRY(gy_net_read_order((const Gy__Cluster__Order *)request, &order));
+    if (gy_host_is_name(host, asked->peer, &which)) {
+        host->name_last = which;
+    }
+    gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_ORDER, .order = &order});
+    return GY_OK;
+}
+
+/* ---- Questions ---- */
+
+static void end_ask(host_ask *ask, const ProtobufCMessage *answer)
+{
+    gy_host *host = ask->host;
+    ask->is_over = true;
+    if (ask->type == GY_NET_ASK_SPEC) {
+        gy_host_program_spec(host, ask->job, (const Gy__Cluster__Spec *)answer);
+    } else if (ask->type == GY_NET_JOB_END) {
+        gy_host_manager_told(host, ask->job, ask->epoch);
+    } else {
+        host->is_bye_said = true;
+    }
+}
+
+static void answered(void *arg, gy_status status, const ProtobufCMessage *answer)
+{
+    host_ask *ask = arg;
+    gy_host *host = ask->host;
+    if (status == GY_CANCELLED) { /* the node ends */
+        ask->is_over = true;
+        return;
+    }
+    bool is_final = status == GY_OK || status == GY_NOTFOUND;
+    if (is_final || gy_now_ns(host->env) >= ask->until_ns) {
+        end_ask(ask, status == GY_OK ? answer : NULL);
+        return;
+    }
+    gy_debug("a question is asked again: %s", gy_error_text());
+    host->name_last = (host->name_last + 1) % host->name_count;
+    ask->again_ns = gy_now_ns(host->env) + again_ns;
+}
+
+static gy_status call(gy_host *host, host_ask *ask, const ProtobufCMessage *message)
+{
+    uint32_t which = host->name_last;
+    for (uint32_t i = 0; i < host->name_count && !host->names[which].is_up; i++) {
+        which = (which + 1) % host->name_count;
+    }
+    host->name_last = which;
+    return gy_rpc_call(host->rpc, host->names[which].peer,
+                       &(gy_rpc_request){.type = ask->type,
+                                         .message = message,
+                                         .deadline = gy_env_deadline(host->env, ask_seconds),
+                                         .is_hasty = true,
+                                         .done = answered,
+                                         .arg = ask},
+                       NULL);
+}
+
+static void try_ask(gy_host *host, host_ask *ask)
+{
+    gy_status status = GY_OK;
+    Gy__Cluster__Key job = GY__CLUSTER__KEY__INIT;
+    job.high = ask->job.high;
+    job.low = ask->job.low;
+    ask->again_ns = INT64_MAX;
+    if (ask->type == GY_NET_ASK_SPEC) {
+        Gy__Cluster__AskSpec message = GY__CLUSTER__ASK_SPEC__INIT;
+        message.job = &job;
+        status = call(host, ask, &message.base);
+    } else if (ask->type == GY_NET_JOB_END) {
+        Gy__Cluster__JobEnd message;
+        gy__cluster__job_end__init(&message);
+        message.job = &job;
+        message.epoch = ask->epoch;
+        message.status = ask->status;
+        message.reason = ask->reason;
+        status = call(host, ask, &message.base);
+    } else {
+        Gy__Cluster__DaemonBye message = GY__CLUSTER__DAEMON_BYE__INIT;
+        message.daemon = host->id;
+        message.incarnation = host->incarnation;
+        message.life = host->life;
+        status = call(host, ask, &message.base);
+    }
+    if (status < 0) {
+        answered(ask, status, NULL);
+    }
+}
+
+void gy_host_ask(gy_host *host, uint32_t type, const host_ask *what)
+{
+    host_ask *made = gy_alloc("host.ask", sizeof(*made));
+    if (made == NULL) {
+        gy_host_fail(host, GY_NOMEM);
+        return;
+    }
+    *made = *what;
+    made->host = host;
+    made->type = type;
+    made->again_ns = 0; /* in this round */
+    made->is_over = false;
+    made->next = host->asks;
+    host->asks = made;
+}
+
+void gy_host_look_at_asks(gy_host *host, int64_t now_ns)
+{
+    for (host_ask *ask = host->asks; ask != NULL; ask = ask->next) {
+        if (!ask->is_over && now_ns >= ask->again_ns) {
+            try_ask(host, ask);
+        }
+    }
+    for (host_ask **at = &host->asks; *at != NULL;) {
+        host_ask *ask = *at;
+        if (ask->is_over) {
+            *at = ask->next;
+            gy_free(ask);
+        } else {
+            at = &ask->next;
+        }
+    }
+}
+
+void gy_host_asks_free(gy_host *host)
+{
+    while (host->asks != NULL) {
+        host_ask *ask = host->asks;
+        host->asks = ask->next;
+        gy_free(ask);
+    }
+}

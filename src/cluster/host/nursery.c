@@ -1,0 +1,198 @@
+/* A job's nursery: it comes when the job's program is here, and takes all with it. */
+#include "cluster/host/host_priv.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+enum { LOSSES_MAX = 16 };                        /* of nurseries, in one job */
+static const int64_t end_within_ns = 6000000000; /* then it is killed */
+static const int64_t leave_ns = 500000000;       /* from the end of a stream to its process's */
+
+static void say_down(gy_host *host, const host_job *job, const char *reason)
+{
+    gy_host_later(host, &(gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN,
+                                           .job = job->key,
+                                           .epoch = job->nursery_epoch,
+                                           .reason = reason});
+}
+
+/* It is gone, and with it all that it started. Returns with no seat that has a process. */
+static void forget_nursery(gy_host *host, host_job *job)
+{
+    gy_host_unwatch_only(host, &job->nursery);
+    if (job->warden->socket >= 0) {
+        (void)gy_warden_lost(job->warden);
+    }
+    for (host_seat *seat = job->seats; seat != NULL; seat = seat->next) {
+        if (seat->has_process && !seat->has_news && !seat->is_dead) {
+            gy_host_seat_drain(host, seat);
+            seat->has_news = true;
+            seat->news = (gy_nursery_news){
+                .slot = seat->slot, .generation = seat->generation, .status = SIGKILL};
+        }
+    }
+}
+
+/* Seats of older epochs, of which the machine does not speak any more. */
+static void free_seats(gy_host *host, host_job *job)
+{
+    for (host_seat *seat = job->seats; seat != NULL; seat = seat->next) {
+        if (seat->has_process || seat->epoch < job->peer_epoch) {
+            gy_host_seat_free(host, seat);
+        }
+    }
+}
+
+/* Its socket has ended, or it does not end. */
+static void nursery_gone(gy_host *host, host_job *job)
+{
+    char reason[GY_CONTROL_REASON_BYTES];
+    job->losses += !job->is_nursery_ending;
+    snprintf(reason, sizeof(reason), "%s",
+             job->is_nursery_ending ? "the job's processes were ended"
+                                    : "the parent of the job's processes is gone");
+    forget_nursery(host, job);
+    job->is_nursery_ending = false;
+    gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN,
+                                          .job = job->key,
+                                          .epoch = job->nursery_epoch,
+                                          .reason = reason});
+    /* The machine may have asked for the next one, which waits for this. */
+    gy_warden *old = job->warden;
+    job->warden = NULL;
+    free_seats(host, job);
+    gy_warden_close(old, true);
+    gy_free(old);
+    if (job->is_nursery_wanted) {
+        gy_host_program_need(host, job);
+    }
+}
+
+static void on_nursery(gy_host *host, void *owner, uint32_t events)
+{
+    host_job *job = owner;
+    (void)events;
+    for (;;) {
+        gy_nursery_news news;
+        gy_status status = gy_warden_hear(job->warden, &news);
+        if (status == GY_AGAIN) {
+            return;
+        }
+        if (status < 0) {
+            nursery_gone(host, job);
+            return;
+        }
+        for (host_seat *seat = job->seats; seat != NULL; seat = seat->next) {
+            if (seat->has_process && !seat->has_news && !seat->is_dead &&
+                seat->slot == news.slot && seat->generation == news.generation) {
+                gy_host_seat_news(host, seat, &news);
+                break;
+            }
+        }
+    }
+}
+
+static gy_status start(gy_host *host, host_job *job)
+{
+    if (job->losses >= LOSSES_MAX) {
+        return gy_fail(GY_LIMIT, "the parent of the job's processes was killed %d times",
+                       LOSSES_MAX);
+    }
+    if (job->slots == NULL) {
+        job->slots = gy_alloc_zero("host.slots", host->slots, 1);
+    }
+    gy_warden *warden = gy_alloc_zero("host.warden", 1, sizeof(*warden));
+    if (job->slots == NULL || warden == NULL) {
+        gy_free(warden);
+        return GY_NOMEM;
+    }
+    memset(job->slots, 0, host->slots);
+    job->argv[0] = job->program.path;
+    job->argv[1] = NULL;
+    *warden = (gy_warden){.env = host->env,
+                          .start = {.argv = job->argv,
+                                    .environment = job->program.environment,
+                                    .directory = job->program.directory},
+                          .role = {.processes = host->slots,
+                                   .threads = GY_MAX(job->threads, 1u),
+                                   .memory_bytes = job->memory_bytes},
+                          .folder = &job->logs};
+    gy_status status = gy_warden_open(warden);
+    status = status < 0 ? status : gy_warden_start(warden);
+    job->nursery.ready = on_nursery;
+    job->nursery.owner = job;
+    status = status < 0 ? status : gy_host_watch(host, &job->nursery, warden->socket, EPOLLIN);
+    if (status < 0) {
+        gy_error why;
+        gy_error_take(&why, status);
+        gy_warden_close(warden, true);
+        gy_free(warden);
+        return gy_error_raise(&why);
+    }
+    job->warden = warden;
+    return GY_OK;
+}
+
+void gy_host_nursery_go(gy_host *host, host_job *job, gy_status status)
+{
+    if (!job->is_nursery_wanted || job->warden != NULL) {
+        return;
+    }
+    job->is_nursery_wanted = false;
+    status = status < 0 ? status : start(host, job);
+    gy_daemon_event event = {
+        .kind = GY_DAEMON_NURSERY_UP, .job = job->key, .epoch = job->nursery_epoch};
+    if (status < 0) {
+        event.kind = GY_DAEMON_NURSERY_DOWN;
+        event.reason = gy_error_text();
+        gy_warn("no processes of job %s: %s", job->name, gy_error_text());
+    }
+    gy_host_later(host, &event);
+}
+
+void gy_host_nursery_start(gy_host *host, const gy_daemon_effect *effect)
+{
+    host_job *job = gy_host_job_new(host, effect->job);
+    if (job == NULL) {
+        return;
+    }
+    job->nursery_epoch = effect->epoch;
+    job->is_nursery_wanted = true;
+    if (job->warden == NULL) {
+        gy_host_program_need(host, job);
+    }
+}
+
+void gy_host_nursery_end(gy_host *host, gy_key key)
+{
+    host_job *job = gy_host_job(host, key);
+    if (job == NULL) {
+        return;
+    }
+    if (job->warden != NULL && !job->is_nursery_wanted) {
+        job->is_nursery_ending = true;
+        job->nursery_last_ns = gy_now_ns(host->env) + end_within_ns;
+        gy_warden_end(job->warden, true);
+    } else if (job->is_nursery_wanted) {
+        job->is_nursery_wanted = false;
+        say_down(host, job, "ended before it was there");
+    }
+}
+
+void gy_host_nursery_look(gy_host *host, host_job *job, int64_t now_ns)
+{
+    if (job->closed_ns != INT64_MAX && now_ns - job->closed_ns > leave_ns) {
+        job->closed_ns = INT64_MAX;
+        for (host_seat *seat = job->seats; seat != NULL; seat = seat->next) {
+            if (seat->is_closed && !seat->is_dead) {
+                gy_host_seat_kill(seat);
+            }
+        }
+    }
+    if (job->warden != NULL && job->is_nursery_ending && now_ns >= job->nursery_last_ns) {
+        gy_warn("the parent of the processes of job %s does not end", job->name);
+        nursery_gone(host, job);
+    }
+}

@@ -1,0 +1,266 @@
+/* What managers ask of a daemon: checked, then an event of the machine. */
+#include "cluster/host/host_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { THREADS_MAX = 1024 };
+
+/* Step, as the answer to `asked`: what the machine refuses was refused; all else is done. */
+static gy_status step(gy_host *host, const gy_rpc_asked *asked, gy_daemon_event *event)
+{
+    static const Gy__Cluster__Done done = GY__CLUSTER__DONE__INIT;
+    host->asked = asked;
+    host->is_answered = host->is_refused = false;
+    gy_host_step(host, event);
+    host->asked = NULL;
+    if (host->is_answered || asked->number == 0) {
+        return GY_OK;
+    }
+    if (event->kind == GY_DAEMON_ATTACH) {
+        return gy_fail(GY_STATE, "the daemon has not taken the epoch");
+    }
+    return gy_rpc_answer(host->rpc, asked, &done.base);
+}
+
+/* A key proves that its holder is the manager of one job; a role's key, of any. */
+static gy_status check_subject(const gy_rpc_asked *asked, const Gy__Cluster__Key *key)
+{
+    char name[HOST_NAME];
+    gy_key job = gy_net_key(key);
+    snprintf(name, sizeof(name), "%016llx%016llx", (unsigned long long)job.high,
+             (unsigned long long)job.low);
+    if (asked->subject[0] != '\0' && strcmp(asked->subject, name) != 0) {
+        return gy_fail(GY_STATE, "the manager of job %s speaks for job %s", asked->subject,
+                       name);
+    }
+    return GY_OK;
+}
+
+static gy_status attach(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
+{
+    gy_host *host = arg;
+    const Gy__Cluster__Attach *asks = (const Gy__Cluster__Attach *)request;
+    GY_TRY(gy_net_check_job(asks->job, asks->epoch));
+    GY_TRY(check_subject(asked, asks->job));
+    host_job *job = gy_host_job_new(host, gy_net_key(asks->job));
+    if (job == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(gy_host_job_folder(host, job));
+    return step(
+        host, asked,
+        &(gy_daemon_event){.kind = GY_DAEMON_ATTACH, .job = job->key, .epoch = asks->epoch});
+}
+
+static gy_status beat(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
+{
+    const Gy__Cluster__Beat *asks = (const Gy__Cluster__Beat *)request;
+    GY_TRY(gy_net_check_job(asks->job, asks->epoch));
+    GY_TRY(check_subject(asked, asks->job));
+    return step(arg, asked,
+                &(gy_daemon_event){.kind = GY_DAEMON_BEAT,
+                                   .job = gy_net_key(asks->job),
+                                   .epoch = asks->epoch});
+}
+
+/* The job of a request whose sender is its manager; what it says is of no other one. */
+static gy_status find_job(gy_host *host, const gy_rpc_asked *asked, const Gy__Cluster__Key *key,
+                          uint32_t epoch, host_job **job)
+{
+    GY_TRY(gy_net_check_job(key, epoch));
+    GY_TRY(check_subject(asked, key));
+    *job = gy_host_job(host, gy_net_key(key));
+    if (*job == NULL || (*job)->peer == 0 || (*job)->peer_epoch < epoch) {
+        return gy_fail(GY_AGAIN, "it is not attached");
+    }
+    if ((*job)->peer_epoch > epoch) {
+        return gy_fail(GY_STATE, "its epoch is over: epoch %u here", (*job)->peer_epoch);
+    }
+    if ((*job)->peer != asked->peer) {
+        return gy_fail(GY_STATE, "another one has attached as this job's manager");
+    }
+    return GY_OK;
+}
+
+static gy_status open_seat(void *arg, const gy_rpc_asked *asked,
+                           const ProtobufCMessage *request)
+{
+    gy_host *host = arg;
+    const Gy__Cluster__Open *asks = (const Gy__Cluster__Open *)request;
+    host_job *job = NULL;
+    uint32_t threads = GY_MAX(asks->threads, 1u);
+    GY_TRY(find_job(host, asked, asks->job, asks->epoch, &job));
+    if (threads > THREADS_MAX) {
+        return gy_fail(GY_ARG, "%u threads of a process: at most %d", threads, THREADS_MAX);
+    }
+    if (job->warden != NULL && !job->is_nursery_ending && job->threads != threads) {
+        return gy_fail(GY_ARG, "processes of %u threads beside some of %u", threads,
+                       job->threads);
+    }
+    if (job->warden == NULL || job->is_nursery_ending) {
+        uint64_t most = host->options->memory_bytes;
+        job->threads = threads;
+        job->memory_bytes = most == 0                 ? asks->memory_bytes
+                            : asks->memory_bytes == 0 ? most
+                                                      : GY_MIN(most, asks->memory_bytes);
+    }
+    host_seat *seat = gy_host_seat_new(host, job, asks->lease, asks->generation, asks->epoch);
+    if (seat == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = step(host, asked,
+                            &(gy_daemon_event){.kind = GY_DAEMON_OPEN,
+                                               .job = job->key,
+                                               .epoch = asks->epoch,
+                                               .lease = asks->lease,
+                                               .generation = asks->generation,
+                                               .bytes = asks->credit_bytes});
+    if (host->is_refused && !seat->has_process) {
+        gy_host_seat_free(host, seat);
+    }
+    return status;
+}
+
+static gy_status close_seat(void *arg, const gy_rpc_asked *asked,
+                            const ProtobufCMessage *request)
+{
+    const Gy__Cluster__Close *asks = (const Gy__Cluster__Close *)request;
+    host_job *job = NULL;
+    GY_TRY(find_job(arg, asked, asks->job, asks->epoch, &job));
+    return step(arg, asked,
+                &(gy_daemon_event){.kind = GY_DAEMON_CLOSE,
+                                   .job = job->key,
+                                   .epoch = asks->epoch,
+                                   .lease = asks->lease,
+                                   .generation = asks->generation});
+}
+
+static gy_status credit(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
+{
+    const Gy__Cluster__Credit *asks = (const Gy__Cluster__Credit *)request;
+    host_job *job = NULL;
+    GY_TRY(find_job(arg, asked, asks->job, asks->epoch, &job));
+    return step(arg, asked,
+                &(gy_daemon_event){.kind = GY_DAEMON_CREDIT,
+                                   .job = job->key,
+                                   .epoch = asks->epoch,
+                                   .lease = asks->lease,
+                                   .generation = asks->generation,
+                                   .bytes = asks->bytes});
+}
+
+static gy_status relay(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
+{
+    gy_host *host = arg;
+    const Gy__Cluster__Relay *asks = (const Gy__Cluster__Relay *)request;
+    host_job *job = NULL;
+    GY_TRY(find_job(host, asked, asks->job, asks->epoch, &job));
+    gy_status status = step(host, asked,
+                            &(gy_daemon_event){.kind = GY_DAEMON_DOWN,
+                                               .job = job->key,
+                                               .epoch = asks->epoch,
+                                               .lease = asks->lease,
+                                               .generation = asks->generation,
+                                               .bytes = asks->data.len});
+    host_seat *seat = gy_host_seat(job, asks->lease, asks->generation);
+    if (status == GY_OK && seat != NULL && !host->is_refused) {
+        gy_status taken = gy_host_seat_take(seat, asks->data.data, asks->data.len);
+        if (taken < 0) {
+            gy_host_fail(host, taken);
+            return GY_OK; /* it is answered */
+        }
+        gy_host_seat_pump(host, seat);
+    }
+    return status;
+}
+
+static gy_status fetch(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
+{
+    const Gy__Cluster__Fetch *asks = (const Gy__Cluster__Fetch *)request;
+    host_job *job = NULL;
+    GY_TRY(find_job(arg, asked, asks->job, asks->epoch, &job));
+    GY_TRY(gy_net_check_text(asks->address, GY_CONTROL_TEXT_BYTES, "an address"));
+    GY_TRY(gy_host_want(job, asks));
+    const gy_wanted_section section = {.content = gy_net_key(asks->content),
+                                       .peer = asks->peer,
+                                       .incarnation = asks->incarnation,
+                                       .address = asks->address,
+                                       .size_bytes = asks->size_bytes};
+    return step(arg, asked,
+                &(gy_daemon_event){.kind = GY_DAEMON_FETCH,
+                                   .job = job->key,
+                                   .epoch = asks->epoch,
+                                   .number = asks->number,
+                                   .section = &section});
+}
+
+static gy_status unfetch(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
+{
+    const Gy__Cluster__Unfetch *asks = (const Gy__Cluster__Unfetch *)request;
+    host_job *job = NULL;
+    GY_TRY(find_job(arg, asked, asks->job, asks->epoch, &job));
+    return step(arg, asked,
+                &(gy_daemon_event){.kind = GY_DAEMON_UNFETCH,
+                                   .job = job->key,
+                                   .epoch = asks->epoch,
+                                   .number = asks->number});
+}
+
+static gy_status discard(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
+{
+    gy_host *host = arg;
+    const Gy__Cluster__Discard *asks = (const Gy__Cluster__Discard *)request;
+    host_job *job = NULL;
+    GY_TRY(find_job(host, asked, asks->job, asks->epoch, &job));
+    for (size_t i = 0; i < asks->n_names; i++) {
+        char path[HOST_PATH];
+        GY_TRY(gy_host_check_name(asks->names[i]));
+        if (gy_host_path(path, job->path, "data", asks->names[i])) {
+            /* One that is not there is as good. */
+            (void)gy_env_disk(host->env)->unlink(host->env, path);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status job_over(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
+{
+    const Gy__Cluster__JobOver *asks = (const Gy__Cluster__JobOver *)request;
+    host_job *job = NULL;
+    GY_TRY(find_job(arg, asked, asks->job, asks->epoch, &job));
+    return step(
+        arg, asked,
+        &(gy_daemon_event){.kind = GY_DAEMON_OVER, .job = job->key, .epoch = asks->epoch});
+}
+
+gy_status gy_host_methods(gy_host *host, size_t *count)
+{
+    static const struct {
+        gy_net_type type;
+        gy_status (*serve)(void *arg, const gy_rpc_asked *asked,
+                           const ProtobufCMessage *request);
+    } served[] = {
+        {GY_NET_DAEMON_STATE, NULL}, {GY_NET_DAEMON_BYE, NULL},     {GY_NET_ASK_SPEC, NULL},
+        {GY_NET_JOB_END, NULL},      {GY_NET_ORDER, gy_host_order}, {GY_NET_ATTACH, attach},
+        {GY_NET_BEAT, beat},         {GY_NET_OPEN, open_seat},      {GY_NET_CLOSE, close_seat},
+        {GY_NET_CREDIT, credit},     {GY_NET_RELAY, relay},         {GY_NET_FETCH, fetch},
+        {GY_NET_UNFETCH, unfetch},   {GY_NET_DISCARD, discard},     {GY_NET_JOB_OVER, job_over},
+        {GY_NET_LEASE_GONE, NULL},   {GY_NET_SEAT_GONE, NULL},      {GY_NET_FETCHED, NULL},
+    };
+    host->methods = gy_alloc_zero("host.methods", GY_COUNT(served), sizeof(gy_rpc_method));
+    if (host->methods == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < GY_COUNT(served); i++) {
+        host->methods[i] = gy_net_method(served[i].type);
+        host->methods[i].serve = served[i].serve;
+        if (served[i].serve == NULL) {
+            host->methods[i].roles = 0;
+        } else if (served[i].type != GY_NET_ORDER) {
+            host->methods[i].roles = GY_RPC_MAY(GY_RPC_MANAGER); /* no other daemon */
+        }
+    }
+    *count = GY_COUNT(served);
+    return GY_OK;
+}

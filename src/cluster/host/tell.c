@@ -1,0 +1,300 @@
+/* What a job's manager is told: calls over the connection that it made, in order. */
+#include "cluster/host/host_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const double call_seconds = 600; /* a lease is over long before */
+enum { BOARDS_MAX = 1024 };
+
+/* A manager that cannot be told is about to be found silent. */
+static void told(void *arg, gy_status status, const ProtobufCMessage *answer)
+{
+    (void)arg;
+    (void)answer;
+    if (status < 0 && status != GY_CANCELLED) {
+        gy_debug("a manager is not told: %s", gy_error_text());
+    }
+}
+
+static gy_status call(gy_host *host, const host_job *job, uint32_t type,
+                      const ProtobufCMessage *message)
+{
+    return gy_rpc_call(host->rpc, job->peer,
+                       &(gy_rpc_request){.type = type,
+                                         .message = message,
+                                         .deadline = gy_env_deadline(host->env, call_seconds),
+                                         .done = told,
+                                         .arg = host},
+                       NULL);
+}
+
+gy_status gy_host_call_now(gy_host *host, host_job *job, uint32_t epoch, uint32_t type,
+                           const ProtobufCMessage *message)
+{
+    if (job->peer == 0 || job->peer_epoch != epoch) {
+        return GY_OK; /* nobody is there who wants it */
+    }
+    gy_status status = job->letters != NULL ? GY_AGAIN : call(host, job, type, message);
+    if (status < 0) {
+        gy_debug("a manager is not told: %s", gy_error_text());
+    }
+    return status == GY_AGAIN ? GY_AGAIN : GY_OK;
+}
+
+void gy_host_call(gy_host *host, host_job *job, uint32_t epoch, uint32_t type,
+                  const ProtobufCMessage *message)
+{
+    if (gy_host_call_now(host, job, epoch, type, message) != GY_AGAIN) {
+        return;
+    }
+    size_t size = protobuf_c_message_get_packed_size(message);
+    host_letter *letter = gy_alloc("host.letter", sizeof(*letter) + size);
+    if (letter == NULL) {
+        gy_host_fail(host, GY_NOMEM);
+        return;
+    }
+    letter->next = NULL;
+    letter->type = type;
+    letter->size_bytes = size;
+    protobuf_c_message_pack(message, letter->packed);
+    *job->last_letter = letter;
+    job->last_letter = &letter->next;
+}
+
+void gy_host_letters_free(host_job *job)
+{
+    while (job->letters != NULL) {
+        host_letter *letter = job->letters;
+        job->letters = letter->next;
+        gy_free(letter);
+    }
+    job->last_letter = &job->letters;
+}
+
+static void *take(void *arg, size_t size_bytes)
+{
+    (void)arg;
+    return gy_alloc("host.letter", size_bytes);
+}
+
+static void give(void *arg, void *pointer)
+{
+    (void)arg;
+    gy_free(pointer);
+}
+
+static void flush_letters(gy_host *host, host_job *job)
+{
+    ProtobufCAllocator allocator = {.alloc = take, .free = give};
+    while (job->letters != NULL) {
+        host_letter *letter = job->letters;
+        gy_rpc_method method = gy_net_method((gy_net_type)letter->type);
+        ProtobufCMessage *message = protobuf_c_message_unpack(
+            method.request, &allocator, letter->size_bytes, letter->packed);
+        if (message == NULL) {
+            gy_host_fail(host, GY_NOMEM);
+            return;
+        }
+        gy_status status = call(host, job, letter->type, message);
+        protobuf_c_message_free_unpacked(message, &allocator);
+        if (status == GY_AGAIN) {
+            return;
+        }
+        job->letters = letter->next;
+        job->last_letter = job->letters == NULL ? &job->letters : job->last_letter;
+        gy_free(letter);
+    }
+}
+
+void gy_host_flush(gy_host *host, gy_rpc_peer peer)
+{
+    for (host_job *job = host->jobs; job != NULL; job = job->next) {
+        if (job->peer != peer) {
+            continue;
+        }
+        flush_letters(host, job);
+        for (host_seat *seat = job->seats; seat != NULL && job->letters == NULL;
+             seat = seat->next) {
+            gy_host_seat_pump(host, seat);
+        }
+    }
+}
+
+/* ---- The machine's words ---- */
+
+static Gy__Cluster__Key key_message(gy_key key)
+{
+    Gy__Cluster__Key message = GY__CLUSTER__KEY__INIT;
+    message.high = key.high;
+    message.low = key.low;
+    return message;
+}
+
+static char *words(const char *text)
+{
+    return (char *)(uintptr_t)(text != NULL ? text : "");
+}
+
+static void tell_attached(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+{
+    const gy_daemon_state *state = &effect->state;
+    if (host->asked == NULL || host->is_answered) {
+        return;
+    }
+    if (job->peer != host->asked->peer || job->peer_epoch != effect->epoch) {
+        gy_host_letters_free(job); /* of who was there before */
+    }
+    job->peer = host->asked->peer;
+    job->peer_epoch = effect->epoch;
+    gy_arena arena = {NULL};
+    gy_daemon_state only = {.leases = state->leases,
+                            .lease_count = state->lease_count,
+                            .address = "",
+                            .host = "",
+                            .labels = "",
+                            .trouble = ""};
+    Gy__Cluster__DaemonState listed;
+    Gy__Cluster__Attached message;
+    gy__cluster__daemon_state__init(&listed);
+    gy__cluster__attached__init(&message);
+    gy_status status = gy_net_write_state(&only, &arena, &listed);
+    message.leases = listed.leases;
+    message.n_leases = listed.n_leases;
+    message.folder = job->path;
+    message.incarnation = host->incarnation;
+    message.host = host->host_name;
+    status = status < 0 ? status : gy_rpc_answer(host->rpc, host->asked, &message.base);
+    if (status < 0) {
+        gy_rpc_refuse(host->rpc, host->asked, status, gy_error_text());
+    }
+    host->is_answered = true;
+    gy_arena_free(&arena);
+}
+
+static void tell_refused(gy_host *host, const gy_daemon_effect *effect)
+{
+    char text[GY_CONTROL_REASON_BYTES + 64];
+    if (host->asked == NULL || host->asked->number == 0 || host->is_answered) {
+        gy_debug("what a manager said is refused: %s", effect->reason);
+        host->is_refused = true;
+        return;
+    }
+    snprintf(text, sizeof(text), "%s: epoch %u here", effect->reason, effect->started);
+    gy_rpc_refuse(host->rpc, host->asked, effect->status, text);
+    host->is_answered = host->is_refused = true;
+}
+
+static void tell_lease_gone(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+{
+    Gy__Cluster__LeaseGone message;
+    Gy__Cluster__Key key = key_message(job->key);
+    gy__cluster__lease_gone__init(&message);
+    message.job = &key;
+    message.epoch = effect->epoch;
+    message.lease = effect->lease;
+    message.reason = words(effect->reason);
+    gy_host_call(host, job, effect->epoch, GY_NET_LEASE_GONE, &message.base);
+}
+
+static void tell_credit(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+{
+    Gy__Cluster__Credit message = GY__CLUSTER__CREDIT__INIT;
+    Gy__Cluster__Key key = key_message(job->key);
+    message.job = &key;
+    message.epoch = effect->epoch;
+    message.lease = effect->lease;
+    message.generation = effect->generation;
+    message.bytes = effect->bytes;
+    gy_host_call(host, job, effect->epoch, GY_NET_CREDIT, &message.base);
+}
+
+static void tell_fetched(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+{
+    Gy__Cluster__Fetched message;
+    Gy__Cluster__Key key = key_message(job->key);
+    gy__cluster__fetched__init(&message);
+    message.job = &key;
+    message.epoch = effect->epoch;
+    message.number = effect->number;
+    message.status = effect->status;
+    message.reason = words(effect->status < 0 ? gy_status_text(effect->status) : "");
+    gy_host_call(host, job, effect->epoch, GY_NET_FETCHED, &message.base);
+}
+
+/* What ran in the process: one line a thread that had something. */
+static void add_boards(const host_seat *seat, gy_arena *arena, Gy__Cluster__SeatGone *message)
+{
+    const gy_warden *warden = seat->job->warden;
+    if (warden == NULL || !seat->has_process) {
+        return;
+    }
+    gy_board *lines = gy_warden_boards(warden, seat->slot);
+    uint32_t threads = GY_MIN(warden->role.threads, (uint32_t)BOARDS_MAX);
+    Gy__Cluster__Board *boards = gy_arena_alloc(arena, threads * sizeof(*boards));
+    message->boards = gy_arena_alloc(arena, threads * sizeof(Gy__Cluster__Board *));
+    for (uint32_t i = 0; i < threads && boards != NULL && message->boards != NULL; i++) {
+        if (atomic_load_explicit(&lines[i].is_running, memory_order_acquire) == 0) {
+            continue;
+        }
+        Gy__Cluster__Board *board = &boards[message->n_boards];
+        gy__cluster__board__init(board);
+        board->task = lines[i].id.task;
+        board->task_epoch = lines[i].id.epoch;
+        board->attempt = lines[i].id.attempt;
+        board->member = lines[i].member;
+        board->text = (ProtobufCBinaryData){.len = GY_BOARD_BYTES, .data = lines[i].text};
+        message->boards[message->n_boards++] = board;
+    }
+}
+
+static void tell_seat_gone(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+{
+    host_seat *seat = gy_host_seat(job, effect->lease, effect->generation);
+    gy_arena arena = {NULL};
+    gy_text log = {.data = NULL};
+    char name[64];
+    Gy__Cluster__SeatGone message;
+    Gy__Cluster__Key key = key_message(job->key);
+    gy__cluster__seat_gone__init(&message);
+    message.job = &key;
+    message.epoch = effect->epoch;
+    message.lease = effect->lease;
+    message.generation = effect->generation;
+    message.reason = words(effect->reason);
+    if (seat != NULL && seat->has_news && seat->news.error == 0) {
+        message.has_process = true;
+        message.wait_status = seat->news.status;
+        message.is_over_memory = seat->news.is_over_memory;
+        snprintf(name, sizeof(name), "log/%u-%u", seat->slot, seat->generation);
+        gy_folder_tail(&job->logs, name, &log);
+        add_boards(seat, &arena, &message);
+    }
+    message.last_words = words(log.status == GY_OK ? gy_text_get(&log) : "");
+    gy_host_call(host, job, effect->epoch, GY_NET_SEAT_GONE, &message.base);
+    gy_text_free(&log);
+    gy_arena_free(&arena);
+    if (seat != NULL) {
+        gy_host_seat_free(host, seat);
+    }
+}
+
+void gy_host_tell(gy_host *host, const gy_daemon_effect *effect)
+{
+    host_job *job = gy_host_job(host, effect->job);
+    if (effect->kind == GY_DAEMON_TELL_REFUSED) {
+        tell_refused(host, effect);
+    } else if (job == NULL) {
+        gy_debug("a job that is not known any more has news");
+    } else if (effect->kind == GY_DAEMON_TELL_ATTACHED) {
+        tell_attached(host, job, effect);
+    } else if (effect->kind == GY_DAEMON_TELL_LEASE_GONE) {
+        tell_lease_gone(host, job, effect);
+    } else if (effect->kind == GY_DAEMON_TELL_CREDIT) {
+        tell_credit(host, job, effect);
+    } else if (effect->kind == GY_DAEMON_TELL_FETCHED) {
+        tell_fetched(host, job, effect);
+    } else {
+        tell_seat_gone(host, job, effect);
+    }
+}

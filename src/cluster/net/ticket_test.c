@@ -1,0 +1,142 @@
+/* Goal: a ticket is read as it was written, and only if nobody else can have written it. */
+#include "cluster/net/ticket.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gy_test.h"
+
+static char folder[] = "/tmp/gyre-ticket-XXXXXX", path[64];
+
+static void in_folder(const char *name)
+{
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    assert_int_equal(setenv(GY_TICKET_VARIABLE, path, 1), 0);
+}
+
+static void a_ticket_is_read_as_written(void **state)
+{
+    (void)state;
+    gy_ticket got;
+    unsetenv(GY_TICKET_VARIABLE);
+    assert_int_equal(gy_ticket_read(&got), GY_NOTFOUND);
+    in_folder("ticket");
+    assert_int_equal(gy_ticket_read(&got), GY_IO);
+    gy_ticket ticket = {.job = {0x123, UINT64_MAX}, .epoch = 7};
+    snprintf(ticket.names, sizeof(ticket.names), "a:1,b:2");
+    snprintf(ticket.folder, sizeof(ticket.folder), "/a folder/with blanks");
+    for (int round = 0; round < 2; round++) { /* the second replaces the first */
+        struct stat about;
+        ticket.epoch++;
+        assert_ok(gy_ticket_write(path, &ticket));
+        assert_ok(gy_ticket_read(&got));
+        assert_memory_equal(&got.job, &ticket.job, sizeof(gy_key));
+        assert_int_equal(got.epoch, ticket.epoch);
+        assert_string_equal(got.names, ticket.names);
+        assert_string_equal(got.folder, ticket.folder);
+        assert_string_equal(got.key_file, "");
+        assert_int_equal(stat(path, &about), 0);
+        assert_int_equal(about.st_mode & 0777, 0600);
+        snprintf(ticket.key_file, sizeof(ticket.key_file), "%s", "");
+    }
+    unlink(path);
+}
+
+static void put(const char *text, size_t size_bytes, unsigned mode)
+{
+    unlink(path);
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(file >= 0 && write(file, text, size_bytes) == (ssize_t)size_bytes);
+    assert_int_equal(fchmod(file, mode), 0);
+    close(file);
+}
+
+static const char good[] = "job 00000000000000010000000000000002\nepoch 3\nnames a:1\nkey \n"
+                           "folder /f\n";
+
+static void other_hands_are_refused(void **state)
+{
+    (void)state;
+    gy_ticket got;
+    char target[80];
+    in_folder("ticket");
+    put(good, strlen(good), 0600);
+    assert_ok(gy_ticket_read(&got));
+    static const unsigned modes[] = {0640, 0604, 0660, 0602, 0620};
+    for (size_t i = 0; i < GY_COUNT(modes); i++) {
+        put(good, strlen(good), modes[i]);
+        assert_int_equal(gy_ticket_read(&got), GY_STATE);
+    }
+    if (geteuid() == 0) {
+        put(good, strlen(good), 0600);
+        assert_int_equal(chown(path, 1234, 1234), 0);
+        assert_int_equal(gy_ticket_read(&got), GY_STATE);
+    }
+    snprintf(target, sizeof(target), "%s/target", folder);
+    put(good, strlen(good), 0600);
+    assert_int_equal(rename(path, target), 0);
+    assert_int_equal(symlink(target, path), 0);
+    assert_int_equal(gy_ticket_read(&got), GY_IO);
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(gy_ticket_read(&got), GY_STATE);
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(gy_ticket_read(&got), GY_STATE);
+    assert_int_equal(rmdir(path), 0);
+    unlink(target);
+}
+
+static void garbage_is_no_ticket(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "",
+        "job 1\nepoch 3\nnames a:1\nkey \nfolder /f\n",
+        "job 0000000000000001000000000000000g\nepoch 3\nnames a:1\nkey \nfolder /f\n",
+        "job 00000000000000010000000000000002\nepoch 0\nnames a:1\nkey \nfolder /f\n",
+        "job 00000000000000010000000000000002\nepoch 3x\nnames a:1\nkey \nfolder /f\n",
+        "job 00000000000000010000000000000002\nepoch 3\nkey \nfolder /f\n",
+        "job 00000000000000010000000000000002\nepoch 3\nnames a:1\nkey \nfolder /f",
+    };
+    gy_ticket got;
+    in_folder("ticket");
+    for (size_t i = 0; i < GY_COUNT(bad); i++) {
+        put(bad[i], strlen(bad[i]), 0600);
+        if (gy_ticket_read(&got) != GY_FORMAT) {
+            fail_msg("ticket %zu is taken", i);
+        }
+    }
+    put(good, sizeof(good), 0600); /* with its NUL */
+    assert_int_equal(gy_ticket_read(&got), GY_FORMAT);
+    static char large[70000];
+    memset(large, 'x', sizeof(large));
+    put(large, sizeof(large), 0600);
+    assert_int_equal(gy_ticket_read(&got), GY_FORMAT);
+    /* A change of any byte is refused or changes one value alone: nothing is read beyond. */
+    for (size_t i = 0; i < strlen(good); i++) {
+        char changed[sizeof(good)];
+        memcpy(changed, good, sizeof(good));
+        changed[i] ^= 0x55;
+        put(changed, strlen(good), 0600);
+        gy_status status = gy_ticket_read(&got);
+        assert_true(status == GY_OK || status == GY_FORMAT);
+        assert_true(strnlen(got.names, sizeof(got.names)) < sizeof(got.names));
+    }
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ticket_is_read_as_written),
+        cmocka_unit_test(other_hands_are_refused),
+        cmocka_unit_test(garbage_is_no_ticket),
+    };
+    assert_non_null(mkdtemp(folder));
+    int failed = cmocka_run_group_tests_name("cluster_ticket", tests, NULL, NULL);
+    return rmdir(folder) == 0 ? failed : failed + 1;
+}
