@@ -7,6 +7,7 @@
 #include <gyre/base.h>
 #include <gyre/coll.h>
 #include <gyre/corpus.h>
+#include <gyre/daemon.h>
 #include <gyre/data.h>
 #include <gyre/doctor.h>
 #include <gyre/engine.h>

@@ -20,6 +20,7 @@
     X(bench)                                                                                   \
     X(mr)                                                                                      \
     X(job)                                                                                     \
+    X(daemon)                                                                                  \
     X(store)                                                                                   \
     X(doctor)                                                                                  \
     X(info)

@@ -1,0 +1,44 @@
+/* <gyre/daemon.h>: a daemon of room cluster, with what it has to ask this room. */
+#include "cluster/host.h"
+#include "flow/channel/section_fetch.h"
+
+#include <gyre/daemon.h>
+
+#include <gyre/launch.h>
+
+enum { PATH_BYTES = 4096 };
+
+gy_status gy_daemon_run(const gy_daemon_setup *setup)
+{
+    const gy_net_hooks hooks = {.locate = gy_section_locate};
+    char key[PATH_BYTES];
+    if (setup->names == NULL || setup->listen == NULL || setup->folder == NULL) {
+        return gy_fail(GY_ARG, "a daemon needs name servers, an address and a folder");
+    }
+    if (setup->slots < 0 || setup->keep_s < 0) {
+        return gy_fail(GY_ARG, "%d slots, files kept %g s: neither may be below zero",
+                       setup->slots, setup->keep_s);
+    }
+    if (setup->key_file == NULL && !setup->is_plaintext) {
+        GY_TRY(gy_run_key_path(key, sizeof(key)));
+    }
+    return gy_host_run(gy_env_real(),
+                       &(gy_host_options){.names = setup->names,
+                                          .listen = setup->listen,
+                                          .folder = setup->folder,
+                                          .key_file = setup->is_plaintext ? NULL
+                                                      : setup->key_file != NULL
+                                                          ? setup->key_file
+                                                          : key,
+                                          .is_plaintext = setup->is_plaintext,
+                                          .host = setup->host,
+                                          .labels = setup->labels,
+                                          .slots = (uint32_t)setup->slots,
+                                          .memory_bytes = setup->memory_bytes,
+                                          .reserve_bytes = setup->reserve_bytes,
+                                          .blob_bytes = setup->files_bytes,
+                                          .keep_ns = (int64_t)(setup->keep_s * 1e9),
+                                          .hooks = &hooks,
+                                          .ready = setup->listening,
+                                          .arg = setup->arg});
+}
