@@ -450,7 +450,7 @@ static size_t frame(uint8_t *out, uint64_t tag, uint64_t sequence, const Protobu
 
 enum { HELLO = 1, BEAT = 2, CALL = 5, ANSWER = 6, TELL = 7 };
 
-static size_t hello(uint8_t *out, uint64_t connection)
+static size_t hello_for(uint8_t *out, uint64_t connection, const char *subject)
 {
     Gy__Rpc__Hello first;
     static uint8_t id[16] = {1, 2, 3};
@@ -460,7 +460,48 @@ static size_t hello(uint8_t *out, uint64_t connection)
     first.connection = connection;
     first.role = GY_RPC_DAEMON;
     first.name = (char *)(uintptr_t) "a frame";
+    first.subject = (char *)(uintptr_t)subject;
     return frame(out, HELLO, 0, &first.base);
+}
+
+static size_t hello(uint8_t *out, uint64_t connection)
+{
+    return hello_for(out, connection, "");
+}
+
+/* Who says another one's id for another job gets nothing of that one's session. */
+static void subjects_are_peers_of_their_own(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "job 1", "a\n", "\303\244",
+        "12345678901234567890123456789012345678901234567890123456789012345"};
+    scene at;
+    uint8_t bytes[4096];
+    gy_rpc_facts facts;
+    open_scene(&at, true);
+    int one = call_in(&at), two = -1;
+    size_t size = hello_for(bytes, 7, "job-1");
+    assert_int_equal(send(one, bytes, size, MSG_NOSIGNAL), size);
+    KIT_TURN_UNTIL(&at.pair, at.pair.server.ups == 1);
+    gy_rpc_peer first = at.pair.server.peer;
+    two = call_in(&at);
+    size = hello_for(bytes, 3, "job-2");
+    assert_int_equal(send(two, bytes, size, MSG_NOSIGNAL), size);
+    KIT_TURN_UNTIL(&at.pair, at.pair.server.ups == 2 || is_closed(two));
+    assert_int_equal(at.pair.server.ups, 2);
+    assert_int_not_equal(at.pair.server.peer, first);
+    assert_true(gy_rpc_look(at.pair.server.rpc, first, &facts) && facts.is_up);
+    assert_string_equal(facts.subject, "job-1");
+    assert_true(gy_rpc_look(at.pair.server.rpc, at.pair.server.peer, &facts) && facts.is_up);
+    assert_string_equal(facts.subject, "job-2");
+    close(one);
+    close(two);
+    for (size_t i = 0; i < GY_COUNT(wrong); i++) {
+        size = hello_for(bytes, 1, wrong[i]);
+        expect_sent_away(&at, bytes, size, "name no subject");
+    }
+    close_scene(&at, true);
 }
 
 static void wrong_frames_end_the_connection(void **state)
@@ -641,6 +682,7 @@ int main(void)
         cmocka_unit_test(a_key_proves_one_subject),
         cmocka_unit_test(a_subject_cannot_be_claimed),
         cmocka_unit_test(a_retired_epoch_ends_its_subjects),
+        cmocka_unit_test(subjects_are_peers_of_their_own),
         cmocka_unit_test(wrong_frames_end_the_connection),
         cmocka_unit_test(a_flood_does_not_fill_the_log),
         cmocka_unit_test(strangers_wait_outside),
