@@ -127,11 +127,11 @@ const gy_command gy_command_key = {
         "host of the cluster over a channel that you trust.\n"
         "\n"
         "rotate adds an epoch with a key of its own, one above the newest, which is then\n"
-        "offered; all are accepted. Copy the file to every host, to those that are called\n"
-        "first, then retire the old epoch there: connections by its key end. derive makes a\n"
-        "file for one who may be less, with the keys of all epochs: WHO is one or more of the\n"
-        "roles nameserver, daemon, manager, submitter and watcher, with commas between, or\n"
-        "ROLE/SUBJECT for a single subject, such as the manager of one job. Daemons need\n"
-        "daemon,manager. After a rotation derive it again. show lists epochs and roles.",
+        "offered; all are accepted. Copy the file to every host, then retire the old epoch\n"
+        "there: connections by its key end. derive makes a file for one who may be less, with\n"
+        "the keys of all epochs: WHO is one or more of the roles nameserver, daemon, manager,\n"
+        "submitter and watcher, with commas between, or ROLE/SUBJECT for a single subject,\n"
+        "such as the manager of one job. Daemons need daemon,manager. After a rotation derive\n"
+        "it again. show lists epochs and roles.",
     .run = run,
 };

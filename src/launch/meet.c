@@ -210,7 +210,9 @@ static gy_status meet_as_other(gy_nodes *nodes, const gy_meeting *meeting, doubl
         if (status == GY_OK) {
             return GY_OK;
         }
-        if (status < 0 && !may_try_again(status)) {
+        bool is_older = status == GY_STATE && nodes->greeting != NULL && nodes->tls != NULL &&
+                        gy_tls_offer_older(nodes->tls);
+        if (status < 0 && !may_try_again(status) && !is_older) {
             return status;
         }
         if (nodes->has_end) {

@@ -377,30 +377,35 @@ static const char *only_subject(const gy_keyring *ring, gy_rpc_role role)
     return only;
 }
 
-/* The newest key of the role, or of a subject of it. */
-static const ring_key *newest(const gy_keyring *ring, gy_rpc_role role, const char *subject)
+/* The newest key of the role, or of a subject of it, of an epoch below. */
+static const ring_key *newest(const gy_keyring *ring, gy_rpc_role role, const char *subject,
+                              uint64_t below)
 {
     const ring_key *best = NULL;
     for (size_t i = 0; i < ring->keys.count; i++) {
         const ring_key *one = &ring->keys.items[i];
         bool is_good = one->role == role &&
                        (one->subject[0] == '\0' || strcmp(one->subject, subject) == 0);
-        if (is_good && (best == NULL || one->epoch > best->epoch)) {
+        if (is_good && one->epoch < below && (best == NULL || one->epoch > best->epoch)) {
             best = one;
         }
     }
     return best;
 }
 
-gy_status gy_keyring_offer(const gy_keyring *ring, gy_keyring_who *who,
+gy_status gy_keyring_offer(const gy_keyring *ring, gy_keyring_who *who, uint32_t skipped,
                            char name[GY_KEYRING_NAME_BYTES], uint8_t key[GY_KEYRING_KEY_BYTES])
 {
-    const ring_key *best = newest(ring, who->role, who->subject);
+    const ring_key *best = newest(ring, who->role, who->subject, UINT64_MAX);
     const char *only = only_subject(ring, who->role);
     gy_key made;
     if (best == NULL && who->subject[0] == '\0' && only != NULL) {
         snprintf(who->subject, sizeof(who->subject), "%s", only);
-        best = newest(ring, who->role, only);
+        best = newest(ring, who->role, only, UINT64_MAX);
+    }
+    for (; best != NULL && skipped > 0; skipped--) {
+        best = newest(ring, who->role, who->subject, best->epoch);
+        best = best != NULL ? best : newest(ring, who->role, who->subject, UINT64_MAX);
     }
     if (best == NULL) {
         return gy_fail(GY_STATE, "%s has no key of a %s%s%s", ring->path,

@@ -38,13 +38,15 @@ GY_MUST_CHECK gy_status gy_keyring_open(const char *path, gy_keyring **ring);
  * once for each change. @return GY_OK as it was; GY_AGAIN its keys are others now; < 0 */
 gy_status gy_keyring_refresh(gy_keyring *ring);
 /**
- * A key to call with: of the newest epoch that has one.
+ * A key to call with: of the newest epoch that has one, or of an older one, for a peer that has
+ * not got that yet.
  * @param who a subject "" becomes the one that all keys of the role are for, if they are for
  * one
+ * @param skipped how many newer epochs to pass over; behind the oldest comes the newest again
  * @return GY_OK; GY_STATE none for that role and subject; GY_IO
  */
 GY_MUST_CHECK gy_status gy_keyring_offer(const gy_keyring *ring, gy_keyring_who *who,
-                                         char name[GY_KEYRING_NAME_BYTES],
+                                         uint32_t skipped, char name[GY_KEYRING_NAME_BYTES],
                                          uint8_t key[GY_KEYRING_KEY_BYTES]);
 /**
  * The key of that name, and whose it is: what was proved by it. False: there is none here.

@@ -13,14 +13,14 @@ static void check(const gy_keyring *ring, gy_keyring_who who)
     char name[GY_KEYRING_NAME_BYTES], again[GY_KEYRING_NAME_BYTES];
     uint8_t key[GY_KEYRING_KEY_BYTES], found[GY_KEYRING_KEY_BYTES];
     gy_keyring_who proved;
-    if (gy_keyring_offer(ring, &who, name, key) < 0) {
+    if (gy_keyring_offer(ring, &who, 0, name, key) < 0) {
         return;
     }
     GY_ASSERT(who.subject[0] == '\0' || gy_rpc_subject_is_good(who.subject));
     GY_ASSERT(gy_keyring_find(ring, name, &proved, found));
     GY_ASSERT(proved.role == who.role && strcmp(proved.subject, who.subject) == 0);
     GY_ASSERT(memcmp(key, found, sizeof(key)) == 0);
-    GY_ASSERT(gy_keyring_offer(ring, &who, again, key) == GY_OK && strcmp(name, again) == 0);
+    GY_ASSERT(gy_keyring_offer(ring, &who, 0, again, key) == GY_OK && strcmp(name, again) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -50,7 +50,7 @@ static gy_keyring_who offered(const gy_keyring *ring, gy_rpc_role role, const ch
     gy_keyring_who who = {.role = role}, proved = {.role = GY_RPC_ROLES};
     uint8_t found[GY_KEYRING_KEY_BYTES];
     snprintf(who.subject, sizeof(who.subject), "%s", subject);
-    assert_ok(gy_keyring_offer(ring, &who, name, key));
+    assert_ok(gy_keyring_offer(ring, &who, 0, name, key));
     assert_true(gy_keyring_find(ring, name, &proved, found));
     assert_memory_equal(found, key, GY_KEYRING_KEY_BYTES);
     assert_int_equal(proved.role, role);
@@ -72,7 +72,7 @@ static bool can_be(const gy_keyring *ring, gy_rpc_role role, const char *subject
     char name[GY_KEYRING_NAME_BYTES];
     uint8_t key[GY_KEYRING_KEY_BYTES];
     snprintf(who.subject, sizeof(who.subject), "%s", subject);
-    return gy_keyring_offer(ring, &who, name, key) == GY_OK;
+    return gy_keyring_offer(ring, &who, 0, name, key) == GY_OK;
 }
 
 static void keys_follow_their_definition(void **state)
@@ -308,6 +308,29 @@ static void scoped_rings_are_made_and_made_anew(void **state)
     close_scene(&at);
 }
 
+static void older_keys_are_offered_in_turn(void **state)
+{
+    (void)state;
+    scene at;
+    gy_keyring *ring = NULL;
+    uint8_t key[GY_KEYRING_KEY_BYTES];
+    static const char *const names[] = {"gyre rpc daemon 9 ", "gyre rpc daemon 4 ",
+                                        "gyre rpc daemon 2 ", "gyre rpc daemon 9 ",
+                                        "gyre rpc daemon 4 "};
+    open_scene(&at);
+    write_ring(at.ring, "4 " HEX32 "\n10 manager/j " HEX32 "\n9 " HEX32 "\n2 " HEX32 "\n");
+    assert_ok(gy_keyring_open(at.ring, &ring));
+    for (uint32_t i = 0; i < GY_COUNT(names); i++) {
+        gy_keyring_who who = {.role = GY_RPC_DAEMON};
+        char name[GY_KEYRING_NAME_BYTES];
+        assert_ok(gy_keyring_offer(ring, &who, i, name, key));
+        assert_int_equal(strncmp(name, names[i], strlen(names[i])), 0);
+        assert_true(knows(ring, name));
+    }
+    gy_keyring_free(ring);
+    close_scene(&at);
+}
+
 /* A name is believed whole or not at all. */
 static void tampered_names_are_no_names(void **state)
 {
@@ -512,6 +535,7 @@ int main(void)
         cmocka_unit_test(a_role_alone_is_derived),
         cmocka_unit_test(a_subject_is_one_of_its_role),
         cmocka_unit_test(scoped_rings_are_made_and_made_anew),
+        cmocka_unit_test(older_keys_are_offered_in_turn),
         cmocka_unit_test(tampered_names_are_no_names),
         cmocka_unit_test(digits_alone_are_epoch_one),
         cmocka_unit_test(lines_are_shown_without_keys),

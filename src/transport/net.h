@@ -159,6 +159,9 @@ typedef struct gy_tls_source {
 GY_MUST_CHECK gy_status gy_tls_new(const gy_key *key, const char *role, gy_tls **tls);
 /** The same with a key for each epoch: the newest is offered, all are accepted. */
 GY_MUST_CHECK gy_status gy_tls_new_of(const gy_keys *keys, const char *role, gy_tls **tls);
+/** Offer the next older key from now on, behind the oldest the newest again. False: it is the
+ * newest again. */
+bool gy_tls_offer_older(gy_tls *tls);
 /** The epoch of the key of that name, of gy_tls_new_of's; 0: there is none. */
 uint64_t gy_tls_epoch(const gy_tls *tls, const char *name);
 /** The same with keys from a source, which is copied; its `arg` and `here` outlive it.

@@ -520,8 +520,9 @@ static void keys_of_hosts_may_have_epochs(void **state)
     } runs[] = {
         {{"both", "old", "both"}, NULL},
         {{"both", "new", "both"}, NULL},
+        {{"old", "both", "both"}, NULL},
         {{"both", "old", "new"}, "new has no epoch 1, by which the ranks of this run meet"},
-        {{"both", "both", "user"}, "user holds keys of roles alone"},
+        {{NULL, NULL, "user"}, "user holds keys of roles alone"}, /* that one calls nobody */
     };
     char line[1024], path[KIT_PATH], text[4096];
     const char *const program[] = {own_path, "greet", kit_own.folder, NULL};
@@ -533,9 +534,10 @@ static void keys_of_hosts_may_have_epochs(void **state)
     assert_int_equal(kit_command(line), 0);
     for (size_t i = 0; i < GY_COUNT(runs); i++) {
         kit_next_run(&kit_own);
-        for (int host = 2; host >= 0; host--) {
+        for (int host = 2; host >= 0 && runs[i].keys[host] != NULL; host--) {
             const char *const options[] = {
-                "-n", "1", "--meet", "3", "--key", kit_path(&kit_own, runs[i].keys[host], path),
+                "-n", "1",     "--meet",
+                "20", "--key", kit_path(&kit_own, runs[i].keys[host], path),
                 NULL};
             kit_start(&kit_own, 3, host, options, program);
         }
@@ -543,7 +545,7 @@ static void keys_of_hosts_may_have_epochs(void **state)
             kit_expect_all(&kit_own, 0);
             continue;
         }
-        for (int host = 0; host < 3; host++) {
+        for (int host = 2; host >= 0 && runs[i].keys[host] != NULL; host--) {
             assert_int_not_equal(kit_wait(&kit_own, host), 0);
         }
         kit_read(&kit_own, "node-2.err", text, sizeof(text));

@@ -441,7 +441,11 @@ void gy_connection_go_on(stream_connection *connection)
         return; /* a hot one has its turn */
     }
     if (!connection->is_open) {
+        gy_stream_choose_key(connection->stream, connection->from);
         status = gy_wire_open(connection->wire);
+        if (status == GY_STATE && connection->is_caller) {
+            gy_stream_was_refused(connection->stream, connection->from);
+        }
         if (status == GY_OK) {
             status = go_up(connection);
         }

@@ -343,7 +343,7 @@ static gy_status offer_lie(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
 {
     const gy_keyring *job = arg;
     gy_keyring_who who = {.role = GY_RPC_MANAGER};
-    GY_TRY(gy_keyring_offer(job, &who, name, key->bytes));
+    GY_TRY(gy_keyring_offer(job, &who, 0, name, key->bytes));
     snprintf(name, GY_KEY_NAME_BYTES, "%s", named);
     return GY_OK;
 }
@@ -380,7 +380,7 @@ static void a_subject_cannot_be_claimed(void **state)
         char byte;
         struct iovec piece = {.iov_base = &byte, .iov_len = 1};
         size_t got = 0;
-        assert_ok(gy_keyring_offer(all, &who, names[i], key));
+        assert_ok(gy_keyring_offer(all, &who, 0, names[i], key));
         named = names[i];
         const gy_tls_source source = {
             .arg = one, .offer = offer_lie, .find = find_nothing, .here = "a lie"};
@@ -433,6 +433,48 @@ static void a_retired_epoch_ends_its_subjects(void **state)
     gy_rpc_free(at.pair.client.rpc);
     at.pair.client = (kit_end){0};
     unlink(job);
+    close_scene(&at, false);
+}
+
+static void copy_ring(const char *from, const char *to)
+{
+    char text[4096];
+    int fd = open(from, O_RDONLY | O_CLOEXEC);
+    ssize_t size = read(fd, text, sizeof(text));
+    close(fd);
+    unlink(to);
+    fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(size > 0 && write(fd, text, (size_t)size) == size);
+    close(fd);
+}
+
+/* A ring reaches one host after the other: who has the new epoch first calls on by the old one.
+ */
+static void a_rotation_cuts_nobody_off(void **state)
+{
+    (void)state;
+    scene at;
+    char mine[64];
+    uint64_t epoch = 0;
+    open_scene(&at, false);
+    snprintf(mine, sizeof(mine), "%s/mine", at.pair.folder);
+    copy_ring(at.pair.ring, mine);
+    assert_ok(gy_keyring_rotate(mine, &epoch));
+    assert_ok(gy_keyring_rotate(mine, &epoch));
+    start_client(&at, GY_RPC_MANAGER, mine);
+    KIT_TURN_UNTIL(&at.pair, (clock_ns += 10000000, at.pair.client.ups == 1));
+    expect_served(&at, "");
+    /* It has them all, then the newest alone. */
+    copy_ring(mine, at.pair.ring);
+    clock_ns += 2100000000;
+    turn_some(&at);
+    assert_int_equal(at.pair.server.downs, 0);
+    assert_ok(gy_keyring_retire(at.pair.ring, 1));
+    assert_ok(gy_keyring_retire(at.pair.ring, 2));
+    clock_ns += 2100000000;
+    KIT_TURN_UNTIL(&at.pair, (clock_ns += 10000000, at.pair.client.ups == 2));
+    expect_served(&at, "");
+    unlink(mine);
     close_scene(&at, false);
 }
 
@@ -682,6 +724,7 @@ int main(void)
         cmocka_unit_test(a_key_proves_one_subject),
         cmocka_unit_test(a_subject_cannot_be_claimed),
         cmocka_unit_test(a_retired_epoch_ends_its_subjects),
+        cmocka_unit_test(a_rotation_cuts_nobody_off),
         cmocka_unit_test(subjects_are_peers_of_their_own),
         cmocka_unit_test(wrong_frames_end_the_connection),
         cmocka_unit_test(a_flood_does_not_fill_the_log),

@@ -2,6 +2,7 @@
 #include "rpc/stream/stream_priv.h"
 
 #include <openssl/crypto.h>
+#include <stdio.h>
 #include <string.h>
 
 static const int64_t ring_every_ns = 2000000000;
@@ -12,7 +13,37 @@ static gy_status offer_key(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
 {
     const gy_stream *stream = arg;
     gy_keyring_who who = stream->who; /* it stays what it was at first */
-    return gy_keyring_offer(stream->ring, &who, name, key->bytes);
+    return gy_keyring_offer(stream->ring, &who, stream->skipped, name, key->bytes);
+}
+
+static stream_older *find_older(gy_stream *stream, const char *at)
+{
+    for (int i = 0; i < STREAM_OLDER; i++) {
+        if (strcmp(stream->older[i].at, at) == 0) {
+            return &stream->older[i];
+        }
+    }
+    return NULL;
+}
+
+void gy_stream_choose_key(gy_stream *stream, const char *at)
+{
+    const stream_older *found = find_older(stream, at);
+    stream->skipped = found != NULL ? found->skipped : 0;
+}
+
+void gy_stream_was_refused(gy_stream *stream, const char *at)
+{
+    stream_older *found = find_older(stream, at);
+    if (stream->ring == NULL) {
+        return;
+    }
+    if (found == NULL) {
+        found = &stream->older[stream->older_count++ % STREAM_OLDER];
+        *found = (stream_older){.skipped = 0};
+        snprintf(found->at, sizeof(found->at), "%s", at);
+    }
+    found->skipped = (found->skipped + 1) % GY_KEYS_MOST;
 }
 
 static bool find_key(void *arg, const char *name, gy_key *key)
@@ -33,6 +64,7 @@ void gy_stream_look_at_ring(gy_stream *stream)
     if (gy_keyring_refresh(stream->ring) != GY_AGAIN) {
         return;
     }
+    memset(stream->older, 0, sizeof(stream->older));
     for (stream_connection *at = stream->connections; at != NULL;) {
         stream_connection *next = at->next;
         if (at->is_open &&
@@ -187,7 +219,7 @@ static gy_status open_keys(gy_stream *stream, const gy_rpc_options *options)
         return gy_fail(GY_ARG, "a cluster key and plain text are one too many");
     }
     GY_TRY(gy_keyring_open(options->key_file, &stream->ring));
-    GY_TRY(gy_keyring_offer(stream->ring, &stream->who, name, key.bytes));
+    GY_TRY(gy_keyring_offer(stream->ring, &stream->who, 0, name, key.bytes));
     OPENSSL_cleanse(&key, sizeof(key));
     const gy_tls_source source = {.arg = stream,
                                   .offer = offer_key,

@@ -14,7 +14,7 @@
 
 #include <uv.h>
 
-enum { STREAM_BUFFER_BYTES = 64 * 1024, STREAM_ROUNDS = 256 };
+enum { STREAM_BUFFER_BYTES = 64 * 1024, STREAM_ROUNDS = 256, STREAM_OLDER = 64 };
 
 typedef struct gy_stream gy_stream;
 typedef struct stream_lookup stream_lookup;
@@ -41,6 +41,12 @@ typedef struct stream_connection {
     char from[GY_ADDRESS_TEXT_BYTES];
 } stream_connection;
 
+/* A peer that refused the newest epoch, which it has not got yet. */
+typedef struct stream_older {
+    char at[GY_ADDRESS_TEXT_BYTES]; /* as it was dialled; "": none */
+    uint32_t skipped;
+} stream_older;
+
 struct gy_stream {
     gy_rpc *rpc;
     gy_env *env;
@@ -50,7 +56,10 @@ struct gy_stream {
     gy_keyring *ring; /* NULL: plain */
     gy_tls *tls;
     gy_keyring_who who; /* as which it calls */
-    int listener;       /* -1: none */
+    stream_older older[STREAM_OLDER];
+    uint32_t older_count; /* ever noted */
+    uint32_t skipped;     /* for what is opened now */
+    int listener;         /* -1: none */
     int stranger_count, stranger_max;
     bool is_listening; /* watched: there is room for a stranger */
     uint32_t happened; /* in this turn */
@@ -119,5 +128,9 @@ void gy_bulks_look(gy_stream *stream);
 
 /** Look at the ring; connections by keys that are there no more end. */
 void gy_stream_look_at_ring(gy_stream *stream);
+/** Before a connection to or from there is opened: which key to offer. */
+void gy_stream_choose_key(gy_stream *stream, const char *at);
+/** The end that was called there has not the key: the next older one is for it. */
+void gy_stream_was_refused(gy_stream *stream, const char *at);
 
 #endif

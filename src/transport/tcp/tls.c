@@ -18,6 +18,7 @@ struct gy_tls {
     gy_keys keys;
     char names[GY_KEYS_MOST][GY_KEY_NAME_BYTES]; /* role and the key's fingerprint */
     char here[GY_KEY_NAME_BYTES + 32];
+    int offered; /* which of them */
 };
 
 /* What an SSL carries: the key's name that is offered, or that the caller named. */
@@ -181,8 +182,8 @@ gy_status gy_key_name(const gy_key *key, const char *role, char name[GY_KEY_NAME
 static gy_status offer_own(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
 {
     const gy_tls *tls = arg;
-    memcpy(name, tls->names[0], GY_KEY_NAME_BYTES);
-    *key = tls->keys.items[0].key;
+    memcpy(name, tls->names[tls->offered], GY_KEY_NAME_BYTES);
+    *key = tls->keys.items[tls->offered].key;
     return GY_OK;
 }
 
@@ -194,6 +195,12 @@ static bool find_own(void *arg, const char *name, gy_key *key)
         *key = *found;
     }
     return found != NULL;
+}
+
+bool gy_tls_offer_older(gy_tls *tls)
+{
+    tls->offered = (tls->offered + 1) % GY_MAX(tls->keys.count, 1);
+    return tls->offered > 0;
 }
 
 uint64_t gy_tls_epoch(const gy_tls *tls, const char *name)
