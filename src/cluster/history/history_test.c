@@ -250,6 +250,20 @@ static void a_running_job_is_ended(void **state)
     close(lock);
 }
 
+/* What the command says that was started again; 2: none was. */
+static int resume_in_child(const char *id)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(gy_job_resume(id) == GY_OK ? 1 : 2);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
 static void an_interrupted_job_goes_on(void **state)
 {
     (void)state;
@@ -265,19 +279,27 @@ static void an_interrupted_job_goes_on(void **state)
     assert_int_equal(gy_history_open(&history), GY_OK);
     assert_int_equal(gy_history_begin(history, &job), GY_OK);
     gy_history_close(history);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        _exit(gy_job_resume("e1") == GY_OK ? 1 : 2);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 7);
+    assert_int_equal(resume_in_child("e1"), 7);
 
     begin_and_end(&job, GY_JOB_DONE, "");
     assert_int_equal(gy_job_resume("e1"), GY_STATE);
     assert_non_null(strstr(gy_error_text(), "has ended well"));
+    /* A journal that outlived its manager is gone on with, a seal is none. */
+    static const char *const left[] = {"seal.3", "journal", "journal.3"};
+    for (size_t i = 0; i < GY_COUNT(left); i++) {
+        snprintf(line, sizeof(line), "%s/%s", job.folder, left[i]);
+        FILE *file = fopen(line, "w");
+        assert_non_null(file);
+        fclose(file);
+        snprintf(line, sizeof(line),
+                 "[ \"$GYRE_JOB_RESUME\" = '%s' ] && [ \"$PWD\" = '%s' ] && exit 7", job.folder,
+                 home);
+        assert_int_equal(resume_in_child("e1"), i == 0 ? 2 : 7);
+        if (i == 1) {
+            snprintf(line, sizeof(line), "%s/journal", job.folder);
+            assert_int_equal(unlink(line), 0);
+        }
+    }
 }
 
 static void fill(const gy_job *job, size_t size_bytes)

@@ -94,6 +94,7 @@ static void look_at_clock(gy_driver *driver)
     if (now_ns >= driver->tick_ns) {
         driver->tick_ns = now_ns + tick_every_ns;
         gy_processes_look_after(driver, now_ns);
+        gy_folder_try_lock(&driver->folder);
         if (driver->ops->tick != NULL) {
             driver->ops->tick(driver->ops->arg, driver->manager);
         }

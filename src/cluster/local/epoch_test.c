@@ -161,6 +161,75 @@ static void test_who_wakes_up_late_ends(void **state)
     gy_test_job_remove(&job);
 }
 
+/* Stops itself as soon as it runs. */
+static void stop_at_once(gy_test_job *job)
+{
+    if (job->on_tick != NULL) {
+        job->on_tick = NULL;
+        raise(SIGSTOP);
+    }
+}
+
+static pid_t start(gy_test_job *job)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(gy_test_job_run(job) == GY_OK ? 0 : 1);
+    }
+    return child;
+}
+
+/* Until the process that holds the folder's lock has told its number. */
+static void await_holder(const char *folder, pid_t process)
+{
+    char path[96], text[32] = "";
+    gy_deadline last = gy_env_deadline(gy_env_real(), 20);
+    snprintf(path, sizeof(path), "%s/lock", folder);
+    while (strtol(text, NULL, 10) != process) {
+        FILE *file = fopen(path, "r");
+        if (file == NULL || fgets(text, sizeof(text), file) == NULL) {
+            text[0] = '\0'; /* it is being written */
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+        assert_true(gy_now_ns(gy_env_real()) < last.at_ns);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* Who lists and kills jobs goes by the lock: it comes to the one that goes on. */
+static void test_the_lock_follows(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"wait!"};
+    gy_test_job job = {.words = words,
+                       .word_count = 1,
+                       .task_count = 2,
+                       .processes = 1,
+                       .epoch = 1,
+                       .on_tick = stop_at_once};
+    gy_test_job_folder(&job);
+    pid_t old = start(&job);
+    int status = 0;
+    assert_int_equal(waitpid(old, &status, WUNTRACED), old);
+    assert_true(WIFSTOPPED(status));
+    job.on_tick = NULL;
+    job.epoch = 2;
+    pid_t next = start(&job);
+    await_holder(job.folder, old);
+    assert_int_equal(kill(old, SIGKILL), 0);
+    assert_int_equal(waitpid(old, &status, 0), old);
+    await_holder(job.folder, next);
+    assert_int_equal(kill(next, SIGTERM), 0);
+    assert_int_equal(waitpid(next, &status, 0), next);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    gy_test_job_alone();
+    gy_test_job_remove(&job);
+}
+
 static void assert_refused(gy_test_job *job, uint64_t epoch, const char *why)
 {
     job->epoch = epoch;
@@ -208,6 +277,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_epoch_goes_on),
         cmocka_unit_test(test_who_wakes_up_late_ends),
+        cmocka_unit_test(test_the_lock_follows),
         cmocka_unit_test(test_an_epoch_is_used_once),
         cmocka_unit_test(test_a_job_of_one_machine_has_no_epochs),
     };

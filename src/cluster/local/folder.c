@@ -68,11 +68,24 @@ gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path, bool 
         return fail_file("open", at, folder->lock);
     }
     gy_status status = take_lock(folder, at, has_epoch ? 1 : LOCK_TRIES);
+    folder->has_lock = status == GY_OK;
     if (status == GY_STATE && has_epoch) { /* who is cut off, or stopped, may hold it */
         gy_info("%s; the newer epoch goes on", gy_error_text());
         status = GY_OK;
     }
     return status;
+}
+
+void gy_folder_try_lock(gy_folder *folder)
+{
+    char at[PATH_BYTES];
+    if (!folder->has_lock && path_in(folder, "lock", at) == GY_OK) {
+        gy_status status = take_lock(folder, at, 1);
+        folder->has_lock = status != GY_STATE; /* of another failure it was told once */
+        if (status < 0 && status != GY_STATE) {
+            gy_warn("nobody sees that a manager is at work here: %s", gy_error_text());
+        }
+    }
 }
 
 static gy_status take_records(void *arg, const void *records, size_t size_bytes, size_t *used)
