@@ -31,6 +31,7 @@ typedef struct believer {
     gy_random random; /* what it writes */
     uint64_t epoch, names;
     int rounds;      /* of appending and syncing */
+    bool ends_job;   /* after them, and removes the journal */
     bool is_started; /* its fiber has its call */
     bool is_dead;    /* no call of it does anything any more */
     bool lies_next;  /* the answer to its next link is lost */
@@ -50,6 +51,7 @@ struct world {
     int manager_count;
     bool is_cached; /* hosts keep what was not synced */
     bool is_quiet;  /* no fault has come */
+    bool is_ended;  /* the job: somebody knows that */
     bool is_traced;
     gy_random chance;
     uint8_t truth[BELIEF_BYTES]; /* the longest that was acknowledged to any */
@@ -259,10 +261,10 @@ static gy_status take(void *arg, const void *records, size_t size_bytes, size_t 
     return GY_OK;
 }
 
-static size_t make_record(believer *at, uint8_t *out)
+static size_t make_record(believer *at, record_kind kind, uint8_t *out)
 {
     record_head head = {.size_bytes = (uint32_t)gy_random_below(&at->random, 700) + 8,
-                        .kind = RECORD_LEARNT};
+                        .kind = kind};
     uint8_t *body = out + sizeof(head);
     for (uint32_t i = 0; i < head.size_bytes; i++) {
         body[i] = (uint8_t)(at->epoch * 16 + (uint64_t)at->acknowledged);
@@ -280,6 +282,9 @@ static void acknowledge(believer *at)
     size_t both = GY_MIN(in->truth_bytes, at->belief_bytes);
     in->acknowledged++;
     at->acknowledged++;
+    if (in->is_ended) {
+        world_wrong(in, "acknowledged something after the end of the job", at->epoch);
+    }
     if (at->belief_bytes < in->truth_bytes) {
         world_wrong(in, "acknowledged less than was acknowledged before", at->epoch);
     } else if (memcmp(in->truth, at->belief, both) != 0) {
@@ -294,7 +299,7 @@ static gy_status write_round(believer *at, gy_journal *journal)
     uint64_t records = gy_random_below(&at->random, 3) + 1;
     for (uint64_t i = 0; i < records; i++) {
         uint8_t *record = at->belief + at->belief_bytes;
-        size_t size = make_record(at, record);
+        size_t size = make_record(at, RECORD_LEARNT, record);
         GY_TRY(gy_journal_append(journal, record, size));
         at->belief_bytes += size;
         if (gy_random_below(&at->random, 3) == 0) {
@@ -306,6 +311,34 @@ static gy_status write_round(believer *at, gy_journal *journal)
     return GY_OK;
 }
 
+/* The records that were taken have the job's end. */
+static bool has_end(const believer *at)
+{
+    for (size_t next = 0; next < at->belief_bytes;) {
+        record_head head;
+        memcpy(&head, at->belief + next, sizeof(head));
+        if (head.kind == RECORD_END) {
+            return true;
+        }
+        next += sizeof(head) + head.size_bytes;
+    }
+    return false;
+}
+
+static gy_status end_job(believer *at, gy_journal *journal)
+{
+    if (!has_end(at)) {
+        uint8_t *record = at->belief + at->belief_bytes;
+        size_t size = make_record(at, RECORD_END, record);
+        GY_TRY(gy_journal_append(journal, record, size));
+        at->belief_bytes += size;
+        GY_TRY(gy_journal_sync(journal));
+        acknowledge(at);
+    }
+    at->in->is_ended = true; /* also by one who was not told that it stands */
+    return gy_journal_remove(&at->env, "/job");
+}
+
 static void live(void *arg)
 {
     believer *at = arg;
@@ -313,8 +346,11 @@ static void live(void *arg)
     const gy_journal_options options = {
         .folder = "/job", .epoch = at->epoch, .owner = "me", .take = take, .arg = at};
     at->opened = at->ended = gy_journal_open(&at->env, &options, &journal);
-    for (int i = 0; i < at->rounds && at->ended == GY_OK; i++) {
+    for (int i = 0; i < at->rounds && at->ended == GY_OK && !has_end(at); i++) {
         at->ended = write_round(at, journal);
+    }
+    if (at->ended == GY_OK && (at->ends_job || has_end(at))) {
+        at->ended = end_job(at, journal);
     }
     at->in->superseded += at->ended == GY_STATE;
     gy_journal_close(journal);
@@ -348,6 +384,7 @@ static void world_begin(world *at, uint64_t seed, int managers)
     at->chance = (gy_random){.key = seed};
     at->is_cached = false;
     at->is_quiet = true;
+    at->is_ended = false;
     at->truth_bytes = 0;
     at->wrong[0] = '\0';
     for (int i = 0; i < managers; i++) {
@@ -421,10 +458,10 @@ static void check_ends(world *at)
         if (one->ended != GY_OK && one->ended != GY_STATE && one->ended != GY_IO) {
             world_wrong(at, gy_status_text(one->ended), one->epoch);
         }
-        if (one->ended == GY_IO && at->is_quiet) {
+        if (one->ended == GY_IO && at->is_quiet && !at->is_ended) {
             world_wrong(at, "failed on a disk that does not", one->epoch);
         }
-        if (is_last && at->is_quiet && one->acknowledged != one->rounds) {
+        if (is_last && at->is_quiet && !at->is_ended && one->acknowledged != one->rounds) {
             world_wrong(at, "the highest epoch was stopped", one->epoch);
         }
     }
@@ -441,10 +478,14 @@ static void world_end(world *at)
     while (!is_done(last)) {
         world_step(at, at->manager_count);
     }
+    if (at->is_ended && last->ended == GY_STATE) {
+        check_chain(at); /* it knows that nothing is left to be done */
+        return;
+    }
     if (last->ended != GY_OK) {
         world_wrong(at, "the last manager cannot go on", last->epoch);
     } else if (last->taken_bytes < truth_bytes ||
-               memcmp(last->belief, at->truth, last->taken_bytes) != 0) {
+               memcmp(last->belief, at->truth, truth_bytes) != 0) {
         world_wrong(at, "the last manager found less than was acknowledged", last->epoch);
     }
     check_chain(at);

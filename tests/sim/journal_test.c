@@ -191,6 +191,7 @@ static void tell_story(world *at, uint64_t seed)
     uint64_t unrest = gy_random_below(&at->chance, 3); /* how often something comes */
     for (int i = 0; i < at->manager_count; i++) {
         at->managers[i].rounds = 1 + (int)gy_random_below(&at->chance, ROUNDS_MAX);
+        at->managers[i].ends_job = gy_random_below(&at->chance, 4) == 0;
     }
     if (gy_random_below(&at->chance, 8) == 0) { /* somebody gave an epoch to two */
         at->managers[at->manager_count - 1].epoch--;

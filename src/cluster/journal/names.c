@@ -152,9 +152,11 @@ gy_status gy_journal_remove(gy_env *env, const char *folder)
     /* The seals outlive the segments: a seal without its segment says that the job has ended.
      * The last one stays, for managers that wake up later. */
     if (status == GY_OK && highest > 0) {
-        status = gy_segment_close(env, folder, highest);
-        status = status < 0 ? status : remove_below(env, folder, &list, false, highest + 1);
-        status = status < 0 ? status : remove_below(env, folder, &list, true, highest);
+        status = GY_PLANTED_HERE(NEVER_CLOSED) ? GY_OK : gy_segment_close(env, folder, highest);
+        bool is_seal = GY_PLANTED_HERE(SEALS_FIRST);
+        for (int i = 0; i < 2 && status == GY_OK; i++, is_seal = !is_seal) {
+            status = remove_below(env, folder, &list, is_seal, is_seal ? highest : highest + 1);
+        }
     }
     gy_free(list.items);
     return status;

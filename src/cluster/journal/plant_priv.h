@@ -17,7 +17,9 @@
     X(SEALED_UNSYNCED)                                                                         \
     X(EPOCH_AGAIN)                                                                             \
     X(ORDER_AS_LISTED)                                                                         \
-    X(FULL_AS_DONE)
+    X(FULL_AS_DONE)                                                                            \
+    X(SEALS_FIRST)                                                                             \
+    X(NEVER_CLOSED)
 
 typedef enum gy_journal_plant {
 #define GY_X(name) GY_JOURNAL_PLANT_##name,
