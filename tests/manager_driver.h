@@ -4,7 +4,7 @@
 #ifndef GY_TESTS_MANAGER_DRIVER_H
 #define GY_TESTS_MANAGER_DRIVER_H
 
-#include "manager_world.h"
+#include "manager_hosts.h"
 
 /* ---- Faults ---- */
 
@@ -45,7 +45,7 @@ static inline bool is_undermined(world *at, uint32_t task, attempt *run)
 static inline bool is_justified(world *at, uint32_t task)
 {
     attempt *run = world_attempt(at, &at->stands[task]);
-    return !run->has_file || run->is_bad || is_undermined(at, task, run);
+    return !run->has_file || run->is_bad || run->is_excused || is_undermined(at, task, run);
 }
 
 static inline void damage(world *at, const fault *what)
@@ -106,6 +106,13 @@ static inline void fault_fires(world *at, const fault *what)
     case FAULT_SAVE_FAILS:
         at->fails_save = true;
         break;
+    case FAULT_HOST_DIES:
+    case FAULT_HOST_EMPTIED:
+    case FAULT_HOST_PARTED:
+    case FAULT_HOST_BAD:
+    case FAULT_LEASE_ENDS:
+        host_fault(at, what);
+        break;
     case FAULTS:
         break;
     }
@@ -137,6 +144,12 @@ static inline bool is_run_twice(const world *at, const gy_attempt *id)
             }
         }
     }
+    for (uint32_t i = 0; i < GY_MIN(at->zombie_count, (uint32_t)WORLD_ZOMBIES); i++) {
+        if (at->zombies[i].task == id->task &&
+            at->zombies[i].until_ns > gy_sim_now_ns(at->sim)) {
+            return true;
+        }
+    }
     return false;
 }
 
@@ -164,9 +177,14 @@ static inline void on_start(world *at, const gy_effect *effect)
     }
     at->started[task] = nonce;
     to->in_flight++;
+    if (world_has_hosts(at)) {
+        check_place(at, effect, known);
+    }
     if (known == NULL) {
         known = add_attempt(at, &effect->id);
         known->salt = world_below(at, UINT64_MAX);
+        known->machine = to->machine;
+        known->incarnation = at->machines[to->machine].incarnation;
         at->reruns += at->tasks[task].count > 1;
         for (uint32_t i = 0; i < plan_inputs(&at->job, task); i++) {
             gy_manager_task(at->manager, at->job.edges[at->job.first_edge[task] + i].from,
@@ -176,6 +194,7 @@ static inline void on_start(world *at, const gy_effect *effect)
                 world_wrong(at, "starts without its inputs", task);
                 return;
             }
+            check_input(at, &state, input, task);
             known->bound[i] = state.committed;
             known->read[i] = input->value;
         }
@@ -196,6 +215,7 @@ static inline attempt *recall(world *at, const gy_attempt *id, const gy_key *key
             memcmp(&left->memos[i].key, key, sizeof(gy_key)) == 0) {
             attempt *run = add_attempt(at, id);
             *run = left->runs[i];
+            run->is_held = false; /* it is in the store */
             for (uint32_t input = 0; input < plan_inputs(&at->job, task); input++) {
                 uint32_t from = at->job.edges[at->job.first_edge[task] + input].from;
                 run->bound[input] = at->stands[from];
@@ -240,6 +260,9 @@ static inline void on_committed(world *at, const gy_effect *effect)
     if (report != run->value.records) {
         world_wrong(at, "committed with another's report", task);
     }
+    check_input(at, &state, run, task);
+    uint32_t number = number_of(at, run->machine, run->incarnation);
+    at->well_at[task] |= number != GY_NONE ? UINT64_C(1) << number : 0;
     at->stands[task] = effect->id;
     at->stood_key[task] = effect->key;
     at->stood_content[task] = state.content;
@@ -253,6 +276,11 @@ static inline void on_discard(world *at, const gy_effect *effect)
     if (state.committed.attempt != 0 && state.committed.attempt == effect->id.attempt &&
         state.committed.epoch == effect->id.epoch) {
         world_wrong(at, "the files that stand are discarded", effect->id.task);
+    }
+    if (run != NULL && effect->host != GY_NONE &&
+        (at->numbers[effect->host].machine != run->machine ||
+         at->numbers[effect->host].incarnation != run->incarnation)) {
+        world_wrong(at, "discarded on another host than it ran on", effect->id.task);
     }
     if (run != NULL) {
         run->has_file = false;
@@ -298,6 +326,9 @@ static inline void on_append(world *at, const gy_effect *effect)
         world_wrong(at, "the journal has a hole", 0);
     }
     at->journal_bytes = effect->position;
+    if (world_has_hosts(at)) {
+        look_at_raised(at, effect->data, effect->size_bytes);
+    }
     if (at->has_journal_error) {
         return;
     }
@@ -326,12 +357,15 @@ static inline void on_grow(world *at, const gy_effect *effect)
 }
 
 /* Are the final files whole? The first that is not. */
-static inline uint32_t bad_final(world *at)
+static inline uint32_t bad_final(world *at, bool *must_wait)
 {
+    *must_wait = false;
     for (uint32_t task = 0; task < at->job.count; task++) {
         if ((at->job.tasks[task].flags & GY_TASK_FINAL) != 0) {
             const attempt *output = world_attempt(at, &at->stands[task]);
-            if (output == NULL || !output->has_file || output->is_bad) {
+            bool waits = false;
+            if (!is_readable(at, output, GY_NONE, &waits)) {
+                *must_wait = waits;
                 return task;
             }
         }
@@ -339,15 +373,58 @@ static inline uint32_t bad_final(world *at)
     return GY_TASK_NONE;
 }
 
+static inline void on_save(world *at);
+
+/* Nobody knows of each final file's host whether it lives? */
+static inline bool is_final_unknown(const world *at)
+{
+    for (uint32_t task = 0; task < at->job.count; task++) {
+        gy_task_state state;
+        gy_manager_task(at->manager, task, &state);
+        if ((at->job.tasks[task].flags & GY_TASK_FINAL) != 0 && state.host != GY_NONE &&
+            at->numbers[state.host].told == TOLD_NOTHING) {
+            return true;
+        }
+    }
+    return false;
+}
+
+typedef struct save_order {
+    world *at;
+    uint32_t life;
+} save_order;
+
+static inline void save_again(void *arg)
+{
+    save_order *what = arg;
+    if (what->life == what->at->life && !what->at->is_over && what->at->manager != NULL) {
+        on_save(what->at);
+    }
+    gy_free(what);
+}
+
 static inline void on_save(world *at)
 {
+    bool must_wait = false;
+    if (is_final_unknown(at)) {
+        world_wrong(at, "saved before it is known whether its host lives", 0);
+    }
     gy_event said = {.kind = GY_EVENT_OUTPUT_SAFE};
     if (at->fails_save) {
         at->fails_save = false;
         const fault lost = {.kind = FAULT_SAVE_FAILS};
         damage(at, &lost);
     }
-    uint32_t bad = bad_final(at);
+    uint32_t bad = bad_final(at, &must_wait);
+    if (must_wait) { /* for its host, or for news of it */
+        save_order *again = gy_alloc("world.save", sizeof(*again));
+        if (again == NULL) {
+            gy_panic("no memory for a simulated world");
+        }
+        *again = (save_order){at, at->life};
+        world_at(at, 10000000, save_again, again);
+        return;
+    }
     if (bad != GY_TASK_NONE) {
         said.cause = GY_CAUSE_LOST_INPUT;
         said.id = at->stands[bad];
@@ -394,7 +471,7 @@ static inline void trace(const world *at, const gy_effect *effect)
 {
     static const char *const kinds[] = {"spawn", "kill",    "start",     "cancel", "append",
                                         "sync",  "discard", "committed", "grow",   "timer",
-                                        "save",  "publish", "note",      "end"};
+                                        "save",  "publish", "note",      "avoid",  "end"};
     printf("%u.%u %.3f ms %s task %d epoch %u attempt %x member %u process %d %s\n", at->life,
            at->effects, (double)gy_sim_now_ns(at->sim) / 1e6, kinds[effect->kind],
            (int)effect->id.task, effect->id.epoch, effect->id.attempt, effect->member,
@@ -411,6 +488,7 @@ static inline void carry_out(world *at, const gy_effect *effect)
         spawn(at, effect);
         break;
     case GY_EFFECT_KILL:
+        at->processes[effect->process].is_known_up = false;
         order_send(at, effect, kill_arrives);
         break;
     case GY_EFFECT_START:
@@ -446,6 +524,9 @@ static inline void carry_out(world *at, const gy_effect *effect)
         break;
     case GY_EFFECT_NOTE:
         break;
+    case GY_EFFECT_AVOID:
+        on_avoid(at, effect);
+        break;
     case GY_EFFECT_END:
         on_end(at, effect);
         break;
@@ -455,6 +536,9 @@ static inline void carry_out(world *at, const gy_effect *effect)
 static inline void manager_dies(world *at)
 {
     at->is_dying = false;
+    if (world_has_hosts(at)) {
+        hosts_forget(at);
+    }
     at->life++;
     for (uint32_t i = 0; i < PLAN_PROCESSES; i++) {
         process_clear(&at->processes[i]);
@@ -492,8 +576,12 @@ static inline void before_step(world *at, gy_event *event, gy_growth *growth)
         from->in_flight -=
             is_now && event->kind != GY_EVENT_PROCESS_DOWN && from->in_flight > 0;
         if (is_now && event->kind == GY_EVENT_PROCESS_DOWN) {
-            from->is_there = false;
+            from->is_there = from->is_known_up = false;
         }
+    }
+    if (event->kind == GY_EVENT_PROCESS_UP) {
+        process *from = &at->processes[event->process];
+        from->is_known_up |= from->is_there && from->generation == event->generation;
     }
     if (event->kind == GY_EVENT_FAILED && event->cause == GY_CAUSE_NEW_BAD_RECORD &&
         at->learnt_count < WORLD_LEARNT) {
@@ -522,6 +610,9 @@ static void world_tell(world *at, const gy_event *told)
     }
     if (event.kind == GY_EVENT_FAILED && event.report_bytes > 0) {
         keep_learnt(at);
+    }
+    if (world_has_hosts(at)) {
+        count_failures(at, &event);
     }
     for (size_t i = 0; i < at->said.count && !at->is_dying && !at->is_over; i++) {
         carry_out(at, &at->said.items[i]);
@@ -622,6 +713,10 @@ static inline void take_replayed(world *at)
             at->stands[task] = state.committed;
             at->stood_key[task] = state.key;
             at->stood_content[task] = state.content;
+            attempt *run = world_attempt(at, &state.committed);
+            if (run != NULL) {
+                run->is_excused = false;
+            }
             if (world_attempt(at, &state.committed) == NULL) {
                 (void)recall(at, &state.committed, &state.key);
             }
@@ -641,6 +736,7 @@ static void world_restart(void *arg)
     uint8_t *bytes = at->life > 0 ? read_journal(at, path, &size) : NULL;
     plan_forget(&at->job);
     const gy_growth first = {.tasks = at->job.tasks,
+                             .places = at->job.places,
                              .task_count = at->job.first_count,
                              .edges = at->job.edges,
                              .edge_count = at->job.edge_count};
@@ -658,7 +754,13 @@ static void world_restart(void *arg)
         open_journal(at, bytes, used);
         check_learnt(at, used);
         take_replayed(at);
+        if (world_has_hosts(at)) {
+            hosts_replayed(at);
+        }
         world_tell(at, &(gy_event){.kind = GY_EVENT_BEGIN});
+        if (world_has_hosts(at)) {
+            hosts_begin(at);
+        }
     }
     gy_free(bytes);
 }

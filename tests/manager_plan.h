@@ -16,7 +16,10 @@ enum {
         6, /* 0 to 2 at first, some of them gates; gates grow themselves, each other, s + 3 */
     PLAN_GATES = 3,
     PLAN_GROWTHS = 6, /* after them nothing is added */
-    PLAN_PROCESSES = 4
+    PLAN_HOME = 4,    /* processes without hosts */
+    PLAN_HOSTS = 4,
+    PLAN_PROCESSES = 8,
+    PLAN_NUMBERS = 64 /* of hosts */
 };
 
 /* What a task wrote: the records as a set, and the bytes. */
@@ -37,6 +40,9 @@ typedef struct plan {
     gy_manager_options options;
     bool has_final, is_exact; /* is_exact: a serial run's records are the only right ones */
     uint32_t growths;
+    uint32_t hosts, seats; /* machines, slots of each; 0: at home */
+    uint32_t exact;        /* one task of so many is */
+    const char *places[PLAN_TASKS];
     uint64_t nonces[PLAN_TASKS];                      /* what each of them decided */
     uint32_t unordered, indeterminate, ordered, wide; /* of 100 tasks */
     uint32_t liar;
@@ -74,12 +80,13 @@ static inline void plan_task(plan *job, uint32_t stage, uint64_t nonce)
     job->is_ordered[at] = gy_random_below(&random, 100) < job->ordered;
     job->is_liar[at] = at == job->liar && task->promise == GY_PROMISE_DETERMINISTIC;
     if (gy_random_below(&random, 100) < job->wide) {
-        task->width = (uint16_t)(1 + gy_random_below(&random, job->options.process_max));
+        uint32_t most = job->hosts > 0 ? job->seats : job->options.process_max;
+        task->width = (uint16_t)(1 + gy_random_below(&random, most));
     }
     if (job->has_final && gy_random_below(&random, 3) == 0) {
         task->flags = GY_TASK_FINAL;
     }
-    if (gy_random_below(&random, 16) == 0) {
+    if (gy_random_below(&random, job->exact) == 0) {
         task->flags |= GY_TASK_EXACT;
     }
     for (uint32_t i = 0; i < inputs; i++) {
@@ -89,6 +96,10 @@ static inline void plan_task(plan *job, uint32_t stage, uint64_t nonce)
         job->edges[job->edge_count++] = (gy_edge){
             .from = from,
             .output = (uint32_t)gy_random_below(&random, job->tasks[from].output_count)};
+    }
+    if (job->hosts > 0) {
+        static const char *const places[] = {NULL, "", "m0", " m3 m1 ", "nowhere m2"};
+        job->places[at] = places[gy_random_below(&random, GY_COUNT(places))];
     }
     job->first_edge[at + 1] = job->edge_count;
     job->is_exact = job->is_exact && task->promise != GY_PROMISE_INDETERMINATE &&
@@ -100,6 +111,25 @@ static inline uint32_t plan_pick(gy_random *random, const uint32_t *choices, uin
     return choices[gy_random_below(random, count)];
 }
 
+/* A third of all jobs does. */
+static inline bool plan_has_hosts(uint64_t seed)
+{
+    return plan_mix(seed, 5) % 3 == 0;
+}
+
+static inline void plan_hosts(plan *job)
+{
+    gy_random random = {.key = plan_mix(job->seed, 6)};
+    if (plan_has_hosts(job->seed)) {
+        job->hosts = 1 + (uint32_t)gy_random_below(&random, PLAN_HOSTS);
+        job->seats = 1 + (uint32_t)gy_random_below(&random, job->hosts > 2 ? 2 : 3);
+        job->options.process_max = job->hosts * job->seats;
+        job->options.host_max = PLAN_NUMBERS;
+        job->options.lease_ns = 300000000;
+        job->exact = gy_random_below(&random, 3) == 0 ? 2 : 16;
+    }
+}
+
 /* limit: no more tasks than this at first, to shrink a job. */
 static inline void plan_new(plan *job, uint64_t seed, uint32_t limit)
 {
@@ -107,21 +137,23 @@ static inline void plan_new(plan *job, uint64_t seed, uint32_t limit)
                                                    "more one", "more two", "more three"};
     static const uint32_t sizes[] = {1, 4, 10, 25, 60}, shares[] = {0, 0, 10, 40};
     gy_random random = {.key = plan_mix(seed, 1)};
-    *job = (plan){.seed = seed, .limit = limit, .is_exact = true, .liar = GY_TASK_NONE};
+    *job = (plan){
+        .seed = seed, .limit = limit, .is_exact = true, .exact = 16, .liar = GY_TASK_NONE};
     uint32_t count = plan_pick(&random, sizes, GY_COUNT(sizes));
     job->unordered = plan_pick(&random, shares, GY_COUNT(shares));
     job->indeterminate = plan_pick(&random, shares, GY_COUNT(shares));
     job->ordered = plan_pick(&random, shares, GY_COUNT(shares));
     job->wide = plan_pick(&random, shares, GY_COUNT(shares));
     job->has_final = gy_random_below(&random, 4) != 0;
-    job->options = (gy_manager_options){
-        .stages = job->stages,
-        .stage_count = PLAN_STAGES,
-        .process_max = 1 + (uint32_t)gy_random_below(&random, PLAN_PROCESSES),
-        .threads = 1 + (uint32_t)gy_random_below(&random, 2),
-        .depth_max = 1 + (uint32_t)gy_random_below(&random, 4),
-        .copy_floor_ns = gy_random_below(&random, 2) == 0 ? 30000000 : -1,
-        .silence_ns = 200000000};
+    job->options =
+        (gy_manager_options){.stages = job->stages,
+                             .stage_count = PLAN_STAGES,
+                             .process_max = 1 + (uint32_t)gy_random_below(&random, PLAN_HOME),
+                             .threads = 1 + (uint32_t)gy_random_below(&random, 2),
+                             .depth_max = 1 + (uint32_t)gy_random_below(&random, 4),
+                             .copy_floor_ns = gy_random_below(&random, 2) == 0 ? 30000000 : -1,
+                             .silence_ns = 200000000};
+    plan_hosts(job);
     if (gy_random_below(&random, 8) == 0) {
         job->liar = (uint32_t)gy_random_below(&random, count);
     }
@@ -151,6 +183,7 @@ static inline gy_growth plan_grow(plan *job, uint32_t stage, uint64_t nonce)
                        .task_count = job->count - first,
                        .edges = job->edges + edge,
                        .edge_count = job->edge_count - edge,
+                       .places = job->places + first,
                        .detail = &job->nonces[at],
                        .detail_bytes = sizeof(nonce)};
 }

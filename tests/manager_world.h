@@ -28,13 +28,20 @@ typedef enum fault_kind {
     FAULT_BAD_RECORD,
     FAULT_START_FAILS, /* the next process */
     FAULT_SAVE_FAILS,  /* a final output is gone as it is saved */
+    HOME_FAULTS,
+    FAULT_HOST_DIES = HOME_FAULTS, /* and is back with its files after `span` */
+    FAULT_HOST_EMPTIED,            /* and is back without them, as another */
+    FAULT_HOST_PARTED,             /* its processes go on, nobody hears of it */
+    FAULT_HOST_BAD,                /* tasks fail there */
+    FAULT_LEASE_ENDS,              /* a slot is taken away for `span` */
     FAULTS
 } fault_kind;
 
 static const char *const fault_names[FAULTS] = {
     "process dies",  "process stops", "process slow",   "manager dies", "machine crashes",
     "journal fails", "output lost",   "output flipped", "output told",  "task fails",
-    "bad record",    "start fails",   "save fails"};
+    "bad record",    "start fails",   "save fails",     "host dies",    "host emptied",
+    "host parted",   "host bad",      "lease ends"};
 
 typedef struct fault {
     fault_kind kind;
@@ -53,6 +60,9 @@ typedef struct attempt {
     plan_value read[PLAN_INPUTS], value;
     uint32_t done; /* bits of members */
     bool has_file, is_bad, is_discarded, is_undermined;
+    bool is_held;    /* its file lies on its machine, in this incarnation */
+    bool is_excused; /* that was lost when somebody needed it */
+    uint32_t machine, incarnation;
     uint32_t looked; /* when is_undermined was found */
 } attempt;
 
@@ -84,7 +94,32 @@ typedef struct process {
     int64_t stopped_until_ns, slow_until_ns, mail_ns, order_ns;
     job_item *items;
     uint32_t running, in_flight; /* in_flight: as the driver knows it */
+    uint32_t machine;            /* over hosts */
+    bool is_known_up;            /* to the manager */
 } process;
+
+/* A machine of a job over hosts. */
+typedef struct sim_machine {
+    uint32_t incarnation;
+    uint32_t loss; /* counts them */
+    int64_t away_since_ns, away_until_ns, bad_until_ns;
+    bool is_dead, is_emptied; /* while it is away */
+} sim_machine;
+
+/* A host as the manager knows it by its number, in this life. */
+typedef struct host_number {
+    uint32_t machine, incarnation;
+    enum { TOLD_NOTHING, TOLD_UP, TOLD_LOST } told;
+    bool is_avoided;
+} host_number;
+
+/* What a process does that nobody can reach. */
+typedef struct zombie {
+    uint32_t task, machine, life;
+    int64_t until_ns;
+} zombie;
+
+enum { WORLD_ZOMBIES = 256 };
 
 typedef struct world {
     uint64_t seed;
@@ -114,7 +149,19 @@ typedef struct world {
     process processes[PLAN_PROCESSES];
     uint32_t asked[PLAN_STAGES]; /* tasks that the gate had then; UINT32_MAX: not known */
     bool is_asking[PLAN_STAGES];
-    uint32_t reruns, copies, memoised, resumes;
+    uint32_t reruns, copies, memoised, resumes, losses, avoided;
+    sim_machine machines[PLAN_HOSTS];
+    host_number numbers[PLAN_NUMBERS];
+    uint32_t number_count;
+    uint32_t slot_number[PLAN_PROCESSES]; /* that it is open on; GY_NONE */
+    bool is_leased_away[PLAN_PROCESSES];
+    zombie zombies[WORLD_ZOMBIES];
+    uint32_t zombie_count;
+    uint32_t failed_at[PLAN_TASKS];      /* number + 1 where it failed last */
+    uint64_t ever_failed_at[PLAN_TASKS]; /* bits of numbers, and where it did well */
+    uint64_t well_at[PLAN_TASKS];
+    uint32_t failed_before; /* counted failures of all stages */
+    uint32_t copies_before;
     /* What was learnt under managers so far, and where the APPEND that has it ends. */
     uint64_t learnt[WORLD_LEARNT], learnt_end[WORLD_LEARNT];
     uint32_t learnt_count, learnt_given;
@@ -162,6 +209,55 @@ static inline attempt *world_attempt(world *at, const gy_attempt *id)
         }
     }
     return NULL;
+}
+
+/* ---- Machines ---- */
+
+static inline bool world_has_hosts(const world *at)
+{
+    return at->job.hosts > 0;
+}
+
+/* How long a machine will be away. */
+static inline int64_t machine_away_ns(const world *at, uint32_t number)
+{
+    int64_t left_ns =
+        world_has_hosts(at) ? at->machines[number].away_until_ns - gy_sim_now_ns(at->sim) : 0;
+    return GY_MAX(left_ns, 0);
+}
+
+/* The number of a machine in an incarnation; GY_NONE: it has none in this life. */
+static inline uint32_t number_of(const world *at, uint32_t machine, uint32_t incarnation)
+{
+    for (uint32_t i = 0; i < at->number_count; i++) {
+        if (at->numbers[i].machine == machine && at->numbers[i].incarnation == incarnation) {
+            return i;
+        }
+    }
+    return GY_NONE;
+}
+
+/* Can the machine `reader` read what that run wrote? `waits`: not now, but nobody knows that it
+ * never can. */
+static inline bool is_readable(const world *at, const attempt *input, uint32_t reader,
+                               bool *waits)
+{
+    *waits = false;
+    if (input == NULL || !input->has_file || input->is_bad || !world_has_hosts(at) ||
+        !input->is_held) {
+        return input != NULL && input->has_file && !input->is_bad;
+    }
+    if (at->machines[input->machine].incarnation != input->incarnation) {
+        return false;
+    }
+    if (input->machine == reader) {
+        return true;
+    }
+    bool is_cut = machine_away_ns(at, input->machine) > 0 ||
+                  (reader != GY_NONE && machine_away_ns(at, reader) > 0);
+    uint32_t number = number_of(at, input->machine, input->incarnation);
+    *waits = is_cut && number != GY_NONE && at->numbers[number].told != TOLD_LOST;
+    return !is_cut;
 }
 
 /* ---- Mail to the manager ---- */
@@ -212,6 +308,7 @@ static inline void mail_from(world *at, uint32_t number, gy_event event)
             from->mail_ns = GY_MAX(from->mail_ns + 1, now_ns + wait_ns);
             wait_ns = from->mail_ns - now_ns;
         }
+        wait_ns += machine_away_ns(at, from->machine);
         world_at(at, wait_ns, mail_arrives, letter);
     }
 }
@@ -260,6 +357,17 @@ static inline process *order_process(order *what, gy_env_fire fire)
     return where;
 }
 
+/* Is its machine out of reach? Then it comes later. */
+static inline bool order_waits(order *what, gy_env_fire fire)
+{
+    world *at = what->at;
+    int64_t away_ns = machine_away_ns(at, at->processes[what->process].machine);
+    if (away_ns > 0) {
+        world_at(at, away_ns, fire, what);
+    }
+    return away_ns > 0;
+}
+
 static inline job_item *process_item(process *where, const order *what)
 {
     job_item *item = where->items;
@@ -272,16 +380,18 @@ static inline job_item *process_item(process *where, const order *what)
 }
 
 /* Can it read what it was told to? The first input that it cannot. */
-static inline uint32_t read_inputs(world *at, const gy_attempt *id)
+static inline uint32_t read_inputs(world *at, const gy_attempt *id, uint32_t machine,
+                                   bool *waits)
 {
     const attempt *run = world_attempt(at, id);
     uint32_t inputs = plan_inputs(&at->job, id->task);
     for (uint32_t i = 0; i < inputs; i++) {
         const attempt *input = world_attempt(at, &run->bound[i]);
-        if (input == NULL || !input->has_file || input->is_bad) {
+        if (!is_readable(at, input, machine, waits)) {
             return i;
         }
     }
+    *waits = false;
     return inputs;
 }
 
@@ -298,6 +408,10 @@ static inline void write_outputs(world *at, const gy_attempt *id, uint32_t membe
     said->content = (gy_key){run->value.content, member};
     said->report = &run->value.records;
     said->report_bytes = sizeof(run->value.records);
+    if (world_has_hosts(at) && world_below(at, 3) > 0) {
+        said->is_held = run->is_held = true;
+        said->held_bytes = world_below(at, 1u << world_below(at, 30));
+    }
 }
 
 /* A member comes to its end. */
@@ -315,12 +429,21 @@ static inline void item_ends(void *arg)
                      .member = what->member,
                      .run_ns = 1000000,
                      .reason = "as the seed wants it"};
+    bool waits = false;
+    uint32_t machine = world_has_hosts(at) ? where->machine : GY_NONE;
+    uint32_t lost = read_inputs(at, &what->id, machine, &waits);
+    if (waits && !item->is_cancelled) {
+        world_at(at, 20000000, item_ends, what);
+        return;
+    }
+    bool is_bad = world_has_hosts(at) && world_below(at, 4) > 0 &&
+                  at->machines[where->machine].bad_until_ns > gy_sim_now_ns(at->sim);
+    at->failures_left[what->id.task] += is_bad && at->failures_left[what->id.task] == 0;
     while (*link != item) {
         link = &(*link)->next;
     }
     *link = item->next;
     where->running--;
-    uint32_t lost = read_inputs(at, &what->id);
     if (item->is_cancelled) {
         said.cause = GY_CAUSE_CANCELLED;
     } else if (lost < plan_inputs(&at->job, what->id.task)) {
@@ -364,7 +487,7 @@ static inline void start_arrives(void *arg)
 {
     order *what = arg;
     process *where = order_process(what, start_arrives);
-    if (where == NULL) {
+    if (where == NULL || order_waits(what, start_arrives)) {
         return;
     }
     job_item *item = gy_alloc("world.item", sizeof(*item)), **link = &where->items;
@@ -384,7 +507,7 @@ static inline void cancel_arrives(void *arg)
 {
     order *what = arg;
     process *where = order_process(what, cancel_arrives);
-    if (where != NULL) {
+    if (where != NULL && !order_waits(what, cancel_arrives)) {
         job_item *item = process_item(where, what);
         if (item != NULL) {
             item->is_cancelled = true;
@@ -441,6 +564,9 @@ static inline void kill_arrives(void *arg)
     order *what = arg;
     world *at = what->at;
     process *where = &at->processes[what->process];
+    if (order_waits(what, kill_arrives)) {
+        return;
+    }
     if (!at->is_over && what->life == at->life && where->generation == what->generation) {
         process_dies(at, what->process, GY_CAUSE_CANCELLED);
     }
@@ -465,7 +591,21 @@ static inline void spawn(world *at, const gy_effect *effect)
         world_wrong(at, "a process is started where another still is", effect->process);
         return;
     }
-    *where = (process){.is_there = true, .is_up = true, .generation = effect->generation};
+    uint32_t machine = 0;
+    if (world_has_hosts(at)) {
+        uint32_t number = at->slot_number[effect->process];
+        if (number == GY_NONE || at->numbers[number].told != TOLD_UP ||
+            at->numbers[number].is_avoided) {
+            world_wrong(at, "a process is started in a closed slot", effect->process);
+            return;
+        }
+        machine = at->numbers[number].machine;
+    }
+    *where =
+        (process){.is_there = true,
+                  .is_up = machine_away_ns(at, machine) == 0 || !at->machines[machine].is_dead,
+                  .generation = effect->generation,
+                  .machine = machine};
     if (at->fails_start) {
         at->fails_start = false;
         process_dies(at, effect->process, GY_CAUSE_NONE);

@@ -62,6 +62,11 @@ typedef struct gy_growth {
     const void *detail; /* bytes of room flow, kept in the journal, given back by
                            gy_manager_grown; NULL: none */
     size_t detail_bytes;
+    /* NULL, or a text a task: names of hosts that hold what it reads from outside, separated by
+     * blanks (a `file:` of several hosts, block locations of HDFS); NULL: no place is better.
+     * Copied; not kept in the journal, since it changes nothing but the time that a job takes.
+     */
+    const char *const *places;
 } gy_growth;
 
 /** A stage: what the straggler rule and the progress bar look at. */

@@ -7,14 +7,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { TASKS = 4, STEPS = 200, JOURNAL_BYTES = 1 << 16 };
+enum { TASKS = 4, STEPS = 200, JOURNAL_BYTES = 1 << 16, HOSTS = 3 };
 
 static const gy_stage stages[] = {{.name = "a"}, {.name = "b", .is_gate = true}, {.name = "c"}};
 static const gy_manager_options options = {
     .stages = stages, .stage_count = 3, .process_max = 2, .copy_floor_ns = -1};
 
-static gy_manager *make(void)
+/* At home, or over hosts. */
+static gy_manager *make(uint32_t host_max)
 {
+    gy_manager_options own = options;
+    own.host_max = host_max;
     static const gy_task tasks[TASKS] = {
         {.width = 1, .output_count = 1},
         {.stage = 1, .width = 2, .input_count = 1, .output_count = 2},
@@ -24,13 +27,13 @@ static gy_manager *make(void)
     const gy_growth growth = {
         .tasks = tasks, .task_count = TASKS, .edges = edges, .edge_count = 3};
     gy_manager *manager = NULL;
-    return gy_manager_new(&options, &growth, &manager) == GY_OK ? manager : NULL;
+    return gy_manager_new(&own, &growth, &manager) == GY_OK ? manager : NULL;
 }
 
 /* What the job's first manager would have written. */
 static size_t write_begin(uint8_t *journal)
 {
-    gy_manager *first = make();
+    gy_manager *first = make(0);
     gy_effects said = {0};
     size_t size = 0;
     if (first != NULL &&
@@ -91,7 +94,18 @@ static void run_on(gy_manager *manager)
     enum { WAITING = 256 };
     gy_event waiting[WAITING] = {{.kind = GY_EVENT_BEGIN}};
     gy_effects said = {0};
+    gy_host_state host;
     size_t first = 0, count = 1;
+    for (uint32_t i = 0; i < HOSTS;
+         i++) { /* what the journal has of hosts: every other lives */
+        bool is_known = gy_manager_host(manager, i, &host);
+        waiting[count++] =
+            (gy_event){.kind = i % 2 == 0 || !is_known ? GY_EVENT_HOST_UP : GY_EVENT_HOST_LOST,
+                       .host = i,
+                       .host_id = is_known ? host.id : (gy_key){.high = 1000 + i},
+                       .address = "a:1"};
+        waiting[count++] = (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = i % 2, .host = i};
+    }
     for (int step = 0; step < STEPS && count > 0; step++) {
         const gy_event event = waiting[first++ % WAITING];
         count--;
@@ -138,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static uint8_t journal[JOURNAL_BYTES];
     size_t used = 0;
     size_t bytes = write_records(journal, write_begin(journal), data, size);
-    gy_manager *manager = make();
+    gy_manager *manager = make(HOSTS);
     if (manager != NULL && gy_manager_replay(manager, journal, bytes, &used) == GY_OK) {
         GY_ASSERT(used == bytes);
         look(manager);

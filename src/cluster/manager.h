@@ -17,11 +17,16 @@ typedef struct gy_manager_options {
     const gy_stage *stages; /* copied */
     uint32_t stage_count;   /* at most 65535, stages of later growths included */
     uint32_t process_max;   /* process slots, 1 .. 4096 */
+    uint32_t host_max;      /* 0: one host, number 0, whose slots are all open from BEGIN. Else
+                               hosts have numbers below it (at most 65535), lost ones too, and a
+                               slot is closed until SLOT_OPEN says whose it is */
     uint32_t threads;       /* tasks a process runs at once; 0: 1 */
     uint32_t depth_max;     /* tasks in flight a thread at most, small ones ahead; 0: 64 */
     int failures_max;       /* of its own, a task; 0: 6 */
     int64_t copy_floor_ns;  /* no copy before a run is this old; 0: 1 s; < 0: never a copy */
     int64_t silence_ns;     /* a process silent for so long is lost; 0: 10 s */
+    int64_t lease_ns;       /* so long after HOST_LOST or SLOT_CLOSE a process there may still
+                               live: an exact task of it waits; 0: 10 s */
     uint32_t generation;    /* of the manager, high bits of attempts; 0: one more than its
                                journal's, 1 for a new job */
 } gy_manager_options;
@@ -65,6 +70,21 @@ typedef enum gy_event_kind {
     GY_EVENT_PUBLISHED,
     /* reason (NULL: "killed by its user"): the job ends now. */
     GY_EVENT_KILL,
+    /* The four of a job over hosts (ignored with host_max 0).
+     * host, host_id, address, name: it is there, and so are the files that this job left there.
+     * A number is of one id for ever, also over managers; the same id may come again after it
+     * was lost, and whatever did not run again meanwhile stands there again. Another id under a
+     * known number, or a number of host_max or more, ends the job. */
+    GY_EVENT_HOST_UP,
+    /* host, reason: its slots are closed, its processes are gone (which counts against no
+     * task), and each committed output there that somebody needs runs again. Others stay
+     * committed: they run again when a reader of theirs does. */
+    GY_EVENT_HOST_LOST,
+    /* process, host: a closed slot may be used, on a host that is up. */
+    GY_EVENT_SLOT_OPEN,
+    /* process, reason: its lease is over; what runs there is lost without being counted. Say
+     * PROCESS_DOWN before when it is known to be gone: else exact tasks of it wait. */
+    GY_EVENT_SLOT_CLOSE,
 } gy_event_kind;
 
 /** Why a run ended without a commit. OWN alone counts against the task. */
@@ -86,14 +106,33 @@ typedef struct gy_event {
     gy_attempt id;
     uint32_t member, input, stage;
     bool is_gone;
-    int64_t run_ns;     /* time the work took, without waiting in the process */
-    gy_key content;     /* hash of all outputs' hashes and sizes of this member */
-    const void *report; /* bytes that room flow reads: sizes, small outputs, counters; kept once
-                         * committed. Of a cohort all members' are kept one after the other,
-                         * each behind its size as uint32_t */
+    /* DONE: some of its outputs lie in a file of the process's host. Else they are in the
+     * report or in shared storage, and no host takes them along. */
+    bool is_held;
+    uint32_t host;
+    int64_t run_ns; /* time the work took, without waiting in the process */
+    /* Members that no kind has both of share their place: an event at home is no longer for
+     * hosts. All that is pointed to is borrowed for the step. */
+    union {
+        gy_key content; /* hash of all outputs' hashes and sizes of this member */
+        gy_key host_id; /* of the daemon: its id, its incarnation */
+    };
+    union {
+        const void *report;  /* bytes that room flow reads: sizes, small outputs, counters; kept
+                              * once committed. Of a cohort all members' are kept one after the
+                              * other, each behind its size as uint32_t */
+        const char *address; /* "HOST:PORT", below GY_HOST_TEXT bytes */
+    };
     size_t report_bytes;
-    const gy_growth *growth; /* borrowed for the step, as are report and reason */
-    uint64_t position;
+    union {
+        const gy_growth *growth;
+        const char *name; /* for people, and as gy_growth.places say it; NULL: HOST */
+    };
+    union {
+        uint64_t position;
+        uint64_t
+            held_bytes; /* with is_held: how many, so that readers go there; 0: not known */
+    };
     const char *reason; /* one line; NULL: not known */
 } gy_event;
 
@@ -105,8 +144,9 @@ typedef enum gy_effect_kind {
     GY_EFFECT_CANCEL, /* process, generation, id, member: a lost race, or its input is gone */
     GY_EFFECT_APPEND, /* data, size_bytes: to the journal, which then reaches `position` */
     GY_EFFECT_SYNC,   /* position: make the journal safe up to it, then SYNCED */
-    /* id, key: files of all members of that attempt may go; nobody writes them any more. key is
-     * as in START while the attempt is known, else of the task's last commit. */
+    /* id, key, host: files of all members of that attempt may go; nobody writes them any more,
+     * unless its host is lost. key is as in START while the attempt is known, else of the
+     * task's last commit. host: where it ran; GY_NONE: not known, or host_max is 0. */
     GY_EFFECT_DISCARD,
     GY_EFFECT_COMMITTED, /* id, key, stage, data, size_bytes (report): once a (task, epoch) */
     GY_EFFECT_GROW,      /* stage: all its tasks are committed, rewrite, then GROWN */
@@ -118,20 +158,23 @@ typedef enum gy_effect_kind {
     /* id or process, reason: why a wait, failure, death, copy, run again; for `gyre job show`.
      */
     GY_EFFECT_NOTE,
+    /* host, reason: tasks fail there and nowhere else. No slot of it is used any more; give its
+     * leases back as bad. Again for each slot of it that is opened all the same. */
+    GY_EFFECT_AVOID,
     GY_EFFECT_END, /* status, reason: nothing follows */
 } gy_effect_kind;
 
 typedef struct gy_effect {
     gy_effect_kind kind;
-    uint32_t process, generation;
+    uint32_t process, generation, host;
     gy_attempt id;
     uint32_t member, stage;
+    gy_status status;
     gy_key key;
     const void *data; /* APPEND, COMMITTED: valid until the next step */
     size_t size_bytes;
     uint64_t position;
     int64_t at_ns;
-    gy_status status;
     const char *reason; /* valid until the next step */
 } gy_effect;
 
@@ -172,6 +215,27 @@ size_t gy_manager_measure(const void *journal, size_t size_bytes);
 bool gy_manager_learnt(const gy_manager *manager, uint32_t index, const void **data,
                        size_t *size_bytes);
 
+enum { GY_HOST_TEXT = 256 };
+
+/** A host of the job. After replay those of the journal are neither up nor lost: tasks that
+ * read what lies there wait until HOST_UP or HOST_LOST is said of it. */
+typedef struct gy_host_state {
+    gy_key id;
+    const char *address, *name; /* live as long as the manager, until HOST_UP says others */
+    bool is_up, is_expected;    /* neither: it is lost */
+    bool is_avoided;
+    uint32_t slots; /* that are open */
+    uint32_t held;  /* tasks with outputs there that somebody still needs */
+} gy_host_state;
+/** false: no host had this number. @cost O(what was ever committed there, and its readers) */
+bool gy_manager_host(const gy_manager *manager, uint32_t host, gy_host_state *state);
+
+/** Slots that it could use now, those in use among them. @cost O(1) */
+uint32_t gy_manager_wanted(const gy_manager *manager);
+/** The most slots on one host that a waiting cohort needs, while no host has so many; 0: none
+ * waits for that. @cost O(1) */
+uint32_t gy_manager_wanted_at_once(const gy_manager *manager);
+
 /** What an earlier job left in the store: outputs by key. */
 typedef struct gy_memo {
     gy_key key, content;
@@ -201,6 +265,7 @@ typedef struct gy_task_state {
     const void *report;   /* of the last commit; lives as long as the manager */
     size_t report_bytes;
     uint32_t stage;
+    uint32_t host; /* that holds outputs of the last commit; GY_NONE: none does */
 } gy_task_state;
 void gy_manager_task(const gy_manager *manager, uint32_t task, gy_task_state *state);
 /** Valid until a growth. */

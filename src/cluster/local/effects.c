@@ -150,6 +150,8 @@ static void begin(gy_driver *driver, const gy_effect *effect)
     case GY_EFFECT_TIMER:
         driver->timer_ns = GY_MIN(driver->timer_ns, effect->at_ns);
         break;
+    case GY_EFFECT_AVOID: /* at home there is one host */
+        break;
     case GY_EFFECT_GROW:
     case GY_EFFECT_SAVE:
     case GY_EFFECT_PUBLISH:

@@ -173,6 +173,7 @@ static void take_task(gy_manager *manager, const gy_task *added, uint32_t task)
                       .run = GY_NONE,
                       .output_count = added->output_count,
                       .input_bytes = (float)added->input_bytes,
+                      .host = GY_HOST_NOWHERE,
                       .stage = (uint16_t)added->stage,
                       .width = added->width,
                       .state = TASK_WAITING,
@@ -182,12 +183,14 @@ static void take_task(gy_manager *manager, const gy_task *added, uint32_t task)
     manager->keys[task] = (task_keys){.fixed = added->key};
     manager->stages[added->stage].state.tasks++;
     manager->final_count += (added->flags & GY_TASK_FINAL) != 0;
+    manager->has_exact |= (added->flags & GY_TASK_EXACT) != 0;
 }
 
 gy_status gy_manager_add(gy_manager *manager, const gy_growth *growth)
 {
     GY_TRY(check(manager, growth));
     GY_TRY(reserve(manager, growth));
+    GY_TRY(gy_manager_take_places(manager, growth, manager->task_count));
     uint32_t base = manager->task_count;
     manager->rows[base].first_edge = manager->edge_count;
     for (uint32_t task = 0; task < growth->task_count; task++) {
@@ -206,7 +209,7 @@ gy_status gy_manager_add(gy_manager *manager, const gy_growth *growth)
             task_row *from = &manager->rows[manager->edges[edge].from];
             manager->links[edge] = (gy_link){.reader = task, .next = from->first_reader};
             from->first_reader = edge;
-            manager->rows[task].missing += from->state != TASK_COMMITTED;
+            manager->rows[task].missing += !gy_manager_is_there(manager, from);
         }
     }
     return GY_OK;

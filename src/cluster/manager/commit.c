@@ -19,6 +19,10 @@ static void discard_late(gy_manager *manager, const gy_event *event)
         gy_effect *discard = gy_manager_emit(manager, GY_EFFECT_DISCARD);
         discard->id = event->id;
         discard->key = manager->keys[event->id.task].key;
+        if (manager->options.host_max > 0 && event->process < manager->options.process_max &&
+            manager->slots[event->process].generation == event->generation) {
+            discard->host = manager->slots[event->process].host;
+        }
     }
 }
 
@@ -56,6 +60,9 @@ static void commit(gy_manager *manager, const gy_attempt *id, gy_key key, gy_key
     }
     row->epoch = id->epoch;
     row->committed = id->attempt;
+    if (row->host != GY_HOST_NOWHERE) {
+        gy_manager_hold(manager, task);
+    }
     row->marks = (uint8_t)((row->marks | MARK_CONTENT) & ~MARK_SUSPECT);
     row->failures = 0;
     keys->key = key;
@@ -88,6 +95,7 @@ void gy_manager_memoise(gy_manager *manager, uint32_t task, gy_key key, const gy
     task_row *row = &manager->rows[task];
     const gy_attempt id = {.task = task, .epoch = memo->epoch, .attempt = memo->attempt};
     row->report = gy_manager_keep(manager, memo->report, memo->report_bytes);
+    row->host = GY_HOST_NOWHERE;
     manager->stages[row->stage].state.memoised++;
     commit(manager, &id, key, memo->content);
 }
@@ -125,6 +133,15 @@ static gy_key combine(gy_manager *manager, const run *over)
     return (gy_key){.high = sum[0], .low = sum[1]};
 }
 
+/* Where its outputs lie from now on. */
+static void settle_host(gy_manager *manager, uint32_t task, const run_place *place)
+{
+    task_row *row = &manager->rows[task];
+    row->host = place->is_held ? place->host : GY_HOST_NOWHERE;
+    row->held = place->is_held ? gy_manager_held_code(place->held_bytes) : 0;
+    manager->hosts.rows[place->host].done++;
+}
+
 /* All members are done: the run stands. */
 static void finish_run(gy_manager *manager, uint32_t index, const gy_event *event)
 {
@@ -148,10 +165,18 @@ static void finish_run(gy_manager *manager, uint32_t index, const gy_event *even
     if (row->run != GY_NONE) {
         gy_manager_runs_cancel(manager, over.task, "another run of it was first");
     }
+    bool had_failed = row->failures > 0;
+    if (manager->options.host_max > 0) {
+        settle_host(manager, over.task, &manager->places[index]);
+    }
     stage->state.run_ns += over.run_ns;
     stage->state.copies_won += over.is_copy;
     gy_manager_sample(manager, over.task, over.run_ns);
     commit(manager, &id, over.key, content);
+    if (had_failed && manager->options.host_max > 0) { /* that it did well says something */
+        gy_manager_acquit(manager, over.task, manager->places[index].host);
+        gy_manager_look_at_hosts(manager);
+    }
 }
 
 /* A member of a cohort is done; its words are kept until all are. */
@@ -207,6 +232,10 @@ void gy_manager_done(gy_manager *manager, const gy_event *event)
         return;
     }
     over->run_ns = GY_MAX(over->run_ns, event->run_ns);
+    if (event->is_held && manager->options.host_max > 0) {
+        manager->places[index].is_held = true;
+        manager->places[index].held_bytes += event->held_bytes;
+    }
     over->done++;
     if (over->members != NULL) {
         keep_member(manager, &over->members[event->member], event);
@@ -226,6 +255,11 @@ void gy_manager_run_fail(gy_manager *manager, uint32_t index, bool is_counted,
     task_row *row = &manager->rows[task];
     GY_ASSERT(manager->runs[index].is_live && row->state == TASK_RUNNING);
     gy_manager_note_task(manager, task, reason);
+    if (is_counted && manager->options.host_max > 0) {
+        const run_place *failed = &manager->places[index];
+        row->host = failed->host; /* it goes elsewhere next */
+        gy_manager_blame(manager, task, failed->host, manager->now_ns - failed->placed_ns);
+    }
     gy_manager_run_cancel(manager, index);
     if (is_counted) {
         manager->stages[row->stage].state.failed++;
@@ -250,7 +284,9 @@ static void lose_input(gy_manager *manager, uint32_t task, uint32_t input, const
     uint32_t from = manager->edges[edge].from;
     if ((manager->links[edge].reader & GY_STALE) == 0 &&
         manager->rows[from].state == TASK_COMMITTED) {
+        uint16_t host = manager->rows[from].host;
         gy_manager_lose(manager, from, reason);
+        manager->rows[from].host = host; /* it goes elsewhere: this one may be cut off */
     }
 }
 

@@ -10,8 +10,11 @@ GY_EFFECT_OF(effect_new, gy_effects, gy_effect, "manager.effects")
 gy_effect *gy_manager_emit(gy_manager *manager, gy_effect_kind kind)
 {
     gy_effect *effect = effect_new(manager->effects, &manager->status);
-    *effect = (gy_effect){
-        .kind = kind, .process = GY_NONE, .stage = GY_NONE, .id = {.task = GY_TASK_NONE}};
+    *effect = (gy_effect){.kind = kind,
+                          .process = GY_NONE,
+                          .host = GY_NONE,
+                          .stage = GY_NONE,
+                          .id = {.task = GY_TASK_NONE}};
     return effect;
 }
 
@@ -38,6 +41,13 @@ void gy_manager_note_process(gy_manager *manager, uint32_t process, const char *
     gy_effect *note = gy_manager_emit(manager, GY_EFFECT_NOTE);
     note->process = process;
     note->generation = manager->slots[process].generation;
+    note->reason = reason;
+}
+
+void gy_manager_note_host(gy_manager *manager, uint32_t host, const char *reason)
+{
+    gy_effect *note = gy_manager_emit(manager, GY_EFFECT_NOTE);
+    note->host = host;
     note->reason = reason;
 }
 

@@ -18,7 +18,10 @@ void gy_manager_finish(gy_manager *manager)
     bool is_whole = manager->phase == PHASE_RUNNING &&
                     manager->committed_count == manager->task_count &&
                     manager->asked_count == 0 && manager->hold_count == 0;
-    if (!is_whole) {
+    /* Final data may lie on hosts of which nothing is known so far. */
+    bool is_there = manager->hosts.expected == 0 || manager->is_saved ||
+                    manager->final_count == 0 || GY_PLANTED(SAVED_BLIND);
+    if (!is_whole || !is_there) {
         return;
     }
     if (manager->final_count == 0) {
@@ -36,6 +39,7 @@ void gy_manager_finish(gy_manager *manager)
 
 void gy_manager_synced(gy_manager *manager, uint64_t position)
 {
+    manager->synced = GY_MAX(manager->synced, position);
     gy_manager_release(manager, position);
     if (position < manager->awaited) {
         return;

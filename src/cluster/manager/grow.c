@@ -105,6 +105,7 @@ void gy_manager_grow(gy_manager *manager, const gy_event *event)
     if (growth->task_count > 0) {
         manager->holds[manager->hold_count - 1].position = manager->position;
         gy_manager_sync(manager);
+        gy_manager_lose_gone(manager, manager->task_count - growth->task_count);
     }
     if (GY_PLANTED(GROWN_UNSYNCED)) {
         gy_manager_release(manager, manager->position);

@@ -76,6 +76,9 @@ void gy_manager_write_commit(gy_manager *manager, uint32_t task)
     const record_commit body = {.task = task,
                                 .epoch = row->epoch,
                                 .attempt = row->committed,
+                                .host =
+                                    GY_PLANTED(HELD_FORGOTTEN) ? GY_HOST_NOWHERE : row->host,
+                                .held = row->held,
                                 .key = keys->key,
                                 .content = keys->content};
     part report = {0};
@@ -115,6 +118,16 @@ void gy_manager_write_grown(gy_manager *manager, uint32_t stage, const gy_growth
                                      {growth->tasks, growth->task_count * sizeof(gy_task)},
                                      {growth->edges, growth->edge_count * sizeof(gy_edge)},
                                      {growth->detail, growth->detail_bytes}});
+}
+
+void gy_manager_write_host(gy_manager *manager, uint32_t host)
+{
+    const host_row *row = &manager->hosts.rows[host];
+    const record_host body = {.host = host, .id = row->id};
+    write_record(manager, RECORD_HOST,
+                 (const part[PARTS]){{&body, sizeof(body)},
+                                     {row->address, strlen(row->address) + 1},
+                                     {row->name, strlen(row->name) + 1}});
 }
 
 void gy_manager_write_saved(gy_manager *manager)

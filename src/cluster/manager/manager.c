@@ -38,6 +38,7 @@ static void take_options(gy_manager *manager, const gy_manager_options *options)
     own->failures_max = own->failures_max == 0 ? 6 : own->failures_max;
     own->copy_floor_ns = own->copy_floor_ns == 0 ? 1000000000 : own->copy_floor_ns;
     own->silence_ns = own->silence_ns == 0 ? 10000000000 : own->silence_ns;
+    own->lease_ns = own->lease_ns == 0 ? 10000000000 : own->lease_ns;
 }
 
 static gy_status check_options(const gy_manager_options *options)
@@ -53,6 +54,10 @@ static gy_status check_options(const gy_manager_options *options)
         return gy_fail(GY_ARG, "threads %u, depth %u, failures %d, silence %lld ns",
                        options->threads, options->depth_max, options->failures_max,
                        (long long)options->silence_ns);
+    }
+    if (options->host_max > UINT16_MAX || options->lease_ns < 0) {
+        return gy_fail(GY_ARG, "%u hosts, at most %u may be, and leases of %lld ns",
+                       options->host_max, UINT16_MAX, (long long)options->lease_ns);
     }
     if (options->generation >= 1u << (32 - GY_ATTEMPT_BITS)) {
         return gy_fail(GY_LIMIT, "the job was resumed %u times", options->generation);
@@ -70,7 +75,7 @@ gy_status gy_manager_new(const gy_manager_options *options, const gy_growth *job
     }
     take_options(made, options);
     made->free_run = made->free_seat = made->copy_wanted = made->memo_missed = GY_NONE;
-    made->noted_wait = GY_NONE;
+    made->noted_wait = made->hosts.passed_task = GY_NONE;
     made->timer_ns = INT64_MAX;
     gy_status status = take_stages(made, options);
     status = status < 0 ? status : gy_manager_slots_new(made);
@@ -100,11 +105,12 @@ void gy_manager_free(gy_manager *manager)
     }
     gy_manager_runs_free(manager);
     gy_manager_memo_free(manager);
+    gy_manager_hosts_free(manager);
     gy_arena_free(&manager->texts);
     void *const all[] = {
         manager->stages,  manager->rows,         manager->keys,
         manager->edges,   manager->links,        manager->scratch,
-        manager->slots,   manager->heap,         manager->urgent.items,
+        manager->slots,   manager->heap.items,   manager->urgent.items,
         manager->grown,   manager->holds,        manager->ready.items,
         manager->journal, manager->raised.items, (void *)(uintptr_t)manager->learnt};
     for (size_t i = 0; i < GY_COUNT(all); i++) {
@@ -121,7 +127,8 @@ static void count_missing(gy_manager *manager)
         row->missing = 0;
         for (uint32_t edge = row->first_edge; edge < gy_manager_edges_end(manager, task);
              edge++) {
-            row->missing += manager->rows[manager->edges[edge].from].state != TASK_COMMITTED;
+            row->missing +=
+                !gy_manager_is_there(manager, &manager->rows[manager->edges[edge].from]);
         }
         if (row->state != TASK_COMMITTED) {
             gy_manager_requeue(manager, task, false);
@@ -148,6 +155,7 @@ static void begin(gy_manager *manager)
     manager->phase = PHASE_STARTING;
     manager->awaited = manager->position;
     count_missing(manager);
+    gy_manager_hosts_begin(manager);
     for (uint32_t stage = 0; stage < manager->options.stage_count; stage++) {
         gy_manager_look_at_gate(manager, stage);
     }
@@ -160,6 +168,7 @@ static void tick(gy_manager *manager)
     gy_manager_look_at_processes(manager, was_late);
     if (manager->phase == PHASE_RUNNING) {
         gy_manager_look_at_runs(manager);
+        gy_manager_look_at_hosts(manager);
     }
 }
 
@@ -208,6 +217,18 @@ static void handle(gy_manager *manager, const gy_event *event)
     case GY_EVENT_PUBLISHED:
         gy_manager_published(manager, event);
         return;
+    case GY_EVENT_HOST_UP:
+        gy_manager_host_up(manager, event);
+        return;
+    case GY_EVENT_HOST_LOST:
+        gy_manager_host_lost(manager, event);
+        return;
+    case GY_EVENT_SLOT_OPEN:
+        gy_manager_slot_open(manager, event);
+        return;
+    case GY_EVENT_SLOT_CLOSE:
+        gy_manager_slot_close(manager, event);
+        return;
     case GY_EVENT_KILL:
         gy_manager_end(manager, GY_CANCELLED,
                        event->reason != NULL ? event->reason : "killed by its user");
@@ -218,6 +239,9 @@ static void handle(gy_manager *manager, const gy_event *event)
 /* What follows, whatever the event was. */
 static void settle(gy_manager *manager)
 {
+    if (manager->hosts.wait_count > 0) {
+        gy_manager_exact_release(manager);
+    }
     if (manager->phase == PHASE_RUNNING && manager->copy_wanted != GY_NONE) {
         gy_manager_copy_late(manager);
     }
@@ -225,7 +249,8 @@ static void settle(gy_manager *manager)
     gy_manager_spawn(manager);
     gy_manager_finish(manager);
     bool is_watching =
-        manager->empty_count < manager->options.process_max && manager->phase != PHASE_ENDED;
+        manager->empty_count + manager->closed_count < manager->options.process_max &&
+        manager->phase != PHASE_ENDED;
     if (is_watching && manager->timer_ns == INT64_MAX) {
         int64_t wait_ns = GY_MIN(manager->options.silence_ns / 4, tick_ns);
         if (manager->options.copy_floor_ns > 0) {

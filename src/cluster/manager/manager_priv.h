@@ -10,8 +10,11 @@
 #define GY_CLUSTER_MANAGER_PRIV_H
 
 #include "cluster/control/step.h"
+#include "cluster/hosts/hosts_priv.h"
 #include "cluster/manager.h"
 #include "cluster/manager/plant_priv.h"
+
+#include <assert.h>
 
 enum {
     GY_STALE = 1u << 30,    /* in gy_link.reader: the input was lost under the running reader */
@@ -42,8 +45,11 @@ typedef struct task_row {
     uint32_t output_count;
     float input_bytes;
     uint16_t stage, width;
+    uint16_t host; /* committed: holds its outputs; else: where it shall not run next */
     uint8_t state, flags, promise, failures, marks;
+    uint8_t held; /* committed on a host: how many bytes, as a code */
 } task_row;
+static_assert(sizeof(task_row) == 56, "what a step touches of a task is 56 bytes");
 
 /** fixed: of the growth. key, content: of the last commit. */
 typedef struct task_keys {
@@ -75,6 +81,14 @@ typedef struct run {
     run_member *members; /* width > 1 */
 } run;
 
+/** Of a run in a job over hosts. */
+typedef struct run_place {
+    int64_t placed_ns;
+    uint64_t held_bytes; /* DONE's, of all members */
+    uint16_t host;       /* all its members are there */
+    bool is_held;
+} run_place;
+
 typedef struct seat {
     uint32_t run, process, member;
     uint32_t previous, next; /* at the process, oldest first; `next` among free ones too */
@@ -83,7 +97,13 @@ typedef struct seat {
     int64_t cancelled_ns;    /* 0: is not */
 } seat;
 
-typedef enum slot_state { SLOT_EMPTY, SLOT_STARTING, SLOT_UP, SLOT_KILLING } slot_state;
+typedef enum slot_state {
+    SLOT_EMPTY,
+    SLOT_STARTING,
+    SLOT_UP,
+    SLOT_KILLING,
+    SLOT_CLOSED /* of no host, or of one that is avoided */
+} slot_state;
 
 /** A place for a process. */
 typedef struct slot {
@@ -91,7 +111,8 @@ typedef struct slot {
     uint32_t generation;
     uint32_t load, slow;  /* seats; those that nothing may wait behind */
     uint32_t first, last; /* seats */
-    uint32_t heap;        /* where it stands; GY_NONE: not there */
+    uint32_t heap[2];     /* where it stands in all's and its host's; GY_NONE: not there */
+    uint32_t host;        /* 0 at home; GY_NONE: none */
     uint32_t deaths;      /* in a row without an answer */
     bool has_answered, is_counted;
     int64_t heard_ns, retry_ns;
@@ -120,11 +141,6 @@ typedef struct queue {
     uint32_t *items;
     size_t capacity, head, count;
 } queue;
-
-typedef struct gy_tasks {
-    uint32_t *items;
-    size_t count, capacity;
-} gy_tasks;
 
 typedef struct chunk {
     struct chunk *next;
@@ -172,13 +188,16 @@ struct gy_manager {
     /* placing */
     queue urgent, ready;
     uint32_t ready_width; /* members of all ready tasks */
+    uint32_t in_flight;   /* seats */
     run *runs;
     seat *seats;
-    size_t run_capacity, run_count, seat_capacity, seat_count;
+    run_place *places; /* (run); NULL at home */
+    size_t run_capacity, run_count, seat_capacity, seat_count, place_capacity;
     uint32_t free_run, free_seat;
     slot *slots;
-    uint32_t *heap; /* slots that are up, the least loaded first */
-    uint32_t heap_count, open_count, starting_count, empty_count;
+    gy_heap heap; /* slots that are up */
+    uint32_t open_count, starting_count, empty_count, closed_count;
+    gy_hosts hosts;
     int64_t spawn_ns; /* no empty slot may be used before */
     uint32_t failed_starts;
     uint32_t noted_wait;  /* the last cohort whose waiting was told */
@@ -201,8 +220,9 @@ struct gy_manager {
     uint32_t generation;
     uint8_t *journal; /* of this step */
     size_t journal_bytes, journal_capacity;
-    uint64_t position, awaited;         /* appended up to; SYNCED that the phase waits for */
+    uint64_t position, awaited, synced; /* appended; SYNCED that the phase waits for; SYNCED */
     bool has_begun, is_saved, is_ended; /* found by replay */
+    bool has_exact;                     /* a task is */
 
     /* memo */
     gy_memo *memos;
@@ -234,6 +254,7 @@ gy_effect *gy_manager_emit(gy_manager *manager, gy_effect_kind kind);
 /** Text of this step. */
 const char *gy_manager_text(gy_manager *manager, const char *format, ...) GY_PRINTF(2, 3);
 void gy_manager_note_task(gy_manager *manager, uint32_t task, const char *reason);
+void gy_manager_note_host(gy_manager *manager, uint32_t host, const char *reason);
 void gy_manager_note_process(gy_manager *manager, uint32_t process, const char *reason);
 void gy_manager_wake(gy_manager *manager, int64_t at_ns);
 /** The job ends now. */
@@ -246,6 +267,10 @@ void gy_manager_set_state(gy_manager *manager, uint32_t task, task_state state);
 /** The next ready task without taking it; GY_NONE. */
 uint32_t gy_manager_peek(gy_manager *manager);
 void gy_manager_pop(gy_manager *manager);
+/** The i-th entry from the first, which may be a leftover; GY_NONE: there are no more. */
+uint32_t gy_manager_ahead(const gy_manager *manager, size_t i);
+/** It stands in a queue again, first of all. */
+void gy_manager_push_again(gy_manager *manager, uint32_t task);
 
 /* ---- runs.c ---- */
 /** Room for one more run of `width` members. */
@@ -266,11 +291,28 @@ void gy_manager_runs_free(gy_manager *manager);
 
 /* ---- place.c ---- */
 void gy_manager_place(gy_manager *manager);
+bool gy_manager_copy_start(gy_manager *manager, uint32_t first);
+/** Tasks of this kind that a thread may have in flight. */
+uint32_t gy_manager_depth(const gy_manager *manager, const task_row *row);
+/** Why nothing starts, said once. */
+void gy_manager_note_wait(gy_manager *manager, uint32_t task, const char *reason);
+
+/* ---- heap.c ---- */
+/** What a task would wait behind at this process; GY_NONE: behind a long one. */
+static inline uint32_t gy_manager_weight(const gy_manager *manager, uint32_t process)
+{
+    const slot *at = &manager->slots[process];
+    if (at->load < manager->options.threads) {
+        return at->load;
+    }
+    return at->slow > 0 ? GY_NONE : at->load;
+}
+/** It is up: put it into all heaps that it belongs to. */
 void gy_manager_heap_put(gy_manager *manager, uint32_t process);
+/** Nothing when it is in none. */
 void gy_manager_heap_remove(gy_manager *manager, uint32_t process);
 /** Its load is another. */
 void gy_manager_heap_update(gy_manager *manager, uint32_t process);
-bool gy_manager_copy_start(gy_manager *manager, uint32_t first);
 
 /* ---- process.c ---- */
 gy_status gy_manager_slots_new(gy_manager *manager);
@@ -282,6 +324,10 @@ bool gy_manager_heard(gy_manager *manager, const gy_event *event);
 void gy_manager_kill(gy_manager *manager, uint32_t process, const char *reason);
 /** Nothing starts at this process any more; its seats stay. Nothing when it is not up. */
 void gy_manager_close(gy_manager *manager, uint32_t process);
+/** Of no host any more; what runs there is lost, and counted against nobody. */
+void gy_manager_slot_take(gy_manager *manager, uint32_t process, const char *reason);
+/** It may be used, for a host. */
+void gy_manager_slot_give(gy_manager *manager, uint32_t process, uint32_t host);
 /** Who is silent? was_asleep: the manager itself heard nothing for long, so all are forgiven.
  */
 void gy_manager_look_at_processes(gy_manager *manager, bool was_asleep);
@@ -298,6 +344,19 @@ void gy_manager_memoise(gy_manager *manager, uint32_t task, gy_key key, const gy
 /** A committed output is gone. */
 void gy_manager_lose(gy_manager *manager, uint32_t task, const char *reason);
 void gy_manager_lost(gy_manager *manager, const gy_attempt *id, const char *reason);
+/** All that lies on a lost host and is needed. */
+void gy_manager_lose_host(gy_manager *manager, uint32_t host, const char *reason);
+/** New tasks from `first` on may read what lies on lost hosts. */
+void gy_manager_lose_gone(gy_manager *manager, uint32_t first);
+/** Will anybody read it? */
+bool gy_manager_is_needed(const gy_manager *manager, uint32_t task);
+/** Committed, and its readers may read it: not on a host of which nothing is known so far. */
+static inline bool gy_manager_is_there(const gy_manager *manager, const task_row *row)
+{
+    return row->state == TASK_COMMITTED &&
+           (row->host == GY_HOST_NOWHERE || GY_PLANTED(READERS_EARLY) ||
+            manager->hosts.rows[row->host].state != HOST_EXPECTED);
+}
 /** What was read of the task no longer stands: its readers go again, recursively down. */
 void gy_manager_lose_readers(gy_manager *manager, uint32_t task, const char *reason);
 
@@ -313,6 +372,7 @@ void gy_manager_write_commit(gy_manager *manager, uint32_t task);
 void gy_manager_write_raise(gy_manager *manager); /* of all in `raised` */
 void gy_manager_write_grown(gy_manager *manager, uint32_t stage, const gy_growth *growth);
 void gy_manager_write_saved(gy_manager *manager);
+void gy_manager_write_host(gy_manager *manager, uint32_t host);
 void gy_manager_write_learnt(gy_manager *manager, const void *data, size_t size_bytes);
 void gy_manager_write_end(gy_manager *manager, gy_status status, const char *reason);
 /** SYNC of all that is written so far. */

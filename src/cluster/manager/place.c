@@ -1,5 +1,6 @@
 /*
- * Ready tasks onto processes: the oldest first, each to the least loaded process.
+ * Ready tasks onto processes: the oldest first, each to the least loaded process; in a job over
+ * hosts cluster/hosts/near.c says where to.
  *
  * A heap orders the processes that are up by what they have in flight. Tasks of a stage whose
  * runs are short are sent ahead, so that messages can be gathered: about two milliseconds of
@@ -14,95 +15,9 @@
 
 static const int64_t ahead_ns = 2000000;
 
-/* ---- The heap ---- */
-
-/* What a task would wait behind. */
-static uint32_t weight(const gy_manager *manager, uint32_t process)
-{
-    const slot *at = &manager->slots[process];
-    if (at->load < manager->options.threads) {
-        return at->load;
-    }
-    return at->slow > 0 ? GY_NONE : at->load;
-}
-
-static bool is_before(const gy_manager *manager, uint32_t a, uint32_t b)
-{
-    uint32_t first = weight(manager, a), second = weight(manager, b);
-    return first < second || (first == second && a < b);
-}
-
-static void set(gy_manager *manager, uint32_t at, uint32_t process)
-{
-    manager->heap[at] = process;
-    manager->slots[process].heap = at;
-}
-
-static void sift(gy_manager *manager, uint32_t at)
-{
-    uint32_t process = manager->heap[at];
-    while (at > 0 && is_before(manager, process, manager->heap[(at - 1) / 2])) {
-        set(manager, at, manager->heap[(at - 1) / 2]);
-        at = (at - 1) / 2;
-    }
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child + 1 < manager->heap_count &&
-            is_before(manager, manager->heap[child + 1], manager->heap[child])) {
-            child++;
-        }
-        if (child >= manager->heap_count ||
-            !is_before(manager, manager->heap[child], process)) {
-            break;
-        }
-        set(manager, at, manager->heap[child]);
-        at = child;
-    }
-    set(manager, at, process);
-}
-
-/* Has it a thread without work? */
-static void count_open(gy_manager *manager, uint32_t process)
-{
-    slot *at = &manager->slots[process];
-    bool is_open = at->heap != GY_NONE && at->load < manager->options.threads;
-    manager->open_count += is_open;
-    manager->open_count -= at->is_counted;
-    at->is_counted = is_open;
-}
-
-void gy_manager_heap_put(gy_manager *manager, uint32_t process)
-{
-    GY_ASSERT(manager->slots[process].heap == GY_NONE);
-    set(manager, manager->heap_count++, process);
-    sift(manager, manager->heap_count - 1);
-    count_open(manager, process);
-}
-
-void gy_manager_heap_remove(gy_manager *manager, uint32_t process)
-{
-    uint32_t at = manager->slots[process].heap;
-    GY_ASSERT(at < manager->heap_count && manager->heap[at] == process);
-    manager->slots[process].heap = GY_NONE;
-    uint32_t last = manager->heap[--manager->heap_count];
-    if (last != process) {
-        set(manager, at, last);
-        sift(manager, at);
-    }
-    count_open(manager, process);
-}
-
-void gy_manager_heap_update(gy_manager *manager, uint32_t process)
-{
-    if (manager->slots[process].heap != GY_NONE) {
-        sift(manager, manager->slots[process].heap);
-        count_open(manager, process);
-    }
-}
-
 /* ---- Starting ---- */
 
-static uint32_t depth_of(const gy_manager *manager, const task_row *row)
+uint32_t gy_manager_depth(const gy_manager *manager, const task_row *row)
 {
     const stage_row *stage = &manager->stages[row->stage];
     if (row->width > 1 || (row->marks & MARK_SUSPECT) != 0 || stage->sampled == 0) {
@@ -120,7 +35,7 @@ static void start_member(gy_manager *manager, uint32_t run_index, uint32_t membe
     const run *started = &manager->runs[run_index];
     slot *at = &manager->slots[process];
     seat *taken = &manager->seats[index];
-    taken->is_slow = depth_of(manager, &manager->rows[started->task]) == 1;
+    taken->is_slow = gy_manager_depth(manager, &manager->rows[started->task]) == 1;
     at->slow += taken->is_slow;
     gy_effect *effect = gy_manager_emit(manager, GY_EFFECT_START);
     effect->process = process;
@@ -155,8 +70,14 @@ static bool may_run_again(gy_manager *manager, uint32_t task)
     return true;
 }
 
-/* All members on the least loaded processes, which have room. */
-static void start(gy_manager *manager, uint32_t task, gy_key key)
+static void note_place(gy_manager *manager, uint32_t run_index, uint32_t process)
+{
+    manager->places[run_index] = (run_place){.placed_ns = manager->now_ns,
+                                             .host = (uint16_t)manager->slots[process].host};
+}
+
+/* All members on the least loaded processes of the heap, which have room. */
+static void start(gy_manager *manager, uint32_t task, gy_key key, const gy_heap *from)
 {
     if (!may_run_again(manager, task)) {
         return;
@@ -168,14 +89,18 @@ static void start(gy_manager *manager, uint32_t task, gy_key key)
     forget_stale(manager, task);
     gy_manager_set_state(manager, task, TASK_RUNNING);
     manager->runs[index].key = key;
+    if (manager->options.host_max > 0) {
+        note_place(manager, index, from->items[0]);
+    }
     uint32_t width = manager->rows[task].width;
     if (width == 1) {
-        start_member(manager, index, 0, manager->heap[0]);
-        gy_manager_heap_update(manager, manager->heap[0]);
+        uint32_t process = from->items[0];
+        start_member(manager, index, 0, process);
+        gy_manager_heap_update(manager, process);
         return;
     }
     for (uint32_t member = 0; member < width; member++) {
-        uint32_t process = manager->heap[0];
+        uint32_t process = from->items[0];
         GY_ASSERT(manager->slots[process].load < manager->options.threads);
         gy_manager_heap_remove(manager, process);
         start_member(manager, index, member, process);
@@ -186,29 +111,53 @@ static void start(gy_manager *manager, uint32_t task, gy_key key)
     }
 }
 
+/* At home. */
 static bool has_place(const gy_manager *manager, uint32_t task)
 {
     const task_row *row = &manager->rows[task];
     if (row->width > 1) {
         return manager->open_count >= row->width;
     }
-    return manager->heap_count > 0 && weight(manager, manager->heap[0]) <
-                                          manager->options.threads * depth_of(manager, row);
+    return manager->heap.count > 0 &&
+           gy_manager_weight(manager, manager->heap.items[0]) <
+               manager->options.threads * gy_manager_depth(manager, row);
 }
 
-/* Why nothing starts, said once. */
-static void note_wait(gy_manager *manager, uint32_t task)
+void gy_manager_note_wait(gy_manager *manager, uint32_t task, const char *reason)
 {
-    const task_row *row = &manager->rows[task];
-    if (row->width > 1 && manager->noted_wait != task) {
+    if (manager->noted_wait != task) {
         manager->noted_wait = task;
-        gy_manager_note_task(
-            manager, task,
+        gy_manager_note_task(manager, task, reason);
+    }
+}
+
+/* Start the oldest ready task, or one that goes before it; false: none may start now. */
+static bool start_next(gy_manager *manager, uint32_t head)
+{
+    uint32_t task = head;
+    gy_heap *from = &manager->heap;
+    bool again = false;
+    if (manager->options.host_max > 0) {
+        task = gy_manager_pick(manager, head, &from, &again);
+    } else if (!has_place(manager, head)) {
+        task = GY_NONE;
+    }
+    if (task == GY_NONE && !again && manager->rows[head].width > 1) {
+        gy_manager_note_wait(
+            manager, head,
             gy_manager_text(manager,
                             "waits for %u free processes at once, %u are; what "
                             "is younger waits behind it",
-                            row->width, manager->open_count));
+                            manager->rows[head].width, manager->open_count));
     }
+    if (task == GY_NONE) {
+        return again;
+    }
+    if (task == head) {
+        gy_manager_pop(manager);
+    }
+    start(manager, task, gy_manager_key(manager, task), from);
+    return true;
 }
 
 void gy_manager_place(gy_manager *manager)
@@ -233,12 +182,9 @@ void gy_manager_place(gy_manager *manager)
                 continue;
             }
         }
-        if (!has_place(manager, task)) {
-            note_wait(manager, task);
+        if (!start_next(manager, task)) {
             break;
         }
-        gy_manager_pop(manager);
-        start(manager, task, gy_manager_key(manager, task));
     }
 }
 
@@ -256,32 +202,65 @@ static bool is_at(const gy_manager *manager, uint32_t task, uint32_t process)
     return false;
 }
 
-bool gy_manager_copy_start(gy_manager *manager, uint32_t first)
+/* Members of a copy there: on one host, on processes with room where the task is not. */
+static bool find_places(const gy_manager *manager, uint32_t task, const gy_heap *heap,
+                        uint32_t *places)
 {
-    uint32_t task = manager->runs[first].task, width = manager->rows[task].width, found = 0;
-    uint32_t *places = gy_alloc("manager.copy", width * sizeof(*places));
-    if (places == NULL) {
-        manager->status = GY_NOMEM;
-        return false;
-    }
-    for (uint32_t at = 0; at < manager->heap_count && found < width; at++) {
-        uint32_t process = manager->heap[at];
+    uint32_t width = manager->rows[task].width, found = 0;
+    for (uint32_t at = 0; at < heap->count && found < width; at++) {
+        uint32_t process = heap->items[at];
         if (manager->slots[process].load < manager->options.threads &&
             !is_at(manager, task, process)) {
             places[found++] = process;
         }
     }
+    return found == width;
+}
+
+/* On another host than the first run's, if another has processes, and not where it failed. */
+static bool find_host(const gy_manager *manager, uint32_t first, uint32_t *places)
+{
+    uint32_t own = manager->places[first].host, task = manager->runs[first].task;
+    bool has_other = false;
+    for (uint32_t host = 0; host < manager->hosts.count; host++) {
+        const host_row *other = &manager->hosts.rows[host];
+        has_other = has_other || (host != own && other->heap.count > 0);
+        if (host != own && host != manager->rows[task].host &&
+            find_places(manager, task, &other->heap, places)) {
+            return true;
+        }
+    }
+    if (has_other && !GY_PLANTED(COPIED_HERE)) {
+        return false;
+    }
+    return find_places(manager, task, &manager->hosts.rows[own].heap, places);
+}
+
+bool gy_manager_copy_start(gy_manager *manager, uint32_t first)
+{
+    uint32_t task = manager->runs[first].task, width = manager->rows[task].width;
+    uint32_t *places = gy_alloc("manager.copy", width * sizeof(*places));
+    if (places == NULL) {
+        manager->status = GY_NOMEM;
+        return false;
+    }
+    bool is_found = manager->options.host_max > 0
+                        ? find_host(manager, first, places)
+                        : find_places(manager, task, &manager->heap, places);
     /* It must read the same: an input may have been lost since, or stand in another order. */
     gy_key key = gy_manager_key(manager, task);
     bool is_same = (manager->rows[task].missing == 0 &&
                     memcmp(&key, &manager->runs[first].key, sizeof(key)) == 0) ||
                    GY_PLANTED(COPIED_BLIND);
-    uint32_t index = found == width && is_same && may_run_again(manager, task)
+    uint32_t index = is_found && is_same && may_run_again(manager, task)
                          ? gy_manager_run_new(manager, task)
                          : GY_NONE;
     if (index != GY_NONE) {
         manager->runs[index].key = key;
         manager->runs[index].is_copy = true;
+        if (manager->options.host_max > 0) {
+            note_place(manager, index, places[0]);
+        }
         manager->stages[manager->rows[task].stage].state.copies++;
         for (uint32_t member = 0; member < width; member++) {
             start_member(manager, index, member, places[member]);

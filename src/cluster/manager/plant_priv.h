@@ -25,7 +25,19 @@
     X(COPIED_BLIND)                                                                            \
     X(MEMO_AGAIN)                                                                              \
     X(EXACT_TWICE)                                                                             \
-    X(LEARNT_FORGOTTEN)
+    X(LEARNT_FORGOTTEN)                                                                        \
+    X(GONE_KEPT)                                                                               \
+    X(ALL_LOST)                                                                                \
+    X(HOST_COUNTED)                                                                            \
+    X(SAVED_BLIND)                                                                             \
+    X(EXACT_AT_ONCE)                                                                           \
+    X(EXACT_RESUMED)                                                                           \
+    X(HELD_FORGOTTEN)                                                                          \
+    X(READERS_EARLY)                                                                           \
+    X(COHORT_SPLIT)                                                                            \
+    X(COPIED_HERE)                                                                             \
+    X(BLAMED_HERE)                                                                             \
+    X(FAILS_HERE_AGAIN)
 
 typedef enum gy_plant {
 #define GY_X(name) GY_PLANT_##name,

@@ -11,15 +11,23 @@ enum { FAILED_STARTS = 10 }; /* in a row, and two more for each slot: then the j
 gy_status gy_manager_slots_new(gy_manager *manager)
 {
     uint32_t count = manager->options.process_max;
+    bool is_home = manager->options.host_max == 0;
+    void *heap = NULL;
     manager->slots = gy_alloc_zero("manager.slots", count, sizeof(slot));
-    manager->heap = gy_alloc_zero("manager.heap", count, sizeof(uint32_t));
-    if (manager->slots == NULL || manager->heap == NULL) {
+    if (manager->slots == NULL) {
         return GY_NOMEM;
     }
+    GY_TRY(gy_reserve("manager.heap", &heap, &manager->heap.capacity, count, sizeof(uint32_t)));
+    manager->heap.items = heap;
     for (uint32_t process = 0; process < count; process++) {
-        manager->slots[process] = (slot){.first = GY_NONE, .last = GY_NONE, .heap = GY_NONE};
+        manager->slots[process] = (slot){.state = is_home ? SLOT_EMPTY : SLOT_CLOSED,
+                                         .first = GY_NONE,
+                                         .last = GY_NONE,
+                                         .heap = {GY_NONE, GY_NONE},
+                                         .host = is_home ? 0 : GY_NONE};
     }
-    manager->empty_count = count;
+    manager->empty_count = is_home ? count : 0;
+    manager->closed_count = count - manager->empty_count;
     return GY_OK;
 }
 
@@ -29,6 +37,8 @@ static void set_state(gy_manager *manager, slot *at, slot_state state)
     manager->empty_count += state == SLOT_EMPTY;
     manager->starting_count -= at->state == SLOT_STARTING;
     manager->starting_count += state == SLOT_STARTING;
+    manager->closed_count -= at->state == SLOT_CLOSED;
+    manager->closed_count += state == SLOT_CLOSED;
     at->state = state;
 }
 
@@ -44,6 +54,13 @@ static void start(gy_manager *manager, uint32_t process)
     gy_effect *spawn = gy_manager_emit(manager, GY_EFFECT_SPAWN);
     spawn->process = process;
     spawn->generation = at->generation;
+}
+
+/* That processes were there must not be forgotten while an exact task may be at one. */
+static bool is_known(const gy_manager *manager, const slot *at)
+{
+    return manager->options.host_max == 0 || !manager->has_exact ||
+           manager->hosts.rows[at->host].position <= manager->synced;
 }
 
 void gy_manager_spawn(gy_manager *manager)
@@ -63,10 +80,11 @@ void gy_manager_spawn(gy_manager *manager)
     for (uint32_t process = 0; process < manager->options.process_max && coming < wanted;
          process++) {
         slot *at = &manager->slots[process];
-        if (at->state == SLOT_EMPTY && at->retry_ns <= manager->now_ns) {
+        bool may_start = at->state == SLOT_EMPTY && is_known(manager, at);
+        if (may_start && at->retry_ns <= manager->now_ns) {
             start(manager, process);
             coming += manager->options.threads;
-        } else if (at->state == SLOT_EMPTY) {
+        } else if (may_start) {
             next_ns = GY_MIN(next_ns, at->retry_ns);
         }
     }
@@ -103,7 +121,9 @@ void gy_manager_up(gy_manager *manager, const gy_event *event)
     set_state(manager, at, SLOT_UP);
     at->heard_ns = manager->now_ns;
     manager->failed_starts = 0;
-    gy_manager_heap_put(manager, event->process);
+    if (manager->options.host_max == 0 || !manager->hosts.rows[at->host].is_avoided) {
+        gy_manager_heap_put(manager, event->process);
+    }
 }
 
 void gy_manager_close(gy_manager *manager, uint32_t process)
@@ -115,10 +135,10 @@ void gy_manager_close(gy_manager *manager, uint32_t process)
     }
 }
 
-/* All that ran there goes again. */
-static void empty(gy_manager *manager, const gy_event *event, bool is_counted)
+/* All that ran there goes again, because of `reason`; `is_counted`: against the oldest. */
+static void empty(gy_manager *manager, uint32_t process, const char *reason, bool is_counted)
 {
-    slot *at = &manager->slots[event->process];
+    slot *at = &manager->slots[process];
     bool is_ambiguous = at->load > manager->options.threads;
     for (uint32_t place = 0; at->first != GY_NONE; place++) {
         uint32_t index = at->first, run_index = manager->seats[index].run;
@@ -128,16 +148,64 @@ static void empty(gy_manager *manager, const gy_event *event, bool is_counted)
         manager->rows[task].marks |= is_ambiguous && is_counted ? MARK_SUSPECT : 0;
         gy_manager_seat_end(manager, index);
         if (manager->runs[run_index].is_live) { /* else it may be gone with its last seat */
-            const char *words =
-                gy_manager_text(manager, "lost with process %u", event->process);
-            if (is_guilty) {
-                words = gy_manager_text(manager, "process %u ended: %s", event->process,
-                                        event->reason != NULL ? event->reason
-                                                              : "no reason is known");
+            const char *words = reason;
+            if (at->state != SLOT_CLOSED) {
+                words = is_guilty
+                            ? gy_manager_text(manager, "process %u ended: %s", process, reason)
+                            : gy_manager_text(manager, "lost with process %u", process);
             }
             gy_manager_run_fail(manager, run_index, is_guilty, words);
         }
     }
+}
+
+/* ---- Slots of hosts ---- */
+
+/* Processes at a slot that is taken away may go on for a while. */
+static void keep_exact(gy_manager *manager, const slot *at)
+{
+    for (uint32_t index = at->first; index != GY_NONE; index = manager->seats[index].next) {
+        uint32_t task = manager->runs[manager->seats[index].run].task;
+        const task_row *row = &manager->rows[task];
+        if ((row->flags & GY_TASK_EXACT) != 0 && row->state != TASK_COMMITTED &&
+            !GY_PLANTED(EXACT_AT_ONCE)) {
+            gy_manager_exact_wait(manager, task, manager->now_ns + manager->options.lease_ns);
+        }
+    }
+}
+
+void gy_manager_slot_take(gy_manager *manager, uint32_t process, const char *reason)
+{
+    slot *at = &manager->slots[process];
+    if (at->state == SLOT_CLOSED) {
+        return;
+    }
+    gy_manager_heap_remove(manager, process);
+    set_state(manager, at, SLOT_CLOSED);
+    keep_exact(manager, at);
+    empty(manager, process, reason, GY_PLANTED(HOST_COUNTED));
+    manager->hosts.rows[at->host].slots--;
+    at->host = GY_NONE;
+    at->generation += at->generation != 0; /* what its process still says is of no slot */
+}
+
+void gy_manager_slot_give(gy_manager *manager, uint32_t process, uint32_t host)
+{
+    host_row *row = &manager->hosts.rows[host];
+    slot *at = &manager->slots[process];
+    void *items = row->heap.items;
+    GY_ASSERT(at->state == SLOT_CLOSED && at->first == GY_NONE);
+    if (gy_reserve("manager.heap", &items, &row->heap.capacity, row->slots + 1,
+                   sizeof(uint32_t)) < 0) {
+        manager->status = GY_NOMEM;
+        return;
+    }
+    row->heap.items = items;
+    row->slots++;
+    at->host = host;
+    at->deaths = 0;
+    at->retry_ns = 0;
+    set_state(manager, at, SLOT_EMPTY);
 }
 
 static void retry_later(gy_manager *manager, slot *at)
@@ -178,7 +246,7 @@ void gy_manager_down(gy_manager *manager, const gy_event *event)
     }
     slot *at = &manager->slots[event->process];
     if ((at->generation != event->generation && !GY_PLANTED(ZOMBIE_HEARD)) ||
-        at->state == SLOT_EMPTY) {
+        at->state == SLOT_EMPTY || at->state == SLOT_CLOSED) {
         return;
     }
     const char *reason = event->reason != NULL ? event->reason : "no reason is known";
@@ -187,10 +255,13 @@ void gy_manager_down(gy_manager *manager, const gy_event *event)
                             gy_manager_text(manager, "ended: %s", reason));
     gy_manager_close(manager, event->process);
     set_state(manager, at, SLOT_KILLING);
-    empty(manager, event,
+    empty(manager, event->process, reason,
           before == SLOT_UP && (event->cause == GY_CAUSE_NONE || event->cause == GY_CAUSE_OWN));
     set_state(manager, at, SLOT_EMPTY);
     retry_later(manager, at);
+    if (manager->options.host_max > 0 && manager->hosts.rows[at->host].is_avoided) {
+        gy_manager_slot_take(manager, event->process, "its host is avoided");
+    }
     if (before == SLOT_STARTING) {
         count_failed_start(manager, event->process, reason);
     }

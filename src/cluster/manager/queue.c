@@ -58,6 +58,21 @@ void gy_manager_requeue(gy_manager *manager, uint32_t task, bool is_urgent)
     }
 }
 
+void gy_manager_push_again(gy_manager *manager, uint32_t task)
+{
+    (void)push(manager, &manager->urgent, task);
+}
+
+uint32_t gy_manager_ahead(const gy_manager *manager, size_t i)
+{
+    const queue *tasks = &manager->urgent;
+    if (i >= tasks->count) {
+        i -= tasks->count;
+        tasks = &manager->ready;
+    }
+    return i < tasks->count ? tasks->items[(tasks->head + i) & (tasks->capacity - 1)] : GY_NONE;
+}
+
 static queue *first_queue(gy_manager *manager)
 {
     return manager->urgent.count > 0 ? &manager->urgent : &manager->ready;
@@ -77,7 +92,8 @@ uint32_t gy_manager_peek(gy_manager *manager)
     for (;;) {
         const queue *tasks = first_queue(manager);
         if (tasks->count == 0) {
-            GY_ASSERT(manager->ready_width == 0 || manager->status < 0);
+            GY_ASSERT(manager->ready_width == 0 || manager->hosts.aside.count > 0 ||
+                      manager->status < 0);
             return GY_NONE;
         }
         uint32_t task = tasks->items[tasks->head];

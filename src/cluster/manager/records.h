@@ -4,7 +4,8 @@
  *     | size of the body | kind | checksum over kind, size, body | body | next record ...
  *
  * BEGIN is the first. The first record that is cut or whose checksum is wrong ends the journal:
- * what follows is not looked at. COMMIT, RAISE and LEARNT are not waited for; BEGIN, RESUME,
+ * what follows is not looked at. COMMIT, RAISE, LEARNT and HOST are not waited for
+ * (HOST is when there are exact tasks); BEGIN, RESUME,
  * GROWN, SAVED and END are.
  */
 #ifndef GY_CLUSTER_MANAGER_RECORDS_H
@@ -14,7 +15,7 @@
 
 #include <assert.h>
 
-enum { RECORD_VERSION = 2 };
+enum { RECORD_VERSION = 3 };
 
 typedef enum record_kind {
     RECORD_BEGIN = 1, /* record_begin: a new job */
@@ -25,6 +26,7 @@ typedef enum record_kind {
     RECORD_SAVED,     /* nothing: final data are safe */
     RECORD_END,       /* record_end, reason; a job that failed may go on after it */
     RECORD_LEARNT,    /* bytes of room flow: what a failure taught it */
+    RECORD_HOST,      /* record_host, address and name, each with its 0 */
     RECORD_KINDS
 } record_kind;
 
@@ -41,7 +43,10 @@ typedef struct record_begin {
 } record_begin;
 
 typedef struct record_commit {
-    uint32_t task, epoch, attempt, zero;
+    uint32_t task, epoch, attempt;
+    uint16_t host; /* that holds its outputs; UINT16_MAX: none does */
+    uint8_t held;  /* how many bytes, as gy_manager_held_code says it */
+    uint8_t zero;
     gy_key key, content;
 } record_commit;
 
@@ -55,6 +60,12 @@ typedef struct record_grown {
     uint64_t edge_count, detail_bytes;
 } record_grown;
 
+/** The number stands for this id from here on, or has another address. */
+typedef struct record_host {
+    uint32_t host, zero;
+    gy_key id;
+} record_host;
+
 typedef struct record_end {
     int32_t status;
     uint32_t zero;
@@ -62,8 +73,8 @@ typedef struct record_end {
 
 static_assert(sizeof(record_head) == 16 && sizeof(record_begin) == 32 &&
                   sizeof(record_commit) == 48 && sizeof(record_raise) == 8 &&
-                  sizeof(record_grown) == 32 && sizeof(record_end) == 8 &&
-                  sizeof(gy_task) == 40 && sizeof(gy_edge) == 8,
+                  sizeof(record_grown) == 32 && sizeof(record_host) == 24 &&
+                  sizeof(record_end) == 8 && sizeof(gy_task) == 40 && sizeof(gy_edge) == 8,
               "records have no holes");
 
 #endif

@@ -56,16 +56,26 @@ static gy_status take_commit(gy_manager *manager, reader *from)
     if (!take(from, &body, sizeof(body)) || body.task >= manager->task_count) {
         return misfit("a commit of a task that is not there");
     }
+    if (body.host != GY_HOST_NOWHERE &&
+        (body.host >= manager->hosts.count ||
+         manager->hosts.rows[body.host].state == HOST_UNKNOWN)) {
+        return misfit("a commit on a host that is not there");
+    }
     task_row *row = &manager->rows[body.task];
     task_keys *keys = &manager->keys[body.task];
     row->epoch = body.epoch;
     row->committed = body.attempt;
     row->attempt = GY_MAX(row->attempt, body.attempt);
+    row->host = body.host;
+    row->held = body.held;
     row->marks |= MARK_CONTENT;
     row->report = gy_manager_keep(manager, from->body, from->left);
     keys->key = body.key;
     keys->content = body.content;
     gy_manager_set_state(manager, body.task, TASK_COMMITTED);
+    if (row->host != GY_HOST_NOWHERE) {
+        gy_manager_hold(manager, body.task);
+    }
     return manager->status;
 }
 
@@ -79,6 +89,7 @@ static gy_status take_raise(gy_manager *manager, reader *from)
         task_row *row = &manager->rows[body.task];
         row->epoch = body.epoch;
         row->committed = 0;
+        row->host = GY_HOST_NOWHERE;
         gy_manager_set_state(manager, body.task, TASK_WAITING);
     }
     return GY_OK;
@@ -155,6 +166,48 @@ bool gy_manager_learnt(const gy_manager *manager, uint32_t index, const void **d
     return true;
 }
 
+static const char *take_text(reader *from)
+{
+    const char *text = (const char *)from->body;
+    size_t size = from->left > 0 ? strnlen(text, from->left) + 1 : 1;
+    if (size > from->left || size > GY_HOST_TEXT) {
+        return NULL;
+    }
+    from->body += size;
+    from->left -= size;
+    return text;
+}
+
+static gy_status take_host(gy_manager *manager, reader *from)
+{
+    record_host body;
+    if (!take(from, &body, sizeof(body))) {
+        return misfit("a host without its number");
+    }
+    if (body.host >= manager->options.host_max) {
+        return gy_fail(GY_UNSUPPORTED,
+                       "the journal is of a job that runs over hosts, and has host %u of %u",
+                       body.host, manager->options.host_max);
+    }
+    const char *address = take_text(from);
+    const char *name = address != NULL ? take_text(from) : NULL;
+    host_row *row = name != NULL ? gy_manager_host_row(manager, body.host) : NULL;
+    if (name == NULL || (row != NULL && row->state != HOST_UNKNOWN &&
+                         memcmp(&row->id, &body.id, sizeof(body.id)) != 0)) {
+        return misfit("a host that is two");
+    }
+    if (row == NULL) {
+        return GY_NOMEM;
+    }
+    manager->hosts.expected += row->state == HOST_UNKNOWN;
+    row->state = HOST_EXPECTED;
+    row->id = body.id;
+    memcpy(row->address, address, strlen(address) + 1);
+    memcpy(row->name, name, strlen(name) + 1);
+    gy_manager_take_name(manager, body.host);
+    return manager->status;
+}
+
 static gy_status take_record(gy_manager *manager, uint32_t kind, reader from)
 {
     if (kind != RECORD_BEGIN && !manager->has_begun) {
@@ -177,6 +230,8 @@ static gy_status take_record(gy_manager *manager, uint32_t kind, reader from)
         return take_end(manager, &from);
     case RECORD_LEARNT:
         return take_learnt(manager, &from);
+    case RECORD_HOST:
+        return take_host(manager, &from);
     default:
         return misfit("of a kind that is not known");
     }

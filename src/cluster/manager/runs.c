@@ -20,6 +20,15 @@ bool gy_manager_has_room(gy_manager *manager, uint32_t width)
         return false;
     }
     manager->seats = seats;
+    if (manager->options.host_max > 0) {
+        void *places = manager->places;
+        if (gy_reserve("manager.places", &places, &manager->place_capacity,
+                       manager->run_count + 1, sizeof(run_place)) < 0) {
+            manager->status = GY_NOMEM;
+            return false;
+        }
+        manager->places = places;
+    }
     return true;
 }
 
@@ -89,6 +98,7 @@ uint32_t gy_manager_seat_new(gy_manager *manager, uint32_t run_index, uint32_t m
     }
     at->last = index;
     at->load++;
+    manager->in_flight++;
     owner->left++;
     if (owner->members != NULL) {
         owner->members[member].seat = index;
@@ -139,6 +149,7 @@ static void release(gy_manager *manager, uint32_t index)
         gy_effect *discard = gy_manager_emit(manager, GY_EFFECT_DISCARD);
         discard->id = (gy_attempt){over->task, over->epoch, over->attempt};
         discard->key = over->key;
+        discard->host = manager->options.host_max > 0 ? manager->places[index].host : GY_NONE;
     }
     uint32_t *link = &manager->rows[over->task].run;
     while (*link != index) {
@@ -181,6 +192,7 @@ void gy_manager_seat_end(gy_manager *manager, uint32_t index)
     *(over->next != GY_NONE ? &manager->seats[over->next].previous : &at->last) =
         over->previous;
     at->load--;
+    manager->in_flight--;
     at->slow -= over->is_slow;
     move_up(manager, at);
     gy_manager_heap_update(manager, over->process);
@@ -250,5 +262,6 @@ void gy_manager_runs_free(gy_manager *manager)
         gy_free(left->members);
     }
     gy_free(manager->runs);
+    gy_free(manager->places);
     gy_free(manager->seats);
 }

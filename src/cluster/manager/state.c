@@ -12,7 +12,11 @@ void gy_manager_task(const gy_manager *manager, uint32_t task, gy_task_state *st
     *state = (gy_task_state){.committed = {task, row->epoch, row->committed},
                              .key = manager->keys[task].key,
                              .content = manager->keys[task].content,
-                             .stage = row->stage};
+                             .stage = row->stage,
+                             .host = GY_NONE};
+    if (row->state == TASK_COMMITTED && row->host != GY_HOST_NOWHERE) {
+        state->host = row->host;
+    }
     if (row->report != NULL) {
         uint32_t size = 0;
         memcpy(&size, row->report, sizeof(size));
@@ -33,6 +37,39 @@ void gy_manager_stage(const gy_manager *manager, uint32_t stage, gy_stage_state 
 {
     GY_ASSERT(stage < manager->options.stage_count);
     *state = manager->stages[stage].state;
+}
+
+uint32_t gy_manager_wanted(const gy_manager *manager)
+{
+    uint64_t tasks = (uint64_t)manager->ready_width + manager->in_flight;
+    uint64_t slots = (tasks + manager->options.threads - 1) / manager->options.threads;
+    return (uint32_t)GY_MAX(GY_MIN(slots, (uint64_t)UINT32_MAX),
+                            (uint64_t)gy_manager_wanted_at_once(manager));
+}
+
+uint32_t gy_manager_wanted_at_once(const gy_manager *manager)
+{
+    return manager->hosts.aside.count > 0 ? manager->hosts.aside_most : 0;
+}
+
+bool gy_manager_host(const gy_manager *manager, uint32_t host, gy_host_state *state)
+{
+    if (host >= manager->hosts.count || manager->hosts.rows[host].state == HOST_UNKNOWN) {
+        return false;
+    }
+    const host_row *row = &manager->hosts.rows[host];
+    *state = (gy_host_state){.id = row->id,
+                             .address = row->address,
+                             .name = row->name,
+                             .is_up = row->state == HOST_UP,
+                             .is_expected = row->state == HOST_EXPECTED,
+                             .is_avoided = row->is_avoided,
+                             .slots = row->slots};
+    for (size_t i = 0; i < row->held_count; i++) {
+        state->held += gy_manager_holds(manager, host, &row->held[i]) &&
+                       gy_manager_is_needed(manager, row->held[i].task);
+    }
+    return true;
 }
 
 size_t gy_manager_bytes(const gy_manager *manager)
