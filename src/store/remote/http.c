@@ -370,6 +370,10 @@ static bool set_body(const gy_http_request *request, const gy_curl *curl, CURL *
         SET(CURLOPT_CAINFO, request->authorities);
         SET(CURLOPT_CAPATH, NULL);
     }
+    if (request->certificate != NULL) {
+        SET(CURLOPT_SSLCERT, request->certificate);
+        SET(CURLOPT_SSLKEY, request->certificate_key);
+    }
     return is_set;
 }
 

@@ -34,8 +34,9 @@ typedef struct gy_http_request {
     size_t body_bytes;
     const char *sign; /* SigV4: "aws:amz:REGION:s3"; NULL: not signed */
     const char *key, *secret;
-    const char *authorities; /* a file of certificates; NULL: the system's */
-    char *into;              /* (into_bytes) takes the bytes of a good answer */
+    const char *authorities;                   /* a file of certificates; NULL: the system's */
+    const char *certificate, *certificate_key; /* files, PEM: who asks; NULL: nobody */
+    char *into; /* (into_bytes) takes the bytes of a good answer */
     size_t into_bytes;
     bool is_range; /* ask for [at, at + into_bytes) */
     uint64_t at;
