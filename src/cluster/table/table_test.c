@@ -1,0 +1,735 @@
+/*
+ * Goal: a table does what a serial one would, whichever place it has; in a real etcd of three
+ * members no store that was said to stand is lost, none that surely does not appears later, and
+ * one candidate leads, whoever is stopped or killed.
+ */
+#include "table_kit.h"
+
+#include <sys/stat.h>
+
+#include "etcd_kit.h"
+#include "way_kit.h"
+
+enum { TOKEN_S = 3, LEASE_S = 2 };
+
+static kit_etcd etcd;
+static char folder[64], password[96];
+
+static void manage(const char *path, const char *body)
+{
+    static char told[4096];
+    assert_int_equal(kit_etcd_ask(&etcd, 0, path, body, told, sizeof(told)), 200);
+}
+
+/* TLS with certificates of clients, users, and tokens that are good for TOKEN_S seconds. */
+static int set_up(void **state)
+{
+    (void)state;
+    static char files[4][160], tokens[400], quota[16];
+    static char *more[] = {"--cert-file",
+                           files[0],
+                           "--key-file",
+                           files[1],
+                           "--trusted-ca-file",
+                           files[2],
+                           "--client-cert-auth",
+                           "--auth-token",
+                           tokens,
+                           "--bcrypt-cost",
+                           "4",
+                           "--quota-backend-bytes",
+                           quota,
+                           NULL};
+    snprintf(quota, sizeof(quota), "%d", (getenv("GYRE_SOAK") != NULL ? 48 : 8) << 20);
+    kit_etcd_secure(&etcd);
+    snprintf(files[0], sizeof(files[0]), "%s/server.pem", etcd.folder);
+    snprintf(files[1], sizeof(files[1]), "%s/server.key", etcd.folder);
+    snprintf(files[2], sizeof(files[2]), "%s/ca.pem", etcd.folder);
+    snprintf(tokens, sizeof(tokens),
+             "jwt,pub-key=%s/token.pub,priv-key=%s/token.key,sign-method=RS256,ttl=%ds",
+             etcd.folder, etcd.folder, TOKEN_S);
+    etcd.more = more;
+    kit_etcd_start(&etcd, KIT_MEMBERS);
+    /* all in base64: t/odd/fence: gyre table 2; t/bad/record/0: x */
+    manage("/v3/kv/put", "{\"key\":\"dC9vZGQvZmVuY2U=\",\"value\":\"Z3lyZSB0YWJsZSAy\"}");
+    manage("/v3/kv/put", "{\"key\":\"dC9iYWQvcmVjb3JkLzA=\",\"value\":\"eA==\"}");
+    manage("/v3/auth/user/add", "{\"name\":\"root\",\"password\":\"r\"}");
+    manage("/v3/auth/role/add", "{\"name\":\"root\"}");
+    manage("/v3/auth/user/grant", "{\"user\":\"root\",\"role\":\"root\"}");
+    manage("/v3/auth/user/add", "{\"name\":\"gyre\",\"password\":\"se\\\"cret\"}");
+    manage("/v3/auth/role/add", "{\"name\":\"names\"}");
+    manage("/v3/auth/role/grant", /* from t/ to t0 */
+           "{\"name\":\"names\",\"perm\":{\"permType\":\"READWRITE\",\"key\":\"dC8=\","
+           "\"range_end\":\"dDA=\"}}");
+    manage("/v3/auth/user/grant", "{\"user\":\"gyre\",\"role\":\"names\"}");
+    manage("/v3/auth/enable", "{}");
+    snprintf(folder, sizeof(folder), "/tmp/gyre-table-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(password, sizeof(password), "%s/password", folder);
+    const int file = open(password, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(file, "se\"cret\n", 8), 8);
+    close(file);
+    return 0;
+}
+
+/* As t/NAME, for who may. Valid until the next. */
+static gy_table_options in_etcd(const char *name)
+{
+    static char where[512], prefix[64];
+    snprintf(prefix, sizeof(prefix), "t/%s", name);
+    return (gy_table_options){.where = kit_etcd_where(&etcd, prefix, where),
+                              .user = "gyre",
+                              .password_file = password,
+                              .authorities = etcd.authorities,
+                              .certificate = etcd.certificate,
+                              .certificate_key = etcd.key};
+}
+
+static gy_table_options in_file(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof(path), "%s/%s.db", folder, name);
+    return (gy_table_options){.where = path};
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    kit_etcd_stop(&etcd);
+    return gy_disk_remove_tree(folder);
+}
+
+static gy_key key_of(uint64_t number)
+{
+    return (gy_key){number * UINT64_C(0x9e3779b97f4a7c15), number};
+}
+
+/* ---- a leader that stays ---- */
+
+static kit_table steady;
+static int64_t steady_ns;
+
+static void a_candidate_is_elected(void **state)
+{
+    (void)state;
+    gy_table_options options = in_etcd("steady");
+    options.lease_s = LEASE_S;
+    kit_open(&steady, &options);
+    assert_int_equal(kit_store(&steady, key_of(1), 0, "x", 1), GY_OK);
+    assert_ok(gy_table_campaign(steady.table, "names", "a:1"));
+    KIT_UNTIL(&steady, NULL, steady.is_elected);
+    steady_ns = gy_now_ns(gy_env_real());
+}
+
+/* After some other tests, and in any case after its first lease. */
+static void it_leads_longer_than_its_lease(void **state)
+{
+    (void)state;
+    const gy_deadline later = {steady_ns + LEASE_S * INT64_C(1000000000) + 50000000};
+    do {
+        (void)gy_table_turn(steady.table, later);
+    } while (gy_now_ns(gy_env_real()) < later.at_ns);
+    assert_true(steady.is_elected && steady.changes == 1);
+    gy_table_resign(steady.table);
+}
+
+/* Late in the program, so that there is not much to wait for. */
+static void a_token_that_is_over_is_renewed(void **state)
+{
+    (void)state;
+    const gy_deadline later = {steady_ns + TOKEN_S * INT64_C(1000000000) + 100000000};
+    do {
+        (void)gy_table_turn(steady.table, later);
+    } while (gy_now_ns(gy_env_real()) < later.at_ns);
+    assert_int_equal(kit_store(&steady, key_of(1), 1, "y", 1), GY_OK);
+    kit_close(&steady);
+}
+
+/* ---- a serial table as the oracle ---- */
+
+enum { KEYS = 8, ROUND = 4, ROUNDS = 40 };
+
+typedef struct oracle {
+    uint64_t versions[KEYS];
+    size_t sizes[KEYS];
+    uint8_t bytes[KEYS];
+} oracle;
+
+typedef struct planned {
+    size_t key, size;
+    uint64_t version;
+    uint8_t byte;
+    gy_status expected;
+} planned;
+
+/* One store that mostly has the right version; what it does to the oracle. */
+static planned plan_store(oracle *serial, gy_random *random, size_t key)
+{
+    planned plan = {.key = key, .byte = (uint8_t)(1 + gy_random_below(random, 255))};
+    plan.version = serial->versions[key];
+    if (gy_random_below(random, 4) == 0) {
+        plan.version = gy_random_below(random, 4);
+    }
+    plan.size = gy_random_below(random, 5) == 0 ? 0 : 1 + gy_random_below(random, 3000);
+    if (plan.version == 0 && plan.size == 0) {
+        plan.size = 1; /* to remove what is not there is no store */
+    }
+    plan.expected = plan.version == serial->versions[key] ? GY_OK : GY_MISMATCH;
+    if (plan.expected == GY_OK) {
+        serial->versions[key] = plan.size > 0 ? plan.version + 1 : 0;
+        serial->sizes[key] = plan.size;
+        serial->bytes[key] = plan.byte;
+    }
+    return plan;
+}
+
+static void check_against(kit_table *kit, const oracle *serial)
+{
+    static kit_loaded loaded;
+    kit_load(kit, &loaded);
+    size_t count = 0;
+    for (size_t i = 0; i < KEYS; i++) {
+        const kit_record *record = kit_find(&loaded, key_of(i));
+        assert_true((record != NULL) == (serial->versions[i] > 0));
+        if (record != NULL) {
+            count++;
+            assert_true(record->version == serial->versions[i] &&
+                        record->size == serial->sizes[i] && record->first == serial->bytes[i] &&
+                        record->last == serial->bytes[i]);
+        }
+    }
+    assert_int_equal(loaded.count, count);
+}
+
+static void compare_with_oracle(gy_table_options options)
+{
+    gy_random random = {.key = gy_test_seed()};
+    oracle serial = {.versions = {0}};
+    static kit_table kits[2];
+    for (int i = 0; i < 2; i++) {
+        kit_open(&kits[i], &options);
+    }
+    const long rounds = gy_test_cases(ROUNDS);
+    for (long round = 0; round < rounds; round++) {
+        planned plans[2][ROUND];
+        size_t key = gy_random_below(&random, KEYS);
+        for (size_t i = 0; i < (size_t)2 * ROUND;
+             i++) { /* different keys: any order is serial */
+            static uint8_t data[3001];
+            planned *plan = &plans[i % 2][i / 2];
+            *plan = plan_store(&serial, &random, (key + i) % KEYS);
+            memset(data, plan->byte, plan->size);
+            if (i < 2) {
+                kits[i].told = kits[i].begun = 0;
+            }
+            kit_begin(&kits[i % 2], key_of(plan->key), plan->version, data, plan->size);
+        }
+        for (size_t i = 0; i < (size_t)2 * ROUND; i++) {
+            kit_settle(&kits[i % 2]);
+            const planned *plan = &plans[i % 2][i / 2];
+            for (size_t j = 0; j < ROUND; j++) {
+                const kit_outcome *told = &kits[i % 2].outcomes[j];
+                if (told->key.low == plan->key &&
+                    (told->version != plan->version || told->status != plan->expected)) {
+                    fail_msg("round %ld: key %zu version %llu gave %s", round, plan->key,
+                             (unsigned long long)plan->version, gy_status_text(told->status));
+                }
+            }
+        }
+        if (round % 16 == 0 || round == rounds - 1) {
+            check_against(&kits[round / 16 % 2], &serial);
+        }
+    }
+    kit_close(&kits[0]);
+    kit_close(&kits[1]);
+}
+
+static void both_places_are_serial(void **state)
+{
+    (void)state;
+    compare_with_oracle(in_file("serial"));
+    compare_with_oracle(in_etcd("serial"));
+}
+
+/* Two tables race for each version of one record: each version goes to one of them. */
+static void race_for_versions(gy_table_options options)
+{
+    static kit_table kits[2];
+    for (int i = 0; i < 2; i++) {
+        kit_open(&kits[i], &options);
+    }
+    const long rounds = gy_test_cases(40);
+    int wins[2] = {0, 0};
+    for (long version = 0; version < rounds; version++) {
+        for (int i = 0; i < 2; i++) {
+            kits[i].told = kits[i].begun = 0;
+            kit_begin(&kits[i], key_of(1), (uint64_t)version, &i, sizeof(i));
+        }
+        for (int i = 0; i < 2; i++) {
+            kit_settle(&kits[i]);
+            const gy_status status = kits[i].outcomes[0].status;
+            assert_true(status == GY_OK || status == GY_MISMATCH);
+            wins[i] += status == GY_OK;
+        }
+        assert_int_equal(wins[0] + wins[1], version + 1);
+    }
+    printf("%d and %d of %ld\n", wins[0], wins[1], rounds);
+    kit_close(&kits[0]);
+    kit_close(&kits[1]);
+}
+
+static void one_of_two_wins_each_version(void **state)
+{
+    (void)state;
+    race_for_versions(in_file("race"));
+    race_for_versions(in_etcd("race"));
+}
+
+/* More records than a page has, and long ones. */
+static void many_records_are_loaded(void **state)
+{
+    (void)state;
+    enum { MANY = 200 };
+    static kit_table kit;
+    const gy_table_options options = in_etcd("many");
+    kit_open(&kit, &options);
+    static uint8_t data[GY_TABLE_RECORD_BYTES];
+    for (uint64_t i = 0; i < MANY; i++) {
+        const size_t size = i == 7 ? sizeof(data) : 1 + i;
+        memset(data, (int)(1 + i), size);
+        kit_begin(&kit, key_of(i), 0, data, size);
+    }
+    kit_settle(&kit);
+    for (size_t i = 0; i < MANY; i++) {
+        assert_int_equal(kit.outcomes[i].status, GY_OK);
+    }
+    kit_close(&kit);
+    kit_open(&kit, &options);
+    static kit_loaded loaded;
+    kit_load(&kit, &loaded);
+    assert_int_equal(loaded.count, MANY);
+    for (uint64_t i = 0; i < MANY; i++) {
+        const kit_record *record = kit_find(&loaded, key_of(i));
+        assert_non_null(record);
+        assert_true(record->version == 1 && record->last == (uint8_t)(1 + i) &&
+                    record->size == (i == 7 ? sizeof(data) : 1 + i));
+    }
+    kit_close(&kit);
+}
+
+/* ---- what cannot be ---- */
+
+static void refuse(const gy_table_options *options, gy_status status, const char *words)
+{
+    kit_table kit;
+    assert_status(kit_try_open(&kit, options), status);
+    if (strstr(gy_error_text(), words) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", gy_error_text(), words);
+    }
+}
+
+static void what_is_no_table_is_refused(void **state)
+{
+    (void)state;
+    gy_table_options options = in_etcd("odd");
+    refuse(&options, GY_UNSUPPORTED, "t/odd/fence is of another version");
+    options.password_file = NULL;
+    refuse(&options, GY_ARG, "one alone");
+    options = in_etcd("x");
+    options.certificate_key = NULL;
+    refuse(&options, GY_ARG, "one alone");
+    options.where = "etcd:http://127.0.0.1:1";
+    options.certificate = NULL;
+    refuse(&options, GY_ARG, "without TLS");
+    int nobody[1];
+    char where[64];
+    kit_find_ports(nobody, 1);
+    snprintf(where, sizeof(where), "etcd:http://127.0.0.1:%d", nobody[0]);
+    refuse(&(gy_table_options){.where = where, .patience_s = 0.1}, GY_TIMEOUT, "no answer");
+    options = in_etcd("bad");
+    static kit_table kit;
+    static kit_loaded loaded;
+    kit_open(&kit, &options);
+    loaded.count = 0;
+    assert_status(gy_table_load(kit.table, kit_keep, &loaded), GY_FORMAT);
+    assert_non_null(strstr(gy_error_text(), "t/bad/record/0 is of no record"));
+    kit_close(&kit);
+}
+
+static void who_may_not_is_refused(void **state)
+{
+    (void)state;
+    char other[160], key[160];
+    gy_table_options options = in_etcd("x");
+    options.user = NULL;
+    options.password_file = NULL;
+    refuse(&options, GY_STATE, "user name is empty");
+    snprintf(other, sizeof(other), "%s/other", folder);
+    const int file = open(other, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(file, "wrong", 5), 5);
+    options.user = "gyre";
+    options.password_file = other;
+    refuse(&options, GY_STATE, "authentication failed");
+    assert_int_equal(fchmod(file, 0644), 0);
+    close(file);
+    refuse(&options, GY_STATE, "may be read by others");
+    options = in_etcd("x");
+    options.where = kit_etcd_where(&etcd, "other", (char[512]){""});
+    refuse(&options, GY_STATE, "permission denied");
+    options = in_etcd("x");
+    options.authorities = NULL;
+    refuse(&options, GY_IO, "certificate");
+    options = in_etcd("x");
+    options.patience_s = 0.3; /* whom the server refuses gets no words from it */
+    options.certificate = options.certificate_key = NULL;
+    kit_table kit;
+    assert_int_not_equal(kit_try_open(&kit, &options), GY_OK);
+    options = in_etcd("x");
+    snprintf(other, sizeof(other), "%s/named.pem", etcd.folder);
+    snprintf(key, sizeof(key), "%s/named.key", etcd.folder);
+    options.certificate = other;
+    options.certificate_key = key;
+    refuse(&options, GY_ARG, "has the common name \"gyre\", which etcd's JSON gateway");
+}
+
+/* ---- members that die and stop ---- */
+
+/* As in_etcd, with this member asked first. */
+static gy_table_options first_asked(int first, const char *name)
+{
+    static char where[512];
+    char prefix[64];
+    gy_table_options options = in_etcd(name);
+    kit_etcd turned = etcd;
+    for (int i = 0; i < etcd.count; i++) {
+        turned.ports[i] = etcd.ports[(first + i) % etcd.count];
+    }
+    snprintf(prefix, sizeof(prefix), "t/%s", name);
+    options.where = kit_etcd_where(&turned, prefix, where);
+    return options;
+}
+
+static double seconds_since(int64_t began)
+{
+    return (double)(gy_now_ns(gy_env_real()) - began) * 1e-9;
+}
+
+static void no_store_is_lost_when_the_leader_dies(void **state)
+{
+    (void)state;
+    if (getenv("GYRE_SOAK") == NULL) {
+        return; /* the next is as hard, and half a second is dear */
+    }
+    static kit_table kit;
+    const int leader = kit_etcd_leader(&etcd, 0);
+    const gy_table_options options = first_asked(leader, "killed");
+    kit_open(&kit, &options);
+    enum { STORES = 120, KILLED_AT = 40 };
+    double longest = 0;
+    for (uint64_t i = 0; i < STORES; i++) {
+        if (i == KILLED_AT) { /* with stores under way */
+            kit_etcd_kill(&etcd, leader);
+        }
+        const int64_t began = gy_now_ns(gy_env_real());
+        kit_begin(&kit, key_of(i), 0, &i, sizeof(i));
+        kit_begin(&kit, key_of(i + STORES), 0, &i, sizeof(i));
+        while (kit.told + 6 < kit.begun) {
+            (void)gy_table_turn(kit.table, gy_deadline_after(20));
+        }
+        longest = GY_MAX(longest, seconds_since(began));
+    }
+    kit_settle(&kit);
+    for (size_t i = 0; i < kit.told; i++) {
+        assert_int_equal(kit.outcomes[i].status, GY_OK);
+    }
+    static kit_loaded loaded;
+    kit_load(&kit, &loaded);
+    assert_int_equal(loaded.count, 2 * STORES);
+    printf("the leader killed: stores stood still for %.2f s\n", longest);
+    assert_true(longest < 8);
+    kit_close(&kit);
+    kit_etcd_start_member(&etcd, leader);
+    (void)kit_etcd_leader(&etcd, leader);
+}
+
+/* As in_etcd, but with a way through to member 0 before the others. */
+static void open_through(kit_table *kit, kit_way *way, const char *name)
+{
+    char where[512], prefix[64];
+    kit_etcd first = etcd;
+    gy_table_options options = in_etcd(name);
+    kit_way_start(way, etcd.ports[0]);
+    first.ports[0] = way->port;
+    snprintf(prefix, sizeof(prefix), "t/%s", name);
+    options.where = kit_etcd_where(&first, prefix, where);
+    kit_open(kit, &options);
+    assert_int_equal(kit_store(kit, key_of(0), 0, "x", 1), GY_OK); /* it has a connection now */
+    kit->told = kit->begun = 0;
+}
+
+/*
+ * Of one table's store the answer is lost; another's is kept on its way, and gets there when
+ * the record was stored by a second try and removed again. The first stands; the second stays
+ * away.
+ */
+static void what_was_sent_is_done_once_and_not_later(void **state)
+{
+    (void)state;
+    static kit_table mute, late;
+    static kit_way ways[2];
+    static kit_loaded loaded;
+    open_through(&mute, &ways[0], "mute");
+    open_through(&late, &ways[1], "sent");
+    kit_way_set(&ways[0], KIT_WAY_MUTE);
+    kit_way_set(&ways[1], KIT_WAY_HOLD);
+    for (uint64_t i = 1; i < 4; i++) {
+        kit_begin(&mute, key_of(i), 0, "mute", 4);
+        kit_begin(&late, key_of(i), 0, "late", 4);
+    }
+    kit_settle(&mute);
+    kit_settle(&late);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(mute.outcomes[i].status, GY_OK);
+        assert_int_equal(late.outcomes[i].status, GY_OK);
+    }
+    for (uint64_t i = 1; i < 4; i++) {
+        assert_int_equal(kit_store(&late, key_of(i), 1, NULL, 0), GY_OK);
+    }
+    kit_way_set(&ways[1], KIT_WAY_OPEN);
+    KIT_UNTIL(&late, NULL, __atomic_load_n(&ways[1].late_bytes, __ATOMIC_ACQUIRE) > 0);
+    kit_load(&late, &loaded);
+    assert_int_equal(loaded.count, 1);
+    kit_load(&mute, &loaded);
+    assert_int_equal(loaded.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(loaded.records[i].version, 1);
+    }
+    kit_close(&mute);
+    kit_close(&late);
+    kit_way_stop(&ways[0]);
+    kit_way_stop(&ways[1]);
+}
+
+/* What was sent to a member that was stopped may be carried out when it goes on. */
+static void a_late_store_never_comes_back(void **state)
+{
+    (void)state;
+    static kit_table kit;
+    static kit_loaded loaded;
+    const int leader = kit_etcd_leader(&etcd, 0);
+    const gy_table_options options = first_asked(leader, "late");
+    kit_open(&kit, &options);
+    assert_int_equal(kit_store(&kit, key_of(0), 0, "x", 1), GY_OK);
+    kill(etcd.pids[leader], SIGSTOP);
+    const int64_t began = gy_now_ns(gy_env_real());
+    for (uint64_t i = 1; i < 5; i++) {
+        kit_begin(&kit, key_of(i), 0, "late", 4);
+    }
+    kit_settle(&kit);
+    const double stood_s = seconds_since(began);
+    for (size_t i = 0; i < kit.told; i++) {
+        assert_int_equal(kit.outcomes[i].status, GY_OK);
+    }
+    for (uint64_t i = 1; i < 5; i++) {
+        assert_int_equal(kit_store(&kit, key_of(i), 1, NULL, 0), GY_OK);
+    }
+    kill(etcd.pids[leader], SIGCONT);
+    (void)kit_etcd_leader(&etcd, leader);
+    kit_close(&kit);
+    for (int i = 0; i < 5; i++) { /* through the member that was late */
+        kit_open(&kit, &options);
+        assert_int_equal(kit_store(&kit, key_of(0), (uint64_t)i + 1, "y", 1), GY_OK);
+        kit_load(&kit, &loaded);
+        assert_int_equal(loaded.count, 1);
+        kit_close(&kit);
+    }
+    printf("the leader stopped: stores stood still for %.2f s\n", stood_s);
+}
+
+/* ---- elections ---- */
+
+static void one_candidate_leads(void **state)
+{
+    (void)state;
+    char value[GY_TABLE_VALUE_BYTES];
+    static kit_table first, second, third;
+    gy_table_options options = in_etcd("led");
+    options.lease_s = 1;
+    kit_open(&first, &options);
+    kit_open(&second, &options);
+    kit_open(&third, &options);
+    assert_status(gy_table_leader(third.table, "names", value, NULL), GY_NOTFOUND);
+    assert_ok(gy_table_campaign(first.table, "names", "first:1"));
+    KIT_UNTIL(&first, NULL, first.is_elected);
+    assert_ok(gy_table_campaign(second.table, "names", "second:2"));
+    uint64_t number = 0;
+    assert_ok(gy_table_leader(third.table, "names", value, &number));
+    assert_string_equal(value, "first:1");
+    assert_true(number == first.number);
+    KIT_UNTIL(&second, &first, gy_table_leader(second.table, "names", value, NULL) == GY_OK);
+    assert_string_equal(value, "first:1");
+    /* who is known to be dead is replaced at once, and sees it when it is not dead */
+    gy_table_depose(second.table, first.number - 1);
+    const int64_t began = gy_now_ns(gy_env_real());
+    gy_table_depose(second.table, first.number);
+    KIT_UNTIL(&second, NULL, second.is_elected);
+    printf("deposed and replaced in %.0f ms\n", 1e3 * seconds_since(began));
+    assert_true(second.number > first.number);
+    KIT_UNTIL(&first, &second, !first.is_elected);
+    assert_ok(gy_table_leader(third.table, "names", value, &number));
+    assert_string_equal(value, "second:2");
+    /* who resigns is followed, and by a larger number */
+    gy_table_resign(second.table);
+    second.is_elected = false;
+    KIT_UNTIL(&first, &second, first.is_elected);
+    assert_true(first.number > second.number);
+    assert_ok(gy_table_campaign(second.table, "names", "second:2"));
+    kit_close(&first);
+    KIT_UNTIL(&second, NULL, second.is_elected);
+    kit_close(&second);
+    kit_close(&third);
+}
+
+/* All of etcd stands still: a store's outcome is not known, and who leads is told that it does
+ * not before its lease is over. */
+static void without_etcd_nothing_is_known_and_nobody_leads(void **state)
+{
+    (void)state;
+    static kit_table kit;
+    static kit_loaded loaded;
+    gy_table_options options = in_etcd("alone");
+    options.lease_s = 1;
+    options.patience_s = 0.4;
+    kit_open(&kit, &options);
+    assert_int_equal(kit_store(&kit, key_of(1), 0, "x", 1), GY_OK);
+    assert_ok(gy_table_campaign(kit.table, "names", "a:1"));
+    KIT_UNTIL(&kit, NULL, kit.is_elected);
+    const uint64_t number = kit.number;
+    for (int i = 0; i < etcd.count; i++) {
+        kill(etcd.pids[i], SIGSTOP);
+    }
+    const int64_t stopped = gy_now_ns(gy_env_real());
+    int64_t until_ns = gy_table_next(kit.table).at_ns;
+    const gy_status status = kit_store(&kit, key_of(1), 1, "yy", 2);
+    assert_true(status < 0 && status != GY_LIMIT && status != GY_MISMATCH);
+    assert_non_null(strstr(gy_error_text(), "etcd gave no answer"));
+    KIT_UNTIL(&kit, NULL,
+              (until_ns = kit.is_elected ? gy_table_next(kit.table).at_ns : until_ns,
+               !kit.is_elected));
+    assert_true(until_ns > 0 && until_ns - stopped < 1000000000 && kit.lost_ns >= until_ns);
+    for (int i = 0; i < etcd.count; i++) {
+        kill(etcd.pids[i], SIGCONT);
+    }
+    KIT_UNTIL(&kit, NULL, kit.is_elected);
+    assert_true(kit.number > number);
+    kit_close(&kit);
+    options.patience_s = 0;
+    kit_open(&kit, &options);
+    kit_load(&kit, &loaded);
+    const kit_record *record = kit_find(&loaded, key_of(1));
+    assert_true(record != NULL && (record->version == 1 || record->version == 2));
+    assert_int_equal(kit_store(&kit, key_of(1), record->version, "z", 1), GY_OK);
+    kit_close(&kit);
+}
+
+/* ---- no room ---- */
+
+static void what_has_no_room_is_surely_not_stored(void **state)
+{
+    (void)state;
+    static kit_table kit;
+    static kit_loaded loaded;
+    static uint8_t data[GY_TABLE_RECORD_BYTES];
+    const gy_table_options options = in_etcd("full");
+    kit_open(&kit, &options);
+    size_t stored = 0, refused = 0;
+    for (uint64_t i = 0; i < 1000 && refused == 0; i++) {
+        data[0] = (uint8_t)(i + 1);
+        kit_begin(&kit, key_of(i), 0, data, sizeof(data));
+        if (i % 8 == 7) {
+            kit_settle(&kit);
+        }
+        for (refused = stored = 0; refused + stored < kit.told;) {
+            const gy_status status = kit.outcomes[refused + stored].status;
+            assert_true(status == GY_OK || status == GY_LIMIT);
+            stored += status == GY_OK;
+            refused += status == GY_LIMIT;
+        }
+    }
+    printf("%zu records of 64 KiB stored, %zu refused\n", stored, refused);
+    assert_true(refused > 0 && stored > 0);
+    kit_close(&kit);
+    kit_open(&kit, &options); /* as a name server that is started anew */
+    assert_int_equal(kit_store(&kit, key_of(0), 1, NULL, 0), GY_OK); /* needs none */
+    kit_load(&kit, &loaded);
+    assert_int_equal(loaded.count, stored - 1);
+    kit_close(&kit);
+}
+
+/* ---- what it costs ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const double *left = a, *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+/* One store after another, and many at once. */
+static void time_stores(const char *place, gy_table_options options)
+{
+    enum { ALONE = 200, TOGETHER = 64, WAVES = 40 };
+    static kit_table kit;
+    static double took[ALONE];
+    static const uint8_t data[300] = {1};
+    kit_open(&kit, &options);
+    for (uint64_t i = 0; i < ALONE; i++) {
+        const int64_t began = gy_now_ns(gy_env_real());
+        assert_int_equal(kit_store(&kit, key_of(0), i, data, sizeof(data)), GY_OK);
+        took[i] = 1e3 * seconds_since(began);
+    }
+    qsort(took, ALONE, sizeof(took[0]), by_size);
+    const int64_t began = gy_now_ns(gy_env_real());
+    for (uint64_t wave = 0; wave < WAVES; wave++) {
+        kit.told = kit.begun = 0;
+        for (uint64_t i = 1; i <= TOGETHER; i++) {
+            kit_begin(&kit, key_of(i), wave, data, sizeof(data));
+        }
+        kit_settle(&kit);
+    }
+    printf(
+        "soak: %s: a store of 300 bytes %.2f ms (99 of 100: %.2f), %d at once %.0f a second\n",
+        place, took[ALONE / 2], took[ALONE * 99 / 100], TOGETHER,
+        TOGETHER * WAVES / seconds_since(began));
+    kit_close(&kit);
+}
+
+static void what_a_store_costs(void **state)
+{
+    (void)state;
+    if (getenv("GYRE_SOAK") != NULL) {
+        time_stores("sqlite", in_file("timed"));
+        time_stores("etcd", in_etcd("timed"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_candidate_is_elected),
+        cmocka_unit_test(both_places_are_serial),
+        cmocka_unit_test(one_of_two_wins_each_version),
+        cmocka_unit_test(many_records_are_loaded),
+        cmocka_unit_test(what_is_no_table_is_refused),
+        cmocka_unit_test(who_may_not_is_refused),
+        cmocka_unit_test(one_candidate_leads),
+        cmocka_unit_test(no_store_is_lost_when_the_leader_dies),
+        cmocka_unit_test(what_was_sent_is_done_once_and_not_later),
+        cmocka_unit_test(it_leads_longer_than_its_lease),
+        cmocka_unit_test(a_late_store_never_comes_back),
+        cmocka_unit_test(without_etcd_nothing_is_known_and_nobody_leads),
+        cmocka_unit_test(a_token_that_is_over_is_renewed),
+        cmocka_unit_test(what_a_store_costs),
+        cmocka_unit_test(what_has_no_room_is_surely_not_stored), /* last: it stays full */
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
