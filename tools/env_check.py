@@ -25,6 +25,7 @@ ALLOWED = {  # object: the calls it is there for
     "start.c.o": {"gy_setting_get"}, # room cluster: was this process started to serve
     "door.c.o": {"unsetenv"}, # room cluster: what it starts is not
     "ticket.c.o": {"gy_setting_get"}, # room cluster: what the daemon told this manager
+    "ship.c.o": {"gy_setting_get"}, # room cluster: PATH, where a shell would find a program to submit
     "override.c.o": {"gy_setting_get"}, # room flow: what `gyre job run` says of jobs
     "resume.c.o": {"gy_setting_get"}, # room flow: which job the program was started again for
     "read.c.o": {"setenv"}, # room cluster: what a job that goes on is told

@@ -5,6 +5,7 @@
 #define GYRE_GYRE_H
 
 #include <gyre/base.h>
+#include <gyre/cluster.h>
 #include <gyre/coll.h>
 #include <gyre/corpus.h>
 #include <gyre/daemon.h>

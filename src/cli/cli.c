@@ -63,9 +63,9 @@ static void print_overview(FILE *out)
     fprintf(out, "usage: gyre COMMAND [OPTION...] [OPERAND...]\n\n"
                  "Distributed computing, from one core to many ranks.\n\nCommands:\n");
     for (size_t i = 0; i < gy_command_count; i++) {
-        fprintf(out, "  %-9s %s\n", gy_commands[i]->name, gy_commands[i]->summary);
+        fprintf(out, "  %-10s %s\n", gy_commands[i]->name, gy_commands[i]->summary);
     }
-    fprintf(out, "  %-9s %s\n", "help", "show the options of a command: gyre help COMMAND");
+    fprintf(out, "  %-10s %s\n", "help", "show the options of a command: gyre help COMMAND");
     fprintf(out, "\n  -h, --help     show this text\n  --version      show the version\n\n"
                  "Exit status: 0 done, 1 failed, 2 wrong usage.\n");
 }

@@ -20,7 +20,9 @@
     X(bench)                                                                                   \
     X(mr)                                                                                      \
     X(job)                                                                                     \
+    X(nameserver)                                                                              \
     X(daemon)                                                                                  \
+    X(cluster)                                                                                 \
     X(store)                                                                                   \
     X(doctor)                                                                                  \
     X(info)

@@ -299,6 +299,59 @@ static const struct {
      "gyre job gc --quota 0 --keep 1 && [ -e bad/journal ] && gyre job gc --quota 0 --keep 0 "
      "&& "
      "[ ! -e bad ]"},
+    /* A cluster: nameserver_test.c. */
+    {"nameserver", "listen", NULL},
+    {"nameserver", "key", NULL},
+    {"nameserver", "plaintext", NULL},
+    {"nameserver", "table", NULL},
+    {"nameserver", "table-user", NULL},
+    {"nameserver", "table-password", NULL},
+    {"nameserver", "table-ca", NULL},
+    {"nameserver", "table-cert", NULL},
+    {"nameserver", "table-cert-key", NULL},
+    {"nameserver", "table-lease", NULL},
+    {"nameserver", "files", NULL},
+    {"nameserver", "files-limit", NULL},
+    {"nameserver", "port-file", NULL},
+    {"nameserver", "dead", NULL},
+    {"nameserver", "lease", NULL},
+    {"nameserver", "patience", NULL},
+    {"nameserver", "grace", NULL},
+    {"nameserver", "gang-hold", NULL},
+    {"nameserver", "start", NULL},
+    {"nameserver", "attempts", NULL},
+    {"nameserver", "daemons", NULL},
+    {"nameserver", "jobs", NULL},
+    {"nameserver", "ended", NULL},
+    {"daemon", "names", NULL},
+    {"daemon", "listen", NULL},
+    {"daemon", "folder", NULL},
+    {"daemon", "key", NULL},
+    {"daemon", "plaintext", NULL},
+    {"daemon", "slots", NULL},
+    {"daemon", "memory", NULL},
+    {"daemon", "reserve", NULL},
+    {"daemon", "files", NULL},
+    {"daemon", "keep", NULL},
+    {"daemon", "host", NULL},
+    {"daemon", "labels", NULL},
+    {"daemon", "port-file", NULL},
+    {"cluster", "names", NULL},
+    {"cluster", "key", NULL},
+    {"cluster", "plaintext", NULL},
+    {"cluster", "patience", NULL},
+    {"cluster", "undo", NULL},
+    {"job", "names", NULL},
+    {"job", "key", NULL},
+    {"job", "plaintext", NULL},
+    {"job", "patience", NULL},
+    {"job", "name", NULL},
+    {"job", "weight", NULL},
+    {"job", "slots", NULL},
+    {"job", "label", NULL},
+    {"job", "file", NULL},
+    {"job", "env", NULL},
+    {"job", "no-wait", NULL},
     {"bench", "ranks", "gyre bench allreduce -n 2 -t 0.001 | grep -q 'over 2 ranks'"},
     {"bench", "time", /* the time of a line */
      "begun=$(date +%s%N); gyre bench engine -t 0.6 >said; "
@@ -376,10 +429,15 @@ static void every_option_of_help_has_a_line(void **state)
     (void)state;
     size_t found = 0;
     assert_int_equal(
-        shell("for c in run train predict info bench plan tune doctor mr; do gyre help $c | "
+        shell("for c in run train predict info bench plan tune doctor mr nameserver daemon; do "
+              "gyre "
+              "help $c | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/$c \\2/p\"; done; "
-              "for v in run list show kill resume gc; do gyre job $v --help | "
+              "for v in run submit wait list show kill resume gc; do gyre job $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/job \\2/p\"; done | sort -u; "
+              "for v in list drain; do gyre cluster $v --help | "
+              "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/cluster \\2/p\"; done | sort "
+              "-u; "
               "for v in ls cat cp; do gyre store $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/store \\2/p\"; done; "
               "gyre --help | sed -n 's/^  \\([a-z][a-z]*\\) .*/command \\1/p'"),

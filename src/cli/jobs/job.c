@@ -1,5 +1,6 @@
 /* `gyre job`: each verb is a command of its own with options of its own. */
 #include "cli/cli.h"
+#include "cli/cluster/common.h"
 #include "cli/jobs/common.h"
 #include "cli/report.h"
 
@@ -14,6 +15,7 @@
 
 static struct job_settings {
     gy_job_settings job;
+    gy_names_settings at;
     long long last, quota, memory;
     double keep;
 } settings = {.last = 20, .quota = 1 << 30, .keep = 7};
@@ -65,10 +67,20 @@ static gy_status print_row(void *arg, const gy_job *job)
     return GY_OK;
 }
 
+/* What is said of the cluster's name servers makes it one of a cluster, also when the rest of
+ * it is missing: that is then complained about. */
+static bool is_of_cluster(void)
+{
+    return settings.at.names != NULL || settings.at.key != NULL || settings.at.is_plaintext;
+}
+
 static int run_list(char **operands, int count)
 {
     (void)operands;
     (void)count;
+    if (is_of_cluster()) {
+        return gy_cli_cluster_jobs(&settings.at);
+    }
     printf("%-22s %-11s %-19s %12s  %s\n", "id", "state", "started", "took", "name");
     gy_status status = gy_job_list((int)settings.last, print_row, NULL);
     return status == GY_OK ? GY_EXIT_OK : gy_report_failure("job list", status);
@@ -141,6 +153,9 @@ static void print_job(const gy_job *job)
 static int run_show(char **operands, int count)
 {
     (void)count;
+    if (is_of_cluster()) {
+        return gy_cli_cluster_show(&settings.at, operands[0]);
+    }
     gy_job *job = NULL;
     gy_status status = gy_job_read(operands[0], &job);
     if (status != GY_OK) {
@@ -154,6 +169,9 @@ static int run_show(char **operands, int count)
 static int run_kill(char **operands, int count)
 {
     (void)count;
+    if (is_of_cluster()) {
+        return gy_cli_cluster_kill(&settings.at, operands[0]);
+    }
     gy_status status = gy_job_kill(operands[0]);
     return status == GY_OK ? GY_EXIT_OK : gy_report_failure("job kill", status);
 }
@@ -230,7 +248,10 @@ static const gy_option run_options[] = {
      PLACE(memory), GY_JOB_MEMORY_LEAST, 0, NULL},
 };
 
+static const gy_option names_options[] = {GY_NAMES_OPTIONS(struct job_settings)};
+
 static const gy_option list_options[] = {
+    GY_NAMES_OPTIONS(struct job_settings),
     {"last", 'n', GY_OPTION_INTEGER, "N", "the last N jobs (default: 20; 0: all)", PLACE(last),
      0, 1e9, NULL},
 };
@@ -262,7 +283,9 @@ static const gy_command verbs[] = {
      .run = run_run},
     {.name = "job list",
      .operands = "",
-     .description = "Lists jobs, newest first.",
+     .description =
+         "Lists jobs, newest first. With --names: all that the cluster's name server\n"
+         "knows.",
      .options = list_options,
      .option_count = COUNT(list_options),
      .settings = &settings,
@@ -272,14 +295,43 @@ static const gy_command verbs[] = {
      .operands_least = 1,
      .operands_most = 1,
      .description = "Shows a job: stages, counters, records that were skipped, and the reason\n"
-                    "of every wait, failure, death, copy and repetition.",
+                    "of every wait, failure, death, copy and repetition. With --names: what\n"
+                    "the cluster's name server knows of it.",
+     .options = names_options,
+     .option_count = COUNT(names_options),
+     .settings = &settings,
      .run = run_show},
     {.name = "job kill",
      .operands = "JOB",
      .operands_least = 1,
      .operands_most = 1,
      .description = "Asks a running job to end, as Ctrl-C does.",
+     .options = names_options,
+     .option_count = COUNT(names_options),
+     .settings = &settings,
      .run = run_kill},
+    {.name = "job submit",
+     .operands = "PROGRAM [ARGUMENT...]",
+     .operands_least = 1,
+     .operands_most = -1,
+     .stops_at_operand = true,
+     .description =
+         "Has a cluster run a program that runs jobs (gy_flow_run): brings it, its libraries\n"
+         "that are not the system's and the files that are named, prints the job's id and\n"
+         "waits for its end. The job does not end with this command, nor with this host.",
+     .options = gy_submit_options,
+     .option_count = GY_SUBMIT_OPTIONS,
+     .settings = &gy_submit_given,
+     .run = gy_cli_job_submit},
+    {.name = "job wait",
+     .operands = "JOB",
+     .operands_least = 1,
+     .operands_most = 1,
+     .description = "Waits for the end of a job of a cluster. Status 0: it ended well.",
+     .options = gy_wait_options,
+     .option_count = GY_WAIT_OPTIONS,
+     .settings = &gy_submit_given,
+     .run = gy_cli_job_wait},
     {.name = "job resume",
      .operands = "JOB",
      .operands_least = 1,
@@ -299,12 +351,13 @@ static const gy_command verbs[] = {
 
 const gy_command gy_command_job = {
     .name = "job",
-    .summary = "run, list, show, kill, resume and clear away jobs",
+    .summary = "run, submit, list, show, kill, resume and clear away jobs",
     .operands = "VERB [OPTION...] [OPERAND...]",
     .operands_least = 1,
     .operands_most = -1,
     .stops_at_operand = true,
     .description = "run PROGRAM   start a program that runs jobs\n"
+                   "submit PROGRAM, wait JOB   have a cluster run it\n"
                    "list          the last jobs of this user on this machine\n"
                    "show JOB      all that is known of one\n"
                    "kill JOB      end it\n"

@@ -1,0 +1,162 @@
+/**
+ * A cluster of many hosts: its name server, and what a user asks of it. Daemons run what jobs
+ * are made of; the name server lends their slots to jobs and sees that each job has a manager.
+ */
+#ifndef GYRE_CLUSTER_H
+#define GYRE_CLUSTER_H
+
+#include <gyre/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- The name server ---- */
+
+/** Zero: the default, where there is one. */
+typedef struct gy_nameserver_options {
+    const char *listen;   /* "HOST:PORT"; port 0: one is chosen */
+    const char *key_file; /* a key ring; NULL: only with is_plaintext */
+    bool is_plaintext;    /* no key, loopback addresses alone */
+    /* Where its records stand: "sqlite:PATH", or "etcd:https://HOST:PORT,…/PREFIX". Several
+     * name servers of one table elect one of them; the others wait. */
+    const char *table;
+    const char *table_user, *table_password_file, *table_authorities;
+    const char *table_certificate, *table_certificate_key;
+    double table_lease_s; /* who is elected and not heard so long is it no more; 5 */
+    /* The files of jobs: a folder; NULL: beside the table of SQLite. On storage that all name
+     * servers of a table share, else only new jobs outlive the one that has them. */
+    const char *files;
+    uint64_t files_limit_bytes; /* 10 GiB */
+    double dead_s;              /* daemon or manager silent for so long: lost; 2 */
+    double lease_s;             /* of slots, at the daemon; 10 */
+    double patience_s;         /* slots are wanted so long before others are asked to give; 1 */
+    double grace_s;            /* from being asked to losing a slot; 10 */
+    double gang_hold_s;        /* a gang is not asked before it had its slots so long; 60 */
+    double start_s;            /* a manager that was started is heard within; 10 */
+    int attempts_max;          /* managers of a job in a row that end early; 5 */
+    int daemons_max, jobs_max; /* 4096 each */
+    int ended_max;             /* jobs that ended and are still listed; 1000 */
+    /* It serves at this address from now on; NULL: nobody wants to know. */
+    void (*listening)(void *arg, const char *address);
+    void *arg;
+} gy_nameserver_options;
+
+/**
+ * Serve until SIGTERM or SIGINT. Raises the limit of open files to what it may be.
+ *
+ * @return GY_OK ended by a signal; GY_ARG an option, or an address that is not loopback without
+ * a key; GY_EXISTS another process listens there; GY_FORMAT the table, or a file in the folder
+ * of files that is none; GY_NOTFOUND, GY_STATE the key file; GY_UNSUPPORTED; GY_IO; GY_NOMEM
+ * @threads one at a time in a process
+ */
+GY_API GY_MUST_CHECK gy_status gy_nameserver_run(const gy_nameserver_options *options);
+
+/* ---- What a user asks ---- */
+
+typedef struct gy_cluster gy_cluster;
+
+typedef struct gy_cluster_options {
+    const char
+        *names; /* name servers: "HOST:PORT,HOST:PORT"; the one that is elected answers */
+    const char *key_file; /* a key ring for the role submitter; NULL: only with is_plaintext */
+    bool is_plaintext;    /* no key, loopback addresses alone */
+    double patience_s;    /* a name server is looked for so long; 10 */
+} gy_cluster_options;
+
+/**
+ * Become one who asks. Nobody is called yet.
+ * @param cluster caller owns; free with gy_cluster_close
+ * @return GY_OK; GY_ARG; GY_NOTFOUND, GY_STATE, GY_FORMAT the key file; GY_LIMIT; GY_NOMEM
+ * @threads all calls of one on one thread at a time
+ */
+GY_API GY_MUST_CHECK gy_status gy_cluster_open(const gy_cluster_options *options,
+                                               gy_cluster **cluster);
+/** NULL is fine. */
+GY_API void gy_cluster_close(gy_cluster *cluster);
+
+enum { GY_CLUSTER_ID_BYTES = 33, GY_CLUSTER_REASON_BYTES = 128 };
+
+/** A program that runs jobs (gy_flow_run), to be run by a cluster. */
+typedef struct gy_cluster_program {
+    const char *const *arguments; /* NULL at the end; the first is found as a shell does */
+    const char *const *files;     /* beside the program wherever it runs; NULL: none */
+    /* "NAME" as it is here, or "NAME=VALUE", beside those of every job; NULL: none */
+    const char *const *variables;
+    const char *name;  /* for people; NULL: the program's */
+    const char *label; /* daemons must have it; NULL: any */
+    int weight;        /* of its share, 1 to 1000; 0: 100 */
+    int slots_max;     /* at once; 0: no limit */
+} gy_cluster_program;
+
+/**
+ * Bring what the program is made of (itself, its libraries that are not the system's, files)
+ * and submit it: it is accepted, and will run though this host goes away.
+ *
+ * @param id gets the job's
+ * @return GY_OK; GY_ARG; GY_NOTFOUND no such program, file or library; GY_LIMIT no room there;
+ * GY_PEER no name server answers; GY_STATE this role may not; GY_IO; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_cluster_submit(gy_cluster *cluster,
+                                                 const gy_cluster_program *program,
+                                                 char id[GY_CLUSTER_ID_BYTES]);
+
+/** Texts belong to the visit. */
+typedef struct gy_cluster_job {
+    char id[GY_CLUSTER_ID_BYTES];
+    const char *name, *manager; /* where it is; "": none is known */
+    const char *reason;         /* of its end, or what it waits for */
+    const char *progress;       /* as its manager told last */
+    uint32_t epoch, weight, slots_wanted, slots_held, attempts;
+    bool is_ended, is_up; /* is_up: its manager is heard */
+    gy_status status;     /* of its end */
+} gy_cluster_job;
+
+typedef struct gy_cluster_daemon {
+    char id[17];
+    const char *address, *host, *labels;
+    const char *trouble; /* why it takes no new work; "": it does */
+    uint32_t slots, leased, managers;
+    bool is_up, is_drained;
+    double silent_s;
+} gy_cluster_daemon;
+
+typedef struct gy_cluster_visit {
+    /* Not GY_OK ends the list and is returned; NULL: not wanted. They may ask nothing. */
+    gy_status (*job)(void *arg, const gy_cluster_job *job);
+    gy_status (*daemon)(void *arg, const gy_cluster_daemon *daemon);
+    void *arg;
+} gy_cluster_visit;
+
+/** All that the name server knows. GY_PEER; GY_STATE; GY_NOMEM; what a visit returns */
+GY_API GY_MUST_CHECK gy_status gy_cluster_list(gy_cluster *cluster,
+                                               const gy_cluster_visit *visit);
+
+/** The job whose id begins so. GY_NOTFOUND none's does; GY_ARG several do; else as list */
+GY_API GY_MUST_CHECK gy_status gy_cluster_find_job(gy_cluster *cluster, const char *beginning,
+                                                   char id[GY_CLUSTER_ID_BYTES]);
+
+/** Ask its manager to end it; it is stored that it shall, so it will. GY_NOTFOUND; GY_ARG no
+ * whole id; GY_PEER; GY_STATE */
+GY_API GY_MUST_CHECK gy_status gy_cluster_kill(gy_cluster *cluster, const char *id);
+
+/**
+ * Wait for a job's end, over changes of name servers.
+ *
+ * @param seconds 0: for ever, as long as a name server answers
+ * @param status of its end; `reason` in words, "" when it ended well
+ * @return GY_OK it has ended, however; GY_TIMEOUT not yet; GY_NOTFOUND; GY_ARG; GY_PEER
+ */
+GY_API GY_MUST_CHECK gy_status gy_cluster_wait(gy_cluster *cluster, const char *id,
+                                               double seconds, gy_status *status,
+                                               char reason[GY_CLUSTER_REASON_BYTES]);
+
+/** A daemon gets no new work, or gets some again. `id` may be the beginning of its id, or its
+ * host. GY_NOTFOUND; GY_ARG several; GY_PEER; GY_STATE */
+GY_API GY_MUST_CHECK gy_status gy_cluster_drain(gy_cluster *cluster, const char *id,
+                                                bool is_on);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

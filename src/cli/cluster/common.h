@@ -1,0 +1,55 @@
+/**
+ * Options that every command has which asks a name server.
+ */
+#ifndef GY_CLI_CLUSTER_COMMON_H
+#define GY_CLI_CLUSTER_COMMON_H
+
+#include "cli/options.h"
+
+#include <gyre/cluster.h>
+
+typedef struct gy_names_settings {
+    const char *names, *key;
+    bool is_plaintext;
+    double patience;
+} gy_names_settings;
+
+/* clang-format off */
+/** Rows of the table of a command whose settings, of `type`, have a gy_names_settings `at`. */
+#define GY_NAMES_OPTIONS(type)                                                                 \
+    {"names", 0, GY_OPTION_TEXT, "HOST:PORT,...",                                              \
+     "the cluster's name servers: the one that is elected answers",                            \
+     offsetof(type, at.names), 0, 0, NULL},                                                    \
+    {"key", 0, GY_OPTION_TEXT, "FILE", "key file (default: the one `gyre key` makes)",         \
+     offsetof(type, at.key), 0, 0, NULL},                                                      \
+    {"plaintext", 0, GY_OPTION_FLAG, NULL, "no key and no encryption; on this host alone",     \
+     offsetof(type, at.is_plaintext), 0, 0, NULL},                                             \
+    {"patience", 0, GY_OPTION_REAL, "SECONDS",                                                 \
+     "a name server is looked for so long (default: 10)", offsetof(type, at.patience), 0.001,  \
+     1e5, NULL}
+/* clang-format on */
+
+/** Who asks, or the exit status of a failure that is said; `what` stands before it. */
+int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluster **cluster);
+
+/** Ends it; the exit status of `status`, whose failure is said. */
+int gy_cli_close_cluster(const char *what, gy_cluster *cluster, gy_status status);
+/** The key file that was given, or the user's; NULL for plain text. Exit status. */
+int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char kept[4096],
+                    const char **key);
+
+/** The verbs of `gyre job` with --names; each returns the exit status. */
+int gy_cli_cluster_jobs(const gy_names_settings *at);
+int gy_cli_cluster_show(const gy_names_settings *at, const char *job);
+int gy_cli_cluster_kill(const gy_names_settings *at, const char *job);
+
+/* `gyre job submit` and `gyre job wait`, for the table of verbs. */
+enum { GY_SUBMIT_OPTIONS = 12, GY_WAIT_OPTIONS = 5 };
+typedef struct gy_submit_settings gy_submit_settings;
+extern gy_submit_settings gy_submit_given;
+extern const gy_option gy_submit_options[GY_SUBMIT_OPTIONS];
+extern const gy_option gy_wait_options[GY_WAIT_OPTIONS];
+int gy_cli_job_submit(char **operands, int count);
+int gy_cli_job_wait(char **operands, int count);
+
+#endif

@@ -1,0 +1,236 @@
+/* `gyre job submit`, `wait`, and what `list`, `show` and `kill` do with --names. */
+#include "cli/cli.h"
+#include "cli/cluster/common.h"
+#include "cli/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct gy_submit_settings {
+    gy_names_settings at;
+    const char *name, *label;
+    long long weight, slots;
+    gy_option_list files, variables;
+    bool is_detached;
+    double timeout;
+};
+
+gy_submit_settings gy_submit_given;
+
+int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char kept[4096],
+                    const char **key)
+{
+    if (given != NULL && is_plaintext) {
+        return gy_report_usage("gyre %s: --key and --plaintext are one too many", what);
+    }
+    *key = given;
+    if (given == NULL && !is_plaintext) {
+        gy_status status = gy_run_key_path(kept, 4096);
+        *key = kept;
+        return status == GY_OK ? GY_EXIT_OK : gy_report_failure(what, status);
+    }
+    return GY_EXIT_OK;
+}
+
+/* Says how it went, then ends: closing may have failures of its own. */
+int gy_cli_close_cluster(const char *what, gy_cluster *cluster, gy_status status)
+{
+    int exit_status = status < 0 ? gy_report_failure(what, status) : GY_EXIT_OK;
+    gy_cluster_close(cluster);
+    return exit_status;
+}
+
+int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluster **cluster)
+{
+    if (at->names == NULL) {
+        return gy_report_usage("gyre %s: --names is missing: HOST:PORT of the name server",
+                               what);
+    }
+    char kept[4096];
+    const char *key = NULL;
+    int found = gy_cli_find_key(what, at->key, at->is_plaintext, kept, &key);
+    if (found != GY_EXIT_OK) {
+        return found;
+    }
+    const gy_cluster_options options = {.names = at->names,
+                                        .key_file = key,
+                                        .is_plaintext = at->is_plaintext,
+                                        .patience_s = at->patience};
+    gy_status status = gy_cluster_open(&options, cluster);
+    return status == GY_OK ? GY_EXIT_OK : gy_report_failure(what, status);
+}
+
+/* ---- Lists ---- */
+
+static const char *state_name(const gy_cluster_job *job)
+{
+    if (!job->is_ended) {
+        return job->is_up ? "running" : "waiting";
+    }
+    return job->status == GY_OK ? "done" : job->status == GY_CANCELLED ? "killed" : "failed";
+}
+
+static gy_status print_row(void *arg, const gy_cluster_job *job)
+{
+    (void)arg;
+    printf("%-32s %-8s %6u/%-6u %6u  %-24s %s\n", job->id, state_name(job), job->slots_held,
+           job->slots_wanted, job->epoch, job->name,
+           job->reason[0] != '\0' ? job->reason : job->progress);
+    return GY_OK;
+}
+
+int gy_cli_cluster_jobs(const gy_names_settings *at)
+{
+    gy_cluster *cluster = NULL;
+    int opened = gy_cli_open_cluster("job list", at, &cluster);
+    if (opened != GY_EXIT_OK) {
+        return opened;
+    }
+    printf("%-32s %-8s %13s %6s  %-24s %s\n", "id", "state", "slots", "epoch", "name", "");
+    gy_status status = gy_cluster_list(cluster, &(gy_cluster_visit){.job = print_row});
+    return gy_cli_close_cluster("job list", cluster, status);
+}
+
+static gy_status print_job(void *arg, const gy_cluster_job *job)
+{
+    if (strcmp(job->id, arg) != 0) {
+        return GY_OK;
+    }
+    printf("job      %s  %s  %s\nweight   %u\nslots    %u held, %u wanted\n", job->id,
+           job->name, state_name(job), job->weight, job->slots_held, job->slots_wanted);
+    printf("manager  epoch %u, %u in a row that ended early, at %s\n", job->epoch,
+           job->attempts, job->manager[0] != '\0' ? job->manager : "-");
+    if (job->reason[0] != '\0') {
+        printf("reason   %s\n", job->reason);
+    }
+    if (job->progress[0] != '\0') {
+        printf("progress %s\n", job->progress);
+    }
+    return GY_OK;
+}
+
+int gy_cli_cluster_show(const gy_names_settings *at, const char *job)
+{
+    gy_cluster *cluster = NULL;
+    char id[GY_CLUSTER_ID_BYTES];
+    int opened = gy_cli_open_cluster("job show", at, &cluster);
+    if (opened != GY_EXIT_OK) {
+        return opened;
+    }
+    gy_status status = gy_cluster_find_job(cluster, job, id);
+    status = status == GY_OK
+                 ? gy_cluster_list(cluster, &(gy_cluster_visit){.job = print_job, .arg = id})
+                 : status;
+    return gy_cli_close_cluster("job show", cluster, status);
+}
+
+int gy_cli_cluster_kill(const gy_names_settings *at, const char *job)
+{
+    gy_cluster *cluster = NULL;
+    char id[GY_CLUSTER_ID_BYTES];
+    int opened = gy_cli_open_cluster("job kill", at, &cluster);
+    if (opened != GY_EXIT_OK) {
+        return opened;
+    }
+    gy_status status = gy_cluster_find_job(cluster, job, id);
+    status = status == GY_OK ? gy_cluster_kill(cluster, id) : status;
+    return gy_cli_close_cluster("job kill", cluster, status);
+}
+
+/* ---- Submitting and waiting ---- */
+
+/* 0 it ended well, 1 otherwise, 124 not in that time. */
+static int wait_for(const char *what, gy_cluster *cluster, const char *id)
+{
+    char reason[GY_CLUSTER_REASON_BYTES];
+    gy_status ended = GY_OK;
+    gy_status status = gy_cluster_wait(cluster, id, gy_submit_given.timeout, &ended, reason);
+    if (status == GY_TIMEOUT) {
+        fprintf(stderr, "gyre %s: job %s goes on after %g s\n", what, id,
+                gy_submit_given.timeout);
+        return 124;
+    }
+    if (status < 0) {
+        return gy_report_failure(what, status);
+    }
+    if (ended != GY_OK) {
+        fprintf(stderr, "gyre %s: job %s: %s: %s\n", what, id, gy_status_text(ended), reason);
+        return GY_EXIT_FAILURE;
+    }
+    return GY_EXIT_OK;
+}
+
+int gy_cli_job_submit(char **operands, int count)
+{
+    gy_cluster *cluster = NULL;
+    char id[GY_CLUSTER_ID_BYTES];
+    (void)count;
+    int opened = gy_cli_open_cluster("job submit", &gy_submit_given.at, &cluster);
+    if (opened != GY_EXIT_OK) {
+        return opened;
+    }
+    const gy_cluster_program program = {.arguments = (const char *const *)operands,
+                                        .files = gy_submit_given.files.items,
+                                        .variables = gy_submit_given.variables.items,
+                                        .name = gy_submit_given.name,
+                                        .label = gy_submit_given.label,
+                                        .weight = (int)gy_submit_given.weight,
+                                        .slots_max = (int)gy_submit_given.slots};
+    gy_status status = gy_cluster_submit(cluster, &program, id);
+    int exit_status = GY_EXIT_OK;
+    if (status < 0) {
+        exit_status = gy_report_failure("job submit", status);
+    } else {
+        printf("%s\n", id);
+        fflush(stdout);
+        exit_status =
+            gy_submit_given.is_detached ? GY_EXIT_OK : wait_for("job submit", cluster, id);
+    }
+    gy_cluster_close(cluster);
+    return exit_status;
+}
+
+int gy_cli_job_wait(char **operands, int count)
+{
+    gy_cluster *cluster = NULL;
+    char id[GY_CLUSTER_ID_BYTES];
+    (void)count;
+    int opened = gy_cli_open_cluster("job wait", &gy_submit_given.at, &cluster);
+    if (opened != GY_EXIT_OK) {
+        return opened;
+    }
+    gy_status status = gy_cluster_find_job(cluster, operands[0], id);
+    int exit_status = status == GY_OK ? wait_for("job wait", cluster, id)
+                                      : gy_report_failure("job wait", status);
+    gy_cluster_close(cluster);
+    return exit_status;
+}
+
+#define PLACE(member) offsetof(struct gy_submit_settings, member)
+
+const gy_option gy_submit_options[GY_SUBMIT_OPTIONS] = {
+    GY_NAMES_OPTIONS(struct gy_submit_settings),
+    {"name", 0, GY_OPTION_TEXT, "NAME", "of the job, for people (default: the program's)",
+     PLACE(name), 0, 0, NULL},
+    {"weight", 0, GY_OPTION_INTEGER, "N", "of its share of the slots (default: 100)",
+     PLACE(weight), 1, 1000, NULL},
+    {"slots", 0, GY_OPTION_INTEGER, "N", "at most so many at once (default: no limit)",
+     PLACE(slots), 1, 1 << 22, NULL},
+    {"label", 0, GY_OPTION_TEXT, "LABEL", "only at daemons that have it", PLACE(label), 0, 0,
+     NULL},
+    {"file", 'f', GY_OPTION_LIST, "FILE",
+     "lies beside the program wherever it runs; may be given again", PLACE(files), 0, 0, NULL},
+    {"env", 'e', GY_OPTION_LIST, "NAME[=VALUE]",
+     "a variable of the program; may be given again", PLACE(variables), 0, 0, NULL},
+    {"no-wait", 0, GY_OPTION_FLAG, NULL, "end when the job is accepted", PLACE(is_detached), 0,
+     0, NULL},
+    {"timeout", 0, GY_OPTION_REAL, "SECONDS",
+     "wait at most so long for its end, then status 124; the job goes on", PLACE(timeout),
+     0.001, 1e9, NULL},
+};
+
+const gy_option gy_wait_options[GY_WAIT_OPTIONS] = {
+    GY_NAMES_OPTIONS(struct gy_submit_settings),
+    {"timeout", 0, GY_OPTION_REAL, "SECONDS", "wait at most so long, then status 124",
+     PLACE(timeout), 0.001, 1e9, NULL},
+};

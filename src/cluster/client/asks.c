@@ -1,0 +1,181 @@
+/* What a user asks: lists, ends, waits, drains. */
+#include "cluster/client/client_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- The list ---- */
+
+static gy_status show_job(const gy_cluster_visit *visit, const Gy__Cluster__JobRow *row)
+{
+    gy_cluster_job job = {.name = row->name,
+                          .manager = row->address,
+                          .reason = row->reason,
+                          .progress = row->progress,
+                          .epoch = row->epoch,
+                          .weight = row->weight,
+                          .slots_wanted = row->slots_wanted,
+                          .slots_held = row->slots_held,
+                          .attempts = row->attempts,
+                          .is_ended = row->is_ended,
+                          .is_up = row->is_up,
+                          .status = (gy_status)row->status};
+    gy_net_key_text(gy_net_key(row->job), job.id);
+    return visit->job(visit->arg, &job);
+}
+
+static gy_status show_daemon(const gy_cluster_visit *visit, const Gy__Cluster__DaemonRow *row)
+{
+    gy_cluster_daemon daemon = {.address = row->address,
+                                .host = row->host,
+                                .labels = row->labels,
+                                .trouble = row->trouble,
+                                .slots = row->slots,
+                                .leased = row->leased,
+                                .managers = row->managers,
+                                .is_up = row->is_up,
+                                .is_drained = row->is_drained,
+                                .silent_s = (double)row->silent_ns * 1e-9};
+    snprintf(daemon.id, sizeof(daemon.id), "%016llx", (unsigned long long)row->daemon);
+    return visit->daemon(visit->arg, &daemon);
+}
+
+static gy_status show(void *arg, const ProtobufCMessage *answer)
+{
+    const gy_cluster_visit *visit = arg;
+    const Gy__Cluster__List *list = (const Gy__Cluster__List *)answer;
+    gy_status status = GY_OK;
+    for (size_t i = 0; visit->daemon != NULL && i < list->n_daemons && status == GY_OK; i++) {
+        status = show_daemon(visit, list->daemons[i]);
+    }
+    for (size_t i = 0; visit->job != NULL && i < list->n_jobs && status == GY_OK; i++) {
+        status = show_job(visit, list->jobs[i]);
+    }
+    return status;
+}
+
+gy_status gy_cluster_list(gy_cluster *cluster, const gy_cluster_visit *visit)
+{
+    const Gy__Cluster__AskList all = GY__CLUSTER__ASK_LIST__INIT;
+    gy_cluster_visit own = *visit;
+    return gy_client_ask(cluster, GY_NET_LIST, &all.base, gy_client_soon(cluster), show, &own);
+}
+
+/* ---- One of them by the beginning of its id ---- */
+
+typedef struct search {
+    const char *beginning;
+    char id[GY_CLUSTER_ID_BYTES];
+    int found;
+} search;
+
+static void look_at(search *at, const char *id, const char *host)
+{
+    bool is_it = strncmp(id, at->beginning, strlen(at->beginning)) == 0;
+    if (is_it || (host != NULL && strcmp(host, at->beginning) == 0)) {
+        at->found++;
+        snprintf(at->id, sizeof(at->id), "%s", id);
+    }
+}
+
+static gy_status look_at_job(void *arg, const gy_cluster_job *job)
+{
+    look_at(arg, job->id, NULL);
+    return GY_OK;
+}
+
+static gy_status look_at_daemon(void *arg, const gy_cluster_daemon *daemon)
+{
+    look_at(arg, daemon->id, daemon->host);
+    return GY_OK;
+}
+
+/* As long as nobody has answered it may be asked again: what was found then does not count. */
+static gy_status judge(const search *at, const char *what)
+{
+    if (at->found == 0) {
+        return gy_fail(GY_NOTFOUND, "no %s '%.64s' is known to the name server", what,
+                       at->beginning);
+    }
+    return at->found == 1 ? GY_OK
+                          : gy_fail(GY_ARG, "'%.64s' may be %d %ss: say more of it",
+                                    at->beginning, at->found, what);
+}
+
+gy_status gy_cluster_find_job(gy_cluster *cluster, const char *beginning,
+                              char id[GY_CLUSTER_ID_BYTES])
+{
+    search at = {.beginning = beginning};
+    GY_TRY(gy_cluster_list(cluster, &(gy_cluster_visit){.job = look_at_job, .arg = &at}));
+    GY_TRY(judge(&at, "job"));
+    memcpy(id, at.id, sizeof(at.id));
+    return GY_OK;
+}
+
+/* ---- Orders ---- */
+
+gy_status gy_cluster_kill(gy_cluster *cluster, const char *id)
+{
+    gy_key job;
+    Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
+    Gy__Cluster__Kill kill = GY__CLUSTER__KILL__INIT;
+    GY_TRY(gy_client_read_id(id, &job));
+    key.high = job.high;
+    key.low = job.low;
+    kill.job = &key;
+    return gy_client_ask(cluster, GY_NET_KILL, &kill.base, gy_client_soon(cluster), NULL, NULL);
+}
+
+gy_status gy_cluster_drain(gy_cluster *cluster, const char *id, bool is_on)
+{
+    search at = {.beginning = id};
+    unsigned long long daemon = 0;
+    Gy__Cluster__Drain drain = GY__CLUSTER__DRAIN__INIT;
+    GY_TRY(gy_cluster_list(cluster, &(gy_cluster_visit){.daemon = look_at_daemon, .arg = &at}));
+    GY_TRY(judge(&at, "daemon"));
+    if (sscanf(at.id, "%16llx", &daemon) != 1) {
+        return gy_fail(GY_FORMAT, "the name server lists a daemon '%s'", at.id);
+    }
+    drain.daemon = daemon;
+    drain.is_on = is_on;
+    return gy_client_ask(cluster, GY_NET_DRAIN, &drain.base, gy_client_soon(cluster), NULL,
+                         NULL);
+}
+
+/* ---- Waiting ---- */
+
+typedef struct job_end {
+    gy_status status;
+    char reason[GY_CLUSTER_REASON_BYTES];
+} job_end;
+
+static gy_status take_end(void *arg, const ProtobufCMessage *answer)
+{
+    job_end *end = arg;
+    const Gy__Cluster__Ended *ended = (const Gy__Cluster__Ended *)answer;
+    end->status = (gy_status)ended->status;
+    gy_net_clean_text(ended->reason, end->reason, GY_CLUSTER_REASON_BYTES);
+    return GY_OK;
+}
+
+gy_status gy_cluster_wait(gy_cluster *cluster, const char *id, double seconds,
+                          gy_status *status, char reason[GY_CLUSTER_REASON_BYTES])
+{
+    gy_key job;
+    Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
+    Gy__Cluster__WaitEnd wait = GY__CLUSTER__WAIT_END__INIT;
+    job_end end = {.status = GY_OK};
+    GY_TRY(gy_client_read_id(id, &job));
+    if (!(seconds >= 0)) {
+        return gy_fail(GY_ARG, "%g seconds are no time to wait", seconds);
+    }
+    key.high = job.high;
+    key.low = job.low;
+    wait.job = &key;
+    GY_TRY(gy_client_ask(cluster, GY_NET_WAIT_END, &wait.base,
+                         seconds > 0 ? gy_env_deadline(cluster->env, seconds) : GY_NEVER,
+                         take_end, &end));
+    *status = end.status;
+    memcpy(reason, end.reason, sizeof(end.reason));
+    return GY_OK;
+}

@@ -1,0 +1,204 @@
+/* Questions and answers, whichever name server is elected. */
+#include "cluster/client/client_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const int64_t pause_ns = 50000000;
+
+gy_deadline gy_client_soon(const gy_cluster *cluster)
+{
+    return (gy_deadline){gy_now_ns(cluster->env) + cluster->patience_ns};
+}
+
+/* ---- Ids ---- */
+
+gy_status gy_client_read_id(const char *id, gy_key *job)
+{
+    unsigned long long high = 0, low = 0;
+    if (strlen(id) != GY_CLUSTER_ID_BYTES - 1 ||
+        strspn(id, "0123456789abcdef") != GY_CLUSTER_ID_BYTES - 1 ||
+        sscanf(id, "%16llx%16llx", &high, &low) != 2) {
+        return gy_fail(GY_ARG, "'%.40s' is no id of a job: 32 digits of 0-9 and a-f", id);
+    }
+    *job = (gy_key){high, low};
+    return GY_OK;
+}
+
+/* ---- Beginning and end ---- */
+
+static gy_status dial_all(gy_cluster *cluster, const char *names)
+{
+    while (*names != '\0') {
+        char address[GY_CONTROL_TEXT_BYTES];
+        size_t size = strcspn(names, ",");
+        if (cluster->server_count == CLIENT_SERVERS) {
+            return gy_fail(GY_ARG, "more than %d name servers", CLIENT_SERVERS);
+        }
+        if (snprintf(address, sizeof(address), "%.*s", (int)size, names) >=
+            (int)sizeof(address)) {
+            return gy_fail(GY_ARG, "'%.80s' is too long for an address", names);
+        }
+        GY_TRY(gy_rpc_dial(cluster->rpc, address, &cluster->servers[cluster->server_count]));
+        cluster->server_count++;
+        names += size + (names[size] == ',');
+    }
+    return cluster->server_count > 0 ? GY_OK : gy_fail(GY_ARG, "no name server is named");
+}
+
+gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluster)
+{
+    static const gy_net_type types[] = {GY_NET_ASK_BLOBS, GY_NET_PUT_BLOB, GY_NET_SUBMIT,
+                                        GY_NET_KILL,      GY_NET_DRAIN,    GY_NET_WAIT_END,
+                                        GY_NET_LIST,      GY_NET_ASK_SPEC};
+    static_assert(GY_COUNT(types) == CLIENT_METHODS, "all of them");
+    const double patience = options->patience_s > 0 ? options->patience_s : 10;
+    if (options->names == NULL || !(patience < 1e6)) {
+        return gy_fail(GY_ARG, "no name server is named, or %g s are no patience", patience);
+    }
+    gy_cluster *made = gy_alloc_zero("client", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    made->env = gy_env_real();
+    made->patience_ns = (int64_t)(patience * 1e9);
+    for (size_t i = 0; i < GY_COUNT(types); i++) {
+        made->methods[i] = gy_net_method(types[i]);
+    }
+    const gy_rpc_options node = {.name = "submitter",
+                                 .role = GY_RPC_SUBMITTER,
+                                 .methods = made->methods,
+                                 .method_count = CLIENT_METHODS,
+                                 .retry_most_ns = 500000000,
+                                 .key_file = options->key_file,
+                                 .is_plaintext = options->is_plaintext};
+    gy_status status = gy_rpc_new(made->env, &node, &made->rpc);
+    status = status == GY_OK ? dial_all(made, options->names) : status;
+    if (status < 0) {
+        gy_cluster_close(made);
+        return status;
+    }
+    *cluster = made;
+    return GY_OK;
+}
+
+void gy_cluster_close(gy_cluster *cluster)
+{
+    if (cluster != NULL) {
+        gy_rpc_free(cluster->rpc);
+        gy_free(cluster);
+    }
+}
+
+/* ---- Asking ---- */
+
+typedef struct question {
+    gy_client_use use;
+    void *arg;
+    bool is_over;
+    gy_error outcome;
+} question;
+
+static void answered(void *arg, gy_status status, const ProtobufCMessage *answer)
+{
+    question *asks = arg;
+    if (status == GY_OK && asks->use != NULL) {
+        status = asks->use(asks->arg, answer);
+    }
+    asks->is_over = true;
+    gy_error_take(&asks->outcome, status);
+}
+
+/* One of those that are there, another than the last one if it can be; 0: none. */
+static gy_rpc_peer find_server(gy_cluster *cluster)
+{
+    for (int i = 0; i < cluster->server_count; i++) {
+        gy_rpc_facts facts;
+        int at = (cluster->last + i) % cluster->server_count;
+        if (gy_rpc_look(cluster->rpc, cluster->servers[at], &facts) && facts.is_up) {
+            cluster->last = at;
+            return cluster->servers[at];
+        }
+    }
+    return 0;
+}
+
+/* Its failure names the reason why the first one cannot be reached. */
+static gy_status say_unreachable(gy_cluster *cluster)
+{
+    question asks = {0};
+    Gy__Cluster__AskList nothing = GY__CLUSTER__ASK_LIST__INIT;
+    const gy_rpc_request request = {.type = GY_NET_LIST,
+                                    .message = &nothing.base,
+                                    .deadline = gy_env_deadline(cluster->env, 0.001),
+                                    .done = answered,
+                                    .arg = &asks};
+    GY_TRY(gy_rpc_call(cluster->rpc, cluster->servers[0], &request, NULL));
+    while (!asks.is_over) {
+        (void)gy_rpc_turn(cluster->rpc, gy_env_deadline(cluster->env, 1));
+    }
+    return asks.outcome.status < 0
+               ? gy_fail(GY_PEER, "no name server answers: %.900s", asks.outcome.text)
+               : GY_AGAIN; /* it came back */
+}
+
+/* Once, of one that is there: GY_AGAIN nobody knows, or it shall be asked again. */
+static gy_status ask_once(gy_cluster *cluster, gy_rpc_peer peer, gy_rpc_request *request,
+                          question *asks)
+{
+    asks->is_over = false;
+    request->arg = asks;
+    request->done = answered;
+    request->is_hasty = true;
+    gy_status begun = gy_rpc_call(cluster->rpc, peer, request, NULL);
+    if (begun == GY_PEER) {
+        return GY_AGAIN;
+    }
+    if (begun != GY_OK) {
+        begun = begun < 0 ? begun : gy_fail(GY_LIMIT, "too much waits for the name server");
+        gy_error_take(&asks->outcome, begun);
+        return begun;
+    }
+    while (!asks->is_over) {
+        (void)gy_rpc_turn(cluster->rpc, gy_env_deadline(cluster->env, 1));
+    }
+    gy_status status = asks->outcome.status;
+    if (status == GY_PEER) {
+        cluster->last++;
+    }
+    return status == GY_PEER || status == GY_TIMEOUT ? GY_AGAIN : status;
+}
+
+gy_status gy_client_ask(gy_cluster *cluster, gy_net_type type, const ProtobufCMessage *request,
+                        gy_deadline deadline, gy_client_use use, void *arg)
+{
+    gy_rpc_request call = {.type = (uint32_t)type, .message = request, .deadline = deadline};
+    question asks = {.use = use, .arg = arg};
+    /* Nobody is there: for so long, however long an answer may take. */
+    int64_t seen_ns = gy_now_ns(cluster->env);
+    gy_status status = GY_AGAIN;
+    bool was_asked = false;
+    while (status == GY_AGAIN) {
+        gy_rpc_peer peer = find_server(cluster);
+        int64_t now_ns = gy_now_ns(cluster->env);
+        if (peer != 0) {
+            status = ask_once(cluster, peer, &call, &asks);
+            was_asked = true;
+            now_ns = seen_ns = gy_now_ns(cluster->env);
+        } else if (now_ns >= GY_MIN(seen_ns + cluster->patience_ns, deadline.at_ns)) {
+            return say_unreachable(cluster);
+        }
+        if (status == GY_AGAIN && now_ns >= deadline.at_ns) {
+            return was_asked && asks.is_over && asks.outcome.status < 0
+                       ? gy_error_raise(&asks.outcome)
+                       : gy_fail(GY_TIMEOUT, "the name server has no answer yet");
+        }
+        if (status == GY_AGAIN) { /* while something may change */
+            gy_deadline pause = {GY_MIN(now_ns + pause_ns, deadline.at_ns)};
+            while (gy_rpc_turn(cluster->rpc, pause) == GY_OK &&
+                   gy_now_ns(cluster->env) < pause.at_ns && find_server(cluster) == 0) {
+            }
+        }
+    }
+    return status < 0 ? gy_error_raise(&asks.outcome) : status;
+}

@@ -1,0 +1,74 @@
+/**
+ * Who asks a name server: one node that dials all of them, of which the elected one answers.
+ */
+#ifndef GY_CLUSTER_CLIENT_CLIENT_PRIV_H
+#define GY_CLUSTER_CLIENT_CLIENT_PRIV_H
+
+#include "cluster/net/net.h"
+
+#include <gyre/cluster.h>
+
+#include <assert.h>
+
+enum { CLIENT_METHODS = 8, CLIENT_SERVERS = 16 };
+
+struct gy_cluster {
+    gy_env *env;
+    int64_t patience_ns;
+    gy_rpc_method methods[CLIENT_METHODS];
+    gy_rpc *rpc;
+    gy_rpc_peer servers[CLIENT_SERVERS];
+    int server_count, last; /* last: that was asked */
+};
+
+/** What an answer is used for, within a turn; `answer` is borrowed. */
+typedef gy_status (*gy_client_use)(void *arg, const ProtobufCMessage *answer);
+
+/**
+ * Ask the name server that is elected, over breaks and changes of it, until somebody has
+ * answered or the deadline is over. The request must bear being asked again.
+ *
+ * @param use NULL: the answer says nothing
+ * @return what `use` gave; the refusal; GY_PEER nobody answers; GY_TIMEOUT somebody is there,
+ * and has no answer yet
+ */
+GY_MUST_CHECK gy_status gy_client_ask(gy_cluster *cluster, gy_net_type type,
+                                      const ProtobufCMessage *request, gy_deadline deadline,
+                                      gy_client_use use, void *arg);
+/** The deadline of what is answered at once. */
+gy_deadline gy_client_soon(const gy_cluster *cluster);
+
+/** "0123…" of 32 digits. GY_ARG */
+GY_MUST_CHECK gy_status gy_client_read_id(const char *id, gy_key *job);
+static_assert((int)GY_CLUSTER_ID_BYTES == (int)GY_NET_KEY_TEXT, "an id is a key's text");
+
+/* ---- What a program is made of ---- */
+
+enum { CLIENT_PATH_BYTES = 4096 };
+
+typedef struct gy_client_file {
+    char path[CLIENT_PATH_BYTES];
+    char name[GY_NET_NAME_BYTES];
+    gy_key content;
+    uint64_t size_bytes;
+    bool is_executable, is_library;
+} gy_client_file;
+
+typedef struct gy_client_files {
+    gy_client_file *rows;
+    size_t count, capacity;
+} gy_client_files;
+
+/** Where a shell would find it, links followed; `is_system`: every host is taken to have it.
+ * GY_NOTFOUND */
+GY_MUST_CHECK gy_status gy_client_find_program(const char *name, char path[CLIENT_PATH_BYTES],
+                                               bool *is_system);
+/** Its libraries that are not the system's, added to `files`; none of what is no ELF program.
+ * GY_NOTFOUND one that its loader does not find; GY_IO; GY_TIMEOUT; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_client_find_libraries(gy_env *env, const char *program,
+                                                 gy_client_files *files);
+/** GY_EXISTS two of one name; GY_ARG the name; GY_NOTFOUND; GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_client_add_file(gy_client_files *files, const char *path,
+                                           const char *name, bool is_library);
+
+#endif

@@ -1,0 +1,226 @@
+/* Goal: a program goes to a name server with what it is made of, once; what a user asks is
+ * answered by whichever name server is there, or refused with words. */
+#include "cluster/client/client_priv.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "cluster/server/server_test.h"
+
+static kit_server server;
+static gy_cluster *cluster;
+static char before[96];
+
+static int begin(void **state)
+{
+    (void)state;
+    kit_server_make(&server);
+    kit_server_start(&server);
+    snprintf(before, sizeof(before), "127.0.0.1:1,%s", server.address);
+    return gy_cluster_open(&(gy_cluster_options){.names = before, .key_file = server.ring},
+                           &cluster);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    gy_cluster_close(cluster);
+    kit_server_remove(&server);
+    return 0;
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static Gy__Cluster__JobSpec *read_spec(void)
+{
+    char line[256];
+    static char bytes[65536];
+    /* The only blob that is a spec: it names the folder where this test runs. */
+    snprintf(line, sizeof(line), "cat $(grep -al A_VARIABLE= %s/table.files/*)", server.folder);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    size_t size = fread(bytes, 1, sizeof(bytes), pipe);
+    assert_int_equal(pclose(pipe), 0);
+    Gy__Cluster__JobSpec *spec =
+        gy__cluster__job_spec__unpack(NULL, size, (const uint8_t *)bytes);
+    assert_non_null(spec);
+    return spec;
+}
+
+static int count_files(void)
+{
+    char line[128], said[32];
+    snprintf(line, sizeof(line), "ls %s/table.files | wc -l", server.folder);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+    return (int)strtol(said, NULL, 10);
+}
+
+static const char *variable(const Gy__Cluster__JobSpec *spec, const char *name)
+{
+    size_t size = strlen(name);
+    for (size_t i = 0; i < spec->n_environment; i++) {
+        if (strncmp(spec->environment[i], name, size) == 0 &&
+            spec->environment[i][size] == '=') {
+            return spec->environment[i] + size + 1;
+        }
+    }
+    return NULL;
+}
+
+/* ---- What a program is made of ---- */
+
+static void a_program_comes_with_its_files(void **state)
+{
+    (void)state;
+    char script[64], side[64], id[GY_CLUSTER_ID_BYTES], again[GY_CLUSTER_ID_BYTES];
+    char here[4096];
+    snprintf(script, sizeof(script), "%s/count.sh", server.folder);
+    snprintf(side, sizeof(side), "%s/words", server.folder);
+    write_file(script, "#!/bin/sh\n");
+    write_file(side, "a b\n");
+    assert_int_equal(chmod(script, 0700), 0);
+    assert_int_equal(setenv("A_VARIABLE", "its value", 1), 0);
+    const char *arguments[] = {script, "in", "out", NULL}, *files[] = {side, NULL};
+    const char *variables[] = {"A_VARIABLE", "PATH=/nowhere", NULL};
+    const gy_cluster_program program = {
+        .arguments = arguments, .files = files, .variables = variables, .name = "words"};
+    assert_ok(gy_cluster_submit(cluster, &program, id));
+    Gy__Cluster__JobSpec *spec = read_spec();
+    assert_int_equal(spec->n_arguments, 3);
+    assert_string_equal(spec->arguments[0], "count.sh");
+    assert_string_equal(spec->arguments[2], "out");
+    assert_int_equal(spec->n_files, 2);
+    assert_true(spec->files[0]->is_executable && !spec->files[1]->is_executable);
+    assert_string_equal(spec->files[1]->name, "words");
+    assert_int_equal(spec->files[1]->size_bytes, 4);
+    assert_string_equal(variable(spec, "A_VARIABLE"), "its value");
+    assert_string_equal(variable(spec, "PATH"), "/nowhere");
+    assert_null(variable(spec, "GYRE_DATA"));
+    assert_non_null(getcwd(here, sizeof(here)));
+    assert_string_equal(spec->directory, here);
+    gy__cluster__job_spec__free_unpacked(spec, NULL);
+    assert_int_equal(count_files(), 3);
+    assert_ok(gy_cluster_submit(cluster, &program, again)); /* another job of the same files */
+    assert_string_not_equal(id, again);
+    assert_int_equal(count_files(), 3);
+    arguments[0] = "sh"; /* of the system: every host has it */
+    assert_ok(gy_cluster_submit(cluster, &program, id));
+    assert_int_equal(count_files(), 4);
+}
+
+/* A library that lies in no folder of the system goes with the program. */
+static void libraries_of_ones_own_are_found(void **state)
+{
+    (void)state;
+    char line[CLIENT_PATH_BYTES + 512], said[256], self[CLIENT_PATH_BYTES];
+    gy_client_files files = {0};
+    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    assert_true(size > 0);
+    self[size] = '\0';
+    assert_ok(gy_client_find_libraries(gy_env_real(), self, &files));
+    assert_int_equal(files.count, 0);
+    snprintf(line, sizeof(line),
+             "cp $(ldd %s | sed -n 's/.*libcmocka.* => \\(.*\\) (.*/\\1/p') %s", self,
+             server.folder);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+    assert_int_equal(setenv("LD_LIBRARY_PATH", server.folder, 1), 0);
+    assert_ok(gy_client_find_libraries(gy_env_real(), self, &files));
+    assert_int_equal(unsetenv("LD_LIBRARY_PATH"), 0);
+    assert_int_equal(files.count, 1);
+    assert_non_null(strstr(files.rows[0].name, "libcmocka.so"));
+    assert_true(files.rows[0].is_library && files.rows[0].size_bytes > 0);
+    gy_free(files.rows);
+}
+
+static void what_cannot_be_submitted_is_said(void **state)
+{
+    (void)state;
+    char id[GY_CLUSTER_ID_BYTES];
+    const char *nothing[] = {"no-such-program", NULL}, *fine[] = {"true", NULL};
+    const char *gone[] = {"/no/such/file", NULL}, *folder[] = {"/tmp", NULL};
+    const char *unset[] = {"NO_SUCH_VARIABLE", NULL};
+    gy_cluster_program program = {.arguments = nothing};
+    assert_int_equal(gy_cluster_submit(cluster, &program, id), GY_NOTFOUND);
+    assert_non_null(strstr(gy_error_text(), "no-such-program"));
+    program = (gy_cluster_program){.arguments = fine, .files = gone};
+    assert_int_equal(gy_cluster_submit(cluster, &program, id), GY_NOTFOUND);
+    program.files = folder;
+    assert_int_equal(gy_cluster_submit(cluster, &program, id), GY_ARG);
+    program = (gy_cluster_program){.arguments = fine, .variables = unset};
+    assert_int_equal(gy_cluster_submit(cluster, &program, id), GY_ARG);
+    program = (gy_cluster_program){.arguments = fine, .weight = 1001};
+    assert_int_equal(gy_cluster_submit(cluster, &program, id), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "weight 1 to 1000"));
+    assert_int_equal(
+        gy_cluster_open(&(gy_cluster_options){.names = before}, &(gy_cluster *){0}), GY_ARG);
+}
+
+/* ---- What is asked ---- */
+
+static gy_status take_name(void *arg, const gy_cluster_job *job)
+{
+    snprintf(arg, 64, "%s", job->name);
+    return GY_OK;
+}
+
+static void a_job_is_found_killed_and_waited_for(void **state)
+{
+    (void)state;
+    char id[GY_CLUSTER_ID_BYTES], found[GY_CLUSTER_ID_BYTES], name[64] = "", beginning[9];
+    char reason[GY_CLUSTER_REASON_BYTES];
+    gy_status ended = GY_OK;
+    const char *arguments[] = {"true", NULL};
+    const gy_cluster_program program = {.arguments = arguments};
+    assert_ok(gy_cluster_submit(cluster, &program, id));
+    assert_ok(gy_cluster_list(cluster, &(gy_cluster_visit){.job = take_name, .arg = name}));
+    assert_string_equal(name, "true");
+    snprintf(beginning, sizeof(beginning), "%.8s", id);
+    assert_ok(gy_cluster_find_job(cluster, beginning, found));
+    assert_string_equal(found, id);
+    assert_int_equal(gy_cluster_find_job(cluster, "x", found), GY_NOTFOUND);
+    assert_int_equal(gy_cluster_wait(cluster, id, 0.02, &ended, reason), GY_TIMEOUT);
+    (void)kit_server_end(&server, SIGKILL); /* and it is there again while somebody waits */
+    kit_server_start(&server);
+    assert_ok(gy_cluster_kill(cluster, id));
+    assert_ok(gy_cluster_wait(cluster, id, 20, &ended, reason));
+    assert_int_equal(ended, GY_CANCELLED);
+    assert_string_equal(reason, "killed by its user");
+    assert_ok(gy_cluster_submit(cluster, &program, id));
+    assert_int_equal(gy_cluster_find_job(cluster, "", found), GY_ARG); /* two */
+    assert_int_equal(gy_cluster_kill(cluster, beginning), GY_ARG);
+    assert_int_equal(gy_cluster_drain(cluster, "nobody", true), GY_NOTFOUND);
+}
+
+static void nobody_answers(void **state)
+{
+    (void)state;
+    gy_cluster *other = NULL;
+    const gy_cluster_options options = {
+        .names = "127.0.0.1:1", .key_file = server.ring, .patience_s = 0.1};
+    assert_ok(gy_cluster_open(&options, &other));
+    assert_int_equal(gy_cluster_list(other, &(gy_cluster_visit){0}), GY_PEER);
+    assert_non_null(strstr(gy_error_text(), "127.0.0.1:1"));
+    assert_non_null(strstr(gy_error_text(), "refused"));
+    gy_cluster_close(other);
+}
+
+int main(void)
+{
+    gy_log_set_level(getenv("GYRE_LOG") != NULL ? GY_LOG_DEBUG : GY_LOG_ERROR);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(a_program_comes_with_its_files),
+        TEST(libraries_of_ones_own_are_found),
+        TEST(what_cannot_be_submitted_is_said),
+        TEST(a_job_is_found_killed_and_waited_for),
+        TEST(nobody_answers),
+    };
+    return cmocka_run_group_tests_name("cluster_client", tests, NULL, NULL);
+}

@@ -1,0 +1,317 @@
+/* What a program is made of: itself, and the libraries that its own loader finds for it outside
+ * of the system's folders. The loader is asked ("INTERPRETER --list PROGRAM", ld.so(8)) and the
+ * program is not run. */
+#include "cluster/client/client_priv.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LIST_BYTES = 256 << 10, LOADER_SECONDS = 20 };
+
+static gy_status fail_file(const char *what, const char *path, int error)
+{
+    return gy_fail(error == ENOENT ? GY_NOTFOUND : GY_IO, "cannot %s %s: %s", what, path,
+                   strerror(error));
+}
+
+static bool is_systems(const char *path)
+{
+    static const char *const folders[] = {
+        "/lib/",     "/lib32/",     "/lib64/",   "/libx32/",    "/bin/",        "/sbin/",
+        "/usr/lib/", "/usr/lib32/", "/usr/bin/", "/usr/lib64/", "/usr/libx32/", "/usr/sbin/"};
+    for (size_t i = 0; i < GY_COUNT(folders); i++) {
+        if (strncmp(path, folders[i], strlen(folders[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- The program ---- */
+
+static bool is_program(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, X_OK) == 0;
+}
+
+gy_status gy_client_find_program(const char *name, char path[CLIENT_PATH_BYTES],
+                                 bool *is_system)
+{
+    char found[CLIENT_PATH_BYTES] = "", whole[PATH_MAX];
+    if (strchr(name, '/') != NULL) {
+        (void)snprintf(found, sizeof(found), "%s", name);
+    } else {
+        const char *folders = gy_setting_get("PATH");
+        for (const char *at = folders; at != NULL && *at != '\0';) {
+            size_t size = strcspn(at, ":");
+            (void)snprintf(found, sizeof(found), "%.*s/%s", (int)size, at, name);
+            if (is_program(found)) {
+                break;
+            }
+            found[0] = '\0';
+            at += size + (at[size] == ':');
+        }
+    }
+    if (found[0] == '\0' || !is_program(found)) {
+        return gy_fail(GY_NOTFOUND, "'%.200s' is no program that can be started", name);
+    }
+    if (realpath(found, whole) == NULL || strlen(whole) >= CLIENT_PATH_BYTES) {
+        return fail_file("find", found, errno);
+    }
+    memcpy(path, whole, strlen(whole) + 1);
+    *is_system = is_systems(path);
+    return GY_OK;
+}
+
+/* ---- Files ---- */
+
+static gy_status hash_file(int file, gy_client_file *row)
+{
+    gy_net_digest *digest = NULL;
+    ssize_t got = 1;
+    GY_TRY(gy_net_digest_begin(&digest));
+    uint8_t *bytes = gy_alloc("client", GY_NET_BLOB_PIECE);
+    if (bytes == NULL) {
+        gy_net_digest_free(digest);
+        return GY_NOMEM;
+    }
+    row->size_bytes = 0;
+    while (got != 0) {
+        got = read(file, bytes, GY_NET_BLOB_PIECE);
+        if (got < 0 && errno != EINTR) {
+            break;
+        }
+        gy_net_digest_feed(digest, bytes, got > 0 ? (size_t)got : 0);
+        row->size_bytes += got > 0 ? (uint64_t)got : 0;
+    }
+    int error = errno;
+    row->content = gy_net_digest_end(digest);
+    gy_net_digest_free(digest);
+    gy_free(bytes);
+    return got < 0 ? fail_file("read", row->path, error) : GY_OK;
+}
+
+static gy_status fill_row(gy_client_file *row, const char *path, const char *name)
+{
+    struct stat about;
+    if (snprintf(row->path, sizeof(row->path), "%s", path) >= (int)sizeof(row->path) ||
+        snprintf(row->name, sizeof(row->name), "%s", name) >= (int)sizeof(row->name)) {
+        return gy_fail(GY_ARG, "'%.80s' is too long a name for a file of a job", name);
+    }
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return fail_file("open", path, errno);
+    }
+    gy_status status = GY_OK;
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
+        status = gy_fail(GY_ARG, "%s is no file", path);
+    } else {
+        row->is_executable = (about.st_mode & 0111) != 0;
+        status = hash_file(file, row);
+    }
+    close(file);
+    return status;
+}
+
+gy_status gy_client_add_file(gy_client_files *files, const char *path, const char *name,
+                             bool is_library)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        if (strcmp(files->rows[i].name, name) == 0) {
+            return strcmp(files->rows[i].path, path) == 0
+                       ? GY_OK
+                       : gy_fail(GY_EXISTS, "two files of the job are called %s: %s and %s",
+                                 name, files->rows[i].path, path);
+        }
+    }
+    void *rows = files->rows;
+    GY_TRY(gy_reserve("client", &rows, &files->capacity, files->count + 1,
+                      sizeof(gy_client_file)));
+    files->rows = rows;
+    gy_client_file *row = &files->rows[files->count];
+    *row = (gy_client_file){.is_library = is_library};
+    GY_TRY(fill_row(row, path, name));
+    files->count++;
+    return GY_OK;
+}
+
+/* ---- Libraries ---- */
+
+/* The loader that an ELF program of this machine names; "": it needs none. */
+static gy_status read_loader(const char *program, char loader[CLIENT_PATH_BYTES])
+{
+    Elf64_Ehdr head;
+    gy_status status = GY_OK;
+    loader[0] = '\0';
+    int file = open(program, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return fail_file("open", program, errno);
+    }
+    bool is_elf = pread(file, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+                  memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
+                  head.e_ident[EI_CLASS] == ELFCLASS64 &&
+                  head.e_phentsize == sizeof(Elf64_Phdr);
+    for (int i = 0; is_elf && i < head.e_phnum; i++) {
+        Elf64_Phdr part;
+        off_t at = (off_t)(head.e_phoff + (uint64_t)i * sizeof(part));
+        if (pread(file, &part, sizeof(part), at) != (ssize_t)sizeof(part)) {
+            status = gy_fail(GY_FORMAT, "%s is cut off", program);
+            break;
+        }
+        if (part.p_type == PT_INTERP) {
+            ssize_t size =
+                part.p_filesz < CLIENT_PATH_BYTES
+                    ? pread(file, loader, (size_t)part.p_filesz, (off_t)part.p_offset)
+                    : -1;
+            if (size <= 0 || size != (ssize_t)part.p_filesz || loader[size - 1] != '\0') {
+                status = gy_fail(GY_FORMAT, "%s names no loader that can be", program);
+                loader[0] = '\0';
+            }
+            break;
+        }
+    }
+    close(file);
+    return status;
+}
+
+/* "\tlibx.so.1 => /path/libx.so.1 (0x7f…)", or "=> not found". */
+static gy_status take_line(const char *program, char *line, gy_client_files *files)
+{
+    char whole[PATH_MAX];
+    char *arrow = strstr(line, " => ");
+    if (arrow == NULL) {
+        return GY_OK; /* the kernel's, or the loader itself */
+    }
+    char *name = line + strspn(line, " \t"), *path = arrow + 4;
+    *arrow = '\0';
+    if (strncmp(path, "not found", 9) == 0) {
+        return gy_fail(GY_NOTFOUND, "%s needs the library %s, which is not found", program,
+                       name);
+    }
+    char *end = strstr(path, " (0x");
+    if (end != NULL) {
+        *end = '\0';
+    }
+    if (realpath(path, whole) == NULL) {
+        return fail_file("find", path, errno);
+    }
+    const char *slash = strrchr(name, '/');
+    return is_systems(whole)
+               ? GY_OK
+               : gy_client_add_file(files, whole, slash != NULL ? slash + 1 : name, true);
+}
+
+static gy_status take_list(const char *program, char *text, gy_client_files *files)
+{
+    for (char *line = text, *next; *line != '\0'; line = next) {
+        size_t size = strcspn(line, "\n");
+        next = line + size + (line[size] == '\n');
+        line[size] = '\0';
+        GY_TRY(take_line(program, line, files));
+    }
+    return GY_OK;
+}
+
+/* All that it says until it ends, at most LIST_BYTES. */
+static gy_status hear_loader(gy_env *env, int from, char *text, size_t *size_bytes)
+{
+    const gy_deadline last = gy_env_deadline(env, LOADER_SECONDS);
+    for (;;) {
+        struct pollfd wait = {.fd = from, .events = POLLIN};
+        int64_t left_ns = last.at_ns - gy_now_ns(env);
+        if (left_ns <= 0) {
+            return gy_fail(GY_TIMEOUT, "it says nothing for %d s", LOADER_SECONDS);
+        }
+        if (poll(&wait, 1, (int)(left_ns / 1000000) + 1) <= 0) {
+            continue;
+        }
+        ssize_t got = read(from, text + *size_bytes, LIST_BYTES - 1 - *size_bytes);
+        if (got < 0 && errno != EINTR) {
+            return gy_fail(GY_IO, "it cannot be heard: %s", strerror(errno));
+        }
+        *size_bytes += got > 0 ? (size_t)got : 0;
+        text[*size_bytes] = '\0';
+        if (got == 0) {
+            return GY_OK;
+        }
+        if (*size_bytes == LIST_BYTES - 1) {
+            return gy_fail(GY_LIMIT, "it says more than %d bytes", LIST_BYTES);
+        }
+    }
+}
+
+static int start_loader(const char *loader, const char *program, int to, pid_t *child)
+{
+    posix_spawn_file_actions_t actions;
+    char *arguments[] = {(char *)(uintptr_t)loader, (char *)(uintptr_t) "--list",
+                         (char *)(uintptr_t)program, NULL};
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0) {
+        return error;
+    }
+    error = posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
+    error = error != 0 ? error
+                       : posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
+                                                          O_WRONLY, 0);
+    error = error != 0 ? error : posix_spawn(child, loader, &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+static gy_status ask_loader(gy_env *env, const char *loader, const char *program, char *text)
+{
+    int ends[2], ended = 0;
+    pid_t child = -1;
+    size_t size = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return gy_fail(GY_LIMIT, "cannot make a pipe: %s", strerror(errno));
+    }
+    int error = start_loader(loader, program, ends[1], &child);
+    close(ends[1]);
+    gy_status status = error == 0
+                           ? hear_loader(env, ends[0], text, &size)
+                           : gy_fail(GY_IO, "cannot start %s: %s", loader, strerror(error));
+    close(ends[0]);
+    if (error == 0) {
+        if (status < 0) {
+            (void)kill(child, SIGKILL);
+        }
+        while (waitpid(child, &ended, 0) < 0 && errno == EINTR) {
+        }
+        /* With a library that is not there it fails as well, and says so in its list. */
+        if (status == GY_OK && size == 0 && ended != 0) {
+            status = gy_fail(GY_FORMAT, "%s cannot load it", loader);
+        }
+    }
+    return status < 0 ? gy_fail_within(status, "the loader of %s", program) : GY_OK;
+}
+
+gy_status gy_client_find_libraries(gy_env *env, const char *program, gy_client_files *files)
+{
+    char loader[CLIENT_PATH_BYTES];
+    GY_TRY(read_loader(program, loader));
+    if (loader[0] == '\0') {
+        return GY_OK; /* a script, or a program of one piece */
+    }
+    char *text = gy_alloc("client", LIST_BYTES);
+    if (text == NULL) {
+        return GY_NOMEM;
+    }
+    text[0] = '\0';
+    gy_status status = ask_loader(env, loader, program, text);
+    status = status == GY_OK ? take_list(program, text, files) : status;
+    gy_free(text);
+    return status;
+}

@@ -1,0 +1,376 @@
+/* A program becomes a spec, its files are brought where they are missing, then it is a job. */
+#include "cluster/client/client_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* Variables that every job gets as they are here. */
+static const char *const usual[] = {"PATH",
+                                    "HOME",
+                                    "USER",
+                                    "LOGNAME",
+                                    "LANG",
+                                    "LC_ALL",
+                                    "LC_CTYPE",
+                                    "TZ",
+                                    "GYRE_LOG",
+                                    "GYRE_JOB_PROCESSES",
+                                    "GYRE_JOB_THREADS",
+                                    "GYRE_JOB_MEMORY",
+                                    "GYRE_JOB_TIMEOUT",
+                                    "GYRE_JOB_SILENCE",
+                                    "GYRE_JOB_FOLDER",
+                                    "GYRE_JOB_MEMO"};
+
+typedef struct package {
+    gy_arena arena;
+    gy_client_files files;
+    Gy__Cluster__JobSpec spec;
+    gy_key key; /* of the packed spec */
+    uint8_t *packed;
+    size_t packed_bytes;
+    gy_key missing[GY_NET_FILES_MAX + 1];
+    size_t missing_count;
+} package;
+
+static char *borrowed(const char *text)
+{
+    return (char *)(uintptr_t)text;
+}
+
+/* ---- The spec ---- */
+
+/* "NAME=VALUE" of this process. NULL: it is not set. */
+static char *find_variable(const char *name)
+{
+    size_t size = strlen(name);
+    for (char **at = environ; *at != NULL; at++) {
+        if (strncmp(*at, name, size) == 0 && (*at)[size] == '=') {
+            return *at;
+        }
+    }
+    return NULL;
+}
+
+static gy_status put_variable(Gy__Cluster__JobSpec *spec, char *setting)
+{
+    size_t size = strcspn(setting, "=") + 1;
+    for (size_t i = 0; i < spec->n_environment; i++) {
+        if (strncmp(spec->environment[i], setting, size) == 0) {
+            spec->environment[i] = setting; /* what is asked for goes before what is usual */
+            return GY_OK;
+        }
+    }
+    if (spec->n_environment == GY_NET_TEXTS_MAX) {
+        return gy_fail(GY_ARG, "more than %d variables", GY_NET_TEXTS_MAX);
+    }
+    spec->environment[spec->n_environment++] = setting;
+    return GY_OK;
+}
+
+static gy_status list_variables(package *made, const char *const *asked)
+{
+    made->spec.environment = gy_arena_alloc(&made->arena, GY_NET_TEXTS_MAX * sizeof(char *));
+    if (made->spec.environment == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < GY_COUNT(usual); i++) {
+        char *setting = find_variable(usual[i]);
+        GY_TRY(setting != NULL ? put_variable(&made->spec, setting) : GY_OK);
+    }
+    for (; asked != NULL && *asked != NULL; asked++) {
+        char *setting = strchr(*asked, '=') != NULL ? borrowed(*asked) : find_variable(*asked);
+        if (setting == NULL || setting[0] == '=') {
+            return gy_fail(GY_ARG, "the variable '%.80s' is not set here", *asked);
+        }
+        GY_TRY(put_variable(&made->spec, setting));
+    }
+    return GY_OK;
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* The program first, then its libraries, then what the user names. */
+static gy_status find_files(gy_cluster *cluster, const gy_cluster_program *program,
+                            package *made)
+{
+    char path[CLIENT_PATH_BYTES];
+    bool is_system = false;
+    GY_TRY(gy_client_find_program(program->arguments[0], path, &is_system));
+    char *first = is_system ? path : borrowed(name_of(path));
+    char *kept = gy_arena_alloc(&made->arena, strlen(first) + 1);
+    if (kept == NULL) {
+        return GY_NOMEM;
+    }
+    memcpy(kept, first, strlen(first) + 1);
+    made->spec.arguments[0] = kept;
+    if (!is_system) {
+        GY_TRY(gy_client_add_file(&made->files, path, kept, false));
+        GY_TRY(gy_client_find_libraries(cluster->env, path, &made->files));
+    }
+    for (const char *const *at = program->files; at != NULL && *at != NULL; at++) {
+        GY_TRY(gy_client_add_file(&made->files, *at, name_of(*at), false));
+    }
+    return made->files.count <= GY_NET_FILES_MAX
+               ? GY_OK
+               : gy_fail(GY_ARG, "a job of %zu files, at most %d", made->files.count,
+                         GY_NET_FILES_MAX);
+}
+
+static gy_status list_files(package *made)
+{
+    const size_t count = made->files.count;
+    Gy__Cluster__JobSpec *spec = &made->spec;
+    gy_arena *arena = &made->arena;
+    Gy__Cluster__SpecFile *rows = gy_arena_alloc(arena, (count + 1) * sizeof(*rows));
+    Gy__Cluster__Key *keys = gy_arena_alloc(arena, (count + 1) * sizeof(*keys));
+    spec->files = gy_arena_alloc(arena, (count + 1) * sizeof(void *));
+    spec->libraries = gy_arena_alloc(arena, (count + 1) * sizeof(char *));
+    if (rows == NULL || keys == NULL || spec->files == NULL || spec->libraries == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        gy_client_file *from = &made->files.rows[i];
+        gy__cluster__key__init(&keys[i]);
+        gy__cluster__spec_file__init(&rows[i]);
+        keys[i].high = from->content.high;
+        keys[i].low = from->content.low;
+        rows[i].name = from->name;
+        rows[i].content = &keys[i];
+        rows[i].size_bytes = from->size_bytes;
+        rows[i].is_executable = from->is_executable;
+        spec->files[i] = &rows[i];
+        if (from->is_library) {
+            spec->libraries[spec->n_libraries++] = from->name;
+        }
+    }
+    spec->n_files = count;
+    return GY_OK;
+}
+
+static gy_status make_package(gy_cluster *cluster, const gy_cluster_program *program,
+                              package *made)
+{
+    char directory[CLIENT_PATH_BYTES];
+    Gy__Cluster__JobSpec *spec = &made->spec;
+    gy_net_digest *digest = NULL;
+    gy__cluster__job_spec__init(spec);
+    while (program->arguments[spec->n_arguments] != NULL) {
+        spec->n_arguments++;
+    }
+    spec->arguments = gy_arena_alloc(&made->arena, (spec->n_arguments + 1) * sizeof(char *));
+    if (spec->arguments == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < spec->n_arguments; i++) {
+        spec->arguments[i] = borrowed(program->arguments[i]);
+    }
+    if (getcwd(directory, sizeof(directory)) == NULL) {
+        return gy_fail(GY_IO, "this folder has no path: %s", strerror(errno));
+    }
+    spec->directory = directory;
+    GY_TRY(find_files(cluster, program, made));
+    GY_TRY(list_files(made));
+    GY_TRY(list_variables(made, program->variables));
+    GY_TRY(gy_net_check_spec(spec));
+    made->packed_bytes = gy__cluster__job_spec__get_packed_size(spec);
+    if (made->packed_bytes > GY_NET_SPEC_BYTES) {
+        return gy_fail(GY_ARG, "arguments and variables of %zu bytes, at most %d",
+                       made->packed_bytes, GY_NET_SPEC_BYTES);
+    }
+    made->packed = gy_arena_alloc(&made->arena, made->packed_bytes + 1);
+    if (made->packed == NULL) {
+        return GY_NOMEM;
+    }
+    (void)gy__cluster__job_spec__pack(spec, made->packed);
+    spec->directory = borrowed("");
+    GY_TRY(gy_net_digest_begin(&digest));
+    gy_net_digest_feed(digest, made->packed, made->packed_bytes);
+    made->key = gy_net_digest_end(digest);
+    gy_net_digest_free(digest);
+    return GY_OK;
+}
+
+/* ---- What is missing there is brought ---- */
+
+static gy_status take_missing(void *arg, const ProtobufCMessage *answer)
+{
+    package *made = arg;
+    const Gy__Cluster__Blobs *blobs = (const Gy__Cluster__Blobs *)answer;
+    if (blobs->n_missing > GY_NET_FILES_MAX + 1) {
+        return gy_fail(GY_FORMAT, "it misses %zu files", blobs->n_missing);
+    }
+    made->missing_count = blobs->n_missing;
+    for (size_t i = 0; i < blobs->n_missing; i++) {
+        made->missing[i] = gy_net_key(blobs->missing[i]);
+    }
+    return GY_OK;
+}
+
+static gy_status ask_missing(gy_cluster *cluster, package *made)
+{
+    Gy__Cluster__AskBlobs asks = GY__CLUSTER__ASK_BLOBS__INIT;
+    const size_t count = made->files.count;
+    Gy__Cluster__Key *keys = gy_arena_alloc(&made->arena, (count + 1) * sizeof(*keys));
+    asks.content = gy_arena_alloc(&made->arena, (count + 1) * sizeof(void *));
+    if (keys == NULL || asks.content == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i <= count; i++) {
+        const gy_key key = i < count ? made->files.rows[i].content : made->key;
+        gy__cluster__key__init(&keys[i]);
+        keys[i].high = key.high;
+        keys[i].low = key.low;
+        asks.content[i] = &keys[i];
+    }
+    asks.n_content = count + 1;
+    return gy_client_ask(cluster, GY_NET_ASK_BLOBS, &asks.base, gy_client_soon(cluster),
+                         take_missing, made);
+}
+
+static gy_status put_piece(gy_cluster *cluster, Gy__Cluster__PutBlob *piece)
+{
+    return gy_client_ask(cluster, GY_NET_PUT_BLOB, &piece->base, gy_client_soon(cluster), NULL,
+                         NULL);
+}
+
+/* From a file, or from memory (file < 0). */
+static gy_status put_pieces(gy_cluster *cluster, gy_key key, int file, uint8_t *bytes,
+                            uint64_t size_bytes)
+{
+    Gy__Cluster__Key content = GY__CLUSTER__KEY__INIT;
+    Gy__Cluster__PutBlob piece = GY__CLUSTER__PUT_BLOB__INIT;
+    content.high = key.high;
+    content.low = key.low;
+    piece.content = &content;
+    piece.size_bytes = size_bytes;
+    do {
+        size_t size = (size_t)GY_MIN(size_bytes - piece.offset, (uint64_t)GY_NET_BLOB_PIECE);
+        piece.data.data = file < 0 ? bytes + piece.offset : bytes;
+        for (size_t have = 0; file >= 0 && have < size;) {
+            ssize_t got = pread(file, bytes + have, size - have, (off_t)(piece.offset + have));
+            if (got <= 0 && !(got < 0 && errno == EINTR)) {
+                return gy_fail(GY_IO, "it cannot be read: %s",
+                               got < 0 ? strerror(errno) : "it is shorter than it was");
+            }
+            have += got > 0 ? (size_t)got : 0;
+        }
+        piece.data.len = size;
+        GY_TRY(put_piece(cluster, &piece));
+        piece.offset += size;
+    } while (piece.offset < size_bytes);
+    return GY_OK;
+}
+
+static gy_status put_file(gy_cluster *cluster, const gy_client_file *from)
+{
+    int file = open(from->path, O_RDONLY | O_CLOEXEC);
+    uint8_t *bytes = file >= 0 ? gy_alloc("client", GY_NET_BLOB_PIECE) : NULL;
+    gy_status status = GY_OK;
+    if (file < 0) {
+        status = gy_fail(GY_IO, "cannot open it: %s", strerror(errno));
+    } else if (bytes == NULL) {
+        status = GY_NOMEM;
+    } else {
+        status = put_pieces(cluster, from->content, file, bytes, from->size_bytes);
+    }
+    gy_free(bytes);
+    if (file >= 0) {
+        close(file);
+    }
+    return status < 0 ? gy_fail_within(status, "bringing %s", from->path) : GY_OK;
+}
+
+static gy_status put_missing(gy_cluster *cluster, package *made)
+{
+    for (size_t i = 0; i < made->missing_count; i++) {
+        if (gy_key_is_same(made->missing[i], made->key)) {
+            GY_TRY(put_pieces(cluster, made->key, -1, made->packed, made->packed_bytes));
+        }
+        for (size_t k = 0; k < made->files.count; k++) {
+            if (gy_key_is_same(made->missing[i], made->files.rows[k].content)) {
+                GY_TRY(put_file(cluster, &made->files.rows[k]));
+                break;
+            }
+        }
+    }
+    return GY_OK;
+}
+
+/* ---- The job ---- */
+
+static gy_status submit(gy_cluster *cluster, const gy_cluster_program *program,
+                        const package *made, gy_key job)
+{
+    char name[GY_CONTROL_TEXT_BYTES];
+    Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT, spec = GY__CLUSTER__KEY__INIT;
+    Gy__Cluster__Submit asks;
+    gy__cluster__submit__init(&asks);
+    gy_net_clean_text(program->name != NULL ? program->name : name_of(program->arguments[0]),
+                      name, sizeof(name));
+    key.high = job.high;
+    key.low = job.low;
+    spec.high = made->key.high;
+    spec.low = made->key.low;
+    asks.job = &key;
+    asks.spec = &spec;
+    asks.platform = gy_net_platform();
+    asks.weight = (uint32_t)program->weight;
+    asks.slots_max = (uint32_t)program->slots_max;
+    asks.name = name;
+    asks.label = borrowed(program->label != NULL ? program->label : "");
+    return gy_client_ask(cluster, GY_NET_SUBMIT, &asks.base, gy_client_soon(cluster), NULL,
+                         NULL);
+}
+
+/* A name server that is elected in between may have other files: once more, from the start. */
+static gy_status bring_and_submit(gy_cluster *cluster, const gy_cluster_program *program,
+                                  package *made, gy_key job)
+{
+    enum { ROUNDS = 3 };
+    gy_status status = GY_OK;
+    for (int round = 0; round < ROUNDS; round++) {
+        GY_TRY(ask_missing(cluster, made));
+        status = put_missing(cluster, made);
+        status = status == GY_OK ? submit(cluster, program, made, job) : status;
+        if (status != GY_NOTFOUND && status != GY_STATE) {
+            return status;
+        }
+    }
+    return status;
+}
+
+gy_status gy_cluster_submit(gy_cluster *cluster, const gy_cluster_program *program,
+                            char id[GY_CLUSTER_ID_BYTES])
+{
+    if (program->arguments == NULL || program->arguments[0] == NULL || program->weight < 0 ||
+        program->slots_max < 0) {
+        return gy_fail(GY_ARG, "no program, or a weight or limit below zero");
+    }
+    package *made = gy_alloc_zero("client", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    const gy_env_ops *ops = cluster->env->ops;
+    const gy_key job = {ops->random(cluster->env, GY_CHANCE_WORK),
+                        ops->random(cluster->env, GY_CHANCE_WORK) | 1};
+    gy_status status = make_package(cluster, program, made);
+    status = status == GY_OK ? bring_and_submit(cluster, program, made, job) : status;
+    if (status == GY_OK) {
+        gy_net_key_text(job, id);
+    }
+    gy_arena_free(&made->arena);
+    gy_free(made->files.rows);
+    gy_free(made);
+    return status;
+}

@@ -1,0 +1,371 @@
+/* The loop: elected, the machine made from the table, served, and made anew when it ends. */
+#include "cluster/server/server_priv.h"
+
+#include "cluster/local/driver_priv.h"
+#include "cluster/names/records.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static const int64_t second_ns = 1000000000;
+
+void gy_server_fail(gy_server *server, gy_status status)
+{
+    if (!server->is_over) {
+        server->is_over = true;
+        gy_error_take(&server->why, status);
+    }
+}
+
+void gy_server_step(gy_server *server, gy_names_event *event)
+{
+    if (server->names == NULL) {
+        return;
+    }
+    event->now_ns = gy_now_ns(server->env);
+    gy_status status = gy_names_step(server->names, event, &server->effects);
+    if (status < 0) {
+        gy_server_fail(server, status);
+        return;
+    }
+    gy_server_effects(server);
+}
+
+/* ---- The table ---- */
+
+static void stored(void *arg, gy_key key, uint64_t version, gy_status status)
+{
+    gy_server *server = arg;
+    GY_ASSERT(server->storing > 0);
+    server->storing--;
+    gy_names_event event = {.kind = GY_NAMES_STORED,
+                            .key = key,
+                            .version = version,
+                            .status = status,
+                            .reason = status < 0 ? gy_error_text() : NULL};
+    gy_server_step(server, &event);
+    if (status == GY_OK && key.high == NAMES_OWN_KEY && key.low == 0 && server->names != NULL) {
+        gy_server_listen(server);
+    }
+}
+
+static void tell_refused(gy_server *server)
+{
+    while (server->refused_count > 0 && server->names != NULL) {
+        const struct server_refused one = server->refused[--server->refused_count];
+        gy_server_step(server, &(gy_names_event){.kind = GY_NAMES_STORED,
+                                                 .key = one.key,
+                                                 .version = one.version,
+                                                 .status = one.status,
+                                                 .reason = "it could not be begun"});
+    }
+}
+
+static gy_status load(void *arg, gy_key key, uint64_t version, const void *data,
+                      size_t size_bytes)
+{
+    gy_server *server = arg;
+    return gy_names_load(server->names, key, version, data, size_bytes);
+}
+
+/* ---- Elected ---- */
+
+static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
+{
+    gy_server *server = arg;
+    if (event == GY_RPC_GONE) {
+        gy_speakers_leave(&server->daemons, peer);
+        gy_speakers_leave(&server->managers, peer);
+    }
+    if (event == GY_RPC_GONE || event == GY_RPC_ANEW) {
+        gy_blobs_leave(server->blobs, peer);
+    }
+}
+
+void gy_server_listen(gy_server *server)
+{
+    if (server->is_listening) {
+        return;
+    }
+    gy_status status = gy_rpc_listen(server->rpc, server->options->listen, server->address);
+    if (status < 0) {
+        gy_server_fail(server, status);
+        return;
+    }
+    server->is_listening = true;
+    if (server->options->listening != NULL) {
+        server->options->listening(server->options->arg, server->address);
+    }
+}
+
+/* Nothing may be said or stored as the one any more: others may be it already. */
+static void leave_office(gy_server *server)
+{
+    gy_names_free(server->names);
+    server->names = NULL;
+    server->wake_ns = INT64_MAX;
+    server->held_count = server->refused_count = 0;
+    gy_rpc_free(server->rpc);
+    server->rpc = NULL;
+    server->is_listening = false;
+    gy_speakers_free(&server->daemons);
+    gy_speakers_free(&server->managers);
+}
+
+static gy_status take_office(gy_server *server)
+{
+    const gy_nameserver_options *options = server->options;
+    gy_rpc_options node = {.name = "name server",
+                           .role = GY_RPC_NAMESERVER,
+                           .methods = server->methods,
+                           .method_count = SERVER_METHODS,
+                           .arg = server,
+                           .hear = hear,
+                           .key_file = options->key_file,
+                           .is_plaintext = options->is_plaintext,
+                           .stranger_max = 256,
+                           .bulk = &server->bulk};
+    server->anew_ns = 0;
+    return gy_rpc_new(server->env, &node, &server->rpc);
+}
+
+static void elected(void *arg, bool is_it, uint64_t number)
+{
+    gy_server *server = arg;
+    server->is_elected = is_it;
+    gy_debug("elected: %d, number %llu", is_it, (unsigned long long)number);
+    if (!is_it && server->rpc != NULL) {
+        gy_warn("another name server may be elected now: this one serves nobody any more");
+    }
+}
+
+/* The machine as the table has it, when no store of an older one is under way any more. */
+static void make_machine(gy_server *server)
+{
+    gy_status status = gy_names_new(&server->names_options, &server->names);
+    status = status == GY_OK ? gy_table_load(server->table, load, server) : status;
+    if (status == GY_OK) {
+        server->made_ns = gy_now_ns(server->env);
+        gy_server_step(server, &(gy_names_event){.kind = GY_NAMES_BEGIN});
+        return;
+    }
+    gy_names_free(server->names);
+    server->names = NULL;
+    if (status != GY_IO && status != GY_TIMEOUT && status != GY_PEER) {
+        gy_server_fail(server, status);
+        return;
+    }
+    gy_warn("the table cannot be read, it is tried again: %s", gy_error_text());
+    server->anew_ns = gy_now_ns(server->env) + second_ns;
+}
+
+/* What follows from being elected or not. */
+static void settle(gy_server *server)
+{
+    if (!server->is_elected && server->rpc != NULL) {
+        leave_office(server);
+    } else if (server->is_elected && server->rpc == NULL && server->storing == 0) {
+        gy_status status = take_office(server);
+        if (status < 0) {
+            gy_server_fail(server, status);
+            return;
+        }
+    }
+    if (server->rpc != NULL && server->names == NULL && server->storing == 0 &&
+        gy_now_ns(server->env) >= server->anew_ns) {
+        make_machine(server);
+    }
+    if (server->names != NULL && gy_now_ns(server->env) >= server->wake_ns) {
+        server->wake_ns = INT64_MAX;
+        gy_server_step(server, &(gy_names_event){.kind = GY_NAMES_TIMER});
+    }
+    tell_refused(server);
+}
+
+/* One that waits says for whom. */
+static void look_at_leader(gy_server *server)
+{
+    char value[GY_TABLE_VALUE_BYTES];
+    if (server->is_elected ||
+        gy_table_leader(server->table, "nameserver", value, NULL) != GY_OK ||
+        strcmp(value, server->leader) == 0) {
+        return;
+    }
+    memcpy(server->leader, value, sizeof(value));
+    gy_warn("the name server at %s is elected: this one waits", value);
+}
+
+/* ---- The loop ---- */
+
+static void wait(gy_server *server, int signals)
+{
+    int64_t until_ns = GY_MIN(server->wake_ns, gy_table_next(server->table).at_ns);
+    struct pollfd files[3] = {{.fd = signals, .events = POLLIN},
+                              {.fd = gy_table_fd(server->table), .events = POLLIN},
+                              {.fd = -1, .events = POLLIN}};
+    if (server->rpc != NULL) {
+        files[2].fd = gy_rpc_fd(server->rpc);
+        until_ns = GY_MIN(until_ns, gy_rpc_next(server->rpc).at_ns);
+    }
+    if (server->rpc != NULL && server->names == NULL && server->storing == 0) {
+        until_ns = GY_MIN(until_ns, server->anew_ns);
+    }
+    int64_t left_ns = until_ns - gy_now_ns(server->env);
+    int64_t wait_ms = left_ns <= 0 ? 0 : GY_MIN((left_ns + 999999) / 1000000, (int64_t)1000);
+    if (poll(files, GY_COUNT(files), (int)wait_ms) < 0 && errno != EINTR) {
+        gy_server_fail(server, gy_fail(GY_IO, "cannot wait: %s", strerror(errno)));
+    }
+    if (gy_signals_count(signals) > 0 && !server->is_over) {
+        server->is_over = true;
+        server->why.status = GY_OK;
+    }
+}
+
+static void run(gy_server *server, int signals)
+{
+    while (!server->is_over) {
+        settle(server);
+        if (server->is_over) {
+            return;
+        }
+        wait(server, signals);
+        (void)gy_table_turn(server->table, (gy_deadline){0});
+        if (server->rpc != NULL && server->is_elected) {
+            (void)gy_rpc_turn(server->rpc, (gy_deadline){0});
+        }
+        look_at_leader(server);
+    }
+}
+
+/* ---- Beginning and end ---- */
+
+static int64_t nanoseconds(double seconds)
+{
+    return (int64_t)(seconds * 1e9);
+}
+
+static gy_status take_options(gy_server *server, const gy_nameserver_options *options)
+{
+    const double lengths[] = {options->dead_s,       options->lease_s, options->patience_s,
+                              options->grace_s,      options->start_s, options->gang_hold_s,
+                              options->table_lease_s};
+    const int counts[] = {options->attempts_max, options->daemons_max, options->jobs_max,
+                          options->ended_max};
+    for (size_t i = 0; i < GY_COUNT(lengths); i++) {
+        if (!(lengths[i] >= 0 && lengths[i] < 1e9)) {
+            return gy_fail(GY_ARG, "%g seconds are no length of time here", lengths[i]);
+        }
+    }
+    for (size_t i = 0; i < GY_COUNT(counts); i++) {
+        if (counts[i] < 0 || counts[i] > 1000000) {
+            return gy_fail(GY_ARG, "a limit of %d is none from 0 to 1000000", counts[i]);
+        }
+    }
+    if (options->listen == NULL || options->table == NULL) {
+        return gy_fail(GY_ARG, "a name server needs an address to listen at and a table");
+    }
+    server->names_options =
+        (gy_names_options){.dead_ns = nanoseconds(options->dead_s),
+                           .lease_ns = nanoseconds(options->lease_s),
+                           .patience_ns = nanoseconds(options->patience_s),
+                           .grace_ns = nanoseconds(options->grace_s),
+                           .gang_hold_ns = nanoseconds(options->gang_hold_s),
+                           .start_ns = nanoseconds(options->start_s),
+                           .attempts_max = (uint32_t)options->attempts_max,
+                           .daemon_max = (uint32_t)options->daemons_max,
+                           .job_max = (uint32_t)options->jobs_max,
+                           .ended_max = (uint32_t)options->ended_max};
+    server->daemons.most = options->daemons_max > 0 ? (size_t)options->daemons_max : 4096;
+    server->managers.most = options->jobs_max > 0 ? (size_t)options->jobs_max : 4096;
+    server->options = options;
+    return GY_OK;
+}
+
+static gy_status open_files(gy_server *server)
+{
+    char beside[4096];
+    const gy_nameserver_options *options = server->options;
+    const char *table = options->table;
+    const char *folder = options->files;
+    if (folder == NULL && strncmp(table, "etcd:", 5) == 0) {
+        return gy_fail(GY_ARG, "with a table in etcd a folder for the files of jobs is needed");
+    }
+    if (folder == NULL) {
+        table += strncmp(table, "sqlite:", 7) == 0 ? 7 : 0;
+        if (snprintf(beside, sizeof(beside), "%s.files", table) >= (int)sizeof(beside)) {
+            return gy_fail(GY_ARG, "the path of the table is too long");
+        }
+        folder = beside;
+    }
+    uint64_t limit = options->files_limit_bytes;
+    return gy_blobs_open(server->env,
+                         &(gy_blobs_options){.folder = folder,
+                                             .limit_bytes = limit > 0 ? limit : 10ull << 30,
+                                             .mark = gy_server_mark,
+                                             .arg = server},
+                         &server->blobs);
+}
+
+static gy_status open_table(gy_server *server)
+{
+    const gy_nameserver_options *options = server->options;
+    GY_TRY(gy_table_open(server->env,
+                         &(gy_table_options){.where = options->table,
+                                             .user = options->table_user,
+                                             .password_file = options->table_password_file,
+                                             .authorities = options->table_authorities,
+                                             .certificate = options->table_certificate,
+                                             .certificate_key = options->table_certificate_key,
+                                             .lease_s = options->table_lease_s,
+                                             .stored = stored,
+                                             .elected = elected,
+                                             .arg = server},
+                         &server->table));
+    return gy_table_campaign(server->table, "nameserver", options->listen);
+}
+
+/* A descriptor for each daemon, manager and transfer. */
+static void raise_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+            gy_debug("the limit of open files stays: %s", strerror(errno));
+        }
+    }
+}
+
+gy_status gy_nameserver_run(const gy_nameserver_options *options)
+{
+    int signals = -1;
+    gy_server server = {.env = gy_env_real(), .wake_ns = INT64_MAX};
+    server.bulk = (gy_bulk_server){
+        .roles = GY_RPC_MAY(GY_RPC_DAEMON), .find = gy_server_find, .arg = &server};
+    GY_TRY(take_options(&server, options));
+    gy_server_methods(server.methods);
+    raise_limit();
+    GY_TRY(gy_signals_open(&signals));
+    /* A wrong key or address is found now and not when it is elected. */
+    gy_status status = take_office(&server);
+    status = status == GY_OK ? open_files(&server) : status;
+    status = status == GY_OK ? open_table(&server) : status;
+    if (status == GY_OK) {
+        leave_office(&server);
+        run(&server, signals);
+        status = server.why.status < 0 ? gy_error_raise(&server.why) : GY_OK;
+    }
+    gy_error why;
+    gy_error_take(&why, status);
+    leave_office(&server);
+    gy_table_close(server.table);
+    gy_blobs_close(server.blobs);
+    gy_free(server.effects.items);
+    gy_free(server.held);
+    gy_free(server.refused);
+    gy_signals_close(signals);
+    return status < 0 ? gy_error_raise(&why) : GY_OK;
+}

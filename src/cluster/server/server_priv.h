@@ -1,0 +1,123 @@
+/**
+ * The name server's process: the machine of names.h on a node of room rpc, a table and a store
+ * of files. It serves nobody before it is elected and its term is stored, and hangs up on
+ * everybody when it is elected no more.
+ */
+#ifndef GY_CLUSTER_SERVER_SERVER_PRIV_H
+#define GY_CLUSTER_SERVER_SERVER_PRIV_H
+
+#include "cluster/control/index.h"
+#include "cluster/names.h"
+#include "cluster/net/net.h"
+#include "cluster/server/blobs.h"
+#include "cluster/table.h"
+
+#include <gyre/cluster.h>
+
+enum {
+    SERVER_METHODS = 16,
+    SERVER_HELD_MAX = 16384,     /* calls that wait for an answer */
+    SERVER_PROGRESS_BYTES = 256, /* of what a manager says for people */
+};
+
+/* ---- Who spoke last as a daemon, or as a job's manager ---- */
+
+typedef struct server_speaker {
+    gy_key key; /* 0: none */
+    gy_rpc_peer peer;
+    uint32_t epoch;
+    char *progress;
+} server_speaker;
+
+typedef struct server_speakers {
+    gy_index by_key;
+    server_speaker *rows;
+    size_t count, capacity, most;
+} server_speakers;
+
+/** NULL: nobody. */
+server_speaker *gy_speakers_find(const server_speakers *speakers, gy_key key);
+/** GY_LIMIT too many; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_speakers_put(server_speakers *speakers, gy_key key, gy_rpc_peer peer,
+                                        uint32_t epoch);
+void gy_speakers_remove(server_speakers *speakers, gy_key key);
+/** All that spoke from there. */
+void gy_speakers_leave(server_speakers *speakers, gy_rpc_peer peer);
+void gy_speakers_free(server_speakers *speakers);
+
+/* ---- Calls that are answered later ---- */
+
+typedef enum server_held_kind {
+    HELD_ASK, /* number: the machine's ANSWER to it */
+    HELD_END, /* key, epoch: OVER */
+    HELD_WAIT /* key: ENDED */
+} server_held_kind;
+
+typedef struct server_held {
+    server_held_kind kind;
+    gy_rpc_asked asked;
+    uint64_t number;
+    gy_key key;
+    uint32_t epoch;
+} server_held;
+
+/* ---- The process ---- */
+
+typedef struct gy_server {
+    gy_env *env;
+    const gy_nameserver_options *options;
+    gy_names_options names_options;
+    gy_table *table;
+    gy_blobs *blobs;
+    gy_bulk_server bulk;
+    gy_rpc_method methods[SERVER_METHODS];
+    gy_rpc *rpc;     /* NULL: not elected */
+    gy_names *names; /* NULL: not yet, or to be made anew at anew_ns */
+    gy_names_effects effects;
+    server_speakers daemons, managers;
+    gy_rpc_peer speaks; /* as a manager, in this step; 0: no manager does */
+    server_held *held;
+    size_t held_count, held_capacity;
+    uint64_t next_asker;
+    int64_t wake_ns, anew_ns, anew_wait_ns, made_ns;
+    size_t storing;         /* stores under way, of this machine or of one before it */
+    struct server_refused { /* stores that could not even be begun */
+        gy_key key;
+        uint64_t version;
+        gy_status status;
+    } * refused;
+    size_t refused_count, refused_capacity;
+    bool is_elected, is_listening, is_over;
+    gy_error why; /* GY_OK, or why it ends */
+    char address[GY_RPC_ADDRESS_BYTES], leader[GY_TABLE_VALUE_BYTES];
+} gy_server;
+
+/** An event, and all that follows; without a machine nothing. */
+void gy_server_step(gy_server *server, gy_names_event *event);
+/** Serve what the machine says. */
+void gy_server_effects(gy_server *server);
+/** Everything ends with this failure; the first one counts. */
+void gy_server_fail(gy_server *server, gy_status status);
+/** The term is stored: be there for everybody. */
+void gy_server_listen(gy_server *server);
+
+/** Keep a call; *number, if it is not NULL, is the asker's. GY_LIMIT too many; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_server_hold(gy_server *server, const server_held *held,
+                                       uint64_t *number);
+void gy_server_unhold(gy_server *server, size_t index);
+/** All of them are to be asked again. */
+void gy_server_ask_again(gy_server *server, const char *why);
+
+/** The table of methods that a name server serves. */
+void gy_server_methods(gy_rpc_method methods[SERVER_METHODS]);
+/** GY_NET_LIST */
+gy_status gy_server_list(gy_server *server, const gy_rpc_asked *asked);
+/** Blobs: what open jobs name (gy_blobs_options.mark). */
+gy_status gy_server_mark(void *arg, gy_blobs *blobs);
+/** GY_NOTFOUND: names a file that was not brought; GY_FORMAT no spec */
+GY_MUST_CHECK gy_status gy_server_check_spec(gy_server *server, gy_key spec);
+/** gy_bulk_server.find: a blob by its BulkName. */
+gy_status gy_server_find(void *arg, gy_rpc_role role, const char *subject, const void *name,
+                         size_t name_bytes, gy_bulk_region *region);
+
+#endif

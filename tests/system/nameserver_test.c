@@ -1,0 +1,227 @@
+/*
+ * Goal: the options of `gyre nameserver`, and what `gyre job` and `gyre cluster` ask it, do
+ * what they say: the commands as a user types them, and scripted daemons and managers.
+ */
+#include "cluster/server/server_test.h"
+
+#include "command_kit.h"
+
+/* ---- The commands ---- */
+
+/*
+ *   up OPTION...   a name server of this folder, until `down`; $N: the options to ask it
+ *   sub WORD...    gyre job submit, detached; its id
+ *   host OPTION... a daemon of the folder df, until `off`; `known` once the name server lists
+ * it
+ */
+static const char words[] =
+    "up() { rm -f port; [ $# -gt 0 ] && case \"$*\" in *--key*) K=\"--key ring\";; "
+    "*) K=--plaintext; set -- \"$@\" --plaintext;; esac; "
+    "timeout -k 5 60 $GYRE_BIN nameserver -l 127.0.0.1:0 --port-file port \"$@\" >ns 2>&1 & "
+    "ns=$!; "
+    "i=0; until [ -s port ] || [ $i = 1000 ]; do i=$((i+1)); sleep 0.01; done; "
+    "N=\"--names 127.0.0.1:1,$(cat port) $K\"; [ -s port ]; }; "
+    "down() { r=$?; kill $ns; wait $ns && return $r; }; "
+    "sub() { gyre job submit $N --no-wait \"$@\"; }; "
+    "host() { rm -f dport; timeout -k 5 60 $GYRE_BIN daemon $N --listen 127.0.0.1:0 --folder "
+    "df "
+    "--port-file dport \"$@\" >dd 2>&1 & d=$!; }; off() { r=$?; kill $d; wait $d && return $r; "
+    "}; "
+    "known() { i=0; until gyre cluster list $N | grep -q \"$1\" || [ $i = 500 ]; do "
+    "i=$((i+1)); sleep 0.01; done; gyre cluster list $N | grep -q \"$1\"; }; "
+    "[ -e prog ] || { printf '#!/bin/sh\\n' >prog; chmod 755 prog; }; ";
+
+static const char *const lines[] = {
+    /* nameserver: listen, port-file, plaintext, table */
+    "up --table t && grep -qx \"$(cat port)\" ns && gyre job list $N | grep -q state && down "
+    "&& "
+    "[ -s t ] && ! gyre job list $N --patience 0.1 2>said && grep -q 'no name server answers' "
+    "said",
+    "! gyre nameserver -l 0.0.0.0:0 --plaintext --table t 2>said && grep -q loopback said",
+    /* key */
+    "gyre key new ring && up --table sqlite:t --key ring && gyre job list $N && "
+    "! gyre job list --names $(cat port) --plaintext --patience 0.1 2>said && down",
+    /* files, files-limit */
+    "up --table t --files there && sub ./prog && [ $(ls there | wc -l) = 2 ] && down && "
+    "up --table t --files less --files-limit 10 && ! sub ./prog 2>said; down && "
+    "grep -q 'no room' said",
+    /* table-*: those of etcd */
+    "e() { ! gyre nameserver -l 127.0.0.1:0 --plaintext --table etcd:https://127.0.0.1:1/x "
+    "\"$@\" 2>said && cat said; }; e | grep -q 'folder for the files' && "
+    "printf pass >open && chmod 644 open && "
+    "e --files f --table-user u --table-password open | grep -q open && "
+    "e --files f --table-cert prog | grep -qi key",
+    /* table-lease */
+    "! gyre nameserver -l 127.0.0.1:0 --plaintext --table t --table-lease 0 2>said",
+    /* jobs, ended */
+    "up --table t2 --jobs 1 --ended 1 && a=$(sub ./prog) && ! sub ./prog 2>said && "
+    "grep -q 'open already' said && gyre job kill $N $a && ! gyre job wait $N $a 2>said && "
+    "grep -q 'killed by its user' said && b=$(sub ./prog) && gyre job kill $N $b && "
+    "! gyre job wait $N $b 2>said && [ $(gyre job list $N | wc -l) = 2 ]; down",
+    /* job: name, weight, slots, label, file, env, no-wait, timeout, show, list */
+    "up --table t3 --files f3 && echo >side && a=$(sub --name words --weight 7 --slots 3 "
+    "--label gpu -f side -e X=yes ./prog in) && gyre job show $N $a >said && "
+    "grep -q 'words' said && grep -qx 'weight   7' said && grep -al X=yes f3/* >spec && "
+    "grep -aq side $(cat spec) && [ $(ls f3 | wc -l) = 3 ] && "
+    "{ gyre job wait $N --timeout 0.05 $a 2>said; [ $? = 124 ]; } && "
+    "{ gyre job submit $N --timeout 0.05 ./prog >said 2>&1; [ $? = 124 ]; } && "
+    "[ $(gyre job list $N | wc -l) = 3 ] && ! gyre job show $N nobody 2>said; down",
+    "! gyre job list --plaintext 2>said && grep -q -- --names said && "
+    "! gyre job submit ./prog 2>said && grep -q -- --names said",
+    /* daemon, cluster drain and undo: a job of a program that ends, well and not */
+    "printf '#!/bin/sh\necho it is bad >&2\nexit 3\n' >bad; chmod 755 bad; "
+    "up --table t5 && host --slots 3 --host alpha --labels gpu,fast && known 'alpha *gpu,fast' "
+    "&& "
+    "[ -s dport ] && [ -d df/jobs ] && known \" 0/3 .* $(cat dport) \" && "
+    "gyre job submit $N --label fast ./prog >said && "
+    "! gyre job submit $N ./bad 2>said >id && grep -q 'exit status 3: it is bad' said && "
+    "gyre cluster drain $N alpha && known drained && gyre cluster drain $N --undo alpha && "
+    "known ' up '; off && known lost; down",
+    "up --table t6 --key ring && host "
+    "--reserve 1TiB && known trouble; off; down",
+    /* cluster */
+    "up --table t4 && gyre cluster list $N | grep -q managers && "
+    "! gyre cluster drain $N nobody 2>said && grep -q \"no daemon 'nobody'\" said; down",
+};
+
+static void commands_do_what_they_say(void **state)
+{
+    (void)state;
+    char line[3072];
+    for (size_t i = 0; i < GY_COUNT(lines); i++) {
+        snprintf(line, sizeof(line), "%s%s", words, lines[i]);
+        int status = shell(line);
+        if (status != 0) {
+            fail_msg("'%s' ended with %d: %s", lines[i], status, output);
+        }
+    }
+}
+
+/* ---- Its limits of time, as daemons and managers see them ---- */
+
+static kit_server server;
+static kit_agent user, daemons[2], managers[2];
+static kit_agent *agents[] = {&user, &daemons[0], &daemons[1], &managers[0], &managers[1]};
+
+static void begin_server(const char *const *options)
+{
+    kit_server_make(&server);
+    server.command = options;
+    kit_server_start(&server);
+    kit_agent_open(&user, &server, GY_RPC_SUBMITTER, NULL);
+}
+
+/* A job of a program of the system; its key. */
+static gy_key submit_job(void)
+{
+    gy_cluster *cluster = NULL;
+    char id[GY_CLUSTER_ID_BYTES];
+    unsigned long long high = 0, low = 0;
+    const char *arguments[] = {"true", NULL};
+    assert_ok(gy_cluster_open(
+        &(gy_cluster_options){.names = server.address, .key_file = server.ring}, &cluster));
+    assert_ok(gy_cluster_submit(
+        cluster, &(gy_cluster_program){.arguments = arguments, .label = "gpu"}, id));
+    gy_cluster_close(cluster);
+    assert_int_equal(sscanf(id, "%16llx%16llx", &high, &low), 2);
+    return (gy_key){high, low};
+}
+
+typedef struct shown {
+    int daemons, lost, failed;
+    char reason[128];
+} shown;
+
+static gy_status look_at_daemon(void *arg, const gy_cluster_daemon *daemon)
+{
+    shown *at = arg;
+    at->daemons++;
+    at->lost += !daemon->is_up;
+    return GY_OK;
+}
+
+static gy_status look_at_job(void *arg, const gy_cluster_job *job)
+{
+    shown *at = arg;
+    at->failed += job->is_ended;
+    snprintf(at->reason, sizeof(at->reason), "%s", job->reason);
+    return GY_OK;
+}
+
+static shown look(void)
+{
+    gy_cluster *cluster = NULL;
+    shown at = {0};
+    const gy_cluster_visit visit = {.job = look_at_job, .daemon = look_at_daemon, .arg = &at};
+    assert_ok(gy_cluster_open(
+        &(gy_cluster_options){.names = server.address, .key_file = server.ring}, &cluster));
+    assert_ok(gy_cluster_list(cluster, &visit));
+    gy_cluster_close(cluster);
+    return at;
+}
+
+/* One of two daemons is taken; it is lost soon; a manager that is not heard is replaced once.
+ */
+static void dead_start_attempts_and_daemons(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"--dead", "0.3",       "--start", "0.3", "--attempts",
+                                          "2",      "--daemons", "1",       NULL};
+    begin_server(options);
+    kit_daemon_open(&daemons[0], &server, 7, 2);
+    KIT_UNTIL(agents, 2, daemons[0].state.sequence > 2);
+    kit_daemon_open(&daemons[1], &server, 8, 2);
+    KIT_UNTIL(agents, 3, daemons[1].state.sequence > 2);
+    shown at = look();
+    assert_int_equal(at.daemons, 1);
+    assert_int_equal(at.lost, 0);
+    kit_agent_close(&daemons[1]);
+    (void)submit_job();
+    KIT_UNTIL(agents, 2, daemons[0].starts == 2 && look().failed == 1);
+    at = look();
+    assert_string_equal(at.reason, "2 managers in a row ended early");
+    kit_agent_close(&daemons[0]);
+    KIT_UNTIL(agents, 1, look().lost == 1);
+    kit_agent_close(&user);
+    kit_server_remove(&server);
+}
+
+/* Who does not give back what is asked of him loses it: a gang, as soon as it may be asked. */
+static void patience_grace_and_gang_hold(void **state)
+{
+    (void)state;
+    static const char *const options[] = {
+        "--patience", "0.01", "--grace", "0.05", "--gang-hold", "0.01", "--lease", "77", NULL};
+    begin_server(options);
+    kit_daemon_open(&daemons[0], &server, 7, 4);
+    kit_daemon_open(&daemons[1], &server, 8, 0);
+    KIT_UNTIL(agents, 3, daemons[0].state.sequence > 2);
+    gy_key job = submit_job();
+    KIT_UNTIL(agents, 3, daemons[0].starts + daemons[1].starts == 1);
+    kit_manager_open(&managers[0], &server, job, 1, 0);
+    managers[0].is_stubborn = true;
+    managers[0].wishes.gangs[0] = (gy_gang_wish){.number = 1, .width = 4};
+    managers[0].wishes.gang_count = 1;
+    KIT_UNTIL(agents, 4, managers[0].held_count == 4);
+    managers[0].wishes.gang_count = 0;
+    assert_int_equal(daemons[0].length_ns, 77000000000);
+    job = submit_job();
+    KIT_UNTIL(agents, 4, daemons[0].starts + daemons[1].starts == 2);
+    kit_manager_open(&managers[1], &server, job, 1, 1);
+    KIT_UNTIL(agents, 5, managers[0].held_count == 0 && managers[1].held_count == 1);
+    for (int i = 0; i < 5; i++) {
+        kit_agent_close(agents[i]);
+    }
+    kit_server_remove(&server);
+}
+
+int main(void)
+{
+    gy_log_set_level(GY_LOG_ERROR);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commands_do_what_they_say),
+        cmocka_unit_test(dead_start_attempts_and_daemons),
+        cmocka_unit_test(patience_grace_and_gang_hold),
+    };
+    return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
+}
