@@ -142,16 +142,21 @@ static inline int kit_children(pid_t of, pid_t *out, int most)
     return count;
 }
 
-/* Vertex processes: a manager's child is the nursery, whose children they are. */
+/* The parent of a manager's vertex processes, 0: it has none. Its own parent, which does
+ * nothing but wait for it, is the manager's child. */
+static inline pid_t kit_nursery(pid_t manager)
+{
+    pid_t guardian = 0, nursery = 0;
+    return kit_children(manager, &guardian, 1) == 1 && kit_children(guardian, &nursery, 1) == 1
+               ? nursery
+               : 0;
+}
+
+/* Vertex processes. */
 static inline int kit_workers(pid_t manager, pid_t *out, int most)
 {
-    pid_t nursery[8];
-    const int count = kit_children(manager, nursery, 8);
-    int found = 0;
-    for (int i = 0; i < count; i++) {
-        found += kit_children(nursery[i], out + found, most - found);
-    }
-    return found;
+    const pid_t nursery = kit_nursery(manager);
+    return nursery != 0 ? kit_children(nursery, out, most) : 0;
 }
 
 /* How many entries a folder has, hidden ones too; -1: there is none. */

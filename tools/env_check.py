@@ -28,6 +28,7 @@ ALLOWED = {  # object: the calls it is there for
     "ship.c.o": {"gy_setting_get"}, # room cluster: PATH, where a shell would find a program to submit
     "override.c.o": {"gy_setting_get"}, # room flow: what `gyre job run` says of jobs
     "resume.c.o": {"gy_setting_get"}, # room flow: which job the program was started again for
+    "sandbox.c.o": {"setenv"}, # room cluster: where processes behind walls find a folder for a while
     "read.c.o": {"setenv"}, # room cluster: what a job that goes on is told
 }
 

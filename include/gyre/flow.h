@@ -275,6 +275,12 @@ typedef struct gy_flow_options {
     int64_t max_bad_records;       /* skipped before the job fails; <0: any number */
     bool is_resume;                /* go on with the job of `folder`, which must be this one */
     const char *trace;             /* file for a Chrome trace of all processes; NULL: none */
+    /* Walls around the processes of the job: "strict" (all parts, or the job does not start),
+     * "available" (all that this machine has), or a list with commas between of rights,
+     * processes, network, files, calls, read=PATH and write=PATH; docs: gyre(1), SANDBOX. What
+     * vertices name as files may be read, the job's own folders and its output written. NULL or
+     * "none": none. */
+    const char *sandbox;
     /* Called some times a second from the thread of gy_flow_run, with what stands so far. */
     void (*progress)(void *arg, const gy_flow_report *report);
     void *progress_arg;
@@ -344,12 +350,22 @@ GY_API void gy_flow_show_progress(void *progress, const gy_flow_report *report);
 
 /**
  * Let the variables GYRE_JOB_PROCESSES, _THREADS, _MEMORY (bytes), _TIMEOUT (seconds), _FOLDER,
- * _MEMO and _TRACE take the place of what `options` says, as `gyre job run` sets them, and draw
- * progress where the program does not show it itself. gy_flow_run does so first.
+ * _MEMO, _TRACE and _SANDBOX take the place of what `options` says, as `gyre job run` sets
+ * them, and draw progress where the program does not show it itself. gy_flow_run does so first.
  *
  * @return GY_OK; GY_ARG a variable holds something else: names it and what was expected
  */
 GY_API GY_MUST_CHECK gy_status gy_flow_options_override(gy_flow_options *options);
+
+/**
+ * What walls this machine can put around the processes of jobs (options.sandbox): a line for
+ * each part, with the reason of one that is missing.
+ *
+ * @return `out`
+ * @threads any
+ * @cost some milliseconds: it is tried, in processes that end at once
+ */
+GY_API const char *gy_flow_walls(char *out, size_t size_bytes);
 
 /** NULL is fine. */
 GY_API void gy_flow_report_free(gy_flow_report *report);

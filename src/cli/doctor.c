@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <gyre/doctor.h>
+#include <gyre/flow.h>
 #include <gyre/key.h>
 #include <gyre/launch.h>
 
@@ -14,7 +15,7 @@
 
 static struct {
     const char *file;
-    bool json;
+    bool json, sandbox;
 } settings = {.json = false};
 
 static const gy_option options[] = {
@@ -22,6 +23,8 @@ static const gy_option options[] = {
      offsetof(__typeof__(settings), file), 0, 0, NULL},
     {"json", 0, GY_OPTION_FLAG, NULL, "for programs instead of people",
      offsetof(__typeof__(settings), json), 0, 0, NULL},
+    {"sandbox", 0, GY_OPTION_FLAG, NULL, "say what walls this machine can put around jobs",
+     offsetof(__typeof__(settings), sandbox), 0, 0, NULL},
 };
 
 typedef struct ring {
@@ -68,6 +71,15 @@ static void say_key(void)
 
 static int run(char **operands, int operand_count)
 {
+    if (settings.sandbox) {
+        char text[2048];
+        if (operand_count > 0 || settings.file != NULL || settings.json) {
+            fprintf(stderr, "gyre doctor: --sandbox is about this machine, it goes alone\n");
+            return GY_EXIT_USAGE;
+        }
+        fputs(gy_flow_walls(text, sizeof(text)), stdout);
+        return GY_EXIT_OK;
+    }
     gy_doctor_options chosen = {.file = settings.file, .is_json = settings.json};
     if (operand_count > 0) {
         char *end = NULL;
@@ -99,7 +111,8 @@ const gy_command gy_command_doctor = {
         "PROCESS, by default of the only run of this user (several are listed), or of the\n"
         "FILE that a failed run has left. Says which ranks are stopped or gone, whose calls\n"
         "differ, who waits for whom, and who enters collectives late. Live and for people it\n"
-        "first says what this user's cluster key is like (gyre key).",
+        "first says what this user's cluster key is like (gyre key). With --sandbox it says\n"
+        "what 'gyre job run --sandbox' can do here.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

@@ -1,4 +1,5 @@
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
-target_link_libraries(gy_cluster PUBLIC PkgConfig::SQLITE)
+pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
+target_link_libraries(gy_cluster PUBLIC PkgConfig::SQLITE PkgConfig::SECCOMP)
 gyre_proto(cluster cluster)

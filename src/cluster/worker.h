@@ -5,17 +5,19 @@
  * journal's file and the processes. The other side, gy_worker_serve, is called by the same
  * program when it was started to serve:
  *
- *     driver --exec--> nursery --fork--> vertex process 0, 1, ...
- *        \________________socket_________________/
+ *     driver --exec--> guardian --fork--> nursery --fork--> vertex process 0, 1, ...
+ *        \________________________socket_________________________/
  *
  * The nursery is one process a job. It loads the program once and forks the vertex processes,
  * adopts what they leave behind and kills it, and kills them all when the driver's end of its
- * socket closes, however that comes about; when the nursery is killed the kernel kills them.
+ * socket closes, however that comes about; when the nursery is killed the kernel kills them,
+ * and the guardian above it what they leave.
  */
 #ifndef GY_CLUSTER_WORKER_H
 #define GY_CLUSTER_WORKER_H
 
 #include "cluster/manager.h"
+#include "cluster/sandbox.h"
 
 /* ---- The processes' side; room flow fills in the table ---- */
 
@@ -139,6 +141,9 @@ typedef struct gy_driver_options {
     uint64_t epoch;    /* of this manager, used once, on a folder that hosts share: the journal
                           has a segment for it (journal.h). 0: the folder's lock alone decides */
     const char *owner; /* whom a manager of another epoch names; NULL: this process */
+    /* Walls around the processes, as gy_sandbox_settle left them, with the job's folders in its
+     * paths; NULL: none. */
+    const gy_sandbox *sandbox;
 } gy_driver_options;
 
 /**

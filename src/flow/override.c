@@ -66,6 +66,7 @@ gy_status gy_flow_options_override(gy_flow_options *options)
     take_text("GYRE_JOB_FOLDER", &options->folder);
     take_text("GYRE_JOB_MEMO", &options->memo);
     take_text("GYRE_JOB_TRACE", &options->trace);
+    take_text("GYRE_JOB_SANDBOX", &options->sandbox);
     static gy_flow_bars progress; /* of this process's terminal, of which there is one */
     if (options->progress == NULL) {
         options->progress = gy_flow_show_progress;

@@ -15,7 +15,8 @@ static void variables_take_the_place_of_options(void **state)
         {"GYRE_JOB_PROCESSES", "3"},       {"GYRE_JOB_THREADS", "2"},
         {"GYRE_JOB_MEMORY", "1073741824"}, {"GYRE_JOB_TIMEOUT", "1.5"},
         {"GYRE_JOB_FOLDER", "/f"},         {"GYRE_JOB_MEMO", "/m"},
-        {"GYRE_JOB_TRACE", "/t"},          {"GYRE_JOB_SILENCE", "0.25"}};
+        {"GYRE_JOB_TRACE", "/t"},          {"GYRE_JOB_SILENCE", "0.25"},
+        {"GYRE_JOB_SANDBOX", "strict"}};
     gy_flow_options options = {.processes = 9, .folder = "/own", .max_failures = 4};
     assert_int_equal(gy_flow_options_override(&options), GY_OK);
     assert_int_equal(options.processes, 9);
@@ -33,6 +34,7 @@ static void variables_take_the_place_of_options(void **state)
     assert_string_equal(options.folder, "/f");
     assert_string_equal(options.memo, "/m");
     assert_string_equal(options.trace, "/t");
+    assert_string_equal(options.sandbox, "strict");
     assert_int_equal(options.max_failures, 4);
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         assert_int_equal(unsetenv(values[i][0]), 0);

@@ -130,7 +130,7 @@ static gy_status fill_paths(gy_serving *serving)
     char name[GY_NAME_BYTES];
     (void)gy_name_data(serving->task->id, serving->task->member, start->width, name);
     order->path = path_in(&serving->arena, welcome->data, name);
-    char *cohort = gy_arena_alloc(&serving->arena, GY_NAME_BYTES + 8);
+    char *cohort = gy_arena_alloc(&serving->arena, GY_NAME_BYTES + 16);
     char *title = gy_arena_alloc(&serving->arena, strlen(order->stage) + 16);
     if (order->path == NULL || cohort == NULL || title == NULL) {
         return GY_NOMEM;
@@ -138,7 +138,7 @@ static gy_status fill_paths(gy_serving *serving)
     (void)snprintf(title, strlen(order->stage) + 16, "%s[%u]", order->stage, start->number);
     order->name = title;
     if (start->width > 1) {
-        (void)snprintf(cohort, GY_NAME_BYTES + 8, "cohort.%s",
+        (void)snprintf(cohort, GY_NAME_BYTES + 16, "run/cohort.%s",
                        gy_name_data(serving->task->id, 0, 1, name));
         order->cohort = path_in(&serving->arena, welcome->folder, cohort);
     }

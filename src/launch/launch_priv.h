@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 
+#include "launch/reap.h"
 #include "launch/renewal.h"
 #include "transport/rendezvous.h"
 
@@ -125,14 +126,6 @@ void gy_nodes_free(gy_nodes *nodes);
  */
 GY_MUST_CHECK gy_status gy_save_flight(int segment, const char *wanted, const gy_run_end *end,
                                        char *path, size_t size_bytes);
-
-/* ---- reap.c ---- */
-
-enum { GY_REAP_SECONDS = 10 };
-
-/** Kill every child, adopted ones too, until none is left or the deadline passed (then false).
- */
-bool gy_reap_all(gy_env *env, gy_deadline deadline);
 
 /* ---- keeper.c ---- */
 

@@ -443,8 +443,8 @@ static void lull_and_wake(void *arg, const gy_flow_report *report)
     }
     if (what->turn == 0 && word != NULL) {
         what->sleeper = (pid_t)strtol(word + 8, NULL, 10);
-        const bool is_lulled = kit_children(getpid(), &what->nursery, 1) == 1 &&
-                               kill(what->sleeper, SIGSTOP) == 0 &&
+        what->nursery = kit_nursery(getpid());
+        const bool is_lulled = what->nursery != 0 && kill(what->sleeper, SIGSTOP) == 0 &&
                                kill(what->nursery, SIGSTOP) == 0;
         what->turn =
             is_lulled ? 1 : -1; /* asserted behind the job: it must not be left asleep */

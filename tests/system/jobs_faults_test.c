@@ -74,8 +74,8 @@ static bool has_done_all(const running *at, const work *job)
  * job still runs: flow_faults_test.c.) */
 static void stop_and_wake(running *at, const work *job, int process)
 {
-    pid_t nursery = 0;
-    if (kit_children(at->manager, &nursery, 1) != 1) {
+    const pid_t nursery = kit_nursery(at->manager);
+    if (nursery == 0) {
         return;
     }
     const int parent = pidfd_open(nursery, 0);

@@ -75,6 +75,10 @@ static const struct {
     {"doctor", "json",
      "gyre run -n 1 --record flight true; gyre doctor --file flight --json | grep -q "
      "'^{\"program\"'"},
+    {"doctor", "sandbox",
+     "gyre doctor --sandbox >walls && [ $(wc -l <walls) = 5 ] && grep -q '^rights *yes' walls "
+     "&& "
+     "! gyre doctor --sandbox --json 2>said"},
     {"train", "data", "cp -r digits copy && same -d copy -e 2 -b 8 && ! t -d no -e 2 -b 8"},
     {"train", "output", "t $P -o deep/er && cmp deep/er/model.safetensors plain"},
     {"train", "ranks", "t $P -n 2 && grep -q '\"rank 1\"' out/mlp/trace.json"},
@@ -254,6 +258,14 @@ static const struct {
      "$PPID; }; cat' "
      "in -o ms --silence 0.5 2>said && [ $(cat ms/part-* | wc -l) = 2 ]"},
     {"mr", "trace", "m wordcount in --trace t && grep -q traceEvents t"},
+    {"mr", "sandbox", /* the same bytes; a file that nobody listed is not there */
+     "gyre doctor --sandbox >walls && m wordcount in && cat mo/part-* >counts && "
+     "m wordcount in --sandbox available && cat mo/part-* | cmp - counts && "
+     "! m wordcount in --sandbox wall && grep -q 'expected none, strict' said && "
+     "{ ! grep -q '^files *yes' walls || { cp in unlisted && H=$PWD/unlisted && "
+     "m --map \"cat $H; true\" in && [ $(cat mo/part-* | wc -l) = 2 ] && "
+     "m --map \"cat $H; true\" in --sandbox files && [ $(cat mo/part-* | wc -l) = 0 ] && "
+     "m --map \"cat $H\" in --sandbox files,read=$H && [ $(cat mo/part-* | wc -l) = 2 ]; }; }"},
     {"mr", "stats",
      "m wordcount in -s && grep -q '^counter map records: ' said && "
      "grep -qx 'counter map emissions: 4' said && "
@@ -269,6 +281,7 @@ static const struct {
     {"job", "timeout",
      "! gyre job run --timeout 0.2 $GYRE_BIN mr --map 'sleep 60' in -o to 2>said"},
     {"job", "silence", "gyre job run --silence 3 env | grep -qx GYRE_JOB_SILENCE=3"},
+    {"job", "sandbox", "gyre job run --sandbox strict env | grep -qx GYRE_JOB_SANDBOX=strict"},
     {"job", "folder",
      "gyre job run --folder there $GYRE_BIN mr wordcount in -o wf 2>said && "
      "[ -e there/id ]"},

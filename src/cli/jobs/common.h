@@ -9,7 +9,7 @@
 typedef struct gy_job_settings {
     long long processes, threads;
     double timeout, silence;
-    const char *folder, *memo, *trace;
+    const char *folder, *memo, *trace, *sandbox;
 } gy_job_settings;
 
 /* What a process takes whatever it does leaves little of less. */
@@ -32,7 +32,10 @@ typedef struct gy_job_settings {
     {"memo", 0, GY_OPTION_TEXT, "DIR", "keep results there, and take what is there",           \
      offsetof(type, job.memo), 0, 0, NULL},                                                    \
     {"trace", 0, GY_OPTION_TEXT, "FILE", "write a Chrome trace of all processes",              \
-     offsetof(type, job.trace), 0, 0, NULL}
+     offsetof(type, job.trace), 0, 0, NULL},                                                   \
+    {"sandbox", 0, GY_OPTION_TEXT, "LIST",                                                     \
+     "walls around the processes: strict, available, or parts (default: none)",                \
+     offsetof(type, job.sandbox), 0, 0, NULL}
 /* clang-format on */
 
 #endif

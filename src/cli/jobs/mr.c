@@ -278,6 +278,7 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
         .folder = settings.job.folder,
         .memo = settings.job.memo,
         .trace = settings.job.trace,
+        .sandbox = settings.job.sandbox,
         .processes = (int)settings.job.processes,
         .threads = (int)settings.job.threads,
         .timeout_seconds = settings.job.timeout,

@@ -25,11 +25,21 @@ int gy_worker_serve(int socket, const gy_worker_ops *ops)
     if (packet.size_bytes >= sizeof(role)) {
         memcpy(&role, bytes, sizeof(role));
     } else {
-        role.kind = 0;
+        role = (gy_role){.kind = 0};
+        packet.size_bytes = sizeof(role);
     }
-    if (role.kind == GY_ROLE_NURSERY && packet.file_count == 1 && role.processes > 0 &&
-        role.threads > 0) {
-        status = gy_nursery_run(socket, &role, packet.files[0], ops);
+    gy_walls walls = {.parts = role.kind == GY_ROLE_NURSERY ? role.parts : 0,
+                      .paths = bytes + sizeof(role),
+                      .paths_bytes = packet.size_bytes - sizeof(role)};
+    bool is_nursery = role.kind == GY_ROLE_NURSERY && packet.file_count == 1 &&
+                      role.processes > 0 && role.threads > 0 &&
+                      (walls.paths_bytes == 0 || bytes[packet.size_bytes - 1] == '\0');
+    if (is_nursery && walls.parts != 0 && gy_walls_close_files(socket, packet.files[0]) < 0) {
+        fprintf(stderr, "gyre: %s\n", gy_error_text());
+        return GY_NURSERY_OPEN;
+    }
+    if (is_nursery) {
+        status = gy_nursery_run(socket, &role, &walls, packet.files[0], ops);
     } else if (role.kind == GY_ROLE_GANG) {
         status =
             gy_gang_keep(socket, &role, bytes + sizeof(role), packet.size_bytes - sizeof(role));

@@ -162,35 +162,50 @@ static void test_forks_are_bounded(void **state)
     end_job(&job);
 }
 
-/* The nursery is the only child of this process. */
-static void kill_nursery(gy_test_job *job)
+/* The guardian is the only child of this process, the nursery its only one. */
+static void kill_above(gy_test_job *job, int depth)
 {
-    char path[64], text[64] = "";
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    int file = open(path, O_RDONLY);
-    assert_true(file >= 0 && read(file, text, sizeof(text) - 1) > 0);
-    close(file);
-    assert_int_equal(kill((pid_t)strtol(text, NULL, 10), SIGKILL), 0);
-    job->on_commit = NULL;
+    long found = getpid();
+    for (int i = 0; i < depth; i++) {
+        char path[64], text[64] = "";
+        snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", found, found);
+        int file = open(path, O_RDONLY);
+        assert_true(file >= 0 && read(file, text, sizeof(text) - 1) > 0);
+        close(file);
+        found = strtol(text, NULL, 10);
+    }
+    assert_int_equal(kill((pid_t)found, SIGKILL), 0);
+    job->on_tick = NULL;
 }
 
+static void kill_guardian(gy_test_job *job)
+{
+    kill_above(job, 1);
+}
+
+static void kill_nursery(gy_test_job *job)
+{
+    kill_above(job, 2);
+}
+
+/* Daemons that a killed one of the two leaves are found by the other one, with control groups
+ * or without. */
 static void test_the_nursery_is_replaced(void **state)
 {
     (void)state;
-    static const char *const with_daemons[] = {"daemon, stop"}; /* it waits for its end */
-    static const char *const alone[] = {"stop"};
-    gy_test_job job = {.words = with_daemons,
-                       .word_count = 1,
-                       .task_count = 200,
-                       .processes = 2,
-                       .on_commit = kill_nursery};
-    if (access("/sys/fs/cgroup/pids", W_OK) != 0) { /* nobody would know of a daemon */
-        job.words = alone;
+    void (*const ways[])(gy_test_job * job) = {kill_guardian, kill_nursery};
+    for (size_t i = 0; i < GY_COUNT(ways); i++) {
+        gy_test_job job = {.words =
+                               (const char *const[]){"daemon, stop"}, /* it waits for its end */
+                           .word_count = 1,
+                           .task_count = 200,
+                           .processes = 2,
+                           .on_tick = ways[i]};
+        assert_ok(gy_test_job_run(&job));
+        assert_int_equal(job.committed, 200);
+        assert_said(&job, "killed by SIGKILL");
+        end_job(&job);
     }
-    assert_ok(gy_test_job_run(&job));
-    assert_int_equal(job.committed, 200);
-    assert_said(&job, "killed by SIGKILL");
-    end_job(&job);
 }
 
 static void send_signal(gy_test_job *job)

@@ -88,6 +88,53 @@ static inline void gy_job_eat_memory(gy_worker_answer *answer)
     }
 }
 
+/* Only what a vertex process needs may be open in it: the standard ones, its stream. */
+static inline void gy_job_list_files(gy_worker_answer *answer)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    for (struct dirent *at = folder != NULL ? readdir(folder) : NULL; at != NULL;
+         at = readdir(folder)) {
+        char link[300], path[280];
+        const int file = (int)strtol(at->d_name, NULL, 10);
+        snprintf(path, sizeof(path), "/proc/self/fd/%s", at->d_name);
+        const ssize_t size = readlink(path, link, sizeof(link) - 1);
+        link[size > 0 ? size : 0] = '\0';
+        if (at->d_name[0] != '.' && file > 2 && file != dirfd(folder) &&
+            file != gy_job_socket()) {
+            answer->cause = GY_CAUSE_OWN;
+            gy_text_add(&answer->reason, "%d is open: %s", file, link);
+        }
+    }
+    if (folder == NULL || closedir(folder) != 0) {
+        answer->cause = GY_CAUSE_OWN;
+        gy_text_add(&answer->reason, "cannot list /proc/self/fd");
+    }
+}
+
+/* A file outside of the job, as its environment names it. */
+static inline void gy_job_read_secret(gy_worker_answer *answer)
+{
+    const char *path = getenv("GYRE_TEST_SECRET");
+    const int file = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file < 0) {
+        answer->cause = GY_CAUSE_OWN;
+        gy_text_add(&answer->reason, "cannot read what is outside: %s", strerror(errno));
+    } else {
+        close(file);
+    }
+}
+
+/* Its parent, all processes that it may signal, and the manager as its environment names it. */
+static inline void gy_job_kill_all(gy_worker_answer *answer)
+{
+    const char *manager = getenv("GYRE_TEST_MANAGER");
+    if (manager != NULL && kill((pid_t)strtol(manager, NULL, 10), SIGKILL) == 0) {
+        answer->cause = GY_CAUSE_OWN;
+    }
+    (void)kill(getppid(), SIGKILL);
+    (void)kill(getppid(), SIGSTOP);
+}
+
 static inline void gy_job_do(const char *word, const _Atomic bool *is_cancelled,
                              gy_worker_answer *answer)
 {
@@ -135,6 +182,12 @@ static inline void gy_job_do(const char *word, const _Atomic bool *is_cancelled,
             answer->cause = status == GY_CANCELLED ? GY_CAUSE_CANCELLED : GY_CAUSE_OWN;
             gy_text_add(&answer->reason, "%s", gy_error_text());
         }
+    } else if (strcmp(word, "files") == 0) {
+        gy_job_list_files(answer);
+    } else if (strcmp(word, "secret") == 0) {
+        gy_job_read_secret(answer);
+    } else if (strcmp(word, "kill all") == 0) {
+        gy_job_kill_all(answer);
     } else if (strcmp(word, "fail") == 0) {
         answer->cause = GY_CAUSE_OWN;
         gy_text_add(&answer->reason, "as it was told");
@@ -191,11 +244,12 @@ typedef struct gy_test_job {
     int processes, threads;
     size_t memory_bytes;
     int64_t silence_ns;
-    double seconds;                           /* for the whole; 0: 60 */
-    bool is_resume;                           /* the folder stays as it is */
-    gy_env *env;                              /* NULL: the real one */
-    uint64_t epoch;                           /* of its manager; 0: none */
-    bool is_over;                             /* another epoch goes on */
+    double seconds; /* for the whole; 0: 60 */
+    bool is_resume; /* the folder stays as it is */
+    gy_env *env;    /* NULL: the real one */
+    uint64_t epoch; /* of its manager; 0: none */
+    bool is_over;   /* another epoch goes on */
+    const gy_sandbox *sandbox;
     void (*on_tick)(struct gy_test_job *job); /* may be NULL */
     void (*on_commit)(struct gy_test_job *job);
     uint32_t committed, failed;
@@ -328,6 +382,7 @@ static inline gy_status gy_test_job_run(gy_test_job *job)
         .memory_bytes = job->memory_bytes,
         .ops = &ops,
         .epoch = job->epoch,
+        .sandbox = job->sandbox,
         .deadline = gy_env_deadline(env, job->seconds > 0 ? job->seconds : 60)};
     gy_status status = gy_driver_run(env, manager, &options);
     gy_manager_free(manager);

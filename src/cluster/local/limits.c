@@ -90,32 +90,20 @@ static bool find_folder(const char *name, pid_t nursery, char out[512])
     return false;
 }
 
+/* An end to write to a group's file later, wherever this process may reach then. -1: none. */
+static int open_small(const char *folder, const char *name)
+{
+    char path[600];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return open(path, O_WRONLY | O_CLOEXEC);
+}
+
 /* Make a group; `folder` becomes "" when there can be none. */
 static void make_group(const char *name, pid_t nursery, char folder[512])
 {
     if (!find_folder(name, nursery, folder) || (mkdir(folder, 0700) != 0 && errno != EEXIST)) {
         folder[0] = '\0';
     }
-}
-
-gy_status gy_limits_open(gy_limits *limits, const gy_role *role)
-{
-    *limits = (gy_limits){.memory_bytes = role->memory_bytes, .processes = role->processes};
-    limits->killed = gy_alloc_zero("cluster.limits", role->processes, sizeof(uint64_t));
-    if (limits->killed == NULL) {
-        return GY_NOMEM;
-    }
-    make_group("pids", getpid(), limits->pids);
-    uint64_t most = TASKS_A_JOB + (uint64_t)TASKS_A_PROCESS * role->processes;
-    if (limits->pids[0] != '\0' && (write_number(limits->pids, "pids.max", most) != 0 ||
-                                    write_small(limits->pids, "cgroup.procs", "0") != 0)) {
-        rmdir(limits->pids);
-        limits->pids[0] = '\0';
-    }
-    if (role->memory_bytes > 0) {
-        make_group("memory", getpid(), limits->memory);
-    }
-    return GY_OK;
 }
 
 static void group_of(const gy_limits *limits, uint32_t slot, char out[560])
@@ -134,18 +122,47 @@ static int lower(__rlimit_resource_t resource, uint64_t most)
     return setrlimit(resource, &limit) == 0 ? 0 : errno;
 }
 
-/* Into the slot's group of memory, made or left there by an earlier process. errno, 0 done. */
-static int enter_memory(const gy_limits *limits, uint32_t slot)
+/* The slot's group of memory, made or left there by an earlier process: what to write to so as
+ * to enter it; -1: there is none. */
+static int make_memory(const gy_limits *limits, uint32_t slot)
 {
     char group[560];
     group_of(limits, slot, group);
-    if (mkdir(group, 0700) != 0 && errno != EEXIST) {
-        return errno;
+    if ((mkdir(group, 0700) != 0 && errno != EEXIST) ||
+        write_number(group, "memory.limit_in_bytes", limits->memory_bytes) != 0) {
+        return -1;
     }
-    int error = write_number(group, "memory.limit_in_bytes", limits->memory_bytes);
     /* Swap counts too where the system counts it. */
     (void)write_number(group, "memory.memsw.limit_in_bytes", limits->memory_bytes);
-    return error != 0 ? error : write_small(group, "cgroup.procs", "0");
+    return open_small(group, "cgroup.procs");
+}
+
+gy_status gy_limits_open(gy_limits *limits, const gy_role *role, pid_t name)
+{
+    *limits = (gy_limits){
+        .memory_bytes = role->memory_bytes, .processes = role->processes, .most = -1};
+    limits->killed = gy_alloc_zero("cluster.limits", role->processes, sizeof(uint64_t));
+    limits->entries = gy_alloc("cluster.limits", role->processes * sizeof(int));
+    if (limits->killed == NULL || limits->entries == NULL) {
+        return GY_NOMEM;
+    }
+    make_group("pids", name, limits->pids);
+    uint64_t most = TASKS_A_JOB + (uint64_t)TASKS_A_PROCESS * role->processes;
+    if (limits->pids[0] != '\0' && (write_number(limits->pids, "pids.max", most) != 0 ||
+                                    write_small(limits->pids, "cgroup.procs", "0") != 0)) {
+        rmdir(limits->pids);
+        limits->pids[0] = '\0';
+    }
+    if (limits->pids[0] != '\0') {
+        limits->most = open_small(limits->pids, "pids.max");
+    }
+    if (role->memory_bytes > 0) {
+        make_group("memory", name, limits->memory);
+    }
+    for (uint32_t slot = 0; slot < role->processes; slot++) {
+        limits->entries[slot] = limits->memory[0] != '\0' ? make_memory(limits, slot) : -1;
+    }
+    return GY_OK;
 }
 
 int gy_limits_enter(const gy_limits *limits, uint32_t slot)
@@ -157,7 +174,8 @@ int gy_limits_enter(const gy_limits *limits, uint32_t slot)
     if (error != 0 || limits->memory_bytes == 0) {
         return error;
     }
-    if (limits->memory[0] != '\0' && enter_memory(limits, slot) == 0) {
+    if (limits->entries != NULL && limits->entries[slot] >= 0 &&
+        write(limits->entries[slot], "0", 1) == 1) {
         return 0;
     }
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
@@ -188,9 +206,14 @@ bool gy_limits_is_over(gy_limits *limits, uint32_t slot)
 
 void gy_limits_forbid(const gy_limits *limits, bool is_forbidden)
 {
-    if (limits->pids[0] != '\0') {
+    if (limits->most >= 0) {
+        char text[32];
         uint64_t most = TASKS_A_JOB + (uint64_t)TASKS_A_PROCESS * limits->processes;
-        (void)write_number(limits->pids, "pids.max", is_forbidden ? 0 : most);
+        int size = snprintf(text, sizeof(text), "%llu",
+                            is_forbidden ? 0ULL : (unsigned long long)most);
+        if (write(limits->most, text, (size_t)size) != size) {
+            gy_debug("a job's limit of processes stays: %s", strerror(errno));
+        }
     }
 }
 
@@ -227,33 +250,29 @@ static void remove_memory(const char *folder, uint32_t processes)
 
 void gy_limits_close(gy_limits *limits)
 {
-    if (limits->memory[0] != '\0') {
-        remove_memory(limits->memory, limits->processes);
+    for (uint32_t slot = 0; limits->entries != NULL && slot < limits->processes; slot++) {
+        if (limits->entries[slot] >= 0) {
+            close(limits->entries[slot]);
+        }
     }
+    if (limits->most >= 0) {
+        close(limits->most);
+    }
+    gy_free(limits->entries);
     gy_free(limits->killed);
+    limits->entries = NULL;
     limits->killed = NULL;
+    limits->most = -1;
 }
 
-void gy_limits_leave(const gy_limits *limits)
-{
-    char above[512];
-    memcpy(above, limits->pids, sizeof(above));
-    char *end = strrchr(above, '/');
-    if (end != NULL) {
-        *end = '\0';
-        (void)write_small(above, "cgroup.procs", "0");
-        remove_group(limits->pids);
-    }
-}
-
-void gy_limits_sweep(pid_t nursery, uint32_t processes)
+void gy_limits_sweep(pid_t name, uint32_t processes)
 {
     char folder[512];
-    if (find_folder("pids", nursery, folder)) {
+    if (find_folder("pids", name, folder)) {
         (void)write_number(folder, "pids.max", 0); /* who is still there starts nobody */
         remove_group(folder);
     }
-    if (find_folder("memory", nursery, folder) && access(folder, F_OK) == 0) {
+    if (find_folder("memory", name, folder) && access(folder, F_OK) == 0) {
         remove_memory(folder, processes);
     }
 }

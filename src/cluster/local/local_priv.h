@@ -5,6 +5,7 @@
 #define GY_CLUSTER_LOCAL_PRIV_H
 
 #include "cluster/journal.h"
+#include "cluster/sandbox.h"
 #include "cluster/wire.h"
 #include "cluster/worker.h"
 
@@ -13,12 +14,13 @@
 
 /* ---- start.c: another process of this program, and packets with descriptors ---- */
 
-/** What a process that was started to serve is told first; the arguments of a gang follow it.
- */
+/** What a process that was started to serve is told first; the arguments of a gang follow it,
+ * or the paths of a nursery's walls. */
 typedef struct gy_role {
     enum { GY_ROLE_NURSERY = 1, GY_ROLE_GANG } kind;
     uint32_t processes, threads; /* nursery */
     size_t memory_bytes;         /* nursery: of a vertex process */
+    uint32_t parts;              /* nursery: of its walls, GY_SANDBOX_ */
     pid_t starter;               /* its parent */
     int ranks;                   /* gang */
     double timeout_seconds;      /* gang */
@@ -67,9 +69,20 @@ typedef struct gy_nursery_news {
     bool is_over_memory; /* it, or what it started, was killed for that */
 } gy_nursery_news;
 
-/** The nursery's life, in it and (it returns there too) in each process that it forks; an exit
- * status. `socket` and `boards` are taken. */
-int gy_nursery_run(int socket, const gy_role *role, int boards, const gy_worker_ops *ops);
+/** Its exit status when it cannot be walled in as it was told to, said on standard error. */
+enum { GY_NURSERY_OPEN = 78 };
+
+/** The guardian's life, which does not return; the nursery's, and (it returns there too) that
+ * of each process that it forks; an exit status. `socket` and `boards` are taken. */
+int gy_nursery_run(int socket, const gy_role *role, const gy_walls *walls, int boards,
+                   const gy_worker_ops *ops);
+
+/* ---- ../sandbox/guard.c: the parent of the nursery ---- */
+
+/** Fork: the child returns and is the nursery, *watch breaks when its guardian is gone; this
+ * process does not return, and ends with the status of its child once all that is left of it
+ * is gone. GY_LIMIT */
+GY_MUST_CHECK gy_status gy_guard_split(uint32_t processes, int *watch);
 
 /* ---- limits.c: memory and number of processes ---- */
 
@@ -78,23 +91,25 @@ typedef struct gy_limits {
     size_t memory_bytes;
     uint64_t *killed; /* (processes) by the system for memory, at last look */
     uint32_t processes;
+    int *entries; /* (processes) written to so as to enter a slot's group of memory; -1: none */
+    int most;     /* written to so as to change how many processes may be; -1: no such group */
 } gy_limits;
 
-/** In the nursery: join the job's group of processes. GY_NOMEM */
-GY_MUST_CHECK gy_status gy_limits_open(gy_limits *limits, const gy_role *role);
+/** In the nursery, before it is walled in: join the job's group of processes. The groups are
+ * named by `name`, as gy_limits_sweep finds them. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_limits_open(gy_limits *limits, const gy_role *role, pid_t name);
 /** In a new vertex process: what holds for it and all it starts. errno, 0 done. */
 int gy_limits_enter(const gy_limits *limits, uint32_t slot);
 /** Was something in that slot killed for its memory since the last call? */
 bool gy_limits_is_over(gy_limits *limits, uint32_t slot);
 /** No process of the job can start another one from now on, or they can again. */
 void gy_limits_forbid(const gy_limits *limits, bool is_forbidden);
-/** In the nursery, at its end: remove the groups of memory. */
+/** In the nursery at its end, and in a vertex process once it has entered: what is open, and
+ * the memory. The groups stay for gy_limits_sweep. */
 void gy_limits_close(gy_limits *limits);
-/** In the nursery, when no driver is there to sweep: out of the group of processes, remove it.
- */
-void gy_limits_leave(const gy_limits *limits);
-/** In the driver, after the nursery's end, however that came: kill and remove what it left. */
-void gy_limits_sweep(pid_t nursery, uint32_t processes);
+/** In the guardian, and in the driver after its end, however that came: kill who is left in the
+ * groups of that name and remove them. */
+void gy_limits_sweep(pid_t name, uint32_t processes);
 
 /* ---- board.c: what runs in a process, seen from outside ---- */
 

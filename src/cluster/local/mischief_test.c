@@ -4,37 +4,43 @@
 
 static gy_random chance;
 
-/* A grandchild at random, found through the nursery, gets SIGKILL; seldom the nursery itself.
- */
+/* One of the children of `of` at random, *count of which there are; 0: none. */
+static long child_of(long of, int *count)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", of, of);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    text[size > 0 ? size : 0] = '\0';
+    char *at = text, *end = NULL;
+    long found = 0, one = strtol(at, &end, 10);
+    for (*count = 0; end != at; one = strtol(at, &end, 10)) {
+        found = found == 0 || gy_random_below(&chance, 2) == 0 ? one : found;
+        at = end;
+        ++*count;
+    }
+    return found;
+}
+
+/* A vertex process at random gets SIGKILL; seldom the nursery above it, or the guardian above
+ * that one: one of the two, as nobody is left to know of the daemons of both. */
 static void kill_somebody(gy_test_job *job)
 {
     (void)job;
-    char path[64], text[512];
     if (gy_random_below(&chance, 40) != 0) {
         return;
     }
+    bool is_parent_meant = gy_random_below(&chance, 8) == 0;
+    int deepest = is_parent_meant ? 1 + (int)gy_random_below(&chance, 2) : 3, count = 0;
     long victim = getpid();
-    bool is_nursery_meant = gy_random_below(&chance, 8) == 0;
-    /* Without a control group nobody would know of the daemons that a killed nursery leaves. */
-    is_nursery_meant = is_nursery_meant && access("/sys/fs/cgroup/pids", W_OK) == 0;
-    for (int depth = 0; depth < (is_nursery_meant ? 1 : 2); depth++) {
-        snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", victim, victim);
-        int file = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
-        if (file >= 0) {
-            close(file);
-        }
-        text[size > 0 ? size : 0] = '\0';
-        char *at = text, *end = NULL;
-        long found = 0, one = strtol(at, &end, 10);
-        for (; end != at; one = strtol(at, &end, 10)) {
-            found = found == 0 || gy_random_below(&chance, 2) == 0 ? one : found;
-            at = end;
-        }
-        if (found == 0) {
+    for (int depth = 0; depth < deepest; depth++) {
+        victim = child_of(victim, &count);
+        if (victim == 0 || (depth == 0 && count > 1)) { /* an earlier one is still ending */
             return;
         }
-        victim = found;
     }
     (void)kill((pid_t)victim, SIGKILL);
 }

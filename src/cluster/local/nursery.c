@@ -37,9 +37,12 @@ typedef struct child {
 
 typedef struct nursery {
     int socket, ended, boards; /* ended: readable when a child has ended */
+    int watch;                 /* breaks when the guardian is gone */
     const gy_role *role;
+    const gy_walls *walls;
     const gy_worker_ops *ops;
     child *children; /* (processes) */
+    pid_t name;      /* of the guardian, as the driver knows it */
     gy_limits limits;
     sigset_t mask; /* as it was */
     gy_env *env;
@@ -60,7 +63,8 @@ static int become_vertex(const nursery *here, pid_t parent, const gy_nursery_ord
     if (getppid() != parent) {
         return ESRCH;
     }
-    if (setpgid(0, 0) != 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
+    if ((here->walls->parts != 0 && prctl(PR_SET_DUMPABLE, 1) != 0) || setpgid(0, 0) != 0 ||
+        prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
         (log >= 0 && (dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0))) {
         return errno;
     }
@@ -76,10 +80,11 @@ static int live(nursery *here, pid_t parent, const gy_nursery_order *order, cons
     uint32_t lines = role->processes * role->threads;
     close(here->socket);
     close(here->ended);
-    gy_free(here->limits.killed);
+    close(here->watch);
     gy_free(here->children);
     here->children = NULL;
     int error = become_vertex(here, parent, order, files[1]);
+    gy_limits_close(&here->limits);
     if (files[1] >= 0) {
         close(files[1]);
     }
@@ -320,11 +325,15 @@ static void end_all(nursery *here)
 static turn look_and_act(nursery *here, int *status)
 {
     bool is_waiting = tell_news(here);
-    struct pollfd looks[2] = {
+    struct pollfd looks[3] = {
         {.fd = here->socket, .events = (short)(POLLIN | (is_waiting ? POLLOUT : 0))},
-        {.fd = here->ended, .events = POLLIN}};
+        {.fd = here->ended, .events = POLLIN},
+        {.fd = here->watch, .events = POLLIN}};
     /* Orphans that have just been handed over are looked for again; else an event comes. */
-    (void)poll(looks, 2, here->passes > 0 ? 5 : 10000);
+    (void)poll(looks, 3, here->passes > 0 ? 5 : 10000);
+    if (looks[2].revents != 0) {
+        return IS_OVER; /* nobody would look after what we leave */
+    }
     if (looks[1].revents != 0 || here->passes > 0) {
         drain_ended(here);
         (void)reap(here);
@@ -333,36 +342,58 @@ static turn look_and_act(nursery *here, int *status)
     return looks[0].revents != 0 ? take_orders(here, status) : GO_ON;
 }
 
-/* Block SIGCHLD and have it in a descriptor; memory, limits. */
+/* Become the child of a guardian, block SIGCHLD and have it in a descriptor; memory, limits. */
 static gy_status open_nursery(nursery *here)
 {
     sigset_t ended;
     sigemptyset(&ended);
     sigaddset(&ended, SIGCHLD);
+    GY_TRY(gy_walls_prepare(here->walls));
+    GY_TRY(gy_guard_split(here->role->processes, &here->watch));
     GY_ASSERT(pthread_sigmask(SIG_BLOCK, &ended, &here->mask) == 0);
     here->ended = signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK);
-    here->children = gy_alloc_zero("cluster.nursery", here->role->processes, sizeof(child));
     if (here->ended < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
         return gy_fail(GY_LIMIT, "cannot watch the processes of a job: %s", strerror(errno));
     }
+    here->children = gy_alloc_zero("cluster.nursery", here->role->processes, sizeof(child));
     if (here->children == NULL) {
         return GY_NOMEM;
     }
-    return gy_limits_open(&here->limits, here->role);
+    GY_TRY(gy_limits_open(&here->limits, here->role, here->name));
+    return gy_walls_enter(here->walls);
 }
 
-int gy_nursery_run(int socket, const gy_role *role, int boards, const gy_worker_ops *ops)
+static void close_nursery(nursery *here)
 {
-    int status = 1;
+    gy_limits_close(&here->limits);
+    gy_free(here->children);
+    int files[] = {here->watch, here->ended, here->socket, here->boards};
+    for (size_t i = 0; i < GY_COUNT(files); i++) {
+        if (files[i] >= 0) {
+            close(files[i]);
+        }
+    }
+}
+
+int gy_nursery_run(int socket, const gy_role *role, const gy_walls *walls, int boards,
+                   const gy_worker_ops *ops)
+{
+    int status = 0;
     nursery here = {.socket = socket,
                     .ended = -1,
                     .boards = boards,
+                    .watch = -1,
                     .role = role,
+                    .walls = walls,
                     .ops = ops,
+                    .name = getpid(),
+                    .limits = {.most = -1},
                     .env = gy_env_real()};
     turn next = GO_ON;
-    if (open_nursery(&here) < 0) {
+    gy_status opened = open_nursery(&here);
+    if (opened < 0) {
         fprintf(stderr, "gyre: %s\n", gy_error_text());
+        status = opened == GY_STATE ? GY_NURSERY_OPEN : 1;
         next = IS_OVER;
     }
     while (next == GO_ON) {
@@ -371,18 +402,11 @@ int gy_nursery_run(int socket, const gy_role *role, int boards, const gy_worker_
     if (next == IS_CHILD) {
         return status;
     }
-    if (here.children != NULL) {
+    if (opened == GY_OK) {
         end_all(&here);
         gy_limits_forbid(&here.limits, false); /* this process may have to, at its exit */
-        gy_limits_close(&here.limits);
-        if (!here.is_told_to_end) {
-            gy_limits_leave(&here.limits);
-        }
         status = 0;
     }
-    gy_free(here.children);
-    close(here.ended);
-    close(socket);
-    close(boards);
+    close_nursery(&here);
     return status;
 }

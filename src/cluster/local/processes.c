@@ -29,6 +29,7 @@ gy_status gy_processes_open(gy_driver *driver)
                                  .role = {.processes = count,
                                           .threads = driver->threads,
                                           .memory_bytes = options->memory_bytes},
+                                 .sandbox = options->sandbox,
                                  .folder = &driver->folder};
     return gy_warden_open(&driver->warden);
 }

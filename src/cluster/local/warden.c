@@ -14,6 +14,7 @@ enum {
     SOCKET_BYTES = 1 << 20, /* asked for; the system may give less */
     CLOSE_SECONDS = 20
 };
+static const double leave_seconds = 0.1; /* from the end of its socket to its own */
 
 gy_status gy_warden_open(gy_warden *warden)
 {
@@ -25,12 +26,41 @@ gy_status gy_warden_open(gy_warden *warden)
     return gy_boards_map(warden->boards_file, lines, &warden->boards);
 }
 
+/* Its role, and behind it the paths of its walls. */
+static gy_status send_role(gy_warden *warden)
+{
+    const gy_sandbox *sandbox = warden->sandbox;
+    gy_text text = {.data = NULL};
+    warden->role.parts = sandbox != NULL ? sandbox->parts : 0;
+    gy_text_add_bytes(&text, &warden->role, sizeof(warden->role));
+    if (warden->role.parts != 0) {
+        gy_text_add_bytes(&text, sandbox->paths.data, sandbox->paths.size_bytes);
+    }
+    gy_status status = text.status;
+    if (status == GY_OK && text.size_bytes > GY_PACKET_BYTES) {
+        status = gy_fail(GY_LIMIT, "the paths of a sandbox have %zu bytes, at most %d",
+                         text.size_bytes, GY_PACKET_BYTES);
+    }
+    if (status == GY_OK) {
+        status = gy_packet_send(warden->socket, &(gy_packet){.data = text.data,
+                                                             .size_bytes = text.size_bytes,
+                                                             .files = {warden->boards_file},
+                                                             .file_count = 1});
+    }
+    gy_text_free(&text);
+    return status;
+}
+
 gy_status gy_warden_start(gy_warden *warden)
 {
     GY_ASSERT(warden->socket < 0);
     if (warden->nursery_count == NURSERIES_MAX) {
         return gy_fail(GY_LIMIT, "the parent of the job's processes was killed %d times",
                        NURSERIES_MAX);
+    }
+    if (warden->is_unwalled) {
+        return gy_fail(GY_STATE, "the job's processes cannot be walled in: standard error says "
+                                 "why");
     }
     void *list = warden->nurseries;
     gy_status status = gy_reserve("cluster.nursery", &list, &warden->nursery_room,
@@ -40,10 +70,7 @@ gy_status gy_warden_start(gy_warden *warden)
     GY_TRY(gy_start_self(&warden->start, &warden->socket,
                          &warden->nurseries[warden->nursery_count]));
     warden->nursery_count++;
-    return gy_packet_send(warden->socket, &(gy_packet){.data = &warden->role,
-                                                       .size_bytes = sizeof(warden->role),
-                                                       .files = {warden->boards_file},
-                                                       .file_count = 1});
+    return send_role(warden);
 }
 
 gy_status gy_warden_spawn(gy_warden *warden, uint32_t slot, uint32_t generation, int *socket)
@@ -144,8 +171,12 @@ int gy_warden_lost(gy_warden *warden)
     pid_t process = warden->nurseries[warden->nursery_count - 1];
     close(warden->socket);
     warden->socket = -1;
-    int status = gy_child_wait(warden->env, process, (gy_deadline){0});
+    /* Its guardian closes the socket with its last step. */
+    int status =
+        gy_child_wait(warden->env, process, gy_env_deadline(warden->env, leave_seconds));
     gy_limits_sweep(process, warden->role.processes);
+    warden->is_unwalled =
+        status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == GY_NURSERY_OPEN;
     return status;
 }
 

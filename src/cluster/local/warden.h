@@ -12,18 +12,22 @@
 typedef struct gy_warden {
     gy_env *env;
     gy_start start;
-    gy_role role;            /* processes, threads, limits; the warden fills in the rest */
-    const gy_folder *folder; /* whose log/ the processes have; it need not be open */
-    int socket;              /* to the nursery, to be watched; -1: there is none */
-    gy_board *boards;        /* (processes, threads) */
+    gy_role role;              /* processes, threads, limits; the warden fills in the rest */
+    const gy_sandbox *sandbox; /* walls, as gy_sandbox_settle left them, with the job's folders
+                                  in its paths; borrowed; NULL: none */
+    const gy_folder *folder;   /* whose log/ the processes have; it need not be open */
+    int socket;                /* to the nursery, to be watched; -1: there is none */
+    gy_board *boards;          /* (processes, threads) */
     int boards_file;
     pid_t *nurseries; /* (count) the last one is the one that lives */
     size_t nursery_count, nursery_room;
+    bool is_unwalled; /* the last one could not be walled in */
 } gy_warden;
 
 /** Boards. It may be closed after a failure, too. GY_LIMIT; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_warden_open(gy_warden *warden);
-/** Start a nursery, when there is none. GY_LIMIT too many have gone; GY_NOMEM; GY_PEER */
+/** Start a nursery, when there is none. GY_LIMIT too many have gone; GY_STATE the last one
+ * could not be walled in, as it said on standard error; GY_NOMEM; GY_PEER */
 GY_MUST_CHECK gy_status gy_warden_start(gy_warden *warden);
 /** A process into a free slot. *socket: our end of its stream, the caller's. What becomes of it
  * is told as news. GY_LIMIT; GY_PEER; GY_TIMEOUT: nothing was started */

@@ -431,7 +431,11 @@ static gy_status wait_for_all(gy_cohort *cohort)
 static gy_status join(gy_cohort *cohort)
 {
     GY_TRY(lay_out(cohort));
-    int file = open(cohort->options.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const int how = O_RDWR | O_CREAT | O_CLOEXEC;
+    int file = open(cohort->options.path, how, 0600);
+    if (file < 0 && errno == ENOENT && gy_disk_make_folders(cohort->options.path) == 0) {
+        file = open(cohort->options.path, how, 0600); /* the first one on its host */
+    }
     if (file < 0) {
         return gy_fail(GY_IO, "cannot make %s: %s", cohort->options.path,
                        strerrordesc_np(errno));

@@ -73,6 +73,8 @@ typedef struct gy_flow_job {
     gy_text learnt;        /* of the last failure, for the journal */
     uint32_t learnt_count; /* that came from the journal */
 
+    gy_sandbox sandbox; /* walls around its processes */
+
     /* what is told */
     gy_history *history;
     gy_flow_counter *counters; /* (counter_count) names in the arena */
@@ -111,6 +113,12 @@ GY_MUST_CHECK gy_status gy_running_path(char out[GY_JOB_PATH], const char *folde
 /** gy_flow_run with another disk than the real one. */
 GY_MUST_CHECK gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
                                        const gy_flow_options *options, gy_flow_report **report);
+
+/* ---- walls.c ---- */
+
+/** job->sandbox, of options.sandbox, the job's folders and its inputs; what the machine lacks
+ * is told. GY_ARG; GY_STATE a part is not there; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_running_wall(gy_flow_job *job);
 
 /* ---- resume.c ---- */
 

@@ -70,8 +70,8 @@ static void remove_scratch(const gy_flow_job *job, const char *name)
 
 static void remove_cohort(const gy_flow_job *job, gy_attempt id)
 {
-    char name[GY_NAME_BYTES], table[GY_NAME_BYTES + 8];
-    (void)snprintf(table, sizeof(table), "cohort.%s", gy_name_data(id, 0, 1, name));
+    char name[GY_NAME_BYTES], table[GY_NAME_BYTES + 16];
+    (void)snprintf(table, sizeof(table), "run/cohort.%s", gy_name_data(id, 0, 1, name));
     remove_file(job->folder, table);
 }
 
@@ -211,6 +211,7 @@ static gy_status prepare(gy_flow_job *job)
         GY_TRY(gy_memo_open(job->env, job->options.memo, &job->memo));
         job->keys.memo = job->memo;
     }
+    GY_TRY(gy_running_wall(job));
     gy_growth growth;
     GY_TRY(gy_running_lower(job, &growth));
     job->dag->is_running = true;
@@ -268,6 +269,7 @@ static gy_status drive(gy_flow_job *job)
         .memory_bytes = job->options.memory_bytes,
         .ops = &ops,
         .epoch = job->epoch,
+        .sandbox = job->sandbox.parts != 0 ? &job->sandbox : NULL,
         .deadline = job->options.timeout_seconds > 0 ? job->deadline : (gy_deadline){0},
     };
     gy_status status = gy_driver_run(job->env, job->manager, &options);
@@ -327,6 +329,7 @@ static void free_job(gy_flow_job *job)
     for (size_t i = 0; i < GY_COUNT(arrays); i++) {
         gy_free(arrays[i]);
     }
+    gy_sandbox_fini(&job->sandbox);
     gy_text_free(&job->detail);
     gy_text_free(&job->learnt);
     gy_arena_free(&job->arena);

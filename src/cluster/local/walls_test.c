@@ -1,0 +1,212 @@
+/* Goal: jobs run behind walls as they do without, whatever goes wrong in them, and what is
+ * behind the walls stays there. */
+#include "cluster/local/job_test.h"
+
+static gy_sandbox walls;
+
+/* What is missing is said and done without. */
+static int make_walls(void **state)
+{
+    (void)state;
+    gy_text missing = {.data = NULL};
+    assert_ok(gy_sandbox_parse("available", &walls));
+    assert_ok(gy_sandbox_settle(&walls, &missing));
+    printf("walls of parts %u here%s%s\n", walls.parts,
+           missing.size_bytes > 0 ? ", without " : "", gy_text_get(&missing));
+    gy_text_free(&missing);
+    return 0;
+}
+
+static int free_walls(void **state)
+{
+    (void)state;
+    gy_sandbox_fini(&walls);
+    return 0;
+}
+
+static void end_job(const gy_test_job *job)
+{
+    gy_test_job_alone();
+    gy_test_job_remove(job);
+}
+
+static void assert_said(const gy_test_job *job, const char *words)
+{
+    if (strstr(job->notes, words) == NULL) {
+        fail_msg("nothing says \"%s\" in:\n%s", words, job->notes);
+    }
+}
+
+/* Faults, ends, daemons: each as it is without walls. */
+static void test_bad_tasks(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "", "segv", "exit", "fail", "daemon", "daemon, segv", "garbage", "gang exit 0", "kill",
+    };
+    gy_test_job job = {.words = words,
+                       .word_count = GY_COUNT(words),
+                       .task_count = 40,
+                       .chain = 1,
+                       .processes = 2,
+                       .threads = 2,
+                       .memory_bytes = (size_t)512 << 20,
+                       .sandbox = &walls};
+    assert_ok(gy_test_job_run(&job));
+    assert_int_equal(job.committed, 40);
+    assert_said(&job, "killed by SIGSEGV");
+    assert_said(&job, "its log ends: last words");
+    assert_said(&job, "as it was told");
+    end_job(&job);
+}
+
+/* Whatever the program left open. */
+static void test_open_files(void **state)
+{
+    (void)state;
+    if (walls.parts == 0) {
+        printf("no walls here\n");
+        skip();
+    }
+    int left[2];
+    assert_int_equal(pipe(left), 0); /* as who does not think of it does: kept over exec */
+    gy_test_job job = {.words = (const char *const[]){"files!", "files!"},
+                       .word_count = 2,
+                       .task_count = 2,
+                       .processes = 2,
+                       .memory_bytes = (size_t)512 << 20,
+                       .sandbox = &walls};
+    assert_ok(gy_test_job_run(&job));
+    close(left[0]);
+    close(left[1]);
+    end_job(&job);
+}
+
+static void test_outside(void **state)
+{
+    (void)state;
+    char secret[] = "/tmp/gyre-secret-XXXXXX";
+    int file = mkstemp(secret);
+    assert_true(file >= 0 && setenv("GYRE_TEST_SECRET", secret, 1) == 0);
+    close(file);
+    gy_test_job job = {.words = (const char *const[]){"secret!"},
+                       .word_count = 1,
+                       .task_count = 2,
+                       .processes = 1};
+    assert_ok(gy_test_job_run(&job));
+    end_job(&job);
+    if ((walls.parts & GY_SANDBOX_FILES) == 0) {
+        printf("no walls around files here\n");
+    } else {
+        job = (gy_test_job){.words = job.words,
+                            .word_count = 1,
+                            .task_count = 2,
+                            .processes = 1,
+                            .sandbox = &walls};
+        assert_true(gy_test_job_run(&job) < 0);
+        assert_said(&job, "cannot read what is outside: Permission denied");
+        end_job(&job);
+    }
+    assert_int_equal(unlink(secret), 0);
+    assert_int_equal(unsetenv("GYRE_TEST_SECRET"), 0);
+}
+
+/* The manager cannot be reached; the parent neither, where it is the first of a namespace. */
+static void test_killers(void **state)
+{
+    (void)state;
+    if ((walls.parts & GY_SANDBOX_PROCESSES) == 0) {
+        printf("no walls around processes here\n");
+        skip();
+    }
+    char number[16];
+    snprintf(number, sizeof(number), "%d", (int)getpid());
+    assert_int_equal(setenv("GYRE_TEST_MANAGER", number, 1), 0);
+    gy_test_job job = {.words = (const char *const[]){"kill all!", "kill all!"},
+                       .word_count = 2,
+                       .task_count = 20,
+                       .chain = 1,
+                       .processes = 2,
+                       .sandbox = &walls};
+    assert_ok(gy_test_job_run(&job));
+    assert_int_equal(job.failed, 0);
+    assert_null(strstr(job.notes, "SIGKILL"));
+    end_job(&job);
+    assert_int_equal(unsetenv("GYRE_TEST_MANAGER"), 0);
+}
+
+/* The guardian (1) or the nursery (2), when a daemon has been left. */
+static int depth;
+
+static void kill_parent(gy_test_job *job)
+{
+    long found = getpid();
+    for (int i = 0; i < depth; i++) {
+        char path[64], text[64] = "";
+        snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", found, found);
+        int file = open(path, O_RDONLY);
+        assert_true(file >= 0 && read(file, text, sizeof(text) - 1) > 0);
+        close(file);
+        found = strtol(text, NULL, 10);
+    }
+    assert_int_equal(kill((pid_t)found, SIGKILL), 0);
+    job->on_tick = NULL;
+}
+
+static void test_killed_parents(void **state)
+{
+    (void)state;
+    for (depth = 1; depth <= 2; depth++) {
+        gy_test_job job = {.words = (const char *const[]){"daemon, stop"},
+                           .word_count = 1,
+                           .task_count = 100,
+                           .processes = 2,
+                           .sandbox = &walls,
+                           .on_tick = kill_parent};
+        assert_ok(gy_test_job_run(&job));
+        assert_int_equal(job.committed, 100);
+        end_job(&job);
+    }
+}
+
+/* What was agreed on cannot be had any more: the job does not run without. */
+static void test_no_walls_no_job(void **state)
+{
+    (void)state;
+    const uint32_t parts = GY_SANDBOX_PROCESSES | GY_SANDBOX_CALLS;
+    if ((walls.parts & parts) != parts) {
+        printf("no walls around processes and calls here\n");
+        skip();
+    }
+    fflush(NULL);
+    pid_t child = fork(); /* whose processes can make no namespace */
+    assert_true(child >= 0);
+    if (child == 0) {
+        gy_test_job job = {.task_count = 2, .processes = 1, .sandbox = &walls, .seconds = 20};
+        const gy_walls own = {.parts = GY_SANDBOX_CALLS};
+        gy_status entered = gy_walls_enter(&own);
+        (void)dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+        gy_status status = entered == GY_OK ? gy_test_job_run(&job) : entered;
+        gy_test_job_remove(&job);
+        _exit(entered == GY_OK && status == GY_STATE &&
+                      strstr(gy_error_text(), "cannot be walled in") != NULL
+                  ? 0
+                  : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+    GY_JOB_TEST_SERVE();
+    /* What a process of ours leaves would come to us. */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_tasks),      cmocka_unit_test(test_open_files),
+        cmocka_unit_test(test_outside),        cmocka_unit_test(test_killers),
+        cmocka_unit_test(test_killed_parents), cmocka_unit_test(test_no_walls_no_job),
+    };
+    return cmocka_run_group_tests(tests, make_walls, free_walls);
+}
