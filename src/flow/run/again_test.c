@@ -314,6 +314,13 @@ static void killed_at_every_write_a_job_still_ends_the_same(void **state)
     assert_true(kills >= 3 && !was_killed);
 }
 
+static void so_it_does_behind_walls(void **state)
+{
+    assert_int_equal(setenv("GYRE_JOB_SANDBOX", "available,write=/tmp", 1), 0);
+    killed_at_every_write_a_job_still_ends_the_same(state);
+    assert_int_equal(unsetenv("GYRE_JOB_SANDBOX"), 0);
+}
+
 int main(int argc, char **argv)
 {
     flow = gy_flow_start(&argc, &argv, functions, GY_COUNT(functions));
@@ -326,6 +333,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_may_differ_is_not_remembered),
         cmocka_unit_test(a_killed_manager_is_followed_by_one_that_goes_on),
         cmocka_unit_test(killed_at_every_write_a_job_still_ends_the_same),
+        cmocka_unit_test(so_it_does_behind_walls),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     gy_flow_end(flow);

@@ -423,6 +423,19 @@ static void gangs_of_ranks_are_vertices(void **state)
     remove_place(&at);
 }
 
+/* The same jobs, bytes and ends behind walls; their functions write what they did beside. */
+static void all_goes_on_behind_walls(void **state)
+{
+    assert_int_equal(setenv("GYRE_JOB_SANDBOX", "available,write=/tmp", 1), 0);
+    a_job_publishes_its_output_and_leaves_nothing_else(state);
+    cohorts_run_together_through_fifos_and_pipes(state);
+    diamonds_of_fifos_end(state);
+    large_outputs_go_through_files(state);
+    commands_are_vertices_too(state);
+    gangs_of_ranks_are_vertices(state);
+    assert_int_equal(unsetenv("GYRE_JOB_SANDBOX"), 0);
+}
+
 /* ---- growth ---- */
 
 static void grow_nothing(gy_gate *gate, gy_dag *dag, gy_part outputs)
@@ -492,6 +505,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(commands_are_vertices_too),
         cmocka_unit_test(a_manifest_that_came_before_is_not_touched),
         cmocka_unit_test(gangs_of_ranks_are_vertices),
+        cmocka_unit_test(all_goes_on_behind_walls),
         cmocka_unit_test(progress_and_trace_tell_of_the_stages),
         cmocka_unit_test(notes_and_the_last_picture_are_whole),
         cmocka_unit_test(a_trace_that_cannot_be_written_is_told_first),
