@@ -207,6 +207,13 @@ static inline int kit_etcd_leader(kit_etcd *etcd, int through)
     }
 }
 
+/** It is stopped when this returns; SIGCONT lets it go on. */
+static inline void kit_etcd_freeze(kit_etcd *etcd, int index)
+{
+    kill(etcd->pids[index], SIGSTOP);
+    assert_int_equal(waitpid(etcd->pids[index], NULL, WUNTRACED), etcd->pids[index]);
+}
+
 static inline void kit_etcd_kill(kit_etcd *etcd, int index)
 {
     if (etcd->pids[index] > 0) {

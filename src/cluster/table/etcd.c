@@ -320,6 +320,10 @@ static gy_status etcd_load(gy_table *table, gy_table_each each, void *arg)
         gy_arena_free(&load.arena);
         status = load_once(table, &load);
     }
+    if (status == GY_MISMATCH) {
+        status =
+            gy_fail(GY_IO, "etcd was compacted %d times while the table was loaded", LOADS);
+    }
     for (const loaded_record *at = load.first; status == GY_OK && at != NULL; at = at->next) {
         status = each(arg, at->key, at->version, at->data, at->size_bytes);
     }
