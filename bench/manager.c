@@ -2,7 +2,8 @@
  * What the job manager itself costs: a million tasks with two edges each through its step,
  * answered at once, with the journal in memory; then another manager reads that journal.
  *
- * Usage: bench_manager [TASKS [PROCESSES]]. Prints one line of CSV.
+ * Usage: bench_manager [TASKS [PROCESSES [HOSTS]]]. Over hosts (at least 1) all outputs lie
+ * where they were made. Prints one line of CSV.
  */
 #include "cluster/manager.h"
 
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 enum { ROW = 1000, REPORT_BYTES = 24 };
+static uint32_t processes, hosts;
 
 typedef struct job {
     gy_task *tasks;
@@ -118,8 +120,27 @@ static void answer(const gy_effect *start, gy_event *done)
                        .generation = start->generation,
                        .content = {start->key.low, start->key.high},
                        .run_ns = 1000,
+                       .is_held = true, /* which at home says nothing */
+                       .held_bytes = 1000,
                        .report = report,
                        .report_bytes = REPORT_BYTES};
+}
+
+/* Hosts, and a slot of one for each process. */
+static void open_slots(gy_manager *manager, pending *ring, bytes *journal)
+{
+    for (uint32_t host = 0; host < hosts; host++) {
+        const gy_event up = {.kind = GY_EVENT_HOST_UP,
+                             .host = host,
+                             .host_id = {.high = host + 1},
+                             .address = "host:1"};
+        (void)tell(manager, &up, ring, journal);
+    }
+    for (uint32_t process = 0; process < processes && hosts > 0; process++) {
+        const gy_event slot = {
+            .kind = GY_EVENT_SLOT_OPEN, .process = process, .host = process % hosts};
+        (void)tell(manager, &slot, ring, journal);
+    }
 }
 
 static double run(gy_manager *manager, bytes *journal)
@@ -132,6 +153,7 @@ static double run(gy_manager *manager, bytes *journal)
     double begun = seconds();
     gy_event event = {.kind = GY_EVENT_BEGIN};
     bool is_over = tell(manager, &event, &ring, journal);
+    open_slots(manager, &ring, journal);
     while (!is_over && ring.count > 0) {
         const gy_effect next = ring.items[ring.head];
         ring.head = (ring.head + 1) % ring.capacity;
@@ -161,12 +183,14 @@ static long resident_kib(void)
 int main(int argc, char **argv)
 {
     uint32_t count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1000000;
-    uint32_t processes = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;
+    processes = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;
+    hosts = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
     const gy_stage stage = {.name = "empty"};
     const gy_manager_options options = {
-        .stages = &stage, .stage_count = 1, .process_max = processes};
+        .stages = &stage, .stage_count = 1, .process_max = processes, .host_max = hosts};
     if (count < 2 * ROW || count > 100000000) {
-        fprintf(stderr, "usage: bench_manager [TASKS [PROCESSES]], 2000 tasks at least\n");
+        fprintf(stderr,
+                "usage: bench_manager [TASKS [PROCESSES [HOSTS]]], 2000 tasks at least\n");
         return 2;
     }
     job made;

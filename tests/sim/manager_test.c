@@ -235,7 +235,7 @@ static void faults_change_nothing(void **state)
     static world at;
     uint64_t first = gy_test_seed(), tasks = 0, reruns = 0, copies = 0, resumes = 0, lies = 0,
              memoised = 0, losses = 0, avoided = 0;
-    long seeds = gy_test_cases(10000);
+    long seeds = gy_test_cases(15000); /* 10,000 at home */
     clock_t begun = clock();
     gy_manager_planted = GY_PLANT_NONE;
     for (uint64_t seed = first; seed < first + (uint64_t)seeds; seed++) {

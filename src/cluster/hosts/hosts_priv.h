@@ -77,11 +77,10 @@ typedef struct gy_hosts {
     bool has_lost_expected;
     exact_wait *waits;
     size_t wait_count, wait_capacity;
-    gy_tasks gone;                /* committed on a lost host, and needed again */
-    gy_tasks aside;               /* cohorts for which no host has slots enough */
-    uint32_t aside_least;         /* width of the narrowest */
-    uint32_t aside_most;          /* of the widest */
-    uint32_t passed_task, passed; /* the oldest ready task, and how many went before it */
+    gy_tasks gone;        /* committed on a lost host, and needed again */
+    gy_tasks aside;       /* cohorts for which no host has slots enough */
+    uint32_t aside_least; /* width of the narrowest */
+    uint32_t aside_most;  /* of the widest */
     /* places: names by hash, the first host of each; a task's are a list that ends with GY_NONE
      */
     gy_index names;

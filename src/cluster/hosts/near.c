@@ -3,8 +3,9 @@
  * do than others by a bound; away from where it failed; a cohort onto one host.
  *
  * When the oldest task would go far from what it reads, one of the next few that would be near
- * goes before it, so often at most; nothing waits while it could run. That is delay scheduling
- * with the queue as its clock: what a task is passed by is bounded instead of timed.
+ * goes before it; nothing waits while it could run. Who goes before leaves his place in the
+ * queue behind, so the window is also how many may. That is delay scheduling with the queue as
+ * its clock: what a task is passed by is bounded instead of timed.
  *
  * Source: Zaharia et al., "Delay scheduling", EuroSys 2010, 3.4 (skip counts).
  */
@@ -99,7 +100,6 @@ static uint32_t look_ahead(gy_manager *manager, uint32_t host, uint32_t taken, g
 
 static uint32_t pick_single(gy_manager *manager, uint32_t head, gy_heap **from)
 {
-    gy_hosts *hosts = &manager->hosts;
     float share = 0;
     bool may_pass = manager->memo_count == 0; /* else only the oldest was looked up */
     uint32_t near = gy_manager_near(manager, head, &share);
@@ -112,19 +112,10 @@ static uint32_t pick_single(gy_manager *manager, uint32_t head, gy_heap **from)
     if (host == near || near == GY_NONE || share < strong || !may_pass) {
         return head;
     }
-    if (hosts->passed_task != head) {
-        hosts->passed_task = head;
-        hosts->passed = 0;
-    }
     gy_heap *other = NULL;
-    uint32_t task =
-        hosts->passed < WINDOW ? look_ahead(manager, host, GY_NONE, &other) : GY_NONE;
-    if (task == GY_NONE) {
-        return head;
-    }
-    hosts->passed++;
-    *from = other;
-    return task;
+    uint32_t task = look_ahead(manager, host, GY_NONE, &other);
+    *from = task != GY_NONE ? other : *from;
+    return task != GY_NONE ? task : head;
 }
 
 /* ---- Cohorts ---- */

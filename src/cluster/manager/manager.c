@@ -75,7 +75,7 @@ gy_status gy_manager_new(const gy_manager_options *options, const gy_growth *job
     }
     take_options(made, options);
     made->free_run = made->free_seat = made->copy_wanted = made->memo_missed = GY_NONE;
-    made->noted_wait = made->hosts.passed_task = GY_NONE;
+    made->noted_wait = GY_NONE;
     made->timer_ns = INT64_MAX;
     gy_status status = take_stages(made, options);
     status = status < 0 ? status : gy_manager_slots_new(made);

@@ -72,9 +72,21 @@ bool gy_manager_host(const gy_manager *manager, uint32_t host, gy_host_state *st
     return true;
 }
 
+static size_t host_bytes(const gy_manager *manager)
+{
+    const gy_hosts *hosts = &manager->hosts;
+    size_t bytes = hosts->capacity * sizeof(host_row) +
+                   manager->place_capacity * sizeof(run_place) +
+                   (hosts->place_of.capacity + hosts->place_items.capacity) * sizeof(uint32_t);
+    for (size_t i = 0; i < hosts->count; i++) {
+        bytes += hosts->rows[i].held_capacity * sizeof(gy_held);
+    }
+    return bytes;
+}
+
 size_t gy_manager_bytes(const gy_manager *manager)
 {
-    return sizeof(*manager) + manager->row_capacity * sizeof(task_row) +
+    return sizeof(*manager) + host_bytes(manager) + manager->row_capacity * sizeof(task_row) +
            manager->key_capacity * sizeof(task_keys) +
            manager->edge_capacity * sizeof(gy_edge) + manager->link_capacity * sizeof(gy_link) +
            manager->chunk_bytes + manager->scratch_capacity + manager->journal_capacity +
