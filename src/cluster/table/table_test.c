@@ -591,6 +591,36 @@ static void one_candidate_leads(void **state)
     kit_close(&third);
 }
 
+/* The elected and etcd's leader stop together; a candidate that knows takes over. */
+static void a_candidate_takes_over_without_the_leader_of_etcd(void **state)
+{
+    (void)state;
+    if (getenv("GYRE_SOAK") == NULL) {
+        return; /* each half has its test */
+    }
+    static kit_table first, second;
+    const int leader = kit_etcd_leader(&etcd, 0);
+    const gy_table_options options = first_asked(leader, "both");
+    kit_open(&first, &options);
+    kit_open(&second, &options);
+    assert_ok(gy_table_campaign(first.table, "names", "first:1"));
+    KIT_UNTIL(&first, NULL, first.is_elected);
+    assert_ok(gy_table_campaign(second.table, "names", "second:2"));
+    char value[GY_TABLE_VALUE_BYTES];
+    KIT_UNTIL(&second, NULL, gy_table_leader(second.table, "names", value, NULL) == GY_OK);
+    kit_etcd_freeze(&etcd, leader);
+    const int64_t began = gy_now_ns(gy_env_real());
+    gy_table_depose(second.table, first.number);
+    KIT_UNTIL(&second, NULL, second.is_elected);
+    printf("soak: elected while etcd's leader stands still: %.2f s\n", seconds_since(began));
+    assert_true(second.number > first.number);
+    kill(etcd.pids[leader], SIGCONT);
+    (void)kit_etcd_leader(&etcd, leader);
+    KIT_UNTIL(&first, &second, !first.is_elected);
+    kit_close(&first);
+    kit_close(&second);
+}
+
 /* All of etcd stands still: a store's outcome is not known, and who leads is told that it does
  * not before its lease is over. */
 static void without_etcd_nothing_is_known_and_nobody_leads(void **state)
@@ -727,6 +757,7 @@ int main(void)
         cmocka_unit_test(what_was_sent_is_done_once_and_not_later),
         cmocka_unit_test(it_leads_longer_than_its_lease),
         cmocka_unit_test(a_late_store_never_comes_back),
+        cmocka_unit_test(a_candidate_takes_over_without_the_leader_of_etcd),
         cmocka_unit_test(without_etcd_nothing_is_known_and_nobody_leads),
         cmocka_unit_test(a_token_that_is_over_is_renewed),
         cmocka_unit_test(what_a_store_costs),
