@@ -30,8 +30,9 @@ static void run_task(void *arg, const gy_worker_task *task, const _Atomic bool *
 }
 
 static gy_status encode(void *arg, const gy_manager *manager, const gy_effect *start,
-                        gy_text *message)
+                        gy_driver_place *place, gy_text *message)
 {
+    (void)place;
     (void)arg;
     (void)manager;
     (void)start;

@@ -60,7 +60,7 @@ typedef struct gy_job {
     int64_t notes_dropped;
 } gy_job;
 
-enum { GY_JOB_NOTES_MAX = 2000, GY_JOB_ID_BYTES = 32 };
+enum { GY_JOB_NOTES_MAX = 2000, GY_JOB_ID_BYTES = 40 };
 
 /**
  * Read a job with all that is known of it.

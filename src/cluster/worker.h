@@ -17,6 +17,7 @@
 #define GY_CLUSTER_WORKER_H
 
 #include "cluster/manager.h"
+#include "cluster/net/ticket.h"
 #include "cluster/sandbox.h"
 
 /* ---- The processes' side; room flow fills in the table ---- */
@@ -91,17 +92,49 @@ GY_MUST_CHECK gy_status gy_gang_run(const gy_gang *gang, const _Atomic bool *is_
 
 /* ---- The manager's side ---- */
 
+/** A section that a START reads and that lies at another host, where `wanted` finds it in the
+ * file `name` of the job's data folder (net/hooks.h). */
+typedef struct gy_driver_need {
+    uint32_t input; /* edge of the task, for LOST_INPUT */
+    uint32_t host;  /* that has it */
+    gy_key content; /* names it among what the reader's host has fetched */
+    uint64_t size_bytes;
+    char name[64];
+    uint8_t wanted[64];
+    uint32_t wanted_bytes;
+} gy_driver_need;
+
+/** Of a job on a cluster: where a task shall run, and what must be brought there before. */
+typedef struct gy_driver_place {
+    uint32_t host;
+    gy_driver_need *needs; /* (count) the driver's; gy_driver_place_add */
+    size_t count, room;
+} gy_driver_place;
+
+/** GY_NOMEM */
+GY_MUST_CHECK gy_status gy_driver_place_add(gy_driver_place *place, const gy_driver_need *need);
+
 /** Filled in by room flow; called on the thread of gy_driver_run. */
 typedef struct gy_driver_ops {
-    /* Append the message of a START. A failure is the task's own. */
+    /* Append the message of a START. A failure is the task's own. `place`: NULL for a job of
+     * this machine; else its needs are added. */
     gy_status (*encode)(void *arg, const gy_manager *manager, const gy_effect *start,
-                        gy_text *message);
-    /* Optional: bytes to every process, once, first. */
-    gy_status (*welcome)(void *arg, gy_text *message);
+                        gy_driver_place *place, gy_text *message);
+    /* Optional: bytes to every process, once, first. `folder`: of the job, where the process
+     * will run; NULL: this machine. */
+    gy_status (*welcome)(void *arg, const char *folder, gy_text *message);
     /* Optional: COMMITTED. */
     void (*committed)(void *arg, const gy_effect *effect);
-    /* Optional: DISCARD, files of an attempt may go. */
-    void (*discard)(void *arg, const gy_manager *manager, const gy_effect *effect);
+    /* Optional: DISCARD, files of an attempt may go. names: NULL for a job of this machine;
+     * else names of files in data folders of hosts are added, each with its NUL, and only what
+     * lies in shared storage goes. */
+    void (*discard)(void *arg, const gy_manager *manager, const gy_effect *effect,
+                    gy_text *names);
+    /* Of jobs on a cluster: how many bytes of what is reported lie in a file of the process's
+     * host; -1: none, whatever is in it. */
+    int64_t (*held)(void *arg, const gy_manager *manager, const gy_event *done);
+    /* Optional, of jobs on a cluster: how far it is, one line for people. */
+    void (*say)(void *arg, const gy_manager *manager, gy_text *line);
     /* Optional: before FAILED is stepped; `board` (GY_BOARD_BYTES) as the task left it. Returns
      * the cause to use. May set failed->report to what the next manager shall know of it,
      * borrowed until the next call. */
@@ -144,6 +177,10 @@ typedef struct gy_driver_options {
     /* Walls around the processes, as gy_sandbox_settle left them, with the job's folders in its
      * paths; NULL: none. */
     const gy_sandbox *sandbox;
+    /* Of a job on a cluster: processes run where slots are leased; `processes` slots at most,
+     * the manager has a host_max. NULL: processes of this machine. */
+    const gy_ticket *ticket;
+    int64_t dead_ns; /* a daemon that is silent for so long is lost; 0: 2 s */
 } gy_driver_options;
 
 /**

@@ -4,13 +4,16 @@
  */
 #include "cluster/worker.h"
 #include "flow/channel/channel.h"
+#include "flow/channel/section_fetch.h"
 #include "flow/flow_priv.h"
 #include "flow/run/start.h"
 
 #include "base/trace.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TRACE_EVENTS = 1 << 14 };
@@ -23,6 +26,22 @@ typedef struct gy_served {
     bool is_welcome;
 } gy_served;
 
+/* What a job's folder at a daemon has beside its data. */
+static gy_status make_folders(const char *folder)
+{
+    static const char *const names[] = {"data", "scratch", "run", "trace"};
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        char path[4096];
+        if (snprintf(path, sizeof(path), "%s/%s", folder, names[i]) >= (int)sizeof(path)) {
+            return gy_fail(GY_IO, "the name of the job's folder is too long");
+        }
+        if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+            return gy_fail(GY_IO, "cannot make %s: %s", path, strerror(errno));
+        }
+    }
+    return GY_OK;
+}
+
 static gy_status be_welcome(void *arg, const void *message, size_t message_bytes)
 {
     gy_served *served = arg;
@@ -31,7 +50,11 @@ static gy_status be_welcome(void *arg, const void *message, size_t message_bytes
         return gy_fail(GY_MISMATCH,
                        "the manager's program lists other functions than this one");
     }
-    GY_TRY(gy_fault_open(served->welcome.folder, &served->fault));
+    if (served->welcome.is_remote) {
+        GY_TRY(make_folders(served->welcome.folder));
+    }
+    GY_TRY(gy_fault_open(served->welcome.is_remote ? NULL : served->welcome.folder,
+                         &served->fault));
     if (served->welcome.is_traced) {
         gy_trace_start(TRACE_EVENTS);
     }
@@ -84,6 +107,14 @@ static gy_status fill_inputs(gy_serving *serving)
                                      .data = from->data,
                                      .offset = from->offset,
                                      .size_bytes = from->size_bytes};
+        if (from->kind == GY_INPUT_FETCHED) {
+            (void)snprintf(name, sizeof(name), "fetched/");
+            (void)gy_section_fetch_name(from->content, from->section, name + strlen(name));
+            inputs[i].path = path_in(&serving->arena, serving->served->welcome.folder, name);
+            if (inputs[i].path == NULL) {
+                return GY_NOMEM;
+            }
+        }
         if (from->kind == GY_INPUT_SECTION) {
             (void)gy_name_data(from->from, from->member, from->width, name);
             inputs[i].path = path_in(&serving->arena, serving->served->welcome.data, name);

@@ -32,7 +32,7 @@ static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
 {
     const gy_host_options *options = host->options;
     char folder[HOST_PATH];
-    gy_ticket ticket = {.job = job->key, .epoch = epoch};
+    gy_ticket ticket = {.job = job->key, .epoch = epoch, .slots = host->options->slots};
     if (!gy_host_path(folder, job->path, "manager", NULL) ||
         !gy_host_path(path, job->path, "manager", "ticket") ||
         strlen(options->names) >= sizeof(ticket.names)) {

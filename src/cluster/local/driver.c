@@ -1,5 +1,5 @@
 /* The loop. */
-#include "cluster/local/driver_priv.h"
+#include "cluster/remote/remote.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,9 +11,11 @@ static const int64_t tick_every_ns = 100000000;
 static const int64_t flush_after_ns = 5000000;
 static const int64_t last_after_ns = 10000000000; /* for the machine to end when told to */
 
-/* End the job soon; `status` says why if the machine does not say more. */
-static void kill_job(gy_driver *driver, gy_status status)
+void gy_driver_kill(gy_driver *driver, gy_status status)
 {
+    if (driver->is_killed) {
+        return;
+    }
     driver->is_killed = true;
     driver->last_ns = gy_now_ns(driver->env) + last_after_ns;
     driver->killed_status = status;
@@ -27,8 +29,8 @@ static void hear_signals(gy_driver *driver, int signals)
     int count = gy_signals_count(signals);
     const char *name = sigabbrev_np(gy_signals_last());
     if (count > 0 && !driver->is_killed) {
-        kill_job(driver, gy_fail(GY_CANCELLED, "the job was ended by SIG%s",
-                                 name != NULL ? name : "?"));
+        gy_driver_kill(driver, gy_fail(GY_CANCELLED, "the job was ended by SIG%s",
+                                       name != NULL ? name : "?"));
         count--;
     }
     if (count > 0) {
@@ -43,6 +45,9 @@ static int wait_ms(const gy_driver *driver)
 {
     int64_t now_ns = gy_now_ns(driver->env);
     int64_t until_ns = GY_MIN(driver->timer_ns, driver->tick_ns);
+    if (driver->remote != NULL) {
+        until_ns = GY_MIN(until_ns, gy_remote_next_ns(driver));
+    }
     int64_t since_ns = 0;
     if (gy_journal_is_waiting(driver->folder.journal, &since_ns)) {
         until_ns = GY_MIN(until_ns, since_ns + flush_after_ns);
@@ -67,6 +72,8 @@ static bool hear_all(gy_driver *driver, int signals)
             hear_signals(driver, signals);
         } else if ((name & 3) == GY_EPOLL_NURSERY) {
             gy_hear_nursery(driver);
+        } else if ((name & 3) == GY_EPOLL_REMOTE) {
+            continue; /* below, as when only its time has come */
         } else {
             gy_process *process = &driver->processes[(uint32_t)name >> 2];
             if (process->socket < 0 || process->generation != name >> 32) {
@@ -79,6 +86,9 @@ static bool hear_all(gy_driver *driver, int signals)
                 gy_hear_process(driver, process);
             }
         }
+    }
+    if (driver->remote != NULL) {
+        gy_remote_turn(driver);
     }
     return count < EVENTS;
 }
@@ -95,12 +105,15 @@ static void look_at_clock(gy_driver *driver)
         driver->tick_ns = now_ns + tick_every_ns;
         gy_processes_look_after(driver, now_ns);
         gy_folder_try_lock(&driver->folder);
+        if (driver->remote != NULL) {
+            gy_remote_tick(driver, now_ns);
+        }
         if (driver->ops->tick != NULL) {
             driver->ops->tick(driver->ops->arg, driver->manager);
         }
     }
     if (deadline_ns > 0 && now_ns >= deadline_ns && !driver->is_killed) {
-        kill_job(driver, gy_fail(GY_TIMEOUT, "the job has not ended by its deadline"));
+        gy_driver_kill(driver, gy_fail(GY_TIMEOUT, "the job has not ended by its deadline"));
     }
     if (driver->is_killed && now_ns >= driver->last_ns) {
         gy_driver_fail(driver, driver->killed_status);
@@ -112,6 +125,9 @@ static void do_all(gy_driver *driver)
 {
     do {
         gy_errands_do(driver);
+        if (driver->remote != NULL) {
+            gy_remote_settle(driver);
+        }
         gy_processes_send(driver);
     } while (gy_errands_sync(driver));
 }
@@ -145,6 +161,16 @@ static void run(gy_driver *driver, int signals)
     }
 }
 
+static gy_status open_remote(gy_driver *driver)
+{
+    GY_TRY(gy_remote_open(driver));
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = GY_EPOLL_REMOTE}};
+    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, gy_remote_fd(driver), &event) != 0) {
+        return gy_fail(GY_LIMIT, "cannot wait for events: %s", strerror(errno));
+    }
+    return GY_OK;
+}
+
 static gy_status open_driver(gy_driver *driver, int signals)
 {
     const gy_driver_options *options = driver->options;
@@ -155,10 +181,13 @@ static gy_status open_driver(gy_driver *driver, int signals)
     }
     GY_TRY(gy_folder_open(&driver->folder, driver->env, options->folder, options->epoch > 0));
     GY_TRY(gy_processes_open(driver));
-    /* It loads the program while the journal is read. */
-    GY_TRY(gy_nursery_start(driver));
+    /* It loads the program, name servers are dialled, while the journal is read. */
+    GY_TRY(options->ticket != NULL ? open_remote(driver) : gy_nursery_start(driver));
     GY_TRY(gy_folder_replay(&driver->folder, options, driver->manager));
-    return driver->ops->began != NULL ? driver->ops->began(driver->ops->arg) : GY_OK;
+    if (driver->ops->began != NULL) {
+        GY_TRY(driver->ops->began(driver->ops->arg));
+    }
+    return driver->remote != NULL ? gy_remote_begin(driver) : GY_OK;
 }
 
 /* The last of the journal. Who ends with a failure has not synced that, so may not know that
@@ -184,11 +213,13 @@ static void end_journal(gy_driver *driver)
 static gy_status close_driver(gy_driver *driver)
 {
     end_journal(driver);
+    gy_remote_close(driver);
     gy_processes_close(driver, driver->is_hard);
     gy_folder_close(&driver->folder);
     gy_errands_free(driver);
     gy_free(driver->effects.items);
     gy_text_free(&driver->message);
+    gy_free(driver->place.needs);
     if (driver->epoll >= 0) {
         close(driver->epoll);
     }

@@ -50,6 +50,8 @@ typedef struct gy_suspect {
     uint32_t task, losses;
 } gy_suspect;
 
+typedef struct gy_remote gy_remote; /* remote/: slots at daemons */
+
 typedef struct gy_driver {
     gy_env *env;
     gy_manager *manager;
@@ -58,6 +60,8 @@ typedef struct gy_driver {
     uint32_t process_count, threads;
     gy_folder folder;
     int epoll;
+    gy_remote *remote;     /* NULL: processes of this machine, and a warden for them */
+    gy_driver_place place; /* scratch of encode */
     gy_warden warden;
     uint32_t deaths; /* of processes that were never ready, in a row */
     gy_suspect *suspects;
@@ -117,7 +121,20 @@ void gy_processes_close(gy_driver *driver, bool is_hard);
 
 /* ---- hear.c: what comes from processes and nursery ---- */
 
-enum { GY_EPOLL_SIGNALS = 1, GY_EPOLL_NURSERY, GY_EPOLL_PROCESS };
+enum { GY_EPOLL_REMOTE, GY_EPOLL_SIGNALS, GY_EPOLL_NURSERY, GY_EPOLL_PROCESS };
+
+/** How a process has ended. */
+typedef struct gy_gone {
+    const gy_nursery_news *news;
+    gy_board *lines; /* (line_count) what its threads were at */
+    uint32_t line_count;
+    const char *why, *last_words; /* of one at a daemon; NULL: they are found out */
+} gy_gone;
+
+/** Bytes of a remote process, in order. */
+void gy_hear_bytes(gy_driver *driver, gy_process *process, const void *data, size_t size_bytes);
+/** It is gone. */
+void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone);
 
 /** A process's socket can be read. */
 void gy_hear_process(gy_driver *driver, gy_process *process);
@@ -134,6 +151,8 @@ void gy_errands_do(gy_driver *driver);
 bool gy_errands_sync(gy_driver *driver);
 /** An effect failed, as this thread's last failure says: the machine is told later. */
 void gy_errand_failed(gy_driver *driver, const gy_effect *effect);
+/** End the job soon; this thread's last failure says why if the machine does not say more. */
+void gy_driver_kill(gy_driver *driver, gy_status status);
 /** The job is over with this thread's last failure. The first one counts. */
 void gy_driver_fail(gy_driver *driver, gy_status status);
 void gy_errands_free(gy_driver *driver);

@@ -1,5 +1,5 @@
 /* What the machine asks for, begun at once or remembered as an errand. */
-#include "cluster/local/driver_priv.h"
+#include "cluster/remote/remote.h"
 
 #include <string.h>
 
@@ -48,6 +48,17 @@ void gy_errand_failed(gy_driver *driver, const gy_effect *effect)
 
 /* ---- effects ---- */
 
+gy_status gy_driver_place_add(gy_driver_place *place, const gy_driver_need *need)
+{
+    void *items = place->needs;
+    gy_status status = gy_reserve("cluster.needs", &items, &place->room, place->count + 1,
+                                  sizeof(gy_driver_need));
+    place->needs = items;
+    GY_TRY(status);
+    place->needs[place->count++] = *need;
+    return GY_OK;
+}
+
 static void send_start(gy_driver *driver, const gy_effect *effect)
 {
     gy_process *process = gy_process_get(driver, effect->process, effect->generation);
@@ -57,14 +68,26 @@ static void send_start(gy_driver *driver, const gy_effect *effect)
     gy_text *message = &driver->message;
     message->size_bytes = 0;
     message->status = GY_OK;
-    gy_status status = driver->ops->encode(driver->ops->arg, driver->manager, effect, message);
+    gy_driver_place *place = driver->remote != NULL ? &driver->place : NULL;
+    if (place != NULL) {
+        place->host = gy_remote_host(driver, effect->process);
+        place->count = 0;
+    }
+    gy_status status =
+        driver->ops->encode(driver->ops->arg, driver->manager, effect, place, message);
     status = status < 0 ? status : message->status;
     if (status == GY_OK && message->size_bytes > GY_WIRE_BODY_BYTES) {
         status =
             gy_fail(GY_LIMIT, "its message of %zu bytes is too large", message->size_bytes);
     }
+    if (status == GY_OK && place != NULL) {
+        status = gy_remote_start(driver, process, effect, place);
+    }
     if (status < 0) {
         gy_errand_failed(driver, effect);
+        return;
+    }
+    if (place != NULL) {
         return;
     }
     gy_wire_add(&process->out, &(gy_wire){.kind = GY_WIRE_START,
@@ -79,7 +102,10 @@ static void send_start(gy_driver *driver, const gy_effect *effect)
 static void send_cancel(gy_driver *driver, const gy_effect *effect)
 {
     gy_process *process = gy_process_get(driver, effect->process, effect->generation);
-    if (process != NULL) {
+    if (process != NULL && driver->remote != NULL && gy_remote_unstart(driver, effect)) {
+        (void)gy_fail(GY_CANCELLED, "cancelled before it began");
+        gy_errand_failed(driver, effect);
+    } else if (process != NULL) {
         gy_wire_add(
             &process->out,
             &(gy_wire){.kind = GY_WIRE_CANCEL, .id = effect->id, .member = effect->member});
@@ -108,13 +134,26 @@ static void end(gy_driver *driver, const gy_effect *effect)
     gy_error_take(&driver->end, status);
 }
 
-static void tell(const gy_driver *driver, const gy_effect *effect)
+static void discard(gy_driver *driver, const gy_effect *effect)
+{
+    const gy_driver_ops *ops = driver->ops;
+    if (driver->remote == NULL) {
+        ops->discard(ops->arg, driver->manager, effect, NULL);
+        return;
+    }
+    gy_text names = {0};
+    ops->discard(ops->arg, driver->manager, effect, &names);
+    gy_remote_discard(driver, effect->host, &names);
+    gy_text_free(&names);
+}
+
+static void tell(gy_driver *driver, const gy_effect *effect)
 {
     const gy_driver_ops *ops = driver->ops;
     if (effect->kind == GY_EFFECT_COMMITTED && ops->committed != NULL) {
         ops->committed(ops->arg, effect);
     } else if (effect->kind == GY_EFFECT_DISCARD && ops->discard != NULL) {
-        ops->discard(ops->arg, driver->manager, effect);
+        discard(driver, effect);
     } else if (effect->kind == GY_EFFECT_NOTE && ops->note != NULL) {
         ops->note(ops->arg, effect);
     }
@@ -150,7 +189,10 @@ static void begin(gy_driver *driver, const gy_effect *effect)
     case GY_EFFECT_TIMER:
         driver->timer_ns = GY_MIN(driver->timer_ns, effect->at_ns);
         break;
-    case GY_EFFECT_AVOID: /* at home there is one host */
+    case GY_EFFECT_AVOID:
+        if (driver->remote != NULL) {
+            gy_remote_avoid(driver, effect->host, effect->reason);
+        }
         break;
     case GY_EFFECT_GROW:
     case GY_EFFECT_SAVE:
@@ -258,7 +300,10 @@ static void tell_failure(gy_driver *driver, const gy_errand *errand)
                       .id = errand->id,
                       .member = errand->member,
                       .reason = errand->reason != NULL ? errand->reason : "out of memory"};
-    if (errand->kind == GY_EFFECT_START) {
+    if (errand->kind == GY_EFFECT_CANCEL) { /* it had not begun */
+        event.kind = GY_EVENT_FAILED;
+        event.cause = GY_CAUSE_CANCELLED;
+    } else if (errand->kind == GY_EFFECT_START) {
         event.kind = GY_EVENT_FAILED;
         event.cause = GY_CAUSE_OWN;
     } else if (errand->kind == GY_EFFECT_SPAWN) {

@@ -1,5 +1,5 @@
 /* What comes from the processes and from the nursery, as events of the machine. */
-#include "cluster/local/driver_priv.h"
+#include "cluster/remote/remote.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -46,6 +46,15 @@ static void hear_failed(gy_driver *driver, const gy_process *process, const gy_w
     gy_driver_step(driver, &event);
 }
 
+/* Whether its host takes outputs along when it is lost. */
+static void look_at_held(const gy_driver *driver, gy_event *done)
+{
+    const gy_driver_ops *ops = driver->ops;
+    const int64_t bytes = ops->held != NULL ? ops->held(ops->arg, driver->manager, done) : -1;
+    done->is_held = bytes >= 0;
+    done->held_bytes = bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 /* One message; what a process must not say is a failure. */
 static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *message,
                       int64_t now_ns)
@@ -76,11 +85,18 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
         event.content = message->key;
         event.report = message->body;
         event.report_bytes = message->body_bytes;
+        if (driver->remote != NULL) {
+            gy_remote_answered(driver, process);
+            look_at_held(driver, &event);
+        }
         gy_driver_step(driver, &event);
         return GY_OK;
     case GY_WIRE_FAILED:
         if (!is_ready) {
             break;
+        }
+        if (driver->remote != NULL) {
+            gy_remote_answered(driver, process);
         }
         hear_failed(driver, process, message, now_ns);
         return GY_OK;
@@ -141,11 +157,54 @@ static gy_status read_once(gy_driver *driver, gy_process *process)
     return hear_all(driver, process);
 }
 
+/* Room for so much more. */
+static gy_status make_room(gy_process *process, size_t size_bytes)
+{
+    void *in = process->in;
+    gy_status status = gy_reserve("cluster.hear", &in, &process->in_room,
+                                  GY_MAX(process->in_bytes + size_bytes, READ_BYTES), 1);
+    process->in = in;
+    return status;
+}
+
 static void kill_for_garbage(gy_driver *driver, const gy_process *process)
 {
     char reason[256];
     snprintf(reason, sizeof(reason), "it sent what is no message: %.180s", gy_error_text());
     gy_process_kill(driver, process->slot, process->generation, reason);
+}
+
+static void tell_heard(gy_driver *driver, gy_process *process, int64_t now_ns)
+{
+    if (process->state == GY_PROCESS_READY && now_ns - process->heard_ns >= heard_every_ns) {
+        process->heard_ns = now_ns;
+        gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_HEARD,
+                                           .now_ns = now_ns,
+                                           .process = process->slot,
+                                           .generation = process->generation});
+    }
+}
+
+void gy_hear_bytes(gy_driver *driver, gy_process *process, const void *data, size_t size_bytes)
+{
+    const uint32_t generation = process->generation;
+    if (process->state == GY_PROCESS_MUTE || size_bytes == 0) {
+        return;
+    }
+    gy_status status = make_room(process, size_bytes);
+    if (status == GY_OK) {
+        memcpy(process->in + process->in_bytes, data, size_bytes);
+        process->in_bytes += size_bytes;
+        status = hear_all(driver, process);
+    }
+    if (process->generation != generation || process->state == GY_PROCESS_NONE) {
+        return; /* its slot was closed by what it said */
+    }
+    if (status < 0 && status != GY_AGAIN) {
+        kill_for_garbage(driver, process);
+    } else {
+        tell_heard(driver, process, gy_now_ns(driver->env));
+    }
 }
 
 void gy_hear_process(gy_driver *driver, gy_process *process)
@@ -162,28 +221,31 @@ void gy_hear_process(gy_driver *driver, gy_process *process)
         (void)epoll_ctl(driver->epoll, EPOLL_CTL_DEL, process->socket, NULL);
     } else if (status < 0) {
         kill_for_garbage(driver, process);
-    } else if (process->state == GY_PROCESS_READY &&
-               now_ns - process->heard_ns >= heard_every_ns) {
-        process->heard_ns = now_ns;
-        gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_HEARD,
-                                           .now_ns = now_ns,
-                                           .process = process->slot,
-                                           .generation = process->generation});
+    } else {
+        tell_heard(driver, process, now_ns);
     }
 }
 
 /* ---- ends ---- */
 
 /* Why a process is gone, for people; how long that is without the end of its log. */
-static size_t explain(const gy_driver *driver, const gy_process *process,
-                      const gy_nursery_news *news, gy_text *reason)
+static size_t explain(const gy_driver *driver, const gy_process *process, const gy_gone *gone,
+                      gy_text *reason)
 {
     if (process->reason[0] != '\0') {
         gy_text_add(reason, "%s", process->reason);
+    } else if (gone->why != NULL) {
+        gy_text_add(reason, "%s", gone->why);
     } else {
-        gy_warden_explain(&driver->warden, news, process->is_killed, reason);
+        gy_warden_explain(&driver->warden, gone->news, process->is_killed, reason);
     }
     const size_t brief = reason->size_bytes;
+    if (gone->why != NULL) {
+        if (gone->last_words[0] != '\0') {
+            gy_text_add(reason, "; its log ends: %s", gone->last_words);
+        }
+        return brief;
+    }
     gy_folder_log_tail(&driver->folder, process->slot, process->generation, reason);
     return brief;
 }
@@ -224,14 +286,14 @@ static bool is_suspect(gy_driver *driver, uint32_t task)
 
 /* The tasks that it ran, of all that it had, failed with it; if it was killed from outside,
  * those under which that happens again and again. Whether any did. */
-static bool fail_running(gy_driver *driver, const gy_process *process, const char *reason,
-                         bool is_own)
+static bool fail_running(gy_driver *driver, const gy_process *process, const gy_gone *gone,
+                         const char *reason)
 {
     const gy_driver_ops *ops = driver->ops;
-    gy_board *lines = gy_warden_boards(&driver->warden, process->slot);
+    const bool is_own = is_its_own(process, gone->news);
     bool has_failed = false;
-    for (uint32_t i = 0; i < driver->threads; i++) {
-        gy_board *line = &lines[i];
+    for (uint32_t i = 0; i < gone->line_count; i++) {
+        gy_board *line = &gone->lines[i];
         if (atomic_load_explicit(&line->is_running, memory_order_acquire) == 0 ||
             (!is_own && !is_suspect(driver, line->id.task))) {
             continue;
@@ -253,21 +315,22 @@ static bool fail_running(gy_driver *driver, const gy_process *process, const cha
     return has_failed;
 }
 
-static void end_process(gy_driver *driver, gy_process *process, const gy_nursery_news *news)
+void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
 {
     gy_text reason = {.data = NULL};
-    gy_status status =
-        process->state == GY_PROCESS_MUTE || process->closed_ns != 0 ? GY_PEER : GY_OK;
+    const bool is_silent =
+        process->state == GY_PROCESS_MUTE || process->closed_ns != 0 || process->socket < 0;
+    gy_status status = is_silent ? GY_PEER : GY_OK;
     while (status == GY_OK) { /* what it said before */
         status = read_once(driver, process);
     }
-    const size_t brief = explain(driver, process, news, &reason);
+    const size_t brief = explain(driver, process, gone, &reason);
     const char *words = reason.status == GY_OK ? gy_text_get(&reason) : "out of memory";
     if (process->state == GY_PROCESS_STARTING && !process->is_killed &&
         ++driver->deaths > NEVER_READY_MAX) {
         gy_driver_fail(driver, gy_fail(GY_PEER, "no process of the job gets ready: %s", words));
     }
-    if (news->error == 0 && fail_running(driver, process, words, is_its_own(process, news)) &&
+    if (gone->news->error == 0 && fail_running(driver, process, gone, words) &&
         brief < reason.size_bytes) {
         reason.data[brief] = '\0'; /* the task's note has its log */
     }
@@ -279,6 +342,14 @@ static void end_process(gy_driver *driver, gy_process *process, const gy_nursery
                                        .generation = generation,
                                        .reason = words});
     gy_text_free(&reason);
+}
+
+static void end_process(gy_driver *driver, gy_process *process, const gy_nursery_news *news)
+{
+    gy_process_end(driver, process,
+                   &(gy_gone){.news = news,
+                              .lines = gy_warden_boards(&driver->warden, process->slot),
+                              .line_count = driver->threads});
 }
 
 /* The nursery is gone, and the processes with it. */

@@ -259,8 +259,10 @@ typedef struct gy_test_job {
 } gy_test_job;
 
 static inline gy_status gy_test_encode(void *arg, const gy_manager *manager,
-                                       const gy_effect *start, gy_text *message)
+                                       const gy_effect *start, gy_driver_place *place,
+                                       gy_text *message)
 {
+    (void)place;
     const gy_test_job *job = arg;
     (void)manager;
     if (start->id.task < job->word_count) {

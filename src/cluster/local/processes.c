@@ -1,5 +1,5 @@
 /* The slots: processes that start, get messages, are killed, end. */
-#include "cluster/local/driver_priv.h"
+#include "cluster/remote/remote.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,6 +23,9 @@ gy_status gy_processes_open(gy_driver *driver)
     for (uint32_t i = 0; i < count; i++) {
         driver->processes[i].slot = i;
         driver->processes[i].socket = -1;
+    }
+    if (options->ticket != NULL) {
+        return GY_OK; /* daemons have the wardens */
     }
     driver->warden = (gy_warden){.env = driver->env,
                                  .start = {.argv = options->argv},
@@ -51,7 +54,9 @@ static gy_status add_welcome(gy_driver *driver, gy_process *process)
     message->size_bytes = 0;
     message->status = GY_OK;
     if (ops->welcome != NULL) {
-        GY_TRY(ops->welcome(ops->arg, message));
+        const char *folder =
+            driver->remote != NULL ? gy_remote_folder(driver, process->slot) : NULL;
+        GY_TRY(ops->welcome(ops->arg, folder, message));
         GY_TRY(message->status);
     }
     gy_wire_add(&process->out, &(gy_wire){.kind = GY_WIRE_WELCOME,
@@ -62,6 +67,10 @@ static gy_status add_welcome(gy_driver *driver, gy_process *process)
 
 static gy_status spawn(gy_driver *driver, gy_process *process)
 {
+    if (driver->remote != NULL) {
+        GY_TRY(gy_remote_spawn(driver, process));
+        return add_welcome(driver, process);
+    }
     GY_TRY(
         gy_warden_spawn(&driver->warden, process->slot, process->generation, &process->socket));
     uint64_t name = ((uint64_t)process->generation << 32) | process->slot << 2;
@@ -106,7 +115,11 @@ void gy_process_gone(gy_driver *driver, gy_process *process)
     process->sent = 0;
     process->in_bytes = 0;
     gy_text_free(&process->out);
-    gy_warden_clear(&driver->warden, process->slot);
+    if (driver->remote != NULL) {
+        gy_remote_forget(driver, process);
+    } else {
+        gy_warden_clear(&driver->warden, process->slot);
+    }
 }
 
 void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, const char *reason)
@@ -124,7 +137,11 @@ void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, cons
     } else {
         process->is_killed = true;
     }
-    gy_warden_kill(&driver->warden, slot, generation);
+    if (driver->remote != NULL) {
+        gy_remote_kill(driver, process, reason);
+    } else {
+        gy_warden_kill(&driver->warden, slot, generation);
+    }
 }
 
 gy_process *gy_process_get(gy_driver *driver, uint32_t slot, uint32_t generation)
@@ -184,7 +201,11 @@ void gy_processes_send(gy_driver *driver)
     for (uint32_t i = 0; i < driver->dirty_count; i++) {
         gy_process *process = &driver->processes[driver->dirty[i]];
         process->is_dirty = false;
-        if (process->socket >= 0 && process->state != GY_PROCESS_MUTE) {
+        const bool is_heard =
+            process->state != GY_PROCESS_MUTE && process->state != GY_PROCESS_NONE;
+        if (driver->remote != NULL && is_heard) {
+            gy_remote_send(driver, process);
+        } else if (process->socket >= 0 && is_heard) {
             send_to(driver, process);
         }
     }
@@ -215,10 +236,13 @@ void gy_processes_close(gy_driver *driver, bool is_hard)
             process->socket = -1;
         }
     }
-    gy_warden_close(&driver->warden, is_hard);
+    const bool is_remote = driver->options->ticket != NULL;
+    if (!is_remote) {
+        gy_warden_close(&driver->warden, is_hard);
+    }
     for (uint32_t i = 0; driver->processes != NULL && i < driver->process_count; i++) {
         gy_process *process = &driver->processes[i];
-        if (process->state != GY_PROCESS_NONE) {
+        if (process->state != GY_PROCESS_NONE && !is_remote) {
             gy_folder_log_tail(&driver->folder, i, process->generation, NULL);
         }
         gy_text_free(&process->out);

@@ -22,9 +22,11 @@ gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
     int used =
         file < 0
             ? -1
-            : dprintf(file, "job %016llx%016llx\nepoch %u\nnames %s\nkey %s\nfolder %s\n",
+            : dprintf(file,
+                      "job %016llx%016llx\nepoch %u\nnames %s\nkey %s\nfolder %s\nslots %u\n",
                       (unsigned long long)ticket->job.high, (unsigned long long)ticket->job.low,
-                      ticket->epoch, ticket->names, ticket->key_file, ticket->folder);
+                      ticket->epoch, ticket->names, ticket->key_file, ticket->folder,
+                      ticket->slots);
     int error = used < 0 ? errno : 0;
     if (file >= 0 && close(file) != 0 && error == 0) {
         error = errno;
@@ -84,7 +86,7 @@ static bool find(const char *text, const char *name, char *value, size_t room)
 gy_status gy_ticket_read(gy_ticket *ticket)
 {
     *ticket = (gy_ticket){0};
-    char text[TICKET_BYTES] = "", job[40] = "", epoch[16] = "", rest = '\0';
+    char text[TICKET_BYTES] = "", job[40] = "", epoch[16] = "", slots[16] = "", rest = '\0';
     unsigned long long high = 0, low = 0;
     const char *path = gy_setting_get(GY_TICKET_VARIABLE);
     if (path == NULL) {
@@ -96,7 +98,9 @@ gy_status gy_ticket_read(gy_ticket *ticket)
         !find(text, "key", ticket->key_file, sizeof(ticket->key_file)) ||
         !find(text, "folder", ticket->folder, sizeof(ticket->folder)) || strlen(job) != 32 ||
         sscanf(job, "%16llx%16llx%c", &high, &low, &rest) != 2 ||
-        sscanf(epoch, "%u%c", &ticket->epoch, &rest) != 1 || ticket->epoch == 0) {
+        sscanf(epoch, "%u%c", &ticket->epoch, &rest) != 1 || ticket->epoch == 0 ||
+        (find(text, "slots", slots, sizeof(slots)) &&
+         sscanf(slots, "%u%c", &ticket->slots, &rest) != 1)) {
         return gy_fail(GY_FORMAT, "%s is no ticket of a manager", path);
     }
     ticket->job = (gy_key){high, low};

@@ -11,8 +11,9 @@
 
 typedef struct gy_ticket {
     gy_key job;
-    uint32_t epoch;      /* of this manager */
-    char names[1024];    /* name servers: "HOST:PORT,HOST:PORT" */
+    uint32_t epoch;   /* of this manager */
+    uint32_t slots;   /* of the daemon that starts it: what a host has, about; 0: not known */
+    char names[1024]; /* name servers: "HOST:PORT,HOST:PORT" */
     char key_file[4096]; /* a ring that proves (manager, job) alone; "": plaintext, loopback */
     char folder[4096];   /* at the daemon that starts it, for what this manager needs */
 } gy_ticket;

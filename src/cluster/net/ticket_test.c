@@ -25,7 +25,7 @@ static void a_ticket_is_read_as_written(void **state)
     assert_int_equal(gy_ticket_read(&got), GY_NOTFOUND);
     in_folder("ticket");
     assert_int_equal(gy_ticket_read(&got), GY_IO);
-    gy_ticket ticket = {.job = {0x123, UINT64_MAX}, .epoch = 7};
+    gy_ticket ticket = {.job = {0x123, UINT64_MAX}, .epoch = 7, .slots = 16};
     snprintf(ticket.names, sizeof(ticket.names), "a:1,b:2");
     snprintf(ticket.folder, sizeof(ticket.folder), "/a folder/with blanks");
     for (int round = 0; round < 2; round++) { /* the second replaces the first */
@@ -35,6 +35,7 @@ static void a_ticket_is_read_as_written(void **state)
         assert_ok(gy_ticket_read(&got));
         assert_memory_equal(&got.job, &ticket.job, sizeof(gy_key));
         assert_int_equal(got.epoch, ticket.epoch);
+        assert_int_equal(got.slots, ticket.slots);
         assert_string_equal(got.names, ticket.names);
         assert_string_equal(got.folder, ticket.folder);
         assert_string_equal(got.key_file, "");
@@ -95,6 +96,7 @@ static void garbage_is_no_ticket(void **state)
     (void)state;
     static const char *const bad[] = {
         "",
+        "job 00000000000000010000000000000002\nepoch 3\nnames a:1\nkey \nfolder /f\nslots x\n",
         "job 1\nepoch 3\nnames a:1\nkey \nfolder /f\n",
         "job 0000000000000001000000000000000g\nepoch 3\nnames a:1\nkey \nfolder /f\n",
         "job 00000000000000010000000000000002\nepoch 0\nnames a:1\nkey \nfolder /f\n",

@@ -1,13 +1,17 @@
 /* STARTs: what a member reads, writes and skips, from the graph and what is committed. */
+#include "flow/channel/section_fetch.h"
 #include "flow/run/job.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-gy_status gy_running_welcome(void *arg, gy_text *message)
+gy_status gy_running_welcome(void *arg, const char *folder, gy_text *message)
 {
     gy_flow_job *job = arg;
+    char data[GY_JOB_PATH];
     job->is_ours = job->has_lock = true; /* the driver holds it */
+    GY_TRY(gy_running_path(data, folder != NULL ? folder : job->folder, "data"));
     const char **stages =
         gy_alloc("flow.welcome", (job->dag->stage_count + 1) * sizeof(*stages));
     if (stages == NULL) {
@@ -18,14 +22,16 @@ gy_status gy_running_welcome(void *arg, gy_text *message)
     }
     const double seconds = job->options.record_timeout_seconds;
     gy_welcome_write(&(gy_welcome){.functions = job->flow->hash,
-                                   .folder = job->folder,
-                                   .data = job->data,
+                                   .folder = folder != NULL ? folder : job->folder,
+                                   .data = data,
                                    .output = job->hidden,
                                    .stages = stages,
                                    .stage_count = (uint32_t)job->dag->stage_count,
                                    .is_traced = job->options.trace != NULL,
+                                   .is_remote = folder != NULL,
                                    .record_timeout_ns = (int64_t)(seconds * 1e9),
-                                   .deadline = job->deadline},
+                                   /* a clock of another machine says nothing there */
+                                   .deadline = folder != NULL ? GY_NEVER : job->deadline},
                      message);
     gy_free(stages);
     return message->status;
@@ -93,6 +99,29 @@ static gy_status fill_channels(gy_flow_job *job, uint32_t task, gy_start *start)
 
 /* ---- inputs ---- */
 
+/* What the reader's host has to fetch before. */
+static gy_status add_need(gy_flow_job *job, const gy_task_state *state,
+                          const gy_start_input *input, uint64_t size_bytes)
+{
+    static_assert(GY_SECTION_ASKED_BYTES <= sizeof((gy_driver_need){0}.wanted), "has room");
+    static_assert(GY_NAME_BYTES <= sizeof((gy_driver_need){0}.name), "has room");
+    if (state->host == GY_NONE) {
+        return gy_fail(GY_STATE, "the output of task %u lies nowhere", state->committed.task);
+    }
+    gy_driver_need need = {.input = input->task_input,
+                           .host = state->host,
+                           .content = gy_section_fetch_key(input->content, input->section),
+                           .size_bytes = size_bytes,
+                           .wanted_bytes = GY_SECTION_ASKED_BYTES};
+    (void)gy_name_data(state->committed, input->member, input->width, need.name);
+    gy_section_ask(&(gy_section_wanted){.owner = {state->key, state->committed.epoch,
+                                                  state->committed.attempt, input->member},
+                                        .content = input->content,
+                                        .section = input->section},
+                   need.wanted);
+    return gy_driver_place_add(job->place, &need);
+}
+
 /* Output of a committed task as an input. */
 static gy_status fill_edge(gy_flow_job *job, const gy_manager *manager, const gy_dag_edge *edge,
                            gy_start_input *input)
@@ -103,7 +132,7 @@ static gy_status fill_edge(gy_flow_job *job, const gy_manager *manager, const gy
     gy_task_state state;
     gy_manager_task(manager, task, &state);
     const uint32_t member = width > 1 ? gy_lower_member(l, edge->from) : 0;
-    gy_report report;
+    gy_report report = {0};
     GY_TRY(gy_running_report(job, task, state.report, state.report_bytes, member, &report));
     const gy_report_part part = gy_report_output(&report, edge->output);
     size_t final = 0, finals = 0;
@@ -130,14 +159,15 @@ static gy_status fill_edge(gy_flow_job *job, const gy_manager *manager, const gy
         input->size_bytes = part.size_bytes;
         return GY_OK;
     }
-    input->kind = GY_INPUT_SECTION;
+    const bool is_here = job->place == NULL || state.host == job->place->host;
+    input->kind = is_here ? GY_INPUT_SECTION : GY_INPUT_FETCHED;
     input->from = state.committed;
     input->member = member;
     input->section = edge->output;
     input->width = width;
     input->key = state.key;
     input->content = report.content;
-    return GY_OK;
+    return is_here ? GY_OK : add_need(job, &state, input, part.size_bytes);
 }
 
 /* Files of a function, behind what edges bring. */
@@ -275,10 +305,11 @@ static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
 }
 
 gy_status gy_running_encode(void *arg, const gy_manager *manager, const gy_effect *start,
-                            gy_text *message)
+                            gy_driver_place *place, gy_text *message)
 {
     gy_flow_job *job = arg;
     GY_TRY(gy_running_follow(job, manager));
+    job->place = place;
     gy_start written;
     gy_status status = fill_start(job, manager, start, &written);
     if (status >= 0) {

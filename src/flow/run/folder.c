@@ -52,6 +52,12 @@ static void remove_folder(const char *path)
 
 static void choose_id(gy_flow_job *job)
 {
+    if (job->ticket != NULL) { /* the same for all epochs */
+        (void)snprintf(job->id, sizeof(job->id), "%016llx%016llx",
+                       (unsigned long long)job->ticket->job.high,
+                       (unsigned long long)job->ticket->job.low);
+        return;
+    }
     const time_t seconds = (time_t)(job->wall_ns / 1000000000);
     struct tm when;
     (void)gmtime_r(&seconds, &when);
@@ -105,8 +111,40 @@ static gy_status know_id(gy_flow_job *job)
     return status < 0 ? status : write_settings(job);
 }
 
+/* The output's path from the root. */
+static gy_status name_output(gy_flow_job *job)
+{
+    char here[GY_JOB_PATH];
+    if (job->options.output[0] == '/') {
+        GY_TRY(gy_running_path(job->output, job->options.output, "."));
+        job->output[strlen(job->output) - 2] = '\0';
+        return GY_OK;
+    }
+    if (getcwd(here, sizeof(here)) == NULL) {
+        return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
+    }
+    return gy_running_path(job->output, here, job->options.output);
+}
+
+static gy_status make_output(gy_flow_job *job);
+
+/* Of a job on a cluster that was given none: where its output will be, since that is in storage
+ * that all hosts have. */
+static gy_status find_shared_folder(gy_flow_job *job)
+{
+    char name[GY_HIDDEN_NAME_BYTES];
+    (void)snprintf(name, sizeof(name), GY_JOB_SHARED_NAME "%s", job->id);
+    GY_TRY(name_output(job));
+    GY_TRY(gy_running_path(job->folder, job->output, name));
+    job->is_folder_own = true;
+    return make_output(job);
+}
+
 static gy_status find_folder(gy_flow_job *job)
 {
+    if (job->ticket != NULL && job->options.folder == NULL) {
+        return find_shared_folder(job);
+    }
     if (job->options.folder != NULL) {
         char any[1] = "";
         if (job->options.folder[0] == '/') {
@@ -162,6 +200,9 @@ gy_status gy_running_make_folder(gy_flow_job *job)
     choose_id(job);
     GY_TRY(find_folder(job));
     GY_TRY(look_for_journal(job));
+    if (gy_running_is_done(job)) {
+        return GY_OK;
+    }
     const char *const names[] = {"data", "scratch", "run", "trace"};
     GY_TRY(gy_running_path(job->data, job->folder, "data"));
     for (size_t i = 0; i < GY_COUNT(names); i++) {
@@ -187,7 +228,8 @@ static gy_status find_other(const gy_flow_job *job, char out[256])
     for (struct dirent *at = readdir(listing); at != NULL && out[0] == '\0';
          at = readdir(listing)) {
         if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0 &&
-            !(gy_running_is_hidden(job, at->d_name, &epoch) && epoch <= job->epoch)) {
+            !(gy_running_is_hidden(job, at->d_name, &epoch) && epoch <= job->epoch) &&
+            !(job->is_folder_own && strcmp(at->d_name, strrchr(job->folder, '/') + 1) == 0)) {
             (void)snprintf(out, 256, "%.255s", at->d_name);
         }
     }
@@ -215,8 +257,9 @@ static gy_status make_output(gy_flow_job *job)
         return gy_fail(GY_IO, "cannot make the folders above %s: %s", job->output,
                        strerror(-made));
     }
-    job->is_output_made = mkdir(job->output, 0777) == 0;
-    if (!job->is_output_made && errno != EEXIST) {
+    const bool is_new = mkdir(job->output, 0777) == 0;
+    job->is_output_made = job->is_output_made || is_new;
+    if (!is_new && errno != EEXIST) {
         return gy_fail(GY_IO, "cannot make the output folder %s: %s", job->output,
                        strerror(errno));
     }
@@ -232,16 +275,7 @@ gy_status gy_running_make_output(gy_flow_job *job)
     if (job->options.output == NULL) {
         return GY_OK;
     }
-    if (job->options.output[0] == '/') {
-        GY_TRY(gy_running_path(job->output, job->options.output, "."));
-        job->output[strlen(job->output) - 2] = '\0';
-    } else {
-        char here[GY_JOB_PATH];
-        if (getcwd(here, sizeof(here)) == NULL) {
-            return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
-        }
-        GY_TRY(gy_running_path(job->output, here, job->options.output));
-    }
+    GY_TRY(name_output(job));
     char name[GY_HIDDEN_NAME_BYTES];
     gy_running_hidden_name(job, name);
     gy_status status = make_output(job);
@@ -290,7 +324,7 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
         if (job->hidden[0] != '\0') {
             remove_folder(job->hidden);
         }
-        if (status < 0 && job->is_output_made && !job->is_published) {
+        if (status < 0 && job->is_output_made && !job->is_published && !job->is_folder_own) {
             (void)rmdir(job->output);
         }
     }
@@ -308,5 +342,11 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
     /* last: one that is there says that there is something to go on with */
     if (status >= 0 && job->folder[0] != '\0' && gy_journal_remove(job->env, job->folder) < 0) {
         gy_warn("the journal of an ended job stays: %s", gy_error_text());
+    }
+    if (job->is_folder_own) { /* a failed one, too: its end is known to the name server */
+        remove_folder(job->folder);
+        if (status < 0 && job->is_output_made && !job->is_published) {
+            (void)rmdir(job->output);
+        }
     }
 }

@@ -15,6 +15,8 @@
 #include "flow/run/memo.h"
 #include "flow/run/start.h"
 
+enum { GY_JOB_HOSTS = 4096 /* that a job ever had, lost ones too */ };
+#define GY_JOB_SHARED_NAME ".gyre-job-" /* and its id: folder of a job on a cluster */
 enum { GY_JOB_PATH = 4096, GY_JOB_NOTES = 10000, GY_HIDDEN_NAME_BYTES = GY_JOB_ID_BYTES + 40 };
 
 /** Sizes and samples that a gate has seen so far. */
@@ -39,18 +41,22 @@ typedef struct gy_flow_job {
     gy_manager *manager;
     gy_memo_store *memo;
     int processes;
+    int width;                   /* of a cohort, at most */
     int64_t started_ns, wall_ns; /* monotonic; since 1970 */
     gy_deadline deadline;
     bool is_resumed, is_published;
-    bool is_ours;   /* the folders: nobody else's manager is at work in them */
-    bool is_over;   /* a manager of a newer epoch is */
-    uint64_t epoch; /* of the manager; 0: it has none */
+    bool is_ours;      /* the folders: nobody else's manager is at work in them */
+    bool is_over;      /* a manager of a newer epoch is */
+    gy_ticket *ticket; /* of a job on a cluster; NULL: of this machine */
+    uint64_t epoch;    /* of the manager; 0: it has none */
 
     /* folders */
     char id[GY_JOB_ID_BYTES], folder[GY_JOB_PATH], data[GY_JOB_PATH];
     char output[GY_JOB_PATH]; /* "" when the job has none */
     char hidden[GY_JOB_PATH]; /* in output, until the job ends */
     bool is_output_made;
+    bool is_folder_own; /* of a job on a cluster: in the output, and goes with the job */
+    bool is_done;       /* an earlier manager of this job has published all of it */
 
     /* growth */
     gy_gate_state *gates; /* (gate_count) */
@@ -60,6 +66,7 @@ typedef struct gy_flow_job {
     gy_text detail;
 
     /* STARTs: arrays kept from one to the next */
+    gy_driver_place *place; /* where the one at hand goes; NULL: this machine */
     uint64_t secret[2];
     gy_start_input *inputs;
     gy_start_output *outputs;
@@ -140,6 +147,21 @@ bool gy_running_is_hidden(const gy_flow_job *job, const char *name, uint64_t *ep
 gy_status gy_running_began(void *arg);
 void gy_running_over(void *arg);
 
+/* ---- cluster.c: what is different on a cluster ---- */
+
+/** The ticket of a daemon, and what follows from it: id, epoch, folder. GY_FORMAT, GY_STATE,
+ * GY_IO the ticket; GY_UNSUPPORTED a second job in one program; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_running_look_for_cluster(gy_flow_job *job);
+/** GY_UNSUPPORTED, GY_ARG: options that make no sense there. Nothing without a ticket. */
+GY_MUST_CHECK gy_status gy_running_check_cluster(const gy_flow_job *job);
+/** Has an earlier manager published the output, and forgotten the journal? Sets is_done. */
+bool gy_running_is_done(gy_flow_job *job);
+/** How wide a cohort may be: as all managers of the job say. */
+GY_MUST_CHECK gy_status gy_running_agree_on_width(gy_flow_job *job);
+/** gy_driver_ops.held, .say */
+int64_t gy_running_held(void *arg, const gy_manager *manager, const gy_event *done);
+void gy_running_say(void *arg, const gy_manager *manager, gy_text *line);
+
 /* ---- publish.c ---- */
 
 /** gy_driver_ops.save, .publish */
@@ -155,8 +177,8 @@ const char *gy_running_final_name(const gy_dag *dag, const gy_dag_final *final,
 
 /** gy_driver_ops.encode, .welcome */
 gy_status gy_running_encode(void *arg, const gy_manager *manager, const gy_effect *start,
-                            gy_text *message);
-gy_status gy_running_welcome(void *arg, gy_text *message);
+                            gy_driver_place *place, gy_text *message);
+gy_status gy_running_welcome(void *arg, const char *folder, gy_text *message);
 /** A member's report within its task's. GY_FORMAT */
 GY_MUST_CHECK gy_status gy_running_report(const gy_flow_job *job, uint32_t task,
                                           const void *data, size_t size_bytes, uint32_t member,

@@ -70,13 +70,13 @@ gy_status gy_running_lower(gy_flow_job *job, gy_growth *growth)
                        job->dag->output_names[0]);
     }
     GY_TRY(gy_proto_keys_make(&job->keys, job->dag));
-    GY_TRY(gy_lower_cohorts(&job->lowering, job->dag, (uint32_t)job->processes, &cut));
+    GY_TRY(gy_lower_cohorts(&job->lowering, job->dag, (uint32_t)job->width, &cut));
     if (cut > 0) {
         gy_running_note_text(
             job,
             "%zu pipes or FIFOs became files: their cohorts are wider than the "
-            "%d processes, or would wait for themselves",
-            cut, job->processes);
+            "%d processes that one host has, or would wait for themselves",
+            cut, job->width);
     }
     const gy_lower_source source = {gy_proto_keys_tell, &job->keys};
     GY_TRY(gy_lower_growth(&job->lowering, job->dag, &source, growth));

@@ -75,7 +75,8 @@ static void remove_cohort(const gy_flow_job *job, gy_attempt id)
     remove_file(job->folder, table);
 }
 
-static void discard(void *arg, const gy_manager *manager, const gy_effect *effect)
+static void discard(void *arg, const gy_manager *manager, const gy_effect *effect,
+                    gy_text *names)
 {
     gy_flow_job *job = arg;
     const gy_lowering *l = &job->lowering;
@@ -86,8 +87,13 @@ static void discard(void *arg, const gy_manager *manager, const gy_effect *effec
     const uint32_t first = l->member_first[task], width = l->member_first[task + 1] - first;
     char name[GY_NAME_BYTES];
     for (uint32_t m = 0; m < width; m++) {
-        remove_file(job->data, gy_name_data(effect->id, m, width, name));
-        remove_scratch(job, name);
+        (void)gy_name_data(effect->id, m, width, name);
+        if (names != NULL) { /* what else it left there goes with the job */
+            gy_text_add_bytes(names, name, strlen(name) + 1);
+        } else {
+            remove_file(job->data, name);
+            remove_scratch(job, name);
+        }
         size_t final = 0, finals = 0;
         if (job->task_flags[task] & GY_TASK_FINAL) {
             gy_lower_finals(job->dag, l->members[first + m], &final, &finals);
@@ -97,7 +103,7 @@ static void discard(void *arg, const gy_manager *manager, const gy_effect *effec
                         gy_name_final(effect->id, m, job->dag->finals[i].output, name));
         }
     }
-    if (width > 1) {
+    if (width > 1 && names == NULL) {
         remove_cohort(job, effect->id);
     }
 }
@@ -107,7 +113,7 @@ static void committed(void *arg, const gy_effect *effect)
     const gy_flow_job *job = arg;
     gy_running_committed(arg, effect);
     const uint32_t task = effect->id.task;
-    if (task < job->lowering.task_count &&
+    if (job->ticket == NULL && task < job->lowering.task_count &&
         job->lowering.member_first[task + 1] - job->lowering.member_first[task] > 1) {
         remove_cohort(job, effect->id);
     }
@@ -162,7 +168,9 @@ static gy_status check_options(gy_flow_job *job)
     if (job->dag->is_running) {
         return gy_fail(GY_STATE, "job %s was run before: a graph runs once", job->dag->name);
     }
-    job->processes = o->processes > 0 ? o->processes : GY_MIN(count_cores(), PROCESSES_MAX);
+    GY_TRY(gy_running_check_cluster(job));
+    const int most = job->ticket != NULL ? PROCESSES_MAX : count_cores();
+    job->processes = o->processes > 0 ? o->processes : GY_MIN(most, PROCESSES_MAX);
     job->deadline =
         o->timeout_seconds > 0 ? gy_env_deadline(job->env, o->timeout_seconds) : GY_NEVER;
     return GY_OK;
@@ -187,6 +195,7 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
         .stages = stages,
         .stage_count = (uint32_t)count,
         .process_max = (uint32_t)job->processes,
+        .host_max = job->ticket != NULL ? GY_JOB_HOSTS : 0,
         .threads = (uint32_t)o->threads,
         .failures_max = o->max_failures,
         .copy_floor_ns = (int64_t)(o->copy_floor_seconds * 1e9),
@@ -197,14 +206,20 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
 
 static gy_status prepare(gy_flow_job *job)
 {
-    gy_running_look_for_resume(job);
-    GY_TRY(gy_running_look_for_epoch(job));
+    GY_TRY(gy_running_look_for_cluster(job));
+    if (job->ticket == NULL) {
+        gy_running_look_for_resume(job);
+        GY_TRY(gy_running_look_for_epoch(job));
+    }
     GY_TRY(check_options(job));
     if (job->dag->status < 0) {
         return gy_fail(job->dag->status, "%s", job->dag->mistake);
     }
     GY_TRY(gy_running_trace_begin(job));
     GY_TRY(gy_running_make_folder(job));
+    if (job->is_done) {
+        return GY_OK;
+    }
     GY_TRY(gy_running_make_output(job));
     GY_TRY(gy_key_build(&job->keys.build));
     if (job->options.memo != NULL) {
@@ -212,6 +227,7 @@ static gy_status prepare(gy_flow_job *job)
         job->keys.memo = job->memo;
     }
     GY_TRY(gy_running_wall(job));
+    GY_TRY(gy_running_agree_on_width(job));
     gy_growth growth;
     GY_TRY(gy_running_lower(job, &growth));
     job->dag->is_running = true;
@@ -229,7 +245,8 @@ static gy_status prepare(gy_flow_job *job)
     for (int i = 0; i < 2; i++) {
         job->secret[i] = job->env->ops->random(job->env, GY_CHANCE_NETWORK);
     }
-    return gy_fault_listen(job->folder, &job->door);
+    /* On a cluster what the boards say is all there is to hear. */
+    return job->ticket == NULL ? gy_fault_listen(job->folder, &job->door) : GY_OK;
 }
 
 /* ---- the run ---- */
@@ -253,6 +270,8 @@ static gy_status drive(gy_flow_job *job)
                                .welcome = gy_running_welcome,
                                .committed = committed,
                                .discard = discard,
+                               .held = gy_running_held,
+                               .say = gy_running_say,
                                .failed = judge_failure,
                                .grow = grow,
                                .save = save,
@@ -270,6 +289,7 @@ static gy_status drive(gy_flow_job *job)
         .ops = &ops,
         .epoch = job->epoch,
         .sandbox = job->sandbox.parts != 0 ? &job->sandbox : NULL,
+        .ticket = job->ticket,
         .deadline = job->options.timeout_seconds > 0 ? job->deadline : (gy_deadline){0},
     };
     gy_status status = gy_driver_run(job->env, job->manager, &options);
@@ -334,6 +354,7 @@ static void free_job(gy_flow_job *job)
     gy_text_free(&job->learnt);
     gy_arena_free(&job->arena);
     gy_arena_free(&job->start_arena);
+    gy_free(job->ticket);
     gy_free(job);
 }
 
@@ -371,8 +392,12 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
     }
     status = status < 0 ? status : prepare(job);
     gy_error error = {.rank = -1};
-    if (status >= 0) {
-        gy_running_tell_history(job, GY_JOB_RUNNING, "");
+    if (status >= 0 && job->is_done) {
+        gy_running_note_text(job, "an earlier manager has published the output");
+    } else if (status >= 0) {
+        if (job->ticket == NULL) { /* else the name server's list has it */
+            gy_running_tell_history(job, GY_JOB_RUNNING, "");
+        }
         status = drive(job);
         gy_error_take(&error, status);
         gy_running_recount(job);
@@ -380,7 +405,8 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
         if (status < 0 && job->fatal[0] != '\0') {
             (void)snprintf(error.text, sizeof(error.text), "%s", job->fatal);
         }
-        if (!job->is_over) { /* else another manager's word is the last */
+        if (!job->is_over &&
+            job->ticket == NULL) { /* else another manager's word is the last */
             gy_running_tell_history(job, state_of(status), status < 0 ? error.text : "");
         }
         if (job->options.trace != NULL) {

@@ -120,6 +120,7 @@ void gy_welcome_write(const gy_welcome *welcome, gy_text *message)
     put_u64(message, (uint64_t)welcome->record_timeout_ns);
     put_u64(message, (uint64_t)welcome->deadline.at_ns);
     put_u32(message, welcome->is_traced);
+    put_u32(message, welcome->is_remote);
     put_text(message, welcome->folder);
     put_text(message, welcome->data);
     put_text(message, welcome->output);
@@ -333,6 +334,7 @@ gy_status gy_welcome_read(const void *message, size_t size_bytes, gy_arena *aren
     welcome->record_timeout_ns = (int64_t)take_u64(&reader);
     welcome->deadline.at_ns = (int64_t)take_u64(&reader);
     welcome->is_traced = take_u32(&reader) != 0;
+    welcome->is_remote = take_u32(&reader) != 0;
     welcome->folder = take_text(&reader);
     welcome->data = take_text(&reader);
     welcome->output = take_text(&reader);

@@ -19,6 +19,8 @@ typedef struct gy_welcome {
     const char *const *stages; /* (stage_count) */
     uint32_t stage_count;
     bool is_traced;
+    bool is_remote; /* at a daemon, whose folder of the job this is: no door for faults, and
+                       what a process makes there it makes itself */
     int64_t record_timeout_ns;
     gy_deadline deadline;
 } gy_welcome;

@@ -1,0 +1,340 @@
+/* Goal: a job whose processes are at daemons comes to its end whatever becomes of them: leases,
+ * seats, hosts, what is fetched; nothing is started before its inputs are there; nothing that
+ * still lies somewhere runs again; and who is not the manager any more stops. */
+#include "cluster/remote/script_test.h"
+
+#include <dirent.h>
+
+enum { READERS = 6, TASKS = PRODUCERS + READERS };
+
+typedef struct remote_job {
+    script at;
+    char folder[64];
+    uint32_t committed[TASKS], failures;
+    bool is_over, has_board;
+    char notes[8192];
+    gy_driver_options options;
+} remote_job;
+
+static gy_status encode(void *arg, const gy_manager *manager, const gy_effect *start,
+                        gy_driver_place *place, gy_text *message)
+{
+    const remote_job *job = arg;
+    const gy_edge *edges = NULL;
+    uint32_t count = 0;
+    gy_manager_inputs(manager, start->id.task, &edges, &count);
+    uint32_t needed = 0;
+    uint64_t names[PRODUCERS];
+    assert_non_null(place);
+    for (uint32_t i = 0; i < count; i++) {
+        gy_task_state state;
+        gy_manager_task(manager, edges[i].from, &state);
+        assert_int_not_equal(state.host, GY_NONE);
+        if (state.host != place->host) {
+            gy_driver_need need = {.input = i,
+                                   .host = state.host,
+                                   .content = {77, edges[i].from + 1000},
+                                   .size_bytes = 5,
+                                   .wanted_bytes = 4};
+            snprintf(need.name, sizeof(need.name), "%u", edges[i].from);
+            names[needed++] = need.content.low;
+            GY_TRY(gy_driver_place_add(place, &need));
+        }
+    }
+    gy_text_add_bytes(message, &needed, sizeof(needed));
+    gy_text_add_bytes(message, names, needed * sizeof(names[0]));
+    while (message->status == GY_OK && message->size_bytes < job->at.body_bytes) {
+        static const char filler[4096];
+        gy_text_add_bytes(message, filler, sizeof(filler));
+    }
+    return message->status;
+}
+
+static gy_status welcome(void *arg, const char *folder, gy_text *message)
+{
+    (void)arg;
+    gy_text_add(message, "%s", folder);
+    return message->status;
+}
+
+static int64_t held(void *arg, const gy_manager *manager, const gy_event *done)
+{
+    (void)arg;
+    (void)manager;
+    return done->id.task < PRODUCERS ? 5 : -1;
+}
+
+static void committed(void *arg, const gy_effect *effect)
+{
+    remote_job *job = arg;
+    job->committed[effect->id.task]++;
+}
+
+static gy_cause failed(void *arg, const gy_manager *manager, gy_event *event, const void *board)
+{
+    remote_job *job = arg;
+    (void)manager;
+    job->failures++;
+    job->has_board = job->has_board || strcmp(board, "it was at this") == 0;
+    return event->cause;
+}
+
+static void discard(void *arg, const gy_manager *manager, const gy_effect *effect,
+                    gy_text *names)
+{
+    char name[32];
+    (void)arg;
+    (void)manager;
+    snprintf(name, sizeof(name), "%u", effect->id.task);
+    gy_text_add_bytes(names, name, strlen(name) + 1);
+}
+
+static void note(void *arg, const gy_effect *effect)
+{
+    remote_job *job = arg;
+    const size_t used = strlen(job->notes);
+    snprintf(job->notes + used, sizeof(job->notes) - used, "%s\n", effect->reason);
+}
+
+static void over(void *arg)
+{
+    remote_job *job = arg;
+    job->is_over = true;
+}
+
+static gy_manager *make_manager(void)
+{
+    static const gy_stage stage = {.name = "work"};
+    gy_task tasks[TASKS];
+    gy_edge edges[READERS * PRODUCERS];
+    for (uint32_t i = 0; i < TASKS; i++) {
+        tasks[i] = (gy_task){.key = {i, 1},
+                             .width = 1,
+                             .output_count = 1,
+                             .flags = i >= PRODUCERS ? GY_TASK_FINAL : 0,
+                             .input_count = i >= PRODUCERS ? PRODUCERS : 0};
+        for (uint32_t k = 0; i >= PRODUCERS && k < PRODUCERS; k++) {
+            edges[(i - PRODUCERS) * PRODUCERS + k] = (gy_edge){.from = k};
+        }
+    }
+    gy_growth growth = {
+        .tasks = tasks, .task_count = TASKS, .edges = edges, .edge_count = (size_t)READERS * PRODUCERS};
+    gy_manager_options options = {.stages = &stage,
+                                  .stage_count = 1,
+                                  .process_max = 8,
+                                  .host_max = 16,
+                                  .copy_floor_ns = -1};
+    gy_manager *manager = NULL;
+    assert_ok(gy_manager_new(&options, &growth, &manager));
+    return manager;
+}
+
+static void remove_folder(const char *path)
+{
+    char line[128], said[256];
+    snprintf(line, sizeof(line), "rm -rf '%s'", path);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+}
+
+static gy_status run(remote_job *job)
+{
+    const gy_driver_ops ops = {.encode = encode,
+                               .welcome = welcome,
+                               .held = held,
+                               .committed = committed,
+                               .failed = failed,
+                               .discard = discard,
+                               .note = note,
+                               .over = over,
+                               .arg = job};
+    gy_ticket ticket = {.job = {11, 12}, .epoch = 3};
+    script_open_all(&job->at);
+    snprintf(ticket.names, sizeof(ticket.names), "%s", job->at.address);
+    snprintf(job->folder, sizeof(job->folder), "/tmp/gyre-remote-XXXXXX");
+    assert_non_null(mkdtemp(job->folder));
+    const gy_driver_options options = {.folder = job->folder,
+                                       .processes = 8,
+                                       .ops = &ops,
+                                       .epoch = ticket.epoch,
+                                       .ticket = &ticket,
+                                       .dead_ns = 1000000000,
+                                       .deadline = gy_env_deadline(gy_env_real(), 8)};
+    gy_manager *manager = make_manager();
+    gy_status status = gy_driver_run(gy_env_real(), manager, &options);
+    gy_manager_free(manager);
+    script_close_all(&job->at);
+    remove_folder(job->folder);
+    if (job->at.is_wrong) {
+        fail_msg("%s; %s", job->at.wrong, job->notes);
+    }
+    return status;
+}
+
+/* All is committed; `again` tasks at least, `most` at most, were run more than once. */
+static void check_runs(const remote_job *job, uint32_t again, uint32_t most)
+{
+    uint32_t more = 0;
+    for (uint32_t i = 0; i < TASKS; i++) {
+        assert_in_range(job->committed[i], 1, 3);
+        assert_in_range(job->at.runs[i], 1, 6);
+        more += job->at.runs[i] > 1;
+    }
+    if (more < again || more > most) {
+        fail_msg("%u tasks ran again, expected %u to %u: %s", more, again, most, job->notes);
+    }
+}
+
+static void comes_to_its_end(void **state)
+{
+    (void)state;
+    static remote_job job;
+    job = (remote_job){0};
+    assert_ok(run(&job));
+    check_runs(&job, 0, 0);
+    int fetched = 0;
+    for (int i = 0; i < HOSTS; i++) {
+        fetched += job.at.hosts[i].fetched_count;
+    }
+    assert_true(fetched > 0);
+    assert_int_equal(job.failures, 0);
+}
+
+static void tells_the_daemons(void **state)
+{
+    (void)state;
+    static remote_job job;
+    job = (remote_job){.at = {.host_count = 1}};
+    assert_ok(run(&job));
+    assert_true(job.at.hosts[0].is_over);
+    assert_int_equal(job.at.hosts[0].fetched_count, 0);
+}
+
+/* More than windows and queues hold, both ways. */
+static void keeps_to_windows(void **state)
+{
+    (void)state;
+    static remote_job job;
+    job = (remote_job){.at = {.body_bytes = 900 << 10, .report_bytes = 5 << 20}};
+    assert_ok(run(&job));
+    check_runs(&job, 0, TASKS); /* slow ones may be moved */
+}
+
+static void loses_a_host(void **state)
+{
+    (void)state;
+    static remote_job job;
+    job = (remote_job){.at = {.trouble = TROUBLE_HOST_DIES, .after = PRODUCERS}};
+    assert_ok(run(&job));
+    check_runs(&job, 1, TASKS);
+    assert_non_null(strstr(job.notes, "gone"));
+}
+
+static void keeps_what_a_daemon_kept(void **state)
+{
+    (void)state;
+    static remote_job job;
+    job = (remote_job){.at = {.trouble = TROUBLE_HOST_RETURNS, .after = PRODUCERS}};
+    assert_ok(run(&job));
+    for (uint32_t i = 0; i < PRODUCERS; i++) {
+        assert_int_equal(job.committed[i], 1); /* its files stand */
+    }
+    assert_true(job.at.hosts[0].attaches >= 1);
+}
+
+static void knows_an_empty_folder(void **state)
+{
+    (void)state;
+    static remote_job job;
+    job = (remote_job){.at = {.trouble = TROUBLE_HOST_EMPTY, .after = PRODUCERS}};
+    assert_ok(run(&job));
+    check_runs(&job, 1, TASKS);
+}
+
+static void loses_leases(void **state)
+{
+    (void)state;
+    static const script_trouble troubles[] = {TROUBLE_LEASE_GONE, TROUBLE_ASKED};
+    for (size_t i = 0; i < GY_COUNT(troubles); i++) {
+        static remote_job job;
+        job = (remote_job){.at = {.trouble = troubles[i], .after = 2}};
+        assert_ok(run(&job));
+        check_runs(&job, 0, 2);
+        assert_true(job.at.has_struck);
+        assert_int_equal(job.failures, 0);
+        assert_true(troubles[i] != TROUBLE_ASKED || job.at.given > 0);
+    }
+}
+
+static void counts_what_died_of_itself(void **state)
+{
+    (void)state;
+    static remote_job job;
+    job = (remote_job){.at = {.trouble = TROUBLE_SEAT_DIES, .after = 2}};
+    assert_ok(run(&job));
+    assert_true(job.at.has_struck);
+    assert_int_equal(job.failures, 1);
+    assert_true(job.has_board);
+    assert_non_null(strstr(job.notes, "killed by SIGSEGV; its log ends: ouch"));
+}
+
+static void makes_lost_inputs_again(void **state)
+{
+    (void)state;
+    static remote_job job;
+    job = (remote_job){.at = {.trouble = TROUBLE_FETCH_LOST, .after = PRODUCERS}};
+    assert_ok(run(&job));
+    assert_true(job.at.has_struck);
+    check_runs(&job, 1, TASKS);
+    job = (remote_job){.at = {.trouble = TROUBLE_FETCH_DEAD}};
+    assert_ok(run(&job));
+    assert_int_equal(job.at.failures, 1); /* tried once more: nothing runs again */
+    check_runs(&job, 0, 0);
+}
+
+static void leaves_a_full_host(void **state)
+{
+    (void)state;
+    static remote_job job;
+    job = (remote_job){.at = {.trouble = TROUBLE_FULL, .host_count = 2}};
+    assert_ok(run(&job));
+    for (uint32_t i = 0; i < PRODUCERS; i++) {
+        assert_int_equal(job.committed[i], 1); /* nothing upstream is to blame */
+    }
+    job = (remote_job){.at = {.trouble = TROUBLE_OPEN_REFUSED}};
+    assert_ok(run(&job));
+    assert_true(job.at.has_struck && job.at.given > 0);
+}
+
+static void ends_when_it_must(void **state)
+{
+    (void)state;
+    static remote_job job;
+    job = (remote_job){.at = {.trouble = TROUBLE_KILLED, .after = 3}};
+    assert_int_equal(run(&job), GY_CANCELLED);
+    assert_false(job.is_over);
+    job = (remote_job){.at = {.trouble = TROUBLE_OVER, .after = 3}};
+    assert_int_equal(run(&job), GY_STATE);
+    assert_true(job.is_over);
+    job = (remote_job){.at = {.trouble = TROUBLE_EPOCH}};
+    assert_int_equal(run(&job), GY_STATE);
+    assert_true(job.is_over);
+    assert_false(job.at.hosts[0].is_over); /* the files are another manager's */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(comes_to_its_end),
+        cmocka_unit_test(tells_the_daemons),
+        cmocka_unit_test(keeps_to_windows),
+        cmocka_unit_test(loses_a_host),
+        cmocka_unit_test(keeps_what_a_daemon_kept),
+        cmocka_unit_test(knows_an_empty_folder),
+        cmocka_unit_test(loses_leases),
+        cmocka_unit_test(counts_what_died_of_itself),
+        cmocka_unit_test(makes_lost_inputs_again),
+        cmocka_unit_test(leaves_a_full_host),
+        cmocka_unit_test(ends_when_it_must),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

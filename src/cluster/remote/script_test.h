@@ -1,0 +1,699 @@
+/**
+ * For tests of the driver's remote side: a name server and daemons that do what a script says,
+ * in a thread of their own, on sockets. What runs in their seats is a few lines here: it reads
+ * STARTs and answers them.
+ *
+ * Tasks 0 .. producers - 1 make something; each other task reads all of them.
+ */
+#ifndef GY_CLUSTER_SCRIPT_TEST_H
+#define GY_CLUSTER_SCRIPT_TEST_H
+
+#include "cluster/net/net.h"
+#include "cluster/remote/remote.h"
+
+#include "gy_test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HOSTS = 3, SEATS = 4, FETCHED_MAX = 256, PRODUCERS = 6 };
+
+/** What goes wrong, once, after `after` tasks are done (in all). */
+typedef enum script_trouble {
+    TROUBLE_NONE,
+    TROUBLE_HOST_DIES,    /* host 0 is gone for good */
+    TROUBLE_HOST_RETURNS, /* it is started anew: seats and leases are gone, files stand */
+    TROUBLE_HOST_EMPTY,   /* it is started anew with another folder */
+    TROUBLE_LEASE_GONE,   /* a lease of host 0 ends */
+    TROUBLE_SEAT_DIES,    /* a process of host 0 dies under its task */
+    TROUBLE_ASKED,        /* a lease of host 0 is asked back */
+    TROUBLE_FETCH_LOST,   /* a file that is to be fetched is not there */
+    TROUBLE_FETCH_DEAD,   /* the peer does not answer the reader's daemon, twice */
+    TROUBLE_FULL,         /* no room for what is fetched to host 1 */
+    TROUBLE_OPEN_REFUSED, /* host 0 takes no process */
+    TROUBLE_KILLED,       /* by the job's user */
+    TROUBLE_OVER,         /* another epoch */
+    TROUBLE_EPOCH,        /* a daemon knows another epoch */
+} script_trouble;
+
+typedef struct script_seat {
+    uint64_t lease; /* 0: free */
+    uint32_t generation;
+    bool is_open, is_gone;
+    uint64_t credit, window; /* to the manager; from it */
+    gy_text in, out;
+    size_t sent;
+} script_seat;
+
+typedef struct script script;
+
+typedef struct script_host {
+    script *at;
+    int index;
+    gy_rpc *rpc;
+    gy_rpc_method methods[16];
+    gy_rpc_peer manager;
+    char address[GY_RPC_ADDRESS_BYTES];
+    uint64_t incarnation;
+    script_seat seats[SEATS];
+    uint64_t fetched[FETCHED_MAX];
+    int fetched_count, attaches, beats, discards;
+    bool is_over;
+} script_host;
+
+struct script {
+    script_trouble trouble;
+    uint32_t after;
+    size_t body_bytes, report_bytes; /* of STARTs and reports, at least */
+    /* its own */
+    pthread_t thread;
+    _Atomic bool is_ended, is_wrong;
+    gy_rpc *rpc;
+    gy_rpc_method methods[4];
+    gy_rpc_peer manager;
+    char address[GY_RPC_ADDRESS_BYTES];
+    script_host hosts[HOSTS];
+    int host_count;
+    uint64_t version, lease;
+    uint32_t wanted, done, runs[64], given, bad;
+    bool has_struck, is_struck_now;
+    int failures; /* of fetches, so far */
+    char wrong[200];
+};
+
+static inline void script_wrong(script *at, const char *what)
+{
+    if (at->wrong[0] == '\0') {
+        snprintf(at->wrong, sizeof(at->wrong), "%s", what);
+    }
+    at->is_wrong = true;
+}
+
+static inline bool script_is_due(const script *at)
+{
+    return at->trouble != TROUBLE_NONE && !at->has_struck && at->done >= at->after;
+}
+
+#define SCRIPT_MESSAGE(TYPE, STEM, NAME)                                                       \
+    Gy__Cluster__Key NAME##_job;                                                               \
+    gy__cluster__key__init(&NAME##_job);                                                       \
+    NAME##_job.high = 11;                                                                      \
+    NAME##_job.low = 12;                                                                       \
+    Gy__Cluster__##TYPE NAME;                                                                  \
+    gy__cluster__##STEM##__init(&(NAME));                                                      \
+    (NAME).job = &NAME##_job;                                                                  \
+    (NAME).epoch = 3
+
+static inline void script_done(void *arg, gy_status status, const ProtobufCMessage *answer)
+{
+    (void)arg, (void)status, (void)answer;
+}
+
+static inline void script_call(script_host *host, uint32_t type,
+                               const ProtobufCMessage *message)
+{
+    const gy_rpc_request request = {.type = type,
+                                    .message = message,
+                                    .deadline = gy_deadline_after(20),
+                                    .done = script_done};
+    const gy_status status =
+        host->manager != 0 ? gy_rpc_call(host->rpc, host->manager, &request, NULL) : GY_OK;
+    if (status < 0 && status != GY_PEER) { /* it has hung up */
+        script_wrong(host->at, "a daemon cannot call");
+    }
+}
+
+static inline void script_answer(gy_rpc *rpc, const gy_rpc_asked *asked)
+{
+    Gy__Cluster__Done done;
+    gy__cluster__done__init(&done);
+    (void)!gy_rpc_answer(rpc, asked, &done.base);
+}
+
+/* ---- the seat's process ---- */
+
+static inline script_seat *script_find(script_host *host, uint64_t lease)
+{
+    for (int i = 0; i < SEATS; i++) {
+        if (host->seats[i].lease == lease && lease != 0) {
+            return &host->seats[i];
+        }
+    }
+    return NULL;
+}
+
+static inline void script_relay(script_host *host, script_seat *seat)
+{
+    while (seat->sent < seat->out.size_bytes && seat->credit > 0) {
+        SCRIPT_MESSAGE(Relay, relay, message);
+        const size_t most = GY_MIN((size_t)seat->credit, (size_t)GY_NET_RELAY_BYTES);
+        message.lease = seat->lease;
+        message.generation = seat->generation;
+        message.data.data = (uint8_t *)seat->out.data + seat->sent;
+        message.data.len = GY_MIN(seat->out.size_bytes - seat->sent, most);
+        script_call(host, GY_NET_RELAY, &message.base);
+        seat->sent += message.data.len;
+        seat->credit -= message.data.len;
+    }
+}
+
+static inline void script_seat_free(script_seat *seat)
+{
+    gy_text_free(&seat->in);
+    gy_text_free(&seat->out);
+    *seat = (script_seat){.lease = seat->lease};
+}
+
+static inline void script_seat_gone(script_host *host, script_seat *seat, const gy_wire *start)
+{
+    SCRIPT_MESSAGE(SeatGone, seat_gone, message);
+    Gy__Cluster__Board board, *boards[1] = {&board};
+    uint8_t text[GY_BOARD_BYTES] = "it was at this";
+    gy__cluster__board__init(&board);
+    message.lease = seat->lease;
+    message.generation = seat->generation;
+    message.reason = (char *)(uintptr_t) "killed by SIGSEGV";
+    message.last_words = (char *)(uintptr_t) "ouch";
+    message.has_process = true;
+    message.wait_status = SIGSEGV;
+    if (start != NULL) {
+        board.task = start->id.task;
+        board.task_epoch = start->id.epoch;
+        board.attempt = start->id.attempt;
+        board.text.data = text;
+        board.text.len = sizeof(text);
+        message.boards = boards;
+        message.n_boards = 1;
+    } else {
+        message.wait_status = SIGKILL;
+    }
+    script_call(host, GY_NET_SEAT_GONE, &message.base);
+    script_seat_free(seat);
+}
+
+/* A START's body: how many sections must be here, then the names of them. */
+static inline void script_look_at_needs(script_host *host, const gy_wire *start)
+{
+    uint32_t count = 0;
+    memcpy(&count, start->body, sizeof(count));
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t name = 0;
+        bool is_here = false;
+        memcpy(&name, (const char *)start->body + sizeof(count) + i * sizeof(name),
+               sizeof(name));
+        for (int k = 0; k < host->fetched_count; k++) {
+            is_here = is_here || host->fetched[k] == name;
+        }
+        if (!is_here) {
+            script_wrong(host->at, "a task is started before its input is there");
+        }
+    }
+}
+
+static inline void script_report(script_host *host, script_seat *seat, const gy_wire *start)
+{
+    script *at = host->at;
+    char *report = gy_alloc_zero("test", 1, at->report_bytes + 8);
+    snprintf(report, 8, "h%d", host->index);
+    at->done++;
+    gy_wire_add(&seat->out, &(gy_wire){.kind = GY_WIRE_DONE,
+                                       .id = start->id,
+                                       .run_ns = 1000,
+                                       .key = {start->id.task, 5},
+                                       .body = report,
+                                       .body_bytes = at->report_bytes + 8});
+    gy_free(report);
+}
+
+/* Not before each host has a process: else the first would do all of it. */
+static inline bool script_must_wait(const script *at)
+{
+    const int first = at->trouble == TROUBLE_OPEN_REFUSED;
+    for (int i = first; i < at->host_count && at->done == 0; i++) {
+        bool is_open = at->hosts[i].rpc == NULL;
+        for (int k = 0; k < SEATS; k++) {
+            is_open = is_open || at->hosts[i].seats[k].is_open;
+        }
+        if (!is_open) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One message to the process. False: it is gone. */
+static inline bool script_obey(script_host *host, script_seat *seat, const gy_wire *message)
+{
+    script *at = host->at;
+    if (message->kind == GY_WIRE_WELCOME) {
+        char folder[64];
+        snprintf(folder, sizeof(folder), "/host%d", host->index);
+        if (message->body_bytes != strlen(folder) ||
+            memcmp(message->body, folder, message->body_bytes) != 0) {
+            script_wrong(at, "the welcome is for another host");
+        }
+        gy_wire_add(&seat->out, &(gy_wire){.kind = GY_WIRE_READY});
+    } else if (message->kind == GY_WIRE_START) {
+        at->runs[message->id.task]++;
+        script_look_at_needs(host, message);
+        if (at->trouble == TROUBLE_SEAT_DIES && script_is_due(at) && host->index == 0) {
+            at->has_struck = true;
+            script_seat_gone(host, seat, message);
+            return false;
+        }
+        script_report(host, seat, message);
+    } else if (message->kind != GY_WIRE_CANCEL) {
+        script_wrong(at, "a process gets what is not for it");
+    }
+    return true;
+}
+
+static inline void script_pump(script_host *host, script_seat *seat)
+{
+    gy_wire message;
+    size_t used = 0, taken = 0;
+    while (gy_wire_next((const uint8_t *)seat->in.data + taken, seat->in.size_bytes - taken,
+                        &message, &used) == GY_OK &&
+           (message.kind != GY_WIRE_START || !script_must_wait(host->at))) {
+        if (!script_obey(host, seat, &message)) {
+            return;
+        }
+        taken += used;
+    }
+    memmove(seat->in.data, seat->in.data + taken, seat->in.size_bytes - taken);
+    seat->in.size_bytes -= taken;
+    script_relay(host, seat);
+}
+
+static inline gy_status script_hear_relay(void *arg, const gy_rpc_asked *asked,
+                                          const ProtobufCMessage *request)
+{
+    script_host *host = arg;
+    const Gy__Cluster__Relay *said = (const void *)request;
+    script_answer(host->rpc, asked);
+    script_seat *seat = script_find(host, said->lease);
+    if (seat == NULL || !seat->is_open || seat->generation != said->generation) {
+        return GY_OK;
+    }
+    if (said->data.len > seat->window) {
+        script_wrong(host->at, "more than the window of a process");
+    }
+    seat->window -= said->data.len;
+    gy_text_add_bytes(&seat->in, said->data.data, said->data.len);
+    SCRIPT_MESSAGE(Credit, credit, credit);
+    credit.lease = seat->lease;
+    credit.generation = seat->generation;
+    credit.bytes = said->data.len;
+    seat->window += said->data.len;
+    script_call(host, GY_NET_CREDIT, &credit.base);
+    script_pump(host, seat);
+    return GY_OK;
+}
+
+/* ---- the daemon ---- */
+
+static inline gy_status script_attach(void *arg, const gy_rpc_asked *asked,
+                                      const ProtobufCMessage *request)
+{
+    script_host *host = arg;
+    const Gy__Cluster__Attach *said = (const void *)request;
+    if (said->epoch != 3 || said->job->high != 11) {
+        script_wrong(host->at, "it attaches as somebody else");
+    }
+    if (host->at->trouble == TROUBLE_EPOCH) {
+        return gy_fail(GY_STATE, "epoch 4 has begun");
+    }
+    Gy__Cluster__Attached answer;
+    char folder[64];
+    gy__cluster__attached__init(&answer);
+    snprintf(folder, sizeof(folder), "/host%d", host->index);
+    answer.folder = folder;
+    answer.incarnation = host->incarnation;
+    host->manager = asked->peer;
+    host->attaches++;
+    return gy_rpc_answer(host->rpc, asked, &answer.base);
+}
+
+static inline gy_status script_open(void *arg, const gy_rpc_asked *asked,
+                                    const ProtobufCMessage *request)
+{
+    script_host *host = arg;
+    const Gy__Cluster__Open *said = (const void *)request;
+    script_seat *seat = script_find(host, said->lease);
+    if (host->at->trouble == TROUBLE_OPEN_REFUSED && host->index == 0) {
+        host->at->has_struck = true;
+        return gy_fail(GY_LIMIT, "disk full");
+    }
+    if (seat == NULL) {
+        return gy_fail(GY_NOTFOUND, "it has no such lease here");
+    }
+    script_seat_free(seat);
+    seat->is_open = true;
+    seat->generation = said->generation;
+    seat->credit = said->credit_bytes;
+    seat->window = 256 << 10;
+    script_answer(host->rpc, asked);
+    return GY_OK;
+}
+
+static inline gy_status script_close(void *arg, const gy_rpc_asked *asked,
+                                     const ProtobufCMessage *request)
+{
+    script_host *host = arg;
+    const Gy__Cluster__Close *said = (const void *)request;
+    script_seat *seat = script_find(host, said->lease);
+    script_answer(host->rpc, asked);
+    if (seat != NULL && seat->is_open && seat->generation == said->generation) {
+        script_seat_gone(host, seat, NULL);
+    }
+    return GY_OK;
+}
+
+static inline gy_status script_hear_credit(void *arg, const gy_rpc_asked *asked,
+                                           const ProtobufCMessage *request)
+{
+    script_host *host = arg;
+    const Gy__Cluster__Credit *said = (const void *)request;
+    script_seat *seat = script_find(host, said->lease);
+    script_answer(host->rpc, asked);
+    if (seat != NULL && seat->generation == said->generation) {
+        seat->credit += said->bytes;
+        script_relay(host, seat);
+    }
+    return GY_OK;
+}
+
+static inline gy_status script_fetch_status(script_host *host)
+{
+    script *at = host->at;
+    if (at->trouble == TROUBLE_FETCH_LOST && script_is_due(at)) {
+        at->has_struck = true;
+        return gy_fail(GY_NOTFOUND, "it has no such file");
+    }
+    if (at->trouble == TROUBLE_FETCH_DEAD && at->failures < 1) {
+        at->failures++;
+        return gy_fail(GY_PEER, "nobody answers");
+    }
+    if (at->trouble == TROUBLE_FULL && host->index == 1) {
+        at->has_struck = true;
+        return gy_fail(GY_LIMIT, "disk full");
+    }
+    return GY_OK;
+}
+
+static inline gy_status script_fetch(void *arg, const gy_rpc_asked *asked,
+                                     const ProtobufCMessage *request)
+{
+    script_host *host = arg;
+    const Gy__Cluster__Fetch *said = (const void *)request;
+    script_answer(host->rpc, asked);
+    SCRIPT_MESSAGE(Fetched, fetched, message);
+    message.number = said->number;
+    message.status = script_fetch_status(host);
+    message.reason = message.status < 0 ? (char *)(uintptr_t)gy_error_text() : (char *)"";
+    if (said->peer == (uint64_t)host->index + 100) {
+        script_wrong(host->at, "what is here is fetched");
+    }
+    if (message.status >= 0 && host->fetched_count < FETCHED_MAX) {
+        host->fetched[host->fetched_count++] = said->content->low;
+    }
+    script_call(host, GY_NET_FETCHED, &message.base);
+    return GY_OK;
+}
+
+static inline gy_status script_over(void *arg, const gy_rpc_asked *asked,
+                                    const ProtobufCMessage *request)
+{
+    script_host *host = arg;
+    (void)request;
+    host->is_over = true;
+    script_answer(host->rpc, asked);
+    return GY_OK;
+}
+
+static inline gy_status script_told(void *arg, const gy_rpc_asked *asked,
+                                    const ProtobufCMessage *request)
+{
+    (void)arg, (void)asked, (void)request;
+    return GY_OK;
+}
+
+static inline gy_rpc_method script_method(gy_net_type type,
+                                          gy_status (*serve)(void *, const gy_rpc_asked *,
+                                                             const ProtobufCMessage *))
+{
+    gy_rpc_method method = gy_net_method(type);
+    method.serve = serve;
+    return method;
+}
+
+static inline void script_host_start(script_host *host)
+{
+    const gy_rpc_method methods[] = {
+        script_method(GY_NET_ATTACH, script_attach),
+        script_method(GY_NET_BEAT, script_told),
+        script_method(GY_NET_OPEN, script_open),
+        script_method(GY_NET_CLOSE, script_close),
+        script_method(GY_NET_CREDIT, script_hear_credit),
+        script_method(GY_NET_RELAY, script_hear_relay),
+        script_method(GY_NET_FETCH, script_fetch),
+        script_method(GY_NET_UNFETCH, script_told),
+        script_method(GY_NET_DISCARD, script_told),
+        script_method(GY_NET_JOB_OVER, script_over),
+        script_method(GY_NET_LEASE_GONE, NULL),
+        script_method(GY_NET_SEAT_GONE, NULL),
+        script_method(GY_NET_FETCHED, NULL),
+    };
+    memcpy(host->methods, methods, sizeof(methods));
+    const gy_rpc_options options = {.name = "daemon",
+                                    .role = GY_RPC_DAEMON,
+                                    .methods = host->methods,
+                                    .method_count = GY_COUNT(methods),
+                                    .arg = host,
+                                    .is_plaintext = true};
+    char at[GY_RPC_ADDRESS_BYTES];
+    snprintf(at, sizeof(at), "%s", host->address[0] != '\0' ? host->address : "127.0.0.1:0");
+    if (gy_rpc_new(gy_env_real(), &options, &host->rpc) < 0 ||
+        gy_rpc_listen(host->rpc, at, host->address) < 0) {
+        gy_panic("no daemon: %s", gy_error_text());
+    }
+}
+
+static inline void script_host_stop(script_host *host)
+{
+    gy_rpc_free(host->rpc);
+    host->rpc = NULL;
+    host->manager = 0;
+    for (int i = 0; i < SEATS; i++) {
+        host->seats[i].lease = 0;
+        script_seat_free(&host->seats[i]);
+    }
+}
+
+/* ---- the name server ---- */
+
+static inline void script_grant(script *at, uint64_t seen, const gy_grant *grants, size_t count)
+{
+    gy_arena arena = {0};
+    SCRIPT_MESSAGE(Grants, grants, message);
+    if (gy_net_write_grants(grants, count, &arena, &message) < 0) {
+        gy_panic("no memory");
+    }
+    message.job = &message_job; /* what was written is the grants alone */
+    message.epoch = 3;
+    message.version = ++at->version;
+    message.from = seen;
+    message.is_killed = at->is_struck_now && at->trouble == TROUBLE_KILLED;
+    if (gy_rpc_tell(at->rpc, at->manager, GY_NET_GRANTS, &message.base) < 0) {
+        at->version--; /* told again with the next wishes */
+    }
+    gy_arena_free(&arena);
+}
+
+static inline gy_grant script_grant_of(const script_host *host, uint64_t lease,
+                                       gy_grant_state state)
+{
+    return (gy_grant){.lease = lease,
+                      .state = state,
+                      .daemon = (uint64_t)host->index + 100,
+                      .incarnation = host->incarnation,
+                      .address = host->address,
+                      .host = "h",
+                      .length_ns = 7500000000};
+}
+
+static inline uint32_t script_leases(const script *at)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < at->host_count; i++) {
+        for (int k = 0; k < SEATS; k++) {
+            count += at->hosts[i].seats[k].lease != 0;
+        }
+    }
+    return count;
+}
+
+/* Two seats a host, as long as more are wanted. */
+static inline void script_lend(script *at, uint64_t seen)
+{
+    gy_grant grants[HOSTS * 2];
+    size_t count = 0;
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < at->host_count; i++) {
+            script_host *host = &at->hosts[i];
+            if (host->rpc != NULL && host->seats[k].lease == 0 &&
+                script_leases(at) < at->wanted) {
+                host->seats[k].lease = ++at->lease;
+                grants[count++] = script_grant_of(host, at->lease, GY_GRANT_HELD);
+            }
+        }
+    }
+    if (count > 0) {
+        script_grant(at, seen, grants, count);
+    }
+}
+
+static inline gy_status script_hear_wishes(void *arg, const gy_rpc_asked *asked,
+                                           const ProtobufCMessage *request)
+{
+    script *at = arg;
+    const Gy__Cluster__Wishes *said = (const void *)request;
+    at->manager = asked->peer;
+    at->wanted = said->slots;
+    if (said->seen > at->version) {
+        script_wrong(at, "it has seen what nobody said");
+    }
+    script_lend(at, said->seen);
+    return GY_OK;
+}
+
+static inline gy_status script_give_back(void *arg, const gy_rpc_asked *asked,
+                                         const ProtobufCMessage *request)
+{
+    script *at = arg;
+    const Gy__Cluster__GiveBack *said = (const void *)request;
+    at->given++;
+    at->bad += said->is_bad != 0;
+    script_answer(at->rpc, asked);
+    for (int i = 0; i < at->host_count; i++) {
+        script_seat *seat = script_find(&at->hosts[i], said->lease);
+        if (seat != NULL) {
+            seat->lease = 0;
+            script_seat_free(seat);
+            const gy_grant gone = script_grant_of(&at->hosts[i], said->lease, GY_GRANT_GONE);
+            script_grant(at, at->version, &gone, 1);
+        }
+    }
+    return GY_OK;
+}
+
+static inline void script_strike_lease(script *at, script_host *host, uint64_t lease)
+{
+    if (at->trouble == TROUBLE_ASKED) {
+        const gy_grant asked = script_grant_of(host, lease, GY_GRANT_ASKED);
+        script_grant(at, at->version, &asked, 1);
+        return;
+    }
+    SCRIPT_MESSAGE(LeaseGone, lease_gone, message);
+    message.lease = lease;
+    message.reason = (char *)(uintptr_t) "its length is over";
+    script_call(host, GY_NET_LEASE_GONE, &message.base);
+    script_seat *seat = script_find(host, lease);
+    seat->lease = 0;
+    script_seat_free(seat);
+}
+
+/* What does not wait for a word of the manager. */
+static inline void script_strike(script *at)
+{
+    script_host *host = &at->hosts[0];
+    const bool is_of_host =
+        at->trouble >= TROUBLE_HOST_DIES && at->trouble <= TROUBLE_HOST_EMPTY;
+    if (!script_is_due(at)) {
+        return;
+    }
+    at->is_struck_now = true;
+    if (is_of_host) {
+        at->has_struck = true;
+        script_host_stop(host);
+        host->incarnation += at->trouble == TROUBLE_HOST_EMPTY;
+        host->fetched_count = at->trouble == TROUBLE_HOST_EMPTY ? 0 : host->fetched_count;
+        if (at->trouble != TROUBLE_HOST_DIES) {
+            script_host_start(host);
+        }
+    } else if (at->trouble == TROUBLE_LEASE_GONE || at->trouble == TROUBLE_ASKED) {
+        at->has_struck = host->seats[0].lease != 0;
+        if (at->has_struck) {
+            script_strike_lease(at, host, host->seats[0].lease);
+        }
+    } else if (at->trouble == TROUBLE_KILLED) {
+        at->has_struck = true;
+        script_grant(at, at->version, NULL, 0);
+    } else if (at->trouble == TROUBLE_OVER) {
+        at->has_struck = true;
+        SCRIPT_MESSAGE(Over, over, message);
+        message.status = GY_STATE;
+        (void)!gy_rpc_tell(at->rpc, at->manager, GY_NET_OVER, &message.base);
+    }
+    at->is_struck_now = false;
+}
+
+static inline void *script_run(void *arg)
+{
+    script *at = arg;
+    while (!at->is_ended) {
+        for (int i = 0; i < at->host_count; i++) {
+            if (at->hosts[i].rpc != NULL) {
+                while (gy_rpc_turn(at->hosts[i].rpc, (gy_deadline){0}) == GY_OK) {
+                }
+                for (int k = 0; k < SEATS; k++) {
+                    if (at->hosts[i].seats[k].in.size_bytes > 0) {
+                        script_pump(&at->hosts[i], &at->hosts[i].seats[k]);
+                    }
+                }
+            }
+        }
+        (void)gy_rpc_turn(at->rpc, gy_deadline_after(0.0005));
+        script_strike(at);
+    }
+    return NULL;
+}
+
+static inline void script_open_all(script *at)
+{
+    const gy_rpc_method methods[] = {script_method(GY_NET_WISHES, script_hear_wishes),
+                                     script_method(GY_NET_GIVE_BACK, script_give_back),
+                                     script_method(GY_NET_GRANTS, NULL),
+                                     script_method(GY_NET_OVER, NULL)};
+    memcpy(at->methods, methods, sizeof(methods));
+    const gy_rpc_options options = {.name = "name server",
+                                    .role = GY_RPC_NAMESERVER,
+                                    .methods = at->methods,
+                                    .method_count = GY_COUNT(methods),
+                                    .arg = at,
+                                    .is_plaintext = true};
+    assert_ok(gy_rpc_new(gy_env_real(), &options, &at->rpc));
+    assert_ok(gy_rpc_listen(at->rpc, "127.0.0.1:0", at->address));
+    at->host_count = at->host_count > 0 ? at->host_count : HOSTS;
+    for (int i = 0; i < at->host_count; i++) {
+        at->hosts[i] = (script_host){.at = at, .index = i, .incarnation = 7};
+        script_host_start(&at->hosts[i]);
+    }
+    assert_int_equal(pthread_create(&at->thread, NULL, script_run, at), 0);
+}
+
+static inline void script_close_all(script *at)
+{
+    at->is_ended = true;
+    assert_int_equal(pthread_join(at->thread, NULL), 0);
+    for (int i = 0; i < at->host_count; i++) {
+        script_host_stop(&at->hosts[i]);
+    }
+    gy_rpc_free(at->rpc);
+}
+
+#endif

@@ -1,0 +1,187 @@
+/* A job whose processes are at daemons: what is the same for all epochs of its managers, what
+ * cannot be done there, where outputs lie. */
+#include "flow/run/job.h"
+
+#include "store/remote/remote.h"
+#include "store/store.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANIFEST_BYTES = 256 << 20 };
+
+/* ---- the ticket ---- */
+
+gy_status gy_running_look_for_cluster(gy_flow_job *job)
+{
+    static _Atomic bool has_run; /* names of files would be used twice at the daemons */
+    gy_ticket ticket;
+    gy_status status = gy_ticket_read(&ticket);
+    if (status == GY_NOTFOUND) {
+        return GY_OK;
+    }
+    GY_TRY(status);
+    if (atomic_exchange(&has_run, true)) {
+        return gy_fail(GY_UNSUPPORTED,
+                       "a program that was submitted to a cluster runs one job, "
+                       "and this is its second");
+    }
+    job->ticket = gy_alloc("flow.ticket", sizeof(ticket));
+    if (job->ticket == NULL) {
+        return GY_NOMEM;
+    }
+    *job->ticket = ticket;
+    job->epoch = ticket.epoch;
+    return GY_OK;
+}
+
+gy_status gy_running_check_cluster(const gy_flow_job *job)
+{
+    const gy_flow_options *o = &job->options;
+    if (job->ticket == NULL) {
+        return GY_OK;
+    }
+    if (o->memo != NULL) {
+        return gy_fail(GY_UNSUPPORTED,
+                       "a job on a cluster keeps no memo: its intermediates lie "
+                       "on many hosts (run it with `gyre job run`)");
+    }
+    if (o->trace != NULL) {
+        return gy_fail(GY_UNSUPPORTED, "a job on a cluster writes no trace: clocks of hosts "
+                                       "cannot be compared (run it with `gyre job run`)");
+    }
+    if (o->sandbox != NULL) {
+        return gy_fail(GY_UNSUPPORTED,
+                       "walls around the processes of a job on a cluster are its "
+                       "daemons' to put up, not the job's");
+    }
+    if (o->is_resume) {
+        return gy_fail(GY_UNSUPPORTED, "a job on a cluster goes on by itself: submit it anew");
+    }
+    if (o->output == NULL && o->folder == NULL) {
+        return gy_fail(GY_ARG, "a job on a cluster needs an output or a folder in storage that "
+                               "all hosts have at the same path");
+    }
+    return GY_OK;
+}
+
+bool gy_running_is_done(gy_flow_job *job)
+{
+    char path[GY_JOB_PATH], expected[GY_JOB_ID_BYTES + 64];
+    gy_bytes bytes;
+    if (job->ticket == NULL || job->is_resumed || job->output[0] == '\0' ||
+        gy_running_path(path, job->output, "MANIFEST.json") < 0 ||
+        gy_file_read(job->env, path, MANIFEST_BYTES, &bytes) < 0) {
+        return false; /* then it is as any other folder that is not empty */
+    }
+    (void)snprintf(expected, sizeof(expected),
+                   "{\"format\": \"gyre output 1\", \"job\": \"%s\",", job->id);
+    job->is_done = bytes.size_bytes >= strlen(expected) &&
+                   memcmp(bytes.data, expected, strlen(expected)) == 0;
+    gy_free(bytes.data);
+    return job->is_done;
+}
+
+/* What hosts have is known when slots are granted, which is later, and it may differ; but the
+ * graph must become the same tasks in each epoch. So the first manager says what its host has.
+ */
+gy_status gy_running_agree_on_width(gy_flow_job *job)
+{
+    char path[GY_JOB_PATH], text[16];
+    gy_bytes bytes;
+    job->width = job->processes;
+    if (job->ticket == NULL) {
+        return GY_OK;
+    }
+    if (job->options.processes == 0 && job->ticket->slots > 0) {
+        job->width = (int)GY_MIN(job->ticket->slots, (uint32_t)job->processes);
+    }
+    GY_TRY(gy_running_path(path, job->folder, "width"));
+    (void)snprintf(text, sizeof(text), "%d", job->width);
+    gy_status status = gy_share_create(job->env, path, text, strlen(text));
+    if (status != GY_EXISTS) {
+        return status;
+    }
+    GY_TRY(gy_share_read(job->env, path, sizeof(text), &bytes));
+    char *end = NULL;
+    const long width = strtol(bytes.data, &end, 10);
+    const bool is_number = end != bytes.data && *end == '\0';
+    gy_free(bytes.data);
+    job->width = (int)width;
+    return is_number && width >= 1 && width <= job->processes
+               ? GY_OK
+               : gy_fail(GY_FORMAT, "%s does not say how wide a cohort may be", path);
+}
+
+/* ---- how far it is ---- */
+
+void gy_running_say(void *arg, const gy_manager *manager, gy_text *line)
+{
+    const gy_flow_job *job = arg;
+    for (size_t i = 0; i < job->dag->stage_count; i++) {
+        gy_stage_state state;
+        gy_manager_stage(manager, (uint32_t)i, &state);
+        gy_text_add(line, "%s%s %u of %u", i > 0 ? ", " : "", job->dag->stages[i].name,
+                    state.committed, state.tasks);
+    }
+}
+
+/* ---- where it lies ---- */
+
+/* Whether an output goes to another member of its cohort, while both run. */
+static bool is_channel(const gy_flow_job *job, uint32_t task, uint32_t vertex, uint32_t output)
+{
+    const gy_lowering *l = &job->lowering;
+    const uint32_t first = l->member_first[task], end = l->member_first[task + 1];
+    for (uint32_t m = first; end - first > 1 && m < end; m++) {
+        const uint32_t reader = l->members[m];
+        for (uint32_t e = l->edge_first[reader]; e < l->edge_first[reader + 1]; e++) {
+            const gy_dag_edge *edge = &job->dag->edges[e];
+            if (edge->from == vertex && edge->output == output &&
+                edge->channel != GY_CHANNEL_FILE) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whether an output's bytes are in the attempt's own file, which is at its host. */
+static bool is_in_file(const gy_flow_job *job, uint32_t task, uint32_t vertex, uint32_t output)
+{
+    size_t final = 0, finals = 0;
+    if (job->task_flags[task] & GY_TASK_FINAL) {
+        gy_lower_finals(job->dag, vertex, &final, &finals);
+    }
+    for (size_t i = final; i < final + finals; i++) {
+        if (job->dag->finals[i].output == output) {
+            return false; /* shared storage */
+        }
+    }
+    return !is_channel(job, task, vertex, output);
+}
+
+int64_t gy_running_held(void *arg, const gy_manager *manager, const gy_event *done)
+{
+    gy_flow_job *job = arg;
+    const gy_lowering *l = &job->lowering;
+    const uint32_t task = done->id.task;
+    gy_report report;
+    if (gy_running_follow(job, manager) < 0 || task >= l->task_count ||
+        done->member >= l->member_first[task + 1] - l->member_first[task] ||
+        gy_report_read(done->report, done->report_bytes, &report) < 0) {
+        return 0; /* the machine decides about it; held is the careful word */
+    }
+    const uint32_t vertex = l->members[l->member_first[task] + done->member];
+    const uint32_t count = GY_MIN(report.output_count, job->dag->outputs[vertex]);
+    int64_t bytes = -1;
+    for (uint32_t i = 0; i < count && !report.is_inline; i++) {
+        const uint64_t size = gy_report_output(&report, i).size_bytes;
+        if (size > 0 && is_in_file(job, task, vertex, i)) {
+            bytes = GY_MAX(bytes, 0) + (int64_t)size;
+        }
+    }
+    return bytes;
+}
