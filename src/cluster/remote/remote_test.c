@@ -117,8 +117,10 @@ static gy_manager *make_manager(void)
             edges[(i - PRODUCERS) * PRODUCERS + k] = (gy_edge){.from = k};
         }
     }
-    gy_growth growth = {
-        .tasks = tasks, .task_count = TASKS, .edges = edges, .edge_count = (size_t)READERS * PRODUCERS};
+    gy_growth growth = {.tasks = tasks,
+                        .task_count = TASKS,
+                        .edges = edges,
+                        .edge_count = (size_t)READERS * PRODUCERS};
     gy_manager_options options = {.stages = &stage,
                                   .stage_count = 1,
                                   .process_max = 8,

@@ -1,0 +1,165 @@
+/**
+ * What tests of whole clusters share: a name server and daemons as processes of their own, each
+ * with its folder, on one host; jobs that are submitted to them.
+ */
+#ifndef GY_TESTS_CLUSTER_KIT_H
+#define GY_TESTS_CLUSTER_KIT_H
+
+#include "jobs_kit.h"
+
+enum { CLUSTER_DAEMONS = 3 };
+
+typedef struct cluster {
+    char names[64], ring[128]; /* address; key file */
+    pid_t server, daemons[CLUSTER_DAEMONS];
+    const char *binary;
+} cluster;
+
+/* Wait until `fact` holds. */
+#define KIT_UNTIL(fact)                                                                        \
+    do {                                                                                       \
+        const double last_ = kit_now() + KIT_WAIT_SECONDS;                                     \
+        while (!(fact)) {                                                                      \
+            if (kit_now() > last_) {                                                           \
+                fail_msg("never: %s", #fact);                                                  \
+            }                                                                                  \
+            kit_pause();                                                                       \
+        }                                                                                      \
+    } while (0)
+
+static inline const char *cluster_path(char out[160], const char *name)
+{
+    snprintf(out, 160, "%s/%s", kit_top, name);
+    return out;
+}
+
+/* Run a line of shell with $GYRE, $N (how to reach the cluster) and $T (the test's folder);
+ * its exit status. */
+static inline int cluster_shell(const cluster *at, char *said, size_t size, const char *line)
+{
+    char whole[2048];
+    snprintf(whole, sizeof(whole),
+             "T=%s; GYRE=%s; N='--names %s --key %s'; cd $T; { %s; } 2>&1", kit_top, at->binary,
+             at->names, at->ring, line);
+    return gy_test_shell(whole, said, size);
+}
+
+static inline pid_t cluster_daemon(const cluster *at, int index)
+{
+    char folder[160], log[160], host[16], name[32];
+    snprintf(name, sizeof(name), "d%d", index);
+    snprintf(host, sizeof(host), "h%d", index);
+    (void)cluster_path(folder, name);
+    snprintf(name, sizeof(name), "d%d.log", index);
+    (void)cluster_path(log, name);
+    char *const arguments[] = {(char *)(uintptr_t)at->binary,
+                               "daemon",
+                               "--names",
+                               (char *)(uintptr_t)at->names,
+                               "--listen",
+                               "127.0.0.1:0",
+                               "--key",
+                               (char *)(uintptr_t)at->ring,
+                               "--folder",
+                               folder,
+                               "--host",
+                               host,
+                               "--slots",
+                               "3",
+                               NULL};
+    return kit_start(arguments, log);
+}
+
+/* How many daemons the name server sees. */
+static inline int cluster_up(const cluster *at)
+{
+    char said[4096];
+    int count = 0;
+    if (cluster_shell(at, said, sizeof(said), "$GYRE cluster list $N") == 0) {
+        for (const char *line = strstr(said, " up "); line != NULL;
+             line = strstr(line + 1, " up ")) {
+            count++;
+        }
+    }
+    return count;
+}
+
+static inline void cluster_start(cluster *at)
+{
+    char table[160], port[160], log[160], said[256];
+    const char *binary = getenv("GYRE_BIN");
+    at->binary = binary != NULL ? binary : "build/dev/gyre";
+    snprintf(at->ring, sizeof(at->ring), "%s/ring", kit_top);
+    assert_int_equal(cluster_shell(at, said, sizeof(said), "$GYRE key new ring"), 0);
+    (void)cluster_path(port, "port");
+    (void)cluster_path(log, "names.log");
+    snprintf(table, sizeof(table), "sqlite:%s/table", kit_top);
+    char *const arguments[] = {(char *)(uintptr_t)at->binary,
+                               "nameserver",
+                               "--listen",
+                               "127.0.0.1:0",
+                               "--key",
+                               at->ring,
+                               "--table",
+                               table,
+                               "--port-file",
+                               port,
+                               NULL};
+    at->server = kit_start(arguments, log);
+    KIT_UNTIL(access(port, F_OK) == 0);
+    char *address = kit_read(port, NULL);
+    assert_non_null(address);
+    snprintf(at->names, sizeof(at->names), "%.*s", (int)strcspn(address, "\n"), address);
+    gy_free(address);
+    for (int i = 0; i < CLUSTER_DAEMONS; i++) {
+        at->daemons[i] = cluster_daemon(at, i);
+    }
+    KIT_UNTIL(cluster_up(at) == CLUSTER_DAEMONS);
+}
+
+/* All in order; nothing that they started is left. */
+static inline void cluster_stop(cluster *at)
+{
+    for (int i = 0; i < CLUSTER_DAEMONS; i++) {
+        if (at->daemons[i] > 0) {
+            (void)kill(at->daemons[i], SIGTERM);
+            const int status = kit_wait(at->daemons[i]);
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        }
+    }
+    (void)kill(at->server, SIGTERM);
+    assert_int_equal(kit_wait(at->server), 0);
+    kit_alone();
+}
+
+/* `gyre mr ...`, as it was submitted; its nurseries and their processes have no arguments. */
+static inline bool cluster_is_manager(pid_t process)
+{
+    char path[64], words[4096];
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)process);
+    const int file = open(path, O_RDONLY);
+    const ssize_t got = file >= 0 ? read(file, words, sizeof(words)) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    return got > 0 && memmem(words, (size_t)got, "\0mr\0", 4) != NULL;
+}
+
+/* The manager that runs now, and the daemon that it runs at, whose child's child it is; 0: none
+ * does. */
+static inline pid_t cluster_manager(const cluster *at, int *daemon)
+{
+    for (int i = 0; i < CLUSTER_DAEMONS; i++) {
+        pid_t children[64], manager = 0;
+        const int count = at->daemons[i] > 0 ? kit_children(at->daemons[i], children, 64) : 0;
+        for (int k = 0; k < count; k++) {
+            if (kit_children(children[k], &manager, 1) == 1 && cluster_is_manager(manager)) {
+                *daemon = i;
+                return manager;
+            }
+        }
+    }
+    return 0;
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* Goal: jobs on a cluster of a name server and three daemons write the bytes that they write at
+ * home, whichever manager or daemon is killed; no vertex that was committed runs again while
+ * its host lives; nothing is left. */
+#include "cluster_kit.h"
+
+static cluster at;
+static char said[1 << 16];
+
+static int shell(const char *line)
+{
+    const int status = cluster_shell(&at, said, sizeof(said), line);
+    if (status != 0) {
+        printf("%s\n%s\n", line, said);
+    }
+    return status;
+}
+
+static int begin(void **state)
+{
+    if (kit_begin(state) != 0) {
+        return 1;
+    }
+    char path[160];
+    gy_random random = {.key = gy_test_seed()};
+    for (int i = 0; i < 6; i++) {
+        snprintf(path, sizeof(path), "%s/in%d", kit_top, i);
+        FILE *file = fopen(path, "we");
+        for (int k = 0; k < 4000; k++) {
+            fprintf(file, "w%u%c", (unsigned)gy_random_below(&random, 3000),
+                    k % 7 == 0 ? '\n' : ' ');
+        }
+        fprintf(file, "\n");
+        if (fclose(file) != 0) {
+            return 1;
+        }
+    }
+    cluster_start(&at);
+    return 0;
+}
+
+static int end(void **state)
+{
+    cluster_stop(&at);
+    return kit_end(state);
+}
+
+static void same_bytes_as_at_home(void **state)
+{
+    (void)state;
+    static const char *const jobs[] = {
+        "mr wordcount in0 in1 in2 in3 in4 in5",
+        "mr index in0 in1 in2 in3 in4 in5",
+        "mr sort in0 in1 in2 in3 in4 in5",
+        /* cohorts: commands with pipes between them */
+        "mr --map 'tr \" \" \"\\n\"' --reduce 'uniq -c' in0 in1 in2 in3 in4 in5",
+    };
+    for (size_t i = 0; i < GY_COUNT(jobs); i++) {
+        char line[1024];
+        snprintf(
+            line, sizeof(line),
+            "rm -rf home out; $GYRE %s -o home && $GYRE job submit $N -- $GYRE %s -o out "
+            "&& rm home/MANIFEST.json && for f in home/*; do cmp $f out/${f#home/} || exit "
+            "1; done && [ $(ls -A out | wc -l) = $(($(ls home | wc -l) + 1)) ] && "
+            "$GYRE job list $N | grep -q done",
+            jobs[i], jobs[i]);
+        assert_int_equal(shell(line), 0);
+    }
+}
+
+static void says_what_cannot_be_done(void **state)
+{
+    (void)state;
+    assert_int_equal(shell("! $GYRE job submit $N -e GYRE_JOB_MEMO=$T/memo -- $GYRE mr "
+                           "wordcount in0 -o memoed >said 2>&1 && grep -q memo said"),
+                     0);
+    assert_int_equal(shell("! $GYRE job submit $N -- $GYRE mr wordcount nowhere -o nothing "
+                           ">said 2>&1 && grep -q nowhere said && [ ! -e nothing ]"),
+                     0);
+}
+
+/* How often a letter stands in the file of runs. */
+static int runs(const char *path, char letter)
+{
+    size_t size = 0;
+    int count = 0;
+    char *bytes = kit_read(path, &size);
+    for (size_t i = 0; bytes != NULL && i < size; i++) {
+        count += bytes[i] == letter;
+    }
+    gy_free(bytes);
+    return count;
+}
+
+/* A job whose maps are done, written and known to its journal, and whose reduces wait. */
+static void start_half(const char *name, char id[40], char log[160])
+{
+    char line[1024];
+    snprintf(
+        line, sizeof(line),
+        "rm -rf go runs %s; [ -d homec ] || { $GYRE mr --map 'tr \" \" \"\\n\"' --reduce "
+        "'uniq -c' in? -o homec && rm homec/MANIFEST.json; } >said 2>&1; $GYRE job submit $N "
+        "--no-wait -- $GYRE mr --map \"printf m >>$T/runs; tr ' ' '\\n'\" --reduce "
+        "\"printf r >>$T/runs; until [ -e $T/go ]; do sleep 0.02; done; uniq -c\" in? -o "
+        "%s",
+        name, name);
+    assert_int_equal(shell(line), 0);
+    snprintf(id, 40, "%.*s", (int)strcspn(said, "\n"), said);
+    (void)cluster_path(log, "runs");
+    KIT_UNTIL(runs(log, 'r') >= 1); /* after all maps have been committed */
+    char journal[300];
+    snprintf(journal, sizeof(journal), "%s/%s/.gyre-job-%s/journal.1", kit_top, name, id);
+    struct stat about = {.st_size = 0};
+    for (off_t before = -1; about.st_size != before || before == 0;) {
+        before = about.st_size;
+        const double last = kit_now() + 0.05; /* ten times what it gathers */
+        while (kit_now() < last) {
+            kit_pause();
+        }
+        if (stat(journal, &about) != 0) {
+            (void)shell("ls -aR managed killed stopped; cat d?/jobs/*/log/manager");
+            fail_msg("no %s: %s", journal, said);
+        }
+    }
+}
+
+static void finish_half(const char *name, const char *id)
+{
+    char line[1024];
+    snprintf(line, sizeof(line),
+             "touch go; $GYRE job wait $N --timeout 50 %s && for f in homec/*; do cmp $f "
+             "%s/${f#homec/} || exit 1; done; [ $(ls -A %s | wc -l) = $(($(ls homec | wc -l) + "
+             "1)) ] && $GYRE job show $N %s",
+             id, name, name, id);
+    assert_int_equal(shell(line), 0);
+}
+
+static void a_new_manager_goes_on(void **state)
+{
+    (void)state;
+    char id[40], log[160];
+    int daemon = -1;
+    start_half("managed", id, log);
+    const int maps = runs(log, 'm');
+    const pid_t manager = cluster_manager(&at, &daemon);
+    assert_true(manager > 0);
+    assert_int_equal(kill(manager, SIGKILL), 0);
+    KIT_UNTIL(cluster_manager(&at, &daemon) > 0 && cluster_manager(&at, &daemon) != manager);
+    finish_half("managed", id);
+    assert_non_null(strstr(said, "epoch 2"));
+    assert_int_equal(runs(log, 'm'), maps);
+}
+
+/* One that runs no manager. */
+static int other_daemon(void)
+{
+    int daemon = 0;
+    assert_true(cluster_manager(&at, &daemon) > 0);
+    return (daemon + 1) % CLUSTER_DAEMONS;
+}
+
+static void a_daemon_may_die(void **state)
+{
+    (void)state;
+    char id[40], log[160];
+    if (getenv("GYRE_SOAK") == NULL) {
+        skip();
+    }
+    start_half("killed", id, log);
+    const int daemon = other_daemon();
+    assert_int_equal(kill(at.daemons[daemon], SIGKILL), 0);
+    (void)kit_wait(at.daemons[daemon]);
+    at.daemons[daemon] = 0;
+    finish_half("killed", id);
+    at.daemons[daemon] = cluster_daemon(&at, daemon);
+    KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
+}
+
+static void a_daemon_may_stop(void **state)
+{
+    (void)state;
+    char id[40], log[160];
+    if (getenv("GYRE_SOAK") == NULL) {
+        skip();
+    }
+    start_half("stopped", id, log);
+    const int daemon = other_daemon();
+    assert_int_equal(kill(at.daemons[daemon], SIGSTOP), 0);
+    finish_half("stopped", id);
+    assert_int_equal(kill(at.daemons[daemon], SIGCONT), 0);
+    KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bytes_as_at_home), cmocka_unit_test(says_what_cannot_be_done),
+        cmocka_unit_test(a_new_manager_goes_on), cmocka_unit_test(a_daemon_may_die),
+        cmocka_unit_test(a_daemon_may_stop),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
