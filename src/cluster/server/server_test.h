@@ -321,8 +321,11 @@ static inline gy_status kit_over(void *arg, const gy_rpc_asked *asked,
 {
     kit_agent *at = arg;
     (void)asked;
-    at->is_over = true;
-    at->over = (gy_status)((const Gy__Cluster__Over *)request)->status;
+    const Gy__Cluster__Over *message = (const Gy__Cluster__Over *)request;
+    if (gy_key_is_same(gy_net_key(message->job), at->wishes.job)) {
+        at->is_over = true;
+        at->over = (gy_status)message->status;
+    }
     return GY_OK;
 }
 
