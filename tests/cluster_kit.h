@@ -13,6 +13,8 @@ typedef struct cluster {
     char names[64], ring[128]; /* address; key file */
     pid_t server, daemons[CLUSTER_DAEMONS];
     const char *binary;
+    const char *options[8]; /* more of the name server's; NULL at the end */
+    const char *reserve;    /* of daemons' disks; NULL: as usual */
 } cluster;
 
 /* Wait until `fact` holds. */
@@ -66,6 +68,8 @@ static inline pid_t cluster_daemon(const cluster *at, int index)
                                host,
                                "--slots",
                                "3",
+                               at->reserve != NULL ? "--reserve" : NULL,
+                               (char *)(uintptr_t)at->reserve,
                                NULL};
     return kit_start(arguments, log);
 }
@@ -84,28 +88,31 @@ static inline int cluster_up(const cluster *at)
     return count;
 }
 
+/* A name server at that address; port 0: one is chosen. Its port file appears when it serves.
+ */
+static inline pid_t cluster_server(const cluster *at, const char *listen)
+{
+    char table[160], port[160], log[160];
+    (void)cluster_path(port, "port");
+    (void)cluster_path(log, "names.log");
+    snprintf(table, sizeof(table), "sqlite:%s/table", kit_top);
+    const char *arguments[20] = {at->binary, "nameserver", "--listen", listen,        "--key",
+                                 at->ring,   "--table",    table,      "--port-file", port};
+    for (size_t i = 0; i < GY_COUNT(at->options) && at->options[i] != NULL; i++) {
+        arguments[10 + i] = at->options[i];
+    }
+    return kit_start((char *const *)(uintptr_t)arguments, log);
+}
+
 static inline void cluster_start(cluster *at)
 {
-    char table[160], port[160], log[160], said[256];
+    char port[160], said[256];
     const char *binary = getenv("GYRE_BIN");
     at->binary = binary != NULL ? binary : "build/dev/gyre";
     snprintf(at->ring, sizeof(at->ring), "%s/ring", kit_top);
     assert_int_equal(cluster_shell(at, said, sizeof(said), "$GYRE key new ring"), 0);
     (void)cluster_path(port, "port");
-    (void)cluster_path(log, "names.log");
-    snprintf(table, sizeof(table), "sqlite:%s/table", kit_top);
-    char *const arguments[] = {(char *)(uintptr_t)at->binary,
-                               "nameserver",
-                               "--listen",
-                               "127.0.0.1:0",
-                               "--key",
-                               at->ring,
-                               "--table",
-                               table,
-                               "--port-file",
-                               port,
-                               NULL};
-    at->server = kit_start(arguments, log);
+    at->server = cluster_server(at, "127.0.0.1:0");
     KIT_UNTIL(access(port, F_OK) == 0);
     char *address = kit_read(port, NULL);
     assert_non_null(address);
