@@ -432,9 +432,13 @@ static inline void item_ends(void *arg)
     bool waits = false;
     uint32_t machine = world_has_hosts(at) ? where->machine : GY_NONE;
     uint32_t lost = read_inputs(at, &what->id, machine, &waits);
-    if (waits && !item->is_cancelled) {
+    if (waits && !item->is_cancelled && world_below(at, 4) > 0) {
         world_at(at, 20000000, item_ends, what);
         return;
+    }
+    if (waits &&
+        !item->is_cancelled) { /* given up before anybody knows that its host is lost */
+        world_attempt(at, &world_attempt(at, &what->id)->bound[lost])->is_excused = true;
     }
     bool is_bad = world_has_hosts(at) && world_below(at, 4) > 0 &&
                   at->machines[where->machine].bad_until_ns > gy_sim_now_ns(at->sim);

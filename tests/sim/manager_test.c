@@ -295,6 +295,10 @@ static void tell_planted(int bug, uint64_t seed, char wrong[256])
 static void planted_bugs_are_found(void **state)
 {
     (void)state;
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    printf("bugs are hunted without a sanitizer: the hunt tests this test\n");
+    skip();
+#endif
 #define GY_X(name) #name,
     static const char *const names[] = {GY_PLANT_LIST(GY_X)};
 #undef GY_X
