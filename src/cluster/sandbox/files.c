@@ -86,15 +86,20 @@ static int permit_library(struct dl_phdr_info *library, size_t size, void *arg)
     return 0;
 }
 
-static void permit_program(rules *to)
+void gy_files_program(char *out, size_t size_bytes)
 {
-    char path[4096];
-    ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    path[size > 0 ? size : 0] = '\0';
-    char *end = strrchr(path, '/');
-    if (end != NULL && end != path) {
+    ssize_t size = readlink("/proc/self/exe", out, size_bytes - 1);
+    out[size > 0 ? size : 0] = '\0';
+    char *end = strrchr(out, '/');
+    if (end != NULL) {
         *end = '\0';
-        permit(to, path, READ | LIST | RUN);
+    }
+}
+
+static void permit_program(rules *to, const char *folder)
+{
+    if (folder[0] != '\0') {
+        permit(to, folder, READ | LIST | RUN);
     }
     (void)dl_iterate_phdr(permit_library, to);
 }
@@ -169,7 +174,7 @@ static void permit_paths(rules *to, const gy_walls *walls)
     }
 }
 
-gy_status gy_files_enter(const gy_walls *walls, bool has_shm)
+gy_status gy_files_enter(const gy_walls *walls, const char *program, bool has_shm)
 {
     int error = 0, version = gy_files_version(&error);
     if (version == 0) {
@@ -186,7 +191,7 @@ gy_status gy_files_enter(const gy_walls *walls, bool has_shm)
     if (to.file < 0) {
         return gy_fail(GY_STATE, "no set of Landlock's rules: %s", strerror(errno));
     }
-    permit_program(&to);
+    permit_program(&to, program);
     permit_system(&to, has_shm);
     permit_paths(&to, walls);
     if (to.status == GY_OK && syscall(SYS_landlock_restrict_self, to.file, 0) != 0) {

@@ -253,14 +253,16 @@ static gy_status name_scratch(const gy_walls *walls)
 gy_status gy_walls_enter(const gy_walls *walls)
 {
     bool has_shm = false;
+    char program[PATH_MAX];
     if (walls->parts == 0) {
         return GY_OK;
     }
+    gy_files_program(program, sizeof(program));
     GY_TRY(gy_spaces_enter(walls->parts, &has_shm));
     GY_TRY(gy_rights_hold());
     if ((walls->parts & GY_SANDBOX_FILES) != 0) {
         GY_TRY(name_scratch(walls));
-        GY_TRY(gy_files_enter(walls, has_shm));
+        GY_TRY(gy_files_enter(walls, program, has_shm));
     }
     GY_TRY(gy_rights_drop());
     if ((walls->parts & GY_SANDBOX_CALLS) != 0) {

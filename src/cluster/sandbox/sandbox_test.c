@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -719,6 +720,66 @@ static void test_each_part_refuses(void **state)
     assert_int_equal(munmap(seen, sizeof(*seen)), 0);
 }
 
+/* ---- a program in a root of its own ---- */
+
+/* All mounts again below `root`, where nobody else sees them, and this program there. */
+static void be_rooted(const char *root)
+{
+    char path[512];
+    ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    path[size > 0 ? size : 0] = '\0';
+    if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+        mount("/", root, NULL, MS_BIND | MS_REC, NULL) == 0 && chroot(root) == 0 &&
+        chdir("/") == 0) {
+        execl(path, path, "walled", (char *)NULL);
+    }
+    _exit(2);
+}
+
+static int be_there(void)
+{
+    gy_sandbox_features features;
+    gy_sandbox_look(&features);
+    gy_walls walls = {.parts = features.parts};
+    if (gy_walls_prepare(&walls) < 0) {
+        return 3;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(gy_walls_enter(&walls) < 0 ? 4 : need_program() == 0 ? 0 : 5);
+    }
+    int status = 0;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : 6;
+}
+
+static void test_in_a_root_of_its_own(void **state)
+{
+    (void)state;
+    if (getuid() != 0) {
+        printf("only root mounts\n");
+        skip();
+    }
+    char root[] = "/tmp/gyre-root-XXXXXX";
+    assert_non_null(mkdtemp(root));
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        be_rooted(root);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(rmdir(root), 0);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 2) {
+        printf("no mounts can be made here\n");
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* ---- what is asked for ---- */
 
 static void test_words(void **state)
@@ -760,10 +821,14 @@ static void test_words(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "walled") == 0) {
+        return be_there();
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_part_refuses),
+        cmocka_unit_test(test_in_a_root_of_its_own),
         cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
