@@ -25,6 +25,10 @@ typedef struct gy_daemon_setup {
     uint64_t reserve_bytes; /* of disk, below which it takes no work; 0: 1 GiB */
     uint64_t files_bytes;   /* of jobs' files that none needs just now; 0: 4 GiB */
     double keep_s;          /* a job's files stay so long after its manager was heard; 0: 10 */
+    /* Walls around the processes of jobs, a list as of gy_flow_options.sandbox; NULL: rights,
+     * processes and calls as far as this host has them. With files, a job's own and what the
+     * list permits by read=PATH and write=PATH are all that its processes reach. */
+    const char *sandbox;
     /* It serves at this address from now on; NULL: nobody wants to know. */
     void (*listening)(void *arg, const char *address);
     void *arg;

@@ -43,8 +43,9 @@ typedef struct gy_sandbox_features {
 const char *gy_sandbox_part_name(int part);
 
 /**
- * Read "none", "strict" (all parts), "available" (all this machine has), or a list of those and
- * names of parts with commas between; "read=PATH" and "write=PATH" in it add to the paths.
+ * Read "none", "strict" (all parts), "available" (all this machine has; with names of parts:
+ * those of them that it has), or names of parts with commas between; "read=PATH" and
+ * "write=PATH" in the list add to the paths.
  *
  * @param sandbox zero; freed by gy_sandbox_fini, also after a failure
  * @return GY_OK; GY_ARG says what was expected; GY_NOMEM

@@ -38,6 +38,7 @@ gy_status gy_daemon_run(const gy_daemon_setup *setup)
                                           .reserve_bytes = setup->reserve_bytes,
                                           .blob_bytes = setup->files_bytes,
                                           .keep_ns = (int64_t)(setup->keep_s * 1e9),
+                                          .sandbox = setup->sandbox,
                                           .hooks = &hooks,
                                           .ready = setup->listening,
                                           .arg = setup->arg});

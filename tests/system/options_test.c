@@ -349,6 +349,7 @@ static const struct {
     {"daemon", "host", NULL},
     {"daemon", "labels", NULL},
     {"daemon", "port-file", NULL},
+    {"daemon", "sandbox", NULL}, /* host_test.c */
     {"cluster", "names", NULL},
     {"cluster", "key", NULL},
     {"cluster", "plaintext", NULL},

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static struct {
-    const char *names, *listen, *folder, *key, *host, *labels, *port_file;
+    const char *names, *listen, *folder, *key, *host, *labels, *port_file, *sandbox;
     long long slots, memory, reserve, files;
     bool plaintext;
     double keep;
@@ -38,6 +38,9 @@ static const gy_option options[] = {
      offsetof(__typeof__(settings), host), 0, 0, NULL},
     {"labels", 0, GY_OPTION_TEXT, "WORDS", "what jobs may ask for, with commas between",
      offsetof(__typeof__(settings), labels), 0, 0, NULL},
+    {"sandbox", 0, GY_OPTION_TEXT, "LIST",
+     "walls around processes of jobs (default: rights, processes, calls if it can)",
+     offsetof(__typeof__(settings), sandbox), 0, 0, NULL},
     {"port-file", 0, GY_OPTION_TEXT, "FILE", "write the address to this file once it serves",
      offsetof(__typeof__(settings), port_file), 0, 0, NULL},
 };
@@ -83,6 +86,7 @@ static int run(char **operands, int operand_count)
         .reserve_bytes = (uint64_t)settings.reserve,
         .files_bytes = (uint64_t)settings.files,
         .keep_s = settings.keep,
+        .sandbox = settings.sandbox,
         .listening = listening,
     });
     return status < 0 ? gy_report_failure("daemon", status) : GY_EXIT_OK;

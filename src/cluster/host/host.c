@@ -310,9 +310,25 @@ static void on_node(gy_host *host, void *owner, uint32_t events)
     (void)host, (void)owner, (void)events; /* each round turns the node */
 }
 
+/* Which walls the processes of jobs have; what this machine lacks is said. */
+static gy_status look_at_walls(gy_host *host)
+{
+    const char *wanted = host->options->sandbox;
+    gy_text missing = {.data = NULL};
+    gy_status status = gy_sandbox_parse(
+        wanted != NULL ? wanted : "available,rights,processes,calls", &host->sandbox);
+    status = status < 0 ? status : gy_sandbox_settle(&host->sandbox, &missing);
+    if (status == GY_OK && missing.size_bytes > 0) {
+        gy_warn("processes of jobs are without %s", gy_text_get(&missing));
+    }
+    gy_text_free(&missing);
+    return status;
+}
+
 static gy_status open_host(gy_host *host, host_watch watches[2])
 {
     const gy_host_options *options = host->options;
+    GY_TRY(look_at_walls(host));
     host->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (host->epoll < 0) {
         return gy_fail(GY_LIMIT, "cannot wait for events: %s", strerror(errno));
@@ -345,6 +361,7 @@ static gy_status close_host(gy_host *host)
     gy_free(host->effects.items);
     gy_free(host->events);
     gy_free(host->methods);
+    gy_sandbox_fini(&host->sandbox);
     if (host->signals >= 0) {
         gy_signals_close(host->signals);
     }

@@ -113,6 +113,7 @@ struct host_job {
     uint32_t threads;
     uint64_t memory_bytes;
     gy_warden *warden; /* NULL: no nursery */
+    gy_sandbox walls;  /* of it */
     char *argv[2];     /* of it */
     uint32_t nursery_epoch, losses;
     bool is_nursery_wanted, is_nursery_ending;
@@ -175,6 +176,7 @@ typedef struct host_event {
 struct gy_host {
     gy_env *env;
     const gy_host_options *options;
+    gy_sandbox sandbox; /* what all jobs have */
     uint32_t slots;
     uint64_t id, incarnation, life;
     char folder[HOST_PATH - 512], address[GY_RPC_ADDRESS_BYTES], host_name[64];

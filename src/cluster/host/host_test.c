@@ -362,6 +362,41 @@ static void relays_and_idling_cost_little(void **state)
     }
 }
 
+/* All that this machine has: work is done behind them, and what is outside stays there. */
+static void walls_stand_around_processes(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    gy_sandbox_features features;
+    char body[256];
+    gy_sandbox_look(&features);
+    const bool has_files = (features.parts & GY_SANDBOX_FILES) != 0;
+    for (int is_walled = 0; is_walled < 2; is_walled++) {
+        kit_open(&at, false);
+        kit_job_is_this(&at);
+        kit_daemon_start(&at, 0, is_walled ? "GYRE_TEST_WALLS=available" : "");
+        kit_lend(&at, 0, 1, 1, 1);
+        kit_manager *own = &at.managers[0];
+        kit_manager_open(&at, 0, at.job, 1);
+        kit_attach(&at, own, 0, GY_OK);
+        kit_serve_seat(&at, own, 1, 1);
+        kit_task(&at, own, 1, 1, "");
+        kit_hear(&at, own, GY_WIRE_DONE, body);
+        if (is_walled) {
+            kit_task(&at, own, 1, 1, "files");
+            kit_hear(&at, own, GY_WIRE_DONE, body);
+        }
+        if (getuid() == 0 && has_files) {
+            kit_task(&at, own, 1, 1, "secret");
+            kit_hear(&at, own, is_walled ? GY_WIRE_FAILED : GY_WIRE_DONE, body);
+        }
+        kit_close(&at);
+    }
+    if (!has_files) {
+        printf("%s\n", features.reasons[3]);
+    }
+}
+
 int main(void)
 {
     HOST_TEST_SERVE();
@@ -371,6 +406,7 @@ int main(void)
         cmocka_unit_test(more_than_the_window_is_refused),
         cmocka_unit_test(ends_of_seats_are_told),
         cmocka_unit_test(nothing_outlives_a_daemon),
+        cmocka_unit_test(walls_stand_around_processes),
         cmocka_unit_test(a_folder_has_one_daemon),
         cmocka_unit_test(a_full_disk_takes_no_work),
         cmocka_unit_test(files_go_with_their_job),

@@ -49,6 +49,7 @@ static inline const char *kit_word(const char *name)
 static inline int kit_be_daemon(void)
 {
     const gy_net_hooks hooks = {.locate = kit_locate};
+    const char *walls = kit_word("GYRE_TEST_WALLS");
     const char *reserve = kit_word("GYRE_TEST_RESERVE"), *keep = kit_word("GYRE_TEST_KEEP");
     const gy_host_options options = {
         .names = kit_word("GYRE_TEST_NAMES"),
@@ -62,6 +63,8 @@ static inline int kit_be_daemon(void)
         .reserve_bytes = reserve != NULL ? strtoull(reserve, NULL, 10) : 1,
         .keep_ns = keep != NULL ? strtoll(keep, NULL, 10) * 1000000 : 0,
         .fetch_ns = 100000000,
+        /* the default, but that processes tell numbers by which they are seen here */
+        .sandbox = walls != NULL ? walls : "available,rights,calls",
         .hooks = &hooks};
     gy_log_set_level(kit_word("GYRE_TEST_LOUD") != NULL ? GY_LOG_DEBUG : GY_LOG_ERROR);
     gy_status status = gy_host_run(gy_env_real(), &options);

@@ -262,6 +262,7 @@ static void free_job(gy_host *host, host_job *job)
         gy_warden_close(job->warden, true);
         gy_free(job->warden);
     }
+    gy_sandbox_fini(&job->walls);
     gy_host_unwatch(host, &job->manager.watch);
     gy_host_letters_free(job);
     gy_host_unwant_all(job);

@@ -1,10 +1,12 @@
 /* A job's nursery: it comes when the job's program is here, and takes all with it. */
 #include "cluster/host/host_priv.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 
 enum { LOSSES_MAX = 16 };                        /* of nurseries, in one job */
 static const int64_t end_within_ns = 6000000000; /* then it is killed */
@@ -94,6 +96,34 @@ static void on_nursery(gy_host *host, void *owner, uint32_t events)
     }
 }
 
+/* The walls of all jobs, and behind them this one's own files: not its record, nor what its
+ * manager has. */
+static gy_status wall(gy_host *host, host_job *job)
+{
+    static const struct {
+        const char *name;
+        bool is_writable;
+    } own[] = {{"scratch", true}, /* the first is for what is needed for a while */
+               {"data", true},     {"run", true},     {"trace", true},
+               {"fetched", false}, {"program", false}};
+    gy_sandbox_fini(&job->walls);
+    job->walls.parts = host->sandbox.parts;
+    for (size_t i = 0; i < GY_COUNT(own); i++) {
+        char path[HOST_PATH];
+        if (!gy_host_path(path, job->path, own[i].name, NULL) ||
+            (mkdir(path, 0700) != 0 && errno != EEXIST)) {
+            return gy_fail(GY_IO, "cannot make %s/%s: %s", job->path, own[i].name,
+                           strerror(errno));
+        }
+        GY_TRY(gy_sandbox_add(&job->walls, path, own[i].is_writable));
+    }
+    if (host->sandbox.paths.size_bytes > 0) {
+        gy_text_add_bytes(&job->walls.paths, host->sandbox.paths.data,
+                          host->sandbox.paths.size_bytes);
+    }
+    return job->walls.paths.status;
+}
+
 static gy_status start(gy_host *host, host_job *job)
 {
     if (job->losses >= LOSSES_MAX) {
@@ -118,8 +148,10 @@ static gy_status start(gy_host *host, host_job *job)
                           .role = {.processes = host->slots,
                                    .threads = GY_MAX(job->threads, 1u),
                                    .memory_bytes = job->memory_bytes},
+                          .sandbox = &job->walls,
                           .folder = &job->logs};
-    gy_status status = gy_warden_open(warden);
+    gy_status status = wall(host, job);
+    status = status < 0 ? status : gy_warden_open(warden);
     status = status < 0 ? status : gy_warden_start(warden);
     job->nursery.ready = on_nursery;
     job->nursery.owner = job;

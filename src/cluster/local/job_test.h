@@ -111,11 +111,11 @@ static inline void gy_job_list_files(gy_worker_answer *answer)
     }
 }
 
-/* A file outside of the job, as its environment names it. */
+/* A file outside of the job, as its environment names it; else one that root may read. */
 static inline void gy_job_read_secret(gy_worker_answer *answer)
 {
     const char *path = getenv("GYRE_TEST_SECRET");
-    const int file = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const int file = open(path != NULL ? path : "/etc/shadow", O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         answer->cause = GY_CAUSE_OWN;
         gy_text_add(&answer->reason, "cannot read what is outside: %s", strerror(errno));

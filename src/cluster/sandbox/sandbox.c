@@ -40,9 +40,12 @@ static gy_status take_word(const char *word, size_t size, gy_sandbox *sandbox)
         sandbox->parts |= 1U << part | GY_SANDBOX_RIGHTS;
         return GY_OK;
     }
-    if (is_word(word, size, "strict") || is_word(word, size, "available")) {
+    if (is_word(word, size, "strict")) {
         sandbox->parts = GY_SANDBOX_ALL;
-        sandbox->is_available = sandbox->is_available || word[0] == 'a';
+        return GY_OK;
+    }
+    if (is_word(word, size, "available")) {
+        sandbox->is_available = true;
         return GY_OK;
     }
     bool is_writable = strncmp(word, "write=", GY_MIN(size, 6)) == 0;
@@ -70,10 +73,14 @@ gy_status gy_sandbox_parse(const char *text, gy_sandbox *sandbox)
         size_t size = strcspn(text, ",");
         GY_TRY(take_word(text, size, sandbox));
         if (text[size] == '\0') {
-            return GY_OK;
+            break;
         }
         text += size + 1;
     }
+    if (sandbox->is_available && sandbox->parts == 0) {
+        sandbox->parts = GY_SANDBOX_ALL;
+    }
+    return GY_OK;
 }
 
 gy_status gy_sandbox_add(gy_sandbox *sandbox, const char *path, bool is_writable)
