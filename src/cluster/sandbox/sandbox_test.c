@@ -783,7 +783,7 @@ static void test_in_a_root_of_its_own(void **state)
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "walled") == 0) {
-        return be_there();
+        _exit(be_there()); /* what looks for leaks cannot start a process here any more */
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_part_refuses),
