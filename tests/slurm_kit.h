@@ -41,7 +41,7 @@ static inline int slurm_line(const char *line)
 /* Dies with the test. */
 static inline pid_t slurm_start(const char *command)
 {
-    char line[1024];
+    char line[2048];
     pid_t test = getpid(), child = fork();
     if (child == 0) {
         snprintf(line, sizeof(line), "cd %s && PATH=$PATH:/usr/sbin && exec %s >>out 2>&1",
