@@ -108,18 +108,29 @@ void gy_names_set_host(gy_names *names, uint32_t job, uint32_t daemon)
     }
 }
 
+/* The managers that it ran. One that was heard may live on when its daemon is merely silent:
+ * its own silence decides. One that ended in order has ended them. */
+static void lose_managers(gy_names *names, uint32_t daemon, bool has_ended)
+{
+    daemon_row *row = &names->daemons[daemon];
+    for (uint32_t job = row->jobs.first; job != GY_NONE; job = row->jobs.first) {
+        gy_names_set_host(names, job, GY_NONE);
+        if (has_ended || names->jobs[job].state == JOB_ORDERED) {
+            gy_names_manager_lost(names, job, "went with its daemon");
+        }
+    }
+}
+
 /* All that it had is lost. */
-static void lose(gy_names *names, uint32_t daemon, const char *reason)
+static void lose(gy_names *names, uint32_t daemon, bool has_ended, const char *reason)
 {
     daemon_row *row = &names->daemons[daemon];
     while (row->leases.first != GY_NONE) {
         gy_names_lease_gone(names, row->leases.first);
     }
-    for (uint32_t job = row->jobs.first; job != GY_NONE; job = row->jobs.first) {
-        gy_names_set_host(names, job, GY_NONE); /* it may live: its own silence decides */
-    }
     row->is_up = false;
     row->managers = 0;
+    lose_managers(names, daemon, has_ended);
     gy_control_heap_remove(&names->beating, daemon);
     gy_names_daemon_changed(names, daemon);
     gy_names_reshape(names); /* a gang may wait for what is not there any more */
@@ -134,7 +145,7 @@ void gy_names_look_at_daemons(gy_names *names)
         if (silent_ns < names->options.dead_ns) {
             return;
         }
-        lose(names, daemon,
+        lose(names, daemon, false,
              gy_names_text(names, "lost: silent for %lld ms", (long long)silent_ns / 1000000));
     }
     if (GY_PLANTED_HERE(DEAD_KEPT) && names->beating.count > 0) {
@@ -150,7 +161,7 @@ void gy_names_bye(gy_names *names, const gy_names_event *event)
         names->daemons[daemon].life != event->life) {
         return;
     }
-    lose(names, daemon, "has ended");
+    lose(names, daemon, true, "has ended");
     names->daemons[daemon].sequence = UINT64_MAX; /* what it said before comes too late */
 }
 
@@ -180,7 +191,7 @@ static bool is_news(gy_names *names, uint32_t daemon, const gy_daemon_state *sta
     }
     if (row->incarnation != 0) {
         row->past[row->past_next++ % PAST] = row->incarnation;
-        lose(names, daemon, "comes back with an empty folder");
+        lose(names, daemon, false, "comes back with an empty folder");
     }
     return true;
 }

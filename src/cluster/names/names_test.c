@@ -262,6 +262,38 @@ static void each_manager_has_an_epoch_of_its_own(void **state)
     finish(&at);
 }
 
+/* A manager that was not heard yet is not waited for when its daemon is gone; one that was
+ * heard only when the daemon ended in order. */
+static void a_manager_goes_with_its_daemon(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        bench at = {.now_ns = ms};
+        start(&at);
+        daemon_says(&at, 1, 4, 0);
+        daemon_says(&at, 2, 4, 0);
+        submit(&at, 1, 0, "");
+        uint64_t first = at.orders[0].daemon;
+        daemon_says(&at, first, 4, 0);
+        if (way == 2) {
+            manager_says(&at, 1, 1, 0, no_gang);
+        }
+        if (way > 0) {
+            tell(&at,
+                 (gy_names_event){
+                     .kind = GY_NAMES_DAEMON_BYE, .id = first, .incarnation = 1, .life = 1});
+        }
+        for (int i = 0; i < 5 && way == 0; i++) { /* dead after 2 s, not heard for 10 */
+            pass(&at, 500 * ms);
+            daemon_says(&at, 3 - first, 4, 0);
+        }
+        assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
+        assert_int_equal(at.orders[at.order_count - 1].epoch, 2);
+        assert_true(at.orders[at.order_count - 1].daemon == 3 - first);
+        finish(&at);
+    }
+}
+
 static void a_manager_that_never_speaks_is_given_up(void **state)
 {
     (void)state;
@@ -480,6 +512,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_stored_before_it_is_accepted),
         cmocka_unit_test(each_manager_has_an_epoch_of_its_own),
+        cmocka_unit_test(a_manager_goes_with_its_daemon),
         cmocka_unit_test(a_manager_that_never_speaks_is_given_up),
         cmocka_unit_test(shares_follow_weights),
         cmocka_unit_test(a_gang_gets_all_or_none),
