@@ -239,10 +239,11 @@ void gy_host_fetch_start(gy_host *host, const gy_daemon_effect *effect)
                           .size_bytes = section->size_bytes,
                           .file = -1};
     host->fetches = fetch;
-    gy_status status = begin(host, fetch, &job->wants[row], section->address);
+    gy_status status = gy_host_job_folder(host, job);
+    status = status < 0 ? status : begin(host, fetch, &job->wants[row], section->address);
     if (status < 0) {
         gy_info("a section is not fetched: %s", gy_error_text());
-        failed.status = status == GY_LIMIT ? GY_LIMIT : GY_PEER;
+        failed.status = status == GY_LIMIT || status == GY_IO ? status : GY_PEER;
         end_fetch(fetch);
         gy_host_later(host, &failed);
     }

@@ -280,6 +280,12 @@ static void files_go_with_their_job(void **state)
         assert_true(file >= 0);
         close(file);
     }
+    /* What processes make beside it, too. */
+    snprintf(path, sizeof(path), "%s/scratch/below", own->folder);
+    assert_int_equal(gy_disk_make_folders(path), 0);
+    int made = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(made >= 0 && close(made) == 0);
+    snprintf(path, sizeof(path), "%s/data/99", own->folder);
     /* What is of no use any more. */
     Gy__Cluster__Discard discard = GY__CLUSTER__DISCARD__INIT;
     Gy__Cluster__Key key = kit_key(at.job);
@@ -339,6 +345,7 @@ static void relays_and_idling_cost_little(void **state)
         kit_manager_open(&at, 0, at.job, 1);
         kit_attach(&at, own, 0, GY_OK);
         kit_serve_seat(&at, own, 1, 1);
+        at.awaited = own->rpc;
         int64_t begin_ns = gy_now_ns(gy_env_real());
         look_at(at.daemons[0].process, &before, &kib);
         for (int i = 0; i < ROUNDS; i++) {
@@ -350,6 +357,7 @@ static void relays_and_idling_cost_little(void **state)
                has_key == 1 ? "TLS" : "plain",
                (double)(gy_now_ns(gy_env_real()) - begin_ns) / ROUNDS / 1e3,
                (after - before) / ROUNDS * 1e6);
+        at.awaited = NULL;
         look_at(at.daemons[0].process, &before, &kib);
         gy_deadline last = gy_deadline_after(5);
         while (gy_now_ns(gy_env_real()) < last.at_ns) {

@@ -139,7 +139,8 @@ typedef struct kit_scene {
     gy_status end_status;
     char end_reason[512];
     uint32_t end_epoch;
-    bool is_deaf; /* it does not answer JOB_END */
+    bool is_deaf;    /* it does not answer JOB_END */
+    gy_rpc *awaited; /* whose words are waited for; NULL: the name server's */
 } kit_scene;
 
 static inline gy_status kit_state(void *arg, const gy_rpc_asked *asked,
@@ -395,7 +396,8 @@ static inline void kit_turn(kit_scene *at)
         }
     }
     if (!has_moved) {
-        (void)gy_rpc_turn(at->names, gy_env_deadline(gy_env_real(), 0.001));
+        (void)gy_rpc_turn(at->awaited != NULL ? at->awaited : at->names,
+                          gy_env_deadline(gy_env_real(), 0.001));
     }
 }
 

@@ -100,6 +100,30 @@ gy_status gy_host_record(gy_host *host, gy_key key, uint32_t epoch, uint32_t sta
     return gy_host_write_file(host, path, text);
 }
 
+/* Is there something in a job's folder, whoever made it, beside its record? is_thrown: no more.
+ */
+static bool look_at_files(gy_host *host, const host_job *job, bool is_thrown)
+{
+    char path[HOST_PATH];
+    bool is_there = false;
+    DIR *folder = opendir(job->path);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "record") == 0 ||
+            !gy_host_path(path, job->path, name, NULL)) {
+            continue;
+        }
+        is_there = true;
+        if (is_thrown) {
+            gy_host_throw(host, path);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return is_there;
+}
+
 /* One job's record into the machine; what lies there without one goes. */
 static gy_status load_job(gy_host *host, const char *name)
 {
@@ -125,22 +149,15 @@ static gy_status load_job(gy_host *host, const char *name)
     if (status < 0 && status != GY_NOTFOUND) {
         return status;
     }
-    bool has_files = false;
-    for (size_t i = 0; i < GY_COUNT(parts); i++) {
-        has_files = has_files ||
-                    (gy_host_path(path, job->path, parts[i], NULL) && access(path, F_OK) == 0);
-    }
     /* What was being linked or fetched is not trusted; data are. */
-    if (gy_host_path(path, job->path, "program", NULL)) {
-        gy_host_throw(host, path);
+    static const char *const untrusted[] = {"program", "manager", "fetched"};
+    for (size_t i = 0; i < GY_COUNT(untrusted); i++) {
+        if (gy_host_path(path, job->path, untrusted[i], NULL)) {
+            gy_host_throw(host, path);
+        }
     }
-    if (gy_host_path(path, job->path, "manager", NULL)) {
-        gy_host_throw(host, path);
-    }
-    if (gy_host_path(path, job->path, "fetched", NULL)) {
-        gy_host_throw(host, path);
-    }
-    return gy_daemon_load(host->machine, job->key, epoch, started, has_files);
+    return gy_daemon_load(host->machine, job->key, epoch, started,
+                          look_at_files(host, job, false));
 }
 
 gy_status gy_host_load(gy_host *host)
@@ -177,18 +194,14 @@ void gy_host_throw(gy_host *host, const char *path)
 
 void gy_host_discard(gy_host *host, gy_key key, bool is_all)
 {
-    char path[HOST_PATH];
     host_job *job = gy_host_job(host, key);
     if (job == NULL) {
         return;
     }
-    for (size_t i = 0; i < GY_COUNT(parts) && !is_all; i++) {
-        if (gy_host_path(path, job->path, parts[i], NULL)) {
-            gy_host_throw(host, path);
-        }
-    }
     if (is_all) {
         gy_host_throw(host, job->path);
+    } else {
+        (void)look_at_files(host, job, true);
     }
     job->has_folder = false;
     gy_host_unwant_all(job);
