@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "base/disk.h"
 #include "cluster/journal.h"
-#include "cluster/journal/plant_priv.h"
+#include "cluster/journal/journal_priv.h"
 #include "cluster/manager.h"
 #include "cluster/manager/records.h"
 #include "sim/sim.h"
@@ -19,7 +19,7 @@
 
 #include "fibers_kit.h"
 
-enum { MANAGERS = 4, ROUNDS_MAX = 3, BELIEF_BYTES = 64 << 10 };
+enum { MANAGERS = 4, ROUNDS_MAX = 3, BELIEF_BYTES = 64 << 10, OBJECTS = 128 };
 
 typedef struct world world;
 
@@ -30,8 +30,9 @@ typedef struct believer {
     fiber fiber;
     gy_random random; /* what it writes */
     uint64_t epoch, names;
-    int rounds;      /* of appending and syncing */
-    bool ends_job;   /* after them, and removes the journal */
+    int rounds;    /* of appending and syncing */
+    bool ends_job; /* after them, and removes the journal: */
+    bool is_removing;
     bool is_started; /* its fiber has its call */
     bool is_dead;    /* no call of it does anything any more */
     bool lies_next;  /* the answer to its next link is lost */
@@ -45,8 +46,16 @@ typedef struct believer {
     uint8_t unsent[BELIEF_BYTES];
 } believer;
 
+typedef struct object {
+    char name[48];
+    uint8_t *data; /* NULL: none */
+    size_t size_bytes;
+} object;
+
 struct world {
     gy_sim *sim;
+    bool is_store; /* objects instead of a disk */
+    object objects[OBJECTS];
     believer managers[MANAGERS + 1]; /* the last one comes when all is over */
     int manager_count;
     bool is_cached; /* hosts keep what was not synced */
@@ -247,6 +256,103 @@ static const gy_disk_ops host_disk = {
 static const gy_env_ops host_ops = {
     .name = "host", .now_ns = host_now, .random = host_random, .disk = &host_disk};
 
+/* ---- a store as a manager sees it ---- */
+
+static object *find_object(world *at, const char *name)
+{
+    for (int i = 0; i < OBJECTS; i++) {
+        if (at->objects[i].data != NULL && strcmp(at->objects[i].name, name) == 0) {
+            return &at->objects[i];
+        }
+    }
+    return NULL;
+}
+
+static gy_status store_create(void *arg, const char *name, const void *data, size_t size_bytes)
+{
+    believer *at = arg;
+    object *free_one = at->in->objects;
+    if (!stops(at, "creates", name)) {
+        return gy_fail(GY_IO, "dead");
+    }
+    if (find_object(at->in, name) != NULL) {
+        return gy_fail(GY_EXISTS, "%s is there", name);
+    }
+    while (free_one->data != NULL) {
+        free_one++;
+    }
+    GY_ASSERT(free_one < at->in->objects + OBJECTS);
+    snprintf(free_one->name, sizeof(free_one->name), "%s", name);
+    free_one->data = gy_alloc("test", size_bytes + 1);
+    free_one->size_bytes = size_bytes;
+    memcpy(free_one->data, data, size_bytes);
+    if (at->lies_next) { /* it does not know whether it was done */
+        at->lies_next = false;
+        return gy_fail(GY_IO, "no answer");
+    }
+    return GY_OK;
+}
+
+static gy_status store_read(void *arg, const char *name, void *data, size_t room,
+                            size_t *size_bytes)
+{
+    believer *at = arg;
+    if (!stops(at, "reads", name)) {
+        return gy_fail(GY_IO, "dead");
+    }
+    const object *found = find_object(at->in, name);
+    if (found == NULL) {
+        return gy_fail(GY_NOTFOUND, "no %s", name);
+    }
+    *size_bytes = found->size_bytes;
+    if (found->size_bytes > room) {
+        return gy_fail(GY_LIMIT, "no room");
+    }
+    memcpy(data, found->data, found->size_bytes);
+    return GY_OK;
+}
+
+static gy_status store_list(void *arg, gy_status (*visit)(void *to, const char *name), void *to)
+{
+    believer *at = arg;
+    if (!stops(at, "lists", "")) {
+        return gy_fail(GY_IO, "dead");
+    }
+    for (int i = 0; i < OBJECTS; i++) {
+        if (at->in->objects[i].data != NULL) {
+            GY_TRY(visit(to, at->in->objects[i].name));
+        }
+    }
+    return GY_OK;
+}
+
+static void drop_object(object *found)
+{
+    if (found != NULL) {
+        gy_free(found->data);
+        found->data = NULL;
+    }
+}
+
+static gy_status store_remove(void *arg, const char *name)
+{
+    believer *at = arg;
+    if (!stops(at, "removes", name)) {
+        return gy_fail(GY_IO, "dead");
+    }
+    drop_object(find_object(at->in, name));
+    return GY_OK;
+}
+
+static gy_journal_store store_of(believer *at)
+{
+    return (gy_journal_store){.create = store_create,
+                              .read = store_read,
+                              .list = store_list,
+                              .remove = store_remove,
+                              .arg = at};
+}
+
 /* ---- what a manager does ---- */
 
 static gy_status take(void *arg, const void *records, size_t size_bytes, size_t *used)
@@ -336,15 +442,23 @@ static gy_status end_job(believer *at, gy_journal *journal)
         acknowledge(at);
     }
     at->in->is_ended = true; /* also by one who was not told that it stands */
-    return gy_journal_remove(&at->env, "/job");
+    const gy_journal_store store = store_of(at);
+    at->is_removing = true;
+    return at->in->is_store ? gy_objects_remove(&store, "/job")
+                            : gy_journal_remove(&at->env, "/job");
 }
 
 static void live(void *arg)
 {
     believer *at = arg;
     gy_journal *journal = NULL;
-    const gy_journal_options options = {
-        .folder = "/job", .epoch = at->epoch, .owner = "me", .take = take, .arg = at};
+    const gy_journal_store store = store_of(at);
+    const gy_journal_options options = {.folder = "/job",
+                                        .epoch = at->epoch,
+                                        .owner = "me",
+                                        .take = take,
+                                        .arg = at,
+                                        .store = at->in->is_store ? &store : NULL};
     at->opened = at->ended = gy_journal_open(&at->env, &options, &journal);
     for (int i = 0; i < at->rounds && at->ended == GY_OK && !has_end(at); i++) {
         at->ended = write_round(at, journal);
@@ -382,7 +496,10 @@ static void world_begin(world *at, uint64_t seed, int managers)
     assert_int_equal(gy_sim_new(&options, &at->sim), GY_OK);
     at->manager_count = managers;
     at->chance = (gy_random){.key = seed};
-    at->is_cached = false;
+    for (int i = 0; i < OBJECTS; i++) {
+        drop_object(&at->objects[i]);
+    }
+    at->is_cached = at->is_store = false;
     at->is_quiet = true;
     at->is_ended = false;
     at->truth_bytes = 0;

@@ -10,6 +10,10 @@
  *     journal.4  [records of epoch 4 ...                         being written
  *
  * What is read is all segments in the order of epochs, each up to its seal.
+ *
+ * Where a URI stands for the folder (s3://BUCKET/PATH/, hdfs://, file:), what is synced becomes
+ * an object journal.EPOCH.NUMBER each time, and a segment is sealed by the object that would
+ * have come next: its writer cannot create that one any more.
  */
 #ifndef GY_CLUSTER_JOURNAL_H
 #define GY_CLUSTER_JOURNAL_H
@@ -23,20 +27,35 @@ typedef struct gy_journal gy_journal;
 typedef gy_status (*gy_journal_take)(void *arg, const void *records, size_t size_bytes,
                                      size_t *used);
 
+/** Where objects are; the place of a URI, or what a test puts there. */
+typedef struct gy_journal_store {
+    /* All of it or nothing, GY_EXISTS when there is one: of many that try, one succeeds. */
+    gy_status (*create)(void *arg, const char *name, const void *data, size_t size_bytes);
+    /* *size_bytes: what it has, also if that is more than there is room for: GY_LIMIT.
+     * GY_NOTFOUND */
+    gy_status (*read)(void *arg, const char *name, void *data, size_t room, size_t *size_bytes);
+    /* All names; `visit` returns a failure to end it. */
+    gy_status (*list)(void *arg, gy_status (*visit)(void *to, const char *name), void *to);
+    gy_status (*remove)(void *arg, const char *name); /* that there is none is no failure */
+    void *arg;
+} gy_journal_store;
+
 typedef struct gy_journal_options {
-    const char *folder; /* is there; borrowed while the journal is open */
+    const char *folder; /* is there, or a URI; borrowed while the journal is open */
     uint64_t epoch;     /* the manager's, used once; 0: it has none and holds the lock */
     const char *owner;  /* whom others name that find the epoch begun; NULL: nobody */
     gy_journal_take take;
     void *arg;
+    const gy_journal_store *store; /* NULL: as `folder` says */
 } gy_journal_options;
 
 /**
- * Whether a folder is fit for segments: creating exclusively there holds for all hosts.
+ * Whether a folder or place is fit for segments: creating exclusively there holds for all
+ * hosts.
  *
  * @return GY_OK; GY_UNSUPPORTED, with the reason; GY_NOTFOUND; GY_IO. Real files alone.
  */
-GY_MUST_CHECK gy_status gy_journal_suits(const char *folder);
+GY_MUST_CHECK gy_status gy_journal_suits(gy_env *env, const char *folder);
 
 /**
  * Begin the epoch, seal the older ones, and take their records (`take` is called unless there
@@ -55,7 +74,8 @@ GY_MUST_CHECK gy_status gy_journal_open(gy_env *env, const gy_journal_options *o
 /** What was appended and not flushed is dropped. NULL is fine. */
 void gy_journal_close(gy_journal *journal);
 
-/** Append; reaches the file at the latest with the next flush. GY_IO: it is over then. */
+/** Append; reaches a file at the latest with the next flush, objects with the next sync. GY_IO:
+ * it is over then. */
 GY_MUST_CHECK gy_status gy_journal_append(gy_journal *journal, const void *data,
                                           size_t size_bytes);
 GY_MUST_CHECK gy_status gy_journal_flush(gy_journal *journal);

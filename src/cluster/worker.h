@@ -171,9 +171,11 @@ typedef struct gy_driver_options {
     char *const *argv;   /* how to start this program; NULL: /proc/self/exe with its own name */
     const gy_driver_ops *ops;
     gy_deadline deadline; /* of the whole job; 0: none */
-    uint64_t epoch;    /* of this manager, used once, on a folder that hosts share: the journal
-                          has a segment for it (journal.h). 0: the folder's lock alone decides */
-    const char *owner; /* whom a manager of another epoch names; NULL: this process */
+    uint64_t epoch; /* of this manager, used once, on a folder that hosts share: the journal
+                       has a segment for it (journal.h). 0: the folder's lock alone decides */
+    const char *journal; /* a URI: with an epoch the journal is there (journal.h). NULL: in
+                            `folder` */
+    const char *owner;   /* whom a manager of another epoch names; NULL: this process */
     /* Walls around the processes, as gy_sandbox_settle left them, with the job's folders in its
      * paths; NULL: none. */
     const gy_sandbox *sandbox;

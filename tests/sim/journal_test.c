@@ -163,6 +163,9 @@ static int choose(world *at, int before)
 static void disturb(world *at, uint64_t kind)
 {
     int who = (int)gy_random_below(&at->chance, (uint64_t)at->manager_count);
+    for (int i = 0; i < at->manager_count && kind == 0; i++) { /* who removes is worth most */
+        who = at->managers[i].is_removing && !is_done(&at->managers[i]) ? i : who;
+    }
     if (kind == 0 && at->managers[who].is_started) {
         world_kill(at, who);
     } else if (kind == 1) {
@@ -188,6 +191,7 @@ static void tell_story(world *at, uint64_t seed)
     enum { CALM = 6 };
     world_begin(at, seed, 2 + (int)(seed % (MANAGERS - 1)));
     at->is_cached = gy_random_below(&at->chance, 2) == 0;
+    at->is_store = gy_random_below(&at->chance, 3) == 0;
     uint64_t unrest = gy_random_below(&at->chance, 3); /* how often something comes */
     for (int i = 0; i < at->manager_count; i++) {
         at->managers[i].rounds = 1 + (int)gy_random_below(&at->chance, ROUNDS_MAX);
@@ -229,6 +233,7 @@ static void test_stories(void **state)
     printf("soak: %ld seeds, %.0f a second: %llu steps, %llu acknowledged, %llu were over\n",
            seeds, (double)seeds / seconds, (unsigned long long)at->switches,
            (unsigned long long)at->acknowledged, (unsigned long long)at->superseded);
+    world_begin(at, 1, 1);
     gy_sim_free(at->sim);
     at->sim = NULL;
     assert_int_equal(gy_alloc_live(), live);

@@ -75,13 +75,78 @@ gy_status gy_journal_sync_names(gy_env *env, const char *folder)
     return error == 0 ? GY_OK : gy_journal_fail("sync", folder, error);
 }
 
+gy_status gy_journal_add(gy_journal_bytes *to, const void *data, size_t size_bytes)
+{
+    void *bytes = to->data;
+    GY_TRY(
+        gy_reserve("cluster.journal", &bytes, &to->capacity, to->size_bytes + size_bytes, 1));
+    to->data = bytes;
+    if (size_bytes > 0) {
+        memcpy(to->data + to->size_bytes, data, size_bytes);
+    }
+    to->size_bytes += size_bytes;
+    return GY_OK;
+}
+
+/* ---- what forms with epochs say ---- */
+
+gy_status gy_journal_fail_over(const gy_journal *journal, uint64_t next, const char *owner)
+{
+    unsigned long long own = journal->epoch;
+    if (next == journal->epoch) {
+        return gy_fail(GY_STATE, "epoch %llu is over: its journal is sealed", own);
+    }
+    return gy_fail(GY_STATE, "epoch %llu is over: epoch %llu goes on%s%s%s", own,
+                   (unsigned long long)next, owner[0] != '\0' ? " (" : "", owner,
+                   owner[0] != '\0' ? ")" : "");
+}
+
+gy_status gy_journal_fail_claimed(const gy_journal *journal, const char *owner)
+{
+    return gy_fail(GY_STATE, "epoch %llu was begun before%s%s: a manager needs a new one",
+                   (unsigned long long)journal->epoch, owner[0] != '\0' ? " by " : "", owner);
+}
+
+gy_status gy_journal_take_all(gy_journal *journal, const gy_journal_options *options,
+                              const gy_journal_bytes *records)
+{
+    size_t used = 0;
+    if (records->size_bytes == 0) {
+        return GY_OK;
+    }
+    gy_status status = options->take(options->arg, records->data, records->size_bytes, &used);
+    if (status < 0) {
+        return gy_fail_within(status, "the journal in %s", journal->folder);
+    }
+    return used == records->size_bytes
+               ? GY_OK
+               : gy_fail(GY_FORMAT, "the journal in %s: the record at byte %zu is not whole",
+                         journal->folder, used);
+}
+
 /* ---- opening ---- */
+
+static gy_status choose_objects(gy_journal *journal, const gy_journal_options *options)
+{
+    journal->place = (gy_journal_place){journal->env, journal->folder};
+    journal->store =
+        options->store != NULL ? *options->store : gy_journal_store_of(&journal->place);
+    journal->ops = &gy_journal_objects;
+    if (journal->epoch == 0) {
+        GY_TRY(gy_objects_next(&journal->store, &journal->epoch));
+        journal->epoch = GY_MAX(journal->epoch, UINT64_C(1));
+    }
+    return GY_OK;
+}
 
 /* Without an epoch a folder with segments is gone on with as its next epoch: to create that
  * one's segment is what only one can do. */
-static gy_status choose_form(gy_journal *journal)
+static gy_status choose_form(gy_journal *journal, const gy_journal_options *options)
 {
     gy_segments segments = {.items = NULL};
+    if (options->store != NULL || gy_journal_is_place(journal->folder)) {
+        return choose_objects(journal, options);
+    }
     journal->ops = &gy_journal_segments;
     if (journal->epoch > 0) {
         return GY_OK;
@@ -110,7 +175,7 @@ gy_status gy_journal_open(gy_env *env, const gy_journal_options *options, gy_jou
     *opened = (gy_journal){
         .env = env, .folder = options->folder, .epoch = options->epoch, .file = -1};
     opened->waiting = gy_alloc("cluster.journal", WAITING_BYTES);
-    gy_status status = opened->waiting != NULL ? choose_form(opened) : GY_NOMEM;
+    gy_status status = opened->waiting != NULL ? choose_form(opened, options) : GY_NOMEM;
     status = status < 0 ? status : opened->ops->open(opened, options);
     if (status < 0) {
         gy_journal_close(opened);
@@ -128,6 +193,7 @@ void gy_journal_close(gy_journal *journal)
     if (journal->file >= 0) {
         (void)gy_env_disk(journal->env)->close(journal->env, journal->file);
     }
+    gy_free(journal->unsent.data);
     gy_free(journal->waiting);
     gy_free(journal);
 }

@@ -21,7 +21,19 @@ typedef struct gy_journal_ops {
     gy_status (*check)(gy_journal *journal); /* optional: NULL, nobody else writes there */
 } gy_journal_ops;
 
-extern const gy_journal_ops gy_journal_file, gy_journal_segments;
+extern const gy_journal_ops gy_journal_file, gy_journal_segments, gy_journal_objects;
+
+/** Bytes that grow. */
+typedef struct gy_journal_bytes {
+    uint8_t *data;
+    size_t size_bytes, capacity;
+} gy_journal_bytes;
+
+/** A place as a store. */
+typedef struct gy_journal_place {
+    gy_env *env;
+    const char *uri; /* that names are added to */
+} gy_journal_place;
 
 struct gy_journal {
     gy_env *env;
@@ -33,16 +45,15 @@ struct gy_journal {
     size_t waiting_bytes;
     int64_t since_ns; /* of the first waiting byte */
     bool is_named;    /* the folder is synced, so that the file keeps its name */
+    /* objects */
+    gy_journal_place place;
+    gy_journal_store store;
+    uint64_t number; /* of our next one */
+    gy_journal_bytes unsent;
     bool is_over;
 };
 
 /* ---- journal.c ---- */
-
-/** Bytes that grow. */
-typedef struct gy_journal_bytes {
-    uint8_t *data;
-    size_t size_bytes, capacity;
-} gy_journal_bytes;
 
 gy_status gy_journal_fail(const char *what, const char *path, int64_t error);
 /** "folder/name". GY_ARG too long */
@@ -55,6 +66,30 @@ GY_MUST_CHECK gy_status gy_journal_write_all(gy_journal *journal, const void *da
                                              size_t size_bytes);
 /** So that names in the folder are found again after a crash of the machine. GY_IO */
 GY_MUST_CHECK gy_status gy_journal_sync_names(gy_env *env, const char *folder);
+
+/** Add bytes. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_journal_add(gy_journal_bytes *to, const void *data,
+                                       size_t size_bytes);
+/** `take` what older epochs wrote, which is whole records. GY_FORMAT it is not */
+GY_MUST_CHECK gy_status gy_journal_take_all(gy_journal *journal,
+                                            const gy_journal_options *options,
+                                            const gy_journal_bytes *records);
+/** GY_STATE: that epoch goes on (ours: it is sealed). `owner` "": it does not say. */
+gy_status gy_journal_fail_over(const gy_journal *journal, uint64_t next, const char *owner);
+/** GY_STATE: the epoch was begun before. */
+gy_status gy_journal_fail_claimed(const gy_journal *journal, const char *owner);
+
+/* ---- places.c ---- */
+
+/** A folder's name is that of a place. */
+bool gy_journal_is_place(const char *folder);
+gy_journal_store gy_journal_store_of(gy_journal_place *place);
+
+/* ---- objects.c ---- */
+
+bool gy_objects_are_there(const gy_journal_store *store);
+GY_MUST_CHECK gy_status gy_objects_next(const gy_journal_store *store, uint64_t *epoch);
+GY_MUST_CHECK gy_status gy_objects_remove(const gy_journal_store *store, const char *folder);
 
 /* ---- names.c: what lies in the folder ---- */
 
@@ -70,6 +105,8 @@ typedef struct gy_segments {
     bool has_file; /* a journal without epochs */
 } gy_segments;
 
+/** The number that the whole text is, as it would be written; 0: it is none. */
+uint64_t gy_segment_number(const char *text);
 /** "journal.7", "seal.7" */
 void gy_segment_name(char out[32], bool is_seal, uint64_t epoch);
 /** What is in the folder now; `out` begins zeroed, its items are freed by the caller. GY_IO;

@@ -276,10 +276,10 @@ static int refuse_link(gy_env *env, const char *from, const char *to)
 static void test_storage_must_create_exclusively(void **state)
 {
     (void)state;
-    assert_ok(gy_journal_suits("/tmp"));
-    assert_status(gy_journal_suits("/proc"), GY_UNSUPPORTED);
+    assert_ok(gy_journal_suits(gy_env_real(), "/tmp"));
+    assert_status(gy_journal_suits(gy_env_real(), "/proc"), GY_UNSUPPORTED);
     assert_non_null(strstr(gy_error_text(), "created exclusively"));
-    assert_status(gy_journal_suits("/nonexistent"), GY_NOTFOUND);
+    assert_status(gy_journal_suits(gy_env_real(), "/nonexistent"), GY_NOTFOUND);
     gy_disk_ops disk = gy_disk_real;
     gy_env_ops ops = *gy_env_real()->ops;
     gy_env env = {.ops = &ops};

@@ -10,6 +10,19 @@ void gy_segment_name(char out[32], bool is_seal, uint64_t epoch)
     snprintf(out, 32, "%s.%llu", is_seal ? "seal" : "journal", (unsigned long long)epoch);
 }
 
+uint64_t gy_segment_number(const char *text)
+{
+    uint64_t number = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (number > (UINT64_MAX - 9) / 10) {
+            return 0;
+        }
+        number = number * 10 + (uint64_t)(*at - '0');
+    }
+    return *at == '\0' && text[0] != '0' ? number : 0;
+}
+
 /* The number of "journal.7" or "seal.7", 0: it is neither. */
 static uint64_t parse_name(const char *name, bool *is_seal)
 {
@@ -17,17 +30,7 @@ static uint64_t parse_name(const char *name, bool *is_seal)
     if (!*is_seal && strncmp(name, "journal.", 8) != 0) {
         return 0;
     }
-    uint64_t epoch = 0;
-    const char *at = strchr(name, '.') + 1;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        if (epoch > (UINT64_MAX - 9) / 10) {
-            return 0;
-        }
-        epoch = epoch * 10 + (uint64_t)(*at - '0');
-    }
-    char same[32];
-    gy_segment_name(same, *is_seal, epoch);
-    return strcmp(same, name) == 0 ? epoch : 0;
+    return gy_segment_number(strchr(name, '.') + 1);
 }
 
 /* The epoch's item, made at its place when there is none. NULL: out of memory. */
@@ -99,6 +102,11 @@ bool gy_segments_are_removed(const gy_segments *segments)
 
 bool gy_journal_is_there(gy_env *env, const char *folder)
 {
+    if (gy_journal_is_place(folder)) {
+        gy_journal_place place = {env, folder};
+        const gy_journal_store store = gy_journal_store_of(&place);
+        return gy_objects_are_there(&store);
+    }
     gy_segments list = {.items = NULL};
     bool is_there = gy_segments_list(env, folder, &list) == GY_OK &&
                     (list.has_file || (list.count > 0 && !gy_segments_are_removed(&list)));
@@ -108,6 +116,11 @@ bool gy_journal_is_there(gy_env *env, const char *folder)
 
 gy_status gy_journal_next(gy_env *env, const char *folder, uint64_t *epoch)
 {
+    if (gy_journal_is_place(folder)) {
+        gy_journal_place place = {env, folder};
+        const gy_journal_store store = gy_journal_store_of(&place);
+        return gy_objects_next(&store, epoch);
+    }
     gy_segments list = {.items = NULL};
     gy_status status = gy_segments_list(env, folder, &list);
     uint64_t highest = gy_segments_highest(&list);
@@ -143,6 +156,11 @@ static gy_status remove_below(gy_env *env, const char *folder, const gy_segments
 
 gy_status gy_journal_remove(gy_env *env, const char *folder)
 {
+    if (gy_journal_is_place(folder)) {
+        gy_journal_place place = {env, folder};
+        const gy_journal_store store = gy_journal_store_of(&place);
+        return gy_objects_remove(&store, folder);
+    }
     gy_segments list = {.items = NULL};
     gy_status status = gy_segments_list(env, folder, &list);
     uint64_t highest = gy_segments_highest(&list);
@@ -153,10 +171,9 @@ gy_status gy_journal_remove(gy_env *env, const char *folder)
      * The last one stays, for managers that wake up later. */
     if (status == GY_OK && highest > 0) {
         status = GY_PLANTED_HERE(NEVER_CLOSED) ? GY_OK : gy_segment_close(env, folder, highest);
-        bool is_seal = GY_PLANTED_HERE(SEALS_FIRST);
-        for (int i = 0; i < 2 && status == GY_OK; i++, is_seal = !is_seal) {
-            status = remove_below(env, folder, &list, is_seal, is_seal ? highest : highest + 1);
-        }
+        status = status < 0 ? status : remove_below(env, folder, &list, false, highest + 1);
+        uint64_t kept = highest + GY_PLANTED_HERE(SEALS_GONE);
+        status = status < 0 ? status : remove_below(env, folder, &list, true, kept);
     }
     gy_free(list.items);
     return status;

@@ -18,8 +18,10 @@
     X(EPOCH_AGAIN)                                                                             \
     X(ORDER_AS_LISTED)                                                                         \
     X(FULL_AS_DONE)                                                                            \
-    X(SEALS_FIRST)                                                                             \
-    X(NEVER_CLOSED)
+    X(SEALS_GONE)                                                                              \
+    X(NEVER_CLOSED)                                                                            \
+    X(GAP_IGNORED)                                                                             \
+    X(SENT_LATE)
 
 typedef enum gy_journal_plant {
 #define GY_X(name) GY_JOURNAL_PLANT_##name,

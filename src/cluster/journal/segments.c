@@ -5,37 +5,18 @@
  */
 #include "cluster/journal/journal_priv.h"
 
-#include "store/remote/remote.h"
-
 #include <fcntl.h>
 #include <string.h>
-
-gy_status gy_journal_suits(const char *folder)
-{
-    gy_share share;
-    GY_TRY(gy_share_look(folder, &share));
-    return share.is_exclusive
-               ? GY_OK
-               : gy_fail(GY_UNSUPPORTED,
-                         "%s cannot hold the journal of a job whose manager may be replaced: "
-                         "it is not known that a file can be created exclusively on its file "
-                         "system (%s)",
-                         folder, share.name);
-}
 
 /* ---- is the epoch over? ---- */
 
 static gy_status fail_over(gy_journal *journal, uint64_t next)
 {
     char owner[GY_JOURNAL_OWNER] = "";
-    unsigned long long own = journal->epoch;
-    if (next == journal->epoch) {
-        return gy_fail(GY_STATE, "epoch %llu is over: its journal is sealed", own);
+    if (next != journal->epoch) {
+        gy_segment_owner(journal, next, owner);
     }
-    gy_segment_owner(journal, next, owner);
-    return gy_fail(GY_STATE, "epoch %llu is over: epoch %llu goes on%s%s%s", own,
-                   (unsigned long long)next, owner[0] != '\0' ? " (" : "", owner,
-                   owner[0] != '\0' ? ")" : "");
+    return gy_journal_fail_over(journal, next, owner);
 }
 
 /* What there is, unless something is newer. */
@@ -83,9 +64,7 @@ static gy_status claim(gy_journal *journal, const gy_journal_options *options)
     if (status == GY_EXISTS) {
         char owner[GY_JOURNAL_OWNER];
         gy_segment_owner(journal, journal->epoch, owner);
-        status =
-            gy_fail(GY_STATE, "epoch %llu was begun before%s%s: a manager needs a new one",
-                    (unsigned long long)journal->epoch, owner[0] != '\0' ? " by " : "", owner);
+        status = gy_journal_fail_claimed(journal, owner);
     }
     return status;
 }
@@ -101,23 +80,6 @@ static gy_status settle_older(gy_journal *journal, const gy_segments *list,
         }
     }
     return GY_OK;
-}
-
-static gy_status take_all(gy_journal *journal, const gy_journal_options *options,
-                          const gy_journal_bytes *records)
-{
-    size_t used = 0;
-    if (records->size_bytes == 0) {
-        return GY_OK;
-    }
-    gy_status status = options->take(options->arg, records->data, records->size_bytes, &used);
-    if (status < 0) {
-        return gy_fail_within(status, "the journal in %s", journal->folder);
-    }
-    return used == records->size_bytes
-               ? GY_OK
-               : gy_fail(GY_FORMAT, "the journal in %s: the record at byte %zu is not whole",
-                         journal->folder, used);
 }
 
 static gy_status open_own(gy_journal *journal)
@@ -159,7 +121,7 @@ static gy_status segments_open(gy_journal *journal, const gy_journal_options *op
     gy_segments list = {.items = NULL};
     gy_journal_bytes records = {.data = NULL};
     gy_status status = begin(journal, options, &list, &records);
-    status = status < 0 ? status : take_all(journal, options, &records);
+    status = status < 0 ? status : gy_journal_take_all(journal, options, &records);
     gy_free(list.items);
     gy_free(records.data);
     return status;

@@ -100,7 +100,7 @@ gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
     (void)gethostname(host, sizeof(host) - 1);
     snprintf(owner, sizeof(owner), "%s, process %d", host, (int)getpid());
     if (options->epoch > 0) {
-        GY_TRY(gy_journal_suits(folder->path));
+        GY_TRY(gy_journal_suits(folder->env, folder->path));
     }
     const gy_journal_options journal = {.folder = folder->path,
                                         .epoch = options->epoch,
