@@ -14,6 +14,8 @@
 /** The variable that tells a program which epoch it is the manager of, on a folder that hosts
  * share: it begins the job or goes on with it, whichever it finds. */
 #define GY_JOB_EPOCH_VARIABLE "GYRE_JOB_EPOCH"
+/** The variable that tells it where the journal is, a URI; not set: in the job's folder. */
+#define GY_JOB_JOURNAL_VARIABLE "GYRE_JOB_JOURNAL"
 
 typedef struct gy_history gy_history;
 

@@ -19,7 +19,7 @@ typedef struct taken {
 } taken;
 
 static taken got;
-static char folder[64];
+static char folder[96];
 
 static gy_status take(void *arg, const void *records, size_t size_bytes, size_t *used)
 {
@@ -144,6 +144,83 @@ static void test_both_forms_give_back(void **state)
             assert_true(is_there("seal.2") && !is_there("seal.1"));
             assert_false(gy_journal_is_there(gy_env_real(), folder));
         }
+    }
+}
+
+/* The folder and its URI change places. */
+static void swap_folder(char other[96])
+{
+    char kept[96];
+    memcpy(kept, folder, sizeof(kept));
+    memcpy(folder, other, sizeof(folder));
+    memcpy(other, kept, sizeof(kept));
+}
+
+/* As objects: what is appended between two syncs is one, or several if it is large. */
+static void test_a_place_gives_back(void **state)
+{
+    (void)state;
+    char other[96];
+    gy_journal *journal = NULL, *next = NULL;
+    snprintf(other, sizeof(other), "file:%.80s/", folder);
+    swap_folder(other); /* `folder` is the URI from here on */
+    assert_false(gy_journal_is_there(gy_env_real(), folder));
+    assert_ok(gy_journal_suits(gy_env_real(), folder));
+    assert_ok(open_as(3, &journal));
+    add(journal, 'x', 10);
+    add(journal, 'y', 200 << 10);
+    assert_ok(gy_journal_sync(journal));
+    assert_ok(gy_journal_sync(journal));
+    add(journal, 'z', 600 << 10);
+    assert_ok(gy_journal_sync(journal));
+    add(journal, 'w', 9); /* never synced */
+    assert_true(gy_journal_is_there(gy_env_real(), folder));
+    assert_ok(open_as(5, &next));
+    assert_taken("xyz");
+    assert_status(gy_journal_sync(journal), GY_STATE);
+    assert_true(gy_journal_is_over(journal));
+    gy_journal_close(journal);
+    assert_status(open_as(5, &journal), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "epoch 5 was begun before"));
+    assert_status(open_as(4, &journal), GY_STATE);
+    assert_string_equal(gy_error_text(), "epoch 4 is over: epoch 5 goes on (the test)");
+    uint64_t epoch = 0;
+    assert_ok(gy_journal_next(gy_env_real(), folder, &epoch));
+    assert_int_equal(epoch, 6);
+    for (int i = 0; i < 12; i++) {
+        add(next, 'l', 1 << 20); /* two times four and some: more than waits for a sync */
+    }
+    gy_journal_close(next);
+    swap_folder(other);
+    assert_true(is_there("journal.5.2") && is_there("journal.3.3"));
+    assert_ok(gy_journal_remove(gy_env_real(), other));
+    assert_false(gy_journal_is_there(gy_env_real(), other));
+    assert_true(!is_there("journal.5.0") && !is_there("journal.5.2") &&
+                !is_there("journal.3.0"));
+    swap_folder(other);
+    assert_status(open_as(6, &journal), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "has ended: its journal was removed"));
+    swap_folder(other);
+}
+
+static void test_objects_that_are_spoilt_are_told(void **state)
+{
+    (void)state;
+    static const long at[] = {3, 20, 60, -1};
+    for (size_t i = 0; i < GY_COUNT(at); i++) {
+        gy_journal *journal = NULL;
+        char other[96];
+        snprintf(other, sizeof(other), "file:%.80s", folder);
+        swap_folder(other);
+        write_epochs(1);
+        swap_folder(other);
+        spoil("journal.1.1", at[i], "?");
+        swap_folder(other);
+        assert_status(open_as(2, &journal), GY_FORMAT);
+        assert_non_null(strstr(gy_error_text(), "journal.1.1 is not what was written"));
+        swap_folder(other);
+        assert_int_equal(leave(NULL), 0);
+        assert_int_equal(enter(NULL), 0);
     }
 }
 
@@ -316,6 +393,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_both_forms_give_back, enter, leave),
+        cmocka_unit_test_setup_teardown(test_a_place_gives_back, enter, leave),
+        cmocka_unit_test_setup_teardown(test_objects_that_are_spoilt_are_told, enter, leave),
         cmocka_unit_test_setup_teardown(test_torn_is_not_read, enter, leave),
         cmocka_unit_test_setup_teardown(test_a_newer_epoch_stops_an_older, enter, leave),
         cmocka_unit_test_setup_teardown(test_damage_is_told, enter, leave),

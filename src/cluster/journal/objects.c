@@ -243,6 +243,7 @@ static gy_status send(gy_journal *journal)
     journal->unsent.size_bytes = 0;
     if (status == GY_EXISTS) { /* its seal */
         journal->is_over = true;
+        GY_TRY(objects_check(journal)); /* says by whom */
         return fail_over(journal, journal->epoch);
     }
     journal->number += status == GY_OK;

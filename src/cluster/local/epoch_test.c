@@ -131,12 +131,15 @@ static void stop_once(gy_test_job *job)
     }
 }
 
-static void test_who_wakes_up_late_ends(void **state)
+/* The journal is in the folder, or objects beside it. */
+static void wake_up_late(bool is_place)
 {
-    (void)state;
+    char uri[96];
     gy_test_job job = {
         .task_count = TASKS, .chain = 1, .processes = 1, .epoch = 1, .on_commit = stop_once};
     gy_test_job_folder(&job);
+    snprintf(uri, sizeof(uri), "file:%s", job.folder);
+    job.journal = is_place ? uri : NULL;
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -148,7 +151,8 @@ static void test_who_wakes_up_late_ends(void **state)
     int status = 0;
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
-    gy_test_job next = {.task_count = TASKS, .chain = 1, .processes = 1, .epoch = 2};
+    gy_test_job next = {
+        .task_count = TASKS, .chain = 1, .processes = 1, .epoch = 2, .journal = job.journal};
     memcpy(next.folder, job.folder, sizeof(next.folder));
     assert_ok(gy_test_job_run(&next)); /* though the other one has the lock */
     assert_false(next.is_over);
@@ -159,6 +163,13 @@ static void test_who_wakes_up_late_ends(void **state)
     assert_int_equal(WEXITSTATUS(status), 7);
     gy_test_job_alone();
     gy_test_job_remove(&job);
+}
+
+static void test_who_wakes_up_late_ends(void **state)
+{
+    (void)state;
+    wake_up_late(false);
+    wake_up_late(true);
 }
 
 /* Stops itself as soon as it runs. */

@@ -99,10 +99,12 @@ gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
     char host[64] = "", owner[96] = "";
     (void)gethostname(host, sizeof(host) - 1);
     snprintf(owner, sizeof(owner), "%s, process %d", host, (int)getpid());
+    const char *where =
+        options->epoch > 0 && options->journal != NULL ? options->journal : folder->path;
     if (options->epoch > 0) {
-        GY_TRY(gy_journal_suits(folder->env, folder->path));
+        GY_TRY(gy_journal_suits(folder->env, where));
     }
-    const gy_journal_options journal = {.folder = folder->path,
+    const gy_journal_options journal = {.folder = where,
                                         .epoch = options->epoch,
                                         .owner =
                                             options->owner != NULL ? options->owner : owner,

@@ -244,11 +244,12 @@ typedef struct gy_test_job {
     int processes, threads;
     size_t memory_bytes;
     int64_t silence_ns;
-    double seconds; /* for the whole; 0: 60 */
-    bool is_resume; /* the folder stays as it is */
-    gy_env *env;    /* NULL: the real one */
-    uint64_t epoch; /* of its manager; 0: none */
-    bool is_over;   /* another epoch goes on */
+    double seconds;      /* for the whole; 0: 60 */
+    bool is_resume;      /* the folder stays as it is */
+    gy_env *env;         /* NULL: the real one */
+    uint64_t epoch;      /* of its manager; 0: none */
+    const char *journal; /* a URI; NULL: in the folder */
+    bool is_over;        /* another epoch goes on */
     const gy_sandbox *sandbox;
     void (*on_tick)(struct gy_test_job *job); /* may be NULL */
     void (*on_commit)(struct gy_test_job *job);
@@ -384,6 +385,7 @@ static inline gy_status gy_test_job_run(gy_test_job *job)
         .memory_bytes = job->memory_bytes,
         .ops = &ops,
         .epoch = job->epoch,
+        .journal = job->journal,
         .sandbox = job->sandbox,
         .deadline = gy_env_deadline(env, job->seconds > 0 ? job->seconds : 60)};
     gy_status status = gy_driver_run(env, manager, &options);

@@ -172,9 +172,10 @@ static gy_status find_folder(gy_flow_job *job)
 /* Is the job a new one? */
 static gy_status look_for_journal(gy_flow_job *job)
 {
-    const bool has_journal = gy_journal_is_there(job->env, job->folder);
+    const char *where = job->journal != NULL ? job->journal : job->folder;
+    const bool has_journal = gy_journal_is_there(job->env, where);
     if (has_journal && job->options.is_resume && job->epoch == 0) {
-        GY_TRY(gy_journal_next(job->env, job->folder, &job->epoch));
+        GY_TRY(gy_journal_next(job->env, where, &job->epoch));
     }
     if (job->epoch > 0) { /* whatever the epochs before it came to */
         job->is_resumed = has_journal;
@@ -340,7 +341,8 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
         }
     }
     /* last: one that is there says that there is something to go on with */
-    if (status >= 0 && job->folder[0] != '\0' && gy_journal_remove(job->env, job->folder) < 0) {
+    if (status >= 0 && job->folder[0] != '\0' &&
+        gy_journal_remove(job->env, job->journal != NULL ? job->journal : job->folder) < 0) {
         gy_warn("the journal of an ended job stays: %s", gy_error_text());
     }
     if (job->is_folder_own) { /* a failed one, too: its end is known to the name server */

@@ -45,10 +45,11 @@ typedef struct gy_flow_job {
     int64_t started_ns, wall_ns; /* monotonic; since 1970 */
     gy_deadline deadline;
     bool is_resumed, is_published;
-    bool is_ours;      /* the folders: nobody else's manager is at work in them */
-    bool is_over;      /* a manager of a newer epoch is */
-    gy_ticket *ticket; /* of a job on a cluster; NULL: of this machine */
-    uint64_t epoch;    /* of the manager; 0: it has none */
+    bool is_ours;        /* the folders: nobody else's manager is at work in them */
+    bool is_over;        /* a manager of a newer epoch is */
+    gy_ticket *ticket;   /* of a job on a cluster; NULL: of this machine */
+    uint64_t epoch;      /* of the manager; 0: it has none */
+    const char *journal; /* with an epoch: a URI; NULL: the journal is in the folder */
 
     /* folders */
     char id[GY_JOB_ID_BYTES], folder[GY_JOB_PATH], data[GY_JOB_PATH];

@@ -288,6 +288,7 @@ static gy_status drive(gy_flow_job *job)
         .memory_bytes = job->options.memory_bytes,
         .ops = &ops,
         .epoch = job->epoch,
+        .journal = job->journal,
         .sandbox = job->sandbox.parts != 0 ? &job->sandbox : NULL,
         .ticket = job->ticket,
         .deadline = job->options.timeout_seconds > 0 ? job->deadline : (gy_deadline){0},
