@@ -157,6 +157,9 @@ static void wake_up_late(bool is_place)
     assert_ok(gy_test_job_run(&next)); /* though the other one has the lock */
     assert_false(next.is_over);
     assert_true(next.committed > 0 && next.committed <= TASKS);
+    char object[96];
+    snprintf(object, sizeof(object), "%s/journal.1.0", job.folder);
+    assert_int_equal(access(object, F_OK) == 0, is_place);
     assert_int_equal(kill(child, SIGCONT), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));

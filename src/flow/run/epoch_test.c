@@ -281,6 +281,9 @@ static void a_killed_one_is_followed(void **state)
         const pid_t child = start_sleepy(&at, 1, left, SIGKILL);
         assert_int_equal(waitpid(child, &status, 0), child);
         was_killed = WIFSIGNALED(status);
+        char inside[400];
+        (void)snprintf(inside, sizeof(inside), "%s/journal.1", at.folder);
+        assert_true(kills % 3 != 1 || access(inside, F_OK) != 0);
         gy_flow_options options = own_options(&at);
         options.is_resume = kills % 2 == 0 && has_journal(&at);
         set_epoch(2);
