@@ -37,6 +37,14 @@ typedef struct gy_nameserver_options {
     int attempts_max;          /* managers of a job in a row that end early; 5 */
     int daemons_max, jobs_max; /* 4096 each */
     int ended_max;             /* jobs that ended and are still listed; 1000 */
+    /* Serve a status page over HTTP at "HOST:PORT", without a HOST on the loopback, whether
+     * elected or not; NULL: none. */
+    const char *page;
+    /* Gets the page's token, new at each start, mode 0600; NULL: beside the table of SQLite,
+     * with ".token" behind its name. */
+    const char *page_token_file;
+    /* Gets the page's address with the token, once; NULL: nobody wants to know. */
+    void (*page_ready)(void *arg, const char *url);
     /* It serves at this address from now on; NULL: nobody wants to know. */
     void (*listening)(void *arg, const char *address);
     void *arg;
@@ -47,7 +55,8 @@ typedef struct gy_nameserver_options {
  *
  * @return GY_OK ended by a signal; GY_ARG an option, or an address that is not loopback without
  * a key; GY_EXISTS another process listens there; GY_FORMAT the table, or a file in the folder
- * of files that is none; GY_NOTFOUND, GY_STATE the key file; GY_UNSUPPORTED; GY_IO; GY_NOMEM
+ * of files that is none; GY_NOTFOUND, GY_STATE the key file; GY_UNSUPPORTED, also a page
+ * without libmicrohttpd; GY_IO; GY_NOMEM
  * @threads one at a time in a process
  */
 GY_API GY_MUST_CHECK gy_status gy_nameserver_run(const gy_nameserver_options *options);

@@ -83,11 +83,31 @@ static uint64_t use_grants(const Gy__Cluster__Grants *message, gy_arena *arena)
     return sum;
 }
 
+static uint64_t use_view(const Gy__Cluster__View *message)
+{
+    uint64_t sum = 0;
+    if (gy_net_check_view(message) != GY_OK) {
+        return 0;
+    }
+    for (size_t i = 0; i < message->n_stages; i++) {
+        const Gy__Cluster__ViewStage *stage = message->stages[i];
+        sum += measured(stage->name, GY_NET_VIEW_TEXT);
+        for (size_t k = 0; k < stage->n_reads; k++) {
+            GY_ASSERT(stage->reads[k] < message->n_stages);
+        }
+    }
+    for (size_t i = 0; i < message->n_slow; i++) {
+        GY_ASSERT(message->slow[i]->stage < message->n_stages);
+    }
+    return sum;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const ProtobufCMessageDescriptor *const kinds[] = {
         &gy__cluster__daemon_state__descriptor, &gy__cluster__order__descriptor,
-        &gy__cluster__wishes__descriptor, &gy__cluster__grants__descriptor};
+        &gy__cluster__wishes__descriptor, &gy__cluster__grants__descriptor,
+        &gy__cluster__view__descriptor};
     if (size < 1) {
         return 0;
     }
@@ -110,8 +130,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 2:
         sum = use_wishes((Gy__Cluster__Wishes *)message);
         break;
-    default:
+    case 3:
         sum = use_grants((Gy__Cluster__Grants *)message, &arena);
+        break;
+    default:
+        sum = use_view((Gy__Cluster__View *)message);
         break;
     }
     gy_arena_free(&arena);

@@ -326,6 +326,8 @@ static const struct {
     {"nameserver", "files", NULL},
     {"nameserver", "files-limit", NULL},
     {"nameserver", "port-file", NULL},
+    {"nameserver", "page", NULL},
+    {"nameserver", "page-token", NULL},
     {"nameserver", "dead", NULL},
     {"nameserver", "lease", NULL},
     {"nameserver", "patience", NULL},

@@ -47,6 +47,12 @@ static void listening(void *arg, const char *address)
     }
 }
 
+static void page_ready(void *arg, const char *url)
+{
+    (void)arg;
+    fprintf(stderr, "status page: %s\n", url); /* not among what scripts read */
+}
+
 static int run(char **operands, int count)
 {
     (void)operands;
@@ -67,6 +73,7 @@ static int run(char **operands, int count)
     options.jobs_max = (int)settings.jobs;
     options.ended_max = (int)settings.ended;
     options.listening = listening;
+    options.page_ready = page_ready;
     gy_status status = gy_nameserver_run(&options);
     return status == GY_OK ? GY_EXIT_OK : gy_report_failure("nameserver", status);
 }
@@ -102,6 +109,11 @@ static const gy_option options[] = {
      PLACE(files_limit), 1, 0, NULL},
     {"port-file", 0, GY_OPTION_TEXT, "FILE", "gets HOST:PORT once it serves", PLACE(port_file),
      0, 0, NULL},
+    {"page", 0, GY_OPTION_TEXT, "HOST:PORT",
+     "a status page for browsers (without HOST: for those of this host)", PLACE(of.page), 0, 0,
+     NULL},
+    {"page-token", 0, GY_OPTION_TEXT, "FILE", "gets the page's token (default: TABLE.token)",
+     PLACE(of.page_token_file), 0, 0, NULL},
     {"dead", 0, GY_OPTION_REAL, "SECONDS",
      "a daemon or manager silent for so long is lost (default: 2)", PLACE(of.dead_s), 0.1, 1e6,
      NULL},

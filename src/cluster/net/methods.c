@@ -36,6 +36,7 @@ static const gy_rpc_method methods[] = {
     TELL(GY_NET_WISHES, "tell a manager's wishes", MAY(MANAGER), 0, wishes, TEXTS),
     CALL(GY_NET_GIVE_BACK, "give a lease back", MAY(MANAGER), MANY, give_back, TEXTS, done,
          SMALL),
+    TELL(GY_NET_VIEW, "tell what a job is at", MAY(MANAGER), 0, view, GY_NET_VIEW_BYTES),
     TELL(GY_NET_GRANTS, "grant slots", MAY(NAMESERVER), 0, grants, ROWS),
     TELL(GY_NET_OVER, "tell a manager that it is over", MAY(NAMESERVER), 0, over, SMALL),
     CALL(GY_NET_ASK_BLOBS, "ask which files are missing", MAY(SUBMITTER), MANY, ask_blobs,

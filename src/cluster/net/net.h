@@ -25,9 +25,10 @@ typedef enum gy_net_type {
     /* manager -> name server; the manager's subject is its job */
     GY_NET_WISHES = 32, /* tell Wishes */
     GY_NET_GIVE_BACK,   /* call GiveBack -> Done; repeatable */
+    GY_NET_VIEW = 40,   /* tell View */
     /* name server -> manager */
-    GY_NET_GRANTS, /* tell Grants */
-    GY_NET_OVER,   /* tell Over */
+    GY_NET_GRANTS = 34, /* tell Grants */
+    GY_NET_OVER,        /* tell Over */
     /* submitter -> name server */
     GY_NET_ASK_BLOBS = 48, /* call AskBlobs -> Blobs; repeatable */
     GY_NET_PUT_BLOB,       /* call PutBlob -> Done; repeatable */
@@ -59,6 +60,10 @@ enum {
     GY_NET_MANAGERS_MAX = 4096,     /* that one daemon tells of */
     GY_NET_NAME_BYTES = 256,        /* of a file of a job, with its end */
     GY_NET_FILES_MAX = 1024,        /* of a job */
+    GY_NET_VIEW_BYTES = 64 << 10,   /* most of a View */
+    GY_NET_VIEW_STAGES = 128,       /* that it tells of, */
+    GY_NET_VIEW_ROWS = 32,          /* and runs, notes, counters, of each so many */
+    GY_NET_VIEW_TEXT = 160,         /* of a text in it, with its end */
     GY_NET_TEXTS_MAX = 4096,        /* arguments, or variables */
     GY_NET_TEXT_MAX = 128 << 10,    /* of one of them, with its end */
     GY_NET_SPEC_BYTES = 4 << 20,    /* of a JobSpec, packed */
@@ -107,6 +112,9 @@ GY_MUST_CHECK gy_status gy_net_check_job(const Gy__Cluster__Key *key, uint32_t e
 
 /** GY_FORMAT: not one that can be run, or with names that are not of its own folder. */
 GY_MUST_CHECK gy_status gy_net_check_spec(const Gy__Cluster__JobSpec *spec);
+
+/** GY_FORMAT: too much of something, or a stage that is none. @threads any */
+GY_MUST_CHECK gy_status gy_net_check_view(const Gy__Cluster__View *view);
 
 /* ---- The name of content: the first 16 bytes of its SHA-256, high half first ---- */
 

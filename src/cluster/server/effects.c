@@ -1,6 +1,7 @@
 /* What the machine says is done: stored, told, answered. */
 #include "cluster/server/server_priv.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Calls that wait ---- */
@@ -190,15 +191,15 @@ static void on_end(gy_server *server, const gy_names_effect *effect)
     server->anew_ns = now_ns + server->anew_wait_ns;
 }
 
-static void on_note(const gy_names_effect *effect)
+static void on_note(gy_server *server, const gy_names_effect *effect)
 {
     char id[GY_NET_KEY_TEXT];
     gy_net_key_text(effect->key, id);
     if (effect->id != 0) {
-        gy_warn("daemon %016llx: %s", (unsigned long long)effect->id, effect->reason);
-    } else {
-        gy_warn("job %s: %s", id, effect->reason);
+        (void)snprintf(id, sizeof(id), "%016llx", (unsigned long long)effect->id);
     }
+    gy_warn("%s %s: %s", effect->id != 0 ? "daemon" : "job", id, effect->reason);
+    gy_server_note(server, id, effect->reason);
 }
 
 void gy_server_effects(gy_server *server)
@@ -230,7 +231,7 @@ void gy_server_effects(gy_server *server)
             server->wake_ns = GY_MIN(server->wake_ns, effect->at_ns);
             break;
         case GY_NAMES_NOTE:
-            on_note(effect);
+            on_note(server, effect);
             break;
         case GY_NAMES_END:
             on_end(server, effect);

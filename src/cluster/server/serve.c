@@ -178,6 +178,20 @@ static gy_status serve_wishes(gy_server *server, const gy_rpc_asked *asked,
 }
 SERVED(wishes, Wishes)
 
+/* For people alone: of a manager that has wished for something, which it does first. */
+static gy_status serve_view(gy_server *server, const gy_rpc_asked *asked,
+                            const Gy__Cluster__View *message)
+{
+    GY_TRY(gy_net_check_view(message));
+    GY_TRY(check_subject(asked, message->job));
+    server_speaker *at = gy_speakers_find(&server->managers, gy_net_key(message->job));
+    if (at == NULL || at->epoch != message->epoch || at->peer != asked->peer) {
+        return GY_OK; /* an older one; it hears so elsewhere */
+    }
+    return gy_speakers_view(&server->managers, at, &message->base);
+}
+SERVED(view, View)
+
 static gy_status serve_give_back(gy_server *server, const gy_rpc_asked *asked,
                                  const Gy__Cluster__GiveBack *message)
 {
@@ -310,7 +324,7 @@ void gy_server_methods(gy_rpc_method methods[SERVER_METHODS])
         {GY_NET_ASK_BLOBS, ask_blobs}, {GY_NET_PUT_BLOB, put_blob},
         {GY_NET_SUBMIT, submit},       {GY_NET_KILL, kill},
         {GY_NET_DRAIN, drain},         {GY_NET_WAIT_END, wait_end},
-        {GY_NET_LIST, list},
+        {GY_NET_LIST, list},           {GY_NET_VIEW, view},
     };
     static const gy_net_type told[] = {GY_NET_ORDER, GY_NET_GRANTS, GY_NET_OVER};
     static_assert(GY_COUNT(served) + GY_COUNT(told) == SERVER_METHODS, "all of them");

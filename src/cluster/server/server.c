@@ -203,9 +203,14 @@ static void look_at_leader(gy_server *server)
 static void wait(gy_server *server, int signals)
 {
     int64_t until_ns = GY_MIN(server->wake_ns, gy_table_next(server->table).at_ns);
-    struct pollfd files[3] = {{.fd = signals, .events = POLLIN},
+    struct pollfd files[4] = {{.fd = signals, .events = POLLIN},
                               {.fd = gy_table_fd(server->table), .events = POLLIN},
+                              {.fd = -1, .events = POLLIN},
                               {.fd = -1, .events = POLLIN}};
+    if (server->page != NULL) {
+        files[3].fd = gy_page_fd(server->page);
+        until_ns = GY_MIN(until_ns, gy_page_next(server->page).at_ns);
+    }
     if (server->rpc != NULL) {
         files[2].fd = gy_rpc_fd(server->rpc);
         until_ns = GY_MIN(until_ns, gy_rpc_next(server->rpc).at_ns);
@@ -235,6 +240,9 @@ static void run(gy_server *server, int signals)
         (void)gy_table_turn(server->table, (gy_deadline){0});
         if (server->rpc != NULL && server->is_elected) {
             (void)gy_rpc_turn(server->rpc, (gy_deadline){0});
+        }
+        if (server->page != NULL) {
+            gy_page_turn(server->page);
         }
         look_at_leader(server);
     }
@@ -339,10 +347,43 @@ static void raise_limit(void)
     }
 }
 
+static gy_status open_page(gy_server *server)
+{
+    char beside[4096];
+    const gy_nameserver_options *options = server->options;
+    const char *table = options->table;
+    const char *token_file = options->page_token_file;
+    if (options->page == NULL) {
+        return token_file == NULL ? GY_OK
+                                  : gy_fail(GY_ARG, "a token is for a status page alone");
+    }
+    if (token_file == NULL && strncmp(table, "etcd:", 5) == 0) {
+        return gy_fail(GY_ARG, "with a table in etcd a file for the page's token is needed");
+    }
+    if (token_file == NULL) {
+        table += strncmp(table, "sqlite:", 7) == 0 ? 7 : 0;
+        if (snprintf(beside, sizeof(beside), "%s.token", table) >= (int)sizeof(beside)) {
+            return gy_fail(GY_ARG, "the path of the table is too long");
+        }
+        token_file = beside;
+    }
+    server->page_options = (gy_page_options){.listen = options->page,
+                                             .token_file = token_file,
+                                             .write = gy_server_write,
+                                             .arg = server};
+    GY_TRY(gy_page_open(server->env, &server->page_options, &server->page));
+    server->page_options.token_file = NULL; /* it is written */
+    if (options->page_ready != NULL) {
+        options->page_ready(options->arg, gy_page_url(server->page));
+    }
+    return GY_OK;
+}
+
 gy_status gy_nameserver_run(const gy_nameserver_options *options)
 {
     int signals = -1;
     gy_server server = {.env = gy_env_real(), .wake_ns = INT64_MAX};
+    server.began_wall_ns = server.env->ops->wall_ns(server.env);
     server.bulk = (gy_bulk_server){
         .roles = GY_RPC_MAY(GY_RPC_DAEMON), .find = gy_server_find, .arg = &server};
     GY_TRY(take_options(&server, options));
@@ -353,6 +394,7 @@ gy_status gy_nameserver_run(const gy_nameserver_options *options)
     gy_status status = take_office(&server);
     status = status == GY_OK ? open_files(&server) : status;
     status = status == GY_OK ? open_table(&server) : status;
+    status = status == GY_OK ? open_page(&server) : status;
     if (status == GY_OK) {
         leave_office(&server);
         run(&server, signals);
@@ -361,6 +403,7 @@ gy_status gy_nameserver_run(const gy_nameserver_options *options)
     gy_error why;
     gy_error_take(&why, status);
     leave_office(&server);
+    gy_page_close(server.page);
     gy_table_close(server.table);
     gy_blobs_close(server.blobs);
     gy_free(server.effects.items);

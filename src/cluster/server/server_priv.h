@@ -9,15 +9,18 @@
 #include "cluster/control/index.h"
 #include "cluster/names.h"
 #include "cluster/net/net.h"
+#include "cluster/page/page.h"
 #include "cluster/server/blobs.h"
 #include "cluster/table.h"
 
 #include <gyre/cluster.h>
 
 enum {
-    SERVER_METHODS = 16,
-    SERVER_HELD_MAX = 16384,     /* calls that wait for an answer */
-    SERVER_PROGRESS_BYTES = 256, /* of what a manager says for people */
+    SERVER_METHODS = 17,
+    SERVER_HELD_MAX = 16384,      /* calls that wait for an answer */
+    SERVER_PROGRESS_BYTES = 256,  /* of what a manager says for people */
+    SERVER_VIEWS_BYTES = 8 << 20, /* of all managers' views, packed */
+    SERVER_NOTES = 64,            /* the last that are shown */
 };
 
 /* ---- Who spoke last as a daemon, or as a job's manager ---- */
@@ -27,12 +30,15 @@ typedef struct server_speaker {
     gy_rpc_peer peer;
     uint32_t epoch;
     char *progress;
+    void *view; /* a View, packed and checked; NULL: none */
+    size_t view_bytes;
 } server_speaker;
 
 typedef struct server_speakers {
     gy_index by_key;
     server_speaker *rows;
     size_t count, capacity, most;
+    size_t view_bytes; /* of all */
 } server_speakers;
 
 /** NULL: nobody. */
@@ -40,6 +46,11 @@ server_speaker *gy_speakers_find(const server_speakers *speakers, gy_key key);
 /** GY_LIMIT too many; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_speakers_put(server_speakers *speakers, gy_key key, gy_rpc_peer peer,
                                         uint32_t epoch);
+/** What it tells of its job, instead of what it told before. GY_LIMIT all tell too much;
+ * GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_speakers_view(server_speakers *speakers, server_speaker *at,
+                                         const ProtobufCMessage *view);
 void gy_speakers_remove(server_speakers *speakers, gy_key key);
 /** All that spoke from there. */
 void gy_speakers_leave(server_speakers *speakers, gy_rpc_peer peer);
@@ -61,6 +72,15 @@ typedef struct server_held {
     uint32_t epoch;
 } server_held;
 
+/* ---- What is shown ---- */
+
+/** What happened, for the status page. */
+typedef struct server_note {
+    int64_t wall_ns;
+    char of[GY_NET_KEY_TEXT]; /* a job's or daemon's id */
+    char text[GY_CONTROL_REASON_BYTES];
+} server_note;
+
 /* ---- The process ---- */
 
 typedef struct gy_server {
@@ -79,7 +99,7 @@ typedef struct gy_server {
     server_held *held;
     size_t held_count, held_capacity;
     uint64_t next_asker;
-    int64_t wake_ns, anew_ns, anew_wait_ns, made_ns;
+    int64_t wake_ns, anew_ns, anew_wait_ns, made_ns, began_wall_ns;
     size_t storing;         /* stores under way, of this machine or of one before it */
     struct server_refused { /* stores that could not even be begun */
         gy_key key;
@@ -88,7 +108,11 @@ typedef struct gy_server {
     } * refused;
     size_t refused_count, refused_capacity;
     bool is_elected, is_listening, is_over;
-    gy_error why; /* GY_OK, or why it ends */
+    gy_page_options page_options;
+    gy_page *page; /* NULL: none was asked for */
+    server_note notes[SERVER_NOTES];
+    uint64_t note_count; /* ever; the last SERVER_NOTES stand at their number's rest */
+    gy_error why;        /* GY_OK, or why it ends */
     char address[GY_RPC_ADDRESS_BYTES], leader[GY_TABLE_VALUE_BYTES];
 } gy_server;
 
@@ -107,6 +131,13 @@ GY_MUST_CHECK gy_status gy_server_hold(gy_server *server, const server_held *hel
 void gy_server_unhold(gy_server *server, size_t index);
 /** All of them are to be asked again. */
 void gy_server_ask_again(gy_server *server, const char *why);
+
+/** Something that people may want to know: shown on the page. */
+void gy_server_note(gy_server *server, const char *of, const char *text);
+/** What the status page shows (gy_page_options.write). */
+void gy_server_write(void *arg, gy_page_path path, gy_text *text);
+/** As Prometheus reads it. */
+void gy_server_write_metrics(gy_server *server, gy_text *text);
 
 /** The table of methods that a name server serves. */
 void gy_server_methods(gy_rpc_method methods[SERVER_METHODS]);

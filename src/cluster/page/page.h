@@ -1,0 +1,66 @@
+/**
+ * The status page: three paths over HTTP, for who has the token.
+ *
+ *     /             the page; refreshes itself from
+ *     /state.json   what is known
+ *     /metrics      the same as numbers, in Prometheus' text format
+ *
+ * HTTP is spoken by libmicrohttpd without a thread: whoever owns the page waits on its
+ * descriptor. No input of a request is looked at before method, host and token are right; no
+ * body is read.
+ *
+ * The token is 32 random bytes as hex digits, new at each start, in a file of mode 0600. A
+ * browser brings it once as `/?token=...` and gets a cookie; scripts bring it as
+ * `Authorization: Bearer ...`. A host name in the request's Host that is neither a number nor
+ * "localhost" nor the page's own is refused: else a page of somebody else's, whose name is made
+ * to lead here, would be of the same origin.
+ */
+#ifndef GY_CLUSTER_PAGE_PAGE_H
+#define GY_CLUSTER_PAGE_PAGE_H
+
+#include "base/env.h"
+#include "base/text.h"
+
+typedef struct gy_page gy_page;
+
+typedef enum gy_page_path { GY_PAGE_STATE, GY_PAGE_METRICS, GY_PAGE_TEXTS } gy_page_path;
+
+enum { GY_PAGE_TOKEN = 65, GY_PAGE_URL = 400 };
+
+typedef struct gy_page_options {
+    const char *listen; /* "HOST:PORT"; without a host the loopback; port 0: one is chosen */
+    const char *token_file; /* made, or replaced */
+    /* Write what is at that path. Called at most four times a second for each. */
+    void (*write)(void *arg, gy_page_path path, gy_text *text);
+    void *arg;
+} gy_page_options;
+
+/**
+ * Listen. Options and texts are borrowed until the end.
+ *
+ * @return GY_OK; GY_ARG the address; GY_EXISTS another process listens there; GY_IO the token's
+ * file; GY_UNSUPPORTED no libmicrohttpd; GY_NOMEM
+ * @threads all calls of one page on one thread at a time
+ */
+GY_MUST_CHECK gy_status gy_page_open(gy_env *env, const gy_page_options *options,
+                                     gy_page **page);
+/** With the token: for who started it. */
+const char *gy_page_url(const gy_page *page);
+/** Becomes readable when there is something to do. */
+int gy_page_fd(const gy_page *page);
+/** And then there is in any case. */
+gy_deadline gy_page_next(const gy_page *page);
+/** Do it; never waits. */
+void gy_page_turn(gy_page *page);
+/** NULL is fine. Cuts connections off. The token's file stays, of no use any more. */
+void gy_page_close(gy_page *page);
+
+/* ---- Texts that anybody may have made ---- */
+
+/** A string of JSON with its quotes, that may also stand in HTML; bytes that are no UTF-8
+ * become U+FFFD. */
+void gy_page_add_string(gy_text *text, const char *value);
+/** A label's value of Prometheus' format with its quotes; likewise. */
+void gy_page_add_label(gy_text *text, const char *value);
+
+#endif
