@@ -45,6 +45,18 @@ static const char *const lines[] = {
     "up --table t --files there && sub ./prog && [ $(ls there | wc -l) = 2 ] && down && "
     "up --table t --files less --files-limit 10 && ! sub ./prog 2>said; down && "
     "grep -q 'no room' said",
+    /* page, page-token */
+    "get() { python3 -c \"import urllib.request as r; print(r.urlopen(r.Request('$1/metrics', "
+    "headers={'Authorization': 'Bearer ' + open('$2').read().strip()})).read().decode())\"; }; "
+    "page() { sed -n 's,^status page: \\(http://[^/]*\\)/.token=.*,\\1,p' ns; }; "
+    "up --table p --page 127.0.0.1:0 && [ $(stat -c %a p.token) = 600 ] && "
+    "get $(page) p.token | grep -qx 'gyre_nameserver_elected 1' && down && "
+    "up --table p --page 0 --page-token mine && get $(page) mine >said && "
+    "! get $(page) p.token 2>said && grep -q 401 said; down && "
+    "! gyre nameserver -l 127.0.0.1:0 --plaintext --table p --page nowhere 2>said && "
+    "grep -q 'no address' said && "
+    "! gyre nameserver -l 127.0.0.1:0 --plaintext --table p --page-token f 2>said && "
+    "grep -q 'status page alone' said",
     /* table-*: those of etcd */
     "e() { ! gyre nameserver -l 127.0.0.1:0 --plaintext --table etcd:https://127.0.0.1:1/x "
     "\"$@\" 2>said && cat said; }; e | grep -q 'folder for the files' && "

@@ -1,0 +1,97 @@
+/* Goal: of what managers tell for people only what fits its limits and itself is taken. */
+#include "cluster/net/net.h"
+
+#include <string.h>
+
+#include "gy_test.h"
+
+static char just[GY_NET_VIEW_TEXT], beyond[GY_NET_VIEW_TEXT + 1];
+static Gy__Cluster__Key job = GY__CLUSTER__KEY__INIT;
+static Gy__Cluster__ViewStage stage = GY__CLUSTER__VIEW_STAGE__INIT;
+static Gy__Cluster__ViewRun run = GY__CLUSTER__VIEW_RUN__INIT;
+static Gy__Cluster__ViewNote note = GY__CLUSTER__VIEW_NOTE__INIT;
+static Gy__Cluster__ViewCounter counter = GY__CLUSTER__VIEW_COUNTER__INIT;
+static Gy__Cluster__ViewStage *stages[GY_NET_VIEW_STAGES + 1];
+static Gy__Cluster__ViewRun *runs[GY_NET_VIEW_ROWS + 1];
+static Gy__Cluster__ViewNote *notes[GY_NET_VIEW_ROWS + 1];
+static Gy__Cluster__ViewCounter *counters[GY_NET_VIEW_ROWS + 1];
+static uint32_t reads[GY_NET_VIEW_STAGES + 1];
+
+/* As much of everything as may be. */
+static Gy__Cluster__View full(void)
+{
+    Gy__Cluster__View view = GY__CLUSTER__VIEW__INIT;
+    job.low = 1;
+    view.job = &job;
+    view.epoch = 1;
+    memset(just, 'x', sizeof(just) - 1);
+    memset(beyond, 'x', sizeof(beyond) - 1);
+    stage.name = run.host = note.text = counter.name = just;
+    for (size_t i = 0; i <= GY_NET_VIEW_STAGES; i++) {
+        stages[i] = &stage;
+    }
+    for (size_t i = 0; i <= GY_NET_VIEW_ROWS; i++) {
+        runs[i] = &run;
+        notes[i] = &note;
+        counters[i] = &counter;
+    }
+    stage.reads = reads;
+    stage.n_reads = GY_NET_VIEW_STAGES;
+    reads[0] = run.stage = GY_NET_VIEW_STAGES - 1;
+    view.stages = stages;
+    view.slow = runs;
+    view.notes = notes;
+    view.counters = counters;
+    view.n_stages = GY_NET_VIEW_STAGES;
+    view.n_slow = view.n_notes = view.n_counters = GY_NET_VIEW_ROWS;
+    return view;
+}
+
+static void what_fits_is_taken(void **state)
+{
+    (void)state;
+    Gy__Cluster__View view = full();
+    assert_ok(gy_net_check_view(&view));
+}
+
+static void too_many_are_refused(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 6; which++) {
+        Gy__Cluster__View view = full();
+        view.n_stages += which == 0;
+        view.n_slow += which == 1;
+        view.n_notes += which == 2;
+        view.n_counters += which == 3;
+        stage.n_reads += which == 4;
+        view.epoch -= which == 5;
+        assert_int_equal(gy_net_check_view(&view), GY_FORMAT);
+    }
+}
+
+static void wrong_texts_and_stages_are_refused(void **state)
+{
+    (void)state;
+    char **const texts[] = {&stage.name, &run.host, &note.text, &counter.name};
+    for (size_t i = 0; i < GY_COUNT(texts); i++) {
+        Gy__Cluster__View view = full();
+        *texts[i] = beyond;
+        assert_int_equal(gy_net_check_view(&view), GY_FORMAT);
+    }
+    Gy__Cluster__View view = full();
+    reads[0] = GY_NET_VIEW_STAGES;
+    assert_int_equal(gy_net_check_view(&view), GY_FORMAT);
+    view = full();
+    run.stage = GY_NET_VIEW_STAGES;
+    assert_int_equal(gy_net_check_view(&view), GY_FORMAT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_fits_is_taken),
+        cmocka_unit_test(too_many_are_refused),
+        cmocka_unit_test(wrong_texts_and_stages_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
