@@ -1,8 +1,8 @@
 /* Who may look: the token, and the name by which the page was called. */
 #include "cluster/page/page_priv.h"
 
-#include "base/disk.h"
 #include "base/base.h"
+#include "base/disk.h"
 #include "base/fail.h"
 
 #include <arpa/inet.h>

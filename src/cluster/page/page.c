@@ -9,8 +9,8 @@
 #include "cluster/page/page_text.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -308,7 +308,10 @@ static void idle_guests_block_nobody(void **state)
             gy_page_turn(page);
         }
     }
+    const int64_t began_ns = gy_now_ns(gy_env_real());
     assert_int_equal(ask("GET /metrics", bearer("", "")), 200);
+    /* Not only when the idle ones have been sent away, after 10 s. */
+    assert_true(gy_now_ns(gy_env_real()) - began_ns < 8000000000);
     for (int i = 0; i < count; i++) {
         close(idlers[i]);
     }
