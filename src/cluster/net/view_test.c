@@ -7,10 +7,10 @@
 
 static char just[GY_NET_VIEW_TEXT], beyond[GY_NET_VIEW_TEXT + 1];
 static Gy__Cluster__Key job = GY__CLUSTER__KEY__INIT;
-static Gy__Cluster__ViewStage stage = GY__CLUSTER__VIEW_STAGE__INIT;
-static Gy__Cluster__ViewRun run = GY__CLUSTER__VIEW_RUN__INIT;
-static Gy__Cluster__ViewNote note = GY__CLUSTER__VIEW_NOTE__INIT;
-static Gy__Cluster__ViewCounter counter = GY__CLUSTER__VIEW_COUNTER__INIT;
+static Gy__Cluster__ViewStage stage;
+static Gy__Cluster__ViewRun run;
+static Gy__Cluster__ViewNote note;
+static Gy__Cluster__ViewCounter counter;
 static Gy__Cluster__ViewStage *stages[GY_NET_VIEW_STAGES + 1];
 static Gy__Cluster__ViewRun *runs[GY_NET_VIEW_ROWS + 1];
 static Gy__Cluster__ViewNote *notes[GY_NET_VIEW_ROWS + 1];
@@ -21,6 +21,10 @@ static uint32_t reads[GY_NET_VIEW_STAGES + 1];
 static Gy__Cluster__View full(void)
 {
     Gy__Cluster__View view = GY__CLUSTER__VIEW__INIT;
+    gy__cluster__view_stage__init(&stage);
+    gy__cluster__view_run__init(&run);
+    gy__cluster__view_note__init(&note);
+    gy__cluster__view_counter__init(&counter);
     job.low = 1;
     view.job = &job;
     view.epoch = 1;

@@ -115,7 +115,7 @@ static void add_hash(const char *page, const char *from, const char *to, char ou
     const char *end = strstr(begin, to);
     GY_ASSERT(end != NULL);
     GY_ASSERT(EVP_Digest(begin, (size_t)(end - begin), hash, &size, EVP_sha256(), NULL) == 1);
-    memcpy(out, "sha256-", 7);
+    (void)snprintf(out, 64, "sha256-");
     (void)EVP_EncodeBlock((unsigned char *)out + 7, hash, (int)size);
 }
 

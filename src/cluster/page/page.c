@@ -176,6 +176,7 @@ static enum MHD_Result serve(gy_page *page, struct MHD_Connection *connection, c
     return refuse(page, connection, MHD_HTTP_NOT_FOUND, "There is no such page.\n", (named){0});
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): as libmicrohttpd calls it */
 static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_bytes, void **seen)
@@ -205,6 +206,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
     }
     return serve(page, connection, path);
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 /* ---- Guests ---- */
 
@@ -279,6 +281,7 @@ static void end_slow(gy_page *page)
 
 /* ---- Beginning and end ---- */
 
+GY_PRINTF(2, 0)
 static void said(void *arg, const char *format, va_list arguments)
 {
     gy_page *page = arg;
@@ -381,6 +384,7 @@ gy_status gy_page_open(gy_env *env, const gy_page_options *options, gy_page **pa
     made->guests.next = made->guests.previous = &made->guests;
     gy_status status = gy_mhd_load(&made->mhd);
     status = status == GY_OK ? find_address(made, &found) : status;
+    GY_ASSERT(status < 0 || found != NULL);
     status = status == GY_OK ? begin(made, found) : status;
     if (status == GY_OK) {
         gy_page_make_policy(made, (const char *)gy_page_html);

@@ -192,9 +192,9 @@ static void tell_view(kit_agent *at, gy_key of, uint32_t committed)
 {
     Gy__Cluster__Key job = kit_key(of);
     Gy__Cluster__ViewStage stages[2];
-    Gy__Cluster__ViewRun run = GY__CLUSTER__VIEW_RUN__INIT;
-    Gy__Cluster__ViewNote note = GY__CLUSTER__VIEW_NOTE__INIT;
-    Gy__Cluster__ViewCounter counter = GY__CLUSTER__VIEW_COUNTER__INIT;
+    Gy__Cluster__ViewRun run;
+    Gy__Cluster__ViewNote note;
+    Gy__Cluster__ViewCounter counter;
     Gy__Cluster__View view = GY__CLUSTER__VIEW__INIT;
     Gy__Cluster__ViewStage *stage_list[] = {&stages[0], &stages[1]};
     Gy__Cluster__ViewRun *runs[] = {&run};
@@ -203,6 +203,9 @@ static void tell_view(kit_agent *at, gy_key of, uint32_t committed)
     uint32_t reads[] = {0};
     gy__cluster__view_stage__init(&stages[0]);
     gy__cluster__view_stage__init(&stages[1]);
+    gy__cluster__view_run__init(&run);
+    gy__cluster__view_note__init(&note);
+    gy__cluster__view_counter__init(&counter);
     stages[0].name = (char *)(uintptr_t) "map <\"&\\>";
     stages[0].tasks = 40;
     stages[0].committed = committed;
