@@ -109,7 +109,11 @@ static gy_status fill_inputs(gy_serving *serving)
                                      .size_bytes = from->size_bytes};
         if (from->kind == GY_INPUT_FETCHED) {
             (void)snprintf(name, sizeof(name), "fetched/");
-            (void)gy_section_fetch_name(from->content, from->section, name + strlen(name));
+            const gy_section_wanted wanted = {
+                .owner = {from->key, from->from.epoch, from->from.attempt, from->member},
+                .content = from->content,
+                .section = from->section};
+            (void)gy_section_fetch_name(&wanted, name + strlen(name));
             inputs[i].path = path_in(&serving->arena, serving->served->welcome.folder, name);
             if (inputs[i].path == NULL) {
                 return GY_NOMEM;

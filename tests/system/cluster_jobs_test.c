@@ -190,11 +190,53 @@ static void a_daemon_may_stop(void **state)
     KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
 }
 
+/* Bytes that rot where they lie, and files that go, before anybody has fetched them. */
+static void what_rots_at_a_daemon_is_made_again(void **state)
+{
+    (void)state;
+    char line[1024], id[40], log[160], data[64];
+    assert_int_equal(
+        shell(
+            "rm -rf go held runs rotten; [ -d homec ] || { $GYRE mr --map 'tr \" \" \"\\n\"' "
+            "--reduce 'uniq -c' in? -o homec && rm homec/MANIFEST.json; } >said 2>&1; $GYRE "
+            "job submit $N --no-wait -- $GYRE mr --split 8KiB --map \"printf m >>$T/runs; if "
+            "mkdir $T/held 2>$T/said; then until [ -e $T/go ]; do sleep 0.02; done; fi; tr ' ' "
+            "'\\n'\" --reduce 'uniq -c' in? -o rotten"),
+        0);
+    snprintf(id, sizeof(id), "%.*s", (int)strcspn(said, "\n"), said);
+    (void)cluster_path(log, "runs");
+    /* All but one are done: nothing is begun any more, nothing new is written. */
+    int before = -1, maps = 0;
+    for (long files = -1; before != maps || maps < 4 || files < 4;) {
+        before = maps;
+        const double last = kit_now() + 0.2;
+        while (kit_now() < last) {
+            kit_pause();
+        }
+        maps = runs(log, 'm');
+        snprintf(line, sizeof(line), "ls d?/jobs/%s/data/* 2>/dev/null | wc -l", id);
+        assert_int_equal(shell(line), 0);
+        snprintf(data, sizeof(data), "%.*s", (int)strcspn(said, "\n"), said);
+        files = strtol(data, NULL, 10);
+    }
+    snprintf(
+        line, sizeof(line),
+        "i=0; for f in d?/jobs/%s/data/*; do i=$((i+1)); if [ $((i%%2)) = 0 ]; then rm $f; "
+        "else printf '\\377' | dd of=$f bs=1 seek=300 conv=notrunc; fi; done",
+        id);
+    assert_int_equal(shell(line), 0);
+    finish_half("rotten", id);
+    assert_true(runs(log, 'm') > maps);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes_as_at_home), cmocka_unit_test(says_what_cannot_be_done),
-        cmocka_unit_test(a_new_manager_goes_on), cmocka_unit_test(a_daemon_may_die),
+        cmocka_unit_test(same_bytes_as_at_home),
+        cmocka_unit_test(says_what_cannot_be_done),
+        cmocka_unit_test(a_new_manager_goes_on),
+        cmocka_unit_test(what_rots_at_a_daemon_is_made_again),
+        cmocka_unit_test(a_daemon_may_die),
         cmocka_unit_test(a_daemon_may_stop),
     };
     return cmocka_run_group_tests(tests, begin, end);

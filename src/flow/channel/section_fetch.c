@@ -62,18 +62,19 @@ gy_status gy_section_asked(const void *asked, size_t asked_bytes, const char *pa
     return GY_OK;
 }
 
-gy_key gy_section_fetch_key(gy_key content, uint32_t section)
+gy_key gy_section_fetch_key(const gy_section_wanted *wanted)
 {
-    const uint64_t words[] = {ASKED_MAGIC, content.high, content.low, section};
+    uint8_t asked[GY_SECTION_ASKED_BYTES];
     uint64_t hash[2];
-    gy_hash_wide(words, sizeof(words), hash);
+    gy_section_ask(wanted, asked);
+    gy_hash_wide(asked, sizeof(asked), hash);
     return (gy_key){.high = hash[0], .low = hash[1]};
 }
 
-const char *gy_section_fetch_name(gy_key content, uint32_t section,
+const char *gy_section_fetch_name(const gy_section_wanted *wanted,
                                   char out[GY_FETCH_NAME_BYTES])
 {
-    const gy_key key = gy_section_fetch_key(content, section);
+    const gy_key key = gy_section_fetch_key(wanted);
     (void)snprintf(out, GY_FETCH_NAME_BYTES, "%016llx%016llx", (unsigned long long)key.high,
                    (unsigned long long)key.low);
     return out;

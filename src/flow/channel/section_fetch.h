@@ -20,12 +20,12 @@ void gy_section_ask(const gy_section_wanted *wanted, uint8_t asked[GY_SECTION_AS
 GY_MUST_CHECK gy_status gy_section_asked(const void *asked, size_t asked_bytes,
                                          const char *path, gy_section_wanted *wanted);
 
-/** Names a section among those that a job has fetched to a host: the same bytes have the same
- * name, whichever attempt wrote them. @threads any */
-gy_key gy_section_fetch_key(gy_key content, uint32_t section);
+/** Names a section among those that a job has fetched to a host; all but the path. Another
+ * attempt's has another name: what was found damaged is not taken again. @threads any */
+gy_key gy_section_fetch_key(const gy_section_wanted *wanted);
 enum { GY_FETCH_NAME_BYTES = 33 };
 /** The file's name: 32 hex digits. */
-const char *gy_section_fetch_name(gy_key content, uint32_t section,
+const char *gy_section_fetch_name(const gy_section_wanted *wanted,
                                   char out[GY_FETCH_NAME_BYTES]);
 
 /** gy_net_hooks.locate @threads any */

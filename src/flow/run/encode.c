@@ -110,15 +110,15 @@ static gy_status add_need(gy_flow_job *job, const gy_task_state *state,
     }
     gy_driver_need need = {.input = input->task_input,
                            .host = state->host,
-                           .content = gy_section_fetch_key(input->content, input->section),
                            .size_bytes = size_bytes,
                            .wanted_bytes = GY_SECTION_ASKED_BYTES};
     (void)gy_name_data(state->committed, input->member, input->width, need.name);
-    gy_section_ask(&(gy_section_wanted){.owner = {state->key, state->committed.epoch,
-                                                  state->committed.attempt, input->member},
-                                        .content = input->content,
-                                        .section = input->section},
-                   need.wanted);
+    const gy_section_wanted wanted = {
+        .owner = {state->key, state->committed.epoch, state->committed.attempt, input->member},
+        .content = input->content,
+        .section = input->section};
+    need.content = gy_section_fetch_key(&wanted);
+    gy_section_ask(&wanted, need.wanted);
     return gy_driver_place_add(job->place, &need);
 }
 
