@@ -38,6 +38,10 @@ int gy_cli_close_cluster(const char *what, gy_cluster *cluster, gy_status status
 int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char kept[4096],
                     const char **key);
 
+/** For scripts: HOST:PORT into a file that is there with all its bytes or not at all; a failure
+ * is said. NULL: nothing. */
+void gy_cli_write_port_file(const char *what, const char *path, const char *address);
+
 /** The verbs of `gyre job` with --names; each returns the exit status. */
 int gy_cli_cluster_jobs(const gy_names_settings *at);
 int gy_cli_cluster_show(const gy_names_settings *at, const char *job);

@@ -1,5 +1,6 @@
 /* gyre daemon: serve a cluster with this host. */
 #include "cli/cli.h"
+#include "cli/cluster/common.h"
 #include "cli/report.h"
 
 #include <gyre/daemon.h>
@@ -45,25 +46,12 @@ static const gy_option options[] = {
      offsetof(__typeof__(settings), port_file), 0, 0, NULL},
 };
 
-/* For scripts: the file is there with all its bytes, or not at all. */
 static void listening(void *arg, const char *address)
 {
-    const char *path = settings.port_file;
-    char beside[4096];
     (void)arg;
     printf("serves at %s\n", address);
     fflush(stdout);
-    if (path == NULL) {
-        return;
-    }
-    FILE *file = snprintf(beside, sizeof(beside), "%s.new", path) < (int)sizeof(beside)
-                     ? fopen(beside, "w")
-                     : NULL;
-    bool is_written = file != NULL && fprintf(file, "%s\n", address) > 0;
-    is_written = file != NULL && fclose(file) == 0 && is_written;
-    if (!is_written || rename(beside, path) != 0) {
-        fprintf(stderr, "gyre: daemon: cannot write %s\n", path);
-    }
+    gy_cli_write_port_file("daemon", settings.port_file, address);
 }
 
 static int run(char **operands, int operand_count)

@@ -3,6 +3,7 @@
 #include "cli/cluster/common.h"
 #include "cli/report.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +31,22 @@ int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char
         return status == GY_OK ? GY_EXIT_OK : gy_report_failure(what, status);
     }
     return GY_EXIT_OK;
+}
+
+void gy_cli_write_port_file(const char *what, const char *path, const char *address)
+{
+    char beside[4096];
+    if (path == NULL) {
+        return;
+    }
+    FILE *file = snprintf(beside, sizeof(beside), "%s.new", path) < (int)sizeof(beside)
+                     ? fopen(beside, "w")
+                     : NULL;
+    bool is_written = file != NULL && fprintf(file, "%s\n", address) > 0;
+    is_written = file != NULL && fclose(file) == 0 && is_written;
+    if (!is_written || rename(beside, path) != 0) {
+        fprintf(stderr, "gyre %s: cannot write %s: %s\n", what, path, strerror(errno));
+    }
 }
 
 /* Says how it went, then ends: closing may have failures of its own. */

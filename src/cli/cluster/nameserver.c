@@ -3,10 +3,7 @@
 #include "cli/cluster/common.h"
 #include "cli/report.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 static struct nameserver_settings {
     gy_nameserver_options of;
@@ -14,37 +11,12 @@ static struct nameserver_settings {
     long long files_limit, attempts, daemons, jobs, ended;
 } settings;
 
-/* "HOST:PORT" into a file that is there when it is whole. */
-static int write_port_file(const char *path, const char *address)
-{
-    char beside[4096];
-    if (snprintf(beside, sizeof(beside), "%s.new", path) >= (int)sizeof(beside)) {
-        return ENAMETOOLONG;
-    }
-    FILE *file = fopen(beside, "w");
-    if (file == NULL) {
-        return errno;
-    }
-    int error = fprintf(file, "%s\n", address) < 0 ? errno : 0;
-    if (fclose(file) != 0 && error == 0) {
-        error = errno;
-    }
-    if (error == 0 && rename(beside, path) != 0) {
-        error = errno;
-    }
-    return error;
-}
-
 static void listening(void *arg, const char *address)
 {
     (void)arg;
     printf("%s\n", address);
     fflush(stdout);
-    int error = settings.port_file != NULL ? write_port_file(settings.port_file, address) : 0;
-    if (error != 0) {
-        fprintf(stderr, "gyre nameserver: cannot write %s: %s\n", settings.port_file,
-                strerror(error));
-    }
+    gy_cli_write_port_file("nameserver", settings.port_file, address);
 }
 
 static void page_ready(void *arg, const char *url)
