@@ -289,6 +289,23 @@ typedef struct gy_stage_state {
     int64_t run_ns; /* of all runs that were committed */
 } gy_stage_state;
 void gy_manager_stage(const gy_manager *manager, uint32_t stage, gy_stage_state *state);
+/** How many stages it has, and what one is called; lives as long as the manager. */
+uint32_t gy_manager_stage_count(const gy_manager *manager);
+const char *gy_manager_stage_name(const gy_manager *manager, uint32_t stage);
+/** Tasks that it has, of all growths so far. */
+uint32_t gy_manager_task_count(const gy_manager *manager);
+
+/** A run that is under way. */
+typedef struct gy_run_state {
+    uint32_t task, stage, process;
+    uint32_t host; /* GY_NONE: this machine */
+    int64_t age_ns;
+    int64_t late_ns; /* older than this it is copied; INT64_MAX: not known yet */
+} gy_run_state;
+/** Of the runs that take at least `least_ns` by now those that take longest, at most `most`,
+ * the longest first; how many. @cost O(slots * threads * most) */
+uint32_t gy_manager_slow(const gy_manager *manager, int64_t now_ns, int64_t least_ns,
+                         gy_run_state *runs, uint32_t most);
 /** All that it holds, about. */
 size_t gy_manager_bytes(const gy_manager *manager);
 

@@ -114,6 +114,22 @@ typedef struct gy_driver_place {
 /** GY_NOMEM */
 GY_MUST_CHECK gy_status gy_driver_place_add(gy_driver_place *place, const gy_driver_need *need);
 
+/** Of a job on a cluster: what it tells the name server for people, beside what the manager
+ * knows. Texts are borrowed until the next call. */
+enum { GY_DRIVER_ROWS = 32, GY_DRIVER_NOTE_BYTES = 160 };
+
+typedef struct gy_driver_view {
+    struct gy_driver_counter {
+        const char *name;
+        int64_t value;
+    } counters[GY_DRIVER_ROWS];
+    struct gy_driver_note {
+        int64_t wall_ns;
+        const char *text;
+    } notes[GY_DRIVER_ROWS]; /* the newest last */
+    uint32_t counter_count, note_count;
+} gy_driver_view;
+
 /** Filled in by room flow; called on the thread of gy_driver_run. */
 typedef struct gy_driver_ops {
     /* Append the message of a START. A failure is the task's own. `place`: NULL for a job of
@@ -135,6 +151,8 @@ typedef struct gy_driver_ops {
     int64_t (*held)(void *arg, const gy_manager *manager, const gy_event *done);
     /* Optional, of jobs on a cluster: how far it is, one line for people. */
     void (*say)(void *arg, const gy_manager *manager, gy_text *line);
+    /* Optional, likewise: its counters and last notes, into an empty view. */
+    void (*view)(void *arg, gy_driver_view *view);
     /* Optional: before FAILED is stepped; `board` (GY_BOARD_BYTES) as the task left it. Returns
      * the cause to use. May set failed->report to what the next manager shall know of it,
      * borrowed until the next call. */

@@ -39,6 +39,22 @@ void gy_manager_stage(const gy_manager *manager, uint32_t stage, gy_stage_state 
     *state = manager->stages[stage].state;
 }
 
+uint32_t gy_manager_stage_count(const gy_manager *manager)
+{
+    return manager->options.stage_count;
+}
+
+const char *gy_manager_stage_name(const gy_manager *manager, uint32_t stage)
+{
+    GY_ASSERT(stage < manager->options.stage_count);
+    return manager->stages[stage].name;
+}
+
+uint32_t gy_manager_task_count(const gy_manager *manager)
+{
+    return manager->task_count;
+}
+
 uint32_t gy_manager_wanted(const gy_manager *manager)
 {
     uint64_t tasks = (uint64_t)manager->ready_width + manager->in_flight;

@@ -210,3 +210,46 @@ void gy_manager_look_at_runs(gy_manager *manager)
         }
     }
 }
+
+/* Into its place, the oldest first; the youngest falls out when there are too many. */
+static uint32_t insert(gy_run_state *runs, uint32_t count, uint32_t most,
+                       const gy_run_state *one)
+{
+    uint32_t at = GY_MIN(count, most - 1);
+    if (count == most && runs[at].age_ns >= one->age_ns) {
+        return count;
+    }
+    for (; at > 0 && runs[at - 1].age_ns < one->age_ns; at--) {
+        runs[at] = runs[at - 1];
+    }
+    runs[at] = *one;
+    return GY_MIN(count + 1, most);
+}
+
+uint32_t gy_manager_slow(const gy_manager *manager, int64_t now_ns, int64_t least_ns,
+                         gy_run_state *runs, uint32_t most)
+{
+    uint32_t count = 0;
+    GY_ASSERT(most > 0);
+    for (uint32_t process = 0; process < manager->options.process_max; process++) {
+        const slot *at = &manager->slots[process];
+        uint32_t index = at->state == SLOT_UP ? at->first : GY_NONE;
+        for (uint32_t i = 0; i < manager->options.threads && index != GY_NONE; i++) {
+            const seat *oldest = &manager->seats[index];
+            const run *of = &manager->runs[oldest->run];
+            const int64_t age_ns = oldest->began_ns > 0 ? now_ns - oldest->began_ns : 0;
+            if (of->is_live && oldest->member == 0 && age_ns >= least_ns) {
+                const task_row *row = &manager->rows[of->task];
+                const gy_run_state one = {.task = of->task,
+                                          .stage = row->stage,
+                                          .process = process,
+                                          .host = at->host,
+                                          .age_ns = age_ns,
+                                          .late_ns = late_ns(manager, row)};
+                count = insert(runs, count, most, &one);
+            }
+            index = oldest->next;
+        }
+    }
+    return count;
+}

@@ -60,7 +60,7 @@ enum {
     GY_NET_MANAGERS_MAX = 4096,     /* that one daemon tells of */
     GY_NET_NAME_BYTES = 256,        /* of a file of a job, with its end */
     GY_NET_FILES_MAX = 1024,        /* of a job */
-    GY_NET_VIEW_BYTES = 64 << 10,   /* most of a View */
+    GY_NET_VIEW_BYTES = 128 << 10,  /* most of a View */
     GY_NET_VIEW_STAGES = 128,       /* that it tells of, */
     GY_NET_VIEW_ROWS = 32,          /* and runs, notes, counters, of each so many */
     GY_NET_VIEW_TEXT = 160,         /* of a text in it, with its end */

@@ -16,6 +16,7 @@ static const struct {
     serve_function *serve; /* NULL: it is said here, not heard */
 } heard[REMOTE_METHODS] = {
     {GY_NET_WISHES, NULL},
+    {GY_NET_VIEW, NULL},
     {GY_NET_GIVE_BACK, NULL},
     {GY_NET_ATTACH, NULL},
     {GY_NET_BEAT, NULL},
@@ -289,6 +290,7 @@ void gy_remote_settle(gy_driver *driver)
     do_avoids(driver);
     if (!driver->has_ended) {
         remote_wish(driver, gy_now_ns(driver->env));
+        remote_view(driver, gy_now_ns(driver->env));
     }
 }
 
@@ -338,8 +340,8 @@ void gy_remote_close(gy_driver *driver)
     }
     gy_index_free(&remote->by_lease);
     gy_index_free(&remote->by_number);
-    void *arrays[] = {remote->hosts, remote->seats, remote->returns, remote->avoids,
-                      remote->needs};
+    void *arrays[] = {remote->hosts,  remote->seats, remote->returns,
+                      remote->avoids, remote->needs, remote->reads};
     for (size_t i = 0; i < GY_COUNT(arrays); i++) {
         gy_free(arrays[i]);
     }

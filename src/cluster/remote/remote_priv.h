@@ -10,7 +10,7 @@
 
 enum {
     REMOTE_NAMES_MAX = 8,
-    REMOTE_METHODS = 17,
+    REMOTE_METHODS = 18,
     REMOTE_HOSTS_MAX = 65535,
     REMOTE_WINDOW_BYTES = 256 << 10, /* of a daemon towards a process: daemon.h */
     REMOTE_CREDIT_BYTES = 1 << 20,   /* of ours */
@@ -99,6 +99,12 @@ struct gy_remote {
     uint32_t wanted, wanted_at_once; /* as said last */
     uint32_t gang, gang_width;       /* number of the wish, its slots; 0: none is open */
     int64_t wish_ns, idle_ns, beat_ns;
+    /* what is told for people */
+    int64_t looked_ns, viewed_ns; /* whether it is another one; it was told */
+    uint64_t view_hash;           /* as told last */
+    uint32_t view_tasks;          /* that there were when `reads` was made */
+    uint8_t *reads; /* (view_stages, view_stages) whether the first reads the second */
+    uint32_t view_stages;
     /* what is there */
     remote_host *hosts; /* (host_count) */
     size_t host_count, host_room;
@@ -149,6 +155,8 @@ gy_status remote_hear_grants(void *arg, const gy_rpc_asked *asked,
                              const ProtobufCMessage *request);
 gy_status remote_hear_over(void *arg, const gy_rpc_asked *asked,
                            const ProtobufCMessage *request);
+/** view.c: tell what the job is at when that is due. */
+void remote_view(gy_driver *driver, int64_t now_ns);
 /** Give a lease back, until the name server knows. */
 void remote_give_back(gy_driver *driver, uint64_t lease, bool is_bad, const char *reason);
 void remote_give_all(gy_driver *driver, int64_t now_ns);

@@ -96,6 +96,13 @@ static void note(void *arg, const gy_effect *effect)
     snprintf(job->notes + used, sizeof(job->notes) - used, "%s\n", effect->reason);
 }
 
+static void view(void *arg, gy_driver_view *told)
+{
+    (void)arg;
+    told->counters[told->counter_count++] = (struct gy_driver_counter){"words", 7};
+    told->notes[told->note_count++] = (struct gy_driver_note){1, "why\x01 it was so"};
+}
+
 static void over(void *arg)
 {
     remote_job *job = arg;
@@ -104,11 +111,12 @@ static void over(void *arg)
 
 static gy_manager *make_manager(void)
 {
-    static const gy_stage stage = {.name = "work"};
+    static const gy_stage stages[] = {{.name = "work"}, {.name = "read"}};
     gy_task tasks[TASKS];
     gy_edge edges[READERS * PRODUCERS];
     for (uint32_t i = 0; i < TASKS; i++) {
         tasks[i] = (gy_task){.key = {i, 1},
+                             .stage = i >= PRODUCERS,
                              .width = 1,
                              .output_count = 1,
                              .flags = i >= PRODUCERS ? GY_TASK_FINAL : 0,
@@ -121,8 +129,8 @@ static gy_manager *make_manager(void)
                         .task_count = TASKS,
                         .edges = edges,
                         .edge_count = (size_t)READERS * PRODUCERS};
-    gy_manager_options options = {.stages = &stage,
-                                  .stage_count = 1,
+    gy_manager_options options = {.stages = stages,
+                                  .stage_count = GY_COUNT(stages),
                                   .process_max = 8,
                                   .host_max = 16,
                                   .copy_floor_ns = -1};
@@ -148,6 +156,7 @@ static gy_status run(remote_job *job)
                                .discard = discard,
                                .note = note,
                                .over = over,
+                               .view = view,
                                .arg = job};
     gy_ticket ticket = {.job = {11, 12}, .epoch = 3};
     script_open_all(&job->at);
@@ -199,6 +208,10 @@ static void comes_to_its_end(void **state)
     }
     assert_true(fetched > 0);
     assert_int_equal(job.failures, 0);
+    /* What it is at was told for people as soon as there was somebody to tell. */
+    assert_int_equal(job.at.views, 1);
+    assert_int_equal(job.at.view_tasks, TASKS);
+    assert_int_equal(job.at.view_notes, 1);
 }
 
 static void tells_the_daemons(void **state)

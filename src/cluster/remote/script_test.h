@@ -73,13 +73,14 @@ struct script {
     pthread_t thread;
     _Atomic bool is_ended, is_wrong;
     gy_rpc *rpc;
-    gy_rpc_method methods[4];
+    gy_rpc_method methods[5];
     gy_rpc_peer manager;
     char address[GY_RPC_ADDRESS_BYTES];
     script_host hosts[HOSTS];
     int host_count;
     uint64_t version, lease;
     uint32_t wanted, done, runs[64], given, bad;
+    uint32_t views, view_tasks, view_notes; /* that came; of the last one */
     bool has_struck, is_struck_now;
     int failures; /* of fetches, so far */
     char wrong[200];
@@ -571,6 +572,26 @@ static inline gy_status script_hear_wishes(void *arg, const gy_rpc_asked *asked,
     return GY_OK;
 }
 
+static inline gy_status script_hear_view(void *arg, const gy_rpc_asked *asked,
+                                         const ProtobufCMessage *request)
+{
+    script *at = arg;
+    const Gy__Cluster__View *said = (const void *)request;
+    (void)asked;
+    if (gy_net_check_view(said) < 0 || said->n_stages != 2 || said->stages[0]->n_reads != 0 ||
+        said->stages[1]->n_reads != 1 || said->stages[1]->reads[0] != 0) {
+        script_wrong(at, "a view that no name server takes");
+        return GY_OK;
+    }
+    at->views++;
+    at->view_tasks = 0;
+    for (size_t i = 0; i < said->n_stages; i++) {
+        at->view_tasks += said->stages[i]->tasks;
+    }
+    at->view_notes = (uint32_t)said->n_notes;
+    return GY_OK;
+}
+
 static inline gy_status script_give_back(void *arg, const gy_rpc_asked *asked,
                                          const ProtobufCMessage *request)
 {
@@ -666,6 +687,7 @@ static inline void *script_run(void *arg)
 static inline void script_open_all(script *at)
 {
     const gy_rpc_method methods[] = {script_method(GY_NET_WISHES, script_hear_wishes),
+                                     script_method(GY_NET_VIEW, script_hear_view),
                                      script_method(GY_NET_GIVE_BACK, script_give_back),
                                      script_method(GY_NET_GRANTS, NULL),
                                      script_method(GY_NET_OVER, NULL)};

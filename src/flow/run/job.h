@@ -95,6 +95,11 @@ typedef struct gy_flow_job {
     bool has_lock;      /* this job's driver had the folder's */
     const char **notes; /* (note_count) in the arena */
     size_t note_count, note_capacity;
+    struct last_note {
+        int64_t wall_ns;
+        char text[GY_DRIVER_NOTE_BYTES];
+    } last_notes[GY_DRIVER_ROWS]; /* the i-th at i % GY_DRIVER_ROWS */
+    uint64_t last_note_count;
     int64_t saved_ns; /* when the history was */
     gy_status cause;  /* of a failed growth, save or publication */
     char fatal[512];  /* why a failure was said to be for good */
@@ -162,6 +167,8 @@ GY_MUST_CHECK gy_status gy_running_agree_on_width(gy_flow_job *job);
 /** gy_driver_ops.held, .say */
 int64_t gy_running_held(void *arg, const gy_manager *manager, const gy_event *done);
 void gy_running_say(void *arg, const gy_manager *manager, gy_text *line);
+/** gy_driver_ops.view */
+void gy_running_view(void *arg, gy_driver_view *view);
 
 /* ---- publish.c ---- */
 

@@ -272,6 +272,7 @@ static gy_status drive(gy_flow_job *job)
                                .discard = discard,
                                .held = gy_running_held,
                                .say = gy_running_say,
+                               .view = gy_running_view,
                                .failed = judge_failure,
                                .grow = grow,
                                .save = save,

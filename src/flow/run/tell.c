@@ -199,6 +199,9 @@ void gy_running_committed(void *arg, const gy_effect *effect)
 
 static void add_note(gy_flow_job *job, const char *text)
 {
+    struct last_note *last = &job->last_notes[job->last_note_count++ % GY_DRIVER_ROWS];
+    last->wall_ns = job->env->ops->wall_ns(job->env);
+    (void)snprintf(last->text, sizeof(last->text), "%s", text); /* for people: it may be cut */
     if (job->note_count < GY_JOB_NOTES) {
         const char *copy = keep_text(&job->arena, text);
         if (copy == NULL || gy_reserve("flow.notes", (void **)&job->notes, &job->note_capacity,
@@ -211,6 +214,22 @@ static void add_note(gy_flow_job *job, const char *text)
     if (job->history != NULL &&
         gy_history_note(job->history, job->env->ops->wall_ns(job->env), text) < 0) {
         gy_warn("the history lacks a note: %s", gy_error_text());
+    }
+}
+
+void gy_running_view(void *arg, gy_driver_view *view)
+{
+    const gy_flow_job *job = arg;
+    for (; view->counter_count < GY_MIN(job->counter_count, (size_t)GY_DRIVER_ROWS);
+         view->counter_count++) {
+        const gy_flow_counter *counter = &job->counters[view->counter_count];
+        view->counters[view->counter_count] =
+            (struct gy_driver_counter){counter->name, counter->value};
+    }
+    const uint64_t count = job->last_note_count;
+    for (uint64_t i = count - GY_MIN(count, (uint64_t)GY_DRIVER_ROWS); i < count; i++) {
+        const struct last_note *note = &job->last_notes[i % GY_DRIVER_ROWS];
+        view->notes[view->note_count++] = (struct gy_driver_note){note->wall_ns, note->text};
     }
 }
 
