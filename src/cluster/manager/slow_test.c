@@ -19,6 +19,7 @@ typedef struct result {
     double seconds;
     int cancelled;
     gy_stage_state stage;
+    uint32_t seen; /* processes whose run was told as slow, a bit each */
 } result;
 
 static void take(machine *at, worker *workers, const int *slowness, int *cancelled)
@@ -47,6 +48,21 @@ static void answer(machine *at, const worker *who, uint32_t process)
                                 .generation = who->start.generation,
                                 .content = {.low = who->start.id.task},
                                 .run_ns = task_ns});
+}
+
+/* Runs that take longer than all healthy ones are told, the longest first. */
+static void look_for_slow(const machine *at, result *out)
+{
+    gy_run_state slow[2];
+    const int64_t least_ns = task_ns + 2 * step_ns;
+    const uint32_t count = gy_manager_slow(at->manager, at->now_ns, least_ns, slow, 2);
+    assert_in_range(count, 0, 2);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(slow[i].age_ns >= least_ns);
+        assert_true(i == 0 || slow[i].age_ns <= slow[i - 1].age_ns);
+        assert_true(slow[i].task < TASKS);
+        out->seen |= 1u << slow[i].process;
+    }
 }
 
 /* slowness: (WORKERS) by how much each is slower; 0: there are fewer. */
@@ -85,6 +101,7 @@ static void run_job(const int *slowness, int64_t copy_floor_ns, result *out)
                 take(&at, workers, slowness, &out->cancelled);
             }
         }
+        look_for_slow(&at, out);
         if (at.manager->timer_ns <= at.now_ns) {
             machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
             take(&at, workers, slowness, &out->cancelled);
@@ -108,6 +125,8 @@ static void compare(const int *ones, const int *slowness, double *alone)
            slow.stage.copies_won, *alone);
     assert_int_equal(healthy.stage.copies, 0);
     assert_int_equal(healthy.cancelled, 0);
+    assert_int_equal(healthy.seen, 0);
+    assert_int_equal(slow.seen, 1u << 1);
     assert_true(slow.stage.copies_won >= 1);
     assert_true(slow.cancelled >= 1);
     assert_true(slow.seconds <= 1.5 * healthy.seconds);
