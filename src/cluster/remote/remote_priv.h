@@ -96,7 +96,8 @@ struct gy_remote {
     uint32_t name_count;
     /* what is wished */
     uint64_t sequence, seen;
-    uint32_t wanted, wanted_at_once; /* as said last */
+    uint64_t said_seen;              /* as said last, */
+    uint32_t wanted, wanted_at_once; /* and these */
     uint32_t gang, gang_width;       /* number of the wish, its slots; 0: none is open */
     int64_t wish_ns, idle_ns, beat_ns;
     /* what is told for people */

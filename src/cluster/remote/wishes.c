@@ -13,6 +13,56 @@ enum { PROGRESS_BYTES = 200 };
 
 /* ---- wishes ---- */
 
+/* Places that no lease has yet, for processes of this job; *gangs: those that gangs have. */
+static uint32_t count_free(const gy_driver *driver, uint32_t *gangs)
+{
+    uint32_t free = 0;
+    *gangs = 0;
+    for (uint32_t i = 0; i < driver->process_count; i++) {
+        const remote_seat *seat = &driver->remote->seats[i];
+        free += seat->lease == 0;
+        *gangs += seat->lease != 0 && seat->gang != 0;
+    }
+    return free;
+}
+
+/* More leases than places would only be given back and granted again. */
+static uint32_t count_singles(const gy_driver *driver)
+{
+    const gy_remote *remote = driver->remote;
+    uint32_t gangs = 0;
+    (void)count_free(driver, &gangs);
+    const uint32_t taken = GY_MIN(gangs + remote->gang_width, driver->process_count);
+    return GY_MIN(remote->wanted, driver->process_count - taken);
+}
+
+static bool is_idle(const gy_driver *driver, uint32_t slot)
+{
+    const remote_seat *seat = &driver->remote->seats[slot];
+    return seat->is_open && seat->gang == 0 && seat->running == 0;
+}
+
+/* A gang needs places, and a host with slots for all of it: idle ones go back, host by host. */
+static void make_room(gy_driver *driver)
+{
+    const gy_remote *remote = driver->remote;
+    uint32_t gangs = 0;
+    uint32_t free = count_free(driver, &gangs);
+    for (uint32_t i = 0; i < driver->process_count && free < remote->gang_width; i++) {
+        const uint32_t host = remote->seats[i].host;
+        for (uint32_t k = i; is_idle(driver, i) && k < driver->process_count; k++) {
+            if (k != i && remote->seats[k].host == host && is_idle(driver, k)) {
+                remote_seat_close(driver, k, "slots are wanted together", REMOTE_BACK);
+                free++;
+            }
+        }
+        if (is_idle(driver, i)) {
+            remote_seat_close(driver, i, "slots are wanted together", REMOTE_BACK);
+            free++;
+        }
+    }
+}
+
 static void fill_wishes(gy_driver *driver, gy_manager_wishes *wishes)
 {
     gy_remote *remote = driver->remote;
@@ -21,7 +71,7 @@ static void fill_wishes(gy_driver *driver, gy_manager_wishes *wishes)
                                   .sequence = ++remote->sequence,
                                   .seen = remote->seen,
                                   .address = "",
-                                  .slots = remote->wanted};
+                                  .slots = count_singles(driver)};
     if (remote->gang_width > 0) {
         wishes->gangs[0] = (gy_gang_wish){
             .number = remote->gang, .width = remote->gang_width, .is_one_host = true};
@@ -68,15 +118,19 @@ static void look_at_gang(gy_remote *remote, uint32_t at_once)
 void remote_wish(gy_driver *driver, int64_t now_ns)
 {
     gy_remote *remote = driver->remote;
-    const uint32_t wanted = gy_manager_wanted(driver->manager);
+    const uint32_t wanted = GY_MIN(gy_manager_wanted(driver->manager), driver->process_count);
     const uint32_t at_once = gy_manager_wanted_at_once(driver->manager);
-    const bool is_new = wanted != remote->wanted || at_once != remote->wanted_at_once;
+    /* What it has seen is said soon, or the name server repeats all since then. */
+    const bool is_new = wanted != remote->wanted || at_once != remote->wanted_at_once ||
+                        remote->seen != remote->said_seen;
     const int64_t since_ns = now_ns - remote->wish_ns;
     if (since_ns < wish_every_ns && (!is_new || since_ns < wish_least_ns)) {
         return;
     }
     look_at_gang(remote, at_once);
+    make_room(driver);
     remote->wanted = wanted;
+    remote->said_seen = remote->seen;
     remote->wish_ns = now_ns;
     say_wishes(driver);
 }
@@ -183,7 +237,7 @@ void remote_give_all(gy_driver *driver, int64_t now_ns)
 void remote_give_idle(gy_driver *driver, int64_t now_ns)
 {
     gy_remote *remote = driver->remote;
-    const uint32_t wanted = gy_manager_wanted(driver->manager);
+    const uint32_t wanted = GY_MIN(gy_manager_wanted(driver->manager), driver->process_count);
     if (wanted >= remote->open_count || gy_manager_wanted_at_once(driver->manager) > 0) {
         remote->idle_ns = now_ns;
         return;
