@@ -111,7 +111,15 @@ static void start_half(const char *name, char id[40], char log[160])
     assert_int_equal(shell(line), 0);
     snprintf(id, 40, "%.*s", (int)strcspn(said, "\n"), said);
     (void)cluster_path(log, "runs");
-    KIT_UNTIL(runs(log, 'r') >= 1); /* after all maps have been committed */
+    const double last_begun = kit_now() + KIT_WAIT_SECONDS / 2;
+    while (runs(log, 'r') < 1) { /* after all maps have been committed */
+        if (kit_now() > last_begun) {
+            (void)shell("$GYRE job list $N; $GYRE cluster list $N; cat names.log d?.log "
+                        "d?/jobs/*/log/manager; ps axf | grep gyre-jobs; false");
+            fail_msg("no reduce has begun");
+        }
+        kit_pause();
+    }
     char journal[300];
     snprintf(journal, sizeof(journal), "%s/%s/.gyre-job-%s/journal.1", kit_top, name, id);
     struct stat about = {.st_size = 0};
