@@ -69,6 +69,7 @@ struct script {
     script_trouble trouble;
     uint32_t after;
     size_t body_bytes, report_bytes; /* of STARTs and reports, at least */
+    bool is_spread;                  /* single slots are lent on different hosts */
     /* its own */
     pthread_t thread;
     _Atomic bool is_ended, is_wrong;
@@ -79,7 +80,7 @@ struct script {
     script_host hosts[HOSTS];
     int host_count;
     uint64_t version, lease;
-    uint32_t wanted, done, runs[64], given, bad;
+    uint32_t wanted, done, runs[64], given, bad, gang;
     uint32_t views, view_tasks, view_notes; /* that came; of the last one */
     bool has_struck, is_struck_now;
     int failures; /* of fetches, so far */
@@ -223,6 +224,7 @@ static inline void script_report(script_host *host, script_seat *seat, const gy_
     at->done++;
     gy_wire_add(&seat->out, &(gy_wire){.kind = GY_WIRE_DONE,
                                        .id = start->id,
+                                       .member = start->member,
                                        .run_ns = 1000,
                                        .key = {start->id.task, 5},
                                        .body = report,
@@ -538,12 +540,30 @@ static inline uint32_t script_leases(const script *at)
     return count;
 }
 
+/* Slots together: on a host that has so many of its two. */
+static inline void script_lend_gang(script *at, uint64_t seen, uint32_t gang, uint32_t width)
+{
+    gy_grant grants[2];
+    for (int i = 0; i < at->host_count && at->gang < gang; i++) {
+        script_host *host = &at->hosts[i];
+        if (width == 2 && host->seats[0].lease == 0 && host->seats[1].lease == 0) {
+            for (int k = 0; k < 2; k++) {
+                host->seats[k].lease = ++at->lease;
+                grants[k] = script_grant_of(host, at->lease, GY_GRANT_HELD);
+                grants[k].gang = gang;
+            }
+            at->gang = gang;
+            script_grant(at, seen, grants, 2);
+        }
+    }
+}
+
 /* Two seats a host, as long as more are wanted. */
 static inline void script_lend(script *at, uint64_t seen)
 {
     gy_grant grants[HOSTS * 2];
     size_t count = 0;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < (at->is_spread ? 1 : 2); k++) {
         for (int i = 0; i < at->host_count; i++) {
             script_host *host = &at->hosts[i];
             if (host->rpc != NULL && host->seats[k].lease == 0 &&
@@ -569,6 +589,9 @@ static inline gy_status script_hear_wishes(void *arg, const gy_rpc_asked *asked,
         script_wrong(at, "it has seen what nobody said");
     }
     script_lend(at, said->seen);
+    if (at->is_spread && said->n_gangs > 0) { /* what is left */
+        script_lend_gang(at, at->version, said->gangs[0]->number, said->gangs[0]->width);
+    }
     return GY_OK;
 }
 

@@ -8,6 +8,7 @@ static const int64_t wish_every_ns = 400000000;
 static const int64_t wish_least_ns = 2000000; /* between two, however fast they change */
 static const int64_t ask_every_ns = 1000000000;
 static const int64_t idle_after_ns = 1000000000;
+static const int64_t gang_after_ns = 300000000; /* then single slots make room for it */
 static const int64_t forget_after_ns = 30000000000;
 enum { PROGRESS_BYTES = 200 };
 
@@ -63,6 +64,22 @@ static void make_room(gy_driver *driver)
     }
 }
 
+/* A gang is not served: the slots that it waits for may be this job's own, which lie idle. */
+static bool is_gang_late(const gy_remote *remote, int64_t now_ns)
+{
+    return remote->gang_width > 0 && now_ns - remote->gang_ns >= gang_after_ns;
+}
+
+static uint32_t count_busy(const gy_driver *driver)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < driver->process_count; i++) {
+        const remote_seat *seat = &driver->remote->seats[i];
+        count += seat->lease != 0 && seat->gang == 0 && seat->running > 0;
+    }
+    return count;
+}
+
 static void fill_wishes(gy_driver *driver, gy_manager_wishes *wishes)
 {
     gy_remote *remote = driver->remote;
@@ -71,7 +88,9 @@ static void fill_wishes(gy_driver *driver, gy_manager_wishes *wishes)
                                   .sequence = ++remote->sequence,
                                   .seen = remote->seen,
                                   .address = "",
-                                  .slots = count_singles(driver)};
+                                  .slots = is_gang_late(remote, remote->wish_ns)
+                                               ? count_busy(driver)
+                                               : count_singles(driver)};
     if (remote->gang_width > 0) {
         wishes->gangs[0] = (gy_gang_wish){
             .number = remote->gang, .width = remote->gang_width, .is_one_host = true};
@@ -103,14 +122,28 @@ static void say_wishes(gy_driver *driver)
     gy_arena_free(&arena);
 }
 
-/* A cohort that fits on no host wants slots together: a wish with a number of its own. */
-static void look_at_gang(gy_remote *remote, uint32_t at_once)
+/* Slots that were granted together are not all here yet. */
+static bool is_gang_coming(const gy_driver *driver)
 {
-    if (at_once == 0) {
+    bool is_coming = false;
+    for (uint32_t i = 0; i < driver->process_count && !is_coming; i++) {
+        const remote_seat *seat = &driver->remote->seats[i];
+        is_coming = seat->lease != 0 && seat->gang == driver->remote->served &&
+                    seat->gang != 0 && !seat->is_open;
+    }
+    return is_coming;
+}
+
+/* A cohort that fits on no host wants slots together: a wish with a number of its own. */
+static void look_at_gang(gy_driver *driver, uint32_t at_once, int64_t now_ns)
+{
+    gy_remote *remote = driver->remote;
+    if (at_once == 0 || is_gang_coming(driver)) {
         remote->gang_width = 0;
     } else if (remote->gang_width != at_once) {
         remote->gang++;
         remote->gang_width = at_once;
+        remote->gang_ns = now_ns;
     }
     remote->wanted_at_once = at_once;
 }
@@ -127,7 +160,7 @@ void remote_wish(gy_driver *driver, int64_t now_ns)
     if (since_ns < wish_every_ns && (!is_new || since_ns < wish_least_ns)) {
         return;
     }
-    look_at_gang(remote, at_once);
+    look_at_gang(driver, at_once, now_ns);
     make_room(driver);
     remote->wanted = wanted;
     remote->said_seen = remote->seen;
@@ -238,6 +271,14 @@ void remote_give_idle(gy_driver *driver, int64_t now_ns)
 {
     gy_remote *remote = driver->remote;
     const uint32_t wanted = GY_MIN(gy_manager_wanted(driver->manager), driver->process_count);
+    if (is_gang_late(remote, now_ns)) {
+        for (uint32_t i = 0; i < driver->process_count && !driver->has_ended; i++) {
+            if (is_idle(driver, i)) {
+                remote_seat_close(driver, i, "slots are wanted together", REMOTE_BACK);
+            }
+        }
+        return;
+    }
     if (wanted >= remote->open_count || gy_manager_wanted_at_once(driver->manager) > 0) {
         remote->idle_ns = now_ns;
         return;
@@ -277,7 +318,7 @@ static void take_grant(gy_driver *driver, const gy_grant *grant)
         return;
     }
     const bool is_old_gang =
-        grant->gang != 0 && (grant->gang != remote->gang || remote->gang_width == 0);
+        grant->gang != 0 && grant->gang != remote->gang && grant->gang != remote->served;
     remote_host *host =
         remote_host_get(driver, grant->daemon, grant->incarnation, grant->address, grant->host);
     if (grant->state == GY_GRANT_ASKED || is_old_gang || host == NULL || host->is_avoided) {
@@ -313,6 +354,7 @@ static void take_grants(gy_driver *driver, const Gy__Cluster__Grants *message)
     }
     if (of_gang > 0) {
         remote->gang_width = 0; /* it is served; one more has another number */
+        remote->served = remote->gang;
     }
     gy_arena_free(&arena);
 }
