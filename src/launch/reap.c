@@ -7,30 +7,48 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Kill each child that the system lists, with the group that it leads: one that it joined may
- * hold strangers, or us. What they leave is adopted next. */
-static void kill_children(void)
+static bool is_spared(pid_t child, const pid_t *spared, size_t count)
+{
+    size_t at = 0;
+    while (at < count && spared[at] != child) {
+        at++;
+    }
+    return at < count;
+}
+
+size_t gy_reap_kill(const pid_t *spared, size_t count, bool takes_ends)
 {
     char path[64], text[65536];
     pid_t me = getpid();
+    size_t killed = 0;
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)me, (int)me);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return;
+        return 0;
     }
     ssize_t size = read(fd, text, sizeof(text) - 1);
     close(fd);
     text[size > 0 ? size : 0] = '\0';
     char *at = text, *end = NULL;
-    for (long child = strtol(at, &end, 10); end != at; child = strtol(at, &end, 10)) {
-        /* The number is still the child's: it is not reaped yet. */
-        pid_t group = getpgid((pid_t)child);
+    for (long next = strtol(at, &end, 10); end != at; next = strtol(at, &end, 10)) {
+        at = end;
+        const pid_t child = (pid_t)next;
+        if (is_spared(child, spared, count)) {
+            continue;
+        }
+        /* The number is still the child's: it is not reaped yet. A group that it joined may
+         * hold strangers, or us. */
+        pid_t group = getpgid(child);
         if (group == child && group != getpgrp()) {
             kill(-group, SIGKILL);
         }
-        kill((pid_t)child, SIGKILL);
-        at = end;
+        kill(child, SIGKILL);
+        killed++;
+        if (takes_ends) {
+            (void)waitpid(child, NULL, WNOHANG);
+        }
     }
+    return killed;
 }
 
 bool gy_reap_all(gy_env *env, gy_deadline deadline)
@@ -39,7 +57,7 @@ bool gy_reap_all(gy_env *env, gy_deadline deadline)
     sigemptyset(&ended);
     sigaddset(&ended, SIGCHLD);
     for (;;) {
-        kill_children();
+        (void)gy_reap_kill(NULL, 0, false);
         pid_t reaped = 0;
         do {
             reaped = waitpid(-1, NULL, WNOHANG);

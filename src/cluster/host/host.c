@@ -123,7 +123,7 @@ static bool has_children(const gy_host *host)
             return true;
         }
     }
-    return false;
+    return host->orphans_ns != 0;
 }
 
 static void begin_end(gy_host *host)
@@ -148,6 +148,7 @@ static void look_at_clock(gy_host *host)
         gy_host_manager_look(host, job, now_ns);
     }
     gy_host_step(host, NULL);
+    gy_host_end_orphans(host, now_ns);
     if (now_ns >= host->tick_ns) {
         host->tick_ns = now_ns + tick_every_ns;
         gy_host_look_at_disk(host);
@@ -158,7 +159,7 @@ static void look_at_clock(gy_host *host)
 /* Is there anything whose time this loop has to look at itself? */
 static bool is_busy(const gy_host *host)
 {
-    bool is_it = host->asks != NULL || host->is_ending;
+    bool is_it = host->asks != NULL || host->is_ending || host->orphans_ns != 0;
     for (const host_job *job = host->jobs; job != NULL && !is_it; job = job->next) {
         is_it = job->is_nursery_ending || job->manager.is_killed ||
                 job->closed_ns != INT64_MAX || job->program.again_ns != INT64_MAX;
@@ -393,7 +394,8 @@ gy_status gy_host_run(gy_env *env, const gy_host_options *options)
     host->lock = host->epoll = host->signals = -1;
     host->wake_ns = INT64_MAX;
     host->trash_count = 1; /* of an earlier life, perhaps */
-    gy_status status = open_host(host, watches);
+    gy_status status = gy_host_adopt();
+    status = status < 0 ? status : open_host(host, watches);
     if (status < 0) {
         gy_host_fail(host, status);
     } else {

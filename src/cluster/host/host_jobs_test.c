@@ -87,48 +87,54 @@ static void ends_of_managers_are_told(void **state)
 }
 
 /* A manager that starts others, in sessions of their own; their numbers. */
-static void start_family(kit_scene *at, uint32_t epoch, pid_t family[2])
+static void start_family(kit_scene *at, uint32_t epoch, pid_t family[3])
 {
     char path[128], line[512], text[64];
     snprintf(path, sizeof(path), "%s/family%u", at->folder, epoch);
     snprintf(line, sizeof(line),
-             "setsid sleep 1000 & echo $$ $! >%s.new; mv %s.new %s; sleep 1000", path, path,
-             path);
+             "setsid sleep 1000 & a=$!; sleep 1000 & echo $$ $a $! >%s.new; mv %s.new %s; wait",
+             path, path, path);
     at->job.low++;
     shell_job(at, line);
     order_manager(at, epoch);
     wait_for_file(at, path, text, sizeof(text));
     char *rest = NULL;
     family[0] = (pid_t)strtol(text, &rest, 10);
-    family[1] = (pid_t)strtol(rest, NULL, 10);
-    assert_true(family[0] > 0 && family[1] > 0);
+    family[1] = (pid_t)strtol(rest, &rest, 10);
+    family[2] = (pid_t)strtol(rest, NULL, 10);
+    assert_true(family[0] > 0 && family[1] > 0 && family[2] > 0);
+}
+
+static bool is_family_gone(const pid_t family[3])
+{
+    return kit_is_gone(family[0]) && kit_is_gone(family[1]) && kit_is_gone(family[2]);
 }
 
 static void managers_end_with_their_daemon(void **state)
 {
     (void)state;
     static kit_scene at;
-    pid_t family[2];
+    pid_t family[3];
     kit_open(&at, false);
     kit_daemon_start(&at, 0, "");
     start_family(&at, 1, family);
     order_manager(&at, 2); /* the name server has given it up */
-    KIT_UNTIL(&at, kit_is_gone(family[0]) && kit_is_gone(family[1]));
+    KIT_UNTIL(&at, is_family_gone(family));
     KIT_UNTIL(&at, at.daemons[0].manager_count == 0);
     start_family(&at, 3, family);
     kit_daemon_end(&at, 0, SIGTERM);
-    assert_true(kit_is_gone(family[0]) && kit_is_gone(family[1]));
+    assert_true(is_family_gone(family));
     kit_daemon_start(&at, 0, "");
     start_family(&at, 4, family);
     kit_daemon_end(&at, 0, SIGKILL);
-    KIT_UNTIL(&at, kit_is_gone(family[0]) && kit_is_gone(family[1]));
+    KIT_UNTIL(&at, is_family_gone(family));
     /* What is between is killed. */
     kit_daemon_start(&at, 0, "");
     start_family(&at, 5, family);
     pid_t minder = kit_parent_of(family[0]);
     assert_int_equal(kill(minder, SIGKILL), 0);
     KIT_UNTIL(&at, kit_is_gone(family[0]) && at.daemons[0].manager_count == 0);
-    kill(family[1], SIGKILL); /* this one has left it, and nobody knows of it any more */
+    KIT_UNTIL(&at, kit_is_gone(family[1]) && kit_is_gone(family[2]));
     assert_int_equal(at.ends, 0);
     kit_close(&at);
 }

@@ -190,6 +190,7 @@ struct gy_host {
     size_t event_head, event_count, event_room;
     bool is_stepping;
     int64_t wake_ns, tick_ns;
+    int64_t orphans_ns; /* until then there may be children that nobody knows */
     host_job *jobs;
     gy_index by_job; /* key -> row of job_rows */
     host_job **job_rows;
@@ -359,6 +360,15 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status);
 /** The name server knows of its end. */
 void gy_host_manager_told(gy_host *host, gy_key key, uint32_t epoch);
 void gy_host_manager_look(gy_host *host, host_job *job, int64_t now_ns);
+
+/* ---- orphans.c: what killed parents leave to the daemon ---- */
+
+/** This process adopts what its children leave. GY_LIMIT */
+GY_MUST_CHECK gy_status gy_host_adopt(void);
+/** A child that looks after others was killed: theirs come to the daemon soon. */
+void gy_host_expect_orphans(gy_host *host);
+/** Kill those that came. */
+void gy_host_end_orphans(gy_host *host, int64_t now_ns);
 void gy_host_look_at_ring(gy_host *host);
 
 typedef struct host_minded {

@@ -178,8 +178,12 @@ static void manager_gone(gy_host *host, host_job *job)
 {
     host_manager *manager = &job->manager;
     gy_host_unwatch(host, &manager->watch);
-    (void)gy_child_wait(host->env, manager->minder, gy_env_deadline(host->env, reap_seconds));
+    int status =
+        gy_child_wait(host->env, manager->minder, gy_env_deadline(host->env, reap_seconds));
     manager->minder = 0;
+    if (!WIFEXITED(status)) {
+        gy_host_expect_orphans(host);
+    }
     manager->last_ns = INT64_MAX;
     gy_info("the manager of job %s, epoch %u, is gone", job->name, manager->epoch);
     if (!manager->is_killed && manager->has_status && WIFEXITED(manager->wait_status)) {

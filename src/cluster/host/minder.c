@@ -1,17 +1,18 @@
 /*
  * Who minds a manager: a process between it and the daemon. It adopts what the manager leaves
  * behind; when the daemon ends it, or is gone, or the manager has ended, all of that is killed.
- * When it is killed itself, the kernel kills the manager. Forked from the daemon, it calls
- * nothing that takes memory or a lock.
+ * When it is killed itself, the kernel kills the manager and the daemon adopts and kills the
+ * rest. Forked from the daemon, it calls nothing that takes memory or a lock.
  */
 #include "cluster/host/host_priv.h"
+
+#include "launch/reap.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -57,26 +58,6 @@ static void become_manager(const host_minded *minded, pid_t minder)
     }
     dprintf(STDERR_FILENO, "gyre: cannot run %s: %s\n", minded->path, strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);
-}
-
-static void kill_children(void)
-{
-    char path[64], text[16384];
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
-    if (file >= 0) {
-        close(file);
-    }
-    text[size > 0 ? size : 0] = '\0';
-    char *at = text, *end = NULL;
-    for (long child = strtol(at, &end, 10); end != at; child = strtol(at, &end, 10)) {
-        if (getpgid((pid_t)child) == child) {
-            kill((pid_t)-child, SIGKILL);
-        }
-        kill((pid_t)child, SIGKILL);
-        at = end;
-    }
 }
 
 /* Take the ends that there are; false: no child is left. */
@@ -129,7 +110,7 @@ static int mind(const host_minded *minded, int socket)
             break;
         }
         if (is_over) {
-            kill_children();
+            (void)gy_reap_kill(NULL, 0, false);
         }
     }
     if (is_gone) {

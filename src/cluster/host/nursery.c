@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 enum { LOSSES_MAX = 16 };                        /* of nurseries, in one job */
 static const int64_t end_within_ns = 6000000000; /* then it is killed */
@@ -24,8 +25,8 @@ static void say_down(gy_host *host, const host_job *job, const char *reason)
 static void forget_nursery(gy_host *host, host_job *job)
 {
     gy_host_unwatch_only(host, &job->nursery);
-    if (job->warden->socket >= 0) {
-        (void)gy_warden_lost(job->warden);
+    if (job->warden->socket >= 0 && !WIFEXITED(gy_warden_lost(job->warden))) {
+        gy_host_expect_orphans(host);
     }
     for (host_seat *seat = job->seats; seat != NULL; seat = seat->next) {
         if (seat->has_process && !seat->has_news && !seat->is_dead) {

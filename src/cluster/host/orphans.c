@@ -1,0 +1,52 @@
+/*
+ * A daemon adopts what a minder, or a nursery with its guardian, left when it was killed: none
+ * of it may go on. Children that belong to a job are known; all others are orphans.
+ */
+#include "cluster/host/host_priv.h"
+
+#include "launch/reap.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+static const int64_t look_for_ns = 1000000000; /* the kernel hands them on within moments */
+
+gy_status gy_host_adopt(void)
+{
+    return prctl(PR_SET_CHILD_SUBREAPER, 1) == 0
+               ? GY_OK
+               : gy_fail(GY_LIMIT, "cannot adopt processes: %s", strerror(errno));
+}
+
+void gy_host_expect_orphans(gy_host *host)
+{
+    host->orphans_ns = gy_now_ns(host->env) + look_for_ns;
+}
+
+void gy_host_end_orphans(gy_host *host, int64_t now_ns)
+{
+    size_t jobs = 0, known = 0;
+    if (host->orphans_ns == 0) {
+        return;
+    }
+    for (const host_job *job = host->jobs; job != NULL; job = job->next) {
+        jobs++;
+    }
+    pid_t *spared = gy_alloc("host.orphans", (2 * jobs + 1) * sizeof(*spared));
+    if (spared == NULL) { /* the next round tries again */
+        return;
+    }
+    for (const host_job *job = host->jobs; job != NULL; job = job->next) {
+        if (job->manager.minder != 0) {
+            spared[known++] = job->manager.minder;
+        }
+        if (job->warden != NULL && job->warden->nursery_count > 0) {
+            spared[known++] = job->warden->nurseries[job->warden->nursery_count - 1];
+        }
+    }
+    if (gy_reap_kill(spared, known, true) == 0 && now_ns >= host->orphans_ns) {
+        host->orphans_ns = 0;
+    }
+    gy_free(spared);
+}
