@@ -57,7 +57,9 @@ typedef enum gy_daemon_event_kind {
     GY_DAEMON_DOWN,    /* lease, generation, bytes: for the process, within its window */
     GY_DAEMON_FETCH,   /* number, section: bring it here */
     GY_DAEMON_UNFETCH, /* number: not wanted any more */
-    GY_DAEMON_OVER,    /* the job has ended: its files may go */
+    /* The job has ended: its files may go. An ATTACH of the same epoch is of the program's next
+     * job, and is answered when they are gone. */
+    GY_DAEMON_OVER,
     /* Of its own side */
     GY_DAEMON_SYNCED,       /* job, status: the answer to SYNC */
     GY_DAEMON_NURSERY_UP,   /* job, epoch */
@@ -97,7 +99,7 @@ typedef enum gy_daemon_effect_kind {
     GY_DAEMON_RELAY_DOWN,    /* job, lease, generation, bytes: to the process */
     GY_DAEMON_FETCH_START,   /* job, ticket, section: then FETCHED */
     GY_DAEMON_FETCH_STOP,    /* ticket: no FETCHED any more */
-    GY_DAEMON_DISCARD,       /* job: its files go */
+    GY_DAEMON_DISCARD,       /* job: its files go, but for those of a manager that runs here */
     GY_DAEMON_FORGET,        /* job: the record too */
     /* To the manager: job, epoch and ... */
     GY_DAEMON_TELL_ATTACHED,   /* state.leases, of this job */

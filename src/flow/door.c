@@ -1,5 +1,6 @@
 /* gy_flow_start: the list of functions, and serving instead where this process was started to.
  */
+#include "cluster/remote/voice.h"
 #include "cluster/worker.h"
 #include "flow/dag.h"
 #include "flow/flow_priv.h"
@@ -80,6 +81,10 @@ gy_flow *gy_flow_start(const int *argc, char ***argv, const gy_function *functio
         const int status = gy_flow_serve(flow, socket);
         (void)fflush(NULL);
         _exit(status); /* what main does with the flow is the manager's part */
+    }
+    gy_ticket ticket;
+    if (gy_ticket_read(&ticket) == GY_OK) { /* else gy_flow_run says what is wrong with it */
+        gy_voice_speak(gy_env_real(), &ticket);
     }
     return flow;
 }

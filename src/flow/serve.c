@@ -120,7 +120,8 @@ static gy_status fill_inputs(gy_serving *serving)
             }
         }
         if (from->kind == GY_INPUT_SECTION) {
-            (void)gy_name_data(from->from, from->member, from->width, name);
+            (void)gy_name_file(serving->served->welcome.round, from->from, from->member,
+                               from->width, name);
             inputs[i].path = path_in(&serving->arena, serving->served->welcome.data, name);
             if (inputs[i].path == NULL) {
                 return GY_NOMEM;
@@ -163,7 +164,8 @@ static gy_status fill_paths(gy_serving *serving)
     const gy_start *start = &serving->start;
     gy_order *order = &serving->order;
     char name[GY_NAME_BYTES];
-    (void)gy_name_data(serving->task->id, serving->task->member, start->width, name);
+    (void)gy_name_file(welcome->round, serving->task->id, serving->task->member, start->width,
+                       name);
     order->path = path_in(&serving->arena, welcome->data, name);
     char *cohort = gy_arena_alloc(&serving->arena, GY_NAME_BYTES + 16);
     char *title = gy_arena_alloc(&serving->arena, strlen(order->stage) + 16);
@@ -174,7 +176,7 @@ static gy_status fill_paths(gy_serving *serving)
     order->name = title;
     if (start->width > 1) {
         (void)snprintf(cohort, GY_NAME_BYTES + 16, "run/cohort.%s",
-                       gy_name_data(serving->task->id, 0, 1, name));
+                       gy_name_file(welcome->round, serving->task->id, 0, 1, name));
         order->cohort = path_in(&serving->arena, welcome->folder, cohort);
     }
     return start->width > 1 && order->cohort == NULL ? GY_NOMEM : GY_OK;

@@ -120,6 +120,8 @@ bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32
 void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order);
 void gy_daemon_manager_down(gy_daemon *daemon, const gy_daemon_event *event);
 void gy_daemon_over(gy_daemon *daemon, uint32_t job);
+/** Its processes are gone, too: its files go, and its manager may attach for another job. */
+void gy_daemon_over_is_done(gy_daemon *daemon, uint32_t job);
 /** Files of jobs without a manager, and records that are too many. */
 void gy_daemon_look_at_jobs(gy_daemon *daemon);
 

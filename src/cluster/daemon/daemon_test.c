@@ -322,6 +322,36 @@ static void a_full_disk_takes_no_new_work(void **state)
     finish(&at);
 }
 
+/* The next job of a program has the manager of the last one: its epoch, another connection. */
+static void the_next_job_waits_for_the_last_ones_end(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    open_seat(&at);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_OVER, .epoch = 1});
+    assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
+    assert_null(said(&at, GY_DAEMON_DISCARD));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 1});
+    assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
+    assert_null(said(&at, GY_DAEMON_TELL_REFUSED));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+    const gy_daemon_effect *gone = said(&at, GY_DAEMON_DISCARD);
+    assert_non_null(gone);
+    assert_non_null(said(&at, GY_DAEMON_TELL_ATTACHED));
+    assert_true(said(&at, GY_DAEMON_TELL_ATTACHED) > gone);
+    assert_int_equal(said(&at, GY_DAEMON_TELL_ATTACHED)->state.lease_count, 1);
+    tell(&at, (gy_daemon_event){
+                  .kind = GY_DAEMON_OPEN, .epoch = 1, .lease = 1, .generation = 2, .bytes = 8});
+    assert_non_null(said(&at, GY_DAEMON_NURSERY_START));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_UP, .epoch = 1});
+    assert_non_null(said(&at, GY_DAEMON_SEAT_START));
+    at.now_ns += 2 * ms; /* and its files stay */
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
+    assert_null(said(&at, GY_DAEMON_DISCARD));
+    finish(&at);
+}
+
 static void wrong_options_and_no_memory_are_said(void **state)
 {
     (void)state;
@@ -377,6 +407,7 @@ int main(void)
         cmocka_unit_test(bytes_pass_as_far_as_there_is_credit),
         cmocka_unit_test(a_section_is_fetched_once_for_all),
         cmocka_unit_test(a_full_disk_takes_no_new_work),
+        cmocka_unit_test(the_next_job_waits_for_the_last_ones_end),
         cmocka_unit_test(wrong_options_and_no_memory_are_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,8 +69,11 @@ static void take_epoch(gy_daemon *daemon, uint32_t job)
             gy_daemon_emit(daemon, GY_DAEMON_MANAGER_START, job)->epoch = row->started;
         }
     }
+    if (row->is_over && row->nursery != NURSERY_NONE) {
+        return; /* the program's next job begins when nothing of the last one is left */
+    }
     if (row->is_attaching && row->epoch == row->want_epoch) {
-        row->is_attaching = false;
+        row->is_attaching = row->is_over = false;
         row->is_attached = true;
         gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_TELL_ATTACHED, job);
         gy_daemon_list_leases(daemon, job, &effect->state);
@@ -217,7 +220,7 @@ static void discard(gy_daemon *daemon, uint32_t job)
     job_row *row = &daemon->jobs[job];
     gy_daemon_drop_fetches(daemon, job, true);
     gy_daemon_emit(daemon, GY_DAEMON_DISCARD, job);
-    row->has_files = false;
+    row->has_files = row->hosted != HOSTED_NONE; /* what its manager has, which goes on */
 }
 
 static bool is_idle(const job_row *row)
@@ -233,6 +236,17 @@ void gy_daemon_over(gy_daemon *daemon, uint32_t job)
         gy_daemon_nursery_end(daemon, job);
     } else if (row->has_files) {
         discard(daemon, job);
+    }
+}
+
+void gy_daemon_over_is_done(gy_daemon *daemon, uint32_t job)
+{
+    job_row *row = &daemon->jobs[job];
+    gy_daemon_over(daemon, job);
+    if (row->is_attaching && !row->is_syncing) {
+        row->sync_epoch = row->epoch;
+        row->sync_started = row->started;
+        take_epoch(daemon, job);
     }
 }
 

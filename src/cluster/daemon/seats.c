@@ -179,7 +179,7 @@ static void nursery_down(gy_daemon *daemon, uint32_t job, const char *reason)
     if (is_wanted) {
         nursery_start(daemon, job);
     } else if (row->is_over) {
-        gy_daemon_over(daemon, job);
+        gy_daemon_over_is_done(daemon, job);
     }
 }
 

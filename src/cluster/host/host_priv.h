@@ -108,6 +108,7 @@ struct host_job {
     gy_folder logs;
     gy_rpc_peer peer; /* its manager; 0: none has attached */
     uint32_t peer_epoch;
+    gy_rpc_asked attaching; /* number 0: none waits for the end of the job before */
     host_letter *letters, **last_letter;
     host_seat *seats;
     uint32_t threads;

@@ -100,10 +100,12 @@ gy_status gy_host_record(gy_host *host, gy_key key, uint32_t epoch, uint32_t sta
     return gy_host_write_file(host, path, text);
 }
 
-/* Is there something in a job's folder, whoever made it, beside its record? is_thrown: no more.
- */
+/* Is there something in a job's folder, whoever made it, beside its record? is_thrown: no more,
+ * but for what a manager needs that runs here. */
 static bool look_at_files(gy_host *host, const host_job *job, bool is_thrown)
 {
+    static const char *const of_manager[] = {"manager", "log", "program"};
+    const bool is_managed = job->manager.epoch != 0 || job->manager.wanted != 0;
     char path[HOST_PATH];
     bool is_there = false;
     DIR *folder = opendir(job->path);
@@ -113,8 +115,12 @@ static bool look_at_files(gy_host *host, const host_job *job, bool is_thrown)
             !gy_host_path(path, job->path, name, NULL)) {
             continue;
         }
+        bool is_kept = !is_thrown;
+        for (size_t i = 0; i < GY_COUNT(of_manager); i++) {
+            is_kept = is_kept || (is_managed && strcmp(name, of_manager[i]) == 0);
+        }
         is_there = true;
-        if (is_thrown) {
+        if (!is_kept) {
             gy_host_throw(host, path);
         }
     }
@@ -205,7 +211,9 @@ void gy_host_discard(gy_host *host, gy_key key, bool is_all)
     }
     job->has_folder = false;
     gy_host_unwant_all(job);
-    gy_host_program_free(&job->program);
+    if (is_all || (job->manager.epoch == 0 && job->manager.wanted == 0)) {
+        gy_host_program_free(&job->program);
+    }
     if (is_all) {
         uint32_t row = gy_index_find(&host->by_job, key);
         gy_index_remove(&host->by_job, key);

@@ -151,7 +151,8 @@ static gy_status start(gy_host *host, host_job *job)
                                    .memory_bytes = job->memory_bytes},
                           .sandbox = &job->walls,
                           .folder = &job->logs};
-    gy_status status = wall(host, job);
+    gy_status status = gy_host_job_folder(host, job);
+    status = status < 0 ? status : wall(host, job);
     status = status < 0 ? status : gy_warden_open(warden);
     status = status < 0 ? status : gy_warden_start(warden);
     job->nursery.ready = on_nursery;

@@ -6,6 +6,18 @@
 
 enum { THREADS_MAX = 1024 };
 
+/* Processes of the program's job before this one are on their way out: tell.c answers. */
+static gy_status attach_later(gy_host *host, const gy_rpc_asked *asked, gy_key key)
+{
+    host_job *job = gy_host_job(host, key);
+    if (job == NULL) {
+        return gy_fail(GY_STATE, "the daemon has not taken the epoch");
+    }
+    job->attaching = *asked;
+    job->attaching.subject = "";
+    return GY_OK;
+}
+
 /* Step, as the answer to `asked`: what the machine refuses was refused; all else is done. */
 static gy_status step(gy_host *host, const gy_rpc_asked *asked, gy_daemon_event *event)
 {
@@ -18,7 +30,7 @@ static gy_status step(gy_host *host, const gy_rpc_asked *asked, gy_daemon_event 
         return GY_OK;
     }
     if (event->kind == GY_DAEMON_ATTACH) {
-        return gy_fail(GY_STATE, "the daemon has not taken the epoch");
+        return attach_later(host, asked, event->job);
     }
     return gy_rpc_answer(host->rpc, asked, &done.base);
 }
@@ -48,6 +60,10 @@ static gy_status attach(void *arg, const gy_rpc_asked *asked, const ProtobufCMes
         return GY_NOMEM;
     }
     GY_TRY(gy_host_job_folder(host, job));
+    if (job->attaching.number != 0) {
+        gy_rpc_refuse(host->rpc, &job->attaching, GY_AGAIN, "another one attaches");
+        job->attaching = (gy_rpc_asked){.peer = 0};
+    }
     return step(
         host, asked,
         &(gy_daemon_event){.kind = GY_DAEMON_ATTACH, .job = job->key, .epoch = asks->epoch});

@@ -139,13 +139,18 @@ static char *words(const char *text)
 static void tell_attached(gy_host *host, host_job *job, const gy_daemon_effect *effect)
 {
     const gy_daemon_state *state = &effect->state;
-    if (host->asked == NULL || host->is_answered) {
+    const bool is_late = job->attaching.number != 0;
+    const gy_rpc_asked asked = is_late               ? job->attaching
+                               : host->asked != NULL ? *host->asked
+                                                     : (gy_rpc_asked){.peer = 0};
+    if (asked.peer == 0 || (!is_late && host->is_answered)) {
         return;
     }
-    if (job->peer != host->asked->peer || job->peer_epoch != effect->epoch) {
+    job->attaching = (gy_rpc_asked){.peer = 0};
+    if (job->peer != asked.peer || job->peer_epoch != effect->epoch) {
         gy_host_letters_free(job); /* of who was there before */
     }
-    job->peer = host->asked->peer;
+    job->peer = asked.peer;
     job->peer_epoch = effect->epoch;
     gy_arena arena = {NULL};
     gy_daemon_state only = {.leases = state->leases,
@@ -164,11 +169,11 @@ static void tell_attached(gy_host *host, host_job *job, const gy_daemon_effect *
     message.folder = job->path;
     message.incarnation = host->incarnation;
     message.host = host->host_name;
-    status = status < 0 ? status : gy_rpc_answer(host->rpc, host->asked, &message.base);
+    status = status < 0 ? status : gy_rpc_answer(host->rpc, &asked, &message.base);
     if (status < 0) {
-        gy_rpc_refuse(host->rpc, host->asked, status, gy_error_text());
+        gy_rpc_refuse(host->rpc, &asked, status, gy_error_text());
     }
-    host->is_answered = true;
+    host->is_answered = host->is_answered || !is_late;
     gy_arena_free(&arena);
 }
 

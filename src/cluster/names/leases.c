@@ -376,6 +376,10 @@ void gy_names_end_leases(gy_names *names, uint32_t job, bool is_all)
 void gy_names_seen(gy_names *names, uint32_t job, uint64_t version)
 {
     job_row *row = &names->jobs[job];
+    if (version == 0) { /* the driver of the program's next job knows nothing yet */
+        row->seen = 0;
+        return;
+    }
     if (version > row->version || version <= row->seen) {
         return;
     }

@@ -262,6 +262,39 @@ static void each_manager_has_an_epoch_of_its_own(void **state)
     finish(&at);
 }
 
+static size_t told_anew(bench *at, uint64_t seen)
+{
+    const gy_manager_wishes wishes = {.job = {5, 1},
+                                      .epoch = 1,
+                                      .sequence = ++at->sequence,
+                                      .seen = seen,
+                                      .address = "m",
+                                      .slots = 2};
+    tell(at, (gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &wishes});
+    const gy_names_effect *grants = said(at, GY_NAMES_GRANTS);
+    return grants != NULL && grants->from == 0 ? grants->grant_count : 0;
+}
+
+static void the_next_job_of_a_program_is_told_all(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 4, 0);
+    submit(&at, 1, 0, "");
+    daemon_says(&at, 1, 4, 0);
+    (void)told_anew(&at, 0);
+    daemon_says(&at, 1, 4, 0); /* it has lent them */
+    const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+    assert_non_null(grants);
+    const uint64_t version = grants->version;
+    assert_int_equal(grants->grant_count, 2);
+    assert_int_equal(told_anew(&at, version), 0);
+    assert_int_equal(told_anew(&at, 0), 2); /* of the next job, who has seen nothing */
+    assert_int_equal(told_anew(&at, version), 0);
+    finish(&at);
+}
+
 /* A manager that was not heard yet is not waited for when its daemon is gone; one that was
  * heard only when the daemon ended in order. */
 static void a_manager_goes_with_its_daemon(void **state)
@@ -514,6 +547,7 @@ int main(void)
         cmocka_unit_test(each_manager_has_an_epoch_of_its_own),
         cmocka_unit_test(a_manager_goes_with_its_daemon),
         cmocka_unit_test(a_manager_that_never_speaks_is_given_up),
+        cmocka_unit_test(the_next_job_of_a_program_is_told_all),
         cmocka_unit_test(shares_follow_weights),
         cmocka_unit_test(a_gang_gets_all_or_none),
         cmocka_unit_test(drained_and_bad_daemons_get_nothing),

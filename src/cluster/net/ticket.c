@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TICKET_BYTES = 16 << 10 };
+enum { TICKET_BYTES = 16 << 10, LOCK_TRIES = 500 };
 
 gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
 {
@@ -23,10 +25,11 @@ gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
         file < 0
             ? -1
             : dprintf(file,
-                      "job %016llx%016llx\nepoch %u\nnames %s\nkey %s\nfolder %s\nslots %u\n",
+                      "job %016llx%016llx\nepoch %u\nnames %s\nkey %s\nfolder %s\nslots %u\n"
+                      "program %s\n",
                       (unsigned long long)ticket->job.high, (unsigned long long)ticket->job.low,
                       ticket->epoch, ticket->names, ticket->key_file, ticket->folder,
-                      ticket->slots);
+                      ticket->slots, ticket->program);
     int error = used < 0 ? errno : 0;
     if (file >= 0 && close(file) != 0 && error == 0) {
         error = errno;
@@ -103,6 +106,80 @@ gy_status gy_ticket_read(gy_ticket *ticket)
          sscanf(slots, "%u%c", &ticket->slots, &rest) != 1)) {
         return gy_fail(GY_FORMAT, "%s is no ticket of a manager", path);
     }
+    (void)find(text, "program", ticket->program, sizeof(ticket->program));
     ticket->job = (gy_key){high, low};
     return GY_OK;
+}
+
+/* ---- jobs of one program ---- */
+
+/* The file that counts them, open; -1. */
+static int open_count(const gy_ticket *ticket, char path[4200])
+{
+    (void)snprintf(path, 4200, "%s/jobs", ticket->folder);
+    return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static gy_status read_count(int file, const char *path, uint32_t *count)
+{
+    char text[32] = "", rest = '\0';
+    const ssize_t got = pread(file, text, sizeof(text) - 1, 0);
+    *count = 0;
+    if (got < 0) {
+        return gy_fail(GY_IO, "cannot read %s: %s", path, strerror(errno));
+    }
+    return got == 0 || (sscanf(text, "%u%c", count, &rest) == 2 && rest == '\n')
+               ? GY_OK
+               : gy_fail(GY_FORMAT, "%s does not say how many jobs began", path);
+}
+
+static gy_status count_one(gy_ticket *ticket, int file, const char *path)
+{
+    char text[32];
+    GY_TRY(read_count(file, path, &ticket->round));
+    if (ticket->round >= GY_TICKET_ROUNDS) {
+        return gy_fail(GY_LIMIT, "a program that was submitted to a cluster runs %d jobs",
+                       GY_TICKET_ROUNDS);
+    }
+    const int size = snprintf(text, sizeof(text), "%u\n", ++ticket->round);
+    return pwrite(file, text, (size_t)size, 0) == size
+               ? GY_OK
+               : gy_fail(GY_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
+gy_status gy_ticket_begin(gy_ticket *ticket, int *lock)
+{
+    char path[4200];
+    int file = open_count(ticket, path), taken = -1;
+    if (file < 0) {
+        return gy_fail(GY_IO, "cannot open %s: %s", path, strerror(errno));
+    }
+    for (int i = 0; i < LOCK_TRIES && taken != 0; i++) { /* who only looks is soon gone */
+        taken = flock(file, LOCK_EX | LOCK_NB);
+        if (taken != 0) {
+            (void)poll(NULL, 0, 2);
+        }
+    }
+    gy_status status = taken == 0
+                           ? count_one(ticket, file, path)
+                           : gy_fail(GY_STATE, "another process of this program runs a job: "
+                                               "on a cluster they run one after the other");
+    if (status < 0) {
+        close(file);
+        return status;
+    }
+    *lock = file;
+    return GY_OK;
+}
+
+bool gy_ticket_is_idle(gy_ticket *ticket)
+{
+    char path[4200];
+    int file = open_count(ticket, path);
+    const bool is_idle = file >= 0 && flock(file, LOCK_SH | LOCK_NB) == 0 &&
+                         read_count(file, path, &ticket->round) == GY_OK;
+    if (file >= 0) {
+        close(file);
+    }
+    return is_idle;
 }

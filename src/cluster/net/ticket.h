@@ -13,8 +13,10 @@ typedef struct gy_ticket {
     gy_key job;
     uint32_t epoch;   /* of this manager */
     uint32_t slots;   /* of the daemon that starts it: what a host has, about; 0: not known */
+    uint32_t round;   /* which job of the program: 1, 2, ...; 0: none has begun */
     char names[1024]; /* name servers: "HOST:PORT,HOST:PORT" */
     char key_file[4096]; /* a ring that proves (manager, job) alone; "": plaintext, loopback */
+    char program[4096];  /* that daemons start for vertices; "": not known */
     char folder[4096];   /* at the daemon that starts it, for what this manager needs */
 } gy_ticket;
 
@@ -23,5 +25,18 @@ GY_MUST_CHECK gy_status gy_ticket_write(const char *path, const gy_ticket *ticke
 /** The one that GYRE_TICKET names. GY_NOTFOUND the variable is not set; GY_STATE mode or
  * owner; GY_FORMAT; GY_IO */
 GY_MUST_CHECK gy_status gy_ticket_read(gy_ticket *ticket);
+
+/**
+ * Begin the program's next job: ticket->round, the same in each run of a program that runs its
+ * jobs in the same order. Counted in the ticket's folder, over all processes of the program.
+ *
+ * @param lock  to be closed when the job has ended
+ * @return GY_OK; GY_STATE another process of the program runs a job; GY_LIMIT it had
+ * GY_TICKET_ROUNDS of them; GY_FORMAT; GY_IO
+ */
+enum { GY_TICKET_ROUNDS = 1000 };
+GY_MUST_CHECK gy_status gy_ticket_begin(gy_ticket *ticket, int *lock);
+/** No process of the program runs a job now; ticket->round: those that have begun. */
+bool gy_ticket_is_idle(gy_ticket *ticket);
 
 #endif

@@ -1,4 +1,5 @@
-/* Goal: a ticket is read as it was written, and only if nobody else can have written it. */
+/* Goal: a ticket is read as it was written, and only if nobody else can have written it; jobs
+ * of its program are counted. */
 #include "cluster/net/ticket.h"
 
 #include <fcntl.h>
@@ -91,6 +92,35 @@ static void other_hands_are_refused(void **state)
     unlink(target);
 }
 
+static void jobs_of_a_program_are_counted(void **state)
+{
+    (void)state;
+    gy_ticket ticket = {.epoch = 1}, other = {.epoch = 1};
+    int lock = -1, none = -1;
+    snprintf(ticket.folder, sizeof(ticket.folder), "%s", folder);
+    snprintf(other.folder, sizeof(other.folder), "%s", folder);
+    assert_true(gy_ticket_is_idle(&ticket));
+    assert_int_equal(ticket.round, 0);
+    for (uint32_t round = 1; round <= 3; round++) {
+        assert_ok(gy_ticket_begin(&ticket, &lock));
+        assert_int_equal(ticket.round, round);
+        assert_false(gy_ticket_is_idle(&other));
+        if (round == 2) {
+            assert_int_equal(gy_ticket_begin(&other, &none), GY_STATE);
+        }
+        close(lock);
+        assert_true(gy_ticket_is_idle(&other));
+        assert_int_equal(other.round, round);
+    }
+    in_folder("jobs");
+    put("1000\n", 5, 0600);
+    assert_int_equal(gy_ticket_begin(&ticket, &lock), GY_LIMIT);
+    put("3x\n", 3, 0600);
+    assert_int_equal(gy_ticket_begin(&ticket, &lock), GY_FORMAT);
+    assert_false(gy_ticket_is_idle(&ticket));
+    unlink(path);
+}
+
 static void garbage_is_no_ticket(void **state)
 {
     (void)state;
@@ -136,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ticket_is_read_as_written),
         cmocka_unit_test(other_hands_are_refused),
+        cmocka_unit_test(jobs_of_a_program_are_counted),
         cmocka_unit_test(garbage_is_no_ticket),
     };
     assert_non_null(mkdtemp(folder));

@@ -139,6 +139,9 @@ gy_status gy_remote_open(gy_driver *driver)
     remote->ticket = ticket;
     remote->dead_ns = driver->options->dead_ns > 0 ? driver->options->dead_ns : default_dead_ns;
     remote->free_need = GY_NONE;
+    /* Behind what drivers of the program's earlier jobs said; a voice is between. */
+    remote->sequence = (uint64_t)ticket->round * 2 << 32;
+    remote->gang = ticket->round << 20;
     remote->seats = gy_alloc_zero("cluster.remote", driver->process_count, sizeof(remote_seat));
     if (remote->seats == NULL) {
         return GY_NOMEM;

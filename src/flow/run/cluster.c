@@ -2,13 +2,15 @@
  * cannot be done there, where outputs lie. */
 #include "flow/run/job.h"
 
+#include "cluster/remote/voice.h"
 #include "store/remote/remote.h"
 #include "store/store.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { MANIFEST_BYTES = 256 << 20 };
 
@@ -16,25 +18,69 @@ enum { MANIFEST_BYTES = 256 << 20 };
 
 gy_status gy_running_look_for_cluster(gy_flow_job *job)
 {
-    static _Atomic bool has_run; /* names of files would be used twice at the daemons */
     gy_ticket ticket;
     gy_status status = gy_ticket_read(&ticket);
     if (status == GY_NOTFOUND) {
         return GY_OK;
     }
     GY_TRY(status);
-    if (atomic_exchange(&has_run, true)) {
-        return gy_fail(GY_UNSUPPORTED,
-                       "a program that was submitted to a cluster runs one job, "
-                       "and this is its second");
-    }
+    gy_voice_hush();
+    int lock = -1;
     job->ticket = gy_alloc("flow.ticket", sizeof(ticket));
-    if (job->ticket == NULL) {
-        return GY_NOMEM;
+    status = job->ticket == NULL ? GY_NOMEM : gy_ticket_begin(&ticket, &lock);
+    if (status < 0) {
+        gy_free(job->ticket);
+        job->ticket = NULL;
+        gy_voice_speak(job->env, &ticket);
+        return status;
     }
     *job->ticket = ticket;
+    job->ticket_lock = lock;
     job->epoch = ticket.epoch;
     return GY_OK;
+}
+
+void gy_running_leave_cluster(gy_flow_job *job)
+{
+    if (job->ticket != NULL) {
+        close(job->ticket_lock);
+        gy_voice_speak(job->env, job->ticket);
+        gy_free(job->ticket);
+        job->ticket = NULL;
+    }
+}
+
+uint32_t gy_running_round(const gy_flow_job *job)
+{
+    return job->ticket != NULL ? job->ticket->round : 0;
+}
+
+/* A journal's last one is at most (its epoch + round - 1), so this is always the next: what
+ * daemons know of processes of the program's former job is older. */
+uint32_t gy_running_generation(const gy_flow_job *job)
+{
+    return job->ticket != NULL ? job->ticket->epoch + job->ticket->round - 1 : 0;
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Daemons start the submitted program for vertices, which must be this one. */
+static gy_status check_program(const gy_ticket *ticket)
+{
+    struct stat own, submitted;
+    char path[GY_JOB_PATH] = "";
+    if (ticket->program[0] == '\0' || stat(ticket->program, &submitted) != 0 ||
+        stat("/proc/self/exe", &own) != 0 ||
+        (own.st_dev == submitted.st_dev && own.st_ino == submitted.st_ino)) {
+        return GY_OK;
+    }
+    (void)!readlink("/proc/self/exe", path, sizeof(path) - 1);
+    return gy_fail(GY_UNSUPPORTED, "submit %.60s itself, not %.60s: that is what daemons start",
+                   name_of(path), name_of(ticket->program));
 }
 
 gy_status gy_running_check_cluster(const gy_flow_job *job)
@@ -43,6 +89,7 @@ gy_status gy_running_check_cluster(const gy_flow_job *job)
     if (job->ticket == NULL) {
         return GY_OK;
     }
+    GY_TRY(check_program(job->ticket));
     if (o->memo != NULL) {
         return gy_fail(GY_UNSUPPORTED,
                        "a job on a cluster keeps no memo: its intermediates lie "
@@ -67,17 +114,33 @@ gy_status gy_running_check_cluster(const gy_flow_job *job)
     return GY_OK;
 }
 
+gy_status gy_running_say_done(gy_flow_job *job)
+{
+    char path[GY_JOB_PATH], line[GY_JOB_ID_BYTES + 1];
+    if (job->ticket == NULL || job->output[0] != '\0') {
+        return GY_OK;
+    }
+    GY_TRY(gy_running_path(path, job->folder, "ended"));
+    (void)snprintf(line, sizeof(line), "%s\n", job->id);
+    gy_status status = gy_share_create(job->env, path, line, strlen(line));
+    return status == GY_EXISTS ? GY_OK : status;
+}
+
 bool gy_running_is_done(gy_flow_job *job)
 {
     char path[GY_JOB_PATH], expected[GY_JOB_ID_BYTES + 64];
+    const bool has_output = job->output[0] != '\0' || job->options.output != NULL;
     gy_bytes bytes;
-    if (job->ticket == NULL || job->is_resumed || job->output[0] == '\0' ||
-        gy_running_path(path, job->output, "MANIFEST.json") < 0 ||
+    if (job->ticket == NULL || job->is_resumed ||
+        (has_output && job->output[0] == '\0' && gy_running_name_output(job) < 0) ||
+        gy_running_path(path, has_output ? job->output : job->folder,
+                        has_output ? "MANIFEST.json" : "ended") < 0 ||
         gy_file_read(job->env, path, MANIFEST_BYTES, &bytes) < 0) {
         return false; /* then it is as any other folder that is not empty */
     }
     (void)snprintf(expected, sizeof(expected),
-                   "{\"format\": \"gyre output 1\", \"job\": \"%s\",", job->id);
+                   has_output ? "{\"format\": \"gyre output 1\", \"job\": \"%s\"," : "%s\n",
+                   job->id);
     job->is_done = bytes.size_bytes >= strlen(expected) &&
                    memcmp(bytes.data, expected, strlen(expected)) == 0;
     gy_free(bytes.data);

@@ -28,6 +28,7 @@ gy_status gy_running_welcome(void *arg, const char *folder, gy_text *message)
                                    .stages = stages,
                                    .stage_count = (uint32_t)job->dag->stage_count,
                                    .is_traced = job->options.trace != NULL,
+                                   .round = gy_running_round(job),
                                    .is_remote = folder != NULL,
                                    .record_timeout_ns = (int64_t)(seconds * 1e9),
                                    /* a clock of another machine says nothing there */
@@ -112,7 +113,8 @@ static gy_status add_need(gy_flow_job *job, const gy_task_state *state,
                            .host = state->host,
                            .size_bytes = size_bytes,
                            .wanted_bytes = GY_SECTION_ASKED_BYTES};
-    (void)gy_name_data(state->committed, input->member, input->width, need.name);
+    (void)gy_name_file(gy_running_round(job), state->committed, input->member, input->width,
+                       need.name);
     const gy_section_wanted wanted = {
         .owner = {state->key, state->committed.epoch, state->committed.attempt, input->member},
         .content = input->content,

@@ -53,9 +53,13 @@ static void remove_folder(const char *path)
 static void choose_id(gy_flow_job *job)
 {
     if (job->ticket != NULL) { /* the same for all epochs */
-        (void)snprintf(job->id, sizeof(job->id), "%016llx%016llx",
-                       (unsigned long long)job->ticket->job.high,
-                       (unsigned long long)job->ticket->job.low);
+        const int size = snprintf(job->id, sizeof(job->id), "%016llx%016llx",
+                                  (unsigned long long)job->ticket->job.high,
+                                  (unsigned long long)job->ticket->job.low);
+        if (job->ticket->round > 1) {
+            (void)snprintf(job->id + size, sizeof(job->id) - (size_t)size, ".%u",
+                           job->ticket->round % 10000);
+        }
         return;
     }
     const time_t seconds = (time_t)(job->wall_ns / 1000000000);
@@ -112,7 +116,7 @@ static gy_status know_id(gy_flow_job *job)
 }
 
 /* The output's path from the root. */
-static gy_status name_output(gy_flow_job *job)
+gy_status gy_running_name_output(gy_flow_job *job)
 {
     char here[GY_JOB_PATH];
     if (job->options.output[0] == '/') {
@@ -134,7 +138,7 @@ static gy_status find_shared_folder(gy_flow_job *job)
 {
     char name[GY_HIDDEN_NAME_BYTES];
     (void)snprintf(name, sizeof(name), GY_JOB_SHARED_NAME "%s", job->id);
-    GY_TRY(name_output(job));
+    GY_TRY(gy_running_name_output(job));
     GY_TRY(gy_running_path(job->folder, job->output, name));
     job->is_folder_own = true;
     return make_output(job);
@@ -276,7 +280,7 @@ gy_status gy_running_make_output(gy_flow_job *job)
     if (job->options.output == NULL) {
         return GY_OK;
     }
-    GY_TRY(name_output(job));
+    GY_TRY(gy_running_name_output(job));
     char name[GY_HIDDEN_NAME_BYTES];
     gy_running_hidden_name(job, name);
     gy_status status = make_output(job);
@@ -339,6 +343,9 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
         if (gy_running_path(path, job->folder, names[i]) >= 0) {
             remove_folder(path);
         }
+    }
+    if (status >= 0 && gy_running_say_done(job) < 0) {
+        gy_warn("a manager that follows runs an ended job anew: %s", gy_error_text());
     }
     /* last: one that is there says that there is something to go on with */
     if (status >= 0 && job->folder[0] != '\0' &&

@@ -48,6 +48,7 @@ typedef struct gy_flow_job {
     bool is_ours;        /* the folders: nobody else's manager is at work in them */
     bool is_over;        /* a manager of a newer epoch is */
     gy_ticket *ticket;   /* of a job on a cluster; NULL: of this machine */
+    int ticket_lock;     /* no other process of the program runs a job; with a ticket */
     uint64_t epoch;      /* of the manager; 0: it has none */
     const char *journal; /* with an epoch: a URI; NULL: the journal is in the folder */
 
@@ -114,6 +115,8 @@ GY_MUST_CHECK gy_status gy_running_make_output(gy_flow_job *job);
 /** GY_EXISTS: it is of a new job, and not empty. To be called before and after the hidden
  * folder is made: of two jobs that begin at once both see each other then, or one does. */
 GY_MUST_CHECK gy_status gy_running_check_output(const gy_flow_job *job);
+/** job->output, from the root. GY_ARG; GY_IO */
+GY_MUST_CHECK gy_status gy_running_name_output(gy_flow_job *job);
 /** Nothing but the published output and the log stays; after a failure, nothing of the output.
  */
 void gy_running_clean(gy_flow_job *job, gy_status status);
@@ -156,12 +159,20 @@ void gy_running_over(void *arg);
 /* ---- cluster.c: what is different on a cluster ---- */
 
 /** The ticket of a daemon, and what follows from it: id, epoch, folder. GY_FORMAT, GY_STATE,
- * GY_IO the ticket; GY_UNSUPPORTED a second job in one program; GY_NOMEM */
+ * GY_IO the ticket; GY_STATE another process of the program runs a job; GY_LIMIT; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_running_look_for_cluster(gy_flow_job *job);
+/** The end of that; nothing without a ticket. */
+void gy_running_leave_cluster(gy_flow_job *job);
+/** Which job of the program it is: 1, 2, ...; without a ticket 0. */
+uint32_t gy_running_round(const gy_flow_job *job);
+/** gy_manager_options.generation: over epochs and over jobs of a program none comes twice. */
+uint32_t gy_running_generation(const gy_flow_job *job);
 /** GY_UNSUPPORTED, GY_ARG: options that make no sense there. Nothing without a ticket. */
 GY_MUST_CHECK gy_status gy_running_check_cluster(const gy_flow_job *job);
 /** Has an earlier manager published the output, and forgotten the journal? Sets is_done. */
 bool gy_running_is_done(gy_flow_job *job);
+/** Of a job without an output: what gy_running_is_done finds. GY_IO */
+GY_MUST_CHECK gy_status gy_running_say_done(gy_flow_job *job);
 /** How wide a cohort may be: as all managers of the job say. */
 GY_MUST_CHECK gy_status gy_running_agree_on_width(gy_flow_job *job);
 /** gy_driver_ops.held, .say */

@@ -87,7 +87,7 @@ static void discard(void *arg, const gy_manager *manager, const gy_effect *effec
     const uint32_t first = l->member_first[task], width = l->member_first[task + 1] - first;
     char name[GY_NAME_BYTES];
     for (uint32_t m = 0; m < width; m++) {
-        (void)gy_name_data(effect->id, m, width, name);
+        (void)gy_name_file(gy_running_round(job), effect->id, m, width, name);
         if (names != NULL) { /* what else it left there goes with the job */
             gy_text_add_bytes(names, name, strlen(name) + 1);
         } else {
@@ -196,6 +196,7 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
         .stage_count = (uint32_t)count,
         .process_max = (uint32_t)job->processes,
         .host_max = job->ticket != NULL ? GY_JOB_HOSTS : 0,
+        .generation = gy_running_generation(job),
         .threads = (uint32_t)o->threads,
         .failures_max = o->max_failures,
         .copy_floor_ns = (int64_t)(o->copy_floor_seconds * 1e9),
@@ -356,7 +357,7 @@ static void free_job(gy_flow_job *job)
     gy_text_free(&job->learnt);
     gy_arena_free(&job->arena);
     gy_arena_free(&job->start_arena);
-    gy_free(job->ticket);
+    gy_running_leave_cluster(job);
     gy_free(job);
 }
 

@@ -121,6 +121,7 @@ void gy_welcome_write(const gy_welcome *welcome, gy_text *message)
     put_u64(message, (uint64_t)welcome->deadline.at_ns);
     put_u32(message, welcome->is_traced);
     put_u32(message, welcome->is_remote);
+    put_u32(message, welcome->round);
     put_text(message, welcome->folder);
     put_text(message, welcome->data);
     put_text(message, welcome->output);
@@ -335,6 +336,7 @@ gy_status gy_welcome_read(const void *message, size_t size_bytes, gy_arena *aren
     welcome->deadline.at_ns = (int64_t)take_u64(&reader);
     welcome->is_traced = take_u32(&reader) != 0;
     welcome->is_remote = take_u32(&reader) != 0;
+    welcome->round = take_u32(&reader);
     welcome->folder = take_text(&reader);
     welcome->data = take_text(&reader);
     welcome->output = take_text(&reader);
@@ -357,6 +359,18 @@ const char *gy_name_data(gy_attempt id, uint32_t member, uint32_t width,
     if (width > 1) {
         (void)snprintf(out + size, GY_NAME_BYTES - (size_t)size, ".%u", member);
     }
+    return out;
+}
+
+const char *gy_name_file(uint32_t round, gy_attempt id, uint32_t member, uint32_t width,
+                         char out[GY_NAME_BYTES])
+{
+    char name[GY_NAME_BYTES];
+    if (round <= 1) {
+        return gy_name_data(id, member, width, out);
+    }
+    (void)snprintf(out, GY_NAME_BYTES, "%u-%.48s", round,
+                   gy_name_data(id, member, width, name));
     return out;
 }
 
