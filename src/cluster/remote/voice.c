@@ -3,11 +3,14 @@
 
 #include "cluster/net/net.h"
 
+#include <openssl/crypto.h>
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -153,9 +156,14 @@ static void *speak(void *arg)
 
 void gy_voice_speak(gy_env *env, const gy_ticket *ticket)
 {
+    static bool is_registered;
     sigset_t all, before;
     if (voice.is_there) {
         return;
+    }
+    if (!is_registered) {
+        /* It shall be silent before OpenSSL cleans up, so that must have registered first. */
+        is_registered = OPENSSL_init_crypto(0, NULL) == 1 && atexit(gy_voice_hush) == 0;
     }
     voice = (struct voice){.env = env, .ticket = *ticket, .seen = 0};
     voice.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
