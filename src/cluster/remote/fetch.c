@@ -31,7 +31,7 @@ static void end_need(gy_driver *driver, uint32_t row, bool is_told)
 {
     gy_remote *remote = driver->remote;
     remote_need *need = &remote->needs[row];
-    remote_host *host = &remote->hosts[need->to];
+    tenant_host *host = &remote->tenant.hosts[need->to];
     need->start = NULL;
     if (!need->is_asked) {
         return; /* it stands in its host's queue, and is freed there */
@@ -86,12 +86,7 @@ void gy_remote_forget(gy_driver *driver, const gy_process *process)
             drop_start(driver, at);
         }
     }
-    remote_seat *seat = &remote->seats[process->slot];
-    if (seat->generation == process->generation) {
-        seat->generation = 0;
-        seat->running = 0;
-        seat->is_open_due = seat->is_kill_due = false;
-    }
+    gy_tenant_forget(&remote->tenant, process->slot, process->generation);
 }
 
 bool gy_remote_unstart(gy_driver *driver, const gy_effect *effect)
@@ -113,7 +108,7 @@ bool gy_remote_unstart(gy_driver *driver, const gy_effect *effect)
 static void queue_need(gy_remote *remote, uint32_t row)
 {
     remote_need *need = &remote->needs[row];
-    remote_host *to = &remote->hosts[need->to];
+    tenant_host *to = &remote->tenant.hosts[need->to];
     need->next = GY_NONE;
     need->is_asked = false;
     if (to->last_need == GY_NONE) {
@@ -156,7 +151,7 @@ static bool ask(gy_driver *driver, uint32_t row)
     gy_remote *remote = driver->remote;
     remote_need *need = &remote->needs[row];
     const gy_driver_need *what = &need->what;
-    const remote_host *from = &remote->hosts[what->host];
+    const tenant_host *from = &remote->tenant.hosts[what->host];
     const uint64_t number = remote->number + 1;
     REMOTE_MESSAGE(Fetch, fetch, message);
     Gy__Cluster__Key content = remote_key(what->content);
@@ -175,7 +170,7 @@ static bool ask(gy_driver *driver, uint32_t row)
         return false;
     }
     *call = (fetch_call){driver, number};
-    if (remote_call(driver, remote->hosts[need->to].peer, GY_NET_FETCH, &message.base,
+    if (remote_call(driver, remote->tenant.hosts[need->to].peer, GY_NET_FETCH, &message.base,
                     fetch_begun, call) < 0) {
         gy_index_remove(&remote->by_number, gy_index_id(number));
         gy_free(call);
@@ -187,10 +182,11 @@ static bool ask(gy_driver *driver, uint32_t row)
     return true;
 }
 
-void remote_fetches_go_on(gy_driver *driver, uint32_t host)
+void remote_fetches_go_on(void *arg, uint32_t host)
 {
+    gy_driver *driver = arg;
     gy_remote *remote = driver->remote;
-    remote_host *to = &remote->hosts[host];
+    tenant_host *to = &remote->tenant.hosts[host];
     while (to->state == HOST_HERE && to->first_need != GY_NONE && to->asked < REMOTE_FETCHES) {
         const uint32_t row = to->first_need;
         remote_need *need = &remote->needs[row];
@@ -219,8 +215,8 @@ gy_status gy_remote_start(gy_driver *driver, gy_process *process, const gy_effec
                           .key = effect->key,
                           .body = driver->message.data,
                           .body_bytes = driver->message.size_bytes};
-    const uint32_t host = remote->seats[process->slot].host;
-    remote->seats[process->slot].running++;
+    const uint32_t host = remote->tenant.seats[process->slot].host;
+    remote->tenant.seats[process->slot].running++;
     if (place->count == 0) {
         gy_wire_add(&process->out, &wire);
         gy_process_touch(driver, process);
@@ -291,12 +287,12 @@ static void lose_need(gy_driver *driver, uint32_t row, gy_status status, const c
     gy_remote *remote = driver->remote;
     remote_need *need = &remote->needs[row];
     remote_start *start = need->start;
-    const remote_host *from = &remote->hosts[need->what.host];
+    const tenant_host *from = &remote->tenant.hosts[need->what.host];
     const bool is_from_up = from->state == HOST_HERE;
     if (status == GY_PEER && is_from_up && ++need->tries < TRIES_MAX) {
         /* It is dead to the reader, maybe soon to this one, too; the daemon tried for 2 s. */
         gy_index_remove(&remote->by_number, gy_index_id(need->number));
-        remote_host *to = &remote->hosts[need->to];
+        tenant_host *to = &remote->tenant.hosts[need->to];
         to->asked -= to->asked > 0;
         queue_need(remote, row);
         remote_fetches_go_on(driver, need->to);
@@ -317,7 +313,7 @@ static void lose_need(gy_driver *driver, uint32_t row, gy_status status, const c
                       .reason = why};
     fail_start(driver, start, &event);
     if (status == GY_LIMIT && !driver->has_ended) { /* its disk is full: work goes elsewhere */
-        remote_seats_close(driver, to, why, REMOTE_BACK);
+        gy_tenant_seats_close(&remote->tenant, to, why, TENANT_BACK);
     }
 }
 
@@ -353,8 +349,9 @@ gy_status remote_hear_fetched(void *arg, const gy_rpc_asked *asked,
     return GY_OK;
 }
 
-void remote_fetches_anew(gy_driver *driver, uint32_t host)
+void remote_fetches_anew(void *arg, uint32_t host)
 {
+    const gy_driver *driver = arg;
     gy_remote *remote = driver->remote;
     /* STARTs for processes there went with them; what is left waits for nothing. */
     for (uint32_t i = 0; i < remote->need_count; i++) {
@@ -364,5 +361,5 @@ void remote_fetches_anew(gy_driver *driver, uint32_t host)
             queue_need(remote, i);
         }
     }
-    remote->hosts[host].asked = 0;
+    remote->tenant.hosts[host].asked = 0;
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const int64_t default_dead_ns = 2000000000;
 static const int64_t farewell_ns = 500000000;
 static const double call_seconds = 30; /* a daemon that takes longer to answer is not well */
 
@@ -97,14 +96,14 @@ static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
     for (uint32_t i = 0; i < remote->name_count; i++) {
         if (remote->names[i] == peer) {
             if (event == GY_RPC_UP) {
-                remote->wish_ns = 0;
+                gy_tenant_names_up(&remote->tenant);
             }
             return;
         }
     }
     const uint32_t host = remote_host_of(driver, peer);
     if (host != GY_NONE) {
-        remote_host_hear(driver, &remote->hosts[host], event);
+        remote_host_hear(driver, host, event);
     }
 }
 
@@ -128,6 +127,49 @@ static gy_status dial_names(gy_remote *remote)
     return remote->name_count > 0 ? GY_OK : gy_fail(GY_ARG, "a ticket without a name server");
 }
 
+static void step(void *arg, gy_event *event)
+{
+    gy_driver_step(arg, event);
+}
+
+static void fail(void *arg, gy_status status)
+{
+    gy_driver_fail(arg, status);
+}
+
+static bool has_ended(const void *arg)
+{
+    const gy_driver *driver = arg;
+    return driver->has_ended;
+}
+
+static uint32_t process_of(const void *arg, uint32_t slot)
+{
+    const gy_driver *driver = arg;
+    const gy_process *process = &driver->processes[slot];
+    return process->state != GY_PROCESS_NONE ? process->generation : 0;
+}
+
+static void forget(void *arg, uint32_t slot)
+{
+    gy_driver *driver = arg;
+    gy_process_gone(driver, &driver->processes[slot]);
+}
+
+static const gy_tenant_ops tenant_ops = {.step = step,
+                                         .fail = fail,
+                                         .has_ended = has_ended,
+                                         .process = process_of,
+                                         .forget = forget,
+                                         .dial = remote_dial,
+                                         .hang_up = remote_hang_up,
+                                         .attach = remote_attach,
+                                         .beat = remote_beat,
+                                         .go_on = remote_fetches_go_on,
+                                         .begin_anew = remote_fetches_anew,
+                                         .wish = remote_say_wishes,
+                                         .give = remote_say_give};
+
 gy_status gy_remote_open(gy_driver *driver)
 {
     const gy_ticket *ticket = driver->options->ticket;
@@ -137,15 +179,21 @@ gy_status gy_remote_open(gy_driver *driver)
     }
     driver->remote = remote;
     remote->ticket = ticket;
-    remote->dead_ns = driver->options->dead_ns > 0 ? driver->options->dead_ns : default_dead_ns;
     remote->free_need = GY_NONE;
-    /* Behind what drivers of the program's earlier jobs said; a voice is between. */
-    remote->sequence = (uint64_t)ticket->round * 2 << 32;
-    remote->gang = ticket->round << 20;
-    remote->seats = gy_alloc_zero("cluster.remote", driver->process_count, sizeof(remote_seat));
-    if (remote->seats == NULL) {
-        return GY_NOMEM;
-    }
+    remote->tenant = (gy_tenant){.env = driver->env,
+                                 .manager = driver->manager,
+                                 .ops = &tenant_ops,
+                                 .arg = driver,
+                                 .job = ticket->job,
+                                 .epoch = ticket->epoch,
+                                 .slot_count = driver->process_count,
+                                 .dead_ns = driver->options->dead_ns,
+                                 /* Behind what drivers of the program's earlier jobs said; a
+                                  * voice is between. */
+                                 .sequence = (uint64_t)ticket->round * 2 << 32,
+                                 .gang = ticket->round << 20};
+    GY_TRY(gy_tenant_open(&remote->tenant));
+    const int64_t dead_ns = remote->tenant.dead_ns;
     for (int i = 0; i < REMOTE_METHODS; i++) {
         remote->methods[i] = gy_net_method(heard[i].type);
         remote->methods[i].serve = heard[i].serve;
@@ -162,9 +210,9 @@ gy_status gy_remote_open(gy_driver *driver)
                                     .method_count = REMOTE_METHODS,
                                     .arg = driver,
                                     .hear = hear,
-                                    .beat_ns = remote->dead_ns / 8,
-                                    .dead_ns = remote->dead_ns / 2,
-                                    .retry_most_ns = remote->dead_ns / 8,
+                                    .beat_ns = dead_ns / 8,
+                                    .dead_ns = dead_ns / 2,
+                                    .retry_most_ns = dead_ns / 8,
                                     .key_file =
                                         ticket->key_file[0] != '\0' ? ticket->key_file : NULL,
                                     .is_plaintext = ticket->key_file[0] == '\0'};
@@ -174,20 +222,7 @@ gy_status gy_remote_open(gy_driver *driver)
 
 gy_status gy_remote_begin(gy_driver *driver)
 {
-    gy_host_state state;
-    for (uint32_t i = 0; gy_manager_host(driver->manager, i, &state); i++) {
-        remote_host *host =
-            remote_host_get(driver, state.id.high, state.id.low, state.address, state.name);
-        if (host == NULL) {
-            return GY_NOMEM;
-        }
-        GY_ASSERT((size_t)(host - driver->remote->hosts) == i);
-        host->is_expected = state.is_expected;
-        if (host->is_expected) {
-            remote_host_dial(driver, host);
-        }
-    }
-    return GY_OK;
+    return gy_tenant_begin(&driver->remote->tenant);
 }
 
 /* ---- turns ---- */
@@ -208,41 +243,13 @@ void gy_remote_turn(gy_driver *driver)
     }
 }
 
-static void do_avoids(gy_driver *driver)
-{
-    gy_remote *remote = driver->remote;
-    while (remote->avoid_count > 0 && !driver->has_ended) {
-        const remote_avoid avoid = remote->avoids[--remote->avoid_count];
-        remote_host *host = &remote->hosts[avoid.host];
-        host->is_avoided = true;
-        (void)snprintf(host->why, sizeof(host->why), "%s", avoid.reason);
-        for (uint32_t i = 0; i < driver->process_count; i++) {
-            const uint64_t lease = remote->seats[i].lease;
-            if (lease != 0 && remote->seats[i].host == avoid.host) {
-                remote_give_back(driver, lease, true, avoid.reason);
-                remote_seat_close(driver, i, "its host is avoided", 0);
-            }
-        }
-    }
-}
-
 void gy_remote_avoid(gy_driver *driver, uint32_t host, const char *reason)
 {
-    gy_remote *remote = driver->remote;
-    void *items = remote->avoids;
-    gy_status status = gy_reserve("cluster.remote", &items, &remote->avoid_room,
-                                  remote->avoid_count + 1, sizeof(remote_avoid));
-    remote->avoids = items;
-    if (status < 0 || host >= remote->host_count) {
-        return; /* said again with the next slot of it */
-    }
-    remote_avoid *avoid = &remote->avoids[remote->avoid_count++];
-    avoid->host = host;
-    (void)snprintf(avoid->reason, sizeof(avoid->reason), "%s", reason != NULL ? reason : "");
+    gy_tenant_avoid(&driver->remote->tenant, host, reason);
 }
 
 /* One tell a host. */
-static void send_discards(gy_driver *driver, remote_host *host)
+static void send_discards(gy_driver *driver, tenant_host *host)
 {
     gy_text *names = &host->discards;
     char *list[256];
@@ -265,34 +272,37 @@ static void send_discards(gy_driver *driver, remote_host *host)
 void gy_remote_discard(gy_driver *driver, uint32_t host, const gy_text *names)
 {
     gy_remote *remote = driver->remote;
-    for (uint32_t i = 0; i < remote->host_count; i++) {
+    for (uint32_t i = 0; i < remote->tenant.host_count; i++) {
         /* What a lost host keeps it gives up itself when nobody beats. */
-        if ((i == host || host == GY_NONE) && remote->hosts[i].state != HOST_GONE &&
+        if ((i == host || host == GY_NONE) && remote->tenant.hosts[i].state != HOST_GONE &&
             names->size_bytes > 0) {
-            gy_text_add_bytes(&remote->hosts[i].discards, names->data, names->size_bytes);
-            remote->hosts[i].discards.status = GY_OK; /* no memory: they go with the job */
+            gy_text_add_bytes(&remote->tenant.hosts[i].discards, names->data,
+                              names->size_bytes);
+            remote->tenant.hosts[i].discards.status =
+                GY_OK; /* no memory: they go with the job */
         }
     }
 }
 
 void gy_remote_tick(gy_driver *driver, int64_t now_ns)
 {
-    gy_remote *remote = driver->remote;
-    remote_hosts_look_after(driver, now_ns);
-    for (uint32_t i = 0; i < remote->host_count && !driver->has_ended; i++) {
-        send_discards(driver, &remote->hosts[i]);
+    gy_tenant *tenant = &driver->remote->tenant;
+    gy_tenant_look_after(tenant, now_ns);
+    for (uint32_t i = 0; i < tenant->host_count && !driver->has_ended; i++) {
+        send_discards(driver, &tenant->hosts[i]);
         remote_fetches_go_on(driver, i);
         remote_seats_go_on(driver, i);
     }
-    remote_give_idle(driver, now_ns);
-    remote_give_all(driver, now_ns);
+    gy_tenant_give_idle(tenant, now_ns);
+    gy_tenant_give_all(tenant, now_ns);
 }
 
 void gy_remote_settle(gy_driver *driver)
 {
-    do_avoids(driver);
+    gy_tenant *tenant = &driver->remote->tenant;
+    gy_tenant_do_avoids(tenant);
     if (!driver->has_ended) {
-        remote_wish(driver, gy_now_ns(driver->env));
+        gy_tenant_wish(tenant, gy_now_ns(driver->env));
         remote_view(driver, gy_now_ns(driver->env));
     }
 }
@@ -313,10 +323,10 @@ static void say_farewell(gy_driver *driver)
 {
     gy_remote *remote = driver->remote;
     const int64_t last_ns = gy_now_ns(driver->env) + farewell_ns;
-    for (size_t i = 0; i < remote->host_count; i++) {
+    for (size_t i = 0; i < remote->tenant.host_count; i++) {
         REMOTE_MESSAGE(JobOver, job_over, message);
-        if (remote->hosts[i].state == HOST_HERE &&
-            remote_call(driver, remote->hosts[i].peer, GY_NET_JOB_OVER, &message.base,
+        if (remote->tenant.hosts[i].state == HOST_HERE &&
+            remote_call(driver, remote->tenant.hosts[i].peer, GY_NET_JOB_OVER, &message.base,
                         farewell_done, remote) == GY_OK) {
             remote->farewells++;
         }
@@ -337,17 +347,14 @@ void gy_remote_close(gy_driver *driver)
     }
     gy_rpc_free(remote->rpc);
     remote_starts_free(driver);
-    for (size_t i = 0; i < remote->host_count; i++) {
-        gy_free(remote->hosts[i].folder);
-        gy_text_free(&remote->hosts[i].discards);
+    for (size_t i = 0; i < remote->tenant.host_count; i++) {
+        gy_free(remote->tenant.hosts[i].folder);
+        gy_text_free(&remote->tenant.hosts[i].discards);
     }
-    gy_index_free(&remote->by_lease);
+    gy_tenant_close(&remote->tenant);
     gy_index_free(&remote->by_number);
-    void *arrays[] = {remote->hosts,  remote->seats, remote->returns,
-                      remote->avoids, remote->needs, remote->reads};
-    for (size_t i = 0; i < GY_COUNT(arrays); i++) {
-        gy_free(arrays[i]);
-    }
+    gy_free(remote->needs);
+    gy_free(remote->reads);
     gy_free(remote);
     driver->remote = NULL;
 }

@@ -19,9 +19,7 @@ static void opened(void *arg, gy_status status, const ProtobufCMessage *answer)
     gy_driver *driver = call.driver;
     (void)answer;
     gy_free(arg);
-    const uint32_t slot = driver->has_ended ? GY_NONE : remote_seat_of(driver, call.lease);
-    if (status >= 0 || status == GY_CANCELLED || status == GY_PEER || slot == GY_NONE ||
-        driver->remote->seats[slot].generation != call.generation) {
+    if (status >= 0 || status == GY_CANCELLED || status == GY_PEER || driver->has_ended) {
         return; /* of a daemon that is lost or anew all seats are told */
     }
     gy_error why;
@@ -29,14 +27,14 @@ static void opened(void *arg, gy_status status, const ProtobufCMessage *answer)
     if (status == GY_STATE) {
         remote_over(driver, GY_STATE, why.text);
     } else { /* it cannot be used now: the name server knows of others */
-        remote_seat_close(driver, slot, why.text, REMOTE_BACK);
+        gy_tenant_not_opened(&driver->remote->tenant, call.lease, call.generation, why.text);
     }
 }
 
 static void say_open(gy_driver *driver, uint32_t slot)
 {
     gy_remote *remote = driver->remote;
-    remote_seat *seat = &remote->seats[slot];
+    tenant_seat *seat = &remote->tenant.seats[slot];
     REMOTE_MESSAGE(Open, open, message);
     message.lease = seat->lease;
     message.generation = seat->generation;
@@ -49,8 +47,8 @@ static void say_open(gy_driver *driver, uint32_t slot)
         return;
     }
     *call = (open_call){driver, seat->lease, seat->generation};
-    if (remote_call(driver, remote->hosts[seat->host].peer, GY_NET_OPEN, &message.base, opened,
-                    call) < 0) {
+    if (remote_call(driver, remote->tenant.hosts[seat->host].peer, GY_NET_OPEN, &message.base,
+                    opened, call) < 0) {
         gy_free(call); /* when there is room */
     } else {
         seat->is_open_due = false;
@@ -59,15 +57,8 @@ static void say_open(gy_driver *driver, uint32_t slot)
 
 gy_status gy_remote_spawn(gy_driver *driver, const gy_process *process)
 {
-    remote_seat *seat = &driver->remote->seats[process->slot];
-    if (seat->lease == 0) {
-        return gy_fail(GY_PEER, "the lease of slot %u is over", process->slot);
-    }
-    seat->generation = process->generation;
-    seat->window = REMOTE_WINDOW_BYTES;
-    seat->owed = 0;
-    seat->running = 0;
-    seat->is_kill_due = false;
+    GY_TRY(gy_tenant_spawn(&driver->remote->tenant, process->slot, process->generation));
+    driver->remote->tenant.seats[process->slot].window = REMOTE_WINDOW_BYTES;
     say_open(driver, process->slot);
     return GY_OK;
 }
@@ -75,20 +66,20 @@ gy_status gy_remote_spawn(gy_driver *driver, const gy_process *process)
 static void say_close(gy_driver *driver, uint32_t slot, const char *reason)
 {
     gy_remote *remote = driver->remote;
-    remote_seat *seat = &remote->seats[slot];
+    tenant_seat *seat = &remote->tenant.seats[slot];
     char words[GY_CONTROL_REASON_BYTES];
     gy_net_clean_text(reason != NULL ? reason : "", words, sizeof(words));
     REMOTE_MESSAGE(Close, close, message);
     message.lease = seat->lease;
     message.generation = seat->generation;
     message.reason = words;
-    seat->is_kill_due = remote_call(driver, remote->hosts[seat->host].peer, GY_NET_CLOSE,
+    seat->is_kill_due = remote_call(driver, remote->tenant.hosts[seat->host].peer, GY_NET_CLOSE,
                                     &message.base, NULL, NULL) < 0;
 }
 
 void gy_remote_kill(gy_driver *driver, const gy_process *process, const char *reason)
 {
-    const remote_seat *seat = &driver->remote->seats[process->slot];
+    const tenant_seat *seat = &driver->remote->tenant.seats[process->slot];
     if (seat->lease != 0 && seat->generation == process->generation) {
         say_close(driver, process->slot, reason);
     }
@@ -96,7 +87,7 @@ void gy_remote_kill(gy_driver *driver, const gy_process *process, const char *re
 
 void gy_remote_answered(gy_driver *driver, const gy_process *process)
 {
-    remote_seat *seat = &driver->remote->seats[process->slot];
+    tenant_seat *seat = &driver->remote->tenant.seats[process->slot];
     seat->running -= seat->running > 0;
 }
 
@@ -105,7 +96,7 @@ void gy_remote_answered(gy_driver *driver, const gy_process *process)
 void gy_remote_send(gy_driver *driver, gy_process *process)
 {
     gy_remote *remote = driver->remote;
-    remote_seat *seat = &remote->seats[process->slot];
+    tenant_seat *seat = &remote->tenant.seats[process->slot];
     gy_text *out = &process->out;
     if (out->status < 0) { /* a message is missing */
         gy_process_kill(driver, process->slot, process->generation,
@@ -121,9 +112,9 @@ void gy_remote_send(gy_driver *driver, gy_process *process)
         message.generation = seat->generation;
         message.data.data = (uint8_t *)out->data + process->sent;
         message.data.len = size;
-        if (remote_call(driver, remote->hosts[seat->host].peer, GY_NET_RELAY, &message.base,
-                        NULL, NULL) < 0) {
-            remote->hosts[seat->host].is_full = true;
+        if (remote_call(driver, remote->tenant.hosts[seat->host].peer, GY_NET_RELAY,
+                        &message.base, NULL, NULL) < 0) {
+            remote->tenant.hosts[seat->host].is_full = true;
             return;
         }
         seat->window -= size;
@@ -139,7 +130,7 @@ void remote_seats_go_on(gy_driver *driver, uint32_t host)
 {
     gy_remote *remote = driver->remote;
     for (uint32_t i = 0; i < driver->process_count; i++) {
-        remote_seat *seat = &remote->seats[i];
+        tenant_seat *seat = &remote->tenant.seats[i];
         gy_process *process = &driver->processes[i];
         if (seat->lease == 0 || seat->host != host || seat->generation == 0 ||
             process->state == GY_PROCESS_NONE) {
@@ -168,18 +159,12 @@ static void answer_done(const gy_driver *driver, const gy_rpc_asked *asked)
     }
 }
 
-/* The slot of a lease of this epoch at that host, GY_NONE: none. */
-static uint32_t find_slot(gy_driver *driver, const gy_rpc_asked *asked, uint32_t epoch,
+/* The slot of a lease of this epoch at whoever asks, GY_NONE: none. */
+static uint32_t find_slot(const gy_driver *driver, const gy_rpc_asked *asked, uint32_t epoch,
                           uint64_t lease)
 {
-    const gy_remote *remote = driver->remote;
-    if (driver->has_ended || epoch != remote->ticket->epoch) {
-        return GY_NONE;
-    }
-    const uint32_t slot = remote_seat_of(driver, lease);
-    const uint32_t host = remote_host_of(driver, asked->peer);
-    return slot != GY_NONE && host != GY_NONE && remote->seats[slot].host == host ? slot
-                                                                                  : GY_NONE;
+    return gy_tenant_slot_at(&driver->remote->tenant, remote_host_of(driver, asked->peer),
+                             epoch, lease);
 }
 
 /* The process that is spoken of; NULL: it is gone or another's. */
@@ -187,7 +172,7 @@ static gy_process *find_process(gy_driver *driver, const gy_rpc_asked *asked, ui
                                 uint64_t lease, uint32_t generation)
 {
     const uint32_t slot = find_slot(driver, asked, epoch, lease);
-    if (slot == GY_NONE || driver->remote->seats[slot].generation != generation) {
+    if (slot == GY_NONE || driver->remote->tenant.seats[slot].generation != generation) {
         return NULL;
     }
     gy_process *process = &driver->processes[slot];
@@ -198,13 +183,13 @@ static gy_process *find_process(gy_driver *driver, const gy_rpc_asked *asked, ui
 static void give_credit(gy_driver *driver, uint32_t slot)
 {
     gy_remote *remote = driver->remote;
-    remote_seat *seat = &remote->seats[slot];
+    tenant_seat *seat = &remote->tenant.seats[slot];
     REMOTE_MESSAGE(Credit, credit, message);
     message.lease = seat->lease;
     message.generation = seat->generation;
     message.bytes = seat->owed;
-    if (remote_call(driver, remote->hosts[seat->host].peer, GY_NET_CREDIT, &message.base, NULL,
-                    NULL) == GY_OK) {
+    if (remote_call(driver, remote->tenant.hosts[seat->host].peer, GY_NET_CREDIT, &message.base,
+                    NULL, NULL) == GY_OK) {
         seat->owed = 0; /* else with what comes next, of which half a window is left */
     }
 }
@@ -222,7 +207,7 @@ gy_status remote_hear_relay(void *arg, const gy_rpc_asked *asked,
     }
     const uint32_t slot = process->slot;
     gy_hear_bytes(driver, process, message->data.data, message->data.len);
-    remote_seat *seat = &driver->remote->seats[slot];
+    tenant_seat *seat = &driver->remote->tenant.seats[slot];
     if (!driver->has_ended && seat->lease == message->lease &&
         seat->generation == message->generation) {
         seat->owed += message->data.len;
@@ -242,7 +227,7 @@ gy_status remote_hear_credit(void *arg, const gy_rpc_asked *asked,
     gy_process *process =
         find_process(driver, asked, message->epoch, message->lease, message->generation);
     if (process != NULL) {
-        remote_seat *seat = &driver->remote->seats[process->slot];
+        tenant_seat *seat = &driver->remote->tenant.seats[process->slot];
         seat->window = GY_MIN(seat->window + message->bytes, (uint64_t)REMOTE_WINDOW_BYTES);
         gy_process_touch(driver, process);
     }
@@ -259,7 +244,7 @@ gy_status remote_hear_lease_gone(void *arg, const gy_rpc_asked *asked,
     if (slot != GY_NONE) {
         char reason[GY_CONTROL_REASON_BYTES];
         gy_net_clean_text(message->reason, reason, sizeof(reason));
-        remote_seat_close(driver, slot, reason, REMOTE_IS_DOWN);
+        gy_tenant_seat_close(&driver->remote->tenant, slot, reason, TENANT_IS_DOWN);
     }
     return GY_OK;
 }
@@ -305,14 +290,9 @@ gy_status remote_hear_seat_gone(void *arg, const gy_rpc_asked *asked,
         gy_driver_fail(driver, GY_NOMEM);
         return GY_OK;
     }
-    remote_host *host = &driver->remote->hosts[driver->remote->seats[process->slot].host];
-    if (process->state == GY_PROCESS_STARTING && !process->is_killed) {
-        if (++host->deaths == REMOTE_DEATHS_MAX) {
-            gy_remote_avoid(driver, (uint32_t)(host - driver->remote->hosts), why);
-        }
-    } else {
-        host->deaths = 0;
-    }
+    gy_tenant_process_ended(&driver->remote->tenant,
+                            driver->remote->tenant.seats[process->slot].host,
+                            process->state != GY_PROCESS_STARTING || process->is_killed, why);
     gy_process_end(driver, process,
                    &(gy_gone){.news = &news,
                               .lines = lines,
