@@ -307,4 +307,67 @@ static inline const char *kit_etcd_where(const kit_etcd *etcd, const char *prefi
     return out;
 }
 
+static inline void kit_etcd_manage(kit_etcd *etcd, const char *path, const char *body)
+{
+    static char told[4096];
+    assert_int_equal(kit_etcd_ask(etcd, 0, path, body, told, sizeof(told)), 200);
+}
+
+/**
+ * Three members with TLS, certificates of clients, and tokens that are good for `token_s`
+ * seconds; `more` arguments of each, NULL at the end, or NULL. Nobody needs a login before
+ * kit_etcd_add_users.
+ */
+static inline void kit_etcd_start_secured(kit_etcd *etcd, int token_s, char *const *more)
+{
+    static char files[3][160], tokens[400];
+    static char *all[KIT_ARGUMENTS] = {"--cert-file",
+                                       files[0],
+                                       "--key-file",
+                                       files[1],
+                                       "--trusted-ca-file",
+                                       files[2],
+                                       "--client-cert-auth",
+                                       "--auth-token",
+                                       tokens,
+                                       "--bcrypt-cost",
+                                       "4"};
+    size_t count = 11;
+    kit_etcd_secure(etcd);
+    snprintf(files[0], sizeof(files[0]), "%s/server.pem", etcd->folder);
+    snprintf(files[1], sizeof(files[1]), "%s/server.key", etcd->folder);
+    snprintf(files[2], sizeof(files[2]), "%s/ca.pem", etcd->folder);
+    snprintf(tokens, sizeof(tokens),
+             "jwt,pub-key=%s/token.pub,priv-key=%s/token.key,sign-method=RS256,ttl=%ds",
+             etcd->folder, etcd->folder, token_s);
+    for (size_t i = 0; more != NULL && more[i] != NULL; i++) {
+        assert_true(count < KIT_ARGUMENTS - 1);
+        all[count++] = more[i];
+    }
+    etcd->more = all;
+    kit_etcd_start(etcd, KIT_MEMBERS);
+}
+
+/** From now on nobody may do anything but root, whose password is r, and gyre, whose password
+ * is se"cret, below t/. */
+static inline void kit_etcd_add_users(kit_etcd *etcd)
+{
+    static const char *const asked[][2] = {
+        {"user/add", "{\"name\":\"root\",\"password\":\"r\"}"},
+        {"role/add", "{\"name\":\"root\"}"},
+        {"user/grant", "{\"user\":\"root\",\"role\":\"root\"}"},
+        {"user/add", "{\"name\":\"gyre\",\"password\":\"se\\\"cret\"}"},
+        {"role/add", "{\"name\":\"names\"}"},
+        {"role/grant", /* from t/ to t0 */
+         "{\"name\":\"names\",\"perm\":{\"permType\":\"READWRITE\",\"key\":\"dC8=\","
+         "\"range_end\":\"dDA=\"}}"},
+        {"user/grant", "{\"user\":\"gyre\",\"role\":\"names\"}"},
+        {"enable", "{}"}};
+    for (size_t i = 0; i < GY_COUNT(asked); i++) {
+        char path[64];
+        snprintf(path, sizeof(path), "/v3/auth/%s", asked[i][0]);
+        kit_etcd_manage(etcd, path, asked[i][1]);
+    }
+}
+
 #endif

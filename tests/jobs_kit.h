@@ -68,6 +68,7 @@ static inline pid_t kit_start(char *const *arguments, const char *log)
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing outlives a test that fails */
         const int file = open(log, O_CREAT | O_WRONLY | O_TRUNC, 0600);
         if (file < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0) {
             _exit(126);

@@ -36,10 +36,13 @@ typedef struct gy_leased {
     bool is_ending; /* over, but its process is not gone yet */
 } gy_leased;
 
-/** A manager that a daemon runs, or is about to. */
+/** A manager that a daemon runs, or is about to; or one that ended here, of a job whose later
+ * epochs the daemon has not heard of: so a name server that was not there then need not wait.
+ */
 typedef struct gy_hosted {
     gy_key job;
     uint32_t epoch;
+    bool is_gone;
 } gy_hosted;
 
 /** All that a daemon tells the name server; texts and arrays are borrowed for the step. */

@@ -192,7 +192,7 @@ static void host_fault(world *at, const fault *what, int node)
             at->hosts[i].loses_start = what->which % 3 == 0;
         }
     } else if (what->kind == FAULT_HOST_STOPS) {
-        own->stopped_until_ns = world_now(at) + what->span_ns;
+        own->stopped_until_ns = GY_MAX(own->stopped_until_ns, world_now(at) + what->span_ns);
     } else if (what->kind == FAULT_HOST_GONE) {
         if (living == at->host_count && own->is_up) { /* one at most: gangs need room */
             own->is_gone = true;

@@ -138,7 +138,9 @@ static gy_status say_unreachable(gy_cluster *cluster)
         (void)gy_rpc_turn(cluster->rpc, gy_env_deadline(cluster->env, 1));
     }
     return asks.outcome.status < 0
-               ? gy_fail(GY_PEER, "no name server answers: %.900s", asks.outcome.text)
+               ? gy_fail(GY_PEER,
+                         "no name server answers (none runs there, or none is elected): %.900s",
+                         asks.outcome.text)
                : GY_AGAIN; /* it came back */
 }
 

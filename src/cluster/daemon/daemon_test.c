@@ -174,6 +174,23 @@ static void a_manager_is_started_once_an_epoch(void **state)
     finish(&at);
 }
 
+static void a_manager_that_ended_is_told_until_another_is_known(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
+    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_DOWN, .epoch = 4});
+    const gy_daemon_state *told = &said(&at, GY_DAEMON_STATE)->state;
+    assert_int_equal(told->manager_count, 1);
+    assert_true(told->managers[0].is_gone && told->managers[0].epoch == 4);
+    attach(&at, 5);
+    assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
+    finish(&at);
+}
+
 static void a_silent_managers_leases_and_files_go(void **state)
 {
     (void)state;
@@ -403,6 +420,7 @@ int main(void)
         cmocka_unit_test(orders_are_taken_by_their_numbers),
         cmocka_unit_test(an_epoch_is_synced_before_it_is_obeyed),
         cmocka_unit_test(a_manager_is_started_once_an_epoch),
+        cmocka_unit_test(a_manager_that_ended_is_told_until_another_is_known),
         cmocka_unit_test(a_silent_managers_leases_and_files_go),
         cmocka_unit_test(bytes_pass_as_far_as_there_is_credit),
         cmocka_unit_test(a_section_is_fetched_once_for_all),

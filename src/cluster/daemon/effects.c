@@ -3,6 +3,8 @@
  */
 #include "cluster/daemon/daemon_priv.h"
 
+enum { GONE_MAX = 256 }; /* told of in a state; they are told for as long as there are files */
+
 void gy_daemon_no_memory(gy_daemon *daemon, gy_status status)
 {
     daemon->status = status < 0 ? GY_NOMEM : daemon->status;
@@ -60,13 +62,22 @@ void gy_daemon_list_leases(gy_daemon *daemon, uint32_t job, gy_daemon_state *sta
     state->lease_count = count;
 }
 
+/* The job's last manager, as far as is known here, was at this daemon and is not any more. */
+static bool is_gone(const job_row *row)
+{
+    return row->hosted == HOSTED_NONE && row->started > 0 && !row->is_syncing &&
+           row->started == row->epoch && row->has_files && !row->is_over;
+}
+
 static void list_managers(gy_daemon *daemon, gy_daemon_state *state)
 {
-    size_t count = 0;
+    size_t count = 0, gone = 0;
     for (size_t i = 0; i < daemon->job_count; i++) {
         count += daemon->jobs[i].hosted != HOSTED_NONE;
+        gone += is_gone(&daemon->jobs[i]);
     }
-    gy_hosted *all = gy_arena_alloc(&daemon->texts, (count + 1) * sizeof(*all));
+    gone = GY_MIN(gone, (size_t)GONE_MAX);
+    gy_hosted *all = gy_arena_alloc(&daemon->texts, (count + gone + 1) * sizeof(*all));
     if (all == NULL) {
         gy_daemon_no_memory(daemon, GY_NOMEM);
         return;
@@ -74,7 +85,12 @@ static void list_managers(gy_daemon *daemon, gy_daemon_state *state)
     for (size_t i = 0; i < daemon->job_count; i++) {
         const job_row *row = &daemon->jobs[i];
         if (row->hosted != HOSTED_NONE) {
-            all[state->manager_count++] = (gy_hosted){row->key, row->hosted_epoch};
+            all[state->manager_count++] =
+                (gy_hosted){.job = row->key, .epoch = row->hosted_epoch};
+        } else if (gone > 0 && is_gone(row)) {
+            gone--;
+            all[state->manager_count++] =
+                (gy_hosted){.job = row->key, .epoch = row->started, .is_gone = true};
         }
     }
     state->managers = all;

@@ -12,7 +12,9 @@
 
 enum { EVENTS = 64 };
 static const int64_t tick_every_ns = 1000000000;
-static const int64_t brief_ns = 20000000;        /* while something is due soon */
+static const int64_t brief_ns = 20000000; /* while something is due soon */
+/* One name server of several listens: soon after it does, all daemons shall be there. */
+static const int64_t names_again_ns = 500000000;
 static const int64_t last_after_ns = 8000000000; /* for all to end */
 
 /* ---- Events ---- */
@@ -263,6 +265,7 @@ static gy_status open_node(gy_host *host)
                                         .method_count = count,
                                         .arg = host,
                                         .hear = hear,
+                                        .retry_most_ns = names_again_ns,
                                         .key_file = options->key_file,
                                         .is_plaintext = options->is_plaintext,
                                         .bulk = &host->bulk},

@@ -88,15 +88,23 @@ void gy_folder_try_lock(gy_folder *folder)
     }
 }
 
+typedef struct replaying {
+    gy_manager *manager;
+    bool has_records;
+} replaying;
+
 static gy_status take_records(void *arg, const void *records, size_t size_bytes, size_t *used)
 {
-    return gy_manager_replay(arg, records, size_bytes, used);
+    replaying *state = arg;
+    state->has_records = true;
+    return gy_manager_replay(state->manager, records, size_bytes, used);
 }
 
 gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
                            gy_manager *manager)
 {
     char host[64] = "", owner[96] = "";
+    replaying state = {.manager = manager};
     (void)gethostname(host, sizeof(host) - 1);
     snprintf(owner, sizeof(owner), "%s, process %d", host, (int)getpid());
     const char *where =
@@ -109,8 +117,14 @@ gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
                                         .owner =
                                             options->owner != NULL ? options->owner : owner,
                                         .take = take_records,
-                                        .arg = manager};
-    return gy_journal_open(folder->env, &journal, &folder->journal);
+                                        .arg = &state};
+    GY_TRY(gy_journal_open(folder->env, &journal, &folder->journal));
+    if (options->epoch > 1 && !state.has_records) {
+        gy_warn("epoch %llu finds nothing of the managers before it in %s and begins anew: "
+                "either they wrote nothing, or not all hosts share that folder",
+                (unsigned long long)options->epoch, where);
+    }
+    return GY_OK;
 }
 
 static void log_name(uint32_t slot, uint32_t generation, char out[64])

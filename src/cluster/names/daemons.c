@@ -238,7 +238,10 @@ static bool take_state(gy_names *names, uint32_t daemon, const gy_daemon_state *
     row->order = state->order;
     row->platform = state->platform;
     row->slots = state->slots;
-    row->managers = (uint32_t)state->manager_count;
+    row->managers = 0;
+    for (size_t i = 0; i < state->manager_count; i++) {
+        row->managers += !state->managers[i].is_gone;
+    }
     row->heard_ns = names->now_ns;
     row->is_up = true;
     row->round++;
@@ -249,6 +252,16 @@ static bool take_state(gy_names *names, uint32_t daemon, const gy_daemon_state *
         gy_names_reshape(names);
     }
     return true;
+}
+
+/* It ended at a daemon that told it to a name server before this one, or to none. */
+static void hear_gone(gy_names *names, uint32_t daemon, uint32_t job)
+{
+    const job_row *row = &names->jobs[job];
+    if ((row->state == JOB_ORDERED || row->state == JOB_UP) &&
+        (row->host == GY_NONE || row->host == daemon)) {
+        gy_names_manager_lost(names, job, "has ended");
+    }
 }
 
 static void hear_managers(gy_names *names, uint32_t daemon, const gy_daemon_state *state)
@@ -264,8 +277,15 @@ static void hear_managers(gy_names *names, uint32_t daemon, const gy_daemon_stat
             }
             continue; /* its daemon ends it when it hears of the epoch that is */
         }
+        if (said->is_gone) {
+            hear_gone(names, daemon, job);
+            continue;
+        }
         if (row->host != daemon) {
             gy_names_set_host(names, job, daemon);
+        }
+        if (row->state == JOB_ORDERED && row->order == 0 && !row->was_listed) {
+            gy_names_due(names, job, names->now_ns + names->options.start_ns);
         }
         row->was_listed = true;
         row->round = names->daemons[daemon].round;

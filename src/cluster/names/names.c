@@ -107,15 +107,16 @@ void gy_names_free(gy_names *names)
     gy_free(names);
 }
 
-/* The term stands: from now on orders may be given. Managers that the table knows of are given
- * time to say that they live. */
+/* The term stands: from now on orders may be given. Managers that the table knows of, or their
+ * daemons, are given time to find this name server and to say that they live. */
 static void serve(gy_names *names)
 {
+    const int64_t heard_ns = GY_MIN(names->options.start_ns, names->options.dead_ns * 3 / 2);
     names->phase = NAMES_SERVING;
     for (uint32_t job = 0; job < names->job_count; job++) {
         job_row *row = &names->jobs[job];
         if (row->state == JOB_ORDERED) {
-            gy_names_due(names, job, names->now_ns + names->options.start_ns);
+            gy_names_due(names, job, names->now_ns + heard_ns);
         } else if (row->state == JOB_WAITING) {
             gy_names_due(names, job, names->now_ns);
         }

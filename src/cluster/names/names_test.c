@@ -28,6 +28,7 @@ typedef struct bench {
     uint64_t sequence;
     gy_order orders[CELLS]; /* since the last clear */
     size_t order_count;
+    bool are_gone; /* the managers that daemons tell of */
 } bench;
 
 static void tell(bench *at, gy_names_event event);
@@ -150,7 +151,8 @@ static void daemon_says(bench *at, uint64_t id, uint32_t slots, size_t missed)
             }
         }
         if (order->kind == GY_ORDER_MANAGER) {
-            managers[state.manager_count++] = (gy_hosted){order->job, order->epoch};
+            managers[state.manager_count++] =
+                (gy_hosted){.job = order->job, .epoch = order->epoch, .is_gone = at->are_gone};
         }
     }
     tell(at, (gy_names_event){.kind = GY_NAMES_DAEMON, .daemon = &state});
@@ -323,6 +325,33 @@ static void a_manager_goes_with_its_daemon(void **state)
         assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
         assert_int_equal(at.orders[at.order_count - 1].epoch, 2);
         assert_true(at.orders[at.order_count - 1].daemon == 3 - first);
+        finish(&at);
+    }
+}
+
+/* A name server that was not there hears of a manager: that it ended; nothing, of nobody; that
+ * it is there, and then nothing of itself. */
+static void a_new_name_server_hears_who_is_gone(void **state)
+{
+    (void)state;
+    static const int64_t replaced_ms[] = {0, 3000, 10000};
+    for (int way = 0; way < 3; way++) {
+        bench at = {.now_ns = ms};
+        start(&at);
+        daemon_says(&at, 1, 4, 0);
+        submit(&at, 1, 0, "");
+        daemon_says(&at, 1, 4, 0);
+        manager_says(&at, 1, 1, 0, no_gang);
+        restart(&at);
+        const int64_t began_ns = at.now_ns;
+        at.are_gone = way == 0;
+        while (count_orders(&at, GY_ORDER_MANAGER) < 2) {
+            assert_true(at.now_ns - began_ns <= (replaced_ms[way] + 500) * ms);
+            daemon_says(&at, way == 1 ? 2 : 1, 4, 0);
+            pass(&at, count_orders(&at, GY_ORDER_MANAGER) < 2 ? 250 * ms : 0);
+        }
+        assert_true(at.now_ns - began_ns >= replaced_ms[way] * ms);
+        assert_int_equal(at.orders[at.order_count - 1].epoch, 2);
         finish(&at);
     }
 }
@@ -546,6 +575,7 @@ int main(void)
         cmocka_unit_test(a_job_is_stored_before_it_is_accepted),
         cmocka_unit_test(each_manager_has_an_epoch_of_its_own),
         cmocka_unit_test(a_manager_goes_with_its_daemon),
+        cmocka_unit_test(a_new_name_server_hears_who_is_gone),
         cmocka_unit_test(a_manager_that_never_speaks_is_given_up),
         cmocka_unit_test(the_next_job_of_a_program_is_told_all),
         cmocka_unit_test(shares_follow_weights),

@@ -74,7 +74,7 @@ static void state_once(void)
                                 .epoch = number(),
                                 .gang = (uint32_t)below(9),
                                 .is_ending = below(2) == 0};
-        managers[i] = (gy_hosted){.job = key(), .epoch = number()};
+        managers[i] = (gy_hosted){.job = key(), .epoch = number(), .is_gone = below(2) == 0};
     }
     Gy__Cluster__DaemonState message;
     assert_ok(gy_net_write_state(&in, &arena, &message));
@@ -97,7 +97,8 @@ static void state_once(void)
                     out.leases[i].is_ending == leases[i].is_ending);
     }
     for (size_t i = 0; i < in.manager_count; i++) {
-        assert_true(gy_key_is_same(out.managers[i].job, managers[i].job) &&
+        assert_true(out.managers[i].is_gone == managers[i].is_gone &&
+                    gy_key_is_same(out.managers[i].job, managers[i].job) &&
                     out.managers[i].epoch == managers[i].epoch);
     }
     protobuf_c_message_free_unpacked(came, NULL);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 static const int64_t second_ns = 1000000000;
 
@@ -154,7 +155,8 @@ static void make_machine(gy_server *server)
     }
     gy_names_free(server->names);
     server->names = NULL;
-    if (status != GY_IO && status != GY_TIMEOUT && status != GY_PEER) {
+    /* Users and passwords may be changed while it runs; when it starts they are checked. */
+    if (status != GY_IO && status != GY_TIMEOUT && status != GY_PEER && status != GY_STATE) {
         gy_server_fail(server, status);
         return;
     }
@@ -185,17 +187,26 @@ static void settle(gy_server *server)
     tell_refused(server);
 }
 
-/* One that waits says for whom. */
+/* One that waits says for whom, and sees in etcd whether that one lives: a lock of SQLite's
+ * goes with its process. */
 static void look_at_leader(gy_server *server)
 {
     char value[GY_TABLE_VALUE_BYTES];
-    if (server->is_elected ||
-        gy_table_leader(server->table, "nameserver", value, NULL) != GY_OK ||
-        strcmp(value, server->leader) == 0) {
+    uint64_t number = 0;
+    if (server->is_elected) {
+        gy_server_unwatch(server);
         return;
     }
+    if (gy_table_leader(server->table, "nameserver", value, &number) != GY_OK ||
+        number == server->watch.number) {
+        return;
+    }
+    server->watch.number = number;
     memcpy(server->leader, value, sizeof(value));
     gy_warn("the name server at %s is elected: this one waits", value);
+    if (strncmp(server->options->table, "etcd:", 5) == 0) {
+        gy_server_watch(server, value, number);
+    }
 }
 
 /* ---- The loop ---- */
@@ -203,10 +214,15 @@ static void look_at_leader(gy_server *server)
 static void wait(gy_server *server, int signals)
 {
     int64_t until_ns = GY_MIN(server->wake_ns, gy_table_next(server->table).at_ns);
-    struct pollfd files[4] = {{.fd = signals, .events = POLLIN},
+    struct pollfd files[5] = {{.fd = signals, .events = POLLIN},
                               {.fd = gy_table_fd(server->table), .events = POLLIN},
                               {.fd = -1, .events = POLLIN},
+                              {.fd = -1, .events = POLLIN},
                               {.fd = -1, .events = POLLIN}};
+    if (server->watch.rpc != NULL) {
+        files[4].fd = gy_rpc_fd(server->watch.rpc);
+        until_ns = GY_MIN(until_ns, gy_server_watch_next(server));
+    }
     if (server->page != NULL) {
         files[3].fd = gy_page_fd(server->page);
         until_ns = GY_MIN(until_ns, gy_page_next(server->page).at_ns);
@@ -244,6 +260,7 @@ static void run(gy_server *server, int signals)
         if (server->page != NULL) {
             gy_page_turn(server->page);
         }
+        gy_server_watch_turn(server);
         look_at_leader(server);
     }
 }
@@ -317,6 +334,35 @@ static gy_status open_files(gy_server *server)
                          &server->blobs);
 }
 
+/* Where others reach it: who listens everywhere, by its host's name. */
+static void name_address(const char *listen, char address[GY_TABLE_VALUE_BYTES])
+{
+    char host[128] = "";
+    const char *port = strrchr(listen, ':');
+    const bool is_anywhere =
+        strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
+    if (is_anywhere && gethostname(host, sizeof(host) - 1) == 0) {
+        (void)snprintf(address, GY_TABLE_VALUE_BYTES, "%s%s", host, port);
+    } else {
+        (void)snprintf(address, GY_TABLE_VALUE_BYTES, "%s", listen);
+    }
+}
+
+/* A cluster of several hosts that one of them can take along. */
+static void say_what_is_lost(const gy_nameserver_options *options)
+{
+    static const char *const here[] = {"127.", "localhost:", "[::1]:"};
+    bool is_here = strncmp(options->table, "etcd:", 5) == 0;
+    for (size_t i = 0; i < GY_COUNT(here); i++) {
+        is_here = is_here || strncmp(options->listen, here[i], strlen(here[i])) == 0;
+    }
+    if (!is_here) {
+        gy_warn("the table is a file of this host: while the host is away nobody replaces a "
+                "manager that ends, and if it is lost such jobs go on by `gyre job resume` "
+                "alone; a table in etcd outlives it");
+    }
+}
+
 static gy_status open_table(gy_server *server)
 {
     const gy_nameserver_options *options = server->options;
@@ -332,7 +378,10 @@ static gy_status open_table(gy_server *server)
                                              .elected = elected,
                                              .arg = server},
                          &server->table));
-    return gy_table_campaign(server->table, "nameserver", options->listen);
+    char address[GY_TABLE_VALUE_BYTES];
+    say_what_is_lost(options);
+    name_address(options->listen, address);
+    return gy_table_campaign(server->table, "nameserver", address);
 }
 
 /* A descriptor for each daemon, manager and transfer. */
@@ -382,7 +431,8 @@ static gy_status open_page(gy_server *server)
 gy_status gy_nameserver_run(const gy_nameserver_options *options)
 {
     int signals = -1;
-    gy_server server = {.env = gy_env_real(), .wake_ns = INT64_MAX};
+    gy_server server = {
+        .env = gy_env_real(), .wake_ns = INT64_MAX, .watch = {.down_ns = INT64_MAX}};
     server.began_wall_ns = server.env->ops->wall_ns(server.env);
     server.bulk = (gy_bulk_server){
         .roles = GY_RPC_MAY(GY_RPC_DAEMON), .find = gy_server_find, .arg = &server};
@@ -403,6 +453,7 @@ gy_status gy_nameserver_run(const gy_nameserver_options *options)
     gy_error why;
     gy_error_take(&why, status);
     leave_office(&server);
+    gy_server_unwatch(&server);
     gy_page_close(server.page);
     gy_table_close(server.table);
     gy_blobs_close(server.blobs);

@@ -81,6 +81,17 @@ typedef struct server_note {
     char text[GY_CONTROL_REASON_BYTES];
 } server_note;
 
+/* ---- One that waits, and whom it waits for ---- */
+
+/** The connection of one that waits to the one that is elected. */
+typedef struct server_watch {
+    gy_rpc *rpc; /* NULL: nobody is watched */
+    gy_rpc_peer peer;
+    uint64_t number; /* of the election; 0: none was seen */
+    int64_t down_ns; /* broken since; INT64_MAX: it stands, or never did */
+    bool was_up;
+} server_watch;
+
 /* ---- The process ---- */
 
 typedef struct gy_server {
@@ -108,6 +119,7 @@ typedef struct gy_server {
     } * refused;
     size_t refused_count, refused_capacity;
     bool is_elected, is_listening, is_over;
+    server_watch watch;
     gy_page_options page_options;
     gy_page *page; /* NULL: none was asked for */
     server_note notes[SERVER_NOTES];
@@ -138,6 +150,16 @@ void gy_server_note(gy_server *server, const char *of, const char *text);
 void gy_server_write(void *arg, gy_page_path path, gy_text *text);
 /** As Prometheus reads it. */
 void gy_server_write_metrics(gy_server *server, gy_text *text);
+
+/**
+ * It waits for the one that has this number and listens there: from now on it sees when that
+ * one dies, and deposes it. Of an address where nobody can be reached nothing comes.
+ */
+void gy_server_watch(gy_server *server, const char *address, uint64_t number);
+/** Hear and judge. */
+void gy_server_watch_turn(gy_server *server);
+int64_t gy_server_watch_next(const gy_server *server);
+void gy_server_unwatch(gy_server *server);
 
 /** The table of methods that a name server serves. */
 void gy_server_methods(gy_rpc_method methods[SERVER_METHODS]);

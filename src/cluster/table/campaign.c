@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double look_s = 0.1, look_failed_s = 0.5, renew_failed_s = 0.1;
+static const double look_s = 0.1, look_failed_s = 0.2, renew_failed_s = 0.1;
 
 static gy_status check_name(const char *name)
 {
@@ -153,7 +153,8 @@ static void publish(gy_table *table, const gy_seat *seat)
     gy_campaign *campaign = &table->campaign;
     const bool is_news = campaign->is_held != seat->is_held ||
                          (seat->is_held && (campaign->number != seat->number ||
-                                            campaign->until_ns != seat->until_ns));
+                                            campaign->until_ns != seat->until_ns)) ||
+                         (!seat->is_held && campaign->seen_number != seat->number);
     campaign->is_held = seat->is_held;
     if (seat->is_held) {
         campaign->number = seat->number;

@@ -1,6 +1,6 @@
 /*
  * A question to etcd and its tries: the endpoint that answered last first, then the others in
- * turn. A login's token is asked for when one is refused, once an endpoint.
+ * turn. A login's token is asked for when one is refused, a few times an endpoint.
  *
  * Source: etcd 3.4, "api_grpc_gateway" and "Auth design"; gRPC's status codes.
  */
@@ -9,8 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double try_first_s = 0.5, pause_first_s = 0.01;
-enum { DOUBLINGS = 4, CODE_PERMISSION = 7 };
+static const double try_first_s = 0.25, pause_first_s = 0.01;
+enum {
+    DOUBLINGS = 4,
+    /* A token's time is in whole seconds: a new one may be over, or users may just change. */
+    RENEWALS_MAX = 3,
+};
 
 typedef enum ask_verdict {
     VERDICT_GOOD,
@@ -25,7 +29,7 @@ typedef struct asking {
     gy_etcd_lane *lane;
     const gy_etcd_question *question;
     size_t round, tries, hard;
-    bool has_renewed; /* the token, at this endpoint */
+    int renewals;     /* of the token, at this endpoint */
     gy_status status; /* of VERDICT_HARD and VERDICT_FAIL */
     gy_http_answer http;
     char words[400]; /* what the last try was told */
@@ -207,8 +211,11 @@ static gy_status move_on(asking *state)
     gy_etcd_lane *lane = state->lane;
     gy_table *table = lane->table;
     const size_t count = lane->etcd->where.count;
+    size_t silent = lane->endpoint;
     lane->endpoint = (lane->endpoint + 1) % count;
-    state->has_renewed = false;
+    (void)__atomic_compare_exchange_n(&lane->etcd->first, &silent, lane->endpoint, false,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    state->renewals = 0;
     double pause = 0;
     if (state->tries % count == 0) {
         const uint64_t drawn = table->env->ops->random(table->env, GY_CHANCE_NETWORK);
@@ -235,11 +242,11 @@ static gy_status follow(asking *state, ask_verdict verdict, bool is_login)
     case VERDICT_GOOD:
         return is_login ? GY_AGAIN : GY_OK;
     case VERDICT_TOKEN:
-        if (lane->etcd->user == NULL || state->has_renewed || is_login) {
+        if (lane->etcd->user == NULL || state->renewals >= RENEWALS_MAX || is_login) {
             return fail_asking(state, state->status);
         }
         lane->needs_token = true;
-        state->has_renewed = true;
+        state->renewals++;
         return GY_AGAIN;
     case VERDICT_HARD:
         if (++state->hard >= lane->etcd->where.count) {
@@ -266,6 +273,7 @@ gy_status gy_etcd_ask(gy_etcd_lane *lane, const gy_etcd_question *question, json
     }
     state->lane = lane;
     state->question = question;
+    lane->endpoint = __atomic_load_n(&lane->etcd->first, __ATOMIC_RELAXED);
     gy_status status = GY_AGAIN;
     bool is_unsure = false;
     *answer = NULL;
@@ -275,6 +283,9 @@ gy_status gy_etcd_ask(gy_etcd_lane *lane, const gy_etcd_question *question, json
             is_login ? log_in(state) : ask_here(state, question->path, question->body, answer);
         status = follow(state, verdict, is_login);
         is_unsure = question->is_once && !is_login && verdict == VERDICT_NEXT;
+    }
+    if (status == GY_OK) { /* the other lanes need not find out who does not answer */
+        __atomic_store_n(&lane->etcd->first, lane->endpoint, __ATOMIC_RELAXED);
     }
     if (is_unsure && status == GY_TIMEOUT) {
         status = GY_AGAIN; /* it is the caller's to find out */

@@ -45,7 +45,7 @@ typedef struct gy_etcd_lane {
     gy_table *table;
     struct gy_etcd *etcd;
     gy_http *http;
-    size_t endpoint; /* the last that answered */
+    size_t endpoint; /* that is asked */
     bool needs_token;
     char token[GY_ETCD_TOKEN_BYTES + 32]; /* as a header; "": none */
     char *into;                           /* (GY_ETCD_ANSWER_BYTES) */
@@ -56,6 +56,7 @@ typedef struct gy_etcd {
     char *user, *authorities, *certificate, *certificate_key; /* NULL: none */
     char password[GY_ETCD_SECRET_BYTES];
     gy_etcd_lane owner, storing, campaigning;
+    size_t first; /* the endpoint to ask first, as all lanes have found; atomic */
     /* of the storing thread */
     uint64_t fence;          /* version of PREFIX/fence; 0: not known */
     uint64_t writer, writes; /* what tokens are made of */

@@ -15,54 +15,20 @@ enum { TOKEN_S = 3, LEASE_S = 2 };
 static kit_etcd etcd;
 static char folder[64], password[96];
 
-static void manage(const char *path, const char *body)
-{
-    static char told[4096];
-    assert_int_equal(kit_etcd_ask(&etcd, 0, path, body, told, sizeof(told)), 200);
-}
-
 /* TLS with certificates of clients, users, and tokens that are good for TOKEN_S seconds. */
 static int set_up(void **state)
 {
     (void)state;
-    static char files[4][160], tokens[400], quota[16];
-    static char *more[] = {"--cert-file",
-                           files[0],
-                           "--key-file",
-                           files[1],
-                           "--trusted-ca-file",
-                           files[2],
-                           "--client-cert-auth",
-                           "--auth-token",
-                           tokens,
-                           "--bcrypt-cost",
-                           "4",
-                           "--quota-backend-bytes",
-                           quota,
-                           NULL};
+    static char quota[16];
+    static char *more[] = {"--quota-backend-bytes", quota, NULL};
     snprintf(quota, sizeof(quota), "%d", (getenv("GYRE_SOAK") != NULL ? 48 : 5) << 20);
-    kit_etcd_secure(&etcd);
-    snprintf(files[0], sizeof(files[0]), "%s/server.pem", etcd.folder);
-    snprintf(files[1], sizeof(files[1]), "%s/server.key", etcd.folder);
-    snprintf(files[2], sizeof(files[2]), "%s/ca.pem", etcd.folder);
-    snprintf(tokens, sizeof(tokens),
-             "jwt,pub-key=%s/token.pub,priv-key=%s/token.key,sign-method=RS256,ttl=%ds",
-             etcd.folder, etcd.folder, TOKEN_S);
-    etcd.more = more;
-    kit_etcd_start(&etcd, KIT_MEMBERS);
+    kit_etcd_start_secured(&etcd, TOKEN_S, more);
     /* all in base64: t/odd/fence: gyre table 2; t/bad/record/0: x */
-    manage("/v3/kv/put", "{\"key\":\"dC9vZGQvZmVuY2U=\",\"value\":\"Z3lyZSB0YWJsZSAy\"}");
-    manage("/v3/kv/put", "{\"key\":\"dC9iYWQvcmVjb3JkLzA=\",\"value\":\"eA==\"}");
-    manage("/v3/auth/user/add", "{\"name\":\"root\",\"password\":\"r\"}");
-    manage("/v3/auth/role/add", "{\"name\":\"root\"}");
-    manage("/v3/auth/user/grant", "{\"user\":\"root\",\"role\":\"root\"}");
-    manage("/v3/auth/user/add", "{\"name\":\"gyre\",\"password\":\"se\\\"cret\"}");
-    manage("/v3/auth/role/add", "{\"name\":\"names\"}");
-    manage("/v3/auth/role/grant", /* from t/ to t0 */
-           "{\"name\":\"names\",\"perm\":{\"permType\":\"READWRITE\",\"key\":\"dC8=\","
-           "\"range_end\":\"dDA=\"}}");
-    manage("/v3/auth/user/grant", "{\"user\":\"gyre\",\"role\":\"names\"}");
-    manage("/v3/auth/enable", "{}");
+    kit_etcd_manage(&etcd, "/v3/kv/put",
+                    "{\"key\":\"dC9vZGQvZmVuY2U=\",\"value\":\"Z3lyZSB0YWJsZSAy\"}");
+    kit_etcd_manage(&etcd, "/v3/kv/put",
+                    "{\"key\":\"dC9iYWQvcmVjb3JkLzA=\",\"value\":\"eA==\"}");
+    kit_etcd_add_users(&etcd);
     snprintf(folder, sizeof(folder), "/tmp/gyre-table-XXXXXX");
     assert_non_null(mkdtemp(folder));
     snprintf(password, sizeof(password), "%s/password", folder);
