@@ -13,8 +13,8 @@ typedef struct cluster {
     char names[64], ring[128]; /* address; key file */
     pid_t server, daemons[CLUSTER_DAEMONS];
     const char *binary;
-    const char *options[8]; /* more of the name server's; NULL at the end */
-    const char *reserve;    /* of daemons' disks; NULL: as usual */
+    const char *options[10]; /* more of the name server's; NULL at the end */
+    const char *reserve;     /* of daemons' disks; NULL: as usual */
 } cluster;
 
 /* Wait until `fact` holds. */
@@ -96,7 +96,7 @@ static inline pid_t cluster_server(const cluster *at, const char *listen)
     (void)cluster_path(port, "port");
     (void)cluster_path(log, "names.log");
     snprintf(table, sizeof(table), "sqlite:%s/table", kit_top);
-    const char *arguments[20] = {at->binary, "nameserver", "--listen", listen,        "--key",
+    const char *arguments[22] = {at->binary, "nameserver", "--listen", listen,        "--key",
                                  at->ring,   "--table",    table,      "--port-file", port};
     for (size_t i = 0; i < GY_COUNT(at->options) && at->options[i] != NULL; i++) {
         arguments[10 + i] = at->options[i];

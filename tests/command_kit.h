@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "digits_kit.h"
 #include "gy_test.h"
 
 enum { OUTPUT_BYTES = 65536, SIDE = 8, DIGITS = 24 };
@@ -32,23 +33,6 @@ static inline int shell(const char *line)
     return gy_test_shell(whole, output, sizeof(output));
 }
 
-static inline void write_idx(const char *name, int rank, const int *sizes, int count)
-{
-    char path[256];
-    snprintf(path, sizeof(path), "%s/digits/%s", folder, name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    uint8_t head[16] = {0, 0, 8, (uint8_t)rank};
-    for (int i = 0; i < rank; i++) {
-        head[7 + 4 * i] = (uint8_t)sizes[i];
-    }
-    fwrite(head, 1, (size_t)(4 + 4 * rank), file);
-    for (int i = 0; i < count; i++) {
-        fputc(rank == 1 ? i % 10 : i * 7 % 256, file);
-    }
-    assert_int_equal(fclose(file), 0);
-}
-
 static inline int kit_make_folder(void **state)
 {
     (void)state;
@@ -56,11 +40,9 @@ static inline int kit_make_folder(void **state)
     if (mkdtemp(folder) == NULL || shell("mkdir digits; chmod 755 .") != 0) {
         return 1;
     }
-    static const int sizes[3] = {DIGITS, SIDE, SIDE};
-    write_idx("train-images-idx3-ubyte", 3, sizes, DIGITS * SIDE * SIDE);
-    write_idx("train-labels-idx1-ubyte", 1, sizes, DIGITS);
-    write_idx("t10k-images-idx3-ubyte", 3, sizes, DIGITS * SIDE * SIDE);
-    write_idx("t10k-labels-idx1-ubyte", 1, sizes, DIGITS);
+    char digits[80];
+    snprintf(digits, sizeof(digits), "%s/digits", folder);
+    kit_write_digits(digits, DIGITS, SIDE);
     return 0;
 }
 

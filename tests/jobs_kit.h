@@ -246,13 +246,16 @@ static inline void kit_folder_is_clean(const char *job)
 
 /* ---- journals ---- */
 
+enum { SEGMENT_HEAD_BYTES = 128 }; /* cluster/journal/seal.c */
+
 /* How often each task was committed, how many records there are, what was taken back. */
 typedef struct kit_journal {
     int commits[KIT_TASKS_MAX];
     int committed, raised, managers;
 } kit_journal;
 
-/* A journal that is open as `file` (it may have lost its name). */
+/* A journal, or an epoch's segment of one, that is open as `file` (it may have lost its name).
+ */
 static inline void kit_journal_read(int file, kit_journal *out)
 {
     struct stat about;
@@ -261,7 +264,9 @@ static inline void kit_journal_read(int file, kit_journal *out)
     char *bytes = gy_alloc("test", (size_t)about.st_size + 1);
     assert_non_null(bytes);
     const ssize_t size = pread(file, bytes, (size_t)about.st_size, 0);
-    for (size_t at = 0; at + sizeof(record_head) <= (size_t)size;) {
+    const bool is_segment = size >= SEGMENT_HEAD_BYTES && memcmp(bytes, "gyre seg", 8) == 0;
+    for (size_t at = is_segment ? SEGMENT_HEAD_BYTES : 0;
+         at + sizeof(record_head) <= (size_t)size;) {
         record_head head;
         memcpy(&head, bytes + at, sizeof(head));
         at += sizeof(head);

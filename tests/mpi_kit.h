@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "digits_kit.h"
 #include "gy_test.h"
 
 #ifndef GYRE_HAS_OPENMPI
@@ -70,15 +72,20 @@ static inline long taken_over(const char *said)
     return at != NULL ? strtol(at, NULL, 10) : -1;
 }
 
-/* Trains with `how` in front of the command; out: 0 or what failed. */
-static inline int train(const char *how, const char *digits, const char *folder)
+/* Trains on the digits in `top`, with `how` in front of the command, into top/name; out: 0 or
+ * what failed. The first time the digits are made. */
+static inline int train(const char *how, const char *top, const char *name)
 {
-    char command[4096];
+    char command[4096], digits[256];
     outcome result;
+    snprintf(digits, sizeof(digits), "%s/digits", top);
+    if (mkdir(digits, 0700) == 0) {
+        kit_write_digits(digits, 640, 16);
+    }
     snprintf(command, sizeof(command),
              "%s timeout -k 5 60 %s %s/gyre train softmax --data %s "
-             "--steps 20 --output %s 2>&1",
-             sanitizers(), how, GYRE_BUILD, digits, folder);
+             "--steps 20 --output %s/%s 2>&1",
+             sanitizers(), how, GYRE_BUILD, digits, top, name);
     run_command(command, &result);
     if (result.status != 0) {
         fprintf(stderr, "%s\nended with %d:\n%s\n", command, result.status, result.said);

@@ -93,20 +93,13 @@ static void waiting_drives_the_library(void **state)
 static void the_command_runs_unchanged(void **state)
 {
     const launcher *with = launcher_of(state);
-    char digits[1024], name[] = "/tmp/gyre-mpi-XXXXXX", folder[64], how[512], command[512];
+    char name[] = "/tmp/gyre-mpi-XXXXXX", how[512], command[512];
     outcome result;
-    if (gy_test_data(digits, "mnist/t10k-labels-idx1-ubyte.gz") == NULL) {
-        print_message("skipped: no digits to train on\n");
-        skip();
-    }
-    *strrchr(digits, '/') = '\0';
     assert_non_null(mkdtemp(name));
     snprintf(how, sizeof(how), "%s/gyre run -n 2", GYRE_BUILD);
-    snprintf(folder, sizeof(folder), "%s/own", name);
-    assert_int_equal(train(how, digits, folder), 0);
+    assert_int_equal(train(how, name, "own"), 0);
     snprintf(how, sizeof(how), "%s -n 2", with->command);
-    snprintf(folder, sizeof(folder), "%s/theirs", name);
-    assert_int_equal(train(how, digits, folder), 0);
+    assert_int_equal(train(how, name, "theirs"), 0);
     snprintf(command, sizeof(command),
              "cd %s && cmp own/model.safetensors theirs/model.safetensors 2>&1", name);
     run_command(command, &result);
@@ -124,23 +117,17 @@ static void the_command_runs_unchanged(void **state)
 static void messages_of_mpi_give_what_tcp_gives(void **state)
 {
     const launcher *with = launcher_of(state);
-    char digits[1024], name[] = "/tmp/gyre-mpi-XXXXXX", folder[64], how[1024], command[512];
+    char name[] = "/tmp/gyre-mpi-XXXXXX", how[1024], command[512];
     outcome result;
     run_command("unshare --pid --fork --mount-proc true 2>&1", &result);
     bool has_hosts = result.status == 0 && with->network_only != NULL;
-    if (gy_test_data(digits, "mnist/t10k-labels-idx1-ubyte.gz") == NULL) {
-        print_message("skipped: no digits to train on\n");
-        skip();
-    }
     if (!has_hosts) {
         print_message("no second /proc, or no network that works: one host only\n");
     }
-    *strrchr(digits, '/') = '\0';
     assert_non_null(mkdtemp(name));
     snprintf(how, sizeof(how), "env GYRE_COLL=ring %s/gyre run -n 3 --transport tcp",
              GYRE_BUILD);
-    snprintf(folder, sizeof(folder), "%s/own", name);
-    assert_int_equal(train(how, digits, folder), 0);
+    assert_int_equal(train(how, name, "own"), 0);
     /* Slow under a sanitizer: there two hosts alone, where both ways are taken. */
     int first = has_hosts && strlen(GYRE_SANITIZE) > 0 ? 2 : 1;
     for (int hosts = first; hosts <= (has_hosts ? 2 : 1); hosts++) {
@@ -150,8 +137,7 @@ static void messages_of_mpi_give_what_tcp_gives(void **state)
         if (hosts == 2) {
             snprintf(how + strlen(how), sizeof(how) - strlen(how), " %s", ON_TWO_HOSTS);
         }
-        snprintf(folder, sizeof(folder), "%s/theirs", name);
-        assert_int_equal(train(how, digits, folder), 0);
+        assert_int_equal(train(how, name, "theirs"), 0);
         snprintf(command, sizeof(command),
                  "cd %s && cmp own/model.safetensors theirs/model.safetensors 2>&1 && "
                  "rm -r theirs",

@@ -3,6 +3,7 @@
  * its host lives; nothing is left. */
 #include "cluster_kit.h"
 
+enum { INPUTS = 6, MAPS = 1 }; /* of a job over inputs that are so small */
 static cluster at;
 static char said[1 << 16];
 
@@ -22,7 +23,7 @@ static int begin(void **state)
     }
     char path[160];
     gy_random random = {.key = gy_test_seed()};
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < INPUTS; i++) {
         snprintf(path, sizeof(path), "%s/in%d", kit_top, i);
         FILE *file = fopen(path, "we");
         for (int k = 0; k < 4000; k++) {
@@ -33,6 +34,9 @@ static int begin(void **state)
         if (fclose(file) != 0) {
             return 1;
         }
+    }
+    if (getenv("GYRE_SOAK") == NULL) { /* no daemon dies: none is lost on a slow machine */
+        at = (cluster){.options = {"--dead", "30"}};
     }
     cluster_start(&at);
     return 0;
@@ -120,20 +124,17 @@ static void start_half(const char *name, char id[40], char log[160])
         }
         kit_pause();
     }
-    char journal[300];
-    snprintf(journal, sizeof(journal), "%s/%s/.gyre-job-%s/journal.1", kit_top, name, id);
-    struct stat about = {.st_size = 0};
-    for (off_t before = -1; about.st_size != before || before == 0;) {
-        before = about.st_size;
-        const double last = kit_now() + 0.05; /* ten times what it gathers */
-        while (kit_now() < last) {
-            kit_pause();
-        }
-        if (stat(journal, &about) != 0) {
-            (void)shell("ls -aR managed killed stopped; cat d?/jobs/*/log/manager");
-            fail_msg("no %s: %s", journal, said);
-        }
-    }
+    char path[300];
+    kit_journal journal;
+    snprintf(path, sizeof(path), "%s/%s/.gyre-job-%s/journal.1", kit_top, name, id);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(file >= 0);
+    do {
+        kit_pause();
+        kit_journal_read(file, &journal);
+        assert_true(kit_now() < last_begun);
+    } while (journal.committed < MAPS);
+    close(file);
 }
 
 static void finish_half(const char *name, const char *id)

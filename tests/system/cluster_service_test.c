@@ -23,7 +23,8 @@ static int begin(void **state)
         return 1;
     }
     at = (cluster){.reserve = "4MiB",
-                   .options = {"--patience", "0.05", "--grace", "0.3", "--gang-hold", "0.01"}};
+                   .options = {"--patience", "0.05", "--grace", "0.3", "--gang-hold", "0.01",
+                               "--dead", getenv("GYRE_SOAK") == NULL ? "30" : "2"}};
     cluster_start(&at);
     return shell("for i in 0 1 2 3 4 5; do seq $i 7 4000 >in$i; done; "
                  " $GYRE mr --map 'tr \" \" \"\\n\"' --reduce 'uniq -c' in? -o home && "

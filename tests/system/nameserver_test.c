@@ -179,9 +179,10 @@ static shown look(void)
 static void dead_start_attempts_and_daemons(void **state)
 {
     (void)state;
-    static const char *const options[] = {"--dead", "0.3",       "--start", "0.3", "--attempts",
+    static const char *const patient[] = {"--dead", "60",        "--start", "0.3", "--attempts",
                                           "2",      "--daemons", "1",       NULL};
-    begin_server(options);
+    static const char *const hasty[] = {"--dead", "0.3", NULL};
+    begin_server(patient);
     kit_daemon_open(&daemons[0], &server, 7, 2);
     KIT_UNTIL(agents, 2, daemons[0].state.sequence > 2);
     kit_daemon_open(&daemons[1], &server, 8, 2);
@@ -193,6 +194,11 @@ static void dead_start_attempts_and_daemons(void **state)
     KIT_UNTIL(agents, 2, daemons[0].starts == 2 && look().failed == 1);
     at = look();
     assert_string_equal(at.reason, "2 managers in a row ended early");
+    assert_int_equal(at.lost, 0);
+    (void)kit_server_end(&server, SIGTERM);
+    server.command = hasty;
+    kit_server_start(&server);
+    KIT_UNTIL(agents, 2, look().daemons == 1);
     kit_agent_close(&daemons[0]);
     KIT_UNTIL(agents, 1, look().lost == 1);
     kit_agent_close(&user);
@@ -203,8 +209,9 @@ static void dead_start_attempts_and_daemons(void **state)
 static void patience_grace_and_gang_hold(void **state)
 {
     (void)state;
-    static const char *const options[] = {
-        "--patience", "0.01", "--grace", "0.05", "--gang-hold", "0.01", "--lease", "77", NULL};
+    static const char *const options[] = {"--dead",  "60",   "--patience",  "0.01",
+                                          "--grace", "0.05", "--gang-hold", "0.01",
+                                          "--lease", "77",   NULL};
     begin_server(options);
     kit_daemon_open(&daemons[0], &server, 7, 4);
     kit_daemon_open(&daemons[1], &server, 8, 0);

@@ -43,8 +43,9 @@ typedef enum script_trouble {
 typedef struct script_seat {
     uint64_t lease; /* 0: free */
     uint32_t generation;
-    bool is_open, is_gone;
-    uint64_t credit, window; /* to the manager; from it */
+    bool is_open, is_fed;         /* something came since it was looked at last */
+    uint64_t credit, credit_most; /* to the manager */
+    uint64_t window, taken;       /* from it; what came of that is not given back yet */
     gy_text in, out;
     size_t sent;
 } script_seat;
@@ -70,6 +71,7 @@ struct script {
     uint32_t after;
     size_t body_bytes, report_bytes; /* of STARTs and reports, at least */
     bool is_spread;                  /* single slots are lent on different hosts */
+    bool is_over_awaited; /* it does not end before host 0 has heard that all is over */
     /* its own */
     pthread_t thread;
     _Atomic bool is_ended, is_wrong;
@@ -82,7 +84,7 @@ struct script {
     uint64_t version, lease;
     uint32_t wanted, done, runs[64], given, bad, gang;
     uint32_t views, view_tasks, view_notes; /* that came; of the last one */
-    bool has_struck, is_struck_now;
+    bool has_struck;
     int failures; /* of fetches, so far */
     char wrong[200];
 };
@@ -98,6 +100,14 @@ static inline void script_wrong(script *at, const char *what)
 static inline bool script_is_due(const script *at)
 {
     return at->trouble != TROUBLE_NONE && !at->has_struck && at->done >= at->after;
+}
+
+/* What comes from here, not in an answer. */
+static inline bool script_strikes_itself(const script *at)
+{
+    return (at->trouble >= TROUBLE_HOST_DIES && at->trouble <= TROUBLE_LEASE_GONE) ||
+           at->trouble == TROUBLE_ASKED || at->trouble == TROUBLE_KILLED ||
+           at->trouble == TROUBLE_OVER;
 }
 
 #define SCRIPT_MESSAGE(TYPE, STEM, NAME)                                                       \
@@ -232,10 +242,17 @@ static inline void script_report(script_host *host, script_seat *seat, const gy_
     gy_free(report);
 }
 
-/* Not before each host has a process: else the first would do all of it. */
+/* Not before each host has a process: else the first would do all of it. Nothing more until the
+ * trouble is there, and of what is over nothing at all: else all could be done before. */
 static inline bool script_must_wait(const script *at)
 {
     const int first = at->trouble == TROUBLE_OPEN_REFUSED;
+    if (script_strikes_itself(at) && script_is_due(at)) {
+        return true;
+    }
+    if (at->has_struck && (at->trouble == TROUBLE_KILLED || at->trouble == TROUBLE_OVER)) {
+        return true;
+    }
     for (int i = first; i < at->host_count && at->done == 0; i++) {
         bool is_open = at->hosts[i].rpc == NULL;
         for (int k = 0; k < SEATS; k++) {
@@ -305,16 +322,28 @@ static inline gy_status script_hear_relay(void *arg, const gy_rpc_asked *asked,
     if (said->data.len > seat->window) {
         script_wrong(host->at, "more than the window of a process");
     }
-    seat->window -= said->data.len;
+    seat->window -= GY_MIN(said->data.len, seat->window);
+    seat->taken += said->data.len;
+    seat->is_fed = true;
     gy_text_add_bytes(&seat->in, said->data.data, said->data.len);
-    SCRIPT_MESSAGE(Credit, credit, credit);
-    credit.lease = seat->lease;
-    credit.generation = seat->generation;
-    credit.bytes = said->data.len;
-    seat->window += said->data.len;
-    script_call(host, GY_NET_CREDIT, &credit.base);
     script_pump(host, seat);
     return GY_OK;
+}
+
+/* Gives the window back after a turn in which nothing came: who does not keep to it is seen. */
+static inline void script_refill(script_host *host, script_seat *seat)
+{
+    if (seat->taken == 0 || seat->is_fed) {
+        seat->is_fed = false;
+        return;
+    }
+    SCRIPT_MESSAGE(Credit, credit, message);
+    message.lease = seat->lease;
+    message.generation = seat->generation;
+    message.bytes = seat->taken;
+    seat->window += seat->taken;
+    seat->taken = 0;
+    script_call(host, GY_NET_CREDIT, &message.base);
 }
 
 /* ---- the daemon ---- */
@@ -357,7 +386,7 @@ static inline gy_status script_open(void *arg, const gy_rpc_asked *asked,
     script_seat_free(seat);
     seat->is_open = true;
     seat->generation = said->generation;
-    seat->credit = said->credit_bytes;
+    seat->credit = seat->credit_most = said->credit_bytes;
     seat->window = 256 << 10;
     script_answer(host->rpc, asked);
     return GY_OK;
@@ -385,6 +414,9 @@ static inline gy_status script_hear_credit(void *arg, const gy_rpc_asked *asked,
     script_answer(host->rpc, asked);
     if (seat != NULL && seat->generation == said->generation) {
         seat->credit += said->bytes;
+        if (seat->credit > seat->credit_most) {
+            script_wrong(host->at, "more credit than there was at first");
+        }
         script_relay(host, seat);
     }
     return GY_OK;
@@ -510,7 +542,7 @@ static inline void script_grant(script *at, uint64_t seen, const gy_grant *grant
     message.epoch = 3;
     message.version = ++at->version;
     message.from = seen;
-    message.is_killed = at->is_struck_now && at->trouble == TROUBLE_KILLED;
+    message.is_killed = at->has_struck && at->trouble == TROUBLE_KILLED;
     if (gy_rpc_tell(at->rpc, at->manager, GY_NET_GRANTS, &message.base) < 0) {
         at->version--; /* told again with the next wishes */
     }
@@ -526,7 +558,7 @@ static inline gy_grant script_grant_of(const script_host *host, uint64_t lease,
                       .incarnation = host->incarnation,
                       .address = host->address,
                       .host = "h",
-                      .length_ns = 7500000000};
+                      .length_ns = 60000000000};
 }
 
 static inline uint32_t script_leases(const script *at)
@@ -578,6 +610,13 @@ static inline void script_lend(script *at, uint64_t seen)
     }
 }
 
+static inline void script_say_over(script *at)
+{
+    SCRIPT_MESSAGE(Over, over, message);
+    message.status = GY_STATE;
+    (void)!gy_rpc_tell(at->rpc, at->manager, GY_NET_OVER, &message.base);
+}
+
 static inline gy_status script_hear_wishes(void *arg, const gy_rpc_asked *asked,
                                            const ProtobufCMessage *request)
 {
@@ -587,6 +626,14 @@ static inline gy_status script_hear_wishes(void *arg, const gy_rpc_asked *asked,
     at->wanted = said->slots;
     if (said->seen > at->version) {
         script_wrong(at, "it has seen what nobody said");
+    }
+    if (at->has_struck && at->trouble == TROUBLE_KILLED) { /* again, should it be lost */
+        script_grant(at, said->seen, NULL, 0);
+        return GY_OK;
+    }
+    if (at->has_struck && at->trouble == TROUBLE_OVER) {
+        script_say_over(at);
+        return GY_OK;
     }
     script_lend(at, said->seen);
     if (at->is_spread && said->n_gangs > 0) { /* what is left */
@@ -660,7 +707,6 @@ static inline void script_strike(script *at)
     if (!script_is_due(at)) {
         return;
     }
-    at->is_struck_now = true;
     if (is_of_host) {
         at->has_struck = true;
         script_host_stop(host);
@@ -670,26 +716,31 @@ static inline void script_strike(script *at)
             script_host_start(host);
         }
     } else if (at->trouble == TROUBLE_LEASE_GONE || at->trouble == TROUBLE_ASKED) {
-        at->has_struck = host->seats[0].lease != 0;
+        const uint64_t lease = host->seats[0].lease;
+        at->has_struck = lease != 0;
         if (at->has_struck) {
-            script_strike_lease(at, host, host->seats[0].lease);
+            script_strike_lease(at, host, lease);
         }
     } else if (at->trouble == TROUBLE_KILLED) {
         at->has_struck = true;
         script_grant(at, at->version, NULL, 0);
     } else if (at->trouble == TROUBLE_OVER) {
         at->has_struck = true;
-        SCRIPT_MESSAGE(Over, over, message);
-        message.status = GY_STATE;
-        (void)!gy_rpc_tell(at->rpc, at->manager, GY_NET_OVER, &message.base);
+        script_say_over(at);
     }
-    at->is_struck_now = false;
+}
+
+static inline bool script_is_at_end(const script *at, int64_t last_ns)
+{
+    const bool is_awaited = at->is_over_awaited && !at->hosts[0].is_over;
+    return at->is_ended && (!is_awaited || gy_now_ns(gy_env_real()) > last_ns);
 }
 
 static inline void *script_run(void *arg)
 {
     script *at = arg;
-    while (!at->is_ended) {
+    const int64_t last_ns = gy_deadline_after(60).at_ns;
+    while (!script_is_at_end(at, last_ns)) {
         for (int i = 0; i < at->host_count; i++) {
             if (at->hosts[i].rpc != NULL) {
                 while (gy_rpc_turn(at->hosts[i].rpc, (gy_deadline){0}) == GY_OK) {
@@ -698,6 +749,7 @@ static inline void *script_run(void *arg)
                     if (at->hosts[i].seats[k].in.size_bytes > 0) {
                         script_pump(&at->hosts[i], &at->hosts[i].seats[k]);
                     }
+                    script_refill(&at->hosts[i], &at->hosts[i].seats[k]);
                 }
             }
         }

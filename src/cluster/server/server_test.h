@@ -53,6 +53,8 @@ static inline void kit_server_make(kit_server *at)
     at->options = (gy_nameserver_options){.table = at->table,
                                           .key_file = at->ring,
                                           .patience_s = 0.05,
+                                          /* however slow this machine is, nobody is lost */
+                                          .dead_s = KIT_WAIT_S,
                                           .listening = kit_listening};
 }
 

@@ -76,9 +76,7 @@ static void both_ways_end_a_nap(void **state)
         assert_ok(gy_transport_recv(ranks[0], 2, 5, &bytes[1], 1, &far));
         announce(ranks[0]);
         assert_ok(gy_transport_send(ranks[from], 0, 5, &bytes[2], 1, &send));
-        int64_t start_ns = gy_now_ns(gy_env_real());
         nap(ranks[0]);
-        assert_true(gy_now_ns(gy_env_real()) - start_ns < NAP_NS / 2);
         assert_int_equal(ranks[0]->naps.timed_out, 0);
         (void)gy_transport_progress(ranks[0]);
         assert_int_equal(from == 1 ? near.status : far.status, GY_OK);
