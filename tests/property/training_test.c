@@ -118,16 +118,18 @@ static void assert_same_bits(const trial *a, const trial *b)
     assert_true(a->test_loss == b->test_loss && a->test_accuracy == b->test_accuracy);
 }
 
-/* On 1, 2 and 4 ranks, each twice. */
+/* On 1, 2 and 4 ranks, each twice; with a sanitizer once, and on 2 twice. */
 static void compare_ranks(const trial *t, double tolerance, const char *what)
 {
     trial alone = trained(*t, 1);
     for (int ranks = 1; ranks <= 4; ranks *= 2) {
         trial first = ranks == 1 ? alone : trained(*t, ranks);
-        trial again = trained(*t, ranks);
         char text[64];
         snprintf(text, sizeof(text), "%s, %d ranks", what, ranks);
-        assert_same_bits(&first, &again);
+        if (ranks == 2 || gy_test_cases(8) > 1) {
+            trial again = trained(*t, ranks);
+            assert_same_bits(&first, &again);
+        }
         assert_close(&alone, &first, tolerance, text);
     }
 }
@@ -186,7 +188,7 @@ static void lenet_curves_agree_in_f32(void **state)
         assert_ok(gy_dataset_open_mnist(path, &train, &test));
     }
     gy_train_options options = gy_train_recipe("lenet");
-    options.step_limit = 10;
+    options.step_limit = gy_test_cases(8) == 1 ? 3 : 10;
     options.batch = 32;
     /* The last of these needs equal windows to stay equal: one rank and two then choose alike
      * in max pooling. */
@@ -221,7 +223,9 @@ static void uneven_batches_and_dropout_know_no_ranks(void **state)
     gy_dataset train = kit_digits(47, 6);
     gy_dataset test = kit_digits(13, 6);
     static const int64_t batches[] = {8, 7, 5, 4, 3, 2, 1, 47, 1000};
-    for (size_t i = 0; i < GY_COUNT(batches); i++) {
+    const size_t step =
+        gy_test_cases(8) == 1 ? 3 : 1; /* 8, 4, 1: with rest, without, too few */
+    for (size_t i = 0; i < GY_COUNT(batches); i += step) {
         trial t = {.layers = dropped,
                    .layer_count = GY_COUNT(dropped),
                    .dtype = GY_F64,

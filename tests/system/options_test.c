@@ -193,7 +193,7 @@ static const struct {
      "m wordcount big --split 1KiB -r 1 -p 1 -t 3 --trace t && "
      "[ $(grep -o '\"tid\": *[0-9]*' t | sort -u | wc -l) -ge 2 ]"},
     {"mr", "memory", /* a table that does not fit is written and merged */
-     "seq 1000000 >numbers && m wordcount numbers -s -m 8MiB && "
+     "seq 200000 >numbers && m wordcount numbers -s -m 8MiB && "
      "! grep -qx 'counter spills: 0' said && m wordcount numbers -s && "
      "grep -qx 'counter spills: 0' said; r=$?; rm numbers; [ $r = 0 ] && "
      "! gyre mr wordcount in -o mo -m 1 2>said && grep -q 'at least 8MiB' said"},
@@ -374,12 +374,32 @@ static const struct {
      "[ $(($(date +%s%N) - begun)) -ge 600000000 ]"},
 };
 
+/* What one thread does with numbers, files or words: nothing to see for the detector of races.
+ * The plain build and ASan's run all. */
+static bool is_left_out(const char *command, const char *option)
+{
+#ifdef GYRE_TSAN
+    static const char *const numbers[] = {"rate",   "momentum", "weight-decay", "schedule",
+                                          "factor", "warmup",   "clip",         "patience",
+                                          "dtype",  "steps",    "epochs",       "batch"};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (strcmp(command, "train") == 0 && strcmp(option, numbers[i]) == 0) {
+            return true;
+        }
+    }
+    return strcmp(command, "plan") == 0 || strcmp(command, "store") == 0;
+#else
+    (void)command, (void)option;
+    return false;
+#endif
+}
+
 static void every_option_does_what_it_says(void **state)
 {
     (void)state;
     char line[3072];
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (cases[i].line == NULL) {
+        if (cases[i].line == NULL || is_left_out(cases[i].command, cases[i].option)) {
             continue;
         }
         snprintf(line, sizeof(line), "%s%s", words, cases[i].line);
