@@ -408,6 +408,9 @@ static inline void model_takes_grants(world *at, model *who, const letter *what)
     who->is_killed = who->is_killed || said->is_on;
     for (size_t i = 0; i < said->grant_count; i++) {
         const gy_grant *grant = &what->is.grants.grants[i];
+        if (grant->lease == 0) {
+            continue; /* a daemon that is lost: nothing of this model lies there */
+        }
         seat_view *seat = seat_find(who, grant->lease);
         bool is_new = seat == NULL;
         of_gang += grant->gang == who->gang && is_new && who->gang_known == 0;

@@ -105,7 +105,7 @@ typedef struct gy_manager_wishes {
     const char *hosts[GY_CONTROL_HOSTS_MAX]; /* where it would like to run; NULL: no wish */
 } gy_manager_wishes;
 
-/** What a manager is told of a lease. */
+/** What a manager is told of a lease. Lease 0 that is gone: the daemon itself is lost. */
 typedef enum gy_grant_state {
     GY_GRANT_HELD,
     GY_GRANT_ASKED, /* give it back soon: another's share */

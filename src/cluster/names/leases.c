@@ -4,6 +4,7 @@
 #include "cluster/names/lists.h"
 
 static const int64_t resend_ns = 200000000;
+enum { LOST_MAX = 64 }; /* daemons that a manager is told of as gone */
 
 static bool counts(lease_state state)
 {
@@ -424,11 +425,29 @@ static gy_grant grant_of(const gy_names *names, const lease_row *row)
                       .length_ns = names->options.lease_ns / 4 * 3};
 }
 
+/* Daemons that are gone, as lease 0 of each: a manager that has heard nothing yet may be about
+ * to wait for them. */
+static size_t add_lost(const gy_names *names, gy_grant *all)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < names->daemon_count && count < LOST_MAX; i++) {
+        const daemon_row *daemon = &names->daemons[i];
+        if (!daemon->is_up && daemon->incarnation != 0) {
+            all[count++] = (gy_grant){.state = GY_GRANT_GONE,
+                                      .daemon = daemon->id,
+                                      .incarnation = daemon->incarnation,
+                                      .address = "",
+                                      .host = ""};
+        }
+    }
+    return count;
+}
+
 /* All that changed since the version that it has seen. */
 static void tell(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];
-    size_t count = 0;
+    size_t count = row->seen == 0 ? LOST_MAX : 0;
     for (uint32_t i = row->leases.last; i != GY_NONE && names->leases[i].version > row->seen;
          i = names->leases[i].at_job.previous) {
         count++;
@@ -446,6 +465,7 @@ static void tell(gy_names *names, uint32_t job)
     effect->version = row->version;
     effect->grants = all;
     effect->is_on = row->facts.is_killed;
+    effect->grant_count = row->seen == 0 ? add_lost(names, all) : 0;
     for (uint32_t i = row->leases.last; i != GY_NONE && names->leases[i].version > row->seen;
          i = names->leases[i].at_job.previous) {
         all[effect->grant_count++] = grant_of(names, &names->leases[i]);

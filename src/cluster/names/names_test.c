@@ -329,6 +329,38 @@ static void a_manager_goes_with_its_daemon(void **state)
     }
 }
 
+/* Whoever goes on hears which daemons are gone, with the first slots. */
+static void a_new_manager_hears_which_daemons_are_lost(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 4, 0);
+    daemon_says(&at, 2, 4, 0);
+    submit(&at, 1, 0, "");
+    const uint64_t first = at.orders[0].daemon, other = 3 - first;
+    daemon_says(&at, first, 4, 0);
+    manager_says(&at, 1, 1, 1, no_gang);
+    for (int i = 0; i < 5; i++) {
+        pass(&at, 500 * ms);
+        daemon_says(&at, other, 4, 0);
+    }
+    assert_int_equal(at.orders[at.order_count - 1].epoch, 2);
+    manager_says(&at, 1, 2, 1, no_gang);
+    daemon_says(&at, other, 4, 0);
+    const gy_names_effect *told = said(&at, GY_NAMES_GRANTS);
+    assert_non_null(told);
+    int lost = 0;
+    for (size_t i = 0; i < told->grant_count; i++) {
+        const gy_grant *grant = &told->grants[i];
+        assert_true(grant->lease != 0 || grant->state == GY_GRANT_GONE);
+        lost += grant->lease == 0 && grant->daemon == first && grant->incarnation == 1;
+        assert_true(grant->lease != 0 || grant->daemon == first);
+    }
+    assert_int_equal(lost, 1);
+    finish(&at);
+}
+
 /* A name server that was not there hears of a manager: that it ended; nothing, of nobody; that
  * it is there, and then nothing of itself. */
 static void a_new_name_server_hears_who_is_gone(void **state)
@@ -575,6 +607,7 @@ int main(void)
         cmocka_unit_test(a_job_is_stored_before_it_is_accepted),
         cmocka_unit_test(each_manager_has_an_epoch_of_its_own),
         cmocka_unit_test(a_manager_goes_with_its_daemon),
+        cmocka_unit_test(a_new_manager_hears_which_daemons_are_lost),
         cmocka_unit_test(a_new_name_server_hears_who_is_gone),
         cmocka_unit_test(a_manager_that_never_speaks_is_given_up),
         cmocka_unit_test(the_next_job_of_a_program_is_told_all),

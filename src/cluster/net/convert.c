@@ -388,7 +388,9 @@ gy_status gy_net_read_grants(const Gy__Cluster__Grants *message, gy_arena *arena
     }
     for (size_t i = 0; i < message->n_grants; i++) {
         const Gy__Cluster__Grant *from = message->grants[i];
-        if (from->state > (uint32_t)GY_GRANT_GONE || from->lease == 0) {
+        const bool is_daemon = from->state == (uint32_t)GY_GRANT_GONE && from->daemon != 0 &&
+                               from->incarnation != 0;
+        if (from->state > (uint32_t)GY_GRANT_GONE || (from->lease == 0 && !is_daemon)) {
             return gy_fail(GY_FORMAT, "a grant of lease %llu in state %u",
                            (unsigned long long)from->lease, from->state);
         }

@@ -297,17 +297,19 @@ static void wrong_orders_wishes_and_grants_are_refused(void **state)
     }
     gy_grant *out = NULL;
     size_t count = 0;
-    for (uint32_t wrong = 0; wrong < 4; wrong++) {
+    for (uint32_t wrong = 0; wrong < 5; wrong++) {
+        const bool is_good = wrong == 0 || wrong == 4; /* 4: a daemon that is lost */
         Gy__Cluster__Grant one, *grants[] = {&one};
         gy__cluster__grant__init(&one);
-        one.lease = wrong != 1;
+        one.lease = wrong != 1 && wrong != 4;
+        one.daemon = one.incarnation = wrong == 4;
         one.state = wrong == 2 ? 3 : 2;
         one.host = wrong == 3 ? hosts[0] : one.host;
         Gy__Cluster__Grants message = GY__CLUSTER__GRANTS__INIT;
         message.grants = grants;
         message.n_grants = 1;
         assert_int_equal(gy_net_read_grants(&message, &arena, &out, &count),
-                         wrong == 0 ? GY_OK : GY_FORMAT);
+                         is_good ? GY_OK : GY_FORMAT);
     }
     gy_arena_free(&arena);
 }

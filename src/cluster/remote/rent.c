@@ -289,6 +289,10 @@ void gy_tenant_do_avoids(gy_tenant *tenant)
 
 static void take_grant(gy_tenant *tenant, const gy_grant *grant)
 {
+    if (grant->lease == 0) {
+        gy_tenant_host_is_dead(tenant, grant->daemon, grant->incarnation);
+        return;
+    }
     const uint32_t slot = gy_tenant_seat_of(tenant, grant->lease);
     if (grant->state == GY_GRANT_GONE) {
         forget_return(tenant, grant->lease);

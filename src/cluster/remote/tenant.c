@@ -181,6 +181,18 @@ void gy_tenant_host_down(gy_tenant *tenant, uint32_t number, const char *why)
     host->away_ns = gy_now_ns(tenant->env);
 }
 
+void gy_tenant_host_is_dead(gy_tenant *tenant, uint64_t daemon, uint64_t incarnation)
+{
+    const int64_t since_ns = gy_now_ns(tenant->env) - tenant->dead_ns / 8 * 7;
+    for (uint32_t i = 0; i < tenant->host_count; i++) {
+        tenant_host *host = &tenant->hosts[i];
+        if (host->daemon == daemon && host->incarnation == incarnation &&
+            host->state == HOST_AWAY && !host->is_up) {
+            host->away_ns = GY_MIN(host->away_ns, since_ns);
+        }
+    }
+}
+
 void gy_tenant_host_anew(gy_tenant *tenant, uint32_t host)
 {
     gy_tenant_seats_close(tenant, host, "its daemon was started anew",

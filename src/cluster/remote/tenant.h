@@ -134,6 +134,8 @@ void gy_tenant_close(gy_tenant *tenant);
 void gy_tenant_host_up(gy_tenant *tenant, uint32_t host);
 /** Its connection is down. */
 void gy_tenant_host_down(gy_tenant *tenant, uint32_t number, const char *why);
+/** The name server has lost it: if it does not answer here either, it is soon given up. */
+void gy_tenant_host_is_dead(gy_tenant *tenant, uint64_t daemon, uint64_t incarnation);
 /** It is another life of it: seats and leases ended with the former one, files stand. */
 void gy_tenant_host_anew(gy_tenant *tenant, uint32_t host);
 /** It answered ATTACH with the incarnation of its folder, or failed and says why. */
