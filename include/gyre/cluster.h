@@ -160,6 +160,34 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_wait(gy_cluster *cluster, const char *
                                                double seconds, gy_status *status,
                                                char reason[GY_CLUSTER_REASON_BYTES]);
 
+/** What gy_cluster_follow learns of a job's end. */
+typedef struct gy_cluster_end {
+    gy_status status;
+    int code; /* exit status of its program; -1: not known, or it did not end by itself */
+    char reason[GY_CLUSTER_REASON_BYTES]; /* "" when it ended well */
+} gy_cluster_end;
+
+/**
+ * gy_cluster_wait, with what the job's program prints (standard output and standard error, as
+ * they come) from its beginning on. A manager that follows another prints from its own
+ * beginning on. 256 KiB are kept at the name server, and of a job that has ended 8 KiB.
+ *
+ * @param said  gets pieces in order; `lost` bytes before them are not known any more, and
+ * `epoch` is the manager that printed them; text is borrowed, with any bytes; NULL: as
+ * gy_cluster_wait
+ * @return as gy_cluster_wait
+ */
+typedef void (*gy_cluster_said)(void *arg, uint32_t epoch, uint64_t lost, const char *text,
+                                size_t size_bytes);
+GY_API GY_MUST_CHECK gy_status gy_cluster_follow(gy_cluster *cluster, const char *id,
+                                                 double seconds, gy_cluster_said said,
+                                                 void *arg, gy_cluster_end *end);
+
+/** The last of what it printed, now: `said` is called at most once. GY_NOTFOUND; GY_ARG;
+ * GY_PEER */
+GY_API GY_MUST_CHECK gy_status gy_cluster_last_words(gy_cluster *cluster, const char *id,
+                                                     gy_cluster_said said, void *arg);
+
 /** A daemon gets no new work, or gets some again. `id` may be the beginning of its id, or its
  * host. GY_NOTFOUND; GY_ARG several; GY_PEER; GY_STATE */
 GY_API GY_MUST_CHECK gy_status gy_cluster_drain(gy_cluster *cluster, const char *id,

@@ -1,6 +1,6 @@
 /* Goal: a program that runs one job after the other does so on a cluster, too; its manager
  * lives between jobs; the manager that follows runs no ended job again, and of the last one no
- * committed vertex. */
+ * committed vertex. What a program prints comes to who submitted it. */
 #include "cluster_kit.h"
 
 #include <gyre/flow.h>
@@ -218,6 +218,26 @@ static void a_script_is_refused(void **state)
                      0);
 }
 
+/* All lines in order, or how much of them is missing; the last of them later, too. */
+static void what_it_prints_comes_back(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        shell(
+            "! $GYRE job submit $N -- sh -c 'seq 3000; echo last words >&2; exit 3' >said "
+            "2>failed && { seq 3000; echo last words; } >home && tail -n +2 said | cmp - home "
+            "&& grep -q 'exit status 3: last words' failed"),
+        0);
+    assert_int_equal(shell("$GYRE job show $N $(head -1 said) | tail -n 20 >tail && tail -n 20 "
+                           "home | cmp - tail"),
+                     0);
+    assert_int_equal(
+        shell("$GYRE job submit $N -- seq 300000 >said 2>lost && L=$(awk '/bytes of what/ {n "
+              "+= $2} END {print n + 0}' lost) && [ $((L + $(tail -n +2 said | wc -c))) = "
+              "$(seq 300000 | wc -c) ] && [ $(tail -1 said) = 300000 ]"),
+        0);
+}
+
 int main(int argc, char **argv)
 {
     static const gy_function functions[] = {{.name = "make", .run = make},
@@ -229,6 +249,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_of_one_program),
         cmocka_unit_test(a_script_is_refused),
+        cmocka_unit_test(what_it_prints_comes_back),
     };
     const int failed = cmocka_run_group_tests(tests, begin, end);
     gy_flow_end(flow);

@@ -126,6 +126,30 @@ static gy_status print_job(void *arg, const gy_cluster_job *job)
     return GY_OK;
 }
 
+/* The last lines, as they are but for what is no text. */
+static void print_tail(void *arg, uint32_t epoch, uint64_t lost, const char *text,
+                       size_t size_bytes)
+{
+    enum { LINES = 20 };
+    (void)arg, (void)epoch, (void)lost;
+    size_t begin = size_bytes;
+    for (int lines = 0; begin > 0 && lines <= LINES; begin--) {
+        lines += begin < size_bytes && text[begin - 1] == '\n';
+        if (lines > LINES) {
+            break;
+        }
+    }
+    printf("\nits last words\n");
+    for (size_t i = begin; i < size_bytes; i++) {
+        const bool is_text = text[i] == '\n' || text[i] == '\t' ||
+                             ((unsigned char)text[i] >= ' ' && text[i] != 127);
+        (void)putchar(is_text ? text[i] : '?');
+    }
+    if (size_bytes > 0 && text[size_bytes - 1] != '\n') {
+        printf("\n");
+    }
+}
+
 int gy_cli_cluster_show(const gy_names_settings *at, const char *job)
 {
     gy_cluster *cluster = NULL;
@@ -138,6 +162,7 @@ int gy_cli_cluster_show(const gy_names_settings *at, const char *job)
     status = status == GY_OK
                  ? gy_cluster_list(cluster, &(gy_cluster_visit){.job = print_job, .arg = id})
                  : status;
+    status = status == GY_OK ? gy_cluster_last_words(cluster, id, print_tail, NULL) : status;
     return gy_cli_close_cluster("job show", cluster, status);
 }
 
@@ -156,12 +181,33 @@ int gy_cli_cluster_kill(const gy_names_settings *at, const char *job)
 
 /* ---- Submitting and waiting ---- */
 
+/* What the job prints; what is missing of it is said. */
+static void print_said(void *arg, uint32_t epoch, uint64_t lost, const char *text,
+                       size_t size_bytes)
+{
+    uint32_t *last = arg;
+    if (*last != 0 && epoch > *last) {
+        fflush(stdout);
+        fprintf(stderr, "gyre: another manager goes on, epoch %u\n", epoch);
+    }
+    *last = epoch;
+    if (lost > 0) {
+        fflush(stdout);
+        fprintf(stderr, "gyre: %llu bytes of what the job printed are not known any more\n",
+                (unsigned long long)lost);
+    }
+    if (fwrite(text, 1, size_bytes, stdout) != size_bytes || fflush(stdout) != 0) {
+        clearerr(stdout); /* nobody reads it; the job's end is still waited for */
+    }
+}
+
 /* 0 it ended well, 1 otherwise, 124 not in that time. */
 static int wait_for(const char *what, gy_cluster *cluster, const char *id)
 {
-    char reason[GY_CLUSTER_REASON_BYTES];
-    gy_status ended = GY_OK;
-    gy_status status = gy_cluster_wait(cluster, id, gy_submit_given.timeout, &ended, reason);
+    uint32_t last = 0;
+    gy_cluster_end end;
+    gy_status status =
+        gy_cluster_follow(cluster, id, gy_submit_given.timeout, print_said, &last, &end);
     if (status == GY_TIMEOUT) {
         fprintf(stderr, "gyre %s: job %s goes on after %g s\n", what, id,
                 gy_submit_given.timeout);
@@ -170,8 +216,9 @@ static int wait_for(const char *what, gy_cluster *cluster, const char *id)
     if (status < 0) {
         return gy_report_failure(what, status);
     }
-    if (ended != GY_OK) {
-        fprintf(stderr, "gyre %s: job %s: %s: %s\n", what, id, gy_status_text(ended), reason);
+    if (end.status != GY_OK) {
+        fprintf(stderr, "gyre %s: job %s: %s: %s\n", what, id, gy_status_text(end.status),
+                end.reason);
         return GY_EXIT_FAILURE;
     }
     return GY_EXIT_OK;

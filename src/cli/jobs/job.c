@@ -319,7 +319,8 @@ static const gy_command verbs[] = {
      .description =
          "Has a cluster run a program that runs jobs (gy_flow_run): brings it, its libraries\n"
          "that are not the system's and the files that are named, prints the job's id and\n"
-         "waits for its end. The job does not end with this command, nor with this host.",
+         "waits for its end, printing what the program prints (256 KiB are kept for who is\n"
+         "slow). The job does not end with this command, nor with this host.",
      .options = gy_submit_options,
      .option_count = GY_SUBMIT_OPTIONS,
      .settings = &gy_submit_given,

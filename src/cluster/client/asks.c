@@ -179,3 +179,81 @@ gy_status gy_cluster_wait(gy_cluster *cluster, const char *id, double seconds,
     memcpy(reason, end.reason, sizeof(end.reason));
     return GY_OK;
 }
+
+/* ---- What it prints ---- */
+
+typedef struct follow {
+    gy_cluster_said said;
+    void *arg;
+    gy_cluster_end *end; /* NULL: nobody asks */
+    uint32_t epoch;
+    uint64_t offset;
+    bool is_over;
+} follow;
+
+static gy_status take_said(void *arg, const ProtobufCMessage *answer)
+{
+    follow *at = arg;
+    const Gy__Cluster__SaidSince *since = (const Gy__Cluster__SaidSince *)answer;
+    /* Of a manager that is gone nobody knows how much more it printed. */
+    const uint64_t from = since->epoch == at->epoch ? at->offset : 0;
+    if (since->epoch < at->epoch || since->offset < from ||
+        since->offset > UINT64_MAX - since->data.len) {
+        return gy_fail(GY_FORMAT, "an answer to another question");
+    }
+    uint64_t lost = since->offset - from;
+    at->epoch = since->epoch;
+    at->offset = since->offset + since->data.len;
+    at->is_over = since->is_ended;
+    if (at->is_over && since->said > at->offset) {
+        lost += since->said - at->offset;
+    }
+    if (at->said != NULL && (since->data.len > 0 || lost > 0)) {
+        at->said(at->arg, at->epoch, lost, (const char *)since->data.data, since->data.len);
+    }
+    if (at->is_over && at->end != NULL) {
+        at->end->status = (gy_status)since->status;
+        at->end->code = since->code;
+        gy_net_clean_text(since->reason, at->end->reason, sizeof(at->end->reason));
+    }
+    return GY_OK;
+}
+
+static gy_status ask_said(gy_cluster *cluster, const char *id, gy_deadline deadline,
+                          bool is_hasty, follow *at)
+{
+    gy_key job;
+    Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
+    Gy__Cluster__AskSaid asks = GY__CLUSTER__ASK_SAID__INIT;
+    GY_TRY(gy_client_read_id(id, &job));
+    key.high = job.high;
+    key.low = job.low;
+    asks.job = &key;
+    asks.epoch = at->epoch;
+    asks.offset = at->offset;
+    asks.is_hasty = is_hasty;
+    return gy_client_ask(cluster, GY_NET_ASK_SAID, &asks.base, deadline, take_said, at);
+}
+
+gy_status gy_cluster_follow(gy_cluster *cluster, const char *id, double seconds,
+                            gy_cluster_said said, void *arg, gy_cluster_end *end)
+{
+    follow at = {.said = said, .arg = arg, .end = end};
+    if (!(seconds >= 0)) {
+        return gy_fail(GY_ARG, "%g seconds are no time to wait", seconds);
+    }
+    const gy_deadline deadline =
+        seconds > 0 ? gy_env_deadline(cluster->env, seconds) : GY_NEVER;
+    *end = (gy_cluster_end){.code = -1};
+    while (!at.is_over) {
+        GY_TRY(ask_said(cluster, id, deadline, false, &at));
+    }
+    return GY_OK;
+}
+
+gy_status gy_cluster_last_words(gy_cluster *cluster, const char *id, gy_cluster_said said,
+                                void *arg)
+{
+    follow at = {.said = said, .arg = arg};
+    return ask_said(cluster, id, gy_client_soon(cluster), true, &at);
+}

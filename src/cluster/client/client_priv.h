@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-enum { CLIENT_METHODS = 8, CLIENT_SERVERS = 16 };
+enum { CLIENT_METHODS = 9, CLIENT_SERVERS = 16 };
 
 struct gy_cluster {
     gy_env *env;

@@ -174,6 +174,9 @@ static int wait_ms(const gy_host *host, bool has_trash)
     int64_t now_ns = gy_now_ns(host->env);
     int64_t until_ns = GY_MIN(host->wake_ns, host->tick_ns);
     until_ns = GY_MIN(until_ns, gy_rpc_next(host->rpc).at_ns);
+    for (const host_job *job = host->jobs; job != NULL; job = job->next) {
+        until_ns = GY_MIN(until_ns, gy_host_manager_next_ns(job));
+    }
     if (is_busy(host)) {
         until_ns = GY_MIN(until_ns, now_ns + brief_ns);
     }

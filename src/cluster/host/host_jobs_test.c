@@ -68,6 +68,7 @@ static void ends_of_managers_are_told(void **state)
     KIT_UNTIL(&at, at.daemons[0].manager_count == 0);
     assert_int_equal(at.end_status, GY_STATE);
     assert_string_equal(at.end_reason, "exit status 3: no such corpus");
+    assert_int_equal(memcmp(at.said, "first\nno such corpus\n", 21), 0);
     /* A program that is not there. */
     int before = at.ends;
     at.job.low++;

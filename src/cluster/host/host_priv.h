@@ -98,6 +98,12 @@ typedef struct host_manager {
     bool is_killed, has_status;
     int wait_status;
     int64_t last_ns; /* then the minder is killed; INT64_MAX */
+    /* What it prints: bytes of its log from `base` on, of which the name server knows `said`.
+     */
+    int log;                     /* -1: not open */
+    uint64_t base, said, saying; /* saying: what it will know then; 0: it is told nothing */
+    int64_t look_ns;             /* whether there is more */
+    int64_t end_ns; /* it has ended: that is told by then at the latest; INT64_MAX */
 } host_manager;
 
 struct host_job {
@@ -139,6 +145,8 @@ typedef struct host_ask {
     uint32_t epoch;
     gy_status status; /* JOB_END */
     char reason[512];
+    int code;                   /* JOB_END */
+    uint64_t said;              /* JOB_END */
     int64_t until_ns, again_ns; /* INT64_MAX: it is under way */
     bool is_over;
 } host_ask;
@@ -287,6 +295,10 @@ void gy_host_ask(gy_host *host, uint32_t type, const host_ask *what);
 void gy_host_look_at_asks(gy_host *host, int64_t now_ns);
 /** Is this a name server of ours? */
 bool gy_host_is_name(const gy_host *host, gy_rpc_peer peer, uint32_t *which);
+/** Tell whoever answered last; `done` is not called when this fails. */
+GY_MUST_CHECK gy_status gy_host_call_name(gy_host *host, uint32_t type,
+                                          const ProtobufCMessage *message, gy_rpc_done done,
+                                          void *arg);
 /** Where the name server that answered last listens. */
 const char *gy_host_name_address(const gy_host *host);
 void gy_host_asks_free(gy_host *host);
@@ -361,6 +373,9 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status);
 /** The name server knows of its end. */
 void gy_host_manager_told(gy_host *host, gy_key key, uint32_t epoch);
 void gy_host_manager_look(gy_host *host, host_job *job, int64_t now_ns);
+/** When to look; INT64_MAX: no manager prints anything. */
+int64_t gy_host_manager_next_ns(const host_job *job);
+void gy_host_manager_free(host_job *job);
 
 /* ---- orphans.c: what killed parents leave to the daemon ---- */
 

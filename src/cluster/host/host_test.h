@@ -139,6 +139,7 @@ typedef struct kit_scene {
     gy_status end_status;
     char end_reason[512];
     uint32_t end_epoch;
+    char said[4096]; /* by the manager */
     bool is_deaf;    /* it does not answer JOB_END */
     gy_rpc *awaited; /* whose words are waited for; NULL: the name server's */
 } kit_scene;
@@ -203,6 +204,20 @@ static inline gy_status kit_spec(void *arg, const gy_rpc_asked *asked,
     answer.platform = at->platform;
     at->spec_asks++;
     return gy_rpc_answer(at->names, asked, &answer.base);
+}
+
+static inline gy_status kit_said(void *arg, const gy_rpc_asked *asked,
+                                 const ProtobufCMessage *request)
+{
+    kit_scene *at = arg;
+    const Gy__Cluster__Said *told = (const Gy__Cluster__Said *)request;
+    Gy__Cluster__Done done = GY__CLUSTER__DONE__INIT;
+    const size_t room = sizeof(at->said) - 1;
+    if (told->offset <= room) {
+        const size_t size = GY_MIN(told->data.len, room - (size_t)told->offset);
+        memcpy(at->said + told->offset, told->data.data, size);
+    }
+    return gy_rpc_answer(at->names, asked, &done.base);
 }
 
 static inline gy_status kit_job_end(void *arg, const gy_rpc_asked *asked,
@@ -442,6 +457,7 @@ static inline void kit_open(kit_scene *at, bool has_key)
     kit_add(at->names_methods, &count, GY_NET_DAEMON_BYE, kit_bye);
     kit_add(at->names_methods, &count, GY_NET_ASK_SPEC, kit_spec);
     kit_add(at->names_methods, &count, GY_NET_JOB_END, kit_job_end);
+    kit_add(at->names_methods, &count, GY_NET_SAID, kit_said);
     kit_add(at->names_methods, &count, GY_NET_ORDER, NULL);
     at->bulk =
         (gy_bulk_server){.roles = GY_RPC_MAY(GY_RPC_DAEMON), .find = kit_find, .arg = at};

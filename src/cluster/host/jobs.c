@@ -49,8 +49,9 @@ host_job *gy_host_job_new(gy_host *host, gy_key key)
     (void)gy_host_path(made->path, host->folder, "jobs", made->name);
     made->logs = (gy_folder){.env = host->env, .path = made->path, .lock = -1};
     made->last_letter = &made->letters;
-    made->nursery.file = made->manager.watch.file = -1;
-    made->manager.last_ns = made->program.again_ns = made->closed_ns = INT64_MAX;
+    made->nursery.file = made->manager.watch.file = made->manager.log = -1;
+    made->manager.last_ns = made->manager.look_ns = made->manager.end_ns =
+        made->program.again_ns = made->closed_ns = INT64_MAX;
     made->next = host->jobs;
     host->jobs = made;
     host->job_rows[row] = made;
@@ -285,6 +286,7 @@ static void free_job(gy_host *host, host_job *job)
     }
     gy_sandbox_fini(&job->walls);
     gy_host_unwatch(host, &job->manager.watch);
+    gy_host_manager_free(job);
     gy_host_letters_free(job);
     gy_host_unwant_all(job);
     gy_host_program_free(&job->program);

@@ -17,6 +17,9 @@
 
 static const int64_t end_within_ns = 6000000000; /* then its minder is killed, and it with it */
 static const double reap_seconds = 1;
+static const int64_t said_every_ns = 100000000;
+static const int64_t say_within_ns = 2000000000; /* after its end */
+enum { SAID_BEHIND = 1 << 20 };
 
 static void say_down(gy_host *host, const host_job *job, uint32_t epoch)
 {
@@ -57,6 +60,20 @@ static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
 
 static void on_minder(gy_host *host, void *owner, uint32_t events);
 
+/* What is in its log already printed an earlier manager. */
+static void begin_said(host_job *job, const char *log)
+{
+    host_manager *manager = &job->manager;
+    struct stat about;
+    gy_host_manager_free(job);
+    manager->log = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    manager->base =
+        manager->log >= 0 && fstat(manager->log, &about) == 0 ? (uint64_t)about.st_size : 0;
+    manager->said = manager->saying = 0;
+    manager->look_ns = 0;
+    manager->end_ns = INT64_MAX;
+}
+
 static gy_status start_process(gy_host *host, host_job *job, const char *ticket)
 {
     const host_program *program = &job->program;
@@ -86,6 +103,7 @@ static gy_status start_process(gy_host *host, host_job *job, const char *ticket)
         if (minded.log < 0) {
             gy_warn("a manager has no log: %s", strerror(-minded.log));
         }
+        begin_said(job, log);
         status = gy_minder_start(&minded, &socket, &job->manager.minder);
         if (minded.log >= 0) {
             close(minded.log);
@@ -157,12 +175,134 @@ void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch)
     }
 }
 
+/* ---- What it prints ---- */
+
+static uint64_t printed(const host_manager *manager)
+{
+    struct stat about;
+    return manager->log >= 0 && fstat(manager->log, &about) == 0 &&
+                   (uint64_t)about.st_size > manager->base
+               ? (uint64_t)about.st_size - manager->base
+               : 0;
+}
+
+typedef struct said_call {
+    gy_host *host;
+    gy_key job;
+    uint32_t epoch;
+} said_call;
+
+static void look_at_end(gy_host *host, host_job *job, int64_t now_ns);
+
+static void is_said(void *arg, gy_status status, const ProtobufCMessage *answer)
+{
+    const said_call call = *(said_call *)arg;
+    host_job *job = gy_host_job(call.host, call.job);
+    (void)answer;
+    gy_free(arg);
+    if (job == NULL || job->manager.epoch != call.epoch || status == GY_CANCELLED) {
+        return;
+    }
+    host_manager *manager = &job->manager;
+    const int64_t now_ns = gy_now_ns(call.host->env);
+    if (status != GY_PEER && status != GY_TIMEOUT) { /* nobody wants what was refused */
+        manager->said = manager->saying;
+        manager->look_ns = now_ns;
+    }
+    manager->saying = 0;
+    look_at_end(call.host, job, now_ns);
+}
+
+/* The next piece; of more than is kept there, and was not told for long, the last. */
+static void say_more(gy_host *host, host_job *job, uint64_t size)
+{
+    host_manager *manager = &job->manager;
+    uint8_t *data = gy_alloc("host.said", GY_NET_SAID_PIECE);
+    said_call *call = gy_alloc("host.said", sizeof(*call));
+    if (size - manager->said > SAID_BEHIND) {
+        manager->said = size - GY_NET_SAID_KEPT;
+    }
+    const size_t most = (size_t)GY_MIN(size - manager->said, (uint64_t)GY_NET_SAID_PIECE);
+    const ssize_t got =
+        data != NULL && call != NULL
+            ? pread(manager->log, data, most, (off_t)(manager->base + manager->said))
+            : 0;
+    gy_status status = GY_AGAIN;
+    if (got > 0) {
+        Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
+        Gy__Cluster__Said message = GY__CLUSTER__SAID__INIT;
+        key.high = job->key.high;
+        key.low = job->key.low;
+        message.job = &key;
+        message.epoch = manager->epoch;
+        message.offset = manager->said;
+        message.data = (ProtobufCBinaryData){.len = (size_t)got, .data = data};
+        *call = (said_call){host, job->key, manager->epoch};
+        status = gy_host_call_name(host, GY_NET_SAID, &message.base, is_said, call);
+    }
+    if (status == GY_OK) {
+        manager->saying = manager->said + (uint64_t)got;
+    } else {
+        gy_free(call); /* later */
+    }
+    gy_free(data);
+}
+
+static void tell_end(gy_host *host, host_job *job);
+
+static void look_at_said(gy_host *host, host_job *job, int64_t now_ns)
+{
+    host_manager *manager = &job->manager;
+    if (manager->epoch == 0 || manager->log < 0 || now_ns < manager->look_ns) {
+        return;
+    }
+    const uint64_t size = printed(manager);
+    manager->look_ns = now_ns + said_every_ns;
+    if (manager->saying == 0 && size > manager->said) {
+        say_more(host, job, size);
+    }
+}
+
+/* Its end is told behind all that it printed, if that can be said. */
+static void look_at_end(gy_host *host, host_job *job, int64_t now_ns)
+{
+    host_manager *manager = &job->manager;
+    look_at_said(host, job, now_ns);
+    if (manager->end_ns != INT64_MAX &&
+        (now_ns >= manager->end_ns ||
+         (manager->saying == 0 && manager->said >= printed(manager)))) {
+        manager->end_ns = INT64_MAX;
+        tell_end(host, job);
+    }
+}
+
+int64_t gy_host_manager_next_ns(const host_job *job)
+{
+    const host_manager *manager = &job->manager;
+    return manager->epoch != 0 && manager->log >= 0 &&
+                   (manager->minder != 0 || manager->end_ns != INT64_MAX)
+               ? manager->look_ns
+               : INT64_MAX;
+}
+
+void gy_host_manager_free(host_job *job)
+{
+    if (job->manager.log >= 0) {
+        close(job->manager.log);
+        job->manager.log = -1;
+    }
+}
+
 /* It ended by itself, with an exit status: the job is over. */
 static void tell_end(gy_host *host, host_job *job)
 {
     host_manager *manager = &job->manager;
-    host_ask ask = {.job = job->key, .epoch = manager->epoch, .until_ns = INT64_MAX};
-    int status = WEXITSTATUS(manager->wait_status);
+    host_ask ask = {.job = job->key,
+                    .epoch = manager->epoch,
+                    .code = WEXITSTATUS(manager->wait_status),
+                    .said = printed(manager),
+                    .until_ns = INT64_MAX};
+    int status = ask.code;
     if (status != 0) {
         gy_text words = {.data = NULL};
         gy_text_add(&words, "exit status %d: ", status);
@@ -188,8 +328,13 @@ static void manager_gone(gy_host *host, host_job *job)
     manager->last_ns = INT64_MAX;
     gy_info("the manager of job %s, epoch %u, is gone", job->name, manager->epoch);
     if (!manager->is_killed && manager->has_status && WIFEXITED(manager->wait_status)) {
-        tell_end(host, job);
+        const int64_t now_ns = gy_now_ns(host->env);
+        manager->end_ns = now_ns + say_within_ns;
+        manager->look_ns = 0;
+        look_at_end(host, job, now_ns);
     } else {
+        manager->look_ns = 0;
+        look_at_said(host, job, gy_now_ns(host->env)); /* what there is of its last words */
         uint32_t epoch = manager->epoch;
         manager->epoch = 0;
         say_down(host, job, epoch);
@@ -222,6 +367,7 @@ void gy_host_manager_told(gy_host *host, gy_key key, uint32_t epoch)
         return;
     }
     job->manager.epoch = 0;
+    gy_host_manager_free(job);
     if (gy_host_path(folder, job->path, "manager", NULL)) {
         gy_host_throw(host, folder);
     }
@@ -250,7 +396,7 @@ void gy_host_look_at_ring(gy_host *host)
 
 void gy_host_manager_look(gy_host *host, host_job *job, int64_t now_ns)
 {
-    (void)host;
+    look_at_end(host, job, now_ns);
     if (job->manager.minder != 0 && now_ns >= job->manager.last_ns) {
         gy_warn("the manager of job %s does not end", job->name);
         kill(job->manager.minder, SIGKILL);

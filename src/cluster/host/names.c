@@ -112,7 +112,8 @@ static void answered(void *arg, gy_status status, const ProtobufCMessage *answer
     ask->again_ns = gy_now_ns(host->env) + again_ns;
 }
 
-static gy_status call(gy_host *host, host_ask *ask, const ProtobufCMessage *message)
+gy_status gy_host_call_name(gy_host *host, uint32_t type, const ProtobufCMessage *message,
+                            gy_rpc_done done, void *arg)
 {
     uint32_t which = host->name_last;
     for (uint32_t i = 0; i < host->name_count && !host->names[which].is_up; i++) {
@@ -120,13 +121,18 @@ static gy_status call(gy_host *host, host_ask *ask, const ProtobufCMessage *mess
     }
     host->name_last = which;
     return gy_rpc_call(host->rpc, host->names[which].peer,
-                       &(gy_rpc_request){.type = ask->type,
+                       &(gy_rpc_request){.type = type,
                                          .message = message,
                                          .deadline = gy_env_deadline(host->env, ask_seconds),
                                          .is_hasty = true,
-                                         .done = answered,
-                                         .arg = ask},
+                                         .done = done,
+                                         .arg = arg},
                        NULL);
+}
+
+static gy_status call(gy_host *host, host_ask *ask, const ProtobufCMessage *message)
+{
+    return gy_host_call_name(host, ask->type, message, answered, ask);
 }
 
 static void try_ask(gy_host *host, host_ask *ask)
@@ -147,6 +153,8 @@ static void try_ask(gy_host *host, host_ask *ask)
         message.epoch = ask->epoch;
         message.status = ask->status;
         message.reason = ask->reason;
+        message.code = ask->code;
+        message.said = ask->said;
         status = call(host, ask, &message.base);
     } else {
         Gy__Cluster__DaemonBye message = GY__CLUSTER__DAEMON_BYE__INIT;

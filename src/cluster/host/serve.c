@@ -263,6 +263,7 @@ gy_status gy_host_methods(gy_host *host, size_t *count)
         {GY_NET_CREDIT, credit},     {GY_NET_RELAY, relay},         {GY_NET_FETCH, fetch},
         {GY_NET_UNFETCH, unfetch},   {GY_NET_DISCARD, discard},     {GY_NET_JOB_OVER, job_over},
         {GY_NET_LEASE_GONE, NULL},   {GY_NET_SEAT_GONE, NULL},      {GY_NET_FETCHED, NULL},
+        {GY_NET_SAID, NULL},
     };
     host->methods = gy_alloc_zero("host.methods", GY_COUNT(served), sizeof(gy_rpc_method));
     if (host->methods == NULL) {

@@ -24,6 +24,8 @@ enum {
     PIECE = SMALL + GY_NET_BLOB_PIECE,
     RELAY = SMALL + GY_NET_RELAY_BYTES,
     BOARDS = 1 << 20,
+    SAID = SMALL + GY_NET_SAID_PIECE,
+    SINCE = TEXTS + GY_NET_SAID_KEPT,
 };
 
 static const gy_rpc_method methods[] = {
@@ -32,6 +34,7 @@ static const gy_rpc_method methods[] = {
     CALL(GY_NET_ASK_SPEC, "ask what a job is", MAY(DAEMON) | MAY(SUBMITTER), MANY, ask_spec,
          SMALL, spec, TEXTS),
     CALL(GY_NET_JOB_END, "tell a job's end", MAY(DAEMON), MANY, job_end, TEXTS, over, SMALL),
+    CALL(GY_NET_SAID, "tell what a manager prints", MAY(DAEMON), MANY, said, SAID, done, SMALL),
     TELL(GY_NET_ORDER, "give an order", MAY(NAMESERVER), 0, order, SMALL),
     TELL(GY_NET_WISHES, "tell a manager's wishes", MAY(MANAGER), 0, wishes, TEXTS),
     CALL(GY_NET_GIVE_BACK, "give a lease back", MAY(MANAGER), MANY, give_back, TEXTS, done,
@@ -47,6 +50,8 @@ static const gy_rpc_method methods[] = {
     CALL(GY_NET_DRAIN, "drain a daemon", MAY(SUBMITTER), MANY, drain, SMALL, done, SMALL),
     CALL(GY_NET_WAIT_END, "wait for a job's end", MAY(SUBMITTER), MANY, wait_end, SMALL, ended,
          TEXTS),
+    CALL(GY_NET_ASK_SAID, "ask what a job prints", MAY(SUBMITTER), MANY, ask_said, SMALL,
+         said_since, SINCE),
     CALL(GY_NET_LIST, "list daemons and jobs", MAY(SUBMITTER) | MAY(WATCHER), MANY, ask_list,
          SMALL, list, ROWS),
     CALL(GY_NET_ATTACH, "attach to a daemon", MAY(MANAGER), ONCE, attach, SMALL, attached,

@@ -20,8 +20,9 @@ typedef enum gy_net_type {
     GY_NET_DAEMON_BYE,                       /* call DaemonBye -> Done */
     GY_NET_ASK_SPEC,                         /* call AskSpec -> Spec; also a submitter */
     GY_NET_JOB_END,                          /* call JobEnd -> Over; repeatable */
+    GY_NET_SAID = 28,                        /* call Said -> Done; repeatable */
     /* name server -> daemon */
-    GY_NET_ORDER, /* tell Order */
+    GY_NET_ORDER = 20, /* tell Order */
     /* manager -> name server; the manager's subject is its job */
     GY_NET_WISHES = 32, /* tell Wishes */
     GY_NET_GIVE_BACK,   /* call GiveBack -> Done; repeatable */
@@ -37,6 +38,7 @@ typedef enum gy_net_type {
     GY_NET_DRAIN,          /* call Drain -> Done; repeatable */
     GY_NET_WAIT_END,       /* call WaitEnd -> Ended; repeatable; answered at the job's end */
     GY_NET_LIST,           /* call AskList -> List; repeatable; also a watcher */
+    GY_NET_ASK_SAID = 60,  /* call AskSaid -> SaidSince; repeatable */
     /* manager -> daemon; its subject is its job */
     GY_NET_ATTACH = 64, /* call Attach -> Attached; refused with GY_STATE: the epoch is over */
     GY_NET_BEAT,        /* tell Beat */
@@ -57,6 +59,8 @@ typedef enum gy_net_type {
 enum {
     GY_NET_RELAY_BYTES = 256 << 10, /* most of a Relay's data */
     GY_NET_BLOB_PIECE = 1 << 20,    /* most of a PutBlob's data */
+    GY_NET_SAID_PIECE = 64 << 10,   /* most of a Said's data */
+    GY_NET_SAID_KEPT = 256 << 10,   /* that a name server keeps of a job's output */
     GY_NET_MANAGERS_MAX = 4096,     /* that one daemon tells of */
     GY_NET_NAME_BYTES = 256,        /* of a file of a job, with its end */
     GY_NET_FILES_MAX = 1024,        /* of a job */

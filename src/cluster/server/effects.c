@@ -82,6 +82,7 @@ static void on_ended(gy_server *server, const gy_names_effect *effect)
             answer(server, &held.asked, &ended.base);
         }
     }
+    gy_server_said_over(server, effect->key);
     char id[GY_NET_KEY_TEXT];
     gy_net_key_text(effect->key, id);
     gy_warn("job %s has ended: %s", id, effect->status == GY_OK ? "well" : effect->reason);

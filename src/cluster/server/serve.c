@@ -112,6 +112,8 @@ static gy_status serve_job_end(gy_server *server, const gy_rpc_asked *asked,
     GY_TRY(check_ready(server));
     GY_TRY(gy_net_check_job(message->job, message->epoch));
     gy_net_clean_text(message->reason, reason, sizeof(reason));
+    gy_server_said_end(server, gy_net_key(message->job), message->epoch, message->code,
+                       message->said);
     const server_held held = {.kind = HELD_END,
                               .asked = *asked,
                               .key = gy_net_key(message->job),
@@ -325,6 +327,7 @@ void gy_server_methods(gy_rpc_method methods[SERVER_METHODS])
         {GY_NET_SUBMIT, submit},       {GY_NET_KILL, kill},
         {GY_NET_DRAIN, drain},         {GY_NET_WAIT_END, wait_end},
         {GY_NET_LIST, list},           {GY_NET_VIEW, view},
+        {GY_NET_SAID, gy_server_said}, {GY_NET_ASK_SAID, gy_server_ask_said},
     };
     static const gy_net_type told[] = {GY_NET_ORDER, GY_NET_GRANTS, GY_NET_OVER};
     static_assert(GY_COUNT(served) + GY_COUNT(told) == SERVER_METHODS, "all of them");

@@ -114,6 +114,7 @@ static void leave_office(gy_server *server)
     server->is_listening = false;
     gy_speakers_free(&server->daemons);
     gy_speakers_free(&server->managers);
+    gy_saids_free(&server->saids);
 }
 
 static gy_status take_office(gy_server *server)

@@ -16,11 +16,13 @@
 #include <gyre/cluster.h>
 
 enum {
-    SERVER_METHODS = 17,
+    SERVER_METHODS = 19,
     SERVER_HELD_MAX = 16384,      /* calls that wait for an answer */
     SERVER_PROGRESS_BYTES = 256,  /* of what a manager says for people */
     SERVER_VIEWS_BYTES = 8 << 20, /* of all managers' views, packed */
     SERVER_NOTES = 64,            /* the last that are shown */
+    SERVER_SAID_BYTES = 64 << 20, /* of what all managers printed */
+    SERVER_SAID_ENDED = 8 << 10,  /* that is kept of a job that has ended */
 };
 
 /* ---- Who spoke last as a daemon, or as a job's manager ---- */
@@ -59,18 +61,43 @@ void gy_speakers_free(server_speakers *speakers);
 /* ---- Calls that are answered later ---- */
 
 typedef enum server_held_kind {
-    HELD_ASK, /* number: the machine's ANSWER to it */
-    HELD_END, /* key, epoch: OVER */
-    HELD_WAIT /* key: ENDED */
+    HELD_ASK,  /* number: the machine's ANSWER to it */
+    HELD_END,  /* key, epoch: OVER */
+    HELD_WAIT, /* key: ENDED */
+    HELD_SAID  /* key, epoch, offset: more is printed, or ENDED */
 } server_held_kind;
 
 typedef struct server_held {
     server_held_kind kind;
     gy_rpc_asked asked;
-    uint64_t number;
+    uint64_t number, offset;
     gy_key key;
     uint32_t epoch;
 } server_held;
+
+/* ---- What managers print: said.c ---- */
+
+typedef struct server_said {
+    gy_key key;
+    uint32_t epoch;
+    uint64_t offset; /* of the first byte that is kept, in what that epoch printed */
+    size_t size, room;
+    char *data;
+    uint64_t whole; /* of a job that has ended: bytes in all; 0: not known */
+    int code;       /* likewise: exit status; -1 */
+    uint64_t used;  /* the later the larger */
+    bool is_ended;
+} server_said;
+
+/** What was printed of each job that was heard lately. */
+typedef struct server_saids {
+    gy_index by_key;
+    server_said *rows;
+    size_t count, capacity, bytes;
+    uint64_t clock;
+} server_saids;
+
+void gy_saids_free(server_saids *saids);
 
 /* ---- What is shown ---- */
 
@@ -106,6 +133,7 @@ typedef struct gy_server {
     gy_names *names; /* NULL: not yet, or to be made anew at anew_ns */
     gy_names_effects effects;
     server_speakers daemons, managers;
+    server_saids saids;
     gy_rpc_peer speaks; /* as a manager, in this step; 0: no manager does */
     server_held *held;
     size_t held_count, held_capacity;
@@ -160,6 +188,16 @@ void gy_server_watch(gy_server *server, const char *address, uint64_t number);
 void gy_server_watch_turn(gy_server *server);
 int64_t gy_server_watch_next(const gy_server *server);
 void gy_server_unwatch(gy_server *server);
+
+/** GY_NET_SAID, GY_NET_ASK_SAID */
+gy_status gy_server_said(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request);
+gy_status gy_server_ask_said(void *arg, const gy_rpc_asked *asked,
+                             const ProtobufCMessage *request);
+/** Its manager has ended so: code -1 when it is not known. */
+void gy_server_said_end(gy_server *server, gy_key job, uint32_t epoch, int code,
+                        uint64_t whole);
+/** The job has ended: who waits for what it prints hears so. */
+void gy_server_said_over(gy_server *server, gy_key job);
 
 /** The table of methods that a name server serves. */
 void gy_server_methods(gy_rpc_method methods[SERVER_METHODS]);

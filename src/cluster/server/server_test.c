@@ -279,7 +279,8 @@ static void each_role_may_what_is_its_own(void **state)
     } rules[] = {{GY_NET_DAEMON_BYE, D}, {GY_NET_ASK_SPEC, D | S}, {GY_NET_JOB_END, D},
                  {GY_NET_GIVE_BACK, M},  {GY_NET_ASK_BLOBS, S},    {GY_NET_PUT_BLOB, S},
                  {GY_NET_SUBMIT, S},     {GY_NET_KILL, S},         {GY_NET_DRAIN, S},
-                 {GY_NET_WAIT_END, S},   {GY_NET_LIST, S | W}};
+                 {GY_NET_WAIT_END, S},   {GY_NET_LIST, S | W},     {GY_NET_SAID, D},
+                 {GY_NET_ASK_SAID, S}};
     kit_server server;
     kit_agent at;
     char got[8];

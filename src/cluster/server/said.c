@@ -1,0 +1,273 @@
+/* What managers print: the end of it, as their daemons tell it, for who asks. In memory alone:
+ * another name server knows what is told from then on. */
+#include "cluster/server/server_priv.h"
+
+#include <string.h>
+
+/* ---- rows ---- */
+
+static server_said *find(const server_saids *saids, gy_key key)
+{
+    const uint32_t row = gy_index_find(&saids->by_key, key);
+    return row == GY_NONE ? NULL : &saids->rows[row];
+}
+
+/* Forget all but its last bytes. */
+static void cut(server_saids *saids, server_said *row, size_t left)
+{
+    if (row->size > left) {
+        memmove(row->data, row->data + (row->size - left), left);
+        row->offset += row->size - left;
+        row->size = left;
+    }
+    if (row->room > left) { /* shrinking needs no memory that is not there */
+        char *less = left > 0 ? gy_alloc("server", left) : NULL;
+        if (less != NULL || left == 0) {
+            if (less != NULL && row->size > 0) {
+                memcpy(less, row->data, row->size);
+            }
+            saids->bytes -= row->room - left;
+            gy_free(row->data);
+            row->data = less;
+            row->room = left;
+        }
+    }
+}
+
+static void drop(server_saids *saids, server_said *row)
+{
+    const uint32_t at = (uint32_t)(row - saids->rows);
+    cut(saids, row, 0);
+    gy_index_remove(&saids->by_key, row->key);
+    const server_said *last = &saids->rows[--saids->count];
+    if (last != row) {
+        gy_index_remove(&saids->by_key, last->key);
+        saids->rows[at] = *last;
+        gy_status put = gy_index_put(&saids->by_key, last->key, at);
+        GY_ASSERT(put == GY_OK); /* there was room for it just now */
+    }
+}
+
+/* Rows go, of ended jobs first, the least recently used first. NULL: no room. */
+static void make_room(server_saids *saids, size_t most, size_t more)
+{
+    while (saids->count > 0 &&
+           (saids->count >= most || saids->bytes + more > SERVER_SAID_BYTES)) {
+        GY_ASSERT(saids->rows != NULL);
+        server_said *worst = &saids->rows[0];
+        for (size_t i = 1; i < saids->count; i++) {
+            server_said *row = &saids->rows[i];
+            if (row->is_ended != worst->is_ended ? row->is_ended : row->used < worst->used) {
+                worst = row;
+            }
+        }
+        drop(saids, worst);
+    }
+}
+
+/* Found or made, of this epoch or a later one. GY_NOMEM */
+static gy_status get(gy_server *server, gy_key key, uint32_t epoch, server_said **row)
+{
+    server_saids *saids = &server->saids;
+    *row = find(saids, key);
+    if (*row == NULL) {
+        void *rows = saids->rows;
+        make_room(saids, server->managers.most, 0);
+        gy_status status = gy_reserve("server", &rows, &saids->capacity, saids->count + 1,
+                                      sizeof(server_said));
+        saids->rows = rows;
+        GY_TRY(status);
+        GY_TRY(gy_index_put(&saids->by_key, key, (uint32_t)saids->count));
+        *row = &saids->rows[saids->count++];
+        **row = (server_said){.key = key, .epoch = epoch, .code = -1};
+    }
+    if (epoch > (*row)->epoch) { /* of the manager before nothing more is known */
+        (*row)->epoch = epoch;
+        (*row)->offset = 0;
+        (*row)->size = 0;
+    }
+    (*row)->used = ++saids->clock;
+    return GY_OK;
+}
+
+void gy_saids_free(server_saids *saids)
+{
+    while (saids->count > 0) {
+        GY_ASSERT(saids->rows != NULL);
+        drop(saids, &saids->rows[saids->count - 1]);
+    }
+    gy_free(saids->rows);
+    gy_index_free(&saids->by_key);
+    *saids = (server_saids){.rows = NULL};
+}
+
+/* ---- asked ---- */
+
+/* What stands behind the place that is asked for; nothing: false. */
+static bool fill(const gy_server *server, const gy_names_job *job, uint32_t epoch,
+                 uint64_t offset, Gy__Cluster__SaidSince *since)
+{
+    const server_said *row = find(&server->saids, job->key);
+    since->epoch = epoch;
+    since->offset = offset;
+    since->code = row != NULL && job->is_ended ? row->code : -1;
+    if (row != NULL && (row->epoch > epoch || row->offset + row->size > offset)) {
+        const uint64_t from = row->epoch > epoch ? row->offset : GY_MAX(offset, row->offset);
+        since->epoch = row->epoch;
+        since->offset = from;
+        since->data.data = (uint8_t *)row->data + (from - row->offset);
+        since->data.len = (size_t)(row->offset + row->size - from);
+    }
+    since->is_ended = job->is_ended;
+    if (job->is_ended) {
+        since->status = job->status;
+        since->reason = (char *)(uintptr_t)job->reason;
+        since->said = row != NULL ? row->whole : 0;
+    }
+    return since->data.len > 0 || job->is_ended;
+}
+
+static void answer(const gy_server *server, const gy_rpc_asked *asked,
+                   const Gy__Cluster__SaidSince *since)
+{
+    if (gy_rpc_answer(server->rpc, asked, &since->base) < 0) {
+        gy_rpc_refuse(server->rpc, asked, GY_NOMEM, gy_error_text());
+    }
+}
+
+/* Who waits for what this job prints. */
+static void answer_all(gy_server *server, gy_key key)
+{
+    gy_names_job job;
+    if (server->names == NULL || !gy_names_find_job(server->names, key, &job)) {
+        return; /* they ask again */
+    }
+    for (size_t i = server->held_count; i > 0; i--) {
+        const server_held held = server->held[i - 1];
+        Gy__Cluster__SaidSince since;
+        gy__cluster__said_since__init(&since);
+        if (held.kind == HELD_SAID && gy_key_is_same(held.key, key) &&
+            fill(server, &job, held.epoch, held.offset, &since)) {
+            gy_server_unhold(server, i - 1);
+            answer(server, &held.asked, &since);
+        }
+    }
+}
+
+gy_status gy_server_ask_said(void *arg, const gy_rpc_asked *asked,
+                             const ProtobufCMessage *request)
+{
+    gy_server *server = arg;
+    const Gy__Cluster__AskSaid *asks = (const void *)request;
+    gy_names_job job;
+    Gy__Cluster__SaidSince since;
+    gy__cluster__said_since__init(&since);
+    if (server->names == NULL) {
+        return gy_fail(GY_TIMEOUT, "the name server is not ready: ask again");
+    }
+    GY_TRY(gy_net_check_job(asks->job, 1));
+    if (!gy_names_find_job(server->names, gy_net_key(asks->job), &job)) {
+        return gy_fail(GY_NOTFOUND, "there is no such job, or it ended long ago");
+    }
+    if (!fill(server, &job, asks->epoch, asks->offset, &since) && !asks->is_hasty) {
+        return gy_server_hold(server,
+                              &(server_held){.kind = HELD_SAID,
+                                             .asked = *asked,
+                                             .key = job.key,
+                                             .epoch = asks->epoch,
+                                             .offset = asks->offset},
+                              NULL);
+    }
+    answer(server, asked, &since);
+    return GY_OK;
+}
+
+/* ---- told ---- */
+
+/* Behind what is there; what was told before is passed over, of a gap the earlier side goes. */
+static gy_status add(server_saids *saids, server_said *row, const Gy__Cluster__Said *told)
+{
+    const uint64_t end = row->offset + row->size;
+    const uint64_t skip = end > told->offset ? end - told->offset : 0;
+    if (skip >= told->data.len) {
+        return GY_OK;
+    }
+    const char *data = (const char *)told->data.data + skip;
+    const size_t size = told->data.len - (size_t)skip;
+    if (told->offset > end) {
+        row->size = 0;
+        row->offset = told->offset;
+    }
+    if (row->room < GY_NET_SAID_KEPT && row->room < row->size + size) {
+        const size_t room =
+            GY_MIN(GY_MAX(2 * row->room, row->size + size), (size_t)GY_NET_SAID_KEPT);
+        char *more = gy_alloc("server", room);
+        if (more == NULL) {
+            return GY_NOMEM;
+        }
+        if (row->size > 0) {
+            memcpy(more, row->data, row->size);
+        }
+        gy_free(row->data);
+        saids->bytes += room - row->room;
+        row->data = more;
+        row->room = room;
+    }
+    if (row->size + size > row->room) {
+        const size_t gone = row->size + size - row->room;
+        memmove(row->data, row->data + gone, row->size - gone);
+        row->size -= gone;
+        row->offset += gone;
+    }
+    memcpy(row->data + row->size, data, size);
+    row->size += size;
+    return GY_OK;
+}
+
+gy_status gy_server_said(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
+{
+    gy_server *server = arg;
+    const Gy__Cluster__Said *told = (const void *)request;
+    Gy__Cluster__Done done = GY__CLUSTER__DONE__INIT;
+    gy_names_job job;
+    server_said *row = NULL;
+    if (server->names == NULL) {
+        return gy_fail(GY_TIMEOUT, "the name server is not ready: ask again");
+    }
+    GY_TRY(gy_net_check_job(told->job, told->epoch));
+    if (told->data.len > GY_NET_SAID_PIECE || told->offset > INT64_MAX) {
+        return gy_fail(GY_FORMAT, "%zu bytes at once, or too far", told->data.len);
+    }
+    if (!gy_names_find_job(server->names, gy_net_key(told->job), &job)) {
+        return gy_fail(GY_NOTFOUND, "there is no such job");
+    }
+    if (told->epoch == job.epoch && !job.is_ended) { /* an older manager's is of no use */
+        GY_TRY(get(server, job.key, told->epoch, &row));
+        make_room(&server->saids, SIZE_MAX, 2 * told->data.len);
+        row = find(&server->saids, job.key);
+        GY_TRY(row != NULL ? add(&server->saids, row, told) : GY_OK);
+        answer_all(server, job.key);
+    }
+    return gy_rpc_answer(server->rpc, asked, &done.base);
+}
+
+void gy_server_said_end(gy_server *server, gy_key job, uint32_t epoch, int code, uint64_t whole)
+{
+    gy_names_job known;
+    server_said *row = NULL;
+    if (gy_names_find_job(server->names, job, &known) && known.epoch == epoch &&
+        !known.is_ended && get(server, job, epoch, &row) == GY_OK) {
+        row->code = code;
+        row->whole = whole;
+    }
+}
+
+void gy_server_said_over(gy_server *server, gy_key job)
+{
+    answer_all(server, job);
+    server_said *row = find(&server->saids, job);
+    if (row != NULL) {
+        row->is_ended = true;
+        cut(&server->saids, row, GY_MIN(row->size, (size_t)SERVER_SAID_ENDED));
+    }
+}
