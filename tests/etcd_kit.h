@@ -28,6 +28,7 @@ typedef struct kit_etcd {
     char *const *more; /* arguments of each member, NULL behind the last */
     bool is_tls;
     char authorities[128], certificate[128], key[128]; /* of the kit's own questions; "" */
+    char token[1024];                                  /* as a header; "": none */
 } kit_etcd;
 
 /* Ports that nobody has just now. */
@@ -130,7 +131,8 @@ static inline int kit_etcd_ask(kit_etcd *etcd, int index, const char *path, cons
     const gy_http_request request = {
         .method = "POST",
         .url = url,
-        .headers = {"Content-Type: application/json"},
+        .headers = {"Content-Type: application/json",
+                    etcd->token[0] != '\0' ? etcd->token : NULL},
         .body = body,
         .body_bytes = strlen(body),
         .authorities = etcd->authorities[0] != '\0' ? etcd->authorities : NULL,
@@ -368,6 +370,22 @@ static inline void kit_etcd_add_users(kit_etcd *etcd)
         snprintf(path, sizeof(path), "/v3/auth/%s", asked[i][0]);
         kit_etcd_manage(etcd, path, asked[i][1]);
     }
+}
+
+/** The kit asks as root from now on, as long as a token lasts. */
+static inline void kit_etcd_log_in(kit_etcd *etcd)
+{
+    char answer[4096];
+    etcd->token[0] = '\0';
+    assert_int_equal(kit_etcd_ask(etcd, 0, "/v3/auth/authenticate",
+                                  "{\"name\":\"root\",\"password\":\"r\"}", answer,
+                                  sizeof(answer)),
+                     200);
+    json_t *told = json_loads(answer, 0, NULL);
+    const char *token = json_string_value(json_object_get(told, "token"));
+    assert_non_null(token);
+    snprintf(etcd->token, sizeof(etcd->token), "Authorization: %s", token);
+    json_decref(told);
 }
 
 #endif

@@ -23,13 +23,17 @@ typedef enum kit_way_mode {
     /* What the client says is kept until the way is open, if it has gone too; but not that it
      * goes (in TLS some bytes), by which a server would drop what it was asked. */
     KIT_WAY_HOLD,
+    KIT_WAY_SLOW, /* what the server says is KIT_WAY_SLOW_NS behind what the client said */
 } kit_way_mode;
+
+static const int64_t KIT_WAY_SLOW_NS = 350000000;
 
 typedef struct kit_way_link {
     int client, server; /* -1: none; the client's: it has gone */
     char held[KIT_WAY_BYTES];
     size_t held_bytes;
     int64_t held_ns; /* since when */
+    int64_t said_ns; /* the client said something last */
 } kit_way_link;
 
 typedef struct kit_way {
@@ -80,6 +84,13 @@ static inline void kit_way_accept(kit_way *way)
     gy_panic("more than %d links through a way", KIT_WAY_LINKS);
 }
 
+/* It keeps the server's words yet. */
+static inline bool kit_way_is_late(kit_way *way, const kit_way_link *link)
+{
+    return __atomic_load_n(&way->mode, __ATOMIC_ACQUIRE) == KIT_WAY_SLOW &&
+           gy_now_ns(gy_env_real()) - link->said_ns < KIT_WAY_SLOW_NS;
+}
+
 static inline void kit_way_pass(kit_way *way, kit_way_link *link)
 {
     const kit_way_mode mode = __atomic_load_n(&way->mode, __ATOMIC_ACQUIRE);
@@ -88,6 +99,7 @@ static inline void kit_way_pass(kit_way *way, kit_way_link *link)
         link->client >= 0 ? recv(link->client, bytes, sizeof(bytes), MSG_DONTWAIT) : -1;
     const int64_t now = gy_now_ns(gy_env_real());
     link->held_ns = link->held_bytes > 0 ? link->held_ns : now;
+    link->said_ns = got > 0 ? now : link->said_ns;
     if (got > 0 && now - link->held_ns < 200000000) {
         GY_ASSERT(link->held_bytes + (size_t)got <= sizeof(link->held));
         memcpy(link->held + link->held_bytes, bytes, (size_t)got);
@@ -102,6 +114,9 @@ static inline void kit_way_pass(kit_way *way, kit_way_link *link)
         if (mode == KIT_WAY_OPEN) {
             kit_way_drop(&link->server);
         }
+    }
+    if (kit_way_is_late(way, link)) {
+        return;
     }
     got = link->server >= 0 ? recv(link->server, bytes, sizeof(bytes), MSG_DONTWAIT) : -1;
     if (got > 0 && link->client < 0) {
@@ -121,7 +136,9 @@ static inline void *kit_way_run(void *arg)
         struct pollfd waits[1 + 2 * KIT_WAY_LINKS] = {{.fd = way->listener, .events = POLLIN}};
         for (int i = 0; i < KIT_WAY_LINKS; i++) {
             waits[1 + 2 * i] = (struct pollfd){.fd = way->links[i].client, .events = POLLIN};
-            waits[2 + 2 * i] = (struct pollfd){.fd = way->links[i].server, .events = POLLIN};
+            const bool is_late = kit_way_is_late(way, &way->links[i]);
+            waits[2 + 2 * i] =
+                (struct pollfd){.fd = is_late ? -1 : way->links[i].server, .events = POLLIN};
         }
         (void)poll(waits, GY_COUNT(waits), 5);
         if ((waits[0].revents & POLLIN) != 0) {

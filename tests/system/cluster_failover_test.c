@@ -407,7 +407,18 @@ static double fail_over(const char *name, unsigned faults)
 static void the_manager_and_etcds_leader(void **state)
 {
     (void)state;
-    assert_true(fail_over("managed", FAULT_ETCD) < 3 * SLOWER);
+    const int times = getenv("GYRE_SOAK") != NULL ? 10 : 1;
+    int late = 0;
+    double longest = 0;
+    for (int i = 0; i < times; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "managed%d", i);
+        const double took = fail_over(name, FAULT_ETCD);
+        longest = took > longest ? took : longest;
+        late += took >= 3 * SLOWER;
+    }
+    printf("soak: %d failovers, the longest took %.2f s\n", times, longest);
+    assert_true(late <= times / 10); /* etcd may have to elect twice */
 }
 
 static void and_the_name_server(void **state)
@@ -457,6 +468,34 @@ static void what_one_host_takes_along_is_said(void **state)
     assert_int_equal(shell("! grep -q 'a file of this host' names?.log"), 0);
 }
 
+static void set_password(const char *body)
+{
+    kit_etcd_log_in(&etcd);
+    kit_etcd_manage(&etcd, "/v3/auth/user/changepw", body);
+    etcd.token[0] = '\0';
+}
+
+/* The password that name servers have is none for a while: they go on when it is one again. */
+static void name_servers_outlive_a_wrong_password(void **state)
+{
+    (void)state;
+    if (getenv("GYRE_SOAK") == NULL) {
+        skip();
+    }
+    set_password("{\"name\":\"gyre\",\"password\":\"another\"}");
+    assert_int_equal(
+        shell("! timeout 20 $GYRE job submit $N --no-wait --patience 4 -- $GYRE mr "
+              "wordcount in0 -o wrong 2>refused"),
+        0);
+    KIT_UNTIL(is_true("grep -q 'authentication failed' names?.log"));
+    set_password("{\"name\":\"gyre\",\"password\":\"se\\\"cret\"}");
+    for (int i = 0; i < SERVERS; i++) {
+        int status = 0;
+        assert_false(kit_has_ended(servers[i], &status));
+    }
+    assert_int_equal(shell("$GYRE job submit $N -- $GYRE mr wordcount in0 -o right"), 0);
+}
+
 /* Two members of three stand still for 20 s. */
 static void without_a_quorum_jobs_go_on(void **state)
 {
@@ -497,6 +536,7 @@ int main(void)
         cmocka_unit_test(and_the_whole_host),
         cmocka_unit_test(a_password_that_others_may_read_is_refused),
         cmocka_unit_test(what_one_host_takes_along_is_said),
+        cmocka_unit_test(name_servers_outlive_a_wrong_password),
         cmocka_unit_test(without_a_quorum_jobs_go_on),
     };
     return cmocka_run_group_tests(tests, begin, end);

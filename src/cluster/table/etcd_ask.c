@@ -9,8 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double try_first_s = 0.25, pause_first_s = 0.01;
+static const double pause_first_s = 0.01;
+/* A member that has not missed its leader yet, up to 2 s after it stopped, is silent as well:
+ * the first rounds are short. But an etcd that is slow must be waited for. */
+static const int64_t patience_least_ns = 250000000, patience_most_ns = 2000000000;
 enum {
+    SHORT_ROUNDS = 3,
+    PATIENCE = 4, /* times what the last answer took */
     DOUBLINGS = 4,
     /* A token's time is in whole seconds: a new one may be over, or users may just change. */
     RENEWALS_MAX = 3,
@@ -29,6 +34,7 @@ typedef struct asking {
     gy_etcd_lane *lane;
     const gy_etcd_question *question;
     size_t round, tries, hard;
+    int64_t took_ns;  /* the last answer */
     int renewals;     /* of the token, at this endpoint */
     gy_status status; /* of VERDICT_HARD and VERDICT_FAIL */
     gy_http_answer http;
@@ -91,8 +97,11 @@ static ask_verdict judge_refusal(asking *state)
 static gy_deadline try_deadline(const asking *state)
 {
     const gy_table *table = state->lane->table;
-    const double most = try_first_s * (double)(1 << GY_MIN(state->round, (size_t)DOUBLINGS));
-    const gy_deadline until = gy_env_deadline(table->env, most);
+    const size_t longer = state->round < SHORT_ROUNDS ? 0 : state->round - SHORT_ROUNDS + 1;
+    const int64_t patience_ns =
+        __atomic_load_n(&state->lane->etcd->patience_ns, __ATOMIC_RELAXED);
+    const gy_deadline until = {gy_now_ns(table->env) + (GY_MAX(patience_ns, patience_least_ns)
+                                                        << GY_MIN(longer, (size_t)DOUBLINGS))};
     return until.at_ns < state->question->deadline.at_ns ? until : state->question->deadline;
 }
 
@@ -122,8 +131,10 @@ static ask_verdict ask_here(asking *state, const char *path, const char *body, j
     const bool *is_cancelled = state->question->is_last ? NULL : &lane->table->is_closing;
     state->tries++;
     state->http.body_bytes = 0;
+    const int64_t began_ns = gy_now_ns(lane->table->env);
     const gy_status status =
         gy_http_try(lane->http, &request, try_deadline(state), is_cancelled, &state->http);
+    state->took_ns = gy_now_ns(lane->table->env) - began_ns;
     if (status == GY_AGAIN) {
         keep_words(state, state->http.error);
         return VERDICT_NEXT; /* even unreachable: libcurl may have sent it before, to a kept
@@ -265,6 +276,21 @@ static gy_status follow(asking *state, ask_verdict verdict, bool is_login)
     return status < 0 ? status : GY_AGAIN;
 }
 
+/* For the next questions of all lanes: whom to ask, and for how long. */
+static void learn(const asking *state, gy_status status)
+{
+    gy_etcd *etcd = state->lane->etcd;
+    int64_t patience_ns = __atomic_load_n(&etcd->patience_ns, __ATOMIC_RELAXED);
+    if (status == GY_OK) {
+        __atomic_store_n(&etcd->first, state->lane->endpoint, __ATOMIC_RELAXED);
+        patience_ns = state->took_ns * PATIENCE;
+    } else if (status == GY_TIMEOUT) {
+        patience_ns = GY_MAX(patience_ns, patience_least_ns) * 2;
+    }
+    __atomic_store_n(&etcd->patience_ns, GY_MIN(patience_ns, patience_most_ns),
+                     __ATOMIC_RELAXED);
+}
+
 gy_status gy_etcd_ask(gy_etcd_lane *lane, const gy_etcd_question *question, json_t **answer)
 {
     asking *state = gy_alloc_zero("cluster.table", 1, sizeof(*state));
@@ -284,9 +310,7 @@ gy_status gy_etcd_ask(gy_etcd_lane *lane, const gy_etcd_question *question, json
         status = follow(state, verdict, is_login);
         is_unsure = question->is_once && !is_login && verdict == VERDICT_NEXT;
     }
-    if (status == GY_OK) { /* the other lanes need not find out who does not answer */
-        __atomic_store_n(&lane->etcd->first, lane->endpoint, __ATOMIC_RELAXED);
-    }
+    learn(state, status);
     if (is_unsure && status == GY_TIMEOUT) {
         status = GY_AGAIN; /* it is the caller's to find out */
     }

@@ -56,7 +56,8 @@ typedef struct gy_etcd {
     char *user, *authorities, *certificate, *certificate_key; /* NULL: none */
     char password[GY_ETCD_SECRET_BYTES];
     gy_etcd_lane owner, storing, campaigning;
-    size_t first; /* the endpoint to ask first, as all lanes have found; atomic */
+    size_t first;        /* the endpoint to ask first, as all lanes have found; atomic */
+    int64_t patience_ns; /* of a first try, from the last answer or its absence; atomic */
     /* of the storing thread */
     uint64_t fence;          /* version of PREFIX/fence; 0: not known */
     uint64_t writer, writes; /* what tokens are made of */

@@ -477,6 +477,37 @@ static void what_was_sent_is_done_once_and_not_later(void **state)
     kit_way_stop(&ways[1]);
 }
 
+/* An etcd each of whose answers takes longer than a first try usually waits. */
+static void a_slow_etcd_is_waited_for(void **state)
+{
+    (void)state;
+    if (getenv("GYRE_SOAK") == NULL) {
+        skip();
+    }
+    static kit_table kit;
+    static kit_way way;
+    char where[512];
+    kit_etcd only = etcd;
+    gy_table_options options = in_etcd("slow");
+    kit_way_start(&way, etcd.ports[0]);
+    only.ports[0] = way.port;
+    only.count = 1;
+    options.where = kit_etcd_where(&only, "t/slow", where);
+    kit_open(&kit, &options);
+    kit_way_set(&way, KIT_WAY_SLOW);
+    const int64_t began = gy_now_ns(gy_env_real());
+    assert_ok(gy_table_campaign(kit.table, "names", "a:1"));
+    KIT_UNTIL(&kit, NULL, kit.is_elected);
+    printf("soak: elected in a slow etcd after %.2f s\n", seconds_since(began));
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(kit_store(&kit, key_of(i), 0, "x", 1), GY_OK);
+    }
+    assert_true(kit.is_elected && kit.changes == 1);
+    kit_way_set(&way, KIT_WAY_OPEN);
+    kit_close(&kit);
+    kit_way_stop(&way);
+}
+
 /* What was sent to a member that was stopped may be carried out when it goes on. */
 static void a_late_store_never_comes_back(void **state)
 {
@@ -720,6 +751,7 @@ int main(void)
         cmocka_unit_test(who_may_not_is_refused),
         cmocka_unit_test(one_candidate_leads),
         cmocka_unit_test(no_store_is_lost_when_the_leader_dies),
+        cmocka_unit_test(a_slow_etcd_is_waited_for),
         cmocka_unit_test(what_was_sent_is_done_once_and_not_later),
         cmocka_unit_test(it_leads_longer_than_its_lease),
         cmocka_unit_test(a_late_store_never_comes_back),
