@@ -468,6 +468,32 @@ static void what_one_host_takes_along_is_said(void **state)
     assert_int_equal(shell("! grep -q 'a file of this host' names?.log"), 0);
 }
 
+/* The next manager is where the folder of the one before is not. */
+static void a_folder_that_is_not_shared_is_said(void **state)
+{
+    (void)state;
+    char id[40], line[512];
+    history of;
+    int daemon = -1;
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    if (getenv("GYRE_SOAK") == NULL) {
+        skip();
+    }
+#endif
+    start_job("parted", id, &of);
+    close_segments(&of);
+    assert_int_equal(shell("mkdir away && mv parted/.gyre-job-* away"), 0);
+    const pid_t manager = cluster_manager(&at, &daemon);
+    assert_true(manager > 0 && kill(manager, SIGKILL) == 0);
+    snprintf(line, sizeof(line),
+             "grep -q 'epoch 2 finds nothing of the managers before it in .*/parted/.*not all "
+             "hosts share that folder' d?/jobs/%s/log/manager",
+             id);
+    KIT_UNTIL(is_true(line));
+    assert_int_equal(shell("touch go"), 0);
+    finish_job("parted", id);
+}
+
 static void set_password(const char *body)
 {
     kit_etcd_log_in(&etcd);
@@ -536,6 +562,7 @@ int main(void)
         cmocka_unit_test(and_the_whole_host),
         cmocka_unit_test(a_password_that_others_may_read_is_refused),
         cmocka_unit_test(what_one_host_takes_along_is_said),
+        cmocka_unit_test(a_folder_that_is_not_shared_is_said),
         cmocka_unit_test(name_servers_outlive_a_wrong_password),
         cmocka_unit_test(without_a_quorum_jobs_go_on),
     };
