@@ -36,6 +36,7 @@ typedef struct gy_nameserver_options {
     double start_s;            /* a manager that was started is heard within; 10 */
     int attempts_max;          /* managers of a job in a row that end early; 5 */
     int daemons_max, jobs_max; /* 4096 each */
+    int managers_max;          /* at a daemon, other jobs wait; 64 */
     int ended_max;             /* jobs that ended and are still listed; 1000 */
     /* Serve a status page over HTTP at "HOST:PORT", without a HOST on the loopback, whether
      * elected or not; NULL: none. */
@@ -68,7 +69,8 @@ typedef struct gy_cluster gy_cluster;
 typedef struct gy_cluster_options {
     const char
         *names; /* name servers: "HOST:PORT,HOST:PORT"; the one that is elected answers */
-    const char *key_file; /* a key ring for the role submitter; NULL: only with is_plaintext */
+    const char *key_file; /* a key ring for the role submitter, or watcher: he may list alone;
+                           * NULL: only with is_plaintext */
     bool is_plaintext;    /* no key, loopback addresses alone */
     double patience_s;    /* a name server is looked for so long; 10 */
 } gy_cluster_options;

@@ -43,6 +43,7 @@ typedef struct gy_hosted {
     gy_key job;
     uint32_t epoch;
     bool is_gone;
+    bool is_waiting; /* for its files, which come as fast as they can */
 } gy_hosted;
 
 /** All that a daemon tells the name server; texts and arrays are borrowed for the step. */

@@ -67,6 +67,9 @@ typedef enum gy_daemon_event_kind {
     GY_DAEMON_SEAT_DOWN,    /* lease, generation, reason: its process is gone */
     GY_DAEMON_SEAT_READY,   /* lease, generation, bytes: more of them wait for the manager */
     GY_DAEMON_SEAT_TOOK,    /* lease, generation, bytes: of those of RELAY_DOWN */
+    /* job, epoch: that manager is not started before its files are here; it is started now */
+    GY_DAEMON_MANAGER_WAITS,
+    GY_DAEMON_MANAGER_RUNS,
     GY_DAEMON_MANAGER_DOWN, /* job, epoch: that manager's process is gone */
     GY_DAEMON_FETCHED,      /* ticket, status: OK; PEER dead; NOTFOUND it has no such file;
                                MISMATCH other bytes; LIMIT the disk is full; another */

@@ -28,6 +28,7 @@ typedef struct gy_names_options {
                               then the job fails; 5 */
     uint32_t daemon_max;   /* 4096 */
     uint32_t job_max;      /* not ended; 4096 */
+    uint32_t manager_max;  /* at a daemon; 64. Other jobs wait */
     uint32_t ended_max;    /* ended, still to be listed; 1000 */
 } gy_names_options;
 

@@ -216,6 +216,8 @@ void gy_wire_close(gy_wire *wire);
 
 enum { GY_STRANGER_BYTES = 64 * 1024, GY_STRANGERS = 64 };
 #define GY_STRANGER_SECONDS 5.0
+/* ... and when all places of a node are taken. A handshake needs a few round trips. */
+#define GY_STRANGER_YIELDS 0.5
 
 /** The first words each way. */
 typedef struct gy_hello {

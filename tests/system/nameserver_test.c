@@ -42,7 +42,17 @@ static const char *const lines[] = {
     "! gyre nameserver -l 0.0.0.0:0 --plaintext --table t 2>said && grep -q loopback said",
     /* key */
     "gyre key new ring && up --table sqlite:t --key ring && gyre job list $N && "
-    "! gyre job list --names $(cat port) --plaintext --patience 0.1 2>said && down",
+    "! gyre job list --names $(cat port) --plaintext --patience 0.1 2>said && "
+    "gyre key derive watcher seer ring && W=\"--names $(cat port) --key seer\" && "
+    "gyre job list $W && gyre cluster list $W && ! gyre job submit $W ./prog 2>said && "
+    "grep -q 'watcher' said && gyre key derive daemon none ring && "
+    "! gyre job list --names $(cat port) --key none 2>said && "
+    "grep -q 'no key of a submitter' said && down",
+    /* names */
+    "for n in x 127.0.0.1:0 127.0.0.1:65536 a:1,,b:2; do "
+    "! gyre job list --plaintext --names $n 2>said && grep -q 'address' said && "
+    "! gyre daemon --plaintext --names $n --listen 127.0.0.1:0 --folder df 2>said && "
+    "grep -q 'address' said || exit 1; done",
     /* files, files-limit */
     "up --table t --files there && sub ./prog && [ $(ls there | wc -l) = 2 ] && down && "
     "up --table t --files less --files-limit 10 && ! sub ./prog 2>said; down && "
@@ -81,16 +91,23 @@ static const char *const lines[] = {
     "{ gyre job submit $N --timeout 0.05 ./prog >said 2>&1; [ $? = 124 ]; } && "
     "[ $(gyre job list $N | wc -l) = 3 ] && ! gyre job show $N nobody 2>said; down",
     "! gyre job list --plaintext 2>said && grep -q -- --names said && "
+    "! gyre job list --plaintext --names 127.0.0.1:1 -n 5 2>said && grep -q -- --last said && "
     "! gyre job submit ./prog 2>said && grep -q -- --names said",
     /* daemon, cluster drain and undo: a job of a program that ends, well and not */
     "printf '#!/bin/sh\necho it is bad >&2\nexit 3\n' >bad; chmod 755 bad; "
     "up --table t5 && host --slots 3 --host alpha --labels gpu,fast && known 'alpha *gpu,fast' "
     "&& "
     "[ -s dport ] && [ -d df/jobs ] && known \" 0/3 .* $(cat dport) \" && "
-    "gyre job submit $N --label fast ./prog >said && "
+    "gyre job submit $N --label fast ./prog >said && a=$(sub --label slow ./prog) && "
+    "gyre job show $N $a | grep -qx 'reason   no daemon may run its manager: 1 without the "
+    "label' && gyre job kill $N $a && "
     "! gyre job submit $N ./bad 2>said >id && grep -q 'exit status 3: it is bad' said && "
     "gyre cluster drain $N alpha && known drained && gyre cluster drain $N --undo alpha && "
     "known ' up '; off && known lost; down",
+    "! gyre daemon --plaintext --names a:1 --listen 127.0.0.1:0 --folder df --memory 1 2>said "
+    "&& "
+    "! gyre daemon --plaintext --names a:1 --listen 127.0.0.1:0 --folder df --labels "
+    "\"$(printf 'a\\nb')\" 2>said && grep -q 'the byte 10' said",
     "up --table t6 --key ring && host "
     "--reserve 1TiB && known trouble; off; down",
     /* cluster */

@@ -115,8 +115,8 @@ static gy_status print_job(void *arg, const gy_cluster_job *job)
     }
     printf("job      %s  %s  %s\nweight   %u\nslots    %u held, %u wanted\n", job->id,
            job->name, state_name(job), job->weight, job->slots_held, job->slots_wanted);
-    printf("manager  epoch %u, %u in a row that ended early, at %s\n", job->epoch,
-           job->attempts, job->manager[0] != '\0' ? job->manager : "-");
+    printf("manager  epoch %u, attempt %u, at %s\n", job->epoch, job->attempts,
+           job->manager[0] != '\0' ? job->manager : "-");
     if (job->reason[0] != '\0') {
         printf("reason   %s\n", job->reason);
     }

@@ -8,7 +8,7 @@
 static struct nameserver_settings {
     gy_nameserver_options of;
     const char *port_file;
-    long long files_limit, attempts, daemons, jobs, ended;
+    long long files_limit, attempts, daemons, jobs, managers, ended;
 } settings;
 
 static void listening(void *arg, const char *address)
@@ -43,6 +43,7 @@ static int run(char **operands, int count)
     options.attempts_max = (int)settings.attempts;
     options.daemons_max = (int)settings.daemons;
     options.jobs_max = (int)settings.jobs;
+    options.managers_max = (int)settings.managers;
     options.ended_max = (int)settings.ended;
     options.listening = listening;
     options.page_ready = page_ready;
@@ -110,6 +111,8 @@ static const gy_option options[] = {
      1000000, NULL},
     {"jobs", 0, GY_OPTION_INTEGER, "N", "open ones, at most (default: 4096)", PLACE(jobs), 1,
      1000000, NULL},
+    {"managers", 0, GY_OPTION_INTEGER, "N",
+     "of jobs at a daemon, other jobs wait (default: 64)", PLACE(managers), 1, 1000000, NULL},
     {"ended", 0, GY_OPTION_INTEGER, "N", "ended ones that are still listed (default: 1000)",
      PLACE(ended), 1, 1000000, NULL},
 };

@@ -13,12 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LAST_JOBS = 20 };
+
 static struct job_settings {
     gy_job_settings job;
     gy_names_settings at;
     long long last, quota, memory;
     double keep;
-} settings = {.last = 20, .quota = 1 << 30, .keep = 7};
+} settings = {.last = -1, .quota = 1 << 30, .keep = 7};
 
 static const char *state_name(gy_job_state state)
 {
@@ -79,10 +81,13 @@ static int run_list(char **operands, int count)
     (void)operands;
     (void)count;
     if (is_of_cluster()) {
-        return gy_cli_cluster_jobs(&settings.at);
+        return settings.last < 0
+                   ? gy_cli_cluster_jobs(&settings.at)
+                   : gy_report_usage("gyre job list: --last is for the jobs of this machine");
     }
+    const int most = settings.last < 0 ? LAST_JOBS : (int)settings.last;
     printf("%-22s %-11s %-19s %12s  %s\n", "id", "state", "started", "took", "name");
-    gy_status status = gy_job_list((int)settings.last, print_row, NULL);
+    gy_status status = gy_job_list(most, print_row, NULL);
     return status == GY_OK ? GY_EXIT_OK : gy_report_failure("job list", status);
 }
 

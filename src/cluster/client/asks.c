@@ -93,6 +93,9 @@ static gy_status look_at_daemon(void *arg, const gy_cluster_daemon *daemon)
 /* As long as nobody has answered it may be asked again: what was found then does not count. */
 static gy_status judge(const search *at, const char *what)
 {
+    if (at->beginning[0] == '\0') { /* every id begins so: it is a script's empty variable */
+        return gy_fail(GY_ARG, "which %s? Its id is empty", what);
+    }
     if (at->found == 0) {
         return gy_fail(GY_NOTFOUND, "no %s '%.64s' is known to the name server", what,
                        at->beginning);

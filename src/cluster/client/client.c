@@ -39,11 +39,33 @@ static gy_status dial_all(gy_cluster *cluster, const char *names)
             (int)sizeof(address)) {
             return gy_fail(GY_ARG, "'%.80s' is too long for an address", names);
         }
+        GY_TRY(gy_rpc_check_address(address));
         GY_TRY(gy_rpc_dial(cluster->rpc, address, &cluster->servers[cluster->server_count]));
         cluster->server_count++;
         names += size + (names[size] == ',');
     }
     return cluster->server_count > 0 ? GY_OK : gy_fail(GY_ARG, "no name server is named");
+}
+
+/* As a submitter, or with a ring that has no key of one as a watcher: he may list. */
+static gy_status open_node(gy_cluster *made, const gy_cluster_options *options)
+{
+    gy_rpc_options node = {.name = "submitter",
+                           .role = GY_RPC_SUBMITTER,
+                           .methods = made->methods,
+                           .method_count = CLIENT_METHODS,
+                           .retry_most_ns = 500000000,
+                           .key_file = options->key_file,
+                           .is_plaintext = options->is_plaintext};
+    gy_error why;
+    gy_status status = gy_rpc_new(made->env, &node, &made->rpc);
+    if (status != GY_STATE) {
+        return status;
+    }
+    gy_error_take(&why, status);
+    node.name = "watcher";
+    node.role = GY_RPC_WATCHER;
+    return gy_rpc_new(made->env, &node, &made->rpc) == GY_OK ? GY_OK : gy_error_raise(&why);
 }
 
 gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluster)
@@ -65,14 +87,7 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
     for (size_t i = 0; i < GY_COUNT(types); i++) {
         made->methods[i] = gy_net_method(types[i]);
     }
-    const gy_rpc_options node = {.name = "submitter",
-                                 .role = GY_RPC_SUBMITTER,
-                                 .methods = made->methods,
-                                 .method_count = CLIENT_METHODS,
-                                 .retry_most_ns = 500000000,
-                                 .key_file = options->key_file,
-                                 .is_plaintext = options->is_plaintext};
-    gy_status status = gy_rpc_new(made->env, &node, &made->rpc);
+    gy_status status = open_node(made, options);
     status = status == GY_OK ? dial_all(made, options->names) : status;
     if (status < 0) {
         gy_cluster_close(made);

@@ -191,6 +191,9 @@ static gy_status take_line(const char *program, char *line, gy_client_files *fil
 {
     char whole[PATH_MAX];
     char *arrow = strstr(line, " => ");
+    if (arrow == NULL && strstr(line, ": version `") != NULL) {
+        return gy_fail(GY_UNSUPPORTED, "%s", line); /* "PROGRAM: LIBRARY: ... not found" */
+    }
     if (arrow == NULL) {
         return GY_OK; /* the kernel's, or the loader itself */
     }
@@ -262,9 +265,8 @@ static int start_loader(const char *loader, const char *program, int to, pid_t *
         return error;
     }
     error = posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
-    error = error != 0 ? error
-                       : posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
-                                                          O_WRONLY, 0);
+    /* There it says which versions of symbols a library lacks. */
+    error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, to, STDERR_FILENO);
     error = error != 0 ? error : posix_spawn(child, loader, &actions, NULL, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     return error;
@@ -291,8 +293,9 @@ static gy_status ask_loader(gy_env *env, const char *loader, const char *program
         while (waitpid(child, &ended, 0) < 0 && errno == EINTR) {
         }
         /* With a library that is not there it fails as well, and says so in its list. */
-        if (status == GY_OK && size == 0 && ended != 0) {
-            status = gy_fail(GY_FORMAT, "%s cannot load it", loader);
+        if (status == GY_OK && strstr(text, " => ") == NULL && ended != 0) {
+            status = gy_fail(GY_FORMAT, "%s cannot load it: %.*s", loader,
+                             (int)strcspn(text, "\n"), text);
         }
     }
     return status < 0 ? gy_fail_within(status, "the loader of %s", program) : GY_OK;

@@ -215,6 +215,10 @@ static void handle(gy_daemon *daemon, const gy_daemon_event *event)
     case GY_DAEMON_SEAT_TOOK:
         seat_said(daemon, event);
         return;
+    case GY_DAEMON_MANAGER_WAITS:
+    case GY_DAEMON_MANAGER_RUNS:
+        gy_daemon_manager_waits(daemon, event);
+        return;
     case GY_DAEMON_MANAGER_DOWN:
         gy_daemon_manager_down(daemon, event);
         return;

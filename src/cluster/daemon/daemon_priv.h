@@ -33,6 +33,7 @@ typedef struct job_row {
     uint32_t nursery_epoch;
     hosted_state hosted;
     uint32_t hosted_epoch;
+    bool is_waiting; /* the hosted one, for its files */
     uint32_t leases; /* all of them */
     uint32_t sections;
     int64_t heard_ns; /* the manager of `epoch` */
@@ -118,6 +119,7 @@ void gy_daemon_sync(gy_daemon *daemon, uint32_t job);
 /** May this manager give orders? It hears so if not. */
 bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32_t *job);
 void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order);
+void gy_daemon_manager_waits(gy_daemon *daemon, const gy_daemon_event *event);
 void gy_daemon_manager_down(gy_daemon *daemon, const gy_daemon_event *event);
 void gy_daemon_over(gy_daemon *daemon, uint32_t job);
 /** Its processes are gone, too: its files go, and its manager may attach for another job. */

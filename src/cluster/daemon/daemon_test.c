@@ -168,6 +168,10 @@ static void a_manager_is_started_once_an_epoch(void **state)
     assert_int_equal(said(&at, GY_DAEMON_MANAGER_START)->epoch, 4);
     order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
     assert_null(said(&at, GY_DAEMON_MANAGER_START));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_WAITS, .epoch = 4});
+    assert_true(said(&at, GY_DAEMON_STATE)->state.managers[0].is_waiting);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_RUNS, .epoch = 4});
+    assert_false(said(&at, GY_DAEMON_STATE)->state.managers[0].is_waiting);
     attach(&at, 5); /* another is there, elsewhere */
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_DOWN, .epoch = 4});
     assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);

@@ -85,8 +85,8 @@ static void list_managers(gy_daemon *daemon, gy_daemon_state *state)
     for (size_t i = 0; i < daemon->job_count; i++) {
         const job_row *row = &daemon->jobs[i];
         if (row->hosted != HOSTED_NONE) {
-            all[state->manager_count++] =
-                (gy_hosted){.job = row->key, .epoch = row->hosted_epoch};
+            all[state->manager_count++] = (gy_hosted){
+                .job = row->key, .epoch = row->hosted_epoch, .is_waiting = row->is_waiting};
         } else if (gone > 0 && is_gone(row)) {
             gone--;
             all[state->manager_count++] =

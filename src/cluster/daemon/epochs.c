@@ -194,6 +194,7 @@ void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order)
     }
     row->hosted = HOSTED_SYNCING;
     row->hosted_epoch = order->epoch;
+    row->is_waiting = false;
     row->want_started = order->epoch;
     row->want_epoch = GY_MAX(row->want_epoch, order->epoch);
     if (GY_PLANTED_HERE(MANAGER_AGAIN) && order->epoch <= row->started) {
@@ -201,6 +202,15 @@ void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order)
         gy_daemon_emit(daemon, GY_DAEMON_MANAGER_START, job)->epoch = order->epoch;
     }
     gy_daemon_sync(daemon, job);
+}
+
+void gy_daemon_manager_waits(gy_daemon *daemon, const gy_daemon_event *event)
+{
+    uint32_t job = gy_daemon_job(daemon, event->job);
+    if (job != GY_NONE && daemon->jobs[job].hosted_epoch == event->epoch) {
+        daemon->jobs[job].is_waiting = event->kind == GY_DAEMON_MANAGER_WAITS;
+        daemon->is_dirty = true;
+    }
 }
 
 void gy_daemon_manager_down(gy_daemon *daemon, const gy_daemon_event *event)

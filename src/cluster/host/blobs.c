@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE_BYTES = 256 << 10 };
+enum { PIECE_BYTES = 256 << 10, PIECES = 16 /* of a round: 10 ms */ };
 static const uint64_t kept_bytes = (uint64_t)4 << 30;
 static const double fetch_seconds = 600;
 
@@ -78,58 +78,93 @@ static int64_t changed_ns(const struct stat *about)
     return (int64_t)about->st_mtim.tv_sec * 1000000000 + about->st_mtim.tv_nsec;
 }
 
-static gy_status digest_file(int file, gy_key *key)
+static void stop_reading(host_blob *blob)
 {
-    gy_net_digest *digest = NULL;
-    uint8_t *piece = gy_alloc("host.blob", PIECE_BYTES);
-    if (piece == NULL) {
-        return GY_NOMEM;
-    }
-    gy_status status = gy_net_digest_begin(&digest);
-    ssize_t got = status == GY_OK ? 1 : 0;
-    while (got > 0 || (got < 0 && errno == EINTR)) {
-        got = read(file, piece, PIECE_BYTES);
-        if (got > 0) {
-            gy_net_digest_feed(digest, piece, (size_t)got);
-        }
-    }
-    if (status == GY_OK && got < 0) {
-        status = gy_fail(GY_IO, "a blob cannot be read: %s", strerror(errno));
-    }
-    if (status == GY_OK) {
-        *key = gy_net_digest_end(digest);
-    }
-    gy_net_digest_free(digest);
-    gy_free(piece);
-    return status;
+    gy_net_digest_free(blob->digest);
+    blob->digest = NULL;
+    close(blob->file);
+    blob->file = -1;
+    blob->is_verified = false;
 }
 
-/* Is it what its name says? */
-static bool verify(gy_host *host, host_blob *blob)
+/* GY_AGAIN: there is more of it. */
+static gy_status digest_some(host_blob *blob, uint8_t *piece)
+{
+    ssize_t got = 1;
+    for (int i = 0; i < PIECES && got != 0; i++) {
+        got = read(blob->file, piece, PIECE_BYTES);
+        if (got < 0 && errno != EINTR) {
+            return gy_fail(GY_IO, "a file of a job cannot be read: %s", strerror(errno));
+        }
+        gy_net_digest_feed(blob->digest, piece, got > 0 ? (size_t)got : 0);
+    }
+    return got == 0 ? GY_OK : GY_AGAIN;
+}
+
+/* Its bytes have been read: is it what its name says? */
+static bool judge(host_blob *blob)
+{
+    struct stat about;
+    bool is_it = fstat(blob->file, &about) == 0 &&
+                 gy_key_is_same(gy_net_digest_end(blob->digest), blob->key);
+    blob->is_here = is_it;
+    if (is_it) {
+        blob->size_bytes = (uint64_t)about.st_size;
+        blob->changed_ns = changed_ns(&about);
+    }
+    return is_it;
+}
+
+static void throw_away(gy_host *host, const host_blob *blob)
+{
+    char path[HOST_PATH];
+    gy_host_blob_path(host, blob->key, path);
+    gy_warn("%s is not what its name says", path);
+    (void)unlink(path);
+}
+
+/* Some of the bytes of one that is being verified. False: it is none of them any more. */
+static bool verify_some(gy_host *host, host_blob *blob)
+{
+    uint8_t *piece = gy_alloc("host.blob", PIECE_BYTES);
+    gy_status status = piece != NULL ? digest_some(blob, piece) : GY_NOMEM;
+    gy_free(piece);
+    if (status == GY_AGAIN) {
+        return true;
+    }
+    bool is_it = status == GY_OK && judge(blob);
+    stop_reading(blob);
+    if (!is_it) {
+        throw_away(host, blob);
+    }
+    return false;
+}
+
+/* Is it what its name says? GY_AGAIN: it will be known; of gigabytes that takes seconds, in
+ * which this daemon must not fall silent. */
+static gy_status verify(gy_host *host, host_blob *blob)
 {
     char path[HOST_PATH];
     struct stat about;
-    gy_key key = {0};
     gy_host_blob_path(host, blob->key, path);
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0) {
-        return false;
+    blob->file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (blob->file < 0) {
+        return GY_NOTFOUND;
     }
-    bool is_it = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
-    bool is_known = is_it && blob->is_here && blob->size_bytes == (uint64_t)about.st_size &&
-                    blob->changed_ns == changed_ns(&about);
-    is_it = is_known ||
-            (is_it && digest_file(file, &key) == GY_OK && gy_key_is_same(key, blob->key));
-    close(file);
-    if (is_it) {
-        blob->is_here = true;
-        blob->size_bytes = (uint64_t)about.st_size;
-        blob->changed_ns = changed_ns(&about);
-    } else {
-        gy_warn("%s is not what its name says", path);
-        (void)unlink(path);
+    if (fstat(blob->file, &about) != 0 || !S_ISREG(about.st_mode) ||
+        gy_net_digest_begin(&blob->digest) < 0) {
+        stop_reading(blob);
+        throw_away(host, blob);
+        return GY_NOTFOUND;
     }
-    return is_it;
+    if (blob->is_here && blob->size_bytes == (uint64_t)about.st_size &&
+        blob->changed_ns == changed_ns(&about)) {
+        stop_reading(blob);
+        return GY_OK;
+    }
+    blob->is_here = false;
+    blob->is_verified = true;
+    return verify_some(host, blob) ? GY_AGAIN : blob->is_here ? GY_OK : GY_NOTFOUND;
 }
 
 /* The one that was used longest ago and that no job's folder has. */
@@ -314,20 +349,8 @@ static gy_status fetch(gy_host *host, host_blob *blob)
                          &blob->number);
 }
 
-gy_status gy_host_blob(gy_host *host, gy_key key)
+static gy_status fetch_or_drop(gy_host *host, host_blob *blob)
 {
-    host_blob *blob = find(host, key);
-    if (blob != NULL && blob->file >= 0) {
-        return GY_AGAIN;
-    }
-    if (blob != NULL && verify(host, blob)) {
-        blob->used = ++host->blob_clock;
-        return GY_OK;
-    }
-    blob = blob != NULL ? blob : add(host, key);
-    if (blob == NULL) {
-        return GY_NOMEM;
-    }
     blob->is_here = false;
     gy_status status = fetch(host, blob);
     if (status < 0) {
@@ -337,6 +360,38 @@ gy_status gy_host_blob(gy_host *host, gy_key key)
         return gy_error_raise(&why);
     }
     return GY_AGAIN;
+}
+
+gy_status gy_host_blob(gy_host *host, gy_key key)
+{
+    host_blob *blob = find(host, key);
+    if (blob != NULL && blob->file >= 0) {
+        return GY_AGAIN;
+    }
+    gy_status status = blob != NULL ? verify(host, blob) : GY_NOTFOUND;
+    if (status != GY_NOTFOUND) {
+        blob->used = ++host->blob_clock;
+        return status;
+    }
+    blob = blob != NULL ? blob : add(host, key);
+    return blob != NULL ? fetch_or_drop(host, blob) : GY_NOMEM;
+}
+
+bool gy_host_blobs_look(gy_host *host)
+{
+    host_blob *blob = host->blobs;
+    while (blob != NULL && !blob->is_verified) {
+        blob = blob->next;
+    }
+    if (blob == NULL || verify_some(host, blob)) {
+        return blob != NULL;
+    }
+    const gy_key key = blob->key;
+    gy_status status = blob->is_here ? GY_OK : fetch_or_drop(host, blob);
+    if (status != GY_AGAIN) {
+        gy_host_program_blob(host, key, status);
+    }
+    return true;
 }
 
 void gy_host_blobs_free(gy_host *host)

@@ -144,6 +144,7 @@ static void look_at_clock(gy_host *host)
     }
     gy_host_look_at_asks(host, now_ns);
     gy_host_step(host, NULL);
+    host->is_verifying = gy_host_blobs_look(host);
     for (host_job *job = host->jobs; job != NULL; job = job->next) {
         gy_host_program_look(host, job, now_ns);
         gy_host_nursery_look(host, job, now_ns);
@@ -180,7 +181,7 @@ static int wait_ms(const gy_host *host, bool has_trash)
     if (is_busy(host)) {
         until_ns = GY_MIN(until_ns, now_ns + brief_ns);
     }
-    if (has_trash || until_ns <= now_ns) {
+    if (has_trash || host->is_verifying || until_ns <= now_ns) {
         return 0;
     }
     return (int)((until_ns - now_ns + 999999) / 1000000);
@@ -271,6 +272,7 @@ static gy_status open_node(gy_host *host)
                                         .retry_most_ns = names_again_ns,
                                         .key_file = options->key_file,
                                         .is_plaintext = options->is_plaintext,
+                                        .stranger_max = 256,
                                         .bulk = &host->bulk},
                       &host->rpc));
     char address[GY_RPC_ADDRESS_BYTES];
@@ -381,6 +383,20 @@ static gy_status close_host(gy_host *host)
     return host->status < 0 ? gy_error_raise(&host->why) : GY_OK;
 }
 
+/* What a name server would not take, it would never list. */
+static gy_status check_texts(const gy_host_options *options)
+{
+    const char *const texts[] = {options->host, options->labels};
+    for (size_t i = 0; i < GY_COUNT(texts); i++) {
+        for (const char *at = texts[i]; at != NULL && *at != '\0'; at++) {
+            if ((unsigned char)*at < ' ' || *at == 127) {
+                return gy_fail(GY_ARG, "a host or label with the byte %d", *at);
+            }
+        }
+    }
+    return GY_OK;
+}
+
 gy_status gy_host_run(gy_env *env, const gy_host_options *options)
 {
     GY_ASSERT(options->names != NULL && options->listen != NULL && options->folder != NULL &&
@@ -389,6 +405,7 @@ gy_status gy_host_run(gy_env *env, const gy_host_options *options)
         return gy_fail(GY_ARG, "%u slots: 1 to %d may be", options->slots,
                        GY_CONTROL_SLOTS_MAX);
     }
+    GY_TRY(check_texts(options));
     gy_host *host = gy_alloc_zero("host", 1, sizeof(*host));
     if (host == NULL) {
         return GY_NOMEM;

@@ -152,12 +152,17 @@ static void programs_are_brought_whole(void **state)
     snprintf(path, sizeof(path), "%s/said", at.folder);
     snprintf(script, sizeof(script),
              "#!/bin/sh\ncd \"$(dirname \"$0\")\"\n(cat side; echo \"$1\"; "
-             "echo \"$LD_LIBRARY_PATH\"; pwd; stat -c %%a run side) >%s.new\nmv %s.new %s\n",
+             "echo \"$LD_LIBRARY_PATH\"; pwd; stat -c %%a run side; cksum <large) >%s.new\nmv "
+             "%s.new %s\n",
              path, path, path);
     gy_key run = kit_blob(&at, script, strlen(script)), side = kit_blob(&at, "beside\n", 7);
+    /* More than is read at once to see that it is what its name says. */
+    static char bytes[9 << 20];
+    memset(bytes, 'x', sizeof(bytes));
+    gy_key large = kit_blob(&at, bytes, sizeof(bytes));
     kit_program program = {.arguments = {"run", "one argument"},
-                           .names = {"run", "side", "libx.so"},
-                           .contents = {run, side, side},
+                           .names = {"run", "side", "large", "libx.so"},
+                           .contents = {run, side, large, side},
                            .is_library = true,
                            .variable = "LD_LIBRARY_PATH=/opt/lib"};
     kit_job_is(&at, &program);
@@ -168,9 +173,24 @@ static void programs_are_brought_whole(void **state)
     assert_true(strstr(text, folder) != NULL && strstr(text, "program:/opt/lib\n") != NULL);
     assert_non_null(strstr(text, "500\n400\n"));
     KIT_UNTIL(&at, at.ends == 1);
-    /* Again, of what is here: also when somebody wrote over it. */
+    /* Again in another life, in which all is read once more. */
+    char first[512], blob[256];
+    snprintf(first, sizeof(first), "%s", strstr(text, "500\n"));
     unlink(path);
-    char blob[256];
+    assert_int_equal(kit_daemon_end(&at, 0, SIGTERM), 0);
+    kit_daemon_start(&at, 0, "");
+    int finds = at.finds;
+    at.job.low++;
+    order_manager(&at, 1);
+    wait_for_file(&at, path, text, sizeof(text));
+    KIT_UNTIL(&at, at.ends == 2);
+    assert_int_equal(at.finds, finds);
+    assert_string_equal(strstr(text, "500\n"), first);
+    /* Also when somebody wrote over it: then it is brought again. */
+    snprintf(blob, sizeof(blob), "%s/blobs/%016llx%016llx", at.daemons[0].folder,
+             (unsigned long long)large.high, (unsigned long long)large.low);
+    assert_int_equal(truncate(blob, sizeof(bytes) - 1), 0);
+    unlink(path);
     snprintf(blob, sizeof(blob), "%s/blobs/%016llx%016llx", at.daemons[0].folder,
              (unsigned long long)side.high, (unsigned long long)side.low);
     assert_int_equal(chmod(blob, 0600), 0);
@@ -181,7 +201,9 @@ static void programs_are_brought_whole(void **state)
     order_manager(&at, 1);
     wait_for_file(&at, path, text, sizeof(text));
     assert_int_equal(strncmp(text, "beside\n", 7), 0);
-    KIT_UNTIL(&at, at.ends == 2);
+    assert_string_equal(strstr(text, "500\n"), first);
+    assert_int_equal(at.finds, finds + 2);
+    KIT_UNTIL(&at, at.ends == 3);
     /* Content that is not what its name says, and for another platform: not run. */
     unlink(path);
     snprintf(blob, sizeof(blob), "%s/%016llx%016llx", at.blob_folder,
@@ -190,10 +212,10 @@ static void programs_are_brought_whole(void **state)
     assert_true(file >= 0 && write(file, "beside\n", 7) == 7);
     close(file);
     program.contents[1].high++;
-    program.contents[2].high++;
+    program.contents[3].high++;
     kit_job_is(&at, &program);
     at.job.low++;
-    int finds = at.finds;
+    finds = at.finds;
     order_manager(&at, 1);
     KIT_UNTIL(&at, at.finds > finds + 2); /* the spec, and the file again and again */
     at.platform = 12345;
@@ -205,7 +227,7 @@ static void programs_are_brought_whole(void **state)
     snprintf(blob, sizeof(blob), "%s/blobs/%016llx%016llx", at.daemons[0].folder,
              (unsigned long long)side.high + 1, (unsigned long long)side.low);
     assert_int_not_equal(access(blob, F_OK), 0);
-    assert_int_equal(at.ends, 2);
+    assert_int_equal(at.ends, 3);
     kit_close(&at);
 }
 

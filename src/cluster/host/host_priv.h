@@ -92,6 +92,7 @@ typedef struct host_program {
 /** A manager that runs here, below a process that minds it. */
 typedef struct host_manager {
     uint32_t wanted;  /* the epoch of one that is to be started; 0 */
+    bool is_waiting;  /* for its files, which the machine knows */
     uint32_t epoch;   /* of the one that runs, or whose end is not told yet; 0 */
     pid_t minder;     /* 0: none */
     host_watch watch; /* its end is said there */
@@ -157,7 +158,8 @@ typedef struct host_blob {
     bool is_here;
     uint64_t size_bytes, used; /* used: the later the larger */
     int64_t changed_ns;
-    /* While it comes. */
+    /* While it comes, or is read once more to see that it is what its name says. */
+    bool is_verified;
     gy_host *host;
     int file;
     gy_net_digest *digest;
@@ -216,6 +218,7 @@ struct gy_host {
     uint32_t name_count, name_last; /* last: that answered */
     host_ask *asks;
     host_blob *blobs;
+    bool is_verifying; /* one of them */
     host_fetch *fetches;
     uint64_t blob_clock, trash_count, swept_count;
     bool is_full, is_troubled; /* the disk, as the machine was told */
@@ -364,6 +367,8 @@ GY_MUST_CHECK gy_status gy_host_blob_link(gy_host *host, gy_key key, bool is_exe
 void gy_host_blob_path(const gy_host *host, gy_key key, char out[HOST_PATH]);
 /** Those that lie in the folder. */
 GY_MUST_CHECK gy_status gy_host_blobs_load(gy_host *host);
+/** A piece more of what is being verified. True: there is more to do at once. */
+bool gy_host_blobs_look(gy_host *host);
 void gy_host_blobs_free(gy_host *host);
 
 /* ---- manager.c, minder.c ---- */

@@ -605,8 +605,8 @@ static inline gy_key kit_blob(kit_scene *at, const void *data, size_t size_bytes
 
 typedef struct kit_program {
     const char *arguments[4]; /* NULL at the end */
-    const char *names[3];     /* of files; NULL at the end */
-    gy_key contents[3];
+    const char *names[4];     /* of files; NULL at the end */
+    gy_key contents[4];
     bool is_library; /* the last file */
     const char *directory, *variable;
 } kit_program;
@@ -614,15 +614,15 @@ typedef struct kit_program {
 static inline void kit_job_is(kit_scene *at, const kit_program *program)
 {
     Gy__Cluster__JobSpec spec;
-    Gy__Cluster__SpecFile files[3], *list[3];
-    Gy__Cluster__Key keys[3];
+    Gy__Cluster__SpecFile files[4], *list[4];
+    Gy__Cluster__Key keys[4];
     char *arguments[4], *variables[2], *libraries[1];
     uint8_t packed[4096];
     gy__cluster__job_spec__init(&spec);
     for (; program->arguments[spec.n_arguments] != NULL; spec.n_arguments++) {
         arguments[spec.n_arguments] = (char *)(uintptr_t)program->arguments[spec.n_arguments];
     }
-    for (; spec.n_files < 3 && program->names[spec.n_files] != NULL; spec.n_files++) {
+    for (; spec.n_files < 4 && program->names[spec.n_files] != NULL; spec.n_files++) {
         size_t i = spec.n_files;
         gy__cluster__spec_file__init(&files[i]);
         gy__cluster__key__init(&keys[i]);

@@ -21,6 +21,15 @@ static const int64_t said_every_ns = 100000000;
 static const int64_t say_within_ns = 2000000000; /* after its end */
 enum { SAID_BEHIND = 1 << 20 };
 
+/* Programs of gigabytes take longer to come than a manager may take to be heard. */
+static void say_waits(gy_host *host, const host_job *job, bool is_waiting)
+{
+    gy_host_later(host, &(gy_daemon_event){.kind = is_waiting ? GY_DAEMON_MANAGER_WAITS
+                                                              : GY_DAEMON_MANAGER_RUNS,
+                                           .job = job->key,
+                                           .epoch = job->manager.wanted});
+}
+
 static void say_down(gy_host *host, const host_job *job, uint32_t epoch)
 {
     gy_host_later(host, &(gy_daemon_event){
@@ -128,6 +137,10 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
     if (epoch == 0) {
         return;
     }
+    if (manager->is_waiting) {
+        manager->is_waiting = false;
+        say_waits(host, job, false);
+    }
     manager->wanted = 0;
     status = status < 0 ? status : make_ticket(host, job, epoch, ticket);
     status = status < 0 ? status : start_process(host, job, ticket);
@@ -147,7 +160,12 @@ void gy_host_manager_start(gy_host *host, gy_key key, uint32_t epoch)
     host_job *job = gy_host_job_new(host, key);
     if (job != NULL) {
         job->manager.wanted = epoch;
+        job->manager.is_waiting = false;
         gy_host_program_need(host, job);
+        if (job->manager.wanted == epoch) {
+            job->manager.is_waiting = true;
+            say_waits(host, job, true);
+        }
     }
 }
 

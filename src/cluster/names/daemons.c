@@ -68,18 +68,27 @@ static bool has_label(const char *labels, const char *wanted)
     return size == 0;
 }
 
-bool gy_names_fits(const gy_names *names, uint32_t daemon, uint32_t job)
+gy_misfit gy_names_misfit(const gy_names *names, uint32_t daemon, uint32_t job)
 {
     const daemon_row *row = &names->daemons[daemon];
     const job_row *of = &names->jobs[job];
     for (int i = 0; i < GY_CONTROL_AVOID_MAX; i++) {
         if (of->avoid[i] == row->id) {
-            return false;
+            return MISFIT_AVOIDED;
         }
     }
-    return gy_names_may_lend(row) &&
-           (of->facts.platform == 0 || of->facts.platform == row->platform) &&
-           has_label(row->labels, of->facts.label);
+    if (!gy_names_may_lend(row)) {
+        return !row->is_up ? MISFIT_LOST : row->is_drained ? MISFIT_DRAINED : MISFIT_TROUBLED;
+    }
+    if (of->facts.platform != 0 && of->facts.platform != row->platform) {
+        return MISFIT_PLATFORM;
+    }
+    return has_label(row->labels, of->facts.label) ? MISFIT_NONE : MISFIT_LABEL;
+}
+
+bool gy_names_fits(const gy_names *names, uint32_t daemon, uint32_t job)
+{
+    return gy_names_misfit(names, daemon, job) == MISFIT_NONE;
 }
 
 gy_order *gy_names_order(gy_names *names, uint32_t daemon, gy_order_kind kind, uint64_t number)
@@ -99,11 +108,13 @@ void gy_names_set_host(gy_names *names, uint32_t job, uint32_t daemon)
     job_row *row = &names->jobs[job];
     if (row->host != GY_NONE) {
         hosted_jobs_remove(&names->daemons[row->host].jobs, names->jobs, job);
+        names->daemons[row->host].hosted--;
     }
     row->host = daemon;
     row->was_listed = false;
     if (daemon != GY_NONE) {
         hosted_jobs_add(&names->daemons[daemon].jobs, names->jobs, job);
+        names->daemons[daemon].hosted++;
         row->last_host = daemon;
     }
 }
@@ -284,7 +295,9 @@ static void hear_managers(gy_names *names, uint32_t daemon, const gy_daemon_stat
         if (row->host != daemon) {
             gy_names_set_host(names, job, daemon);
         }
-        if (row->state == JOB_ORDERED && row->order == 0 && !row->was_listed) {
+        const bool is_new = row->order == 0 && !row->was_listed;
+        const bool is_waiting = said->is_waiting && !row->facts.is_killed;
+        if (row->state == JOB_ORDERED && (is_new || is_waiting)) {
             gy_names_due(names, job, names->now_ns + names->options.start_ns);
         }
         row->was_listed = true;

@@ -9,12 +9,20 @@
 
 static const int64_t resend_ns = 200000000;
 
+/* A thousand jobs may wait for the first daemon: it cannot start a thousand programs at once.
+ */
+static bool has_managers_enough(const gy_names *names, uint32_t daemon)
+{
+    const daemon_row *row = &names->daemons[daemon];
+    return GY_MAX(row->managers, row->hosted) >= names->options.manager_max;
+}
+
 /* The daemon with the fewest managers, another than the last one if there is one. */
 static uint32_t choose(const gy_names *names, uint32_t job)
 {
     uint32_t best = GY_NONE;
     for (uint32_t i = 0; i < names->daemon_count; i++) {
-        if (!gy_names_fits(names, i, job)) {
+        if (!gy_names_fits(names, i, job) || has_managers_enough(names, i)) {
             continue;
         }
         bool is_last = i == names->jobs[job].last_host;
@@ -26,6 +34,44 @@ static uint32_t choose(const gy_names *names, uint32_t job)
         }
     }
     return best;
+}
+
+/* What a user can change: which daemons there are, and why not one of them may. */
+static void say_why_none(gy_names *names, uint32_t job)
+{
+    static const char *const words[MISFIT_COUNT] = {
+        [MISFIT_NONE] = "with managers enough",
+        [MISFIT_PLATFORM] = "of another machine, C library or version",
+        [MISFIT_LABEL] = "without the label",
+        [MISFIT_AVOIDED] = "that fail it",
+        [MISFIT_DRAINED] = "drained",
+        [MISFIT_TROUBLED] = "in trouble",
+        [MISFIT_LOST] = "lost"};
+    uint32_t counts[MISFIT_COUNT] = {0};
+    char why[GY_CONTROL_REASON_BYTES], before[GY_CONTROL_REASON_BYTES];
+    for (uint32_t i = 0; i < names->daemon_count; i++) {
+        if (names->daemons[i].id != 0) {
+            counts[gy_names_misfit(names, i, job)]++;
+        }
+    }
+    snprintf(why, sizeof(why), "no daemon may run its manager: ");
+    const size_t begin = strlen(why);
+    for (int i = MISFIT_NONE; i < MISFIT_COUNT; i++) {
+        const size_t at = strlen(why);
+        if (counts[i] > 0) {
+            snprintf(why + at, sizeof(why) - at, "%s%u %s", at > begin ? ", " : "", counts[i],
+                     words[i]);
+        }
+    }
+    if (strlen(why) == begin) {
+        snprintf(why + begin, sizeof(why) - begin, "none is there");
+    }
+    job_row *row = &names->jobs[job];
+    memcpy(before, row->waits, sizeof(before));
+    memcpy(row->waits, why, sizeof(row->waits));
+    if (strcmp(before, why) != 0) {
+        gy_names_note_job(names, job, why);
+    }
 }
 
 static void send_start(gy_names *names, uint32_t job)
@@ -44,11 +90,7 @@ void gy_names_start_manager(gy_names *names, uint32_t job)
     row->state = JOB_WAITING;
     uint32_t daemon = choose(names, job);
     if (daemon == GY_NONE) {
-        if (row->waits[0] == '\0') {
-            snprintf(row->waits, sizeof(row->waits),
-                     "no daemon is there that may run its manager");
-            gy_names_note_job(names, job, row->waits);
-        }
+        say_why_none(names, job);
         gy_names_due(names, job, names->now_ns + names->options.dead_ns / 4);
         return;
     }

@@ -71,6 +71,7 @@ gy_status gy_names_new(const gy_names_options *options, gy_names **names)
     own->attempts_max = (uint32_t)or_default(options->attempts_max, 5);
     own->daemon_max = (uint32_t)or_default(options->daemon_max, 4096);
     own->job_max = (uint32_t)or_default(options->job_max, 4096);
+    own->manager_max = (uint32_t)or_default(options->manager_max, 64);
     own->ended_max = (uint32_t)or_default(options->ended_max, 1000);
     made->free_lease = made->free_job = made->reserved = made->reserved_daemon = GY_NONE;
     made->asked = made->ended = GY_LIST_EMPTY;

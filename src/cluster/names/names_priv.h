@@ -58,6 +58,7 @@ typedef struct daemon_row {
     gy_key bad_job;       /* whose manager called it bad */
     uint32_t past_next;
     uint32_t slots, used, managers;
+    uint32_t hosted; /* in `jobs` */
     uint32_t round;
     bool is_up, is_drained, has_bad, is_storing, next_drained;
     uint64_t asker;
@@ -201,6 +202,18 @@ gy_key gy_names_host_key(const char *host);
 void gy_names_daemon_changed(gy_names *names, uint32_t daemon);
 void gy_names_drained(gy_names *names, uint32_t daemon, bool is_drained);
 /** Would it run things of this job? */
+/** Why a job gets nothing of a daemon. */
+typedef enum gy_misfit {
+    MISFIT_NONE,
+    MISFIT_PLATFORM,
+    MISFIT_LABEL,
+    MISFIT_AVOIDED,
+    MISFIT_DRAINED,
+    MISFIT_TROUBLED,
+    MISFIT_LOST,
+    MISFIT_COUNT
+} gy_misfit;
+gy_misfit gy_names_misfit(const gy_names *names, uint32_t daemon, uint32_t job);
 bool gy_names_fits(const gy_names *names, uint32_t daemon, uint32_t job);
 void gy_names_set_host(gy_names *names, uint32_t job, uint32_t daemon);
 /** A number for an order to it. */

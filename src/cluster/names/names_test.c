@@ -29,6 +29,8 @@ typedef struct bench {
     gy_order orders[CELLS]; /* since the last clear */
     size_t order_count;
     bool are_gone; /* the managers that daemons tell of */
+    uint32_t manager_max;
+    bool is_waiting; /* managers at daemons: for their files */
 } bench;
 
 static void tell(bench *at, gy_names_event event);
@@ -85,7 +87,7 @@ static const gy_names_effect *said(const bench *at, gy_names_effect_kind kind)
 
 static void start(bench *at)
 {
-    const gy_names_options options = {.attempts_max = 3};
+    const gy_names_options options = {.attempts_max = 3, .manager_max = at->manager_max};
     assert_ok(gy_names_new(&options, &at->names));
     for (int i = 0; i < CELLS; i++) {
         if (at->table[i].version != 0) {
@@ -151,8 +153,10 @@ static void daemon_says(bench *at, uint64_t id, uint32_t slots, size_t missed)
             }
         }
         if (order->kind == GY_ORDER_MANAGER) {
-            managers[state.manager_count++] =
-                (gy_hosted){.job = order->job, .epoch = order->epoch, .is_gone = at->are_gone};
+            managers[state.manager_count++] = (gy_hosted){.job = order->job,
+                                                          .epoch = order->epoch,
+                                                          .is_gone = at->are_gone,
+                                                          .is_waiting = at->is_waiting};
         }
     }
     tell(at, (gy_names_event){.kind = GY_NAMES_DAEMON, .daemon = &state});
@@ -411,6 +415,87 @@ static void a_manager_that_never_speaks_is_given_up(void **state)
     finish(&at);
 }
 
+/* Files that take a minute to come are no manager that falls silent; it may be killed. */
+static void a_manager_may_wait_for_its_files(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms, .is_waiting = true};
+    start(&at);
+    daemon_says(&at, 1, 4, 0);
+    submit(&at, 1, 0, "");
+    for (int i = 0; i < 60; i++) {
+        daemon_says(&at, 1, 4, 0);
+        pass(&at, 1000 * ms);
+    }
+    assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 1);
+    at.is_waiting = false;
+    for (int i = 0; i < 12; i++) {
+        daemon_says(&at, 1, 4, 0);
+        pass(&at, 1000 * ms);
+    }
+    assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
+    at.is_waiting = true;
+    tell(&at, (gy_names_event){.kind = GY_NAMES_KILL, .key = {5, 1}, .asker = 1});
+    gy_names_job job = {.is_ended = false};
+    for (int i = 0; i < 30 && !job.is_ended; i++) {
+        daemon_says(&at, 1, 4, 0);
+        pass(&at, 1000 * ms);
+        assert_true(gy_names_find_job(at.names, (gy_key){5, 1}, &job));
+    }
+    assert_true(job.is_ended && job.status == GY_CANCELLED);
+    finish(&at);
+}
+
+/* Of how many jobs was a manager ordered? */
+static int jobs_started(const bench *at)
+{
+    uint64_t seen = 0; /* bits of their keys */
+    for (size_t i = 0; i < at->order_count; i++) {
+        seen |= at->orders[i].kind == GY_ORDER_MANAGER ? 1ull << at->orders[i].job.low : 0;
+    }
+    return __builtin_popcountll(seen & ~1ull);
+}
+
+/* A thousand jobs that waited for the first daemon are not all started there at once. */
+static void managers_of_a_daemon_are_bounded(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms, .manager_max = 2};
+    gy_names_job job;
+    start(&at);
+    for (uint64_t key = 1; key <= 5; key++) {
+        submit(&at, key, 0, "");
+    }
+    assert_true(gy_names_find_job(at.names, (gy_key){5, 1}, &job));
+    assert_string_equal(job.reason, "no daemon may run its manager: none is there");
+    daemon_says(&at, 1, 4, 0);
+    pass(&at, 1000 * ms);
+    assert_int_equal(jobs_started(&at), 2);
+    daemon_says(&at, 1, 4, 2); /* it has not heard of them */
+    pass(&at, 600 * ms);
+    assert_int_equal(jobs_started(&at), 2);
+    int waiting = 0;
+    for (uint64_t key = 1; key <= 5; key++) {
+        assert_true(gy_names_find_job(at.names, (gy_key){5, key}, &job));
+        waiting +=
+            strcmp(job.reason, "no daemon may run its manager: 1 with managers enough") == 0;
+    }
+    assert_int_equal(waiting, 3);
+    daemon_says(&at, 2, 4, 0);
+    pass(&at, 1000 * ms);
+    assert_int_equal(jobs_started(&at), 4);
+    daemon_says(&at, 1, 4, 0);
+    tell(&at, (gy_names_event){.kind = GY_NAMES_JOB_END,
+                               .key = at.orders[0].job,
+                               .epoch = at.orders[0].epoch});
+    at.orders[0] = (gy_order){0}; /* its daemon has it no more */
+    daemon_says(&at, 1, 4, 0);
+    daemon_says(&at, 2, 4, 0);
+    pass(&at, 1000 * ms);
+    assert_int_equal(jobs_started(&at), 4); /* three and a new one */
+    finish(&at);
+}
+
 static void shares_follow_weights(void **state)
 {
     (void)state;
@@ -611,6 +696,8 @@ int main(void)
         cmocka_unit_test(a_new_name_server_hears_who_is_gone),
         cmocka_unit_test(a_manager_that_never_speaks_is_given_up),
         cmocka_unit_test(the_next_job_of_a_program_is_told_all),
+        cmocka_unit_test(a_manager_may_wait_for_its_files),
+        cmocka_unit_test(managers_of_a_daemon_are_bounded),
         cmocka_unit_test(shares_follow_weights),
         cmocka_unit_test(a_gang_gets_all_or_none),
         cmocka_unit_test(drained_and_bad_daemons_get_nothing),

@@ -131,6 +131,7 @@ static gy_status write_managers(const gy_daemon_state *state, gy_arena *arena,
         gy__cluster__hosted__init(&rows[i]);
         rows[i].epoch = state->managers[i].epoch;
         rows[i].is_gone = state->managers[i].is_gone;
+        rows[i].is_waiting = state->managers[i].is_waiting;
         rows[i].job = key_message(arena, state->managers[i].job);
         if (rows[i].job == NULL) {
             return GY_NOMEM;
@@ -201,8 +202,10 @@ gy_status gy_net_read_state(const Gy__Cluster__DaemonState *message, gy_arena *a
     for (size_t i = 0; i < message->n_managers; i++) {
         const Gy__Cluster__Hosted *from = message->managers[i];
         GY_TRY(gy_net_check_job(from->job, from->epoch));
-        managers[i] = (gy_hosted){
-            .job = gy_net_key(from->job), .epoch = from->epoch, .is_gone = from->is_gone};
+        managers[i] = (gy_hosted){.job = gy_net_key(from->job),
+                                  .epoch = from->epoch,
+                                  .is_gone = from->is_gone,
+                                  .is_waiting = from->is_waiting};
     }
     *state = (gy_daemon_state){.daemon = message->daemon,
                                .incarnation = message->incarnation,

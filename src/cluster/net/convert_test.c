@@ -74,7 +74,10 @@ static void state_once(void)
                                 .epoch = number(),
                                 .gang = (uint32_t)below(9),
                                 .is_ending = below(2) == 0};
-        managers[i] = (gy_hosted){.job = key(), .epoch = number(), .is_gone = below(2) == 0};
+        managers[i] = (gy_hosted){.job = key(),
+                                  .epoch = number(),
+                                  .is_gone = below(2) == 0,
+                                  .is_waiting = below(2) == 0};
     }
     Gy__Cluster__DaemonState message;
     assert_ok(gy_net_write_state(&in, &arena, &message));

@@ -279,7 +279,7 @@ static gy_status take_options(gy_server *server, const gy_nameserver_options *op
                               options->grace_s,      options->start_s, options->gang_hold_s,
                               options->table_lease_s};
     const int counts[] = {options->attempts_max, options->daemons_max, options->jobs_max,
-                          options->ended_max};
+                          options->managers_max, options->ended_max};
     for (size_t i = 0; i < GY_COUNT(lengths); i++) {
         if (!(lengths[i] >= 0 && lengths[i] < 1e9)) {
             return gy_fail(GY_ARG, "%g seconds are no length of time here", lengths[i]);
@@ -303,6 +303,7 @@ static gy_status take_options(gy_server *server, const gy_nameserver_options *op
                            .attempts_max = (uint32_t)options->attempts_max,
                            .daemon_max = (uint32_t)options->daemons_max,
                            .job_max = (uint32_t)options->jobs_max,
+                           .manager_max = (uint32_t)options->managers_max,
                            .ended_max = (uint32_t)options->ended_max};
     server->daemons.most = options->daemons_max > 0 ? (size_t)options->daemons_max : 4096;
     server->managers.most = options->jobs_max > 0 ? (size_t)options->jobs_max : 4096;

@@ -120,6 +120,8 @@ static gy_status connect_base(const char *path, sqlite3 **base)
     return status;
 }
 
+static const char magic[16] = "SQLite format 3"; /* sqlite.org/fileformat.html */
+
 /* The file is there before SQLite opens it, for this user alone, and its folder is synced. */
 static gy_status make_file(gy_env *env, const char *path)
 {
@@ -132,7 +134,16 @@ static gy_status make_file(gy_env *env, const char *path)
     if (file < 0) {
         return gy_fail(GY_IO, "cannot open the table %s: %s", path, strerror(-file));
     }
+    /* SQLite takes a file of less than a page for an empty one, and writes over it. */
+    char head[sizeof(magic)] = "";
+    const int64_t got = disk->read(env, file, head, sizeof(head));
     (void)disk->close(env, file); /* nothing was written */
+    if (got < 0) {
+        return gy_fail(GY_IO, "cannot read the table %s: %s", path, strerror((int)-got));
+    }
+    if (got > 0 && memcmp(head, magic, sizeof(magic)) != 0) {
+        return gy_fail(GY_FORMAT, "%s is a file of something else, no table", path);
+    }
     char folder[PATH_BYTES];
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof(folder), "%.*s", slash != NULL ? (int)(slash - path) + 1 : 1,
@@ -172,6 +183,11 @@ static gy_status sqlite_open(gy_table *table, const gy_table_options *options)
 {
     const bool is_named = strncmp(options->where, "sqlite:", 7) == 0;
     const char *path = options->where + (is_named ? 7 : 0);
+    const size_t word = strcspn(path, ":/");
+    if (!is_named && path[word] == ':') {
+        return gy_fail(GY_ARG, "the table \"%.100s\": expected sqlite:PATH or etcd:https://...",
+                       path);
+    }
     if (path[0] == '\0' || strlen(path) >= PATH_BYTES - GY_TABLE_NAME_BYTES - 8) {
         return gy_fail(GY_ARG, "the table \"%.100s\": expected a path of 1 to %d bytes", path,
                        PATH_BYTES - GY_TABLE_NAME_BYTES - 9);

@@ -158,7 +158,18 @@ static void what_is_no_table_is_not_touched(void **state)
         fprintf(file, "this is no data base\n");
     }
     fclose(file);
-    refuse(&(gy_table_options){.where = other}, GY_FORMAT, "text.db: file is not a database");
+    refuse(&(gy_table_options){.where = other}, GY_FORMAT, "text.db is a file of something");
+    snprintf(other, sizeof(other), "%s/short.db", folder); /* SQLite would write over it */
+    file = fopen(other, "w");
+    assert_non_null(file);
+    assert_int_equal(fputc('x', file), 'x');
+    assert_int_equal(fclose(file), 0);
+    refuse(&(gy_table_options){.where = other}, GY_FORMAT, "short.db is a file of something");
+    file = fopen(other, "r");
+    assert_int_equal(fgetc(file), 'x');
+    assert_int_equal(fgetc(file), EOF);
+    assert_int_equal(fclose(file), 0);
+    refuse(&(gy_table_options){.where = "etdc:https://h:1/x"}, GY_ARG, "expected sqlite:PATH");
     refuse(&(gy_table_options){.where = folder}, GY_IO, folder);
 }
 

@@ -145,6 +145,12 @@ static gy_status look_up(stream_connection *connection, const char *host, const 
     return GY_OK;
 }
 
+gy_status gy_rpc_check_address(const char *address)
+{
+    char host[256], port[8];
+    return gy_address_split(address, 1, host, port);
+}
+
 static gy_status call_text(stream_connection *connection, const char *text)
 {
     char host[256], port[8];

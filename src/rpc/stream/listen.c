@@ -36,14 +36,25 @@ void gy_stranger_remove(stream_connection *connection)
     watch_listener(stream);
 }
 
+int64_t gy_strangers_due_ns(const gy_stream *stream)
+{
+    if (stream->strangers_first == NULL) {
+        return INT64_MAX;
+    }
+    int64_t last_ns = stream->strangers_first->deadline.at_ns;
+    return stream->stranger_count < stream->stranger_max
+               ? last_ns
+               : last_ns - (int64_t)((GY_STRANGER_SECONDS - GY_STRANGER_YIELDS) * 1e9);
+}
+
 void gy_strangers_look(gy_stream *stream)
 {
-    int64_t now_ns = gy_now_ns(stream->env);
-    while (stream->strangers_first != NULL &&
-           now_ns >= stream->strangers_first->deadline.at_ns) {
-        gy_connection_fail(
-            stream->strangers_first,
-            gy_fail(GY_STATE, "it did not prove itself within %.0f s", GY_STRANGER_SECONDS));
+    while (gy_now_ns(stream->env) >= gy_strangers_due_ns(stream)) {
+        const bool is_full = stream->stranger_count == stream->stranger_max;
+        gy_connection_fail(stream->strangers_first,
+                           gy_fail(GY_STATE, "it did not prove itself within %g s%s",
+                                   is_full ? GY_STRANGER_YIELDS : GY_STRANGER_SECONDS,
+                                   is_full ? ", and others may be waiting" : ""));
     }
 }
 

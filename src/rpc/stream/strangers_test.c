@@ -679,9 +679,23 @@ static void strangers_wait_outside(void **state)
     for (int i = 0; i < CALLERS; i++) {
         assert_false(is_closed(sockets[i]));
     }
+    /* Each eight have half a second, no more: then one with a key, behind them all, is served.
+     */
+    new_node(&at, &at.pair.client, "a daemon", GY_RPC_DAEMON, at.pair.ring);
+    assert_ok(gy_rpc_dial(at.pair.client.rpc, at.pair.address, &at.pair.peer));
+    for (int i = 0; i < CALLERS / 8; i++) {
+        for (int k = 0; k < 4; k++) {
+            kit_pair_turn(&at.pair);
+        }
+        clock_ns += 510000000;
+    }
+    KIT_TURN_UNTIL(&at.pair, at.pair.server.ups == 1);
+    int closed = 0;
     for (int i = 0; i < CALLERS; i++) {
+        closed += is_closed(sockets[i]);
         close(sockets[i]);
     }
+    assert_true(closed >= CALLERS - 8);
     turn_some(&at);
     close_scene(&at, false);
 }

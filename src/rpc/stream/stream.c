@@ -118,9 +118,7 @@ static int64_t next_ns(const void *carrier)
     if (uv_loop_alive(&stream->loop) && uv_backend_timeout(&stream->loop) == 0) {
         return 0;
     }
-    if (stream->strangers_first != NULL) {
-        at_ns = GY_MIN(at_ns, stream->strangers_first->deadline.at_ns);
-    }
+    at_ns = GY_MIN(at_ns, gy_strangers_due_ns(stream));
     at_ns = GY_MIN(at_ns, gy_bulks_next_ns(stream));
     return stream->ring != NULL ? GY_MIN(at_ns, stream->ring_ns) : at_ns;
 }

@@ -103,8 +103,10 @@ gy_status gy_stream_listen(void *carrier, const char *at, char text[GY_RPC_ADDRE
 void gy_stranger_add(stream_connection *connection);
 /** It has said who it is, or is gone. */
 void gy_stranger_remove(stream_connection *connection);
-/** Those that take too long are sent away. */
+/** Those that take too long are sent away; when all places are taken, soon. */
 void gy_strangers_look(gy_stream *stream);
+/** When the next one has had its time; INT64_MAX: none is there. */
+int64_t gy_strangers_due_ns(const gy_stream *stream);
 void gy_stream_unlisten(gy_stream *stream);
 
 /* ---- bulk.c ---- */
