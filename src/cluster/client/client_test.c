@@ -137,6 +137,17 @@ static void libraries_of_ones_own_are_found(void **state)
     assert_non_null(strstr(files.rows[0].name, "libcmocka.so"));
     assert_true(files.rows[0].is_library && files.rows[0].size_bytes > 0);
     gy_free(files.rows);
+    files = (gy_client_files){0};
+    /* A version of symbols that is not there, and a library. */
+    snprintf(line, sizeof(line),
+             "sed 's/GLIBC_2\\.2\\.5/GLIBC_9.9.9/g' %s >%s/newer && chmod 755 %s/newer", self,
+             server.folder, server.folder);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+    snprintf(line, sizeof(line), "%s/newer", server.folder);
+    gy_status status = gy_client_find_libraries(gy_env_real(), line, &files);
+    printf("%s\n", gy_error_text());
+    assert_int_equal(status, GY_UNSUPPORTED);
+    gy_free(files.rows);
 }
 
 static void what_cannot_be_submitted_is_said(void **state)

@@ -3,7 +3,6 @@
  * program is not run. */
 #include "cluster/client/client_priv.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -149,43 +148,6 @@ gy_status gy_client_add_file(gy_client_files *files, const char *path, const cha
 
 /* ---- Libraries ---- */
 
-/* The loader that an ELF program of this machine names; "": it needs none. */
-static gy_status read_loader(const char *program, char loader[CLIENT_PATH_BYTES])
-{
-    Elf64_Ehdr head;
-    gy_status status = GY_OK;
-    loader[0] = '\0';
-    int file = open(program, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return fail_file("open", program, errno);
-    }
-    bool is_elf = pread(file, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-                  memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
-                  head.e_ident[EI_CLASS] == ELFCLASS64 &&
-                  head.e_phentsize == sizeof(Elf64_Phdr);
-    for (int i = 0; is_elf && i < head.e_phnum; i++) {
-        Elf64_Phdr part;
-        off_t at = (off_t)(head.e_phoff + (uint64_t)i * sizeof(part));
-        if (pread(file, &part, sizeof(part), at) != (ssize_t)sizeof(part)) {
-            status = gy_fail(GY_FORMAT, "%s is cut off", program);
-            break;
-        }
-        if (part.p_type == PT_INTERP) {
-            ssize_t size =
-                part.p_filesz < CLIENT_PATH_BYTES
-                    ? pread(file, loader, (size_t)part.p_filesz, (off_t)part.p_offset)
-                    : -1;
-            if (size <= 0 || size != (ssize_t)part.p_filesz || loader[size - 1] != '\0') {
-                status = gy_fail(GY_FORMAT, "%s names no loader that can be", program);
-                loader[0] = '\0';
-            }
-            break;
-        }
-    }
-    close(file);
-    return status;
-}
-
 /* "\tlibx.so.1 => /path/libx.so.1 (0x7f…)", or "=> not found". */
 static gy_status take_line(const char *program, char *line, gy_client_files *files)
 {
@@ -304,7 +266,7 @@ static gy_status ask_loader(gy_env *env, const char *loader, const char *program
 gy_status gy_client_find_libraries(gy_env *env, const char *program, gy_client_files *files)
 {
     char loader[CLIENT_PATH_BYTES];
-    GY_TRY(read_loader(program, loader));
+    GY_TRY(gy_net_find_loader(program, loader));
     if (loader[0] == '\0') {
         return GY_OK; /* a script, or a program of one piece */
     }

@@ -76,6 +76,27 @@ static void ends_of_managers_are_told(void **state)
     order_manager(&at, 1);
     KIT_UNTIL(&at, at.ends > before);
     assert_non_null(strstr(at.end_reason, "cannot run /nowhere/at/all"));
+    /* One that this host cannot load, which is another matter than one that fails alike. */
+    before = at.ends;
+    at.job.low++;
+    char self[512] = "", changed[128], said[256];
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    snprintf(changed, sizeof(changed), "%s/lacking", at.folder);
+    snprintf(line, sizeof(line), "sed 's/libcmocka\\.so/libcm0cka.so/' %s >%s && chmod 755 %s",
+             self, changed, changed);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+    kit_job_is(&at, &(kit_program){.arguments = {changed}});
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.ends > before);
+    assert_int_equal(at.end_status, GY_UNSUPPORTED);
+    assert_non_null(strstr(at.end_reason, "lacks what it needs: "));
+    assert_non_null(strstr(at.end_reason, "libcm0cka.so"));
+    before = at.ends;
+    at.job.low++;
+    shell_job(&at, "echo libx.so '=> not found'; exit 127");
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.ends > before);
+    assert_int_equal(at.end_status, GY_STATE);
     /* By a signal: another one shall go on. */
     before = at.ends;
     at.job.low++;

@@ -89,6 +89,12 @@ typedef struct host_program {
     char *folder;          /* its own files' */
 } host_program;
 
+/** How it ended, as the minder tells it. */
+typedef struct host_ended {
+    int status;         /* as of waitpid */
+    bool is_unloadable; /* this host has not all that the program needs */
+} host_ended;
+
 /** A manager that runs here, below a process that minds it. */
 typedef struct host_manager {
     uint32_t wanted;  /* the epoch of one that is to be started; 0 */
@@ -97,7 +103,7 @@ typedef struct host_manager {
     pid_t minder;     /* 0: none */
     host_watch watch; /* its end is said there */
     bool is_killed, has_status;
-    int wait_status;
+    host_ended ended;
     int64_t last_ns; /* then the minder is killed; INT64_MAX */
     /* What it prints: bytes of its log from `base` on, of which the name server knows `said`.
      */
@@ -396,12 +402,13 @@ typedef struct host_minded {
     const char *path, *directory; /* directory NULL: as it is */
     char *const *argv;
     char *const *environment;
-    int log; /* -1: none */
+    int log;            /* -1: none */
+    const char *loader; /* of an ELF program; "": none */
 } host_minded;
 
 /**
  * Start a process below one that ends it, with all that it started, when our end of `socket`
- * closes or a byte comes; its status as waitpid tells it comes there, then the end.
+ * closes or a byte comes; a host_ended comes there, then the end.
  * GY_LIMIT
  */
 GY_MUST_CHECK gy_status gy_minder_start(const host_minded *minded, int *socket, pid_t *minder);

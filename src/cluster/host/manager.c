@@ -87,7 +87,7 @@ static gy_status start_process(gy_host *host, host_job *job, const char *ticket)
 {
     const host_program *program = &job->program;
     const Gy__Cluster__JobSpec *spec = program->spec;
-    char variable[HOST_PATH + 16], log[HOST_PATH];
+    char variable[HOST_PATH + 16], log[HOST_PATH], loader[GY_NET_PATH_BYTES];
     char **environment =
         gy_alloc("host.manager", (program->variable_count + 2) * sizeof(char *));
     char **argv = gy_alloc("host.manager", (spec->n_arguments + 1) * sizeof(char *));
@@ -100,7 +100,12 @@ static gy_status start_process(gy_host *host, host_job *job, const char *ticket)
         environment[program->variable_count + 1] = NULL;
         memcpy(argv, spec->arguments, spec->n_arguments * sizeof(char *));
         argv[spec->n_arguments] = NULL;
+        /* What cannot be read as a program is started all the same, and says so itself. */
+        if (gy_net_find_loader(program->path, loader) < 0) {
+            gy_debug("no loader is asked about a program: %s", gy_error_text());
+        }
         host_minded minded = {.path = program->path,
+                              .loader = loader,
                               .directory = program->directory,
                               .argv = argv,
                               .environment = environment,
@@ -317,15 +322,19 @@ static void tell_end(gy_host *host, host_job *job)
     host_manager *manager = &job->manager;
     host_ask ask = {.job = job->key,
                     .epoch = manager->epoch,
-                    .code = WEXITSTATUS(manager->wait_status),
+                    .code = WEXITSTATUS(manager->ended.status),
                     .said = printed(manager),
                     .until_ns = INT64_MAX};
     int status = ask.code;
     if (status != 0) {
         gy_text words = {.data = NULL};
-        gy_text_add(&words, "exit status %d: ", status);
+        if (manager->ended.is_unloadable) {
+            gy_text_add(&words, "host %s lacks what it needs: ", host->host_name);
+        } else {
+            gy_text_add(&words, "exit status %d: ", status);
+        }
         gy_folder_tail(&job->logs, "log/manager", &words);
-        ask.status = GY_STATE;
+        ask.status = manager->ended.is_unloadable ? GY_UNSUPPORTED : GY_STATE;
         gy_net_clean_text(words.status == GY_OK ? gy_text_get(&words) : "out of memory",
                           ask.reason, sizeof(ask.reason));
         gy_text_free(&words);
@@ -345,7 +354,7 @@ static void manager_gone(gy_host *host, host_job *job)
     }
     manager->last_ns = INT64_MAX;
     gy_info("the manager of job %s, epoch %u, is gone", job->name, manager->epoch);
-    if (!manager->is_killed && manager->has_status && WIFEXITED(manager->wait_status)) {
+    if (!manager->is_killed && manager->has_status && WIFEXITED(manager->ended.status)) {
         const int64_t now_ns = gy_now_ns(host->env);
         manager->end_ns = now_ns + say_within_ns;
         manager->look_ns = 0;
@@ -365,12 +374,12 @@ static void on_minder(gy_host *host, void *owner, uint32_t events)
     host_job *job = owner;
     host_manager *manager = &job->manager;
     (void)events;
-    ssize_t got = recv(manager->watch.file, &manager->wait_status, sizeof(manager->wait_status),
-                       MSG_DONTWAIT);
+    ssize_t got =
+        recv(manager->watch.file, &manager->ended, sizeof(manager->ended), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
-    if (got == (ssize_t)sizeof(manager->wait_status)) {
+    if (got == (ssize_t)sizeof(manager->ended)) {
         manager->has_status = true;
     } else {
         manager_gone(host, job);

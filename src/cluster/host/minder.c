@@ -24,6 +24,7 @@ enum {
     SOCKET = 3, /* the minder's end; 0 to 2: nothing, the log */
     ROUND_MS = 20,
     ROUNDS_MAX = 250, /* 5 s for all to be gone after SIGKILL */
+    LOADER_MS = 1000, /* from one word of a loader to the next */
 };
 
 /* Files and signals as a new process should find them. False: errno says why. */
@@ -77,6 +78,53 @@ static bool reap(pid_t manager, bool *is_gone, int *status)
     }
 }
 
+static bool says_missing(const char *text)
+{
+    return strstr(text, "=> not found") != NULL || strstr(text, ": version `") != NULL;
+}
+
+/* Its loader is asked what it lacks here (ld.so(8)): a library, or a version of symbols. Only
+ * after it failed, so what does not costs nothing; whoever kills us kills that, too. */
+static bool is_unloadable(const host_minded *minded)
+{
+    static char text[65536];
+    char *const arguments[] = {(char *)(uintptr_t)minded->loader, (char *)(uintptr_t) "--list",
+                               (char *)(uintptr_t)minded->path, NULL};
+    int ends[2], status = 0;
+    size_t size = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return false;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && dup2(ends[1], STDOUT_FILENO) >= 0 &&
+            dup2(ends[1], STDERR_FILENO) >= 0) {
+            (void)execve(minded->loader, arguments, minded->environment);
+        }
+        _exit(0);
+    }
+    close(ends[1]);
+    struct pollfd look = {.fd = ends[0], .events = POLLIN};
+    for (ssize_t got = 1; child > 0 && got > 0 && poll(&look, 1, LOADER_MS) == 1;) {
+        got = read(ends[0], text + size, sizeof(text) - 1 - size);
+        size += got > 0 ? (size_t)got : 0;
+    }
+    close(ends[0]);
+    if (child > 0) {
+        (void)kill(child, SIGKILL); /* it has said all, or takes too long */
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+        }
+    }
+    return says_missing(text) || (WIFEXITED(status) && WEXITSTATUS(status) != 0);
+}
+
+/* 127 is also what a loader ends with, and 1 where versions of symbols are missing. */
+static bool may_be_unloadable(const host_minded *minded, int status)
+{
+    return minded->loader[0] != '\0' && WIFEXITED(status) &&
+           (WEXITSTATUS(status) == 127 || WEXITSTATUS(status) == 1);
+}
+
 static int mind(const host_minded *minded, int socket)
 {
     sigset_t ended;
@@ -114,7 +162,9 @@ static int mind(const host_minded *minded, int socket)
         }
     }
     if (is_gone) {
-        (void)!send(SOCKET, &status, sizeof(status), MSG_NOSIGNAL);
+        host_ended told = {.status = status};
+        told.is_unloadable = may_be_unloadable(minded, status) && is_unloadable(minded);
+        (void)!send(SOCKET, &told, sizeof(told), MSG_NOSIGNAL);
     }
     return 0;
 }

@@ -147,6 +147,27 @@ void gy_names_finish(gy_names *names, uint32_t job, gy_status status, const char
     gy_names_store_job(names, job, PENDING_END);
 }
 
+/* That host lacks what the job's program needs: is there another one for its manager? */
+static bool goes_elsewhere(gy_names *names, uint32_t job, const gy_names_event *event)
+{
+    const job_row *row = &names->jobs[job];
+    bool is_elsewhere = false;
+    if (event->status != GY_UNSUPPORTED || row->host == GY_NONE || row->facts.is_killed ||
+        row->facts.attempts >= names->options.attempts_max) {
+        return false;
+    }
+    for (uint32_t i = 0; i < names->daemon_count && !is_elsewhere; i++) {
+        is_elsewhere = i != row->host && gy_names_fits(names, i, job);
+    }
+    if (is_elsewhere) {
+        gy_names_avoid(names, job, row->host);
+        gy_names_manager_lost(names, job,
+                              event->reason != NULL ? event->reason : "cannot be loaded");
+        say_over(names, event->key, event->epoch, GY_STATE);
+    }
+    return is_elsewhere;
+}
+
 void gy_names_job_end(gy_names *names, const gy_names_event *event)
 {
     uint32_t job = gy_index_find(&names->by_job, event->key);
@@ -157,7 +178,7 @@ void gy_names_job_end(gy_names *names, const gy_names_event *event)
         say_over(names, event->key, event->epoch, GY_OK);
     } else if (row->state == JOB_NEW || event->epoch != row->facts.epoch) {
         say_over(names, event->key, event->epoch, GY_STATE);
-    } else if (row->pending == PENDING_NONE) {
+    } else if (row->pending == PENDING_NONE && !goes_elsewhere(names, job, event)) {
         bool is_killed = row->facts.is_killed && event->status != GY_OK;
         gy_names_finish(names, job, is_killed ? GY_CANCELLED : event->status,
                         is_killed ? "killed by its user" : event->reason);

@@ -485,13 +485,19 @@ void gy_names_tell_grants(gy_names *names)
     names->touched_count = 0;
 }
 
+void gy_names_avoid(gy_names *names, uint32_t job, uint32_t daemon)
+{
+    job_row *row = &names->jobs[job];
+    row->avoid[row->avoid_next++ % GY_CONTROL_AVOID_MAX] = names->daemons[daemon].id;
+}
+
 /* One that avoids a daemon may be wrong; two jobs are believed. */
 static void hear_bad(gy_names *names, uint32_t job, uint32_t daemon, const char *reason)
 {
     daemon_row *row = &names->daemons[daemon];
     job_row *of = &names->jobs[job];
     if (gy_names_fits(names, daemon, job)) {
-        of->avoid[of->avoid_next++ % GY_CONTROL_AVOID_MAX] = row->id;
+        gy_names_avoid(names, job, daemon);
     }
     gy_names_note_daemon(names, daemon,
                          gy_names_text(names, "job %s avoids it: %s", of->facts.name,

@@ -247,6 +247,8 @@ void gy_names_seen(gy_names *names, uint32_t job, uint64_t version);
 void gy_names_touch(gy_names *names, uint32_t job);
 void gy_names_tell_grants(gy_names *names);
 void gy_names_give_back(gy_names *names, const gy_names_event *event);
+/** The job gets nothing more of that daemon. */
+void gy_names_avoid(gy_names *names, uint32_t job, uint32_t daemon);
 void gy_names_look_at_asked(gy_names *names);
 
 /* ---- jobs.c ---- */

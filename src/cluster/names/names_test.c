@@ -446,6 +446,46 @@ static void a_manager_may_wait_for_its_files(void **state)
     finish(&at);
 }
 
+static void end_job(bench *at, gy_status status, uint32_t epoch)
+{
+    tell(at, (gy_names_event){.kind = GY_NAMES_JOB_END,
+                              .key = {5, 1},
+                              .epoch = epoch,
+                              .status = status,
+                              .reason = "host lacks libx.so"});
+}
+
+/* A host that cannot load a program is not the program's end while there is another one. */
+static void what_one_host_lacks_another_may_have(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    gy_names_job job;
+    start(&at);
+    daemon_says(&at, 1, 4, 0);
+    daemon_says(&at, 2, 4, 0);
+    submit(&at, 1, 0, "");
+    const uint64_t first = at.orders[0].daemon;
+    end_job(&at, GY_UNSUPPORTED, 1);
+    const gy_names_effect *over = said(&at, GY_NAMES_OVER);
+    assert_true(over == NULL || over->status == GY_STATE);
+    assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
+    assert_true(at.orders[1].daemon != first && at.orders[1].epoch == 2);
+    end_job(&at, GY_UNSUPPORTED, 1); /* again, as long as it is not told */
+    assert_int_equal(said(&at, GY_NAMES_OVER)->status, GY_STATE);
+    manager_says(&at, 1, 2, 8, no_gang); /* nor does it get slots there */
+    daemon_says(&at, at.orders[1].daemon, 4, 0);
+    pass(&at, 300 * ms);
+    for (size_t i = 0; i < at.order_count; i++) {
+        assert_true(at.orders[i].kind != GY_ORDER_LEASE || at.orders[i].daemon != first);
+    }
+    end_job(&at, GY_UNSUPPORTED, 2); /* nobody is left */
+    assert_true(gy_names_find_job(at.names, (gy_key){5, 1}, &job));
+    assert_true(job.is_ended && job.status == GY_UNSUPPORTED);
+    assert_string_equal(job.reason, "host lacks libx.so");
+    finish(&at);
+}
+
 /* Of how many jobs was a manager ordered? */
 static int jobs_started(const bench *at)
 {
@@ -698,6 +738,7 @@ int main(void)
         cmocka_unit_test(the_next_job_of_a_program_is_told_all),
         cmocka_unit_test(a_manager_may_wait_for_its_files),
         cmocka_unit_test(managers_of_a_daemon_are_bounded),
+        cmocka_unit_test(what_one_host_lacks_another_may_have),
         cmocka_unit_test(shares_follow_weights),
         cmocka_unit_test(a_gang_gets_all_or_none),
         cmocka_unit_test(drained_and_bad_daemons_get_nothing),

@@ -102,7 +102,8 @@ static void state_once(void)
     for (size_t i = 0; i < in.manager_count; i++) {
         assert_true(out.managers[i].is_gone == managers[i].is_gone &&
                     gy_key_is_same(out.managers[i].job, managers[i].job) &&
-                    out.managers[i].epoch == managers[i].epoch);
+                    out.managers[i].epoch == managers[i].epoch &&
+                    out.managers[i].is_waiting == managers[i].is_waiting);
     }
     protobuf_c_message_free_unpacked(came, NULL);
     gy_arena_free(&arena);

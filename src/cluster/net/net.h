@@ -120,6 +120,15 @@ GY_MUST_CHECK gy_status gy_net_check_spec(const Gy__Cluster__JobSpec *spec);
 /** GY_FORMAT: too much of something, or a stage that is none. @threads any */
 GY_MUST_CHECK gy_status gy_net_check_view(const Gy__Cluster__View *view);
 
+enum { GY_NET_PATH_BYTES = 4096 };
+
+/**
+ * The loader that an ELF program of 64 bits names; "": it is none, or needs none. The loader
+ * says what the program lacks on this host ("LOADER --list PROGRAM", ld.so(8)).
+ * @return GY_OK; GY_FORMAT a spoilt ELF file; GY_NOTFOUND; GY_IO @threads any
+ */
+GY_MUST_CHECK gy_status gy_net_find_loader(const char *program, char loader[GY_NET_PATH_BYTES]);
+
 /* ---- The name of content: the first 16 bytes of its SHA-256, high half first ---- */
 
 typedef struct gy_net_digest gy_net_digest;
