@@ -48,7 +48,7 @@ static void say_why_none(gy_names *names, uint32_t job)
         [MISFIT_TROUBLED] = "in trouble",
         [MISFIT_LOST] = "lost"};
     uint32_t counts[MISFIT_COUNT] = {0};
-    char why[GY_CONTROL_REASON_BYTES], before[GY_CONTROL_REASON_BYTES];
+    char why[GY_CONTROL_REASON_BYTES];
     for (uint32_t i = 0; i < names->daemon_count; i++) {
         if (names->daemons[i].id != 0) {
             counts[gy_names_misfit(names, i, job)]++;
@@ -67,10 +67,9 @@ static void say_why_none(gy_names *names, uint32_t job)
         snprintf(why + begin, sizeof(why) - begin, "none is there");
     }
     job_row *row = &names->jobs[job];
-    memcpy(before, row->waits, sizeof(before));
-    memcpy(row->waits, why, sizeof(row->waits));
-    if (strcmp(before, why) != 0) {
-        gy_names_note_job(names, job, why);
+    if (strcmp(row->waits, why) != 0) {
+        memcpy(row->waits, why, sizeof(row->waits));
+        gy_names_note_job(names, job, row->waits);
     }
 }
 
