@@ -97,6 +97,7 @@ static void ends_of_managers_are_told(void **state)
     order_manager(&at, 1);
     KIT_UNTIL(&at, at.ends > before);
     assert_int_equal(at.end_status, GY_STATE);
+    KIT_UNTIL(&at, at.daemons[0].manager_count == 0);
     /* By a signal: another one shall go on. */
     before = at.ends;
     at.job.low++;

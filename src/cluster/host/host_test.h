@@ -164,7 +164,10 @@ static inline gy_status kit_state(void *arg, const gy_rpc_asked *asked,
         snprintf(daemon->address, sizeof(daemon->address), "%s", state.address);
         snprintf(daemon->trouble, sizeof(daemon->trouble), "%s", state.trouble);
         daemon->lease_count = state.lease_count;
-        daemon->manager_count = state.manager_count;
+        daemon->manager_count = 0;
+        for (size_t k = 0; k < state.manager_count; k++) {
+            daemon->manager_count += !state.managers[k].is_gone;
+        }
         for (size_t k = 0; k < GY_MIN(state.lease_count, GY_COUNT(daemon->leases)); k++) {
             daemon->leases[k] = state.leases[k].lease;
         }
