@@ -150,11 +150,101 @@ static void one_slow_worker_of_four(void **state)
     assert_true(alone > 1.5);
 }
 
+/* ---- Cohorts ---- */
+
+enum { COHORTS = 12 };
+
+/* Members of cohorts that run; the first of each ends at once, the second after task_ns. */
+typedef struct members {
+    gy_effect start[WORKERS];
+    int64_t done_ns[WORKERS]; /* by process; 0: nothing */
+    uint32_t late_attempt;    /* of the last cohort: its second member never ends */
+} members;
+
+static void take_members(machine *at, members *all)
+{
+    for (size_t i = 0; i < at->said.count; i++) {
+        const gy_effect *effect = &at->said.items[i];
+        const uint32_t process = effect->process;
+        if (effect->kind == GY_EFFECT_START) {
+            bool is_late = effect->id.task == COHORTS - 1 && effect->member == 1 &&
+                           (all->late_attempt == 0 || all->late_attempt == effect->id.attempt);
+            all->late_attempt = is_late ? effect->id.attempt : all->late_attempt;
+            all->start[process] = *effect;
+            all->done_ns[process] =
+                is_late ? INT64_MAX : at->now_ns + (effect->member == 0 ? step_ns : task_ns);
+        } else if (effect->kind == GY_EFFECT_CANCEL) {
+            all->done_ns[process] = 0;
+        }
+    }
+}
+
+static void end_members(machine *at, members *all)
+{
+    for (uint32_t process = 0; process < WORKERS; process++) {
+        if (all->done_ns[process] == 0 || all->done_ns[process] > at->now_ns) {
+            continue;
+        }
+        const gy_effect over = all->start[process];
+        all->done_ns[process] = 0;
+        machine_tell(at, (gy_event){.kind = GY_EVENT_DONE,
+                                    .id = over.id,
+                                    .member = over.member,
+                                    .process = process,
+                                    .generation = over.generation,
+                                    .content = {.low = over.id.task},
+                                    .run_ns = task_ns});
+        take_members(at, all);
+    }
+}
+
+/* The first member of a cohort reads and is done; the others may take for ever all the same. */
+static void a_slow_cohort_is_seen_and_copied(void **state)
+{
+    (void)state;
+    machine_job job = {0};
+    machine at;
+    static members all;
+    gy_run_state slow = {.age_ns = 0};
+    gy_stage_state stage = {.copies = 0};
+    uint32_t seen = 0;
+    all = (members){0};
+    for (int i = 0; i < COHORTS; i++) {
+        machine_task(&job, (gy_task){.stage = 0, .width = 2}, NULL);
+    }
+    machine_new(&at, &job, (gy_manager_options){.process_max = WORKERS});
+    machine_tell(&at, (gy_event){.kind = GY_EVENT_BEGIN});
+    machine_synced(&at);
+    for (uint32_t process = 0; process < WORKERS; process++) {
+        machine_up(&at, process);
+        take_members(&at, &all);
+    }
+    for (int i = 0; i < 4000 && at.manager->phase == PHASE_RUNNING; i++) {
+        at.now_ns += step_ns;
+        for (uint32_t process = 0; process < WORKERS; process++) {
+            machine_tell(&at, (gy_event){.kind = GY_EVENT_HEARD,
+                                         .process = process,
+                                         .generation = at.manager->slots[process].generation});
+            take_members(&at, &all);
+        }
+        end_members(&at, &all);
+        seen += gy_manager_slow(at.manager, at.now_ns, 2 * task_ns, &slow, 1);
+        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        take_members(&at, &all);
+        gy_manager_stage(at.manager, 0, &stage);
+    }
+    assert_true(seen > 0 && slow.task == COHORTS - 1);
+    assert_int_equal(stage.copies, 1);
+    assert_int_not_equal(at.manager->phase, PHASE_RUNNING);
+    machine_free(&at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_slow_worker_of_three),
         cmocka_unit_test(one_slow_worker_of_four),
+        cmocka_unit_test(a_slow_cohort_is_seen_and_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

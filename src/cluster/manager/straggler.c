@@ -191,6 +191,17 @@ static bool is_stuck(const gy_manager *manager, const slot *at)
     return is_stuck;
 }
 
+/* A run is looked at once: where the first of its members is that has not ended. */
+static bool is_first(const gy_manager *manager, const seat *at)
+{
+    for (uint32_t member = 0; member < at->member; member++) {
+        if (gy_manager_run_seat(manager, at->run, member) != GY_NONE) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void gy_manager_look_at_runs(gy_manager *manager)
 {
     manager->copy_wanted = GY_NONE;
@@ -203,7 +214,7 @@ void gy_manager_look_at_runs(gy_manager *manager)
         for (uint32_t i = 0; i < manager->options.threads && at != GY_NONE; i++) {
             const seat *oldest = &manager->seats[at];
             uint32_t next = oldest->next;
-            if (oldest->member == 0) {
+            if (is_first(manager, oldest)) {
                 look_at_run(manager, oldest->run);
             }
             at = next;
@@ -238,7 +249,7 @@ uint32_t gy_manager_slow(const gy_manager *manager, int64_t now_ns, int64_t leas
             const seat *oldest = &manager->seats[index];
             const run *of = &manager->runs[oldest->run];
             const int64_t age_ns = oldest->began_ns > 0 ? now_ns - oldest->began_ns : 0;
-            if (of->is_live && oldest->member == 0 && age_ns >= least_ns) {
+            if (of->is_live && is_first(manager, oldest) && age_ns >= least_ns) {
                 const task_row *row = &manager->rows[of->task];
                 const gy_run_state one = {.task = of->task,
                                           .stage = row->stage,
