@@ -320,13 +320,23 @@ static inline void host_fault(world *at, const fault *what)
 
 /* ---- What must be true ---- */
 
-/* Has another host a process that is up for the manager? */
-static inline bool has_other_host(const world *at, uint32_t number)
+/* May the task run there? */
+static inline bool plan_allows(const plan *job, uint32_t task, uint32_t machine)
+{
+    char name[8];
+    snprintf(name, sizeof(name), "m%u", machine);
+    return (job->tasks[task].flags & GY_TASK_PINNED) == 0 ||
+           strstr(job->places[task], name) != NULL;
+}
+
+/* Has another host a process that is up for the manager, and may run the task? */
+static inline bool has_other_host(const world *at, uint32_t number, uint32_t task)
 {
     for (uint32_t slot = 0; slot < at->job.options.process_max; slot++) {
         uint32_t other = at->slot_number[slot];
         if (other != GY_NONE && other != number && !at->numbers[other].is_avoided &&
-            at->processes[slot].is_known_up) {
+            at->processes[slot].is_known_up &&
+            plan_allows(&at->job, task, at->numbers[other].machine)) {
             return true;
         }
     }
@@ -390,7 +400,10 @@ static inline void check_place(world *at, const gy_effect *effect, const attempt
         (known->machine != host->machine || known->incarnation != host->incarnation)) {
         world_wrong(at, "a cohort is on two hosts", task);
     }
-    bool has_other = has_other_host(at, number) && at->job.tasks[task].width == 1;
+    if (!plan_allows(&at->job, task, host->machine)) {
+        world_wrong(at, "runs where it must not", task);
+    }
+    bool has_other = has_other_host(at, number, task) && at->job.tasks[task].width == 1;
     if (at->failed_at[task] == number + 1 && has_other) {
         world_wrong(at, "tried again where it failed", task);
     }

@@ -40,8 +40,9 @@ typedef struct plan {
     gy_manager_options options;
     bool has_final, is_exact; /* is_exact: a serial run's records are the only right ones */
     uint32_t growths;
-    uint32_t hosts, seats; /* machines, slots of each; 0: at home */
-    uint32_t exact;        /* one task of so many is */
+    uint32_t hosts, seats;         /* machines, slots of each; 0: at home */
+    uint32_t exact;                /* one task of so many is */
+    uint32_t pinned, pinned_below; /* of 100 tasks with numbers below */
     const char *places[PLAN_TASKS];
     uint64_t nonces[PLAN_TASKS];                      /* what each of them decided */
     uint32_t unordered, indeterminate, ordered, wide; /* of 100 tasks */
@@ -57,6 +58,20 @@ static inline uint64_t plan_mix(uint64_t a, uint64_t b)
 static inline uint32_t plan_inputs(const plan *job, uint32_t task)
 {
     return job->first_edge[task + 1] - job->first_edge[task];
+}
+
+/* Some of the job's beginning run on one or two machines alone. */
+static inline void plan_pin(plan *job, uint32_t at, gy_random *random)
+{
+    static const char *const one[PLAN_HOSTS] = {"m0", "m1", "m2", "m3"};
+    static const char *const two[PLAN_HOSTS - 1] = {"m1 m0", "m2 m1", "m3 m2"};
+    const uint32_t which = (uint32_t)gy_random_below(random, job->hosts);
+    const bool is_two = gy_random_below(random, 2) == 0;
+    if (gy_random_below(random, 100) < job->pinned && job->tasks[at].width == 1 &&
+        at < job->pinned_below) {
+        job->tasks[at].flags |= GY_TASK_PINNED;
+        job->places[at] = is_two && which > 0 ? two[which - 1] : one[which];
+    }
 }
 
 /* One more task, drawn from the seed, its number and what the gate decided. */
@@ -100,6 +115,7 @@ static inline void plan_task(plan *job, uint32_t stage, uint64_t nonce)
     if (job->hosts > 0) {
         static const char *const places[] = {NULL, "", "m0", " m3 m1 ", "nowhere m2"};
         job->places[at] = places[gy_random_below(&random, GY_COUNT(places))];
+        plan_pin(job, at, &random);
     }
     job->first_edge[at + 1] = job->edge_count;
     job->is_exact = job->is_exact && task->promise != GY_PROMISE_INDETERMINATE &&
@@ -127,6 +143,7 @@ static inline void plan_hosts(plan *job)
         job->options.host_max = PLAN_NUMBERS;
         job->options.lease_ns = 300000000;
         job->exact = gy_random_below(&random, 3) == 0 ? 2 : 16;
+        job->pinned = gy_random_below(&random, 3) == 0 ? 40 : 0;
     }
 }
 
@@ -162,6 +179,7 @@ static inline void plan_new(plan *job, uint64_t seed, uint32_t limit)
             (gy_stage){.name = names[stage],
                        .is_gate = stage < PLAN_GATES && gy_random_below(&random, 2) == 0};
     }
+    job->pinned_below = GY_MIN(count, limit);
     for (uint32_t task = 0; task < GY_MIN(count, limit); task++) {
         plan_task(job, task * 3 / count, 0);
     }

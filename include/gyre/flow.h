@@ -87,8 +87,15 @@ typedef struct gy_vertex_options {
                              wider than the processes become files; 0: unknown */
     /* Files from outside, NULL at the end: "path" or "path:offset:size". Of a function they are
      * inputs behind the joined ones, of a command they lie in its working folder. What they
-     * hold is part of what the result is remembered by. May be NULL. */
+     * hold is part of what the result is remembered by. May be NULL.
+     * "file://HOST/path" (or HOST,HOST: any of them) lies on that host's own disk: on a cluster
+     * the vertex runs there and nowhere else, and waits while its slots are taken; a job whose
+     * hosts have had no daemon for 10 s fails. Such a vertex has no pipes and FIFOs and is of
+     * the job's beginning; nobody compares the file's bytes from one run to the next. */
     const char *const *files;
+    /* Names of hosts where it would best run, since what it reads is near; NULL at the end. On
+     * a cluster it runs there while they have free slots, else anywhere. May be NULL. */
+    const char *const *near;
     /* Instead of a function: a program with its arguments, NULL at the end. Input 0 is its
      * standard input, its standard output is output 0. Its result is kept for later jobs only
      * when `files` lists what it is made of. */

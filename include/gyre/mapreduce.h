@@ -243,7 +243,9 @@ typedef enum gy_reduce_order {
 } gy_reduce_order;
 
 typedef struct gy_map_reduce_options {
-    const char *const *inputs; /* paths of files, NULL at the end */
+    /* Paths of files, NULL at the end. "file://HOST/path" lies on that host's own disk
+     * (gy_vertex_options.files); nothing is known of it before, so a map takes all of it. */
+    const char *const *inputs;
     gy_record_format format;
     size_t record_bytes; /* FIXED */
     char delimiter;      /* CSV; 0: ',' */

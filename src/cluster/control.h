@@ -18,7 +18,7 @@ enum {
     GY_CONTROL_REASON_BYTES = 128,
     GY_CONTROL_SLOTS_MAX = 1024, /* of a daemon */
     GY_CONTROL_GANGS_MAX = 8,    /* that a manager waits for at once */
-    GY_CONTROL_HOSTS_MAX = 4,    /* that it prefers */
+    GY_CONTROL_HOSTS_MAX = 16,   /* that it prefers */
     GY_CONTROL_AVOID_MAX = 8,    /* daemons that a job avoids */
 };
 
@@ -104,6 +104,10 @@ typedef struct gy_manager_wishes {
     gy_gang_wish gangs[GY_CONTROL_GANGS_MAX];
     uint32_t gang_count;
     const char *hosts[GY_CONTROL_HOSTS_MAX]; /* where it would like to run; NULL: no wish */
+    uint32_t must;   /* for the first so many of them there is no other place: some of its tasks
+                        run there alone. is_limited: on all others */
+    bool is_limited; /* `elsewhere` of the single slots are of use, and no more */
+    uint32_t elsewhere;
 } gy_manager_wishes;
 
 /** What a manager is told of a lease. Lease 0 that is gone: the daemon itself is lost. */

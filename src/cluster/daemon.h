@@ -15,6 +15,12 @@
 
 typedef struct gy_daemon gy_daemon;
 
+enum {
+    GY_DAEMON_LOT = 48,              /* sections of one transfer */
+    GY_DAEMON_LOT_ONE = 64 << 10,    /* bytes of each, at most */
+    GY_DAEMON_LOT_BYTES = 512 << 10, /* of all of them */
+};
+
 /** Zero, where it says so: the default. Texts are copied. */
 typedef struct gy_daemon_options {
     uint64_t id, incarnation, life; /* gy_daemon_state; not 0 */
@@ -24,7 +30,7 @@ typedef struct gy_daemon_options {
     int64_t beat_ns;       /* between two words to the name server; 400 ms */
     int64_t keep_ns;       /* a job's files stay so long after its manager; 10 s */
     int64_t fetch_ns;      /* a peer is tried again for so long; 2 s */
-    uint32_t fetch_max;    /* at once; 8 */
+    uint32_t fetch_max;    /* transfers at once; 8 */
     uint32_t window_bytes; /* of a seat, towards its process; 256 KiB */
     uint32_t records_max;  /* epochs of jobs without files that are remembered; 4096 */
 } gy_daemon_options;
@@ -55,7 +61,8 @@ typedef enum gy_daemon_event_kind {
     GY_DAEMON_CLOSE,   /* lease, generation: kill it */
     GY_DAEMON_CREDIT,  /* lease, generation, bytes: the process may say so many more */
     GY_DAEMON_DOWN,    /* lease, generation, bytes: for the process, within its window */
-    GY_DAEMON_FETCH,   /* number, section: bring it here */
+    GY_DAEMON_FETCH,   /* number, section: bring it here; is_more: another one follows at once,
+                          nothing is started before */
     GY_DAEMON_UNFETCH, /* number: not wanted any more */
     /* The job has ended: its files may go. An ATTACH of the same epoch is of the program's next
      * job, and is answered when they are gone. */
@@ -82,6 +89,7 @@ typedef struct gy_daemon_event {
     gy_key job;
     uint32_t epoch, generation;
     uint64_t lease, number, ticket, bytes;
+    bool is_more;
     const gy_order *order;
     const gy_wanted_section *section;
     const char *reason;
@@ -100,10 +108,12 @@ typedef enum gy_daemon_effect_kind {
     GY_DAEMON_SEAT_END,      /* job, lease, generation: kill it, then SEAT_DOWN */
     GY_DAEMON_RELAY_UP,      /* job, lease, generation, bytes: to the manager */
     GY_DAEMON_RELAY_DOWN,    /* job, lease, generation, bytes: to the process */
-    GY_DAEMON_FETCH_START,   /* job, ticket, section: then FETCHED */
-    GY_DAEMON_FETCH_STOP,    /* ticket: no FETCHED any more */
-    GY_DAEMON_DISCARD,       /* job: its files go, but for those of a manager that runs here */
-    GY_DAEMON_FORGET,        /* job: the record too */
+    /* job, ticket, section: then FETCHED. lot_left: so many more follow at once that shall come
+     * with it in one transfer, small ones of the same peer; each fails alone */
+    GY_DAEMON_FETCH_START,
+    GY_DAEMON_FETCH_STOP, /* ticket: no FETCHED any more */
+    GY_DAEMON_DISCARD,    /* job: its files go, but for those of a manager that runs here */
+    GY_DAEMON_FORGET,     /* job: the record too */
     /* To the manager: job, epoch and ... */
     GY_DAEMON_TELL_ATTACHED,   /* state.leases, of this job */
     GY_DAEMON_TELL_REFUSED,    /* status, reason: GY_STATE with `started`, the epoch that is;
@@ -121,7 +131,7 @@ typedef struct gy_daemon_effect {
     gy_daemon_effect_kind kind;
     gy_status status;
     gy_key job;
-    uint32_t epoch, started, generation;
+    uint32_t epoch, started, generation, lot_left;
     uint64_t lease, number, ticket, bytes;
     gy_daemon_state state;
     gy_wanted_section section;

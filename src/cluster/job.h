@@ -39,6 +39,7 @@ enum {
     GY_TASK_FINAL = 1,   /* has an output of the job: kept, synced, published */
     GY_TASK_NO_MEMO = 2, /* external command without declared files, etc. */
     GY_TASK_EXACT = 4,   /* effects outside: never two runs of it at once, no copy */
+    GY_TASK_PINNED = 8,  /* of a job over hosts, width 1: runs on its places alone */
 };
 
 /** An input of a task: output `output` of task `from`. */
@@ -65,7 +66,7 @@ typedef struct gy_growth {
     /* NULL, or a text a task: names of hosts that hold what it reads from outside, separated by
      * blanks (a `file:` of several hosts, block locations of HDFS); NULL: no place is better.
      * Copied; not kept in the journal, since it changes nothing but the time that a job takes.
-     */
+     * So pinned tasks, which have at least one, are of the job's beginning and of no growth. */
     const char *const *places;
 } gy_growth;
 

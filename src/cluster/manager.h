@@ -236,6 +236,28 @@ uint32_t gy_manager_wanted(const gy_manager *manager);
  * waits for that. @cost O(1) */
 uint32_t gy_manager_wanted_at_once(const gy_manager *manager);
 
+enum { GY_WANTED_HOSTS = 16 };
+
+/** On which hosts slots are wanted, by name. */
+typedef struct gy_wanted_where {
+    const char *hosts[GY_WANTED_HOSTS]; /* (count) the most wanted first; live as long as the
+                                           manager */
+    uint32_t count, must; /* the first `must` have tasks that run on their places alone */
+    bool is_limited;      /* there are such tasks */
+    uint32_t elsewhere;   /* of the slots that are wanted so many are of use on other hosts */
+} gy_wanted_where;
+/** @cost O(names of places and slots) */
+void gy_manager_wanted_where(gy_manager *manager, gy_wanted_where *where);
+
+/** Runs begun by this manager of tasks that have places: on one of them, and elsewhere. */
+void gy_manager_placed(const gy_manager *manager, uint32_t *near, uint32_t *far);
+
+/** A ready task that runs on its places alone while all of these are called by the given names,
+ * and the job has no slot on any of them; GY_NONE: there is none. @cost O(ready pinned tasks)
+ */
+uint32_t gy_manager_stranded(const gy_manager *manager, const char *const *hosts,
+                             uint32_t count);
+
 /** What an earlier job left in the store: outputs by key. */
 typedef struct gy_memo {
     gy_key key, content;

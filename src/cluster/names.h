@@ -83,9 +83,11 @@ typedef enum gy_names_effect_kind {
      * none); it then has one more. size 0: remove it. Then STORED with all three. */
     GY_NAMES_STORE,
     GY_NAMES_ORDER, /* order: to the daemon; losing it is no harm */
-    /* key, epoch, address, version, from, grants, grant_count, is_on (its user killed the job):
-     * to the manager. It takes what is granted when `from` is not larger than the version that
-     * it has, and then has `version`. Losing it is no harm. */
+    /* key, epoch, address, version, from, grants, grant_count, is_on (its user killed the job),
+     * sequence, missing (of the wishes with this number: bits of the hosts that must be and are
+     * not there, or run nothing of this job): to the manager. It takes what is granted when
+     * `from` is not larger than the version that it has, and then has `version`. Losing it is
+     * no harm. */
     GY_NAMES_GRANTS,
     /* key, epoch, address, status: to the manager (address "": to whoever just spoke as that
      * one): your epoch is over (GY_STATE), your job's end is stored (GY_OK), I do not know the
@@ -106,7 +108,8 @@ typedef struct gy_names_effect {
     gy_status status;
     gy_key key;
     uint32_t epoch;
-    uint64_t id, version, from, asker;
+    uint64_t id, version, from, asker, sequence;
+    uint32_t missing;
     const void *data;
     size_t size_bytes;
     gy_order order;

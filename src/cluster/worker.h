@@ -114,6 +114,14 @@ typedef struct gy_driver_place {
 /** GY_NOMEM */
 GY_MUST_CHECK gy_status gy_driver_place_add(gy_driver_place *place, const gy_driver_need *need);
 
+/** Of a job on a cluster: what moved between its hosts so far. */
+typedef struct gy_driver_traffic {
+    int64_t sections, bytes; /* that were fetched */
+    int64_t wire_bytes;      /* that these were on the wire, with heads, packed where it paid */
+    int64_t transfers;       /* between daemons */
+    int64_t questions, answers; /* messages of this manager and of daemons about them */
+} gy_driver_traffic;
+
 /** Of a job on a cluster: what it tells the name server for people, beside what the manager
  * knows. Texts are borrowed until the next call. */
 enum { GY_DRIVER_ROWS = 32, GY_DRIVER_NOTE_BYTES = 160 };
@@ -200,7 +208,8 @@ typedef struct gy_driver_options {
     /* Of a job on a cluster: processes run where slots are leased; `processes` slots at most,
      * the manager has a host_max. NULL: processes of this machine. */
     const gy_ticket *ticket;
-    int64_t dead_ns; /* a daemon that is silent for so long is lost; 0: 2 s */
+    int64_t dead_ns;            /* a daemon that is silent for so long is lost; 0: 2 s */
+    gy_driver_traffic *traffic; /* optional: counted there */
 } gy_driver_options;
 
 /**

@@ -238,6 +238,10 @@ static bool copy_options(gy_dag *dag, const gy_vertex_options *o, gy_proto *prot
         proto->files = copy_list(dag, o->files);
         is_ok = proto->files != NULL;
     }
+    if (is_ok && o->near != NULL && o->near[0] != NULL) {
+        proto->near = copy_list(dag, o->near);
+        is_ok = proto->near != NULL;
+    }
     if (is_ok && o->parameter_bytes > 0) {
         void *copy = gy_arena_alloc(&dag->arena, o->parameter_bytes);
         is_ok = copy != NULL;

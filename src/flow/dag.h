@@ -26,6 +26,7 @@ typedef struct gy_proto {
     const void *parameter;      /* (parameter_bytes) */
     const char *const *files;   /* NULL at the end; NULL: none */
     const char *const *command; /* the same */
+    const char *const *near;    /* the same */
     size_t parameter_bytes, memory_bytes;
     int64_t output_bytes;
     uint32_t stage, base; /* base: vertices of the stage when it was made */

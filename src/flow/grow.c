@@ -297,6 +297,7 @@ static void grow_tree(gy_gate *gate, gy_dag *dag, gy_part outputs)
                                         .memory_bytes = proto->memory_bytes,
                                         .output_bytes = proto->output_bytes,
                                         .files = proto->files,
+                                        .near = proto->near,
                                         .command = proto->command,
                                         .ranks = proto->ranks};
     gy_part_output(gy_gate_tree(gate, outputs, &combiner, tree.bytes), tree.name);

@@ -10,6 +10,7 @@ void gy_growth_free(gy_growth *growth)
 {
     gy_free((void *)(uintptr_t)growth->tasks);
     gy_free((void *)(uintptr_t)growth->edges);
+    gy_free((void *)(uintptr_t)growth->places);
     *growth = (gy_growth){0};
 }
 
@@ -51,13 +52,31 @@ typedef struct gy_lower_work {
     gy_text words;  /* of one task's key */
     uint32_t proto; /* the last one asked for */
     gy_key proto_key;
-    bool is_kept;
+    bool is_kept, is_pinned, has_places;
     int64_t bytes;
+    const char *hosts;   /* of the last one */
+    const char **places; /* (tasks) */
+    gy_status status;
 } gy_lower_work;
 
 static void add_word(gy_lower_work *work, uint32_t word)
 {
     gy_text_add_bytes(&work->words, &word, sizeof(word));
+}
+
+/* Of a cohort the places of its first member that has some count. */
+static void add_places(gy_lower_work *work, uint32_t vertex, gy_task *task)
+{
+    char name[GY_DAG_NAME_BYTES];
+    const char **places = &work->places[work->task_count - 1];
+    *places = *places == NULL ? work->hosts : *places;
+    work->has_places |= work->hosts != NULL;
+    if (work->is_pinned && task->width > 1 && work->status >= 0) {
+        work->status = gy_fail(GY_UNSUPPORTED,
+                               "%s reads a file of %s and has pipes or FIFOs: join it by files",
+                               gy_dag_vertex_name(work->dag, vertex, name), work->hosts);
+    }
+    task->flags |= work->is_pinned ? GY_TASK_PINNED : 0;
 }
 
 /* What a member is: into the key and the task. */
@@ -70,7 +89,13 @@ static void add_member(gy_lower_work *work, uint32_t vertex, gy_task *task)
         work->bytes = 0;
         work->source->proto(work->source->arg, dag, work->proto, &work->proto_key,
                             &work->is_kept, &work->bytes);
+        work->is_pinned = false;
+        work->hosts =
+            work->source->places != NULL
+                ? work->source->places(work->source->arg, dag, work->proto, &work->is_pinned)
+                : NULL;
     }
+    add_places(work, vertex, task);
     gy_text_add_bytes(&work->words, &work->proto_key, sizeof(work->proto_key));
     add_word(work, dag->index[vertex]);
     add_word(work, proto->copies);
@@ -146,19 +171,27 @@ gy_status gy_lower_growth(gy_lowering *lowering, const gy_dag *dag,
                           .source = source,
                           .tasks = gy_alloc("flow.tasks", (size_t)tasks * sizeof(gy_task)),
                           .edges = gy_alloc("flow.edges", edges * sizeof(gy_edge)),
+                          .places = gy_alloc_zero("flow.places", tasks, sizeof(char *)),
                           .proto = UINT32_MAX};
     *growth = (gy_growth){0};
-    gy_status status = work.tasks != NULL && work.edges != NULL ? GY_OK : GY_NOMEM;
+    gy_status status =
+        work.tasks != NULL && work.edges != NULL && work.places != NULL ? GY_OK : GY_NOMEM;
     for (uint32_t t = 0; status >= 0 && t < tasks; t++) {
         add_task(&work, lowering->task_count + t);
     }
     GY_ASSERT(status < 0 || work.task_count <= vertices);
     status = status >= 0 ? work.words.status : status;
+    status = status >= 0 ? work.status : status;
     gy_text_free(&work.words);
     *growth = (gy_growth){.tasks = work.tasks,
                           .task_count = tasks,
                           .edges = work.edges,
-                          .edge_count = work.edge_count};
+                          .edge_count = work.edge_count,
+                          .places = work.places};
+    if (!work.has_places) { /* as nearly always: then nobody keeps anything of it */
+        gy_free(work.places);
+        growth->places = NULL;
+    }
     if (status < 0) {
         gy_growth_free(growth);
         return status;

@@ -53,11 +53,15 @@ typedef struct gy_lower_source {
     void (*proto)(void *arg, const gy_dag *dag, uint32_t proto, gy_key *key, bool *is_kept,
                   int64_t *bytes);
     void *arg;
+    /* Optional: names of hosts where its vertices would best run, and whether they must be
+     * there; NULL: anywhere. As long as the growth lives. */
+    const char *(*places)(void *arg, const gy_dag *dag, uint32_t proto, bool *is_pinned);
 } gy_lower_source;
 
 /**
  * The new tasks and their edges for the manager; then they are new no more.
  *
+ * @return GY_OK; GY_UNSUPPORTED a vertex with pipes or FIFOs must be on some hosts; GY_NOMEM
  * @param growth  its arrays are the caller's: gy_growth_free
  */
 GY_MUST_CHECK gy_status gy_lower_growth(gy_lowering *lowering, const gy_dag *dag,

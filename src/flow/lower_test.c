@@ -30,7 +30,16 @@ static void name_key(void *arg, const gy_dag *dag, uint32_t proto, gy_key *key, 
     *bytes = 1000;
 }
 
-static const gy_lower_source names = {name_key, NULL};
+/* "at h1" must be there, "near h1" would like to. */
+static const char *name_places(void *arg, const gy_dag *dag, uint32_t proto, bool *is_pinned)
+{
+    (void)arg;
+    const char *name = dag->protos[proto].function;
+    *is_pinned = strncmp(name, "at ", 3) == 0;
+    return *is_pinned ? name + 3 : strncmp(name, "near ", 5) == 0 ? name + 5 : NULL;
+}
+
+static const gy_lower_source names = {name_key, NULL, name_places};
 
 static gy_status lower(fixture *f, uint32_t width_max)
 {
@@ -343,6 +352,33 @@ static void a_million_tasks_are_lowered_quickly(void **state)
     end(&f);
 }
 
+static void places_go_with_tasks(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    (void)NAMED(f.dag, "a", 0, 0);
+    assert_ok(lower(&f, 2));
+    assert_null(f.growth.places); /* nobody keeps anything of it */
+    end(&f);
+    f = begin();
+    (void)NAMED(f.dag, "near h1 h2", 0, 0);
+    (void)NAMED(f.dag, "a", 0, 0);
+    (void)NAMED(f.dag, "at h3", 0, 0);
+    assert_ok(lower(&f, 2));
+    assert_int_equal(f.growth.task_count, 3);
+    assert_string_equal(f.growth.places[0], "h1 h2");
+    assert_null(f.growth.places[1]);
+    assert_string_equal(f.growth.places[2], "h3");
+    assert_int_equal(f.growth.tasks[0].flags & GY_TASK_PINNED, 0);
+    assert_int_equal(f.growth.tasks[2].flags & GY_TASK_PINNED, GY_TASK_PINNED);
+    end(&f);
+    f = begin();
+    (void)gy_part_pointwise(NAMED(f.dag, "at h3", 0, 1), NAMED(f.dag, "a", 1, 0),
+                            GY_CHANNEL_FIFO);
+    assert_status(lower(&f, 2), GY_UNSUPPORTED);
+    end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +391,7 @@ int main(void)
         cmocka_unit_test(cohorts_that_wait_for_themselves_become_files),
         cmocka_unit_test(keys_tell_tasks_apart_and_stay),
         cmocka_unit_test(growth_is_lowered_alone),
+        cmocka_unit_test(places_go_with_tasks),
         cmocka_unit_test(a_million_tasks_are_lowered_quickly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

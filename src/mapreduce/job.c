@@ -5,6 +5,7 @@
 #include "flow/dag.h"
 #include "mapreduce/hot/hot.h"
 #include "mapreduce/plan.h"
+#include "store/host_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,9 +83,16 @@ static gy_status refuse(const char *path, mode_t mode)
                    path, S_ISFIFO(mode) ? " but a pipe" : "");
 }
 
-gy_status gy_job_look_at(const char *path, gy_job_file *file)
+gy_status gy_job_look_at(const char *text, gy_job_file *file)
 {
     struct stat about;
+    gy_host_file named;
+    GY_TRY(gy_host_file_read(text, &named));
+    if (named.hosts[0] != '\0') {
+        *file = (gy_job_file){.size_bytes = UINT64_MAX, .is_elsewhere = true};
+        return GY_OK;
+    }
+    const char *path = named.path;
     if (stat(path, &about) < 0) {
         return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO, "cannot read %s: %s", path,
                        strerror(errno));
@@ -112,7 +120,8 @@ static gy_status look_at(const char *path, gy_record_format format, gy_split_fil
     gy_job_file file = {0};
     GY_TRY(gy_job_look_at(path, &file));
     *split = (gy_split_file){.size_bytes = file.size_bytes,
-                             .can_part = gy_input_can_part(format, file.head, file.head_bytes)};
+                             .can_part = !file.is_elsewhere &&
+                                         gy_input_can_part(format, file.head, file.head_bytes)};
     return GY_OK;
 }
 
@@ -130,7 +139,7 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file
     *sizes = files;
     for (size_t i = 0; status >= 0 && i < count; i++) {
         status = look_at(options->inputs[i], options->format, &files[i]);
-        total += status >= 0 ? files[i].size_bytes : 0;
+        total += status >= 0 && files[i].size_bytes != UINT64_MAX ? files[i].size_bytes : 0;
     }
     if (status >= 0) {
         const uint64_t bytes = options->split_bytes != 0
@@ -145,7 +154,9 @@ const char *gy_job_range(gy_arena *arena, const char *path, uint64_t size_bytes)
 {
     const size_t capacity = strlen(path) + 32;
     char *range = gy_arena_alloc(arena, capacity);
-    if (range != NULL) {
+    if (range != NULL && size_bytes == UINT64_MAX) {
+        (void)snprintf(range, capacity, "%s", path);
+    } else if (range != NULL) {
         (void)snprintf(range, capacity, "%s:0:%llu", path, (unsigned long long)size_bytes);
     }
     return range;

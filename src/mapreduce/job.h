@@ -12,11 +12,12 @@ typedef struct gy_job_file {
     uint64_t size_bytes;
     char head[4]; /* (head_bytes) its first bytes */
     size_t head_bytes;
+    bool is_elsewhere; /* on disks of hosts, by its name: nothing else is known of it */
 } gy_job_file;
 /** Errors name the file. GY_NOTFOUND; GY_IO also of what is no regular file */
 GY_MUST_CHECK gy_status gy_job_look_at(const char *path, gy_job_file *file);
 
-/** "PATH:0:SIZE": a file as large as it was. NULL: no memory. */
+/** "PATH:0:SIZE": a file as large as it was; UINT64_MAX: as it will be. NULL: no memory. */
 const char *gy_job_range(gy_arena *arena, const char *path, uint64_t size_bytes);
 
 /** A graph whose first mistake is kept in it; NULL: out of memory. */

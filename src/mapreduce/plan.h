@@ -7,7 +7,7 @@
 #include "mapreduce/task.h"
 
 typedef struct gy_split_file {
-    uint64_t size_bytes;
+    uint64_t size_bytes; /* UINT64_MAX: not known, and it cannot be parted: a task of its own */
     bool can_part;
 } gy_split_file;
 

@@ -39,6 +39,9 @@ static void splits_cover_files_once(void **state)
         for (size_t j = 0; j < count; j++) {
             files[j] = (gy_split_file){gy_random_below(&random, i % 2 == 0 ? 200 : 20000),
                                        gy_random_below(&random, 4) != 0};
+            if (gy_random_below(&random, 8) == 0) { /* of another host */
+                files[j] = (gy_split_file){.size_bytes = UINT64_MAX};
+            }
         }
         gy_splits splits;
         assert_ok(gy_splits_plan(files, count, bytes, &splits));
@@ -63,8 +66,8 @@ static void splits_cover_files_once(void **state)
         /* A file that grows a little changes its own task alone. */
         gy_splits again;
         const size_t grown = gy_random_below(&random, count);
-        const bool is_small = files[grown].size_bytes + 1 <= bytes;
-        files[grown].size_bytes++;
+        const bool is_small = files[grown].size_bytes < bytes;
+        files[grown].size_bytes += files[grown].size_bytes != UINT64_MAX;
         assert_ok(gy_splits_plan(files, count, bytes, &again));
         if (is_small && again.task_count == splits.task_count) {
             assert_memory_equal(again.starts, splits.starts,

@@ -1,15 +1,15 @@
 /**
- * Bulk: a region of a file goes from the node that has it to one that asks, on a connection of
- * its own, so that no beat waits behind it. Chunks carry a checksum that the receiver verifies,
- * and are compressed where the first one shows that it pays. The sender is never ahead by more
- * than the receiver's window. Nodes on sockets alone.
+ * Bulk: a region of a file, or of memory, goes from the node that has it to one that asks, on a
+ * connection of its own, so that no beat waits behind it. Chunks carry a checksum that the
+ * receiver verifies, and are compressed where the first one shows that it pays. The sender is
+ * never ahead by more than the receiver's window. Nodes on sockets alone.
  */
 #ifndef GY_RPC_BULK_H
 #define GY_RPC_BULK_H
 
 #include "rpc/rpc.h"
 
-enum { GY_BULK_NAME_BYTES = 4096, GY_BULK_NOTE_BYTES = 64 };
+enum { GY_BULK_NAME_BYTES = 7168, GY_BULK_NOTE_BYTES = 64 };
 
 typedef struct gy_bulk_extent {
     uint64_t offset, size_bytes;
@@ -20,6 +20,8 @@ typedef struct gy_bulk_region {
     int fd;        /* readable by pread */
     bool is_taken; /* closed with the transfer */
     uint64_t offset, size_bytes;
+    /* Or it is no file, but these `size_bytes`, freed with gy_free at the transfer's end. */
+    uint8_t *data;
     /* Where the region is not one piece of the file: its pieces, in order, `size_bytes` in all;
      * freed with gy_free at the transfer's end. NULL: it is one, at `offset`. */
     gy_bulk_extent *extents;
@@ -58,8 +60,9 @@ typedef struct gy_bulk_fetch {
      * GY_CANCELLED; GY_IO; or the server's refusal. `size_bytes` came in order before it. */
     void (*done)(void *arg, gy_status status, uint64_t size_bytes);
     void *arg;
-    size_t window_bytes; /* 0: 4 MiB */
-    bool is_raw;         /* never compressed */
+    size_t window_bytes;  /* 0: 4 MiB */
+    bool is_raw;          /* never compressed */
+    uint64_t *wire_bytes; /* optional: raised before `done` by what came, heads included */
 } gy_bulk_fetch;
 
 /** GY_OK *number names it; GY_ARG; GY_NOMEM; what dialling gives. */

@@ -1,4 +1,5 @@
 /* Files and folders as a list of files. */
+#include "store/host_file.h"
 #include "store/store.h"
 
 #include "base/alloc.h"
@@ -116,9 +117,15 @@ static gy_status add_folder(making *list, const char *folder, int depth)
     return status;
 }
 
-static gy_status add_path(making *list, const char *path)
+static gy_status add_path(making *list, const char *text)
 {
     struct stat facts;
+    gy_host_file file;
+    GY_TRY(gy_host_file_read(text, &file));
+    if (file.hosts[0] != '\0') {
+        return add_file(list, text); /* nothing is known of it here */
+    }
+    const char *path = file.path;
     if (stat(path, &facts) != 0) {
         return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO, "cannot read %s: %s", path,
                        strerror(errno));

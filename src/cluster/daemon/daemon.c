@@ -60,11 +60,13 @@ void gy_daemon_free(gy_daemon *daemon)
     gy_index_free(&daemon->by_job);
     gy_index_free(&daemon->by_lease);
     gy_index_free(&daemon->by_section);
+    gy_index_free(&daemon->by_ticket);
     gy_arena_free(&daemon->texts);
     gy_free(daemon->jobs);
     gy_free(daemon->leases);
     gy_free(daemon->sections);
     gy_free(daemon->waiters);
+    gy_free(daemon->lots);
     gy_free(daemon);
 }
 
@@ -247,7 +249,7 @@ gy_status gy_daemon_step(gy_daemon *daemon, const gy_daemon_event *event,
     }
     handle(daemon, event);
     if (!daemon->has_ended) {
-        int64_t next_ns = gy_daemon_start_fetches(daemon);
+        int64_t next_ns = event->is_more ? INT64_MAX : gy_daemon_start_fetches(daemon);
         if (daemon->is_dirty || daemon->now_ns >= daemon->beat_ns) {
             gy_daemon_say_state(daemon);
         }

@@ -63,12 +63,18 @@ typedef struct section_row {
     section_state state;
     uint32_t job, tries;
     gy_key content;
-    uint64_t ticket, peer, incarnation, size_bytes;
-    int64_t due_ns;    /* a queued one is not tried before */
+    uint64_t ticket, lot, peer, incarnation, size_bytes; /* lot: the first one's ticket */
+    int64_t due_ns;                                      /* a queued one is not tried before */
     int64_t failed_ns; /* the first time in a row that its peer was dead; 0: not yet */
     uint32_t next;     /* free ones */
     char address[GY_CONTROL_TEXT_BYTES];
 } section_row;
+
+/** Sections that come in one transfer. */
+typedef struct lot_row {
+    uint64_t lot;
+    uint32_t left; /* that have not ended */
+} lot_row;
 
 /** Who wants a section. */
 typedef struct waiter_row {
@@ -89,10 +95,12 @@ struct gy_daemon {
     lease_row *leases; /* (slots) */
     section_row *sections;
     waiter_row *waiters;
+    lot_row *lots;
+    size_t lot_count, lot_capacity;
     size_t job_count, job_capacity, section_count, section_capacity, waiter_count,
         waiter_capacity;
-    uint32_t free_job, free_section, lease_count, open_jobs, running_fetches;
-    gy_index by_job, by_lease, by_section;
+    uint32_t free_job, free_section, lease_count, open_jobs, queued_fetches;
+    gy_index by_job, by_lease, by_section, by_ticket;
     gy_daemon_effects *effects;
     gy_arena texts; /* of this step */
 };

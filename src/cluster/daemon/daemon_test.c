@@ -296,6 +296,7 @@ static void a_section_is_fetched_once_for_all(void **state)
     assert_null(said(&at, GY_DAEMON_FETCH_START));
     fetched(&at, 1, GY_MISMATCH); /* once more */
     assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->ticket, 2);
+    assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->lot_left, 0); /* alone from now on */
     fetched(&at, 2, GY_OK);
     assert_int_equal(told(&at, GY_OK), 2);
     assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->ticket, 3);
@@ -314,6 +315,58 @@ static void a_section_is_fetched_once_for_all(void **state)
     fetch(&at, 6, 400);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_UNFETCH, .epoch = 1, .number = 6});
     assert_int_equal(said(&at, GY_DAEMON_FETCH_STOP)->ticket, 6);
+    finish(&at);
+}
+
+/* Of sections that are asked for together those come in one transfer that are small and of one
+ * peer; each has its own end, and the transfer is over when the last has. */
+static void small_sections_come_together(void **state)
+{
+    (void)state;
+    enum { ASKED = 60 };
+    bench at = {.now_ns = ms};
+    uint64_t alone = 0;
+    size_t starts = 0;
+    start(&at);
+    open_seat(&at);
+    for (uint64_t i = 0; i < ASKED; i++) {
+        const gy_wanted_section section = {.content = {500 + i, 1},
+                                           .peer = i == 7 ? 5 : 4,
+                                           .address = i == 7 ? "q" : "p",
+                                           .size_bytes = i == 9 ? GY_DAEMON_LOT_ONE + 1 : i};
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_FETCH,
+                                    .epoch = 1,
+                                    .number = i,
+                                    .is_more = i + 1 < ASKED,
+                                    .section = &section});
+    }
+    for (size_t i = 0; i < at.said.count; i++) { /* one transfer at a time */
+        const gy_daemon_effect *effect = &at.said.items[i];
+        if (effect->kind == GY_DAEMON_FETCH_START) {
+            assert_int_equal(effect->lot_left, GY_DAEMON_LOT - 1 - starts);
+            assert_int_equal(effect->section.peer, 4);
+            assert_true(effect->section.size_bytes <= GY_DAEMON_LOT_ONE);
+            assert_int_equal(effect->ticket, ++starts);
+        }
+    }
+    assert_int_equal(starts, GY_DAEMON_LOT);
+    for (uint64_t ticket = 2; ticket <= GY_DAEMON_LOT; ticket++) {
+        fetched(&at, ticket, ticket == 3 ? GY_NOTFOUND : GY_OK);
+        assert_int_equal(told(&at, GY_NOTFOUND), ticket == 3);
+        assert_int_equal(told(&at, GY_OK), ticket != 3);
+        assert_null(said(&at, GY_DAEMON_FETCH_START));
+    }
+    fetched(&at, 1, GY_MISMATCH); /* it is tried once more, and the last to end */
+    alone = said(&at, GY_DAEMON_FETCH_START)->ticket;
+    assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->section.content.high, 500);
+    assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->lot_left, 0);
+    fetched(&at, alone, GY_OK);
+    for (uint64_t next = alone + 1; next < alone + 1 + ASKED - GY_DAEMON_LOT; next++) {
+        fetched(&at, next, GY_OK);
+    }
+    assert_null(said(&at, GY_DAEMON_FETCH_START)); /* all are here */
+    fetch(&at, 1000, 500 + ASKED - 1);
+    assert_int_equal(told(&at, GY_OK), 1);
     finish(&at);
 }
 
@@ -428,6 +481,7 @@ int main(void)
         cmocka_unit_test(a_silent_managers_leases_and_files_go),
         cmocka_unit_test(bytes_pass_as_far_as_there_is_credit),
         cmocka_unit_test(a_section_is_fetched_once_for_all),
+        cmocka_unit_test(small_sections_come_together),
         cmocka_unit_test(a_full_disk_takes_no_new_work),
         cmocka_unit_test(the_next_job_waits_for_the_last_ones_end),
         cmocka_unit_test(wrong_options_and_no_memory_are_said),

@@ -1,9 +1,12 @@
 /*
  * Sections that lie elsewhere: each is fetched once, whoever and however many want it; it is
  * tried again where that may help, and fails with what its peer is to the reader: dead, or
- * without those bytes.
+ * without those bytes. Small ones of one peer come together: a shuffle of many small sections
+ * would be a connection each else. What failed once comes alone.
  */
 #include "cluster/daemon/daemon_priv.h"
+
+#include <string.h>
 
 static const int64_t again_ns = 100000000;
 enum { TRIES_MAX = 2 };
@@ -12,6 +15,27 @@ static gy_key section_key(const gy_daemon *daemon, uint32_t job, gy_key content)
 {
     gy_key of = daemon->jobs[job].key;
     return (gy_key){content.high ^ (of.high << 1 | of.high >> 63), content.low ^ of.low};
+}
+
+static void set_state(gy_daemon *daemon, section_row *row, section_state state)
+{
+    daemon->queued_fetches += state == SECTION_QUEUED;
+    daemon->queued_fetches -= row->state == SECTION_QUEUED;
+    row->state = state;
+}
+
+/* It runs no more, in whatever way that came. */
+static void leave_lot(gy_daemon *daemon, const section_row *row)
+{
+    gy_index_remove(&daemon->by_ticket, gy_index_id(row->ticket));
+    for (size_t i = 0; i < daemon->lot_count; i++) {
+        if (daemon->lots[i].lot == row->lot) {
+            if (--daemon->lots[i].left == 0) {
+                daemon->lots[i] = daemon->lots[--daemon->lot_count];
+            }
+            return;
+        }
+    }
 }
 
 static uint32_t section_new(gy_daemon *daemon, uint32_t job, gy_key content)
@@ -29,8 +53,8 @@ static uint32_t section_new(gy_daemon *daemon, uint32_t job, gy_key content)
         daemon->sections = rows;
         section = (uint32_t)daemon->section_count++;
     }
-    daemon->sections[section] =
-        (section_row){.state = SECTION_QUEUED, .job = job, .content = content};
+    daemon->sections[section] = (section_row){.job = job, .content = content};
+    set_state(daemon, &daemon->sections[section], SECTION_QUEUED);
     daemon->jobs[job].sections++;
     gy_daemon_no_memory(
         daemon, gy_index_put(&daemon->by_section, section_key(daemon, job, content), section));
@@ -42,8 +66,9 @@ static void section_free(gy_daemon *daemon, uint32_t section)
     section_row *row = &daemon->sections[section];
     if (row->state == SECTION_RUNNING) {
         gy_daemon_emit(daemon, GY_DAEMON_FETCH_STOP, row->job)->ticket = row->ticket;
-        daemon->running_fetches--;
+        leave_lot(daemon, row);
     }
+    set_state(daemon, row, SECTION_NONE);
     daemon->jobs[row->job].sections--;
     gy_index_remove(&daemon->by_section, section_key(daemon, row->job, row->content));
     *row = (section_row){.next = daemon->free_section};
@@ -180,22 +205,17 @@ static bool may_try_again(gy_daemon *daemon, section_row *row, gy_status status)
 
 void gy_daemon_fetched(gy_daemon *daemon, const gy_daemon_event *event)
 {
-    uint32_t section = 0;
-    while (section < daemon->section_count &&
-           (daemon->sections[section].state != SECTION_RUNNING ||
-            daemon->sections[section].ticket != event->ticket)) {
-        section++;
-    }
-    if (section == daemon->section_count) {
+    uint32_t section = gy_index_find(&daemon->by_ticket, gy_index_id(event->ticket));
+    if (section == GY_NONE) {
         return; /* stopped */
     }
     section_row *row = &daemon->sections[section];
-    daemon->running_fetches--;
-    row->state = SECTION_QUEUED;
+    leave_lot(daemon, row);
+    set_state(daemon, row, SECTION_QUEUED);
     bool is_fine = event->status == GY_OK ||
                    (GY_PLANTED_HERE(CHECKSUM_TRUSTED) && event->status == GY_MISMATCH);
     if (is_fine) {
-        row->state = SECTION_HERE;
+        set_state(daemon, row, SECTION_HERE);
         tell_all(daemon, section, GY_OK);
     } else if (!may_try_again(daemon, row, event->status)) {
         tell_all(daemon, section, event->status);
@@ -220,32 +240,74 @@ void gy_daemon_drop_fetches(gy_daemon *daemon, uint32_t job, bool is_all)
     }
 }
 
+/* May it come with those of `first`? */
+static bool is_alike(const gy_daemon *daemon, const section_row *first, const section_row *row)
+{
+    return row->state == SECTION_QUEUED && row->due_ns <= daemon->now_ns && row->tries == 0 &&
+           row->size_bytes <= GY_DAEMON_LOT_ONE && row->job == first->job &&
+           row->peer == first->peer && row->incarnation == first->incarnation &&
+           strcmp(row->address, first->address) == 0;
+}
+
+static void start_one(gy_daemon *daemon, uint32_t section, uint64_t lot, uint32_t left)
+{
+    section_row *row = &daemon->sections[section];
+    set_state(daemon, row, SECTION_RUNNING);
+    row->ticket = ++daemon->ticket;
+    row->lot = lot;
+    gy_daemon_no_memory(daemon,
+                        gy_index_put(&daemon->by_ticket, gy_index_id(row->ticket), section));
+    gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_FETCH_START, row->job);
+    effect->ticket = row->ticket;
+    effect->lot_left = left;
+    effect->section = (gy_wanted_section){.content = row->content,
+                                          .peer = row->peer,
+                                          .incarnation = row->incarnation,
+                                          .address = row->address,
+                                          .size_bytes = row->size_bytes};
+}
+
+/* The section, and what may come with it. */
+static void start_lot(gy_daemon *daemon, uint32_t section)
+{
+    uint32_t all[GY_DAEMON_LOT] = {section}, count = 1;
+    const section_row *first = &daemon->sections[section];
+    uint64_t bytes = first->size_bytes;
+    const bool is_small = is_alike(daemon, first, first);
+    for (uint32_t i = section + 1;
+         i < daemon->section_count && count < GY_DAEMON_LOT && is_small; i++) {
+        const section_row *row = &daemon->sections[i];
+        if (is_alike(daemon, first, row) && bytes + row->size_bytes <= GY_DAEMON_LOT_BYTES) {
+            bytes += row->size_bytes;
+            all[count++] = i;
+        }
+    }
+    void *rows = daemon->lots;
+    if (gy_reserve("daemon.lots", &rows, &daemon->lot_capacity, daemon->lot_count + 1,
+                   sizeof(lot_row)) < 0) {
+        gy_daemon_no_memory(daemon, GY_NOMEM);
+        return;
+    }
+    daemon->lots = rows;
+    const uint64_t lot = daemon->ticket + 1;
+    daemon->lots[daemon->lot_count++] = (lot_row){.lot = lot, .left = count};
+    for (uint32_t i = 0; i < count; i++) {
+        start_one(daemon, all[i], lot, count - 1 - i);
+    }
+}
+
 int64_t gy_daemon_start_fetches(gy_daemon *daemon)
 {
     int64_t next_ns = INT64_MAX;
-    if (daemon->waiter_count == 0) {
-        return next_ns;
-    }
-    for (uint32_t i = 0; i < daemon->section_count; i++) {
-        section_row *row = &daemon->sections[i];
-        if (row->state != SECTION_QUEUED ||
-            daemon->running_fetches >= daemon->options.fetch_max) {
-            continue;
-        }
-        if (row->due_ns > daemon->now_ns) {
+    for (uint32_t i = 0; i < daemon->section_count && daemon->queued_fetches > 0 &&
+                         daemon->lot_count < daemon->options.fetch_max && daemon->status >= 0;
+         i++) {
+        const section_row *row = &daemon->sections[i];
+        if (row->state == SECTION_QUEUED && row->due_ns > daemon->now_ns) {
             next_ns = GY_MIN(next_ns, row->due_ns);
-            continue;
+        } else if (row->state == SECTION_QUEUED) {
+            start_lot(daemon, i);
         }
-        row->state = SECTION_RUNNING;
-        row->ticket = ++daemon->ticket;
-        daemon->running_fetches++;
-        gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_FETCH_START, row->job);
-        effect->ticket = row->ticket;
-        effect->section = (gy_wanted_section){.content = row->content,
-                                              .peer = row->peer,
-                                              .incarnation = row->incarnation,
-                                              .address = row->address,
-                                              .size_bytes = row->size_bytes};
     }
     return next_ns;
 }

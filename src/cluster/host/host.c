@@ -204,6 +204,7 @@ static void round_once(gy_host *host, bool *has_trash)
     while (host->status == GY_OK && gy_rpc_turn(host->rpc, (gy_deadline){0}) == GY_OK) {
     }
     look_at_clock(host);
+    gy_host_tell_fetched(host);
     gy_host_bury(host);
     *has_trash = gy_host_sweep(host);
 }

@@ -5,7 +5,7 @@
  * host.c the loop · effects.c what the machine asks for · identity.c folder and disk · jobs.c
  * jobs and their folders · names.c name servers · serve.c what managers ask · tell.c what they
  * are told · nursery.c, seats.c processes and their bytes · program.c, blobs.c what they run ·
- * manager.c, minder.c managers · fetch.c sections of other daemons.
+ * manager.c, minder.c managers · fetch.c sections of other daemons, and of ours.
  */
 #ifndef GY_CLUSTER_HOST_PRIV_H
 #define GY_CLUSTER_HOST_PRIV_H
@@ -21,6 +21,7 @@ enum {
     HOST_NAME = 33, /* of a key: 32 digits */
     HOST_NAMES_MAX = 8,
     HOST_STREAM = 256 << 10, /* bytes of a process that wait here */
+    HOST_TOLD = 64,          /* ends of fetches that are said together */
 };
 
 typedef struct gy_host gy_host;
@@ -113,6 +114,12 @@ typedef struct host_manager {
     int64_t end_ns; /* it has ended: that is told by then at the latest; INT64_MAX */
 } host_manager;
 
+/** The machine told how a fetch ended; not said to the manager so far. */
+typedef struct host_told {
+    uint64_t number;
+    gy_status status;
+} host_told;
+
 struct host_job {
     host_job *next;
     gy_key key;
@@ -140,6 +147,9 @@ struct host_job {
     host_want *wants;
     size_t want_count, want_room;
     gy_index by_want;
+    host_told told[HOST_TOLD];
+    uint32_t told_count, told_epoch;
+    uint64_t transfers, fetched_bytes, wire_bytes; /* since it was said last */
     bool has_folder, is_dead;
 };
 
@@ -172,17 +182,30 @@ typedef struct host_blob {
     uint64_t number;
 } host_blob;
 
+/** One section of a transfer. */
 typedef struct host_fetch {
-    struct host_fetch *next;
+    gy_key content;
+    uint64_t ticket, size_bytes;
+    bool is_stopped, is_over; /* over: the machine knows how */
+} host_fetch;
+
+/** A transfer from another daemon: one section, or small ones behind each other. */
+typedef struct host_lot {
+    struct host_lot *next;
     gy_host *host;
-    gy_key job, content;
-    uint64_t ticket, number, size_bytes;
-    int file;
-    gy_status status; /* of what was done with the bytes */
+    gy_key job;
+    uint64_t number, wire_bytes;
+    uint32_t count, room, at; /* at: of those that come together, the one that comes */
+    int file;                 /* of one that comes alone; -1 */
+    gy_status status;         /* of what was done with the bytes */
     uint8_t note[GY_BULK_NOTE_BYTES];
     size_t note_bytes;
-    bool is_stopped;
-} host_fetch;
+    /* Of those that come together: head, note and bytes of the one that comes, as far as they
+     * are here. */
+    uint8_t *here;
+    size_t here_bytes;
+    host_fetch sections[];
+} host_lot;
 
 /** An event that an effect led to. */
 typedef struct host_event {
@@ -225,7 +248,8 @@ struct gy_host {
     host_ask *asks;
     host_blob *blobs;
     bool is_verifying; /* one of them */
-    host_fetch *fetches;
+    host_lot *lots;
+    host_lot *open_lot; /* more sections of it follow in this step; NULL */
     uint64_t blob_clock, trash_count, swept_count;
     bool is_full, is_troubled; /* the disk, as the machine was told */
     int64_t ring_changed_ns;
@@ -323,6 +347,8 @@ void gy_host_call(gy_host *host, host_job *job, uint32_t epoch, uint32_t type,
 GY_MUST_CHECK gy_status gy_host_call_now(gy_host *host, host_job *job, uint32_t epoch,
                                          uint32_t type, const ProtobufCMessage *message);
 void gy_host_tell(gy_host *host, const gy_daemon_effect *effect);
+/** The ends of fetches that were not said so far. */
+void gy_host_tell_fetched(gy_host *host);
 /** There is room again. */
 void gy_host_flush(gy_host *host, gy_rpc_peer peer);
 void gy_host_letters_free(host_job *job);
@@ -415,14 +441,18 @@ GY_MUST_CHECK gy_status gy_minder_start(const host_minded *minded, int *socket, 
 
 /* ---- fetch.c ---- */
 /** Remember what the machine does not. GY_FORMAT; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_host_want(host_job *job, const Gy__Cluster__Fetch *asks);
+GY_MUST_CHECK gy_status gy_host_want(host_job *job, const Gy__Cluster__FetchOne *asks);
 void gy_host_unwant_all(host_job *job);
 void gy_host_fetch_start(gy_host *host, const gy_daemon_effect *effect);
 void gy_host_fetch_stop(gy_host *host, uint64_t ticket);
+void gy_host_fetches_free(gy_host *host);
+
+/** Of a section in a region of several. */
+enum { HOST_HEAD_BYTES = 16 };
+
 /** gy_bulk_server.find */
 gy_status gy_host_find(void *arg, gy_rpc_role role, const char *subject, const void *name,
                        size_t name_bytes, gy_bulk_region *region);
-void gy_host_fetches_free(gy_host *host);
 /** A file of a folder and nothing outside of it. GY_FORMAT */
 GY_MUST_CHECK gy_status gy_host_check_name(const char *name);
 

@@ -1,7 +1,6 @@
 /**
  * For tests of daemons: a name server and managers that do as they are told, on real sockets,
- * against daemons that are processes of the test program itself. Its main begins with
- * HOST_TEST_SERVE().
+ * against daemons that are processes of the test program, whose main begins: HOST_TEST_SERVE()
  */
 #ifndef GY_CLUSTER_HOST_TEST_H
 #define GY_CLUSTER_HOST_TEST_H
@@ -14,7 +13,7 @@
 
 #include <sys/wait.h>
 
-enum { KIT_DAEMONS = 2, KIT_MANAGERS = 3, KIT_BYTES = 1 << 20, KIT_GONE = 16 };
+enum { KIT_DAEMONS = 2, KIT_MANAGERS = 3, KIT_BYTES = 1 << 20, KIT_GONE = 96 };
 
 /* ---- The daemon's side ---- */
 
@@ -122,6 +121,7 @@ typedef struct kit_manager {
     gy_status fetched[KIT_GONE];
     uint64_t fetched_numbers[KIT_GONE];
     size_t fetched_count;
+    uint64_t transfers, beyond_bytes; /* on the wire, beside those of sections */
 } kit_manager;
 
 typedef struct kit_scene {
@@ -332,9 +332,13 @@ static inline gy_status kit_fetched(void *arg, const gy_rpc_asked *asked,
 {
     kit_manager *own = arg;
     const Gy__Cluster__Fetched *fetched = (const Gy__Cluster__Fetched *)request;
-    assert_true(own->fetched_count < KIT_GONE);
-    own->fetched_numbers[own->fetched_count] = fetched->number;
-    own->fetched[own->fetched_count++] = (gy_status)fetched->status;
+    for (size_t i = 0; i < fetched->n_sections; i++, own->fetched_count++) {
+        assert_true(own->fetched_count < KIT_GONE);
+        own->fetched_numbers[own->fetched_count] = fetched->sections[i]->number;
+        own->fetched[own->fetched_count] = (gy_status)fetched->sections[i]->status;
+    }
+    own->transfers += fetched->transfers;
+    own->beyond_bytes += fetched->wire_bytes - fetched->bytes;
     return kit_done_answer(own->rpc, asked);
 }
 

@@ -191,24 +191,43 @@ static gy_status relay(void *arg, const gy_rpc_asked *asked, const ProtobufCMess
     return status;
 }
 
+enum { FETCH_MAX = 1024 }; /* sections of one message */
+
 static gy_status fetch(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
 {
+    static const Gy__Cluster__Done done = GY__CLUSTER__DONE__INIT;
+    gy_host *host = arg;
     const Gy__Cluster__Fetch *asks = (const Gy__Cluster__Fetch *)request;
     host_job *job = NULL;
-    GY_TRY(find_job(arg, asked, asks->job, asks->epoch, &job));
-    GY_TRY(gy_net_check_text(asks->address, GY_CONTROL_TEXT_BYTES, "an address"));
-    GY_TRY(gy_host_want(job, asks));
-    const gy_wanted_section section = {.content = gy_net_key(asks->content),
-                                       .peer = asks->peer,
-                                       .incarnation = asks->incarnation,
-                                       .address = asks->address,
-                                       .size_bytes = asks->size_bytes};
-    return step(arg, asked,
-                &(gy_daemon_event){.kind = GY_DAEMON_FETCH,
-                                   .job = job->key,
-                                   .epoch = asks->epoch,
-                                   .number = asks->number,
-                                   .section = &section});
+    GY_TRY(find_job(host, asked, asks->job, asks->epoch, &job));
+    if (asks->n_sections == 0 || asks->n_sections > FETCH_MAX) {
+        return gy_fail(GY_FORMAT, "%zu sections to be fetched: 1 to %d may be",
+                       asks->n_sections, FETCH_MAX);
+    }
+    for (size_t i = 0; i < asks->n_sections; i++) {
+        GY_TRY(
+            gy_net_check_text(asks->sections[i]->address, GY_CONTROL_TEXT_BYTES, "an address"));
+        GY_TRY(gy_host_want(job, asks->sections[i]));
+    }
+    host->is_answered = host->is_refused = false;
+    for (size_t i = 0; i < asks->n_sections && !host->is_refused; i++) {
+        const Gy__Cluster__FetchOne *one = asks->sections[i];
+        const gy_wanted_section section = {.content = gy_net_key(one->content),
+                                           .peer = one->peer,
+                                           .incarnation = one->incarnation,
+                                           .address = one->address,
+                                           .size_bytes = one->size_bytes};
+        gy_daemon_event event = {.kind = GY_DAEMON_FETCH,
+                                 .job = job->key,
+                                 .epoch = asks->epoch,
+                                 .number = one->number,
+                                 .is_more = i + 1 < asks->n_sections,
+                                 .section = &section};
+        host->asked = asked; /* a refusal of one is of all: they are of one manager */
+        gy_host_step(host, &event);
+        host->asked = NULL;
+    }
+    return host->is_answered ? GY_OK : gy_rpc_answer(host->rpc, asked, &done.base);
 }
 
 static gy_status unfetch(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)

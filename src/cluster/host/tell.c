@@ -214,17 +214,50 @@ static void tell_credit(gy_host *host, host_job *job, const gy_daemon_effect *ef
     gy_host_call(host, job, effect->epoch, GY_NET_CREDIT, &message.base);
 }
 
-static void tell_fetched(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+/* All that is kept of the job's fetches, in one message. */
+static void say_fetched(gy_host *host, host_job *job)
 {
+    Gy__Cluster__FetchedOne rows[HOST_TOLD], *sections[HOST_TOLD];
     Gy__Cluster__Fetched message;
     Gy__Cluster__Key key = key_message(job->key);
     gy__cluster__fetched__init(&message);
     message.job = &key;
-    message.epoch = effect->epoch;
-    message.number = effect->number;
-    message.status = effect->status;
-    message.reason = words(effect->status < 0 ? gy_status_text(effect->status) : "");
-    gy_host_call(host, job, effect->epoch, GY_NET_FETCHED, &message.base);
+    message.epoch = job->told_epoch;
+    message.sections = sections;
+    message.n_sections = job->told_count;
+    message.transfers = job->transfers;
+    message.bytes = job->fetched_bytes;
+    message.wire_bytes = job->wire_bytes;
+    for (uint32_t i = 0; i < job->told_count; i++) {
+        const host_told *told = &job->told[i];
+        sections[i] = &rows[i];
+        gy__cluster__fetched_one__init(&rows[i]);
+        rows[i].number = told->number;
+        rows[i].status = told->status;
+        rows[i].reason = words(told->status < 0 ? gy_status_text(told->status) : "");
+    }
+    job->told_count = 0;
+    job->transfers = job->fetched_bytes = job->wire_bytes = 0;
+    gy_host_call(host, job, job->told_epoch, GY_NET_FETCHED, &message.base);
+}
+
+static void tell_fetched(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+{
+    if (job->told_count == HOST_TOLD ||
+        (job->told_count > 0 && job->told_epoch != effect->epoch)) {
+        say_fetched(host, job);
+    }
+    job->told_epoch = effect->epoch;
+    job->told[job->told_count++] = (host_told){effect->number, effect->status};
+}
+
+void gy_host_tell_fetched(gy_host *host)
+{
+    for (host_job *job = host->jobs; job != NULL; job = job->next) {
+        if (job->told_count > 0) {
+            say_fetched(host, job);
+        }
+    }
 }
 
 /* What ran in the process: one line a thread that had something. */

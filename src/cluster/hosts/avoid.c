@@ -2,7 +2,8 @@
  * Whose fault was it, the task's or the host's? A task that failed on a host and did well on
  * another, or has been running there for longer than it took to fail, speaks against the host.
  * Three of them, and it is avoided, unless it is the only one, or they are few beside what was
- * done there of late: tasks that fail now and then shall not cost one host after the other.
+ * done there of late: tasks that fail now and then shall not cost one host after the other. A
+ * host that has what others have not is not avoided: its tasks would have nowhere to go.
  */
 #include "cluster/manager/manager_priv.h"
 
@@ -93,7 +94,8 @@ void gy_manager_look_at_hosts(gy_manager *manager)
             bad += row->suspects[i].is_well || runs_elsewhere(manager, &row->suspects[i], host);
         }
         if (bad >= GY_BAD_TASKS && bad * DONE_A_FAILURE >= row->done && row->state == HOST_UP &&
-            !row->is_avoided && has_other(manager, host)) {
+            !row->is_avoided && has_other(manager, host) &&
+            !gy_manager_has_pinned(manager, host)) {
             avoid(manager, host);
         }
     }

@@ -55,28 +55,58 @@ static gy_status push(gy_tasks *list, uint32_t item)
     return GY_OK;
 }
 
-/* The number of a name; a new one's first host is none. */
-static gy_status name_number(gy_hosts *hosts, const char *name, size_t length, uint32_t *number)
+static gy_key name_key(const char *name, size_t length)
 {
     uint64_t sum[2];
     gy_hash_wide(name, length, sum);
-    const gy_key key = {.high = sum[0], .low = sum[1]};
+    return (gy_key){.high = sum[0], .low = sum[1]};
+}
+
+/* The number of a name; a new one's first host is none. */
+static gy_status name_number(gy_hosts *hosts, const char *name, size_t length, uint32_t *number)
+{
+    const gy_key key = name_key(name, length);
     *number = gy_index_find(&hosts->names, key);
-    if (*number == GY_NONE) {
-        *number = (uint32_t)hosts->name_first.count;
-        GY_TRY(push(&hosts->name_first, GY_NONE));
-        GY_TRY(gy_index_put(&hosts->names, key, *number));
+    if (*number != GY_NONE) {
+        return GY_OK;
     }
+    void *rows = hosts->name_rows;
+    GY_TRY(gy_reserve("manager.names", &rows, &hosts->name_capacity, hosts->name_count + 1,
+                      sizeof(gy_host_name)));
+    hosts->name_rows = rows;
+    char *text = gy_arena_alloc(&hosts->texts, length + 1);
+    if (text == NULL) {
+        return GY_NOMEM;
+    }
+    memcpy(text, name, length);
+    text[length] = '\0';
+    *number = (uint32_t)hosts->name_count;
+    GY_TRY(gy_index_put(&hosts->names, key, *number));
+    hosts->name_rows[hosts->name_count++] = (gy_host_name){.text = text, .first = GY_NONE};
     return GY_OK;
 }
 
-static gy_status take_places_of(gy_hosts *hosts, const char *places)
+uint32_t gy_manager_name_of(const gy_manager *manager, uint32_t host)
+{
+    const char *name = manager->hosts.rows[host].name;
+    return gy_index_find(&manager->hosts.names, name_key(name, strlen(name)));
+}
+
+const uint32_t *gy_manager_places_of(const gy_manager *manager, uint32_t task)
+{
+    const gy_hosts *hosts = &manager->hosts;
+    uint32_t at = task < hosts->place_of.count ? hosts->place_of.items[task] : 0;
+    return at > 0 ? &hosts->place_items.items[at - 1] : NULL;
+}
+
+static gy_status take_places_of(gy_hosts *hosts, const char *places, bool is_pinned)
 {
     while (*(places += strspn(places, " ")) != '\0') {
         size_t length = strcspn(places, " ");
         uint32_t number = 0;
         GY_TRY(name_number(hosts, places, length, &number));
         GY_TRY(push(&hosts->place_items, number));
+        hosts->name_rows[number].has_pinned |= is_pinned;
         places += length;
     }
     return push(&hosts->place_items, GY_NONE);
@@ -96,7 +126,8 @@ gy_status gy_manager_take_places(gy_manager *manager, const gy_growth *growth, u
         bool has_some = places != NULL && places[strspn(places, " ")] != '\0';
         GY_TRY(push(&hosts->place_of, has_some ? (uint32_t)hosts->place_items.count + 1 : 0));
         if (has_some) {
-            GY_TRY(take_places_of(hosts, places));
+            GY_TRY(
+                take_places_of(hosts, places, (growth->tasks[i].flags & GY_TASK_PINNED) != 0));
         }
     }
     return GY_OK;
@@ -111,7 +142,7 @@ void gy_manager_take_name(gy_manager *manager, uint32_t host)
         manager->status = GY_NOMEM;
         return;
     }
-    uint32_t *link = &hosts->name_first.items[number];
+    uint32_t *link = &hosts->name_rows[number].first;
     while (*link != GY_NONE && *link != host) {
         link = &hosts->rows[*link].name_next;
     }
@@ -162,14 +193,14 @@ static void add_inputs(gy_manager *manager, nearness *near, uint32_t task)
 static void add_places(gy_manager *manager, nearness *near, uint32_t task)
 {
     const gy_hosts *hosts = &manager->hosts;
-    uint32_t at = task < hosts->place_of.count ? hosts->place_of.items[task] : 0;
-    if (at == 0) {
+    const uint32_t *place = gy_manager_places_of(manager, task);
+    if (place == NULL) {
         return;
     }
     float bytes = fmaxf(manager->rows[task].input_bytes, 1);
     near->total += bytes;
-    for (at--; hosts->place_items.items[at] != GY_NONE; at++) {
-        uint32_t host = hosts->name_first.items[hosts->place_items.items[at]];
+    for (; *place != GY_NONE; place++) {
+        uint32_t host = hosts->name_rows[*place].first;
         for (; host != GY_NONE; host = hosts->rows[host].name_next) {
             add(manager, near, host, bytes);
         }

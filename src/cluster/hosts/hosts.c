@@ -29,14 +29,14 @@ void gy_manager_hosts_free(gy_manager *manager)
         gy_free(hosts->rows[i].heap.items);
         gy_free(hosts->rows[i].held);
     }
+    for (size_t i = 0; i < hosts->name_count; i++) {
+        gy_free(hosts->name_rows[i].pinned.items);
+    }
     gy_index_free(&hosts->names);
-    void *const all[] = {hosts->rows,
-                         hosts->waits,
-                         hosts->gone.items,
-                         hosts->aside.items,
-                         hosts->place_of.items,
-                         hosts->place_items.items,
-                         hosts->name_first.items};
+    gy_arena_free(&hosts->texts);
+    void *const all[] = {hosts->rows,        hosts->waits,          hosts->gone.items,
+                         hosts->aside.items, hosts->place_of.items, hosts->place_items.items,
+                         hosts->name_rows};
     for (size_t i = 0; i < GY_COUNT(all); i++) {
         gy_free(all[i]);
     }

@@ -31,6 +31,16 @@ typedef struct gy_heap {
     uint32_t count;
 } gy_heap;
 
+/** What hosts are called; several may have one name. */
+typedef struct gy_host_name {
+    const char *text; /* of gy_hosts.texts */
+    uint32_t first;   /* host; then host_row.name_next; GY_NONE */
+    gy_tasks pinned;  /* ready tasks that may run there, oldest first, leftovers among them */
+    size_t pinned_head;
+    uint32_t weight; /* while wishes are made */
+    bool has_pinned; /* a task of the job is pinned to it */
+} gy_host_name;
+
 typedef enum host_state { HOST_UNKNOWN, HOST_EXPECTED, HOST_UP, HOST_LOST } host_state;
 
 typedef struct suspect {
@@ -81,11 +91,15 @@ typedef struct gy_hosts {
     gy_tasks aside;       /* cohorts for which no host has slots enough */
     uint32_t aside_least; /* width of the narrowest */
     uint32_t aside_most;  /* of the widest */
-    /* places: names by hash, the first host of each; a task's are a list that ends with GY_NONE
-     */
+    /* places: names by hash; a task's are a list that ends with GY_NONE */
     gy_index names;
-    gy_tasks name_first;
-    gy_tasks place_of; /* (task) index into place_items + 1; 0: none; may be shorter */
+    gy_host_name *name_rows;
+    size_t name_count, name_capacity;
+    gy_arena texts;
+    uint32_t pinned_ready; /* tasks that are ready and may run on their places alone */
+    size_t pinned_entries; /* in all lists of names */
+    uint32_t near, far;    /* gy_manager_placed */
+    gy_tasks place_of;     /* (task) index into place_items + 1; 0: none; may be shorter */
     gy_tasks place_items;
 } gy_hosts;
 
@@ -120,7 +134,30 @@ void gy_manager_take_name(gy_manager *manager, uint32_t host);
  * that lies on hosts. */
 uint32_t gy_manager_near(gy_manager *manager, uint32_t task, float *share);
 
+/** The numbers of the task's places' names, up to GY_NONE; NULL: none were told. */
+const uint32_t *gy_manager_places_of(const gy_manager *manager, uint32_t task);
+/** GY_NONE: no task's place is called so, nor was a host. */
+uint32_t gy_manager_name_of(const gy_manager *manager, uint32_t host);
+
+/* ---- pinned.c: tasks that run on their places alone ---- */
+/** It is ready: into the lists of its places' names. */
+void gy_manager_pin(gy_manager *manager, uint32_t task);
+/** One that may start now, and the heap whose first slot it takes; `kept` is a host that is
+ * left alone. GY_NONE: none may. */
+uint32_t gy_manager_pinned_next(gy_manager *manager, uint32_t kept, gy_heap **from);
+/** Do tasks wait for this host's slots that can have few others? */
+bool gy_manager_is_pinned_at(const gy_manager *manager, uint32_t host);
+/** Are there tasks that may run at no other host, or at few? */
+bool gy_manager_has_pinned(const gy_manager *manager, uint32_t host);
+/** Is it one of the task's places? */
+bool gy_manager_is_place(const gy_manager *manager, uint32_t task, uint32_t host);
+/** May the task run there? */
+bool gy_manager_may_be_at(const gy_manager *manager, uint32_t task, uint32_t host);
+
 /* ---- near.c: where to ---- */
+/** Where the cohort at the head of the queue shall be, for which slots are kept; GY_NONE. */
+uint32_t gy_manager_kept(gy_manager *manager, uint32_t head);
+
 /** The next ready task that may start now, and the heap whose first slots it takes; `head` is
  * the oldest. GY_NONE: none may. GY_NONE and *again: the oldest was set aside. */
 uint32_t gy_manager_pick(gy_manager *manager, uint32_t head, gy_heap **from, bool *again);

@@ -149,6 +149,12 @@ static uint32_t cohort_host(gy_manager *manager, uint32_t task)
     return best == GY_NONE && may_stay ? row->host : best;
 }
 
+uint32_t gy_manager_kept(gy_manager *manager, uint32_t head)
+{
+    return head != GY_NONE && manager->rows[head].width > 1 ? cohort_host(manager, head)
+                                                            : GY_NONE;
+}
+
 static void set_aside(gy_manager *manager, uint32_t task)
 {
     gy_hosts *hosts = &manager->hosts;

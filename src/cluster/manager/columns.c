@@ -10,7 +10,8 @@ enum { CHUNK_BYTES = 1 << 20 };
 
 /* ---- Checks ---- */
 
-static gy_status check_task(const gy_manager *manager, const gy_task *task, size_t at)
+static gy_status check_task(const gy_manager *manager, const gy_task *task, const char *places,
+                            size_t at)
 {
     if (task->stage >= manager->options.stage_count) {
         return gy_fail(GY_ARG, "task %zu is of stage %u of %u", at, task->stage,
@@ -22,10 +23,16 @@ static gy_status check_task(const gy_manager *manager, const gy_task *task, size
                        "task %zu of stage '%s' needs %u processes at once, %u are there", at,
                        stage, task->width, manager->options.process_max);
     }
-    if (task->promise > GY_PROMISE_INDETERMINATE ||
-        (task->flags & ~(GY_TASK_FINAL | GY_TASK_NO_MEMO | GY_TASK_EXACT)) != 0) {
+    const int known = GY_TASK_FINAL | GY_TASK_NO_MEMO | GY_TASK_EXACT | GY_TASK_PINNED;
+    if (task->promise > GY_PROMISE_INDETERMINATE || (task->flags & ~known) != 0) {
         return gy_fail(GY_ARG, "task %zu of stage '%s' has promise %u and flags %#x", at, stage,
                        task->promise, task->flags);
+    }
+    const bool is_pinned = (task->flags & GY_TASK_PINNED) != 0;
+    if (is_pinned && (task->width > 1 || places == NULL ||
+                      places[strspn(places, " ")] == '\0' || manager->options.host_max == 0)) {
+        return gy_fail(GY_ARG, "task %zu of stage '%s' is pinned to '%s', with %u members", at,
+                       stage, places != NULL ? places : "nothing", task->width);
     }
     return GY_OK;
 }
@@ -110,7 +117,8 @@ static gy_status check(const gy_manager *manager, const gy_growth *growth)
     }
     for (uint32_t task = 0; task < growth->task_count; task++) {
         const gy_task *added = &growth->tasks[task];
-        GY_TRY(check_task(manager, added, manager->task_count + task));
+        GY_TRY(check_task(manager, added, growth->places != NULL ? growth->places[task] : NULL,
+                          (size_t)manager->task_count + task));
         if (added->input_count > growth->edge_count - edge) {
             return gy_fail(GY_ARG, "task %u has %u inputs, %zu edges are left",
                            manager->task_count + task, added->input_count,

@@ -72,8 +72,14 @@ static bool may_run_again(gy_manager *manager, uint32_t task)
 
 static void note_place(gy_manager *manager, uint32_t run_index, uint32_t process)
 {
-    manager->places[run_index] = (run_place){.placed_ns = manager->now_ns,
-                                             .host = (uint16_t)manager->slots[process].host};
+    const uint32_t host = manager->slots[process].host, task = manager->runs[run_index].task;
+    manager->places[run_index] =
+        (run_place){.placed_ns = manager->now_ns, .host = (uint16_t)host};
+    if (gy_manager_places_of(manager, task) != NULL) {
+        const bool is_near = gy_manager_is_place(manager, task, host);
+        manager->hosts.near += is_near;
+        manager->hosts.far += !is_near;
+    }
 }
 
 /* All members on the least loaded processes of the heap, which have room. */
@@ -160,9 +166,25 @@ static bool start_next(gy_manager *manager, uint32_t head)
     return true;
 }
 
+/* Those that can be in few places only, before others take these. */
+static void start_pinned(gy_manager *manager)
+{
+    gy_heap *from = NULL;
+    uint32_t task = GY_NONE;
+    if (manager->hosts.pinned_entries == 0) {
+        return;
+    }
+    const uint32_t kept = gy_manager_kept(manager, gy_manager_peek(manager));
+    while (manager->phase == PHASE_RUNNING && manager->status >= 0 &&
+           (task = gy_manager_pinned_next(manager, kept, &from)) != GY_NONE) {
+        start(manager, task, gy_manager_key(manager, task), from);
+    }
+}
+
 void gy_manager_place(gy_manager *manager)
 {
     uint32_t recalled = 0;
+    start_pinned(manager);
     while (manager->phase == PHASE_RUNNING && manager->status >= 0) {
         uint32_t task = gy_manager_peek(manager);
         if (task == GY_NONE) {
@@ -224,6 +246,9 @@ static bool find_host(const gy_manager *manager, uint32_t first, uint32_t *place
     bool has_other = false;
     for (uint32_t host = 0; host < manager->hosts.count; host++) {
         const host_row *other = &manager->hosts.rows[host];
+        if (!gy_manager_may_be_at(manager, task, host)) {
+            continue;
+        }
         has_other = has_other || (host != own && other->heap.count > 0);
         if (host != own && host != manager->rows[task].host &&
             find_places(manager, task, &other->heap, places)) {

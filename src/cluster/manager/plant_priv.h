@@ -37,7 +37,8 @@
     X(COHORT_SPLIT)                                                                            \
     X(COPIED_HERE)                                                                             \
     X(BLAMED_HERE)                                                                             \
-    X(FAILS_HERE_AGAIN)
+    X(FAILS_HERE_AGAIN)                                                                        \
+    X(PINNED_ANYWHERE)
 
 typedef enum gy_plant {
 #define GY_X(name) GY_PLANT_##name,

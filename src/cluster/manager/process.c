@@ -74,13 +74,15 @@ void gy_manager_spawn(gy_manager *manager)
         gy_manager_wake(manager, manager->spawn_ns);
         return;
     }
-    uint64_t wanted = manager->ready_width;
+    const bool has_pinned = manager->hosts.pinned_ready > 0;
+    uint64_t wanted = manager->ready_width - manager->hosts.pinned_ready;
     uint64_t coming = (uint64_t)manager->starting_count * manager->options.threads;
     int64_t next_ns = INT64_MAX;
-    for (uint32_t process = 0; process < manager->options.process_max && coming < wanted;
-         process++) {
+    for (uint32_t process = 0;
+         process < manager->options.process_max && (coming < wanted || has_pinned); process++) {
         slot *at = &manager->slots[process];
-        bool may_start = at->state == SLOT_EMPTY && is_known(manager, at);
+        bool may_start = at->state == SLOT_EMPTY && is_known(manager, at) &&
+                         (coming < wanted || gy_manager_is_pinned_at(manager, at->host));
         if (may_start && at->retry_ns <= manager->now_ns) {
             start(manager, process);
             coming += manager->options.threads;
@@ -88,7 +90,7 @@ void gy_manager_spawn(gy_manager *manager)
             next_ns = GY_MIN(next_ns, at->retry_ns);
         }
     }
-    if (coming < wanted && next_ns < INT64_MAX) {
+    if (next_ns < INT64_MAX && (coming < wanted || has_pinned)) {
         manager->spawn_ns = next_ns;
         gy_manager_wake(manager, next_ns);
     }

@@ -35,6 +35,10 @@ void gy_manager_set_state(gy_manager *manager, uint32_t task, task_state state)
     }
     manager->ready_width -= row->state == TASK_READY ? row->width : 0;
     manager->ready_width += state == TASK_READY ? row->width : 0;
+    if ((row->flags & GY_TASK_PINNED) != 0) {
+        manager->hosts.pinned_ready += state == TASK_READY;
+        manager->hosts.pinned_ready -= row->state == TASK_READY;
+    }
     stage->running -= row->state == TASK_RUNNING;
     stage->running += state == TASK_RUNNING;
     stage->committed -= row->state == TASK_COMMITTED;
@@ -52,8 +56,12 @@ void gy_manager_requeue(gy_manager *manager, uint32_t task, bool is_urgent)
         return;
     }
     gy_manager_set_state(manager, task, row->missing == 0 ? TASK_READY : TASK_WAITING);
-    if (row->state == TASK_READY && (row->marks & MARK_QUEUED) == 0 &&
-        push(manager, is_urgent ? &manager->urgent : &manager->ready, task)) {
+    if (row->state != TASK_READY || (row->marks & MARK_QUEUED) != 0) {
+        return;
+    }
+    if ((row->flags & GY_TASK_PINNED) != 0 && !GY_PLANTED(PINNED_ANYWHERE)) {
+        gy_manager_pin(manager, task);
+    } else if (push(manager, is_urgent ? &manager->urgent : &manager->ready, task)) {
         row->marks |= MARK_QUEUED;
     }
 }
@@ -92,8 +100,8 @@ uint32_t gy_manager_peek(gy_manager *manager)
     for (;;) {
         const queue *tasks = first_queue(manager);
         if (tasks->count == 0) {
-            GY_ASSERT(manager->ready_width == 0 || manager->hosts.aside.count > 0 ||
-                      manager->status < 0);
+            GY_ASSERT(manager->ready_width == manager->hosts.pinned_ready ||
+                      manager->hosts.aside.count > 0 || manager->status < 0);
             return GY_NONE;
         }
         uint32_t task = tasks->items[tasks->head];

@@ -93,7 +93,8 @@ static size_t host_bytes(const gy_manager *manager)
     const gy_hosts *hosts = &manager->hosts;
     size_t bytes = hosts->capacity * sizeof(host_row) +
                    manager->place_capacity * sizeof(run_place) +
-                   (hosts->place_of.capacity + hosts->place_items.capacity) * sizeof(uint32_t);
+                   (hosts->place_of.capacity + hosts->place_items.capacity) * sizeof(uint32_t) +
+                   hosts->name_capacity * sizeof(gy_host_name);
     for (size_t i = 0; i < hosts->count; i++) {
         bytes += hosts->rows[i].held_capacity * sizeof(gy_held);
     }

@@ -91,6 +91,52 @@ bool gy_names_fits(const gy_names *names, uint32_t daemon, uint32_t job)
     return gy_names_misfit(names, daemon, job) == MISFIT_NONE;
 }
 
+static bool is_named(const gy_names *names, uint32_t daemon, const gy_key *hosts,
+                     uint32_t count)
+{
+    const gy_key own = gy_names_host_key(names->daemons[daemon].host);
+    for (uint32_t i = 0; i < count; i++) {
+        if (own.low != 0 && gy_key_is_same(hosts[i], own)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* @cost O(slots that the job has) */
+bool gy_names_suits(const gy_names *names, uint32_t daemon, uint32_t job)
+{
+    const job_row *row = &names->jobs[job];
+    if (!gy_names_fits(names, daemon, job)) {
+        return false;
+    }
+    if (!row->is_limited || is_named(names, daemon, row->hosts, row->must)) {
+        return true;
+    }
+    uint32_t elsewhere = 0;
+    for (uint32_t i = row->leases.first; i != GY_NONE; i = names->leases[i].at_job.next) {
+        const lease_row *lease = &names->leases[i];
+        elsewhere += (lease->state == LEASE_OFFERED || lease->state == LEASE_HELD) &&
+                     lease->gang == 0 && !is_named(names, lease->daemon, row->hosts, row->must);
+    }
+    return elsewhere < row->elsewhere;
+}
+
+uint32_t gy_names_missing(const gy_names *names, uint32_t job)
+{
+    const job_row *row = &names->jobs[job];
+    uint32_t missing = row->is_limited ? (1u << row->must) - 1 : 0;
+    for (uint32_t daemon = 0; daemon < names->daemon_count && missing != 0; daemon++) {
+        for (uint32_t i = 0; i < row->must; i++) {
+            if ((missing & 1u << i) != 0 && is_named(names, daemon, &row->hosts[i], 1) &&
+                gy_names_fits(names, daemon, job)) {
+                missing &= ~(1u << i);
+            }
+        }
+    }
+    return missing;
+}
+
 gy_order *gy_names_order(gy_names *names, uint32_t daemon, gy_order_kind kind, uint64_t number)
 {
     gy_names_effect *effect = gy_names_emit(names, GY_NAMES_ORDER);

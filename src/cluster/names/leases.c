@@ -466,6 +466,8 @@ static void tell(gy_names *names, uint32_t job)
     effect->grants = all;
     effect->is_on = row->facts.is_killed;
     effect->grant_count = row->seen == 0 ? add_lost(names, all) : 0;
+    effect->sequence = row->sequence;
+    effect->missing = gy_names_missing(names, job);
     for (uint32_t i = row->leases.last; i != GY_NONE && names->leases[i].version > row->seen;
          i = names->leases[i].at_job.previous) {
         all[effect->grant_count++] = grant_of(names, &names->leases[i]);

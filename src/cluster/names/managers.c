@@ -242,14 +242,36 @@ static void take_parts(gy_names *names, uint32_t job)
     }
 }
 
+/* Where it would like to run. Another place than before may be free: it is looked at again. */
+static void take_hosts(gy_names *names, uint32_t job, const gy_manager_wishes *wishes)
+{
+    job_row *row = &names->jobs[job];
+    gy_key hosts[GY_CONTROL_HOSTS_MAX];
+    for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
+        hosts[i] = gy_names_host_key(wishes->hosts[i]);
+    }
+    const bool is_other = row->is_limited != wishes->is_limited ||
+                          row->elsewhere < wishes->elsewhere || row->must != wishes->must ||
+                          memcmp(hosts, row->hosts, sizeof(hosts)) != 0;
+    memcpy(row->hosts, hosts, sizeof(hosts));
+    row->is_limited = wishes->is_limited;
+    row->must = GY_MIN(wishes->must, (uint32_t)GY_CONTROL_HOSTS_MAX);
+    row->elsewhere = wishes->elsewhere;
+    if (row->is_parked && is_other) {
+        row->is_parked = false;
+        gy_names_no_memory(names, gy_control_heap_put(&names->hungry, job));
+    }
+    if (row->is_limited) { /* it is told which of them are not there, each time */
+        gy_names_touch(names, job);
+    }
+}
+
 static void take_wishes(gy_names *names, uint32_t job, const gy_manager_wishes *wishes)
 {
     job_row *row = &names->jobs[job];
     row->sequence = wishes->sequence;
     row->wanted = GY_MIN(wishes->slots, row->facts.slots_max);
-    for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
-        row->hosts[i] = gy_names_host_key(wishes->hosts[i]);
-    }
+    take_hosts(names, job, wishes);
     take_gangs(names, job, wishes);
     take_parts(names, job);
     gy_names_appetite(names, job);

@@ -131,7 +131,10 @@ typedef struct job_row {
     uint32_t planned;                      /* of a tick */
     gang_row gangs[GY_CONTROL_GANGS_MAX];
     uint32_t gang_count;
-    gy_key hosts[GY_CONTROL_HOSTS_MAX];   /* that it prefers: hashes of names; 0: none */
+    gy_key hosts[GY_CONTROL_HOSTS_MAX]; /* that it prefers: hashes of names; 0: none */
+    uint32_t must;                      /* the first so many: there is no other place, */
+    bool is_limited;                    /* and on others `elsewhere` slots are of use */
+    uint32_t elsewhere;
     uint64_t avoid[GY_CONTROL_AVOID_MAX]; /* daemons */
     uint32_t avoid_next;
     list leases;
@@ -216,6 +219,10 @@ typedef enum gy_misfit {
 gy_misfit gy_names_misfit(const gy_names *names, uint32_t daemon, uint32_t job);
 bool gy_names_fits(const gy_names *names, uint32_t daemon, uint32_t job);
 void gy_names_set_host(gy_names *names, uint32_t job, uint32_t daemon);
+/** Would it, and is a single slot there of use to the job by now? */
+bool gy_names_suits(const gy_names *names, uint32_t daemon, uint32_t job);
+/** Bits of its `must`: no daemon of that name could run things of this job, were it free. */
+uint32_t gy_names_missing(const gy_names *names, uint32_t job);
 /** A number for an order to it. */
 gy_order *gy_names_order(gy_names *names, uint32_t daemon, gy_order_kind kind, uint64_t number);
 

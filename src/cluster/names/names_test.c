@@ -614,6 +614,101 @@ static void a_gang_gets_all_or_none(void **state)
     finish(&at);
 }
 
+static void wish(bench *at, uint64_t key, gy_manager_wishes wishes)
+{
+    wishes.job = (gy_key){5, key};
+    wishes.epoch = 1;
+    wishes.sequence = ++at->sequence;
+    wishes.address = "m";
+    tell(at, (gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &wishes});
+}
+
+static size_t lent_by(const bench *at, uint64_t daemon)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < at->order_count; i++) {
+        count += at->orders[i].kind == GY_ORDER_LEASE && at->orders[i].daemon == daemon;
+    }
+    return count;
+}
+
+/* Where it would like to run first, then elsewhere; but no more elsewhere than are of use. */
+static void wished_hosts_come_first(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 2, 0);
+    daemon_says(&at, 2, 6, 0);
+    submit(&at, 1, 0, "");
+    daemon_says(&at, 1, 2, 0);
+    daemon_says(&at, 2, 6, 0);
+    wish(&at, 1, (gy_manager_wishes){.slots = 1, .hosts = {"none", "one"}});
+    assert_int_equal(lent_by(&at, 1), 1); /* though more is free on the other */
+    wish(&at, 1, (gy_manager_wishes){.slots = 4, .hosts = {"none", "one"}});
+    assert_int_equal(lent_by(&at, 1), 2);
+    assert_int_equal(lent_by(&at, 2), 2);
+    finish(&at);
+    at = (bench){.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 2, 0);
+    daemon_says(&at, 2, 6, 0);
+    submit(&at, 1, 0, "");
+    daemon_says(&at, 1, 2, 0);
+    daemon_says(&at, 2, 6, 0);
+    gy_manager_wishes only = {
+        .slots = 5, .hosts = {"one", "none"}, .must = 2, .is_limited = true, .elsewhere = 1};
+    wish(&at, 1, only);
+    assert_int_equal(lent_by(&at, 1), 2);
+    assert_int_equal(lent_by(&at, 2), 1);
+    const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+    assert_int_equal(grants->missing, 2); /* nobody is called "none" */
+    assert_int_equal(grants->sequence, at.sequence);
+    only.elsewhere = 2; /* though it is parked: what is free may be of use now */
+    wish(&at, 1, only);
+    assert_int_equal(lent_by(&at, 2), 2);
+    tell(&at, (gy_names_event){.kind = GY_NAMES_DRAIN, .id = 1, .is_on = true, .asker = 1});
+    wish(&at, 1, only);
+    assert_int_equal(said(&at, GY_NAMES_GRANTS)->missing, 3);
+    finish(&at);
+}
+
+/* Who waits for one host asks back what is lent there, and nothing else. */
+static void slots_are_asked_back_where_they_are_wished(void **state)
+{
+    (void)state;
+    for (int is_limited = 0; is_limited < 2; is_limited++) {
+        bench at = {.now_ns = ms};
+        start(&at);
+        daemon_says(&at, 1, 1, 0);
+        daemon_says(&at, 2, 5, 0);
+        submit(&at, 1, 0, "");
+        submit(&at, 2, 0, "");
+        daemon_says(&at, 1, 1, 0);
+        daemon_says(&at, 2, 5, 0);
+        wish(&at, 1, (gy_manager_wishes){.slots = 9, .hosts = {"one"}}); /* the oldest there */
+        for (int i = 0; i < 5; i++) {
+            daemon_says(&at, 1, 1, 0);
+            daemon_says(&at, 2, 5, 0);
+            wish(&at, 1, (gy_manager_wishes){.slots = 9, .hosts = {"one"}});
+            wish(&at, 2,
+                 (gy_manager_wishes){.slots = 1,
+                                     .hosts = {"one"},
+                                     .must = (uint32_t)is_limited,
+                                     .is_limited = is_limited == 1});
+            pass(&at, 300 * ms);
+        }
+        size_t asked[3] = {0};
+        for (uint32_t i = 0; i < at.names->lease_count; i++) {
+            const lease_row *row = &at.names->leases[i];
+            asked[at.names->daemons[row->daemon].id] += row->state == LEASE_ASKED;
+        }
+        assert_int_equal(asked[1], is_limited);
+        assert_int_equal(asked[2], !is_limited);
+        finish(&at);
+    }
+}
+
 static void drained_and_bad_daemons_get_nothing(void **state)
 {
     (void)state;
@@ -741,6 +836,8 @@ int main(void)
         cmocka_unit_test(what_one_host_lacks_another_may_have),
         cmocka_unit_test(shares_follow_weights),
         cmocka_unit_test(a_gang_gets_all_or_none),
+        cmocka_unit_test(wished_hosts_come_first),
+        cmocka_unit_test(slots_are_asked_back_where_they_are_wished),
         cmocka_unit_test(drained_and_bad_daemons_get_nothing),
         cmocka_unit_test(whoever_loses_a_store_ends),
         cmocka_unit_test(damaged_records_are_refused),

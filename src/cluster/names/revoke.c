@@ -38,7 +38,8 @@ static uint32_t find_askable(const gy_names *names, uint32_t rich, uint32_t poor
     for (uint32_t i = names->jobs[rich].leases.last; i != GY_NONE;
          i = names->leases[i].at_job.previous) {
         const lease_row *row = &names->leases[i];
-        if (is_askable(names, row, poor) && (row->gang == 0 || found == GY_NONE)) {
+        if (is_askable(names, row, poor) && (row->gang == 0 || found == GY_NONE) &&
+            gy_names_suits(names, row->daemon, poor)) {
             found = i;
             if (row->gang == 0) {
                 break;

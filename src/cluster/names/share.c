@@ -101,7 +101,7 @@ static bool is_blocked(const gy_names *names, uint32_t daemon, uint32_t job)
 }
 
 /* Where it would like to run, else where most is free. */
-static uint32_t pick(const gy_names *names, uint32_t job)
+static uint32_t pick(const gy_names *names, uint32_t job, bool is_gang)
 {
     const job_row *row = &names->jobs[job];
     for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
@@ -113,7 +113,8 @@ static uint32_t pick(const gy_names *names, uint32_t job)
     }
     for (size_t i = 0; i < names->free.count; i++) {
         uint32_t daemon = names->free.items[i];
-        if (gy_names_fits(names, daemon, job) && !is_blocked(names, daemon, job)) {
+        if (!is_blocked(names, daemon, job) && (is_gang ? gy_names_fits(names, daemon, job)
+                                                        : gy_names_suits(names, daemon, job))) {
             return daemon;
         }
     }
@@ -174,7 +175,7 @@ static void offer_gang(gy_names *names, uint32_t job, gang_row *gang, uint32_t d
     gang->state = GANG_OFFERED;
     gy_names_unreserve(names, job);
     while (left > 0) {
-        uint32_t where = daemon != GY_NONE ? daemon : pick(names, job);
+        uint32_t where = daemon != GY_NONE ? daemon : pick(names, job, true);
         if (where == GY_NONE) {
             break; /* with TWO_RESERVED alone */
         }
@@ -244,7 +245,7 @@ static bool serve(gy_names *names, uint32_t job)
         }
     }
     bool is_held_back = names->reserved == job && names->reserved_daemon == GY_NONE;
-    uint32_t daemon = wants_single(row) && !is_held_back ? pick(names, job) : GY_NONE;
+    uint32_t daemon = wants_single(row) && !is_held_back ? pick(names, job, false) : GY_NONE;
     if (daemon != GY_NONE) {
         gy_names_offer(names, job, daemon, (gy_names_lot){0, 1});
     }

@@ -315,6 +315,9 @@ gy_status gy_net_write_wishes(const gy_manager_wishes *wishes, gy_arena *arena,
     message->seen = wishes->seen;
     message->address = borrowed(wishes->address);
     message->slots = wishes->slots;
+    message->must = wishes->must;
+    message->is_limited = wishes->is_limited;
+    message->elsewhere = wishes->elsewhere;
     for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
         if (wishes->hosts[i] != NULL) {
             message->hosts[message->n_hosts++] = borrowed(wishes->hosts[i]);
@@ -327,9 +330,10 @@ gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message, gy_manager_wish
 {
     GY_TRY(gy_net_check_job(message->job, message->epoch));
     GY_TRY(gy_net_check_text(message->address, GY_CONTROL_TEXT_BYTES, "an address"));
-    if (message->n_gangs > GY_CONTROL_GANGS_MAX || message->n_hosts > GY_CONTROL_HOSTS_MAX) {
-        return gy_fail(GY_FORMAT, "wishes for %zu gangs, at %zu hosts", message->n_gangs,
-                       message->n_hosts);
+    if (message->n_gangs > GY_CONTROL_GANGS_MAX || message->n_hosts > GY_CONTROL_HOSTS_MAX ||
+        message->must > message->n_hosts) {
+        return gy_fail(GY_FORMAT, "wishes for %zu gangs, at %zu hosts, %u of them only",
+                       message->n_gangs, message->n_hosts, message->must);
     }
     *wishes = (gy_manager_wishes){.job = gy_net_key(message->job),
                                   .epoch = message->epoch,
@@ -337,6 +341,9 @@ gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message, gy_manager_wish
                                   .seen = message->seen,
                                   .address = message->address,
                                   .slots = message->slots,
+                                  .must = message->must,
+                                  .is_limited = message->is_limited,
+                                  .elsewhere = message->elsewhere,
                                   .gang_count = (uint32_t)message->n_gangs};
     for (size_t i = 0; i < message->n_gangs; i++) {
         const Gy__Cluster__GangWish *from = message->gangs[i];

@@ -63,7 +63,7 @@ static const gy_rpc_method methods[] = {
          SMALL),
     CALL(GY_NET_RELAY, "relay a stream", MAY(MANAGER) | MAY(DAEMON), ONCE, relay, RELAY, done,
          SMALL),
-    CALL(GY_NET_FETCH, "have a section fetched", MAY(MANAGER), ONCE, fetch, STATE, done, SMALL),
+    CALL(GY_NET_FETCH, "have sections fetched", MAY(MANAGER), ONCE, fetch, STATE, done, SMALL),
     TELL(GY_NET_UNFETCH, "cancel a fetch", MAY(MANAGER), 0, unfetch, SMALL),
     TELL(GY_NET_DISCARD, "discard files", MAY(MANAGER), 0, discard, STATE),
     CALL(GY_NET_JOB_OVER, "end a job", MAY(MANAGER), ONCE, job_over, SMALL, done, SMALL),
@@ -71,7 +71,7 @@ static const gy_rpc_method methods[] = {
          SMALL),
     CALL(GY_NET_SEAT_GONE, "tell of a seat's end", MAY(DAEMON), ONCE, seat_gone, BOARDS, done,
          SMALL),
-    CALL(GY_NET_FETCHED, "tell of a fetch's end", MAY(DAEMON), ONCE, fetched, TEXTS, done,
+    CALL(GY_NET_FETCHED, "tell of fetches' ends", MAY(DAEMON), ONCE, fetched, STATE, done,
          SMALL),
 };
 

@@ -46,7 +46,7 @@ typedef enum gy_net_type {
     GY_NET_CLOSE,       /* call Close -> Done */
     GY_NET_CREDIT,      /* call Credit -> Done; either way */
     GY_NET_RELAY,       /* call Relay -> Done; either way */
-    GY_NET_FETCH,       /* call Fetch -> Done: it is begun; then FETCHED */
+    GY_NET_FETCH,       /* call Fetch -> Done: all are begun; then FETCHED for each */
     GY_NET_UNFETCH,     /* tell Unfetch */
     GY_NET_DISCARD,     /* tell Discard */
     GY_NET_JOB_OVER,    /* call JobOver -> Done */

@@ -1,7 +1,8 @@
 /*
- * A START goes to its process when the sections that it reads are at its host. Each is asked of
- * that host's daemon, which fetches what several wait for once. What cannot be had is a lost
- * input when the host that should have it lives, and nobody's failure when it does not.
+ * A START goes to its process when the sections that it reads are at its host. They are asked
+ * of that host's daemon, many in a message, which fetches what several wait for once. What
+ * cannot be had is a lost input when the host that should have it lives, and nobody's failure
+ * when it does not.
  */
 #include "cluster/remote/remote_priv.h"
 
@@ -122,7 +123,8 @@ static void queue_need(gy_remote *remote, uint32_t row)
 /* A FETCH that the daemon refused: FETCHED never comes. */
 typedef struct fetch_call {
     gy_driver *driver;
-    uint64_t number;
+    uint64_t number; /* of the first */
+    uint32_t count;
 } fetch_call;
 
 static void lose_need(gy_driver *driver, uint32_t row, gy_status status, const char *reason);
@@ -138,48 +140,92 @@ static void fetch_begun(void *arg, gy_status status, const ProtobufCMessage *ans
     }
     gy_error why;
     gy_error_take(&why, status);
-    const uint32_t row = gy_index_find(&driver->remote->by_number, gy_index_id(call.number));
     if (status == GY_STATE) {
         remote_over(driver, GY_STATE, why.text);
-    } else if (row != GY_NONE) {
-        lose_need(driver, row, status, why.text);
+    }
+    for (uint32_t i = 0; i < call.count && status != GY_STATE && !driver->has_ended; i++) {
+        const uint32_t row =
+            gy_index_find(&driver->remote->by_number, gy_index_id(call.number + i));
+        if (row != GY_NONE) {
+            lose_need(driver, row, status, why.text);
+        }
     }
 }
 
-static bool ask(gy_driver *driver, uint32_t row)
+static void fill_one(const gy_driver *driver, const remote_need *need,
+                     Gy__Cluster__Key *content, Gy__Cluster__FetchOne *one)
+{
+    const gy_driver_need *what = &need->what;
+    const tenant_host *from = &driver->remote->tenant.hosts[what->host];
+    gy__cluster__fetch_one__init(one);
+    *content = remote_key(what->content);
+    one->number = need->number;
+    one->content = content;
+    one->peer = from->daemon;
+    one->incarnation = from->incarnation;
+    one->address = (char *)(uintptr_t)from->address;
+    one->size_bytes = what->size_bytes;
+    one->name = (char *)(uintptr_t)what->name;
+    one->wanted.data = (uint8_t *)(uintptr_t)what->wanted;
+    one->wanted.len = what->wanted_bytes;
+}
+
+/* Give numbers to the rows, which are known by them from now on. */
+static gy_status number_rows(gy_remote *remote, const uint32_t *rows, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        remote_need *need = &remote->needs[rows[i]];
+        need->number = ++remote->number;
+        GY_TRY(gy_index_put(&remote->by_number, gy_index_id(need->number), rows[i]));
+    }
+    return GY_OK;
+}
+
+static bool ask(gy_driver *driver, uint32_t to, const uint32_t *rows, uint32_t count)
 {
     gy_remote *remote = driver->remote;
-    remote_need *need = &remote->needs[row];
-    const gy_driver_need *what = &need->what;
-    const tenant_host *from = &remote->tenant.hosts[what->host];
-    const uint64_t number = remote->number + 1;
+    Gy__Cluster__FetchOne ones[REMOTE_FETCH_BATCH], *sections[REMOTE_FETCH_BATCH];
+    Gy__Cluster__Key contents[REMOTE_FETCH_BATCH];
     REMOTE_MESSAGE(Fetch, fetch, message);
-    Gy__Cluster__Key content = remote_key(what->content);
-    message.number = number;
-    message.content = &content;
-    message.peer = from->daemon;
-    message.incarnation = from->incarnation;
-    message.address = (char *)(uintptr_t)from->address;
-    message.size_bytes = what->size_bytes;
-    message.name = (char *)(uintptr_t)what->name;
-    message.wanted.data = (uint8_t *)(uintptr_t)what->wanted;
-    message.wanted.len = what->wanted_bytes;
+    message.sections = sections;
+    message.n_sections = count;
     fetch_call *call = gy_alloc("cluster.remote", sizeof(*call));
-    if (call == NULL || gy_index_put(&remote->by_number, gy_index_id(number), row) < 0) {
-        gy_free(call);
-        return false;
+    bool is_said = call != NULL;
+    if (is_said) {
+        *call = (fetch_call){driver, remote->number + 1, count};
     }
-    *call = (fetch_call){driver, number};
-    if (remote_call(driver, remote->tenant.hosts[need->to].peer, GY_NET_FETCH, &message.base,
-                    fetch_begun, call) < 0) {
-        gy_index_remove(&remote->by_number, gy_index_id(number));
-        gy_free(call);
-        return false;
+    is_said = is_said && number_rows(remote, rows, count) == GY_OK;
+    for (uint32_t i = 0; i < count && is_said; i++) {
+        fill_one(driver, &remote->needs[rows[i]], &contents[i], &ones[i]);
+        sections[i] = &ones[i];
     }
-    remote->number = number;
-    need->number = number;
-    need->is_asked = true;
-    return true;
+    is_said = is_said && remote_call(driver, remote->tenant.hosts[to].peer, GY_NET_FETCH,
+                                     &message.base, fetch_begun, call) == GY_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_said) {
+            gy_index_remove(&remote->by_number, gy_index_id(remote->needs[rows[i]].number));
+        }
+        remote->needs[rows[i]].is_asked = is_said;
+    }
+    if (!is_said) {
+        gy_free(call);
+    } else if (driver->options->traffic != NULL) {
+        driver->options->traffic->questions++;
+    }
+    return is_said;
+}
+
+/* The next of the host's queue for which somebody waits; those of nobody are freed. */
+static uint32_t next_need(gy_remote *remote, tenant_host *to)
+{
+    while (to->first_need != GY_NONE && remote->needs[to->first_need].start == NULL) {
+        const uint32_t row = to->first_need;
+        to->first_need = remote->needs[row].next;
+        remote->needs[row].next = remote->free_need;
+        remote->free_need = row;
+    }
+    to->last_need = to->first_need == GY_NONE ? GY_NONE : to->last_need;
+    return to->first_need;
 }
 
 void remote_fetches_go_on(void *arg, uint32_t host)
@@ -187,21 +233,31 @@ void remote_fetches_go_on(void *arg, uint32_t host)
     gy_driver *driver = arg;
     gy_remote *remote = driver->remote;
     tenant_host *to = &remote->tenant.hosts[host];
-    while (to->state == HOST_HERE && to->first_need != GY_NONE && to->asked < REMOTE_FETCHES) {
-        const uint32_t row = to->first_need;
-        remote_need *need = &remote->needs[row];
-        const uint32_t next = need->next;
-        if (need->start != NULL && !ask(driver, row)) {
+    uint32_t rows[REMOTE_FETCH_BATCH];
+    while (to->state == HOST_HERE && to->asked < REMOTE_FETCHES) {
+        const uint32_t most =
+            GY_MIN((uint32_t)REMOTE_FETCH_BATCH, (uint32_t)REMOTE_FETCHES - to->asked);
+        uint32_t count = 0;
+        for (uint32_t row = next_need(remote, to); row != GY_NONE && count < most;
+             row = remote->needs[row].next) {
+            if (remote->needs[row].start != NULL) {
+                rows[count++] = row;
+            }
+        }
+        if (count == 0 || !ask(driver, host, rows, count)) {
             return; /* again when there is room, or at the next tick */
         }
-        to->first_need = next;
-        to->last_need = next == GY_NONE ? GY_NONE : to->last_need;
-        if (need->start != NULL) {
-            to->asked++;
-        } else { /* nobody waits for it any more */
-            need->next = remote->free_need;
-            remote->free_need = row;
+        while (to->first_need != rows[count - 1]) { /* they, and those of nobody between */
+            const uint32_t row = to->first_need;
+            to->first_need = remote->needs[row].next;
+            if (remote->needs[row].start == NULL) {
+                remote->needs[row].next = remote->free_need;
+                remote->free_need = row;
+            }
         }
+        to->first_need = remote->needs[rows[count - 1]].next;
+        to->last_need = to->first_need == GY_NONE ? GY_NONE : to->last_need;
+        to->asked += count;
     }
 }
 
@@ -317,6 +373,37 @@ static void lose_need(gy_driver *driver, uint32_t row, gy_status status, const c
     }
 }
 
+static void hear_one(gy_driver *driver, uint32_t host, const Gy__Cluster__FetchedOne *one)
+{
+    gy_remote *remote = driver->remote;
+    const uint32_t row = gy_index_find(&remote->by_number, gy_index_id(one->number));
+    if (driver->has_ended || row == GY_NONE || remote->needs[row].to != host) {
+        return;
+    }
+    remote_start *start = remote->needs[row].start;
+    if (one->status >= 0) {
+        end_need(driver, row, false);
+        if (--start->left == 0) {
+            deliver(driver, start);
+        }
+    } else {
+        char reason[GY_ERROR_TEXT_BYTES];
+        gy_net_clean_text(one->reason, reason, sizeof(reason));
+        lose_need(driver, row, (gy_status)one->status, reason);
+    }
+}
+
+static void count_traffic(gy_driver_traffic *traffic, const Gy__Cluster__Fetched *message)
+{
+    for (size_t i = 0; i < message->n_sections; i++) {
+        traffic->sections += message->sections[i]->status >= 0;
+    }
+    traffic->answers++;
+    traffic->transfers += (int64_t)message->transfers;
+    traffic->bytes += (int64_t)message->bytes;
+    traffic->wire_bytes += (int64_t)message->wire_bytes;
+}
+
 gy_status remote_hear_fetched(void *arg, const gy_rpc_asked *asked,
                               const ProtobufCMessage *request)
 {
@@ -329,23 +416,18 @@ gy_status remote_hear_fetched(void *arg, const gy_rpc_asked *asked,
         gy_debug("an answer to a daemon is lost: %s", gy_error_text());
     }
     const uint32_t host = remote_host_of(driver, asked->peer);
-    const uint32_t row = gy_index_find(&remote->by_number, gy_index_id(message->number));
-    if (driver->has_ended || message->epoch != remote->ticket->epoch || row == GY_NONE ||
-        host == GY_NONE || remote->needs[row].to != host) {
+    if (driver->has_ended || message->epoch != remote->ticket->epoch || host == GY_NONE) {
         return GY_OK;
     }
-    remote_start *start = remote->needs[row].start;
-    if (message->status >= 0) {
-        end_need(driver, row, false);
-        if (--start->left == 0) {
-            deliver(driver, start);
-        }
-    } else {
-        char reason[GY_ERROR_TEXT_BYTES];
-        gy_net_clean_text(message->reason, reason, sizeof(reason));
-        lose_need(driver, row, (gy_status)message->status, reason);
+    if (driver->options->traffic != NULL) {
+        count_traffic(driver->options->traffic, message);
     }
-    remote_fetches_go_on(driver, host);
+    for (size_t i = 0; i < message->n_sections; i++) {
+        hear_one(driver, host, message->sections[i]);
+    }
+    if (!driver->has_ended) {
+        remote_fetches_go_on(driver, host);
+    }
     return GY_OK;
 }
 

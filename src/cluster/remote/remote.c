@@ -294,6 +294,7 @@ void gy_remote_tick(gy_driver *driver, int64_t now_ns)
         remote_seats_go_on(driver, i);
     }
     gy_tenant_give_idle(tenant, now_ns);
+    gy_tenant_where_give(tenant, now_ns);
     gy_tenant_give_all(tenant, now_ns);
 }
 

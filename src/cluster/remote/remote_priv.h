@@ -13,7 +13,8 @@ enum {
     REMOTE_METHODS = 18,
     REMOTE_WINDOW_BYTES = 256 << 10, /* of a daemon towards a process: daemon.h */
     REMOTE_CREDIT_BYTES = 1 << 20,   /* of ours */
-    REMOTE_FETCHES = 64              /* asked of one host at once; the daemon does 8 */
+    REMOTE_FETCHES = 1024,           /* sections asked of one host at once, */
+    REMOTE_FETCH_BATCH = 128         /* and in one message */
 };
 
 typedef struct remote_start remote_start;

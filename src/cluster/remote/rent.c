@@ -100,6 +100,7 @@ static void say_wishes(gy_tenant *tenant)
                                 .slots = is_gang_late(tenant, tenant->wish_ns)
                                              ? count_busy(tenant)
                                              : count_singles(tenant)};
+    gy_tenant_where_wish(tenant, &wishes);
     if (tenant->gang_width > 0) {
         wishes.gangs[0] = (gy_gang_wish){
             .number = tenant->gang, .width = tenant->gang_width, .is_one_host = true};

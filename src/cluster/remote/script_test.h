@@ -446,17 +446,21 @@ static inline gy_status script_fetch(void *arg, const gy_rpc_asked *asked,
     script_host *host = arg;
     const Gy__Cluster__Fetch *said = (const void *)request;
     script_answer(host->rpc, asked);
-    SCRIPT_MESSAGE(Fetched, fetched, message);
-    message.number = said->number;
-    message.status = script_fetch_status(host);
-    message.reason = message.status < 0 ? (char *)(uintptr_t)gy_error_text() : (char *)"";
-    if (said->peer == (uint64_t)host->index + 100) {
-        script_wrong(host->at, "what is here is fetched");
+    for (size_t i = 0; i < said->n_sections; i++) {
+        Gy__Cluster__FetchedOne one = GY__CLUSTER__FETCHED_ONE__INIT, *sections[1] = {&one};
+        SCRIPT_MESSAGE(Fetched, fetched, message);
+        message.n_sections = 1, message.sections = sections;
+        one.status = script_fetch_status(host);
+        one.number = said->sections[i]->number;
+        one.reason = one.status < 0 ? (char *)(uintptr_t)gy_error_text() : (char *)"";
+        if (said->sections[i]->peer == (uint64_t)host->index + 100) {
+            script_wrong(host->at, "what is here is fetched");
+        }
+        if (one.status >= 0 && host->fetched_count < FETCHED_MAX) {
+            host->fetched[host->fetched_count++] = said->sections[i]->content->low;
+        }
+        script_call(host, GY_NET_FETCHED, &message.base);
     }
-    if (message.status >= 0 && host->fetched_count < FETCHED_MAX) {
-        host->fetched[host->fetched_count++] = said->content->low;
-    }
-    script_call(host, GY_NET_FETCHED, &message.base);
     return GY_OK;
 }
 

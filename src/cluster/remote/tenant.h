@@ -108,6 +108,10 @@ typedef struct gy_tenant {
     uint32_t served;                 /* number of the last one that was granted */
     int64_t gang_ns;                 /* since when it is wished */
     int64_t wish_ns, idle_ns, beat_ns;
+    /* where it is wished */
+    gy_wanted_where where; /* as said last */
+    int64_t missed_ns;     /* since when a task's hosts are not there; 0: they are */
+    int64_t others_ns;     /* when there were no more slots elsewhere than are of use */
     /* what is there */
     tenant_host *hosts; /* (host_count) */
     size_t host_count, host_room;
@@ -196,6 +200,19 @@ void gy_tenant_given(gy_tenant *tenant, uint64_t lease, bool is_known);
 /** Returns that are not known yet, again; idle slots. */
 void gy_tenant_give_all(gy_tenant *tenant, int64_t now_ns);
 void gy_tenant_give_idle(gy_tenant *tenant, int64_t now_ns);
+/* ---- where.c: near what tasks read ---- */
+
+/** The hosts of wishes that are said now. */
+void gy_tenant_where_wish(gy_tenant *tenant, gy_manager_wishes *wishes);
+/** What the name server says of the hosts of the wishes with this number: bits of those that
+ * must be and are not there. A task that has none of its hosts for ten seconds (five times
+ * dead_ns) ends the job. */
+void gy_tenant_where_hear(gy_tenant *tenant, uint64_t sequence, uint32_t missing);
+/** Idle slots go back that nothing can use which waits. */
+void gy_tenant_where_give(gy_tenant *tenant, int64_t now_ns);
+
+/* ---- rent.c: hosts where tasks fail ---- */
+
 /** As the machine asks; done by gy_tenant_do_avoids, outside of steps. */
 void gy_tenant_avoid(gy_tenant *tenant, uint32_t host, const char *reason);
 void gy_tenant_do_avoids(gy_tenant *tenant);

@@ -111,6 +111,9 @@ gy_status remote_hear_grants(void *arg, const gy_rpc_asked *asked,
         return GY_OK;
     }
     take_grants(driver, message);
+    if (!driver->has_ended) {
+        gy_tenant_where_hear(&driver->remote->tenant, message->sequence, message->missing);
+    }
     return GY_OK;
 }
 

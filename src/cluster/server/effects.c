@@ -125,6 +125,8 @@ static void on_grants(gy_server *server, const gy_names_effect *effect, gy_arena
     message.version = effect->version;
     message.from = effect->from;
     message.is_killed = effect->is_on;
+    message.sequence = effect->sequence;
+    message.missing = effect->missing;
     tell(server, to->peer, GY_NET_GRANTS, &message.base);
 }
 

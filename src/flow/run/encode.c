@@ -269,6 +269,34 @@ static gy_status fill_outputs(gy_flow_job *job, uint32_t vertex, uint32_t member
 
 /* ---- all of it ---- */
 
+/* Files of a command, of which those on hosts are called by their paths there. */
+static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_start *start)
+{
+    size_t count = 0;
+    while (proto->command != NULL && proto->files != NULL && proto->files[count] != NULL) {
+        count++;
+    }
+    const char **files = gy_arena_alloc(&job->start_arena, (count + 1) * sizeof(*files));
+    if (files == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        gy_host_file file;
+        GY_TRY(gy_host_file_read(proto->files[i], &file));
+        files[i] = proto->files[i];
+        if (file.hosts[0] != '\0') {
+            char *path = gy_arena_alloc(&job->start_arena, strlen(file.path) + 1);
+            if (path == NULL) {
+                return GY_NOMEM;
+            }
+            files[i] = memcpy(path, file.path, strlen(file.path) + 1);
+        }
+    }
+    files[count] = NULL;
+    start->files = count > 0 ? files : NULL;
+    return GY_OK;
+}
+
 static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
                             const gy_effect *effect, gy_start *start)
 {
@@ -291,14 +319,14 @@ static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
                                                                 : job->options.memory_bytes,
                         .parameter = proto->parameter,
                         .parameter_bytes = (uint32_t)proto->parameter_bytes,
-                        .command = proto->command,
-                        .files = proto->files};
+                        .command = proto->command};
     if (start->width > 1) {
         const uint64_t words[] = {job->secret[0], job->secret[1], task,
                                   (uint64_t)effect->id.epoch << 32 | effect->id.attempt};
         gy_hash_wide(words, sizeof(words), start->token);
         GY_TRY(fill_channels(job, task, start));
     }
+    GY_TRY(name_files(job, proto, start));
     size_t bad = 0;
     start->bad = gy_bad_of(job->bad, task, effect->member, &bad);
     start->bad_count = (uint32_t)bad;

@@ -101,9 +101,10 @@ typedef struct gy_flow_job {
         char text[GY_DRIVER_NOTE_BYTES];
     } last_notes[GY_DRIVER_ROWS]; /* the i-th at i % GY_DRIVER_ROWS */
     uint64_t last_note_count;
-    int64_t saved_ns; /* when the history was */
-    gy_status cause;  /* of a failed growth, save or publication */
-    char fatal[512];  /* why a failure was said to be for good */
+    int64_t saved_ns;          /* when the history was */
+    gy_driver_traffic traffic; /* between the hosts of a cluster */
+    gy_status cause;           /* of a failed growth, save or publication */
+    char fatal[512];           /* why a failure was said to be for good */
 } gy_flow_job;
 
 /* ---- folder.c ---- */

@@ -1,5 +1,6 @@
 /* Keys of prototypes; the program's build id. Real files alone: stat, ELF notes. */
 #include "flow/run/key.h"
+#include "flow/run/places.h"
 
 #include "base/text.h"
 #include "store/store.h"
@@ -99,6 +100,38 @@ static const char *last_number(const char *text, const char *end, uint64_t *valu
     return at - 1;
 }
 
+/* The text without its numbers; made absolute. */
+static gy_status take_path(const char *text, size_t length, gy_file_range *range)
+{
+    char name[sizeof(range->path)];
+    gy_host_file file;
+    if (length == 0 || length + 2 > sizeof(name)) {
+        return gy_fail(GY_ARG, "the path of an input file has %zu bytes: expected 1 to %zu",
+                       length, sizeof(name) - 2);
+    }
+    memcpy(name, text, length);
+    name[length] = '\0';
+    GY_TRY(gy_host_file_read(name, &file));
+    memcpy(range->hosts, file.hosts, strlen(file.hosts) + 1);
+    size_t used = 0;
+    if (file.path[0] != '/') {
+        if (getcwd(range->path, sizeof(range->path)) == NULL) {
+            return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
+        }
+        used = strlen(range->path);
+    }
+    const size_t size = strlen(file.path);
+    if (used + size + 2 > sizeof(range->path)) {
+        return gy_fail(GY_ARG, "the path of an input file has %zu bytes: expected 1 to %zu",
+                       used + size, sizeof(range->path) - 2);
+    }
+    if (used > 0) {
+        range->path[used++] = '/';
+    }
+    memcpy(range->path + used, file.path, size + 1);
+    return GY_OK;
+}
+
 gy_status gy_file_range_read(const char *text, gy_file_range *range)
 {
     uint64_t size = UINT64_MAX, offset = 0;
@@ -112,23 +145,7 @@ gy_status gy_file_range_read(const char *text, gy_file_range *range)
         size = UINT64_MAX;
         offset = 0;
     }
-    size_t used = 0;
-    if (text[0] != '/') {
-        if (getcwd(range->path, sizeof(range->path)) == NULL) {
-            return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
-        }
-        used = strlen(range->path);
-    }
-    const size_t length = (size_t)(end - text);
-    if (length == 0 || used + length + 2 > sizeof(range->path)) {
-        return gy_fail(GY_ARG, "the path of an input file has %zu bytes: expected 1 to %zu",
-                       length, sizeof(range->path) - 2);
-    }
-    if (used > 0) {
-        range->path[used++] = '/';
-    }
-    memcpy(range->path + used, text, length);
-    range->path[used + length] = '\0';
+    GY_TRY(take_path(text, (size_t)(end - text), range));
     range->offset = offset;
     range->size_bytes = size;
     return GY_OK;
@@ -206,10 +223,31 @@ static gy_status read_content(const gy_file_range *range, const gy_memo_file *fi
     return status;
 }
 
+/* A job at home reads files of its own host. */
+static gy_status check_own(const char *text, const char *hosts)
+{
+    char own[GY_HOST_FILE_NAME] = "";
+    (void)gethostname(own, sizeof(own) - 1);
+    return hosts[0] == '\0' || gy_places_have(hosts, own)
+               ? GY_OK
+               : gy_fail(GY_ARG,
+                         "%s lies on another host than this one (%s): submit the job to a "
+                         "cluster with a daemon there",
+                         text, own);
+}
+
 static gy_status add_file(gy_proto_keys *keys, const char *text, gy_text *words, int64_t *bytes)
 {
     gy_file_range range;
     gy_memo_file file = {0};
+    GY_TRY(gy_file_range_read(text, &range));
+    if (keys->is_over_hosts && range.hosts[0] != '\0') {
+        /* Every manager must come to the same key, wherever it runs. */
+        *bytes += range.size_bytes != UINT64_MAX ? (int64_t)range.size_bytes : 0;
+        gy_text_add_bytes(words, text, strlen(text) + 1);
+        return GY_OK;
+    }
+    GY_TRY(check_own(text, range.hosts));
     GY_TRY(identify(text, &range, &file));
     *bytes += (int64_t)file.size_bytes;
     if (keys->memo == NULL) {
@@ -271,6 +309,8 @@ static gy_status reserve(gy_proto_keys *keys, size_t count)
                       sizeof(gy_key)));
     GY_TRY(gy_reserve("flow.keys", (void **)&keys->bytes, &keys->bytes_capacity, count,
                       sizeof(int64_t)));
+    GY_TRY(gy_reserve("flow.keys", (void **)&keys->places, &keys->places_capacity, count,
+                      sizeof(gy_proto_places)));
     if (keys->slots >= count * 2) {
         return GY_OK;
     }
@@ -327,6 +367,10 @@ gy_status gy_proto_keys_make(gy_proto_keys *keys, const gy_dag *dag)
     for (size_t p = keys->count; status >= 0 && p < dag->proto_count; p++) {
         words.size_bytes = 0;
         status = describe(keys, dag, &dag->protos[p], &words, &keys->bytes[p]);
+        keys->places[p] = (gy_proto_places){.hosts = NULL};
+        if (status >= 0 && keys->is_over_hosts) {
+            status = gy_places_find(dag, (uint32_t)p, &keys->texts, &keys->places[p]);
+        }
         if (status >= 0) {
             uint64_t key[3] = {0, 0, 0};
             gy_hash_wide(words.data, words.size_bytes, key);
@@ -349,6 +393,8 @@ void gy_proto_keys_fini(gy_proto_keys *keys)
     gy_free(keys->bytes);
     gy_free(keys->table);
     gy_free(keys->equal);
+    gy_free(keys->places);
+    gy_arena_free(&keys->texts);
     *keys = (gy_proto_keys){0};
 }
 
@@ -360,4 +406,13 @@ void gy_proto_keys_tell(void *arg, const gy_dag *dag, uint32_t proto, gy_key *ke
     *key = keys->keys[proto];
     *is_kept = dag->protos[proto].command == NULL || dag->protos[proto].files != NULL;
     *bytes = keys->bytes[proto];
+}
+
+const char *gy_proto_keys_places(void *arg, const gy_dag *dag, uint32_t proto, bool *is_pinned)
+{
+    const gy_proto_keys *keys = arg;
+    (void)dag;
+    GY_ASSERT(proto < keys->count);
+    *is_pinned = keys->places[proto].is_pinned;
+    return keys->places[proto].hosts;
 }

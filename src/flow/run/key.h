@@ -8,15 +8,17 @@
 #include "flow/dag.h"
 #include "flow/lower.h"
 #include "flow/run/memo.h"
+#include "store/host_file.h"
 
 /** A file, or a part of it, that a vertex reads from outside. */
 typedef struct gy_file_range {
-    char path[4096];             /* absolute */
-    uint64_t offset, size_bytes; /* UINT64_MAX: to the end */
+    char path[4096];                /* absolute */
+    char hosts[GY_HOST_FILE_HOSTS]; /* that have it, with blanks between; "": all have */
+    uint64_t offset, size_bytes;    /* UINT64_MAX: to the end */
 } gy_file_range;
 
-/** "path" or "path:offset:size". GY_ARG too long, a range that overflows; GY_IO no folder to
- * start from. */
+/** "path" or "path:offset:size", the path as gy_host_file_read has it. GY_ARG too long, a range
+ * that overflows, what is no such text; GY_IO no folder to start from. */
 GY_MUST_CHECK gy_status gy_file_range_read(const char *text, gy_file_range *range);
 
 /**
@@ -26,16 +28,25 @@ GY_MUST_CHECK gy_status gy_file_range_read(const char *text, gy_file_range *rang
  */
 GY_MUST_CHECK gy_status gy_key_build(gy_key *build);
 
+/** Where vertices of a prototype would best run. */
+typedef struct gy_proto_places {
+    const char *hosts; /* names with blanks between; NULL: anywhere */
+    bool is_pinned;    /* and nowhere else */
+} gy_proto_places;
+
 /** Keys of a graph's prototypes, made as they are asked for. Zero but for build and memo at
  * first.
  */
 typedef struct gy_proto_keys {
     gy_key build;
-    gy_memo_store *memo; /* NULL: files are known by what stat tells, not by content */
-    gy_key *keys;        /* (count) final ones */
-    gy_key *bases;       /* (count) before equal ones are told apart */
-    int64_t *bytes;      /* (count) of files */
-    size_t keys_capacity, bases_capacity, bytes_capacity;
+    gy_memo_store *memo;     /* NULL: files are known by what stat tells, not by content */
+    bool is_over_hosts;      /* a file of a host may be another one's: known by its name */
+    gy_key *keys;            /* (count) final ones */
+    gy_key *bases;           /* (count) before equal ones are told apart */
+    int64_t *bytes;          /* (count) of files */
+    gy_proto_places *places; /* (count) */
+    gy_arena texts;
+    size_t keys_capacity, bases_capacity, bytes_capacity, places_capacity;
     size_t count;
     uint32_t *table; /* (slots) open addressing: prototype + 1, the first of its base */
     uint32_t *equal; /* (slots) how many have that base */
@@ -46,12 +57,15 @@ typedef struct gy_proto_keys {
  * Keys of all prototypes that the graph has by now.
  *
  * @return GY_OK; GY_NOTFOUND, GY_IO an input file cannot be read: names it and the vertex;
- * GY_ARG a range outside the file; GY_NOMEM
+ * GY_ARG a range outside the file, files that no host has together, one of another host in a
+ * job of this one; GY_UNSUPPORTED one of a host in a growth; GY_NOMEM
  */
 GY_MUST_CHECK gy_status gy_proto_keys_make(gy_proto_keys *keys, const gy_dag *dag);
 void gy_proto_keys_fini(gy_proto_keys *keys);
 /** For gy_lower_growth, arg being the keys. */
 void gy_proto_keys_tell(void *arg, const gy_dag *dag, uint32_t proto, gy_key *key,
                         bool *is_kept, int64_t *bytes);
+/** Likewise. */
+const char *gy_proto_keys_places(void *arg, const gy_dag *dag, uint32_t proto, bool *is_pinned);
 
 #endif

@@ -2,6 +2,7 @@
  * collecting removes what was used longest ago. */
 #include "flow/run/key.h"
 #include "flow/run/memo_priv.h"
+#include "flow/run/places.h"
 #include "flow/run/start.h"
 
 #include <fcntl.h>
@@ -378,6 +379,52 @@ static void ranges_of_files_are_read(void **state)
     assert_ok(gy_file_range_read("b", &range));
     assert_int_equal(range.path[0], '/');
     assert_status(gy_file_range_read("", &range), GY_ARG);
+    assert_ok(gy_file_range_read("file://h1,h2/a%20b:5:17", &range));
+    assert_string_equal(range.path, "/a b");
+    assert_string_equal(range.hosts, "h1 h2");
+    assert_true(range.offset == 5 && range.size_bytes == 17);
+    assert_ok(gy_file_range_read("file:///a", &range));
+    assert_string_equal(range.hosts, "");
+    assert_status(gy_file_range_read("file://h1:5:17", &range), GY_ARG);
+}
+
+/* Where prototypes shall run, which a job over hosts asks alone. */
+static void files_of_hosts_are_places(void **state)
+{
+    (void)state;
+    static const char *const both[] = {"file://h1,h2/a", "file://h2,h3/b:0:9", "/c", NULL};
+    static const char *const apart[] = {"file://h1/a", "file://h2/b", NULL};
+    static const char *const near[] = {"h5", "h6", NULL}, *const wrong[] = {"a b", NULL};
+    const struct {
+        const char *const *files, *const *near;
+        const char *hosts;
+        bool is_pinned;
+        gy_status status;
+    } rows[] = {{both, near, "h2", true, GY_OK},
+                {apart, NULL, NULL, false, GY_ARG},
+                {NULL, near, "h5 h6", false, GY_OK},
+                {NULL, NULL, NULL, false, GY_OK},
+                {NULL, wrong, NULL, false, GY_ARG}};
+    for (size_t i = 0; i < GY_COUNT(rows); i++) {
+        gy_arena arena = {0};
+        gy_proto_places places = {0};
+        gy_dag *dag = gy_dag_new(NULL, "places");
+        assert_non_null(dag);
+        (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = "f",
+                                                      .files = rows[i].files,
+                                                      .near = rows[i].near});
+        assert_status(gy_places_find(dag, 0, &arena, &places), rows[i].status);
+        assert_int_equal(places.is_pinned && rows[i].status == GY_OK, rows[i].is_pinned);
+        assert_true((places.hosts != NULL) == (rows[i].hosts != NULL));
+        if (rows[i].hosts != NULL) {
+            assert_string_equal(places.hosts, rows[i].hosts);
+        }
+        dag->is_running = true;
+        assert_status(gy_places_find(dag, 0, &arena, &places),
+                      rows[i].is_pinned ? GY_UNSUPPORTED : rows[i].status);
+        gy_dag_free(dag);
+        gy_arena_free(&arena);
+    }
 }
 
 int main(void)
@@ -393,6 +440,7 @@ int main(void)
         cmocka_unit_test(files_are_known_by_content_or_by_stat),
         cmocka_unit_test(contents_are_read_once),
         cmocka_unit_test(ranges_of_files_are_read),
+        cmocka_unit_test(files_of_hosts_are_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

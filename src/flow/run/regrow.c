@@ -78,7 +78,7 @@ gy_status gy_running_lower(gy_flow_job *job, gy_growth *growth)
             "%d processes that one host has, or would wait for themselves",
             cut, job->width);
     }
-    const gy_lower_source source = {gy_proto_keys_tell, &job->keys};
+    const gy_lower_source source = {gy_proto_keys_tell, &job->keys, gy_proto_keys_places};
     GY_TRY(gy_lower_growth(&job->lowering, job->dag, &source, growth));
     gy_status status = keep_flags(job, growth);
     status = status < 0 ? status : make_gates(job);

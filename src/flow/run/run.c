@@ -223,6 +223,7 @@ static gy_status prepare(gy_flow_job *job)
     }
     GY_TRY(gy_running_make_output(job));
     GY_TRY(gy_key_build(&job->keys.build));
+    job->keys.is_over_hosts = job->ticket != NULL;
     if (job->options.memo != NULL) {
         GY_TRY(gy_memo_open(job->env, job->options.memo, &job->memo));
         job->keys.memo = job->memo;
@@ -293,6 +294,7 @@ static gy_status drive(gy_flow_job *job)
         .journal = job->journal,
         .sandbox = job->sandbox.parts != 0 ? &job->sandbox : NULL,
         .ticket = job->ticket,
+        .traffic = &job->traffic,
         .deadline = job->options.timeout_seconds > 0 ? job->deadline : (gy_deadline){0},
     };
     gy_status status = gy_driver_run(job->env, job->manager, &options);

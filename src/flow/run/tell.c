@@ -94,6 +94,29 @@ static int64_t final_bytes(const gy_flow_job *job, const gy_dag_final *final)
     return (int64_t)gy_report_output(&report, final->output).size_bytes;
 }
 
+/* Of a job on a cluster, under this manager. */
+static void count_hosts(gy_flow_job *job)
+{
+    const gy_driver_traffic *traffic = &job->traffic;
+    uint32_t near = 0, far = 0;
+    gy_manager_placed(job->manager, &near, &far);
+    const struct {
+        const char *name;
+        int64_t value;
+    } rows[] = {{"tasks begun where their files lie", near},
+                {"tasks begun where their files do not lie", far},
+                {"sections fetched", traffic->sections},
+                {"bytes fetched", traffic->bytes},
+                {"bytes fetched, on the wire", traffic->wire_bytes},
+                {"transfers between hosts", traffic->transfers},
+                {"messages about fetching", traffic->questions + traffic->answers}};
+    for (size_t i = 0; i < GY_COUNT(rows); i++) {
+        if (rows[i].value > 0) {
+            count(job, rows[i].name, rows[i].value);
+        }
+    }
+}
+
 void gy_running_recount(gy_flow_job *job)
 {
     job->output_bytes = 0;
@@ -114,6 +137,7 @@ void gy_running_recount(gy_flow_job *job)
     if (status < 0) {
         gy_running_note_text(job, "the counters are wrong: %s", gy_error_text());
     }
+    count_hosts(job);
 }
 
 /* ---- memo ---- */

@@ -40,6 +40,7 @@ void gy_bulk_free(stream_bulk *bulk)
         close(bulk->region.fd);
     }
     gy_free(bulk->region.extents);
+    gy_free(bulk->region.data);
     (void)ZSTD_freeCCtx(bulk->packer);
     (void)ZSTD_freeDCtx(bulk->unpacker);
     gy_free(bulk->body);
@@ -104,6 +105,7 @@ static gy_status fill(stream_bulk *bulk, void *to, size_t wanted, size_t *have)
             return status;
         }
         *have += got;
+        bulk->wire_bytes += got;
         bulk->moved_ns = gy_now_ns(bulk->stream->env);
     }
     return GY_OK;

@@ -35,7 +35,7 @@ struct stream_bulk {
     gy_frame frame;
     size_t head_bytes, body_bytes, body_room;
     uint8_t *body;
-    uint64_t received;
+    uint64_t received, wire_bytes; /* frames; bytes of them */
     /* Out: a frame. */
     uint8_t *out;
     size_t out_at, out_bytes, out_room;

@@ -77,6 +77,9 @@ void gy_bulk_receive_end(stream_bulk *bulk, gy_status status)
 {
     const gy_bulk_fetch fetch = bulk->fetch;
     uint64_t came = bulk->at;
+    if (fetch.wire_bytes != NULL) {
+        *fetch.wire_bytes += bulk->wire_bytes;
+    }
     gy_error why;
     gy_error_take(&why, status);
     gy_bulk_free(bulk);

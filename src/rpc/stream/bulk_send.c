@@ -142,6 +142,10 @@ static uint64_t place_of(stream_bulk *bulk, uint64_t at, size_t *follow)
 static gy_status read_chunk(stream_bulk *bulk, size_t size)
 {
     size_t have = 0;
+    if (bulk->region.data != NULL) {
+        memcpy(bulk->raw, bulk->region.data + bulk->at, size);
+        return GY_OK;
+    }
     while (have < size) {
         size_t more = size - have;
         uint64_t place = place_of(bulk, bulk->at + have, &more);

@@ -1,0 +1,95 @@
+/* Files by URIs, and the hosts that they name. */
+#include "store/host_file.h"
+
+#include "store/remote/remote_priv.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* What follows "file:" or "file://"; *hosts: bytes of it before the path. NULL: no URI. */
+static const char *find_path(const char *text, const char **hosts, size_t *host_bytes)
+{
+    if (strncmp(text, "file:", 5) != 0) {
+        return NULL;
+    }
+    *hosts = text + 5;
+    *host_bytes = 0;
+    if (strncmp(text + 5, "//", 2) != 0) {
+        return text + 5;
+    }
+    *hosts = text + 7;
+    *host_bytes = strcspn(text + 7, "/");
+    return text + 7 + *host_bytes;
+}
+
+static bool is_nobody(const char *hosts, size_t size)
+{
+    static const char localhost[] = "localhost";
+    return size == 0 || (size == strlen(localhost) && memcmp(hosts, localhost, size) == 0);
+}
+
+bool gy_host_file_is(const char *text)
+{
+    const char *hosts = NULL;
+    size_t size = 0;
+    return find_path(text, &hosts, &size) != NULL && !is_nobody(hosts, size);
+}
+
+static gy_status take_hosts(const char *text, const char *from, size_t size, char *hosts)
+{
+    size_t length = 0;
+    for (size_t i = 0; i < size; i++) {
+        const bool is_comma = from[i] == ',';
+        length = is_comma ? 0 : length + 1;
+        if (!isalnum((unsigned char)from[i]) && strchr(".-_,", from[i]) == NULL) {
+            return gy_fail(GY_ARG, "%s: '%c' is in no host's name", text, from[i]);
+        }
+        if (length == GY_HOST_FILE_NAME ||
+            (is_comma && (i == 0 || i + 1 == size || from[i + 1] == ','))) {
+            return gy_fail(GY_ARG, "%s: expected names of 1 to %d letters with commas between",
+                           text, GY_HOST_FILE_NAME - 1);
+        }
+        hosts[i] = is_comma ? ' ' : from[i];
+    }
+    hosts[size] = '\0';
+    return GY_OK;
+}
+
+static gy_status take_path(const char *text, const char *from, bool is_uri, char *path)
+{
+    size_t used = 0;
+    for (; *from != '\0'; from++) {
+        char byte = *from;
+        if (is_uri && byte == '%') {
+            byte = gy_uri_byte(from);
+            if (byte == '\0') {
+                return gy_fail(GY_ARG, "%s: %%%.2s is no byte: expected two hexadecimal digits",
+                               text, from + 1);
+            }
+            from += 2;
+        }
+        path[used++] = byte;
+    }
+    path[used] = '\0';
+    return used > 0 ? GY_OK : gy_fail(GY_ARG, "\"%s\" has no path", text);
+}
+
+gy_status gy_host_file_read(const char *text, gy_host_file *file)
+{
+    const char *hosts = NULL;
+    size_t size = 0;
+    const char *path = find_path(text, &hosts, &size);
+    file->path[0] = file->hosts[0] = '\0';
+    if (strlen(text) >= sizeof(file->path) || size >= sizeof(file->hosts)) {
+        return gy_fail(GY_ARG,
+                       "the name of a file has %zu bytes, %zu of them of hosts: too long",
+                       strlen(text), size);
+    }
+    if (path != NULL && !is_nobody(hosts, size)) {
+        GY_TRY(take_hosts(text, hosts, size, file->hosts));
+        if (path[0] != '/') {
+            return gy_fail(GY_ARG, "%s: expected file://HOST/PATH", text);
+        }
+    }
+    return take_path(text, path != NULL ? path : text, path != NULL, file->path);
+}
