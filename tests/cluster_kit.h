@@ -13,8 +13,11 @@ typedef struct cluster {
     char names[64], ring[128]; /* address; key file */
     pid_t server, daemons[CLUSTER_DAEMONS];
     const char *binary;
-    const char *options[10]; /* more of the name server's; NULL at the end */
-    const char *reserve;     /* of daemons' disks; NULL: as usual */
+    const char *options[10];            /* more of the name server's; NULL at the end */
+    const char *reserve;                /* of daemons' disks; NULL: as usual */
+    const char *slots[CLUSTER_DAEMONS]; /* of each; NULL: 3 */
+    const char *network;                /* "10.7.7.": what hosts' addresses begin with, whose */
+    void (*enter)(int host); /* network this process enters; CLUSTER_DAEMONS: the user's */
 } cluster;
 
 /* Wait until `fact` holds. */
@@ -35,6 +38,17 @@ static inline const char *cluster_path(char out[160], const char *name)
     return out;
 }
 
+/* Some port of a host, in the words of --listen. */
+static inline const char *cluster_listen(const cluster *at, int host, char out[32])
+{
+    if (at->network == NULL) {
+        snprintf(out, 32, "127.0.0.1:0");
+    } else {
+        snprintf(out, 32, "%s%d:0", at->network, host + 1);
+    }
+    return out;
+}
+
 /* Run a line of shell with $GYRE, $N (how to reach the cluster) and $T (the test's folder);
  * its exit status. */
 static inline int cluster_shell(const cluster *at, char *said, size_t size, const char *line)
@@ -48,7 +62,7 @@ static inline int cluster_shell(const cluster *at, char *said, size_t size, cons
 
 static inline pid_t cluster_daemon(const cluster *at, int index)
 {
-    char folder[160], log[160], host[16], name[32];
+    char folder[160], log[160], host[16], name[32], listen[32];
     snprintf(name, sizeof(name), "d%d", index);
     snprintf(host, sizeof(host), "h%d", index);
     (void)cluster_path(folder, name);
@@ -59,7 +73,7 @@ static inline pid_t cluster_daemon(const cluster *at, int index)
                                "--names",
                                (char *)(uintptr_t)at->names,
                                "--listen",
-                               "127.0.0.1:0",
+                               (char *)(uintptr_t)cluster_listen(at, index, listen),
                                "--key",
                                (char *)(uintptr_t)at->ring,
                                "--folder",
@@ -67,11 +81,18 @@ static inline pid_t cluster_daemon(const cluster *at, int index)
                                "--host",
                                host,
                                "--slots",
-                               "3",
+                               (char *)(uintptr_t)(at->slots[index] ? at->slots[index] : "3"),
                                at->reserve != NULL ? "--reserve" : NULL,
                                (char *)(uintptr_t)at->reserve,
                                NULL};
-    return kit_start(arguments, log);
+    if (at->enter != NULL) {
+        at->enter(index);
+    }
+    const pid_t daemon = kit_start(arguments, log);
+    if (at->enter != NULL) {
+        at->enter(CLUSTER_DAEMONS);
+    }
+    return daemon;
 }
 
 /* How many daemons the name server sees. */
@@ -106,13 +127,13 @@ static inline pid_t cluster_server(const cluster *at, const char *listen)
 
 static inline void cluster_start(cluster *at)
 {
-    char port[160], said[256];
+    char port[160], said[256], listen[32];
     const char *binary = getenv("GYRE_BIN");
     at->binary = binary != NULL ? binary : "build/dev/gyre";
     snprintf(at->ring, sizeof(at->ring), "%s/ring", kit_top);
     assert_int_equal(cluster_shell(at, said, sizeof(said), "$GYRE key new ring"), 0);
     (void)cluster_path(port, "port");
-    at->server = cluster_server(at, "127.0.0.1:0");
+    at->server = cluster_server(at, cluster_listen(at, CLUSTER_DAEMONS, listen));
     KIT_UNTIL(access(port, F_OK) == 0);
     char *address = kit_read(port, NULL);
     assert_non_null(address);
@@ -124,8 +145,8 @@ static inline void cluster_start(cluster *at)
     KIT_UNTIL(cluster_up(at) == CLUSTER_DAEMONS);
 }
 
-/* All in order; nothing that they started is left. */
-static inline void cluster_stop(cluster *at)
+/* All in order. */
+static inline void cluster_end(cluster *at)
 {
     for (int i = 0; i < CLUSTER_DAEMONS; i++) {
         if (at->daemons[i] > 0) {
@@ -136,6 +157,12 @@ static inline void cluster_stop(cluster *at)
     }
     (void)kill(at->server, SIGTERM);
     assert_int_equal(kit_wait(at->server), 0);
+}
+
+/* And nothing that they started is left. */
+static inline void cluster_stop(cluster *at)
+{
+    cluster_end(at);
     kit_alone();
 }
 

@@ -47,6 +47,8 @@ static char *records; /* (work_records) sorted */
 /* At which of its calls the next manager dies, in the words of mortal.c; "": at none; NULL: it
  * is started without mortal.c, which is part of the program that a job is resumed with. */
 static const char *mortal;
+static const char *journal_name =
+    "journal"; /* in the job's folder; of a cluster's: journal.1 */
 
 /* ---- inputs, and what must come of them ---- */
 
@@ -235,7 +237,7 @@ static inline bool look(running *at)
 {
     if (at->journal < 0) {
         char path[192];
-        snprintf(path, sizeof(path), "%s/journal", folder);
+        snprintf(path, sizeof(path), "%s/%s", folder, journal_name);
         at->journal = open(path, O_RDONLY);
     }
     if (!at->has_ended) {
@@ -374,6 +376,61 @@ static inline bool history_says(const char *what)
     gy_free(id);
     assert_int_equal(gy_test_shell(line, text, sizeof(text)), 0);
     return strstr(text, what) != NULL;
+}
+
+/* ---- intermediates ---- */
+
+/* A file in the folder `data` that a task has committed goes, or one of its bits turns. The
+ * task; -1: there was none. */
+static inline int damage(const running *at, const char *data, bool is_flip)
+{
+    static kit_journal seen;
+    char path[400];
+    kit_journal_read(at->journal, &seen);
+    DIR *files = opendir(data);
+    int found = -1;
+    for (struct dirent *one = files != NULL ? readdir(files) : NULL; one != NULL && found < 0;
+         one = readdir(files)) {
+        const long task = strtol(one->d_name, NULL, 10);
+        if (one->d_name[0] == '.' || task >= KIT_TASKS_MAX || seen.commits[task] == 0) {
+            continue;
+        }
+        snprintf(path, sizeof(path), "%.250s/%.100s", data, one->d_name);
+        if (!is_flip) {
+            found = unlink(path) == 0 ? (int)task : -1;
+            continue;
+        }
+        const int file = open(path, O_RDWR);
+        struct stat about = {.st_size = 0};
+        uint8_t byte = 0;
+        if (file >= 0 && fstat(file, &about) == 0 && about.st_size > 0) {
+            const off_t place = (off_t)gy_random_below(&chance, (uint64_t)about.st_size);
+            if (pread(file, &byte, 1, place) == 1) {
+                byte ^= (uint8_t)(1 << gy_random_below(&chance, 8));
+                found = pwrite(file, &byte, 1, place) == 1 ? (int)task : -1;
+            }
+        }
+        close(file);
+    }
+    if (files != NULL) {
+        closedir(files);
+    }
+    return found;
+}
+
+/* What was damaged ran again, and nothing else. */
+static inline void expect_one_run_again(const running *at, const work *job, int damaged)
+{
+    static kit_journal seen;
+    kit_journal_read(at->journal, &seen);
+    for (int i = 0; i < KIT_TASKS_MAX; i++) {
+        const int expected = i >= job->tasks ? 0 : i == damaged ? 2 : 1;
+        if (seen.commits[i] != expected) {
+            fail_msg("task %d of %s was committed %d times, expected %d (task %d was damaged)",
+                     i, job->verb, seen.commits[i], expected, damaged);
+        }
+    }
+    assert_int_equal(seen.raised, 1);
 }
 
 /* ---- undisturbed, and again ---- */

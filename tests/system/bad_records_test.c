@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "gy_test.h"
+#include "submitted_kit.h"
 
 enum { LINES = 400, KINDS = 7, FILES = 2, EACH = 10 };
 static const char *const words[KINDS] = {"segv", "abort", "fpe", "ill", "bus", "deep", "slow"};
@@ -311,6 +311,9 @@ static void remove_place(const place *at)
 static void expect_history(const place *at, int each)
 {
     char path[160], id[GY_JOB_ID_BYTES] = "";
+    if (submitted_is()) {
+        return; /* no user's history has it */
+    }
     snprintf(path, sizeof(path), "%s/id", at->folder);
     FILE *file = fopen(path, "re");
     assert_non_null(file);
@@ -364,8 +367,9 @@ static void run_job(int each, bool is_blocked, int threads)
 #if !defined(GYRE_ASAN) && !defined(GYRE_TSAN) /* their frames lie between */
     int named = count_lines_with(report->bad_records, " die_of") +
                 count_lines_with(report->bad_records, " dig\n");
-    assert_true(is_blocked ? count_lines_with(report->bad_records, " read_lines") == 0
-                           : named >= at.bad);
+    assert_true(is_blocked || submitted_is()
+                    ? count_lines_with(report->bad_records, " read_lines") == 0
+                    : named >= at.bad);
 #endif
     gy_flow_report_free(report);
     gy_dag_free(dag);
@@ -374,6 +378,10 @@ static void run_job(int each, bool is_blocked, int threads)
 
 static int of_each(int wanted)
 {
+    const char *given = getenv("GYRE_TEST_EACH"); /* a job's environment is not the test's */
+    if (given != NULL) {
+        return (int)strtol(given, NULL, 10);
+    }
     const long cases = gy_test_cases(wanted);
     return cases < wanted ? (int)cases : wanted;
 }
@@ -576,6 +584,7 @@ int main(int argc, char **argv)
     if (flow == NULL) {
         return 1;
     }
+    submitted_begin();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_of_each_kind_are_skipped),
         cmocka_unit_test(the_same_without_datagrams),

@@ -151,60 +151,6 @@ static void disturbed_jobs_end_the_same(void **state)
 
 /* ---- files ---- */
 
-/* One that a task has committed goes, or one of its bits turns, while maps are at work. The
- * task; -1: there was none. */
-static int damage(const running *at, bool is_flip)
-{
-    static kit_journal seen;
-    char path[400];
-    snprintf(path, sizeof(path), "%s/data", folder);
-    kit_journal_read(at->journal, &seen);
-    DIR *data = opendir(path);
-    int found = -1;
-    for (struct dirent *one = data != NULL ? readdir(data) : NULL; one != NULL && found < 0;
-         one = readdir(data)) {
-        const long task = strtol(one->d_name, NULL, 10);
-        if (one->d_name[0] == '.' || task >= KIT_TASKS_MAX || seen.commits[task] == 0) {
-            continue;
-        }
-        snprintf(path, sizeof(path), "%s/data/%.100s", folder, one->d_name);
-        if (!is_flip) {
-            found = unlink(path) == 0 ? (int)task : -1;
-            continue;
-        }
-        const int file = open(path, O_RDWR);
-        struct stat about = {.st_size = 0};
-        uint8_t byte = 0;
-        if (file >= 0 && fstat(file, &about) == 0 && about.st_size > 0) {
-            const off_t place = (off_t)gy_random_below(&chance, (uint64_t)about.st_size);
-            if (pread(file, &byte, 1, place) == 1) {
-                byte ^= (uint8_t)(1 << gy_random_below(&chance, 8));
-                found = pwrite(file, &byte, 1, place) == 1 ? (int)task : -1;
-            }
-        }
-        close(file);
-    }
-    if (data != NULL) {
-        closedir(data);
-    }
-    return found;
-}
-
-/* What was damaged ran again, and nothing else. */
-static void expect_one_run_again(const running *at, const work *job, int damaged)
-{
-    static kit_journal seen;
-    kit_journal_read(at->journal, &seen);
-    for (int i = 0; i < KIT_TASKS_MAX; i++) {
-        const int expected = i >= job->tasks ? 0 : i == damaged ? 2 : 1;
-        if (seen.commits[i] != expected) {
-            fail_msg("task %d of %s was committed %d times, expected %d (task %d was damaged)",
-                     i, job->verb, seen.commits[i], expected, damaged);
-        }
-    }
-    assert_int_equal(seen.raised, 1);
-}
-
 /* A sort has no intermediates: its vertices read the input. */
 static void damaged_intermediates_are_made_again(void **state)
 {
@@ -212,12 +158,14 @@ static void damaged_intermediates_are_made_again(void **state)
     static const int kinds[] = {WORDCOUNT, INDEX};
     const long wanted = gy_test_cases(8) / 2;
     int hits = 0, missed = 0;
+    char data[160];
+    snprintf(data, sizeof(data), "%s/data", folder);
     while (hits < (wanted > 2 ? wanted : 2) && missed < 40) {
         const int job = kinds[(hits + hits / 2) % 2];
         running at = start(job);
         int damaged = -1;
         while (damaged < 0 && reach(&at, &jobs[job], MAP, 0.3)) {
-            damaged = damage(&at, hits % 2 == 1);
+            damaged = damage(&at, data, hits % 2 == 1);
         }
         finish(&at);
         check_same(&jobs[job]);

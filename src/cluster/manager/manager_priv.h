@@ -189,6 +189,7 @@ struct gy_manager {
     queue urgent, ready;
     uint32_t ready_width; /* members of all ready tasks */
     uint32_t in_flight;   /* seats */
+    uint32_t behind;      /* of these, behind a long one while no process is free */
     run *runs;
     seat *seats;
     run_place *places; /* (run); NULL at home */

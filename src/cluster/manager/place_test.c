@@ -93,6 +93,34 @@ static void nothing_stays_behind_a_long_one(void **state)
     machine_free(&at);
 }
 
+/* Two were sent to the only process there is, whose first turns out to be long: the other slot
+ * gets a process for the second. */
+static void nothing_stays_behind_while_a_slot_is_empty(void **state)
+{
+    (void)state;
+    machine_job job;
+    machine at;
+    const uint32_t first[] = {0};
+    many(&job, 1, (gy_task){.stage = 0});
+    machine_task(&job, (gy_task){.stage = 0, .input_count = 1}, first);
+    machine_task(&job, (gy_task){.stage = 0, .input_count = 1}, first);
+    machine_new(&at, &job, (gy_manager_options){.process_max = 2, .depth_max = 5});
+    machine_begin(&at);
+    finish(&at, 0, 1000);
+    assert_int_equal(at.manager->slots[0].load, 2);
+    assert_int_equal(at.manager->slots[1].state, SLOT_EMPTY);
+    pass_ms(&at, 20);
+    assert_int_equal(at.manager->slots[1].state, SLOT_EMPTY); /* not for every moment's wait */
+    pass_ms(&at, 100);
+    assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 1);
+    assert_int_equal(at.manager->slots[1].state, SLOT_STARTING);
+    machine_up(&at, 1);
+    pass_ms(&at, 100);
+    assert_true(machine_noted(&at, "stood behind a long one"));
+    assert_int_equal(at.manager->slots[1].load, 1);
+    machine_free(&at);
+}
+
 /* A cohort of three and many small tasks on three processes. */
 static void a_cohort_is_not_starved(void **state)
 {
@@ -351,6 +379,7 @@ int main(void)
         cmocka_unit_test(short_tasks_are_sent_ahead),
         cmocka_unit_test(long_tasks_wait_for_nobody),
         cmocka_unit_test(nothing_stays_behind_a_long_one),
+        cmocka_unit_test(nothing_stays_behind_while_a_slot_is_empty),
         cmocka_unit_test(a_cohort_is_not_starved),
         cmocka_unit_test(processes_come_as_there_is_work),
         cmocka_unit_test(a_late_run_is_copied_once),

@@ -67,15 +67,17 @@ void gy_manager_spawn(gy_manager *manager)
 {
     bool is_time = manager->phase == PHASE_RUNNING ||
                    (manager->phase == PHASE_STARTING && manager->memo_count == 0);
-    if (!is_time || manager->empty_count == 0 || manager->ready_width == 0) {
+    uint64_t wanted = (uint64_t)manager->ready_width + manager->behind;
+    if (!is_time || manager->empty_count == 0 || wanted == 0) {
         return;
     }
     if (manager->now_ns < manager->spawn_ns) {
         gy_manager_wake(manager, manager->spawn_ns);
         return;
     }
+    manager->behind = 0; /* until somebody looks again */
     const bool has_pinned = manager->hosts.pinned_ready > 0;
-    uint64_t wanted = manager->ready_width - manager->hosts.pinned_ready;
+    wanted -= manager->hosts.pinned_ready;
     uint64_t coming = (uint64_t)manager->starting_count * manager->options.threads;
     int64_t next_ns = INT64_MAX;
     for (uint32_t process = 0;

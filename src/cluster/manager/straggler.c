@@ -157,15 +157,20 @@ void gy_manager_copy_late(gy_manager *manager)
     }
 }
 
-/* Tasks that were sent ahead and stand behind a long one go elsewhere. */
+/* Tasks that were sent ahead and stand behind a long one go elsewhere; where no process is free
+ * but a slot has none, one is started for them first. */
 static void look_behind(gy_manager *manager, uint32_t process)
 {
     const slot *at = &manager->slots[process];
     if (at->state != SLOT_UP || at->load <= manager->options.threads ||
-        manager->ready_width > 0 || manager->open_count == 0) {
+        manager->ready_width > 0) {
         return;
     }
     if (manager->now_ns - manager->seats[at->first].began_ns < behind_ns) {
+        return;
+    }
+    if (manager->open_count == 0) {
+        manager->behind += at->load - manager->options.threads;
         return;
     }
     for (uint32_t index = at->first; index != GY_NONE;) {
@@ -205,6 +210,7 @@ static bool is_first(const gy_manager *manager, const seat *at)
 void gy_manager_look_at_runs(gy_manager *manager)
 {
     manager->copy_wanted = GY_NONE;
+    manager->behind = 0;
     for (uint32_t process = 0; process < manager->options.process_max; process++) {
         if (is_stuck(manager, &manager->slots[process])) {
             gy_manager_kill(manager, process, "what it runs was cancelled and does not end");
