@@ -13,8 +13,9 @@ typedef struct cluster {
     char names[64], ring[128]; /* address; key file */
     pid_t server, daemons[CLUSTER_DAEMONS];
     const char *binary;
-    const char *options[10];            /* more of the name server's; NULL at the end */
-    const char *reserve;                /* of daemons' disks; NULL: as usual */
+    const char *options[10]; /* more of the name server's; NULL at the end */
+    const char *reserve;     /* of daemons' disks; NULL: as usual */
+    const char *keep;        /* seconds that files outlive their manager; NULL: as usual */
     const char *slots[CLUSTER_DAEMONS]; /* of each; NULL: 3 */
     const char *network;                /* "10.7.7.": what hosts' addresses begin with, whose */
     void (*enter)(int host); /* network this process enters; CLUSTER_DAEMONS: the user's */
@@ -82,6 +83,8 @@ static inline pid_t cluster_daemon(const cluster *at, int index)
                                host,
                                "--slots",
                                (char *)(uintptr_t)(at->slots[index] ? at->slots[index] : "3"),
+                               "--keep",
+                               (char *)(uintptr_t)(at->keep != NULL ? at->keep : "10"),
                                at->reserve != NULL ? "--reserve" : NULL,
                                (char *)(uintptr_t)at->reserve,
                                NULL};

@@ -56,6 +56,7 @@ static inline void work_open(const char *const slots[CLUSTER_DAEMONS])
 {
     const bool is_real = switch_open(&net, &hosts, gy_test_seed());
     at = (cluster){.reserve = "1MiB",
+                   .keep = "4", /* more than it takes until somebody is lost */
                    .network = is_real ? "10.7.7." : NULL,
                    .enter = work_enter,
                    .options = {"--patience", "0.05", "--grace", "0.3", "--gang-hold", "0.01"}};

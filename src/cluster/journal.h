@@ -104,6 +104,9 @@ bool gy_journal_is_waiting(const gy_journal *journal, int64_t *since_ns);
 
 /** A folder holds the journal of a job that has not ended, in either form. */
 bool gy_journal_is_there(gy_env *env, const char *folder);
+/** Somebody began to remove a folder's segments, or has: the job has ended, whether or not one
+ * is there. Of objects that is not told: false. */
+bool gy_journal_is_ending(gy_env *env, const char *folder);
 /** The epoch that may go on with a folder's segments; 0: it has none. GY_IO; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_journal_next(gy_env *env, const char *folder, uint64_t *epoch);
 /**

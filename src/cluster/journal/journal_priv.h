@@ -129,5 +129,7 @@ GY_MUST_CHECK gy_status gy_segment_create(gy_journal *journal, const char *owner
 void gy_segment_owner(gy_journal *journal, uint64_t epoch, char out[GY_JOURNAL_OWNER]);
 /** Seal what nobody will go on with: its size is not looked at. GY_IO */
 GY_MUST_CHECK gy_status gy_segment_close(gy_env *env, const char *folder, uint64_t epoch);
+/** It has been: the job has ended, and its journal is being removed. */
+bool gy_segment_is_closed(gy_env *env, const char *folder, uint64_t epoch);
 
 #endif

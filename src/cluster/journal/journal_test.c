@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/disk.h"
 #include "cluster/journal.h"
+#include "cluster/journal/journal_priv.h"
 #include "cluster/manager.h"
 #include "cluster/manager/records.h"
 
@@ -144,6 +145,28 @@ static void test_both_forms_give_back(void **state)
             assert_true(is_there("seal.2") && !is_there("seal.1"));
             assert_false(gy_journal_is_there(gy_env_real(), folder));
         }
+    }
+}
+
+/* Whoever removes a journal may be killed at each step: it is that of a job that has ended, and
+ * the next one ends the removing. */
+static void test_half_removed_has_ended(void **state)
+{
+    (void)state;
+    static const char *const steps[] = {"true", "rm journal.1", "rm journal.1 journal.2",
+                                        "rm journal.1 journal.2 seal.1"};
+    for (size_t i = 0; i < GY_COUNT(steps); i++) {
+        char line[300], out[64];
+        write_epochs(2);
+        assert_false(gy_journal_is_ending(gy_env_real(), folder));
+        assert_ok(gy_segment_close(gy_env_real(), folder, 2));
+        (void)snprintf(line, sizeof(line), "cd %s && %s", folder, steps[i]);
+        assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
+        assert_true(gy_journal_is_ending(gy_env_real(), folder));
+        assert_ok(gy_journal_remove(gy_env_real(), folder));
+        assert_true(is_there("seal.2") && !is_there("seal.1") && !is_there("journal.2"));
+        (void)snprintf(line, sizeof(line), "rm %s/*", folder);
+        assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
     }
 }
 
@@ -399,6 +422,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_newer_epoch_stops_an_older, enter, leave),
         cmocka_unit_test_setup_teardown(test_damage_is_told, enter, leave),
         cmocka_unit_test_setup_teardown(test_half_removed_is_not_half_a_job, enter, leave),
+        cmocka_unit_test_setup_teardown(test_half_removed_has_ended, enter, leave),
         cmocka_unit_test_setup_teardown(test_forms_do_not_mix, enter, leave),
         cmocka_unit_test_setup_teardown(test_storage_must_create_exclusively, enter, leave),
         cmocka_unit_test_setup_teardown(test_other_names_are_no_epochs, enter, leave),

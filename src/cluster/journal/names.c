@@ -114,6 +114,20 @@ bool gy_journal_is_there(gy_env *env, const char *folder)
     return is_there;
 }
 
+bool gy_journal_is_ending(gy_env *env, const char *folder)
+{
+    gy_segments list = {.items = NULL};
+    bool is_ending = false;
+    if (!gy_journal_is_place(folder) && gy_segments_list(env, folder, &list) == GY_OK) {
+        for (size_t i = 0; i < list.count && !is_ending; i++) {
+            is_ending = list.items[i].has_seal &&
+                        gy_segment_is_closed(env, folder, list.items[i].epoch);
+        }
+    }
+    gy_free(list.items);
+    return is_ending;
+}
+
 gy_status gy_journal_next(gy_env *env, const char *folder, uint64_t *epoch)
 {
     if (gy_journal_is_place(folder)) {

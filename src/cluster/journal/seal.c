@@ -239,3 +239,10 @@ gy_status gy_segment_close(gy_env *env, const char *folder, uint64_t epoch)
     gy_status status = create_seal(env, folder, &seal);
     return status == GY_EXISTS ? GY_OK : status;
 }
+
+bool gy_segment_is_closed(gy_env *env, const char *folder, uint64_t epoch)
+{
+    segment_seal seal;
+    gy_journal at = {.env = env, .folder = folder};
+    return read_seal(&at, epoch, &seal) == GY_STATE;
+}

@@ -18,10 +18,27 @@ gy_status gy_tenant_open(gy_tenant *tenant)
     return tenant->seats != NULL ? GY_OK : GY_NOMEM;
 }
 
+/* Numbers below one that the journal has, whose daemons it does not: a host is written when it
+ * is reached, not when it got its number. Nobody else gets them, and no daemon has such an id.
+ */
+static gy_status pass_over(gy_tenant *tenant, uint32_t end)
+{
+    while (tenant->host_count < end) {
+        if (gy_tenant_host_get(tenant, 0, tenant->host_count, "", "") == GY_NONE) {
+            return GY_NOMEM;
+        }
+    }
+    return GY_OK;
+}
+
 gy_status gy_tenant_begin(gy_tenant *tenant)
 {
     gy_host_state state;
-    for (uint32_t i = 0; gy_manager_host(tenant->manager, i, &state); i++) {
+    for (uint32_t i = 0; i < TENANT_HOSTS_MAX; i++) {
+        if (!gy_manager_host(tenant->manager, i, &state)) {
+            continue;
+        }
+        GY_TRY(pass_over(tenant, i));
         const uint32_t number =
             gy_tenant_host_get(tenant, state.id.high, state.id.low, state.address, state.name);
         if (number == GY_NONE) {

@@ -2,6 +2,7 @@
  * cannot be done there, where outputs lie. */
 #include "flow/run/job.h"
 
+#include "cluster/journal.h"
 #include "cluster/remote/voice.h"
 #include "store/remote/remote.h"
 #include "store/store.h"
@@ -131,7 +132,8 @@ bool gy_running_is_done(gy_flow_job *job)
     char path[GY_JOB_PATH], expected[GY_JOB_ID_BYTES + 64];
     const bool has_output = job->output[0] != '\0' || job->options.output != NULL;
     gy_bytes bytes;
-    if (job->ticket == NULL || job->is_resumed ||
+    if (job->ticket == NULL ||
+        (job->is_resumed && !gy_journal_is_ending(job->env, job->folder)) ||
         (has_output && job->output[0] == '\0' && gy_running_name_output(job) < 0) ||
         gy_running_path(path, has_output ? job->output : job->folder,
                         has_output ? "MANIFEST.json" : "ended") < 0 ||
@@ -144,6 +146,7 @@ bool gy_running_is_done(gy_flow_job *job)
     job->is_done = bytes.size_bytes >= strlen(expected) &&
                    memcmp(bytes.data, expected, strlen(expected)) == 0;
     gy_free(bytes.data);
+    job->is_ours = job->is_ours || job->is_done; /* what its last manager left goes with us */
     return job->is_done;
 }
 
