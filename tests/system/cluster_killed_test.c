@@ -120,6 +120,9 @@ static void die_everywhere(char kind, const char *what)
 static void killed_at_every_write_of_the_journal(void **state)
 {
     (void)state;
+    if (gy_test_cases(8) < 8) {
+        skip(); /* under a sanitizer each manager takes seconds to follow another */
+    }
     if (getenv("GYRE_SOAK") == NULL) { /* one of the first, which every job has */
         assert_true(die_at(WORDCOUNT, 'j', 2 + (int)gy_random_below(&chance, 4)));
         return;
@@ -215,7 +218,12 @@ static int begin_jobs(void **state, int lines, int record_count)
 
 static int begin_small(void **state)
 {
-    return begin_jobs(state, SMALL_LINES, SMALL_RECORDS);
+    return gy_test_cases(8) < 8 ? 0 : begin_jobs(state, SMALL_LINES, SMALL_RECORDS);
+}
+
+static int end_small(void **state)
+{
+    return gy_test_cases(8) < 8 ? 0 : work_end_jobs(state);
 }
 
 static int begin_large(void **state)
@@ -235,6 +243,6 @@ int main(void)
         cmocka_unit_test(killed_at_every_change_of_its_files),
     };
     const struct CMUnitTest large[] = {cmocka_unit_test(killed_at_random)};
-    const int failed = cmocka_run_group_tests(small, begin_small, work_end_jobs);
+    const int failed = cmocka_run_group_tests(small, begin_small, end_small);
     return failed + cmocka_run_group_tests(large, begin_large, end_large);
 }
