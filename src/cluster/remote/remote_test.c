@@ -341,6 +341,7 @@ static void ends_when_it_must(void **state)
     job = (remote_job){.at = {.trouble = TROUBLE_OVER, .after = 3}};
     assert_int_equal(run(&job), GY_STATE);
     assert_true(job.is_over);
+    assert_false(job.at.hosts[0].is_over);
     job = (remote_job){.at = {.trouble = TROUBLE_EPOCH}};
     assert_int_equal(run(&job), GY_STATE);
     assert_true(job.is_over);

@@ -28,9 +28,9 @@ typedef enum script_trouble {
     TROUBLE_HOST_DIES,    /* host 0 is gone for good */
     TROUBLE_HOST_RETURNS, /* it is started anew: seats and leases are gone, files stand */
     TROUBLE_HOST_EMPTY,   /* it is started anew with another folder */
-    TROUBLE_LEASE_GONE,   /* a lease of host 0 ends */
+    TROUBLE_LEASE_GONE,   /* a lease ends under its task */
     TROUBLE_SEAT_DIES,    /* a process of host 0 dies under its task */
-    TROUBLE_ASKED,        /* a lease of host 0 is asked back */
+    TROUBLE_ASKED,        /* a lease under a task is asked back */
     TROUBLE_FETCH_LOST,   /* a file that is to be fetched is not there */
     TROUBLE_FETCH_DEAD,   /* the peer does not answer the reader's daemon, twice */
     TROUBLE_FULL,         /* no room for what is fetched to host 1 */
@@ -81,7 +81,7 @@ struct script {
     char address[GY_RPC_ADDRESS_BYTES];
     script_host hosts[HOSTS];
     int host_count;
-    uint64_t version, lease;
+    uint64_t version, lease, asked; /* that is asked back, 0: none */
     uint32_t wanted, done, runs[64], given, bad, gang;
     uint32_t views, view_tasks, view_notes; /* that came; of the last one */
     bool has_struck;
@@ -247,7 +247,7 @@ static inline void script_report(script_host *host, script_seat *seat, const gy_
 static inline bool script_must_wait(const script *at)
 {
     const int first = at->trouble == TROUBLE_OPEN_REFUSED;
-    if (script_strikes_itself(at) && script_is_due(at)) {
+    if ((script_strikes_itself(at) && script_is_due(at)) || at->asked != 0) {
         return true;
     }
     if (at->has_struck && (at->trouble == TROUBLE_KILLED || at->trouble == TROUBLE_OVER)) {
@@ -673,6 +673,7 @@ static inline gy_status script_give_back(void *arg, const gy_rpc_asked *asked,
     const Gy__Cluster__GiveBack *said = (const void *)request;
     at->given++;
     at->bad += said->is_bad != 0;
+    at->asked = at->asked == said->lease ? 0 : at->asked;
     script_answer(at->rpc, asked);
     for (int i = 0; i < at->host_count; i++) {
         script_seat *seat = script_find(&at->hosts[i], said->lease);
@@ -686,10 +687,12 @@ static inline gy_status script_give_back(void *arg, const gy_rpc_asked *asked,
     return GY_OK;
 }
 
-static inline void script_strike_lease(script *at, script_host *host, uint64_t lease)
+static inline void script_strike_lease(script *at, script_host *host, script_seat *seat)
 {
+    const uint64_t lease = seat->lease;
     if (at->trouble == TROUBLE_ASKED) {
         const gy_grant asked = script_grant_of(host, lease, GY_GRANT_ASKED);
+        at->asked = lease;
         script_grant(at, at->version, &asked, 1);
         return;
     }
@@ -697,7 +700,6 @@ static inline void script_strike_lease(script *at, script_host *host, uint64_t l
     message.lease = lease;
     message.reason = (char *)(uintptr_t) "its length is over";
     script_call(host, GY_NET_LEASE_GONE, &message.base);
-    script_seat *seat = script_find(host, lease);
     seat->lease = 0;
     script_seat_free(seat);
 }
@@ -720,10 +722,12 @@ static inline void script_strike(script *at)
             script_host_start(host);
         }
     } else if (at->trouble == TROUBLE_LEASE_GONE || at->trouble == TROUBLE_ASKED) {
-        const uint64_t lease = host->seats[0].lease;
-        at->has_struck = lease != 0;
-        if (at->has_struck) {
-            script_strike_lease(at, host, lease);
+        for (int i = 0; i < at->host_count * SEATS && !at->has_struck; i++) {
+            script_seat *seat = &at->hosts[i / SEATS].seats[i % SEATS];
+            if (seat->lease != 0 && seat->in.size_bytes > 0) { /* a task waits in it */
+                at->has_struck = true;
+                script_strike_lease(at, &at->hosts[i / SEATS], seat);
+            }
         }
     } else if (at->trouble == TROUBLE_KILLED) {
         at->has_struck = true;
