@@ -58,7 +58,7 @@ static inline void kit_pair_turn(kit_pair *pair)
 /* Both turn until `fact` holds. */
 #define KIT_TURN_UNTIL(pair, fact)                                                             \
     do {                                                                                       \
-        gy_deadline last_ = gy_deadline_after(20);                                             \
+        gy_deadline last_ = gy_deadline_after(60);                                             \
         while (!(fact)) {                                                                      \
             if (gy_now_ns(gy_env_real()) > last_.at_ns) {                                      \
                 fail_msg("never: %s", #fact);                                                  \

@@ -143,7 +143,7 @@ static inline const kit_record *kit_find(const kit_loaded *loaded, gy_key key)
 /** Both turn until `fact` holds. `other` may be NULL. */
 #define KIT_UNTIL(kit, other, fact)                                                            \
     do {                                                                                       \
-        const gy_deadline kit_end_ = gy_deadline_after(30);                                    \
+        const gy_deadline kit_end_ = gy_deadline_after(60);                                    \
         kit_table *kit_other_ = (other);                                                       \
         while (!(fact)) {                                                                      \
             assert_true(gy_now_ns(gy_env_real()) < kit_end_.at_ns);                            \

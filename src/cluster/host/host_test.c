@@ -90,6 +90,29 @@ static void bytes_pass_within_credit(void **state)
     kit_close(&at);
 }
 
+/* One of those that it has started, or that they have, is stopped. */
+static bool has_one_stopped(pid_t of)
+{
+    char path[64], state = '?';
+    long child = 0;
+    bool is_found = false;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)of, (int)of);
+    FILE *children = fopen(path, "re");
+    while (children != NULL && !is_found && fscanf(children, "%ld", &child) == 1) {
+        snprintf(path, sizeof(path), "/proc/%ld/stat", child);
+        FILE *stat = fopen(path, "re");
+        if (stat != NULL) {
+            is_found = fscanf(stat, "%*d (%*[^)]) %c", &state) == 1 && state == 'T';
+            fclose(stat);
+        }
+        is_found = is_found || has_one_stopped((pid_t)child);
+    }
+    if (children != NULL) {
+        fclose(children);
+    }
+    return is_found;
+}
+
 static void more_than_the_window_is_refused(void **state)
 {
     (void)state;
@@ -103,7 +126,8 @@ static void more_than_the_window_is_refused(void **state)
     kit_manager_open(&at, 0, at.job, 1);
     kit_attach(&at, own, 0, GY_OK);
     kit_serve_seat(&at, own, 1, 1);
-    kit_task(&at, own, 1, 1, "stop"); /* it reads nothing from now on */
+    kit_task(&at, own, 1, 1, "stop");
+    KIT_UNTIL(&at, has_one_stopped(at.daemons[0].process)); /* it reads nothing any more */
     Gy__Cluster__Relay message = GY__CLUSTER__RELAY__INIT;
     Gy__Cluster__Key key = kit_key(at.job);
     message.job = &key;

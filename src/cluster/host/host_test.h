@@ -425,7 +425,7 @@ static inline void kit_turn(kit_scene *at)
 
 #define KIT_UNTIL(at, fact)                                                                    \
     do {                                                                                       \
-        gy_deadline last_ = gy_deadline_after(20);                                             \
+        gy_deadline last_ = gy_deadline_after(60);                                             \
         while (!(fact)) {                                                                      \
             if (gy_now_ns(gy_env_real()) > last_.at_ns) {                                      \
                 fail_msg("never: %s", #fact);                                                  \

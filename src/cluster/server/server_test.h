@@ -21,7 +21,7 @@
 
 #include "gy_test.h"
 
-enum { KIT_WAIT_S = 30, KIT_LEASES = 16, KIT_JOBS = 4 };
+enum { KIT_WAIT_S = 60, KIT_LEASES = 16, KIT_JOBS = 4 };
 
 /* ---- The process ---- */
 
