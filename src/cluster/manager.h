@@ -227,6 +227,8 @@ typedef struct gy_host_state {
     uint32_t slots; /* that are open */
     uint32_t held;  /* tasks with outputs there that somebody still needs */
 } gy_host_state;
+/** All hosts have numbers below it; between them may be some that no host had. @cost O(1) */
+uint32_t gy_manager_host_count(const gy_manager *manager);
 /** false: no host had this number. @cost O(what was ever committed there, and its readers) */
 bool gy_manager_host(const gy_manager *manager, uint32_t host, gy_host_state *state);
 

@@ -11,7 +11,7 @@ static gy_status attach_later(gy_host *host, const gy_rpc_asked *asked, gy_key k
 {
     host_job *job = gy_host_job(host, key);
     if (job == NULL) {
-        return gy_fail(GY_STATE, "the daemon has not taken the epoch");
+        return gy_fail(GY_AGAIN, "the daemon is on its way out"); /* no reason for it to end */
     }
     job->attaching = *asked;
     job->attaching.subject = "";

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cluster/net/net.h"
+#include "cluster/remote/plant_priv.h"
 
 static const int64_t wish_every_ns = 400000000;
 static const int64_t wish_least_ns = 2000000; /* between two, however fast they change */
@@ -48,10 +49,12 @@ static uint32_t count_singles(const gy_tenant *tenant)
     return GY_MIN(tenant->wanted, tenant->slot_count - taken);
 }
 
+/* Slots that are left of an older gang stand in the way of the next one like all others. */
 static bool is_idle(const gy_tenant *tenant, uint32_t slot)
 {
     const tenant_seat *seat = &tenant->seats[slot];
-    return seat->is_open && seat->gang == 0 && seat->running == 0;
+    return seat->is_open && seat->running == 0 &&
+           (seat->gang == 0 || seat->gang != tenant->gang);
 }
 
 /* A gang needs places, and a host with slots for all of it: idle ones go back, host by host. */
@@ -127,7 +130,7 @@ static void look_at_gang(gy_tenant *tenant, uint32_t at_once, int64_t now_ns)
     if (at_once == 0 || is_gang_coming(tenant)) {
         tenant->gang_width = 0;
     } else if (tenant->gang_width != at_once) {
-        tenant->gang++;
+        tenant->gang += !GY_TENANT_PLANTED(GANG_UNNUMBERED) || tenant->gang == 0;
         tenant->gang_width = at_once;
         tenant->gang_ns = now_ns;
     }
@@ -147,7 +150,7 @@ void gy_tenant_wish(gy_tenant *tenant, int64_t now_ns)
     }
     look_at_gang(tenant, at_once, now_ns);
     make_room(tenant);
-    tenant->wanted = wanted;
+    tenant->wanted = GY_TENANT_PLANTED(WISHED_ONCE) && tenant->wanted > 0 ? 1 : wanted;
     tenant->said_seen = tenant->seen;
     tenant->wish_ns = now_ns;
     say_wishes(tenant);
@@ -215,7 +218,7 @@ void gy_tenant_given(gy_tenant *tenant, uint64_t lease, bool is_known)
 
 void gy_tenant_give_all(gy_tenant *tenant, int64_t now_ns)
 {
-    for (size_t i = tenant->return_count; i-- > 0;) {
+    for (size_t i = tenant->return_count; i-- > 0 && !GY_TENANT_PLANTED(GIVEN_ONCE);) {
         tenant_return *back = &tenant->returns[i];
         if (back->is_known && now_ns - back->since_ns >= forget_after_ns) {
             *back = tenant->returns[--tenant->return_count];
@@ -297,7 +300,7 @@ static void take_grant(gy_tenant *tenant, const gy_grant *grant)
     const uint32_t slot = gy_tenant_seat_of(tenant, grant->lease);
     if (grant->state == GY_GRANT_GONE) {
         forget_return(tenant, grant->lease);
-        if (slot != GY_NONE) {
+        if (slot != GY_NONE && !GY_TENANT_PLANTED(GONE_KEPT)) {
             gy_tenant_seat_close(tenant, slot, "its lease is over", 0);
         }
         return;
@@ -328,7 +331,8 @@ static void take_grant(gy_tenant *tenant, const gy_grant *grant)
 
 bool gy_tenant_is_news(const gy_tenant *tenant, uint64_t from, uint64_t version)
 {
-    return from <= tenant->seen && version > tenant->seen; /* else told again */
+    /* else told again */
+    return from <= tenant->seen && (version > tenant->seen || GY_TENANT_PLANTED(OLD_GRANTS));
 }
 
 void gy_tenant_take_grants(gy_tenant *tenant, uint64_t from, uint64_t version,
@@ -339,9 +343,15 @@ void gy_tenant_take_grants(gy_tenant *tenant, uint64_t from, uint64_t version,
         return;
     }
     tenant->seen = version;
-    for (size_t i = 0; i < count && !has_ended(tenant); i++) {
-        of_gang += grants[i].gang != 0 && grants[i].gang == tenant->gang;
-        take_grant(tenant, &grants[i]);
+    /* A lease that was over may be back, and both are told: what is over is older. */
+    for (int pass = GY_TENANT_PLANTED(AS_TOLD); pass < 2; pass++) {
+        for (size_t i = 0; i < count && !has_ended(tenant); i++) {
+            const bool is_over = grants[i].state == GY_GRANT_GONE;
+            if (is_over == (pass == 0) || GY_TENANT_PLANTED(AS_TOLD)) {
+                of_gang += grants[i].gang != 0 && grants[i].gang == tenant->gang;
+                take_grant(tenant, &grants[i]);
+            }
+        }
     }
     if (of_gang > 0) {
         tenant->gang_width = 0; /* it is served; one more has another number */

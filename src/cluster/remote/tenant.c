@@ -5,6 +5,11 @@
 #include <string.h>
 
 #include "cluster/net/net.h"
+#include "cluster/remote/plant_priv.h"
+
+#ifdef GYRE_PLANTED
+gy_tenant_plant gy_tenant_planted;
+#endif
 
 static const int64_t default_dead_ns = 2000000000;
 static const int64_t beat_every_ns = 1000000000;
@@ -18,35 +23,43 @@ gy_status gy_tenant_open(gy_tenant *tenant)
     return tenant->seats != NULL ? GY_OK : GY_NOMEM;
 }
 
-/* Numbers below one that the journal has, whose daemons it does not: a host is written when it
- * is reached, not when it got its number. Nobody else gets them, and no daemon has such an id.
- */
-static gy_status pass_over(gy_tenant *tenant, uint32_t end)
+/* The next number; GY_NONE: no memory, or too many. */
+static uint32_t add_host(gy_tenant *tenant, uint64_t daemon, uint64_t incarnation)
 {
-    while (tenant->host_count < end) {
-        if (gy_tenant_host_get(tenant, 0, tenant->host_count, "", "") == GY_NONE) {
-            return GY_NOMEM;
-        }
+    void *items = tenant->hosts;
+    gy_status status = gy_reserve("cluster.tenant", &items, &tenant->host_room,
+                                  tenant->host_count + 1, sizeof(tenant_host));
+    tenant->hosts = items;
+    if (status < 0 || tenant->host_count == TENANT_HOSTS_MAX) {
+        return GY_NONE;
     }
-    return GY_OK;
+    tenant->hosts[tenant->host_count] = (tenant_host){.daemon = daemon,
+                                                      .incarnation = incarnation,
+                                                      .first_need = GY_NONE,
+                                                      .last_need = GY_NONE};
+    return (uint32_t)tenant->host_count++;
 }
 
 gy_status gy_tenant_begin(gy_tenant *tenant)
 {
     gy_host_state state;
-    for (uint32_t i = 0; i < TENANT_HOSTS_MAX; i++) {
-        if (!gy_manager_host(tenant->manager, i, &state)) {
-            continue;
+    const uint32_t count = gy_manager_host_count(tenant->manager);
+    for (uint32_t i = 0; i < count; i++) {
+        /* A number that was given to a daemon which never answered is in no journal. */
+        const bool is_known = gy_manager_host(tenant->manager, i, &state);
+        if (GY_TENANT_PLANTED(GAP_ENDS) && !is_known) {
+            return GY_OK;
         }
-        GY_TRY(pass_over(tenant, i));
-        const uint32_t number =
-            gy_tenant_host_get(tenant, state.id.high, state.id.low, state.address, state.name);
+        const uint32_t number = is_known
+                                    ? gy_tenant_host_get(tenant, state.id.high, state.id.low,
+                                                         state.address, state.name)
+                                    : add_host(tenant, 0, 0);
         if (number == GY_NONE) {
             return GY_NOMEM;
         }
         GY_ASSERT(number == i);
-        tenant->hosts[i].is_expected = state.is_expected;
-        if (state.is_expected) {
+        tenant->hosts[i].is_expected = is_known && state.is_expected;
+        if (tenant->hosts[i].is_expected && !GY_TENANT_PLANTED(EXPECTED_DROPPED)) {
             gy_tenant_host_dial(tenant, i);
         }
     }
@@ -77,18 +90,18 @@ uint32_t gy_tenant_host_get(gy_tenant *tenant, uint64_t daemon, uint64_t incarna
                                            tenant->hosts[number].incarnation != incarnation)) {
         number++;
     }
+    for (uint32_t i = 0; i < tenant->host_count && GY_TENANT_PLANTED(NUMBER_REUSED); i++) {
+        if (tenant->hosts[i].state == HOST_GONE && number == tenant->host_count) {
+            number = i;
+            tenant->hosts[i].daemon = daemon;
+            tenant->hosts[i].incarnation = incarnation;
+        }
+    }
     if (number == tenant->host_count) {
-        void *items = tenant->hosts;
-        gy_status status = gy_reserve("cluster.tenant", &items, &tenant->host_room,
-                                      tenant->host_count + 1, sizeof(tenant_host));
-        tenant->hosts = items;
-        if (status < 0 || tenant->host_count == TENANT_HOSTS_MAX) {
+        number = add_host(tenant, daemon, incarnation);
+        if (number == GY_NONE) {
             return GY_NONE;
         }
-        tenant->hosts[tenant->host_count++] = (tenant_host){.daemon = daemon,
-                                                            .incarnation = incarnation,
-                                                            .first_need = GY_NONE,
-                                                            .last_need = GY_NONE};
     }
     tenant_host *host = &tenant->hosts[number];
     if (host->state == HOST_GONE) {
@@ -133,7 +146,7 @@ void gy_tenant_host_lost(gy_tenant *tenant, uint32_t number, const char *reason)
             gy_tenant_seat_close(tenant, i, why, TENANT_BACK);
         }
     }
-    if (is_told) {
+    if (is_told && !GY_TENANT_PLANTED(LOST_UNTOLD)) {
         tenant->ops->step(
             tenant->arg,
             &(gy_event){.kind = GY_EVENT_HOST_LOST, .host = number, .reason = why});
@@ -177,7 +190,8 @@ void gy_tenant_attached(gy_tenant *tenant, uint32_t host, gy_status status,
     }
     if (status < 0) {
         gy_tenant_host_lost(tenant, host, why);
-    } else if (incarnation != tenant->hosts[host].incarnation) {
+    } else if (incarnation != tenant->hosts[host].incarnation &&
+               !GY_TENANT_PLANTED(FOLDER_IGNORED)) {
         gy_tenant_host_lost(tenant, host, "its folder is another one: its files are gone");
     } else {
         host_is_here(tenant, host);
@@ -212,8 +226,10 @@ void gy_tenant_host_is_dead(gy_tenant *tenant, uint64_t daemon, uint64_t incarna
 
 void gy_tenant_host_anew(gy_tenant *tenant, uint32_t host)
 {
-    gy_tenant_seats_close(tenant, host, "its daemon was started anew",
-                          TENANT_BACK | TENANT_IS_DOWN);
+    if (!GY_TENANT_PLANTED(ANEW_KEPT)) {
+        gy_tenant_seats_close(tenant, host, "its daemon was started anew",
+                              TENANT_BACK | TENANT_IS_DOWN);
+    }
     tenant->ops->begin_anew(tenant->arg, host);
 }
 
@@ -224,7 +240,9 @@ void gy_tenant_look_after(gy_tenant *tenant, int64_t now_ns)
     for (uint32_t i = 0; i < tenant->host_count && !tenant->ops->has_ended(tenant->arg); i++) {
         const tenant_host *host = &tenant->hosts[i];
         /* One that was up was silent before its connection was given up. */
-        const int64_t most_ns = host->is_up ? tenant->dead_ns / 2 : tenant->dead_ns;
+        const int64_t most_ns = GY_TENANT_PLANTED(LOST_AT_ONCE) ? 0
+                                : host->is_up                   ? tenant->dead_ns / 2
+                                                                : tenant->dead_ns;
         if (host->state == HOST_HERE && is_beat) {
             tenant->ops->beat(tenant->arg, i);
         } else if ((host->state == HOST_AWAY && now_ns - host->away_ns >= most_ns) ||
@@ -271,7 +289,7 @@ bool gy_tenant_seat_take(gy_tenant *tenant, const gy_grant *grant, uint32_t host
         (tenant_seat){.lease = grant->lease, .host = host, .gang = grant->gang};
     if (tenant->hosts[host].state == HOST_GONE) {
         gy_tenant_host_dial(tenant, host);
-    } else if (tenant->hosts[host].state == HOST_HERE) {
+    } else if (tenant->hosts[host].state == HOST_HERE || GY_TENANT_PLANTED(OPENED_EARLY)) {
         tenant->seats[slot].is_open = true;
         tenant->open_count++;
         tenant->ops->step(
@@ -292,11 +310,11 @@ void gy_tenant_seat_close(gy_tenant *tenant, uint32_t slot, const char *reason, 
     }
     gy_index_remove(&tenant->by_lease, gy_index_id(seat.lease));
     const uint32_t generation = tenant->ops->process(tenant->arg, slot);
-    if (generation != 0) {
+    if (generation != 0 && !GY_TENANT_PLANTED(PROCESS_KEPT)) {
         tenant->ops->forget(tenant->arg, slot);
     }
     tenant->seats[slot] = (tenant_seat){0};
-    if (!seat.is_open) {
+    if (!seat.is_open || GY_TENANT_PLANTED(CLOSED_UNTOLD)) {
         return;
     }
     tenant->open_count--;

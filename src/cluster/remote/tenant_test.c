@@ -1,18 +1,52 @@
-/* Goal: a host that does not answer is given up after its time, and at once if the name server
- * has lost it too. */
+/* Goal: what a manager rents, by itself: numbers of hosts are those of the journal, also where
+ * one is missing in it; what is left of an older gang stands in no newer one's way; a host that
+ * does not answer is given up after its time, and at once if the name server has lost it too.
+ */
 #include "cluster/remote/tenant.h"
+
+#include <string.h>
 
 #include "gy_test.h"
 
-static uint32_t lost, last_lost;
+typedef struct flat {
+    gy_tenant tenant;
+    gy_manager *manager;
+    gy_effects said;
+    uint8_t journal[4096];
+    size_t journal_bytes;
+    uint32_t dialled; /* bits */
+    uint32_t generations[3];
+    gy_manager_wishes wishes;
+} flat;
 
 static void step(void *arg, gy_event *event)
 {
-    (void)arg;
-    if (event->kind == GY_EVENT_HOST_LOST) {
-        lost++;
-        last_lost = event->host;
+    flat *at = arg;
+    uint64_t position = 0;
+    event->now_ns = 1000;
+    assert_ok(gy_manager_step(at->manager, event, &at->said));
+    for (size_t i = 0; i < at->said.count; i++) {
+        const gy_effect *effect = &at->said.items[i];
+        assert_int_not_equal(effect->kind, GY_EFFECT_END);
+        position = effect->kind == GY_EFFECT_SYNC ? effect->position : position;
+        if (effect->kind == GY_EFFECT_SPAWN) {
+            at->generations[effect->process] = effect->generation;
+        }
+        if (effect->kind == GY_EFFECT_APPEND) {
+            assert_true(at->journal_bytes + effect->size_bytes <= sizeof(at->journal));
+            memcpy(at->journal + at->journal_bytes, effect->data, effect->size_bytes);
+            at->journal_bytes += effect->size_bytes;
+        }
     }
+    if (position > 0) {
+        step(at, &(gy_event){.kind = GY_EVENT_SYNCED, .position = position});
+    }
+}
+
+static void no_memory(void *arg, gy_status status)
+{
+    (void)arg;
+    assert_ok(status);
 }
 
 static bool has_ended(const void *arg)
@@ -21,28 +55,212 @@ static bool has_ended(const void *arg)
     return false;
 }
 
+static uint32_t process_of(const void *arg, uint32_t slot)
+{
+    (void)arg;
+    (void)slot;
+    return 0;
+}
+
 static gy_status dial(void *arg, uint32_t host)
 {
-    (void)arg, (void)host;
+    flat *at = arg;
+    at->dialled |= 1u << host;
     return GY_OK;
 }
 
-static void nothing(void *arg, uint32_t host)
+static void nothing(void *arg, uint32_t number)
 {
-    (void)arg, (void)host;
+    (void)arg;
+    (void)number;
+}
+
+static void wish(void *arg, const gy_manager_wishes *wishes)
+{
+    flat *at = arg;
+    at->wishes = *wishes;
+}
+
+static bool give(void *arg, const tenant_return *back)
+{
+    (void)arg;
+    (void)back;
+    return false;
+}
+
+static const gy_tenant_ops ops = {.step = step,
+                                  .fail = no_memory,
+                                  .has_ended = has_ended,
+                                  .process = process_of,
+                                  .forget = nothing,
+                                  .dial = dial,
+                                  .hang_up = nothing,
+                                  .attach = nothing,
+                                  .beat = nothing,
+                                  .go_on = nothing,
+                                  .begin_anew = nothing,
+                                  .wish = wish,
+                                  .give = give};
+
+/* A job of one cohort, with three slots; NULL: not resumed. */
+static void flat_new(flat *at, const flat *before)
+{
+    static const gy_stage stage = {.name = "all"};
+    static const gy_task task = {.key = {1, 1}, .width = 3, .output_count = 1};
+    const gy_manager_options options = {
+        .stages = &stage, .stage_count = 1, .process_max = 3, .host_max = 16};
+    *at = (flat){.dialled = 0};
+    assert_ok(
+        gy_manager_new(&options, &(gy_growth){.tasks = &task, .task_count = 1}, &at->manager));
+    if (before != NULL) {
+        size_t used = 0;
+        assert_ok(
+            gy_manager_replay(at->manager, before->journal, before->journal_bytes, &used));
+        assert_int_equal(used, before->journal_bytes);
+    }
+    at->tenant = (gy_tenant){.env = gy_env_real(),
+                             .manager = at->manager,
+                             .ops = &ops,
+                             .arg = at,
+                             .job = {1, 2},
+                             .epoch = 1,
+                             .slot_count = 3};
+    assert_ok(gy_tenant_open(&at->tenant));
+    assert_ok(gy_tenant_begin(&at->tenant));
+    step(at, &(gy_event){.kind = GY_EVENT_BEGIN});
+}
+
+static void flat_free(flat *at)
+{
+    gy_tenant_close(&at->tenant);
+    gy_manager_free(at->manager);
+    gy_free(at->said.items);
+}
+
+static void answers(flat *at, uint32_t host)
+{
+    gy_tenant_host_up(&at->tenant, host);
+    gy_tenant_attached(&at->tenant, host, GY_OK, at->tenant.hosts[host].incarnation, "");
+    assert_true(at->tenant.hosts[host].is_up);
+}
+
+static void comes_up(flat *at, uint32_t slot)
+{
+    step(at, &(gy_event){.kind = GY_EVENT_PROCESS_UP,
+                         .process = slot,
+                         .generation = at->generations[slot]});
+}
+
+static void a_number_that_no_journal_has_is_left_out(void **state)
+{
+    (void)state;
+    static flat before, at;
+    flat_new(&before, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        const gy_grant grant = {
+            .lease = i + 1, .daemon = i + 2, .incarnation = 7, .address = "a", .host = "h"};
+        gy_tenant_take_grants(&before.tenant, i, i + 1, &grant, 1);
+    }
+    assert_int_equal(before.dialled, 7);
+    answers(&before, 0);
+    answers(&before, 2); /* the second one never comes */
+    flat_new(&at, &before);
+    assert_int_equal(at.tenant.host_count, 3);
+    assert_int_equal(at.dialled, 1 | 4);
+    assert_true(at.tenant.hosts[2].daemon == 4 && at.tenant.hosts[2].is_expected);
+    assert_false(at.tenant.hosts[1].is_expected);
+    assert_int_equal(gy_tenant_host_get(&at.tenant, 3, 7, "a", "h"), 3);
+    gy_tenant_host_dial(&at.tenant, 3);
+    answers(&at, 0);
+    answers(&at, 2);
+    answers(&at, 3);
+    flat_free(&before);
+    flat_free(&at);
+}
+
+static void what_is_left_of_a_gang_makes_room_for_the_next(void **state)
+{
+    (void)state;
+    static flat at;
+    gy_grant grants[3];
+    flat_new(&at, NULL);
+    const gy_grant single = {
+        .lease = 9, .daemon = 2, .incarnation = 7, .address = "a", .host = "h"};
+    for (uint32_t i = 0; i < 3; i++) {
+        grants[i] = single;
+        grants[i].lease = i + 1;
+        grants[i].gang = 1;
+    }
+    gy_tenant_take_grants(&at.tenant, 0, 1, &single, 1);
+    answers(&at, 0);
+    comes_up(&at, 0); /* the cohort finds one process where it needs three */
+    gy_tenant_wish(&at.tenant, 1000000000);
+    assert_int_equal(at.wishes.gang_count, 1);
+    assert_true(at.wishes.gangs[0].number == 1 && at.wishes.gangs[0].width == 3);
+    assert_int_equal(at.tenant.open_count, 0); /* idle slots make room */
+    gy_tenant_take_grants(&at.tenant, 1, 2, grants, 3);
+    assert_int_equal(at.tenant.open_count, 3);
+    gy_tenant_wish(&at.tenant, 2000000000);
+    assert_int_equal(at.wishes.gang_count, 0); /* it has them */
+    comes_up(&at, 0);
+    grants[1].state = grants[2].state = GY_GRANT_GONE;
+    gy_tenant_take_grants(&at.tenant, 2, 3, grants + 1, 2);
+    assert_int_equal(at.tenant.open_count, 1);
+    gy_tenant_wish(&at.tenant, 3000000000);
+    assert_int_equal(at.tenant.open_count, 0); /* else three never are free on one host */
+    assert_int_equal(at.tenant.returns[at.tenant.return_count - 1].lease, 1);
+    assert_true(at.wishes.gangs[0].number == 2 && at.wishes.gangs[0].width == 3);
+    flat_free(&at);
+}
+
+static void what_is_over_and_back_is_held(void **state)
+{
+    (void)state;
+    static flat at;
+    const gy_grant lease = {
+        .lease = 5, .daemon = 2, .incarnation = 7, .address = "a", .host = "h"};
+    gy_grant both[2] = {lease, lease}; /* what changed last stands first */
+    both[1].state = GY_GRANT_GONE;
+    flat_new(&at, NULL);
+    gy_tenant_take_grants(&at.tenant, 0, 1, both, 1);
+    answers(&at, 0);
+    assert_int_equal(at.tenant.open_count, 1);
+    gy_tenant_take_grants(&at.tenant, 1, 2, both, 2);
+    assert_int_equal(at.tenant.open_count, 1);
+    assert_int_not_equal(gy_tenant_seat_of(&at.tenant, 5), GY_NONE);
+    flat_free(&at);
+}
+
+static uint32_t lost, last_lost;
+
+static void count_lost(void *arg, gy_event *event)
+{
+    (void)arg;
+    if (event->kind == GY_EVENT_HOST_LOST) {
+        lost++;
+        last_lost = event->host;
+    }
+}
+
+static gy_status answer_none(void *arg, uint32_t host)
+{
+    (void)arg;
+    (void)host;
+    return GY_OK;
 }
 
 static void who_is_dead_is_not_waited_for(void **state)
 {
     (void)state;
     static const int64_t dead_ns = 2000000000;
-    const gy_tenant_ops ops = {.step = step,
-                               .has_ended = has_ended,
-                               .dial = dial,
-                               .hang_up = nothing,
-                               .beat = nothing,
-                               .begin_anew = nothing};
-    gy_tenant tenant = {.env = gy_env_real(), .ops = &ops, .slot_count = 1, .dead_ns = dead_ns};
+    const gy_tenant_ops counting = {.step = count_lost,
+                                    .has_ended = has_ended,
+                                    .dial = answer_none,
+                                    .hang_up = nothing,
+                                    .beat = nothing,
+                                    .begin_anew = nothing};
+    gy_tenant tenant = {
+        .env = gy_env_real(), .ops = &counting, .slot_count = 1, .dead_ns = dead_ns};
     assert_ok(gy_tenant_open(&tenant));
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(gy_tenant_host_get(&tenant, i + 1, 7, "a:1", "h"), i);
@@ -71,6 +289,11 @@ static void who_is_dead_is_not_waited_for(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(who_is_dead_is_not_waited_for)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_number_that_no_journal_has_is_left_out),
+        cmocka_unit_test(what_is_left_of_a_gang_makes_room_for_the_next),
+        cmocka_unit_test(what_is_over_and_back_is_held),
+        cmocka_unit_test(who_is_dead_is_not_waited_for),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
