@@ -5,7 +5,6 @@
 #ifndef GY_TESTS_CLUSTER_CHECKS_H
 #define GY_TESTS_CLUSTER_CHECKS_H
 
-#include "cluster_models.h"
 #include "cluster_servers.h"
 
 static const int64_t calm_ns = 1500000000;
@@ -39,47 +38,11 @@ static inline void check_leases(world *at)
     }
 }
 
-static inline bool is_hungry(const world *at, uint32_t number)
-{
-    const user_job *one = &at->jobs[number];
-    return one->is_greedy && !one->is_ended && slots_of(at, number) < one->width;
-}
-
-static inline bool has_gangs(const world *at)
-{
-    for (uint32_t i = 0; i < at->job_count; i++) {
-        if (at->jobs[i].gang_width > 0 && !at->jobs[i].is_ended) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What the name server thinks, for whoever looks for a fault. */
-static inline void say_view(const world *at)
-{
-    gy_names_job seen;
-    for (uint32_t i = 0; at->is_traced && gy_names_look_job(at->servers[0].machine, i, &seen);
-         i++) {
-        uint32_t number = world_job(at, seen.key);
-        printf("  job %u: wants %u, has %u of name server, %u at hosts; %s\n", number,
-               seen.slots_wanted, seen.slots_held, number < JOBS ? slots_of(at, number) : 0,
-               seen.reason);
-    }
-    for (int i = 0; i < MODELS; i++) {
-        const model *who = &at->models[i];
-        for (int k = 0; k < SEATS && at->is_traced && who->is_there; k++) {
-            const seat_view *seat = &who->seats[k];
-            if (seat->lease != 0) {
-                printf("  manager of %u (gang %u, has %u): lease %llx at %d, gang %u, task %d, "
-                       "input %d, ready %d, returning %d, attached %d\n",
-                       who->job, who->gang, who->gang_known, (unsigned long long)seat->lease,
-                       seat->node, seat->gang, seat->task, seat->has_input, seat->is_ready,
-                       seat->is_returning, who->is_attached[seat->node - SERVERS]);
-            }
-        }
-    }
-}
+/* Does it want more than it has? */
+static inline bool is_hungry(const world *at, uint32_t number);
+/* Does a job that has not ended want gangs? */
+static inline bool has_gangs(const world *at);
+static inline void say_view(const world *at);
 
 /* Nobody that waits would, with one more, have less than another has. */
 static inline void check_shares(world *at)

@@ -8,6 +8,11 @@
 
 static inline void model_starts(world *at, int node, uint32_t job, uint32_t epoch);
 static inline void model_ends(world *at, model *who, bool is_told);
+/* The job's files at a host are gone; job JOBS: it died, and may have lost what was not synced.
+ */
+static inline void files_go(world *at, int node, uint32_t job, bool is_wiped);
+/* A manager that is obeyed gives up files there. */
+static inline void run_discarded(world *at, int node, const letter *what);
 
 /* ---- What it says ---- */
 
@@ -87,21 +92,26 @@ static inline void to_manager(world *at, int node, const gy_daemon_effect *effec
                    .job = world_job(at, effect->job),
                    .epoch = effect->epoch,
                    .node = node,
-                   .life = own->starts};
+                   .life = world_life(own),
+                   .incarnation = own->incarnation,
+                   .asked = own->asked};
+    if (own->jobs[what.job].line_epoch == what.epoch) {
+        what.line = own->jobs[what.job].line;
+    }
     what.is.to_manager.effect = *effect;
     if (effect->kind == GY_DAEMON_RELAY_UP) {
         process *one = find_process(own, effect->lease, effect->generation);
         uint32_t count = (uint32_t)(effect->bytes / TOKEN_BYTES);
-        if (one == NULL || count > one->up_count || count > sizeof(what.tasks)) {
+        if (one == NULL || count > one->up_count || count > GY_COUNT(what.words)) {
             return; /* it died meanwhile */
         }
         one->relayed += effect->bytes;
         if (one->relayed > one->credited) {
             world_wrong(at, "more is sent to a manager than it has room for", one->lease);
         }
-        memcpy(what.tasks, one->up, count);
+        memcpy(what.words, one->up, count * sizeof(word));
         one->up_count -= count;
-        memmove(one->up, one->up + count, one->up_count);
+        memmove(one->up, one->up + count, one->up_count * sizeof(word));
     }
     what.is.to_manager.effect.state = (gy_daemon_state){0};
     what.is.to_manager.effect.section = (gy_wanted_section){0};
@@ -216,6 +226,7 @@ static inline void on_files(world *at, int node, const gy_daemon_effect *effect)
         world_wrong(at, "files are discarded under their writers", job);
     }
     own->jobs[job].has_files = false;
+    files_go(at, node, job, false);
     for (int i = 0; i < OUTSTANDING; i++) {
         own->fetches[i].is_there = own->fetches[i].is_there && own->fetches[i].job != job;
     }
@@ -367,6 +378,7 @@ static inline void host_starts(void *arg)
         return;
     }
     gy_sim_restart(at->sim, what->index);
+    world_troubles(at, what->index, 0);
     own->is_up = true;
     const gy_daemon_options options = {.id = (uint64_t)what->index,
                                        .incarnation = own->incarnation,
@@ -410,6 +422,7 @@ static inline void host_stop(world *at, int node, bool is_wiped)
 {
     host *own = world_host(at, node);
     own->life++;
+    world_troubles(at, node, 0);
     own->is_up = false;
     own->stopped_until_ns = 0;
     gy_daemon_free(own->machine);
@@ -427,7 +440,9 @@ static inline void host_stop(world *at, int node, bool is_wiped)
     for (uint32_t job = 0; job < JOBS; job++) {
         own->jobs[job].nursery = 0;
         own->jobs[job].known = own->jobs[job].epoch;
+        own->jobs[job].line = own->jobs[job].line_epoch = 0;
     }
+    files_go(at, node, JOBS, is_wiped);
     if (is_wiped) {
         memset(own->jobs, 0, sizeof(own->jobs));
         own->incarnation = own->incarnation * 3 + 1;
@@ -461,6 +476,19 @@ static inline void note_fetch(world *at, host *own, const letter *what)
     }
 }
 
+static inline void host_pongs(world *at, int node, const letter *what)
+{
+    const host *own = world_host(at, node);
+    letter pong = {.kind = LETTER_PONG,
+                   .job = what->job,
+                   .epoch = what->epoch,
+                   .node = node,
+                   .life = world_life(own),
+                   .incarnation = own->incarnation,
+                   .line = what->line};
+    post(at, node, what->node, &pong, false);
+}
+
 static inline void host_reads_manager(world *at, int node, letter *what)
 {
     host *own = world_host(at, node);
@@ -476,13 +504,15 @@ static inline void host_reads_manager(world *at, int node, letter *what)
     if (event.kind == GY_DAEMON_CREDIT && one != NULL) {
         one->credited += event.bytes;
     } else if (event.kind == GY_DAEMON_DOWN && one != NULL &&
-               one->down_count < sizeof(one->down)) {
-        one->down[one->down_count++] = what->tasks[0];
+               one->down_count < GY_COUNT(one->down)) {
+        one->down[one->down_count++] = what->words[0];
         one->pending++;
     } else if (event.kind == GY_DAEMON_FETCH) {
         note_fetch(at, own, what);
     }
+    own->asked = event.kind;
     host_tell(at, node, &event);
+    own->asked = GY_DAEMON_BEGIN;
     for (size_t i = 0; event.kind == GY_DAEMON_FETCH && i < own->said.count; i++) {
         if (own->said.items[i].kind == GY_DAEMON_TELL_REFUSED) {
             const gy_daemon_effect told = {.job = event.job,
@@ -492,21 +522,43 @@ static inline void host_reads_manager(world *at, int node, letter *what)
             on_fetch_told(at, own, &told);
         }
     }
-    letter pong = {.kind = LETTER_PONG,
-                   .job = what->job,
-                   .epoch = what->epoch,
-                   .node = node,
-                   .life = own->starts};
     if (event.kind == GY_DAEMON_BEAT || event.kind == GY_DAEMON_ATTACH) {
-        post(at, node, what->node, &pong, false);
+        host_pongs(at, node, what);
     }
+}
+
+/* Of a connection that its manager has given up, or to another life of the host. */
+static inline bool is_stale(host *own, const letter *what)
+{
+    uint32_t *line = &own->jobs[what->job].line, *epoch = &own->jobs[what->job].line_epoch;
+    if (what->line == 0) {
+        return false; /* managers that keep no connections */
+    }
+    if ((what->life != 0 && what->life != world_life(own)) ||
+        (what->epoch == *epoch && what->line < *line)) {
+        return true;
+    }
+    if (what->epoch >= *epoch) {
+        *epoch = what->epoch;
+        *line = what->line;
+    }
+    return false;
 }
 
 static inline void host_reads(world *at, int node, letter *what)
 {
+    host *own = world_host(at, node);
     if (what->kind == LETTER_ORDER) {
         gy_daemon_event event = {.kind = GY_DAEMON_ORDER, .order = &what->is.order};
         host_tell(at, node, &event);
+    } else if (is_stale(own, what)) {
+        return;
+    } else if (what->kind == LETTER_PING) {
+        host_pongs(at, node, what);
+    } else if (what->kind == LETTER_DISCARD) {
+        if (what->epoch >= own->jobs[what->job].known) {
+            run_discarded(at, node, what);
+        }
     } else {
         host_reads_manager(at, node, what);
     }

@@ -5,107 +5,63 @@
 #ifndef GY_TESTS_CLUSTER_MODELS_H
 #define GY_TESTS_CLUSTER_MODELS_H
 
-#include "cluster_hosts.h"
+#include "cluster_managers.h"
 
-static inline void model_ticks(void *arg);
-
-static inline model *later_model(later *what, gy_env_fire fire)
+static inline void model_gone(world *at, const model *who)
 {
-    world *at = what->at;
-    model *who = &at->models[what->index];
-    if (at->is_over || !who->is_there || who->serial != what->life) {
-        gy_free(what);
-        return NULL;
-    }
-    int64_t until_ns =
-        GY_MAX(who->stopped_until_ns, world_host(at, who->node)->stopped_until_ns);
-    if (until_ns > world_now(at)) {
-        world_at(at, until_ns - world_now(at), fire, what);
-        return NULL;
-    }
-    return who;
+    (void)at;
+    (void)who;
 }
 
-static inline void manager_down(void *arg)
+static inline bool work_ends(world *at, int node, process *one, word *result)
 {
-    later *what = arg;
-    if (later_host(what, manager_down) != NULL) {
-        gy_daemon_event event = {.kind = GY_DAEMON_MANAGER_DOWN,
-                                 .job = what->at->jobs[what->job].key,
-                                 .epoch = what->epoch};
-        host_tell(what->at, what->index, &event);
-        gy_free(what);
-    }
+    (void)at;
+    (void)node;
+    (void)one;
+    (void)result;
+    return true;
 }
 
-/* is_told: its daemon is there and sees it go. */
-static inline void model_ends(world *at, model *who, bool is_told)
+static inline gy_status fetch_result(world *at, int node, const outstanding *what, int peer,
+                                     uint64_t incarnation)
 {
-    if (!who->is_there) {
-        return;
-    }
-    who->is_there = false;
-    if (is_told) {
-        later *what = host_later(at, who->node);
-        what->job = who->job;
-        what->epoch = who->epoch;
-        world_at(at, ms, manager_down, what);
-    }
+    uint64_t dice = world_below(at, 8);
+    (void)what;
+    (void)peer;
+    (void)incarnation;
+    return world_host(at, node)->fails_fetch && dice < 6 ? GY_PEER
+           : dice == 0                                   ? GY_MISMATCH
+           : dice == 1                                   ? GY_NOTFOUND
+                                                         : GY_OK;
 }
 
-static inline void model_starts(world *at, int node, uint32_t job, uint32_t epoch)
+static inline void files_go(world *at, int node, uint32_t job, bool is_wiped)
 {
-    model *who = NULL;
-    for (int i = 0; i < MODELS && who == NULL; i++) {
-        who = !at->models[i].is_there ? &at->models[i] : NULL;
-    }
-    if (who == NULL || epoch >= EPOCHS) {
-        world_wrong(at, "too many managers", epoch);
-        return;
-    }
-    if (at->jobs[job].used[epoch]) {
-        world_wrong(at, "an epoch has two managers", epoch);
-    }
-    if (at->jobs[job].is_ended && epoch > at->jobs[job].ended_epoch) {
-        world_wrong(at, "a job that has ended gets a manager", job);
-    }
-    world_say(at, "manager", (uint64_t)node, "starts", (uint64_t)job << 32 | epoch);
-    at->jobs[job].used[epoch] = true;
-    at->managers++;
-    *who = (model){.is_there = true,
-                   .job = job,
-                   .epoch = epoch,
-                   .node = node,
-                   .serial = ++at->serial,
-                   .gang = 1,
-                   .since_ns = world_now(at)};
-    world_at(at, 2 * ms + (int64_t)world_below(at, (uint64_t)(8 * ms)), model_ticks,
-             later_new(at, (int)(who - at->models), who->serial));
+    (void)at;
+    (void)node;
+    (void)job;
+    (void)is_wiped;
+}
+
+static inline void run_discarded(world *at, int node, const letter *what)
+{
+    (void)at;
+    (void)node;
+    (void)what;
+}
+
+static inline void task_fault(world *at, const fault *what)
+{
+    (void)at;
+    (void)what;
 }
 
 /* ---- Words ---- */
 
-static inline void to_names(world *at, const model *who, letter *what)
-{
-    what->job = who->job;
-    what->epoch = who->epoch;
-    what->node = who->node;
-    post(at, who->node, world_host(at, who->node)->names, what, false);
-}
-
-static inline void to_daemon(world *at, const model *who, int node, letter *what, bool is_kept)
-{
-    what->kind = LETTER_TO_DAEMON;
-    what->job = who->job;
-    what->epoch = who->epoch;
-    what->node = who->node;
-    post(at, who->node, node, what, is_kept);
-}
-
 static inline void to_seat(world *at, const model *who, const seat_view *seat,
                            gy_daemon_event_kind kind)
 {
-    letter what = {.tasks = {(uint8_t)seat->task}};
+    letter what = {.words = {{.token = (uint8_t)seat->task}}};
     what.is.to_daemon.event = (gy_daemon_event){.kind = kind,
                                                 .lease = seat->lease,
                                                 .generation = seat->generation,
@@ -487,7 +443,7 @@ static inline void model_reads_tokens(world *at, model *who, seat_view *seat,
 {
     uint64_t count = what->is.to_manager.effect.bytes / TOKEN_BYTES;
     for (uint64_t i = 0; i < count && who->is_there && seat->lease != 0; i++) {
-        uint8_t token = what->tasks[i];
+        uint8_t token = what->words[i].token;
         to_seat(at, who, seat, GY_DAEMON_CREDIT);
         if (token == TOKEN_READY) {
             seat->is_ready = true;
@@ -574,6 +530,61 @@ static inline void model_reads(world *at, model *who, letter *what)
             who->heard_ns[place] = world_now(at);
         } else {
             model_reads_daemon(at, who, what);
+        }
+    }
+}
+
+/* ---- For the checks ---- */
+
+static inline bool is_hungry(const world *at, uint32_t number)
+{
+    const user_job *one = &at->jobs[number];
+    return one->is_greedy && !one->is_ended && slots_of(at, number) < one->width;
+}
+
+static inline bool has_gangs(const world *at)
+{
+    for (uint32_t i = 0; i < at->job_count; i++) {
+        if (at->jobs[i].gang_width > 0 && !at->jobs[i].is_ended) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the name server thinks, for whoever looks for a fault. */
+static inline void say_view(const world *at)
+{
+    gy_names_job seen;
+    for (uint32_t i = 0; at->is_traced && gy_names_look_job(at->servers[0].machine, i, &seen);
+         i++) {
+        uint32_t number = world_job(at, seen.key);
+        printf("  job %u: wants %u, has %u of name server, %u at hosts; %s\n", number,
+               seen.slots_wanted, seen.slots_held, number < JOBS ? slots_of(at, number) : 0,
+               seen.reason);
+    }
+    for (int i = 0; i < MODELS; i++) {
+        const model *who = &at->models[i];
+        for (int k = 0; k < SEATS && at->is_traced && who->is_there; k++) {
+            const seat_view *seat = &who->seats[k];
+            if (seat->lease != 0) {
+                printf("  manager of %u (gang %u, has %u): lease %llx at %d, gang %u, task %d, "
+                       "input %d, ready %d, returning %d, attached %d\n",
+                       who->job, who->gang, who->gang_known, (unsigned long long)seat->lease,
+                       seat->node, seat->gang, seat->task, seat->has_input, seat->is_ready,
+                       seat->is_returning, who->is_attached[seat->node - SERVERS]);
+            }
+        }
+    }
+}
+
+/* It says that it ended well. */
+static inline void check_job(world *at, uint32_t number)
+{
+    const user_job *one = &at->jobs[number];
+    for (uint32_t task = 0; task < one->tasks; task++) {
+        if (one->committed[task] == 0) {
+            world_wrong(at, "a job ends well, but not all of it was done", task);
         }
     }
 }

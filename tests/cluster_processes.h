@@ -5,11 +5,19 @@
 #ifndef GY_TESTS_CLUSTER_PROCESSES_H
 #define GY_TESTS_CLUSTER_PROCESSES_H
 
+#include "cluster/manager.h"
 #include "cluster_world.h"
 
 static inline void host_tell(world *at, int node, gy_daemon_event *event);
+/* What a process has to say when it comes to the end of a task; false: it goes on with it. */
+static inline bool work_ends(world *at, int node, process *one, word *result);
+/* What a fetch that is at its end came to: section `content` of that job, from `peer`. */
+static inline gy_status fetch_result(world *at, int node, const outstanding *what, int peer,
+                                     uint64_t incarnation);
 
 enum { TOKEN_BYTES = 8, TOKEN_READY = 255, TOKEN_PROGRESS = 254 };
+/* Kinds of words of and to the machine. */
+enum { WORD_START = 1, WORD_CANCEL, WORD_DONE, WORD_FAILED };
 
 /* Something that happens at a host, unless it died since; waits while it is stopped. */
 static inline host *later_host(later *what, gy_env_fire fire)
@@ -68,6 +76,9 @@ static inline void sync_ends(void *arg)
                 one->is_there && (one->job != job || one->epoch >= own->jobs[job].known);
         }
     }
+    if (event.status < 0) {
+        world_troubles(at, what->index, 0);
+    }
     own->fails_sync = false;
     host_tell(at, what->index, &event);
     gy_free(what);
@@ -86,10 +97,10 @@ static inline process *find_process(host *own, uint64_t lease, uint32_t generati
     return NULL;
 }
 
-static inline void say_ready(world *at, int node, process *one, uint8_t token)
+static inline void say_word(world *at, int node, process *one, word said)
 {
-    if (one->up_count < sizeof(one->up)) {
-        one->up[one->up_count++] = token;
+    if (one->up_count < GY_COUNT(one->up)) {
+        one->up[one->up_count++] = said;
     }
     gy_daemon_event event = {.kind = GY_DAEMON_SEAT_READY,
                              .lease = one->lease,
@@ -129,17 +140,45 @@ static inline void process_looks(void *arg)
     }
 }
 
+/* Words that take a task back are read at once. */
+static inline void process_cancels(world *at, int node, process *one)
+{
+    for (uint32_t i = 0; i + one->pending < one->down_count; i++) {
+        const word said = one->down[i];
+        if (said.kind != WORD_CANCEL) {
+            continue;
+        }
+        memmove(one->down + i, one->down + i + 1, (--one->down_count - i) * sizeof(word));
+        if (one->is_busy && one->at.run == said.run && one->at.member == said.member) {
+            one->is_cancelled = true;
+        }
+        for (uint32_t k = 0; k < i; k++) {
+            if (one->down[k].run == said.run && one->down[k].member == said.member) {
+                one->down[k].cause = GY_CAUSE_CANCELLED;
+            }
+        }
+        i--;
+        gy_daemon_event event = {.kind = GY_DAEMON_SEAT_TOOK,
+                                 .lease = one->lease,
+                                 .generation = one->generation,
+                                 .bytes = TOKEN_BYTES};
+        host_tell(at, node, &event);
+    }
+}
+
 static inline void process_works(world *at, int node, process *one)
 {
+    process_cancels(at, node, one);
     if (one->is_busy || one->is_dying || one->down_count == one->pending) {
         return;
     }
-    uint8_t task = one->down[0];
-    memmove(one->down, one->down + 1, --one->down_count);
+    one->at = one->down[0];
+    memmove(one->down, one->down + 1, --one->down_count * sizeof(word));
     one->is_busy = true;
+    one->is_cancelled = false;
     later *what = process_later(at, node, one);
-    what->job = task;
-    world_at(at, ms + (int64_t)world_below(at, (uint64_t)(15 * ms)), task_ends, what);
+    world_at(at, at->pace * (ms + (int64_t)world_below(at, (uint64_t)(15 * ms))), task_ends,
+             what);
     gy_daemon_event event = {.kind = GY_DAEMON_SEAT_TOOK,
                              .lease = one->lease,
                              .generation = one->generation,
@@ -157,9 +196,14 @@ static inline void task_ends(void *arg)
     }
     process *one = later_process(what, own);
     if (one != NULL && !one->is_dying) {
+        word result = one->at;
+        say_word(at, what->index, one, (word){.token = TOKEN_PROGRESS});
+        if (!work_ends(at, what->index, one, &result)) {
+            world_at(at, 20 * ms, task_ends, what);
+            return;
+        }
         one->is_busy = false;
-        say_ready(at, what->index, one, TOKEN_PROGRESS);
-        say_ready(at, what->index, one, (uint8_t)what->job);
+        say_word(at, what->index, one, result);
         process_works(at, what->index, one);
     }
     gy_free(what);
@@ -174,7 +218,7 @@ static inline void process_starts(void *arg)
     }
     process *one = later_process(what, own);
     if (one != NULL && !one->is_dying) {
-        say_ready(what->at, what->index, one, TOKEN_READY);
+        say_word(what->at, what->index, one, (word){.token = TOKEN_READY});
     }
     gy_free(what);
 }
@@ -324,11 +368,8 @@ static inline void fetch_ends(void *arg)
     }
     if (place < OUTSTANDING) {
         gy_daemon_event event = {.kind = GY_DAEMON_FETCHED, .ticket = what->ticket};
-        uint64_t dice = world_below(at, 8);
-        event.status = own->fails_fetch && dice < 6 ? GY_PEER
-                       : dice == 0                  ? GY_MISMATCH
-                       : dice == 1                  ? GY_NOTFOUND
-                                                    : GY_OK;
+        const outstanding asked = {.content = own->fetching[place]};
+        event.status = fetch_result(at, what->index, &asked, (int)what->number, what->key.high);
         gy_key content = own->fetching[place];
         own->tickets[place] = 0;
         what->key = content;
@@ -367,6 +408,8 @@ static inline void on_fetch_start(world *at, int node, const gy_daemon_effect *e
     own->tickets[place] = effect->ticket;
     later *what = host_later(at, node);
     what->ticket = effect->ticket;
+    what->number = effect->section.peer;
+    what->key.high = effect->section.incarnation;
     world_at(at, ms + (int64_t)world_below(at, (uint64_t)(20 * ms)), fetch_ends, what);
 }
 

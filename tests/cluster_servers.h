@@ -7,6 +7,8 @@
 #include "cluster_world.h"
 
 static inline void server_tell(world *at, int index, gy_names_event *event);
+/* A job says that it ended well: is it so? */
+static inline void check_job(world *at, uint32_t number);
 
 /* ---- The table ---- */
 
@@ -160,6 +162,9 @@ static inline void on_grants(world *at, int index, const gy_names_effect *effect
     }
     for (size_t i = 0; i < effect->grant_count; i++) {
         what.is.grants.grants[i] = effect->grants[i];
+        world_say(at, "grant", effect->epoch | what.job << 8,
+                  (const char *const[]){"held", "asked", "gone"}[effect->grants[i].state],
+                  effect->grants[i].lease);
         what.is.grants.grants[i].address = what.is.grants.grants[i].host = NULL;
         at->revoked += effect->grants[i].state == GY_GRANT_ASKED;
     }
@@ -199,11 +204,7 @@ static inline void on_ended(world *at, const gy_names_effect *effect)
     user_job *one = &at->jobs[number];
     world_say(at, "job", number, "ended", (uint64_t)(uint32_t)effect->status);
     if (effect->status == GY_OK) {
-        for (uint32_t task = 0; task < one->tasks; task++) {
-            if (one->committed[task] == 0) {
-                world_wrong(at, "a job ends well, but not all of it was done", task);
-            }
-        }
+        check_job(at, number);
     } else if (!one->is_killed) {
         world_wrong(at, effect->reason, number);
     }

@@ -56,13 +56,17 @@ static const int64_t ms = 1000000;
     X(DRAIN, "host drained")                                                                   \
     X(KILL, "job killed")                                                                      \
     X(GOODBYE, "daemon ends in order")                                                         \
-    X(PEER_GONE, "fetches fail")
+    X(PEER_GONE, "fetches fail")                                                               \
+    X(OUTPUT_LOST, "outputs lost")                                                             \
+    X(TASK_FAILS, "tasks fail")                                                                \
+    X(HOST_BAD, "tasks fail on a host")
 
 typedef enum fault_kind {
 #define GY_X(name, text) FAULT_##name,
     WORLD_FAULT_LIST(GY_X)
 #undef GY_X
-        FAULTS
+        FAULTS,
+    MODEL_FAULTS = FAULT_OUTPUT_LOST /* a model's tasks cannot fail */
 } fault_kind;
 
 #define GY_X(name, text) text,
@@ -86,15 +90,29 @@ typedef enum letter_kind {
     LETTER_TO_DAEMON,
     LETTER_TO_MANAGER,
     LETTER_PONG, /* a host's carrier to a manager: it lives */
-    LETTER_ANSWER
+    LETTER_ANSWER,
+    LETTER_PING,   /* a manager's carrier to a host's */
+    LETTER_DISCARD /* a manager to a host: files of run words[0].run may go */
 } letter_kind;
+
+/* What manager and process say to each other: 8 bytes of a relay, whatever they are here. */
+typedef struct word {
+    uint8_t token; /* a model's */
+    uint8_t kind, cause, member;
+    uint16_t input;
+    bool is_held;
+    uint32_t run; /* which */
+} word;
 
 typedef struct letter {
     letter_kind kind;
-    uint32_t job, epoch; /* of the manager that it is from or to; job: index */
-    int node;            /* of that manager */
-    uint64_t life;       /* of the host that says it */
-    uint8_t tasks[8];    /* what the bytes of a relay are */
+    uint32_t job, epoch;  /* of the manager that it is from or to; job: index */
+    int node;             /* of that manager */
+    uint64_t life;        /* of the host that says it */
+    uint64_t incarnation; /* of that host */
+    uint32_t line; /* number of the connection between manager and host; 0: none is kept */
+    gy_daemon_event_kind asked; /* of LETTER_TO_MANAGER: what this is said of */
+    word words[8];              /* what the bytes of a relay are */
     union {
         struct {
             gy_daemon_state state;
@@ -143,7 +161,9 @@ typedef struct process {
     bool is_there, is_dying, is_busy;
     uint32_t job, epoch, generation, serial;
     uint64_t lease;
-    uint8_t down[8], up[16]; /* tasks that it has not taken, results that were not taken */
+    bool is_cancelled;
+    word at;              /* busy with it */
+    word down[8], up[16]; /* tasks that it has not taken, results that were not taken */
     uint32_t down_count, pending, up_count; /* pending: of down, not relayed yet */
     uint64_t credited, relayed;
 } process;
@@ -169,7 +189,8 @@ typedef struct host {
         bool has_files;
         uint32_t obeyed; /* since the folder is there */
         int64_t heard_ns;
-        uint32_t nursery; /* epoch; 0: none */
+        uint32_t line, line_epoch; /* the last connection of the job's manager */
+        uint32_t nursery;          /* epoch; 0: none */
         bool nursery_dies;
     } jobs[JOBS];
     process processes[PROCESSES];
@@ -181,7 +202,8 @@ typedef struct host {
     outstanding fetches[OUTSTANDING];
     gy_key fetching[OUTSTANDING]; /* content, of what job: high bits */
     uint64_t tickets[OUTSTANDING];
-    int names; /* the name server that it talks to */
+    int names;                  /* the name server that it talks to */
+    gy_daemon_event_kind asked; /* by the manager, in this step */
 } host;
 
 /* How a model manager sees a lease. */
@@ -230,7 +252,9 @@ typedef struct world {
     bool fails_store;
     int64_t store_full_until_ns, heal_ns, calm_ns;
     uint32_t host_count, job_count;
-    bool is_reliable; /* letters are neither lost nor overtaken */
+    bool is_cut[NODES][NODES], is_poor; /* links may lose letters, or take long */
+    int64_t trouble_ns[NODES];          /* when something was wrong with it last */
+    bool is_reliable;                   /* letters are neither lost nor overtaken */
     record records[RECORDS];
     server servers[SERVERS];
     host hosts[HOSTS];
@@ -239,6 +263,8 @@ typedef struct world {
     fault faults[WORLD_FAULTS];
     uint32_t fault_count;
     uint32_t serial;
+    bool is_failing; /* tasks may fail by themselves */
+    int64_t pace;    /* tasks take so much longer */
     uint64_t steps, digest, managers, revoked, gangs;
     char wrong[256];
 } world;
@@ -269,6 +295,11 @@ static inline void world_at(world *at, int64_t wait_ns, gy_env_fire fire, void *
     if (gy_sim_at(at->sim, gy_sim_now_ns(at->sim) + wait_ns, fire, arg) < 0) {
         gy_panic("no memory for a simulated world");
     }
+}
+
+static inline void world_troubles(world *at, int node, int64_t until_ns)
+{
+    at->trouble_ns[node] = GY_MAX(at->trouble_ns[node], GY_MAX(until_ns, world_now(at)));
 }
 
 /* Something that happens later to a server, a host, a process or a manager. */
@@ -311,6 +342,12 @@ static inline int node_of(const char *text)
     return text != NULL && text[0] != '\0' ? text[0] - '0' : -1;
 }
 
+/* What a connection to it knows it by. */
+static inline uint64_t world_life(const host *own)
+{
+    return own->incarnation ^ own->starts << 32;
+}
+
 static inline host *world_host(world *at, int node)
 {
     return &at->hosts[node - SERVERS];
@@ -339,6 +376,8 @@ static inline size_t letter_bytes(const letter *what)
     case LETTER_TO_MANAGER:
         return head + sizeof(what->is.to_manager);
     case LETTER_PONG:
+    case LETTER_PING:
+    case LETTER_DISCARD:
         return head;
     }
     return sizeof(letter);

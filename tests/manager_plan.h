@@ -29,7 +29,7 @@ typedef struct plan_value {
 
 typedef struct plan {
     uint64_t seed;
-    uint32_t count, edge_count, first_count, limit;
+    uint32_t count, edge_count, first_count, limit, drawn;
     gy_task tasks[PLAN_TASKS];
     gy_edge edges[PLAN_TASKS * PLAN_INPUTS];
     uint32_t first_edge[PLAN_TASKS + 1];
@@ -147,16 +147,14 @@ static inline void plan_hosts(plan *job)
     }
 }
 
-/* limit: no more tasks than this at first, to shrink a job. */
-static inline void plan_new(plan *job, uint64_t seed, uint32_t limit)
+/* What there is to draw; `sizes`: of so many tasks at first. */
+static inline void plan_draw(plan *job, const uint32_t *sizes, uint32_t size_count)
 {
     static const char *const names[PLAN_STAGES] = {"one",      "two",      "three",
                                                    "more one", "more two", "more three"};
-    static const uint32_t sizes[] = {1, 4, 10, 25, 60}, shares[] = {0, 0, 10, 40};
-    gy_random random = {.key = plan_mix(seed, 1)};
-    *job = (plan){
-        .seed = seed, .limit = limit, .is_exact = true, .exact = 16, .liar = GY_TASK_NONE};
-    uint32_t count = plan_pick(&random, sizes, GY_COUNT(sizes));
+    static const uint32_t shares[] = {0, 0, 10, 40};
+    gy_random random = {.key = plan_mix(job->seed, 1)};
+    uint32_t count = plan_pick(&random, sizes, size_count);
     job->unordered = plan_pick(&random, shares, GY_COUNT(shares));
     job->indeterminate = plan_pick(&random, shares, GY_COUNT(shares));
     job->ordered = plan_pick(&random, shares, GY_COUNT(shares));
@@ -170,7 +168,6 @@ static inline void plan_new(plan *job, uint64_t seed, uint32_t limit)
                              .depth_max = 1 + (uint32_t)gy_random_below(&random, 4),
                              .copy_floor_ns = gy_random_below(&random, 2) == 0 ? 30000000 : -1,
                              .silence_ns = 200000000};
-    plan_hosts(job);
     if (gy_random_below(&random, 8) == 0) {
         job->liar = (uint32_t)gy_random_below(&random, count);
     }
@@ -179,11 +176,28 @@ static inline void plan_new(plan *job, uint64_t seed, uint32_t limit)
             (gy_stage){.name = names[stage],
                        .is_gate = stage < PLAN_GATES && gy_random_below(&random, 2) == 0};
     }
-    job->pinned_below = GY_MIN(count, limit);
-    for (uint32_t task = 0; task < GY_MIN(count, limit); task++) {
-        plan_task(job, task * 3 / count, 0);
+    job->drawn = count;
+}
+
+/* Its first tasks, as it was drawn and changed since. */
+static inline void plan_fill(plan *job)
+{
+    job->pinned_below = GY_MIN(job->drawn, job->limit);
+    for (uint32_t task = 0; task < GY_MIN(job->drawn, job->limit); task++) {
+        plan_task(job, task * 3 / job->drawn, 0);
     }
     job->first_count = job->count;
+}
+
+/* limit: no more tasks than this at first, to shrink a job. */
+static inline void plan_new(plan *job, uint64_t seed, uint32_t limit)
+{
+    static const uint32_t sizes[] = {1, 4, 10, 25, 60};
+    *job = (plan){
+        .seed = seed, .limit = limit, .is_exact = true, .exact = 16, .liar = GY_TASK_NONE};
+    plan_draw(job, sizes, GY_COUNT(sizes));
+    plan_hosts(job);
+    plan_fill(job);
 }
 
 /* What gate `stage` decided: more tasks, as the nonce says. */
