@@ -100,8 +100,17 @@ typedef struct gy_vertex_options {
      * standard input, its standard output is output 0. Its result is kept for later jobs only
      * when `files` lists what it is made of. */
     const char *const *command;
-    int ranks; /* with command: so many ranks of it that meet in gy_comm_world(); 0: a plain
-                  process */
+    /* With command: so many ranks of it that meet in gy_comm_world(); 0: a plain process. They
+     * may have any number of inputs: files $GYRE_INPUTS/0, 1, ... at each host; the one output
+     * is what stands in $GYRE_OUTPUT when all have ended, as rank 0 sees that file. parameter:
+     * nothing, or a gy_run_options (<gyre/launch.h>) of which the plain numbers count, and
+     * neither `ranks` nor what says where other nodes are. */
+    int ranks;
+    /* With ranks, on a cluster: they are spread over so many hosts, ranks / hosts on each, with
+     * a slot for each rank, all at once or none; they speak over TCP between hosts. When one
+     * host is lost all of them run again elsewhere. 0 and 1: on one host, in one slot. At home
+     * they run on this one in any case. */
+    int hosts;
 } gy_vertex_options;
 
 /** A part of a graph: vertices, of which some have free inputs or outputs, in an order. A small
@@ -291,6 +300,11 @@ typedef struct gy_flow_options {
     /* Called some times a second from the thread of gy_flow_run, with what stands so far. */
     void (*progress)(void *arg, const gy_flow_report *report);
     void *progress_arg;
+    /* Of vertices of ranks: what they print, as it comes, whole lines; with text NULL the exit
+     * status with which a run of them failed, as `gyre run` has it. Called from the thread of
+     * gy_flow_run. NULL: what they print stands in the job's log. */
+    void (*said)(void *arg, const char *text, size_t size_bytes, int exit_status);
+    void *said_arg;
 } gy_flow_options;
 
 typedef struct gy_flow_stage {

@@ -1,5 +1,7 @@
 /* gyre run: start a program on several ranks. */
 #include "cli/cli.h"
+#include "cli/cluster/common.h"
+#include "cli/report.h"
 
 #include <gyre/info.h>
 #include <gyre/launch.h>
@@ -8,9 +10,10 @@
 
 static struct {
     long long ranks, pool_mib, nodes, node, restarts;
-    bool prefix, no_binding, plaintext;
+    bool prefix, no_binding;
     double timeout, grace, meet;
-    const char *rendezvous, *key, *transport, *on_failure, *record;
+    const char *rendezvous, *transport, *on_failure, *record;
+    gy_hosts_settings over; /* over.at has the key file and --plaintext of both ways */
 } settings = {.ranks = 0};
 
 static const gy_option options[] = {
@@ -33,9 +36,9 @@ static const gy_option options[] = {
     {"rendezvous", 0, GY_OPTION_TEXT, "HOST:PORT", "where node 0 listens and the others call",
      offsetof(__typeof__(settings), rendezvous), 0, 0, NULL},
     {"key", 0, GY_OPTION_TEXT, "FILE", "cluster key (default: the one `gyre key` makes)",
-     offsetof(__typeof__(settings), key), 0, 0, NULL},
+     offsetof(__typeof__(settings), over.at.key), 0, 0, NULL},
     {"plaintext", 0, GY_OPTION_FLAG, NULL, "no key and no encryption between hosts",
-     offsetof(__typeof__(settings), plaintext), 0, 0, NULL},
+     offsetof(__typeof__(settings), over.at.is_plaintext), 0, 0, NULL},
     {"meet", 0, GY_OPTION_REAL, "SECONDS", "for all hosts to be there (default: 60)",
      offsetof(__typeof__(settings), meet), 0.001, 1e6, NULL},
     {"transport", 0, GY_OPTION_CHOICE, "NAME", "between ranks of a host: shm or tcp",
@@ -48,13 +51,27 @@ static const gy_option options[] = {
      offsetof(__typeof__(settings), restarts), 1, 1000000, NULL},
     {"record", 0, GY_OPTION_TEXT, "FILE", "keep what the ranks did, for `gyre doctor`",
      offsetof(__typeof__(settings), record), 0, 0, NULL},
+    {"hosts", 0, GY_OPTION_INTEGER, "H", "on so many hosts of a cluster, --ranks in all",
+     offsetof(__typeof__(settings), over.hosts), 1, GY_RUN_NODES_MAX, NULL},
+    {"names", 0, GY_OPTION_TEXT, "HOST:PORT,...", "with --hosts: the cluster's name servers",
+     offsetof(__typeof__(settings), over.at.names), 0, 0, NULL},
+    {"patience", 0, GY_OPTION_REAL, "SECONDS",
+     "with --hosts: a name server is looked for so long (default: 10)",
+     offsetof(__typeof__(settings), over.at.patience), 0.001, 1e5, NULL},
+    {"name", 0, GY_OPTION_TEXT, "NAME", "with --hosts: of the job (default: the program's)",
+     offsetof(__typeof__(settings), over.name), 0, 0, NULL},
+    {"weight", 0, GY_OPTION_INTEGER, "N",
+     "with --hosts: of its share of the slots (default: 100)",
+     offsetof(__typeof__(settings), over.weight), 1, 1000, NULL},
+    {"label", 0, GY_OPTION_TEXT, "LABEL", "with --hosts: only at daemons that have it",
+     offsetof(__typeof__(settings), over.label), 0, 0, NULL},
+    {"file", 'f', GY_OPTION_LIST, "FILE",
+     "with --hosts: lies beside the program on each; may be given again",
+     offsetof(__typeof__(settings), over.files), 0, 0, NULL},
+    {"env", 'e', GY_OPTION_LIST, "NAME[=VALUE]",
+     "with --hosts: a variable of the ranks; may be given again",
+     offsetof(__typeof__(settings), over.variables), 0, 0, NULL},
 };
-
-static int default_ranks(void)
-{
-    int cores = gy_info_cores();
-    return cores > GY_RUN_RANKS_MAX ? GY_RUN_RANKS_MAX : cores;
-}
 
 static gy_run_failure failure_mode(void)
 {
@@ -63,6 +80,36 @@ static gy_run_failure failure_mode(void)
         return GY_RUN_END;
     }
     return strcmp(name, "continue") == 0 ? GY_RUN_CONTINUE : GY_RUN_RESTART;
+}
+
+/* An option that has no place beside the others; NULL: none. */
+static const char *misplaced(void)
+{
+    const gy_hosts_settings *over = &settings.over;
+    if (over->hosts > 0) {
+        return settings.nodes > 0 || settings.node > 0    ? "--nodes and --node"
+               : settings.rendezvous != NULL              ? "--rendezvous"
+               : settings.record != NULL                  ? "--record"
+               : failure_mode() == GY_RUN_CONTINUE        ? "--on-failure=continue"
+                                                          : NULL;
+    }
+    return over->at.names != NULL                ? "--names"
+           : over->at.patience > 0               ? "--patience"
+           : over->name != NULL                  ? "--name"
+           : over->weight > 0                    ? "--weight"
+           : over->label != NULL                 ? "--label"
+           : over->files.items[0] != NULL        ? "--file"
+           : over->variables.items[0] != NULL    ? "--env"
+                                                 : NULL;
+}
+
+static int default_ranks(void)
+{
+    if (settings.over.hosts > 0) {
+        return (int)settings.over.hosts;
+    }
+    int cores = gy_info_cores();
+    return cores > GY_RUN_RANKS_MAX ? GY_RUN_RANKS_MAX : cores;
 }
 
 static int run(char **operands, int operand_count)
@@ -78,15 +125,22 @@ static int run(char **operands, int operand_count)
         .nodes = (int)settings.nodes,
         .node = (int)settings.node,
         .rendezvous = settings.rendezvous,
-        .key_file = settings.key,
-        .is_plain = settings.plaintext,
+        .key_file = settings.over.at.key,
+        .is_plain = settings.over.at.is_plaintext,
         .is_tcp = settings.transport != NULL && strcmp(settings.transport, "tcp") == 0,
         .meet_seconds = settings.meet,
         .on_failure = failure_mode(),
         .restarts = (int)settings.restarts,
         .record = settings.record,
     };
-    return gy_run(&chosen, operands);
+    const char *wrong = misplaced();
+    if (wrong != NULL) {
+        return settings.over.hosts > 0
+                   ? gy_report_usage("gyre run: %s cannot stand beside --hosts", wrong)
+                   : gy_report_usage("gyre run: %s stands beside --hosts alone", wrong);
+    }
+    return settings.over.hosts > 0 ? gy_cli_run_hosts(&settings.over, &chosen, operands)
+                                   : gy_run(&chosen, operands);
 }
 
 const gy_command gy_command_run = {
@@ -101,7 +155,9 @@ const gy_command gy_command_run = {
         "The exit status is that of the first rank that failed, 128 + N when signal N\n"
         "ended it, 124 after the time limit, 126 or 127 when PROGRAM cannot be started.\n"
         "With --on-failure=continue the others go on and the status is 0 when any ended well.\n"
-        "With --nodes the same is started once on each host; all end with one status.",
+        "With --nodes the same is started once on each host; all end with one status.\n"
+        "With --hosts a cluster runs the ranks, as many on each host, when it has slots for\n"
+        "all; when a host is lost they all begin again on others.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

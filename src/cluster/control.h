@@ -90,7 +90,8 @@ typedef struct gy_order {
 typedef struct gy_gang_wish {
     uint32_t number;  /* > 0, never used twice under an epoch */
     uint32_t width;   /* slots */
-    bool is_one_host; /* all at one daemon; else wherever they are */
+    bool is_one_host; /* all at one daemon; else wherever they are, or */
+    uint32_t hosts;   /* above 1: width / hosts of them at each of so many daemons */
 } gy_gang_wish;
 
 /** All that a manager tells the name server; borrowed for the step. */

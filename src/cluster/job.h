@@ -32,6 +32,9 @@ typedef struct gy_task {
     uint8_t flags;   /* GY_TASK_* */
     uint32_t input_count; /* its edges, which follow in the edges' array */
     uint32_t output_count;
+    uint32_t hosts; /* above 1, of a job over hosts: the members are spread over so many, first
+                       width / hosts of them on one, then as many on the next; else on one */
+    uint32_t zero;
     int64_t input_bytes; /* external bytes it reads, for the straggler rule; 0: unknown */
 } gy_task;
 

@@ -234,9 +234,11 @@ bool gy_manager_host(const gy_manager *manager, uint32_t host, gy_host_state *st
 
 /** Slots that it could use now, those in use among them. @cost O(1) */
 uint32_t gy_manager_wanted(const gy_manager *manager);
-/** The most slots on one host that a waiting cohort needs, while no host has so many; 0: none
+/** The most slots that a waiting cohort needs together, while no host has so many; 0: none
  * waits for that. @cost O(1) */
 uint32_t gy_manager_wanted_at_once(const gy_manager *manager);
+/** On how many hosts, as many on each: 1, or what gy_task.hosts says. @cost O(1) */
+uint32_t gy_manager_wanted_hosts(const gy_manager *manager);
 
 enum { GY_WANTED_HOSTS = 16 };
 

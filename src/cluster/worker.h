@@ -33,6 +33,7 @@ typedef struct gy_worker_task {
     size_t message_bytes;
     void *board; /* (GY_BOARD_BYTES) zeroed memory that the manager's side reads however this
                     task fails, also when its process dies under it */
+    void *runner; /* for gy_worker_tell and its like */
 } gy_worker_task;
 
 /** How it ended: zero at first, `run` fills it in, the caller frees the texts. */
@@ -56,6 +57,22 @@ typedef struct gy_worker_ops {
     void *arg;
 } gy_worker_ops;
 
+enum { GY_WORKER_WORDS_BYTES = 1024 };
+
+/** Within `run`, of a member of a task: what the others of this attempt may ask for from now
+ * on, instead of what it told before; 1 to GY_WORKER_WORDS_BYTES. @threads the task's */
+void gy_worker_tell(const gy_worker_task *task, const void *words, size_t size_bytes);
+/**
+ * What another member has told; asks the manager's side, so be patient between two calls.
+ * @return GY_OK; GY_AGAIN not known yet
+ */
+GY_MUST_CHECK gy_status gy_worker_ask(const gy_worker_task *task, uint32_t member,
+                                      char words[GY_WORKER_WORDS_BYTES + 1]);
+/** To gy_driver_ops.said; blocks while the manager's side does not take it. NULL: how it ended.
+ */
+void gy_worker_say(const gy_worker_task *task, const void *text, size_t size_bytes,
+                   int exit_status);
+
 /** The number of the socket when this process was started to serve, -1 when it was not.
  * @threads any */
 int gy_worker_socket(void);
@@ -72,19 +89,33 @@ int gy_worker_serve(int socket, const gy_worker_ops *ops);
 
 /* ---- Gang vertices ---- */
 
-/** Ranks of the tensor wing that are one vertex. */
+enum { GY_GANG_HOSTS_MAX = 256 };
+
+/** Ranks of the tensor wing that are one vertex, or (nodes above 1) one host's part of them. */
 typedef struct gy_gang {
-    int ranks;              /* 1 .. GY_RUN_RANKS_MAX */
-    char *const *argv;      /* program (found through PATH) and arguments, NULL at the end */
-    double timeout_seconds; /* 0: no limit */
+    int ranks;              /* here, 1 .. GY_RUN_RANKS_MAX */
+    char *const *argv;      /* program (found beside this one, or through PATH) and arguments,
+                               NULL at the end */
+    double timeout_seconds; /* 0: no limit but the one in `run` */
+    const void *run;        /* (run_bytes) a gy_run_options, of which the plain numbers count;
+                               run_bytes 0: none */
+    size_t run_bytes;
+    const char *const *environment; /* more variables; NULL at the end, or NULL */
+    const gy_worker_task *task; /* NULL: alone, and nothing is told */
+    bool is_said; /* gy_worker_say what ranks print, else it goes to the process's log; and how
+                     they failed */
+    /* of several hosts */
+    int nodes, node;     /* 0 and 0: this host alone; member node * ranks is that node */
+    const char *address; /* of node 0: "HOST:PORT"; it listens at another port of HOST */
+    bool is_plain;       /* no encryption; else with a key that node 0 draws for this attempt */
 } gy_gang;
 
 /**
  * Called in gy_worker_ops.run: start ranks as `gyre run` does and wait for the end of all. What
- * they print goes to the process's log; what they started is killed at the end.
+ * they started is killed at the end. Nodes find node 0 by what it tells (gy_worker_tell).
  *
- * @return GY_OK all ended well; GY_PEER they did not: how; GY_CANCELLED; GY_TIMEOUT; GY_ARG;
- * GY_LIMIT no more processes; GY_NOMEM
+ * @return GY_OK all ended well; GY_PEER they did not: how; GY_STATE another node was lost, or
+ * did not come, for which nobody is to blame; GY_CANCELLED; GY_TIMEOUT; GY_ARG; GY_LIMIT no more processes; GY_NOMEM
  * @threads any
  * @cost a start of this program, then of the ranks
  */
@@ -182,6 +213,9 @@ typedef struct gy_driver_ops {
     /* Optional: at the end, instead of what a failure calls for: the journal is of a newer
      * epoch, whose manager goes on with all that the job's folders hold. */
     void (*over)(void *arg);
+    /* Optional: what ranks of a gang printed, whole lines; text NULL: how a run of them ended.
+     */
+    void (*said)(void *arg, const char *text, size_t size_bytes, int exit_status);
     /* Optional: NOTE. */
     void (*note)(void *arg, const gy_effect *effect);
     /* Optional: ten times a second. */

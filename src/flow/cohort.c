@@ -203,6 +203,12 @@ static gy_status cut_wide(gy_cohorts *c)
 
 /* ---- tasks ---- */
 
+uint32_t gy_lower_ranks(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex)
+{
+    const gy_proto *proto = &dag->protos[dag->proto[vertex]];
+    return lowering->is_over_hosts && proto->hosts > 1 ? (uint32_t)proto->ranks : 1;
+}
+
 /* task, members and member_first from the forest. */
 static void number_tasks(const gy_cohorts *c, gy_lowering *l)
 {
@@ -215,26 +221,35 @@ static void number_tasks(const gy_cohorts *c, gy_lowering *l)
     uint32_t *first = l->member_first;
     memset(first + l->task_count, 0, (task + 1 - l->task_count) * sizeof(*first));
     for (uint32_t v = v0; v < end; v++) {
-        first[l->task[v] + 1]++;
+        first[l->task[v] + 1] += gy_lower_ranks(l, c->dag, v);
     }
-    first[l->task_count] = v0;
+    first[l->task_count] = l->member_count;
     for (uint32_t t = l->task_count; t < task; t++) {
         first[t + 1] += first[t];
     }
     for (uint32_t v = v0; v < end; v++) {
-        l->members[first[l->task[v]]++] = v;
+        for (uint32_t ranks = gy_lower_ranks(l, c->dag, v); ranks > 0; ranks--) {
+            l->members[first[l->task[v]]++] = v;
+        }
     }
     memmove(first + l->task_count + 1, first + l->task_count,
             (task - l->task_count) * sizeof(*first));
-    first[l->task_count] = v0;
+    first[l->task_count] = l->member_count;
 }
 
 static gy_status reserve_tasks(gy_lowering *l, const gy_dag *dag)
 {
     const size_t vertices = dag->vertex_count;
+    size_t members = l->member_count;
+    for (size_t v = l->vertex_floor; v < vertices; v++) {
+        members += gy_lower_ranks(l, dag, (uint32_t)v);
+    }
+    if (members > UINT32_MAX) {
+        return gy_fail(GY_LIMIT, "%zu ranks in one job", members);
+    }
     GY_TRY(gy_reserve("flow.lower", (void **)&l->task, &l->task_capacity, vertices,
                       sizeof(uint32_t)));
-    GY_TRY(gy_reserve("flow.lower", (void **)&l->members, &l->members_capacity, vertices,
+    GY_TRY(gy_reserve("flow.lower", (void **)&l->members, &l->members_capacity, members,
                       sizeof(uint32_t)));
     return gy_reserve("flow.lower", (void **)&l->member_first, &l->member_first_capacity,
                       l->task_count + (vertices - l->vertex_floor) + 1, sizeof(uint32_t));
@@ -291,9 +306,23 @@ static gy_status untie(gy_cohorts *c, gy_lowering *l, int round, bool *is_tied)
     return status;
 }
 
+/* Ranks over hosts are a task of their own: what they read and write are files. */
+static void join_gangs_by_files(const gy_cohorts *c, const gy_lowering *l)
+{
+    const gy_dag *dag = c->dag;
+    for (size_t e = l->edge_floor; e < dag->edge_count; e++) {
+        gy_dag_edge *edge = &dag->edges[e];
+        if (dag->protos[dag->proto[edge->from]].hosts > 1 ||
+            dag->protos[dag->proto[edge->to]].hosts > 1) {
+            edge->channel = GY_CHANNEL_FILE;
+        }
+    }
+}
+
 static gy_status find_pipes(gy_cohorts *c, const gy_lowering *l)
 {
     size_t count = 0;
+    join_gangs_by_files(c, l);
     for (size_t e = l->edge_floor; e < c->dag->edge_count; e++) {
         count += c->dag->edges[e].channel != GY_CHANNEL_FILE;
     }

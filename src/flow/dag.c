@@ -1,6 +1,8 @@
 /* Vertices, stages, mistakes. */
 #include "flow/dag.h"
 
+#include "cluster/worker.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -209,7 +211,12 @@ static bool check_options(gy_dag *dag, const gy_vertex_options *o)
     } else if (o->ranks < 0 || o->ranks > 1024 || (o->ranks > 0 && !is_command)) {
         gy_dag_fail(dag, GY_ARG, "%s has %d ranks: expected 0 to 1024, and a command", name,
                     o->ranks);
-    } else if (is_command && (o->inputs > 1 || o->outputs > 1)) {
+    } else if (o->hosts < 0 || o->hosts > GY_GANG_HOSTS_MAX ||
+               (o->hosts > 1 && (o->ranks == 0 || o->ranks % o->hosts != 0))) {
+        gy_dag_fail(dag, GY_ARG,
+                    "%s has %d ranks on %d hosts: expected as many on each, at most %d hosts",
+                    name, o->ranks, o->hosts, GY_GANG_HOSTS_MAX);
+    } else if (is_command && ((o->inputs > 1 && o->ranks == 0) || o->outputs > 1)) {
         gy_dag_fail(dag, GY_ARG,
                     "command %.100s has %d inputs and %d outputs: it has one of each",
                     o->command[0], o->inputs, o->outputs);
@@ -267,6 +274,7 @@ bool gy_dag_add_proto(gy_dag *dag, const gy_vertex_options *o)
                       .inputs = o->inputs,
                       .outputs = o->outputs,
                       .ranks = o->ranks,
+                      .hosts = o->hosts,
                       .promise = (uint8_t)o->promise};
     const char *stage = o->stage != NULL      ? o->stage
                         : o->function != NULL ? o->function

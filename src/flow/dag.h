@@ -31,7 +31,7 @@ typedef struct gy_proto {
     int64_t output_bytes;
     uint32_t stage, base; /* base: vertices of the stage when it was made */
     uint32_t copies;
-    int32_t inputs, outputs, ranks;
+    int32_t inputs, outputs, ranks, hosts;
     uint8_t promise;
 } gy_proto;
 

@@ -299,7 +299,8 @@ static void grow_tree(gy_gate *gate, gy_dag *dag, gy_part outputs)
                                         .files = proto->files,
                                         .near = proto->near,
                                         .command = proto->command,
-                                        .ranks = proto->ranks};
+                                        .ranks = proto->ranks,
+                                        .hosts = proto->hosts};
     gy_part_output(gy_gate_tree(gate, outputs, &combiner, tree.bytes), tree.name);
 }
 

@@ -146,7 +146,9 @@ static void add_task(gy_lower_work *work, uint32_t number)
     *task = (gy_task){.stage = work->dag->protos[work->dag->proto[l->members[first]]].stage,
                       .width = (uint16_t)(end - first)};
     work->words.size_bytes = 0;
-    for (uint32_t m = first; m < end; m++) {
+    const uint32_t ranks = gy_lower_ranks(l, work->dag, l->members[first]);
+    task->hosts = ranks > 1 ? (uint32_t)work->dag->protos[work->dag->proto[l->members[first]]].hosts : 0;
+    for (uint32_t m = first; m < end; m += ranks) { /* a gang is alone in its task */
         add_member(work, l->members[m], task);
         add_inputs(work, l->members[m], task);
     }
@@ -197,6 +199,7 @@ gy_status gy_lower_growth(gy_lowering *lowering, const gy_dag *dag,
         return status;
     }
     lowering->task_count += tasks;
+    lowering->member_count = lowering->member_first[lowering->task_count];
     lowering->vertex_floor = dag->vertex_count;
     lowering->edge_floor = dag->edge_count;
     lowering->final_floor = dag->final_count;

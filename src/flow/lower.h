@@ -15,8 +15,11 @@ typedef struct gy_lowering {
     size_t edge_first_capacity;
     uint32_t *task; /* (vertices) */
     size_t task_capacity;
-    uint32_t *members; /* (vertices) task by task, rising */
+    uint32_t *members; /* (member_count) task by task, rising; a gang over hosts stands there
+                          once for each of its ranks */
     size_t members_capacity;
+    uint32_t member_count;
+    bool is_over_hosts; /* set by who lowers: gangs that ask for hosts get them */
     uint32_t *member_first; /* (tasks + 1) */
     size_t member_first_capacity;
     uint32_t task_count;
@@ -68,6 +71,8 @@ GY_MUST_CHECK gy_status gy_lower_growth(gy_lowering *lowering, const gy_dag *dag
                                         const gy_lower_source *source, gy_growth *growth);
 void gy_growth_free(gy_growth *growth);
 
+/** Ranks that a vertex has as members of its task: of a gang over hosts; else 1. */
+uint32_t gy_lower_ranks(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex);
 /** Number of a member in its task. @cost O(log width) */
 uint32_t gy_lower_member(const gy_lowering *lowering, uint32_t vertex);
 /** Number of output 0 of the vertex among its task's outputs. @cost O(members before it) */

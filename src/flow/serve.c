@@ -195,6 +195,10 @@ static gy_status fill_order(gy_serving *serving)
                        start->stage, start->function, served->welcome.stage_count,
                        served->flow->count);
     }
+    if (start->hosts > 1 && (start->ranks != start->width || start->width % start->hosts != 0)) {
+        return gy_fail(GY_FORMAT, "%u ranks as %u members on %u hosts", start->ranks,
+                       start->width, start->hosts);
+    }
     const gy_function *function = is_command ? NULL : &served->flow->functions[start->function];
     serving->order = (gy_order){.id = task->id,
                                 .key = task->key,
@@ -220,6 +224,11 @@ static gy_status fill_order(gy_serving *serving)
                                 .command = start->command,
                                 .files = start->files,
                                 .ranks = (int)start->ranks,
+                                .hosts = (int)start->hosts,
+                                .address = start->address,
+                                .is_plain = start->is_plain,
+                                .is_said = start->is_said,
+                                .task = task,
                                 .deadline = served->welcome.deadline};
     GY_TRY(fill_paths(serving));
     GY_TRY(fill_inputs(serving));

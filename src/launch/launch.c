@@ -21,8 +21,12 @@ static bool are_nodes_good(const gy_run_options *options)
         wrong = "a node from 0 to one less than there are";
     } else if (is_alone != (options->rendezvous == NULL)) {
         wrong = "several nodes and their rendezvous, or neither";
-    } else if (options->is_plain && options->key_file != NULL) {
-        wrong = "a key or plain text, not both";
+    } else if (options->is_plain + (options->key_file != NULL) + (options->key != NULL) > 1) {
+        wrong = "a key file, a key or plain text, one of them";
+    } else if (options->key != NULL && strlen(options->key) < 32) {
+        wrong = "a key of 32 characters or more";
+    } else if (options->listener > 0 && options->node != 0) {
+        wrong = "a listener on node 0 alone";
     } else if (is_alone && !options->is_tcp && options->key_file != NULL) {
         wrong = "a key only where ranks speak over TCP";
     } else if (!(options->meet_seconds >= 0)) {

@@ -40,8 +40,10 @@ static gy_status judge_first(void *arg, const gy_hello *theirs)
 
 static gy_status open_door(gy_nodes *nodes, int *listeners)
 {
-    int listener = -1;
-    GY_TRY(gy_address_listen(&nodes->rendezvous, &listener));
+    int listener = nodes->options->listener;
+    if (listener <= 0) {
+        GY_TRY(gy_address_listen(&nodes->rendezvous, &listener));
+    }
     gy_door_options door = {.listener = listener,
                             .tls = nodes->tls,
                             .hello = {.count = (uint32_t)nodes->options->nodes},
@@ -236,18 +238,19 @@ static gy_status choose_key(gy_nodes *nodes)
 {
     const gy_run_options *options = nodes->options;
     const char *path = options->key_file;
-    if (options->is_plain || (path == NULL && gy_address_is_loopback(&nodes->rendezvous))) {
+    bool is_open = path == NULL && options->key == NULL;
+    if (options->is_plain || (is_open && gy_address_is_loopback(&nodes->rendezvous))) {
         return GY_OK;
     }
     char kept[4096];
-    if (path == NULL) {
+    if (path == NULL && options->key == NULL) {
         GY_TRY(gy_run_key_path(kept, sizeof(kept)));
         path = kept;
     }
     gy_keys keys;
-    GY_TRY(gy_keys_read(path, GY_ROLE_NODE, NULL, &keys));
+    GY_TRY(gy_nodes_keys(nodes, path, GY_ROLE_NODE, NULL, &keys));
     nodes->epoch = keys.items[0].epoch;
-    nodes->key_path = gy_copy_text("launch.nodes", path);
+    nodes->key_path = gy_copy_text("launch.nodes", path != NULL ? path : "the key of the run");
     gy_status status =
         nodes->key_path == NULL ? GY_NOMEM : gy_tls_new_of(&keys, GY_ROLE_NODE, &nodes->tls);
     gy_keys_wipe(&keys);

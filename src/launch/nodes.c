@@ -2,8 +2,10 @@
  */
 #include "launch/nodes_priv.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const double flush_seconds = 1;
 
@@ -11,6 +13,7 @@ enum {
     LOOK_MS = 50,
     SEAT_BYTES = 4 + 4 + 16,
     END_BYTES = 8,
+    LOST_BIT = 256, /* beside an exit status */
     GENERATION_BYTES = 4, /* what a body between keepers begins with, but an end's */
 };
 
@@ -167,7 +170,7 @@ static void keep_end(gy_nodes *nodes, const gy_run_end *end)
 
 static void put_end(gy_text *body, const gy_run_end *end)
 {
-    int32_t words[2] = {end->status, end->number};
+    int32_t words[2] = {end->status | (end->is_lost ? LOST_BIT : 0), end->number};
     gy_text_add_bytes(body, words, sizeof(words));
     gy_text_add_bytes(body, end->text, strlen(end->text));
 }
@@ -179,7 +182,8 @@ static gy_status take_end(const uint8_t *body, size_t size, gy_run_end *end)
         return gy_fail(GY_FORMAT, "an end of %zu bytes", size);
     }
     memcpy(words, body, sizeof(words));
-    *end = (gy_run_end){.status = words[0] & 255, .number = words[1]};
+    *end = (gy_run_end){.status = words[0] & 255, .number = words[1],
+                         .is_lost = (words[0] & LOST_BIT) != 0};
     memcpy(end->text, body + END_BYTES, GY_MIN(size - END_BYTES, sizeof(end->text) - 1));
     return GY_OK;
 }
@@ -217,6 +221,9 @@ static gy_status hear_end(gy_nodes *nodes, int from, const gy_frame *frame, cons
     if (!nodes->has_end) {
         keep_end(nodes, &end);
         send_end(nodes, &end, from);
+        if (end.is_lost) {
+            gy_nodes_tell_lost(nodes->options);
+        }
     }
     return GY_OK;
 }
@@ -275,7 +282,7 @@ static void lose(gy_nodes *nodes, int from)
     gy_link_free(gone->link);
     gone->link = NULL;
     if (!gone->is_done) {
-        gy_run_end end = {.status = 1, .number = SIGTERM};
+        gy_run_end end = {.status = 1, .number = SIGTERM, .is_lost = true};
         char where[GY_ADDRESS_TEXT_BYTES] = "";
         (void)gy_address_text(&gone->address, where);
         where[strlen(where) - strlen(strrchr(where, ':'))] = '\0'; /* no port */
@@ -284,7 +291,15 @@ static void lose(gy_nodes *nodes, int from)
         if (!nodes->has_end) {
             keep_end(nodes, &end);
             send_end(nodes, &end, from);
+            gy_nodes_tell_lost(nodes->options);
         }
+    }
+}
+
+void gy_nodes_tell_lost(const gy_run_options *options)
+{
+    if (options->lost > 0 && write(options->lost, "l", 1) != 1) {
+        gy_warn("nobody hears that a node is lost: %s", strerror(errno));
     }
 }
 
@@ -431,10 +446,24 @@ gy_status gy_nodes_attach(gy_nodes *nodes, gy_renewal *renewal)
     return status;
 }
 
+gy_status gy_nodes_keys(const gy_nodes *nodes, const char *path, const char *role,
+                        const uint8_t *run, gy_keys *keys)
+{
+    static const uint8_t no_run[GY_RUN_ID_BYTES];
+    const char *key = nodes->options->key;
+    if (key == NULL) {
+        return gy_keys_read(path, role, run, keys);
+    }
+    *keys = (gy_keys){.count = 1};
+    keys->items[0].epoch = 1;
+    return gy_key_derive((const uint8_t *)key, strlen(key), run != NULL ? run : no_run, role,
+                         &keys->items[0].key);
+}
+
 static gy_status read_rank_key(const gy_nodes *nodes, gy_key *key)
 {
     gy_keys keys;
-    GY_TRY(gy_keys_read(nodes->key_path, GY_ROLE_RANK, nodes->run, &keys));
+    GY_TRY(gy_nodes_keys(nodes, nodes->key_path, GY_ROLE_RANK, nodes->run, &keys));
     const gy_key *found = gy_keys_find(&keys, nodes->epoch);
     if (found != NULL) {
         *key = *found;

@@ -43,6 +43,12 @@ struct gy_nodes {
 };
 
 /* nodes.c */
+/** Another node is gone, or did not come: who wants to know is told. */
+void gy_nodes_tell_lost(const gy_run_options *options);
+/** The keys of a role in a run (NULL: none yet): of the file, unless the options have a key. As
+ * gy_keys_read. */
+GY_MUST_CHECK gy_status gy_nodes_keys(const gy_nodes *nodes, const char *path, const char *role,
+                                      const uint8_t *run, gy_keys *keys);
 /** Read and write what can be. */
 void gy_nodes_step_links(gy_nodes *nodes);
 /** Listen for this host's ranks at an address of its own, whatever its port. GY_NOMEM; GY_IO */

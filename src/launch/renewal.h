@@ -23,6 +23,7 @@
 typedef struct gy_run_end {
     int status; /* exit status */
     int number; /* signal that ranks get first */
+    bool is_lost; /* a node is gone, for which nobody is to blame */
     char text[1000];
 } gy_run_end;
 

@@ -7,6 +7,7 @@
 #include "cli/options.h"
 
 #include <gyre/cluster.h>
+#include <gyre/launch.h>
 
 typedef struct gy_names_settings {
     const char *names, *key;
@@ -46,6 +47,20 @@ void gy_cli_write_port_file(const char *what, const char *path, const char *addr
 int gy_cli_cluster_jobs(const gy_names_settings *at);
 int gy_cli_cluster_show(const gy_names_settings *at, const char *job);
 int gy_cli_cluster_kill(const gy_names_settings *at, const char *job);
+
+/* ---- gyre run --hosts ---- */
+
+typedef struct gy_hosts_settings {
+    long long hosts, weight; /* hosts 0: this one alone */
+    gy_names_settings at;
+    gy_option_list files, variables;
+    const char *name, *label;
+} gy_hosts_settings;
+
+/** Submit it and wait, or (in the job's manager) run it: the exit status. run->ranks are those
+ * of all hosts. */
+int gy_cli_run_hosts(const gy_hosts_settings *given, const gy_run_options *run,
+                     char **operands);
 
 /* `gyre job submit` and `gyre job wait`, for the table of verbs. */
 enum { GY_SUBMIT_OPTIONS = 12, GY_WAIT_OPTIONS = 5 };

@@ -100,23 +100,46 @@ static const char *name_of(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* The program first, then its libraries, then what the user names. */
-static gy_status find_files(gy_cluster *cluster, const gy_cluster_program *program,
-                            package *made)
+/* The same file under the same name is there already. */
+static bool is_brought(const package *made, const char *path, const char *name)
+{
+    for (size_t i = 0; i < made->files.count; i++) {
+        const gy_client_file *row = &made->files.rows[i];
+        if (strcmp(row->name, name) == 0 && strcmp(row->path, path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An argument that is a program: itself, then its libraries. */
+static gy_status find_program(gy_cluster *cluster, const gy_cluster_program *program,
+                              package *made, size_t at)
 {
     char path[CLIENT_PATH_BYTES];
     bool is_system = false;
-    GY_TRY(gy_client_find_program(program->arguments[0], path, &is_system));
+    GY_TRY(gy_client_find_program(program->arguments[at], path, &is_system));
     char *first = is_system ? path : borrowed(name_of(path));
     char *kept = gy_arena_alloc(&made->arena, strlen(first) + 1);
     if (kept == NULL) {
         return GY_NOMEM;
     }
     memcpy(kept, first, strlen(first) + 1);
-    made->spec.arguments[0] = kept;
-    if (!is_system) {
+    made->spec.arguments[at] = kept;
+    if (!is_system && !is_brought(made, path, kept)) {
         GY_TRY(gy_client_add_file(&made->files, path, kept, false));
         GY_TRY(gy_client_find_libraries(cluster->env, path, &made->files));
+    }
+    return GY_OK;
+}
+
+/* The program first, then its libraries, then what the user names. */
+static gy_status find_files(gy_cluster *cluster, const gy_cluster_program *program,
+                            package *made)
+{
+    GY_TRY(find_program(cluster, program, made, 0));
+    if (program->program_at > 0 && (size_t)program->program_at < made->spec.n_arguments) {
+        GY_TRY(find_program(cluster, program, made, (size_t)program->program_at));
     }
     for (const char *const *at = program->files; at != NULL && *at != NULL; at++) {
         GY_TRY(gy_client_add_file(&made->files, *at, name_of(*at), false));

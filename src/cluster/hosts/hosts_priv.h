@@ -78,6 +78,11 @@ typedef struct exact_wait {
     int64_t until_ns; /* INT64_MAX: until all expected hosts are told */
 } exact_wait;
 
+/** A task whose members go to several hosts. */
+typedef struct gy_spread {
+    uint32_t task, hosts;
+} gy_spread;
+
 /** All of a manager's hosts. */
 typedef struct gy_hosts {
     host_row *rows;
@@ -90,7 +95,11 @@ typedef struct gy_hosts {
     gy_tasks gone;        /* committed on a lost host, and needed again */
     gy_tasks aside;       /* cohorts for which no host has slots enough */
     uint32_t aside_least; /* width of the narrowest */
-    uint32_t aside_most;  /* of the widest */
+    uint32_t aside_most;  /* of the widest, */
+    uint32_t aside_hosts; /* which goes to so many */
+    gy_spread *spreads;   /* by task */
+    size_t spread_count, spread_capacity;
+    gy_tasks chosen; /* hosts of the spread task that starts next */
     /* places: names by hash; a task's are a list that ends with GY_NONE */
     gy_index names;
     gy_host_name *name_rows;
@@ -163,6 +172,23 @@ uint32_t gy_manager_kept(gy_manager *manager, uint32_t head);
 uint32_t gy_manager_pick(gy_manager *manager, uint32_t head, gy_heap **from, bool *again);
 /** There are more slots: cohorts that were set aside are ready again. */
 void gy_manager_aside_again(gy_manager *manager);
+
+/** As many slots on that host as `width` members need. */
+static inline bool gy_manager_has_slots(const host_row *row, uint32_t width)
+{
+    return row->state == HOST_UP && !row->is_avoided && row->slots >= width;
+}
+/** Set the task aside, the next one, which needs `least` slots on one host at least. */
+void gy_manager_set_aside(gy_manager *manager, uint32_t task, uint32_t least);
+
+/* ---- spread.c: cohorts over several hosts ---- */
+/** Keep which of a growth's tasks are spread. GY_NOMEM */
+gy_status gy_manager_take_spreads(gy_manager *manager, const gy_growth *growth, uint32_t first);
+/** Over how many hosts its members go. @cost O(log spread tasks) */
+uint32_t gy_manager_spread(const gy_manager *manager, uint32_t task);
+/** gy_manager_pick for such a task: hosts.chosen gets its hosts, *from the first one's heap. */
+uint32_t gy_manager_pick_spread(gy_manager *manager, uint32_t head, gy_heap **from,
+                                bool *again);
 
 /* ---- avoid.c: who fails where ---- */
 /** It failed there by itself, after a while. */

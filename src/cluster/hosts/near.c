@@ -120,11 +120,6 @@ static uint32_t pick_single(gy_manager *manager, uint32_t head, gy_heap **from)
 
 /* ---- Cohorts ---- */
 
-static bool has_slots(const host_row *row, uint32_t width)
-{
-    return row->state == HOST_UP && !row->is_avoided && row->slots >= width;
-}
-
 /* The host with slots for it that has the most free processes, but for the one where it failed,
  * if another has slots; GY_NONE: none has. */
 static uint32_t cohort_host(gy_manager *manager, uint32_t task)
@@ -135,7 +130,7 @@ static uint32_t cohort_host(gy_manager *manager, uint32_t task)
     uint32_t near = gy_manager_near(manager, task, &share);
     for (uint32_t host = 0; host < manager->hosts.count; host++) {
         const host_row *at = &manager->hosts.rows[host];
-        if (host != row->host && has_slots(at, width) &&
+        if (host != row->host && gy_manager_has_slots(at, width) &&
             (best == GY_NONE || at->open > manager->hosts.rows[best].open ||
              (host == near && at->open >= width))) {
             best = host;
@@ -145,17 +140,40 @@ static uint32_t cohort_host(gy_manager *manager, uint32_t task)
         }
     }
     bool may_stay =
-        row->host != GY_HOST_NOWHERE && has_slots(&manager->hosts.rows[row->host], width);
+        row->host != GY_HOST_NOWHERE && gy_manager_has_slots(&manager->hosts.rows[row->host], width);
     return best == GY_NONE && may_stay ? row->host : best;
 }
 
 uint32_t gy_manager_kept(gy_manager *manager, uint32_t head)
 {
-    return head != GY_NONE && manager->rows[head].width > 1 ? cohort_host(manager, head)
-                                                            : GY_NONE;
+    bool is_cohort = head != GY_NONE && manager->rows[head].width > 1 &&
+                     (manager->rows[head].marks & MARK_SPREAD) == 0;
+    return is_cohort ? cohort_host(manager, head) : GY_NONE;
 }
 
-static void set_aside(gy_manager *manager, uint32_t task)
+/* Why, for people. */
+static void note_aside(gy_manager *manager, uint32_t task, uint32_t hosts)
+{
+    const task_row *row = &manager->rows[task];
+    uint32_t most = 0, there = 0;
+    for (uint32_t host = 0; host < manager->hosts.count; host++) {
+        const host_row *at = &manager->hosts.rows[host];
+        most = GY_MAX(most, gy_manager_has_slots(at, 1) ? at->slots : 0);
+        there += gy_manager_has_slots(at, row->width / hosts);
+    }
+    const char *words =
+        hosts > 1 ? gy_manager_text(manager,
+                                    "needs %u processes on each of %u hosts, and %u hosts have "
+                                    "so many for this job: it waits for more",
+                                    row->width / hosts, hosts, there)
+                  : gy_manager_text(manager,
+                                    "needs %u processes on one host, and no host has more than "
+                                    "%u for this job: it waits for more",
+                                    row->width, most);
+    gy_manager_note_wait(manager, task, words);
+}
+
+void gy_manager_set_aside(gy_manager *manager, uint32_t task, uint32_t least)
 {
     gy_hosts *hosts = &manager->hosts;
     task_row *row = &manager->rows[task];
@@ -165,24 +183,17 @@ static void set_aside(gy_manager *manager, uint32_t task)
         manager->status = GY_NOMEM;
         return;
     }
-    uint32_t most = 0;
-    for (uint32_t host = 0; host < hosts->count; host++) {
-        most = GY_MAX(most, has_slots(&hosts->rows[host], 1) ? hosts->rows[host].slots : 0);
-    }
     hosts->aside.items = items;
     bool is_first = hosts->aside.count == 0;
-    hosts->aside_least =
-        is_first ? row->width : GY_MIN(hosts->aside_least, (uint32_t)row->width);
-    hosts->aside_most = is_first ? row->width : GY_MAX(hosts->aside_most, (uint32_t)row->width);
+    hosts->aside_least = is_first ? least : GY_MIN(hosts->aside_least, least);
+    if (is_first || row->width > hosts->aside_most) {
+        hosts->aside_most = row->width;
+        hosts->aside_hosts = gy_manager_spread(manager, task);
+    }
     hosts->aside.items[hosts->aside.count++] = task;
     gy_manager_pop(manager);
     row->marks |= MARK_QUEUED;
-    gy_manager_note_wait(
-        manager, task,
-        gy_manager_text(manager,
-                        "needs %u processes on one host, and no host has more than %u for this "
-                        "job: it waits for more",
-                        row->width, most));
+    note_aside(manager, task, gy_manager_spread(manager, task));
 }
 
 void gy_manager_aside_again(gy_manager *manager)
@@ -197,7 +208,7 @@ static uint32_t pick_for_cohort(gy_manager *manager, uint32_t head, gy_heap **fr
 {
     uint32_t host = cohort_host(manager, head);
     if (host == GY_NONE) {
-        set_aside(manager, head);
+        gy_manager_set_aside(manager, head, manager->rows[head].width);
         *again = manager->status >= 0;
         return GY_NONE;
     }
@@ -216,6 +227,9 @@ static uint32_t pick_for_cohort(gy_manager *manager, uint32_t head, gy_heap **fr
 uint32_t gy_manager_pick(gy_manager *manager, uint32_t head, gy_heap **from, bool *again)
 {
     *again = false;
+    if ((manager->rows[head].marks & MARK_SPREAD) != 0) {
+        return gy_manager_pick_spread(manager, head, from, again);
+    }
     return manager->rows[head].width > 1 ? pick_for_cohort(manager, head, from, again)
                                          : pick_single(manager, head, from);
 }

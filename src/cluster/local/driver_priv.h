@@ -37,6 +37,13 @@ typedef struct gy_process {
     char reason[256]; /* why we kill it; "" */
 } gy_process;
 
+/** What a member of a gang over hosts has told for the others. */
+typedef struct gy_meet {
+    gy_attempt id;
+    uint32_t member;
+    gy_text words;
+} gy_meet;
+
 /** Work that an effect asks for and that ends in another step. */
 typedef struct gy_errand {
     gy_effect_kind kind; /* GROW, SAVE, PUBLISH; START, SPAWN, APPEND: it failed */
@@ -64,6 +71,8 @@ typedef struct gy_driver {
     gy_driver_place place; /* scratch of encode */
     gy_warden warden;
     uint32_t deaths; /* of processes that were never ready, in a row */
+    gy_meet *meets; /* the last of each (task, member) */
+    size_t meet_count, meet_room;
     gy_suspect *suspects;
     size_t suspect_count, suspect_room;
     gy_process *processes; /* (process_count) */
@@ -114,6 +123,10 @@ gy_process *gy_process_get(gy_driver *driver, uint32_t slot, uint32_t generation
 void gy_process_touch(gy_driver *driver, gy_process *process);
 /** Send what can be sent of all that was added. */
 void gy_processes_send(gy_driver *driver);
+/** Keep what a member has told, or answer its question if that is known. GY_FORMAT more than a
+ * gang has to tell; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_process_meet(gy_driver *driver, gy_process *process,
+                                        const gy_wire *message);
 /** Those that take too long to come or to go. */
 void gy_processes_look_after(gy_driver *driver, int64_t now_ns);
 /** End all, orderly unless `is_hard`, and wait for their end. */

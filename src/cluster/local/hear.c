@@ -100,6 +100,20 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
         }
         hear_failed(driver, process, message, now_ns);
         return GY_OK;
+    case GY_WIRE_MEET:
+        if (!is_ready) {
+            break;
+        }
+        return gy_process_meet(driver, process, message);
+    case GY_WIRE_SAID:
+        if (!is_ready) {
+            break;
+        }
+        if (driver->ops->said != NULL) {
+            driver->ops->said(driver->ops->arg, message->body_bytes > 0 ? message->body : NULL,
+                              message->body_bytes, (int)(message->input & 255));
+        }
+        return GY_OK;
     case GY_WIRE_NONE:
     case GY_WIRE_WELCOME:
     case GY_WIRE_START:

@@ -9,6 +9,8 @@
 #include "cluster/wire.h"
 #include "cluster/worker.h"
 
+#include <gyre/launch.h>
+
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -22,8 +24,12 @@ typedef struct gy_role {
     size_t memory_bytes;         /* nursery: of a vertex process */
     uint32_t parts;              /* nursery: of its walls, GY_SANDBOX_ */
     pid_t starter;               /* its parent */
-    int ranks;                   /* gang */
-    double timeout_seconds;      /* gang */
+    /* A gang: the texts that follow are its variables, `variables` of them, then its program
+     * and arguments; of several hosts (run.nodes above 1) node 0's address and, unless
+     * run.is_plain, the key before them. A descriptor comes along when what ranks print shall
+     * go there. */
+    gy_run_options run;
+    uint32_t variables;
 } gy_role;
 
 enum { GY_PACKET_FILES = 2, GY_PACKET_BYTES = 128 << 10 };
@@ -143,8 +149,9 @@ int gy_serve(const gy_serving *serving);
 
 /* ---- gang.c ---- */
 
-/** In the process that was started for a gang: an exit status. */
-int gy_gang_keep(int socket, const gy_role *role, const char *arguments, size_t size_bytes);
+/** In the process that was started for a gang, with what came after the role, and where its
+ * output goes (-1: as this one's): an exit status. */
+int gy_gang_keep(int socket, const gy_role *role, gy_packet *packet, const char *texts);
 
 /* ---- folder.c: the job's folder, its lock and its journal ---- */
 

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { MEETS_MAX = 1 << 16 };
 static const int64_t ready_ns = 30000000000; /* from its start to READY */
 static const int64_t leave_ns = 500000000;   /* from the end of its socket to its own */
 
@@ -212,6 +213,57 @@ void gy_processes_send(gy_driver *driver)
     driver->dirty_count = 0;
 }
 
+/* The row of a member; NULL: it has told nothing. Of an older attempt too. */
+static gy_meet *find_meet(const gy_driver *driver, uint32_t task, uint32_t member)
+{
+    for (size_t i = 0; i < driver->meet_count; i++) {
+        if (driver->meets[i].id.task == task && driver->meets[i].member == member) {
+            return &driver->meets[i];
+        }
+    }
+    return NULL;
+}
+
+static gy_status keep_words(gy_driver *driver, const gy_wire *message)
+{
+    gy_meet *row = find_meet(driver, message->id.task, message->member);
+    if (message->body_bytes > GY_WORKER_WORDS_BYTES || driver->meet_count == MEETS_MAX) {
+        return gy_fail(GY_FORMAT, "a member of a gang tells %zu bytes, %zu members have told",
+                       message->body_bytes, driver->meet_count);
+    }
+    if (row == NULL) {
+        void *rows = driver->meets;
+        GY_TRY(gy_reserve("cluster.meets", &rows, &driver->meet_room, driver->meet_count + 1,
+                          sizeof(gy_meet)));
+        driver->meets = rows;
+        row = &driver->meets[driver->meet_count++];
+        *row = (gy_meet){.member = message->member};
+    }
+    row->id = message->id;
+    row->words.size_bytes = 0;
+    gy_text_add_bytes(&row->words, message->body, message->body_bytes);
+    return row->words.status;
+}
+
+gy_status gy_process_meet(gy_driver *driver, gy_process *process, const gy_wire *message)
+{
+    if (message->body_bytes > 0) {
+        return keep_words(driver, message);
+    }
+    const gy_meet *row = find_meet(driver, message->id.task, message->input);
+    if (row != NULL && row->id.epoch == message->id.epoch &&
+        row->id.attempt == message->id.attempt) {
+        gy_wire_add(&process->out, &(gy_wire){.kind = GY_WIRE_MEET,
+                                              .id = message->id,
+                                              .member = message->member,
+                                              .input = message->input,
+                                              .body = row->words.data,
+                                              .body_bytes = row->words.size_bytes});
+        gy_process_touch(driver, process);
+    }
+    return GY_OK; /* not told yet: it asks again */
+}
+
 void gy_processes_look_after(gy_driver *driver, int64_t now_ns)
 {
     for (uint32_t i = 0; i < driver->process_count; i++) {
@@ -251,4 +303,8 @@ void gy_processes_close(gy_driver *driver, bool is_hard)
     gy_free(driver->processes);
     gy_free(driver->dirty);
     gy_free(driver->suspects);
+    for (size_t i = 0; i < driver->meet_count; i++) {
+        gy_text_free(&driver->meets[i].words);
+    }
+    gy_free(driver->meets);
 }

@@ -45,6 +45,10 @@ typedef struct runner {
     uint32_t member;
     bool is_running;
     _Atomic bool is_cancelled;
+    /* with `lock`: the answer to what it asked last */
+    uint32_t asked; /* a member */
+    char words[GY_WORKER_WORDS_BYTES + 1];
+    size_t word_bytes; /* 0: none came */
 } runner;
 
 typedef struct server {
@@ -145,6 +149,8 @@ static bool take(server *here, runner *self, waiting *task)
         here->head = here->count == 0 ? 0 : here->head; /* stays in the cache */
         self->id = task->start.id;
         self->member = task->start.member;
+        self->asked = GY_NONE;
+        self->word_bytes = 0;
         self->is_running = true;
         self->is_cancelled = task->is_cancelled;
     }
@@ -162,7 +168,8 @@ static void run_task(server *here, runner *self, const waiting *task)
                             .member = task->start.member,
                             .message = task->body,
                             .message_bytes = task->start.body_bytes,
-                            .board = board->text};
+                            .board = board->text,
+                            .runner = self};
     memset(board->text, 0, sizeof(board->text));
     board->id = task->start.id;
     board->member = task->start.member;
@@ -194,6 +201,59 @@ static void run_task(server *here, runner *self, const waiting *task)
     }
     gy_text_free(&answer.report);
     gy_text_free(&answer.reason);
+}
+
+void gy_worker_tell(const gy_worker_task *task, const void *words, size_t size_bytes)
+{
+    const runner *self = task->runner;
+    GY_ASSERT(size_bytes > 0 && size_bytes <= GY_WORKER_WORDS_BYTES);
+    tell(self->server,
+         &(gy_wire){.kind = GY_WIRE_MEET,
+                    .id = task->id,
+                    .member = task->member,
+                    .body = words,
+                    .body_bytes = size_bytes},
+         true);
+}
+
+gy_status gy_worker_ask(const gy_worker_task *task, uint32_t member,
+                        char words[GY_WORKER_WORDS_BYTES + 1])
+{
+    runner *self = task->runner;
+    server *here = self->server;
+    gy_mutex_lock(&here->lock);
+    if (self->asked != member) {
+        self->asked = member;
+        self->word_bytes = 0;
+    }
+    const size_t got = self->word_bytes;
+    memcpy(words, self->words, got);
+    self->word_bytes = 0;
+    gy_mutex_unlock(&here->lock);
+    words[got] = '\0';
+    if (got == 0) {
+        tell(here,
+             &(gy_wire){.kind = GY_WIRE_MEET,
+                        .id = task->id,
+                        .member = task->member,
+                        .input = member},
+             true);
+    }
+    return got > 0 ? GY_OK : GY_AGAIN;
+}
+
+void gy_worker_say(const gy_worker_task *task, const void *text, size_t size_bytes,
+                   int exit_status)
+{
+    const runner *self = task->runner;
+    tell(self->server,
+         &(gy_wire){.kind = GY_WIRE_SAID,
+                    .id = task->id,
+                    .member = task->member,
+                    .input = (uint32_t)exit_status,
+                    .body = text,
+                    .body_bytes = text != NULL ? size_bytes : 0},
+         true);
 }
 
 static void *run_tasks(void *arg)
@@ -269,6 +329,25 @@ static void cancel(server *here, const gy_wire *message)
     gy_mutex_unlock(&here->lock);
 }
 
+/* An answer for the member that asked, unless it asks another by now. */
+static gy_status answer(server *here, const gy_wire *message)
+{
+    if (message->body_bytes == 0 || message->body_bytes > GY_WORKER_WORDS_BYTES) {
+        return gy_fail(GY_FORMAT, "an answer of %zu bytes", message->body_bytes);
+    }
+    gy_mutex_lock(&here->lock);
+    for (uint32_t i = 0; i < here->serving->threads; i++) {
+        runner *one = &here->runners[i];
+        if (one->is_running && is_same(&one->id, &message->id) &&
+            one->member == message->member && one->asked == message->input) {
+            memcpy(one->words, message->body, message->body_bytes);
+            one->word_bytes = message->body_bytes;
+        }
+    }
+    gy_mutex_unlock(&here->lock);
+    return GY_OK;
+}
+
 static gy_status hear(server *here, const gy_wire *message)
 {
     const gy_worker_ops *ops = here->serving->ops;
@@ -284,6 +363,9 @@ static gy_status hear(server *here, const gy_wire *message)
     case GY_WIRE_CANCEL:
         cancel(here, message);
         return GY_OK;
+    case GY_WIRE_MEET:
+        return answer(here, message);
+    case GY_WIRE_SAID:
     case GY_WIRE_NONE:
     case GY_WIRE_READY:
     case GY_WIRE_ALIVE:

@@ -23,6 +23,13 @@ static gy_status check_task(const gy_manager *manager, const gy_task *task, cons
                        "task %zu of stage '%s' needs %u processes at once, %u are there", at,
                        stage, task->width, manager->options.process_max);
     }
+    if (task->hosts > 1 && (task->width % task->hosts != 0 || manager->options.host_max == 0 ||
+                            (task->flags & GY_TASK_EXACT) == 0)) {
+        return gy_fail(GY_ARG,
+                       "task %zu of stage '%s' has %u members on %u hosts: expected as many on "
+                       "each, no copies, and a job over hosts",
+                       at, stage, task->width, task->hosts);
+    }
     const int known = GY_TASK_FINAL | GY_TASK_NO_MEMO | GY_TASK_EXACT | GY_TASK_PINNED;
     if (task->promise > GY_PROMISE_INDETERMINATE || (task->flags & ~known) != 0) {
         return gy_fail(GY_ARG, "task %zu of stage '%s' has promise %u and flags %#x", at, stage,
@@ -186,7 +193,8 @@ static void take_task(gy_manager *manager, const gy_task *added, uint32_t task)
                       .width = added->width,
                       .state = TASK_WAITING,
                       .flags = added->flags,
-                      .promise = added->promise};
+                      .promise = added->promise,
+                      .marks = added->hosts > 1 ? MARK_SPREAD : 0};
     row[1].first_edge = first_edge + added->input_count;
     manager->keys[task] = (task_keys){.fixed = added->key};
     manager->stages[added->stage].state.tasks++;
@@ -199,6 +207,7 @@ gy_status gy_manager_add(gy_manager *manager, const gy_growth *growth)
     GY_TRY(check(manager, growth));
     GY_TRY(reserve(manager, growth));
     GY_TRY(gy_manager_take_places(manager, growth, manager->task_count));
+    GY_TRY(gy_manager_take_spreads(manager, growth, manager->task_count));
     uint32_t base = manager->task_count;
     manager->rows[base].first_edge = manager->edge_count;
     for (uint32_t task = 0; task < growth->task_count; task++) {

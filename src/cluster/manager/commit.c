@@ -255,7 +255,7 @@ void gy_manager_run_fail(gy_manager *manager, uint32_t index, bool is_counted,
     task_row *row = &manager->rows[task];
     GY_ASSERT(manager->runs[index].is_live && row->state == TASK_RUNNING);
     gy_manager_note_task(manager, task, reason);
-    if (is_counted && manager->options.host_max > 0) {
+    if (is_counted && manager->options.host_max > 0 && (row->marks & MARK_SPREAD) == 0) {
         const run_place *failed = &manager->places[index];
         row->host = failed->host; /* it goes elsewhere next */
         gy_manager_blame(manager, task, failed->host, manager->now_ns - failed->placed_ns);

@@ -29,6 +29,7 @@ typedef enum task_state { TASK_WAITING, TASK_READY, TASK_RUNNING, TASK_COMMITTED
 enum {
     MARK_QUEUED = 1,  /* stands in a queue, maybe as a leftover */
     MARK_SUSPECT = 2, /* in flight where a process died: runs with nothing behind it */
+    MARK_SPREAD = 8,  /* its members go to several hosts: hosts.spreads says to how many */
     MARK_CONTENT = 4, /* keys.content was committed once, somebody may have read it */
 };
 

@@ -82,7 +82,20 @@ static void note_place(gy_manager *manager, uint32_t run_index, uint32_t process
     }
 }
 
-/* All members on the least loaded processes of the heap, which have room. */
+/* The heap that a member's process is taken from. */
+static const gy_heap *heap_for(const gy_manager *manager, uint32_t task, uint32_t member,
+                               const gy_heap *from)
+{
+    if ((manager->rows[task].marks & MARK_SPREAD) == 0) {
+        return from;
+    }
+    const gy_tasks *chosen = &manager->hosts.chosen;
+    uint32_t each = manager->rows[task].width / (uint32_t)chosen->count;
+    return &manager->hosts.rows[chosen->items[member / each]].heap;
+}
+
+/* All members on the least loaded processes of the heap, which have room; those of a spread
+ * task on its hosts. */
 static void start(gy_manager *manager, uint32_t task, gy_key key, const gy_heap *from)
 {
     if (!may_run_again(manager, task)) {
@@ -106,7 +119,7 @@ static void start(gy_manager *manager, uint32_t task, gy_key key, const gy_heap 
         return;
     }
     for (uint32_t member = 0; member < width; member++) {
-        uint32_t process = from->items[0];
+        uint32_t process = heap_for(manager, task, member, from)->items[0];
         GY_ASSERT(manager->slots[process].load < manager->options.threads);
         gy_manager_heap_remove(manager, process);
         start_member(manager, index, member, process);

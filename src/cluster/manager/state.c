@@ -73,6 +73,11 @@ uint32_t gy_manager_host_count(const gy_manager *manager)
     return (uint32_t)manager->hosts.count;
 }
 
+uint32_t gy_manager_wanted_hosts(const gy_manager *manager)
+{
+    return manager->hosts.aside.count > 0 ? manager->hosts.aside_hosts : 0;
+}
+
 bool gy_manager_host(const gy_manager *manager, uint32_t host, gy_host_state *state)
 {
     if (host >= manager->hosts.count || manager->hosts.rows[host].state == HOST_UNKNOWN) {

@@ -133,6 +133,31 @@ static uint32_t room_for(const gy_names *names, uint32_t job, const gy_gang_wish
     return GY_NONE;
 }
 
+/* The next daemon from *at on, in the order of those that have most free, with so many free. */
+static uint32_t next_with(const gy_names *names, uint32_t job, uint32_t each, size_t *at)
+{
+    while (*at < names->free.count) {
+        uint32_t daemon = names->free.items[(*at)++];
+        if (gy_names_free_slots(&names->daemons[daemon]) >= each &&
+            gy_names_fits(names, daemon, job) && !is_blocked(names, daemon, job)) {
+            return daemon;
+        }
+    }
+    return GY_NONE;
+}
+
+/* Have so many daemons as it wants free slots enough? */
+static bool has_hosts(const gy_names *names, uint32_t job, const gy_gang_wish *wish)
+{
+    uint32_t found = 0;
+    size_t at = 0;
+    while (found < wish->hosts &&
+           next_with(names, job, wish->width / wish->hosts, &at) != GY_NONE) {
+        found++;
+    }
+    return found == wish->hosts;
+}
+
 static uint32_t free_everywhere(const gy_names *names, uint32_t job, uint32_t enough)
 {
     uint32_t found = 0;
@@ -149,13 +174,14 @@ static uint32_t free_everywhere(const gy_names *names, uint32_t job, uint32_t en
 static bool is_possible(const gy_names *names, uint32_t job, const gy_gang_wish *wish,
                         uint32_t *where)
 {
-    uint32_t best = GY_NONE, all = 0;
+    uint32_t best = GY_NONE, all = 0, hosts = 0;
     for (uint32_t i = 0; i < names->daemon_count; i++) {
         const daemon_row *row = &names->daemons[i];
         if (!gy_names_fits(names, i, job)) {
             continue;
         }
         all += row->slots;
+        hosts += wish->hosts > 1 && row->slots >= wish->width / wish->hosts;
         if (row->slots >= wish->width &&
             (best == GY_NONE ||
              gy_names_free_slots(row) > gy_names_free_slots(&names->daemons[best]))) {
@@ -163,10 +189,31 @@ static bool is_possible(const gy_names *names, uint32_t job, const gy_gang_wish 
         }
     }
     *where = wish->is_one_host ? best : GY_NONE;
+    if (wish->hosts > 1) {
+        return hosts >= wish->hosts;
+    }
     return wish->is_one_host ? best != GY_NONE : all >= wish->width;
 }
 
 /* ---- What ---- */
+
+/* As many on each of its hosts. Offers change what is free, so hosts are chosen before. */
+static void offer_spread(gy_names *names, uint32_t job, const gy_gang_wish *wish)
+{
+    const uint32_t each = wish->width / wish->hosts;
+    size_t at = 0;
+    uint32_t *chosen = gy_arena_alloc(&names->texts, wish->hosts * sizeof(*chosen));
+    if (chosen == NULL) {
+        gy_names_no_memory(names, GY_NOMEM);
+        return;
+    }
+    for (uint32_t i = 0; i < wish->hosts; i++) {
+        chosen[i] = next_with(names, job, each, &at);
+    }
+    for (uint32_t i = 0; i < wish->hosts && chosen[i] != GY_NONE; i++) {
+        gy_names_offer(names, job, chosen[i], (gy_names_lot){wish->number, each});
+    }
+}
 
 static void offer_gang(gy_names *names, uint32_t job, gang_row *gang, uint32_t daemon)
 {
@@ -174,6 +221,11 @@ static void offer_gang(gy_names *names, uint32_t job, gang_row *gang, uint32_t d
     gy_names_gang_break(names, job, number); /* what another life of this name server lent */
     gang->state = GANG_OFFERED;
     gy_names_unreserve(names, job);
+    if (gang->wish.hosts > 1) {
+        const gy_gang_wish wish = gang->wish;
+        offer_spread(names, job, &wish);
+        left = 0;
+    }
     while (left > 0) {
         uint32_t where = daemon != GY_NONE ? daemon : pick(names, job, true);
         if (where == GY_NONE) {
@@ -186,20 +238,27 @@ static void offer_gang(gy_names *names, uint32_t job, gang_row *gang, uint32_t d
     gy_names_appetite(names, job);
 }
 
+static bool has_room(const gy_names *names, uint32_t job, const gy_gang_wish *wish,
+                     uint32_t *where)
+{
+    if (wish->hosts > 1) {
+        return has_hosts(names, job, wish);
+    }
+    if (wish->is_one_host) {
+        *where = room_for(names, job, wish);
+        return *where != GY_NONE;
+    }
+    return free_everywhere(names, job, wish->width) >= wish->width;
+}
+
 static served serve_gang(gy_names *names, uint32_t job, gang_row *gang)
 {
     const gy_gang_wish *wish = &gang->wish;
     const job_row *row = &names->jobs[job];
     uint32_t where = GY_NONE;
-    if (wish->is_one_host) {
-        where = room_for(names, job, wish);
-    }
     bool is_over = row->held > row->facts.slots_max ||
                    wish->width > row->facts.slots_max - row->held; /* its own limit */
-    bool fits = !is_over &&
-                (wish->is_one_host ? where != GY_NONE
-                                   : free_everywhere(names, job, wish->width) >= wish->width);
-    if (fits) {
+    if (!is_over && has_room(names, job, wish, &where)) {
         offer_gang(names, job, gang, where);
         return SERVED;
     }
@@ -209,7 +268,7 @@ static served serve_gang(gy_names *names, uint32_t job, gang_row *gang)
     if (is_over) {
         return SERVE_LATER;
     }
-    if (GY_PLANTED_HERE(TWO_RESERVED) && !wish->is_one_host) {
+    if (GY_PLANTED_HERE(TWO_RESERVED) && !wish->is_one_host && wish->hosts <= 1) {
         offer_gang(names, job, gang, GY_NONE);
         return SERVED;
     }
@@ -224,8 +283,14 @@ static void never(gy_names *names, uint32_t job, gang_row *gang)
 {
     job_row *row = &names->jobs[job];
     gang->is_impossible = true;
-    snprintf(row->waits, sizeof(row->waits), "for %u slots %s: nowhere are so many",
-             gang->wish.width, gang->wish.is_one_host ? "on one host" : "together");
+    if (gang->wish.hosts > 1) {
+        snprintf(row->waits, sizeof(row->waits),
+                 "for %u slots on each of %u hosts: there are not so many",
+                 gang->wish.width / gang->wish.hosts, gang->wish.hosts);
+    } else {
+        snprintf(row->waits, sizeof(row->waits), "for %u slots %s: nowhere are so many",
+                 gang->wish.width, gang->wish.is_one_host ? "on one host" : "together");
+    }
     gy_names_note_job(names, job, row->waits);
 }
 

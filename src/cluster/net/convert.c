@@ -295,6 +295,7 @@ static gy_status write_gangs(const gy_manager_wishes *wishes, gy_arena *arena,
         rows[i].number = wishes->gangs[i].number;
         rows[i].width = wishes->gangs[i].width;
         rows[i].is_one_host = wishes->gangs[i].is_one_host;
+        rows[i].hosts = wishes->gangs[i].hosts;
         message->gangs[i] = &rows[i];
     }
     message->n_gangs = wishes->gang_count;
@@ -347,12 +348,15 @@ gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message, gy_manager_wish
                                   .gang_count = (uint32_t)message->n_gangs};
     for (size_t i = 0; i < message->n_gangs; i++) {
         const Gy__Cluster__GangWish *from = message->gangs[i];
-        if (from->number == 0 || from->width == 0) {
-            return gy_fail(GY_FORMAT, "a wish for gang %u of %u slots", from->number,
-                           from->width);
+        const bool is_odd = from->hosts > 1 && (from->width % from->hosts != 0 ||
+                                                from->is_one_host);
+        if (from->number == 0 || from->width == 0 || is_odd) {
+            return gy_fail(GY_FORMAT, "a wish for gang %u of %u slots on %u hosts", from->number,
+                           from->width, from->hosts);
         }
         wishes->gangs[i] = (gy_gang_wish){
-            .number = from->number, .width = from->width, .is_one_host = from->is_one_host};
+            .number = from->number, .width = from->width, .is_one_host = from->is_one_host,
+            .hosts = from->hosts};
     }
     for (size_t i = 0; i < message->n_hosts; i++) {
         GY_TRY(gy_net_check_text(message->hosts[i], GY_CONTROL_TEXT_BYTES, "a host's name"));

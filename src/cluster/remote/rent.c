@@ -106,7 +106,10 @@ static void say_wishes(gy_tenant *tenant)
     gy_tenant_where_wish(tenant, &wishes);
     if (tenant->gang_width > 0) {
         wishes.gangs[0] = (gy_gang_wish){
-            .number = tenant->gang, .width = tenant->gang_width, .is_one_host = true};
+            .number = tenant->gang,
+            .width = tenant->gang_width,
+            .is_one_host = tenant->gang_hosts <= 1,
+            .hosts = tenant->gang_hosts > 1 ? tenant->gang_hosts : 0};
         wishes.gang_count = 1;
     }
     tenant->ops->wish(tenant->arg, &wishes);
@@ -127,10 +130,12 @@ static bool is_gang_coming(const gy_tenant *tenant)
 /* A cohort that fits on no host wants slots together: a wish with a number of its own. */
 static void look_at_gang(gy_tenant *tenant, uint32_t at_once, int64_t now_ns)
 {
+    const uint32_t hosts = gy_manager_wanted_hosts(tenant->manager);
     if (at_once == 0 || is_gang_coming(tenant)) {
         tenant->gang_width = 0;
-    } else if (tenant->gang_width != at_once) {
+    } else if (tenant->gang_width != at_once || tenant->gang_hosts != hosts) {
         tenant->gang += !GY_TENANT_PLANTED(GANG_UNNUMBERED) || tenant->gang == 0;
+        tenant->gang_hosts = hosts;
         tenant->gang_width = at_once;
         tenant->gang_ns = now_ns;
     }

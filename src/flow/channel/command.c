@@ -315,32 +315,18 @@ static gy_status check_order(const gy_order *order)
     if (order->command == NULL || order->command[0] == NULL) {
         return gy_fail(GY_ARG, "a vertex without function and command");
     }
-    if (order->ranks == 0 && (order->input_count > 1 || order->output_count > 1)) {
+    if ((order->ranks == 0 && order->input_count > 1) || order->output_count > 1) {
         return gy_fail(GY_ARG, "%s has %u inputs and %u outputs, at most one of each",
                        order->command[0], order->input_count, order->output_count);
     }
     return GY_OK;
 }
 
-/* Ranks of the tensor wing: they have no standard input of ours and leave nothing but files. */
-static gy_status run_gang(gy_vertex *vertex)
-{
-    const gy_order *order = vertex->order;
-    int64_t left_ns = order->deadline.at_ns - gy_now_ns(vertex->env);
-    bool has_limit = order->deadline.at_ns != GY_NEVER.at_ns;
-    gy_gang gang = {
-        .ranks = order->ranks,
-        .timeout_seconds = has_limit ? GY_MAX((double)left_ns * 1e-9, 1e-3) : 0,
-    };
-    memcpy(&gang.argv, &order->command, sizeof(gang.argv)); /* drops the const */
-    return gy_gang_run(&gang, vertex->is_cancelled);
-}
-
 gy_status gy_command_run(gy_vertex *vertex)
 {
     GY_TRY(check_order(vertex->order));
     if (vertex->order->ranks > 0) {
-        return run_gang(vertex);
+        return gy_ranks_run(vertex);
     }
     child of = {
         .vertex = vertex,

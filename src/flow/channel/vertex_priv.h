@@ -67,6 +67,8 @@ GY_MUST_CHECK gy_status gy_outputs_finish(gy_vertex *vertex, gy_section_sum *sum
 void gy_outputs_close(gy_vertex *vertex);
 /** The work of a vertex whose order has a command. */
 GY_MUST_CHECK gy_status gy_command_run(gy_vertex *vertex);
+/** Of one whose command has ranks. */
+GY_MUST_CHECK gy_status gy_ranks_run(gy_vertex *vertex);
 /** The report of a vertex that ended well. */
 void gy_report_write(const gy_vertex *vertex, const gy_section_sum *sums, bool is_inline,
                      gy_worker_answer *answer);

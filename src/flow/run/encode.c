@@ -269,6 +269,7 @@ static gy_status fill_outputs(gy_flow_job *job, uint32_t vertex, uint32_t member
 
 /* ---- all of it ---- */
 
+<<<<<<< HEAD
 /* Files of a command, of which those on hosts are called by their paths there. */
 static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_start *start)
 {
@@ -295,6 +296,26 @@ static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_start *s
     files[count] = NULL;
     start->files = count > 0 ? files : NULL;
     return GY_OK;
+=======
+/* Ranks over hosts: each host's first member is sent what the vertex reads, the very first one
+ * what it writes as well; the others only hold their slots. */
+static gy_status fill_gang(gy_flow_job *job, const gy_manager *manager, const gy_effect *effect,
+                           gy_start *start)
+{
+    const gy_lowering *l = &job->lowering;
+    const uint32_t vertex = l->members[l->member_first[effect->id.task] + effect->member];
+    gy_host_state host;
+    if (job->place == NULL || !gy_manager_host(manager, job->place->host, &host)) {
+        return gy_fail(GY_STATE, "a gang over hosts is started where no host is");
+    }
+    start->hosts = (uint32_t)job->dag->protos[job->dag->proto[vertex]].hosts;
+    start->is_plain = job->ticket->key_file[0] == '\0';
+    start->address = host.address;
+    if (effect->member % (start->width / start->hosts) == 0) {
+        GY_TRY(fill_inputs(job, manager, vertex, 0, start));
+    }
+    return effect->member == 0 ? fill_outputs(job, vertex, 0, start) : GY_OK;
+>>>>>>> b88eb31 (cluster: gangs of ranks over several hosts, gyre run --hosts)
 }
 
 static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
@@ -319,7 +340,16 @@ static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
                                                                 : job->options.memory_bytes,
                         .parameter = proto->parameter,
                         .parameter_bytes = (uint32_t)proto->parameter_bytes,
+<<<<<<< HEAD
                         .command = proto->command};
+=======
+                        .command = proto->command,
+                        .is_said = job->options.said != NULL,
+                        .files = proto->files};
+    if (gy_lower_ranks(l, dag, vertex) > 1) {
+        return fill_gang(job, manager, effect, start);
+    }
+>>>>>>> b88eb31 (cluster: gangs of ranks over several hosts, gyre run --hosts)
     if (start->width > 1) {
         const uint64_t words[] = {job->secret[0], job->secret[1], task,
                                   (uint64_t)effect->id.epoch << 32 | effect->id.attempt};

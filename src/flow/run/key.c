@@ -277,6 +277,7 @@ static gy_status describe(gy_proto_keys *keys, const gy_dag *dag, const gy_proto
     const int64_t numbers[] = {proto->inputs,
                                proto->outputs,
                                proto->ranks,
+                               proto->hosts,
                                proto->promise,
                                (int64_t)proto->memory_bytes,
                                (int64_t)proto->parameter_bytes};

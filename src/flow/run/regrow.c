@@ -70,6 +70,7 @@ gy_status gy_running_lower(gy_flow_job *job, gy_growth *growth)
                        job->dag->output_names[0]);
     }
     GY_TRY(gy_proto_keys_make(&job->keys, job->dag));
+    job->lowering.is_over_hosts = job->ticket != NULL;
     GY_TRY(gy_lower_cohorts(&job->lowering, job->dag, (uint32_t)job->width, &cut));
     if (cut > 0) {
         gy_running_note_text(

@@ -266,6 +266,12 @@ static gy_status publish_nothing(gy_flow_job *job)
     return publish(job, job->manager);
 }
 
+static void said(void *arg, const char *text, size_t size_bytes, int exit_status)
+{
+    const gy_flow_job *job = arg;
+    job->options.said(job->options.said_arg, text, size_bytes, exit_status);
+}
+
 static gy_status drive(gy_flow_job *job)
 {
     const gy_driver_ops ops = {.encode = gy_running_encode,
@@ -281,6 +287,7 @@ static gy_status drive(gy_flow_job *job)
                                .publish = publish,
                                .began = gy_running_began,
                                .over = gy_running_over,
+                               .said = job->options.said != NULL ? said : NULL,
                                .note = gy_running_note,
                                .tick = gy_running_tick,
                                .arg = job};

@@ -111,6 +111,10 @@ void gy_start_write(const gy_start *start, gy_text *message)
     if (start->function == GY_FUNCTION_NONE) {
         put_list(message, start->command);
         put_list(message, start->files);
+        put_u32(message, start->hosts);
+        put_u32(message, start->is_plain);
+        put_u32(message, start->is_said);
+        put_text(message, start->address != NULL ? start->address : "");
     }
 }
 
@@ -318,6 +322,10 @@ gy_status gy_start_read(const void *message, size_t size_bytes, gy_arena *arena,
     if (start->function == GY_FUNCTION_NONE) {
         start->command = take_list(&reader);
         start->files = take_list(&reader);
+        start->hosts = take_u32(&reader);
+        start->is_plain = take_u32(&reader) != 0;
+        start->is_said = take_u32(&reader) != 0;
+        start->address = take_text(&reader);
     }
     if (reader.status >= 0 && reader.at != reader.end) {
         reader.status =

@@ -65,6 +65,11 @@ typedef struct gy_start {
     const gy_place *bad;
     const char *const *command; /* NULL at the end; NULL: none */
     const char *const *files;
+    /* Of a command's ranks over hosts: on how many (else 0), and the member's own host. */
+    uint32_t hosts;
+    const char *address; /* "HOST:PORT" of its daemon */
+    bool is_plain;       /* the cluster has no keys */
+    bool is_said;        /* what ranks print is wanted */
 } gy_start;
 
 /** Appends; a failure is in message->status. */

@@ -1,0 +1,264 @@
+/* `gyre run --hosts`: ranks over hosts of a cluster. The command submits itself with the program;
+ * started as that job's manager it runs the ranks as a gang, all or none. */
+#include "cli/cli.h"
+#include "cli/cluster/common.h"
+#include "cli/report.h"
+
+#include <gyre/flow.h>
+#include <gyre/launch.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ARGUMENTS_MAX = 4096, NUMBERS = 16, PATH_BYTES = 4096 };
+static const double look_seconds = 0.1, end_seconds = 30;
+
+/* ---- the manager ---- */
+
+typedef struct told {
+    int exit_status; /* of the ranks; 0: they did not say */
+} told;
+
+/* What ranks print, and how they ended: the first word counts. */
+static void hear(void *arg, const char *text, size_t size_bytes, int exit_status)
+{
+    told *heard = arg;
+    if (text == NULL) {
+        heard->exit_status = heard->exit_status == 0 ? exit_status : heard->exit_status;
+        return;
+    }
+    if (fwrite(text, 1, size_bytes, stdout) != size_bytes || fflush(stdout) != 0) {
+        fprintf(stderr, "gyre run: what ranks print is lost: %s\n", strerror(errno));
+    }
+}
+
+/* Its journal need not outlive it: beside the ticket, in a folder that goes with the manager. */
+static bool find_folder(char path[PATH_BYTES])
+{
+    const char *ticket = getenv("GYRE_TICKET");
+    const char *slash = ticket != NULL ? strrchr(ticket, '/') : NULL;
+    return slash != NULL && snprintf(path, PATH_BYTES, "%.*s/run", (int)(slash - ticket),
+                                     ticket) < PATH_BYTES;
+}
+
+static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, char **operands)
+{
+    char folder[PATH_BYTES];
+    told heard = {0};
+    gy_flow *flow = gy_cli_flow();
+    gy_dag *dag = flow != NULL ? gy_dag_new(flow, operands[0]) : NULL;
+    gy_run_options ranks = *run;
+    if (dag == NULL || !find_folder(folder)) {
+        gy_flow_end(flow);
+        fprintf(stderr, "gyre run: this job has no manager's folder\n");
+        return GY_EXIT_FAILURE;
+    }
+    const int count = ranks.ranks;
+    ranks.ranks = 0; /* the vertex says it */
+    (void)gy_dag_vertex(dag,
+                        &(gy_vertex_options){.command = (const char *const *)operands,
+                                             .stage = "ranks",
+                                             .parameter = &ranks,
+                                             .parameter_bytes = sizeof(ranks),
+                                             .promise = GY_PROMISE_INDETERMINATE,
+                                             .ranks = count,
+                                             .hosts = (int)given->hosts});
+    gy_status status = gy_flow_run(flow, dag,
+                                   &(gy_flow_options){.folder = folder,
+                                                      .max_failures = 1,
+                                                      .said = hear,
+                                                      .said_arg = &heard},
+                                   NULL);
+    int code = GY_EXIT_OK;
+    if (status == GY_CANCELLED) {
+        code = 128 + SIGTERM;
+    } else if (status < 0) {
+        fprintf(stderr, "gyre run: %s\n", gy_error_text());
+        code = heard.exit_status > 0 ? heard.exit_status : GY_EXIT_FAILURE;
+    }
+    gy_dag_free(dag);
+    gy_flow_end(flow);
+    return code;
+}
+
+/* ---- the submitter ---- */
+
+static volatile sig_atomic_t last_signal;
+
+static void take_signal(int number)
+{
+    last_signal = number;
+}
+
+static void watch_signals(void)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+        struct sigaction now, take = {.sa_handler = take_signal};
+        if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
+            (void)sigaction(ending[i], &take, NULL);
+        }
+    }
+}
+
+/* The exit status that its manager ended with, as its daemon says it. */
+static int code_of(gy_status status, const char *reason)
+{
+    int code = 0;
+    if (status == GY_OK) {
+        return GY_EXIT_OK;
+    }
+    return sscanf(reason, "exit status %d", &code) == 1 && code > 0 && code < 256
+               ? code
+               : GY_EXIT_FAILURE;
+}
+
+/* Until the job's end; a signal ends the job. */
+static int wait_for_end(gy_cluster *cluster, const char *id)
+{
+    char reason[GY_CLUSTER_REASON_BYTES] = "";
+    gy_status ended = GY_OK, status = GY_TIMEOUT;
+    int ending = 0;
+    double left = end_seconds;
+    while (status == GY_TIMEOUT && left > 0) {
+        if (last_signal != 0 && ending == 0) {
+            ending = last_signal;
+            fprintf(stderr, "gyre run: ended by signal %d (%s)\n", ending, strsignal(ending));
+            status = gy_cluster_kill(cluster, id);
+            if (status < 0) {
+                break;
+            }
+        }
+        left -= ending != 0 ? look_seconds : 0;
+        status = gy_cluster_wait(cluster, id, look_seconds, &ended, reason);
+    }
+    if (status < 0) {
+        return gy_report_failure("run", status);
+    }
+    if (ending != 0) {
+        return 128 + ending;
+    }
+    if (ended != GY_OK) {
+        fprintf(stderr, "gyre run: job %s: %s: %s\n", id, gy_status_text(ended), reason);
+    }
+    return code_of(ended, reason);
+}
+
+typedef struct line {
+    const char *words[ARGUMENTS_MAX];
+    char numbers[NUMBERS][32];
+    int count, number_count;
+    bool is_full;
+} line;
+
+static void add(line *made, const char *word)
+{
+    if (made->count + 1 < ARGUMENTS_MAX) {
+        made->words[made->count++] = word;
+    } else {
+        made->is_full = true;
+    }
+}
+
+static void add_number(line *made, const char *option, double value)
+{
+    char *text = made->numbers[made->number_count++];
+    (void)snprintf(text, sizeof(made->numbers[0]), "%.17g", value);
+    add(made, option);
+    add(made, text);
+}
+
+/* The same command, as the manager understands it; what its options say here. */
+static void make_line(line *made, const gy_hosts_settings *given, const gy_run_options *run,
+                      char **operands)
+{
+    add(made, "run");
+    add_number(made, "--hosts", (double)given->hosts);
+    add_number(made, "--ranks", run->ranks);
+    if (run->has_prefix) {
+        add(made, "--prefix");
+    }
+    if (run->has_no_binding) {
+        add(made, "--no-binding");
+    }
+    if (run->is_tcp) {
+        add(made, "--transport");
+        add(made, "tcp");
+    }
+    if (run->on_failure == GY_RUN_RESTART) {
+        add(made, "--on-failure");
+        add(made, "restart");
+    }
+    const struct {
+        const char *option;
+        double value;
+    } numbers[] = {{"--timeout", run->timeout_seconds},
+                   {"--grace", run->grace_seconds},
+                   {"--meet", run->meet_seconds},
+                   {"--restarts", run->restarts},
+                   {"--pool", (double)(run->pool_bytes >> 20)}};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (numbers[i].value > 0) {
+            add_number(made, numbers[i].option, numbers[i].value);
+        }
+    }
+    for (int i = 0; operands[i] != NULL; i++) {
+        add(made, operands[i]);
+    }
+}
+
+static int submit(const gy_hosts_settings *given, const gy_run_options *run, char **operands)
+{
+    static line made; /* a page of pointers is nothing for a stack */
+    char self[PATH_BYTES], id[GY_CLUSTER_ID_BYTES];
+    gy_cluster *cluster = NULL;
+    const ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (size <= 0) {
+        fprintf(stderr, "gyre run: cannot find this program: %s\n", strerror(errno));
+        return GY_EXIT_FAILURE;
+    }
+    self[size] = '\0';
+    add(&made, self);
+    make_line(&made, given, run, operands);
+    if (made.is_full) {
+        return gy_report_usage("gyre run: more than %d arguments", ARGUMENTS_MAX);
+    }
+    int program_at = made.count;
+    for (int i = 0; operands[i] != NULL; i++) {
+        program_at--;
+    }
+    int opened = gy_cli_open_cluster("run", &given->at, &cluster);
+    if (opened != GY_EXIT_OK) {
+        return opened;
+    }
+    const gy_cluster_program program = {.arguments = made.words,
+                                        .files = given->files.items,
+                                        .variables = given->variables.items,
+                                        .name = given->name != NULL ? given->name : operands[0],
+                                        .label = given->label,
+                                        .weight = (int)given->weight,
+                                        .program_at = program_at};
+    watch_signals();
+    gy_status status = gy_cluster_submit(cluster, &program, id);
+    int code = status < 0 ? gy_report_failure("run", status) : wait_for_end(cluster, id);
+    gy_cluster_close(cluster);
+    return code;
+}
+
+int gy_cli_run_hosts(const gy_hosts_settings *given, const gy_run_options *run, char **operands)
+{
+    if (run->ranks % given->hosts != 0) {
+        return gy_report_usage("gyre run: %d ranks on %lld hosts: expected as many on each",
+                               run->ranks, given->hosts);
+    }
+    if (getenv("GYRE_TICKET") != NULL) {
+        return run_gang(given, run, operands);
+    }
+    return given->at.names != NULL
+               ? submit(given, run, operands)
+               : gy_report_usage("gyre run: --hosts needs --names, or to be submitted");
+}
