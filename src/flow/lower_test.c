@@ -41,6 +41,16 @@ static const char *name_places(void *arg, const gy_dag *dag, uint32_t proto, boo
 
 static const gy_lower_source names = {name_key, NULL, name_places};
 
+/* Commands have no names. */
+static void stage_key(void *arg, const gy_dag *dag, uint32_t proto, gy_key *key, bool *is_kept,
+                      int64_t *bytes)
+{
+    (void)arg;
+    *key = (gy_key){.high = dag->protos[proto].stage};
+    *is_kept = true;
+    *bytes = 0;
+}
+
 static gy_status lower(fixture *f, uint32_t width_max)
 {
     gy_growth_free(&f->growth);
@@ -379,6 +389,61 @@ static void places_go_with_tasks(void **state)
     end(&f);
 }
 
+/* On a cluster a gang over hosts is a task of as many members as it has ranks, joined by files;
+ * at home one of one. */
+static void gangs_over_hosts_have_a_member_a_rank(void **state)
+{
+    (void)state;
+    static const char *const command[] = {"ranks", NULL};
+    for (int round = 0; round < 2; round++) {
+        fixture f = begin();
+        f.lowering.is_over_hosts = round == 1;
+        gy_part map = gy_part_clone(NAMED(f.dag, "map", 0, 1), 2);
+        gy_part gang = gy_dag_vertex(f.dag, &(gy_vertex_options){.command = command,
+                                                                 .inputs = GY_PORTS_ANY,
+                                                                 .outputs = 1,
+                                                                 .ranks = 6,
+                                                                 .hosts = 3});
+        gy_part top = NAMED(f.dag, "top", GY_PORTS_ANY, 1);
+        gy_part_output(gy_part_bipartite(gy_part_bipartite(map, gang, GY_CHANNEL_PIPE), top,
+                                         GY_CHANNEL_FIFO),
+                       "out");
+        gy_lowering_fini(&f.lowering);
+        f.lowering = (gy_lowering){.is_over_hosts = round == 1};
+        assert_ok(gy_lower_check(&f.lowering, f.dag));
+        assert_ok(gy_lower_cohorts(&f.lowering, f.dag, 8, &f.cut));
+        assert_int_equal(f.cut, 0);
+        const gy_lower_source source = {stage_key, NULL, NULL};
+        assert_ok(gy_lower_growth(&f.lowering, f.dag, &source, &f.growth));
+        assert_int_equal(f.growth.task_count, 4);
+        const gy_task *task = &f.growth.tasks[2];
+        assert_int_equal(task->width, round == 1 ? 6 : 1);
+        assert_int_equal(task->hosts, round == 1 ? 3 : 0);
+        assert_int_equal(task->flags, GY_TASK_EXACT);
+        assert_true(task->input_count == 2 && task->output_count == 1);
+        assert_int_equal(f.growth.edge_count, 3);
+        assert_int_equal(f.lowering.member_first[4], round == 1 ? 9 : 4);
+        for (uint32_t m = f.lowering.member_first[2]; m < f.lowering.member_first[3]; m++) {
+            assert_int_equal(f.lowering.members[m], 2);
+        }
+        assert_int_equal(f.lowering.members[f.lowering.member_first[3]], 3);
+        assert_int_equal(gy_lower_member(&f.lowering, 2), 0);
+        assert_int_equal(gy_lower_output(&f.lowering, f.dag, 2), 0);
+        end(&f);
+    }
+    static const gy_vertex_options wrong[] = {
+        {.command = command, .ranks = 5, .hosts = 2},
+        {.command = command, .hosts = 2},
+        {.command = command, .ranks = 600, .hosts = 300},
+    };
+    for (size_t i = 0; i < GY_COUNT(wrong); i++) {
+        fixture f = begin();
+        (void)gy_dag_vertex(f.dag, &wrong[i]);
+        assert_non_null(strstr(gy_dag_mistake(f.dag), "expected as many on each"));
+        end(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +458,7 @@ int main(void)
         cmocka_unit_test(growth_is_lowered_alone),
         cmocka_unit_test(places_go_with_tasks),
         cmocka_unit_test(a_million_tasks_are_lowered_quickly),
+        cmocka_unit_test(gangs_over_hosts_have_a_member_a_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -709,6 +709,42 @@ static void slots_are_asked_back_where_they_are_wished(void **state)
     }
 }
 
+/* Two slots on each of two daemons of three: not four wherever they are. */
+static void a_gang_over_hosts_gets_as_many_on_each(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    const gy_gang_wish wish = {.number = 1, .width = 4, .hosts = 2};
+    const gy_gang_wish huge = {.number = 2, .width = 9, .hosts = 3};
+    start(&at);
+    daemon_says(&at, 1, 3, 0);
+    daemon_says(&at, 2, 1, 0);
+    daemon_says(&at, 3, 1, 0);
+    submit(&at, 1, 0, "");
+    daemon_says(&at, 1, 3, 0); /* whoever has the manager */
+    daemon_says(&at, 2, 1, 0);
+    daemon_says(&at, 3, 1, 0);
+    manager_says(&at, 1, 1, 0, wish);
+    assert_int_equal(held_by(&at, 1), 0);
+    gy_names_job job;
+    assert_true(gy_names_look_job(at.names, 0, &job));
+    assert_string_equal(job.reason, "for 2 slots on each of 2 hosts: there are not so many");
+    daemon_says(&at, 3, 2, 0);
+    daemon_says(&at, 1, 3, 0);
+    daemon_says(&at, 3, 2, 0);
+    assert_int_equal(held_by(&at, 1), 4);
+    uint32_t counts[4] = {0};
+    for (size_t i = 0; i < at.order_count; i++) {
+        if (at.orders[i].kind == GY_ORDER_LEASE) {
+            counts[at.orders[i].daemon] += at.orders[i].count;
+        }
+    }
+    assert_true(counts[1] == 2 && counts[2] == 0 && counts[3] == 2);
+    manager_says(&at, 1, 1, 0, huge);
+    assert_int_equal(held_by(&at, 1), 4);
+    finish(&at);
+}
+
 static void drained_and_bad_daemons_get_nothing(void **state)
 {
     (void)state;
@@ -838,6 +874,7 @@ int main(void)
         cmocka_unit_test(a_gang_gets_all_or_none),
         cmocka_unit_test(wished_hosts_come_first),
         cmocka_unit_test(slots_are_asked_back_where_they_are_wished),
+        cmocka_unit_test(a_gang_over_hosts_gets_as_many_on_each),
         cmocka_unit_test(drained_and_bad_daemons_get_nothing),
         cmocka_unit_test(whoever_loses_a_store_ends),
         cmocka_unit_test(damaged_records_are_refused),

@@ -150,6 +150,10 @@ static void wishes_once(void)
     for (uint32_t i = 0; i < in.gang_count; i++) {
         in.gangs[i] =
             (gy_gang_wish){.number = number(), .width = number(), .is_one_host = below(2) == 0};
+        if (!in.gangs[i].is_one_host && below(2) == 0) {
+            in.gangs[i].hosts = 2 + (uint32_t)below(200);
+            in.gangs[i].width = in.gangs[i].hosts * (1 + (uint32_t)below(9));
+        }
     }
     size_t hosts = 0;
     for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
@@ -166,7 +170,8 @@ static void wishes_once(void)
     for (uint32_t i = 0; i < in.gang_count; i++) {
         assert_true(out.gangs[i].number == in.gangs[i].number &&
                     out.gangs[i].width == in.gangs[i].width &&
-                    out.gangs[i].is_one_host == in.gangs[i].is_one_host);
+                    out.gangs[i].is_one_host == in.gangs[i].is_one_host &&
+                    out.gangs[i].hosts == in.gangs[i].hosts);
     }
     for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) { /* in order, without the holes */
         if (in.hosts[i] != NULL) {

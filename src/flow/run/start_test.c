@@ -57,7 +57,11 @@ static gy_start make_start(void)
                       .channels = channels,
                       .bad = bad,
                       .command = command,
-                      .files = files};
+                      .files = files,
+                      .hosts = 3,
+                      .address = "h1:7000",
+                      .is_plain = true,
+                      .is_said = true};
 }
 
 static void expect_inputs(const gy_start *read)
@@ -104,6 +108,8 @@ static void what_is_written_is_read(void **state)
     assert_string_equal(read.command[2], "s/a b/c/");
     assert_null(read.command[3]);
     assert_string_equal(read.files[0], "side");
+    assert_true(read.hosts == 3 && read.is_plain && read.is_said);
+    assert_string_equal(read.address, "h1:7000");
     gy_arena_free(&arena);
     gy_text_free(&text);
 }
