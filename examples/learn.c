@@ -1,6 +1,6 @@
 /*
- * A dataflow job that trains: parts of a text become numbers side by side, then ranks, on as many
- * hosts as are asked for, learn y = softmax(x W) from them; W is the job's output.
+ * A dataflow job that trains: parts of a text become numbers side by side, then ranks, on as
+ * many hosts as are asked for, learn y = softmax(x W) from them; W is the job's output.
  *
  *     cc learn.c -lgyre -o learn
  *     ./learn FOLDER RANKS HOSTS TEXT...                               on this host
@@ -175,8 +175,7 @@ static gy_status run(gy_flow *flow, char **argv, int texts)
     for (int i = 0; i < texts; i++) {
         files[i][0] = argv[4 + i];
         files[i][1] = NULL;
-        maps[i] = (gy_vertex_options){
-            .function = "prepare", .outputs = 1, .files = files[i]};
+        maps[i] = (gy_vertex_options){.function = "prepare", .outputs = 1, .files = files[i]};
     }
     /* A name without a slash is found beside this program, on whatever host. */
     const char *command[] = {basename(argv[0]), NULL};
@@ -187,8 +186,8 @@ static gy_status run(gy_flow *flow, char **argv, int texts)
                                                            .promise = GY_PROMISE_INDETERMINATE,
                                                            .ranks = atoi(argv[2]),
                                                            .hosts = atoi(argv[3])});
-    gy_part_output(
-        gy_part_bipartite(gy_dag_vertices(dag, maps, texts), gang, GY_CHANNEL_FILE), "w");
+    gy_part_output(gy_part_bipartite(gy_dag_vertices(dag, maps, texts), gang, GY_CHANNEL_FILE),
+                   "w");
     const gy_status status =
         gy_flow_run(flow, dag, &(gy_flow_options){.output = argv[1]}, NULL);
     gy_dag_free(dag);

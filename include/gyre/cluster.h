@@ -91,9 +91,9 @@ enum { GY_CLUSTER_ID_BYTES = 33, GY_CLUSTER_REASON_BYTES = 128 };
 /** A program that runs jobs (gy_flow_run), to be run by a cluster. */
 typedef struct gy_cluster_program {
     const char *const *arguments; /* NULL at the end; the first is found as a shell does */
-    int program_at; /* above 0: that argument is a program too, which is found and brought with its
-                       libraries as the first one is, and lies beside that */
-    const char *const *files;     /* beside the program wherever it runs; NULL: none */
+    int program_at; /* above 0: that argument is a program too, which is found and brought with
+                       its libraries as the first one is, and lies beside that */
+    const char *const *files; /* beside the program wherever it runs; NULL: none */
     /* "NAME" as it is here, or "NAME=VALUE", beside those of every job; NULL: none */
     const char *const *variables;
     const char *name;  /* for people; NULL: the program's */

@@ -36,14 +36,14 @@ typedef struct gy_run_options {
     /* Several hosts: the same program is started once on each, as node 0 to nodes - 1. */
     int nodes, node;        /* 0 and 1: this host alone */
     const char *rendezvous; /* "HOST:PORT" where node 0 listens and the others call */
-    int listener;           /* node 0: a socket that listens there already, taken; 0: none does */
-    const char *key_file;   /* cluster key; NULL: the user's, needed but on loopback */
-    const char *key; /* instead of a file: at least 32 characters that nobody can guess */
-    bool is_plain;          /* no encryption and no authentication between hosts */
-    bool is_tcp;            /* TCP between all ranks, those of one host too */
-    double meet_seconds;    /* for all nodes to be there; 0: 60 s */
-    int lost; /* a descriptor that gets a byte when the run ends because another node is gone; 0:
-                 none */
+    int listener;         /* node 0: a socket that listens there already, taken; 0: none does */
+    const char *key_file; /* cluster key; NULL: the user's, needed but on loopback */
+    const char *key;      /* instead of a file: at least 32 characters that nobody can guess */
+    bool is_plain;        /* no encryption and no authentication between hosts */
+    bool is_tcp;          /* TCP between all ranks, those of one host too */
+    double meet_seconds;  /* for all nodes to be there; 0: 60 s */
+    int lost; /* a descriptor that gets a byte when the run ends because another node is gone;
+                 0: none */
     gy_run_failure on_failure;
     int restarts; /* with GY_RUN_RESTART: so many of this host, then it ends; 0: 3 */
     /* What the ranks did goes to this file (with ".NODE" behind it on several hosts); NULL: to

@@ -65,6 +65,9 @@ static const gy_option options[] = {
      offsetof(__typeof__(settings), over.weight), 1, 1000, NULL},
     {"label", 0, GY_OPTION_TEXT, "LABEL", "with --hosts: only at daemons that have it",
      offsetof(__typeof__(settings), over.label), 0, 0, NULL},
+    {"folder", 0, GY_OPTION_TEXT, "DIR",
+     "with --hosts: what the job notes, in storage that all hosts have",
+     offsetof(__typeof__(settings), over.folder), 0, 0, NULL},
     {"file", 'f', GY_OPTION_LIST, "FILE",
      "with --hosts: lies beside the program on each; may be given again",
      offsetof(__typeof__(settings), over.files), 0, 0, NULL},
@@ -87,20 +90,21 @@ static const char *misplaced(void)
 {
     const gy_hosts_settings *over = &settings.over;
     if (over->hosts > 0) {
-        return settings.nodes > 0 || settings.node > 0    ? "--nodes and --node"
-               : settings.rendezvous != NULL              ? "--rendezvous"
-               : settings.record != NULL                  ? "--record"
-               : failure_mode() == GY_RUN_CONTINUE        ? "--on-failure=continue"
-                                                          : NULL;
+        return settings.nodes > 0 || settings.node > 0 ? "--nodes and --node"
+               : settings.rendezvous != NULL           ? "--rendezvous"
+               : settings.record != NULL               ? "--record"
+               : failure_mode() == GY_RUN_CONTINUE     ? "--on-failure=continue"
+                                                       : NULL;
     }
-    return over->at.names != NULL                ? "--names"
-           : over->at.patience > 0               ? "--patience"
-           : over->name != NULL                  ? "--name"
-           : over->weight > 0                    ? "--weight"
-           : over->label != NULL                 ? "--label"
-           : over->files.items[0] != NULL        ? "--file"
-           : over->variables.items[0] != NULL    ? "--env"
-                                                 : NULL;
+    return over->at.names != NULL             ? "--names"
+           : over->at.patience > 0            ? "--patience"
+           : over->name != NULL               ? "--name"
+           : over->weight > 0                 ? "--weight"
+           : over->label != NULL              ? "--label"
+           : over->folder != NULL             ? "--folder"
+           : over->files.items[0] != NULL     ? "--file"
+           : over->variables.items[0] != NULL ? "--env"
+                                              : NULL;
 }
 
 static int default_ranks(void)

@@ -31,8 +31,8 @@ typedef struct gy_worker_task {
     uint32_t member;
     const void *message; /* as `encode` wrote it; borrowed for the call */
     size_t message_bytes;
-    void *board; /* (GY_BOARD_BYTES) zeroed memory that the manager's side reads however this
-                    task fails, also when its process dies under it */
+    void *board;  /* (GY_BOARD_BYTES) zeroed memory that the manager's side reads however this
+                     task fails, also when its process dies under it */
     void *runner; /* for gy_worker_tell and its like */
 } gy_worker_task;
 
@@ -101,7 +101,7 @@ typedef struct gy_gang {
                                run_bytes 0: none */
     size_t run_bytes;
     const char *const *environment; /* more variables; NULL at the end, or NULL */
-    const gy_worker_task *task; /* NULL: alone, and nothing is told */
+    const gy_worker_task *task;     /* NULL: alone, and nothing is told */
     bool is_said; /* gy_worker_say what ranks print, else it goes to the process's log; and how
                      they failed */
     /* of several hosts */
@@ -115,7 +115,8 @@ typedef struct gy_gang {
  * they started is killed at the end. Nodes find node 0 by what it tells (gy_worker_tell).
  *
  * @return GY_OK all ended well; GY_PEER they did not: how; GY_STATE another node was lost, or
- * did not come, for which nobody is to blame; GY_CANCELLED; GY_TIMEOUT; GY_ARG; GY_LIMIT no more processes; GY_NOMEM
+ * did not come, for which nobody is to blame; GY_CANCELLED; GY_TIMEOUT; GY_ARG; GY_LIMIT no
+ * more processes; GY_NOMEM
  * @threads any
  * @cost a start of this program, then of the ranks
  */

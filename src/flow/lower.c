@@ -147,7 +147,8 @@ static void add_task(gy_lower_work *work, uint32_t number)
                       .width = (uint16_t)(end - first)};
     work->words.size_bytes = 0;
     const uint32_t ranks = gy_lower_ranks(l, work->dag, l->members[first]);
-    task->hosts = ranks > 1 ? (uint32_t)work->dag->protos[work->dag->proto[l->members[first]]].hosts : 0;
+    task->hosts =
+        ranks > 1 ? (uint32_t)work->dag->protos[work->dag->proto[l->members[first]]].hosts : 0;
     for (uint32_t m = first; m < end; m += ranks) { /* a gang is alone in its task */
         add_member(work, l->members[m], task);
         add_inputs(work, l->members[m], task);

@@ -19,7 +19,7 @@ typedef struct gy_lowering {
                           once for each of its ranks */
     size_t members_capacity;
     uint32_t member_count;
-    bool is_over_hosts; /* set by who lowers: gangs that ask for hosts get them */
+    bool is_over_hosts;     /* set by who lowers: gangs that ask for hosts get them */
     uint32_t *member_first; /* (tasks + 1) */
     size_t member_first_capacity;
     uint32_t task_count;

@@ -13,7 +13,7 @@ enum {
     LOOK_MS = 50,
     SEAT_BYTES = 4 + 4 + 16,
     END_BYTES = 8,
-    LOST_BIT = 256, /* beside an exit status */
+    LOST_BIT = 256,       /* beside an exit status */
     GENERATION_BYTES = 4, /* what a body between keepers begins with, but an end's */
 };
 
@@ -182,8 +182,8 @@ static gy_status take_end(const uint8_t *body, size_t size, gy_run_end *end)
         return gy_fail(GY_FORMAT, "an end of %zu bytes", size);
     }
     memcpy(words, body, sizeof(words));
-    *end = (gy_run_end){.status = words[0] & 255, .number = words[1],
-                         .is_lost = (words[0] & LOST_BIT) != 0};
+    *end = (gy_run_end){
+        .status = words[0] & 255, .number = words[1], .is_lost = (words[0] & LOST_BIT) != 0};
     memcpy(end->text, body + END_BYTES, GY_MIN(size - END_BYTES, sizeof(end->text) - 1));
     return GY_OK;
 }

@@ -21,8 +21,8 @@
 
 /** How a run ends on all hosts; also what a rank was lost by. */
 typedef struct gy_run_end {
-    int status; /* exit status */
-    int number; /* signal that ranks get first */
+    int status;   /* exit status */
+    int number;   /* signal that ranks get first */
     bool is_lost; /* a node is gone, for which nobody is to blame */
     char text[1000];
 } gy_run_end;

@@ -69,6 +69,16 @@ static const struct {
      "! gyre run -n 2 --pool 1 $GYRE_BIN bench allreduce -t 0.001 >said 2>&1 && "
      "grep -q 'of 1048576 in use' said"},
     {"run", "record", "gyre run -n 2 --record kept-run true && [ -s kept-run ]"},
+    /* A cluster: cluster_gangs_test.c. */
+    {"run", "hosts", NULL},
+    {"run", "names", NULL},
+    {"run", "patience", NULL},
+    {"run", "name", NULL},
+    {"run", "weight", NULL},
+    {"run", "label", NULL},
+    {"run", "folder", NULL},
+    {"run", "file", NULL},
+    {"run", "env", NULL},
     {"doctor", "file",
      "gyre run -n 2 --record flight $GYRE_BIN bench allreduce -t 0.001 >said && "
      "gyre doctor --file flight | grep -q 'rank 1 .*has left'"},

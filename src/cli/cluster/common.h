@@ -54,7 +54,7 @@ typedef struct gy_hosts_settings {
     long long hosts, weight; /* hosts 0: this one alone */
     gy_names_settings at;
     gy_option_list files, variables;
-    const char *name, *label;
+    const char *name, *label, *folder;
 } gy_hosts_settings;
 
 /** Submit it and wait, or (in the job's manager) run it: the exit status. run->ranks are those

@@ -1,5 +1,5 @@
-/* `gyre run --hosts`: ranks over hosts of a cluster. The command submits itself with the program;
- * started as that job's manager it runs the ranks as a gang, all or none. */
+/* `gyre run --hosts`: ranks over hosts of a cluster. The command submits itself with the
+ * program; started as that job's manager it runs the ranks as a gang, all or none. */
 #include "cli/cli.h"
 #include "cli/cluster/common.h"
 #include "cli/report.h"
@@ -36,13 +36,14 @@ static void hear(void *arg, const char *text, size_t size_bytes, int exit_status
     }
 }
 
-/* Its journal need not outlive it: beside the ticket, in a folder that goes with the manager. */
+/* Without --folder its journal goes with it: beside the ticket, in a folder of this manager.
+ */
 static bool find_folder(char path[PATH_BYTES])
 {
     const char *ticket = getenv("GYRE_TICKET");
     const char *slash = ticket != NULL ? strrchr(ticket, '/') : NULL;
-    return slash != NULL && snprintf(path, PATH_BYTES, "%.*s/run", (int)(slash - ticket),
-                                     ticket) < PATH_BYTES;
+    return slash != NULL &&
+           snprintf(path, PATH_BYTES, "%.*s/run", (int)(slash - ticket), ticket) < PATH_BYTES;
 }
 
 static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, char **operands)
@@ -52,27 +53,28 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
     gy_flow *flow = gy_cli_flow();
     gy_dag *dag = flow != NULL ? gy_dag_new(flow, operands[0]) : NULL;
     gy_run_options ranks = *run;
-    if (dag == NULL || !find_folder(folder)) {
+    if (given->folder != NULL) {
+        snprintf(folder, sizeof(folder), "%s", given->folder);
+    }
+    if (dag == NULL || (given->folder == NULL && !find_folder(folder))) {
         gy_flow_end(flow);
         fprintf(stderr, "gyre run: this job has no manager's folder\n");
         return GY_EXIT_FAILURE;
     }
     const int count = ranks.ranks;
     ranks.ranks = 0; /* the vertex says it */
-    (void)gy_dag_vertex(dag,
-                        &(gy_vertex_options){.command = (const char *const *)operands,
-                                             .stage = "ranks",
-                                             .parameter = &ranks,
-                                             .parameter_bytes = sizeof(ranks),
-                                             .promise = GY_PROMISE_INDETERMINATE,
-                                             .ranks = count,
-                                             .hosts = (int)given->hosts});
-    gy_status status = gy_flow_run(flow, dag,
-                                   &(gy_flow_options){.folder = folder,
-                                                      .max_failures = 1,
-                                                      .said = hear,
-                                                      .said_arg = &heard},
-                                   NULL);
+    (void)gy_dag_vertex(dag, &(gy_vertex_options){.command = (const char *const *)operands,
+                                                  .stage = "ranks",
+                                                  .parameter = &ranks,
+                                                  .parameter_bytes = sizeof(ranks),
+                                                  .promise = GY_PROMISE_INDETERMINATE,
+                                                  .ranks = count,
+                                                  .hosts = (int)given->hosts});
+    gy_status status =
+        gy_flow_run(flow, dag,
+                    &(gy_flow_options){
+                        .folder = folder, .max_failures = 1, .said = hear, .said_arg = &heard},
+                    NULL);
     int code = GY_EXIT_OK;
     if (status == GY_CANCELLED) {
         code = 128 + SIGTERM;
@@ -206,9 +208,19 @@ static void make_line(line *made, const gy_hosts_settings *given, const gy_run_o
             add_number(made, numbers[i].option, numbers[i].value);
         }
     }
+    if (given->folder != NULL) {
+        add(made, "--folder");
+        add(made, given->folder);
+    }
     for (int i = 0; operands[i] != NULL; i++) {
         add(made, operands[i]);
     }
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
 static int submit(const gy_hosts_settings *given, const gy_run_options *run, char **operands)
@@ -238,13 +250,20 @@ static int submit(const gy_hosts_settings *given, const gy_run_options *run, cha
     const gy_cluster_program program = {.arguments = made.words,
                                         .files = given->files.items,
                                         .variables = given->variables.items,
-                                        .name = given->name != NULL ? given->name : operands[0],
+                                        .name = given->name != NULL ? given->name
+                                                                    : name_of(operands[0]),
                                         .label = given->label,
                                         .weight = (int)given->weight,
                                         .program_at = program_at};
     watch_signals();
     gy_status status = gy_cluster_submit(cluster, &program, id);
-    int code = status < 0 ? gy_report_failure("run", status) : wait_for_end(cluster, id);
+    int code = GY_EXIT_OK;
+    if (status < 0) {
+        code = gy_report_failure("run", status);
+        code = status == GY_NOTFOUND ? 127 : code; /* as `gyre run` without a program */
+    } else {
+        code = wait_for_end(cluster, id);
+    }
     gy_cluster_close(cluster);
     return code;
 }

@@ -139,8 +139,8 @@ static uint32_t cohort_host(gy_manager *manager, uint32_t task)
             }
         }
     }
-    bool may_stay =
-        row->host != GY_HOST_NOWHERE && gy_manager_has_slots(&manager->hosts.rows[row->host], width);
+    bool may_stay = row->host != GY_HOST_NOWHERE &&
+                    gy_manager_has_slots(&manager->hosts.rows[row->host], width);
     return best == GY_NONE && may_stay ? row->host : best;
 }
 

@@ -34,10 +34,10 @@ uint32_t gy_manager_spread(const gy_manager *manager, uint32_t task)
 {
     const gy_hosts *hosts = &manager->hosts;
     const gy_spread key = {.task = task};
-    const gy_spread *found = (manager->rows[task].marks & MARK_SPREAD) == 0
-                                 ? NULL
-                                 : bsearch(&key, hosts->spreads, hosts->spread_count,
-                                           sizeof(gy_spread), compare);
+    const gy_spread *found =
+        (manager->rows[task].marks & MARK_SPREAD) == 0
+            ? NULL
+            : bsearch(&key, hosts->spreads, hosts->spread_count, sizeof(gy_spread), compare);
     return found != NULL ? found->hosts : 1;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Goal: a gang over hosts starts with as many members on each of them or not at all, says what it
- * waits for, and begins again elsewhere, whole, when one of its hosts is lost.
+ * Goal: a gang over hosts starts with as many members on each of them or not at all, says what
+ * it waits for, and begins again elsewhere, whole, when one of its hosts is lost.
  */
 #include "cluster/hosts/hosts_test.h"
 

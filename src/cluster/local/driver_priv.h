@@ -71,7 +71,7 @@ typedef struct gy_driver {
     gy_driver_place place; /* scratch of encode */
     gy_warden warden;
     uint32_t deaths; /* of processes that were never ready, in a row */
-    gy_meet *meets; /* the last of each (task, member) */
+    gy_meet *meets;  /* the last of each (task, member) */
     size_t meet_count, meet_room;
     gy_suspect *suspects;
     size_t suspect_count, suspect_room;

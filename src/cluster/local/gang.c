@@ -60,8 +60,7 @@ static gy_status listen_at(const char *host, char address[TEXT_BYTES], int *list
         return gy_fail(GY_IO, "cannot find %s: %s", host, gai_strerror(error));
     }
     *listener = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool is_good = *listener >= 0 &&
-                   bind(*listener, found->ai_addr, found->ai_addrlen) == 0 &&
+    bool is_good = *listener >= 0 && bind(*listener, found->ai_addr, found->ai_addrlen) == 0 &&
                    listen(*listener, SOMAXCONN) == 0 &&
                    getsockname(*listener, (struct sockaddr *)&own, &size) == 0 &&
                    getnameinfo((struct sockaddr *)&own, size, NULL, 0, port, sizeof(port),
@@ -72,8 +71,8 @@ static gy_status listen_at(const char *host, char address[TEXT_BYTES], int *list
                           strerror(errno));
     freeaddrinfo(found);
     const bool is_six = strchr(host, ':') != NULL;
-    (void)snprintf(address, TEXT_BYTES, "%s%s%s:%s", is_six ? "[" : "", host,
-                   is_six ? "]" : "", port);
+    (void)snprintf(address, TEXT_BYTES, "%s%s%s:%s", is_six ? "[" : "", host, is_six ? "]" : "",
+                   port);
     return status;
 }
 
@@ -153,8 +152,7 @@ int gy_gang_keep(int socket, const gy_role *role, gy_packet *packet, const char 
         close(socket);
         return 1;
     }
-    if (output >= 0 &&
-        (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)) {
+    if (output >= 0 && (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)) {
         fprintf(stderr, "gyre: what ranks print goes nowhere: %s\n", strerror(errno));
     } else if (texts >= end || end[-1] != '\0') {
         fprintf(stderr, "gyre: a gang was started with no program\n");
@@ -176,7 +174,7 @@ typedef struct gang_run {
     gy_env *env;
     int socket, print; /* print: what ranks write, -1: not read here */
     pid_t process;
-    bool is_lost;      /* another node is */
+    bool is_lost; /* another node is */
     char line[PRINT_BYTES];
     size_t line_bytes;
     char where[TEXT_BYTES], key[TEXT_BYTES]; /* of node 0 */
@@ -326,9 +324,7 @@ static bool pass_on(gang_run *run)
     run->line_bytes += got > 0 ? (size_t)got : 0;
     const char *last = memrchr(run->line, '\n', run->line_bytes);
     bool is_all = got <= 0 || (last == NULL && run->line_bytes == PRINT_BYTES);
-    size_t whole = is_all         ? run->line_bytes
-                   : last != NULL ? (size_t)(last - run->line) + 1
-                                  : 0;
+    size_t whole = is_all ? run->line_bytes : last != NULL ? (size_t)(last - run->line) + 1 : 0;
     if (whole > 0) {
         gy_worker_say(run->gang->task, run->line, whole, 0);
         memmove(run->line, run->line + whole, run->line_bytes - whole);

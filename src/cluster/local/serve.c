@@ -233,10 +233,8 @@ gy_status gy_worker_ask(const gy_worker_task *task, uint32_t member,
     words[got] = '\0';
     if (got == 0) {
         tell(here,
-             &(gy_wire){.kind = GY_WIRE_MEET,
-                        .id = task->id,
-                        .member = task->member,
-                        .input = member},
+             &(gy_wire){
+                 .kind = GY_WIRE_MEET, .id = task->id, .member = task->member, .input = member},
              true);
     }
     return got > 0 ? GY_OK : GY_AGAIN;

@@ -348,15 +348,16 @@ gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message, gy_manager_wish
                                   .gang_count = (uint32_t)message->n_gangs};
     for (size_t i = 0; i < message->n_gangs; i++) {
         const Gy__Cluster__GangWish *from = message->gangs[i];
-        const bool is_odd = from->hosts > 1 && (from->width % from->hosts != 0 ||
-                                                from->is_one_host);
+        const bool is_odd =
+            from->hosts > 1 && (from->width % from->hosts != 0 || from->is_one_host);
         if (from->number == 0 || from->width == 0 || is_odd) {
-            return gy_fail(GY_FORMAT, "a wish for gang %u of %u slots on %u hosts", from->number,
-                           from->width, from->hosts);
+            return gy_fail(GY_FORMAT, "a wish for gang %u of %u slots on %u hosts",
+                           from->number, from->width, from->hosts);
         }
-        wishes->gangs[i] = (gy_gang_wish){
-            .number = from->number, .width = from->width, .is_one_host = from->is_one_host,
-            .hosts = from->hosts};
+        wishes->gangs[i] = (gy_gang_wish){.number = from->number,
+                                          .width = from->width,
+                                          .is_one_host = from->is_one_host,
+                                          .hosts = from->hosts};
     }
     for (size_t i = 0; i < message->n_hosts; i++) {
         GY_TRY(gy_net_check_text(message->hosts[i], GY_CONTROL_TEXT_BYTES, "a host's name"));

@@ -105,11 +105,11 @@ static void say_wishes(gy_tenant *tenant)
                                              : count_singles(tenant)};
     gy_tenant_where_wish(tenant, &wishes);
     if (tenant->gang_width > 0) {
-        wishes.gangs[0] = (gy_gang_wish){
-            .number = tenant->gang,
-            .width = tenant->gang_width,
-            .is_one_host = tenant->gang_hosts <= 1,
-            .hosts = tenant->gang_hosts > 1 ? tenant->gang_hosts : 0};
+        wishes.gangs[0] =
+            (gy_gang_wish){.number = tenant->gang,
+                           .width = tenant->gang_width,
+                           .is_one_host = tenant->gang_hosts <= 1,
+                           .hosts = tenant->gang_hosts > 1 ? tenant->gang_hosts : 0};
         wishes.gang_count = 1;
     }
     tenant->ops->wish(tenant->arg, &wishes);

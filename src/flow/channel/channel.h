@@ -92,9 +92,9 @@ typedef struct gy_order {
     int ranks; /* > 0: so many ranks of `command`, which have no standard input and output */
     int hosts; /* above 1: member m of `width` is rank m; the first of each host's starts all of
                   that host's */
-    const char *address; /* of this host: "HOST:PORT" of its daemon */
-    bool is_plain;       /* no encryption between the ranks */
-    bool is_said;        /* what ranks print is told to the manager's side */
+    const char *address;        /* of this host: "HOST:PORT" of its daemon */
+    bool is_plain;              /* no encryption between the ranks */
+    bool is_said;               /* what ranks print is told to the manager's side */
     const gy_worker_task *task; /* through which members at several hosts meet; NULL: alone */
 
     gy_deadline deadline; /* of the job: every wait ends by it */

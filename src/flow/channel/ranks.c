@@ -1,6 +1,6 @@
-/* A vertex that is ranks of the tensor wing. Its inputs are files when they begin, its output is
- * a file that rank 0 leaves. Over several hosts each of them has a process that starts its ranks;
- * the other members only hold the slots in which these ranks are. */
+/* A vertex that is ranks of the tensor wing. Its inputs are files when they begin, its output
+ * is a file that rank 0 leaves. Over several hosts each of them has a process that starts its
+ * ranks; the other members only hold the slots in which these ranks are. */
 #include "base/base.h"
 #include "flow/channel/vertex_priv.h"
 

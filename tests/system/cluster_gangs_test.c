@@ -1,0 +1,190 @@
+/* Goal: `gyre run --hosts` starts ranks on as many hosts as it says, all or none, and ends as
+ * `gyre run` does; a job trains over hosts and gives the bytes that it gives at home, also when
+ * one of its hosts is killed; nothing is left. */
+#include "cluster_kit.h"
+
+#include <libgen.h>
+
+static cluster at;
+static char said[1 << 16], learn[4096];
+
+static int shell(const char *line)
+{
+    const int status = cluster_shell(&at, said, sizeof(said), line);
+    if (status != 0) {
+        printf("%s\n%s\n", line, said);
+    }
+    return status;
+}
+
+static int begin(void **state)
+{
+    char binary[4096];
+    if (kit_begin(state) != 0) {
+        return 1;
+    }
+    cluster_start(&at);
+    snprintf(binary, sizeof(binary), "%s", at.binary);
+    snprintf(learn, sizeof(learn), "%s/example_learn", dirname(binary));
+    assert_int_equal(setenv("LEARN", learn, 1), 0);
+    /* A rank's parent is the keeper, a process of the program as its daemon has it. */
+    assert_int_equal(shell("echo 'd=$(readlink /proc/$PPID/exe); d=${d%/jobs/*}; "
+                           "echo $GYRE_RANK of $GYRE_SIZE ${d##*/} >'$T'/rank-$GYRE_RANK; "
+                           "until [ \"$1\" = \"\" ] || [ -e \"$1\" ]; do sleep 0.02; done; "
+                           "echo x >>'$T'/ended' >where"),
+                     0);
+    return shell(
+        "for i in 0 1 2; do awk -v s=$i 'BEGIN { srand(s + 1); for (i = 0; i < 150; i++) "
+        "{ c = int(rand() * 3); printf \"%d\", c; for (k = 0; k < 8; k++) "
+        "printf \" %.4f\", (k % 3 == c) + rand() - 0.5; print \"\" } }' >t$i; done");
+}
+
+static int end(void **state)
+{
+    cluster_stop(&at);
+    return kit_end(state);
+}
+
+static void ranks_are_on_so_many_hosts(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        shell("$GYRE run $N --hosts 2 -n 4 sh $T/where && [ $(wc -l <ended) = 4 ] && "
+              "[ \"$(cut -d' ' -f 2,3 rank-? | sort -u)\" = 'of 4' ] && "
+              "[ $(cut -d' ' -f 4 rank-? | sort | uniq -c | grep -c ' 2 d') = 2 ] && "
+              "[ $(cut -d' ' -f 4 rank-[01] | sort -u | wc -l) = 1 ] && "
+              "[ $(cut -d' ' -f 4 rank-[23] | sort -u | wc -l) = 1 ]"),
+        0);
+    /* They speak to each other, as the one program that was brought. */
+    assert_int_equal(shell("$GYRE run $N --hosts 3 $GYRE bench allreduce -t 0.001"), 0);
+}
+
+static void ends_are_those_of_run(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int status;
+    } ends[] = {
+        {"$GYRE run $N --hosts 2 -n 4 sh -c 'exit $((GYRE_RANK / 3 * 7))'", 7},
+        {"$GYRE run $N --hosts 2 -n 2 -t 0.3 sleep 100", 124},
+        {"$GYRE run $N --hosts 2 -n 2 no-such-program", 127},
+        {"$GYRE run $N --hosts 2 -n 3 true", 2},
+        {"$GYRE run $N --hosts 2 --record x true", 2},
+        {"$GYRE run $N -n 2 true", 2},
+        {"$GYRE run --hosts 2 true", 2},
+    };
+    for (size_t i = 0; i < GY_COUNT(ends); i++) {
+        const int status = cluster_shell(&at, said, sizeof(said), ends[i].line);
+        if (status != ends[i].status) {
+            fail_msg("%s: %d, expected %d: %s", ends[i].line, status, ends[i].status, said);
+        }
+    }
+}
+
+/* More hosts than there are: it waits, says why, and ends with its user's signal. */
+static void one_that_cannot_be_waits_and_ends(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        shell("$GYRE run $N --hosts 4 true & p=$!; for i in $(seq 500); do $GYRE job list $N | "
+              "grep -q 'for 1 slots on each of 4 hosts' && break; sleep 0.02; done; "
+              "[ $i -lt 500 ] || exit 9; kill -TERM $p; wait $p; [ $? = 143 ] && "
+              "$GYRE job list $N | grep ' true ' | grep -q killed"),
+        0);
+}
+
+static void a_job_trains_over_hosts(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        shell("$LEARN home 2 2 t0 t1 t2 && $GYRE job submit $N -- $LEARN $T/far 2 2 "
+              "$T/t0 $T/t1 $T/t2 && cmp home/w-00000 far/w-00000 && "
+              "[ $(wc -l <far/w-00000) = 24 ]"),
+        0);
+}
+
+/* The daemon that the last word of a file names; -1: none does. */
+static int find_daemon(const char *file)
+{
+    size_t size = 0;
+    char path[160];
+    char *bytes = kit_read(cluster_path(path, file), &size);
+    const char *at_d = bytes != NULL ? memrchr(bytes, 'd', size) : NULL;
+    const int found = at_d != NULL ? at_d[1] - '0' : -1;
+    gy_free(bytes);
+    return found;
+}
+
+#define BOTH_BEGIN                                                                             \
+    "for i in $(seq 600); do [ -s rank-0 ] && [ -s rank-1 ] && break; sleep 0.05; done; "      \
+    "[ $i -lt 600 ] && "
+
+/* Twelve seconds: two until it is lost, ten until its ranks cannot be there any more. */
+static void a_lost_host_is_replaced(void **state)
+{
+    (void)state;
+    int victim = -1;
+    char line[512];
+    if (getenv("GYRE_SOAK") == NULL) {
+        skip();
+    }
+    assert_int_equal(shell("rm -f rank-* go ended; $GYRE run $N --hosts 2 sh $T/where $T/go "
+                           ">run.log 2>&1 & " BOTH_BEGIN "ls -d d?/jobs/*/manager >manager"),
+                     0);
+    victim = find_daemon("rank-1") == find_daemon("manager") ? find_daemon("rank-0")
+                                                             : find_daemon("rank-1");
+    assert_true(victim >= 0 && victim < CLUSTER_DAEMONS);
+    assert_int_equal(kill(at.daemons[victim], SIGKILL), 0);
+    (void)kit_wait(at.daemons[victim]);
+    at.daemons[victim] = 0;
+    snprintf(line, sizeof(line),
+             "rm -f rank-*; " BOTH_BEGIN "! grep d%d rank-? && touch go && "
+             "for i in $(seq 200); do $GYRE job list $N | grep ' sh ' | grep -v done || break; "
+             "sleep 0.05; done; [ $(wc -l <ended) = 2 ]",
+             victim);
+    assert_int_equal(shell(line), 0);
+    at.daemons[victim] = cluster_daemon(&at, victim);
+    KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
+}
+
+/* The same while it trains: what comes out is what comes out at home. */
+static void a_lost_host_changes_no_byte(void **state)
+{
+    (void)state;
+    int victim = -1;
+    if (getenv("GYRE_SOAK") == NULL) {
+        skip();
+    }
+    assert_int_equal(
+        shell("for i in $(seq 400); do cat t0; done >t3; $LEARN home2 2 2 t3 t1 && "
+              "$GYRE job submit $N --no-wait -- $LEARN $T/far2 2 2 $T/t3 $T/t1 "
+              ">id && for i in $(seq 2000); do find d? -path '*/inputs/1' >parts "
+              "2>nothing; [ $(wc -l <parts) = 2 ] && break; sleep 0.01; done; "
+              "ls -d d?/jobs/*/manager >manager; "
+              "grep -v ^$(cut -c 1-2 manager) parts | sed 's,/.*,,' >there"),
+        0);
+    victim = find_daemon("there");
+    assert_true(victim >= 0 && victim < CLUSTER_DAEMONS);
+    assert_int_equal(kill(at.daemons[victim], SIGKILL), 0);
+    (void)kit_wait(at.daemons[victim]);
+    at.daemons[victim] = 0;
+    assert_int_equal(shell("$GYRE job wait $N --timeout 50 $(cat id) && "
+                           "cmp home2/w-00000 far2/w-00000"),
+                     0);
+    at.daemons[victim] = cluster_daemon(&at, victim);
+    KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_are_on_so_many_hosts),
+        cmocka_unit_test(ends_are_those_of_run),
+        cmocka_unit_test(one_that_cannot_be_waits_and_ends),
+        cmocka_unit_test(a_job_trains_over_hosts),
+        cmocka_unit_test(a_lost_host_is_replaced),
+        cmocka_unit_test(a_lost_host_changes_no_byte),
+    };
+    return cmocka_run_group_tests_name("system/cluster_gangs", tests, begin, end);
+}
