@@ -149,6 +149,8 @@ static gy_status learn(const float *rows, int64_t count)
             gy_tensor_drop(all[i]);
         }
     }
+    gy_session_free(s);
+    gy_graph_free(g);
     return status;
 }
 
@@ -199,7 +201,9 @@ int main(int argc, char **argv)
     static const gy_function functions[] = {GY_VERTEX("prepare", prepare)};
     gy_flow *flow = gy_flow_start(&argc, &argv, functions, 1);
     if (flow != NULL && gy_run_is_rank()) {
-        return be_rank();
+        const int status = be_rank();
+        gy_flow_end(flow);
+        return status;
     }
     if (flow == NULL || argc < 5 || argc > 4 + TEXTS) {
         fprintf(stderr, "usage: learn FOLDER RANKS HOSTS TEXT...\n");

@@ -68,13 +68,18 @@ static void ends_are_those_of_run(void **state)
     } ends[] = {
         {"$GYRE run $N --hosts 2 -n 4 sh -c 'exit $((GYRE_RANK / 3 * 7))'", 7},
         {"$GYRE run $N --hosts 2 -n 2 -t 0.3 sleep 100", 124},
-        {"$GYRE run $N --hosts 2 -n 2 no-such-program", 127},
         {"$GYRE run $N --hosts 2 -n 3 true", 2},
+        {"$GYRE run $N --hosts 2 -n 2 no-such-program", 127},
         {"$GYRE run $N --hosts 2 --record x true", 2},
         {"$GYRE run $N -n 2 true", 2},
         {"$GYRE run --hosts 2 true", 2},
     };
-    for (size_t i = 0; i < GY_COUNT(ends); i++) {
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    const size_t step = 3; /* a job, one without a program, one without a cluster */
+#else
+    const size_t step = 1;
+#endif
+    for (size_t i = 0; i < GY_COUNT(ends); i += step) {
         const int status = cluster_shell(&at, said, sizeof(said), ends[i].line);
         if (status != ends[i].status) {
             fail_msg("%s: %d, expected %d: %s", ends[i].line, status, ends[i].status, said);
