@@ -19,12 +19,12 @@ typedef enum gy_wire_kind {
     GY_WIRE_READY,   /* from: it serves */
     GY_WIRE_ALIVE,   /* from: a heartbeat */
     GY_WIRE_DONE,    /* from: id, member, run_ns, key (the content's), body: report */
+    GY_WIRE_FAILED,  /* from: id, member, cause, input, run_ns, body: board, then the reason */
     /* of ranks over hosts. From: body: what other members may ask for; or without one a
      * question, `input` says whose. To: the answer, likewise */
     GY_WIRE_MEET,
-    GY_WIRE_SAID,   /* from: id, body: what its ranks printed; without one `input` is the exit
-                       status with which they ended */
-    GY_WIRE_FAILED, /* from: id, member, cause, input, run_ns, body: board, then the reason */
+    GY_WIRE_SAID, /* from: id, body: what its ranks printed; without one `input` is the exit
+                     status with which they ended */
     GY_WIRE_KINDS
 } gy_wire_kind;
 
