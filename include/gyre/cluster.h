@@ -169,6 +169,8 @@ typedef struct gy_cluster_end {
     gy_status status;
     int code; /* exit status of its program; -1: not known, or it did not end by itself */
     char reason[GY_CLUSTER_REASON_BYTES]; /* "" when it ended well */
+    uint32_t epoch;                       /* what was heard last: of this manager, */
+    uint64_t offset;                      /* so many bytes */
 } gy_cluster_end;
 
 /**
@@ -186,6 +188,11 @@ typedef void (*gy_cluster_said)(void *arg, uint32_t epoch, uint64_t lost, const 
 GY_API GY_MUST_CHECK gy_status gy_cluster_follow(gy_cluster *cluster, const char *id,
                                                  double seconds, gy_cluster_said said,
                                                  void *arg, gy_cluster_end *end);
+/** gy_cluster_follow for one who does other things meanwhile: goes on from end->epoch and
+ * end->offset, zero at first, which also a call that ends with GY_TIMEOUT moves. */
+GY_API GY_MUST_CHECK gy_status gy_cluster_follow_on(gy_cluster *cluster, const char *id,
+                                                    double seconds, gy_cluster_said said,
+                                                    void *arg, gy_cluster_end *end);
 
 /** The last of what it printed, now: `said` is called at most once. GY_NOTFOUND; GY_ARG;
  * GY_PEER */

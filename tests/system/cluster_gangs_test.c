@@ -68,6 +68,21 @@ static void ranks_are_on_so_many_hosts(void **state)
     assert_int_equal(shell("$GYRE run $N --hosts 3 $GYRE bench allreduce -t 0.001"), 0);
 }
 
+/* Lines come whole, and while the ranks go on. */
+static void what_they_print_comes(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        shell(
+            "rm -f go; $GYRE run $N --hosts 2 -n 2 -p sh -c 'echo begun $GYRE_RANK; until "
+            "[ -e '$T'/go ]; do sleep 0.02; done; seq 2000; echo over >&2' >said & p=$!; "
+            "for i in $(seq 500); do [ $(grep -c begun said) = 2 ] && break; sleep 0.02; done; "
+            "[ $i -lt 500 ] && touch go && wait $p && [ $(wc -l <said) = 4004 ] && "
+            "grep -v '^\\[[01]\\] [a-z0-9]*' said | wc -l | grep -qx 0 && "
+            "[ $(grep -c over said) = 2 ] && [ $(sort -u said | wc -l) = 4004 ]"),
+        0);
+}
+
 static void ends_are_those_of_run(void **state)
 {
     (void)state;
@@ -195,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_on_so_many_hosts),
+        cmocka_unit_test(what_they_print_comes),
         cmocka_unit_test(ends_are_those_of_run),
         cmocka_unit_test(one_that_cannot_be_waits_and_ends),
         cmocka_unit_test(a_job_trains_over_hosts),

@@ -48,6 +48,11 @@ int gy_cli_cluster_jobs(const gy_names_settings *at);
 int gy_cli_cluster_show(const gy_names_settings *at, const char *job);
 int gy_cli_cluster_kill(const gy_names_settings *at, const char *job);
 
+/** A gy_cluster_said: to standard output; what is missing is said. `arg`: uint32_t, 0 at first.
+ */
+void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *text,
+                       size_t size_bytes);
+
 /* ---- gyre run --hosts ---- */
 
 typedef struct gy_hosts_settings {

@@ -107,23 +107,12 @@ static void watch_signals(void)
     }
 }
 
-/* The exit status that its manager ended with, as its daemon says it. */
-static int code_of(gy_status status, const char *reason)
-{
-    int code = 0;
-    if (status == GY_OK) {
-        return GY_EXIT_OK;
-    }
-    return sscanf(reason, "exit status %d", &code) == 1 && code > 0 && code < 256
-               ? code
-               : GY_EXIT_FAILURE;
-}
-
 /* Until the job's end; a signal ends the job. */
 static int wait_for_end(gy_cluster *cluster, const char *id)
 {
-    char reason[GY_CLUSTER_REASON_BYTES] = "";
-    gy_status ended = GY_OK, status = GY_TIMEOUT;
+    gy_cluster_end end = {.epoch = 0};
+    gy_status status = GY_TIMEOUT;
+    uint32_t last = 0;
     int ending = 0;
     double left = end_seconds;
     while (status == GY_TIMEOUT && left > 0) {
@@ -136,7 +125,8 @@ static int wait_for_end(gy_cluster *cluster, const char *id)
             }
         }
         left -= ending != 0 ? look_seconds : 0;
-        status = gy_cluster_wait(cluster, id, look_seconds, &ended, reason);
+        status =
+            gy_cluster_follow_on(cluster, id, look_seconds, gy_cli_print_said, &last, &end);
     }
     if (status < 0) {
         return gy_report_failure("run", status);
@@ -144,10 +134,11 @@ static int wait_for_end(gy_cluster *cluster, const char *id)
     if (ending != 0) {
         return 128 + ending;
     }
-    if (ended != GY_OK) {
-        fprintf(stderr, "gyre run: job %s: %s: %s\n", id, gy_status_text(ended), reason);
+    if (end.status != GY_OK && end.code <= 0) { /* else its manager has said why */
+        fprintf(stderr, "gyre run: job %s: %s: %s\n", id, gy_status_text(end.status),
+                end.reason);
     }
-    return code_of(ended, reason);
+    return end.status == GY_OK ? GY_EXIT_OK : end.code > 0 ? end.code : GY_EXIT_FAILURE;
 }
 
 typedef struct line {

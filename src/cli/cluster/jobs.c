@@ -182,7 +182,7 @@ int gy_cli_cluster_kill(const gy_names_settings *at, const char *job)
 /* ---- Submitting and waiting ---- */
 
 /* What the job prints; what is missing of it is said. */
-static void print_said(void *arg, uint32_t epoch, uint64_t lost, const char *text,
+void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *text,
                        size_t size_bytes)
 {
     uint32_t *last = arg;
@@ -207,7 +207,7 @@ static int wait_for(const char *what, gy_cluster *cluster, const char *id)
     uint32_t last = 0;
     gy_cluster_end end;
     gy_status status =
-        gy_cluster_follow(cluster, id, gy_submit_given.timeout, print_said, &last, &end);
+        gy_cluster_follow(cluster, id, gy_submit_given.timeout, gy_cli_print_said, &last, &end);
     if (status == GY_TIMEOUT) {
         fprintf(stderr, "gyre %s: job %s goes on after %g s\n", what, id,
                 gy_submit_given.timeout);

@@ -241,17 +241,29 @@ static gy_status ask_said(gy_cluster *cluster, const char *id, gy_deadline deadl
 gy_status gy_cluster_follow(gy_cluster *cluster, const char *id, double seconds,
                             gy_cluster_said said, void *arg, gy_cluster_end *end)
 {
-    follow at = {.said = said, .arg = arg, .end = end};
+    *end = (gy_cluster_end){.epoch = 0};
+    return gy_cluster_follow_on(cluster, id, seconds, said, arg, end);
+}
+
+gy_status gy_cluster_follow_on(gy_cluster *cluster, const char *id, double seconds,
+                               gy_cluster_said said, void *arg, gy_cluster_end *end)
+{
+    follow at = {
+        .said = said, .arg = arg, .end = end, .epoch = end->epoch, .offset = end->offset};
     if (!(seconds >= 0)) {
         return gy_fail(GY_ARG, "%g seconds are no time to wait", seconds);
     }
     const gy_deadline deadline =
         seconds > 0 ? gy_env_deadline(cluster->env, seconds) : GY_NEVER;
-    *end = (gy_cluster_end){.code = -1};
-    while (!at.is_over) {
-        GY_TRY(ask_said(cluster, id, deadline, false, &at));
+    gy_status status = GY_OK;
+    end->code = -1;
+    end->reason[0] = '\0';
+    while (status == GY_OK && !at.is_over) {
+        status = ask_said(cluster, id, deadline, false, &at);
     }
-    return GY_OK;
+    end->epoch = at.epoch;
+    end->offset = at.offset;
+    return status;
 }
 
 gy_status gy_cluster_last_words(gy_cluster *cluster, const char *id, gy_cluster_said said,
