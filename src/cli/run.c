@@ -89,22 +89,31 @@ static gy_run_failure failure_mode(void)
 static const char *misplaced(void)
 {
     const gy_hosts_settings *over = &settings.over;
-    if (over->hosts > 0) {
-        return settings.nodes > 0 || settings.node > 0 ? "--nodes and --node"
-               : settings.rendezvous != NULL           ? "--rendezvous"
-               : settings.record != NULL               ? "--record"
-               : failure_mode() == GY_RUN_CONTINUE     ? "--on-failure=continue"
-                                                       : NULL;
+    const bool has_hosts = over->hosts > 0;
+    const struct {
+        const char *name;
+        bool is_given, is_for_hosts;
+    } given[] = {
+        {"--nodes", settings.nodes > 0, false},
+        {"--node", settings.node > 0, false},
+        {"--rendezvous", settings.rendezvous != NULL, false},
+        {"--record", settings.record != NULL, false},
+        {"--on-failure=continue", failure_mode() == GY_RUN_CONTINUE, false},
+        {"--names", over->at.names != NULL, true},
+        {"--patience", over->at.patience > 0, true},
+        {"--name", over->name != NULL, true},
+        {"--weight", over->weight > 0, true},
+        {"--label", over->label != NULL, true},
+        {"--folder", over->folder != NULL, true},
+        {"--file", over->files.items[0] != NULL, true},
+        {"--env", over->variables.items[0] != NULL, true},
+    };
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+        if (given[i].is_given && given[i].is_for_hosts != has_hosts) {
+            return given[i].name;
+        }
     }
-    return over->at.names != NULL             ? "--names"
-           : over->at.patience > 0            ? "--patience"
-           : over->name != NULL               ? "--name"
-           : over->weight > 0                 ? "--weight"
-           : over->label != NULL              ? "--label"
-           : over->folder != NULL             ? "--folder"
-           : over->files.items[0] != NULL     ? "--file"
-           : over->variables.items[0] != NULL ? "--env"
-                                              : NULL;
+    return NULL;
 }
 
 static int default_ranks(void)

@@ -190,6 +190,14 @@ static bool is_name(const char *name)
     return name[0] != '\0' && strlen(name) < GY_DAG_NAME_BYTES - 12;
 }
 
+static bool are_ranks_good(const gy_vertex_options *o, bool is_command)
+{
+    const bool is_many = o->hosts > 1;
+    return o->ranks >= 0 && o->ranks <= 1024 && (o->ranks == 0 || is_command) &&
+           o->hosts >= 0 && o->hosts <= GY_GANG_HOSTS_MAX &&
+           (!is_many || (o->ranks > 0 && o->ranks % o->hosts == 0));
+}
+
 static bool check_options(gy_dag *dag, const gy_vertex_options *o)
 {
     const char *name = o->function != NULL ? o->function : "a vertex";
@@ -208,13 +216,10 @@ static bool check_options(gy_dag *dag, const gy_vertex_options *o)
     } else if ((int)o->promise < 0 || o->promise > GY_PROMISE_INDETERMINATE) {
         gy_dag_fail(dag, GY_ARG, "%s promises %d: expected a gy_promise", name,
                     (int)o->promise);
-    } else if (o->ranks < 0 || o->ranks > 1024 || (o->ranks > 0 && !is_command)) {
-        gy_dag_fail(dag, GY_ARG, "%s has %d ranks: expected 0 to 1024, and a command", name,
-                    o->ranks);
-    } else if (o->hosts < 0 || o->hosts > GY_GANG_HOSTS_MAX ||
-               (o->hosts > 1 && (o->ranks == 0 || o->ranks % o->hosts != 0))) {
+    } else if (!are_ranks_good(o, is_command)) {
         gy_dag_fail(dag, GY_ARG,
-                    "%s has %d ranks on %d hosts: expected as many on each, at most %d hosts",
+                    "%s has %d ranks on %d hosts: expected 0 to 1024 of a command, as many on "
+                    "each of at most %d hosts",
                     name, o->ranks, o->hosts, GY_GANG_HOSTS_MAX);
     } else if (is_command && ((o->inputs > 1 && o->ranks == 0) || o->outputs > 1)) {
         gy_dag_fail(dag, GY_ARG,

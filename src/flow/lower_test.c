@@ -439,7 +439,7 @@ static void gangs_over_hosts_have_a_member_a_rank(void **state)
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         fixture f = begin();
         (void)gy_dag_vertex(f.dag, &wrong[i]);
-        assert_non_null(strstr(gy_dag_mistake(f.dag), "expected as many on each"));
+        assert_non_null(strstr(gy_dag_mistake(f.dag), "as many on each of at most"));
         end(&f);
     }
 }

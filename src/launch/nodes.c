@@ -216,7 +216,7 @@ static void send_end(gy_nodes *nodes, const gy_run_end *end, int but)
 
 static gy_status hear_end(gy_nodes *nodes, int from, const gy_frame *frame, const uint8_t *body)
 {
-    gy_run_end end;
+    gy_run_end end = {.status = 1};
     GY_TRY(take_end(body, (size_t)frame->size_bytes, &end));
     if (!nodes->has_end) {
         keep_end(nodes, &end);

@@ -210,7 +210,7 @@ static void make_line(line *made, const gy_hosts_settings *given, const gy_run_o
 
 static const char *name_of(const char *path)
 {
-    const char *slash = strrchr(path, '/');
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 

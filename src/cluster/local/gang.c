@@ -98,7 +98,7 @@ static gy_status open_meeting(int socket, gy_run_options *run, const char *addre
     cut_host(address, host);
     GY_TRY(listen_at(host, where, &run->listener));
     for (int i = 0; i < KEY_WORDS; i++) {
-        (void)snprintf(key + 16 * i, 17, "%016llx",
+        (void)snprintf(key + (size_t)i * 16, 17, "%016llx",
                        (unsigned long long)env->ops->random(env, GY_CHANCE_NETWORK));
     }
     gy_text_add(&words, "%s %s", where, run->is_plain ? "-" : key);
