@@ -220,6 +220,7 @@ struct gy_manager {
     /* journal */
     gy_key job;
     uint32_t generation;
+    uint32_t spawned; /* processes, under it */
     uint8_t *journal; /* of this step */
     size_t journal_bytes, journal_capacity;
     uint64_t position, awaited, synced; /* appended; SYNCED that the phase waits for; SYNCED */

@@ -45,9 +45,10 @@ static void set_state(gy_manager *manager, slot *at, slot_state state)
 static void start(gy_manager *manager, uint32_t process)
 {
     slot *at = &manager->slots[process];
-    /* No process of an earlier manager had this generation. */
-    at->generation =
-        at->generation == 0 ? (manager->generation << GY_ATTEMPT_BITS) + 1 : at->generation + 1;
+    /* No process of an earlier manager had this generation, nor one of another slot: a lease
+     * may come back as another one, and its daemon goes by generations alone. */
+    manager->spawned = GY_MAX(manager->spawned, at->generation & ((1u << GY_ATTEMPT_BITS) - 1));
+    at->generation = (manager->generation << GY_ATTEMPT_BITS) + ++manager->spawned;
     at->heard_ns = manager->now_ns;
     at->has_answered = false;
     set_state(manager, at, SLOT_STARTING);

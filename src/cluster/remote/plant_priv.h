@@ -13,7 +13,6 @@
     X(EXPECTED_DROPPED)                                                                        \
     X(GAP_ENDS)                                                                                \
     X(LOST_UNTOLD)                                                                             \
-    X(LOST_AT_ONCE)                                                                            \
     X(ANEW_KEPT)                                                                               \
     X(OPENED_EARLY)                                                                            \
     X(CLOSED_UNTOLD)                                                                           \

@@ -240,9 +240,7 @@ void gy_tenant_look_after(gy_tenant *tenant, int64_t now_ns)
     for (uint32_t i = 0; i < tenant->host_count && !tenant->ops->has_ended(tenant->arg); i++) {
         const tenant_host *host = &tenant->hosts[i];
         /* One that was up was silent before its connection was given up. */
-        const int64_t most_ns = GY_TENANT_PLANTED(LOST_AT_ONCE) ? 0
-                                : host->is_up                   ? tenant->dead_ns / 2
-                                                                : tenant->dead_ns;
+        const int64_t most_ns = host->is_up ? tenant->dead_ns / 2 : tenant->dead_ns;
         if (host->state == HOST_HERE && is_beat) {
             tenant->ops->beat(tenant->arg, i);
         } else if ((host->state == HOST_AWAY && now_ns - host->away_ns >= most_ns) ||

@@ -228,6 +228,9 @@ static void what_is_over_and_back_is_held(void **state)
     gy_tenant_take_grants(&at.tenant, 1, 2, both, 2);
     assert_int_equal(at.tenant.open_count, 1);
     assert_int_not_equal(gy_tenant_seat_of(&at.tenant, 5), GY_NONE);
+    both[0].lease = 6; /* its daemon goes by generations, whatever the slot */
+    gy_tenant_take_grants(&at.tenant, 2, 3, both, 1);
+    assert_true(at.generations[1] > at.generations[0]);
     flat_free(&at);
 }
 
