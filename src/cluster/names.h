@@ -85,9 +85,10 @@ typedef enum gy_names_effect_kind {
     GY_NAMES_ORDER, /* order: to the daemon; losing it is no harm */
     /* key, epoch, address, version, from, grants, grant_count, is_on (its user killed the job),
      * sequence, missing (of the wishes with this number: bits of the hosts that must be and are
-     * not there, or run nothing of this job): to the manager. It takes what is granted when
-     * `from` is not larger than the version that it has, and then has `version`. Losing it is
-     * no harm. */
+     * not there, or run nothing of this job), never, most (a gang that wants more slots on one
+     * host than any daemon has that the job may run at, there or not; and that most): to the
+     * manager. It takes what is granted when `from` is not larger than the version that it has,
+     * and then has `version`. Losing it is no harm. */
     GY_NAMES_GRANTS,
     /* key, epoch, address, status: to the manager (address "": to whoever just spoke as that
      * one): your epoch is over (GY_STATE), your job's end is stored (GY_OK), I do not know the
@@ -115,6 +116,7 @@ typedef struct gy_names_effect {
     gy_order order;
     const gy_grant *grants;
     size_t grant_count;
+    uint32_t never, most;
     bool is_on;
     const char *address, *reason;
     int64_t at_ns;

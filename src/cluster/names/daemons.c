@@ -68,6 +68,18 @@ static bool has_label(const char *labels, const char *wanted)
     return size == 0;
 }
 
+static bool is_right_platform(const daemon_row *row, const job_facts *facts)
+{
+    return facts->platform == 0 || facts->platform == row->platform;
+}
+
+bool gy_names_is_kind(const gy_names *names, uint32_t daemon, uint32_t job)
+{
+    const daemon_row *row = &names->daemons[daemon];
+    const job_facts *facts = &names->jobs[job].facts;
+    return is_right_platform(row, facts) && has_label(row->labels, facts->label);
+}
+
 gy_misfit gy_names_misfit(const gy_names *names, uint32_t daemon, uint32_t job)
 {
     const daemon_row *row = &names->daemons[daemon];
@@ -80,7 +92,7 @@ gy_misfit gy_names_misfit(const gy_names *names, uint32_t daemon, uint32_t job)
     if (!gy_names_may_lend(row)) {
         return !row->is_up ? MISFIT_LOST : row->is_drained ? MISFIT_DRAINED : MISFIT_TROUBLED;
     }
-    if (of->facts.platform != 0 && of->facts.platform != row->platform) {
+    if (!is_right_platform(row, &of->facts)) {
         return MISFIT_PLATFORM;
     }
     return has_label(row->labels, of->facts.label) ? MISFIT_NONE : MISFIT_LABEL;

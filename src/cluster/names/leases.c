@@ -468,6 +468,7 @@ static void tell(gy_names *names, uint32_t job)
     effect->grant_count = row->seen == 0 ? add_lost(names, all) : 0;
     effect->sequence = row->sequence;
     effect->missing = gy_names_missing(names, job);
+    effect->never = gy_names_never(names, job, &effect->most);
     for (uint32_t i = row->leases.last; i != GY_NONE && names->leases[i].version > row->seen;
          i = names->leases[i].at_job.previous) {
         all[effect->grant_count++] = grant_of(names, &names->leases[i]);

@@ -276,7 +276,9 @@ static void take_wishes(gy_names *names, uint32_t job, const gy_manager_wishes *
     take_parts(names, job);
     gy_names_appetite(names, job);
     gy_names_seen(names, job, wishes->seen);
-    if (row->seen < row->version || row->facts.is_killed) {
+    uint32_t most = 0;
+    if (row->seen < row->version || row->facts.is_killed ||
+        (row->gang_count > 0 && gy_names_never(names, job, &most) != 0)) {
         gy_names_touch(names, job);
     }
 }

@@ -204,6 +204,8 @@ gy_key gy_names_host_key(const char *host);
 /** May it lend, and how many are free: it stands in the heap accordingly. */
 void gy_names_daemon_changed(gy_names *names, uint32_t daemon);
 void gy_names_drained(gy_names *names, uint32_t daemon, bool is_drained);
+/** Would it, were it there and in order? */
+bool gy_names_is_kind(const gy_names *names, uint32_t daemon, uint32_t job);
 /** Would it run things of this job? */
 /** Why a job gets nothing of a daemon. */
 typedef enum gy_misfit {
@@ -288,6 +290,9 @@ void gy_names_lend(gy_names *names);
 void gy_names_unpark(gy_names *names);
 /** Other daemons may lend, or they may lend more or less: all is looked at again. */
 void gy_names_reshape(gy_names *names);
+/** Number of a gang that no daemon is large enough for that is known, 0: there is none; *most:
+ * slots of the largest that the job may run at. */
+uint32_t gy_names_never(const gy_names *names, uint32_t job, uint32_t *most);
 void gy_names_unreserve(gy_names *names, uint32_t job);
 
 /* ---- revoke.c ---- */

@@ -575,6 +575,31 @@ static void shares_follow_weights(void **state)
     finish(&at);
 }
 
+/* A manager hears that no daemon is as wide as it wants, there or not. */
+static void what_no_host_has_is_told(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    const gy_gang_wish wide = {.number = 4, .width = 5, .is_one_host = true};
+    start(&at);
+    daemon_says(&at, 1, 3, 0);
+    daemon_says(&at, 2, 4, 0);
+    submit(&at, 1, 0, "");
+    daemon_says(&at, 1, 3, 0);
+    daemon_says(&at, 2, 4, 0);
+    manager_says(&at, 1, 1, 0, wide);
+    manager_says(&at, 1, 1, 0, wide); /* each time, for one may be lost */
+    const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+    assert_non_null(grants);
+    assert_int_equal(grants->never, 4);
+    assert_int_equal(grants->most, 4);
+    daemon_says(&at, 2, 5, 0); /* it was started with one more */
+    manager_says(&at, 1, 1, 0, wide);
+    grants = said(&at, GY_NAMES_GRANTS);
+    assert_true(grants == NULL || grants->never == 0);
+    finish(&at);
+}
+
 static void a_gang_gets_all_or_none(void **state)
 {
     (void)state;
@@ -871,6 +896,7 @@ int main(void)
         cmocka_unit_test(managers_of_a_daemon_are_bounded),
         cmocka_unit_test(what_one_host_lacks_another_may_have),
         cmocka_unit_test(shares_follow_weights),
+        cmocka_unit_test(what_no_host_has_is_told),
         cmocka_unit_test(a_gang_gets_all_or_none),
         cmocka_unit_test(wished_hosts_come_first),
         cmocka_unit_test(slots_are_asked_back_where_they_are_wished),

@@ -294,6 +294,25 @@ static void never(gy_names *names, uint32_t job, gang_row *gang)
     gy_names_note_job(names, job, row->waits);
 }
 
+uint32_t gy_names_never(const gy_names *names, uint32_t job, uint32_t *most)
+{
+    const job_row *row = &names->jobs[job];
+    *most = 0;
+    for (uint32_t i = 0; i < names->daemon_count; i++) {
+        if (names->daemons[i].slots > *most && gy_names_is_kind(names, i, job)) {
+            *most = names->daemons[i].slots;
+        }
+    }
+    *most = GY_MIN(*most, row->facts.slots_max);
+    for (uint32_t i = 0; i < row->gang_count; i++) {
+        if (row->gangs[i].is_impossible && row->gangs[i].wish.is_one_host &&
+            row->gangs[i].wish.width > *most) {
+            return row->gangs[i].wish.number;
+        }
+    }
+    return 0;
+}
+
 /* One slot or one gang for it; false: not now. */
 static bool serve(gy_names *names, uint32_t job)
 {

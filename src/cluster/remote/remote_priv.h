@@ -43,6 +43,8 @@ struct gy_remote {
     gy_tenant tenant; /* hosts, slots, wishes */
     gy_rpc_peer names[REMOTE_NAMES_MAX];
     uint32_t name_count;
+    uint32_t never;   /* number of a wish that no host is large enough for */
+    int64_t never_ns; /* since when it is known */
     /* what is told for people */
     int64_t looked_ns, viewed_ns; /* whether it is another one; it was told */
     uint64_t view_hash;           /* as told last */

@@ -173,13 +173,15 @@ static gy_status run(remote_job *job)
                                        .deadline = gy_env_deadline(gy_env_real(), 60)};
     gy_manager *manager = make_manager(job->at.is_spread ? 2 : 1);
     gy_status status = gy_driver_run(gy_env_real(), manager, &options);
+    gy_error why;
+    gy_error_take(&why, status);
     gy_manager_free(manager);
     script_close_all(&job->at);
     remove_folder(job->folder);
     if (job->at.is_wrong) {
         fail_msg("%s; %s", job->at.wrong, job->notes);
     }
-    return status;
+    return status < 0 ? gy_error_raise(&why) : status;
 }
 
 /* All is committed; `again` tasks at least, `most` at most, were run more than once. */
@@ -233,6 +235,17 @@ static void keeps_to_windows(void **state)
     job = (remote_job){.at = {.body_bytes = 900 << 10, .report_bytes = 5 << 20}};
     assert_ok(run(&job));
     check_runs(&job, 0, TASKS); /* slow ones may be moved */
+}
+
+static void fails_when_no_host_is_wide_enough(void **state)
+{
+    (void)state;
+    static remote_job job;
+    job = (remote_job){.at = {.is_spread = true, .is_narrow = true}, .dead_ns = 500000000};
+    assert_int_equal(run(&job), GY_LIMIT);
+    assert_string_equal(gy_error_text(),
+                        "2 vertices that run together need 2 slots of one host: "
+                        "the largest that is known lends 1");
 }
 
 static void loses_a_host(void **state)
@@ -354,6 +367,7 @@ int main(void)
         cmocka_unit_test(comes_to_its_end),
         cmocka_unit_test(tells_the_daemons),
         cmocka_unit_test(keeps_to_windows),
+        cmocka_unit_test(fails_when_no_host_is_wide_enough),
         cmocka_unit_test(loses_a_host),
         cmocka_unit_test(keeps_what_a_daemon_kept),
         cmocka_unit_test(knows_an_empty_folder),

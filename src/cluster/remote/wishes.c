@@ -97,6 +97,27 @@ static bool is_mine(const gy_driver *driver, const Gy__Cluster__Key *job, uint32
     return gy_key_is_same(gy_net_key(job), ticket->job) && epoch == ticket->epoch;
 }
 
+/* Vertices that run together want more slots on one host than any has. A daemon that is about
+ * to come may be larger, so it is waited for a little. */
+static void look_at_never(gy_driver *driver, const Gy__Cluster__Grants *message)
+{
+    gy_remote *remote = driver->remote;
+    const gy_tenant *tenant = &remote->tenant;
+    const int64_t now_ns = gy_now_ns(driver->env);
+    if (driver->has_ended || tenant->gang_width == 0 || message->most >= tenant->gang_width) {
+        remote->never = 0;
+    } else if (message->never == tenant->gang && remote->never != tenant->gang) {
+        remote->never = tenant->gang;
+        remote->never_ns = now_ns;
+    } else if (remote->never == tenant->gang && remote->never != 0 &&
+               now_ns - remote->never_ns >= tenant->dead_ns) {
+        gy_driver_kill(driver, gy_fail(GY_LIMIT,
+                                       "%u vertices that run together need %u slots of one "
+                                       "host: the largest that is known lends %u",
+                                       tenant->gang_width, tenant->gang_width, message->most));
+    }
+}
+
 gy_status remote_hear_grants(void *arg, const gy_rpc_asked *asked,
                              const ProtobufCMessage *request)
 {
@@ -114,6 +135,7 @@ gy_status remote_hear_grants(void *arg, const gy_rpc_asked *asked,
     if (!driver->has_ended) {
         gy_tenant_where_hear(&driver->remote->tenant, message->sequence, message->missing);
     }
+    look_at_never(driver, message);
     return GY_OK;
 }
 

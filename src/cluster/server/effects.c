@@ -127,6 +127,8 @@ static void on_grants(gy_server *server, const gy_names_effect *effect, gy_arena
     message.is_killed = effect->is_on;
     message.sequence = effect->sequence;
     message.missing = effect->missing;
+    message.never = effect->never;
+    message.most = effect->most;
     tell(server, to->peer, GY_NET_GRANTS, &message.base);
 }
 
