@@ -68,7 +68,7 @@ int gy_cli_run_hosts(const gy_hosts_settings *given, const gy_run_options *run,
                      char **operands);
 
 /* `gyre job submit` and `gyre job wait`, for the table of verbs. */
-enum { GY_SUBMIT_OPTIONS = 12, GY_WAIT_OPTIONS = 5 };
+enum { GY_SUBMIT_OPTIONS = 13, GY_WAIT_OPTIONS = 5 };
 typedef struct gy_submit_settings gy_submit_settings;
 extern gy_submit_settings gy_submit_given;
 extern const gy_option gy_submit_options[GY_SUBMIT_OPTIONS];

@@ -9,7 +9,7 @@
 
 struct gy_submit_settings {
     gy_names_settings at;
-    const char *name, *label;
+    const char *name, *label, *journal;
     long long weight, slots;
     gy_option_list files, variables;
     bool is_detached;
@@ -224,6 +224,28 @@ static int wait_for(const char *what, gy_cluster *cluster, const char *id)
     return GY_EXIT_OK;
 }
 
+/* Those that are given, and where the journal lies; exit status. */
+static int list_variables(char journal[4096], const char *variables[GY_OPTION_LIST_MAX + 2])
+{
+    const char *const *given = gy_submit_given.variables.items;
+    const char *where = gy_submit_given.journal;
+    size_t count = 0;
+    if (where != NULL && where[0] != '/' && strstr(where, ":/") == NULL) {
+        return gy_report_usage("gyre job submit: --journal is '%s', expected a URI (s3://, "
+                               "hdfs://, file:/) or a path from the root",
+                               where);
+    }
+    if (where != NULL && snprintf(journal, 4096, "GYRE_JOB_JOURNAL=%s", where) >= 4096) {
+        return gy_report_usage("gyre job submit: --journal is too long");
+    }
+    while (given[count] != NULL) {
+        variables[count] = given[count];
+        count++;
+    }
+    variables[count] = where != NULL ? journal : NULL;
+    return GY_EXIT_OK;
+}
+
 int gy_cli_job_submit(char **operands, int count)
 {
     gy_cluster *cluster = NULL;
@@ -233,9 +255,16 @@ int gy_cli_job_submit(char **operands, int count)
     if (opened != GY_EXIT_OK) {
         return opened;
     }
+    char journal[4096];
+    const char *variables[GY_OPTION_LIST_MAX + 2] = {NULL};
+    int used = list_variables(journal, variables);
+    if (used != GY_EXIT_OK) {
+        gy_cluster_close(cluster);
+        return used;
+    }
     const gy_cluster_program program = {.arguments = (const char *const *)operands,
                                         .files = gy_submit_given.files.items,
-                                        .variables = gy_submit_given.variables.items,
+                                        .variables = variables,
                                         .name = gy_submit_given.name,
                                         .label = gy_submit_given.label,
                                         .weight = (int)gy_submit_given.weight,
@@ -286,6 +315,9 @@ const gy_option gy_submit_options[GY_SUBMIT_OPTIONS] = {
      "lies beside the program wherever it runs; may be given again", PLACE(files), 0, 0, NULL},
     {"env", 'e', GY_OPTION_LIST, "NAME[=VALUE]",
      "a variable of the program; may be given again", PLACE(variables), 0, 0, NULL},
+    {"journal", 0, GY_OPTION_TEXT, "PLACE",
+     "its journal lies below this URI or folder (default: in its output's)", PLACE(journal), 0,
+     0, NULL},
     {"no-wait", 0, GY_OPTION_FLAG, NULL, "end when the job is accepted", PLACE(is_detached), 0,
      0, NULL},
     {"timeout", 0, GY_OPTION_REAL, "SECONDS",

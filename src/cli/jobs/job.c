@@ -218,6 +218,12 @@ static int run_run(char **operands, int count)
 static int run_resume(char **operands, int count)
 {
     (void)count;
+    if (is_of_cluster()) {
+        fprintf(stderr,
+                "gyre job resume: a job of a cluster goes on by itself until it has ended, "
+                "and then its daemons keep nothing of it: submit it anew\n");
+        return GY_EXIT_FAILURE;
+    }
     return gy_report_failure("job resume", gy_job_resume(operands[0]));
 }
 
@@ -344,7 +350,11 @@ static const gy_command verbs[] = {
      .operands_least = 1,
      .operands_most = 1,
      .description = "Goes on with a job whose manager is gone: starts its program as it was\n"
-                    "started. What was committed does not run again.",
+                    "started. What was committed does not run again. Not of a cluster, where\n"
+                    "jobs go on by themselves.",
+     .options = names_options,
+     .option_count = COUNT(names_options),
+     .settings = &settings,
      .run = run_resume},
     {.name = "job gc",
      .operands = "",

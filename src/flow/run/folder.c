@@ -24,7 +24,7 @@ gy_status gy_running_path(char out[GY_JOB_PATH], const char *folder, const char 
     return GY_OK;
 }
 
-static gy_status make_folder(const char *path)
+gy_status gy_running_make_own_folder(const char *path)
 {
     char any[GY_JOB_PATH];
     GY_TRY(gy_running_path(any, path, "any"));
@@ -203,6 +203,7 @@ static gy_status look_for_journal(gy_flow_job *job)
 gy_status gy_running_make_folder(gy_flow_job *job)
 {
     choose_id(job);
+    GY_TRY(gy_running_place_journal(job));
     GY_TRY(find_folder(job));
     GY_TRY(look_for_journal(job));
     if (gy_running_is_done(job)) {
@@ -213,7 +214,7 @@ gy_status gy_running_make_folder(gy_flow_job *job)
     for (size_t i = 0; i < GY_COUNT(names); i++) {
         char path[GY_JOB_PATH];
         GY_TRY(gy_running_path(path, job->folder, names[i]));
-        GY_TRY(make_folder(path));
+        GY_TRY(gy_running_make_own_folder(path));
     }
     return know_id(job);
 }
@@ -351,6 +352,9 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
     if (status >= 0 && job->folder[0] != '\0' &&
         gy_journal_remove(job->env, job->journal != NULL ? job->journal : job->folder) < 0) {
         gy_warn("the journal of an ended job stays: %s", gy_error_text());
+    }
+    if (job->ticket != NULL && job->journal != NULL && job->journal[0] == '/') {
+        remove_folder(job->journal); /* its own */
     }
     if (job->is_folder_own) { /* a failed one, too: its end is known to the name server */
         remove_folder(job->folder);

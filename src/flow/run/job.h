@@ -50,7 +50,8 @@ typedef struct gy_flow_job {
     gy_ticket *ticket;   /* of a job on a cluster; NULL: of this machine */
     int ticket_lock;     /* no other process of the program runs a job; with a ticket */
     uint64_t epoch;      /* of the manager; 0: it has none */
-    const char *journal; /* with an epoch: a URI; NULL: the journal is in the folder */
+    const char *journal; /* with an epoch: a URI, on a cluster also a folder; NULL: the journal
+                            is in the job's folder */
 
     /* folders */
     char id[GY_JOB_ID_BYTES], folder[GY_JOB_PATH], data[GY_JOB_PATH];
@@ -116,6 +117,8 @@ GY_MUST_CHECK gy_status gy_running_make_output(gy_flow_job *job);
 /** GY_EXISTS: it is of a new job, and not empty. To be called before and after the hidden
  * folder is made: of two jobs that begin at once both see each other then, or one does. */
 GY_MUST_CHECK gy_status gy_running_check_output(const gy_flow_job *job);
+/** With all above it; may be there. GY_IO; GY_ARG */
+GY_MUST_CHECK gy_status gy_running_make_own_folder(const char *path);
 /** job->output, from the root. GY_ARG; GY_IO */
 GY_MUST_CHECK gy_status gy_running_name_output(gy_flow_job *job);
 /** Nothing but the published output and the log stays; after a failure, nothing of the output.
@@ -144,6 +147,9 @@ void gy_running_settings(gy_text *out);
 /** A program that is started again to go on finds the folder in its environment. */
 void gy_running_look_for_resume(gy_flow_job *job);
 
+/** Of a job on a cluster whose journal shall lie elsewhere than in its folder: job->journal, a
+ * place of its own (id) below. GY_ARG; GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_running_place_journal(gy_flow_job *job);
 /** The manager's epoch, if it has one. GY_ARG */
 GY_MUST_CHECK gy_status gy_running_look_for_epoch(gy_flow_job *job);
 

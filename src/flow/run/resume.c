@@ -2,9 +2,13 @@
  * what shall be said again. */
 #include "flow/run/job.h"
 
+#include "cluster/journal.h"
+
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void gy_running_look_for_resume(gy_flow_job *job)
 {
@@ -38,6 +42,37 @@ gy_status gy_running_look_for_epoch(gy_flow_job *job)
                ? GY_OK
                : gy_fail(GY_ARG, GY_JOB_EPOCH_VARIABLE " is '%.40s', expected a number from 1",
                          text);
+}
+
+gy_status gy_running_place_journal(gy_flow_job *job)
+{
+    const char *where = gy_setting_get(GY_JOB_JOURNAL_VARIABLE);
+    if (job->ticket == NULL || where == NULL) {
+        return GY_OK;
+    }
+    const bool is_uri = strstr(where, ":/") != NULL;
+    if (!is_uri && where[0] != '/') {
+        return gy_fail(GY_ARG,
+                       GY_JOB_JOURNAL_VARIABLE " is '%.80s', expected a URI or a path "
+                                               "from the root",
+                       where);
+    }
+    const char *slash = where[strlen(where) - 1] == '/' ? "" : "/";
+    char *own = gy_arena_alloc(&job->arena, GY_JOB_PATH);
+    if (own == NULL) {
+        return GY_NOMEM;
+    }
+    if (snprintf(own, GY_JOB_PATH, "%s%s%s%s", where, slash, job->id, is_uri ? "/" : "") >=
+        GY_JOB_PATH) {
+        return gy_fail(GY_ARG, GY_JOB_JOURNAL_VARIABLE " is too long");
+    }
+    job->journal = own;
+    GY_TRY(is_uri ? GY_OK : gy_running_make_own_folder(own));
+    const gy_status status = gy_journal_suits(job->env, own); /* before more is made */
+    if (status < 0 && !is_uri) {
+        (void)rmdir(own);
+    }
+    return status;
 }
 
 void gy_running_settings(gy_text *out)

@@ -1,0 +1,190 @@
+/* Goal: a job on a cluster whose journal lies in S3, in HDFS or in another folder: its manager
+ * is killed, the next one seals what that wrote and goes on, the output is the same; a store
+ * that would not keep two managers apart is refused. */
+#include "cluster_kit.h"
+
+static cluster at;
+static char said[1 << 16];
+
+static int shell(const char *line)
+{
+    const int status = cluster_shell(&at, said, sizeof(said), line);
+    if (status != 0) {
+        printf("%s\n%s\n", line, said);
+    }
+    return status;
+}
+
+typedef struct stub {
+    pid_t process;
+    int input, port; /* it serves until its input ends */
+} stub;
+
+static stub s3, hdfs;
+
+/* A server of tests/servers. */
+static stub start_stub(const char *name)
+{
+    char path[1024], log[160];
+    int pair[2];
+    stub made = {.port = 0};
+    const char *folder = getenv("GYRE_TEST_SERVERS");
+    snprintf(path, sizeof(path), "%s/%s", folder != NULL ? folder : "tests/servers", name);
+    (void)cluster_path(log, name);
+    assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+    made.process = fork();
+    assert_true(made.process >= 0);
+    if (made.process == 0) {
+        const int file = open(log, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+        unsetenv("LD_PRELOAD"); /* of a sanitizer's runtime */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (file >= 0 && dup2(pair[0], 0) == 0 && dup2(file, 1) == 1 && dup2(file, 2) == 2) {
+            execlp("python3", "python3", "-B", path, (char *)NULL);
+        }
+        _exit(127);
+    }
+    close(pair[0]);
+    made.input = pair[1];
+    for (const double last = kit_now() + KIT_WAIT_SECONDS; made.port == 0 && kit_now() < last;
+         kit_pause()) {
+        char *text = kit_read(log, NULL);
+        const char *found = text != NULL ? strstr(text, "port ") : NULL;
+        made.port = found != NULL && strchr(found, '\n') != NULL ? atoi(found + 5) : 0;
+        gy_free(text);
+    }
+    assert_true(made.port > 0);
+    return made;
+}
+
+static void stop_stub(stub *at_end)
+{
+    close(at_end->input);
+    assert_int_equal(kit_wait(at_end->process), 0);
+}
+
+static int begin(void **state)
+{
+    if (kit_begin(state) != 0) {
+        return 1;
+    }
+    s3 = start_stub("s3.py");
+    hdfs = start_stub("webhdfs.py");
+    cluster_start(&at);
+    return shell("for i in 0 1 2; do seq $((i * 700)) $((i * 700 + 900)) >in$i; done; $GYRE mr "
+                 "--map 'tr 7 \"\\n\"' --reduce 'uniq -c' in0 in1 in2 -o home >said 2>&1 && rm "
+                 "home/MANIFEST.json");
+}
+
+static int end(void **state)
+{
+    stop_stub(&s3);
+    stop_stub(&hdfs);
+    cluster_stop(&at);
+    return kit_end(state);
+}
+
+/* How to submit with a journal there. */
+static void options(char out[512], const char *place)
+{
+    snprintf(out, 512,
+             "--journal %s -e GYRE_S3_ENDPOINT=http://127.0.0.1:%d -e "
+             "AWS_ACCESS_KEY_ID=AKIDEXAMPLE -e "
+             "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+             place, s3.port);
+}
+
+/* A job whose manager dies while its reduces run; its output, and what is left of its journal.
+ */
+static void goes_on_there(const char *place, const char *name)
+{
+    char line[1800], given[512], id[40];
+    int daemon = 0;
+    options(given, place);
+    snprintf(
+        line, sizeof(line),
+        "rm -f go runs; $GYRE job submit $N %s --no-wait -- $GYRE mr --map 'tr 7 \"\\n\"' "
+        "--reduce \"printf r >>$T/runs; until [ -e $T/go ]; do sleep 0.02; done; uniq -c\" "
+        "in0 in1 in2 -o %s",
+        given, name);
+    assert_int_equal(shell(line), 0);
+    snprintf(id, sizeof(id), "%.*s", (int)strcspn(said, "\n"), said);
+    KIT_UNTIL(cluster_shell(&at, said, sizeof(said), "[ -s runs ]") == 0);
+    const pid_t manager = cluster_manager(&at, &daemon);
+    assert_true(manager > 0);
+    snprintf(line, sizeof(line), "[ ! -e %s/.gyre-job-%s/journal.1 ]", name, id);
+    assert_int_equal(shell(line), 0);
+    assert_int_equal(kill(manager, SIGKILL), 0);
+    KIT_UNTIL(cluster_manager(&at, &daemon) > 0 && cluster_manager(&at, &daemon) != manager);
+    snprintf(
+        line, sizeof(line),
+        "touch go; $GYRE job wait $N --timeout 50 %s; for f in home/*; do cmp $f "
+        "%s/${f#home/} || exit 1; done; [ $(ls -A %s | wc -l) = $(($(ls home | wc -l) + 1)) "
+        "] && $GYRE job show $N %s | grep 'epoch 2,'",
+        id, name, name, id);
+    assert_int_equal(shell(line), 0);
+    snprintf(
+        line, sizeof(line),
+        "export GYRE_S3_ENDPOINT=http://127.0.0.1:%d AWS_ACCESS_KEY_ID=AKIDEXAMPLE "
+        "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY; case %s in /*) [ ! "
+        "-e %s/%s ];; *) $GYRE store ls %s/%s/ | tr '\\n' ' ' | grep -q '^journal.2.[0-9]* "
+        "$';; esac && ! grep -r wJalrXUtnFEMI names.log d?.log",
+        s3.port, place, place, id, place, id);
+    assert_int_equal(shell(line), 0);
+}
+
+static void a_journal_in_s3(void **state)
+{
+    (void)state;
+    goes_on_there("s3://good/jobs", "out-s3");
+}
+
+static void a_journal_in_hdfs(void **state)
+{
+    (void)state;
+    char place[96];
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    if (getenv("GYRE_SOAK") == NULL) {
+        skip();
+    }
+#endif
+    snprintf(place, sizeof(place), "hdfs://127.0.0.1:%d/jobs", hdfs.port);
+    goes_on_there(place, "out-hdfs");
+}
+
+static void a_journal_in_another_folder(void **state)
+{
+    (void)state;
+    char place[160];
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    if (getenv("GYRE_SOAK") == NULL) {
+        skip();
+    }
+#endif
+    goes_on_there(cluster_path(place, "journals"), "out-folder");
+}
+
+/* Such a store replaces what is there: two managers would not see each other. */
+static void a_store_that_replaces_is_refused(void **state)
+{
+    (void)state;
+    char line[1024], given[512];
+    options(given, "s3://old/jobs");
+    snprintf(
+        line, sizeof(line),
+        "! $GYRE job submit $N %s -- $GYRE mr wordcount in0 -o none >said 2>&1 && grep -q "
+        "'cannot hold the journal' said && [ ! -e none ] && ! $GYRE job submit $N --journal "
+        "here -- $GYRE mr wordcount in0 -o none >said 2>&1 && grep -q 'from the root' said",
+        given);
+    assert_int_equal(shell(line), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_journal_in_s3),
+        cmocka_unit_test(a_journal_in_hdfs),
+        cmocka_unit_test(a_journal_in_another_folder),
+        cmocka_unit_test(a_store_that_replaces_is_refused),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
