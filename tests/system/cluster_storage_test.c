@@ -49,7 +49,8 @@ static stub start_stub(const char *name)
          kit_pause()) {
         char *text = kit_read(log, NULL);
         const char *found = text != NULL ? strstr(text, "port ") : NULL;
-        made.port = found != NULL && strchr(found, '\n') != NULL ? atoi(found + 5) : 0;
+        made.port =
+            found != NULL && strchr(found, '\n') != NULL ? (int)strtol(found + 5, NULL, 10) : 0;
         gy_free(text);
     }
     assert_true(made.port > 0);

@@ -70,7 +70,6 @@ struct script {
     script_trouble trouble;
     uint32_t after;
     size_t body_bytes, report_bytes; /* of STARTs and reports, at least */
-    uint32_t never;                  /* number of the wish that cannot be served */
     bool is_narrow;                  /* no host has two slots, and that is said */
     bool is_spread;                  /* single slots are lent on different hosts */
     bool is_over_awaited; /* it does not end before host 0 has heard that all is over */
@@ -548,8 +547,7 @@ static inline void script_grant(script *at, uint64_t seen, const gy_grant *grant
     message.epoch = 3;
     message.version = ++at->version;
     message.from = seen;
-    message.never = at->never;
-    message.most = 1;
+    message.never = message.most = at->is_narrow; /* of the first wish */
     message.is_killed = at->has_struck && at->trouble == TROUBLE_KILLED;
     if (gy_rpc_tell(at->rpc, at->manager, GY_NET_GRANTS, &message.base) < 0) {
         at->version--; /* told again with the next wishes */
@@ -644,12 +642,9 @@ static inline gy_status script_hear_wishes(void *arg, const gy_rpc_asked *asked,
         return GY_OK;
     }
     script_lend(at, said->seen);
-    if (at->is_narrow && said->n_gangs > 0) {
-        at->never = said->gangs[0]->number;
+    if (at->is_narrow) {
         script_grant(at, said->seen, NULL, 0);
-        return GY_OK;
-    }
-    if (at->is_spread && said->n_gangs > 0) { /* what is left */
+    } else if (at->is_spread && said->n_gangs > 0) { /* what is left */
         script_lend_gang(at, at->version, said->gangs[0]->number, said->gangs[0]->width);
     }
     return GY_OK;
