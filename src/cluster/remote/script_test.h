@@ -448,12 +448,12 @@ static inline gy_status script_fetch(void *arg, const gy_rpc_asked *asked,
     const Gy__Cluster__Fetch *said = (const void *)request;
     script_answer(host->rpc, asked);
     for (size_t i = 0; i < said->n_sections; i++) {
-        Gy__Cluster__FetchedOne one = GY__CLUSTER__FETCHED_ONE__INIT, *sections[1] = {&one};
+        one.reason = (char *)(uintptr_t)(one.status < 0 ? gy_error_text() : "");
         SCRIPT_MESSAGE(Fetched, fetched, message);
         message.n_sections = 1, message.sections = sections;
         one.status = script_fetch_status(host);
         one.number = said->sections[i]->number;
-        one.reason = one.status < 0 ? (char *)(uintptr_t)gy_error_text() : (char *)"";
+        one.reason = (char *)(uintptr_t)(one.status < 0 ? gy_error_text() : "");
         if (said->sections[i]->peer == (uint64_t)host->index + 100) {
             script_wrong(host->at, "what is here is fetched");
         }

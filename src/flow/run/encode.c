@@ -269,7 +269,6 @@ static gy_status fill_outputs(gy_flow_job *job, uint32_t vertex, uint32_t member
 
 /* ---- all of it ---- */
 
-<<<<<<< HEAD
 /* Files of a command, of which those on hosts are called by their paths there. */
 static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_start *start)
 {
@@ -296,7 +295,8 @@ static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_start *s
     files[count] = NULL;
     start->files = count > 0 ? files : NULL;
     return GY_OK;
-=======
+}
+
 /* Ranks over hosts: each host's first member is sent what the vertex reads, the very first one
  * what it writes as well; the others only hold their slots. */
 static gy_status fill_gang(gy_flow_job *job, const gy_manager *manager, const gy_effect *effect,
@@ -315,7 +315,6 @@ static gy_status fill_gang(gy_flow_job *job, const gy_manager *manager, const gy
         GY_TRY(fill_inputs(job, manager, vertex, 0, start));
     }
     return effect->member == 0 ? fill_outputs(job, vertex, 0, start) : GY_OK;
->>>>>>> b88eb31 (cluster: gangs of ranks over several hosts, gyre run --hosts)
 }
 
 static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
@@ -340,23 +339,18 @@ static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
                                                                 : job->options.memory_bytes,
                         .parameter = proto->parameter,
                         .parameter_bytes = (uint32_t)proto->parameter_bytes,
-<<<<<<< HEAD
-                        .command = proto->command};
-=======
                         .command = proto->command,
-                        .is_said = job->options.said != NULL,
-                        .files = proto->files};
+                        .is_said = job->options.said != NULL};
+    GY_TRY(name_files(job, proto, start));
     if (gy_lower_ranks(l, dag, vertex) > 1) {
         return fill_gang(job, manager, effect, start);
     }
->>>>>>> b88eb31 (cluster: gangs of ranks over several hosts, gyre run --hosts)
     if (start->width > 1) {
         const uint64_t words[] = {job->secret[0], job->secret[1], task,
                                   (uint64_t)effect->id.epoch << 32 | effect->id.attempt};
         gy_hash_wide(words, sizeof(words), start->token);
         GY_TRY(fill_channels(job, task, start));
     }
-    GY_TRY(name_files(job, proto, start));
     size_t bad = 0;
     start->bad = gy_bad_of(job->bad, task, effect->member, &bad);
     start->bad_count = (uint32_t)bad;
