@@ -49,7 +49,10 @@ static gy_status take_hosts(const char *text, const char *from, size_t size, cha
             return gy_fail(GY_ARG, "%s: expected names of 1 to %d letters with commas between",
                            text, GY_HOST_FILE_NAME - 1);
         }
-        hosts[i] = is_comma ? ' ' : from[i];
+        hosts[i] = from[i];
+        if (is_comma) {
+            hosts[i] = ' ';
+        }
     }
     hosts[size] = '\0';
     return GY_OK;

@@ -446,7 +446,7 @@ void gy_host_fetch_start(gy_host *host, const gy_daemon_effect *effect)
                                                .status = GY_NOTFOUND});
     }
     if (effect->lot_left == 0 && lot != NULL) {
-        if (lot->count > 0) {
+        if (lot->count > 0 && job != NULL) {
             start_lot(host, job, lot, section->address);
         } else {
             end_lot(lot);

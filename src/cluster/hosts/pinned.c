@@ -182,7 +182,7 @@ static void weigh_pinned(gy_manager *manager)
 /* The heaviest names into `where`, in order. */
 static void pick_names(gy_manager *manager, gy_wanted_where *where)
 {
-    uint32_t picked[GY_WANTED_HOSTS];
+    uint32_t picked[GY_WANTED_HOSTS] = {0};
     for (uint32_t i = 0; i < manager->hosts.name_count; i++) {
         const uint32_t weight = manager->hosts.name_rows[i].weight;
         uint32_t at = GY_MIN(where->count, (uint32_t)GY_WANTED_HOSTS - 1);

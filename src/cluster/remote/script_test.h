@@ -448,7 +448,8 @@ static inline gy_status script_fetch(void *arg, const gy_rpc_asked *asked,
     const Gy__Cluster__Fetch *said = (const void *)request;
     script_answer(host->rpc, asked);
     for (size_t i = 0; i < said->n_sections; i++) {
-        one.reason = (char *)(uintptr_t)(one.status < 0 ? gy_error_text() : "");
+        Gy__Cluster__FetchedOne one, *sections[1] = {&one};
+        gy__cluster__fetched_one__init(&one);
         SCRIPT_MESSAGE(Fetched, fetched, message);
         message.n_sections = 1, message.sections = sections;
         one.status = script_fetch_status(host);

@@ -318,6 +318,23 @@ static void remove_output(const gy_flow_job *job)
     }
 }
 
+/* One that is there says that there is something to go on with; of a failed job on a cluster
+ * nothing is, since daemons keep nothing of it. */
+static void remove_journal(gy_flow_job *job, gy_status status)
+{
+    if (status >= 0 && gy_running_say_done(job) < 0) {
+        gy_warn("a manager that follows runs an ended job anew: %s", gy_error_text());
+    }
+    const bool is_apart = job->ticket != NULL && job->journal != NULL;
+    if ((status >= 0 || is_apart) && job->folder[0] != '\0' &&
+        gy_journal_remove(job->env, job->journal != NULL ? job->journal : job->folder) < 0) {
+        gy_warn("the journal of an ended job stays: %s", gy_error_text());
+    }
+    if (is_apart && job->journal[0] == '/') {
+        remove_folder(job->journal); /* its own */
+    }
+}
+
 void gy_running_clean(gy_flow_job *job, gy_status status)
 {
     if (!job->is_ours) {
@@ -345,18 +362,8 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
             remove_folder(path);
         }
     }
-    if (status >= 0 && gy_running_say_done(job) < 0) {
-        gy_warn("a manager that follows runs an ended job anew: %s", gy_error_text());
-    }
-    /* last: one that is there says that there is something to go on with */
-    if (status >= 0 && job->folder[0] != '\0' &&
-        gy_journal_remove(job->env, job->journal != NULL ? job->journal : job->folder) < 0) {
-        gy_warn("the journal of an ended job stays: %s", gy_error_text());
-    }
-    if (job->ticket != NULL && job->journal != NULL && job->journal[0] == '/') {
-        remove_folder(job->journal); /* its own */
-    }
-    if (job->is_folder_own) { /* a failed one, too: its end is known to the name server */
+    remove_journal(job, status); /* last */
+    if (job->is_folder_own) {    /* a failed one, too: its end is known to the name server */
         remove_folder(job->folder);
         if (status < 0 && job->is_output_made && !job->is_published) {
             (void)rmdir(job->output);
