@@ -2,11 +2,9 @@
  * Goal: what bad_records_test.c and flow_faults_test.c demand of jobs at home holds over three
  * hosts: these programs are submitted, and their own assertions say so. Ten bad records of each
  * kind are skipped, and no others; what is lost three stages up, or above an indeterminate
- * vertex, runs again, exactly that; a slow host costs little.
+ * vertex, runs again, exactly that.
  */
 #include "cluster_work.h"
-
-enum { PIECE_MS = 2000 };
 
 /* The program at `variable` is a job, of its tests the one `only`; what it said. */
 static char *submit(const char *variable, const char *only, const char *more)
@@ -72,44 +70,6 @@ static void what_is_lost_runs_again_and_nothing_else(void **state)
     }
 }
 
-/* Seconds, and copies that won, as the program said them. */
-static double run_pieces(const char *slow, int *won)
-{
-    char more[256];
-    double seconds = 0;
-    int copies = 0;
-    snprintf(more, sizeof(more), "%s -e GYRE_TEST_PIECE_MS=%d", slow, PIECE_MS);
-    char *text = submit("GYRE_TEST_FLOW_FAULTS", "pieces_over_hosts", more);
-    const char *line = strstr(text, "soak: ");
-    assert_non_null(line);
-    line = strstr(line, slow[0] != '\0' ? "a host at a tenth: " : "healthy: ");
-    assert_non_null(line);
-    assert_int_equal(
-        sscanf(strchr(line, ':'), ": %lf s, %d copies, %d won", &seconds, &copies, won), 3);
-    gy_free(text);
-    return seconds;
-}
-
-/* A quarter of the slots are at a host that takes ten times as long, as at home one of four
- * workers does; copies elsewhere make it at most half as long again. */
-static void a_slow_host_costs_little(void **state)
-{
-    (void)state;
-    char slow[160];
-    int won = 0;
-    if (getenv("GYRE_SOAK") == NULL) {
-        skip();
-    }
-    const double healthy = run_pieces("", &won);
-    snprintf(slow, sizeof(slow), "-e GYRE_TEST_SLOW=%s/d0/", kit_top);
-    const double disturbed = run_pieces(slow, &won);
-    printf("soak: a host at a tenth, 2 of 8 slots: %.2f s, healthy %.2f s: %.2f times, %d "
-           "copies won\n",
-           disturbed, healthy, disturbed / healthy, won);
-    assert_true(won >= 1);
-    assert_true(disturbed <= 1.5 * healthy);
-}
-
 static int begin(void **state)
 {
     if (kit_begin(state) != 0) {
@@ -130,7 +90,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_records_are_skipped),
         cmocka_unit_test(what_is_lost_runs_again_and_nothing_else),
-        cmocka_unit_test(a_slow_host_costs_little),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -107,9 +107,6 @@ static gy_status wait_for(gy_vertex *vertex, const char *name)
 static bool is_slow_process(const habits *has)
 {
     char path[128], text[32] = "";
-    if (getenv("GYRE_TEST_SLOW") != NULL) {
-        return submitted_is_at_slow_host();
-    }
     snprintf(path, sizeof(path), "%s/slow", has->top);
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file >= 0) {
@@ -444,20 +441,6 @@ static void a_slow_worker_costs_little(void **state)
     }
 }
 
-/* As a job of a cluster, one of whose hosts is slow or none: its time is what it says. */
-static void pieces_over_hosts(void **state)
-{
-    (void)state;
-    if (!submitted_is()) {
-        skip();
-    }
-    const char *piece_ms = getenv("GYRE_TEST_PIECE_MS");
-    assert_non_null(piece_ms);
-    const bool is_slow = getenv("GYRE_TEST_SLOW") != NULL;
-    (void)run_pieces(&(pace){is_slow ? "a host at a tenth" : "healthy", 8,
-                             (int)strtol(piece_ms, NULL, 10), is_slow, true});
-}
-
 typedef struct nap {
     place *at;
     int turn;
@@ -685,7 +668,6 @@ int main(int argc, char **argv)
     submitted_begin();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_worker_costs_little),
-        cmocka_unit_test(pieces_over_hosts),
         cmocka_unit_test(who_wakes_too_late_is_not_heard),
         cmocka_unit_test(readers_of_what_was_drawn_run_again),
         cmocka_unit_test(a_bit_turned_three_stages_up),
