@@ -242,7 +242,7 @@ gy_status gy_segment_close(gy_env *env, const char *folder, uint64_t epoch)
 
 bool gy_segment_is_closed(gy_env *env, const char *folder, uint64_t epoch)
 {
-    segment_seal seal;
+    segment_seal seal = {.by = 0};
     gy_journal at = {.env = env, .folder = folder};
     return read_seal(&at, epoch, &seal) == GY_STATE;
 }
