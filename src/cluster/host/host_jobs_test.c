@@ -29,6 +29,31 @@ static void wait_for_file(kit_scene *at, const char *path, char *text, size_t ro
 
 /* ---- Managers ---- */
 
+/* One that this host cannot load, which is another matter than one that fails alike. */
+static void expect_unloadable(kit_scene *at)
+{
+    char self[512] = "", changed[128], said[256], line[1024];
+    int before = at->ends;
+    at->job.low++;
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    snprintf(changed, sizeof(changed), "%s/lacking", at->folder);
+    snprintf(line, sizeof(line), "sed 's/libcmocka\\.so/libcm0cka.so/' %s >%s && chmod 755 %s",
+             self, changed, changed);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+    kit_job_is(at, &(kit_program){.arguments = {changed}});
+    order_manager(at, 1);
+    KIT_UNTIL(at, at->ends > before);
+    assert_int_equal(at->end_status, GY_UNSUPPORTED);
+    assert_non_null(strstr(at->end_reason, "lacks what it needs: "));
+    assert_non_null(strstr(at->end_reason, "libcm0cka.so"));
+    before = at->ends;
+    at->job.low++;
+    shell_job(at, "echo libx.so '=> not found'; exit 127");
+    order_manager(at, 1);
+    KIT_UNTIL(at, at->ends > before);
+    assert_int_equal(at->end_status, GY_STATE);
+}
+
 static void ends_of_managers_are_told(void **state)
 {
     (void)state;
@@ -76,27 +101,7 @@ static void ends_of_managers_are_told(void **state)
     order_manager(&at, 1);
     KIT_UNTIL(&at, at.ends > before);
     assert_non_null(strstr(at.end_reason, "cannot run /nowhere/at/all"));
-    /* One that this host cannot load, which is another matter than one that fails alike. */
-    before = at.ends;
-    at.job.low++;
-    char self[512] = "", changed[128], said[256];
-    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
-    snprintf(changed, sizeof(changed), "%s/lacking", at.folder);
-    snprintf(line, sizeof(line), "sed 's/libcmocka\\.so/libcm0cka.so/' %s >%s && chmod 755 %s",
-             self, changed, changed);
-    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
-    kit_job_is(&at, &(kit_program){.arguments = {changed}});
-    order_manager(&at, 1);
-    KIT_UNTIL(&at, at.ends > before);
-    assert_int_equal(at.end_status, GY_UNSUPPORTED);
-    assert_non_null(strstr(at.end_reason, "lacks what it needs: "));
-    assert_non_null(strstr(at.end_reason, "libcm0cka.so"));
-    before = at.ends;
-    at.job.low++;
-    shell_job(&at, "echo libx.so '=> not found'; exit 127");
-    order_manager(&at, 1);
-    KIT_UNTIL(&at, at.ends > before);
-    assert_int_equal(at.end_status, GY_STATE);
+    expect_unloadable(&at);
     KIT_UNTIL(&at, at.daemons[0].manager_count == 0);
     /* By a signal: another one shall go on. */
     before = at.ends;
@@ -164,6 +169,37 @@ static void managers_end_with_their_daemon(void **state)
 
 /* ---- Programs ---- */
 
+/* Content that is not what its name says, and for another platform: not run. */
+static void expect_refused(kit_scene *at, kit_program *program, const char *path)
+{
+    char blob[256];
+    unlink(path);
+    snprintf(blob, sizeof(blob), "%s/%016llx%016llx", at->blob_folder,
+             (unsigned long long)program->contents[1].high + 1,
+             (unsigned long long)program->contents[1].low);
+    int file = open(blob, O_WRONLY | O_CREAT, 0600);
+    assert_true(file >= 0 && write(file, "beside\n", 7) == 7);
+    close(file);
+    program->contents[1].high++;
+    program->contents[3].high++;
+    kit_job_is(at, program);
+    at->job.low++;
+    int finds = at->finds;
+    order_manager(at, 1);
+    KIT_UNTIL(at, at->finds > finds + 2); /* the spec, and the file again and again */
+    at->platform = 12345;
+    at->job.low++;
+    int asks = at->spec_asks;
+    order_manager(at, 1);
+    KIT_UNTIL(at, at->spec_asks > asks && at->daemons[0].manager_count == 1);
+    assert_int_not_equal(access(path, F_OK), 0);
+    snprintf(blob, sizeof(blob), "%s/blobs/%016llx%016llx", at->daemons[0].folder,
+             (unsigned long long)program->contents[1].high,
+             (unsigned long long)program->contents[1].low);
+    assert_int_not_equal(access(blob, F_OK), 0);
+    assert_int_equal(at->ends, 3);
+}
+
 static void programs_are_brought_whole(void **state)
 {
     (void)state;
@@ -226,30 +262,7 @@ static void programs_are_brought_whole(void **state)
     assert_string_equal(strstr(text, "500\n"), first);
     assert_int_equal(at.finds, finds + 2);
     KIT_UNTIL(&at, at.ends == 3);
-    /* Content that is not what its name says, and for another platform: not run. */
-    unlink(path);
-    snprintf(blob, sizeof(blob), "%s/%016llx%016llx", at.blob_folder,
-             (unsigned long long)side.high + 1, (unsigned long long)side.low);
-    file = open(blob, O_WRONLY | O_CREAT, 0600);
-    assert_true(file >= 0 && write(file, "beside\n", 7) == 7);
-    close(file);
-    program.contents[1].high++;
-    program.contents[3].high++;
-    kit_job_is(&at, &program);
-    at.job.low++;
-    finds = at.finds;
-    order_manager(&at, 1);
-    KIT_UNTIL(&at, at.finds > finds + 2); /* the spec, and the file again and again */
-    at.platform = 12345;
-    at.job.low++;
-    int asks = at.spec_asks;
-    order_manager(&at, 1);
-    KIT_UNTIL(&at, at.spec_asks > asks && at.daemons[0].manager_count == 1);
-    assert_int_not_equal(access(path, F_OK), 0);
-    snprintf(blob, sizeof(blob), "%s/blobs/%016llx%016llx", at.daemons[0].folder,
-             (unsigned long long)side.high + 1, (unsigned long long)side.low);
-    assert_int_not_equal(access(blob, F_OK), 0);
-    assert_int_equal(at.ends, 3);
+    expect_refused(&at, &program, path);
     kit_close(&at);
 }
 
