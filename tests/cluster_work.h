@@ -289,9 +289,14 @@ static inline void remote_show(const char *what)
     printf("%s\n", said);
 }
 
-/* The counters that a manifest has. */
+/* The counters that a manifest has, but for those of how bytes came from host to host. */
 static inline char *manifest_counters(const char *folder_of)
 {
+    static const char *const moves[] = {
+        "bytes fetched",           "messages about fetching",
+        "sections fetched",        "tasks begun where their files",
+        "transfers between hosts",
+    };
     char path[192];
     snprintf(path, sizeof(path), "%s/MANIFEST.json", folder_of);
     char *text = kit_read(path, NULL);
@@ -299,6 +304,17 @@ static inline char *manifest_counters(const char *folder_of)
     char *from = strstr(text, "\"counters\"");
     assert_non_null(from);
     memmove(text, from, strlen(from) + 1);
+    for (size_t i = 0; i < GY_COUNT(moves); i++) {
+        for (char *word; (word = strstr(text, moves[i])) != NULL;) {
+            const char *next = word + strcspn(word, "\n") + 1;
+            word -= strlen("  \"");
+            memmove(word, next, strlen(next) + 1);
+        }
+    }
+    text[strcspn(text, "}")] = '\0';
+    for (size_t end = strlen(text); end > 0 && strchr(",\n", text[end - 1]) != NULL; end--) {
+        text[end - 1] = '\0'; /* whether the last one is gone or not */
+    }
     return text;
 }
 

@@ -345,6 +345,7 @@ static const struct {
     {"nameserver", "gang-hold", NULL},
     {"nameserver", "start", NULL},
     {"nameserver", "attempts", NULL},
+    {"nameserver", "managers", NULL},
     {"nameserver", "daemons", NULL},
     {"nameserver", "jobs", NULL},
     {"nameserver", "ended", NULL},
@@ -377,6 +378,7 @@ static const struct {
     {"job", "label", NULL},
     {"job", "file", NULL},
     {"job", "env", NULL},
+    {"job", "journal", NULL}, /* cluster_storage_test.c */
     {"job", "no-wait", NULL},
     {"bench", "ranks", "gyre bench allreduce -n 2 -t 0.001 | grep -q 'over 2 ranks'"},
     {"bench", "time", /* the time of a line */

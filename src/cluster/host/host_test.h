@@ -6,6 +6,7 @@
 #define GY_CLUSTER_HOST_TEST_H
 
 #include "cluster/host.h"
+#include "cluster/host/process_test.h"
 #include "cluster/local/job_test.h"
 #include "cluster/net/net.h"
 #include "cluster/wire.h"
@@ -774,30 +775,6 @@ static inline pid_t kit_process_of(kit_scene *at, kit_manager *own, uint64_t lea
     kit_task(at, own, lease, generation, "say");
     kit_hear(at, own, GY_WIRE_DONE, body);
     return (pid_t)strtol(strstr(body, " by ") + 4, NULL, 10);
-}
-
-static inline pid_t kit_parent_of(pid_t process)
-{
-    char path[64], text[512] = "";
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    assert_true(file >= 0 && read(file, text, sizeof(text) - 1) > 0);
-    close(file);
-    return (pid_t)strtol(strrchr(text, ')') + 4, NULL, 10);
-}
-
-/* It has ended, and its parent knows, or it is nobody's any more. */
-static inline bool kit_is_gone(pid_t process)
-{
-    char path[64], text[512] = "";
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
-    if (file >= 0) {
-        close(file);
-    }
-    const char *end = size > 0 ? strrchr(text, ')') : NULL;
-    return end == NULL || end[2] == 'Z' || end[2] == 'X';
 }
 
 #endif

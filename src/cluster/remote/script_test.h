@@ -772,38 +772,4 @@ static inline void *script_run(void *arg)
     return NULL;
 }
 
-static inline void script_open_all(script *at)
-{
-    const gy_rpc_method methods[] = {script_method(GY_NET_WISHES, script_hear_wishes),
-                                     script_method(GY_NET_VIEW, script_hear_view),
-                                     script_method(GY_NET_GIVE_BACK, script_give_back),
-                                     script_method(GY_NET_GRANTS, NULL),
-                                     script_method(GY_NET_OVER, NULL)};
-    memcpy(at->methods, methods, sizeof(methods));
-    const gy_rpc_options options = {.name = "name server",
-                                    .role = GY_RPC_NAMESERVER,
-                                    .methods = at->methods,
-                                    .method_count = GY_COUNT(methods),
-                                    .arg = at,
-                                    .is_plaintext = true};
-    assert_ok(gy_rpc_new(gy_env_real(), &options, &at->rpc));
-    assert_ok(gy_rpc_listen(at->rpc, "127.0.0.1:0", at->address));
-    at->host_count = at->host_count > 0 ? at->host_count : HOSTS;
-    for (int i = 0; i < at->host_count; i++) {
-        at->hosts[i] = (script_host){.at = at, .index = i, .incarnation = 7};
-        script_host_start(&at->hosts[i]);
-    }
-    assert_int_equal(pthread_create(&at->thread, NULL, script_run, at), 0);
-}
-
-static inline void script_close_all(script *at)
-{
-    at->is_ended = true;
-    assert_int_equal(pthread_join(at->thread, NULL), 0);
-    for (int i = 0; i < at->host_count; i++) {
-        script_host_stop(&at->hosts[i]);
-    }
-    gy_rpc_free(at->rpc);
-}
-
 #endif

@@ -1,0 +1,252 @@
+/*
+ * Goal: who gets a slot: shares by weight, gangs all or none, on one host or on several, hosts
+ * that are wished come first, and what no host has is told.
+ */
+#include "cluster/names/names_test.h"
+
+static void shares_follow_weights(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 6, 0);
+    submit(&at, 1, 100, "");
+    submit(&at, 2, 200, "");
+    daemon_says(&at, 1, 6, 0);
+    manager_says(&at, 1, 1, 9, no_gang);
+    assert_int_equal(held_by(&at, 1), 6);
+    daemon_says(&at, 1, 6, 0);
+    manager_says(&at, 2, 1, 9, no_gang);
+    assert_int_equal(held_by(&at, 2), 0);
+    uint32_t asked = 0;
+    for (int i = 0; i < 8; i++) { /* patience is 1 s: then four are asked for */
+        pass(&at, 200 * ms);
+        daemon_says(&at, 1, 6, 0);
+        manager_says(&at, 1, 1, 9, no_gang);
+        const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+        asked = 0;
+        for (size_t k = 0; grants != NULL && k < grants->grant_count; k++) {
+            asked += grants->grants[k].state == GY_GRANT_ASKED;
+        }
+        manager_says(&at, 2, 1, 9, no_gang);
+        assert_true(i >= 4 || asked == 0);
+    }
+    assert_int_equal(asked, 4);
+    for (int i = 0; i < 60; i++) { /* it does not give: after 10 s they are taken */
+        pass(&at, 200 * ms);
+        daemon_says(&at, 1, 6, 0);
+        manager_says(&at, 1, 1, 9, no_gang);
+        manager_says(&at, 2, 1, 9, no_gang);
+    }
+    assert_int_equal(held_by(&at, 1), 2);
+    assert_int_equal(held_by(&at, 2), 4);
+    finish(&at);
+}
+
+/* A manager hears that no daemon is as wide as it wants, there or not. */
+static void what_no_host_has_is_told(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    const gy_gang_wish wide = {.number = 4, .width = 5, .is_one_host = true};
+    start(&at);
+    daemon_says(&at, 1, 3, 0);
+    daemon_says(&at, 2, 4, 0);
+    submit(&at, 1, 0, "");
+    daemon_says(&at, 1, 3, 0);
+    daemon_says(&at, 2, 4, 0);
+    manager_says(&at, 1, 1, 0, wide);
+    manager_says(&at, 1, 1, 0, wide); /* each time, for one may be lost */
+    const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+    assert_non_null(grants);
+    assert_int_equal(grants->never, 4);
+    assert_int_equal(grants->most, 4);
+    daemon_says(&at, 2, 5, 0); /* it was started with one more */
+    manager_says(&at, 1, 1, 0, wide);
+    grants = said(&at, GY_NAMES_GRANTS);
+    assert_true(grants == NULL || grants->never == 0);
+    finish(&at);
+}
+
+static void a_gang_gets_all_or_none(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    const gy_gang_wish together = {.number = 1, .width = 3, .is_one_host = true};
+    const gy_gang_wish huge = {.number = 2, .width = 9};
+    start(&at);
+    daemon_says(&at, 1, 3, 0);
+    submit(&at, 1, 0, "");
+    submit(&at, 2, 0, "");
+    daemon_says(&at, 1, 3, 0);
+    manager_says(&at, 2, 1, 1, no_gang);
+    daemon_says(&at, 1, 3, 0);
+    manager_says(&at, 1, 1, 0, together);
+    assert_int_equal(held_by(&at, 1), 0); /* two are free, and stay so: */
+    manager_says(&at, 2, 1, 3, no_gang);
+    assert_int_equal(held_by(&at, 2), 1);
+    uint64_t single = 0;
+    for (size_t i = 0; i < at.order_count; i++) {
+        single = at.orders[i].kind == GY_ORDER_LEASE ? at.orders[i].lease : single;
+    }
+    tell(&at, (gy_names_event){
+                  .kind = GY_NAMES_GIVE_BACK, .key = {5, 2}, .epoch = 1, .lease = single});
+    daemon_says(&at, 1, 3, 0);
+    assert_int_equal(held_by(&at, 1), 3);
+    assert_null(said(&at, GY_NAMES_GRANTS)); /* not before the daemon has lent all */
+    assert_int_equal(at.orders[at.order_count - 1].count, 3);
+    daemon_says(&at, 1, 3, 0);
+    const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+    assert_non_null(grants);
+    assert_int_equal(grants->grant_count, 3);
+    manager_says(&at, 1, 1, 0, huge); /* never possible: nobody waits for it */
+    manager_says(&at, 2, 1, 0, no_gang);
+    gy_names_job job;
+    assert_true(gy_names_look_job(at.names, 0, &job));
+    assert_string_equal(job.reason, "for 9 slots together: nowhere are so many");
+    finish(&at);
+}
+
+static void wish(bench *at, uint64_t key, gy_manager_wishes wishes)
+{
+    wishes.job = (gy_key){5, key};
+    wishes.epoch = 1;
+    wishes.sequence = ++at->sequence;
+    wishes.address = "m";
+    tell(at, (gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &wishes});
+}
+
+static size_t lent_by(const bench *at, uint64_t daemon)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < at->order_count; i++) {
+        count += at->orders[i].kind == GY_ORDER_LEASE && at->orders[i].daemon == daemon;
+    }
+    return count;
+}
+
+/* Where it would like to run first, then elsewhere; but no more elsewhere than are of use. */
+static void wished_hosts_come_first(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 2, 0);
+    daemon_says(&at, 2, 6, 0);
+    submit(&at, 1, 0, "");
+    daemon_says(&at, 1, 2, 0);
+    daemon_says(&at, 2, 6, 0);
+    wish(&at, 1, (gy_manager_wishes){.slots = 1, .hosts = {"none", "one"}});
+    assert_int_equal(lent_by(&at, 1), 1); /* though more is free on the other */
+    wish(&at, 1, (gy_manager_wishes){.slots = 4, .hosts = {"none", "one"}});
+    assert_int_equal(lent_by(&at, 1), 2);
+    assert_int_equal(lent_by(&at, 2), 2);
+    finish(&at);
+    at = (bench){.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 2, 0);
+    daemon_says(&at, 2, 6, 0);
+    submit(&at, 1, 0, "");
+    daemon_says(&at, 1, 2, 0);
+    daemon_says(&at, 2, 6, 0);
+    gy_manager_wishes only = {
+        .slots = 5, .hosts = {"one", "none"}, .must = 2, .is_limited = true, .elsewhere = 1};
+    wish(&at, 1, only);
+    assert_int_equal(lent_by(&at, 1), 2);
+    assert_int_equal(lent_by(&at, 2), 1);
+    const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+    assert_int_equal(grants->missing, 2); /* nobody is called "none" */
+    assert_int_equal(grants->sequence, at.sequence);
+    only.elsewhere = 2; /* though it is parked: what is free may be of use now */
+    wish(&at, 1, only);
+    assert_int_equal(lent_by(&at, 2), 2);
+    tell(&at, (gy_names_event){.kind = GY_NAMES_DRAIN, .id = 1, .is_on = true, .asker = 1});
+    wish(&at, 1, only);
+    assert_int_equal(said(&at, GY_NAMES_GRANTS)->missing, 3);
+    finish(&at);
+}
+
+/* Who waits for one host asks back what is lent there, and nothing else. */
+static void slots_are_asked_back_where_they_are_wished(void **state)
+{
+    (void)state;
+    for (int is_limited = 0; is_limited < 2; is_limited++) {
+        bench at = {.now_ns = ms};
+        start(&at);
+        daemon_says(&at, 1, 1, 0);
+        daemon_says(&at, 2, 5, 0);
+        submit(&at, 1, 0, "");
+        submit(&at, 2, 0, "");
+        daemon_says(&at, 1, 1, 0);
+        daemon_says(&at, 2, 5, 0);
+        wish(&at, 1, (gy_manager_wishes){.slots = 9, .hosts = {"one"}}); /* the oldest there */
+        for (int i = 0; i < 5; i++) {
+            daemon_says(&at, 1, 1, 0);
+            daemon_says(&at, 2, 5, 0);
+            wish(&at, 1, (gy_manager_wishes){.slots = 9, .hosts = {"one"}});
+            wish(&at, 2,
+                 (gy_manager_wishes){.slots = 1,
+                                     .hosts = {"one"},
+                                     .must = (uint32_t)is_limited,
+                                     .is_limited = is_limited == 1});
+            pass(&at, 300 * ms);
+        }
+        size_t asked[3] = {0};
+        for (uint32_t i = 0; i < at.names->lease_count; i++) {
+            const lease_row *row = &at.names->leases[i];
+            asked[at.names->daemons[row->daemon].id] += row->state == LEASE_ASKED;
+        }
+        assert_int_equal(asked[1], is_limited);
+        assert_int_equal(asked[2], !is_limited);
+        finish(&at);
+    }
+}
+
+/* Two slots on each of two daemons of three: not four wherever they are. */
+static void a_gang_over_hosts_gets_as_many_on_each(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    const gy_gang_wish wish = {.number = 1, .width = 4, .hosts = 2};
+    const gy_gang_wish huge = {.number = 2, .width = 9, .hosts = 3};
+    start(&at);
+    daemon_says(&at, 1, 3, 0);
+    daemon_says(&at, 2, 1, 0);
+    daemon_says(&at, 3, 1, 0);
+    submit(&at, 1, 0, "");
+    daemon_says(&at, 1, 3, 0); /* whoever has the manager */
+    daemon_says(&at, 2, 1, 0);
+    daemon_says(&at, 3, 1, 0);
+    manager_says(&at, 1, 1, 0, wish);
+    assert_int_equal(held_by(&at, 1), 0);
+    gy_names_job job;
+    assert_true(gy_names_look_job(at.names, 0, &job));
+    assert_string_equal(job.reason, "for 2 slots on each of 2 hosts: there are not so many");
+    daemon_says(&at, 3, 2, 0);
+    daemon_says(&at, 1, 3, 0);
+    daemon_says(&at, 3, 2, 0);
+    assert_int_equal(held_by(&at, 1), 4);
+    uint32_t counts[4] = {0};
+    for (size_t i = 0; i < at.order_count; i++) {
+        if (at.orders[i].kind == GY_ORDER_LEASE) {
+            counts[at.orders[i].daemon] += at.orders[i].count;
+        }
+    }
+    assert_true(counts[1] == 2 && counts[2] == 0 && counts[3] == 2);
+    manager_says(&at, 1, 1, 0, huge);
+    assert_int_equal(held_by(&at, 1), 4);
+    finish(&at);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_follow_weights),
+        cmocka_unit_test(what_no_host_has_is_told),
+        cmocka_unit_test(a_gang_gets_all_or_none),
+        cmocka_unit_test(wished_hosts_come_first),
+        cmocka_unit_test(slots_are_asked_back_where_they_are_wished),
+        cmocka_unit_test(a_gang_over_hosts_gets_as_many_on_each),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
