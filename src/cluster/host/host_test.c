@@ -113,6 +113,28 @@ static bool has_one_stopped(pid_t of)
     return is_found;
 }
 
+/* A manager whose connection came back, or whose seat's process goes on: it may ask again, and
+ * the daemon goes on. */
+static void who_comes_too_early_is_told_so(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    kit_open(&at, false);
+    kit_job_is_this(&at);
+    kit_daemon_start(&at, 0, "");
+    kit_lend(&at, 0, 1, 1, 1);
+    kit_manager *own = &at.managers[0];
+    kit_manager_open(&at, 0, at.job, 1);
+    assert_ok(gy_rpc_dial(own->rpc, at.daemons[0].address, &own->peer));
+    kit_seat(&at, own, 1, 1, 100, GY_TIMEOUT);
+    assert_non_null(strstr(own->text, "not attached"));
+    kit_attach(&at, own, 0, GY_OK);
+    kit_serve_seat(&at, own, 1, 1);
+    kit_seat(&at, own, 1, 2, 100, GY_TIMEOUT);
+    assert_non_null(strstr(own->text, "its process is not gone yet"));
+    kit_close(&at);
+}
+
 static void more_than_the_window_is_refused(void **state)
 {
     (void)state;
@@ -436,6 +458,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(older_epochs_are_refused),
         cmocka_unit_test(bytes_pass_within_credit),
+        cmocka_unit_test(who_comes_too_early_is_told_so),
         cmocka_unit_test(more_than_the_window_is_refused),
         cmocka_unit_test(ends_of_seats_are_told),
         cmocka_unit_test(nothing_outlives_a_daemon),

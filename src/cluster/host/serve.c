@@ -61,7 +61,7 @@ static gy_status attach(void *arg, const gy_rpc_asked *asked, const ProtobufCMes
     }
     GY_TRY(gy_host_job_folder(host, job));
     if (job->attaching.number != 0) {
-        gy_rpc_refuse(host->rpc, &job->attaching, GY_AGAIN, "another one attaches");
+        gy_rpc_refuse(host->rpc, &job->attaching, GY_TIMEOUT, "another one attaches");
         job->attaching = (gy_rpc_asked){.peer = 0};
     }
     return step(
@@ -88,7 +88,7 @@ static gy_status find_job(gy_host *host, const gy_rpc_asked *asked, const Gy__Cl
     GY_TRY(check_subject(asked, key));
     *job = gy_host_job(host, gy_net_key(key));
     if (*job == NULL || (*job)->peer == 0 || (*job)->peer_epoch < epoch) {
-        return gy_fail(GY_AGAIN, "it is not attached");
+        return gy_fail(GY_TIMEOUT, "it is not attached");
     }
     if ((*job)->peer_epoch > epoch) {
         return gy_fail(GY_STATE, "its epoch is over: epoch %u here", (*job)->peer_epoch);

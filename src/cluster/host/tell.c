@@ -186,7 +186,9 @@ static void tell_refused(gy_host *host, const gy_daemon_effect *effect)
         return;
     }
     snprintf(text, sizeof(text), "%s: epoch %u here", effect->reason, effect->started);
-    gy_rpc_refuse(host->rpc, host->asked, effect->status, text);
+    /* On the wire who may ask again later is told so as a failure. */
+    gy_rpc_refuse(host->rpc, host->asked,
+                  effect->status == GY_AGAIN ? GY_TIMEOUT : effect->status, text);
     host->is_answered = host->is_refused = true;
 }
 
