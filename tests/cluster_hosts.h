@@ -497,7 +497,7 @@ static inline void host_reads_manager(world *at, int node, letter *what)
     event.epoch = what->epoch;
     event.section = &what->is.to_daemon.section;
     what->is.to_daemon.section.address = node_texts[SERVERS];
-    if (what->epoch >= own->jobs[what->job].epoch) {
+    if (what->epoch >= own->jobs[what->job].known) { /* as the daemon knows it */
         own->jobs[what->job].heard_ns = world_now(at);
     }
     process *one = find_process(own, event.lease, event.generation);
