@@ -34,15 +34,9 @@ void gy_manager_hosts_free(gy_manager *manager)
     }
     gy_index_free(&hosts->names);
     gy_arena_free(&hosts->texts);
-    void *const all[] = {hosts->rows,
-                         hosts->waits,
-                         hosts->gone.items,
-                         hosts->aside.items,
-                         hosts->place_of.items,
-                         hosts->place_items.items,
-                         hosts->name_rows,
-                         hosts->spreads,
-                         hosts->chosen.items};
+    void *const all[] = {hosts->rows,        hosts->waits,          hosts->gone.items,
+                         hosts->aside.items, hosts->place_of.items, hosts->place_items.items,
+                         hosts->name_rows,   hosts->spreads,        hosts->chosen.items};
     for (size_t i = 0; i < GY_COUNT(all); i++) {
         gy_free(all[i]);
     }
