@@ -3,7 +3,7 @@
 KiB, so that what is measured are the messages and transfers, not the bytes. Several builds take turns.
 
 Usage: shuffle.py BUILD/bench [BUILD/bench ...] [--maps 200] [--reduces 50] [--kib 160] [--rounds 3] [--tls]
-KIB is of one file. Name server and daemons (two slots each) run on loopback, folders in /dev/shm. Times are of the whole command `gyre job
+KIB is of one file. Name server and daemons (two slots each) run on loopback, folders in TMPDIR. Times are of the whole command `gyre job
 submit`; the program is shipped before the first round.
 """
 import argparse
@@ -51,7 +51,7 @@ def main():
     options = parser.parse_args()
     random.seed(1)
     clusters = []
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with tempfile.TemporaryDirectory() as folder:  # not /dev/shm: processes of jobs have one of their own
         inputs = os.path.join(folder, "inputs")
         os.mkdir(inputs)
         write_inputs(inputs, options.maps, options.kib << 10)
