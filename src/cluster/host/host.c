@@ -335,6 +335,21 @@ static gy_status look_at_walls(gy_host *host)
     return status;
 }
 
+/* Behind the walls of processes is another /dev/shm than the one that this folder may lie in.
+ */
+static gy_status look_at_folder(const gy_host *host)
+{
+    static const char hidden[] = "/dev/shm/";
+    const bool is_hidden = (host->sandbox.parts & GY_SANDBOX_PROCESSES) != 0 &&
+                           strncmp(host->folder, hidden, strlen(hidden)) == 0;
+    return is_hidden ? gy_fail(GY_ARG,
+                               "processes of jobs have a /dev/shm of their own and would not "
+                               "find %s: expected a folder elsewhere, or --sandbox without "
+                               "'processes'",
+                               host->folder)
+                     : GY_OK;
+}
+
 static gy_status open_host(gy_host *host, host_watch watches[2])
 {
     const gy_host_options *options = host->options;
@@ -346,6 +361,7 @@ static gy_status open_host(gy_host *host, host_watch watches[2])
     GY_TRY(gy_signals_open(&host->signals));
     GY_TRY(gy_host_watch(host, &watches[0], host->signals, EPOLLIN));
     GY_TRY(gy_host_identity(host));
+    GY_TRY(look_at_folder(host));
     GY_TRY(open_node(host));
     /* The node's own file: it is never closed here. */
     GY_TRY(gy_host_watch(host, &watches[1], gy_rpc_fd(host->rpc), EPOLLIN));

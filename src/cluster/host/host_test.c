@@ -452,6 +452,27 @@ static void walls_stand_around_processes(void **state)
     }
 }
 
+static void a_folder_that_walls_hide_is_refused(void **state)
+{
+    (void)state;
+    gy_sandbox_features features;
+    char folder[] = "/dev/shm/gyre-host-XXXXXX";
+    gy_sandbox_look(&features);
+    if ((features.parts & GY_SANDBOX_PROCESSES) == 0) {
+        printf("skipped: no namespaces here: %s\n", features.reasons[1]);
+        skip();
+    }
+    assert_non_null(mkdtemp(folder));
+    assert_status(gy_host_run(gy_env_real(), &(gy_host_options){.names = "127.0.0.1:1",
+                                                                .listen = "127.0.0.1:0",
+                                                                .folder = folder,
+                                                                .is_plaintext = true,
+                                                                .sandbox = "processes"}),
+                  GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "/dev/shm of their own"));
+    assert_int_equal(gy_disk_remove_tree(folder), 0);
+}
+
 int main(void)
 {
     HOST_TEST_SERVE();
@@ -463,6 +484,7 @@ int main(void)
         cmocka_unit_test(ends_of_seats_are_told),
         cmocka_unit_test(nothing_outlives_a_daemon),
         cmocka_unit_test(walls_stand_around_processes),
+        cmocka_unit_test(a_folder_that_walls_hide_is_refused),
         cmocka_unit_test(a_folder_has_one_daemon),
         cmocka_unit_test(a_full_disk_takes_no_work),
         cmocka_unit_test(files_go_with_their_job),
