@@ -96,5 +96,12 @@ GY_MUST_CHECK gy_status gy_walls_prepare(const gy_walls *walls);
  * @cost about a millisecond, most of it the network's
  */
 GY_MUST_CHECK gy_status gy_walls_enter(const gy_walls *walls);
+/**
+ * The folder of this process' program, as it is called outside of the walls; "": not known.
+ * Behind them the kernel does not name it where the root is no mount point.
+ *
+ * @threads any
+ */
+const char *gy_walls_program_folder(void);
 
 #endif

@@ -4,25 +4,40 @@
 Usage: browser.py FOLDER URL STEP...
 FOLDER gets what the browser keeps. Each STEP is done in turn: "sh:LINE" a line of shell that must end well, or JavaScript whose
 value must become true, over and over in the page as it then is, without loading it anew. Prints the last value of each. Status 0:
-all did.
+all did; 77: this browser opens no page here, not even one of a few words (in some roots it cannot start its processes).
 """
+import http.server
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 
 WAIT_S = 40
+PROBE_S = 15
+UNABLE = 77
 
 
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
+
+
+class FewWords(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<p>a few words</p>")
+
+    def log_message(self, *_):
+        pass
 
 
 class Browser:
@@ -36,12 +51,12 @@ class Browser:
                                        env={**os.environ, **homes, "WEBKIT_DISABLE_SANDBOX": "1"}, stdout=self.log,
                                        stderr=self.log, stdin=subprocess.DEVNULL, start_new_session=True)
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, wait_s=WAIT_S):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json"},
                                          method=method)
         try:
-            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+            with urllib.request.urlopen(request, timeout=wait_s) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise RuntimeError(error.read().decode(errors="replace")) from error
@@ -58,7 +73,20 @@ class Browser:
                 time.sleep(0.01)
         wanted = {"wpe:browserOptions": {"binary": "/usr/bin/cog", "args": ["--automation", "--platform=headless"]}}
         self.session = self.ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        self.probe()
         self.ask("POST", f"/session/{self.session}/url", {"url": url})
+
+    def probe(self):
+        """A page of a few words: whoever does not get it can say nothing of ours."""
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), FewWords) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            try:
+                self.ask("POST", f"/session/{self.session}/url", {"url": f"http://127.0.0.1:{server.server_port}/"}, PROBE_S)
+            except OSError as error:
+                print(f"browser.py: the browser opens no page here: {error}")
+                sys.exit(UNABLE)
+            finally:
+                server.shutdown()
 
     def evaluate(self, script):
         return self.ask("POST", f"/session/{self.session}/execute/sync", {"script": "return " + script, "args": []})
@@ -76,7 +104,7 @@ class Browser:
     def end(self):
         if self.session is not None:
             try:
-                self.ask("DELETE", f"/session/{self.session}")
+                self.ask("DELETE", f"/session/{self.session}", None, PROBE_S)
             except (OSError, RuntimeError):
                 pass  # all of it is killed next
         os.killpg(self.driver.pid, signal.SIGKILL)

@@ -5,6 +5,7 @@
 
 static cluster at;
 static char said[1 << 16];
+enum { UNABLE = 77 }; /* browser.py: no page opens here */
 
 static int begin(void **state)
 {
@@ -67,7 +68,12 @@ static void a_browser_shows_a_job_at_work(void **state)
     assert_non_null(file);
     assert_true(fputs(look, file) >= 0);
     assert_int_equal(fclose(file), 0);
-    if (cluster_shell(&at, said, sizeof(said), "export T GYRE N; sh -e look.sh") != 0) {
+    int status = cluster_shell(&at, said, sizeof(said), "export T GYRE N; sh -e look.sh");
+    if (status == UNABLE) {
+        print_message("skipped: %s\n", said);
+        skip();
+    }
+    if (status != 0) {
         fail_msg("%s", said);
     }
 }

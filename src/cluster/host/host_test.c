@@ -457,6 +457,7 @@ static void a_folder_that_walls_hide_is_refused(void **state)
     (void)state;
     gy_sandbox_features features;
     char folder[] = "/dev/shm/gyre-host-XXXXXX";
+    const gy_net_hooks hooks = {.locate = kit_locate};
     gy_sandbox_look(&features);
     if ((features.parts & GY_SANDBOX_PROCESSES) == 0) {
         printf("skipped: no namespaces here: %s\n", features.reasons[1]);
@@ -467,7 +468,8 @@ static void a_folder_that_walls_hide_is_refused(void **state)
                                                                 .listen = "127.0.0.1:0",
                                                                 .folder = folder,
                                                                 .is_plaintext = true,
-                                                                .sandbox = "processes"}),
+                                                                .sandbox = "processes",
+                                                                .hooks = &hooks}),
                   GY_ARG);
     assert_non_null(strstr(gy_error_text(), "/dev/shm of their own"));
     assert_int_equal(gy_disk_remove_tree(folder), 0);

@@ -3,6 +3,7 @@
  * such vertex process; the first one's listens, and the others ask the manager's side where.
  */
 #include "cluster/local/local_priv.h"
+#include "cluster/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -263,14 +264,11 @@ static void add_text(gy_text *text, const char *word)
 /* A program that came with this one lies beside it, on whatever host. */
 static const char *find_program(const char *name, char path[TEXT_BYTES])
 {
-    ssize_t size = readlink("/proc/self/exe", path, TEXT_BYTES - 1);
-    path[size > 0 ? size : 0] = '\0';
-    char *slash = strrchr(path, '/');
-    if (strchr(name, '/') != NULL || slash == NULL ||
-        (size_t)(slash - path) + strlen(name) + 2 > TEXT_BYTES) {
+    const char *folder = gy_walls_program_folder();
+    if (strchr(name, '/') != NULL || folder[0] == '\0' ||
+        snprintf(path, TEXT_BYTES, "%s/%s", folder, name) >= TEXT_BYTES) {
         return name;
     }
-    memcpy(slash + 1, name, strlen(name) + 1);
     return access(path, X_OK) == 0 ? path : name;
 }
 

@@ -10,8 +10,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <linux/landlock.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,14 +88,23 @@ static int permit_library(struct dl_phdr_info *library, size_t size, void *arg)
     return 0;
 }
 
-void gy_files_program(char *out, size_t size_bytes)
+static char program_folder[PATH_MAX];
+static pthread_once_t program_once = PTHREAD_ONCE_INIT;
+
+static void find_program_folder(void)
 {
-    ssize_t size = readlink("/proc/self/exe", out, size_bytes - 1);
-    out[size > 0 ? size : 0] = '\0';
-    char *end = strrchr(out, '/');
+    ssize_t size = readlink("/proc/self/exe", program_folder, sizeof(program_folder) - 1);
+    program_folder[size > 0 ? size : 0] = '\0';
+    char *end = strrchr(program_folder, '/');
     if (end != NULL) {
         *end = '\0';
     }
+}
+
+const char *gy_walls_program_folder(void)
+{
+    (void)pthread_once(&program_once, find_program_folder);
+    return program_folder;
 }
 
 static void permit_program(rules *to, const char *folder)

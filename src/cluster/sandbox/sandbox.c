@@ -260,11 +260,10 @@ static gy_status name_scratch(const gy_walls *walls)
 gy_status gy_walls_enter(const gy_walls *walls)
 {
     bool has_shm = false;
-    char program[PATH_MAX];
     if (walls->parts == 0) {
         return GY_OK;
     }
-    gy_files_program(program, sizeof(program));
+    const char *program = gy_walls_program_folder(); /* inside it may have no name */
     GY_TRY(gy_spaces_enter(walls->parts, &has_shm));
     GY_TRY(gy_rights_hold());
     if ((walls->parts & GY_SANDBOX_FILES) != 0) {

@@ -26,9 +26,6 @@ GY_MUST_CHECK gy_status gy_rights_drop(void);
 
 /** The version of its interface, 0: there is none, *error says why. */
 int gy_files_version(int *error);
-/** The folder of the program that runs, "" when it is not known: to be asked before the mounts
- * are others, since the system tells it by those that it was started on. */
-void gy_files_program(char *out, size_t size_bytes);
 GY_MUST_CHECK gy_status gy_files_enter(const gy_walls *walls, const char *program,
                                        bool has_shm);
 
