@@ -178,8 +178,10 @@ static void fill_head(gy_flight *flight, const gy_segment_header *header)
     head->size = header->run_size;
     head->keeper = header->maker;
     head->wall_ns = env->ops->wall_ns(env);
-    double ticks = (double)(head->now - header->made_ticks);
-    head->tick_s = ticks > 0 ? (double)(now_ns - header->made_ns) * 1e-9 / ticks : 1e-9;
+    double ticks = (double)head->now - (double)header->made_ticks;
+    double passed_s = ((double)now_ns - (double)header->made_ns) * 1e-9;
+    bool is_sound = ticks > 0 && passed_s > 0 && passed_s <= ticks;
+    head->tick_s = is_sound ? passed_s / ticks : 1e-9;
     (void)gethostname(head->host, sizeof(head->host) - 1);
     if (atomic_load_explicit(&header->abort, memory_order_acquire) % GY_ABORT_STATES ==
         GY_ABORT_SET) {
