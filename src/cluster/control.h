@@ -122,6 +122,7 @@ typedef struct gy_grant {
     uint64_t lease;
     gy_grant_state state;
     uint32_t gang;
+    bool is_last; /* it is of a daemon that the job avoids: nothing else has slots enough */
     uint64_t daemon, incarnation;
     const char *address, *host;
     int64_t length_ns; /* of its own clock, without an answer of the daemon: count it as gone;

@@ -84,10 +84,8 @@ gy_misfit gy_names_misfit(const gy_names *names, uint32_t daemon, uint32_t job)
 {
     const daemon_row *row = &names->daemons[daemon];
     const job_row *of = &names->jobs[job];
-    for (int i = 0; i < GY_CONTROL_AVOID_MAX; i++) {
-        if (of->avoid[i] == row->id) {
-            return MISFIT_AVOIDED;
-        }
+    if (gy_names_is_avoided(names, daemon, job)) {
+        return MISFIT_AVOIDED;
     }
     if (!gy_names_may_lend(row)) {
         return !row->is_up ? MISFIT_LOST : row->is_drained ? MISFIT_DRAINED : MISFIT_TROUBLED;

@@ -309,6 +309,7 @@ static void take_from_manager(gy_names *names, uint32_t lease)
 void gy_names_ask(gy_names *names, uint32_t lease)
 {
     GY_ASSERT(names->leases[lease].state == LEASE_HELD);
+    gy_names_turn_over(names, lease);
     set_state(names, lease, LEASE_ASKED);
     changed(names, lease);
 }
@@ -418,6 +419,7 @@ static gy_grant grant_of(const gy_names *names, const lease_row *row)
                                : row->state == LEASE_ASKED ? GY_GRANT_ASKED
                                                            : GY_GRANT_GONE,
                       .gang = row->gang,
+                      .is_last = gy_names_is_last(names, row->daemon, row->job),
                       .daemon = daemon->id,
                       .incarnation = daemon->incarnation,
                       .address = daemon->address,
@@ -486,12 +488,6 @@ void gy_names_tell_grants(gy_names *names)
         }
     }
     names->touched_count = 0;
-}
-
-void gy_names_avoid(gy_names *names, uint32_t job, uint32_t daemon)
-{
-    job_row *row = &names->jobs[job];
-    row->avoid[row->avoid_next++ % GY_CONTROL_AVOID_MAX] = names->daemons[daemon].id;
 }
 
 /* One that avoids a daemon may be wrong; two jobs are believed. */

@@ -202,11 +202,17 @@ static void take_gangs(gy_names *names, uint32_t job, const gy_manager_wishes *w
     row->gang_count = GY_MIN(wishes->gang_count, (uint32_t)GY_CONTROL_GANGS_MAX);
     for (uint32_t i = 0; i < row->gang_count; i++) {
         row->gangs[i] = (gang_row){.wish = wishes->gangs[i], .since_ns = names->now_ns};
+        bool is_new = true;
         for (uint32_t k = 0; k < old_count; k++) {
             if (old[k].wish.number == wishes->gangs[i].number &&
                 old[k].wish.width == wishes->gangs[i].width) {
                 row->gangs[i] = old[k];
+                is_new = false;
             }
+        }
+        if (is_new && row->is_parked) { /* for another wish */
+            row->is_parked = false;
+            gy_names_no_memory(names, gy_control_heap_put(&names->hungry, job));
         }
     }
     for (uint32_t k = 0; k < old_count; k++) { /* it does not want it any more, or has it */

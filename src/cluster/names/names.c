@@ -185,6 +185,10 @@ static void settle(gy_names *names)
     bool has_hungry = names->hungry.count > 0 || names->parked_count > 0;
     if (has_hungry && names->now_ns >= names->tick_ns) {
         gy_names_balance(names);
+        const bool has_turns = gy_names_turns(names);
+        if (gy_names_yield(names) || has_turns) {
+            gy_names_lend(names);
+        }
         names->tick_ns = names->now_ns + tick_ns;
     }
     gy_names_tell_grants(names);

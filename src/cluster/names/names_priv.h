@@ -136,7 +136,10 @@ typedef struct job_row {
     bool is_limited;                    /* and on others `elsewhere` slots are of use */
     uint32_t elsewhere;
     uint64_t avoid[GY_CONTROL_AVOID_MAX]; /* daemons */
+    bool is_last[GY_CONTROL_AVOID_MAX];   /* lent all the same: there is nothing else */
     uint32_t avoid_next;
+    int64_t
+        rest_ns; /* its gangs come after single slots of others until then; 0: they do not */
     list leases;
 } job_row;
 
@@ -256,8 +259,6 @@ void gy_names_seen(gy_names *names, uint32_t job, uint64_t version);
 void gy_names_touch(gy_names *names, uint32_t job);
 void gy_names_tell_grants(gy_names *names);
 void gy_names_give_back(gy_names *names, const gy_names_event *event);
-/** The job gets nothing more of that daemon. */
-void gy_names_avoid(gy_names *names, uint32_t job, uint32_t daemon);
 void gy_names_look_at_asked(gy_names *names);
 
 /* ---- jobs.c ---- */
@@ -294,6 +295,27 @@ void gy_names_reshape(gy_names *names);
  * slots of the largest that the job may run at. */
 uint32_t gy_names_never(const gy_names *names, uint32_t job, uint32_t *most);
 void gy_names_unreserve(gy_names *names, uint32_t job);
+
+/** Could it be served if all others gave their slots back? */
+bool gy_names_is_possible(const gy_names *names, uint32_t job, const gy_gang_wish *wish);
+
+/* ---- yield.c ---- */
+/** The job gets nothing more of that daemon, */
+void gy_names_avoid(gy_names *names, uint32_t job, uint32_t daemon);
+bool gy_names_is_avoided(const gy_names *names, uint32_t daemon, uint32_t job);
+/** but as the last resort. */
+bool gy_names_is_last(const gy_names *names, uint32_t daemon, uint32_t job);
+/** Jobs that wait in vain because of what they avoid: true, there is something to lend. */
+bool gy_names_yield(gy_names *names);
+
+/* ---- turns.c ---- */
+/** A lease is asked back: of a gang beyond its job's share, others have their turn then. */
+void gy_names_turn_over(gy_names *names, uint32_t lease);
+/** Do its gangs wait for others' turn? has_room: there are free slots for one, which the others
+ * must be able to take. @cost O(jobs * daemons) while its gangs rest, else O(1) */
+bool gy_names_rests(const gy_names *names, uint32_t job, bool has_room);
+/** true: some have rested enough, there may be something to lend. */
+bool gy_names_turns(gy_names *names);
 
 /* ---- revoke.c ---- */
 /** Who has more than its share while others wait? */

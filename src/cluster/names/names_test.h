@@ -78,7 +78,7 @@ static inline void tell(bench *at, gy_names_event event)
     }
 }
 
-static const gy_names_effect *said(const bench *at, gy_names_effect_kind kind)
+static inline const gy_names_effect *said(const bench *at, gy_names_effect_kind kind)
 {
     for (size_t i = 0; i < at->said.count; i++) {
         if (at->said.items[i].kind == kind) {

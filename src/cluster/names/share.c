@@ -171,8 +171,8 @@ static uint32_t free_everywhere(const gy_names *names, uint32_t job, uint32_t en
 }
 
 /* Could it be served if all others gave their slots back? On one host: where. */
-static bool is_possible(const gy_names *names, uint32_t job, const gy_gang_wish *wish,
-                        uint32_t *where)
+static bool is_possible_at(const gy_names *names, uint32_t job, const gy_gang_wish *wish,
+                           uint32_t *where)
 {
     uint32_t best = GY_NONE, all = 0, hosts = 0;
     for (uint32_t i = 0; i < names->daemon_count; i++) {
@@ -193,6 +193,12 @@ static bool is_possible(const gy_names *names, uint32_t job, const gy_gang_wish 
         return hosts >= wish->hosts;
     }
     return wish->is_one_host ? best != GY_NONE : all >= wish->width;
+}
+
+bool gy_names_is_possible(const gy_names *names, uint32_t job, const gy_gang_wish *wish)
+{
+    uint32_t where = GY_NONE;
+    return is_possible_at(names, job, wish, &where);
 }
 
 /* ---- What ---- */
@@ -258,14 +264,19 @@ static served serve_gang(gy_names *names, uint32_t job, gang_row *gang)
     uint32_t where = GY_NONE;
     bool is_over = row->held > row->facts.slots_max ||
                    wish->width > row->facts.slots_max - row->held; /* its own limit */
-    if (!is_over && has_room(names, job, wish, &where)) {
+    const bool is_there = !is_over && has_room(names, job, wish, &where);
+    const bool rests = gy_names_rests(names, job, is_there);
+    if (is_there && !rests) {
         offer_gang(names, job, gang, where);
         return SERVED;
     }
-    if (wish->width > row->facts.slots_max || !is_possible(names, job, wish, &where)) {
+    if (wish->width > row->facts.slots_max || !is_possible_at(names, job, wish, &where)) {
         return SERVE_NEVER;
     }
-    if (is_over) {
+    if (rests) {
+        gy_names_unreserve(names, job);
+    }
+    if (is_over || rests) {
         return SERVE_LATER;
     }
     if (GY_PLANTED_HERE(TWO_RESERVED) && !wish->is_one_host && wish->hosts <= 1) {

@@ -388,6 +388,7 @@ gy_status gy_net_write_grants(const gy_grant *grants, size_t count, gy_arena *ar
         rows[i].address = borrowed(from->address);
         rows[i].host = borrowed(from->host);
         rows[i].length_ns = from->length_ns;
+        rows[i].is_last = from->is_last;
         message->grants[i] = &rows[i];
     }
     message->n_grants = count;
@@ -414,6 +415,7 @@ gy_status gy_net_read_grants(const Gy__Cluster__Grants *message, gy_arena *arena
         made[i] = (gy_grant){.lease = from->lease,
                              .state = (gy_grant_state)from->state,
                              .gang = from->gang,
+                             .is_last = from->is_last != 0,
                              .daemon = from->daemon,
                              .incarnation = from->incarnation,
                              .address = from->address,

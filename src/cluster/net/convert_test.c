@@ -192,6 +192,7 @@ static void grants_once(void)
         in[i] = (gy_grant){.lease = key().low,
                            .state = (gy_grant_state)below(3),
                            .gang = (uint32_t)below(9),
+                           .is_last = below(2) == 0,
                            .daemon = gy_random_u64(&chance),
                            .incarnation = gy_random_u64(&chance),
                            .address = text(&arena, GY_CONTROL_TEXT_BYTES),
@@ -206,6 +207,7 @@ static void grants_once(void)
     for (size_t i = 0; i < count; i++) {
         assert_true(out[i].lease == in[i].lease && out[i].state == in[i].state &&
                     out[i].gang == in[i].gang && out[i].daemon == in[i].daemon &&
+                    out[i].is_last == in[i].is_last &&
                     out[i].incarnation == in[i].incarnation &&
                     out[i].length_ns == in[i].length_ns);
         assert_string_equal(out[i].address, in[i].address);
