@@ -80,7 +80,8 @@ typedef enum gy_event_kind {
      * task), and each committed output there that somebody needs runs again. Others stay
      * committed: they run again when a reader of theirs does. */
     GY_EVENT_HOST_LOST,
-    /* process, host: a closed slot may be used, on a host that is up. */
+    /* process, host, is_last: a closed slot may be used, on a host that is up. is_last: if it
+     * is avoided it is so no more, since nothing else has slots enough. */
     GY_EVENT_SLOT_OPEN,
     /* process, reason: its lease is over; what runs there is lost without being counted. Say
      * PROCESS_DOWN before when it is known to be gone: else exact tasks of it wait. */
@@ -109,6 +110,7 @@ typedef struct gy_event {
     /* DONE: some of its outputs lie in a file of the process's host. Else they are in the
      * report or in shared storage, and no host takes them along. */
     bool is_held;
+    bool is_last;
     uint32_t host;
     int64_t run_ns; /* time the work took, without waiting in the process */
     /* Members that no kind has both of share their place: an event at home is no longer for
@@ -232,8 +234,12 @@ uint32_t gy_manager_host_count(const gy_manager *manager);
 /** false: no host had this number. @cost O(what was ever committed there, and its readers) */
 bool gy_manager_host(const gy_manager *manager, uint32_t host, gy_host_state *state);
 
-/** Slots that it could use now, those in use among them. @cost O(1) */
+/** Slots that it could use now, those in use among them, and those for copies of late runs that
+ * find no process. @cost O(1) */
 uint32_t gy_manager_wanted(const gy_manager *manager);
+/** The host where more slots are of no use: all that waits are copies of late runs that are
+ * there; GY_NONE: it is not so. @cost O(1) */
+uint32_t gy_manager_unwanted(const gy_manager *manager);
 /** The most slots that a waiting cohort needs together, while no host has so many; 0: none
  * waits for that. @cost O(1) */
 uint32_t gy_manager_wanted_at_once(const gy_manager *manager);

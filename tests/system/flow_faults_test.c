@@ -37,10 +37,10 @@ static int64_t clock_ns(void)
 
 typedef struct habits {
     char top[64];
-    bool is_slow;  /* the first process of the job is */
-    bool is_lossy; /* readers wait until the test took something away */
-    char stage;    /* of relays */
-    int piece_ms;
+    bool is_slow;         /* the first process of the job is */
+    bool is_lossy;        /* readers wait until the test took something away */
+    char stage;           /* of relays */
+    int piece_ms, slower; /* a slow process takes so many times as long */
 } habits;
 
 static const habits *habits_of(gy_vertex *vertex)
@@ -107,6 +107,9 @@ static gy_status wait_for(gy_vertex *vertex, const char *name)
 static bool is_slow_process(const habits *has)
 {
     char path[128], text[32] = "";
+    if (getenv("GYRE_TEST_SLOW") != NULL) {
+        return submitted_is_at_slow_host();
+    }
     snprintf(path, sizeof(path), "%s/slow", has->top);
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file >= 0) {
@@ -125,7 +128,7 @@ static bool is_slow_process(const habits *has)
 static gy_status work(gy_vertex *vertex)
 {
     const habits *has = habits_of(vertex);
-    int slower = has->is_slow && is_slow_process(has) ? SLOWER : 1;
+    int slower = has->is_slow && is_slow_process(has) ? has->slower : 1;
     int64_t end_ns = clock_ns() + (int64_t)has->piece_ms * slower * 1000000;
     record(has, "pid", (int)getpid());
     while (clock_ns() < end_ns) {
@@ -367,6 +370,7 @@ typedef struct pace {
     const char *name;
     int workers, piece_ms;
     bool is_slow, has_copies;
+    int slower, floor_ms; /* 0: SLOWER; two pieces, or 1 s if that is less */
 } pace;
 
 typedef struct pace_result {
@@ -379,10 +383,12 @@ static pace_result run_pieces(const pace *how)
     place at = make_place();
     at.has.is_slow = how->is_slow;
     at.has.piece_ms = how->piece_ms;
+    at.has.slower = how->slower > 0 ? how->slower : SLOWER;
+    const int floor_ms = how->floor_ms > 0 ? how->floor_ms : GY_MIN(2 * how->piece_ms, 1000);
     gy_flow_options options = options_of(&at);
     options.processes = how->workers;
     options.timeout_seconds = 120;
-    options.copy_floor_seconds = how->has_copies ? how->piece_ms * 2e-3 : -1;
+    options.copy_floor_seconds = how->has_copies ? floor_ms * 1e-3 : -1;
     gy_dag *dag = gy_dag_new(flow, "pieces");
     gy_part_output(vertices(dag, "work", &at.has, 0, PIECES), "piece");
     gy_flow_report *report = NULL;
@@ -410,9 +416,10 @@ static pace_result run_pieces(const pace *how)
  * told; without it there is none. False: on a machine that others use it may be otherwise. */
 static bool is_slow_bearable(int workers, int piece_ms)
 {
-    const pace_result healthy = run_pieces(&(pace){"healthy", workers, piece_ms, false, true});
+    const pace_result healthy =
+        run_pieces(&(pace){"healthy", workers, piece_ms, false, true, 0, 0});
     const pace_result slow =
-        run_pieces(&(pace){"one at a tenth", workers, piece_ms, true, true});
+        run_pieces(&(pace){"one at a tenth", workers, piece_ms, true, true, 0, 0});
     const double times = slow.seconds / healthy.seconds;
     printf("soak: a worker at a tenth of %d: %.2f times\n", workers, times);
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
@@ -437,8 +444,25 @@ static void a_slow_worker_costs_little(void **state)
     assert_true(is_right);
     if (is_soak) {
         assert_true(is_slow_bearable(3, piece_ms));
-        assert_true(run_pieces(&(pace){"no copies", 4, piece_ms, true, false}).seconds >= 39);
+        assert_true(run_pieces(&(pace){"no copies", 4, piece_ms, true, false, 0, 0}).seconds >=
+                    39);
     }
+}
+
+/* As a job of a cluster, one of whose hosts is slow or none: its time is what it says. */
+static void pieces_over_hosts(void **state)
+{
+    (void)state;
+    if (!submitted_is()) {
+        skip();
+    }
+    int piece_ms = 0, slower = 0, floor_ms = 0;
+    const char *how = getenv("GYRE_TEST_PACE");
+    assert_non_null(how);
+    assert_int_equal(sscanf(how, "%d,%d,%d", &piece_ms, &slower, &floor_ms), 3);
+    const bool is_slow = getenv("GYRE_TEST_SLOW") != NULL;
+    (void)run_pieces(&(pace){is_slow ? "a slow host" : "healthy", 8, piece_ms, is_slow, true,
+                             slower, floor_ms});
 }
 
 typedef struct nap {
@@ -668,6 +692,7 @@ int main(int argc, char **argv)
     submitted_begin();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_worker_costs_little),
+        cmocka_unit_test(pieces_over_hosts),
         cmocka_unit_test(who_wakes_too_late_is_not_heard),
         cmocka_unit_test(readers_of_what_was_drawn_run_again),
         cmocka_unit_test(a_bit_turned_three_stages_up),

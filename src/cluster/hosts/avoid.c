@@ -3,7 +3,8 @@
  * another, or has been running there for longer than it took to fail, speaks against the host.
  * Three of them, and it is avoided, unless it is the only one, or they are few beside what was
  * done there of late: tasks that fail now and then shall not cost one host after the other. A
- * host that has what others have not is not avoided: its tasks would have nowhere to go.
+ * host that has what others have not is not avoided: its tasks would have nowhere to go. One
+ * whose slots turn out to be the only ones that are enough is pardoned.
  */
 #include "cluster/manager/manager_priv.h"
 
@@ -83,6 +84,24 @@ static void avoid(gy_manager *manager, uint32_t host)
         manager, "%u tasks failed on host %s (%s) and did well elsewhere: it is avoided",
         GY_BAD_TASKS, row->name, row->address);
     gy_manager_note_host(manager, host, effect->reason);
+}
+
+void gy_manager_pardon(gy_manager *manager, uint32_t host)
+{
+    host_row *row = &manager->hosts.rows[host];
+    row->is_avoided = false;
+    row->suspect_count = row->done = 0;
+    for (uint32_t process = 0; process < manager->options.process_max; process++) {
+        const slot *at = &manager->slots[process];
+        if (at->host == host && at->state == SLOT_UP && at->heap[0] == GY_NONE) {
+            gy_manager_heap_put(manager, process);
+        }
+    }
+    gy_manager_note_host(manager, host,
+                         gy_manager_text(manager,
+                                         "host %s (%s) is used although tasks failed there: "
+                                         "nothing else has slots enough",
+                                         row->name, row->address));
 }
 
 void gy_manager_look_at_hosts(gy_manager *manager)

@@ -271,6 +271,9 @@ void gy_manager_slot_open(gy_manager *manager, const gy_event *event)
         return;
     }
     host_row *row = &manager->hosts.rows[event->host];
+    if (row->is_avoided && event->is_last) {
+        gy_manager_pardon(manager, event->host);
+    }
     if (row->is_avoided) {
         gy_effect *effect = gy_manager_emit(manager, GY_EFFECT_AVOID);
         effect->host = event->host;

@@ -195,6 +195,8 @@ uint32_t gy_manager_pick_spread(gy_manager *manager, uint32_t head, gy_heap **fr
 void gy_manager_blame(gy_manager *manager, uint32_t task, uint32_t host, int64_t took_ns);
 /** It did well there: others where it failed have one against them. */
 void gy_manager_acquit(gy_manager *manager, uint32_t task, uint32_t host);
+/** Nothing else has slots enough: it is avoided no more, until it has been found bad again. */
+void gy_manager_pardon(gy_manager *manager, uint32_t host);
 /** Are there hosts by now where tasks fail that run well elsewhere? */
 void gy_manager_look_at_hosts(gy_manager *manager);
 

@@ -276,6 +276,37 @@ static void a_bad_host_is_avoided(void **state)
     machine_free(&at);
 }
 
+/* Its slots are the only ones that are enough: it is used, and is not avoided for what was. */
+static void the_last_resort_is_pardoned(void **state)
+{
+    (void)state;
+    machine_job job = {0};
+    machine at;
+    for (uint32_t i = 0; i < 32; i++) {
+        machine_task(&job, (gy_task){.stage = 0, .width = i < 31 ? 1 : 2}, NULL);
+    }
+    hosts_new(&at, &job, (gy_manager_options){.process_max = 8, .threads = 30});
+    hosts_open(&at, 0, 0);
+    hosts_open(&at, 1, 1);
+    fail_three(&at, 0);
+    assert_true(at.manager->hosts.rows[0].is_avoided);
+    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 0});
+    assert_int_equal(gy_manager_wanted_at_once(at.manager), 2); /* it is set aside */
+    for (uint32_t process = 2; process < 4; process++) {
+        machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN,
+                                     .process = process,
+                                     .host = 0,
+                                     .is_last = true});
+        assert_int_equal(machine_count(&at, GY_EFFECT_AVOID), 0);
+        hosts_start(&at);
+    }
+    assert_int_equal(machine_state(&at, 31), TASK_RUNNING);
+    assert_int_equal(hosts_where(&at, 31), 0);
+    machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+    assert_int_equal(machine_count(&at, GY_EFFECT_AVOID), 0);
+    machine_free(&at);
+}
+
 /* Two tasks, or the same one three times, or three that fail everywhere, are not enough; nor
  * are three among hundreds that did well. */
 static void others_are_not(void **state)
@@ -405,6 +436,7 @@ int main(void)
         cmocka_unit_test(what_failed_goes_elsewhere),
         cmocka_unit_test(what_cannot_be_fetched_is_made_elsewhere),
         cmocka_unit_test(a_bad_host_is_avoided),
+        cmocka_unit_test(the_last_resort_is_pardoned),
         cmocka_unit_test(others_are_not),
         cmocka_unit_test(running_elsewhere_counts),
         cmocka_unit_test(copies_go_to_another_host),

@@ -159,6 +159,20 @@ static void weigh_places(gy_manager *manager)
     }
 }
 
+/* Where copies may go. */
+static void weigh_copies(gy_manager *manager)
+{
+    const gy_hosts *hosts = &manager->hosts;
+    const uint32_t unwanted = gy_manager_unwanted(manager);
+    for (uint32_t host = 0; host < hosts->count && unwanted != GY_NONE; host++) {
+        const uint32_t name = gy_manager_name_of(manager, host);
+        if (gy_manager_has_slots(&hosts->rows[host], 0) && name != GY_NONE &&
+            name != gy_manager_name_of(manager, unwanted)) {
+            hosts->name_rows[name].weight = 1;
+        }
+    }
+}
+
 /* Names with pinned tasks, those that have no slot so far before all others. */
 static void weigh_pinned(gy_manager *manager)
 {
@@ -226,6 +240,7 @@ void gy_manager_wanted_where(gy_manager *manager, gy_wanted_where *where)
     if (hosts->name_count == 0) {
         return;
     }
+    weigh_copies(manager);
     weigh_places(manager);
     weigh_pinned(manager);
     pick_names(manager, where);
@@ -234,7 +249,8 @@ void gy_manager_wanted_where(gy_manager *manager, gy_wanted_where *where)
     }
     if (where->is_limited) {
         const uint32_t others = manager->ready_width - hosts->pinned_ready +
-                                manager->in_flight - load_there(manager, where);
+                                manager->copies_due + manager->in_flight -
+                                load_there(manager, where);
         where->elsewhere = (others + manager->options.threads - 1) / manager->options.threads;
     }
 }

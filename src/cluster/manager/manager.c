@@ -75,7 +75,7 @@ gy_status gy_manager_new(const gy_manager_options *options, const gy_growth *job
     }
     take_options(made, options);
     made->free_run = made->free_seat = made->copy_wanted = made->memo_missed = GY_NONE;
-    made->noted_wait = GY_NONE;
+    made->noted_wait = made->copies_host = GY_NONE;
     made->timer_ns = INT64_MAX;
     gy_status status = take_stages(made, options);
     status = status < 0 ? status : gy_manager_slots_new(made);
@@ -166,6 +166,7 @@ static void tick(gy_manager *manager)
     bool was_late = manager->timer_ns < manager->now_ns - manager->options.silence_ns / 4;
     manager->timer_ns = INT64_MAX;
     gy_manager_look_at_processes(manager, was_late);
+    manager->copies_due = 0;
     if (manager->phase == PHASE_RUNNING) {
         gy_manager_look_at_runs(manager);
         gy_manager_look_at_hosts(manager);
@@ -236,9 +237,29 @@ static void handle(gy_manager *manager, const gy_event *event)
     }
 }
 
+int64_t gy_manager_pace(const gy_manager *manager)
+{
+    int64_t wait_ns = GY_MIN(manager->options.silence_ns / 4, tick_ns);
+    if (manager->options.copy_floor_ns > 0) {
+        wait_ns = GY_MIN(wait_ns, manager->options.copy_floor_ns / 4);
+    }
+    return GY_MAX(wait_ns, tick_min_ns);
+}
+
+static void watch(gy_manager *manager)
+{
+    bool is_watching =
+        manager->empty_count + manager->closed_count < manager->options.process_max &&
+        manager->phase != PHASE_ENDED;
+    if (is_watching && manager->timer_ns == INT64_MAX) {
+        gy_manager_wake(manager, manager->now_ns + gy_manager_pace(manager));
+    }
+}
+
 /* What follows, whatever the event was. */
 static void settle(gy_manager *manager)
 {
+    watch(manager); /* before anything that wants to be woken much later */
     if (manager->hosts.wait_count > 0) {
         gy_manager_exact_release(manager);
     }
@@ -248,16 +269,7 @@ static void settle(gy_manager *manager)
     gy_manager_place(manager);
     gy_manager_spawn(manager);
     gy_manager_finish(manager);
-    bool is_watching =
-        manager->empty_count + manager->closed_count < manager->options.process_max &&
-        manager->phase != PHASE_ENDED;
-    if (is_watching && manager->timer_ns == INT64_MAX) {
-        int64_t wait_ns = GY_MIN(manager->options.silence_ns / 4, tick_ns);
-        if (manager->options.copy_floor_ns > 0) {
-            wait_ns = GY_MIN(wait_ns, manager->options.copy_floor_ns / 4);
-        }
-        gy_manager_wake(manager, manager->now_ns + GY_MAX(wait_ns, tick_min_ns));
-    }
+    watch(manager);
 }
 
 gy_status gy_manager_step(gy_manager *manager, const gy_event *event, gy_effects *effects)

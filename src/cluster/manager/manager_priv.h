@@ -204,6 +204,9 @@ struct gy_manager {
     uint32_t failed_starts;
     uint32_t noted_wait;  /* the last cohort whose waiting was told */
     uint32_t copy_wanted; /* a run that shall be copied before ready tasks; GY_NONE */
+    uint32_t copies_due;  /* late runs of one member that find no process for their copy, */
+    uint32_t copies_host; /* all on this host; GY_NONE: on several, or at home */
+    int64_t copy_ns;      /* when the next run is late; INT64_MAX: none is known to be */
 
     /* growth */
     gy_grown *grown;
@@ -294,7 +297,10 @@ void gy_manager_runs_free(gy_manager *manager);
 
 /* ---- place.c ---- */
 void gy_manager_place(gy_manager *manager);
-bool gy_manager_copy_start(gy_manager *manager, uint32_t first);
+typedef enum copied { COPY_STARTED, COPY_NOWHERE, COPY_NOT_NOW } copied;
+/** may_stay: also on the same host if no other has processes, though one that is up may get
+ * some. NOWHERE: no process that may have it is free. NOT_NOW: its inputs are others by now. */
+copied gy_manager_copy_start(gy_manager *manager, uint32_t first, bool may_stay);
 /** Tasks of this kind that a thread may have in flight. */
 uint32_t gy_manager_depth(const gy_manager *manager, const task_row *row);
 /** Why nothing starts, said once. */
@@ -368,6 +374,8 @@ void gy_manager_sample(gy_manager *manager, uint32_t task, int64_t run_ns);
 void gy_manager_look_at_runs(gy_manager *manager);
 /** One that is very late, before any ready task. */
 void gy_manager_copy_late(gy_manager *manager);
+/** Time between two looks, at most. */
+int64_t gy_manager_pace(const gy_manager *manager);
 
 /* ---- journal.c ---- */
 void gy_manager_write_begin(gy_manager *manager);

@@ -252,8 +252,10 @@ static bool find_places(const gy_manager *manager, uint32_t task, const gy_heap 
     return found == width;
 }
 
-/* On another host than the first run's, if another has processes, and not where it failed. */
-static bool find_host(const gy_manager *manager, uint32_t first, uint32_t *places)
+/* On another host than the first run's, if another has processes, or may have some soon and
+ * that is waited for, and not where it failed. */
+static bool find_host(const gy_manager *manager, uint32_t first, bool may_stay,
+                      uint32_t *places)
 {
     uint32_t own = manager->places[first].host, task = manager->runs[first].task;
     bool has_other = false;
@@ -262,7 +264,9 @@ static bool find_host(const gy_manager *manager, uint32_t first, uint32_t *place
         if (!gy_manager_may_be_at(manager, task, host)) {
             continue;
         }
-        has_other = has_other || (host != own && other->heap.count > 0);
+        has_other = has_other ||
+                    (host != own &&
+                     (other->heap.count > 0 || (!may_stay && gy_manager_has_slots(other, 0))));
         if (host != own && host != manager->rows[task].host &&
             find_places(manager, task, &other->heap, places)) {
             return true;
@@ -274,25 +278,24 @@ static bool find_host(const gy_manager *manager, uint32_t first, uint32_t *place
     return find_places(manager, task, &manager->hosts.rows[own].heap, places);
 }
 
-bool gy_manager_copy_start(gy_manager *manager, uint32_t first)
+copied gy_manager_copy_start(gy_manager *manager, uint32_t first, bool may_stay)
 {
     uint32_t task = manager->runs[first].task, width = manager->rows[task].width;
-    uint32_t *places = gy_alloc("manager.copy", width * sizeof(*places));
-    if (places == NULL) {
-        manager->status = GY_NOMEM;
-        return false;
-    }
-    bool is_found = manager->options.host_max > 0
-                        ? find_host(manager, first, places)
-                        : find_places(manager, task, &manager->heap, places);
     /* It must read the same: an input may have been lost since, or stand in another order. */
     gy_key key = gy_manager_key(manager, task);
     bool is_same = (manager->rows[task].missing == 0 &&
                     memcmp(&key, &manager->runs[first].key, sizeof(key)) == 0) ||
                    GY_PLANTED(COPIED_BLIND);
-    uint32_t index = is_found && is_same && may_run_again(manager, task)
-                         ? gy_manager_run_new(manager, task)
-                         : GY_NONE;
+    uint32_t *places = is_same ? gy_alloc("manager.copy", width * sizeof(*places)) : NULL;
+    if (places == NULL) {
+        manager->status = is_same ? GY_NOMEM : manager->status;
+        return COPY_NOT_NOW;
+    }
+    bool is_found = manager->options.host_max > 0
+                        ? find_host(manager, first, may_stay, places)
+                        : find_places(manager, task, &manager->heap, places);
+    uint32_t index =
+        is_found && may_run_again(manager, task) ? gy_manager_run_new(manager, task) : GY_NONE;
     if (index != GY_NONE) {
         manager->runs[index].key = key;
         manager->runs[index].is_copy = true;
@@ -306,5 +309,5 @@ bool gy_manager_copy_start(gy_manager *manager, uint32_t first)
         }
     }
     gy_free(places);
-    return index != GY_NONE;
+    return index != GY_NONE ? COPY_STARTED : is_found ? COPY_NOT_NOW : COPY_NOWHERE;
 }

@@ -69,7 +69,7 @@ void gy_manager_spawn(gy_manager *manager)
     bool is_time = manager->phase == PHASE_RUNNING ||
                    (manager->phase == PHASE_STARTING && manager->memo_count == 0);
     uint64_t wanted = (uint64_t)manager->ready_width + manager->behind;
-    if (!is_time || manager->empty_count == 0 || wanted == 0) {
+    if (!is_time || manager->empty_count == 0 || wanted + manager->copies_due == 0) {
         return;
     }
     if (manager->now_ns < manager->spawn_ns) {
@@ -79,13 +79,16 @@ void gy_manager_spawn(gy_manager *manager)
     manager->behind = 0; /* until somebody looks again */
     const bool has_pinned = manager->hosts.pinned_ready > 0;
     wanted -= manager->hosts.pinned_ready;
+    const uint64_t with_copies = wanted + manager->copies_due;
     uint64_t coming = (uint64_t)manager->starting_count * manager->options.threads;
     int64_t next_ns = INT64_MAX;
     for (uint32_t process = 0;
-         process < manager->options.process_max && (coming < wanted || has_pinned); process++) {
+         process < manager->options.process_max && (coming < with_copies || has_pinned);
+         process++) {
         slot *at = &manager->slots[process];
         bool may_start = at->state == SLOT_EMPTY && is_known(manager, at) &&
-                         (coming < wanted || gy_manager_is_pinned_at(manager, at->host));
+                         (coming < wanted || gy_manager_is_pinned_at(manager, at->host) ||
+                          (coming < with_copies && at->host != manager->copies_host));
         if (may_start && at->retry_ns <= manager->now_ns) {
             start(manager, process);
             coming += manager->options.threads;
@@ -93,7 +96,7 @@ void gy_manager_spawn(gy_manager *manager)
             next_ns = GY_MIN(next_ns, at->retry_ns);
         }
     }
-    if (next_ns < INT64_MAX && (coming < wanted || has_pinned)) {
+    if (next_ns < INT64_MAX && (coming < with_copies || has_pinned)) {
         manager->spawn_ns = next_ns;
         gy_manager_wake(manager, next_ns);
     }
@@ -126,6 +129,9 @@ void gy_manager_up(gy_manager *manager, const gy_event *event)
     set_state(manager, at, SLOT_UP);
     at->heard_ns = manager->now_ns;
     manager->failed_starts = 0;
+    if (manager->copies_due > 0) {
+        gy_manager_wake(manager, manager->now_ns); /* a copy waits for it */
+    }
     if (manager->options.host_max == 0 || !manager->hosts.rows[at->host].is_avoided) {
         gy_manager_heap_put(manager, event->process);
     }

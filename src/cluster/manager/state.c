@@ -57,10 +57,18 @@ uint32_t gy_manager_task_count(const gy_manager *manager)
 
 uint32_t gy_manager_wanted(const gy_manager *manager)
 {
-    uint64_t tasks = (uint64_t)manager->ready_width + manager->in_flight;
-    uint64_t slots = (tasks + manager->options.threads - 1) / manager->options.threads;
+    const uint64_t tasks = (uint64_t)manager->ready_width + manager->in_flight;
+    const uint64_t threads = manager->options.threads;
+    const uint64_t slots =
+        (tasks + threads - 1) / threads + (manager->copies_due + threads - 1) / threads;
     return (uint32_t)GY_MAX(GY_MIN(slots, (uint64_t)UINT32_MAX),
                             (uint64_t)gy_manager_wanted_at_once(manager));
+}
+
+uint32_t gy_manager_unwanted(const gy_manager *manager)
+{
+    return manager->copies_due > 0 && manager->ready_width == 0 ? manager->copies_host
+                                                                : (uint32_t)GY_NONE;
 }
 
 uint32_t gy_manager_wanted_at_once(const gy_manager *manager)

@@ -78,7 +78,9 @@ static void fit(stage_row *stage)
     stage->fitted = stage->sampled;
 }
 
-/* When a run of the task is late; INT64_MAX: nothing is known yet. */
+/* When a run of the task is late; INT64_MAX: nothing is known yet. A stage of equal runs has no
+ * sigma to speak of: half as long again is late then, and a quarter where nothing waits, since
+ * a copy takes no other task's place. */
 static int64_t late_ns(const gy_manager *manager, const task_row *row)
 {
     stage_row *stage = &manager->stages[row->stage];
@@ -94,8 +96,7 @@ static int64_t late_ns(const gy_manager *manager, const task_row *row)
     if (tasks < FIT_TASKS) {
         late = 3 * expected;
     }
-    /* A stage of equal runs has no sigma to speak of. */
-    late = fmax(late, 1.5 * expected);
+    late = fmax(late, (manager->ready_width > 0 ? 1.5 : 1.25) * expected);
     return GY_MAX((int64_t)late, manager->options.copy_floor_ns);
 }
 
@@ -123,9 +124,34 @@ static int64_t age_of(const gy_manager *manager, uint32_t index)
     return age_ns == INT64_MAX ? 0 : age_ns;
 }
 
+/* The run's host, if the job knows another one. */
+static uint32_t host_of(const gy_manager *manager, uint32_t index)
+{
+    const uint32_t own =
+        manager->options.host_max > 0 ? manager->places[index].host : (uint32_t)GY_NONE;
+    for (uint32_t other = 0; own != GY_NONE && other < manager->hosts.count; other++) {
+        if (other != own && gy_manager_has_slots(&manager->hosts.rows[other], 0)) {
+            return own;
+        }
+    }
+    return GY_NONE;
+}
+
+/* It waits for a process; the members of a cohort would need some of one host together. */
+static void count_due(gy_manager *manager, uint32_t index)
+{
+    if (manager->runs[index].width > 1) {
+        return;
+    }
+    const uint32_t host = host_of(manager, index);
+    manager->copies_host =
+        manager->copies_due == 0 || manager->copies_host == host ? host : (uint32_t)GY_NONE;
+    manager->copies_due++;
+}
+
 /* A late run gets a copy when a process is free: after the ready tasks, or before them when it
- * is twice as late. */
-static void look_at_run(gy_manager *manager, uint32_t index)
+ * is twice as late. NOT_NOW: also if it is not late. */
+static copied look_at_run(gy_manager *manager, uint32_t index)
 {
     const run *late = &manager->runs[index];
     const task_row *row = &manager->rows[late->task];
@@ -133,27 +159,38 @@ static void look_at_run(gy_manager *manager, uint32_t index)
                     manager->options.copy_floor_ns >= 0 && manager->phase == PHASE_RUNNING;
     int64_t age_ns = may_copy ? age_of(manager, index) : 0;
     if (age_ns <= manager->options.copy_floor_ns || has_copy(manager, late->task)) {
-        return;
+        return COPY_NOT_NOW;
     }
-    int64_t limit_ns = late_ns(manager, row);
-    uint32_t task = late->task;
-    if (age_ns > limit_ns && gy_manager_copy_start(manager, index)) {
+    const int64_t limit_ns = late_ns(manager, row);
+    const uint32_t task = late->task;
+    if (age_ns <= limit_ns) {
+        if (limit_ns < INT64_MAX) {
+            manager->copy_ns =
+                GY_MIN(manager->copy_ns, manager->now_ns + limit_ns - age_ns + 1);
+        }
+        return COPY_NOT_NOW;
+    }
+    const bool is_very_late = age_ns / 2 > limit_ns;
+    const copied how = gy_manager_copy_start(manager, index, is_very_late);
+    if (how == COPY_STARTED) {
         gy_manager_note_task(
             manager, task,
             gy_manager_text(manager,
                             "copied: it has taken %.1f s, %.1f s were expected at most",
                             (double)age_ns / 1e9, (double)limit_ns / 1e9));
-    } else if (age_ns / 2 > limit_ns) {
+    } else if (is_very_late) {
         manager->copy_wanted = index;
     }
+    return how;
 }
 
 void gy_manager_copy_late(gy_manager *manager)
 {
     if (manager->open_count > 0) {
-        uint32_t index = manager->copy_wanted;
+        const uint32_t index = manager->copy_wanted;
+        const bool was_due = manager->copies_due > 0 && manager->runs[index].width == 1;
         manager->copy_wanted = GY_NONE;
-        look_at_run(manager, index);
+        manager->copies_due -= look_at_run(manager, index) == COPY_STARTED && was_due;
     }
 }
 
@@ -210,6 +247,7 @@ static bool is_first(const gy_manager *manager, const seat *at)
 void gy_manager_look_at_runs(gy_manager *manager)
 {
     manager->copy_wanted = GY_NONE;
+    manager->copy_ns = INT64_MAX;
     manager->behind = 0;
     for (uint32_t process = 0; process < manager->options.process_max; process++) {
         if (is_stuck(manager, &manager->slots[process])) {
@@ -220,11 +258,15 @@ void gy_manager_look_at_runs(gy_manager *manager)
         for (uint32_t i = 0; i < manager->options.threads && at != GY_NONE; i++) {
             const seat *oldest = &manager->seats[at];
             uint32_t next = oldest->next;
-            if (is_first(manager, oldest)) {
-                look_at_run(manager, oldest->run);
+            const uint32_t index = oldest->run;
+            if (is_first(manager, oldest) && look_at_run(manager, index) == COPY_NOWHERE) {
+                count_due(manager, index);
             }
             at = next;
         }
+    }
+    if (manager->copy_ns < manager->now_ns + gy_manager_pace(manager)) {
+        gy_manager_wake(manager, manager->copy_ns);
     }
 }
 

@@ -234,8 +234,30 @@ void gy_tenant_give_all(gy_tenant *tenant, int64_t now_ns)
     }
 }
 
+/* Copies of what is late on a host go to others: its idle slots would be held instead of
+ * theirs. */
+static void give_unwanted(gy_tenant *tenant, int64_t now_ns)
+{
+    const uint32_t host = gy_manager_unwanted(tenant->manager);
+    if (host == GY_NONE || host != tenant->unwanted) {
+        tenant->unwanted = host;
+        tenant->unwanted_ns = now_ns;
+        return;
+    }
+    for (uint32_t i = 0; i < tenant->slot_count && !has_ended(tenant) &&
+                         now_ns - tenant->unwanted_ns >= paced(tenant, idle_after_ns) / 2;
+         i++) {
+        if (tenant->seats[i].host == host && is_idle(tenant, i)) {
+            gy_tenant_seat_close(tenant, i, "what is late there is copied to other hosts",
+                                 TENANT_BACK);
+        }
+    }
+}
+
 void gy_tenant_give_idle(gy_tenant *tenant, int64_t now_ns)
 {
+    give_unwanted(tenant, now_ns);
+
     const uint32_t wanted = GY_MIN(gy_manager_wanted(tenant->manager), tenant->slot_count);
     if (is_gang_late(tenant, now_ns)) {
         for (uint32_t i = 0; i < tenant->slot_count && !has_ended(tenant); i++) {
@@ -283,6 +305,7 @@ void gy_tenant_do_avoids(gy_tenant *tenant)
         const tenant_avoid avoid = tenant->avoids[--tenant->avoid_count];
         tenant_host *host = &tenant->hosts[avoid.host];
         host->is_avoided = true;
+        host->is_last = false;
         (void)snprintf(host->why, sizeof(host->why), "%s", avoid.reason);
         for (uint32_t i = 0; i < tenant->slot_count; i++) {
             const uint64_t lease = tenant->seats[i].lease;
@@ -323,6 +346,10 @@ static void take_grant(gy_tenant *tenant, const gy_grant *grant)
         grant->gang != 0 && grant->gang != tenant->gang && grant->gang != tenant->served;
     const uint32_t number = gy_tenant_host_get(tenant, grant->daemon, grant->incarnation,
                                                grant->address, grant->host);
+    if (grant->is_last && number != GY_NONE && tenant->hosts[number].is_avoided) {
+        tenant->hosts[number].is_avoided = false;
+        tenant->hosts[number].is_last = true;
+    }
     const bool is_avoided = number != GY_NONE && tenant->hosts[number].is_avoided;
     if (grant->state == GY_GRANT_ASKED || is_old_gang || number == GY_NONE || is_avoided) {
         gy_tenant_give_back(tenant, grant->lease, is_avoided,

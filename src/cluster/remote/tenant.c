@@ -19,6 +19,7 @@ static const int64_t beat_every_ns = 1000000000;
 gy_status gy_tenant_open(gy_tenant *tenant)
 {
     tenant->dead_ns = tenant->dead_ns > 0 ? tenant->dead_ns : default_dead_ns;
+    tenant->unwanted = GY_NONE;
     tenant->seats = gy_alloc_zero("cluster.tenant", tenant->slot_count, sizeof(tenant_seat));
     return tenant->seats != NULL ? GY_OK : GY_NOMEM;
 }
@@ -156,6 +157,17 @@ void gy_tenant_host_lost(gy_tenant *tenant, uint32_t number, const char *reason)
 
 /* ---- attaching ---- */
 
+static void open_slot(gy_tenant *tenant, uint32_t slot)
+{
+    tenant_seat *seat = &tenant->seats[slot];
+    seat->is_open = true;
+    tenant->open_count++;
+    tenant->ops->step(tenant->arg, &(gy_event){.kind = GY_EVENT_SLOT_OPEN,
+                                               .process = slot,
+                                               .host = seat->host,
+                                               .is_last = tenant->hosts[seat->host].is_last});
+}
+
 static void host_is_here(gy_tenant *tenant, uint32_t number)
 {
     tenant_host *host = &tenant->hosts[number];
@@ -170,13 +182,9 @@ static void host_is_here(gy_tenant *tenant, uint32_t number)
                                                    .name = host->name});
     }
     for (uint32_t i = 0; i < tenant->slot_count && !tenant->ops->has_ended(tenant->arg); i++) {
-        tenant_seat *seat = &tenant->seats[i];
+        const tenant_seat *seat = &tenant->seats[i];
         if (seat->lease != 0 && seat->host == number && !seat->is_open) {
-            seat->is_open = true;
-            tenant->open_count++;
-            tenant->ops->step(
-                tenant->arg,
-                &(gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = i, .host = number});
+            open_slot(tenant, i);
         }
     }
     tenant->ops->go_on(tenant->arg, number);
@@ -288,11 +296,7 @@ bool gy_tenant_seat_take(gy_tenant *tenant, const gy_grant *grant, uint32_t host
     if (tenant->hosts[host].state == HOST_GONE) {
         gy_tenant_host_dial(tenant, host);
     } else if (tenant->hosts[host].state == HOST_HERE || GY_TENANT_PLANTED(OPENED_EARLY)) {
-        tenant->seats[slot].is_open = true;
-        tenant->open_count++;
-        tenant->ops->step(
-            tenant->arg,
-            &(gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = slot, .host = host});
+        open_slot(tenant, slot);
     }
     return true;
 }

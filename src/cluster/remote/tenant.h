@@ -33,6 +33,7 @@ typedef struct tenant_host {
     bool is_up;       /* as the machine knows */
     bool is_expected; /* the journal names it; the machine waits to hear of it */
     bool is_avoided;
+    bool is_last; /* it was, and is used all the same: there is nothing else */
     uint64_t daemon, incarnation;
     int64_t away_ns; /* AWAY, ATTACHING: since then */
     char address[GY_CONTROL_TEXT_BYTES], name[GY_CONTROL_TEXT_BYTES];
@@ -113,6 +114,8 @@ typedef struct gy_tenant {
     gy_wanted_where where; /* as said last */
     int64_t missed_ns;     /* since when a task's hosts are not there; 0: they are */
     int64_t others_ns;     /* when there were no more slots elsewhere than are of use */
+    uint32_t unwanted;     /* host whose idle slots nothing that waits can use; GY_NONE; */
+    int64_t unwanted_ns;   /* since then */
     /* what is there */
     tenant_host *hosts; /* (host_count) */
     size_t host_count, host_room;

@@ -16,6 +16,9 @@ typedef struct flat {
     size_t journal_bytes;
     uint32_t dialled; /* bits */
     uint32_t generations[3];
+    gy_attempt started[3]; /* where */
+    int64_t now_ns;
+    bool is_last; /* of the slot that was opened last */
     gy_manager_wishes wishes;
 } flat;
 
@@ -23,7 +26,8 @@ static void step(void *arg, gy_event *event)
 {
     flat *at = arg;
     uint64_t position = 0;
-    event->now_ns = 1000;
+    event->now_ns = at->now_ns;
+    at->is_last = event->kind == GY_EVENT_SLOT_OPEN ? event->is_last : at->is_last;
     assert_ok(gy_manager_step(at->manager, event, &at->said));
     for (size_t i = 0; i < at->said.count; i++) {
         const gy_effect *effect = &at->said.items[i];
@@ -31,6 +35,10 @@ static void step(void *arg, gy_event *event)
         position = effect->kind == GY_EFFECT_SYNC ? effect->position : position;
         if (effect->kind == GY_EFFECT_SPAWN) {
             at->generations[effect->process] = effect->generation;
+        }
+        if (effect->kind == GY_EFFECT_START) {
+            at->started[effect->process] = effect->id;
+            at->tenant.seats[effect->process].running = 1;
         }
         if (effect->kind == GY_EFFECT_APPEND) {
             assert_true(at->journal_bytes + effect->size_bytes <= sizeof(at->journal));
@@ -102,16 +110,18 @@ static const gy_tenant_ops ops = {.step = step,
                                   .wish = wish,
                                   .give = give};
 
-/* A job of one cohort, with three slots; NULL: not resumed. */
-static void flat_new(flat *at, const flat *before)
+/* With three slots; NULL: not resumed. */
+static void flat_begin(flat *at, const flat *before, const gy_growth *job)
 {
     static const gy_stage stage = {.name = "all"};
-    static const gy_task task = {.key = {1, 1}, .width = 3, .output_count = 1};
-    const gy_manager_options options = {
-        .stages = &stage, .stage_count = 1, .process_max = 3, .host_max = 16};
-    *at = (flat){.dialled = 0};
-    assert_ok(
-        gy_manager_new(&options, &(gy_growth){.tasks = &task, .task_count = 1}, &at->manager));
+    const gy_manager_options options = {.stages = &stage,
+                                        .stage_count = 1,
+                                        .process_max = 3,
+                                        .host_max = 16,
+                                        .depth_max = 1,
+                                        .silence_ns = INT64_MAX / 8};
+    *at = (flat){.now_ns = 1000};
+    assert_ok(gy_manager_new(&options, job, &at->manager));
     if (before != NULL) {
         size_t used = 0;
         assert_ok(
@@ -128,6 +138,13 @@ static void flat_new(flat *at, const flat *before)
     assert_ok(gy_tenant_open(&at->tenant));
     assert_ok(gy_tenant_begin(&at->tenant));
     step(at, &(gy_event){.kind = GY_EVENT_BEGIN});
+}
+
+/* A job of one cohort. */
+static void flat_new(flat *at, const flat *before)
+{
+    static const gy_task task = {.key = {1, 1}, .width = 3, .output_count = 1};
+    flat_begin(at, before, &(gy_growth){.tasks = &task, .task_count = 1});
 }
 
 static void flat_free(flat *at)
@@ -234,6 +251,82 @@ static void what_is_over_and_back_is_held(void **state)
     flat_free(&at);
 }
 
+/* Two slots of a host and one of another; of three tasks one at the first host is late. */
+static void idle_slots_where_copies_may_not_go_go_back(void **state)
+{
+    (void)state;
+    static flat at;
+    static const int64_t second_ns = 1000000000;
+    gy_task tasks[3];
+    gy_grant grants[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        tasks[i] = (gy_task){.key = {1, i}, .width = 1, .output_count = 1};
+        grants[i] = (gy_grant){.lease = i + 1,
+                               .daemon = i < 2 ? 2 : 3,
+                               .incarnation = 7,
+                               .address = "a",
+                               .host = i < 2 ? "slow" : "other"};
+    }
+    flat_begin(&at, NULL, &(gy_growth){.tasks = tasks, .task_count = 3});
+    gy_tenant_take_grants(&at.tenant, 0, 1, grants, 3);
+    answers(&at, 0);
+    answers(&at, 1);
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        comes_up(&at, slot);
+    }
+    for (uint32_t slot = 1; slot < 3; slot++) { /* all but the first task are done */
+        at.tenant.seats[slot].running = 0;
+        step(&at, &(gy_event){.kind = GY_EVENT_DONE,
+                              .id = at.started[slot],
+                              .process = slot,
+                              .generation = at.generations[slot],
+                              .run_ns = second_ns / 2});
+    }
+    grants[2].state = GY_GRANT_GONE; /* another job's share */
+    gy_tenant_take_grants(&at.tenant, 1, 2, grants + 2, 1);
+    at.now_ns += 2 * second_ns; /* late after three halves of one */
+    step(&at, &(gy_event){.kind = GY_EVENT_TIMER});
+    assert_int_equal(gy_manager_wanted(at.manager), 2);
+    assert_int_equal(at.tenant.open_count, 2); /* as many, but one of no use */
+    gy_tenant_give_idle(&at.tenant, at.now_ns);
+    gy_tenant_give_idle(&at.tenant, at.now_ns + second_ns / 4);
+    assert_int_equal(at.tenant.open_count, 2);
+    gy_tenant_give_idle(&at.tenant, at.now_ns + second_ns);
+    assert_int_equal(at.tenant.open_count, 1);
+    assert_int_equal(at.tenant.seats[0].lease, 1); /* where it runs */
+    assert_int_equal(at.tenant.returns[at.tenant.return_count - 1].lease, 2);
+    gy_tenant_wish(&at.tenant, at.now_ns + 2 * second_ns);
+    assert_int_equal(at.wishes.slots, 2);
+    assert_string_equal(at.wishes.hosts[0], "other");
+    assert_int_equal(at.wishes.must, 0);
+    flat_free(&at);
+}
+
+/* A host that is avoided is refused, but as the last resort. */
+static void the_last_resort_is_taken(void **state)
+{
+    (void)state;
+    static flat at;
+    gy_grant lease = {.lease = 5, .daemon = 2, .incarnation = 7, .address = "a", .host = "h"};
+    flat_new(&at, NULL);
+    gy_tenant_take_grants(&at.tenant, 0, 1, &lease, 1);
+    answers(&at, 0);
+    gy_tenant_avoid(&at.tenant, 0, "three failed");
+    gy_tenant_do_avoids(&at.tenant);
+    lease.lease = 6;
+    gy_tenant_take_grants(&at.tenant, 1, 2, &lease, 1);
+    assert_int_equal(at.tenant.open_count, 0);
+    assert_true(at.tenant.returns[at.tenant.return_count - 1].is_bad);
+    assert_false(at.is_last);
+    lease.lease = 7;
+    lease.is_last = true;
+    gy_tenant_take_grants(&at.tenant, 2, 3, &lease, 1);
+    assert_int_equal(at.tenant.open_count, 1);
+    assert_int_equal(at.tenant.return_count, 2);
+    assert_true(at.is_last); /* the machine is told */
+    flat_free(&at);
+}
+
 static uint32_t lost, last_lost;
 
 static void count_lost(void *arg, gy_event *event)
@@ -296,6 +389,8 @@ int main(void)
         cmocka_unit_test(a_number_that_no_journal_has_is_left_out),
         cmocka_unit_test(what_is_left_of_a_gang_makes_room_for_the_next),
         cmocka_unit_test(what_is_over_and_back_is_held),
+        cmocka_unit_test(idle_slots_where_copies_may_not_go_go_back),
+        cmocka_unit_test(the_last_resort_is_taken),
         cmocka_unit_test(who_is_dead_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
