@@ -152,6 +152,16 @@ void gy_names_manager_lost(gy_names *names, uint32_t job, const char *reason)
     raise_epoch(names, job);
 }
 
+void gy_names_wake_waiting(gy_names *names)
+{
+    for (uint32_t job = 0; job < names->job_count; job++) {
+        const job_row *row = &names->jobs[job];
+        if (row->state == JOB_WAITING && !row->is_used && row->pending == PENDING_NONE) {
+            gy_names_due(names, job, names->now_ns);
+        }
+    }
+}
+
 void gy_names_manager_unlisted(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];

@@ -281,6 +281,8 @@ void gy_names_start_manager(gy_names *names, uint32_t job);
 /** Its daemon does not list it: was it not there yet, or is it gone? */
 void gy_names_manager_unlisted(gy_names *names, uint32_t job);
 void gy_names_look_at_jobs(gy_names *names);
+/** Jobs that wait for a daemon look again, now: there may be another. @cost O(jobs) */
+void gy_names_wake_waiting(gy_names *names);
 
 /* ---- share.c ---- */
 /** Its wishes or what it has are others: is it hungry? */

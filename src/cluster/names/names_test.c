@@ -309,6 +309,7 @@ static void managers_of_a_daemon_are_bounded(void **state)
     assert_true(gy_names_find_job(at.names, (gy_key){5, 1}, &job));
     assert_string_equal(job.reason, "no daemon may run its manager: none is there");
     daemon_says(&at, 1, 4, 0);
+    assert_int_equal(jobs_started(&at), 2); /* at once: they waited for it */
     pass(&at, 1000 * ms);
     assert_int_equal(jobs_started(&at), 2);
     daemon_says(&at, 1, 4, 2); /* it has not heard of them */

@@ -83,6 +83,7 @@ void gy_names_reshape(gy_names *names)
         }
     }
     names->reserved = names->reserved_daemon = GY_NONE;
+    gy_names_wake_waiting(names);
 }
 
 void gy_names_unreserve(gy_names *names, uint32_t job)
