@@ -54,7 +54,7 @@ static inline const char *cluster_listen(const cluster *at, int host, char out[3
  * its exit status. */
 static inline int cluster_shell(const cluster *at, char *said, size_t size, const char *line)
 {
-    char whole[2048];
+    char whole[4096];
     snprintf(whole, sizeof(whole),
              "T=%s; GYRE=%s; N='--names %s --key %s'; cd $T; { %s; } 2>&1", kit_top, at->binary,
              at->names, at->ring, line);

@@ -18,14 +18,14 @@
 #include "cluster_kit.h"
 #include "jobs_work.h"
 
+#include "cluster_scene.h" /* behind functions with an `at` of their own */
+
 #include <glob.h>
 
 enum { WORK_EPOCHS = 16, WORK_CALM_SECONDS = 20 };
 
-static cluster at;
 static kit_hosts hosts;
 static kit_switch net;
-static char said[1 << 16];
 static char *home_counters[JOBS]; /* as the manifest of the job at home has them */
 
 /* ---- the cluster ---- */
@@ -40,15 +40,6 @@ static inline void work_enter(int host)
     const int space = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(space >= 0 && setns(space, CLONE_NEWNET) == 0);
     close(space);
-}
-
-static inline int work_shell(const char *line)
-{
-    const int status = cluster_shell(&at, said, sizeof(said), line);
-    if (status != 0) {
-        printf("%s\n%s\n", line, said);
-    }
-    return status;
 }
 
 /* A cluster with slots for each host, as --slots takes them; NULL: 3. */
@@ -80,7 +71,7 @@ static inline void work_daemon_again(int host, bool is_emptied)
     char line[128];
     snprintf(line, sizeof(line), "rm -rf d%d", host);
     if (is_emptied) {
-        assert_int_equal(work_shell(line), 0);
+        assert_int_equal(shell(line), 0);
     }
     at.daemons[host] = cluster_daemon(&at, host);
 }
@@ -207,7 +198,7 @@ static inline void remote_start_with(remote_job *out, int job, const char *const
 {
     char line[320];
     snprintf(line, sizeof(line), "rm -rf %s %s %s", output, folder, trace);
-    assert_int_equal(work_shell(line), 0);
+    assert_int_equal(shell(line), 0);
     const char *arguments[48] = {command(), "job",   "submit", "--names",
                                  at.names,  "--key", at.ring};
     int count = 7;

@@ -6,6 +6,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -49,6 +50,29 @@ static inline long gy_test_serial_cases(long cases)
     count = count < 4 ? 1 : count / 4;
 #endif
     return count;
+}
+
+/* Whether row `i` of a table of commands is run. Rows differ in what they ask for, little in
+ * the lines that serve them, and a start is what a sanitizer makes dear: ASan takes each second
+ * row, TSan each fourth of the others; all are run plainly and with GYRE_SOAK. */
+static inline bool gy_test_takes(size_t i)
+{
+#if defined(GYRE_ASAN)
+    return i % 2 == 0 || getenv("GYRE_SOAK") != NULL;
+#elif defined(GYRE_TSAN)
+    return i % 4 == 1 || getenv("GYRE_SOAK") != NULL;
+#else
+    (void)i;
+    return true;
+#endif
+}
+
+/* What is left out so, into the result of the suite. */
+static inline void gy_test_left_out(const char *what, size_t left, size_t of)
+{
+    if (left > 0) {
+        printf("skipped: %zu of %zu %s, under a sanitizer\n", left, of, what);
+    }
 }
 
 /* Seconds in which survivors name a killed rank: half a second is promised without a sanitizer.

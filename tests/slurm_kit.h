@@ -128,6 +128,23 @@ static inline bool slurm_has_cgroups(void)
     return result.status == 0;
 }
 
+/* All nodes idle; false: that does not come, which a daemon that has ended shows at once. */
+static inline bool slurm_comes_up(void)
+{
+    char line[512], daemons[128] = "";
+    for (int i = 0, used = 0; i < 2 + slurm.nodes; i++) {
+        used += snprintf(daemons + used, sizeof(daemons) - (size_t)used, "%d ",
+                         (int)slurm.daemons[i]);
+    }
+    snprintf(
+        line, sizeof(line),
+        "timeout 60 sh -c 'until [ \"$(sinfo -h -o %%T/%%D)\" = idle/%d ]; do for p in %s; "
+        "do [ -e /proc/$p/exe ] || exit 1; done; sleep 0.1; done' || "
+        "{ tail -n 40 out; sinfo -N; false; }",
+        slurm.nodes, daemons);
+    return slurm_line(line) == 0;
+}
+
 /* `sanitized`: why this test is not run under a sanitizer. 0; 1: it does not come up. */
 static inline int slurm_open(int nodes, const char *sanitized)
 {
@@ -155,11 +172,7 @@ static inline int slurm_open(int nodes, const char *sanitized)
         snprintf(line, sizeof(line), "slurmd -D -N w%d -f $PWD/conf", i + 1);
         slurm.daemons[2 + i] = slurm_start(line);
     }
-    snprintf(line, sizeof(line),
-             "timeout 60 sh -c 'until [ \"$(sinfo -h -o %%T/%%D)\" = idle/%d ]; do sleep 0.1; "
-             "done' || { tail -n 40 out; sinfo -N; false; }",
-             nodes);
-    if (slurm_line(line) != 0) {
+    if (!slurm_comes_up()) {
         if (slurm_has_cgroups()) {
             return 1; /* nothing here hinders them: their log, above, says why */
         }

@@ -1,15 +1,13 @@
 /* Goal: a program that runs one job after the other does so on a cluster, too; its manager
  * lives between jobs; the manager that follows runs no ended job again, and of the last one no
  * committed vertex. What a program prints comes to who submitted it. */
-#include "cluster_kit.h"
+#include "cluster_scene.h"
 
 #include <gyre/flow.h>
 #include <gyre/vertex.h>
 
 enum { MAKERS = 4, JOBS = 3 };
 
-static cluster at;
-static char said[1 << 16];
 static gy_flow *flow;
 
 /* ---- the program that is submitted: this one ---- */
@@ -122,43 +120,6 @@ static int run_chain(const char *top)
 
 /* ---- tests ---- */
 
-static int shell(const char *line)
-{
-    const int status = cluster_shell(&at, said, sizeof(said), line);
-    if (status != 0) {
-        printf("%s\n%s\n", line, said);
-    }
-    return status;
-}
-
-static int begin(void **state)
-{
-    if (kit_begin(state) != 0) {
-        return 1;
-    }
-    cluster_start(&at);
-    return 0;
-}
-
-static int end(void **state)
-{
-    cluster_stop(&at);
-    return kit_end(state);
-}
-
-static int runs(char letter)
-{
-    char path[160];
-    size_t size = 0;
-    int count = 0;
-    char *bytes = kit_read(cluster_path(path, "runs"), &size);
-    for (size_t i = 0; bytes != NULL && i < size; i++) {
-        count += bytes[i] == letter;
-    }
-    gy_free(bytes);
-    return count;
-}
-
 /* What is committed is written some milliseconds later. */
 static void wait_for_journal(const char *id)
 {
@@ -183,14 +144,14 @@ static void jobs_of_one_program(void **state)
     /* "mr": what the kit knows managers by */
     snprintf(line, sizeof(line), "$GYRE job submit $N --no-wait -- %s mr $T", own);
     assert_int_equal(shell(line), 0);
-    snprintf(id, sizeof(id), "%.*s", (int)strcspn(said, "\n"), said);
+    scene_id(id);
     /* Nobody but its voice says so, and while it is heard the manager is not lost. */
     KIT_UNTIL(cluster_shell(&at, said, sizeof(said),
                             "$GYRE job list $N | grep 'no job' | grep -q running") == 0);
-    assert_int_equal(runs('A'), 1);
-    assert_int_equal(runs('b'), 0);
+    assert_int_equal(scene_runs('A'), 1);
+    assert_int_equal(scene_runs('b'), 0);
     assert_int_equal(shell("touch on"), 0);
-    KIT_UNTIL(runs('C') == 1);
+    KIT_UNTIL(scene_runs('C') == 1);
     wait_for_journal(id);
     const pid_t manager = cluster_manager(&at, &daemon);
     assert_true(manager > 0);
@@ -204,8 +165,8 @@ static void jobs_of_one_program(void **state)
     assert_int_equal(shell(line), 0);
     assert_non_null(strstr(said, "epoch 2,"));
     for (int i = 0; i < JOBS; i++) {
-        assert_int_equal(runs((char)('a' + i)), MAKERS);
-        assert_true(i == JOBS - 1 || runs((char)('A' + i)) == 1);
+        assert_int_equal(scene_runs((char)('a' + i)), MAKERS);
+        assert_true(i == JOBS - 1 || scene_runs((char)('A' + i)) == 1);
     }
 }
 
@@ -251,7 +212,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_script_is_refused),
         cmocka_unit_test(what_it_prints_comes_back),
     };
-    const int failed = cmocka_run_group_tests(tests, begin, end);
+    const int failed = cmocka_run_group_tests(tests, scene_begin, scene_end);
     gy_flow_end(flow);
     return failed;
 }

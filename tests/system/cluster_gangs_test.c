@@ -1,21 +1,11 @@
 /* Goal: `gyre run --hosts` starts ranks on as many hosts as it says, all or none, and ends as
  * `gyre run` does; a job trains over hosts and gives the bytes that it gives at home, also when
- * one of its hosts is killed; nothing is left. */
-#include "cluster_kit.h"
+ * one of its hosts is killed; nothing is left. With GYRE_SOAK hosts are network namespaces. */
+#include "cluster_work.h"
 
 #include <libgen.h>
 
-static cluster at;
-static char said[1 << 16], learn[4096];
-
-static int shell(const char *line)
-{
-    const int status = cluster_shell(&at, said, sizeof(said), line);
-    if (status != 0) {
-        printf("%s\n%s\n", line, said);
-    }
-    return status;
-}
+static char learn[4096];
 
 static int begin(void **state)
 {
@@ -23,7 +13,11 @@ static int begin(void **state)
     if (kit_begin(state) != 0) {
         return 1;
     }
-    cluster_start(&at);
+    if (getenv("GYRE_SOAK") != NULL) {
+        work_open(NULL);
+    } else {
+        cluster_start(&at);
+    }
     snprintf(binary, sizeof(binary), "%s", at.binary);
     snprintf(learn, sizeof(learn), "%s/example_learn", dirname(binary));
     assert_int_equal(setenv("LEARN", learn, 1), 0);
@@ -49,7 +43,11 @@ static void skip_sanitized(void)
 
 static int end(void **state)
 {
-    cluster_stop(&at);
+    if (getenv("GYRE_SOAK") != NULL) {
+        work_close();
+    } else {
+        cluster_stop(&at);
+    }
     return kit_end(state);
 }
 
@@ -97,6 +95,10 @@ static void ends_are_those_of_run(void **state)
         {"$GYRE run $N --hosts 2 --record x true", 2},
         {"$GYRE run $N -n 2 true", 2},
         {"$GYRE run --hosts 2 true", 2},
+        /* nobody is there, and it is looked for no longer than it says */
+        {"timeout -s KILL 5 $GYRE run --names 127.0.0.1:1 --key ring --patience 0.1 --hosts 2 "
+         "true",
+         1},
     };
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     const size_t step = GY_COUNT(ends);
@@ -111,16 +113,45 @@ static void ends_are_those_of_run(void **state)
     }
 }
 
-/* More hosts than there are: it waits, says why, and ends with its user's signal. */
+/* More hosts than there are, none with the label: it waits, says why, and ends with its user's
+ * signal. */
 static void one_that_cannot_be_waits_and_ends(void **state)
 {
     (void)state;
     skip_sanitized();
     assert_int_equal(
-        shell("$GYRE run $N --hosts 4 true & p=$!; for i in $(seq 500); do $GYRE job list $N | "
-              "grep -q 'for 1 slots on each of 4 hosts' && break; sleep 0.02; done; "
+        shell("waits() { $GYRE run $N $2 --name $1 true & p=$!; for i in $(seq 500); do "
+              "$GYRE job list $N | grep \"$1.*$3\" && break; sleep 0.02; done; "
               "[ $i -lt 500 ] || exit 9; kill -TERM $p; wait $p; [ $? = 143 ] && "
-              "$GYRE job list $N | grep ' true ' | grep -q killed"),
+              "$GYRE job list $N | grep \" $1 \" | grep -q killed; }; "
+              "waits wide '--hosts 4' 'for 1 slots on each of 4 hosts' && "
+              "waits bare '--hosts 1 --label gpu' '3 without the label'"),
+        0);
+}
+
+/* Its name, share, side file, variables and the folder of its notes; ranks that are started
+ * anew. */
+static void what_options_say_is_so(void **state)
+{
+    (void)state;
+    skip_sanitized();
+    assert_int_equal(
+        shell("printf '#!/bin/sh\nuntil [ -e $1 ]; do sleep 0.02; done; cat ${0%%/*}/side; "
+              "echo $HERE $GIVEN\n' >tell; chmod 755 tell; mkdir notes; echo beside >side; "
+              "HERE=here $GYRE run $N --hosts 2 --name called --weight 7 --file side -e HERE "
+              "--env GIVEN=given --folder $T/notes ./tell $T/told >said & p=$!; "
+              "for i in $(seq 500); do ls notes/journal* 2>nothing && break; sleep 0.02; done; "
+              "[ $i -lt 500 ] || exit 9; $GYRE job show $N $($GYRE job list $N | "
+              "sed -n 's/ .* called .*//p') | grep -x 'weight   7' && touch told && wait $p && "
+              "[ \"$(sort said | tr '\\n' ' ')\" = 'beside beside here given here given ' ] && "
+              "! ls notes/journal*"),
+        0);
+    assert_int_equal(
+        shell("! $GYRE run $N --hosts 2 --on-failure restart --restarts 2 sh -c "
+              "'[ $GYRE_RANK = 1 ] || { echo >>starts; exit 3; }; sleep 50' && "
+              "[ $(wc -l <starts) = 3 ] && rm starts && "
+              "$GYRE run $N --hosts 2 --on-failure restart sh -c 'if [ $GYRE_RANK = 0 ]; then "
+              "echo >>starts; fi; [ $(wc -l <starts) = 2 ] || exit 3'"),
         0);
 }
 
@@ -213,6 +244,7 @@ int main(void)
         cmocka_unit_test(what_they_print_comes),
         cmocka_unit_test(ends_are_those_of_run),
         cmocka_unit_test(one_that_cannot_be_waits_and_ends),
+        cmocka_unit_test(what_options_say_is_so),
         cmocka_unit_test(a_job_trains_over_hosts),
         cmocka_unit_test(a_lost_host_is_replaced),
         cmocka_unit_test(a_lost_host_changes_no_byte),

@@ -1,20 +1,9 @@
 /* Goal: jobs on a cluster of a name server and three daemons write the bytes that they write at
  * home, whichever manager or daemon is killed; no vertex that was committed runs again while
  * its host lives; nothing is left. */
-#include "cluster_kit.h"
+#include "cluster_scene.h"
 
 enum { INPUTS = 6, MAPS = 1 }; /* of a job over inputs that are so small */
-static cluster at;
-static char said[1 << 16];
-
-static int shell(const char *line)
-{
-    const int status = cluster_shell(&at, said, sizeof(said), line);
-    if (status != 0) {
-        printf("%s\n%s\n", line, said);
-    }
-    return status;
-}
 
 static int begin(void **state)
 {
@@ -40,12 +29,6 @@ static int begin(void **state)
     }
     cluster_start(&at);
     return 0;
-}
-
-static int end(void **state)
-{
-    cluster_stop(&at);
-    return kit_end(state);
 }
 
 static void same_bytes_as_at_home(void **state)
@@ -87,21 +70,8 @@ static void says_what_cannot_be_done(void **state)
                      0);
 }
 
-/* How often a letter stands in the file of runs. */
-static int runs(const char *path, char letter)
-{
-    size_t size = 0;
-    int count = 0;
-    char *bytes = kit_read(path, &size);
-    for (size_t i = 0; bytes != NULL && i < size; i++) {
-        count += bytes[i] == letter;
-    }
-    gy_free(bytes);
-    return count;
-}
-
 /* A job whose maps are done, written and known to its journal, and whose reduces wait. */
-static void start_half(const char *name, char id[40], char log[160])
+static void start_half(const char *name, char id[40])
 {
     char line[1024];
     snprintf(
@@ -113,10 +83,9 @@ static void start_half(const char *name, char id[40], char log[160])
         "%s",
         name, name);
     assert_int_equal(shell(line), 0);
-    snprintf(id, 40, "%.*s", (int)strcspn(said, "\n"), said);
-    (void)cluster_path(log, "runs");
+    scene_id(id);
     const double last_begun = kit_now() + KIT_WAIT_SECONDS / 2;
-    while (runs(log, 'r') < 1) { /* after all maps have been committed */
+    while (scene_runs('r') < 1) { /* after all maps have been committed */
         if (kit_now() > last_begun) {
             (void)shell("$GYRE job list $N; $GYRE cluster list $N; cat names.log d?.log "
                         "d?/jobs/*/log/manager; ps axf | grep gyre-jobs; false");
@@ -151,17 +120,17 @@ static void finish_half(const char *name, const char *id)
 static void a_new_manager_goes_on(void **state)
 {
     (void)state;
-    char id[40], log[160];
+    char id[40];
     int daemon = -1;
-    start_half("managed", id, log);
-    const int maps = runs(log, 'm');
+    start_half("managed", id);
+    const int maps = scene_runs('m');
     const pid_t manager = cluster_manager(&at, &daemon);
     assert_true(manager > 0);
     assert_int_equal(kill(manager, SIGKILL), 0);
     KIT_UNTIL(cluster_manager(&at, &daemon) > 0 && cluster_manager(&at, &daemon) != manager);
     finish_half("managed", id);
     assert_null(strstr(said, "epoch 1,"));
-    assert_int_equal(runs(log, 'm'), maps);
+    assert_int_equal(scene_runs('m'), maps);
 }
 
 /* One that runs no manager. */
@@ -175,11 +144,11 @@ static int other_daemon(void)
 static void a_daemon_may_die(void **state)
 {
     (void)state;
-    char id[40], log[160];
+    char id[40];
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
     }
-    start_half("killed", id, log);
+    start_half("killed", id);
     const int daemon = other_daemon();
     assert_int_equal(kill(at.daemons[daemon], SIGKILL), 0);
     (void)kit_wait(at.daemons[daemon]);
@@ -192,11 +161,11 @@ static void a_daemon_may_die(void **state)
 static void a_daemon_may_stop(void **state)
 {
     (void)state;
-    char id[40], log[160];
+    char id[40];
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
     }
-    start_half("stopped", id, log);
+    start_half("stopped", id);
     const int daemon = other_daemon();
     assert_int_equal(kill(at.daemons[daemon], SIGSTOP), 0);
     finish_half("stopped", id);
@@ -208,7 +177,7 @@ static void a_daemon_may_stop(void **state)
 static void what_rots_at_a_daemon_is_made_again(void **state)
 {
     (void)state;
-    char line[1024], id[40], log[160], data[64];
+    char line[1024], id[40], data[64];
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
@@ -222,8 +191,7 @@ static void what_rots_at_a_daemon_is_made_again(void **state)
             "mkdir $T/held 2>$T/said; then until [ -e $T/go ]; do sleep 0.02; done; fi; tr ' ' "
             "'\\n'\" --reduce 'uniq -c' in? -o rotten"),
         0);
-    snprintf(id, sizeof(id), "%.*s", (int)strcspn(said, "\n"), said);
-    (void)cluster_path(log, "runs");
+    scene_id(id);
     /* All but one are done: nothing is begun any more, nothing new is written. */
     int before = -1, maps = 0;
     for (long files = -1; before != maps || maps < 4 || files < 4;) {
@@ -232,7 +200,7 @@ static void what_rots_at_a_daemon_is_made_again(void **state)
         while (kit_now() < last) {
             kit_pause();
         }
-        maps = runs(log, 'm');
+        maps = scene_runs('m');
         snprintf(line, sizeof(line), "ls d?/jobs/%s/data/* 2>/dev/null | wc -l", id);
         assert_int_equal(shell(line), 0);
         snprintf(data, sizeof(data), "%.*s", (int)strcspn(said, "\n"), said);
@@ -245,7 +213,7 @@ static void what_rots_at_a_daemon_is_made_again(void **state)
         id);
     assert_int_equal(shell(line), 0);
     finish_half("rotten", id);
-    assert_true(runs(log, 'm') > maps);
+    assert_true(scene_runs('m') > maps);
 }
 
 int main(void)
@@ -258,5 +226,5 @@ int main(void)
         cmocka_unit_test(a_daemon_may_die),
         cmocka_unit_test(a_daemon_may_stop),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, scene_end);
 }

@@ -1,12 +1,11 @@
 /* Goal: vertices that read files of hosts' own disks run on these hosts, and wait for their
  * slots; those that would like to be on a host are there while it has free slots, and elsewhere
  * when it has none; counters say so. */
-#include "cluster_kit.h"
+#include "cluster_scene.h"
 
 #include <gyre/flow.h>
 
-static cluster at;
-static char said[1 << 16], self[1024];
+static char self[1024];
 
 /* ---- the job: this program, submitted ---- */
 
@@ -79,46 +78,32 @@ static int run_job(gy_flow *flow, int argc, char **argv)
 
 /* ---- the tests ---- */
 
-static int shell(const char *line)
+static int job_shell(const char *line)
 {
     char whole[1500];
     snprintf(whole, sizeof(whole), "J=%s; %s", self, line);
-    const int status = cluster_shell(&at, said, sizeof(said), whole);
-    if (status != 0) {
-        printf("%s\n%s\n", line, said);
-    }
-    return status;
+    return shell(whole);
 }
 
 static int begin(void **state)
 {
-    if (kit_begin(state) != 0) {
-        return 1;
-    }
-    cluster_start(&at);
-    return shell("printf 12345 >f");
-}
-
-static int end(void **state)
-{
-    cluster_stop(&at);
-    return kit_end(state);
+    return scene_begin(state) == 0 ? shell("printf 12345 >f") : 1;
 }
 
 static void files_of_hosts_are_read_there(void **state)
 {
     (void)state;
     assert_int_equal(
-        shell("$GYRE job submit $N -- $J job $T/own '' - file://h0$T/f file://h1$T/f "
-              "file://h2$T/f file://h1$T/f:1:3 file://h2,nobody$T/f && cat own/part-* "
-              "own.counters"),
+        job_shell("$GYRE job submit $N -- $J job $T/own '' - file://h0$T/f file://h1$T/f "
+                  "file://h2$T/f file://h1$T/f:1:3 file://h2,nobody$T/f && cat own/part-* "
+                  "own.counters"),
         0);
     assert_non_null(strstr(said, "h0 has 5\nh1 has 5\nh2 has 5\nh1 has 3\nh2 has 5\n"
                                  "near 5 far 0\n"));
     /* A map a file, wherever it is. */
     assert_int_equal(
-        shell("$GYRE job submit $N -- $GYRE mr wordcount -r 1 -o $T/words file://h1$T/f "
-              "file://h2$T/f $T/f && cat words/part-*"),
+        job_shell("$GYRE job submit $N -- $GYRE mr wordcount -r 1 -o $T/words file://h1$T/f "
+                  "file://h2$T/f $T/f && cat words/part-*"),
         0);
     assert_non_null(strstr(said, "12345\t3\n"));
 }
@@ -126,14 +111,15 @@ static void files_of_hosts_are_read_there(void **state)
 static void a_wish_is_no_must(void **state)
 {
     (void)state;
-    assert_int_equal(shell("$GYRE job submit $N -- $J job $T/free '' h1 f f && cat free/part-* "
-                           "free.counters"),
-                     0);
+    assert_int_equal(
+        job_shell("$GYRE job submit $N -- $J job $T/free '' h1 f f && cat free/part-* "
+                  "free.counters"),
+        0);
     assert_non_null(strstr(said, "h1 has 5\nh1 has 5\nnear 2 far 0\n"));
     /* All slots of a host are taken: what must be there waits, what would like to be is not
      * kept waiting. */
     assert_int_equal(
-        shell(
+        job_shell(
             "$GYRE job submit $N --no-wait -- $J job $T/taken $T/go - file://h1$T/f "
             "file://h1$T/f file://h1$T/f && until [ $(ls go-* 2>&1 | grep -c [0-9]$) = 3 ]; do "
             "sleep 0.01; done; $GYRE job submit $N --no-wait -- $J job $T/late '' - "
@@ -143,8 +129,8 @@ static void a_wish_is_no_must(void **state)
     assert_non_null(strstr(said, "near 0 far 2\n"));
     assert_null(strstr(said, "h1 has"));
     assert_int_equal(
-        shell("touch go; until [ -e late.counters -a -e taken.counters ]; do sleep "
-              "0.01; done; cat late/part-* taken/part-* late.counters"),
+        job_shell("touch go; until [ -e late.counters -a -e taken.counters ]; do sleep "
+                  "0.01; done; cat late/part-* taken/part-* late.counters"),
         0);
     assert_non_null(strstr(said, "h1 has 5\nh1 has 5\nh1 has 5\nh1 has 5\nnear 1 far 0\n"));
 }
@@ -152,16 +138,17 @@ static void a_wish_is_no_must(void **state)
 static void what_cannot_be_is_said(void **state)
 {
     (void)state;
-    assert_int_equal(shell("! $GYRE job submit $N -- $GYRE mr sort -o $T/none file://h1$T/f && "
-                           "! $GYRE mr wordcount -o $T/none file://h1$T/f"),
-                     0);
+    assert_int_equal(
+        job_shell("! $GYRE job submit $N -- $GYRE mr sort -o $T/none file://h1$T/f && "
+                  "! $GYRE mr wordcount -o $T/none file://h1$T/f"),
+        0);
     assert_non_null(strstr(said, "cannot sort file://h1"));
     assert_non_null(strstr(said, "lies on another host"));
     if (getenv("GYRE_SOAK") == NULL) {
         return; /* it takes ten seconds */
     }
-    assert_int_equal(shell("! $GYRE job submit $N -- $J job $T/nowhere '' - file://h7$T/f "
-                           "file://h0$T/f"),
+    assert_int_equal(job_shell("! $GYRE job submit $N -- $J job $T/nowhere '' - file://h7$T/f "
+                               "file://h0$T/f"),
                      0);
     assert_non_null(strstr(said, "on the disk of host h7"));
 }
@@ -182,5 +169,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_wish_is_no_must),
         cmocka_unit_test(what_cannot_be_is_said),
     };
-    return cmocka_run_group_tests_name("system_cluster_places", tests, begin, end);
+    return cmocka_run_group_tests_name("system_cluster_places", tests, begin, scene_end);
 }

@@ -1,21 +1,9 @@
 /* Goal: a job writes the bytes that it writes at home though the name server is killed, another
  * one takes over, a host's disk is full, clocks jump by a day, or another job wants its share.
  */
-#include "cluster_kit.h"
+#include "cluster_scene.h"
 
 #include <sys/mount.h>
-
-static cluster at;
-static char said[1 << 16];
-
-static int shell(const char *line)
-{
-    const int status = cluster_shell(&at, said, sizeof(said), line);
-    if (status != 0) {
-        printf("%s\n%s\n", line, said);
-    }
-    return status;
-}
 
 static int begin(void **state)
 {
@@ -31,12 +19,6 @@ static int begin(void **state)
                  "rm home/MANIFEST.json");
 }
 
-static int end(void **state)
-{
-    cluster_stop(&at);
-    return kit_end(state);
-}
-
 /* A job whose maps wait for the file `go`; they say so in the file NAME.runs. */
 static void start(const char *name, const char *more, char id[40])
 {
@@ -47,7 +29,7 @@ static void start(const char *name, const char *more, char id[40])
              "'uniq -c' --split 2KiB in? -o %s",
              name, more, name, name);
     assert_int_equal(shell(line), 0);
-    snprintf(id, 40, "%.*s", (int)strcspn(said, "\n"), said);
+    scene_id(id);
     snprintf(file, sizeof(file), "%s.runs", name);
     (void)cluster_path(path, file);
     KIT_UNTIL(access(path, F_OK) == 0);
@@ -212,7 +194,7 @@ static int begin_faked(void **state)
 
 static int end_faked(void **state)
 {
-    const int ended = end(state);
+    const int ended = scene_end(state);
     (void)unsetenv("LD_PRELOAD");
     (void)unlink(day_file);
     return ended;
@@ -266,7 +248,7 @@ int main(void)
         cmocka_unit_test_setup(a_job_outlives_its_name_server, begin),
         cmocka_unit_test(another_name_server_takes_over),
         cmocka_unit_test(two_jobs_share_the_slots),
-        cmocka_unit_test_teardown(a_full_disk_sends_work_elsewhere, end),
+        cmocka_unit_test_teardown(a_full_disk_sends_work_elsewhere, scene_end),
         cmocka_unit_test_setup_teardown(clocks_may_jump_by_a_day, begin_soak, end_soak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,19 +1,7 @@
 /* Goal: a job on a cluster whose journal lies in S3, in HDFS or in another folder: its manager
  * is killed, the next one seals what that wrote and goes on, the output is the same; a store
  * that would not keep two managers apart is refused. */
-#include "cluster_kit.h"
-
-static cluster at;
-static char said[1 << 16];
-
-static int shell(const char *line)
-{
-    const int status = cluster_shell(&at, said, sizeof(said), line);
-    if (status != 0) {
-        printf("%s\n%s\n", line, said);
-    }
-    return status;
-}
+#include "cluster_scene.h"
 
 typedef struct stub {
     pid_t process;
