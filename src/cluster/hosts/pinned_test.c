@@ -81,18 +81,20 @@ static void a_failure_goes_to_the_other_place(void **state)
 static void their_host_is_not_avoided(void **state)
 {
     (void)state;
-    static const char *const places[] = {NULL, NULL, NULL, "h0"};
-    static const bool both[2][4] = {{false}, {false, false, false, true}};
+    static const char *const places[] = {NULL, NULL, NULL, "h0", NULL};
+    static const bool both[2][5] = {{false}, {false, false, false, true, false}};
     for (int has_pinned = 0; has_pinned < 2; has_pinned++) {
         machine_job job;
         machine at;
-        tasks_at(&job, places, both[has_pinned], 4);
-        hosts_new(&at, &job, (gy_manager_options){.process_max = 4, .copy_floor_ns = -1});
-        for (uint32_t i = 0; i < 3; i++) {
+        /* Of those that can be anywhere three have a slot there, one the other host's. */
+        const uint32_t slots = has_pinned == 0 ? 3 : 4, count = slots + 1;
+        tasks_at(&job, places, both[has_pinned], (int)count);
+        hosts_new(&at, &job, (gy_manager_options){.process_max = count, .copy_floor_ns = -1});
+        for (uint32_t i = 0; i < slots; i++) {
             hosts_open(&at, i, 0);
         }
-        hosts_open(&at, 3, 1);
-        for (uint32_t task = 0; task < 4; task++) {
+        hosts_open(&at, slots, 1);
+        for (uint32_t task = 0; task < count; task++) {
             at.now_ns += 1000000;
             for (int i = 0; i < 2 && machine_state(&at, task) == TASK_RUNNING &&
                             hosts_where(&at, task) == 0 && !both[has_pinned][task];
@@ -101,7 +103,7 @@ static void their_host_is_not_avoided(void **state)
             }
         }
         for (int round = 0; round < 8; round++) {
-            for (uint32_t task = 0; task < 4; task++) {
+            for (uint32_t task = 0; task < count; task++) {
                 if (machine_state(&at, task) == TASK_RUNNING && hosts_where(&at, task) == 1) {
                     hosts_done(&at, task, task);
                 }
