@@ -96,10 +96,9 @@ static void plan_one(gy_names *names, gy_control_heap *poor)
     }
 }
 
-static void balance_singles(gy_names *names)
+/* Who has slots, who waits for some. What is coming is planned for those that have least. */
+static void plan(gy_names *names, gy_control_heap *rich, gy_control_heap *poor)
 {
-    gy_control_heap rich = {.arg = names, .is_before = is_richer};
-    gy_control_heap poor = {.arg = names, .is_before = is_poorer};
     uint32_t coming = 0;
     for (uint32_t i = 0; i < names->daemon_count; i++) {
         coming += names->daemons[i].used;
@@ -109,30 +108,60 @@ static void balance_singles(gy_names *names)
         row->planned = row->held - row->asked;
         coming -= row->planned;
         if (row->planned > 0) {
-            gy_names_no_memory(names, gy_control_heap_put(&rich, i));
+            gy_names_no_memory(names, gy_control_heap_put(rich, i));
         }
         if (is_waiting(names, i)) {
-            gy_names_no_memory(names, gy_control_heap_put(&poor, i));
+            gy_names_no_memory(names, gy_control_heap_put(poor, i));
         }
     }
-    for (; coming > 0 && poor.count > 0; coming--) {
-        plan_one(names, &poor);
+    for (; coming > 0 && poor->count > 0; coming--) {
+        plan_one(names, poor);
     }
-    for (int asks = 0; asks < ASKS_MAX && rich.count > 0 && poor.count > 0; asks++) {
-        uint32_t from = rich.items[0], to = poor.items[0];
-        if (!may_move(names, from, to) || names->status < 0) {
-            break;
+}
+
+/* From the rich, one after the other, to the poor: some have nothing that others may use. */
+static void move_singles(gy_names *names, gy_control_heap *rich, gy_control_heap *poor,
+                         uint32_t *passed)
+{
+    uint32_t passed_count = 0;
+    for (int asks = 0; asks < ASKS_MAX && poor->count > 0 && names->status == GY_OK; asks++) {
+        const uint32_t to = poor->items[0];
+        const uint32_t from = rich->count > 0 ? rich->items[0] : GY_NONE;
+        const bool is_any = from != GY_NONE && may_move(names, from, to);
+        const uint32_t lease = is_any ? find_askable(names, from, to) : GY_NONE;
+        if (!is_any && passed_count == 0) {
+            return;
         }
-        uint32_t lease = find_askable(names, from, to);
-        if (lease == GY_NONE) {
-            gy_control_heap_remove(&rich, from);
-            continue;
+        if (lease != GY_NONE) {
+            const uint32_t asked = ask(names, lease);
+            names->jobs[from].planned -= GY_MIN(asked, names->jobs[from].planned);
+            gy_names_no_memory(names, gy_control_heap_put(rich, from));
+            plan_one(names, poor);
+        } else if (is_any) {
+            gy_control_heap_remove(rich, from);
+            passed[passed_count++] = from;
+        } else { /* it stands in the way of no other one */
+            gy_control_heap_remove(poor, to);
         }
-        uint32_t asked = ask(names, lease);
-        names->jobs[from].planned -= GY_MIN(asked, names->jobs[from].planned);
-        gy_names_no_memory(names, gy_control_heap_put(&rich, from));
-        plan_one(names, &poor);
+        if (poor->count == 0 || poor->items[0] != to) {
+            for (; passed_count > 0; passed_count--) {
+                gy_names_no_memory(names, gy_control_heap_put(rich, passed[passed_count - 1]));
+            }
+        }
     }
+}
+
+static void balance_singles(gy_names *names)
+{
+    gy_control_heap rich = {.arg = names, .is_before = is_richer};
+    gy_control_heap poor = {.arg = names, .is_before = is_poorer};
+    uint32_t *passed = gy_arena_alloc(&names->texts, (names->job_count + 1) * sizeof(*passed));
+    if (passed == NULL) {
+        gy_names_no_memory(names, GY_NOMEM);
+        return;
+    }
+    plan(names, &rich, &poor);
+    move_singles(names, &rich, &poor, passed);
     gy_control_heap_free(&rich);
     gy_control_heap_free(&poor);
 }

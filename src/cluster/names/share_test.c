@@ -202,6 +202,47 @@ static void slots_are_asked_back_where_they_are_wished(void **state)
     }
 }
 
+/* One that waits and may use nothing that is lent holds up nobody who may. */
+static void who_can_take_nothing_is_passed_over(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    uint32_t asked = 0;
+    start(&at);
+    daemon_says(&at, 1, 4, 0);
+    for (uint64_t job = 1; job <= 3; job++) {
+        submit(&at, job, 100, "");
+    }
+    daemon_says(&at, 1, 4, 0);
+    manager_says(&at, 2, 1, 1, no_gang);
+    daemon_says(&at, 1, 4, 0);
+    for (size_t i = 0; i < at.order_count; i++) {
+        if (at.orders[i].kind == GY_ORDER_LEASE) {
+            tell(&at, (gy_names_event){.kind = GY_NAMES_GIVE_BACK,
+                                       .key = {5, 2},
+                                       .epoch = 1,
+                                       .lease = at.orders[i].lease,
+                                       .is_bad = true});
+        }
+    }
+    daemon_says(&at, 1, 4, 0);
+    manager_says(&at, 1, 1, 9, no_gang);
+    assert_int_equal(held_by(&at, 1), 4);
+    for (int i = 0; i < 8; i++) { /* patience is 1 s */
+        pass(&at, 200 * ms);
+        daemon_says(&at, 1, 4, 0);
+        for (uint64_t job = 1; job <= 3; job++) {
+            manager_says(&at, job, 1, 9, no_gang);
+        }
+    }
+    for (uint32_t i = 0; i < at.names->lease_count; i++) {
+        asked += at.names->leases[i].state == LEASE_ASKED;
+    }
+    assert_int_equal(held_by(&at, 2), 0);
+    assert_int_equal(asked, 2); /* for the third */
+    finish(&at);
+}
+
 /* Two slots on each of two daemons of three: not four wherever they are. */
 static void a_gang_over_hosts_gets_as_many_on_each(void **state)
 {
@@ -246,6 +287,7 @@ int main(void)
         cmocka_unit_test(a_gang_gets_all_or_none),
         cmocka_unit_test(wished_hosts_come_first),
         cmocka_unit_test(slots_are_asked_back_where_they_are_wished),
+        cmocka_unit_test(who_can_take_nothing_is_passed_over),
         cmocka_unit_test(a_gang_over_hosts_gets_as_many_on_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
