@@ -126,7 +126,8 @@ typedef struct gy_grant {
     uint64_t daemon, incarnation;
     const char *address, *host;
     int64_t length_ns; /* of its own clock, without an answer of the daemon: count it as gone;
-                          shorter than the daemon's */
+                          longer than the daemon's by the time in which a manager finds that
+                          another one has begun, and a process dies */
 } gy_grant;
 
 #endif

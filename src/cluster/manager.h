@@ -26,7 +26,7 @@ typedef struct gy_manager_options {
     int64_t copy_floor_ns;  /* no copy before a run is this old; 0: 1 s; < 0: never a copy */
     int64_t silence_ns;     /* a process silent for so long is lost; 0: 10 s */
     int64_t lease_ns;       /* so long after HOST_LOST or SLOT_CLOSE a process there may still
-                               live: an exact task of it waits; 0: 10 s */
+                               live: an exact task of it waits; 0: 10 s. Until SLOT_OPEN says */
     uint32_t generation;    /* of the manager, high bits of attempts; 0: one more than its
                                journal's, 1 for a new job */
 } gy_manager_options;
@@ -80,8 +80,8 @@ typedef enum gy_event_kind {
      * task), and each committed output there that somebody needs runs again. Others stay
      * committed: they run again when a reader of theirs does. */
     GY_EVENT_HOST_LOST,
-    /* process, host, is_last: a closed slot may be used, on a host that is up. is_last: if it
-     * is avoided it is so no more, since nothing else has slots enough. */
+    /* process, host, lease_ns, is_last: a closed slot may be used, on a host that is up.
+     * is_last: if it is avoided it is so no more, since nothing else has slots enough. */
     GY_EVENT_SLOT_OPEN,
     /* process, reason: its lease is over; what runs there is lost without being counted. Say
      * PROCESS_DOWN before when it is known to be gone: else exact tasks of it wait. */
@@ -134,6 +134,7 @@ typedef struct gy_event {
         uint64_t position;
         uint64_t
             held_bytes; /* with is_held: how many, so that readers go there; 0: not known */
+        int64_t lease_ns; /* with SLOT_OPEN, as in gy_manager_options; 0: as there */
     };
     const char *reason; /* one line; NULL: not known */
 } gy_event;
@@ -258,6 +259,10 @@ typedef struct gy_wanted_where {
 } gy_wanted_where;
 /** @cost O(names of places and slots) */
 void gy_manager_wanted_where(gy_manager *manager, gy_wanted_where *where);
+
+/** Is there a task that must never run twice at once? Then its driver looks at the journal again
+ * and again whether another manager has begun. */
+bool gy_manager_has_exact(const gy_manager *manager);
 
 /** Runs begun by this manager of tasks that have places: on one of them, and elsewhere. */
 void gy_manager_placed(const gy_manager *manager, uint32_t *near, uint32_t *far);

@@ -85,12 +85,30 @@ void gy_manager_exact_release(gy_manager *manager)
     }
 }
 
+int64_t gy_manager_lease(const gy_manager *manager)
+{
+    return manager->lease_ns > 0 ? manager->lease_ns : manager->options.lease_ns;
+}
+
+/* Leases are as long as the cluster lends them. */
+static void take_lease(gy_manager *manager, int64_t lease_ns)
+{
+    gy_hosts *hosts = &manager->hosts;
+    const int64_t before_ns = gy_manager_lease(manager);
+    manager->lease_ns = GY_MAX(manager->lease_ns, lease_ns);
+    const int64_t more_ns = gy_manager_lease(manager) - before_ns;
+    for (size_t i = 0; i < hosts->wait_count && more_ns != 0; i++) {
+        exact_wait *wait = &hosts->waits[i];
+        wait->until_ns += wait->until_ns == INT64_MAX ? 0 : more_ns;
+    }
+}
+
 /* All hosts of the journal are told: processes of an older manager live on lost ones alone. */
 static void end_expectation(gy_manager *manager)
 {
     gy_hosts *hosts = &manager->hosts;
     int64_t until_ns =
-        manager->now_ns + (hosts->has_lost_expected ? manager->options.lease_ns : 0);
+        manager->now_ns + (hosts->has_lost_expected ? gy_manager_lease(manager) : 0);
     for (size_t i = 0; i < hosts->wait_count; i++) {
         hosts->waits[i].until_ns =
             hosts->waits[i].until_ns == INT64_MAX ? until_ns : hosts->waits[i].until_ns;
@@ -286,6 +304,7 @@ void gy_manager_slot_open(gy_manager *manager, const gy_event *event)
         }
         gy_manager_slot_take(manager, event->process, "its slot is opened on another host");
     }
+    take_lease(manager, event->lease_ns);
     gy_manager_slot_give(manager, event->process, event->host);
     const gy_hosts *hosts = &manager->hosts;
     if (hosts->aside.count > 0 && row->slots >= hosts->aside_least) {

@@ -123,6 +123,8 @@ host_row *gy_manager_host_row(gy_manager *manager, uint32_t host);
 void gy_manager_hosts_begin(gy_manager *manager);
 /** It does not start before: a run of it may go on where nobody can look. */
 void gy_manager_exact_wait(gy_manager *manager, uint32_t task, int64_t until_ns);
+/** So long a process may go on where nobody can look. */
+int64_t gy_manager_lease(const gy_manager *manager);
 /** Exact tasks whose time has come. */
 void gy_manager_exact_release(gy_manager *manager);
 void gy_manager_hosts_free(gy_manager *manager);

@@ -407,6 +407,38 @@ static void an_exact_task_waits_out_the_lease(void **state)
     }
 }
 
+/* It is as long as the cluster lends slots, heard before its host is lost or later. */
+static void leases_are_as_long_as_slots_say(void **state)
+{
+    (void)state;
+    for (int is_late = 0; is_late < 2; is_late++) {
+        machine_job job = {0};
+        machine at;
+        gy_event opened = {.kind = GY_EVENT_SLOT_OPEN, .lease_ns = is_late ? 0 : 7000};
+        machine_task(&job, (gy_task){.flags = GY_TASK_EXACT}, NULL);
+        hosts_new(&at, &job, (gy_manager_options){.process_max = 3, .lease_ns = 5000});
+        machine_synced(&at);
+        machine_tell(&at, opened);
+        hosts_start(&at);
+        hosts_open(&at, 1, 1);
+        assert_int_equal(hosts_where(&at, 0), 0);
+        hosts_lose(&at, 0);
+        if (is_late) {
+            opened = (gy_event){
+                .kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 1, .lease_ns = 7000};
+            machine_tell(&at, opened);
+        }
+        at.now_ns += 6999;
+        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        assert_int_equal(machine_state(&at, 0), TASK_WAITING);
+        at.now_ns += 1;
+        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        hosts_start(&at);
+        assert_int_equal(hosts_where(&at, 0), 1);
+        machine_free(&at);
+    }
+}
+
 /* Under the next manager they wait until all hosts are told, and out the lease if one is lost.
  * Hosts are in the journal before one may start there. */
 static void a_resumed_exact_task_waits_for_all_hosts(void **state)
@@ -516,6 +548,7 @@ int main(void)
         cmocka_unit_test(a_number_is_of_one_daemon),
         cmocka_unit_test(slots_without_a_host_stay_closed),
         cmocka_unit_test(an_exact_task_waits_out_the_lease),
+        cmocka_unit_test(leases_are_as_long_as_slots_say),
         cmocka_unit_test(a_resumed_exact_task_waits_for_all_hosts),
         cmocka_unit_test(no_memory_is_an_answer),
     };

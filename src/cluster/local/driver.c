@@ -66,6 +66,7 @@ static bool hear_all(gy_driver *driver, int signals)
 {
     struct epoll_event events[EVENTS];
     int count = epoll_wait(driver->epoll, events, EVENTS, wait_ms(driver));
+    gy_driver_watch(driver);
     for (int i = 0; i < count && !driver->has_ended; i++) {
         uint64_t name = events[i].data.u64;
         if ((name & 3) == GY_EPOLL_SIGNALS) {

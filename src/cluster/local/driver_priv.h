@@ -82,6 +82,7 @@ typedef struct gy_driver {
     gy_errand *errands; /* a queue */
     size_t errand_head, errand_count, errand_room;
     bool is_sync_wanted, is_journal_lost;
+    int64_t looked_ns; /* when no other epoch had begun */
     uint64_t sync_position;
     gy_text message;  /* scratch of encode */
     int64_t timer_ns; /* the machine's; INT64_MAX */
@@ -158,6 +159,8 @@ void gy_hear_nursery(gy_driver *driver);
 
 /** Step the machine and begin what it asks for. */
 void gy_driver_step(gy_driver *driver, gy_event *event);
+/** On a cluster, before words are heard and said: has another manager begun? */
+void gy_driver_watch(gy_driver *driver);
 /** Do the errands that have gathered, all but syncs. */
 void gy_errands_do(gy_driver *driver);
 /** Sync if one is asked for. True: something was done. */

@@ -251,6 +251,20 @@ static bool may_go_on(gy_driver *driver)
     return false;
 }
 
+/* Who is parted from all others hears of no other manager, and goes on to be heard by daemons
+ * on its own side: what must not run twice ran there and, when its lease seemed to be out,
+ * elsewhere. So no word goes to them long after it was seen that no other had begun. */
+void gy_driver_watch(gy_driver *driver)
+{
+    const int64_t now_ns = gy_now_ns(driver->env);
+    if (driver->remote == NULL || driver->has_ended || driver->is_journal_lost ||
+        !gy_manager_has_exact(driver->manager) ||
+        now_ns - driver->looked_ns < gy_remote_watch_ns(driver)) {
+        return;
+    }
+    driver->looked_ns = may_go_on(driver) ? now_ns : driver->looked_ns;
+}
+
 static void save(gy_driver *driver)
 {
     const gy_driver_ops *ops = driver->ops;

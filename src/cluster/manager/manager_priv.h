@@ -229,6 +229,7 @@ struct gy_manager {
     uint64_t position, awaited, synced; /* appended; SYNCED that the phase waits for; SYNCED */
     bool has_begun, is_saved, is_ended; /* found by replay */
     bool has_exact;                     /* a task is */
+    int64_t lease_ns;                   /* the longest of a slot; 0: none was told */
 
     /* memo */
     gy_memo *memos;

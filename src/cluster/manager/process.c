@@ -180,7 +180,7 @@ static void keep_exact(gy_manager *manager, const slot *at)
         const task_row *row = &manager->rows[task];
         if ((row->flags & GY_TASK_EXACT) != 0 && row->state != TASK_COMMITTED &&
             !GY_PLANTED(EXACT_AT_ONCE)) {
-            gy_manager_exact_wait(manager, task, manager->now_ns + manager->options.lease_ns);
+            gy_manager_exact_wait(manager, task, manager->now_ns + gy_manager_lease(manager));
         }
     }
 }

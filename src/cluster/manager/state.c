@@ -71,6 +71,11 @@ uint32_t gy_manager_unwanted(const gy_manager *manager)
                                                                 : (uint32_t)GY_NONE;
 }
 
+bool gy_manager_has_exact(const gy_manager *manager)
+{
+    return manager->has_exact;
+}
+
 uint32_t gy_manager_wanted_at_once(const gy_manager *manager)
 {
     return manager->hosts.aside.count > 0 ? manager->hosts.aside_most : 0;

@@ -424,7 +424,7 @@ static gy_grant grant_of(const gy_names *names, const lease_row *row)
                       .incarnation = daemon->incarnation,
                       .address = daemon->address,
                       .host = daemon->host,
-                      .length_ns = names->options.lease_ns / 4 * 3};
+                      .length_ns = names->options.lease_ns / 4 * 5};
 }
 
 /* Daemons that are gone, as lease 0 of each: a manager that has heard nothing yet may be about

@@ -22,7 +22,8 @@
     X(AS_TOLD)                                                                                 \
     X(GIVEN_ONCE)                                                                              \
     X(WISHED_ONCE)                                                                             \
-    X(GANG_UNNUMBERED)
+    X(GANG_UNNUMBERED)                                                                         \
+    X(NEVER_WATCHED)
 
 typedef enum gy_tenant_plant {
 #define GY_X(name) GY_TENANT_PLANT_##name,

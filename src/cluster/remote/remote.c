@@ -320,6 +320,11 @@ static void farewell_done(void *arg, gy_status status, const ProtobufCMessage *a
     }
 }
 
+int64_t gy_remote_watch_ns(const gy_driver *driver)
+{
+    return gy_tenant_watch_ns(&driver->remote->tenant);
+}
+
 static void say_farewell(gy_driver *driver)
 {
     gy_remote *remote = driver->remote;

@@ -17,6 +17,7 @@ GY_MUST_CHECK gy_status gy_remote_open(gy_driver *driver);
 GY_MUST_CHECK gy_status gy_remote_begin(gy_driver *driver);
 /** To be watched; then, and when `next` has come: turn. */
 int gy_remote_fd(const gy_driver *driver);
+int64_t gy_remote_watch_ns(const gy_driver *driver); /* gy_tenant_watch_ns */
 int64_t gy_remote_next_ns(const gy_driver *driver);
 void gy_remote_turn(gy_driver *driver);
 /** Ten times a second: what is due. */

@@ -110,7 +110,7 @@ static void over(void *arg)
     job->is_over = true;
 }
 
-static gy_manager *make_manager(uint32_t width)
+static gy_manager *make_manager(uint32_t width, bool is_exact)
 {
     static const gy_stage stages[] = {{.name = "work"}, {.name = "read"}};
     gy_task tasks[TASKS];
@@ -120,7 +120,9 @@ static gy_manager *make_manager(uint32_t width)
                              .stage = i >= PRODUCERS,
                              .width = (uint16_t)(i == 0 && width > 0 ? width : 1),
                              .output_count = 1,
-                             .flags = i >= PRODUCERS ? GY_TASK_FINAL : 0,
+                             .flags = i >= PRODUCERS ? GY_TASK_FINAL
+                                      : is_exact     ? GY_TASK_EXACT
+                                                     : 0,
                              .input_count = i >= PRODUCERS ? PRODUCERS : 0};
         for (uint32_t k = 0; i >= PRODUCERS && k < PRODUCERS; k++) {
             edges[(i - PRODUCERS) * PRODUCERS + k] = (gy_edge){.from = k};
@@ -194,10 +196,13 @@ static gy_status run(remote_job *job)
                                .view = view,
                                .arg = job};
     gy_ticket ticket = {.job = {11, 12}, .epoch = 3};
-    script_open_all(&job->at);
-    snprintf(ticket.names, sizeof(ticket.names), "%s", job->at.address);
+    char claim[96];
     snprintf(job->folder, sizeof(job->folder), "/tmp/gyre-remote-XXXXXX");
     assert_non_null(mkdtemp(job->folder));
+    snprintf(claim, sizeof(claim), "%s/journal.4", job->folder);
+    job->at.claim = claim;
+    script_open_all(&job->at);
+    snprintf(ticket.names, sizeof(ticket.names), "%s", job->at.address);
     const gy_driver_options options = {.folder = job->folder,
                                        .processes = 8,
                                        .ops = &ops,
@@ -205,7 +210,8 @@ static gy_status run(remote_job *job)
                                        .ticket = &ticket,
                                        .dead_ns = job->dead_ns > 0 ? job->dead_ns : long_ns,
                                        .deadline = gy_env_deadline(gy_env_real(), 60)};
-    gy_manager *manager = make_manager(job->at.is_spread ? 2 : 1);
+    gy_manager *manager =
+        make_manager(job->at.is_spread ? 2 : 1, job->at.trouble == TROUBLE_CLAIMED);
     gy_status status = gy_driver_run(gy_env_real(), manager, &options);
     gy_error why;
     gy_error_take(&why, status);
@@ -393,6 +399,13 @@ static void ends_when_it_must(void **state)
     assert_int_equal(run(&job), GY_STATE);
     assert_true(job.is_over);
     assert_false(job.at.hosts[0].is_over); /* the files are another manager's */
+    /* Nothing is left that it must write, and all that it speaks to are on its side. */
+    const gy_deadline soon = gy_deadline_after(30); /* of 60 s, at which it would look too */
+    job = (remote_job){.at = {.trouble = TROUBLE_CLAIMED, .after = 3}};
+    assert_int_equal(run(&job), GY_STATE);
+    assert_true(gy_now_ns(gy_env_real()) < soon.at_ns);
+    assert_true(job.is_over && job.at.has_struck);
+    assert_false(job.at.hosts[0].is_over);
 }
 
 int main(void)

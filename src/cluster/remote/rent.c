@@ -326,6 +326,7 @@ static void take_grant(gy_tenant *tenant, const gy_grant *grant)
         return;
     }
     const uint32_t slot = gy_tenant_seat_of(tenant, grant->lease);
+    tenant->lease_ns = grant->length_ns;
     if (grant->state == GY_GRANT_GONE) {
         forget_return(tenant, grant->lease);
         if (slot != GY_NONE && !GY_TENANT_PLANTED(GONE_KEPT)) {

@@ -38,6 +38,7 @@ typedef enum script_trouble {
     TROUBLE_KILLED,       /* by the job's user */
     TROUBLE_OVER,         /* another epoch */
     TROUBLE_EPOCH,        /* a daemon knows another epoch */
+    TROUBLE_CLAIMED,      /* another epoch has a journal, and nobody says so */
 } script_trouble;
 
 typedef struct script_seat {
@@ -73,6 +74,7 @@ struct script {
     bool is_narrow;                  /* no host has two slots, and that is said */
     bool is_spread;                  /* single slots are lent on different hosts */
     bool is_over_awaited; /* it does not end before host 0 has heard that all is over */
+    const char *claim;    /* what another epoch makes */
     /* its own */
     pthread_t thread;
     _Atomic bool is_ended, is_wrong;
@@ -108,7 +110,7 @@ static inline bool script_strikes_itself(const script *at)
 {
     return (at->trouble >= TROUBLE_HOST_DIES && at->trouble <= TROUBLE_LEASE_GONE) ||
            at->trouble == TROUBLE_ASKED || at->trouble == TROUBLE_KILLED ||
-           at->trouble == TROUBLE_OVER;
+           at->trouble == TROUBLE_OVER || at->trouble == TROUBLE_CLAIMED;
 }
 
 #define SCRIPT_MESSAGE(TYPE, STEM, NAME)                                                       \
@@ -251,7 +253,8 @@ static inline bool script_must_wait(const script *at)
     if ((script_strikes_itself(at) && script_is_due(at)) || at->asked != 0) {
         return true;
     }
-    if (at->has_struck && (at->trouble == TROUBLE_KILLED || at->trouble == TROUBLE_OVER)) {
+    if (at->has_struck && (at->trouble == TROUBLE_KILLED || at->trouble == TROUBLE_OVER ||
+                           at->trouble == TROUBLE_CLAIMED)) {
         return true;
     }
     for (int i = first; i < at->host_count && at->done == 0; i++) {
@@ -565,7 +568,8 @@ static inline gy_grant script_grant_of(const script_host *host, uint64_t lease,
                       .incarnation = host->incarnation,
                       .address = host->address,
                       .host = "h",
-                      .length_ns = 60000000000};
+                      .length_ns =
+                          host->at->trouble == TROUBLE_CLAIMED ? 1600000000 : 60000000000};
 }
 
 static inline uint32_t script_leases(const script *at)
@@ -740,6 +744,12 @@ static inline void script_strike(script *at)
     } else if (at->trouble == TROUBLE_OVER) {
         at->has_struck = true;
         script_say_over(at);
+    } else if (at->trouble == TROUBLE_CLAIMED) {
+        FILE *claim = fopen(at->claim, "wxe");
+        at->has_struck = true;
+        if (claim == NULL || fclose(claim) != 0) {
+            script_wrong(at, "another epoch cannot begin");
+        }
     }
 }
 

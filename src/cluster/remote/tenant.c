@@ -13,6 +13,7 @@ gy_tenant_plant gy_tenant_planted;
 
 static const int64_t default_dead_ns = 2000000000;
 static const int64_t beat_every_ns = 1000000000;
+static const int64_t watch_every_ns = 1000000000;
 
 /* ---- life ---- */
 
@@ -22,6 +23,15 @@ gy_status gy_tenant_open(gy_tenant *tenant)
     tenant->unwanted = GY_NONE;
     tenant->seats = gy_alloc_zero("cluster.tenant", tenant->slot_count, sizeof(tenant_seat));
     return tenant->seats != NULL ? GY_OK : GY_NOMEM;
+}
+
+int64_t gy_tenant_watch_ns(const gy_tenant *tenant)
+{
+    if (GY_TENANT_PLANTED(NEVER_WATCHED)) {
+        return INT64_MAX;
+    }
+    return tenant->lease_ns > 0 ? GY_MIN(watch_every_ns, tenant->lease_ns / 16)
+                                : watch_every_ns;
 }
 
 /* The next number; GY_NONE: no memory, or too many. */
@@ -165,6 +175,7 @@ static void open_slot(gy_tenant *tenant, uint32_t slot)
     tenant->ops->step(tenant->arg, &(gy_event){.kind = GY_EVENT_SLOT_OPEN,
                                                .process = slot,
                                                .host = seat->host,
+                                               .lease_ns = tenant->lease_ns,
                                                .is_last = tenant->hosts[seat->host].is_last});
 }
 

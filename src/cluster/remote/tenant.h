@@ -101,6 +101,7 @@ typedef struct gy_tenant {
     gy_key job;
     uint32_t epoch, slot_count;
     int64_t dead_ns;
+    int64_t lease_ns; /* of what was granted last; 0: nothing was */
     /* what is wished */
     uint64_t sequence, seen;
     uint64_t said_seen;              /* as said last, */
@@ -135,6 +136,10 @@ typedef struct gy_tenant {
 GY_MUST_CHECK gy_status gy_tenant_open(gy_tenant *tenant);
 /** After replay: look for the hosts that the journal knows. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_tenant_begin(gy_tenant *tenant);
+/** So long after it was seen in the journal that no other epoch had begun daemons may still be
+ * spoken to, if a task must never run twice at once: its lease is waited out (names/leases.c)
+ * from an instant on at which one had. */
+int64_t gy_tenant_watch_ns(const gy_tenant *tenant);
 /** What the carrier keeps in hosts is its own. */
 void gy_tenant_close(gy_tenant *tenant);
 
