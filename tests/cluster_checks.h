@@ -9,15 +9,20 @@
 
 static const int64_t calm_ns = 1500000000;
 
+static inline uint32_t slots_at(const host *own, gy_key job)
+{
+    uint32_t count = 0;
+    for (size_t k = 0; own->is_up && k < own->lease_count; k++) {
+        count += gy_key_is_same(own->leases[k].job, job) && !own->leases[k].is_ending;
+    }
+    return count;
+}
+
 static inline uint32_t slots_of(const world *at, uint32_t number)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < at->host_count; i++) {
-        const host *own = &at->hosts[i];
-        for (size_t k = 0; own->is_up && k < own->lease_count; k++) {
-            count += gy_key_is_same(own->leases[k].job, at->jobs[number].key) &&
-                     !own->leases[k].is_ending;
-        }
+        count += slots_at(&at->hosts[i], at->jobs[number].key);
     }
     return count;
 }
@@ -42,29 +47,64 @@ static inline void check_leases(world *at)
 static inline bool is_hungry(const world *at, uint32_t number);
 /* Does a job that has not ended want gangs? */
 static inline bool has_gangs(const world *at);
+/* May slots there be lent to the job? Not to one whose tasks fail there alone. */
+static inline bool may_run_at(world *at, uint32_t number, int node);
 static inline void say_view(const world *at);
 
-/* Nobody that waits would, with one more, have less than another has. */
+/* Of one that waits, and of one that has slots: would one more move from there? */
+static inline void check_pair(world *at, uint32_t poor, uint32_t rich)
+{
+    const user_job *one = &at->jobs[rich], *other = &at->jobs[poor];
+    bool has_some = false;
+    for (uint32_t i = 0; i < at->host_count && !has_some; i++) {
+        has_some =
+            slots_at(&at->hosts[i], one->key) > 0 && may_run_at(at, poor, SERVERS + (int)i);
+    }
+    if (has_some && one->is_greedy && !one->is_ended &&
+        slots_of(at, rich) * other->weight > (slots_of(at, poor) + 1) * one->weight) {
+        world_wrong(at, "shares are not fair", rich << 16 | poor);
+    }
+}
+
+/* Nobody that waits would, with one more, have less than another has of what both may have; no
+ * slot is free that somebody who waits may have. */
 static inline void check_shares(world *at)
 {
-    uint32_t slots = 0, held = 0;
-    bool any_hungry = false;
-    for (uint32_t i = 0; i < at->host_count; i++) {
-        slots += at->hosts[i].is_up ? at->hosts[i].slots : 0;
-    }
     for (uint32_t poor = 0; poor < at->job_count; poor++) {
-        held += slots_of(at, poor);
-        any_hungry = any_hungry || is_hungry(at, poor);
-        for (uint32_t rich = 0; rich < at->job_count && is_hungry(at, poor); rich++) {
-            if (at->jobs[rich].is_greedy && !at->jobs[rich].is_ended &&
-                slots_of(at, rich) * at->jobs[poor].weight >
-                    (slots_of(at, poor) + 1) * at->jobs[rich].weight) {
-                world_wrong(at, "shares are not fair", rich << 16 | poor);
+        uint32_t idle = 0;
+        if (!is_hungry(at, poor)) {
+            continue;
+        }
+        for (uint32_t rich = 0; rich < at->job_count; rich++) {
+            check_pair(at, poor, rich);
+        }
+        for (uint32_t i = 0; i < at->host_count; i++) {
+            const host *own = &at->hosts[i];
+            uint32_t held = 0;
+            for (uint32_t job = 0; job < at->job_count; job++) {
+                held += slots_at(own, at->jobs[job].key);
+            }
+            if (own->is_up && held < own->slots && may_run_at(at, poor, SERVERS + (int)i)) {
+                idle += own->slots - held;
             }
         }
+        if (idle > 0) {
+            world_wrong(at, "slots are free while a job waits", (uint64_t)poor << 16 | idle);
+        }
     }
-    if (any_hungry && held < slots) {
-        world_wrong(at, "slots are free while a job waits", slots - held);
+}
+
+/* What the name server thinks, for whoever looks for a fault. */
+static inline void say_names(const world *at)
+{
+    const gy_names *machine = at->servers[0].machine;
+    gy_names_job seen;
+    for (uint32_t i = 0;
+         at->is_traced && machine != NULL && gy_names_look_job(machine, i, &seen); i++) {
+        const uint32_t number = world_job(at, seen.key);
+        printf("  job %u: wants %u, has %u of name server, %u at hosts; %s\n", number,
+               seen.slots_wanted, seen.slots_held, number < JOBS ? slots_of(at, number) : 0,
+               seen.reason);
     }
 }
 

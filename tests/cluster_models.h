@@ -271,31 +271,43 @@ static inline void gang_works(world *at, model *who)
     }
 }
 
-/* A host that is silent has lost what ran there. */
+/* What it holds there is lost. */
+static inline void model_loses_host(model *who, int node)
+{
+    for (int i = 0; i < SEATS; i++) {
+        seat_view *seat = &who->seats[i];
+        const bool is_of_gang = seat->gang != 0 && seat->gang == who->gang;
+        if (seat->lease == 0 || seat->node != node || seat->is_returning) {
+            continue;
+        }
+        seat->is_returning = true;
+        if (is_of_gang) {
+            gang_fails(who);
+        }
+    }
+}
+
+/* A host that is silent has lost what ran there, and one that never answered has nothing. */
 static inline void look_at_hosts(world *at, model *who)
 {
     for (int i = 0; i < HOSTS; i++) {
-        bool is_used = false;
+        int64_t since_ns = INT64_MAX; /* when it first had something there */
         for (int k = 0; k < SEATS; k++) {
-            is_used =
-                is_used || (who->seats[k].lease != 0 && who->seats[k].node == i + SERVERS);
+            const seat_view *seat = &who->seats[k];
+            since_ns = seat->lease != 0 && seat->node == i + SERVERS
+                           ? GY_MIN(since_ns, seat->since_ns)
+                           : since_ns;
         }
         letter what = {0};
         what.is.to_daemon.event.kind = who->is_attached[i] ? GY_DAEMON_BEAT : GY_DAEMON_ATTACH;
-        if (is_used) {
+        if (since_ns < INT64_MAX) {
             to_daemon(at, who, i + SERVERS, &what, false);
         }
-        bool is_silent = who->is_attached[i] && world_now(at) - who->heard_ns[i] > 250 * ms;
-        for (int k = 0; k < SEATS && is_silent; k++) {
-            if (who->seats[k].lease != 0 && who->seats[k].node == i + SERVERS) {
-                bool is_of_gang = who->seats[k].gang != 0 && who->seats[k].gang == who->gang;
-                who->seats[k].is_returning = true;
-                if (is_of_gang) {
-                    gang_fails(who);
-                }
-            }
+        since_ns = GY_MAX(since_ns, who->heard_ns[i]);
+        if (world_now(at) - since_ns > 250 * ms * (1 + !who->is_attached[i])) {
+            model_loses_host(who, i + SERVERS);
+            who->is_attached[i] = false;
         }
-        who->is_attached[i] = who->is_attached[i] && !is_silent;
     }
 }
 
@@ -552,17 +564,17 @@ static inline bool has_gangs(const world *at)
     return false;
 }
 
-/* What the name server thinks, for whoever looks for a fault. */
+static inline bool may_run_at(world *at, uint32_t number, int node)
+{
+    (void)at;
+    (void)number;
+    (void)node;
+    return true;
+}
+
 static inline void say_view(const world *at)
 {
-    gy_names_job seen;
-    for (uint32_t i = 0; at->is_traced && gy_names_look_job(at->servers[0].machine, i, &seen);
-         i++) {
-        uint32_t number = world_job(at, seen.key);
-        printf("  job %u: wants %u, has %u of name server, %u at hosts; %s\n", number,
-               seen.slots_wanted, seen.slots_held, number < JOBS ? slots_of(at, number) : 0,
-               seen.reason);
-    }
+    say_names(at);
     for (int i = 0; i < MODELS; i++) {
         const model *who = &at->models[i];
         for (int k = 0; k < SEATS && at->is_traced && who->is_there; k++) {

@@ -236,15 +236,12 @@ static inline void on_committed(world *at, const gy_effect *effect)
     const gy_attempt *before = &at->stands[task];
     gy_task_state state;
     gy_manager_task(at->manager, task, &state);
-    if (run == NULL || run->done != (1u << at->job.tasks[task].width) - 1) {
-        world_wrong(at, "committed, but not all of it was done", task);
+    const char *wrong = checks_commit(
+        &effect->id, before, run != NULL && run->done == (1u << at->job.tasks[task].width) - 1,
+        run != NULL && run->is_discarded);
+    if (wrong != NULL) {
+        world_wrong(at, wrong, task);
         return;
-    }
-    if (run->is_discarded) {
-        world_wrong(at, "committed after its files were discarded", task);
-    }
-    if (before->attempt != 0 && before->epoch >= effect->id.epoch) {
-        world_wrong(at, "committed twice in an epoch", task);
     }
     bool is_other = memcmp(&at->stood_content[task], &state.content, sizeof(gy_key)) != 0;
     if (before->attempt != 0 && is_other &&
@@ -327,7 +324,7 @@ static inline void on_append(world *at, const gy_effect *effect)
     }
     at->journal_bytes = effect->position;
     if (world_has_hosts(at)) {
-        look_at_raised(at, effect->data, effect->size_bytes);
+        checks_raised(effect->data, effect->size_bytes, take_raised, at);
     }
     if (at->has_journal_error) {
         return;

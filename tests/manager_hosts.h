@@ -6,7 +6,7 @@
 #ifndef GY_TESTS_MANAGER_HOSTS_H
 #define GY_TESTS_MANAGER_HOSTS_H
 
-#include "cluster/manager/records.h"
+#include "manager_checks.h"
 #include "manager_world.h"
 
 /* Something that happens to a machine, or with `slot` to a lease. */
@@ -375,14 +375,13 @@ static inline void check_input(world *at, const gy_task_state *state, const atte
                                uint32_t task)
 {
     const host_number *host = state->host < at->number_count ? &at->numbers[state->host] : NULL;
-    if (state->host == GY_NONE && !input->is_held) {
-        return;
-    }
-    if (host == NULL || !input->is_held || host->machine != input->machine ||
-        host->incarnation != input->incarnation) {
-        world_wrong(at, "it is forgotten where an input lies", task);
-    } else if (host->told != TOLD_UP) {
-        world_wrong(at, "starts, though an input lies on a host that is not up", task);
+    const checked_place known = host != NULL ? (checked_place){host->machine, host->incarnation}
+                                             : (checked_place){0, 0};
+    const char *wrong = checks_input(
+        state->host, input->is_held, (checked_place){input->machine, input->incarnation},
+        host != NULL ? &known : NULL, host != NULL && host->told == TOLD_UP);
+    if (wrong != NULL) {
+        world_wrong(at, wrong, task);
     }
 }
 
@@ -456,27 +455,15 @@ static inline bool is_wanted(const world *at, uint32_t task)
 }
 
 /* Who was lost with a host that he lay on, and is needed, may run again. */
-static inline void look_at_raised(world *at, const uint8_t *data, size_t size_bytes)
+static inline void take_raised(void *arg, uint32_t task)
 {
-    for (size_t offset = 0; offset + sizeof(record_head) <= size_bytes;) {
-        record_head head;
-        memcpy(&head, data + offset, sizeof(head));
-        offset += sizeof(head);
-        for (size_t i = 0; head.kind == RECORD_RAISE && i < head.size_bytes;
-             i += sizeof(record_raise)) {
-            record_raise raised;
-            memcpy(&raised, data + offset + i, sizeof(raised));
-            attempt *run = world_attempt(at, &at->stands[raised.task]);
-            uint32_t number = run != NULL && run->is_held
-                                  ? number_of(at, run->machine, run->incarnation)
-                                  : GY_NONE;
-            at->failed_at[raised.task] = 0;
-            if (number != GY_NONE && at->numbers[number].told == TOLD_LOST &&
-                is_wanted(at, raised.task)) {
-                run->is_excused = true;
-            }
-        }
-        offset += head.size_bytes;
+    world *at = arg;
+    attempt *run = world_attempt(at, &at->stands[task]);
+    const uint32_t number =
+        run != NULL && run->is_held ? number_of(at, run->machine, run->incarnation) : GY_NONE;
+    at->failed_at[task] = 0;
+    if (number != GY_NONE && at->numbers[number].told == TOLD_LOST && is_wanted(at, task)) {
+        run->is_excused = true;
     }
 }
 

@@ -166,27 +166,17 @@ static inline void flushed(void *arg)
     }
 }
 
-/* What was raised may run again, once it is not known any more where it was. */
-static inline void look_at_raised(real *own, const uint8_t *data, size_t size_bytes)
+/* It may run again, once it is not known any more where it was. */
+static inline void take_raised(void *arg, uint32_t task)
 {
-    for (size_t offset = 0; offset + sizeof(record_head) <= size_bytes;) {
-        record_head head;
-        memcpy(&head, data + offset, sizeof(head));
-        offset += sizeof(head);
-        for (size_t i = 0; head.kind == RECORD_RAISE && i < head.size_bytes;
-             i += sizeof(record_raise)) {
-            record_raise raised;
-            memcpy(&raised, data + offset + i, sizeof(raised));
-            books[own->who->job].is_raised[raised.task] = true;
-            own->is_raised[raised.task] = true;
-        }
-        offset += head.size_bytes;
-    }
+    real *own = arg;
+    books[own->who->job].is_raised[task] = true;
+    own->is_raised[task] = true;
 }
 
 static inline void on_append(real *own, const gy_effect *effect)
 {
-    look_at_raised(own, effect->data, effect->size_bytes);
+    checks_raised(effect->data, effect->size_bytes, take_raised, own);
     if (gy_journal_append(own->journal, effect->data, effect->size_bytes) < 0) {
         real_wrong(own, "the journal cannot be written", 0);
     }
@@ -368,15 +358,12 @@ static inline void on_committed(real *own, const gy_effect *effect)
     gy_attempt *before = &own->stands[task];
     gy_task_state state;
     gy_manager_task(own->manager, task, &state);
-    if (one == NULL || one->done != (1u << one->width) - 1) {
-        real_wrong(own, "committed, but not all of it was done", task);
+    const char *wrong =
+        checks_commit(&effect->id, before, one != NULL && one->done == (1u << one->width) - 1,
+                      one != NULL && one->is_discarded);
+    if (wrong != NULL) {
+        real_wrong(own, wrong, task);
         return;
-    }
-    if (one->is_discarded) {
-        real_wrong(own, "committed after its files were discarded", task);
-    }
-    if (before->attempt != 0 && before->epoch >= effect->id.epoch) {
-        real_wrong(own, "committed twice in an epoch", task);
     }
     check_input(own, &state, one);
     *before = effect->id;

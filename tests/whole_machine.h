@@ -6,8 +6,8 @@
 #define GY_TESTS_WHOLE_MACHINE_H
 
 #include "cluster/journal.h"
-#include "cluster/manager/records.h"
 #include "cluster/remote/tenant.h"
+#include "manager_checks.h"
 #include "whole_runs.h"
 
 enum { WHOLE_STARTS = 64, WHOLE_LINES = 64, WHOLE_WORDS = 64 };
@@ -59,7 +59,7 @@ typedef struct real {
     line lines[WHOLE_LINES];
     uint64_t number; /* of fetches */
     uint32_t line_number;
-    int64_t timer_ns;
+    int64_t timer_ns, looked_ns;
     bool has_ended, is_over, is_flush_due, is_killed, is_syncing;
     uint64_t position;
     gy_status end;
@@ -74,11 +74,21 @@ static inline later *real_later(const real *own, uint32_t place)
     return what;
 }
 
+/* Before it hears and says anything, as the driver does; false: its epoch is over. */
+static inline bool real_watches(real *own);
+
 /* The machine of something that comes later; NULL: it is gone, or waits. */
 static inline real *later_real(later *what, gy_env_fire fire)
 {
-    const int index = what->index;
-    return later_model(what, fire) != NULL ? &reals[index] : NULL;
+    real *own = &reals[what->index];
+    if (later_model(what, fire) == NULL) {
+        return NULL;
+    }
+    if (!real_watches(own)) {
+        gy_free(what);
+        return NULL;
+    }
+    return own;
 }
 
 static inline void real_wrong(const real *own, const char *what, uint64_t number)
@@ -255,17 +265,19 @@ static inline void on_spawn(real *own, const gy_effect *effect)
 /* An input as the machine knows it is where it lies, on a host that is up. */
 static inline void check_input(const real *own, const gy_task_state *state, const run *input)
 {
-    const tenant_host *lies =
-        state->host < own->tenant.host_count ? &own->tenant.hosts[state->host] : NULL;
-    if (input == NULL || (state->host == GY_NONE && !input->is_held)) {
+    if (input == NULL) {
         return;
     }
-    if (lies == NULL || !input->is_held || lies->daemon != (uint64_t)input->node ||
-        lies->incarnation != input->incarnation) {
-        real_wrong(own, "it is forgotten where an input lies", input->id.task);
-    } else if (!lies->is_up) {
-        real_wrong(own, "starts, though an input lies on a host that is not up",
-                   input->id.task);
+    const tenant_host *there =
+        state->host < own->tenant.host_count ? &own->tenant.hosts[state->host] : NULL;
+    const checked_place known = there != NULL
+                                    ? (checked_place){there->daemon, there->incarnation}
+                                    : (checked_place){0, 0};
+    const char *wrong = checks_input(
+        state->host, input->is_held, (checked_place){(uint64_t)input->node, input->incarnation},
+        there != NULL ? &known : NULL, there != NULL && there->is_up);
+    if (wrong != NULL) {
+        real_wrong(own, wrong, input->id.task);
     }
 }
 

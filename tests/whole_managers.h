@@ -5,6 +5,7 @@
 #ifndef GY_TESTS_WHOLE_MANAGERS_H
 #define GY_TESTS_WHOLE_MANAGERS_H
 
+#include "cluster/names/names_priv.h"
 #include "whole_fetches.h"
 
 static const int64_t dead_ns = 250000000;
@@ -85,11 +86,30 @@ static inline void real_anew(void *arg, uint32_t place)
     }
 }
 
+/* A host's name that lives as long as a letter: of a node, or of a plan's places. */
+static inline const char *lasting_name(const char *name)
+{
+    static const char *const places[] = {"m0", "m1", "m2", "m3", "nowhere"};
+    for (size_t i = 0; i < NODES + GY_COUNT(places); i++) {
+        const char *known = i < NODES ? node_texts[i] : places[i - NODES];
+        if (name != NULL && strcmp(known, name) == 0) {
+            return known;
+        }
+    }
+    return NULL;
+}
+
 static inline void real_wishes(void *arg, const gy_manager_wishes *wishes)
 {
     const real *own = arg;
     letter what = {.kind = LETTER_WISHES};
     what.is.wishes = *wishes;
+    for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
+        what.is.wishes.hosts[i] = lasting_name(wishes->hosts[i]);
+        if (what.is.wishes.hosts[i] == NULL && wishes->hosts[i] != NULL) {
+            real_wrong(own, "a host is wished that has another name than all", (uint64_t)i);
+        }
+    }
     to_names(own->at, own->who, &what);
 }
 
@@ -121,13 +141,27 @@ static const gy_tenant_ops real_ops = {.step = real_step,
                                        .wish = real_wishes,
                                        .give = real_gives};
 
+static inline void note_avoids(const real *own)
+{
+    for (size_t i = 0; i < own->tenant.host_count; i++) {
+        const tenant_host *there = &own->tenant.hosts[i];
+        if (there->is_avoided) {
+            called_bad[own->who->job][there->daemon - SERVERS] = true;
+        }
+    }
+}
+
 /* After each event; it may be its end. */
 static inline void real_settles(real *own)
 {
     if (own->has_ended && own->is_over) {
         model_ends(own->at, own->who, true);
     } else if (!own->has_ended && !own->at->is_over) {
+        const bool is_any = own->tenant.avoid_count > 0;
         gy_tenant_do_avoids(&own->tenant);
+        if (is_any) {
+            note_avoids(own);
+        }
         gy_tenant_wish(&own->tenant, world_now(own->at));
     }
 }
@@ -136,6 +170,22 @@ static inline void real_settles(real *own)
 static inline void real_is_over(real *own)
 {
     own->has_ended = own->is_over = true;
+}
+
+static inline bool real_watches(real *own)
+{
+    const int64_t now_ns = world_now(own->at);
+    if (own->has_ended || own->manager == NULL || !gy_manager_has_exact(own->manager) ||
+        now_ns - own->looked_ns < gy_tenant_watch_ns(&own->tenant)) {
+        return true;
+    }
+    own->looked_ns = now_ns;
+    if (gy_journal_check(own->journal) < 0) {
+        journal_fails(own);
+        real_settles(own);
+        return false;
+    }
+    return true;
 }
 
 /* ---- Life ---- */
@@ -288,6 +338,9 @@ static inline void model_ticks(void *arg)
     }
     if (own->has_ended) {
         say_end(own);
+        return;
+    }
+    if (!real_watches(own)) {
         return;
     }
     look_at_lines(own);
@@ -489,6 +542,9 @@ static inline void real_hears_names(real *own, letter *what)
 static inline void model_reads(world *at, model *who, letter *what)
 {
     real *own = &reals[who - at->models];
+    if (!real_watches(own)) {
+        return;
+    }
     if (what->kind == LETTER_GRANTS) {
         real_hears_names(own, what);
         real_settles(own);
@@ -529,7 +585,9 @@ static inline bool is_hungry(const world *at, uint32_t number)
         const real *own = &reals[i];
         if (who->is_there && who->job == number && who->has_begun && !own->has_ended &&
             who->epoch == books[number].claimed && at->jobs[number].is_greedy) {
-            return own->tenant.wanted > slots_of(at, number) && own->tenant.gang_width == 0;
+            const uint32_t wanted =
+                GY_MIN(gy_manager_wanted(own->manager), own->tenant.slot_count);
+            return wanted > slots_of(at, number) && own->tenant.gang_width == 0;
         }
     }
     return false;
@@ -543,6 +601,39 @@ static inline bool has_gangs(const world *at)
         }
     }
     return false;
+}
+
+/* The manager avoids it, or the name server knows that an earlier one did, or that two jobs
+ * did. */
+static inline bool may_run_at(world *at, uint32_t number, int node)
+{
+    const gy_names *names = at->servers[0].machine;
+    const uint32_t job =
+        names != NULL ? gy_index_find(&names->by_job, at->jobs[number].key) : GY_NONE;
+    const uint32_t daemon =
+        names != NULL ? gy_index_find(&names->by_daemon, gy_index_id((uint64_t)node)) : GY_NONE;
+    const gy_misfit why =
+        job != GY_NONE && daemon != GY_NONE ? gy_names_misfit(names, daemon, job) : MISFIT_NONE;
+    uint32_t against = 0;
+    bool is_avoided = why == MISFIT_AVOIDED || why == MISFIT_DRAINED;
+    for (uint32_t i = 0; i < at->job_count; i++) {
+        against += called_bad[i][node - SERVERS];
+    }
+    if ((why == MISFIT_AVOIDED && !called_bad[number][node - SERVERS]) ||
+        (why == MISFIT_DRAINED && against < 2)) {
+        world_wrong(at, "a host gets no work, and nobody called it bad", (uint64_t)node);
+    }
+    for (int i = 0; i < MODELS; i++) {
+        const gy_tenant *tenant = &reals[i].tenant;
+        const bool is_its = at->models[i].is_there && at->models[i].job == number;
+        for (size_t k = 0; is_its && k < tenant->host_count; k++) {
+            is_avoided =
+                is_avoided ||
+                (tenant->hosts[k].is_avoided && node_of_host(&reals[i], (uint32_t)k) == node &&
+                 tenant->hosts[k].incarnation == world_host(at, node)->incarnation);
+        }
+    }
+    return !is_avoided;
 }
 
 static inline void check_job(world *at, uint32_t number)
@@ -559,15 +650,7 @@ static inline void check_job(world *at, uint32_t number)
 
 static inline void say_view(const world *at)
 {
-    gy_names_job seen;
-    for (uint32_t i = 0; at->is_traced && at->servers[0].machine != NULL &&
-                         gy_names_look_job(at->servers[0].machine, i, &seen);
-         i++) {
-        uint32_t number = world_job(at, seen.key);
-        printf("  job %u: wants %u, has %u of name server, %u at hosts; %s\n", number,
-               seen.slots_wanted, seen.slots_held, number < JOBS ? slots_of(at, number) : 0,
-               seen.reason);
-    }
+    say_names(at);
     for (int i = 0; i < MODELS && at->is_traced; i++) {
         const real *own = &reals[i];
         if (!at->models[i].is_there || own->manager == NULL) {

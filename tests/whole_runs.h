@@ -47,6 +47,7 @@ typedef struct book {
 static book books[JOBS];
 static uint32_t files_of[HOSTS][JOBS]; /* counts what was discarded */
 static int64_t bad_until_ns[HOSTS];
+static bool called_bad[JOBS][HOSTS]; /* by a manager of the job, at any time */
 static uint32_t whole_stamp;
 static uint64_t whole_reruns, whole_losses, whole_resumes, whole_tasks, whole_cohorts;
 

@@ -133,7 +133,7 @@ typedef struct gy_event {
     union {
         uint64_t position;
         uint64_t
-            held_bytes; /* with is_held: how many, so that readers go there; 0: not known */
+            held_bytes;   /* with is_held: how many, so that readers go there; 0: not known */
         int64_t lease_ns; /* with SLOT_OPEN, as in gy_manager_options; 0: as there */
     };
     const char *reason; /* one line; NULL: not known */
@@ -260,8 +260,8 @@ typedef struct gy_wanted_where {
 /** @cost O(names of places and slots) */
 void gy_manager_wanted_where(gy_manager *manager, gy_wanted_where *where);
 
-/** Is there a task that must never run twice at once? Then its driver looks at the journal again
- * and again whether another manager has begun. */
+/** Is there a task that must never run twice at once? Then its driver looks at the journal
+ * again and again whether another manager has begun. */
 bool gy_manager_has_exact(const gy_manager *manager);
 
 /** Runs begun by this manager of tasks that have places: on one of them, and elsewhere. */
