@@ -117,6 +117,9 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
         {"info --all", "'--all'"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (!gy_test_takes(i)) {
+            continue;
+        }
         gyre("", cases[i].arguments);
         if (result.status != 2 || lines(result.output) != 1 ||
             strstr(result.output, cases[i].said) == NULL) {
@@ -251,6 +254,9 @@ static void failures_are_one_line_and_status_one(void **state)
     shell(before);
     snprintf(before, sizeof(before), "cd %s &&", folder);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (!gy_test_takes(i)) {
+            continue;
+        }
         gyre(before, cases[i].arguments);
         if (result.status != 1 || lines(result.output) != 1 ||
             strstr(result.output, cases[i].said) == NULL) {

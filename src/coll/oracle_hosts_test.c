@@ -8,7 +8,7 @@
 
 /* Cases of one set of ranks; under TSan as many sets, but less done by each. */
 #ifdef GYRE_TSAN
-enum { EACH = 40, ROUND = 16 };
+enum { EACH = 40, ROUND = 8 };
 #else
 enum { EACH = 40, ROUND = EACH };
 #endif

@@ -64,7 +64,7 @@ static void answers_are_the_librarys(void **state)
 {
     const launcher *with = launcher_of(state);
     const uint64_t seed = gy_test_seed() % 100000;
-    const long rounds = GY_MAX(gy_test_cases(200), 60);
+    const long rounds = GY_MAX(gy_test_cases(200), 30);
     for (int ranks = 2; ranks <= 4; ranks++) { /* with rounds of their own */
         char words[80];
         outcome result;

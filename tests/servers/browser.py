@@ -19,7 +19,7 @@ import urllib.error
 import urllib.request
 
 WAIT_S = 40
-PROBE_S = 15
+PROBE_S = 10
 UNABLE = 77
 
 
@@ -84,6 +84,7 @@ class Browser:
                 self.ask("POST", f"/session/{self.session}/url", {"url": f"http://127.0.0.1:{server.server_port}/"}, PROBE_S)
             except OSError as error:
                 print(f"browser.py: the browser opens no page here: {error}")
+                self.session = None  # it would not end either, but waste the time of others
                 sys.exit(UNABLE)
             finally:
                 server.shutdown()

@@ -111,14 +111,18 @@ static void killed_at_every_write_of_the_journal(void **state)
 {
     (void)state;
     die_everywhere('j', "writes of the journal, before each and in its middle",
-                   gy_test_cases(8) < 8 ? 3 : 1, WORDCOUNT);
+                   gy_test_cases(8) < 8 ? 6 : 1, WORDCOUNT);
 }
 
 /* Syncs, links, names that come and go: up to the last file of a job that is done. */
 static void killed_at_every_change_of_its_files(void **state)
 {
     (void)state;
-    die_everywhere('f', "changes of files", gy_test_cases(8) > 8 ? 1 : 12, INDEX);
+    die_everywhere('f', "changes of files",
+                   gy_test_cases(8) > 8   ? 1
+                   : gy_test_cases(8) < 8 ? 24
+                                          : 12,
+                   INDEX);
 }
 
 /* ---- at random points ---- */
@@ -199,8 +203,9 @@ static int begin_small(void **state)
 
 static int begin_large(void **state)
 {
-    const int times = getenv("GYRE_SOAK") != NULL ? SOAK : 1;
-    return begin_jobs(state, LARGE_LINES * times, LARGE_RECORDS * times);
+    const int times = getenv("GYRE_SOAK") != NULL ? SOAK : 1,
+              part = gy_test_cases(8) < 8 ? 2 : 1;
+    return begin_jobs(state, LARGE_LINES * times / part, LARGE_RECORDS * times / part);
 }
 
 int main(void)

@@ -32,6 +32,14 @@ static void must(const char *line)
     }
 }
 
+/* Under a sanitizer some of the jobs are left out, which differ in what a process computes. */
+static void leave_out(size_t which)
+{
+    if (!gy_test_takes(which)) {
+        skip();
+    }
+}
+
 /* Text whose lines, words and their repetitions come from a fixed recurrence. */
 static int make_text(void **state)
 {
@@ -60,6 +68,7 @@ static void words_are_counted(void **state)
 static void bytes_do_not_depend_on_how(void **state)
 {
     (void)state;
+    leave_out(0);
     must("m wordcount text -r 3 && all >first && "
          "m wordcount text -r 3 -p 3 --split 2KiB -m 8MiB && all | same first");
 }
@@ -67,6 +76,7 @@ static void bytes_do_not_depend_on_how(void **state)
 static void lines_are_found(void **state)
 {
     (void)state;
+    leave_out(1);
     must(
         "grep -E 'w1[0-3]*( |$)' text >expected && m grep 'w1[0-3]*( |$)' text --split 4KiB && "
         "all | same expected && grep -vi 'W5' text >expected && m grep -v -i W5 text && "
@@ -90,6 +100,7 @@ static void lines_are_sorted(void **state)
 static void lines_are_sorted_by_numbers_and_fields(void **state)
 {
     (void)state;
+    leave_out(2);
     must("awk '{ print NR % 13 - 6 \".\" NR % 4 \",\" $2 \",\" $1, (NR * 7919) % 101 }' text "
          ">numbers && a() { sort -s $1 numbers >expected && for how in '-r 3 -p 2'; do "
          "m sort numbers $2 $how && all | same expected || exit 1; done; } && "
@@ -108,6 +119,7 @@ static void lines_are_sorted_by_numbers_and_fields(void **state)
 static void compressed_files_are_sorted(void **state)
 {
     (void)state;
+    leave_out(3);
     must("for i in 1 2 3 4; do awk \"NR % 4 == $i - 1\" text >z$i; done && "
          "cat z1 z2 z3 z4 | sort -s -k1.1,1.2 >expected && gzip z1 && gzip z3 && "
          "for how in '-r 3 -p 2'; do m sort z1.gz z2 z3.gz z4 --key-bytes 2 $how && "
@@ -126,6 +138,7 @@ static void compressed_files_are_sorted(void **state)
 static void an_index_lists_files(void **state)
 {
     (void)state;
+    leave_out(4);
     must("for i in 0 1 2 3; do awk \"NR % 4 == $i\" text | head -n 300 >d$i; done && "
          "for i in 0 1 2 3; do tr -s ' \\t' '\\n\\n' <d$i | sort -u | sed \"s/$/ $i/\"; done | "
          "sort | awk '{ if ($1 != w) { if (w) print w \"\\t\" l; w = $1; l = $2 } "
@@ -137,6 +150,7 @@ static void an_index_lists_files(void **state)
 static void the_most_frequent_are_found(void **state)
 {
     (void)state;
+    leave_out(5);
     must("awk '{ n[$2]++ } END { for (w in n) if (w != \"\") print w \"\\t\" n[w] }' text | "
          "sort -t '\t' -k 2,2nr -k 1,1 | head -n 6 >expected && "
          "for how in '-p 1' '-p 3 --split 1KiB'; do "
@@ -187,6 +201,7 @@ static void bad_input_is_named(void **state)
 static void empty_inputs_give_empty_outputs(void **state)
 {
     (void)state;
+    leave_out(6);
     must("one='MANIFEST.json part-00000'; "
          "look() { [ \"$(echo $(ls mo))\" = \"$1\" ] && [ -z \"$(all)\" ]; }; : >none && "
          "m index none -r 1 && rm mo/inputs-00000 && look \"$one\" && "
@@ -198,6 +213,7 @@ static void empty_inputs_give_empty_outputs(void **state)
 static void jobs_are_remembered(void **state)
 {
     (void)state;
+    leave_out(7);
     must("m wordcount text --split 4KiB && id=$(gyre job list -n 1 | tail -n 1 | cut -d' ' -f "
          "1) && "
          "gyre job show $id >said && grep -q '^job .*done$' said && grep -q 'mr wordcount "
