@@ -91,7 +91,11 @@ typedef struct gy_vertex_options {
      * "file://HOST/path" (or HOST,HOST: any of them) lies on that host's own disk: on a cluster
      * the vertex runs there and nowhere else, and waits while its slots are taken; a job whose
      * hosts have had no daemon for 10 s fails. Such a vertex has no pipes and FIFOs and is of
-     * the job's beginning; nobody compares the file's bytes from one run to the next. */
+     * the job's beginning; nobody compares the file's bytes from one run to the next.
+     * "s3://BUCKET/KEY" and "hdfs://HOST:PORT/PATH" are objects, of functions alone: read from
+     * their store, a piece at a time, in the version that they have when the job begins; one
+     * that changes meanwhile fails the job. On a cluster vertices without `near` best run where
+     * HDFS has what they read. */
     const char *const *files;
     /* Names of hosts where it would best run, since what it reads is near; NULL at the end. On
      * a cluster it runs there while they have free slots, else anywhere. May be NULL. */

@@ -244,7 +244,8 @@ typedef enum gy_reduce_order {
 
 typedef struct gy_map_reduce_options {
     /* Paths of files, NULL at the end. "file://HOST/path" lies on that host's own disk
-     * (gy_vertex_options.files); nothing is known of it before, so a map takes all of it. */
+     * (gy_vertex_options.files); nothing is known of it before, so a map takes all of it.
+     * Objects of S3 and HDFS are named by their URIs. */
     const char *const *inputs;
     gy_record_format format;
     size_t record_bytes; /* FIXED */
@@ -279,7 +280,8 @@ typedef struct gy_map_reduce_options {
  * dag (gy_dag_mistake, gy_flow_run).
  *
  * @return NULL: out of memory
- * @cost a system call a file
+ * @cost a system call a file; of objects a request each that no gy_file_list_make told of, and
+ * one each that is larger than a split
  */
 GY_API GY_MUST_CHECK gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options);
 
@@ -290,7 +292,7 @@ GY_API extern const gy_function gy_mapreduce_functions[];
 GY_API extern const int gy_mapreduce_function_count;
 
 typedef struct gy_job_options {
-    const char *const *inputs;        /* paths, NULL at the end */
+    const char *const *inputs;        /* paths and objects, NULL at the end */
     int partitions;                   /* 0: two a core */
     size_t split_bytes, memory_bytes; /* as of gy_map_reduce_options */
     const char *name;                 /* of the output's files; NULL: "part" */

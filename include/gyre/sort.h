@@ -30,7 +30,7 @@ typedef enum gy_sort_way {
 } gy_sort_way;
 
 typedef struct gy_sort_options {
-    const char *const *inputs; /* paths of files, NULL at the end */
+    const char *const *inputs; /* paths of files, no objects; NULL at the end */
     size_t record_bytes;       /* 0: lines, of which the last may lack its '\n' */
     size_t key_offset;         /* of the key in its record */
     size_t key_bytes;          /* of lines at most so many; 0: to the end of the record */

@@ -51,12 +51,12 @@ GY_API const char *gy_vertex_scratch(gy_vertex *vertex);
 
 /**
  * The next bytes of an input: at least one, *size_bytes 0 at the end. They are valid until the
- * next read of this input; a file is given whole, mapped. Whether a file's checksums hold was
- * found out before.
+ * next read of this input; a file is given whole, mapped, an object in pieces. Whether a file's
+ * checksums hold was found out before.
  *
  * @return GY_OK; GY_IO, GY_FORMAT, GY_NOTFOUND the input is gone or damaged: it is made again
- * and the vertex runs again; GY_PEER the other end of a pipe or FIFO is gone; GY_CANCELLED;
- * GY_TIMEOUT; GY_NOMEM
+ * and the vertex runs again; GY_STATE an object is another one than it was; GY_PEER the other
+ * end of a pipe or FIFO is gone; GY_CANCELLED; GY_TIMEOUT; GY_NOMEM
  */
 GY_API GY_MUST_CHECK gy_status gy_vertex_read(gy_vertex *vertex, int input, const void **data,
                                               size_t *size_bytes);

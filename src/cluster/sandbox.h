@@ -96,6 +96,8 @@ GY_MUST_CHECK gy_status gy_walls_prepare(const gy_walls *walls);
  * @cost about a millisecond, most of it the network's
  */
 GY_MUST_CHECK gy_status gy_walls_enter(const gy_walls *walls);
+/** Which parts this process is behind (entered by it, or by what it was forked from). */
+uint32_t gy_walls_parts(void);
 /**
  * The folder of this process' program, as it is called outside of the walls; "": not known.
  * Behind them the kernel does not name it where the root is no mount point.

@@ -104,9 +104,11 @@ static gy_status fill_inputs(gy_serving *serving)
                                      .key = from->key,
                                      .content = from->content,
                                      .path = from->path,
+                                     .version = from->version,
                                      .data = from->data,
                                      .offset = from->offset,
-                                     .size_bytes = from->size_bytes};
+                                     .size_bytes = from->size_bytes,
+                                     .total_bytes = from->total_bytes};
         if (from->kind == GY_INPUT_FETCHED) {
             (void)snprintf(name, sizeof(name), "fetched/");
             const gy_section_wanted wanted = {

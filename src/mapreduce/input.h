@@ -37,9 +37,19 @@ GY_MUST_CHECK gy_status gy_input_visit(const gy_input *input, gy_record_visit vi
 /** Where a stream's bytes come from: up to `wanted`, fewer only at the end. */
 typedef gy_status (*gy_input_fill)(void *arg, char *data, size_t wanted, size_t *got);
 
-/** Visit the records of a stream: `input` without data and part. Errors as gy_input_visit. */
+/**
+ * Visit the records of a stream: `input` without data. Its part is the whole (end 0), or
+ * [begin, end) of a file that can be parted; then the stream's first byte is
+ * gy_input_stream_begin's, it goes on beyond the part, and no more is taken from it than the
+ * part's last record needs, in steps of 64 KiB or of that record's size so far. Errors as
+ * gy_input_visit.
+ */
 GY_MUST_CHECK gy_status gy_input_visit_stream(const gy_input *input, gy_input_fill fill,
                                               void *fill_arg, gy_record_visit visit, void *arg);
+
+/** Where the stream of a part that begins there does: before a line, to see whether it is one's
+ * first; at a record of one size. Pure. */
+uint64_t gy_input_stream_begin(gy_record_format format, size_t record_bytes, uint64_t begin);
 
 /** Whether files that begin so can be parted. */
 bool gy_input_can_part(gy_record_format format, const void *head, size_t size_bytes);

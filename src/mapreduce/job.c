@@ -6,6 +6,7 @@
 #include "mapreduce/hot/hot.h"
 #include "mapreduce/plan.h"
 #include "store/host_file.h"
+#include "store/remote/remote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,6 +88,12 @@ gy_status gy_job_look_at(const char *text, gy_job_file *file)
 {
     struct stat about;
     gy_host_file named;
+    if (gy_uri_is_remote(text)) {
+        gy_place_facts facts;
+        GY_TRY(gy_facts_of(gy_env_real(), text, &facts));
+        *file = (gy_job_file){.size_bytes = facts.size_bytes, .is_object = true};
+        return GY_OK;
+    }
     GY_TRY(gy_host_file_read(text, &named));
     if (named.hosts[0] != '\0') {
         *file = (gy_job_file){.size_bytes = UINT64_MAX, .is_elsewhere = true};
@@ -120,9 +127,24 @@ static gy_status look_at(const char *path, gy_record_format format, gy_split_fil
     gy_job_file file = {0};
     GY_TRY(gy_job_look_at(path, &file));
     *split = (gy_split_file){.size_bytes = file.size_bytes,
-                             .can_part = !file.is_elsewhere &&
+                             .can_part = !file.is_elsewhere && !file.is_object &&
                                          gy_input_can_part(format, file.head, file.head_bytes)};
     return GY_OK;
+}
+
+/* Whether an object that is worth parting can be: its head costs a request. */
+static gy_status look_into(const char *uri, gy_record_format format, gy_split_file *split)
+{
+    char head[4];
+    size_t got = 0;
+    gy_place *place = NULL;
+    gy_place_facts facts;
+    GY_TRY(gy_facts_of(gy_env_real(), uri, &facts));
+    GY_TRY(gy_place_open(gy_env_real(), uri, NULL, &place));
+    const gy_status status = gy_place_read(place, facts.version, 0, head, sizeof(head), &got);
+    gy_place_close(place);
+    split->can_part = status == GY_OK && gy_input_can_part(format, head, got);
+    return status;
 }
 
 /* Sizes as they are now: what is appended to a file while the job runs is no part of it. */
@@ -135,16 +157,22 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file
     }
     gy_split_file *files = gy_alloc("mapreduce.job", count * sizeof(*files));
     gy_status status = files == NULL ? GY_NOMEM : GY_OK;
-    uint64_t total = 0;
+    uint64_t total = 0, bytes = 0;
     *sizes = files;
     for (size_t i = 0; status >= 0 && i < count; i++) {
         status = look_at(options->inputs[i], options->format, &files[i]);
         total += status >= 0 && files[i].size_bytes != UINT64_MAX ? files[i].size_bytes : 0;
     }
     if (status >= 0) {
-        const uint64_t bytes = options->split_bytes != 0
-                                   ? options->split_bytes
-                                   : gy_split_bytes(total, gy_job_cores());
+        bytes = options->split_bytes != 0 ? options->split_bytes
+                                          : gy_split_bytes(total, gy_job_cores());
+        for (size_t i = 0; status >= 0 && i < count; i++) {
+            if (gy_uri_is_remote(options->inputs[i]) && files[i].size_bytes > bytes) {
+                status = look_into(options->inputs[i], options->format, &files[i]);
+            }
+        }
+    }
+    if (status >= 0) {
         status = gy_splits_plan(files, count, bytes, splits);
     }
     return status;
@@ -158,6 +186,27 @@ const char *gy_job_range(gy_arena *arena, const char *path, uint64_t size_bytes)
         (void)snprintf(range, capacity, "%s", path);
     } else if (range != NULL) {
         (void)snprintf(range, capacity, "%s:0:%llu", path, (unsigned long long)size_bytes);
+    }
+    return range;
+}
+
+/* Of an object what the part has: what follows its end is read on demand. */
+static const char *range_of(gy_arena *arena, const gy_map_reduce_options *options,
+                            const gy_task_part *part, uint64_t size_bytes)
+{
+    const char *path = options->inputs[part->number];
+    if (!gy_uri_is_remote(path)) {
+        return gy_job_range(arena, path, size_bytes);
+    }
+    const uint64_t end = GY_MIN(part->end, size_bytes),
+                   begin = GY_MIN(gy_input_stream_begin(options->format, options->record_bytes,
+                                                        part->begin),
+                                  end);
+    const size_t capacity = strlen(path) + 64;
+    char *range = gy_arena_alloc(arena, capacity);
+    if (range != NULL) {
+        (void)snprintf(range, capacity, "%s:%llu:%llu", path, (unsigned long long)begin,
+                       (unsigned long long)(end - begin));
     }
     return range;
 }
@@ -218,7 +267,7 @@ static gy_status fill_map(gy_arena *arena, const gy_map_reduce_options *options,
     }
     for (size_t i = 0; i < count; i++) {
         paths[i] = options->inputs[parts[i].number];
-        files[i] = gy_job_range(arena, paths[i], plan->files[parts[i].number].size_bytes);
+        files[i] = range_of(arena, options, &parts[i], plan->files[parts[i].number].size_bytes);
         if (files[i] == NULL) {
             return GY_NOMEM;
         }

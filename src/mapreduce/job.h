@@ -13,6 +13,7 @@ typedef struct gy_job_file {
     char head[4]; /* (head_bytes) its first bytes */
     size_t head_bytes;
     bool is_elsewhere; /* on disks of hosts, by its name: nothing else is known of it */
+    bool is_object;    /* of S3 or HDFS: of it the size alone */
 } gy_job_file;
 /** Errors name the file. GY_NOTFOUND; GY_IO also of what is no regular file */
 GY_MUST_CHECK gy_status gy_job_look_at(const char *path, gy_job_file *file);

@@ -2,8 +2,10 @@
 #include "mapreduce/task.h"
 
 #include "base/base.h"
+#include "flow/objects/input.h"
 #include "mapreduce/hot/hot.h"
 #include "mapreduce/sort.h"
+#include "store/store.h"
 
 #include <string.h>
 
@@ -88,31 +90,92 @@ static void begin_part(mapping *at, int input, size_t size)
     at->map->progress = (gy_progress){.done = before, .total = before + (end - begin) * left};
 }
 
+/* Bytes of an object as a stream. */
+typedef struct object_bytes {
+    gy_vertex *vertex;
+    int input;
+} object_bytes;
+
+static gy_status fill_from_object(void *arg, char *data, size_t wanted, size_t *got)
+{
+    const object_bytes *from = arg;
+    return gy_vertex_fill(from->vertex, from->input, true, data, wanted, got);
+}
+
+static gy_status read_object(void *arg, void *data, size_t wanted, size_t *got)
+{
+    return fill_from_object(arg, data, wanted, got);
+}
+
+static void close_nothing(void *arg)
+{
+    (void)arg; /* the port is the vertex's */
+}
+
+static gy_status fill_from_source(void *arg, char *data, size_t wanted, size_t *got)
+{
+    return gy_source_read(arg, data, wanted, got);
+}
+
+/* A part of an object, or all of one, which may be compressed. */
+static gy_status map_object(mapping *at, const gy_input *from, object_bytes *bytes)
+{
+    static const gy_source_ops ops = {read_object, close_nothing};
+    const uint64_t total = gy_vertex_object_bytes(bytes->vertex, bytes->input);
+    if (from->end == UINT64_MAX && !gy_vertex_has_object_end(bytes->vertex, bytes->input)) {
+        return gy_fail(GY_FORMAT, "%s has become longer since the job was planned: %llu bytes",
+                       from->path, (unsigned long long)total);
+    }
+    if (from->begin > 0 || from->end < total) {
+        return gy_input_visit_stream(from, fill_from_object, bytes, map_record, at);
+    }
+    gy_source *source = NULL;
+    gy_input whole = *from;
+    whole.end = 0;
+    GY_TRY(gy_source_over(&ops, bytes, total, from->path, GY_ENCODING_AUTO, &source));
+    const gy_status status =
+        gy_input_visit_stream(&whole, fill_from_source, source, map_record, at);
+    gy_source_close(source);
+    return status;
+}
+
+/* A file is mapped until the next read. */
+static gy_status map_file(mapping *at, gy_input *from, int input)
+{
+    gy_map *map = at->map;
+    const void *data = NULL;
+    GY_TRY(gy_vertex_read(map->vertex, input, &data, &from->size_bytes));
+    from->data = data;
+    begin_part(at, input, from->size_bytes);
+    if (gy_input_can_part(from->format, data, from->size_bytes)) {
+        map->lasting = data;
+        map->lasting_size = from->size_bytes;
+    }
+    return gy_input_visit(from, map_record, at);
+}
+
 static gy_status map_part(mapping *at, int input, const char *path)
 {
     gy_map *map = at->map;
     const gy_task_stage *stage = map->stage;
     const gy_task_part *part = &stage->parts[input];
-    const void *data = NULL;
-    size_t size = 0;
-    GY_TRY(gy_vertex_read(map->vertex, input, &data, &size));
-    const gy_input from = {.path = path,
-                           .data = data,
-                           .size_bytes = size,
-                           .begin = part->begin,
-                           .end = part->end,
-                           .format = stage->options.format,
-                           .record_bytes = stage->options.record_bytes,
-                           .delimiter = stage->options.delimiter,
-                           .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};
-    begin_part(at, input, size);
+    gy_input from = {.path = path,
+                     .begin = part->begin,
+                     .end = part->end,
+                     .format = stage->options.format,
+                     .record_bytes = stage->options.record_bytes,
+                     .delimiter = stage->options.delimiter,
+                     .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};
     at->source = (uint32_t)input;
     map->number = (int64_t)part->number;
-    if (gy_input_can_part(from.format, data, size)) { /* it is mapped until the next read */
-        map->lasting = data;
-        map->lasting_size = size;
+    gy_status status = GY_OK;
+    if (gy_vertex_is_object(map->vertex, input)) {
+        object_bytes bytes = {map->vertex, input};
+        begin_part(at, input, (size_t)gy_vertex_object_bytes(map->vertex, input));
+        status = map_object(at, &from, &bytes);
+    } else {
+        status = map_file(at, &from, input);
     }
-    gy_status status = gy_input_visit(&from, map_record, at);
     gy_vertex_at_none(map->vertex);
     if (status < 0 && map->status < 0) { /* texts of later calls are in the way */
         return gy_fail(map->status, "%s: %s", path, map->text);

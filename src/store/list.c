@@ -1,5 +1,6 @@
-/* Files and folders as a list of files. */
+/* Files and folders as a list of files, also of object stores. */
 #include "store/host_file.h"
+#include "store/remote/remote.h"
 #include "store/store.h"
 
 #include "base/alloc.h"
@@ -117,10 +118,53 @@ static gy_status add_folder(making *list, const char *folder, int depth)
     return status;
 }
 
+/* ---- objects ---- */
+
+static gy_status add_prefix(making *list, const char *uri, int depth);
+
+typedef struct listing {
+    making *list;
+    const char *uri; /* that is listed */
+    int depth;
+} listing;
+
+static gy_status visit_entry(void *arg, const gy_place_entry *entry)
+{
+    const listing *at = arg;
+    const bool is_itself = at->depth == 0 && strcmp(entry->uri, at->uri) == 0;
+    if (!is_itself && is_left_out(entry->name)) {
+        return GY_OK;
+    }
+    if (entry->facts.is_folder) {
+        return add_prefix(at->list, entry->uri, at->depth + 1);
+    }
+    GY_TRY(gy_facts_keep(entry->uri, &entry->facts));
+    return add_file(at->list, entry->uri);
+}
+
+/* The objects below, in the order of their names' bytes; of an object itself. */
+static gy_status add_prefix(making *list, const char *uri, int depth)
+{
+    gy_place *place = NULL;
+    if (depth > DEPTH_MAX) {
+        return gy_fail(GY_LIMIT, "folders deeper than %d: %s", DEPTH_MAX, uri);
+    }
+    GY_TRY(gy_place_open(gy_env_real(), uri, NULL, &place));
+    listing at = {list, gy_place_uri(place), depth};
+    const gy_status status = gy_place_list(place, visit_entry, &at);
+    gy_place_close(place);
+    return status;
+}
+
+/* ---- whatever it is ---- */
+
 static gy_status add_path(making *list, const char *text)
 {
     struct stat facts;
     gy_host_file file;
+    if (gy_uri_is_remote(text)) {
+        return add_prefix(list, text, 0);
+    }
     GY_TRY(gy_host_file_read(text, &file));
     if (file.hosts[0] != '\0') {
         return add_file(list, text); /* nothing is known of it here */

@@ -64,6 +64,16 @@ GY_MUST_CHECK gy_status gy_source_of(const void *data, size_t size_bytes, const 
 /** NULL is fine. */
 void gy_source_close(gy_source *source);
 
+/** Bytes that come from elsewhere than a file or memory. */
+typedef struct gy_source_ops {
+    gy_status (*read)(void *arg, void *data, size_t wanted, size_t *got); /* fewer at the end */
+    void (*close)(void *arg);
+} gy_source_ops;
+/** A source over them; takes `arg`, also when it fails. */
+GY_MUST_CHECK gy_status gy_source_over(const gy_source_ops *ops, void *arg, uint64_t size_bytes,
+                                       const char *name, gy_encoding encoding,
+                                       gy_source **source);
+
 /**
  * Read up to `wanted` bytes; fewer (`*got`) only at the end. At the end of gzip and zstd their
  * checks have passed.

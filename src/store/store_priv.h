@@ -30,16 +30,6 @@ GY_MUST_CHECK gy_status gy_source_raw(gy_source *source, void *data, size_t want
 /** Raw bytes taken so far. */
 uint64_t gy_source_raw_at(const gy_source *source);
 
-/** Bytes that come from elsewhere than a file or memory. */
-typedef struct gy_source_ops {
-    gy_status (*read)(void *arg, void *data, size_t wanted, size_t *got); /* fewer at the end */
-    void (*close)(void *arg);
-} gy_source_ops;
-/** A source over them; takes `arg`, also when it fails. */
-GY_MUST_CHECK gy_status gy_source_over(const gy_source_ops *ops, void *arg, uint64_t size_bytes,
-                                       const char *name, gy_encoding encoding,
-                                       gy_source **source);
-
 /* The gzip decoder above them. */
 typedef struct gy_gunzip gy_gunzip;
 GY_MUST_CHECK gy_status gy_gunzip_new(gy_gunzip **gunzip);

@@ -155,8 +155,10 @@ class Handler(StubHandler):
         if path not in files:
             return self.refuse(404, "FileNotFoundException", f"File does not exist: {path}")
         data, at = files[path].data, int(query.get("offset", 0))
+        first = path.split("/")[1]  # "on-HOST": all of it is there
+        where = [first[3:]] if first.startswith("on-") else None
         end = min(len(data), at + int(query.get("length", len(data))))
-        blocks = [{"cachedHosts": [], "corrupt": False, "hosts": [f"node{i % 3}", f"node{(i + 1) % 3}"],
+        blocks = [{"cachedHosts": [], "corrupt": False, "hosts": where or [f"node{i % 3}", f"node{(i + 1) % 3}"],
                    "length": min(BLOCK, len(data) - i * BLOCK), "names": [f"10.0.0.{i % 3}:9866"],
                    "offset": i * BLOCK, "storageTypes": ["DISK"], "topologyPaths": ["/r/x"]}
                   for i in range(at // BLOCK, (end + BLOCK - 1) // BLOCK)]

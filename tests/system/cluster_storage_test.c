@@ -1,6 +1,7 @@
 /* Goal: a job on a cluster whose journal lies in S3, in HDFS or in another folder: its manager
  * is killed, the next one seals what that wrote and goes on, the output is the same; a store
- * that would not keep two managers apart is refused. */
+ * that would not keep two managers apart is refused. Inputs in stores are read by daemons that
+ * get the keys with the job, near their blocks. */
 #include "cluster_scene.h"
 
 typedef struct stub {
@@ -167,9 +168,32 @@ static void a_store_that_replaces_is_refused(void **state)
     assert_int_equal(shell(line), 0);
 }
 
+/* Keys are named, not written: they come of this shell. All of h1/x is on host h1. */
+static void inputs_lie_in_stores(void **state)
+{
+    (void)state;
+    char line[1600];
+    snprintf(
+        line, sizeof(line),
+        "export GYRE_S3_ENDPOINT=http://127.0.0.1:%d AWS_ACCESS_KEY_ID=AKIDEXAMPLE "
+        "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY "
+        "H=hdfs://127.0.0.1:%d; seq 170000 >large; for f in in0 in1; do $GYRE store cp $f "
+        "s3://good/texts/$f || exit 1; done; $GYRE store cp large $H/on-h1.rack/x && $GYRE "
+        "mr wordcount in0 in1 large -r 2 -o files 2>&1 && $GYRE job submit $N -e "
+        "GYRE_S3_ENDPOINT -e AWS_ACCESS_KEY_ID -e AWS_SECRET_ACCESS_KEY -- $GYRE mr "
+        "wordcount s3://good/texts $H/on-h1.rack/x -r 2 --stats -o objects "
+        "&& rm files/MANIFEST.json && for f in files/*; do cmp $f objects/${f#files/} || "
+        "exit 1; done; ! grep -r wJalrXUtnFEMI names.log d?.log objects",
+        s3.port, hdfs.port);
+    assert_int_equal(shell(line), 0);
+    assert_non_null(strstr(said, "counter bytes of objects: "));
+    assert_non_null(strstr(said, "counter tasks begun where their files lie: 1\n"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(inputs_lie_in_stores),
         cmocka_unit_test(a_journal_in_s3),
         cmocka_unit_test(a_journal_in_hdfs),
         cmocka_unit_test(a_journal_in_another_folder),

@@ -358,7 +358,8 @@ const gy_command gy_command_mr = {
         "index INPUT...          for each word the numbers of the inputs that have it\n"
         "topk INPUT...           the lines, or values of a field, that come most often\n"
         "--map COMMAND INPUT...  any commands, by standard input and output\n\n"
-        "INPUT is a file, also one of gzip or zstd, or a folder of files.",
+        "INPUT is a file, also one of gzip or zstd, or a folder of files; not of sort also an\n"
+        "object or prefix: s3://BUCKET/KEY, hdfs://HOST:PORT/PATH.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

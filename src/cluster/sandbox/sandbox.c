@@ -257,6 +257,13 @@ static gy_status name_scratch(const gy_walls *walls)
     return GY_OK;
 }
 
+static uint32_t entered;
+
+uint32_t gy_walls_parts(void)
+{
+    return entered;
+}
+
 gy_status gy_walls_enter(const gy_walls *walls)
 {
     bool has_shm = false;
@@ -274,6 +281,7 @@ gy_status gy_walls_enter(const gy_walls *walls)
     if ((walls->parts & GY_SANDBOX_CALLS) != 0) {
         GY_TRY(gy_calls_enter());
     }
+    entered = walls->parts;
     /* What it forks does not look into the memory of this process, whose it is not. */
     return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
                ? GY_OK

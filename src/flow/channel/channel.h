@@ -22,6 +22,7 @@ typedef enum gy_input_kind {
     GY_INPUT_FIFO,
     GY_INPUT_PIPE,
     GY_INPUT_FETCHED, /* a SECTION that was fetched from another host */
+    GY_INPUT_OBJECT,  /* an object of S3 or HDFS, or a part of it */
 } gy_input_kind;
 
 typedef struct gy_order_input {
@@ -32,9 +33,11 @@ typedef struct gy_order_input {
     uint32_t channel;                /* FIFO, PIPE: row of gy_order.channels */
     gy_key key;                      /* SECTION: the producer's */
     gy_key content;                  /* SECTION, FETCHED: as the producer's report says */
-    const char *path;                /* SECTION, PLAIN, FETCHED */
+    const char *path;                /* SECTION, PLAIN, FETCHED; OBJECT: its URI */
+    const char *version;             /* OBJECT: gy_place_facts.version */
     const void *data;                /* INLINE */
-    uint64_t offset, size_bytes;     /* PLAIN: UINT64_MAX: to its end; INLINE: the size */
+    uint64_t offset, size_bytes; /* PLAIN, OBJECT: UINT64_MAX: to its end; INLINE: the size */
+    uint64_t total_bytes;        /* OBJECT: of the whole */
 } gy_order_input;
 
 typedef enum gy_output_kind {

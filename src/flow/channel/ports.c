@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "flow/channel/section_fetch.h"
 #include "flow/channel/vertex_priv.h"
+#include "flow/objects/input.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -166,6 +167,9 @@ gy_status gy_vertex_read(gy_vertex *vertex, int input, const void **data, size_t
         gy_status status = gy_cohort_read(vertex->cohort, from->channel, data, size_bytes);
         return status < 0 ? gy_vertex_fail(vertex, status, cause_of_channel(status)) : GY_OK;
     }
+    if (from->kind == GY_INPUT_OBJECT) {
+        return gy_vertex_read_object(vertex, at, data, size_bytes);
+    }
     if (port->state == GY_PORT_NEW) {
         /* comparing sums may take longer than a record may: the last one is not to blame */
         atomic_store_explicit(&vertex->task.is_waiting, true, memory_order_relaxed);
@@ -191,7 +195,9 @@ gy_status gy_vertex_read(gy_vertex *vertex, int input, const void **data, size_t
 void gy_inputs_close(gy_vertex *vertex)
 {
     for (uint32_t i = 0; vertex->inputs != NULL && i < vertex->order->input_count; i++) {
-        if (vertex->inputs[i].state == GY_PORT_OPEN) {
+        if (vertex->inputs[i].object != NULL) {
+            gy_object_input_close(vertex->inputs[i].object);
+        } else if (vertex->inputs[i].state == GY_PORT_OPEN) {
             give_back(vertex, i);
         }
     }

@@ -16,7 +16,8 @@ typedef enum gy_port_state { GY_PORT_NEW, GY_PORT_OPEN, GY_PORT_ENDED } gy_port_
 
 typedef struct gy_in_port {
     gy_port_state state;
-    gy_section section; /* SECTION, PLAIN while open */
+    gy_section section;             /* SECTION, PLAIN while open */
+    struct gy_object_input *object; /* OBJECT while open */
 } gy_in_port;
 
 typedef struct gy_out_port {
@@ -56,6 +57,9 @@ struct gy_vertex {
 gy_status gy_vertex_fail(gy_vertex *vertex, gy_status status, gy_cause cause);
 /** GY_CANCELLED once the job no longer wants it, or what failed before. */
 GY_MUST_CHECK gy_status gy_vertex_check(gy_vertex *vertex);
+/** gy_vertex_read of an object; objects/input.c. */
+GY_MUST_CHECK gy_status gy_vertex_read_object(gy_vertex *vertex, uint32_t at, const void **data,
+                                              size_t *size_bytes);
 /** Give all inputs back. */
 void gy_inputs_close(gy_vertex *vertex);
 /** Bytes of an output of any kind, after which `outputs[].size_bytes` knows them. */

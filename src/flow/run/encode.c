@@ -173,8 +173,10 @@ static gy_status fill_edge(gy_flow_job *job, const gy_manager *manager, const gy
 }
 
 /* Files of a function, behind what edges bring. */
-static gy_status fill_files(gy_flow_job *job, const gy_proto *proto, uint32_t *count)
+static gy_status fill_files(gy_flow_job *job, uint32_t at, uint32_t *count)
 {
+    const gy_proto *proto = &job->dag->protos[at];
+    const gy_object *objects = job->keys.objects[at];
     for (size_t i = 0;
          proto->function != NULL && proto->files != NULL && proto->files[i] != NULL; i++) {
         gy_file_range range;
@@ -185,11 +187,16 @@ static gy_status fill_files(gy_flow_job *job, const gy_proto *proto, uint32_t *c
         if (path == NULL) {
             return GY_NOMEM;
         }
-        job->inputs[(*count)++] =
-            (gy_start_input){.kind = GY_INPUT_PLAIN,
-                             .path = memcpy(path, range.path, strlen(range.path) + 1),
-                             .offset = range.offset,
-                             .size_bytes = range.size_bytes};
+        gy_start_input *input = &job->inputs[(*count)++];
+        *input = (gy_start_input){.kind = GY_INPUT_PLAIN,
+                                  .path = memcpy(path, range.path, strlen(range.path) + 1),
+                                  .offset = range.offset,
+                                  .size_bytes = range.size_bytes};
+        if (range.is_object) {
+            input->kind = GY_INPUT_OBJECT;
+            input->version = objects[i].version;
+            input->total_bytes = objects[i].total_bytes;
+        }
     }
     return GY_OK;
 }
@@ -231,7 +238,7 @@ static gy_status fill_inputs(gy_flow_job *job, const gy_manager *manager, uint32
             input->channel = channel++;
         }
     }
-    GY_TRY(fill_files(job, &job->dag->protos[job->dag->proto[vertex]], &count));
+    GY_TRY(fill_files(job, job->dag->proto[vertex], &count));
     start->inputs = job->inputs;
     start->input_count = count;
     return GY_OK;

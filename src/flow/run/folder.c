@@ -119,6 +119,11 @@ static gy_status know_id(gy_flow_job *job)
 gy_status gy_running_name_output(gy_flow_job *job)
 {
     char here[GY_JOB_PATH];
+    if (gy_uri_is_remote(job->options.output)) {
+        return gy_fail(GY_ARG,
+                       "the output %s is no folder: expected one, which gyre store cp can copy",
+                       job->options.output);
+    }
     if (job->options.output[0] == '/') {
         GY_TRY(gy_running_path(job->output, job->options.output, "."));
         job->output[strlen(job->output) - 2] = '\0';

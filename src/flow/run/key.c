@@ -1,8 +1,10 @@
 /* Keys of prototypes; the program's build id. Real files alone: stat, ELF notes. */
 #include "flow/run/key.h"
+#include "flow/objects/near.h"
 #include "flow/run/places.h"
 
 #include "base/text.h"
+#include "store/remote/remote.h"
 #include "store/store.h"
 
 #include <elf.h>
@@ -111,6 +113,11 @@ static gy_status take_path(const char *text, size_t length, gy_file_range *range
     }
     memcpy(name, text, length);
     name[length] = '\0';
+    if (gy_uri_is_remote(name)) {
+        range->is_object = true;
+        memcpy(range->path, name, length + 1);
+        return GY_OK;
+    }
     GY_TRY(gy_host_file_read(name, &file));
     memcpy(range->hosts, file.hosts, strlen(file.hosts) + 1);
     size_t used = 0;
@@ -151,10 +158,18 @@ gy_status gy_file_range_read(const char *text, gy_file_range *range)
     return GY_OK;
 }
 
-/* What is known of a file without reading it. */
-static gy_status identify(const char *text, gy_file_range *range, gy_memo_file *file)
+static gy_status check_within(const char *text, const gy_file_range *range, uint64_t size)
 {
-    GY_TRY(gy_file_range_read(text, range));
+    return range->offset > size ||
+                   (range->size_bytes != UINT64_MAX && range->size_bytes > size - range->offset)
+               ? gy_fail(GY_ARG, "%s has %llu bytes: the range %s is not within", range->path,
+                         (unsigned long long)size, text)
+               : GY_OK;
+}
+
+/* What is known of a file without reading it. */
+static gy_status identify(const char *text, const gy_file_range *range, gy_memo_file *file)
+{
     struct stat about;
     if (stat(range->path, &about) != 0) {
         return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO, "cannot read %s: %s", range->path,
@@ -164,11 +179,7 @@ static gy_status identify(const char *text, gy_file_range *range, gy_memo_file *
         return gy_fail(GY_IO, "cannot read %s: expected a regular file", range->path);
     }
     const uint64_t size = (uint64_t)about.st_size;
-    if (range->offset > size ||
-        (range->size_bytes != UINT64_MAX && range->size_bytes > size - range->offset)) {
-        return gy_fail(GY_ARG, "%s has %llu bytes: the range %s is not within", range->path,
-                       (unsigned long long)size, text);
-    }
+    GY_TRY(check_within(text, range, size));
     *file = (gy_memo_file){
         .device = about.st_dev,
         .inode = about.st_ino,
@@ -236,28 +247,53 @@ static gy_status check_own(const char *text, const char *hosts)
                          text, own);
 }
 
-static gy_status add_file(gy_proto_keys *keys, const char *text, gy_text *words, int64_t *bytes)
+/* An object is what its store says it is: by name, version and size, without reading it. */
+static gy_status add_object(gy_proto_keys *keys, const char *text, const gy_file_range *range,
+                            gy_text *words, gy_object *object)
 {
-    gy_file_range range;
+    gy_place_facts facts;
+    GY_TRY(gy_facts_of(gy_env_real(), range->path, &facts));
+    GY_TRY(check_within(text, range, facts.size_bytes));
+    if (facts.version[0] == '\0') {
+        return gy_fail(GY_UNSUPPORTED,
+                       "%s: its server tells no version (ETag): nobody could see it change",
+                       range->path);
+    }
+    const size_t size = strlen(facts.version) + 1;
+    char *version = gy_arena_alloc(&keys->texts, size);
+    if (version == NULL) {
+        return GY_NOMEM;
+    }
+    *object = (gy_object){.version = memcpy(version, facts.version, size),
+                          .total_bytes = facts.size_bytes};
+    const uint64_t numbers[] = {range->offset, range->size_bytes, facts.size_bytes};
+    gy_text_add_bytes(words, range->path, strlen(range->path) + 1);
+    gy_text_add_bytes(words, version, size);
+    gy_text_add_bytes(words, numbers, sizeof(numbers));
+    return words->status;
+}
+
+static gy_status add_file(gy_proto_keys *keys, const char *text, const gy_file_range *range,
+                          gy_text *words, int64_t *bytes)
+{
     gy_memo_file file = {0};
-    GY_TRY(gy_file_range_read(text, &range));
-    if (keys->is_over_hosts && range.hosts[0] != '\0') {
+    if (keys->is_over_hosts && range->hosts[0] != '\0') {
         /* Every manager must come to the same key, wherever it runs. */
-        *bytes += range.size_bytes != UINT64_MAX ? (int64_t)range.size_bytes : 0;
+        *bytes += range->size_bytes != UINT64_MAX ? (int64_t)range->size_bytes : 0;
         gy_text_add_bytes(words, text, strlen(text) + 1);
         return GY_OK;
     }
-    GY_TRY(check_own(text, range.hosts));
-    GY_TRY(identify(text, &range, &file));
+    GY_TRY(check_own(text, range->hosts));
+    GY_TRY(identify(text, range, &file));
     *bytes += (int64_t)file.size_bytes;
     if (keys->memo == NULL) {
         gy_text_add_bytes(words, &file, sizeof(file));
-        gy_text_add_bytes(words, range.path, strlen(range.path));
+        gy_text_add_bytes(words, range->path, strlen(range->path));
         return GY_OK;
     }
     gy_key content;
     if (!gy_memo_content(keys->memo, &file, &content)) {
-        GY_TRY(read_content(&range, &file, &content));
+        GY_TRY(read_content(range, &file, &content));
         GY_TRY(gy_memo_tell_content(keys->memo, &file, content));
     }
     gy_text_add_bytes(words, &content, sizeof(content));
@@ -271,9 +307,46 @@ static void add_text(gy_text *words, const char *text)
     gy_text_add_bytes(words, text, strlen(text) + 1);
 }
 
-static gy_status describe(gy_proto_keys *keys, const gy_dag *dag, const gy_proto *proto,
-                          gy_text *words, int64_t *bytes)
+/* A file or an object; `rows` (as many as files) of the latter, made when the first one comes.
+ */
+static gy_status add_input(gy_proto_keys *keys, const gy_proto *proto, size_t index,
+                           gy_text *words, uint32_t at)
 {
+    const char *text = proto->files[index];
+    gy_file_range range;
+    GY_TRY(gy_file_range_read(text, &range));
+    if (!range.is_object) {
+        return add_file(keys, text, &range, words, &keys->bytes[at]);
+    }
+    if (proto->function == NULL) {
+        return gy_fail(GY_UNSUPPORTED,
+                       "%s: a command has its files in its folder, and objects are in none: "
+                       "copy it first (gyre store cp)",
+                       text);
+    }
+    gy_object *rows = (gy_object *)(uintptr_t)keys->objects[at];
+    if (rows == NULL) {
+        size_t count = 0;
+        while (proto->files[count] != NULL) {
+            count++;
+        }
+        rows = gy_arena_alloc(&keys->texts, count * sizeof(*rows));
+        if (rows == NULL) {
+            return GY_NOMEM;
+        }
+        memset(rows, 0, count * sizeof(*rows));
+        keys->objects[at] = rows;
+    }
+    GY_TRY(add_object(keys, text, &range, words, &rows[index]));
+    keys->bytes[at] +=
+        (int64_t)(range.size_bytes != UINT64_MAX ? range.size_bytes
+                                                 : rows[index].total_bytes - range.offset);
+    return GY_OK;
+}
+
+static gy_status describe(gy_proto_keys *keys, const gy_dag *dag, uint32_t at, gy_text *words)
+{
+    const gy_proto *proto = &dag->protos[at];
     const int64_t numbers[] = {proto->inputs,
                                proto->outputs,
                                proto->ranks,
@@ -291,9 +364,10 @@ static gy_status describe(gy_proto_keys *keys, const gy_dag *dag, const gy_proto
     for (size_t i = 0; proto->command != NULL && proto->command[i] != NULL; i++) {
         add_text(words, proto->command[i]);
     }
-    *bytes = 0;
+    keys->bytes[at] = 0;
+    keys->objects[at] = NULL;
     for (size_t i = 0; proto->files != NULL && proto->files[i] != NULL; i++) {
-        gy_status status = add_file(keys, proto->files[i], words, bytes);
+        gy_status status = add_input(keys, proto, i, words, at);
         if (status < 0) {
             return gy_fail_within(status, "%s[%u]", dag->stages[proto->stage].name,
                                   proto->base);
@@ -312,6 +386,8 @@ static gy_status reserve(gy_proto_keys *keys, size_t count)
                       sizeof(int64_t)));
     GY_TRY(gy_reserve("flow.keys", (void **)&keys->places, &keys->places_capacity, count,
                       sizeof(gy_proto_places)));
+    GY_TRY(gy_reserve("flow.keys", (void **)&keys->objects, &keys->objects_capacity, count,
+                      sizeof(*keys->objects)));
     if (keys->slots >= count * 2) {
         return GY_OK;
     }
@@ -364,13 +440,18 @@ gy_status gy_proto_keys_make(gy_proto_keys *keys, const gy_dag *dag)
 {
     GY_TRY(reserve(keys, dag->proto_count + 1));
     gy_text words = {0};
+    gy_near near = {.env = gy_env_real()};
     gy_status status = GY_OK;
     for (size_t p = keys->count; status >= 0 && p < dag->proto_count; p++) {
         words.size_bytes = 0;
-        status = describe(keys, dag, &dag->protos[p], &words, &keys->bytes[p]);
+        status = describe(keys, dag, (uint32_t)p, &words);
         keys->places[p] = (gy_proto_places){.hosts = NULL};
         if (status >= 0 && keys->is_over_hosts) {
             status = gy_places_find(dag, (uint32_t)p, &keys->texts, &keys->places[p]);
+            if (status >= 0 && keys->places[p].hosts == NULL && keys->objects[p] != NULL) {
+                status = gy_objects_near(&near, &dag->protos[p], &keys->texts,
+                                         &keys->places[p].hosts);
+            }
         }
         if (status >= 0) {
             uint64_t key[3] = {0, 0, 0};
@@ -395,6 +476,7 @@ void gy_proto_keys_fini(gy_proto_keys *keys)
     gy_free(keys->table);
     gy_free(keys->equal);
     gy_free(keys->places);
+    gy_free((void *)(uintptr_t)keys->objects);
     gy_arena_free(&keys->texts);
     *keys = (gy_proto_keys){0};
 }

@@ -1,6 +1,7 @@
 /* gy_flow_run: from a graph to its published output. */
 #include "flow/channel/vertex_priv.h"
 #include "flow/run/job.h"
+#include "store/remote/remote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -367,6 +368,7 @@ static void free_job(gy_flow_job *job)
     gy_arena_free(&job->arena);
     gy_arena_free(&job->start_arena);
     gy_running_leave_cluster(job);
+    gy_facts_forget(); /* the next job's inputs are what they are then */
     gy_free(job);
 }
 

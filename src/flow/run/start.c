@@ -1,6 +1,8 @@
 /* The welcome and STARTs as bytes. */
 #include "flow/run/start.h"
 
+#include "store/remote/remote.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -71,6 +73,13 @@ static void put_input(gy_text *text, const gy_start_input *input)
         put_text(text, input->path);
         put_u64(text, input->offset);
         put_u64(text, input->size_bytes);
+        break;
+    case GY_INPUT_OBJECT:
+        put_text(text, input->path);
+        put_text(text, input->version);
+        put_u64(text, input->offset);
+        put_u64(text, input->size_bytes);
+        put_u64(text, input->total_bytes);
         break;
     case GY_INPUT_FIFO:
     case GY_INPUT_PIPE:
@@ -227,6 +236,21 @@ static const char *const *take_list(gy_start_reader *reader)
     return list;
 }
 
+static void take_object(gy_start_reader *reader, gy_start_input *input)
+{
+    input->path = take_text(reader);
+    input->version = take_text(reader);
+    input->offset = take_u64(reader);
+    input->size_bytes = take_u64(reader);
+    input->total_bytes = take_u64(reader);
+    if (reader->status >= 0 &&
+        (!gy_uri_is_remote(input->path) || input->offset > input->total_bytes)) {
+        reader->status =
+            gy_fail(GY_FORMAT, "an object from %llu of %llu bytes, or no object",
+                    (unsigned long long)input->offset, (unsigned long long)input->total_bytes);
+    }
+}
+
 static void take_input(gy_start_reader *reader, gy_start_input *input)
 {
     const uint32_t kind = take_u32(reader);
@@ -253,6 +277,9 @@ static void take_input(gy_start_reader *reader, gy_start_input *input)
         input->path = take_text(reader);
         input->offset = take_u64(reader);
         input->size_bytes = take_u64(reader);
+        break;
+    case GY_INPUT_OBJECT:
+        take_object(reader, input);
         break;
     case GY_INPUT_FIFO:
     case GY_INPUT_PIPE:

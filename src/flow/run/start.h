@@ -38,9 +38,11 @@ typedef struct gy_start_input {
     uint32_t member, section, channel;
     uint32_t width; /* SECTION: of its producer */
     gy_key key, content;
-    const char *path; /* PLAIN */
-    const void *data; /* INLINE */
+    const char *path;    /* PLAIN, OBJECT */
+    const char *version; /* OBJECT */
+    const void *data;    /* INLINE */
     uint64_t offset, size_bytes;
+    uint64_t total_bytes; /* OBJECT */
 } gy_start_input;
 
 typedef struct gy_start_output {

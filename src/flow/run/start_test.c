@@ -26,6 +26,12 @@ static const gy_start_input inputs[] = {
      .width = 1,
      .key = {5, 6},
      .content = {7, 8}},
+    {.kind = GY_INPUT_OBJECT,
+     .path = "s3://bucket/key",
+     .version = "an ETag",
+     .offset = 7,
+     .size_bytes = 9,
+     .total_bytes = 100},
 };
 
 static const gy_start_output outputs[] = {
@@ -79,9 +85,12 @@ static void expect_inputs(const gy_start *read)
         assert_memory_equal(&a->key, &b->key, sizeof(gy_key));
         assert_memory_equal(&a->content, &b->content, sizeof(gy_key));
         assert_true(a->offset == b->offset && a->size_bytes == b->size_bytes);
+        assert_true(a->total_bytes == b->total_bytes);
     }
     assert_memory_equal(read->inputs[1].data, "bytes", 5);
     assert_string_equal(read->inputs[3].path, "/a/path");
+    assert_string_equal(read->inputs[7].path, "s3://bucket/key");
+    assert_string_equal(read->inputs[7].version, "an ETag");
 }
 
 static void what_is_written_is_read(void **state)

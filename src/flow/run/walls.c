@@ -1,6 +1,8 @@
 /* What the processes of a job may see when there are walls around them. Real files. */
 #include "flow/run/job.h"
 
+#include "store/remote/remote.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -35,10 +37,29 @@ static gy_status permit_input(gy_flow_job *job, const char *path, bool is_by_fol
     return gy_sandbox_add(&job->sandbox, wanted, false);
 }
 
+static gy_status permit_file(void *arg, const char *path)
+{
+    gy_flow_job *job = arg;
+    return gy_sandbox_add(&job->sandbox, path, false);
+}
+
+/* What reads objects needs the network, names to log in by, and whom to trust. */
+static gy_status permit_object(gy_flow_job *job, const char *uri)
+{
+    if ((job->sandbox.parts & GY_SANDBOX_NETWORK) != 0) {
+        return gy_fail(GY_ARG,
+                       "cannot read %s: the sandbox's part `network` lets nothing out of it: "
+                       "leave it out (rights,processes,files,calls)",
+                       uri);
+    }
+    return gy_place_files(uri, permit_file, job);
+}
+
 /* Parts of one file lie beside each other. */
 static gy_status permit_inputs(gy_flow_job *job, bool is_by_folder)
 {
     char last[GY_JOB_PATH] = "";
+    bool has_objects[2] = {false, false}; /* of S3; others */
     for (size_t p = 0; p < job->dag->proto_count; p++) {
         const gy_proto *proto = &job->dag->protos[p];
         for (size_t i = 0; proto->files != NULL && proto->files[i] != NULL; i++) {
@@ -48,7 +69,12 @@ static gy_status permit_inputs(gy_flow_job *job, bool is_by_folder)
                 GY_TRY(gy_file_range_read(path, &range));
                 path = range.path;
             }
-            GY_TRY(permit_input(job, path, is_by_folder, last));
+            if (!range.is_object) {
+                GY_TRY(permit_input(job, path, is_by_folder, last));
+            } else if (!has_objects[strncmp(path, "s3://", 5) != 0]) {
+                has_objects[strncmp(path, "s3://", 5) != 0] = true; /* the same for all */
+                GY_TRY(permit_object(job, path));
+            }
         }
         if (proto->command != NULL && strchr(proto->command[0], '/') != NULL) {
             GY_TRY(permit_input(job, proto->command[0], false, last));

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { PIECE_BYTES = 1 << 20 };
+enum { PIECE_BYTES = 1 << 20, BEYOND_BYTES = 64 << 10 };
 
 typedef gy_status (*visit_piece)(gy_input_state *state, const gy_piece_of *piece, size_t *used);
 
@@ -34,6 +34,15 @@ static bool is_compressed(const void *head, size_t size_bytes)
 bool gy_input_can_part(gy_record_format format, const void *head, size_t size_bytes)
 {
     return format != GY_RECORDS_CSV && !is_compressed(head, size_bytes);
+}
+
+uint64_t gy_input_stream_begin(gy_record_format format, size_t record_bytes, uint64_t begin)
+{
+    if (begin == 0) {
+        return 0;
+    }
+    return format == GY_RECORDS_FIXED ? (begin + record_bytes - 1) / record_bytes * record_bytes
+                                      : begin - 1;
 }
 
 /* Text of two bytes a letter would be taken for words with NUL bytes in them. */
@@ -94,7 +103,18 @@ typedef struct expanding {
     char *buffer;
     size_t capacity, size;
     uint64_t offset;
+    uint64_t end; /* of the part; UINT64_MAX: the stream's */
 } expanding;
+
+/* How much to ask for: up to the part's end; beyond it, where a record ends that began within,
+ * as much again as there is of it. */
+static size_t wanted_of(const expanding *from)
+{
+    const uint64_t at = from->offset + from->size;
+    const uint64_t most =
+        at < from->end ? from->end - at : GY_MAX(from->size, (uint64_t)BEYOND_BYTES);
+    return (size_t)GY_MIN(most, (uint64_t)(from->capacity - from->size));
+}
 
 /* More bytes behind those that are kept; the buffer grows when one record fills it. */
 static gy_status expand_more(const gy_input *input, expanding *from, bool *is_last)
@@ -113,31 +133,52 @@ static gy_status expand_more(const gy_input *input, expanding *from, bool *is_la
         from->capacity = larger;
     }
     size_t got = 0;
-    const size_t wanted = from->capacity - from->size;
+    const size_t wanted = wanted_of(from);
     GY_TRY(from->fill(from->arg, from->buffer + from->size, wanted, &got));
     *is_last = got < wanted;
     from->size += got;
     return GY_OK;
 }
 
-static gy_status visit_expanding(gy_input_state *state, visit_piece visit, expanding *from)
+static void drop(expanding *from, size_t used)
+{
+    memmove(from->buffer, from->buffer + used, from->size - used);
+    from->size -= used;
+    from->offset += used;
+}
+
+/* The end of the line that another part has. */
+static gy_status skip_line(const gy_input *input, expanding *from)
 {
     for (bool is_last = false; !is_last;) {
+        GY_TRY(expand_more(input, from, &is_last));
+        const char *newline = memchr(from->buffer, '\n', from->size);
+        if (newline != NULL) {
+            drop(from, (size_t)(newline - from->buffer) + 1);
+            return GY_OK;
+        }
+        drop(from, from->size);
+    }
+    return GY_OK;
+}
+
+static gy_status visit_expanding(gy_input_state *state, visit_piece visit, expanding *from)
+{
+    for (bool is_last = false; !is_last && from->offset < from->end;) {
         GY_TRY(expand_more(state->input, from, &is_last));
         if (from->offset == 0) {
             GY_TRY(check_head(state->input, from->buffer, from->size));
         }
-        const gy_piece_of piece = {.data = from->buffer,
-                                   .size = from->size,
-                                   .offset = from->offset,
-                                   .is_last = is_last,
-                                   .stop = from->size};
+        const gy_piece_of piece = {
+            .data = from->buffer,
+            .size = from->size,
+            .offset = from->offset,
+            .is_last = is_last,
+            .stop = (size_t)GY_MIN((uint64_t)from->size, from->end - from->offset)};
         size_t used = 0;
         GY_TRY(visit(state, &piece, &used));
-        GY_ASSERT(used <= from->size && (!is_last || used == from->size));
-        memmove(from->buffer, from->buffer + used, from->size - used);
-        from->size -= used;
-        from->offset += used;
+        GY_ASSERT(used <= from->size && (!is_last || used >= piece.stop));
+        drop(from, used);
     }
     return GY_OK;
 }
@@ -146,14 +187,21 @@ gy_status gy_input_visit_stream(const gy_input *input, gy_input_fill fill, void 
                                 gy_record_visit visit, void *arg)
 {
     gy_input_state state = {.input = input, .visit = visit, .arg = arg, .fields = -1};
-    expanding from = {.fill = fill,
-                      .arg = fill_arg,
-                      .capacity = GY_MIN((size_t)PIECE_BYTES, input->record_most)};
+    expanding from = {
+        .fill = fill,
+        .arg = fill_arg,
+        .capacity = GY_MIN((size_t)PIECE_BYTES, input->record_most),
+        .offset = gy_input_stream_begin(input->format, input->record_bytes, input->begin),
+        .end = input->end != 0 ? input->end : UINT64_MAX};
     from.buffer = gy_alloc("mapreduce.input", from.capacity);
     if (from.buffer == NULL) {
         return GY_NOMEM;
     }
-    gy_status status = visit_expanding(&state, visitor_of(input->format), &from);
+    const bool is_within = input->begin > 0 && input->format != GY_RECORDS_FIXED;
+    gy_status status = is_within ? skip_line(input, &from) : GY_OK;
+    if (status >= 0) {
+        status = visit_expanding(&state, visitor_of(input->format), &from);
+    }
     gy_free(from.buffer);
     return status;
 }

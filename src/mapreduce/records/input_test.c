@@ -286,6 +286,106 @@ static void bad_files_are_refused_by_place(void **state)
     assert_status(gy_input_visit(&part, see, NULL), GY_ARG);
 }
 
+/* ---- parts as streams ---- */
+
+typedef struct flow_of {
+    const char *data;
+    size_t size, at, taken_most; /* how far anybody asked */
+} flow_of;
+
+static gy_status fill_flow(void *arg, char *data, size_t wanted, size_t *got)
+{
+    flow_of *from = arg;
+    *got = GY_MIN(wanted, from->size - from->at);
+    memcpy(data, from->data + from->at, *got);
+    from->at += *got;
+    from->taken_most = GY_MAX(from->taken_most, from->at);
+    return GY_OK;
+}
+
+/* The bytes alone: texts are cut elsewhere in a stream. */
+static gy_status see_bytes(void *arg, const gy_record *record)
+{
+    gy_text_add_bytes(arg, record->data, record->size);
+    return ((gy_text *)arg)->status;
+}
+
+/* A part by mapping and as a stream: the same records; *taken: how far the stream was read. */
+static void check_part(gy_input part, size_t *taken)
+{
+    seen mapped = {0}, streamed = {0};
+    gy_text texts[2] = {{0}, {0}};
+    flow_of from = {.data = part.data, .size = part.size_bytes};
+    from.at = (size_t)GY_MIN(gy_input_stream_begin(part.format, part.record_bytes, part.begin),
+                             (uint64_t)part.size_bytes);
+    const bool is_text = part.format == GY_RECORDS_TEXT;
+    assert_ok(is_text ? gy_input_visit(&part, see_bytes, &texts[0])
+                      : gy_input_visit(&part, see, &mapped));
+    gy_input stream = part;
+    stream.data = NULL;
+    stream.size_bytes = 0;
+    assert_ok(is_text ? gy_input_visit_stream(&stream, fill_flow, &from, see_bytes, &texts[1])
+                      : gy_input_visit_stream(&stream, fill_flow, &from, see, &streamed));
+    assert_int_equal(texts[0].size_bytes, texts[1].size_bytes);
+    assert_true(texts[0].size_bytes == 0 ||
+                memcmp(texts[0].data, texts[1].data, texts[0].size_bytes) == 0);
+    *taken = from.taken_most;
+    gy_text_free(&texts[0]);
+    gy_text_free(&texts[1]);
+    check_same(&mapped, &streamed);
+    gy_text_free(&mapped.bytes);
+}
+
+static void parts_as_streams_have_the_same_records(void **state)
+{
+    (void)state;
+    gy_random random = {.key = gy_test_seed()};
+    static const gy_record_format formats[] = {GY_RECORDS_LINES, GY_RECORDS_KEY_VALUE,
+                                               GY_RECORDS_FIXED, GY_RECORDS_TEXT};
+    for (size_t i = 0; i < (size_t)gy_test_cases(200); i++) {
+        /* now and then more than the buffer, and records as long as several pieces */
+        size_t size = gy_random_below(&random, i % 20 == 0 ? 3000000 : 60);
+        const gy_record_format format = formats[i % GY_COUNT(formats)];
+        size -= format == GY_RECORDS_FIXED ? size % 7 : 0;
+        char *text = draw_text(&random, size, i % 3 == 0 ? "\n\n\ta" : "abcdefg\t \n\r");
+        if (i % 40 == 0 && size > 0) {
+            memset(text + gy_random_below(&random, size) / 2, 'x', size / 3);
+        }
+        gy_input part = input_of(format, text, size);
+        part.record_most = 4 << 20;
+        size_t taken = 0;
+        for (int cut = 0; cut < 5; cut++) {
+            part.begin = gy_random_below(&random, size + 1);
+            part.end = cut == 0
+                           ? UINT64_MAX
+                           : part.begin + 1 + gy_random_below(&random, size - part.begin + 1);
+            check_part(part, &taken);
+        }
+        gy_free(text);
+    }
+}
+
+/* What lies behind the end of a part is another's, and is not paid for. */
+static void a_stream_ends_soon_behind_its_part(void **state)
+{
+    (void)state;
+    const size_t size = 2 << 20;
+    char *text = gy_alloc("test", size);
+    memset(text, 'x', size);
+    for (size_t i = 99; i < size; i += 100) {
+        text[i] = '\n';
+    }
+    gy_input part = input_of(GY_RECORDS_LINES, text, size);
+    size_t taken = 0;
+    part.end = 1000050;
+    check_part(part, &taken);
+    assert_int_equal(taken, 1000050 + (64 << 10));
+    part.end = 1000000; /* a line ends there: nothing is missing */
+    check_part(part, &taken);
+    assert_int_equal(taken, 1000000);
+    gy_free(text);
+}
+
 /* The fields of each row, unquoted, beside what they were made of. */
 static gy_text *expected_rows;
 
@@ -393,6 +493,8 @@ int main(void)
         cmocka_unit_test(texts_are_whole_lines),
         cmocka_unit_test(compressed_files_have_the_same_records),
         cmocka_unit_test(a_long_record_grows_the_buffer_to_its_limit),
+        cmocka_unit_test(parts_as_streams_have_the_same_records),
+        cmocka_unit_test(a_stream_ends_soon_behind_its_part),
         cmocka_unit_test(bad_files_are_refused_by_place),
         cmocka_unit_test(fields_come_back_as_they_were),
         cmocka_unit_test(words_of_records),

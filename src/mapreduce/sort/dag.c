@@ -95,6 +95,12 @@ static gy_status look_at(sort_inputs *inputs, gy_arena *arena, size_t record_byt
         const char *path = inputs->paths[i];
         gy_job_file file = {0};
         GY_TRY(gy_job_look_at(path, &file));
+        if (file.is_object) { /* samples and ranges are read from mapped files */
+            return gy_fail(GY_UNSUPPORTED,
+                           "cannot sort %s: a sort reads files, not objects: copy it first "
+                           "(gyre store cp)",
+                           path);
+        }
         if (file.is_elsewhere) { /* each vertex of a sort reads all of them */
             return gy_fail(GY_UNSUPPORTED,
                            "cannot sort %s: a sort reads its inputs from every host, expected "

@@ -258,6 +258,26 @@ static gy_status find_login(gy_login *login)
     return GY_OK;
 }
 
+gy_status gy_place_files(const char *uri, gy_status (*visit)(void *arg, const char *path),
+                         void *arg)
+{
+    static const char *const authorities[] = {"GYRE_CA_FILE", "AWS_CA_BUNDLE"};
+    static const char *const own[][2] = {{"AWS_SHARED_CREDENTIALS_FILE", "credentials"},
+                                         {"AWS_CONFIG_FILE", "config"}};
+    char path[PATH_BYTES];
+    for (size_t i = 0; i < sizeof(authorities) / sizeof(authorities[0]); i++) {
+        const char *given = gy_setting_get(authorities[i]);
+        GY_TRY(given != NULL ? visit(arg, given) : GY_OK);
+    }
+    const bool is_s3 = strncmp(uri, "s3://", 5) == 0;
+    for (size_t i = 0; is_s3 && i < sizeof(own) / sizeof(own[0]); i++) {
+        if (find_path(own[i][0], own[i][1], path)) {
+            GY_TRY(visit(arg, path));
+        }
+    }
+    return GY_OK;
+}
+
 gy_status gy_login_find(gy_login *login)
 {
     memset(login, 0, sizeof(*login));

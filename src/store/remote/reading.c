@@ -8,9 +8,12 @@
  */
 #include "store/remote/remote_priv.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LOCK_RANK = 20, LANES = 2 };
+static const double look_s = 0.1; /* how soon a reader that is no longer wanted sees it */
 
 typedef struct remote_reading remote_reading;
 
@@ -27,8 +30,10 @@ typedef struct read_lane {
 } read_lane;
 
 struct remote_reading {
-    gy_place_facts facts;
-    size_t capacity; /* of a buffer */
+    char version[GY_VERSION_BYTES];
+    uint64_t begin, end;              /* what is read of the object */
+    size_t capacity;                  /* of a buffer */
+    const _Atomic bool *is_cancelled; /* NULL: nobody cancels */
     double patience_s;
     read_lane lanes[LANES];
     gy_mutex lock;
@@ -42,14 +47,12 @@ struct remote_reading {
 static gy_status fill(read_lane *lane, uint64_t at)
 {
     const remote_reading *reading = lane->reading;
-    const size_t wanted =
-        (size_t)GY_MIN((uint64_t)reading->capacity, reading->facts.size_bytes - at);
-    GY_TRY(gy_place_read(lane->place, reading->facts.version, at, lane->data, wanted,
-                         &lane->used));
+    const size_t wanted = (size_t)GY_MIN((uint64_t)reading->capacity, reading->end - at);
+    GY_TRY(gy_place_read(lane->place, reading->version, at, lane->data, wanted, &lane->used));
     if (lane->used != wanted) {
         return gy_fail(GY_STATE, "%s: it ends at byte %llu, expected %llu",
                        gy_place_uri(lane->place), (unsigned long long)(at + lane->used),
-                       (unsigned long long)reading->facts.size_bytes);
+                       (unsigned long long)reading->end);
     }
     return GY_OK;
 }
@@ -72,7 +75,7 @@ static void *run(void *arg)
     read_lane *lane = arg;
     remote_reading *reading = lane->reading;
     gy_status status = GY_OK;
-    for (uint64_t at = lane->first_at; status == GY_OK && at < reading->facts.size_bytes;
+    for (uint64_t at = lane->first_at; status == GY_OK && at < reading->end;
          at += (uint64_t)reading->capacity * LANES) {
         if (!wait_empty(lane)) {
             break;
@@ -90,6 +93,12 @@ static void *run(void *arg)
     return NULL;
 }
 
+static bool is_unwanted(const remote_reading *reading)
+{
+    return reading->is_cancelled != NULL &&
+           atomic_load_explicit(reading->is_cancelled, memory_order_relaxed);
+}
+
 /* Wait for the range whose turn it is. */
 static gy_status wait_full(remote_reading *reading)
 {
@@ -99,21 +108,30 @@ static gy_status wait_full(remote_reading *reading)
     gy_status waited = GY_OK;
     gy_mutex_lock(&reading->lock);
     while (!lane->is_full && lane->failed == GY_OK && waited == GY_OK) {
-        waited = gy_cond_wait(&reading->moves, &reading->lock, deadline);
+        const gy_deadline look = gy_env_deadline(gy_env_real(), look_s);
+        const bool is_last = look.at_ns >= deadline.at_ns;
+        waited = gy_cond_wait(&reading->moves, &reading->lock, is_last ? deadline : look);
+        if (is_unwanted(reading)) {
+            waited = GY_CANCELLED;
+        } else if (waited == GY_TIMEOUT && !is_last) {
+            waited = GY_OK;
+        }
     }
     const gy_status failed = lane->is_full ? GY_OK : lane->failed;
     gy_mutex_unlock(&reading->lock);
     if (failed < 0) {
         return gy_error_raise(&lane->error);
     }
-    return waited < 0 ? gy_fail(waited, "%s: no bytes came", gy_place_uri(lane->place)) : GY_OK;
+    return waited < 0 ? gy_fail(waited, "%s: %s", gy_place_uri(lane->place),
+                                waited == GY_TIMEOUT ? "no bytes came" : "no longer wanted")
+                      : GY_OK;
 }
 
 static gy_status take(void *arg, void *data, size_t wanted, size_t *got)
 {
     remote_reading *reading = arg;
     size_t done = 0;
-    while (done < wanted && reading->read_bytes < reading->facts.size_bytes) {
+    while (done < wanted && reading->read_bytes < reading->end - reading->begin) {
         GY_TRY(wait_full(reading));
         read_lane *lane = &reading->lanes[reading->turn];
         const size_t more = GY_MIN(wanted - done, lane->used - reading->taken);
@@ -162,8 +180,8 @@ static void close_reading(void *arg)
 static gy_status begin_lane(remote_reading *reading, int index, const gy_place_options *options)
 {
     read_lane *lane = &reading->lanes[index];
-    lane->first_at = (uint64_t)reading->capacity * (unsigned)index;
-    if (lane->first_at >= reading->facts.size_bytes) {
+    lane->first_at = reading->begin + (uint64_t)reading->capacity * (unsigned)index;
+    if (lane->first_at >= reading->end) {
         return GY_OK;
     }
     if (lane->place == NULL) {
@@ -176,37 +194,38 @@ static gy_status begin_lane(remote_reading *reading, int index, const gy_place_o
                               : GY_NOMEM;
 }
 
-static gy_status begin(remote_reading *reading, const gy_place_options *options)
+static gy_status begin_lanes(remote_reading *reading, size_t ahead_bytes,
+                             const gy_place_options *options)
 {
-    gy_place *place = reading->lanes[0].place;
-    GY_TRY(gy_place_stat(place, &reading->facts));
-    if (reading->facts.is_folder) {
-        return gy_fail(GY_IO, "cannot read %s: it is a folder, expected a file",
-                       gy_place_uri(place));
-    }
-    reading->capacity =
-        (size_t)GY_MIN((uint64_t)GY_READ_AHEAD_BYTES, reading->facts.size_bytes);
+    reading->capacity = (size_t)GY_MIN((uint64_t)ahead_bytes, reading->end - reading->begin);
     for (int i = 0; i < LANES; i++) {
         GY_TRY(begin_lane(reading, i, options));
     }
     return GY_OK;
 }
 
-gy_status gy_source_open_uri(gy_env *env, const char *uri, gy_encoding encoding,
-                             const gy_place_options *options, gy_source **source)
+/* All of it, as it is now. */
+static gy_status begin(remote_reading *reading, const gy_place_options *options)
 {
-    static const gy_source_ops ops = {take, close_reading};
-    gy_place *place = NULL;
-    GY_TRY(gy_place_open(env, uri, options, &place));
-    if (place->uri.scheme == GY_SCHEME_FILE) {
-        const gy_status status = gy_source_open(env, place->uri.path, encoding, source);
-        gy_place_close(place);
-        return status;
+    gy_place *place = reading->lanes[0].place;
+    gy_place_facts facts;
+    GY_TRY(gy_place_stat(place, &facts));
+    if (facts.is_folder) {
+        return gy_fail(GY_IO, "cannot read %s: it is a folder, expected a file",
+                       gy_place_uri(place));
     }
+    memcpy(reading->version, facts.version, sizeof(reading->version));
+    reading->end = facts.size_bytes;
+    return begin_lanes(reading, GY_READ_AHEAD_BYTES, options);
+}
+
+/* NULL: no memory; the place is the reading's. */
+static remote_reading *new_reading(gy_place *place)
+{
     remote_reading *made = gy_alloc_zero("store.reading", 1, sizeof(*made));
     if (made == NULL) {
         gy_place_close(place);
-        return GY_NOMEM;
+        return NULL;
     }
     made->patience_s = place->patience_s;
     for (int i = 0; i < LANES; i++) {
@@ -215,10 +234,53 @@ gy_status gy_source_open_uri(gy_env *env, const char *uri, gy_encoding encoding,
     made->lanes[0].place = place;
     gy_mutex_init(&made->lock, LOCK_RANK);
     gy_cond_init(&made->moves);
-    const gy_status status = begin(made, options);
+    return made;
+}
+
+static const gy_source_ops reading_ops = {take, close_reading};
+
+gy_status gy_source_open_uri(gy_env *env, const char *uri, gy_encoding encoding,
+                             const gy_place_options *options, gy_source **source)
+{
+    gy_place *place = NULL;
+    GY_TRY(gy_place_open(env, uri, options, &place));
+    if (place->uri.scheme == GY_SCHEME_FILE) {
+        const gy_status status = gy_source_open(env, place->uri.path, encoding, source);
+        gy_place_close(place);
+        return status;
+    }
+    remote_reading *made = new_reading(place);
+    const gy_status status = made != NULL ? begin(made, options) : GY_NOMEM;
+    if (status < 0) {
+        if (made != NULL) {
+            close_reading(made);
+        }
+        return status;
+    }
+    return gy_source_over(&reading_ops, made, made->end, uri, encoding, source);
+}
+
+gy_status gy_source_open_part(gy_env *env, const char *uri, const gy_source_part *part,
+                              gy_source **source)
+{
+    GY_ASSERT(part->begin <= part->end && gy_uri_is_remote(uri));
+    gy_place *place = NULL;
+    GY_TRY(gy_place_open(env, uri, part->options, &place));
+    remote_reading *made = new_reading(place);
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    (void)snprintf(made->version, sizeof(made->version), "%s", part->version);
+    made->begin = part->begin;
+    made->end = part->end;
+    made->is_cancelled = part->is_cancelled;
+    const gy_status status = begin_lanes(
+        made, part->ahead_bytes != 0 ? part->ahead_bytes : (size_t)GY_READ_AHEAD_BYTES,
+        part->options);
     if (status < 0) {
         close_reading(made);
         return status;
     }
-    return gy_source_over(&ops, made, made->facts.size_bytes, uri, encoding, source);
+    return gy_source_over(&reading_ops, made, part->end - part->begin, uri, GY_ENCODING_PLAIN,
+                          source);
 }

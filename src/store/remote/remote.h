@@ -42,6 +42,14 @@ GY_MUST_CHECK gy_status gy_place_open(gy_env *env, const char *uri,
                                       const gy_place_options *options, gy_place **place);
 /** NULL is fine. */
 void gy_place_close(gy_place *place);
+/**
+ * Visit the files that gy_place_open may read for a URI of another machine's: of credentials,
+ * settings, authorities; they need not be there.
+ * @return GY_OK; what `visit` returned. @threads any
+ */
+GY_MUST_CHECK gy_status gy_place_files(const char *uri,
+                                       gy_status (*visit)(void *arg, const char *path),
+                                       void *arg);
 /** The URI it was opened with; borrowed. */
 const char *gy_place_uri(const gy_place *place);
 /** End what another thread does with the place, and all that follows: GY_CANCELLED. @threads
@@ -154,6 +162,37 @@ GY_MUST_CHECK gy_status gy_place_blocks(gy_place *place, uint64_t at, uint64_t s
  */
 GY_MUST_CHECK gy_status gy_source_open_uri(gy_env *env, const char *uri, gy_encoding encoding,
                                            const gy_place_options *options, gy_source **source);
+
+/** A part of a remote object of which the facts are known: nothing is asked before its bytes.
+ */
+typedef struct gy_source_part {
+    const char *version; /* of gy_place_facts; the object having changed since is GY_STATE */
+    uint64_t begin, end; /* bytes [begin, end), which must be there */
+    size_t ahead_bytes;  /* of each of the two buffers; 0: GY_READ_AHEAD_BYTES */
+    const gy_place_options *options;  /* NULL: the defaults */
+    const _Atomic bool *is_cancelled; /* reads end within 0.1 s with GY_CANCELLED; NULL: nobody
+                                         cancels; outlives the source */
+} gy_source_part;
+
+/** gy_source_open_uri of a part, plain. `part` and `uri` are copied. */
+GY_MUST_CHECK gy_status gy_source_open_part(gy_env *env, const char *uri,
+                                            const gy_source_part *part, gy_source **source);
+
+/* ---- what was heard of objects ---- */
+
+/**
+ * What was last heard of an object since gy_facts_forget, by listing or asking; else it is
+ * asked for. So a list of a thousand objects costs one request, not a thousand more. Whoever
+ * reads compares the version, so what is old here ends in GY_STATE, never in wrong bytes.
+ *
+ * @return GY_OK; GY_IO a folder; as gy_place_stat
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_facts_of(gy_env *env, const char *uri, gy_place_facts *facts);
+/** Keep what a list told. GY_NOMEM @threads any */
+GY_MUST_CHECK gy_status gy_facts_keep(const char *uri, const gy_place_facts *facts);
+/** Forget all: who asks later is told what is there then. @threads any */
+void gy_facts_forget(void);
 
 /* ---- folders that several hosts mount ---- */
 

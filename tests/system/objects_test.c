@@ -1,0 +1,425 @@
+/*
+ * Goal: jobs over objects of S3 and HDFS give the bytes that the same files give, split and
+ * unsplit, compressed and not, from npm's s3rver and from servers of ours that break off; what
+ * changed or went away meanwhile ends the job in words, never in other bytes.
+ */
+#include "command_kit.h"
+#include "flow/objects/input.h"
+#include "flow/objects/near.h"
+#include "flow/run/key.h"
+#include "store_kit.h"
+
+#include <gyre/data.h>
+
+enum { MANY_KEYS = 1005 };
+
+static kit_server s3, hdfs, real;
+static char at_hdfs[64];
+
+/* Settings of the stub, as a job finds them. */
+static void use_stub(const kit_server *server)
+{
+    char endpoint[64];
+    (void)snprintf(endpoint, sizeof(endpoint), "http://127.0.0.1:%d", server->port);
+    kit_clear_settings();
+    setenv("GYRE_S3_ENDPOINT", endpoint, 1);
+    setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", 1);
+    setenv("HDFS", at_hdfs, 1);
+}
+
+/*
+ * What a line can say:
+ *   m JOB INPUT...   gyre mr into the folder mo, whatever was there
+ *   same             mo has the files of `expected`, byte for byte
+ */
+static int say(const char *line)
+{
+    char whole[3800];
+    (void)snprintf(whole, sizeof(whole),
+                   "export LC_ALL=C XDG_STATE_HOME=$PWD/state; m() { rm -rf mo; gyre mr \"$@\" "
+                   "-o mo -q; }; same() { diff -r -x MANIFEST.json expected mo; }; %s",
+                   line);
+    return shell(whole);
+}
+
+static void must(const char *line)
+{
+    const int status = say(line);
+    if (status != 0) {
+        fail_msg("'%s' ended with %d: %s", line, status, output);
+    }
+}
+
+/* A text whose last line has no newline, half of it packed, an empty file, names that do not
+ * count. */
+static int begin(void **state)
+{
+    if (kit_make_folder(state) != 0) {
+        return 1;
+    }
+    kit_clear_settings();
+    kit_start_stub(&s3, "s3.py");
+    kit_start_stub(&hdfs, "webhdfs.py");
+    (void)snprintf(at_hdfs, sizeof(at_hdfs), "hdfs://127.0.0.1:%d", hdfs.port);
+    use_stub(&s3);
+    return say(
+        "mkdir -p in/sub && awk 'BEGIN { for (i = 0; i < 4000; i++) { x = (x * 1103515245 + "
+        "12345) % 2147483648; print \"w\" int(x / 65536) % 97, \"line\", i } }' >text && head "
+        "-c 60001 text >in/a && gzip -c text >in/b && zstd -qc text >in/sub/c && : >in/sub/d "
+        "&& "
+        "cp in/a in/.hidden && cp in/a in/sub/_left && for to in s3://good/in $HDFS/in; do for "
+        "f in a b sub/c sub/d .hidden sub/_left; do gyre store cp in/$f $to/$f || exit 1; "
+        "done; "
+        "done; rm in/.hidden in/sub/_left; gyre mr wordcount in -o expected -q -r 3");
+}
+
+static int end(void **state)
+{
+    gy_http_drop_kept();
+    gy_facts_forget();
+    kit_stop(&s3);
+    kit_stop(&hdfs);
+    kit_stop(&real);
+    return kit_remove_folder(state);
+}
+
+static void objects_are_as_good_as_files(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    must("for from in s3://good/in s3://good/in/ $HDFS/in; do for how in '--split 4KiB -p 3' "
+         "'-p 1 -m 64MiB'; do m wordcount $from -r 3 $how && same || exit 1; done; done");
+    must("grep 'w13 ' in/a >want; m grep 'w13 ' s3://good/in/a --split 3KiB && cat mo/part-* | "
+         "cmp - want");
+    must(
+        "m --map 'tr a-z A-Z' s3://good/in/sub $HDFS/in/a && { zstd -qdc in/sub/c; cat in/a; } "
+        "| tr a-z A-Z >want; cat mo/part-* | cmp - want");
+}
+
+/* What a job over one object asks for. */
+static long requests(const char *line)
+{
+    const long before = kit_count(&s3, "good GET") + kit_count(&s3, "good HEAD");
+    must(line);
+    return kit_count(&s3, "good GET") + kit_count(&s3, "good HEAD") - before;
+}
+
+static void requests_are_counted(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    /* of one object: it is no folder, and it is there; its bytes at once */
+    assert_int_equal(requests("m wordcount s3://good/in/a"), 2);
+    /* whether it can be parted; four parts */
+    assert_int_equal(requests("m wordcount s3://good/in/a --split 16KiB --stats >said && grep "
+                              "'map: 4 of 4' said"),
+                     6);
+}
+
+static void results_are_remembered_by_version(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    must("gyre store cp in/a s3://good/memo/a && m wordcount s3://good/memo --memo kept && m "
+         "wordcount s3://good/memo --memo kept --stats | grep 'map: 1 of 1 tasks done, 1 of "
+         "them kept' && tr 1 2 <in/a >other && gyre store cp other s3://good/memo/a && m "
+         "wordcount s3://good/memo --memo kept --stats | grep 'map: 1 of 1 tasks done, 0 of "
+         "them kept' && rm -rf expected2 && gyre mr wordcount other -o expected2 -q && diff -r "
+         "-x MANIFEST.json expected2 mo");
+}
+
+static void broken_answers_are_completed(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    must("gyre store cp in/a s3://cut/a && m wordcount s3://cut/a --split 16KiB && rm -rf "
+         "expected3 && gyre mr wordcount in/a -o expected3 -q && diff -r -x MANIFEST.json "
+         "expected3 mo");
+}
+
+/* Each is said in words, with the URI; nothing is left; no secret is said. */
+static void what_cannot_be_read_ends_the_job(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    must(
+        "gyre store cp in/a s3://changing/a && ! m wordcount s3://changing/a 2>said && grep -q "
+        "'s3://changing/a: .*changed meanwhile' said && [ ! -e mo ]");
+    must("gyre store cp in/a $HDFS/changing/a && ! m wordcount $HDFS/changing/a 2>said && grep "
+         "-q '/changing/a: it was changed meanwhile' said");
+    must("! m wordcount s3://good/none 2>said && grep -q 's3://good/none: not found' said && ! "
+         "m wordcount s3://good/in hdfs://user:word@host/x 2>said && grep -q 'has a password' "
+         "said && ! grep -q user:word said");
+    must("export AWS_SECRET_ACCESS_KEY=another; ! m wordcount s3://good/in 2>said && grep -q "
+         "'access denied (403 SignatureDoesNotMatch' said && ! grep -q another said");
+    must("! m sort s3://good/in/a 2>said && grep -q 'a sort reads files, not objects' said");
+    must("! gyre mr wordcount in -o s3://good/out 2>said && grep -q 'is no folder' said && [ ! "
+         "-e "
+         "s3: ]");
+    must("if gyre doctor --sandbox | grep -q '^network *yes'; then ! m wordcount s3://good/in "
+         "--sandbox network 2>said && grep -q 's3://good/in/a: the sandbox.s part `network`' "
+         "said; fi");
+    must("m wordcount s3://good/in -r 3 --sandbox available,rights,processes,files,calls && "
+         "same");
+}
+
+/* The manager lists, a process reads, and in between its server dies. */
+static void a_server_that_dies_is_named(void **state)
+{
+    (void)state;
+    kit_server mortal = {.pid = 0};
+    kit_start_stub(&mortal, "s3.py");
+    use_stub(&mortal);
+    setenv("GYRE_STORE_TIMEOUT", "0.3", 1);
+    must("awk 'BEGIN { for (i = 0; i < 500000; i++) print \"a line\", i }' >long && gyre store "
+         "cp long s3://good/long");
+    must("rm -f began go; export T=$PWD; { gyre mr --map \"touch $T/began; until [ -e $T/go ]; "
+         "do sleep 0.01; done; cat\" s3://good/long -o mo2 -q -m 16MiB >said2 2>&1; echo $? "
+         ">ended; } & until [ -e began ]; do sleep 0.01; done");
+    kit_stop(&mortal);
+    must("touch go; n=0; until [ -s ended ] || [ $n = 3000 ]; do sleep 0.01; n=$((n + 1)); "
+         "done; [ $(cat ended) = 1 ] && grep -q 's3://good/long: .* tries' said2 && [ ! -e mo2 "
+         "]");
+    gy_http_drop_kept();
+}
+
+/* ---- without a job ---- */
+
+static void prefixes_become_objects(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    gy_facts_forget();
+    gy_file_list *list = NULL;
+    assert_ok(gy_file_list_make((const char *[]){"s3://good/in", NULL}, &list));
+    static const char *const expected[] = {"s3://good/in/a", "s3://good/in/b",
+                                           "s3://good/in/sub/c", "s3://good/in/sub/d"};
+    assert_int_equal(list->count, 4);
+    const long before = kit_count(&s3, "good HEAD");
+    for (size_t i = 0; i < list->count; i++) {
+        gy_place_facts facts;
+        assert_string_equal(list->paths[i], expected[i]);
+        assert_ok(gy_facts_of(gy_env_real(), list->paths[i], &facts));
+        assert_true(facts.version[0] != '\0' && (facts.size_bytes == 60001) == (i == 0));
+    }
+    gy_file_list_free(list);
+    assert_int_equal(kit_count(&s3, "good HEAD"), before); /* the list said it */
+    gy_facts_forget();
+    gy_place_facts facts;
+    assert_ok(gy_facts_of(gy_env_real(), "s3://good/in/a", &facts));
+    assert_int_equal(kit_count(&s3, "good HEAD"), before + 1);
+    assert_status(gy_facts_of(gy_env_real(), "s3://good/in/sub", &facts), GY_IO);
+    assert_status(gy_file_list_make((const char *[]){"s3://good/none", NULL}, &list),
+                  GY_NOTFOUND);
+    gy_facts_forget();
+}
+
+static gy_order_input order_of(const char *uri, const char *version, uint64_t total)
+{
+    return (gy_order_input){.kind = GY_INPUT_OBJECT,
+                            .path = uri,
+                            .version = version,
+                            .size_bytes = UINT64_MAX,
+                            .total_bytes = total};
+}
+
+static void ranges_are_read_and_what_follows(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    const size_t size = 300000;
+    char *data = kit_bytes(5, size), *got_data = gy_alloc("test", size);
+    assert_ok(kit_put("s3://good/range", GY_PLACE_REPLACE, data, size));
+    gy_place_facts facts;
+    assert_ok(gy_facts_of(gy_env_real(), "s3://good/range", &facts));
+    gy_order_input from = order_of("s3://good/range", facts.version, size);
+    from.offset = 1000;
+    from.size_bytes = 100000;
+    gy_object_input *input = NULL;
+    assert_ok(gy_object_input_open(gy_env_real(), &from, 1 << 20, NULL, &input));
+    const void *piece = NULL;
+    size_t got = 1, at = 1000;
+    for (; got > 0; at += got) {
+        assert_ok(gy_object_input_next(input, &piece, &got));
+        assert_memory_equal(piece, data + at, got);
+    }
+    assert_int_equal(at, 101000); /* the range ends, the object does not */
+    assert_ok(gy_object_input_fill(input, true, got_data, size, &got));
+    assert_int_equal(got, size - at);
+    assert_memory_equal(got_data, data + at, got);
+    gy_object_input_close(input);
+    /* shorter than it was said to be, or another one */
+    from = order_of("s3://good/range", facts.version, size + 1);
+    assert_ok(gy_object_input_open(gy_env_real(), &from, 0, NULL, &input));
+    assert_status(gy_object_input_fill(input, false, got_data, size, &got), GY_STATE);
+    gy_object_input_close(input);
+    assert_ok(kit_put("s3://good/range", GY_PLACE_REPLACE, data, size - 1));
+    from = order_of("s3://good/range", facts.version, size);
+    assert_ok(gy_object_input_open(gy_env_real(), &from, 0, NULL, &input));
+    assert_status(gy_object_input_fill(input, false, got_data, size, &got), GY_STATE);
+    assert_says("s3://good/range");
+    gy_object_input_close(input);
+    gy_free(got_data);
+    gy_free(data);
+    gy_facts_forget();
+}
+
+/* A server that never says anything does not hold up a process whose work is not wanted. */
+static void a_read_that_is_not_wanted_ends(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    static _Atomic bool is_cancelled = true;
+    const gy_order_input from = order_of("s3://silent/x", "v", 100);
+    gy_object_input *input = NULL;
+    char out[10];
+    size_t got = 0;
+    assert_ok(gy_object_input_open(gy_env_real(), &from, 0, &is_cancelled, &input));
+    const int64_t begun = gy_now_ns(gy_env_real());
+    assert_status(gy_object_input_fill(input, false, out, sizeof(out), &got), GY_CANCELLED);
+    gy_object_input_close(input);
+    assert_true(gy_now_ns(gy_env_real()) - begun < INT64_C(5000000000));
+}
+
+static void wish_of(const char *text, const char *expected)
+{
+    const char *files[] = {text, NULL}, *hosts = NULL;
+    const gy_proto proto = {.function = "f", .files = files};
+    gy_near near = {.env = gy_env_real()};
+    gy_arena arena = {0};
+    assert_ok(gy_objects_near(&near, &proto, &arena, &hosts));
+    assert_true((hosts == NULL) == (expected == NULL));
+    assert_true(hosts == NULL || strcmp(hosts, expected) == 0);
+    gy_arena_free(&arena);
+}
+
+/* The stub has blocks of 1 MiB, the i-th on node i % 3 and the one behind it. */
+static void blocks_are_wishes(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    char uri[96], range[160];
+    const size_t size = 3 << 20;
+    char *data = kit_bytes(6, size);
+    (void)snprintf(uri, sizeof(uri), "%s/blocks/x", at_hdfs);
+    assert_ok(kit_put(uri, GY_PLACE_REPLACE, data, size));
+    (void)snprintf(range, sizeof(range), "%s:0:1048576", uri);
+    wish_of(range, "node0 node1");
+    (void)snprintf(range, sizeof(range), "%s:1048577:2097151", uri);
+    wish_of(range, "node2 node0 node1");
+    (void)snprintf(range, sizeof(range), "%s:0:1000000", uri); /* not worth asking */
+    wish_of(range, NULL);
+    (void)snprintf(uri, sizeof(uri), "%s/on-h1.rack.example/x", at_hdfs);
+    assert_ok(kit_put(uri, GY_PLACE_REPLACE, data, size));
+    wish_of(uri, "h1.rack.example h1");
+    wish_of("s3://good/in/a", NULL);
+    gy_free(data);
+    /* who does not answer is warned of, and ends nothing */
+    gy_facts_forget();
+    const gy_place_facts facts = {.size_bytes = 2 << 20, .version = "v"};
+    (void)snprintf(uri, sizeof(uri), "%s/denied/x", at_hdfs);
+    assert_ok(gy_facts_keep(uri, &facts));
+    wish_of(uri, NULL);
+    gy_facts_forget();
+}
+
+static gy_status keep_many(void)
+{
+    gy_status status = GY_OK;
+    gy_place_facts facts = {.version = "version"};
+    for (int i = 0; status == GY_OK && i < 100; i++) {
+        char uri[32];
+        (void)snprintf(uri, sizeof(uri), "s3://bucket/%d", i);
+        facts.size_bytes = (uint64_t)i;
+        status = gy_facts_keep(uri, &facts);
+    }
+    for (int i = 0; status == GY_OK && i < 100; i++) {
+        char uri[32];
+        (void)snprintf(uri, sizeof(uri), "s3://bucket/%d", i);
+        status = gy_facts_of(gy_env_real(), uri, &facts);
+        assert_true(status < 0 || facts.size_bytes == (uint64_t)i);
+    }
+    gy_facts_forget();
+    return status;
+}
+
+static gy_status list_and_read(void)
+{
+    gy_file_list *list = NULL;
+    gy_status status = gy_file_list_make((const char *[]){"s3://good/in/sub", NULL}, &list);
+    gy_facts_forget();
+    gy_file_list_free(list);
+    GY_TRY(status);
+    const gy_order_input from = order_of("s3://good/version", "", 3);
+    gy_object_input *input = NULL;
+    GY_TRY(gy_object_input_open(gy_env_real(), &from, 0, NULL, &input));
+    const void *piece = NULL;
+    size_t got = 0;
+    status = gy_object_input_next(input, &piece, &got);
+    gy_object_input_close(input);
+    return status;
+}
+
+static void failed_allocations_are_failures(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    gy_facts_forget();
+    kit_check_memory(keep_many, 3);
+    assert_ok(kit_put("s3://good/version", GY_PLACE_REPLACE, "abc", 3));
+    kit_check_memory(list_and_read, 10);
+}
+
+/* ---- the real server ---- */
+
+static void a_real_server_gives_the_same(void **state)
+{
+    (void)state;
+    char path[1024], many[256], endpoint[64];
+    const char *given = getenv("GYRE_TEST_S3RVER");
+    (void)snprintf(path, sizeof(path), "%s",
+                   given != NULL ? given : "build/s3rver/node_modules/s3rver/bin/s3rver.js");
+    if (access(path, R_OK) != 0) {
+        printf("skipped: s3rver is not at %s: scripts/s3rver says why\n", path);
+        skip();
+    }
+    (void)snprintf(many, sizeof(many), "%s/real/many", folder);
+    must("mkdir -p real/many && for i in $(seq 1000 2004); do : >real/many/k$i._S3rver_object; "
+         "printf d41d8cd98f00b204e9800998ecf8427e >real/many/k$i._S3rver_object.md5; done");
+    (void)snprintf(many, sizeof(many), "%s/real", folder);
+    kit_start(&real,
+              (const char *const[]){"node", "--openssl-legacy-provider", path, "-d", many, "-a",
+                                    "127.0.0.1", "-p", "0", "-s", "--configure-bucket", "test",
+                                    NULL},
+              "listening on 127.0.0.1:");
+    kit_clear_settings();
+    (void)snprintf(endpoint, sizeof(endpoint), "http://127.0.0.1:%d", real.port);
+    setenv("AWS_ENDPOINT_URL", endpoint, 1);
+    setenv("AWS_ACCESS_KEY_ID", "S3RVER", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "S3RVER", 1);
+    must("for f in a b sub/c sub/d; do gyre store cp in/$f s3://test/in/$f || exit 1; done; m "
+         "wordcount s3://test/in -r 3 --split 16KiB -p 2 && same");
+    /* more than a page of a thousand, all empty, then one that is not */
+    must("m index s3://many s3://test/in/a && [ $(wc -l <mo/inputs-00000) = 1006 ] && cat "
+         "mo/part-* | grep -qx 'w13.1005'");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(objects_are_as_good_as_files),
+        cmocka_unit_test(requests_are_counted),
+        cmocka_unit_test(results_are_remembered_by_version),
+        cmocka_unit_test(broken_answers_are_completed),
+        cmocka_unit_test(what_cannot_be_read_ends_the_job),
+        cmocka_unit_test(a_server_that_dies_is_named),
+        cmocka_unit_test(prefixes_become_objects),
+        cmocka_unit_test(ranges_are_read_and_what_follows),
+        cmocka_unit_test(a_read_that_is_not_wanted_ends),
+        cmocka_unit_test(blocks_are_wishes),
+        cmocka_unit_test(failed_allocations_are_failures),
+        cmocka_unit_test(a_real_server_gives_the_same),
+    };
+    return cmocka_run_group_tests_name("system_objects", tests, begin, end);
+}
