@@ -85,7 +85,7 @@ static void options(char out[512], const char *place)
 
 /* A job whose manager dies while its reduces run; its output, and what is left of its journal.
  */
-static void goes_on_there(const char *place, const char *name)
+static void goes_on_there(const char *place, const char *name, const char *inputs)
 {
     char line[1800], given[512], id[40];
     int daemon = 0;
@@ -94,8 +94,8 @@ static void goes_on_there(const char *place, const char *name)
         line, sizeof(line),
         "rm -f go runs; $GYRE job submit $N %s --no-wait -- $GYRE mr --map 'tr 7 \"\\n\"' "
         "--reduce \"printf r >>$T/runs; until [ -e $T/go ]; do sleep 0.02; done; uniq -c\" "
-        "in0 in1 in2 -o %s",
-        given, name);
+        "%s -o %s",
+        given, inputs, name);
     assert_int_equal(shell(line), 0);
     snprintf(id, sizeof(id), "%.*s", (int)strcspn(said, "\n"), said);
     KIT_UNTIL(cluster_shell(&at, said, sizeof(said), "[ -s runs ]") == 0);
@@ -122,10 +122,18 @@ static void goes_on_there(const char *place, const char *name)
     assert_int_equal(shell(line), 0);
 }
 
+/* Inputs there as well: the next manager finds them as the first one did. */
 static void a_journal_in_s3(void **state)
 {
     (void)state;
-    goes_on_there("s3://good/jobs", "out-s3");
+    char line[400];
+    snprintf(line, sizeof(line),
+             "export GYRE_S3_ENDPOINT=http://127.0.0.1:%d AWS_ACCESS_KEY_ID=AKIDEXAMPLE "
+             "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY; for f in in0 in1 "
+             "in2; do $GYRE store cp $f s3://good/lines/$f || exit 1; done",
+             s3.port);
+    assert_int_equal(shell(line), 0);
+    goes_on_there("s3://good/jobs", "out-s3", "s3://good/lines");
 }
 
 static void a_journal_in_hdfs(void **state)
@@ -138,7 +146,7 @@ static void a_journal_in_hdfs(void **state)
     }
 #endif
     snprintf(place, sizeof(place), "hdfs://127.0.0.1:%d/jobs", hdfs.port);
-    goes_on_there(place, "out-hdfs");
+    goes_on_there(place, "out-hdfs", "in0 in1 in2");
 }
 
 static void a_journal_in_another_folder(void **state)
@@ -150,7 +158,7 @@ static void a_journal_in_another_folder(void **state)
         skip();
     }
 #endif
-    goes_on_there(cluster_path(place, "journals"), "out-folder");
+    goes_on_there(cluster_path(place, "journals"), "out-folder", "in0 in1 in2");
 }
 
 /* Such a store replaces what is there: two managers would not see each other. */
