@@ -171,6 +171,7 @@ static gy_status map_part(mapping *at, int input, const char *path)
     gy_status status = GY_OK;
     if (gy_vertex_is_object(map->vertex, input)) {
         object_bytes bytes = {map->vertex, input};
+        gy_vertex_object_budget(map->vertex, input, gy_task_memory(map->vertex, stage));
         begin_part(at, input, (size_t)gy_vertex_object_bytes(map->vertex, input));
         status = map_object(at, &from, &bytes);
     } else {

@@ -100,7 +100,8 @@ class Handler(StubHandler):
             while not self.server.hold.wait(0.02):  # until the client has had enough
                 self.wfile.write(b"x")
                 self.wfile.flush()
-        if bucket == "silent":
+        is_behind = self.command == "GET" and "bytes=0-" not in (self.headers["Range"] or "bytes=0-")
+        if bucket == "silent" or (bucket == "stuck" and is_behind):  # stuck: gives the first range alone
             self.server.hold.wait(20)
             self.close_connection = True
             return None

@@ -3,11 +3,15 @@
  * unsplit, compressed and not, from npm's s3rver and from servers of ours that break off; what
  * changed or went away meanwhile ends the job in words, never in other bytes.
  */
-#include "command_kit.h"
+/* Two rooms that never meet call something a place. */
+#define gy_place gy_record_place
 #include "flow/objects/input.h"
 #include "flow/objects/near.h"
-#include "flow/run/key.h"
+#undef gy_place
+
 #include "store_kit.h"
+
+#include "command_kit.h"
 
 #include <gyre/data.h>
 
@@ -66,7 +70,7 @@ static int begin(void **state)
     return say(
         "mkdir -p in/sub && awk 'BEGIN { for (i = 0; i < 4000; i++) { x = (x * 1103515245 + "
         "12345) % 2147483648; print \"w\" int(x / 65536) % 97, \"line\", i } }' >text && head "
-        "-c 60001 text >in/a && gzip -c text >in/b && zstd -qc text >in/sub/c && : >in/sub/d "
+        "-c 50001 text >in/a && gzip -c text >in/b && zstd -qc text >in/sub/c && : >in/sub/d "
         "&& "
         "cp in/a in/.hidden && cp in/a in/sub/_left && for to in s3://good/in $HDFS/in; do for "
         "f in a b sub/c sub/d .hidden sub/_left; do gyre store cp in/$f $to/$f || exit 1; "
@@ -88,7 +92,7 @@ static void objects_are_as_good_as_files(void **state)
 {
     (void)state;
     use_stub(&s3);
-    must("for from in s3://good/in s3://good/in/ $HDFS/in; do for how in '--split 4KiB -p 3' "
+    must("for from in s3://good/in/ $HDFS/in; do for how in '--split 4KiB -p 3' "
          "'-p 1 -m 64MiB'; do m wordcount $from -r 3 $how && same || exit 1; done; done");
     must("grep 'w13 ' in/a >want; m grep 'w13 ' s3://good/in/a --split 3KiB && cat mo/part-* | "
          "cmp - want");
@@ -133,8 +137,9 @@ static void broken_answers_are_completed(void **state)
 {
     (void)state;
     use_stub(&s3);
-    must("gyre store cp in/a s3://cut/a && m wordcount s3://cut/a --split 16KiB && rm -rf "
-         "expected3 && gyre mr wordcount in/a -o expected3 -q && diff -r -x MANIFEST.json "
+    must("head -c 300 in/a >few && gyre store cp few s3://cut/a && m wordcount s3://cut/a && "
+         "rm -rf "
+         "expected3 && gyre mr wordcount few -o expected3 -q && diff -r -x MANIFEST.json "
          "expected3 mo");
 }
 
@@ -151,8 +156,8 @@ static void what_cannot_be_read_ends_the_job(void **state)
     must("! m wordcount s3://good/none 2>said && grep -q 's3://good/none: not found' said && ! "
          "m wordcount s3://good/in hdfs://user:word@host/x 2>said && grep -q 'has a password' "
          "said && ! grep -q user:word said");
-    must("export AWS_SECRET_ACCESS_KEY=another; ! m wordcount s3://good/in 2>said && grep -q "
-         "'access denied (403 SignatureDoesNotMatch' said && ! grep -q another said");
+    must("export AWS_SECRET_ACCESS_KEY=o7her; ! m wordcount s3://good/in 2>said && grep -q "
+         "'access denied (403 SignatureDoesNotMatch' said && ! grep -q o7her said");
     must("! m sort s3://good/in/a 2>said && grep -q 'a sort reads files, not objects' said");
     must("! gyre mr wordcount in -o s3://good/out 2>said && grep -q 'is no folder' said && [ ! "
          "-e "
@@ -174,23 +179,27 @@ static void walls_let_readers_through(void **state)
          "s3://good/in -r 3 --sandbox available,rights,processes,files,calls && same");
 }
 
-/* The manager lists, a process reads, and in between its server dies. */
+/* It gives the first range, says nothing of the second, and is killed. */
 static void a_server_that_dies_is_named(void **state)
 {
     (void)state;
     kit_server mortal = {.pid = 0};
     kit_start_stub(&mortal, "s3.py");
     use_stub(&mortal);
-    setenv("GYRE_STORE_TIMEOUT", "0.3", 1);
-    must("awk 'BEGIN { for (i = 0; i < 500000; i++) print \"a line\", i }' >long && gyre store "
-         "cp long s3://good/long");
-    must("rm -f began go; export T=$PWD; { gyre mr --map \"touch $T/began; until [ -e $T/go ]; "
-         "do sleep 0.01; done; cat\" s3://good/long -o mo2 -q -m 16MiB >said2 2>&1; echo $? "
-         ">ended; } & until [ -e began ]; do sleep 0.01; done");
+    must("awk 'BEGIN { for (i = 0; i < 200000; i++) print \"a line\", i }' >long && gyre store "
+         "cp long s3://stuck/long && rm -f ended && export GYRE_STORE_TIMEOUT=0.5; { m "
+         "wordcount "
+         "s3://stuck/long -m 16MiB 2>said; echo $? >ended; } >log 2>&1 & true");
+    char ended[96];
+    (void)snprintf(ended, sizeof(ended), "%s/ended", folder);
+    const gy_deadline last = gy_deadline_after(30);
+    while (kit_count(&mortal, "stuck GET") < 2 && access(ended, F_OK) != 0 &&
+           gy_now_ns(gy_env_real()) < last.at_ns) {
+        gy_env_real()->ops->pause(gy_env_real(), UINT64_MAX);
+    }
     kit_stop(&mortal);
-    must("touch go; n=0; until [ -s ended ] || [ $n = 3000 ]; do sleep 0.01; n=$((n + 1)); "
-         "done; [ $(cat ended) = 1 ] && grep -q 's3://good/long: .* tries' said2 && [ ! -e mo2 "
-         "]");
+    must("n=0; until [ -s ended ] || [ $n = 3000 ]; do sleep 0.01; n=$((n + 1)); done; [ $(cat "
+         "ended) = 1 ] && grep -q 's3://stuck/long: .* tries' said && [ ! -e mo ]");
     gy_http_drop_kept();
 }
 
@@ -211,7 +220,7 @@ static void prefixes_become_objects(void **state)
         gy_place_facts facts;
         assert_string_equal(list->paths[i], expected[i]);
         assert_ok(gy_facts_of(gy_env_real(), list->paths[i], &facts));
-        assert_true(facts.version[0] != '\0' && (facts.size_bytes == 60001) == (i == 0));
+        assert_true(facts.version[0] != '\0' && (facts.size_bytes == 50001) == (i == 0));
     }
     gy_file_list_free(list);
     assert_int_equal(kit_count(&s3, "good HEAD"), before); /* the list said it */

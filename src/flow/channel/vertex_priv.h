@@ -18,6 +18,7 @@ typedef struct gy_in_port {
     gy_port_state state;
     gy_section section;             /* SECTION, PLAIN while open */
     struct gy_object_input *object; /* OBJECT while open */
+    size_t memory_bytes;            /* of it: gy_vertex_object_budget */
 } gy_in_port;
 
 typedef struct gy_out_port {

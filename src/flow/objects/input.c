@@ -148,6 +148,12 @@ bool gy_vertex_has_object_end(const gy_vertex *vertex, int input)
     return from->size_bytes >= from->total_bytes - from->offset;
 }
 
+void gy_vertex_object_budget(gy_vertex *vertex, int input, size_t memory_bytes)
+{
+    GY_ASSERT(gy_vertex_is_object(vertex, input));
+    vertex->inputs[input].memory_bytes = memory_bytes;
+}
+
 /* An object that is gone or another one stays so; a store that does not answer may be out of
  * this host's reach alone. */
 static gy_cause cause_of(gy_status status)
@@ -161,9 +167,10 @@ static gy_status use(gy_vertex *vertex, uint32_t at, gy_object_input **input)
     gy_in_port *port = &vertex->inputs[at];
     GY_TRY(gy_vertex_check(vertex));
     if (port->state == GY_PORT_NEW) {
-        GY_TRY(gy_object_input_open(vertex->env, &vertex->order->inputs[at],
-                                    vertex->order->memory_bytes, vertex->is_cancelled,
-                                    &port->object));
+        const size_t memory =
+            port->memory_bytes != 0 ? port->memory_bytes : vertex->order->memory_bytes;
+        GY_TRY(gy_object_input_open(vertex->env, &vertex->order->inputs[at], memory,
+                                    vertex->is_cancelled, &port->object));
         port->state = GY_PORT_OPEN;
     }
     *input = port->object;

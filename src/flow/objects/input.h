@@ -42,6 +42,9 @@ bool gy_vertex_is_object(const gy_vertex *vertex, int input);
 uint64_t gy_vertex_object_bytes(const gy_vertex *vertex, int input);
 /** Whether its range reaches the object's end. */
 bool gy_vertex_has_object_end(const gy_vertex *vertex, int input);
+/** Of so much memory a sixteenth is taken for each of its two buffers, 8 MiB at most; before
+ * its first byte, else the vertex's memory counts. */
+void gy_vertex_object_budget(gy_vertex *vertex, int input, size_t memory_bytes);
 /** gy_object_input_fill, with failures and cancelling as gy_vertex_read has them. */
 GY_MUST_CHECK gy_status gy_vertex_fill(gy_vertex *vertex, int input, bool is_beyond, char *data,
                                        size_t wanted, size_t *got);

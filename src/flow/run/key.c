@@ -248,7 +248,7 @@ static gy_status check_own(const char *text, const char *hosts)
 }
 
 /* An object is what its store says it is: by name, version and size, without reading it. */
-static gy_status add_object(gy_proto_keys *keys, const char *text, const gy_file_range *range,
+static gy_status add_stored(gy_proto_keys *keys, const char *text, const gy_file_range *range,
                             gy_text *words, gy_object *object)
 {
     gy_place_facts facts;
@@ -337,7 +337,7 @@ static gy_status add_input(gy_proto_keys *keys, const gy_proto *proto, size_t in
         memset(rows, 0, count * sizeof(*rows));
         keys->objects[at] = rows;
     }
-    GY_TRY(add_object(keys, text, &range, words, &rows[index]));
+    GY_TRY(add_stored(keys, text, &range, words, &rows[index]));
     keys->bytes[at] +=
         (int64_t)(range.size_bytes != UINT64_MAX ? range.size_bytes
                                                  : rows[index].total_bytes - range.offset);
