@@ -187,7 +187,7 @@ static void a_server_that_dies_is_named(void **state)
     kit_start_stub(&mortal, "s3.py");
     use_stub(&mortal);
     must("awk 'BEGIN { for (i = 0; i < 200000; i++) print \"a line\", i }' >long && gyre store "
-         "cp long s3://stuck/long && rm -f ended && export GYRE_STORE_TIMEOUT=0.5; { m "
+         "cp long s3://stuck/long && rm -f ended && export GYRE_STORE_TIMEOUT=0.3; { m "
          "wordcount "
          "s3://stuck/long -m 16MiB 2>said; echo $? >ended; } >log 2>&1 & true");
     char ended[96];
