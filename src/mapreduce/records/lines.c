@@ -47,8 +47,9 @@ static size_t text_size(const gy_piece_of *piece, size_t at)
     if (piece->stop < piece->size && at + most >= piece->stop) {
         const char *last =
             memchr(piece->data + piece->stop - 1, '\n', piece->size - piece->stop + 1);
-        if (last == NULL && !piece->is_last) {
-            return 0;
+        if (last == NULL && !piece->is_last) { /* its end is not here; what is before it is */
+            const char *before = memrchr(text, '\n', piece->stop - at);
+            return before != NULL ? (size_t)(before - text) + 1 : 0;
         }
         left = (last != NULL ? (size_t)(last - piece->data) + 1 : piece->size) - at;
         if (left <= TEXT_BYTES) {
