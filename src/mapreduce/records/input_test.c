@@ -372,6 +372,27 @@ static void parts_as_streams_have_the_same_records(void **state)
     }
 }
 
+/* A text whose line goes on beyond its part is not cut where the buffer ends. */
+static void a_line_longer_than_memory_is_refused(void **state)
+{
+    (void)state;
+    char text[41];
+    memset(text, 'x', sizeof(text));
+    text[40] = '\n';
+    flow_of from = {.data = text, .size = sizeof(text)};
+    gy_input part = input_of(GY_RECORDS_TEXT, NULL, 0);
+    gy_text all = {0};
+    part.end = 5;
+    part.record_most = 16;
+    assert_status(gy_input_visit_stream(&part, fill_flow, &from, see_bytes, &all), GY_LIMIT);
+    assert_int_equal(all.size_bytes, 0);
+    part.record_most = 64;
+    from.at = 0;
+    assert_ok(gy_input_visit_stream(&part, fill_flow, &from, see_bytes, &all));
+    assert_int_equal(all.size_bytes, sizeof(text));
+    gy_text_free(&all);
+}
+
 /* What lies behind the end of a part is another's, and is not paid for. */
 static void a_stream_ends_soon_behind_its_part(void **state)
 {
@@ -501,6 +522,7 @@ int main(void)
         cmocka_unit_test(compressed_files_have_the_same_records),
         cmocka_unit_test(a_long_record_grows_the_buffer_to_its_limit),
         cmocka_unit_test(parts_as_streams_have_the_same_records),
+        cmocka_unit_test(a_line_longer_than_memory_is_refused),
         cmocka_unit_test(a_stream_ends_soon_behind_its_part),
         cmocka_unit_test(bad_files_are_refused_by_place),
         cmocka_unit_test(fields_come_back_as_they_were),
