@@ -107,6 +107,12 @@ void gy_cluster_close(gy_cluster *cluster)
 
 /* ---- Asking ---- */
 
+void gy_client_meanwhile(gy_cluster *cluster)
+{
+    while (cluster->rpc != NULL && gy_rpc_turn(cluster->rpc, (gy_deadline){0}) == GY_OK) {
+    }
+}
+
 typedef struct question {
     gy_client_use use;
     void *arg;

@@ -35,6 +35,9 @@ typedef gy_status (*gy_client_use)(void *arg, const ProtobufCMessage *answer);
 GY_MUST_CHECK gy_status gy_client_ask(gy_cluster *cluster, gy_net_type type,
                                       const ProtobufCMessage *request, gy_deadline deadline,
                                       gy_client_use use, void *arg);
+/** What has come for the connections is done, without waiting: they come up while other things
+ * are looked at. Changes this thread's last failure. */
+void gy_client_meanwhile(gy_cluster *cluster);
 /** The deadline of what is answered at once. */
 gy_deadline gy_client_soon(const gy_cluster *cluster);
 
@@ -65,10 +68,10 @@ GY_MUST_CHECK gy_status gy_client_find_program(const char *name, char path[CLIEN
                                                bool *is_system);
 /** Its libraries that are not the system's, added to `files`; none of what is no ELF program.
  * GY_NOTFOUND one that its loader does not find; GY_IO; GY_TIMEOUT; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_client_find_libraries(gy_env *env, const char *program,
+GY_MUST_CHECK gy_status gy_client_find_libraries(gy_cluster *cluster, const char *program,
                                                  gy_client_files *files);
 /** GY_EXISTS two of one name; GY_ARG the name; GY_NOTFOUND; GY_IO; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_client_add_file(gy_client_files *files, const char *path,
-                                           const char *name, bool is_library);
+GY_MUST_CHECK gy_status gy_client_add_file(gy_cluster *cluster, gy_client_files *files,
+                                           const char *path, const char *name, bool is_library);
 
 #endif

@@ -121,17 +121,18 @@ static void libraries_of_ones_own_are_found(void **state)
     (void)state;
     char line[CLIENT_PATH_BYTES + 512], said[256], self[CLIENT_PATH_BYTES];
     gy_client_files files = {0};
+    gy_cluster alone = {.env = gy_env_real()};
     ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
     assert_true(size > 0);
     self[size] = '\0';
-    assert_ok(gy_client_find_libraries(gy_env_real(), self, &files));
+    assert_ok(gy_client_find_libraries(&alone, self, &files));
     assert_int_equal(files.count, 0);
     snprintf(line, sizeof(line),
              "cp $(ldd %s | sed -n 's/.*libcmocka.* => \\(.*\\) (.*/\\1/p') %s", self,
              server.folder);
     assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
     assert_int_equal(setenv("LD_LIBRARY_PATH", server.folder, 1), 0);
-    assert_ok(gy_client_find_libraries(gy_env_real(), self, &files));
+    assert_ok(gy_client_find_libraries(&alone, self, &files));
     assert_int_equal(unsetenv("LD_LIBRARY_PATH"), 0);
     assert_int_equal(files.count, 1);
     assert_non_null(strstr(files.rows[0].name, "libcmocka.so"));
@@ -144,7 +145,7 @@ static void libraries_of_ones_own_are_found(void **state)
              server.folder, server.folder);
     assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
     snprintf(line, sizeof(line), "%s/newer", server.folder);
-    gy_status status = gy_client_find_libraries(gy_env_real(), line, &files);
+    gy_status status = gy_client_find_libraries(&alone, line, &files);
     printf("%s\n", gy_error_text());
     assert_int_equal(status, GY_UNSUPPORTED);
     gy_free(files.rows);

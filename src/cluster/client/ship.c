@@ -76,7 +76,7 @@ gy_status gy_client_find_program(const char *name, char path[CLIENT_PATH_BYTES],
 
 /* ---- Files ---- */
 
-static gy_status hash_file(int file, gy_client_file *row)
+static gy_status hash_file(gy_cluster *cluster, int file, gy_client_file *row)
 {
     gy_net_digest *digest = NULL;
     ssize_t got = 1;
@@ -94,6 +94,7 @@ static gy_status hash_file(int file, gy_client_file *row)
         }
         gy_net_digest_feed(digest, bytes, got > 0 ? (size_t)got : 0);
         row->size_bytes += got > 0 ? (uint64_t)got : 0;
+        gy_client_meanwhile(cluster);
     }
     int error = errno;
     row->content = gy_net_digest_end(digest);
@@ -102,7 +103,8 @@ static gy_status hash_file(int file, gy_client_file *row)
     return got < 0 ? fail_file("read", row->path, error) : GY_OK;
 }
 
-static gy_status fill_row(gy_client_file *row, const char *path, const char *name)
+static gy_status fill_row(gy_cluster *cluster, gy_client_file *row, const char *path,
+                          const char *name)
 {
     struct stat about;
     if (snprintf(row->path, sizeof(row->path), "%s", path) >= (int)sizeof(row->path) ||
@@ -118,14 +120,14 @@ static gy_status fill_row(gy_client_file *row, const char *path, const char *nam
         status = gy_fail(GY_ARG, "%s is no file", path);
     } else {
         row->is_executable = (about.st_mode & 0111) != 0;
-        status = hash_file(file, row);
+        status = hash_file(cluster, file, row);
     }
     close(file);
     return status;
 }
 
-gy_status gy_client_add_file(gy_client_files *files, const char *path, const char *name,
-                             bool is_library)
+gy_status gy_client_add_file(gy_cluster *cluster, gy_client_files *files, const char *path,
+                             const char *name, bool is_library)
 {
     for (size_t i = 0; i < files->count; i++) {
         if (strcmp(files->rows[i].name, name) == 0) {
@@ -141,7 +143,7 @@ gy_status gy_client_add_file(gy_client_files *files, const char *path, const cha
     files->rows = rows;
     gy_client_file *row = &files->rows[files->count];
     *row = (gy_client_file){.is_library = is_library};
-    GY_TRY(fill_row(row, path, name));
+    GY_TRY(fill_row(cluster, row, path, name));
     files->count++;
     return GY_OK;
 }
@@ -149,7 +151,8 @@ gy_status gy_client_add_file(gy_client_files *files, const char *path, const cha
 /* ---- Libraries ---- */
 
 /* "\tlibx.so.1 => /path/libx.so.1 (0x7f…)", or "=> not found". */
-static gy_status take_line(const char *program, char *line, gy_client_files *files)
+static gy_status take_line(gy_cluster *cluster, const char *program, char *line,
+                           gy_client_files *files)
 {
     char whole[PATH_MAX];
     char *arrow = strstr(line, " => ");
@@ -175,31 +178,40 @@ static gy_status take_line(const char *program, char *line, gy_client_files *fil
     const char *slash = strrchr(name, '/');
     return is_systems(whole)
                ? GY_OK
-               : gy_client_add_file(files, whole, slash != NULL ? slash + 1 : name, true);
+               : gy_client_add_file(cluster, files, whole, slash != NULL ? slash + 1 : name, true);
 }
 
-static gy_status take_list(const char *program, char *text, gy_client_files *files)
+static gy_status take_list(gy_cluster *cluster, const char *program, char *text,
+                           gy_client_files *files)
 {
     for (char *line = text, *next; *line != '\0'; line = next) {
         size_t size = strcspn(line, "\n");
         next = line + size + (line[size] == '\n');
         line[size] = '\0';
-        GY_TRY(take_line(program, line, files));
+        GY_TRY(take_line(cluster, program, line, files));
     }
     return GY_OK;
 }
 
 /* All that it says until it ends, at most LIST_BYTES. */
-static gy_status hear_loader(gy_env *env, int from, char *text, size_t *size_bytes)
+static gy_status hear_loader(gy_cluster *cluster, int from, char *text, size_t *size_bytes)
 {
+    gy_env *env = cluster->env;
     const gy_deadline last = gy_env_deadline(env, LOADER_SECONDS);
     for (;;) {
-        struct pollfd wait = {.fd = from, .events = POLLIN};
-        int64_t left_ns = last.at_ns - gy_now_ns(env);
-        if (left_ns <= 0) {
+        struct pollfd waits[2] = {{.fd = from, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
+        int64_t until_ns = last.at_ns;
+        gy_client_meanwhile(cluster);
+        if (cluster->rpc != NULL) {
+            waits[1].fd = gy_rpc_fd(cluster->rpc);
+            until_ns = GY_MIN(until_ns, gy_rpc_next(cluster->rpc).at_ns);
+        }
+        int64_t now_ns = gy_now_ns(env);
+        if (now_ns >= last.at_ns) {
             return gy_fail(GY_TIMEOUT, "it says nothing for %d s", LOADER_SECONDS);
         }
-        if (poll(&wait, 1, (int)(left_ns / 1000000) + 1) <= 0) {
+        int64_t left_ns = GY_MAX(until_ns - now_ns, (int64_t)0);
+        if (poll(waits, 2, (int)((left_ns + 999999) / 1000000)) <= 0 || waits[0].revents == 0) {
             continue;
         }
         ssize_t got = read(from, text + *size_bytes, LIST_BYTES - 1 - *size_bytes);
@@ -234,7 +246,8 @@ static int start_loader(const char *loader, const char *program, int to, pid_t *
     return error;
 }
 
-static gy_status ask_loader(gy_env *env, const char *loader, const char *program, char *text)
+static gy_status ask_loader(gy_cluster *cluster, const char *loader, const char *program,
+                            char *text)
 {
     int ends[2], ended = 0;
     pid_t child = -1;
@@ -245,7 +258,7 @@ static gy_status ask_loader(gy_env *env, const char *loader, const char *program
     int error = start_loader(loader, program, ends[1], &child);
     close(ends[1]);
     gy_status status = error == 0
-                           ? hear_loader(env, ends[0], text, &size)
+                           ? hear_loader(cluster, ends[0], text, &size)
                            : gy_fail(GY_IO, "cannot start %s: %s", loader, strerror(error));
     close(ends[0]);
     if (error == 0) {
@@ -263,7 +276,8 @@ static gy_status ask_loader(gy_env *env, const char *loader, const char *program
     return status < 0 ? gy_fail_within(status, "the loader of %s", program) : GY_OK;
 }
 
-gy_status gy_client_find_libraries(gy_env *env, const char *program, gy_client_files *files)
+gy_status gy_client_find_libraries(gy_cluster *cluster, const char *program,
+                                   gy_client_files *files)
 {
     char loader[CLIENT_PATH_BYTES];
     GY_TRY(gy_net_find_loader(program, loader));
@@ -275,8 +289,8 @@ gy_status gy_client_find_libraries(gy_env *env, const char *program, gy_client_f
         return GY_NOMEM;
     }
     text[0] = '\0';
-    gy_status status = ask_loader(env, loader, program, text);
-    status = status == GY_OK ? take_list(program, text, files) : status;
+    gy_status status = ask_loader(cluster, loader, program, text);
+    status = status == GY_OK ? take_list(cluster, program, text, files) : status;
     gy_free(text);
     return status;
 }

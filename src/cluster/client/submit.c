@@ -127,8 +127,8 @@ static gy_status find_program(gy_cluster *cluster, const gy_cluster_program *pro
     memcpy(kept, first, strlen(first) + 1);
     made->spec.arguments[at] = kept;
     if (!is_system && !is_brought(made, path, kept)) {
-        GY_TRY(gy_client_add_file(&made->files, path, kept, false));
-        GY_TRY(gy_client_find_libraries(cluster->env, path, &made->files));
+        GY_TRY(gy_client_add_file(cluster, &made->files, path, kept, false));
+        GY_TRY(gy_client_find_libraries(cluster, path, &made->files));
     }
     return GY_OK;
 }
@@ -142,7 +142,7 @@ static gy_status find_files(gy_cluster *cluster, const gy_cluster_program *progr
         GY_TRY(find_program(cluster, program, made, (size_t)program->program_at));
     }
     for (const char *const *at = program->files; at != NULL && *at != NULL; at++) {
-        GY_TRY(gy_client_add_file(&made->files, *at, name_of(*at), false));
+        GY_TRY(gy_client_add_file(cluster, &made->files, *at, name_of(*at), false));
     }
     return made->files.count <= GY_NET_FILES_MAX
                ? GY_OK
@@ -356,19 +356,18 @@ static gy_status submit(gy_cluster *cluster, const gy_cluster_program *program,
                          NULL);
 }
 
-/* A name server that is elected in between may have other files: once more, from the start. */
+/* What was submitted before is there: only when it is not, is it asked what is. A name server
+ * that is elected in between may have other files: once more, from the start. */
 static gy_status bring_and_submit(gy_cluster *cluster, const gy_cluster_program *program,
                                   package *made, gy_key job)
 {
     enum { ROUNDS = 3 };
-    gy_status status = GY_OK;
-    for (int round = 0; round < ROUNDS; round++) {
+    gy_status status = submit(cluster, program, made, job);
+    for (int round = 0; round < ROUNDS && (status == GY_NOTFOUND || status == GY_STATE);
+         round++) {
         GY_TRY(ask_missing(cluster, made));
         status = put_missing(cluster, made);
         status = status == GY_OK ? submit(cluster, program, made, job) : status;
-        if (status != GY_NOTFOUND && status != GY_STATE) {
-            return status;
-        }
     }
     return status;
 }
@@ -387,6 +386,7 @@ gy_status gy_cluster_submit(gy_cluster *cluster, const gy_cluster_program *progr
     const gy_env_ops *ops = cluster->env->ops;
     const gy_key job = {ops->random(cluster->env, GY_CHANCE_WORK),
                         ops->random(cluster->env, GY_CHANCE_WORK) | 1};
+    gy_client_meanwhile(cluster); /* it is called */
     gy_status status = make_package(cluster, program, made);
     status = status == GY_OK ? bring_and_submit(cluster, program, made, job) : status;
     if (status == GY_OK) {

@@ -289,46 +289,71 @@ static gy_status keep(gy_host *host, host_blob *blob)
     return GY_OK;
 }
 
+static gy_status open_part(gy_host *host, host_blob *blob)
+{
+    char part[HOST_PATH];
+    part_path(host, blob->key, part);
+    blob->file = open(part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return blob->file >= 0 ? gy_net_digest_begin(&blob->digest)
+                           : gy_fail(GY_IO, "cannot make %s: %s", part, strerror(errno));
+}
+
+/* What came is kept, or goes. */
+static gy_status end_part(gy_host *host, host_blob *blob, gy_status status)
+{
+    gy_error why;
+    status = status < 0 ? status : keep(host, blob);
+    gy_error_take(&why, status);
+    gy_net_digest_free(blob->digest);
+    blob->digest = NULL;
+    if (blob->file >= 0) {
+        close(blob->file);
+    }
+    blob->file = -1;
+    if (status < 0) {
+        char part[HOST_PATH];
+        part_path(host, blob->key, part);
+        (void)unlink(part);
+        drop(host, blob);
+        gy_info("a file of a job did not come: %s", why.text);
+        return gy_error_raise(&why);
+    }
+    return GY_OK;
+}
+
+void gy_host_blob_take(gy_host *host, gy_key key, const void *data, size_t size_bytes)
+{
+    host_blob *blob = find(host, key) == NULL ? add(host, key) : NULL;
+    if (blob == NULL) {
+        return;
+    }
+    gy_status status = open_part(host, blob);
+    status = status < 0 ? status : take_piece(blob, 0, data, size_bytes);
+    if (end_part(host, blob, status) < 0) {
+        gy_debug("it is fetched: %s", gy_error_text());
+    }
+}
+
 static void done(void *arg, gy_status status, uint64_t size_bytes)
 {
     host_blob *blob = arg;
     gy_host *host = blob->host;
     gy_key key = blob->key;
-    gy_error why;
     (void)size_bytes;
     if (status == GY_CANCELLED) { /* the node ends */
         return;
     }
-    status = status < 0 ? status : keep(host, blob);
-    gy_error_take(&why, status);
-    gy_net_digest_free(blob->digest);
-    blob->digest = NULL;
-    close(blob->file);
-    blob->file = -1;
-    if (status < 0) {
-        char part[HOST_PATH];
-        part_path(host, key, part);
-        (void)unlink(part);
-        drop(host, blob);
-        gy_info("a file of a job did not come: %s", why.text);
-        (void)gy_error_raise(&why);
-    }
+    status = end_part(host, blob, status);
     gy_host_program_blob(host, key, status);
     keep_within(host, host->options->blob_bytes > 0 ? host->options->blob_bytes : kept_bytes);
 }
 
 static gy_status fetch(gy_host *host, host_blob *blob)
 {
-    char part[HOST_PATH];
     uint8_t name[128];
     Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
     Gy__Cluster__BulkName message;
-    part_path(host, blob->key, part);
-    blob->file = open(part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (blob->file < 0) {
-        return gy_fail(GY_IO, "cannot make %s: %s", part, strerror(errno));
-    }
-    GY_TRY(gy_net_digest_begin(&blob->digest));
+    GY_TRY(open_part(host, blob));
     gy__cluster__bulk_name__init(&message);
     key.high = blob->key.high;
     key.low = blob->key.low;

@@ -266,6 +266,32 @@ static void programs_are_brought_whole(void **state)
     kit_close(&at);
 }
 
+/* What a job is may come with the word of it; if it is not what it should be, it is fetched. */
+static void small_specs_need_no_transfer(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    kit_open(&at, false);
+    kit_daemon_start(&at, 0, "");
+    at.is_telling = true;
+    shell_job(&at, "echo told");
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.ends == 1);
+    assert_true(at.end_status == GY_OK && at.finds == 0);
+    at.job.low++; /* it is here */
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.ends == 2);
+    assert_true(at.end_status == GY_OK && at.finds == 0);
+    at.job.low++;
+    shell_job(&at, "echo fetched");
+    at.packed[at.packed_bytes - 1] ^= 1;
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.ends == 3);
+    assert_true(at.end_status == GY_OK && at.finds == 1);
+    assert_int_equal(memcmp(at.said, "fetched\n", 8), 0);
+    kit_close(&at);
+}
+
 /* ---- Sections ---- */
 
 static void fetch(kit_scene *at, kit_manager *own, const Gy__Cluster__FetchOne *ones,
@@ -457,6 +483,7 @@ int main(void)
         cmocka_unit_test(ends_of_managers_are_told),
         cmocka_unit_test(managers_end_with_their_daemon),
         cmocka_unit_test(programs_are_brought_whole),
+        cmocka_unit_test(small_specs_need_no_transfer),
         cmocka_unit_test(sections_come_from_other_daemons),
         cmocka_unit_test(small_sections_come_together),
     };

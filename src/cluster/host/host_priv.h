@@ -392,6 +392,9 @@ void gy_host_program_free(host_program *program);
 /* ---- blobs.c ---- */
 /** GY_OK it is here; GY_AGAIN it comes: gy_host_program_blob; < 0 */
 GY_MUST_CHECK gy_status gy_host_blob(gy_host *host, gy_key key);
+/** All of one that came without being fetched: kept if it is not here and is what its name
+ * says; what is not is fetched as ever. */
+void gy_host_blob_take(gy_host *host, gy_key key, const void *data, size_t size_bytes);
 /** A second name for one that is here. GY_IO; GY_LIMIT */
 GY_MUST_CHECK gy_status gy_host_blob_link(gy_host *host, gy_key key, bool is_executable,
                                           const char *path);

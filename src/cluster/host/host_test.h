@@ -136,6 +136,9 @@ typedef struct kit_scene {
     gy_key job, spec; /* spec: the blob that the job is */
     uint64_t platform, order;
     char blob_folder[64];
+    uint8_t packed[4096]; /* what is in that blob, */
+    size_t packed_bytes;
+    bool is_telling; /* and comes with the word of it */
     int spec_asks, finds, ends;
     gy_status end_status;
     char end_reason[512];
@@ -206,6 +209,8 @@ static inline gy_status kit_spec(void *arg, const gy_rpc_asked *asked,
     key.low = at->spec.low;
     answer.spec = &key;
     answer.platform = at->platform;
+    answer.packed.data = at->packed;
+    answer.packed.len = at->is_telling ? at->packed_bytes : 0;
     at->spec_asks++;
     return gy_rpc_answer(at->names, asked, &answer.base);
 }
@@ -625,7 +630,6 @@ static inline void kit_job_is(kit_scene *at, const kit_program *program)
     Gy__Cluster__SpecFile files[4], *list[4];
     Gy__Cluster__Key keys[4];
     char *arguments[4], *variables[2], *libraries[1];
-    uint8_t packed[4096];
     gy__cluster__job_spec__init(&spec);
     for (; program->arguments[spec.n_arguments] != NULL; spec.n_arguments++) {
         arguments[spec.n_arguments] = (char *)(uintptr_t)program->arguments[spec.n_arguments];
@@ -652,8 +656,8 @@ static inline void kit_job_is(kit_scene *at, const kit_program *program)
     }
     spec.directory =
         (char *)(uintptr_t)(program->directory != NULL ? program->directory : "/nowhere");
-    size_t size = gy__cluster__job_spec__pack(&spec, packed);
-    at->spec = kit_blob(at, packed, size);
+    at->packed_bytes = gy__cluster__job_spec__pack(&spec, at->packed);
+    at->spec = kit_blob(at, at->packed, at->packed_bytes);
 }
 
 /* The test program itself: its processes do what words say. */

@@ -58,6 +58,9 @@ static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
     snprintf(ticket.names, sizeof(ticket.names), "%s", options->names);
     snprintf(ticket.folder, sizeof(ticket.folder), "%s", folder);
     snprintf(ticket.program, sizeof(ticket.program), "%s", job->program.path);
+    if (strlen(host->address) < sizeof(ticket.daemon)) { /* else it hears it when it needs it */
+        memcpy(ticket.daemon, host->address, strlen(host->address) + 1);
+    }
     if (options->key_file != NULL) {
         if (!gy_host_path(ticket.key_file, job->path, "manager", "key")) {
             return gy_fail(GY_ARG, "the path of a daemon's folder is too long");

@@ -236,6 +236,9 @@ void gy_host_program_spec(gy_host *host, gy_key key, const Gy__Cluster__Spec *sp
         job->program.blob = blob;
         job->program.state = PROGRAM_SPEC;
         job->program.until_ns = gy_now_ns(host->env) + blob_for_ns;
+        if (spec->packed.len > 0) {
+            gy_host_blob_take(host, blob, spec->packed.data, spec->packed.len);
+        }
         go_on(host, job);
     }
 }

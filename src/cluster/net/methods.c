@@ -26,13 +26,14 @@ enum {
     BOARDS = 1 << 20,
     SAID = SMALL + GY_NET_SAID_PIECE,
     SINCE = TEXTS + GY_NET_SAID_KEPT,
+    SPEC = TEXTS + GY_NET_SPEC_SMALL,
 };
 
 static const gy_rpc_method methods[] = {
     TELL(GY_NET_DAEMON_STATE, "tell a daemon's state", MAY(DAEMON), 0, daemon_state, STATE),
     CALL(GY_NET_DAEMON_BYE, "say goodbye", MAY(DAEMON), MANY, daemon_bye, SMALL, done, SMALL),
     CALL(GY_NET_ASK_SPEC, "ask what a job is", MAY(DAEMON) | MAY(SUBMITTER), MANY, ask_spec,
-         SMALL, spec, TEXTS),
+         SMALL, spec, SPEC),
     CALL(GY_NET_JOB_END, "tell a job's end", MAY(DAEMON), MANY, job_end, TEXTS, over, SMALL),
     CALL(GY_NET_SAID, "tell what a manager prints", MAY(DAEMON), MANY, said, SAID, done, SMALL),
     TELL(GY_NET_ORDER, "give an order", MAY(NAMESERVER), 0, order, SMALL),

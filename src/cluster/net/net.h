@@ -71,6 +71,7 @@ enum {
     GY_NET_TEXTS_MAX = 4096,        /* arguments, or variables */
     GY_NET_TEXT_MAX = 128 << 10,    /* of one of them, with its end */
     GY_NET_SPEC_BYTES = 4 << 20,    /* of a JobSpec, packed */
+    GY_NET_SPEC_SMALL = 16 << 10,   /* one that a Spec may carry */
 };
 
 /**

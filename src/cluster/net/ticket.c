@@ -26,10 +26,10 @@ gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
             ? -1
             : dprintf(file,
                       "job %016llx%016llx\nepoch %u\nnames %s\nkey %s\nfolder %s\nslots %u\n"
-                      "program %s\n",
+                      "program %s\ndaemon %s\n",
                       (unsigned long long)ticket->job.high, (unsigned long long)ticket->job.low,
                       ticket->epoch, ticket->names, ticket->key_file, ticket->folder,
-                      ticket->slots, ticket->program);
+                      ticket->slots, ticket->program, ticket->daemon);
     int error = used < 0 ? errno : 0;
     if (file >= 0 && close(file) != 0 && error == 0) {
         error = errno;
@@ -107,6 +107,7 @@ gy_status gy_ticket_read(gy_ticket *ticket)
         return gy_fail(GY_FORMAT, "%s is no ticket of a manager", path);
     }
     (void)find(text, "program", ticket->program, sizeof(ticket->program));
+    (void)find(text, "daemon", ticket->daemon, sizeof(ticket->daemon));
     ticket->job = (gy_key){high, low};
     return GY_OK;
 }

@@ -17,6 +17,7 @@ typedef struct gy_ticket {
     char names[1024]; /* name servers: "HOST:PORT,HOST:PORT" */
     char key_file[4096]; /* a ring that proves (manager, job) alone; "": plaintext, loopback */
     char program[4096];  /* that daemons start for vertices; "": not known */
+    char daemon[64];     /* "HOST:PORT" of the daemon that starts it; "": not known */
     char folder[4096];   /* at the daemon that starts it, for what this manager needs */
 } gy_ticket;
 

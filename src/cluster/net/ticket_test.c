@@ -29,6 +29,7 @@ static void a_ticket_is_read_as_written(void **state)
     gy_ticket ticket = {.job = {0x123, UINT64_MAX}, .epoch = 7, .slots = 16};
     snprintf(ticket.names, sizeof(ticket.names), "a:1,b:2");
     snprintf(ticket.folder, sizeof(ticket.folder), "/a folder/with blanks");
+    snprintf(ticket.daemon, sizeof(ticket.daemon), "[::1]:7");
     for (int round = 0; round < 2; round++) { /* the second replaces the first */
         struct stat about;
         ticket.epoch++;
@@ -39,6 +40,7 @@ static void a_ticket_is_read_as_written(void **state)
         assert_int_equal(got.slots, ticket.slots);
         assert_string_equal(got.names, ticket.names);
         assert_string_equal(got.folder, ticket.folder);
+        assert_string_equal(got.daemon, ticket.daemon);
         assert_string_equal(got.key_file, "");
         assert_int_equal(stat(path, &about), 0);
         assert_int_equal(about.st_mode & 0777, 0600);

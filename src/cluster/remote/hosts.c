@@ -1,6 +1,8 @@
 /* Connections to daemons: dialled, attached to, given up. */
 #include "cluster/remote/remote_priv.h"
 
+#include <string.h>
+
 uint32_t remote_host_of(const gy_driver *driver, gy_rpc_peer peer)
 {
     const gy_remote *remote = driver->remote;
@@ -16,12 +18,24 @@ gy_status remote_dial(void *arg, uint32_t number)
     const gy_driver *driver = arg;
     gy_remote *remote = driver->remote;
     tenant_host *host = &remote->tenant.hosts[number];
-    gy_status status = gy_rpc_dial(remote->rpc, host->address, &host->peer);
-    if (status < 0) { /* a wrong address */
-        host->peer = 0;
-        return status;
+    const bool is_own =
+        remote->own != 0 && strcmp(host->address, remote->ticket->daemon) == 0;
+    gy_rpc_facts facts = {.is_up = false};
+    if (is_own) {
+        host->peer = remote->own;
+        remote->own = 0;
+        (void)gy_rpc_look(remote->rpc, host->peer, &facts);
+    } else {
+        gy_status status = gy_rpc_dial(remote->rpc, host->address, &host->peer);
+        if (status < 0) { /* a wrong address */
+            host->peer = 0;
+            return status;
+        }
     }
     gy_rpc_set_tag(remote->rpc, host->peer, (void *)((uintptr_t)number + 1));
+    if (facts.is_up) { /* nobody was told of it when it came up */
+        gy_tenant_host_up(&remote->tenant, number);
+    }
     return GY_OK;
 }
 

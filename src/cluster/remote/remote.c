@@ -127,6 +127,16 @@ static gy_status dial_names(gy_remote *remote)
     return remote->name_count > 0 ? GY_OK : gy_fail(GY_ARG, "a ticket without a name server");
 }
 
+/* Most often slots are lent there, too: its connection comes up while the name server's does. */
+static void dial_own(gy_remote *remote)
+{
+    const char *address = remote->ticket->daemon;
+    if (address[0] != '\0' && gy_rpc_dial(remote->rpc, address, &remote->own) < 0) {
+        gy_debug("the own daemon is not called: %s", gy_error_text());
+        remote->own = 0;
+    }
+}
+
 static void step(void *arg, gy_event *event)
 {
     gy_driver_step(arg, event);
@@ -217,7 +227,9 @@ gy_status gy_remote_open(gy_driver *driver)
                                         ticket->key_file[0] != '\0' ? ticket->key_file : NULL,
                                     .is_plaintext = ticket->key_file[0] == '\0'};
     GY_TRY(gy_rpc_new(driver->env, &options, &remote->rpc));
-    return dial_names(remote);
+    GY_TRY(dial_names(remote));
+    dial_own(remote);
+    return GY_OK;
 }
 
 gy_status gy_remote_begin(gy_driver *driver)

@@ -43,6 +43,7 @@ struct gy_remote {
     gy_tenant tenant; /* hosts, slots, wishes */
     gy_rpc_peer names[REMOTE_NAMES_MAX];
     uint32_t name_count;
+    gy_rpc_peer own;  /* the daemon that has started this manager, while no host is it; 0 */
     uint32_t never;   /* number of a wish that no host is large enough for */
     int64_t never_ns; /* since when it is known */
     /* what is told for people */

@@ -13,6 +13,7 @@ typedef struct remote_job {
     char folder[64];
     uint32_t committed[TASKS], failures;
     bool is_over, has_board;
+    bool knows_own; /* its ticket names host 0 as the one that has started it */
     int64_t dead_ns; /* 0: none is lost by time */
     char notes[8192];
 } remote_job;
@@ -203,6 +204,8 @@ static gy_status run(remote_job *job)
     job->at.claim = claim;
     script_open_all(&job->at);
     snprintf(ticket.names, sizeof(ticket.names), "%s", job->at.address);
+    snprintf(ticket.daemon, sizeof(ticket.daemon), "%s",
+             job->knows_own ? job->at.hosts[0].address : "");
     const gy_driver_options options = {.folder = job->folder,
                                        .processes = 8,
                                        .ops = &ops,
@@ -255,6 +258,26 @@ static void comes_to_its_end(void **state)
     assert_true(job.at.views >= 1);
     assert_int_equal(job.at.view_tasks, TASKS);
     assert_int_equal(job.at.view_notes, 1);
+}
+
+/* The daemon that has started the manager is called before anything is lent there, and once;
+ * lent there or not, whichever comes first. */
+static void calls_its_own_daemon_first(void **state)
+{
+    (void)state;
+    static remote_job job;
+    for (int is_first = 0; is_first < 2; is_first++) {
+        for (int hosts = 1; hosts <= HOSTS; hosts += HOSTS - 1) {
+            job = (remote_job){.at = {.host_count = hosts, .is_called_first = is_first != 0},
+                               .knows_own = true};
+            assert_ok(run(&job));
+            check_runs(&job, 0, 0);
+            for (int i = 0; i < hosts; i++) {
+                assert_int_equal(job.at.hosts[i].calls, 1);
+                assert_int_equal(job.at.hosts[i].attaches, 1);
+            }
+        }
+    }
 }
 
 static void tells_the_daemons(void **state)
@@ -412,6 +435,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comes_to_its_end),
+        cmocka_unit_test(calls_its_own_daemon_first),
         cmocka_unit_test(tells_the_daemons),
         cmocka_unit_test(keeps_to_windows),
         cmocka_unit_test(fails_when_no_host_is_wide_enough),

@@ -63,7 +63,7 @@ typedef struct script_host {
     uint64_t incarnation;
     script_seat seats[SEATS];
     uint64_t fetched[FETCHED_MAX];
-    int fetched_count, attaches, beats, discards;
+    int fetched_count, attaches, beats, discards, calls;
     bool is_over;
 } script_host;
 
@@ -75,6 +75,7 @@ struct script {
     bool is_spread;                  /* single slots are lent on different hosts */
     bool is_over_awaited; /* it does not end before host 0 has heard that all is over */
     const char *claim;    /* what another epoch makes */
+    bool is_called_first; /* nothing is lent before host 0 was called */
     /* its own */
     pthread_t thread;
     _Atomic bool is_ended, is_wrong;
@@ -495,6 +496,13 @@ static inline gy_rpc_method script_method(gy_net_type type,
     return method;
 }
 
+static inline void script_hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
+{
+    script_host *host = arg;
+    (void)peer;
+    host->calls += event == GY_RPC_UP;
+}
+
 static inline void script_host_start(script_host *host)
 {
     const gy_rpc_method methods[] = {
@@ -518,6 +526,7 @@ static inline void script_host_start(script_host *host)
                                     .methods = host->methods,
                                     .method_count = GY_COUNT(methods),
                                     .arg = host,
+                                    .hear = script_hear,
                                     .is_plaintext = true};
     char at[GY_RPC_ADDRESS_BYTES];
     snprintf(at, sizeof(at), "%s", host->address[0] != '\0' ? host->address : "127.0.0.1:0");
@@ -634,6 +643,9 @@ static inline gy_status script_hear_wishes(void *arg, const gy_rpc_asked *asked,
     script *at = arg;
     const Gy__Cluster__Wishes *said = (const void *)request;
     at->manager = asked->peer;
+    if (at->is_called_first && at->hosts[0].calls == 0) {
+        return GY_OK; /* it wishes again */
+    }
     at->wanted = said->slots;
     if (said->seen > at->version) {
         script_wrong(at, "it has seen what nobody said");

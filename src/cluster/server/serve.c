@@ -101,7 +101,17 @@ static gy_status serve_spec(gy_server *server, const gy_rpc_asked *asked,
     spec.spec = &key;
     spec.platform = job.platform;
     spec.name = (char *)(uintptr_t)job.name;
-    return gy_rpc_answer(server->rpc, asked, &spec.base);
+    gy_arena arena = {0};
+    void *packed = NULL;
+    /* A daemon needs no transfer of its own for it; one that is large, or gone, it asks for. */
+    if (asked->role == GY_RPC_DAEMON &&
+        gy_blobs_read(server->blobs, job.spec, GY_NET_SPEC_SMALL, &arena, &packed,
+                      &spec.packed.len) == GY_OK) {
+        spec.packed.data = packed;
+    }
+    gy_status status = gy_rpc_answer(server->rpc, asked, &spec.base);
+    gy_arena_free(&arena);
+    return status;
 }
 SERVED(spec, AskSpec)
 

@@ -99,6 +99,9 @@ typedef struct life {
     uint32_t epoch; /* of its manager */
     gy_status ended;
     int ends;
+    bool is_told;     /* what the job is, */
+    uint8_t spec[64]; /* which came along: the beginning */
+    size_t spec_bytes;
 } life;
 
 static void has_ended(void *arg, gy_status status, const ProtobufCMessage *answer)
@@ -182,14 +185,44 @@ static gy_status fetch(kit_agent *const *agents, size_t count, kit_agent *at,
     return at->status;
 }
 
-/* What the daemon asks of a job that it shall start. */
-static void fetch_spec(life *at, const program *made)
+static void is_told(void *arg, gy_status status, const ProtobufCMessage *answer)
 {
-    char got[sizeof(made->spec)];
+    life *at = arg;
+    const Gy__Cluster__Spec *spec = (const Gy__Cluster__Spec *)answer;
+    assert_ok(status);
+    at->is_told = true;
+    at->spec_bytes = spec->packed.len;
+    if (spec->packed.len > 0) {
+        memcpy(at->spec, spec->packed.data, GY_MIN(spec->packed.len, sizeof(at->spec)));
+    }
+}
+
+static void ask_spec(life *at, const kit_agent *from)
+{
     Gy__Cluster__Key key = kit_key(job_key);
     Gy__Cluster__AskSpec message = GY__CLUSTER__ASK_SPEC__INIT;
     message.job = &key;
-    assert_ok(kit_ask_of(at->agents, at->count, &at->daemon, GY_NET_ASK_SPEC, &message.base));
+    at->is_told = false;
+    assert_ok(gy_rpc_call(from->rpc, from->server,
+                          &(gy_rpc_request){.type = GY_NET_ASK_SPEC,
+                                            .message = &message.base,
+                                            .deadline = gy_deadline_after(KIT_WAIT_S),
+                                            .done = is_told,
+                                            .arg = at},
+                          NULL));
+    KIT_UNTIL(at->agents, at->count, at->is_told);
+}
+
+/* What the daemon asks of a job that it shall start. What may be secret in it is not told to
+ * submitters. */
+static void fetch_spec(life *at, const program *made)
+{
+    char got[sizeof(made->spec)];
+    ask_spec(at, &at->user);
+    assert_int_equal(at->spec_bytes, 0);
+    ask_spec(at, &at->daemon);
+    assert_int_equal(at->spec_bytes, made->spec_bytes);
+    assert_memory_equal(at->spec, made->spec, GY_MIN(made->spec_bytes, sizeof(at->spec)));
     assert_ok(fetch(at->agents, at->count, &at->daemon, at->server.address, made->key, got,
                     made->spec_bytes));
     assert_memory_equal(got, made->spec, made->spec_bytes);
