@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""A job on a cluster of one daemon with one slot beside the same job at home with one process: word count of many bytes and a job of
-next to nothing, with encryption and without, in turn.
+"""Jobs on a cluster of one daemon beside the same at home, with encryption and without, in turn.
 
-Usage: cluster.py BUILD/bench [--size 64] [--rounds 3] [--csv FILE]
-SIZE is in MiB. Name server and daemon run on loopback, folders in a tmpfs of its own (root mounts it) or in /tmp. Times are of the whole command: `gyre mr`, or `gyre job
-submit` from its start to the job's end. The program is shipped once, before the first round.
+Usage: cluster.py BUILD/bench [--size 64] [--rounds 3] [--rows words,empty,cohort,many] [--disk FOLDER] [--csv FILE]
+words: word count of SIZE MiB; empty: of 100 bytes; one slot beside one process. cohort: five vertices joined by FIFOs that run at once
+(examples/popular.c), of a small log and of a large one, five slots beside five processes. many: 100 empty jobs one after the other (the
+first and the last ten) and all at once (a job of them), four slots beside four processes at home.
+Name server and daemon run on loopback, folders in a tmpfs of its own (root mounts it) or in /tmp; --disk: the name server's table, the
+daemon's folder and outputs are there. Times are of the whole command: the program, or `gyre job submit` from its start to the job's end.
+The program is shipped once, before the first round.
 """
 import argparse
 import contextlib
@@ -23,15 +26,15 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started goes, 
 
 
 class Cluster:
-    def __init__(self, gyre, folder, key):
+    def __init__(self, gyre, folder, key, slots):
         self.way = ["--key", key] if key else ["--plaintext"]
         self.started = []
         port = os.path.join(folder, "port")
         self.start([gyre, "nameserver", "--listen", "127.0.0.1:0", "--table", f"sqlite:{folder}/table", "--port-file", port], folder)
         self.names = self.wait_for(port)
         self.way = ["--names", self.names] + self.way
-        self.start([gyre, "daemon", "--names", self.names, "--listen", "127.0.0.1:0", "--folder", f"{folder}/daemon", "--slots", "1"],
-                   folder)
+        self.start([gyre, "daemon", "--names", self.names, "--listen", "127.0.0.1:0", "--folder", f"{folder}/daemon",
+                    "--slots", str(slots)], folder)
         end = time.monotonic() + 20
         while b" up " not in subprocess.run([gyre, "cluster", "list"] + self.way, stdout=subprocess.PIPE).stdout:
             if time.monotonic() > end:
@@ -74,7 +77,7 @@ def own_folder():
 def timed(command, output):
     shutil.rmtree(output, ignore_errors=True)
     began = time.monotonic()
-    subprocess.run(command + ["-o", output], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     return time.monotonic() - began
 
 
@@ -86,54 +89,151 @@ def write_words(path, size):
             file.write(line)
 
 
+def write_log(path, lines):
+    with open(path, "w") as file:
+        for _ in range(lines):
+            file.write(f'127.0.0.1 - - [22/Nov/2026:12:00:00 +0000] "GET /page/{min(random.randrange(20000), random.randrange(20000))} '
+                       'HTTP/1.1" 200 4711\n')
+
+
+class Bench:
+    """Clusters of one kind, and what is run at each of them and at home."""
+
+    def __init__(self, options, folder, slots):
+        self.options = options
+        self.folder = folder
+        self.gyre = os.path.abspath(os.path.join(options.build, "gyre"))
+        self.slots = slots
+        self.clusters = {}
+        self.rows = []
+
+    def __enter__(self):
+        key = os.path.join(self.folder, "key")
+        if not os.path.exists(key):
+            subprocess.run([self.gyre, "key", "new", key], stdout=subprocess.DEVNULL, check=True)
+        try:
+            for name in ("plain", "tls"):
+                folder = os.path.join(self.folder, f"{name}-{self.slots}")
+                os.mkdir(folder)
+                self.clusters[name] = Cluster(self.gyre, folder, key if name == "tls" else None, self.slots)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for cluster in self.clusters.values():
+            cluster.stop()
+
+    def output(self, name):
+        return os.path.join(self.folder, "out-" + name)
+
+    def command(self, name, words):
+        """The words of a program, OUTPUT and PROCESSES filled in, at home or as a job."""
+        words = [self.output(name) if word == "OUTPUT" else word for word in words]
+        if name == "home":
+            return [str(self.slots) if word == "PROCESSES" else word for word in words]
+        while "PROCESSES" in words:  # slots say how many
+            at = words.index("PROCESSES")
+            del words[at - 1:at + 1]
+        return [self.gyre, "job", "submit"] + self.clusters[name].way + ["--"] + words
+
+    def compare(self, part):
+        home = self.output("home")
+        for name in self.clusters:
+            for file in os.listdir(home):
+                if file.startswith(part) and not filecmp.cmp(os.path.join(home, file), os.path.join(self.output(name), file), False):
+                    sys.exit(f"cluster.py: {file} of {name} differs")
+
+    def row(self, job, times):
+        self.rows.append((job, {name: statistics.median(of) for name, of in times.items()}))
+
+    def in_turn(self, job, words, part, rounds):
+        names = ["home"] + list(self.clusters)
+        times = {name: [] for name in names}
+        for name in names:
+            timed(self.command(name, words), self.output(name))  # shipped
+        for _ in range(rounds):
+            for name in names:
+                times[name].append(timed(self.command(name, words), self.output(name)))
+        self.compare(part)
+        self.row(job, times)
+
+    def many(self, words, count):
+        names = ["home"] + list(self.clusters)
+        first, last, at_once = {}, {}, {}
+        for name in names:
+            timed(self.command(name, words), self.output(name))
+            times = [timed(self.command(name, words), self.output(name)) for _ in range(count)]
+            first[name], last[name] = times[:10], times[-10:]
+            outputs = [f"{self.output(name)}-{i}" for i in range(count)]
+            for output in outputs:
+                shutil.rmtree(output, ignore_errors=True)
+            began = time.monotonic()
+            started = [subprocess.Popen([output if word == self.output(name) else word for word in self.command(name, words)],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for output in outputs]
+            if any(one.wait(120) != 0 for one in started):
+                sys.exit(f"cluster.py: {name}: a job of {count} failed")
+            at_once[name] = [(time.monotonic() - began) / count]
+        self.row("first", first)
+        self.row("last", last)
+        self.row("once", at_once)
+
+
+def measure(options, folder):
+    empty, words = os.path.join(folder, "empty"), os.path.join(folder, "words")
+    rows = []
+    write_words(empty, 1)
+    os.truncate(empty, 100)
+    gyre = os.path.abspath(os.path.join(options.build, "gyre"))
+
+    def count(path):
+        return [gyre, "mr", "wordcount", path, "-p", "PROCESSES", "-o", "OUTPUT"]
+
+    if "words" in options.rows or "empty" in options.rows:
+        with Bench(options, folder, 1) as bench:
+            if "words" in options.rows:
+                write_words(words, options.size << 20)
+                bench.in_turn("words", count(words), "part", options.rounds)
+            if "empty" in options.rows:
+                bench.in_turn("empty", count(empty), "part", options.rounds * 5)
+        rows += bench.rows
+    if "cohort" in options.rows:
+        popular = os.path.abspath(os.path.join(options.build, "bench", "bench_popular"))
+        with Bench(options, folder, 5) as bench:
+            for job, lines in (("small", 100), ("large", 200000)):
+                log = os.path.join(folder, job)
+                write_log(log, lines)
+                bench.in_turn(job, [popular, log, "OUTPUT"], "top", options.rounds * 3)
+        rows += bench.rows
+    if "many" in options.rows:
+        with Bench(options, folder, 4) as bench:
+            bench.many(count(empty), 100)
+        rows += bench.rows
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rows", default="words,empty")
+    parser.add_argument("--disk")
     parser.add_argument("--csv")
     options = parser.parse_args()
-    gyre = os.path.abspath(os.path.join(options.build, "gyre"))
+    options.rows = options.rows.split(",")
     random.seed(1)
-    with own_folder() as folder:
-        key = os.path.join(folder, "key")
-        subprocess.run([gyre, "key", "new", key], stdout=subprocess.DEVNULL, check=True)
-        clusters = {}
-        try:
-            for name in ("plain", "tls"):
-                os.mkdir(os.path.join(folder, name))
-                clusters[name] = Cluster(gyre, os.path.join(folder, name), key if name == "tls" else None)
-            inputs = {"words": os.path.join(folder, "words"), "empty": os.path.join(folder, "empty")}
-            write_words(inputs["words"], options.size << 20)
-            write_words(inputs["empty"], 1)
-            os.truncate(inputs["empty"], 100)
-            rows = {}
-            for job, path in inputs.items():
-                home = [gyre, "mr", "wordcount", path, "-p", "1"]
-                ways = {"home": home}
-                for name, cluster in clusters.items():
-                    ways[name] = [gyre, "job", "submit"] + cluster.way + ["--", gyre, "mr", "wordcount", path]
-                    timed(ways[name], os.path.join(folder, "out-" + name))  # shipped
-                times = {name: [] for name in ways}
-                for _ in range(options.rounds if job == "words" else options.rounds * 5):
-                    for name, command in ways.items():
-                        times[name].append(timed(command, os.path.join(folder, "out-" + name)))
-                for name in clusters:
-                    for part in os.listdir(os.path.join(folder, "out-home")):
-                        if part.startswith("part") and not filecmp.cmp(os.path.join(folder, "out-home", part),
-                                                                       os.path.join(folder, "out-" + name, part), False):
-                            sys.exit(f"cluster.py: {part} of {name} differs")
-                rows[job] = {name: statistics.median(of) for name, of in times.items()}
-        finally:
-            for cluster in clusters.values():
-                cluster.stop()
-    for job, row in rows.items():
+    with tempfile.TemporaryDirectory(dir=options.disk) if options.disk else own_folder() as folder:
+        rows = measure(options, folder)
+    for job, row in rows:
         for name, seconds in row.items():
             print(f"{job:6} {name:6} {seconds * 1000:9.1f} ms  {seconds / row['home']:.2f} of home")
-    print(f"words: encryption costs {(rows['words']['tls'] / rows['words']['plain'] - 1) * 100:.1f} %")
+        if job == "words":
+            print(f"words: encryption costs {(row['tls'] / row['plain'] - 1) * 100:.1f} %")
     if options.csv:
         with open(options.csv, "a") as file:
-            for job, row in rows.items():
+            for job, row in rows:
                 for name, seconds in row.items():
                     file.write(f"cluster,{job},{name},{seconds:.6f}\n")
 

@@ -1,0 +1,3 @@
+# bench_popular: the example, whose vertices run at once, for bench/cluster.py.
+add_executable(bench_popular ${PROJECT_SOURCE_DIR}/examples/popular.c)
+target_link_libraries(bench_popular PRIVATE gyre gyre_flags)
