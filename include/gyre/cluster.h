@@ -73,6 +73,8 @@ typedef struct gy_cluster_options {
                            * NULL: only with is_plaintext */
     bool is_plaintext;    /* no key, loopback addresses alone */
     double patience_s;    /* a name server is looked for so long; 10 */
+    const char *ahead;    /* a program that will be submitted: what it needs is looked for at
+                             once, while connections come up; NULL: when it is submitted */
 } gy_cluster_options;
 
 /**

@@ -57,7 +57,8 @@ int gy_cli_close_cluster(const char *what, gy_cluster *cluster, gy_status status
     return exit_status;
 }
 
-int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluster **cluster)
+static int open_cluster_for(const char *what, const gy_names_settings *at, const char *program,
+                            gy_cluster **cluster)
 {
     if (at->names == NULL) {
         return gy_report_usage("gyre %s: --names is missing: HOST:PORT of the name server",
@@ -72,9 +73,15 @@ int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluste
     const gy_cluster_options options = {.names = at->names,
                                         .key_file = key,
                                         .is_plaintext = at->is_plaintext,
-                                        .patience_s = at->patience};
+                                        .patience_s = at->patience,
+                                        .ahead = program};
     gy_status status = gy_cluster_open(&options, cluster);
     return status == GY_OK ? GY_EXIT_OK : gy_report_failure(what, status);
+}
+
+int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluster **cluster)
+{
+    return open_cluster_for(what, at, NULL, cluster);
 }
 
 /* ---- Lists ---- */
@@ -251,7 +258,7 @@ int gy_cli_job_submit(char **operands, int count)
     gy_cluster *cluster = NULL;
     char id[GY_CLUSTER_ID_BYTES];
     (void)count;
-    int opened = gy_cli_open_cluster("job submit", &gy_submit_given.at, &cluster);
+    int opened = open_cluster_for("job submit", &gy_submit_given.at, operands[0], &cluster);
     if (opened != GY_EXIT_OK) {
         return opened;
     }

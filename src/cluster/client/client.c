@@ -87,6 +87,9 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
     for (size_t i = 0; i < GY_COUNT(types); i++) {
         made->methods[i] = gy_net_method(types[i]);
     }
+    if (options->ahead != NULL) { /* first: it runs while keys are read */
+        gy_client_look_ahead(made, options->ahead);
+    }
     gy_status status = open_node(made, options);
     status = status == GY_OK ? dial_all(made, options->names) : status;
     if (status < 0) {
@@ -100,6 +103,7 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
 void gy_cluster_close(gy_cluster *cluster)
 {
     if (cluster != NULL) {
+        gy_client_look_away(cluster);
         gy_rpc_free(cluster->rpc);
         gy_free(cluster);
     }

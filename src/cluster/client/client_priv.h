@@ -9,8 +9,19 @@
 #include <gyre/cluster.h>
 
 #include <assert.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 
 enum { CLIENT_METHODS = 9, CLIENT_SERVERS = 16 };
+
+/** A loader that was asked what it finds for a program. */
+typedef struct gy_client_loader {
+    char *program;
+    pid_t child; /* 0: none */
+    int from;    /* what it says */
+} gy_client_loader;
+
+typedef struct gy_client_digests gy_client_digests;
 
 struct gy_cluster {
     gy_env *env;
@@ -19,6 +30,8 @@ struct gy_cluster {
     gy_rpc *rpc;
     gy_rpc_peer servers[CLIENT_SERVERS];
     int server_count, last; /* last: that was asked */
+    gy_client_loader ahead;
+    gy_client_digests *digests; /* NULL: nothing is recalled */
 };
 
 /** What an answer is used for, within a turn; `answer` is borrowed. */
@@ -55,6 +68,7 @@ typedef struct gy_client_file {
     gy_key content;
     uint64_t size_bytes;
     bool is_executable, is_library;
+    bool is_recalled; /* content: it was not read */
 } gy_client_file;
 
 typedef struct gy_client_files {
@@ -70,8 +84,30 @@ GY_MUST_CHECK gy_status gy_client_find_program(const char *name, char path[CLIEN
  * GY_NOTFOUND one that its loader does not find; GY_IO; GY_TIMEOUT; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_client_find_libraries(gy_cluster *cluster, const char *program,
                                                  gy_client_files *files);
+/** The loader of a program that will be submitted is asked now, and heard by find_libraries. */
+void gy_client_look_ahead(gy_cluster *cluster, const char *name);
+/** It is not wanted any more. */
+void gy_client_look_away(gy_cluster *cluster);
 /** GY_EXISTS two of one name; GY_ARG the name; GY_NOTFOUND; GY_IO; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_client_add_file(gy_cluster *cluster, gy_client_files *files,
                                            const char *path, const char *name, bool is_library);
+
+/* ---- digests.c: contents of files that were read before ---- */
+
+/** The same file, and nobody has written to it. */
+bool gy_client_is_same(const struct stat *a, const struct stat *b);
+/** What the user's file of them says; without one none is known. NULL: no memory. */
+gy_client_digests *gy_client_digests_open(void);
+/** NULL: not known. */
+bool gy_client_digests_find(const gy_client_digests *digests, const struct stat *about,
+                            gy_key *content);
+/** What was read of a file that is the same before and after; not of one that was changed so
+ * lately (wall_ns: now) that another change may have the same time. NULL is fine. */
+void gy_client_digests_put(gy_client_digests *digests, const struct stat *about, gy_key content,
+                           int64_t wall_ns);
+/** Nothing that is known is right any more. NULL is fine. */
+void gy_client_digests_forget(gy_client_digests *digests);
+/** Writes them if there are others. That it cannot harms nobody. NULL is fine. */
+void gy_client_digests_close(gy_client_digests *digests);
 
 #endif

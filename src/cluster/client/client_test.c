@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "cluster/server/server_test.h"
 
@@ -17,6 +18,9 @@ static int begin(void **state)
     (void)state;
     kit_server_make(&server);
     kit_server_start(&server);
+    if (setenv("XDG_CACHE_HOME", server.folder, 1) != 0) {
+        return -1;
+    }
     snprintf(before, sizeof(before), "127.0.0.1:1,%s", server.address);
     return gy_cluster_open(&(gy_cluster_options){.names = before, .key_file = server.ring},
                            &cluster);
@@ -151,6 +155,136 @@ static void libraries_of_ones_own_are_found(void **state)
     gy_free(files.rows);
 }
 
+/* ---- What is recalled of files ---- */
+
+static const int64_t settled_ns = 3000000000;
+
+static struct stat stat_of(const char *path)
+{
+    struct stat about;
+    assert_int_equal(stat(path, &about), 0);
+    return about;
+}
+
+static int64_t wall_ns(void)
+{
+    return gy_env_real()->ops->wall_ns(gy_env_real());
+}
+
+/* Is it recalled by another process than the one that put it there? */
+static bool is_recalled(const char *path, gy_key *content)
+{
+    const struct stat about = stat_of(path);
+    gy_client_digests *digests = gy_client_digests_open();
+    const bool is_known = gy_client_digests_find(digests, &about, content);
+    gy_client_digests_close(digests);
+    return is_known;
+}
+
+static void recall(const char *path, gy_key content, int64_t now_ns)
+{
+    const struct stat about = stat_of(path);
+    gy_client_digests *digests = gy_client_digests_open();
+    gy_client_digests_put(digests, &about, content, now_ns);
+    gy_client_digests_close(digests);
+}
+
+static void files_that_are_the_same_are_recalled(void **state)
+{
+    (void)state;
+    char path[64], other[64], kept[96];
+    gy_key found = {0};
+    snprintf(path, sizeof(path), "%s/a", server.folder);
+    snprintf(other, sizeof(other), "%s/b", server.folder);
+    snprintf(kept, sizeof(kept), "%s/gyre/digests", server.folder);
+    write_file(path, "one");
+    write_file(other, "two");
+    recall(path, (gy_key){1, 2}, wall_ns()); /* it may be written to at the same time */
+    assert_false(is_recalled(path, &found));
+    recall(path, (gy_key){1, UINT64_MAX}, wall_ns() + settled_ns);
+    recall(other, (gy_key){3, 4}, wall_ns() + settled_ns);
+    assert_true(is_recalled(path, &found) && found.high == 1 && found.low == UINT64_MAX);
+    assert_true(is_recalled(other, &found) && found.high == 3 && found.low == 4);
+    /* Others of this size, at the time that this one had. */
+    const struct stat about = stat_of(path);
+    write_file(path, "One");
+    assert_int_equal(
+        utimensat(AT_FDCWD, path, (const struct timespec[]){about.st_atim, about.st_mtim}, 0),
+        0);
+    assert_false(is_recalled(path, &found));
+    recall(path, (gy_key){5, 6}, wall_ns() + settled_ns);
+    assert_true(is_recalled(path, &found) && found.high == 5);
+    /* Who else may write to the file says nothing. */
+    assert_int_equal(chmod(kept, 0620), 0);
+    assert_false(is_recalled(path, &found));
+    assert_int_equal(chmod(kept, 0600), 0);
+    assert_true(is_recalled(other, &found));
+    write_file(kept, "gyre digests 1\n1 2 3 4\n");
+    assert_false(is_recalled(other, &found));
+    /* There is room for so many; the latest stay. */
+    gy_client_digests *digests = gy_client_digests_open();
+    struct stat many = about;
+    for (uint64_t i = 1; i <= 70; i++) {
+        many.st_ino = i;
+        gy_client_digests_put(digests, &many, (gy_key){i, i}, wall_ns() + settled_ns);
+    }
+    assert_true(gy_client_digests_find(digests, &many, &found) && found.low == 70);
+    many.st_ino = 7;
+    assert_true(gy_client_digests_find(digests, &many, &found));
+    many.st_ino = 6;
+    assert_false(gy_client_digests_find(digests, &many, &found));
+    gy_client_digests_close(digests);
+}
+
+/* What is recalled is wrong, and nobody has it: then it is read after all. */
+static void what_is_brought_was_read(void **state)
+{
+    (void)state;
+    char script[64], id[GY_CLUSTER_ID_BYTES];
+    gy_key found = {0};
+    snprintf(script, sizeof(script), "%s/count.sh", server.folder);
+    write_file(script, "#!/bin/sh\n");
+    assert_int_equal(chmod(script, 0700), 0);
+    recall(script, (gy_key){1, 2}, wall_ns() + settled_ns);
+    assert_int_equal(setenv("A_VARIABLE", "its value", 1), 0);
+    const char *arguments[] = {script, NULL}, *variables[] = {"A_VARIABLE", NULL};
+    const gy_cluster_program program = {.arguments = arguments, .variables = variables};
+    assert_ok(gy_cluster_submit(cluster, &program, id));
+    Gy__Cluster__JobSpec *spec = read_spec();
+    const gy_key content = gy_net_key(spec->files[0]->content);
+    gy__cluster__job_spec__free_unpacked(spec, NULL);
+    assert_int_equal(count_files(), 2);
+    assert_false(is_recalled(script, &found));
+    recall(script, content, wall_ns() + settled_ns); /* as it is: not read, nor brought */
+    assert_ok(gy_cluster_submit(cluster, &program, id));
+    assert_int_equal(count_files(), 2);
+}
+
+/* Whether the one that was looked at first is submitted or not, nothing is left of that. */
+static void a_program_is_looked_at_ahead(void **state)
+{
+    (void)state;
+    char self[CLIENT_PATH_BYTES] = "", id[GY_CLUSTER_ID_BYTES];
+    gy_cluster *other = NULL;
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    const char *own[] = {self, NULL}, *foreign[] = {"true", NULL};
+    const char *const *programs[] = {own, foreign};
+    (void)kit_server_end(&server, SIGKILL); /* no child of this process is left */
+    for (int i = 0; i < 2; i++) {
+        const gy_cluster_options options = {
+            .names = before, .key_file = server.ring, .patience_s = 0.01, .ahead = self};
+        assert_ok(gy_cluster_open(&options, &other));
+        assert_true(other->ahead.child > 0);
+        assert_int_equal(
+            gy_cluster_submit(other, &(gy_cluster_program){.arguments = programs[i]}, id),
+            GY_PEER);
+        assert_int_equal(other->ahead.child > 0, i == 1);
+        gy_cluster_close(other);
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    }
+    kit_server_start(&server);
+}
+
 static void what_cannot_be_submitted_is_said(void **state)
 {
     (void)state;
@@ -244,11 +378,10 @@ int main(void)
     gy_log_set_level(getenv("GYRE_LOG") != NULL ? GY_LOG_DEBUG : GY_LOG_ERROR);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        TEST(a_program_comes_with_its_files),
-        TEST(libraries_of_ones_own_are_found),
-        TEST(what_cannot_be_submitted_is_said),
-        TEST(a_job_is_found_killed_and_waited_for),
-        TEST(nobody_answers),
+        TEST(a_program_comes_with_its_files),       TEST(libraries_of_ones_own_are_found),
+        TEST(files_that_are_the_same_are_recalled), TEST(what_is_brought_was_read),
+        TEST(a_program_is_looked_at_ahead),         TEST(what_cannot_be_submitted_is_said),
+        TEST(a_job_is_found_killed_and_waited_for), TEST(nobody_answers),
     };
     return cmocka_run_group_tests_name("cluster_client", tests, NULL, NULL);
 }

@@ -103,6 +103,24 @@ static gy_status hash_file(gy_cluster *cluster, int file, gy_client_file *row)
     return got < 0 ? fail_file("read", row->path, error) : GY_OK;
 }
 
+/* As it was found before, if it is still the same; else it is read. */
+static gy_status find_content(gy_cluster *cluster, int file, const struct stat *about,
+                              gy_client_file *row)
+{
+    struct stat after;
+    if (gy_client_digests_find(cluster->digests, about, &row->content)) {
+        row->size_bytes = (uint64_t)about->st_size;
+        row->is_recalled = true;
+        return GY_OK;
+    }
+    GY_TRY(hash_file(cluster, file, row));
+    if (fstat(file, &after) == 0 && gy_client_is_same(about, &after)) {
+        gy_client_digests_put(cluster->digests, &after, row->content,
+                              cluster->env->ops->wall_ns(cluster->env));
+    }
+    return GY_OK;
+}
+
 static gy_status fill_row(gy_cluster *cluster, gy_client_file *row, const char *path,
                           const char *name)
 {
@@ -120,7 +138,7 @@ static gy_status fill_row(gy_cluster *cluster, gy_client_file *row, const char *
         status = gy_fail(GY_ARG, "%s is no file", path);
     } else {
         row->is_executable = (about.st_mode & 0111) != 0;
-        status = hash_file(cluster, file, row);
+        status = find_content(cluster, file, &about, row);
     }
     close(file);
     return status;
@@ -176,9 +194,9 @@ static gy_status take_line(gy_cluster *cluster, const char *program, char *line,
         return fail_file("find", path, errno);
     }
     const char *slash = strrchr(name, '/');
-    return is_systems(whole)
-               ? GY_OK
-               : gy_client_add_file(cluster, files, whole, slash != NULL ? slash + 1 : name, true);
+    return is_systems(whole) ? GY_OK
+                             : gy_client_add_file(cluster, files, whole,
+                                                  slash != NULL ? slash + 1 : name, true);
 }
 
 static gy_status take_list(gy_cluster *cluster, const char *program, char *text,
@@ -246,51 +264,95 @@ static int start_loader(const char *loader, const char *program, int to, pid_t *
     return error;
 }
 
-static gy_status ask_loader(gy_cluster *cluster, const char *loader, const char *program,
-                            char *text)
+static gy_status begin_loader(const char *program, gy_client_loader *made)
 {
-    int ends[2], ended = 0;
-    pid_t child = -1;
-    size_t size = 0;
+    char loader[CLIENT_PATH_BYTES];
+    int ends[2];
+    GY_TRY(gy_net_find_loader(program, loader));
+    if (loader[0] == '\0') {
+        return GY_OK; /* a script, or a program of one piece */
+    }
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return gy_fail(GY_LIMIT, "cannot make a pipe: %s", strerror(errno));
     }
-    int error = start_loader(loader, program, ends[1], &child);
+    int error = start_loader(loader, program, ends[1], &made->child);
     close(ends[1]);
-    gy_status status = error == 0
-                           ? hear_loader(cluster, ends[0], text, &size)
-                           : gy_fail(GY_IO, "cannot start %s: %s", loader, strerror(error));
-    close(ends[0]);
-    if (error == 0) {
-        if (status < 0) {
-            (void)kill(child, SIGKILL);
-        }
-        while (waitpid(child, &ended, 0) < 0 && errno == EINTR) {
-        }
-        /* With a library that is not there it fails as well, and says so in its list. */
-        if (status == GY_OK && strstr(text, " => ") == NULL && ended != 0) {
-            status = gy_fail(GY_FORMAT, "%s cannot load it: %.*s", loader,
-                             (int)strcspn(text, "\n"), text);
+    if (error != 0) {
+        close(ends[0]);
+        made->child = 0;
+        return gy_fail(GY_IO, "cannot start %s: %s", loader, strerror(error));
+    }
+    made->from = ends[0];
+    return GY_OK;
+}
+
+/* With a library that is not there it fails as well, and says so in its list. */
+static gy_status end_loader(gy_cluster *cluster, gy_client_loader *loader, char *text)
+{
+    int ended = 0;
+    size_t size = 0;
+    gy_status status = hear_loader(cluster, loader->from, text, &size);
+    close(loader->from);
+    if (status < 0) {
+        (void)kill(loader->child, SIGKILL);
+    }
+    while (waitpid(loader->child, &ended, 0) < 0 && errno == EINTR) {
+    }
+    if (status == GY_OK && strstr(text, " => ") == NULL && ended != 0) {
+        status =
+            gy_fail(GY_FORMAT, "it cannot be loaded: %.*s", (int)strcspn(text, "\n"), text);
+    }
+    return status;
+}
+
+void gy_client_look_ahead(gy_cluster *cluster, const char *name)
+{
+    char path[CLIENT_PATH_BYTES];
+    bool is_system = false;
+    gy_client_loader *ahead = &cluster->ahead;
+    if (gy_client_find_program(name, path, &is_system) < 0 || is_system ||
+        begin_loader(path, ahead) < 0 || ahead->child == 0) {
+        return; /* what is wrong with it is said when it is submitted */
+    }
+    ahead->program = gy_copy_text("client", path);
+    if (ahead->program == NULL) {
+        gy_client_look_away(cluster);
+    }
+}
+
+void gy_client_look_away(gy_cluster *cluster)
+{
+    gy_client_loader *ahead = &cluster->ahead;
+    if (ahead->child > 0) {
+        close(ahead->from);
+        (void)kill(ahead->child, SIGKILL);
+        while (waitpid(ahead->child, NULL, 0) < 0 && errno == EINTR) {
         }
     }
-    return status < 0 ? gy_fail_within(status, "the loader of %s", program) : GY_OK;
+    gy_free(ahead->program);
+    *ahead = (gy_client_loader){.child = 0};
 }
 
 gy_status gy_client_find_libraries(gy_cluster *cluster, const char *program,
                                    gy_client_files *files)
 {
-    char loader[CLIENT_PATH_BYTES];
-    GY_TRY(gy_net_find_loader(program, loader));
-    if (loader[0] == '\0') {
-        return GY_OK; /* a script, or a program of one piece */
-    }
+    gy_client_loader loader = {.child = 0};
     char *text = gy_alloc("client", LIST_BYTES);
     if (text == NULL) {
         return GY_NOMEM;
     }
+    gy_status status = GY_OK;
     text[0] = '\0';
-    gy_status status = ask_loader(cluster, loader, program, text);
-    status = status == GY_OK ? take_list(cluster, program, text, files) : status;
+    if (cluster->ahead.program != NULL && strcmp(cluster->ahead.program, program) == 0) {
+        loader = cluster->ahead;
+        gy_free(loader.program);
+        cluster->ahead = (gy_client_loader){.child = 0};
+    } else {
+        status = begin_loader(program, &loader);
+    }
+    status = loader.child > 0 ? end_loader(cluster, &loader, text) : status;
+    status = status < 0 ? gy_fail_within(status, "the loader of %s", program)
+                        : take_list(cluster, program, text, files);
     gy_free(text);
     return status;
 }

@@ -356,6 +356,32 @@ static gy_status submit(gy_cluster *cluster, const gy_cluster_program *program,
                          NULL);
 }
 
+static bool is_missing(gy_status status)
+{
+    return status == GY_NOTFOUND || status == GY_STATE;
+}
+
+/* A file that is to be brought, and was not read. */
+static bool misses_recalled(const package *made)
+{
+    bool is_it = false;
+    for (size_t i = 0; i < made->missing_count; i++) {
+        for (size_t k = 0; k < made->files.count; k++) {
+            const gy_client_file *row = &made->files.rows[k];
+            is_it =
+                is_it || (row->is_recalled && gy_key_is_same(row->content, made->missing[i]));
+        }
+    }
+    return is_it;
+}
+
+static void free_package(package *made)
+{
+    gy_arena_free(&made->arena);
+    gy_free(made->files.rows);
+    *made = (package){.packed = NULL};
+}
+
 /* What was submitted before is there: only when it is not, is it asked what is. A name server
  * that is elected in between may have other files: once more, from the start. */
 static gy_status bring_and_submit(gy_cluster *cluster, const gy_cluster_program *program,
@@ -363,9 +389,14 @@ static gy_status bring_and_submit(gy_cluster *cluster, const gy_cluster_program 
 {
     enum { ROUNDS = 3 };
     gy_status status = submit(cluster, program, made, job);
-    for (int round = 0; round < ROUNDS && (status == GY_NOTFOUND || status == GY_STATE);
-         round++) {
+    for (int round = 0; round < ROUNDS && is_missing(status); round++) {
         GY_TRY(ask_missing(cluster, made));
+        if (misses_recalled(made)) {
+            gy_client_digests_forget(cluster->digests);
+            free_package(made);
+            GY_TRY(make_package(cluster, program, made));
+            GY_TRY(ask_missing(cluster, made));
+        }
         status = put_missing(cluster, made);
         status = status == GY_OK ? submit(cluster, program, made, job) : status;
     }
@@ -387,13 +418,15 @@ gy_status gy_cluster_submit(gy_cluster *cluster, const gy_cluster_program *progr
     const gy_key job = {ops->random(cluster->env, GY_CHANCE_WORK),
                         ops->random(cluster->env, GY_CHANCE_WORK) | 1};
     gy_client_meanwhile(cluster); /* it is called */
+    cluster->digests = gy_client_digests_open();
     gy_status status = make_package(cluster, program, made);
     status = status == GY_OK ? bring_and_submit(cluster, program, made, job) : status;
     if (status == GY_OK) {
         gy_net_key_text(job, id);
     }
-    gy_arena_free(&made->arena);
-    gy_free(made->files.rows);
+    gy_client_digests_close(cluster->digests);
+    cluster->digests = NULL;
+    free_package(made);
     gy_free(made);
     return status;
 }

@@ -99,6 +99,7 @@ void gy_names_submit(gy_names *names, const gy_names_event *event)
     job_row *row = &names->jobs[job];
     row->state = JOB_NEW;
     row->next = facts;
+    row->next.epoch = row->next.attempts = 1; /* stands with the job, for its first manager */
     row->asker = event->asker;
     if (GY_PLANTED_HERE(ACCEPTED_UNSTORED)) {
         gy_names_answer(names, event->asker, GY_OK, "accepted");

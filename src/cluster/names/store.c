@@ -96,12 +96,11 @@ static void stands(gy_names *names, uint32_t job)
     case PENDING_NONE:
         return;
     case PENDING_SUBMIT:
-        row->state = JOB_WAITING;
-        row->is_used = true;
+        row->is_used = false;
         if (!GY_PLANTED_HERE(ACCEPTED_UNSTORED)) {
             gy_names_answer(names, asker, GY_OK, "accepted");
         }
-        gy_names_due(names, job, names->now_ns);
+        gy_names_start_manager(names, job);
         return;
     case PENDING_RAISE:
         row->is_used = false;
