@@ -163,7 +163,7 @@ typedef struct host_ask {
     gy_status status; /* JOB_END */
     char reason[512];
     int code;                   /* JOB_END */
-    uint64_t said;              /* JOB_END */
+    uint64_t said, untold;      /* JOB_END: bytes printed, of which the last come with it */
     int64_t until_ns, again_ns; /* INT64_MAX: it is under way */
     bool is_over;
 } host_ask;
@@ -412,6 +412,9 @@ void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch);
 void gy_host_manager_go(gy_host *host, host_job *job, gy_status status);
 /** The name server knows of its end. */
 void gy_host_manager_told(gy_host *host, gy_key key, uint32_t epoch);
+/** What it printed and nobody was told: into data (GY_NET_LAST_BYTES); 0: all was, or it is not
+ * to be read. */
+size_t gy_host_manager_last(const gy_host *host, const host_ask *ask, uint8_t *data);
 void gy_host_manager_look(gy_host *host, host_job *job, int64_t now_ns);
 /** When to look; INT64_MAX: no manager prints anything. */
 int64_t gy_host_manager_next_ns(const host_job *job);

@@ -241,6 +241,9 @@ static inline gy_status kit_job_end(void *arg, const gy_rpc_asked *asked,
         return gy_fail(GY_TIMEOUT, "the record is being stored");
     }
     at->ends++;
+    if (end->last.len > 0 && end->said <= sizeof(at->said)) {
+        memcpy(at->said + (end->said - end->last.len), end->last.data, end->last.len);
+    }
     at->end_status = (gy_status)end->status;
     at->end_epoch = end->epoch;
     snprintf(at->end_reason, sizeof(at->end_reason), "%s", end->reason);

@@ -289,17 +289,31 @@ static void look_at_said(gy_host *host, host_job *job, int64_t now_ns)
     }
 }
 
-/* Its end is told behind all that it printed, if that can be said. */
+/* Its end is told behind all that it printed, if that can be said; the last of it comes along.
+ */
 static void look_at_end(gy_host *host, host_job *job, int64_t now_ns)
 {
     host_manager *manager = &job->manager;
-    look_at_said(host, job, now_ns);
     if (manager->end_ns != INT64_MAX &&
         (now_ns >= manager->end_ns ||
-         (manager->saying == 0 && manager->said >= printed(manager)))) {
+         (manager->saying == 0 && printed(manager) <= manager->said + GY_NET_LAST_BYTES))) {
         manager->end_ns = INT64_MAX;
         tell_end(host, job);
+    } else {
+        look_at_said(host, job, now_ns);
     }
+}
+
+size_t gy_host_manager_last(const gy_host *host, const host_ask *ask, uint8_t *data)
+{
+    const host_job *job = gy_host_job(host, ask->job);
+    if (job == NULL || job->manager.epoch != ask->epoch || job->manager.log < 0 ||
+        ask->untold == 0) {
+        return 0;
+    }
+    const uint64_t from = job->manager.base + ask->said - ask->untold;
+    const ssize_t got = pread(job->manager.log, data, ask->untold, (off_t)from);
+    return got == (ssize_t)ask->untold ? ask->untold : 0;
 }
 
 int64_t gy_host_manager_next_ns(const host_job *job)
@@ -328,6 +342,8 @@ static void tell_end(gy_host *host, host_job *job)
                     .code = WEXITSTATUS(manager->ended.status),
                     .said = printed(manager),
                     .until_ns = INT64_MAX};
+    ask.untold = ask.said > manager->said ? ask.said - manager->said : 0;
+    ask.untold = GY_MIN(ask.untold, (uint64_t)GY_NET_LAST_BYTES);
     int status = ask.code;
     if (status != 0) {
         gy_text words = {.data = NULL};

@@ -136,6 +136,22 @@ static gy_status call(gy_host *host, host_ask *ask, const ProtobufCMessage *mess
     return gy_host_call_name(host, ask->type, message, answered, ask);
 }
 
+static gy_status tell_end(gy_host *host, host_ask *ask, Gy__Cluster__Key *job)
+{
+    Gy__Cluster__JobEnd message;
+    uint8_t last[GY_NET_LAST_BYTES];
+    gy__cluster__job_end__init(&message);
+    message.job = job;
+    message.epoch = ask->epoch;
+    message.status = ask->status;
+    message.reason = ask->reason;
+    message.code = ask->code;
+    message.said = ask->said;
+    message.last =
+        (ProtobufCBinaryData){.len = gy_host_manager_last(host, ask, last), .data = last};
+    return call(host, ask, &message.base);
+}
+
 static void try_ask(gy_host *host, host_ask *ask)
 {
     gy_status status = GY_OK;
@@ -148,15 +164,7 @@ static void try_ask(gy_host *host, host_ask *ask)
         message.job = &job;
         status = call(host, ask, &message.base);
     } else if (ask->type == GY_NET_JOB_END) {
-        Gy__Cluster__JobEnd message;
-        gy__cluster__job_end__init(&message);
-        message.job = &job;
-        message.epoch = ask->epoch;
-        message.status = ask->status;
-        message.reason = ask->reason;
-        message.code = ask->code;
-        message.said = ask->said;
-        status = call(host, ask, &message.base);
+        status = tell_end(host, ask, &job);
     } else {
         Gy__Cluster__DaemonBye message = GY__CLUSTER__DAEMON_BYE__INIT;
         message.daemon = host->id;

@@ -27,6 +27,7 @@ enum {
     SAID = SMALL + GY_NET_SAID_PIECE,
     SINCE = TEXTS + GY_NET_SAID_KEPT,
     SPEC = TEXTS + GY_NET_SPEC_SMALL,
+    LAST = TEXTS + GY_NET_LAST_BYTES,
 };
 
 static const gy_rpc_method methods[] = {
@@ -34,7 +35,7 @@ static const gy_rpc_method methods[] = {
     CALL(GY_NET_DAEMON_BYE, "say goodbye", MAY(DAEMON), MANY, daemon_bye, SMALL, done, SMALL),
     CALL(GY_NET_ASK_SPEC, "ask what a job is", MAY(DAEMON) | MAY(SUBMITTER), MANY, ask_spec,
          SMALL, spec, SPEC),
-    CALL(GY_NET_JOB_END, "tell a job's end", MAY(DAEMON), MANY, job_end, TEXTS, over, SMALL),
+    CALL(GY_NET_JOB_END, "tell a job's end", MAY(DAEMON), MANY, job_end, LAST, over, SMALL),
     CALL(GY_NET_SAID, "tell what a manager prints", MAY(DAEMON), MANY, said, SAID, done, SMALL),
     TELL(GY_NET_ORDER, "give an order", MAY(NAMESERVER), 0, order, SMALL),
     TELL(GY_NET_WISHES, "tell a manager's wishes", MAY(MANAGER), 0, wishes, TEXTS),

@@ -60,6 +60,7 @@ enum {
     GY_NET_RELAY_BYTES = 256 << 10, /* most of a Relay's data */
     GY_NET_BLOB_PIECE = 1 << 20,    /* most of a PutBlob's data */
     GY_NET_SAID_PIECE = 64 << 10,   /* most of a Said's data */
+    GY_NET_LAST_BYTES = 16 << 10,   /* of what a JobEnd says beside */
     GY_NET_SAID_KEPT = 256 << 10,   /* that a name server keeps of a job's output */
     GY_NET_MANAGERS_MAX = 4096,     /* that one daemon tells of */
     GY_NET_NAME_BYTES = 256,        /* of a file of a job, with its end */

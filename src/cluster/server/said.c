@@ -251,14 +251,31 @@ gy_status gy_server_said(void *arg, const gy_rpc_asked *asked, const ProtobufCMe
     return gy_rpc_answer(server->rpc, asked, &done.base);
 }
 
-void gy_server_said_end(gy_server *server, gy_key job, uint32_t epoch, int code, uint64_t whole)
+void gy_server_said_end(gy_server *server, const Gy__Cluster__JobEnd *end)
 {
     gy_names_job known;
     server_said *row = NULL;
-    if (gy_names_find_job(server->names, job, &known) && known.epoch == epoch &&
-        !known.is_ended && get(server, job, epoch, &row) == GY_OK) {
-        row->code = code;
-        row->whole = whole;
+    const gy_key job = gy_net_key(end->job);
+    if (!gy_names_find_job(server->names, job, &known) || known.epoch != end->epoch ||
+        known.is_ended || end->said > INT64_MAX || end->last.len > end->said ||
+        get(server, job, end->epoch, &row) < 0) {
+        return;
+    }
+    if (end->last.len > 0) {
+        Gy__Cluster__Said last;
+        gy__cluster__said__init(&last);
+        last.offset = end->said - end->last.len;
+        last.data = end->last;
+        make_room(&server->saids, SIZE_MAX, 2 * end->last.len);
+        row = find(&server->saids, job);
+        if (row == NULL || add(&server->saids, row, &last) < 0) {
+            gy_debug(
+                "the last words of a job are not kept"); /* so many bytes, it will be said */
+        }
+    }
+    if (row != NULL) {
+        row->code = end->code;
+        row->whole = end->said;
     }
 }
 

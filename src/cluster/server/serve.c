@@ -122,8 +122,7 @@ static gy_status serve_job_end(gy_server *server, const gy_rpc_asked *asked,
     GY_TRY(check_ready(server));
     GY_TRY(gy_net_check_job(message->job, message->epoch));
     gy_net_clean_text(message->reason, reason, sizeof(reason));
-    gy_server_said_end(server, gy_net_key(message->job), message->epoch, message->code,
-                       message->said);
+    gy_server_said_end(server, message);
     const server_held held = {.kind = HELD_END,
                               .asked = *asked,
                               .key = gy_net_key(message->job),

@@ -193,9 +193,8 @@ void gy_server_unwatch(gy_server *server);
 gy_status gy_server_said(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request);
 gy_status gy_server_ask_said(void *arg, const gy_rpc_asked *asked,
                              const ProtobufCMessage *request);
-/** Its manager has ended so: code -1 when it is not known. */
-void gy_server_said_end(gy_server *server, gy_key job, uint32_t epoch, int code,
-                        uint64_t whole);
+/** Its manager has ended so, and had these last words. */
+void gy_server_said_end(gy_server *server, const Gy__Cluster__JobEnd *end);
 /** The job has ended: who waits for what it prints hears so. */
 void gy_server_said_over(gy_server *server, gy_key job);
 
