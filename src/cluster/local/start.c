@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -204,23 +205,34 @@ gy_status gy_packet_receive(int socket, gy_packet *packet, bool is_waiting)
     return GY_OK;
 }
 
+/* Until it has ended, or about that time; where the kernel tells of no single child's end, a
+ * millisecond. */
+static void look_at_child(gy_env *env, int end, gy_deadline deadline)
+{
+    struct pollfd look = {.fd = end, .events = POLLIN};
+    int64_t left_ns = deadline.at_ns - gy_now_ns(env);
+    int64_t wait_ms = left_ns > 0 ? GY_MIN((left_ns + 999999) / 1000000, (int64_t)1000) : 1;
+    (void)poll(&look, end >= 0, end >= 0 ? (int)wait_ms : 1);
+}
+
 int gy_child_wait(gy_env *env, pid_t child, gy_deadline deadline)
 {
     bool is_killed = false;
-    for (uint64_t round = 0;; round++) {
-        int status = 0;
-        pid_t ended = waitpid(child, &status, WNOHANG);
-        if (ended == child) {
-            return status;
-        }
+    int status = 0, end = (int)syscall(SYS_pidfd_open, child, 0);
+    pid_t ended = 0;
+    while ((ended = waitpid(child, &status, WNOHANG)) != child) {
         if (ended < 0 && errno != EINTR) {
-            return -1;
+            status = -1;
+            break;
         }
         if (!is_killed && gy_now_ns(env) >= deadline.at_ns) {
             kill(child, SIGKILL);
             is_killed = true;
         }
-        /* Nothing tells of one child's end alone; its socket closed first, so it is soon. */
-        (void)poll(NULL, 0, round < 4 ? 0 : 1);
+        look_at_child(env, end, deadline);
     }
+    if (end >= 0) {
+        close(end);
+    }
+    return status;
 }
