@@ -18,8 +18,7 @@ gy_status remote_dial(void *arg, uint32_t number)
     const gy_driver *driver = arg;
     gy_remote *remote = driver->remote;
     tenant_host *host = &remote->tenant.hosts[number];
-    const bool is_own =
-        remote->own != 0 && strcmp(host->address, remote->ticket->daemon) == 0;
+    const bool is_own = remote->own != 0 && strcmp(host->address, remote->ticket->daemon) == 0;
     gy_rpc_facts facts = {.is_up = false};
     if (is_own) {
         host->peer = remote->own;

@@ -127,7 +127,8 @@ static gy_status dial_names(gy_remote *remote)
     return remote->name_count > 0 ? GY_OK : gy_fail(GY_ARG, "a ticket without a name server");
 }
 
-/* Most often slots are lent there, too: its connection comes up while the name server's does. */
+/* Most often slots are lent there, too: its connection comes up while the name server's does.
+ */
 static void dial_own(gy_remote *remote)
 {
     const char *address = remote->ticket->daemon;

@@ -13,7 +13,7 @@ typedef struct remote_job {
     char folder[64];
     uint32_t committed[TASKS], failures;
     bool is_over, has_board;
-    bool knows_own; /* its ticket names host 0 as the one that has started it */
+    bool knows_own;  /* its ticket names host 0 as the one that has started it */
     int64_t dead_ns; /* 0: none is lost by time */
     char notes[8192];
 } remote_job;
