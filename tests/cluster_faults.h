@@ -117,6 +117,32 @@ static inline void listen_all(world *at)
 
 /* ---- The submitter ---- */
 
+/* As a user does: look, ask for what was seen, until it is seen to go on. */
+static inline void user_resumes(world *at, uint32_t number)
+{
+    user_job *one = &at->jobs[number];
+    gy_names_job seen;
+    letter what = {.kind = LETTER_ASK};
+    if ((one->resume != RESUME_MAY && one->resume != RESUME_ASKED) || !one->is_ended ||
+        at->servers[0].machine == NULL ||
+        !gy_names_find_job(at->servers[0].machine, one->key, &seen)) {
+        return;
+    }
+    if (seen.is_ended && seen.status == GY_CANCELLED && seen.epoch > 0) {
+        one->resume = RESUME_ASKED;
+        one->ended_epoch = UINT32_MAX - 1; /* from now on it may have managers again */
+        what.is.ask.event = (gy_names_event){
+            .kind = GY_NAMES_RESUME, .key = one->key, .epoch = seen.epoch, .asker = JOBS + 3};
+        post(at, SUBMITTER, 0, &what, false);
+    } else if (one->resume == RESUME_ASKED) {
+        world_say(at, "job", number, "goes on", seen.epoch);
+        one->resume = RESUME_DONE;
+        one->is_killed = false;
+        one->is_ended = seen.is_ended;
+        at->resumes++;
+    }
+}
+
 static inline void submitter_ticks(void *arg)
 {
     world *at = arg;
@@ -140,6 +166,7 @@ static inline void submitter_ticks(void *arg)
         if (one->is_killed && one->is_submitted && !one->is_ended) {
             post(at, SUBMITTER, 0, &what, false);
         }
+        user_resumes(at, i);
     }
     world_at(at, 30 * ms, submitter_ticks, at);
 }

@@ -427,6 +427,7 @@ static inline void model_over(world *at, model *who, gy_status status)
     for (int i = 0; i < HOSTS && status == GY_OK; i++) {
         letter what = {0};
         what.is.to_daemon.event.kind = GY_DAEMON_OVER;
+        what.is.to_daemon.event.is_kept = who->is_killed;
         if (who->is_attached[i]) {
             to_daemon(at, who, i + SERVERS, &what, false);
         }

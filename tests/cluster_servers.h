@@ -205,7 +205,7 @@ static inline void on_ended(world *at, const gy_names_effect *effect)
     world_say(at, "job", number, "ended", (uint64_t)(uint32_t)effect->status);
     if (effect->status == GY_OK) {
         check_job(at, number);
-    } else if (!one->is_killed) {
+    } else if (!one->is_killed && one->resume != RESUME_DONE) { /* a late KILL may come then */
         world_wrong(at, effect->reason, number);
     }
     one->is_ended = true;

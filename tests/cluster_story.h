@@ -125,7 +125,7 @@ static inline void story_shrink(world *at, uint64_t seed)
 
 /* What many stories counted. */
 typedef struct story_sums {
-    uint64_t steps, managers, asked, gangs, jobs;
+    uint64_t steps, managers, asked, gangs, jobs, resumes;
 } story_sums;
 
 /* As many as that, each of which must go well. */
@@ -150,14 +150,16 @@ static inline story_sums stories_tell(world *at, long seeds)
         all.managers += at->managers;
         all.asked += at->revoked;
         all.gangs += at->gangs;
+        all.resumes += at->resumes;
         all.jobs += at->job_count;
     }
     const double seconds = (double)(clock() - begun) / CLOCKS_PER_SEC;
     printf("soak: %ld seeds, %.0f a minute: %llu steps, %llu jobs, %llu managers, %llu asks, "
-           "%llu gangs\n",
+           "%llu gangs, %llu resumed\n",
            seeds, (double)seeds * 60 / seconds, (unsigned long long)all.steps,
            (unsigned long long)all.jobs, (unsigned long long)all.managers,
-           (unsigned long long)all.asked, (unsigned long long)all.gangs);
+           (unsigned long long)all.asked, (unsigned long long)all.gangs,
+           (unsigned long long)all.resumes);
     return all;
 }
 

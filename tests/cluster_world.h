@@ -231,12 +231,16 @@ typedef struct model {
     uint64_t lives[HOSTS];
 } model;
 
+/* Whether the user has a killed job go on: no; if it is killed; it was asked for; it does. */
+typedef enum resumed { RESUME_NEVER, RESUME_MAY, RESUME_ASKED, RESUME_DONE } resumed;
+
 typedef struct user_job {
     gy_key key;
     uint32_t tasks, width, weight, gang_width; /* 0: no gang; else task 0 is one */
     bool gang_one_host, is_greedy, is_stubborn, is_submitted, is_accepted, is_killed;
     bool is_ended;
     gy_status status;
+    resumed resume;
     uint32_t ordered, ended_epoch; /* the last that a manager was ordered for; then */
     int64_t submit_ns;
     bool used[EPOCHS]; /* managers that were started */
@@ -265,7 +269,7 @@ typedef struct world {
     uint32_t serial;
     bool is_failing; /* tasks may fail by themselves */
     int64_t pace;    /* tasks take so much longer */
-    uint64_t steps, digest, managers, revoked, gangs;
+    uint64_t steps, digest, managers, revoked, gangs, resumes;
     char wrong[256];
 } world;
 

@@ -156,6 +156,19 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_find_job(gy_cluster *cluster, const ch
 GY_API GY_MUST_CHECK gy_status gy_cluster_kill(gy_cluster *cluster, const char *id);
 
 /**
+ * Have a job go on that has ended, but not well: it failed, or was killed. Its next manager
+ * begins where its journal ends; what its daemons still keep (`gyre daemon --keep`) is not made
+ * again. It is stored that it shall, then this returns; gy_cluster_follow waits for its end.
+ *
+ * @param epoch  gets that of the manager that goes on, for gy_cluster_follow_on
+ * @return GY_OK; GY_NOTFOUND; GY_ARG no whole id; GY_STATE it has not ended, or ended well, or
+ * what it is made of is not kept any more; GY_LIMIT too many jobs are open; GY_PEER. That its
+ * journal is gone finds its manager, which ends the job with that reason.
+ */
+GY_API GY_MUST_CHECK gy_status gy_cluster_resume(gy_cluster *cluster, const char *id,
+                                                 uint32_t *epoch);
+
+/**
  * Wait for a job's end, over changes of name servers.
  *
  * @param seconds 0: for ever, as long as a name server answers

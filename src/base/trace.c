@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "base/thread.h"
 
+#include <string.h>
+
 typedef struct event {
     const char *name;
     int64_t start_ns, end_ns, value;
@@ -14,6 +16,7 @@ typedef struct ring {
     struct ring *next;
     int thread;
     size_t count; /* events ever recorded */
+    size_t taken; /* of them */
     event events[];
 } ring;
 
@@ -77,4 +80,75 @@ void gy_trace_write(gy_text *out, int process, const char *process_name)
         }
     }
     pthread_mutex_unlock(&rings_lock);
+}
+
+/* ---- rows for another process ---- */
+
+typedef struct row {
+    int64_t start_ns, end_ns, value;
+    int32_t thread;
+    uint32_t name_bytes; /* which follow */
+} row;
+
+enum { NAME_BYTES_MAX = 256 };
+
+void gy_trace_take(gy_text *out)
+{
+    ring *from = gy_trace_on() ? own : NULL;
+    if (from == NULL) {
+        return;
+    }
+    const size_t first =
+        from->count - from->taken > ring_size ? from->count - ring_size : from->taken;
+    for (size_t i = first; i < from->count; i++) {
+        const event *e = &from->events[i % ring_size];
+        const row made = {.start_ns = e->start_ns,
+                          .end_ns = e->end_ns,
+                          .value = e->value,
+                          .thread = from->thread,
+                          .name_bytes = (uint32_t)strnlen(e->name, NAME_BYTES_MAX)};
+        gy_text_add_bytes(out, &made, sizeof(made));
+        gy_text_add_bytes(out, e->name, made.name_bytes);
+    }
+    from->taken = from->count;
+}
+
+/* A name within the quotes of JSON. */
+static void add_name(gy_text *out, const char *name, size_t size_bytes)
+{
+    for (size_t i = 0; i < size_bytes; i++) {
+        const bool is_plain =
+            name[i] >= ' ' && name[i] <= '~' && name[i] != '"' && name[i] != '\\';
+        gy_text_add(out, "%c", is_plain ? name[i] : '?');
+    }
+}
+
+gy_status gy_trace_show(gy_text *out, const void *rows, size_t size_bytes, int64_t process,
+                        int64_t shift_ns)
+{
+    const char *at = rows;
+    while (size_bytes > 0) {
+        row one;
+        if (size_bytes < sizeof(one)) {
+            return gy_fail(GY_FORMAT, "the rows of a trace end within one");
+        }
+        memcpy(&one, at, sizeof(one));
+        at += sizeof(one);
+        size_bytes -= sizeof(one);
+        if (one.name_bytes > NAME_BYTES_MAX || one.name_bytes > size_bytes) {
+            return gy_fail(GY_FORMAT, "a row of a trace has a name of %u bytes, %zu are left",
+                           one.name_bytes, size_bytes);
+        }
+        gy_text_add(out, ",\n{\"name\":\"");
+        add_name(out, at, one.name_bytes);
+        gy_text_add(out,
+                    "\",\"ph\":\"X\",\"pid\":%lld,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,"
+                    "\"args\":{\"value\":%lld}}",
+                    (long long)process, one.thread,
+                    ((double)one.start_ns + (double)shift_ns) / 1e3,
+                    ((double)one.end_ns - (double)one.start_ns) / 1e3, (long long)one.value);
+        at += one.name_bytes;
+        size_bytes -= one.name_bytes;
+    }
+    return out->status;
 }

@@ -115,6 +115,9 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
         {"tune --print -n 2 --hosts 3", "2 ranks on 3 hosts"},
         {"info everything", "'everything'"},
         {"info --all", "'--all'"},
+        {"job resume --no-wait x", "of a cluster"},
+        {"job resume --timeout 5 x", "of a cluster"},
+        {"job resume --plaintext x", "--names"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (!gy_test_takes(i)) {

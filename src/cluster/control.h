@@ -81,6 +81,7 @@ typedef struct gy_order {
     uint64_t lease;
     gy_key job;
     int64_t length_ns; /* ends when the daemon did not hear the manager for so long */
+    bool is_resumed;   /* MANAGER: its user has a job go on that had ended */
 } gy_order;
 
 /**

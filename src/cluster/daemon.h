@@ -64,8 +64,9 @@ typedef enum gy_daemon_event_kind {
     GY_DAEMON_FETCH,   /* number, section: bring it here; is_more: another one follows at once,
                           nothing is started before */
     GY_DAEMON_UNFETCH, /* number: not wanted any more */
-    /* The job has ended: its files may go. An ATTACH of the same epoch is of the program's next
-     * job, and is answered when they are gone. */
+    /* The job has ended: its files may go; is_kept: it did not end well, and they stay as long
+     * as those of a manager that is silent. An ATTACH of the same epoch is of the program's
+     * next job, and is answered when its processes are gone. */
     GY_DAEMON_OVER,
     /* Of its own side */
     GY_DAEMON_SYNCED,       /* job, status: the answer to SYNC */
@@ -89,7 +90,7 @@ typedef struct gy_daemon_event {
     gy_key job;
     uint32_t epoch, generation;
     uint64_t lease, number, ticket, bytes;
-    bool is_more;
+    bool is_more, is_kept;
     const gy_order *order;
     const gy_wanted_section *section;
     const char *reason;
@@ -100,7 +101,8 @@ typedef enum gy_daemon_effect_kind {
     GY_DAEMON_STATE, /* state: to the name server; losing it is no harm */
     GY_DAEMON_BYE,   /* to the name server; nothing follows */
     GY_DAEMON_SYNC,  /* job, epoch, started: write this record of the job, sync, then SYNCED */
-    GY_DAEMON_MANAGER_START, /* job, epoch: then MANAGER_DOWN, some day */
+    /* job, epoch, is_resumed (as in its order): then MANAGER_DOWN, some day */
+    GY_DAEMON_MANAGER_START,
     GY_DAEMON_MANAGER_END,   /* job, epoch: kill it */
     GY_DAEMON_NURSERY_START, /* job, epoch: then NURSERY_UP or NURSERY_DOWN */
     GY_DAEMON_NURSERY_END,   /* job, epoch: kill all of it, then NURSERY_DOWN */
@@ -133,6 +135,7 @@ typedef struct gy_daemon_effect {
     gy_key job;
     uint32_t epoch, started, generation, lot_left;
     uint64_t lease, number, ticket, bytes;
+    bool is_resumed;
     gy_daemon_state state;
     gy_wanted_section section;
     int64_t at_ns;

@@ -73,6 +73,9 @@ GY_MUST_CHECK gy_status gy_worker_ask(const gy_worker_task *task, uint32_t membe
 void gy_worker_say(const gy_worker_task *task, const void *text, size_t size_bytes,
                    int exit_status);
 
+/** To gy_driver_ops.traced: rows of this thread's trace, as gy_trace_take made them. */
+void gy_worker_trace(const gy_worker_task *task, const void *rows, size_t size_bytes);
+
 /** The number of the socket when this process was started to serve, -1 when it was not.
  * @threads any */
 int gy_worker_socket(void);
@@ -146,6 +149,13 @@ typedef struct gy_driver_place {
 /** GY_NOMEM */
 GY_MUST_CHECK gy_status gy_driver_place_add(gy_driver_place *place, const gy_driver_need *need);
 
+/** Of a process: the host where it is. */
+typedef struct gy_driver_guest {
+    const char *host; /* its name; "": this machine */
+    uint32_t number;  /* of the host in the job, + 1; 0: this machine */
+    int64_t clock_ns; /* its monotonic clock is so far ahead of ours, about */
+} gy_driver_guest;
+
 /** Of a job on a cluster: what moved between its hosts so far. */
 typedef struct gy_driver_traffic {
     int64_t sections, bytes; /* that were fetched */
@@ -217,6 +227,9 @@ typedef struct gy_driver_ops {
     /* Optional: what ranks of a gang printed, whole lines; text NULL: how a run of them ended.
      */
     void (*said)(void *arg, const char *text, size_t size_bytes, int exit_status);
+    /* Optional: rows of a process's trace, with the process's id there. */
+    void (*traced)(void *arg, const gy_driver_guest *guest, uint32_t pid, const void *rows,
+                   size_t size_bytes);
     /* Optional: NOTE. */
     void (*note)(void *arg, const gy_effect *effect);
     /* Optional: ten times a second. */

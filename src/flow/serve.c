@@ -238,6 +238,19 @@ static gy_status fill_order(gy_serving *serving)
     return fill_outputs(serving);
 }
 
+/* What a process at a daemon has recorded goes with its answers: it does not end by itself. */
+static void tell_trace(const gy_served *served, const gy_worker_task *task)
+{
+    gy_text rows = {.data = NULL};
+    if (served->welcome.is_traced && served->welcome.is_remote) {
+        gy_trace_take(&rows);
+        if (rows.status == GY_OK) {
+            gy_worker_trace(task, rows.data, rows.size_bytes);
+        }
+        gy_text_free(&rows);
+    }
+}
+
 static void serve_task(void *arg, const gy_worker_task *task, const _Atomic bool *is_cancelled,
                        gy_worker_answer *answer)
 {
@@ -254,6 +267,7 @@ static void serve_task(void *arg, const gy_worker_task *task, const _Atomic bool
             GY_ASSERT(answer->input < serving.start.input_count);
             answer->input = serving.start.inputs[answer->input].task_input;
         }
+        tell_trace(served, task);
     }
     gy_arena_free(&serving.arena);
 }
@@ -283,7 +297,7 @@ int gy_flow_serve(const gy_flow *flow, int socket)
     gy_served served = {.flow = flow};
     const gy_worker_ops ops = {.run = serve_task, .welcome = be_welcome, .arg = &served};
     const int status = gy_worker_serve(socket, &ops);
-    if (served.is_welcome && served.welcome.is_traced) {
+    if (served.is_welcome && served.welcome.is_traced && !served.welcome.is_remote) {
         write_trace(&served);
     }
     gy_fault_close(served.fault);

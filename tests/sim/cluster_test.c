@@ -33,6 +33,7 @@ static void draw_jobs(world *at, uint32_t most, uint32_t slots)
         one->is_stubborn = gy_random_below(&random, 4) == 0;
         one->gang_width = has_gang ? gang : 0;
         one->ended_epoch = UINT32_MAX;
+        one->resume = (mix(at->seed, 7) >> i & 1) != 0 ? RESUME_MAY : RESUME_NEVER;
     }
 }
 
@@ -68,7 +69,8 @@ static void faults_change_nothing(void **state)
     static world at;
     gy_control_planted = GY_CONTROL_PLANT_NONE;
     const story_sums all = stories_tell(&at, gy_test_cases(200));
-    assert_true(all.managers > all.jobs && all.asked > 0 && all.gangs > 0);
+    assert_true(all.managers > all.jobs && all.asked > 0 && all.gangs > 0 &&
+                all.resumes > 0);
     assert_int_equal(gy_alloc_live(), 0);
 }
 

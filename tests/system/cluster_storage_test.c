@@ -198,6 +198,35 @@ static void inputs_lie_in_stores(void **state)
     assert_non_null(strstr(said, "counter tasks begun where their files lie: 1\n"));
 }
 
+/* Objects have what was synced: also the commits before a job's end that was none of its own.
+ */
+static void a_killed_job_is_resumed_from_s3(void **state)
+{
+    (void)state;
+    char line[1800], given[512], id[40];
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+    if (getenv("GYRE_SOAK") == NULL) {
+        skip();
+    }
+#endif
+    options(given, "s3://good/killed");
+    snprintf(
+        line, sizeof(line),
+        "rm -f go runs; $GYRE job submit $N %s --no-wait -- $GYRE mr --map \"printf m "
+        ">>$T/runs; tr 7 '\\n'\" --reduce \"printf r >>$T/runs; until [ -e $T/go ]; do sleep "
+        "0.02; done; uniq -c\" in0 in1 in2 -o killed",
+        given);
+    assert_int_equal(shell(line), 0);
+    scene_id(id);
+    KIT_UNTIL(cluster_shell(&at, said, sizeof(said), "grep -q r runs") == 0);
+    snprintf(line, sizeof(line),
+             "maps=$(tr -cd m <runs); $GYRE job kill $N %s && ! $GYRE job wait $N %s 2>said && "
+             "touch go && $GYRE job resume $N --timeout 50 %s && for f in home/*; do cmp $f "
+             "killed/${f#home/} || exit 1; done && [ $(tr -cd m <runs) = $maps ]",
+             id, id, id);
+    assert_int_equal(shell(line), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +234,7 @@ int main(void)
         cmocka_unit_test(a_journal_in_s3),
         cmocka_unit_test(a_journal_in_hdfs),
         cmocka_unit_test(a_journal_in_another_folder),
+        cmocka_unit_test(a_killed_job_is_resumed_from_s3),
         cmocka_unit_test(a_store_that_replaces_is_refused),
     };
     return cmocka_run_group_tests(tests, begin, end);

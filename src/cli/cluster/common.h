@@ -30,6 +30,10 @@ typedef struct gy_names_settings {
      1e5, NULL}
 /* clang-format on */
 
+/** What is said of the cluster's name servers makes a job one of a cluster, also when the rest
+ * of it is missing: that is then complained about. */
+bool gy_cli_is_of_cluster(const gy_names_settings *at);
+
 /** Who asks, or the exit status of a failure that is said; `what` stands before it. */
 int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluster **cluster);
 
@@ -67,13 +71,16 @@ typedef struct gy_hosts_settings {
 int gy_cli_run_hosts(const gy_hosts_settings *given, const gy_run_options *run,
                      char **operands);
 
-/* `gyre job submit` and `gyre job wait`, for the table of verbs. */
-enum { GY_SUBMIT_OPTIONS = 13, GY_WAIT_OPTIONS = 5 };
+/* `gyre job submit`, `wait` and `resume`, for the table of verbs. */
+enum { GY_SUBMIT_OPTIONS = 13, GY_WAIT_OPTIONS = 5, GY_RESUME_OPTIONS = 6 };
 typedef struct gy_submit_settings gy_submit_settings;
 extern gy_submit_settings gy_submit_given;
 extern const gy_option gy_submit_options[GY_SUBMIT_OPTIONS];
 extern const gy_option gy_wait_options[GY_WAIT_OPTIONS];
+extern const gy_option gy_resume_options[GY_RESUME_OPTIONS];
 int gy_cli_job_submit(char **operands, int count);
 int gy_cli_job_wait(char **operands, int count);
+/** With --names, and at home. */
+int gy_cli_job_resume(char **operands, int count);
 
 #endif

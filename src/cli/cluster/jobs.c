@@ -1,7 +1,9 @@
-/* `gyre job submit`, `wait`, and what `list`, `show` and `kill` do with --names. */
+/* `gyre job submit`, `wait`, `resume`, and what `list`, `show` and `kill` do with --names. */
 #include "cli/cli.h"
 #include "cli/cluster/common.h"
 #include "cli/report.h"
+
+#include <gyre/job.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -55,6 +57,11 @@ int gy_cli_close_cluster(const char *what, gy_cluster *cluster, gy_status status
     int exit_status = status < 0 ? gy_report_failure(what, status) : GY_EXIT_OK;
     gy_cluster_close(cluster);
     return exit_status;
+}
+
+bool gy_cli_is_of_cluster(const gy_names_settings *at)
+{
+    return at->names != NULL || at->key != NULL || at->is_plaintext;
 }
 
 static int open_cluster_for(const char *what, const gy_names_settings *at, const char *program,
@@ -208,13 +215,13 @@ void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *tex
     }
 }
 
-/* 0 it ended well, 1 otherwise, 124 not in that time. */
-static int wait_for(const char *what, gy_cluster *cluster, const char *id)
+/* From that manager on. 0 it ended well, 1 otherwise, 124 not in that time. */
+static int wait_for(const char *what, gy_cluster *cluster, const char *id, uint32_t epoch)
 {
     uint32_t last = 0;
-    gy_cluster_end end;
-    gy_status status =
-        gy_cluster_follow(cluster, id, gy_submit_given.timeout, gy_cli_print_said, &last, &end);
+    gy_cluster_end end = {.epoch = epoch};
+    gy_status status = gy_cluster_follow_on(cluster, id, gy_submit_given.timeout,
+                                            gy_cli_print_said, &last, &end);
     if (status == GY_TIMEOUT) {
         fprintf(stderr, "gyre %s: job %s goes on after %g s\n", what, id,
                 gy_submit_given.timeout);
@@ -284,7 +291,7 @@ int gy_cli_job_submit(char **operands, int count)
         printf("%s\n", id);
         fflush(stdout);
         exit_status =
-            gy_submit_given.is_detached ? GY_EXIT_OK : wait_for("job submit", cluster, id);
+            gy_submit_given.is_detached ? GY_EXIT_OK : wait_for("job submit", cluster, id, 0);
     }
     gy_cluster_close(cluster);
     return exit_status;
@@ -300,10 +307,44 @@ int gy_cli_job_wait(char **operands, int count)
         return opened;
     }
     gy_status status = gy_cluster_find_job(cluster, operands[0], id);
-    int exit_status = status == GY_OK ? wait_for("job wait", cluster, id)
+    int exit_status = status == GY_OK ? wait_for("job wait", cluster, id, 0)
                                       : gy_report_failure("job wait", status);
     gy_cluster_close(cluster);
     return exit_status;
+}
+
+static int resume_there(const char *job)
+{
+    gy_cluster *cluster = NULL;
+    char id[GY_CLUSTER_ID_BYTES];
+    uint32_t epoch = 0;
+    int opened = gy_cli_open_cluster("job resume", &gy_submit_given.at, &cluster);
+    if (opened != GY_EXIT_OK) {
+        return opened;
+    }
+    gy_status status = gy_cluster_find_job(cluster, job, id);
+    status = status == GY_OK ? gy_cluster_resume(cluster, id, &epoch) : status;
+    int exit_status = GY_EXIT_OK;
+    if (status < 0) {
+        exit_status = gy_report_failure("job resume", status);
+    } else if (!gy_submit_given.is_detached) {
+        exit_status = wait_for("job resume", cluster, id, epoch);
+    }
+    gy_cluster_close(cluster);
+    return exit_status;
+}
+
+int gy_cli_job_resume(char **operands, int count)
+{
+    (void)count;
+    if (gy_cli_is_of_cluster(&gy_submit_given.at)) {
+        return resume_there(operands[0]);
+    }
+    if (gy_submit_given.is_detached || gy_submit_given.timeout > 0) {
+        return gy_report_usage("gyre job resume: --no-wait and --timeout are for jobs of a "
+                               "cluster (--names)");
+    }
+    return gy_report_failure("job resume", gy_job_resume(operands[0]));
 }
 
 #define PLACE(member) offsetof(struct gy_submit_settings, member)
@@ -335,5 +376,14 @@ const gy_option gy_submit_options[GY_SUBMIT_OPTIONS] = {
 const gy_option gy_wait_options[GY_WAIT_OPTIONS] = {
     GY_NAMES_OPTIONS(struct gy_submit_settings),
     {"timeout", 0, GY_OPTION_REAL, "SECONDS", "wait at most so long, then status 124",
+     PLACE(timeout), 0.001, 1e9, NULL},
+};
+
+const gy_option gy_resume_options[GY_RESUME_OPTIONS] = {
+    GY_NAMES_OPTIONS(struct gy_submit_settings),
+    {"no-wait", 0, GY_OPTION_FLAG, NULL, "with --names: end when the job goes on",
+     PLACE(is_detached), 0, 0, NULL},
+    {"timeout", 0, GY_OPTION_REAL, "SECONDS",
+     "with --names: wait at most so long for its end, then status 124; the job goes on",
      PLACE(timeout), 0.001, 1e9, NULL},
 };

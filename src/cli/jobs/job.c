@@ -69,18 +69,11 @@ static gy_status print_row(void *arg, const gy_job *job)
     return GY_OK;
 }
 
-/* What is said of the cluster's name servers makes it one of a cluster, also when the rest of
- * it is missing: that is then complained about. */
-static bool is_of_cluster(void)
-{
-    return settings.at.names != NULL || settings.at.key != NULL || settings.at.is_plaintext;
-}
-
 static int run_list(char **operands, int count)
 {
     (void)operands;
     (void)count;
-    if (is_of_cluster()) {
+    if (gy_cli_is_of_cluster(&settings.at)) {
         return settings.last < 0
                    ? gy_cli_cluster_jobs(&settings.at)
                    : gy_report_usage("gyre job list: --last is for the jobs of this machine");
@@ -158,7 +151,7 @@ static void print_job(const gy_job *job)
 static int run_show(char **operands, int count)
 {
     (void)count;
-    if (is_of_cluster()) {
+    if (gy_cli_is_of_cluster(&settings.at)) {
         return gy_cli_cluster_show(&settings.at, operands[0]);
     }
     gy_job *job = NULL;
@@ -174,7 +167,7 @@ static int run_show(char **operands, int count)
 static int run_kill(char **operands, int count)
 {
     (void)count;
-    if (is_of_cluster()) {
+    if (gy_cli_is_of_cluster(&settings.at)) {
         return gy_cli_cluster_kill(&settings.at, operands[0]);
     }
     gy_status status = gy_job_kill(operands[0]);
@@ -213,18 +206,6 @@ static int run_run(char **operands, int count)
     execvp(operands[0], operands);
     fprintf(stderr, "gyre job run: cannot start %s: %s\n", operands[0], strerror(errno));
     return errno == ENOENT ? 127 : 126;
-}
-
-static int run_resume(char **operands, int count)
-{
-    (void)count;
-    if (is_of_cluster()) {
-        fprintf(stderr,
-                "gyre job resume: a job of a cluster goes on by itself until it has ended, "
-                "and then its daemons keep nothing of it: submit it anew\n");
-        return GY_EXIT_FAILURE;
-    }
-    return gy_report_failure("job resume", gy_job_resume(operands[0]));
 }
 
 static int run_gc(char **operands, int count)
@@ -350,12 +331,13 @@ static const gy_command verbs[] = {
      .operands_least = 1,
      .operands_most = 1,
      .description = "Goes on with a job whose manager is gone: starts its program as it was\n"
-                    "started. What was committed does not run again. Not of a cluster, where\n"
-                    "jobs go on by themselves.",
-     .options = names_options,
-     .option_count = COUNT(names_options),
-     .settings = &settings,
-     .run = run_resume},
+                    "started. What was committed does not run again. With --names: has a\n"
+                    "cluster go on with a job that failed or was killed there, and waits for\n"
+                    "its end (one that has not ended goes on by itself).",
+     .options = gy_resume_options,
+     .option_count = GY_RESUME_OPTIONS,
+     .settings = &gy_submit_given,
+     .run = gy_cli_job_resume},
     {.name = "job gc",
      .operands = "",
      .description = "Forgets ended jobs, oldest first, until their folders hold no more than\n"

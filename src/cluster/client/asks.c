@@ -129,6 +129,45 @@ gy_status gy_cluster_kill(gy_cluster *cluster, const char *id)
     return gy_client_ask(cluster, GY_NET_KILL, &kill.base, gy_client_soon(cluster), NULL, NULL);
 }
 
+typedef struct seen_job {
+    const char *id;
+    uint32_t epoch;
+    bool is_there, is_ended;
+} seen_job;
+
+static gy_status see_job(void *arg, const gy_cluster_job *job)
+{
+    seen_job *seen = arg;
+    if (strcmp(job->id, seen->id) == 0) {
+        *seen = (seen_job){seen->id, job->epoch, true, job->is_ended};
+    }
+    return GY_OK;
+}
+
+/* What is seen first is what is asked for: an answer that was lost makes it no other job. */
+gy_status gy_cluster_resume(gy_cluster *cluster, const char *id, uint32_t *epoch)
+{
+    gy_key job;
+    seen_job seen = {.id = id};
+    Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
+    Gy__Cluster__Resume resume = GY__CLUSTER__RESUME__INIT;
+    GY_TRY(gy_client_read_id(id, &job));
+    GY_TRY(gy_cluster_list(cluster, &(gy_cluster_visit){.job = see_job, .arg = &seen}));
+    if (!seen.is_there) {
+        return gy_fail(GY_NOTFOUND, "no job %s is known to the name server", id);
+    }
+    if (!seen.is_ended) {
+        return gy_fail(GY_STATE, "job %s has not ended: it goes on by itself", id);
+    }
+    key.high = job.high;
+    key.low = job.low;
+    resume.job = &key;
+    resume.epoch = seen.epoch;
+    *epoch = seen.epoch + 1;
+    return gy_client_ask(cluster, GY_NET_RESUME, &resume.base, gy_client_soon(cluster), NULL,
+                         NULL);
+}
+
 gy_status gy_cluster_drain(gy_cluster *cluster, const char *id, bool is_on)
 {
     search at = {.beginning = id};

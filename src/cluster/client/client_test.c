@@ -332,6 +332,24 @@ static void expect_several(void)
     assert_non_null(strstr(gy_error_text(), "say more of it"));
 }
 
+static void expect_no_resume(void)
+{
+    uint32_t epoch = 0;
+    gy_status ended = GY_OK;
+    char other[GY_CLUSTER_ID_BYTES], reason[GY_CLUSTER_REASON_BYTES];
+    const char *arguments[] = {"true", NULL};
+    assert_int_equal(gy_cluster_resume(cluster, "f", &epoch), GY_ARG);
+    assert_int_equal(gy_cluster_resume(cluster, "00000000000000010000000000000001", &epoch),
+                     GY_NOTFOUND);
+    assert_ok(gy_cluster_submit(cluster, &(gy_cluster_program){.arguments = arguments}, other));
+    assert_int_equal(gy_cluster_resume(cluster, other, &epoch), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "goes on by itself"));
+    assert_ok(gy_cluster_kill(cluster, other));
+    assert_ok(gy_cluster_wait(cluster, other, 20, &ended, reason));
+    assert_int_equal(gy_cluster_resume(cluster, other, &epoch), GY_STATE);
+    assert_non_null(strstr(gy_error_text(), "no manager of it had begun"));
+}
+
 static void a_job_is_found_killed_and_waited_for(void **state)
 {
     (void)state;
@@ -356,6 +374,7 @@ static void a_job_is_found_killed_and_waited_for(void **state)
     assert_int_equal(ended, GY_CANCELLED);
     assert_string_equal(reason, "killed by its user");
     assert_int_equal(gy_cluster_kill(cluster, beginning), GY_ARG);
+    expect_no_resume();
     expect_several();
     assert_int_equal(gy_cluster_drain(cluster, "nobody", true), GY_NOTFOUND);
 }

@@ -164,7 +164,7 @@ static void manager_said(gy_daemon *daemon, const gy_daemon_event *event)
     } else if (event->kind == GY_DAEMON_UNFETCH) {
         gy_daemon_unfetch(daemon, job, event->number);
     } else if (event->kind == GY_DAEMON_OVER) {
-        gy_daemon_over(daemon, job);
+        gy_daemon_over(daemon, job, event->is_kept);
     } else {
         manager_said_of_seat(daemon, job, event);
     }

@@ -29,11 +29,13 @@ typedef struct job_row {
     uint32_t sync_epoch, sync_started; /* of the SYNC under way */
     uint32_t want_epoch, want_started; /* to be synced, if larger */
     bool is_syncing, is_attaching, is_attached, is_over, has_files;
+    bool is_kept; /* over, and has not ended well: its files stay a while */
     nursery_state nursery;
     uint32_t nursery_epoch;
     hosted_state hosted;
     uint32_t hosted_epoch;
     bool is_waiting; /* the hosted one, for its files */
+    bool is_resumed; /* the hosted one goes on with a job that had ended */
     uint32_t leases; /* all of them */
     uint32_t sections;
     int64_t heard_ns; /* the manager of `epoch` */
@@ -129,7 +131,7 @@ bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32
 void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order);
 void gy_daemon_manager_waits(gy_daemon *daemon, const gy_daemon_event *event);
 void gy_daemon_manager_down(gy_daemon *daemon, const gy_daemon_event *event);
-void gy_daemon_over(gy_daemon *daemon, uint32_t job);
+void gy_daemon_over(gy_daemon *daemon, uint32_t job, bool is_kept);
 /** Its processes are gone, too: its files go, and its manager may attach for another job. */
 void gy_daemon_over_is_done(gy_daemon *daemon, uint32_t job);
 /** Files of jobs without a manager, and records that are too many. */

@@ -396,6 +396,36 @@ static void a_full_disk_takes_no_new_work(void **state)
     finish(&at);
 }
 
+/* Files of a job that did not end well stay as long as those of one whose manager is silent,
+ * and are there for the manager that goes on with it. */
+static void what_failed_is_kept_a_while(void **state)
+{
+    (void)state;
+    for (int is_resumed = 0; is_resumed < 2; is_resumed++) {
+        bench at = {.now_ns = ms};
+        start(&at);
+        open_seat(&at);
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_OVER, .epoch = 1, .is_kept = true});
+        assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+        assert_null(said(&at, GY_DAEMON_DISCARD));
+        order(&at, (gy_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
+        at.now_ns += 9000 * ms;
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
+        assert_null(said(&at, GY_DAEMON_DISCARD));
+        if (is_resumed) {
+            order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 2, .is_resumed = true});
+            tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
+            assert_true(said(&at, GY_DAEMON_MANAGER_START)->is_resumed);
+            attach(&at, 2);
+        }
+        at.now_ns += 2000 * ms;
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
+        assert_int_equal(said(&at, GY_DAEMON_DISCARD) == NULL, is_resumed);
+        finish(&at);
+    }
+}
+
 /* The next job of a program has the manager of the last one: its epoch, another connection. */
 static void the_next_job_waits_for_the_last_ones_end(void **state)
 {
@@ -483,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_section_is_fetched_once_for_all),
         cmocka_unit_test(small_sections_come_together),
         cmocka_unit_test(a_full_disk_takes_no_new_work),
+        cmocka_unit_test(what_failed_is_kept_a_while),
         cmocka_unit_test(the_next_job_waits_for_the_last_ones_end),
         cmocka_unit_test(wrong_options_and_no_memory_are_said),
     };

@@ -48,7 +48,7 @@ static void take_epoch(gy_daemon *daemon, uint32_t job)
     job_row *row = &daemon->jobs[job];
     if (row->sync_epoch > row->epoch) {
         row->epoch = row->sync_epoch;
-        row->is_attached = row->is_over = false;
+        row->is_attached = row->is_over = row->is_kept = false;
         row->heard_ns = daemon->now_ns;
         if (!GY_PLANTED_HERE(OLD_KEPT)) {
             gy_daemon_end_older(daemon, job);
@@ -66,14 +66,16 @@ static void take_epoch(gy_daemon *daemon, uint32_t job)
         if (row->hosted == HOSTED_SYNCING && row->hosted_epoch == row->started) {
             row->hosted = HOSTED_UP;
             row->has_files = true; /* its program, what it prints */
-            gy_daemon_emit(daemon, GY_DAEMON_MANAGER_START, job)->epoch = row->started;
+            gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_MANAGER_START, job);
+            effect->epoch = row->started;
+            effect->is_resumed = row->is_resumed;
         }
     }
     if (row->is_over && row->nursery != NURSERY_NONE) {
         return; /* the program's next job begins when nothing of the last one is left */
     }
     if (row->is_attaching && row->epoch == row->want_epoch) {
-        row->is_attaching = row->is_over = false;
+        row->is_attaching = row->is_over = row->is_kept = false;
         row->is_attached = true;
         gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_TELL_ATTACHED, job);
         gy_daemon_list_leases(daemon, job, &effect->state);
@@ -194,6 +196,7 @@ void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order)
     }
     row->hosted = HOSTED_SYNCING;
     row->hosted_epoch = order->epoch;
+    row->is_resumed = order->is_resumed;
     row->is_waiting = false;
     row->want_started = order->epoch;
     row->want_epoch = GY_MAX(row->want_epoch, order->epoch);
@@ -238,13 +241,14 @@ static bool is_idle(const job_row *row)
     return row->nursery == NURSERY_NONE && row->hosted == HOSTED_NONE && !row->is_syncing;
 }
 
-void gy_daemon_over(gy_daemon *daemon, uint32_t job)
+void gy_daemon_over(gy_daemon *daemon, uint32_t job, bool is_kept)
 {
     job_row *row = &daemon->jobs[job];
     row->is_over = true;
+    row->is_kept = is_kept;
     if (row->nursery != NURSERY_NONE) {
         gy_daemon_nursery_end(daemon, job);
-    } else if (row->has_files) {
+    } else if (row->has_files && !is_kept) {
         discard(daemon, job);
     }
 }
@@ -252,7 +256,7 @@ void gy_daemon_over(gy_daemon *daemon, uint32_t job)
 void gy_daemon_over_is_done(gy_daemon *daemon, uint32_t job)
 {
     job_row *row = &daemon->jobs[job];
-    gy_daemon_over(daemon, job);
+    gy_daemon_over(daemon, job, row->is_kept);
     if (row->is_attaching && !row->is_syncing) {
         row->sync_epoch = row->epoch;
         row->sync_started = row->started;
@@ -273,7 +277,8 @@ void gy_daemon_look_at_jobs(gy_daemon *daemon)
             row->leases == 0 && is_silent) {
             gy_daemon_nursery_end(daemon, i);
         }
-        if (row->has_files && is_idle(row) && row->leases == 0 && (is_silent || row->is_over) &&
+        const bool is_of_use = !is_silent && (!row->is_over || row->is_kept);
+        if (row->has_files && is_idle(row) && row->leases == 0 && !is_of_use &&
             !GY_PLANTED_HERE(FILES_FOREVER)) {
             discard(daemon, i);
         }

@@ -99,6 +99,7 @@ typedef struct host_ended {
 /** A manager that runs here, below a process that minds it. */
 typedef struct host_manager {
     uint32_t wanted;  /* the epoch of one that is to be started; 0 */
+    bool is_resumed;  /* it goes on with a job that had ended */
     bool is_waiting;  /* for its files, which the machine knows */
     uint32_t epoch;   /* of the one that runs, or whose end is not told yet; 0 */
     pid_t minder;     /* 0: none */
@@ -128,6 +129,7 @@ struct host_job {
     gy_folder logs;
     gy_rpc_peer peer; /* its manager; 0: none has attached */
     uint32_t peer_epoch;
+    int64_t attach_ns;      /* when its manager asked to attach, last */
     gy_rpc_asked attaching; /* number 0: none waits for the end of the job before */
     host_letter *letters, **last_letter;
     host_seat *seats;
@@ -407,7 +409,7 @@ bool gy_host_blobs_look(gy_host *host);
 void gy_host_blobs_free(gy_host *host);
 
 /* ---- manager.c, minder.c ---- */
-void gy_host_manager_start(gy_host *host, gy_key key, uint32_t epoch);
+void gy_host_manager_start(gy_host *host, gy_key key, uint32_t epoch, bool is_resumed);
 void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch);
 void gy_host_manager_go(gy_host *host, host_job *job, gy_status status);
 /** The name server knows of its end. */

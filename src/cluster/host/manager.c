@@ -44,7 +44,10 @@ static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
 {
     const gy_host_options *options = host->options;
     char folder[HOST_PATH];
-    gy_ticket ticket = {.job = job->key, .epoch = epoch, .slots = host->options->slots};
+    gy_ticket ticket = {.job = job->key,
+                        .epoch = epoch,
+                        .slots = host->options->slots,
+                        .is_resumed = job->manager.is_resumed};
     if (!gy_host_path(folder, job->path, "manager", NULL) ||
         !gy_host_path(path, job->path, "manager", "ticket") ||
         strlen(options->names) >= sizeof(ticket.names)) {
@@ -163,11 +166,12 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
     gy_info("manager of job %s, epoch %u", job->name, epoch);
 }
 
-void gy_host_manager_start(gy_host *host, gy_key key, uint32_t epoch)
+void gy_host_manager_start(gy_host *host, gy_key key, uint32_t epoch, bool is_resumed)
 {
     host_job *job = gy_host_job_new(host, key);
     if (job != NULL) {
         job->manager.wanted = epoch;
+        job->manager.is_resumed = is_resumed;
         job->manager.is_waiting = false;
         gy_host_program_need(host, job);
         if (job->manager.wanted == epoch) {

@@ -60,6 +60,7 @@ static gy_status attach(void *arg, const gy_rpc_asked *asked, const ProtobufCMes
         return GY_NOMEM;
     }
     GY_TRY(gy_host_job_folder(host, job));
+    job->attach_ns = gy_now_ns(host->env);
     if (job->attaching.number != 0) {
         gy_rpc_refuse(host->rpc, &job->attaching, GY_TIMEOUT, "another one attaches");
         job->attaching = (gy_rpc_asked){.peer = 0};
@@ -264,9 +265,11 @@ static gy_status job_over(void *arg, const gy_rpc_asked *asked, const ProtobufCM
     const Gy__Cluster__JobOver *asks = (const Gy__Cluster__JobOver *)request;
     host_job *job = NULL;
     GY_TRY(find_job(arg, asked, asks->job, asks->epoch, &job));
-    return step(
-        arg, asked,
-        &(gy_daemon_event){.kind = GY_DAEMON_OVER, .job = job->key, .epoch = asks->epoch});
+    return step(arg, asked,
+                &(gy_daemon_event){.kind = GY_DAEMON_OVER,
+                                   .job = job->key,
+                                   .epoch = asks->epoch,
+                                   .is_kept = asks->is_kept});
 }
 
 gy_status gy_host_methods(gy_host *host, size_t *count)

@@ -167,6 +167,8 @@ static void tell_attached(gy_host *host, host_job *job, const gy_daemon_effect *
     message.leases = listed.leases;
     message.n_leases = listed.n_leases;
     message.folder = job->path;
+    message.heard_ns = job->attach_ns;
+    message.answered_ns = gy_now_ns(host->env);
     message.incarnation = host->incarnation;
     message.host = host->host_name;
     status = status < 0 ? status : gy_rpc_answer(host->rpc, &asked, &message.base);

@@ -197,8 +197,16 @@ static void end_journal(gy_driver *driver)
 {
     gy_journal *journal = driver->folder.journal;
     if (journal != NULL) {
-        if (driver->has_ended && !driver->is_journal_lost && gy_journal_flush(journal) < 0) {
-            gy_driver_fail(driver, GY_IO);
+        /* Of a job with epochs that has failed another one may have to go on elsewhere. */
+        const bool is_left = driver->end.status < 0 && gy_journal_epoch(journal) > 0;
+        if (driver->has_ended && !driver->is_journal_lost) {
+            const gy_status last =
+                is_left ? gy_journal_sync(journal) : gy_journal_flush(journal);
+            if (last == GY_STATE) {
+                gy_error_take(&driver->end, last); /* that comes before any other failure */
+            } else if (last < 0) {
+                gy_driver_fail(driver, GY_IO);
+            }
         }
         if (driver->end.status < 0 && !gy_journal_is_over(journal) &&
             gy_journal_check(journal) == GY_STATE) {

@@ -55,6 +55,23 @@ static void look_at_held(const gy_driver *driver, gy_event *done)
     done->held_bytes = bytes > 0 ? (uint64_t)bytes : 0;
 }
 
+/* What is for room flow alone. */
+static void hear_words(const gy_driver *driver, const gy_process *process,
+                       const gy_wire *message)
+{
+    const gy_driver_ops *ops = driver->ops;
+    if (message->kind == GY_WIRE_SAID && ops->said != NULL) {
+        ops->said(ops->arg, message->body_bytes > 0 ? message->body : NULL, message->body_bytes,
+                  (int)(message->input & 255));
+    } else if (message->kind == GY_WIRE_TRACED && ops->traced != NULL) {
+        gy_driver_guest guest = {.host = ""};
+        if (driver->remote != NULL) {
+            gy_remote_guest(driver, process->slot, &guest);
+        }
+        ops->traced(ops->arg, &guest, message->input, message->body, message->body_bytes);
+    }
+}
+
 /* One message; what a process must not say is a failure. */
 static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *message,
                       int64_t now_ns)
@@ -106,13 +123,11 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
         }
         return gy_process_meet(driver, process, message);
     case GY_WIRE_SAID:
+    case GY_WIRE_TRACED:
         if (!is_ready) {
             break;
         }
-        if (driver->ops->said != NULL) {
-            driver->ops->said(driver->ops->arg, message->body_bytes > 0 ? message->body : NULL,
-                              message->body_bytes, (int)(message->input & 255));
-        }
+        hear_words(driver, process, message);
         return GY_OK;
     case GY_WIRE_NONE:
     case GY_WIRE_WELCOME:

@@ -254,6 +254,21 @@ void gy_worker_say(const gy_worker_task *task, const void *text, size_t size_byt
          true);
 }
 
+void gy_worker_trace(const gy_worker_task *task, const void *rows, size_t size_bytes)
+{
+    const runner *self = task->runner;
+    if (size_bytes > 0 && size_bytes <= GY_WIRE_BODY_BYTES) {
+        tell(self->server,
+             &(gy_wire){.kind = GY_WIRE_TRACED,
+                        .id = task->id,
+                        .member = task->member,
+                        .input = (uint32_t)getpid(),
+                        .body = rows,
+                        .body_bytes = size_bytes},
+             false);
+    }
+}
+
 static void *run_tasks(void *arg)
 {
     runner *self = arg;
@@ -364,6 +379,7 @@ static gy_status hear(server *here, const gy_wire *message)
     case GY_WIRE_MEET:
         return answer(here, message);
     case GY_WIRE_SAID:
+    case GY_WIRE_TRACED:
     case GY_WIRE_NONE:
     case GY_WIRE_READY:
     case GY_WIRE_ALIVE:

@@ -126,6 +126,69 @@ void gy_names_kill(gy_names *names, const gy_names_event *event)
     }
 }
 
+/* ---- One that had ended goes on ---- */
+
+/* Whoever asks again did not hear the answer. */
+static void resume_again(gy_names *names, const job_row *row, const gy_names_event *event)
+{
+    if (row->facts.is_resumed && row->facts.epoch >= event->epoch) {
+        gy_names_answer(names, event->asker, GY_OK, "it goes on already");
+    } else {
+        gy_names_answer(names, event->asker, GY_STATE,
+                        "it has not ended: it goes on by itself");
+    }
+}
+
+void gy_names_resume(gy_names *names, const gy_names_event *event)
+{
+    uint32_t job = gy_index_find(&names->by_job, event->key);
+    job_row *row = job == GY_NONE ? NULL : &names->jobs[job];
+    if (row == NULL || row->state == JOB_NEW) {
+        gy_names_answer(names, event->asker, GY_NOTFOUND, "there is no such job");
+    } else if (row->state != JOB_ENDED) {
+        resume_again(names, row, event);
+    } else if (row->facts.status == GY_OK) {
+        gy_names_answer(names, event->asker, GY_STATE,
+                        "it has ended well: nothing is left to resume");
+    } else if (row->facts.epoch == 0 || !row->is_used) {
+        gy_names_answer(names, event->asker, GY_STATE,
+                        "no manager of it had begun: nothing is left to resume");
+    } else if (row->pending != PENDING_NONE) {
+        gy_names_answer(names, event->asker, GY_AGAIN, "it is just being changed");
+    } else if (row->facts.epoch != event->epoch) {
+        gy_names_answer(names, event->asker, GY_STATE, "it has gone on and ended meanwhile");
+    } else if (names->open_jobs >= names->options.job_max) {
+        gy_names_answer(names, event->asker, GY_LIMIT,
+                        gy_names_text(names, "%u jobs are open already", names->open_jobs));
+    } else {
+        row->next = row->facts;
+        row->next.is_ended = row->next.is_killed = false;
+        row->next.is_resumed = true;
+        row->next.attempts = 0;
+        row->next.status = GY_OK;
+        row->next.reason[0] = '\0';
+        row->asker = event->asker;
+        gy_names_store_job(names, job, PENDING_RESUME);
+    }
+}
+
+void gy_names_resumed(gy_names *names, uint32_t job)
+{
+    job_row *row = &names->jobs[job];
+    GY_ASSERT(row->state == JOB_ENDED);
+    ended_jobs_remove(&names->ended, names->jobs, job);
+    names->ended_jobs--;
+    names->open_jobs++;
+    row->state = JOB_WAITING;
+    row->is_used = true; /* its epoch was its last manager's */
+    row->last_ns = 0;
+    memset(row->avoid, 0, sizeof(row->avoid)); /* somebody may have seen to them */
+    gy_names_note_job(names, job, "goes on, as its user wants");
+    gy_names_due(names, job, names->now_ns);
+}
+
+/* ---- Its end ---- */
+
 static void say_over(gy_names *names, gy_key key, uint32_t epoch, gy_status status)
 {
     uint32_t job = gy_index_find(&names->by_job, key);
@@ -190,6 +253,9 @@ void gy_names_job_end(gy_names *names, const gy_names_event *event)
 static void forget_oldest(gy_names *names)
 {
     uint32_t oldest = names->ended.first;
+    while (oldest != GY_NONE && names->jobs[oldest].pending != PENDING_NONE) {
+        oldest = names->jobs[oldest].in_ended.next; /* that one is about to go on */
+    }
     if (names->ended_jobs > names->options.ended_max && oldest != GY_NONE) {
         gy_names_forget_job(names, oldest);
         ended_jobs_remove(&names->ended, names->jobs, oldest);

@@ -79,6 +79,7 @@ static void send_start(gy_names *names, uint32_t job)
     gy_order *order = gy_names_order(names, row->host, GY_ORDER_MANAGER, row->order);
     order->job = row->key;
     order->epoch = row->facts.epoch;
+    order->is_resumed = row->facts.is_resumed;
     row->told_ns = names->now_ns;
 }
 

@@ -169,6 +169,9 @@ static void handle(gy_names *names, const gy_names_event *event)
     case GY_NAMES_KILL:
         gy_names_kill(names, event);
         return;
+    case GY_NAMES_RESUME:
+        gy_names_resume(names, event);
+        return;
     case GY_NAMES_DRAIN:
         drain(names, event);
         return;

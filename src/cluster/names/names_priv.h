@@ -92,7 +92,7 @@ typedef struct job_facts {
     uint32_t epoch, attempts, weight, slots_max;
     gy_key spec;
     uint64_t platform;
-    bool is_killed, is_ended;
+    bool is_killed, is_ended, is_resumed; /* is_resumed: it had ended, and goes on */
     gy_status status;
     char name[GY_CONTROL_TEXT_BYTES], label[GY_CONTROL_TEXT_BYTES];
     char reason[GY_CONTROL_REASON_BYTES];
@@ -103,7 +103,8 @@ typedef enum pending {
     PENDING_SUBMIT,
     PENDING_RAISE,
     PENDING_END,
-    PENDING_KILL
+    PENDING_KILL,
+    PENDING_RESUME
 } pending;
 
 typedef struct job_row {
@@ -267,6 +268,9 @@ uint32_t gy_names_job_new(gy_names *names, gy_key key);
 void gy_names_job_drop(gy_names *names, uint32_t job);
 void gy_names_submit(gy_names *names, const gy_names_event *event);
 void gy_names_kill(gy_names *names, const gy_names_event *event);
+void gy_names_resume(gy_names *names, const gy_names_event *event);
+/** That it goes on stands in the table. */
+void gy_names_resumed(gy_names *names, uint32_t job);
 void gy_names_job_end(gy_names *names, const gy_names_event *event);
 void gy_names_finish(gy_names *names, uint32_t job, gy_status status, const char *reason);
 /** Its end stands in the table. */

@@ -70,6 +70,7 @@ void gy_names_store_job(gy_names *names, uint32_t job, pending what)
                                .slots_max = facts->slots_max,
                                .status = facts->status,
                                .is_killed = facts->is_killed,
+                               .is_resumed = facts->is_resumed,
                                .is_ended = facts->is_ended};
     memcpy(record.name, facts->name, sizeof(record.name));
     memcpy(record.label, facts->label, sizeof(record.label));
@@ -118,6 +119,10 @@ static void stands(gy_names *names, uint32_t job)
         }
         gy_names_touch(names, job);
         return;
+    case PENDING_RESUME:
+        gy_names_resumed(names, job);
+        gy_names_answer(names, asker, GY_OK, "it goes on");
+        return;
     }
 }
 
@@ -128,12 +133,12 @@ static void falls(gy_names *names, uint32_t job)
     pending what = row->pending;
     row->pending = PENDING_NONE;
     gy_names_note_job(names, job, "the table has no room");
-    if (what == PENDING_SUBMIT || what == PENDING_KILL) {
+    if (what == PENDING_SUBMIT || what == PENDING_KILL || what == PENDING_RESUME) {
         gy_names_answer(names, row->asker, GY_LIMIT, "the name server's table has no room");
     }
     if (what == PENDING_SUBMIT) {
         gy_names_job_drop(names, job);
-    } else {
+    } else if (what != PENDING_RESUME) { /* else it has ended, as before */
         gy_names_due(names, job, names->now_ns + names->options.dead_ns);
     }
 }
@@ -211,6 +216,7 @@ static gy_status load_job(gy_names *names, gy_key key, uint64_t version,
                              .platform = record->platform,
                              .is_killed = record->is_killed != 0,
                              .is_ended = record->is_ended != 0,
+                             .is_resumed = record->is_resumed != 0,
                              .status = (gy_status)record->status};
     memcpy(row->facts.name, record->name, sizeof(record->name));
     memcpy(row->facts.label, record->label, sizeof(record->label));

@@ -242,6 +242,7 @@ gy_status gy_net_write_order(const gy_order *order, gy_arena *arena,
     message->number = order->number;
     message->lease = order->lease;
     message->length_ns = order->length_ns;
+    message->is_resumed = order->is_resumed;
     message->job = key_message(arena, order->job);
     return message->job != NULL ? GY_OK : GY_NOMEM;
 }
@@ -274,7 +275,8 @@ gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_order *order)
                         .number = message->number,
                         .lease = message->lease,
                         .job = gy_net_key(message->job),
-                        .length_ns = message->length_ns};
+                        .length_ns = message->length_ns,
+                        .is_resumed = message->is_resumed};
     return GY_OK;
 }
 

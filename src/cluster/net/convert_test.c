@@ -123,7 +123,8 @@ static void order_once(void)
                         .number = gy_random_u64(&chance),
                         .lease = 1 + below(UINT64_MAX - GY_CONTROL_SLOTS_MAX - 1),
                         .job = key(),
-                        .length_ns = 1 + (int64_t)below(INT64_MAX)};
+                        .length_ns = 1 + (int64_t)below(INT64_MAX),
+                        .is_resumed = below(2) != 0};
     Gy__Cluster__Order message;
     assert_ok(gy_net_write_order(&in, &arena, &message));
     ProtobufCMessage *came = carried(&message.base);
@@ -132,7 +133,7 @@ static void order_once(void)
     assert_true(out.count == in.count && out.daemon == in.daemon && out.lease == in.lease);
     assert_true(out.incarnation == in.incarnation && out.term == in.term);
     assert_true(out.number == in.number && out.length_ns == in.length_ns);
-    assert_true(gy_key_is_same(out.job, in.job));
+    assert_true(gy_key_is_same(out.job, in.job) && out.is_resumed == in.is_resumed);
     protobuf_c_message_free_unpacked(came, NULL);
     gy_arena_free(&arena);
 }

@@ -49,6 +49,7 @@ static const gy_rpc_method methods[] = {
     CALL(GY_NET_PUT_BLOB, "bring a file", MAY(SUBMITTER), MANY, put_blob, PIECE, done, SMALL),
     CALL(GY_NET_SUBMIT, "submit a job", MAY(SUBMITTER), MANY, submit, TEXTS, done, SMALL),
     CALL(GY_NET_KILL, "kill a job", MAY(SUBMITTER), MANY, kill, SMALL, done, SMALL),
+    CALL(GY_NET_RESUME, "resume a job", MAY(SUBMITTER), MANY, resume, SMALL, done, SMALL),
     CALL(GY_NET_DRAIN, "drain a daemon", MAY(SUBMITTER), MANY, drain, SMALL, done, SMALL),
     CALL(GY_NET_WAIT_END, "wait for a job's end", MAY(SUBMITTER), MANY, wait_end, SMALL, ended,
          TEXTS),

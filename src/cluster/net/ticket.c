@@ -26,10 +26,10 @@ gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
             ? -1
             : dprintf(file,
                       "job %016llx%016llx\nepoch %u\nnames %s\nkey %s\nfolder %s\nslots %u\n"
-                      "program %s\ndaemon %s\n",
+                      "resumed %d\nprogram %s\ndaemon %s\n",
                       (unsigned long long)ticket->job.high, (unsigned long long)ticket->job.low,
                       ticket->epoch, ticket->names, ticket->key_file, ticket->folder,
-                      ticket->slots, ticket->program, ticket->daemon);
+                      ticket->slots, ticket->is_resumed, ticket->program, ticket->daemon);
     int error = used < 0 ? errno : 0;
     if (file >= 0 && close(file) != 0 && error == 0) {
         error = errno;
@@ -90,6 +90,7 @@ gy_status gy_ticket_read(gy_ticket *ticket)
 {
     *ticket = (gy_ticket){0};
     char text[TICKET_BYTES] = "", job[40] = "", epoch[16] = "", slots[16] = "", rest = '\0';
+    char resumed[16] = "";
     unsigned long long high = 0, low = 0;
     const char *path = gy_setting_get(GY_TICKET_VARIABLE);
     if (path == NULL) {
@@ -108,6 +109,8 @@ gy_status gy_ticket_read(gy_ticket *ticket)
     }
     (void)find(text, "program", ticket->program, sizeof(ticket->program));
     (void)find(text, "daemon", ticket->daemon, sizeof(ticket->daemon));
+    ticket->is_resumed =
+        find(text, "resumed", resumed, sizeof(resumed)) && strcmp(resumed, "1") == 0;
     ticket->job = (gy_key){high, low};
     return GY_OK;
 }

@@ -33,11 +33,13 @@ static void a_ticket_is_read_as_written(void **state)
     for (int round = 0; round < 2; round++) { /* the second replaces the first */
         struct stat about;
         ticket.epoch++;
+        ticket.is_resumed = round == 1;
         assert_ok(gy_ticket_write(path, &ticket));
         assert_ok(gy_ticket_read(&got));
         assert_memory_equal(&got.job, &ticket.job, sizeof(gy_key));
         assert_int_equal(got.epoch, ticket.epoch);
         assert_int_equal(got.slots, ticket.slots);
+        assert_int_equal(got.is_resumed, ticket.is_resumed);
         assert_string_equal(got.names, ticket.names);
         assert_string_equal(got.folder, ticket.folder);
         assert_string_equal(got.daemon, ticket.daemon);

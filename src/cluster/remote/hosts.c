@@ -56,6 +56,7 @@ typedef struct attach_call {
     gy_driver *driver;
     uint32_t host;
     gy_rpc_peer peer;
+    int64_t sent_ns;
 } attach_call;
 
 static gy_status keep_folder(tenant_host *host, const char *folder)
@@ -86,6 +87,10 @@ static void attached(void *arg, gy_status status, const ProtobufCMessage *answer
     } else if (status >= 0 && keep_folder(host, message->folder) < 0) {
         gy_driver_fail(driver, GY_NOMEM);
     } else {
+        if (status >= 0 && message->answered_ns != 0) {
+            host->clock_ns = remote_clock_ns(call.sent_ns, message->heard_ns,
+                                             message->answered_ns, gy_now_ns(driver->env));
+        }
         gy_tenant_attached(&driver->remote->tenant, call.host, status,
                            status >= 0 ? message->incarnation : 0, why.text);
     }
@@ -101,7 +106,7 @@ void remote_attach(void *arg, uint32_t number)
         gy_driver_fail(driver, GY_NOMEM);
         return;
     }
-    *call = (attach_call){driver, number, host->peer};
+    *call = (attach_call){driver, number, host->peer, gy_now_ns(driver->env)};
     if (remote_call(driver, host->peer, GY_NET_ATTACH, &message.base, attached, call) < 0) {
         gy_free(call); /* it is lost when it stays so */
     }
@@ -148,4 +153,14 @@ const char *gy_remote_folder(const gy_driver *driver, uint32_t slot)
 {
     const uint32_t host = gy_remote_host(driver, slot);
     return host != GY_NONE ? driver->remote->tenant.hosts[host].folder : NULL;
+}
+
+void gy_remote_guest(const gy_driver *driver, uint32_t slot, gy_driver_guest *guest)
+{
+    const uint32_t number = gy_remote_host(driver, slot);
+    if (number != GY_NONE) {
+        const tenant_host *host = &driver->remote->tenant.hosts[number];
+        *guest = (gy_driver_guest){
+            .host = host->name, .number = number + 1, .clock_ns = host->clock_ns};
+    }
 }

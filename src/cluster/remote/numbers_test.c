@@ -1,5 +1,6 @@
-/* Goal: numbers of hosts are those of the journal, whichever of them it has. */
-#include "cluster/remote/tenant.h"
+/* Goal: numbers of hosts are those of the journal, whichever of them it has; clocks of hosts.
+ */
+#include "cluster/remote/remote_priv.h"
 
 #include "cluster/hosts/hosts_test.h"
 
@@ -24,10 +25,27 @@ static void numbers_that_the_journal_lacks_stay_free(void **state)
     machine_free(&at);
 }
 
+static void a_clock_is_seen_through_two_ways(void **state)
+{
+    (void)state;
+    static const int64_t ahead_ns[] = {0, 1000000000, -86400000000000, 7};
+    for (size_t i = 0; i < GY_COUNT(ahead_ns); i++) {
+        for (int64_t back_ns = 0; back_ns < 5000; back_ns += 1000) { /* there takes 2000 */
+            const int64_t heard_ns = 500000 + 2000 + ahead_ns[i],
+                          answered_ns = heard_ns + 90000;
+            const int64_t got_ns = answered_ns - ahead_ns[i] + back_ns;
+            const int64_t wrong_ns =
+                remote_clock_ns(500000, heard_ns, answered_ns, got_ns) - ahead_ns[i];
+            assert_int_equal(wrong_ns, (2000 - back_ns) / 2);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_that_the_journal_lacks_stay_free),
+        cmocka_unit_test(a_clock_is_seen_through_two_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

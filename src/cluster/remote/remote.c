@@ -344,6 +344,7 @@ static void say_farewell(gy_driver *driver)
     const int64_t last_ns = gy_now_ns(driver->env) + farewell_ns;
     for (size_t i = 0; i < remote->tenant.host_count; i++) {
         REMOTE_MESSAGE(JobOver, job_over, message);
+        message.is_kept = driver->end.status < 0; /* its user may have it go on */
         if (remote->tenant.hosts[i].state == HOST_HERE &&
             remote_call(driver, remote->tenant.hosts[i].peer, GY_NET_JOB_OVER, &message.base,
                         farewell_done, remote) == GY_OK) {

@@ -41,6 +41,9 @@ void gy_remote_answered(gy_driver *driver, const gy_process *process);
 uint32_t gy_remote_host(const gy_driver *driver, uint32_t slot);
 const char *gy_remote_folder(const gy_driver *driver, uint32_t slot);
 
+/** Whose host that is. */
+void gy_remote_guest(const gy_driver *driver, uint32_t slot, gy_driver_guest *guest);
+
 /** Tell the process of a START: once what it needs is at its host. GY_NOMEM: as if not said */
 GY_MUST_CHECK gy_status gy_remote_start(gy_driver *driver, gy_process *process,
                                         const gy_effect *effect, const gy_driver_place *place);

@@ -99,6 +99,18 @@ void remote_view(gy_driver *driver, int64_t now_ns);
 
 /* ---- hosts.c: connections to daemons ---- */
 
+/** How far a host's clock is ahead of ours, of one question and its answer: sent by us, heard
+ * and answered there, got by us. It is wrong by half of what the two ways took, at most (the
+ * Network Time Protocol's formula). */
+static inline int64_t remote_clock_ns(int64_t sent_ns, int64_t heard_ns, int64_t answered_ns,
+                                      int64_t got_ns)
+{
+    /* Of nonsense comes nonsense, not an overflow: anybody may answer anything. */
+    return (
+        int64_t)(((double)heard_ns - (double)sent_ns + (double)answered_ns - (double)got_ns) /
+                 2);
+}
+
 /** gy_tenant_ops.dial, .hang_up, .attach, .beat. */
 gy_status remote_dial(void *arg, uint32_t number);
 void remote_hang_up(void *arg, uint32_t number);

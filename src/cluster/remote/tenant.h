@@ -41,6 +41,7 @@ typedef struct tenant_host {
     uint32_t deaths; /* of processes that were never ready, in a row */
     /* Of whoever carries: nothing here reads them. */
     uint64_t peer;                  /* 0: none */
+    int64_t clock_ns;               /* its clock is so far ahead of ours */
     bool is_full;                   /* nothing more goes to it now */
     char *folder;                   /* of the job, there */
     uint32_t first_need, last_need; /* GY_NONE at first: to be asked for */

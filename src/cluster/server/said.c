@@ -83,8 +83,10 @@ static gy_status get(gy_server *server, gy_key key, uint32_t epoch, server_said 
     }
     if (epoch > (*row)->epoch) { /* of the manager before nothing more is known */
         (*row)->epoch = epoch;
-        (*row)->offset = 0;
+        (*row)->offset = (*row)->whole = 0;
         (*row)->size = 0;
+        (*row)->code = -1;
+        (*row)->is_ended = false; /* it may have been resumed */
     }
     (*row)->used = ++saids->clock;
     return GY_OK;
@@ -108,10 +110,12 @@ static bool fill(const gy_server *server, const gy_names_job *job, uint32_t epoc
                  uint64_t offset, Gy__Cluster__SaidSince *since)
 {
     const server_said *row = find(&server->saids, job->key);
+    const bool is_last = row != NULL && job->is_ended && row->epoch == job->epoch;
     since->epoch = epoch;
     since->offset = offset;
-    since->code = row != NULL && job->is_ended ? row->code : -1;
-    if (row != NULL && (row->epoch > epoch || row->offset + row->size > offset)) {
+    since->code = is_last ? row->code : -1;
+    if (row != NULL &&
+        (row->epoch > epoch || (row->epoch == epoch && row->offset + row->size > offset))) {
         const uint64_t from = row->epoch > epoch ? row->offset : GY_MAX(offset, row->offset);
         since->epoch = row->epoch;
         since->offset = from;
@@ -122,7 +126,7 @@ static bool fill(const gy_server *server, const gy_names_job *job, uint32_t epoc
     if (job->is_ended) {
         since->status = job->status;
         since->reason = (char *)(uintptr_t)job->reason;
-        since->said = row != NULL ? row->whole : 0;
+        since->said = is_last ? row->whole : 0;
     }
     return since->data.len > 0 || job->is_ended;
 }

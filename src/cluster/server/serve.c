@@ -285,6 +285,26 @@ static gy_status serve_kill(gy_server *server, const gy_rpc_asked *asked,
 }
 SERVED(kill, Kill)
 
+static gy_status serve_resume(gy_server *server, const gy_rpc_asked *asked,
+                              const Gy__Cluster__Resume *message)
+{
+    gy_names_event event = {
+        .kind = GY_NAMES_RESUME, .key = gy_net_key(message->job), .epoch = message->epoch};
+    gy_names_job job;
+    GY_TRY(check_ready(server));
+    GY_TRY(check_key(message->job));
+    if (gy_names_find_job(server->names, event.key, &job) && job.is_ended) {
+        gy_status status = gy_server_check_spec(server, job.spec);
+        if (status == GY_NOTFOUND) {
+            return gy_fail(GY_STATE, "what it is made of is not kept here any more: submit it "
+                                     "anew");
+        }
+        GY_TRY(status);
+    }
+    return ask_machine(server, asked, &event);
+}
+SERVED(resume, Resume)
+
 static gy_status serve_drain(gy_server *server, const gy_rpc_asked *asked,
                              const Gy__Cluster__Drain *message)
 {
@@ -329,14 +349,23 @@ void gy_server_methods(gy_rpc_method methods[SERVER_METHODS])
         gy_status (*serve)(void *arg, const gy_rpc_asked *asked,
                            const ProtobufCMessage *request);
     } served[] = {
-        {GY_NET_DAEMON_STATE, state},  {GY_NET_DAEMON_BYE, bye},
-        {GY_NET_ASK_SPEC, spec},       {GY_NET_JOB_END, job_end},
-        {GY_NET_WISHES, wishes},       {GY_NET_GIVE_BACK, give_back},
-        {GY_NET_ASK_BLOBS, ask_blobs}, {GY_NET_PUT_BLOB, put_blob},
-        {GY_NET_SUBMIT, submit},       {GY_NET_KILL, kill},
-        {GY_NET_DRAIN, drain},         {GY_NET_WAIT_END, wait_end},
-        {GY_NET_LIST, list},           {GY_NET_VIEW, view},
-        {GY_NET_SAID, gy_server_said}, {GY_NET_ASK_SAID, gy_server_ask_said},
+        {GY_NET_DAEMON_STATE, state},
+        {GY_NET_DAEMON_BYE, bye},
+        {GY_NET_ASK_SPEC, spec},
+        {GY_NET_JOB_END, job_end},
+        {GY_NET_WISHES, wishes},
+        {GY_NET_GIVE_BACK, give_back},
+        {GY_NET_ASK_BLOBS, ask_blobs},
+        {GY_NET_PUT_BLOB, put_blob},
+        {GY_NET_SUBMIT, submit},
+        {GY_NET_KILL, kill},
+        {GY_NET_RESUME, resume},
+        {GY_NET_DRAIN, drain},
+        {GY_NET_WAIT_END, wait_end},
+        {GY_NET_LIST, list},
+        {GY_NET_VIEW, view},
+        {GY_NET_SAID, gy_server_said},
+        {GY_NET_ASK_SAID, gy_server_ask_said},
     };
     static const gy_net_type told[] = {GY_NET_ORDER, GY_NET_GRANTS, GY_NET_OVER};
     static_assert(GY_COUNT(served) + GY_COUNT(told) == SERVER_METHODS, "all of them");

@@ -16,7 +16,7 @@
 #include <gyre/cluster.h>
 
 enum {
-    SERVER_METHODS = 19,
+    SERVER_METHODS = 20,
     SERVER_HELD_MAX = 16384,      /* calls that wait for an answer */
     SERVER_PROGRESS_BYTES = 256,  /* of what a manager says for people */
     SERVER_VIEWS_BYTES = 8 << 20, /* of all managers' views, packed */

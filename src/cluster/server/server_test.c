@@ -313,7 +313,7 @@ static void each_role_may_what_is_its_own(void **state)
                  {GY_NET_GIVE_BACK, M},  {GY_NET_ASK_BLOBS, S},    {GY_NET_PUT_BLOB, S},
                  {GY_NET_SUBMIT, S},     {GY_NET_KILL, S},         {GY_NET_DRAIN, S},
                  {GY_NET_WAIT_END, S},   {GY_NET_LIST, S | W},     {GY_NET_SAID, D},
-                 {GY_NET_ASK_SAID, S}};
+                 {GY_NET_ASK_SAID, S},   {GY_NET_RESUME, S}};
     kit_server server;
     kit_agent at;
     char got[8];

@@ -91,14 +91,17 @@ gy_status gy_running_check_cluster(const gy_flow_job *job)
         return GY_OK;
     }
     GY_TRY(check_program(job->ticket));
-    if (o->memo != NULL) {
-        return gy_fail(GY_UNSUPPORTED,
-                       "a job on a cluster keeps no memo: its intermediates lie "
-                       "on many hosts (run it with `gyre job run`)");
+    if (o->memo != NULL && o->memo[0] != '/') {
+        return gy_fail(GY_ARG,
+                       "the memo of a job on a cluster is '%.200s', expected a path from "
+                       "the root, in storage that all hosts have",
+                       o->memo);
     }
-    if (o->trace != NULL) {
-        return gy_fail(GY_UNSUPPORTED, "a job on a cluster writes no trace: clocks of hosts "
-                                       "cannot be compared (run it with `gyre job run`)");
+    if (o->trace != NULL && o->trace[0] != '/') {
+        return gy_fail(GY_ARG,
+                       "the trace of a job on a cluster is '%.200s', expected a path from "
+                       "the root, in storage that all hosts have",
+                       o->trace);
     }
     if (o->sandbox != NULL) {
         return gy_fail(GY_UNSUPPORTED,
@@ -106,7 +109,8 @@ gy_status gy_running_check_cluster(const gy_flow_job *job)
                        "daemons' to put up, not the job's");
     }
     if (o->is_resume) {
-        return gy_fail(GY_UNSUPPORTED, "a job on a cluster goes on by itself: submit it anew");
+        return gy_fail(GY_UNSUPPORTED, "a job on a cluster is resumed by `gyre job resume`, "
+                                       "not by its program");
     }
     if (o->output == NULL && o->folder == NULL) {
         return gy_fail(GY_ARG, "a job on a cluster needs an output or a folder in storage that "
@@ -181,6 +185,13 @@ gy_status gy_running_agree_on_width(gy_flow_job *job)
                : gy_fail(GY_FORMAT, "%s does not say how wide a cohort may be", path);
 }
 
+/* ---- a memo ---- */
+
+bool gy_running_is_shared(const gy_flow_job *job)
+{
+    return job->ticket != NULL && job->options.memo != NULL;
+}
+
 /* ---- how far it is ---- */
 
 void gy_running_say(void *arg, const gy_manager *manager, gy_text *line)
@@ -235,6 +246,9 @@ int64_t gy_running_held(void *arg, const gy_manager *manager, const gy_event *do
     const gy_lowering *l = &job->lowering;
     const uint32_t task = done->id.task;
     gy_report report;
+    if (gy_running_is_shared(job)) {
+        return -1;
+    }
     if (gy_running_follow(job, manager) < 0 || task >= l->task_count ||
         done->member >= l->member_first[task + 1] - l->member_first[task] ||
         gy_report_read(done->report, done->report_bytes, &report) < 0) {

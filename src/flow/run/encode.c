@@ -11,7 +11,8 @@ gy_status gy_running_welcome(void *arg, const char *folder, gy_text *message)
     gy_flow_job *job = arg;
     char data[GY_JOB_PATH];
     job->is_ours = job->has_lock = true; /* the driver holds it */
-    GY_TRY(gy_running_path(data, folder != NULL ? folder : job->folder, "data"));
+    const bool is_there = folder != NULL && !gy_running_is_shared(job);
+    GY_TRY(gy_running_path(data, is_there ? folder : job->folder, "data"));
     const char **stages =
         gy_alloc("flow.welcome", (job->dag->stage_count + 1) * sizeof(*stages));
     if (stages == NULL) {
@@ -161,7 +162,8 @@ static gy_status fill_edge(gy_flow_job *job, const gy_manager *manager, const gy
         input->size_bytes = part.size_bytes;
         return GY_OK;
     }
-    const bool is_here = job->place == NULL || state.host == job->place->host;
+    const bool is_here =
+        job->place == NULL || state.host == job->place->host || gy_running_is_shared(job);
     input->kind = is_here ? GY_INPUT_SECTION : GY_INPUT_FETCHED;
     input->from = state.committed;
     input->member = member;

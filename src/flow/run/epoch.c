@@ -74,6 +74,9 @@ static gy_status take_hidden(gy_flow_job *job)
         return gy_fail(GY_STATE, "epoch %llu is over: epoch %llu has the output %s",
                        (unsigned long long)job->epoch, (unsigned long long)epoch, job->output);
     }
+    if (name[0] == '\0' && gy_running_restore_hidden(job)) {
+        return GY_OK;
+    }
     GY_TRY(gy_running_path(path, job->output, name));
     const int failed = name[0] == '\0' ? mkdir(job->hidden, 0700) : rename(path, job->hidden);
     if (failed == 0 || epoch == job->epoch) {
@@ -96,8 +99,12 @@ gy_status gy_running_began(void *arg)
     }
     if (status == GY_OK && job->hidden[0] != '\0') {
         status = gy_running_check_output(job);
-        if (status < 0 && job->epoch > 0) {
+        if (status < 0 && job->is_restored) {
+            gy_running_keep_hidden(job);
+        } else if (status < 0 && job->epoch > 0) {
             (void)rmdir(job->hidden); /* it is another job's output */
+        } else if (status == GY_OK && !job->is_resumed) {
+            gy_running_forget_kept(job);
         }
     }
     job->is_ours = job->is_ours || status == GY_OK;

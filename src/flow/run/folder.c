@@ -146,6 +146,7 @@ static gy_status find_shared_folder(gy_flow_job *job)
     GY_TRY(gy_running_name_output(job));
     GY_TRY(gy_running_path(job->folder, job->output, name));
     job->is_folder_own = true;
+    GY_TRY(gy_running_take_back(job));
     return make_output(job);
 }
 
@@ -214,6 +215,7 @@ gy_status gy_running_make_folder(gy_flow_job *job)
     if (gy_running_is_done(job)) {
         return GY_OK;
     }
+    GY_TRY(gy_running_check_left(job));
     const char *const names[] = {"data", "scratch", "run", "trace"};
     GY_TRY(gy_running_path(job->data, job->folder, "data"));
     for (size_t i = 0; i < GY_COUNT(names); i++) {
@@ -240,6 +242,7 @@ static gy_status find_other(const gy_flow_job *job, char out[256])
          at = readdir(listing)) {
         if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0 &&
             !(gy_running_is_hidden(job, at->d_name, &epoch) && epoch <= job->epoch) &&
+            !gy_running_is_kept_name(at->d_name) &&
             !(job->is_folder_own && strcmp(at->d_name, strrchr(job->folder, '/') + 1) == 0)) {
             (void)snprintf(out, 256, "%.255s", at->d_name);
         }
@@ -251,7 +254,7 @@ static gy_status find_other(const gy_flow_job *job, char out[256])
 gy_status gy_running_check_output(const gy_flow_job *job)
 {
     char other[256] = "";
-    if (!job->is_resumed) {
+    if (!job->is_resumed || job->is_restored) {
         GY_TRY(find_other(job, other));
     }
     return other[0] == '\0' ? GY_OK
@@ -323,8 +326,7 @@ static void remove_output(const gy_flow_job *job)
     }
 }
 
-/* One that is there says that there is something to go on with; of a failed job on a cluster
- * nothing is, since daemons keep nothing of it. */
+/* One that is there says that there is something to go on with. */
 static void remove_journal(gy_flow_job *job, gy_status status)
 {
     if (status >= 0 && gy_running_say_done(job) < 0) {
@@ -342,6 +344,7 @@ static void remove_journal(gy_flow_job *job, gy_status status)
 
 void gy_running_clean(gy_flow_job *job, gy_status status)
 {
+    const bool is_left = status < 0 && gy_running_is_left(job);
     if (!job->is_ours) {
         return;
     }
@@ -349,7 +352,9 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
         if (status < 0 && !job->is_published && job->hidden[0] != '\0') {
             remove_output(job);
         }
-        if (job->hidden[0] != '\0') {
+        if (job->hidden[0] != '\0' && is_left) {
+            gy_running_keep_hidden(job);
+        } else if (job->hidden[0] != '\0') {
             remove_folder(job->hidden);
         }
         if (status < 0 && job->is_output_made && !job->is_published && !job->is_folder_own) {
@@ -363,9 +368,16 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
     const char *const names[] = {"data", "scratch", "run", "trace"};
     for (size_t i = 0; job->folder[0] != '\0' && i < GY_COUNT(names); i++) {
         char path[GY_JOB_PATH];
+        if (is_left && i == 0 && gy_running_is_shared(job)) {
+            continue; /* what is committed lies there */
+        }
         if (gy_running_path(path, job->folder, names[i]) >= 0) {
             remove_folder(path);
         }
+    }
+    if (is_left) {
+        gy_running_keep_folder(job);
+        return;
     }
     remove_journal(job, status); /* last */
     if (job->is_folder_own) {    /* a failed one, too: its end is known to the name server */

@@ -16,7 +16,8 @@
 #include "flow/run/start.h"
 
 enum { GY_JOB_HOSTS = 4096 /* that a job ever had, lost ones too */ };
-#define GY_JOB_SHARED_NAME ".gyre-job-" /* and its id: folder of a job on a cluster */
+#define GY_JOB_SHARED_NAME ".gyre-job-"  /* and its id: folder of a job on a cluster */
+#define GY_JOB_KEPT_NAME   ".gyre-kept-" /* of one that failed, which may be resumed */
 enum { GY_JOB_PATH = 4096, GY_JOB_NOTES = 10000, GY_HIDDEN_NAME_BYTES = GY_JOB_ID_BYTES + 40 };
 
 /** Sizes and samples that a gate has seen so far. */
@@ -59,6 +60,7 @@ typedef struct gy_flow_job {
     char hidden[GY_JOB_PATH]; /* in output, until the job ends */
     bool is_output_made;
     bool is_folder_own; /* of a job on a cluster: in the output, and goes with the job */
+    bool is_restored;   /* hidden: it was kept in the job's folder */
     bool is_done;       /* an earlier manager of this job has published all of it */
 
     /* growth */
@@ -103,6 +105,9 @@ typedef struct gy_flow_job {
     } last_notes[GY_DRIVER_ROWS]; /* the i-th at i % GY_DRIVER_ROWS */
     uint64_t last_note_count;
     int64_t saved_ns;          /* when the history was */
+    gy_text traced;            /* of processes at daemons: events of the trace */
+    int64_t *traced_processes; /* (traced_count) that have a name in it */
+    size_t traced_count, traced_room;
     gy_driver_traffic traffic; /* between the hosts of a cluster */
     gy_status cause;           /* of a failed growth, save or publication */
     char fatal[512];           /* why a failure was said to be for good */
@@ -153,6 +158,25 @@ GY_MUST_CHECK gy_status gy_running_place_journal(gy_flow_job *job);
 /** The manager's epoch, if it has one. GY_ARG */
 GY_MUST_CHECK gy_status gy_running_look_for_epoch(gy_flow_job *job);
 
+/* ---- kept.c: what a failed job of a cluster leaves, so that it can be resumed ---- */
+
+/** Something of it is committed, and nothing is published. */
+bool gy_running_is_left(const gy_flow_job *job);
+/** What final outputs are committed goes from the output into the job's folder. */
+void gy_running_keep_hidden(const gy_flow_job *job);
+/** The job's folder, if it is in the output, gets the name of one that is kept. */
+void gy_running_keep_folder(const gy_flow_job *job);
+/** What lies in an output under this name is of no job that runs. */
+bool gy_running_is_kept_name(const char *name);
+/** A job that is resumed finds its folder again. GY_NOTFOUND nothing is left; GY_IO; GY_ARG */
+GY_MUST_CHECK gy_status gy_running_take_back(const gy_flow_job *job);
+/** And its journal. GY_NOTFOUND */
+GY_MUST_CHECK gy_status gy_running_check_left(const gy_flow_job *job);
+/** And what gy_running_keep_hidden kept; false: nothing. */
+bool gy_running_restore_hidden(gy_flow_job *job);
+/** What earlier jobs left in the output goes: another one is begun there. */
+void gy_running_forget_kept(const gy_flow_job *job);
+
 /* ---- epoch.c ---- */
 
 /** What the output's hidden folder is called. */
@@ -182,6 +206,9 @@ bool gy_running_is_done(gy_flow_job *job);
 GY_MUST_CHECK gy_status gy_running_say_done(gy_flow_job *job);
 /** How wide a cohort may be: as all managers of the job say. */
 GY_MUST_CHECK gy_status gy_running_agree_on_width(gy_flow_job *job);
+/** Of a job on a cluster that keeps a memo intermediates lie in its folder, which all hosts
+ * have, and not at daemons. */
+bool gy_running_is_shared(const gy_flow_job *job);
 /** gy_driver_ops.held, .say */
 int64_t gy_running_held(void *arg, const gy_manager *manager, const gy_event *done);
 void gy_running_say(void *arg, const gy_manager *manager, gy_text *line);
@@ -251,6 +278,9 @@ void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *r
 /** An empty trace in the file that was asked for, so that one that cannot be written is told of
  * before anything runs. GY_IO, GY_ARG */
 GY_MUST_CHECK gy_status gy_running_trace_begin(const gy_flow_job *job);
+/** gy_driver_ops.traced */
+void gy_running_traced(void *arg, const gy_driver_guest *guest, uint32_t pid, const void *rows,
+                       size_t size_bytes);
 /** What all processes left of their traces, in the file that was asked for. */
 void gy_running_trace(gy_flow_job *job);
 

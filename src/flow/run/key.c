@@ -285,6 +285,9 @@ static gy_status add_file(gy_proto_keys *keys, const char *text, const gy_file_r
     }
     GY_TRY(check_own(text, range->hosts));
     GY_TRY(identify(text, range, &file));
+    if (keys->is_over_hosts) {
+        file.device = 0; /* each host counts what is mounted by itself */
+    }
     *bytes += (int64_t)file.size_bytes;
     if (keys->memo == NULL) {
         gy_text_add_bytes(words, &file, sizeof(file));
@@ -487,7 +490,8 @@ void gy_proto_keys_tell(void *arg, const gy_dag *dag, uint32_t proto, gy_key *ke
     const gy_proto_keys *keys = arg;
     GY_ASSERT(proto < keys->count);
     *key = keys->keys[proto];
-    *is_kept = dag->protos[proto].command == NULL || dag->protos[proto].files != NULL;
+    *is_kept = (dag->protos[proto].command == NULL || dag->protos[proto].files != NULL) &&
+               !keys->places[proto].is_pinned; /* what a host's file holds is not known here */
     *bytes = keys->bytes[proto];
 }
 

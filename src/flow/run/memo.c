@@ -245,6 +245,30 @@ static gy_status load_index(gy_memo_store *store, const char *path, bool is_alon
     return GY_OK;
 }
 
+/* One call: appends of several jobs do not mix. On a file system of several hosts each of them
+ * thinks to know where the file ends, and is right while it has the lock. */
+static gy_status write_record(const gy_memo_store *store, const gy_text *text)
+{
+    if (store->is_over_hosts) {
+        const gy_deadline deadline = gy_env_deadline(store->env, LOCK_SECONDS);
+        for (uint64_t round = 0; flock(store->index, LOCK_EX | LOCK_NB) != 0; round++) {
+            if (gy_now_ns(store->env) >= deadline.at_ns) {
+                return gy_fail(GY_STATE, "the index of %s is locked for %d s and more",
+                               store->folder, LOCK_SECONDS);
+            }
+            store->env->ops->pause(store->env, round);
+        }
+    }
+    const ssize_t written = write(store->index, text->data, text->size_bytes);
+    const gy_status status = written == (ssize_t)text->size_bytes
+                                 ? GY_OK
+                                 : fail_file("write the index of", store->folder);
+    if (store->is_over_hosts) {
+        (void)flock(store->index, LOCK_UN);
+    }
+    return status;
+}
+
 gy_status gy_memo_append(gy_memo_store *store, uint32_t kind, const void *body,
                          size_t body_bytes, const void *more, size_t more_bytes)
 {
@@ -259,10 +283,7 @@ gy_status gy_memo_append(gy_memo_store *store, uint32_t kind, const void *body,
     if (status >= 0) {
         record.sum = gy_hash(text.data + sizeof(record), record.body_bytes, kind);
         memcpy(text.data, &record, sizeof(record));
-        /* one call: appends of several jobs do not mix */
-        if (write(store->index, text.data, text.size_bytes) != (ssize_t)text.size_bytes) {
-            status = fail_file("write the index of", store->folder);
-        }
+        status = write_record(store, &text);
     }
     gy_text_free(&text);
     return status;
@@ -329,6 +350,11 @@ gy_status gy_memo_open(gy_env *env, const char *folder, gy_memo_store **store)
     }
     *store = made;
     return GY_OK;
+}
+
+void gy_memo_share(gy_memo_store *store, bool is_over_hosts)
+{
+    store->is_over_hosts = is_over_hosts;
 }
 
 void gy_memo_close(gy_memo_store *store)
@@ -520,7 +546,7 @@ static gy_status both_paths(const gy_memo_store *store, const gy_memo_entry *ent
         folder = place->hidden;
         (void)gy_name_final(place->id, member, 0, name);
     } else {
-        (void)gy_name_data(place->id, member, entry->width, name);
+        (void)gy_name_file(place->round, place->id, member, entry->width, name);
     }
     if (snprintf(out[1], GY_MEMO_PATH, "%s/%s", folder, name) >= GY_MEMO_PATH) {
         return gy_fail(GY_ARG, "the path %s is too long", folder);

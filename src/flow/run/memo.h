@@ -24,6 +24,8 @@ typedef struct gy_memo_file {
 /** Open and lock, making what is not there. GY_IO; GY_FORMAT no memo folder; GY_STATE it is
  * being collected; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_memo_open(gy_env *env, const char *folder, gy_memo_store **store);
+/** Managers on several hosts write to it, of which none knows where its end is. */
+void gy_memo_share(gy_memo_store *store, bool is_over_hosts);
 /** NULL is fine. */
 void gy_memo_close(gy_memo_store *store);
 
@@ -50,6 +52,7 @@ enum { GY_MEMO_WIDTH_MAX = 64 };
 /** Where files of a job's attempt lie. */
 typedef struct gy_memo_place {
     gy_attempt id;
+    uint32_t round;     /* gy_name_file's */
     const char *data;   /* folder of intermediates */
     const char *hidden; /* folder of final outputs before they have their names */
     uint64_t finals;    /* bit m: the one output of member m is final */

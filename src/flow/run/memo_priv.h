@@ -38,6 +38,7 @@ struct gy_memo_store {
     gy_env *env;
     char *folder;
     int lock, index;
+    bool is_over_hosts; /* appends take the index's lock */
     gy_memo_entry *entries;
     size_t entry_count, entry_capacity;
     gy_memo_content_row *contents;

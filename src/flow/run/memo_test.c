@@ -173,6 +173,50 @@ static void who_holds_the_lock_is_waited_for(void **state)
     remove_place(&at);
 }
 
+/* On storage of several hosts who appends waits for who does so there. */
+static void hosts_append_one_after_the_other(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_memo_close(open_store(&at));
+    char path[300];
+    snprintf(path, sizeof(path), "%s/index", at.memo);
+    gy_env_ops ops = *gy_env_real()->ops;
+    ops.pause = let_go;
+    patient_env patient = {.env = {&ops}, .lock = open(path, O_RDWR)};
+    gy_memo_store *store = NULL;
+    assert_ok(gy_memo_open(&patient.env, at.memo, &store));
+    assert_int_equal(flock(patient.lock, LOCK_EX), 0);
+    keep(store, &at, 1, 10); /* at home one call is enough */
+    assert_int_equal(patient.pauses, 0);
+    gy_memo_share(store, true);
+    keep(store, &at, 2, 10);
+    assert_int_equal(patient.pauses, 1);
+    assert_int_equal(flock(patient.lock, LOCK_EX | LOCK_NB), 0); /* it has let go */
+    gy_memo_close(store);
+    close(patient.lock);
+    store = open_store(&at);
+    assert_non_null(gy_memo_find(store, (gy_key){2, 2}));
+    gy_memo_close(store);
+    remove_place(&at);
+}
+
+/* A later job of a program has the number of the job before names of files. */
+static void files_are_those_of_the_jobs_round(void **state)
+{
+    (void)state;
+    place at = make_place();
+    char path[400];
+    gy_memo_store *store = open_store(&at);
+    keep(store, &at, 1, 10);
+    assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){1, 1}),
+                           &(gy_memo_place){.id = {7, 0, 1}, .round = 3, .data = at.data}));
+    snprintf(path, sizeof(path), "%s/3-7.0.1", at.data);
+    assert_int_equal(access(path, R_OK), 0);
+    gy_memo_close(store);
+    remove_place(&at);
+}
+
 static void jobs_open_a_folder_at_once(void **state)
 {
     (void)state;
@@ -427,12 +471,45 @@ static void files_of_hosts_are_places(void **state)
     }
 }
 
+/* Over hosts: what a host's own file holds is not known, and nothing of it is kept. */
+static void what_reads_a_hosts_file_is_not_kept(void **state)
+{
+    (void)state;
+    place at = make_place();
+    char path[300];
+    snprintf(path, sizeof(path), "%s/input", at.top);
+    write_file(path, "a");
+    gy_memo_store *store = open_store(&at);
+    gy_dag *dag = gy_dag_new(NULL, "hosts");
+    assert_non_null(dag);
+    (void)gy_dag_vertex(
+        dag, &(gy_vertex_options){.function = "f", .files = (const char *[]){path, NULL}});
+    (void)gy_dag_vertex(
+        dag, &(gy_vertex_options){.function = "f",
+                                  .files = (const char *[]){"file://h1/a", path, NULL}});
+    gy_proto_keys keys = {.memo = store, .is_over_hosts = true};
+    assert_ok(gy_proto_keys_make(&keys, dag));
+    for (uint32_t p = 0; p < 2; p++) {
+        gy_key key;
+        bool is_kept = false;
+        int64_t bytes = 0;
+        gy_proto_keys_tell(&keys, dag, p, &key, &is_kept, &bytes);
+        assert_int_equal(is_kept, p == 0);
+    }
+    gy_proto_keys_fini(&keys);
+    gy_dag_free(dag);
+    gy_memo_close(store);
+    remove_place(&at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_found_again),
         cmocka_unit_test(a_torn_index_loses_its_end_alone),
         cmocka_unit_test(who_holds_the_lock_is_waited_for),
+        cmocka_unit_test(hosts_append_one_after_the_other),
+        cmocka_unit_test(files_are_those_of_the_jobs_round),
         cmocka_unit_test(jobs_open_a_folder_at_once),
         cmocka_unit_test(collecting_removes_the_least_recently_used),
         cmocka_unit_test(keys_change_with_what_they_stand_on),
@@ -441,6 +518,7 @@ int main(void)
         cmocka_unit_test(contents_are_read_once),
         cmocka_unit_test(ranges_of_files_are_read),
         cmocka_unit_test(files_of_hosts_are_places),
+        cmocka_unit_test(what_reads_a_hosts_file_is_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

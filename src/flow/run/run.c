@@ -89,10 +89,12 @@ static void discard(void *arg, const gy_manager *manager, const gy_effect *effec
     char name[GY_NAME_BYTES];
     for (uint32_t m = 0; m < width; m++) {
         (void)gy_name_file(gy_running_round(job), effect->id, m, width, name);
-        if (names != NULL) { /* what else it left there goes with the job */
+        if (names != NULL && !gy_running_is_shared(job)) {
             gy_text_add_bytes(names, name, strlen(name) + 1);
         } else {
             remove_file(job->data, name);
+        }
+        if (names == NULL) { /* what else it left at a daemon goes with the job */
             remove_scratch(job, name);
         }
         size_t final = 0, finals = 0;
@@ -227,6 +229,7 @@ static gy_status prepare(gy_flow_job *job)
     job->keys.is_over_hosts = job->ticket != NULL;
     if (job->options.memo != NULL) {
         GY_TRY(gy_memo_open(job->env, job->options.memo, &job->memo));
+        gy_memo_share(job->memo, job->ticket != NULL);
         job->keys.memo = job->memo;
     }
     GY_TRY(gy_running_wall(job));
@@ -289,6 +292,7 @@ static gy_status drive(gy_flow_job *job)
                                .began = gy_running_began,
                                .over = gy_running_over,
                                .said = job->options.said != NULL ? said : NULL,
+                               .traced = job->options.trace != NULL ? gy_running_traced : NULL,
                                .note = gy_running_note,
                                .tick = gy_running_tick,
                                .arg = job};
@@ -356,15 +360,17 @@ static void free_job(gy_flow_job *job)
         gy_free(job->gates[i].bytes);
         gy_free(job->gates[i].samples);
     }
-    void *arrays[] = {job->task_flags, job->gates,           job->inputs,
-                      job->outputs,    job->channels,        job->counters,
-                      job->cohorts,    job->channel_outputs, (void *)(uintptr_t)job->notes};
+    void *arrays[] = {job->task_flags,      job->gates,           job->inputs,
+                      job->outputs,         job->channels,        job->counters,
+                      job->cohorts,         job->channel_outputs, (void *)(uintptr_t)job->notes,
+                      job->traced_processes};
     for (size_t i = 0; i < GY_COUNT(arrays); i++) {
         gy_free(arrays[i]);
     }
     gy_sandbox_fini(&job->sandbox);
     gy_text_free(&job->detail);
     gy_text_free(&job->learnt);
+    gy_text_free(&job->traced);
     gy_arena_free(&job->arena);
     gy_arena_free(&job->start_arena);
     gy_running_leave_cluster(job);

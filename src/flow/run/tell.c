@@ -148,7 +148,10 @@ static gy_status place_of(const gy_flow_job *job, const gy_effect *effect, gy_me
     const gy_lowering *l = &job->lowering;
     const uint32_t first = l->member_first[effect->id.task];
     const uint32_t width = l->member_first[effect->id.task + 1] - first;
-    *place = (gy_memo_place){.id = effect->id, .data = job->data, .hidden = job->hidden};
+    *place = (gy_memo_place){.id = effect->id,
+                             .round = gy_running_round(job),
+                             .data = job->data,
+                             .hidden = job->hidden};
     if ((job->task_flags[effect->id.task] & GY_TASK_FINAL) == 0) {
         return GY_OK;
     }

@@ -11,6 +11,59 @@
 
 enum { PIECE_BYTES_MAX = 64 << 20 };
 
+/* ---- of processes at daemons: rows that come with their answers ---- */
+
+/* One number for a process of the whole cluster: pids are below 2^22. */
+static int64_t number_of(const gy_driver_guest *guest, uint32_t pid)
+{
+    return ((int64_t)guest->number << 22) + (pid & ((1u << 22) - 1));
+}
+
+static gy_status name_process(gy_flow_job *job, const gy_driver_guest *guest, uint32_t pid)
+{
+    const int64_t number = number_of(guest, pid);
+    for (size_t i = 0; i < job->traced_count; i++) {
+        if (job->traced_processes[i] == number) {
+            return GY_OK;
+        }
+    }
+    GY_TRY(gy_reserve("flow.traced", (void **)&job->traced_processes, &job->traced_room,
+                      job->traced_count + 1, sizeof(int64_t)));
+    job->traced_processes[job->traced_count++] = number;
+    gy_text_add(&job->traced,
+                ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%lld,\"args\":{\"name\":"
+                "\"process %u on ",
+                (long long)number, pid);
+    for (const char *at = guest->host; *at != '\0'; at++) {
+        gy_text_add(&job->traced, "%c", *at == '"' || *at == '\\' ? '?' : *at);
+    }
+    gy_text_add(&job->traced, "\"}}");
+    return job->traced.status;
+}
+
+void gy_running_traced(void *arg, const gy_driver_guest *guest, uint32_t pid, const void *rows,
+                       size_t size_bytes)
+{
+    gy_flow_job *job = arg;
+    if (job->traced.size_bytes > PIECE_BYTES_MAX) {
+        return;
+    }
+    gy_status status = name_process(job, guest, pid);
+    const size_t before = job->traced.size_bytes;
+    status = status < 0 ? status
+                        : gy_trace_show(&job->traced, rows, size_bytes, number_of(guest, pid),
+                                        -guest->clock_ns);
+    if (status < 0 && job->traced.status == GY_OK) {
+        job->traced.size_bytes = before; /* a process may scribble, not into the others' */
+    }
+    if (status < 0 || job->traced.size_bytes > PIECE_BYTES_MAX) {
+        gy_running_note_text(job, "what process %u on %s traced is lost: %s", pid, guest->host,
+                             status < 0 ? gy_error_text() : "too much, and all that follows");
+    }
+}
+
+/* ---- of processes here: pieces that they leave ---- */
+
 static gy_status add_piece(gy_flow_job *job, const char *folder, const char *name,
                            gy_text *text)
 {
@@ -36,6 +89,9 @@ static gy_status write_trace(gy_flow_job *job, gy_text *text)
     }
     gy_text_add(text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     gy_trace_write(text, (int)getpid(), "manager");
+    if (job->traced.status == GY_OK && job->traced.size_bytes > 0) {
+        gy_text_add_bytes(text, job->traced.data, job->traced.size_bytes);
+    }
     gy_status status = GY_OK;
     for (struct dirent *at = readdir(listing); at != NULL && status >= 0;
          at = readdir(listing)) {

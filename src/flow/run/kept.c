@@ -1,0 +1,132 @@
+/*
+ * What a job of a cluster leaves that has failed or was killed: its journal, and the final
+ * outputs that are committed. In the output it is called so that another job that begins there
+ * knows that it may go; each of the two, and who resumes it, renames it, which one of them can.
+ * Real files.
+ */
+#include "flow/channel/vertex_priv.h"
+#include "flow/run/job.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char hidden_name[] = "hidden";
+
+bool gy_running_is_left(const gy_flow_job *job)
+{
+    bool is_left = false;
+    for (size_t i = 0; job->ticket != NULL && job->manager != NULL && !job->is_published &&
+                       i < gy_manager_stage_count(job->manager);
+         i++) {
+        gy_stage_state state;
+        gy_manager_stage(job->manager, (uint32_t)i, &state);
+        is_left = is_left || state.committed > 0;
+    }
+    return is_left;
+}
+
+bool gy_running_is_kept_name(const char *name)
+{
+    return strncmp(name, GY_JOB_KEPT_NAME, sizeof(GY_JOB_KEPT_NAME) - 1) == 0;
+}
+
+static gy_status kept_path(const gy_flow_job *job, char out[GY_JOB_PATH])
+{
+    char name[GY_HIDDEN_NAME_BYTES];
+    (void)snprintf(name, sizeof(name), GY_JOB_KEPT_NAME "%s", job->id);
+    return gy_running_path(out, job->output, name);
+}
+
+static void remove_kept(const char *path)
+{
+    if (access(path, F_OK) == 0 && gy_folder_remove(path) < 0) {
+        gy_warn("what a failed job kept stays: %s", gy_error_text());
+    }
+}
+
+/* ---- its end ---- */
+
+void gy_running_keep_hidden(const gy_flow_job *job)
+{
+    char path[GY_JOB_PATH];
+    const bool has_path = gy_running_path(path, job->folder, hidden_name) >= 0;
+    if (has_path) {
+        remove_kept(path);
+    }
+    if (!has_path || (rename(job->hidden, path) != 0 && errno != ENOENT)) {
+        remove_kept(job->hidden); /* on another file system: those are made again */
+    }
+}
+
+void gy_running_keep_folder(const gy_flow_job *job)
+{
+    char path[GY_JOB_PATH];
+    if (job->is_folder_own && (kept_path(job, path) < 0 || rename(job->folder, path) != 0)) {
+        gy_warn("%s keeps its name: no other job can have that output", job->folder);
+    }
+}
+
+/* ---- going on ---- */
+
+static gy_status fail_gone(const gy_flow_job *job, const char *what, const char *how)
+{
+    if (job->journal != NULL && job->journal[0] == '/') {
+        (void)rmdir(job->journal); /* if it was made just now */
+    }
+    return gy_fail(GY_NOTFOUND, "nothing is left to resume: %s %s", what, how);
+}
+
+gy_status gy_running_take_back(const gy_flow_job *job)
+{
+    char path[GY_JOB_PATH];
+    if (!job->ticket->is_resumed) {
+        return GY_OK;
+    }
+    GY_TRY(kept_path(job, path));
+    if (rename(path, job->folder) != 0 && errno != ENOENT && errno != EEXIST &&
+        errno != ENOTEMPTY) {
+        return gy_fail(GY_IO, "cannot rename %s: %s", path, strerror(errno));
+    }
+    /* Of a program's later jobs none may have begun. */
+    return job->ticket->round == 1 && access(job->folder, F_OK) != 0 &&
+                   !gy_running_is_published(job)
+               ? fail_gone(job, job->folder, "is gone")
+               : GY_OK;
+}
+
+gy_status gy_running_check_left(const gy_flow_job *job)
+{
+    return job->ticket == NULL || !job->ticket->is_resumed || job->ticket->round != 1 ||
+                   job->is_resumed
+               ? GY_OK
+               : fail_gone(job, job->journal != NULL ? job->journal : job->folder,
+                           "holds no journal of this job");
+}
+
+bool gy_running_restore_hidden(gy_flow_job *job)
+{
+    char path[GY_JOB_PATH];
+    job->is_restored =
+        gy_running_path(path, job->folder, hidden_name) >= 0 && rename(path, job->hidden) == 0;
+    return job->is_restored;
+}
+
+void gy_running_forget_kept(const gy_flow_job *job)
+{
+    char path[GY_JOB_PATH], mine[GY_JOB_PATH];
+    DIR *listing = job->hidden[0] != '\0' ? opendir(job->output) : NULL;
+    if (listing == NULL) {
+        return; /* who saves finds out why */
+    }
+    for (struct dirent *at = readdir(listing); at != NULL; at = readdir(listing)) {
+        if (gy_running_is_kept_name(at->d_name) &&
+            gy_running_path(path, job->output, at->d_name) >= 0 &&
+            gy_running_path(mine, job->hidden, "kept") >= 0 && rename(path, mine) == 0) {
+            remove_kept(mine);
+        }
+    }
+    (void)closedir(listing);
+}
