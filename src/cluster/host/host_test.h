@@ -144,6 +144,7 @@ typedef struct kit_scene {
     char end_reason[512];
     uint32_t end_epoch;
     char said[4096]; /* by the manager */
+    size_t end_said; /* of it, when its end was told */
     bool is_deaf;    /* it does not answer JOB_END */
     gy_rpc *awaited; /* whose words are waited for; NULL: the name server's */
 } kit_scene;
@@ -244,6 +245,7 @@ static inline gy_status kit_job_end(void *arg, const gy_rpc_asked *asked,
     if (end->last.len > 0 && end->said <= sizeof(at->said)) {
         memcpy(at->said + (end->said - end->last.len), end->last.data, end->last.len);
     }
+    at->end_said = strnlen(at->said, sizeof(at->said));
     at->end_status = (gy_status)end->status;
     at->end_epoch = end->epoch;
     snprintf(at->end_reason, sizeof(at->end_reason), "%s", end->reason);
