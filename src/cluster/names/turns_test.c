@@ -173,11 +173,50 @@ static void nobody_rests_alone(void **state)
     finish(&at);
 }
 
+/* A host of another kind, which has lent all it has: it takes no order. */
+static void other_says(bench *at)
+{
+    const gy_daemon_state state = {.daemon = 7,
+                                   .incarnation = 1,
+                                   .life = 1,
+                                   .sequence = ++at->sequence,
+                                   .platform = 7,
+                                   .slots = 1,
+                                   .address = "b",
+                                   .host = "two",
+                                   .labels = "gpu"};
+    tell(at, (gy_names_event){.kind = GY_NAMES_DAEMON, .daemon = &state});
+}
+
+/* It rests for those alone who can take the slots that are free. */
+static void what_others_cannot_use_is_taken(void **state)
+{
+    (void)state;
+    static lender all;
+    static bench at = {.now_ns = ms};
+    start(&at);
+    lender_says(&all, &at);
+    other_says(&at);
+    submit(&at, GANG, 100, "");
+    submit(&at, SINGLE, 100, "gpu");
+    lender_says(&all, &at);
+    manager_says(&at, SINGLE, 1, 2, no_gang);
+    for (int i = 0; i < 5; i++) {
+        other_says(&at);
+        at.names->jobs[0].rest_ns = at.now_ns + 60000 * ms;
+        turn(&all, &at, 2);
+    }
+    assert_int_equal(held_by(&at, SINGLE), 1); /* it waits for another one there */
+    assert_int_equal(count_of(&all, GANG), WIDTH);
+    finish(&at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(over_time_weights_are_kept),
         cmocka_unit_test(nobody_rests_alone),
+        cmocka_unit_test(what_others_cannot_use_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
