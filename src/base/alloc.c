@@ -7,7 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNED_FROM_BYTES = 64, ARENA_BLOCK_BYTES = 16384 };
+enum {
+    ALIGNED_FROM_BYTES = 64,
+    ARENA_BLOCK_BYTES = 16384,
+    LITTLE_BYTES = 64 << 20,
+    MAPPED_FROM_BYTES = 128 << 10
+};
 
 static _Atomic int64_t live_count;
 static _Atomic int64_t fail_countdown;
@@ -19,6 +24,16 @@ static bool must_fail(void)
         return false;
     }
     return atomic_fetch_sub_explicit(&fail_countdown, 1, memory_order_relaxed) == 1;
+}
+
+void gy_alloc_budget(size_t memory_bytes)
+{
+    static _Atomic bool is_set;
+    if (memory_bytes <= LITTLE_BYTES &&
+        !atomic_exchange_explicit(&is_set, true, memory_order_relaxed)) {
+        (void)mallopt(M_MMAP_THRESHOLD,
+                      MAPPED_FROM_BYTES); /* else it grows with what is freed */
+    }
 }
 
 void gy_alloc_fail_after(int64_t n)

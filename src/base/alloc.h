@@ -35,6 +35,13 @@ GY_MUST_CHECK char *gy_copy_text(const char *tag, const char *text);
 GY_MUST_CHECK gy_status gy_reserve(const char *tag, void **items, size_t *capacity,
                                    size_t needed, size_t item_bytes);
 
+/**
+ * What this process does is held to so many bytes. Of little (up to 64 MiB) the allocator would
+ * keep a tenth and more in holes between large blocks, so these (from 128 KiB on) go back to
+ * the system when they are freed from now on; each costs its page faults again. @threads any
+ */
+void gy_alloc_budget(size_t memory_bytes);
+
 /** Tests: make the n-th allocation of this process from now fail (0: none). @threads any */
 void gy_alloc_fail_after(int64_t n);
 

@@ -413,6 +413,7 @@ static gy_status sort_tables(gy_reducer *reduce, gy_groups *groups)
         return GY_IO;
     }
     gy_sorter *sorter = NULL;
+    gy_alloc_budget(options.memory_bytes);
     GY_TRY(gy_sorter_new(gy_env_real(), &options, &sorter));
     gy_status status = GY_OK;
     for (bool has_row = true; status >= 0 && has_row;) {

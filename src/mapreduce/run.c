@@ -308,6 +308,7 @@ static gy_status map_to_tables(gy_map *map, gy_output_of *outputs)
                                    .progress = &map->progress,
                                    .env = gy_env_real(),
                                    .scratch = gy_vertex_scratch(map->vertex)};
+    gy_alloc_budget(gathering.memory_bytes);
     gy_sink *sinks = gy_alloc("mapreduce.map", options->partitions * sizeof(*sinks));
     gy_status status = sinks == NULL ? GY_NOMEM : gathering.scratch == NULL ? GY_IO : GY_OK;
     for (uint32_t i = 0; status >= 0 && i < options->partitions; i++) {
