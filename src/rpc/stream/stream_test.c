@@ -276,7 +276,7 @@ static void nobody_answers_by_the_deadline(void **state)
     open_scene(&at, false, GY_RPC_DAEMON);
     gy_rpc_free(at.server.rpc);
     at.server.rpc = NULL;
-    assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, 1, gy_deadline_after(0.3), &call));
+    assert_ok(kit_ask(at.client.rpc, at.peer, KIT_ECHO, 1, gy_deadline_after(1), &call));
     KIT_TURN_UNTIL(&at, call.ends == 1);
     assert_int_equal(call.status, GY_PEER);
     assert_non_null(strstr(call.text, at.address));
