@@ -68,14 +68,15 @@ static int begin(void **state)
     (void)snprintf(at_hdfs, sizeof(at_hdfs), "hdfs://127.0.0.1:%d", hdfs.port);
     use_stub(&s3);
     return say(
-        "mkdir -p in/sub && awk 'BEGIN { for (i = 0; i < 4000; i++) { x = (x * 1103515245 + "
-        "12345) % 2147483648; print \"w\" int(x / 65536) % 97, \"line\", i } }' >text && head "
-        "-c 50001 text >in/a && gzip -c text >in/b && zstd -qc text >in/sub/c && : >in/sub/d "
-        "&& "
-        "cp in/a in/.hidden && cp in/a in/sub/_left && for to in s3://good/in $HDFS/in; do for "
-        "f in a b sub/c sub/d .hidden sub/_left; do gyre store cp in/$f $to/$f || exit 1; "
-        "done; "
-        "done; rm in/.hidden in/sub/_left; gyre mr wordcount in -o expected -q -r 3");
+        "set -e; mkdir -p in/sub; awk 'BEGIN { for (i = 0; i < 4000; i++) { x = (x * "
+        "1103515245 "
+        "+ 12345) % 2147483648; print \"w\" int(x / 65536) % 97, \"line\", i } }' >text; head "
+        "-c 50001 text >in/a; gzip -c text >in/b; zstd -qc text >in/sub/c; : >in/sub/d; cp "
+        "in/a "
+        "in/.hidden; cp in/a in/sub/_left; for to in s3://good/in $HDFS/in; do for f in a b "
+        "sub/c "
+        "sub/d .hidden sub/_left; do gyre store cp in/$f $to/$f; done; done; rm in/.hidden "
+        "in/sub/_left; gyre mr wordcount in -o expected -q -r 3");
 }
 
 static int end(void **state)
