@@ -342,6 +342,34 @@ static void remove_journal(gy_flow_job *job, gy_status status)
     }
 }
 
+static void clean_output(gy_flow_job *job, gy_status status, bool is_left)
+{
+    const bool has_hidden = job->hidden[0] != '\0', is_void = status < 0 && !job->is_published;
+    if (is_void && has_hidden) {
+        remove_output(job);
+    }
+    if (has_hidden && is_left) {
+        gy_running_keep_hidden(job);
+    } else if (has_hidden) {
+        remove_folder(job->hidden);
+    }
+    if (is_void && job->is_output_made && !job->is_folder_own) {
+        (void)rmdir(job->output);
+    }
+}
+
+/* What is committed may lie in the first of them. */
+static void clean_folder(const gy_flow_job *job, bool is_left)
+{
+    const char *const names[] = {"data", "scratch", "run", "trace"};
+    for (size_t i = is_left && gy_running_is_shared(job); i < GY_COUNT(names); i++) {
+        char path[GY_JOB_PATH];
+        if (gy_running_path(path, job->folder, names[i]) >= 0) {
+            remove_folder(path);
+        }
+    }
+}
+
 void gy_running_clean(gy_flow_job *job, gy_status status)
 {
     const bool is_left = status < 0 && gy_running_is_left(job);
@@ -349,31 +377,14 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
         return;
     }
     if (job->output[0] != '\0') {
-        if (status < 0 && !job->is_published && job->hidden[0] != '\0') {
-            remove_output(job);
-        }
-        if (job->hidden[0] != '\0' && is_left) {
-            gy_running_keep_hidden(job);
-        } else if (job->hidden[0] != '\0') {
-            remove_folder(job->hidden);
-        }
-        if (status < 0 && job->is_output_made && !job->is_published && !job->is_folder_own) {
-            (void)rmdir(job->output);
-        }
+        clean_output(job, status, is_left);
     }
     if (job->epoch == 0 && !job->has_lock && job->folder[0] != '\0' &&
         gy_history_is_held(job->folder)) {
         return; /* another job began there at the same time, and was first */
     }
-    const char *const names[] = {"data", "scratch", "run", "trace"};
-    for (size_t i = 0; job->folder[0] != '\0' && i < GY_COUNT(names); i++) {
-        char path[GY_JOB_PATH];
-        if (is_left && i == 0 && gy_running_is_shared(job)) {
-            continue; /* what is committed lies there */
-        }
-        if (gy_running_path(path, job->folder, names[i]) >= 0) {
-            remove_folder(path);
-        }
+    if (job->folder[0] != '\0') {
+        clean_folder(job, is_left);
     }
     if (is_left) {
         gy_running_keep_folder(job);
