@@ -196,7 +196,7 @@ static void planted_bugs_are_found(void **state)
         names[i] = bugs[i].name;
     }
     assert_int_equal(hunt_all(tell_planted, names, is_soak ? (int)GY_COUNT(bugs) : QUICK,
-                              gy_test_seed(), is_soak ? 20000 : 1000),
+                              gy_test_seed(), is_soak ? 60000 : 1000),
                      0);
 }
 
