@@ -1,20 +1,9 @@
 /* Goal: a job of a cluster that was killed, or whose managers died too often, is resumed by its
  * user: nothing that is committed and stands runs again, bytes and counters are those of home,
  * nothing is left; what cannot be resumed says why. */
-#include "cluster_kit.h"
+#include "cluster_scene.h"
 
 enum { INPUTS = 3 };
-static cluster at;
-static char said[1 << 16];
-
-static int shell(const char *line)
-{
-    const int status = cluster_shell(&at, said, sizeof(said), line);
-    if (status != 0) {
-        printf("%s\n%s\n", line, said);
-    }
-    return status;
-}
 
 static int begin(void **state)
 {
@@ -29,25 +18,6 @@ static int begin(void **state)
         "for i in 0 1 2; do seq $((i * 3000)) $((i * 3000 + 4000)) >in$i; done; $GYRE mr "
         "--split 8KiB --map 'tr 7 \"\\n\"' --reduce 'uniq -c' in0 in1 in2 -o home >said "
         "2>&1");
-}
-
-static int end(void **state)
-{
-    cluster_stop(&at);
-    return kit_end(state);
-}
-
-static int runs(char letter)
-{
-    char path[160];
-    size_t size = 0;
-    int count = 0;
-    char *bytes = kit_read(cluster_path(path, "runs"), &size);
-    for (size_t i = 0; bytes != NULL && i < size; i++) {
-        count += bytes[i] == letter;
-    }
-    gy_free(bytes);
-    return count;
 }
 
 /* A job of which all maps are in its journal; its reduces wait. How many maps. */
@@ -67,8 +37,8 @@ static int start_half_with(const char *more, const char *name, const char *journ
         "$T/go ]; do sleep 0.02; done; uniq -c\" in0 in1 in2 -o %s",
         name, options, name);
     assert_int_equal(shell(line), 0);
-    snprintf(id, 40, "%.*s", (int)strcspn(said, "\n"), said);
-    KIT_UNTIL(runs('r') > 0); /* behind all maps */
+    scene_id(id);
+    KIT_UNTIL(scene_runs('r') > 0); /* behind all maps */
     snprintf(path, sizeof(path), "%s/%s/%s%s/journal.1", kit_top,
              journal_at[0] != '\0' ? journal_at : name,
              journal_at[0] != '\0' ? "" : ".gyre-job-", id);
@@ -79,10 +49,10 @@ static int start_half_with(const char *more, const char *name, const char *journ
         kit_pause();
         kit_journal_read(file, &journal);
         assert_true(kit_now() < last);
-    } while (journal.committed < runs('m'));
+    } while (journal.committed < scene_runs('m'));
     close(file);
-    assert_true(runs('m') >= INPUTS);
-    return runs('m');
+    assert_true(scene_runs('m') >= INPUTS);
+    return scene_runs('m');
 }
 
 static int start_half(const char *name, const char *journal_at, char id[40])
@@ -143,7 +113,7 @@ static void a_killed_job_is_resumed(void **state)
     assert_int_equal(shell(line), 0);
     expect_quiet();
     resume("half", id, "killed");
-    assert_int_equal(runs('m'), maps); /* all of their outputs stood at daemons */
+    assert_int_equal(scene_runs('m'), maps); /* all of their outputs stood at daemons */
     refused(id, "has ended well: nothing is left to resume");
     refused("0123456789abcdef0123456789abcdef", "is known to the name server");
     assert_int_equal(shell("cd d0 && ! ls ../d?/jobs/*/data/* 2>../said"), 0);
@@ -190,7 +160,7 @@ static void a_job_that_was_given_up_is_resumed(void **state)
     assert_int_equal(shell(line), 0);
     KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
     resume("lost", id, "given up");
-    assert_int_equal(runs('m'), maps);
+    assert_int_equal(scene_runs('m'), maps);
 }
 
 /* ---- what is left ---- */
@@ -233,11 +203,11 @@ static void outputs_that_are_gone_are_made_again(void **state)
         skip();
     }
     kill_half("gone", "", id);
-    const int maps = runs('m');
+    const int maps = scene_runs('m');
     snprintf(line, sizeof(line), "rm -r d?/jobs/%s/data", id);
     assert_int_equal(shell(line), 0);
     resume("gone", id, "without outputs");
-    assert_int_equal(runs('m'), 2 * maps);
+    assert_int_equal(scene_runs('m'), 2 * maps);
 }
 
 /* Of a job with a memo they lie in shared storage, and go with no host. */
@@ -262,7 +232,7 @@ static void shared_outputs_outlive_their_hosts(void **state)
     }
     KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
     resume("outlived", id, "on other hosts");
-    assert_int_equal(runs('m'), maps);
+    assert_int_equal(scene_runs('m'), maps);
 }
 
 /* ---- a memo ---- */
@@ -357,5 +327,5 @@ int main(void)
         cmocka_unit_test(a_second_run_takes_what_the_first_one_made),
         cmocka_unit_test(a_trace_has_the_processes_of_all_hosts),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, scene_end);
 }

@@ -162,9 +162,11 @@ static gy_cause cause_of(gy_status status)
                                                                          : GY_CAUSE_FATAL;
 }
 
+/* Until `end`: a store may take longer than a record may, and the last one is not to blame. */
 static gy_status use(gy_vertex *vertex, uint32_t at, gy_object_input **input)
 {
     gy_in_port *port = &vertex->inputs[at];
+    atomic_store_explicit(&vertex->task.is_waiting, true, memory_order_relaxed);
     GY_TRY(gy_vertex_check(vertex));
     if (port->state == GY_PORT_NEW) {
         const size_t memory =
@@ -204,8 +206,6 @@ gy_status gy_vertex_fill(gy_vertex *vertex, int input, bool is_beyond, char *dat
     if (vertex->inputs[at].state == GY_PORT_ENDED) {
         return gy_vertex_check(vertex);
     }
-    /* a store may take longer than a record may: the last one is not to blame */
-    atomic_store_explicit(&vertex->task.is_waiting, true, memory_order_relaxed);
     gy_object_input *from = NULL;
     gy_status status = use(vertex, at, &from);
     if (status == GY_OK) {
@@ -222,7 +222,6 @@ gy_status gy_vertex_read_object(gy_vertex *vertex, uint32_t at, const void **dat
     if (vertex->inputs[at].state == GY_PORT_ENDED) {
         return gy_vertex_check(vertex);
     }
-    atomic_store_explicit(&vertex->task.is_waiting, true, memory_order_relaxed);
     gy_object_input *from = NULL;
     gy_status status = use(vertex, at, &from);
     if (status == GY_OK) {
