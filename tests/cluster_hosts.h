@@ -149,6 +149,18 @@ static inline void check_epoch(world *at, int node, const gy_daemon_effect *effe
     own->jobs[job].obeyed = GY_MAX(own->jobs[job].obeyed, effect->epoch);
 }
 
+/* What a manager starts meets nothing that an older one ran. */
+static inline void check_alone(world *at, const host *own, const gy_daemon_effect *effect)
+{
+    const uint32_t job = world_job(at, effect->job);
+    for (int i = 0; i < PROCESSES; i++) {
+        const process *one = &own->processes[i];
+        if (one->is_there && one->job == job && one->epoch < effect->epoch) {
+            world_wrong(at, "a manager is attached beside an older one's process", one->epoch);
+        }
+    }
+}
+
 static inline void host_stop(world *at, int node, bool is_wiped);
 static inline void host_start(world *at, int node, int64_t wait_ns);
 
@@ -284,6 +296,7 @@ static inline void host_effect(world *at, int node, const gy_daemon_effect *effe
         return;
     case GY_DAEMON_TELL_ATTACHED:
         check_epoch(at, node, effect);
+        check_alone(at, own, effect);
         to_manager(at, node, effect);
         return;
     case GY_DAEMON_RELAY_UP:

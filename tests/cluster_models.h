@@ -160,6 +160,16 @@ static inline void gang_fails(model *who)
     memset(who->has_result, 0, sizeof(who->has_result));
 }
 
+/* It goes back, and with it its gang, if that is the one which is waited for or at work. */
+static inline void seat_returns(model *who, seat_view *seat)
+{
+    const bool is_of_gang = seat->gang != 0 && seat->gang == who->gang && !seat->is_returning;
+    seat->is_returning = true;
+    if (is_of_gang) {
+        gang_fails(who);
+    }
+}
+
 /* Its lease is over. */
 static inline void seat_drop(model *who, seat_view *seat)
 {
@@ -276,13 +286,8 @@ static inline void model_loses_host(model *who, int node)
 {
     for (int i = 0; i < SEATS; i++) {
         seat_view *seat = &who->seats[i];
-        const bool is_of_gang = seat->gang != 0 && seat->gang == who->gang;
-        if (seat->lease == 0 || seat->node != node || seat->is_returning) {
-            continue;
-        }
-        seat->is_returning = true;
-        if (is_of_gang) {
-            gang_fails(who);
+        if (seat->lease != 0 && seat->node == node) {
+            seat_returns(who, seat);
         }
     }
 }
@@ -364,57 +369,83 @@ static inline void model_ticks(void *arg)
 
 /* ---- Letters ---- */
 
+/* A lease that was over may be back, and both are told in one letter: what is over is older. */
+static inline bool is_back(const letter *what, const gy_grant *gone)
+{
+    bool is_there = false;
+    for (size_t i = 0; i < what->is.grants.effect.grant_count; i++) {
+        const gy_grant *grant = &what->is.grants.grants[i];
+        is_there = is_there || (grant->lease == gone->lease && grant->state != GY_GRANT_GONE);
+    }
+    return is_there;
+}
+
+/* false: there is no room for it. */
+static inline bool take_seat(world *at, model *who, const gy_grant *grant)
+{
+    seat_view *seat = seat_find(who, grant->lease);
+    const bool is_new = seat == NULL;
+    for (int k = 0; k < SEATS && seat == NULL; k++) {
+        seat = who->seats[k].lease == 0 ? &who->seats[k] : NULL;
+    }
+    if (seat == NULL) {
+        world_wrong(at, "a manager has more leases than slots are", grant->lease);
+        return false;
+    }
+    if (is_new) {
+        *seat = (seat_view){.lease = grant->lease,
+                            .node = (int)grant->daemon,
+                            .gang = grant->gang,
+                            .generation = ++who->generation,
+                            .task = -1,
+                            .since_ns = world_now(at)};
+        /* of a gang that is over, or that another name server has served */
+        seat->is_returning =
+            grant->gang != 0 && (grant->gang != who->gang || who->gang_known != 0);
+    }
+    seat->is_asked = grant->state == GY_GRANT_ASKED;
+    if (seat->is_asked && seat->gang != 0 && !at->jobs[who->job].is_stubborn) {
+        seat_returns(who, seat);
+    }
+    return true;
+}
+
 static inline void model_takes_grants(world *at, model *who, const letter *what)
 {
     const gy_names_effect *said = &what->is.grants.effect;
+    const uint32_t gang = who->gang_known == 0 ? who->gang : 0; /* the one that it waits for */
     uint32_t of_gang = 0;
+    who->is_killed = who->is_killed || said->is_on;
     if (said->from > who->seen || said->version <= who->seen) {
-        who->is_killed = who->is_killed || said->is_on;
         return;
     }
     who->seen = said->version;
-    who->is_killed = who->is_killed || said->is_on;
     for (size_t i = 0; i < said->grant_count; i++) {
         const gy_grant *grant = &what->is.grants.grants[i];
-        if (grant->lease == 0) {
-            continue; /* a daemon that is lost: nothing of this model lies there */
-        }
         seat_view *seat = seat_find(who, grant->lease);
-        bool is_new = seat == NULL;
-        of_gang += grant->gang == who->gang && is_new && who->gang_known == 0;
+        if (grant->lease == 0 || grant->state != GY_GRANT_GONE) {
+            continue; /* 0: a daemon that is lost, nothing of this model lies there */
+        }
+        of_gang += gang != 0 && grant->gang == gang && seat == NULL && !is_back(what, grant);
+        if (seat != NULL) {
+            seat_drop(who, seat);
+        }
+    }
+    for (size_t i = 0; i < said->grant_count; i++) {
+        const gy_grant *grant = &what->is.grants.grants[i];
         if (grant->state == GY_GRANT_GONE) {
-            if (seat != NULL) {
-                seat_drop(who, seat);
-            }
             continue;
         }
-        for (int k = 0; k < SEATS && seat == NULL; k++) {
-            seat = who->seats[k].lease == 0 ? &who->seats[k] : NULL;
-        }
-        if (seat == NULL) {
-            world_wrong(at, "a manager has more leases than slots are", grant->lease);
+        of_gang += gang != 0 && grant->gang == gang && seat_find(who, grant->lease) == NULL;
+        if (!take_seat(at, who, grant)) {
             return;
         }
-        if (is_new) {
-            *seat = (seat_view){.lease = grant->lease,
-                                .node = (int)grant->daemon,
-                                .gang = grant->gang,
-                                .generation = ++who->generation,
-                                .task = -1,
-                                .since_ns = world_now(at)};
-            /* of a gang that is over, or that another name server has served */
-            seat->is_returning =
-                grant->gang != 0 && (grant->gang != who->gang || who->gang_known != 0);
-        }
-        seat->is_asked = grant->state == GY_GRANT_ASKED;
-        seat->is_returning = seat->is_returning || (seat->is_asked && seat->gang != 0 &&
-                                                    !at->jobs[who->job].is_stubborn);
     }
     if (of_gang > 0 && of_gang != at->jobs[who->job].gang_width) {
         world_wrong(at, "half a gang is granted", of_gang);
     }
-    if (of_gang > 0) {
-        at->gangs++;
+    at->gangs += of_gang > 0;
+    if (of_gang > 0 && who->gang == gang) {
         who->gang_known = of_gang;
         if (gang_seats(who) < of_gang) {
             gang_fails(who); /* it was lost on its way */
@@ -517,7 +548,7 @@ static inline void model_reads_daemon(world *at, model *who, const letter *what)
         who->is_attached[place] = false;
     } else if (said->kind == GY_DAEMON_TELL_REFUSED && said->status == GY_NOTFOUND &&
                seat != NULL) {
-        seat->is_returning = true;
+        seat_drop(who, seat); /* a later name server may never have heard of it */
     }
 }
 

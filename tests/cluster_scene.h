@@ -19,6 +19,21 @@ static inline int shell(const char *line)
     return status;
 }
 
+/* Until a file of the test's folder is there; if it never is, what the cluster's processes said
+ * is shown. */
+static inline void scene_await(const char *name)
+{
+    char path[160];
+    (void)cluster_path(path, name);
+    for (const double last = kit_now() + KIT_WAIT_SECONDS; access(path, F_OK) != 0;) {
+        if (kit_now() > last) {
+            (void)shell("tail -n 30 names*.log d?.log d?/jobs/*/log/manager; false");
+            fail_msg("%s never came", name);
+        }
+        kit_pause();
+    }
+}
+
 static inline int scene_begin(void **state)
 {
     if (kit_begin(state) != 0) {

@@ -144,6 +144,20 @@ static inline bool work_is_own(pid_t process)
     return is_own;
 }
 
+/* The one that waits at a daemon to become the parent of some job's processes: of none so far.
+ */
+static inline bool work_is_waiting(pid_t process)
+{
+    char path[64], name[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)process);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        (void)!fgets(name, sizeof(name), file);
+        fclose(file);
+    }
+    return strcmp(name, "gyre waits\n") == 0;
+}
+
 /* Nobody but the cluster itself is there: what a killed daemon left came to us. */
 static inline bool work_is_quiet(void)
 {
@@ -154,7 +168,8 @@ static inline bool work_is_quiet(void)
         is_quiet = (work_is_own(found[i]) || waitpid(found[i], NULL, WNOHANG) != 0) && is_quiet;
     }
     for (int i = 0; i < CLUSTER_DAEMONS && is_quiet; i++) {
-        is_quiet = at.daemons[i] <= 0 || kit_children(at.daemons[i], found, 64) == 0;
+        const int count = at.daemons[i] > 0 ? kit_children(at.daemons[i], found, 64) : 0;
+        is_quiet = count == 0 || (count == 1 && work_is_waiting(found[0]));
     }
     return is_quiet;
 }

@@ -17,6 +17,7 @@ static const int64_t second_ns = 1000000000;
 static const int64_t faults_ns = 20000000000; /* none after that */
 static const int64_t heal_ns = 24000000000;
 static const int64_t limit_ns = 100000000000;
+static const int64_t healed_ns = 100000; /* the latency then */
 static const int64_t dead_ns = 2000000000, beat_ns = 400000000;
 
 typedef enum fault_kind {
@@ -312,6 +313,17 @@ static inline bool is_awake(const world *at, int host)
     return one->rpc != NULL && gy_sim_now_ns(at->sim) >= one->stopped_until_ns;
 }
 
+/* Of the other host as this one knows it: 0 when it has begun another that nobody here has
+ * heard of. */
+static inline uint32_t known_life(const world *at, const agent *self, int to)
+{
+    const rpc_host *host = &at->net.hosts[to];
+    const rpc_peer *peer = gy_rpc_peer_find(at->net.hosts[self->self].rpc, self->peers[to]);
+    bool is_past = peer != NULL && peer->has_id && host->rpc != NULL &&
+                   memcmp(peer->id, host->rpc->id, RPC_ID_BYTES) != 0;
+    return is_past ? 0 : host->life;
+}
+
 static inline void make_call(world *at, int from, int to)
 {
     static const uint32_t types[] = {TYPE_NOW,   TYPE_NOW,   TYPE_LATER,
@@ -335,7 +347,7 @@ static inline void make_call(world *at, int from, int to)
     at->calls[index] = (call){.from = from,
                               .to = to,
                               .from_life = host->life,
-                              .to_life = at->net.hosts[to].life,
+                              .to_life = known_life(at, self, to),
                               .type = type,
                               .peer = self->peers[to],
                               .made_ns = now_ns,

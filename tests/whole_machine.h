@@ -289,8 +289,9 @@ static inline bool is_run_twice(const world *at, uint32_t job, const run *one)
         for (int k = 0; k < PROCESSES && own->is_up; k++) {
             const process *other = &own->processes[k];
             const run *its = &books[job].runs[other->at.run];
-            if (other->is_there && !other->is_dying && other->is_busy && other->job == job &&
-                its != one && its->id.task == one->id.task && !own->jobs[job].nursery_dies &&
+            const bool is_dying = other->is_dying || own->jobs[job].nursery_dies;
+            if (other->is_there && other->is_busy && other->job == job && its != one &&
+                its->id.task == one->id.task && (!is_dying || other->epoch < one->epoch) &&
                 own->stopped_until_ns < world_now(at)) {
                 return true;
             }

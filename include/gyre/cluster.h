@@ -169,6 +169,19 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_resume(gy_cluster *cluster, const char
                                                  uint32_t *epoch);
 
 /**
+ * Have what is kept of a job that has ended, but not well, removed: its journal, the final
+ * outputs that were done, files at daemons. One more manager of it does that, on a host of the
+ * cluster, with the rights and settings of the others; it runs nothing. Then nothing is left to
+ * resume. Again is the same.
+ *
+ * @param seconds waits so long for it; 0: as long as a name server answers
+ * @return GY_OK nothing is kept; GY_TIMEOUT not yet, it goes on; GY_STATE it has not ended, or
+ * ended well, or it could not be removed; GY_NOTFOUND; GY_ARG no whole id; GY_LIMIT; GY_PEER
+ */
+GY_API GY_MUST_CHECK gy_status gy_cluster_forget(gy_cluster *cluster, const char *id,
+                                                 double seconds);
+
+/**
  * Wait for a job's end, over changes of name servers.
  *
  * @param seconds 0: for ever, as long as a name server answers

@@ -274,7 +274,10 @@ GY_API int gy_cut_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_
 typedef struct gy_flow_report gy_flow_report;
 
 typedef struct gy_flow_options {
-    /* Folder that appears whole, by its MANIFEST.json; absent or empty before. NULL: none, the
+    /* Folder that appears whole, by its MANIFEST.json; absent or empty before. Or a prefix in a
+     * store (s3://BUCKET/PREFIX, hdfs://HOST:PORT/PATH) below which nothing is: the output is
+     * made in the job's folder, then sent, the manifest last and exclusively; nothing there is
+     * replaced or removed, and what fails on the way is sent by who resumes. NULL: none, the
      * graph has no gy_part_output then. */
     const char *output;
     const char *folder; /* of the job: journal, intermediates, log; NULL: a new one in
@@ -348,7 +351,8 @@ struct gy_flow_report {
  * Run a job to its end and publish its output.
  *
  * The output's files get their names and are synced, then MANIFEST.json is created exclusively:
- * who finds it finds everything. A failure leaves nothing in the output folder.
+ * who finds it finds everything. A failure leaves nothing in the output folder; of a prefix in
+ * a store it is told what is there.
  *
  * @param report  may be NULL; else *report is the caller's (gy_flow_report_free), also after a
  * failure, unless it is NULL then

@@ -30,7 +30,7 @@ typedef enum gy_sort_way {
 } gy_sort_way;
 
 typedef struct gy_sort_options {
-    const char *const *inputs; /* paths of files, no objects; NULL at the end */
+    const char *const *inputs; /* paths of files, URIs of objects; NULL at the end */
     size_t record_bytes;       /* 0: lines, of which the last may lack its '\n' */
     size_t key_offset;         /* of the key in its record */
     size_t key_bytes;          /* of lines at most so many; 0: to the end of the record */
@@ -48,7 +48,8 @@ typedef struct gy_sort_options {
 /**
  * The graph of a sort: one vertex a part, which reads all inputs and writes its range of the
  * order; the parts one after the other are the whole, in order, records with equal keys as they
- * stand in the inputs. No file lies between. Its function must be among those of gy_flow_start:
+ * stand in the inputs. No file lies between; but what is compressed or an object is brought
+ * into one before, by a vertex each. Its function must be among those of gy_flow_start:
  * GY_SORT_FUNCTION.
  *
  * @return NULL: out of memory; mistakes are in the dag (gy_dag_mistake, gy_flow_run)

@@ -42,11 +42,26 @@ static void scribbled_rows_are_refused(void **state)
     gy_trace_span("one", 1, 2, 3);
     gy_trace_span("two", 1, 2, 3);
     gy_trace_take(&rows);
-    for (size_t size = 1; size < rows.size_bytes; size++) {
-        const gy_status status = gy_trace_show(&shown, rows.data, size, 1, INT64_MIN);
-        assert_int_equal(status, size == rows.size_bytes / 2 ? GY_OK : GY_FORMAT);
+    const size_t half = rows.size_bytes / 2;
+    assert_ok(gy_trace_show(&shown, rows.data, half, 1, INT64_MIN));
+    const size_t one_shown = shown.size_bytes;
+    for (size_t size = 1; size < rows.size_bytes; size++) { /* cut anywhere: whole rows alone */
+        gy_text part = {.data = NULL};
+        const gy_status status = gy_trace_show(&part, rows.data, size, 1, INT64_MIN);
+        assert_int_equal(status, size == half ? GY_OK : GY_FORMAT);
+        assert_int_equal(part.size_bytes, size < half ? 0 : one_shown);
+        gy_text_free(&part);
     }
-    memset(rows.data, 0xff, rows.size_bytes / 2);
+    /* All bytes of the name are there, but nobody takes so many. */
+    static const char letters[300] = {'x'};
+    gy_text_add_bytes(&rows, letters, sizeof(letters));
+    for (uint32_t name_bytes = 256; name_bytes <= 257; name_bytes++) {
+        const size_t head = half - strlen("one");
+        memcpy(rows.data + head - sizeof(name_bytes), &name_bytes, sizeof(name_bytes));
+        assert_int_equal(gy_trace_show(&shown, rows.data, head + name_bytes, 1, 0),
+                         name_bytes == 256 ? GY_OK : GY_FORMAT);
+    }
+    memset(rows.data, 0xff, half);
     assert_int_equal(gy_trace_show(&shown, rows.data, rows.size_bytes, 1, 0), GY_FORMAT);
     gy_text_free(&rows);
     gy_text_free(&shown);

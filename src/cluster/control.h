@@ -16,10 +16,11 @@ enum {
     GY_CONTROL_TEXT_BYTES = 64, /* of an address, host, name, label, with its end */
     GY_CONTROL_LABELS_BYTES = 256,
     GY_CONTROL_REASON_BYTES = 128,
-    GY_CONTROL_SLOTS_MAX = 1024, /* of a daemon */
-    GY_CONTROL_GANGS_MAX = 8,    /* that a manager waits for at once */
-    GY_CONTROL_HOSTS_MAX = 16,   /* that it prefers */
-    GY_CONTROL_AVOID_MAX = 8,    /* daemons that a job avoids */
+    GY_CONTROL_SLOTS_MAX = 1024,  /* of a daemon */
+    GY_CONTROL_GANGS_MAX = 8,     /* that a manager waits for at once */
+    GY_CONTROL_HOSTS_MAX = 16,    /* that it prefers */
+    GY_CONTROL_AVOID_MAX = 8,     /* daemons that a job avoids */
+    GY_CONTROL_EXPECTED_MAX = 16, /* that it waits for */
 };
 
 static inline bool gy_key_is_same(gy_key a, gy_key b)
@@ -37,13 +38,15 @@ typedef struct gy_leased {
 } gy_leased;
 
 /** A manager that a daemon runs, or is about to; or one that ended here, of a job whose later
- * epochs the daemon has not heard of: so a name server that was not there then need not wait.
+ * epochs the daemon has not heard of: so a name server that was not there then need not wait;
+ * or the epoch that is known here of a job of which an order was of an older one.
  */
 typedef struct gy_hosted {
     gy_key job;
     uint32_t epoch;
     bool is_gone;
     bool is_waiting; /* for its files, which come as fast as they can */
+    bool is_known;   /* no manager that is or was here: whoever ordered is behind the times */
 } gy_hosted;
 
 /** All that a daemon tells the name server; texts and arrays are borrowed for the step. */
@@ -70,6 +73,7 @@ typedef enum gy_order_kind {
     GY_ORDER_LEASE,
     GY_ORDER_END_LEASE, /* lease: take it back, its process too */
     GY_ORDER_MANAGER,   /* job, epoch: start the job's manager */
+    GY_ORDER_FORGET,    /* job, epoch: keep nothing of it any more */
 } gy_order_kind;
 
 /** From the name server to a daemon; one for another incarnation is ignored. */
@@ -81,7 +85,8 @@ typedef struct gy_order {
     uint64_t lease;
     gy_key job;
     int64_t length_ns; /* ends when the daemon did not hear the manager for so long */
-    bool is_resumed;   /* MANAGER: its user has a job go on that had ended */
+    bool is_resumed;   /* MANAGER: its user has a job go on that had ended, */
+    bool is_forgotten; /* MANAGER: or what is kept of one removed */
 } gy_order;
 
 /**
@@ -93,7 +98,15 @@ typedef struct gy_gang_wish {
     uint32_t width;   /* slots */
     bool is_one_host; /* all at one daemon; else wherever they are, or */
     uint32_t hosts;   /* above 1: width / hosts of them at each of so many daemons */
+    /* Not 0: for a copy of what is late at this daemon. Elsewhere, on one host; of what is
+     * free, nothing is reserved or asked back for it. */
+    uint64_t not_daemon;
 } gy_gang_wish;
+
+/** A daemon that a manager waits for: its journal says that outputs lie there. */
+typedef struct gy_expected {
+    uint64_t daemon, incarnation;
+} gy_expected;
 
 /** All that a manager tells the name server; borrowed for the step. */
 typedef struct gy_manager_wishes {
@@ -110,6 +123,8 @@ typedef struct gy_manager_wishes {
                         run there alone. is_limited: on all others */
     bool is_limited; /* `elsewhere` of the single slots are of use, and no more */
     uint32_t elsewhere;
+    gy_expected expected[GY_CONTROL_EXPECTED_MAX]; /* some of them, if there are more */
+    uint32_t expected_count;
 } gy_manager_wishes;
 
 /** What a manager is told of a lease. Lease 0 that is gone: the daemon itself is lost. */

@@ -66,7 +66,9 @@ typedef enum gy_event_kind {
      * output of id.task, id.epoch is gone or wrong; it runs again, then SAVE again. Another
      * cause: it failed, reason says why. */
     GY_EVENT_OUTPUT_SAFE,
-    /* The answer to PUBLISH: the manifest stands. Cause != NONE: it failed, reason says why. */
+    /* The answer to PUBLISH: the manifest stands. LOST_INPUT: what it names is not there (an
+     * earlier manager had saved it); another SAVE follows. Other causes: it failed, reason says
+     * why. */
     GY_EVENT_PUBLISHED,
     /* reason (NULL: "killed by its user"): the job ends now. */
     GY_EVENT_KILL,
@@ -210,6 +212,10 @@ void gy_manager_free(gy_manager *manager);
 GY_MUST_CHECK gy_status gy_manager_replay(gy_manager *manager, const void *journal,
                                           size_t size_bytes, size_t *used);
 
+/** Before BEGIN, once: managers before this one may have begun exact tasks, and have left
+ * nothing that can be read. Such a task starts when their leases are over. */
+void gy_manager_begin_blind(gy_manager *manager);
+
 /** How many of these bytes are whole records, from the first on. Pure. @threads any */
 size_t gy_manager_measure(const void *journal, size_t size_bytes);
 
@@ -241,9 +247,12 @@ uint32_t gy_manager_wanted(const gy_manager *manager);
 /** The host where more slots are of no use: all that waits are copies of late runs that are
  * there; GY_NONE: it is not so. @cost O(1) */
 uint32_t gy_manager_unwanted(const gy_manager *manager);
-/** The most slots that a waiting cohort needs together, while no host has so many; 0: none
- * waits for that. @cost O(1) */
+/** The most slots that a waiting cohort needs together, while no host has so many; or, while
+ * nothing waits, those that the copy of a late one needs. 0: none waits for that. @cost O(1) */
 uint32_t gy_manager_wanted_at_once(const gy_manager *manager);
+/** They are for a copy of what is late at this daemon, which is none of theirs; 0: they are
+ * not. @cost O(1) */
+uint64_t gy_manager_wanted_not_at(const gy_manager *manager);
 /** On how many hosts, as many on each: 1, or what gy_task.hosts says. @cost O(1) */
 uint32_t gy_manager_wanted_hosts(const gy_manager *manager);
 

@@ -49,7 +49,8 @@ typedef enum gy_names_event_kind {
     GY_NAMES_SUBMIT,  /* key, submit, asker: again under the same key is the same job */
     GY_NAMES_KILL,    /* key, asker: by its user */
     /* key, epoch (of the manager after which it ended, as its user was told), asker: a job that
-     * did not end well goes on, with the next epoch. Again with the same epoch is the same. */
+     * did not end well goes on, with the next epoch; is_on: only to remove what is kept of it.
+     * Again with the same epoch is the same. */
     GY_NAMES_RESUME,
     GY_NAMES_DRAIN, /* id, is_on, asker: by the operator */
 } gy_names_event_kind;

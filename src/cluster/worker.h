@@ -216,7 +216,8 @@ typedef struct gy_driver_ops {
      * *lost: that final output is gone or wrong, its task runs again, then this is called
      * again. */
     gy_status (*save)(void *arg, const gy_manager *manager, gy_attempt *lost);
-    /* Optional: create the manifest, exclusively. */
+    /* Optional: create the manifest, exclusively. GY_AGAIN: it takes time, on threads of its
+     * own; then this is called again, some times a second, until it is over or the job ends. */
     gy_status (*publish)(void *arg, const gy_manager *manager);
     /* Optional: the journal is this manager's, so that no older epoch's has a sync succeed any
      * more; nothing has begun. A failure ends the job, GY_STATE as `over`. */

@@ -147,6 +147,20 @@ static gy_status look_into(const char *uri, gy_record_format format, gy_split_fi
     return status;
 }
 
+/* Files whose heads stores are asked for. */
+typedef struct looking {
+    const gy_map_reduce_options *options;
+    gy_split_file *files;
+    size_t *large; /* which they are */
+} looking;
+
+static gy_status look_into_one(void *arg, size_t index)
+{
+    const looking *at = arg;
+    const size_t file = at->large[index];
+    return look_into(at->options->inputs[file], at->options->format, &at->files[file]);
+}
+
 /* Sizes as they are now: what is appended to a file while the job runs is no part of it. */
 static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file **sizes,
                              gy_splits *splits)
@@ -166,11 +180,14 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file
     if (status >= 0) {
         bytes = options->split_bytes != 0 ? options->split_bytes
                                           : gy_split_bytes(total, gy_job_cores());
-        for (size_t i = 0; status >= 0 && i < count; i++) {
-            if (gy_uri_is_remote(options->inputs[i]) && files[i].size_bytes > bytes) {
-                status = look_into(options->inputs[i], options->format, &files[i]);
-            }
+        size_t *large = gy_alloc("mapreduce.job", (count + 1) * sizeof(*large)), larges = 0;
+        for (size_t i = 0; large != NULL && i < count; i++) {
+            large[larges] = i;
+            larges += gy_uri_is_remote(options->inputs[i]) && files[i].size_bytes > bytes;
         }
+        looking at = {options, files, large};
+        status = large != NULL ? gy_remote_each(larges, look_into_one, &at) : GY_NOMEM;
+        gy_free(large);
     }
     if (status >= 0) {
         status = gy_splits_plan(files, count, bytes, splits);

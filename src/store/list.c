@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PATH_BYTES = 4096, DEPTH_MAX = 64 };
+enum { PATH_BYTES = 4096, DEPTH_MAX = 64, WINDOW = 256 /* paths at once */ };
 
 typedef struct making {
     gy_file_list list;
@@ -177,22 +177,70 @@ static gy_status add_path(making *list, const char *text)
     return S_ISDIR(facts.st_mode) ? add_folder(list, path, 0) : add_file(list, path);
 }
 
+/* ---- all of them ---- */
+
+/* Paths, and what those stand for of which stores are asked, several at once. */
+typedef struct window {
+    const char *const *paths;
+    size_t remote[WINDOW]; /* which of them are */
+    making lists[WINDOW];  /* of each path */
+} window;
+
+static gy_status expand_one(void *arg, size_t index)
+{
+    window *at = arg;
+    const size_t path = at->remote[index];
+    return add_path(&at->lists[path], at->paths[path]);
+}
+
+static void free_making(making *made)
+{
+    gy_free(made->paths);
+    gy_arena_free(&made->arena);
+}
+
+static gy_status add_window(making *list, window *at, size_t count)
+{
+    size_t remote_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        at->remote[remote_count] = i;
+        remote_count += gy_uri_is_remote(at->paths[i]);
+        at->lists[i] = (making){.paths = NULL};
+    }
+    gy_status status = gy_remote_each(remote_count, expand_one, at);
+    for (size_t i = 0; i < count; i++) {
+        making *own = &at->lists[i];
+        if (status == GY_OK && !gy_uri_is_remote(at->paths[i])) {
+            status = add_path(list, at->paths[i]);
+        }
+        for (size_t k = 0; status == GY_OK && k < own->list.count; k++) {
+            status = add_file(list, own->paths[k]);
+        }
+        free_making(own);
+    }
+    return status;
+}
+
 gy_status gy_file_list_make(const char *const *paths, gy_file_list **list)
 {
+    size_t count = 0;
+    while (paths[count] != NULL) {
+        count++;
+    }
     making *made = gy_alloc_zero("store.list", 1, sizeof(*made));
-    if (made == NULL) {
-        return GY_NOMEM;
+    window *at = gy_alloc("store.list", sizeof(*at));
+    gy_status status = made == NULL || at == NULL ? GY_NOMEM : GY_OK;
+    for (size_t i = 0; status == GY_OK && i < count; i += WINDOW) {
+        at->paths = paths + i;
+        status = add_window(made, at, GY_MIN(count - i, (size_t)WINDOW));
     }
-    gy_status status = GY_OK;
-    for (int i = 0; status == GY_OK && paths[i] != NULL; i++) {
-        status = add_path(made, paths[i]);
-    }
+    gy_free(at);
     if (status == GY_OK && made->list.count == 0) {
         status =
             gy_fail(GY_NOTFOUND, "there is no file in %s", paths[0] ? paths[0] : "nothing");
     }
     if (status != GY_OK) {
-        gy_file_list_free(&made->list);
+        gy_file_list_free(made != NULL ? &made->list : NULL);
         return status;
     }
     *list = &made->list;
@@ -203,8 +251,7 @@ void gy_file_list_free(gy_file_list *list)
 {
     if (list != NULL) {
         making *made = (making *)list;
-        gy_free(made->paths);
-        gy_arena_free(&made->arena);
+        free_making(made);
         gy_free(made);
     }
 }

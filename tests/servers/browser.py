@@ -72,8 +72,13 @@ class Browser:
                     raise
                 time.sleep(0.01)
         wanted = {"wpe:browserOptions": {"binary": "/usr/bin/cog", "args": ["--automation", "--platform=headless"]}}
-        self.session = self.ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
-        self.probe()
+        try:
+            self.session = self.ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+            self.probe()
+        except (OSError, RuntimeError) as error:
+            print(f"browser.py: the browser opens no page here: {error}")
+            self.session = None  # it would not end either, but waste the time of others
+            sys.exit(UNABLE)
         self.ask("POST", f"/session/{self.session}/url", {"url": url})
 
     def probe(self):
@@ -82,10 +87,6 @@ class Browser:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             try:
                 self.ask("POST", f"/session/{self.session}/url", {"url": f"http://127.0.0.1:{server.server_port}/"}, PROBE_S)
-            except OSError as error:
-                print(f"browser.py: the browser opens no page here: {error}")
-                self.session = None  # it would not end either, but waste the time of others
-                sys.exit(UNABLE)
             finally:
                 server.shutdown()
 
@@ -123,6 +124,8 @@ def main():
                 subprocess.run(["sh", "-c", step[3:]], check=True, timeout=WAIT_S, stdin=subprocess.DEVNULL)
             else:
                 print(browser.until(step), flush=True)
+    except RuntimeError as error:
+        sys.exit(f"browser.py: {error}")
     finally:
         browser.end()
 

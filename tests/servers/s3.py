@@ -105,6 +105,16 @@ class Handler(StubHandler):
             self.server.hold.wait(20)
             self.close_connection = True
             return None
+        if bucket == "together" and self.command == "GET" and query.get("prefix", "").startswith("x"):
+            try:
+                self.server.together.wait(20)  # until eight ask
+            except threading.BrokenBarrierError:
+                self.server.together.reset()
+                return self.refuse(403, "AccessDenied", "too few at once")
+        if bucket.startswith("gated") and self.command == "PUT" and (
+                self.is_gated(unquote(key)) or query.get("partNumber") == "2"):
+            while f"{bucket}/go" not in objects and not self.server.hold.wait(0.01):
+                pass  # whoever sent it may be dead when it is done
         with lock:
             if "Authorization" not in self.headers:
                 return self.refuse(403, "AccessDenied", "no signature")
@@ -116,6 +126,12 @@ class Handler(StubHandler):
             if behaviour is not None and behaviour(unquote(key), query, counts[count]):
                 return None
             return self.be_good(f"{bucket}/{unquote(key)}", query, body)
+
+    @staticmethod
+    def is_gated(key):
+        """Of an output's files all but the first two, and second parts, wait for the object "go"."""
+        name = key.rsplit("/", 1)[-1]
+        return name.startswith("part-") and int(name[5:]) > 1
 
     # ---- a good server, which knows If-None-Match ----
 
@@ -138,6 +154,8 @@ class Handler(StubHandler):
         if "partNumber" in query:
             uploads[query["uploadId"]][0][int(query["partNumber"])] = body
             return self.answer(200, ETag=f'"{sha256(body)[:32]}"')
+        if ".gyre-probe-" not in name:
+            counts["put " + name] = counts.get("put " + name, 0) + 1
         if self.headers["If-None-Match"] == "*" and name in objects:
             return self.refuse(412, "PreconditionFailed", "At least one of the pre-conditions did not hold")
         token = self.headers["x-amz-meta-gyre-token"]
@@ -292,6 +310,20 @@ class Handler(StubHandler):
             return True
         return False
 
+    def as_full(self, key, query, count):
+        """Has room for two objects of an output, until full/go is there."""
+        if self.command == "PUT" and self.is_gated(key) and "full/go" not in objects:
+            self.refuse(507, "InsufficientStorage", "no room")
+            return True
+        return False
+
+    def as_readonly(self, key, query, count):
+        """Lets nobody write an output but where it tries."""
+        if self.command == "PUT" and ".gyre-probe-" not in key:
+            self.refuse(403, "AccessDenied", "reading alone")
+            return True
+        return False
+
     def as_late(self, key, query, count):
         """Fails behind a 200, twice."""
         if self.command == "POST" and "uploadId" in query and count <= 2:
@@ -307,6 +339,7 @@ def main():
     socket.setdefaulttimeout(30)
     server = make_server(Handler)
     server.hold = threading.Event()
+    server.together = threading.Barrier(8)
     run(server)
 
 

@@ -173,7 +173,7 @@ static void heal(void *arg)
     at->is_over = true;
     for (int a = 0; a < at->hosts; a++) {
         for (int b = 0; b < at->hosts; b++) {
-            gy_sim_link good = {.latency_ns = 100000};
+            gy_sim_link good = {.latency_ns = healed_ns};
             if (a != b && (gy_sim_set_link(at->sim, a, b, &good) < 0 ||
                            gy_sim_cut(at->sim, a, b, false) < 0)) {
                 gy_panic("no memory to heal");
@@ -243,7 +243,7 @@ static void begin(world *at, uint64_t seed, uint32_t mask)
     at->is_liar = at->hosts > 2 && below(at, 6) == 0;
     at->is_lossy = below(at, 3) == 0;
     gy_sim_options options = {.seed = seed, .nodes = at->hosts};
-    options.link.latency_ns = (int64_t)below(at, 2) == 0 ? 100000 : 50000000;
+    options.link.latency_ns = (int64_t)below(at, 2) == 0 ? healed_ns : 50000000;
     options.link.jitter_ns = below(at, 2) == 0 ? 0 : 20000000;
     if (at->is_lossy) {
         options.link.drop = (double)below(at, 3) * 0.01;
@@ -259,8 +259,12 @@ static void begin(world *at, uint64_t seed, uint32_t mask)
     at->net.is_lossy = at->is_lossy;
     at->net.delay = delay_of;
     at->net.delay_arg = at;
-    bool is_still = options.link.drop <= 0 && options.link.duplicate <= 0 && !at->is_delaying &&
-                    (!at->is_lossy || options.link.jitter_ns == 0);
+    /* Where packets may pass each other, they do so with jitter, and when the way becomes
+     * shorter. */
+    bool has_order =
+        !at->is_lossy || (options.link.jitter_ns == 0 && options.link.latency_ns <= healed_ns);
+    bool is_still =
+        options.link.drop <= 0 && options.link.duplicate <= 0 && !at->is_delaying && has_order;
     at->has_faults = !is_still || at->fault_count > 0;
     for (int i = 0; i < at->hosts; i++) {
         start_host(at, i);

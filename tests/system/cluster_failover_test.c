@@ -6,8 +6,9 @@
  * the manager and a daemon were on. A cluster whose etcd has no quorum goes on with its jobs
  * and says why it takes no others.
  */
-#include "cluster_kit.h"
 #include "etcd_kit.h"
+
+#include "cluster_scene.h"
 
 enum { SERVERS = 2, TASKS = 256, TREE = 256, SEGMENT_HEAD = 128 };
 
@@ -18,18 +19,8 @@ enum { SLOWER = 1 };
 #endif
 
 static kit_etcd etcd;
-static cluster at;
 static pid_t servers[SERVERS];
-static char addresses[SERVERS][31], password[160], said[1 << 16];
-
-static int shell(const char *line)
-{
-    const int status = cluster_shell(&at, said, sizeof(said), line);
-    if (status != 0) {
-        printf("%s\n%s\n", line, said);
-    }
-    return status;
-}
+static char addresses[SERVERS][31], password[160];
 
 static bool is_true(const char *line)
 {
@@ -462,8 +453,8 @@ static void what_one_host_takes_along_is_said(void **state)
     (void)state;
     assert_int_equal(shell("$GYRE nameserver --listen 0.0.0.0:0 --key ring --table alone "
                            "--port-file alone.port 2>alone.log & p=$!; until [ -s alone.port "
-                           "]; do sleep 0.01; done; kill $p; wait $p && grep -q 'the table is "
-                           "a file of this host.*gyre job resume' alone.log"),
+                           "] || ! kill -0 $p; do sleep 0.01; done; kill $p; wait $p && grep "
+                           "-q 'the table is a file of this host.*gyre job resume' alone.log"),
                      0);
     assert_int_equal(shell("! grep -q 'a file of this host' names?.log"), 0);
 }
@@ -540,8 +531,8 @@ static void without_a_quorum_jobs_go_on(void **state)
                            "mr wordcount in0 -o late >said 2>&1; cat said"),
                      0);
     printf("soak: a submit without a quorum, after %.1f s: %s", kit_now() - began, said);
-    assert_int_equal(shell("touch go; until [ -e quorum/MANIFEST.json ]; do sleep 0.01; done"),
-                     0);
+    assert_int_equal(shell("touch go"), 0);
+    scene_await("quorum/MANIFEST.json");
     assert_true(kit_now() - began < 20);
     KIT_UNTIL(kit_now() - began > 20);
     (void)kill(etcd.pids[0], SIGCONT);

@@ -78,7 +78,8 @@ static void start_half(const char *name, char id[40])
         line, sizeof(line),
         "rm -rf go runs %s; [ -d homec ] || { $GYRE mr --map 'tr \" \" \"\\n\"' --reduce "
         "'uniq -c' in? -o homec && rm homec/MANIFEST.json; } >said 2>&1; $GYRE job submit $N "
-        "--no-wait -- $GYRE mr --map \"printf m >>$T/runs; tr ' ' '\\n'\" --reduce "
+        "--no-wait -- $GYRE mr --copy-after 0 --map \"printf m >>$T/runs; tr ' ' '\\n'\" "
+        "--reduce "
         "\"printf r >>$T/runs; until [ -e $T/go ]; do sleep 0.02; done; uniq -c\" in? -o "
         "%s",
         name, name);
@@ -187,7 +188,8 @@ static void what_rots_at_a_daemon_is_made_again(void **state)
         shell(
             "rm -rf go held runs rotten; [ -d homec ] || { $GYRE mr --map 'tr \" \" \"\\n\"' "
             "--reduce 'uniq -c' in? -o homec && rm homec/MANIFEST.json; } >said 2>&1; $GYRE "
-            "job submit $N --no-wait -- $GYRE mr --split 8KiB --map \"printf m >>$T/runs; if "
+            "job submit $N --no-wait -- $GYRE mr --copy-after 0 --split 8KiB --map \"printf m "
+            ">>$T/runs; if "
             "mkdir $T/held 2>$T/said; then until [ -e $T/go ]; do sleep 0.02; done; fi; tr ' ' "
             "'\\n'\" --reduce 'uniq -c' in? -o rotten"),
         0);

@@ -28,8 +28,9 @@ static gy_status say_where(gy_vertex *vertex)
         snprintf(begun, sizeof(begun), "%s-%d", go, (int)getpid());
         const int file = open(begun, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
         status = file >= 0 && close(file) == 0 ? GY_OK : GY_IO;
-        for (int i = 0; i < 3000 && status == GY_OK && access(go, F_OK) != 0; i++) {
-            kit_pause();
+        for (const double last = kit_now() + KIT_WAIT_SECONDS;
+             status == GY_OK && access(go, F_OK) != 0; kit_pause()) {
+            status = kit_now() > last ? GY_TIMEOUT : GY_OK;
         }
     }
     return status < 0 ? status : gy_vertex_write(vertex, 0, line, strlen(line));
@@ -119,18 +120,19 @@ static void a_wish_is_no_must(void **state)
     /* All slots of a host are taken: what must be there waits, what would like to be is not
      * kept waiting. */
     assert_int_equal(
-        job_shell(
-            "$GYRE job submit $N --no-wait -- $J job $T/taken $T/go - file://h1$T/f "
-            "file://h1$T/f file://h1$T/f && until [ $(ls go-* 2>&1 | grep -c [0-9]$) = 3 ]; do "
-            "sleep 0.01; done; $GYRE job submit $N --no-wait -- $J job $T/late '' - "
-            "file://h1$T/f && $GYRE job submit $N -- $J job $T/other '' h1 f f && [ ! -e "
-            "late/MANIFEST.json ] && cat other/part-* other.counters"),
+        job_shell("$GYRE job submit $N --no-wait -- $J job $T/taken $T/go - file://h1$T/f "
+                  "file://h1$T/f file://h1$T/f && for i in $(seq 2000); do [ $(ls go-* 2>&1 | "
+                  "grep -c "
+                  "[0-9]$) = 3 ] && break; sleep 0.02; done; $GYRE job submit $N --no-wait -- "
+                  "$J job $T/late '' - "
+                  "file://h1$T/f && $GYRE job submit $N -- $J job $T/other '' h1 f f && [ ! -e "
+                  "late/MANIFEST.json ] && cat other/part-* other.counters"),
         0);
     assert_non_null(strstr(said, "near 0 far 2\n"));
     assert_null(strstr(said, "h1 has"));
     assert_int_equal(
-        job_shell("touch go; until [ -e late.counters -a -e taken.counters ]; do sleep "
-                  "0.01; done; cat late/part-* taken/part-* late.counters"),
+        job_shell("touch go; for i in $(seq 2000); do [ -e late.counters -a -e taken.counters "
+                  "] && break; sleep 0.02; done; cat late/part-* taken/part-* late.counters"),
         0);
     assert_non_null(strstr(said, "h1 has 5\nh1 has 5\nh1 has 5\nh1 has 5\nnear 1 far 0\n"));
 }

@@ -1,6 +1,7 @@
 /* Goal: a job of a cluster that was killed, or whose managers died too often, is resumed by its
  * user: nothing that is committed and stands runs again, bytes and counters are those of home,
- * nothing is left; what cannot be resumed says why. */
+ * nothing is left; what cannot be resumed says why. What is kept of one goes when its user says
+ * so, wherever it lies, and nothing else does. */
 #include "cluster_scene.h"
 
 enum { INPUTS = 3 };
@@ -30,12 +31,12 @@ static int start_half_with(const char *more, const char *name, const char *journ
     if (journal_at[0] != '\0') {
         snprintf(options, sizeof(options), "%s --journal %s/%s", more, kit_top, journal_at);
     }
-    snprintf(
-        line, sizeof(line),
-        "rm -rf go runs %s; $GYRE job submit $N --no-wait %s -- $GYRE mr --split 8KiB --map "
-        "\"printf m >>$T/runs; tr 7 '\\n'\" --reduce \"printf r >>$T/runs; until [ -e "
-        "$T/go ]; do sleep 0.02; done; uniq -c\" in0 in1 in2 -o %s",
-        name, options, name);
+    snprintf(line, sizeof(line),
+             "rm -rf go runs %s; $GYRE job submit $N --no-wait %s -- $GYRE mr --copy-after 0 "
+             "--split 8KiB --map "
+             "\"printf m >>$T/runs; tr 7 '\\n'\" --reduce \"printf r >>$T/runs; until [ -e "
+             "$T/go ]; do sleep 0.02; done; uniq -c\" in0 in1 in2 -o %s",
+             name, options, name);
     assert_int_equal(shell(line), 0);
     scene_id(id);
     KIT_UNTIL(scene_runs('r') > 0); /* behind all maps */
@@ -194,6 +195,91 @@ static void another_job_may_have_the_output(void **state)
     assert_int_equal(shell("[ ! -e taken ] && [ -z \"$(ls -A apart)\" ]"), 0);
 }
 
+/* ---- its user wants nothing of it kept ---- */
+
+static void forgotten(const char *id, const char *then)
+{
+    char line[900];
+    const int maps = scene_runs('m'), reduces = scene_runs('r');
+    snprintf(line, sizeof(line),
+             "$GYRE job gc $N --timeout 50 %.12s | grep -q 'nothing is kept' && %s", id, then);
+    if (shell(line) != 0) {
+        (void)shell(
+            "$GYRE job list $N; cat d?/jobs/*/log/manager; ls -laR left apart own; false");
+        fail_msg("job %s is not forgotten", id);
+    }
+    snprintf(line, sizeof(line), "! ls d?/jobs/%s/data/* 2>ls", id);
+    KIT_UNTIL(cluster_shell(&at, said, sizeof(said), line) == 0);
+    assert_int_equal(scene_runs('m'), maps); /* nothing ran for it */
+    assert_int_equal(scene_runs('r'), reduces);
+    refused(id, "had it forgotten: nothing is left to resume");
+    snprintf(line, sizeof(line), "$GYRE job gc $N %s", id); /* again is the same */
+    assert_int_equal(shell(line), 0);
+}
+
+static void not_forgotten(const char *words, const char *options)
+{
+    char line[512];
+    snprintf(line, sizeof(line), "! $GYRE job gc %s >said 2>&1 && grep -q '%s' said", options,
+             words);
+    if (shell(line) != 0) {
+        fail_msg("gc %s: not refused with '%s'", options, words);
+    }
+}
+
+static void what_is_kept_of_a_job_is_forgotten(void **state)
+{
+    (void)state;
+    char id[40], options[200];
+    kill_half("left", "", id);
+    forgotten(id, "[ ! -e left ]");
+    (void)start_half("left", "apart", id);
+    snprintf(options, sizeof(options), "$N %s", id);
+    not_forgotten("kill it first", options);
+    snprintf(options, sizeof(options), "$GYRE job kill $N %s && ! $GYRE job wait $N %s", id,
+             id);
+    assert_int_equal(shell(options), 0);
+    forgotten(id, "[ ! -e left ] && [ -z \"$(ls -A apart)\" ]");
+    not_forgotten("jobs that are named", "$N");
+    not_forgotten("for a cluster", id);
+    not_forgotten("is known to the name server", "$N 0123456789abcdef0123456789abcdef");
+}
+
+/* In a folder of its own, and its output is another one's by now. */
+static void what_is_anothers_is_not_forgotten(void **state)
+{
+    (void)state;
+    char id[40], line[512], folder[200];
+    snprintf(folder, sizeof(folder), "-e GYRE_JOB_FOLDER=%s/own", kit_top);
+    (void)start_half_with(folder, "left", "apart", id);
+    snprintf(line, sizeof(line), "$GYRE job kill $N %s && ! $GYRE job wait $N %s", id, id);
+    assert_int_equal(shell(line), 0);
+    assert_int_equal(shell("[ -e own/id ] && $GYRE mr --split 8KiB --map 'tr 7 \"\\n\"' "
+                           "--reduce 'uniq -c' in0 in1 in2 -o left >said 2>&1 && ls -lA left "
+                           ">before"),
+                     0);
+    forgotten(id, "ls -lA left >after && cmp before after && [ -z \"$(ls -A apart)\" ] && [ "
+                  "\"$(ls own | sort | tr '\\n' ' ')\" = 'id lock log settings width ' ]");
+}
+
+/* One that nobody could tidy up after. */
+static void what_a_killed_manager_left_is_forgotten(void **state)
+{
+    (void)state;
+    char id[40], line[512];
+    int daemon = -1;
+    (void)start_half("left", "", id);
+    const pid_t manager = cluster_manager(&at, &daemon);
+    assert_true(manager > 0);
+    assert_int_equal(kill(manager, SIGKILL), 0);
+    snprintf(line, sizeof(line),
+             "! $GYRE job wait $N --timeout 50 %s >said 2>&1 && grep -q 'in a row' said && ls "
+             "-d left/.gyre-job-%s left/.gyre-%s-1",
+             id, id, id);
+    assert_int_equal(shell(line), 0);
+    forgotten(id, "[ ! -e left ]");
+}
+
 /* No map's output stands any more, and the name server cannot say so: all is made again. */
 static void outputs_that_are_gone_are_made_again(void **state)
 {
@@ -322,6 +408,9 @@ int main(void)
         cmocka_unit_test(a_killed_job_is_resumed),
         cmocka_unit_test(a_job_that_was_given_up_is_resumed),
         cmocka_unit_test(another_job_may_have_the_output),
+        cmocka_unit_test(what_is_kept_of_a_job_is_forgotten),
+        cmocka_unit_test(what_is_anothers_is_not_forgotten),
+        cmocka_unit_test(what_a_killed_manager_left_is_forgotten),
         cmocka_unit_test(outputs_that_are_gone_are_made_again),
         cmocka_unit_test(shared_outputs_outlive_their_hosts),
         cmocka_unit_test(a_second_run_takes_what_the_first_one_made),

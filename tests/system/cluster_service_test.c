@@ -22,7 +22,7 @@ static int begin(void **state)
 /* A job whose maps wait for the file `go`; they say so in the file NAME.runs. */
 static void start(const char *name, const char *more, char id[40])
 {
-    char line[1024], path[160], file[64];
+    char line[1024], file[64];
     snprintf(line, sizeof(line),
              "$GYRE job submit $N --no-wait --name %s %s -- $GYRE mr --map \"printf m "
              ">>$T/%s.runs; until [ -e $T/go ]; do sleep 0.02; done; tr ' ' '\\n'\" --reduce "
@@ -31,8 +31,7 @@ static void start(const char *name, const char *more, char id[40])
     assert_int_equal(shell(line), 0);
     scene_id(id);
     snprintf(file, sizeof(file), "%s.runs", name);
-    (void)cluster_path(path, file);
-    KIT_UNTIL(access(path, F_OK) == 0);
+    scene_await(file);
 }
 
 static void finish(const char *name, const char *id)
@@ -54,11 +53,11 @@ static void kill_server(void)
     (void)unlink(cluster_path(path, "port"));
 }
 
-static void await_server(void)
+/* A map needs three slots of one host, and waits: three of them are at all hosts. So each
+ * daemon has the program, which the name server keeps. */
+static void await_all_hosts(void)
 {
-    char path[160];
-    (void)cluster_path(path, "port");
-    KIT_UNTIL(access(path, F_OK) == 0);
+    KIT_UNTIL(cluster_shell(&at, said, sizeof(said), "[ $(wc -c <alone.runs) -ge 3 ]") == 0);
 }
 
 /* ---- The name server ---- */
@@ -68,11 +67,12 @@ static void a_job_outlives_its_name_server(void **state)
     (void)state;
     char id[40];
     start("alone", "", id);
+    await_all_hosts();
     kill_server();
-    assert_int_equal(shell("touch go; until [ -e alone/MANIFEST.json ]; do sleep 0.01; done"),
-                     0); /* it ends while nobody is there to hear of it */
+    assert_int_equal(shell("touch go"), 0);
+    scene_await("alone/MANIFEST.json"); /* it ends while nobody is there to hear of it */
     at.server = cluster_server(&at, at.names);
-    await_server();
+    scene_await("port");
     finish("alone", id);
     assert_non_null(strstr(said, "epoch 1,"));
     assert_int_equal(shell("rm go"), 0);
@@ -88,7 +88,7 @@ static void another_name_server_takes_over(void **state)
               0);
     kill_server();
     at.server = second;
-    await_server();
+    scene_await("port");
     KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
     assert_int_equal(shell("touch go"), 0);
     finish("handed", id);

@@ -1,7 +1,8 @@
 /* Goal: a job on a cluster whose journal lies in S3, in HDFS or in another folder: its manager
  * is killed, the next one seals what that wrote and goes on, the output is the same; a store
  * that would not keep two managers apart is refused. Inputs in stores are read by daemons that
- * get the keys with the job, near their blocks. */
+ * get the keys with the job, near their blocks; outputs go there, whoever of two managers sends
+ * them. */
 #include "cluster_scene.h"
 
 typedef struct stub {
@@ -212,7 +213,8 @@ static void a_killed_job_is_resumed_from_s3(void **state)
     options(given, "s3://good/killed");
     snprintf(
         line, sizeof(line),
-        "rm -f go runs; $GYRE job submit $N %s --no-wait -- $GYRE mr --map \"printf m "
+        "rm -f go runs; $GYRE job submit $N %s --no-wait -- $GYRE mr --copy-after 0 --map "
+        "\"printf m "
         ">>$T/runs; tr 7 '\\n'\" --reduce \"printf r >>$T/runs; until [ -e $T/go ]; do sleep "
         "0.02; done; uniq -c\" in0 in1 in2 -o killed",
         given);
@@ -227,6 +229,63 @@ static void a_killed_job_is_resumed_from_s3(void **state)
     assert_int_equal(shell(line), 0);
 }
 
+/* A job is killed while two files of its output are there and others wait, and resumed; then
+ * its manager is stopped; the next one finds the two and sends the rest; then the stopped one
+ * goes on, and does no harm. */
+static void outputs_go_to_a_store(void **state)
+{
+    (void)state;
+    char line[2400], given[512], id[40], keys[256];
+    int daemon = 0;
+    options(given, "s3://good/journals");
+    snprintf(keys, sizeof(keys),
+             "export GYRE_S3_ENDPOINT=http://127.0.0.1:%d AWS_ACCESS_KEY_ID=AKIDEXAMPLE "
+             "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY; ",
+             s3.port);
+    snprintf(
+        line, sizeof(line),
+        "! $GYRE job submit $N %s -- $GYRE mr wordcount in0 -o s3://gated/out >no 2>&1 && "
+        "grep -q 'needs one (--folder' no && $GYRE mr wordcount in0 in1 in2 -r 6 -o six -q "
+        "&& $GYRE job submit $N %s --no-wait -- $GYRE mr wordcount in0 in1 in2 -r 6 "
+        "--folder $T/shared -o s3://gated/out",
+        given, given);
+    assert_int_equal(shell(line), 0);
+    scene_id(id);
+    snprintf(
+        line, sizeof(line),
+        "%s [ \"$($GYRE store ls s3://gated/out | tr '\\n' ' ')\" = 'part-00000 part-00001 "
+        "' ]",
+        keys);
+    KIT_UNTIL(cluster_shell(&at, said, sizeof(said), line) == 0);
+    snprintf(line, sizeof(line),
+             "$GYRE job kill $N %s && ! $GYRE job wait $N %s 2>no && [ -e "
+             "shared/output/part-00005 ] && { $GYRE job resume $N --timeout 50 %s >no 2>&1 & }",
+             id, id, id);
+    assert_int_equal(shell(line), 0);
+    snprintf(line, sizeof(line), "$GYRE job show $N %s | grep 'epoch 2,'", id);
+    KIT_UNTIL(cluster_shell(&at, said, sizeof(said), line) == 0 &&
+              cluster_manager(&at, &daemon) > 0);
+    const pid_t manager = cluster_manager(&at, &daemon);
+    assert_true(manager > 0);
+    assert_int_equal(kill(manager, SIGSTOP), 0);
+    snprintf(line, sizeof(line), "$GYRE job show $N %s | grep 'epoch 3,'", id);
+    KIT_UNTIL(cluster_shell(&at, said, sizeof(said), line) == 0);
+    snprintf(line, sizeof(line),
+             "%s $GYRE store cp in0 s3://gated/go && $GYRE job wait $N --timeout 50 %s", keys,
+             id);
+    assert_int_equal(shell(line), 0);
+    (void)kill(manager, SIGCONT); /* its daemon may have ended it */
+    KIT_UNTIL(kill(manager, 0) != 0);
+    snprintf(
+        line, sizeof(line),
+        "%s for f in six/part-*; do $GYRE store cat s3://gated/out/${f#six/} | cmp - $f || "
+        "exit 1; done; $GYRE store cat s3://gated/out/MANIFEST.json | grep -q %s && [ "
+        "$($GYRE store ls s3://gated/out | grep -vc '^[.]gyre-') = 7 ] && [ ! -e "
+        "shared/output ] && ! grep -r wJalrXUtnFEMI names.log d?.log",
+        keys, id);
+    assert_int_equal(shell(line), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +295,7 @@ int main(void)
         cmocka_unit_test(a_journal_in_another_folder),
         cmocka_unit_test(a_killed_job_is_resumed_from_s3),
         cmocka_unit_test(a_store_that_replaces_is_refused),
+        cmocka_unit_test(outputs_go_to_a_store),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

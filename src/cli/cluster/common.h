@@ -51,6 +51,8 @@ void gy_cli_write_port_file(const char *what, const char *path, const char *addr
 int gy_cli_cluster_jobs(const gy_names_settings *at);
 int gy_cli_cluster_show(const gy_names_settings *at, const char *job);
 int gy_cli_cluster_kill(const gy_names_settings *at, const char *job);
+/** timeout in seconds for all of them; 0: none */
+int gy_cli_cluster_forget(const gy_names_settings *at, double timeout, char **jobs, int count);
 
 /** A gy_cluster_said: to standard output; what is missing is said. `arg`: uint32_t, 0 at first.
  */

@@ -20,6 +20,8 @@ struct gy_submit_settings {
 
 gy_submit_settings gy_submit_given;
 
+enum { TIMED_OUT = 124 }; /* as timeout(1) */
+
 int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char kept[4096],
                     const char **key)
 {
@@ -193,6 +195,26 @@ int gy_cli_cluster_kill(const gy_names_settings *at, const char *job)
     return gy_cli_close_cluster("job kill", cluster, status);
 }
 
+int gy_cli_cluster_forget(const gy_names_settings *at, double timeout, char **jobs, int count)
+{
+    gy_cluster *cluster = NULL;
+    char id[GY_CLUSTER_ID_BYTES];
+    int opened = gy_cli_open_cluster("job gc", at, &cluster);
+    if (opened != GY_EXIT_OK) {
+        return opened;
+    }
+    gy_status status = GY_OK;
+    for (int i = 0; i < count && status == GY_OK; i++) {
+        status = gy_cluster_find_job(cluster, jobs[i], id);
+        status = status == GY_OK ? gy_cluster_forget(cluster, id, timeout) : status;
+        if (status == GY_OK) {
+            printf("%s: nothing is kept\n", id);
+        }
+    }
+    const int ended = gy_cli_close_cluster("job gc", cluster, status);
+    return status == GY_TIMEOUT ? TIMED_OUT : ended;
+}
+
 /* ---- Submitting and waiting ---- */
 
 /* What the job prints; what is missing of it is said. */
@@ -225,7 +247,7 @@ static int wait_for(const char *what, gy_cluster *cluster, const char *id, uint3
     if (status == GY_TIMEOUT) {
         fprintf(stderr, "gyre %s: job %s goes on after %g s\n", what, id,
                 gy_submit_given.timeout);
-        return 124;
+        return TIMED_OUT;
     }
     if (status < 0) {
         return gy_report_failure(what, status);

@@ -13,14 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LAST_JOBS = 20 };
+enum { LAST_JOBS = 20, QUOTA = 1 << 30, KEEP_DAYS = 7 };
 
 static struct job_settings {
     gy_job_settings job;
     gy_names_settings at;
     long long last, quota, memory;
     double keep;
-} settings = {.last = -1, .quota = 1 << 30, .keep = 7};
+} settings = {.last = -1, .quota = -1, .keep = -1};
 
 static const char *state_name(gy_job_state state)
 {
@@ -210,11 +210,22 @@ static int run_run(char **operands, int count)
 
 static int run_gc(char **operands, int count)
 {
-    (void)operands;
-    (void)count;
+    if (gy_cli_is_of_cluster(&settings.at)) {
+        const bool is_home =
+            settings.quota >= 0 || settings.keep >= 0 || settings.job.memo != NULL;
+        return is_home || count == 0
+                   ? gy_report_usage("gyre job gc: with --names it forgets the jobs that are "
+                                     "named, and has neither --quota, --keep nor --memo")
+                   : gy_cli_cluster_forget(&settings.at, settings.job.timeout, operands, count);
+    }
+    if (count > 0 || settings.job.timeout > 0) {
+        return gy_report_usage("gyre job gc: jobs and --timeout are for a cluster (--names)");
+    }
+    const long long quota = settings.quota >= 0 ? settings.quota : QUOTA;
+    const double keep = settings.keep >= 0 ? settings.keep : KEEP_DAYS;
     if (settings.job.memo != NULL) {
         int64_t memo_freed = 0;
-        gy_status collected = gy_flow_collect(settings.job.memo, settings.quota, &memo_freed);
+        gy_status collected = gy_flow_collect(settings.job.memo, quota, &memo_freed);
         if (collected != GY_OK) {
             return gy_report_failure("job gc", collected);
         }
@@ -223,8 +234,7 @@ static int run_gc(char **operands, int count)
     }
     int removed = 0;
     uint64_t freed = 0;
-    gy_status status =
-        gy_job_collect((uint64_t)settings.quota, settings.keep * 86400, &removed, &freed);
+    gy_status status = gy_job_collect((uint64_t)quota, keep * 86400, &removed, &freed);
     if (status != GY_OK) {
         return gy_report_failure("job gc", status);
     }
@@ -250,6 +260,7 @@ static const gy_option list_options[] = {
 };
 
 static const gy_option gc_options[] = {
+    GY_NAMES_OPTIONS(struct job_settings),
     {"quota", 0, GY_OPTION_SIZE, "SIZE", "what folders of ended jobs may hold (default: 1GiB)",
      PLACE(quota), 0, 0, NULL},
     {"memo", 0, GY_OPTION_TEXT, "DIR",
@@ -257,6 +268,9 @@ static const gy_option gc_options[] = {
      PLACE(job.memo), 0, 0, NULL},
     {"keep", 0, GY_OPTION_REAL, "DAYS", "how long a job that can be resumed stays (default: 7)",
      PLACE(keep), 0, 36500, NULL},
+    {"timeout", 0, GY_OPTION_REAL, "SECONDS",
+     "with --names: wait at most so long for each, then status 124; it goes on",
+     PLACE(job.timeout), 0.001, 1e9, NULL},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -339,9 +353,12 @@ static const gy_command verbs[] = {
      .settings = &gy_submit_given,
      .run = gy_cli_job_resume},
     {.name = "job gc",
-     .operands = "",
-     .description = "Forgets ended jobs, oldest first, until their folders hold no more than\n"
-                    "the quota.",
+     .operands = "[JOB...]",
+     .operands_most = -1,
+     .description =
+         "Forgets ended jobs, oldest first, until their folders hold no more than\n"
+         "the quota. With --names: removes what a cluster keeps of these jobs, which\n"
+         "failed there or were killed. They cannot be resumed then.",
      .options = gc_options,
      .option_count = COUNT(gc_options),
      .settings = &settings,
@@ -361,7 +378,7 @@ const gy_command gy_command_job = {
                    "show JOB      all that is known of one\n"
                    "kill JOB      end it\n"
                    "resume JOB    go on with one whose manager is gone\n"
-                   "gc            remove what old jobs left\n\n"
+                   "gc [JOB...]   remove what old jobs left\n\n"
                    "JOB is an id that 'gyre job list' shows, or its beginning. 'gyre job VERB\n"
                    "--help' shows the options of a verb.",
     .verbs = verbs,

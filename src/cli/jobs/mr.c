@@ -31,8 +31,9 @@ static mr_settings settings = {.field = -1,
 #define PLACE(member) offsetof(mr_settings, member)
 
 static const gy_option options[] = {
-    {"output", 'o', GY_OPTION_TEXT, "DIR", "folder of the output, which must not be there yet",
-     PLACE(output), 0, 0, NULL},
+    {"output", 'o', GY_OPTION_TEXT, "DIR",
+     "folder of the output, or prefix in S3 or HDFS, where nothing is yet", PLACE(output), 0, 0,
+     NULL},
     {"partitions", 'r', GY_OPTION_INTEGER, "N", "files of the output (default: two a core)",
      PLACE(partitions), 1, 65536, NULL},
     GY_JOB_OPTIONS(mr_settings),
@@ -358,8 +359,9 @@ const gy_command gy_command_mr = {
         "index INPUT...          for each word the numbers of the inputs that have it\n"
         "topk INPUT...           the lines, or values of a field, that come most often\n"
         "--map COMMAND INPUT...  any commands, by standard input and output\n\n"
-        "INPUT is a file, also one of gzip or zstd, or a folder of files; not of sort also an\n"
-        "object or prefix: s3://BUCKET/KEY, hdfs://HOST:PORT/PATH.",
+        "INPUT is a file, also one of gzip or zstd, or a folder of files, an object or a "
+        "prefix:\n"
+        "s3://BUCKET/KEY, hdfs://HOST:PORT/PATH.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

@@ -145,7 +145,8 @@ static gy_status see_job(void *arg, const gy_cluster_job *job)
 }
 
 /* What is seen first is what is asked for: an answer that was lost makes it no other job. */
-gy_status gy_cluster_resume(gy_cluster *cluster, const char *id, uint32_t *epoch)
+static gy_status ask_again(gy_cluster *cluster, const char *id, bool is_forgotten,
+                           uint32_t *epoch)
 {
     gy_key job;
     seen_job seen = {.id = id};
@@ -157,15 +158,34 @@ gy_status gy_cluster_resume(gy_cluster *cluster, const char *id, uint32_t *epoch
         return gy_fail(GY_NOTFOUND, "no job %s is known to the name server", id);
     }
     if (!seen.is_ended) {
-        return gy_fail(GY_STATE, "job %s has not ended: it goes on by itself", id);
+        return gy_fail(GY_STATE, "job %s has not ended: %s", id,
+                       is_forgotten ? "kill it first" : "it goes on by itself");
     }
     key.high = job.high;
     key.low = job.low;
     resume.job = &key;
     resume.epoch = seen.epoch;
+    resume.is_forgotten = is_forgotten;
     *epoch = seen.epoch + 1;
     return gy_client_ask(cluster, GY_NET_RESUME, &resume.base, gy_client_soon(cluster), NULL,
                          NULL);
+}
+
+gy_status gy_cluster_resume(gy_cluster *cluster, const char *id, uint32_t *epoch)
+{
+    return ask_again(cluster, id, false, epoch);
+}
+
+gy_status gy_cluster_forget(gy_cluster *cluster, const char *id, double seconds)
+{
+    uint32_t epoch = 0;
+    gy_status status = GY_OK;
+    char reason[GY_CLUSTER_REASON_BYTES];
+    GY_TRY(ask_again(cluster, id, true, &epoch));
+    GY_TRY(gy_cluster_wait(cluster, id, seconds, &status, reason));
+    return status == GY_CANCELLED
+               ? GY_OK
+               : gy_fail(GY_STATE, "what is kept of job %s is not removed: %s", id, reason);
 }
 
 gy_status gy_cluster_drain(gy_cluster *cluster, const char *id, bool is_on)

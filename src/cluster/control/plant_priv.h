@@ -24,6 +24,7 @@
     X(EPOCH_UNSYNCED)                                                                          \
     X(OLD_OBEYED)                                                                              \
     X(OLD_KEPT)                                                                                \
+    X(ATTACHED_EARLY)                                                                          \
     X(ORDER_AGAIN)                                                                             \
     X(INCARNATION_IGNORED)                                                                     \
     X(SLOT_TWICE)                                                                              \

@@ -126,7 +126,9 @@ static void seat_said(gy_daemon *daemon, const gy_daemon_event *event)
         return;
     }
     if (event->kind == GY_DAEMON_SEAT_DOWN) {
+        const uint32_t job = daemon->leases[lease].job;
         gy_daemon_seat_gone(daemon, lease, event->reason);
+        gy_daemon_attach_look(daemon, job);
     } else if (event->kind == GY_DAEMON_SEAT_READY) {
         daemon->leases[lease].ready += event->bytes;
         gy_daemon_relay_up(daemon, lease);

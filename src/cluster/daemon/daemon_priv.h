@@ -34,8 +34,10 @@ typedef struct job_row {
     uint32_t nursery_epoch;
     hosted_state hosted;
     uint32_t hosted_epoch;
-    bool is_waiting; /* the hosted one, for its files */
-    bool is_resumed; /* the hosted one goes on with a job that had ended */
+    bool is_waiting;   /* the hosted one, for its files */
+    bool is_resumed;   /* the hosted one goes on with a job that had ended, */
+    bool is_forgotten; /* or removes what is kept of it */
+    bool is_behind; /* an order was of an older epoch: the next state says which one is known */
     uint32_t leases; /* all of them */
     uint32_t sections;
     int64_t heard_ns; /* the manager of `epoch` */
@@ -129,9 +131,15 @@ void gy_daemon_sync(gy_daemon *daemon, uint32_t job);
 /** May this manager give orders? It hears so if not. */
 bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32_t *job);
 void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order);
+/** Is the order of an older epoch than is known here? The name server is told, if so. */
+bool gy_daemon_is_behind(gy_daemon *daemon, uint32_t job, const gy_order *order);
+/** A process is gone: was it the last that a new manager had to wait for? */
+void gy_daemon_attach_look(gy_daemon *daemon, uint32_t job);
 void gy_daemon_manager_waits(gy_daemon *daemon, const gy_daemon_event *event);
 void gy_daemon_manager_down(gy_daemon *daemon, const gy_daemon_event *event);
 void gy_daemon_over(gy_daemon *daemon, uint32_t job, bool is_kept);
+/** As its user wants. */
+void gy_daemon_keep_nothing(gy_daemon *daemon, const gy_order *order);
 /** Its processes are gone, too: its files go, and its manager may attach for another job. */
 void gy_daemon_over_is_done(gy_daemon *daemon, uint32_t job);
 /** Files of jobs without a manager, and records that are too many. */

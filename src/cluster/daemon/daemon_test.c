@@ -141,13 +141,67 @@ static void an_epoch_is_synced_before_it_is_obeyed(void **state)
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
     assert_non_null(said(&at, GY_DAEMON_SEAT_END));
     assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
-    assert_non_null(said(&at, GY_DAEMON_TELL_ATTACHED));
+    assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
     assert_int_equal(leases(&at), 1); /* until its process is gone */
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 1});
     assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_STATE);
     assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->started, 2);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
     assert_int_equal(leases(&at), 0);
+    assert_non_null(said(&at, GY_DAEMON_TELL_ATTACHED));
+    finish(&at);
+}
+
+/* A task that must not run twice at once may be in a process of the older manager. */
+static void a_new_manager_waits_for_the_older_ones_processes(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    open_seat(&at);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
+    assert_non_null(said(&at, GY_DAEMON_SEAT_END));
+    assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
+    order(&at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 1, .epoch = 2});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2}); /* asked again */
+    assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 2});
+    assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_AGAIN);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SEAT_DOWN, .lease = 1, .generation = 1});
+    assert_int_equal(said(&at, GY_DAEMON_TELL_ATTACHED)->epoch, 2);
+    assert_int_equal(said(&at, GY_DAEMON_TELL_ATTACHED)->state.lease_count, 1);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+    assert_null(said(&at, GY_DAEMON_TELL_ATTACHED)); /* once */
+    finish(&at);
+}
+
+/* A daemon that was killed when it had synced an epoch, and is back without files of the job.
+ */
+static void who_orders_for_an_older_epoch_hears_the_one_that_is_known(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    assert_ok(gy_daemon_load(at.daemon, job, 5, 5, false));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
+    assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
+    for (int is_manager = 0; is_manager < 2; is_manager++) {
+        order(&at, (gy_order){.kind = is_manager ? GY_ORDER_MANAGER : GY_ORDER_LEASE,
+                              .lease = is_manager ? 0 : 1,
+                              .count = !is_manager,
+                              .epoch = 4});
+        const gy_daemon_state *told = &said(&at, GY_DAEMON_STATE)->state;
+        assert_int_equal(told->lease_count, 0);
+        assert_int_equal(told->manager_count, 1);
+        assert_true(told->managers[0].is_known && !told->managers[0].is_gone);
+        assert_int_equal(told->managers[0].epoch, 5);
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NAMES_UP});
+        assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0); /* said once */
+    }
+    order(&at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 2, .count = 1, .epoch = 5});
+    assert_int_equal(leases(&at), 1);
+    assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
     finish(&at);
 }
 
@@ -426,6 +480,28 @@ static void what_failed_is_kept_a_while(void **state)
     }
 }
 
+/* Nor any longer than its user wants; of an epoch that is over nobody wants anything. */
+static void what_is_forgotten_goes_at_once(void **state)
+{
+    (void)state;
+    for (uint32_t epoch = 1; epoch < 3; epoch++) {
+        bench at = {.now_ns = ms};
+        start(&at);
+        open_seat(&at);
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_OVER, .epoch = 1, .is_kept = true});
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+        order(&at, (gy_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
+        order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 2, .is_forgotten = true});
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
+        assert_true(said(&at, GY_DAEMON_MANAGER_START)->is_forgotten);
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_DOWN, .epoch = 2});
+        assert_null(said(&at, GY_DAEMON_DISCARD));
+        order(&at, (gy_order){.kind = GY_ORDER_FORGET, .epoch = epoch});
+        assert_int_equal(said(&at, GY_DAEMON_DISCARD) != NULL, epoch == 2);
+        finish(&at);
+    }
+}
+
 /* The next job of a program has the manager of the last one: its epoch, another connection. */
 static void the_next_job_waits_for_the_last_ones_end(void **state)
 {
@@ -506,6 +582,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(orders_are_taken_by_their_numbers),
         cmocka_unit_test(an_epoch_is_synced_before_it_is_obeyed),
+        cmocka_unit_test(a_new_manager_waits_for_the_older_ones_processes),
+        cmocka_unit_test(who_orders_for_an_older_epoch_hears_the_one_that_is_known),
         cmocka_unit_test(a_manager_is_started_once_an_epoch),
         cmocka_unit_test(a_manager_that_ended_is_told_until_another_is_known),
         cmocka_unit_test(a_silent_managers_leases_and_files_go),
@@ -514,6 +592,7 @@ int main(void)
         cmocka_unit_test(small_sections_come_together),
         cmocka_unit_test(a_full_disk_takes_no_new_work),
         cmocka_unit_test(what_failed_is_kept_a_while),
+        cmocka_unit_test(what_is_forgotten_goes_at_once),
         cmocka_unit_test(the_next_job_waits_for_the_last_ones_end),
         cmocka_unit_test(wrong_options_and_no_memory_are_said),
     };

@@ -74,6 +74,7 @@ static void list_managers(gy_daemon *daemon, gy_daemon_state *state)
     size_t count = 0, gone = 0;
     for (size_t i = 0; i < daemon->job_count; i++) {
         count += daemon->jobs[i].hosted != HOSTED_NONE;
+        count += daemon->jobs[i].is_behind;
         gone += is_gone(&daemon->jobs[i]);
     }
     gone = GY_MIN(gone, (size_t)GONE_MAX);
@@ -83,7 +84,12 @@ static void list_managers(gy_daemon *daemon, gy_daemon_state *state)
         return;
     }
     for (size_t i = 0; i < daemon->job_count; i++) {
-        const job_row *row = &daemon->jobs[i];
+        job_row *row = &daemon->jobs[i];
+        if (row->is_behind) { /* said once: another such order has it said again */
+            row->is_behind = false;
+            all[state->manager_count++] =
+                (gy_hosted){.job = row->key, .epoch = row->epoch, .is_known = true};
+        }
         if (row->hosted != HOSTED_NONE) {
             all[state->manager_count++] = (gy_hosted){
                 .job = row->key, .epoch = row->hosted_epoch, .is_waiting = row->is_waiting};

@@ -42,6 +42,34 @@ static void forget(gy_daemon *daemon, uint32_t job)
     daemon->open_jobs--;
 }
 
+/* Does a process of an older manager still run? */
+static bool has_older(const gy_daemon *daemon, uint32_t job)
+{
+    bool has_some = false;
+    for (uint32_t i = 0; i < daemon->options.slots && daemon->jobs[job].leases > 0; i++) {
+        const lease_row *lease = &daemon->leases[i];
+        has_some =
+            has_some || (lease->id != 0 && lease->job == job &&
+                         lease->epoch < daemon->jobs[job].epoch && lease->seat != SEAT_NONE);
+    }
+    return has_some && !GY_PLANTED_HERE(ATTACHED_EARLY);
+}
+
+/* What a new manager starts must not meet what the older one ran, so it is answered when that
+ * is gone; one of the program's next job when nothing of the last one is left. */
+void gy_daemon_attach_look(gy_daemon *daemon, uint32_t job)
+{
+    job_row *row = &daemon->jobs[job];
+    if (!row->is_attaching || row->is_syncing || row->epoch != row->want_epoch ||
+        (row->is_over && row->nursery != NURSERY_NONE) || has_older(daemon, job)) {
+        return;
+    }
+    row->is_attaching = row->is_over = row->is_kept = false;
+    row->is_attached = true;
+    gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_TELL_ATTACHED, job);
+    gy_daemon_list_leases(daemon, job, &effect->state);
+}
+
 /* What the older manager ran ends; what the new one asked for is done. */
 static void take_epoch(gy_daemon *daemon, uint32_t job)
 {
@@ -69,17 +97,10 @@ static void take_epoch(gy_daemon *daemon, uint32_t job)
             gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_MANAGER_START, job);
             effect->epoch = row->started;
             effect->is_resumed = row->is_resumed;
+            effect->is_forgotten = row->is_forgotten;
         }
     }
-    if (row->is_over && row->nursery != NURSERY_NONE) {
-        return; /* the program's next job begins when nothing of the last one is left */
-    }
-    if (row->is_attaching && row->epoch == row->want_epoch) {
-        row->is_attaching = row->is_over = row->is_kept = false;
-        row->is_attached = true;
-        gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_TELL_ATTACHED, job);
-        gy_daemon_list_leases(daemon, job, &effect->state);
-    }
+    gy_daemon_attach_look(daemon, job);
 }
 
 void gy_daemon_sync(gy_daemon *daemon, uint32_t job)
@@ -148,11 +169,7 @@ void gy_daemon_attach(gy_daemon *daemon, const gy_daemon_event *event)
         return;
     }
     row->heard_ns = daemon->now_ns;
-    if (!row->is_syncing) {
-        row->sync_epoch = row->epoch;
-        row->sync_started = row->started;
-        take_epoch(daemon, job);
-    }
+    gy_daemon_attach_look(daemon, job);
 }
 
 bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32_t *job)
@@ -174,6 +191,15 @@ bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32
 
 /* ---- The manager that runs here ---- */
 
+bool gy_daemon_is_behind(gy_daemon *daemon, uint32_t job, const gy_order *order)
+{
+    const bool is_behind = job != GY_NONE && order->epoch < daemon->jobs[job].epoch;
+    if (is_behind) {
+        daemon->jobs[job].is_behind = true;
+    }
+    return is_behind;
+}
+
 void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order)
 {
     uint32_t job = gy_daemon_job(daemon, order->job);
@@ -187,7 +213,7 @@ void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order)
     job_row *row = &daemon->jobs[job];
     bool is_new = order->epoch > GY_MAX(row->started, row->want_started) ||
                   GY_PLANTED_HERE(MANAGER_AGAIN);
-    if (!is_new || order->epoch < row->epoch || row->hosted != HOSTED_NONE) {
+    if (gy_daemon_is_behind(daemon, job, order) || !is_new || row->hosted != HOSTED_NONE) {
         if (row->hosted == HOSTED_UP && order->epoch > row->hosted_epoch) {
             row->hosted = HOSTED_ENDING; /* the name server has given it up */
             gy_daemon_emit(daemon, GY_DAEMON_MANAGER_END, job)->epoch = row->hosted_epoch;
@@ -197,6 +223,7 @@ void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order)
     row->hosted = HOSTED_SYNCING;
     row->hosted_epoch = order->epoch;
     row->is_resumed = order->is_resumed;
+    row->is_forgotten = order->is_forgotten;
     row->is_waiting = false;
     row->want_started = order->epoch;
     row->want_epoch = GY_MAX(row->want_epoch, order->epoch);
@@ -253,15 +280,19 @@ void gy_daemon_over(gy_daemon *daemon, uint32_t job, bool is_kept)
     }
 }
 
+void gy_daemon_keep_nothing(gy_daemon *daemon, const gy_order *order)
+{
+    const uint32_t job = gy_daemon_job(daemon, order->job);
+    if (job != GY_NONE && order->epoch >= daemon->jobs[job].epoch) {
+        gy_daemon_over(daemon, job, false);
+    }
+}
+
 void gy_daemon_over_is_done(gy_daemon *daemon, uint32_t job)
 {
     job_row *row = &daemon->jobs[job];
     gy_daemon_over(daemon, job, row->is_kept);
-    if (row->is_attaching && !row->is_syncing) {
-        row->sync_epoch = row->epoch;
-        row->sync_started = row->started;
-        take_epoch(daemon, job);
-    }
+    gy_daemon_attach_look(daemon, job);
 }
 
 void gy_daemon_look_at_jobs(gy_daemon *daemon)

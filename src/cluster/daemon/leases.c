@@ -38,7 +38,7 @@ static void lend(gy_daemon *daemon, const gy_order *order)
     bool is_full = daemon->trouble[0] != '\0' && !GY_PLANTED_HERE(FULL_TAKEN);
     uint32_t job = gy_daemon_job(daemon, order->job);
     if (is_full || order->lease == 0 || order->count == 0 || !has_slots(daemon, order->count) ||
-        (job != GY_NONE && order->epoch < daemon->jobs[job].epoch)) {
+        gy_daemon_is_behind(daemon, job, order)) {
         return; /* the state that follows does not have it */
     }
     for (uint32_t i = 0; i < order->count; i++) {
@@ -78,6 +78,9 @@ void gy_daemon_take_order(gy_daemon *daemon, const gy_order *order)
         return;
     case GY_ORDER_MANAGER:
         gy_daemon_start_manager(daemon, order);
+        return;
+    case GY_ORDER_FORGET:
+        gy_daemon_keep_nothing(daemon, order);
         return;
     }
 }

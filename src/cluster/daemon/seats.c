@@ -192,6 +192,7 @@ void gy_daemon_nursery_said(gy_daemon *daemon, const gy_daemon_event *event)
     }
     if (event->kind == GY_DAEMON_NURSERY_DOWN) {
         nursery_down(daemon, job, event->reason);
+        gy_daemon_attach_look(daemon, job);
     } else if (row->nursery == NURSERY_STARTING) {
         row->nursery = NURSERY_UP;
         for (uint32_t i = 0; i < daemon->options.slots; i++) {

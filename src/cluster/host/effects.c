@@ -55,7 +55,7 @@ void gy_host_do(gy_host *host, const gy_daemon_effect *effect)
         sync_record(host, effect);
         return;
     case GY_DAEMON_MANAGER_START:
-        gy_host_manager_start(host, effect->job, effect->epoch, effect->is_resumed);
+        gy_host_manager_start(host, effect);
         return;
     case GY_DAEMON_MANAGER_END:
         gy_host_manager_end(host, effect->job, effect->epoch);

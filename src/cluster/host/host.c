@@ -121,7 +121,7 @@ void gy_host_unwatch(gy_host *host, host_watch *watch)
 static bool has_children(const gy_host *host)
 {
     for (const host_job *job = host->jobs; job != NULL; job = job->next) {
-        if (job->warden != NULL || job->manager.minder != 0) {
+        if (job->warden != NULL || job->ahead.warden != NULL || job->manager.minder != 0) {
             return true;
         }
     }
@@ -164,8 +164,9 @@ static bool is_busy(const gy_host *host)
 {
     bool is_it = host->asks != NULL || host->is_ending || host->orphans_ns != 0;
     for (const host_job *job = host->jobs; job != NULL && !is_it; job = job->next) {
-        is_it = job->is_nursery_ending || job->manager.is_killed ||
-                job->closed_ns != INT64_MAX || job->program.again_ns != INT64_MAX;
+        is_it = job->is_nursery_ending || job->ahead.last_ns != INT64_MAX ||
+                job->manager.is_killed || job->closed_ns != INT64_MAX ||
+                job->program.again_ns != INT64_MAX;
     }
     return is_it;
 }
@@ -377,6 +378,7 @@ static gy_status open_host(gy_host *host, host_watch watches[2])
 
 static gy_status close_host(gy_host *host)
 {
+    gy_parked_close(host->env, &host->parked);
     gy_host_jobs_free(host); /* no process is left: then nobody's bytes are missed */
     gy_rpc_free(host->rpc);
     host->rpc = NULL;

@@ -15,6 +15,7 @@
 #include "cluster/host.h"
 #include "cluster/local/warden.h"
 #include "cluster/net/net.h"
+#include "cluster/net/ticket.h"
 
 enum {
     HOST_PATH = 4096,
@@ -22,6 +23,7 @@ enum {
     HOST_NAMES_MAX = 8,
     HOST_STREAM = 256 << 10, /* bytes of a process that wait here */
     HOST_TOLD = 64,          /* ends of fetches that are said together */
+    HOST_THREADS_MAX = 1024, /* of a process */
 };
 
 typedef struct gy_host gy_host;
@@ -98,12 +100,13 @@ typedef struct host_ended {
 
 /** A manager that runs here, below a process that minds it. */
 typedef struct host_manager {
-    uint32_t wanted;  /* the epoch of one that is to be started; 0 */
-    bool is_resumed;  /* it goes on with a job that had ended */
-    bool is_waiting;  /* for its files, which the machine knows */
-    uint32_t epoch;   /* of the one that runs, or whose end is not told yet; 0 */
-    pid_t minder;     /* 0: none */
-    host_watch watch; /* its end is said there */
+    uint32_t wanted;   /* the epoch of one that is to be started; 0 */
+    bool is_resumed;   /* it goes on with a job that had ended, */
+    bool is_forgotten; /* or removes what is kept of it */
+    bool is_waiting;   /* for its files, which the machine knows */
+    uint32_t epoch;    /* of the one that runs, or whose end is not told yet; 0 */
+    pid_t minder;      /* 0: none */
+    host_watch watch;  /* its end is said there */
     bool is_killed, has_status;
     host_ended ended;
     int64_t last_ns; /* then the minder is killed; INT64_MAX */
@@ -112,8 +115,17 @@ typedef struct host_manager {
     int log;                     /* -1: not open */
     uint64_t base, said, saying; /* saying: what it will know then; 0: it is told nothing */
     int64_t look_ns;             /* whether there is more */
-    int64_t end_ns; /* it has ended: that is told by then at the latest; INT64_MAX */
+    int64_t end_ns;  /* it has ended: that is told by then at the latest; INT64_MAX */
+    host_watch wish; /* there it says which processes it will want here */
 } host_manager;
+
+/** The parent of processes that a manager here will want, most likely: nobody has ordered it,
+ * the machine knows nothing of it. */
+typedef struct host_ahead {
+    gy_warden *warden; /* NULL: none */
+    host_watch watch;
+    int64_t last_ns; /* it shall end by then; INT64_MAX */
+} host_ahead;
 
 /** The machine told how a fetch ended; not said to the manager so far. */
 typedef struct host_told {
@@ -136,8 +148,9 @@ struct host_job {
     uint32_t threads;
     uint64_t memory_bytes;
     gy_warden *warden; /* NULL: no nursery */
-    gy_sandbox walls;  /* of it */
-    char *argv[2];     /* of it */
+    host_ahead ahead;
+    gy_sandbox walls; /* of it */
+    char *argv[2];    /* of it */
     uint32_t nursery_epoch, losses;
     bool is_nursery_wanted, is_nursery_ending;
     int64_t nursery_last_ns;
@@ -233,6 +246,7 @@ struct gy_host {
     bool is_stepping;
     int64_t wake_ns, tick_ns;
     int64_t orphans_ns; /* until then there may be children that nobody knows */
+    gy_parked parked;   /* becomes the parent of the next job's processes */
     host_job *jobs;
     gy_index by_job; /* key -> row of job_rows */
     host_job **job_rows;
@@ -360,6 +374,15 @@ void gy_host_nursery_start(gy_host *host, const gy_daemon_effect *effect);
 void gy_host_nursery_end(gy_host *host, gy_key key);
 /** The program is ready, or GY_OK is not `status`. */
 void gy_host_nursery_go(gy_host *host, host_job *job, gy_status status);
+/** Start it before it is ordered, if it seems that it will be; what fails, fails when it is
+ * ordered. */
+void gy_host_nursery_foresee(gy_host *host, host_job *job, const gy_ticket_wish *wish);
+/** The one that nobody has ordered is not wanted any more. */
+void gy_host_nursery_dismiss(gy_host *host, host_job *job);
+/** A process for the next one, if there is none. */
+void gy_host_park(gy_host *host);
+/** How much memory a process has that asks for so much. */
+uint64_t gy_host_memory(const gy_host *host, uint64_t asked_bytes);
 /** It takes too long to end. */
 void gy_host_nursery_look(gy_host *host, host_job *job, int64_t now_ns);
 
@@ -409,7 +432,7 @@ bool gy_host_blobs_look(gy_host *host);
 void gy_host_blobs_free(gy_host *host);
 
 /* ---- manager.c, minder.c ---- */
-void gy_host_manager_start(gy_host *host, gy_key key, uint32_t epoch, bool is_resumed);
+void gy_host_manager_start(gy_host *host, const gy_daemon_effect *start);
 void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch);
 void gy_host_manager_go(gy_host *host, host_job *job, gy_status status);
 /** The name server knows of its end. */

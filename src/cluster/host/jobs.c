@@ -49,7 +49,9 @@ host_job *gy_host_job_new(gy_host *host, gy_key key)
     (void)gy_host_path(made->path, host->folder, "jobs", made->name);
     made->logs = (gy_folder){.env = host->env, .path = made->path, .lock = -1};
     made->last_letter = &made->letters;
-    made->nursery.file = made->manager.watch.file = made->manager.log = -1;
+    made->nursery.file = made->ahead.watch.file = -1;
+    made->manager.watch.file = made->manager.wish.file = made->manager.log = -1;
+    made->ahead.last_ns = INT64_MAX;
     made->manager.last_ns = made->manager.look_ns = made->manager.end_ns =
         made->program.again_ns = made->closed_ns = INT64_MAX;
     made->next = host->jobs;
@@ -205,6 +207,7 @@ void gy_host_discard(gy_host *host, gy_key key, bool is_all)
     if (job == NULL) {
         return;
     }
+    gy_host_nursery_dismiss(host, job); /* its walls stand around what goes now */
     if (is_all) {
         gy_host_throw(host, job->path);
     } else {
@@ -284,8 +287,14 @@ static void free_job(gy_host *host, host_job *job)
         gy_warden_close(job->warden, true);
         gy_free(job->warden);
     }
+    if (job->ahead.warden != NULL) {
+        gy_host_unwatch_only(host, &job->ahead.watch);
+        gy_warden_close(job->ahead.warden, true);
+        gy_free(job->ahead.warden);
+    }
     gy_sandbox_fini(&job->walls);
     gy_host_unwatch(host, &job->manager.watch);
+    gy_host_unwatch(host, &job->manager.wish);
     gy_host_manager_free(job);
     gy_host_letters_free(job);
     gy_host_unwant_all(job);

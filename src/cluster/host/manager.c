@@ -1,7 +1,6 @@
 /* Managers that run here: a ticket, a key for their job alone, a process, and how it ended. */
 #include "cluster/host/host_priv.h"
 
-#include "cluster/net/ticket.h"
 #include "rpc/keyring.h"
 
 #include <errno.h>
@@ -47,7 +46,8 @@ static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
     gy_ticket ticket = {.job = job->key,
                         .epoch = epoch,
                         .slots = host->options->slots,
-                        .is_resumed = job->manager.is_resumed};
+                        .is_resumed = job->manager.is_resumed,
+                        .is_forgotten = job->manager.is_forgotten};
     if (!gy_host_path(folder, job->path, "manager", NULL) ||
         !gy_host_path(path, job->path, "manager", "ticket") ||
         strlen(options->names) >= sizeof(ticket.names)) {
@@ -74,6 +74,40 @@ static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
 }
 
 static void on_minder(gy_host *host, void *owner, uint32_t events);
+
+/* It is a manager: it says which processes it will want here, so their parent is on its way
+ * while it reads its journal. A program that is none says nothing and is started once. */
+static void on_wish(gy_host *host, void *owner, uint32_t events)
+{
+    host_job *job = owner;
+    gy_ticket_wish wish = {.threads = 0};
+    (void)events;
+    const gy_status status = gy_ticket_hear(job->manager.wish.file, &wish);
+    if (status == GY_AGAIN) {
+        return;
+    }
+    gy_host_unwatch(host, &job->manager.wish); /* one word, or none */
+    if (status == GY_OK) {
+        gy_host_nursery_foresee(host, job, &wish);
+    }
+}
+
+static void listen_for_wish(gy_host *host, host_job *job)
+{
+    char folder[HOST_PATH];
+    int file = -1;
+    gy_host_unwatch(host, &job->manager.wish);
+    job->manager.wish.ready = on_wish;
+    job->manager.wish.owner = job;
+    if (!gy_host_path(folder, job->path, "manager", NULL) ||
+        gy_ticket_listen(folder, &file) < 0 ||
+        gy_host_watch(host, &job->manager.wish, file, EPOLLIN) < 0) {
+        gy_debug("a manager is not heard: %s", gy_error_text());
+        if (file >= 0) {
+            close(file);
+        }
+    }
+}
 
 /* What is in its log already printed an earlier manager. */
 static void begin_said(host_job *job, const char *log)
@@ -154,7 +188,11 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
     }
     manager->wanted = 0;
     status = status < 0 ? status : make_ticket(host, job, epoch, ticket);
-    status = status < 0 ? status : start_process(host, job, ticket);
+    if (status == GY_OK) {
+        listen_for_wish(host, job);
+        status = start_process(host, job, ticket);
+        gy_host_park(host);
+    }
     if (status < 0) {
         gy_warn("the manager of job %s is not started: %s", job->name, gy_error_text());
         say_down(host, job, epoch);
@@ -166,12 +204,14 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
     gy_info("manager of job %s, epoch %u", job->name, epoch);
 }
 
-void gy_host_manager_start(gy_host *host, gy_key key, uint32_t epoch, bool is_resumed)
+void gy_host_manager_start(gy_host *host, const gy_daemon_effect *start)
 {
-    host_job *job = gy_host_job_new(host, key);
+    const uint32_t epoch = start->epoch; /* the effect may be gone soon */
+    host_job *job = gy_host_job_new(host, start->job);
     if (job != NULL) {
         job->manager.wanted = epoch;
-        job->manager.is_resumed = is_resumed;
+        job->manager.is_resumed = start->is_resumed;
+        job->manager.is_forgotten = start->is_forgotten;
         job->manager.is_waiting = false;
         gy_host_program_need(host, job);
         if (job->manager.wanted == epoch) {
@@ -337,6 +377,12 @@ void gy_host_manager_free(host_job *job)
     }
 }
 
+static bool is_forgotten(const host_job *job)
+{
+    char folder[HOST_PATH];
+    return gy_host_path(folder, job->path, "manager", NULL) && gy_ticket_is_forgotten(folder);
+}
+
 /* It ended by itself, with an exit status: the job is over. */
 static void tell_end(gy_host *host, host_job *job)
 {
@@ -349,7 +395,14 @@ static void tell_end(gy_host *host, host_job *job)
     ask.untold = ask.said > manager->said ? ask.said - manager->said : 0;
     ask.untold = GY_MIN(ask.untold, (uint64_t)GY_NET_LAST_BYTES);
     int status = ask.code;
-    if (status != 0) {
+    if (manager->is_forgotten && is_forgotten(job)) {
+        ask.status = GY_CANCELLED;
+        snprintf(ask.reason, sizeof(ask.reason), "what was kept of it is removed");
+    } else if (manager->is_forgotten && status == 0) {
+        ask.status = GY_STATE;
+        snprintf(ask.reason, sizeof(ask.reason),
+                 "nothing of it is removed: its program has run no job");
+    } else if (status != 0) {
         gy_text words = {.data = NULL};
         if (manager->ended.is_unloadable) {
             gy_text_add(&words, "host %s lacks what it needs: ", host->host_name);
@@ -369,6 +422,8 @@ static void manager_gone(gy_host *host, host_job *job)
 {
     host_manager *manager = &job->manager;
     gy_host_unwatch(host, &manager->watch);
+    gy_host_unwatch(host, &manager->wish);
+    gy_host_nursery_dismiss(host, job);
     int status =
         gy_child_wait(host->env, manager->minder, gy_env_deadline(host->env, reap_seconds));
     manager->minder = 0;
@@ -390,6 +445,7 @@ static void manager_gone(gy_host *host, host_job *job)
         say_down(host, job, epoch);
     }
     manager->is_killed = false;
+    gy_host_park(host);
 }
 
 static void on_minder(gy_host *host, void *owner, uint32_t events)

@@ -125,8 +125,144 @@ static gy_status wall(gy_host *host, host_job *job)
     return job->walls.paths.status;
 }
 
+uint64_t gy_host_memory(const gy_host *host, uint64_t asked_bytes)
+{
+    const uint64_t most = host->options->memory_bytes;
+    return most == 0 ? asked_bytes : asked_bytes == 0 ? most : GY_MIN(most, asked_bytes);
+}
+
+static bool is_role(const gy_role *a, const gy_role *b)
+{
+    return a->processes == b->processes && a->threads == b->threads &&
+           a->memory_bytes == b->memory_bytes;
+}
+
+void gy_host_park(gy_host *host)
+{
+    if (host->parked.process == 0 && !host->is_ending && gy_parked_open(&host->parked) < 0) {
+        gy_debug("nothing is there for the next job: %s", gy_error_text());
+    }
+}
+
+/* A process that will be the parent of others, on its way; `parked` is what becomes it, NULL: a
+ * new one, which says at once why it cannot be started. */
+static gy_status open_warden(gy_host *host, host_job *job, const gy_role *role,
+                             gy_parked *parked, gy_warden **warden)
+{
+    gy_warden *made = gy_alloc_zero("host.warden", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    job->argv[0] = job->program.path;
+    job->argv[1] = NULL;
+    *made = (gy_warden){.env = host->env,
+                        .start = {.argv = job->argv,
+                                  .environment = job->program.environment,
+                                  .directory = job->program.directory,
+                                  .parked = parked},
+                        .role = *role,
+                        .sandbox = &job->walls,
+                        .folder = &job->logs};
+    gy_status status = gy_host_job_folder(host, job);
+    status = status < 0 ? status : wall(host, job);
+    status = status < 0 ? status : gy_warden_open(made);
+    status = status < 0 ? status : gy_warden_start(made);
+    if (status < 0) {
+        gy_error why;
+        gy_error_take(&why, status);
+        gy_warden_close(made, true);
+        gy_free(made);
+        return gy_error_raise(&why);
+    }
+    *warden = made;
+    return GY_OK;
+}
+
+/* ---- One that nobody has ordered yet ---- */
+
+static void ahead_gone(gy_host *host, host_job *job)
+{
+    gy_warden *old = job->ahead.warden;
+    gy_host_unwatch_only(host, &job->ahead.watch);
+    job->ahead.warden = NULL;
+    job->ahead.last_ns = INT64_MAX;
+    if (!WIFEXITED(gy_warden_lost(old))) {
+        gy_host_expect_orphans(host);
+    }
+    gy_warden_close(old, true);
+    gy_free(old);
+}
+
+static void on_ahead(gy_host *host, void *owner, uint32_t events)
+{
+    host_job *job = owner;
+    gy_nursery_news news;
+    (void)events;
+    if (gy_warden_hear(job->ahead.warden, &news) < 0) {
+        ahead_gone(host, job);
+    }
+}
+
+/* As many as may be of use at a time. */
+static bool has_room(const gy_host *host)
+{
+    uint32_t count = 0;
+    for (const host_job *job = host->jobs; job != NULL; job = job->next) {
+        count += job->warden != NULL || job->ahead.warden != NULL;
+    }
+    return count < host->slots;
+}
+
+void gy_host_nursery_foresee(gy_host *host, host_job *job, const gy_ticket_wish *wish)
+{
+    const gy_role role = {.processes = host->slots,
+                          .threads = GY_MAX(wish->threads, 1u),
+                          .memory_bytes = gy_host_memory(host, wish->memory_bytes)};
+    if (job->warden != NULL || job->ahead.warden != NULL || job->is_nursery_wanted ||
+        job->program.state != PROGRAM_READY || wish->threads > HOST_THREADS_MAX ||
+        host->is_ending || !has_room(host)) {
+        return;
+    }
+    if (open_warden(host, job, &role, &host->parked, &job->ahead.warden) < 0) {
+        gy_debug("nothing is started ahead: %s", gy_error_text());
+        return;
+    }
+    job->ahead.watch.ready = on_ahead;
+    job->ahead.watch.owner = job;
+    job->ahead.last_ns = INT64_MAX;
+    if (gy_host_watch(host, &job->ahead.watch, job->ahead.warden->socket, EPOLLIN) < 0) {
+        ahead_gone(host, job);
+    }
+}
+
+void gy_host_nursery_dismiss(gy_host *host, host_job *job)
+{
+    if (job->ahead.warden != NULL && job->ahead.last_ns == INT64_MAX) {
+        job->ahead.last_ns = gy_now_ns(host->env) + end_within_ns;
+        gy_warden_end(job->ahead.warden, true);
+    }
+}
+
+/* ---- One that is ordered ---- */
+
+/* The one that was foreseen, if it is as ordered; else it ends, and NULL. */
+static gy_warden *take_ahead(gy_host *host, host_job *job, const gy_role *role)
+{
+    gy_warden *warden = job->ahead.warden;
+    if (warden == NULL || job->ahead.last_ns != INT64_MAX || !is_role(&warden->role, role)) {
+        gy_host_nursery_dismiss(host, job);
+        return NULL;
+    }
+    gy_host_unwatch_only(host, &job->ahead.watch);
+    job->ahead.warden = NULL;
+    return warden;
+}
+
 static gy_status start(gy_host *host, host_job *job)
 {
+    const gy_role role = {.processes = host->slots,
+                          .threads = GY_MAX(job->threads, 1u),
+                          .memory_bytes = job->memory_bytes};
     if (job->losses >= LOSSES_MAX) {
         return gy_fail(GY_LIMIT, "the parent of the job's processes was killed %d times",
                        LOSSES_MAX);
@@ -134,30 +270,17 @@ static gy_status start(gy_host *host, host_job *job)
     if (job->slots == NULL) {
         job->slots = gy_alloc_zero("host.slots", host->slots, 1);
     }
-    gy_warden *warden = gy_alloc_zero("host.warden", 1, sizeof(*warden));
-    if (job->slots == NULL || warden == NULL) {
-        gy_free(warden);
+    if (job->slots == NULL) {
         return GY_NOMEM;
     }
     memset(job->slots, 0, host->slots);
-    job->argv[0] = job->program.path;
-    job->argv[1] = NULL;
-    *warden = (gy_warden){.env = host->env,
-                          .start = {.argv = job->argv,
-                                    .environment = job->program.environment,
-                                    .directory = job->program.directory},
-                          .role = {.processes = host->slots,
-                                   .threads = GY_MAX(job->threads, 1u),
-                                   .memory_bytes = job->memory_bytes},
-                          .sandbox = &job->walls,
-                          .folder = &job->logs};
-    gy_status status = gy_host_job_folder(host, job);
-    status = status < 0 ? status : wall(host, job);
-    status = status < 0 ? status : gy_warden_open(warden);
-    status = status < 0 ? status : gy_warden_start(warden);
+    gy_warden *warden = take_ahead(host, job, &role);
+    if (warden == NULL) {
+        GY_TRY(open_warden(host, job, &role, NULL, &warden));
+    }
     job->nursery.ready = on_nursery;
     job->nursery.owner = job;
-    status = status < 0 ? status : gy_host_watch(host, &job->nursery, warden->socket, EPOLLIN);
+    gy_status status = gy_host_watch(host, &job->nursery, warden->socket, EPOLLIN);
     if (status < 0) {
         gy_error why;
         gy_error_take(&why, status);
@@ -224,6 +347,9 @@ void gy_host_nursery_look(gy_host *host, host_job *job, int64_t now_ns)
                 gy_host_seat_kill(seat);
             }
         }
+    }
+    if (job->ahead.warden != NULL && now_ns >= job->ahead.last_ns) {
+        ahead_gone(host, job); /* it does not end by itself */
     }
     if (job->warden != NULL && job->is_nursery_ending && now_ns >= job->nursery_last_ns) {
         gy_warn("the parent of the processes of job %s does not end", job->name);

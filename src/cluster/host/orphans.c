@@ -24,6 +24,14 @@ void gy_host_expect_orphans(gy_host *host)
     host->orphans_ns = gy_now_ns(host->env) + look_for_ns;
 }
 
+static size_t spare(pid_t *spared, size_t known, const gy_warden *warden)
+{
+    if (warden != NULL && warden->nursery_count > 0) {
+        spared[known++] = warden->nurseries[warden->nursery_count - 1];
+    }
+    return known;
+}
+
 void gy_host_end_orphans(gy_host *host, int64_t now_ns)
 {
     size_t jobs = 0, known = 0;
@@ -33,17 +41,19 @@ void gy_host_end_orphans(gy_host *host, int64_t now_ns)
     for (const host_job *job = host->jobs; job != NULL; job = job->next) {
         jobs++;
     }
-    pid_t *spared = gy_alloc("host.orphans", (2 * jobs + 1) * sizeof(*spared));
+    pid_t *spared = gy_alloc("host.orphans", (3 * jobs + 2) * sizeof(*spared));
     if (spared == NULL) { /* the next round tries again */
         return;
+    }
+    if (host->parked.process != 0) {
+        spared[known++] = host->parked.process;
     }
     for (const host_job *job = host->jobs; job != NULL; job = job->next) {
         if (job->manager.minder != 0) {
             spared[known++] = job->manager.minder;
         }
-        if (job->warden != NULL && job->warden->nursery_count > 0) {
-            spared[known++] = job->warden->nurseries[job->warden->nursery_count - 1];
-        }
+        known = spare(spared, known, job->warden);
+        known = spare(spared, known, job->ahead.warden);
     }
     if (gy_reap_kill(spared, known, true) == 0 && now_ns >= host->orphans_ns) {
         host->orphans_ns = 0;

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { THREADS_MAX = 1024 };
-
 /* Processes of the program's job before this one are on their way out: tell.c answers. */
 static gy_status attach_later(gy_host *host, const gy_rpc_asked *asked, gy_key key)
 {
@@ -108,19 +106,17 @@ static gy_status open_seat(void *arg, const gy_rpc_asked *asked,
     host_job *job = NULL;
     uint32_t threads = GY_MAX(asks->threads, 1u);
     GY_TRY(find_job(host, asked, asks->job, asks->epoch, &job));
-    if (threads > THREADS_MAX) {
-        return gy_fail(GY_ARG, "%u threads of a process: at most %d", threads, THREADS_MAX);
+    if (threads > HOST_THREADS_MAX) {
+        return gy_fail(GY_ARG, "%u threads of a process: at most %d", threads,
+                       HOST_THREADS_MAX);
     }
     if (job->warden != NULL && !job->is_nursery_ending && job->threads != threads) {
         return gy_fail(GY_ARG, "processes of %u threads beside some of %u", threads,
                        job->threads);
     }
     if (job->warden == NULL || job->is_nursery_ending) {
-        uint64_t most = host->options->memory_bytes;
         job->threads = threads;
-        job->memory_bytes = most == 0                 ? asks->memory_bytes
-                            : asks->memory_bytes == 0 ? most
-                                                      : GY_MIN(most, asks->memory_bytes);
+        job->memory_bytes = gy_host_memory(host, asks->memory_bytes);
     }
     host_seat *seat = gy_host_seat_new(host, job, asks->lease, asks->generation, asks->epoch);
     if (seat == NULL) {

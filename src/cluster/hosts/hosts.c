@@ -62,6 +62,14 @@ void gy_manager_exact_wait(gy_manager *manager, uint32_t task, int64_t until_ns)
     }
 }
 
+void gy_manager_exact_lost(gy_manager *manager, uint32_t task)
+{
+    if ((manager->rows[task].flags & GY_TASK_EXACT) != 0 &&
+        manager->hosts.older_ns > manager->now_ns) {
+        gy_manager_exact_wait(manager, task, manager->hosts.older_ns);
+    }
+}
+
 void gy_manager_exact_release(gy_manager *manager)
 {
     gy_hosts *hosts = &manager->hosts;
@@ -97,6 +105,9 @@ static void take_lease(gy_manager *manager, int64_t lease_ns)
     const int64_t before_ns = gy_manager_lease(manager);
     manager->lease_ns = GY_MAX(manager->lease_ns, lease_ns);
     const int64_t more_ns = gy_manager_lease(manager) - before_ns;
+    if (hosts->older_ns > manager->now_ns && hosts->older_ns < INT64_MAX) {
+        hosts->older_ns += more_ns;
+    }
     for (size_t i = 0; i < hosts->wait_count && more_ns != 0; i++) {
         exact_wait *wait = &hosts->waits[i];
         wait->until_ns += wait->until_ns == INT64_MAX ? 0 : more_ns;
@@ -113,6 +124,7 @@ static void end_expectation(gy_manager *manager)
         hosts->waits[i].until_ns =
             hosts->waits[i].until_ns == INT64_MAX ? until_ns : hosts->waits[i].until_ns;
     }
+    hosts->older_ns = until_ns;
 }
 
 void gy_manager_hosts_begin(gy_manager *manager)
@@ -121,16 +133,20 @@ void gy_manager_hosts_begin(gy_manager *manager)
     for (size_t i = 0; i < hosts->count; i++) {
         hosts->rows[i].held_count = 0;
     }
-    if (hosts->count == 0) {
+    if (hosts->count == 0 && !manager->is_blind) {
         return;
     }
+    const bool has_older = hosts->expected > 0 && !GY_PLANTED(EXACT_RESUMED);
+    hosts->older_ns = has_older ? INT64_MAX : 0;
     for (uint32_t task = 0; task < manager->task_count; task++) {
         const task_row *row = &manager->rows[task];
         if (row->state == TASK_COMMITTED && row->host != GY_HOST_NOWHERE) {
             gy_manager_hold(manager, task);
         } else if (row->state != TASK_COMMITTED && (row->flags & GY_TASK_EXACT) != 0 &&
-                   hosts->expected > 0 && !GY_PLANTED(EXACT_RESUMED)) {
+                   has_older) {
             gy_manager_exact_wait(manager, task, INT64_MAX);
+        } else if (manager->is_blind && (row->flags & GY_TASK_EXACT) != 0) {
+            gy_manager_exact_wait(manager, task, manager->now_ns + gy_manager_lease(manager));
         }
     }
 }

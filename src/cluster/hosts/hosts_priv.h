@@ -90,6 +90,8 @@ typedef struct gy_hosts {
     uint32_t expected; /* hosts of the journal of which nothing is said so far */
     uint32_t lost;     /* hosts that are */
     bool has_lost_expected;
+    int64_t
+        older_ns; /* until then processes of an older manager may go on; INT64_MAX: not known */
     exact_wait *waits;
     size_t wait_count, wait_capacity;
     gy_tasks gone;        /* committed on a lost host, and needed again */
@@ -123,6 +125,8 @@ host_row *gy_manager_host_row(gy_manager *manager, uint32_t host);
 void gy_manager_hosts_begin(gy_manager *manager);
 /** It does not start before: a run of it may go on where nobody can look. */
 void gy_manager_exact_wait(gy_manager *manager, uint32_t task, int64_t until_ns);
+/** Its committed output is lost: an older manager may have lost it too, and run it again. */
+void gy_manager_exact_lost(gy_manager *manager, uint32_t task);
 /** So long a process may go on where nobody can look. */
 int64_t gy_manager_lease(const gy_manager *manager);
 /** Exact tasks whose time has come. */

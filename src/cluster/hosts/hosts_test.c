@@ -473,6 +473,87 @@ static void a_resumed_exact_task_waits_for_all_hosts(void **state)
     machine_free(&at);
 }
 
+/* One that was committed is lost: the older manager may have lost it too, and run it again
+ * where nobody can look. */
+static void a_lost_exact_task_waits_for_all_hosts_too(void **state)
+{
+    (void)state;
+    static const uint32_t first[] = {0};
+    machine_job job = {0};
+    machine at, next;
+    machine_task(&job, (gy_task){.flags = GY_TASK_EXACT}, NULL);
+    machine_task(&job, (gy_task){.stage = 3, .input_count = 1}, first);
+    hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
+    machine_synced(&at);
+    hosts_open(&at, 0, 0);
+    hosts_done(&at, 0, 10);
+    machine_synced(&at);
+    /* All are there, with nothing of the older one; it is lost before, after that is known. */
+    for (int how = 0; how < 3; how++) {
+        resume(&next, &job, &at);
+        machine_begin(&next);
+        hosts_up(&next, 2);
+        machine_synced(&next);
+        assert_int_equal(machine_state(&next, 0), TASK_COMMITTED);
+        if (how == 1) {
+            hosts_lose(&next, 0);
+            assert_int_equal(machine_state(&next, 0), TASK_WAITING);
+            hosts_up(&next, 1);
+        } else {
+            hosts_up(&next, 0);
+            if (how == 0) {
+                hosts_up(&next, 1);
+            } else {
+                hosts_lose(&next, 1);
+            }
+            hosts_lose(&next, 0);
+        }
+        hosts_open(&next, 0, 2);
+        next.now_ns += 4999;
+        machine_tell(&next, (gy_event){.kind = GY_EVENT_TIMER});
+        assert_int_equal(machine_state(&next, 0), how == 0 ? TASK_RUNNING : TASK_WAITING);
+        next.now_ns += 1;
+        machine_tell(&next, (gy_event){.kind = GY_EVENT_TIMER});
+        hosts_start(&next);
+        assert_int_equal(machine_state(&next, 0), TASK_RUNNING);
+        assert_int_equal(hosts_where(&next, 0), 2);
+        end(&next);
+    }
+    machine_free(&at);
+}
+
+/* Managers before this one have left nothing: it waits out their leases, wherever they are;
+ * other tasks do not. */
+static void an_exact_task_of_unknown_managers_waits(void **state)
+{
+    (void)state;
+    machine_job job = {0};
+    machine at;
+    machine_task(&job, (gy_task){.flags = GY_TASK_EXACT}, NULL);
+    machine_task(&job, (gy_task){.stage = 1}, NULL);
+    machine_new(&at, &job,
+                (gy_manager_options){
+                    .process_max = 4, .host_max = 4, .depth_max = 1, .lease_ns = 4000});
+    gy_manager_begin_blind(at.manager);
+    machine_begin(&at);
+    hosts_up(&at, 0);
+    machine_synced(&at);
+    hosts_open(&at, 0, 0);
+    hosts_open(&at, 1, 0);
+    machine_synced(&at);
+    hosts_start(&at);
+    assert_int_equal(machine_state(&at, 1), TASK_RUNNING);
+    at.now_ns += 3999;
+    machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+    hosts_start(&at);
+    assert_int_equal(machine_state(&at, 0), TASK_WAITING);
+    at.now_ns += 1;
+    machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+    hosts_start(&at);
+    assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
+    machine_free(&at);
+}
+
 /* ---- Memory ---- */
 
 static gy_status step(gy_manager *manager, gy_effects *said, gy_event event)
@@ -550,6 +631,8 @@ int main(void)
         cmocka_unit_test(an_exact_task_waits_out_the_lease),
         cmocka_unit_test(leases_are_as_long_as_slots_say),
         cmocka_unit_test(a_resumed_exact_task_waits_for_all_hosts),
+        cmocka_unit_test(a_lost_exact_task_waits_for_all_hosts_too),
+        cmocka_unit_test(an_exact_task_of_unknown_managers_waits),
         cmocka_unit_test(no_memory_is_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

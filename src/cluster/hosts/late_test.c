@@ -92,6 +92,63 @@ static void the_only_host_will_do(void **state)
     machine_free(&at);
 }
 
+/* Cohorts of two: the first is at host 0, slots 0 and 1, all others are done. */
+static void a_late_cohort_wants_slots_together_elsewhere(void **state)
+{
+    (void)state;
+    machine at;
+    machine_job job = {0};
+    gy_wanted_where where;
+    for (int i = 0; i < 5; i++) {
+        machine_task(&job, (gy_task){.stage = 0, .width = 2}, NULL);
+    }
+    hosts_new(&at, &job, (gy_manager_options){.process_max = 6, .silence_ns = 1000000000000});
+    for (uint32_t process = 0; process < 4; process++) {
+        hosts_open(&at, process, process / 2);
+    }
+    at.now_ns += 1000;
+    for (uint32_t task = 1; task < 5; task++) {
+        for (uint32_t member = 0; member < 2; member++) {
+            gy_event event = machine_event(&at, task, member);
+            event.kind = GY_EVENT_DONE;
+            event.run_ns = 100 * ms_ns;
+            machine_tell(&at, event);
+        }
+    }
+    for (uint32_t process = 2; process < 4; process++) {
+        machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = process});
+    }
+    assert_int_equal(gy_manager_wanted_at_once(at.manager), 0);
+    at.now_ns += 1500 * ms_ns;
+    tick(&at);
+    assert_int_equal(gy_manager_wanted_at_once(at.manager), 2);
+    assert_int_equal(gy_manager_wanted_not_at(at.manager), 1); /* daemon of host 0 */
+    assert_int_equal(gy_manager_unwanted(at.manager), 0);
+    gy_manager_wanted_where(at.manager, &where);
+    assert_true(where.must == 0 && !where.is_limited);
+    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 0});
+    assert_null(machine_said(&at, GY_EFFECT_SPAWN, 0)); /* it would be as slow there */
+    for (uint32_t process = 3; process < 5; process++) {
+        machine_tell(&at,
+                     (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = process, .host = 1});
+        assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 1);
+    }
+    for (uint32_t process = 3; process < 5; process++) {
+        machine_up(&at, process);
+        const gy_effect *wake = machine_said(&at, GY_EFFECT_TIMER, 0);
+        assert_non_null(wake);
+        assert_true(wake->at_ns <= at.now_ns);
+        tick(&at);
+        assert_int_equal(machine_count(&at, GY_EFFECT_START), process == 3 ? 0 : 2);
+    }
+    const gy_effect *copy = machine_said(&at, GY_EFFECT_START, 0);
+    assert_true(copy->id.task == 0 && copy->process >= 3);
+    tick(&at);
+    assert_int_equal(gy_manager_wanted_at_once(at.manager), 0);
+    assert_int_equal(gy_manager_wanted_not_at(at.manager), 0);
+    machine_free(&at);
+}
+
 /* A quarter over what was expected is late where nothing waits, else it is half as much. */
 static void it_is_late_sooner_where_nothing_waits(void **state)
 {
@@ -297,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_late_wants_a_slot_elsewhere),
         cmocka_unit_test(the_only_host_will_do),
+        cmocka_unit_test(a_late_cohort_wants_slots_together_elsewhere),
         cmocka_unit_test(it_is_late_sooner_where_nothing_waits),
         cmocka_unit_test(a_slow_host_costs_little),
     };

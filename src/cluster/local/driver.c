@@ -44,7 +44,7 @@ static void hear_signals(gy_driver *driver, int signals)
 static int wait_ms(const gy_driver *driver)
 {
     int64_t now_ns = gy_now_ns(driver->env);
-    int64_t until_ns = GY_MIN(driver->timer_ns, driver->tick_ns);
+    int64_t until_ns = GY_MIN(GY_MIN(driver->timer_ns, driver->tick_ns), driver->publish_ns);
     if (driver->remote != NULL) {
         until_ns = GY_MIN(until_ns, gy_remote_next_ns(driver));
     }
@@ -112,6 +112,9 @@ static void look_at_clock(gy_driver *driver)
         if (driver->ops->tick != NULL) {
             driver->ops->tick(driver->ops->arg, driver->manager);
         }
+    }
+    if (now_ns >= driver->publish_ns) {
+        gy_driver_publish(driver);
     }
     if (deadline_ns > 0 && now_ns >= deadline_ns && !driver->is_killed) {
         gy_driver_kill(driver, gy_fail(GY_TIMEOUT, "the job has not ended by its deadline"));
@@ -258,7 +261,8 @@ gy_status gy_driver_run(gy_env *env, gy_manager *manager, const gy_driver_option
                         .epoll = -1,
                         .warden = {.socket = -1, .boards_file = -1},
                         .timer_ns = INT64_MAX,
-                        .tick_ns = gy_now_ns(env) + tick_every_ns};
+                        .tick_ns = gy_now_ns(env) + tick_every_ns,
+                        .publish_ns = INT64_MAX};
     gy_status status = open_driver(&driver, signals);
     if (status < 0) {
         driver.is_hard = true;

@@ -87,6 +87,7 @@ typedef struct gy_driver {
     gy_text message;  /* scratch of encode */
     int64_t timer_ns; /* the machine's; INT64_MAX */
     int64_t tick_ns;
+    int64_t publish_ns;      /* when to ask again whether it is published; INT64_MAX */
     bool is_killed;          /* the machine was told to end, */
     gy_status killed_status; /* for this */
     bool is_hard;            /* do not wait for processes to end by themselves */
@@ -161,6 +162,8 @@ void gy_hear_nursery(gy_driver *driver);
 void gy_driver_step(gy_driver *driver, gy_event *event);
 /** On a cluster, before words are heard and said: has another manager begun? */
 void gy_driver_watch(gy_driver *driver);
+/** PUBLISH, or whether it is done by now. */
+void gy_driver_publish(gy_driver *driver);
 /** Do the errands that have gathered, all but syncs. */
 void gy_errands_do(gy_driver *driver);
 /** Sync if one is asked for. True: something was done. */

@@ -225,6 +225,8 @@ void gy_driver_step(gy_driver *driver, gy_event *event)
 
 /* ---- doing errands ---- */
 
+static const int64_t publish_every_ns = 5000000;
+
 static void grow(gy_driver *driver, const gy_errand *errand)
 {
     const gy_driver_ops *ops = driver->ops;
@@ -282,12 +284,24 @@ static void save(gy_driver *driver)
     gy_driver_step(driver, &event);
 }
 
-static void publish(gy_driver *driver)
+void gy_driver_publish(gy_driver *driver)
 {
     const gy_driver_ops *ops = driver->ops;
     gy_event event = {.kind = GY_EVENT_PUBLISHED};
-    if (ops->publish != NULL && ops->publish(ops->arg, driver->manager) < 0) {
-        event.cause = GY_CAUSE_FATAL;
+    gy_status status = GY_OK;
+    driver->publish_ns = INT64_MAX;
+    if (driver->has_ended || driver->is_killed) {
+        return;
+    }
+    if (ops->publish != NULL) {
+        status = ops->publish(ops->arg, driver->manager);
+    }
+    if (status == GY_AGAIN) {
+        driver->publish_ns = gy_now_ns(driver->env) + publish_every_ns;
+        return;
+    }
+    if (status < 0) {
+        event.cause = status == GY_NOTFOUND ? GY_CAUSE_LOST_INPUT : GY_CAUSE_FATAL;
         event.reason = gy_error_text();
     }
     gy_driver_step(driver, &event);
@@ -301,7 +315,7 @@ static void save_or_publish(gy_driver *driver, gy_effect_kind kind)
     if (kind == GY_EFFECT_SAVE) {
         save(driver);
     } else {
-        publish(driver);
+        gy_driver_publish(driver);
     }
 }
 

@@ -123,6 +123,7 @@ gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
         gy_warn("epoch %llu finds nothing of the managers before it in %s and begins anew: "
                 "either they wrote nothing, or not all hosts share that folder",
                 (unsigned long long)options->epoch, where);
+        gy_manager_begin_blind(manager);
     }
     return GY_OK;
 }

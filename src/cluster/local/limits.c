@@ -5,7 +5,8 @@
  *
  * Cost: to join a group waits for all cores of the machine to pass a quiet point, 6 to 17 ms
  * here; so the nursery joins the job's group of processes once and its children are born there,
- * and only who has a memory limit joins a second one.
+ * and only who has a memory limit joins a second one. A daemon has a process that joined one
+ * ahead of time (start.c) and becomes the guardian of the next nursery.
  */
 #include "cluster/local/local_priv.h"
 
@@ -62,9 +63,23 @@ static int write_number(const char *folder, const char *name, uint64_t value)
     return write_small(folder, name, text);
 }
 
+/* Cut the group of that name off the end of a path. */
+static bool cut_own(char *path, pid_t nursery)
+{
+    char own[32];
+    const size_t have = strlen(path),
+                 size = (size_t)snprintf(own, sizeof(own), "/gyre-%d", (int)nursery);
+    const bool is_inside = have >= size && strcmp(path + have - size, own) == 0;
+    if (is_inside) {
+        path[have - size] = '\0';
+    }
+    return is_inside;
+}
+
 /* Where the job of `nursery` has its group under controller `name`: beside where that process
- * is, as far as it can be seen here. False: there is no such controller. */
-static bool find_folder(const char *name, pid_t nursery, char out[512])
+ * is, as far as it can be seen here; is_inside: that is where we are. False: there is no such
+ * controller. */
+static bool find_folder(const char *name, pid_t nursery, char out[512], bool *is_inside)
 {
     char text[4096], want[32];
     char *rest = NULL;
@@ -76,8 +91,9 @@ static bool find_folder(const char *name, pid_t nursery, char out[512])
          line = strtok_r(NULL, "\n", &rest)) {
         char *at = strstr(line, want);
         if (at != NULL) {
-            const char *inside = at + strlen(want);
+            char *inside = at + strlen(want);
             char folder[400];
+            *is_inside = cut_own(inside, nursery);
             snprintf(folder, sizeof(folder), "/sys/fs/cgroup/%s%.300s", name,
                      strcmp(inside, "/") == 0 ? "" : inside);
             if (access(folder, W_OK) != 0) { /* in a container it may be told from outside */
@@ -98,12 +114,15 @@ static int open_small(const char *folder, const char *name)
     return open(path, O_WRONLY | O_CLOEXEC);
 }
 
-/* Make a group; `folder` becomes "" when there can be none. */
-static void make_group(const char *name, pid_t nursery, char folder[512])
+/* Make a group; `folder` becomes "" when there can be none. True: we are in it. */
+static bool make_group(const char *name, pid_t nursery, char folder[512])
 {
-    if (!find_folder(name, nursery, folder) || (mkdir(folder, 0700) != 0 && errno != EEXIST)) {
+    bool is_inside = false;
+    if (!find_folder(name, nursery, folder, &is_inside) ||
+        (mkdir(folder, 0700) != 0 && errno != EEXIST)) {
         folder[0] = '\0';
     }
+    return is_inside;
 }
 
 static void group_of(const gy_limits *limits, uint32_t slot, char out[560])
@@ -146,10 +165,11 @@ gy_status gy_limits_open(gy_limits *limits, const gy_role *role, pid_t name)
     if (limits->killed == NULL || limits->entries == NULL) {
         return GY_NOMEM;
     }
-    make_group("pids", name, limits->pids);
+    const bool is_inside = make_group("pids", name, limits->pids);
     uint64_t most = TASKS_A_JOB + (uint64_t)TASKS_A_PROCESS * role->processes;
-    if (limits->pids[0] != '\0' && (write_number(limits->pids, "pids.max", most) != 0 ||
-                                    write_small(limits->pids, "cgroup.procs", "0") != 0)) {
+    if (limits->pids[0] != '\0' &&
+        (write_number(limits->pids, "pids.max", most) != 0 ||
+         (!is_inside && write_small(limits->pids, "cgroup.procs", "0") != 0))) {
         rmdir(limits->pids);
         limits->pids[0] = '\0';
     }
@@ -157,7 +177,7 @@ gy_status gy_limits_open(gy_limits *limits, const gy_role *role, pid_t name)
         limits->most = open_small(limits->pids, "pids.max");
     }
     if (role->memory_bytes > 0) {
-        make_group("memory", name, limits->memory);
+        (void)make_group("memory", name, limits->memory);
     }
     for (uint32_t slot = 0; slot < role->processes; slot++) {
         limits->entries[slot] = limits->memory[0] != '\0' ? make_memory(limits, slot) : -1;
@@ -217,21 +237,33 @@ void gy_limits_forbid(const gy_limits *limits, bool is_forbidden)
     }
 }
 
+/* Kill whoever is in a group but us. True: we are alone there. */
+static bool kill_others(const char *folder)
+{
+    char path[600], text[16384];
+    bool has_self = false, has_others = false;
+    snprintf(path, sizeof(path), "%s/cgroup.procs", folder);
+    if (read_small(path, text, sizeof(text)) > 0) {
+        char *at = text, *end = NULL;
+        for (long one = strtol(at, &end, 10); end != at; one = strtol(at, &end, 10)) {
+            has_self = has_self || one == getpid();
+            has_others = has_others || one != getpid();
+            if (one > 1 && one != getpid()) {
+                kill((pid_t)one, SIGKILL);
+            }
+            at = end;
+        }
+    }
+    return has_self && !has_others;
+}
+
 /* Remove a group, once nobody is in it: whoever still is gets killed. */
 static void remove_group(const char *folder)
 {
-    char path[600], text[16384];
-    snprintf(path, sizeof(path), "%s/cgroup.procs", folder);
     for (int round = 0; rmdir(folder) != 0 && errno == EBUSY && round < REMOVE_ROUNDS;
          round++) {
-        if (read_small(path, text, sizeof(text)) > 0) {
-            char *at = text, *end = NULL;
-            for (long one = strtol(at, &end, 10); end != at; one = strtol(at, &end, 10)) {
-                if (one > 1 && one != getpid()) {
-                    kill((pid_t)one, SIGKILL);
-                }
-                at = end;
-            }
+        if (kill_others(folder)) {
+            return; /* whoever started us removes it when we are gone */
         }
         (void)poll(NULL, 0, 1);
     }
@@ -268,11 +300,35 @@ void gy_limits_close(gy_limits *limits)
 void gy_limits_sweep(pid_t name, uint32_t processes)
 {
     char folder[512];
-    if (find_folder("pids", name, folder)) {
+    bool is_inside = false;
+    if (find_folder("pids", name, folder, &is_inside)) {
         (void)write_number(folder, "pids.max", 0); /* who is still there starts nobody */
         remove_group(folder);
     }
-    if (find_folder("memory", name, folder) && access(folder, F_OK) == 0) {
+    if (find_folder("memory", name, folder, &is_inside) && access(folder, F_OK) == 0) {
         remove_memory(folder, processes);
+    }
+}
+
+void gy_limits_park(void)
+{
+    char folder[512];
+    if (!make_group("pids", getpid(), folder) && folder[0] != '\0' &&
+        (write_number(folder, "pids.max", TASKS_A_JOB) != 0 ||
+         write_small(folder, "cgroup.procs", "0") != 0)) {
+        rmdir(folder);
+    }
+}
+
+void gy_limits_leave(void)
+{
+    char folder[512], above[512];
+    bool is_inside = false;
+    if (!find_folder("pids", getpid(), folder, &is_inside) || !is_inside) {
+        return;
+    }
+    (void)snprintf(above, sizeof(above), "%.*s", (int)(strrchr(folder, '/') - folder), folder);
+    if (write_small(above, "cgroup.procs", "0") == 0) {
+        rmdir(folder);
     }
 }

@@ -349,7 +349,7 @@ static gy_status open_nursery(nursery *here)
     sigemptyset(&ended);
     sigaddset(&ended, SIGCHLD);
     GY_TRY(gy_walls_prepare(here->walls));
-    GY_TRY(gy_guard_split(here->role->processes, &here->watch));
+    GY_TRY(gy_guard_split(here->role, &here->watch));
     GY_ASSERT(pthread_sigmask(SIG_BLOCK, &ended, &here->mask) == 0);
     here->ended = signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK);
     if (here->ended < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {

@@ -86,6 +86,12 @@ void gy_manager_published(gy_manager *manager, const gy_event *event)
     if (manager->phase != PHASE_PUBLISHING) {
         return;
     }
+    if (event->cause == GY_CAUSE_LOST_INPUT && manager->is_saved) {
+        manager->is_saved = false; /* by a manager that failed then, and took it away */
+        manager->phase = PHASE_RUNNING;
+        gy_manager_finish(manager);
+        return;
+    }
     if (event->cause != GY_CAUSE_NONE) {
         gy_manager_end(manager, GY_IO,
                        gy_manager_text(manager, "the output could not be published: %s",

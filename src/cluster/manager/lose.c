@@ -42,6 +42,7 @@ static void raise(gy_manager *manager, uint32_t task, const char *reason)
 {
     task_row *row = &manager->rows[task];
     if (row->state == TASK_COMMITTED) {
+        gy_manager_exact_lost(manager, task);
         bool was_there = gy_manager_is_there(manager, row);
         for (uint32_t edge = row->first_reader; edge != GY_NONE;
              edge = manager->links[edge].next) {

@@ -166,7 +166,7 @@ static void tick(gy_manager *manager)
     bool was_late = manager->timer_ns < manager->now_ns - manager->options.silence_ns / 4;
     manager->timer_ns = INT64_MAX;
     gy_manager_look_at_processes(manager, was_late);
-    manager->copies_due = 0;
+    manager->copies_due = manager->cohort_due = 0;
     if (manager->phase == PHASE_RUNNING) {
         gy_manager_look_at_runs(manager);
         gy_manager_look_at_hosts(manager);

@@ -206,6 +206,8 @@ struct gy_manager {
     uint32_t copy_wanted; /* a run that shall be copied before ready tasks; GY_NONE */
     uint32_t copies_due;  /* late runs of one member that find no process for their copy, */
     uint32_t copies_host; /* all on this host; GY_NONE: on several, or at home */
+    uint32_t cohort_due;  /* members of a late run that finds no place for its copy; 0: none */
+    uint32_t cohort_host; /* where it is */
     int64_t copy_ns;      /* when the next run is late; INT64_MAX: none is known to be */
 
     /* growth */
@@ -229,6 +231,7 @@ struct gy_manager {
     uint64_t position, awaited, synced; /* appended; SYNCED that the phase waits for; SYNCED */
     bool has_begun, is_saved, is_ended; /* found by replay */
     bool has_exact;                     /* a task is */
+    bool is_blind;                      /* nothing is known of the managers before it */
     int64_t lease_ns;                   /* the longest of a slot; 0: none was told */
 
     /* memo */

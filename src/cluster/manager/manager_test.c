@@ -94,6 +94,41 @@ static void an_output_is_published_last(void **state)
     machine_free(&at);
 }
 
+/* A manager that could not publish has taken away what it had saved: the next one saves again.
+ */
+static void what_was_saved_may_be_gone(void **state)
+{
+    (void)state;
+    machine_job job = {0};
+    machine first, next;
+    size_t used = 0;
+    machine_task(&job, (gy_task){.flags = GY_TASK_FINAL}, NULL);
+    machine_new(&first, &job, (gy_manager_options){0});
+    machine_begin(&first);
+    machine_done(&first, 0, 1);
+    machine_tell(&first, (gy_event){.kind = GY_EVENT_OUTPUT_SAFE});
+    machine_synced(&first);
+    assert_int_equal(machine_count(&first, GY_EFFECT_PUBLISH), 1);
+    machine_new(&next, &job, (gy_manager_options){0});
+    assert_ok(gy_manager_replay(next.manager, first.journal, first.journal_bytes, &used));
+    memcpy(next.journal, first.journal, used);
+    next.journal_bytes = used;
+    machine_begin(&next);
+    assert_int_equal(machine_count(&next, GY_EFFECT_PUBLISH), 1);
+    machine_tell(&next, (gy_event){.kind = GY_EVENT_PUBLISHED, .cause = GY_CAUSE_LOST_INPUT});
+    assert_int_equal(machine_count(&next, GY_EFFECT_SAVE), 1);
+    machine_tell(&next, (gy_event){.kind = GY_EVENT_OUTPUT_SAFE});
+    machine_synced(&next);
+    assert_int_equal(machine_count(&next, GY_EFFECT_PUBLISH), 1);
+    machine_tell(&next, (gy_event){.kind = GY_EVENT_PUBLISHED,
+                                   .cause = GY_CAUSE_LOST_INPUT,
+                                   .reason = "gone again"}); /* not without end */
+    assert_int_equal(machine_said(&next, GY_EFFECT_END, 0)->status, GY_IO);
+    gy_manager_free(next.manager);
+    gy_free(next.said.items);
+    machine_free(&first);
+}
+
 static void a_second_answer_changes_nothing(void **state)
 {
     (void)state;
@@ -430,6 +465,7 @@ int main(void)
         cmocka_unit_test(a_job_runs_in_order),
         cmocka_unit_test(an_empty_job_ends),
         cmocka_unit_test(an_output_is_published_last),
+        cmocka_unit_test(what_was_saved_may_be_gone),
         cmocka_unit_test(a_second_answer_changes_nothing),
         cmocka_unit_test(six_failures_end_the_job),
         cmocka_unit_test(a_death_counts_for_what_ran),

@@ -64,12 +64,19 @@ static bool is_known(const gy_manager *manager, const slot *at)
            manager->hosts.rows[at->host].position <= manager->synced;
 }
 
+/* Places in processes that copies of late runs wait for: of a cohort each member has a process
+ * of its own. */
+static uint64_t count_copies(const gy_manager *manager)
+{
+    return manager->copies_due + (uint64_t)manager->cohort_due * manager->options.threads;
+}
+
 void gy_manager_spawn(gy_manager *manager)
 {
     bool is_time = manager->phase == PHASE_RUNNING ||
                    (manager->phase == PHASE_STARTING && manager->memo_count == 0);
     uint64_t wanted = (uint64_t)manager->ready_width + manager->behind;
-    if (!is_time || manager->empty_count == 0 || wanted + manager->copies_due == 0) {
+    if (!is_time || manager->empty_count == 0 || wanted + count_copies(manager) == 0) {
         return;
     }
     if (manager->now_ns < manager->spawn_ns) {
@@ -79,7 +86,9 @@ void gy_manager_spawn(gy_manager *manager)
     manager->behind = 0; /* until somebody looks again */
     const bool has_pinned = manager->hosts.pinned_ready > 0;
     wanted -= manager->hosts.pinned_ready;
-    const uint64_t with_copies = wanted + manager->copies_due;
+    const uint64_t with_copies = wanted + count_copies(manager);
+    const uint32_t late_host =
+        manager->copies_due > 0 ? manager->copies_host : manager->cohort_host;
     uint64_t coming = (uint64_t)manager->starting_count * manager->options.threads;
     int64_t next_ns = INT64_MAX;
     for (uint32_t process = 0;
@@ -88,7 +97,7 @@ void gy_manager_spawn(gy_manager *manager)
         slot *at = &manager->slots[process];
         bool may_start = at->state == SLOT_EMPTY && is_known(manager, at) &&
                          (coming < wanted || gy_manager_is_pinned_at(manager, at->host) ||
-                          (coming < with_copies && at->host != manager->copies_host));
+                          (coming < with_copies && at->host != late_host));
         if (may_start && at->retry_ns <= manager->now_ns) {
             start(manager, process);
             coming += manager->options.threads;
@@ -129,7 +138,7 @@ void gy_manager_up(gy_manager *manager, const gy_event *event)
     set_state(manager, at, SLOT_UP);
     at->heard_ns = manager->now_ns;
     manager->failed_starts = 0;
-    if (manager->copies_due > 0) {
+    if (count_copies(manager) > 0) {
         gy_manager_wake(manager, manager->now_ns); /* a copy waits for it */
     }
     if (manager->options.host_max == 0 || !manager->hosts.rows[at->host].is_avoided) {

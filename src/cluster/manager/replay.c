@@ -262,6 +262,12 @@ size_t gy_manager_measure(const void *journal, size_t size_bytes)
     return at;
 }
 
+void gy_manager_begin_blind(gy_manager *manager)
+{
+    GY_ASSERT(manager->phase == PHASE_NEW && manager->position == 0);
+    manager->is_blind = true;
+}
+
 gy_status gy_manager_replay(gy_manager *manager, const void *journal, size_t size_bytes,
                             size_t *used)
 {

@@ -55,6 +55,12 @@ uint32_t gy_manager_task_count(const gy_manager *manager)
     return manager->task_count;
 }
 
+/* A late cohort wants slots together for its copy, which nothing else could use by now. */
+static bool is_cohort_due(const gy_manager *manager)
+{
+    return manager->cohort_due > 0 && manager->copies_due == 0 && manager->ready_width == 0;
+}
+
 uint32_t gy_manager_wanted(const gy_manager *manager)
 {
     const uint64_t tasks = (uint64_t)manager->ready_width + manager->in_flight;
@@ -67,8 +73,10 @@ uint32_t gy_manager_wanted(const gy_manager *manager)
 
 uint32_t gy_manager_unwanted(const gy_manager *manager)
 {
-    return manager->copies_due > 0 && manager->ready_width == 0 ? manager->copies_host
-                                                                : (uint32_t)GY_NONE;
+    if (manager->copies_due > 0 && manager->ready_width == 0) {
+        return manager->copies_host;
+    }
+    return is_cohort_due(manager) ? manager->cohort_host : (uint32_t)GY_NONE;
 }
 
 bool gy_manager_has_exact(const gy_manager *manager)
@@ -78,7 +86,17 @@ bool gy_manager_has_exact(const gy_manager *manager)
 
 uint32_t gy_manager_wanted_at_once(const gy_manager *manager)
 {
-    return manager->hosts.aside.count > 0 ? manager->hosts.aside_most : 0;
+    if (manager->hosts.aside.count > 0) {
+        return manager->hosts.aside_most;
+    }
+    return is_cohort_due(manager) ? manager->cohort_due : 0;
+}
+
+uint64_t gy_manager_wanted_not_at(const gy_manager *manager)
+{
+    return manager->hosts.aside.count == 0 && is_cohort_due(manager)
+               ? manager->hosts.rows[manager->cohort_host].id.high
+               : 0;
 }
 
 uint32_t gy_manager_host_count(const gy_manager *manager)

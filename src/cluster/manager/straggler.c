@@ -137,10 +137,16 @@ static uint32_t host_of(const gy_manager *manager, uint32_t index)
     return GY_NONE;
 }
 
-/* It waits for a process; the members of a cohort would need some of one host together. */
+/* It waits for a process. The members of a cohort need some of one host together: of several
+ * such the first one found waits for them. */
 static void count_due(gy_manager *manager, uint32_t index)
 {
-    if (manager->runs[index].width > 1) {
+    const run *late = &manager->runs[index];
+    if (late->width > 1) {
+        const bool may_move = manager->options.host_max > 0 && manager->cohort_due == 0 &&
+                              gy_manager_spread(manager, late->task) == 1;
+        manager->cohort_host = may_move ? manager->places[index].host : manager->cohort_host;
+        manager->cohort_due = may_move ? late->width : manager->cohort_due;
         return;
     }
     const uint32_t host = host_of(manager, index);

@@ -307,7 +307,7 @@ static bool take_state(gy_names *names, uint32_t daemon, const gy_daemon_state *
     row->slots = state->slots;
     row->managers = 0;
     for (size_t i = 0; i < state->manager_count; i++) {
-        row->managers += !state->managers[i].is_gone;
+        row->managers += !state->managers[i].is_gone && !state->managers[i].is_known;
     }
     row->heard_ns = names->now_ns;
     row->is_up = true;
@@ -343,6 +343,9 @@ static void hear_managers(gy_names *names, uint32_t daemon, const gy_daemon_stat
                 gy_names_end(names, GY_MISMATCH, "another name server gave a later epoch");
             }
             continue; /* its daemon ends it when it hears of the epoch that is */
+        }
+        if (said->is_known) {
+            continue; /* it is no news here any more */
         }
         if (said->is_gone) {
             hear_gone(names, daemon, job);

@@ -98,8 +98,11 @@ void gy_names_submit(gy_names *names, const gy_names_event *event)
     }
     job_row *row = &names->jobs[job];
     row->state = JOB_NEW;
+    row->facts = facts;
+    /* The first manager's epoch stands with the job, if there is a daemon for it. Else it waits
+     * with epoch 0, by which the table tells that none has begun. */
+    facts.epoch = facts.attempts = gy_names_may_start(names, job);
     row->next = facts;
-    row->next.epoch = row->next.attempts = 1; /* stands with the job, for its first manager */
     row->asker = event->asker;
     if (GY_PLANTED_HERE(ACCEPTED_UNSTORED)) {
         gy_names_answer(names, event->asker, GY_OK, "accepted");
@@ -126,68 +129,15 @@ void gy_names_kill(gy_names *names, const gy_names_event *event)
     }
 }
 
-/* ---- One that had ended goes on ---- */
-
-/* Whoever asks again did not hear the answer. */
-static void resume_again(gy_names *names, const job_row *row, const gy_names_event *event)
-{
-    if (row->facts.is_resumed && row->facts.epoch >= event->epoch) {
-        gy_names_answer(names, event->asker, GY_OK, "it goes on already");
-    } else {
-        gy_names_answer(names, event->asker, GY_STATE,
-                        "it has not ended: it goes on by itself");
-    }
-}
-
-void gy_names_resume(gy_names *names, const gy_names_event *event)
-{
-    uint32_t job = gy_index_find(&names->by_job, event->key);
-    job_row *row = job == GY_NONE ? NULL : &names->jobs[job];
-    if (row == NULL || row->state == JOB_NEW) {
-        gy_names_answer(names, event->asker, GY_NOTFOUND, "there is no such job");
-    } else if (row->state != JOB_ENDED) {
-        resume_again(names, row, event);
-    } else if (row->facts.status == GY_OK) {
-        gy_names_answer(names, event->asker, GY_STATE,
-                        "it has ended well: nothing is left to resume");
-    } else if (row->facts.epoch == 0 || !row->is_used) {
-        gy_names_answer(names, event->asker, GY_STATE,
-                        "no manager of it had begun: nothing is left to resume");
-    } else if (row->pending != PENDING_NONE) {
-        gy_names_answer(names, event->asker, GY_AGAIN, "it is just being changed");
-    } else if (row->facts.epoch != event->epoch) {
-        gy_names_answer(names, event->asker, GY_STATE, "it has gone on and ended meanwhile");
-    } else if (names->open_jobs >= names->options.job_max) {
-        gy_names_answer(names, event->asker, GY_LIMIT,
-                        gy_names_text(names, "%u jobs are open already", names->open_jobs));
-    } else {
-        row->next = row->facts;
-        row->next.is_ended = row->next.is_killed = false;
-        row->next.is_resumed = true;
-        row->next.attempts = 0;
-        row->next.status = GY_OK;
-        row->next.reason[0] = '\0';
-        row->asker = event->asker;
-        gy_names_store_job(names, job, PENDING_RESUME);
-    }
-}
-
-void gy_names_resumed(gy_names *names, uint32_t job)
-{
-    job_row *row = &names->jobs[job];
-    GY_ASSERT(row->state == JOB_ENDED);
-    ended_jobs_remove(&names->ended, names->jobs, job);
-    names->ended_jobs--;
-    names->open_jobs++;
-    row->state = JOB_WAITING;
-    row->is_used = true; /* its epoch was its last manager's */
-    row->last_ns = 0;
-    memset(row->avoid, 0, sizeof(row->avoid)); /* somebody may have seen to them */
-    gy_names_note_job(names, job, "goes on, as its user wants");
-    gy_names_due(names, job, names->now_ns);
-}
-
 /* ---- Its end ---- */
+
+void gy_names_killed(gy_names *names, uint32_t job)
+{
+    const bool is_forgotten = names->jobs[job].facts.is_forgotten;
+    gy_names_finish(names, job, is_forgotten ? GY_STATE : GY_CANCELLED,
+                    is_forgotten ? "killed while what was kept of it was removed"
+                                 : "killed by its user");
+}
 
 static void say_over(gy_names *names, gy_key key, uint32_t epoch, gy_status status)
 {
@@ -207,6 +157,9 @@ void gy_names_finish(gy_names *names, uint32_t job, gy_status status, const char
     row->next = row->facts;
     row->next.is_ended = true;
     row->next.status = status;
+    if (row->facts.epoch == 1 && !row->is_used) {
+        row->next.epoch = 0; /* its first manager was never ordered */
+    }
     snprintf(row->next.reason, sizeof(row->next.reason), "%s", reason != NULL ? reason : "");
     gy_names_store_job(names, job, PENDING_END);
 }
@@ -243,9 +196,12 @@ void gy_names_job_end(gy_names *names, const gy_names_event *event)
     } else if (row->state == JOB_NEW || event->epoch != row->facts.epoch) {
         say_over(names, event->key, event->epoch, GY_STATE);
     } else if (row->pending == PENDING_NONE && !goes_elsewhere(names, job, event)) {
-        bool is_killed = row->facts.is_killed && event->status != GY_OK;
-        gy_names_finish(names, job, is_killed ? GY_CANCELLED : event->status,
-                        is_killed ? "killed by its user" : event->reason);
+        const bool is_done = event->status == (row->facts.is_forgotten ? GY_CANCELLED : GY_OK);
+        if (row->facts.is_killed && !is_done) {
+            gy_names_killed(names, job);
+        } else {
+            gy_names_finish(names, job, event->status, event->reason);
+        }
     } /* else it asks again */
 }
 
@@ -273,6 +229,9 @@ void gy_names_ended(gy_names *names, uint32_t job)
     ended->status = row->facts.status;
     ended->reason = gy_names_text(names, "%s", row->facts.reason);
     gy_names_end_leases(names, job, true);
+    if (names_is_gone(&row->facts)) {
+        gy_names_keep_nothing(names, job);
+    }
     row = &names->jobs[job];
     row->state = JOB_ENDED;
     row->wanted = row->gang_count = 0;

@@ -427,19 +427,34 @@ static gy_grant grant_of(const gy_names *names, const lease_row *row)
                       .length_ns = names->options.lease_ns / 4 * 5};
 }
 
-/* Daemons that are gone, as lease 0 of each: a manager that has heard nothing yet may be about
- * to wait for them. */
-static size_t add_lost(const gy_names *names, gy_grant *all)
+static gy_grant lost_one(uint64_t daemon, uint64_t incarnation)
 {
+    return (gy_grant){.state = GY_GRANT_GONE,
+                      .daemon = daemon,
+                      .incarnation = incarnation,
+                      .address = "",
+                      .host = ""};
+}
+
+/* Daemons that are gone, as lease 0 of each: a manager that has heard nothing yet may be about
+ * to wait for them. One that it expects was perhaps lost before this name server served: it is
+ * not known here, after a time in which it would be. */
+static size_t add_lost(const gy_names *names, uint32_t job, gy_grant *all)
+{
+    const job_row *row = &names->jobs[job];
+    const bool is_new = names->now_ns - names->serving_ns < names->options.dead_ns;
     size_t count = 0;
+    for (uint32_t i = 0; i < row->expected_count && !is_new; i++) {
+        const gy_expected one = row->expected[i];
+        const uint32_t daemon = gy_index_find(&names->by_daemon, gy_index_id(one.daemon));
+        if (daemon == GY_NONE || names->daemons[daemon].incarnation == 0) {
+            all[count++] = lost_one(one.daemon, one.incarnation);
+        }
+    }
     for (uint32_t i = 0; i < names->daemon_count && count < LOST_MAX; i++) {
         const daemon_row *daemon = &names->daemons[i];
         if (!daemon->is_up && daemon->incarnation != 0) {
-            all[count++] = (gy_grant){.state = GY_GRANT_GONE,
-                                      .daemon = daemon->id,
-                                      .incarnation = daemon->incarnation,
-                                      .address = "",
-                                      .host = ""};
+            all[count++] = lost_one(daemon->id, daemon->incarnation);
         }
     }
     return count;
@@ -467,7 +482,7 @@ static void tell(gy_names *names, uint32_t job)
     effect->version = row->version;
     effect->grants = all;
     effect->is_on = row->facts.is_killed;
-    effect->grant_count = row->seen == 0 ? add_lost(names, all) : 0;
+    effect->grant_count = row->seen == 0 ? add_lost(names, job, all) : 0;
     effect->sequence = row->sequence;
     effect->missing = gy_names_missing(names, job);
     effect->never = gy_names_never(names, job, &effect->most);

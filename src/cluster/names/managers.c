@@ -36,6 +36,11 @@ static uint32_t choose(const gy_names *names, uint32_t job)
     return best;
 }
 
+bool gy_names_may_start(const gy_names *names, uint32_t job)
+{
+    return choose(names, job) != GY_NONE;
+}
+
 /* What a user can change: which daemons there are, and why not one of them may. */
 static void say_why_none(gy_names *names, uint32_t job)
 {
@@ -80,18 +85,24 @@ static void send_start(gy_names *names, uint32_t job)
     order->job = row->key;
     order->epoch = row->facts.epoch;
     order->is_resumed = row->facts.is_resumed;
+    order->is_forgotten = row->facts.is_forgotten;
     row->told_ns = names->now_ns;
+}
+
+static void await_daemon(gy_names *names, uint32_t job)
+{
+    names->jobs[job].state = JOB_WAITING;
+    say_why_none(names, job);
+    gy_names_due(names, job, names->now_ns + names->options.dead_ns / 4);
 }
 
 void gy_names_start_manager(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];
-    GY_ASSERT(!row->is_used && row->pending == PENDING_NONE);
-    row->state = JOB_WAITING;
+    GY_ASSERT(!row->is_used && row->pending == PENDING_NONE && row->facts.epoch > 0);
     uint32_t daemon = choose(names, job);
     if (daemon == GY_NONE) {
-        say_why_none(names, job);
-        gy_names_due(names, job, names->now_ns + names->options.dead_ns / 4);
+        await_daemon(names, job);
         return;
     }
     row->waits[0] = '\0';
@@ -110,12 +121,16 @@ static void raise_epoch(gy_names *names, uint32_t job)
     job_row *row = &names->jobs[job];
     uint32_t most = names->options.attempts_max;
     if (row->facts.is_killed) {
-        gy_names_finish(names, job, GY_CANCELLED, "killed by its user");
+        gy_names_killed(names, job);
         return;
     }
     if (row->facts.attempts >= most) {
         gy_names_finish(names, job, GY_PEER,
                         gy_names_text(names, "%u managers in a row ended early", most));
+        return;
+    }
+    if (row->facts.epoch == 0 && choose(names, job) == GY_NONE) {
+        await_daemon(names, job); /* the table goes on saying that none has begun */
         return;
     }
     row->next = row->facts;
@@ -157,7 +172,8 @@ void gy_names_wake_waiting(gy_names *names)
 {
     for (uint32_t job = 0; job < names->job_count; job++) {
         const job_row *row = &names->jobs[job];
-        if (row->state == JOB_WAITING && !row->is_used && row->pending == PENDING_NONE) {
+        const bool is_idle = !row->is_used || row->facts.epoch == 0;
+        if (row->state == JOB_WAITING && is_idle && row->pending == PENDING_NONE) {
             gy_names_due(names, job, names->now_ns);
         }
     }
@@ -189,7 +205,7 @@ void gy_names_look_at_jobs(gy_names *names)
         } else if (row->state == JOB_WAITING && row->is_used) {
             raise_epoch(names, job);
         } else if (row->state == JOB_WAITING && row->facts.is_killed) {
-            gy_names_finish(names, job, GY_CANCELLED, "killed by its user");
+            gy_names_killed(names, job);
         } else if (row->state == JOB_WAITING) {
             gy_names_start_manager(names, job);
         } else if (row->state == JOB_ORDERED) {
@@ -288,6 +304,8 @@ static void take_wishes(gy_names *names, uint32_t job, const gy_manager_wishes *
     job_row *row = &names->jobs[job];
     row->sequence = wishes->sequence;
     row->wanted = GY_MIN(wishes->slots, row->facts.slots_max);
+    row->expected_count = GY_MIN(wishes->expected_count, (uint32_t)GY_CONTROL_EXPECTED_MAX);
+    memcpy(row->expected, wishes->expected, sizeof(row->expected));
     take_hosts(names, job, wishes);
     take_gangs(names, job, wishes);
     take_parts(names, job);

@@ -114,6 +114,7 @@ static void serve(gy_names *names)
 {
     const int64_t heard_ns = GY_MIN(names->options.start_ns, names->options.dead_ns * 3 / 2);
     names->phase = NAMES_SERVING;
+    names->serving_ns = names->now_ns;
     for (uint32_t job = 0; job < names->job_count; job++) {
         job_row *row = &names->jobs[job];
         if (row->state == JOB_ORDERED) {

@@ -89,10 +89,12 @@ typedef struct gang_row {
 
 /** What is stored of a job. */
 typedef struct job_facts {
-    uint32_t epoch, attempts, weight, slots_max;
+    uint32_t epoch; /* the last; 0: no manager was ever ordered */
+    uint32_t attempts, weight, slots_max;
     gy_key spec;
     uint64_t platform;
     bool is_killed, is_ended, is_resumed; /* is_resumed: it had ended, and goes on */
+    bool is_forgotten; /* what is kept of it is removed, or was, or in part */
     gy_status status;
     char name[GY_CONTROL_TEXT_BYTES], label[GY_CONTROL_TEXT_BYTES];
     char reason[GY_CONTROL_REASON_BYTES];
@@ -138,6 +140,8 @@ typedef struct job_row {
     uint32_t elsewhere;
     uint64_t avoid[GY_CONTROL_AVOID_MAX]; /* daemons */
     bool is_last[GY_CONTROL_AVOID_MAX];   /* lent all the same: there is nothing else */
+    gy_expected expected[GY_CONTROL_EXPECTED_MAX]; /* daemons that its manager waits for */
+    uint32_t expected_count;
     uint32_t avoid_next;
     int64_t
         rest_ns; /* its gangs come after single slots of others until then; 0: they do not */
@@ -151,6 +155,7 @@ struct gy_names {
     names_phase phase;
     gy_status status; /* GY_NOMEM once something had no memory */
     int64_t now_ns, timer_ns, tick_ns;
+    int64_t serving_ns; /* since then daemons can be heard */
     uint32_t step;
     uint64_t term, term_record; /* version of its record */
     uint64_t order, lease;      /* the last that was given in this term */
@@ -268,20 +273,29 @@ uint32_t gy_names_job_new(gy_names *names, gy_key key);
 void gy_names_job_drop(gy_names *names, uint32_t job);
 void gy_names_submit(gy_names *names, const gy_names_event *event);
 void gy_names_kill(gy_names *names, const gy_names_event *event);
-void gy_names_resume(gy_names *names, const gy_names_event *event);
-/** That it goes on stands in the table. */
-void gy_names_resumed(gy_names *names, uint32_t job);
 void gy_names_job_end(gy_names *names, const gy_names_event *event);
 void gy_names_finish(gy_names *names, uint32_t job, gy_status status, const char *reason);
 /** Its end stands in the table. */
 void gy_names_ended(gy_names *names, uint32_t job);
 void gy_names_due(gy_names *names, uint32_t job, int64_t at_ns);
 
+/** By its user, and is to end so. */
+void gy_names_killed(gy_names *names, uint32_t job);
+
+/* ---- again.c ---- */
+void gy_names_resume(gy_names *names, const gy_names_event *event);
+/** That it goes on stands in the table. */
+void gy_names_resumed(gy_names *names, uint32_t job);
+/** All daemons that are there are told to. */
+void gy_names_keep_nothing(gy_names *names, uint32_t job);
+
 /* ---- managers.c ---- */
 void gy_names_hear_manager(gy_names *names, const gy_manager_wishes *wishes);
 /** The job has no manager (any more): the next one. */
 void gy_names_manager_lost(gy_names *names, uint32_t job, const char *reason);
 void gy_names_start_manager(gy_names *names, uint32_t job);
+/** Is there a daemon that may start its manager now? @cost O(daemons) */
+bool gy_names_may_start(const gy_names *names, uint32_t job);
 /** Its daemon does not list it: was it not there yet, or is it gone? */
 void gy_names_manager_unlisted(gy_names *names, uint32_t job);
 void gy_names_look_at_jobs(gy_names *names);
@@ -335,6 +349,12 @@ static inline uint32_t gy_names_free_slots(const daemon_row *row)
 static inline bool gy_names_may_lend(const daemon_row *row)
 {
     return row->is_up && !row->is_drained && row->trouble[0] == '\0';
+}
+
+/** Nothing is kept of it: its manager has said so (and who kills that one says otherwise). */
+static inline bool names_is_gone(const job_facts *facts)
+{
+    return facts->is_forgotten && facts->is_ended && facts->status == GY_CANCELLED;
 }
 
 static inline bool gy_names_is_open(const job_row *row)

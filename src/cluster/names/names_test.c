@@ -192,6 +192,34 @@ static void a_new_name_server_hears_who_is_gone(void **state)
     }
 }
 
+/* A daemon that refused an order for an older epoch: the table is read again; for whoever knows
+ * that epoch it says nothing of a manager. */
+static void who_is_behind_the_times_reads_the_table_again(void **state)
+{
+    (void)state;
+    for (uint32_t known = 1; known < 3; known++) {
+        bench at = {.now_ns = ms};
+        start(&at);
+        daemon_says(&at, 1, 4, 0);
+        submit(&at, 1, 0, "");
+        daemon_says(&at, 1, 4, 0);
+        manager_says(&at, 1, 1, 1, no_gang);
+        restart(&at);
+        manager_says(&at, 1, 1, 1, no_gang);
+        at.known = known;
+        daemon_says(&at, 1, 4, 0);
+        const gy_names_effect *end = said(&at, GY_NAMES_END);
+        assert_int_equal(end != NULL, known == 2);
+        assert_true(end == NULL || end->status == GY_MISMATCH);
+        gy_names_daemon daemon;
+        assert_true(gy_names_look_daemon(at.names, 0, &daemon) && daemon.managers == 0);
+        pass(&at, 100 * ms);
+        daemon_says(&at, 1, 4, at.order_count); /* that it said so once is no manager lost */
+        assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 1);
+        finish(&at);
+    }
+}
+
 static void a_manager_that_never_speaks_is_given_up(void **state)
 {
     (void)state;
@@ -394,107 +422,6 @@ static void whoever_loses_a_store_ends(void **state)
 
 /* ---- jobs that go on after their end ---- */
 
-static gy_status resume(bench *at, uint32_t epoch)
-{
-    tell(at,
-         (gy_names_event){.kind = GY_NAMES_RESUME, .key = {5, 1}, .epoch = epoch, .asker = 7});
-    for (size_t i = 0; i < at->said.count; i++) {
-        if (at->said.items[i].kind == GY_NAMES_ANSWER && at->said.items[i].asker == 7) {
-            return at->said.items[i].status;
-        }
-    }
-    return GY_TIMEOUT; /* it came with an earlier step's store */
-}
-
-static gy_names_job look(const bench *at)
-{
-    gy_names_job job;
-    assert_true(gy_names_find_job(at->names, (gy_key){5, 1}, &job));
-    return job;
-}
-
-/* A job whose manager of epoch 1 ended with that status; killed first, if it is not GY_OK. */
-static void ended_job(bench *at, gy_status status)
-{
-    start(at);
-    daemon_says(at, 1, 4, 0);
-    submit(at, 1, 0, "");
-    daemon_says(at, 1, 4, 0);
-    manager_says(at, 1, 1, 1, no_gang);
-    if (status < 0) {
-        tell(at, (gy_names_event){.kind = GY_NAMES_KILL, .key = {5, 1}, .asker = 1});
-    }
-    tell(at, (gy_names_event){
-                 .kind = GY_NAMES_JOB_END, .key = {5, 1}, .epoch = 1, .status = status});
-    assert_true(look(at).is_ended && look(at).status == status);
-}
-
-static void a_job_goes_on_after_its_end(void **state)
-{
-    (void)state;
-    for (int is_restarted = 0; is_restarted < 2; is_restarted++) {
-        bench at = {.now_ns = ms};
-        ended_job(&at, GY_CANCELLED);
-        at.is_held_back = true;
-        (void)resume(&at, 1);
-        assert_null(said(&at, GY_NAMES_ANSWER)); /* not before it is stored */
-        assert_true(look(&at).is_ended);
-        assert_int_equal(resume(&at, 1), GY_AGAIN);
-        at.is_held_back = false;
-        restart(&at);
-        assert_true(look(&at).is_ended); /* that store never came */
-        daemon_says(&at, 1, 4, at.order_count);
-        (void)resume(&at, 1);
-        assert_false(look(&at).is_ended);
-        assert_int_equal(look(&at).epoch, 2);
-        if (is_restarted) { /* it is told of by nobody, so it is epoch 3 */
-            restart(&at);
-            pass(&at, 3500 * ms);
-            daemon_says(&at, 1, 4, at.order_count);
-            pass(&at, 600 * ms);
-        }
-        const gy_order *last = &at.orders[at.order_count - 1];
-        assert_int_equal(last->kind, GY_ORDER_MANAGER);
-        assert_true(last->is_resumed);
-        assert_int_equal(last->epoch, 2 + is_restarted);
-        assert_int_equal(resume(&at, 1), GY_OK); /* who did not hear the answer */
-        assert_int_equal(look(&at).epoch, last->epoch);
-        daemon_says(&at, 1, 4, 0);
-        manager_says(&at, 1, last->epoch, 1, no_gang);
-        assert_true(look(&at).is_up);
-        tell(&at,
-             (gy_names_event){.kind = GY_NAMES_JOB_END, .key = {5, 1}, .epoch = last->epoch});
-        assert_true(look(&at).is_ended && look(&at).status == GY_OK);
-        assert_int_equal(resume(&at, last->epoch), GY_STATE);
-        finish(&at);
-    }
-}
-
-static void what_cannot_go_on_is_said(void **state)
-{
-    (void)state;
-    bench at = {.now_ns = ms};
-    start(&at);
-    assert_int_equal(resume(&at, 0), GY_NOTFOUND);
-    submit(&at, 1, 0, "");
-    assert_int_equal(resume(&at, 0), GY_STATE); /* it has not ended */
-    tell(&at, (gy_names_event){.kind = GY_NAMES_KILL, .key = {5, 1}, .asker = 1});
-    pass(&at, 1000 * ms);
-    assert_true(look(&at).is_ended);
-    assert_int_equal(resume(&at, look(&at).epoch), GY_STATE); /* it had not even begun */
-    gy_names_free(at.names);
-    gy_free(at.said.items);
-    at = (bench){.now_ns = ms};
-    ended_job(&at, GY_CANCELLED);
-    assert_int_equal(resume(&at, 2), GY_STATE); /* another end than the user saw */
-    at.store_status = GY_LIMIT;
-    (void)resume(&at, 1);
-    at.store_status = GY_OK;
-    assert_true(look(&at).is_ended); /* as before */
-    assert_string_equal(look(&at).reason, "killed by its user");
-    finish(&at);
-}
-
 static void damaged_records_are_refused(void **state)
 {
     (void)state;
@@ -560,6 +487,7 @@ int main(void)
         cmocka_unit_test(a_manager_goes_with_its_daemon),
         cmocka_unit_test(a_new_manager_hears_which_daemons_are_lost),
         cmocka_unit_test(a_new_name_server_hears_who_is_gone),
+        cmocka_unit_test(who_is_behind_the_times_reads_the_table_again),
         cmocka_unit_test(a_manager_that_never_speaks_is_given_up),
         cmocka_unit_test(the_next_job_of_a_program_is_told_all),
         cmocka_unit_test(a_manager_may_wait_for_its_files),
@@ -567,8 +495,6 @@ int main(void)
         cmocka_unit_test(what_one_host_lacks_another_may_have),
         cmocka_unit_test(drained_and_bad_daemons_get_nothing),
         cmocka_unit_test(whoever_loses_a_store_ends),
-        cmocka_unit_test(a_job_goes_on_after_its_end),
-        cmocka_unit_test(what_cannot_go_on_is_said),
         cmocka_unit_test(damaged_records_are_refused),
         cmocka_unit_test(out_of_memory_is_said),
     };

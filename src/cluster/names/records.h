@@ -32,7 +32,7 @@ typedef struct names_record_job {
     uint64_t platform;
     uint32_t epoch, attempts, weight, slots_max;
     int32_t status;
-    uint8_t is_killed, is_ended, is_resumed, zero;
+    uint8_t is_killed, is_ended, is_resumed, is_forgotten;
     char name[GY_CONTROL_TEXT_BYTES], label[GY_CONTROL_TEXT_BYTES];
     char reason[GY_CONTROL_REASON_BYTES];
 } names_record_job;

@@ -126,7 +126,8 @@ static uint32_t room_for(const gy_names *names, uint32_t job, const gy_gang_wish
 {
     for (size_t i = 0; i < names->free.count; i++) {
         uint32_t daemon = names->free.items[i];
-        if (gy_names_free_slots(&names->daemons[daemon]) >= wish->width &&
+        const daemon_row *row = &names->daemons[daemon];
+        if (gy_names_free_slots(row) >= wish->width && row->id != wish->not_daemon &&
             gy_names_fits(names, daemon, job) && !is_blocked(names, daemon, job)) {
             return daemon;
         }
@@ -270,6 +271,10 @@ static served serve_gang(gy_names *names, uint32_t job, gang_row *gang)
     if (is_there && !rests) {
         offer_gang(names, job, gang, where);
         return SERVED;
+    }
+    if (wish->not_daemon != 0) { /* when there is room, if ever */
+        gy_names_unreserve(names, job);
+        return SERVE_LATER;
     }
     if (wish->width > row->facts.slots_max || !is_possible_at(names, job, wish, &where)) {
         return SERVE_NEVER;

@@ -107,6 +107,61 @@ static void a_gang_gets_all_or_none(void **state)
     finish(&at);
 }
 
+/* For a copy of a late cohort: not where that is, and only what nobody else wants. */
+static void a_gang_for_a_copy_takes_what_is_free_elsewhere(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    const gy_gang_wish copy = {.number = 1, .width = 3, .is_one_host = true, .not_daemon = 1};
+    start(&at);
+    daemon_says(&at, 1, 4, 0);
+    daemon_says(&at, 2, 2, 0);
+    submit(&at, 1, 0, "");
+    submit(&at, 2, 0, "");
+    daemon_says(&at, 1, 4, 0);
+    daemon_says(&at, 2, 2, 0);
+    manager_says(&at, 1, 1, 0, copy);
+    assert_int_equal(count_orders(&at, GY_ORDER_LEASE), 0); /* there are four where it is */
+    manager_says(&at, 1, 1, 0, no_gang);
+    for (int i = 0; i < 2; i++) { /* the other job has all but two */
+        daemon_says(&at, 1, 4, 0);
+        daemon_says(&at, 2, 4, 0);
+        manager_says(&at, 2, 1, 6, no_gang);
+        manager_says(&at, 1, 1, 0, copy);
+    }
+    assert_int_equal(held_by(&at, 2), 6); /* nothing was reserved */
+    assert_int_equal(held_by(&at, 1), 0);
+    for (int i = 0; i < 40; i++) { /* nor is anything asked back */
+        pass(&at, 200 * ms);
+        daemon_says(&at, 1, 4, 0);
+        daemon_says(&at, 2, 4, 0);
+        manager_says(&at, 1, 1, 0, copy);
+        manager_says(&at, 2, 1, 6, no_gang);
+        const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+        for (size_t k = 0; grants != NULL && k < grants->grant_count; k++) {
+            assert_int_not_equal(grants->grants[k].state, GY_GRANT_ASKED);
+        }
+    }
+    assert_int_equal(held_by(&at, 2), 6);
+    for (size_t i = 0; i < at.order_count; i++) { /* it gives back what it has at the second */
+        const gy_order order = at.orders[i];
+        for (uint32_t k = 0;
+             order.kind == GY_ORDER_LEASE && order.daemon == 2 && k < order.count; k++) {
+            manager_says(&at, 2, 1, 0, no_gang);
+            tell(&at, (gy_names_event){.kind = GY_NAMES_GIVE_BACK,
+                                       .key = {5, 2},
+                                       .epoch = 1,
+                                       .lease = order.lease + k});
+        }
+    }
+    daemon_says(&at, 1, 4, 0);
+    daemon_says(&at, 2, 4, 0);
+    const gy_order *last = &at.orders[at.order_count - 1];
+    assert_int_equal(last->kind, GY_ORDER_LEASE);
+    assert_true(last->daemon == 2 && last->count == 3 && last->gang == 1);
+    finish(&at);
+}
+
 static void wish(bench *at, uint64_t key, gy_manager_wishes wishes)
 {
     wishes.job = (gy_key){5, key};
@@ -123,6 +178,37 @@ static size_t lent_by(const bench *at, uint64_t daemon)
         count += at->orders[i].kind == GY_ORDER_LEASE && at->orders[i].daemon == daemon;
     }
     return count;
+}
+
+/* A daemon that died before this name server served is known to managers alone. Early on it may
+ * only not have spoken yet. */
+static void who_is_expected_in_vain_is_told(void **state)
+{
+    (void)state;
+    for (int is_late = 0; is_late < 2; is_late++) {
+        bench at = {.now_ns = ms};
+        const gy_manager_wishes wishes = {
+            .slots = 1, .expected = {{1, 1}, {9, 7}}, .expected_count = 2};
+        start(&at);
+        daemon_says(&at, 1, 4, 0);
+        submit(&at, 1, 0, "");
+        for (int i = 0; i < (is_late ? 40 : 10); i++) {
+            pass(&at, 50 * ms);
+            daemon_says(&at, 1, 4, 0);
+        }
+        wish(&at, 1, wishes);
+        daemon_says(&at, 1, 4, 0);
+        const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+        assert_non_null(grants);
+        assert_int_equal(grants->grant_count, 1 + is_late);
+        const gy_grant *first = &grants->grants[0];
+        assert_int_equal(first->lease == 0, is_late);
+        if (is_late) {
+            assert_true(first->state == GY_GRANT_GONE && first->daemon == 9 &&
+                        first->incarnation == 7);
+        }
+        finish(&at);
+    }
 }
 
 /* Where it would like to run first, then elsewhere; but no more elsewhere than are of use. */
@@ -285,6 +371,8 @@ int main(void)
         cmocka_unit_test(shares_follow_weights),
         cmocka_unit_test(what_no_host_has_is_told),
         cmocka_unit_test(a_gang_gets_all_or_none),
+        cmocka_unit_test(a_gang_for_a_copy_takes_what_is_free_elsewhere),
+        cmocka_unit_test(who_is_expected_in_vain_is_told),
         cmocka_unit_test(wished_hosts_come_first),
         cmocka_unit_test(slots_are_asked_back_where_they_are_wished),
         cmocka_unit_test(who_can_take_nothing_is_passed_over),

@@ -71,6 +71,7 @@ void gy_names_store_job(gy_names *names, uint32_t job, pending what)
                                .status = facts->status,
                                .is_killed = facts->is_killed,
                                .is_resumed = facts->is_resumed,
+                               .is_forgotten = facts->is_forgotten,
                                .is_ended = facts->is_ended};
     memcpy(record.name, facts->name, sizeof(record.name));
     memcpy(record.label, facts->label, sizeof(record.label));
@@ -97,11 +98,16 @@ static void stands(gy_names *names, uint32_t job)
     case PENDING_NONE:
         return;
     case PENDING_SUBMIT:
-        row->is_used = false;
         if (!GY_PLANTED_HERE(ACCEPTED_UNSTORED)) {
             gy_names_answer(names, asker, GY_OK, "accepted");
         }
-        gy_names_start_manager(names, job);
+        row->is_used = row->facts.epoch == 0;
+        if (row->facts.epoch == 0) {
+            row->state = JOB_WAITING;
+            gy_names_due(names, job, names->now_ns);
+        } else {
+            gy_names_start_manager(names, job);
+        }
         return;
     case PENDING_RAISE:
         row->is_used = false;
@@ -121,7 +127,8 @@ static void stands(gy_names *names, uint32_t job)
         return;
     case PENDING_RESUME:
         gy_names_resumed(names, job);
-        gy_names_answer(names, asker, GY_OK, "it goes on");
+        gy_names_answer(names, asker, GY_OK,
+                        row->facts.is_forgotten ? "it is forgotten" : "it goes on");
         return;
     }
 }
@@ -217,6 +224,7 @@ static gy_status load_job(gy_names *names, gy_key key, uint64_t version,
                              .is_killed = record->is_killed != 0,
                              .is_ended = record->is_ended != 0,
                              .is_resumed = record->is_resumed != 0,
+                             .is_forgotten = record->is_forgotten != 0,
                              .status = (gy_status)record->status};
     memcpy(row->facts.name, record->name, sizeof(record->name));
     memcpy(row->facts.label, record->label, sizeof(record->label));

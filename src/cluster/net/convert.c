@@ -132,6 +132,7 @@ static gy_status write_managers(const gy_daemon_state *state, gy_arena *arena,
         rows[i].epoch = state->managers[i].epoch;
         rows[i].is_gone = state->managers[i].is_gone;
         rows[i].is_waiting = state->managers[i].is_waiting;
+        rows[i].is_known = state->managers[i].is_known;
         rows[i].job = key_message(arena, state->managers[i].job);
         if (rows[i].job == NULL) {
             return GY_NOMEM;
@@ -205,7 +206,8 @@ gy_status gy_net_read_state(const Gy__Cluster__DaemonState *message, gy_arena *a
         managers[i] = (gy_hosted){.job = gy_net_key(from->job),
                                   .epoch = from->epoch,
                                   .is_gone = from->is_gone,
-                                  .is_waiting = from->is_waiting};
+                                  .is_waiting = from->is_waiting,
+                                  .is_known = from->is_known};
     }
     *state = (gy_daemon_state){.daemon = message->daemon,
                                .incarnation = message->incarnation,
@@ -243,20 +245,21 @@ gy_status gy_net_write_order(const gy_order *order, gy_arena *arena,
     message->lease = order->lease;
     message->length_ns = order->length_ns;
     message->is_resumed = order->is_resumed;
+    message->is_forgotten = order->is_forgotten;
     message->job = key_message(arena, order->job);
     return message->job != NULL ? GY_OK : GY_NOMEM;
 }
 
 gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_order *order)
 {
-    if (message->kind > (uint32_t)GY_ORDER_MANAGER) {
+    if (message->kind > (uint32_t)GY_ORDER_FORGET) {
         return gy_fail(GY_FORMAT, "an order of kind %u", message->kind);
     }
     const gy_order_kind kind = (gy_order_kind)message->kind;
     if (kind != GY_ORDER_END_LEASE) {
         GY_TRY(gy_net_check_job(message->job, message->epoch));
     }
-    if (kind != GY_ORDER_MANAGER && message->lease == 0) {
+    if ((kind == GY_ORDER_LEASE || kind == GY_ORDER_END_LEASE) && message->lease == 0) {
         return gy_fail(GY_FORMAT, "an order about a lease without a number");
     }
     if (kind == GY_ORDER_LEASE &&
@@ -276,7 +279,8 @@ gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_order *order)
                         .lease = message->lease,
                         .job = gy_net_key(message->job),
                         .length_ns = message->length_ns,
-                        .is_resumed = message->is_resumed};
+                        .is_resumed = message->is_resumed,
+                        .is_forgotten = message->is_forgotten};
     return GY_OK;
 }
 
@@ -298,9 +302,30 @@ static gy_status write_gangs(const gy_manager_wishes *wishes, gy_arena *arena,
         rows[i].width = wishes->gangs[i].width;
         rows[i].is_one_host = wishes->gangs[i].is_one_host;
         rows[i].hosts = wishes->gangs[i].hosts;
+        rows[i].not_daemon = wishes->gangs[i].not_daemon;
         message->gangs[i] = &rows[i];
     }
     message->n_gangs = wishes->gang_count;
+    return GY_OK;
+}
+
+static gy_status write_expected(const gy_manager_wishes *wishes, gy_arena *arena,
+                                Gy__Cluster__Wishes *message)
+{
+    GY_ASSERT(wishes->expected_count <= GY_CONTROL_EXPECTED_MAX);
+    Gy__Cluster__Expected *rows =
+        gy_arena_alloc(arena, GY_CONTROL_EXPECTED_MAX * sizeof(*rows));
+    message->expected = gy_arena_alloc(arena, GY_CONTROL_EXPECTED_MAX * sizeof(void *));
+    if (rows == NULL || message->expected == NULL) {
+        return GY_NOMEM;
+    }
+    for (uint32_t i = 0; i < wishes->expected_count; i++) {
+        gy__cluster__expected__init(&rows[i]);
+        rows[i].daemon = wishes->expected[i].daemon;
+        rows[i].incarnation = wishes->expected[i].incarnation;
+        message->expected[i] = &rows[i];
+    }
+    message->n_expected = wishes->expected_count;
     return GY_OK;
 }
 
@@ -326,6 +351,7 @@ gy_status gy_net_write_wishes(const gy_manager_wishes *wishes, gy_arena *arena,
             message->hosts[message->n_hosts++] = borrowed(wishes->hosts[i]);
         }
     }
+    GY_TRY(write_expected(wishes, arena, message));
     return write_gangs(wishes, arena, message);
 }
 
@@ -334,9 +360,10 @@ gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message, gy_manager_wish
     GY_TRY(gy_net_check_job(message->job, message->epoch));
     GY_TRY(gy_net_check_text(message->address, GY_CONTROL_TEXT_BYTES, "an address"));
     if (message->n_gangs > GY_CONTROL_GANGS_MAX || message->n_hosts > GY_CONTROL_HOSTS_MAX ||
-        message->must > message->n_hosts) {
-        return gy_fail(GY_FORMAT, "wishes for %zu gangs, at %zu hosts, %u of them only",
-                       message->n_gangs, message->n_hosts, message->must);
+        message->must > message->n_hosts || message->n_expected > GY_CONTROL_EXPECTED_MAX) {
+        return gy_fail(GY_FORMAT,
+                       "wishes for %zu gangs, at %zu hosts, %u of them only, %zu expected",
+                       message->n_gangs, message->n_hosts, message->must, message->n_expected);
     }
     *wishes = (gy_manager_wishes){.job = gy_net_key(message->job),
                                   .epoch = message->epoch,
@@ -351,7 +378,8 @@ gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message, gy_manager_wish
     for (size_t i = 0; i < message->n_gangs; i++) {
         const Gy__Cluster__GangWish *from = message->gangs[i];
         const bool is_odd =
-            from->hosts > 1 && (from->width % from->hosts != 0 || from->is_one_host);
+            (from->hosts > 1 && (from->width % from->hosts != 0 || from->is_one_host)) ||
+            (from->not_daemon != 0 && !from->is_one_host);
         if (from->number == 0 || from->width == 0 || is_odd) {
             return gy_fail(GY_FORMAT, "a wish for gang %u of %u slots on %u hosts",
                            from->number, from->width, from->hosts);
@@ -359,11 +387,16 @@ gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message, gy_manager_wish
         wishes->gangs[i] = (gy_gang_wish){.number = from->number,
                                           .width = from->width,
                                           .is_one_host = from->is_one_host,
-                                          .hosts = from->hosts};
+                                          .hosts = from->hosts,
+                                          .not_daemon = from->not_daemon};
     }
     for (size_t i = 0; i < message->n_hosts; i++) {
         GY_TRY(gy_net_check_text(message->hosts[i], GY_CONTROL_TEXT_BYTES, "a host's name"));
         wishes->hosts[i] = message->hosts[i];
+    }
+    for (size_t i = 0; i < message->n_expected; i++) {
+        wishes->expected[wishes->expected_count++] =
+            (gy_expected){message->expected[i]->daemon, message->expected[i]->incarnation};
     }
     return GY_OK;
 }

@@ -77,7 +77,8 @@ static void state_once(void)
         managers[i] = (gy_hosted){.job = key(),
                                   .epoch = number(),
                                   .is_gone = below(2) == 0,
-                                  .is_waiting = below(2) == 0};
+                                  .is_waiting = below(2) == 0,
+                                  .is_known = below(2) == 0};
     }
     Gy__Cluster__DaemonState message;
     assert_ok(gy_net_write_state(&in, &arena, &message));
@@ -103,7 +104,8 @@ static void state_once(void)
         assert_true(out.managers[i].is_gone == managers[i].is_gone &&
                     gy_key_is_same(out.managers[i].job, managers[i].job) &&
                     out.managers[i].epoch == managers[i].epoch &&
-                    out.managers[i].is_waiting == managers[i].is_waiting);
+                    out.managers[i].is_waiting == managers[i].is_waiting &&
+                    out.managers[i].is_known == managers[i].is_known);
     }
     protobuf_c_message_free_unpacked(came, NULL);
     gy_arena_free(&arena);
@@ -113,7 +115,7 @@ static void state_once(void)
 static void order_once(void)
 {
     gy_arena arena = {0};
-    gy_order out, in = {.kind = (gy_order_kind)below(3),
+    gy_order out, in = {.kind = (gy_order_kind)below(4),
                         .epoch = number(),
                         .gang = (uint32_t)below(9),
                         .count = 1 + (uint32_t)below(GY_CONTROL_SLOTS_MAX),
@@ -124,7 +126,8 @@ static void order_once(void)
                         .lease = 1 + below(UINT64_MAX - GY_CONTROL_SLOTS_MAX - 1),
                         .job = key(),
                         .length_ns = 1 + (int64_t)below(INT64_MAX),
-                        .is_resumed = below(2) != 0};
+                        .is_resumed = below(2) != 0,
+                        .is_forgotten = below(2) != 0};
     Gy__Cluster__Order message;
     assert_ok(gy_net_write_order(&in, &arena, &message));
     ProtobufCMessage *came = carried(&message.base);
@@ -133,7 +136,8 @@ static void order_once(void)
     assert_true(out.count == in.count && out.daemon == in.daemon && out.lease == in.lease);
     assert_true(out.incarnation == in.incarnation && out.term == in.term);
     assert_true(out.number == in.number && out.length_ns == in.length_ns);
-    assert_true(gy_key_is_same(out.job, in.job) && out.is_resumed == in.is_resumed);
+    assert_true(gy_key_is_same(out.job, in.job) && out.is_resumed == in.is_resumed &&
+                out.is_forgotten == in.is_forgotten);
     protobuf_c_message_free_unpacked(came, NULL);
     gy_arena_free(&arena);
 }
@@ -155,10 +159,15 @@ static void wishes_once(void)
             in.gangs[i].hosts = 2 + (uint32_t)below(200);
             in.gangs[i].width = in.gangs[i].hosts * (1 + (uint32_t)below(9));
         }
+        in.gangs[i].not_daemon = in.gangs[i].is_one_host ? below(3) : 0;
     }
     size_t hosts = 0;
     for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
         in.hosts[i] = below(2) == 0 ? NULL : text(&arena, GY_CONTROL_TEXT_BYTES);
+    }
+    in.expected_count = (uint32_t)below(GY_CONTROL_EXPECTED_MAX + 1);
+    for (uint32_t i = 0; i < in.expected_count; i++) {
+        in.expected[i] = (gy_expected){key().low, key().low};
     }
     Gy__Cluster__Wishes message;
     assert_ok(gy_net_write_wishes(&in, &arena, &message));
@@ -172,7 +181,13 @@ static void wishes_once(void)
         assert_true(out.gangs[i].number == in.gangs[i].number &&
                     out.gangs[i].width == in.gangs[i].width &&
                     out.gangs[i].is_one_host == in.gangs[i].is_one_host &&
-                    out.gangs[i].hosts == in.gangs[i].hosts);
+                    out.gangs[i].hosts == in.gangs[i].hosts &&
+                    out.gangs[i].not_daemon == in.gangs[i].not_daemon);
+    }
+    assert_int_equal(out.expected_count, in.expected_count);
+    for (uint32_t i = 0; i < in.expected_count; i++) {
+        assert_true(out.expected[i].daemon == in.expected[i].daemon &&
+                    out.expected[i].incarnation == in.expected[i].incarnation);
     }
     for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) { /* in order, without the holes */
         if (in.hosts[i] != NULL) {
@@ -285,7 +300,7 @@ static void wrong_orders_wishes_and_grants_are_refused(void **state)
     gy_order order;
     for (uint32_t wrong = 0; wrong < 8; wrong++) {
         Gy__Cluster__Order message = GY__CLUSTER__ORDER__INIT;
-        message.kind = wrong == 1 ? 3 : 0;
+        message.kind = wrong == 1 ? 4 : 0;
         message.job = wrong == 2 ? NULL : &job;
         message.epoch = wrong != 3;
         message.lease = wrong == 4 ? 0 : wrong == 5 ? UINT64_MAX : 5;

@@ -26,10 +26,11 @@ gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
             ? -1
             : dprintf(file,
                       "job %016llx%016llx\nepoch %u\nnames %s\nkey %s\nfolder %s\nslots %u\n"
-                      "resumed %d\nprogram %s\ndaemon %s\n",
+                      "resumed %d\nforgotten %d\nprogram %s\ndaemon %s\n",
                       (unsigned long long)ticket->job.high, (unsigned long long)ticket->job.low,
                       ticket->epoch, ticket->names, ticket->key_file, ticket->folder,
-                      ticket->slots, ticket->is_resumed, ticket->program, ticket->daemon);
+                      ticket->slots, ticket->is_resumed, ticket->is_forgotten, ticket->program,
+                      ticket->daemon);
     int error = used < 0 ? errno : 0;
     if (file >= 0 && close(file) != 0 && error == 0) {
         error = errno;
@@ -86,11 +87,16 @@ static bool find(const char *text, const char *name, char *value, size_t room)
     return false;
 }
 
+static bool find_flag(const char *text, const char *name)
+{
+    char value[16];
+    return find(text, name, value, sizeof(value)) && strcmp(value, "1") == 0;
+}
+
 gy_status gy_ticket_read(gy_ticket *ticket)
 {
     *ticket = (gy_ticket){0};
     char text[TICKET_BYTES] = "", job[40] = "", epoch[16] = "", slots[16] = "", rest = '\0';
-    char resumed[16] = "";
     unsigned long long high = 0, low = 0;
     const char *path = gy_setting_get(GY_TICKET_VARIABLE);
     if (path == NULL) {
@@ -109,8 +115,8 @@ gy_status gy_ticket_read(gy_ticket *ticket)
     }
     (void)find(text, "program", ticket->program, sizeof(ticket->program));
     (void)find(text, "daemon", ticket->daemon, sizeof(ticket->daemon));
-    ticket->is_resumed =
-        find(text, "resumed", resumed, sizeof(resumed)) && strcmp(resumed, "1") == 0;
+    ticket->is_resumed = find_flag(text, "resumed");
+    ticket->is_forgotten = find_flag(text, "forgotten");
     ticket->job = (gy_key){high, low};
     return GY_OK;
 }
@@ -186,4 +192,81 @@ bool gy_ticket_is_idle(gy_ticket *ticket)
         close(file);
     }
     return is_idle;
+}
+
+/* ---- what is kept of a job is removed ---- */
+
+gy_status gy_ticket_say_forgotten(const gy_ticket *ticket, bool is_forgotten)
+{
+    char path[4200];
+    (void)snprintf(path, sizeof(path), "%s/forgotten", ticket->folder);
+    if (!is_forgotten) {
+        return unlink(path) == 0 || errno == ENOENT
+                   ? GY_OK
+                   : gy_fail(GY_IO, "cannot remove %s: %s", path, strerror(errno));
+    }
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return file >= 0 && close(file) == 0
+               ? GY_OK
+               : gy_fail(GY_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
+bool gy_ticket_is_forgotten(const char *folder)
+{
+    char path[4200];
+    return snprintf(path, sizeof(path), "%s/forgotten", folder) < (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
+/* ---- what will be wanted ---- */
+
+enum { WISH_BYTES = 64 }; /* below PIPE_BUF: it comes whole */
+
+static bool find_pipe(const char *folder, char path[4200])
+{
+    return snprintf(path, 4200, "%s/wish", folder) < 4200;
+}
+
+gy_status gy_ticket_listen(const char *folder, int *file)
+{
+    char path[4200];
+    if (!find_pipe(folder, path) || mkfifo(path, 0600) != 0) {
+        return gy_fail(GY_IO, "cannot make %s/wish: %s", folder, strerror(errno));
+    }
+    *file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    return *file >= 0 ? GY_OK : gy_fail(GY_IO, "cannot open %s: %s", path, strerror(errno));
+}
+
+gy_status gy_ticket_hear(int file, gy_ticket_wish *wish)
+{
+    char text[WISH_BYTES] = "", rest = '\0';
+    unsigned long long memory = 0;
+    const ssize_t got = read(file, text, sizeof(text) - 1);
+    if (got < 0) {
+        return errno == EAGAIN || errno == EINTR
+                   ? GY_AGAIN
+                   : gy_fail(GY_IO, "what a manager will want cannot be read: %s",
+                             strerror(errno));
+    }
+    if (sscanf(text, "threads %u memory %llu%c", &wish->threads, &memory, &rest) != 3 ||
+        rest != '\n' || strchr(text, '\n')[1] != '\0') {
+        return gy_fail(GY_FORMAT, "a manager says '%s' of what it will want", text);
+    }
+    wish->memory_bytes = memory;
+    return GY_OK;
+}
+
+void gy_ticket_foretell(const gy_ticket *ticket, const gy_ticket_wish *wish)
+{
+    char path[4200];
+    const int file = find_pipe(ticket->folder, path)
+                         ? open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW)
+                         : -1;
+    if (file < 0 || dprintf(file, "threads %u memory %llu\n", wish->threads,
+                            (unsigned long long)wish->memory_bytes) < 0) {
+        gy_debug("nobody hears what will be wanted at %s", path);
+    }
+    if (file >= 0) {
+        close(file);
+    }
 }

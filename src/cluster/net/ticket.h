@@ -11,11 +11,12 @@
 
 typedef struct gy_ticket {
     gy_key job;
-    uint32_t epoch;   /* of this manager */
-    uint32_t slots;   /* of the daemon that starts it: what a host has, about; 0: not known */
-    bool is_resumed;  /* the job had ended, and its user has it go on */
-    uint32_t round;   /* which job of the program: 1, 2, ...; 0: none has begun */
-    char names[1024]; /* name servers: "HOST:PORT,HOST:PORT" */
+    uint32_t epoch;    /* of this manager */
+    uint32_t slots;    /* of the daemon that starts it: what a host has, about; 0: not known */
+    bool is_resumed;   /* the job had ended, and its user has it go on, */
+    bool is_forgotten; /* or what is kept of it removed */
+    uint32_t round;    /* which job of the program: 1, 2, ...; 0: none has begun */
+    char names[1024];  /* name servers: "HOST:PORT,HOST:PORT" */
     char key_file[4096]; /* a ring that proves (manager, job) alone; "": plaintext, loopback */
     char program[4096];  /* that daemons start for vertices; "": not known */
     char daemon[64];     /* "HOST:PORT" of the daemon that starts it; "": not known */
@@ -38,7 +39,28 @@ GY_MUST_CHECK gy_status gy_ticket_read(gy_ticket *ticket);
  */
 enum { GY_TICKET_ROUNDS = 1000 };
 GY_MUST_CHECK gy_status gy_ticket_begin(gy_ticket *ticket, int *lock);
+/* ---- word of what will be wanted: from a manager to the daemon that started it ---- */
+
+/** The processes that a manager will want at its own host; both may be 0 (the default). */
+typedef struct gy_ticket_wish {
+    uint32_t threads;
+    uint64_t memory_bytes;
+} gy_ticket_wish;
+
+/** In a ticket's folder: an end to read one word from, which becomes readable with it. GY_IO */
+GY_MUST_CHECK gy_status gy_ticket_listen(const char *folder, int *file);
+/** The word. GY_AGAIN none has come; GY_FORMAT, GY_IO: none will come */
+GY_MUST_CHECK gy_status gy_ticket_hear(int file, gy_ticket_wish *wish);
+/** Say it, once. Never waits; where nobody listens nothing is lost but time. */
+void gy_ticket_foretell(const gy_ticket *ticket, const gy_ticket_wish *wish);
+
 /** No process of the program runs a job now; ticket->round: those that have begun. */
 bool gy_ticket_is_idle(gy_ticket *ticket);
+
+/** For the daemon, in the ticket's folder: nothing is kept of the program's jobs so far; or
+ * something is after all. GY_IO */
+GY_MUST_CHECK gy_status gy_ticket_say_forgotten(const gy_ticket *ticket, bool is_forgotten);
+/** Did the manager whose ticket's folder this is say so last? */
+bool gy_ticket_is_forgotten(const char *folder);
 
 #endif

@@ -34,12 +34,14 @@ static void a_ticket_is_read_as_written(void **state)
         struct stat about;
         ticket.epoch++;
         ticket.is_resumed = round == 1;
+        ticket.is_forgotten = round == 0;
         assert_ok(gy_ticket_write(path, &ticket));
         assert_ok(gy_ticket_read(&got));
         assert_memory_equal(&got.job, &ticket.job, sizeof(gy_key));
         assert_int_equal(got.epoch, ticket.epoch);
         assert_int_equal(got.slots, ticket.slots);
         assert_int_equal(got.is_resumed, ticket.is_resumed);
+        assert_int_equal(got.is_forgotten, ticket.is_forgotten);
         assert_string_equal(got.names, ticket.names);
         assert_string_equal(got.folder, ticket.folder);
         assert_string_equal(got.daemon, ticket.daemon);
@@ -165,6 +167,37 @@ static void garbage_is_no_ticket(void **state)
     unlink(path);
 }
 
+static void words_ahead_are_heard_once(void **state)
+{
+    (void)state;
+    gy_ticket ticket = {.epoch = 1};
+    gy_ticket_wish wish = {.threads = 7, .memory_bytes = UINT64_MAX}, got = {.threads = 0};
+    int file = -1, other = -1;
+    snprintf(ticket.folder, sizeof(ticket.folder), "%s", folder);
+    gy_ticket_foretell(&ticket, &wish); /* nobody listens */
+    assert_ok(gy_ticket_listen(folder, &file));
+    assert_int_equal(gy_ticket_listen(folder, &other), GY_IO);
+    gy_ticket_foretell(&ticket, &wish);
+    assert_ok(gy_ticket_hear(file, &got));
+    assert_int_equal(got.threads, 7);
+    assert_true(got.memory_bytes == UINT64_MAX);
+    assert_int_equal(gy_ticket_hear(file, &got), GY_FORMAT); /* it is closed */
+    snprintf(path, sizeof(path), "%s/wish", folder);
+    static const char *const words[] = {"nonsense\n", "threads 1 memory\n",
+                                        "threads 1 memory 0", "threads 1 memory 0\n\n",
+                                        "threads -1 memory x\n"};
+    for (size_t i = 0; i < GY_COUNT(words); i++) {
+        other = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        assert_int_equal(gy_ticket_hear(file, &got), GY_AGAIN);
+        assert_int_equal(write(other, words[i], strlen(words[i])), strlen(words[i]));
+        assert_int_equal(gy_ticket_hear(file, &got), GY_FORMAT);
+        close(other);
+    }
+    close(file);
+    gy_ticket_foretell(&ticket, &wish); /* nobody listens any more */
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +205,7 @@ int main(void)
         cmocka_unit_test(other_hands_are_refused),
         cmocka_unit_test(jobs_of_a_program_are_counted),
         cmocka_unit_test(garbage_is_no_ticket),
+        cmocka_unit_test(words_ahead_are_heard_once),
     };
     assert_non_null(mkdtemp(folder));
     int failed = cmocka_run_group_tests_name("cluster_ticket", tests, NULL, NULL);

@@ -104,12 +104,21 @@ static void say_wishes(gy_tenant *tenant)
                                              ? count_busy(tenant)
                                              : count_singles(tenant)};
     gy_tenant_where_wish(tenant, &wishes);
+    for (size_t i = 0; i < tenant->host_count; i++) {
+        const tenant_host *host = &tenant->hosts[i];
+        if (host->is_expected && !host->is_up &&
+            wishes.expected_count < GY_CONTROL_EXPECTED_MAX) {
+            wishes.expected[wishes.expected_count++] =
+                (gy_expected){host->daemon, host->incarnation};
+        }
+    }
     if (tenant->gang_width > 0) {
         wishes.gangs[0] =
             (gy_gang_wish){.number = tenant->gang,
                            .width = tenant->gang_width,
                            .is_one_host = tenant->gang_hosts <= 1,
-                           .hosts = tenant->gang_hosts > 1 ? tenant->gang_hosts : 0};
+                           .hosts = tenant->gang_hosts > 1 ? tenant->gang_hosts : 0,
+                           .not_daemon = tenant->gang_not};
         wishes.gang_count = 1;
     }
     tenant->ops->wish(tenant->arg, &wishes);
@@ -127,15 +136,19 @@ static bool is_gang_coming(const gy_tenant *tenant)
     return is_coming;
 }
 
-/* A cohort that fits on no host wants slots together: a wish with a number of its own. */
+/* A cohort that fits on no host wants slots together, or a late one for its copy: a wish with a
+ * number of its own. */
 static void look_at_gang(gy_tenant *tenant, uint32_t at_once, int64_t now_ns)
 {
     const uint32_t hosts = gy_manager_wanted_hosts(tenant->manager);
+    const uint64_t elsewhere = gy_manager_wanted_not_at(tenant->manager);
     if (at_once == 0 || is_gang_coming(tenant)) {
         tenant->gang_width = 0;
-    } else if (tenant->gang_width != at_once || tenant->gang_hosts != hosts) {
+    } else if (tenant->gang_width != at_once || tenant->gang_hosts != hosts ||
+               tenant->gang_not != elsewhere) {
         tenant->gang += !GY_TENANT_PLANTED(GANG_UNNUMBERED) || tenant->gang == 0;
         tenant->gang_hosts = hosts;
+        tenant->gang_not = elsewhere;
         tenant->gang_width = at_once;
         tenant->gang_ns = now_ns;
     }

@@ -109,6 +109,7 @@ typedef struct gy_tenant {
     uint32_t wanted, wanted_at_once; /* and these */
     uint32_t gang, gang_width;       /* number of the wish, its slots; 0: none is open */
     uint32_t gang_hosts;             /* above 1: on so many hosts */
+    uint64_t gang_not;               /* not 0: for a copy, not at this daemon */
     uint32_t served;                 /* number of the last one that was granted */
     int64_t gang_ns;                 /* since when it is wished */
     int64_t wish_ns, idle_ns, beat_ns;

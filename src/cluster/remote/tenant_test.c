@@ -15,8 +15,8 @@ typedef struct flat {
     uint8_t journal[4096];
     size_t journal_bytes;
     uint32_t dialled; /* bits */
-    uint32_t generations[3];
-    gy_attempt started[3]; /* where */
+    uint32_t generations[4];
+    gy_attempt started[4]; /* where */
     int64_t now_ns;
     bool is_last; /* of the slot that was opened last */
     gy_manager_wishes wishes;
@@ -110,13 +110,13 @@ static const gy_tenant_ops ops = {.step = step,
                                   .wish = wish,
                                   .give = give};
 
-/* With three slots; NULL: not resumed. */
-static void flat_begin(flat *at, const flat *before, const gy_growth *job)
+/* NULL: not resumed. */
+static void flat_begin_with(flat *at, uint32_t slots, const flat *before, const gy_growth *job)
 {
     static const gy_stage stage = {.name = "all"};
     const gy_manager_options options = {.stages = &stage,
                                         .stage_count = 1,
-                                        .process_max = 3,
+                                        .process_max = slots,
                                         .host_max = 16,
                                         .depth_max = 1,
                                         .silence_ns = INT64_MAX / 8};
@@ -134,10 +134,16 @@ static void flat_begin(flat *at, const flat *before, const gy_growth *job)
                              .arg = at,
                              .job = {1, 2},
                              .epoch = 1,
-                             .slot_count = 3};
+                             .slot_count = slots};
     assert_ok(gy_tenant_open(&at->tenant));
     assert_ok(gy_tenant_begin(&at->tenant));
     step(at, &(gy_event){.kind = GY_EVENT_BEGIN});
+}
+
+/* With three slots. */
+static void flat_begin(flat *at, const flat *before, const gy_growth *job)
+{
+    flat_begin_with(at, 3, before, job);
 }
 
 /* A job of one cohort. */
@@ -186,6 +192,9 @@ static void a_number_that_no_journal_has_is_left_out(void **state)
     assert_int_equal(at.dialled, 1 | 4);
     assert_true(at.tenant.hosts[2].daemon == 4 && at.tenant.hosts[2].is_expected);
     assert_false(at.tenant.hosts[1].is_expected);
+    gy_tenant_wish(&at.tenant, 1000000000);
+    assert_int_equal(at.wishes.expected_count, 2); /* the name server may know better */
+    assert_true(at.wishes.expected[1].daemon == 4 && at.wishes.expected[1].incarnation == 7);
     assert_int_equal(gy_tenant_host_get(&at.tenant, 3, 7, "a", "h"), 3);
     gy_tenant_host_dial(&at.tenant, 3);
     answers(&at, 0);
@@ -383,11 +392,84 @@ static void who_is_dead_is_not_waited_for(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
+static void cohort_done(flat *at, uint32_t first)
+{
+    for (uint32_t member = 0; member < 2; member++) {
+        at->tenant.seats[first + member].running = 0;
+        step(at, &(gy_event){.kind = GY_EVENT_DONE,
+                             .id = at->started[first],
+                             .member = member,
+                             .process = first + member,
+                             .generation = at->generations[first + member],
+                             .run_ns = 500000000});
+    }
+}
+
+/* Three cohorts of two at two hosts of two slots; the one at the first host is late. */
+static void slots_together_for_a_copy_are_wished_elsewhere(void **state)
+{
+    (void)state;
+    static flat at;
+    static const int64_t second_ns = 1000000000;
+    gy_task tasks[3];
+    gy_grant grants[4];
+    for (uint32_t i = 0; i < 3; i++) {
+        tasks[i] = (gy_task){.key = {1, i}, .width = 2, .output_count = 1};
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        grants[i] = (gy_grant){.lease = i + 1,
+                               .daemon = i < 2 ? 2 : 3,
+                               .incarnation = 7,
+                               .address = "a",
+                               .host = i < 2 ? "slow" : "other"};
+    }
+    flat_begin_with(&at, 4, NULL, &(gy_growth){.tasks = tasks, .task_count = 3});
+    gy_tenant_take_grants(&at.tenant, 0, 1, grants, 4);
+    answers(&at, 0);
+    answers(&at, 1);
+    for (uint32_t slot = 0; slot < 4; slot++) {
+        comes_up(&at, slot);
+    }
+    cohort_done(&at, 2);
+    cohort_done(&at, 2); /* the third one */
+    gy_tenant_wish(&at.tenant, second_ns);
+    assert_int_equal(at.wishes.gang_count, 0);
+    for (uint32_t i = 2; i < 4; i++) { /* another job's share */
+        grants[i].state = GY_GRANT_GONE;
+    }
+    gy_tenant_take_grants(&at.tenant, 1, 2, grants + 2, 2);
+    at.now_ns += 2 * second_ns;
+    step(&at, &(gy_event){.kind = GY_EVENT_TIMER});
+    gy_tenant_wish(&at.tenant, 2 * second_ns);
+    assert_int_equal(at.wishes.gang_count, 1);
+    assert_true(at.wishes.gangs[0].width == 2 && at.wishes.gangs[0].is_one_host);
+    assert_int_equal(at.wishes.gangs[0].not_daemon, 2);
+    for (uint32_t i = 2; i < 4; i++) {
+        grants[i].state = GY_GRANT_HELD;
+        grants[i].lease += 4;
+        grants[i].gang = at.wishes.gangs[0].number;
+    }
+    gy_tenant_take_grants(&at.tenant, 2, 3, grants + 2, 2);
+    assert_int_equal(at.tenant.open_count, 4);
+    gy_tenant_give_idle(&at.tenant, 3 * second_ns); /* its processes are not up yet */
+    gy_tenant_give_idle(&at.tenant, 5 * second_ns);
+    assert_int_equal(at.tenant.open_count, 4);
+    comes_up(&at, 2);
+    comes_up(&at, 3);
+    step(&at, &(gy_event){.kind = GY_EVENT_TIMER});
+    assert_true(at.started[2].task == at.started[0].task &&
+                at.started[2].attempt != at.started[0].attempt);
+    gy_tenant_wish(&at.tenant, 6 * second_ns);
+    assert_int_equal(at.wishes.gang_count, 0);
+    flat_free(&at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_number_that_no_journal_has_is_left_out),
         cmocka_unit_test(what_is_left_of_a_gang_makes_room_for_the_next),
+        cmocka_unit_test(slots_together_for_a_copy_are_wished_elsewhere),
         cmocka_unit_test(what_is_over_and_back_is_held),
         cmocka_unit_test(idle_slots_where_copies_may_not_go_go_back),
         cmocka_unit_test(the_last_resort_is_taken),

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 /* The guardian's whole life after the fork. */
-static _Noreturn void guard(pid_t nursery, uint32_t processes)
+static _Noreturn void guard(pid_t nursery, const gy_role *role)
 {
     int status = 0;
     /* No deadline: the nursery lives as long as its job, and sees the driver's end itself. */
@@ -35,11 +35,14 @@ static _Noreturn void guard(pid_t nursery, uint32_t processes)
     if (!gy_reap_all(env, gy_env_deadline(env, GY_REAP_SECONDS))) {
         fprintf(stderr, "gyre: processes of a job do not end after SIGKILL\n");
     }
-    gy_limits_sweep(getpid(), processes);
+    gy_limits_sweep(getpid(), role->processes);
+    if (getppid() != role->starter) {
+        gy_limits_leave(); /* nobody else would remove the group that we may be in */
+    }
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-gy_status gy_guard_split(uint32_t processes, int *watch)
+gy_status gy_guard_split(const gy_role *role, int *watch)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -54,7 +57,7 @@ gy_status gy_guard_split(uint32_t processes, int *watch)
     pid_t nursery = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 ? fork() : -1;
     if (nursery > 0) {
         close(ends[0]);
-        guard(nursery, processes);
+        guard(nursery, role);
     }
     int error = errno;
     GY_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);

@@ -288,16 +288,19 @@ SERVED(kill, Kill)
 static gy_status serve_resume(gy_server *server, const gy_rpc_asked *asked,
                               const Gy__Cluster__Resume *message)
 {
-    gy_names_event event = {
-        .kind = GY_NAMES_RESUME, .key = gy_net_key(message->job), .epoch = message->epoch};
+    gy_names_event event = {.kind = GY_NAMES_RESUME,
+                            .key = gy_net_key(message->job),
+                            .epoch = message->epoch,
+                            .is_on = message->is_forgotten};
     gy_names_job job;
     GY_TRY(check_ready(server));
     GY_TRY(check_key(message->job));
     if (gy_names_find_job(server->names, event.key, &job) && job.is_ended) {
         gy_status status = gy_server_check_spec(server, job.spec);
         if (status == GY_NOTFOUND) {
-            return gy_fail(GY_STATE, "what it is made of is not kept here any more: submit it "
-                                     "anew");
+            return gy_fail(GY_STATE, "what it is made of is not kept here any more: %s",
+                           message->is_forgotten ? "remove by hand what it has left"
+                                                 : "submit it anew");
         }
         GY_TRY(status);
     }

@@ -112,10 +112,21 @@ gy_status gy_running_check_cluster(const gy_flow_job *job)
         return gy_fail(GY_UNSUPPORTED, "a job on a cluster is resumed by `gyre job resume`, "
                                        "not by its program");
     }
+    if (o->output != NULL && o->folder == NULL && gy_uri_is_remote(o->output)) {
+        return gy_fail(GY_ARG,
+                       "the output %.200s is made in the job's folder first: a job on a "
+                       "cluster needs one (--folder, GYRE_JOB_FOLDER) in storage that all "
+                       "hosts have at the same path",
+                       o->output);
+    }
     if (o->output == NULL && o->folder == NULL) {
         return gy_fail(GY_ARG, "a job on a cluster needs an output or a folder in storage that "
                                "all hosts have at the same path");
     }
+    /* Most often this host lends slots, too: their parent starts while we read the journal. */
+    gy_ticket_foretell(job->ticket,
+                       &(gy_ticket_wish){.threads = (uint32_t)GY_MAX(o->threads, 1),
+                                         .memory_bytes = (uint64_t)o->memory_bytes});
     return GY_OK;
 }
 
@@ -131,25 +142,39 @@ gy_status gy_running_say_done(gy_flow_job *job)
     return status == GY_EXISTS ? GY_OK : status;
 }
 
-bool gy_running_is_done(gy_flow_job *job)
+/* Does a file that says so begin with these words? */
+static bool begins(const gy_flow_job *job, const char *folder, const char *name,
+                   const char *expected)
 {
-    char path[GY_JOB_PATH], expected[GY_JOB_ID_BYTES + 64];
-    const bool has_output = job->output[0] != '\0' || job->options.output != NULL;
+    char path[GY_JOB_PATH];
     gy_bytes bytes;
-    if (job->ticket == NULL ||
-        (job->is_resumed && !gy_journal_is_ending(job->env, job->folder)) ||
-        (has_output && job->output[0] == '\0' && gy_running_name_output(job) < 0) ||
-        gy_running_path(path, has_output ? job->output : job->folder,
-                        has_output ? "MANIFEST.json" : "ended") < 0 ||
+    if (gy_running_path(path, folder, name) < 0 ||
         gy_file_read(job->env, path, MANIFEST_BYTES, &bytes) < 0) {
         return false; /* then it is as any other folder that is not empty */
+    }
+    const bool is_same = bytes.size_bytes >= strlen(expected) &&
+                         memcmp(bytes.data, expected, strlen(expected)) == 0;
+    gy_free(bytes.data);
+    return is_same;
+}
+
+bool gy_running_is_done(gy_flow_job *job)
+{
+    char expected[GY_JOB_ID_BYTES + 64];
+    const bool has_output = job->output[0] != '\0' || job->options.output != NULL;
+    if (job->ticket == NULL ||
+        (job->is_resumed && !gy_journal_is_ending(job->env, job->folder)) ||
+        (has_output && job->output[0] == '\0' && gy_running_name_output(job) < 0)) {
+        return false;
     }
     (void)snprintf(expected, sizeof(expected),
                    has_output ? "{\"format\": \"gyre output 1\", \"job\": \"%s\"," : "%s\n",
                    job->id);
-    job->is_done = bytes.size_bytes >= strlen(expected) &&
-                   memcmp(bytes.data, expected, strlen(expected)) == 0;
-    gy_free(bytes.data);
+    job->is_done = job->target[0] != '\0'
+                       ? gy_object_output_begins(gy_env_real(), job->target,
+                                                 GY_JOB_STORE_SECONDS, expected)
+                   : has_output ? begins(job, job->output, "MANIFEST.json", expected)
+                                : begins(job, job->folder, "ended", expected);
     job->is_ours = job->is_ours || job->is_done; /* what its last manager left goes with us */
     return job->is_done;
 }

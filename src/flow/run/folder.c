@@ -50,7 +50,7 @@ static void remove_folder(const char *path)
 
 /* ---- the job's own ---- */
 
-static void choose_id(gy_flow_job *job)
+void gy_running_choose_id(gy_flow_job *job)
 {
     if (job->ticket != NULL) { /* the same for all epochs */
         const int size = snprintf(job->id, sizeof(job->id), "%016llx%016llx",
@@ -115,14 +115,25 @@ static gy_status know_id(gy_flow_job *job)
     return status < 0 ? status : write_settings(job);
 }
 
+/* What goes to an object store is made in the job's own folder before. */
+static gy_status name_staging(gy_flow_job *job)
+{
+    const char *uri = job->options.output;
+    const size_t size = strlen(uri);
+    GY_ASSERT(job->folder[0] != '\0');
+    if (snprintf(job->target, sizeof(job->target), "%s%s", uri,
+                 uri[size - 1] == '/' ? "" : "/") >= (int)sizeof(job->target)) {
+        return gy_fail(GY_ARG, "the output %.100s... is too long", uri);
+    }
+    return gy_running_path(job->output, job->folder, "output");
+}
+
 /* The output's path from the root. */
 gy_status gy_running_name_output(gy_flow_job *job)
 {
     char here[GY_JOB_PATH];
     if (gy_uri_is_remote(job->options.output)) {
-        return gy_fail(GY_ARG,
-                       "the output %s is no folder: expected one, which gyre store cp can copy",
-                       job->options.output);
+        return name_staging(job);
     }
     if (job->options.output[0] == '/') {
         GY_TRY(gy_running_path(job->output, job->options.output, "."));
@@ -137,36 +148,35 @@ gy_status gy_running_name_output(gy_flow_job *job)
 
 static gy_status make_output(gy_flow_job *job);
 
-/* Of a job on a cluster that was given none: where its output will be, since that is in storage
- * that all hosts have. */
-static gy_status find_shared_folder(gy_flow_job *job)
+gy_status gy_running_name_folder(gy_flow_job *job)
 {
-    char name[GY_HIDDEN_NAME_BYTES];
-    (void)snprintf(name, sizeof(name), GY_JOB_SHARED_NAME "%s", job->id);
-    GY_TRY(gy_running_name_output(job));
-    GY_TRY(gy_running_path(job->folder, job->output, name));
-    job->is_folder_own = true;
-    GY_TRY(gy_running_take_back(job));
-    return make_output(job);
+    char name[GY_HIDDEN_NAME_BYTES], here[GY_JOB_PATH];
+    if (job->options.folder == NULL) {
+        (void)snprintf(name, sizeof(name), GY_JOB_SHARED_NAME "%s", job->id);
+        GY_TRY(gy_running_name_output(job));
+        job->is_folder_own = true;
+        return gy_running_path(job->folder, job->output, name);
+    }
+    if (job->options.folder[0] == '/') {
+        return snprintf(job->folder, GY_JOB_PATH, "%s", job->options.folder) < GY_JOB_PATH
+                   ? GY_OK
+                   : gy_fail(GY_ARG, "the path of the job's folder is too long");
+    }
+    if (getcwd(here, sizeof(here)) == NULL) {
+        return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
+    }
+    return gy_running_path(job->folder, here, job->options.folder);
 }
 
 static gy_status find_folder(gy_flow_job *job)
 {
     if (job->ticket != NULL && job->options.folder == NULL) {
-        return find_shared_folder(job);
+        GY_TRY(gy_running_name_folder(job));
+        GY_TRY(gy_running_take_back(job));
+        return make_output(job);
     }
     if (job->options.folder != NULL) {
-        char any[1] = "";
-        if (job->options.folder[0] == '/') {
-            return snprintf(job->folder, GY_JOB_PATH, "%s", job->options.folder) < GY_JOB_PATH
-                       ? GY_OK
-                       : gy_fail(GY_ARG, "the path of the job's folder is too long%s", any);
-        }
-        char here[GY_JOB_PATH];
-        if (getcwd(here, sizeof(here)) == NULL) {
-            return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
-        }
-        return gy_running_path(job->folder, here, job->options.folder);
+        return gy_running_name_folder(job);
     }
     if (job->options.is_resume) {
         return gy_fail(GY_ARG, "a job to resume needs its folder");
@@ -208,7 +218,7 @@ static gy_status look_for_journal(gy_flow_job *job)
 
 gy_status gy_running_make_folder(gy_flow_job *job)
 {
-    choose_id(job);
+    gy_running_choose_id(job);
     GY_TRY(gy_running_place_journal(job));
     GY_TRY(find_folder(job));
     GY_TRY(look_for_journal(job));
@@ -284,6 +294,15 @@ static gy_status make_output(gy_flow_job *job)
     return GY_OK;
 }
 
+/* A manager of a cluster that waits for a store is silent meanwhile. */
+static gy_status check_target(const gy_flow_job *job)
+{
+    return job->target[0] == '\0' || job->is_resumed
+               ? GY_OK
+               : gy_object_output_check(gy_env_real(), job->target,
+                                        job->ticket != NULL ? GY_JOB_STORE_SECONDS : 0);
+}
+
 gy_status gy_running_make_output(gy_flow_job *job)
 {
     if (job->options.output == NULL) {
@@ -292,7 +311,8 @@ gy_status gy_running_make_output(gy_flow_job *job)
     GY_TRY(gy_running_name_output(job));
     char name[GY_HIDDEN_NAME_BYTES];
     gy_running_hidden_name(job, name);
-    gy_status status = make_output(job);
+    gy_status status = check_target(job);
+    status = status < 0 ? status : make_output(job);
     if (status < 0) {
         job->output[0] = '\0'; /* not ours to clean */
         return status;
@@ -310,8 +330,7 @@ gy_status gy_running_make_output(gy_flow_job *job)
 
 /* ---- the end ---- */
 
-/* Of a failed job: no name of the output stays. */
-static void remove_output(const gy_flow_job *job)
+void gy_running_remove_names(const gy_flow_job *job)
 {
     char path[GY_JOB_PATH], name[GY_DAG_NAME_BYTES];
     struct stat about;
@@ -342,11 +361,24 @@ static void remove_journal(gy_flow_job *job, gy_status status)
     }
 }
 
+/* What is to go to an object store stays until it has gone: who goes on sends the rest. */
+static void clean_staging(const gy_flow_job *job, gy_status status, bool is_left)
+{
+    const bool is_gone = status >= 0 || job->is_published;
+    if (is_gone || (!is_left && !gy_running_has_saved(job))) {
+        remove_folder(job->output);
+    }
+}
+
 static void clean_output(gy_flow_job *job, gy_status status, bool is_left)
 {
+    if (job->target[0] != '\0') {
+        clean_staging(job, status, is_left);
+        return;
+    }
     const bool has_hidden = job->hidden[0] != '\0', is_void = status < 0 && !job->is_published;
     if (is_void && has_hidden) {
-        remove_output(job);
+        gy_running_remove_names(job);
     }
     if (has_hidden && is_left) {
         gy_running_keep_hidden(job);

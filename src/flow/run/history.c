@@ -164,7 +164,7 @@ void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *r
     gy_job row = {.id = job->id,
                   .name = job->dag->name,
                   .folder = job->folder,
-                  .output = job->output,
+                  .output = job->target[0] != '\0' ? job->target : job->output,
                   .directory = here,
                   .reason = reason,
                   .arguments = (const char *const *)job->flow->argv,

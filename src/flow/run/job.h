@@ -11,13 +11,16 @@
 #include "flow/flow_priv.h"
 #include "flow/grow.h"
 #include "flow/lower.h"
+#include "flow/objects/output.h"
 #include "flow/run/key.h"
 #include "flow/run/memo.h"
 #include "flow/run/start.h"
+#include "store/remote/remote.h"
 
 enum { GY_JOB_HOSTS = 4096 /* that a job ever had, lost ones too */ };
 #define GY_JOB_SHARED_NAME ".gyre-job-"  /* and its id: folder of a job on a cluster */
 #define GY_JOB_KEPT_NAME   ".gyre-kept-" /* of one that failed, which may be resumed */
+enum { GY_JOB_STORE_SECONDS = 5 /* that a manager of a cluster waits for a store, silent */ };
 enum { GY_JOB_PATH = 4096, GY_JOB_NOTES = 10000, GY_HIDDEN_NAME_BYTES = GY_JOB_ID_BYTES + 40 };
 
 /** Sizes and samples that a gate has seen so far. */
@@ -56,8 +59,11 @@ typedef struct gy_flow_job {
 
     /* folders */
     char id[GY_JOB_ID_BYTES], folder[GY_JOB_PATH], data[GY_JOB_PATH];
-    char output[GY_JOB_PATH]; /* "" when the job has none */
-    char hidden[GY_JOB_PATH]; /* in output, until the job ends */
+    char output[GY_JOB_PATH];  /* "" when the job has none */
+    char target[GY_URI_BYTES]; /* where it goes from there: a prefix of an object store, with
+                                  its slash; "": it stays. `output` is in `folder` then */
+    gy_object_output *upload;  /* how it goes; NULL: it has not begun */
+    char hidden[GY_JOB_PATH];  /* in output, until the job ends */
     bool is_output_made;
     bool is_folder_own; /* of a job on a cluster: in the output, and goes with the job */
     bool is_restored;   /* hidden: it was kept in the job's folder */
@@ -124,8 +130,16 @@ GY_MUST_CHECK gy_status gy_running_make_output(gy_flow_job *job);
 GY_MUST_CHECK gy_status gy_running_check_output(const gy_flow_job *job);
 /** With all above it; may be there. GY_IO; GY_ARG */
 GY_MUST_CHECK gy_status gy_running_make_own_folder(const char *path);
-/** job->output, from the root. GY_ARG; GY_IO */
+/** job->output, from the root, and job->target; of an output in an object store the job's
+ * folder must be known. GY_ARG; GY_IO */
 GY_MUST_CHECK gy_status gy_running_name_output(gy_flow_job *job);
+/** job->folder, from the root, that was given; of a job on a cluster that was given none where
+ * its output will be, since that is in storage that all hosts have. GY_ARG; GY_IO */
+GY_MUST_CHECK gy_status gy_running_name_folder(gy_flow_job *job);
+/** job->id */
+void gy_running_choose_id(gy_flow_job *job);
+/** Of a failed job: no name of the output stays. Nothing, without its hidden folder. */
+void gy_running_remove_names(const gy_flow_job *job);
 /** Nothing but the published output and the log stays; after a failure, nothing of the output.
  */
 void gy_running_clean(gy_flow_job *job, gy_status status);
@@ -176,6 +190,12 @@ GY_MUST_CHECK gy_status gy_running_check_left(const gy_flow_job *job);
 bool gy_running_restore_hidden(gy_flow_job *job);
 /** What earlier jobs left in the output goes: another one is begun there. */
 void gy_running_forget_kept(const gy_flow_job *job);
+/**
+ * All of it goes, as its user wants: what is in the output and below a folder or place of the
+ * job's own. The daemon is told. GY_OK the job was published, which is_done says; GY_CANCELLED
+ * else; GY_IO, GY_ARG something stays
+ */
+GY_MUST_CHECK gy_status gy_running_forget(gy_flow_job *job);
 
 /* ---- epoch.c ---- */
 
@@ -220,6 +240,10 @@ void gy_running_view(void *arg, gy_driver_view *view);
 /** gy_driver_ops.save, .publish */
 gy_status gy_running_save(void *arg, const gy_manager *manager, gy_attempt *lost);
 gy_status gy_running_publish(void *arg, const gy_manager *manager);
+/** What goes to an object store goes no more: at the job's end. */
+void gy_running_end_upload(gy_flow_job *job);
+/** Final outputs have their names, so that a job that goes on may take them as they are. */
+bool gy_running_has_saved(const gy_flow_job *job);
 /** The output has a manifest, and it is this job's. */
 bool gy_running_is_published(const gy_flow_job *job);
 /** Name of a final output: "NAME-00000". */

@@ -7,6 +7,9 @@
 #include "flow/channel/vertex_priv.h"
 #include "flow/run/job.h"
 
+#include "cluster/journal.h"
+#include "store/store.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -129,4 +132,100 @@ void gy_running_forget_kept(const gy_flow_job *job)
         }
     }
     (void)closedir(listing);
+}
+
+/* ---- its user wants nothing of it kept ---- */
+
+static gy_status remove_all(const char *path)
+{
+    return access(path, F_OK) == 0 ? gy_folder_remove(path) : GY_OK;
+}
+
+/* One name in the output; whatever is not this job's stays. */
+static gy_status forget_name(gy_flow_job *job, const char *name)
+{
+    char path[GY_JOB_PATH], kept[GY_JOB_PATH];
+    uint64_t epoch = 0;
+    GY_TRY(kept_path(job, kept));
+    GY_TRY(gy_running_path(path, job->output, name));
+    const bool is_hidden = gy_running_is_hidden(job, name, &epoch);
+    if (is_hidden) { /* of a manager that did not live to rename it */
+        memcpy(job->hidden, path, sizeof(path));
+        gy_running_remove_names(job);
+        job->hidden[0] = '\0';
+    }
+    const bool is_own = is_hidden || strcmp(path, kept) == 0 ||
+                        (job->is_folder_own && strcmp(path, job->folder) == 0);
+    return is_own ? remove_all(path) : GY_OK;
+}
+
+static gy_status forget_output(gy_flow_job *job)
+{
+    DIR *listing = opendir(job->output);
+    if (listing == NULL) {
+        return errno == ENOENT ? GY_OK
+                               : gy_fail(GY_IO, "cannot list the output folder %s: %s",
+                                         job->output, strerror(errno));
+    }
+    gy_status status = GY_OK;
+    for (struct dirent *at = readdir(listing); status >= 0 && at != NULL;
+         at = readdir(listing)) {
+        status = forget_name(job, at->d_name);
+    }
+    (void)closedir(listing);
+    if (status >= 0) {
+        (void)rmdir(job->output); /* if there is nothing else */
+    }
+    return status;
+}
+
+/* That was given, and may be another job's by now. */
+static gy_status forget_folder(const gy_flow_job *job)
+{
+    static const char *const names[] = {"data", "scratch", "run", "trace", hidden_name};
+    char path[GY_JOB_PATH];
+    gy_bytes id;
+    GY_TRY(gy_running_path(path, job->folder, "id"));
+    if (access(path, F_OK) != 0) {
+        return GY_OK;
+    }
+    GY_TRY(gy_file_read(job->env, path, sizeof(job->id) - 1, &id));
+    const bool is_own =
+        id.size_bytes == strlen(job->id) && memcmp(id.data, job->id, id.size_bytes) == 0;
+    gy_free(id.data);
+    for (size_t i = 0; is_own && i < GY_COUNT(names); i++) {
+        GY_TRY(gy_running_path(path, job->folder, names[i]));
+        GY_TRY(remove_all(path));
+    }
+    return is_own ? gy_journal_remove(job->env, job->folder) : GY_OK;
+}
+
+static gy_status forget_all(gy_flow_job *job)
+{
+    if (job->output[0] != '\0' || job->options.output != NULL) {
+        GY_TRY(gy_running_name_output(job));
+        GY_TRY(forget_output(job));
+    }
+    if (!job->is_folder_own) {
+        GY_TRY(forget_folder(job));
+    }
+    if (job->journal != NULL) {
+        GY_TRY(gy_journal_remove(job->env, job->journal));
+        GY_TRY(job->journal[0] == '/' ? remove_all(job->journal) : GY_OK);
+    }
+    return GY_OK;
+}
+
+gy_status gy_running_forget(gy_flow_job *job)
+{
+    GY_TRY(gy_ticket_say_forgotten(job->ticket, false));
+    gy_running_choose_id(job);
+    GY_TRY(gy_running_place_journal(job));
+    GY_TRY(gy_running_name_folder(job));
+    if (!gy_running_is_done(job)) {
+        GY_TRY(forget_all(job));
+    }
+    GY_TRY(gy_ticket_say_forgotten(job->ticket, true));
+    return job->is_done ? GY_OK
+                        : gy_fail(GY_CANCELLED, "what was kept of job %s is removed", job->id);
 }

@@ -143,6 +143,9 @@ static void add_string(gy_text *text, const char *value)
     gy_text_add(text, "\"");
 }
 
+/* Counters may differ between managers of one job. */
+static const char same_end[] = "\n \"counters\": {";
+
 /* By which a manifest shows whose it is. */
 static void add_beginning(gy_text *text, const gy_flow_job *job)
 {
@@ -163,7 +166,7 @@ static gy_status write_manifest(const gy_flow_job *job, const gy_manager *manage
                     gy_running_final_name(job->dag, &job->dag->finals[i], name),
                     (unsigned long long)file.size_bytes);
     }
-    gy_text_add(text, "],\n \"counters\": {");
+    gy_text_add(text, "],%s", same_end);
     for (size_t i = 0; i < job->counter_count; i++) {
         gy_text_add(text, "%s\n  ", i > 0 ? "," : "");
         add_string(text, job->counters[i].name);
@@ -195,13 +198,13 @@ static gy_status create_file(gy_env *env, const char *path, const gy_text *text)
 }
 
 /* The manifest that stands there is this job's, made by a manager before this one or by one
- * that does not know that its epoch is over: it names the same files. Counters may differ. */
+ * that does not know that its epoch is over: it names the same files. */
 static gy_status accept(const gy_flow_job *job, const char *path, const gy_text *own)
 {
-    static const char end[] = "\n \"counters\": {";
     gy_bytes there;
     GY_TRY(gy_share_read(job->env, path, MANIFEST_BYTES, &there));
-    const char *left = strstr(there.data, end), *right = strstr(gy_text_get(own), end);
+    const char *left = strstr(there.data, same_end),
+               *right = strstr(gy_text_get(own), same_end);
     GY_ASSERT(right != NULL);
     const size_t size = (size_t)(right - gy_text_get(own));
     const bool is_same = left != NULL && (size_t)(left - there.data) == size &&
@@ -225,6 +228,26 @@ bool gy_running_is_published(const gy_flow_job *job)
     return is_own;
 }
 
+/* A manager before this one may have saved them, failed, and removed their names. Whoever uses
+ * a published output may have moved them. */
+static gy_status check_saved(const gy_flow_job *job, const gy_manager *manager)
+{
+    const bool is_published = gy_running_is_published(job);
+    for (size_t i = 0; i < job->dag->final_count && !is_published; i++) {
+        const gy_dag_final *final = &job->dag->finals[i];
+        gy_final_file file;
+        struct stat about;
+        char to[GY_JOB_PATH], name[GY_DAG_NAME_BYTES];
+        GY_TRY(find_final(job, manager, final, &file));
+        GY_TRY(gy_running_path(to, job->output, gy_running_final_name(job->dag, final, name)));
+        if (stat(to, &about) != 0 || (uint64_t)about.st_size != file.size_bytes) {
+            return gy_fail(GY_NOTFOUND, "%s is gone or has another size than %llu bytes", to,
+                           (unsigned long long)file.size_bytes);
+        }
+    }
+    return GY_OK;
+}
+
 static gy_status link_manifest(const gy_flow_job *job, const gy_text *text, const char *from,
                                const char *to)
 {
@@ -236,11 +259,85 @@ static gy_status link_manifest(const gy_flow_job *job, const gy_text *text, cons
                            : gy_fail(GY_IO, "cannot publish %s: %s", to, strerror(errno));
 }
 
+/* ---- to an object store ---- */
+
+static gy_status begin_upload(gy_flow_job *job, const gy_manager *manager, const gy_text *text)
+{
+    const char *end = strstr(gy_text_get(text), same_end);
+    GY_ASSERT(end != NULL);
+    const gy_object_output_options options = {
+        .uri = job->target,
+        .folder = job->output,
+        .fence = job->hidden,
+        .manifest = gy_text_get(text),
+        .manifest_bytes = text->size_bytes,
+        .same_bytes = (size_t)(end - gy_text_get(text)) + sizeof(same_end) - 1,
+        .is_again = job->is_resumed,
+    };
+    GY_TRY(gy_object_output_new(job->env, &options, &job->upload));
+    for (size_t i = 0; i < job->dag->final_count; i++) {
+        gy_final_file file;
+        char name[GY_DAG_NAME_BYTES];
+        GY_TRY(find_final(job, manager, &job->dag->finals[i], &file));
+        GY_TRY(gy_object_output_add(job->upload,
+                                    gy_running_final_name(job->dag, &job->dag->finals[i], name),
+                                    file.size_bytes));
+    }
+    return gy_object_output_start(job->upload);
+}
+
+/* Once it has begun, the driver asks until it is over. */
+static gy_status publish_there(gy_flow_job *job, const gy_manager *manager)
+{
+    if (job->upload == NULL) {
+        gy_text text = {0};
+        gy_status status = gy_running_follow(job, manager);
+        if (status >= 0) {
+            gy_running_recount(job);
+            status = write_manifest(job, manager, &text);
+        }
+        status = status < 0 ? status : begin_upload(job, manager, &text);
+        gy_text_free(&text);
+        GY_TRY(status);
+    }
+    const gy_status status = gy_object_output_look(job->upload);
+    job->is_published = status == GY_OK;
+    return status;
+}
+
+void gy_running_end_upload(gy_flow_job *job)
+{
+    if (job->upload == NULL) {
+        return;
+    }
+    gy_object_output_stop(job->upload);
+    job->is_published = gy_object_output_look(job->upload) == GY_OK;
+    const size_t done = gy_object_output_done(job->upload);
+    if (!job->is_published && !job->is_over) {
+        gy_warn("%zu of %zu files of the output are known to be in %s, without a manifest: "
+                "`gyre job resume "
+                "%s` sends the rest",
+                done, job->dag->final_count, job->target, job->id);
+    }
+}
+
+bool gy_running_has_saved(const gy_flow_job *job)
+{
+    char path[GY_JOB_PATH], name[GY_DAG_NAME_BYTES];
+    return job->dag->final_count > 0 &&
+           gy_running_path(path, job->output,
+                           gy_running_final_name(job->dag, &job->dag->finals[0], name)) >= 0 &&
+           access(path, F_OK) == 0;
+}
+
 gy_status gy_running_publish(void *arg, const gy_manager *manager)
 {
     gy_flow_job *job = arg;
     if (job->output[0] == '\0') {
         return GY_OK;
+    }
+    if (job->target[0] != '\0') {
+        return publish_there(job, manager);
     }
     GY_TRY(gy_running_follow(job, manager));
     gy_running_recount(job); /* one that goes on may have had nothing to save */
@@ -251,7 +348,8 @@ gy_status gy_running_publish(void *arg, const gy_manager *manager)
     GY_TRY(gy_running_path(to, job->output, "MANIFEST.json"));
     if (!is_same_file(from, to)) { /* else a manager before this one came so far */
         gy_text text = {0};
-        gy_status status = write_manifest(job, manager, &text);
+        gy_status status = check_saved(job, manager);
+        status = status < 0 ? status : write_manifest(job, manager, &text);
         status = status < 0 ? status : link_manifest(job, &text, from, to);
         gy_text_free(&text);
         GY_TRY(status);

@@ -219,13 +219,17 @@ static gy_status prepare(gy_flow_job *job)
     if (job->dag->status < 0) {
         return gy_fail(job->dag->status, "%s", job->dag->mistake);
     }
+    if (job->ticket != NULL && job->ticket->is_forgotten) {
+        return gy_running_forget(job);
+    }
+    /* Before anything is asked of a store, which loads more: it is the same for who goes on. */
+    GY_TRY(gy_key_build(&job->keys.build));
     GY_TRY(gy_running_trace_begin(job));
     GY_TRY(gy_running_make_folder(job));
     if (job->is_done) {
         return GY_OK;
     }
     GY_TRY(gy_running_make_output(job));
-    GY_TRY(gy_key_build(&job->keys.build));
     job->keys.is_over_hosts = job->ticket != NULL;
     if (job->options.memo != NULL) {
         GY_TRY(gy_memo_open(job->env, job->options.memo, &job->memo));
@@ -263,11 +267,16 @@ static gy_status publish_nothing(gy_flow_job *job)
     char path[GY_JOB_PATH];
     GY_TRY(gy_running_check_gates(job));
     GY_TRY(gy_running_path(path, job->output, "MANIFEST.json"));
-    if (job->is_resumed && access(path, F_OK) == 0) {
+    if (job->is_resumed && job->target[0] == '\0' && access(path, F_OK) == 0) {
         return GY_OK; /* the folder was empty when the job began: it is its own */
     }
     gy_running_recount(job);
-    return publish(job, job->manager);
+    gy_status status = publish(job, job->manager);
+    if (status == GY_AGAIN) {
+        gy_object_output_wait(job->upload);
+        status = publish(job, job->manager);
+    }
+    return status;
 }
 
 static void said(void *arg, const char *text, size_t size_bytes, int exit_status)
@@ -348,6 +357,7 @@ static void end_memo(gy_flow_job *job)
 
 static void free_job(gy_flow_job *job)
 {
+    gy_object_output_free(job->upload);
     gy_history_close(job->history);
     gy_fault_door_free(job->door);
     gy_bad_free(job->bad);
@@ -438,6 +448,7 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
     end_memo(job);
     gy_fault_door_free(job->door); /* its file goes before the journal, which goes last */
     job->door = NULL;
+    gy_running_end_upload(job);
     gy_running_clean(job, status);
     if (report != NULL) {
         *report = gy_running_make_report(job);

@@ -401,6 +401,36 @@ static void a_manifest_that_came_before_is_not_touched(void **state)
     remove_place(&at);
 }
 
+/* It had saved its output, which it took away again: who resumes it makes that once more. */
+static void what_was_not_published_is_resumed(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    char paths[2][400];
+    memset(paths, 0, sizeof(paths));
+    snprintf(paths[0], sizeof(paths[0]), "%s/MANIFEST.json", at.output);
+    snprintf(paths[1], sizeof(paths[1]), "%s/once", at.top);
+    for (int life = 0; life < 2; life++) {
+        gy_dag *dag = gy_dag_new(flow, "late");
+        gy_part_output(gy_dag_vertex(dag, &(gy_vertex_options){.function = "intrude_once",
+                                                               .parameter = paths,
+                                                               .parameter_bytes = sizeof(paths),
+                                                               .outputs = 1}),
+                       "number");
+        assert_status(gy_flow_run(flow, dag, &options, NULL), life == 0 ? GY_EXISTS : GY_OK);
+        gy_dag_free(dag);
+        if (life == 0) {
+            assert_int_equal(count_entries(at.output), 1); /* the other's */
+            assert_int_equal(unlink(paths[0]), 0);
+        }
+        options.is_resume = true;
+    }
+    assert_int_equal(count_entries(at.output), 2);
+    expect_file(&at, "number-00000", "0\n");
+    remove_place(&at);
+}
+
 static void gangs_of_ranks_are_vertices(void **state)
 {
     (void)state;
@@ -512,6 +542,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(lost_files_are_made_again_and_counted_once),
         cmocka_unit_test(commands_are_vertices_too),
         cmocka_unit_test(a_manifest_that_came_before_is_not_touched),
+        cmocka_unit_test(what_was_not_published_is_resumed),
         cmocka_unit_test(gangs_of_ranks_are_vertices),
         cmocka_unit_test(all_goes_on_behind_walls),
         cmocka_unit_test(progress_and_trace_tell_of_the_stages),

@@ -174,6 +174,17 @@ static inline gy_status intrude(gy_vertex *vertex)
     return number(vertex);
 }
 
+/* As `intrude`, of the first of two paths, when the second one is not there so far. */
+static inline gy_status intrude_once(gy_vertex *vertex)
+{
+    size_t bytes = 0;
+    const char *first = gy_vertex_parameter(vertex, &bytes), *second = first + bytes / 2;
+    FILE *mark = fopen(second, "wx");
+    FILE *file = mark != NULL ? fopen(first, "w") : NULL;
+    GY_ASSERT(mark == NULL || (fclose(mark) == 0 && file != NULL && fclose(file) == 0));
+    return number(vertex);
+}
+
 /* Waits until a file is there: as progress makes it. */
 static inline gy_status wait_for_file(gy_vertex *vertex)
 {
@@ -187,17 +198,12 @@ static inline gy_status wait_for_file(gy_vertex *vertex)
 }
 
 static const gy_function functions[] = {
-    GY_VERTEX("intrude", intrude),
-    GY_VERTEX("two", two),
-    GY_VERTEX("difference", difference),
-    GY_VERTEX("steal", steal),
-    GY_VERTEX("wait", wait_for_file),
-    GY_VERTEX("number", number),
-    GY_VERTEX("sum", sum),
-    GY_VERTEX("copy", copy),
-    GY_VERTEX("flood", flood),
-    GY_VERTEX("refuse", refuse),
-    GY_VERTEX("killer", kill_manager),
+    GY_VERTEX("intrude", intrude), GY_VERTEX("intrude_once", intrude_once),
+    GY_VERTEX("two", two),         GY_VERTEX("difference", difference),
+    GY_VERTEX("steal", steal),     GY_VERTEX("wait", wait_for_file),
+    GY_VERTEX("number", number),   GY_VERTEX("sum", sum),
+    GY_VERTEX("copy", copy),       GY_VERTEX("flood", flood),
+    GY_VERTEX("refuse", refuse),   GY_VERTEX("killer", kill_manager),
 };
 
 /* ---- a place for each test ---- */

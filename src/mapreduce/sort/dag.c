@@ -1,4 +1,5 @@
-/* A sort of files as a graph: vertices that expand what is compressed, one for each part. */
+/* A sort of files as a graph: vertices that expand what is compressed and fetch what is an
+ * object, one for each part of the order. */
 #include "mapreduce/sort/told.h"
 
 #include "base/base.h"
@@ -64,17 +65,23 @@ static void check_options(gy_dag *dag, const gy_sort_options *options,
 
 typedef struct sort_inputs {
     const char *const *paths;
-    size_t count, compressed_count;
-    bool *is_compressed; /* (count) */
+    size_t count, made_count;
+    bool *is_made;       /* (count) by a vertex before: it is compressed, or an object */
+    bool *is_plain;      /* (count) nothing of it is expanded */
     const char **ranges; /* (count) as large as they are now */
     const char **plain;  /* of ranges; NULL at the end */
-    uint32_t *places;    /* (count) compressed ones, then the plain ones: which input it is */
+    uint32_t *places;    /* (count) those that are made, then the others: which input it is */
 } sort_inputs;
 
 static bool ends_with(const char *text, const char *end)
 {
     const size_t size = strlen(text), end_size = strlen(end);
     return size >= end_size && strcmp(text + size - end_size, end) == 0;
+}
+
+static bool is_named_compressed(const char *path)
+{
+    return ends_with(path, ".gz") || ends_with(path, ".zst") || ends_with(path, ".zstd");
 }
 
 /* Records of fixed size may begin with any bytes: there the name must say so, too. */
@@ -95,38 +102,34 @@ static gy_status look_at(sort_inputs *inputs, gy_arena *arena, size_t record_byt
         const char *path = inputs->paths[i];
         gy_job_file file = {0};
         GY_TRY(gy_job_look_at(path, &file));
-        if (file.is_object) { /* samples and ranges are read from mapped files */
-            return gy_fail(GY_UNSUPPORTED,
-                           "cannot sort %s: a sort reads files, not objects: copy it first "
-                           "(gyre store cp)",
-                           path);
-        }
         if (file.is_elsewhere) { /* each vertex of a sort reads all of them */
             return gy_fail(GY_UNSUPPORTED,
                            "cannot sort %s: a sort reads its inputs from every host, expected "
                            "files that all of them have",
                            path);
         }
-        inputs->is_compressed[i] = is_compressed(&file, path, record_bytes > 0);
-        inputs->compressed_count += inputs->is_compressed[i];
+        /* Samples and ranges are read from mapped files, so an object becomes one. */
+        inputs->is_made[i] = file.is_object || is_compressed(&file, path, record_bytes > 0);
+        inputs->is_plain[i] = file.is_object ? record_bytes > 0 && !is_named_compressed(path)
+                                             : !inputs->is_made[i];
+        inputs->made_count += inputs->is_made[i];
         inputs->ranges[i] = gy_job_range(arena, path, file.size_bytes);
         if (inputs->ranges[i] == NULL) {
             return GY_NOMEM;
         }
-        if (record_bytes > 0 && !inputs->is_compressed[i] &&
-            file.size_bytes % record_bytes != 0) {
+        if (record_bytes > 0 && inputs->is_plain[i] && file.size_bytes % record_bytes != 0) {
             return gy_fail(GY_FORMAT,
                            "%s has %llu bytes, which is no whole number of records of %zu "
                            "bytes",
                            path, (unsigned long long)file.size_bytes, record_bytes);
         }
     }
-    size_t compressed = 0, plain = 0;
+    size_t made = 0, plain = 0;
     for (size_t i = 0; i < inputs->count; i++) {
-        if (inputs->is_compressed[i]) {
-            inputs->places[compressed++] = (uint32_t)i;
+        if (inputs->is_made[i]) {
+            inputs->places[made++] = (uint32_t)i;
         } else {
-            inputs->places[inputs->compressed_count + plain] = (uint32_t)i;
+            inputs->places[inputs->made_count + plain] = (uint32_t)i;
             inputs->plain[plain++] = inputs->ranges[i];
         }
     }
@@ -151,15 +154,15 @@ static const void *make_parameter(gy_arena *arena, const gy_sort_told *told, con
 static gy_status add_expanders(gy_dag *dag, gy_arena *arena, const sort_inputs *inputs,
                                size_t record_bytes, gy_part *part)
 {
-    gy_vertex_options *options =
-        gy_arena_alloc(arena, inputs->compressed_count * sizeof(*options));
-    const char **files = gy_arena_alloc(arena, 2 * inputs->compressed_count * sizeof(*files));
+    gy_vertex_options *options = gy_arena_alloc(arena, inputs->made_count * sizeof(*options));
+    const char **files = gy_arena_alloc(arena, 2 * inputs->made_count * sizeof(*files));
     gy_sort_told told;
     memset(&told, 0, sizeof(told));
     told.is_expander = true;
     told.layout.record_bytes = record_bytes;
-    for (size_t i = 0; options != NULL && files != NULL && i < inputs->compressed_count; i++) {
+    for (size_t i = 0; options != NULL && files != NULL && i < inputs->made_count; i++) {
         const char *path = inputs->paths[inputs->places[i]];
+        told.is_plain = inputs->is_plain[inputs->places[i]];
         files[2 * i] = inputs->ranges[inputs->places[i]];
         files[2 * i + 1] = NULL;
         options[i] = (gy_vertex_options){
@@ -176,7 +179,7 @@ static gy_status add_expanders(gy_dag *dag, gy_arena *arena, const sort_inputs *
     if (options == NULL || files == NULL) {
         return GY_NOMEM;
     }
-    *part = gy_dag_vertices(dag, options, (int)inputs->compressed_count);
+    *part = gy_dag_vertices(dag, options, (int)inputs->made_count);
     return GY_OK;
 }
 
@@ -191,7 +194,7 @@ static gy_status add_sort(gy_dag *dag, gy_arena *arena, const sort_inputs *input
     if (parameter == NULL) {
         return GY_NOMEM;
     }
-    if (inputs->compressed_count > 0) {
+    if (inputs->made_count > 0) {
         GY_TRY(add_expanders(dag, arena, inputs, options->record_bytes, &expanders));
     }
     gy_part part = gy_part_clone(
@@ -202,13 +205,13 @@ static gy_status add_sort(gy_dag *dag, gy_arena *arena, const sort_inputs *input
                 .stage = "sort",
                 .parameter = parameter,
                 .parameter_bytes = sizeof(*told) + inputs->count * sizeof(*inputs->places),
-                .inputs = (int)inputs->compressed_count,
+                .inputs = (int)inputs->made_count,
                 .outputs = 1,
                 .memory_bytes =
                     options->memory_bytes == 0 ? MEMORY_BYTES : options->memory_bytes,
                 .files = inputs->plain}),
         parts);
-    if (inputs->compressed_count > 0) {
+    if (inputs->made_count > 0) {
         part = gy_part_bipartite(expanders, part, GY_CHANNEL_FILE);
     }
     gy_part_output(part, options->name == NULL ? "part" : options->name);
@@ -222,12 +225,13 @@ static gy_status make_sort(gy_dag *dag, gy_arena *arena, const gy_sort_options *
     while (options->inputs[inputs.count] != NULL) {
         inputs.count++;
     }
-    inputs.is_compressed = gy_arena_alloc(arena, inputs.count * sizeof(bool));
+    inputs.is_made = gy_arena_alloc(arena, inputs.count * sizeof(bool));
+    inputs.is_plain = gy_arena_alloc(arena, inputs.count * sizeof(bool));
     inputs.ranges = gy_arena_alloc(arena, inputs.count * sizeof(*inputs.ranges));
     inputs.plain = gy_arena_alloc(arena, (inputs.count + 1) * sizeof(*inputs.plain));
     inputs.places = gy_arena_alloc(arena, inputs.count * sizeof(*inputs.places));
-    if (inputs.is_compressed == NULL || inputs.ranges == NULL || inputs.plain == NULL ||
-        inputs.places == NULL) {
+    if (inputs.is_made == NULL || inputs.is_plain == NULL || inputs.ranges == NULL ||
+        inputs.plain == NULL || inputs.places == NULL) {
         return GY_NOMEM;
     }
     GY_TRY(look_at(&inputs, arena, options->record_bytes));

@@ -20,13 +20,15 @@ typedef struct gy_sort_coding {
 
 /** The parameter of a vertex; its bytes are part of what results are known by, so it is zeroed
  * before. Behind it: of the sort `input_count` numbers, uint32_t, which place among the sort's
- * inputs each of its own has; of an expander the path of its file with its NUL. */
+ * inputs each of its own has; of an expander the path of its file, or the URI of its object,
+ * with its NUL. */
 typedef struct gy_sort_told {
     gy_sort_layout layout;
     gy_sort_way way;
     gy_sort_coding coding;
     uint32_t input_count;
-    bool is_expander; /* writes what a compressed file holds */
+    bool is_expander; /* writes what a compressed file or an object holds */
+    bool is_plain;    /* which is taken as it stands */
 } gy_sort_told;
 
 /* ---- coded.c ---- */

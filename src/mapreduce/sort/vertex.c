@@ -1,9 +1,10 @@
-/* What the vertices of a sort do: take a range of the order out of all inputs, or expand one.
- */
+/* What the vertices of a sort do: take a range of the order out of all inputs, or expand or
+ * fetch one. */
 #include "mapreduce/sort/scan.h"
 #include "mapreduce/sort/told.h"
 
 #include "base/base.h"
+#include "flow/objects/input.h"
 #include "store/store.h"
 
 enum { SAMPLE_SEED = 1, EXPAND_BYTES = 1 << 20 };
@@ -125,7 +126,32 @@ static gy_status sort_spans(gy_vertex *vertex, const gy_sort_records *records, g
     return status;
 }
 
-/* ---- a compressed file ---- */
+/* ---- a compressed file, an object ---- */
+
+static gy_status take_object(void *arg, void *data, size_t wanted, size_t *got)
+{
+    return gy_vertex_fill(arg, 0, false, data, wanted, got);
+}
+
+static void close_object(void *arg)
+{
+    (void)arg; /* it is the vertex's */
+}
+
+static gy_status open_input(gy_vertex *vertex, const gy_sort_told *told, const char *path,
+                            gy_source **source)
+{
+    static const gy_source_ops object_ops = {take_object, close_object};
+    const gy_encoding encoding = told->is_plain ? GY_ENCODING_PLAIN : GY_ENCODING_AUTO;
+    if (gy_vertex_is_object(vertex, 0)) {
+        return gy_source_over(&object_ops, vertex, gy_vertex_object_bytes(vertex, 0), path,
+                              encoding, source);
+    }
+    const void *data = NULL;
+    size_t size = 0;
+    GY_TRY(gy_vertex_read(vertex, 0, &data, &size));
+    return gy_source_of(data, size, path, encoding, source);
+}
 
 static gy_status expand_all(gy_vertex *vertex, gy_source *source, uint64_t *size_bytes)
 {
@@ -143,11 +169,8 @@ static gy_status expand(gy_vertex *vertex, const gy_sort_told *told, const char 
 {
     const size_t record = told->layout.record_bytes;
     uint64_t expanded = 0;
-    const void *data = NULL;
-    size_t size = 0;
     gy_source *source = NULL;
-    GY_TRY(gy_vertex_read(vertex, 0, &data, &size));
-    GY_TRY(gy_source_of(data, size, path, GY_ENCODING_AUTO, &source));
+    GY_TRY(open_input(vertex, told, path, &source));
     gy_status status = expand_all(vertex, source, &expanded);
     gy_source_close(source);
     if (status == GY_OK && record > 0 && expanded % record != 0) {

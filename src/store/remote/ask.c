@@ -24,7 +24,8 @@ double gy_retry_pause_s(int index, double chance)
 
 static bool is_passing(int status)
 {
-    return status == 408 || status == 429 || (status >= 500 && status != 501 && status != 505);
+    return status == 408 || status == 429 ||
+           (status >= 500 && status != 501 && status != 505 && status != 507);
 }
 
 /* Sleep until then or until cancelled. False: the deadline would pass. */

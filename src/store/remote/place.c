@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { LOCK_RANK = 10, BUFFER_FIRST_BYTES = 64 << 10, PARTS_BEFORE_LARGER = 1000 };
-static const double patience_usual_s = 60;
+static const double patience_usual_s = 60, take_back_s = 10;
 
 static gy_status find_patience(const gy_place_options *options, double *patience_s)
 {
@@ -81,12 +81,15 @@ const char *gy_place_uri(const gy_place *place)
 void gy_place_cancel(gy_place *place)
 {
     gy_mutex_lock(&place->lock);
-    __atomic_store_n(&place->is_cancelled, true,
-                     __ATOMIC_RELEASE); /* partner: drive in http.c */
-    if (place->http != NULL) {
-        gy_http_wake(place->http);
+    place->is_cancelled_next = place->is_taking_back;
+    if (!place->is_taking_back) {
+        __atomic_store_n(&place->is_cancelled, true,
+                         __ATOMIC_RELEASE); /* partner: drive in http.c */
+        if (place->http != NULL) {
+            gy_http_wake(place->http);
+        }
+        gy_cond_broadcast(&place->wakes);
     }
-    gy_cond_broadcast(&place->wakes);
     gy_mutex_unlock(&place->lock);
 }
 
@@ -246,10 +249,34 @@ gy_status gy_place_writer_finish(gy_place_writer *writer)
     return GY_OK;
 }
 
+/* Who cancelled does not want what was written to stay; that has a time of its own. */
+static void begin_taking_back(gy_place *place)
+{
+    gy_mutex_lock(&place->lock);
+    place->is_taking_back = true;
+    place->is_cancelled_next = place->is_cancelled;
+    __atomic_store_n(&place->is_cancelled, false, __ATOMIC_RELEASE);
+    gy_mutex_unlock(&place->lock);
+}
+
+static void end_taking_back(gy_place *place)
+{
+    gy_mutex_lock(&place->lock);
+    place->is_taking_back = false;
+    __atomic_store_n(&place->is_cancelled, place->is_cancelled_next, __ATOMIC_RELEASE);
+    gy_mutex_unlock(&place->lock);
+}
+
 void gy_place_writer_abort(gy_place_writer *writer)
 {
     if (writer != NULL) {
-        writer->place->ops->write_abort(writer);
+        gy_place *place = writer->place;
+        const double patience_s = place->patience_s;
+        begin_taking_back(place);
+        place->patience_s = GY_MIN(patience_s, take_back_s);
+        place->ops->write_abort(writer);
+        place->patience_s = patience_s;
+        end_taking_back(place);
         free_writer(writer);
     }
 }

@@ -52,8 +52,8 @@ GY_MUST_CHECK gy_status gy_place_files(const char *uri,
                                        void *arg);
 /** The URI it was opened with; borrowed. */
 const char *gy_place_uri(const gy_place *place);
-/** End what another thread does with the place, and all that follows: GY_CANCELLED. @threads
- * any */
+/** End what another thread does with the place, and all that follows: GY_CANCELLED; but what a
+ * writer has begun is taken back, for 10 s at most. @threads any */
 void gy_place_cancel(gy_place *place);
 
 typedef struct gy_place_facts {
@@ -118,7 +118,7 @@ GY_MUST_CHECK gy_status gy_place_writer_add(gy_place_writer *writer, const void 
                                             size_t size_bytes);
 /** End and free the writer; after a failure nothing of it is left unless the server is away. */
 GY_MUST_CHECK gy_status gy_place_writer_finish(gy_place_writer *writer);
-/** NULL is fine. */
+/** Take back what is there of it, for 10 s at most. NULL is fine. */
 void gy_place_writer_abort(gy_place_writer *writer);
 
 /** gy_place_writer at once. */
@@ -177,6 +177,18 @@ typedef struct gy_source_part {
 /** gy_source_open_uri of a part, plain. `part` and `uri` are copied. */
 GY_MUST_CHECK gy_status gy_source_open_part(gy_env *env, const char *uri,
                                             const gy_source_part *part, gy_source **source);
+
+/* ---- many at once ---- */
+
+/**
+ * Do `work` for 0 to count - 1: begun in this order, eight at once on threads of their own,
+ * which may wait for stores. After a failure no more are begun.
+ *
+ * @return GY_OK; the failure with the lowest number
+ * @threads any; so is `work`
+ */
+GY_MUST_CHECK gy_status gy_remote_each(size_t count, gy_status (*work)(void *arg, size_t index),
+                                       void *arg);
 
 /* ---- what was heard of objects ---- */
 

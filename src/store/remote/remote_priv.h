@@ -66,6 +66,8 @@ struct gy_place {
     gy_mutex lock; /* of is_cancelled and http, between owner and gy_place_cancel */
     gy_cond wakes;
     bool is_cancelled;       /* atomic */
+    bool is_taking_back;     /* a writer ends: nobody cancels that, */
+    bool is_cancelled_next;  /* but what follows */
     gy_http *http;           /* NULL until the first request */
     const char *authorities; /* of TLS; NULL: the system's */
     struct gy_s3 *s3;        /* the scheme's own */

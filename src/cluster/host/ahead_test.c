@@ -1,0 +1,331 @@
+/*
+ * Goal: the parent of a job's processes is there before the first of them is ordered, where its
+ * manager runs; at most one a slot, none that nobody will want, and a program that is no
+ * manager is run once. It is in its group of processes before it is anything, and none is left.
+ */
+#include "cluster/host/host_test.h"
+
+#include "cluster/net/ticket.h"
+
+enum { SLOTS = 4 }; /* of kit_be_daemon */
+
+/* ---- the manager's side ---- */
+
+/* As gy_flow_run does: a ticket, a word of the processes that it will want, and no end. */
+static int be_manager(void)
+{
+    gy_ticket ticket;
+    char path[4200];
+    if (gy_ticket_read(&ticket) < 0) {
+        return 3;
+    }
+    const char *threads = getenv("GYRE_TEST_THREADS");
+    gy_ticket_foretell(
+        &ticket, &(gy_ticket_wish){
+                     .threads = threads != NULL ? (uint32_t)strtoul(threads, NULL, 10) : 1});
+    snprintf(path, sizeof(path), "%s/told", ticket.folder);
+    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    close(file);
+    for (;;) {
+        (void)poll(NULL, 0, -1);
+    }
+}
+
+static void job_is_manager(kit_scene *at, const char *variable)
+{
+    char path[512] = "";
+    assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
+    kit_job_is(at,
+               &(kit_program){.arguments = {path}, .directory = "/tmp", .variable = variable});
+}
+
+static void order_manager(kit_scene *at, uint32_t epoch)
+{
+    kit_order(at, 0, (gy_order){.kind = GY_ORDER_MANAGER, .job = at->job, .epoch = epoch});
+}
+
+/* The name server has given it up. */
+static void end_manager(kit_scene *at, uint32_t epoch)
+{
+    KIT_UNTIL(at, at->daemons[0].manager_count == 1);
+    order_manager(at, epoch);
+    KIT_UNTIL(at, at->daemons[0].manager_count == 0);
+}
+
+/* ---- what is there ---- */
+
+static bool has_variable(pid_t process, const char *name)
+{
+    char path[64], text[16384];
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)process);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    text[GY_MAX(size, 0)] = '\0';
+    for (ssize_t at = 0; at < size; at += (ssize_t)strlen(text + at) + 1) {
+        if (strncmp(text + at, name, strlen(name)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int list_children(const kit_scene *at, pid_t children[64])
+{
+    char path[64], text[4096];
+    const int daemon = (int)at->daemons[0].process;
+    int count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", daemon, daemon);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
+    close(file);
+    text[GY_MAX(size, 0)] = '\0';
+    char *rest = text, *end = NULL;
+    for (long one = strtol(rest, &end, 10); end != rest && count < 64;
+         one = strtol(rest, &end, 10)) {
+        children[count++] = (pid_t)one;
+        rest = end;
+    }
+    return count;
+}
+
+/* How many parents of vertex processes the daemon has; the last one of them. */
+static int count_nurseries(const kit_scene *at, pid_t *last)
+{
+    pid_t children[64];
+    int found = 0;
+    const int count = list_children(at, children);
+    for (int i = 0; i < count; i++) {
+        if (has_variable(children[i], "GYRE_VERTEX=")) {
+            found++;
+            *last = children[i];
+        }
+    }
+    return found;
+}
+
+static void wait_for_told(kit_scene *at)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/jobs/%016llx%016llx/manager/told", at->daemons[0].folder,
+             (unsigned long long)at->job.high, (unsigned long long)at->job.low);
+    KIT_UNTIL(at, access(path, F_OK) == 0);
+}
+
+static void serve_first_seat(kit_scene *at)
+{
+    kit_lend(at, 0, 1, 1, 1);
+    kit_manager_open(at, 0, at->job, 1);
+    kit_attach(at, &at->managers[0], 0, GY_OK);
+    kit_serve_seat(at, &at->managers[0], 1, 1);
+}
+
+static void parents_come_before_their_children(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    pid_t early = 0, late = 0;
+    kit_open(&at, false);
+    kit_daemon_start(&at, 0, "");
+    job_is_manager(&at, NULL);
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
+    serve_first_seat(&at);
+    assert_int_equal(count_nurseries(&at, &late), 1);
+    assert_int_equal(late, early);
+    /* It is the daemon's as any other: what it lost is told. */
+    kit_manager *own = &at.managers[0];
+    assert_int_equal(kill(early, SIGKILL), 0);
+    KIT_UNTIL(&at, own->gone_count == 1);
+    kit_serve_seat(&at, own, 1, 2);
+    kit_close(&at);
+}
+
+/* ---- what waits to become it ---- */
+
+/* The group of processes of its own that a process is in; false: none. */
+static bool find_group(pid_t process, char path[512])
+{
+    char name[64], text[4096], own[32];
+    snprintf(name, sizeof(name), "/proc/%d/cgroup", (int)process);
+    snprintf(own, sizeof(own), "/gyre-%d\n", (int)process);
+    const int file = open(name, O_RDONLY | O_CLOEXEC);
+    const ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    text[GY_MAX(size, 0)] = '\0';
+    const char *at = strstr(text, ":pids:"), *end = at != NULL ? strchr(at, '\n') : NULL;
+    if (end == NULL || end - at > 300 || strstr(at, own) != end + 1 - strlen(own)) {
+        return false;
+    }
+    snprintf(path, 512, "/sys/fs/cgroup/pids%.*s", (int)(end - at - 6), at + 6);
+    return true;
+}
+
+/* The child of the daemon that is no parent yet, in a group of its own. 0: none. */
+static pid_t find_parked(const kit_scene *at, char group[512])
+{
+    pid_t children[64];
+    const int count = list_children(at, children);
+    for (int i = 0; i < count; i++) {
+        if (!has_variable(children[i], "GYRE_VERTEX=") && find_group(children[i], group)) {
+            return children[i];
+        }
+    }
+    return 0;
+}
+
+static void what_waits_becomes_the_parent(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    char group[512] = "", next[512] = "";
+    pid_t parked = 0, parent = 0;
+    if (access("/sys/fs/cgroup/pids", W_OK) != 0) {
+        printf("skipped: no groups of processes can be made here\n");
+        skip();
+    }
+    kit_open(&at, false);
+    kit_daemon_start(&at, 0, "");
+    kit_job_is(&at, &(kit_program){.arguments = {"/bin/true"}});
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.ends == 1);
+    KIT_UNTIL(&at, (parked = find_parked(&at, group)) != 0);
+    at.job.low++;
+    job_is_manager(&at, "GYRE_TEST_WORD=a word");
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, count_nurseries(&at, &parent) == 1);
+    assert_int_equal(parent, parked);
+    assert_true(has_variable(parent, "GYRE_TEST_WORD=a word"));
+    serve_first_seat(&at);
+    const pid_t child = kit_process_of(&at, &at.managers[0], 1, 1);
+    assert_int_not_equal(child, parent);
+    assert_int_equal(access(group, F_OK), 0);
+    /* Nothing is left of either, however the daemon ends. */
+    end_manager(&at, 2);
+    KIT_UNTIL(&at, (parked = find_parked(&at, next)) != 0);
+    kit_daemon_end(&at, 0, SIGKILL);
+    KIT_UNTIL(&at, kit_is_gone(parent) && kit_is_gone(parked));
+    KIT_UNTIL(&at, access(group, F_OK) != 0 && access(next, F_OK) != 0);
+    kit_daemon_start(&at, 0, "");
+    order_manager(&at, 3);
+    KIT_UNTIL(&at, count_nurseries(&at, &parent) == 1);
+    end_manager(&at, 4);
+    KIT_UNTIL(&at, (parked = find_parked(&at, next)) != 0);
+    assert_int_equal(kit_daemon_end(&at, 0, SIGTERM), 0);
+    assert_true(kit_is_gone(parked) && access(next, F_OK) != 0);
+    kit_close(&at);
+}
+
+static void other_wishes_get_another_one(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    pid_t early = 0, late = 0;
+    kit_open(&at, false);
+    kit_daemon_start(&at, 0, "");
+    job_is_manager(&at, "GYRE_TEST_THREADS=3");
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
+    serve_first_seat(&at); /* of one thread */
+    KIT_UNTIL(&at, kit_is_gone(early));
+    assert_int_equal(count_nurseries(&at, &late), 1);
+    assert_int_not_equal(late, early);
+    kit_close(&at);
+}
+
+static void what_nobody_wants_goes(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    pid_t early = 0, late = 0;
+    kit_open(&at, false);
+    kit_daemon_start(&at, 0, "");
+    job_is_manager(&at, NULL);
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
+    /* Killed before it is wanted: it comes when it is ordered. */
+    assert_int_equal(kill(early, SIGKILL), 0);
+    KIT_UNTIL(&at, count_nurseries(&at, &late) == 0);
+    end_manager(&at, 2);
+    order_manager(&at, 3);
+    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
+    end_manager(&at, 4); /* and it goes along */
+    KIT_UNTIL(&at, kit_is_gone(early));
+    assert_int_equal(count_nurseries(&at, &late), 0);
+    order_manager(&at, 5); /* with its daemon, in peace and not */
+    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
+    assert_int_equal(kit_daemon_end(&at, 0, SIGTERM), 0);
+    assert_true(kit_is_gone(early));
+    kit_daemon_start(&at, 0, "");
+    order_manager(&at, 6);
+    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
+    kit_daemon_end(&at, 0, SIGKILL);
+    KIT_UNTIL(&at, kit_is_gone(early));
+    kit_close(&at);
+}
+
+static void there_is_one_a_slot(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    pid_t last = 0;
+    kit_open(&at, false);
+    kit_daemon_start(&at, 0, "");
+    job_is_manager(&at, NULL);
+    for (int i = 0; i <= SLOTS; i++) {
+        at.job.low++;
+        order_manager(&at, 1);
+        wait_for_told(&at);
+    }
+    /* Whoever is answered now was heard after the last one. */
+    kit_manager_open(&at, 0, at.job, 1);
+    kit_attach(&at, &at.managers[0], 0, GY_OK);
+    KIT_UNTIL(&at, count_nurseries(&at, &last) == SLOTS);
+    kit_close(&at);
+}
+
+static void who_is_no_manager_runs_once(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    char path[128], script[128], line[768], text[64] = "";
+    kit_open(&at, false);
+    kit_daemon_start(&at, 0, "");
+    snprintf(path, sizeof(path), "%s/out", at.folder);
+    snprintf(script, sizeof(script), "%s/script", at.folder);
+    snprintf(line, sizeof(line),
+             "echo '#!/bin/sh' >%s; echo 'echo once >>%s; echo nonsense "
+             ">${GYRE_TICKET%%/*}/wish' >>%s; chmod 755 %s",
+             script, path, script, script);
+    assert_int_equal(gy_test_shell(line, text, sizeof(text)), 0);
+    kit_job_is(&at, &(kit_program){.arguments = {script}});
+    order_manager(&at, 1);
+    KIT_UNTIL(&at, at.ends == 1);
+    assert_int_equal(at.end_status, GY_OK);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(file, text, sizeof(text)), 5);
+    close(file);
+    assert_int_equal(kit_daemon_end(&at, 0, SIGTERM), 0);
+    kit_close(&at);
+}
+
+int main(void)
+{
+    if (gy_worker_socket() < 0 && getenv(GY_TICKET_VARIABLE) != NULL) {
+        return be_manager();
+    }
+    HOST_TEST_SERVE();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parents_come_before_their_children),
+        cmocka_unit_test(what_waits_becomes_the_parent),
+        cmocka_unit_test(other_wishes_get_another_one),
+        cmocka_unit_test(what_nobody_wants_goes),
+        cmocka_unit_test(there_is_one_a_slot),
+        cmocka_unit_test(who_is_no_manager_runs_once),
+    };
+    return cmocka_run_group_tests_name("cluster_ahead", tests, NULL, NULL);
+}
