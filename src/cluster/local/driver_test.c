@@ -156,7 +156,8 @@ static void test_forks_are_bounded(void **state)
     gy_test_job job = {.words = (const char *const[]){"forks"},
                        .word_count = 1,
                        .task_count = 4,
-                       .processes = 1};
+                       .processes = 1,
+                       .silence_ns = 100000000000}; /* two thousand forks take their time */
     assert_ok(gy_test_job_run(&job));
     assert_said(&job, "exit status 9");
     end_job(&job);
