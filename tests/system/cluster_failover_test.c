@@ -164,8 +164,9 @@ static int end(void **state)
 /* What the segments of a job's managers say, in the order of their epochs. */
 typedef struct history {
     int files[8], count; /* segments, open: they may lose their names */
-    uint64_t commits;    /* of the last one */
-    int again;           /* committed before, at a host that lives, and once more */
+    int first;           /* whose commits, and whose successors', are counted */
+    uint64_t commits;
+    int again; /* committed before, at a host that lives, and once more */
 } history;
 
 static void find_segments(history *of, const char *name, const char *id)
@@ -195,7 +196,7 @@ typedef struct reading {
 } reading;
 
 static void read_record(history *of, reading *at_, const record_head *head, const char *body,
-                        const char *lost)
+                        bool is_counted, const char *lost)
 {
     if (head->kind == RECORD_HOST && lost != NULL) {
         record_host host;
@@ -211,7 +212,7 @@ static void read_record(history *of, reading *at_, const record_head *head, cons
         const bool was_lost =
             before > 0 && before <= GY_COUNT(at_->is_lost) && at_->is_lost[before - 1];
         of->again += before > 0 && !was_lost;
-        of->commits++;
+        of->commits += is_counted;
         at_->places[commit.task] = commit.host == UINT16_MAX ? UINT32_MAX : commit.host + 1u;
     }
 }
@@ -221,9 +222,9 @@ static void read_history(history *of, const char *lost)
     static reading now;
     memset(&now, 0, sizeof(now));
     of->again = 0;
+    of->commits = 0;
     for (int i = 0; i < of->count; i++) {
         struct stat about;
-        of->commits = 0;
         assert_int_equal(fstat(of->files[i], &about), 0);
         char *bytes = gy_alloc("test", (size_t)about.st_size + 1);
         assert_non_null(bytes);
@@ -235,7 +236,7 @@ static void read_history(history *of, const char *lost)
             if (head.size_bytes > (size_t)size - k) {
                 break; /* torn: its manager was killed there */
             }
-            read_record(of, &now, &head, bytes + k, lost);
+            read_record(of, &now, &head, bytes + k, i >= of->first, lost);
             k += head.size_bytes;
         }
         gy_free(bytes);
@@ -288,24 +289,32 @@ static void finish_job(const char *name, const char *id)
     assert_int_equal(shell(line), 0);
 }
 
-/* Until a successor has committed something. */
+/* So that one test's failure is not the next one's. */
+static void thaw_members(void)
+{
+    for (int i = 0; i < etcd.count; i++) {
+        (void)kill(etcd.pids[i], SIGCONT);
+    }
+}
+
+/* Until a successor, or a successor's, has committed something. */
 static double await_commit(const char *name, const char *id, history *of, double began)
 {
     double ran = 0;
     const int before = runs(name, 'r');
+    of->first = of->count;
     of->commits = 0;
-    for (int first = of->count; of->count == first || of->commits == 0;) {
+    while (of->commits == 0) {
         if (kit_now() > began + KIT_WAIT_SECONDS / 2) {
             (void)shell(
                 "$GYRE job list $N; $GYRE cluster list $N; cat names?.log d?.log; false");
+            thaw_members();
             fail_msg("no successor commits anything");
         }
         kit_pause();
         ran = ran == 0 && runs(name, 'r') > before ? kit_now() : ran;
         find_segments(of, name, id);
-        if (of->count > first) {
-            read_history(of, NULL);
-        }
+        read_history(of, NULL);
     }
     if (ran > 0) {
         printf("%s: a task of the successor ran after %.2f s\n", name, ran - began);
