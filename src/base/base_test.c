@@ -1,8 +1,12 @@
 /* Goal: failures carry their text, the heap fails on demand, texts grow, numbers repeat by
  * counter. */
 #include "base/base.h"
+#include "base/lazy.h"
 
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gy_test.h"
 
@@ -142,6 +146,49 @@ static void arena_gives_zeroed_apart_pieces(void **state)
     gy_arena_free(&arena);
 }
 
+unsigned long zlibCompileFlags(void); /* of zlib.h, which this room has not */
+GY_LAZY("libz.so.1", unsigned long, zlibCompileFlags, (void))
+
+static void lazy_functions_are_those_of_the_library(void **state)
+{
+    (void)state;
+    void *library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
+    unsigned long (*own)(void) = NULL;
+    assert_non_null(library);
+    *(void **)&own = dlsym(library, "zlibCompileFlags");
+    assert_non_null(own);
+    assert_true(own != zlibCompileFlags);
+    assert_int_equal(zlibCompileFlags(), own());
+    assert_int_equal(dlclose(library), 0);
+}
+
+static void lazy_functions_that_are_missing_are_named(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {{"libgyre-none.so", "deflate"},
+                                           {"libz.so.1", "no_such_function"}};
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        int ends[2], status = 0;
+        char said[512] = "";
+        assert_int_equal(pipe(ends), 0);
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            dup2(ends[1], STDERR_FILENO);
+            _Atomic(void *) found = NULL;
+            (void)gy_lazy_find(&found, cases[i][0], cases[i][1]);
+            _exit(0);
+        }
+        close(ends[1]);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(read(ends[0], said, sizeof(said) - 1) > 0);
+        close(ends[0]);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+        assert_non_null(strstr(said, cases[i][0]));
+        assert_non_null(strstr(said, cases[i][1]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +200,8 @@ int main(void)
         cmocka_unit_test(philox_gives_the_published_values),
         cmocka_unit_test(bounded_numbers_stay_in_bounds_and_spread),
         cmocka_unit_test(arena_gives_zeroed_apart_pieces),
+        cmocka_unit_test(lazy_functions_are_those_of_the_library),
+        cmocka_unit_test(lazy_functions_that_are_missing_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

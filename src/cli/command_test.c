@@ -61,6 +61,22 @@ static void help_and_version_succeed(void **state)
     assert_int_equal(result.status, 2);
 }
 
+/* Every process of a job starts as a gyre does: each of these would cost it up to 2 ms. */
+static void it_starts_without_libraries_that_few_commands_need(void **state)
+{
+    (void)state;
+    static const char *const later[] = {"libssl",  "libcrypto", "libsqlite3",
+                                        "libcurl", "libhwloc",  "libmicrohttpd"};
+    gyre("LD_TRACE_LOADED_OBJECTS=1", "");
+    assert_int_equal(result.status, 0);
+    assert_non_null(strstr(result.output, "libc.so.6"));
+    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+        if (strstr(result.output, later[i]) != NULL) {
+            fail_msg("%s is loaded at the start:\n%s", later[i], result.output);
+        }
+    }
+}
+
 static void wrong_usage_is_one_line_and_status_two(void **state)
 {
     (void)state;
@@ -378,6 +394,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_and_version_succeed),
+        cmocka_unit_test(it_starts_without_libraries_that_few_commands_need),
         cmocka_unit_test(wrong_usage_is_one_line_and_status_two),
         cmocka_unit_test(wrong_environment_is_one_line_and_status_two),
         cmocka_unit_test(ranks_say_wrong_usage_once),

@@ -1,7 +1,8 @@
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
+# Of SQLite the headers: it is loaded when something of it is first called (table/sqlite_calls.c).
+pkg_check_modules(SQLITE REQUIRED sqlite3)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
-target_link_libraries(gy_cluster PUBLIC PkgConfig::SQLITE PkgConfig::SECCOMP)
+target_link_libraries(gy_cluster PUBLIC PkgConfig::SECCOMP)
 # Of libmicrohttpd the headers, which lie with the system's: it is loaded when a status page is asked for (page/mhd.c).
 pkg_check_modules(MICROHTTPD REQUIRED libmicrohttpd>=0.9.75)
 gyre_proto(cluster cluster)

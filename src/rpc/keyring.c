@@ -1,7 +1,6 @@
 /* The key ring as a node uses it: read, derived, kept, read again. */
 #include "rpc/keyring_priv.h"
 
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -149,7 +148,7 @@ gy_status gy_ring_derive(const ring_line *line, gy_rpc_role role, const char *su
     } else if (status == GY_OK) {
         *key = of_role;
     }
-    OPENSSL_cleanse(&of_role, sizeof(of_role));
+    explicit_bzero(&of_role, sizeof(of_role));
     return status;
 }
 
@@ -184,7 +183,7 @@ static gy_status add_key(ring_keys *keys, const ring_line *line, gy_rpc_role rol
         }
         if (keys->count > 0) {
             memcpy(items, keys->items, keys->count * sizeof(*items));
-            OPENSSL_cleanse(keys->items, keys->count * sizeof(*items));
+            explicit_bzero(keys->items, keys->count * sizeof(*items));
         }
         gy_free(keys->items);
         keys->items = items;
@@ -211,14 +210,14 @@ static gy_status read_keys(gy_lines *lines, ring_keys *keys)
         }
         status = status == GY_OK ? gy_ring_line_next(lines, &line) : status;
     }
-    OPENSSL_cleanse(&line, sizeof(line));
+    explicit_bzero(&line, sizeof(line));
     return status == GY_AGAIN ? GY_OK : status;
 }
 
 static void wipe(ring_keys *keys)
 {
     if (keys->items != NULL) {
-        OPENSSL_cleanse(keys->items, keys->capacity * sizeof(*keys->items));
+        explicit_bzero(keys->items, keys->capacity * sizeof(*keys->items));
         gy_free(keys->items);
     }
     *keys = (ring_keys){0};
@@ -276,7 +275,7 @@ static gy_status take(gy_keyring *ring, const char *text, size_t size_bytes)
         ring->keys = fresh;
         describe(ring);
     }
-    OPENSSL_cleanse(&lines, sizeof(lines));
+    explicit_bzero(&lines, sizeof(lines));
     return status;
 }
 
@@ -291,7 +290,7 @@ static gy_status load(gy_keyring *ring)
     if (status >= 0) {
         status = take(ring, (const char *)text, size);
     }
-    OPENSSL_cleanse(text, GY_KEY_FILE_BYTES);
+    explicit_bzero(text, GY_KEY_FILE_BYTES);
     gy_free(text);
     return status;
 }
@@ -420,7 +419,7 @@ gy_status gy_keyring_offer(const gy_keyring *ring, gy_keyring_who *who, uint32_t
     GY_TRY(derive_subject(&best->key, best->epoch, who->role, who->subject, &made));
     gy_status status = name_key(best->epoch, who->role, who->subject, &made, name);
     memcpy(key, made.bytes, GY_KEYRING_KEY_BYTES);
-    OPENSSL_cleanse(&made, sizeof(made));
+    explicit_bzero(&made, sizeof(made));
     return status;
 }
 
@@ -475,7 +474,7 @@ bool gy_keyring_find(const gy_keyring *ring, const char *name, gy_keyring_who *w
         *who = found;
         memcpy(key, made.bytes, GY_KEYRING_KEY_BYTES);
     }
-    OPENSSL_cleanse(&made, sizeof(made));
+    explicit_bzero(&made, sizeof(made));
     return is_here;
 }
 

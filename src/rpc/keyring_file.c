@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +44,7 @@ static gy_status add_key(ring_text *text, uint64_t epoch, const char *who, const
     }
     line[size++] = '\n';
     gy_status status = add(text, line, size);
-    OPENSSL_cleanse(line, sizeof(line));
+    explicit_bzero(line, sizeof(line));
     return status;
 }
 
@@ -56,7 +55,7 @@ static gy_status add_new(ring_text *text, uint64_t epoch)
         return gy_fail(GY_IO, "the system gives no random numbers");
     }
     gy_status status = add_key(text, epoch, NULL, secret, sizeof(secret));
-    OPENSSL_cleanse(secret, sizeof(secret));
+    explicit_bzero(secret, sizeof(secret));
     return status;
 }
 
@@ -68,7 +67,7 @@ static ring_text *text_new(void)
 static void text_free(ring_text *text)
 {
     if (text != NULL) {
-        OPENSSL_cleanse(text, sizeof(*text));
+        explicit_bzero(text, sizeof(*text));
         gy_free(text);
     }
 }
@@ -153,8 +152,8 @@ static gy_status walk(const char *path, ring_text *to, bool keeps_rest, each_lin
             status = keeps_rest ? add(to, from->data + at, lines.at - at) : GY_OK;
         }
     }
-    OPENSSL_cleanse(&line, sizeof(line));
-    OPENSSL_cleanse(&lines, sizeof(lines));
+    explicit_bzero(&line, sizeof(line));
+    explicit_bzero(&lines, sizeof(lines));
     text_free(from);
     return status;
 }
@@ -276,7 +275,7 @@ static gy_status derive_line(ring_text *to, const ring_line *line, const char *f
             status = add_key(to, line->secret.epoch, who, key.bytes, GY_KEY_BYTES);
         }
     }
-    OPENSSL_cleanse(&key, sizeof(key));
+    explicit_bzero(&key, sizeof(key));
     return status;
 }
 

@@ -3,9 +3,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 find_package(EXPAT REQUIRED)
-find_package(OpenSSL 3.0 REQUIRED)
 # Of libcurl the headers: it is loaded when something remote is reached for (remote/curl.c).
 pkg_check_modules(CURL REQUIRED libcurl>=7.87)
 target_link_libraries(gy_store PUBLIC ZLIB::ZLIB PkgConfig::JANSSON PkgConfig::ZSTD EXPAT::EXPAT
-    OpenSSL::Crypto ${CMAKE_DL_LIBS})
+    ${CMAKE_DL_LIBS})
 target_include_directories(gy_store PRIVATE ${CURL_INCLUDE_DIRS})

@@ -353,7 +353,9 @@ static void a_newer_history_is_refused(void **state)
     snprintf(line, sizeof(line), "%s/new/gyre/history.db", home);
     assert_int_equal(gy_disk_make_folders(line), 0);
     sqlite3 *base;
-    assert_int_equal(sqlite3_open(line, &base), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_open_v2(line, &base, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL),
+        SQLITE_OK);
     assert_int_equal(sqlite3_exec(base, "PRAGMA user_version = 9", NULL, NULL, NULL),
                      SQLITE_OK);
     assert_int_equal(sqlite3_close(base), SQLITE_OK);

@@ -39,7 +39,7 @@ static gy_status write_token(const gy_page *page)
         const int closed = disk->close(page->env, file);
         error = error < 0 ? error : closed;
     }
-    OPENSSL_cleanse(line, sizeof(line));
+    explicit_bzero(line, sizeof(line));
     error = error < 0 ? error : disk->rename(page->env, beside, path);
     return error < 0
                ? gy_fail(GY_IO, "the token of the status page cannot be written to %s: %s",
@@ -56,7 +56,7 @@ gy_status gy_page_draw_token(gy_page *page)
     for (size_t i = 0; i < TOKEN_BYTES; i++) {
         (void)snprintf(page->token + 2 * i, 3, "%02x", bytes[i]);
     }
-    OPENSSL_cleanse(bytes, sizeof(bytes));
+    explicit_bzero(bytes, sizeof(bytes));
     return write_token(page);
 }
 

@@ -162,8 +162,10 @@ void gy_voice_speak(gy_env *env, const gy_ticket *ticket)
         return;
     }
     if (!is_registered) {
-        /* It shall be silent before OpenSSL cleans up, so that must have registered first. */
-        is_registered = OPENSSL_init_crypto(0, NULL) == 1 && atexit(gy_voice_hush) == 0;
+        /* It shall be silent before OpenSSL cleans up, so that must have registered first;
+         * who speaks plainly has no need of it. */
+        const bool is_ready = ticket->key_file[0] == '\0' || OPENSSL_init_crypto(0, NULL) == 1;
+        is_registered = is_ready && atexit(gy_voice_hush) == 0;
     }
     voice = (struct voice){.env = env, .ticket = *ticket, .seen = 0};
     voice.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -1,7 +1,6 @@
 /* One connection: looked up, called, opened, read, written. */
 #include "rpc/stream/bulk_priv.h"
 
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -389,7 +388,7 @@ static gy_status go_up(stream_connection *connection)
     bool is_known =
         stream->ring == NULL ||
         gy_keyring_find(stream->ring, gy_wire_key_name(connection->wire), &who, key);
-    OPENSSL_cleanse(key, sizeof(key));
+    explicit_bzero(key, sizeof(key));
     connection->role = who.role;
     memcpy(connection->subject, who.subject, sizeof(connection->subject));
     return is_known ? GY_OK : gy_fail(GY_STATE, "its key was retired");

@@ -1,7 +1,6 @@
 /* A node on sockets: its loop, its turns, its ring of keys. */
 #include "rpc/stream/stream_priv.h"
 
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,7 +73,7 @@ void gy_stream_look_at_ring(gy_stream *stream)
         }
         at = next;
     }
-    OPENSSL_cleanse(&key, sizeof(key));
+    explicit_bzero(&key, sizeof(key));
 }
 
 /* ---- Turns ---- */
@@ -218,7 +217,7 @@ static gy_status open_keys(gy_stream *stream, const gy_rpc_options *options)
     }
     GY_TRY(gy_keyring_open(options->key_file, &stream->ring));
     GY_TRY(gy_keyring_offer(stream->ring, &stream->who, 0, name, key.bytes));
-    OPENSSL_cleanse(&key, sizeof(key));
+    explicit_bzero(&key, sizeof(key));
     const gy_tls_source source = {.arg = stream,
                                   .offer = offer_key,
                                   .find = find_key,

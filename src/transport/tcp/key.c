@@ -56,8 +56,8 @@ gy_status gy_key_make(const char *path)
     }
     text[sizeof(text) - 1] = '\n';
     gy_status status = gy_key_save(path, text, sizeof(text));
-    OPENSSL_cleanse(secret, sizeof(secret));
-    OPENSSL_cleanse(text, sizeof(text));
+    explicit_bzero(secret, sizeof(secret));
+    explicit_bzero(text, sizeof(text));
     return status;
 }
 

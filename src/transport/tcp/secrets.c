@@ -1,7 +1,6 @@
 /* Lines of a key file, and the keys of runs that come from them. */
 #include "transport/secret.h"
 
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -138,8 +137,8 @@ static gy_status add_secret(gy_keys *keys, const gy_secret *secret, const char *
     gy_status status =
         gy_key_derive((const uint8_t *)text, 2 * secret->size_bytes, run, role, &key);
     status = status == GY_OK ? add_key(keys, secret->epoch, &key) : status;
-    OPENSSL_cleanse(text, sizeof(text));
-    OPENSSL_cleanse(&key, sizeof(key));
+    explicit_bzero(text, sizeof(text));
+    explicit_bzero(&key, sizeof(key));
     return status;
 }
 
@@ -154,7 +153,7 @@ static gy_status read_lines(const char *path, gy_lines *lines, const char *role,
             status = add_secret(keys, &secret, role, run);
         }
     }
-    OPENSSL_cleanse(&secret, sizeof(secret));
+    explicit_bzero(&secret, sizeof(secret));
     if (status < 0) {
         gy_fail_within(status, "%s:%d", path, lines->number);
         return status;
@@ -197,11 +196,11 @@ gy_status gy_keys_read(const char *path, const char *role, const uint8_t run[GY_
     if (status == GY_OK && has_lines((const char *)text, size)) {
         gy_lines lines = {.text = (const char *)text, .size_bytes = size};
         status = read_lines(path, &lines, role, salt, keys);
-        OPENSSL_cleanse(&lines, sizeof(lines));
+        explicit_bzero(&lines, sizeof(lines));
     } else if (status == GY_OK) {
         status = read_raw(path, text, size, role, salt, keys);
     }
-    OPENSSL_cleanse(text, GY_KEY_FILE_BYTES);
+    explicit_bzero(text, GY_KEY_FILE_BYTES);
     gy_free(text);
     if (status < 0) {
         gy_keys_wipe(keys);
@@ -221,5 +220,5 @@ const gy_key *gy_keys_find(const gy_keys *keys, uint64_t epoch)
 
 void gy_keys_wipe(gy_keys *keys)
 {
-    OPENSSL_cleanse(keys, sizeof(*keys));
+    explicit_bzero(keys, sizeof(*keys));
 }

@@ -1,6 +1,5 @@
 #include "transport/tcp/tls_priv.h"
 
-#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,7 +88,7 @@ static int offer_key(SSL *ssl, const EVP_MD *hash, const unsigned char **name, s
         return 0;
     }
     *session = key_session(ssl, &key);
-    OPENSSL_cleanse(&key, sizeof(key));
+    explicit_bzero(&key, sizeof(key));
     *name = (const unsigned char *)end->name;
     *size = strlen(end->name);
     return *session != NULL;
@@ -115,7 +114,7 @@ static int find_key(SSL *ssl, const unsigned char *name, size_t size, SSL_SESSIO
     end->is_unknown = !is_text || !source->find(source->arg, end->name, &key);
     if (!end->is_unknown) {
         *session = key_session(ssl, &key);
-        OPENSSL_cleanse(&key, sizeof(key));
+        explicit_bzero(&key, sizeof(key));
     }
     return end->is_unknown || *session != NULL;
 }
