@@ -146,7 +146,9 @@ static void arena_gives_zeroed_apart_pieces(void **state)
     gy_arena_free(&arena);
 }
 
-unsigned long zlibCompileFlags(void); /* of zlib.h, which this room has not */
+/* NOLINTNEXTLINE(readability-identifier-naming): of zlib.h, which this room has not */
+unsigned long zlibCompileFlags(void);
+/* NOLINTNEXTLINE(readability-identifier-naming) */
 GY_LAZY("libz.so.1", unsigned long, zlibCompileFlags, (void))
 
 static void lazy_functions_are_those_of_the_library(void **state)

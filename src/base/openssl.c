@@ -13,6 +13,8 @@
 #define OPENSSL_VOID(name, parameters, ...)                                                    \
     GY_LAZY_VOID("libssl.so.3", name, parameters, __VA_ARGS__)
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): they are passed on as they
+ * come */
 OPENSSL_VOID(BIO_clear_flags, (BIO * a, int b), a, b)
 OPENSSL(int, BIO_free, (BIO * a), a)
 OPENSSL(void *, BIO_get_data, (BIO * a), a)
@@ -109,3 +111,4 @@ OPENSSL(const SSL_METHOD *, TLS_method, (void))
 OPENSSL(int, X509_NAME_get_text_by_NID, (const X509_NAME *a, int b, char *c, int d), a, b, c, d)
 OPENSSL_VOID(X509_free, (X509 * a), a)
 OPENSSL(X509_NAME *, X509_get_subject_name, (const X509 *a), a)
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

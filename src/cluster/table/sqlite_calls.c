@@ -9,6 +9,8 @@
 #define SQLITE_VOID(name, parameters, ...)                                                     \
     GY_LAZY_VOID("libsqlite3.so.0", name, parameters, __VA_ARGS__)
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): they are passed on as they
+ * come */
 SQLITE(int, sqlite3_bind_blob,
        (sqlite3_stmt * a, int b, const void *c, int d, void (*e)(void *)), a, b, c, d, e)
 SQLITE(int, sqlite3_bind_blob64,
@@ -54,3 +56,4 @@ int sqlite3_db_config(sqlite3 *a, int b, ...)
     GY_LAZY_CALL("libsqlite3.so.0", sqlite3_db_config);
     return call(a, b, wanted, answer);
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
