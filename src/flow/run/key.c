@@ -48,13 +48,27 @@ static bool add_build_id(const struct dl_phdr_info *info, gy_text *words)
     return false;
 }
 
+/* Not the program: the kernel's page, and what is opened when it is first needed, so that it is
+ * there in one run and not in the next (base/lazy.h). */
+static bool is_apart(const char *path)
+{
+    static const char *const late[] = {"libssl.so.3", "libcrypto.so.3", "libsqlite3.so.0"};
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    bool is_late = false;
+    for (size_t i = 0; i < GY_COUNT(late); i++) {
+        is_late = is_late || strcmp(name, late[i]) == 0;
+    }
+    return is_late || strncmp(path, "linux-vdso", 10) == 0;
+}
+
 static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
     (void)size;
     gy_build_walk *walk = arg;
     const char *path = info->dlpi_name[0] != '\0' ? info->dlpi_name : "/proc/self/exe";
-    if (strncmp(path, "linux-vdso", 10) == 0 || add_build_id(info, &walk->words)) {
-        return 0; /* the kernel's page is not the program */
+    if (is_apart(path) || add_build_id(info, &walk->words)) {
+        return 0;
     }
     gy_mapping mapping;
     walk->status = gy_file_map(path, &mapping);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "graph/passes/pass_check.h"
+#include "ops/kernels/libraries.h"
 
 /* A mean ends a group as a sum does, also of a cut batch: it divides by the global number. */
 static void means_end_groups(void **state)
@@ -259,13 +260,15 @@ static void values_stay_blocked_between_convolutions(void **state)
     assert_ok(gy_gradients(n.loss, n.parameters, 4, fetches + 2));
     gy_graph *bound = bind(n.graph, 1, 3, fetches, 6), *out;
     assert_ok(gy_compile(bound, 0, NULL, &out));
-    assert_int_equal(count_of(out, &gy_op_reorder), 3);
+    const bool is_blocked = gy_tile_isa_level() == GY_TILE_ISA_AVX512; /* faster there alone */
+    assert_int_equal(count_of(out, &gy_op_reorder), is_blocked ? 3 : 0);
     for (int32_t i = 0; i < out->node_count; i++) {
         const gy_graph_node *node = &out->nodes[i];
         bool is_images = node->types[0].rank == 4 && node->types[0].sizes[0] == 3 &&
                          node->types[0].sizes[1] == 16;
         if (is_images && node->op != &gy_op_reorder && node->op != &gy_op_reshape) {
-            assert_int_equal(node->types[0].format, GY_FORMAT_BLOCKED);
+            assert_int_equal(node->types[0].format,
+                             is_blocked ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE);
         }
     }
     for (int32_t i = 0; i < out->root_count; i++) {
