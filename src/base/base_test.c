@@ -149,7 +149,7 @@ static void arena_gives_zeroed_apart_pieces(void **state)
 /* NOLINTNEXTLINE(readability-identifier-naming): of zlib.h, which this room has not */
 unsigned long zlibCompileFlags(void);
 /* NOLINTNEXTLINE(readability-identifier-naming) */
-GY_LAZY("libz.so.1", unsigned long, zlibCompileFlags, (void))
+GY_LAZY("libz.so.1", unsigned long, zlibCompileFlags, (void), ())
 
 static void lazy_functions_are_those_of_the_library(void **state)
 {

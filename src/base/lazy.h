@@ -38,21 +38,20 @@ static inline void *gy_lazy_find(_Atomic(void *) *found, const char *library, co
     __typeof__(&name) call = NULL;                                                             \
     *(void **)&call = gy_lazy_find(&found, library, #name)
 
-/** Define `result name parameters` as the library's; behind them the names of the parameters.
- */
-#define GY_LAZY(library, result, name, parameters, ...)                                        \
+/** Define `result name parameters` as the library's; `arguments`: their names, (a, b). */
+#define GY_LAZY(library, result, name, parameters, arguments)                                  \
     result name parameters                                                                     \
     {                                                                                          \
         GY_LAZY_CALL(library, name);                                                           \
-        return call(__VA_ARGS__);                                                              \
+        return call arguments;                                                                 \
     }
 
 /** The same of one that returns nothing. */
-#define GY_LAZY_VOID(library, name, parameters, ...)                                           \
+#define GY_LAZY_VOID(library, name, parameters, arguments)                                     \
     void name parameters                                                                       \
     {                                                                                          \
         GY_LAZY_CALL(library, name);                                                           \
-        call(__VA_ARGS__);                                                                     \
+        call arguments;                                                                        \
     }
 
 #endif
