@@ -2,7 +2,8 @@
 """Jobs on a cluster of one daemon beside the same at home, with encryption and without, in turn.
 
 Usage: cluster.py BUILD/bench [--size 64] [--rounds 3] [--rows words,empty,cohort,many] [--disk FOLDER] [--csv FILE]
-words: word count of SIZE MiB; empty: of 100 bytes; one slot beside one process. cohort: five vertices joined by FIFOs that run at once
+words: word count of SIZE MiB; empty: of 100 bytes, one job behind the other, so that what the last one leaves to be done (processes that
+end, one that is started ahead) takes its part of the cores, and rested: once nothing is left to do; one slot beside one process. cohort: five vertices joined by FIFOs that run at once
 (examples/popular.c), of a small log and of a large one, five slots beside five processes. many: 100 empty jobs one after the other (the
 first and the last ten) and all at once (a job of them), four slots beside four processes at home.
 Name server and daemon run on loopback, folders in a tmpfs of its own (root mounts it) or in /tmp; --disk: the name server's table, the
@@ -23,6 +24,9 @@ import tempfile
 import time
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started goes, too
+
+
+REST_SECONDS = 0.2
 
 
 class Cluster:
@@ -74,8 +78,9 @@ def own_folder():
                 subprocess.run(["umount", folder], check=True)
 
 
-def timed(command, output):
+def timed(command, output, rest=0):
     shutil.rmtree(output, ignore_errors=True)
+    time.sleep(rest)
     began = time.monotonic()
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     return time.monotonic() - began
@@ -148,14 +153,14 @@ class Bench:
     def row(self, job, times):
         self.rows.append((job, {name: statistics.median(of) for name, of in times.items()}))
 
-    def in_turn(self, job, words, part, rounds):
+    def in_turn(self, job, words, part, rounds, rest=0):
         names = ["home"] + list(self.clusters)
         times = {name: [] for name in names}
         for name in names:
             timed(self.command(name, words), self.output(name))  # shipped
         for _ in range(rounds):
             for name in names:
-                times[name].append(timed(self.command(name, words), self.output(name)))
+                times[name].append(timed(self.command(name, words), self.output(name), rest))
         self.compare(part)
         self.row(job, times)
 
@@ -197,6 +202,7 @@ def measure(options, folder):
                 bench.in_turn("words", count(words), "part", options.rounds)
             if "empty" in options.rows:
                 bench.in_turn("empty", count(empty), "part", options.rounds * 5)
+                bench.in_turn("rested", count(empty), "part", options.rounds * 5, REST_SECONDS)
         rows += bench.rows
     if "cohort" in options.rows:
         popular = os.path.abspath(os.path.join(options.build, "bench", "bench_popular"))

@@ -39,9 +39,7 @@ def free_bytes(folder):
     """What a file system has left; of one in memory what the machine has, with a quarter for programs."""
     left = shutil.disk_usage(folder).free
     if tasks.file_system(folder) == "tmpfs":
-        with open("/proc/meminfo") as memory:
-            available = next(int(line.split()[1]) << 10 for line in memory if line.startswith("MemAvailable:"))
-        left = min(left, available * 3 // 4)
+        left = min(left, peers.available_bytes() * 3 // 4)
     return left
 
 

@@ -2,6 +2,7 @@
 import csv
 import hashlib
 import json
+import math
 import os
 import resource
 import shutil
@@ -157,19 +158,59 @@ def sorted_digest(paths, work):
     return call(["sh", "-c", script, work, *paths]).split()[0].decode()
 
 
+class Memory:
+    """
+    What memory costs that nobody uses: a machine's host may have taken it back, and then its first touch takes several times as
+    long. Each program is run on memory that was used before it, so that this is nobody's time, nor a gift of who ran before.
+    """
+    BYTES = 1 << 30
+    costs = []  # ns a byte
+
+    @staticmethod
+    def touch(size):
+        return float(call([sys.executable, os.path.join(os.path.dirname(__file__), "warm.py"), str(size)]))
+
+    @classmethod
+    def warm(cls):
+        size = min(cls.BYTES, available_bytes() // 4) >> 12 << 12
+        cls.costs.append(cls.touch(size))
+
+    @classmethod
+    def tell(cls):
+        """Once: what it cost before the runs so far, and what it costs once more."""
+        if cls.costs:
+            used = cls.touch(64 << 20)
+            print(f"-- memory: the first touch of what nobody used took {statistics.median(cls.costs):.2f} ns a byte "
+                  f"({min(cls.costs):.2f} to {max(cls.costs):.2f}), that of what was used {used:.2f}", flush=True)
+            cls.costs = []
+
+
+def available_bytes():
+    with open("/proc/meminfo") as memory:
+        return next(int(line.split()[1]) << 10 for line in memory if line.startswith("MemAvailable:"))
+
+
+def order_of(peers, turn):
+    """Each turn another one first and, where there are more than two, other neighbours."""
+    steps = [step for step in range(1, max(len(peers), 2)) if math.gcd(step, len(peers)) == 1]
+    return [peers[(turn + i * steps[turn % len(steps)]) % len(peers)] for i in range(len(peers))]
+
+
 def in_turn(peers, rounds, warm=None, after=None):
-    """Run the peers in turn, each time another one first, `rounds` times; `after` each run, with the peer."""
+    """Run the peers in turn, `rounds` times, on memory that was used; `after` each run, with the peer."""
     try:
         for i in range(rounds):
-            for peer in peers[i % len(peers):] + peers[:i % len(peers)]:
+            for peer in order_of(peers, i):
                 if warm is not None:
                     warm()
+                Memory.warm()
                 peer.run()
                 if after is not None:
                     after(peer)
     finally:
         for peer in peers:
             peer.close()
+        Memory.tell()
 
 
 class Outputs:

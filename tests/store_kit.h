@@ -85,8 +85,8 @@ static inline void kit_stop(kit_server *server)
 static inline void kit_start_stub(kit_server *server, const char *name)
 {
     char path[1024];
-    const char *folder = getenv("GYRE_TEST_SERVERS");
-    snprintf(path, sizeof(path), "%s/%s", folder != NULL ? folder : "tests/servers", name);
+    const char *servers = getenv("GYRE_TEST_SERVERS");
+    snprintf(path, sizeof(path), "%s/%s", servers != NULL ? servers : "tests/servers", name);
     kit_start(server, (const char *const[]){"python3", "-B", path, NULL}, "port ");
 }
 

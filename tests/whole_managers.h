@@ -509,6 +509,28 @@ static inline void check_gang(const real *own, const letter *what)
     own->at->gangs += count > 0;
 }
 
+static inline bool is_granted_too(const gy_grant *grants, size_t count, uint64_t lease)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (grants[i].lease == lease && grants[i].state != GY_GRANT_GONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of a lease that is over no slot is kept. */
+static inline void check_gone(const real *own, const gy_grant *grants, size_t count)
+{
+    for (size_t i = 0; i < count && !own->has_ended; i++) {
+        if (grants[i].state == GY_GRANT_GONE && grants[i].lease != 0 &&
+            gy_tenant_seat_of(&own->tenant, grants[i].lease) != GY_NONE &&
+            !is_granted_too(grants, count, grants[i].lease)) {
+            real_wrong(own, "a slot outlives its lease", grants[i].lease);
+        }
+    }
+}
+
 static inline void real_hears_names(real *own, letter *what)
 {
     const gy_names_effect *said = &what->is.grants.effect;
@@ -532,11 +554,15 @@ static inline void real_hears_names(real *own, letter *what)
         gy_grant *grant = &what->is.grants.grants[i];
         grant->address = grant->host = node_texts[grant->daemon];
     }
-    if (gy_tenant_is_news(&own->tenant, said->from, said->version)) {
+    const bool is_news = gy_tenant_is_news(&own->tenant, said->from, said->version);
+    if (is_news) {
         check_gang(own, what);
     }
     gy_tenant_take_grants(&own->tenant, said->from, said->version, what->is.grants.grants,
                           said->grant_count);
+    if (is_news) {
+        check_gone(own, what->is.grants.grants, said->grant_count);
+    }
 }
 
 static inline void model_reads(world *at, model *who, letter *what)

@@ -15,6 +15,13 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
+#define GY_LATE_SSL    "libssl.so.3"
+#define GY_LATE_CRYPTO "libcrypto.so.3" /* comes with libssl */
+#define GY_LATE_SQLITE "libsqlite3.so.0"
+/** All of them, parted by commas: whether a process has one does not depend on its program
+ * alone. */
+#define GY_LATE_ALL GY_LATE_SSL, GY_LATE_CRYPTO, GY_LATE_SQLITE
+
 /* Two threads may find it at once, and find the same. */
 static inline void *gy_lazy_find(_Atomic(void *) *found, const char *library, const char *name)
 {

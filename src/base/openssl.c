@@ -9,9 +9,9 @@
 #include <openssl/ssl.h>
 
 #define OPENSSL(result, name, parameters, arguments)                                           \
-    GY_LAZY("libssl.so.3", result, name, parameters, arguments)
+    GY_LAZY(GY_LATE_SSL, result, name, parameters, arguments)
 #define OPENSSL_VOID(name, parameters, arguments)                                              \
-    GY_LAZY_VOID("libssl.so.3", name, parameters, arguments)
+    GY_LAZY_VOID(GY_LATE_SSL, name, parameters, arguments)
 
 /* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): they are passed on as they
  * come */

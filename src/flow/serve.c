@@ -23,6 +23,7 @@ typedef struct gy_served {
     gy_welcome welcome;
     gy_arena arena; /* of the welcome */
     gy_fault *fault;
+    gy_keep keep;
     bool is_welcome;
 } gy_served;
 
@@ -254,9 +255,10 @@ static void tell_trace(const gy_served *served, const gy_worker_task *task)
 static void serve_task(void *arg, const gy_worker_task *task, const _Atomic bool *is_cancelled,
                        gy_worker_answer *answer)
 {
-    const gy_served *served = arg;
+    gy_served *served = arg;
     gy_serving serving = {.served = served, .task = task};
     const gy_status status = fill_order(&serving);
+    serving.order.keep = &served->keep;
     if (status < 0) {
         answer->cause = status == GY_NOMEM ? GY_CAUSE_OWN : GY_CAUSE_FATAL;
         gy_text_add(&answer->reason, "%s", gy_error_text());
@@ -295,11 +297,13 @@ static void write_trace(const gy_served *served)
 int gy_flow_serve(const gy_flow *flow, int socket)
 {
     gy_served served = {.flow = flow};
+    gy_keep_init(&served.keep);
     const gy_worker_ops ops = {.run = serve_task, .welcome = be_welcome, .arg = &served};
     const int status = gy_worker_serve(socket, &ops);
     if (served.is_welcome && served.welcome.is_traced && !served.welcome.is_remote) {
         write_trace(&served);
     }
+    gy_keep_fini(&served.keep);
     gy_fault_close(served.fault);
     gy_arena_free(&served.arena);
     return status;

@@ -317,7 +317,8 @@ static gy_status need_table(gy_gather *gather)
                                       .sample_items = gather->options.sample_items,
                                       .progress = gather->options.progress,
                                       .full = when_full,
-                                      .arg = gather};
+                                      .arg = gather,
+                                      .space = gather->options.space};
     return gy_table_new(&options, &gather->table);
 }
 
@@ -448,6 +449,9 @@ static gy_status visit_all(gy_gather *gather, gy_row_visit visit, void *arg)
     }
     gy_table_free(gather->table); /* its memory is for reading now */
     gather->table = NULL;
+    if (gather->options.space != NULL) {
+        gy_table_space_empty(gather->options.space);
+    }
     /* Older spills stand at higher levels: their values come first. */
     uint64_t all[LEVELS * GY_GATHER_FAN_IN];
     size_t count = 0;

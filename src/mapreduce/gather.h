@@ -25,6 +25,7 @@ typedef struct gy_gather_options {
     const gy_progress *progress; /* as of gy_table_options */
     gy_env *env;                 /* whose disk takes spills */
     const char *scratch;         /* folder for them, borrowed */
+    gy_table_space *space;       /* as of gy_table_options */
     struct gy_heavy *heavy;      /* of lists: sees each row that goes to a sink; NULL: nobody */
 } gy_gather_options;
 

@@ -2,6 +2,7 @@
 #include "mapreduce/task.h"
 
 #include "base/base.h"
+#include "flow/channel/channel.h"
 #include "flow/objects/input.h"
 #include "mapreduce/hot/hot.h"
 #include "mapreduce/sort.h"
@@ -272,6 +273,11 @@ gy_join_numbers gy_task_join(const gy_vertex *vertex, const gy_task_options *opt
                : NULL;
 }
 
+static void drop_space(void *space)
+{
+    gy_table_space_free(space);
+}
+
 /* For the growth function. */
 static gy_status tell_heavy(gy_vertex *vertex, const gy_heavy *heavy)
 {
@@ -309,8 +315,14 @@ static gy_status map_to_tables(gy_map *map, gy_output_of *outputs)
                                    .env = gy_env_real(),
                                    .scratch = gy_vertex_scratch(map->vertex)};
     gy_alloc_budget(gathering.memory_bytes);
+    gathering.space = gy_vertex_kept(map->vertex);
+    if (gathering.space == NULL) {
+        gathering.space = gy_table_space_new();
+    }
     gy_sink *sinks = gy_alloc("mapreduce.map", options->partitions * sizeof(*sinks));
-    gy_status status = sinks == NULL ? GY_NOMEM : gathering.scratch == NULL ? GY_IO : GY_OK;
+    gy_status status = sinks == NULL || gathering.space == NULL ? GY_NOMEM
+                       : gathering.scratch == NULL              ? GY_IO
+                                                                : GY_OK;
     for (uint32_t i = 0; status >= 0 && i < options->partitions; i++) {
         sinks[i] = gy_sink_of(&outputs[i]);
     }
@@ -323,6 +335,7 @@ static gy_status map_to_tables(gy_map *map, gy_output_of *outputs)
     }
     gy_heavy_free(gathering.heavy);
     gy_gather_free(map->gather);
+    gy_vertex_keep(map->vertex, gathering.space, drop_space);
     gy_free(sinks);
     return status;
 }

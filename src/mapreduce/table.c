@@ -9,14 +9,10 @@
 enum {
     WAVE = 16,
     WAVES = 3,
-    SLOTS_MIN = 256,
-    SHIFT_MAX = 64 - 8,
     SAMPLE = 4 << 20,
+    BLOCK_BYTES_MIN = 4096,
     BLOCK_BYTES_MAX = 8 << 20,
-    PROBES_MAX = 512,
 };
-
-static_assert(SLOTS_MIN == 1 << (64 - SHIFT_MAX), "the first slots are indexed by 8 bits");
 
 /* An item on its way: its slot is prefetched, then its record. */
 typedef struct pending {
@@ -24,8 +20,8 @@ typedef struct pending {
     const gy_item *item; /* NULL: a word */
     uint64_t hash;
     gy_key_head head;
-    gy_record_head *found; /* has the same hash; NULL: none had */
     uint32_t key_size;
+    uint32_t found; /* the place of a record with half the hash; 0: none had */
 } pending;
 
 int64_t gy_fold_numbers(gy_fold fold, gy_join_numbers join, int64_t left, int64_t right)
@@ -52,55 +48,40 @@ gy_status gy_table_new(const gy_table_options *options, gy_table **table)
     GY_ASSERT(options->memory_bytes >= GY_TABLE_BYTES_MIN && options->full != NULL);
     GY_ASSERT((options->fold == GY_FOLD_USER) == (options->join != NULL));
     gy_table *made = gy_alloc_zero("mapreduce.table", 1, sizeof(*made));
-    gy_slot *slots = gy_space_new(gy_table_slots_bytes(SLOTS_MIN));
-    if (made == NULL || slots == NULL) {
-        gy_space_free(slots, gy_table_slots_bytes(SLOTS_MIN));
-        gy_free(made);
+    if (made == NULL) {
         return GY_NOMEM;
     }
     made->options = *options;
     made->options.sample_items = options->sample_items != 0 ? options->sample_items : SAMPLE;
-    made->slots = slots;
-    made->capacity = SLOTS_MIN;
-    made->shift = SHIFT_MAX;
-    made->block_bytes = GY_MIN(options->memory_bytes / 16, (size_t)BLOCK_BYTES_MAX);
+    made->arena_used = GY_PLACE_BYTES;
+    made->block_bytes = BLOCK_BYTES_MIN; /* a power of two, so that huge pages are whole */
+    while (made->block_bytes < BLOCK_BYTES_MAX &&
+           made->block_bytes * 2 <= options->memory_bytes / 16) {
+        made->block_bytes *= 2;
+    }
+    gy_status status = gy_table_reserve(made);
+    if (status >= 0) {
+        status = gy_table_begin_slots(made);
+    }
+    if (status < 0) {
+        gy_table_free(made);
+        return status;
+    }
     *table = made;
     return GY_OK;
-}
-
-static void free_blocks(gy_block *block)
-{
-    while (block != NULL) {
-        gy_block *next = block->next;
-        gy_space_free(block, block->size_bytes);
-        block = next;
-    }
 }
 
 void gy_table_free(gy_table *table)
 {
     if (table != NULL) {
-        free_blocks(table->blocks);
-        free_blocks(table->spare);
-        gy_space_free(table->slots, gy_table_slots_bytes(table->capacity));
+        gy_table_unreserve(table);
         gy_free(table);
     }
 }
 
 void gy_table_clear(gy_table *table)
 {
-    while (table->blocks != NULL) {
-        gy_block *block = table->blocks;
-        table->blocks = block->next;
-        if (block->size_bytes > table->block_bytes) { /* of one large key */
-            table->arena_bytes -= block->size_bytes;
-            gy_space_free(block, block->size_bytes);
-        } else {
-            block->next = table->spare;
-            table->spare = block;
-        }
-    }
-    table->at = table->end = NULL;
+    table->arena_used = GY_PLACE_BYTES;
     memset(table->slots, 0, gy_table_slots_bytes(table->capacity));
     table->used = 0;
     table->items = 0;
@@ -182,21 +163,22 @@ static gy_status make_record(gy_table *table, const pending *item, gy_record_hea
 /* From here on items are only kept, in the order of arrival. */
 static void give_up_combining(gy_table *table)
 {
-    const size_t kept = gy_slots_squeeze(table->slots, table->slots, table->capacity);
+    const size_t kept =
+        gy_slots_squeeze(table->slots, table->slots, table->capacity + GY_SLOTS_BEHIND - 1);
     GY_ASSERT(kept == table->used);
     table->is_passing = true;
 }
 
 static gy_status append(gy_table *table, const pending *item)
 {
-    gy_status status = gy_table_grow(table);
+    gy_status status = gy_table_room(table);
     if (status != GY_OK) {
         return status;
     }
     gy_record_head *record = NULL;
     status = make_record(table, item, &record);
     if (status == GY_OK) {
-        table->slots[table->used++] = (gy_slot){item->hash, record};
+        table->slots[table->used++] = gy_slot_of(item->hash, gy_place_of(table, record));
     }
     return status;
 }
@@ -207,16 +189,17 @@ static gy_status insert(gy_table *table, const pending *item)
     if (table->is_passing) {
         return append(table, item);
     }
-    const size_t mask = table->capacity - 1;
-    const size_t home = item->hash >> table->shift;
+    const size_t home = gy_slot_index(table, item->hash);
     size_t at = home;
-    for (; table->slots[at].record != NULL; at = (at + 1) & mask) {
-        gy_record_head *record = table->slots[at].record;
-        if (table->slots[at].hash == item->hash && is_same_key(record, item)) {
-            return combine(table, record, item);
+    for (; table->slots[at] != 0; at++) {
+        if (table->slots[at] >> 32 == item->hash >> 32) {
+            gy_record_head *record = gy_record_at(table, table->slots[at]);
+            if (is_same_key(record, item)) {
+                return combine(table, record, item);
+            }
         }
     }
-    if (((at - home) & mask) > PROBES_MAX) { /* keys come in the order of their hashes */
+    if (at - home > GY_PROBES_MAX) { /* keys come in the order of their hashes */
         give_up_combining(table);
         return append(table, item);
     }
@@ -225,32 +208,17 @@ static gy_status insert(gy_table *table, const pending *item)
     if (status != GY_OK) {
         return status;
     }
-    table->slots[at] = (gy_slot){item->hash, record};
+    table->slots[at] = gy_slot_of(item->hash, gy_place_of(table, record));
     table->used++;
-    status = gy_table_grow(table);
+    status = gy_table_room(table);
     if (status == GY_AGAIN) { /* the item is in; probing slows down but stays right */
         status = table->used < table->capacity / 4 * 3 ? GY_OK : GY_AGAIN;
         if (status == GY_AGAIN) { /* leave one slot free for ever: take the item out again */
-            table->slots[at].record = NULL;
+            table->slots[at] = 0;
             table->used--;
         }
     }
     return status;
-}
-
-/* An empty table needs few slots: more room for a large key. */
-static gy_status shrink(gy_table *table)
-{
-    GY_ASSERT(table->used == 0);
-    gy_slot *slots = gy_space_new(gy_table_slots_bytes(SLOTS_MIN));
-    if (slots == NULL) {
-        return GY_NOMEM;
-    }
-    gy_space_free(table->slots, gy_table_slots_bytes(table->capacity));
-    table->slots = slots;
-    table->capacity = SLOTS_MIN;
-    table->shift = SHIFT_MAX;
-    return GY_OK;
 }
 
 /* No room: the owner writes what there is and clears; then once more. */
@@ -261,7 +229,7 @@ static gy_status insert_after_full(gy_table *table, const pending *item)
     GY_ASSERT(table->clears != clears && table->used == 0);
     gy_status status = insert(table, item);
     if (status == GY_AGAIN) {
-        GY_TRY(shrink(table));
+        GY_TRY(gy_table_begin_slots(table)); /* more room for a large key */
         status = insert(table, item);
     }
     if (status != GY_AGAIN) {
@@ -279,15 +247,12 @@ static gy_status insert_after_full(gy_table *table, const pending *item)
  * nine of ten keys that are there are in one of them, and `insert` finds the others. */
 static inline void look(const gy_table *table, pending *item)
 {
-    const size_t mask = table->capacity - 1, at = item->hash >> table->shift;
-    const gy_slot *first = &table->slots[at], *second = &table->slots[(at + 1) & mask];
-    const uintptr_t is_first = 0 - (uintptr_t)(first->hash == item->hash);
-    const uintptr_t is_second = 0 - (uintptr_t)(second->hash == item->hash);
-    const uintptr_t found = ((uintptr_t)first->record & is_first) |
-                            ((uintptr_t)second->record & is_second & ~is_first);
-    item->found = (gy_record_head *)found;
-    __builtin_prefetch(
-        (const void *)(found | ((uintptr_t)first & (0 - (uintptr_t)(found == 0)))));
+    const size_t at = gy_slot_index(table, item->hash);
+    const gy_slot first = table->slots[at], second = table->slots[at + 1];
+    const uint64_t is_first = 0 - (uint64_t)(first >> 32 == item->hash >> 32);
+    const uint64_t is_second = 0 - (uint64_t)(second >> 32 == item->hash >> 32);
+    item->found = (uint32_t)((first & is_first) | (second & is_second & ~is_first));
+    __builtin_prefetch(gy_record_at(table, item->found));
 }
 
 static gy_status settle_slowly(gy_table *table, pending *wave, size_t i, pending *looked)
@@ -296,10 +261,10 @@ static gy_status settle_slowly(gy_table *table, pending *wave, size_t i, pending
     if (status == GY_AGAIN) {
         status = insert_after_full(table, &wave[i]);
         for (size_t j = i + 1; j < WAVE; j++) { /* the records seen are gone */
-            wave[j].found = NULL;
+            wave[j].found = 0;
         }
         for (size_t j = 0; j < WAVE; j++) {
-            looked[j].found = NULL;
+            looked[j].found = 0;
         }
     }
     return status;
@@ -308,8 +273,8 @@ static gy_status settle_slowly(gy_table *table, pending *wave, size_t i, pending
 static inline gy_status settle(gy_table *table, pending *wave, size_t count, pending *looked)
 {
     for (size_t i = 0; i < count; i++) {
-        gy_record_head *record = wave[i].found;
-        if (record != NULL && !table->is_passing && is_same_key(record, &wave[i]) &&
+        gy_record_head *record = gy_record_at(table, wave[i].found);
+        if (wave[i].found != 0 && !table->is_passing && is_same_key(record, &wave[i]) &&
             combine(table, record, &wave[i]) == GY_OK) {
             continue;
         }
@@ -322,7 +287,7 @@ static inline void begin(const gy_table *table, pending *item)
 {
     item->head = gy_key_head_of(item->key, item->key_size);
     item->hash = gy_key_hash(item->key, item->key_size, item->head);
-    __builtin_prefetch(&table->slots[item->hash >> table->shift]);
+    __builtin_prefetch(&table->slots[gy_slot_index(table, item->hash)]);
 }
 
 /* Does combining pay? Not when more than a third are new. */

@@ -4,122 +4,127 @@
 #include "base/base.h"
 #include "mapreduce/rows.h"
 
-#include <string.h>
-#include <sys/mman.h>
-
 enum {
-    HUGE_PAGE = 2 << 20,
+    SLOTS_MIN = 256,
     FIRST_CHUNK_BYTES = 24,
     LAST_CHUNK_BYTES = 32 << 10,
-    MOVED_TOGETHER = 64,
-    SURE_KEYS = 8 << 10,  /* fewer tell nothing of those to come */
-    FORESEEN_TIMES = 256, /* at most so many times the slots at once */
+    SURE_KEYS = 8 << 10, /* fewer tell nothing of those to come */
+    FORESEEN_TIMES = 16, /* at most so many times the slots at once */
 };
 
-void *gy_space_new(size_t size_bytes)
-{
-    if (size_bytes < HUGE_PAGE) {
-        return gy_alloc_zero("mapreduce.space", 1, size_bytes);
-    }
-    const size_t size = gy_round_up(size_bytes, HUGE_PAGE);
-    char *space = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (space == MAP_FAILED) {
-        gy_fail(GY_NOMEM, "out of memory: no %zu bytes for a table", size);
-        return NULL;
-    }
-    const size_t before = gy_round_up((uintptr_t)space, HUGE_PAGE) - (uintptr_t)space;
-    if (before > 0) {
-        (void)munmap(space, before);
-    }
-    (void)munmap(space + before + size, HUGE_PAGE - before);
-    (void)madvise(space + before, size, MADV_HUGEPAGE); /* only faster */
-    return space + before;
-}
-
-void gy_space_free(void *space, size_t size_bytes)
-{
-    if (size_bytes < HUGE_PAGE) {
-        gy_free(space);
-    } else if (space != NULL) {
-        (void)munmap(space, gy_round_up(size_bytes, HUGE_PAGE));
-    }
-}
+static const size_t arena_most = (size_t)GY_PLACE_BYTES << 32, slots_most = (size_t)1 << 32;
 
 size_t gy_table_slots_bytes(size_t capacity)
 {
-    return capacity * sizeof(gy_slot);
+    return (capacity + GY_SLOTS_BEHIND) * sizeof(gy_slot);
 }
 
 size_t gy_table_bytes(const gy_table *table)
 {
-    return table->arena_bytes + gy_table_slots_bytes(table->capacity);
+    return table->space.arena.bytes + table->space.slots.bytes;
 }
 
-/* A block for at least size_bytes: a spare one, or a new one within the budget. */
-static gy_block *take_block(gy_table *table, size_t size_bytes, bool *is_full)
+gy_table_space *gy_table_space_new(void)
 {
-    const size_t needed = sizeof(gy_block) + size_bytes + GY_COPY_SLACK;
-    for (gy_block **spare = &table->spare; *spare != NULL; spare = &(*spare)->next) {
-        if ((*spare)->size_bytes >= needed) {
-            gy_block *block = *spare;
-            *spare = block->next;
-            return block;
-        }
-    }
-    const size_t size = GY_MAX(table->block_bytes, needed);
-    while (table->spare != NULL &&
-           gy_table_bytes(table) + size > table->options.memory_bytes) { /* too small ones */
-        gy_block *block = table->spare;
-        table->spare = block->next;
-        table->arena_bytes -= block->size_bytes;
-        gy_space_free(block, block->size_bytes);
-    }
-    if (gy_table_bytes(table) + size > table->options.memory_bytes) {
-        *is_full = true;
-        return NULL;
-    }
-    gy_block *block = gy_space_new(size);
-    if (block != NULL) {
-        block->size_bytes = size;
-        table->arena_bytes += size;
-    }
-    return block;
+    return gy_alloc_zero("mapreduce.space", 1, sizeof(gy_table_space));
 }
 
-void *gy_table_take(gy_table *table, size_t size_bytes, bool *is_full)
+void gy_table_space_empty(gy_table_space *space)
 {
-    const size_t size = gy_round_up(size_bytes, 8);
-    if ((size_t)(table->end - table->at) < size) {
-        gy_block *block = take_block(table, size, is_full);
-        if (block == NULL) {
-            return NULL;
-        }
-        block->next = table->blocks;
-        table->blocks = block;
-        table->at = (char *)(block + 1);
-        table->end = (char *)block + block->size_bytes - GY_COPY_SLACK;
-    }
-    void *taken = table->at;
-    table->at += size;
-    return taken;
+    gy_region_release(&space->arena);
+    gy_region_release(&space->slots);
 }
 
-/* Slots in hash order move to slots in hash order: both are walked through once. */
-static void move_slots(gy_table *table, const gy_slot *old, size_t old_capacity)
+void gy_table_space_free(gy_table_space *space)
 {
-    const size_t mask = table->capacity - 1;
-    gy_slot taken[MOVED_TOGETHER];
-    for (size_t i = 0; i < old_capacity; i += MOVED_TOGETHER) {
-        const size_t some = GY_MIN(old_capacity - i, (size_t)MOVED_TOGETHER);
-        const size_t count = gy_slots_squeeze(taken, old + i, some);
-        for (size_t j = 0; j < count; j++) {
-            size_t at = taken[j].hash >> table->shift;
-            while (table->slots[at].record != NULL) {
-                at = (at + 1) & mask;
-            }
-            table->slots[at] = taken[j];
+    if (space != NULL) {
+        gy_table_space_empty(space);
+        gy_free(space);
+    }
+}
+
+gy_status gy_table_reserve(gy_table *table)
+{
+    gy_table_space *left = table->options.space;
+    const size_t memory = table->options.memory_bytes;
+    if (left != NULL && left->slots.at != NULL && left->memory_bytes == memory) {
+        table->space = *left;
+        *left = (gy_table_space){0};
+    } else {
+        if (left != NULL) {
+            gy_table_space_empty(left);
         }
+        table->space.memory_bytes = memory;
+        GY_TRY(gy_region_reserve(&table->space.arena, GY_MIN(memory, arena_most),
+                                 GY_TABLE_BYTES_MIN));
+        GY_TRY(gy_region_reserve(&table->space.slots,
+                                 GY_MIN(memory, gy_table_slots_bytes(slots_most)),
+                                 GY_TABLE_BYTES_MIN));
+    }
+    table->slots = (gy_slot *)(void *)table->space.slots.at;
+    return GY_OK;
+}
+
+void gy_table_unreserve(gy_table *table)
+{
+    if (table->options.space != NULL) {
+        *table->options.space = table->space;
+    } else {
+        gy_table_space_empty(&table->space);
+    }
+}
+
+/* Memory up to `bytes` of the arena or the slots; what the other one keeps in vain must give
+ * way. `wanted`: what is taken where there is so much. */
+static gy_status need(gy_table *table, gy_region *region, size_t bytes, size_t wanted)
+{
+    const size_t memory = table->options.memory_bytes;
+    gy_region *arena = &table->space.arena, *slots = &table->space.slots,
+              *other = region == arena ? slots : arena;
+    if (bytes > region->reserved) {
+        return GY_AGAIN;
+    }
+    if (bytes + other->bytes > memory) {
+        gy_region_trim(other, other == arena ? table->arena_used + GY_COPY_SLACK
+                                             : gy_table_slots_bytes(table->capacity));
+    }
+    const size_t others = GY_MIN(other->bytes, memory),
+                 most = GY_MIN(memory - others, region->reserved) / GY_REGION_PAGE *
+                        GY_REGION_PAGE;
+    return bytes > most ? GY_AGAIN : gy_region_grow(region, GY_MIN(wanted, most));
+}
+
+gy_status gy_table_need(gy_table *table, size_t end)
+{
+    const size_t bytes = end + GY_COPY_SLACK;
+    return need(table, &table->space.arena, bytes, gy_round_up(bytes, table->block_bytes));
+}
+
+/*
+ * In place: all slots move to the end, then each to where its hash belongs now, in the order of
+ * hashes but for neighbours. None is to lie beyond where it is read from: those behind it fit,
+ * all but GY_SLOTS_BEHIND of which no more than GY_PROBES_MAX and one a growth are needed.
+ */
+static void spread_slots(gy_table *table, size_t old_count)
+{
+    gy_slot *slots = table->slots;
+    const size_t count = table->capacity + GY_SLOTS_BEHIND;
+    size_t from = count;
+    for (size_t i = old_count; i-- > 0;) { /* which are taken cannot be guessed */
+        const gy_slot slot = slots[i];
+        slots[from - 1] = slot;
+        from -= slot != 0;
+    }
+    memset(slots, 0, GY_MIN(from, old_count) * sizeof(*slots));
+    for (; from < count; from++) {
+        const gy_slot slot = slots[from];
+        slots[from] = 0;
+        size_t at = gy_slot_index(table, slot);
+        GY_ASSERT(at <= from);
+        while (slots[at] != 0) {
+            at++;
+        }
+        slots[at] = slot;
     }
 }
 
@@ -128,9 +133,13 @@ static size_t foresee(const gy_table *table)
 {
     const gy_progress *progress = table->options.progress;
     size_t keys = table->used;
-    for (uint64_t done = progress->done;
-         done > 0 && done <= progress->total / 2 && keys < SIZE_MAX / 4; done *= 2) {
+    uint64_t done = progress->done;
+    for (; done <= progress->total / 2 && keys < SIZE_MAX / 4; done *= 2) {
         keys += keys - keys / 8;
+    }
+    if (done > progress->total / 2) { /* less than as much again is left */
+        const double more = (double)(progress->total - done) / (double)done;
+        keys += (size_t)((double)keys * more * 7 / 8);
     }
     return keys;
 }
@@ -142,46 +151,49 @@ static size_t foresee(const gy_table *table)
  */
 static size_t larger_capacity(const gy_table *table)
 {
-    size_t larger = table->capacity * 2;
-    if (table->options.progress == NULL || table->used < SURE_KEYS || table->is_passing) {
-        return larger;
+    const gy_progress *progress = table->options.progress;
+    if (progress == NULL || progress->done == 0 || progress->done > progress->total ||
+        table->used < SURE_KEYS || table->is_passing) {
+        return table->capacity * 2;
     }
-    const size_t keys = foresee(table);
-    const size_t most = GY_MIN(table->capacity * FORESEEN_TIMES,
+    const size_t least = table->capacity + table->capacity / 4, keys = foresee(table),
+                 most = GY_MIN(table->capacity * FORESEEN_TIMES,
                                table->options.memory_bytes / 4 / sizeof(gy_slot));
-    while (larger < 2 * keys && larger * 2 <= most &&
-           gy_table_bytes(table) + gy_table_slots_bytes(larger * 2) <=
-               table->options.memory_bytes) {
-        larger *= 2;
-    }
-    return larger;
+    const size_t wanted = GY_MAX(GY_MIN(2 * keys + keys / 16, most), least);
+    return gy_table_bytes(table) + gy_table_slots_bytes(wanted) <= table->options.memory_bytes
+               ? wanted
+               : least;
 }
 
 gy_status gy_table_grow(gy_table *table)
 {
-    const size_t limit = table->is_passing ? table->capacity : table->capacity / 2;
-    if (table->used < limit) {
-        return GY_OK;
-    }
-    const size_t larger = larger_capacity(table);
-    if (gy_table_bytes(table) + gy_table_slots_bytes(larger) > table->options.memory_bytes) {
+    const size_t larger = larger_capacity(table), bytes = gy_table_slots_bytes(larger);
+    gy_region *slots = &table->space.slots;
+    const size_t old_bytes = gy_table_slots_bytes(table->capacity), left = slots->bytes;
+    if (larger > slots_most) {
         return GY_AGAIN;
     }
-    gy_slot *slots = gy_space_new(gy_table_slots_bytes(larger));
-    if (slots == NULL) {
-        return GY_NOMEM;
+    const size_t pages = bytes > GY_REGION_HUGE_PAGE ? GY_REGION_HUGE_PAGE : GY_REGION_PAGE;
+    const gy_status status = need(table, slots, bytes, gy_round_up(bytes, pages));
+    if (status != GY_OK) {
+        return status;
     }
-    gy_slot *old = table->slots;
-    const size_t old_capacity = table->capacity;
-    table->slots = slots;
+    if (left > old_bytes) { /* of another table */
+        memset(slots->at + old_bytes, 0, GY_MIN(left, bytes) - old_bytes);
+    }
     table->capacity = larger;
-    table->shift -= __builtin_ctzll(larger / old_capacity);
-    if (table->is_passing) {
-        memcpy(slots, old, gy_table_slots_bytes(old_capacity));
-    } else {
-        move_slots(table, old, old_capacity);
+    if (!table->is_passing) {
+        spread_slots(table, old_bytes / sizeof(gy_slot));
     }
-    gy_space_free(old, gy_table_slots_bytes(old_capacity));
+    return GY_OK;
+}
+
+gy_status gy_table_begin_slots(gy_table *table)
+{
+    table->capacity = SLOTS_MIN;
+    const size_t bytes = gy_table_slots_bytes(SLOTS_MIN);
+    GY_TRY(gy_region_grow(&table->space.slots, bytes));
+    memset(table->slots, 0, bytes);
     return GY_OK;
 }
 

@@ -7,31 +7,10 @@
 
 enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, PREFETCH = 24, INSERTION_MOVES = 48 };
 
-/* Squeeze out free slots. What wrapped around to the first slots belongs to the end. */
-static gy_status squeeze(gy_table *table)
+/* Slots have half a hash: those that share it are ordered when they are visited. */
+static uint32_t half_of(gy_slot slot)
 {
-    gy_slot *slots = table->slots;
-    size_t first_free = 0;
-    while (slots[first_free].record != NULL) {
-        first_free++;
-    }
-    gy_slot *wrapped = gy_alloc("mapreduce.order", first_free * sizeof(*wrapped));
-    if (wrapped == NULL) {
-        return GY_NOMEM;
-    }
-    size_t kept = 0, wrapped_count = 0;
-    for (size_t i = 0; i < first_free; i++) {
-        if (slots[i].hash >> table->shift > first_free) {
-            wrapped[wrapped_count++] = slots[i];
-        } else {
-            slots[kept++] = slots[i];
-        }
-    }
-    kept += gy_slots_squeeze(slots + kept, slots + first_free, table->capacity - first_free);
-    memcpy(slots + kept, wrapped, wrapped_count * sizeof(*wrapped));
-    gy_free(wrapped);
-    GY_ASSERT(kept + wrapped_count == table->used);
-    return GY_OK;
+    return (uint32_t)(slot >> 32);
 }
 
 /* One stable pass by RADIX_BITS bits of the hash. */
@@ -39,7 +18,7 @@ static void radix_pass(const gy_slot *from, gy_slot *to, size_t count, int shift
 {
     size_t starts[RADIX] = {0};
     for (size_t i = 0; i < count; i++) {
-        starts[from[i].hash >> shift & (RADIX - 1)]++;
+        starts[from[i] >> shift & (RADIX - 1)]++;
     }
     size_t sum = 0;
     for (size_t i = 0; i < RADIX; i++) {
@@ -48,22 +27,28 @@ static void radix_pass(const gy_slot *from, gy_slot *to, size_t count, int shift
         sum += size;
     }
     for (size_t i = 0; i < count; i++) {
-        to[starts[from[i].hash >> shift & (RADIX - 1)]++] = from[i];
+        to[starts[from[i] >> shift & (RADIX - 1)]++] = from[i];
     }
 }
 
-static bool is_before(const gy_slot *a, const gy_slot *b, bool by_key)
+/* By half the hash, or, of slots that share it, by hash and key. */
+static bool is_before(const gy_table *table, gy_slot a, gy_slot b, bool by_key)
 {
-    if (a->hash != b->hash || !by_key) {
-        return a->hash < b->hash;
+    if (!by_key) {
+        return half_of(a) < half_of(b);
     }
-    const uint32_t size = GY_MIN(a->record->key_size, b->record->key_size);
-    const int sign = memcmp(a->record->key, b->record->key, size);
-    return sign != 0 ? sign < 0 : a->record->key_size < b->record->key_size;
+    const gy_record_head *left = gy_record_at(table, a), *right = gy_record_at(table, b);
+    const uint64_t left_hash = gy_record_hash(left), right_hash = gy_record_hash(right);
+    if (left_hash != right_hash) {
+        return left_hash < right_hash;
+    }
+    const int sign = memcmp(left->key, right->key, GY_MIN(left->key_size, right->key_size));
+    return sign != 0 ? sign < 0 : left->key_size < right->key_size;
 }
 
 /* Stable; from short runs to long ones. `other` is as large. */
-static void merge_sort(gy_slot *slots, gy_slot *other, size_t count, bool by_key)
+static void merge_sort(const gy_table *table, gy_slot *slots, gy_slot *other, size_t count,
+                       bool by_key)
 {
     gy_slot *from = slots, *to = other;
     for (size_t width = 1; width < count; width *= 2) {
@@ -74,7 +59,7 @@ static void merge_sort(gy_slot *slots, gy_slot *other, size_t count, bool by_key
             for (size_t i = low; i < high; i++) {
                 const bool takes_right =
                     right < high &&
-                    (left == middle || is_before(&from[right], &from[left], by_key));
+                    (left == middle || is_before(table, from[right], from[left], by_key));
                 to[i] = takes_right ? from[right++] : from[left++];
             }
         }
@@ -92,10 +77,10 @@ static void merge_sort(gy_slot *slots, gy_slot *other, size_t count, bool by_key
 static bool insertion_sort(gy_slot *slots, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
-        if (slots[i].hash < slots[i - 1].hash) {
+        if (half_of(slots[i]) < half_of(slots[i - 1])) {
             const gy_slot slot = slots[i];
             size_t j = i;
-            for (; j > 0 && slot.hash < slots[j - 1].hash; j--) {
+            for (; j > 0 && half_of(slot) < half_of(slots[j - 1]); j--) {
                 slots[j] = slots[j - 1];
             }
             slots[j] = slot;
@@ -107,35 +92,41 @@ static bool insertion_sort(gy_slot *slots, size_t count)
     return true;
 }
 
-/* Sort by hash, stable. */
+/* Sort by half the hash, stable. */
 static gy_status sort_slots(gy_table *table)
 {
     if (!table->is_passing) {
-        GY_TRY(squeeze(table));
+        const size_t kept =
+            gy_slots_squeeze(table->slots, table->slots, table->capacity + GY_SLOTS_BEHIND - 1);
+        GY_ASSERT(kept == table->used);
         if (insertion_sort(table->slots, table->used)) {
             return GY_OK;
         }
     }
-    const size_t bytes = gy_table_slots_bytes(GY_MAX(table->used, (size_t)1));
-    gy_slot *other = gy_space_new(bytes);
-    if (other == NULL) {
-        return GY_NOMEM;
+    const size_t bytes = gy_table_slots_bytes(table->used);
+    gy_region space;
+    GY_TRY(gy_region_reserve(&space, bytes, bytes));
+    const gy_status status = gy_region_grow(&space, bytes);
+    if (status < 0) {
+        gy_region_release(&space);
+        return status;
     }
+    gy_slot *other = (gy_slot *)(void *)space.at;
     radix_pass(table->slots, other, table->used, 64 - 2 * RADIX_BITS);
     radix_pass(other, table->slots, table->used, 64 - RADIX_BITS);
     /* What shares 22 bits is few, but for a key that comes very often. */
     for (size_t low = 0; low < table->used;) {
         size_t high = low + 1;
-        while (high < table->used && table->slots[high].hash >> (64 - 2 * RADIX_BITS) ==
-                                         table->slots[low].hash >> (64 - 2 * RADIX_BITS)) {
+        while (high < table->used && table->slots[high] >> (64 - 2 * RADIX_BITS) ==
+                                         table->slots[low] >> (64 - 2 * RADIX_BITS)) {
             high++;
         }
         if (!insertion_sort(table->slots + low, high - low)) {
-            merge_sort(table->slots + low, other, high - low, false);
+            merge_sort(table, table->slots + low, other, high - low, false);
         }
         low = high;
     }
-    gy_space_free(other, bytes);
+    gy_region_release(&space);
     return GY_OK;
 }
 
@@ -144,11 +135,12 @@ static bool is_equal_key(const gy_record_head *a, const gy_record_head *b)
     return a->key_size == b->key_size && memcmp(a->key, b->key, a->key_size) == 0;
 }
 
-/* Slots of one hash: by key too, should there be several. */
-static gy_status sort_equal_hashes(gy_slot *slots, size_t count)
+/* Slots that share half a hash: by hash and key, should there be several keys. */
+static gy_status sort_equal_halves(const gy_table *table, gy_slot *slots, size_t count)
 {
+    const gy_record_head *first = gy_record_at(table, slots[0]);
     size_t same = 1;
-    while (same < count && is_equal_key(slots[0].record, slots[same].record)) {
+    while (same < count && is_equal_key(first, gy_record_at(table, slots[same]))) {
         same++;
     }
     if (same == count) {
@@ -158,7 +150,7 @@ static gy_status sort_equal_hashes(gy_slot *slots, size_t count)
     if (other == NULL) {
         return GY_NOMEM;
     }
-    merge_sort(slots, other, count, true);
+    merge_sort(table, slots, other, count, true);
     gy_free(other);
     return GY_OK;
 }
@@ -179,21 +171,23 @@ static gy_status visit_key(const gy_table *table, size_t *low, size_t high, gy_r
                            void *arg)
 {
     const gy_slot *slots = table->slots;
-    const gy_record_head *record = slots[*low].record;
+    const gy_record_head *record = gy_record_at(table, slots[*low]);
     const bool is_list = gy_fold_is_list(table->options.fold);
-    gy_row row = {.hash = slots[*low].hash, .key = record->key, .key_size = record->key_size};
+    gy_row row = {
+        .hash = gy_record_hash(record), .key = record->key, .key_size = record->key_size};
     if (!is_list) {
         row.number = record->number;
     } else {
         GY_TRY(visit_list(record->list, &row, visit, arg));
     }
     size_t next = *low + 1;
-    for (; next < high && is_equal_key(record, slots[next].record); next++) {
+    for (; next < high && is_equal_key(record, gy_record_at(table, slots[next])); next++) {
+        const gy_record_head *same = gy_record_at(table, slots[next]);
         if (is_list) {
-            GY_TRY(visit_list(slots[next].record->list, &row, visit, arg));
+            GY_TRY(visit_list(same->list, &row, visit, arg));
         } else {
             row.number = gy_fold_numbers(table->options.fold, table->options.join, row.number,
-                                         slots[next].record->number);
+                                         same->number);
         }
     }
     *low = next;
@@ -207,15 +201,16 @@ gy_status gy_table_visit(gy_table *table, gy_row_visit visit, void *arg)
     const size_t used = table->used;
     for (size_t low = 0, ahead = 0; low < used;) {
         size_t high = low + 1;
-        while (high < used && slots[high].hash == slots[low].hash) {
+        while (high < used && half_of(slots[high]) == half_of(slots[low])) {
             high++;
         }
         for (; ahead < GY_MIN(high + PREFETCH, used); ahead++) {
-            __builtin_prefetch(slots[ahead].record);
-            __builtin_prefetch((const char *)slots[ahead].record + GY_CACHE_LINE);
+            const char *record = (const char *)gy_record_at(table, slots[ahead]);
+            __builtin_prefetch(record);
+            __builtin_prefetch(record + GY_CACHE_LINE);
         }
         if (high > low + 1) {
-            GY_TRY(sort_equal_hashes(table->slots + low, high - low));
+            GY_TRY(sort_equal_halves(table, table->slots + low, high - low));
         }
         while (low < high) {
             GY_TRY(visit_key(table, &low, high, visit, arg));

@@ -4,7 +4,11 @@
 #ifndef GY_MAPREDUCE_TABLE_PRIV_H
 #define GY_MAPREDUCE_TABLE_PRIV_H
 
+#include "mapreduce/region.h"
+#include "mapreduce/rows.h"
 #include "mapreduce/table.h"
+
+#include <string.h>
 
 /* A piece of a list. */
 typedef struct gy_chunk {
@@ -28,38 +32,101 @@ typedef struct gy_record_head {
     char key[]; /* zeros behind it up to GY_KEY_HEAD */
 } gy_record_head;
 
-typedef struct gy_slot {
-    uint64_t hash;
-    gy_record_head *record; /* NULL: free */
-} gy_slot;
+/* The upper half of a key's hash, above the place of its record in the arena; 0: free. */
+typedef uint64_t gy_slot;
 
-typedef struct gy_block {
-    struct gy_block *next;
-    size_t size_bytes; /* with this head */
-} gy_block;
+enum {
+    GY_PLACE_BYTES = 8,     /* what places count; of the first no record is made */
+    GY_PROBES_MAX = 512,    /* a record lies no further behind the slot of its hash ... */
+    GY_SLOTS_BEHIND = 2048, /* ... but for one more each time the slots grow: none wraps */
+};
+
+struct gy_table_space {
+    gy_region arena, slots;
+    size_t memory_bytes; /* of the table that it was made for */
+};
 
 struct gy_table {
     gy_table_options options;
-    gy_slot *slots;
-    size_t capacity; /* of slots, a power of two */
-    int shift;       /* slot = hash >> shift */
+    gy_slot *slots;  /* (capacity + GY_SLOTS_BEHIND), at space.slots */
+    size_t capacity; /* at most 2^32 */
     size_t used;
     size_t items;    /* since it was empty */
     bool is_passing; /* slots are a list in the order of arrival */
-    char *at, *end;  /* what is left of the block in use */
-    gy_block *blocks, *spare;
-    size_t block_bytes, arena_bytes; /* of blocks in use and spare */
+    gy_table_space space;
+    size_t arena_used;
+    size_t block_bytes; /* taken of the arena at once */
     uint64_t clears;
 };
 
-/** Memory for much data: huge pages where that pays. NULL and a recorded failure. */
-GY_MUST_CHECK void *gy_space_new(size_t size_bytes);
-void gy_space_free(void *space, size_t size_bytes);
+/** Slots are in the order of hashes. */
+static inline size_t gy_slot_index(const gy_table *table, uint64_t hash)
+{
+    return (hash >> 32) * table->capacity >> 32;
+}
+
+static inline gy_slot gy_slot_of(uint64_t hash, uint32_t place)
+{
+    return (hash >> 32 << 32) | place;
+}
+
+static inline gy_record_head *gy_record_at(const gy_table *table, gy_slot slot)
+{
+    return (void *)(table->space.arena.at + (size_t)(uint32_t)slot * GY_PLACE_BYTES);
+}
+
+static inline uint32_t gy_place_of(const gy_table *table, const gy_record_head *record)
+{
+    return (uint32_t)((size_t)((const char *)record - table->space.arena.at) / GY_PLACE_BYTES);
+}
+
+static inline uint64_t gy_record_hash(const gy_record_head *record)
+{
+    gy_key_head head;
+    memcpy(&head.low, record->key, sizeof(head.low));
+    memcpy(&head.high, record->key + sizeof(head.low), sizeof(head.high));
+    return gy_key_hash(record->key, record->key_size, head);
+}
+
+/** Addresses for arena and slots, and what memory another table left there. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_table_reserve(gy_table *table);
+/** Give it back. */
+void gy_table_unreserve(gy_table *table);
+/** The first few slots, all free. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_table_begin_slots(gy_table *table);
+
+/** Arena up to `end` and GY_COPY_SLACK behind it. GY_AGAIN: not within the budget; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_table_need(gy_table *table, size_t end);
 
 /** 8-byte aligned; NULL: the budget (`*is_full`) or the memory is spent. */
-GY_MUST_CHECK void *gy_table_take(gy_table *table, size_t size_bytes, bool *is_full);
-/** Room for one slot more. GY_AGAIN: not within the budget; GY_NOMEM */
+GY_MUST_CHECK static inline void *gy_table_take(gy_table *table, size_t size_bytes,
+                                                bool *is_full)
+{
+    const size_t begin = table->arena_used, end = begin + (size_bytes + GY_PLACE_BYTES - 1) /
+                                                              GY_PLACE_BYTES * GY_PLACE_BYTES;
+    if (end + GY_COPY_SLACK > table->space.arena.bytes) {
+        const gy_status status = gy_table_need(table, end);
+        if (status != GY_OK) {
+            *is_full = status == GY_AGAIN;
+            return NULL;
+        }
+    }
+    table->arena_used = end;
+    return table->space.arena.at + begin;
+}
+
+/** Slots for twice as many keys, or for as many as can be foreseen. GY_AGAIN: not within the
+ * budget; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_table_grow(gy_table *table);
+
+/** Room for one slot more. As gy_table_grow. */
+GY_MUST_CHECK static inline gy_status gy_table_room(gy_table *table)
+{
+    return table->used < (table->is_passing ? table->capacity : table->capacity / 2)
+               ? GY_OK
+               : gy_table_grow(table);
+}
+
 size_t gy_table_slots_bytes(size_t capacity);
 
 /**
@@ -73,7 +140,7 @@ static inline size_t gy_slots_squeeze(gy_slot *to, const gy_slot *from, size_t c
     for (size_t i = 0; i < count; i++) {
         const gy_slot slot = from[i];
         to[kept] = slot;
-        kept += slot.record != NULL;
+        kept += slot != 0;
     }
     return kept;
 }

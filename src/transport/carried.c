@@ -64,6 +64,8 @@ typedef struct carried_transport {
     note *notes; /* under way */
     bool is_aborted;
     uint32_t error_epoch;
+    bool has_told; /* all peers, of a failure */
+    uint32_t told_epoch;
     gy_error error;
     int near_first, near_count; /* ranks that others lead to; none: 0 of them */
     int busy_count;
@@ -481,12 +483,20 @@ static gy_status carried_check(gy_transport *transport, int peer)
 static void carried_abort(gy_transport *transport, const gy_error *error)
 {
     carried_transport *carried = carried_of(transport);
-    gy_error told = *error;
-    told.rank = error->rank >= 0 ? error->rank : transport->rank;
-    snprintf(told.text, sizeof(told.text), "rank %d: %.990s", told.rank, error->text);
-    if (carried_aborted(transport) == GY_OK) {
-        keep_error(carried, &told, transport->survival.epoch);
-        tell_all(carried, NOTE_ABORT, &told);
+    const uint32_t epoch = transport->survival.epoch;
+    const bool is_first = carried_aborted(transport) == GY_OK;
+    if (is_first) {
+        gy_error told = *error;
+        told.rank = error->rank >= 0 ? error->rank : transport->rank;
+        snprintf(told.text, sizeof(told.text), "rank %d: %.990s", told.rank, error->text);
+        keep_error(carried, &told, epoch);
+    }
+    /* Where ends are seen, what was heard is told on: this rank may end now. */
+    if (is_first || (carried->carrier.is_lost != NULL &&
+                     (!carried->has_told || carried->told_epoch != epoch))) {
+        carried->has_told = true;
+        carried->told_epoch = epoch;
+        tell_all(carried, NOTE_ABORT, &carried->error);
     }
 }
 

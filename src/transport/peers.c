@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { WRITER_YIELDS = 1000 };
 
 gy_status gy_peers_join(gy_segment *segment, int rank)
 {
@@ -160,9 +163,22 @@ static bool claim_abort(_Atomic uint32_t *abort, uint32_t epoch)
     return false;
 }
 
+/* Who came second may end now: what the first one writes must be seen before that. */
+static void await_writer(const _Atomic uint32_t *abort, uint32_t epoch)
+{
+    const uint32_t writing = epoch * GY_ABORT_STATES + GY_ABORT_WRITING;
+    for (int i = 0; i < WRITER_YIELDS; i++) { /* not for ever: it may have died */
+        if (atomic_load_explicit(abort, memory_order_relaxed) != writing) {
+            return;
+        }
+        (void)sched_yield();
+    }
+}
+
 void gy_peers_abort(gy_segment *segment, uint32_t epoch, int rank, const gy_error *error)
 {
     if (!claim_abort(&segment->header->abort, epoch)) {
+        await_writer(&segment->header->abort, epoch);
         return;
     }
     gy_error *kept = &segment->header->error;

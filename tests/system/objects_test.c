@@ -9,28 +9,13 @@
 #include "flow/objects/near.h"
 #undef gy_place
 
-#include "store_kit.h"
-
 #include "command_kit.h"
+
+#include "store_job_kit.h"
 
 #include <gyre/data.h>
 
 enum { MANY_KEYS = 1005 };
-
-static kit_server s3, hdfs, real;
-static char at_hdfs[64];
-
-/* Settings of the stub, as a job finds them. */
-static void use_stub(const kit_server *server)
-{
-    char endpoint[64];
-    (void)snprintf(endpoint, sizeof(endpoint), "http://127.0.0.1:%d", server->port);
-    kit_clear_settings();
-    setenv("GYRE_S3_ENDPOINT", endpoint, 1);
-    setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", 1);
-    setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", 1);
-    setenv("HDFS", at_hdfs, 1);
-}
 
 /*
  * What a line can say:
@@ -47,26 +32,13 @@ static int say(const char *line)
     return shell(whole);
 }
 
-static void must(const char *line)
-{
-    const int status = say(line);
-    if (status != 0) {
-        fail_msg("'%s' ended with %d: %s", line, status, output);
-    }
-}
-
 /* A text whose last line has no newline, half of it packed, an empty file, names that do not
  * count. */
 static int begin(void **state)
 {
-    if (kit_make_folder(state) != 0) {
+    if (kit_begin_stubs(state) != 0) {
         return 1;
     }
-    kit_clear_settings();
-    kit_start_stub(&s3, "s3.py");
-    kit_start_stub(&hdfs, "webhdfs.py");
-    (void)snprintf(at_hdfs, sizeof(at_hdfs), "hdfs://127.0.0.1:%d", hdfs.port);
-    use_stub(&s3);
     return say(
         "set -e; mkdir -p in/sub; awk 'BEGIN { for (i = 0; i < 4000; i++) { x = (x * "
         "1103515245 "
@@ -81,12 +53,8 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    gy_http_drop_kept();
     gy_facts_forget();
-    kit_stop(&s3);
-    kit_stop(&hdfs);
-    kit_stop(&real);
-    return kit_remove_folder(state);
+    return kit_end_stubs(state);
 }
 
 static void objects_are_as_good_as_files(void **state)
@@ -432,28 +400,9 @@ static void failed_allocations_are_failures(void **state)
 static void a_real_server_gives_the_same(void **state)
 {
     (void)state;
-    char path[1024], many[256], endpoint[64];
-    const char *given = getenv("GYRE_TEST_S3RVER");
-    (void)snprintf(path, sizeof(path), "%s",
-                   given != NULL ? given : "build/s3rver/node_modules/s3rver/bin/s3rver.js");
-    if (access(path, R_OK) != 0) {
-        printf("skipped: s3rver is not at %s: scripts/s3rver says why\n", path);
-        skip();
-    }
-    (void)snprintf(many, sizeof(many), "%s/real/many", folder);
     must("mkdir -p real/many && for i in $(seq 1000 2004); do : >real/many/k$i._S3rver_object; "
          "printf d41d8cd98f00b204e9800998ecf8427e >real/many/k$i._S3rver_object.md5; done");
-    (void)snprintf(many, sizeof(many), "%s/real", folder);
-    kit_start(&real,
-              (const char *const[]){"node", "--openssl-legacy-provider", path, "-d", many, "-a",
-                                    "127.0.0.1", "-p", "0", "-s", "--configure-bucket", "test",
-                                    NULL},
-              "listening on 127.0.0.1:");
-    kit_clear_settings();
-    (void)snprintf(endpoint, sizeof(endpoint), "http://127.0.0.1:%d", real.port);
-    setenv("AWS_ENDPOINT_URL", endpoint, 1);
-    setenv("AWS_ACCESS_KEY_ID", "S3RVER", 1);
-    setenv("AWS_SECRET_ACCESS_KEY", "S3RVER", 1);
+    use_real();
     must("for f in a b sub/c sub/d; do gyre store cp in/$f s3://test/in/$f || exit 1; done; m "
          "wordcount s3://test/in -r 3 --split 16KiB -p 2 && same");
     /* more than a page of a thousand, all empty, then one that is not */

@@ -5,23 +5,9 @@
  */
 #include "flow/objects/output.h"
 
-#include "store_kit.h"
-
 #include "command_kit.h"
 
-static kit_server s3, hdfs, real;
-
-static void use_stub(const kit_server *server)
-{
-    char text[64];
-    (void)snprintf(text, sizeof(text), "http://127.0.0.1:%d", server->port);
-    kit_clear_settings();
-    setenv("GYRE_S3_ENDPOINT", text, 1);
-    setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", 1);
-    setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", 1);
-    (void)snprintf(text, sizeof(text), "hdfs://127.0.0.1:%d", hdfs.port);
-    setenv("HDFS", text, 1);
-}
+#include "store_job_kit.h"
 
 /*
  * What a line can say:
@@ -46,34 +32,13 @@ static int say(const char *line)
     return shell(whole);
 }
 
-static void must(const char *line)
-{
-    const int status = say(line);
-    if (status != 0) {
-        fail_msg("'%s' ended with %d: %s", line, status, output);
-    }
-}
-
 static int begin(void **state)
 {
-    if (kit_make_folder(state) != 0) {
+    if (kit_begin_stubs(state) != 0) {
         return 1;
     }
-    kit_clear_settings();
-    kit_start_stub(&s3, "s3.py");
-    kit_start_stub(&hdfs, "webhdfs.py");
-    use_stub(&s3);
     return say("echo 1 >one; seq 20000 >in && gyre mr wordcount in -r 7 -o home -q && sed -i "
                "1d home/MANIFEST.json");
-}
-
-static int end(void **state)
-{
-    gy_http_drop_kept();
-    kit_stop(&s3);
-    kit_stop(&hdfs);
-    kit_stop(&real);
-    return kit_remove_folder(state);
 }
 
 /* Wait until a server has counted so many. */
@@ -385,25 +350,7 @@ static void failed_allocations_are_failures(void **state)
 static void a_server_that_replaces_is_refused(void **state)
 {
     (void)state;
-    char path[1024], there[256], endpoint[64];
-    const char *given = getenv("GYRE_TEST_S3RVER");
-    (void)snprintf(path, sizeof(path), "%s",
-                   given != NULL ? given : "build/s3rver/node_modules/s3rver/bin/s3rver.js");
-    if (access(path, R_OK) != 0) {
-        printf("skipped: s3rver is not at %s: scripts/s3rver says why\n", path);
-        skip();
-    }
-    (void)snprintf(there, sizeof(there), "%s/real", folder);
-    kit_start(&real,
-              (const char *const[]){"node", "--openssl-legacy-provider", path, "-d", there,
-                                    "-a", "127.0.0.1", "-p", "0", "-s", "--configure-bucket",
-                                    "test", NULL},
-              "listening on 127.0.0.1:");
-    kit_clear_settings();
-    (void)snprintf(endpoint, sizeof(endpoint), "http://127.0.0.1:%d", real.port);
-    setenv("AWS_ENDPOINT_URL", endpoint, 1);
-    setenv("AWS_ACCESS_KEY_ID", "S3RVER", 1);
-    setenv("AWS_SECRET_ACCESS_KEY", "S3RVER", 1);
+    use_real();
     must("! gyre mr wordcount in -o s3://test/a 2>said && grep -q 'does not obey "
          "If-None-Match' said && [ -z \"$(gyre store ls s3://test)\" ]");
 }
@@ -424,5 +371,5 @@ int main(void)
         cmocka_unit_test(failed_allocations_are_failures),
         cmocka_unit_test(a_server_that_replaces_is_refused),
     };
-    return cmocka_run_group_tests_name("system_outputs", tests, begin, end);
+    return cmocka_run_group_tests_name("system_outputs", tests, begin, kit_end_stubs);
 }

@@ -10,6 +10,8 @@
     X(NONE)                                                                                    \
     X(ACCEPTED_UNSTORED)                                                                       \
     X(EPOCH_UNSTORED)                                                                          \
+    X(AHEAD_REUSED)                                                                            \
+    X(AHEAD_UNKNOWN)                                                                           \
     X(LOST_STORE_TRUSTED)                                                                      \
     X(TERM_KEPT)                                                                               \
     X(MANAGER_AGAIN)                                                                           \

@@ -232,6 +232,28 @@ static void a_manager_is_started_once_an_epoch(void **state)
     finish(&at);
 }
 
+/* Two epochs are heard of during one sync, the later one first; the next sync has them both. */
+static void a_manager_of_an_older_epoch_is_not_started(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 3});
+    assert_int_equal(said(&at, GY_DAEMON_SYNC)->epoch, 3);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 5});
+    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
+    assert_int_equal(said(&at, GY_DAEMON_SYNC)->epoch, 5);
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
+    assert_null(said(&at, GY_DAEMON_MANAGER_START));
+    assert_non_null(said(&at, GY_DAEMON_TELL_ATTACHED));
+    const gy_daemon_state *told = &said(&at, GY_DAEMON_STATE)->state;
+    assert_int_equal(told->manager_count, 1);
+    assert_true(told->managers[0].is_known && told->managers[0].epoch == 5);
+    finish(&at);
+}
+
 static void a_manager_that_ended_is_told_until_another_is_known(void **state)
 {
     (void)state;
@@ -585,6 +607,7 @@ int main(void)
         cmocka_unit_test(a_new_manager_waits_for_the_older_ones_processes),
         cmocka_unit_test(who_orders_for_an_older_epoch_hears_the_one_that_is_known),
         cmocka_unit_test(a_manager_is_started_once_an_epoch),
+        cmocka_unit_test(a_manager_of_an_older_epoch_is_not_started),
         cmocka_unit_test(a_manager_that_ended_is_told_until_another_is_known),
         cmocka_unit_test(a_silent_managers_leases_and_files_go),
         cmocka_unit_test(bytes_pass_as_far_as_there_is_credit),

@@ -70,6 +70,27 @@ void gy_daemon_attach_look(gy_daemon *daemon, uint32_t job)
     gy_daemon_list_leases(daemon, job, &effect->state);
 }
 
+/* The manager that was ordered is started, unless a later one was heard of in the same sync. */
+static void host_synced(gy_daemon *daemon, uint32_t job)
+{
+    job_row *row = &daemon->jobs[job];
+    if (row->hosted != HOSTED_SYNCING || row->hosted_epoch != row->started) {
+        return;
+    }
+    if (row->hosted_epoch < row->epoch) {
+        row->hosted = HOSTED_NONE;
+        row->is_behind = true;
+        daemon->is_dirty = true;
+        return;
+    }
+    row->hosted = HOSTED_UP;
+    row->has_files = true; /* its program, what it prints */
+    gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_MANAGER_START, job);
+    effect->epoch = row->started;
+    effect->is_resumed = row->is_resumed;
+    effect->is_forgotten = row->is_forgotten;
+}
+
 /* What the older manager ran ends; what the new one asked for is done. */
 static void take_epoch(gy_daemon *daemon, uint32_t job)
 {
@@ -91,14 +112,7 @@ static void take_epoch(gy_daemon *daemon, uint32_t job)
     }
     if (row->sync_started > row->started) {
         row->started = row->sync_started;
-        if (row->hosted == HOSTED_SYNCING && row->hosted_epoch == row->started) {
-            row->hosted = HOSTED_UP;
-            row->has_files = true; /* its program, what it prints */
-            gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_MANAGER_START, job);
-            effect->epoch = row->started;
-            effect->is_resumed = row->is_resumed;
-            effect->is_forgotten = row->is_forgotten;
-        }
+        host_synced(daemon, job);
     }
     gy_daemon_attach_look(daemon, job);
 }

@@ -59,7 +59,9 @@ void gy_names_resume(gy_names *names, const gy_names_event *event)
         row->next.is_ended = row->next.is_killed = false;
         row->next.is_resumed = true;
         row->next.is_forgotten = event->is_on;
-        row->next.epoch++; /* so the same request, late, is not about its next end */
+        row->next.is_ahead = true;
+        row->next.epoch = gy_names_next_epoch(
+            names, job); /* so the same request, late, is not about its next end */
         row->next.attempts = 1;
         row->next.status = GY_OK;
         row->next.reason[0] = '\0';
@@ -77,6 +79,7 @@ void gy_names_resumed(gy_names *names, uint32_t job)
     names->open_jobs++;
     row->state = JOB_WAITING;
     row->is_used = false;
+    row->is_free = true;
     row->last_ns = 0;
     memset(row->avoid, 0, sizeof(row->avoid)); /* somebody may have seen to them */
     gy_names_note_job(names, job,

@@ -16,13 +16,6 @@ static gy_status resume(bench *at, uint32_t epoch)
     return GY_TIMEOUT; /* it came with an earlier step's store */
 }
 
-static gy_names_job look(const bench *at)
-{
-    gy_names_job job;
-    assert_true(gy_names_find_job(at->names, (gy_key){5, 1}, &job));
-    return job;
-}
-
 /* A job whose manager of epoch 1 ended with that status; killed first, if it is not GY_OK. */
 static void ended_job(bench *at, gy_status status)
 {
@@ -57,7 +50,7 @@ static void a_job_goes_on_after_its_end(void **state)
         (void)resume(&at, 1);
         assert_false(look(&at).is_ended);
         assert_int_equal(look(&at).epoch, 2);
-        if (is_restarted) { /* it is told of by nobody, so it is epoch 3 */
+        if (is_restarted) { /* it is told of by nobody; somebody may have had epoch 3 */
             restart(&at);
             pass(&at, 3500 * ms);
             daemon_says(&at, 1, 4, at.order_count);
@@ -66,7 +59,7 @@ static void a_job_goes_on_after_its_end(void **state)
         const gy_order *last = &at.orders[at.order_count - 1];
         assert_int_equal(last->kind, GY_ORDER_MANAGER);
         assert_true(last->is_resumed);
-        assert_int_equal(last->epoch, 2 + is_restarted);
+        assert_int_equal(last->epoch, 2 + 2 * is_restarted);
         assert_int_equal(resume(&at, 1), GY_OK); /* who did not hear the answer */
         assert_int_equal(look(&at).epoch, last->epoch);
         daemon_says(&at, 1, 4, 0);

@@ -337,7 +337,8 @@ static void hear_managers(gy_names *names, uint32_t daemon, const gy_daemon_stat
         const gy_hosted *said = &state->managers[i];
         uint32_t job = gy_index_find(&names->by_job, said->job);
         job_row *row = job == GY_NONE ? NULL : &names->jobs[job];
-        if (row == NULL || !gy_names_is_open(row) || said->epoch != row->facts.epoch) {
+        if (row == NULL || !gy_names_is_open(row) ||
+            !gy_names_take_epoch(names, job, said->epoch)) {
             if (row != NULL && said->epoch > row->next.epoch &&
                 said->epoch > row->facts.epoch) {
                 gy_names_end(names, GY_MISMATCH, "another name server gave a later epoch");

@@ -102,6 +102,7 @@ void gy_names_submit(gy_names *names, const gy_names_event *event)
     /* The first manager's epoch stands with the job, if there is a daemon for it. Else it waits
      * with epoch 0, by which the table tells that none has begun. */
     facts.epoch = facts.attempts = gy_names_may_start(names, job);
+    facts.is_ahead = facts.epoch > 0;
     row->next = facts;
     row->asker = event->asker;
     if (GY_PLANTED_HERE(ACCEPTED_UNSTORED)) {
@@ -157,7 +158,8 @@ void gy_names_finish(gy_names *names, uint32_t job, gy_status status, const char
     row->next = row->facts;
     row->next.is_ended = true;
     row->next.status = status;
-    if (row->facts.epoch == 1 && !row->is_used) {
+    row->next.is_ahead = row->facts.is_ahead && !row->is_free;
+    if (row->facts.epoch == 1 && !row->is_used && !row->next.is_ahead) {
         row->next.epoch = 0; /* its first manager was never ordered */
     }
     snprintf(row->next.reason, sizeof(row->next.reason), "%s", reason != NULL ? reason : "");
@@ -193,7 +195,7 @@ void gy_names_job_end(gy_names *names, const gy_names_event *event)
         say_over(names, event->key, event->epoch, GY_NOTFOUND);
     } else if (row->state == JOB_ENDED) {
         say_over(names, event->key, event->epoch, GY_OK);
-    } else if (row->state == JOB_NEW || event->epoch != row->facts.epoch) {
+    } else if (row->state == JOB_NEW || !gy_names_take_epoch(names, job, event->epoch)) {
         say_over(names, event->key, event->epoch, GY_STATE);
     } else if (row->pending == PENDING_NONE && !goes_elsewhere(names, job, event)) {
         const bool is_done = event->status == (row->facts.is_forgotten ? GY_CANCELLED : GY_OK);

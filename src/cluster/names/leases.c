@@ -216,12 +216,13 @@ static uint32_t adopt(gy_names *names, uint32_t daemon, const gy_leased *said)
 {
     uint32_t job = gy_index_find(&names->by_job, said->job);
     bool is_known = job != GY_NONE && gy_names_is_open(&names->jobs[job]);
+    const bool is_now = is_known && gy_names_take_epoch(names, job, said->epoch);
     if (is_known && said->epoch > names->jobs[job].facts.epoch &&
         names->jobs[job].pending != PENDING_RAISE) {
         gy_names_end(names, GY_MISMATCH, "another name server gave a later epoch");
         return GY_NONE;
     }
-    is_known = is_known && said->epoch == names->jobs[job].facts.epoch && !said->is_ending;
+    is_known = is_now && !said->is_ending;
     uint32_t lease = lease_new(names, said->lease, daemon, is_known ? job : GY_NONE);
     if (lease == GY_NONE || names->status < 0) {
         return GY_NONE;

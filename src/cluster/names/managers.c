@@ -1,6 +1,7 @@
 /*
  * Managers: started at a daemon, heard, lost, started again elsewhere under the next epoch. An
- * epoch is stored before the order that uses it, and is used in one order only.
+ * epoch is stored before the order that uses it, as the job's or as the one ahead, and is used
+ * in one order only.
  */
 #include "cluster/names/lists.h"
 
@@ -115,6 +116,14 @@ void gy_names_start_manager(gy_names *names, uint32_t job)
     gy_names_due(names, job, names->now_ns + names->options.start_ns);
 }
 
+/* Under the epoch that `facts` have. */
+static void replace_manager(gy_names *names, uint32_t job)
+{
+    names->jobs[job].is_used = false;
+    gy_names_end_leases(names, job, false);
+    gy_names_start_manager(names, job);
+}
+
 /* The next epoch, which must stand before anybody has it. */
 static void raise_epoch(gy_names *names, uint32_t job)
 {
@@ -133,17 +142,38 @@ static void raise_epoch(gy_names *names, uint32_t job)
         await_daemon(names, job); /* the table goes on saying that none has begun */
         return;
     }
+    if (gy_names_go_ahead(names, job)) {
+        replace_manager(names, job);
+        gy_names_store_job(names, job, PENDING_AHEAD);
+        return;
+    }
     row->next = row->facts;
-    row->next.epoch++;
+    row->next.epoch = gy_names_next_epoch(names, job);
+    row->next.is_ahead = true;
     row->next.attempts++;
     if (GY_PLANTED_HERE(EPOCH_UNSTORED)) {
         row->facts = row->next;
-        row->is_used = false;
-        gy_names_end_leases(names, job, false);
-        gy_names_start_manager(names, job);
+        row->is_free = true;
+        replace_manager(names, job);
         return;
     }
     gy_names_store_job(names, job, PENDING_RAISE);
+}
+
+void gy_names_raised(gy_names *names, uint32_t job)
+{
+    names->jobs[job].is_free = true;
+    replace_manager(names, job);
+}
+
+void gy_names_forget_manager(gy_names *names, uint32_t job)
+{
+    job_row *row = &names->jobs[job];
+    gy_names_set_host(names, job, GY_NONE);
+    row->address[0] = '\0';
+    row->wanted = row->gang_count = 0;
+    gy_names_unreserve(names, job);
+    gy_names_appetite(names, job);
 }
 
 void gy_names_manager_lost(gy_names *names, uint32_t job, const char *reason)
@@ -158,13 +188,9 @@ void gy_names_manager_lost(gy_names *names, uint32_t job, const char *reason)
         row->facts.attempts = 0;
     }
     gy_names_note_job(names, job, gy_names_text(names, "its manager %s", reason));
-    gy_names_set_host(names, job, GY_NONE);
     row->state = JOB_WAITING;
-    row->address[0] = '\0';
-    row->wanted = row->gang_count = 0;
     gy_control_heap_remove(&names->watched, job);
-    gy_names_unreserve(names, job);
-    gy_names_appetite(names, job);
+    gy_names_forget_manager(names, job);
     raise_epoch(names, job);
 }
 
@@ -326,11 +352,13 @@ void gy_names_hear_manager(gy_names *names, const gy_manager_wishes *wishes)
         gy_names_end(names, GY_MISMATCH, "another name server has a later term");
         return;
     }
+    const bool is_now =
+        row != NULL && gy_names_is_open(row) && gy_names_take_epoch(names, job, wishes->epoch);
     if (row != NULL && gy_names_is_open(row) && wishes->epoch > row->facts.epoch) {
         gy_names_end(names, GY_MISMATCH, "another name server gave a later epoch");
         return;
     }
-    if (row == NULL || !gy_names_is_open(row) || wishes->epoch != row->facts.epoch) {
+    if (!is_now) {
         gy_names_effect *over = gy_names_emit(names, GY_NAMES_OVER);
         over->key = wishes->job;
         over->epoch = wishes->epoch;

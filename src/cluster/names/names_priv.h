@@ -90,6 +90,7 @@ typedef struct gang_row {
 /** What is stored of a job. */
 typedef struct job_facts {
     uint32_t epoch; /* the last; 0: no manager was ever ordered */
+    bool is_ahead;  /* the one after it may be in an order as well (ahead.c) */
     uint32_t attempts, weight, slots_max;
     gy_key spec;
     uint64_t platform;
@@ -106,7 +107,8 @@ typedef enum pending {
     PENDING_RAISE,
     PENDING_END,
     PENDING_KILL,
-    PENDING_RESUME
+    PENDING_RESUME,
+    PENDING_AHEAD
 } pending;
 
 typedef struct job_row {
@@ -117,6 +119,7 @@ typedef struct job_row {
     uint64_t record; /* version */
     uint64_t asker;
     bool is_used; /* a manager was, or may have been, ordered in this epoch */
+    bool is_free; /* nobody has the epoch ahead: this name server stored it, for itself */
     bool is_parked, is_touched;
     uint32_t host;      /* daemon of the manager; GY_NONE: not known */
     uint32_t last_host; /* of the one before */
@@ -194,6 +197,15 @@ void gy_names_no_memory(gy_names *names, gy_status status);
 
 /** Lists are in lists.h. */
 #define GY_LIST_EMPTY ((list){GY_NONE, GY_NONE})
+
+/* ---- ahead.c ---- */
+/** The next epoch that is in no order, whoever gave one. */
+uint32_t gy_names_next_epoch(const gy_names *names, uint32_t job);
+/** Have the epoch ahead without a store, if it is there: `next` is what then follows it. */
+bool gy_names_go_ahead(gy_names *names, uint32_t job);
+/** Is `epoch`, of which is heard, the job's? It becomes the job's if it is the one ahead, which
+ * an earlier name server may have given. */
+bool gy_names_take_epoch(gy_names *names, uint32_t job, uint32_t epoch);
 
 /* ---- store.c ---- */
 void gy_names_store_term(gy_names *names);
@@ -293,6 +305,10 @@ void gy_names_keep_nothing(gy_names *names, uint32_t job);
 void gy_names_hear_manager(gy_names *names, const gy_manager_wishes *wishes);
 /** The job has no manager (any more): the next one. */
 void gy_names_manager_lost(gy_names *names, uint32_t job, const char *reason);
+/** Where it was, and what it wished. */
+void gy_names_forget_manager(gy_names *names, uint32_t job);
+/** The raised epoch stands. */
+void gy_names_raised(gy_names *names, uint32_t job);
 void gy_names_start_manager(gy_names *names, uint32_t job);
 /** Is there a daemon that may start its manager now? @cost O(daemons) */
 bool gy_names_may_start(const gy_names *names, uint32_t job);

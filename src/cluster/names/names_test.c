@@ -63,9 +63,77 @@ static void each_manager_has_an_epoch_of_its_own(void **state)
     assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
     manager_says(&at, 1, 2, 1, no_gang);
     assert_null(said(&at, GY_NAMES_OVER));
-    manager_says(&at, 1, 3, 1, no_gang); /* only another name server gave that */
+    manager_says(&at, 1, 4, 1, no_gang); /* only another name server gave that */
     assert_int_equal(said(&at, GY_NAMES_END)->status, GY_MISMATCH);
     finish(&at);
+}
+
+/* The one that is replaced is daemon `first`'s; `other` has the next. */
+static void begin_job(bench *at, uint64_t *first, uint64_t *other)
+{
+    start(at);
+    daemon_says(at, 1, 4, 0);
+    daemon_says(at, 2, 4, 0);
+    submit(at, 1, 0, "");
+    *first = at->orders[0].daemon;
+    *other = 3 - *first;
+    daemon_says(at, *first, 4, 0);
+    manager_says(at, 1, 1, 0, no_gang);
+}
+
+static void a_table_that_is_slow_holds_up_no_manager(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    uint64_t first = 0, other = 0;
+    begin_job(&at, &first, &other);
+    at.is_held_back = true;
+    at.are_gone = true;
+    daemon_says(&at, first, 4, 0);
+    assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
+    assert_int_equal(at.orders[at.order_count - 1].epoch, 2);
+    const uint64_t second = at.orders[at.order_count - 1].daemon;
+    pass(&at, 200 * ms);
+    daemon_says(&at, second, 4, 0); /* the next one waits: none is ahead any more */
+    assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
+    finish(&at);
+}
+
+/* Whoever comes next: the manager of the epoch ahead is the job's, one of the epoch before it
+ * is over; a lease and a daemon's word tell it as well. */
+static void a_new_name_server_knows_the_epoch_ahead(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        bench at = {.now_ns = ms};
+        uint64_t first = 0, other = 0;
+        begin_job(&at, &first, &other);
+        at.is_held_back = true; /* the name server dies before the table has it */
+        at.are_gone = true;
+        daemon_says(&at, first, 4, 0);
+        assert_int_equal(at.orders[at.order_count - 1].epoch, 2);
+        at.is_held_back = at.are_gone = false;
+        restart(&at);
+        if (way == 0) {
+            manager_says(&at, 1, 1, 0, no_gang); /* of long ago */
+            assert_null(said(&at, GY_NAMES_OVER));
+        }
+        manager_says(&at, 1, 2, 0, no_gang);
+        assert_null(said(&at, GY_NAMES_OVER));
+        assert_null(said(&at, GY_NAMES_END));
+        assert_int_equal(look(&at).epoch, 2);
+        assert_true(look(&at).is_up);
+        manager_says(&at, 1, 1, 0, no_gang);
+        assert_int_equal(said(&at, GY_NAMES_OVER)->epoch, 1);
+        for (int i = 0; i < 7; i++) { /* it falls silent: the next one is new to all */
+            pass(&at, 500 * ms);
+            daemon_says(&at, other, 4, 0);
+        }
+        assert_int_equal(at.orders[at.order_count - 1].epoch, 3);
+        manager_says(&at, 1, 3, 0, no_gang);
+        assert_true(look(&at).is_up);
+        finish(&at);
+    }
 }
 
 static size_t told_anew(bench *at, uint64_t seen)
@@ -187,17 +255,17 @@ static void a_new_name_server_hears_who_is_gone(void **state)
             pass(&at, count_orders(&at, GY_ORDER_MANAGER) < 2 ? 250 * ms : 0);
         }
         assert_true(at.now_ns - began_ns >= replaced_ms[way] * ms);
-        assert_int_equal(at.orders[at.order_count - 1].epoch, 2);
+        assert_int_equal(at.orders[at.order_count - 1].epoch, 3); /* 2 may have been used */
         finish(&at);
     }
 }
 
 /* A daemon that refused an order for an older epoch: the table is read again; for whoever knows
- * that epoch it says nothing of a manager. */
+ * that epoch, or has it ahead, it says nothing of a manager. */
 static void who_is_behind_the_times_reads_the_table_again(void **state)
 {
     (void)state;
-    for (uint32_t known = 1; known < 3; known++) {
+    for (uint32_t known = 1; known < 4; known++) {
         bench at = {.now_ns = ms};
         start(&at);
         daemon_says(&at, 1, 4, 0);
@@ -209,8 +277,8 @@ static void who_is_behind_the_times_reads_the_table_again(void **state)
         at.known = known;
         daemon_says(&at, 1, 4, 0);
         const gy_names_effect *end = said(&at, GY_NAMES_END);
-        assert_int_equal(end != NULL, known == 2);
-        assert_true(end == NULL || end->status == GY_MISMATCH);
+        assert_int_equal(end != NULL, known == 3);
+        assert_true(end == NULL ? look(&at).epoch == known : end->status == GY_MISMATCH);
         gy_names_daemon daemon;
         assert_true(gy_names_look_daemon(at.names, 0, &daemon) && daemon.managers == 0);
         pass(&at, 100 * ms);
@@ -484,6 +552,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_stored_before_it_is_accepted),
         cmocka_unit_test(each_manager_has_an_epoch_of_its_own),
+        cmocka_unit_test(a_table_that_is_slow_holds_up_no_manager),
+        cmocka_unit_test(a_new_name_server_knows_the_epoch_ahead),
         cmocka_unit_test(a_manager_goes_with_its_daemon),
         cmocka_unit_test(a_new_manager_hears_which_daemons_are_lost),
         cmocka_unit_test(a_new_name_server_hears_who_is_gone),

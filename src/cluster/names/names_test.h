@@ -102,6 +102,13 @@ static inline void start(bench *at)
     tell(at, (gy_names_event){.kind = GY_NAMES_BEGIN});
 }
 
+static inline gy_names_job look(const bench *at)
+{
+    gy_names_job job;
+    assert_true(gy_names_find_job(at->names, (gy_key){5, 1}, &job));
+    return job;
+}
+
 static inline void restart(bench *at)
 {
     gy_names_free(at->names);

@@ -30,7 +30,10 @@ typedef struct names_record_job {
     names_record_head head;
     gy_key spec;
     uint64_t platform;
-    uint32_t epoch, attempts, weight, slots_max;
+    uint32_t epoch, attempts;
+    uint16_t weight;
+    uint8_t is_ahead, none; /* the epoch after `epoch` may be in use */
+    uint32_t slots_max;
     int32_t status;
     uint8_t is_killed, is_ended, is_resumed, is_forgotten;
     char name[GY_CONTROL_TEXT_BYTES], label[GY_CONTROL_TEXT_BYTES];

@@ -66,7 +66,8 @@ void gy_names_store_job(gy_names *names, uint32_t job, pending what)
                                .platform = facts->platform,
                                .epoch = facts->epoch,
                                .attempts = facts->attempts,
-                               .weight = facts->weight,
+                               .weight = (uint16_t)facts->weight,
+                               .is_ahead = facts->is_ahead,
                                .slots_max = facts->slots_max,
                                .status = facts->status,
                                .is_killed = facts->is_killed,
@@ -102,6 +103,7 @@ static void stands(gy_names *names, uint32_t job)
             gy_names_answer(names, asker, GY_OK, "accepted");
         }
         row->is_used = row->facts.epoch == 0;
+        row->is_free = row->facts.is_ahead;
         if (row->facts.epoch == 0) {
             row->state = JOB_WAITING;
             gy_names_due(names, job, names->now_ns);
@@ -110,9 +112,10 @@ static void stands(gy_names *names, uint32_t job)
         }
         return;
     case PENDING_RAISE:
-        row->is_used = false;
-        gy_names_end_leases(names, job, false);
-        gy_names_start_manager(names, job);
+        gy_names_raised(names, job);
+        return;
+    case PENDING_AHEAD:
+        row->is_free = true;
         return;
     case PENDING_END:
         gy_names_ended(names, job);
@@ -145,7 +148,7 @@ static void falls(gy_names *names, uint32_t job)
     }
     if (what == PENDING_SUBMIT) {
         gy_names_job_drop(names, job);
-    } else if (what != PENDING_RESUME) { /* else it has ended, as before */
+    } else if (what != PENDING_RESUME && what != PENDING_AHEAD) { /* else it is as before */
         gy_names_due(names, job, names->now_ns + names->options.dead_ns);
     }
 }
@@ -218,6 +221,7 @@ static gy_status load_job(gy_names *names, gy_key key, uint64_t version,
     row->facts = (job_facts){.epoch = record->epoch,
                              .attempts = record->attempts,
                              .weight = record->weight,
+                             .is_ahead = record->is_ahead != 0,
                              .slots_max = record->slots_max,
                              .spec = record->spec,
                              .platform = record->platform,

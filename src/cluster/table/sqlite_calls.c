@@ -5,7 +5,7 @@
 #include <stdarg.h>
 
 #define SQLITE(result, name, parameters, arguments)                                            \
-    GY_LAZY("libsqlite3.so.0", result, name, parameters, arguments)
+    GY_LAZY(GY_LATE_SQLITE, result, name, parameters, arguments)
 
 /* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): they are passed on as they
  * come */
@@ -51,7 +51,7 @@ int sqlite3_db_config(sqlite3 *a, int b, ...)
     const int wanted = va_arg(rest, int);
     int *const answer = va_arg(rest, int *);
     va_end(rest);
-    GY_LAZY_CALL("libsqlite3.so.0", sqlite3_db_config);
+    GY_LAZY_CALL(GY_LATE_SQLITE, sqlite3_db_config);
     return call(a, b, wanted, answer);
 }
 /* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

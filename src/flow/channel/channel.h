@@ -7,6 +7,7 @@
 #ifndef GY_FLOW_CHANNEL_CHANNEL_H
 #define GY_FLOW_CHANNEL_CHANNEL_H
 
+#include "base/thread.h"
 #include "cluster/worker.h"
 #include "flow/channel/fault.h"
 
@@ -59,6 +60,26 @@ typedef struct gy_order_channel {
     bool is_pipe;
 } gy_order_channel;
 
+/**
+ * What a vertex leaves in its process for the next of its stage: memory that has been used, for
+ * one. Another stage's vertex finds the process without it.
+ */
+typedef struct gy_keep {
+    gy_mutex lock;
+    const char *stage; /* of the vertex that left it */
+    void *state;       /* NULL: nothing was left */
+    void (*drop)(void *state);
+} gy_keep;
+
+void gy_keep_init(gy_keep *keep);
+void gy_keep_fini(gy_keep *keep);
+/** Leave a state: `drop` is called unless another vertex takes it; NULL is nothing. */
+void gy_vertex_keep(gy_vertex *vertex, void *state, void (*drop)(void *state));
+/** Take what a vertex of this stage left; NULL: nothing. */
+void *gy_vertex_kept(gy_vertex *vertex);
+/** Drop what was left, but by a vertex of `stage`. */
+void gy_keep_drop(gy_keep *keep, const char *stage);
+
 /** A task as a process runs it. All is borrowed for the call. */
 typedef struct gy_order {
     gy_attempt id;
@@ -99,6 +120,8 @@ typedef struct gy_order {
     bool is_plain;              /* no encryption between the ranks */
     bool is_said;               /* what ranks print is told to the manager's side */
     const gy_worker_task *task; /* through which members at several hosts meet; NULL: alone */
+
+    gy_keep *keep; /* of the process; NULL: nothing is kept */
 
     gy_deadline deadline; /* of the job: every wait ends by it */
 } gy_order;

@@ -143,6 +143,9 @@ void gy_vertex_execute(gy_env *env, const gy_order *order, gy_fault *fault, void
     };
     vertex.board = board != NULL ? board : &vertex.own_board;
     int64_t start_ns = gy_now_ns(env);
+    if (order->keep != NULL) {
+        gy_keep_drop(order->keep, order->stage);
+    }
     run_vertex(&vertex, fault, answer);
     gy_trace_span(order->stage, start_ns, gy_trace_on() ? gy_now_ns(env) : start_ns,
                   (int64_t)order->index);

@@ -90,6 +90,63 @@ bool gy_vertex_is_cancelled(const gy_vertex *vertex)
     return atomic_load_explicit(vertex->is_cancelled, memory_order_relaxed);
 }
 
+/* ---- what is left for the next ---- */
+
+void gy_keep_init(gy_keep *keep)
+{
+    gy_mutex_init(&keep->lock, 1);
+    keep->state = NULL;
+}
+
+void gy_keep_fini(gy_keep *keep)
+{
+    gy_keep_drop(keep, NULL);
+    gy_mutex_fini(&keep->lock);
+}
+
+void gy_vertex_keep(gy_vertex *vertex, void *state, void (*drop)(void *state))
+{
+    gy_keep *keep = vertex->order->keep;
+    if (keep != NULL && state != NULL) {
+        gy_mutex_lock(&keep->lock);
+        if (keep->state == NULL) {
+            keep->stage = vertex->order->stage;
+            keep->state = state;
+            keep->drop = drop;
+            state = NULL;
+        }
+        gy_mutex_unlock(&keep->lock);
+    }
+    if (state != NULL) {
+        drop(state);
+    }
+}
+
+void *gy_vertex_kept(gy_vertex *vertex)
+{
+    gy_keep *keep = vertex->order->keep;
+    void *state = NULL;
+    if (keep != NULL) {
+        gy_mutex_lock(&keep->lock);
+        if (keep->state != NULL && keep->stage == vertex->order->stage) {
+            state = keep->state;
+            keep->state = NULL;
+        }
+        gy_mutex_unlock(&keep->lock);
+    }
+    return state;
+}
+
+void gy_keep_drop(gy_keep *keep, const char *stage)
+{
+    gy_mutex_lock(&keep->lock);
+    if (keep->state != NULL && keep->stage != stage) {
+        keep->drop(keep->state);
+        keep->state = NULL;
+    }
+    gy_mutex_unlock(&keep->lock);
+}
+
 /* ---- the folder for files of its own ---- */
 
 static int remove_entry(const char *path, const struct stat *status, int kind,

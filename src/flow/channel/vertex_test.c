@@ -482,6 +482,66 @@ static void malformed_reports_are_refused(void **state)
     drop(&answer);
 }
 
+static int dropped;
+
+static void drop_count(void *state)
+{
+    dropped += *(int *)state;
+}
+
+static int left_by_one = 1, left_by_two = 2;
+static const void *taken;
+
+static gy_status leave_one(gy_vertex *vertex)
+{
+    gy_vertex_keep(vertex, &left_by_one, drop_count);
+    gy_vertex_keep(vertex, &left_by_two, drop_count); /* there is room for one */
+    return GY_OK;
+}
+
+static gy_status take_one(gy_vertex *vertex)
+{
+    void *kept = gy_vertex_kept(vertex);
+    taken = kept;
+    assert_null(gy_vertex_kept(vertex));
+    gy_vertex_keep(vertex, kept, drop_count);
+    return GY_OK;
+}
+
+static void run_kept(gy_keep *keep, const char *stage, gy_vertex_work work)
+{
+    gy_order order = order_of(work);
+    order.stage = stage;
+    order.keep = keep;
+    gy_worker_answer answer = execute(&order);
+    assert_int_equal(answer.cause, GY_CAUSE_NONE);
+    drop(&answer);
+}
+
+/* A stage's vertices find what the last one left; another stage's make it go, as does the end;
+ * without a process that keeps, it goes at once. */
+static void what_is_left_is_for_the_same_stage(void **state)
+{
+    (void)state;
+    static const char one[] = "one", other[] = "other";
+    gy_keep keep;
+    gy_keep_init(&keep);
+    dropped = 0;
+    run_kept(&keep, one, leave_one);
+    assert_int_equal(dropped, 2);
+    run_kept(&keep, one, take_one);
+    assert_ptr_equal(taken, &left_by_one);
+    assert_int_equal(dropped, 2);
+    run_kept(&keep, other, take_one);
+    assert_null(taken);
+    assert_int_equal(dropped, 3);
+    run_kept(&keep, other, leave_one);
+    gy_keep_fini(&keep);
+    assert_int_equal(dropped, 6);
+    run_kept(NULL, one, leave_one);
+    assert_int_equal(dropped, 9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +555,7 @@ int main(void)
         cmocka_unit_test(cancelled_work_says_so),
         cmocka_unit_test(a_full_disk_ends_the_job),
         cmocka_unit_test(malformed_reports_are_refused),
+        cmocka_unit_test(what_is_left_is_for_the_same_stage),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -3,6 +3,7 @@
 #include "flow/objects/near.h"
 #include "flow/run/places.h"
 
+#include "base/lazy.h"
 #include "base/text.h"
 #include "store/remote/remote.h"
 #include "store/store.h"
@@ -49,10 +50,10 @@ static bool add_build_id(const struct dl_phdr_info *info, gy_text *words)
 }
 
 /* Not the program: the kernel's page, and what is opened when it is first needed, so that it is
- * there in one run and not in the next (base/lazy.h). */
+ * there in one run and not in the next. */
 static bool is_apart(const char *path)
 {
-    static const char *const late[] = {"libssl.so.3", "libcrypto.so.3", "libsqlite3.so.0"};
+    static const char *const late[] = {GY_LATE_ALL};
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
     bool is_late = false;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 enum { KEPT_MOST = 8, BUFFER_BYTES = 512 << 10, POLL_MS_MOST = 10000, CONNECT_MS = 10000 };
+enum { CONTINUE_MS = 200 }; /* "100 Continue" is waited for so long before a body is sent */
 
 struct gy_http {
     gy_env *env;
@@ -358,7 +359,7 @@ static bool set_body(const gy_http_request *request, const gy_curl *curl, CURL *
     if (strcmp(request->method, "PUT") == 0 || strcmp(request->method, "POST") == 0) {
         SET(CURLOPT_POSTFIELDS, request->body != NULL ? (const char *)request->body : "");
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_bytes);
-        SET(CURLOPT_EXPECT_100_TIMEOUT_MS, 200L);
+        SET(CURLOPT_EXPECT_100_TIMEOUT_MS, (long)CONTINUE_MS);
         SET(CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_BYTES);
     }
     if (request->sign != NULL) {
@@ -459,7 +460,9 @@ static gy_status drive(http_exchange *exchange, gy_deadline deadline, const bool
             return give_up(exchange, "the server said nothing", (double)(now - heard) * 1e-9);
         }
         const int64_t wait_ns = GY_MIN(deadline.at_ns, silent_at) - now;
-        const int64_t wait_ms = GY_MIN(wait_ns / 1000000 + 1, (int64_t)POLL_MS_MOST);
+        /* libcurl (7.88) now and then drops its own timer of "100 Continue" */
+        const int most_ms = exchange->request->body_bytes > 0 ? CONTINUE_MS : POLL_MS_MOST;
+        const int64_t wait_ms = GY_MIN(wait_ns / 1000000 + 1, (int64_t)most_ms);
         (void)http->curl->multi_poll(http->multi, NULL, 0, (int)wait_ms, NULL);
     }
 }

@@ -82,6 +82,7 @@ void gy_tcp_lose(tcp_transport *tcp, int rank, gy_status status)
     peer->is_closed = true;
     if (!peer->has_left && !peer->is_gone) {
         peer->is_gone = true;
+        peer->gone_at = ++tcp->gone_count;
         (void)gy_fail_within(status, status == GY_PEER ? "rank %d is gone" : "rank %d", rank);
         gy_error_take(&peer->why, status);
     }
@@ -462,15 +463,34 @@ static gy_status tcp_aborted(gy_transport *transport)
                : GY_OK;
 }
 
+static bool is_missed(const tcp_transport *tcp, int rank)
+{
+    return tcp->peers[rank].is_gone && !gy_transport_is_lost(&tcp->base, rank);
+}
+
+/* Whose end was seen first: others may have ended because of it. */
+static const tcp_peer *first_gone(const tcp_transport *tcp, const tcp_peer *first)
+{
+    for (int rank = 0; rank < tcp->base.size; rank++) {
+        const tcp_peer *who = &tcp->peers[rank];
+        if (is_missed(tcp, rank) && (first == NULL || who->gone_at < first->gone_at)) {
+            first = who;
+        }
+    }
+    return first;
+}
+
 static gy_status tcp_check(gy_transport *transport, int peer)
 {
     const tcp_transport *tcp = tcp_of(transport);
-    for (int rank = 0; rank < transport->size; rank++) {
-        const tcp_peer *who = &tcp->peers[rank];
-        bool is_watched = rank == peer || (peer < 0 && !gy_transport_is_lost(transport, rank));
-        if (is_watched && who->is_gone) {
-            return gy_error_raise(&who->why);
-        }
+    const tcp_peer *gone = NULL;
+    if (peer < 0) {
+        gone = first_gone(tcp, NULL);
+    } else if (tcp->peers[peer].is_gone) {
+        gone = first_gone(tcp, &tcp->peers[peer]);
+    }
+    if (gone != NULL) {
+        return gy_error_raise(&gone->why);
     }
     if (peer >= 0 && tcp->peers[peer].has_left) {
         return gy_fail(GY_PEER, "rank %d has left the run", peer);
@@ -478,28 +498,38 @@ static gy_status tcp_check(gy_transport *transport, int peer)
     return GY_OK;
 }
 
-static void tcp_abort(gy_transport *transport, const gy_error *error)
+static void tell_all(tcp_transport *tcp, const gy_error *error)
 {
-    tcp_transport *tcp = tcp_of(transport);
-    gy_error told = *error;
-    told.rank = error->rank >= 0 ? error->rank : transport->rank;
-    snprintf(told.text, sizeof(told.text), "rank %d: %.990s", told.rank, error->text);
-    if (tcp->is_aborted && tcp->error_epoch == transport->survival.epoch) {
-        return;
-    }
-    keep_error(tcp, &told, transport->survival.epoch);
-    uint8_t body[ABORT_HEAD_BYTES + sizeof(told.text)];
-    int32_t words[3] = {(int32_t)told.status, (int32_t)told.rank,
-                        (int32_t)transport->survival.epoch};
-    size_t text = strlen(told.text);
+    uint8_t body[ABORT_HEAD_BYTES + sizeof(error->text)];
+    int32_t words[3] = {(int32_t)error->status, (int32_t)error->rank,
+                        (int32_t)tcp->base.survival.epoch};
+    size_t text = strlen(error->text);
     memcpy(body, words, sizeof(words));
-    memcpy(body + ABORT_HEAD_BYTES, told.text, text);
-    for (int rank = 0; rank < transport->size; rank++) {
+    memcpy(body + ABORT_HEAD_BYTES, error->text, text);
+    for (int rank = 0; rank < tcp->base.size; rank++) {
         tcp_peer *peer = &tcp->peers[rank];
         if (peer->link != NULL && !peer->is_closed &&
             gy_link_note(peer->link, GY_FRAME_ABORT, body, ABORT_HEAD_BYTES + text) == GY_OK) {
             (void)gy_tcp_push(tcp, rank); /* who cannot be told finds out by its deadline */
         }
+    }
+}
+
+/* What was heard is told on: this rank may end now, and whoever sees its end shall know why. */
+static void tcp_abort(gy_transport *transport, const gy_error *error)
+{
+    tcp_transport *tcp = tcp_of(transport);
+    const uint32_t epoch = transport->survival.epoch;
+    if (!tcp->is_aborted || tcp->error_epoch != epoch) {
+        gy_error told = *error;
+        told.rank = error->rank >= 0 ? error->rank : transport->rank;
+        snprintf(told.text, sizeof(told.text), "rank %d: %.990s", told.rank, error->text);
+        keep_error(tcp, &told, epoch);
+    }
+    if (!tcp->has_told || tcp->told_epoch != epoch) {
+        tcp->has_told = true;
+        tcp->told_epoch = epoch;
+        tell_all(tcp, &tcp->error);
     }
 }
 

@@ -22,7 +22,8 @@ typedef struct tcp_peer {
     int64_t heard_ns;     /* when that was */
     int64_t asked_ns;     /* it was asked then and has not answered; 0: not asked */
     bool is_deaf;         /* epoll does not look for what comes: it would not be taken */
-    gy_error why;         /* it is gone */
+    gy_error why;         /* it is gone, */
+    int gone_at;          /* as the how many-th; 0: it is not */
 } tcp_peer;
 
 typedef struct tcp_transport {
@@ -38,6 +39,9 @@ typedef struct tcp_transport {
     bool is_aborted;
     uint32_t error_epoch;
     gy_error error;
+    bool has_told;       /* all peers, of a failure */
+    uint32_t told_epoch; /* of this epoch */
+    int gone_count;
     int missing; /* peers that have not joined */
     int busy_count;
     int *busy; /* peers with something under way */

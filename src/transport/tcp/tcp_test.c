@@ -193,6 +193,38 @@ static void failure_behind_a_large_message_is_heard(void **state)
     close_all(ranks, RANKS);
 }
 
+/* Rank 2 cannot tell rank 0: half a message stands before its words. Rank 1 heard them. */
+static void who_ends_after_a_failure_says_which(void **state)
+{
+    (void)state;
+    enum { LARGE = 64 << 20 };
+    gy_transport *ranks[RANKS];
+    gy_transfer send, receive;
+    char got = 0, *data = gy_alloc_zero("test", 1, LARGE);
+    const gy_error error = {.status = GY_CANCELLED, .rank = -1, .text = "rank 3 is gone"};
+    open_all(NULL, ranks);
+    join_all(ranks);
+    assert_ok(gy_transport_send(ranks[2], 0, 9, data, LARGE, &send));
+    assert_int_equal(send.status, GY_AGAIN);
+    gy_transport_abort(ranks[2], &error);
+    gy_status heard = GY_OK;
+    for (gy_deadline end = gy_deadline_after(30); heard == GY_OK;) {
+        heard = gy_transport_check(ranks[1], -1);
+        assert_true(gy_now_ns(gy_env_real()) < end.at_ns);
+    }
+    gy_error why;
+    gy_error_take(&why, heard);
+    gy_transport_abort(ranks[1], &why);
+    gy_transport_close(ranks[1]);
+    assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, 1, &receive));
+    assert_status(finish(ranks, &receive), GY_CANCELLED);
+    assert_string_equal(gy_error_text(), "message: rank 2: rank 3 is gone");
+    gy_transport_cancel(ranks[2], &send);
+    ranks[1] = ranks[3];
+    close_all(ranks, RANKS - 1);
+    gy_free(data);
+}
+
 static void those_who_do_not_answer_are_named(void **state)
 {
     (void)state;
@@ -203,51 +235,96 @@ static void those_who_do_not_answer_are_named(void **state)
     close_all(ranks, RANKS);
 }
 
+/* Ranks 1 and 3 are processes, which wait to be killed. */
+static void open_with_mortals(gy_transport **ranks, pid_t mortals[RANKS])
+{
+    ports place;
+    int ready[2];
+    char bytes[2];
+    assert_int_equal(pipe(ready), 0);
+    make_listeners(&place);
+    for (int rank = 1; rank < RANKS; rank += 2) {
+        mortals[rank] = fork();
+        if (mortals[rank] == 0) {
+            for (int other = 0; other < RANKS; other++) {
+                if (other != rank) {
+                    close(place.listeners[other]);
+                }
+            }
+            open_one(&place, rank, NULL, &ranks[rank]);
+            if (gy_transport_meet(ranks[rank], gy_deadline_after(30)) == GY_OK) {
+                (void)!write(ready[1], "x", 1);
+            }
+            for (;;) {
+                pause();
+            }
+        }
+    }
+    close(place.listeners[1]);
+    close(place.listeners[3]);
+    for (int rank = 0; rank < RANKS; rank += 2) {
+        open_one(&place, rank, NULL, &ranks[rank]);
+    }
+    ranks[1] = ranks[3] = ranks[0];
+    join_all(ranks);
+    for (size_t got = 0; got < sizeof(bytes);) {
+        const ssize_t more = read(ready[0], bytes + got, sizeof(bytes) - got);
+        assert_true(more > 0);
+        got += (size_t)more;
+    }
+    close(ready[0]);
+    close(ready[1]);
+}
+
+static void end_mortal(pid_t mortal)
+{
+    assert_int_equal(kill(mortal, SIGKILL), 0);
+    assert_int_equal(waitpid(mortal, NULL, 0), mortal);
+}
+
 /* A killed process closes its sockets without a word. */
 static void dead_rank_is_named(void **state)
 {
     (void)state;
     gy_transport *ranks[RANKS];
-    ports place;
-    int ready[2];
+    pid_t mortals[RANKS];
     char byte = 0;
     gy_transfer receive;
-    assert_int_equal(pipe(ready), 0);
-    make_listeners(&place);
-    pid_t child = fork();
-    if (child == 0) {
-        for (int rank = 0; rank < RANKS; rank++) {
-            if (rank != 1) {
-                close(place.listeners[rank]);
-            }
-        }
-        open_one(&place, 1, NULL, &ranks[1]);
-        if (gy_transport_meet(ranks[1], gy_deadline_after(30)) == GY_OK) {
-            (void)!write(ready[1], "x", 1);
-        }
-        raise(SIGKILL);
-    }
-    close(place.listeners[1]);
-    for (int rank = 0; rank < RANKS; rank++) {
-        if (rank != 1) {
-            open_one(&place, rank, NULL, &ranks[rank]);
-        }
-    }
-    ranks[1] = ranks[0];
-    join_all(ranks);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
+    open_with_mortals(ranks, mortals);
+    end_mortal(mortals[1]);
     int64_t start_ns = gy_now_ns(gy_env_real());
     assert_ok(gy_transport_recv(ranks[0], 1, 9, &byte, 1, &receive));
     assert_status(finish(ranks, &receive), GY_PEER);
     assert_true(gy_now_ns(gy_env_real()) - start_ns < 5000000000); /* not by a deadline */
     assert_non_null(strstr(gy_error_text(), "rank 1 is gone"));
-    assert_status(gy_transport_check(ranks[3], -1), GY_PEER);
+    assert_status(gy_transport_check(ranks[2], -1), GY_PEER);
+    end_mortal(mortals[3]);
     gy_transport_close(ranks[0]);
     gy_transport_close(ranks[2]);
-    gy_transport_close(ranks[3]);
-    close(ready[0]);
-    close(ready[1]);
-    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* Who is waited for died later, and may have died of that. */
+static void first_death_is_named(void **state)
+{
+    (void)state;
+    gy_transport *ranks[RANKS];
+    pid_t mortals[RANKS];
+    open_with_mortals(ranks, mortals);
+    for (int rank = 3; rank > 0; rank -= 2) {
+        end_mortal(mortals[rank]);
+        gy_deadline end = gy_deadline_after(30);
+        while (gy_transport_look(ranks[0], rank) == GY_OK) {
+            assert_true(gy_now_ns(gy_env_real()) < end.at_ns);
+        }
+    }
+    assert_status(gy_transport_check(ranks[0], 1), GY_PEER);
+    assert_non_null(strstr(gy_error_text(), "rank 3 is gone"));
+    const bool is_lost[RANKS] = {[3] = true}; /* that is known, and the others went on */
+    gy_transport_survive(ranks[0], &(gy_survival){.epoch = 1, .is_lost = is_lost});
+    assert_status(gy_transport_check(ranks[0], 1), GY_PEER);
+    assert_non_null(strstr(gy_error_text(), "rank 1 is gone"));
+    gy_transport_close(ranks[0]);
+    gy_transport_close(ranks[2]);
 }
 
 int main(void)
@@ -260,7 +337,9 @@ int main(void)
         cmocka_unit_test(ends_of_ranks_are_named),
         cmocka_unit_test(failure_behind_a_large_message_is_heard),
         cmocka_unit_test(those_who_do_not_answer_are_named),
+        cmocka_unit_test(who_ends_after_a_failure_says_which),
         cmocka_unit_test(dead_rank_is_named),
+        cmocka_unit_test(first_death_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
