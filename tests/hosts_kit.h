@@ -223,14 +223,18 @@ static inline int kit_wait(kit_hosts *hosts, int host)
 static inline void kit_expect_all(kit_hosts *hosts, int status)
 {
     char text[4096], name[32];
+    int got[KIT_HOSTS];
+    bool is_right = true;
     for (int host = 0; host < KIT_HOSTS; host++) {
-        int got = kit_wait(hosts, host);
-        if (got != status) {
-            snprintf(name, sizeof(name), "node-%d.err", host);
-            fail_msg("node %d ended with %d, expected %d: %s", host, got, status,
-                     kit_read(hosts, name, text, sizeof(text)));
-        }
+        got[host] = kit_wait(hosts, host);
+        is_right = is_right && got[host] == status;
     }
+    for (int host = 0; host < KIT_HOSTS && !is_right; host++) {
+        snprintf(name, sizeof(name), "node-%d.err", host);
+        print_message("node %d ended with %d, expected %d: %s\n", host, got[host], status,
+                      kit_read(hosts, name, text, sizeof(text)));
+    }
+    assert_true(is_right);
 }
 
 static inline void kit_wait_for_file(const kit_hosts *hosts, const char *name)

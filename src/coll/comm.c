@@ -545,10 +545,7 @@ gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
         comm->transport->awaited = coll->stage == GY_COLL_STARTED ? 0 : coll->peer + 1;
         if (gy_progress_all(comm)) {
             gy_comm_tell(comm);
-            /* What moves is not waited for: the next wait starts over. */
-            wait.start_ns = wait.check_ns = 0;
-            wait.round = 0;
-            wait.is_napping = false;
+            gy_wait_again(&wait);
             continue;
         }
         wait.peer = coll->stage == GY_COLL_STARTED ? -1 : coll->peer;

@@ -197,9 +197,7 @@ static gy_status drive_once(gy_comm *comm, gy_wait *wait)
     gy_status status = GY_OK;
     gy_mutex_lock(&comm->root->lock);
     if (gy_progress_all(comm)) {
-        wait->start_ns = wait->check_ns = 0;
-        wait->round = 0;
-        wait->is_napping = false;
+        gy_wait_again(wait);
     } else {
         status = gy_wait_round(wait);
         if (status < 0 && status != GY_TIMEOUT) {

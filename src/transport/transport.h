@@ -133,15 +133,24 @@ typedef struct gy_wait {
     uint64_t round;
     int peer; /* whom the wait is for; -1: all */
     bool is_napping;
-    bool is_doomed; /* a peer is gone: the condition gets one more look */
+    bool is_doomed; /* doomed_peer is gone: the condition gets one more look */
     bool is_blind;  /* the caller itself looks at peers and failures */
     bool is_driven; /* the caller itself makes progress before each round */
+    int doomed_peer;
 } gy_wait;
 
 static inline gy_wait gy_wait_start(gy_transport *transport, int peer, const char *what,
                                     gy_deadline deadline)
 {
     return (gy_wait){.transport = transport, .what = what, .deadline = deadline, .peer = peer};
+}
+
+/** What moves is not waited for: the wait starts over, and looks once more before it fails. */
+static inline void gy_wait_again(gy_wait *wait)
+{
+    wait->start_ns = wait->check_ns = 0;
+    wait->round = 0;
+    wait->is_napping = wait->is_doomed = false;
 }
 
 /** One round. GY_OK look again; GY_PEER, GY_TIMEOUT or an abort's failure: stop. */

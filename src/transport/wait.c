@@ -20,7 +20,8 @@ static gy_status time_is_over(const gy_wait *wait, int64_t now_ns)
     return wait->is_blind ? GY_TIMEOUT : gy_transport_blame(wait->transport, GY_TIMEOUT);
 }
 
-/* A peer that is gone may have published what is waited for just before: one more look. */
+/* A peer that is gone may have published what is waited for just before: one more look. So may
+ * the next one, when that look showed that the wait is now for another. */
 static gy_status look_after_peers(gy_wait *wait, int64_t now_ns)
 {
     wait->check_ns = now_ns + CHECK_EVERY_NS;
@@ -29,8 +30,9 @@ static gy_status look_after_peers(gy_wait *wait, int64_t now_ns)
         /* Another rank's death ends the run as well, whoever this wait is for. */
         status = gy_transport_check(wait->transport, -1);
     }
-    if (status < 0 && !wait->is_doomed) {
+    if (status < 0 && !(wait->is_doomed && wait->doomed_peer == wait->peer)) {
         wait->is_doomed = true;
+        wait->doomed_peer = wait->peer;
         wait->check_ns = now_ns;
         return GY_OK;
     }

@@ -615,6 +615,13 @@ static void need_ucx(void)
     assert_int_equal(setenv("ASAN_OPTIONS", "detect_leaks=0", 1), 0); /* UCX keeps some */
 }
 
+/* Also after a failure: the tests behind choose for themselves. */
+static int forget_choices(void **state)
+{
+    (void)state;
+    return unsetenv("GYRE_COLL") + unsetenv("GYRE_TIMEOUT");
+}
+
 static int forget_ucx(void **state)
 {
     (void)state;
@@ -774,10 +781,10 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_of_the_dead_are_swept),
         cmocka_unit_test(collectives_give_what_one_host_gives),
-        cmocka_unit_test(training_gives_what_one_host_gives),
-        cmocka_unit_test(plans_across_hosts_mind_them),
+        cmocka_unit_test_teardown(training_gives_what_one_host_gives, forget_choices),
+        cmocka_unit_test_teardown(plans_across_hosts_mind_them, forget_choices),
         cmocka_unit_test(dead_rank_is_named_everywhere),
-        cmocka_unit_test(stopped_rank_is_named_at_the_deadline),
+        cmocka_unit_test_teardown(stopped_rank_is_named_at_the_deadline, forget_choices),
         cmocka_unit_test(signals_and_ends_reach_all_hosts),
         cmocka_unit_test(wrong_keys_are_told_on_both_sides),
         cmocka_unit_test(keys_of_hosts_may_have_epochs),

@@ -1,0 +1,104 @@
+/*
+ * Goal: a wait fails only after a look that came behind the end of the peer it is for: what
+ * that peer published before it left has been seen, however long this rank was held up.
+ */
+#include "transport/transport.h"
+
+#include "gy_test.h"
+
+/* Ranks 1 to 3 have left; how often that was asked. */
+static int checks;
+
+static gy_status none_aborted(gy_transport *transport)
+{
+    (void)transport;
+    return GY_OK;
+}
+
+static gy_status all_have_left(gy_transport *transport, int peer)
+{
+    (void)transport;
+    checks += peer >= 0;
+    return peer >= 0 ? gy_fail(GY_PEER, "rank %d has left the run", peer) : GY_OK;
+}
+
+static gy_status nothing_moves(gy_transport *transport)
+{
+    (void)transport;
+    return GY_AGAIN;
+}
+
+static void no_nap(gy_transport *transport, int64_t nap_ns)
+{
+    (void)transport;
+    (void)nap_ns;
+}
+
+static const gy_transport_ops still_ops = {.name = "still",
+                                           .aborted = none_aborted,
+                                           .check = all_have_left,
+                                           .progress = nothing_moves,
+                                           .nap = no_nap};
+
+static gy_transport still(void)
+{
+    checks = 0;
+    return (gy_transport){.ops = &still_ops, .env = gy_env_real(), .size = 4};
+}
+
+/* Rounds up to the next look after the peers: what that one says. */
+static gy_status next_check(gy_wait *wait)
+{
+    gy_status status = GY_OK;
+    for (int before = checks; status >= 0 && checks == before;) {
+        status = gy_wait_round(wait);
+    }
+    return status;
+}
+
+static void one_who_left_is_looked_at_once_more(void **state)
+{
+    (void)state;
+    gy_transport transport = still();
+    gy_wait wait = gy_wait_start(&transport, 1, "its call", gy_deadline_after(30));
+    assert_ok(next_check(&wait));
+    assert_status(next_check(&wait), GY_PEER);
+    assert_string_equal(gy_error_text(), "its call: rank 1 has left the run");
+    assert_int_equal(checks, 2);
+}
+
+static void so_is_the_next_one(void **state)
+{
+    (void)state;
+    gy_transport transport = still();
+    gy_wait wait = gy_wait_start(&transport, 1, "its call", gy_deadline_after(30));
+    for (wait.peer = 1; wait.peer < 4; wait.peer++) {
+        assert_ok(next_check(&wait)); /* and the look behind it found that peer's word */
+    }
+    wait.peer = 3;
+    assert_status(next_check(&wait), GY_PEER);
+    assert_string_equal(gy_error_text(), "its call: rank 3 has left the run");
+}
+
+static void what_moved_gives_another_look(void **state)
+{
+    (void)state;
+    gy_transport transport = still();
+    gy_wait wait = gy_wait_start(&transport, 1, "its call", gy_deadline_after(30));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(next_check(&wait));
+        gy_wait_again(&wait);
+    }
+    assert_ok(next_check(&wait));
+    assert_status(next_check(&wait), GY_PEER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_who_left_is_looked_at_once_more),
+        cmocka_unit_test(so_is_the_next_one),
+        cmocka_unit_test(what_moved_gives_another_look),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
