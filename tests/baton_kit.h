@@ -21,7 +21,8 @@ typedef struct baton {
     void (*body)(struct baton *baton, int rank);
     void *arg;
     sem_t bells[BATON_RANKS + 1]; /* to whom the baton goes; the last is the scheduler's */
-    bool is_over[BATON_RANKS];    /* the rank's thread has ended */
+    bool is_over[BATON_RANKS];    /* the rank's thread ends, */
+    bool is_joined[BATON_RANKS];  /* and has ended */
     pthread_t threads[BATON_RANKS];
     int64_t wake_ns[BATON_RANKS]; /* it sleeps until then */
     int64_t limit_ns;             /* of virtual time */
@@ -60,12 +61,22 @@ static inline bool baton_is_up(const baton *all, int rank)
     return gy_sim_is_up(all->sim, rank);
 }
 
+/* The next rank of this round behind `rank`; BATON_NOBODY: it is over. */
+static inline int baton_next(const baton *all, int rank)
+{
+    do {
+        rank++;
+    } while (rank < all->size &&
+             (all->is_over[rank] || all->wake_ns[rank] > gy_sim_now_ns(all->sim)));
+    return rank < all->size ? rank : BATON_NOBODY;
+}
+
 static void baton_nap(gy_transport *transport, int64_t nap_ns)
 {
     (void)transport;
     if (own_baton != NULL) {
         own_baton->wake_ns[own_rank] = gy_sim_now_ns(own_baton->sim) + nap_ns;
-        baton_pass(own_baton, own_rank, BATON_NOBODY);
+        baton_pass(own_baton, own_rank, baton_next(own_baton, own_rank));
     }
 }
 
@@ -107,7 +118,7 @@ static void *baton_thread(void *arg)
     baton_await(place.all, place.rank);
     place.all->body(place.all, place.rank);
     place.all->is_over[place.rank] = true;
-    baton_pass(place.all, place.rank, BATON_NOBODY);
+    baton_pass(place.all, place.rank, baton_next(place.all, place.rank));
     return NULL;
 }
 
@@ -115,7 +126,7 @@ static inline void baton_start(baton *all, int rank)
 {
     baton_place *place = gy_alloc("test", sizeof(*place));
     *place = (baton_place){.all = all, .rank = rank};
-    all->is_over[rank] = false;
+    all->is_over[rank] = all->is_joined[rank] = false;
     all->wake_ns[rank] = 0;
     assert_int_equal(pthread_create(&all->threads[rank], NULL, baton_thread, place), 0);
 }
@@ -125,23 +136,20 @@ static inline bool baton_round(baton *all)
 {
     bool is_any = false;
     int64_t next_ns = INT64_MAX;
+    int first = baton_next(all, -1);
+    if (first != BATON_NOBODY) {
+        baton_pass(all, BATON_NOBODY, first);
+    }
     for (int rank = 0; rank < all->size; rank++) {
-        if (all->is_over[rank]) {
-            continue;
-        }
-        is_any = true;
-        if (all->wake_ns[rank] > gy_sim_now_ns(all->sim)) {
+        if (!all->is_over[rank]) {
+            is_any = true;
             next_ns = GY_MIN(next_ns, all->wake_ns[rank]);
-            continue;
-        }
-        baton_pass(all, BATON_NOBODY, rank);
-        if (all->is_over[rank]) {
+        } else if (!all->is_joined[rank]) {
             pthread_join(all->threads[rank], NULL);
-        } else {
-            next_ns = GY_MIN(next_ns, all->wake_ns[rank]);
+            all->is_joined[rank] = true;
         }
     }
-    if (is_any && next_ns != INT64_MAX) {
+    if (is_any) {
         gy_sim_run_until(all->sim, next_ns);
     }
     assert_true(gy_sim_now_ns(all->sim) < all->limit_ns);

@@ -16,7 +16,7 @@
 typedef struct ucx_peer {
     ucp_ep_h endpoint; /* NULL: not connected */
     bool is_lost;
-    int sends; /* under way */
+    int packets; /* under way, to it or from it */
 } ucx_peer;
 
 typedef struct ucx_context {
@@ -33,10 +33,12 @@ static ucp_tag_t tag_of(int lane, int from)
 
 /* ---- Packets ---- */
 
-/* NULL: done. What follows it in the packet: whose send it is, else NULL. */
-static void keep(gy_carried *packet, ucs_status_ptr_t request)
+/* NULL: done. */
+static void keep(gy_carried *packet, ucx_peer *peer, ucs_status_ptr_t request)
 {
     packet->opaque[0] = (uint64_t)(uintptr_t)request;
+    packet->opaque[1] = (uint64_t)(uintptr_t)peer;
+    peer->packets += request != NULL;
 }
 
 /* Who is lost gets nothing: that is told by asking whether it is lost. */
@@ -46,7 +48,7 @@ static bool send_packet(void *context, int to, int lane, const void *data, size_
     ucx_context *ucx = context;
     ucx_peer *peer = &ucx->peers[to];
     const ucp_request_param_t plain = {.op_attr_mask = 0};
-    keep(packet, NULL);
+    keep(packet, peer, NULL);
     if (peer->is_lost) {
         return true;
     }
@@ -57,9 +59,7 @@ static bool send_packet(void *context, int to, int lane, const void *data, size_
         peer->is_lost = true;
         return true;
     }
-    keep(packet, request);
-    packet->opaque[1] = (uint64_t)(uintptr_t)peer;
-    peer->sends += request != NULL;
+    keep(packet, peer, request);
     return true;
 }
 
@@ -70,8 +70,7 @@ static bool receive_packet(void *context, int from, int lane, void *data, size_t
     const ucp_request_param_t plain = {.op_attr_mask = 0};
     ucs_status_ptr_t request =
         ucp_tag_recv_nbx(ucx->worker, data, size_bytes, tag_of(lane, from), UINT64_MAX, &plain);
-    keep(packet, UCS_PTR_IS_ERR(request) ? NULL : request);
-    packet->opaque[1] = 0;
+    keep(packet, &ucx->peers[from], UCS_PTR_IS_ERR(request) ? NULL : request);
     return !UCS_PTR_IS_ERR(request);
 }
 
@@ -104,11 +103,9 @@ static bool is_packet_done(void *context, gy_carried *packet)
         return false;
     }
     ucp_request_free(request);
-    keep(packet, NULL);
-    ucx_peer *to = (ucx_peer *)(uintptr_t)packet->opaque[1];
-    if (to != NULL) {
-        to->sends--;
-    }
+    ucx_peer *peer = (ucx_peer *)(uintptr_t)packet->opaque[1];
+    keep(packet, peer, NULL);
+    peer->packets--;
     return true;
 }
 
@@ -169,8 +166,8 @@ static bool finish(const ucx_context *ucx, ucs_status_ptr_t request, gy_deadline
 }
 
 /* What is left of an endpoint is written, or given up at the deadline: UCX ends a process that
- * closes what still has packets to send otherwise. A flush does not wait for a large packet
- * that nobody asks for: it is given up with its endpoint. */
+ * closes what still has packets under way otherwise. A flush waits neither for a large packet
+ * that nobody asks for nor for one that comes: they are given up with their endpoint. */
 static void close_endpoint(ucx_context *ucx, ucx_peer *peer, gy_deadline deadline)
 {
     const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -178,7 +175,7 @@ static void close_endpoint(ucx_context *ucx, ucx_peer *peer, gy_deadline deadlin
                               plain = {.op_attr_mask = 0};
     bool is_written = !peer->is_lost &&
                       finish(ucx, ucp_ep_flush_nbx(peer->endpoint, &plain), deadline) &&
-                      !peer->is_lost && peer->sends == 0;
+                      !peer->is_lost && peer->packets == 0;
     ucs_status_ptr_t request = ucp_ep_close_nbx(peer->endpoint, is_written ? &plain : &force);
     (void)finish(ucx, request, is_written ? deadline : gy_deadline_after(CLOSE_S));
     peer->endpoint = NULL;

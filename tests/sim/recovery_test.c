@@ -105,7 +105,7 @@ static void live(baton *all, int rank)
     gy_comm *comms[EPOCHS] = {NULL};
     int epoch = 0;
     assert_ok(
-        gy_comm_new(baton_open(all, rank), &(gy_comm_options){.timeout_s = 5}, &comms[0]));
+        gy_comm_new(baton_open(all, rank), &(gy_comm_options){.timeout_s = 1}, &comms[0]));
     while (!live_an_epoch(all, rank, comms[epoch], &told->chapters[epoch])) {
         gy_comm *next = NULL;
         tempt_fate(all, rank);

@@ -139,7 +139,7 @@ static void live(baton *all, int rank)
     gy_status status = renew(&own, GY_NEVER, &transport);
     if (status >= 0) {
         const gy_comm_options options = {
-            .timeout_s = 5, .renew = renew, .finish = finish, .launcher = &own};
+            .timeout_s = 1, .renew = renew, .finish = finish, .launcher = &own};
         assert_ok(gy_comm_new(transport, &options, &first));
         status = run->work(first, &state, &replay);
         last = replay != NULL ? gy_recoverable_comm(replay) : first;
@@ -345,7 +345,7 @@ static void a_crash_in_a_checkpoint_loses_nothing(void **state)
     (void)state;
     static keeper quiet, run;
     fate of = {.seed = gy_test_seed(), .size = 5, .replicas = 1, .every = 1};
-    int seeds = (int)gy_test_cases(400);
+    int seeds = (int)gy_test_cases(200);
     (void)run_work(&of, &quiet);
     of.crashes = 1;
     of.within_ns = quiet.end_ns;
