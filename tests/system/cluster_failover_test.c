@@ -264,12 +264,14 @@ static int runs(const char *name, char letter)
     return count;
 }
 
-/* A job whose maps are committed and whose reduces have begun, and wait for the file `go`. */
+/* A job whose maps are committed and whose reduces have begun, and wait for the file `go`. No
+ * task has a second copy: each map that begins is committed. */
 static void start_job(const char *name, char id[40], history *of)
 {
     char line[1024];
     snprintf(line, sizeof(line),
-             "rm -f go; $GYRE job submit $N --no-wait --name %s -- $GYRE mr --map \"printf m "
+             "rm -f go; $GYRE job submit $N --no-wait --name %s -- $GYRE mr --copy-after 0 "
+             "--map \"printf m "
              ">>$T/%s.runs; tr ' ' '\\n'\" --reduce \"printf r >>$T/%s.runs; until [ -e $T/go "
              "]; do sleep 0.02; done; uniq -c\" --split 8KiB in? -o %s",
              name, name, name, name);
