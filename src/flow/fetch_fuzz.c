@@ -33,9 +33,11 @@ static gy_key seal(uint8_t *file, size_t size)
 
 static void read_file(const uint8_t *bytes, size_t size, gy_key content)
 {
-    char path[64];
+    char path[256];
+    const char *folder = gy_setting_get("TMPDIR"); /* a crash leaves the file there */
     /* A file of its own: the reader follows no link, so nothing of /proc. */
-    (void)snprintf(path, sizeof(path), "/tmp/gyre-fetch-fuzz-%d", (int)getpid());
+    (void)snprintf(path, sizeof(path), "%s/gyre-fetch-fuzz-%d",
+                   folder != NULL ? folder : "/tmp", (int)getpid());
     FILE *copy = fopen(path, "we");
     GY_ASSERT(copy != NULL && fwrite(bytes, 1, size, copy) == size && fclose(copy) == 0);
     gy_section_wanted wanted = {.path = path, .content = content};

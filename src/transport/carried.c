@@ -5,6 +5,7 @@
  * (a failure, an end, are you there?) have a lane of their own.
  */
 #include "transport/carried_priv.h"
+#include "transport/failure_priv.h"
 #include "transport/match_priv.h"
 
 #include <stdio.h>
@@ -62,11 +63,7 @@ typedef struct carried_transport {
     gy_carrier carrier;
     size_t packet_bytes;
     note *notes; /* under way */
-    bool is_aborted;
-    uint32_t error_epoch;
-    bool has_told; /* all peers, of a failure */
-    uint32_t told_epoch;
-    gy_error error;
+    gy_run_failure failure;
     int near_first, near_count; /* ranks that others lead to; none: 0 of them */
     int busy_count;
     int *busy; /* peers with something under way */
@@ -93,21 +90,12 @@ static bool is_gone(const carried_peer *peer)
     return peer->has_left && peer->got_packets >= peer->left_packets;
 }
 
-static void keep_error(carried_transport *carried, const gy_error *error, uint32_t epoch)
-{
-    if (!carried->is_aborted || carried->error_epoch < epoch) {
-        carried->error = *error;
-        carried->error_epoch = epoch;
-        carried->is_aborted = true;
-    }
-}
-
 static void fail_library(carried_transport *carried, int peer)
 {
     gy_error error;
     gy_error_take(&error, gy_fail(GY_IO, "%s cannot carry a packet between rank %d and rank %d",
                                   carried->carrier.name, carried->base.rank, peer));
-    keep_error(carried, &error, carried->base.survival.epoch);
+    gy_run_failure_keep(&carried->failure, &error, carried->base.survival.epoch);
 }
 
 /* ---- Notes ---- */
@@ -165,7 +153,7 @@ static void hear_note(carried_transport *carried, int from, const note *heard)
     if (heard->said.kind == NOTE_ABORT && heard->said.status < 0) {
         gy_error error = {.status = (gy_status)heard->said.status, .rank = heard->said.rank};
         snprintf(error.text, sizeof(error.text), "%s", heard->said.text);
-        keep_error(carried, &error, heard->said.epoch);
+        gy_run_failure_keep(&carried->failure, &error, heard->said.epoch);
     } else if (heard->said.kind == NOTE_LEAVE) {
         carried->peers[from].has_left = true;
         carried->peers[from].left_packets = heard->said.packets;
@@ -446,9 +434,7 @@ static gy_status carried_aborted(gy_transport *transport)
 {
     carried_transport *carried = carried_of(transport);
     hear_notes(carried);
-    return carried->is_aborted && carried->error_epoch == transport->survival.epoch
-               ? gy_error_raise(&carried->error)
-               : GY_OK;
+    return gy_run_failure_raise(&carried->failure, transport->survival.epoch);
 }
 
 /* Does the library say that a rank is gone that did not say that it leaves? */
@@ -485,18 +471,11 @@ static void carried_abort(gy_transport *transport, const gy_error *error)
     carried_transport *carried = carried_of(transport);
     const uint32_t epoch = transport->survival.epoch;
     const bool is_first = carried_aborted(transport) == GY_OK;
-    if (is_first) {
-        gy_error told = *error;
-        told.rank = error->rank >= 0 ? error->rank : transport->rank;
-        snprintf(told.text, sizeof(told.text), "rank %d: %.990s", told.rank, error->text);
-        keep_error(carried, &told, epoch);
-    }
+    gy_run_failure_say(&carried->failure, error, transport->rank, epoch);
     /* Where ends are seen, what was heard is told on: this rank may end now. */
-    if (is_first || (carried->carrier.is_lost != NULL &&
-                     (!carried->has_told || carried->told_epoch != epoch))) {
-        carried->has_told = true;
-        carried->told_epoch = epoch;
-        tell_all(carried, NOTE_ABORT, &carried->error);
+    if ((is_first || carried->carrier.is_lost != NULL) &&
+        gy_run_failure_is_untold(&carried->failure, epoch)) {
+        tell_all(carried, NOTE_ABORT, &carried->failure.error);
     }
 }
 
@@ -550,7 +529,7 @@ static int carried_absent(gy_transport *transport, gy_absent *absent, int room)
         hear_notes(carried);
         now_ns = gy_now_ns(transport->env);
         count = count_silent(carried, (double)(now_ns - start_ns) * 1e-9, absent, room);
-    } while (count > 0 && !carried->is_aborted && now_ns < end_ns);
+    } while (count > 0 && !carried->failure.is_set && now_ns < end_ns);
     return count;
 }
 
@@ -579,7 +558,7 @@ static void drain(carried_transport *carried, int rank)
 /* In this epoch or a later one. */
 static bool has_failed(const carried_transport *carried)
 {
-    return carried->is_aborted && carried->error_epoch >= carried->base.survival.epoch;
+    return carried->failure.is_set && carried->failure.epoch >= carried->base.survival.epoch;
 }
 
 /*

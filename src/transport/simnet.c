@@ -1,8 +1,8 @@
 #include "transport/simnet.h"
 
+#include "transport/failure_priv.h"
 #include "transport/match_priv.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef enum frame_kind { FRAME_MESSAGE, FRAME_ABORT } frame_kind;
@@ -15,24 +15,14 @@ typedef struct simnet {
     gy_transport base;
     gy_sim *sim;
     uint64_t arrived, looked; /* messages: for progress to say whether something moved */
-    bool is_aborted, is_starved;
-    uint32_t error_epoch;
-    gy_error error;
+    bool is_starved;
+    gy_run_failure failure;
     gy_inbox inboxes[];
 } simnet;
 
 static simnet *simnet_of(gy_transport *transport)
 {
     return (simnet *)(void *)transport;
-}
-
-static void keep_error(simnet *net, const gy_error *error, uint32_t epoch)
-{
-    if (!net->is_aborted || net->error_epoch < epoch) {
-        net->error = *error;
-        net->error_epoch = epoch;
-        net->is_aborted = true;
-    }
 }
 
 static void receive(void *arg, int from, const void *data, size_t size_bytes)
@@ -47,7 +37,7 @@ static void receive(void *arg, int from, const void *data, size_t size_bytes)
         gy_error error;
         GY_ASSERT(size_bytes == sizeof(head) + sizeof(error));
         memcpy(&error, bytes + sizeof(head), sizeof(error));
-        keep_error(net, &error, (uint32_t)head.tag);
+        gy_run_failure_keep(&net->failure, &error, (uint32_t)head.tag);
         return;
     }
     if (!gy_inbox_deliver(&net->inboxes[from], head.tag, bytes + sizeof(head),
@@ -113,9 +103,7 @@ static void simnet_cancel(gy_transport *transport, gy_transfer *transfer)
 static gy_status simnet_aborted(gy_transport *transport)
 {
     const simnet *net = simnet_of(transport);
-    return net->is_aborted && net->error_epoch == transport->survival.epoch
-               ? gy_error_raise(&net->error)
-               : GY_OK;
+    return gy_run_failure_raise(&net->failure, transport->survival.epoch);
 }
 
 static gy_status simnet_check(gy_transport *transport, int peer)
@@ -136,15 +124,12 @@ static gy_status simnet_check(gy_transport *transport, int peer)
 static void simnet_abort(gy_transport *transport, const gy_error *error)
 {
     simnet *net = simnet_of(transport);
-    gy_error told = *error;
-    told.rank = error->rank >= 0 ? error->rank : transport->rank;
-    snprintf(told.text, sizeof(told.text), "rank %d: %.990s", told.rank, error->text);
-    keep_error(net, &told, transport->survival.epoch);
+    gy_run_failure_say(&net->failure, error, transport->rank, transport->survival.epoch);
     frame head = {.kind = FRAME_ABORT, .tag = transport->survival.epoch};
     for (int rank = 0; rank < transport->size; rank++) {
         if (rank != transport->rank && gy_sim_is_up(net->sim, rank)) {
             /* A rank that cannot be told finds out by its deadline. */
-            (void)send_frame(net, rank, &head, &told, sizeof(told));
+            (void)send_frame(net, rank, &head, &net->failure.error, sizeof(net->failure.error));
         }
     }
 }

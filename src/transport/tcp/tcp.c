@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -67,15 +66,6 @@ static void watch_peer(tcp_transport *tcp, int rank)
 
 /* ---- Ends of peers ---- */
 
-static void keep_error(tcp_transport *tcp, const gy_error *error, uint32_t epoch)
-{
-    if (!tcp->is_aborted || tcp->error_epoch < epoch) {
-        tcp->error = *error;
-        tcp->error_epoch = epoch;
-        tcp->is_aborted = true;
-    }
-}
-
 void gy_tcp_lose(tcp_transport *tcp, int rank, gy_status status)
 {
     tcp_peer *peer = &tcp->peers[rank];
@@ -110,7 +100,7 @@ static gy_status hear_abort(tcp_transport *tcp, const gy_frame *frame, const uin
     }
     size_t size = GY_MIN((size_t)frame->size_bytes - ABORT_HEAD_BYTES, sizeof(error.text) - 1);
     memcpy(error.text, body + ABORT_HEAD_BYTES, size);
-    keep_error(tcp, &error, (uint32_t)words[2]);
+    gy_run_failure_keep(&tcp->failure, &error, (uint32_t)words[2]);
     return GY_OK;
 }
 
@@ -437,7 +427,7 @@ static int tcp_absent(gy_transport *transport, gy_absent *absent, int room)
     do {
         (void)look_at_all(tcp, ROLL_LOOK_MS);
         look_behind(tcp);
-    } while (!tcp->is_aborted && is_answer_due(tcp, start_ns));
+    } while (!tcp->failure.is_set && is_answer_due(tcp, start_ns));
     int64_t now_ns = gy_now_ns(transport->env);
     for (int rank = 0; rank < transport->size; rank++) {
         const tcp_peer *peer = &tcp->peers[rank];
@@ -458,9 +448,7 @@ static gy_status tcp_aborted(gy_transport *transport)
     (void)look_at_all(tcp, 0);
     look_behind(tcp);
     ask_the_quiet(tcp);
-    return tcp->is_aborted && tcp->error_epoch == transport->survival.epoch
-               ? gy_error_raise(&tcp->error)
-               : GY_OK;
+    return gy_run_failure_raise(&tcp->failure, transport->survival.epoch);
 }
 
 static bool is_missed(const tcp_transport *tcp, int rank)
@@ -520,16 +508,9 @@ static void tcp_abort(gy_transport *transport, const gy_error *error)
 {
     tcp_transport *tcp = tcp_of(transport);
     const uint32_t epoch = transport->survival.epoch;
-    if (!tcp->is_aborted || tcp->error_epoch != epoch) {
-        gy_error told = *error;
-        told.rank = error->rank >= 0 ? error->rank : transport->rank;
-        snprintf(told.text, sizeof(told.text), "rank %d: %.990s", told.rank, error->text);
-        keep_error(tcp, &told, epoch);
-    }
-    if (!tcp->has_told || tcp->told_epoch != epoch) {
-        tcp->has_told = true;
-        tcp->told_epoch = epoch;
-        tell_all(tcp, &tcp->error);
+    gy_run_failure_say(&tcp->failure, error, transport->rank, epoch);
+    if (gy_run_failure_is_untold(&tcp->failure, epoch)) {
+        tell_all(tcp, &tcp->failure.error);
     }
 }
 

@@ -4,6 +4,7 @@
 #ifndef GY_TRANSPORT_TCP_PRIV_H
 #define GY_TRANSPORT_TCP_PRIV_H
 
+#include "transport/failure_priv.h"
 #include "transport/tcp.h"
 #include "transport/tcp/link_priv.h"
 
@@ -36,11 +37,7 @@ typedef struct tcp_transport {
     uint64_t rounds;
     bool is_holding;     /* a message may wait */
     uint64_t hold_until; /* round */
-    bool is_aborted;
-    uint32_t error_epoch;
-    gy_error error;
-    bool has_told;       /* all peers, of a failure */
-    uint32_t told_epoch; /* of this epoch */
+    gy_run_failure failure;
     int gone_count;
     int missing; /* peers that have not joined */
     int busy_count;
