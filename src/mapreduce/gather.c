@@ -254,22 +254,21 @@ static gy_status open_groups(const gy_gather *gather, const uint64_t *spills, si
 static gy_status visit_groups(gy_groups *groups, bool is_list, gy_row_visit visit, void *arg)
 {
     for (;;) {
-        gy_row row = {0};
-        bool has_row = false;
-        GY_TRY(gy_groups_next(groups, &row, &has_row));
-        if (!has_row) {
+        const gy_row *row;
+        GY_TRY(gy_groups_next(groups, &row));
+        if (row == NULL) {
             return GY_OK;
         }
         if (!is_list) {
-            GY_TRY(visit(arg, &row));
+            GY_TRY(visit(arg, row));
             continue;
         }
-        for (;;) {
-            GY_TRY(gy_groups_list(groups, &row.list, &row.list_size));
-            if (row.list == NULL) {
+        for (gy_row piece = *row;;) {
+            GY_TRY(gy_groups_list(groups, &piece.list, &piece.list_size));
+            if (piece.list == NULL) {
                 break;
             }
-            GY_TRY(visit(arg, &row));
+            GY_TRY(visit(arg, &piece));
         }
     }
 }

@@ -1,8 +1,6 @@
 /* Several tables read as one: a tree of losers of their next rows, by (hash, key, table). */
-#include "mapreduce/rows.h"
-
-#include "base/base.h"
 #include "mapreduce/losers.h"
+#include "mapreduce/rows_priv.h"
 
 #include <string.h>
 
@@ -21,6 +19,7 @@ struct gy_groups {
     char *key;
     size_t key_size, key_capacity;
     uint64_t hash;
+    gy_row row; /* as it is given, unless it lies in one table alone */
     bool has_key;
     bool is_waiting; /* the top's row was given, the top is to go on */
 };
@@ -48,7 +47,7 @@ static gy_status read_row(gy_groups *groups, size_t index)
 {
     head *of = &groups->heads[index];
     bool has_row = false;
-    GY_TRY(gy_rows_next(of->rows, &of->row, &has_row));
+    GY_TRY(gy_rows_step(of->rows, &of->row, &has_row));
     of->is_ended = !has_row;
     groups->tree.words[index] = has_row ? of->row.hash : UINT64_MAX;
     return GY_OK;
@@ -152,7 +151,7 @@ gy_status gy_groups_list(gy_groups *groups, const char **list, size_t *size)
     return GY_OK;
 }
 
-static gy_status next_list(gy_groups *groups, gy_row *row)
+static gy_status next_list(gy_groups *groups, const gy_row **row)
 {
     while (groups->has_key) { /* what was not read */
         const char *list;
@@ -161,49 +160,48 @@ static gy_status next_list(gy_groups *groups, gy_row *row)
     }
     if (!top_of(groups)->is_ended) {
         GY_TRY(keep_key(groups));
-        *row = (gy_row){.hash = groups->hash, .key = groups->key, .key_size = groups->key_size};
+        groups->row =
+            (gy_row){.hash = groups->hash, .key = groups->key, .key_size = groups->key_size};
+        *row = &groups->row;
     }
     return GY_OK;
 }
 
 /* A key of one table is given as it lies there; the table goes on when the next is asked for.
  */
-static gy_status next_number(gy_groups *groups, gy_row *row, bool *has_row)
+static gy_status next_number(gy_groups *groups, const gy_row **row)
 {
     if (groups->is_waiting) {
         groups->is_waiting = false;
         GY_TRY(advance(groups));
     }
     const head *top = top_of(groups);
-    *has_row = !top->is_ended;
     if (top->is_ended) {
         return GY_OK;
     }
     if (!gy_losers_has_equal(&groups->tree)) {
-        *row = top->row;
+        *row = &top->row;
         groups->is_waiting = true;
         return GY_OK;
     }
     GY_TRY(keep_key(groups));
-    *row = (gy_row){.hash = groups->hash,
-                    .key = groups->key,
-                    .key_size = groups->key_size,
-                    .number = top->row.number};
+    int64_t number = top->row.number;
     GY_TRY(advance(groups));
     while (is_top_of_key(groups)) {
-        row->number = gy_fold_numbers(groups->fold, groups->join, row->number,
-                                      top_of(groups)->row.number);
+        number =
+            gy_fold_numbers(groups->fold, groups->join, number, top_of(groups)->row.number);
         GY_TRY(advance(groups));
     }
+    groups->row = (gy_row){.hash = groups->hash,
+                           .key = groups->key,
+                           .key_size = groups->key_size,
+                           .number = number};
+    *row = &groups->row;
     return GY_OK;
 }
 
-gy_status gy_groups_next(gy_groups *groups, gy_row *row, bool *has_row)
+gy_status gy_groups_next(gy_groups *groups, const gy_row **row)
 {
-    if (gy_fold_is_list(groups->fold)) {
-        GY_TRY(next_list(groups, row));
-        *has_row = groups->has_key;
-        return GY_OK;
-    }
-    return next_number(groups, row, has_row);
+    *row = NULL;
+    return gy_fold_is_list(groups->fold) ? next_list(groups, row) : next_number(groups, row);
 }

@@ -332,26 +332,25 @@ static gy_status reduce_tables(gy_reducer *reduce, gy_groups *groups, gy_hot_cur
 {
     const gy_fold fold = reduce->stage->options.fold;
     for (;;) {
-        gy_row row;
-        bool has_row = false;
-        GY_TRY(gy_groups_next(groups, &row, &has_row));
-        if (!has_row) {
+        const gy_row *row;
+        GY_TRY(gy_groups_next(groups, &row));
+        if (row == NULL) {
             return gy_hot_end(hot);
         }
-        if (gy_hot_is_next(hot, &row)) {
+        if (gy_hot_is_next(hot, row)) {
             GY_TRY(gy_hot_reduce(hot, reduce));
             continue;
         }
         if (!gy_fold_is_list(fold) && !reduce->stage->options.has_reduce) {
-            GY_TRY(put_line(&reduce->output, row.key, row.key_size, row.number, true));
+            GY_TRY(put_line(&reduce->output, row->key, row->key_size, row->number, true));
             continue;
         }
-        single one = {row.number, false};
+        single one = {row->number, false};
         gy_listed list = {.more = more_of_groups, .arg = groups, .fold = fold};
         gy_values values = gy_fold_is_list(fold)
                                ? gy_listed_values(&list)
                                : (gy_values){.fold = fold, .arg = &one, .next = next_single};
-        GY_TRY(gy_reduce_key(reduce, row.key, row.key_size, &values));
+        GY_TRY(gy_reduce_key(reduce, row->key, row->key_size, &values));
     }
 }
 
@@ -416,16 +415,16 @@ static gy_status sort_tables(gy_reducer *reduce, gy_groups *groups)
     gy_alloc_budget(options.memory_bytes);
     GY_TRY(gy_sorter_new(gy_env_real(), &options, &sorter));
     gy_status status = GY_OK;
-    for (bool has_row = true; status >= 0 && has_row;) {
-        gy_row row;
-        status = gy_groups_next(groups, &row, &has_row);
-        if (status >= 0 && has_row) {
-            const gy_sort_item item = {.key = row.key,
-                                       .key_bytes = row.key_size,
-                                       .value = (const char *)&row.number,
-                                       .value_bytes = sizeof(row.number)};
-            status = gy_sorter_add(sorter, &item, 1);
+    for (const gy_row *row = NULL; status >= 0;) {
+        status = gy_groups_next(groups, &row);
+        if (status < 0 || row == NULL) {
+            break;
         }
+        const gy_sort_item item = {.key = row->key,
+                                   .key_bytes = row->key_size,
+                                   .value = (const char *)&row->number,
+                                   .value_bytes = sizeof(row->number)};
+        status = gy_sorter_add(sorter, &item, 1);
     }
     if (status >= 0) {
         status = gy_sorter_end(sorter);

@@ -1,5 +1,5 @@
 /* Rows out and in. */
-#include "mapreduce/rows.h"
+#include "mapreduce/rows_priv.h"
 
 #include "base/base.h"
 
@@ -16,15 +16,12 @@ gy_status gy_outlet_flush(gy_outlet *outlet)
     return outlet->sink.write(outlet->sink.arg, outlet->buffer, size);
 }
 
-gy_status gy_outlet_room(gy_outlet *outlet, size_t size_bytes)
+gy_status gy_outlet_make_room(gy_outlet *outlet, size_t size_bytes)
 {
     if (outlet->buffer == NULL) {
         outlet->capacity = GY_MAX(outlet->capacity, size_bytes);
         outlet->buffer = gy_alloc("mapreduce.out", outlet->capacity);
         return outlet->buffer != NULL ? GY_OK : GY_NOMEM;
-    }
-    if (outlet->capacity - outlet->used >= size_bytes) {
-        return GY_OK;
     }
     GY_TRY(gy_outlet_flush(outlet));
     if (outlet->capacity < size_bytes) {
@@ -86,15 +83,6 @@ gy_status gy_row_put(gy_outlet *outlet, const gy_row *row, bool is_list)
     outlet->used += (size_t)(out - from);
     return GY_OK;
 }
-
-struct gy_rows {
-    gy_spring spring;
-    bool is_list, is_ended;
-    const char *at, *end; /* what is left of the bytes at hand */
-    char *joined;         /* a row that lay in several pieces */
-    size_t joined_capacity;
-    uint64_t last_hash, passed; /* bytes taken from the spring, for messages */
-};
 
 gy_status gy_rows_new(gy_spring spring, bool is_list, gy_rows **rows)
 {

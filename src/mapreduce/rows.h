@@ -57,9 +57,18 @@ typedef struct gy_outlet {
     uint64_t flushed; /* to the sink */
 } gy_outlet;
 
+/** What gy_outlet_room does when there is none. */
+GY_MUST_CHECK gy_status gy_outlet_make_room(gy_outlet *outlet, size_t size_bytes);
+
 /** Room for size_bytes, to be filled from outlet->buffer + outlet->used on. GY_NOMEM; the
  * sink's. */
-GY_MUST_CHECK gy_status gy_outlet_room(gy_outlet *outlet, size_t size_bytes);
+GY_MUST_CHECK static inline gy_status gy_outlet_room(gy_outlet *outlet, size_t size_bytes)
+{
+    return outlet->buffer != NULL && outlet->capacity - outlet->used >= size_bytes
+               ? GY_OK
+               : gy_outlet_make_room(outlet, size_bytes);
+}
+
 GY_MUST_CHECK gy_status gy_outlet_add(gy_outlet *outlet, const void *data, size_t size_bytes);
 GY_MUST_CHECK gy_status gy_outlet_flush(gy_outlet *outlet);
 void gy_outlet_free(gy_outlet *outlet);
@@ -96,9 +105,9 @@ GY_MUST_CHECK gy_status gy_groups_new(gy_rows **rows, size_t count, gy_fold fold
 void gy_groups_free(gy_groups *groups);
 /**
  * The next key, by (hash, key), valid until the next call; of numbers with the number of all
- * rows of it. What was left of the last key's list is skipped.
+ * rows of it; NULL: none is left. What was left of the last key's list is skipped.
  */
-GY_MUST_CHECK gy_status gy_groups_next(gy_groups *groups, gy_row *row, bool *has_row);
+GY_MUST_CHECK gy_status gy_groups_next(gy_groups *groups, const gy_row **row);
 /** The next piece of the key's list: first the pieces of the first rows; `list` NULL: none. */
 GY_MUST_CHECK gy_status gy_groups_list(gy_groups *groups, const char **list, size_t *size);
 

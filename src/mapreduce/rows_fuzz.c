@@ -97,12 +97,12 @@ static void read_groups(pieces one, pieces two, gy_fold fold)
     } else {
         gy_rows_free(rows[0]);
     }
-    gy_row row;
+    const gy_row *row;
     uint64_t sum = 0;
     for (bool has = status == GY_OK; has;) {
-        has = gy_groups_next(groups, &row, &has) == GY_OK && has;
-        sum += has ? gy_hash(row.key, row.key_size, row.hash) : 0;
-        const char *list = row.key;
+        has = gy_groups_next(groups, &row) == GY_OK && row != NULL;
+        sum += has ? gy_hash(row->key, row->key_size, row->hash) : 0;
+        const char *list = has ? row->key : NULL;
         for (size_t size = 0; has && gy_fold_is_list(fold) && list != NULL;) {
             has = gy_groups_list(groups, &list, &size) == GY_OK;
             sum += has && list != NULL ? digest_list(list, size, fold, sum) : 0;

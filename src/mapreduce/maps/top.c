@@ -98,17 +98,16 @@ void gy_map_fields(gy_map *map, const gy_record *record)
 static gy_status keep_best(gy_groups *groups, bool is_weighted, gy_top *top)
 {
     for (;;) {
-        gy_row row;
-        bool has_row = false;
-        GY_TRY(gy_groups_next(groups, &row, &has_row));
-        if (!has_row) {
+        const gy_row *row;
+        GY_TRY(gy_groups_next(groups, &row));
+        if (row == NULL) {
             return GY_OK;
         }
-        if (is_weighted && row.number == BEYOND) {
+        if (is_weighted && row->number == BEYOND) {
             return gy_fail(GY_LIMIT, "the weights of '%.*s' sum up to more than 64 bits hold",
-                           (int)GY_MIN(row.key_size, (size_t)60), row.key);
+                           (int)GY_MIN(row->key_size, (size_t)60), row->key);
         }
-        GY_TRY(gy_top_add(top, row.key, row.key_size, row.number));
+        GY_TRY(gy_top_add(top, row->key, row->key_size, row->number));
     }
 }
 
