@@ -16,23 +16,20 @@ int main(int argc, char **argv)
     gy_node loss = gy_cross_entropy(gy_matmul(rows, w), labels); /* -mean log softmax(x W) */
     gy_node move = gy_mul(gy_scalar(g, GY_F32, 3e-6), gy_gradient(loss, w));
     gy_node fetch[] = {loss, gy_assign(w, gy_sub(w, move))};
-    gy_tensor *images, *digits, *out[2];
+    gy_tensor *images, *digits;
     gy_session_options ranks = {.comm = gy_comm_world()}; /* allreduce comes by itself */
     int r = gy_comm_rank(ranks.comm), p = gy_comm_size(ranks.comm);
     gy_session *s;
     int status = argc != 3 || gy_read_idx(argv[1], &images) || gy_read_idx(argv[2], &digits) ||
                  gy_session_new(g, &ranks, &s);
     for (int64_t i = 0, n = 100; !status && i + n <= gy_tensor_size(images, 0); i += n) {
-        gy_tensor *x = NULL, *y = NULL;
+        gy_tensor *x = NULL, *y = NULL, *out[2] = {NULL, NULL};
         int64_t from = i + gy_part_begin(n, r, p), to = i + gy_part_begin(n, r + 1, p);
         status = gy_tensor_slice(images, 0, from, to, 1, &x) ||
                  gy_tensor_slice(digits, 0, from, to, 1, &y) ||
                  gy_session_run(s, (gy_feed[]){{pixels, x}, {labels, y}}, 2, n, fetch, 2, out);
-        if (!status) {
-            (void)(r == 0 && printf("%6d loss %.4f\n", (int)i, gy_tensor_get(out[0], 0)));
-            gy_tensor_drop(out[0]);
-        }
-        gy_tensor_drop(x), gy_tensor_drop(y);
+        (void)(status || r || printf("%6d loss %.4f\n", (int)i, gy_tensor_get(out[0], 0)));
+        gy_tensor_drop(x), gy_tensor_drop(y), gy_tensor_drop(out[0]);
     }
     const char *usage = "usage: softmax IMAGES LABELS";
     return status ? fprintf(stderr, "%s\n", argc != 3 ? usage : gy_error_text()), 1 : 0;
