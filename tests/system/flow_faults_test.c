@@ -183,19 +183,24 @@ static gy_status draw(gy_vertex *vertex)
     return GY_OK;
 }
 
-/* Whether this run is one of the first half; however many ask at once. */
-static bool is_let(const habits *has)
+/* False: it is there. */
+static bool make_exclusive(const char *path)
 {
-    char path[128];
-    for (int i = 0; i < CONSUMERS / 2; i++) {
+    int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    return file >= 0 && close(file) == 0;
+}
+
+/* Whether this consumer is one of the first half; however many ask at once. */
+static bool is_let(const habits *has, int me)
+{
+    char own[128], path[128];
+    snprintf(own, sizeof(own), "%s/lets-%d", has->top, me);
+    bool is_one = access(own, F_OK) == 0;
+    for (int i = 0; i < CONSUMERS / 2 && !is_one; i++) {
         snprintf(path, sizeof(path), "%s/let-%d", has->top, i);
-        int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-        if (file >= 0) {
-            (void)close(file);
-            return true;
-        }
+        is_one = make_exclusive(path) && make_exclusive(own);
     }
-    return false;
+    return is_one;
 }
 
 /* Passes on the first line of its input. The first half goes through; the others have begun
@@ -206,7 +211,7 @@ static gy_status consume(gy_vertex *vertex)
     int me = gy_vertex_index(vertex);
     record(has, "pid", (int)getpid());
     record(has, "begin", me);
-    if (is_let(has)) {
+    if (is_let(has, me)) {
         record(has, "let", me);
     } else {
         GY_TRY(wait_for(vertex, "go"));
@@ -533,14 +538,35 @@ static void who_wakes_too_late_is_not_heard(void **state)
 
 /* ---- losses ---- */
 
+/* How often the run of a task was given to another process before it had begun, as far as the
+ * manager knew: a begun one has run in vain. */
+static int moved_of(const gy_flow_report *report, const char *stage, int index)
+{
+    char words[64];
+    int count = 0;
+    snprintf(words, sizeof(words), "%s[%d]: it stood behind", stage, index);
+    for (int i = 0; i < report->note_count; i++) {
+        count += strncmp(report->notes[i], words, strlen(words)) == 0;
+    }
+    return count;
+}
+
+static bool have_all_begun(const char *log)
+{
+    int begun = 0;
+    for (int i = 0; i < CONSUMERS; i++) {
+        begun += count_of(log, "begin", i) > 0;
+    }
+    return begun == CONSUMERS;
+}
+
 /* Half of the consumers are committed, the others have begun: the producer's file goes. */
 static void lose_what_was_drawn(void *arg, const gy_flow_report *report)
 {
     place *at = arg;
     char log[LOG_BYTES];
     read_log(at->has.top, log);
-    if (at->damaged == 0 && report->stages[1].done == CONSUMERS / 2 &&
-        count_of(log, "begin", -1) == CONSUMERS) {
+    if (at->damaged == 0 && report->stages[1].done == CONSUMERS / 2 && have_all_begun(log)) {
         at->damaged = damage(at, "nothing like it", "drawn ", false);
         permit(at);
     }
@@ -582,10 +608,12 @@ static void readers_of_what_was_drawn_run_again(void **state)
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     read_log(at.has.top, log);
     assert_true(submitted_is() ? at.damaged >= 1 : at.damaged == 1); /* hosts have copies */
-    assert_int_equal(count_of(log, "drawn", -1), 2);
+    assert_in_range(count_of(log, "drawn", -1), 2, 2 + moved_of(report, "draw", 0));
     for (int i = 0; i < CONSUMERS; i++) {
-        assert_int_equal(count_of(log, "begin", i), 2);
-        assert_int_equal(count_of(log, "end", i), 1 + (count_of(log, "let", i) > 0));
+        const int moved = moved_of(report, "consume", i),
+                  ends = 1 + (count_of(log, "let", i) > 0);
+        assert_in_range(count_of(log, "begin", i), 2, 2 + moved);
+        assert_in_range(count_of(log, "end", i), ends, ends + moved);
     }
     expect_one_draw(&at);
     gy_flow_report_free(report);
@@ -607,8 +635,8 @@ static void lose_three_stages(void *arg, const gy_flow_report *report)
     }
 }
 
-/* The hash of all the output, and what ran. */
-static uint64_t run_chains(bool is_lossy, char log[LOG_BYTES])
+/* The hash of all the output, what ran, and what may have run in vain. */
+static uint64_t run_chains(bool is_lossy, char log[LOG_BYTES], int moved[CHAINS][4])
 {
     place at = make_place();
     at.has.is_lossy = is_lossy;
@@ -634,6 +662,9 @@ static uint64_t run_chains(bool is_lossy, char log[LOG_BYTES])
     for (int i = 0; i < CHAINS; i++) {
         static char data[1 << 20];
         char path[160];
+        for (int k = 0; k < 4; k++) {
+            moved[i][k] = moved_of(report, (const char[2]){(char)('a' + k)}, i);
+        }
         snprintf(path, sizeof(path), "%s/end-%05d", at.output, i);
         FILE *file = fopen(path, "re");
         assert_non_null(file);
@@ -668,18 +699,17 @@ static void a_bit_turned_three_stages_up(void **state)
 {
     (void)state;
     static const int runs[CHAINS][4] = {{2, 2, 2, 1}, {1, 1, 2, 1}, {1, 1, 1, 1}};
-    char log[LOG_BYTES];
-    uint64_t expected = expected_chains();
-    if (!submitted_is()) { /* which runs one job */
-        assert_true(run_chains(false, log) == expected);
+    static const int once[CHAINS][4] = {{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}};
+    for (int is_lossy = submitted_is(); is_lossy < 2; is_lossy++) { /* which runs one job */
+        char log[LOG_BYTES];
+        int moved[CHAINS][4];
+        assert_true(run_chains(is_lossy, log, moved) == expected_chains());
         for (int i = 0; i < CHAINS * 4; i++) {
-            assert_int_equal(count_of(log, (const char[2]){(char)('a' + i % 4)}, i / 4), 1);
+            const int chain = i / 4, stage = i % 4,
+                      least = (is_lossy ? runs : once)[chain][stage];
+            assert_in_range(count_of(log, (const char[2]){(char)('a' + stage)}, chain), least,
+                            least + moved[chain][stage]);
         }
-    }
-    assert_true(run_chains(true, log) == expected);
-    for (int i = 0; i < CHAINS * 4; i++) {
-        assert_int_equal(count_of(log, (const char[2]){(char)('a' + i % 4)}, i / 4),
-                         runs[i / 4][i % 4]);
     }
 }
 
