@@ -166,9 +166,8 @@ static void tick(gy_manager *manager)
     bool was_late = manager->timer_ns < manager->now_ns - manager->options.silence_ns / 4;
     manager->timer_ns = INT64_MAX;
     gy_manager_look_at_processes(manager, was_late);
-    manager->copies_due = manager->cohort_due = 0;
+    gy_manager_look_at_runs(manager);
     if (manager->phase == PHASE_RUNNING) {
-        gy_manager_look_at_runs(manager);
         gy_manager_look_at_hosts(manager);
     }
 }
@@ -263,7 +262,7 @@ static void settle(gy_manager *manager)
     if (manager->hosts.wait_count > 0) {
         gy_manager_exact_release(manager);
     }
-    if (manager->phase == PHASE_RUNNING && manager->copy_wanted != GY_NONE) {
+    if (manager->phase == PHASE_RUNNING) {
         gy_manager_copy_late(manager);
     }
     gy_manager_place(manager);

@@ -203,6 +203,7 @@ struct gy_manager {
     int64_t spawn_ns; /* no empty slot may be used before */
     uint32_t failed_starts;
     uint32_t noted_wait;  /* the last cohort whose waiting was told */
+    bool is_half_done;    /* a stage, just now */
     uint32_t copy_wanted; /* a run that shall be copied before ready tasks; GY_NONE */
     uint32_t copies_due;  /* late runs of one member that find no process for their copy, */
     uint32_t copies_host; /* all on this host; GY_NONE: on several, or at home */

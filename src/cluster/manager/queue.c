@@ -45,6 +45,9 @@ void gy_manager_set_state(gy_manager *manager, uint32_t task, task_state state)
     stage->committed += state == TASK_COMMITTED;
     manager->committed_count -= row->state == TASK_COMMITTED;
     manager->committed_count += state == TASK_COMMITTED;
+    /* From now on it can be said which of its runs are late. */
+    manager->is_half_done |= state == TASK_COMMITTED && stage->running > 0 &&
+                             stage->committed == (stage->tasks + 1) / 2;
     row->state = (uint8_t)state;
 }
 

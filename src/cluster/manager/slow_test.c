@@ -5,7 +5,7 @@
  */
 #include "cluster/manager/machine_test.h"
 
-enum { WORKERS = 4, TASKS = 40 };
+enum { WORKERS = 4, MOST = 8, TASKS = 40 };
 static const int64_t task_ns = 2000000000, step_ns = 10000000;
 
 /* What each worker is at. */
@@ -22,7 +22,13 @@ typedef struct result {
     uint32_t seen; /* processes whose run was told as slow, a bit each */
 } result;
 
-static void take(machine *at, worker *workers, const int *slowness, int *cancelled)
+/* By how much each process is slower, and how much longer each takes than the one before. */
+typedef struct speeds {
+    int slowness[MOST]; /* 0: there are fewer */
+    int64_t drift_ns;
+} speeds;
+
+static void take(machine *at, worker *workers, const speeds *of, int *cancelled)
 {
     for (size_t i = 0; i < at->said.count; i++) {
         const gy_effect *effect = &at->said.items[i];
@@ -30,7 +36,8 @@ static void take(machine *at, worker *workers, const int *slowness, int *cancell
             worker *who = &workers[effect->process];
             assert_int_equal(who->done_ns, 0); /* never behind another */
             *who = (worker){.start = *effect,
-                            .done_ns = at->now_ns + task_ns * slowness[effect->process]};
+                            .done_ns = at->now_ns + task_ns * of->slowness[effect->process] +
+                                       of->drift_ns * effect->process};
         } else if (effect->kind == GY_EFFECT_CANCEL) {
             workers[effect->process].is_cancelled = true;
             workers[effect->process].done_ns = at->now_ns + step_ns;
@@ -54,7 +61,7 @@ static void answer(machine *at, const worker *who, uint32_t process)
 static void look_for_slow(const machine *at, result *out)
 {
     gy_run_state slow[2];
-    const int64_t least_ns = task_ns + 2 * step_ns;
+    const int64_t least_ns = task_ns + MOST * step_ns;
     const uint32_t count = gy_manager_slow(at->manager, at->now_ns, least_ns, slow, 2);
     assert_in_range(count, 0, 2);
     for (uint32_t i = 0; i < count; i++) {
@@ -65,25 +72,27 @@ static void look_for_slow(const machine *at, result *out)
     }
 }
 
-/* slowness: (WORKERS) by how much each is slower; 0: there are fewer. */
-static void run_job(const int *slowness, int64_t copy_floor_ns, result *out)
+static void run_job(const speeds *of, int64_t copy_floor_ns, result *out)
 {
     machine_job job = {0};
     machine at;
-    worker workers[WORKERS] = {0};
+    worker workers[MOST] = {0};
+    uint32_t count = 0;
     *out = (result){0};
     for (int i = 0; i < TASKS; i++) {
         machine_task(&job, (gy_task){.stage = 0}, NULL);
     }
-    const uint32_t count = slowness[WORKERS - 1] != 0 ? WORKERS : WORKERS - 1;
+    while (count < MOST && of->slowness[count] != 0) {
+        count++;
+    }
     machine_new(&at, &job,
                 (gy_manager_options){.process_max = count, .copy_floor_ns = copy_floor_ns});
     machine_tell(&at, (gy_event){.kind = GY_EVENT_BEGIN});
     machine_synced(&at);
-    take(&at, workers, slowness, &out->cancelled);
+    take(&at, workers, of, &out->cancelled);
     for (uint32_t process = 0; process < count; process++) {
         machine_up(&at, process);
-        take(&at, workers, slowness, &out->cancelled);
+        take(&at, workers, of, &out->cancelled);
     }
     int64_t begun_ns = at.now_ns;
     while (at.manager->phase == PHASE_RUNNING) {
@@ -93,18 +102,18 @@ static void run_job(const int *slowness, int64_t copy_floor_ns, result *out)
             machine_tell(&at, (gy_event){.kind = GY_EVENT_HEARD,
                                          .process = process,
                                          .generation = at.manager->slots[process].generation});
-            take(&at, workers, slowness, &out->cancelled);
+            take(&at, workers, of, &out->cancelled);
             const worker over = workers[process];
             if (over.done_ns > 0 && over.done_ns <= at.now_ns) {
                 workers[process].done_ns = 0;
                 answer(&at, &over, process);
-                take(&at, workers, slowness, &out->cancelled);
+                take(&at, workers, of, &out->cancelled);
             }
         }
         look_for_slow(&at, out);
         if (at.manager->timer_ns <= at.now_ns) {
             machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
-            take(&at, workers, slowness, &out->cancelled);
+            take(&at, workers, of, &out->cancelled);
         }
     }
     out->seconds = (double)(at.now_ns - begun_ns) / 1e9;
@@ -112,21 +121,23 @@ static void run_job(const int *slowness, int64_t copy_floor_ns, result *out)
     machine_free(&at);
 }
 
-static void compare(const int *ones, const int *slowness, double *alone)
+/* What is slow is so from the second worker on. */
+static void compare(const speeds *ones, const speeds *slower, double *alone)
 {
     result healthy, slow, uncopied;
+    const uint32_t slow_ones = slower->slowness[2] == 1 ? 1u << 1 : 1u << 1 | 1u << 2;
     run_job(ones, 0, &healthy);
-    run_job(slowness, 0, &slow);
-    run_job(slowness, -1, &uncopied);
+    run_job(slower, 0, &slow);
+    run_job(slower, -1, &uncopied);
     *alone = uncopied.seconds / healthy.seconds;
-    printf("healthy %.2f s, one at a tenth %.2f s: %.2f times, %u copies, %u won; %.2f times "
+    printf("healthy %.2f s, some at a tenth %.2f s: %.2f times, %u copies, %u won; %.2f times "
            "without copies\n",
            healthy.seconds, slow.seconds, slow.seconds / healthy.seconds, slow.stage.copies,
            slow.stage.copies_won, *alone);
     assert_int_equal(healthy.stage.copies, 0);
     assert_int_equal(healthy.cancelled, 0);
     assert_int_equal(healthy.seen, 0);
-    assert_int_equal(slow.seen, 1u << 1);
+    assert_int_equal(slow.seen, slow_ones);
     assert_true(slow.stage.copies_won >= 1);
     assert_true(slow.cancelled >= 1);
     assert_true(slow.seconds <= 1.5 * healthy.seconds);
@@ -138,7 +149,7 @@ static void one_slow_worker_of_three(void **state)
 {
     (void)state;
     double alone = 0;
-    compare((const int[]){1, 1, 1, 0}, (const int[]){1, 10, 1, 0}, &alone);
+    compare(&(speeds){{1, 1, 1}, 0}, &(speeds){{1, 10, 1}, 0}, &alone);
 }
 
 /* Here it is the copies that keep the bound. */
@@ -146,8 +157,21 @@ static void one_slow_worker_of_four(void **state)
 {
     (void)state;
     double alone = 0;
-    compare((const int[]){1, 1, 1, 1}, (const int[]){1, 10, 1, 1}, &alone);
+    compare(&(speeds){{1, 1, 1, 1}, 0}, &(speeds){{1, 10, 1, 1}, 0}, &alone);
     assert_true(alone > 1.5);
+}
+
+/* The healthy ones end together or nearly so, half of the stage among them: both late runs are
+ * copied then, not after a further task of each. */
+static void two_slow_workers_of_eight(void **state)
+{
+    (void)state;
+    double alone = 0;
+    for (int64_t drift_ns = 0; drift_ns <= step_ns; drift_ns += step_ns / 2) {
+        compare(&(speeds){{1, 1, 1, 1, 1, 1, 1, 1}, drift_ns},
+                &(speeds){{1, 10, 10, 1, 1, 1, 1, 1}, drift_ns}, &alone);
+        assert_true(alone > 1.5);
+    }
 }
 
 /* ---- Cohorts ---- */
@@ -244,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_slow_worker_of_three),
         cmocka_unit_test(one_slow_worker_of_four),
+        cmocka_unit_test(two_slow_workers_of_eight),
         cmocka_unit_test(a_slow_cohort_is_seen_and_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

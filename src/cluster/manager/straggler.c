@@ -190,13 +190,20 @@ static copied look_at_run(gy_manager *manager, uint32_t index)
     return how;
 }
 
+/* Several are wanted at once where the runs of a stage end together: whoever is free goes to
+ * the next of them, not to a ready task for as long again. */
 void gy_manager_copy_late(gy_manager *manager)
 {
-    if (manager->open_count > 0) {
+    if (manager->is_half_done) {
+        manager->is_half_done = false;
+        gy_manager_look_at_runs(manager);
+    }
+    if (manager->open_count > 0 && manager->copy_wanted != GY_NONE) {
         const uint32_t index = manager->copy_wanted;
-        const bool was_due = manager->copies_due > 0 && manager->runs[index].width == 1;
         manager->copy_wanted = GY_NONE;
-        manager->copies_due -= look_at_run(manager, index) == COPY_STARTED && was_due;
+        if (look_at_run(manager, index) == COPY_STARTED) {
+            gy_manager_look_at_runs(manager);
+        }
     }
 }
 
@@ -254,7 +261,10 @@ void gy_manager_look_at_runs(gy_manager *manager)
 {
     manager->copy_wanted = GY_NONE;
     manager->copy_ns = INT64_MAX;
-    manager->behind = 0;
+    manager->behind = manager->copies_due = manager->cohort_due = 0;
+    if (manager->phase != PHASE_RUNNING) {
+        return;
+    }
     for (uint32_t process = 0; process < manager->options.process_max; process++) {
         if (is_stuck(manager, &manager->slots[process])) {
             gy_manager_kill(manager, process, "what it runs was cancelled and does not end");
