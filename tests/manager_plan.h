@@ -19,7 +19,8 @@ enum {
     PLAN_HOME = 4,    /* processes without hosts */
     PLAN_HOSTS = 4,
     PLAN_PROCESSES = 8,
-    PLAN_NUMBERS = 64 /* of hosts */
+    PLAN_NUMBERS = 64, /* of hosts */
+    PLAN_BYTES = 3000000
 };
 
 /* What a task wrote: the records as a set, and the bytes. */
@@ -117,6 +118,7 @@ static inline void plan_task(plan *job, uint32_t stage, uint64_t nonce)
         job->places[at] = places[gy_random_below(&random, GY_COUNT(places))];
         plan_pin(job, at, &random);
     }
+    task->input_bytes = (int64_t)gy_random_below(&random, PLAN_BYTES);
     job->first_edge[at + 1] = job->edge_count;
     job->is_exact = job->is_exact && task->promise != GY_PROMISE_INDETERMINATE &&
                     !(job->is_ordered[at] && task->promise == GY_PROMISE_DETERMINISTIC);

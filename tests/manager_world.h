@@ -85,6 +85,7 @@ typedef struct job_item {
     struct job_item *next;
     gy_attempt id;
     uint32_t member;
+    int64_t work_ns;
     bool is_running, is_cancelled;
 } job_item;
 
@@ -427,7 +428,7 @@ static inline void item_ends(void *arg)
     gy_event said = {.kind = GY_EVENT_FAILED,
                      .id = what->id,
                      .member = what->member,
-                     .run_ns = 1000000,
+                     .run_ns = item->work_ns,
                      .reason = "as the seed wants it"};
     bool waits = false;
     uint32_t machine = world_has_hosts(at) ? where->machine : GY_NONE;
@@ -477,11 +478,13 @@ static inline void process_run_next(world *at, uint32_t number)
     for (job_item *item = where->items;
          item != NULL && where->running < at->job.options.threads; item = item->next) {
         if (!item->is_running) {
-            int64_t work_ns = 100000 + (int64_t)world_below(at, 3000000);
+            const int64_t bytes = at->job.tasks[item->id.task].input_bytes;
             bool is_slow = where->slow_until_ns > gy_sim_now_ns(at->sim);
+            item->work_ns = (100000 + (int64_t)world_below(at, 2 * (uint64_t)bytes + 1)) *
+                            (is_slow ? 30 : 1);
             item->is_running = true;
             where->running++;
-            world_at(at, is_slow ? work_ns * 30 : work_ns, item_ends,
+            world_at(at, item->work_ns, item_ends,
                      order_new(at, number, item->id, item->member));
         }
     }

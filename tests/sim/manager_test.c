@@ -95,6 +95,9 @@ static void check_end(world *at)
         gy_stage_state state;
         gy_manager_stage(at->manager, stage, &state);
         at->copies += state.copies;
+        if (state.copies > 0 && at->job.options.copy_floor_ns < 0) {
+            world_wrong(at, "copied, though that is not wanted", stage);
+        }
         bool is_ungrown = at->job.stages[stage].is_gate && at->asked[stage] != UINT32_MAX &&
                           at->asked[stage] != state.tasks;
         if (state.committed != state.tasks || state.running != 0 || is_ungrown) {
@@ -279,7 +282,7 @@ static void a_seed_tells_one_story(void **state)
     }
 }
 
-enum { SEEDS_MAX = 5000, HOST_SEEDS_MAX = 20000 };
+enum { SEEDS_MAX = 5000, HOST_SEEDS_MAX = 100000 };
 
 static void tell_planted(int bug, uint64_t seed, char wrong[256])
 {

@@ -270,6 +270,38 @@ static void bytes_excuse(void **state)
     machine_free(&at);
 }
 
+/* The line through what runs took may be below nothing at its beginning: who reads nothing is
+ * expected at once then, not before; and where copies are not wanted there are none. */
+static void a_line_below_nothing(void **state)
+{
+    (void)state;
+    for (int is_copied = 0; is_copied < 2; is_copied++) {
+        machine_job job = {0};
+        machine at;
+        gy_run_state slow = {.late_ns = 0};
+        gy_stage_state counted;
+        for (int64_t i = 0; i < 20; i++) {
+            machine_task(&job, (gy_task){.input_bytes = i == 0 ? 0 : 1000000 * (i + 10)}, NULL);
+        }
+        machine_new(&at, &job,
+                    (gy_manager_options){.process_max = 2,
+                                         .copy_floor_ns = is_copied ? 1000000000 : -1});
+        machine_begin(&at);
+        for (uint32_t task = 1; task < 20; task++) { /* 1 ms a megabyte from the tenth on */
+            begin_anew(&at);
+            finish(&at, task, 1000000 * (int64_t)task);
+        }
+        begin_anew(&at);
+        pass_ms(&at, 900);
+        assert_int_equal(gy_manager_slow(at.manager, at.now_ns, 0, &slow, 1), 1);
+        assert_true(at.manager->stages[0].base_ns < 0 && slow.late_ns >= 0);
+        pass_ms(&at, 200);
+        gy_manager_stage(at.manager, 0, &counted);
+        assert_int_equal(counted.copies, is_copied);
+        machine_free(&at);
+    }
+}
+
 /* ---- Gates ---- */
 
 static void a_gate_grows_once(void **state)
@@ -393,6 +425,7 @@ int main(void)
         cmocka_unit_test(a_late_run_is_copied_once),
         cmocka_unit_test(a_run_like_the_others_is_not_copied),
         cmocka_unit_test(bytes_excuse),
+        cmocka_unit_test(a_line_below_nothing),
         cmocka_unit_test(a_gate_grows_once),
         cmocka_unit_test(wrong_growths_end_the_job),
     };

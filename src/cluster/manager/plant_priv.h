@@ -23,6 +23,7 @@
     X(RAISE_FORGOTTEN)                                                                         \
     X(BITS_IGNORED)                                                                            \
     X(COPIED_BLIND)                                                                            \
+    X(COPIED_ANYWAY)                                                                           \
     X(MEMO_AGAIN)                                                                              \
     X(EXACT_TWICE)                                                                             \
     X(LEARNT_FORGOTTEN)                                                                        \

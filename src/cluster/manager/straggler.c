@@ -91,7 +91,8 @@ static int64_t late_ns(const gy_manager *manager, const task_row *row)
     if (stage->fitted < stage->sampled - stage->sampled / 16) {
         fit(stage);
     }
-    double expected = stage->base_ns + stage->slope * (double)row->input_bytes;
+    /* A line through few runs may be below nothing at its end. */
+    double expected = fmax(stage->base_ns + stage->slope * (double)row->input_bytes, 0);
     double late = expected + 3 * stage->sigma_ns;
     if (tasks < FIT_TASKS) {
         late = 3 * expected;
@@ -163,8 +164,10 @@ static copied look_at_run(gy_manager *manager, uint32_t index)
     const task_row *row = &manager->rows[late->task];
     bool may_copy = late->is_live && (row->flags & GY_TASK_EXACT) == 0 &&
                     manager->options.copy_floor_ns >= 0 && manager->phase == PHASE_RUNNING;
+    may_copy = may_copy || GY_PLANTED(COPIED_ANYWAY);
     int64_t age_ns = may_copy ? age_of(manager, index) : 0;
-    if (age_ns <= manager->options.copy_floor_ns || has_copy(manager, late->task)) {
+    if (!may_copy || age_ns <= manager->options.copy_floor_ns ||
+        has_copy(manager, late->task)) {
         return COPY_NOT_NOW;
     }
     const int64_t limit_ns = late_ns(manager, row);
