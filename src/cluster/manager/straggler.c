@@ -193,23 +193,6 @@ static copied look_at_run(gy_manager *manager, uint32_t index)
     return how;
 }
 
-/* Several are wanted at once where the runs of a stage end together: whoever is free goes to
- * the next of them, not to a ready task for as long again. */
-void gy_manager_copy_late(gy_manager *manager)
-{
-    if (manager->is_half_done) {
-        manager->is_half_done = false;
-        gy_manager_look_at_runs(manager);
-    }
-    if (manager->open_count > 0 && manager->copy_wanted != GY_NONE) {
-        const uint32_t index = manager->copy_wanted;
-        manager->copy_wanted = GY_NONE;
-        if (look_at_run(manager, index) == COPY_STARTED) {
-            gy_manager_look_at_runs(manager);
-        }
-    }
-}
-
 /* Tasks that were sent ahead and stand behind a long one go elsewhere; where no process is free
  * but a slot has none, one is started for them first. */
 static void look_behind(gy_manager *manager, uint32_t process)
@@ -260,19 +243,12 @@ static bool is_first(const gy_manager *manager, const seat *at)
     return true;
 }
 
-void gy_manager_look_at_runs(gy_manager *manager)
+static void look_for_late(gy_manager *manager)
 {
     manager->copy_wanted = GY_NONE;
     manager->copy_ns = INT64_MAX;
-    manager->behind = manager->copies_due = manager->cohort_due = 0;
-    if (manager->phase != PHASE_RUNNING) {
-        return;
-    }
+    manager->copies_due = manager->cohort_due = 0;
     for (uint32_t process = 0; process < manager->options.process_max; process++) {
-        if (is_stuck(manager, &manager->slots[process])) {
-            gy_manager_kill(manager, process, "what it runs was cancelled and does not end");
-        }
-        look_behind(manager, process);
         uint32_t at = manager->slots[process].first;
         for (uint32_t i = 0; i < manager->options.threads && at != GY_NONE; i++) {
             const seat *oldest = &manager->seats[at];
@@ -287,6 +263,38 @@ void gy_manager_look_at_runs(gy_manager *manager)
     if (manager->copy_ns < manager->now_ns + gy_manager_pace(manager)) {
         gy_manager_wake(manager, manager->copy_ns);
     }
+}
+
+/* Several are wanted at once where the runs of a stage end together: whoever is free goes to
+ * the next of them, not to a ready task for as long again. */
+void gy_manager_copy_late(gy_manager *manager)
+{
+    if (manager->is_half_done) {
+        manager->is_half_done = false;
+        look_for_late(manager);
+    }
+    if (manager->open_count > 0 && manager->copy_wanted != GY_NONE) {
+        const uint32_t index = manager->copy_wanted;
+        manager->copy_wanted = GY_NONE;
+        if (look_at_run(manager, index) == COPY_STARTED) {
+            look_for_late(manager);
+        }
+    }
+}
+
+void gy_manager_look_at_runs(gy_manager *manager)
+{
+    manager->behind = manager->copies_due = manager->cohort_due = 0;
+    if (manager->phase != PHASE_RUNNING) {
+        return;
+    }
+    for (uint32_t process = 0; process < manager->options.process_max; process++) {
+        if (is_stuck(manager, &manager->slots[process])) {
+            gy_manager_kill(manager, process, "what it runs was cancelled and does not end");
+        }
+        look_behind(manager, process);
+    }
+    look_for_late(manager);
 }
 
 /* Into its place, the oldest first; the youngest falls out when there are too many. */
