@@ -492,6 +492,7 @@ static inline void carry_out(world *at, const gy_effect *effect)
         on_start(at, effect);
         break;
     case GY_EFFECT_CANCEL:
+        world_attempt(at, &effect->id)->is_told = true;
         order_send(at, effect, cancel_arrives);
         break;
     case GY_EFFECT_APPEND:

@@ -355,13 +355,13 @@ static inline void count_stages(const world *at, uint32_t *failed, uint32_t *cop
 }
 
 /* Does another attempt of the task run on this machine, which is not told to stop? */
-static inline bool runs_there(const world *at, const gy_attempt *id, uint32_t number)
+static inline bool runs_there(world *at, const gy_attempt *id, uint32_t number)
 {
     for (uint32_t slot = 0; slot < at->job.options.process_max; slot++) {
         for (const job_item *item = at->processes[slot].items; item != NULL;
              item = item->next) {
             if (item->id.task == id->task && item->id.attempt != id->attempt &&
-                at->slot_number[slot] == number && !item->is_cancelled &&
+                at->slot_number[slot] == number && !world_attempt(at, &item->id)->is_told &&
                 at->processes[slot].is_known_up) {
                 return true;
             }

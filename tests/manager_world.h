@@ -62,6 +62,7 @@ typedef struct attempt {
     bool has_file, is_bad, is_discarded, is_undermined;
     bool is_held;    /* its file lies on its machine, in this incarnation */
     bool is_excused; /* that was lost when somebody needed it */
+    bool is_told;    /* to stop, though nobody at its process may have heard it yet */
     uint32_t machine, incarnation;
     uint32_t looked; /* when is_undermined was found */
 } attempt;
