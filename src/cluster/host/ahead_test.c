@@ -143,14 +143,13 @@ static void parents_come_before_their_children(void **state)
     kit_close(&at);
 }
 
-/* ---- what waits to become it ---- */
-
-/* The group of processes of its own that a process is in; false: none. */
-static bool find_group(pid_t process, char path[512])
+/* The group of processes that is named by `parent`, if the process is in it; false: it is not.
+ */
+static bool find_group(pid_t process, pid_t parent, char path[512])
 {
     char name[64], text[4096], own[32];
     snprintf(name, sizeof(name), "/proc/%d/cgroup", (int)process);
-    snprintf(own, sizeof(own), "/gyre-%d\n", (int)process);
+    snprintf(own, sizeof(own), "/gyre-%d\n", (int)parent);
     const int file = open(name, O_RDONLY | O_CLOEXEC);
     const ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
     if (file >= 0) {
@@ -165,59 +164,33 @@ static bool find_group(pid_t process, char path[512])
     return true;
 }
 
-/* The child of the daemon that is no parent yet, in a group of its own. 0: none. */
-static pid_t find_parked(const kit_scene *at, char group[512])
-{
-    pid_t children[64];
-    const int count = list_children(at, children);
-    for (int i = 0; i < count; i++) {
-        if (!has_variable(children[i], "GYRE_VERTEX=") && find_group(children[i], group)) {
-            return children[i];
-        }
-    }
-    return 0;
-}
-
-static void what_waits_becomes_the_parent(void **state)
+static void groups_go_with_their_parents(void **state)
 {
     (void)state;
     static kit_scene at;
-    char group[512] = "", next[512] = "";
-    pid_t parked = 0, parent = 0;
+    char group[512] = "";
+    pid_t parent = 0;
     if (access("/sys/fs/cgroup/pids", W_OK) != 0) {
         printf("skipped: no groups of processes can be made here\n");
         skip();
     }
-    kit_open(&at, false);
-    kit_daemon_start(&at, 0, "");
-    kit_job_is(&at, &(kit_program){.arguments = {"/bin/true"}});
-    order_manager(&at, 1);
-    KIT_UNTIL(&at, at.ends == 1);
-    KIT_UNTIL(&at, (parked = find_parked(&at, group)) != 0);
-    at.job.low++;
-    job_is_manager(&at, "GYRE_TEST_WORD=a word");
-    order_manager(&at, 1);
-    KIT_UNTIL(&at, count_nurseries(&at, &parent) == 1);
-    assert_int_equal(parent, parked);
-    assert_true(has_variable(parent, "GYRE_TEST_WORD=a word"));
-    serve_first_seat(&at);
-    const pid_t child = kit_process_of(&at, &at.managers[0], 1, 1);
-    assert_int_not_equal(child, parent);
-    assert_int_equal(access(group, F_OK), 0);
-    /* Nothing is left of either, however the daemon ends. */
-    end_manager(&at, 2);
-    KIT_UNTIL(&at, (parked = find_parked(&at, next)) != 0);
-    kit_daemon_end(&at, 0, SIGKILL);
-    KIT_UNTIL(&at, kit_is_gone(parent) && kit_is_gone(parked));
-    KIT_UNTIL(&at, access(group, F_OK) != 0 && access(next, F_OK) != 0);
-    kit_daemon_start(&at, 0, "");
-    order_manager(&at, 3);
-    KIT_UNTIL(&at, count_nurseries(&at, &parent) == 1);
-    end_manager(&at, 4);
-    KIT_UNTIL(&at, (parked = find_parked(&at, next)) != 0);
-    assert_int_equal(kit_daemon_end(&at, 0, SIGTERM), 0);
-    assert_true(kit_is_gone(parked) && access(next, F_OK) != 0);
-    kit_close(&at);
+    for (int round = 0; round < 2; round++) {
+        kit_open(&at, false);
+        kit_daemon_start(&at, 0, "");
+        job_is_manager(&at, NULL);
+        order_manager(&at, 1);
+        KIT_UNTIL(&at, count_nurseries(&at, &parent) == 1);
+        serve_first_seat(&at);
+        const pid_t child = kit_process_of(&at, &at.managers[0], 1, 1);
+        assert_true(find_group(child, parent, group));
+        assert_false(find_group(parent, parent, group)); /* who removes it is not in it */
+        assert_int_equal(access(group, F_OK), 0);
+        const int status = kit_daemon_end(&at, 0, round == 0 ? SIGKILL : SIGTERM);
+        assert_true(round == 0 || status == 0);
+        KIT_UNTIL(&at, kit_is_gone(parent) && kit_is_gone(child));
+        KIT_UNTIL(&at, access(group, F_OK) != 0);
+        kit_close(&at);
+    }
 }
 
 static void other_wishes_get_another_one(void **state)
@@ -321,7 +294,7 @@ int main(void)
     HOST_TEST_SERVE();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parents_come_before_their_children),
-        cmocka_unit_test(what_waits_becomes_the_parent),
+        cmocka_unit_test(groups_go_with_their_parents),
         cmocka_unit_test(other_wishes_get_another_one),
         cmocka_unit_test(what_nobody_wants_goes),
         cmocka_unit_test(there_is_one_a_slot),

@@ -378,7 +378,6 @@ static gy_status open_host(gy_host *host, host_watch watches[2])
 
 static gy_status close_host(gy_host *host)
 {
-    gy_parked_close(host->env, &host->parked);
     gy_host_jobs_free(host); /* no process is left: then nobody's bytes are missed */
     gy_rpc_free(host->rpc);
     host->rpc = NULL;

@@ -246,7 +246,6 @@ struct gy_host {
     bool is_stepping;
     int64_t wake_ns, tick_ns;
     int64_t orphans_ns; /* until then there may be children that nobody knows */
-    gy_parked parked;   /* becomes the parent of the next job's processes */
     host_job *jobs;
     gy_index by_job; /* key -> row of job_rows */
     host_job **job_rows;
@@ -379,8 +378,6 @@ void gy_host_nursery_go(gy_host *host, host_job *job, gy_status status);
 void gy_host_nursery_foresee(gy_host *host, host_job *job, const gy_ticket_wish *wish);
 /** The one that nobody has ordered is not wanted any more. */
 void gy_host_nursery_dismiss(gy_host *host, host_job *job);
-/** A process for the next one, if there is none. */
-void gy_host_park(gy_host *host);
 /** How much memory a process has that asks for so much. */
 uint64_t gy_host_memory(const gy_host *host, uint64_t asked_bytes);
 /** It takes too long to end. */

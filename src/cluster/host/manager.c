@@ -191,7 +191,6 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
     if (status == GY_OK) {
         listen_for_wish(host, job);
         status = start_process(host, job, ticket);
-        gy_host_park(host);
     }
     if (status < 0) {
         gy_warn("the manager of job %s is not started: %s", job->name, gy_error_text());
@@ -445,7 +444,6 @@ static void manager_gone(gy_host *host, host_job *job)
         say_down(host, job, epoch);
     }
     manager->is_killed = false;
-    gy_host_park(host);
 }
 
 static void on_minder(gy_host *host, void *owner, uint32_t events)

@@ -137,17 +137,10 @@ static bool is_role(const gy_role *a, const gy_role *b)
            a->memory_bytes == b->memory_bytes;
 }
 
-void gy_host_park(gy_host *host)
-{
-    if (host->parked.process == 0 && !host->is_ending && gy_parked_open(&host->parked) < 0) {
-        gy_debug("nothing is there for the next job: %s", gy_error_text());
-    }
-}
-
-/* A process that will be the parent of others, on its way; `parked` is what becomes it, NULL: a
- * new one, which says at once why it cannot be started. */
+/* A process that will be the parent of others, on its way; why it cannot be started is said at
+ * once. */
 static gy_status open_warden(gy_host *host, host_job *job, const gy_role *role,
-                             gy_parked *parked, gy_warden **warden)
+                             gy_warden **warden)
 {
     gy_warden *made = gy_alloc_zero("host.warden", 1, sizeof(*made));
     if (made == NULL) {
@@ -158,8 +151,7 @@ static gy_status open_warden(gy_host *host, host_job *job, const gy_role *role,
     *made = (gy_warden){.env = host->env,
                         .start = {.argv = job->argv,
                                   .environment = job->program.environment,
-                                  .directory = job->program.directory,
-                                  .parked = parked},
+                                  .directory = job->program.directory},
                         .role = *role,
                         .sandbox = &job->walls,
                         .folder = &job->logs};
@@ -223,7 +215,7 @@ void gy_host_nursery_foresee(gy_host *host, host_job *job, const gy_ticket_wish 
         host->is_ending || !has_room(host)) {
         return;
     }
-    if (open_warden(host, job, &role, &host->parked, &job->ahead.warden) < 0) {
+    if (open_warden(host, job, &role, &job->ahead.warden) < 0) {
         gy_debug("nothing is started ahead: %s", gy_error_text());
         return;
     }
@@ -276,7 +268,7 @@ static gy_status start(gy_host *host, host_job *job)
     memset(job->slots, 0, host->slots);
     gy_warden *warden = take_ahead(host, job, &role);
     if (warden == NULL) {
-        GY_TRY(open_warden(host, job, &role, NULL, &warden));
+        GY_TRY(open_warden(host, job, &role, &warden));
     }
     job->nursery.ready = on_nursery;
     job->nursery.owner = job;

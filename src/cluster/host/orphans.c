@@ -41,12 +41,9 @@ void gy_host_end_orphans(gy_host *host, int64_t now_ns)
     for (const host_job *job = host->jobs; job != NULL; job = job->next) {
         jobs++;
     }
-    pid_t *spared = gy_alloc("host.orphans", (3 * jobs + 2) * sizeof(*spared));
+    pid_t *spared = gy_alloc("host.orphans", (3 * jobs + 1) * sizeof(*spared));
     if (spared == NULL) { /* the next round tries again */
         return;
-    }
-    if (host->parked.process != 0) {
-        spared[known++] = host->parked.process;
     }
     for (const host_job *job = host->jobs; job != NULL; job = job->next) {
         if (job->manager.minder != 0) {

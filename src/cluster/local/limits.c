@@ -3,10 +3,9 @@
  * of resources. A group holds whatever a vertex process starts, also what left its process
  * group.
  *
- * Cost: to join a group waits for all cores of the machine to pass a quiet point, 6 to 17 ms
- * here; so the nursery joins the job's group of processes once and its children are born there,
- * and only who has a memory limit joins a second one. A daemon has a process that joined one
- * ahead of time (start.c) and becomes the guardian of the next nursery.
+ * Cost: 0.02 ms to join a group, as the one thread that one has just after a fork (`tasks`).
+ * Who moves whole processes (`cgroup.procs`) waits for all cores of the machine to pass a quiet
+ * point, 6 to 17 ms, and so does whoever forks meanwhile.
  */
 #include "cluster/local/local_priv.h"
 
@@ -63,23 +62,9 @@ static int write_number(const char *folder, const char *name, uint64_t value)
     return write_small(folder, name, text);
 }
 
-/* Cut the group of that name off the end of a path. */
-static bool cut_own(char *path, pid_t nursery)
-{
-    char own[32];
-    const size_t have = strlen(path),
-                 size = (size_t)snprintf(own, sizeof(own), "/gyre-%d", (int)nursery);
-    const bool is_inside = have >= size && strcmp(path + have - size, own) == 0;
-    if (is_inside) {
-        path[have - size] = '\0';
-    }
-    return is_inside;
-}
-
 /* Where the job of `nursery` has its group under controller `name`: beside where that process
- * is, as far as it can be seen here; is_inside: that is where we are. False: there is no such
- * controller. */
-static bool find_folder(const char *name, pid_t nursery, char out[512], bool *is_inside)
+ * is, as far as it can be seen here. False: there is no such controller. */
+static bool find_folder(const char *name, pid_t nursery, char out[512])
 {
     char text[4096], want[32];
     char *rest = NULL;
@@ -89,11 +74,10 @@ static bool find_folder(const char *name, pid_t nursery, char out[512], bool *is
     snprintf(want, sizeof(want), ":%s:", name);
     for (char *line = strtok_r(text, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest)) {
-        char *at = strstr(line, want);
+        const char *at = strstr(line, want);
         if (at != NULL) {
-            char *inside = at + strlen(want);
+            const char *inside = at + strlen(want);
             char folder[400];
-            *is_inside = cut_own(inside, nursery);
             snprintf(folder, sizeof(folder), "/sys/fs/cgroup/%s%.300s", name,
                      strcmp(inside, "/") == 0 ? "" : inside);
             if (access(folder, W_OK) != 0) { /* in a container it may be told from outside */
@@ -114,15 +98,12 @@ static int open_small(const char *folder, const char *name)
     return open(path, O_WRONLY | O_CLOEXEC);
 }
 
-/* Make a group; `folder` becomes "" when there can be none. True: we are in it. */
-static bool make_group(const char *name, pid_t nursery, char folder[512])
+/* Make a group; `folder` becomes "" when there can be none. */
+static void make_group(const char *name, pid_t nursery, char folder[512])
 {
-    bool is_inside = false;
-    if (!find_folder(name, nursery, folder, &is_inside) ||
-        (mkdir(folder, 0700) != 0 && errno != EEXIST)) {
+    if (!find_folder(name, nursery, folder) || (mkdir(folder, 0700) != 0 && errno != EEXIST)) {
         folder[0] = '\0';
     }
-    return is_inside;
 }
 
 static void group_of(const gy_limits *limits, uint32_t slot, char out[560])
@@ -141,6 +122,9 @@ static int lower(__rlimit_resource_t resource, uint64_t most)
     return setrlimit(resource, &limit) == 0 ? 0 : errno;
 }
 
+/* What whoever has one thread writes "0" to, so as to be in a group. */
+static const char joining[] = "tasks";
+
 /* The slot's group of memory, made or left there by an earlier process: what to write to so as
  * to enter it; -1: there is none. */
 static int make_memory(const gy_limits *limits, uint32_t slot)
@@ -153,7 +137,7 @@ static int make_memory(const gy_limits *limits, uint32_t slot)
     }
     /* Swap counts too where the system counts it. */
     (void)write_number(group, "memory.memsw.limit_in_bytes", limits->memory_bytes);
-    return open_small(group, "cgroup.procs");
+    return open_small(group, joining);
 }
 
 gy_status gy_limits_open(gy_limits *limits, const gy_role *role, pid_t name)
@@ -165,11 +149,10 @@ gy_status gy_limits_open(gy_limits *limits, const gy_role *role, pid_t name)
     if (limits->killed == NULL || limits->entries == NULL) {
         return GY_NOMEM;
     }
-    const bool is_inside = make_group("pids", name, limits->pids);
+    make_group("pids", name, limits->pids);
     uint64_t most = TASKS_A_JOB + (uint64_t)TASKS_A_PROCESS * role->processes;
-    if (limits->pids[0] != '\0' &&
-        (write_number(limits->pids, "pids.max", most) != 0 ||
-         (!is_inside && write_small(limits->pids, "cgroup.procs", "0") != 0))) {
+    if (limits->pids[0] != '\0' && (write_number(limits->pids, "pids.max", most) != 0 ||
+                                    write_small(limits->pids, joining, "0") != 0)) {
         rmdir(limits->pids);
         limits->pids[0] = '\0';
     }
@@ -177,7 +160,7 @@ gy_status gy_limits_open(gy_limits *limits, const gy_role *role, pid_t name)
         limits->most = open_small(limits->pids, "pids.max");
     }
     if (role->memory_bytes > 0) {
-        (void)make_group("memory", name, limits->memory);
+        make_group("memory", name, limits->memory);
     }
     for (uint32_t slot = 0; slot < role->processes; slot++) {
         limits->entries[slot] = limits->memory[0] != '\0' ? make_memory(limits, slot) : -1;
@@ -237,24 +220,21 @@ void gy_limits_forbid(const gy_limits *limits, bool is_forbidden)
     }
 }
 
-/* Kill whoever is in a group but us. True: we are alone there. */
-static bool kill_others(const char *folder)
+/* Kill whoever is in a group; we are not. */
+static void kill_all(const char *folder)
 {
     char path[600], text[16384];
-    bool has_self = false, has_others = false;
     snprintf(path, sizeof(path), "%s/cgroup.procs", folder);
     if (read_small(path, text, sizeof(text)) > 0) {
         char *at = text, *end = NULL;
         for (long one = strtol(at, &end, 10); end != at; one = strtol(at, &end, 10)) {
-            has_self = has_self || one == getpid();
-            has_others = has_others || one != getpid();
-            if (one > 1 && one != getpid()) {
+            GY_ASSERT(one != getpid());
+            if (one > 1) {
                 kill((pid_t)one, SIGKILL);
             }
             at = end;
         }
     }
-    return has_self && !has_others;
 }
 
 /* Remove a group, once nobody is in it: whoever still is gets killed. */
@@ -262,9 +242,7 @@ static void remove_group(const char *folder)
 {
     for (int round = 0; rmdir(folder) != 0 && errno == EBUSY && round < REMOVE_ROUNDS;
          round++) {
-        if (kill_others(folder)) {
-            return; /* whoever started us removes it when we are gone */
-        }
+        kill_all(folder);
         (void)poll(NULL, 0, 1);
     }
 }
@@ -300,35 +278,11 @@ void gy_limits_close(gy_limits *limits)
 void gy_limits_sweep(pid_t name, uint32_t processes)
 {
     char folder[512];
-    bool is_inside = false;
-    if (find_folder("pids", name, folder, &is_inside)) {
+    if (find_folder("pids", name, folder)) {
         (void)write_number(folder, "pids.max", 0); /* who is still there starts nobody */
         remove_group(folder);
     }
-    if (find_folder("memory", name, folder, &is_inside) && access(folder, F_OK) == 0) {
+    if (find_folder("memory", name, folder) && access(folder, F_OK) == 0) {
         remove_memory(folder, processes);
-    }
-}
-
-void gy_limits_park(void)
-{
-    char folder[512];
-    if (!make_group("pids", getpid(), folder) && folder[0] != '\0' &&
-        (write_number(folder, "pids.max", TASKS_A_JOB) != 0 ||
-         write_small(folder, "cgroup.procs", "0") != 0)) {
-        rmdir(folder);
-    }
-}
-
-void gy_limits_leave(void)
-{
-    char folder[512], above[512];
-    bool is_inside = false;
-    if (!find_folder("pids", getpid(), folder, &is_inside) || !is_inside) {
-        return;
-    }
-    (void)snprintf(above, sizeof(above), "%.*s", (int)(strrchr(folder, '/') - folder), folder);
-    if (write_small(above, "cgroup.procs", "0") == 0) {
-        rmdir(folder);
     }
 }

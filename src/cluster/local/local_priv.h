@@ -41,27 +41,11 @@ typedef struct gy_packet {
     int file_count;
 } gy_packet;
 
-/** A process that waits to become a nursery, in a group of processes of its own already, which
- * takes longest of all (limits.c). It runs no code but ours until then. */
-typedef struct gy_parked {
-    pid_t process; /* 0: none */
-    int socket;
-} gy_parked;
-
-#define GY_PARKED_NAME "gyre waits" /* as ps(1) lists it */
-
-/** Make one. It ends when this process does. @threads of a process with one. GY_LIMIT */
-GY_MUST_CHECK gy_status gy_parked_open(gy_parked *parked);
-/** It ends, and its group goes. Without one: nothing. */
-void gy_parked_close(gy_env *env, gy_parked *parked);
-
 /** How to start a program that serves; all borrowed, NULL: as this process. */
 typedef struct gy_start {
     char *const *argv;        /* the first is its path; NULL: /proc/self/exe */
     char *const *environment; /* GYRE_VERTEX is added */
     const char *directory;
-    gy_parked *parked; /* NULL: a new process; else what waits there becomes it, if any does,
-                          and is gone from there; needs argv */
 } gy_start;
 
 /** Start this program again, or another. `socket` is ours, blocking, packets of up to
@@ -130,13 +114,8 @@ void gy_limits_forbid(const gy_limits *limits, bool is_forbidden);
  * the memory. The groups stay for gy_limits_sweep. */
 void gy_limits_close(gy_limits *limits);
 /** In the guardian, and in the driver after its end, however that came: kill who is left in the
- * groups of that name and remove them, but for one that this process itself is in. */
+ * groups of that name, where this process is not, and remove them. */
 void gy_limits_sweep(pid_t name, uint32_t processes);
-/** Join a group of processes of this process's name ahead of time, if that can be. */
-void gy_limits_park(void);
-/** Out of it again, and it goes. */
-void gy_limits_leave(void);
-
 /* ---- board.c: what runs in a process, seen from outside ---- */
 
 /** One line a thread of a vertex process, in memory that all share; no two in one cache line.

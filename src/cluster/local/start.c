@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -89,175 +87,6 @@ static int spawn(const gy_start *start, int socket, char *const *environment, pi
     return error;
 }
 
-/* ---- one that waits to become it ---- */
-
-/* What comes with a file of texts, each with its NUL: arguments, variables, the folder. */
-typedef struct parked_word {
-    uint32_t arguments, variables;
-    bool has_directory;
-    int socket; /* the number that it shall have */
-    size_t size_bytes;
-} parked_word;
-
-/* As posix_spawn above leaves a process. False: errno says why. */
-static bool settle(int number, const parked_word *word, const char *directory)
-{
-    sigset_t none;
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    sigemptyset(&none);
-    return nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 &&
-           dup2(number, word->socket) >= 0 && fcntl(word->socket, F_SETFD, 0) == 0 &&
-           sigprocmask(SIG_SETMASK, &none, NULL) == 0 &&
-           (directory == NULL || chdir(directory) == 0);
-}
-
-static void become(const parked_word *word, const int files[2])
-{
-    const size_t rows = (size_t)word->arguments + word->variables + 2;
-    char *texts =
-        mmap(NULL, word->size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, files[0], 0);
-    char **list = mmap(NULL, rows * sizeof(char *), PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (texts == MAP_FAILED || (void *)list == MAP_FAILED) {
-        return;
-    }
-    char **to = list;
-    const char *path = texts; /* of the program */
-    for (size_t i = 0; i < rows; i++) {
-        const bool is_end = i == word->arguments || i == rows - 1;
-        *to++ = is_end ? NULL : texts;
-        texts += is_end ? 0 : strlen(texts) + 1;
-    }
-    if (settle(files[1], word, word->has_directory ? texts : NULL)) {
-        (void)execvpe(path, list, list + word->arguments + 1);
-    }
-    dprintf(STDERR_FILENO, "gyre: cannot start %s: %s\n", path, strerror(errno));
-}
-
-/* Its life until then: in memory that was copied, so it takes none and no lock. */
-static _Noreturn void wait_parked(int socket)
-{
-    parked_word word;
-    gy_packet packet = {.data = &word, .size_bytes = sizeof(word)};
-    const int own = fcntl(socket, F_DUPFD, 64); /* files that come get the low numbers */
-    if (own < 0 || close_range(3, (unsigned)own - 1, 0) != 0 ||
-        close_range((unsigned)own + 1, ~0u, 0) != 0 || fcntl(own, F_SETFD, FD_CLOEXEC) != 0 ||
-        setpgid(0, 0) != 0) {
-        _exit(1);
-    }
-    for (int number = 1; number < NSIG; number++) {
-        (void)signal(number, SIG_DFL); /* those that cannot be changed are so already */
-    }
-    (void)prctl(PR_SET_NAME, GY_PARKED_NAME); /* until it becomes a program */
-    gy_limits_park();
-    const gy_status got = gy_packet_receive(own, &packet, true);
-    if (got == GY_OK && packet.file_count == GY_PACKET_FILES &&
-        packet.size_bytes == sizeof(word)) {
-        become(&word, packet.files);
-    } else if (got != GY_OK) {
-        gy_limits_leave(); /* who would remove it is gone */
-    }
-    _exit(got == GY_OK ? 127 : 0);
-}
-
-gy_status gy_parked_open(gy_parked *parked)
-{
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        return gy_fail(GY_LIMIT, "cannot make a socket: %s", strerror(errno));
-    }
-    const pid_t child = fork();
-    if (child == 0) {
-        wait_parked(pair[1]);
-    }
-    const int error = errno;
-    close(pair[1]);
-    if (child < 0) {
-        close(pair[0]);
-        return gy_fail(GY_LIMIT, "cannot start a process: %s", strerror(error));
-    }
-    *parked = (gy_parked){.process = child, .socket = pair[0]};
-    return GY_OK;
-}
-
-void gy_parked_close(gy_env *env, gy_parked *parked)
-{
-    static const double patience = 1; /* it may be joining its group */
-    char bye = 'x';
-    if (parked->process == 0) {
-        return;
-    }
-    if (gy_packet_send(parked->socket, &(gy_packet){.data = &bye, .size_bytes = 1}) < 0) {
-        gy_debug("what waited is gone already: %s", gy_error_text());
-    }
-    (void)gy_child_wait(env, parked->process, gy_env_deadline(env, patience));
-    close(parked->socket);
-    gy_limits_sweep(parked->process, 0);
-    parked->process = 0;
-}
-
-/* Texts into a file in memory. False: not all are there. */
-static bool write_texts(FILE *file, char *const *list, uint32_t *count)
-{
-    *count = 0;
-    for (; list[*count] != NULL; ++*count) {
-        if (fwrite(list[*count], 1, strlen(list[*count]) + 1, file) == 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static int pack_texts(const gy_start *start, char *const *environment, parked_word *word)
-{
-    const int memory = memfd_create("gyre-start", MFD_CLOEXEC);
-    const int copy = memory >= 0 ? fcntl(memory, F_DUPFD_CLOEXEC, 0) : -1;
-    FILE *file = copy >= 0 ? fdopen(copy, "w") : NULL;
-    bool is_packed = file != NULL && write_texts(file, start->argv, &word->arguments) &&
-                     write_texts(file, environment, &word->variables);
-    word->has_directory = start->directory != NULL;
-    if (is_packed && word->has_directory) {
-        is_packed = fputs(start->directory, file) >= 0 && fputc('\0', file) == 0;
-    }
-    const long size = file != NULL ? ftell(file) : -1;
-    if (file != NULL) {
-        is_packed = fclose(file) == 0 && is_packed && size > 0;
-    } else if (copy >= 0) {
-        close(copy);
-    }
-    if (!is_packed && memory >= 0) {
-        close(memory);
-    }
-    word->size_bytes = size > 0 ? (size_t)size : 0;
-    return is_packed ? memory : -1;
-}
-
-/* False: there is none, or it does not listen. */
-static bool wake_parked(const gy_start *start, int socket, char *const *environment,
-                        pid_t *process)
-{
-    gy_parked *parked = start->parked;
-    if (parked == NULL || parked->process == 0) {
-        return false;
-    }
-    parked_word word = {.socket = socket};
-    const int texts = pack_texts(start, environment, &word);
-    gy_packet packet = {.data = &word,
-                        .size_bytes = sizeof(word),
-                        .files = {texts, socket},
-                        .file_count = GY_PACKET_FILES};
-    const bool is_woken = texts >= 0 && gy_packet_send(parked->socket, &packet) == GY_OK;
-    if (texts >= 0) {
-        close(texts);
-    }
-    if (is_woken) {
-        *process = parked->process;
-        parked->process = 0;
-        close(parked->socket);
-    }
-    return is_woken;
-}
-
 gy_status gy_start_self(const gy_start *start, int *socket, pid_t *process)
 {
     char setting[32];
@@ -274,7 +103,7 @@ gy_status gy_start_self(const gy_start *start, int *socket, pid_t *process)
         start->environment != NULL ? start->environment : environ, setting, pair[1]);
     if (environment == NULL) {
         status = GY_NOMEM;
-    } else if (!wake_parked(start, pair[1], environment, process)) {
+    } else {
         int error = spawn(start, pair[1], environment, process);
         if (error != 0) {
             status =

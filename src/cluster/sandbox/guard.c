@@ -36,9 +36,6 @@ static _Noreturn void guard(pid_t nursery, const gy_role *role)
         fprintf(stderr, "gyre: processes of a job do not end after SIGKILL\n");
     }
     gy_limits_sweep(getpid(), role->processes);
-    if (getppid() != role->starter) {
-        gy_limits_leave(); /* nobody else would remove the group that we may be in */
-    }
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
