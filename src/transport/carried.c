@@ -474,7 +474,7 @@ static void carried_abort(gy_transport *transport, const gy_error *error)
     gy_run_failure_say(&carried->failure, error, transport->rank, epoch);
     /* Where ends are seen, what was heard is told on: this rank may end now. */
     if ((is_first || carried->carrier.is_lost != NULL) &&
-        gy_run_failure_is_untold(&carried->failure, epoch)) {
+        gy_run_failure_tell_once(&carried->failure, epoch)) {
         tell_all(carried, NOTE_ABORT, &carried->failure.error);
     }
 }

@@ -49,7 +49,7 @@ static inline gy_status gy_run_failure_raise(const gy_run_failure *failure, uint
 }
 
 /** True once in an epoch: all peers are to be told. */
-static inline bool gy_run_failure_is_untold(gy_run_failure *failure, uint32_t epoch)
+static inline bool gy_run_failure_tell_once(gy_run_failure *failure, uint32_t epoch)
 {
     const bool is_untold = !failure->was_told || failure->told_epoch != epoch;
     failure->was_told = true;

@@ -91,7 +91,7 @@ static int64_t late_ns(const gy_manager *manager, const task_row *row)
     if (stage->fitted < stage->sampled - stage->sampled / 16) {
         fit(stage);
     }
-    /* A line through few runs may be below nothing at its end. */
+    /* A line may be below nothing at its end. */
     double expected = fmax(stage->base_ns + stage->slope * (double)row->input_bytes, 0);
     double late = expected + 3 * stage->sigma_ns;
     if (tasks < FIT_TASKS) {

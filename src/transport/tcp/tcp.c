@@ -509,7 +509,7 @@ static void tcp_abort(gy_transport *transport, const gy_error *error)
     tcp_transport *tcp = tcp_of(transport);
     const uint32_t epoch = transport->survival.epoch;
     gy_run_failure_say(&tcp->failure, error, transport->rank, epoch);
-    if (gy_run_failure_is_untold(&tcp->failure, epoch)) {
+    if (gy_run_failure_tell_once(&tcp->failure, epoch)) {
         tell_all(tcp, &tcp->failure.error);
     }
 }
