@@ -39,9 +39,6 @@ typedef struct gy_sandbox_features {
     char reasons[GY_SANDBOX_PARTS][160]; /* of the i-th part: why not; or what it has, or "" */
 } gy_sandbox_features;
 
-/** "rights", "processes", "network", "files", "calls" */
-const char *gy_sandbox_part_name(int part);
-
 /**
  * Read "none", "strict" (all parts), "available" (all this machine has; with names of parts:
  * those of them that it has), or names of parts with commas between; "read=PATH" and

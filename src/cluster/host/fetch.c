@@ -21,6 +21,24 @@ gy_status gy_host_check_name(const char *name)
 
 /* ---- What managers want ---- */
 
+/* Its row, a new one where there is none; NULL: no memory. */
+static host_want *find_want(host_job *job, gy_key content)
+{
+    uint32_t row = gy_index_find(&job->by_want, content);
+    if (row == GY_NONE) {
+        void *rows = job->wants;
+        const gy_status status = gy_reserve("host.wants", &rows, &job->want_room,
+                                            job->want_count + 1, sizeof(host_want));
+        job->wants = rows;
+        if (status < 0 || gy_index_put(&job->by_want, content, (uint32_t)job->want_count) < 0) {
+            return NULL;
+        }
+        row = (uint32_t)job->want_count++;
+        job->wants[row] = (host_want){.content = content};
+    }
+    return &job->wants[row];
+}
+
 gy_status gy_host_want(host_job *job, const Gy__Cluster__FetchOne *asks)
 {
     gy_key content = gy_net_key(asks->content);
@@ -29,36 +47,27 @@ gy_status gy_host_want(host_job *job, const Gy__Cluster__FetchOne *asks)
         return gy_fail(GY_FORMAT, "a section without content, or described by %zu bytes",
                        asks->wanted.len);
     }
-    uint32_t row = gy_index_find(&job->by_want, content);
-    if (row == GY_NONE) {
-        void *rows = job->wants;
-        gy_status status = gy_reserve("host.wants", &rows, &job->want_room, job->want_count + 1,
-                                      sizeof(host_want));
-        job->wants = rows;
-        GY_TRY(status);
-        GY_TRY(gy_index_put(&job->by_want, content, (uint32_t)job->want_count));
-        row = (uint32_t)job->want_count++;
-        job->wants[row] = (host_want){.content = content};
-    }
-    host_want *want = &job->wants[row];
-    uint8_t *wanted = gy_alloc("host.wants", asks->wanted.len);
-    if (wanted == NULL) {
+    const size_t name_bytes = strlen(asks->name) + 1;
+    char *name = gy_alloc("host.wants", name_bytes + asks->wanted.len);
+    host_want *want = name != NULL ? find_want(job, content) : NULL;
+    if (want == NULL) {
+        gy_free(name);
         return GY_NOMEM;
     }
+    memcpy(name, asks->name, name_bytes);
     if (asks->wanted.len > 0) {
-        memcpy(wanted, asks->wanted.data, asks->wanted.len);
+        memcpy(name + name_bytes, asks->wanted.data, asks->wanted.len);
     }
-    gy_free(want->wanted);
-    want->wanted = wanted;
+    gy_free(want->name);
+    want->name = name;
     want->wanted_bytes = (uint32_t)asks->wanted.len;
-    snprintf(want->name, sizeof(want->name), "%s", asks->name);
     return GY_OK;
 }
 
 void gy_host_unwant_all(host_job *job)
 {
     for (size_t i = 0; i < job->want_count; i++) {
-        gy_free(job->wants[i].wanted);
+        gy_free(job->wants[i].name);
     }
     gy_free(job->wants);
     job->wants = NULL;
@@ -69,14 +78,19 @@ void gy_host_unwant_all(host_job *job)
 
 /* ---- Fetching ---- */
 
+/* Until it is whole it has a name of its own: one that was told to stop still ends when another
+ * one fetches the same. */
 static void section_path(const host_lot *lot, const host_fetch *fetch, bool is_part,
                          char out[HOST_PATH])
 {
-    char inside[160];
+    char inside[160], end[32] = "";
+    if (is_part) {
+        snprintf(end, sizeof(end), ".%llx.part", (unsigned long long)fetch->ticket);
+    }
     snprintf(inside, sizeof(inside), "%016llx%016llx/fetched/%016llx%016llx%s",
              (unsigned long long)lot->job.high, (unsigned long long)lot->job.low,
              (unsigned long long)fetch->content.high, (unsigned long long)fetch->content.low,
-             is_part ? ".part" : "");
+             end);
     (void)gy_host_path(out, lot->host->folder, "jobs", inside);
 }
 
@@ -341,9 +355,10 @@ static bool name_lot(const host_job *job, const host_lot *lot, uint8_t *name, si
     for (uint32_t i = 0; i < lot->count; i++) {
         const host_want *want =
             &job->wants[gy_index_find(&job->by_want, lot->sections[i].content)];
-        const ProtobufCBinaryData wanted = {.len = want->wanted_bytes, .data = want->wanted};
+        const ProtobufCBinaryData wanted = {
+            .len = want->wanted_bytes, .data = (uint8_t *)want->name + strlen(want->name) + 1};
         gy__cluster__bulk_section__init(&rows[i]);
-        rows[i].file = (char *)(uintptr_t)want->name;
+        rows[i].file = want->name;
         rows[i].wanted = wanted;
         sections[i] = &rows[i];
         if (lot->count == 1) {

@@ -478,6 +478,42 @@ static void small_sections_come_together(void **state)
     kit_close(&at);
 }
 
+/* A section that is not wanted any more and then wanted again, all in one breath: what is told
+ * to stop takes nothing away from what begins. */
+static void a_stopped_one_disturbs_no_other(void **state)
+{
+    (void)state;
+    enum { SIZE = 64 << 20, ROUNDS = 5 };
+    static kit_scene at;
+    char path[4200];
+    open_two(&at);
+    snprintf(path, sizeof(path), "%s/data/out", at.managers[1].folder);
+    FILE *file = fopen(path, "w");
+    assert_true(file != NULL && ftruncate(fileno(file), SIZE) == 0 && fclose(file) == 0);
+    kit_manager *own = &at.managers[0];
+    Gy__Cluster__Key key = kit_key(own->job);
+    Gy__Cluster__Unfetch unwanted;
+    gy__cluster__unfetch__init(&unwanted);
+    unwanted.job = &key;
+    unwanted.epoch = own->epoch;
+    Gy__Cluster__FetchOne message;
+    gy__cluster__fetch_one__init(&message);
+    message.peer = at.daemons[1].id;
+    message.incarnation = at.daemons[1].incarnation;
+    message.address = at.daemons[1].address;
+    message.size_bytes = SIZE;
+    message.name = (char *)(uintptr_t) "out";
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        const uint64_t before = own->transfers;
+        unwanted.number = message.number = round;
+        fetch(&at, own, &message, 1);
+        assert_ok(gy_rpc_tell(own->rpc, own->peer, GY_NET_UNFETCH, &unwanted.base));
+        expect_fetched(&at, own, &message, GY_OK);
+        assert_int_equal(own->transfers - before, 2); /* no third that has to try again */
+    }
+    kit_close(&at);
+}
+
 int main(void)
 {
     HOST_TEST_SERVE();
@@ -488,6 +524,7 @@ int main(void)
         cmocka_unit_test(small_specs_need_no_transfer),
         cmocka_unit_test(sections_come_from_other_daemons),
         cmocka_unit_test(small_sections_come_together),
+        cmocka_unit_test(a_stopped_one_disturbs_no_other),
     };
     return cmocka_run_group_tests_name("cluster_host_jobs", tests, NULL, NULL);
 }

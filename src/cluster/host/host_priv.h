@@ -66,8 +66,7 @@ typedef struct host_letter {
 /** A section that a manager wants: what the machine does not keep of it. */
 typedef struct host_want {
     gy_key content;
-    char name[GY_NET_NAME_BYTES];
-    uint8_t *wanted;
+    char *name; /* of the file; behind its NUL what finds the section there */
     uint32_t wanted_bytes;
 } host_want;
 

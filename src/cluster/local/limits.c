@@ -146,6 +146,9 @@ gy_status gy_limits_open(gy_limits *limits, const gy_role *role, pid_t name)
         .memory_bytes = role->memory_bytes, .processes = role->processes, .most = -1};
     limits->killed = gy_alloc_zero("cluster.limits", role->processes, sizeof(uint64_t));
     limits->entries = gy_alloc("cluster.limits", role->processes * sizeof(int));
+    for (uint32_t slot = 0; limits->entries != NULL && slot < role->processes; slot++) {
+        limits->entries[slot] = -1;
+    }
     if (limits->killed == NULL || limits->entries == NULL) {
         return GY_NOMEM;
     }

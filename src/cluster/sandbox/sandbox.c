@@ -17,12 +17,6 @@ enum { LOOK_MS = 5000 };
 static const char *const names[GY_SANDBOX_PARTS] = {"rights", "processes", "network", "files",
                                                     "calls"};
 
-const char *gy_sandbox_part_name(int part)
-{
-    GY_ASSERT(part >= 0 && part < GY_SANDBOX_PARTS);
-    return names[part];
-}
-
 /* ---- what is asked for ---- */
 
 static bool is_word(const char *text, size_t size, const char *word)
@@ -111,7 +105,7 @@ static void try_spaces(uint32_t parts, int said)
     gy_status status = gy_walls_prepare(&walls);
     pid_t child = status == GY_OK ? fork() : -1;
     if (child == 0) {
-        status = gy_spaces_enter(parts, &has_shm);
+        status = gy_spaces_enter(&walls, &has_shm);
     } else if (child > 0) {
         while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
         }
@@ -271,7 +265,7 @@ gy_status gy_walls_enter(const gy_walls *walls)
         return GY_OK;
     }
     const char *program = gy_walls_program_folder(); /* inside it may have no name */
-    GY_TRY(gy_spaces_enter(walls->parts, &has_shm));
+    GY_TRY(gy_spaces_enter(walls, &has_shm));
     GY_TRY(gy_rights_hold());
     if ((walls->parts & GY_SANDBOX_FILES) != 0) {
         GY_TRY(name_scratch(walls));

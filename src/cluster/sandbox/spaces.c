@@ -71,10 +71,11 @@ gy_status gy_spaces_prepare(uint32_t parts)
 
 /* What is mounted here is seen nowhere else. In a root that is no mount point the few places
  * where something is mounted. */
-static gy_status keep_mounts(void)
+static gy_status keep_mounts(bool *are_all)
 {
     static const char *const places[] = {"/proc", "/dev", "/dev/shm"};
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0) {
+    *are_all = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+    if (*are_all) {
         return GY_OK;
     }
     if (errno != EINVAL) {
@@ -97,10 +98,11 @@ static bool is_mount(const char *path, const char *above)
     return stat(path, &own) == 0 && stat(above, &parent) == 0 && own.st_dev != parent.st_dev;
 }
 
-static gy_status mount_own(bool *has_shm)
+static gy_status mount_own(const gy_walls *walls, bool *has_shm)
 {
+    bool are_all = false;
     const unsigned long plain = MS_NOSUID | MS_NODEV | MS_NOEXEC;
-    GY_TRY(keep_mounts());
+    GY_TRY(keep_mounts(&are_all));
     if (mount("proc", "/proc", "proc", plain, NULL) != 0) {
         return gy_fail(GY_STATE, "no /proc of its own: %s", strerror(errno));
     }
@@ -111,7 +113,7 @@ static gy_status mount_own(bool *has_shm)
             return gy_fail(GY_STATE, "no /dev/shm of its own: %s", strerror(errno));
         }
     }
-    return GY_OK;
+    return are_all && (walls->parts & GY_SANDBOX_FILES) != 0 ? gy_sockets_cover(walls) : GY_OK;
 }
 
 /* ---- network ---- */
@@ -131,14 +133,15 @@ static gy_status raise_loopback(void)
                : gy_fail(GY_STATE, "no loopback in a network of its own: %s", strerror(error));
 }
 
-gy_status gy_spaces_enter(uint32_t parts, bool *has_shm)
+gy_status gy_spaces_enter(const gy_walls *walls, bool *has_shm)
 {
+    const uint32_t parts = walls->parts;
     *has_shm = false;
     if ((parts & GY_SANDBOX_PROCESSES) != 0) {
         if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) != 0) {
             return gy_fail(GY_STATE, "no namespace of mounts: %s", strerror(errno));
         }
-        GY_TRY(mount_own(has_shm));
+        GY_TRY(mount_own(walls, has_shm));
     }
     if ((parts & GY_SANDBOX_NETWORK) != 0) {
         if (unshare(CLONE_NEWNET) != 0) {
