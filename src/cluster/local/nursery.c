@@ -8,6 +8,8 @@
  */
 #include "cluster/local/local_priv.h"
 
+#include "launch/reap.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -42,6 +44,7 @@ typedef struct nursery {
     const gy_walls *walls;
     const gy_worker_ops *ops;
     child *children; /* (processes) */
+    pid_t *spared;   /* (processes) */
     pid_t name;      /* of the guardian, as the driver knows it */
     gy_limits limits;
     sigset_t mask; /* as it was */
@@ -82,7 +85,9 @@ static int live(nursery *here, pid_t parent, const gy_nursery_order *order, cons
     close(here->ended);
     close(here->watch);
     gy_free(here->children);
+    gy_free(here->spared);
     here->children = NULL;
+    here->spared = NULL;
     int error = become_vertex(here, parent, order, files[1]);
     gy_limits_close(&here->limits);
     if (files[1] >= 0) {
@@ -157,27 +162,10 @@ static uint32_t slot_of(const nursery *here, pid_t process)
 /* Kill the children that are no vertex processes. True when there was one. */
 static bool kill_orphans(const nursery *here)
 {
-    char path[64], text[32768];
-    bool has_found = false;
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = file >= 0 ? read(file, text, sizeof(text) - 1) : 0;
-    if (file >= 0) {
-        close(file);
+    for (uint32_t slot = 0; slot < here->role->processes; slot++) {
+        here->spared[slot] = here->children[slot].process;
     }
-    text[size > 0 ? size : 0] = '\0';
-    char *at = text, *end = NULL;
-    for (long process = strtol(at, &end, 10); end != at; process = strtol(at, &end, 10)) {
-        if (slot_of(here, (pid_t)process) == here->role->processes) {
-            has_found = true;
-            if (getpgid((pid_t)process) == process) {
-                kill((pid_t)-process, SIGKILL);
-            }
-            kill((pid_t)process, SIGKILL);
-        }
-        at = end;
-    }
-    return has_found;
+    return gy_reap_kill(here->spared, here->role->processes, false) > 0;
 }
 
 /* Take the ends of all children that have ended; false: there is no child left. */
@@ -356,7 +344,8 @@ static gy_status open_nursery(nursery *here)
         return gy_fail(GY_LIMIT, "cannot watch the processes of a job: %s", strerror(errno));
     }
     here->children = gy_alloc_zero("cluster.nursery", here->role->processes, sizeof(child));
-    if (here->children == NULL) {
+    here->spared = gy_alloc_zero("cluster.nursery", here->role->processes, sizeof(pid_t));
+    if (here->children == NULL || here->spared == NULL) {
         return GY_NOMEM;
     }
     GY_TRY(gy_limits_open(&here->limits, here->role, here->name));
@@ -367,6 +356,7 @@ static void close_nursery(nursery *here)
 {
     gy_limits_close(&here->limits);
     gy_free(here->children);
+    gy_free(here->spared);
     int files[] = {here->watch, here->ended, here->socket, here->boards};
     for (size_t i = 0; i < GY_COUNT(files); i++) {
         if (files[i] >= 0) {
