@@ -44,8 +44,9 @@ typedef struct gy_nameserver_options {
     /* Gets the page's token, new at each start, mode 0600; NULL: beside the table of SQLite,
      * with ".token" behind its name. */
     const char *page_token_file;
-    /* Gets the page's address with the token, once; NULL: nobody wants to know. */
-    void (*page_ready)(void *arg, const char *url);
+    /* Gets the page's address and the file in which its token lies, once: a browser opens
+     * URL?token=TOKEN. NULL: nobody wants to know. */
+    void (*page_ready)(void *arg, const char *url, const char *token_file);
     /* It serves at this address from now on; NULL: nobody wants to know. */
     void (*listening)(void *arg, const char *address);
     void *arg;

@@ -64,7 +64,8 @@ void gy_keyring_free(gy_keyring *ring);
 /**
  * Make a ring at `to` for one who is that role for that subject and nothing else, of all epochs
  * of `path`, which has the secret or the role's key: what a daemon gives a job's manager. Again
- * after a rotation: gy_keyring_derive says when `to` is replaced.
+ * after a rotation: gy_keyring_derive says when `to` is replaced. Nobody else makes a ring at
+ * `to` meanwhile: what one that was cut off left beside it goes.
  * @return GY_OK; GY_ARG the subject; as gy_keyring_derive
  */
 GY_MUST_CHECK gy_status gy_keyring_scope(const char *path, gy_rpc_role role,

@@ -118,6 +118,15 @@ static gy_status replace(const char *path, const ring_text *text)
     return sync_folder(path);
 }
 
+/* Of a replacement that was cut off. */
+static void drop_beside(const char *path)
+{
+    char beside[4096];
+    if (snprintf(beside, sizeof(beside), "%s.new", path) < (int)sizeof(beside)) {
+        (void)unlink(beside);
+    }
+}
+
 gy_status gy_keyring_make(const char *path)
 {
     GY_TRY(gy_key_make(path));
@@ -252,6 +261,7 @@ typedef struct derivation {
     const char *subject;
     uint32_t count;
     bool has_others; /* found: keys that are not of this kind alone */
+    bool is_alone;   /* nobody else makes the same one */
 } derivation;
 
 static gy_status derive_line(ring_text *to, const ring_line *line, const char *from,
@@ -309,6 +319,9 @@ static gy_status save_derived(const ring_text *text, const derivation *what, con
         return gy_fail(GY_EXISTS, "%s is there and holds other keys: none is overwritten", to);
     }
     GY_TRY(status);
+    if (what->is_alone) {
+        drop_beside(to);
+    }
     return replace(to, text);
 }
 
@@ -355,7 +368,7 @@ gy_status gy_keyring_derive(const char *path, const char *who, const char *to)
 gy_status gy_keyring_scope(const char *path, gy_rpc_role role, const char *subject,
                            const char *to)
 {
-    derivation what = {.roles = GY_RPC_MAY(role), .subject = subject};
+    derivation what = {.roles = GY_RPC_MAY(role), .subject = subject, .is_alone = true};
     char who[GY_SECRET_WHO_BYTES];
     GY_ASSERT(role < GY_RPC_ROLES);
     if (!gy_rpc_subject_is_good(subject)) {

@@ -27,7 +27,7 @@ static int end(void **state)
 static const char look[] =
     "export WORDS='<i>words</i>'\n"
     "for i in 0 1 2 3 4 5; do seq $i 7 4000 >in$i; done\n"
-    "url=$(sed -n 's/^status page: //p' names.log)\n"
+    "url=$(sed -n 's/^status page: //p' names.log)?token=$(cat table.token)\n"
     "id=$($GYRE job submit $N --no-wait --name \"$WORDS\" -- $GYRE mr --map \"echo >>$T/runs; "
     "[ "
     "\\$(wc -l <$T/runs) -lt 3 ] || until [ -e $T/go ]; do sleep 0.02; done; tr ' ' '\\n'\" "

@@ -60,9 +60,10 @@ static const char *const lines[] = {
     /* page, page-token */
     "get() { python3 -c \"import urllib.request as r; print(r.urlopen(r.Request('$1/metrics', "
     "headers={'Authorization': 'Bearer ' + open('$2').read().strip()})).read().decode())\"; }; "
-    "page() { sed -n 's,^status page: \\(http://[^/]*\\)/.token=.*,\\1,p' ns; }; "
+    "page() { sed -n 's,^status page: \\(http://[^/]*\\)/$,\\1,p' ns; }; "
     "up --table p --page 127.0.0.1:0 && [ $(stat -c %a p.token) = 600 ] && "
-    "get $(page) p.token | grep -qx 'gyre_nameserver_elected 1' && down && "
+    "get $(page) p.token | grep -qx 'gyre_nameserver_elected 1' && "
+    "grep -q 'TOKEN, is in .*p.token$' ns && ! grep -qf p.token ns && down && "
     "up --table p --page 0 --page-token mine && get $(page) mine >said && "
     "! get $(page) p.token 2>said && grep -q 401 said; down && "
     "! gyre nameserver -l 127.0.0.1:0 --plaintext --table p --page nowhere 2>said && "

@@ -19,10 +19,13 @@ static void listening(void *arg, const char *address)
     gy_cli_write_port_file("nameserver", settings.port_file, address);
 }
 
-static void page_ready(void *arg, const char *url)
+/* Not among what scripts read; without the token, as standard error often is a log that others
+ * may read. */
+static void page_ready(void *arg, const char *url, const char *token_file)
 {
     (void)arg;
-    fprintf(stderr, "status page: %s\n", url); /* not among what scripts read */
+    fprintf(stderr, "status page: %s\nits token, as %s?token=TOKEN, is in %s\n", url, url,
+            token_file);
 }
 
 static int run(char **operands, int count)

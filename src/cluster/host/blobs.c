@@ -101,18 +101,20 @@ static gy_status digest_some(host_blob *blob, uint8_t *piece)
     return got == 0 ? GY_OK : GY_AGAIN;
 }
 
-/* Its bytes have been read: is it what its name says? */
-static bool judge(host_blob *blob)
+/* Its bytes have been read: is it what its name says? GY_NOTFOUND: no */
+static gy_status judge(host_blob *blob)
 {
     struct stat about;
-    bool is_it = fstat(blob->file, &about) == 0 &&
-                 gy_key_is_same(gy_net_digest_end(blob->digest), blob->key);
-    blob->is_here = is_it;
-    if (is_it) {
-        blob->size_bytes = (uint64_t)about.st_size;
-        blob->changed_ns = changed_ns(&about);
+    if (fstat(blob->file, &about) != 0) {
+        return gy_fail(GY_IO, "a file of a job cannot be read: %s", strerror(errno));
     }
-    return is_it;
+    blob->is_here = gy_key_is_same(gy_net_digest_end(blob->digest), blob->key);
+    if (!blob->is_here) {
+        return GY_NOTFOUND;
+    }
+    blob->size_bytes = (uint64_t)about.st_size;
+    blob->changed_ns = changed_ns(&about);
+    return GY_OK;
 }
 
 static void throw_away(gy_host *host, const host_blob *blob)
@@ -123,25 +125,27 @@ static void throw_away(gy_host *host, const host_blob *blob)
     (void)unlink(path);
 }
 
-/* Some of the bytes of one that is being verified. False: it is none of them any more. */
-static bool verify_some(gy_host *host, host_blob *blob)
+/* Some of the bytes of one that is being verified; but for GY_AGAIN it is none of them any
+ * more. GY_NOTFOUND: it was not what its name says, and is gone; what fails says nothing of it,
+ * and it stays. */
+static gy_status verify_some(gy_host *host, host_blob *blob)
 {
     uint8_t *piece = gy_alloc("host.blob", PIECE_BYTES);
     gy_status status = piece != NULL ? digest_some(blob, piece) : GY_NOMEM;
     gy_free(piece);
     if (status == GY_AGAIN) {
-        return true;
+        return GY_AGAIN;
     }
-    bool is_it = status == GY_OK && judge(blob);
+    status = status == GY_OK ? judge(blob) : status;
     stop_reading(blob);
-    if (!is_it) {
+    if (status == GY_NOTFOUND) {
         throw_away(host, blob);
     }
-    return false;
+    return status;
 }
 
 /* Is it what its name says? GY_AGAIN: it will be known; of gigabytes that takes seconds, in
- * which this daemon must not fall silent. */
+ * which this daemon must not fall silent. Else as verify_some. */
 static gy_status verify(gy_host *host, host_blob *blob)
 {
     char path[HOST_PATH];
@@ -151,8 +155,12 @@ static gy_status verify(gy_host *host, host_blob *blob)
     if (blob->file < 0) {
         return GY_NOTFOUND;
     }
-    if (fstat(blob->file, &about) != 0 || !S_ISREG(about.st_mode) ||
-        gy_net_digest_begin(&blob->digest) < 0) {
+    if (fstat(blob->file, &about) != 0) {
+        gy_status status = gy_fail(GY_IO, "cannot look at %s: %s", path, strerror(errno));
+        stop_reading(blob);
+        return status;
+    }
+    if (!S_ISREG(about.st_mode)) {
         stop_reading(blob);
         throw_away(host, blob);
         return GY_NOTFOUND;
@@ -163,8 +171,13 @@ static gy_status verify(gy_host *host, host_blob *blob)
         return GY_OK;
     }
     blob->is_here = false;
+    gy_status status = gy_net_digest_begin(&blob->digest);
+    if (status < 0) {
+        stop_reading(blob);
+        return status;
+    }
     blob->is_verified = true;
-    return verify_some(host, blob) ? GY_AGAIN : blob->is_here ? GY_OK : GY_NOTFOUND;
+    return verify_some(host, blob);
 }
 
 /* The one that was used longest ago and that no job's folder has. */
@@ -408,11 +421,15 @@ bool gy_host_blobs_look(gy_host *host)
     while (blob != NULL && !blob->is_verified) {
         blob = blob->next;
     }
-    if (blob == NULL || verify_some(host, blob)) {
-        return blob != NULL;
+    if (blob == NULL) {
+        return false;
     }
     const gy_key key = blob->key;
-    gy_status status = blob->is_here ? GY_OK : fetch_or_drop(host, blob);
+    gy_status status = verify_some(host, blob);
+    if (status == GY_AGAIN) {
+        return true;
+    }
+    status = status == GY_NOTFOUND ? fetch_or_drop(host, blob) : status;
     if (status != GY_AGAIN) {
         gy_host_program_blob(host, key, status);
     }

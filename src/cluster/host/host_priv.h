@@ -107,6 +107,7 @@ typedef struct host_manager {
     pid_t minder;      /* 0: none */
     host_watch watch;  /* its end is said there */
     bool is_killed, has_status;
+    bool is_key_old; /* the ring has changed since it was made */
     host_ended ended;
     int64_t last_ns; /* then the minder is killed; INT64_MAX */
     /* What it prints: bytes of its log from `base` on, of which the name server knows `said`.

@@ -123,6 +123,16 @@ static void begin_said(host_job *job, const char *log)
     manager->end_ns = INT64_MAX;
 }
 
+/* Nobody would hear of its end: it is over, and its manager with it, before anything is said.
+ */
+static void end_minder(gy_host *host, host_manager *manager)
+{
+    (void)kill(manager->minder, SIGKILL);
+    (void)gy_child_wait(host->env, manager->minder, gy_env_deadline(host->env, reap_seconds));
+    manager->minder = 0;
+    gy_host_expect_orphans(host);
+}
+
 static gy_status start_process(gy_host *host, host_job *job, const char *ticket)
 {
     const host_program *program = &job->program;
@@ -169,7 +179,8 @@ static gy_status start_process(gy_host *host, host_job *job, const char *ticket)
     job->manager.watch.owner = job;
     status = status < 0 ? status : gy_host_watch(host, &job->manager.watch, socket, EPOLLIN);
     if (status < 0 && socket >= 0) {
-        close(socket); /* its minder ends it */
+        close(socket);
+        end_minder(host, &job->manager);
     }
     return status;
 }
@@ -194,11 +205,12 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
     }
     if (status < 0) {
         gy_warn("the manager of job %s is not started: %s", job->name, gy_error_text());
+        gy_host_unwatch(host, &manager->wish);
         say_down(host, job, epoch);
         return;
     }
     manager->epoch = epoch;
-    manager->is_killed = manager->has_status = false;
+    manager->is_killed = manager->has_status = manager->is_key_old = false;
     manager->last_ns = INT64_MAX;
     gy_info("manager of job %s, epoch %u", job->name, epoch);
 }
@@ -478,7 +490,8 @@ void gy_host_manager_told(gy_host *host, gy_key key, uint32_t epoch)
     say_down(host, job, epoch);
 }
 
-/* The ring has other epochs: who holds keys of it gets the new ones. */
+/* The ring has other epochs: who holds keys of it gets the new ones; what fails is tried again
+ * with the next look. */
 void gy_host_look_at_ring(gy_host *host)
 {
     const char *ring = host->options->key_file;
@@ -489,11 +502,17 @@ void gy_host_look_at_ring(gy_host *host)
     int64_t changed_ns = (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec;
     bool is_new = host->ring_changed_ns != 0 && changed_ns != host->ring_changed_ns;
     host->ring_changed_ns = changed_ns;
-    for (host_job *job = host->jobs; job != NULL && is_new; job = job->next) {
+    for (host_job *job = host->jobs; job != NULL; job = job->next) {
+        host_manager *manager = &job->manager;
         char path[HOST_PATH];
-        if (job->manager.minder != 0 && gy_host_path(path, job->path, "manager", "key") &&
-            gy_keyring_scope(ring, GY_RPC_MANAGER, job->name, path) < 0) {
-            gy_warn("the manager of job %s keeps its old keys: %s", job->name, gy_error_text());
+        manager->is_key_old = manager->minder != 0 && (manager->is_key_old || is_new);
+        if (!manager->is_key_old || !gy_host_path(path, job->path, "manager", "key")) {
+            continue;
+        }
+        manager->is_key_old = gy_keyring_scope(ring, GY_RPC_MANAGER, job->name, path) < 0;
+        if (manager->is_key_old && is_new) { /* once */
+            gy_warn("the manager of job %s keeps its old keys for now: %s", job->name,
+                    gy_error_text());
         }
     }
 }

@@ -267,10 +267,10 @@ void gy_host_seat_start(gy_host *host, const gy_daemon_effect *effect)
         seat->has_process = true;
         seat->watch.ready = on_stream;
         seat->watch.owner = seat;
-        status = gy_host_watch(host, &seat->watch, socket, EPOLLIN);
-        if (status < 0) {
+        if (gy_host_watch(host, &seat->watch, socket, EPOLLIN) < 0) {
+            gy_warn("a process of job %s is killed: %s", job->name, gy_error_text());
             close(socket);
-            gy_warden_kill(job->warden, slot, seat->generation);
+            gy_host_seat_kill(seat); /* the nursery tells when its slot is free */
         }
     }
     if (status < 0) {

@@ -413,6 +413,31 @@ static void test_other_names_are_no_epochs(void **state)
     gy_journal_close(journal);
 }
 
+/* Whoever may write in the folder may have written a name without an end. */
+static void test_an_owner_has_an_end(void **state)
+{
+    (void)state;
+    enum { OWNER = 24, CHECKSUM = OWNER + GY_JOURNAL_OWNER };
+    char path[128], owner[GY_JOURNAL_OWNER];
+    uint8_t head[CHECKSUM + sizeof(uint64_t)];
+    gy_journal journal = {.env = gy_env_real(), .folder = folder, .epoch = 4};
+    assert_ok(gy_segment_create(&journal, "the test"));
+    gy_segment_owner(&journal, 4, owner);
+    assert_string_equal(owner, "the test");
+    path_to("journal.4", path);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(read(file, head, sizeof(head)), sizeof(head));
+    memset(head + OWNER, 'x', GY_JOURNAL_OWNER);
+    const uint64_t sum = gy_hash(head, CHECKSUM, 1);
+    memcpy(head + CHECKSUM, &sum, sizeof(sum));
+    assert_int_equal(pwrite(file, head, sizeof(head), 0), sizeof(head));
+    assert_int_equal(close(file), 0);
+    memset(owner, 'y', sizeof(owner));
+    gy_segment_owner(&journal, 4, owner);
+    assert_int_equal(strnlen(owner, sizeof(owner)), sizeof(owner) - 1);
+    assert_int_equal(owner[0], 'x');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +452,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_forms_do_not_mix, enter, leave),
         cmocka_unit_test_setup_teardown(test_storage_must_create_exclusively, enter, leave),
         cmocka_unit_test_setup_teardown(test_other_names_are_no_epochs, enter, leave),
+        cmocka_unit_test_setup_teardown(test_an_owner_has_an_end, enter, leave),
     };
     return cmocka_run_group_tests_name("cluster_journal", tests, NULL, NULL);
 }

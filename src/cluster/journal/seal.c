@@ -230,6 +230,7 @@ void gy_segment_owner(gy_journal *journal, uint64_t epoch, char out[GY_JOURNAL_O
     }
     if (got == (int64_t)sizeof(head) && head.checksum == sum_head(&head)) {
         memcpy(out, head.owner, sizeof(head.owner));
+        out[GY_JOURNAL_OWNER - 1] = '\0'; /* whoever may write in that folder wrote it */
     }
 }
 

@@ -37,6 +37,8 @@ typedef struct gy_process {
     char reason[256]; /* why we kill it; "" */
 } gy_process;
 
+enum { GY_MEETS_MAX = 1 << 16 };
+
 /** What a member of a gang over hosts has told for the others. */
 typedef struct gy_meet {
     gy_attempt id;
@@ -71,7 +73,7 @@ typedef struct gy_driver {
     gy_driver_place place; /* scratch of encode */
     gy_warden warden;
     uint32_t deaths; /* of processes that were never ready, in a row */
-    gy_meet *meets;  /* the last of each (task, member) */
+    gy_meet *meets;  /* of attempts that are under way */
     size_t meet_count, meet_room;
     gy_suspect *suspects;
     size_t suspect_count, suspect_room;
@@ -129,6 +131,8 @@ void gy_processes_send(gy_driver *driver);
  * gang has to tell; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_process_meet(gy_driver *driver, gy_process *process,
                                         const gy_wire *message);
+/** That attempt has ended: what its members have told goes. @cost O(what is kept) */
+void gy_process_part(gy_driver *driver, const gy_attempt *id);
 /** Those that take too long to come or to go. */
 void gy_processes_look_after(gy_driver *driver, int64_t now_ns);
 /** End all, orderly unless `is_hard`, and wait for their end. */

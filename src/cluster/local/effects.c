@@ -169,7 +169,10 @@ static void begin(gy_driver *driver, const gy_effect *effect)
         append(driver, effect);
         break;
     case GY_EFFECT_COMMITTED:
-    case GY_EFFECT_DISCARD:
+    case GY_EFFECT_DISCARD: /* each attempt ends with one of these, when no member runs */
+        gy_process_part(driver, &effect->id);
+        tell(driver, effect);
+        break;
     case GY_EFFECT_NOTE:
         tell(driver, effect);
         break;

@@ -66,15 +66,20 @@ static gy_status listen_at(const char *host, char address[TEXT_BYTES], int *list
                    getsockname(*listener, (struct sockaddr *)&own, &size) == 0 &&
                    getnameinfo((struct sockaddr *)&own, size, NULL, 0, port, sizeof(port),
                                NI_NUMERICSERV) == 0;
-    gy_status status =
-        is_good ? GY_OK
-                : gy_fail(GY_IO, "ranks of other hosts cannot reach this one at %s: %s", host,
-                          strerror(errno));
+    const int why = errno;
     freeaddrinfo(found);
+    if (!is_good) {
+        if (*listener >= 0) {
+            close(*listener);
+        }
+        *listener = -1;
+        return gy_fail(GY_IO, "ranks of other hosts cannot reach this one at %s: %s", host,
+                       strerror(why));
+    }
     const bool is_six = strchr(host, ':') != NULL;
     (void)snprintf(address, TEXT_BYTES, "%s%s%s:%s", is_six ? "[" : "", host, is_six ? "]" : "",
                    port);
-    return status;
+    return GY_OK;
 }
 
 /* "HOST:PORT" without its port, nor brackets. */

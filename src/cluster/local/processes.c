@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MEETS_MAX = 1 << 16 };
 static const int64_t ready_ns = 30000000000; /* from its start to READY */
 static const int64_t leave_ns = 500000000;   /* from the end of its socket to its own */
 
@@ -213,21 +212,40 @@ void gy_processes_send(gy_driver *driver)
     driver->dirty_count = 0;
 }
 
-/* The row of a member; NULL: it has told nothing. Of an older attempt too. */
-static gy_meet *find_meet(const gy_driver *driver, uint32_t task, uint32_t member)
+static bool is_attempt(const gy_attempt *a, const gy_attempt *b)
+{
+    return a->task == b->task && a->epoch == b->epoch && a->attempt == b->attempt;
+}
+
+/* The row of a member of that attempt; NULL: it has told nothing. */
+static gy_meet *find_meet(const gy_driver *driver, const gy_attempt *id, uint32_t member)
 {
     for (size_t i = 0; i < driver->meet_count; i++) {
-        if (driver->meets[i].id.task == task && driver->meets[i].member == member) {
+        if (driver->meets[i].member == member && is_attempt(&driver->meets[i].id, id)) {
             return &driver->meets[i];
         }
     }
     return NULL;
 }
 
+void gy_process_part(gy_driver *driver, const gy_attempt *id)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < driver->meet_count; i++) {
+        if (is_attempt(&driver->meets[i].id, id)) {
+            gy_text_free(&driver->meets[i].words);
+        } else {
+            driver->meets[kept++] = driver->meets[i];
+        }
+    }
+    driver->meet_count = kept;
+}
+
 static gy_status keep_words(gy_driver *driver, const gy_wire *message)
 {
-    gy_meet *row = find_meet(driver, message->id.task, message->member);
-    if (message->body_bytes > GY_WORKER_WORDS_BYTES || driver->meet_count == MEETS_MAX) {
+    gy_meet *row = find_meet(driver, &message->id, message->member);
+    if (message->body_bytes > GY_WORKER_WORDS_BYTES ||
+        (row == NULL && driver->meet_count >= GY_MEETS_MAX)) {
         return gy_fail(GY_FORMAT, "a member of a gang tells %zu bytes, %zu members have told",
                        message->body_bytes, driver->meet_count);
     }
@@ -237,9 +255,8 @@ static gy_status keep_words(gy_driver *driver, const gy_wire *message)
                           sizeof(gy_meet)));
         driver->meets = rows;
         row = &driver->meets[driver->meet_count++];
-        *row = (gy_meet){.member = message->member};
+        *row = (gy_meet){.id = message->id, .member = message->member};
     }
-    row->id = message->id;
     row->words.size_bytes = 0;
     gy_text_add_bytes(&row->words, message->body, message->body_bytes);
     return row->words.status;
@@ -247,12 +264,14 @@ static gy_status keep_words(gy_driver *driver, const gy_wire *message)
 
 gy_status gy_process_meet(gy_driver *driver, gy_process *process, const gy_wire *message)
 {
+    if (process->is_killed) { /* for the machine it is gone */
+        return GY_OK;
+    }
     if (message->body_bytes > 0) {
         return keep_words(driver, message);
     }
-    const gy_meet *row = find_meet(driver, message->id.task, message->input);
-    if (row != NULL && row->id.epoch == message->id.epoch &&
-        row->id.attempt == message->id.attempt) {
+    const gy_meet *row = find_meet(driver, &message->id, message->input);
+    if (row != NULL) {
         gy_wire_add(&process->out, &(gy_wire){.kind = GY_WIRE_MEET,
                                               .id = message->id,
                                               .member = message->member,

@@ -136,8 +136,8 @@ static enum MHD_Result refuse_token(gy_page *page, struct MHD_Connection *connec
         page->refused = 0;
     }
     return refuse(page, connection, MHD_HTTP_UNAUTHORIZED,
-                  "The token is missing or wrong: the name server printed the address with it "
-                  "when it started.\n",
+                  "The token is missing or wrong: the name server said when it started which "
+                  "file has it; a browser opens the address with ?token=TOKEN behind it.\n",
                   (named){"WWW-Authenticate", "Bearer realm=\"gyre\""});
 }
 
@@ -366,7 +366,7 @@ static gy_status begin(gy_page *page, const struct addrinfo *at)
     GY_ASSERT(info != NULL);
     const bool is_six = strchr(page->host, ':') != NULL;
     (void)snprintf(page->cookie, sizeof(page->cookie), "gyre-%u", (unsigned int)info->port);
-    (void)snprintf(page->url, sizeof(page->url), "http://%s%s%s:%u/?token=", is_six ? "[" : "",
+    (void)snprintf(page->url, sizeof(page->url), "http://%s%s%s:%u/", is_six ? "[" : "",
                    page->host, is_six ? "]" : "", (unsigned int)info->port);
     return GY_OK;
 }
@@ -389,8 +389,6 @@ gy_status gy_page_open(gy_env *env, const gy_page_options *options, gy_page **pa
     if (status == GY_OK) {
         gy_page_make_policy(made, (const char *)gy_page_html);
         status = gy_page_draw_token(made);
-        const size_t used = strlen(made->url);
-        (void)snprintf(made->url + used, sizeof(made->url) - used, "%s", made->token);
     }
     if (found != NULL) {
         freeaddrinfo(found);

@@ -44,7 +44,7 @@ typedef struct gy_page_options {
  */
 GY_MUST_CHECK gy_status gy_page_open(gy_env *env, const gy_page_options *options,
                                      gy_page **page);
-/** With the token: for who started it. */
+/** Without the token, which stands in its file. */
 const char *gy_page_url(const gy_page *page);
 /** Becomes readable when there is something to do. */
 int gy_page_fd(const gy_page *page);

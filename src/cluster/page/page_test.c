@@ -56,8 +56,12 @@ static int begin(void **state)
         .listen = "127.0.0.1:0", .token_file = token_file, .write = write_page};
     assert_ok(gy_page_open(&env, &options, &page));
     unsigned int port = 0;
-    assert_int_equal(sscanf(gy_page_url(page), "http://127.0.0.1:%u/?token=%64s", &port, token),
-                     2);
+    char more = '\0';
+    assert_int_equal(sscanf(gy_page_url(page), "http://127.0.0.1:%u/%c", &port, &more), 1);
+    FILE *file = fopen(token_file, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%64[0-9a-f]", token), 1);
+    fclose(file);
     address.sin_port = htons((uint16_t)port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return 0;

@@ -425,7 +425,7 @@ static gy_status open_page(gy_server *server)
     GY_TRY(gy_page_open(server->env, &server->page_options, &server->page));
     server->page_options.token_file = NULL; /* it is written */
     if (options->page_ready != NULL) {
-        options->page_ready(options->arg, gy_page_url(server->page));
+        options->page_ready(options->arg, gy_page_url(server->page), token_file);
     }
     return GY_OK;
 }
