@@ -45,8 +45,9 @@ typedef enum gy_record_format {
     GY_RECORDS_LINES, /* a line without its '\n'; other bytes as they are */
     GY_RECORDS_TEXT, /* some whole lines at once, up to 64 KiB or one longer line: for maps that
                         look for words themselves */
-    GY_RECORDS_CSV,  /* a row (RFC 4180) with its quotes, without its line end; all rows must
-                        have as many fields as  the first one of their file */
+    GY_RECORDS_CSV,  /* a row (RFC 4180), without a mark of UTF-8 before the first, with its
+                        quotes, without its line end; all rows must  have as many fields as  the
+                        first one of their file */
     GY_RECORDS_KEY_VALUE, /* a line: key, tab, value; without a tab all of it is the key */
     GY_RECORDS_FIXED,     /* record_bytes each */
 } gy_record_format;
@@ -191,23 +192,30 @@ typedef uint32_t (*gy_partition_work)(const void *key, size_t key_size, uint32_t
 
 /** What a vertex of a map or reduce does; functions below name it. */
 GY_API gy_status gy_mapreduce_run(gy_vertex *vertex);
+/** The same of a reduce alone; and of what is no vertex: GY_ARG. They tell the kinds apart. */
+GY_API gy_status gy_mapreduce_run_reduce(gy_vertex *vertex);
+GY_API gy_status gy_mapreduce_run_combine(gy_vertex *vertex);
+GY_API gy_status gy_mapreduce_run_partition(gy_vertex *vertex);
 
 #ifdef __cplusplus
-#define GY_MAPREDUCE_ROW(name, type, work)                                                     \
+#define GY_MAPREDUCE_ROW(name, run, type, work)                                                \
     {                                                                                          \
-        name, gy_mapreduce_run, reinterpret_cast<gy_any_work>(static_cast<type>(work))         \
+        name, run, reinterpret_cast<gy_any_work>(static_cast<type>(work))                      \
     }
 #else
-#define GY_MAPREDUCE_ROW(name, type, work)                                                     \
+#define GY_MAPREDUCE_ROW(name, run, type, work)                                                \
     {                                                                                          \
-        name, gy_mapreduce_run, (gy_any_work)(1 ? (work) : (type)0)                            \
+        name, run, (gy_any_work)(1 ? (work) : (type)0)                                         \
     }
 #endif
 /** Rows of the list for gy_flow_start; the compiler checks the type of `work`. */
-#define GY_MAP(name, work)       GY_MAPREDUCE_ROW(name, gy_map_work, work)
-#define GY_REDUCE(name, work)    GY_MAPREDUCE_ROW(name, gy_reduce_work, work)
-#define GY_COMBINE(name, work)   GY_MAPREDUCE_ROW(name, gy_combine_work, work)
-#define GY_PARTITION(name, work) GY_MAPREDUCE_ROW(name, gy_partition_work, work)
+#define GY_MAP(name, work) GY_MAPREDUCE_ROW(name, gy_mapreduce_run, gy_map_work, work)
+#define GY_REDUCE(name, work)                                                                  \
+    GY_MAPREDUCE_ROW(name, gy_mapreduce_run_reduce, gy_reduce_work, work)
+#define GY_COMBINE(name, work)                                                                 \
+    GY_MAPREDUCE_ROW(name, gy_mapreduce_run_combine, gy_combine_work, work)
+#define GY_PARTITION(name, work)                                                               \
+    GY_MAPREDUCE_ROW(name, gy_mapreduce_run_partition, gy_partition_work, work)
 
 /* ---- jobs ---- */
 
@@ -324,8 +332,8 @@ typedef struct gy_topk_options {
     gy_job_options job;
     int field;        /* of a line, from 1, parted by blanks; 0: the whole line */
     int k;            /* 0: 5 */
-    int weight_field; /* sum the whole number in it, exactly: a sum that int64_t cannot hold
-                         fails the job; 0: count lines */
+    int weight_field; /* sum the whole number in it, exactly: a sum that int64_t cannot hold,
+                         also on its way, fails the job; 0: count lines */
 } gy_topk_options;
 /** The k values of a field that come most often, most often first, of equal ones the smaller
  * key first: lines of value, tab, count, in one file. One graph, and no file between its

@@ -2,6 +2,7 @@
 #include "flow/dag.h"
 
 #include "cluster/worker.h"
+#include "flow/flow_priv.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +18,12 @@ void gy_dag_fail(gy_dag *dag, gy_status status, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(dag->mistake, sizeof(dag->mistake), format, args);
     va_end(args);
+}
+
+const gy_function *gy_dag_function(const gy_dag *dag, const char *name)
+{
+    const uint32_t at = gy_flow_find(dag->flow, name);
+    return at != UINT32_MAX ? &dag->flow->functions[at] : NULL;
 }
 
 static bool out_of_memory(gy_dag *dag)

@@ -35,6 +35,9 @@ typedef struct gy_proto {
     uint8_t promise;
 } gy_proto;
 
+/** The program's function of that name; NULL: it lists none. */
+const gy_function *gy_dag_function(const gy_dag *dag, const char *name);
+
 /** Output `output` of `from` goes to input `input` of `to`. */
 typedef struct gy_dag_edge {
     uint32_t from, output, to;

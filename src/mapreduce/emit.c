@@ -101,8 +101,9 @@ static inline const char *copy_small(gy_map *map, const char *from, size_t size)
     char *to = map->bytes + map->used;
     map->used += size;
 #ifdef HAS_VECTORS
-    /* 16 at once where that cannot leave the page; what is too much is overwritten. */
-    if (size <= 16 && ((uintptr_t)from & 4095) <= 4096 - 16) {
+    /* 16 at once where that cannot leave the page; what is too much is overwritten. Of nothing
+     * there may be no page. */
+    if (size - 1 < 16 && ((uintptr_t)from & 4095) <= 4096 - 16) {
         _mm_storeu_si128((void *)to, _mm_loadu_si128((const void *)from));
         return to;
     }
@@ -170,7 +171,8 @@ void gy_emit(gy_map *map, const void *key, size_t key_size, int64_t value)
             return;
         }
     }
-    if (copied > 0) {
+    /* Also an empty one: what it points to may be gone when the batch is added. */
+    if (copied > 0 || key_size == 0) {
         item.key = copy_small(map, key, key_size);
     }
     map->items[map->count++] = item;
@@ -187,9 +189,10 @@ void gy_emit_bytes(gy_map *map, const void *key, size_t key_size, const void *va
         return;
     }
     gy_map_keep(map, check_size(GY_MAX(key_size, value_size)));
-    gy_item item = {
-        .key = key, .key_size = (uint32_t)key_size, .value_size = (uint32_t)value_size};
-    item.value = value;
+    gy_item item = {.key = key_size > 0 ? key : map->bytes,
+                    .key_size = (uint32_t)key_size,
+                    .value_size = (uint32_t)value_size};
+    item.value = value_size > 0 ? value : map->bytes;
     if (key_size + value_size > GY_EMIT_BYTES) {
         emit_large(map, &item);
         return;
@@ -217,7 +220,8 @@ void gy_emit_batch(gy_map *map, const gy_emission *items, size_t count)
         for (size_t j = 0; j < size; j++) {
             const gy_emission *from = &items[i + j];
             gy_map_keep(map, check_size(from->key_size));
-            map->items[j] = (gy_item){.key = from->key, .key_size = (uint32_t)from->key_size};
+            map->items[j] = (gy_item){.key = from->key_size > 0 ? from->key : map->bytes,
+                                      .key_size = (uint32_t)from->key_size};
             map->items[j].number = map->stage->options.is_counting ? 1 : from->value;
         }
         map->count = size;

@@ -51,6 +51,8 @@ GY_MUST_CHECK gy_status gy_input_visit_stream(const gy_input *input, gy_input_fi
  * first; at a record of one size. Pure. */
 uint64_t gy_input_stream_begin(gy_record_format format, size_t record_bytes, uint64_t begin);
 
+/** Is it text of two bytes a letter, by its first bytes? GY_FORMAT: it is, and named. */
+GY_MUST_CHECK gy_status gy_input_check_text(const char *path, const void *head, size_t size);
 /** Whether files that begin so can be parted. */
 bool gy_input_can_part(gy_record_format format, const void *head, size_t size_bytes);
 

@@ -45,6 +45,9 @@ static const char *mistake_of(const gy_map_reduce_options *o)
     } mistakes[] = {
         {o->inputs == NULL || o->inputs[0] == NULL, "no input was given"},
         {o->map == NULL, "no map function was given"},
+        {(unsigned)o->format > GY_RECORDS_FIXED, "there is no such format of records"},
+        {(unsigned)o->combine > GY_COMBINE_USER, "there is no such combine"},
+        {(unsigned)o->order > GY_ORDER_VALUE, "there is no such order of a reduce"},
         {o->format == GY_RECORDS_FIXED && o->record_bytes == 0,
          "records of one size have no size (record_bytes)"},
         {o->partitions < 0 || o->partitions > PARTITIONS_MOST,
@@ -68,6 +71,31 @@ static const char *mistake_of(const gy_map_reduce_options *o)
         }
     }
     return NULL;
+}
+
+/* Each function that is named is listed, as what it shall be. False: told in the graph. */
+static bool check_functions(gy_dag *dag, const gy_map_reduce_options *o)
+{
+    const struct {
+        const char *name;
+        gy_vertex_work run;
+        const char *kind;
+    } uses[] = {{o->map, gy_mapreduce_run, "GY_MAP"},
+                {o->reduce, gy_mapreduce_run_reduce, "GY_REDUCE"},
+                {o->combine_function,
+                 o->has_bytes ? gy_mapreduce_run_reduce : gy_mapreduce_run_combine,
+                 o->has_bytes ? "GY_REDUCE" : "GY_COMBINE"},
+                {o->partition_function, gy_mapreduce_run_partition, "GY_PARTITION"}};
+    for (size_t i = 0; dag->flow != NULL && i < GY_COUNT(uses); i++) {
+        const gy_function *listed =
+            uses[i].name != NULL ? gy_dag_function(dag, uses[i].name) : NULL;
+        if (uses[i].name != NULL && (listed == NULL || listed->run != uses[i].run)) {
+            gy_dag_fail(dag, GY_ARG, "the program lists no %s of the name '%s'%s", uses[i].kind,
+                        uses[i].name, listed != NULL ? ", but another function" : "");
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- inputs ---- */
@@ -337,6 +365,9 @@ gy_part gy_job_maps(gy_dag *dag, const gy_map_reduce_options *options, const cha
         gy_dag_fail(dag, GY_ARG, "%s", mistake);
         return maps;
     }
+    if (!check_functions(dag, options)) {
+        return maps;
+    }
     planned plan = {0};
     gy_status status = plan_splits(options, &plan.files, &plan.splits);
     if (status >= 0) {
@@ -406,14 +437,16 @@ gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options)
     int maps = 0;
     const char *output = options->name != NULL ? options->name : "part";
     gy_part part = gy_job_maps(dag, options, "map", &maps);
+    if (gy_dag_mistake(dag) != NULL) {
+        return dag;
+    }
     const gy_task_options reduce = stage_options(options, GY_PHASE_REDUCE);
-    if (gy_dag_mistake(dag) == NULL && gy_hot_bytes(options) > 0 && maps > 1 &&
-        reduce.partitions > 1 &&
+    if (gy_hot_bytes(options) > 0 && maps > 1 && reduce.partitions > 1 &&
         (uint64_t)maps * reduce.partitions <= (uint64_t)GY_HOT_OUTPUTS_MOST) {
         gy_hot_grow(dag, part, &reduce, options, output);
         return dag;
     }
-    if (!options->is_map_only && gy_dag_mistake(dag) == NULL) {
+    if (!options->is_map_only) {
         part = gy_part_bipartite(part, gy_job_reduces(dag, options, NULL), GY_CHANNEL_FILE);
     }
     if (gy_dag_mistake(dag) == NULL) {

@@ -56,6 +56,21 @@ static void emit_pair(gy_map *map, const gy_record *pair)
     gy_emit_bytes(map, pair->key, pair->key_size, pair->data, pair->size);
 }
 
+/* A line gives three times nothing, which lies nowhere. */
+static void count_nothing(gy_map *map, const gy_record *line)
+{
+    static const gy_emission nothing[2] = {{NULL, 0, 1}, {NULL, 0, 1}};
+    (void)line;
+    gy_emit(map, NULL, 0, 1);
+    gy_emit_batch(map, nothing, 2);
+}
+
+static void emit_nothing(gy_map *map, const gy_record *line)
+{
+    (void)line;
+    gy_emit_bytes(map, NULL, 0, NULL, 0);
+}
+
 static void refuse_z(gy_map *map, const gy_record *line)
 {
     if (memchr(line->data, 'z', line->size) != NULL) {
@@ -100,6 +115,7 @@ static const gy_function functions[] = {
     GY_PARTITION("by_first_byte", by_first_byte),
     GY_MAP("copied", count_copied),
     GY_MAP("count", count_words),
+    GY_MAP("count nothing", count_nothing),
     GY_COMBINE("gyre.add", gy_add_weights),
     GY_MAP("gyre.copy", gy_map_copy),
     GY_MAP("gyre.fields", gy_map_fields),
@@ -109,6 +125,7 @@ static const gy_function functions[] = {
     GY_VERTEX("gyre.top", gy_top_run),
     GY_MAP("gyre.words", gy_map_words),
     GY_REDUCE("join", join_values),
+    GY_MAP("nothing", emit_nothing),
     GY_COMBINE("or", bitwise_or),
     GY_MAP("pair", emit_pair),
     GY_MAP("place", place_words),
@@ -539,6 +556,65 @@ static void failures_end_the_job_and_bad_records_are_skipped(void **state)
     assert_non_null(strstr(out.reason, "input0:2: 1 fields in a row: expected 2"));
 }
 
+static void nothing_is_a_key(void **state)
+{
+    (void)state;
+    const char *const one[] = {paths[0], NULL};
+    write_file(paths[0], "a\n\nb\n", 5);
+    for (int order = GY_ORDER_HASH; order <= GY_ORDER_KEY; order++) {
+        gy_map_reduce_options options = {.inputs = one,
+                                         .map = "count nothing",
+                                         .combine = GY_COMBINE_SUM,
+                                         .order = (gy_reduce_order)order,
+                                         .partitions = 1};
+        outcome out = run_dag(gy_map_reduce(NULL, &options));
+        assert_string_equal(gy_text_get(&out.all), "\t9\n");
+        gy_text_free(&out.all);
+        options.map = "nothing";
+        options.combine = GY_COMBINE_NONE;
+        options.has_bytes = true;
+        out = run_dag(gy_map_reduce(NULL, &options));
+        assert_string_equal(gy_text_get(&out.all), "\t\n\t\n\t\n");
+        gy_text_free(&out.all);
+    }
+}
+
+static void functions_are_of_their_kind(void **state)
+{
+    (void)state;
+    int argc = 1;
+    char name[] = "job_test", *args[] = {name, NULL}, **argv = args;
+    gy_flow *flow = gy_flow_start(&argc, &argv, functions, GY_COUNT(functions));
+    assert_non_null(flow);
+    const char *const one[] = {paths[0], NULL};
+    write_file(paths[0], "a\n", 2);
+    const struct {
+        gy_map_reduce_options options;
+        const char *expected;
+    } wrong[] = {
+        {{.map = "nobody"}, "no GY_MAP of the name 'nobody'"},
+        {{.map = "or"}, "no GY_MAP of the name 'or', but another function"},
+        {{.map = "count", .reduce = "count"}, "no GY_REDUCE of the name 'count', but another"},
+        {{.map = "count", .combine = GY_COMBINE_USER, .combine_function = "count"},
+         "no GY_COMBINE of the name 'count', but another"},
+        {{.map = "count", .partition_function = "or"}, "no GY_PARTITION of the name 'or'"},
+        {{.map = "count", .combine = (gy_combine)9}, "no such combine"},
+        {{.map = "count", .format = (gy_record_format)9}, "no such format"},
+        {{.map = "count", .order = (gy_reduce_order)9}, "no such order"},
+    };
+    for (size_t i = 0; i < GY_COUNT(wrong); i++) {
+        gy_map_reduce_options options = wrong[i].options;
+        options.inputs = one;
+        gy_dag *dag = gy_map_reduce(flow, &options);
+        const char *mistake = gy_dag_mistake(dag);
+        if (mistake == NULL || strstr(mistake, wrong[i].expected) == NULL) {
+            fail_msg("'%s' lacks '%s'", mistake != NULL ? mistake : "", wrong[i].expected);
+        }
+        gy_dag_free(dag);
+    }
+    gy_flow_end(flow);
+}
+
 static void check_mistake(gy_map_reduce_options options, const char *expected)
 {
     gy_dag *dag = gy_map_reduce(NULL, &options);
@@ -601,6 +677,8 @@ int main(void)
         cmocka_unit_test(pairs_csv_and_fixed_records),
         cmocka_unit_test(failures_end_the_job_and_bad_records_are_skipped),
         cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(nothing_is_a_key),
+        cmocka_unit_test(functions_are_of_their_kind),
     };
     test_functions = functions;
     test_function_count = GY_COUNT(functions);

@@ -455,6 +455,23 @@ static gy_status check_functions(gy_vertex *vertex, const gy_task_stage *stage)
     return GY_OK;
 }
 
+gy_status gy_mapreduce_run_reduce(gy_vertex *vertex)
+{
+    return gy_mapreduce_run(vertex);
+}
+
+gy_status gy_mapreduce_run_combine(gy_vertex *vertex)
+{
+    (void)vertex;
+    return gy_fail(GY_ARG, "a function that combines is no vertex");
+}
+
+gy_status gy_mapreduce_run_partition(gy_vertex *vertex)
+{
+    (void)vertex;
+    return gy_fail(GY_ARG, "a function of partitions is no vertex");
+}
+
 gy_status gy_mapreduce_run(gy_vertex *vertex)
 {
     size_t size = 0;

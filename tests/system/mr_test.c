@@ -185,6 +185,17 @@ static void bad_input_is_named(void **state)
         {"m wordcount text -p 0", "processes"},
         {"m wordcount text -k 3", "most"},
         {"m words text", "words"},
+        {"m topk text -r 3", "--partitions has no meaning here"},
+        {"m grep a text -r 3", "--partitions has no meaning here"},
+        {"m --map cat text -r 3", "gyre mr --map: --partitions has no meaning here"},
+        {"m sort text --split 1KiB", "--split has no meaning here"},
+        {"m --map cat text --record-timeout 1", "--record-timeout has no meaning here"},
+        {"m --map cat text --max-bad-records 1", "--max-bad-records has no meaning here"},
+        {"m --reduce cat text", "--reduce is of no use without --map"},
+        {"mkdir -p d; touch d/f f; m --map cat --file f --file d/f text",
+         "are called f: f and"},
+        {"m grep \"$(printf 'a\\nb')\" text", "line end"},
+        {"m sort wide", "wide: begins as UTF-16"},
         {"m wordcount /dev/null", "/dev/null"},
     };
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -196,6 +207,18 @@ static void bad_input_is_named(void **state)
         must("[ ! -e mo ] || [ -z \"$(ls -A mo)\" ]");
     }
     must("[ \"$(ls full)\" = x ]");
+}
+
+/* Empty lines of what is expanded, and last lines without an end. */
+static void lines_are_kept_apart(void **state)
+{
+    (void)state;
+    leave_out(3);
+    must("printf 'x\\n\\n\\ny' >gaps && gzip -k gaps && m topk gaps.gz && "
+         "printf '\\t2\\nx\\t1\\ny\\t1\\n' >expected && all | same expected && "
+         "printf a >first && printf 'b\\n' >second && "
+         "m --map cat first second -p 1 && printf 'a\\nb\\n' >expected && "
+         "all | same expected");
 }
 
 static void empty_inputs_give_empty_outputs(void **state)
@@ -268,6 +291,7 @@ int main(void)
         cmocka_unit_test(the_most_frequent_are_found),
         cmocka_unit_test(any_program_maps_and_reduces),
         cmocka_unit_test(bad_input_is_named),
+        cmocka_unit_test(lines_are_kept_apart),
         cmocka_unit_test(empty_inputs_give_empty_outputs),
         cmocka_unit_test(jobs_are_remembered),
         cmocka_unit_test(a_folder_has_one_job),

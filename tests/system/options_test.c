@@ -210,11 +210,11 @@ static const struct {
      "grep -qx 'counter spills: 0' said; r=$?; rm numbers; [ $r = 0 ] && "
      "! gyre mr wordcount in -o mo -m 1 2>said && grep -q 'at least 8MiB' said"},
     {"mr", "split", "m wordcount big -s --split 1KiB && [ $(count map) = 9 ]"},
-    {"mr", "map", "m --map 'sed s/$/x/' in -r 1 && grep -q 'b ax' mo/part-*"},
+    {"mr", "map", "m --map 'sed s/$/x/' in && grep -q 'b ax' mo/part-*"},
     {"mr", "reduce",
      "m --map 'tr \" \" \"\\n\"' --reduce 'wc -l' in -r 1 && grep -qx 4 mo/part-*"},
     {"mr", "file",
-     "echo s/a/z/ >edit && m --map 'sed -f edit' --file edit in -r 1 && "
+     "echo s/a/z/ >edit && m --map 'sed -f edit' --file edit in && "
      "grep -q 'b z' mo/part-* && ! m --map 'sed -f edit' in"},
     {"mr", "fixed",
      "m grep . in -F && [ ! -s mo/part-00000 ] && m grep . in && "

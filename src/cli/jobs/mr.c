@@ -34,8 +34,9 @@ static const gy_option options[] = {
     {"output", 'o', GY_OPTION_TEXT, "DIR",
      "folder of the output, or prefix in S3 or HDFS, where nothing is yet", PLACE(output), 0, 0,
      NULL},
-    {"partitions", 'r', GY_OPTION_INTEGER, "N", "files of the output (default: two a core)",
-     PLACE(partitions), 1, 65536, NULL},
+    {"partitions", 'r', GY_OPTION_INTEGER, "N",
+     "files of the output (default: two a core; of sort one)", PLACE(partitions), 1, 4096,
+     NULL},
     GY_JOB_OPTIONS(mr_settings),
     {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of a task (default: 1GiB)", PLACE(memory),
      GY_JOB_MEMORY_LEAST, 0, NULL},
@@ -49,11 +50,11 @@ static const gy_option options[] = {
      PLACE(files), 0, 0, NULL},
     {"fixed", 'F', GY_OPTION_FLAG, NULL, "grep: PATTERN is no regular expression",
      PLACE(is_fixed), 0, 0, NULL},
-    {"ignore-case", 'i', GY_OPTION_FLAG, NULL, "grep: case does not matter",
+    {"ignore-case", 'i', GY_OPTION_FLAG, NULL, "grep: case of A to Z does not matter",
      PLACE(ignores_case), 0, 0, NULL},
     {"invert", 'v', GY_OPTION_FLAG, NULL, "grep: lines that do not match", PLACE(is_inverted),
      0, 0, NULL},
-    {"count", 'c', GY_OPTION_FLAG, NULL, "grep: how many lines of each file",
+    {"count", 'c', GY_OPTION_FLAG, NULL, "grep: how many lines of each file that has any",
      PLACE(is_counting), 0, 0, NULL},
     {"record", 0, GY_OPTION_SIZE, "SIZE", "sort: records of this size (default: 0, lines)",
      PLACE(record), 0, 0, NULL},
@@ -182,13 +183,23 @@ typedef struct mr_verb {
 } mr_verb;
 
 static const mr_verb verbs[] = {
-    {"wordcount", " ", make_wordcount},
-    {"grep", " fixed ignore-case invert count ", make_grep},
-    {"sort", " record key-offset key-bytes key numeric descending field separator ", make_sort},
-    {"index", " hot-key ", make_index},
-    {"topk", " field weight most ", make_topk},
-    {"", " map reduce file ", make_commands},
+    {"wordcount", " partitions split max-bad-records record-timeout ", make_wordcount},
+    {"grep", " fixed ignore-case invert count split max-bad-records record-timeout ",
+     make_grep},
+    {"sort", " record key-offset key-bytes key numeric descending field separator partitions ",
+     make_sort},
+    {"index", " hot-key partitions split max-bad-records record-timeout ", make_index},
+    {"topk", " field weight most split max-bad-records record-timeout ", make_topk},
+    {"--map", " map reduce file split ", make_commands},
 };
+
+/* Where there is nothing between the maps and the output, there is nothing to part. */
+static bool has_partitions(const mr_verb *verb)
+{
+    return strstr(verb->takes, " partitions ") != NULL ||
+           (verb->make == make_grep && settings.is_counting) ||
+           (verb->make == make_commands && settings.reduce != NULL);
+}
 
 static int check_options(const mr_verb *verb)
 {
@@ -212,9 +223,14 @@ static int check_options(const mr_verb *verb)
                {" field ", settings.field >= 0},
                {" weight ", settings.weight >= 0},
                {" most ", settings.k > 0},
-               {" hot-key ", settings.hot_key >= 0}};
+               {" hot-key ", settings.hot_key >= 0},
+               {" split ", settings.split > 0},
+               {" max-bad-records ", settings.bad_records > 0},
+               {" record-timeout ", settings.record_timeout > 0},
+               {" partitions ", settings.partitions > 0 && !has_partitions(verb)}};
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-        if (own[i].is_given && strstr(verb->takes, own[i].name) == NULL) {
+        if (own[i].is_given && (strstr(verb->takes, own[i].name) == NULL ||
+                                strcmp(own[i].name, " partitions ") == 0)) {
             return gy_report_usage("gyre mr %s: --%.*s has no meaning here", verb->name,
                                    (int)strlen(own[i].name) - 2, own[i].name + 1);
         }
@@ -307,7 +323,7 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
 static const mr_verb *find_verb(const char *name)
 {
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
-        if (strcmp(verbs[i].name, name) == 0) {
+        if (verbs[i].make != make_commands && strcmp(verbs[i].name, name) == 0) {
             return &verbs[i];
         }
     }
@@ -316,9 +332,13 @@ static const mr_verb *find_verb(const char *name)
 
 static int run(char **operands, int count)
 {
-    const mr_verb *verb = find_verb(settings.map != NULL ? "" : operands[0]);
+    static const mr_verb *const commands = &verbs[sizeof(verbs) / sizeof(verbs[0]) - 1];
+    const mr_verb *verb = settings.map != NULL ? commands : find_verb(operands[0]);
     int first = settings.map != NULL ? 0 : 1;
-    if (verb == NULL || (verb->make == make_commands && settings.map == NULL)) {
+    if (verb == NULL && settings.reduce != NULL) {
+        return gy_report_usage("gyre mr: --reduce is of no use without --map");
+    }
+    if (verb == NULL) {
         return gy_report_usage("gyre mr: '%s' is no job: expected wordcount, grep, sort, "
                                "index or topk, or --map COMMAND",
                                operands[0]);

@@ -154,7 +154,7 @@ static gy_status check_pattern(const gy_grep_options *options)
         return gy_fail(GY_ARG, pattern == NULL ? "no pattern was given"
                                                : "a pattern of more than 64 KiB");
     }
-    if (options->is_fixed && strchr(pattern, '\n') != NULL) {
+    if (strchr(pattern, '\n') != NULL) {
         return gy_fail(GY_ARG, "a pattern with a line end matches no line");
     }
     if (!options->is_fixed) {

@@ -148,6 +148,27 @@ static gy_part add_commands(gy_dag *dag, const char *const *command, const char 
                          copies);
 }
 
+static const char *last_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Files lie beside the command, each under its last name. False: told in the graph. */
+static bool check_files(gy_dag *dag, const char *const *files)
+{
+    for (size_t i = 0; files != NULL && files[i] != NULL; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(last_name(files[i]), last_name(files[j])) == 0) {
+                gy_dag_fail(dag, GY_ARG, "two files for the commands are called %s: %s and %s",
+                            last_name(files[i]), files[j], files[i]);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options)
 {
     gy_dag *dag = gy_job_new(flow, "commands");
@@ -156,6 +177,9 @@ gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options)
     }
     if (options->map == NULL || options->map[0] == NULL) {
         gy_dag_fail(dag, GY_ARG, "no map command was given");
+        return dag;
+    }
+    if (!check_files(dag, options->files)) {
         return dag;
     }
     gy_map_reduce_options reading = options_of(&options->job, "gyre.copy");

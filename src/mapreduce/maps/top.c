@@ -65,7 +65,7 @@ static void add_line(gy_map *map, const gy_top_parameter *with, const gy_record 
                 map,
                 gy_fail(GY_FORMAT,
                         "the line at offset %llu: field %d is '%.*s': expected a "
-                        "whole number",
+                        "whole number of at most 63 bits",
                         (unsigned long long)(record->offset + (uint64_t)(line - record->data)),
                         with->weight_field, (int)GY_MIN(word.size, (size_t)40), word.data));
             return;

@@ -13,9 +13,13 @@ void gy_map_index(gy_map *map, const gy_record *record)
     gy_map_keep(map, gy_gather_add_words(map->gather, record->data, record->size, map->number));
 }
 
+/* The last line of a file may lack its end: another file's first one must not follow in it. */
 void gy_map_copy(gy_map *map, const gy_record *record)
 {
     gy_map_write(map, record->data, record->size);
+    if (record->size > 0 && record->data[record->size - 1] != '\n') {
+        gy_map_write(map, "\n", 1);
+    }
 }
 
 void gy_map_pairs(gy_map *map, const gy_record *record)

@@ -46,15 +46,21 @@ uint64_t gy_input_stream_begin(gy_record_format format, size_t record_bytes, uin
 }
 
 /* Text of two bytes a letter would be taken for words with NUL bytes in them. */
-static gy_status check_head(const gy_input *input, const char *data, size_t size)
+gy_status gy_input_check_text(const char *path, const void *head, size_t size)
 {
-    if (input->format != GY_RECORDS_FIXED && size >= 2 &&
-        (memcmp(data, "\xff\xfe", 2) == 0 || memcmp(data, "\xfe\xff", 2) == 0)) {
+    const unsigned char *data = head;
+    if (size >= 2 && (memcmp(data, "\xff\xfe", 2) == 0 || memcmp(data, "\xfe\xff", 2) == 0)) {
         return gy_fail(GY_FORMAT,
-                       "%s: begins as UTF-16 does (%02x %02x): expected UTF-8 or bytes",
-                       input->path, (unsigned char)data[0], (unsigned char)data[1]);
+                       "%s: begins as UTF-16 does (%02x %02x): expected UTF-8 or bytes", path,
+                       data[0], data[1]);
     }
     return GY_OK;
+}
+
+static gy_status check_head(const gy_input *input, const char *data, size_t size)
+{
+    return input->format == GY_RECORDS_FIXED ? GY_OK
+                                             : gy_input_check_text(input->path, data, size);
 }
 
 /* Where the first record of the part begins. */

@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "flow/dag.h"
+#include "mapreduce/input.h"
 #include "mapreduce/job.h"
 #include "store/store.h"
 
@@ -107,6 +108,9 @@ static gy_status look_at(sort_inputs *inputs, gy_arena *arena, size_t record_byt
                            "cannot sort %s: a sort reads its inputs from every host, expected "
                            "files that all of them have",
                            path);
+        }
+        if (record_bytes == 0) {
+            GY_TRY(gy_input_check_text(path, file.head, file.head_bytes));
         }
         /* Samples and ranges are read from mapped files, so an object becomes one. */
         inputs->is_made[i] = file.is_object || is_compressed(&file, path, record_bytes > 0);
