@@ -295,6 +295,7 @@ static gy_status drive(gy_flow_job *job)
                                .say = gy_running_say,
                                .view = gy_running_view,
                                .failed = judge_failure,
+                               .is_culprit = gy_bad_is_told,
                                .grow = grow,
                                .save = save,
                                .publish = publish,
