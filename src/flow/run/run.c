@@ -426,6 +426,7 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
     if (status >= 0 && job->is_done) {
         gy_running_note_text(job, "an earlier manager has published the output");
     } else if (status >= 0) {
+        job->has_begun = true;
         if (job->ticket == NULL) { /* else the name server's list has it */
             gy_running_tell_history(job, GY_JOB_RUNNING, "");
         }

@@ -49,6 +49,7 @@ static void an_output_that_is_there_is_refused(void **state)
     assert_non_null(strstr(gy_error_text(), "mine"));
     gy_dag_free(dag);
     assert_int_equal(count_entries(at.output), 1);
+    assert_int_equal(count_entries(at.folder), -1); /* nothing leads to it */
     remove_place(&at);
 }
 
