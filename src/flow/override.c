@@ -54,15 +54,17 @@ static void take_text(const char *name, const char **value)
 gy_status gy_flow_options_override(gy_flow_options *options)
 {
     long long processes = options->processes, threads = options->threads;
-    long long memory = (long long)options->memory_bytes;
+    long long memory = (long long)options->memory_bytes, kept = options->memo_bytes;
     GY_TRY(take_count("GYRE_JOB_PROCESSES", 4096, &processes));
     GY_TRY(take_count("GYRE_JOB_THREADS", 1024, &threads));
     GY_TRY(take_count("GYRE_JOB_MEMORY", INT64_C(1) << 50, &memory));
+    GY_TRY(take_count("GYRE_JOB_MEMO_BYTES", INT64_C(1) << 50, &kept));
     GY_TRY(take_seconds("GYRE_JOB_TIMEOUT", &options->timeout_seconds));
     GY_TRY(take_seconds("GYRE_JOB_SILENCE", &options->silence_seconds));
     options->processes = (int)processes;
     options->threads = (int)threads;
     options->memory_bytes = (size_t)memory;
+    options->memo_bytes = kept;
     take_text("GYRE_JOB_FOLDER", &options->folder);
     take_text("GYRE_JOB_MEMO", &options->memo);
     take_text("GYRE_JOB_TRACE", &options->trace);

@@ -7,7 +7,7 @@
 #include "cli/options.h"
 
 typedef struct gy_job_settings {
-    long long processes, threads;
+    long long processes, threads, memo_bytes;
     double timeout, silence;
     const char *folder, *memo, *trace, *sandbox;
 } gy_job_settings;
@@ -31,6 +31,9 @@ typedef struct gy_job_settings {
      offsetof(type, job.folder), 0, 0, NULL},                                                  \
     {"memo", 0, GY_OPTION_TEXT, "DIR", "keep results there, and take what is there",           \
      offsetof(type, job.memo), 0, 0, NULL},                                                    \
+    {"memo-quota", 0, GY_OPTION_SIZE, "SIZE",                                                  \
+     "what stays in the memo, the least recently used goes (default: 10GiB)",                  \
+     offsetof(type, job.memo_bytes), 1, 0, NULL},                                              \
     {"trace", 0, GY_OPTION_TEXT, "FILE", "write a Chrome trace of all processes",              \
      offsetof(type, job.trace), 0, 0, NULL},                                                   \
     {"sandbox", 0, GY_OPTION_TEXT, "LIST",                                                     \

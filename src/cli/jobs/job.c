@@ -209,6 +209,7 @@ static int run_run(char **operands, int count)
                   set_number("GYRE_JOB_SILENCE", settings.job.silence) &&
                   set_text("GYRE_JOB_FOLDER", settings.job.folder) &&
                   set_text("GYRE_JOB_MEMO", settings.job.memo) &&
+                  set_number("GYRE_JOB_MEMO_BYTES", (double)settings.job.memo_bytes) &&
                   set_text("GYRE_JOB_TRACE", settings.job.trace) &&
                   set_text("GYRE_JOB_SANDBOX", settings.job.sandbox);
     if (!is_set) {

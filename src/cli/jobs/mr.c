@@ -228,6 +228,9 @@ static int check_options(const mr_verb *verb)
                                "letter",
                                settings.separator);
     }
+    if (settings.job.memo_bytes > 0 && settings.job.memo == NULL) {
+        return gy_report_usage("gyre mr: --memo-quota has no meaning without --memo");
+    }
     if (settings.output == NULL) {
         return gy_report_usage("gyre mr: --output is missing: expected a folder that is not "
                                "there yet");
@@ -278,6 +281,7 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
         .output = settings.output,
         .folder = settings.job.folder,
         .memo = settings.job.memo,
+        .memo_bytes = settings.job.memo_bytes,
         .trace = settings.job.trace,
         .sandbox = settings.job.sandbox,
         .processes = (int)settings.job.processes,
