@@ -45,13 +45,19 @@ static void variables_take_the_place_of_options(void **state)
 static void wrong_values_are_named(void **state)
 {
     (void)state;
-    static const char *const wrong[][2] = {
-        {"GYRE_JOB_PROCESSES", "0"},  {"GYRE_JOB_PROCESSES", "5000"},
-        {"GYRE_JOB_THREADS", "two"},  {"GYRE_JOB_MEMORY", "1GiB"},
-        {"GYRE_JOB_TIMEOUT", "-1"},   {"GYRE_JOB_TIMEOUT", "inf"},
-        {"GYRE_JOB_TIMEOUT", " 1"},   {"GYRE_JOB_SILENCE", "0"},
-        {"GYRE_JOB_MEMO_BYTES", "0"}, {"GYRE_JOB_MEMO_BYTES", "10G"},
-        {"GYRE_JOB_SILENCE", "soon"}, {"GYRE_JOB_PROCESSES", "99999999999999999999"}};
+    static const char *const wrong[][2] = {{"GYRE_JOB_PROCESSES", "0"},
+                                           {"GYRE_JOB_PROCESSES", "5000"},
+                                           {"GYRE_JOB_THREADS", "two"},
+                                           {"GYRE_JOB_MEMORY", "1GiB"},
+                                           {"GYRE_JOB_MEMORY", "8388607"},
+                                           {"GYRE_JOB_TIMEOUT", "-1"},
+                                           {"GYRE_JOB_TIMEOUT", "inf"},
+                                           {"GYRE_JOB_TIMEOUT", " 1"},
+                                           {"GYRE_JOB_SILENCE", "0"},
+                                           {"GYRE_JOB_MEMO_BYTES", "0"},
+                                           {"GYRE_JOB_MEMO_BYTES", "10G"},
+                                           {"GYRE_JOB_SILENCE", "soon"},
+                                           {"GYRE_JOB_PROCESSES", "99999999999999999999"}};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         gy_flow_options options = {0};
         assert_int_equal(setenv(wrong[i][0], wrong[i][1], 1), 0);

@@ -12,9 +12,6 @@ typedef struct gy_job_settings {
     const char *folder, *memo, *trace, *sandbox;
 } gy_job_settings;
 
-/* What a process takes whatever it does leaves little of less. */
-#define GY_JOB_MEMORY_LEAST (8 << 20)
-
 /* clang-format off */
 /** Rows of the table of a command whose settings, of `type`, have a gy_job_settings `job`. */
 #define GY_JOB_OPTIONS(type)                                                                   \

@@ -265,7 +265,7 @@ static int run_gc(char **operands, int count)
 static const gy_option run_options[] = {
     GY_JOB_OPTIONS(struct job_settings),
     {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of each process (default: no limit)",
-     PLACE(memory), GY_JOB_MEMORY_LEAST, 0, NULL},
+     PLACE(memory), GY_FLOW_MEMORY_LEAST, 0, NULL},
 };
 
 static const gy_option names_options[] = {GY_NAMES_OPTIONS(struct job_settings)};

@@ -38,7 +38,7 @@ static const gy_option options[] = {
      PLACE(partitions), 1, 65536, NULL},
     GY_JOB_OPTIONS(mr_settings),
     {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of a task (default: 1GiB)", PLACE(memory),
-     GY_JOB_MEMORY_LEAST, 0, NULL},
+     GY_FLOW_MEMORY_LEAST, 0, NULL},
     {"split", 0, GY_OPTION_SIZE, "SIZE", "of input a map takes (default: 32 to 256 MiB)",
      PLACE(split), 0, 0, NULL},
     {"map", 0, GY_OPTION_TEXT, "COMMAND", "map by a shell command: lines in, key<tab>value out",

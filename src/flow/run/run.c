@@ -168,6 +168,10 @@ static gy_status check_options(gy_flow_job *job)
         return gy_fail(GY_ARG, "max_failures, memo_bytes, timeout_seconds, "
                                "record_timeout_seconds and silence_seconds are 0 or more");
     }
+    if (o->memory_bytes > 0 && o->memory_bytes < GY_FLOW_MEMORY_LEAST) {
+        return gy_fail(GY_ARG, "memory_bytes of %zu: expected at least %d, or 0 for no limit",
+                       o->memory_bytes, GY_FLOW_MEMORY_LEAST);
+    }
     if (job->dag->is_running) {
         return gy_fail(GY_STATE, "job %s was run before: a graph runs once", job->dag->name);
     }
