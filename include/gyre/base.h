@@ -70,6 +70,13 @@ typedef struct gy_deadline {
 /** The deadline `seconds` from now on the real clock. @threads any */
 GY_API gy_deadline gy_deadline_after(double seconds);
 
+/**
+ * Give the numbers of standard input, output and error to /dev/null where they are closed, so
+ * that nothing that is opened later gets them; to read, or to write, still fails there. The
+ * command gyre and gy_flow_start begin with it. @threads the one that starts the others
+ */
+GY_API void gy_hold_standard_files(void);
+
 /** Library version, "major.minor.patch". */
 GY_API const char *gy_version(void);
 

@@ -273,6 +273,9 @@ GY_API int gy_cut_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_
 
 typedef struct gy_flow_report gy_flow_report;
 
+/** What a process of a job takes whatever it does leaves little of less memory. */
+#define GY_FLOW_MEMORY_LEAST (8 << 20)
+
 typedef struct gy_flow_options {
     /* Folder that appears whole, by its MANIFEST.json; absent or empty before. Or a prefix in a
      * store (s3://BUCKET/PREFIX, hdfs://HOST:PORT/PATH) below which nothing is: the output is
@@ -288,7 +291,7 @@ typedef struct gy_flow_options {
         memo_bytes; /* at most so much stays there, the least recently used goes; 0: 10 GiB */
     int processes;  /* 0: one a core */
     int threads;    /* vertices at once in a process; 0: 1 */
-    size_t memory_bytes;       /* of a process; 0: no limit */
+    size_t memory_bytes;       /* of a process, at least GY_FLOW_MEMORY_LEAST; 0: no limit */
     int max_failures;          /* of its own, a vertex; 0: 6 */
     double copy_floor_seconds; /* no second copy of a slow vertex before this; 0: 1; <0: never
                                   one */

@@ -99,7 +99,8 @@ GY_API GY_MUST_CHECK gy_status gy_job_resume(const char *id);
 
 /**
  * Forget ended jobs, oldest first, until their folders hold at most quota_bytes; jobs that run
- * or can be resumed within `keep_seconds` of their start stay.
+ * or can be resumed within `keep_seconds` of their start stay. So do not folders that no job of
+ * the history has, once an hour old.
  *
  * @param removed how many jobs went; may be NULL
  * @param freed_bytes of their folders; may be NULL

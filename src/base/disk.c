@@ -2,6 +2,8 @@
 
 #include "base/alloc.h"
 
+#include <gyre/base.h>
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -133,6 +135,16 @@ const gy_disk_ops gy_disk_real = {
     .links = real_links,
     .list = real_list,
 };
+
+void gy_hold_standard_files(void)
+{
+    for (int file = 0; file <= 2;
+         file++) { /* from below: an open takes the lowest that is free */
+        if (fcntl(file, F_GETFD) < 0) {
+            (void)open("/dev/null", file == 0 ? O_WRONLY : O_RDONLY);
+        }
+    }
+}
 
 int gy_disk_make_folders(const char *path)
 {

@@ -134,6 +134,7 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
         {"job resume --no-wait x", "of a cluster"},
         {"job resume --timeout 5 x", "of a cluster"},
         {"job resume --plaintext x", "--names"},
+        {"job gc --memo x --keep 3", "--keep"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (!gy_test_takes(i)) {
@@ -287,11 +288,53 @@ static void failures_are_one_line_and_status_one(void **state)
     shell(before);
 }
 
+/* A table of nothing has its header, a failure has no table. */
+static void a_damaged_history_is_said_alone(void **state)
+{
+    (void)state;
+    char folder[64], before[256];
+    snprintf(before, sizeof(before), "export XDG_STATE_HOME=%s;", make_folder(folder));
+    gyre(before, "job list");
+    assert_int_equal(result.status, 0);
+    assert_int_equal(lines(result.output), 1);
+    snprintf(before, sizeof(before),
+             "export XDG_STATE_HOME=%s; cd $XDG_STATE_HOME/gyre && rm history.db* && "
+             "seq 2000 >history.db &&",
+             folder);
+    gyre(before, "job list");
+    assert_int_equal(result.status, 1);
+    assert_int_equal(lines(result.output), 1);
+    assert_non_null(strstr(result.output, "cannot open the history of jobs"));
+    snprintf(before, sizeof(before), "rm -r %s", folder);
+    shell(before);
+}
+
 static void output_that_cannot_be_written_is_a_failure(void **state)
 {
     (void)state;
     gyre("", "info 3>&1 1>/dev/full");
     assert_int_equal(result.status, 1);
+}
+
+static void closed_standard_files_are_nobody_elses(void **state)
+{
+    (void)state;
+    static const char *const closed[] = {"<&- >&-", ">&-", "<&- >&- 2>&-"};
+    char folder[64], before[128], arguments[160];
+    snprintf(before, sizeof(before), "cd %s && echo a a b >in &&", make_folder(folder));
+    for (size_t i = 0; i < sizeof(closed) / sizeof(closed[0]); i++) {
+        snprintf(arguments, sizeof(arguments),
+                 "mr wordcount in -o out%zu %s && grep -q '^a.2$' out%zu/part-* && true", i,
+                 closed[i], i);
+        gyre(before, arguments);
+        if (result.status != 0) {
+            fail_msg("gyre %s: %s", arguments, result.output);
+        }
+    }
+    gyre("", "info >&- && true");
+    assert_int_equal(result.status, 1); /* as before */
+    snprintf(before, sizeof(before), "rm -r %s", folder);
+    shell(before);
 }
 
 /* The lectures' table for 256 nodes: rows that must be there, to the letter. */
@@ -402,7 +445,9 @@ int main(void)
         cmocka_unit_test(run_passes_on_status_and_output),
         cmocka_unit_test(info_names_cores_caches_and_libraries),
         cmocka_unit_test(failures_are_one_line_and_status_one),
+        cmocka_unit_test(a_damaged_history_is_said_alone),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
+        cmocka_unit_test(closed_standard_files_are_nobody_elses),
         cmocka_unit_test(plan_table_says_what_the_lectures_say),
         cmocka_unit_test(plans_cost_what_a_file_of_links_says),
         cmocka_unit_test(plans_are_drawn_checked_and_simulated),

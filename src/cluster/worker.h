@@ -208,6 +208,10 @@ typedef struct gy_driver_ops {
      * borrowed until the next call. */
     gy_cause (*failed)(void *arg, const gy_manager *manager, gy_event *failed,
                        const void *board);
+    /* Optional: does the board say that its task ended the process? Then the others that ran
+     * there were lost with it, and fail with GY_CAUSE_PEER; when no board says so, with
+     * GY_CAUSE_OWN each. */
+    bool (*is_culprit)(const void *board);
     /* Optional: a stage is complete, tasks may be added: *growth is borrowed until the next
      * call, NULL: none. A failure ends the job. */
     gy_status (*grow)(void *arg, const gy_manager *manager, uint32_t stage,

@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A whole number from 1 to `high`; *value stays when the variable is not set. */
-static gy_status take_count(const char *name, long long high, long long *value)
+/* A whole number from `low` to `high`; *value stays when the variable is not set. */
+static gy_status take_count(const char *name, long long low, long long high, long long *value)
 {
     const char *text = gy_setting_get(name);
     if (text == NULL) {
@@ -21,9 +21,9 @@ static gy_status take_count(const char *name, long long high, long long *value)
     errno = 0;
     long long number = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || isspace((unsigned char)text[0]) ||
-        number < 1 || number > high) {
-        return gy_fail(GY_ARG, "%s is \"%s\": expected a whole number from 1 to %lld", name,
-                       text, high);
+        number < low || number > high) {
+        return gy_fail(GY_ARG, "%s is \"%s\": expected a whole number from %lld to %lld", name,
+                       text, low, high);
     }
     *value = number;
     return GY_OK;
@@ -54,15 +54,17 @@ static void take_text(const char *name, const char **value)
 gy_status gy_flow_options_override(gy_flow_options *options)
 {
     long long processes = options->processes, threads = options->threads;
-    long long memory = (long long)options->memory_bytes;
-    GY_TRY(take_count("GYRE_JOB_PROCESSES", 4096, &processes));
-    GY_TRY(take_count("GYRE_JOB_THREADS", 1024, &threads));
-    GY_TRY(take_count("GYRE_JOB_MEMORY", INT64_C(1) << 50, &memory));
+    long long memory = (long long)options->memory_bytes, kept = options->memo_bytes;
+    GY_TRY(take_count("GYRE_JOB_PROCESSES", 1, 4096, &processes));
+    GY_TRY(take_count("GYRE_JOB_THREADS", 1, 1024, &threads));
+    GY_TRY(take_count("GYRE_JOB_MEMORY", GY_FLOW_MEMORY_LEAST, INT64_C(1) << 50, &memory));
+    GY_TRY(take_count("GYRE_JOB_MEMO_BYTES", 1, INT64_C(1) << 50, &kept));
     GY_TRY(take_seconds("GYRE_JOB_TIMEOUT", &options->timeout_seconds));
     GY_TRY(take_seconds("GYRE_JOB_SILENCE", &options->silence_seconds));
     options->processes = (int)processes;
     options->threads = (int)threads;
     options->memory_bytes = (size_t)memory;
+    options->memo_bytes = kept;
     take_text("GYRE_JOB_FOLDER", &options->folder);
     take_text("GYRE_JOB_MEMO", &options->memo);
     take_text("GYRE_JOB_TRACE", &options->trace);

@@ -16,7 +16,7 @@ static void variables_take_the_place_of_options(void **state)
         {"GYRE_JOB_MEMORY", "1073741824"}, {"GYRE_JOB_TIMEOUT", "1.5"},
         {"GYRE_JOB_FOLDER", "/f"},         {"GYRE_JOB_MEMO", "/m"},
         {"GYRE_JOB_TRACE", "/t"},          {"GYRE_JOB_SILENCE", "0.25"},
-        {"GYRE_JOB_SANDBOX", "strict"}};
+        {"GYRE_JOB_SANDBOX", "strict"},    {"GYRE_JOB_MEMO_BYTES", "4096"}};
     gy_flow_options options = {.processes = 9, .folder = "/own", .max_failures = 4};
     assert_int_equal(gy_flow_options_override(&options), GY_OK);
     assert_int_equal(options.processes, 9);
@@ -33,6 +33,7 @@ static void variables_take_the_place_of_options(void **state)
     assert_true(options.silence_seconds == 0.25);
     assert_string_equal(options.folder, "/f");
     assert_string_equal(options.memo, "/m");
+    assert_int_equal(options.memo_bytes, 4096);
     assert_string_equal(options.trace, "/t");
     assert_string_equal(options.sandbox, "strict");
     assert_int_equal(options.max_failures, 4);
@@ -44,12 +45,19 @@ static void variables_take_the_place_of_options(void **state)
 static void wrong_values_are_named(void **state)
 {
     (void)state;
-    static const char *const wrong[][2] = {
-        {"GYRE_JOB_PROCESSES", "0"},  {"GYRE_JOB_PROCESSES", "5000"},
-        {"GYRE_JOB_THREADS", "two"},  {"GYRE_JOB_MEMORY", "1GiB"},
-        {"GYRE_JOB_TIMEOUT", "-1"},   {"GYRE_JOB_TIMEOUT", "inf"},
-        {"GYRE_JOB_TIMEOUT", " 1"},   {"GYRE_JOB_SILENCE", "0"},
-        {"GYRE_JOB_SILENCE", "soon"}, {"GYRE_JOB_PROCESSES", "99999999999999999999"}};
+    static const char *const wrong[][2] = {{"GYRE_JOB_PROCESSES", "0"},
+                                           {"GYRE_JOB_PROCESSES", "5000"},
+                                           {"GYRE_JOB_THREADS", "two"},
+                                           {"GYRE_JOB_MEMORY", "1GiB"},
+                                           {"GYRE_JOB_MEMORY", "8388607"},
+                                           {"GYRE_JOB_TIMEOUT", "-1"},
+                                           {"GYRE_JOB_TIMEOUT", "inf"},
+                                           {"GYRE_JOB_TIMEOUT", " 1"},
+                                           {"GYRE_JOB_SILENCE", "0"},
+                                           {"GYRE_JOB_MEMO_BYTES", "0"},
+                                           {"GYRE_JOB_MEMO_BYTES", "10G"},
+                                           {"GYRE_JOB_SILENCE", "soon"},
+                                           {"GYRE_JOB_PROCESSES", "99999999999999999999"}};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         gy_flow_options options = {0};
         assert_int_equal(setenv(wrong[i][0], wrong[i][1], 1), 0);

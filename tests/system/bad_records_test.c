@@ -405,6 +405,8 @@ typedef struct ready_job {
     gy_combine combine;
     gy_reduce_order order;
     bool has_bytes;
+    size_t split_bytes;
+    int threads; /* of one process; 0: three processes of one each */
 } ready_job;
 
 /* All bytes of an output, hashed, and the counters of its maps; bad: records skipped. */
@@ -418,11 +420,13 @@ static uint64_t run_ready(const ready_job *job, const place *at, const char *con
                                        .order = job->order,
                                        .has_bytes = job->has_bytes,
                                        .partitions = 2,
+                                       .split_bytes = job->split_bytes,
                                        .parameter = &is_blocked,
                                        .parameter_bytes = sizeof(is_blocked)};
     const gy_flow_options options = {.output = at->output,
                                      .folder = at->folder,
-                                     .processes = 3,
+                                     .processes = job->threads > 0 ? 1 : 3,
+                                     .threads = job->threads,
                                      .timeout_seconds = 100,
                                      .record_timeout_seconds = 0.05,
                                      .max_bad_records = bad,
@@ -457,9 +461,9 @@ static void ready_jobs_skip_them_too(void **state)
 {
     (void)state;
     static const ready_job jobs[] = {
-        {"word count", "map words", GY_COMBINE_SUM, GY_ORDER_HASH, false},
-        {"index", "map places", GY_COMBINE_SET, GY_ORDER_HASH, false},
-        {"sort", "map keys", GY_COMBINE_NONE, GY_ORDER_KEY, true}};
+        {.name = "word count", .map = "map words", .combine = GY_COMBINE_SUM},
+        {.name = "index", .map = "map places", .combine = GY_COMBINE_SET},
+        {.name = "sort", .map = "map keys", .order = GY_ORDER_KEY, .has_bytes = true}};
     const int each = getenv("GYRE_SOAK") != NULL ? EACH : of_each(2);
     place at = make_place(each);
     char clean[FILES][96], line[512], out[64], top[64];
@@ -557,6 +561,36 @@ static void neighbours_in_a_process_are_excused(void **state)
     run_job(3, false, 2);
 }
 
+/* Tasks of some lines each, which begin and end at any moment of their neighbours' deaths: few,
+ * so that one that is blamed for them is soon blamed too often. */
+static void neighbours_that_just_begin_are_excused(void **state)
+{
+    (void)state;
+    enum { COPIES = 4, FINE = 61 };
+    static const char *const killers[] = {"segv", "abort", "fpe", "deep", "bus"};
+    static const ready_job job = {.name = "word count",
+                                  .map = "map words",
+                                  .combine = GY_COMBINE_SUM,
+                                  .split_bytes = 80,
+                                  .threads = 4};
+    place at = make_place(0);
+    FILE *file = fopen(at.files[0], "we");
+    assert_non_null(file);
+    for (int i = 0; i < FINE; i++) {
+        fprintf(file, "fine\n%s%s", i == 48 ? "segv\n" : "", i == 60 ? "bus\n" : "");
+        for (int k = 1; i == 57 && k < 4; k++) {
+            fprintf(file, "%s\n", killers[k]);
+        }
+    }
+    assert_int_equal(fclose(file), 0);
+    const char *files[COPIES + 1] = {at.files[0], at.files[0], at.files[0], at.files[0]};
+    at.fine = COPIES * FINE;
+    for (long i = 0; i < gy_test_cases(8); i++) {
+        (void)run_ready(&job, &at, files, false, COPIES * (int)GY_COUNT(killers));
+    }
+    remove_place(&at);
+}
+
 static void one_too_many_ends_the_job(void **state)
 {
     (void)state;
@@ -589,6 +623,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ten_of_each_kind_are_skipped),
         cmocka_unit_test(the_same_without_datagrams),
         cmocka_unit_test(neighbours_in_a_process_are_excused),
+        cmocka_unit_test(neighbours_that_just_begin_are_excused),
         cmocka_unit_test(one_too_many_ends_the_job),
         cmocka_unit_test(ready_jobs_skip_them_too),
         cmocka_unit_test(what_was_learnt_outlives_the_manager),

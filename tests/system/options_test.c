@@ -258,6 +258,11 @@ static const struct {
     {"mr", "memo",
      "m wordcount in -s --memo kept && m wordcount in -s --memo kept && "
      "grep -q 'stage map: .*, 1 of them kept' said"},
+    {"mr", "memo-quota", /* that holds nothing: nothing is kept */
+     "tight() { m wordcount big -s --memo tight --memo-quota $1; }; tight 1 && tight 1MiB && "
+     "grep -q 'stage map: .*, 0 of them kept' said && tight 1MiB && "
+     "grep -q 'stage map: .*, 1 of them kept' said && ! m wordcount in --memo-quota 1 && "
+     "grep -q 'without --memo' said"},
     {"mr", "folder", "m wordcount in --folder here && [ -e here/id ]"},
     /* Records that crash: jobs_faults_test.c. */
     {"mr", "max-bad-records", NULL},
@@ -302,6 +307,8 @@ static const struct {
      "grep -q \"stage map: .*, $1 of them kept\"; }; "
      "kept 0 2>said && kept 1 2>said && gyre job gc --memo store --quota 0 >said && "
      "kept 0 2>said"},
+    {"job", "memo-quota",
+     "gyre job run --memo-quota 2MiB env | grep -qx GYRE_JOB_MEMO_BYTES=2097152"},
     {"job", "trace",
      "gyre job run --trace jt $GYRE_BIN mr wordcount in -o wt 2>said && "
      "grep -q traceEvents jt"},

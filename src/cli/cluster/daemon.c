@@ -1,10 +1,10 @@
 /* gyre daemon: serve a cluster with this host. */
 #include "cli/cli.h"
 #include "cli/cluster/common.h"
-#include "cli/jobs/common.h"
 #include "cli/report.h"
 
 #include <gyre/daemon.h>
+#include <gyre/flow.h>
 
 #include <string.h>
 
@@ -29,7 +29,7 @@ static const gy_option options[] = {
     {"slots", 0, GY_OPTION_INTEGER, "N", "processes at once (default: one a core)",
      offsetof(__typeof__(settings), slots), 1, 1024, NULL},
     {"memory", 0, GY_OPTION_SIZE, "SIZE", "most of a process (default: no limit)",
-     offsetof(__typeof__(settings), memory), GY_JOB_MEMORY_LEAST, 0, NULL},
+     offsetof(__typeof__(settings), memory), GY_FLOW_MEMORY_LEAST, 0, NULL},
     {"reserve", 0, GY_OPTION_SIZE, "SIZE", "of disk, below which it takes no work (1 GiB)",
      offsetof(__typeof__(settings), reserve), 1, 0, NULL},
     {"files", 0, GY_OPTION_SIZE, "SIZE", "of programs that no job needs just now (4 GiB)",

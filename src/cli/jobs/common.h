@@ -7,13 +7,10 @@
 #include "cli/options.h"
 
 typedef struct gy_job_settings {
-    long long processes, threads;
+    long long processes, threads, memo_bytes;
     double timeout, silence;
     const char *folder, *memo, *trace, *sandbox;
 } gy_job_settings;
-
-/* What a process takes whatever it does leaves little of less. */
-#define GY_JOB_MEMORY_LEAST (8 << 20)
 
 /* clang-format off */
 /** Rows of the table of a command whose settings, of `type`, have a gy_job_settings `job`. */
@@ -31,6 +28,9 @@ typedef struct gy_job_settings {
      offsetof(type, job.folder), 0, 0, NULL},                                                  \
     {"memo", 0, GY_OPTION_TEXT, "DIR", "keep results there, and take what is there",           \
      offsetof(type, job.memo), 0, 0, NULL},                                                    \
+    {"memo-quota", 0, GY_OPTION_SIZE, "SIZE",                                                  \
+     "what stays in the memo, the least recently used goes (default: 10GiB)",                  \
+     offsetof(type, job.memo_bytes), 1, 0, NULL},                                              \
     {"trace", 0, GY_OPTION_TEXT, "FILE", "write a Chrome trace of all processes",              \
      offsetof(type, job.trace), 0, 0, NULL},                                                   \
     {"sandbox", 0, GY_OPTION_TEXT, "LIST",                                                     \

@@ -60,10 +60,18 @@ static const char *took_text(const gy_job *job, char out[32])
     return out;
 }
 
+static void print_header(bool *is_printed)
+{
+    if (!*is_printed) {
+        printf("%-22s %-11s %-19s %12s  %s\n", "id", "state", "started", "took", "name");
+        *is_printed = true;
+    }
+}
+
 static gy_status print_row(void *arg, const gy_job *job)
 {
-    (void)arg;
     char date[32], took[32];
+    print_header(arg);
     printf("%-22s %-11s %s %12s  %s\n", job->id, state_name(job->state),
            date_text(job->started_ns, date), took_text(job, took), job->name);
     return GY_OK;
@@ -79,9 +87,13 @@ static int run_list(char **operands, int count)
                    : gy_report_usage("gyre job list: --last is for the jobs of this machine");
     }
     const int most = settings.last < 0 ? LAST_JOBS : (int)settings.last;
-    printf("%-22s %-11s %-19s %12s  %s\n", "id", "state", "started", "took", "name");
-    gy_status status = gy_job_list(most, print_row, NULL);
-    return status == GY_OK ? GY_EXIT_OK : gy_report_failure("job list", status);
+    bool has_header = false; /* not before what cannot be read */
+    gy_status status = gy_job_list(most, print_row, &has_header);
+    if (status != GY_OK) {
+        return gy_report_failure("job list", status);
+    }
+    print_header(&has_header);
+    return GY_EXIT_OK;
 }
 
 static void print_stages(const gy_job *job)
@@ -197,6 +209,7 @@ static int run_run(char **operands, int count)
                   set_number("GYRE_JOB_SILENCE", settings.job.silence) &&
                   set_text("GYRE_JOB_FOLDER", settings.job.folder) &&
                   set_text("GYRE_JOB_MEMO", settings.job.memo) &&
+                  set_number("GYRE_JOB_MEMO_BYTES", (double)settings.job.memo_bytes) &&
                   set_text("GYRE_JOB_TRACE", settings.job.trace) &&
                   set_text("GYRE_JOB_SANDBOX", settings.job.sandbox);
     if (!is_set) {
@@ -224,6 +237,10 @@ static int run_gc(char **operands, int count)
     const long long quota = settings.quota >= 0 ? settings.quota : QUOTA;
     const double keep = settings.keep >= 0 ? settings.keep : KEEP_DAYS;
     if (settings.job.memo != NULL) {
+        if (settings.keep >= 0) {
+            return gy_report_usage(
+                "gyre job gc: --keep is for jobs, not for what --memo keeps");
+        }
         int64_t memo_freed = 0;
         gy_status collected = gy_flow_collect(settings.job.memo, quota, &memo_freed);
         if (collected != GY_OK) {
@@ -248,7 +265,7 @@ static int run_gc(char **operands, int count)
 static const gy_option run_options[] = {
     GY_JOB_OPTIONS(struct job_settings),
     {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of each process (default: no limit)",
-     PLACE(memory), GY_JOB_MEMORY_LEAST, 0, NULL},
+     PLACE(memory), GY_FLOW_MEMORY_LEAST, 0, NULL},
 };
 
 static const gy_option names_options[] = {GY_NAMES_OPTIONS(struct job_settings)};

@@ -39,7 +39,7 @@ static const gy_option options[] = {
      NULL},
     GY_JOB_OPTIONS(mr_settings),
     {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of a task (default: 1GiB)", PLACE(memory),
-     GY_JOB_MEMORY_LEAST, 0, NULL},
+     GY_FLOW_MEMORY_LEAST, 0, NULL},
     {"split", 0, GY_OPTION_SIZE, "SIZE", "of input a map takes (default: 32 to 256 MiB)",
      PLACE(split), 0, 0, NULL},
     {"map", 0, GY_OPTION_TEXT, "COMMAND", "map by a shell command: lines in, key<tab>value out",
@@ -244,6 +244,9 @@ static int check_options(const mr_verb *verb)
                                "letter",
                                settings.separator);
     }
+    if (settings.job.memo_bytes > 0 && settings.job.memo == NULL) {
+        return gy_report_usage("gyre mr: --memo-quota has no meaning without --memo");
+    }
     if (settings.output == NULL) {
         return gy_report_usage("gyre mr: --output is missing: expected a folder that is not "
                                "there yet");
@@ -294,6 +297,7 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
         .output = settings.output,
         .folder = settings.job.folder,
         .memo = settings.job.memo,
+        .memo_bytes = settings.job.memo_bytes,
         .trace = settings.job.trace,
         .sandbox = settings.job.sandbox,
         .processes = (int)settings.job.processes,

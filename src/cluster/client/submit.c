@@ -26,7 +26,8 @@ static const char *const usual[] = {"PATH",
                                     "GYRE_JOB_TIMEOUT",
                                     "GYRE_JOB_SILENCE",
                                     "GYRE_JOB_FOLDER",
-                                    "GYRE_JOB_MEMO"};
+                                    "GYRE_JOB_MEMO",
+                                    "GYRE_JOB_MEMO_BYTES"};
 
 typedef struct package {
     gy_arena arena;

@@ -5,8 +5,14 @@
 #include "base/disk.h"
 #include "base/env.h"
 #include "base/fail.h"
+#include "cluster/journal.h"
 
+#include <dirent.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+enum { UNBEGUN_SECONDS = 3600 };
 
 /* An ended job, newest first; what it holds. */
 typedef struct old_job {
@@ -73,6 +79,71 @@ static gy_status forget(gy_history *history, const old_job *old)
     return status != GY_OK ? status : ended;
 }
 
+/* ---- folders that no job of the history has ---- */
+
+typedef struct unbegun {
+    gy_history *history;
+    int64_t before_s; /* who is younger may be about to begin */
+    int removed;
+    uint64_t freed_bytes;
+} unbegun;
+
+/* 1: the history has a job in the folder; 0: none; or a failure. */
+static int is_known(gy_history *history, const char *folder)
+{
+    sqlite3_stmt *row = gy_history_prepare(history, "SELECT 1 FROM jobs WHERE folder = ?");
+    if (row == NULL) {
+        return GY_IO;
+    }
+    sqlite3_bind_text(row, 1, folder, -1, SQLITE_STATIC);
+    const int got = sqlite3_step(row);
+    sqlite3_finalize(row);
+    return got == SQLITE_ROW ? 1 : got == SQLITE_DONE ? 0 : gy_history_fail(history, "read");
+}
+
+/* What its manager, killed before it began or without a history, left there for nobody. */
+static gy_status remove_unbegun(unbegun *all, const char *folder)
+{
+    struct stat about;
+    uint64_t size_bytes = 0;
+    if (lstat(folder, &about) != 0 || !S_ISDIR(about.st_mode) ||
+        about.st_mtim.tv_sec >= all->before_s || gy_history_is_held(folder) ||
+        gy_journal_is_there(gy_env_real(), folder)) {
+        return GY_OK;
+    }
+    const int known = is_known(all->history, folder);
+    if (known != 0) {
+        return known < 0 ? (gy_status)known : GY_OK;
+    }
+    int error = gy_disk_measure_tree(folder, &size_bytes);
+    error = error == 0 ? gy_disk_remove_tree(folder) : error;
+    if (error != 0) {
+        return gy_fail(GY_IO, "cannot remove %s: %s", folder, strerror(-error));
+    }
+    all->removed++;
+    all->freed_bytes += size_bytes;
+    return GY_OK;
+}
+
+static gy_status collect_unbegun(unbegun *all)
+{
+    char jobs[4096], folder[4096 + 256];
+    GY_TRY(gy_history_folder(jobs, sizeof(jobs)));
+    DIR *listing = opendir(jobs);
+    gy_status status = GY_OK;
+    for (struct dirent *at = listing != NULL ? readdir(listing) : NULL;
+         at != NULL && status == GY_OK; at = readdir(listing)) {
+        if (at->d_name[0] != '.') { /* no job has such a name */
+            (void)snprintf(folder, sizeof(folder), "%s/%s", jobs, at->d_name);
+            status = remove_unbegun(all, folder);
+        }
+    }
+    if (listing != NULL) {
+        (void)closedir(listing);
+    }
+    return status;
+}
+
 gy_status gy_job_collect(uint64_t quota_bytes, double keep_seconds, int *removed,
                          uint64_t *freed_bytes)
 {
@@ -91,6 +162,11 @@ gy_status gy_job_collect(uint64_t quota_bytes, double keep_seconds, int *removed
         count += status == GY_OK;
         freed += status == GY_OK ? old->size_bytes : 0;
     }
+    unbegun left = {.history = history,
+                    .before_s = env->ops->wall_ns(env) / 1000000000 - UNBEGUN_SECONDS};
+    status = status < 0 ? status : collect_unbegun(&left);
+    count += left.removed;
+    freed += left.freed_bytes;
     gy_history_close(history);
     gy_arena_free(&jobs.arena);
     if (removed != NULL) {

@@ -346,6 +346,40 @@ static void old_jobs_are_collected(void **state)
     close(lock);
 }
 
+/* Nobody's: no row, no manager, no journal, and not from just now. */
+static void folders_that_no_job_has_are_collected(void **state)
+{
+    (void)state;
+    enum { LEFT, YOUNG, HELD, JOURNAL, KNOWN, CASES };
+    gy_job jobs[CASES] = {make("u-left", 10), make("u-young", 20), make("u-held", 30),
+                          make("u-journal", 40), make("u-known", 50)};
+    const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    int lock = -1, removed = 0;
+    begin_and_end(&jobs[KNOWN], GY_JOB_DONE, "");
+    for (int i = 0; i < CASES; i++) {
+        fill(&jobs[i], 4096);
+        if (i == HELD) {
+            lock = hold(&jobs[i], 1);
+        }
+        if (i == JOURNAL) {
+            char path[256];
+            snprintf(path, sizeof(path), "%s/journal", jobs[i].folder);
+            assert_int_equal(mknod(path, S_IFREG | 0600, 0), 0);
+        }
+        if (i != YOUNG) {
+            assert_int_equal(utimensat(AT_FDCWD, jobs[i].folder, old, 0), 0);
+        }
+    }
+    uint64_t freed = 0;
+    assert_int_equal(gy_job_collect(UINT64_MAX, 0, &removed, &freed), GY_OK);
+    assert_int_equal(removed, 1);
+    assert_true(freed >= 4096);
+    for (int i = 0; i < CASES; i++) {
+        assert_int_equal(access(jobs[i].folder, F_OK), i == LEFT ? -1 : 0);
+    }
+    close(lock);
+}
+
 static void a_newer_history_is_refused(void **state)
 {
     (void)state;
@@ -401,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_running_job_is_ended),
         cmocka_unit_test(an_interrupted_job_goes_on),
         cmocka_unit_test(old_jobs_are_collected),
+        cmocka_unit_test(folders_that_no_job_has_are_collected),
         cmocka_unit_test(a_newer_history_is_refused),
         cmocka_unit_test(memory_that_ends_is_a_failure),
     };

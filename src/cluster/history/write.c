@@ -112,7 +112,10 @@ static gy_status open_base(gy_history *history)
                                      : gy_history_fail(history, "open");
     }
     (void)sqlite3_db_config(history->base, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    GY_TRY(gy_history_execute(history, "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF"));
+    static const char settings[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF";
+    if (sqlite3_exec(history->base, settings, NULL, NULL, NULL) != SQLITE_OK) {
+        return gy_history_fail(history, "open"); /* the first that looks into the file */
+    }
     return check_version(history);
 }
 

@@ -81,6 +81,25 @@ static void test_one_bad_attempt(void **state)
     }
 }
 
+/* Whose board names nobody is to blame when another's does, or each is when none does. */
+static void test_who_ran_beside_the_culprit(void **state)
+{
+    (void)state;
+    for (int is_known = 0; is_known < 2; is_known++) {
+        gy_test_job job = {.words = (const char *const[]){"segv beside", "wait"},
+                           .word_count = 2,
+                           .task_count = 10,
+                           .processes = 1,
+                           .threads = 2,
+                           .has_culprits = is_known != 0};
+        assert_ok(gy_test_job_run(&job));
+        assert_int_equal(job.committed, 10);
+        assert_int_equal(job.failed, 2);
+        assert_int_equal(job.blamed, is_known ? 1 : 2);
+        end_job(&job);
+    }
+}
+
 static void test_a_task_that_always_dies(void **state)
 {
     (void)state;
@@ -303,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_a_job_runs),
         cmocka_unit_test(test_threads_of_one_process),
         cmocka_unit_test(test_one_bad_attempt),
+        cmocka_unit_test(test_who_ran_beside_the_culprit),
         cmocka_unit_test(test_a_task_that_always_dies),
         cmocka_unit_test(test_a_task_that_is_always_killed),
         cmocka_unit_test(test_daemons_do_not_stay),

@@ -313,6 +313,22 @@ static bool is_suspect(gy_driver *driver, uint32_t task)
     return ++driver->suspects[at].losses > LOSSES_MAX;
 }
 
+static bool is_at_work(const gy_board *line)
+{
+    return atomic_load_explicit(&line->is_running, memory_order_acquire) != 0;
+}
+
+/* Did the process die of what one of its tasks did, and not of this one's? */
+static bool is_bystander(const gy_driver_ops *ops, const gy_gone *gone, const gy_board *line)
+{
+    bool is_known = false; /* who it was */
+    for (uint32_t i = 0; ops->is_culprit != NULL && i < gone->line_count; i++) {
+        const gy_board *one = &gone->lines[i];
+        is_known = is_known || (is_at_work(one) && ops->is_culprit(one->text));
+    }
+    return is_known && !ops->is_culprit(line->text);
+}
+
 /* The tasks that it ran, of all that it had, failed with it; if it was killed from outside,
  * those under which that happens again and again. Whether any did. */
 static bool fail_running(gy_driver *driver, const gy_process *process, const gy_gone *gone,
@@ -323,12 +339,12 @@ static bool fail_running(gy_driver *driver, const gy_process *process, const gy_
     bool has_failed = false;
     for (uint32_t i = 0; i < gone->line_count; i++) {
         gy_board *line = &gone->lines[i];
-        if (atomic_load_explicit(&line->is_running, memory_order_acquire) == 0 ||
-            (!is_own && !is_suspect(driver, line->id.task))) {
+        if (!is_at_work(line) || (!is_own && !is_suspect(driver, line->id.task))) {
             continue;
         }
+        const bool is_innocent = is_bystander(ops, gone, line);
         gy_event event = {.kind = GY_EVENT_FAILED,
-                          .cause = GY_CAUSE_OWN,
+                          .cause = is_innocent ? GY_CAUSE_PEER : GY_CAUSE_OWN,
                           .process = process->slot,
                           .generation = process->generation,
                           .id = line->id,

@@ -135,10 +135,18 @@ static inline void gy_job_kill_all(gy_worker_answer *answer)
     (void)kill(getppid(), SIGSTOP);
 }
 
+/* Tasks that this process has begun. */
+static _Atomic int gy_job_begun;
+
 static inline void gy_job_do(const char *word, const _Atomic bool *is_cancelled,
                              gy_worker_answer *answer)
 {
     if (strcmp(word, "segv") == 0) {
+        gy_job_fault();
+    } else if (strcmp(word, "segv beside") == 0) {
+        while (atomic_load_explicit(&gy_job_begun, memory_order_acquire) < 2) {
+            (void)poll(NULL, 0, 1);
+        }
         gy_job_fault();
     } else if (strcmp(word, "kill") == 0) {
         raise(SIGKILL);
@@ -216,6 +224,7 @@ static inline void gy_job_run(void *arg, const gy_worker_task *task,
     bool is_always = size > 0 && word[size - 1] == '!';
     word[is_always ? size - 1 : size] = '\0';
     memcpy(task->board, word, size + 1);
+    (void)atomic_fetch_add_explicit(&gy_job_begun, 1, memory_order_release);
     if (is_always || (task->id.attempt & 0xfffff) == 1) {
         gy_job_do(word, is_cancelled, answer);
     }
@@ -253,7 +262,8 @@ typedef struct gy_test_job {
     const gy_sandbox *sandbox;
     void (*on_tick)(struct gy_test_job *job); /* may be NULL */
     void (*on_commit)(struct gy_test_job *job);
-    uint32_t committed, failed;
+    bool has_culprits; /* a board that begins with "segv" is its process's end */
+    uint32_t committed, failed, blamed;
     char notes[16384]; /* all of them */
     char board[64];    /* of the last failure */
     char folder[64];
@@ -289,11 +299,17 @@ static inline gy_cause gy_test_failed(void *arg, const gy_manager *manager, gy_e
     gy_test_job *job = arg;
     (void)manager;
     job->failed++;
+    job->blamed += failed->cause == GY_CAUSE_OWN;
     snprintf(job->board, sizeof(job->board), "%s", (const char *)board);
     size_t used = strlen(job->notes);
     snprintf(job->notes + used, sizeof(job->notes) - used, "failed %u: %s\n", failed->id.task,
              failed->reason);
     return failed->cause;
+}
+
+static inline bool gy_test_is_culprit(const void *board)
+{
+    return strncmp(board, "segv", 4) == 0;
 }
 
 static inline void gy_test_tick(void *arg, const gy_manager *manager)
@@ -369,6 +385,7 @@ static inline gy_status gy_test_job_run(gy_test_job *job)
     gy_driver_ops ops = {.encode = gy_test_encode,
                          .committed = gy_test_committed,
                          .failed = gy_test_failed,
+                         .is_culprit = job->has_culprits ? gy_test_is_culprit : NULL,
                          .note = gy_test_note,
                          .tick = gy_test_tick,
                          .over = gy_test_over,

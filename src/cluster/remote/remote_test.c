@@ -11,7 +11,7 @@ static const int64_t long_ns = 60000000000; /* nobody is lost, however slow this
 typedef struct remote_job {
     script at;
     char folder[64];
-    uint32_t committed[TASKS], failures;
+    uint32_t committed[TASKS], failures, blamed;
     bool is_over, has_board;
     bool knows_own;  /* its ticket names host 0 as the one that has started it */
     int64_t dead_ns; /* 0: none is lost by time */
@@ -77,8 +77,14 @@ static gy_cause failed(void *arg, const gy_manager *manager, gy_event *event, co
     remote_job *job = arg;
     (void)manager;
     job->failures++;
+    job->blamed += event->cause == GY_CAUSE_OWN;
     job->has_board = job->has_board || strcmp(board, "it was at this") == 0;
     return event->cause;
+}
+
+static bool is_culprit(const void *board)
+{
+    return strcmp(board, "it was at this") == 0;
 }
 
 static void discard(void *arg, const gy_manager *manager, const gy_effect *effect,
@@ -191,6 +197,7 @@ static gy_status run(remote_job *job)
                                .held = held,
                                .committed = committed,
                                .failed = failed,
+                               .is_culprit = is_culprit,
                                .discard = discard,
                                .note = note,
                                .over = over,
@@ -364,7 +371,8 @@ static void counts_what_died_of_itself(void **state)
     job = (remote_job){.at = {.trouble = TROUBLE_SEAT_DIES, .after = 2}};
     assert_ok(run(&job));
     assert_true(job.at.has_struck);
-    assert_int_equal(job.failures, 1);
+    assert_int_equal(job.failures, 2); /* a neighbour fails with it */
+    assert_int_equal(job.blamed, 1);
     assert_true(job.has_board);
     assert_non_null(strstr(job.notes, "killed by SIGSEGV; its log ends: ouch"));
 }

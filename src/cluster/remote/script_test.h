@@ -187,8 +187,8 @@ static inline void script_seat_free(script_seat *seat)
 static inline void script_seat_gone(script_host *host, script_seat *seat, const gy_wire *start)
 {
     SCRIPT_MESSAGE(SeatGone, seat_gone, message);
-    Gy__Cluster__Board board, *boards[1] = {&board};
-    uint8_t text[GY_BOARD_BYTES] = "it was at this";
+    Gy__Cluster__Board board, beside, *boards[2] = {&board, &beside};
+    uint8_t text[GY_BOARD_BYTES] = "it was at this", other[GY_BOARD_BYTES] = "beside it";
     gy__cluster__board__init(&board);
     message.lease = seat->lease;
     message.generation = seat->generation;
@@ -202,8 +202,11 @@ static inline void script_seat_gone(script_host *host, script_seat *seat, const 
         board.attempt = start->id.attempt;
         board.text.data = text;
         board.text.len = sizeof(text);
+        beside = board;
+        beside.attempt++; /* one that the manager need not know */
+        beside.text.data = other;
         message.boards = boards;
-        message.n_boards = 1;
+        message.n_boards = 2;
     } else {
         message.wait_status = SIGKILL;
     }

@@ -234,6 +234,12 @@ static gy_cause tell_mapped(const gy_fault_board *board, gy_cause cause)
     return GY_CAUSE_FATAL;
 }
 
+bool gy_bad_is_told(const void *board)
+{
+    return atomic_load_explicit(&((const gy_fault_board *)board)->signal,
+                                memory_order_acquire) != 0;
+}
+
 gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *left_board,
                      gy_cause cause)
 {
@@ -242,9 +248,6 @@ gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *le
     int number = atomic_load_explicit(&board->signal, memory_order_acquire);
     if (number == 0) {
         return cause; /* it did not die of what it did */
-    }
-    if (number == GY_FAULT_NEIGHBOUR) {
-        return GY_CAUSE_PEER;
     }
     if (atomic_load_explicit(&board->mapped, memory_order_relaxed) != 0) {
         return tell_mapped(board, cause);

@@ -21,8 +21,7 @@ enum {
     STACK_BYTES = 256 << 10, /* unwinding C++ or sanitized frames takes more than SIGSTKSZ */
     FRAMES_MOST = 48,
     MODULES_MOST = 64,
-    BOARDS_MOST = 1024, /* threads whose neighbours are excused */
-    TICKS = 4,          /* a record is late when so many ticks saw it */
+    TICKS = 4, /* a record is late when so many ticks saw it */
 };
 
 typedef struct module {
@@ -40,10 +39,6 @@ struct gy_fault {
 static const int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM};
 
 static _Atomic(gy_fault *) installed;
-/* Boards of the tasks at work, a place a thread: who shares a process with one that dies is
- * told. */
-static _Atomic(gy_fault_board *) boards[BOARDS_MOST];
-static _Atomic int board_places;
 static pthread_key_t thread_key;
 static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
 
@@ -55,7 +50,6 @@ typedef struct fault_thread {
     timer_t timer;
     bool has_timer;
     int64_t period_ns; /* of the timer; 0: it stands */
-    int place;         /* of its board in `boards` */
 } fault_thread;
 
 static _Thread_local gy_fault_task *volatile current;
@@ -149,21 +143,6 @@ static void cry_out(const gy_fault_task *task, int number)
     (void)send(fault->socket, &cry, sizeof(cry), MSG_DONTWAIT | MSG_NOSIGNAL); /* or lost */
 }
 
-/* The others of this process die of it, too, and are not to blame. */
-static void excuse_neighbours(const gy_fault_board *own)
-{
-    int places = atomic_load_explicit(&board_places, memory_order_relaxed);
-    for (int i = 0; i < places && i < BOARDS_MOST; i++) {
-        gy_fault_board *board = atomic_load_explicit(&boards[i], memory_order_acquire);
-        int32_t none = 0;
-        if (board != NULL && board != own) {
-            (void)atomic_compare_exchange_strong_explicit(
-                &board->signal, &none, GY_FAULT_NEIGHBOUR, memory_order_release,
-                memory_order_relaxed);
-        }
-    }
-}
-
 /* The same signal again, this time without a handler. */
 static void die(int number)
 {
@@ -191,7 +170,6 @@ static void handle(int number, siginfo_t *info, void *context)
         for (size_t i = 0; i < GY_COUNT(caught); i++) {
             (void)sigaction(caught[i], &plain, NULL);
         }
-        excuse_neighbours(board);
         cry_out(task, number);
     }
     die(number);
@@ -250,7 +228,6 @@ static gy_status enter_thread(fault_thread **out)
         gy_free(own);
         return gy_fail(GY_NOMEM, "no memory for a stack of signals");
     }
-    own->place = atomic_fetch_add_explicit(&board_places, 1, memory_order_relaxed);
     stack_t stack = {.ss_sp = own->stack, .ss_size = STACK_BYTES};
     sigset_t open;
     sigemptyset(&open);
@@ -299,10 +276,6 @@ gy_status gy_fault_enter(gy_fault_task *task)
     GY_TRY(arm(own, task->timeout_ns));
     task->is_in = true;
     task->pid = getpid();
-    task->place = own->place;
-    if (own->place < BOARDS_MOST) {
-        atomic_store_explicit(&boards[own->place], task->board, memory_order_release);
-    }
     atomic_signal_fence(memory_order_seq_cst);
     current = task;
     return GY_OK;
@@ -313,9 +286,6 @@ void gy_fault_leave(gy_fault_task *task)
     if (task->is_in) {
         current = NULL;
         atomic_signal_fence(memory_order_seq_cst);
-        if (task->place < BOARDS_MOST) {
-            atomic_store_explicit(&boards[task->place], NULL, memory_order_release);
-        }
         task->is_in = false;
     }
     gy_free(atomic_load_explicit(&task->spans, memory_order_relaxed));

@@ -96,12 +96,15 @@ void gy_bad_hear(gy_bad *bad, const gy_cry *cry);
  *
  * @param board (GY_BOARD_BYTES) as the attempt left it
  * @param cause as it would count otherwise; returned when the board names no record
- * @return GY_CAUSE_PEER: it died of another vertex in its process; GY_CAUSE_FATAL: too many bad
- * records, or a mapped user's file shrank; gy_error_text says which
+ * @return GY_CAUSE_FATAL: too many bad records, or a mapped user's file shrank; gy_error_text
+ * says which
  */
 gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *board,
                      gy_cause cause);
 enum { GY_BAD_SUSPECTS_MAX = 8 };
+/** Does the board have a signal: did its process die of what this vertex did? The others of
+ * that process, whatever they had come to, did not. */
+bool gy_bad_is_told(const void *board);
 /** Append the record that the last gy_bad_tell named, as gy_bad_learn of another manager of
  * this build takes it; nothing when it named none. */
 void gy_bad_write_last(const gy_bad *bad, gy_text *out);

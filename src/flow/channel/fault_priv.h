@@ -8,10 +8,7 @@
 
 #include <stdatomic.h>
 
-enum {
-    GY_FAULT_KEY_BYTES = 64,
-    GY_FAULT_NEIGHBOUR = -1, /* another vertex of the same process died */
-};
+enum { GY_FAULT_KEY_BYTES = 64 };
 
 enum { GY_MAPPED_PLAIN = 1, GY_MAPPED_SECTION = 2 };
 
@@ -24,7 +21,7 @@ typedef struct gy_fault_board {
     _Atomic uint64_t offset;
     _Atomic uint32_t source;
     _Atomic uint32_t has_place;
-    _Atomic int32_t signal;      /* that it died of; 0: none; or GY_FAULT_NEIGHBOUR */
+    _Atomic int32_t signal;      /* that it died of; 0: none */
     _Atomic uint32_t is_timeout; /* the record took too long */
     _Atomic uint32_t mapped;     /* GY_MAPPED_*: SIGBUS in a mapped input, its path in `text` */
     _Atomic uint32_t input;
@@ -55,7 +52,6 @@ typedef struct gy_fault_task {
     int32_t pid; /* what the vertex forked is not the vertex */
     uint64_t ticked_records;
     int ticks;
-    int place; /* of its board among those of the process */
     bool is_in;
 } gy_fault_task;
 

@@ -227,6 +227,7 @@ gy_status gy_running_make_folder(gy_flow_job *job)
     }
     GY_TRY(gy_running_check_left(job));
     const char *const names[] = {"data", "scratch", "run", "trace"};
+    job->is_new = access(job->folder, F_OK) != 0;
     GY_TRY(gy_running_path(job->data, job->folder, "data"));
     for (size_t i = 0; i < GY_COUNT(names); i++) {
         char path[GY_JOB_PATH];
@@ -402,6 +403,19 @@ static void clean_folder(const gy_flow_job *job, bool is_left)
     }
 }
 
+/* One that was refused has no row in the history that would lead to its folder. */
+static void remove_unbegun(const gy_flow_job *job)
+{
+    const char *const names[] = {"id", GY_JOB_SETTINGS_FILE};
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        char path[GY_JOB_PATH];
+        if (gy_running_path(path, job->folder, names[i]) >= 0) {
+            (void)unlink(path);
+        }
+    }
+    (void)rmdir(job->folder);
+}
+
 void gy_running_clean(gy_flow_job *job, gy_status status)
 {
     const bool is_left = status < 0 && gy_running_is_left(job);
@@ -423,7 +437,10 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
         return;
     }
     remove_journal(job, status); /* last */
-    if (job->is_folder_own) {    /* a failed one, too: its end is known to the name server */
+    if (status < 0 && job->is_new && !job->has_begun && job->ticket == NULL) {
+        remove_unbegun(job);
+    }
+    if (job->is_folder_own) { /* a failed one, too: its end is known to the name server */
         remove_folder(job->folder);
         if (status < 0 && job->is_output_made && !job->is_published) {
             (void)rmdir(job->output);

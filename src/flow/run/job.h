@@ -103,6 +103,8 @@ typedef struct gy_flow_job {
     size_t cohort_count, cohort_capacity;
     bool has_told_resume;
     bool has_lock;      /* this job's driver had the folder's */
+    bool is_new;        /* its folder was not there before */
+    bool has_begun;     /* the history has it */
     const char **notes; /* (note_count) in the arena */
     size_t note_count, note_capacity;
     struct last_note {

@@ -168,6 +168,10 @@ static gy_status check_options(gy_flow_job *job)
         return gy_fail(GY_ARG, "max_failures, memo_bytes, timeout_seconds, "
                                "record_timeout_seconds and silence_seconds are 0 or more");
     }
+    if (o->memory_bytes > 0 && o->memory_bytes < GY_FLOW_MEMORY_LEAST) {
+        return gy_fail(GY_ARG, "memory_bytes of %zu: expected at least %d, or 0 for no limit",
+                       o->memory_bytes, GY_FLOW_MEMORY_LEAST);
+    }
     if (job->dag->is_running) {
         return gy_fail(GY_STATE, "job %s was run before: a graph runs once", job->dag->name);
     }
@@ -295,6 +299,7 @@ static gy_status drive(gy_flow_job *job)
                                .say = gy_running_say,
                                .view = gy_running_view,
                                .failed = judge_failure,
+                               .is_culprit = gy_bad_is_told,
                                .grow = grow,
                                .save = save,
                                .publish = publish,
@@ -425,6 +430,7 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
     if (status >= 0 && job->is_done) {
         gy_running_note_text(job, "an earlier manager has published the output");
     } else if (status >= 0) {
+        job->has_begun = true;
         if (job->ticket == NULL) { /* else the name server's list has it */
             gy_running_tell_history(job, GY_JOB_RUNNING, "");
         }

@@ -49,6 +49,7 @@ static void an_output_that_is_there_is_refused(void **state)
     assert_non_null(strstr(gy_error_text(), "mine"));
     gy_dag_free(dag);
     assert_int_equal(count_entries(at.output), 1);
+    assert_int_equal(count_entries(at.folder), -1); /* nothing leads to it */
     remove_place(&at);
 }
 
@@ -94,6 +95,11 @@ static void mistakes_are_told_before_anything_is_made(void **state)
                                   .files = (const char *[]){"/nonexistent/file", NULL}});
     assert_status(gy_flow_run(flow, dag, &options, NULL), GY_NOTFOUND);
     assert_non_null(strstr(gy_error_text(), "number[0]"));
+    gy_dag_free(dag);
+    options.memory_bytes = 5;
+    dag = make_sums(2, 1);
+    assert_status(gy_flow_run(flow, dag, &options, NULL), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "memory_bytes of 5: expected at least 8388608"));
     gy_dag_free(dag);
     assert_int_equal(count_entries(at.output), -1);
     remove_place(&at);
