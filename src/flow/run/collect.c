@@ -3,7 +3,6 @@
 
 #include "store/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,30 +52,43 @@ static bool is_named(const gy_memo_store *store, const char *name)
     return entry != NULL && entry->epoch == epoch && entry->attempt == attempt;
 }
 
+typedef struct sweeping {
+    gy_memo_store *store;
+    int64_t freed_bytes;
+    gy_status status;
+} sweeping;
+
+/* Also what a copy was called that a crash cut off: nobody else is here. */
+static int sweep_one(void *arg, const char *name)
+{
+    sweeping *of = arg;
+    char folder[GY_MEMO_PATH], path[GY_MEMO_PATH];
+    struct stat about;
+    if (is_named(of->store, name)) {
+        return 0;
+    }
+    of->status = gy_memo_path(of->store, "objects", folder);
+    if (of->status >= 0 &&
+        snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path)) {
+        of->status = gy_fail(GY_ARG, "the path %s/%s is too long", folder, name);
+    }
+    if (of->status >= 0 && (lstat(path, &about) != 0 || unlink(path) != 0)) {
+        of->status = gy_fail(GY_IO, "cannot remove %s: %s", path, strerror(errno));
+    }
+    if (of->status >= 0) {
+        of->freed_bytes += (int64_t)gy_round_up((uint64_t)about.st_size, GY_MEMO_PAGE);
+    }
+    return of->status < 0;
+}
+
 static gy_status sweep(gy_memo_store *store, int64_t *freed_bytes)
 {
     char path[GY_MEMO_PATH];
+    sweeping of = {.store = store};
     GY_TRY(gy_memo_path(store, "objects", path));
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        return gy_fail(GY_IO, "cannot list %s: %s", path, strerror(errno));
-    }
-    gy_status status = GY_OK;
-    for (struct dirent *at = readdir(folder); at != NULL && status >= 0; at = readdir(folder)) {
-        struct stat about;
-        if (at->d_name[0] == '.' || is_named(store, at->d_name)) {
-            continue;
-        }
-        if (fstatat(dirfd(folder), at->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0 ||
-            unlinkat(dirfd(folder), at->d_name, 0) != 0) {
-            status =
-                gy_fail(GY_IO, "cannot remove %s/%s: %s", path, at->d_name, strerror(errno));
-        } else {
-            *freed_bytes += (int64_t)gy_round_up((uint64_t)about.st_size, GY_MEMO_PAGE);
-        }
-    }
-    (void)closedir(folder);
-    return status;
+    const int error = gy_env_disk(store->env)->list(store->env, path, sweep_one, &of);
+    *freed_bytes = of.freed_bytes;
+    return error < 0 ? gy_fail(GY_IO, "cannot list %s: %s", path, strerror(-error)) : of.status;
 }
 
 /* The index anew, of what is left. */
