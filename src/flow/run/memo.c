@@ -188,6 +188,10 @@ static gy_status take_record(gy_memo_store *store, const gy_memo_record *record,
     }
     memcpy(&entry, body, sizeof(entry));
     entry.report = body + sizeof(entry);
+    if (entry.width == 0 || entry.width > GY_MEMO_WIDTH_MAX) {
+        return gy_fail(GY_FORMAT, "a result of %u members: expected 1 to %d", entry.width,
+                       GY_MEMO_WIDTH_MAX);
+    }
     if (entry.report_bytes != body_bytes - sizeof(entry)) {
         return gy_fail(GY_FORMAT, "a report of %zu bytes in a record of %zu",
                        entry.report_bytes, body_bytes);

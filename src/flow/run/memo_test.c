@@ -238,6 +238,28 @@ static void a_copy_that_fails_leaves_nothing(void **state)
     }
 }
 
+/* The files of a result are bits of one number: one that tells of more members than it has is
+ * not believed. */
+static void a_result_of_too_many_members_is_refused(void **state)
+{
+    (void)state;
+    static const uint16_t widths[] = {0, GY_MEMO_WIDTH_MAX + 1, UINT16_MAX, GY_MEMO_WIDTH_MAX};
+    for (size_t i = 0; i < GY_COUNT(widths); i++) {
+        place at = make_place();
+        gy_memo_store *store = open_store(&at);
+        const gy_memo_entry entry = {.key = {1, 1}, .attempt = 1, .width = widths[i]};
+        assert_ok(gy_memo_append(store, GY_MEMO_KEPT, &entry, sizeof(entry), NULL, 0));
+        gy_memo_close(store);
+        const bool is_good = i + 1 == GY_COUNT(widths);
+        assert_status(gy_memo_open(gy_env_real(), at.memo, &store),
+                      is_good ? GY_OK : GY_FORMAT);
+        if (is_good) {
+            gy_memo_close(store);
+        }
+        remove_place(&at);
+    }
+}
+
 /* An environment in which a pause is when somebody else lets go of the lock. */
 typedef struct patient_env {
     gy_env env;
@@ -608,6 +630,7 @@ int main(void)
         cmocka_unit_test(what_is_kept_is_found_again),
         cmocka_unit_test(a_torn_index_loses_its_end_alone),
         cmocka_unit_test(a_copy_that_fails_leaves_nothing),
+        cmocka_unit_test(a_result_of_too_many_members_is_refused),
         cmocka_unit_test(who_holds_the_lock_is_waited_for),
         cmocka_unit_test(hosts_append_one_after_the_other),
         cmocka_unit_test(files_are_those_of_the_jobs_round),
