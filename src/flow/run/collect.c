@@ -53,42 +53,35 @@ static bool is_named(const gy_memo_store *store, const char *name)
 }
 
 typedef struct sweeping {
-    gy_memo_store *store;
-    int64_t freed_bytes;
-    gy_status status;
+    const gy_memo_store *store;
+    int64_t *freed_bytes;
+    char folder[GY_MEMO_PATH];
 } sweeping;
 
 /* Also what a copy was called that a crash cut off: nobody else is here. */
-static int sweep_one(void *arg, const char *name)
+static gy_status sweep_one(void *arg, const char *name)
 {
-    sweeping *of = arg;
-    char folder[GY_MEMO_PATH], path[GY_MEMO_PATH];
+    const sweeping *of = arg;
+    char path[GY_MEMO_PATH];
     struct stat about;
     if (is_named(of->store, name)) {
-        return 0;
+        return GY_OK;
     }
-    of->status = gy_memo_path(of->store, "objects", folder);
-    if (of->status >= 0 &&
-        snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path)) {
-        of->status = gy_fail(GY_ARG, "the path %s/%s is too long", folder, name);
+    if (snprintf(path, sizeof(path), "%s/%s", of->folder, name) >= (int)sizeof(path)) {
+        return gy_fail(GY_ARG, "the path %.100s.../%s is too long", of->folder, name);
     }
-    if (of->status >= 0 && (lstat(path, &about) != 0 || unlink(path) != 0)) {
-        of->status = gy_fail(GY_IO, "cannot remove %s: %s", path, strerror(errno));
+    if (lstat(path, &about) != 0 || unlink(path) != 0) {
+        return gy_fail(GY_IO, "cannot remove %s: %s", path, strerror(errno));
     }
-    if (of->status >= 0) {
-        of->freed_bytes += (int64_t)gy_round_up((uint64_t)about.st_size, GY_MEMO_PAGE);
-    }
-    return of->status < 0;
+    *of->freed_bytes += (int64_t)gy_round_up((uint64_t)about.st_size, GY_MEMO_PAGE);
+    return GY_OK;
 }
 
-static gy_status sweep(gy_memo_store *store, int64_t *freed_bytes)
+static gy_status sweep(const gy_memo_store *store, int64_t *freed_bytes)
 {
-    char path[GY_MEMO_PATH];
-    sweeping of = {.store = store};
-    GY_TRY(gy_memo_path(store, "objects", path));
-    const int error = gy_env_disk(store->env)->list(store->env, path, sweep_one, &of);
-    *freed_bytes = of.freed_bytes;
-    return error < 0 ? gy_fail(GY_IO, "cannot list %s: %s", path, strerror(-error)) : of.status;
+    sweeping of = {.store = store, .freed_bytes = freed_bytes};
+    GY_TRY(gy_memo_path(store, "objects", of.folder));
+    return gy_disk_each(store->env, of.folder, sweep_one, &of);
 }
 
 /* The index anew, of what is left. */
