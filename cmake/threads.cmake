@@ -17,7 +17,8 @@ set(GYRE_ONE_THREAD
     launch_launch_test
     mapreduce_coded_test mapreduce_entries_test mapreduce_fields_test mapreduce_gather_test mapreduce_hot_test
     mapreduce_input_test mapreduce_job_test mapreduce_losers_test mapreduce_merge_test mapreduce_plan_test
-    mapreduce_range_test mapreduce_region_test mapreduce_rows_test mapreduce_sorter_test mapreduce_table_test mapreduce_top_test
+    mapreduce_range_test mapreduce_region_test mapreduce_rows_test mapreduce_sorter_test mapreduce_table_test
+    mapreduce_task_test mapreduce_top_test
     mapreduce_vertex_sort_test mapreduce_ways_test mapreduce_words_test
     ops_gradient_test ops_placement_test ops_rows_test ops_tiles_test ops_update_test ops_values_test
     plan_check_test plan_claims_test plan_cost_test plan_layout_test plan_links_file_test plan_model_test

@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/lazy.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -79,6 +80,46 @@ static void text_remembers_a_failed_append(void **state)
     assert_null(text.data);
     gy_text_add(&text, "again");
     assert_string_equal(gy_text_move(&text, out, sizeof(out)), "agai");
+}
+
+/* A disk that gives two names, and then an error. */
+static int cut_list(gy_env *env, const char *folder, gy_disk_visit visit, void *arg)
+{
+    (void)env;
+    int ended = visit(arg, "one");
+    ended = ended == 0 ? visit(arg, "two") : ended;
+    return ended != 0 || folder[0] == 'w' ? ended : folder[0] == 'n' ? -ENOENT : -EIO;
+}
+
+static gy_status count_name(void *arg, const char *name)
+{
+    size_t *seen = arg;
+    assert_string_equal(name, *seen % 2 == 0 ? "one" : "two");
+    return ++*seen == 11 ? GY_AGAIN : *seen == 22 ? gy_fail(GY_STATE, "as asked") : GY_OK;
+}
+
+static void a_folder_is_read_to_its_end_or_fails(void **state)
+{
+    (void)state;
+    gy_disk_ops disk = gy_disk_real;
+    gy_env_ops ops = *gy_env_real()->ops;
+    gy_env env = {&ops};
+    size_t seen = 0;
+    disk.list = cut_list;
+    ops.disk = &disk;
+    assert_ok(gy_disk_each(&env, "whole", count_name, &seen));
+    assert_int_equal(seen, 2);
+    assert_status(gy_disk_each(&env, "cut", count_name, &seen), GY_IO);
+    assert_non_null(strstr(gy_error_text(), "cannot list cut"));
+    assert_int_equal(seen, 4);
+    assert_status(gy_disk_each(&env, "none", count_name, &seen), GY_NOTFOUND);
+    seen = 10;
+    assert_int_equal(gy_disk_each(&env, "cut", count_name, &seen), GY_AGAIN);
+    assert_int_equal(seen, 11);
+    seen = 20;
+    assert_status(gy_disk_each(&env, "whole", count_name, &seen), GY_STATE);
+    assert_status(gy_disk_each(gy_env_real(), "/gyre/not/there", count_name, &seen),
+                  GY_NOTFOUND);
 }
 
 static void a_hash_in_pieces_is_the_hash_at_once(void **state)
@@ -198,6 +239,7 @@ int main(void)
         cmocka_unit_test(nth_allocation_fails),
         cmocka_unit_test(arrays_grow_and_keep_contents),
         cmocka_unit_test(text_remembers_a_failed_append),
+        cmocka_unit_test(a_folder_is_read_to_its_end_or_fails),
         cmocka_unit_test(a_hash_in_pieces_is_the_hash_at_once),
         cmocka_unit_test(philox_gives_the_published_values),
         cmocka_unit_test(bounded_numbers_stay_in_bounds_and_spread),

@@ -1,6 +1,7 @@
 #include "base/disk.h"
 
 #include "base/alloc.h"
+#include "base/fail.h"
 
 #include <gyre/base.h>
 
@@ -144,6 +145,35 @@ void gy_hold_standard_files(void)
             (void)open("/dev/null", file == 0 ? O_WRONLY : O_RDONLY);
         }
     }
+}
+
+typedef struct each {
+    gy_disk_each_visit visit;
+    void *arg;
+    gy_status status;
+} each;
+
+static int visit_one(void *arg, const char *name)
+{
+    each *of = arg;
+    of->status = of->visit(of->arg, name);
+    return of->status != GY_OK;
+}
+
+gy_status gy_disk_each(gy_env *env, const char *folder, gy_disk_each_visit visit, void *arg)
+{
+    each of = {visit, arg, GY_OK};
+    const int error = gy_env_disk(env)->list(env, folder, visit_one, &of);
+    if (error >= 0) {
+        return of.status;
+    }
+    gy_status status = GY_IO;
+    if (error == -ENOENT) {
+        status = GY_NOTFOUND;
+    } else if (error == -ENOMEM) {
+        status = GY_NOMEM;
+    }
+    return gy_fail(status, "cannot list %s: %s", folder, strerror(-error));
 }
 
 int gy_disk_make_folders(const char *path)

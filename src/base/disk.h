@@ -39,6 +39,18 @@ typedef struct gy_disk_ops {
 /** The operating system's files. */
 extern const gy_disk_ops gy_disk_real;
 
+/** One name in a folder. Not GY_OK ends the listing. `name` is borrowed for the call. */
+typedef gy_status (*gy_disk_each_visit)(void *arg, const char *name);
+
+/**
+ * Visit all names in a folder of the environment's disk, in no order. A folder that cannot be
+ * read to its end is not taken for one that ends there.
+ *
+ * @return GY_OK; GY_NOTFOUND there is none; GY_IO; GY_NOMEM; what `visit` returned
+ */
+GY_MUST_CHECK gy_status gy_disk_each(gy_env *env, const char *folder, gy_disk_each_visit visit,
+                                     void *arg);
+
 /** Make the folders above a path of the operating system's, for this user alone. 0, or a
  * negated errno. */
 int gy_disk_make_folders(const char *path);

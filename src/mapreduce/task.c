@@ -83,7 +83,26 @@ void gy_task_write(gy_text *out, const gy_task_options *options, const gy_task_p
     gy_text_free(&words);
 }
 
-/* The next text with its NUL, of those that `count` more shall follow. */
+/* Whether the pieces that a head tells of are all that follows it. Each is compared with what
+ * the others leave: their sum may be more than a number holds. */
+static bool is_whole(const head *seen, size_t size_bytes)
+{
+    if (size_bytes < sizeof(*seen) || seen->magic != MAGIC) {
+        return false;
+    }
+    const uint64_t pieces[] = {seen->part_count * sizeof(gy_task_part), seen->parameter_bytes,
+                               seen->hot_bytes, seen->text_bytes};
+    uint64_t left = size_bytes - sizeof(*seen);
+    for (size_t i = 0; i < GY_COUNT(pieces); i++) {
+        if (pieces[i] > left) {
+            return false;
+        }
+        left -= pieces[i];
+    }
+    return left == 0;
+}
+
+/* The text at *at, which goes on behind its NUL; NULL: it has none before the end. */
 static const char *take_text(const char **at, const char *end)
 {
     const char *text = *at, *nul = memchr(text, '\0', (size_t)(end - text));
@@ -97,10 +116,7 @@ static const char *take_text(const char **at, const char *end)
 gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage)
 {
     const head *seen = data;
-    if (size_bytes < sizeof(*seen) || seen->magic != MAGIC ||
-        size_bytes - sizeof(*seen) != seen->part_count * sizeof(gy_task_part) +
-                                          seen->parameter_bytes + seen->hot_bytes +
-                                          seen->text_bytes) {
+    if (!is_whole(seen, size_bytes)) {
         return gy_fail(GY_FORMAT, "%zu bytes that are no parameter of a map or reduce",
                        size_bytes);
     }
@@ -130,6 +146,10 @@ gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage
                                          .sides = seen->sides}};
     stage->options.combine = seen->has_combine ? take_text(&text, end) : NULL;
     stage->options.partition = seen->has_partition ? take_text(&text, end) : NULL;
+    if ((seen->has_combine && stage->options.combine == NULL) ||
+        (seen->has_partition && stage->options.partition == NULL)) {
+        return gy_fail(GY_FORMAT, "a parameter of a map lacks the name of a function");
+    }
     stage->paths = text;
     for (uint32_t i = 0; i < seen->part_count; i++) {
         if (take_text(&text, end) == NULL) {

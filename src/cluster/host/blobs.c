@@ -5,7 +5,6 @@
  */
 #include "cluster/host/host_priv.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -213,28 +212,26 @@ static void keep_within(gy_host *host, uint64_t most)
     }
 }
 
+static gy_status load_blob(void *arg, const char *name)
+{
+    gy_host *host = arg;
+    char path[HOST_PATH], rest = '\0';
+    unsigned long long high = 0, low = 0;
+    if (strlen(name) == HOST_NAME - 1 && strspn(name, "0123456789abcdef") == HOST_NAME - 1 &&
+        sscanf(name, "%16llx%16llx%c", &high, &low, &rest) == 2) {
+        return add(host, (gy_key){high, low}) != NULL ? GY_OK : GY_NOMEM;
+    }
+    if (name[0] != '.' && gy_host_path(path, host->folder, "blobs", name)) {
+        (void)unlink(path); /* of a fetch that was cut off */
+    }
+    return GY_OK;
+}
+
 gy_status gy_host_blobs_load(gy_host *host)
 {
-    char path[HOST_PATH], rest = '\0';
+    char path[HOST_PATH];
     (void)gy_host_path(path, host->folder, "blobs", NULL);
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        return gy_fail(GY_IO, "cannot list %s: %s", path, strerror(errno));
-    }
-    gy_status status = GY_OK;
-    for (struct dirent *entry; status == GY_OK && (entry = readdir(folder)) != NULL;) {
-        unsigned long long high = 0, low = 0;
-        bool is_one = strlen(entry->d_name) == HOST_NAME - 1 &&
-                      strspn(entry->d_name, "0123456789abcdef") == HOST_NAME - 1 &&
-                      sscanf(entry->d_name, "%16llx%16llx%c", &high, &low, &rest) == 2;
-        if (is_one) {
-            status = add(host, (gy_key){high, low}) != NULL ? GY_OK : GY_NOMEM;
-        } else if (entry->d_name[0] != '.') { /* of a fetch that was cut off */
-            (void)unlinkat(dirfd(folder), entry->d_name, 0);
-        }
-    }
-    closedir(folder);
-    return status;
+    return gy_disk_each(host->env, path, load_blob, host);
 }
 
 gy_status gy_host_blob_link(gy_host *host, gy_key key, bool is_executable, const char *to)

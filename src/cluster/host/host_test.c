@@ -475,6 +475,47 @@ static void a_folder_that_walls_hide_is_refused(void **state)
     assert_int_equal(gy_disk_remove_tree(folder), 0);
 }
 
+/* Of the folder that a test names, the names do not come to their end. */
+static char unread[128];
+
+static int unread_list(gy_env *env, const char *folder, gy_disk_visit visit, void *arg)
+{
+    const int ended = gy_disk_real.list(env, folder, visit, arg);
+    return ended == 0 && strcmp(folder, unread) == 0 ? -EIO : ended;
+}
+
+/* Jobs whose records are not seen have epochs that it would obey again. */
+static void a_folder_that_cannot_be_read_ends_the_daemon(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"jobs", "blobs",
+                                        "jobs/00000000000000010000000000000002"};
+    char folder[] = "/tmp/gyre-host-XXXXXX", path[128];
+    const gy_net_hooks hooks = {.locate = kit_locate};
+    gy_disk_ops disk = gy_disk_real;
+    gy_env_ops ops = *gy_env_real()->ops;
+    gy_env env = {&ops};
+    disk.list = unread_list;
+    ops.disk = &disk;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/%s/x", folder, names[2]);
+    assert_int_equal(gy_disk_make_folders(path), 0);
+    const gy_host_options options = {.names = "", /* where it ends, having read all */
+                                     .listen = "127.0.0.1:0",
+                                     .folder = folder,
+                                     .is_plaintext = true,
+                                     .sandbox = "rights",
+                                     .hooks = &hooks};
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        snprintf(unread, sizeof(unread), "%s/%s", folder, names[i]);
+        assert_status(gy_host_run(&env, &options), GY_IO);
+        assert_non_null(strstr(gy_error_text(), unread));
+    }
+    assert_status(gy_host_run(gy_env_real(), &options), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "no address of a name server"));
+    assert_int_equal(gy_disk_remove_tree(folder), 0);
+}
+
 int main(void)
 {
     HOST_TEST_SERVE();
@@ -488,6 +529,7 @@ int main(void)
         cmocka_unit_test(walls_stand_around_processes),
         cmocka_unit_test(a_folder_that_walls_hide_is_refused),
         cmocka_unit_test(a_folder_has_one_daemon),
+        cmocka_unit_test(a_folder_that_cannot_be_read_ends_the_daemon),
         cmocka_unit_test(a_full_disk_takes_no_work),
         cmocka_unit_test(files_go_with_their_job),
         cmocka_unit_test(relays_and_idling_cost_little),

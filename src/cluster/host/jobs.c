@@ -103,42 +103,55 @@ gy_status gy_host_record(gy_host *host, gy_key key, uint32_t epoch, uint32_t sta
     return gy_host_write_file(host, path, text);
 }
 
-/* Is there something in a job's folder, whoever made it, beside its record? is_thrown: no more,
- * but for what a manager needs that runs here. */
-static bool look_at_files(gy_host *host, const host_job *job, bool is_thrown)
+typedef struct looking {
+    gy_host *host;
+    const host_job *job;
+    bool is_thrown, is_there;
+} looking;
+
+static gy_status look_at_file(void *arg, const char *name)
 {
     static const char *const of_manager[] = {"manager", "log", "program"};
+    looking *of = arg;
+    const host_job *job = of->job;
     const bool is_managed = job->manager.epoch != 0 || job->manager.wanted != 0;
     char path[HOST_PATH];
-    bool is_there = false;
-    DIR *folder = opendir(job->path);
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-        const char *name = entry->d_name;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "record") == 0 ||
-            !gy_host_path(path, job->path, name, NULL)) {
-            continue;
-        }
-        bool is_kept = !is_thrown;
-        for (size_t i = 0; i < GY_COUNT(of_manager); i++) {
-            is_kept = is_kept || (is_managed && strcmp(name, of_manager[i]) == 0);
-        }
-        is_there = true;
-        if (!is_kept) {
-            gy_host_throw(host, path);
-        }
+    if (strcmp(name, "record") == 0 || !gy_host_path(path, job->path, name, NULL)) {
+        return GY_OK;
     }
-    if (folder != NULL) {
-        closedir(folder);
+    bool is_kept = !of->is_thrown;
+    for (size_t i = 0; i < GY_COUNT(of_manager); i++) {
+        is_kept = is_kept || (is_managed && strcmp(name, of_manager[i]) == 0);
     }
-    return is_there;
+    of->is_there = true;
+    if (!is_kept) {
+        gy_host_throw(of->host, path);
+    }
+    return GY_OK;
+}
+
+/* Is there something in a job's folder, whoever made it, beside its record? is_thrown: no more,
+ * but for what a manager needs that runs here. */
+static gy_status look_at_files(gy_host *host, const host_job *job, bool is_thrown,
+                               bool *is_there)
+{
+    looking of = {.host = host, .job = job, .is_thrown = is_thrown};
+    gy_status status = gy_disk_each(host->env, job->path, look_at_file, &of);
+    *is_there = of.is_there;
+    return status == GY_NOTFOUND ? GY_OK : status;
 }
 
 /* One job's record into the machine; what lies there without one goes. */
-static gy_status load_job(gy_host *host, const char *name)
+static gy_status load_job(void *arg, const char *name)
 {
+    gy_host *host = arg;
     char path[HOST_PATH], text[RECORD_BYTES], rest = '\0';
     unsigned long long high = 0, low = 0;
     uint32_t epoch = 0, started = 0;
+    bool is_there = false;
+    if (name[0] == '.') {
+        return GY_OK;
+    }
     if (strlen(name) != HOST_NAME - 1 || strspn(name, "0123456789abcdef") != HOST_NAME - 1 ||
         sscanf(name, "%16llx%16llx%c", &high, &low, &rest) != 2 || (high == 0 && low == 0)) {
         gy_warn("%s/jobs/%s is no job's", host->folder, name);
@@ -165,26 +178,15 @@ static gy_status load_job(gy_host *host, const char *name)
             gy_host_throw(host, path);
         }
     }
-    return gy_daemon_load(host->machine, job->key, epoch, started,
-                          look_at_files(host, job, false));
+    GY_TRY(look_at_files(host, job, false, &is_there));
+    return gy_daemon_load(host->machine, job->key, epoch, started, is_there);
 }
 
 gy_status gy_host_load(gy_host *host)
 {
     char path[HOST_PATH];
     (void)gy_host_path(path, host->folder, "jobs", NULL);
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        return gy_fail(GY_IO, "cannot list %s: %s", path, strerror(errno));
-    }
-    gy_status status = GY_OK;
-    for (struct dirent *entry; status == GY_OK && (entry = readdir(folder)) != NULL;) {
-        if (entry->d_name[0] != '.') {
-            status = load_job(host, entry->d_name);
-        }
-    }
-    closedir(folder);
-    return status;
+    return gy_disk_each(host->env, path, load_job, host);
 }
 
 /* ---- Their end ---- */
@@ -208,10 +210,11 @@ void gy_host_discard(gy_host *host, gy_key key, bool is_all)
         return;
     }
     gy_host_nursery_dismiss(host, job); /* its walls stand around what goes now */
+    bool is_there = false;
     if (is_all) {
         gy_host_throw(host, job->path);
-    } else {
-        (void)look_at_files(host, job, true);
+    } else if (look_at_files(host, job, true, &is_there) < 0) {
+        gy_warn("files of job %s stay: %s", job->name, gy_error_text());
     }
     job->has_folder = false;
     gy_host_unwant_all(job);
@@ -235,7 +238,8 @@ static bool sweep_folder(int file, int depth, int *left)
         return false;
     }
     bool is_empty = true;
-    for (struct dirent *entry; *left > 0 && (entry = readdir(folder)) != NULL;) {
+    errno = 0;
+    for (struct dirent *entry; *left > 0 && (entry = readdir(folder)) != NULL; errno = 0) {
         const char *name = entry->d_name;
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
             continue;
@@ -253,7 +257,7 @@ static bool sweep_folder(int file, int depth, int *left)
             is_empty = false;
         }
     }
-    is_empty = is_empty && *left > 0;
+    is_empty = is_empty && *left > 0 && errno == 0;
     closedir(folder);
     return is_empty;
 }

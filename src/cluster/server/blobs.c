@@ -3,7 +3,6 @@
 
 #include "cluster/control/index.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -100,8 +99,9 @@ static bool read_name(const char *name, gy_key *content)
     return true;
 }
 
-static gy_status load_file(gy_blobs *blobs, DIR *folder, const char *name)
+static gy_status load_file(void *arg, const char *name)
 {
+    gy_blobs *blobs = arg;
     struct stat about;
     blob found = {0};
     char path[PATH_BYTES];
@@ -117,9 +117,9 @@ static gy_status load_file(gy_blobs *blobs, DIR *folder, const char *name)
         return gy_fail(GY_FORMAT, "%s/%.64s is no file of a job: not removed, nothing is done",
                        blobs->folder, name);
     }
-    if (fstatat(dirfd(folder), name, &about, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(about.st_mode)) {
-        return gy_fail(GY_IO, "%s/%s is no file that can be read", blobs->folder, name);
+    path_of(blobs, found.content, path);
+    if (lstat(path, &about) != 0 || !S_ISREG(about.st_mode)) {
+        return gy_fail(GY_IO, "%s is no file that can be read", path);
     }
     int64_t age_ns = blobs->env->ops->wall_ns(blobs->env) -
                      (about.st_mtim.tv_sec * second_ns + about.st_mtim.tv_nsec);
@@ -133,17 +133,8 @@ static gy_status load_folder(gy_blobs *blobs)
     char inside[PATH_BYTES];
     snprintf(inside, sizeof(inside), "%s/x", blobs->folder);
     int made = gy_disk_make_folders(inside);
-    DIR *folder = made == 0 ? opendir(blobs->folder) : NULL;
-    if (folder == NULL) {
-        return fail_file("open", blobs->folder, made < 0 ? made : -errno);
-    }
-    gy_status status = GY_OK;
-    for (struct dirent *at = readdir(folder); at != NULL && status == GY_OK;
-         at = readdir(folder)) {
-        status = load_file(blobs, folder, at->d_name);
-    }
-    closedir(folder);
-    return status;
+    return made < 0 ? fail_file("open", blobs->folder, made)
+                    : gy_disk_each(blobs->env, blobs->folder, load_file, blobs);
 }
 
 gy_status gy_blobs_open(gy_env *env, const gy_blobs_options *options, gy_blobs **blobs)

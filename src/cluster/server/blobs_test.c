@@ -256,10 +256,34 @@ static void a_restart_finds_what_was_whole(void **state)
     assert_ok(open_store(1 << 20));
 }
 
+static int list_one(gy_env *of, const char *of_folder, gy_disk_visit visit, void *arg)
+{
+    (void)of, (void)of_folder;
+    const int ended = visit(arg, "00000000000000000000000000000001");
+    return ended != 0 ? ended : -EIO;
+}
+
+/* Files that are not seen are not taken for files that are not there. */
+static void a_folder_that_cannot_be_read_is_refused(void **state)
+{
+    (void)state;
+    gy_blobs *other = NULL;
+    const gy_blobs_options options = {.folder = folder};
+    char path[128];
+    snprintf(path, sizeof(path), "%s/00000000000000000000000000000001", folder);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    disk.list = list_one;
+    assert_status(gy_blobs_open(&env, &options, &other), GY_IO);
+    disk.list = gy_disk_real.list;
+    assert_ok(gy_blobs_open(&env, &options, &other));
+    gy_blobs_close(other);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
+        TEST(a_folder_that_cannot_be_read_is_refused),
         TEST(a_file_is_there_when_it_is_whole),
         TEST(garbage_is_not_kept),
         TEST(a_full_disk_leaves_nothing),

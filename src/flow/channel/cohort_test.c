@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -39,6 +40,7 @@ typedef struct graph {
     size_t ring_bytes, bytes[CHANNELS_MOST];
     uint64_t seed;
     const _Atomic bool *is_cancelled;
+    gy_env *env; /* NULL: the real one */
     /* how a member goes through its channels; NULL: all inputs and outputs mixed by chance */
     gy_status (*work)(const struct graph *graph, uint32_t member, gy_cohort *cohort);
     gy_status results[MEMBERS_MOST];
@@ -138,7 +140,7 @@ static gy_status be_member(graph *of, uint32_t member)
         .deadline = gy_deadline_after(60),
     };
     gy_cohort *cohort = NULL;
-    GY_TRY(gy_cohort_join(gy_env_real(), &options, &cohort));
+    GY_TRY(gy_cohort_join(of->env != NULL ? of->env : gy_env_real(), &options, &cohort));
     gy_status status =
         of->work != NULL ? of->work(of, member, cohort) : mix(of, member, cohort);
     if (status == GY_OK) {
@@ -548,6 +550,119 @@ static void strangers_are_sent_away(void **state)
     assert_all_well(&of);
 }
 
+/* A caller that knows the token and says it byte by byte, each time that the reader looks at
+ * the clock, by which that takes a ninth of a second. */
+static _Atomic int slow_caller;
+static _Atomic int64_t slow_ns;
+static uint8_t slow_words[20];
+static size_t slow_said;
+static _Thread_local bool is_slow_reader;
+
+static int64_t slow_now(gy_env *env)
+{
+    (void)env;
+    const int caller = atomic_load(&slow_caller);
+    if (is_slow_reader && caller >= 0 && slow_said < sizeof(slow_words) &&
+        send(caller, &slow_words[slow_said], 1, MSG_NOSIGNAL) == 1) { /* once it has called */
+        slow_said++;
+        atomic_fetch_add(&slow_ns, 111111111);
+    }
+    return gy_env_real()->ops->now_ns(gy_env_real()) + atomic_load(&slow_ns);
+}
+
+static gy_status pipe_of_a_slow_caller(const graph *of, uint32_t member, gy_cohort *cohort)
+{
+    uint64_t at = 0;
+    bool is_over = false;
+    if (member == 0) {
+        struct sockaddr_in address = {.sin_family = AF_INET};
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        address.sin_port = htons((uint16_t)atomic_load(&cohort->channels[0].port));
+        const int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        memcpy(slow_words, cohort->options.token, sizeof(cohort->options.token));
+        memset(slow_words + sizeof(cohort->options.token), 0, sizeof(uint32_t)); /* channel 0 */
+        atomic_store(&slow_caller, caller); /* before it is let in */
+        assert_int_equal(connect(caller, (void *)&address, sizeof(address)), 0);
+        return write_some(of, cohort, 0, 0, of->bytes[0]);
+    }
+    is_slow_reader = true;
+    while (!is_over) {
+        GY_TRY(read_some(of, cohort, 0, &at, &is_over));
+    }
+    return GY_OK;
+}
+
+static void a_greeting_has_a_second_in_all(void **state)
+{
+    (void)state;
+    gy_env_ops ops = *gy_env_real()->ops;
+    ops.now_ns = slow_now;
+    gy_env env = {&ops};
+    graph of = {
+        .channels = {{0, 1, true}},
+        .width = 2,
+        .count = 1,
+        .bytes = {50000},
+        .env = &env,
+        .work = pipe_of_a_slow_caller,
+    };
+    slow_said = 0;
+    atomic_store(&slow_caller, -1);
+    run_threads(&of);
+    assert_all_well(&of); /* the writer's own call, which came behind */
+    assert_in_range(slow_said, 8, sizeof(slow_words) - 1);
+    close(atomic_load(&slow_caller));
+}
+
+/* The reader's process has no descriptor left when its writer calls. */
+static gy_status pipe_without_descriptors(const graph *of, uint32_t member, gy_cohort *cohort)
+{
+    uint64_t at = 0;
+    bool is_over = false;
+    if (member == 0) {
+        for (;; at += 30000) {
+            GY_TRY(write_some(of, cohort, 0, at, 30000));
+        }
+    }
+    const int next = dup(STDIN_FILENO);
+    struct rlimit limit;
+    assert_true(next >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    close(next);
+    limit.rlim_cur = (rlim_t)next;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return read_some(of, cohort, 0, &at, &is_over);
+}
+
+static void a_reader_without_descriptors_fails(void **state)
+{
+    (void)state;
+    static const gy_status expected[] = {GY_PEER, GY_LIMIT};
+    pid_t pids[2];
+    snprintf(path, sizeof(path), "%s/cohort.%d", folder, meetings++);
+    graph of = {
+        .channels = {{0, 1, true}},
+        .width = 2,
+        .count = 1,
+        .bytes = {SIZE_MAX},
+        .is_cancelled = &never,
+        .work = pipe_without_descriptors,
+    };
+    for (uint32_t i = 0; i < 2; i++) {
+        pids[i] = fork();
+        assert_true(pids[i] >= 0);
+        if (pids[i] == 0) {
+            _exit(-be_member(&of, i));
+        }
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(-WEXITSTATUS(status), expected[i]);
+    }
+    assert_int_equal(unlink(path), 0);
+}
+
 /* ---- who waits is freed by cancelling ---- */
 
 static _Atomic bool is_wanted_no_more;
@@ -590,6 +705,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(diamonds_end_in_processes),
+        cmocka_unit_test(a_reader_without_descriptors_fails),
         cmocka_unit_test(a_killed_member_is_noticed),
         cmocka_unit_test(a_hash_join_ends_on_any_ring),
         cmocka_unit_test(diamonds_end),
@@ -599,6 +715,7 @@ int main(void)
         cmocka_unit_test(a_failure_breaks_the_cohort),
         cmocka_unit_test(a_word_arrives_while_its_speaker_waits),
         cmocka_unit_test(strangers_are_sent_away),
+        cmocka_unit_test(a_greeting_has_a_second_in_all),
         cmocka_unit_test(cancelling_ends_every_wait),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

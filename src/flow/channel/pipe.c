@@ -106,14 +106,20 @@ static void greeting_of(const gy_cohort *cohort, uint32_t index, uint8_t out[GRE
     memcpy(out + sizeof(cohort->options.token), &index, sizeof(index));
 }
 
-/* Whether a caller says the token in time. Compared whole, whatever differs first. */
+/* Whether a caller says the token in time, all of it. Compared whole, whatever differs first.
+ */
 static bool is_believed(const gy_cohort *cohort, uint32_t index, int caller)
 {
     uint8_t said[GREETING_BYTES], expected[GREETING_BYTES];
+    const int64_t until_ns = gy_now_ns(cohort->env) + (int64_t)GREETING_MS * 1000000;
     greeting_of(cohort, index, expected);
     for (size_t done = 0; done < sizeof(said);) {
+        const int64_t left_ns = until_ns - gy_now_ns(cohort->env);
+        if (left_ns <= 0) {
+            return false;
+        }
         struct pollfd look = {.fd = caller, .events = POLLIN};
-        int ready = poll(&look, 1, GREETING_MS);
+        int ready = poll(&look, 1, (int)((left_ns + 999999) / 1000000));
         if (ready < 0 && errno == EINTR) { /* a timer of records */
             continue;
         }
@@ -138,12 +144,27 @@ static bool has_caller(gy_cohort *cohort, uint32_t index)
     return is_ready(cohort->ends[index].pipe->listener, POLLIN);
 }
 
+static gy_status fail_accept(void)
+{
+    gy_status status = GY_IO;
+    if (errno == EMFILE || errno == ENFILE) {
+        status = GY_LIMIT;
+    } else if (errno == ENOMEM || errno == ENOBUFS) {
+        status = GY_NOMEM;
+    }
+    return gy_fail(status, "cannot take the call of a pipe's writer: %s",
+                   strerrordesc_np(errno));
+}
+
 static gy_status take_caller(gy_cohort *cohort, uint32_t index)
 {
     gy_pipe *pipe = cohort->ends[index].pipe;
     while (pipe->socket < 0) {
         GY_TRY(gy_cohort_wait(cohort, gy_wait_read(index), has_caller, pipe->listener, POLLIN));
         int caller = accept4(pipe->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (caller < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+            return fail_accept(); /* who called waits on, and the next call fails as well */
+        }
         if (caller >= 0 && is_believed(cohort, index, caller)) {
             pipe->socket = caller;
         } else {

@@ -241,6 +241,30 @@ static void another_ones_file_is_refused(void **state)
         GY_IO);
 }
 
+/* Nor the right one by a symbolic link, which a vertex can make. */
+static void a_symbolic_link_is_not_followed(void **state)
+{
+    (void)state;
+    char path[128], other[128];
+    snprintf(path, sizeof(path), "%s/file", folder);
+    snprintf(other, sizeof(other), "%s/other", folder);
+    gy_key content;
+    write_small(path, &content);
+    assert_int_equal(symlink(path, other), 0);
+    const gy_section_wanted wanted = {other, owner, content, 0};
+    gy_section section;
+    gy_section_sum sum;
+    gy_section_place place;
+    assert_status(gy_section_open(&wanted, &section, &sum), GY_IO);
+    assert_status(gy_section_find(&wanted, &place), GY_IO);
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(link(path, other), 0);
+    assert_ok(gy_section_open(&wanted, &section, &sum));
+    gy_section_close(&section);
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void content_does_not_depend_on_who_wrote_or_how(void **state)
 {
     (void)state;
@@ -344,6 +368,7 @@ int main(void)
         cmocka_unit_test(sections_come_back_whatever_the_order),
         cmocka_unit_test(every_flipped_bit_and_every_cut_is_noticed),
         cmocka_unit_test(another_ones_file_is_refused),
+        cmocka_unit_test(a_symbolic_link_is_not_followed),
         cmocka_unit_test(content_does_not_depend_on_who_wrote_or_how),
         cmocka_unit_test(a_plain_file_holds_the_bytes_alone),
         cmocka_unit_test(a_full_disk_is_told_and_leaves_no_file),

@@ -3,7 +3,6 @@
 
 #include "store/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,30 +52,36 @@ static bool is_named(const gy_memo_store *store, const char *name)
     return entry != NULL && entry->epoch == epoch && entry->attempt == attempt;
 }
 
-static gy_status sweep(gy_memo_store *store, int64_t *freed_bytes)
+typedef struct sweeping {
+    const gy_memo_store *store;
+    int64_t *freed_bytes;
+    char folder[GY_MEMO_PATH];
+} sweeping;
+
+/* Also what a copy was called that a crash cut off: nobody else is here. */
+static gy_status sweep_one(void *arg, const char *name)
 {
+    const sweeping *of = arg;
     char path[GY_MEMO_PATH];
-    GY_TRY(gy_memo_path(store, "objects", path));
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        return gy_fail(GY_IO, "cannot list %s: %s", path, strerror(errno));
+    struct stat about;
+    if (is_named(of->store, name)) {
+        return GY_OK;
     }
-    gy_status status = GY_OK;
-    for (struct dirent *at = readdir(folder); at != NULL && status >= 0; at = readdir(folder)) {
-        struct stat about;
-        if (at->d_name[0] == '.' || is_named(store, at->d_name)) {
-            continue;
-        }
-        if (fstatat(dirfd(folder), at->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0 ||
-            unlinkat(dirfd(folder), at->d_name, 0) != 0) {
-            status =
-                gy_fail(GY_IO, "cannot remove %s/%s: %s", path, at->d_name, strerror(errno));
-        } else {
-            *freed_bytes += (int64_t)gy_round_up((uint64_t)about.st_size, GY_MEMO_PAGE);
-        }
+    if (snprintf(path, sizeof(path), "%s/%s", of->folder, name) >= (int)sizeof(path)) {
+        return gy_fail(GY_ARG, "the path %.100s.../%s is too long", of->folder, name);
     }
-    (void)closedir(folder);
-    return status;
+    if (lstat(path, &about) != 0 || unlink(path) != 0) {
+        return gy_fail(GY_IO, "cannot remove %s: %s", path, strerror(errno));
+    }
+    *of->freed_bytes += (int64_t)gy_round_up((uint64_t)about.st_size, GY_MEMO_PAGE);
+    return GY_OK;
+}
+
+static gy_status sweep(const gy_memo_store *store, int64_t *freed_bytes)
+{
+    sweeping of = {.store = store, .freed_bytes = freed_bytes};
+    GY_TRY(gy_memo_path(store, "objects", of.folder));
+    return gy_disk_each(store->env, of.folder, sweep_one, &of);
 }
 
 /* The index anew, of what is left. */

@@ -5,7 +5,6 @@
  */
 #include "flow/run/job.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,45 +40,41 @@ bool gy_running_is_hidden(const gy_flow_job *job, const char *name, uint64_t *ep
     return rest[0] == '\0';
 }
 
-/* The hidden folder that is there; "": none is. */
-static gy_status find_hidden(const gy_flow_job *job, char out[GY_HIDDEN_NAME_BYTES],
-                             uint64_t *highest)
+typedef struct seeking {
+    const gy_flow_job *job;
+    char name[GY_HIDDEN_NAME_BYTES]; /* of the hidden folder that is there; "": none is */
+    uint64_t epoch;
+} seeking;
+
+static gy_status seek_hidden(void *arg, const char *name)
 {
-    DIR *listing = opendir(job->output);
-    if (listing == NULL) {
-        return gy_fail(GY_IO, "cannot list the output folder %s: %s", job->output,
-                       strerror(errno));
+    seeking *of = arg;
+    uint64_t epoch = 0;
+    if (gy_running_is_hidden(of->job, name, &epoch) && epoch >= of->epoch) {
+        (void)snprintf(of->name, sizeof(of->name), "%.*s", GY_HIDDEN_NAME_BYTES - 1, name);
+        of->epoch = epoch;
     }
-    out[0] = '\0';
-    *highest = 0;
-    for (struct dirent *at = readdir(listing); at != NULL; at = readdir(listing)) {
-        uint64_t epoch = 0;
-        if (gy_running_is_hidden(job, at->d_name, &epoch) && epoch >= *highest) {
-            (void)snprintf(out, GY_HIDDEN_NAME_BYTES, "%.*s", GY_HIDDEN_NAME_BYTES - 1,
-                           at->d_name);
-            *highest = epoch;
-        }
-    }
-    (void)closedir(listing);
     return GY_OK;
 }
 
 /* Once more, when it is another one by now: GY_AGAIN. */
 static gy_status take_hidden(gy_flow_job *job)
 {
-    char name[GY_HIDDEN_NAME_BYTES] = "", path[GY_JOB_PATH];
-    uint64_t epoch = 0;
-    GY_TRY(find_hidden(job, name, &epoch));
-    if (epoch > job->epoch) {
+    char path[GY_JOB_PATH];
+    seeking of = {.job = job};
+    GY_TRY(gy_disk_each(job->env, job->output, seek_hidden, &of));
+    if (of.epoch > job->epoch) {
         return gy_fail(GY_STATE, "epoch %llu is over: epoch %llu has the output %s",
-                       (unsigned long long)job->epoch, (unsigned long long)epoch, job->output);
+                       (unsigned long long)job->epoch, (unsigned long long)of.epoch,
+                       job->output);
     }
-    if (name[0] == '\0' && gy_running_restore_hidden(job)) {
+    if (of.name[0] == '\0' && gy_running_restore_hidden(job)) {
         return GY_OK;
     }
-    GY_TRY(gy_running_path(path, job->output, name));
-    const int failed = name[0] == '\0' ? mkdir(job->hidden, 0700) : rename(path, job->hidden);
-    if (failed == 0 || epoch == job->epoch) {
+    GY_TRY(gy_running_path(path, job->output, of.name));
+    const int failed =
+        of.name[0] == '\0' ? mkdir(job->hidden, 0700) : rename(path, job->hidden);
+    if (failed == 0 || of.epoch == job->epoch) {
         return GY_OK;
     }
     return errno == ENOENT || errno == EEXIST

@@ -61,9 +61,15 @@ static int sleepy_open(gy_env *env, const char *path, int flags, unsigned mode)
 
 static int sleepy_list(gy_env *env, const char *folder, gy_disk_visit visit, void *arg)
 {
-    fall_asleep(env);
+    /* who waits for the journal to be open sleeps at a write, not at its output's names */
+    const bool may_sleep = !((sleepy_env *)env)->waits_for_journal;
+    if (may_sleep) {
+        fall_asleep(env);
+    }
     const int listed = gy_disk_real.list(env, folder, visit, arg);
-    fall_asleep(env); /* it has seen that nobody is there */
+    if (may_sleep) { /* it has seen that nobody is there */
+        fall_asleep(env);
+    }
     return listed;
 }
 
@@ -301,6 +307,33 @@ static void a_killed_one_is_followed(void **state)
     assert_int_equal(unsetenv("GYRE_JOB_EPOCH"), 0);
 }
 
+/* The output's names do not come. */
+static char unread[300];
+
+static int unread_list(gy_env *env, const char *of, gy_disk_visit visit, void *arg)
+{
+    return strcmp(of, unread) == 0 ? -EIO : gy_disk_real.list(env, of, visit, arg);
+}
+
+/* Whoever has something there keeps it. */
+static void an_output_that_cannot_be_read_is_not_an_empty_one(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_disk_ops disk = gy_disk_real;
+    gy_env_ops ops = *gy_env_real()->ops;
+    gy_env env = {&ops};
+    disk.list = unread_list;
+    ops.disk = &disk;
+    (void)snprintf(unread, sizeof(unread), "%s", at.output);
+    const gy_flow_options options = own_options(&at);
+    gy_dag *dag = make_sums(1, 1);
+    assert_status(gy_running_run(&env, flow, dag, &options, NULL), GY_IO);
+    assert_non_null(strstr(gy_error_text(), "cannot list"));
+    gy_dag_free(dag);
+    remove_place(&at);
+}
+
 static void a_wrong_epoch_is_refused(void **state)
 {
     (void)state;
@@ -329,6 +362,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_wakes_up_late_changes_nothing),
         cmocka_unit_test(who_wakes_up_between_changes_nothing),
         cmocka_unit_test(a_killed_one_is_followed),
+        cmocka_unit_test(an_output_that_cannot_be_read_is_not_an_empty_one),
         cmocka_unit_test(a_wrong_epoch_is_refused),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

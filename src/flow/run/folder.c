@@ -6,7 +6,6 @@
 #include "store/remote/remote.h"
 #include "store/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -239,38 +238,36 @@ gy_status gy_running_make_folder(gy_flow_job *job)
 
 /* ---- the output's ---- */
 
-/* What stands in the output folder beside our own hidden one; "": nothing. */
-static gy_status find_other(const gy_flow_job *job, char out[256])
+typedef struct finding {
+    const gy_flow_job *job;
+    char other[256]; /* "": none */
+} finding;
+
+/* GY_AGAIN: it is another's. */
+static gy_status look_at_name(void *arg, const char *name)
 {
+    finding *of = arg;
+    const gy_flow_job *job = of->job;
     uint64_t epoch = 0;
-    out[0] = '\0';
-    DIR *listing = opendir(job->output);
-    if (listing == NULL) {
-        return gy_fail(GY_IO, "cannot list the output folder %s: %s", job->output,
-                       strerror(errno));
+    if ((gy_running_is_hidden(job, name, &epoch) && epoch <= job->epoch) ||
+        gy_running_is_kept_name(name) ||
+        (job->is_folder_own && strcmp(name, strrchr(job->folder, '/') + 1) == 0)) {
+        return GY_OK;
     }
-    for (struct dirent *at = readdir(listing); at != NULL && out[0] == '\0';
-         at = readdir(listing)) {
-        if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0 &&
-            !(gy_running_is_hidden(job, at->d_name, &epoch) && epoch <= job->epoch) &&
-            !gy_running_is_kept_name(at->d_name) &&
-            !(job->is_folder_own && strcmp(at->d_name, strrchr(job->folder, '/') + 1) == 0)) {
-            (void)snprintf(out, 256, "%.255s", at->d_name);
-        }
-    }
-    (void)closedir(listing);
-    return GY_OK;
+    (void)snprintf(of->other, sizeof(of->other), "%.255s", name);
+    return GY_AGAIN;
 }
 
 gy_status gy_running_check_output(const gy_flow_job *job)
 {
-    char other[256] = "";
-    if (!job->is_resumed || job->is_restored) {
-        GY_TRY(find_other(job, other));
+    finding of = {.job = job};
+    if (!job->is_resumed || job->is_restored) { /* what stands there beside our hidden one */
+        GY_TRY(gy_disk_each(job->env, job->output, look_at_name, &of));
     }
-    return other[0] == '\0' ? GY_OK
-                            : gy_fail(GY_EXISTS, "the output folder %s is not empty: it has %s",
-                                      job->output, other);
+    return of.other[0] == '\0'
+               ? GY_OK
+               : gy_fail(GY_EXISTS, "the output folder %s is not empty: it has %s", job->output,
+                         of.other);
 }
 
 static gy_status make_output(gy_flow_job *job)

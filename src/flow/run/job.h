@@ -191,7 +191,7 @@ GY_MUST_CHECK gy_status gy_running_check_left(const gy_flow_job *job);
 /** And what gy_running_keep_hidden kept; false: nothing. */
 bool gy_running_restore_hidden(gy_flow_job *job);
 /** What earlier jobs left in the output goes: another one is begun there. */
-void gy_running_forget_kept(const gy_flow_job *job);
+void gy_running_forget_kept(gy_flow_job *job);
 /**
  * All of it goes, as its user wants: what is in the output and below a folder or place of the
  * job's own. The daemon is told. GY_OK the job was published, which is_done says; GY_CANCELLED

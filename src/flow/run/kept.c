@@ -10,7 +10,6 @@
 #include "cluster/journal.h"
 #include "store/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,21 +116,23 @@ bool gy_running_restore_hidden(gy_flow_job *job)
     return job->is_restored;
 }
 
-void gy_running_forget_kept(const gy_flow_job *job)
+static gy_status forget_one_kept(void *arg, const char *name)
 {
+    const gy_flow_job *job = arg;
     char path[GY_JOB_PATH], mine[GY_JOB_PATH];
-    DIR *listing = job->hidden[0] != '\0' ? opendir(job->output) : NULL;
-    if (listing == NULL) {
-        return; /* who saves finds out why */
+    if (gy_running_is_kept_name(name) && gy_running_path(path, job->output, name) >= 0 &&
+        gy_running_path(mine, job->hidden, "kept") >= 0 && rename(path, mine) == 0) {
+        remove_kept(mine);
     }
-    for (struct dirent *at = readdir(listing); at != NULL; at = readdir(listing)) {
-        if (gy_running_is_kept_name(at->d_name) &&
-            gy_running_path(path, job->output, at->d_name) >= 0 &&
-            gy_running_path(mine, job->hidden, "kept") >= 0 && rename(path, mine) == 0) {
-            remove_kept(mine);
-        }
+    return GY_OK;
+}
+
+void gy_running_forget_kept(gy_flow_job *job)
+{
+    if (job->hidden[0] != '\0' &&
+        gy_disk_each(job->env, job->output, forget_one_kept, job) < 0) {
+        gy_warn("what failed jobs kept stays: %s", gy_error_text());
     }
-    (void)closedir(listing);
 }
 
 /* ---- its user wants nothing of it kept ---- */
@@ -142,8 +143,9 @@ static gy_status remove_all(const char *path)
 }
 
 /* One name in the output; whatever is not this job's stays. */
-static gy_status forget_name(gy_flow_job *job, const char *name)
+static gy_status forget_name(void *arg, const char *name)
 {
+    gy_flow_job *job = arg;
     char path[GY_JOB_PATH], kept[GY_JOB_PATH];
     uint64_t epoch = 0;
     GY_TRY(kept_path(job, kept));
@@ -161,22 +163,12 @@ static gy_status forget_name(gy_flow_job *job, const char *name)
 
 static gy_status forget_output(gy_flow_job *job)
 {
-    DIR *listing = opendir(job->output);
-    if (listing == NULL) {
-        return errno == ENOENT ? GY_OK
-                               : gy_fail(GY_IO, "cannot list the output folder %s: %s",
-                                         job->output, strerror(errno));
+    if (access(job->output, F_OK) != 0 && errno == ENOENT) {
+        return GY_OK;
     }
-    gy_status status = GY_OK;
-    for (struct dirent *at = readdir(listing); status >= 0 && at != NULL;
-         at = readdir(listing)) {
-        status = forget_name(job, at->d_name);
-    }
-    (void)closedir(listing);
-    if (status >= 0) {
-        (void)rmdir(job->output); /* if there is nothing else */
-    }
-    return status;
+    GY_TRY(gy_disk_each(job->env, job->output, forget_name, job));
+    (void)rmdir(job->output); /* if there is nothing else */
+    return GY_OK;
 }
 
 /* That was given, and may be another job's by now. */

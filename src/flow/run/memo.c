@@ -1,4 +1,4 @@
-/* The memo store: its index in memory and on disk. Real files alone: links, locks. */
+/* The memo store: its index in memory and on disk. Real files alone, for their locks. */
 #include "flow/run/memo_priv.h"
 
 #include "base/text.h"
@@ -188,6 +188,10 @@ static gy_status take_record(gy_memo_store *store, const gy_memo_record *record,
     }
     memcpy(&entry, body, sizeof(entry));
     entry.report = body + sizeof(entry);
+    if (entry.width == 0 || entry.width > GY_MEMO_WIDTH_MAX) {
+        return gy_fail(GY_FORMAT, "a result of %u members: expected 1 to %d", entry.width,
+                       GY_MEMO_WIDTH_MAX);
+    }
     if (entry.report_bytes != body_bytes - sizeof(entry)) {
         return gy_fail(GY_FORMAT, "a report of %zu bytes in a record of %zu",
                        entry.report_bytes, body_bytes);
@@ -435,40 +439,63 @@ gy_status gy_memo_remember(gy_memo_store *store, gy_manager *manager)
     return status;
 }
 
-static gy_status copy_file(const char *from, const char *to)
+static gy_status fail_copy(const char *from, const char *to, int64_t error)
 {
-    gy_mapping mapping;
-    GY_TRY(gy_file_map(from, &mapping));
-    const int file = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    size_t done = 0;
-    ssize_t more = file >= 0 ? 1 : -1;
-    while (more > 0 && done < mapping.size_bytes) {
-        more = write(file, mapping.data + done, mapping.size_bytes - done);
-        done += more > 0 ? (size_t)more : 0;
+    gy_status status = GY_IO;
+    if (error == -ENOENT) {
+        status = GY_NOTFOUND;
+    } else if (error == -ENOMEM) {
+        status = GY_NOMEM;
     }
-    const gy_status status = more < 0 ? fail_file("write", to) : GY_OK;
-    if (file >= 0) {
-        (void)close(file);
+    return gy_fail(status, "cannot bring %s to %s: %s", from, to, strerror((int)-error));
+}
+
+/* Read, not mapped: who made it may cut it meanwhile. */
+static int64_t add_all(gy_env *env, int source, char *piece, gy_writer *writer)
+{
+    int64_t got = gy_env_disk(env)->size(env, source);
+    for (got = got < 0 ? got : 1; got > 0;) {
+        got = gy_env_disk(env)->read(env, source, piece, PIECE_BYTES);
+        if (got > 0 && gy_writer_add(writer, piece, (size_t)got) < 0) {
+            return 0; /* which finishing says again */
+        }
     }
-    if (status < 0) {
-        (void)unlink(to);
+    return got;
+}
+
+/* There under its name once it is whole and on the disk: whoever comes after a crash believes
+ * what has that name. */
+static gy_status copy_file(gy_env *env, const char *from, const char *to)
+{
+    const gy_disk_ops *disk = gy_env_disk(env);
+    gy_writer *writer = NULL;
+    GY_TRY(gy_writer_open(env, to, &writer));
+    char *piece = gy_alloc("flow.memo", PIECE_BYTES);
+    const int source =
+        piece != NULL ? disk->open(env, from, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0)
+                      : -ENOMEM;
+    const int64_t error = source < 0 ? source : add_all(env, source, piece, writer);
+    if (source >= 0) {
+        (void)disk->close(env, source);
     }
-    gy_file_unmap(&mapping);
-    return status;
+    gy_free(piece);
+    if (error < 0) {
+        gy_writer_abort(writer);
+        return fail_copy(from, to, error);
+    }
+    return gy_writer_finish(writer);
 }
 
 /* The same file under two names, a copy where links cannot be; one that is there is the same.
  */
-static gy_status link_file(const char *from, const char *to)
+static gy_status link_file(gy_env *env, const char *from, const char *to)
 {
-    if (link(from, to) == 0 || errno == EEXIST) {
+    const int error = gy_env_disk(env)->link(env, from, to);
+    if (error == 0 || error == -EEXIST) {
         return GY_OK;
     }
-    if (errno == EXDEV || errno == EPERM || errno == EMLINK) {
-        return copy_file(from, to);
-    }
-    return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO, "cannot link %s to %s: %s", from, to,
-                   strerror(errno));
+    return error == -EXDEV || error == -EPERM || error == -EMLINK ? copy_file(env, from, to)
+                                                                  : fail_copy(from, to, error);
 }
 
 /* Copy a final output, whose bytes must be what its producer told. Its user has the same file
@@ -564,7 +591,7 @@ gy_status gy_memo_lend(gy_memo_store *store, const gy_memo_entry *entry,
         }
         GY_TRY(both_paths(store, entry, place, paths, m));
         GY_TRY(is_final(place, m) ? copy_final(paths[0], paths[1], place->contents[m])
-                                  : link_file(paths[0], paths[1]));
+                                  : link_file(store->env, paths[0], paths[1]));
     }
     const gy_memo_used used = {entry->key, store->env->ops->wall_ns(store->env)};
     return gy_memo_append(store, GY_MEMO_USED, &used, sizeof(used), NULL, 0);
@@ -585,7 +612,7 @@ gy_status gy_memo_keep(gy_memo_store *store, const gy_memo_entry *entry,
         if (stat(paths[1], &about) != 0) {
             continue; /* all it made stands in its report */
         }
-        GY_TRY(link_file(paths[1], paths[0]));
+        GY_TRY(link_file(store->env, paths[1], paths[0]));
         kept.files |= UINT64_C(1) << m;
         kept.bytes += gy_round_up((uint64_t)about.st_size, GY_MEMO_PAGE);
     }

@@ -5,7 +5,8 @@
  *     DIR/index            a journal: what is there, which content a file had, what was used
  *     DIR/objects/NAME     "KEY.EPOCH.ATTEMPT[.MEMBER]", links to what a job's processes wrote
  *
- * Nothing is synced: what a crash leaves torn fails its checksums and is made again.
+ * Links are not synced: what a crash leaves torn fails its checksums and is made again. A copy,
+ * where links cannot be, has its name once it is whole.
  */
 #ifndef GY_FLOW_RUN_MEMO_H
 #define GY_FLOW_RUN_MEMO_H

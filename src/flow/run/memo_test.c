@@ -5,6 +5,7 @@
 #include "flow/run/places.h"
 #include "flow/run/start.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,7 @@ static gy_memo_store *open_store(const place *at)
 }
 
 /* Keep a result under key `n` whose file holds `bytes` bytes. */
-static void keep(gy_memo_store *store, const place *at, uint64_t n, size_t bytes)
+static gy_status try_keep(gy_memo_store *store, const place *at, uint64_t n, size_t bytes)
 {
     const gy_attempt id = {(uint32_t)n, 0, 1};
     char name[GY_NAME_BYTES], path[400], *text = gy_alloc_zero("test", bytes + 1, 1);
@@ -65,7 +66,12 @@ static void keep(gy_memo_store *store, const place *at, uint64_t n, size_t bytes
                                  .width = 1,
                                  .report = "report",
                                  .report_bytes = 6};
-    assert_ok(gy_memo_keep(store, &entry, &(gy_memo_place){.id = id, .data = at->data}));
+    return gy_memo_keep(store, &entry, &(gy_memo_place){.id = id, .data = at->data});
+}
+
+static void keep(gy_memo_store *store, const place *at, uint64_t n, size_t bytes)
+{
+    assert_ok(try_keep(store, at, n, bytes));
 }
 
 static void what_is_kept_is_found_again(void **state)
@@ -138,6 +144,120 @@ static void a_torn_index_loses_its_end_alone(void **state)
     write_file(index, "something else");
     assert_status(gy_memo_open(gy_env_real(), at.memo, &store), GY_FORMAT);
     remove_place(&at);
+}
+
+/* A disk across which there are no links, and whose n-th call of some fails. */
+static gy_disk_ops far_disk;
+static int far_calls, far_bad;
+static char far_name[400]; /* of the object that is made */
+
+static int no_link(gy_env *env, const char *from, const char *to)
+{
+    (void)env, (void)from, (void)to;
+    return -EXDEV;
+}
+
+/* What is being written does not have its name yet. */
+static bool is_far_bad(void)
+{
+    assert_int_equal(access(far_name, F_OK), -1);
+    return ++far_calls == far_bad;
+}
+
+static int64_t far_write(gy_env *env, int file, const void *data, size_t size_bytes)
+{
+    return is_far_bad() ? -ENOSPC : gy_disk_real.write(env, file, data, size_bytes);
+}
+
+static int64_t far_write_nothing(gy_env *env, int file, const void *data, size_t size_bytes)
+{
+    return is_far_bad() ? 0 : gy_disk_real.write(env, file, data, size_bytes);
+}
+
+static int64_t far_read(gy_env *env, int file, void *data, size_t size_bytes)
+{
+    return is_far_bad() ? -EIO : gy_disk_real.read(env, file, data, size_bytes);
+}
+
+static int far_sync(gy_env *env, int file)
+{
+    return access(far_name, F_OK) != 0 && is_far_bad() ? -EIO : gy_disk_real.sync(env, file);
+}
+
+static int far_rename(gy_env *env, const char *from, const char *to)
+{
+    return is_far_bad() ? -EIO : gy_disk_real.rename(env, from, to);
+}
+
+/* Where links cannot be a file is there whole or not at all, and as a result only if it is. */
+static void a_copy_that_fails_leaves_nothing(void **state)
+{
+    (void)state;
+    enum { BYTES = 3 << 20 };
+    gy_env_ops ops = *gy_env_real()->ops;
+    ops.disk = &far_disk;
+    gy_env env = {&ops};
+    bool is_over = false;
+    for (int kind = 0, failed = 0; kind < 2; kind++, is_over = false) {
+        for (far_bad = 1; !is_over; far_bad++) {
+            place at = make_place();
+            gy_memo_store *store = NULL;
+            char line[300], out[256], data[400];
+            far_disk = gy_disk_real;
+            assert_ok(gy_memo_open(&env, at.memo, &store));
+            far_disk.link = no_link;
+            far_disk.read = far_read;
+            far_disk.write = kind == 0 ? far_write : far_write_nothing;
+            far_disk.sync = far_sync;
+            far_disk.rename = far_rename;
+            far_calls = 0;
+            snprintf(far_name, sizeof(far_name), "%s/objects/%016x%016x.0.1", at.memo, 1, 1);
+            const gy_status status = try_keep(store, &at, 1, BYTES);
+            is_over = status == GY_OK;
+            failed += !is_over;
+            assert_int_equal(is_over, far_calls < far_bad);
+            assert_int_equal(gy_memo_find(store, (gy_key){1, 1}) != NULL, is_over);
+            snprintf(line, sizeof(line), "ls -A %s/objects | wc -l", at.memo);
+            assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
+            assert_int_equal(strtol(out, NULL, 10), is_over);
+            far_calls = far_bad; /* no more of them fail */
+            if (is_over) { /* and comes back, by a copy again */
+                struct stat about;
+                snprintf(data, sizeof(data), "%s/9.0.1", at.data);
+                snprintf(far_name, sizeof(far_name), "%s", data);
+                assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){1, 1}),
+                                       &(gy_memo_place){.id = {9, 0, 1}, .data = at.data}));
+                assert_int_equal(stat(data, &about), 0);
+                assert_int_equal(about.st_size, BYTES);
+                assert_int_equal(about.st_nlink, 1);
+            }
+            gy_memo_close(store);
+            remove_place(&at);
+        }
+        assert_true(failed >= 3 * (kind + 1));
+    }
+}
+
+/* The files of a result are bits of one number: one that tells of more members than it has is
+ * not believed. */
+static void a_result_of_too_many_members_is_refused(void **state)
+{
+    (void)state;
+    static const uint16_t widths[] = {0, GY_MEMO_WIDTH_MAX + 1, UINT16_MAX, GY_MEMO_WIDTH_MAX};
+    for (size_t i = 0; i < GY_COUNT(widths); i++) {
+        place at = make_place();
+        gy_memo_store *store = open_store(&at);
+        const gy_memo_entry entry = {.key = {1, 1}, .attempt = 1, .width = widths[i]};
+        assert_ok(gy_memo_append(store, GY_MEMO_KEPT, &entry, sizeof(entry), NULL, 0));
+        gy_memo_close(store);
+        const bool is_good = i + 1 == GY_COUNT(widths);
+        assert_status(gy_memo_open(gy_env_real(), at.memo, &store),
+                      is_good ? GY_OK : GY_FORMAT);
+        if (is_good) {
+            gy_memo_close(store);
+        }
+        remove_place(&at);
+    }
 }
 
 /* An environment in which a pause is when somebody else lets go of the lock. */
@@ -265,9 +385,11 @@ static void collecting_removes_the_least_recently_used(void **state)
     char stray[400];
     snprintf(stray, sizeof(stray), "%s/objects/stray", at.memo);
     write_file(stray, "12345");
+    snprintf(stray, sizeof(stray), "%s/objects/.gyre-0123456789abcdef.tmp", at.memo);
+    write_file(stray, "1"); /* a copy that was cut off */
     int64_t freed = 0;
     assert_ok(gy_flow_collect(at.memo, 5 * 4096, &freed));
-    assert_int_equal(freed, 6 * 4096);
+    assert_int_equal(freed, 7 * 4096);
     store = open_store(&at);
     assert_int_equal(gy_memo_bytes(store), 5 * 4096);
     for (uint64_t n = 1; n <= 10; n++) {
@@ -507,6 +629,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_found_again),
         cmocka_unit_test(a_torn_index_loses_its_end_alone),
+        cmocka_unit_test(a_copy_that_fails_leaves_nothing),
+        cmocka_unit_test(a_result_of_too_many_members_is_refused),
         cmocka_unit_test(who_holds_the_lock_is_waited_for),
         cmocka_unit_test(hosts_append_one_after_the_other),
         cmocka_unit_test(files_are_those_of_the_jobs_round),

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const int64_t again_ns = 100000000; /* after a caller could not be let in */
+
 static void watch_listener(gy_stream *stream);
 
 void gy_stranger_add(stream_connection *connection)
@@ -69,6 +71,7 @@ static bool let_in(gy_stream *stream)
     if (socket < 0) {
         if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
             gy_rpc_complain(stream->rpc, "a caller", "was not let in", strerror(errno));
+            stream->listen_ns = gy_now_ns(stream->env) + again_ns; /* it would fail at once */
         }
         return false;
     }
@@ -95,10 +98,11 @@ static void on_caller(uv_poll_t *poll, int status, int events)
     watch_listener(stream);
 }
 
-/* All places taken: the next caller waits in the system's queue. */
+/* All places taken, or no descriptor left: the next caller waits in the system's queue. */
 static void watch_listener(gy_stream *stream)
 {
-    bool has_room = stream->stranger_count < stream->stranger_max;
+    bool has_room =
+        stream->stranger_count < stream->stranger_max && stream->listen_ns == INT64_MAX;
     if (stream->listener < 0 || has_room == stream->is_listening) {
         return;
     }
@@ -107,6 +111,14 @@ static void watch_listener(gy_stream *stream)
         (void)uv_poll_start(&stream->listening, UV_READABLE, on_caller);
     } else {
         (void)uv_poll_stop(&stream->listening);
+    }
+}
+
+void gy_listener_look(gy_stream *stream)
+{
+    if (gy_now_ns(stream->env) >= stream->listen_ns) {
+        stream->listen_ns = INT64_MAX;
+        watch_listener(stream);
     }
 }
 

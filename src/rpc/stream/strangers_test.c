@@ -20,13 +20,14 @@ typedef struct scene {
     off_t log_at;
 } scene;
 
-static int64_t clock_ns; /* added to the real one */
+static int64_t clock_ns;   /* added to the real one */
+static int64_t stopped_ns; /* all that it says; 0: it goes */
 
 static int64_t test_now(gy_env *env)
 {
     (void)env;
     gy_env *real = gy_env_real();
-    return real->ops->now_ns(real) + clock_ns;
+    return stopped_ns > 0 ? stopped_ns : real->ops->now_ns(real) + clock_ns;
 }
 
 static gy_env test_env;
@@ -702,6 +703,43 @@ static void strangers_wait_outside(void **state)
     close_scene(&at, false);
 }
 
+/* No descriptor is left for who calls: it is tried now and then, not all the time. */
+static void who_cannot_be_let_in_waits(void **state)
+{
+    (void)state;
+    scene at;
+    struct rlimit limit, none;
+    static const char wrong[GY_FRAME_BYTES] = "GET / HTTP/1.1";
+    char text[4096];
+    open_scene(&at, true);
+    int socket = call_in(&at), next = dup(socket);
+    assert_true(next >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    close(next);
+    none = (struct rlimit){(rlim_t)next, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    gy_rpc *node = at.pair.server.rpc;
+    stopped_ns = test_now(&test_env);
+    for (int round = 0; round < 3; round++) {
+        int busy = 0;
+        for (int i = 0; i < 50; i++) {
+            busy += gy_rpc_turn(node, (gy_deadline){0}) == GY_OK;
+        }
+        assert_in_range(busy, 1, 3);
+        assert_int_equal(logged(&at, text, sizeof(text)), 1);
+        assert_non_null(strstr(text, "a caller was not let in"));
+        stopped_ns += 100000000;
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    clock_ns += 400000000;
+    stopped_ns = 0;
+    turn_some(&at);
+    assert_int_equal(send(socket, wrong, sizeof(wrong), MSG_NOSIGNAL), sizeof(wrong));
+    KIT_TURN_UNTIL(&at.pair, is_closed(socket));
+    close(socket);
+    expect_line(&at, "no frame");
+    close_scene(&at, true);
+}
+
 /* A thousand that proved themselves and say nothing. */
 static void the_idle_cost_little(void **state)
 {
@@ -747,6 +785,7 @@ int main(void)
         cmocka_unit_test(wrong_frames_end_the_connection),
         cmocka_unit_test(a_flood_does_not_fill_the_log),
         cmocka_unit_test(strangers_wait_outside),
+        cmocka_unit_test(who_cannot_be_let_in_waits),
         cmocka_unit_test(the_idle_cost_little),
     };
     return cmocka_run_group_tests_name("rpc_strangers", tests, NULL, NULL);

@@ -117,6 +117,7 @@ static int64_t next_ns(const void *carrier)
     if (uv_loop_alive(&stream->loop) && uv_backend_timeout(&stream->loop) == 0) {
         return 0;
     }
+    at_ns = GY_MIN(at_ns, stream->listen_ns);
     at_ns = GY_MIN(at_ns, gy_strangers_due_ns(stream));
     at_ns = GY_MIN(at_ns, gy_bulks_next_ns(stream));
     return stream->ring != NULL ? GY_MIN(at_ns, stream->ring_ns) : at_ns;
@@ -140,6 +141,7 @@ static void wait(gy_stream *stream, int64_t until_ns)
 
 static void do_due(gy_stream *stream)
 {
+    gy_listener_look(stream);
     gy_strangers_look(stream);
     gy_bulks_look(stream);
     if (stream->ring != NULL && gy_now_ns(stream->env) >= stream->ring_ns) {
@@ -238,6 +240,7 @@ gy_status gy_rpc_new(gy_env *env, const gy_rpc_options *options, gy_rpc **rpc)
              options->subject != NULL ? options->subject : "");
     stream->server = options->bulk;
     stream->listener = -1;
+    stream->listen_ns = INT64_MAX;
     stream->stranger_max = options->stranger_max > 0 ? options->stranger_max : GY_STRANGERS;
     stream->buffer = gy_alloc("rpc.stream", STREAM_BUFFER_BYTES);
     gy_status status = stream->buffer != NULL ? open_keys(stream, options) : GY_NOMEM;

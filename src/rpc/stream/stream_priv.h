@@ -62,6 +62,7 @@ struct gy_stream {
     int listener;         /* -1: none */
     int stranger_count, stranger_max;
     bool is_listening; /* watched: there is room for a stranger */
+    int64_t listen_ns; /* when it is watched again, having failed; INT64_MAX: it did not */
     uint32_t happened; /* in this turn */
     int64_t ring_ns;   /* when the ring is looked at next */
     stream_connection *connections, *strangers_first, *strangers_last, *pushed, *hot;
@@ -107,6 +108,8 @@ void gy_stranger_remove(stream_connection *connection);
 void gy_strangers_look(gy_stream *stream);
 /** When the next one has had its time; INT64_MAX: none is there. */
 int64_t gy_strangers_due_ns(const gy_stream *stream);
+/** Those that could not be let in are tried again when it is time. */
+void gy_listener_look(gy_stream *stream);
 void gy_stream_unlisten(gy_stream *stream);
 
 /* ---- bulk.c ---- */
