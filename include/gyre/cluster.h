@@ -23,7 +23,8 @@ typedef struct gy_nameserver_options {
     const char *table;
     const char *table_user, *table_password_file, *table_authorities;
     const char *table_certificate, *table_certificate_key;
-    double table_lease_s; /* who is elected and not heard so long is it no more; 5 */
+    bool table_is_plaintext; /* http beyond the loopback too; never with a user */
+    double table_lease_s;    /* who is elected and not heard so long is it no more; 5 */
     /* The files of jobs: a folder; NULL: beside the table of SQLite. On storage that all name
      * servers of a table share, else only new jobs outlive the one that has them. */
     const char *files;

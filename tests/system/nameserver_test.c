@@ -75,6 +75,12 @@ static const char *const lines[] = {
     "printf pass >open && chmod 644 open && "
     "e --files f --table-user u --table-password open | grep -q open && "
     "e --files f --table-cert prog | grep -qi key",
+    /* table-plaintext: no user beyond the loopback, and nothing where it was not asked for */
+    "e() { gyre nameserver -l 127.0.0.1:0 --plaintext --files f --table "
+    "etcd:http://10.9.9.1:2379/x \"$@\" 2>said; [ $? = 2 ]; }; printf pass >own && chmod 600 "
+    "own && e && grep -q 'expected .etcd:https' said && "
+    "e --table-plaintext --table-user u --table-password own && "
+    "grep -q 'user and password would cross' said",
     /* table-lease */
     "! gyre nameserver -l 127.0.0.1:0 --plaintext --table t --table-lease 0 2>said",
     /* jobs, ended */
