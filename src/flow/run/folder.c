@@ -226,6 +226,9 @@ gy_status gy_running_make_folder(gy_flow_job *job)
         return GY_OK;
     }
     GY_TRY(gy_running_check_left(job));
+    if (job->is_folder_own) { /* it is in the output, which may be another job's */
+        GY_TRY(gy_running_check_output(job));
+    }
     const char *const names[] = {"data", "scratch", "run", "trace"};
     GY_TRY(gy_running_path(job->data, job->folder, "data"));
     for (size_t i = 0; i < GY_COUNT(names); i++) {
