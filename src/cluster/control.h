@@ -47,6 +47,7 @@ typedef struct gy_hosted {
     bool is_gone;
     bool is_waiting; /* for its files, which come as fast as they can */
     bool is_known;   /* no manager that is or was here: whoever ordered is behind the times */
+    uint32_t signal; /* is_gone: by which it ended; 0: not known */
 } gy_hosted;
 
 /** All that a daemon tells the name server; texts and arrays are borrowed for the step. */

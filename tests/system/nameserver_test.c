@@ -108,6 +108,9 @@ static const char *const lines[] = {
     "gyre job show $N $a | grep -qx 'reason   no daemon may run its manager: 1 without the "
     "label' && gyre job kill $N $a && "
     "! gyre job submit $N ./bad 2>said >id && grep -q 'exit status 3: it is bad' said && "
+    "printf '#!/bin/sh\nkill -9 $$\n' >crash; chmod 755 crash; "
+    "! gyre job submit $N ./crash 2>said >id && grep -q 'last one was killed by SIGKILL' said "
+    "&& "
     "gyre cluster drain $N alpha && known drained && gyre cluster drain $N --undo alpha && "
     "known ' up '; off && known lost; down",
     "! gyre daemon --plaintext --names a:1 --listen 127.0.0.1:0 --folder df --memory 1 2>said "
@@ -222,7 +225,8 @@ static void dead_start_attempts_and_daemons(void **state)
     (void)submit_job();
     KIT_UNTIL(agents, 2, daemons[0].starts == 2 && look().failed == 1);
     at = look();
-    assert_string_equal(at.reason, "2 managers in a row ended early");
+    assert_string_equal(at.reason,
+                        "2 managers in a row ended early: the last one was not heard");
     assert_int_equal(at.lost, 0);
     (void)kit_server_end(&server, SIGTERM);
     server.command = hasty;

@@ -125,6 +125,8 @@ typedef struct job_row {
     uint32_t last_host; /* of the one before */
     uint32_t round;     /* of the host's last state that had it */
     bool was_listed;
+    char lost[48];  /* how its last manager was, as gy_names_manager_lost was told; "": none was
+                     */
     uint64_t order; /* that starts the manager */
     int64_t told_ns, due_ns, up_ns, hungry_ns;
     int64_t last_ns; /* killed: its manager has ended by then; 0: not known */

@@ -99,6 +99,23 @@ static void a_table_that_is_slow_holds_up_no_manager(void **state)
     finish(&at);
 }
 
+/* What its user sees of a program that crashes each time. */
+static void a_job_says_how_its_managers_ended(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms, .are_gone = true, .signal = SIGSEGV};
+    start(&at);
+    daemon_says(&at, 1, 4, 0);
+    submit(&at, 1, 0, "");
+    for (int i = 0; i < 9 && !look(&at).is_ended; i++) {
+        daemon_says(&at, 1, 4, 0);
+        pass(&at, 100 * ms);
+    }
+    assert_string_equal(look(&at).reason,
+                        "3 managers in a row ended early: the last one was killed by SIGSEGV");
+    finish(&at);
+}
+
 /* Whoever comes next: the manager of the epoch ahead is the job's, one of the epoch before it
  * is over; a lease and a daemon's word tell it as well. */
 static void a_new_name_server_knows_the_epoch_ahead(void **state)
@@ -556,6 +573,7 @@ int main(void)
         cmocka_unit_test(a_new_name_server_knows_the_epoch_ahead),
         cmocka_unit_test(a_manager_goes_with_its_daemon),
         cmocka_unit_test(a_new_manager_hears_which_daemons_are_lost),
+        cmocka_unit_test(a_job_says_how_its_managers_ended),
         cmocka_unit_test(a_new_name_server_hears_who_is_gone),
         cmocka_unit_test(who_is_behind_the_times_reads_the_table_again),
         cmocka_unit_test(a_manager_that_never_speaks_is_given_up),

@@ -137,6 +137,7 @@ static gy_status write_managers(const gy_daemon_state *state, gy_arena *arena,
         if (rows[i].job == NULL) {
             return GY_NOMEM;
         }
+        rows[i].signal = state->managers[i].signal;
         message->managers[i] = &rows[i];
     }
     message->n_managers = count;
@@ -207,7 +208,8 @@ gy_status gy_net_read_state(const Gy__Cluster__DaemonState *message, gy_arena *a
                                   .epoch = from->epoch,
                                   .is_gone = from->is_gone,
                                   .is_waiting = from->is_waiting,
-                                  .is_known = from->is_known};
+                                  .is_known = from->is_known,
+                                  .signal = from->signal};
     }
     *state = (gy_daemon_state){.daemon = message->daemon,
                                .incarnation = message->incarnation,

@@ -78,7 +78,8 @@ static void state_once(void)
                                   .epoch = number(),
                                   .is_gone = below(2) == 0,
                                   .is_waiting = below(2) == 0,
-                                  .is_known = below(2) == 0};
+                                  .is_known = below(2) == 0,
+                                  .signal = (uint32_t)below(65)};
     }
     Gy__Cluster__DaemonState message;
     assert_ok(gy_net_write_state(&in, &arena, &message));
@@ -105,7 +106,8 @@ static void state_once(void)
                     gy_key_is_same(out.managers[i].job, managers[i].job) &&
                     out.managers[i].epoch == managers[i].epoch &&
                     out.managers[i].is_waiting == managers[i].is_waiting &&
-                    out.managers[i].is_known == managers[i].is_known);
+                    out.managers[i].is_known == managers[i].is_known &&
+                    out.managers[i].signal == managers[i].signal);
     }
     protobuf_c_message_free_unpacked(came, NULL);
     gy_arena_free(&arena);
