@@ -89,7 +89,7 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_open(const gy_cluster_options *options
 /** NULL is fine. */
 GY_API void gy_cluster_close(gy_cluster *cluster);
 
-enum { GY_CLUSTER_ID_BYTES = 33, GY_CLUSTER_REASON_BYTES = 128 };
+enum { GY_CLUSTER_ID_BYTES = 33, GY_CLUSTER_REASON_BYTES = 256 };
 
 /** A program that runs jobs (gy_flow_run), to be run by a cluster. */
 typedef struct gy_cluster_program {

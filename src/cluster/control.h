@@ -15,7 +15,7 @@
 enum {
     GY_CONTROL_TEXT_BYTES = 64, /* of an address, host, name, label, with its end */
     GY_CONTROL_LABELS_BYTES = 256,
-    GY_CONTROL_REASON_BYTES = 128,
+    GY_CONTROL_REASON_BYTES = 256,
     GY_CONTROL_SLOTS_MAX = 1024,  /* of a daemon */
     GY_CONTROL_GANGS_MAX = 8,     /* that a manager waits for at once */
     GY_CONTROL_HOSTS_MAX = 16,    /* that it prefers */

@@ -111,6 +111,8 @@ static const char *const lines[] = {
     "printf '#!/bin/sh\nkill -9 $$\n' >crash; chmod 755 crash; "
     "! gyre job submit $N ./crash 2>said >id && grep -q 'last one was killed by SIGKILL' said "
     "&& "
+    "printf '#!/bin/sh\nprintf %%0300d 7 >&2\nexit 3\n' >much; chmod 755 much; "
+    "! gyre job submit $N ./much 2>said >id && gyre job list $N | grep -q '000[.][.][.]$' && "
     "gyre cluster drain $N alpha && known drained && gyre cluster drain $N --undo alpha && "
     "known ' up '; off && known lost; down",
     "! gyre daemon --plaintext --names a:1 --listen 127.0.0.1:0 --folder df --memory 1 2>said "

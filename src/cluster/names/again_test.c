@@ -134,7 +134,7 @@ static void submit_and_lose_the_daemon(bench *at)
     submit(at, 1, 0, "");
     at->is_held_back = false;
     const gy_names_effect stored = *said(at, GY_NAMES_STORE);
-    uint8_t record[400];
+    uint8_t record[512];
     assert_true(stored.size_bytes <= sizeof(record));
     memcpy(record, stored.data, stored.size_bytes);
     gy_names_effect again = stored;

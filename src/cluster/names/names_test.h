@@ -23,7 +23,7 @@ typedef struct bench {
     struct {
         gy_key key;
         uint64_t version;
-        uint8_t data[400];
+        uint8_t data[512];
         size_t size_bytes;
     } table[CELLS];
     gy_status store_status; /* what the next stores give */

@@ -9,7 +9,11 @@
 
 #include <assert.h>
 
-enum { NAMES_RECORD_VERSION = 1 };
+enum {
+    NAMES_RECORD_VERSION = 2,
+    NAMES_RECORD_FIRST = 1, /* that is read still: its job has so many bytes of reason less */
+    NAMES_RECORD_FIRST_LESS = 128
+};
 
 /* Keys with this high half are the name server's own: low 0 the term, else a daemon. */
 #define NAMES_OWN_KEY 0x7972652D6E616D65u
@@ -41,7 +45,7 @@ typedef struct names_record_job {
 } names_record_job;
 
 static_assert(sizeof(names_record_head) == 16 && sizeof(names_record_number) == 24 &&
-                  sizeof(names_record_job) == 16 + 24 + 24 + 256,
+                  sizeof(names_record_job) == 16 + 24 + 24 + 128 + GY_CONTROL_REASON_BYTES,
               "records have no holes");
 
 #endif

@@ -275,9 +275,12 @@ gy_status gy_names_load(gy_names *names, gy_key key, uint64_t version, const voi
         names_record_number number;
         names_record_job job;
     } record;
+    memset(&record, 0, sizeof(record));
     if (size_bytes >= sizeof(record.head)) {
         memcpy(&record, data, GY_MIN(size_bytes, sizeof(record)));
-        if (record.head.version != NAMES_RECORD_VERSION) {
+        const bool is_first = record.head.version == NAMES_RECORD_FIRST;
+        wanted -= is_first && !is_own ? NAMES_RECORD_FIRST_LESS : 0;
+        if (!is_first && record.head.version != NAMES_RECORD_VERSION) {
             return gy_fail(GY_UNSUPPORTED, "a record of version %u, this is version %u",
                            record.head.version, NAMES_RECORD_VERSION);
         }

@@ -280,7 +280,7 @@ static void wrong_states_are_refused(void **state)
     WRONG_STATE(message.address = big, "an address of 64");
     WRONG_STATE(message.host = big, "a host's name");
     WRONG_STATE(message.labels = big, "labels of 256");
-    WRONG_STATE(message.trouble = big, "a trouble of 128");
+    WRONG_STATE(message.trouble = big, "a trouble of 256");
     WRONG_STATE(message.trouble = (char *)(uintptr_t) "disk\033[2J", "the byte 27");
     WRONG_STATE((message.leases = leases, message.n_leases = 1), "no job");
     lease.job = &job;
@@ -350,9 +350,11 @@ static void texts_of_anybody_are_cleaned(void **state)
     gy_net_clean_text("a\tb\x1b\x7f", out, sizeof(out));
     assert_string_equal(out, "a b  ");
     gy_net_clean_text("abcdefghij", out, sizeof(out));
+    assert_string_equal(out, "abcd...");
+    gy_net_clean_text("abcdefg", out, sizeof(out)); /* just so */
     assert_string_equal(out, "abcdefg");
-    gy_net_clean_text("abcdef\xc3\xa4", out, sizeof(out)); /* no half of a character */
-    assert_string_equal(out, "abcdef");
+    gy_net_clean_text("abc\xc3\xa4xyz", out, sizeof(out)); /* no half of a character */
+    assert_string_equal(out, "abc...");
     gy_net_key_text((gy_key){0xab, 0x12}, id);
     assert_string_equal(id, "00000000000000ab0000000000000012");
     assert_true(gy_net_platform() != 0 && gy_net_platform() == gy_net_platform());
