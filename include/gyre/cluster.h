@@ -72,6 +72,7 @@ typedef struct gy_cluster_options {
         *names; /* name servers: "HOST:PORT,HOST:PORT"; the one that is elected answers */
     const char *key_file; /* a key ring for the role submitter, or watcher: he may list alone;
                            * NULL: only with is_plaintext */
+    bool is_operator;     /* of the role operator instead: lists and drains */
     bool is_plaintext;    /* no key, loopback addresses alone */
     double patience_s;    /* a name server is looked for so long; 10 */
     const char *ahead;    /* a program that will be submitted: what it needs is looked for at
@@ -229,7 +230,7 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_last_words(gy_cluster *cluster, const 
                                                      gy_cluster_said said, void *arg);
 
 /** A daemon gets no new work, or gets some again. `id` may be the beginning of its id, or its
- * host. GY_NOTFOUND; GY_ARG several; GY_PEER; GY_STATE */
+ * host. For an operator (is_operator). GY_NOTFOUND; GY_ARG several; GY_PEER; GY_STATE */
 GY_API GY_MUST_CHECK gy_status gy_cluster_drain(gy_cluster *cluster, const char *id,
                                                 bool is_on);
 

@@ -39,12 +39,15 @@ typedef enum gy_rpc_role {
     GY_RPC_DAEMON,
     GY_RPC_MANAGER,
     GY_RPC_SUBMITTER,
-    GY_RPC_WATCHER, /* reads the state of a cluster, for a status page */
+    GY_RPC_WATCHER,  /* reads the state of a cluster, for a status page */
+    GY_RPC_OPERATOR, /* says which daemons get work */
     GY_RPC_ROLES
 } gy_rpc_role;
 
 /** "name server", static. @threads any */
 const char *gy_rpc_role_text(gy_rpc_role role);
+/** "a name server", "an operator", static. @threads any */
+const char *gy_rpc_role_one(gy_rpc_role role);
 
 #define GY_RPC_MAY(role) (1u << (role))
 

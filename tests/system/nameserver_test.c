@@ -48,6 +48,14 @@ static const char *const lines[] = {
     "grep -q 'watcher' said && gyre key derive daemon none ring && "
     "! gyre job list --names $(cat port) --key none 2>said && "
     "grep -q 'no key of a submitter' said && down",
+    /* who may submit may not drain; an operator may, and nothing more */
+    "up --table o --key ring && host && known ' up ' && "
+    "gyre key derive submitter user ring && gyre key derive operator op ring && "
+    "A=\"--names $(cat port)\" && h=$(gyre cluster list $A --key user | sed -n '2s/ .*//p') && "
+    "! gyre cluster drain $A --key user $h 2>said && grep -q 'no key of an operator' said && "
+    "gyre cluster drain $A --key op $h && known drained && "
+    "! gyre job submit $A --key op ./prog 2>said && grep -q 'no key of a submitter' said && "
+    "gyre cluster drain $A --key ring --undo $h && known ' up '; off; down",
     /* names */
     "for n in x 127.0.0.1:0 127.0.0.1:65536 a:1,,b:2; do "
     "! gyre job list --plaintext --names $n 2>said && grep -q 'address' said && "

@@ -43,7 +43,7 @@ static int run_drain(char **operands, int count)
 {
     gy_cluster *cluster = NULL;
     (void)count;
-    int opened = gy_cli_open_cluster("cluster drain", &settings.at, &cluster);
+    int opened = gy_cli_open_operator("cluster drain", &settings.at, &cluster);
     if (opened != GY_EXIT_OK) {
         return opened;
     }

@@ -66,31 +66,34 @@ bool gy_cli_is_of_cluster(const gy_names_settings *at)
     return at->names != NULL || at->key != NULL || at->is_plaintext;
 }
 
-static int open_cluster_for(const char *what, const gy_names_settings *at, const char *program,
-                            gy_cluster **cluster)
+/* `options` with what the command line says of the name servers and the key. */
+static int open_cluster_as(const char *what, const gy_names_settings *at,
+                           gy_cluster_options options, gy_cluster **cluster)
 {
     if (at->names == NULL) {
         return gy_report_usage("gyre %s: --names is missing: HOST:PORT of the name server",
                                what);
     }
     char kept[4096];
-    const char *key = NULL;
-    int found = gy_cli_find_key(what, at->key, at->is_plaintext, kept, &key);
+    int found = gy_cli_find_key(what, at->key, at->is_plaintext, kept, &options.key_file);
     if (found != GY_EXIT_OK) {
         return found;
     }
-    const gy_cluster_options options = {.names = at->names,
-                                        .key_file = key,
-                                        .is_plaintext = at->is_plaintext,
-                                        .patience_s = at->patience,
-                                        .ahead = program};
+    options.names = at->names;
+    options.is_plaintext = at->is_plaintext;
+    options.patience_s = at->patience;
     gy_status status = gy_cluster_open(&options, cluster);
     return status == GY_OK ? GY_EXIT_OK : gy_report_failure(what, status);
 }
 
 int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluster **cluster)
 {
-    return open_cluster_for(what, at, NULL, cluster);
+    return open_cluster_as(what, at, (gy_cluster_options){.ahead = NULL}, cluster);
+}
+
+int gy_cli_open_operator(const char *what, const gy_names_settings *at, gy_cluster **cluster)
+{
+    return open_cluster_as(what, at, (gy_cluster_options){.is_operator = true}, cluster);
 }
 
 /* ---- Lists ---- */
@@ -287,7 +290,8 @@ int gy_cli_job_submit(char **operands, int count)
     gy_cluster *cluster = NULL;
     char id[GY_CLUSTER_ID_BYTES];
     (void)count;
-    int opened = open_cluster_for("job submit", &gy_submit_given.at, operands[0], &cluster);
+    int opened = open_cluster_as("job submit", &gy_submit_given.at,
+                                 (gy_cluster_options){.ahead = operands[0]}, &cluster);
     if (opened != GY_EXIT_OK) {
         return opened;
     }

@@ -47,11 +47,12 @@ static gy_status dial_all(gy_cluster *cluster, const char *names)
     return cluster->server_count > 0 ? GY_OK : gy_fail(GY_ARG, "no name server is named");
 }
 
-/* As a submitter, or with a ring that has no key of one as a watcher: he may list. */
+/* As an operator, if so asked; else as a submitter, or with a ring that has no key of one as a
+ * watcher: he may list. */
 static gy_status open_node(gy_cluster *made, const gy_cluster_options *options)
 {
-    gy_rpc_options node = {.name = "submitter",
-                           .role = GY_RPC_SUBMITTER,
+    gy_rpc_options node = {.name = options->is_operator ? "operator" : "submitter",
+                           .role = options->is_operator ? GY_RPC_OPERATOR : GY_RPC_SUBMITTER,
                            .methods = made->methods,
                            .method_count = CLIENT_METHODS,
                            .retry_most_ns = 500000000,
@@ -59,7 +60,7 @@ static gy_status open_node(gy_cluster *made, const gy_cluster_options *options)
                            .is_plaintext = options->is_plaintext};
     gy_error why;
     gy_status status = gy_rpc_new(made->env, &node, &made->rpc);
-    if (status != GY_STATE) {
+    if (status != GY_STATE || options->is_operator) {
         return status;
     }
     gy_error_take(&why, status);
