@@ -158,8 +158,9 @@ gy_deadline gy_rpc_next(const gy_rpc *rpc);
 
 /* ---- Peers ---- */
 
-/** GY_ARG: no "HOST:PORT" with a port of 1 to 65535. @threads any */
-GY_MUST_CHECK gy_status gy_rpc_check_address(const char *address);
+/** GY_ARG: no "HOST:PORT" with a port of 1 to 65535, or, of who has no key, a number that is
+ * not of the loopback. @threads any */
+GY_MUST_CHECK gy_status gy_rpc_check_address(const char *address, bool is_plaintext);
 
 /**
  * Keep up a connection to the node at "HOST:PORT" from now on, until gy_rpc_drop.

@@ -61,6 +61,11 @@ static const char *const lines[] = {
     "! gyre job list --plaintext --names $n 2>said && grep -q 'address' said && "
     "! gyre daemon --plaintext --names $n --listen 127.0.0.1:0 --folder df 2>said && "
     "grep -q 'address' said || exit 1; done",
+    /* without a key nobody is called on another host: at once */
+    "gyre job list --plaintext --names 127.0.0.1:1,10.9.9.9:5 --patience 90 2>said; [ $? = 2 ] "
+    "&& grep -q '10.9.9.9:5 is not on the loopback' said && "
+    "{ gyre daemon --plaintext --names 10.9.9.9:5 --listen 127.0.0.1:0 --folder df 2>said; "
+    "[ $? = 2 ]; } && grep -q 'not on the loopback' said",
     /* files, files-limit */
     "up --table t --files there && sub ./prog && [ $(ls there | wc -l) = 2 ] && down && "
     "up --table t --files less --files-limit 10 && ! sub ./prog 2>said; down && "

@@ -83,6 +83,9 @@ static int open_cluster_as(const char *what, const gy_names_settings *at,
     options.is_plaintext = at->is_plaintext;
     options.patience_s = at->patience;
     gy_status status = gy_cluster_open(&options, cluster);
+    if (status == GY_ARG) {
+        return gy_report_usage("gyre %s: %s", what, gy_error_text());
+    }
     return status == GY_OK ? GY_EXIT_OK : gy_report_failure(what, status);
 }
 

@@ -27,7 +27,7 @@ gy_status gy_client_read_id(const char *id, gy_key *job)
 
 /* ---- Beginning and end ---- */
 
-static gy_status dial_all(gy_cluster *cluster, const char *names)
+static gy_status dial_all(gy_cluster *cluster, const char *names, bool is_plaintext)
 {
     while (*names != '\0') {
         char address[GY_CONTROL_TEXT_BYTES];
@@ -39,7 +39,7 @@ static gy_status dial_all(gy_cluster *cluster, const char *names)
             (int)sizeof(address)) {
             return gy_fail(GY_ARG, "'%.80s' is too long for an address", names);
         }
-        GY_TRY(gy_rpc_check_address(address));
+        GY_TRY(gy_rpc_check_address(address, is_plaintext));
         GY_TRY(gy_rpc_dial(cluster->rpc, address, &cluster->servers[cluster->server_count]));
         cluster->server_count++;
         names += size + (names[size] == ',');
@@ -92,7 +92,7 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
         gy_client_look_ahead(made, options->ahead);
     }
     gy_status status = open_node(made, options);
-    status = status == GY_OK ? dial_all(made, options->names) : status;
+    status = status == GY_OK ? dial_all(made, options->names, options->is_plaintext) : status;
     if (status < 0) {
         gy_cluster_close(made);
         return status;
