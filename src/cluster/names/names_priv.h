@@ -97,6 +97,7 @@ typedef struct job_facts {
     bool is_killed, is_ended, is_resumed; /* is_resumed: it had ended, and goes on */
     bool is_forgotten; /* what is kept of it is removed, or was, or in part */
     gy_status status;
+    gy_status before; /* is_forgotten: how it had ended, as `reason` says; 0: not known */
     char name[GY_CONTROL_TEXT_BYTES], label[GY_CONTROL_TEXT_BYTES];
     char reason[GY_CONTROL_REASON_BYTES];
 } job_facts;

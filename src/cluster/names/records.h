@@ -36,7 +36,8 @@ typedef struct names_record_job {
     uint64_t platform;
     uint32_t epoch, attempts;
     uint16_t weight;
-    uint8_t is_ahead, none; /* the epoch after `epoch` may be in use */
+    uint8_t is_ahead; /* the epoch after `epoch` may be in use */
+    uint8_t before;   /* is_forgotten: minus the status that it had ended with; 0: not known */
     uint32_t slots_max;
     int32_t status;
     uint8_t is_killed, is_ended, is_resumed, is_forgotten;

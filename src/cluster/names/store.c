@@ -70,6 +70,7 @@ void gy_names_store_job(gy_names *names, uint32_t job, pending what)
                                .is_ahead = facts->is_ahead,
                                .slots_max = facts->slots_max,
                                .status = facts->status,
+                               .before = (uint8_t)-facts->before,
                                .is_killed = facts->is_killed,
                                .is_resumed = facts->is_resumed,
                                .is_forgotten = facts->is_forgotten,
@@ -229,7 +230,8 @@ static gy_status load_job(gy_names *names, gy_key key, uint64_t version,
                              .is_ended = record->is_ended != 0,
                              .is_resumed = record->is_resumed != 0,
                              .is_forgotten = record->is_forgotten != 0,
-                             .status = (gy_status)record->status};
+                             .status = (gy_status)record->status,
+                             .before = (gy_status)-record->before};
     memcpy(row->facts.name, record->name, sizeof(record->name));
     memcpy(row->facts.label, record->label, sizeof(record->label));
     memcpy(row->facts.reason, record->reason, sizeof(record->reason));
