@@ -37,8 +37,9 @@ static const char *const lines[] = {
     /* nameserver: listen, port-file, plaintext, table */
     "up --table t && grep -qx \"$(cat port)\" ns && gyre job list $N | grep -q state && down "
     "&& "
-    "[ -s t ] && ! gyre job list $N --patience 0.1 2>said && grep -q 'no name server answers' "
-    "said",
+    "[ -s t ] && ! gyre job list $N --patience 0.1 2>said >out && grep -q 'no name server "
+    "answers' "
+    "said && ! gyre cluster list $N --patience 0.1 2>said >>out && [ ! -s out ]",
     "! gyre nameserver -l 0.0.0.0:0 --plaintext --table t 2>said && grep -q loopback said",
     /* key */
     "gyre key new ring && up --table sqlite:t --key ring && gyre job list $N && "
@@ -100,7 +101,9 @@ static const char *const lines[] = {
     "up --table t2 --jobs 1 --ended 1 && a=$(sub ./prog) && ! sub ./prog 2>said && "
     "grep -q 'open already' said && gyre job kill $N $a && ! gyre job wait $N $a 2>said && "
     "grep -q 'killed by its user' said && b=$(sub ./prog) && gyre job kill $N $b && "
-    "! gyre job wait $N $b 2>said && [ $(gyre job list $N | wc -l) = 2 ]; down",
+    "! gyre job wait $N $b 2>said && [ $(gyre job list $N | wc -l) = 2 ] && "
+    "! gyre job kill $N $b 2>said && grep -q 'has ended' said && "
+    "! sub -e GYRE_TICKET=x ./prog 2>said && grep -q GYRE_TICKET said; down",
     /* job: name, weight, slots, label, file, env, no-wait, timeout, show, list */
     "up --table t3 --files f3 && echo >side && a=$(sub --name words --weight 7 --slots 3 "
     "--label gpu -f side -e X=yes ./prog in) && gyre job show $N $a >said && "

@@ -109,9 +109,18 @@ static const char *state_name(const gy_cluster_job *job)
     return job->status == GY_OK ? "done" : job->status == GY_CANCELLED ? "killed" : "failed";
 }
 
+static void print_head(bool *is_printed)
+{
+    if (!*is_printed) {
+        printf("%-32s %-8s %13s %6s  %-24s %s\n", "id", "state", "slots", "epoch", "name", "");
+        *is_printed = true;
+    }
+}
+
+/* Behind the head, which is not printed before somebody answers. */
 static gy_status print_row(void *arg, const gy_cluster_job *job)
 {
-    (void)arg;
+    print_head(arg);
     printf("%-32s %-8s %6u/%-6u %6u  %-24s %s\n", job->id, state_name(job), job->slots_held,
            job->slots_wanted, job->epoch, job->name,
            job->reason[0] != '\0' ? job->reason : job->progress);
@@ -125,8 +134,12 @@ int gy_cli_cluster_jobs(const gy_names_settings *at)
     if (opened != GY_EXIT_OK) {
         return opened;
     }
-    printf("%-32s %-8s %13s %6s  %-24s %s\n", "id", "state", "slots", "epoch", "name", "");
-    gy_status status = gy_cluster_list(cluster, &(gy_cluster_visit){.job = print_row});
+    bool has_head = false;
+    gy_status status =
+        gy_cluster_list(cluster, &(gy_cluster_visit){.job = print_row, .arg = &has_head});
+    if (status == GY_OK) {
+        print_head(&has_head);
+    }
     return gy_cli_close_cluster("job list", cluster, status);
 }
 
