@@ -154,7 +154,7 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_find_job(gy_cluster *cluster, const ch
                                                    char id[GY_CLUSTER_ID_BYTES]);
 
 /** Ask its manager to end it; it is stored that it shall, so it will. GY_NOTFOUND; GY_ARG no
- * whole id; GY_PEER; GY_STATE */
+ * whole id; GY_PEER; GY_STATE, also one that has ended */
 GY_API GY_MUST_CHECK gy_status gy_cluster_kill(gy_cluster *cluster, const char *id);
 
 /**
