@@ -145,7 +145,7 @@ typedef struct letter {
 typedef struct record {
     gy_key key;
     uint64_t version; /* 0: none */
-    uint8_t data[400];
+    uint8_t data[512];
     size_t size_bytes;
 } record;
 

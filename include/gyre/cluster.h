@@ -23,7 +23,8 @@ typedef struct gy_nameserver_options {
     const char *table;
     const char *table_user, *table_password_file, *table_authorities;
     const char *table_certificate, *table_certificate_key;
-    double table_lease_s; /* who is elected and not heard so long is it no more; 5 */
+    bool table_is_plaintext; /* http beyond the loopback too; never with a user */
+    double table_lease_s;    /* who is elected and not heard so long is it no more; 5 */
     /* The files of jobs: a folder; NULL: beside the table of SQLite. On storage that all name
      * servers of a table share, else only new jobs outlive the one that has them. */
     const char *files;
@@ -72,6 +73,7 @@ typedef struct gy_cluster_options {
         *names; /* name servers: "HOST:PORT,HOST:PORT"; the one that is elected answers */
     const char *key_file; /* a key ring for the role submitter, or watcher: he may list alone;
                            * NULL: only with is_plaintext */
+    bool is_operator;     /* of the role operator instead: lists and drains */
     bool is_plaintext;    /* no key, loopback addresses alone */
     double patience_s;    /* a name server is looked for so long; 10 */
     const char *ahead;    /* a program that will be submitted: what it needs is looked for at
@@ -89,7 +91,7 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_open(const gy_cluster_options *options
 /** NULL is fine. */
 GY_API void gy_cluster_close(gy_cluster *cluster);
 
-enum { GY_CLUSTER_ID_BYTES = 33, GY_CLUSTER_REASON_BYTES = 128 };
+enum { GY_CLUSTER_ID_BYTES = 33, GY_CLUSTER_REASON_BYTES = 256 };
 
 /** A program that runs jobs (gy_flow_run), to be run by a cluster. */
 typedef struct gy_cluster_program {
@@ -153,7 +155,7 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_find_job(gy_cluster *cluster, const ch
                                                    char id[GY_CLUSTER_ID_BYTES]);
 
 /** Ask its manager to end it; it is stored that it shall, so it will. GY_NOTFOUND; GY_ARG no
- * whole id; GY_PEER; GY_STATE */
+ * whole id; GY_PEER; GY_STATE, also one that has ended */
 GY_API GY_MUST_CHECK gy_status gy_cluster_kill(gy_cluster *cluster, const char *id);
 
 /**
@@ -229,7 +231,7 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_last_words(gy_cluster *cluster, const 
                                                      gy_cluster_said said, void *arg);
 
 /** A daemon gets no new work, or gets some again. `id` may be the beginning of its id, or its
- * host. GY_NOTFOUND; GY_ARG several; GY_PEER; GY_STATE */
+ * host. For an operator (is_operator). GY_NOTFOUND; GY_ARG several; GY_PEER; GY_STATE */
 GY_API GY_MUST_CHECK gy_status gy_cluster_drain(gy_cluster *cluster, const char *id,
                                                 bool is_on);
 

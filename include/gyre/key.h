@@ -8,10 +8,10 @@
  *     EPOCH ROLE/SUBJECT HEX  the key of one role for one subject (a job): no other comes from
  * it
  *
- * Roles are nameserver, daemon, manager, submitter, watcher; a subject is 1 to 64 printable
- * characters without a blank. The newest epoch is offered, all are accepted: add a new one
- * everywhere, then retire the old one; nothing has to be started anew. A file of the digits of
- * one secret alone, as earlier versions made it, is epoch 1.
+ * Roles are nameserver, daemon, manager, submitter, watcher, operator; a subject is 1 to 64
+ * printable characters without a blank. The newest epoch is offered, all are accepted: add a
+ * new one everywhere, then retire the old one; nothing has to be started anew. A file of the
+ * digits of one secret alone, as earlier versions made it, is epoch 1.
  */
 #ifndef GYRE_KEY_H
 #define GYRE_KEY_H

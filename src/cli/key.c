@@ -130,8 +130,9 @@ const gy_command gy_command_key = {
         "offered; all are accepted. Copy the file to every host, then retire the old epoch\n"
         "there: connections by its key end. derive makes a file for one who may be less, with\n"
         "the keys of all epochs: WHO is one or more of the roles nameserver, daemon, manager,\n"
-        "submitter and watcher, with commas between, or ROLE/SUBJECT for a single subject,\n"
-        "such as the manager of one job. Daemons need daemon,manager. After a rotation derive\n"
-        "it again. show lists epochs and roles.",
+        "submitter, watcher and operator, with commas between, or ROLE/SUBJECT for a single\n"
+        "subject, such as the manager of one job. Daemons need daemon,manager. After a "
+        "rotation\n"
+        "derive it again. show lists epochs and roles.",
     .run = run,
 };

@@ -15,7 +15,7 @@
 enum {
     GY_CONTROL_TEXT_BYTES = 64, /* of an address, host, name, label, with its end */
     GY_CONTROL_LABELS_BYTES = 256,
-    GY_CONTROL_REASON_BYTES = 128,
+    GY_CONTROL_REASON_BYTES = 256,
     GY_CONTROL_SLOTS_MAX = 1024,  /* of a daemon */
     GY_CONTROL_GANGS_MAX = 8,     /* that a manager waits for at once */
     GY_CONTROL_HOSTS_MAX = 16,    /* that it prefers */
@@ -47,6 +47,7 @@ typedef struct gy_hosted {
     bool is_gone;
     bool is_waiting; /* for its files, which come as fast as they can */
     bool is_known;   /* no manager that is or was here: whoever ordered is behind the times */
+    uint32_t signal; /* is_gone: by which it ended; 0: not known */
 } gy_hosted;
 
 /** All that a daemon tells the name server; texts and arrays are borrowed for the step. */

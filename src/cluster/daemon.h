@@ -78,7 +78,7 @@ typedef enum gy_daemon_event_kind {
     /* job, epoch: that manager is not started before its files are here; it is started now */
     GY_DAEMON_MANAGER_WAITS,
     GY_DAEMON_MANAGER_RUNS,
-    GY_DAEMON_MANAGER_DOWN, /* job, epoch: that manager's process is gone */
+    GY_DAEMON_MANAGER_DOWN, /* job, epoch, signal: that manager's process is gone */
     GY_DAEMON_FETCHED,      /* ticket, status: OK; PEER dead; NOTFOUND it has no such file;
                                MISMATCH other bytes; LIMIT the disk is full; another */
 } gy_daemon_event_kind;
@@ -91,6 +91,7 @@ typedef struct gy_daemon_event {
     uint32_t epoch, generation;
     uint64_t lease, number, ticket, bytes;
     bool is_more, is_kept;
+    uint32_t signal; /* 0: not known, or not by one */
     const gy_order *order;
     const gy_wanted_section *section;
     const char *reason;

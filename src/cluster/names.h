@@ -168,8 +168,11 @@ typedef struct gy_names_job {
     const char *reason;         /* of its end, or what it waits for */
     uint32_t epoch, weight, slots_wanted, slots_held, attempts;
     bool is_ended, is_up;
+    bool is_gone;     /* and what was kept of it is removed, which is what a wait hears */
     gy_status status; /* of its end */
 } gy_names_job;
+
+#define GY_NAMES_GONE_TEXT "what was kept of it is removed"
 
 /** The index-th; false: there is none. Indices may have holes of their own: key 0, id 0. */
 bool gy_names_look_daemon(const gy_names *names, uint32_t index, gy_names_daemon *daemon);

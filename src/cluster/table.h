@@ -36,7 +36,8 @@ typedef struct gy_table_options {
     const char *authorities;   /* a file of certificates that are trusted; NULL: the system's */
     /* Both or none; the certificate has no common name: etcd's JSON gateway refuses one. */
     const char *certificate, *certificate_key;
-    double lease_s; /* a leader that is not heard for so long is none; 5; rounded up to 1 */
+    bool is_plaintext; /* "http:" beyond the loopback too; never with a user */
+    double lease_s;    /* a leader that is not heard for so long is none; 5; rounded up to 1 */
 
     double patience_s; /* a store, open, load or leader is tried so long; 10 */
 

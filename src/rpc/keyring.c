@@ -12,7 +12,7 @@ static_assert((int)GY_KEYRING_KEY_BYTES == (int)GY_KEY_BYTES, "keys go to TLS as
 const char *const gy_keyring_roles[GY_RPC_ROLES] = {
     [GY_RPC_NAMESERVER] = "nameserver", [GY_RPC_DAEMON] = "daemon",
     [GY_RPC_MANAGER] = "manager",       [GY_RPC_SUBMITTER] = "submitter",
-    [GY_RPC_WATCHER] = "watcher",
+    [GY_RPC_WATCHER] = "watcher",       [GY_RPC_OPERATOR] = "operator",
 };
 
 typedef struct ring_key {
@@ -35,15 +35,20 @@ struct gy_keyring {
     char text[256];
 };
 
-const char *gy_rpc_role_text(gy_rpc_role role)
+const char *gy_rpc_role_one(gy_rpc_role role)
 {
     static const char *const texts[GY_RPC_ROLES] = {
-        [GY_RPC_NAMESERVER] = "name server", [GY_RPC_DAEMON] = "daemon",
-        [GY_RPC_MANAGER] = "manager",        [GY_RPC_SUBMITTER] = "submitter",
-        [GY_RPC_WATCHER] = "watcher",
+        [GY_RPC_NAMESERVER] = "a name server", [GY_RPC_DAEMON] = "a daemon",
+        [GY_RPC_MANAGER] = "a manager",        [GY_RPC_SUBMITTER] = "a submitter",
+        [GY_RPC_WATCHER] = "a watcher",        [GY_RPC_OPERATOR] = "an operator",
     };
     GY_ASSERT(role < GY_RPC_ROLES);
     return texts[role];
+}
+
+const char *gy_rpc_role_text(gy_rpc_role role)
+{
+    return strchr(gy_rpc_role_one(role), ' ') + 1;
 }
 
 bool gy_rpc_subject_is_good(const char *subject)
@@ -69,8 +74,8 @@ gy_status gy_ring_who(const char *text, gy_keyring_who *who)
         role++;
     }
     if (role == GY_RPC_ROLES) {
-        return gy_fail(GY_ARG, "no role: expected nameserver, daemon, manager, submitter or "
-                               "watcher");
+        return gy_fail(GY_ARG, "no role: expected nameserver, daemon, manager, submitter, "
+                               "watcher or operator");
     }
     if (slash != NULL && !gy_rpc_subject_is_good(slash + 1)) {
         return gy_fail(GY_ARG, "no subject: expected 1 to %d printable characters",
@@ -407,8 +412,8 @@ gy_status gy_keyring_offer(const gy_keyring *ring, gy_keyring_who *who, uint32_t
         best = best != NULL ? best : newest(ring, who->role, who->subject, UINT64_MAX);
     }
     if (best == NULL) {
-        return gy_fail(GY_STATE, "%s has no key of a %s%s%s", ring->path,
-                       gy_rpc_role_text(who->role), who->subject[0] != '\0' ? " for " : "",
+        return gy_fail(GY_STATE, "%s has no key of %s%s%s", ring->path,
+                       gy_rpc_role_one(who->role), who->subject[0] != '\0' ? " for " : "",
                        who->subject);
     }
     if (strcmp(best->subject, who->subject) == 0) {

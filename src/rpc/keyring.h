@@ -9,9 +9,10 @@
  *
  * Who holds what stands left of an arrow derives, and so verifies, what stands right of it, and
  * nothing else: a ring of a subject's key verifies that one caller alone, a ring of the role
- * "daemon" no manager. Roles are "nameserver", "daemon", "manager", "submitter", "watcher". The
- * newest epoch is offered, all are accepted: a new one is added everywhere, then the old one is
- * retired. Lines that are empty or begin with # say nothing; digits alone are epoch 1.
+ * "daemon" no manager. Roles are "nameserver", "daemon", "manager", "submitter", "watcher",
+ * "operator". The newest epoch is offered, all are accepted: a new one is added everywhere,
+ * then the old one is retired. Lines that are empty or begin with # say nothing; digits alone
+ * are epoch 1.
  */
 #ifndef GY_RPC_KEYRING_H
 #define GY_RPC_KEYRING_H

@@ -39,12 +39,15 @@ typedef enum gy_rpc_role {
     GY_RPC_DAEMON,
     GY_RPC_MANAGER,
     GY_RPC_SUBMITTER,
-    GY_RPC_WATCHER, /* reads the state of a cluster, for a status page */
+    GY_RPC_WATCHER,  /* reads the state of a cluster, for a status page */
+    GY_RPC_OPERATOR, /* says which daemons get work */
     GY_RPC_ROLES
 } gy_rpc_role;
 
 /** "name server", static. @threads any */
 const char *gy_rpc_role_text(gy_rpc_role role);
+/** "a name server", "an operator", static. @threads any */
+const char *gy_rpc_role_one(gy_rpc_role role);
 
 #define GY_RPC_MAY(role) (1u << (role))
 
@@ -155,8 +158,9 @@ gy_deadline gy_rpc_next(const gy_rpc *rpc);
 
 /* ---- Peers ---- */
 
-/** GY_ARG: no "HOST:PORT" with a port of 1 to 65535. @threads any */
-GY_MUST_CHECK gy_status gy_rpc_check_address(const char *address);
+/** GY_ARG: no "HOST:PORT" with a port of 1 to 65535, or, of who has no key, a number that is
+ * not of the loopback. @threads any */
+GY_MUST_CHECK gy_status gy_rpc_check_address(const char *address, bool is_plaintext);
 
 /**
  * Keep up a connection to the node at "HOST:PORT" from now on, until gy_rpc_drop.

@@ -68,6 +68,12 @@ static void says_what_cannot_be_done(void **state)
     assert_int_equal(shell("! $GYRE job submit $N -- $GYRE mr wordcount nowhere -o nothing "
                            ">said 2>&1 && grep -q nowhere said && [ ! -e nothing ]"),
                      0);
+    assert_int_equal(
+        shell(
+            "one=\"$GYRE job submit $N -- $GYRE mr wordcount in0 -o full\"; $one >said 2>&1 && "
+            "find full | sort >before && ! $one >said 2>&1 && grep -q 'not empty' said && "
+            "find full | sort | cmp - before"),
+        0);
 }
 
 /* A job whose maps are done, written and known to its journal, and whose reduces wait. */

@@ -37,8 +37,9 @@ static const char *const lines[] = {
     /* nameserver: listen, port-file, plaintext, table */
     "up --table t && grep -qx \"$(cat port)\" ns && gyre job list $N | grep -q state && down "
     "&& "
-    "[ -s t ] && ! gyre job list $N --patience 0.1 2>said && grep -q 'no name server answers' "
-    "said",
+    "[ -s t ] && ! gyre job list $N --patience 0.1 2>said >out && grep -q 'no name server "
+    "answers' "
+    "said && ! gyre cluster list $N --patience 0.1 2>said >>out && [ ! -s out ]",
     "! gyre nameserver -l 0.0.0.0:0 --plaintext --table t 2>said && grep -q loopback said",
     /* key */
     "gyre key new ring && up --table sqlite:t --key ring && gyre job list $N && "
@@ -48,11 +49,24 @@ static const char *const lines[] = {
     "grep -q 'watcher' said && gyre key derive daemon none ring && "
     "! gyre job list --names $(cat port) --key none 2>said && "
     "grep -q 'no key of a submitter' said && down",
+    /* who may submit may not drain; an operator may, and nothing more */
+    "up --table o --key ring && host && known ' up ' && "
+    "gyre key derive submitter user ring && gyre key derive operator op ring && "
+    "A=\"--names $(cat port)\" && h=$(gyre cluster list $A --key user | sed -n '2s/ .*//p') && "
+    "! gyre cluster drain $A --key user $h 2>said && grep -q 'no key of an operator' said && "
+    "gyre cluster drain $A --key op $h && known drained && "
+    "! gyre job submit $A --key op ./prog 2>said && grep -q 'no key of a submitter' said && "
+    "gyre cluster drain $A --key ring --undo $h && known ' up '; off; down",
     /* names */
     "for n in x 127.0.0.1:0 127.0.0.1:65536 a:1,,b:2; do "
     "! gyre job list --plaintext --names $n 2>said && grep -q 'address' said && "
     "! gyre daemon --plaintext --names $n --listen 127.0.0.1:0 --folder df 2>said && "
     "grep -q 'address' said || exit 1; done",
+    /* without a key nobody is called on another host: at once */
+    "gyre job list --plaintext --names 127.0.0.1:1,10.9.9.9:5 --patience 90 2>said; [ $? = 2 ] "
+    "&& grep -q '10.9.9.9:5 is not on the loopback' said && "
+    "{ gyre daemon --plaintext --names 10.9.9.9:5 --listen 127.0.0.1:0 --folder df 2>said; "
+    "[ $? = 2 ]; } && grep -q 'not on the loopback' said",
     /* files, files-limit */
     "up --table t --files there && sub ./prog && [ $(ls there | wc -l) = 2 ] && down && "
     "up --table t --files less --files-limit 10 && ! sub ./prog 2>said; down && "
@@ -76,13 +90,21 @@ static const char *const lines[] = {
     "printf pass >open && chmod 644 open && "
     "e --files f --table-user u --table-password open | grep -q open && "
     "e --files f --table-cert prog | grep -qi key",
+    /* table-plaintext: no user beyond the loopback, and nothing where it was not asked for */
+    "e() { gyre nameserver -l 127.0.0.1:0 --plaintext --files f --table "
+    "etcd:http://10.9.9.1:2379/x \"$@\" 2>said; [ $? = 2 ]; }; printf pass >own && chmod 600 "
+    "own && e && grep -q 'expected .etcd:https' said && "
+    "e --table-plaintext --table-user u --table-password own && "
+    "grep -q 'user and password would cross' said",
     /* table-lease */
     "! gyre nameserver -l 127.0.0.1:0 --plaintext --table t --table-lease 0 2>said",
     /* jobs, ended */
     "up --table t2 --jobs 1 --ended 1 && a=$(sub ./prog) && ! sub ./prog 2>said && "
     "grep -q 'open already' said && gyre job kill $N $a && ! gyre job wait $N $a 2>said && "
     "grep -q 'killed by its user' said && b=$(sub ./prog) && gyre job kill $N $b && "
-    "! gyre job wait $N $b 2>said && [ $(gyre job list $N | wc -l) = 2 ]; down",
+    "! gyre job wait $N $b 2>said && [ $(gyre job list $N | wc -l) = 2 ] && "
+    "! gyre job kill $N $b 2>said && grep -q 'has ended' said && "
+    "! sub -e GYRE_TICKET=x ./prog 2>said && grep -q GYRE_TICKET said; down",
     /* job: name, weight, slots, label, file, env, no-wait, timeout, show, list */
     "up --table t3 --files f3 && echo >side && a=$(sub --name words --weight 7 --slots 3 "
     "--label gpu -f side -e X=yes ./prog in) && gyre job show $N $a >said && "
@@ -103,6 +125,11 @@ static const char *const lines[] = {
     "gyre job show $N $a | grep -qx 'reason   no daemon may run its manager: 1 without the "
     "label' && gyre job kill $N $a && "
     "! gyre job submit $N ./bad 2>said >id && grep -q 'exit status 3: it is bad' said && "
+    "printf '#!/bin/sh\nkill -9 $$\n' >crash; chmod 755 crash; "
+    "! gyre job submit $N ./crash 2>said >id && grep -q 'last one was killed by SIGKILL' said "
+    "&& "
+    "printf '#!/bin/sh\nprintf %%0300d 7 >&2\nexit 3\n' >much; chmod 755 much; "
+    "! gyre job submit $N ./much 2>said >id && gyre job list $N | grep -q '000[.][.][.]$' && "
     "gyre cluster drain $N alpha && known drained && gyre cluster drain $N --undo alpha && "
     "known ' up '; off && known lost; down",
     "! gyre daemon --plaintext --names a:1 --listen 127.0.0.1:0 --folder df --memory 1 2>said "
@@ -217,7 +244,8 @@ static void dead_start_attempts_and_daemons(void **state)
     (void)submit_job();
     KIT_UNTIL(agents, 2, daemons[0].starts == 2 && look().failed == 1);
     at = look();
-    assert_string_equal(at.reason, "2 managers in a row ended early");
+    assert_string_equal(at.reason,
+                        "2 managers in a row ended early: the last one was not heard");
     assert_int_equal(at.lost, 0);
     (void)kit_server_end(&server, SIGTERM);
     server.command = hasty;

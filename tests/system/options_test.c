@@ -341,6 +341,7 @@ static const struct {
     {"nameserver", "table-ca", NULL},
     {"nameserver", "table-cert", NULL},
     {"nameserver", "table-cert-key", NULL},
+    {"nameserver", "table-plaintext", NULL},
     {"nameserver", "table-lease", NULL},
     {"nameserver", "files", NULL},
     {"nameserver", "files-limit", NULL},

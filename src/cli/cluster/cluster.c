@@ -10,9 +10,19 @@ static struct cluster_settings {
     bool is_undone;
 } settings;
 
+static void print_head(bool *is_printed)
+{
+    if (!*is_printed) {
+        printf("%-16s %-8s %13s %8s  %-22s %-20s %s\n", "id", "state", "slots", "managers",
+               "address", "host", "labels");
+        *is_printed = true;
+    }
+}
+
+/* Behind the head, which is not printed before somebody answers. */
 static gy_status print_daemon(void *arg, const gy_cluster_daemon *daemon)
 {
-    (void)arg;
+    print_head(arg);
     const char *state = !daemon->is_up               ? "lost"
                         : daemon->is_drained         ? "drained"
                         : daemon->trouble[0] != '\0' ? "trouble"
@@ -33,9 +43,12 @@ static int run_list(char **operands, int count)
     if (opened != GY_EXIT_OK) {
         return opened;
     }
-    printf("%-16s %-8s %13s %8s  %-22s %-20s %s\n", "id", "state", "slots", "managers",
-           "address", "host", "labels");
-    gy_status status = gy_cluster_list(cluster, &(gy_cluster_visit){.daemon = print_daemon});
+    bool has_head = false;
+    gy_status status =
+        gy_cluster_list(cluster, &(gy_cluster_visit){.daemon = print_daemon, .arg = &has_head});
+    if (status == GY_OK) {
+        print_head(&has_head);
+    }
     return gy_cli_close_cluster("cluster list", cluster, status);
 }
 
@@ -43,7 +56,7 @@ static int run_drain(char **operands, int count)
 {
     gy_cluster *cluster = NULL;
     (void)count;
-    int opened = gy_cli_open_cluster("cluster drain", &settings.at, &cluster);
+    int opened = gy_cli_open_operator("cluster drain", &settings.at, &cluster);
     if (opened != GY_EXIT_OK) {
         return opened;
     }

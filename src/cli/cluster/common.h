@@ -37,6 +37,9 @@ bool gy_cli_is_of_cluster(const gy_names_settings *at);
 /** Who asks, or the exit status of a failure that is said; `what` stands before it. */
 int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluster **cluster);
 
+/** The same for one who drains daemons. */
+int gy_cli_open_operator(const char *what, const gy_names_settings *at, gy_cluster **cluster);
+
 /** Ends it; the exit status of `status`, whose failure is said. */
 int gy_cli_close_cluster(const char *what, gy_cluster *cluster, gy_status status);
 /** The key file that was given, or the user's; NULL for plain text. Exit status. */

@@ -78,6 +78,9 @@ static int run(char **operands, int operand_count)
         .sandbox = settings.sandbox,
         .listening = listening,
     });
+    if (status == GY_ARG) {
+        return gy_report_usage("gyre daemon: %s", gy_error_text());
+    }
     return status < 0 ? gy_report_failure("daemon", status) : GY_EXIT_OK;
 }
 

@@ -66,31 +66,37 @@ bool gy_cli_is_of_cluster(const gy_names_settings *at)
     return at->names != NULL || at->key != NULL || at->is_plaintext;
 }
 
-static int open_cluster_for(const char *what, const gy_names_settings *at, const char *program,
-                            gy_cluster **cluster)
+/* `options` with what the command line says of the name servers and the key. */
+static int open_cluster_as(const char *what, const gy_names_settings *at,
+                           gy_cluster_options options, gy_cluster **cluster)
 {
     if (at->names == NULL) {
         return gy_report_usage("gyre %s: --names is missing: HOST:PORT of the name server",
                                what);
     }
     char kept[4096];
-    const char *key = NULL;
-    int found = gy_cli_find_key(what, at->key, at->is_plaintext, kept, &key);
+    int found = gy_cli_find_key(what, at->key, at->is_plaintext, kept, &options.key_file);
     if (found != GY_EXIT_OK) {
         return found;
     }
-    const gy_cluster_options options = {.names = at->names,
-                                        .key_file = key,
-                                        .is_plaintext = at->is_plaintext,
-                                        .patience_s = at->patience,
-                                        .ahead = program};
+    options.names = at->names;
+    options.is_plaintext = at->is_plaintext;
+    options.patience_s = at->patience;
     gy_status status = gy_cluster_open(&options, cluster);
+    if (status == GY_ARG) {
+        return gy_report_usage("gyre %s: %s", what, gy_error_text());
+    }
     return status == GY_OK ? GY_EXIT_OK : gy_report_failure(what, status);
 }
 
 int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluster **cluster)
 {
-    return open_cluster_for(what, at, NULL, cluster);
+    return open_cluster_as(what, at, (gy_cluster_options){.ahead = NULL}, cluster);
+}
+
+int gy_cli_open_operator(const char *what, const gy_names_settings *at, gy_cluster **cluster)
+{
+    return open_cluster_as(what, at, (gy_cluster_options){.is_operator = true}, cluster);
 }
 
 /* ---- Lists ---- */
@@ -103,9 +109,18 @@ static const char *state_name(const gy_cluster_job *job)
     return job->status == GY_OK ? "done" : job->status == GY_CANCELLED ? "killed" : "failed";
 }
 
+static void print_head(bool *is_printed)
+{
+    if (!*is_printed) {
+        printf("%-32s %-8s %13s %6s  %-24s %s\n", "id", "state", "slots", "epoch", "name", "");
+        *is_printed = true;
+    }
+}
+
+/* Behind the head, which is not printed before somebody answers. */
 static gy_status print_row(void *arg, const gy_cluster_job *job)
 {
-    (void)arg;
+    print_head(arg);
     printf("%-32s %-8s %6u/%-6u %6u  %-24s %s\n", job->id, state_name(job), job->slots_held,
            job->slots_wanted, job->epoch, job->name,
            job->reason[0] != '\0' ? job->reason : job->progress);
@@ -119,8 +134,12 @@ int gy_cli_cluster_jobs(const gy_names_settings *at)
     if (opened != GY_EXIT_OK) {
         return opened;
     }
-    printf("%-32s %-8s %13s %6s  %-24s %s\n", "id", "state", "slots", "epoch", "name", "");
-    gy_status status = gy_cluster_list(cluster, &(gy_cluster_visit){.job = print_row});
+    bool has_head = false;
+    gy_status status =
+        gy_cluster_list(cluster, &(gy_cluster_visit){.job = print_row, .arg = &has_head});
+    if (status == GY_OK) {
+        print_head(&has_head);
+    }
     return gy_cli_close_cluster("job list", cluster, status);
 }
 
@@ -287,7 +306,8 @@ int gy_cli_job_submit(char **operands, int count)
     gy_cluster *cluster = NULL;
     char id[GY_CLUSTER_ID_BYTES];
     (void)count;
-    int opened = open_cluster_for("job submit", &gy_submit_given.at, operands[0], &cluster);
+    int opened = open_cluster_as("job submit", &gy_submit_given.at,
+                                 (gy_cluster_options){.ahead = operands[0]}, &cluster);
     if (opened != GY_EXIT_OK) {
         return opened;
     }

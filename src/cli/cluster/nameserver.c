@@ -51,6 +51,9 @@ static int run(char **operands, int count)
     options.listening = listening;
     options.page_ready = page_ready;
     gy_status status = gy_nameserver_run(&options);
+    if (status == GY_ARG) {
+        return gy_report_usage("gyre nameserver: %s", gy_error_text());
+    }
     return status == GY_OK ? GY_EXIT_OK : gy_report_failure("nameserver", status);
 }
 
@@ -75,6 +78,9 @@ static const gy_option options[] = {
     {"table-cert", 0, GY_OPTION_TEXT, "FILE", "certificate for etcd, without a common name",
      PLACE(of.table_certificate), 0, 0, NULL},
     {"table-cert-key", 0, GY_OPTION_TEXT, "FILE", "its key", PLACE(of.table_certificate_key), 0,
+     0, NULL},
+    {"table-plaintext", 0, GY_OPTION_FLAG, NULL,
+     "http also where etcd is on other hosts, without a user", PLACE(of.table_is_plaintext), 0,
      0, NULL},
     {"table-lease", 0, GY_OPTION_REAL, "SECONDS",
      "who is elected and not heard so long is it no more (default: 5)", PLACE(of.table_lease_s),

@@ -117,18 +117,6 @@ gy_status gy_cluster_find_job(gy_cluster *cluster, const char *beginning,
 
 /* ---- Orders ---- */
 
-gy_status gy_cluster_kill(gy_cluster *cluster, const char *id)
-{
-    gy_key job;
-    Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
-    Gy__Cluster__Kill kill = GY__CLUSTER__KILL__INIT;
-    GY_TRY(gy_client_read_id(id, &job));
-    key.high = job.high;
-    key.low = job.low;
-    kill.job = &key;
-    return gy_client_ask(cluster, GY_NET_KILL, &kill.base, gy_client_soon(cluster), NULL, NULL);
-}
-
 typedef struct seen_job {
     const char *id;
     uint32_t epoch;
@@ -142,6 +130,24 @@ static gy_status see_job(void *arg, const gy_cluster_job *job)
         *seen = (seen_job){seen->id, job->epoch, true, job->is_ended};
     }
     return GY_OK;
+}
+
+/* One that ends meanwhile, or whose first answer was lost, is not told from one that did. */
+gy_status gy_cluster_kill(gy_cluster *cluster, const char *id)
+{
+    gy_key job;
+    seen_job seen = {.id = id};
+    Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
+    Gy__Cluster__Kill kill = GY__CLUSTER__KILL__INIT;
+    GY_TRY(gy_client_read_id(id, &job));
+    GY_TRY(gy_cluster_list(cluster, &(gy_cluster_visit){.job = see_job, .arg = &seen}));
+    if (seen.is_ended) {
+        return gy_fail(GY_STATE, "job %s has ended: there is nothing to kill", id);
+    }
+    key.high = job.high;
+    key.low = job.low;
+    kill.job = &key;
+    return gy_client_ask(cluster, GY_NET_KILL, &kill.base, gy_client_soon(cluster), NULL, NULL);
 }
 
 /* What is seen first is what is asked for: an answer that was lost makes it no other job. */

@@ -27,7 +27,7 @@ gy_status gy_client_read_id(const char *id, gy_key *job)
 
 /* ---- Beginning and end ---- */
 
-static gy_status dial_all(gy_cluster *cluster, const char *names)
+static gy_status dial_all(gy_cluster *cluster, const char *names, bool is_plaintext)
 {
     while (*names != '\0') {
         char address[GY_CONTROL_TEXT_BYTES];
@@ -39,7 +39,7 @@ static gy_status dial_all(gy_cluster *cluster, const char *names)
             (int)sizeof(address)) {
             return gy_fail(GY_ARG, "'%.80s' is too long for an address", names);
         }
-        GY_TRY(gy_rpc_check_address(address));
+        GY_TRY(gy_rpc_check_address(address, is_plaintext));
         GY_TRY(gy_rpc_dial(cluster->rpc, address, &cluster->servers[cluster->server_count]));
         cluster->server_count++;
         names += size + (names[size] == ',');
@@ -47,11 +47,12 @@ static gy_status dial_all(gy_cluster *cluster, const char *names)
     return cluster->server_count > 0 ? GY_OK : gy_fail(GY_ARG, "no name server is named");
 }
 
-/* As a submitter, or with a ring that has no key of one as a watcher: he may list. */
+/* As an operator, if so asked; else as a submitter, or with a ring that has no key of one as a
+ * watcher: he may list. */
 static gy_status open_node(gy_cluster *made, const gy_cluster_options *options)
 {
-    gy_rpc_options node = {.name = "submitter",
-                           .role = GY_RPC_SUBMITTER,
+    gy_rpc_options node = {.name = options->is_operator ? "operator" : "submitter",
+                           .role = options->is_operator ? GY_RPC_OPERATOR : GY_RPC_SUBMITTER,
                            .methods = made->methods,
                            .method_count = CLIENT_METHODS,
                            .retry_most_ns = 500000000,
@@ -59,7 +60,7 @@ static gy_status open_node(gy_cluster *made, const gy_cluster_options *options)
                            .is_plaintext = options->is_plaintext};
     gy_error why;
     gy_status status = gy_rpc_new(made->env, &node, &made->rpc);
-    if (status != GY_STATE) {
+    if (status != GY_STATE || options->is_operator) {
         return status;
     }
     gy_error_take(&why, status);
@@ -91,7 +92,7 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
         gy_client_look_ahead(made, options->ahead);
     }
     gy_status status = open_node(made, options);
-    status = status == GY_OK ? dial_all(made, options->names) : status;
+    status = status == GY_OK ? dial_all(made, options->names, options->is_plaintext) : status;
     if (status < 0) {
         gy_cluster_close(made);
         return status;

@@ -1,5 +1,6 @@
 /* A program becomes a spec, its files are brought where they are missing, then it is a job. */
 #include "cluster/client/client_priv.h"
+#include "cluster/net/ticket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -75,6 +76,8 @@ static gy_status put_variable(Gy__Cluster__JobSpec *spec, char *setting)
     return GY_OK;
 }
 
+static const char ticket[] = GY_TICKET_VARIABLE "=";
+
 static gy_status list_variables(package *made, const char *const *asked)
 {
     made->spec.environment = gy_arena_alloc(&made->arena, GY_NET_TEXTS_MAX * sizeof(char *));
@@ -89,6 +92,10 @@ static gy_status list_variables(package *made, const char *const *asked)
         char *setting = strchr(*asked, '=') != NULL ? borrowed(*asked) : find_variable(*asked);
         if (setting == NULL || setting[0] == '=') {
             return gy_fail(GY_ARG, "the variable '%.80s' is not set here", *asked);
+        }
+        if (strncmp(setting, ticket, sizeof(ticket) - 1) == 0) {
+            return gy_fail(GY_ARG, "the variable " GY_TICKET_VARIABLE
+                                   " is the daemon's to set: it says which job it is");
         }
         GY_TRY(put_variable(&made->spec, setting));
     }

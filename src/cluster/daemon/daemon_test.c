@@ -5,6 +5,7 @@
  */
 #include "cluster/daemon/daemon_priv.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include "gy_test.h"
@@ -262,10 +263,11 @@ static void a_manager_that_ended_is_told_until_another_is_known(void **state)
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
     order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
-    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_DOWN, .epoch = 4});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_DOWN, .epoch = 4, .signal = SIGSEGV});
     const gy_daemon_state *told = &said(&at, GY_DAEMON_STATE)->state;
     assert_int_equal(told->manager_count, 1);
     assert_true(told->managers[0].is_gone && told->managers[0].epoch == 4);
+    assert_int_equal(told->managers[0].signal, SIGSEGV);
     attach(&at, 5);
     assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
     finish(&at);

@@ -95,8 +95,8 @@ static void list_managers(gy_daemon *daemon, gy_daemon_state *state)
                 .job = row->key, .epoch = row->hosted_epoch, .is_waiting = row->is_waiting};
         } else if (gone > 0 && is_gone(row)) {
             gone--;
-            all[state->manager_count++] =
-                (gy_hosted){.job = row->key, .epoch = row->started, .is_gone = true};
+            all[state->manager_count++] = (gy_hosted){
+                .job = row->key, .epoch = row->started, .is_gone = true, .signal = row->signal};
         }
     }
     state->managers = all;

@@ -239,6 +239,7 @@ void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order)
     row->is_resumed = order->is_resumed;
     row->is_forgotten = order->is_forgotten;
     row->is_waiting = false;
+    row->signal = 0;
     row->want_started = order->epoch;
     row->want_epoch = GY_MAX(row->want_epoch, order->epoch);
     if (GY_PLANTED_HERE(MANAGER_AGAIN) && order->epoch <= row->started) {
@@ -263,6 +264,7 @@ void gy_daemon_manager_down(gy_daemon *daemon, const gy_daemon_event *event)
     if (job != GY_NONE && daemon->jobs[job].hosted_epoch == event->epoch &&
         daemon->jobs[job].hosted != HOSTED_SYNCING) {
         daemon->jobs[job].hosted = HOSTED_NONE;
+        daemon->jobs[job].signal = event->signal;
         daemon->is_dirty = true;
     }
 }

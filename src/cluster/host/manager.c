@@ -29,10 +29,12 @@ static void say_waits(gy_host *host, const host_job *job, bool is_waiting)
                                            .epoch = job->manager.wanted});
 }
 
-static void say_down(gy_host *host, const host_job *job, uint32_t epoch)
+static void say_down(gy_host *host, const host_job *job, uint32_t epoch, int signal)
 {
-    gy_host_later(host, &(gy_daemon_event){
-                            .kind = GY_DAEMON_MANAGER_DOWN, .job = job->key, .epoch = epoch});
+    gy_host_later(host, &(gy_daemon_event){.kind = GY_DAEMON_MANAGER_DOWN,
+                                           .job = job->key,
+                                           .epoch = epoch,
+                                           .signal = (uint32_t)signal});
 }
 
 /* ---- Its start ---- */
@@ -206,7 +208,7 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
     if (status < 0) {
         gy_warn("the manager of job %s is not started: %s", job->name, gy_error_text());
         gy_host_unwatch(host, &manager->wish);
-        say_down(host, job, epoch);
+        say_down(host, job, epoch, 0);
         return;
     }
     manager->epoch = epoch;
@@ -243,7 +245,7 @@ void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch)
     }
     if (manager->wanted == epoch) {
         manager->wanted = 0;
-        say_down(host, job, epoch);
+        say_down(host, job, epoch, 0);
     } else if (manager->epoch == epoch && manager->minder != 0) {
         manager->is_killed = true;
         manager->last_ns = gy_now_ns(host->env) + end_within_ns;
@@ -252,7 +254,7 @@ void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch)
         }
     } else if (manager->epoch == epoch) { /* its end waits for the name server: no more */
         manager->epoch = 0;
-        say_down(host, job, epoch);
+        say_down(host, job, epoch, 0);
     }
 }
 
@@ -442,7 +444,11 @@ static void manager_gone(gy_host *host, host_job *job)
         gy_host_expect_orphans(host);
     }
     manager->last_ns = INT64_MAX;
-    gy_info("the manager of job %s, epoch %u, is gone", job->name, manager->epoch);
+    const int signal = manager->has_status && WIFSIGNALED(manager->ended.status)
+                           ? WTERMSIG(manager->ended.status)
+                           : 0;
+    gy_info("the manager of job %s, epoch %u, is gone, signal %d", job->name, manager->epoch,
+            signal);
     if (!manager->is_killed && manager->has_status && WIFEXITED(manager->ended.status)) {
         const int64_t now_ns = gy_now_ns(host->env);
         manager->end_ns = now_ns + say_within_ns;
@@ -453,7 +459,7 @@ static void manager_gone(gy_host *host, host_job *job)
         look_at_said(host, job, gy_now_ns(host->env)); /* what there is of its last words */
         uint32_t epoch = manager->epoch;
         manager->epoch = 0;
-        say_down(host, job, epoch);
+        say_down(host, job, epoch, signal);
     }
     manager->is_killed = false;
 }
@@ -487,7 +493,7 @@ void gy_host_manager_told(gy_host *host, gy_key key, uint32_t epoch)
     if (gy_host_path(folder, job->path, "manager", NULL)) {
         gy_host_throw(host, folder);
     }
-    say_down(host, job, epoch);
+    say_down(host, job, epoch, 0);
 }
 
 /* The ring has other epochs: who holds keys of it gets the new ones; what fails is tried again

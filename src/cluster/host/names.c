@@ -20,7 +20,7 @@ gy_status gy_host_dial_names(gy_host *host)
         }
         char *address = host->names[host->name_count].address;
         snprintf(address, GY_RPC_ADDRESS_BYTES, "%.*s", (int)size, at);
-        GY_TRY(gy_rpc_check_address(address));
+        GY_TRY(gy_rpc_check_address(address, host->options->is_plaintext));
         GY_TRY(gy_rpc_dial(host->rpc, address, &host->names[host->name_count].peer));
         host->name_count++;
         at += at[size] == ',' ? size + 1 : size;

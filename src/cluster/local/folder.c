@@ -9,7 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { TAIL_BYTES = 1024, TAIL_SHOWN = 160, PATH_BYTES = 4096, LOCK_TRIES = 50 };
+enum { TAIL_BYTES = 1024, TAIL_SHOWN = 240, PATH_BYTES = 4096, LOCK_TRIES = 50 };
 
 static gy_status fail_file(const char *what, const char *path, int64_t error)
 {
@@ -159,7 +159,11 @@ static void add_last_line(char *text, size_t size_bytes, gy_text *out)
     while (begin > 0 && text[begin - 1] != '\n') {
         begin--;
     }
-    size_t size = GY_MIN(size_bytes - begin, (size_t)TAIL_SHOWN);
+    const bool is_cut = size_bytes - begin > TAIL_SHOWN;
+    size_t size = is_cut ? TAIL_SHOWN : size_bytes - begin;
+    while (is_cut && size > 0 && ((uint8_t)text[begin + size] & 0xC0) == 0x80) {
+        size--; /* not in the middle of a character */
+    }
     for (size_t i = 0; i < size; i++) {
         char *at = &text[begin + i];
         if ((uint8_t)*at < ' ' || *at == 127) {
@@ -167,7 +171,7 @@ static void add_last_line(char *text, size_t size_bytes, gy_text *out)
         }
     }
     if (size > 0) {
-        gy_text_add(out, "%.*s", (int)size, text + begin);
+        gy_text_add(out, "%.*s%s", (int)size, text + begin, is_cut ? "..." : "");
     }
 }
 

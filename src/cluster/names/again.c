@@ -63,8 +63,13 @@ void gy_names_resume(gy_names *names, const gy_names_event *event)
         row->next.epoch = gy_names_next_epoch(
             names, job); /* so the same request, late, is not about its next end */
         row->next.attempts = 1;
+        if (event->is_on) { /* how it ended stays its user's to read */
+            row->next.before = row->facts.before < 0 ? row->facts.before : row->facts.status;
+        } else {
+            row->next.before = GY_OK;
+            row->next.reason[0] = '\0';
+        }
         row->next.status = GY_OK;
-        row->next.reason[0] = '\0';
         row->asker = event->asker;
         gy_names_store_job(names, job, PENDING_RESUME);
     }

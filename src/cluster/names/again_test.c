@@ -134,7 +134,7 @@ static void submit_and_lose_the_daemon(bench *at)
     submit(at, 1, 0, "");
     at->is_held_back = false;
     const gy_names_effect stored = *said(at, GY_NAMES_STORE);
-    uint8_t record[400];
+    uint8_t record[512];
     assert_true(stored.size_bytes <= sizeof(record));
     memcpy(record, stored.data, stored.size_bytes);
     gy_names_effect again = stored;
@@ -280,6 +280,38 @@ static void what_is_forgotten_does_not_go_on(void **state)
     }
 }
 
+/* A failure stays one, with its reason, when what is kept is gone; who waits hears of that. */
+static void how_it_ended_is_not_forgotten(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 4, 0);
+    submit(&at, 1, 0, "");
+    daemon_says(&at, 1, 4, 0);
+    manager_says(&at, 1, 1, 1, no_gang);
+    gy_names_event ends = {.kind = GY_NAMES_JOB_END, .key = {5, 1}, .epoch = 1};
+    ends.status = GY_STATE;
+    ends.reason = "exit status 3";
+    tell(&at, ends);
+    (void)forget(&at, 1);
+    daemon_says(&at, 1, 4, 0);
+    manager_says(&at, 1, 2, 0, no_gang);
+    ends.epoch = 2;
+    ends.status = GY_CANCELLED;
+    ends.reason = "it is removed";
+    tell(&at, ends);
+    assert_int_equal(said(&at, GY_NAMES_ENDED)->status, GY_CANCELLED);
+    assert_string_equal(said(&at, GY_NAMES_ENDED)->reason, GY_NAMES_GONE_TEXT);
+    for (int i = 0; i < 2; i++) {
+        assert_true(look(&at).is_ended && look(&at).is_gone);
+        assert_int_equal(look(&at).status, GY_STATE);
+        assert_string_equal(look(&at).reason, "exit status 3");
+        restart(&at);
+    }
+    finish(&at);
+}
+
 static void what_stays_in_part_is_said(void **state)
 {
     (void)state;
@@ -330,6 +362,7 @@ int main(void)
         cmocka_unit_test(one_that_waited_over_a_restart_begins),
         cmocka_unit_test(what_waits_for_its_second_manager_has_begun),
         cmocka_unit_test(what_is_forgotten_does_not_go_on),
+        cmocka_unit_test(how_it_ended_is_not_forgotten),
         cmocka_unit_test(what_stays_in_part_is_said),
         cmocka_unit_test(what_cannot_be_forgotten_is_said),
     };

@@ -3,6 +3,7 @@
  */
 #include "cluster/names/lists.h"
 
+#include <signal.h>
 #include <string.h>
 
 uint32_t gy_names_daemon_row(gy_names *names, uint64_t id)
@@ -322,12 +323,16 @@ static bool take_state(gy_names *names, uint32_t daemon, const gy_daemon_state *
 }
 
 /* It ended at a daemon that told it to a name server before this one, or to none. */
-static void hear_gone(gy_names *names, uint32_t daemon, uint32_t job)
+static void hear_gone(gy_names *names, uint32_t daemon, uint32_t job, uint32_t signal)
 {
+    const char *name = signal > 0 && signal < NSIG ? sigabbrev_np((int)signal) : NULL;
+    const char *how = name != NULL ? gy_names_text(names, "was killed by SIG%s", name)
+                      : signal > 0 ? gy_names_text(names, "was killed by signal %u", signal)
+                                   : "has ended";
     const job_row *row = &names->jobs[job];
     if ((row->state == JOB_ORDERED || row->state == JOB_UP) &&
         (row->host == GY_NONE || row->host == daemon)) {
-        gy_names_manager_lost(names, job, "has ended");
+        gy_names_manager_lost(names, job, how);
     }
 }
 
@@ -349,7 +354,7 @@ static void hear_managers(gy_names *names, uint32_t daemon, const gy_daemon_stat
             continue; /* it is no news here any more */
         }
         if (said->is_gone) {
-            hear_gone(names, daemon, job);
+            hear_gone(names, daemon, job, said->signal);
             continue;
         }
         if (row->host != daemon) {

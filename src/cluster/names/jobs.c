@@ -162,7 +162,10 @@ void gy_names_finish(gy_names *names, uint32_t job, gy_status status, const char
     if (row->facts.epoch == 1 && !row->is_used && !row->next.is_ahead) {
         row->next.epoch = 0; /* its first manager was never ordered */
     }
-    snprintf(row->next.reason, sizeof(row->next.reason), "%s", reason != NULL ? reason : "");
+    if (!names_is_gone(&row->next)) { /* else it stays the one of its own end */
+        snprintf(row->next.reason, sizeof(row->next.reason), "%s",
+                 reason != NULL ? reason : "");
+    }
     gy_names_store_job(names, job, PENDING_END);
 }
 
@@ -229,7 +232,8 @@ void gy_names_ended(gy_names *names, uint32_t job)
     gy_names_effect *ended = gy_names_emit(names, GY_NAMES_ENDED);
     ended->key = row->key;
     ended->status = row->facts.status;
-    ended->reason = gy_names_text(names, "%s", row->facts.reason);
+    ended->reason = names_is_gone(&row->facts) ? GY_NAMES_GONE_TEXT
+                                               : gy_names_text(names, "%s", row->facts.reason);
     gy_names_end_leases(names, job, true);
     if (names_is_gone(&row->facts)) {
         gy_names_keep_nothing(names, job);

@@ -135,7 +135,9 @@ static void raise_epoch(gy_names *names, uint32_t job)
     }
     if (row->facts.attempts >= most) {
         gy_names_finish(names, job, GY_PEER,
-                        gy_names_text(names, "%u managers in a row ended early", most));
+                        gy_names_text(names, "%u managers in a row ended early%s%s", most,
+                                      row->lost[0] != '\0' ? ": the last one " : "",
+                                      row->lost));
         return;
     }
     if (row->facts.epoch == 0 && choose(names, job) == GY_NONE) {
@@ -188,6 +190,7 @@ void gy_names_manager_lost(gy_names *names, uint32_t job, const char *reason)
         row->facts.attempts = 0;
     }
     gy_names_note_job(names, job, gy_names_text(names, "its manager %s", reason));
+    snprintf(row->lost, sizeof(row->lost), "%s", reason);
     row->state = JOB_WAITING;
     gy_control_heap_remove(&names->watched, job);
     gy_names_forget_manager(names, job);

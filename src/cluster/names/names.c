@@ -275,6 +275,7 @@ bool gy_names_look_job(const gy_names *names, uint32_t index, gy_names_job *job)
     }
     const job_row *row = &names->jobs[index];
     bool is_known = row->state != JOB_FREE && row->state != JOB_NEW;
+    const bool is_gone = row->state == JOB_ENDED && names_is_gone(&row->facts);
     *job = (gy_names_job){.key = is_known ? row->key : (gy_key){0},
                           .spec = row->facts.spec,
                           .platform = row->facts.platform,
@@ -288,7 +289,9 @@ bool gy_names_look_job(const gy_names *names, uint32_t index, gy_names_job *job)
                           .attempts = row->facts.attempts,
                           .is_ended = row->state == JOB_ENDED,
                           .is_up = row->state == JOB_UP,
-                          .status = row->facts.status};
+                          .is_gone = is_gone,
+                          .status = is_gone && row->facts.before < 0 ? row->facts.before
+                                                                     : row->facts.status};
     return true;
 }
 

@@ -97,6 +97,7 @@ typedef struct job_facts {
     bool is_killed, is_ended, is_resumed; /* is_resumed: it had ended, and goes on */
     bool is_forgotten; /* what is kept of it is removed, or was, or in part */
     gy_status status;
+    gy_status before; /* is_forgotten: how it had ended, as `reason` says; 0: not known */
     char name[GY_CONTROL_TEXT_BYTES], label[GY_CONTROL_TEXT_BYTES];
     char reason[GY_CONTROL_REASON_BYTES];
 } job_facts;
@@ -125,6 +126,8 @@ typedef struct job_row {
     uint32_t last_host; /* of the one before */
     uint32_t round;     /* of the host's last state that had it */
     bool was_listed;
+    char lost[48];  /* how its last manager was, as gy_names_manager_lost was told; "": none was
+                     */
     uint64_t order; /* that starts the manager */
     int64_t told_ns, due_ns, up_ns, hungry_ns;
     int64_t last_ns; /* killed: its manager has ended by then; 0: not known */

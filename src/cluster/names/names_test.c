@@ -3,6 +3,7 @@
  * drained and avoided daemons, a table that fails, memory that fails.
  */
 #include "cluster/names/names_test.h"
+#include "cluster/names/records.h"
 
 static void a_job_is_stored_before_it_is_accepted(void **state)
 {
@@ -96,6 +97,23 @@ static void a_table_that_is_slow_holds_up_no_manager(void **state)
     pass(&at, 200 * ms);
     daemon_says(&at, second, 4, 0); /* the next one waits: none is ahead any more */
     assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
+    finish(&at);
+}
+
+/* What its user sees of a program that crashes each time. */
+static void a_job_says_how_its_managers_ended(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms, .are_gone = true, .signal = SIGSEGV};
+    start(&at);
+    daemon_says(&at, 1, 4, 0);
+    submit(&at, 1, 0, "");
+    for (int i = 0; i < 9 && !look(&at).is_ended; i++) {
+        daemon_says(&at, 1, 4, 0);
+        pass(&at, 100 * ms);
+    }
+    assert_string_equal(look(&at).reason,
+                        "3 managers in a row ended early: the last one was killed by SIGSEGV");
     finish(&at);
 }
 
@@ -513,6 +531,31 @@ static void damaged_records_are_refused(void **state)
     finish(&at);
 }
 
+/* Of a build whose reasons were shorter. */
+static void a_record_of_the_first_version_is_read(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    submit(&at, 1, 7, "fast");
+    int jobs = 0;
+    for (int i = 0; i < CELLS && at.table[i].version != 0; i++) {
+        names_record_head *head = (void *)at.table[i].data;
+        if (head->kind == RECORD_JOB) {
+            at.table[i].size_bytes -= NAMES_RECORD_FIRST_LESS;
+            jobs++;
+        }
+        head->version = NAMES_RECORD_FIRST;
+        head->checksum = gy_hash(at.table[i].data + sizeof(*head),
+                                 at.table[i].size_bytes - sizeof(*head), head->kind);
+    }
+    assert_int_equal(jobs, 1);
+    restart(&at);
+    assert_int_equal(look(&at).weight, 7);
+    assert_string_equal(look(&at).name, "j");
+    finish(&at);
+}
+
 static void out_of_memory_is_said(void **state)
 {
     (void)state;
@@ -556,6 +599,7 @@ int main(void)
         cmocka_unit_test(a_new_name_server_knows_the_epoch_ahead),
         cmocka_unit_test(a_manager_goes_with_its_daemon),
         cmocka_unit_test(a_new_manager_hears_which_daemons_are_lost),
+        cmocka_unit_test(a_job_says_how_its_managers_ended),
         cmocka_unit_test(a_new_name_server_hears_who_is_gone),
         cmocka_unit_test(who_is_behind_the_times_reads_the_table_again),
         cmocka_unit_test(a_manager_that_never_speaks_is_given_up),
@@ -566,6 +610,7 @@ int main(void)
         cmocka_unit_test(drained_and_bad_daemons_get_nothing),
         cmocka_unit_test(whoever_loses_a_store_ends),
         cmocka_unit_test(damaged_records_are_refused),
+        cmocka_unit_test(a_record_of_the_first_version_is_read),
         cmocka_unit_test(out_of_memory_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ typedef struct bench {
     struct {
         gy_key key;
         uint64_t version;
-        uint8_t data[400];
+        uint8_t data[512];
         size_t size_bytes;
     } table[CELLS];
     gy_status store_status; /* what the next stores give */
@@ -31,7 +31,8 @@ typedef struct bench {
     uint64_t sequence;
     gy_order orders[CELLS]; /* since the last clear */
     size_t order_count;
-    bool are_gone;  /* the managers that daemons tell of */
+    bool are_gone;   /* the managers that daemons tell of, */
+    uint32_t signal; /* by this one */
     uint32_t known; /* epoch, of which the daemons know instead of running a manager; 0: none */
     uint32_t manager_max;
     bool is_waiting; /* managers at daemons: for their files */
@@ -170,6 +171,7 @@ static inline void daemon_says(bench *at, uint64_t id, uint32_t slots, size_t mi
             managers[state.manager_count++] = (gy_hosted){.job = order->job,
                                                           .epoch = order->epoch,
                                                           .is_gone = at->are_gone,
+                                                          .signal = at->signal,
                                                           .is_waiting = at->is_waiting};
         }
     }

@@ -9,7 +9,11 @@
 
 #include <assert.h>
 
-enum { NAMES_RECORD_VERSION = 1 };
+enum {
+    NAMES_RECORD_VERSION = 2,
+    NAMES_RECORD_FIRST = 1, /* that is read still: its job has so many bytes of reason less */
+    NAMES_RECORD_FIRST_LESS = 128
+};
 
 /* Keys with this high half are the name server's own: low 0 the term, else a daemon. */
 #define NAMES_OWN_KEY 0x7972652D6E616D65u
@@ -32,7 +36,8 @@ typedef struct names_record_job {
     uint64_t platform;
     uint32_t epoch, attempts;
     uint16_t weight;
-    uint8_t is_ahead, none; /* the epoch after `epoch` may be in use */
+    uint8_t is_ahead; /* the epoch after `epoch` may be in use */
+    uint8_t before;   /* is_forgotten: minus the status that it had ended with; 0: not known */
     uint32_t slots_max;
     int32_t status;
     uint8_t is_killed, is_ended, is_resumed, is_forgotten;
@@ -41,7 +46,7 @@ typedef struct names_record_job {
 } names_record_job;
 
 static_assert(sizeof(names_record_head) == 16 && sizeof(names_record_number) == 24 &&
-                  sizeof(names_record_job) == 16 + 24 + 24 + 256,
+                  sizeof(names_record_job) == 16 + 24 + 24 + 128 + GY_CONTROL_REASON_BYTES,
               "records have no holes");
 
 #endif

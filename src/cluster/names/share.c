@@ -300,7 +300,10 @@ static void never(gy_names *names, uint32_t job, gang_row *gang)
 {
     job_row *row = &names->jobs[job];
     gang->is_impossible = true;
-    if (gang->wish.hosts > 1) {
+    if (gang->wish.width > row->facts.slots_max) {
+        snprintf(row->waits, sizeof(row->waits), "for %u slots together: its --slots are %u",
+                 gang->wish.width, row->facts.slots_max);
+    } else if (gang->wish.hosts > 1) {
         snprintf(row->waits, sizeof(row->waits),
                  "for %u slots on each of %u hosts: there are not so many",
                  gang->wish.width / gang->wish.hosts, gang->wish.hosts);

@@ -107,6 +107,23 @@ static void a_gang_gets_all_or_none(void **state)
     finish(&at);
 }
 
+/* Hosts have slots enough: it is the job's own limit that is said. */
+static void a_gang_above_the_jobs_own_limit_says_so(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    const gy_gang_wish pair = {.number = 1, .width = 2, .is_one_host = true};
+    const gy_submit asked = {.spec = {1, 1}, .slots_max = 1, .name = "j", .label = ""};
+    start(&at);
+    daemon_says(&at, 1, 2, 0);
+    tell(&at, (gy_names_event){
+                  .kind = GY_NAMES_SUBMIT, .key = {5, 1}, .submit = &asked, .asker = 1});
+    daemon_says(&at, 1, 2, 0);
+    manager_says(&at, 1, 1, 0, pair);
+    assert_string_equal(look(&at).reason, "for 2 slots together: its --slots are 1");
+    finish(&at);
+}
+
 /* For a copy of a late cohort: not where that is, and only what nobody else wants. */
 static void a_gang_for_a_copy_takes_what_is_free_elsewhere(void **state)
 {
@@ -368,6 +385,7 @@ static void a_gang_over_hosts_gets_as_many_on_each(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gang_above_the_jobs_own_limit_says_so),
         cmocka_unit_test(shares_follow_weights),
         cmocka_unit_test(what_no_host_has_is_told),
         cmocka_unit_test(a_gang_gets_all_or_none),

@@ -70,6 +70,7 @@ void gy_names_store_job(gy_names *names, uint32_t job, pending what)
                                .is_ahead = facts->is_ahead,
                                .slots_max = facts->slots_max,
                                .status = facts->status,
+                               .before = (uint8_t)-facts->before,
                                .is_killed = facts->is_killed,
                                .is_resumed = facts->is_resumed,
                                .is_forgotten = facts->is_forgotten,
@@ -229,7 +230,8 @@ static gy_status load_job(gy_names *names, gy_key key, uint64_t version,
                              .is_ended = record->is_ended != 0,
                              .is_resumed = record->is_resumed != 0,
                              .is_forgotten = record->is_forgotten != 0,
-                             .status = (gy_status)record->status};
+                             .status = (gy_status)record->status,
+                             .before = (gy_status)-record->before};
     memcpy(row->facts.name, record->name, sizeof(record->name));
     memcpy(row->facts.label, record->label, sizeof(record->label));
     memcpy(row->facts.reason, record->reason, sizeof(record->reason));
@@ -275,9 +277,12 @@ gy_status gy_names_load(gy_names *names, gy_key key, uint64_t version, const voi
         names_record_number number;
         names_record_job job;
     } record;
+    memset(&record, 0, sizeof(record));
     if (size_bytes >= sizeof(record.head)) {
         memcpy(&record, data, GY_MIN(size_bytes, sizeof(record)));
-        if (record.head.version != NAMES_RECORD_VERSION) {
+        const bool is_first = record.head.version == NAMES_RECORD_FIRST;
+        wanted -= is_first && !is_own ? NAMES_RECORD_FIRST_LESS : 0;
+        if (!is_first && record.head.version != NAMES_RECORD_VERSION) {
             return gy_fail(GY_UNSUPPORTED, "a record of version %u, this is version %u",
                            record.head.version, NAMES_RECORD_VERSION);
         }

@@ -48,18 +48,22 @@ gy_status gy_net_check_text(const char *text, size_t room, const char *what)
 
 void gy_net_clean_text(const char *text, char *out, size_t room)
 {
+    static const char cut[] = "...";
+    GY_ASSERT(room > sizeof(cut));
+    const bool is_whole = strnlen(text, room) < room;
+    const size_t most = is_whole ? room - 1 : room - sizeof(cut);
     size_t at = 0;
-    for (; text[at] != '\0' && at + 1 < room; at++) {
+    for (; text[at] != '\0' && at < most; at++) {
         out[at] = text[at];
         if ((unsigned char)text[at] < ' ' || text[at] == 127) {
             out[at] = ' ';
         }
     }
     /* Not in the middle of a character. */
-    while (text[at] != '\0' && at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80) {
+    while (!is_whole && at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80) {
         at--;
     }
-    out[at] = '\0';
+    snprintf(out + at, room - at, "%s", is_whole ? "" : cut);
 }
 
 /* ---- Keys ---- */
@@ -133,6 +137,7 @@ static gy_status write_managers(const gy_daemon_state *state, gy_arena *arena,
         rows[i].is_gone = state->managers[i].is_gone;
         rows[i].is_waiting = state->managers[i].is_waiting;
         rows[i].is_known = state->managers[i].is_known;
+        rows[i].signal = state->managers[i].signal;
         rows[i].job = key_message(arena, state->managers[i].job);
         if (rows[i].job == NULL) {
             return GY_NOMEM;
@@ -207,7 +212,8 @@ gy_status gy_net_read_state(const Gy__Cluster__DaemonState *message, gy_arena *a
                                   .epoch = from->epoch,
                                   .is_gone = from->is_gone,
                                   .is_waiting = from->is_waiting,
-                                  .is_known = from->is_known};
+                                  .is_known = from->is_known,
+                                  .signal = from->signal};
     }
     *state = (gy_daemon_state){.daemon = message->daemon,
                                .incarnation = message->incarnation,

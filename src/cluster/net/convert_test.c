@@ -78,7 +78,8 @@ static void state_once(void)
                                   .epoch = number(),
                                   .is_gone = below(2) == 0,
                                   .is_waiting = below(2) == 0,
-                                  .is_known = below(2) == 0};
+                                  .is_known = below(2) == 0,
+                                  .signal = (uint32_t)below(65)};
     }
     Gy__Cluster__DaemonState message;
     assert_ok(gy_net_write_state(&in, &arena, &message));
@@ -105,7 +106,8 @@ static void state_once(void)
                     gy_key_is_same(out.managers[i].job, managers[i].job) &&
                     out.managers[i].epoch == managers[i].epoch &&
                     out.managers[i].is_waiting == managers[i].is_waiting &&
-                    out.managers[i].is_known == managers[i].is_known);
+                    out.managers[i].is_known == managers[i].is_known &&
+                    out.managers[i].signal == managers[i].signal);
     }
     protobuf_c_message_free_unpacked(came, NULL);
     gy_arena_free(&arena);
@@ -278,7 +280,7 @@ static void wrong_states_are_refused(void **state)
     WRONG_STATE(message.address = big, "an address of 64");
     WRONG_STATE(message.host = big, "a host's name");
     WRONG_STATE(message.labels = big, "labels of 256");
-    WRONG_STATE(message.trouble = big, "a trouble of 128");
+    WRONG_STATE(message.trouble = big, "a trouble of 256");
     WRONG_STATE(message.trouble = (char *)(uintptr_t) "disk\033[2J", "the byte 27");
     WRONG_STATE((message.leases = leases, message.n_leases = 1), "no job");
     lease.job = &job;
@@ -348,9 +350,11 @@ static void texts_of_anybody_are_cleaned(void **state)
     gy_net_clean_text("a\tb\x1b\x7f", out, sizeof(out));
     assert_string_equal(out, "a b  ");
     gy_net_clean_text("abcdefghij", out, sizeof(out));
+    assert_string_equal(out, "abcd...");
+    gy_net_clean_text("abcdefg", out, sizeof(out)); /* just so */
     assert_string_equal(out, "abcdefg");
-    gy_net_clean_text("abcdef\xc3\xa4", out, sizeof(out)); /* no half of a character */
-    assert_string_equal(out, "abcdef");
+    gy_net_clean_text("abc\xc3\xa4xyz", out, sizeof(out)); /* no half of a character */
+    assert_string_equal(out, "abc...");
     gy_net_key_text((gy_key){0xab, 0x12}, id);
     assert_string_equal(id, "00000000000000ab0000000000000012");
     assert_true(gy_net_platform() != 0 && gy_net_platform() == gy_net_platform());

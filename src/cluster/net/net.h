@@ -111,8 +111,8 @@ GY_MUST_CHECK gy_status gy_net_read_grants(const Gy__Cluster__Grants *message, g
 /** A text of less than `room` bytes without control characters: it is shown to people.
  * GY_FORMAT names `what` it is. @threads any */
 GY_MUST_CHECK gy_status gy_net_check_text(const char *text, size_t room, const char *what);
-/** Copy a text that anybody may have made into `room` bytes: cut, and control characters
- * become spaces. @threads any */
+/** Copy a text that anybody may have made into `room` bytes: cut, with "..." at its end
+ * then, and control characters become spaces. @threads any */
 void gy_net_clean_text(const char *text, char *out, size_t room);
 /** GY_FORMAT the key or the epoch is zero. */
 GY_MUST_CHECK gy_status gy_net_check_job(const Gy__Cluster__Key *key, uint32_t epoch);

@@ -315,7 +315,7 @@ static void fails_when_no_host_is_wide_enough(void **state)
     assert_int_equal(run(&job), GY_LIMIT);
     assert_string_equal(gy_error_text(),
                         "2 vertices that run together need 2 slots of one host: "
-                        "the largest that is known lends 1");
+                        "the job may have 1 (no host lends more, or its --slots forbids it)");
 }
 
 static void loses_a_host(void **state)

@@ -309,7 +309,7 @@ void gy_tenant_avoid(gy_tenant *tenant, uint32_t host, const char *reason)
     }
     tenant_avoid *avoid = &tenant->avoids[tenant->avoid_count++];
     avoid->host = host;
-    (void)snprintf(avoid->reason, sizeof(avoid->reason), "%s", reason != NULL ? reason : "");
+    gy_net_clean_text(reason != NULL ? reason : "", avoid->reason, sizeof(avoid->reason));
 }
 
 void gy_tenant_do_avoids(gy_tenant *tenant)
@@ -319,7 +319,7 @@ void gy_tenant_do_avoids(gy_tenant *tenant)
         tenant_host *host = &tenant->hosts[avoid.host];
         host->is_avoided = true;
         host->is_last = false;
-        (void)snprintf(host->why, sizeof(host->why), "%s", avoid.reason);
+        gy_net_clean_text(avoid.reason, host->why, sizeof(host->why));
         for (uint32_t i = 0; i < tenant->slot_count; i++) {
             const uint64_t lease = tenant->seats[i].lease;
             if (lease != 0 && tenant->seats[i].host == avoid.host) {

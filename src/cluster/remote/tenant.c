@@ -143,7 +143,7 @@ void gy_tenant_host_lost(gy_tenant *tenant, uint32_t number, const char *reason)
     tenant_host *host = &tenant->hosts[number];
     const bool is_told = host->is_up || host->is_expected;
     char why[TENANT_WHY_BYTES];
-    (void)snprintf(why, sizeof(why), "%s", reason);
+    gy_net_clean_text(reason, why, sizeof(why));
     tenant->ops->hang_up(tenant->arg, number);
     host->state = HOST_GONE;
     host->is_up = host->is_expected = false;

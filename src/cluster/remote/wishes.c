@@ -113,7 +113,8 @@ static void look_at_never(gy_driver *driver, const Gy__Cluster__Grants *message)
                now_ns - remote->never_ns >= tenant->dead_ns) {
         gy_driver_kill(driver, gy_fail(GY_LIMIT,
                                        "%u vertices that run together need %u slots of one "
-                                       "host: the largest that is known lends %u",
+                                       "host: the job may have %u (no host lends more, or "
+                                       "its --slots forbids it)",
                                        tenant->gang_width, tenant->gang_width, message->most));
     }
 }

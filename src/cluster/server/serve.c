@@ -332,8 +332,8 @@ static gy_status serve_wait_end(gy_server *server, const gy_rpc_asked *asked,
     }
     Gy__Cluster__Ended ended;
     gy__cluster__ended__init(&ended);
-    ended.status = job.status;
-    ended.reason = (char *)(uintptr_t)job.reason;
+    ended.status = job.is_gone ? GY_CANCELLED : job.status;
+    ended.reason = (char *)(uintptr_t)(job.is_gone ? GY_NAMES_GONE_TEXT : job.reason);
     return gy_rpc_answer(server->rpc, asked, &ended.base);
 }
 SERVED(wait_end, WaitEnd)

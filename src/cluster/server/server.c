@@ -375,6 +375,7 @@ static gy_status open_table(gy_server *server)
                                              .authorities = options->table_authorities,
                                              .certificate = options->table_certificate,
                                              .certificate_key = options->table_certificate_key,
+                                             .is_plaintext = options->table_is_plaintext,
                                              .lease_s = options->table_lease_s,
                                              .stored = stored,
                                              .elected = elected,

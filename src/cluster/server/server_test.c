@@ -306,13 +306,14 @@ static void each_role_may_what_is_its_own(void **state)
     (void)state;
     enum { D = GY_RPC_MAY(GY_RPC_DAEMON), M = GY_RPC_MAY(GY_RPC_MANAGER) };
     enum { S = GY_RPC_MAY(GY_RPC_SUBMITTER), W = GY_RPC_MAY(GY_RPC_WATCHER) };
+    enum { O = GY_RPC_MAY(GY_RPC_OPERATOR) };
     static const struct {
         gy_net_type type;
         unsigned roles;
     } rules[] = {{GY_NET_DAEMON_BYE, D}, {GY_NET_ASK_SPEC, D | S}, {GY_NET_JOB_END, D},
                  {GY_NET_GIVE_BACK, M},  {GY_NET_ASK_BLOBS, S},    {GY_NET_PUT_BLOB, S},
-                 {GY_NET_SUBMIT, S},     {GY_NET_KILL, S},         {GY_NET_DRAIN, S},
-                 {GY_NET_WAIT_END, S},   {GY_NET_LIST, S | W},     {GY_NET_SAID, D},
+                 {GY_NET_SUBMIT, S},     {GY_NET_KILL, S},         {GY_NET_DRAIN, O},
+                 {GY_NET_WAIT_END, S},   {GY_NET_LIST, S | W | O}, {GY_NET_SAID, D},
                  {GY_NET_ASK_SAID, S},   {GY_NET_RESUME, S}};
     kit_server server;
     kit_agent at;

@@ -38,6 +38,15 @@ static gy_status keep_options(gy_table *table, const gy_table_options *options)
     if ((options->certificate == NULL) != (options->certificate_key == NULL)) {
         return gy_fail(GY_ARG, "of a client's certificate and its key one alone is given");
     }
+    if (!etcd->where.is_tls && !etcd->where.is_loopback && options->user != NULL) {
+        return gy_fail(GY_ARG, "etcd's user and password would cross the network in plain "
+                               "text: expected \"etcd:https://\"");
+    }
+    if (!etcd->where.is_tls && !etcd->where.is_loopback && !options->is_plaintext) {
+        return gy_fail(GY_ARG, "the table would cross the network in plain text: expected "
+                               "\"etcd:https://\", or --table-plaintext where all on that "
+                               "network may read and change it");
+    }
     const bool has_files = options->authorities != NULL || options->certificate != NULL;
     if (!etcd->where.is_tls && has_files) {
         return gy_fail(GY_ARG, "certificates are given, but the table is \"etcd:http://\", "

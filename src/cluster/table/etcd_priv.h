@@ -28,6 +28,7 @@ typedef struct gy_etcd_where {
     char urls[GY_ETCD_ENDPOINTS][GY_ETCD_URL_BYTES];
     size_t count;
     bool is_tls;
+    bool is_loopback; /* all of them are addresses of this host, or "localhost" */
     char prefix[GY_ETCD_PREFIX_BYTES];
 } gy_etcd_where;
 

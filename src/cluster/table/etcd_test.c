@@ -48,6 +48,22 @@ static void an_address_is_taken_apart(void **state)
             fail_msg("\"%s\" was taken: %s", wrong[i], where.urls[0]);
         }
     }
+    static const struct {
+        const char *where;
+        bool is_loopback;
+    } places[] = {{"etcd:http://127.0.0.1:1", true},     {"etcd:http://127.9.8.7:1/x", true},
+                  {"etcd:http://[::1]:1", true},         {"etcd:http://localhost:1", true},
+                  {"etcd:http://LocalHost:1/", true},    {"etcd:http://10.9.9.1:2379/x", false},
+                  {"etcd:http://127.0.0.1.x:1", false},  {"etcd:http://localhost.x:1", false},
+                  {"etcd:http://[::2]:1", false},        {"etcd:http://127.0.0.1:1,h:1", false},
+                  {"etcd:http://h:1,127.0.0.1:1", false}};
+    for (size_t i = 0; i < GY_COUNT(places); i++) {
+        assert_ok(gy_etcd_where_parse(places[i].where, &where));
+        if (where.is_loopback != places[i].is_loopback) {
+            fail_msg("\"%s\" is %son the loopback", places[i].where,
+                     where.is_loopback ? "" : "not ");
+        }
+    }
     char many[128] = "etcd:http://h:1";
     for (size_t i = 0, used = strlen(many); i < 16; i++, used += 4) {
         memcpy(many + used, ",h:1", 5);

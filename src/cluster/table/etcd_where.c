@@ -1,6 +1,7 @@
 /* What is said of etcd: its address, and files of secrets and certificates, checked. */
 #include "cluster/table/etcd_priv.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 static bool is_of(const char *text, size_t size, const char *marks)
@@ -44,6 +46,25 @@ static bool is_endpoint(const char *text, size_t size)
            (is_bracketed ? is_of(text + 1, host - 2, ":.") : is_of(text, host, "-._"));
 }
 
+/* By the text alone: of another name nobody knows who answers. */
+static bool is_on_loopback(const char *text, size_t size)
+{
+    char host[256];
+    struct in_addr four;
+    struct in6_addr six;
+    while (size > 0 && text[size - 1] != ':') {
+        size--;
+    }
+    const bool is_bracketed = text[0] == '[';
+    snprintf(host, sizeof(host), "%.*s", (int)size - (is_bracketed ? 3 : 1),
+             text + is_bracketed);
+    if (is_bracketed) {
+        return inet_pton(AF_INET6, host, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+    }
+    return strcasecmp(host, "localhost") == 0 ||
+           (inet_pton(AF_INET, host, &four) == 1 && ntohl(four.s_addr) >> 24 == 127);
+}
+
 static gy_status fail_where(const char *text)
 {
     return gy_fail(
@@ -60,6 +81,7 @@ gy_status gy_etcd_where_parse(const char *text, gy_etcd_where *where)
     if (!where->is_tls && strncmp(text, "etcd:http://", 12) != 0) {
         return fail_where(text);
     }
+    where->is_loopback = true;
     const char *at = text + (where->is_tls ? 13 : 12);
     const size_t all = strcspn(at, "/");
     const char *prefix = at + all;
@@ -70,6 +92,7 @@ gy_status gy_etcd_where_parse(const char *text, gy_etcd_where *where)
         }
         snprintf(where->urls[where->count++], GY_ETCD_URL_BYTES, "http%s://%.*s",
                  where->is_tls ? "s" : "", (int)size, at);
+        where->is_loopback = where->is_loopback && is_on_loopback(at, size);
         at += size + 1;
         if (at > prefix) {
             break;

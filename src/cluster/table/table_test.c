@@ -314,6 +314,15 @@ static void what_is_no_table_is_refused(void **state)
     options.where = "etcd:http://127.0.0.1:1";
     options.certificate = NULL;
     refuse(&options, GY_ARG, "without TLS");
+    options = (gy_table_options){.where = "etcd:http://127.0.0.1:1,10.9.9.1:2379",
+                                 .user = "gyre",
+                                 .password_file = password,
+                                 .is_plaintext = true,
+                                 .patience_s = 0.1};
+    refuse(&options, GY_ARG, "user and password would cross the network in plain text");
+    options.user = options.password_file = NULL;
+    options.is_plaintext = false;
+    refuse(&options, GY_ARG, "expected \"etcd:https://\"");
     int nobody[1];
     char where[64];
     kit_find_ports(nobody, 1);

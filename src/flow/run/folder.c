@@ -225,6 +225,9 @@ gy_status gy_running_make_folder(gy_flow_job *job)
         return GY_OK;
     }
     GY_TRY(gy_running_check_left(job));
+    if (job->is_folder_own) { /* it is in the output, which may be another job's */
+        GY_TRY(gy_running_check_output(job));
+    }
     const char *const names[] = {"data", "scratch", "run", "trace"};
     job->is_new = access(job->folder, F_OK) != 0;
     GY_TRY(gy_running_path(job->data, job->folder, "data"));

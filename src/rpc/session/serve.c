@@ -156,7 +156,7 @@ static gy_status check_role(const rpc_peer *peer, const gy_rpc_method *method)
         return gy_fail(GY_UNSUPPORTED, "this node does not serve it");
     }
     if ((method->roles & GY_RPC_MAY(peer->role)) == 0) {
-        return gy_fail(GY_STATE, "a %s may not ask for it", gy_rpc_role_text(peer->role));
+        return gy_fail(GY_STATE, "%s may not ask for it", gy_rpc_role_one(peer->role));
     }
     return GY_OK;
 }

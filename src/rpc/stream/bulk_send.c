@@ -31,7 +31,7 @@ static gy_status find(stream_bulk *bulk, const Gy__Rpc__Fetch *asks)
     }
     /* Without keys nobody has proved a role. */
     if (role != GY_RPC_ROLES && (stream->server->roles & GY_RPC_MAY(role)) == 0) {
-        return gy_fail(GY_STATE, "a %s may not fetch", gy_rpc_role_text(role));
+        return gy_fail(GY_STATE, "%s may not fetch", gy_rpc_role_one(role));
     }
     GY_TRY(stream->server->find(stream->server->arg, role, bulk->connection->subject,
                                 asks->name.data, asks->name.len, region));

@@ -87,12 +87,17 @@ gy_status gy_connection_new(gy_stream *stream, gy_wire *wire, bool is_caller,
 
 /* ---- Calling ---- */
 
+static gy_status fail_plain(const char *address)
+{
+    return gy_fail(GY_ARG, "%s is not on the loopback: it needs a key", address);
+}
+
 static gy_status call(stream_connection *connection, const gy_address *address)
 {
     gy_stream *stream = connection->stream;
     gy_wire *wire = NULL;
     if (stream->tls == NULL && !gy_address_is_loopback(address)) {
-        return gy_fail(GY_ARG, "%s is not on the loopback: it needs a key", connection->from);
+        return fail_plain(connection->from);
     }
     GY_TRY(gy_wire_call(address, stream->tls, &wire));
     GY_TRY(set_wire(connection, wire));
@@ -144,22 +149,31 @@ static gy_status look_up(stream_connection *connection, const char *host, const 
     return GY_OK;
 }
 
-gy_status gy_rpc_check_address(const char *address)
+static bool is_number(const char *host)
+{
+    struct sockaddr_in6 at;
+    return uv_inet_pton(AF_INET, host, &at) == 0 || uv_inet_pton(AF_INET6, host, &at) == 0;
+}
+
+gy_status gy_rpc_check_address(const char *address, bool is_plaintext)
 {
     char host[256], port[8];
-    return gy_address_split(address, 1, host, port);
+    gy_address found;
+    GY_TRY(gy_address_split(address, 1, host, port));
+    if (is_plaintext && is_number(host)) { /* of a name, who calls finds out */
+        GY_TRY(gy_address_find(address, &found));
+        return gy_address_is_loopback(&found) ? GY_OK : fail_plain(address);
+    }
+    return GY_OK;
 }
 
 static gy_status call_text(stream_connection *connection, const char *text)
 {
     char host[256], port[8];
     gy_address address;
-    struct sockaddr_in6 at;
     GY_TRY(gy_address_split(text, 1, host, port));
     snprintf(connection->from, sizeof(connection->from), "%.63s", text);
-    bool is_number =
-        uv_inet_pton(AF_INET, host, &at) == 0 || uv_inet_pton(AF_INET6, host, &at) == 0;
-    if (!is_number) {
+    if (!is_number(host)) {
         return look_up(connection, host, port);
     }
     GY_TRY(gy_address_find(text, &address));
