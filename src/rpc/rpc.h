@@ -156,7 +156,9 @@ gy_deadline gy_rpc_next(const gy_rpc *rpc);
 /* ---- Peers ---- */
 
 /** GY_ARG: no "HOST:PORT" with a port of 1 to 65535. @threads any */
-GY_MUST_CHECK gy_status gy_rpc_check_address(const char *address);
+GY_MUST_CHECK gy_status gy_rpc_check_address(const char *address, uint16_t port_least);
+/** GY_ARG: it is known not to be of the loopback, where nobody is dialled without a key. */
+GY_MUST_CHECK gy_status gy_rpc_check_plaintext(const char *address);
 
 /**
  * Keep up a connection to the node at "HOST:PORT" from now on, until gy_rpc_drop.
@@ -169,6 +171,7 @@ void gy_rpc_drop(gy_rpc *rpc, gy_rpc_peer peer);
 typedef struct gy_rpc_facts {
     const char *text; /* its name and address for messages; good until the next turn */
     bool is_up, is_dialled;
+    const char *why;      /* it was not reached, or went; "": it was never lost */
     gy_rpc_role role;     /* of one that dialled */
     const char *subject;  /* "": none; good until the next turn */
     size_t waiting_bytes; /* not sent yet */

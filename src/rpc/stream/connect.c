@@ -144,10 +144,18 @@ static gy_status look_up(stream_connection *connection, const char *host, const 
     return GY_OK;
 }
 
-gy_status gy_rpc_check_address(const char *address)
+gy_status gy_rpc_check_address(const char *address, uint16_t port_least)
 {
     char host[256], port[8];
-    return gy_address_split(address, 1, host, port);
+    return gy_address_split(address, port_least, host, port);
+}
+
+gy_status gy_rpc_check_plaintext(const char *address)
+{
+    gy_address found;
+    return gy_address_find(address, &found) < 0 || gy_address_is_loopback(&found)
+               ? GY_OK
+               : gy_fail(GY_ARG, "%s is not on the loopback: it needs a key", address);
 }
 
 static gy_status call_text(stream_connection *connection, const char *text)
