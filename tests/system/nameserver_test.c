@@ -84,6 +84,12 @@ static const char *const lines[] = {
     "for c in 'nameserver --table pf' 'daemon --names 127.0.0.1:1 --folder pfd'; do "
     "timeout 20 $GYRE_BIN $c --plaintext --listen 127.0.0.1:0 --port-file /no/port 2>said; "
     "[ $? = 1 ] && grep -q '/no/port' said || exit 1; done",
+    /* one that waits knows the port that was chosen, and takes over at its own */
+    "up --table two && { timeout 60 $GYRE_BIN nameserver -l 127.0.0.1:0 --plaintext --table "
+    "two "
+    ">ns2 2>&1 & s=$!; }; i=0; until grep -q 'is elected' ns2 || [ $i = 2000 ]; do "
+    "i=$((i+1)); sleep 0.01; done; grep -q \"the name server at $(cat port) is elected\" ns2; "
+    "r=$?; down; kill $s; wait $s; [ $r = 0 ]",
     /* files, files-limit */
     "up --table t --files there && sub ./prog && [ $(ls there | wc -l) = 2 ] && down && "
     "up --table t --files less --files-limit 10 && ! sub ./prog 2>said; down && "
