@@ -88,6 +88,16 @@ typedef struct gy_cluster_options {
  */
 GY_API GY_MUST_CHECK gy_status gy_cluster_open(const gy_cluster_options *options,
                                                gy_cluster **cluster);
+/**
+ * Are these HOST:PORT,HOST:PORT? Nobody is asked.
+ *
+ * @param port_least 1, or 0 where one is chosen
+ * @param most       so many may be
+ * @return GY_OK; GY_ARG
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_cluster_check_addresses(const char *addresses, int port_least,
+                                                          int most);
 /** NULL is fine. */
 GY_API void gy_cluster_close(gy_cluster *cluster);
 

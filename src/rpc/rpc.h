@@ -158,9 +158,11 @@ gy_deadline gy_rpc_next(const gy_rpc *rpc);
 
 /* ---- Peers ---- */
 
-/** GY_ARG: no "HOST:PORT" with a port of 1 to 65535, or, of who has no key, a number that is
- * not of the loopback. @threads any */
-GY_MUST_CHECK gy_status gy_rpc_check_address(const char *address, bool is_plaintext);
+/** GY_ARG: no "HOST:PORT" with a port of port_least to 65535. @threads any */
+GY_MUST_CHECK gy_status gy_rpc_check_address(const char *address, uint16_t port_least);
+/** GY_ARG: a number that is not of the loopback, where nobody is dialled without a key; of a
+ * name, who calls finds out. @threads any */
+GY_MUST_CHECK gy_status gy_rpc_check_plaintext(const char *address);
 
 /**
  * Keep up a connection to the node at "HOST:PORT" from now on, until gy_rpc_drop.
@@ -173,6 +175,7 @@ void gy_rpc_drop(gy_rpc *rpc, gy_rpc_peer peer);
 typedef struct gy_rpc_facts {
     const char *text; /* its name and address for messages; good until the next turn */
     bool is_up, is_dialled;
+    const char *why;      /* it was not reached, or went; "": it was never lost */
     gy_rpc_role role;     /* of one that dialled */
     const char *subject;  /* "": none; good until the next turn */
     size_t waiting_bytes; /* not sent yet */

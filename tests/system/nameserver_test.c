@@ -67,6 +67,43 @@ static const char *const lines[] = {
     "&& grep -q '10.9.9.9:5 is not on the loopback' said && "
     "{ gyre daemon --plaintext --names 10.9.9.9:5 --listen 127.0.0.1:0 --folder df 2>said; "
     "[ $? = 2 ]; } && grep -q 'not on the loopback' said",
+    /* a daemon that nobody takes says why, without being asked to */
+    "timeout 60 $GYRE_BIN daemon --plaintext --names 127.0.0.1:1 --listen 127.0.0.1:0 --folder "
+    "alone >dd 2>&1 & d=$!; i=0; until grep -q 'no name server takes this daemon: "
+    "127.0.0.1:1: .*refused' dd || [ $i = 2000 ]; do i=$((i+1)); sleep 0.01; done; kill $d; "
+    "[ $i != 2000 ]",
+    /* wrong usage: 2, the option, and nothing is made */
+    "bad() { w=$1; shift; timeout 10 $GYRE_BIN \"$@\" >said 2>&1; r=$?; [ $r = 2 ] && "
+    "grep -q -e \"$w\" said && [ $(wc -l <said) = 1 ] || { echo \"$r $*\"; cat said; exit 1; "
+    "}; }; D=\"daemon --plaintext --folder no\"; S=\"nameserver --plaintext\"; "
+    "J='job submit --plaintext --names 127.0.0.1:1'; L=127.0.0.1:0; "
+    "bad listen $D --names a:1 --listen 127.0.0.1:99999; "
+    "for n in foo :1 127.0.0.1 h:99999; do bad names $D --names $n --listen $L; "
+    "bad names job list --plaintext --names $n; "
+    "bad names run --plaintext --hosts 2 --names $n ./prog; done; "
+    "bad loopback $D --names 192.0.2.1:7 --listen $L; "
+    "bad sandbox $D --names a:1 --listen $L --sandbox bogus; "
+    "for n in a,,b ,a a,; do bad labels $D --names a:1 --listen $L --labels $n; done; "
+    "bad '[-]-host' $D --names a:1 --listen $L --host bad/host; "
+    "bad listen $S --table no --listen 127.0.0.1:99999; "
+    "bad table $S --listen $L --table foo:bar; "
+    "bad page $S --listen $L --table no --page 0.0.0.0:99999; "
+    "bad page-token $S --listen $L --table no --page-token f; "
+    "bad table-user $S --listen $L --table no --table-user u; "
+    "bad label $J --label a,b ./prog; bad env $J -e =x ./prog; "
+    "bad /nonexist $J -f /nonexist ./prog; [ ! -e foo:bar.files ] && [ ! -e no.files ] && "
+    "mkdir -p pre/trash && bad 'pre holds files of others' daemon --plaintext --names "
+    "127.0.0.1:1 --listen $L --folder pre && [ -e pre/trash ]",
+    /* port-file */
+    "for c in 'nameserver --table pf' 'daemon --names 127.0.0.1:1 --folder pfd'; do "
+    "timeout 20 $GYRE_BIN $c --plaintext --listen 127.0.0.1:0 --port-file /no/port 2>said; "
+    "[ $? = 1 ] && grep -q '/no/port' said || exit 1; done",
+    /* one that waits knows the port that was chosen, and takes over at its own */
+    "up --table two && { timeout 60 $GYRE_BIN nameserver -l 127.0.0.1:0 --plaintext --table "
+    "two "
+    ">ns2 2>&1 & s=$!; }; i=0; until grep -q 'is elected' ns2 || [ $i = 2000 ]; do "
+    "i=$((i+1)); sleep 0.01; done; grep -q \"the name server at $(cat port) is elected\" ns2; "
+    "r=$?; down; kill $s; wait $s; [ $r = 0 ]",
     /* files, files-limit */
     "up --table t --files there && sub ./prog && [ $(ls there | wc -l) = 2 ] && down && "
     "up --table t --files less --files-limit 10 && ! sub ./prog 2>said; down && "

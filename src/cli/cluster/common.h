@@ -46,9 +46,16 @@ int gy_cli_close_cluster(const char *what, gy_cluster *cluster, gy_status status
 int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char kept[4096],
                     const char **key);
 
+/** Of GY_ARG usage, else a failure; says it. Exit status. */
+int gy_cli_failure(const char *what, gy_status status);
+/** Of an option: HOST:PORT where it listens (port_least 0) or HOST:PORT,... (1). NULL is well.
+ * Exit status. */
+int gy_cli_check_addresses(const char *what, const char *option, const char *addresses,
+                           int port_least);
+
 /** For scripts: HOST:PORT into a file that is there with all its bytes or not at all; a failure
- * is said. NULL: nothing. */
-void gy_cli_write_port_file(const char *what, const char *path, const char *address);
+ * is said and ends this process as SIGTERM does. NULL: nothing. False: it failed. */
+bool gy_cli_write_port_file(const char *what, const char *path, const char *address);
 
 /** The verbs of `gyre job` with --names; each returns the exit status. */
 int gy_cli_cluster_jobs(const gy_names_settings *at);

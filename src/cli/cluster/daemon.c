@@ -11,7 +11,7 @@
 static struct {
     const char *names, *listen, *folder, *key, *host, *labels, *port_file, *sandbox;
     long long slots, memory, reserve, files;
-    bool plaintext;
+    bool plaintext, has_failed;
     double keep;
 } settings = {.names = NULL};
 
@@ -52,7 +52,7 @@ static void listening(void *arg, const char *address)
     (void)arg;
     printf("serves at %s\n", address);
     fflush(stdout);
-    gy_cli_write_port_file("daemon", settings.port_file, address);
+    settings.has_failed = !gy_cli_write_port_file("daemon", settings.port_file, address);
 }
 
 static int run(char **operands, int operand_count)
@@ -61,6 +61,13 @@ static int run(char **operands, int operand_count)
     (void)operand_count;
     if (settings.names == NULL || settings.listen == NULL || settings.folder == NULL) {
         return gy_report_usage("gyre daemon: --names, --listen and --folder must be given");
+    }
+    int checked = gy_cli_check_addresses("daemon", "--listen", settings.listen, 0);
+    checked = checked != GY_EXIT_OK
+                  ? checked
+                  : gy_cli_check_addresses("daemon", "--names", settings.names, 1);
+    if (checked != GY_EXIT_OK) {
+        return checked;
     }
     gy_status status = gy_daemon_run(&(gy_daemon_setup){
         .names = settings.names,
@@ -78,10 +85,9 @@ static int run(char **operands, int operand_count)
         .sandbox = settings.sandbox,
         .listening = listening,
     });
-    if (status == GY_ARG) {
-        return gy_report_usage("gyre daemon: %s", gy_error_text());
-    }
-    return status < 0 ? gy_report_failure("daemon", status) : GY_EXIT_OK;
+    return status < 0            ? gy_cli_failure("daemon", status)
+           : settings.has_failed ? GY_EXIT_FAILURE
+                                 : GY_EXIT_OK;
 }
 
 const gy_command gy_command_daemon = {

@@ -6,8 +6,10 @@
 #include <gyre/job.h>
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct gy_submit_settings {
     gy_names_settings at;
@@ -37,11 +39,27 @@ int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char
     return GY_EXIT_OK;
 }
 
-void gy_cli_write_port_file(const char *what, const char *path, const char *address)
+int gy_cli_failure(const char *what, gy_status status)
+{
+    return status == GY_ARG ? gy_report_usage("gyre %s: %s", what, gy_error_text())
+                            : gy_report_failure(what, status);
+}
+
+int gy_cli_check_addresses(const char *what, const char *option, const char *addresses,
+                           int port_least)
+{
+    if (addresses == NULL ||
+        gy_cluster_check_addresses(addresses, port_least, port_least == 0 ? 1 : 8) == GY_OK) {
+        return GY_EXIT_OK;
+    }
+    return gy_report_usage("gyre %s: %s: %s", what, option, gy_error_text());
+}
+
+bool gy_cli_write_port_file(const char *what, const char *path, const char *address)
 {
     char beside[4096];
     if (path == NULL) {
-        return;
+        return true;
     }
     FILE *file = snprintf(beside, sizeof(beside), "%s.new", path) < (int)sizeof(beside)
                      ? fopen(beside, "w")
@@ -50,7 +68,9 @@ void gy_cli_write_port_file(const char *what, const char *path, const char *addr
     is_written = file != NULL && fclose(file) == 0 && is_written;
     if (!is_written || rename(beside, path) != 0) {
         fprintf(stderr, "gyre %s: cannot write %s: %s\n", what, path, strerror(errno));
+        return raise(SIGTERM) != 0; /* it ends as by that */
     }
+    return true;
 }
 
 /* Says how it went, then ends: closing may have failures of its own. */
@@ -74,6 +94,10 @@ static int open_cluster_as(const char *what, const gy_names_settings *at,
         return gy_report_usage("gyre %s: --names is missing: HOST:PORT of the name server",
                                what);
     }
+    int checked = gy_cli_check_addresses(what, "--names", at->names, 1);
+    if (checked != GY_EXIT_OK) {
+        return checked;
+    }
     char kept[4096];
     int found = gy_cli_find_key(what, at->key, at->is_plaintext, kept, &options.key_file);
     if (found != GY_EXIT_OK) {
@@ -83,10 +107,7 @@ static int open_cluster_as(const char *what, const gy_names_settings *at,
     options.is_plaintext = at->is_plaintext;
     options.patience_s = at->patience;
     gy_status status = gy_cluster_open(&options, cluster);
-    if (status == GY_ARG) {
-        return gy_report_usage("gyre %s: %s", what, gy_error_text());
-    }
-    return status == GY_OK ? GY_EXIT_OK : gy_report_failure(what, status);
+    return status == GY_OK ? GY_EXIT_OK : gy_cli_failure(what, status);
 }
 
 int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluster **cluster)
@@ -301,11 +322,37 @@ static int list_variables(char journal[4096], const char *variables[GY_OPTION_LI
     return GY_EXIT_OK;
 }
 
+static int check_submit(void)
+{
+    const char *label = gy_submit_given.label;
+    const char *const *files = gy_submit_given.files.items;
+    const char *const *variables = gy_submit_given.variables.items;
+    if (label != NULL && (label[0] == '\0' || strchr(label, ',') != NULL)) {
+        return gy_report_usage("gyre job submit: --label is '%s', expected one word", label);
+    }
+    for (; *variables != NULL; variables++) {
+        if (**variables == '=' || **variables == '\0') {
+            return gy_report_usage("gyre job submit: --env is '%s', expected NAME[=VALUE]",
+                                   *variables);
+        }
+    }
+    for (; *files != NULL; files++) {
+        if (access(*files, R_OK) != 0) {
+            return gy_report_usage("gyre job submit: --file %s: %s", *files, strerror(errno));
+        }
+    }
+    return GY_EXIT_OK;
+}
+
 int gy_cli_job_submit(char **operands, int count)
 {
     gy_cluster *cluster = NULL;
     char id[GY_CLUSTER_ID_BYTES];
     (void)count;
+    int checked = check_submit();
+    if (checked != GY_EXIT_OK) {
+        return checked;
+    }
     int opened = open_cluster_as("job submit", &gy_submit_given.at,
                                  (gy_cluster_options){.ahead = operands[0]}, &cluster);
     if (opened != GY_EXIT_OK) {

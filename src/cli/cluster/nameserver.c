@@ -4,11 +4,13 @@
 #include "cli/report.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static struct nameserver_settings {
     gy_nameserver_options of;
     const char *port_file;
     long long files_limit, attempts, daemons, jobs, managers, ended;
+    bool has_failed;
 } settings;
 
 static void listening(void *arg, const char *address)
@@ -16,7 +18,7 @@ static void listening(void *arg, const char *address)
     (void)arg;
     printf("%s\n", address);
     fflush(stdout);
-    gy_cli_write_port_file("nameserver", settings.port_file, address);
+    settings.has_failed = !gy_cli_write_port_file("nameserver", settings.port_file, address);
 }
 
 /* Not among what scripts read; without the token, as standard error often is a log that others
@@ -28,6 +30,34 @@ static void page_ready(void *arg, const char *url, const char *token_file)
             token_file);
 }
 
+/* Before anything is made. */
+static int check(const gy_nameserver_options *options)
+{
+    const char *table = options->table;
+    const size_t word = strcspn(table, ":/");
+    const bool is_etcd = strncmp(table, "etcd:", 5) == 0;
+    if (table[word] == ':' && !is_etcd && strncmp(table, "sqlite:", 7) != 0) {
+        return gy_report_usage("gyre nameserver: --table is '%s', expected sqlite:PATH or "
+                               "etcd:https://HOST:PORT,.../PREFIX",
+                               table);
+    }
+    if (!is_etcd && (options->table_user != NULL || options->table_password_file != NULL ||
+                     options->table_authorities != NULL || options->table_certificate != NULL ||
+                     options->table_certificate_key != NULL)) {
+        return gy_report_usage("gyre nameserver: --table-user, --table-password, --table-ca, "
+                               "--table-cert and --table-cert-key are for a --table in etcd");
+    }
+    if (options->page == NULL && options->page_token_file != NULL) {
+        return gy_report_usage("gyre nameserver: --page-token is for a status page alone "
+                               "(--page)");
+    }
+    int checked = gy_cli_check_addresses("nameserver", "--listen", options->listen, 0);
+    const bool has_host = options->page != NULL && strchr(options->page, ':') != NULL;
+    return checked != GY_EXIT_OK || !has_host
+               ? checked
+               : gy_cli_check_addresses("nameserver", "--page", options->page, 0);
+}
+
 static int run(char **operands, int count)
 {
     (void)operands;
@@ -35,6 +65,10 @@ static int run(char **operands, int count)
     gy_nameserver_options options = settings.of;
     if (options.listen == NULL || options.table == NULL) {
         return gy_report_usage("gyre nameserver: --listen HOST:PORT and --table are needed");
+    }
+    int checked = check(&options);
+    if (checked != GY_EXIT_OK) {
+        return checked;
     }
     char kept[4096];
     int found = gy_cli_find_key("nameserver", settings.of.key_file, options.is_plaintext, kept,
@@ -51,10 +85,9 @@ static int run(char **operands, int count)
     options.listening = listening;
     options.page_ready = page_ready;
     gy_status status = gy_nameserver_run(&options);
-    if (status == GY_ARG) {
-        return gy_report_usage("gyre nameserver: %s", gy_error_text());
-    }
-    return status == GY_OK ? GY_EXIT_OK : gy_report_failure("nameserver", status);
+    return status < 0            ? gy_cli_failure("nameserver", status)
+           : settings.has_failed ? GY_EXIT_FAILURE
+                                 : GY_EXIT_OK;
 }
 
 #define PLACE(member) offsetof(struct nameserver_settings, member)

@@ -27,6 +27,24 @@ gy_status gy_client_read_id(const char *id, gy_key *job)
 
 /* ---- Beginning and end ---- */
 
+gy_status gy_cluster_check_addresses(const char *addresses, int port_least, int most)
+{
+    const char *at = addresses;
+    for (int count = 1;; count++) {
+        char address[GY_CONTROL_TEXT_BYTES];
+        const size_t size = strcspn(at, ",");
+        if (count > most || size >= sizeof(address)) {
+            return gy_fail(GY_ARG, "'%.80s': 1 to %d addresses are expected", addresses, most);
+        }
+        snprintf(address, sizeof(address), "%.*s", (int)size, at);
+        GY_TRY(gy_rpc_check_address(address, (uint16_t)port_least));
+        if (at[size] == '\0') {
+            return GY_OK;
+        }
+        at += size + 1;
+    }
+}
+
 static gy_status dial_all(gy_cluster *cluster, const char *names, bool is_plaintext)
 {
     while (*names != '\0') {
@@ -39,7 +57,10 @@ static gy_status dial_all(gy_cluster *cluster, const char *names, bool is_plaint
             (int)sizeof(address)) {
             return gy_fail(GY_ARG, "'%.80s' is too long for an address", names);
         }
-        GY_TRY(gy_rpc_check_address(address, is_plaintext));
+        GY_TRY(gy_rpc_check_address(address, 1));
+        if (is_plaintext) {
+            GY_TRY(gy_rpc_check_plaintext(address));
+        }
         GY_TRY(gy_rpc_dial(cluster->rpc, address, &cluster->servers[cluster->server_count]));
         cluster->server_count++;
         names += size + (names[size] == ',');

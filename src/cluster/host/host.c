@@ -156,6 +156,7 @@ static void look_at_clock(gy_host *host)
         host->tick_ns = now_ns + tick_every_ns;
         gy_host_look_at_disk(host);
         gy_host_look_at_ring(host);
+        gy_host_look_at_names(host, now_ns);
     }
 }
 
@@ -237,10 +238,10 @@ static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
     uint32_t which = 0;
     if (gy_host_is_name(host, peer, &which)) {
         if (event == GY_RPC_UP) {
-            host->names[which].is_up = true;
+            gy_host_name_is_up(host, which, true);
             gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_NAMES_UP});
         } else if (event == GY_RPC_DOWN) {
-            host->names[which].is_up = false;
+            gy_host_name_is_up(host, which, false);
             gy_info("no connection to the name server: %s", gy_error_text());
         }
     } else if (event == GY_RPC_DRAINED || event == GY_RPC_UP) {
@@ -411,6 +412,16 @@ static gy_status check_texts(const gy_host_options *options)
                 return gy_fail(GY_ARG, "a host or label with the byte %d", *at);
             }
         }
+    }
+    const char *host = options->host, *labels = options->labels;
+    if (host != NULL && (host[0] == '\0' || strpbrk(host, "/,: ") != NULL)) {
+        return gy_fail(GY_ARG, "--host is '%.80s', expected the name of a host", host);
+    }
+    if (labels != NULL && labels[0] != '\0' &&
+        (labels[0] == ',' || labels[strlen(labels) - 1] == ',' ||
+         strstr(labels, ",,") != NULL)) {
+        return gy_fail(GY_ARG, "--labels is '%.80s', expected words with commas between",
+                       labels);
     }
     return GY_OK;
 }

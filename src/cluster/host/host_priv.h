@@ -245,6 +245,7 @@ struct gy_host {
     size_t event_head, event_count, event_room;
     bool is_stepping;
     int64_t wake_ns, tick_ns;
+    int64_t alone_ns;   /* then it is said that no name server takes it */
     int64_t orphans_ns; /* until then there may be children that nobody knows */
     host_job *jobs;
     gy_index by_job; /* key -> row of job_rows */
@@ -342,6 +343,9 @@ void gy_host_ask(gy_host *host, uint32_t type, const host_ask *what);
 /** Try again what is due. */
 void gy_host_look_at_asks(gy_host *host, int64_t now_ns);
 /** Is this a name server of ours? */
+void gy_host_name_is_up(gy_host *host, uint32_t which, bool is_up);
+/** Says now and then why none of them has this daemon. */
+void gy_host_look_at_names(gy_host *host, int64_t now_ns);
 bool gy_host_is_name(const gy_host *host, gy_rpc_peer peer, uint32_t *which);
 /** Tell whoever answered last; `done` is not called when this fails. */
 GY_MUST_CHECK gy_status gy_host_call_name(gy_host *host, uint32_t type,

@@ -270,9 +270,61 @@ static void a_folder_has_one_daemon(void **state)
     close(file);
     second = kit_start_process(&at, &at.daemons[0], "");
     assert_int_equal(WEXITSTATUS(kit_wait(second)), 100 - GY_FORMAT);
-    unlink(path);
+    unlink(path); /* nothing says any more that what is there is a daemon */
+    second = kit_start_process(&at, &at.daemons[0], "");
+    assert_int_equal(WEXITSTATUS(kit_wait(second)), 100 - GY_ARG);
+    assert_int_equal(gy_disk_remove_tree(at.daemons[0].folder), 0);
     kit_daemon_start(&at, 0, "");
     assert_int_equal(at.daemons[0].life, 1); /* another one */
+    kit_close(&at);
+}
+
+static unsigned mode_of(const char *folder)
+{
+    struct stat about;
+    assert_int_equal(stat(folder, &about), 0);
+    return about.st_mode & 0777;
+}
+
+static gy_status run_in(const char *folder)
+{
+    const gy_net_hooks hooks = {.locate = kit_locate};
+    return gy_host_run(gy_env_real(), &(gy_host_options){.names = "127.0.0.1:1",
+                                                         .listen = "127.0.0.1:0",
+                                                         .folder = folder,
+                                                         .is_plaintext = true,
+                                                         .sandbox = "rights",
+                                                         .hooks = &hooks});
+}
+
+static void a_folder_of_others_is_left_alone(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    char folder[80], line[512], said[256];
+    kit_open(&at, false);
+    snprintf(folder, sizeof(folder), "%s/daemon0", at.folder);
+    snprintf(line, sizeof(line),
+             "mkdir -p -m 755 '%s' && mkdir -p '%s/trash/mine' '%s/blobs/x'", folder, folder,
+             folder);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+    assert_status(run_in(folder), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), folder));
+    snprintf(line, sizeof(line), "cd '%s' && rmdir trash/mine blobs/x && rmdir *", folder);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0); /* all of it, and no more */
+    assert_int_equal(mode_of(folder), 0755);
+    /* Others may look into an empty one, not write. */
+    assert_int_equal(chmod(folder, 0775), 0);
+    assert_status(run_in(folder), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "775"));
+    assert_int_equal(chmod(folder, 0755), 0);
+    /* One that ended before it had an identity. */
+    snprintf(line, sizeof(line), "touch '%s/lock' '%s/identity.new'", folder, folder);
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
+    kit_daemon_start(&at, 0, "");
+    assert_int_equal(mode_of(folder), 0755);
+    snprintf(line, sizeof(line), "%s/jobs", folder);
+    assert_int_equal(mode_of(line), 0700);
     kit_close(&at);
 }
 
@@ -530,6 +582,7 @@ int main(void)
         cmocka_unit_test(a_folder_that_walls_hide_is_refused),
         cmocka_unit_test(a_folder_has_one_daemon),
         cmocka_unit_test(a_folder_that_cannot_be_read_ends_the_daemon),
+        cmocka_unit_test(a_folder_of_others_is_left_alone),
         cmocka_unit_test(a_full_disk_takes_no_work),
         cmocka_unit_test(files_go_with_their_job),
         cmocka_unit_test(relays_and_idling_cost_little),

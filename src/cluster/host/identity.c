@@ -1,6 +1,7 @@
 /* The folder of a daemon: whose it is, who that is, and whether there is room. */
 #include "cluster/host/host_priv.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -141,6 +142,67 @@ static gy_status take_identity(gy_host *host)
     return gy_host_write_file(host, path, text);
 }
 
+/* What a daemon had in its folder that ended before it had said who it is. */
+static bool is_begun(const char *name)
+{
+    return strcmp(name, "lock") == 0 || strcmp(name, "identity.new") == 0;
+}
+
+/* An empty folder, or one that a daemon began: all in it is removed as it sees fit. */
+static gy_status check_is_own(const char *folder)
+{
+    bool is_strange = false, has_identity = false;
+    DIR *list = opendir(folder);
+    if (list == NULL) {
+        return gy_fail(GY_IO, "cannot list the folder %s: %s", folder, strerror(errno));
+    }
+    for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
+        const char *name = entry->d_name;
+        has_identity = has_identity || strcmp(name, "identity") == 0;
+        is_strange = is_strange ||
+                     (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !is_begun(name));
+    }
+    closedir(list);
+    return !is_strange || has_identity
+               ? GY_OK
+               : gy_fail(GY_ARG,
+                         "--folder %s holds files of others: expected a new or empty folder, "
+                         "or one of a daemon",
+                         folder);
+}
+
+/* Its folder: made, or found as a daemon may have it. What is in it is for its user alone, so
+ * the mode of one that is there stays as it is. */
+static gy_status take_folder(gy_host *host)
+{
+    const gy_host_options *options = host->options;
+    char path[HOST_PATH];
+    struct stat about;
+    if (strlen(options->folder) + 600 > HOST_PATH ||
+        !gy_host_path(path, options->folder, "x", NULL)) {
+        return gy_fail(GY_ARG, "the path of a daemon's folder is too long");
+    }
+    int error = gy_disk_make_folders(path);
+    if (error != 0) {
+        return fail_file(host, "make the folder", options->folder, -error);
+    }
+    if (realpath(options->folder, path) == NULL || strlen(path) >= sizeof(host->folder)) {
+        return gy_fail(GY_IO, "cannot find %s: %s", options->folder, strerror(errno));
+    }
+    memcpy(host->folder, path, strlen(path) + 1);
+    if (stat(host->folder, &about) != 0 || about.st_uid != geteuid()) {
+        return gy_fail(GY_STATE, "%s is not a folder of this user", host->folder);
+    }
+    GY_TRY(check_is_own(host->folder));
+    if ((about.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return gy_fail(GY_ARG,
+                       "--folder %s is of mode %03o: expected one that this user alone may "
+                       "write",
+                       host->folder, (unsigned)about.st_mode & 0777);
+    }
+    return GY_OK;
+}
+
 gy_status gy_host_identity(gy_host *host)
 {
     static const char *const folders[] = {"jobs", "blobs", "trash"};
@@ -151,27 +213,17 @@ gy_status gy_host_identity(gy_host *host)
     } else if (gethostname(host->host_name, sizeof(host->host_name) - 1) != 0) {
         return gy_fail(GY_IO, "this host has no name: %s", strerror(errno));
     }
+    GY_TRY(take_folder(host));
+    GY_TRY(take_lock(host));
+    GY_TRY(take_identity(host)); /* before there is anything else */
     for (size_t i = 0; i < GY_COUNT(folders); i++) {
-        if (strlen(options->folder) + 600 > HOST_PATH ||
-            !gy_host_path(path, options->folder, folders[i], "x")) {
-            return gy_fail(GY_ARG, "the path of a daemon's folder is too long");
-        }
+        (void)gy_host_path(path, host->folder, folders[i], "x");
         int error = gy_disk_make_folders(path);
         if (error != 0) {
             return fail_file(host, "make the folder", path, -error);
         }
     }
-    if (realpath(options->folder, path) == NULL || strlen(path) >= sizeof(host->folder)) {
-        return gy_fail(GY_IO, "cannot find %s: %s", options->folder, strerror(errno));
-    }
-    memcpy(host->folder, path, strlen(path) + 1);
-    struct stat about;
-    if (stat(host->folder, &about) != 0 || about.st_uid != geteuid() ||
-        chmod(host->folder, 0700) != 0) {
-        return gy_fail(GY_STATE, "%s is not a folder of this user", host->folder);
-    }
-    GY_TRY(take_lock(host));
-    return take_identity(host);
+    return GY_OK;
 }
 
 /* ---- Room ---- */

@@ -8,6 +8,7 @@
 
 static const double ask_seconds = 2;
 static const int64_t again_ns = 100000000;
+static const int64_t alone_after_ns = 3000000000, alone_again_ns = 60000000000;
 
 gy_status gy_host_dial_names(gy_host *host)
 {
@@ -20,12 +21,60 @@ gy_status gy_host_dial_names(gy_host *host)
         }
         char *address = host->names[host->name_count].address;
         snprintf(address, GY_RPC_ADDRESS_BYTES, "%.*s", (int)size, at);
-        GY_TRY(gy_rpc_check_address(address, host->options->is_plaintext));
+        GY_TRY(gy_rpc_check_address(address, 1));
+        if (host->options->is_plaintext) {
+            GY_TRY(gy_rpc_check_plaintext(address));
+        }
         GY_TRY(gy_rpc_dial(host->rpc, address, &host->names[host->name_count].peer));
         host->name_count++;
         at += at[size] == ',' ? size + 1 : size;
     }
     return host->name_count > 0 ? GY_OK : gy_fail(GY_ARG, "no address of a name server");
+}
+
+/* Several may be told of, of which one listens. */
+static bool is_alone(const gy_host *host)
+{
+    for (uint32_t i = 0; i < host->name_count; i++) {
+        if (host->names[i].is_up) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void gy_host_name_is_up(gy_host *host, uint32_t which, bool is_up)
+{
+    const bool was_alone = is_alone(host);
+    host->names[which].is_up = is_up;
+    if (was_alone && is_up) {
+        gy_info("the name server at %s has this daemon", host->names[which].address);
+    } else if (!was_alone && is_alone(host)) {
+        host->alone_ns = gy_now_ns(host->env) + alone_after_ns;
+    }
+}
+
+void gy_host_look_at_names(gy_host *host, int64_t now_ns)
+{
+    gy_text text = {.data = NULL};
+    if (host->is_ending || !is_alone(host)) {
+        return;
+    }
+    if (host->alone_ns == 0) {
+        host->alone_ns = now_ns + alone_after_ns;
+    }
+    if (now_ns < host->alone_ns) {
+        return;
+    }
+    for (uint32_t i = 0; i < host->name_count; i++) {
+        gy_rpc_facts facts;
+        const bool is_there = gy_rpc_look(host->rpc, host->names[i].peer, &facts);
+        gy_text_add(&text, "%s%s: %s", i > 0 ? "; " : "", host->names[i].address,
+                    is_there && facts.why[0] != '\0' ? facts.why : "no answer yet");
+    }
+    gy_warn("no name server takes this daemon: %s", gy_text_get(&text));
+    gy_text_free(&text);
+    host->alone_ns = now_ns + alone_again_ns;
 }
 
 bool gy_host_is_name(const gy_host *host, gy_rpc_peer peer, uint32_t *which)

@@ -244,6 +244,27 @@ void gy_names_drained(gy_names *names, uint32_t daemon, bool is_drained)
                          is_drained ? "drained: gets no new work" : "may work again");
 }
 
+/* A copied folder makes two daemons of one: the later life is heard, the other one is not. A
+ * word of an earlier life may come late from elsewhere, not several. */
+static void hear_twin(gy_names *names, uint32_t daemon, const gy_daemon_state *state)
+{
+    enum { WORDS = 3 };
+    static const int64_t again_ns = 60000000000;
+    daemon_row *row = &names->daemons[daemon];
+    if (!row->is_up || state->address == NULL || strcmp(row->address, state->address) == 0 ||
+        ++row->twin_words < WORDS || names->now_ns < row->twin_ns) {
+        return;
+    }
+    row->twin_words = 0;
+    row->twin_ns = names->now_ns + again_ns;
+    gy_names_note_daemon(
+        names, daemon,
+        gy_names_text(names,
+                      "two daemons have this identity, by a copied folder: the one at %s is "
+                      "heard, the one at %.200s is not",
+                      row->address, state->address));
+}
+
 /* Is it news, of the incarnation that lives? */
 static bool is_news(gy_names *names, uint32_t daemon, const gy_daemon_state *state)
 {
@@ -254,8 +275,12 @@ static bool is_news(gy_names *names, uint32_t daemon, const gy_daemon_state *sta
         }
     }
     if (row->incarnation == state->incarnation) {
-        return state->life > row->life ||
-               (state->life == row->life && state->sequence > row->sequence);
+        const bool is_later = state->life > row->life ||
+                              (state->life == row->life && state->sequence > row->sequence);
+        if (!is_later) {
+            hear_twin(names, daemon, state);
+        }
+        return is_later;
     }
     if (row->incarnation != 0) {
         row->past[row->past_next++ % PAST] = row->incarnation;

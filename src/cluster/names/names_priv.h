@@ -52,6 +52,8 @@ typedef struct daemon_row {
     uint64_t id; /* 0: the row is free */
     uint64_t incarnation, life, sequence;
     uint64_t past[PAST]; /* incarnations that are over */
+    uint32_t twin_words; /* of another daemon with this one's identity */
+    int64_t twin_ns;     /* from then on that is said again */
     uint64_t platform;
     uint64_t version;     /* of its record; 0: none */
     uint64_t term, order; /* that it has seen */

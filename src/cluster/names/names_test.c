@@ -491,6 +491,56 @@ static void drained_and_bad_daemons_get_nothing(void **state)
     finish(&at);
 }
 
+/* The earlier life of two says its state from elsewhere. */
+static const char *twin_says(bench *at)
+{
+    const gy_daemon_state twin = {.daemon = 1,
+                                  .incarnation = 1,
+                                  .life = 1,
+                                  .sequence = ++at->sequence,
+                                  .slots = 2,
+                                  .address = "elsewhere",
+                                  .host = "one",
+                                  .labels = ""};
+    tell(at, (gy_names_event){.kind = GY_NAMES_DAEMON, .daemon = &twin});
+    const gy_names_effect *note = said(at, GY_NAMES_NOTE);
+    return note != NULL ? note->reason : NULL;
+}
+
+static void two_of_one_identity_are_told_of(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 2, 0);
+    const gy_daemon_state later = {.daemon = 1,
+                                   .incarnation = 1,
+                                   .life = 2,
+                                   .sequence = 1,
+                                   .slots = 2,
+                                   .address = "a",
+                                   .host = "one",
+                                   .labels = ""};
+    tell(&at, (gy_names_event){.kind = GY_NAMES_DAEMON, .daemon = &later});
+    /* One word may be late; then it is said, and not each time. */
+    assert_null(twin_says(&at));
+    assert_null(twin_says(&at));
+    const char *reason = twin_says(&at);
+    assert_non_null(reason);
+    assert_non_null(strstr(reason, "two daemons have this identity"));
+    assert_non_null(strstr(reason, "at a is heard"));
+    assert_non_null(strstr(reason, "at elsewhere is not"));
+    for (int i = 0; i < 5; i++) {
+        assert_null(twin_says(&at));
+    }
+    at.now_ns += 61000 * ms;
+    assert_non_null(twin_says(&at));
+    gy_names_daemon daemon;
+    assert_true(gy_names_look_daemon(at.names, 0, &daemon));
+    assert_string_equal(daemon.address, "a");
+    finish(&at);
+}
+
 static void whoever_loses_a_store_ends(void **state)
 {
     (void)state;
@@ -608,6 +658,7 @@ int main(void)
         cmocka_unit_test(managers_of_a_daemon_are_bounded),
         cmocka_unit_test(what_one_host_lacks_another_may_have),
         cmocka_unit_test(drained_and_bad_daemons_get_nothing),
+        cmocka_unit_test(two_of_one_identity_are_told_of),
         cmocka_unit_test(whoever_loses_a_store_ends),
         cmocka_unit_test(damaged_records_are_refused),
         cmocka_unit_test(a_record_of_the_first_version_is_read),

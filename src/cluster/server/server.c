@@ -5,6 +5,7 @@
 #include "cluster/names/records.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,7 +92,7 @@ void gy_server_listen(gy_server *server)
     if (server->is_listening) {
         return;
     }
-    gy_status status = gy_rpc_listen(server->rpc, server->options->listen, server->address);
+    gy_status status = gy_rpc_listen(server->rpc, server->listen, server->address);
     if (status < 0) {
         gy_server_fail(server, status);
         return;
@@ -336,6 +337,46 @@ static gy_status open_files(gy_server *server)
                          &server->blobs);
 }
 
+/* A port that is to be chosen is chosen before it campaigns, and kept bound until the end: who
+ * waits knows where it will be. */
+static gy_status choose_port(gy_server *server)
+{
+    const char *listen = server->options->listen;
+    const char *colon = strrchr(listen, ':');
+    const bool is_bracketed = listen[0] == '[' && colon != NULL && colon[-1] == ']';
+    const struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char host[GY_TABLE_VALUE_BYTES], port[8] = "";
+    const int one = 1;
+    const size_t size = colon == NULL ? strlen(listen) : (size_t)(colon - listen);
+    if (size >= sizeof(host) - sizeof(port)) {
+        return gy_fail(GY_ARG, "%.80s... is too long for an address", listen);
+    }
+    (void)snprintf(server->listen, sizeof(server->listen), "%s", listen);
+    if (colon == NULL || strcmp(colon, ":0") != 0) {
+        return GY_OK;
+    }
+    (void)snprintf(host, sizeof(host), "%.*s", (int)size - 2 * is_bracketed,
+                   listen + is_bracketed);
+    if (getaddrinfo(host, "0", &wanted, &found) != 0) {
+        return gy_fail(GY_NOTFOUND, "host %s is not known", host);
+    }
+    server->chosen = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_storage at;
+    socklen_t at_bytes = sizeof(at);
+    const bool is_bound =
+        server->chosen >= 0 &&
+        setsockopt(server->chosen, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
+        bind(server->chosen, found->ai_addr, found->ai_addrlen) == 0 &&
+        getsockname(server->chosen, (struct sockaddr *)&at, &at_bytes) == 0 &&
+        getnameinfo((struct sockaddr *)&at, at_bytes, NULL, 0, port, sizeof(port),
+                    NI_NUMERICSERV) == 0;
+    freeaddrinfo(found);
+    (void)snprintf(server->listen, sizeof(server->listen), "%.*s:%s", (int)size, listen, port);
+    return is_bound ? GY_OK
+                    : gy_fail(GY_IO, "cannot listen at %s: %s", listen, strerror(errno));
+}
+
 /* Where others reach it: who listens everywhere, by its host's name. */
 static void name_address(const char *listen, char address[GY_TABLE_VALUE_BYTES])
 {
@@ -383,7 +424,7 @@ static gy_status open_table(gy_server *server)
                          &server->table));
     char address[GY_TABLE_VALUE_BYTES];
     say_what_is_lost(options);
-    name_address(options->listen, address);
+    name_address(server->listen, address);
     return gy_table_campaign(server->table, "nameserver", address);
 }
 
@@ -434,8 +475,10 @@ static gy_status open_page(gy_server *server)
 gy_status gy_nameserver_run(const gy_nameserver_options *options)
 {
     int signals = -1;
-    gy_server server = {
-        .env = gy_env_real(), .wake_ns = INT64_MAX, .watch = {.down_ns = INT64_MAX}};
+    gy_server server = {.env = gy_env_real(),
+                        .wake_ns = INT64_MAX,
+                        .watch = {.down_ns = INT64_MAX},
+                        .chosen = -1};
     server.began_wall_ns = server.env->ops->wall_ns(server.env);
     server.bulk = (gy_bulk_server){
         .roles = GY_RPC_MAY(GY_RPC_DAEMON), .find = gy_server_find, .arg = &server};
@@ -445,6 +488,7 @@ gy_status gy_nameserver_run(const gy_nameserver_options *options)
     GY_TRY(gy_signals_open(&signals));
     /* A wrong key or address is found now and not when it is elected. */
     gy_status status = take_office(&server);
+    status = status == GY_OK ? choose_port(&server) : status;
     status = status == GY_OK ? open_files(&server) : status;
     status = status == GY_OK ? open_table(&server) : status;
     status = status == GY_OK ? open_page(&server) : status;
@@ -463,6 +507,9 @@ gy_status gy_nameserver_run(const gy_nameserver_options *options)
     gy_free(server.effects.items);
     gy_free(server.held);
     gy_free(server.refused);
+    if (server.chosen >= 0) {
+        close(server.chosen);
+    }
     gy_signals_close(signals);
     return status < 0 ? gy_error_raise(&why) : GY_OK;
 }

@@ -154,6 +154,8 @@ typedef struct gy_server {
     uint64_t note_count; /* ever; the last SERVER_NOTES stand at their number's rest */
     gy_error why;        /* GY_OK, or why it ends */
     char address[GY_RPC_ADDRESS_BYTES], leader[GY_TABLE_VALUE_BYTES];
+    char listen[GY_TABLE_VALUE_BYTES]; /* as told, with the port that was chosen */
+    int chosen;                        /* the socket that keeps that port; -1: none */
 } gy_server;
 
 /** An event, and all that follows; without a machine nothing. */

@@ -415,6 +415,7 @@ bool gy_rpc_look(const gy_rpc *rpc, gy_rpc_peer peer, gy_rpc_facts *facts)
     *facts = (gy_rpc_facts){.text = row->text,
                             .is_up = row->is_up,
                             .is_dialled = row->is_dialled,
+                            .why = row->why,
                             .role = row->role,
                             .subject = row->subject,
                             .waiting_bytes = gy_rpc_peer_waiting(row),

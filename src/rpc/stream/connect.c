@@ -155,16 +155,22 @@ static bool is_number(const char *host)
     return uv_inet_pton(AF_INET, host, &at) == 0 || uv_inet_pton(AF_INET6, host, &at) == 0;
 }
 
-gy_status gy_rpc_check_address(const char *address, bool is_plaintext)
+gy_status gy_rpc_check_address(const char *address, uint16_t port_least)
+{
+    char host[256], port[8];
+    return gy_address_split(address, port_least, host, port);
+}
+
+gy_status gy_rpc_check_plaintext(const char *address)
 {
     char host[256], port[8];
     gy_address found;
     GY_TRY(gy_address_split(address, 1, host, port));
-    if (is_plaintext && is_number(host)) { /* of a name, who calls finds out */
-        GY_TRY(gy_address_find(address, &found));
-        return gy_address_is_loopback(&found) ? GY_OK : fail_plain(address);
+    if (!is_number(host)) {
+        return GY_OK;
     }
-    return GY_OK;
+    GY_TRY(gy_address_find(address, &found));
+    return gy_address_is_loopback(&found) ? GY_OK : fail_plain(address);
 }
 
 static gy_status call_text(stream_connection *connection, const char *text)
