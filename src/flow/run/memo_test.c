@@ -221,7 +221,7 @@ static void a_copy_that_fails_leaves_nothing(void **state)
             assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
             assert_int_equal(strtol(out, NULL, 10), is_over);
             far_calls = far_bad; /* no more of them fail */
-            if (is_over) { /* and comes back, by a copy again */
+            if (is_over) {       /* and comes back, by a copy again */
                 struct stat about;
                 snprintf(data, sizeof(data), "%s/9.0.1", at.data);
                 snprintf(far_name, sizeof(far_name), "%s", data);
