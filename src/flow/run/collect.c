@@ -54,14 +54,14 @@ static bool is_named(const gy_memo_store *store, const char *name)
 
 typedef struct sweeping {
     const gy_memo_store *store;
-    int64_t *freed_bytes;
+    int64_t freed_bytes;
     char folder[GY_MEMO_PATH];
 } sweeping;
 
 /* Also what a copy was called that a crash cut off: nobody else is here. */
 static gy_status sweep_one(void *arg, const char *name)
 {
-    const sweeping *of = arg;
+    sweeping *of = arg;
     char path[GY_MEMO_PATH];
     struct stat about;
     if (is_named(of->store, name)) {
@@ -73,15 +73,17 @@ static gy_status sweep_one(void *arg, const char *name)
     if (lstat(path, &about) != 0 || unlink(path) != 0) {
         return gy_fail(GY_IO, "cannot remove %s: %s", path, strerror(errno));
     }
-    *of->freed_bytes += (int64_t)gy_round_up((uint64_t)about.st_size, GY_MEMO_PAGE);
+    of->freed_bytes += (int64_t)gy_round_up((uint64_t)about.st_size, GY_MEMO_PAGE);
     return GY_OK;
 }
 
 static gy_status sweep(const gy_memo_store *store, int64_t *freed_bytes)
 {
-    sweeping of = {.store = store, .freed_bytes = freed_bytes};
+    sweeping of = {.store = store};
     GY_TRY(gy_memo_path(store, "objects", of.folder));
-    return gy_disk_each(store->env, of.folder, sweep_one, &of);
+    const gy_status status = gy_disk_each(store->env, of.folder, sweep_one, &of);
+    *freed_bytes += of.freed_bytes;
+    return status;
 }
 
 /* The index anew, of what is left. */
