@@ -5,9 +5,10 @@
 #include "flow/channel/channel.h"
 #include "flow/channel/section_priv.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { LIMIT = 1 << 16 };
@@ -80,6 +81,25 @@ static void read_report(const uint8_t *data, size_t size)
     }
 }
 
+/* One with a name of its own: a link, also that of a descriptor in /proc, is not opened. */
+static char path_of_file[256];
+
+static void remove_file(void)
+{
+    (void)unlink(path_of_file);
+}
+
+static const char *file_path(void)
+{
+    if (path_of_file[0] == '\0') {
+        const char *folder = gy_setting_get("TMPDIR");
+        (void)snprintf(path_of_file, sizeof(path_of_file), "%.200s/gyre-section-%d",
+                       folder != NULL ? folder : "/tmp", (int)getpid());
+        GY_ASSERT(atexit(remove_file) == 0);
+    }
+    return path_of_file;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     read_report(data, size);
@@ -92,12 +112,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!seal(copy, size, &content)) {
         content = (gy_key){1, 1}; /* as it is, then: it must be refused */
     }
-    int file = memfd_create("fuzz", MFD_CLOEXEC);
+    const char *path = file_path();
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     GY_ASSERT(file >= 0);
     GY_ASSERT(write(file, copy, size) == (ssize_t)size);
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-    open_all(path, content);
     (void)close(file);
+    open_all(path, content);
     return 0;
 }
