@@ -502,6 +502,37 @@ static inline void host_pongs(world *at, int node, const letter *what)
     post(at, node, what->node, &pong, false);
 }
 
+/* Leases of the one that speaks that are over by its own silence; the first of them, or 0. */
+static inline uint64_t find_over(const world *at, const host *own, const letter *what)
+{
+    const int64_t heard_ns = own->jobs[what->job].heard_ns;
+    for (size_t i = 0; what->epoch == own->jobs[what->job].known && i < own->lease_count; i++) {
+        const gy_leased *lease = &own->leases[i];
+        if (world_job(at, lease->job) == what->job && lease->epoch == what->epoch &&
+            !lease->is_ending &&
+            world_now(at) - GY_MAX(heard_ns, own->since_ns[i]) >= LEASE_MS * ms) {
+            return lease->lease;
+        }
+    }
+    return 0;
+}
+
+static inline void check_over(world *at, const host *own, uint64_t over)
+{
+    bool is_left = false;
+    for (size_t i = 0; i < own->said.count; i++) {
+        if (own->said.items[i].kind == GY_DAEMON_TELL_REFUSED) {
+            return; /* that is no word of its manager */
+        }
+    }
+    for (size_t i = 0; i < own->lease_count; i++) {
+        is_left = is_left || (own->leases[i].lease == over && !own->leases[i].is_ending);
+    }
+    if (is_left) {
+        world_wrong(at, "a lease that was over is renewed", over);
+    }
+}
+
 static inline void host_reads_manager(world *at, int node, letter *what)
 {
     host *own = world_host(at, node);
@@ -510,6 +541,7 @@ static inline void host_reads_manager(world *at, int node, letter *what)
     event.epoch = what->epoch;
     event.section = &what->is.to_daemon.section;
     what->is.to_daemon.section.address = node_texts[SERVERS];
+    const uint64_t over = find_over(at, own, what);
     if (what->epoch >= own->jobs[what->job].known) { /* as the daemon knows it */
         own->jobs[what->job].heard_ns = world_now(at);
     }
@@ -526,6 +558,9 @@ static inline void host_reads_manager(world *at, int node, letter *what)
     own->asked = event.kind;
     host_tell(at, node, &event);
     own->asked = GY_DAEMON_BEGIN;
+    if (over != 0) {
+        check_over(at, own, over);
+    }
     for (size_t i = 0; event.kind == GY_DAEMON_FETCH && i < own->said.count; i++) {
         if (own->said.items[i].kind == GY_DAEMON_TELL_REFUSED) {
             const gy_daemon_effect told = {.job = event.job,

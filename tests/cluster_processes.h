@@ -44,7 +44,11 @@ static inline later *host_later(world *at, int node)
 static inline void host_wakes(void *arg)
 {
     later *what = arg;
-    if (later_host(what, host_wakes) != NULL) {
+    world *at = what->at;
+    const int64_t left_ns = world_host(at, what->index)->stopped_until_ns - world_now(at);
+    if (left_ns > 0) { /* before or behind what came meanwhile */
+        world_at(at, left_ns + (int64_t)world_below(at, (uint64_t)ms), host_wakes, what);
+    } else if (later_host(what, host_wakes) != NULL) {
         gy_daemon_event event = {.kind = GY_DAEMON_TIMER};
         host_tell(what->at, what->index, &event);
         gy_free(what);
@@ -69,6 +73,9 @@ static inline void sync_ends(void *arg)
         own->jobs[job].started = GY_MAX(own->jobs[job].started, what->generation);
     }
     if (event.status == GY_OK) {
+        if (what->epoch > own->jobs[job].known) { /* a new manager begins to be silent then */
+            own->jobs[job].heard_ns = world_now(at);
+        }
         own->jobs[job].known = GY_MAX(own->jobs[job].known, what->epoch);
         for (int i = 0; i < OUTSTANDING; i++) { /* nobody waits for these any more */
             outstanding *one = &own->fetches[i];
@@ -246,7 +253,9 @@ static inline void process_is_gone(void *arg)
 static inline void process_dies(world *at, int node, process *one)
 {
     if (one->is_there && !one->is_dying) {
+        const int64_t woke_ns = world_host(at, node)->stopped_until_ns;
         one->is_dying = true;
+        one->is_overslept = woke_ns > 0 && world_now(at) - woke_ns < ms;
         int64_t most_ns = world_below(at, 8) == 0 ? 400 * ms : 20 * ms;
         world_at(at, 200000 + (int64_t)world_below(at, (uint64_t)most_ns), process_is_gone,
                  process_later(at, node, one));

@@ -88,7 +88,7 @@ static inline void server_starts(void *arg)
     server *own = &at->servers[what->index];
     bool is_void = at->is_over || own->life != what->life || own->machine != NULL;
     const gy_names_options options = {.dead_ns = 250 * ms,
-                                      .lease_ns = 1000 * ms,
+                                      .lease_ns = LEASE_MS * ms,
                                       .patience_ns = 100 * ms,
                                       .grace_ns = 300 * ms,
                                       .gang_hold_ns = 1000 * ms,

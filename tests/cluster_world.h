@@ -30,6 +30,7 @@ enum {
     GRANTS = 96,
     OUTSTANDING = 64,
     MEMORY = 512, /* leases that a host has seen ending */
+    LEASE_MS = 1000,
 };
 
 static const int64_t ms = 1000000;
@@ -159,6 +160,7 @@ typedef struct server {
 /* A process in a seat. */
 typedef struct process {
     bool is_there, is_dying, is_busy;
+    bool is_overslept; /* dying: its host killed it as the first thing when it woke */
     uint32_t job, epoch, generation, serial;
     uint64_t lease;
     bool is_cancelled;

@@ -282,6 +282,8 @@ static inline void check_input(const real *own, const gy_task_state *state, cons
 }
 
 /* Is another attempt of it in a process, now, that nobody has killed? */
+/* Of what a host that slept over a lease still ran when it woke, it can be asked only that it
+ * ends that before all else. */
 static inline bool is_run_twice(const world *at, uint32_t job, const run *one)
 {
     for (uint32_t i = 0; i < at->host_count; i++) {
@@ -291,7 +293,8 @@ static inline bool is_run_twice(const world *at, uint32_t job, const run *one)
             const run *its = &books[job].runs[other->at.run];
             const bool is_dying = other->is_dying || own->jobs[job].nursery_dies;
             if (other->is_there && other->is_busy && other->job == job && its != one &&
-                its->id.task == one->id.task && (!is_dying || other->epoch < one->epoch) &&
+                its->id.task == one->id.task && !other->is_overslept &&
+                (!is_dying || other->epoch < one->epoch) &&
                 own->stopped_until_ns < world_now(at)) {
                 return true;
             }

@@ -32,6 +32,7 @@
     X(SLOT_TWICE)                                                                              \
     X(SLOT_EARLY)                                                                              \
     X(LEASE_FOREVER)                                                                           \
+    X(OVER_RENEWED)                                                                            \
     X(FILES_FOREVER)                                                                           \
     X(FETCH_TWICE)                                                                             \
     X(WAITER_FORGOTTEN)                                                                        \

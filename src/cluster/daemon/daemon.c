@@ -35,7 +35,7 @@ gy_status gy_daemon_new(const gy_daemon_options *options, gy_daemon **daemon)
     own->window_bytes = own->window_bytes == 0 ? 256 << 10 : own->window_bytes;
     own->records_max = own->records_max == 0 ? 4096 : own->records_max;
     made->free_job = made->free_section = GY_NONE;
-    made->timer_ns = INT64_MAX;
+    made->timer_ns = made->over_ns = INT64_MAX;
     made->leases = gy_alloc_zero("daemon.leases", own->slots, sizeof(lease_row));
     if (made->leases == NULL) {
         gy_daemon_free(made);

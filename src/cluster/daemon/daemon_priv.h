@@ -95,6 +95,7 @@ struct gy_daemon {
     gy_status status; /* GY_NOMEM once something had no memory */
     bool has_begun, has_ended, is_dirty;
     int64_t now_ns, timer_ns, beat_ns;
+    int64_t over_ns; /* no lease runs out before; INT64_MAX: there is none */
     uint64_t sequence, term, order, ticket;
     job_row *jobs;
     lease_row *leases; /* (slots) */

@@ -305,6 +305,26 @@ static void a_silent_managers_leases_and_files_go(void **state)
     finish(&at);
 }
 
+/* The host had stopped: what its silent manager says afterwards does not come before the end.
+ */
+static void a_lease_that_is_over_is_not_renewed(void **state)
+{
+    (void)state;
+    for (int attaches = 0; attaches < 2; attaches++) {
+        bench at = {.now_ns = ms};
+        start(&at);
+        open_seat(&at);
+        at.now_ns += 10000 * ms;
+        tell(&at, (gy_daemon_event){.kind = attaches ? GY_DAEMON_ATTACH : GY_DAEMON_BEAT,
+                                    .epoch = 1});
+        assert_non_null(said(&at, GY_DAEMON_SEAT_END));
+        assert_non_null(said(&at, GY_DAEMON_TELL_LEASE_GONE));
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SEAT_DOWN, .lease = 1, .generation = 1});
+        assert_int_equal(leases(&at), 0);
+        finish(&at);
+    }
+}
+
 static void bytes_pass_as_far_as_there_is_credit(void **state)
 {
     (void)state;
@@ -612,6 +632,7 @@ int main(void)
         cmocka_unit_test(a_manager_of_an_older_epoch_is_not_started),
         cmocka_unit_test(a_manager_that_ended_is_told_until_another_is_known),
         cmocka_unit_test(a_silent_managers_leases_and_files_go),
+        cmocka_unit_test(a_lease_that_is_over_is_not_renewed),
         cmocka_unit_test(bytes_pass_as_far_as_there_is_credit),
         cmocka_unit_test(a_section_is_fetched_once_for_all),
         cmocka_unit_test(small_sections_come_together),

@@ -164,6 +164,16 @@ void gy_daemon_synced(gy_daemon *daemon, const gy_daemon_event *event)
     gy_daemon_sync(daemon, job);
 }
 
+/* Leases that were over before are not renewed: when this host had stopped, others may already
+ * run what their processes ran. */
+static void hear(gy_daemon *daemon, uint32_t job)
+{
+    if (!GY_PLANTED_HERE(OVER_RENEWED)) {
+        gy_daemon_look_at_leases(daemon);
+    }
+    daemon->jobs[job].heard_ns = daemon->now_ns;
+}
+
 void gy_daemon_attach(gy_daemon *daemon, const gy_daemon_event *event)
 {
     uint32_t job = gy_daemon_job(daemon, event->job);
@@ -182,7 +192,7 @@ void gy_daemon_attach(gy_daemon *daemon, const gy_daemon_event *event)
         gy_daemon_sync(daemon, job);
         return;
     }
-    row->heard_ns = daemon->now_ns;
+    hear(daemon, job);
     gy_daemon_attach_look(daemon, job);
 }
 
@@ -199,7 +209,7 @@ bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32
         gy_daemon_refuse(daemon, event, GY_STATE, "its epoch is over");
         return false;
     }
-    daemon->jobs[*job].heard_ns = daemon->now_ns;
+    hear(daemon, *job);
     return true;
 }
 

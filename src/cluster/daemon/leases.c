@@ -29,6 +29,7 @@ static void lend_one(gy_daemon *daemon, const gy_order *order, uint64_t id, uint
                                         .length_ns = order->length_ns,
                                         .given_ns = daemon->now_ns};
     gy_daemon_no_memory(daemon, gy_index_put(&daemon->by_lease, gy_index_id(id), lease));
+    daemon->over_ns = GY_MIN(daemon->over_ns, daemon->now_ns + order->length_ns);
     daemon->jobs[job].leases++;
     daemon->lease_count++;
 }
@@ -127,6 +128,10 @@ void gy_daemon_end_older(gy_daemon *daemon, uint32_t job)
 
 void gy_daemon_look_at_leases(gy_daemon *daemon)
 {
+    if (daemon->now_ns < daemon->over_ns) {
+        return;
+    }
+    daemon->over_ns = INT64_MAX;
     for (uint32_t i = 0; i < daemon->options.slots; i++) {
         const lease_row *row = &daemon->leases[i];
         if (row->id == 0 || row->is_ending) {
@@ -135,7 +140,9 @@ void gy_daemon_look_at_leases(gy_daemon *daemon)
         const job_row *job = &daemon->jobs[row->job];
         int64_t heard_ns =
             row->epoch == job->epoch ? GY_MAX(job->heard_ns, row->given_ns) : row->given_ns;
-        if (daemon->now_ns - heard_ns >= row->length_ns && !GY_PLANTED_HERE(LEASE_FOREVER)) {
+        if (daemon->now_ns - heard_ns < row->length_ns) {
+            daemon->over_ns = GY_MIN(daemon->over_ns, heard_ns + row->length_ns);
+        } else if (!GY_PLANTED_HERE(LEASE_FOREVER)) {
             gy_daemon_lease_end(daemon, i, "its manager is silent");
         }
     }
