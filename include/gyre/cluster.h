@@ -6,6 +6,7 @@
 #define GYRE_CLUSTER_H
 
 #include <gyre/base.h>
+#include <gyre/job.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -159,6 +160,36 @@ typedef struct gy_cluster_visit {
 /** All that the name server knows. GY_PEER; GY_STATE; GY_NOMEM; what a visit returns */
 GY_API GY_MUST_CHECK gy_status gy_cluster_list(gy_cluster *cluster,
                                                const gy_cluster_visit *visit);
+
+/** A run that takes long. */
+typedef struct gy_cluster_slow_run {
+    const char *stage, *host;
+    uint32_t task;
+    double run_s, expected_s; /* expected_s 0: not known */
+} gy_cluster_slow_run;
+
+/** What a job is at, or was at when it ended, as its manager told last: at most once a second,
+ * and at the end. Of a program that runs several jobs, of the last one. */
+typedef struct gy_cluster_report {
+    uint32_t epoch;                  /* of that manager; 0: nothing is known */
+    const gy_job_stage *stages;      /* 128 at most */
+    const gy_job_counter *counters;  /* 32 at most */
+    const gy_job_note *notes;        /* the last 32, in order */
+    const gy_cluster_slow_run *slow; /* of those that run, the slowest first */
+    size_t stage_count, counter_count, note_count, slow_count;
+} gy_cluster_report;
+
+typedef gy_status (*gy_cluster_report_visit)(void *arg, const gy_cluster_report *report);
+
+/**
+ * Look at what is told of a job. A name server keeps it in memory for its last jobs, so one
+ * that is elected later knows what is told from then on.
+ *
+ * @param visit gets it once, borrowed, and may ask nothing; what it returns is returned
+ * @return GY_OK; GY_NOTFOUND; GY_ARG no whole id; GY_PEER; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_cluster_look(gy_cluster *cluster, const char *id,
+                                               gy_cluster_report_visit visit, void *arg);
 
 /** The job whose id begins so. GY_NOTFOUND none's does; GY_ARG several do; else as list */
 GY_API GY_MUST_CHECK gy_status gy_cluster_find_job(gy_cluster *cluster, const char *beginning,

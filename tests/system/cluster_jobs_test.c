@@ -122,6 +122,15 @@ static void finish_half(const char *name, const char *id)
              "1)) ] && $GYRE job show $N %s",
              id, name, name, id);
     assert_int_equal(shell(line), 0);
+    /* What its manager told last is kept when both have ended. */
+    const char *const known[] = {"  done\n",        "\nread  ",
+                                 "\nreduce  ",      "\ncounters\n",
+                                 "  map records  ", "\nits last words\ncommands: "};
+    for (size_t i = 0; i < GY_COUNT(known); i++) {
+        if (strstr(said, known[i]) == NULL) {
+            fail_msg("job show says nothing of '%s': %s", known[i], said);
+        }
+    }
 }
 
 static void a_new_manager_goes_on(void **state)

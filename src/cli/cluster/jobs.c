@@ -1,6 +1,7 @@
 /* `gyre job submit`, `wait`, `resume`, and what `list`, `show` and `kill` do with --names. */
 #include "cli/cli.h"
 #include "cli/cluster/common.h"
+#include "cli/jobs/common.h"
 #include "cli/report.h"
 
 #include <gyre/job.h>
@@ -182,6 +183,26 @@ static gy_status print_job(void *arg, const gy_cluster_job *job)
     return GY_OK;
 }
 
+static gy_status print_report(void *arg, const gy_cluster_report *report)
+{
+    (void)arg;
+    gy_cli_print_stages(report->stages, report->stage_count);
+    if (report->slow_count > 0) {
+        printf("\nslow runs\n");
+    }
+    for (size_t i = 0; i < report->slow_count; i++) {
+        const gy_cluster_slow_run *run = &report->slow[i];
+        printf("  %s %u at %s for %.3f s", run->stage, run->task, run->host, run->run_s);
+        if (run->expected_s > 0) {
+            printf(", %.3f s were expected", run->expected_s);
+        }
+        printf("\n");
+    }
+    gy_cli_print_counters(report->counters, report->counter_count);
+    gy_cli_print_notes(report->notes, report->note_count, 0);
+    return GY_OK;
+}
+
 /* The last lines, as they are but for what is no text. */
 static void print_tail(void *arg, uint32_t epoch, uint64_t lost, const char *text,
                        size_t size_bytes)
@@ -218,6 +239,7 @@ int gy_cli_cluster_show(const gy_names_settings *at, const char *job)
     status = status == GY_OK
                  ? gy_cluster_list(cluster, &(gy_cluster_visit){.job = print_job, .arg = id})
                  : status;
+    status = status == GY_OK ? gy_cluster_look(cluster, id, print_report, NULL) : status;
     status = status == GY_OK ? gy_cluster_last_words(cluster, id, print_tail, NULL) : status;
     return gy_cli_close_cluster("job show", cluster, status);
 }

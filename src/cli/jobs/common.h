@@ -6,6 +6,8 @@
 
 #include "cli/options.h"
 
+#include <gyre/job.h>
+
 typedef struct gy_job_settings {
     long long processes, threads, memo_bytes;
     double timeout, silence;
@@ -37,5 +39,14 @@ typedef struct gy_job_settings {
      "walls around the processes: strict, available, or parts (default: none)",                \
      offsetof(type, job.sandbox), 0, 0, NULL}
 /* clang-format on */
+
+/** `out`, with date and time of this place, or "-". */
+const char *gy_cli_date_text(int64_t wall_ns, char out[32]);
+
+/** What is known of a job, with a heading each; of none nothing. Notes are told from begin_ns
+ * (wall clock) on; 0: with their dates. */
+void gy_cli_print_stages(const gy_job_stage *stages, size_t count);
+void gy_cli_print_counters(const gy_job_counter *counters, size_t count);
+void gy_cli_print_notes(const gy_job_note *notes, size_t count, int64_t begin_ns);
 
 #endif

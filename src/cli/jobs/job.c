@@ -39,17 +39,6 @@ static const char *state_name(gy_job_state state)
     return "";
 }
 
-static const char *date_text(int64_t wall_ns, char out[32])
-{
-    time_t seconds = (time_t)(wall_ns / 1000000000);
-    struct tm parts;
-    if (localtime_r(&seconds, &parts) == NULL ||
-        strftime(out, 32, "%Y-%m-%d %H:%M:%S", &parts) == 0) {
-        snprintf(out, 32, "-");
-    }
-    return out;
-}
-
 static const char *took_text(const gy_job *job, char out[32])
 {
     if (job->ended_ns == 0) {
@@ -73,7 +62,7 @@ static gy_status print_row(void *arg, const gy_job *job)
     char date[32], took[32];
     print_header(arg);
     printf("%-22s %-11s %s %12s  %s\n", job->id, state_name(job->state),
-           date_text(job->started_ns, date), took_text(job, took), job->name);
+           gy_cli_date_text(job->started_ns, date), took_text(job, took), job->name);
     return GY_OK;
 }
 
@@ -94,21 +83,6 @@ static int run_list(char **operands, int count)
     }
     print_header(&has_header);
     return GY_EXIT_OK;
-}
-
-static void print_stages(const gy_job *job)
-{
-    if (job->stage_count > 0) {
-        printf("\n%-24s %9s %9s %9s %8s %8s %8s %9s %10s\n", "stage", "tasks", "done", "runs",
-               "failed", "copies", "won", "memoised", "run s");
-    }
-    for (size_t i = 0; i < job->stage_count; i++) {
-        const gy_job_stage *stage = &job->stages[i];
-        printf("%-24s %9lld %9lld %9lld %8lld %8lld %8lld %9lld %10.3f\n", stage->name,
-               (long long)stage->tasks, (long long)stage->committed, (long long)stage->runs,
-               (long long)stage->failures, (long long)stage->copies,
-               (long long)stage->copies_won, (long long)stage->memoised, stage->run_seconds);
-    }
 }
 
 static void print_bad_records(const gy_job *job)
@@ -136,25 +110,14 @@ static void print_job(const gy_job *job)
     }
     printf("\nin       %s\nfolder   %s\noutput   %s\nstarted  %s, took %s\n", job->directory,
            job->folder, job->output[0] != '\0' ? job->output : "-",
-           date_text(job->started_ns, date), took_text(job, took));
+           gy_cli_date_text(job->started_ns, date), took_text(job, took));
     if (job->reason[0] != '\0') {
         printf("reason   %s\n", job->reason);
     }
-    print_stages(job);
-    if (job->counter_count > 0) {
-        printf("\ncounters\n");
-    }
-    for (size_t i = 0; i < job->counter_count; i++) {
-        printf("  %-30s %lld\n", job->counters[i].name, (long long)job->counters[i].value);
-    }
+    gy_cli_print_stages(job->stages, job->stage_count);
+    gy_cli_print_counters(job->counters, job->counter_count);
     print_bad_records(job);
-    if (job->note_count > 0) {
-        printf("\nnotes\n");
-    }
-    for (size_t i = 0; i < job->note_count; i++) {
-        printf("  %+10.3f s  %s\n", (double)(job->notes[i].wall_ns - job->started_ns) * 1e-9,
-               job->notes[i].text);
-    }
+    gy_cli_print_notes(job->notes, job->note_count, job->started_ns);
     if (job->notes_dropped > 0) {
         printf("  and %lld more\n", (long long)job->notes_dropped);
     }

@@ -61,6 +61,88 @@ gy_status gy_cluster_list(gy_cluster *cluster, const gy_cluster_visit *visit)
     return gy_client_ask(cluster, GY_NET_LIST, &all.base, gy_client_soon(cluster), show, &own);
 }
 
+/* ---- What one of them is at ---- */
+
+typedef struct look {
+    gy_cluster_report_visit visit;
+    void *arg;
+} look;
+
+/* Rows of `report` from the view; their texts stay with it. GY_NOMEM */
+static gy_status fill_report(const Gy__Cluster__View *view, gy_arena *arena,
+                             gy_cluster_report *report)
+{
+    gy_job_stage *stages = gy_arena_alloc(arena, (view->n_stages + 1) * sizeof(*stages));
+    gy_job_counter *counters =
+        gy_arena_alloc(arena, (view->n_counters + 1) * sizeof(*counters));
+    gy_job_note *notes = gy_arena_alloc(arena, (view->n_notes + 1) * sizeof(*notes));
+    gy_cluster_slow_run *slow = gy_arena_alloc(arena, (view->n_slow + 1) * sizeof(*slow));
+    if (stages == NULL || counters == NULL || notes == NULL || slow == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < view->n_stages; i++) {
+        const Gy__Cluster__ViewStage *from = view->stages[i];
+        stages[i] = (gy_job_stage){.name = from->name,
+                                   .tasks = from->tasks,
+                                   .committed = from->committed,
+                                   .memoised = from->memoised,
+                                   .runs = from->runs,
+                                   .failures = from->failed,
+                                   .copies = from->copies,
+                                   .copies_won = from->copies_won,
+                                   .run_seconds = (double)from->run_ns * 1e-9};
+    }
+    for (size_t i = 0; i < view->n_counters; i++) {
+        counters[i] = (gy_job_counter){view->counters[i]->name, view->counters[i]->value};
+    }
+    for (size_t i = 0; i < view->n_notes; i++) {
+        notes[i] = (gy_job_note){view->notes[i]->wall_ns, view->notes[i]->text};
+    }
+    for (size_t i = 0; i < view->n_slow; i++) {
+        const Gy__Cluster__ViewRun *from = view->slow[i];
+        slow[i] = (gy_cluster_slow_run){.stage = view->stages[from->stage]->name,
+                                        .host = from->host,
+                                        .task = from->task,
+                                        .run_s = (double)from->run_ns * 1e-9,
+                                        .expected_s = (double)from->expected_ns * 1e-9};
+    }
+    *report =
+        (gy_cluster_report){view->epoch,    stages,           counters,      notes,       slow,
+                            view->n_stages, view->n_counters, view->n_notes, view->n_slow};
+    return GY_OK;
+}
+
+static gy_status show_view(void *arg, const ProtobufCMessage *answer)
+{
+    const look *at = arg;
+    const Gy__Cluster__View *view = (const Gy__Cluster__View *)answer;
+    gy_cluster_report report = {.epoch = 0};
+    gy_arena arena = {0};
+    gy_status status = GY_OK;
+    if (view->epoch != 0) {
+        status = gy_net_check_view(view);
+        status = status == GY_OK ? fill_report(view, &arena, &report) : status;
+    }
+    status = status == GY_OK ? at->visit(at->arg, &report) : status;
+    gy_arena_free(&arena);
+    return status;
+}
+
+gy_status gy_cluster_look(gy_cluster *cluster, const char *id, gy_cluster_report_visit visit,
+                          void *arg)
+{
+    gy_key job;
+    look at = {visit, arg};
+    Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
+    Gy__Cluster__AskView asks = GY__CLUSTER__ASK_VIEW__INIT;
+    GY_TRY(gy_client_read_id(id, &job));
+    key.high = job.high;
+    key.low = job.low;
+    asks.job = &key;
+    return gy_client_ask(cluster, GY_NET_ASK_VIEW, &asks.base, gy_client_soon(cluster),
+                         show_view, &at);
+}
+
 /* ---- One of them by the beginning of its id ---- */
 
 typedef struct search {

@@ -92,9 +92,10 @@ static gy_status open_node(gy_cluster *made, const gy_cluster_options *options)
 
 gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluster)
 {
-    static const gy_net_type types[] = {
-        GY_NET_ASK_BLOBS, GY_NET_PUT_BLOB, GY_NET_SUBMIT,   GY_NET_KILL,     GY_NET_DRAIN,
-        GY_NET_WAIT_END,  GY_NET_LIST,     GY_NET_ASK_SPEC, GY_NET_ASK_SAID, GY_NET_RESUME};
+    static const gy_net_type types[] = {GY_NET_ASK_BLOBS, GY_NET_PUT_BLOB, GY_NET_SUBMIT,
+                                        GY_NET_KILL,      GY_NET_DRAIN,    GY_NET_WAIT_END,
+                                        GY_NET_LIST,      GY_NET_ASK_SPEC, GY_NET_ASK_SAID,
+                                        GY_NET_RESUME,    GY_NET_ASK_VIEW};
     static_assert(GY_COUNT(types) == CLIENT_METHODS, "all of them");
     const double patience = options->patience_s > 0 ? options->patience_s : 10;
     if (options->names == NULL || !(patience < 1e6)) {

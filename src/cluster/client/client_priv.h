@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-enum { CLIENT_METHODS = 10, CLIENT_SERVERS = 16 };
+enum { CLIENT_METHODS = 11, CLIENT_SERVERS = 16 };
 
 /** A loader that was asked what it finds for a program. */
 typedef struct gy_client_loader {

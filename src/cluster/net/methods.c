@@ -55,6 +55,8 @@ static const gy_rpc_method methods[] = {
          TEXTS),
     CALL(GY_NET_ASK_SAID, "ask what a job prints", MAY(SUBMITTER), MANY, ask_said, SMALL,
          said_since, SINCE),
+    CALL(GY_NET_ASK_VIEW, "ask what a job is at", MAY(SUBMITTER) | MAY(WATCHER), MANY, ask_view,
+         SMALL, view, GY_NET_VIEW_BYTES),
     CALL(GY_NET_LIST, "list daemons and jobs", MAY(SUBMITTER) | MAY(WATCHER) | MAY(OPERATOR),
          MANY, ask_list, SMALL, list, ROWS),
     CALL(GY_NET_ATTACH, "attach to a daemon", MAY(MANAGER), ONCE, attach, SMALL, attached,

@@ -40,6 +40,7 @@ typedef enum gy_net_type {
     GY_NET_LIST,           /* call AskList -> List; repeatable; also a watcher */
     GY_NET_ASK_SAID = 60,  /* call AskSaid -> SaidSince; repeatable */
     GY_NET_RESUME,         /* call Resume -> Done; repeatable: of the same epoch, the same */
+    GY_NET_ASK_VIEW,       /* call AskView -> View; repeatable; also a watcher */
     /* manager -> daemon; its subject is its job */
     GY_NET_ATTACH = 64, /* call Attach -> Attached; refused with GY_STATE: the epoch is over */
     GY_NET_BEAT,        /* tell Beat */

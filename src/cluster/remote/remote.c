@@ -342,6 +342,7 @@ static void say_farewell(gy_driver *driver)
 {
     gy_remote *remote = driver->remote;
     const int64_t last_ns = gy_now_ns(driver->env) + farewell_ns;
+    remote_view_last(driver);
     for (size_t i = 0; i < remote->tenant.host_count; i++) {
         REMOTE_MESSAGE(JobOver, job_over, message);
         message.is_kept = driver->end.status < 0; /* its user may have it go on */
@@ -351,6 +352,7 @@ static void say_farewell(gy_driver *driver)
             remote->farewells++;
         }
     }
+    (void)gy_rpc_turn(remote->rpc, (gy_deadline){0});
     while (remote->farewells > 0 && gy_now_ns(driver->env) < last_ns) {
         (void)gy_rpc_turn(remote->rpc, (gy_deadline){.at_ns = last_ns});
     }

@@ -96,6 +96,8 @@ gy_status remote_hear_over(void *arg, const gy_rpc_asked *asked,
                            const ProtobufCMessage *request);
 /** view.c: tell what the job is at when that is due. */
 void remote_view(gy_driver *driver, int64_t now_ns);
+/** The same at the job's end, whatever was told before: it is kept. */
+void remote_view_last(gy_driver *driver);
 
 /* ---- hosts.c: connections to daemons ---- */
 

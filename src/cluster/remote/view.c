@@ -193,12 +193,9 @@ static bool is_heard(const gy_remote *remote)
     return false;
 }
 
-void remote_view(gy_driver *driver, int64_t now_ns)
+static void tell(gy_driver *driver, int64_t now_ns, bool is_last)
 {
     gy_remote *remote = driver->remote;
-    if (now_ns - remote->looked_ns < view_every_ns || !is_heard(remote)) {
-        return;
-    }
     remote->looked_ns = now_ns;
     gy_arena arena = {0};
     REMOTE_MESSAGE(View, view, view);
@@ -207,7 +204,7 @@ void remote_view(gy_driver *driver, int64_t now_ns)
     status = status == GY_OK ? fill_told(driver, &arena, &view) : status;
     if (status < 0) { /* a job does not depend on who looks on */
         gy_debug("nobody is told what the job is at: %s", gy_error_text());
-    } else if (is_new(remote, &arena, &view.base) ||
+    } else if (is_new(remote, &arena, &view.base) || is_last ||
                now_ns - remote->viewed_ns >= view_again_ns) {
         remote->viewed_ns = now_ns;
         for (uint32_t i = 0; i < remote->name_count; i++) {
@@ -215,4 +212,18 @@ void remote_view(gy_driver *driver, int64_t now_ns)
         }
     }
     gy_arena_free(&arena);
+}
+
+void remote_view(gy_driver *driver, int64_t now_ns)
+{
+    if (now_ns - driver->remote->looked_ns >= view_every_ns && is_heard(driver->remote)) {
+        tell(driver, now_ns, false);
+    }
+}
+
+void remote_view_last(gy_driver *driver)
+{
+    if (is_heard(driver->remote)) {
+        tell(driver, gy_now_ns(driver->env), true);
+    }
 }

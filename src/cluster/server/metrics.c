@@ -162,17 +162,10 @@ static void write_stages(const gy_server *server, gy_text *text, const char *nam
     gy_names_job job;
     uint32_t index = 0;
     while (next_open(server, &index, &job)) {
-        const server_speaker *manager = gy_speakers_find(&server->managers, job.key);
-        if (manager == NULL || manager->view == NULL) {
-            continue;
-        }
-        Gy__Cluster__View *view =
-            gy__cluster__view__unpack(NULL, manager->view_bytes, manager->view);
-        if (view == NULL) { /* it was one when it came */
-            text->status = GY_NOMEM;
-            return;
-        }
-        for (size_t i = 0; i < view->n_stages; i++) {
+        Gy__Cluster__View *view = NULL;
+        const gy_status status = gy_saids_read_view(&server->saids, job.key, &view);
+        text->status = status < 0 ? status : text->status;
+        for (size_t i = 0; view != NULL && i < view->n_stages; i++) {
             add_job(text, name, &job);
             gy_text_add(text, ",number=\"%zu\",stage=", i);
             gy_page_add_label(text, view->stages[i]->name);

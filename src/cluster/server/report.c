@@ -65,12 +65,12 @@ static void add_runs(gy_text *text, const Gy__Cluster__View *view)
     end_list(text, "],");
 }
 
-static void add_view(gy_text *text, const server_speaker *manager)
+static void add_view(gy_text *text, const server_saids *saids, gy_key job)
 {
-    Gy__Cluster__View *view =
-        gy__cluster__view__unpack(NULL, manager->view_bytes, manager->view);
-    if (view == NULL) { /* it was one when it came */
-        text->status = GY_NOMEM;
+    Gy__Cluster__View *view = NULL;
+    const gy_status status = gy_saids_read_view(saids, job, &view);
+    if (view == NULL) {
+        text->status = status < 0 ? status : text->status;
         return;
     }
     gy_text_add(text, "\"view\":{\"stages\":[");
@@ -122,9 +122,7 @@ static void add_jobs(gy_server *server, gy_text *text)
         add_text(text, "state", job_state(&job));
         add_text(text, "reason", job.reason);
         add_text(text, "progress", manager != NULL ? manager->progress : NULL);
-        if (manager != NULL && manager->view != NULL) {
-            add_view(text, manager);
-        }
+        add_view(text, &server->saids, job.key);
         gy_text_add(text,
                     "\"epoch\":%u,\"weight\":%u,\"wanted\":%u,\"held\":%u,\"attempts\":%u},",
                     job.epoch, job.weight, job.slots_wanted, job.slots_held, job.attempts);

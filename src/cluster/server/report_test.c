@@ -239,6 +239,50 @@ static void tell_view(kit_agent *at, gy_key of, uint32_t committed)
 
 static const char name[] = "</script><script>alert(\"1\\\")</script>";
 
+static int looks;
+
+static gy_status see_report(void *arg, const gy_cluster_report *report)
+{
+    const uint32_t *committed = arg;
+    looks++;
+    if (*committed == 0) {
+        assert_int_equal(report->epoch, 0);
+        assert_int_equal(report->stage_count + report->counter_count + report->note_count, 0);
+        return GY_OK;
+    }
+    assert_int_equal(report->epoch, 1);
+    assert_int_equal(report->stage_count, 2);
+    assert_string_equal(report->stages[0].name, "map <\"&\\>");
+    assert_int_equal(report->stages[0].tasks, 40);
+    assert_int_equal(report->stages[0].committed, *committed);
+    assert_int_equal(report->stages[0].runs, *committed + 1);
+    assert_int_equal(report->stages[0].failures, 1);
+    assert_int_equal(report->counter_count, 1);
+    assert_string_equal(report->counters[0].name, "words");
+    assert_int_equal(report->counters[0].value, 7);
+    assert_int_equal(report->note_count, 1);
+    assert_string_equal(report->notes[0].text, "vertex 3 failed: </script>");
+    assert_int_equal(report->slow_count, 1);
+    assert_string_equal(report->slow[0].stage, "map <\"&\\>");
+    assert_string_equal(report->slow[0].host, "here");
+    assert_true(report->slow[0].run_s == 2.5);
+    return GY_OK;
+}
+
+/* NULL: at a job of its own. */
+static void look_at(const char *id, uint32_t committed)
+{
+    gy_cluster *cluster = NULL;
+    char other[GY_CLUSTER_ID_BYTES];
+    gy_net_key_text(id == NULL ? submit_job("quiet") : (gy_key){1, 2}, other);
+    assert_ok(gy_cluster_open(
+        &(gy_cluster_options){.names = server.address, .key_file = server.ring}, &cluster));
+    looks = 0;
+    assert_ok(gy_cluster_look(cluster, id != NULL ? id : other, see_report, &committed));
+    assert_int_equal(looks, 1);
+    gy_cluster_close(cluster);
+}
+
 static void a_job_is_seen_at_work(void **state)
 {
     (void)state;
@@ -276,8 +320,14 @@ static void a_job_is_seen_at_work(void **state)
     KIT_UNTIL(agents, 4, manager.wishes.sequence > later);
     assert_true(is("jobs.0.view.stages.0.committed", "13"));
     kit_agent_close(&stranger);
+    /* What was told last stays when its manager is gone. */
     kit_agent_close(&manager);
-    KIT_UNTIL(agents, 2, is("jobs.0.view", "nothing"));
+    KIT_UNTIL(agents, 2, is("jobs.0.progress", ""));
+    assert_true(is("jobs.0.view.stages.0.committed", "13"));
+    char id[GY_CLUSTER_ID_BYTES];
+    gy_net_key_text(job, id);
+    look_at(id, 13);
+    look_at(NULL, 0); /* of a job that nothing was told of */
 }
 
 static void daemons_are_seen(void **state)

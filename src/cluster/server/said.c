@@ -1,107 +1,7 @@
-/* What managers print: the end of it, as their daemons tell it, for who asks. In memory alone:
- * another name server knows what is told from then on. */
+/* What managers print: the end of it, as their daemons tell it, for who asks. */
 #include "cluster/server/server_priv.h"
 
 #include <string.h>
-
-/* ---- rows ---- */
-
-static server_said *find(const server_saids *saids, gy_key key)
-{
-    const uint32_t row = gy_index_find(&saids->by_key, key);
-    return row == GY_NONE ? NULL : &saids->rows[row];
-}
-
-/* Forget all but its last bytes. */
-static void cut(server_saids *saids, server_said *row, size_t left)
-{
-    if (row->size > left) {
-        memmove(row->data, row->data + (row->size - left), left);
-        row->offset += row->size - left;
-        row->size = left;
-    }
-    if (row->room > left) { /* shrinking needs no memory that is not there */
-        char *less = left > 0 ? gy_alloc("server", left) : NULL;
-        if (less != NULL || left == 0) {
-            if (less != NULL && row->size > 0) {
-                memcpy(less, row->data, row->size);
-            }
-            saids->bytes -= row->room - left;
-            gy_free(row->data);
-            row->data = less;
-            row->room = left;
-        }
-    }
-}
-
-static void drop(server_saids *saids, server_said *row)
-{
-    const uint32_t at = (uint32_t)(row - saids->rows);
-    cut(saids, row, 0);
-    gy_index_remove(&saids->by_key, row->key);
-    const server_said *last = &saids->rows[--saids->count];
-    if (last != row) {
-        gy_index_remove(&saids->by_key, last->key);
-        saids->rows[at] = *last;
-        gy_status put = gy_index_put(&saids->by_key, last->key, at);
-        GY_ASSERT(put == GY_OK); /* there was room for it just now */
-    }
-}
-
-/* Rows go, of ended jobs first, the least recently used first. NULL: no room. */
-static void make_room(server_saids *saids, size_t most, size_t more)
-{
-    while (saids->count > 0 &&
-           (saids->count >= most || saids->bytes + more > SERVER_SAID_BYTES)) {
-        GY_ASSERT(saids->rows != NULL);
-        server_said *worst = &saids->rows[0];
-        for (size_t i = 1; i < saids->count; i++) {
-            server_said *row = &saids->rows[i];
-            if (row->is_ended != worst->is_ended ? row->is_ended : row->used < worst->used) {
-                worst = row;
-            }
-        }
-        drop(saids, worst);
-    }
-}
-
-/* Found or made, of this epoch or a later one. GY_NOMEM */
-static gy_status get(gy_server *server, gy_key key, uint32_t epoch, server_said **row)
-{
-    server_saids *saids = &server->saids;
-    *row = find(saids, key);
-    if (*row == NULL) {
-        void *rows = saids->rows;
-        make_room(saids, server->managers.most, 0);
-        gy_status status = gy_reserve("server", &rows, &saids->capacity, saids->count + 1,
-                                      sizeof(server_said));
-        saids->rows = rows;
-        GY_TRY(status);
-        GY_TRY(gy_index_put(&saids->by_key, key, (uint32_t)saids->count));
-        *row = &saids->rows[saids->count++];
-        **row = (server_said){.key = key, .epoch = epoch, .code = -1};
-    }
-    if (epoch > (*row)->epoch) { /* of the manager before nothing more is known */
-        (*row)->epoch = epoch;
-        (*row)->offset = (*row)->whole = 0;
-        (*row)->size = 0;
-        (*row)->code = -1;
-        (*row)->is_ended = false; /* it may have been resumed */
-    }
-    (*row)->used = ++saids->clock;
-    return GY_OK;
-}
-
-void gy_saids_free(server_saids *saids)
-{
-    while (saids->count > 0) {
-        GY_ASSERT(saids->rows != NULL);
-        drop(saids, &saids->rows[saids->count - 1]);
-    }
-    gy_free(saids->rows);
-    gy_index_free(&saids->by_key);
-    *saids = (server_saids){.rows = NULL};
-}
 
 /* ---- asked ---- */
 
@@ -109,7 +9,7 @@ void gy_saids_free(server_saids *saids)
 static bool fill(const gy_server *server, const gy_names_job *job, uint32_t epoch,
                  uint64_t offset, Gy__Cluster__SaidSince *since)
 {
-    const server_said *row = find(&server->saids, job->key);
+    const server_said *row = gy_saids_find(&server->saids, job->key);
     const bool is_last = row != NULL && job->is_ended && row->epoch == job->epoch;
     since->epoch = epoch;
     since->offset = offset;
@@ -246,9 +146,9 @@ gy_status gy_server_said(void *arg, const gy_rpc_asked *asked, const ProtobufCMe
         return gy_fail(GY_NOTFOUND, "there is no such job");
     }
     if (told->epoch == job.epoch && !job.is_ended) { /* an older manager's is of no use */
-        GY_TRY(get(server, job.key, told->epoch, &row));
-        make_room(&server->saids, SIZE_MAX, 2 * told->data.len);
-        row = find(&server->saids, job.key);
+        GY_TRY(gy_saids_get(&server->saids, job.key, told->epoch, &row));
+        gy_saids_make_room(&server->saids, 2 * told->data.len);
+        row = gy_saids_find(&server->saids, job.key);
         GY_TRY(row != NULL ? add(&server->saids, row, told) : GY_OK);
         answer_all(server, job.key);
     }
@@ -262,7 +162,7 @@ void gy_server_said_end(gy_server *server, const Gy__Cluster__JobEnd *end)
     const gy_key job = gy_net_key(end->job);
     if (!gy_names_find_job(server->names, job, &known) || known.epoch != end->epoch ||
         known.is_ended || end->said > INT64_MAX || end->last.len > end->said ||
-        get(server, job, end->epoch, &row) < 0) {
+        gy_saids_get(&server->saids, job, end->epoch, &row) < 0) {
         return;
     }
     if (end->last.len > 0) {
@@ -270,8 +170,8 @@ void gy_server_said_end(gy_server *server, const Gy__Cluster__JobEnd *end)
         gy__cluster__said__init(&last);
         last.offset = end->said - end->last.len;
         last.data = end->last;
-        make_room(&server->saids, SIZE_MAX, 2 * end->last.len);
-        row = find(&server->saids, job);
+        gy_saids_make_room(&server->saids, 2 * end->last.len);
+        row = gy_saids_find(&server->saids, job);
         if (row == NULL || add(&server->saids, row, &last) < 0) {
             gy_debug(
                 "the last words of a job are not kept"); /* so many bytes, it will be said */
@@ -286,9 +186,9 @@ void gy_server_said_end(gy_server *server, const Gy__Cluster__JobEnd *end)
 void gy_server_said_over(gy_server *server, gy_key job)
 {
     answer_all(server, job);
-    server_said *row = find(&server->saids, job);
+    server_said *row = gy_saids_find(&server->saids, job);
     if (row != NULL) {
         row->is_ended = true;
-        cut(&server->saids, row, GY_MIN(row->size, (size_t)SERVER_SAID_ENDED));
+        gy_saids_cut(&server->saids, row, GY_MIN(row->size, (size_t)SERVER_SAID_ENDED));
     }
 }

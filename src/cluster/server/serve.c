@@ -189,17 +189,24 @@ static gy_status serve_wishes(gy_server *server, const gy_rpc_asked *asked,
 }
 SERVED(wishes, Wishes)
 
-/* For people alone: of a manager that has wished for something, which it does first. */
+/* For people alone. Its last words may come when the job's end is known, and it is gone. */
 static gy_status serve_view(gy_server *server, const gy_rpc_asked *asked,
                             const Gy__Cluster__View *message)
 {
     GY_TRY(gy_net_check_view(message));
     GY_TRY(check_subject(asked, message->job));
-    server_speaker *at = gy_speakers_find(&server->managers, gy_net_key(message->job));
-    if (at == NULL || at->epoch != message->epoch || at->peer != asked->peer) {
+    GY_TRY(check_ready(server));
+    gy_names_job job;
+    server_said *row = NULL;
+    const gy_key key = gy_net_key(message->job);
+    const server_speaker *at = gy_speakers_find(&server->managers, key);
+    if (!gy_names_find_job(server->names, key, &job) || job.epoch != message->epoch ||
+        (at != NULL && at->peer != asked->peer)) {
         return GY_OK; /* an older one; it hears so elsewhere */
     }
-    return gy_speakers_view(&server->managers, at, &message->base);
+    GY_TRY(gy_saids_get(&server->saids, key, job.epoch, &row));
+    row->is_ended = job.is_ended;
+    return gy_saids_view(&server->saids, key, &message->base);
 }
 SERVED(view, View)
 
@@ -222,6 +229,23 @@ static gy_status serve_give_back(gy_server *server, const gy_rpc_asked *asked,
 SERVED(give_back, GiveBack)
 
 /* ---- Submitters ---- */
+
+static gy_status serve_ask_view(gy_server *server, const gy_rpc_asked *asked,
+                                const Gy__Cluster__AskView *message)
+{
+    gy_names_job job;
+    Gy__Cluster__View none = GY__CLUSTER__VIEW__INIT, *view = NULL;
+    GY_TRY(check_ready(server));
+    if (!gy_names_find_job(server->names, gy_net_key(message->job), &job)) {
+        return gy_fail(GY_NOTFOUND, "there is no such job, or it ended long ago");
+    }
+    GY_TRY(gy_saids_read_view(&server->saids, job.key, &view));
+    gy_status status =
+        gy_rpc_answer(server->rpc, asked, view != NULL ? &view->base : &none.base);
+    gy__cluster__view__free_unpacked(view, NULL);
+    return status;
+}
+SERVED(ask_view, AskView)
 
 static gy_status serve_ask_blobs(gy_server *server, const gy_rpc_asked *asked,
                                  const Gy__Cluster__AskBlobs *message)
@@ -352,23 +376,15 @@ void gy_server_methods(gy_rpc_method methods[SERVER_METHODS])
         gy_status (*serve)(void *arg, const gy_rpc_asked *asked,
                            const ProtobufCMessage *request);
     } served[] = {
-        {GY_NET_DAEMON_STATE, state},
-        {GY_NET_DAEMON_BYE, bye},
-        {GY_NET_ASK_SPEC, spec},
-        {GY_NET_JOB_END, job_end},
-        {GY_NET_WISHES, wishes},
-        {GY_NET_GIVE_BACK, give_back},
-        {GY_NET_ASK_BLOBS, ask_blobs},
-        {GY_NET_PUT_BLOB, put_blob},
-        {GY_NET_SUBMIT, submit},
-        {GY_NET_KILL, kill},
-        {GY_NET_RESUME, resume},
-        {GY_NET_DRAIN, drain},
-        {GY_NET_WAIT_END, wait_end},
-        {GY_NET_LIST, list},
-        {GY_NET_VIEW, view},
-        {GY_NET_SAID, gy_server_said},
-        {GY_NET_ASK_SAID, gy_server_ask_said},
+        {GY_NET_DAEMON_STATE, state},  {GY_NET_DAEMON_BYE, bye},
+        {GY_NET_ASK_SPEC, spec},       {GY_NET_JOB_END, job_end},
+        {GY_NET_WISHES, wishes},       {GY_NET_GIVE_BACK, give_back},
+        {GY_NET_ASK_BLOBS, ask_blobs}, {GY_NET_PUT_BLOB, put_blob},
+        {GY_NET_SUBMIT, submit},       {GY_NET_KILL, kill},
+        {GY_NET_RESUME, resume},       {GY_NET_DRAIN, drain},
+        {GY_NET_WAIT_END, wait_end},   {GY_NET_LIST, list},
+        {GY_NET_VIEW, view},           {GY_NET_ASK_VIEW, ask_view},
+        {GY_NET_SAID, gy_server_said}, {GY_NET_ASK_SAID, gy_server_ask_said},
     };
     static const gy_net_type told[] = {GY_NET_ORDER, GY_NET_GRANTS, GY_NET_OVER};
     static_assert(GY_COUNT(served) + GY_COUNT(told) == SERVER_METHODS, "all of them");

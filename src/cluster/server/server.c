@@ -308,6 +308,7 @@ static gy_status take_options(gy_server *server, const gy_nameserver_options *op
                            .ended_max = (uint32_t)options->ended_max};
     server->daemons.most = options->daemons_max > 0 ? (size_t)options->daemons_max : 4096;
     server->managers.most = options->jobs_max > 0 ? (size_t)options->jobs_max : 4096;
+    server->saids.most = server->managers.most;
     server->options = options;
     return GY_OK;
 }

@@ -16,12 +16,11 @@
 #include <gyre/cluster.h>
 
 enum {
-    SERVER_METHODS = 20,
+    SERVER_METHODS = 21,
     SERVER_HELD_MAX = 16384,      /* calls that wait for an answer */
     SERVER_PROGRESS_BYTES = 256,  /* of what a manager says for people */
-    SERVER_VIEWS_BYTES = 8 << 20, /* of all managers' views, packed */
     SERVER_NOTES = 64,            /* the last that are shown */
-    SERVER_SAID_BYTES = 64 << 20, /* of what all managers printed */
+    SERVER_SAID_BYTES = 64 << 20, /* of what all managers printed and told */
     SERVER_SAID_ENDED = 8 << 10,  /* that is kept of a job that has ended */
 };
 
@@ -32,15 +31,12 @@ typedef struct server_speaker {
     gy_rpc_peer peer;
     uint32_t epoch;
     char *progress;
-    void *view; /* a View, packed and checked; NULL: none */
-    size_t view_bytes;
 } server_speaker;
 
 typedef struct server_speakers {
     gy_index by_key;
     server_speaker *rows;
     size_t count, capacity, most;
-    size_t view_bytes; /* of all */
 } server_speakers;
 
 /** NULL: nobody. */
@@ -48,11 +44,6 @@ server_speaker *gy_speakers_find(const server_speakers *speakers, gy_key key);
 /** GY_LIMIT too many; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_speakers_put(server_speakers *speakers, gy_key key, gy_rpc_peer peer,
                                         uint32_t epoch);
-/** What it tells of its job, instead of what it told before. GY_LIMIT all tell too much;
- * GY_NOMEM
- */
-GY_MUST_CHECK gy_status gy_speakers_view(server_speakers *speakers, server_speaker *at,
-                                         const ProtobufCMessage *view);
 void gy_speakers_remove(server_speakers *speakers, gy_key key);
 /** All that spoke from there. */
 void gy_speakers_leave(server_speakers *speakers, gy_rpc_peer peer);
@@ -75,7 +66,7 @@ typedef struct server_held {
     uint32_t epoch;
 } server_held;
 
-/* ---- What managers print: said.c ---- */
+/* ---- What managers print, and tell of their jobs ---- */
 
 typedef struct server_said {
     gy_key key;
@@ -87,16 +78,38 @@ typedef struct server_said {
     int code;       /* likewise: exit status; -1 */
     uint64_t used;  /* the later the larger */
     bool is_ended;
+    void *view; /* a View, packed and checked; NULL: none */
+    size_t view_bytes;
 } server_said;
 
-/** What was printed of each job that was heard lately. */
+/** What is known of each job that was heard lately: in memory alone, so another name server
+ * knows what is told from then on. */
 typedef struct server_saids {
     gy_index by_key;
     server_said *rows;
-    size_t count, capacity, bytes;
+    size_t count, capacity, most;
+    size_t bytes; /* of rooms and views */
     uint64_t clock;
 } server_saids;
 
+/** NULL: nothing is known. */
+server_said *gy_saids_find(const server_saids *saids, gy_key key);
+/** Found or made, of this epoch or a later one; of the manager before nothing more is known.
+ * GY_NOMEM */
+GY_MUST_CHECK gy_status gy_saids_get(server_saids *saids, gy_key key, uint32_t epoch,
+                                     server_said **row);
+/** So many bytes more have room: rows go, of ended jobs first, the least recently used first.
+ * All rows lie elsewhere then. */
+void gy_saids_make_room(server_saids *saids, size_t more);
+/** Forget all that it printed but for the last bytes. */
+void gy_saids_cut(server_saids *saids, server_said *row, size_t left);
+/** Of the job in that row, instead of what was told before; GY_NOMEM, then that stays. */
+GY_MUST_CHECK gy_status gy_saids_view(server_saids *saids, gy_key key,
+                                      const ProtobufCMessage *view);
+/** What was told of it, to be freed with gy__cluster__view__free_unpacked; NULL: nothing.
+ * GY_NOMEM */
+GY_MUST_CHECK gy_status gy_saids_read_view(const server_saids *saids, gy_key key,
+                                           Gy__Cluster__View **view);
 void gy_saids_free(server_saids *saids);
 
 /* ---- What is shown ---- */

@@ -314,7 +314,7 @@ static void each_role_may_what_is_its_own(void **state)
                  {GY_NET_GIVE_BACK, M},  {GY_NET_ASK_BLOBS, S},    {GY_NET_PUT_BLOB, S},
                  {GY_NET_SUBMIT, S},     {GY_NET_KILL, S},         {GY_NET_DRAIN, O},
                  {GY_NET_WAIT_END, S},   {GY_NET_LIST, S | W | O}, {GY_NET_SAID, D},
-                 {GY_NET_ASK_SAID, S},   {GY_NET_RESUME, S}};
+                 {GY_NET_ASK_SAID, S},   {GY_NET_RESUME, S},       {GY_NET_ASK_VIEW, S | W}};
     kit_server server;
     kit_agent at;
     char got[8];

@@ -148,7 +148,7 @@ static inline void kit_server_remove(kit_server *at)
 typedef struct kit_agent {
     gy_rpc *rpc;
     gy_rpc_peer server;
-    gy_rpc_method methods[20];
+    gy_rpc_method methods[21];
     gy_arena arena;
     /* A daemon: what it was told to lend and to start. */
     gy_daemon_state state;
@@ -339,7 +339,8 @@ static inline void kit_agent_open(kit_agent *at, const kit_server *server, gy_rp
         GY_NET_ORDER,        GY_NET_WISHES,     GY_NET_GIVE_BACK, GY_NET_GRANTS,
         GY_NET_OVER,         GY_NET_ASK_BLOBS,  GY_NET_PUT_BLOB,  GY_NET_SUBMIT,
         GY_NET_KILL,         GY_NET_DRAIN,      GY_NET_WAIT_END,  GY_NET_LIST,
-        GY_NET_VIEW,         GY_NET_SAID,       GY_NET_ASK_SAID,  GY_NET_RESUME};
+        GY_NET_VIEW,         GY_NET_SAID,       GY_NET_ASK_SAID,  GY_NET_RESUME,
+        GY_NET_ASK_VIEW};
     *at = (kit_agent){.over = GY_AGAIN};
     for (size_t i = 0; i < GY_COUNT(types); i++) {
         at->methods[i] = gy_net_method(types[i]);

@@ -29,26 +29,6 @@ gy_status gy_speakers_put(server_speakers *speakers, gy_key key, gy_rpc_peer pee
     return GY_OK;
 }
 
-gy_status gy_speakers_view(server_speakers *speakers, server_speaker *at,
-                           const ProtobufCMessage *view)
-{
-    const size_t size = protobuf_c_message_get_packed_size(view);
-    if (speakers->view_bytes - at->view_bytes + size > SERVER_VIEWS_BYTES) {
-        return gy_fail(GY_LIMIT, "managers tell %zu bytes of their jobs already",
-                       speakers->view_bytes);
-    }
-    uint8_t *packed = gy_alloc("server", size);
-    if (packed == NULL) {
-        return GY_NOMEM;
-    }
-    (void)protobuf_c_message_pack(view, packed);
-    speakers->view_bytes += size - at->view_bytes;
-    gy_free(at->view);
-    at->view = packed;
-    at->view_bytes = size;
-    return GY_OK;
-}
-
 void gy_speakers_remove(server_speakers *speakers, gy_key key)
 {
     uint32_t row = gy_index_find(&speakers->by_key, key);
@@ -56,8 +36,6 @@ void gy_speakers_remove(server_speakers *speakers, gy_key key)
         return;
     }
     gy_free(speakers->rows[row].progress);
-    gy_free(speakers->rows[row].view);
-    speakers->view_bytes -= speakers->rows[row].view_bytes;
     gy_index_remove(&speakers->by_key, key);
     server_speaker *last = &speakers->rows[--speakers->count];
     if (last != &speakers->rows[row]) {
@@ -81,7 +59,6 @@ void gy_speakers_free(server_speakers *speakers)
 {
     for (size_t i = 0; i < speakers->count; i++) {
         gy_free(speakers->rows[i].progress);
-        gy_free(speakers->rows[i].view);
     }
     gy_index_free(&speakers->by_key);
     gy_free(speakers->rows);
