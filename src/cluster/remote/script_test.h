@@ -87,7 +87,7 @@ struct script {
     int host_count;
     uint64_t version, lease, asked; /* that is asked back, 0: none */
     uint32_t wanted, done, runs[64], given, bad, gang;
-    uint32_t views, view_tasks, view_notes; /* that came; of the last one */
+    uint32_t views, view_tasks, view_committed, view_notes; /* that came; of the last one */
     bool has_struck;
     int failures; /* of fetches, so far */
     char wrong[200];
@@ -682,9 +682,10 @@ static inline gy_status script_hear_view(void *arg, const gy_rpc_asked *asked,
         return GY_OK;
     }
     at->views++;
-    at->view_tasks = 0;
+    at->view_tasks = at->view_committed = 0;
     for (size_t i = 0; i < said->n_stages; i++) {
         at->view_tasks += said->stages[i]->tasks;
+        at->view_committed += said->stages[i]->committed;
     }
     at->view_notes = (uint32_t)said->n_notes;
     return GY_OK;
