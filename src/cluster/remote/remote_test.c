@@ -261,8 +261,7 @@ static void comes_to_its_end(void **state)
     }
     assert_true(fetched > 0);
     assert_int_equal(job.failures, 0);
-    /* What it is at was told for people as soon as there was somebody to tell, and at the end.
-     */
+    /* What it is at was told for people when there was somebody to tell, and at the end. */
     assert_true(job.at.views >= 2);
     assert_int_equal(job.at.view_committed, TASKS);
     assert_int_equal(job.at.view_tasks, TASKS);

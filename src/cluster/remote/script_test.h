@@ -84,12 +84,11 @@ struct script {
     gy_rpc_peer manager;
     char address[GY_RPC_ADDRESS_BYTES];
     script_host hosts[HOSTS];
-    int host_count;
+    int host_count, failures;       /* failures: of fetches, so far */
     uint64_t version, lease, asked; /* that is asked back, 0: none */
     uint32_t wanted, done, runs[64], given, bad, gang;
     uint32_t views, view_tasks, view_committed, view_notes; /* that came; of the last one */
     bool has_struck;
-    int failures; /* of fetches, so far */
     char wrong[200];
 };
 
