@@ -556,6 +556,9 @@ static void a_folder_that_cannot_be_read_ends_the_daemon(void **state)
                                      .is_plaintext = true,
                                      .sandbox = "rights",
                                      .hooks = &hooks};
+    snprintf(unread, sizeof(unread), "%s", folder); /* may be somebody's */
+    assert_status(gy_host_run(&env, &options), GY_IO);
+    assert_non_null(strstr(gy_error_text(), unread));
     assert_status(gy_host_run(gy_env_real(), &options), GY_ARG); /* the folder is its own now */
     snprintf(path, sizeof(path), "%s/%s/x", folder, names[2]);
     assert_int_equal(gy_disk_make_folders(path), 0);

@@ -1,7 +1,6 @@
 /* The folder of a daemon: whose it is, who that is, and whether there is room. */
 #include "cluster/host/host_priv.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -148,22 +147,24 @@ static bool is_begun(const char *name)
     return strcmp(name, "lock") == 0 || strcmp(name, "identity.new") == 0;
 }
 
-/* An empty folder, or one that a daemon began: all in it is removed as it sees fit. */
-static gy_status check_is_own(const char *folder)
+typedef struct contents {
+    bool is_strange, has_identity;
+} contents;
+
+static gy_status look_at_name(void *arg, const char *name)
 {
-    bool is_strange = false, has_identity = false;
-    DIR *list = opendir(folder);
-    if (list == NULL) {
-        return gy_fail(GY_IO, "cannot list the folder %s: %s", folder, strerror(errno));
-    }
-    for (const struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
-        const char *name = entry->d_name;
-        has_identity = has_identity || strcmp(name, "identity") == 0;
-        is_strange = is_strange ||
-                     (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !is_begun(name));
-    }
-    closedir(list);
-    return !is_strange || has_identity
+    contents *of = arg;
+    of->has_identity = of->has_identity || strcmp(name, "identity") == 0;
+    of->is_strange = of->is_strange || !is_begun(name);
+    return GY_OK;
+}
+
+/* An empty folder, or one that a daemon began: all in it is removed as it sees fit. */
+static gy_status check_is_own(gy_env *env, const char *folder)
+{
+    contents of = {false, false};
+    GY_TRY(gy_disk_each(env, folder, look_at_name, &of));
+    return !of.is_strange || of.has_identity
                ? GY_OK
                : gy_fail(GY_ARG,
                          "--folder %s holds files of others: expected a new or empty folder, "
@@ -193,7 +194,7 @@ static gy_status take_folder(gy_host *host)
     if (stat(host->folder, &about) != 0 || about.st_uid != geteuid()) {
         return gy_fail(GY_STATE, "%s is not a folder of this user", host->folder);
     }
-    GY_TRY(check_is_own(host->folder));
+    GY_TRY(check_is_own(host->env, host->folder));
     if ((about.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
         return gy_fail(GY_ARG,
                        "--folder %s is of mode %03o: expected one that this user alone may "
