@@ -349,6 +349,35 @@ static void a_trace_that_cannot_be_written_is_told_first(void **state)
     remove_place(&at);
 }
 
+static int unread_list(gy_env *env, const char *folder, gy_disk_visit visit, void *arg)
+{
+    const int ended = gy_disk_real.list(env, folder, visit, arg);
+    const char *name = strrchr(folder, '/');
+    return ended == 0 && name != NULL && strcmp(name, "/trace") == 0 ? -EIO : ended;
+}
+
+static void a_trace_that_lacks_processes_is_not_written(void **state)
+{
+    (void)state;
+    place at = make_place();
+    gy_flow_options options = options_of(&at);
+    gy_disk_ops disk = gy_disk_real;
+    gy_env_ops ops = *gy_env_real()->ops;
+    gy_env env = {&ops};
+    char trace[300], line[400], text[256];
+    disk.list = unread_list;
+    ops.disk = &disk;
+    snprintf(trace, sizeof(trace), "%s/trace.json", at.top);
+    options.trace = trace;
+    gy_dag *dag = make_sums(2, 1);
+    assert_ok(gy_running_run(&env, flow, dag, &options, NULL)); /* its job stands */
+    gy_dag_free(dag);
+    snprintf(line, sizeof(line), "cat '%s'", trace);
+    assert_int_equal(gy_test_shell(line, text, sizeof(text)), 0);
+    assert_string_equal(text, "{\"traceEvents\":[]}\n");
+    remove_place(&at);
+}
+
 static void make_file(void *arg, const gy_flow_report *report)
 {
     if (report->stages[0].running == 1) {
@@ -554,6 +583,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(progress_and_trace_tell_of_the_stages),
         cmocka_unit_test(notes_and_the_last_picture_are_whole),
         cmocka_unit_test(a_trace_that_cannot_be_written_is_told_first),
+        cmocka_unit_test(a_trace_that_lacks_processes_is_not_written),
         cmocka_unit_test(growth_may_be_nothing_and_mistakes_of_it_are_named),
         cmocka_unit_test(small_jobs_and_few_processes_do),
         cmocka_unit_test(a_deadline_ends_a_job),

@@ -4,8 +4,6 @@
 #include "base/text.h"
 #include "store/store.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -64,44 +62,43 @@ void gy_running_traced(void *arg, const gy_driver_guest *guest, uint32_t pid, co
 
 /* ---- of processes here: pieces that they leave ---- */
 
-static gy_status add_piece(gy_flow_job *job, const char *folder, const char *name,
-                           gy_text *text)
+typedef struct pieces {
+    gy_flow_job *job;
+    const char *folder;
+    gy_text *text;
+} pieces;
+
+static gy_status add_piece(void *arg, const char *name)
 {
+    const pieces *of = arg;
     char path[GY_JOB_PATH];
     gy_bytes bytes;
-    GY_TRY(gy_running_path(path, folder, name));
-    GY_TRY(gy_file_read(job->env, path, PIECE_BYTES_MAX, &bytes));
+    if (name[0] == '.') {
+        return GY_OK;
+    }
+    GY_TRY(gy_running_path(path, of->folder, name));
+    GY_TRY(gy_file_read(of->job->env, path, PIECE_BYTES_MAX, &bytes));
     if (bytes.size_bytes > 0) {
-        gy_text_add(text, ",\n");
-        gy_text_add_bytes(text, bytes.data, bytes.size_bytes);
+        gy_text_add(of->text, ",\n");
+        gy_text_add_bytes(of->text, bytes.data, bytes.size_bytes);
     }
     gy_free(bytes.data);
-    return text->status;
+    return of->text->status;
 }
 
 static gy_status write_trace(gy_flow_job *job, gy_text *text)
 {
     char folder[GY_JOB_PATH];
     GY_TRY(gy_running_path(folder, job->folder, "trace"));
-    DIR *listing = opendir(folder);
-    if (listing == NULL) {
-        return gy_fail(GY_IO, "cannot list %s: %s", folder, strerror(errno));
-    }
     gy_text_add(text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     gy_trace_write(text, (int)getpid(), "manager");
     if (job->traced.status == GY_OK && job->traced.size_bytes > 0) {
         gy_text_add_bytes(text, job->traced.data, job->traced.size_bytes);
     }
-    gy_status status = GY_OK;
-    for (struct dirent *at = readdir(listing); at != NULL && status >= 0;
-         at = readdir(listing)) {
-        if (at->d_name[0] != '.') {
-            status = add_piece(job, folder, at->d_name, text);
-        }
-    }
-    (void)closedir(listing);
+    pieces of = {job, folder, text};
+    GY_TRY(gy_disk_each(job->env, folder, add_piece, &of));
     gy_text_add(text, "\n]}\n");
-    return status < 0 ? status : text->status;
+    return text->status;
 }
 
 gy_status gy_running_trace_begin(const gy_flow_job *job)
