@@ -115,8 +115,10 @@ int gy_doctor(const gy_doctor_options *options)
     if (runs == NULL) {
         return fail("doctor");
     }
-    int count = gy_runs_find(runs), status = 0;
-    if (count > 1 && options->process == 0) {
+    int count = 0, status = 0;
+    if (gy_runs_find(runs, &count) < 0) {
+        status = fail("doctor");
+    } else if (count > 1 && options->process == 0) {
         status = options->is_json ? 1 : 0; /* a program asked, and this is for people */
         list(runs, count, status == 0 ? stdout : stderr);
     } else {

@@ -22,8 +22,9 @@ typedef struct gy_found_run {
     int process_count;
 } gy_found_run;
 
-/** The runs with a process that this one may look at, at most GY_RUNS_MAX; how many. */
-int gy_runs_find(gy_found_run *runs);
+/** The runs with a process that this one may look at, at most GY_RUNS_MAX. GY_OK, or /proc
+ * cannot be read to its end. */
+GY_MUST_CHECK gy_status gy_runs_find(gy_found_run *runs, int *count);
 /** Does `process` belong to the run: holds the segment, or is the parent or further up of one
  * that does? */
 bool gy_run_has(const gy_found_run *run, pid_t process);

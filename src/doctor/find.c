@@ -62,21 +62,26 @@ static void look_at_process(gy_found_run *runs, int *count, pid_t process)
     closedir(files);
 }
 
-int gy_runs_find(gy_found_run *runs)
+typedef struct search {
+    gy_found_run *runs;
+    int *count;
+} search;
+
+static gy_status visit_process(void *arg, const char *name)
 {
-    int count = 0;
-    DIR *processes = opendir("/proc");
-    if (processes == NULL) {
-        return 0;
+    const search *of = arg;
+    pid_t process = number_of(name);
+    if (process > 0) {
+        look_at_process(of->runs, of->count, process);
     }
-    for (struct dirent *entry = readdir(processes); entry != NULL; entry = readdir(processes)) {
-        pid_t process = number_of(entry->d_name);
-        if (process > 0) {
-            look_at_process(runs, &count, process);
-        }
-    }
-    closedir(processes);
-    return count;
+    return GY_OK;
+}
+
+gy_status gy_runs_find(gy_found_run *runs, int *count)
+{
+    search of = {runs, count};
+    *count = 0;
+    return gy_disk_each(gy_env_real(), "/proc", visit_process, &of);
 }
 
 bool gy_run_has(const gy_found_run *run, pid_t process)
