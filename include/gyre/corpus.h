@@ -69,9 +69,9 @@ typedef struct gy_sample {
  * with few letters and lines seen before (anywhere) are dropped; a file is wholly for training
  * or wholly for the test, by a hash of its path.
  *
- * @return GY_OK; GY_NOTFOUND a class has too few lines or files (names the folders);
- * GY_MISMATCH files changed while the ranks listed them; GY_NOMEM; what the exchange failed
- * with
+ * @return GY_OK; GY_NOTFOUND a class has too few lines or files (names the folders); GY_IO a
+ * folder cannot be read to its end; GY_MISMATCH files changed while the ranks listed them;
+ * GY_NOMEM; what the exchange failed with
  * @cost reads at most 5 * class_bytes over all ranks; keeps about 5 * class_lines * 60 bytes
  */
 GY_API GY_MUST_CHECK gy_status gy_corpus_read(const gy_corpus_options *options,

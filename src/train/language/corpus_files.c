@@ -193,7 +193,8 @@ static gy_status visit_entry(walk *state, int folder, const struct dirent *entry
     return type == DT_REG ? visit_file(state, folder, entry->d_name) : GY_OK;
 }
 
-/* A folder that cannot be opened is passed over: what is missing shows in the counts. */
+/* A folder that cannot be opened is passed over: what is missing shows in the counts. One that
+ * breaks off is refused: nobody knows what of it is missing. */
 static gy_status walk_folder(walk *state, int parent, const char *name, int depth)
 {
     size_t name_bytes = strlen(name), before = state->path_bytes;
@@ -214,9 +215,12 @@ static gy_status walk_folder(walk *state, int parent, const char *name, int dept
     memcpy(state->path + before + 1, name, name_bytes + 1);
     state->path_bytes = before + 1 + name_bytes;
     gy_status status = GY_OK;
-    for (struct dirent *entry = readdir(folder); entry != NULL && status == GY_OK;
-         entry = readdir(folder)) {
+    const struct dirent *entry = NULL;
+    while (status == GY_OK && (errno = 0, entry = readdir(folder)) != NULL) {
         status = visit_entry(state, handle, entry, depth);
+    }
+    if (status == GY_OK && errno != 0) {
+        status = gy_fail(GY_IO, "reading folder %s: %s", state->path, strerror(errno));
     }
     closedir(folder);
     state->path_bytes = before;

@@ -3,6 +3,8 @@
 #include "train/language/corpus_priv.h"
 #include "train/language/ngrams.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -427,6 +429,40 @@ static void odd_files_are_counted_and_passed_over(void **state)
     gy_corpus_list_free(&list);
 }
 
+/* How many more names come out of folders before one breaks off; < 0: all. */
+static int names_left = -1;
+
+struct dirent *readdir(DIR *folder)
+{
+    struct dirent *(*next)(DIR *) = NULL;
+    void *found = dlsym(RTLD_NEXT, "readdir");
+    memcpy(&next, &found, sizeof(next));
+    if (names_left == 0) {
+        errno = EIO;
+        return NULL;
+    }
+    names_left -= names_left > 0;
+    return next(folder);
+}
+
+static void a_folder_that_breaks_off_is_refused(void **state)
+{
+    const made_tree *tree = *state;
+    put_text(tree, "/usr/include/good.h", "int first_function(void);\n");
+    gy_corpus_options options = gy_corpus_defaults(&(gy_corpus_options){.root = tree->root});
+    corpus_list list;
+    for (int n = 0; n < 6; n++) { /* ".", ".." and a name in each of the two folders */
+        names_left = n;
+        gy_status status = gy_corpus_list_files(&options, &list);
+        names_left = -1;
+        assert_status(status, GY_IO);
+        assert_non_null(strstr(gy_error_text(), "/usr"));
+    }
+    assert_ok(gy_corpus_list_files(&options, &list));
+    assert_int_equal(list.count, 1);
+    gy_corpus_list_free(&list);
+}
+
 static void compressed_documents_manuals_and_long_lines(void **state)
 {
     const made_tree *tree = *state;
@@ -521,6 +557,7 @@ int main(void)
         WITH_TREE(samples_do_not_depend_on_ranks),
         WITH_TREE(too_few_files_name_the_folders),
         WITH_TREE(odd_files_are_counted_and_passed_over),
+        WITH_TREE(a_folder_that_breaks_off_is_refused),
         WITH_TREE(compressed_documents_manuals_and_long_lines),
         WITH_TREE(lists_that_differ_are_a_mismatch),
         WITH_TREE(every_allocation_may_fail),
