@@ -1,7 +1,6 @@
 /* Files as places. */
 #include "store/remote/remote_priv.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -60,8 +59,9 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static gy_status add_name(name_list *names, const char *name)
+static gy_status add_name(void *arg, const char *name)
 {
+    name_list *names = arg;
     void *items = names->items;
     GY_TRY(
         gy_reserve("store.names", &items, &names->capacity, names->count + 1, sizeof(char *)));
@@ -72,29 +72,6 @@ static gy_status add_name(name_list *names, const char *name)
     }
     names->items[names->count++] = copy;
     return GY_OK;
-}
-
-static gy_status read_names(const char *folder, name_list *names)
-{
-    DIR *opened = opendir(folder);
-    if (opened == NULL) {
-        return gy_file_fail("read the folder", folder, -errno);
-    }
-    gy_status status = GY_OK;
-    while (status == GY_OK) {
-        errno = 0;
-        const struct dirent *entry = readdir(opened);
-        if (entry == NULL) {
-            status = errno == 0 ? GY_AGAIN : gy_file_fail("read the folder", folder, -errno);
-        } else if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            status = add_name(names, entry->d_name);
-        }
-    }
-    closedir(opened);
-    if (status == GY_AGAIN && names->count > 1) {
-        qsort(names->items, names->count, sizeof(char *), by_text);
-    }
-    return status == GY_AGAIN ? GY_OK : status;
 }
 
 static gy_status visit_name(gy_place *place, const char *name, gy_place_visit visit, void *arg)
@@ -135,7 +112,10 @@ static gy_status file_list(gy_place *place, gy_place_visit visit, void *arg)
         return visit(arg, &entry);
     }
     name_list names = {.items = NULL};
-    gy_status status = read_names(place->uri.path, &names);
+    gy_status status = gy_disk_each(place->env, place->uri.path, add_name, &names);
+    if (status == GY_OK && names.count > 1) {
+        qsort(names.items, names.count, sizeof(char *), by_text);
+    }
     for (size_t i = 0; status == GY_OK && i < names.count; i++) {
         status = visit_name(place, names.items[i], visit, arg);
     }
