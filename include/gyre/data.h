@@ -81,16 +81,17 @@ typedef struct gy_file_list {
 /**
  * The files that `paths` stand for: a file is itself, a folder all files in it and in its
  * folders, in the order of their names. Of a folder are left out: names that begin with '.' or
- * '_', MANIFEST.json, links, and what is neither file nor folder; so the output of a job is an
- * input of the next. Objects (s3://BUCKET/KEY, hdfs://HOST:PORT/PATH; <gyre/store.h>) the same
- * way, a prefix being the folder of what is below. "file:" URIs are paths; one that names hosts
- * (file://HOST/path) is itself, and nobody looks whether it is there.
+ * '_', MANIFEST.json, links (one to nothing is refused), and what is neither file nor folder;
+ * so the output of a job is an input of the next. Objects (s3://BUCKET/KEY,
+ * hdfs://HOST:PORT/PATH; <gyre/store.h>) the same way, a prefix being the folder of what is
+ * below. "file:" URIs are paths; one that names hosts (file://HOST/path) is itself, and nobody
+ * looks whether it is there.
  *
  * @param paths NULL at the end; at least one
  * @param list  caller owns; gy_file_list_free
- * @return GY_OK; GY_NOTFOUND a path is not there, or no file was found; GY_IO a folder cannot
- * be read; GY_ARG a URI that makes no sense; GY_LIMIT folders deeper than 64; GY_NOMEM; of
- * objects as gy_store_list
+ * @return GY_OK; GY_NOTFOUND a path is not there, a link in a folder leads to nothing, or no
+ * file was found; GY_IO a folder cannot be read; GY_ARG a URI that makes no sense; GY_LIMIT
+ * folders deeper than 64; GY_NOMEM; of objects as gy_store_list
  * @threads any
  * @cost a system call or two a file; of objects a request a folder and thousand
  */

@@ -4,9 +4,9 @@
 #include "store/store.h"
 
 #include "base/alloc.h"
+#include "base/disk.h"
 #include "base/fail.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,39 +58,36 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names in a folder that count, in order, of the arena; *names is gy_free'd. */
-static gy_status read_names(making *list, const char *folder, char ***names, size_t *count)
+typedef struct name_list {
+    making *list; /* whose arena has the names */
+    char **items;
+    size_t count, capacity;
+} name_list;
+
+static gy_status add_name(void *arg, const char *name)
 {
-    DIR *opened = opendir(folder);
-    if (opened == NULL) {
-        return gy_fail(GY_IO, "cannot read the folder %s: %s", folder, strerror(errno));
+    name_list *names = arg;
+    if (is_left_out(name)) {
+        return GY_OK;
     }
-    size_t capacity = 0;
-    void *items = NULL;
-    gy_status status = GY_OK;
-    *count = 0;
-    while (status == GY_OK) {
-        errno = 0;
-        const struct dirent *entry = readdir(opened);
-        if (entry == NULL) {
-            status = errno == 0 ? GY_AGAIN
-                                : gy_fail(GY_IO, "cannot read the folder %s: %s", folder,
-                                          strerror(errno));
-        } else if (!is_left_out(entry->d_name)) {
-            status = gy_reserve("store.list", &items, &capacity, *count + 1, sizeof(char *));
-            char *name = status == GY_OK ? keep_text(list, entry->d_name) : NULL;
-            status = name != NULL ? GY_OK : GY_NOMEM;
-            if (name != NULL) {
-                ((char **)items)[(*count)++] = name;
-            }
-        }
+    void *items = names->items;
+    GY_TRY(
+        gy_reserve("store.list", &items, &names->capacity, names->count + 1, sizeof(char *)));
+    names->items = items;
+    names->items[names->count] = keep_text(names->list, name);
+    return names->items[names->count++] != NULL ? GY_OK : GY_NOMEM;
+}
+
+/* It is left out, but not in silence where its file is missing. */
+static gy_status pass_link(const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) == 0) {
+        return GY_OK;
     }
-    closedir(opened);
-    *names = items;
-    if (status == GY_AGAIN && *count > 0) {
-        qsort(items, *count, sizeof(char *), by_name);
-    }
-    return status == GY_AGAIN ? GY_OK : status;
+    return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
+               ? gy_fail(GY_NOTFOUND, "cannot read %s: it is a link to nothing", path)
+               : gy_fail(GY_IO, "cannot look at %s: %s", path, strerror(errno));
 }
 
 static gy_status add_folder(making *list, const char *folder, int depth)
@@ -98,13 +95,16 @@ static gy_status add_folder(making *list, const char *folder, int depth)
     if (depth > DEPTH_MAX) {
         return gy_fail(GY_LIMIT, "folders deeper than %d: %s", DEPTH_MAX, folder);
     }
-    char **names = NULL;
-    size_t count = 0;
-    gy_status status = read_names(list, folder, &names, &count);
-    for (size_t i = 0; status == GY_OK && i < count; i++) {
+    name_list names = {.list = list};
+    gy_status status = gy_disk_each(gy_env_real(), folder, add_name, &names);
+    if (status == GY_OK && names.count > 0) {
+        qsort(names.items, names.count, sizeof(char *), by_name);
+    }
+    for (size_t i = 0; status == GY_OK && i < names.count; i++) {
         char path[PATH_BYTES];
         struct stat facts;
-        if (snprintf(path, sizeof(path), "%s/%s", folder, names[i]) >= (int)sizeof(path)) {
+        if (snprintf(path, sizeof(path), "%s/%s", folder, names.items[i]) >=
+            (int)sizeof(path)) {
             status = gy_fail(GY_LIMIT, "a path longer than %d bytes in %s", PATH_BYTES, folder);
         } else if (lstat(path, &facts) != 0) {
             status = gy_fail(GY_IO, "cannot look at %s: %s", path, strerror(errno));
@@ -112,9 +112,11 @@ static gy_status add_folder(making *list, const char *folder, int depth)
             status = add_folder(list, path, depth + 1);
         } else if (S_ISREG(facts.st_mode)) {
             status = add_file(list, path);
+        } else if (S_ISLNK(facts.st_mode)) {
+            status = pass_link(path);
         }
     }
-    gy_free(names);
+    gy_free(names.items);
     return status;
 }
 

@@ -69,6 +69,28 @@ static void what_is_not_there_is_named(void **state)
     assert_null(list);
 }
 
+static void expect_link_to_nothing(const char *make, const char *link)
+{
+    char out[64];
+    gy_file_list *list = NULL;
+    assert_int_equal(gy_test_shell(make, out, sizeof(out)), 0);
+    assert_int_equal(gy_file_list_make((const char *[]){"d", NULL}, &list), GY_NOTFOUND);
+    assert_non_null(strstr(gy_error_text(), link));
+    assert_non_null(strstr(gy_error_text(), "a link to nothing"));
+    assert_int_equal(unlink(link), 0);
+}
+
+static void a_link_to_nothing_is_not_passed_over(void **state)
+{
+    (void)state;
+    char out[64];
+    expect_link_to_nothing("ln -s gone d/b/part", "d/b/part");
+    expect_link_to_nothing("ln -s z/gone d/through", "d/through");
+    expect_link_to_nothing("ln -s round d/round", "d/round");
+    assert_int_equal(gy_test_shell("ln -s gone d/.part && ln -s gone d/_part", out, 64), 0);
+    expect((const char *[]){"d", NULL}, "d/a d/b/c/x d/b/y d/z ");
+}
+
 static void memory_that_ends_is_a_failure(void **state)
 {
     (void)state;
@@ -93,6 +115,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folders_become_their_files),
         cmocka_unit_test(what_is_not_there_is_named),
+        cmocka_unit_test(a_link_to_nothing_is_not_passed_over),
         cmocka_unit_test(memory_that_ends_is_a_failure),
     };
     return cmocka_run_group_tests(tests, enter, leave);
