@@ -113,19 +113,27 @@ static void ends_are_those_of_run(void **state)
     }
 }
 
-/* More hosts than there are, none with the label: it waits, says why, and ends with its user's
- * signal. */
+/* More hosts than there are, none with the label, others that have the slots: it waits, says
+ * why, and ends with its user's signal. One that starts at once says nothing of that. */
 static void one_that_cannot_be_waits_and_ends(void **state)
 {
     (void)state;
     skip_sanitized();
     assert_int_equal(
-        shell("waits() { $GYRE run $N $2 --name $1 true & p=$!; for i in $(seq 500); do "
-              "$GYRE job list $N | grep \"$1.*$3\" && break; sleep 0.02; done; "
-              "[ $i -lt 500 ] || exit 9; kill -TERM $p; wait $p; [ $? = 143 ] && "
-              "$GYRE job list $N | grep \" $1 \" | grep -q killed; }; "
-              "waits wide '--hosts 4' 'for 1 slots on each of 4 hosts' && "
-              "waits bare '--hosts 1 --label gpu' '3 without the label'"),
+        shell(
+            "trap 'kill $p $has 2>nothing' EXIT; waits() { $GYRE run $N $2 --name $1 true "
+            "2>$1.err & p=$!; for i in $(seq 500); "
+            "do grep \"gyre run: job [0-9a-f]* waits: .*$3\" $1.err && break; sleep 0.02; "
+            "done; [ $i -lt 500 ] || exit 9; $GYRE job list $N | grep \"$1 .*$4\" || exit 8; "
+            "kill -TERM $p; wait $p; [ $? = 143 ] && [ $(grep -c waits $1.err) = 1 ] && "
+            "$GYRE job list $N | grep \" $1 \" | grep -q killed; }; "
+            "waits wide '--hosts 4' 'for 1 slots on each of 4 hosts' 'on each of 4 hosts' && "
+            "waits bare '--hosts 1 --label gpu' '3 without the label' 'without the label' && "
+            "rm -f gone ended rank-*; { $GYRE run $N --hosts 3 -n 9 sh $T/where $T/gone "
+            "2>has.err & has=$!; } && for i in $(seq 500); do [ $(ls rank-? | wc -l) = 9 ] && "
+            "break; sleep 0.02; done; [ $i -lt 500 ] && "
+            "waits late '--hosts 3' 'for free slots on 3 hosts' ranks && touch gone && "
+            "wait $has && ! grep waits has.err"),
         0);
 }
 

@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ARGUMENTS_MAX = 4096, NUMBERS = 16, PATH_BYTES = 4096 };
 static const double look_seconds = 0.1, end_seconds = 30;
+static const double wait_told_seconds = 3, wait_again_seconds = 60;
 
 /* ---- the manager ---- */
 
@@ -107,9 +109,61 @@ static void watch_signals(void)
     }
 }
 
-/* Until the job's end; a signal ends the job. */
-static int wait_for_end(gy_cluster *cluster, const char *id)
+/* What a job without slots waits for. */
+typedef struct waiting {
+    const char *id;
+    long long hosts;
+    double next_seconds; /* it is looked for then */
+    char reason[GY_CLUSTER_REASON_BYTES], told[GY_CLUSTER_REASON_BYTES]; /* "": nothing */
+} waiting;
+
+static double now_seconds(void)
 {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static gy_status find_reason(void *arg, const gy_cluster_job *job)
+{
+    waiting *waits = arg;
+    if (strcmp(job->id, waits->id) != 0 || job->is_ended || job->slots_held > 0) {
+        return GY_OK;
+    }
+    if (job->reason[0] != '\0') {
+        snprintf(waits->reason, sizeof(waits->reason), "%s", job->reason);
+    } else if (!job->is_up) {
+        snprintf(waits->reason, sizeof(waits->reason), "for its manager to start");
+    } else {
+        snprintf(waits->reason, sizeof(waits->reason), "for free slots on %lld hosts",
+                 waits->hosts);
+    }
+    return GY_OK;
+}
+
+/* Say it once it has taken long, and again when it is something else. */
+static void tell_waiting(gy_cluster *cluster, waiting *waits)
+{
+    const double now = now_seconds();
+    if (now < waits->next_seconds) {
+        return;
+    }
+    waits->next_seconds = now + wait_again_seconds;
+    waits->reason[0] = '\0';
+    if (gy_cluster_list(cluster, &(gy_cluster_visit){.job = find_reason, .arg = waits}) < 0) {
+        return; /* who asks for the job's end is told why */
+    }
+    if (waits->reason[0] != '\0' && strcmp(waits->reason, waits->told) != 0) {
+        fprintf(stderr, "gyre run: job %s waits: %s\n", waits->id, waits->reason);
+    }
+    memcpy(waits->told, waits->reason, sizeof(waits->told));
+}
+
+/* Until the job's end; a signal ends the job. */
+static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
+{
+    waiting waits = {
+        .id = id, .hosts = hosts, .next_seconds = now_seconds() + wait_told_seconds};
     gy_cluster_end end = {.epoch = 0};
     gy_status status = GY_TIMEOUT;
     uint32_t last = 0;
@@ -125,6 +179,9 @@ static int wait_for_end(gy_cluster *cluster, const char *id)
             }
         }
         left -= ending != 0 ? look_seconds : 0;
+        if (ending == 0) {
+            tell_waiting(cluster, &waits);
+        }
         status =
             gy_cluster_follow_on(cluster, id, look_seconds, gy_cli_print_said, &last, &end);
     }
@@ -253,7 +310,7 @@ static int submit(const gy_hosts_settings *given, const gy_run_options *run, cha
         code = gy_report_failure("run", status);
         code = status == GY_NOTFOUND ? 127 : code; /* as `gyre run` without a program */
     } else {
-        code = wait_for_end(cluster, id);
+        code = wait_for_end(cluster, id, given->hosts);
     }
     gy_cluster_close(cluster);
     return code;
