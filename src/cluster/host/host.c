@@ -364,6 +364,7 @@ static gy_status open_host(gy_host *host, host_watch watches[2])
     GY_TRY(gy_host_watch(host, &watches[0], host->signals, EPOLLIN));
     GY_TRY(gy_host_identity(host));
     GY_TRY(look_at_folder(host));
+    gy_limits_collect();
     GY_TRY(open_node(host));
     /* The node's own file: it is never closed here. */
     GY_TRY(gy_host_watch(host, &watches[1], gy_rpc_fd(host->rpc), EPOLLIN));

@@ -572,6 +572,20 @@ static void a_folder_that_cannot_be_read_ends_the_daemon(void **state)
     assert_int_equal(gy_disk_remove_tree(folder), 0);
 }
 
+static void groups_that_jobs_left_go(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    gy_limits left;
+    if (!gy_test_leave_groups(&left)) {
+        skip();
+    }
+    kit_open(&at, false);
+    kit_daemon_start(&at, 0, "");
+    assert_false(gy_test_has_groups(&left));
+    kit_close(&at);
+}
+
 int main(void)
 {
     HOST_TEST_SERVE();
@@ -589,6 +603,7 @@ int main(void)
         cmocka_unit_test(a_folder_of_others_is_left_alone),
         cmocka_unit_test(a_full_disk_takes_no_work),
         cmocka_unit_test(files_go_with_their_job),
+        cmocka_unit_test(groups_that_jobs_left_go),
         cmocka_unit_test(relays_and_idling_cost_little),
     };
     return cmocka_run_group_tests_name("cluster_host", tests, NULL, NULL);

@@ -264,6 +264,21 @@ static void test_a_killed_manager_leaves_nobody(void **state)
     gy_test_job_remove(&job);
 }
 
+/* What another job left that was killed with all who would have removed its groups. */
+static void test_groups_that_are_left_go(void **state)
+{
+    (void)state;
+    gy_limits left;
+    gy_test_job job = {.task_count = TASKS, .processes = 1};
+    if (!gy_test_leave_groups(&left)) {
+        skip();
+    }
+    assert_ok(gy_test_job_run(&job));
+    assert_false(gy_test_has_groups(&left));
+    gy_test_job_alone();
+    gy_test_job_remove(&job);
+}
+
 int main(void)
 {
     GY_JOB_TEST_SERVE();
@@ -275,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_killed_at_every_sync),
         cmocka_unit_test(test_a_disk_that_fails),
         cmocka_unit_test(test_a_killed_manager_leaves_nobody),
+        cmocka_unit_test(test_groups_that_are_left_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

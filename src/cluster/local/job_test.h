@@ -5,6 +5,7 @@
 #ifndef GY_CLUSTER_JOB_TEST_H
 #define GY_CLUSTER_JOB_TEST_H
 
+#include "cluster/local/local_priv.h"
 #include "cluster/worker.h"
 
 #include "gy_test.h"
@@ -429,6 +430,39 @@ static inline void gy_test_job_alone(void)
             (void)poll(NULL, 0, 1);
         }
     }
+}
+
+/* ---- control groups ---- */
+
+/* Make groups as a job leaves them whose processes were all killed at once; where they are.
+ * False: none can be made here, which is said. */
+static inline bool gy_test_leave_groups(gy_limits *left)
+{
+    const gy_role role = {.processes = 2, .memory_bytes = (size_t)64 << 20};
+    gy_limits *made =
+        mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(made != MAP_FAILED);
+    fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(gy_limits_open(made, &role, getpid()) == GY_OK ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    *left = *made;
+    assert_int_equal(munmap(made, sizeof(*made)), 0);
+    if (left->pids[0] == '\0') {
+        printf("skipped: no control groups of processes can be made here\n");
+    }
+    return left->pids[0] != '\0';
+}
+
+static inline bool gy_test_has_groups(const gy_limits *left)
+{
+    return access(left->pids, F_OK) == 0 ||
+           (left->memory[0] != '\0' && access(left->memory, F_OK) == 0);
 }
 
 #endif

@@ -9,8 +9,10 @@
  */
 #include "cluster/local/local_priv.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +26,9 @@ enum {
     TASKS_A_JOB = 2048,
     TASKS_A_PROCESS = 256,
     TASKS_OF_A_USER = 16384,
-    REMOVE_ROUNDS = 2000
+    REMOVE_ROUNDS = 2000,
+    COLLECT_MOST = 64, /* groups, whoever is in them, at one look */
+    COLLECT_DEPTH = 3  /* a job that a job's process runs has its groups in that one's */
 };
 
 /* Read a small file whole; its bytes, -1 it is not there. */
@@ -62,9 +66,9 @@ static int write_number(const char *folder, const char *name, uint64_t value)
     return write_small(folder, name, text);
 }
 
-/* Where the job of `nursery` has its group under controller `name`: beside where that process
- * is, as far as it can be seen here. False: there is no such controller. */
-static bool find_folder(const char *name, pid_t nursery, char out[512])
+/* Where this process is under controller `name`, as far as it can be seen here. False: there is
+ * no such controller. */
+static bool find_place(const char *name, char folder[400])
 {
     char text[4096], want[32];
     char *rest = NULL;
@@ -77,17 +81,33 @@ static bool find_folder(const char *name, pid_t nursery, char out[512])
         const char *at = strstr(line, want);
         if (at != NULL) {
             const char *inside = at + strlen(want);
-            char folder[400];
-            snprintf(folder, sizeof(folder), "/sys/fs/cgroup/%s%.300s", name,
+            snprintf(folder, 400, "/sys/fs/cgroup/%s%.300s", name,
                      strcmp(inside, "/") == 0 ? "" : inside);
             if (access(folder, W_OK) != 0) { /* in a container it may be told from outside */
-                snprintf(folder, sizeof(folder), "/sys/fs/cgroup/%s", name);
+                snprintf(folder, 400, "/sys/fs/cgroup/%s", name);
             }
-            snprintf(out, 512, "%s/gyre-%d", folder, (int)nursery);
             return true;
         }
     }
     return false;
+}
+
+static const char group_name[] = "gyre-";
+
+static void name_group(const char *place, pid_t nursery, char out[512])
+{
+    snprintf(out, 512, "%.480s/%s%d", place, group_name, (int)nursery);
+}
+
+/* The group of the job of `nursery`: beside where that process is. */
+static bool find_folder(const char *name, pid_t nursery, char out[512])
+{
+    char place[400];
+    if (!find_place(name, place)) {
+        return false;
+    }
+    name_group(place, nursery, out);
+    return true;
 }
 
 /* An end to write to a group's file later, wherever this process may reach then. -1: none. */
@@ -287,5 +307,77 @@ void gy_limits_sweep(pid_t name, uint32_t processes)
     }
     if (find_folder("memory", name, folder) && access(folder, F_OK) == 0) {
         remove_memory(folder, processes);
+    }
+}
+
+/* ---- What nobody was left to remove ---- */
+
+/* The process that a group is named by; 0: it is no group of ours. */
+static pid_t named_by(const char *group)
+{
+    const size_t size = sizeof(group_name) - 1;
+    char *end = NULL;
+    if (strncmp(group, group_name, size) != 0 || group[size] < '1' || group[size] > '9') {
+        return 0;
+    }
+    const long process = strtol(group + size, &end, 10);
+    return *end == '\0' && process <= INT_MAX ? (pid_t)process : 0;
+}
+
+/* A group and those in it, as far as nobody is in them. */
+static void remove_empty(const char *folder, int depth)
+{
+    char inside[600];
+    DIR *listing = depth > 0 ? opendir(folder) : NULL;
+    for (struct dirent *at = listing != NULL ? readdir(listing) : NULL; at != NULL;
+         at = readdir(listing)) {
+        if (at->d_type == DT_DIR && at->d_name[0] != '.') {
+            snprintf(inside, sizeof(inside), "%s/%.32s", folder, at->d_name);
+            remove_empty(inside, depth - 1);
+        }
+    }
+    if (listing != NULL) {
+        closedir(listing);
+    }
+    (void)rmdir(folder);
+}
+
+/* Of a job that lives, in a container that shares this folder, say, the number may mean nobody
+ * here. But somebody is in its group of processes, which therefore stays, and while that stays
+ * its group of memory does. */
+static void collect(const char *place, const char *memory, int depth, int *left)
+{
+    DIR *listing = opendir(place);
+    for (struct dirent *at = listing != NULL ? readdir(listing) : NULL; at != NULL && *left > 0;
+         at = readdir(listing)) {
+        char group[512];
+        const pid_t process = named_by(at->d_name);
+        if (process == 0 || kill(process, 0) == 0 || errno != ESRCH) {
+            continue;
+        }
+        (*left)--;
+        name_group(place, process, group);
+        if (depth > 1) {
+            collect(group, memory, depth - 1, left);
+        }
+        if (rmdir(group) == 0 && memory[0] != '\0') {
+            name_group(memory, process, group);
+            remove_empty(group, COLLECT_DEPTH);
+        }
+    }
+    if (listing != NULL) {
+        closedir(listing);
+    }
+}
+
+void gy_limits_collect(void)
+{
+    char place[400], memory[400];
+    int left = COLLECT_MOST;
+    if (!find_place("memory", memory)) {
+        memory[0] = '\0';
+    }
+    if (find_place("pids", place)) {
+        collect(place, memory, COLLECT_DEPTH, &left);
     }
 }

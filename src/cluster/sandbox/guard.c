@@ -28,6 +28,7 @@
 static _Noreturn void guard(pid_t nursery, const gy_role *role)
 {
     int status = 0;
+    gy_limits_collect(); /* beside the job, which waits for none of it */
     /* No deadline: the nursery lives as long as its job, and sees the driver's end itself. */
     while (waitpid(nursery, &status, 0) < 0 && errno == EINTR) {
     }
