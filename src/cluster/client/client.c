@@ -219,29 +219,49 @@ static gy_status ask_once(gy_cluster *cluster, gy_rpc_peer peer, gy_rpc_request 
     return status == GY_PEER || status == GY_TIMEOUT ? GY_AGAIN : status;
 }
 
-gy_status gy_client_ask(gy_cluster *cluster, gy_net_type type, const ProtobufCMessage *request,
-                        gy_deadline deadline, gy_client_use use, void *arg)
+/* Nobody is there, for the whole patience over questions that follow each other. Where
+ * `is_short`, the deadline alone does not prove it. */
+static bool is_unreachable(gy_cluster *cluster, int64_t now_ns, gy_deadline deadline,
+                           bool is_short)
 {
-    gy_rpc_request call = {.type = (uint32_t)type, .message = request, .deadline = deadline};
-    question asks = {.use = use, .arg = arg};
-    /* Nobody is there: for so long, however long an answer may take. */
-    int64_t seen_ns = gy_now_ns(cluster->env);
+    if (cluster->absent_ns == 0) {
+        cluster->absent_ns = now_ns;
+    }
+    return now_ns >= cluster->absent_ns + cluster->patience_ns ||
+           (now_ns >= deadline.at_ns && !is_short);
+}
+
+/* The deadline is over. Who was there and is not for a moment has no answer yet. */
+static gy_status say_late(const question *asks, bool is_short)
+{
+    const gy_status status = asks->is_over ? asks->outcome.status : GY_OK;
+    return status < 0 && !(status == GY_PEER && is_short)
+               ? gy_error_raise(&asks->outcome)
+               : gy_fail(GY_TIMEOUT, "the name server has no answer yet");
+}
+
+static gy_status ask(gy_cluster *cluster, gy_rpc_request *call, question *asks)
+{
+    const int64_t begun_ns = gy_now_ns(cluster->env);
+    const gy_deadline deadline = call->deadline;
+    const bool is_hasty = deadline.at_ns < begun_ns + cluster->patience_ns;
     gy_status status = GY_AGAIN;
-    bool was_asked = false;
+    if (begun_ns - cluster->asked_ns >= cluster->patience_ns) {
+        cluster->absent_ns = 0; /* nobody has looked meanwhile */
+    }
     while (status == GY_AGAIN) {
         gy_rpc_peer peer = find_server(cluster);
         int64_t now_ns = gy_now_ns(cluster->env);
         if (peer != 0) {
-            status = ask_once(cluster, peer, &call, &asks);
-            was_asked = true;
-            now_ns = seen_ns = gy_now_ns(cluster->env);
-        } else if (now_ns >= GY_MIN(seen_ns + cluster->patience_ns, deadline.at_ns)) {
+            status = ask_once(cluster, peer, call, asks);
+            cluster->has_seen = true;
+            cluster->absent_ns = 0;
+            now_ns = gy_now_ns(cluster->env);
+        } else if (is_unreachable(cluster, now_ns, deadline, is_hasty && cluster->has_seen)) {
             return say_unreachable(cluster);
         }
         if (status == GY_AGAIN && now_ns >= deadline.at_ns) {
-            return was_asked && asks.is_over && asks.outcome.status < 0
-                       ? gy_error_raise(&asks.outcome)
-                       : gy_fail(GY_TIMEOUT, "the name server has no answer yet");
+            return say_late(asks, is_hasty);
         }
         if (status == GY_AGAIN) { /* while something may change */
             gy_deadline pause = {GY_MIN(now_ns + pause_ns, deadline.at_ns)};
@@ -250,5 +270,15 @@ gy_status gy_client_ask(gy_cluster *cluster, gy_net_type type, const ProtobufCMe
             }
         }
     }
-    return status < 0 ? gy_error_raise(&asks.outcome) : status;
+    return status < 0 ? gy_error_raise(&asks->outcome) : status;
+}
+
+gy_status gy_client_ask(gy_cluster *cluster, gy_net_type type, const ProtobufCMessage *request,
+                        gy_deadline deadline, gy_client_use use, void *arg)
+{
+    gy_rpc_request call = {.type = (uint32_t)type, .message = request, .deadline = deadline};
+    question asks = {.use = use, .arg = arg};
+    const gy_status status = ask(cluster, &call, &asks);
+    cluster->asked_ns = gy_now_ns(cluster->env);
+    return status;
 }

@@ -30,6 +30,9 @@ struct gy_cluster {
     gy_rpc *rpc;
     gy_rpc_peer servers[CLIENT_SERVERS];
     int server_count, last; /* last: that was asked */
+    bool has_seen;          /* one of them was there, ever */
+    int64_t absent_ns;      /* since when none is there, over questions; 0: one was */
+    int64_t asked_ns;       /* the last question's end */
     gy_client_loader ahead;
     gy_client_digests *digests; /* NULL: nothing is recalled */
 };

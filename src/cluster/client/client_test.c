@@ -399,6 +399,31 @@ static void nobody_answers(void **state)
     gy_cluster_close(other);
 }
 
+/* Questions that may not wait so long follow each other while a name server is away: it is
+ * waited for as long as the patience says, over all of them. */
+static void one_that_was_there_is_waited_for(void **state)
+{
+    (void)state;
+    char id[GY_CLUSTER_ID_BYTES];
+    const char *arguments[] = {"true", NULL};
+    gy_cluster *other = NULL;
+    gy_cluster_end end = {.epoch = 0};
+    gy_status status = GY_TIMEOUT;
+    const gy_cluster_options options = {
+        .names = before, .key_file = server.ring, .patience_s = 1};
+    assert_ok(gy_cluster_open(&options, &other));
+    assert_ok(gy_cluster_submit(other, &(gy_cluster_program){.arguments = arguments}, id));
+    assert_int_equal(gy_cluster_follow_on(other, id, 0.02, NULL, NULL, &end), GY_TIMEOUT);
+    (void)kit_server_end(&server, SIGKILL);
+    const int64_t gone_ns = gy_now_ns(gy_env_real());
+    while (status == GY_TIMEOUT) {
+        status = gy_cluster_follow_on(other, id, 0.02, NULL, NULL, &end);
+    }
+    assert_int_equal(status, GY_PEER);
+    assert_true(gy_now_ns(gy_env_real()) - gone_ns >= 900000000);
+    gy_cluster_close(other);
+}
+
 int main(void)
 {
     gy_log_set_level(getenv("GYRE_LOG") != NULL ? GY_LOG_DEBUG : GY_LOG_ERROR);
@@ -408,6 +433,7 @@ int main(void)
         TEST(files_that_are_the_same_are_recalled), TEST(what_is_brought_was_read),
         TEST(a_program_is_looked_at_ahead),         TEST(what_cannot_be_submitted_is_said),
         TEST(a_job_is_found_killed_and_waited_for), TEST(nobody_answers),
+        TEST(one_that_was_there_is_waited_for),
     };
     return cmocka_run_group_tests_name("cluster_client", tests, NULL, NULL);
 }
