@@ -112,8 +112,8 @@ typedef struct gy_vertex_options {
     int ranks;
     /* With ranks, on a cluster: they are spread over so many hosts, ranks / hosts on each, with
      * a slot for each rank, all at once or none; they speak over TCP between hosts. When one
-     * host is lost all of them run again elsewhere. 0 and 1: on one host, in one slot. At home
-     * they run on this one in any case. */
+     * host is lost all of them run again elsewhere. 0: on one host, in one slot, whatever else
+     * runs there. At home they run on this one in any case. */
     int hosts;
 } gy_vertex_options;
 

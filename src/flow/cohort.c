@@ -206,7 +206,7 @@ static gy_status cut_wide(gy_cohorts *c)
 uint32_t gy_lower_ranks(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex)
 {
     const gy_proto *proto = &dag->protos[dag->proto[vertex]];
-    return lowering->is_over_hosts && proto->hosts > 1 ? (uint32_t)proto->ranks : 1;
+    return lowering->is_over_hosts && proto->hosts > 0 ? GY_MAX((uint32_t)proto->ranks, 1) : 1;
 }
 
 /* task, members and member_first from the forest. */
@@ -312,8 +312,8 @@ static void join_gangs_by_files(const gy_cohorts *c, const gy_lowering *l)
     const gy_dag *dag = c->dag;
     for (size_t e = l->edge_floor; e < dag->edge_count; e++) {
         gy_dag_edge *edge = &dag->edges[e];
-        if (dag->protos[dag->proto[edge->from]].hosts > 1 ||
-            dag->protos[dag->proto[edge->to]].hosts > 1) {
+        if (dag->protos[dag->proto[edge->from]].hosts > 0 ||
+            dag->protos[dag->proto[edge->to]].hosts > 0) {
             edge->channel = GY_CHANNEL_FILE;
         }
     }

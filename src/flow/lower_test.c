@@ -395,7 +395,8 @@ static void gangs_over_hosts_have_a_member_a_rank(void **state)
 {
     (void)state;
     static const char *const command[] = {"ranks", NULL};
-    for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < 4; i++) {
+        const int round = i / 2, hosts = i % 2 == 0 ? 3 : 1;
         fixture f = begin();
         f.lowering.is_over_hosts = round == 1;
         gy_part map = gy_part_clone(NAMED(f.dag, "map", 0, 1), 2);
@@ -403,7 +404,7 @@ static void gangs_over_hosts_have_a_member_a_rank(void **state)
                                                                  .inputs = GY_PORTS_ANY,
                                                                  .outputs = 1,
                                                                  .ranks = 6,
-                                                                 .hosts = 3});
+                                                                 .hosts = hosts});
         gy_part top = NAMED(f.dag, "top", GY_PORTS_ANY, 1);
         gy_part_output(gy_part_bipartite(gy_part_bipartite(map, gang, GY_CHANNEL_PIPE), top,
                                          GY_CHANNEL_FIFO),
@@ -418,7 +419,7 @@ static void gangs_over_hosts_have_a_member_a_rank(void **state)
         assert_int_equal(f.growth.task_count, 4);
         const gy_task *task = &f.growth.tasks[2];
         assert_int_equal(task->width, round == 1 ? 6 : 1);
-        assert_int_equal(task->hosts, round == 1 ? 3 : 0);
+        assert_int_equal(task->hosts, round == 1 ? hosts : 0);
         assert_int_equal(task->flags, GY_TASK_EXACT);
         assert_true(task->input_count == 2 && task->output_count == 1);
         assert_int_equal(f.growth.edge_count, 3);

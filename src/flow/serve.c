@@ -198,7 +198,7 @@ static gy_status fill_order(gy_serving *serving)
                        start->stage, start->function, served->welcome.stage_count,
                        served->flow->count);
     }
-    if (start->hosts > 1 &&
+    if (start->hosts > 0 &&
         (start->ranks != start->width || start->width % start->hosts != 0)) {
         return gy_fail(GY_FORMAT, "%u ranks as %u members on %u hosts", start->ranks,
                        start->width, start->hosts);

@@ -137,6 +137,25 @@ static void one_that_cannot_be_waits_and_ends(void **state)
         0);
 }
 
+/* On one host each rank has a slot, too, or it waits and says what for. */
+static void ranks_of_one_host_have_a_slot_each(void **state)
+{
+    (void)state;
+    skip_sanitized();
+    assert_int_equal(
+        shell(
+            "trap 'kill $p 2>nothing' EXIT; rm -f gone ended rank-*; "
+            "{ $GYRE run $N --hosts 1 -n 3 --name three sh $T/where $T/gone & p=$!; } && "
+            "for i in $(seq 500); do [ $(ls rank-? | wc -l) = 3 ] && break; sleep 0.02; done; "
+            "[ $i -lt 500 ] || exit 9; for i in $(seq 500); do $GYRE job list $N | "
+            "grep ' 3/3 .* three' && break; sleep 0.02; done; [ $i -lt 500 ] || exit 8; "
+            "touch gone && wait $p && [ $(cut -d' ' -f 4 rank-? | sort -u | wc -l) = 1 ] || "
+            "exit 7; $GYRE run $N --hosts 1 -n 4 --name four true 2>four.err & p=$!; "
+            "for i in $(seq 500); do grep 'waits: needs 4' four.err && break; sleep 0.02; "
+            "done; [ $i -lt 500 ] || exit 6; kill $p && ! wait $p"),
+        0);
+}
+
 /* Its name, share, side file, variables and the folder of its notes; ranks that are started
  * anew. */
 static void what_options_say_is_so(void **state)
@@ -253,6 +272,7 @@ int main(void)
         cmocka_unit_test(what_they_print_comes),
         cmocka_unit_test(ends_are_those_of_run),
         cmocka_unit_test(one_that_cannot_be_waits_and_ends),
+        cmocka_unit_test(ranks_of_one_host_have_a_slot_each),
         cmocka_unit_test(what_options_say_is_so),
         cmocka_unit_test(a_job_trains_over_hosts),
         cmocka_unit_test(a_lost_host_is_replaced),

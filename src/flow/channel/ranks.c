@@ -174,11 +174,12 @@ gy_status gy_ranks_run(gy_vertex *vertex)
     const gy_order *order = vertex->order;
     const uint32_t hosts = (uint32_t)GY_MAX(order->hosts, 1);
     const uint32_t each = (uint32_t)order->ranks / hosts;
-    const uint32_t node = hosts > 1 ? order->member / each : 0;
-    if (hosts > 1 && order->task == NULL) {
+    const bool has_slots = order->hosts > 0; /* one a rank */
+    const uint32_t node = has_slots ? order->member / each : 0;
+    if (has_slots && order->task == NULL) {
         return gy_fail(GY_ARG, "ranks over hosts without a task");
     }
-    if (hosts > 1 && order->member % each != 0) {
+    if (has_slots && order->member % each != 0) {
         return hold_slot(vertex, node * each);
     }
     rank_files files = {.variables = {NULL}};
@@ -189,7 +190,7 @@ gy_status gy_ranks_run(gy_vertex *vertex)
     if (status >= 0 && node == 0) {
         status = read_output(vertex, &files);
     }
-    if (hosts > 1) {
+    if (has_slots) {
         gy_error why;
         gy_error_take(&why, status < 0 ? status : GY_STATE);
         gy_worker_tell(order->task, "over", 4);
