@@ -268,6 +268,16 @@ bool gy_names_look_daemon(const gy_names *names, uint32_t index, gy_names_daemon
     return true;
 }
 
+/* Single slots, and those of gangs that it has or waits for. */
+static uint32_t count_wanted(const job_row *row)
+{
+    uint32_t wanted = row->wanted + row->held - row->singles;
+    for (uint32_t i = 0; i < row->gang_count; i++) {
+        wanted += row->gangs[i].state == GANG_WAITS ? row->gangs[i].wish.width : 0;
+    }
+    return wanted;
+}
+
 bool gy_names_look_job(const gy_names *names, uint32_t index, gy_names_job *job)
 {
     if (index >= names->job_count) {
@@ -284,7 +294,7 @@ bool gy_names_look_job(const gy_names *names, uint32_t index, gy_names_job *job)
                           .reason = row->state == JOB_ENDED ? row->facts.reason : row->waits,
                           .epoch = row->facts.epoch,
                           .weight = row->facts.weight,
-                          .slots_wanted = row->wanted,
+                          .slots_wanted = count_wanted(row),
                           .slots_held = row->held,
                           .attempts = row->facts.attempts,
                           .is_ended = row->state == JOB_ENDED,

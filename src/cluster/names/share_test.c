@@ -366,6 +366,7 @@ static void a_gang_over_hosts_gets_as_many_on_each(void **state)
     gy_names_job job;
     assert_true(gy_names_look_job(at.names, 0, &job));
     assert_string_equal(job.reason, "for 2 slots on each of 2 hosts: there are not so many");
+    assert_int_equal(job.slots_wanted, 4);
     daemon_says(&at, 3, 2, 0);
     daemon_says(&at, 1, 3, 0);
     daemon_says(&at, 3, 2, 0);
@@ -377,8 +378,12 @@ static void a_gang_over_hosts_gets_as_many_on_each(void **state)
         }
     }
     assert_true(counts[1] == 2 && counts[2] == 0 && counts[3] == 2);
+    assert_true(gy_names_look_job(at.names, 0, &job));
+    assert_int_equal(job.slots_wanted, 4);
     manager_says(&at, 1, 1, 0, huge);
     assert_int_equal(held_by(&at, 1), 4);
+    assert_true(gy_names_look_job(at.names, 0, &job));
+    assert_int_equal(job.slots_wanted, 4 + 9);
     finish(&at);
 }
 

@@ -198,6 +198,7 @@ gy_status gy_remote_open(gy_driver *driver)
                                  .job = ticket->job,
                                  .epoch = ticket->epoch,
                                  .slot_count = driver->process_count,
+                                 .threads = driver->threads,
                                  .dead_ns = driver->options->dead_ns,
                                  /* Behind what drivers of the program's earlier jobs said; a
                                   * voice is between. */

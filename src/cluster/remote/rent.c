@@ -40,13 +40,26 @@ static uint32_t count_free(const gy_tenant *tenant, uint32_t *gangs)
     return free;
 }
 
-/* More leases than places would only be given back and granted again. */
+/* So many slots' work runs in those of gangs. */
+static uint32_t count_served(const gy_tenant *tenant)
+{
+    uint32_t tasks = 0;
+    for (uint32_t i = 0; i < tenant->slot_count; i++) {
+        const tenant_seat *seat = &tenant->seats[i];
+        tasks += seat->lease != 0 && seat->gang != 0 ? seat->running : 0;
+    }
+    return tasks / GY_MAX(tenant->threads, 1);
+}
+
+/* More leases than places, or than what is not served by a gang, would only be given back and
+ * granted again. */
 static uint32_t count_singles(const gy_tenant *tenant)
 {
     uint32_t gangs = 0;
     (void)count_free(tenant, &gangs);
     const uint32_t taken = GY_MIN(gangs + tenant->gang_width, tenant->slot_count);
-    return GY_MIN(tenant->wanted, tenant->slot_count - taken);
+    const uint32_t served = GY_MIN(count_served(tenant), tenant->wanted);
+    return GY_MIN(tenant->wanted - served, tenant->slot_count - taken);
 }
 
 /* Slots that are left of an older gang stand in the way of the next one like all others. */

@@ -101,6 +101,7 @@ typedef struct gy_tenant {
     void *arg;
     gy_key job;
     uint32_t epoch, slot_count;
+    uint32_t threads; /* tasks at once in a slot; 0: one */
     int64_t dead_ns;
     int64_t lease_ns; /* of what was granted last; 0: nothing was */
     /* what is wished */
