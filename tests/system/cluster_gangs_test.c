@@ -150,7 +150,7 @@ static void ranks_of_one_host_have_a_slot_each(void **state)
             "[ $i -lt 500 ] || exit 9; for i in $(seq 500); do $GYRE job list $N | "
             "grep ' 3/3 .* three' && break; sleep 0.02; done; [ $i -lt 500 ] || exit 8; "
             "touch gone && wait $p && [ $(cut -d' ' -f 4 rank-? | sort -u | wc -l) = 1 ] || "
-            "exit 7; ! $GYRE run $N --hosts 1 -n 4 true 2>four.err && "
+            "exit 7; ! $GYRE run $N --hosts 1 -n 4 true >four.err 2>&1 && "
             "grep 'need 4 slots of one host: the job may have 3' four.err"),
         0);
 }
