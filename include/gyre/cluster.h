@@ -230,7 +230,8 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_forget(gy_cluster *cluster, const char
  *
  * @param seconds 0: for ever, as long as a name server answers
  * @param status of its end; `reason` in words, "" when it ended well
- * @return GY_OK it has ended, however; GY_TIMEOUT not yet; GY_NOTFOUND; GY_ARG; GY_PEER
+ * @return GY_OK it has ended, however; GY_TIMEOUT not yet, or not heard of a name server that
+ * was there; GY_NOTFOUND; GY_ARG; GY_PEER none answers for the whole patience
  */
 GY_API GY_MUST_CHECK gy_status gy_cluster_wait(gy_cluster *cluster, const char *id,
                                                double seconds, gy_status *status,
