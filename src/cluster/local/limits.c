@@ -331,8 +331,9 @@ static void remove_empty(const char *folder, int depth)
     DIR *listing = depth > 0 ? opendir(folder) : NULL;
     for (struct dirent *at = listing != NULL ? readdir(listing) : NULL; at != NULL;
          at = readdir(listing)) {
-        if (at->d_type == DT_DIR && at->d_name[0] != '.') {
-            snprintf(inside, sizeof(inside), "%s/%.32s", folder, at->d_name);
+        if (at->d_type == DT_DIR && at->d_name[0] != '.' &&
+            snprintf(inside, sizeof(inside), "%s/%s", folder, at->d_name) <
+                (int)sizeof(inside)) {
             remove_empty(inside, depth - 1);
         }
     }
