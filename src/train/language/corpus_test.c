@@ -430,7 +430,7 @@ static void odd_files_are_counted_and_passed_over(void **state)
 }
 
 /* How many more names come out of folders before one breaks off; < 0: all. */
-static int names_left = -1;
+static _Thread_local int names_left = -1;
 
 struct dirent *readdir(DIR *folder)
 {
