@@ -69,6 +69,21 @@ typedef enum gy_store_mode {
 GY_API GY_MUST_CHECK gy_status gy_store_copy(const char *from, const char *to,
                                              gy_store_mode mode);
 
+/** Whether something can be called so: GY_ARG a scheme that is not known, no bucket, no host.
+ * Nobody is asked. @threads any */
+GY_API GY_MUST_CHECK gy_status gy_store_check(const char *uri);
+
+/**
+ * The path on this host that a text names, for what can only lie in files: a path is itself, of
+ * file:/PATH, file:///PATH and file://localhost/PATH %41 is a byte.
+ *
+ * @param path (size_bytes) takes it
+ * @return GY_OK; GY_ARG a URI of another machine's, of a host or of no known scheme ("s3a://";
+ * "./s3a://" is a path), no path, one that is too long
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_store_path(const char *text, char *path, size_t size_bytes);
+
 /** Remove one object; that there is none is no failure, a folder is GY_IO. @threads any */
 GY_API GY_MUST_CHECK gy_status gy_store_remove(const char *uri);
 

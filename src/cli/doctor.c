@@ -19,7 +19,7 @@ static struct {
 } settings = {.json = false};
 
 static const gy_option options[] = {
-    {"file", 0, GY_OPTION_TEXT, "FILE", "read what a run left instead of a live one",
+    {"file", 0, GY_OPTION_PATH, "FILE", "read what a run left instead of a live one",
      offsetof(__typeof__(settings), file), 0, 0, NULL},
     {"json", 0, GY_OPTION_FLAG, NULL, "for programs instead of people",
      offsetof(__typeof__(settings), json), 0, 0, NULL},

@@ -1,5 +1,7 @@
 #include "cli/options.h"
 
+#include <gyre/store.h>
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -114,11 +116,32 @@ int gy_options_choice(const char *choices, const char *text)
     return -1;
 }
 
+static bool is_list(const gy_option *option)
+{
+    return option->kind == GY_OPTION_LIST || option->kind == GY_OPTION_PATHS;
+}
+
+/* The path that a URI stands for takes its place; it is never longer. */
+static int take_path(const parse *state, const gy_option *option, const char *text)
+{
+    char path[4096];
+    const size_t size = strlen(text);
+    if (gy_store_path(text, path, sizeof(path)) < 0) {
+        fprintf(state->complaints, "gyre %s: --%s: %s\n", state->command->name, option->name,
+                gy_error_text());
+        return GY_EXIT_USAGE;
+    }
+    if (strcmp(path, text) != 0 && strlen(path) <= size) {
+        memcpy((char *)(uintptr_t)text, path, strlen(path) + 1); /* an argument of main */
+    }
+    return GY_EXIT_OK;
+}
+
 /* Store `text` (NULL for a flag) as the option's value. */
 static int take(parse *state, const gy_option *option, const char *text)
 {
     size_t index = (size_t)(option - state->command->options);
-    if (state->is_given[index] && option->kind != GY_OPTION_LIST) {
+    if (state->is_given[index] && !is_list(option)) {
         fprintf(state->complaints, "gyre %s: --%s is given twice: expected once\n",
                 state->command->name, option->name);
         return GY_EXIT_USAGE;
@@ -144,12 +167,20 @@ static int take(parse *state, const gy_option *option, const char *text)
         return take_size(state, option, text, place);
     case GY_OPTION_TEXT:
     case GY_OPTION_LIST:
+    case GY_OPTION_PATH:
+    case GY_OPTION_PATHS:
         if (text[0] == '\0') {
             return complain_value(state, option, text, option->value);
         }
+        if (option->kind == GY_OPTION_PATH || option->kind == GY_OPTION_PATHS) {
+            const int status = take_path(state, option, text);
+            if (status != GY_EXIT_OK) {
+                return status;
+            }
+        }
         break;
     }
-    if (option->kind == GY_OPTION_LIST) {
+    if (is_list(option)) {
         return add_to_list(state, option, text, place);
     }
     *(const char **)place = text;

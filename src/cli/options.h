@@ -15,9 +15,11 @@ typedef enum gy_option_kind {
     GY_OPTION_INTEGER, /* long long, in [low, high] */
     GY_OPTION_REAL,    /* double, finite, in [low, high] */
     GY_OPTION_TEXT,    /* const char *, borrowed from argv, not empty */
+    GY_OPTION_PATH,    /* a GY_OPTION_TEXT, of this host's: "file:" URIs become paths */
     GY_OPTION_CHOICE,  /* const char *, one word of `choices` */
     GY_OPTION_SIZE,    /* long long, bytes: 97.5MB, 64KiB, 8 */
     GY_OPTION_LIST,    /* gy_option_list; may be given again */
+    GY_OPTION_PATHS,   /* likewise, of paths */
 } gy_option_kind;
 
 enum { GY_OPTION_LIST_MAX = 64 };

@@ -34,12 +34,19 @@ static gy_status print_entry(void *arg, const gy_store_entry *entry)
     return ferror(stdout) ? GY_CANCELLED : GY_OK; /* main says that it cannot be written */
 }
 
+/* The exit status that a failure of a verb comes to. */
+static int report(const char *verb, gy_status status)
+{
+    return status == GY_ARG ? gy_report_usage("gyre %s: %s", verb, gy_error_text())
+                            : gy_report_failure(verb, status);
+}
+
 static int run_list(char **operands, int count)
 {
     for (int i = 0; i < count; i++) {
         const gy_status status = gy_store_list(operands[i], print_entry, NULL);
         if (status < 0 && !ferror(stdout)) {
-            return gy_report_failure("store ls", status);
+            return report("store ls", status);
         }
     }
     return GY_EXIT_OK;
@@ -57,7 +64,7 @@ static int run_cat(char **operands, int count)
         const gy_status status =
             gy_store_read(operands[i], settings.is_expanded, print_bytes, NULL);
         if (status < 0 && !ferror(stdout)) {
-            return gy_report_failure("store cat", status);
+            return report("store cat", status);
         }
     }
     return GY_EXIT_OK;
@@ -84,7 +91,7 @@ static int run_copy(char **operands, int count)
     }
     const gy_status status =
         gy_store_copy(operands[0], target, settings.is_new ? GY_STORE_NEW : GY_STORE_REPLACE);
-    return status == GY_OK ? GY_EXIT_OK : gy_report_failure("store cp", status);
+    return status == GY_OK ? GY_EXIT_OK : report("store cp", status);
 }
 
 #define PLACE(member) offsetof(struct store_settings, member)

@@ -30,9 +30,9 @@ static struct {
 #define PLACE(member) offsetof(__typeof__(settings), member)
 
 static const gy_option options[] = {
-    {"data", 'd', GY_OPTION_TEXT, "FOLDER",
+    {"data", 'd', GY_OPTION_PATH, "FOLDER",
      "the digits' IDX files; language: what stands for /", PLACE(data), 0, 0, NULL},
-    {"output", 'o', GY_OPTION_TEXT, "FOLDER", "where the results go (default: out/MODEL)",
+    {"output", 'o', GY_OPTION_PATH, "FOLDER", "where the results go (default: out/MODEL)",
      PLACE(output), 0, 0, NULL},
     {"ranks", 'n', GY_OPTION_INTEGER, "N", "start so many ranks (default: 1)", PLACE(ranks), 1,
      GY_RUN_RANKS_MAX, NULL},
@@ -70,7 +70,7 @@ static const gy_option options[] = {
      PLACE(seed), 0, INT_MAX, NULL},
     {"dtype", 0, GY_OPTION_CHOICE, "TYPE", "of all numbers (default: f32)", PLACE(dtype), 0, 0,
      "f32|f64"},
-    {"checkpoints", 'c', GY_OPTION_TEXT, "FOLDER", "keep checkpoints here", PLACE(checkpoints),
+    {"checkpoints", 'c', GY_OPTION_PATH, "FOLDER", "keep checkpoints here", PLACE(checkpoints),
      0, 0, NULL},
     {"checkpoint-every", 0, GY_OPTION_INTEGER, "STEPS", "how often (default: each epoch)",
      PLACE(checkpoint_every), 1, INT_MAX, NULL},

@@ -17,7 +17,7 @@ static struct {
 static const gy_option options[] = {
     {"ranks", 'n', GY_OPTION_INTEGER, "N", "ranks to measure with (default: one a core)",
      PLACE(ranks), 2, GY_RUN_RANKS_MAX, NULL},
-    {"output", 'o', GY_OPTION_TEXT, "FILE",
+    {"output", 'o', GY_OPTION_PATH, "FILE",
      "the table (default: GYRE_TUNE's, or the usual one)", PLACE(output), 0, 0, NULL},
     {"seconds", 's', GY_OPTION_REAL, "SECONDS", "to measure for (default: 20)", PLACE(seconds),
      0.01, 3600, NULL},

@@ -223,14 +223,33 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file
     return status;
 }
 
+/* All of a file of which nothing is known here: numbers that end its name are no range. */
+static const char *whole_of(gy_arena *arena, const char *uri)
+{
+    size_t used = 0;
+    char *text = gy_arena_alloc(arena, 3 * strlen(uri) + 1);
+    const char *path = strchr(uri + strlen("file://"), '/');
+    for (const char *at = uri; text != NULL && *at != '\0'; at++) {
+        const bool is_escaped = *at == ':' && path != NULL && at > path;
+        memcpy(text + used, is_escaped ? "%3A" : at, is_escaped ? 3 : 1);
+        used += is_escaped ? 3 : 1;
+    }
+    if (text != NULL) {
+        text[used] = '\0';
+    }
+    return text;
+}
+
 const char *gy_job_range(gy_arena *arena, const char *path, uint64_t size_bytes)
 {
     const size_t capacity = strlen(path) + 32;
+    if (size_bytes == UINT64_MAX) {
+        return whole_of(arena, path);
+    }
     char *range = gy_arena_alloc(arena, capacity);
-    if (range != NULL && size_bytes == UINT64_MAX) {
-        (void)snprintf(range, capacity, "%s", path);
-    } else if (range != NULL) {
-        (void)snprintf(range, capacity, "%s:0:%llu", path, (unsigned long long)size_bytes);
+    if (range != NULL) {
+        (void)snprintf(range, capacity, "%s%s:0:%llu", path, gy_uri_is_remote(path) ? "" : "/",
+                       (unsigned long long)size_bytes);
     }
     return range;
 }

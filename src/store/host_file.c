@@ -5,11 +5,13 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 /* What follows "file:" or "file://"; *hosts: bytes of it before the path. NULL: no URI. */
 static const char *find_path(const char *text, const char **hosts, size_t *host_bytes)
 {
-    if (strncmp(text, "file:", 5) != 0) {
+    if (!gy_uri_is_file(text)) {
         return NULL;
     }
     *hosts = text + 5;
@@ -25,7 +27,7 @@ static const char *find_path(const char *text, const char **hosts, size_t *host_
 static bool is_nobody(const char *hosts, size_t size)
 {
     static const char localhost[] = "localhost";
-    return size == 0 || (size == strlen(localhost) && memcmp(hosts, localhost, size) == 0);
+    return size == 0 || (size == strlen(localhost) && strncasecmp(hosts, localhost, size) == 0);
 }
 
 bool gy_host_file_is(const char *text)
@@ -77,16 +79,49 @@ static gy_status take_path(const char *text, const char *from, bool is_uri, char
     return used > 0 ? GY_OK : gy_fail(GY_ARG, "\"%s\" has no path", text);
 }
 
+/* "file:a": a name with a colon where a file has it, else the relative path a. */
+static bool is_plain_name(const char *text)
+{
+    struct stat about;
+    return gy_uri_is_file(text) && text[5] != '/' && lstat(text, &about) == 0;
+}
+
+gy_status gy_path_local(const char *text, const char *what, char *path, size_t size_bytes)
+{
+    gy_host_file file;
+    if (gy_uri_is_remote(text)) {
+        return gy_fail(GY_ARG,
+                       "%s is '%.200s': it lies in files alone, expected a path or file:/PATH",
+                       what, text);
+    }
+    gy_status status = gy_uri_check_new(text);
+    status = status < 0 ? status : gy_host_file_read(text, &file);
+    if (status == GY_OK && file.hosts[0] != '\0') {
+        status = gy_fail(GY_ARG, "%.200s names a host: expected a path or file:/PATH", text);
+    } else if (status == GY_OK && strlen(file.path) >= size_bytes) {
+        status = gy_fail(GY_ARG, "%.200s... is too long: expected at most %zu bytes", text,
+                         size_bytes - 1);
+    }
+    if (status < 0) {
+        return gy_fail_within(status, "%s", what);
+    }
+    memcpy(path, file.path, strlen(file.path) + 1);
+    return GY_OK;
+}
+
 gy_status gy_host_file_read(const char *text, gy_host_file *file)
 {
     const char *hosts = NULL;
     size_t size = 0;
-    const char *path = find_path(text, &hosts, &size);
+    const char *path = is_plain_name(text) ? NULL : find_path(text, &hosts, &size);
     file->path[0] = file->hosts[0] = '\0';
     if (strlen(text) >= sizeof(file->path) || size >= sizeof(file->hosts)) {
         return gy_fail(GY_ARG,
                        "the name of a file has %zu bytes, %zu of them of hosts: too long",
                        strlen(text), size);
+    }
+    if (!gy_uri_is_remote(text)) {
+        GY_TRY(gy_uri_check(text));
     }
     if (path != NULL && !is_nobody(hosts, size)) {
         GY_TRY(take_hosts(text, hosts, size, file->hosts));

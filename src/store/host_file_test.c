@@ -24,6 +24,12 @@ static void texts_are_taken_apart(void **state)
         {"file://localhost2/a", "localhost2", "/a"},
         {"file", "", "file"},
         {"s3://bucket/key", "", "s3://bucket/key"},
+        {"FILE:///a%41", "", "/aA"},
+        {"file://LocalHost/a", "", "/a"},
+        {"./s3a://b/k", "", "./s3a://b/k"},
+        {"a:b", "", "a:b"},
+        {"x:1:2", "", "x:1:2"},
+        {"c://d", "", "c://d"}, /* a scheme of one letter is none */
     };
     for (size_t i = 0; i < GY_COUNT(rows); i++) {
         gy_host_file file;
@@ -45,6 +51,8 @@ static void what_is_none_is_refused(void **state)
                                         "file://h1,,h2/a",
                                         "file://h 1/a",
                                         "file://h1:80/a",
+                                        "s3a://bucket/key",
+                                        "gs://bucket/key",
                                         "file:/a%2",
                                         "file:/a%zz"};
     gy_host_file file;

@@ -1,6 +1,7 @@
 /**
  * Data sets of images in IDX files, kept as bytes, widened when a batch is filled.
  */
+#include "store/remote/remote.h"
 #include "train/train_priv.h"
 
 #include <stdio.h>
@@ -206,6 +207,9 @@ static void *part_main(void *arg)
 
 gy_status gy_dataset_open_mnist(const char *folder, gy_dataset **train, gy_dataset **test)
 {
+    char path[4096];
+    GY_TRY(gy_path_local(folder, "the folder of the digits", path, sizeof(path)));
+    folder = path;
     part_job second = {.folder = folder, .part = "t10k"};
     gy_thread helper = {.is_started = false};
     bool has_helper = gy_thread_start(&helper, "gyre-data", part_main, &second) == GY_OK;

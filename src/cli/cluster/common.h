@@ -21,7 +21,7 @@ typedef struct gy_names_settings {
     {"names", 0, GY_OPTION_TEXT, "HOST:PORT,...",                                              \
      "the cluster's name servers: the one that is elected answers",                            \
      offsetof(type, at.names), 0, 0, NULL},                                                    \
-    {"key", 0, GY_OPTION_TEXT, "FILE", "key file (default: the one `gyre key` makes)",         \
+    {"key", 0, GY_OPTION_PATH, "FILE", "key file (default: the one `gyre key` makes)",         \
      offsetof(type, at.key), 0, 0, NULL},                                                      \
     {"plaintext", 0, GY_OPTION_FLAG, NULL, "no key and no encryption; on this host alone",     \
      offsetof(type, at.is_plaintext), 0, 0, NULL},                                             \

@@ -20,9 +20,9 @@ static const gy_option options[] = {
      offsetof(__typeof__(settings), names), 0, 0, NULL},
     {"listen", 0, GY_OPTION_TEXT, "HOST:PORT", "where managers and other daemons call",
      offsetof(__typeof__(settings), listen), 0, 0, NULL},
-    {"folder", 0, GY_OPTION_TEXT, "FOLDER", "its own, on a disk of this host",
+    {"folder", 0, GY_OPTION_PATH, "FOLDER", "its own, on a disk of this host",
      offsetof(__typeof__(settings), folder), 0, 0, NULL},
-    {"key", 0, GY_OPTION_TEXT, "FILE", "cluster key (default: the one `gyre key` makes)",
+    {"key", 0, GY_OPTION_PATH, "FILE", "cluster key (default: the one `gyre key` makes)",
      offsetof(__typeof__(settings), key), 0, 0, NULL},
     {"plaintext", 0, GY_OPTION_FLAG, NULL, "no key and no encryption, loopback alone",
      offsetof(__typeof__(settings), plaintext), 0, 0, NULL},
@@ -43,7 +43,7 @@ static const gy_option options[] = {
     {"sandbox", 0, GY_OPTION_TEXT, "LIST",
      "walls around processes of jobs (default: rights, processes, calls if it can)",
      offsetof(__typeof__(settings), sandbox), 0, 0, NULL},
-    {"port-file", 0, GY_OPTION_TEXT, "FILE", "write the address to this file once it serves",
+    {"port-file", 0, GY_OPTION_PATH, "FILE", "write the address to this file once it serves",
      offsetof(__typeof__(settings), port_file), 0, 0, NULL},
 };
 

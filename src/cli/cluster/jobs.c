@@ -5,6 +5,7 @@
 #include "cli/report.h"
 
 #include <gyre/job.h>
+#include <gyre/store.h>
 
 #include <errno.h>
 #include <signal.h>
@@ -333,6 +334,9 @@ static int list_variables(char journal[4096], const char *variables[GY_OPTION_LI
                                "hdfs://, file:/) or a path from the root",
                                where);
     }
+    if (where != NULL && gy_store_check(where) < 0) {
+        return gy_report_usage("gyre job submit: --journal: %s", gy_error_text());
+    }
     if (where != NULL && snprintf(journal, 4096, "GYRE_JOB_JOURNAL=%s", where) >= 4096) {
         return gy_report_usage("gyre job submit: --journal is too long");
     }
@@ -470,7 +474,7 @@ const gy_option gy_submit_options[GY_SUBMIT_OPTIONS] = {
      PLACE(slots), 1, 1 << 22, NULL},
     {"label", 0, GY_OPTION_TEXT, "LABEL", "only at daemons that have it", PLACE(label), 0, 0,
      NULL},
-    {"file", 'f', GY_OPTION_LIST, "FILE",
+    {"file", 'f', GY_OPTION_PATHS, "FILE",
      "lies beside the program wherever it runs; may be given again", PLACE(files), 0, 0, NULL},
     {"env", 'e', GY_OPTION_LIST, "NAME[=VALUE]",
      "a variable of the program; may be given again", PLACE(variables), 0, 0, NULL},

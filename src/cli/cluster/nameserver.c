@@ -36,7 +36,8 @@ static int check(const gy_nameserver_options *options)
     const char *table = options->table;
     const size_t word = strcspn(table, ":/");
     const bool is_etcd = strncmp(table, "etcd:", 5) == 0;
-    if (table[word] == ':' && !is_etcd && strncmp(table, "sqlite:", 7) != 0) {
+    if (table[word] == ':' && !is_etcd && strncmp(table, "sqlite:", 7) != 0 &&
+        strncmp(table, "file:", 5) != 0) {
         return gy_report_usage("gyre nameserver: --table is '%s', expected sqlite:PATH or "
                                "etcd:https://HOST:PORT,.../PREFIX",
                                table);
@@ -95,7 +96,7 @@ static int run(char **operands, int count)
 static const gy_option options[] = {
     {"listen", 'l', GY_OPTION_TEXT, "HOST:PORT", "where it serves (port 0: one is chosen)",
      PLACE(of.listen), 0, 0, NULL},
-    {"key", 0, GY_OPTION_TEXT, "FILE",
+    {"key", 0, GY_OPTION_PATH, "FILE",
      "the cluster's key file (default: the one `gyre key` makes)", PLACE(of.key_file), 0, 0,
      NULL},
     {"plaintext", 0, GY_OPTION_FLAG, NULL, "no key and no encryption; on this host alone",
@@ -104,13 +105,13 @@ static const gy_option options[] = {
      "its records: sqlite:PATH, or etcd:https://HOST:PORT,.../PREFIX", PLACE(of.table), 0, 0,
      NULL},
     {"table-user", 0, GY_OPTION_TEXT, "NAME", "of etcd", PLACE(of.table_user), 0, 0, NULL},
-    {"table-password", 0, GY_OPTION_TEXT, "FILE", "that holds etcd's password",
+    {"table-password", 0, GY_OPTION_PATH, "FILE", "that holds etcd's password",
      PLACE(of.table_password_file), 0, 0, NULL},
-    {"table-ca", 0, GY_OPTION_TEXT, "FILE", "certificates of authorities that etcd's is of",
+    {"table-ca", 0, GY_OPTION_PATH, "FILE", "certificates of authorities that etcd's is of",
      PLACE(of.table_authorities), 0, 0, NULL},
-    {"table-cert", 0, GY_OPTION_TEXT, "FILE", "certificate for etcd, without a common name",
+    {"table-cert", 0, GY_OPTION_PATH, "FILE", "certificate for etcd, without a common name",
      PLACE(of.table_certificate), 0, 0, NULL},
-    {"table-cert-key", 0, GY_OPTION_TEXT, "FILE", "its key", PLACE(of.table_certificate_key), 0,
+    {"table-cert-key", 0, GY_OPTION_PATH, "FILE", "its key", PLACE(of.table_certificate_key), 0,
      0, NULL},
     {"table-plaintext", 0, GY_OPTION_FLAG, NULL,
      "http also where etcd is on other hosts, without a user", PLACE(of.table_is_plaintext), 0,
@@ -118,16 +119,16 @@ static const gy_option options[] = {
     {"table-lease", 0, GY_OPTION_REAL, "SECONDS",
      "who is elected and not heard so long is it no more (default: 5)", PLACE(of.table_lease_s),
      1, 3600, NULL},
-    {"files", 0, GY_OPTION_TEXT, "DIR", "of jobs: programs, libraries (default: TABLE.files)",
+    {"files", 0, GY_OPTION_PATH, "DIR", "of jobs: programs, libraries (default: TABLE.files)",
      PLACE(of.files), 0, 0, NULL},
     {"files-limit", 0, GY_OPTION_SIZE, "SIZE", "of all these (default: 10GiB)",
      PLACE(files_limit), 1, 0, NULL},
-    {"port-file", 0, GY_OPTION_TEXT, "FILE", "gets HOST:PORT once it serves", PLACE(port_file),
+    {"port-file", 0, GY_OPTION_PATH, "FILE", "gets HOST:PORT once it serves", PLACE(port_file),
      0, 0, NULL},
     {"page", 0, GY_OPTION_TEXT, "HOST:PORT",
      "a status page for browsers (without HOST: for those of this host)", PLACE(of.page), 0, 0,
      NULL},
-    {"page-token", 0, GY_OPTION_TEXT, "FILE", "gets the page's token (default: TABLE.token)",
+    {"page-token", 0, GY_OPTION_PATH, "FILE", "gets the page's token (default: TABLE.token)",
      PLACE(of.page_token_file), 0, 0, NULL},
     {"dead", 0, GY_OPTION_REAL, "SECONDS",
      "a daemon or manager silent for so long is lost (default: 2)", PLACE(of.dead_s), 0.1, 1e6,

@@ -26,14 +26,14 @@ typedef struct gy_job_settings {
     {"silence", 0, GY_OPTION_REAL, "SECONDS",                                                  \
      "a process that is silent for so long is lost (default: 10)",                             \
      offsetof(type, job.silence), 0.1, 1e6, NULL},                                             \
-    {"folder", 0, GY_OPTION_TEXT, "DIR", "of the job: journal, intermediates, log",            \
+    {"folder", 0, GY_OPTION_PATH, "DIR", "of the job: journal, intermediates, log",            \
      offsetof(type, job.folder), 0, 0, NULL},                                                  \
-    {"memo", 0, GY_OPTION_TEXT, "DIR", "keep results there, and take what is there",           \
+    {"memo", 0, GY_OPTION_PATH, "DIR", "keep results there, and take what is there",           \
      offsetof(type, job.memo), 0, 0, NULL},                                                    \
     {"memo-quota", 0, GY_OPTION_SIZE, "SIZE",                                                  \
      "what stays in the memo, the least recently used goes (default: 10GiB)",                  \
      offsetof(type, job.memo_bytes), 1, 0, NULL},                                              \
-    {"trace", 0, GY_OPTION_TEXT, "FILE", "write a Chrome trace of all processes",              \
+    {"trace", 0, GY_OPTION_PATH, "FILE", "write a Chrome trace of all processes",              \
      offsetof(type, job.trace), 0, 0, NULL},                                                   \
     {"sandbox", 0, GY_OPTION_TEXT, "LIST",                                                     \
      "walls around the processes: strict, available, or parts (default: none)",                \

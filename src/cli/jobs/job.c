@@ -243,7 +243,7 @@ static const gy_option gc_options[] = {
     GY_NAMES_OPTIONS(struct job_settings),
     {"quota", 0, GY_OPTION_SIZE, "SIZE", "what folders of ended jobs may hold (default: 1GiB)",
      PLACE(quota), 0, 0, NULL},
-    {"memo", 0, GY_OPTION_TEXT, "DIR",
+    {"memo", 0, GY_OPTION_PATH, "DIR",
      "bring what a memo folder keeps below the quota instead, the least recently used first",
      PLACE(job.memo), 0, 0, NULL},
     {"keep", 0, GY_OPTION_REAL, "DAYS", "how long a job that can be resumed stays (default: 7)",

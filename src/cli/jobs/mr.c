@@ -360,6 +360,9 @@ static int run(char **operands, int count)
     }
     gy_file_list *inputs = NULL;
     gy_status status = gy_file_list_make((const char *const *)operands + first, &inputs);
+    if (status == GY_ARG) {
+        return gy_report_usage("gyre mr: %s", gy_error_text());
+    }
     if (status != GY_OK) {
         return gy_report_failure("mr", status);
     }

@@ -73,7 +73,7 @@ static const gy_option options[] = {
      offsetof(plan_settings, alpha_across), 1e-12, 1e6, NULL},
     {"beta-across", 0, GY_OPTION_REAL, "SECONDS", "of a byte between hosts",
      offsetof(plan_settings, beta_across), 1e-18, 1e6, NULL},
-    {"links", 0, GY_OPTION_TEXT, "FILE", "what links cost and where ranks are, as text",
+    {"links", 0, GY_OPTION_PATH, "FILE", "what links cost and where ranks are, as text",
      offsetof(plan_settings, links), 0, 0, NULL},
     {"rate", 0, GY_OPTION_REAL, "N", "exchanges a second, for the table (default: 3)",
      offsetof(plan_settings, rate), 0, 1e9, NULL},
@@ -84,7 +84,7 @@ static const gy_option options[] = {
      offsetof(plan_settings, all), 0, 0, NULL},
     {"csv", 0, GY_OPTION_FLAG, NULL, "the table as comma-separated values",
      offsetof(plan_settings, csv), 0, 0, NULL},
-    {"svg", 0, GY_OPTION_TEXT, "FILE", "draw into this file instead",
+    {"svg", 0, GY_OPTION_PATH, "FILE", "draw into this file instead",
      offsetof(plan_settings, svg), 0, 0, NULL},
     {"width", 0, GY_OPTION_INTEGER, "N",
      "characters of a line (default: the terminal's, or 80)", offsetof(plan_settings, width),
@@ -374,7 +374,8 @@ static bool is_given(const gy_option *option)
         [GY_OPTION_FLAG] = sizeof(bool),           [GY_OPTION_INTEGER] = sizeof(long long),
         [GY_OPTION_REAL] = sizeof(double),         [GY_OPTION_TEXT] = sizeof(const char *),
         [GY_OPTION_CHOICE] = sizeof(const char *), [GY_OPTION_SIZE] = sizeof(long long),
-        [GY_OPTION_LIST] = sizeof(gy_option_list)};
+        [GY_OPTION_LIST] = sizeof(gy_option_list), [GY_OPTION_PATH] = sizeof(const char *),
+        [GY_OPTION_PATHS] = sizeof(gy_option_list)};
     return memcmp((const char *)&settings + option->offset,
                   (const char *)&unset + option->offset, sizes[option->kind]) != 0;
 }

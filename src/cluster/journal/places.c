@@ -11,7 +11,7 @@ static const gy_place_options patience = {.patience_s = 20};
 
 bool gy_journal_is_place(const char *folder)
 {
-    return gy_uri_is_remote(folder) || strncmp(folder, "file:", 5) == 0;
+    return gy_uri_is_remote(folder) || gy_uri_is_file(folder);
 }
 
 gy_status gy_journal_suits(gy_env *env, const char *folder)
@@ -25,6 +25,7 @@ gy_status gy_journal_suits(gy_env *env, const char *folder)
         GY_TRY(status);
     } else {
         gy_share share;
+        GY_TRY(gy_uri_check_new(folder));
         GY_TRY(gy_share_look(folder, &share));
         promises.is_exclusive = share.is_exclusive;
         snprintf(

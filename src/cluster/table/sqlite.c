@@ -8,6 +8,7 @@
  * Source: SQLite, "Write-Ahead Logging" and "Result and Error Codes".
  */
 #include "cluster/table/table_priv.h"
+#include "store/remote/remote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -184,7 +185,11 @@ static gy_status sqlite_open(gy_table *table, const gy_table_options *options)
     const bool is_named = strncmp(options->where, "sqlite:", 7) == 0;
     const char *path = options->where + (is_named ? 7 : 0);
     const size_t word = strcspn(path, ":/");
-    if (!is_named && path[word] == ':') {
+    char own[PATH_BYTES];
+    if (!is_named && gy_uri_is_file(path)) {
+        GY_TRY(gy_path_local(path, "the table", own, sizeof(own)));
+        path = own;
+    } else if (!is_named && path[word] == ':') {
         return gy_fail(GY_ARG, "the table \"%.100s\": expected sqlite:PATH or etcd:https://...",
                        path);
     }

@@ -278,7 +278,7 @@ static gy_status fill_outputs(gy_flow_job *job, uint32_t vertex, uint32_t member
 
 /* ---- all of it ---- */
 
-/* Files of a command, of which those on hosts are called by their paths there. */
+/* Files of a command; those that URIs name are called by their paths. */
 static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_start *start)
 {
     size_t count = 0;
@@ -293,7 +293,7 @@ static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_start *s
         gy_host_file file;
         GY_TRY(gy_host_file_read(proto->files[i], &file));
         files[i] = proto->files[i];
-        if (file.hosts[0] != '\0') {
+        if (file.hosts[0] != '\0' || gy_uri_is_file(proto->files[i])) {
             char *path = gy_arena_alloc(&job->start_arena, strlen(file.path) + 1);
             if (path == NULL) {
                 return GY_NOMEM;

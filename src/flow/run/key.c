@@ -8,6 +8,7 @@
 #include "store/remote/remote.h"
 #include "store/store.h"
 
+#include <ctype.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -131,6 +132,9 @@ static gy_status take_path(const char *text, size_t length, gy_file_range *range
     if (gy_uri_is_remote(name)) {
         range->is_object = true;
         memcpy(range->path, name, length + 1);
+        for (char *at = range->path; *at != ':'; at++) {
+            *at = (char)tolower((unsigned char)*at); /* of its scheme */
+        }
         return GY_OK;
     }
     GY_TRY(gy_host_file_read(name, &file));
@@ -154,6 +158,30 @@ static gy_status take_path(const char *text, size_t length, gy_file_range *range
     return GY_OK;
 }
 
+/* Whether a text that ends with two numbers is the name of a file or an object all the same.
+ * `cut`: the bytes before them. */
+static gy_status look_for_whole(const char *text, size_t cut, bool *is_whole)
+{
+    char name[sizeof(((gy_file_range *)0)->path)];
+    *is_whole = false;
+    if (cut + 1 > sizeof(name) || strlen(text) >= sizeof(name)) {
+        return GY_OK;
+    }
+    if (gy_uri_is_remote(text)) {
+        gy_place_facts facts;
+        memcpy(name, text, cut);
+        name[cut] = '\0';
+        *is_whole =
+            !gy_facts_are_known(name) && gy_facts_of(gy_env_real(), text, &facts) == GY_OK;
+        return GY_OK;
+    }
+    gy_host_file file;
+    struct stat about;
+    GY_TRY(gy_host_file_read(text, &file));
+    *is_whole = file.hosts[0] == '\0' && lstat(file.path, &about) == 0;
+    return GY_OK;
+}
+
 gy_status gy_file_range_read(const char *text, gy_file_range *range)
 {
     uint64_t size = UINT64_MAX, offset = 0;
@@ -161,15 +189,15 @@ gy_status gy_file_range_read(const char *text, gy_file_range *range)
     const char *end = text + strlen(text);
     const char *before_size = last_number(text, end, &size);
     const char *before = before_size != NULL ? last_number(text, before_size, &offset) : NULL;
-    if (before != NULL) {
-        end = before;
-    } else {
-        size = UINT64_MAX;
-        offset = 0;
+    bool is_whole = before == NULL;
+    if (before != NULL && before[-1] == '/' && !gy_uri_is_remote(text)) {
+        before--; /* "path/:offset:size": nothing else has that name */
+    } else if (before != NULL) {
+        GY_TRY(look_for_whole(text, (size_t)(before - text), &is_whole));
     }
-    GY_TRY(take_path(text, (size_t)(end - text), range));
-    range->offset = offset;
-    range->size_bytes = size;
+    GY_TRY(take_path(text, (size_t)((is_whole ? end : before) - text), range));
+    range->offset = is_whole ? 0 : offset;
+    range->size_bytes = is_whole ? UINT64_MAX : size;
     return GY_OK;
 }
 

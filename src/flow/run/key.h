@@ -18,9 +18,16 @@ typedef struct gy_file_range {
     bool is_object;                 /* of S3 or HDFS */
 } gy_file_range;
 
-/** "path" or "path:offset:size", the path as gy_host_file_read has it or a URI of an object.
- * GY_ARG too long, a range
- * that overflows, what is no such text; GY_IO no folder to start from. */
+/**
+ * "path" or "path:offset:size", the path as gy_host_file_read has it or a URI of an object. A
+ * file or object with the whole text for its name is that one; "path/:offset:size" (of files)
+ * is always a range.
+ *
+ * @return GY_OK; GY_ARG too long, a range that overflows, what is no such text; GY_IO no folder
+ * to start from
+ * @cost of what ends with two numbers a system call, of an object of which nothing is known yet
+ * a request
+ */
 GY_MUST_CHECK gy_status gy_file_range_read(const char *text, gy_file_range *range);
 
 /**

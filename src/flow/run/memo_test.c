@@ -4,6 +4,7 @@
 #include "flow/run/memo_priv.h"
 #include "flow/run/places.h"
 #include "flow/run/start.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -552,6 +553,34 @@ static void ranges_of_files_are_read(void **state)
     assert_ok(gy_file_range_read("file:///a", &range));
     assert_string_equal(range.hosts, "");
     assert_status(gy_file_range_read("file://h1:5:17", &range), GY_ARG);
+    assert_status(gy_file_range_read("s3a://b/k:5:17", &range), GY_ARG);
+}
+
+/* Names with numbers behind colons: of files that are there they are no ranges. */
+static void names_that_look_like_ranges_are_names(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/gyre-range-XXXXXX", path[64], uri[96], text[128];
+    gy_file_range range;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/x:1:2", folder);
+    assert_ok(gy_file_write(gy_env_real(), path, "abcdef", 6));
+    (void)snprintf(uri, sizeof(uri), "file://%s", path);
+    const char *const whole[] = {path, uri};
+    for (size_t i = 0; i < GY_COUNT(whole); i++) {
+        assert_ok(gy_file_range_read(whole[i], &range));
+        assert_string_equal(range.path, path);
+        assert_true(range.offset == 0 && range.size_bytes == UINT64_MAX);
+        (void)snprintf(text, sizeof(text), "%s:3:1", whole[i]);
+        assert_ok(gy_file_range_read(text, &range));
+        assert_string_equal(range.path, path);
+        assert_true(range.offset == 3 && range.size_bytes == 1);
+        (void)snprintf(text, sizeof(text), "%s/:3:1", whole[i]); /* whatever has that name */
+        assert_ok(gy_file_range_read(text, &range));
+        assert_string_equal(range.path, path);
+        assert_true(range.offset == 3 && range.size_bytes == 1);
+    }
+    assert_int_equal(gy_disk_remove_tree(folder), 0);
 }
 
 /* Where prototypes shall run, which a job over hosts asks alone. */
@@ -641,6 +670,7 @@ int main(void)
         cmocka_unit_test(files_are_known_by_content_or_by_stat),
         cmocka_unit_test(contents_are_read_once),
         cmocka_unit_test(ranges_of_files_are_read),
+        cmocka_unit_test(names_that_look_like_ranges_are_names),
         cmocka_unit_test(files_of_hosts_are_places),
         cmocka_unit_test(what_reads_a_hosts_file_is_not_kept),
     };

@@ -3,6 +3,7 @@
 #include "flow/run/job.h"
 
 #include "cluster/journal.h"
+#include "store/remote/remote.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -50,7 +51,8 @@ gy_status gy_running_place_journal(gy_flow_job *job)
     if (job->ticket == NULL || where == NULL) {
         return GY_OK;
     }
-    const bool is_uri = strstr(where, ":/") != NULL;
+    const bool is_uri = gy_uri_is_remote(where) || gy_uri_is_file(where);
+    GY_TRY(gy_uri_check_new(where));
     if (!is_uri && where[0] != '/') {
         return gy_fail(GY_ARG,
                        GY_JOB_JOURNAL_VARIABLE " is '%.80s', expected a URI or a path "

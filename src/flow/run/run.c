@@ -398,6 +398,31 @@ static gy_job_state state_of(gy_status status)
     return status >= 0 ? GY_JOB_DONE : status == GY_CANCELLED ? GY_JOB_KILLED : GY_JOB_FAILED;
 }
 
+/* What lies in files has a path, whatever it was called. */
+static gy_status name_path(gy_flow_job *job, const char *what, const char **place)
+{
+    if (*place == NULL) {
+        return GY_OK;
+    }
+    char *path = gy_arena_alloc(&job->arena, GY_JOB_PATH);
+    GY_TRY(path != NULL ? GY_OK : GY_NOMEM);
+    const char *text = *place;
+    path[0] = '\0';
+    *place = path;
+    return gy_path_local(text, what, path, GY_JOB_PATH);
+}
+
+static gy_status name_places(gy_flow_job *job)
+{
+    gy_flow_options *o = &job->options;
+    GY_TRY(name_path(job, "the job's folder", &o->folder));
+    GY_TRY(name_path(job, "the memo", &o->memo));
+    GY_TRY(name_path(job, "the trace", &o->trace));
+    return o->output != NULL && gy_uri_is_remote(o->output)
+               ? GY_OK
+               : name_path(job, "the output", &o->output);
+}
+
 gy_status gy_flow_run(gy_flow *flow, gy_dag *dag, const gy_flow_options *options,
                       gy_flow_report **report)
 {
@@ -422,6 +447,7 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
     job->started_ns = gy_now_ns(job->env);
     job->wall_ns = job->env->ops->wall_ns(job->env);
     gy_status status = gy_flow_options_override(&job->options);
+    status = status < 0 ? status : name_places(job);
     if (job->options.trace != NULL) {
         gy_trace_start(TRACE_EVENTS);
     }

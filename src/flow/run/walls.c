@@ -63,12 +63,9 @@ static gy_status permit_inputs(gy_flow_job *job, bool is_by_folder)
     for (size_t p = 0; p < job->dag->proto_count; p++) {
         const gy_proto *proto = &job->dag->protos[p];
         for (size_t i = 0; proto->files != NULL && proto->files[i] != NULL; i++) {
-            gy_file_range range = {.path = ""};
-            const char *path = proto->files[i];
-            if (proto->function != NULL) {
-                GY_TRY(gy_file_range_read(path, &range));
-                path = range.path;
-            }
+            gy_file_range range;
+            GY_TRY(gy_file_range_read(proto->files[i], &range));
+            const char *path = range.path;
             if (!range.is_object) {
                 GY_TRY(permit_input(job, path, is_by_folder, last));
             } else if (!has_objects[strncmp(path, "s3://", 5) != 0]) {

@@ -78,6 +78,20 @@ gy_status gy_store_copy(const char *from, const char *to, gy_store_mode mode)
     return status;
 }
 
+gy_status gy_store_check(const char *uri)
+{
+    gy_uri *parsed = gy_alloc("store.uri", sizeof(*parsed));
+    gy_status status = parsed != NULL ? gy_uri_check_new(uri) : GY_NOMEM;
+    status = status < 0 ? status : gy_uri_parse(uri, parsed);
+    gy_free(parsed);
+    return status;
+}
+
+gy_status gy_store_path(const char *text, char *path, size_t size_bytes)
+{
+    return gy_path_local(text, "the path", path, size_bytes);
+}
+
 gy_status gy_store_remove(const char *uri)
 {
     gy_place *place = NULL;

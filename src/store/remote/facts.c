@@ -103,6 +103,12 @@ static bool look_up(const char *uri, gy_place_facts *facts)
     return is_known;
 }
 
+bool gy_facts_are_known(const char *uri)
+{
+    gy_place_facts facts;
+    return look_up(uri, &facts);
+}
+
 gy_status gy_facts_of(gy_env *env, const char *uri, gy_place_facts *facts)
 {
     if (look_up(uri, facts)) {

@@ -35,6 +35,31 @@ typedef struct gy_place_options {
 
 /** Whether a text is a URI of another machine's; all else is a path or file:. @threads any */
 bool gy_uri_is_remote(const char *uri);
+/** Whether a text is a "file:" URI. @threads any */
+bool gy_uri_is_file(const char *text);
+
+/**
+ * Refuse a scheme that is not known ("s3a://b/k"): GY_ARG, with those that are. A file of that
+ * name is a path all the same, and so is a text without "://".
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_uri_check(const char *text);
+/** The same of what is to be made: a file of that name does not matter, and "s3:/b/k" (one
+ * slash) is refused where nothing has that name. @threads any */
+GY_MUST_CHECK gy_status gy_uri_check_new(const char *text);
+
+/**
+ * The path on this host that a text names, for what lies nowhere else: of "file:" URIs what
+ * they stand for.
+ *
+ * @param what the thing, for messages: "the memo"
+ * @param path (size_bytes) takes it
+ * @return GY_OK; GY_ARG a URI of another machine's, of a host or of no known scheme; no path;
+ * one that is too long
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_path_local(const char *text, const char *what, char *path,
+                                      size_t size_bytes);
 
 /** @param options NULL: the defaults. GY_ARG an unknown scheme, no bucket, no host, a wrong
  * setting; GY_IO credentials that others may write; GY_NOMEM. @threads any */
@@ -201,6 +226,8 @@ GY_MUST_CHECK gy_status gy_remote_each(size_t count, gy_status (*work)(void *arg
  * @threads any
  */
 GY_MUST_CHECK gy_status gy_facts_of(gy_env *env, const char *uri, gy_place_facts *facts);
+/** Whether gy_facts_of would ask nobody. */
+bool gy_facts_are_known(const char *uri);
 /** Keep what a list told. GY_NOMEM @threads any */
 GY_MUST_CHECK gy_status gy_facts_keep(const char *uri, const gy_place_facts *facts);
 /** Forget all: who asks later is told what is there then. @threads any */

@@ -1,9 +1,13 @@
 /* URIs taken apart. Source: RFC 3986; RFC 8089 (file); buckets as AWS documents their names. */
+#include "store/host_file.h"
 #include "store/remote/remote_priv.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 enum { HDFS_HTTP_PORT = 9870, BUCKET_LEAST = 3, BUCKET_MOST = 255, KEY_MOST = 1024 };
 
@@ -19,10 +23,11 @@ static const struct {
 };
 enum { SCHEMES = sizeof(schemes) / sizeof(schemes[0]) };
 
+/* Schemes are told apart whatever their case (RFC 3986, 3.1). */
 static int find_scheme(const char *text)
 {
     for (int i = 0; i < SCHEMES; i++) {
-        if (strncmp(text, schemes[i].prefix, strlen(schemes[i].prefix)) == 0) {
+        if (strncasecmp(text, schemes[i].prefix, strlen(schemes[i].prefix)) == 0) {
             return i;
         }
     }
@@ -34,17 +39,87 @@ bool gy_uri_is_remote(const char *uri)
     return find_scheme(uri) >= 0;
 }
 
-/* Is it "word:" followed by "//"? A path such as "a:b" is a path. */
-static bool has_scheme(const char *text)
+/* How many letters stand before the ':' of a scheme; 0: none does. */
+static size_t scheme_bytes(const char *text)
 {
-    size_t size = 0;
-    while (isalnum((unsigned char)text[size]) || strchr("+-.", text[size]) != NULL) {
-        if (text[size] == '\0') {
-            return false;
-        }
+    size_t size = isalpha((unsigned char)text[0]) ? 1 : 0;
+    while (size > 0 && (isalnum((unsigned char)text[size]) ||
+                        (text[size] != '\0' && strchr("+-.", text[size]) != NULL))) {
         size++;
     }
-    return size > 1 && strncmp(text + size, "://", 3) == 0;
+    return size > 1 && text[size] == ':' ? size : 0; /* "c:/x" is none */
+}
+
+bool gy_uri_is_file(const char *text)
+{
+    return strncasecmp(text, "file:", 5) == 0;
+}
+
+/* "word://": a path such as "a:b" is a path. */
+static bool has_unknown_scheme(const char *text)
+{
+    const size_t size = scheme_bytes(text);
+    return size > 0 && strncmp(text + size, "://", 3) == 0 && !gy_uri_is_file(text) &&
+           find_scheme(text) < 0;
+}
+
+static bool is_there(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0;
+}
+
+/* What others call a store that is known here by another name. */
+static const char *other_name(const char *text, size_t size)
+{
+    static const char *const names[][2] = {
+        {"s3a", "s3"}, {"s3n", "s3"}, {"httpfs", "webhdfs"}, {"https+hdfs", "swebhdfs"}};
+    for (size_t i = 0; i < GY_COUNT(names); i++) {
+        if (strlen(names[i][0]) == size && strncasecmp(text, names[i][0], size) == 0) {
+            return names[i][1];
+        }
+    }
+    return NULL;
+}
+
+static gy_status refuse_scheme(const char *text)
+{
+    char hint[64] = "";
+    const size_t size = scheme_bytes(text);
+    const char *other = other_name(text, size);
+    if (other != NULL) {
+        (void)snprintf(hint, sizeof(hint), "; for %.*s: write %s:", (int)size, text, other);
+    }
+    return gy_fail(GY_ARG,
+                   "%.200s: unknown scheme \"%.*s\", expected s3, hdfs, webhdfs, swebhdfs, "
+                   "file or a path%s (a path of that name begins with ./)",
+                   text, (int)GY_MIN(size, (size_t)40), text, hint);
+}
+
+gy_status gy_uri_check(const char *text)
+{
+    return has_unknown_scheme(text) && !is_there(text) ? refuse_scheme(text) : GY_OK;
+}
+
+gy_status gy_uri_check_new(const char *text)
+{
+    const size_t size = scheme_bytes(text);
+    const bool is_cut = size > 0 && text[size + 1] == '/' && text[size + 2] != '/';
+    if (has_unknown_scheme(text)) {
+        return refuse_scheme(text);
+    }
+    if (is_cut && other_name(text, size) != NULL && !is_there(text)) {
+        return refuse_scheme(text);
+    }
+    for (int i = 0; is_cut && i < SCHEMES; i++) {
+        if (strncasecmp(text, schemes[i].prefix, size + 2) == 0 && !is_there(text)) {
+            return gy_fail(GY_ARG,
+                           "%.200s has one slash behind \"%.*s:\", expected %s (a path of that "
+                           "name begins with ./)",
+                           text, (int)size, text, schemes[i].prefix);
+        }
+    }
+    return GY_OK;
 }
 
 static bool has_control(const char *text)
@@ -73,31 +148,14 @@ char gy_uri_byte(const char *text)
 /* file:/a%20b, file:///a, file://localhost/a */
 static gy_status parse_file(const char *text, gy_uri *uri)
 {
-    const char *from = text + strlen("file:");
-    if (strncmp(from, "//", 2) == 0) {
-        from += 2;
-        const size_t host = strcspn(from, "/");
-        if (host > 0 &&
-            !(host == strlen("localhost") && strncmp(from, "localhost", host) == 0)) {
-            return gy_fail(GY_ARG, "%s names a host: expected file:/PATH or file:///PATH",
-                           text);
-        }
-        from += host;
+    gy_host_file file;
+    GY_TRY(gy_host_file_read(text, &file));
+    if (file.hosts[0] != '\0') {
+        return gy_fail(GY_ARG, "%s names a host: expected file:/PATH or file:///PATH", text);
     }
-    size_t used = 0;
-    for (; *from != '\0'; from++) {
-        char byte = *from;
-        if (byte == '%') {
-            byte = gy_uri_byte(from);
-            if (byte == '\0') {
-                return gy_fail(GY_ARG, "%s: %%%.2s is no byte: expected two hexadecimal digits",
-                               text, from + 1);
-            }
-            from += 2;
-        }
-        uri->path[used++] = byte; /* never longer than the text */
-    }
-    return used > 0 ? GY_OK : gy_fail(GY_ARG, "%s has no path", text);
+    uri->scheme = GY_SCHEME_FILE;
+    memcpy(uri->path, file.path, strlen(file.path) + 1);
+    return GY_OK;
 }
 
 static gy_status parse_s3(const char *text, const char *rest, gy_uri *uri)
@@ -189,24 +247,14 @@ gy_status gy_uri_parse(const char *text, gy_uri *uri)
     memcpy(uri->text, text, strlen(text) + 1);
     const int scheme = find_scheme(text);
     if (scheme < 0) {
-        uri->scheme = GY_SCHEME_FILE;
-        if (strncmp(text, "file:", strlen("file:")) == 0) {
-            return parse_file(text, uri);
-        }
-        if (has_scheme(text)) {
-            return gy_fail(GY_ARG,
-                           "%s: unknown scheme, expected s3, hdfs, webhdfs, swebhdfs, "
-                           "file or a path",
-                           text);
-        }
-        memcpy(uri->path, text, strlen(text) + 1);
-        return text[0] != '\0' ? GY_OK : gy_fail(GY_ARG, "an empty URI");
+        return text[0] != '\0' ? parse_file(text, uri) : gy_fail(GY_ARG, "an empty URI");
     }
     if (has_control(text)) {
         return gy_fail(GY_ARG, "a URI with a control character in it");
     }
     uri->scheme = schemes[scheme].scheme;
     uri->is_tls = schemes[scheme].is_tls;
+    memcpy(uri->text, schemes[scheme].prefix, strlen(schemes[scheme].prefix)); /* its case */
     const char *rest = text + strlen(schemes[scheme].prefix);
     return uri->scheme == GY_SCHEME_S3 ? parse_s3(text, rest, uri)
                                        : parse_hdfs(text, rest, uri);

@@ -21,6 +21,9 @@ static void uris_are_taken_apart(void **state)
         {"s3://my-bucket/a%20b//c", "my-bucket", "a%20b//c", GY_SCHEME_S3, 0},
         {"s3://my-bucket", "my-bucket", "", GY_SCHEME_S3, 0},
         {"hdfs://node/a", "node", "/a", GY_SCHEME_HDFS, 9870},
+        {"S3://my-bucket/Key", "my-bucket", "Key", GY_SCHEME_S3, 0},
+        {"WebHDFS://node/A", "node", "/A", GY_SCHEME_HDFS, 9870},
+        {"File:///a", "", "/a", GY_SCHEME_FILE, 0},
         {"webhdfs://me@node:50070", "node", "/", GY_SCHEME_HDFS, 50070},
         {"swebhdfs://[::1]:9871/a/b", "[::1]", "/a/b", GY_SCHEME_HDFS, 9871},
     };
@@ -62,6 +65,51 @@ static void uris_are_taken_apart(void **state)
         assert_status(gy_uri_parse(bad[i], &uri), GY_ARG);
         assert_null(strstr(gy_error_text(), "secret"));
     }
+}
+
+/* Run in a folder of its own, where s3a:/there and s3:x are files. */
+static void unknown_schemes_are_refused(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/gyre-uri-XXXXXX", path[64], out[64];
+    gy_uri uri;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(
+        gy_test_shell("mkdir s3a: && touch s3a:/there s3:x file:x 'a b'", out, sizeof(out)), 0);
+    static const char *const unknown[] = {"s3a://there/k", "s3n://b/k",  "gs://b/k",
+                                          "abfs://b/k",    "ftp://h/f",  "http://h/f",
+                                          "x-y.z+1://h/f", "HTTPS://h/f"};
+    for (size_t i = 0; i < GY_COUNT(unknown); i++) {
+        assert_status(gy_uri_check(unknown[i]), GY_ARG);
+        assert_non_null(strstr(gy_error_text(), "expected s3, hdfs, webhdfs, swebhdfs, file"));
+        assert_status(gy_uri_check_new(unknown[i]), GY_ARG);
+        assert_status(gy_path_local(unknown[i], "the memo", path, sizeof(path)), GY_ARG);
+        assert_status(gy_uri_parse(unknown[i], &uri), GY_ARG);
+    }
+    assert_status(gy_uri_check_new("s3a://b/k"), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "write s3:"));
+    assert_ok(gy_uri_check("s3a://there")); /* a file */
+    assert_status(gy_uri_check_new("s3a://there"), GY_ARG);
+    assert_status(gy_uri_check_new("s3:/b/k"), GY_ARG);
+    assert_status(gy_uri_check_new("HDFS:/k"), GY_ARG);
+    static const char *const paths[][2] = {{"s3:x", "s3:x"},          {"x:1:2", "x:1:2"},
+                                           {"./gs://b", "./gs://b"},  {"file:x", "file:x"},
+                                           {"file:a%20b", "a b"},     {"file:/a%25", "/a%"},
+                                           {"FILE://LOCALHOST/", "/"}};
+    for (size_t i = 0; i < GY_COUNT(paths); i++) {
+        assert_ok(gy_uri_check_new(paths[i][0]));
+        assert_ok(gy_path_local(paths[i][0], "the memo", path, sizeof(path)));
+        assert_string_equal(path, paths[i][1]);
+    }
+    assert_status(gy_path_local("s3://bucket/k", "the memo", path, sizeof(path)), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "the memo is 's3://bucket/k'"));
+    assert_status(gy_path_local("file://host/k", "the memo", path, sizeof(path)), GY_ARG);
+    assert_status(gy_path_local("a-path-of-more", "the memo", path, 14), GY_ARG);
+    assert_ok(gy_uri_parse("S3://bucket/Key", &uri));
+    assert_string_equal(uri.text, "s3://bucket/Key");
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(gy_disk_remove_tree(folder), 0);
 }
 
 static void credentials_are_found_by_profile(void **state)
@@ -107,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uris_are_taken_apart),
+        cmocka_unit_test(unknown_schemes_are_refused),
         cmocka_unit_test(credentials_are_found_by_profile),
         cmocka_unit_test(pauses_double_to_a_limit),
     };

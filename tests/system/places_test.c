@@ -1,0 +1,106 @@
+/*
+ * Goal: whatever takes a place knows the same schemes: unknown ones are refused by name and
+ * make nothing, "file:" URIs are paths everywhere, names with colons in them are names.
+ */
+#include "command_kit.h"
+
+#include "gy_test.h"
+
+/* m JOB INPUT...: gyre mr in silence; sum: what an output has, sorted */
+static int say(const char *line)
+{
+    char whole[3800];
+    (void)snprintf(whole, sizeof(whole),
+                   "export LC_ALL=C XDG_STATE_HOME=$PWD/state; m() { gyre mr \"$@\" -q; }; "
+                   "sum() { sort \"$1\"/part-*; }; %s",
+                   line);
+    return shell(whole);
+}
+
+static void must(const char *line)
+{
+    const int status = say(line);
+    if (status != 0) {
+        fail_msg("'%s' ended with %d: %s", line, status, output);
+    }
+}
+
+static int begin(void **state)
+{
+    return kit_make_folder(state) != 0 ||
+           say("rm -r digits; printf 'a b\\nb c\\n' >in.txt; mkdir work") != 0;
+}
+
+static void unknown_schemes_make_no_folder(void **state)
+{
+    (void)state;
+    must("cd work; for to in s3a://bucket/out S3N://b/o gs://b/x http://h/p ftp://h/p "
+         "abfs://c/p "
+         "s3:/b/o; do m wordcount ../in.txt -o $to 2>said && exit 1; test $? = 1 && exit 2; "
+         "grep "
+         "-qF \"$to\" said && grep -q expected said || exit 3; done; test -z \"$(ls | grep -v "
+         "said)\" || exit 4");
+    must("cd work; m wordcount ../in.txt -o s3a://bucket/out 2>said; test $? = 2 && grep -q "
+         "'write s3:' said");
+    must(
+        "cd work; for what in 'wordcount gs://b/in -o O' 'wordcount ../in.txt -o O --memo "
+        "gs://b/m' 'wordcount ../in.txt -o O --folder s3a://b/f' 'sort ../in.txt -o O --trace "
+        "s3://b/t' 'sort ../in.txt -o O --memo S3://b/m' 'sort ../in.txt -o file://host/o'; do "
+        "m $what 2>said; test $? = 2 || { echo \"$what\"; cat said; exit 1; }; done; m --map "
+        "cat "
+        "--file gs://b/f ../in.txt -o O 2>said; test $? = 2 && grep -q 'unknown scheme' said; "
+        "rm said; test -z \"$(ls)\"");
+    must(
+        "for what in 'ls gs://b/x' 'cat s3a://b/x' 'cp in.txt s3n://b/x'; do gyre store $what "
+        "2>said; test $? = 2 && grep -q 'unknown scheme' said || exit 1; done; ! test -e s3n:");
+    must("for what in 'nameserver --listen 127.0.0.1:0 --plaintext --table s3a://b/t' "
+         "'job submit --names 127.0.0.1:9 --plaintext --journal gs://b/j -- true' "
+         "'train digits --data s3://b/d' 'job gc --memo gs://b/m'; do gyre $what 2>said; test "
+         "$? "
+         "= 2 && grep -q expected said || { echo \"$what\"; cat said; exit 1; }; done");
+}
+
+static void file_uris_are_paths(void **state)
+{
+    (void)state;
+    must("m wordcount in.txt -o plain && sum plain >want; n=0; for to in file:$PWD/u1 "
+         "file://$PWD/u2 file://localhost$PWD/u3 FILE:$PWD/u4 file:u5 file://$PWD/u%36; do "
+         "m wordcount file://$PWD/in.txt -o $to || exit 1; n=$((n + 1)); sum u$n | cmp - want "
+         "|| "
+         "exit 2; done; ! test -e file: && ! test -e FILE:");
+    must("p=file://$PWD; m wordcount in.txt -o places --folder $p/job --memo $p/memo --trace "
+         "$p/trace%2ejson && test -d job && test -d memo && test -s trace.json");
+    must("printf side >'si de'; m --map 'cat \"si de\"' --file \"file://$PWD/si%20de\" in.txt "
+         "-o "
+         "sided && test \"$(cat sided/part-*)\" = side");
+    must("gyre store cp file:in.txt file://localhost$PWD/copied && cmp copied in.txt && gyre "
+         "store "
+         "cat FILE:$PWD/copied | cmp - in.txt");
+}
+
+static void names_with_colons_are_names(void **state)
+{
+    (void)state;
+    must("cp in.txt x:1:2; cp in.txt in.txt:0:3; cp in.txt s3:x; cp in.txt 'a:b'; mkdir s3a:; "
+         "cp "
+         "in.txt s3a:/f; m wordcount x:1:2 in.txt in.txt:0:3 s3:x a:b s3a://f -o colons && sum "
+         "colons >got; printf 'a\\t6\\nb\\t12\\nc\\t6\\n' | cmp - got");
+    must("m sort x:1:2 in.txt in.txt:0:3 -o sorted && cat x:1:2 in.txt in.txt | sort >want && "
+         "cat sorted/part-* | cmp - want");
+
+    must("m --map 'cat x:1:2 in.txt:0:3' --file x:1:2 --file in.txt:0:3 in.txt -o files && cat "
+         "in.txt in.txt | cmp - files/part-00000");
+    must(
+        "m wordcount in.txt -o o:1:2 && m wordcount in.txt -o s3:o && test -d o:1:2 && test -d "
+        "s3:o && m wordcount in.txt -o ./gs://b && test -d gs:/b");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_schemes_make_no_folder),
+        cmocka_unit_test(file_uris_are_paths),
+        cmocka_unit_test(names_with_colons_are_names),
+    };
+    return cmocka_run_group_tests(tests, begin, kit_remove_folder);
+}
