@@ -4,6 +4,7 @@
 set(GYRE_ONE_THREAD
     base_base_test base_env_test
     cli_man_test cli_options_test
+    coll_extreme_test
     cluster_again_test cluster_ahead_test cluster_blobs_test cluster_convert_test cluster_daemon_test cluster_etcd_test cluster_faults_test cluster_history_test
     cluster_host_jobs_test cluster_host_test cluster_hosts_test cluster_journal_test cluster_limits_test
     cluster_lose_test cluster_manager_test cluster_meets_test cluster_names_test cluster_near_test cluster_numbers_test

@@ -15,7 +15,12 @@ extern "C" {
 
 typedef struct gy_comm gy_comm;
 
-/** How contributions are combined. Integers wrap; bit operations take integers alone. */
+/**
+ * How contributions are combined. Integers wrap; bit operations take integers alone. Min and
+ * max of floating types are NaN where any rank has a NaN, whichever it is, and -0 is below +0
+ * (IEEE 754-2019): alike on any number of ranks and by every algorithm. What sign and payload
+ * such a NaN has is not said.
+ */
 typedef enum gy_reduction {
     GY_SUM,
     GY_PROD,

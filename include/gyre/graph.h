@@ -79,7 +79,8 @@ GY_API gy_node gy_named(gy_node node, const char *name);
 GY_API gy_node gy_matmul(gy_node a, gy_node b);
 GY_API gy_node gy_matmul_transposed(gy_node a, bool transpose_a, gy_node b, bool transpose_b);
 
-/* Element-wise, broadcasting from the right. Comparisons give u8 0 or 1. */
+/* Element-wise, broadcasting from the right. Comparisons give u8 0 or 1. Minimum and maximum
+ * are NaN where either is, and -0 is below +0; relu of NaN is NaN. Integers wrap. */
 GY_API gy_node gy_add(gy_node a, gy_node b);
 GY_API gy_node gy_sub(gy_node a, gy_node b);
 GY_API gy_node gy_mul(gy_node a, gy_node b);
@@ -102,7 +103,10 @@ GY_API gy_node gy_relu(gy_node a);
 GY_API gy_node gy_gelu(gy_node a);
 GY_API gy_node gy_cast(gy_node a, gy_dtype dtype);
 
-/* Reductions over the dimensions whose bit is set in `axes`; 0 means all. */
+/* Reductions over the dimensions whose bit is set in `axes`; 0 means all. Max and min are NaN
+ * where any element is, and argmax is the place of the first NaN, on any number of ranks. A sum
+ * has the element type of `a`, and of integers wraps: cast narrow ones first (gy_cast). A mean
+ * is of floating types alone. */
 GY_API gy_node gy_sum_over(gy_node a, uint32_t axes, bool keep);
 GY_API gy_node gy_mean_over(gy_node a, uint32_t axes, bool keep);
 GY_API gy_node gy_max_over(gy_node a, uint32_t axes, bool keep);

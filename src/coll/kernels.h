@@ -13,7 +13,7 @@ typedef void (*gy_combine)(void *to, const void *a, const void *b, size_t count)
 /**
  * The loop of a type and a reduction (avg: the sum); NULL: there is none. Integers wrap; f16
  * and bf16 are combined in float32 and rounded to nearest even; min and max of floating types
- * give b where neither is smaller. @threads any
+ * are those of tensor/extreme.h: NaN where either is, -0 below +0. @threads any
  */
 gy_combine gy_combine_of(gy_dtype dtype, gy_reduction reduction);
 /** to = terms[0] + terms[1] + ... over `count` elements, from left to right; `to` may be one of

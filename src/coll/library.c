@@ -97,7 +97,8 @@ gy_status gy_library_check(const gy_comm *comm, const gy_coll_call *call)
     }
     return gy_fail(GY_UNSUPPORTED,
                    "%s of %s by %s by " GY_LIBRARY_NAME ": only numbers of 32 and 64 bits are "
-                   "combined alike everywhere",
+                   "combined alike everywhere, and of floating types no min or max, since MPI "
+                   "does not say what becomes of a NaN",
                    operation, gy_dtype_name(call->dtype), gy_reduction_name(call->reduction));
 }
 

@@ -526,6 +526,61 @@ static void random_graphs_agree_on_any_mesh(void **state)
     }
 }
 
+/* The extremes of a batch that holds a NaN in one column and zeros of both signs in another. */
+static gy_status run_extremes(member *me)
+{
+    gy_graph *g = gy_graph_new();
+    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
+    gy_node fetches[] = {gy_max_over(x, 1, false), gy_min_over(x, 1, false),
+                         gy_max_over(x, 0, false), gy_min_over(gy_neg(x), 1, true)};
+    gy_session *session = NULL;
+    gy_tensor *rows = NULL, *results[4] = {NULL};
+    gy_status status = open_session(me, g, 0, &session);
+    if (status >= 0) {
+        status = rows_of(me, 1, &rows);
+    }
+    int64_t begin = gy_part_begin(BATCH, me->rank, me->ranks);
+    for (int64_t i = 0; status >= 0 && i < gy_tensor_size(rows, 0); i++) {
+        int64_t row = begin + i;
+        gy_tensor_set(rows, i * RANDOM_FEATURES, row == (int64_t)me->seed ? NAN : -1.5);
+        gy_tensor_set(rows, i * RANDOM_FEATURES + 1, row == (int64_t)me->seed ? -0.0 : 0.0);
+        gy_tensor_set(rows, i * RANDOM_FEATURES + 2, row == (int64_t)me->seed ? 0.0 : -0.0);
+    }
+    const gy_feed feed = {x, rows};
+    if (status >= 0) {
+        status = gy_session_run(session, &feed, 1, BATCH, fetches, 4, results);
+    }
+    for (int i = 0; status >= 0 && i < 4; i++) {
+        status = keep(me, results[i]);
+    }
+    gy_tensor_drop(rows);
+    gy_session_free(session);
+    gy_graph_free(g);
+    return status;
+}
+
+/* The seed is the row that is odd: each in turn. */
+static void extremes_are_the_same_on_any_number_of_ranks(void **state)
+{
+    (void)state;
+    static member together[RANKS_MAX];
+    for (uint64_t row = 0; row < BATCH; row++) {
+        for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
+            run_ranks(ranks, row, run_extremes, together);
+            assert_members_ok(together, ranks);
+            for (int rank = 0; rank < ranks; rank++) {
+                const double *most = together[rank].got.values, *least = most + RANDOM_FEATURES;
+                const double *turned = least + RANDOM_FEATURES + 1;
+                assert_true(isnan(most[0]) && isnan(least[0]) && isnan(turned[0]));
+                assert_true(isnan(most[2 * RANDOM_FEATURES]));
+                assert_true(most[1] == 0 && !signbit(most[1]) && signbit(least[1]));
+                assert_true(most[2] == 0 && !signbit(most[2]) && signbit(least[2]));
+                assert_true(turned[1] == 0 && signbit(turned[1]) && signbit(turned[2]));
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -534,6 +589,7 @@ int main(void)
         cmocka_unit_test(training_agrees_on_any_mesh),
         cmocka_unit_test(random_graphs_agree_on_any_mesh),
         cmocka_unit_test(fetched_rows_are_the_ranks_own),
+        cmocka_unit_test(extremes_are_the_same_on_any_number_of_ranks),
         cmocka_unit_test(a_failed_kernel_is_told_to_all_ranks),
         cmocka_unit_test(exchanges_can_be_alone),
         cmocka_unit_test(a_failure_reaches_the_ranks_of_both_axes),

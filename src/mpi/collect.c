@@ -96,10 +96,18 @@ static bool moves(gy_operation operation)
            operation == GY_OPERATION_ALLTOALL || operation == GY_OPERATION_BARRIER;
 }
 
+/* MPI does not say what the smaller of a number and a NaN is: its libraries give either. */
+static bool is_settled(gy_dtype dtype, gy_reduction reduction)
+{
+    bool is_extreme = reduction == GY_MIN || reduction == GY_MAX_OF;
+    return !is_extreme || (dtype != GY_F64 && dtype != GY_F32);
+}
+
 static bool knows(gy_operation operation, gy_dtype dtype, gy_reduction reduction)
 {
-    return moves(operation) || (reduces(operation) && type_of(dtype) != MPI_DATATYPE_NULL &&
-                                op_of(reduction) != MPI_OP_NULL);
+    return moves(operation) ||
+           (reduces(operation) && type_of(dtype) != MPI_DATATYPE_NULL &&
+            op_of(reduction) != MPI_OP_NULL && is_settled(dtype, reduction));
 }
 
 static int start_reduction(const gy_library_call *call, MPI_Request *request)

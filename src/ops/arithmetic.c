@@ -1,9 +1,10 @@
 /*
  * Element-wise operators of two and three inputs, broadcasting from the right: arithmetic,
  * comparisons, select. Integers wrap; integer division cuts toward zero, by zero gives 0.
- * NaN propagates through minimum and maximum.
+ * NaN propagates through minimum and maximum, and -0 is below +0.
  */
 #include "ops/ops_priv.h"
+#include "tensor/extreme.h"
 
 #include <math.h>
 
@@ -57,8 +58,8 @@ FORMULA(add, SAME, x[0] + x[1], wrap((uint64_t)x[0] + (uint64_t)x[1]))
 FORMULA(sub, SAME, x[0] - x[1], wrap((uint64_t)x[0] - (uint64_t)x[1]))
 FORMULA(mul, SAME, x[0] * x[1], wrap((uint64_t)x[0] * (uint64_t)x[1]))
 FORMULA(div, SAME, x[0] / x[1], divide(x[0], x[1]))
-FORMULA(minimum, SAME, x[0] <= x[1] || isnan(x[0]) ? x[0] : x[1], GY_MIN(x[0], x[1]))
-FORMULA(maximum, SAME, x[0] >= x[1] || isnan(x[0]) ? x[0] : x[1], GY_MAX(x[0], x[1]))
+FORMULA(minimum, SAME, gy_minimum_f64(x[0], x[1]), GY_MIN(x[0], x[1]))
+FORMULA(maximum, SAME, gy_maximum_f64(x[0], x[1]), GY_MAX(x[0], x[1]))
 FORMULA(equal, GY_U8, x[0] == x[1], x[0] == x[1])
 FORMULA(not_equal, GY_U8, x[0] != x[1], x[0] != x[1])
 FORMULA(less, GY_U8, x[0] < x[1], x[0] < x[1])

@@ -4,6 +4,7 @@
  * number.
  */
 #include "ops/ops_priv.h"
+#include "tensor/extreme.h"
 
 #include <math.h>
 #include <string.h>
@@ -183,7 +184,7 @@ static int64_t mul_whole(const int64_t *x)
 }
 static double max_real(const double *x)
 {
-    return x[1] > x[0] || isnan(x[1]) ? x[1] : x[0];
+    return gy_maximum_f64(x[0], x[1]);
 }
 static int64_t max_whole(const int64_t *x)
 {
@@ -191,7 +192,7 @@ static int64_t max_whole(const int64_t *x)
 }
 static double min_real(const double *x)
 {
-    return x[1] < x[0] || isnan(x[1]) ? x[1] : x[0];
+    return gy_minimum_f64(x[0], x[1]);
 }
 static int64_t min_whole(const int64_t *x)
 {

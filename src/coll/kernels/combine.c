@@ -6,6 +6,7 @@
 #include "coll/kernels.h"
 
 #include "base/base.h"
+#include "tensor/extreme.h"
 #include "tensor/half.h"
 
 #include <string.h>
@@ -52,8 +53,8 @@
 #define FLOAT_LOOPS(name, type)                                                                \
     LOOP(sum_##name, type, x + y)                                                              \
     LOOP(prod_##name, type, x *y)                                                              \
-    LOOP(min_##name, type, x < y ? x : y)                                                      \
-    LOOP(max_##name, type, x > y ? x : y)                                                      \
+    LOOP(min_##name, type, GY_MINIMUM(x, y))                                                   \
+    LOOP(max_##name, type, GY_MAXIMUM(x, y))                                                   \
     DIVIDE_LOOP(name, type)
 
 FLOAT_LOOPS(F64, double)
@@ -96,8 +97,8 @@ static inline uint16_t f16_of(float value)
 #define HALF_LOOPS(name, widen, narrow)                                                        \
     HALF_LOOP(sum_##name, widen, narrow, x + y)                                                \
     HALF_LOOP(prod_##name, widen, narrow, x *y)                                                \
-    HALF_LOOP(min_##name, widen, narrow, x < y ? x : y)                                        \
-    HALF_LOOP(max_##name, widen, narrow, x > y ? x : y)                                        \
+    HALF_LOOP(min_##name, widen, narrow, gy_minimum_f32(x, y))                                 \
+    HALF_LOOP(max_##name, widen, narrow, gy_maximum_f32(x, y))                                 \
     CLONES static void widen_##name(float *to, const uint16_t *from, size_t count)             \
     {                                                                                          \
         for (size_t i = 0; i < count; i++) {                                                   \

@@ -79,7 +79,8 @@ static gy_coll_call call_of(const gy_tuner *tuner, const gy_need_of *need)
     size_t parts = gy_operation_has_parts(need->operation) ? (size_t)tuner->comm->size : 1;
     return (gy_coll_call){.operation = need->operation,
                           .dtype = dtype,
-                          .reduction = GY_MAX_OF, /* repeated as often as one likes */
+                          .reduction =
+                              GY_SUM, /* what is summed most, and known by every library */
                           .count = (size_t)need->bytes / parts / gy_dtype_bytes(dtype),
                           .in = is_registered ? tuner->shared_in : tuner->in,
                           .out = is_registered ? tuner->shared_out : tuner->out};

@@ -3,6 +3,7 @@
  * their float32 functions are within 4 units in the last place of the true value.
  */
 #include "ops/kernels/tiles.h"
+#include "tensor/tensor.h"
 
 #include <math.h>
 #include <string.h>
@@ -280,6 +281,112 @@ static void exponentials_of_a_row(void **state)
     }
 }
 
+/* An extreme of `rows` rows of `columns` elements by one fold, of a value at each place. */
+typedef struct fold_case {
+    gy_op_code code;
+    gy_dtype dtype;
+    bool by_rows;
+    int64_t rows, columns;
+    double plain, odd, expected; /* everywhere but at one place; there; its row's or column's */
+} fold_case;
+
+static void check_fold(const gy_tile_table *table, const fold_case *one)
+{
+    const int64_t count = one->rows * one->columns;
+    const int64_t results = one->by_rows ? one->rows : one->columns;
+    const double start = one->code == GY_CODE_min ? INFINITY : -INFINITY;
+    for (int64_t place = 0; place < count; place++) {
+        double *got = (double *)out[0].bytes;
+        for (int64_t i = 0; i < count; i++) {
+            gy_element_set(one->dtype, in[0].bytes, i, i == place ? one->odd : one->plain);
+        }
+        for (int64_t i = 0; i < results; i++) {
+            got[i] = start;
+        }
+        table->find_fold(one->code, one->dtype, one->by_rows)(in[0].bytes, one->rows,
+                                                              one->columns, got, 1);
+        for (int64_t i = 0; i < results; i++) {
+            bool is_there = i == (one->by_rows ? place / one->columns : place % one->columns);
+            double wanted = is_there ? one->expected : one->plain;
+            if (isnan(wanted) ? !isnan(got[i])
+                              : got[i] != wanted || signbit(got[i]) != signbit(wanted)) {
+                fail_msg("code %d, %s, rows %d, %d by %d, place %d: result %d is %g, not %g",
+                         (int)one->code, gy_dtype_name(one->dtype), one->by_rows,
+                         (int)one->rows, (int)one->columns, (int)place, (int)i, got[i], wanted);
+            }
+        }
+    }
+}
+
+/* A row's maximum of softmax is float32 alone, and its own code for short rows. */
+static void check_row_max(const gy_tile_table *table, int64_t count)
+{
+    float x[64];
+    for (int64_t place = 0; place < count; place++) {
+        for (int64_t i = 0; i < count; i++) {
+            x[i] = i == place ? NAN : (float)(i % 5) - 2;
+        }
+        assert_true(isnan(table->row_max(x, count)));
+    }
+}
+
+/* So the result does not depend on lanes, pieces and shards. */
+static void extremes_keep_nan_and_the_sign_of_zero(void **state)
+{
+    (void)state;
+    const double nan_value = (double)NAN;
+    for (int t = 0; t < table_count(); t++) {
+        for (int kind = 0; kind < 8; kind++) {
+            fold_case one = {.code = kind & 1 ? GY_CODE_max : GY_CODE_min,
+                             .dtype = kind & 2 ? GY_F32 : GY_F64,
+                             .by_rows = (kind & 4) != 0};
+            bool is_min = one.code == GY_CODE_min;
+            for (int64_t width = 1; width <= 49; width += width < 18 ? 1 : 5) {
+                one.rows = one.by_rows ? 2 : 3;
+                one.columns = width;
+                one.plain = is_min ? -2 : 2;
+                one.odd = one.expected = nan_value;
+                check_fold(tables[t], &one);
+                one.plain = is_min ? 0.0 : -0.0;
+                one.odd = is_min ? -0.0 : 0.0;
+                one.expected = one.odd;
+                check_fold(tables[t], &one);
+            }
+        }
+        for (int64_t count = 1; count <= 50; count++) {
+            check_row_max(tables[t], count);
+        }
+    }
+}
+
+/* Of two: the same whichever comes first. */
+static void the_smaller_of_two_zeros_is_minus_zero(void **state)
+{
+    (void)state;
+    enum { COUNT = 37 };
+    for (int t = 0; t < table_count(); t++) {
+        for (int kind = 0; kind < 8; kind++) {
+            gy_dtype dtype = kind & 1 ? GY_F32 : GY_F64;
+            gy_op_code code = kind & 2 ? GY_CODE_minimum : GY_CODE_maximum;
+            bool is_min = code == GY_CODE_minimum;
+            for (int64_t i = 0; i < COUNT; i++) {
+                bool is_first = (kind & 4) != 0;
+                double odd = i % 3 == 0 ? (double)NAN : -0.0, other = i % 3 == 0 ? -1 : 0.0;
+                gy_element_set(dtype, in[0].bytes, i, is_first ? odd : other);
+                gy_element_set(dtype, in[1].bytes, i, is_first ? other : odd);
+            }
+            gy_tile tile = {
+                .inputs = {in[0].bytes, in[1].bytes}, .output = out[0].bytes, .count = COUNT};
+            tables[t]->find(code, dtype, dtype)(&tile);
+            for (int64_t i = 0; i < COUNT; i++) {
+                double got = gy_element_get(dtype, out[0].bytes, i);
+                assert_true(i % 3 == 0 ? isnan(got)
+                                       : got == 0 && (signbit(got) != 0) == is_min);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +395,8 @@ int main(void)
         cmocka_unit_test(functions_are_accurate),
         cmocka_unit_test(edges_of_functions),
         cmocka_unit_test(exponentials_of_a_row),
+        cmocka_unit_test(extremes_keep_nan_and_the_sign_of_zero),
+        cmocka_unit_test(the_smaller_of_two_zeros_is_minus_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
