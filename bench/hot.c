@@ -9,6 +9,7 @@
  */
 #include "base/base.h"
 #include "base/random.h"
+#include "base/text.h"
 
 #include <gyre/mapreduce.h>
 
@@ -63,9 +64,9 @@ static void reduce(gy_reducer *reducer, const gy_record *key, gy_values *values)
 {
     const sums all = add_up(values);
     char text[64];
-    const int size = snprintf(text, sizeof(text), "%llu %016llx", (unsigned long long)all.count,
-                              (unsigned long long)all.sum);
-    gy_reduce_put_bytes(reducer, key->data, key->size, text, (size_t)size);
+    const size_t size = gy_print(text, sizeof(text), "%llu %016llx",
+                                 (unsigned long long)all.count, (unsigned long long)all.sum);
+    gy_reduce_put_bytes(reducer, key->data, key->size, text, size);
 }
 
 static const gy_function functions[] = {

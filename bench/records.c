@@ -8,6 +8,7 @@
  *   bench_records scan FILE                         every byte is looked at
  */
 #include "base/base.h"
+#include "base/text.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -65,7 +66,7 @@ static size_t make_line(char *to, uint64_t seed, uint64_t number, uint64_t pages
     static const char *const sections[] = {"news", "images", "wiki",
                                            "shop", "people", "static"};
     const uint64_t second = number / 200;
-    return (size_t)snprintf(
+    return gy_print(
         to, RECORD_MOST,
         "%u.%u.%u.%u - - [%02u/Oct/2025:%02u:%02u:%02u +0000] \"%s /%s/%llx/page%llu"
         ".html HTTP/1.1\" %u %u\n",

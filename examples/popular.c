@@ -15,17 +15,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { COUNTERS = 2, TOP = 5, LINE_BYTES = 8192 };
+enum { COUNTERS = 2, TOP = 5, PATH_BYTES = 4096, PART_BYTES = PATH_BYTES + 64 };
 
 /* ---- pages and how often they were asked for ---- */
 
 typedef struct pages {
     struct page {
-        char *name;
+        char *name; /* (size) bytes of any kind; NULL: a free slot */
+        size_t size;
         int64_t count;
     } * items; /* (slots) open addressing */
     size_t slots, used;
 } pages;
+
+/* A vertex that has no memory ends; the job's manager tells which one did. */
+static void *take(void *memory)
+{
+    if (memory == NULL) {
+        abort();
+    }
+    return memory;
+}
 
 static size_t hash(const char *name, size_t size)
 {
@@ -39,8 +49,8 @@ static size_t hash(const char *name, size_t size)
 static struct page *find(pages *all, const char *name, size_t size)
 {
     size_t at = hash(name, size) & (all->slots - 1);
-    while (all->items[at].name != NULL && (strncmp(all->items[at].name, name, size) != 0 ||
-                                           all->items[at].name[size] != '\0')) {
+    while (all->items[at].name != NULL &&
+           (all->items[at].size != size || memcmp(all->items[at].name, name, size) != 0)) {
         at = (at + 1) & (all->slots - 1);
     }
     return &all->items[at];
@@ -51,17 +61,19 @@ static void add(pages *all, const char *name, size_t size, int64_t count)
     if (all->used * 2 >= all->slots) {
         const pages old = *all;
         all->slots = old.slots > 0 ? old.slots * 2 : 1024;
-        all->items = calloc(all->slots, sizeof(*all->items));
+        all->items = take(calloc(all->slots, sizeof(*all->items)));
         for (size_t i = 0; i < old.slots; i++) {
             if (old.items[i].name != NULL) {
-                *find(all, old.items[i].name, strlen(old.items[i].name)) = old.items[i];
+                *find(all, old.items[i].name, old.items[i].size) = old.items[i];
             }
         }
         free(old.items);
     }
     struct page *page = find(all, name, size);
     if (page->name == NULL) {
-        page->name = strndup(name, size);
+        page->name = take(malloc(size + 1)); /* never of 0 bytes */
+        page->size = size;
+        memcpy(page->name, name, size);
         all->used++;
     }
     page->count += count;
@@ -73,21 +85,27 @@ static int by_count(const void *a, const void *b)
     if (x->name == NULL || y->name == NULL) {
         return (x->name == NULL) - (y->name == NULL);
     }
-    return x->count != y->count ? (x->count < y->count ? 1 : -1) : strcmp(x->name, y->name);
+    if (x->count != y->count) {
+        return x->count < y->count ? 1 : -1;
+    }
+    const int order = memcmp(x->name, y->name, x->size < y->size ? x->size : y->size);
+    return order != 0 ? order : (x->size > y->size) - (x->size < y->size);
 }
 
 /* "COUNT PAGE" a line, the most popular first, `most` of them; by hash to the outputs. */
 static gy_status write_pages(gy_vertex *vertex, pages *all, size_t most)
 {
-    char line[LINE_BYTES + 32];
+    char number[32];
     qsort(all->items, all->slots, sizeof(*all->items), by_count);
     for (size_t i = 0; i < all->slots && all->items[i].name != NULL && i < most; i++) {
         const struct page *page = &all->items[i];
-        const int size =
-            snprintf(line, sizeof(line), "%lld %s\n", (long long)page->count, page->name);
-        const size_t to = hash(page->name, strlen(page->name)) >> 32;
+        const size_t to = hash(page->name, page->size) >> 32;
         const int output = (int)(to % (size_t)gy_vertex_outputs(vertex));
-        GY_TRY(gy_vertex_write(vertex, output, line, (size_t)size));
+        /* A page's name has any length, so it is no part of what is printed into a buffer. */
+        snprintf(number, sizeof(number), "%lld ", (long long)page->count);
+        GY_TRY(gy_vertex_write(vertex, output, number, strlen(number)));
+        GY_TRY(gy_vertex_write(vertex, output, page->name, page->size));
+        GY_TRY(gy_vertex_write(vertex, output, "\n", 1));
     }
     for (size_t i = 0; i < all->slots; i++) {
         free(all->items[i].name);
@@ -100,31 +118,53 @@ static gy_status write_pages(gy_vertex *vertex, pages *all, size_t most)
 
 typedef void (*line_work)(pages *all, const char *line, size_t size);
 
-/* Each line of an input, which comes in pieces. */
+/* The begin of a line whose end is in a later piece of the input. */
+typedef struct begun {
+    char *data;
+    size_t used, room;
+} begun;
+
+static void keep(begun *line, const char *data, size_t size)
+{
+    if (line->room - line->used < size) {
+        line->room = 2 * (line->used + size);
+        line->data = take(realloc(line->data, line->room));
+    }
+    memcpy(line->data + line->used, data, size);
+    line->used += size;
+}
+
+/* Each line of an input, which comes in pieces; the last one may have no end. */
 static gy_status each_line(gy_vertex *vertex, int input, line_work work, pages *all)
 {
-    char line[LINE_BYTES];
-    size_t used = 0, size = 1;
+    begun line = {0};
+    size_t size = 1;
     while (size > 0) {
         const void *data = NULL;
-        GY_TRY(gy_vertex_read(vertex, input, &data, &size));
+        const gy_status status = gy_vertex_read(vertex, input, &data, &size);
+        if (status < 0) {
+            free(line.data);
+            return status;
+        }
         for (const char *at = data, *end = at + size; at < end;) {
             const char *stop = memchr(at, '\n', (size_t)(end - at));
             const size_t more = (size_t)((stop != NULL ? stop : end) - at);
-            if (used == 0 && stop != NULL) {
+            if (line.used == 0 && stop != NULL) {
                 work(all, at, more);
             } else {
-                const size_t kept = used + more < sizeof(line) ? more : sizeof(line) - used;
-                memcpy(line + used, at, kept);
-                used += kept;
+                keep(&line, at, more);
                 if (stop != NULL) {
-                    work(all, line, used);
-                    used = 0;
+                    work(all, line.data, line.used);
+                    line.used = 0;
                 }
             }
             at += more + (stop != NULL);
         }
     }
+    if (line.used > 0) {
+        work(all, line.data, line.used);
+    }
+    free(line.data);
     return GY_OK;
 }
 
@@ -171,7 +211,7 @@ static gy_status sum(gy_vertex *vertex)
 /* ---- graphs ---- */
 
 /* The log in COUNTERS parts that end with lines: "path:offset:size". */
-static int split(const char *path, char parts[COUNTERS][4096])
+static int split(const char *path, char parts[COUNTERS][PART_BYTES])
 {
     struct stat about;
     FILE *log = fopen(path, "r");
@@ -189,14 +229,18 @@ static int split(const char *path, char parts[COUNTERS][4096])
             }
             end = ftell(log) > begin ? ftell(log) : begin;
         }
-        snprintf(parts[i], 4096, "%s:%lld:%lld", path, (long long)begin,
-                 (long long)(end - begin));
+        if (snprintf(parts[i], PART_BYTES, "%s:%lld:%lld", path, (long long)begin,
+                     (long long)(end - begin)) >= PART_BYTES) {
+            fprintf(stderr, "%s: the path is too long\n", path);
+            fclose(log);
+            return 1;
+        }
         begin = end;
     }
     return fclose(log);
 }
 
-static gy_part counters(gy_dag *dag, char parts[COUNTERS][4096], int outputs)
+static gy_part counters(gy_dag *dag, char parts[COUNTERS][PART_BYTES], int outputs)
 {
     const char *files[COUNTERS][2];
     gy_vertex_options options[COUNTERS];
@@ -229,7 +273,7 @@ static gy_status run(gy_flow *flow, gy_dag *dag, const char *folder)
 }
 
 /* count >> sum >= top, all at once: counters and sums in pairs, by the pages' hash. */
-static gy_status one_graph(gy_flow *flow, char parts[COUNTERS][4096], const char *folder)
+static gy_status one_graph(gy_flow *flow, char parts[COUNTERS][PART_BYTES], const char *folder)
 {
     gy_dag *dag = gy_dag_new(flow, "popular pages");
     gy_part sum_each = gy_part_clone(sums(dag, "sum", TOP, NULL), COUNTERS);
@@ -240,9 +284,9 @@ static gy_status one_graph(gy_flow *flow, char parts[COUNTERS][4096], const char
 }
 
 /* First all pages with their counts into a folder of its own, then the top of that. */
-static gy_status two_jobs(gy_flow *flow, char parts[COUNTERS][4096], const char *folder)
+static gy_status two_jobs(gy_flow *flow, char parts[COUNTERS][PART_BYTES], const char *folder)
 {
-    char between[4000], file[4096];
+    char between[PATH_BYTES], file[PART_BYTES];
     snprintf(between, sizeof(between), "%s.counts", folder);
     snprintf(file, sizeof(file), "%s/counts-00000", between);
     gy_dag *first = gy_dag_new(flow, "pages counted");
@@ -260,12 +304,15 @@ int main(int argc, char **argv)
     gy_flow *flow = gy_flow_start(
         &argc, &argv, (gy_function[]){GY_VERTEX("count", count), GY_VERTEX("sum", sum)}, 2);
     const int is_chain = argc == 4 && strcmp(argv[1], "--jobs") == 0;
-    static char parts[COUNTERS][4096];
-    char path[4096];
+    static char parts[COUNTERS][PART_BYTES];
+    char path[PART_BYTES];
     if (flow == NULL || argc != 3 + is_chain) {
         return fprintf(stderr, "usage: popular [--jobs] LOG FOLDER\n"), 2;
     }
     const char *folder = argv[2 + is_chain];
+    if (strlen(folder) + 16 > PATH_BYTES) {
+        return fprintf(stderr, "popular: the path of the folder is too long\n"), 2;
+    }
     if (split(argv[1 + is_chain], parts) != 0) {
         return 1;
     }

@@ -5,6 +5,7 @@
 #define GY_ETCD_KIT_H
 
 #include "base/base.h"
+#include "base/text.h"
 #include "store/remote/http.h"
 
 #include <fcntl.h>
@@ -56,8 +57,8 @@ static inline void kit_etcd_start_member(kit_etcd *etcd, int index)
     char all[512];
     size_t used = 0;
     for (int i = 0; i < etcd->count; i++) {
-        used += (size_t)snprintf(all + used, sizeof(all) - used, "%sm%d=http://127.0.0.1:%d",
-                                 i > 0 ? "," : "", i, etcd->peers[i]);
+        used += gy_print(all + used, sizeof(all) - used, "%sm%d=http://127.0.0.1:%d",
+                         i > 0 ? "," : "", i, etcd->peers[i]);
     }
     snprintf(texts[0], 256, "m%d", index);
     snprintf(texts[1], 256, "%s/m%d", etcd->folder, index);
@@ -300,10 +301,10 @@ static inline void kit_etcd_secure(kit_etcd *etcd)
 static inline const char *kit_etcd_where(const kit_etcd *etcd, const char *prefix,
                                          char out[512])
 {
-    size_t used = (size_t)snprintf(out, 512, "etcd:http%s://", etcd->is_tls ? "s" : "");
+    size_t used = gy_print(out, 512, "etcd:http%s://", etcd->is_tls ? "s" : "");
     for (int i = 0; i < etcd->count; i++) {
-        used += (size_t)snprintf(out + used, 512 - used, "%s127.0.0.1:%d", i > 0 ? "," : "",
-                                 etcd->ports[i]);
+        used += gy_print(out + used, 512 - used, "%s127.0.0.1:%d", i > 0 ? "," : "",
+                         etcd->ports[i]);
     }
     snprintf(out + used, 512 - used, "/%s", prefix);
     return out;

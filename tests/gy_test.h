@@ -105,6 +105,7 @@ __attribute__((format(printf, 1, 2))) static inline void gy_test_say(const char 
     va_start(args, format);
     int size = vsnprintf(line, sizeof(line), format, args);
     va_end(args);
+    size = size < (int)sizeof(line) ? size : (int)sizeof(line) - 1;
     (void)!write(STDOUT_FILENO, line, (size_t)size);
 }
 

@@ -6,6 +6,7 @@
 #ifndef GY_JOBS_WORK_H
 #define GY_JOBS_WORK_H
 
+#include "base/text.h"
 #include "jobs_kit.h"
 
 enum {
@@ -148,9 +149,10 @@ static inline void check_words(int job)
         if (job == WORDCOUNT) {
             snprintf(expected, sizeof(expected), "\t%d", counts[word]);
         }
-        for (int i = 0, used = 0; job == INDEX && i < FILES; i++) {
+        size_t used = 0;
+        for (int i = 0; job == INDEX && i < FILES; i++) {
             if ((in_files[word] >> i & 1) != 0) {
-                used += snprintf(expected + used, sizeof(expected) - (size_t)used, "%c%d",
+                used += gy_print(expected + used, sizeof(expected) - used, "%c%d",
                                  used == 0 ? '\t' : ' ', i);
             }
         }

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "mpi_kit.h"
 
 enum { SLURM_NODES_MAX = 4, SLURM_PATH_BYTES = 64, SLURM_HOST_BYTES = 65 };
@@ -83,8 +84,9 @@ static inline bool slurm_write(void)
         return false;
     }
     host[strcspn(host, ".")] = '\0';
-    for (int i = 0, used = 0; i < slurm.nodes; i++) {
-        used += snprintf(nodes + used, sizeof(nodes) - (size_t)used,
+    size_t used = 0;
+    for (int i = 0; i < slurm.nodes; i++) {
+        used += gy_print(nodes + used, sizeof(nodes) - used,
                          "NodeName=w%d NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=4 "
                          "RealMemory=100\n",
                          i + 1, host, ports[1 + i]);
@@ -132,9 +134,9 @@ static inline bool slurm_has_cgroups(void)
 static inline bool slurm_comes_up(void)
 {
     char line[512], daemons[128] = "";
-    for (int i = 0, used = 0; i < 2 + slurm.nodes; i++) {
-        used += snprintf(daemons + used, sizeof(daemons) - (size_t)used, "%d ",
-                         (int)slurm.daemons[i]);
+    size_t used = 0;
+    for (int i = 0; i < 2 + slurm.nodes; i++) {
+        used += gy_print(daemons + used, sizeof(daemons) - used, "%d ", (int)slurm.daemons[i]);
     }
     snprintf(
         line, sizeof(line),

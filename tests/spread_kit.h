@@ -5,6 +5,7 @@
 #ifndef SPREAD_KIT_H
 #define SPREAD_KIT_H
 
+#include "base/text.h"
 #include "transport/tcp.h"
 
 #include <stdio.h>
@@ -29,9 +30,9 @@ static inline int spread_size(const spread *over)
 /* "2+1+4" */
 static inline const char *spread_text(const spread *over, char out[64])
 {
-    int at = snprintf(out, 64, "%d", over->counts[0]);
+    size_t at = gy_print(out, 64, "%d", over->counts[0]);
     for (int host = 1; host < over->hosts; host++) {
-        at += snprintf(out + at, 64 - (size_t)at, "+%d", over->counts[host]);
+        at += gy_print(out + at, 64 - at, "+%d", over->counts[host]);
     }
     return out;
 }

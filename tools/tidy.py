@@ -16,8 +16,10 @@ BANNED = {  # call: what to use, and where it is allowed all the same
     "malloc": ("gy_alloc", {"base"}), "calloc": ("gy_alloc_zero", {"base"}),
     "realloc": ("gy_resize", {"base"}), "free": ("gy_free", {"base"}),
     "strdup": ("gy_copy_text", set()), "strcpy": ("memcpy with a size", set()),
-    "strcat": ("gy_text", set()), "sprintf": ("snprintf", set()), "gets": ("fgets", set()),
+    "strcat": ("gy_text", set()), "sprintf": ("snprintf", set()), "vsprintf": ("vsnprintf", set()),
+    "strncpy": ("gy_print", set()), "strncat": ("gy_text", set()), "gets": ("fgets", set()),
     "atoi": ("a checked parse", set()), "atof": ("a checked parse", set()),
+    "atol": ("a checked parse", set()), "atoll": ("a checked parse", set()),
     "rand": ("gy_random", set()), "srand": ("gy_random", set()),
     "exit": ("a status", {"cli"}), "system": ("posix_spawn", set()),
     "getenv": ("gy_setting_get", {"base", "cli"}),  # a door sees include/gyre alone
@@ -153,6 +155,43 @@ def check_words(path, text):
             breach(path, number, f"looks unfinished: {line.strip()[:60]}")
 
 
+PRINTS = re.compile(r"\bv?snprintf\s*\(")
+
+
+def call_end(text, at):
+    """Where the call whose parenthesis opens at `at` ends."""
+    depth = 0
+    for i in range(at, len(text)):
+        depth += (text[i] == "(") - (text[i] == ")")
+        if depth == 0:
+            return i + 1
+    return len(text)
+
+
+def check_prints(path, text):
+    """What snprintf returns is the size that was wanted: it is compared with a bound, there or in the
+    next statement, or thrown away, never taken for a length."""
+    plain = re.sub(r"^[ \t]*#[^\n]*", lambda m: ";" + " " * (len(m.group(0)) - 1), strip_comments(text), flags=re.M)
+    for found in PRINTS.finditer(plain):
+        before = plain[:found.start()].rstrip()
+        end = call_end(plain, found.end() - 1)
+        if before.endswith((";", "{", "}", ")", "\\")) and not before.endswith(("(size_t)", "(int)", "(ssize_t)")):
+            continue  # a statement; `)` is a condition or a cast to void
+        if re.match(r"\s*(>=|<|>|<=)", plain[end:]) or re.match(r"\s*NULL\b", plain[found.end():]):
+            continue
+        taken = re.search(r"(\w+)\s*=(?:[^;={}]|==|>=|<=|!=)*$", before)
+        begin = max(before.rfind(c) for c in ";{}")
+        is_sum = re.search(r"[+]=", before[begin:])
+        close = plain.find(";", end)
+        tail = "\n".join(plain[close:].split("\n")[:4])
+        bound = taken and rf"\b{taken.group(1)}\s*(>=|<|>|<=)|assert_in_range\({taken.group(1)}\b"
+        if taken and not is_sum and re.search(bound, tail):
+            continue
+        name = found.group(0).rstrip("( ")
+        number = plain.count("\n", 0, found.start()) + 1
+        breach(path, number, f"what {name}() returns is taken for a length: use gy_print, or compare it with the size")
+
+
 def check_settings(texts):
     """Every variable that code names stands in the list that users are warned by, and is named outside it."""
     lists = {TOP / "src/base/setting.c", TOP / "src/cli/environment.c"}
@@ -226,6 +265,7 @@ def main():
         check_includes(path, text, rooms)
         check_sizes(path, text, ratchet)
         check_words(path, text)
+        check_prints(path, text)
     for key in ratchet:
         breaches.append(f"tools/tidy_ratchet.txt:0: {key} is gone: remove the entry")
     check_settings(texts)

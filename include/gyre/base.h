@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +51,27 @@ GY_API const char *gy_status_text(gy_status status);
 /** What this thread's last failure said, "" if none; valid until its next failure. @threads any
  */
 GY_API const char *gy_error_text(void);
+
+/**
+ * Write a text that came from outside (a name, a path, what a program said) so that it can
+ * stand in a message: control characters come as \n, \t, \r or \x1b, and so do characters that
+ * steer a terminal or turn the direction of writing, and bytes that are not UTF-8. A text that
+ * is printable already stays as it is, so twice is as good as once. What does not fit loses its
+ * middle ("…"), not its end.
+ * @param out         (size_bytes >= 16) NUL-terminated
+ * @param keeps       control characters that stay, as "\n" where lines are shown; "" for none
+ * @return bytes in `out` without the NUL, below size_bytes
+ * @threads any
+ */
+GY_API size_t gy_printable(char *out, size_t size_bytes, const char *text, size_t text_bytes,
+                           const char *keeps);
+
+/**
+ * Print for people: as fprintf, and what the text carries from outside is made printable. Line
+ * ends stay at its end, and inside where the format itself has some there.
+ * @threads any
+ */
+GY_API void gy_say(FILE *out, const char *format, ...) GY_PRINTF(2, 3);
 
 /** Pass a failure up. Not where something must be undone: use a named label there. */
 #define GY_TRY(expr)                                                                           \

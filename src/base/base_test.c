@@ -27,6 +27,97 @@ static void failure_keeps_text_and_gains_context(void **state)
     assert_string_equal(gy_error_text(), "node dense1: 2 by 3");
 }
 
+static void a_failure_with_a_long_path_keeps_its_end(void **state)
+{
+    (void)state;
+    char path[4096];
+    memset(path, 'd', sizeof(path) - 1);
+    path[sizeof(path) - 1] = '\0';
+    assert_int_equal(gy_fail(GY_IO, "cannot read %s: no such file", path), GY_IO);
+    const char *text = gy_error_text();
+    assert_int_equal(strncmp(text, "cannot read ddd", 15), 0);
+    assert_non_null(strstr(text, "ddd: no such file"));
+    assert_non_null(strstr(text, "d…d"));
+    assert_int_equal(strlen(text), GY_ERROR_TEXT_BYTES - 1);
+    assert_int_equal(gy_fail_within(GY_IO, "job %s", path), GY_IO);
+    assert_int_equal(strncmp(gy_error_text(), "job ddd", 7), 0);
+    assert_non_null(strstr(gy_error_text(), "ddd: no such file"));
+}
+
+static void failures_are_printable(void **state)
+{
+    (void)state;
+    (void)gy_fail(GY_IO, "cannot read %s: gone", "a\x1b[31mred\nb\tc\x7f\xff");
+    static const char expected[] = "cannot read a\\x1b[31mred\\nb\\tc\\x7f\\xff: gone";
+    assert_string_equal(gy_error_text(), expected);
+    (void)gy_fail(GY_IO, "%s", gy_error_text()); /* what was escaped is not escaped again */
+    assert_string_equal(gy_error_text(), expected);
+    (void)gy_fail_within(GY_IO, "%s", "of \x9b");
+    assert_int_equal(strncmp(gy_error_text(), "of \\x9b: cannot", 15), 0);
+}
+
+static void texts_from_outside_are_made_printable(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *keeps, *expected;
+    } rows[] = {
+        {"", "", ""},
+        {"plain", "", "plain"},
+        {"a\nb", "\n", "a\nb"},
+        {"a\nb\r", "\n", "a\nb\\r"},
+        {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "", "ä € 😀"},
+        {"\xc2\x9b"
+         "31m",
+         "", "\\xc2\\x9b31m"}, /* CSI of C1 */
+        {"\xe2\x80\xae"
+         "abc",
+         "", "\\xe2\\x80\\xaeabc"},              /* turns the direction */
+        {"\xc0\xaf", "", "\\xc0\\xaf"},          /* not the shortest form */
+        {"\xed\xa0\x80", "", "\\xed\\xa0\\x80"}, /* half of a pair */
+        {"\xe2\x82", "", "\\xe2\\x82"},          /* cut */
+        {"\x1b]0;title\a", "", "\\x1b]0;title\\x07"},
+    };
+    char out[64];
+    for (size_t i = 0; i < GY_COUNT(rows); i++) {
+        size_t size =
+            gy_printable(out, sizeof(out), rows[i].text, strlen(rows[i].text), rows[i].keeps);
+        assert_string_equal(out, rows[i].expected);
+        assert_int_equal(size, strlen(out));
+    }
+    assert_int_equal(gy_printable(out, sizeof(out), "a\0b", 3, "\n"), 6);
+    assert_string_equal(out, "a\\x00b");
+    /* Of what does not fit the middle goes, in whole characters. */
+    char text[3000];
+    for (size_t size = 0; size < sizeof(text); size++) {
+        text[size] = "\n\x1b\xe2\x82\xac"[size % 5];
+        for (size_t room = 16; room < 40; room++) {
+            size_t used = gy_printable(out, room, text, size + 1, "");
+            assert_true(used < room && used == strlen(out));
+            assert_int_equal(out[0], '\\');
+        }
+    }
+}
+
+static void a_print_is_never_longer_than_its_room(void **state)
+{
+    (void)state;
+    char out[10] = "?????????";
+    assert_int_equal(gy_print(out, 8, "%s", "0123456789"), 7);
+    assert_string_equal(out, "0123456");
+    assert_int_equal(out[8], '?');
+    size_t used = 0;
+    for (int i = 0; i < 5; i++) {
+        used += gy_print(out + used, 8 - used, "%d,", 100 + i);
+    }
+    assert_int_equal(used, 7);
+    assert_string_equal(out, "100,101");
+    assert_int_equal(out[8], '?');
+    assert_true(gy_print_whole(out, 8, "%s", "0123456"));
+    assert_false(gy_print_whole(out, 8, "%s", "01234567"));
+    assert_string_equal(out, "0123456");
+}
+
 static void nth_allocation_fails(void **state)
 {
     (void)state;
@@ -236,6 +327,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failure_keeps_text_and_gains_context),
+        cmocka_unit_test(a_failure_with_a_long_path_keeps_its_end),
+        cmocka_unit_test(failures_are_printable),
+        cmocka_unit_test(texts_from_outside_are_made_printable),
+        cmocka_unit_test(a_print_is_never_longer_than_its_room),
         cmocka_unit_test(nth_allocation_fails),
         cmocka_unit_test(arrays_grow_and_keep_contents),
         cmocka_unit_test(text_remembers_a_failed_append),

@@ -1,12 +1,15 @@
 #include "base/fail.h"
 
 #include "base/log.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Room for a path of 4,095 bytes and what was tried with it, before its middle is left out. */
+enum { WHOLE_BYTES = 6144 };
 static _Thread_local char last_text[GY_ERROR_TEXT_BYTES];
 
 const char *gy_status_text(gy_status status)
@@ -34,12 +37,12 @@ const char *gy_version(void)
 gy_status gy_fail_at(gy_status status, const char *file, int line, const char *format, ...)
 {
     GY_ASSERT(status < 0);
-    char text[GY_ERROR_TEXT_BYTES]; /* arguments may point into the last text */
+    char text[WHOLE_BYTES]; /* arguments may point into the last text */
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    const size_t size = gy_print_list(text, sizeof(text), format, args);
     va_end(args);
-    memcpy(last_text, text, strlen(text) + 1);
+    gy_printable(last_text, sizeof(last_text), text, size, "");
     gy_log_at(GY_LOG_DEBUG, file, line, "%s: %s", gy_status_text(status), last_text);
     return status;
 }
@@ -47,15 +50,13 @@ gy_status gy_fail_at(gy_status status, const char *file, int line, const char *f
 /* in parentheses, since the lint puts a macro over it (tools/analyzer.h) */
 gy_status(gy_fail_within)(gy_status status, const char *format, ...)
 {
-    char inner[GY_ERROR_TEXT_BYTES];
-    memcpy(inner, last_text, sizeof(inner));
+    char text[WHOLE_BYTES];
     va_list args;
     va_start(args, format);
-    int used = vsnprintf(last_text, sizeof(last_text), format, args);
+    size_t size = gy_print_list(text, sizeof(text) - sizeof(last_text), format, args);
     va_end(args);
-    if (used >= 0 && (size_t)used < sizeof(last_text)) {
-        snprintf(last_text + used, sizeof(last_text) - (size_t)used, ": %.900s", inner);
-    }
+    size += gy_print(text + size, sizeof(text) - size, ": %s", last_text);
+    gy_printable(last_text, sizeof(last_text), text, size, "");
     return status;
 }
 
@@ -82,11 +83,12 @@ gy_status gy_error_raise(const gy_error *error)
 
 void gy_panic_at(const char *file, int line, const char *format, ...)
 {
-    char text[GY_ERROR_TEXT_BYTES];
+    char whole[GY_ERROR_TEXT_BYTES], text[GY_ERROR_TEXT_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    const size_t size = gy_print_list(whole, sizeof(whole), format, args);
     va_end(args);
+    gy_printable(text, sizeof(text), whole, size, "\n");
     fprintf(stderr, "gyre: panic at %s:%d: %s\n", file, line, text);
     abort();
 }

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/setting.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -51,24 +52,23 @@ void gy_log_at(gy_log_level level, const char *file, int line, const char *forma
     if (!gy_log_is_on(level)) {
         return;
     }
-    char text[2048];
-    int used = snprintf(text, sizeof(text), "gyre: ");
+    char text[2048], words[4096];
+    size_t size = gy_print(text, sizeof(text), "gyre: ");
     int rank = atomic_load_explicit(&own_rank, memory_order_relaxed);
     if (rank >= 0) {
-        used += snprintf(text + used, sizeof(text) - (size_t)used, "rank %d: ", rank);
+        size += gy_print(text + size, sizeof(text) - size, "rank %d: ", rank);
     }
     if (level != GY_LOG_INFO) {
-        used += snprintf(text + used, sizeof(text) - (size_t)used, "%s: ", level_names[level]);
+        size += gy_print(text + size, sizeof(text) - size, "%s: ", level_names[level]);
     }
     if (level >= GY_LOG_DEBUG) {
-        used += snprintf(text + used, sizeof(text) - (size_t)used, "%s:%d: ", file, line);
+        size += gy_print(text + size, sizeof(text) - size, "%s:%d: ", file, line);
     }
     va_list args;
     va_start(args, format);
-    int more = vsnprintf(text + used, sizeof(text) - (size_t)used - 1, format, args);
+    const size_t wanted = gy_print_list(words, sizeof(words), format, args);
     va_end(args);
-    size_t size = (size_t)used + (more > 0 ? (size_t)more : 0);
-    size = size < sizeof(text) - 1 ? size : sizeof(text) - 2;
+    size += gy_printable(text + size, sizeof(text) - size - 1, words, wanted, "");
     text[size] = '\n';
     /* One write, so that lines of several ranks do not mix; nobody can be told if it fails. */
     ssize_t written = write(STDERR_FILENO, text, size + 1);

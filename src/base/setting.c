@@ -2,6 +2,7 @@
 
 #include "base/fail.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #include <gyre/info.h>
 
@@ -35,12 +36,11 @@ static const char *list_words(const char *choices, char *out, size_t size_bytes)
 {
     size_t used = 0;
     out[0] = '\0';
-    for (const char *word = choices; word != NULL && used < size_bytes;) {
+    for (const char *word = choices; word != NULL;) {
         const char *end = strchr(word, '|');
         int size = end != NULL ? (int)(end - word) : (int)strlen(word);
         const char *between = word == choices ? "" : end != NULL ? ", " : " or ";
-        int more = snprintf(out + used, size_bytes - used, "%s%.*s", between, size, word);
-        used += (size_t)more;
+        used += gy_print(out + used, size_bytes - used, "%s%.*s", between, size, word);
         word = end != NULL ? end + 1 : NULL;
     }
     return out;

@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include "base/alloc.h"
+#include "base/base.h"
 #include "base/fail.h"
 
 #include <stdarg.h>
@@ -67,6 +68,42 @@ const char *gy_text_move(gy_text *text, char *out, size_t size_bytes)
     return out;
 }
 
+/* What was wanted, as vsnprintf says it; an encoding that failed is an empty text. */
+static size_t print(char *out, size_t size_bytes, const char *format, va_list args)
+{
+    GY_ASSERT(size_bytes > 0);
+    const int wanted = vsnprintf(out, size_bytes, format, args);
+    if (wanted < 0) {
+        out[0] = '\0';
+        return 0;
+    }
+    return (size_t)wanted;
+}
+
+size_t gy_print_list(char *out, size_t size_bytes, const char *format, va_list args)
+{
+    const size_t wanted = print(out, size_bytes, format, args);
+    return wanted < size_bytes ? wanted : size_bytes - 1;
+}
+
+size_t gy_print(char *out, size_t size_bytes, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const size_t size = gy_print_list(out, size_bytes, format, args);
+    va_end(args);
+    return size;
+}
+
+bool gy_print_whole(char *out, size_t size_bytes, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const size_t wanted = print(out, size_bytes, format, args);
+    va_end(args);
+    return wanted < size_bytes;
+}
+
 const char *gy_text_bytes(char out[32], uint64_t size_bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -78,4 +115,146 @@ const char *gy_text_bytes(char out[32], uint64_t size_bytes)
     }
     snprintf(out, 32, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
     return out;
+}
+
+/* ---- texts from outside, made fit to print: what a terminal would obey is shown instead ----
+ */
+
+enum { UNIT_MAX = 16 }; /* four bytes as \xNN */
+
+/* The bytes of one character in UTF-8 (RFC 3629: shortest form, no surrogates); 0: none. */
+static size_t sequence(const unsigned char *at, size_t size, uint32_t *code)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const size_t bytes = at[0] < 0x80   ? 1
+                         : at[0] < 0xc2 ? 0
+                         : at[0] < 0xe0 ? 2
+                         : at[0] < 0xf0 ? 3
+                         : at[0] < 0xf5 ? 4
+                                        : 0;
+    if (bytes == 0 || bytes > size) {
+        return 0;
+    }
+    *code = bytes == 1 ? at[0] : at[0] & (0x7fU >> bytes);
+    for (size_t i = 1; i < bytes; i++) {
+        if ((at[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        *code = *code << 6 | (at[i] & 0x3f);
+    }
+    const bool is_legal =
+        *code >= least[bytes] && *code <= 0x10ffff && !(*code >= 0xd800 && *code <= 0xdfff);
+    return is_legal ? bytes : 0;
+}
+
+/* Controls of C0 and C1, line and paragraph separators, and what turns the direction. */
+static bool is_steering(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
+           code == 0xfeff;
+}
+
+/* Writes one character's bytes, as they are or escaped; returns how many of `at` it took. */
+static size_t write_unit(const unsigned char *at, size_t size, const char *keeps,
+                         char out[UNIT_MAX + 1], size_t *out_bytes)
+{
+    uint32_t code = 0;
+    const size_t bytes = sequence(at, size, &code);
+    if (bytes > 0 && (!is_steering(code) ||
+                      (code < 0x80 && code != 0 && strchr(keeps, (int)code) != NULL))) {
+        memcpy(out, at, bytes);
+        *out_bytes = bytes;
+        return bytes;
+    }
+    const char *letter = bytes == 1 && code != 0 ? strchr("\nn\tt\rr", (int)code) : NULL;
+    if (letter != NULL) {
+        *out_bytes = gy_print(out, UNIT_MAX + 1, "\\%c", letter[1]);
+        return 1;
+    }
+    *out_bytes = 0;
+    for (size_t i = 0; i < GY_MAX(bytes, (size_t)1); i++) {
+        *out_bytes += gy_print(out + *out_bytes, UNIT_MAX + 1 - *out_bytes, "\\x%02x", at[i]);
+    }
+    return GY_MAX(bytes, (size_t)1);
+}
+
+static bool is_plain(const char *text, size_t text_bytes)
+{
+    for (size_t i = 0; i < text_bytes; i++) {
+        if ((unsigned char)text[i] < 0x20 || (unsigned char)text[i] >= 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+size_t gy_printable(char *out, size_t size_bytes, const char *text, size_t text_bytes,
+                    const char *keeps)
+{
+    static const char gap[] = "…";
+    GY_ASSERT(size_bytes >= 16);
+    const unsigned char *at = (const unsigned char *)text;
+    if (text_bytes < size_bytes && is_plain(text, text_bytes)) {
+        if (text_bytes > 0) {
+            memmove(out, text, text_bytes);
+        }
+        out[text_bytes] = '\0';
+        return text_bytes;
+    }
+    char unit[UNIT_MAX + 1];
+    size_t total = 0, bytes = 0, used = 0, i = 0;
+    while (i < text_bytes) {
+        i += write_unit(at + i, text_bytes - i, keeps, unit, &bytes);
+        total += bytes;
+    }
+    const size_t room = size_bytes - 1, tail = (room - sizeof(gap) + 1) * 2 / 5;
+    const size_t head = total <= room ? total : room - sizeof(gap) + 1 - tail;
+    bool is_cut = false;
+    for (i = 0; i < text_bytes;) {
+        i += write_unit(at + i, text_bytes - i, keeps, unit, &bytes);
+        total -= bytes;
+        if (!is_cut && used + bytes <= head) {
+            memcpy(out + used, unit, bytes);
+            used += bytes;
+        } else if (!is_cut) {
+            is_cut = true;
+            memcpy(out + used, gap, sizeof(gap) - 1);
+            used += sizeof(gap) - 1;
+        } else if (total + bytes <= tail) {
+            memcpy(out + used, unit, bytes);
+            used += bytes;
+        }
+    }
+    GY_ASSERT(used < size_bytes);
+    out[used] = '\0';
+    return used;
+}
+
+void gy_say(FILE *out, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int wanted = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    const size_t size = wanted > 0 ? (size_t)wanted : 0, room = 4 * size + UNIT_MAX;
+    char *whole = gy_alloc("base.text", size + 1 + room), *shown = whole + size + 1;
+    if (whole == NULL) {
+        vfprintf(out, format, again);
+    } else {
+        size_t ends = 0, body = strlen(format), inside = size;
+        while (ends < body && format[body - ends - 1] == '\n') {
+            ends++;
+        }
+        vsnprintf(whole, size + 1, format, again);
+        for (size_t i = 0; i < ends && inside > 0 && whole[inside - 1] == '\n'; i++) {
+            inside--;
+        }
+        gy_printable(shown, room, whole, inside,
+                     memchr(format, '\n', body - ends) != NULL ? "\n" : "");
+        fprintf(out, "%s%s", shown, whole + inside);
+    }
+    va_end(again);
+    gy_free(whole);
 }

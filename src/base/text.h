@@ -7,6 +7,8 @@
 
 #include <gyre/base.h>
 
+#include <stdarg.h>
+
 typedef struct gy_text {
     char *data; /* NUL-terminated once anything was added; NULL before */
     size_t size_bytes, capacity;
@@ -23,6 +25,16 @@ const char *gy_text_get(const gy_text *text);
 /** Move the text into `out`, cut to size_bytes > 0 with its NUL ("out of memory\n" when that
  * is what it came to), and free it. Returns `out`. */
 const char *gy_text_move(gy_text *text, char *out, size_t size_bytes);
+
+/** Print into `out`, cut to size_bytes > 0 with its NUL. Returns the bytes that stand there
+ * without the NUL: always below size_bytes, so it can be added to an offset and be written out,
+ * which what snprintf returns (the size that was wanted) cannot. */
+size_t gy_print(char *out, size_t size_bytes, const char *format, ...) GY_PRINTF(3, 4);
+size_t gy_print_list(char *out, size_t size_bytes, const char *format, va_list args)
+    GY_PRINTF(3, 0);
+/** As gy_print; false when it was cut. For texts that are data: paths, keys, names. */
+GY_MUST_CHECK bool gy_print_whole(char *out, size_t size_bytes, const char *format, ...)
+    GY_PRINTF(3, 4);
 
 /** Write a count of bytes for people ("1.5 MiB") into `out`; returns `out`. */
 const char *gy_text_bytes(char out[32], uint64_t size_bytes);

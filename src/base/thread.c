@@ -1,6 +1,7 @@
 #include "base/thread.h"
 
 #include "base/fail.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -112,8 +113,7 @@ gy_status gy_thread_start(gy_thread *thread, const char *name, void *(*run)(void
         return gy_fail(GY_NOMEM, "cannot start thread %s: %s", name, strerror(error));
     }
     char brief[16];
-    strncpy(brief, name, sizeof(brief) - 1);
-    brief[sizeof(brief) - 1] = '\0';
+    gy_print(brief, sizeof(brief), "%s", name);
     pthread_setname_np(thread->thread, brief);
     thread->is_started = true;
     return GY_OK;

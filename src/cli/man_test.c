@@ -65,7 +65,8 @@ static void expect_options(const gy_command *command, const char *text)
 {
     for (size_t i = 0; i < command->option_count; i++) {
         char name[64];
-        int size = snprintf(name, sizeof(name), "--%s", command->options[i].name);
+        const int size = snprintf(name, sizeof(name), "--%s", command->options[i].name);
+        assert_in_range(size, 2, sizeof(name) - 1);
         const char *found = strstr(text, name);
         while (found != NULL && strchr(" \n", found[size]) == NULL) {
             found = strstr(found + 1, name);

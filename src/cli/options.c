@@ -298,11 +298,11 @@ void gy_options_help(const gy_command *command, FILE *out)
     for (size_t i = 0; i < command->option_count; i++) {
         const gy_option *option = &command->options[i];
         char left[64];
-        int size = snprintf(left, sizeof(left), "  ");
+        char letter[8] = "";
         if (option->letter != '\0') {
-            size += snprintf(left + size, sizeof(left) - (size_t)size, "-%c, ", option->letter);
+            snprintf(letter, sizeof(letter), "-%c, ", option->letter);
         }
-        snprintf(left + size, sizeof(left) - (size_t)size, "--%s%s%s", option->name,
+        snprintf(left, sizeof(left), "  %s--%s%s%s", letter, option->name,
                  option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
         fprintf(out, "%-*s  %s\n", HELP_COLUMN - 2, left, option->help);
         if (option->choices != NULL) {

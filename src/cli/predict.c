@@ -114,7 +114,7 @@ static int run(char **operands, int operand_count)
         if (status != GY_OK && ferror(stdout) == 0) {
             result = gy_report_failure("predict", status);
         } else if (ferror(stdin) != 0) {
-            fprintf(stderr, "gyre predict: cannot read standard input\n");
+            gy_say(stderr, "gyre predict: cannot read standard input\n");
             result = GY_EXIT_FAILURE;
         }
     }

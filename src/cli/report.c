@@ -3,7 +3,9 @@
 #include <gyre/launch.h>
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void gy_report_corpus(const gy_corpus *corpus, double seconds, int ranks)
 {
@@ -65,19 +67,21 @@ int gy_report_failure(const char *what, gy_status status)
     fflush(stdout);
     /* Of many ranks that fail alike or one after another the launcher tells the cause, once. */
     if (!gy_run_tell_failure(status)) {
-        fprintf(stderr, "gyre %s: %s%s%s%s\n", what, rank == NULL ? "" : "rank ",
-                rank == NULL ? "" : rank, rank == NULL ? "" : ": ", gy_error_text());
+        gy_say(stderr, "gyre %s: %s%s%s%s\n", what, rank == NULL ? "" : "rank ",
+               rank == NULL ? "" : rank, rank == NULL ? "" : ": ", gy_error_text());
     }
     return GY_EXIT_FAILURE;
 }
 
 int gy_report_usage(const char *format, ...)
 {
+    static char whole[1 << 18]; /* an argument has at most half of it */
     char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    vsnprintf(whole, sizeof(whole), format, args);
     va_end(args);
+    gy_printable(text, sizeof(text), whole, strlen(whole), "");
     if (getenv("GYRE_RANK") == NULL || !gy_run_tell(GY_ARG, text)) {
         fprintf(stderr, "%s\n", text);
     }

@@ -1,5 +1,6 @@
 #include "launch/keeper_priv.h"
 
+#include "base/text.h"
 #include "transport/rendezvous.h"
 #include "transport/transport.h"
 
@@ -20,14 +21,13 @@ static const double grace_default_seconds = 2, hold_seconds = 0.3;
 /* One line in one write, so that it does not mix with what ranks write. */
 void gy_keeper_say(const char *format, ...)
 {
-    char line[GY_LINE_BYTES + 256];
-    int used = snprintf(line, sizeof(line), "gyre: ");
+    char line[GY_LINE_BYTES + 256], words[2048];
+    size_t size = gy_print(line, sizeof(line), "gyre: ");
     va_list args;
     va_start(args, format);
-    int more = vsnprintf(line + used, sizeof(line) - (size_t)used - 1, format, args);
+    const size_t wanted = gy_print_list(words, sizeof(words), format, args);
     va_end(args);
-    size_t size = (size_t)used + (more > 0 ? (size_t)more : 0);
-    size = GY_MIN(size, sizeof(line) - 2);
+    size += gy_printable(line + size, sizeof(line) - size - 1, words, wanted, "");
     line[size] = '\n';
     ssize_t written = write(STDERR_FILENO, line, size + 1);
     (void)written;

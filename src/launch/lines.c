@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "launch/launch_priv.h"
 
 #include <errno.h>
@@ -9,9 +10,9 @@
 static void write_line(gy_lines *lines, const char *text, size_t size_bytes)
 {
     char out[GY_LINE_BYTES + 32];
-    int used = snprintf(out, sizeof(out), "[%d] ", lines->rank);
+    size_t used = gy_print(out, sizeof(out), "[%d] ", lines->rank);
     memcpy(out + used, text, size_bytes);
-    size_t size = (size_t)used + size_bytes, done = 0;
+    size_t size = used + size_bytes, done = 0;
     out[size++] = '\n';
     while (done < size && lines->failure == 0) {
         ssize_t written = write(lines->to, out + done, size - done);

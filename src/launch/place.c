@@ -1,6 +1,7 @@
 /* The one file of this room that touches environment variables. */
 #include "launch/launch_priv.h"
 
+#include "base/text.h"
 #include "transport/rendezvous.h"
 
 #include <assert.h>
@@ -26,9 +27,8 @@ static bool set_cores(const cpu_set_t *cores)
     size_t used = 0;
     for (size_t core = 0; core < CPU_SETSIZE; core++) {
         if (CPU_ISSET(core, cores)) {
-            int more =
-                snprintf(list + used, sizeof(list) - used, "%s%zu", used > 0 ? "," : "", core);
-            used += (size_t)more;
+            used +=
+                gy_print(list + used, sizeof(list) - used, "%s%zu", used > 0 ? "," : "", core);
         }
     }
     return setenv("GYRE_CORES", list, 1) == 0;

@@ -2,6 +2,7 @@
  * splits, partitions, budget, combine and order. The vertices of a job's graph run here one
  * after the other. */
 #include "mapreduce/hot/job_test.h"
+#include "base/text.h"
 
 /* ---- functions of the test's program ---- */
 
@@ -44,10 +45,10 @@ static void place_words(gy_map *map, const gy_record *line)
 {
     for (gy_token word = gy_first_word(line); word.size > 0; word = gy_next_word(word)) {
         char value[40];
-        const int size =
-            snprintf(value, sizeof(value), "%06llu",
+        const size_t size =
+            gy_print(value, sizeof(value), "%06llu",
                      (unsigned long long)(line->offset + (uint64_t)(word.data - line->data)));
-        gy_emit_bytes(map, word.data, word.size, value, (size_t)size);
+        gy_emit_bytes(map, word.data, word.size, value, size);
     }
 }
 

@@ -1,4 +1,5 @@
 /* The table of all operators, and what can be said of a type. */
+#include "base/text.h"
 #include "ops/ops_priv.h"
 
 #include <inttypes.h>
@@ -36,16 +37,16 @@ const char *gy_size_text(int64_t size, char out[32])
 
 const char *gy_type_text(const gy_type *type, char out[160])
 {
-    size_t used = (size_t)snprintf(out, 160, "%s[", gy_dtype_name(type->dtype));
+    size_t used = gy_print(out, 160, "%s[", gy_dtype_name(type->dtype));
     for (int dim = 0; dim < type->rank; dim++) {
         char size[32];
         (void)gy_size_text(type->sizes[dim], size);
         if (used + strlen(size) + 16 > GY_TYPE_TEXT_BYTES) {
-            used += (size_t)snprintf(out + used, GY_TYPE_TEXT_BYTES - used, ",...");
+            used += gy_print(out + used, GY_TYPE_TEXT_BYTES - used, ",...");
             break;
         }
-        used += (size_t)snprintf(out + used, GY_TYPE_TEXT_BYTES - used, "%s%s",
-                                 dim == 0 ? "" : ",", size);
+        used +=
+            gy_print(out + used, GY_TYPE_TEXT_BYTES - used, "%s%s", dim == 0 ? "" : ",", size);
     }
     snprintf(out + used, GY_TYPE_TEXT_BYTES - used, "]%s",
              type->format == GY_FORMAT_BLOCKED ? ":blocked" : "");

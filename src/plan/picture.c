@@ -3,6 +3,7 @@
 #include "plan/picture_priv.h"
 
 #include "base/base.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,21 +196,21 @@ static int print_cell(const gy_picture *picture, const cell *at, char out[CELL_B
     const char *colon = blocks[0] == '\0' ? "" : ":";
     switch (mark->kind) {
     case GY_MARK_MESSAGE:
-        return snprintf(out, CELL_BYTES, "%s%s%s%s",
-                        !at->is_end ? ">" : (mark->is_reduced ? "+" : "<"), peer, colon,
-                        blocks);
+        return (int)gy_print(out, CELL_BYTES, "%s%s%s%s",
+                             !at->is_end ? ">" : (mark->is_reduced ? "+" : "<"), peer, colon,
+                             blocks);
     case GY_MARK_READ:
-        return snprintf(out, CELL_BYTES, "%s%s%s%s", mark->is_reduced ? "+" : "<", peer, colon,
-                        blocks);
+        return (int)gy_print(out, CELL_BYTES, "%s%s%s%s", mark->is_reduced ? "+" : "<", peer,
+                             colon, blocks);
     case GY_MARK_WRITE:
-        return snprintf(out, CELL_BYTES, ">%s%s%s", peer, colon, blocks);
+        return (int)gy_print(out, CELL_BYTES, ">%s%s%s", peer, colon, blocks);
     case GY_MARK_POST:
-        return snprintf(out, CELL_BYTES, "!%d", mark->first);
+        return (int)gy_print(out, CELL_BYTES, "!%d", mark->first);
     case GY_MARK_WAIT:
-        return snprintf(out, CELL_BYTES, "?%s:%d", peer, mark->first);
+        return (int)gy_print(out, CELL_BYTES, "?%s:%d", peer, mark->first);
     case GY_MARK_LOCAL:
     default:
-        return snprintf(out, CELL_BYTES, "%s%s", mark->is_reduced ? "+=" : "=", blocks);
+        return (int)gy_print(out, CELL_BYTES, "%s%s", mark->is_reduced ? "+=" : "=", blocks);
     }
 }
 
@@ -270,9 +271,9 @@ static void add_panel(const text_page *page, int first, int end)
     gy_text_add(page->out, "\nround  ");
     for (int rank = first; rank < end; rank++) {
         char name[24];
-        int size = snprintf(name, sizeof(name), "rank %d", rank);
+        int size = (int)gy_print(name, sizeof(name), "rank %d", rank);
         if (size + GAP > page->column) {
-            size = snprintf(name, sizeof(name), "%d", rank);
+            size = (int)gy_print(name, sizeof(name), "%d", rank);
         }
         gy_text_add(page->out, "%s", name);
         pad(page->out, rank + 1 < end ? page->column - size : 0);

@@ -1,6 +1,8 @@
 /* The key ring as a node uses it: read, derived, kept, read again. */
 #include "rpc/keyring_priv.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -447,10 +449,10 @@ static bool find_subject(const gy_keyring *ring, const char *name, gy_keyring_wh
     for (size_t i = 0; i < ring->keys.count; i++) {
         const ring_key *one = &ring->keys.items[i];
         char epoch[24];
-        int epoch_size =
-            snprintf(epoch, sizeof(epoch), " %llu ", (unsigned long long)one->epoch);
+        size_t epoch_size =
+            gy_print(epoch, sizeof(epoch), " %llu ", (unsigned long long)one->epoch);
         if (one->role == who->role && one->subject[0] == '\0' &&
-            strncmp(from + size, epoch, (size_t)epoch_size) == 0) {
+            strncmp(from + size, epoch, epoch_size) == 0) {
             return derive_subject(&one->key, one->epoch, who->role, who->subject, key) ==
                        GY_OK &&
                    name_key(one->epoch, who->role, who->subject, key, right) == GY_OK &&

@@ -1,4 +1,5 @@
 /* Key rings as files: make, rotate, retire, derive, look. A ring is replaced whole. */
+#include "base/text.h"
 #include "rpc/keyring_priv.h"
 
 #include <errno.h>
@@ -388,9 +389,9 @@ static gy_status note_line(ring_text *to, const ring_line *line, const char *fro
     (void)size_bytes;
     (void)arg;
     char words[HEAD_BYTES];
-    int used = snprintf(words, sizeof(words), "%llu %s", (unsigned long long)line->secret.epoch,
-                        line->secret.who);
-    return add(to, words, (size_t)used + 1);
+    size_t used = gy_print(words, sizeof(words), "%llu %s",
+                           (unsigned long long)line->secret.epoch, line->secret.who);
+    return add(to, words, used + 1);
 }
 
 gy_status gy_keyring_look(const char *path, gy_keyring_visit visit, void *arg)

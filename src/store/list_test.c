@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/disk.h"
 #include "base/fail.h"
+#include "base/text.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -39,7 +40,7 @@ static void expect(const char *const *paths, const char *expected)
     char text[1024] = "";
     size_t at = 0;
     for (size_t i = 0; i < list->count; i++) {
-        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s ", list->paths[i]);
+        at += gy_print(text + at, sizeof(text) - at, "%s ", list->paths[i]);
     }
     assert_null(list->paths[list->count]);
     gy_file_list_free(list);

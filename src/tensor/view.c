@@ -2,6 +2,7 @@
 #include "tensor/tensor.h"
 
 #include "base/base.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,15 +42,15 @@ const char *gy_shape_text(const int64_t *sizes, int rank, char out[GY_SHAPE_TEXT
     out[used++] = '[';
     for (int dim = 0; dim < rank; dim++) {
         char number[24];
-        int size = snprintf(number, sizeof(number), "%s%lld", dim == 0 ? "" : ",",
-                            (long long)sizes[dim]);
-        if (used + (size_t)size + sizeof("...]") > GY_SHAPE_TEXT_BYTES) {
+        size_t size = gy_print(number, sizeof(number), "%s%lld", dim == 0 ? "" : ",",
+                               (long long)sizes[dim]);
+        if (used + size + sizeof("...]") > GY_SHAPE_TEXT_BYTES) {
             memcpy(out + used, "...", 3);
             used += 3;
             break;
         }
-        memcpy(out + used, number, (size_t)size);
-        used += (size_t)size;
+        memcpy(out + used, number, size);
+        used += size;
     }
     out[used++] = ']';
     out[used] = '\0';

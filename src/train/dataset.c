@@ -4,6 +4,8 @@
 #include "store/remote/remote.h"
 #include "train/train_priv.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -163,7 +165,7 @@ gy_status gy_dataset_open_idx(const char *images_path, const char *labels_path,
 /* `folder`/`name`, or with .gz behind it when only that is there. */
 static gy_status find_file(const char *folder, const char *name, char *path, size_t size)
 {
-    if ((size_t)snprintf(path, size, "%s/%s", folder, name) + 4 > size) {
+    if (!gy_print_whole(path, size - 4, "%s/%s", folder, name)) {
         return gy_fail(GY_ARG, "path too long: %.60s…", folder);
     }
     if (access(path, F_OK) == 0) {

@@ -1,6 +1,7 @@
 #include "train/progress.h"
 
 #include "base/base.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -36,8 +37,8 @@ const char *gy_progress_line(char out[GY_PROGRESS_BYTES], const gy_progress *pro
     part = fmin(fmax(part, 0), 1);
     char left[32], tail[160], bar[BAR_MAX + 4] = "";
     add_time(left, sizeof(left), part > 0 ? elapsed_s * (1 - part) / part : 0);
-    int tail_bytes = snprintf(tail, sizeof(tail), " loss %.4f  %.0f samples/s  %s to go",
-                              progress->loss, progress->samples_per_s, left);
+    int tail_bytes = (int)gy_print(tail, sizeof(tail), " loss %.4f  %.0f samples/s  %s to go",
+                                   progress->loss, progress->samples_per_s, left);
     int limit = GY_MIN(columns, GY_PROGRESS_BYTES - 1);
     int head_bytes = 18; /* "epoch 12  100% " and spare */
     int width = GY_MIN(limit - head_bytes - tail_bytes - 3, BAR_MAX);
@@ -76,8 +77,8 @@ static void send_line(const gy_progress_bar *bar, const char *before, const char
                       const char *after)
 {
     char text[GY_PROGRESS_BYTES + 16];
-    int size = snprintf(text, sizeof(text), "%s%s%s", before, line, after);
-    ssize_t written = write(bar->file, text, (size_t)size);
+    size_t size = gy_print(text, sizeof(text), "%s%s%s", before, line, after);
+    ssize_t written = write(bar->file, text, size);
     (void)written;
 }
 

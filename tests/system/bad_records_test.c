@@ -3,6 +3,7 @@
  * vertices of its own or maps of word count, index and sort; every bad record is listed,
  * nothing else is. What was learnt of them outlives a killed manager. */
 #include "base/base.h"
+#include "base/text.h"
 
 #include <gyre/data.h>
 #include <gyre/flow.h>
@@ -151,9 +152,9 @@ static gy_status reduce_keys(gy_vertex *vertex)
             die_of("abort");
         }
         char text[64];
-        int bytes =
-            snprintf(text, sizeof(text), "%s %llu\n", keys[i], (unsigned long long)total);
-        GY_TRY(gy_vertex_write(vertex, 0, text, (size_t)bytes));
+        const size_t bytes =
+            gy_print(text, sizeof(text), "%s %llu\n", keys[i], (unsigned long long)total);
+        GY_TRY(gy_vertex_write(vertex, 0, text, bytes));
     }
     return GY_OK;
 }

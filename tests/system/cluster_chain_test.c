@@ -1,6 +1,7 @@
 /* Goal: a program that runs one job after the other does so on a cluster, too; its manager
  * lives between jobs; the manager that follows runs no ended job again, and of the last one no
  * committed vertex. What a program prints comes to who submitted it. */
+#include "base/text.h"
 #include "cluster_scene.h"
 
 #include <gyre/flow.h>
@@ -41,8 +42,8 @@ static gy_status make(gy_vertex *vertex)
     GY_TRY(begin_work(vertex));
     for (int i = 0; i < 3000; i++) { /* more than a report takes: it lies at its host */
         char line[32];
-        const int size = snprintf(line, sizeof(line), "%d %d\n", gy_vertex_index(vertex), i);
-        GY_TRY(gy_vertex_write(vertex, 0, line, (size_t)size));
+        const size_t size = gy_print(line, sizeof(line), "%d %d\n", gy_vertex_index(vertex), i);
+        GY_TRY(gy_vertex_write(vertex, 0, line, size));
     }
     return GY_OK;
 }

@@ -3,6 +3,7 @@
  * whose network fails: the output has the bytes that it has at home, once, whatever is killed,
  * cut off, heard on one side alone, lost or late.
  */
+#include "base/text.h"
 #include "switch_kit.h"
 
 enum { INPUTS = 12, USER = KIT_HOSTS };
@@ -106,8 +107,8 @@ static int open_cluster(void **state)
     for (int i = 0; i < INPUTS; i++) {
         size_t used = 0;
         for (int k = 0; k < 4000; k++) { /* too much to travel in messages */
-            used += (size_t)snprintf(text + used, sizeof(text) - used, "word%d%s",
-                                     (i * 7 + k * k) % 4001, k % 10 == 9 ? "\n" : " ");
+            used += gy_print(text + used, sizeof(text) - used, "word%d%s",
+                             (i * 7 + k * k) % 4001, k % 10 == 9 ? "\n" : " ");
         }
         snprintf(name, sizeof(name), "in/%02d", i % 100);
         kit_write(&own.hosts, name, text);

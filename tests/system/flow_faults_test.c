@@ -2,6 +2,7 @@
  * another has done its work is not heard; what is lost while a job runs, above an indeterminate
  * vertex or three stages up, runs again, exactly that, and the output is that of an undisturbed
  * job. */
+#include "base/text.h"
 #include "jobs_kit.h"
 #include "submitted_kit.h"
 
@@ -54,9 +55,9 @@ static void record(const habits *has, const char *word, int number)
 {
     char path[128], line[64];
     snprintf(path, sizeof(path), "%s/log", has->top);
-    int size = snprintf(line, sizeof(line), "%s %d\n", word, number);
+    size_t size = gy_print(line, sizeof(line), "%s %d\n", word, number);
     int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    GY_ASSERT(file >= 0 && write(file, line, (size_t)size) == size);
+    GY_ASSERT(file >= 0 && write(file, line, size) == (ssize_t)size);
     (void)close(file);
 }
 
@@ -113,8 +114,8 @@ static bool is_slow_process(const habits *has)
     snprintf(path, sizeof(path), "%s/slow", has->top);
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file >= 0) {
-        int size = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-        GY_ASSERT(write(file, text, (size_t)size) == size);
+        size_t size = gy_print(text, sizeof(text), "%d\n", (int)getpid());
+        GY_ASSERT(write(file, text, size) == (ssize_t)size);
         (void)close(file);
         return true;
     }
@@ -160,8 +161,8 @@ static gy_status doze(gy_vertex *vertex)
         GY_TRY(wait_for(vertex, "go"));
     }
     gy_vertex_count(vertex, "pieces", 1);
-    int size = snprintf(line, sizeof(line), "piece %d\n", me);
-    return gy_vertex_write(vertex, 0, line, (size_t)size);
+    size_t size = gy_print(line, sizeof(line), "piece %d\n", me);
+    return gy_vertex_write(vertex, 0, line, size);
 }
 
 /* A line with a number drawn at random, all over each of its outputs. */
@@ -171,13 +172,13 @@ static gy_status draw(gy_vertex *vertex)
     uint64_t drawn[2];
     char line[64];
     GY_ASSERT(getrandom(drawn, sizeof(drawn), 0) == (ssize_t)sizeof(drawn));
-    int size = snprintf(line, sizeof(line), "drawn %016llx%016llx\n",
-                        (unsigned long long)drawn[0], (unsigned long long)drawn[1]);
+    size_t size = gy_print(line, sizeof(line), "drawn %016llx%016llx\n",
+                           (unsigned long long)drawn[0], (unsigned long long)drawn[1]);
     record(has, "pid", (int)getpid());
     record(has, "drawn", 0);
     for (int i = 0; i < gy_vertex_outputs(vertex); i++) {
-        for (int done = 0; done < BLOCK_BYTES; done += size) {
-            GY_TRY(gy_vertex_write(vertex, i, line, (size_t)size));
+        for (size_t done = 0; done < BLOCK_BYTES; done += size) {
+            GY_TRY(gy_vertex_write(vertex, i, line, size));
         }
     }
     return GY_OK;
@@ -242,9 +243,9 @@ static gy_status relay(gy_vertex *vertex)
             GY_TRY(gy_vertex_write(vertex, 0, data, size));
         }
     }
-    int bytes = snprintf(line, sizeof(line), "stage %s chain %d of many\n", word, me);
+    size_t bytes = gy_print(line, sizeof(line), "stage %s chain %d of many\n", word, me);
     for (int i = 0; i < 1000; i++) {
-        GY_TRY(gy_vertex_write(vertex, 0, line, (size_t)bytes));
+        GY_TRY(gy_vertex_write(vertex, 0, line, bytes));
     }
     record(has, word, me);
     return GY_OK;
@@ -687,8 +688,8 @@ static uint64_t expected_chains(void)
     for (int i = 0; i < CHAINS; i++) {
         size_t size = 0;
         for (int k = 0; k < 4 * 1000; k++) {
-            size += (size_t)snprintf(data + size, sizeof(data) - size,
-                                     "stage %c chain %d of many\n", 'a' + k / 1000, i);
+            size += gy_print(data + size, sizeof(data) - size, "stage %c chain %d of many\n",
+                             'a' + k / 1000, i);
         }
         hash = gy_hash(data, size, hash);
     }

@@ -3,6 +3,7 @@
  * when a process is killed in a map, a share or a reduce, under a budget, and from a memo. */
 #include "base/base.h"
 #include "base/random.h"
+#include "base/text.h"
 
 #include <gyre/mapreduce.h>
 
@@ -75,7 +76,7 @@ static int add_up(gy_values *values, char out[64])
         sum += one;
         count += ones;
     }
-    return snprintf(out, 64, "%lld %lld", sum, count);
+    return (int)gy_print(out, 64, "%lld %lld", sum, count);
 }
 
 static void combine(gy_reducer *combiner, const gy_record *key, gy_values *values)

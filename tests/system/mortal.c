@@ -120,7 +120,7 @@ static void note_run(const char *path)
     *(void **)&next = next_of("open");
     const int size = snprintf(line, sizeof(line), "%.200s\n", name + 1);
     const int file = next(runs, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (file < 0 || write(file, line, (size_t)size) != size) {
+    if (file < 0 || size >= (int)sizeof(line) || write(file, line, (size_t)size) != size) {
         abort(); /* a test that counts must not miss one */
     }
     (void)close(file);

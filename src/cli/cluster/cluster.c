@@ -27,9 +27,9 @@ static gy_status print_daemon(void *arg, const gy_cluster_daemon *daemon)
                         : daemon->is_drained         ? "drained"
                         : daemon->trouble[0] != '\0' ? "trouble"
                                                      : "up";
-    printf("%-16s %-8s %6u/%-6u %8u  %-22s %-20s %s%s%s\n", daemon->id, state, daemon->leased,
-           daemon->slots, daemon->managers, daemon->address, daemon->host, daemon->labels,
-           daemon->labels[0] != '\0' && daemon->trouble[0] != '\0' ? "  " : "",
+    gy_say(stdout, "%-16s %-8s %6u/%-6u %8u  %-22s %-20s %s%s%s\n", daemon->id, state,
+           daemon->leased, daemon->slots, daemon->managers, daemon->address, daemon->host,
+           daemon->labels, daemon->labels[0] != '\0' && daemon->trouble[0] != '\0' ? "  " : "",
            daemon->trouble);
     return GY_OK;
 }

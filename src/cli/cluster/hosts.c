@@ -34,7 +34,7 @@ static void hear(void *arg, const char *text, size_t size_bytes, int exit_status
         return;
     }
     if (fwrite(text, 1, size_bytes, stdout) != size_bytes || fflush(stdout) != 0) {
-        fprintf(stderr, "gyre run: what ranks print is lost: %s\n", strerror(errno));
+        gy_say(stderr, "gyre run: what ranks print is lost: %s\n", strerror(errno));
     }
 }
 
@@ -60,7 +60,7 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
     }
     if (dag == NULL || (given->folder == NULL && !find_folder(folder))) {
         gy_flow_end(flow);
-        fprintf(stderr, "gyre run: this job has no manager's folder\n");
+        gy_say(stderr, "gyre run: this job has no manager's folder\n");
         return GY_EXIT_FAILURE;
     }
     const int count = ranks.ranks;
@@ -81,7 +81,7 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
     if (status == GY_CANCELLED) {
         code = 128 + SIGTERM;
     } else if (status < 0) {
-        fprintf(stderr, "gyre run: %s\n", gy_error_text());
+        gy_say(stderr, "gyre run: %s\n", gy_error_text());
         code = heard.exit_status > 0 ? heard.exit_status : GY_EXIT_FAILURE;
     }
     gy_dag_free(dag);
@@ -154,7 +154,7 @@ static void tell_waiting(gy_cluster *cluster, waiting *waits)
         return; /* who asks for the job's end is told why */
     }
     if (waits->reason[0] != '\0' && strcmp(waits->reason, waits->told) != 0) {
-        fprintf(stderr, "gyre run: job %s waits: %s\n", waits->id, waits->reason);
+        gy_say(stderr, "gyre run: job %s waits: %s\n", waits->id, waits->reason);
     }
     memcpy(waits->told, waits->reason, sizeof(waits->told));
 }
@@ -172,7 +172,7 @@ static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
     while (status == GY_TIMEOUT && left > 0) {
         if (last_signal != 0 && ending == 0) {
             ending = last_signal;
-            fprintf(stderr, "gyre run: ended by signal %d (%s)\n", ending, strsignal(ending));
+            gy_say(stderr, "gyre run: ended by signal %d (%s)\n", ending, strsignal(ending));
             status = gy_cluster_kill(cluster, id);
             if (status < 0) {
                 break;
@@ -192,8 +192,8 @@ static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
         return 128 + ending;
     }
     if (end.status != GY_OK && end.code <= 0) { /* else its manager has said why */
-        fprintf(stderr, "gyre run: job %s: %s: %s\n", id, gy_status_text(end.status),
-                end.reason);
+        gy_say(stderr, "gyre run: job %s: %s: %s\n", id, gy_status_text(end.status),
+               end.reason);
     }
     return end.status == GY_OK ? GY_EXIT_OK : end.code > 0 ? end.code : GY_EXIT_FAILURE;
 }
@@ -278,7 +278,7 @@ static int submit(const gy_hosts_settings *given, const gy_run_options *run, cha
     gy_cluster *cluster = NULL;
     const ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (size <= 0) {
-        fprintf(stderr, "gyre run: cannot find this program: %s\n", strerror(errno));
+        gy_say(stderr, "gyre run: cannot find this program: %s\n", strerror(errno));
         return GY_EXIT_FAILURE;
     }
     self[size] = '\0';

@@ -69,7 +69,7 @@ bool gy_cli_write_port_file(const char *what, const char *path, const char *addr
     bool is_written = file != NULL && fprintf(file, "%s\n", address) > 0;
     is_written = file != NULL && fclose(file) == 0 && is_written;
     if (!is_written || rename(beside, path) != 0) {
-        fprintf(stderr, "gyre %s: cannot write %s: %s\n", what, path, strerror(errno));
+        gy_say(stderr, "gyre %s: cannot write %s: %s\n", what, path, strerror(errno));
         return raise(SIGTERM) != 0; /* it ends as by that */
     }
     return true;
@@ -144,8 +144,8 @@ static void print_head(bool *is_printed)
 static gy_status print_row(void *arg, const gy_cluster_job *job)
 {
     print_head(arg);
-    printf("%-32s %-8s %6u/%-6u %6u  %-24s %s\n", job->id, state_name(job), job->slots_held,
-           job->slots_wanted, job->epoch, job->name,
+    gy_say(stdout, "%-32s %-8s %6u/%-6u %6u  %-24s %s\n", job->id, state_name(job),
+           job->slots_held, job->slots_wanted, job->epoch, job->name,
            job->reason[0] != '\0' ? job->reason : job->progress);
     return GY_OK;
 }
@@ -171,15 +171,16 @@ static gy_status print_job(void *arg, const gy_cluster_job *job)
     if (strcmp(job->id, arg) != 0) {
         return GY_OK;
     }
-    printf("job      %s  %s  %s\nweight   %u\nslots    %u held, %u wanted\n", job->id,
-           job->name, state_name(job), job->weight, job->slots_held, job->slots_wanted);
-    printf("manager  epoch %u, attempt %u, at %s\n", job->epoch, job->attempts,
+    gy_say(stdout, "job      %s  %s  %s\n", job->id, job->name, state_name(job));
+    printf("weight   %u\nslots    %u held, %u wanted\n", job->weight, job->slots_held,
+           job->slots_wanted);
+    gy_say(stdout, "manager  epoch %u, attempt %u, at %s\n", job->epoch, job->attempts,
            job->manager[0] != '\0' ? job->manager : "-");
     if (job->reason[0] != '\0') {
-        printf("reason   %s\n", job->reason);
+        gy_say(stdout, "reason   %s\n", job->reason);
     }
     if (job->progress[0] != '\0') {
-        printf("progress %s\n", job->progress);
+        gy_say(stdout, "progress %s\n", job->progress);
     }
     return GY_OK;
 }
@@ -193,7 +194,8 @@ static gy_status print_report(void *arg, const gy_cluster_report *report)
     }
     for (size_t i = 0; i < report->slow_count; i++) {
         const gy_cluster_slow_run *run = &report->slow[i];
-        printf("  %s %u at %s for %.3f s", run->stage, run->task, run->host, run->run_s);
+        gy_say(stdout, "  %s %u at %s for %.3f s", run->stage, run->task, run->host,
+               run->run_s);
         if (run->expected_s > 0) {
             printf(", %.3f s were expected", run->expected_s);
         }
@@ -271,7 +273,7 @@ int gy_cli_cluster_forget(const gy_names_settings *at, double timeout, char **jo
         status = gy_cluster_find_job(cluster, jobs[i], id);
         status = status == GY_OK ? gy_cluster_forget(cluster, id, timeout) : status;
         if (status == GY_OK) {
-            printf("%s: nothing is kept\n", id);
+            gy_say(stdout, "%s: nothing is kept\n", id);
         }
     }
     const int ended = gy_cli_close_cluster("job gc", cluster, status);
@@ -287,13 +289,13 @@ void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *tex
     uint32_t *last = arg;
     if (*last != 0 && epoch > *last) {
         fflush(stdout);
-        fprintf(stderr, "gyre: another manager goes on, epoch %u\n", epoch);
+        gy_say(stderr, "gyre: another manager goes on, epoch %u\n", epoch);
     }
     *last = epoch;
     if (lost > 0) {
         fflush(stdout);
-        fprintf(stderr, "gyre: %llu bytes of what the job printed are not known any more\n",
-                (unsigned long long)lost);
+        gy_say(stderr, "gyre: %llu bytes of what the job printed are not known any more\n",
+               (unsigned long long)lost);
     }
     if (fwrite(text, 1, size_bytes, stdout) != size_bytes || fflush(stdout) != 0) {
         clearerr(stdout); /* nobody reads it; the job's end is still waited for */
@@ -308,16 +310,16 @@ static int wait_for(const char *what, gy_cluster *cluster, const char *id, uint3
     gy_status status = gy_cluster_follow_on(cluster, id, gy_submit_given.timeout,
                                             gy_cli_print_said, &last, &end);
     if (status == GY_TIMEOUT) {
-        fprintf(stderr, "gyre %s: job %s goes on after %g s\n", what, id,
-                gy_submit_given.timeout);
+        gy_say(stderr, "gyre %s: job %s goes on after %g s\n", what, id,
+               gy_submit_given.timeout);
         return TIMED_OUT;
     }
     if (status < 0) {
         return gy_report_failure(what, status);
     }
     if (end.status != GY_OK) {
-        fprintf(stderr, "gyre %s: job %s: %s: %s\n", what, id, gy_status_text(end.status),
-                end.reason);
+        gy_say(stderr, "gyre %s: job %s: %s: %s\n", what, id, gy_status_text(end.status),
+               end.reason);
         return GY_EXIT_FAILURE;
     }
     return GY_EXIT_OK;
@@ -403,7 +405,7 @@ int gy_cli_job_submit(char **operands, int count)
     if (status < 0) {
         exit_status = gy_report_failure("job submit", status);
     } else {
-        printf("%s\n", id);
+        gy_say(stdout, "%s\n", id);
         fflush(stdout);
         exit_status =
             gy_submit_given.is_detached ? GY_EXIT_OK : wait_for("job submit", cluster, id, 0);

@@ -26,8 +26,8 @@ static void listening(void *arg, const char *address)
 static void page_ready(void *arg, const char *url, const char *token_file)
 {
     (void)arg;
-    fprintf(stderr, "status page: %s\nits token, as %s?token=TOKEN, is in %s\n", url, url,
-            token_file);
+    gy_say(stderr, "status page: %s\nits token, as %s?token=TOKEN, is in %s\n", url, url,
+           token_file);
 }
 
 /* Before anything is made. */

@@ -61,7 +61,7 @@ static gy_status print_row(void *arg, const gy_job *job)
 {
     char date[32], took[32];
     print_header(arg);
-    printf("%-22s %-11s %s %12s  %s\n", job->id, state_name(job->state),
+    gy_say(stdout, "%-22s %-11s %s %12s  %s\n", job->id, state_name(job->state),
            gy_cli_date_text(job->started_ns, date), took_text(job, took), job->name);
     return GY_OK;
 }
@@ -92,7 +92,8 @@ static void print_bad_records(const gy_job *job)
     }
     for (size_t i = 0; i < job->bad_record_count; i++) {
         const gy_job_bad_record *bad = &job->bad_records[i];
-        printf("  %s at %llu: %s\n", bad->source, (unsigned long long)bad->offset, bad->what);
+        gy_say(stdout, "  %s at %llu: %s\n", bad->source, (unsigned long long)bad->offset,
+               bad->what);
         for (const char *line = bad->backtrace; *line != '\0';) {
             size_t size = strcspn(line, "\n");
             printf("    %.*s\n", (int)size, line);
@@ -104,15 +105,19 @@ static void print_bad_records(const gy_job *job)
 static void print_job(const gy_job *job)
 {
     char date[32], took[32];
-    printf("job      %s  %s  %s\ncommand ", job->id, job->name, state_name(job->state));
+    gy_say(stdout, "job      %s  %s  %s\n", job->id, job->name, state_name(job->state));
+    printf("command ");
     for (int i = 0; job->arguments[i] != NULL; i++) {
-        printf(" %s", job->arguments[i]);
+        gy_say(stdout, " %s", job->arguments[i]);
     }
-    printf("\nin       %s\nfolder   %s\noutput   %s\nstarted  %s, took %s\n", job->directory,
-           job->folder, job->output[0] != '\0' ? job->output : "-",
-           gy_cli_date_text(job->started_ns, date), took_text(job, took));
+    printf("\n");
+    gy_say(stdout, "in       %s\n", job->directory);
+    gy_say(stdout, "folder   %s\n", job->folder);
+    gy_say(stdout, "output   %s\n", job->output[0] != '\0' ? job->output : "-");
+    printf("started  %s, took %s\n", gy_cli_date_text(job->started_ns, date),
+           took_text(job, took));
     if (job->reason[0] != '\0') {
-        printf("reason   %s\n", job->reason);
+        gy_say(stdout, "reason   %s\n", job->reason);
     }
     gy_cli_print_stages(job->stages, job->stage_count);
     gy_cli_print_counters(job->counters, job->counter_count);
@@ -176,11 +181,11 @@ static int run_run(char **operands, int count)
                   set_text("GYRE_JOB_TRACE", settings.job.trace) &&
                   set_text("GYRE_JOB_SANDBOX", settings.job.sandbox);
     if (!is_set) {
-        fprintf(stderr, "gyre job run: no memory for the environment\n");
+        gy_say(stderr, "gyre job run: no memory for the environment\n");
         return GY_EXIT_FAILURE;
     }
     execvp(operands[0], operands);
-    fprintf(stderr, "gyre job run: cannot start %s: %s\n", operands[0], strerror(errno));
+    gy_say(stderr, "gyre job run: cannot start %s: %s\n", operands[0], strerror(errno));
     return errno == ENOENT ? 127 : 126;
 }
 
@@ -209,7 +214,7 @@ static int run_gc(char **operands, int count)
         if (collected != GY_OK) {
             return gy_report_failure("job gc", collected);
         }
-        printf("%lld bytes freed in %s\n", (long long)memo_freed, settings.job.memo);
+        gy_say(stdout, "%lld bytes freed in %s\n", (long long)memo_freed, settings.job.memo);
         return GY_EXIT_OK;
     }
     int removed = 0;

@@ -271,13 +271,13 @@ static void print_report(const gy_flow_report *report)
         }
     }
     if (report->skipped_records > 0) {
-        fprintf(stderr, "gyre mr: %lld record%s skipped:\n%s",
-                (long long)report->skipped_records,
-                report->skipped_records == 1 ? " was" : "s were", report->bad_records);
+        gy_say(stderr, "gyre mr: %lld record%s skipped:\n%s",
+               (long long)report->skipped_records,
+               report->skipped_records == 1 ? " was" : "s were", report->bad_records);
     }
     if (!settings.is_quiet) {
-        fprintf(stderr, "%s: %lld bytes in %s, %.3f s\n", report->name,
-                (long long)report->output_bytes, settings.output, report->seconds);
+        gy_say(stderr, "%s: %lld bytes in %s, %.3f s\n", report->name,
+               (long long)report->output_bytes, settings.output, report->seconds);
     }
 }
 

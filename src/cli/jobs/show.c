@@ -48,9 +48,10 @@ void gy_cli_print_notes(const gy_job_note *notes, size_t count, int64_t begin_ns
     for (size_t i = 0; i < count; i++) {
         char date[32];
         if (begin_ns == 0) {
-            printf("  %s  %s\n", gy_cli_date_text(notes[i].wall_ns, date), notes[i].text);
+            gy_say(stdout, "  %s  %s\n", gy_cli_date_text(notes[i].wall_ns, date),
+                   notes[i].text);
         } else {
-            printf("  %+10.3f s  %s\n", (double)(notes[i].wall_ns - begin_ns) * 1e-9,
+            gy_say(stdout, "  %+10.3f s  %s\n", (double)(notes[i].wall_ns - begin_ns) * 1e-9,
                    notes[i].text);
         }
     }

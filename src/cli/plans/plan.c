@@ -104,8 +104,7 @@ enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
 
 static int complain(const char *argument, const char *text, const char *expected)
 {
-    fprintf(stderr, "gyre plan: %s: '%s' is not valid: expected %s\n", argument, text,
-            expected);
+    gy_say(stderr, "gyre plan: %s: '%s' is not valid: expected %s\n", argument, text, expected);
     return GY_EXIT_USAGE;
 }
 
@@ -146,8 +145,8 @@ static int read_links(gy_plan_query *query)
         fclose(file);
     }
     if (error != 0) {
-        fprintf(stderr, "gyre plan: cannot read the file of links %s: %s\n", settings.links,
-                strerror(error));
+        gy_say(stderr, "gyre plan: cannot read the file of links %s: %s\n", settings.links,
+               strerror(error));
         return GY_EXIT_FAILURE;
     }
     status = gy_plan_links_parse(text, size, settings.links, &links);
@@ -386,49 +385,47 @@ static int check_verb(const plan_verb *verb, int operand_count, char **operands)
         char name[32];
         snprintf(name, sizeof(name), " %s ", options[i].name);
         if (is_given(&options[i]) && strstr(verb->takes, name) == NULL) {
-            fprintf(stderr, "gyre plan %s: --%s has no meaning here: expected%s%s\n",
-                    verb->name, options[i].name,
-                    verb->takes[1] == '\0' ? " no options" : " one of", verb->takes);
+            gy_say(stderr, "gyre plan %s: --%s has no meaning here: expected%s%s\n", verb->name,
+                   options[i].name, verb->takes[1] == '\0' ? " no options" : " one of",
+                   verb->takes);
             return GY_EXIT_USAGE;
         }
     }
     if (verb->has_operation && operand_count < 2) {
-        fprintf(stderr,
-                "gyre plan %s: no OPERATION was given: expected one such as allreduce\n",
-                verb->name);
+        gy_say(stderr, "gyre plan %s: no OPERATION was given: expected one such as allreduce\n",
+               verb->name);
         return GY_EXIT_USAGE;
     }
     bool has_figures = settings.alpha >= 0 || settings.beta >= 0 || settings.gamma >= 0 ||
                        settings.alpha_across >= 0 || settings.beta_across >= 0;
     if (settings.links != NULL && has_figures) {
-        fprintf(stderr,
-                "gyre plan %s: --links says what links cost: expected no --alpha, --beta, "
-                "--gamma, --alpha-across or --beta-across beside it\n",
-                verb->name);
+        gy_say(stderr,
+               "gyre plan %s: --links says what links cost: expected no --alpha, --beta, "
+               "--gamma, --alpha-across or --beta-across beside it\n",
+               verb->name);
         return GY_EXIT_USAGE;
     }
     if (settings.hosts <= 1 && settings.links == NULL &&
         (settings.alpha_across >= 0 || settings.beta_across >= 0 || settings.uplink >= 0)) {
-        fprintf(stderr,
-                "gyre plan %s: --alpha-across, --beta-across and --uplink are for ranks "
-                "on several hosts: expected --hosts 2 or more\n",
-                verb->name);
+        gy_say(stderr,
+               "gyre plan %s: --alpha-across, --beta-across and --uplink are for ranks "
+               "on several hosts: expected --hosts 2 or more\n",
+               verb->name);
         return GY_EXIT_USAGE;
     }
     if (settings.retry >= 0 && settings.loss < 0) {
-        fprintf(stderr,
-                "gyre plan %s: --retry is for messages that are lost: expected --loss\n",
-                verb->name);
+        gy_say(stderr, "gyre plan %s: --retry is for messages that are lost: expected --loss\n",
+               verb->name);
         return GY_EXIT_USAGE;
     }
     if (verb->run == run_table && operand_count > 1) {
         return complain("table", operands[1], "options only, --operation names one");
     }
     if (verb->has_algorithm && settings.algorithm == NULL) {
-        fprintf(stderr,
-                "gyre plan %s: --algo is missing: expected a NAME that 'gyre plan list "
-                "%s' shows\n",
-                verb->name, operands[1]);
+        gy_say(stderr,
+               "gyre plan %s: --algo is missing: expected a NAME that 'gyre plan list "
+               "%s' shows\n",
+               verb->name, operands[1]);
         return GY_EXIT_USAGE;
     }
     return GY_EXIT_OK;

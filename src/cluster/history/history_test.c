@@ -212,8 +212,8 @@ static int hold(const gy_job *job, pid_t process)
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_true(file >= 0);
     assert_int_equal(flock(file, LOCK_EX | LOCK_NB), 0);
-    int size = snprintf(text, sizeof(text), "%d\n", (int)process);
-    assert_int_equal(write(file, text, (size_t)size), size);
+    size_t size = gy_print(text, sizeof(text), "%d\n", (int)process);
+    assert_int_equal(write(file, text, size), size);
     return file;
 }
 

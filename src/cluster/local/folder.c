@@ -1,4 +1,5 @@
 /* The folder of a job: who may run it, whose journal it has, what its processes print. */
+#include "base/text.h"
 #include "cluster/local/local_priv.h"
 
 #include <errno.h>
@@ -45,9 +46,9 @@ static gy_status take_lock(const gy_folder *folder, const char *path, int tries)
         return gy_fail(GY_STATE, "another manager runs the job in %s", folder->path);
     }
     char text[32];
-    int size = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+    size_t size = gy_print(text, sizeof(text), "%d\n", (int)getpid());
     if (ftruncate(folder->lock, 0) != 0 ||
-        pwrite(folder->lock, text, (size_t)size, 0) != (ssize_t)size) {
+        pwrite(folder->lock, text, size, 0) != (ssize_t)size) {
         return fail_file("write", path, -errno);
     }
     return GY_OK;

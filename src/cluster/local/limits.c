@@ -7,6 +7,7 @@
  * Who moves whole processes (`cgroup.procs`) waits for all cores of the machine to pass a quiet
  * point, 6 to 17 ms, and so does whoever forks meanwhile.
  */
+#include "base/text.h"
 #include "cluster/local/local_priv.h"
 
 #include <dirent.h>
@@ -235,9 +236,9 @@ void gy_limits_forbid(const gy_limits *limits, bool is_forbidden)
     if (limits->most >= 0) {
         char text[32];
         uint64_t most = TASKS_A_JOB + (uint64_t)TASKS_A_PROCESS * limits->processes;
-        int size = snprintf(text, sizeof(text), "%llu",
-                            is_forbidden ? 0ULL : (unsigned long long)most);
-        if (write(limits->most, text, (size_t)size) != size) {
+        size_t size = gy_print(text, sizeof(text), "%llu",
+                               is_forbidden ? 0ULL : (unsigned long long)most);
+        if (write(limits->most, text, size) != (ssize_t)size) {
             gy_debug("a job's limit of processes stays: %s", strerror(errno));
         }
     }

@@ -1,6 +1,7 @@
 /* Tickets: what is secret in them is only where a key ring lies, but who can write one says
  * which job a manager is of. */
 #include "cluster/net/ticket.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -151,8 +152,8 @@ static gy_status count_one(gy_ticket *ticket, int file, const char *path)
         return gy_fail(GY_LIMIT, "a program that was submitted to a cluster runs %d jobs",
                        GY_TICKET_ROUNDS);
     }
-    const int size = snprintf(text, sizeof(text), "%u\n", ++ticket->round);
-    return pwrite(file, text, (size_t)size, 0) == size
+    const size_t size = gy_print(text, sizeof(text), "%u\n", ++ticket->round);
+    return pwrite(file, text, size, 0) == (ssize_t)size
                ? GY_OK
                : gy_fail(GY_IO, "cannot write %s: %s", path, strerror(errno));
 }

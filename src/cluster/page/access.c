@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "base/disk.h"
 #include "base/fail.h"
+#include "base/text.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -27,15 +28,15 @@ static gy_status write_token(const gy_page *page)
     if (snprintf(beside, sizeof(beside), "%s.new", path) >= (int)sizeof(beside)) {
         return gy_fail(GY_ARG, "the path of the token's file is too long");
     }
-    const int size = snprintf(line, sizeof(line), "%s\n", page->token);
+    const size_t size = gy_print(line, sizeof(line), "%s\n", page->token);
     int made = disk->unlink(page->env, beside); /* of one that was killed here */
     int file = made == 0 || made == -ENOENT
                    ? disk->open(page->env, beside, O_WRONLY | O_CREAT | O_EXCL, 0600)
                    : made;
     int64_t error = GY_MIN(file, 0);
     if (file >= 0) {
-        const int64_t put = disk->write(page->env, file, line, (size_t)size);
-        error = put < 0 ? put : put < size ? -ENOSPC : 0;
+        const int64_t put = disk->write(page->env, file, line, size);
+        error = put < 0 ? put : put < (int64_t)size ? -ENOSPC : 0;
         const int closed = disk->close(page->env, file);
         error = error < 0 ? error : closed;
     }

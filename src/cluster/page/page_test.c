@@ -5,6 +5,7 @@
 #include "cluster/page/page.h"
 
 #include "base/base.h"
+#include "base/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -136,9 +137,9 @@ static int ask(const char *line, const char *headers)
 {
     char request[1024];
     int file = call();
-    int size = snprintf(request, sizeof(request), "%s HTTP/1.1\r\nConnection: close\r\n%s\r\n",
-                        line, headers);
-    say(file, request, (size_t)size);
+    size_t size = gy_print(request, sizeof(request),
+                           "%s HTTP/1.1\r\nConnection: close\r\n%s\r\n", line, headers);
+    say(file, request, size);
     return hear(file);
 }
 

@@ -2,6 +2,7 @@
 #ifndef GY_CLUSTER_SANDBOX_DEEDS_TEST_H
 #define GY_CLUSTER_SANDBOX_DEEDS_TEST_H
 
+#include "base/text.h"
 #include "cluster/sandbox/sandbox_priv.h"
 
 #include "gy_test.h"
@@ -153,8 +154,8 @@ static socklen_t abstract_address(struct sockaddr_un *to)
 {
     memset(to, 0, sizeof(*to));
     to->sun_family = AF_UNIX;
-    int size = snprintf(to->sun_path + 1, sizeof(to->sun_path) - 1, "%s", world.top);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size);
+    size_t size = gy_print(to->sun_path + 1, sizeof(to->sun_path) - 1, "%s", world.top);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + size);
 }
 
 static int connect_to_abstract(void)

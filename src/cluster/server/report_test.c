@@ -2,6 +2,7 @@
  * Goal: the status page of a name server tells what daemons, users and managers tell it,
  * whoever made the texts, as JSON and as metrics, and tells it anew when it changes.
  */
+#include "base/text.h"
 #include "cluster/server/server_test.h"
 
 #include <jansson.h>
@@ -51,11 +52,11 @@ static const char *get(const char *path)
     assert_true(file >= 0);
     assert_int_equal(connect(file, at->ai_addr, at->ai_addrlen), 0);
     freeaddrinfo(at);
-    int length = snprintf(request, sizeof(request),
-                          "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-                          "Authorization: Bearer %s\r\n\r\n",
-                          path, token);
-    assert_int_equal(send(file, request, (size_t)length, MSG_NOSIGNAL), length);
+    size_t length = gy_print(request, sizeof(request),
+                             "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                             "Authorization: Bearer %s\r\n\r\n",
+                             path, token);
+    assert_int_equal(send(file, request, length, MSG_NOSIGNAL), length);
     for (;;) {
         struct pollfd look = {.fd = file, .events = POLLIN};
         assert_int_equal(poll(&look, 1, KIT_WAIT_S * 1000), 1);

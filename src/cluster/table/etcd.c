@@ -11,6 +11,7 @@
  * Source: etcd 3.4, "KV API guarantees"; Ongaro, "Consensus: bridging theory and practice",
  * 2014, 6.3 (an operation is told from its repetition).
  */
+#include "base/text.h"
 #include "cluster/table/etcd_priv.h"
 
 #include <stdio.h>
@@ -306,8 +307,8 @@ static gy_status load_once(gy_table *table, loading *load)
     const gy_deadline deadline = gy_env_deadline(table->env, table->patience_s);
     load->first = NULL;
     load->revision = 0;
-    load->from_bytes = (size_t)snprintf(load->from, sizeof(load->from), "%s/record/",
-                                        load->etcd->where.prefix);
+    load->from_bytes =
+        gy_print(load->from, sizeof(load->from), "%s/record/", load->etcd->where.prefix);
     bool has_more = true;
     while (has_more) {
         json_t *answer = NULL;

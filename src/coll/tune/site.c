@@ -3,6 +3,7 @@
  * (docs/decisions/014). Built-in figures are of the development machine (docs/decisions/004,
  * 017).
  */
+#include "base/text.h"
 #include "coll/coll_priv.h"
 
 #include <stdio.h>
@@ -258,9 +259,9 @@ const char *gy_pick_why(const gy_pick *pick, char out[64])
                                           [GY_REASON_BUILT_IN] = "built in",
                                           [GY_REASON_MODEL] = "model",
                                           [GY_REASON_ONLY] = "keeps the order"};
-    int size = snprintf(out, 64, "%s", reasons[pick->reason]);
+    size_t size = gy_print(out, 64, "%s", reasons[pick->reason]);
     if (pick->seconds > 0) {
-        snprintf(out + size, 64 - (size_t)size, ", %.3g us", pick->seconds * 1e6);
+        snprintf(out + size, 64 - size, ", %.3g us", pick->seconds * 1e6);
     }
     return out;
 }

@@ -21,8 +21,9 @@
 enum {
     PIECE_BYTES = 64 << 10,
     TAIL_BYTES = 400, /* of standard error, in the reason */
-    NAP_MS = 50,      /* between looks at cancelling */
-    END_MS = 2,       /* between looks at a child that closed its output */
+    WORDS_BYTES = 4096,
+    NAP_MS = 50, /* between looks at cancelling */
+    END_MS = 2,  /* between looks at a child that closed its output */
 };
 
 typedef struct child {
@@ -34,6 +35,8 @@ typedef struct child {
     bool has_input;
     char tail[TAIL_BYTES + 1];
     size_t tail_bytes;
+    char begun[4]; /* (begun_bytes <= 3) of standard error: a character whose end comes later */
+    size_t begun_bytes;
 } child;
 
 static void close_file(int *file)
@@ -200,20 +203,47 @@ static gy_status drain(child *of)
     return GY_OK;
 }
 
+/* How many bytes at the end are the begin of a character in UTF-8. */
+static size_t count_begun(const char *words, size_t size)
+{
+    for (size_t back = 1; back <= 3 && back <= size; back++) {
+        const unsigned char at = (unsigned char)words[size - back];
+        if (at >= 0xc0) {
+            return back < (at < 0xe0 ? 2U : at < 0xf0 ? 3U : 4U) ? back : 0;
+        }
+    }
+    return 0;
+}
+
+/* Lines for people: what a terminal would obey is shown instead. */
+static void echo(child *of, const char *words, size_t size, bool is_end)
+{
+    char whole[sizeof(of->begun) + WORDS_BYTES], shown[4 * sizeof(whole) + 1];
+    memcpy(whole, of->begun, of->begun_bytes);
+    memcpy(whole + of->begun_bytes, words, size);
+    size += of->begun_bytes;
+    of->begun_bytes = is_end ? 0 : count_begun(whole, size);
+    size -= of->begun_bytes;
+    memcpy(of->begun, whole + size, of->begun_bytes);
+    const size_t bytes = gy_printable(shown, sizeof(shown), whole, size, "\n\t");
+    if (bytes > 0 && write(STDERR_FILENO, shown, bytes) < 0) {
+        gy_debug("the words of %s are lost", of->vertex->order->command[0]);
+    }
+}
+
 /* Standard error: to ours, and its end is kept. */
 static void listen_to(child *of)
 {
-    char words[4096];
+    char words[WORDS_BYTES];
     ssize_t got = read(of->err, words, sizeof(words));
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
         close_file(&of->err);
+        echo(of, "", 0, true);
     }
     if (got <= 0) {
         return;
     }
-    if (write(STDERR_FILENO, words, (size_t)got) < 0) {
-        gy_debug("the words of %s are lost", of->vertex->order->command[0]);
-    }
+    echo(of, words, (size_t)got, false);
     size_t size = GY_MIN((size_t)got, (size_t)TAIL_BYTES);
     size_t kept = GY_MIN(of->tail_bytes, (size_t)TAIL_BYTES - size);
     memmove(of->tail, of->tail + of->tail_bytes - kept, kept);
@@ -258,11 +288,7 @@ static gy_status judge(const child *of, int status)
     }
     char text[TAIL_BYTES + 1];
     for (size_t i = 0; i < size; i++) {
-        bool is_control = (unsigned char)of->tail[i] < ' ';
-        text[i] = of->tail[i];
-        if (is_control) {
-            text[i] = ' ';
-        }
+        text[i] = strchr("\n\r\t", of->tail[i]) != NULL ? ' ' : of->tail[i]; /* NUL too */
     }
     text[size] = '\0';
     const char *said = size > 0 ? ": " : "";

@@ -1,5 +1,6 @@
 /* Folders of a job: its own, and the output that nobody sees before it is published. Real
  * files. */
+#include "base/text.h"
 #include "flow/run/job.h"
 
 #include "cluster/journal.h"
@@ -52,11 +53,11 @@ static void remove_folder(const char *path)
 void gy_running_choose_id(gy_flow_job *job)
 {
     if (job->ticket != NULL) { /* the same for all epochs */
-        const int size = snprintf(job->id, sizeof(job->id), "%016llx%016llx",
-                                  (unsigned long long)job->ticket->job.high,
-                                  (unsigned long long)job->ticket->job.low);
+        const size_t size = gy_print(job->id, sizeof(job->id), "%016llx%016llx",
+                                     (unsigned long long)job->ticket->job.high,
+                                     (unsigned long long)job->ticket->job.low);
         if (job->ticket->round > 1) {
-            (void)snprintf(job->id + size, sizeof(job->id) - (size_t)size, ".%u",
+            (void)snprintf(job->id + size, sizeof(job->id) - size, ".%u",
                            job->ticket->round % 10000);
         }
         return;

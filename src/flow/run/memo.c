@@ -391,11 +391,11 @@ uint64_t gy_memo_bytes(const gy_memo_store *store)
 
 void gy_memo_object(const gy_memo_entry *entry, uint32_t member, char out[GY_MEMO_NAME])
 {
-    const int size = snprintf(out, GY_MEMO_NAME, "objects/%016llx%016llx.%u.%u",
-                              (unsigned long long)entry->key.high,
-                              (unsigned long long)entry->key.low, entry->epoch, entry->attempt);
+    const size_t size = gy_print(
+        out, GY_MEMO_NAME, "objects/%016llx%016llx.%u.%u", (unsigned long long)entry->key.high,
+        (unsigned long long)entry->key.low, entry->epoch, entry->attempt);
     if (entry->width > 1) {
-        (void)snprintf(out + size, GY_MEMO_NAME - (size_t)size, ".%u", member);
+        (void)snprintf(out + size, GY_MEMO_NAME - size, ".%u", member);
     }
 }
 

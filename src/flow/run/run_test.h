@@ -5,6 +5,7 @@
 #ifndef GY_FLOW_RUN_TEST_H
 #define GY_FLOW_RUN_TEST_H
 
+#include "base/text.h"
 #include "flow/flow_priv.h"
 #include "flow/run/job.h"
 
@@ -28,12 +29,12 @@ static gy_flow *flow;
 static inline gy_status number(gy_vertex *vertex)
 {
     char text[32];
-    const int size = snprintf(text, sizeof(text), "%d\n", gy_vertex_index(vertex));
+    const size_t size = gy_print(text, sizeof(text), "%d\n", gy_vertex_index(vertex));
     for (int i = 0; i < gy_vertex_outputs(vertex); i++) {
-        GY_TRY(gy_vertex_write(vertex, i, text, (size_t)size));
+        GY_TRY(gy_vertex_write(vertex, i, text, size));
     }
     gy_vertex_count(vertex, "numbers", 1);
-    return gy_vertex_tell(vertex, text, (size_t)size);
+    return gy_vertex_tell(vertex, text, size);
 }
 
 /* The sum of all numbers in its inputs, a line each. */
@@ -63,10 +64,9 @@ static inline gy_status sum(gy_vertex *vertex)
         }
     }
     char text[32];
-    const int size = snprintf(text, sizeof(text), "%lld\n", total);
+    const size_t size = gy_print(text, sizeof(text), "%lld\n", total);
     gy_vertex_count(vertex, "sums", 1);
-    return gy_vertex_outputs(vertex) > 0 ? gy_vertex_write(vertex, 0, text, (size_t)size)
-                                         : GY_OK;
+    return gy_vertex_outputs(vertex) > 0 ? gy_vertex_write(vertex, 0, text, size) : GY_OK;
 }
 
 /* Its input to its output. */
@@ -118,8 +118,8 @@ static inline gy_status difference(gy_vertex *vertex)
         }
     }
     char text[32];
-    const int size = snprintf(text, sizeof(text), "%lld\n", bytes[1] - bytes[0]);
-    return gy_vertex_write(vertex, 0, text, (size_t)size);
+    const size_t size = gy_print(text, sizeof(text), "%lld\n", bytes[1] - bytes[0]);
+    return gy_vertex_write(vertex, 0, text, size);
 }
 
 static inline gy_status refuse(gy_vertex *vertex)
@@ -289,7 +289,7 @@ static inline void grow_sums(gy_gate *gate, gy_dag *dag, gy_part outputs)
         char text[32];
         size_t size = 0;
         const void *sample = gy_gate_sample(gate, i, &size);
-        if (snprintf(text, sizeof(text), "%lld\n", (long long)i / 2) != (int)size ||
+        if (gy_print(text, sizeof(text), "%lld\n", (long long)i / 2) != size ||
             memcmp(sample, text, size) != 0) {
             gy_dag_fail(dag, GY_ARG, "output %lld shows another sample", (long long)i);
         }

@@ -1,5 +1,6 @@
 /* The welcome and STARTs as bytes. */
 #include "flow/run/start.h"
+#include "base/text.h"
 
 #include "store/remote/remote.h"
 
@@ -390,9 +391,9 @@ gy_status gy_welcome_read(const void *message, size_t size_bytes, gy_arena *aren
 const char *gy_name_data(gy_attempt id, uint32_t member, uint32_t width,
                          char out[GY_NAME_BYTES])
 {
-    int size = snprintf(out, GY_NAME_BYTES, "%u.%u.%u", id.task, id.epoch, id.attempt);
+    size_t size = gy_print(out, GY_NAME_BYTES, "%u.%u.%u", id.task, id.epoch, id.attempt);
     if (width > 1) {
-        (void)snprintf(out + size, GY_NAME_BYTES - (size_t)size, ".%u", member);
+        (void)snprintf(out + size, GY_NAME_BYTES - size, ".%u", member);
     }
     return out;
 }

@@ -1,5 +1,6 @@
 /* Goal: a hot key that is reduced in shares gives the bytes of one that is not, and of a plain
  * loop over the records, for every kind of list; what is shared, and what never is. */
+#include "base/text.h"
 #include "mapreduce/hot/hot.h"
 
 #include "mapreduce/hot/job_test.h"
@@ -62,8 +63,7 @@ static summary sum_up(gy_values *values)
 
 static size_t print(char out[100], summary of)
 {
-    return (size_t)snprintf(out, 100, "%lld:%lld:%lld<%lld", of.count, of.total, of.first,
-                            of.last);
+    return gy_print(out, 100, "%lld:%lld:%lld<%lld", of.count, of.total, of.first, of.last);
 }
 
 static void reduce_summary(gy_reducer *reduce, const gy_record *key, gy_values *values)
@@ -125,9 +125,9 @@ static size_t key_of(char out[300], int key)
 {
     if (key == long_key) {
         memset(out, 'k', 250);
-        return 250 + (size_t)snprintf(out + 250, 50, "%d", key);
+        return 250 + gy_print(out + 250, 50, "%d", key);
     }
-    return (size_t)snprintf(out, 300, "key%d", key);
+    return gy_print(out, 300, "key%d", key);
 }
 
 /* Files of key, tab, value; of a key values rise, for sets. `share` of 100 are of hot keys.
@@ -151,7 +151,7 @@ static void draw(gy_random *random, const size_t sizes[2], int hot_keys, int sha
             assert_true(used + size + 40 < sizeof(text));
             memcpy(text + used, name, size);
             used += size;
-            used += (size_t)snprintf(text + used, 40, "\t%lld\n", value);
+            used += gy_print(text + used, 40, "\t%lld\n", value);
             items[item_count++] = (item){key, value};
         }
         write_file(paths[f], text, used);

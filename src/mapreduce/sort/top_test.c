@@ -2,6 +2,7 @@
 #include "mapreduce/top.h"
 
 #include "base/base.h"
+#include "base/text.h"
 
 #include "gy_test.h"
 
@@ -33,8 +34,8 @@ static void the_largest_are_kept(void **state)
         const size_t count = gy_random_below(&random, 300), most = gy_random_below(&random, 40);
         const uint64_t values = round % 2 == 0 ? 4 : UINT64_MAX; /* ties; sums of 64 bits */
         for (size_t i = 0; i < count; i++) {                     /* each key once */
-            offers[i].key_bytes = (size_t)snprintf(offers[i].key, sizeof(offers[i].key), "%zx",
-                                                   i * 0x9E3779B1u % 65536);
+            offers[i].key_bytes =
+                gy_print(offers[i].key, sizeof(offers[i].key), "%zx", i * 0x9E3779B1u % 65536);
             offers[i].count = (int64_t)gy_random_below(&random, values);
         }
         gy_top *top = NULL;

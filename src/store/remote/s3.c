@@ -7,6 +7,7 @@
  *
  * Source: AWS, "Signing AWS API requests" and "Amazon S3 API Reference".
  */
+#include "base/text.h"
 #include "store/remote/s3_priv.h"
 
 #include <openssl/evp.h>
@@ -123,9 +124,9 @@ static gy_status add_hash(gy_s3_call *call)
         size != sizeof(hash)) {
         return gy_fail(GY_UNSUPPORTED, "OpenSSL gives no SHA-256");
     }
-    int used = snprintf(call->hash, sizeof(call->hash), "x-amz-content-sha256: ");
+    size_t used = gy_print(call->hash, sizeof(call->hash), "x-amz-content-sha256: ");
     for (size_t i = 0; i < sizeof(hash); i++) {
-        used += snprintf(call->hash + used, sizeof(call->hash) - (size_t)used, "%02x", hash[i]);
+        used += gy_print(call->hash + used, sizeof(call->hash) - used, "%02x", hash[i]);
     }
     gy_s3_header(call, call->hash);
     return GY_OK;

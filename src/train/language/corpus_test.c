@@ -1,5 +1,6 @@
 /* Goal: a corpus labels files rightly, keeps its limits, never has one line on both sides, is
  * the same for any number of ranks, and survives every odd file a machine may hold. */
+#include "base/text.h"
 #include "train/language/corpus_priv.h"
 #include "train/language/ngrams.h"
 
@@ -295,10 +296,10 @@ static void a_fifth_is_held_back_and_lines_are_spread(void **state)
     for (size_t i = 0; i < scan.count; i++) {
         if (strcmp(list.files[scan.lines[i].file].path, "/usr/include/long.h") == 0) {
             char wanted[64];
-            int size =
-                snprintf(wanted, sizeof(wanted), "  statement /usr/include/long.h number %d;",
+            const size_t size =
+                gy_print(wanted, sizeof(wanted), "  statement /usr/include/long.h number %d;",
                          10 * scan.lines[i].line);
-            assert_memory_equal(scan.texts.data + scan.begins[i], wanted, (size_t)size);
+            assert_memory_equal(scan.texts.data + scan.begins[i], wanted, size);
         }
     }
     gy_corpus_scan_free(&scan);

@@ -2,6 +2,7 @@
 #include "train/language/ngrams.h"
 
 #include "base/base.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,7 +14,7 @@ static void reference(const char *text, size_t size, int width, float *row)
 {
     char framed[1024];
     size = GY_MIN(size, (size_t)GY_NGRAM_LINE_BYTES);
-    int length = snprintf(framed, sizeof(framed), "\2%.*s\3", (int)size, text);
+    int length = (int)gy_print(framed, sizeof(framed), "\2%.*s\3", (int)size, text);
     int different = 0;
     for (int b = 0; b < width; b++) {
         row[b] = 0;

@@ -1,0 +1,110 @@
+/*
+ * Goal: texts of any size and of any bytes (paths, names, keys, what programs say) neither
+ * overrun what holds them nor steer the terminal that shows them, and messages say their part.
+ */
+#include "command_kit.h"
+
+#include "gy_test.h"
+
+static int say(const char *line)
+{
+    char whole[3800];
+    snprintf(whole, sizeof(whole),
+             "export LC_ALL=C XDG_STATE_HOME=$PWD/state; rm -rf O O2 said; %s", line);
+    return shell(whole);
+}
+
+static void must(const char *line)
+{
+    int status = say(line);
+    if (status != 0) {
+        fail_msg("'%s' ended with %d: %s", line, status, output);
+    }
+}
+
+/* ---- sizes ---- */
+
+static void pages_of_any_length_are_counted(void **state)
+{
+    (void)state;
+    must("awk 'BEGIN { p = \"/\"; for (i = 0; i < 9000; i++) p = p \"A\"; "
+         "for (i = 0; i < 5; i++) print \"h - - [t] \\\"GET \" (i < 3 ? p : \"/b\") "
+         "\" HTTP/1.1\\\" 200 1\"; print \"3 \" p >\"expected\"; print \"2 /b\" >\"expected\" "
+         "}' "
+         ">log && $GYRE_TEST_POPULAR log O >got && cmp got expected && "
+         "$GYRE_TEST_POPULAR --jobs log O2 >got && cmp got expected && "
+         /* pages of which one begins as the other, longer than a buffer of the runtime, and a
+          * last line without its end */
+         "awk 'BEGIN { p = \"/\"; for (i = 0; i < 70000; i++) p = p \"B\"; "
+         "print \"\\\"GET \" p \"C x\"; print \"\\\"GET \" p \" x\"; "
+         "printf \"%s\", \"\\\"GET \" p \"C x\"; "
+         "print \"2 \" p \"C\" >\"expected\"; print \"1 \" p >\"expected\" }' >log && "
+         "rm -r O && $GYRE_TEST_POPULAR log O >got && cmp got expected");
+}
+
+static void a_failure_names_both_ends_of_a_long_path(void **state)
+{
+    (void)state;
+    must("p=$(printf 'y%.0s' $(seq 200)); long=$p/$p/$p/$p/$p/$p/$p/last; "
+         "gyre mr wordcount in/$long -o O 2>said; [ $? = 1 ] && "
+         "grep -q '^gyre mr: cannot read in/yyy.*…y.*/last: ' said");
+}
+
+/* ---- control characters ---- */
+
+static void messages_show_what_a_terminal_would_obey(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "gyre mr wordcount \"$(printf 'a\\033[31mb\\nc')\" -o O",
+        "gyre mr \"$(printf 'a\\033[31mb')\" x -o O",
+        "gyre mr wordcount x -o O \"$(printf -- '--a\\033[31mb')\"",
+        "gyre mr wordcount x -o O --processes \"$(printf 'a\\033[31mb')\"",
+        "gyre job show \"$(printf 'a\\033[31mb')\"",
+        "gyre store ls \"$(printf 'a\\033[31mb')\"",
+        "gyre plan \"$(printf 'a\\033[31mb')\"",
+        "gyre \"$(printf 'a\\033[31mb')\"",
+        "gyre job list --names \"$(printf 'a\\033[31mb')\"",
+        "gyre doctor \"$(printf 'a\\033[31mb')\"",
+        "gyre run -n 1 \"$(printf './a\\033[31mb')\"",
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char line[512];
+        snprintf(line, sizeof(line),
+                 "%s >said 2>&1 </dev/null; [ $? != 0 ] && [ -s said ] && "
+                 "! LC_ALL=C grep '[^ -~]' said && grep -q 'x1b\\[31m' said",
+                 lines[i]);
+        must(line);
+    }
+}
+
+static void what_a_mapper_says_is_shown(void **state)
+{
+    (void)state;
+    must("echo a >in; gyre mr --map \"printf 'w\\033]0;t\\007x\\303\\244\\342\\202\\n' >&2; "
+         "printf 'tail\\033[2J' >&2; exit 3\" in -o O 2>said; [ $? = 1 ] && "
+         "grep -qF 'w\\x1b]0;t\\x07x'\"$(printf '\\303\\244')\"'\\xe2\\x82' said && "
+         "grep -q 'status 3: .*tail.x1b.2J' said && ! grep \"$(printf '\\033')\" said");
+}
+
+static void names_of_jobs_are_shown(void **state)
+{
+    (void)state;
+    must(
+        "mkdir -p \"$(printf 'd\\033[31m\\n')\" && echo a >in && "
+        "gyre mr wordcount in -o \"$(printf 'd\\033[31m\\nx')\"/O -q && gyre job list >said && "
+        "id=$(awk 'NR == 2 { print $1 }' said) && gyre job show $id >>said && "
+        "grep -qF 'd\\x1b[31m\\nx' said && ! grep \"$(printf '\\033')\" said");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_of_any_length_are_counted),
+        cmocka_unit_test(a_failure_names_both_ends_of_a_long_path),
+        cmocka_unit_test(messages_show_what_a_terminal_would_obey),
+        cmocka_unit_test(what_a_mapper_says_is_shown),
+        cmocka_unit_test(names_of_jobs_are_shown),
+    };
+    return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
+}
