@@ -124,15 +124,40 @@ GY_API gy_node gy_conv2d(gy_node x, gy_node filters, int stride, int pad);
 GY_API gy_node gy_max_pool(gy_node x, int window, int stride, int pad);
 GY_API gy_node gy_average_pool(gy_node x, int window, int stride, int pad);
 /** Zero with probability rate, else scaled by 1 / (1 - rate). Drawn anew each run, from the
- * session's seed. */
+ * session's seed. For training: leave it out of the nodes that are fetched to evaluate. */
 GY_API gy_node gy_dropout(gy_node x, double rate);
 /** table (rows, width), indices integers (…) -> (…, width). */
 GY_API gy_node gy_embedding(gy_node table, gy_node indices);
 /** Normalise the last `axis_count` dimensions; gain and bias have their sizes. */
 GY_API gy_node gy_layer_norm(gy_node x, gy_node gain, gy_node bias, int axis_count,
                              double epsilon);
-/** Normalise per channel (dimension 1) over all others, by the whole (global) batch. */
+/**
+ * Normalise per channel (dimension 1) over all others, by mean and biased variance of the whole
+ * (global) batch: gain (x - mean) / sqrt(variance + epsilon) + bias. For training: a row's
+ * result depends on the other rows of its batch.
+ *
+ * A session has no modes. What differs between training and evaluation is applied twice to the
+ * same parameters, and a run computes what it fetches: with dropout and without,
+ * gy_batch_norm with gy_batch_norm_updates for training and gy_batch_norm_inference for
+ * evaluation (examples/batch_norm.c).
+ */
 GY_API gy_node gy_batch_norm(gy_node x, gy_node gain, gy_node bias, double epsilon);
+/**
+ * Running statistics of x, the input of a gy_batch_norm: two gy_assign to fetch with the
+ * training step, which set running to (1 - momentum) running + momentum (that of the batch).
+ * The batch's variance is unbiased here, its mean and variance are of the global batch and so
+ * alike on all ranks.
+ *
+ * @param mean, variance  parameters (channels); zeros and ones at first
+ * @param momentum        above 0, up to 1; 0.1 is usual
+ * A run whose batch has one value a channel fails with GY_SHAPE: it has no unbiased variance.
+ */
+GY_API void gy_batch_norm_updates(gy_node x, gy_node mean, gy_node variance, double momentum,
+                                  gy_node updates[2]);
+/** The same by the given mean and variance (channels), such as running ones: each row's result
+ * is its own. Differentiable in all five. */
+GY_API gy_node gy_batch_norm_inference(gy_node x, gy_node gain, gy_node bias, gy_node mean,
+                                       gy_node variance, double epsilon);
 
 /** One size may be 0x7fffffffffffffff (GY_ANY): what remains. */
 #define GY_ANY INT64_MAX

@@ -68,6 +68,106 @@ gy_node gy_batch_norm(gy_node x, gy_node gain, gy_node bias, double epsilon)
     return gy_node_apply(&gy_op_batch_norm, &attributes, (gy_node[]){x, gain, bias}, 3);
 }
 
+/* One value for each channel of x, in a shape that broadcasts against it. */
+static gy_node against_channels(gy_node x, gy_node value)
+{
+    const gy_type *type = type_of(x);
+    if (value.index < 0 || type->rank == 2) {
+        return value;
+    }
+    int64_t sizes[GY_MAX_RANK];
+    for (int dim = 0; dim < type->rank; dim++) {
+        sizes[dim] = dim == 1 ? type->sizes[1] : 1;
+    }
+    return gy_reshape(value, sizes + 1, type->rank - 1);
+}
+
+/* Channels in dimension 1 of x, and each of the values one number a channel. */
+static bool are_channels(gy_node x, const char *what, const gy_node *values,
+                         const char *const *names, int count)
+{
+    char texts[2][160];
+    if (x.index < 0) {
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
+        if (values[i].index < 0) {
+            return false;
+        }
+        if (values[i].graph != x.graph) {
+            gy_fail(GY_ARG, "%s belongs to another graph", names[i]);
+            gy_graph_fail(x.graph, GY_ARG, what);
+            return false;
+        }
+    }
+    const gy_type *type = type_of(x);
+    if (type->rank < 2) {
+        gy_fail(GY_SHAPE, "x is %s, expected channels in dimension 1",
+                gy_type_text(type, texts[0]));
+        gy_graph_fail(x.graph, GY_SHAPE, what);
+        return false;
+    }
+    gy_type expected = {.dtype = type->dtype, .rank = 1, .sizes = {type->sizes[1]}};
+    for (int i = 0; i < count; i++) {
+        if (!gy_type_is_same_shape(type_of(values[i]), &expected)) {
+            gy_fail(GY_SHAPE, "%s is %s, expected %s: one number a channel", names[i],
+                    gy_type_text(type_of(values[i]), texts[0]),
+                    gy_type_text(&expected, texts[1]));
+            gy_graph_fail(x.graph, GY_SHAPE, what);
+            return false;
+        }
+    }
+    return true;
+}
+
+gy_node gy_batch_norm_inference(gy_node x, gy_node gain, gy_node bias, gy_node mean,
+                                gy_node variance, double epsilon)
+{
+    static const char what[] = "batch_norm_inference";
+    static const char *const names[] = {"gain", "bias", "mean", "variance"};
+    if (!are_channels(x, what, (gy_node[]){gain, bias, mean, variance}, names, 4)) {
+        return gy_node_failed(x.graph);
+    }
+    if (!(epsilon >= 0)) {
+        gy_fail(GY_ARG, "epsilon is %g, expected 0 or more", epsilon);
+        return fail_node(x, GY_ARG, what);
+    }
+    const gy_dtype dtype = type_of(x)->dtype;
+    gy_node deviation = gy_sqrt(gy_add(variance, gy_scalar(x.graph, dtype, epsilon)));
+    gy_node inverse = gy_div(gy_scalar(x.graph, dtype, 1), deviation);
+    gy_node centred = gy_sub(x, against_channels(x, mean));
+    gy_node value = gy_mul(centred, against_channels(x, inverse));
+    return gy_add(gy_mul(value, against_channels(x, gain)), against_channels(x, bias));
+}
+
+void gy_batch_norm_updates(gy_node x, gy_node mean, gy_node variance, double momentum,
+                           gy_node updates[2])
+{
+    static const char what[] = "batch_norm_updates";
+    static const char *const names[] = {"mean", "variance"};
+    const gy_node running[] = {mean, variance};
+    updates[0] = updates[1] = gy_node_failed(x.graph);
+    if (!are_channels(x, what, running, names, 2)) {
+        return;
+    }
+    if (!(momentum > 0 && momentum <= 1)) {
+        gy_fail(GY_ARG, "momentum is %g, expected above 0, up to 1", momentum);
+        gy_graph_fail(x.graph, GY_ARG, what);
+        return;
+    }
+    gy_attributes attributes = no_attributes();
+    attributes.reduce.axes = ((1u << type_of(x)->rank) - 1u) & ~2u;
+    const gy_dtype dtype = type_of(x)->dtype;
+    const gy_node of_batch[] = {gy_node_apply(&gy_op_mean, &attributes, &x, 1),
+                                gy_named(gy_node_apply(&gy_op_variance, &attributes, &x, 1),
+                                         "batch_norm's running variance")};
+    for (int i = 0; i < 2; i++) {
+        gy_node kept = gy_mul(running[i], gy_scalar(x.graph, dtype, 1 - momentum));
+        gy_node added = gy_mul(of_batch[i], gy_scalar(x.graph, dtype, momentum));
+        updates[i] = gy_assign(running[i], gy_add(kept, added));
+    }
+}
+
 /* A count as number and power of batch: -12 is 12 and 1. */
 typedef struct symbolic {
     int64_t number;

@@ -76,7 +76,7 @@ static void print_attributes(const gy_graph_node *node, gy_text *text)
     if (node->op == &gy_op_matmul || node->op == &gy_op_matmul_update) {
         print_product(attributes, text);
     } else if ((node->op->flags & GY_OP_REDUCTION) != 0 || node->op == &gy_op_mean ||
-               node->op == &gy_op_count) {
+               node->op == &gy_op_count || node->op == &gy_op_variance) {
         gy_text_add(text, " over ");
         print_bits(attributes->reduce.axes, text);
         gy_text_add(text, "%s", attributes->reduce.keep ? " keep" : "");

@@ -5,7 +5,8 @@
  * and (biased) variance over a set of axes: layer norm over the last ones, batch norm over all
  * but dimension 1. Their gradients and expansions are one, written over those axes. Batch norm
  * has no signature for a sharded batch: its expansion does, so that the statistics become sums
- * over all ranks.
+ * over all ranks. The unbiased variance, which running statistics keep, expands into the same
+ * nodes, so that a training step computes them once.
  *
  * @source Ba, Kiros, Hinton, "Layer normalization", 2016; Ioffe and Szegedy, "Batch
  * normalization", 2015; Srivastava et al., "Dropout", 2014
@@ -332,6 +333,149 @@ const gy_op gy_op_batch_norm = {
     .placements = batch_norm_placements,
     .reference = norm_reference,
     GY_SAMPLES(batch_norm_samples),
+};
+
+/* ---- unbiased variance ---- */
+
+static gy_status variance_infer(const gy_attributes *attributes, const gy_type *inputs,
+                                int input_count, gy_type *outputs)
+{
+    char text[GY_TYPE_TEXT_BYTES];
+    gy_type reduced;
+    GY_TRY(gy_need_real("variance", inputs, 0));
+    GY_TRY(gy_op_mean.infer(attributes, inputs, input_count, &reduced));
+    const uint32_t axes = gy_reduce_axes(attributes->reduce.axes, inputs[0].rank);
+    int64_t count = 1;
+    for (int dim = 0; dim < inputs[0].rank; dim++) {
+        /* A symbolic size is unknown until the batch is. */
+        if ((axes >> dim & 1) != 0) {
+            count = inputs[0].sizes[dim] < 0 || count < 0 ? -1 : count * inputs[0].sizes[dim];
+        }
+    }
+    if (count == 0 || count == 1) {
+        return gy_fail(GY_SHAPE,
+                       "variance: %lld value%s for each result of %s, expected at least 2 (a "
+                       "larger batch)",
+                       (long long)count, count == 1 ? "" : "s", gy_type_text(&inputs[0], text));
+    }
+    *outputs = reduced;
+    return GY_OK;
+}
+
+static gy_status variance_reference(const gy_kernel_call *call)
+{
+    const gy_view *x = &call->inputs[0];
+    const uint32_t axes = gy_reduce_axes(call->attributes->reduce.axes, x->rank);
+    int64_t kept[GY_MAX_RANK], reduced[GY_MAX_RANK];
+    for (int dim = 0; dim < x->rank; dim++) {
+        const bool is_reduced = (axes >> dim & 1) != 0;
+        kept[dim] = is_reduced ? 1 : x->sizes[dim];
+        reduced[dim] = is_reduced ? x->sizes[dim] : 1;
+    }
+    const double count = (double)gy_place_count(reduced, x->rank);
+    gy_place at = {{0}};
+    bool is_more = gy_place_count(kept, x->rank) > 0;
+    for (; is_more; is_more = gy_place_next(&at, kept, x->rank)) {
+        gy_place to = {{0}};
+        int rank = 0;
+        for (int dim = 0; dim < x->rank; dim++) {
+            if ((axes >> dim & 1) == 0 || call->attributes->reduce.keep) {
+                to.at[rank++] = at.at[dim];
+            }
+        }
+        double m[2];
+        moments(x, &at, reduced, m);
+        gy_real_put(&call->outputs[0], &to, m[1] * count / (count - 1));
+    }
+    return GY_OK;
+}
+
+/* A value with the reduced dimensions of x put back, of size 1. */
+static gy_value with_reduced(gy_builder *builder, const gy_applied *node, gy_value value)
+{
+    const gy_type x = *builder->ops->type(builder, node->inputs[0]);
+    const uint32_t axes = gy_reduce_axes(node->attributes->reduce.axes, x.rank);
+    int64_t sizes[GY_MAX_RANK];
+    for (int dim = 0; dim < x.rank; dim++) {
+        sizes[dim] = (axes >> dim & 1) != 0 ? 1 : x.sizes[dim];
+    }
+    return node->attributes->reduce.keep ? value
+                                         : gy_build_reshape(builder, value, sizes, x.rank);
+}
+
+/* x - mean, and the number of values of each variance less one. */
+static gy_value centred_of(gy_builder *builder, const gy_applied *node, gy_value *freedom)
+{
+    const gy_value x = node->inputs[0];
+    const uint32_t axes =
+        gy_reduce_axes(node->attributes->reduce.axes, builder->ops->type(builder, x)->rank);
+    gy_value count = gy_build_reduce(builder, &gy_op_count, x, axes, false);
+    *freedom = gy_build2(builder, &gy_op_sub, count, gy_build_scalar_like(builder, x, 1));
+    return gy_build2(builder, &gy_op_sub, x,
+                     gy_build_reduce(builder, &gy_op_mean, x, axes, true));
+}
+
+/* dx = 2 (x - mean) dy / (n - 1): the mean's own share is 0, as deviations add up to 0. */
+static gy_status variance_gradient(gy_builder *builder, const gy_applied *node,
+                                   const gy_value *dy, gy_value *dx)
+{
+    gy_value freedom;
+    gy_value centred = centred_of(builder, node, &freedom);
+    gy_value twice =
+        gy_build2(builder, &gy_op_mul, centred, gy_build_scalar_like(builder, centred, 2));
+    gy_value share =
+        gy_build2(builder, &gy_op_div, with_reduced(builder, node, dy[0]), freedom);
+    dx[0] = gy_build2(builder, &gy_op_mul, twice, share);
+    return GY_OK;
+}
+
+/* Batch norm's biased variance times n / (n - 1). */
+static gy_status variance_expand(gy_builder *builder, const gy_applied *node, gy_value *outputs)
+{
+    const gy_value x = node->inputs[0];
+    const gy_type type = *builder->ops->type(builder, x);
+    const uint32_t axes = gy_reduce_axes(node->attributes->reduce.axes, type.rank);
+    gy_value freedom;
+    gy_value centred = centred_of(builder, node, &freedom);
+    gy_value biased = gy_build_reduce(builder, &gy_op_mean,
+                                      gy_build1(builder, &gy_op_square, centred), axes, true);
+    gy_value factor = gy_build2(
+        builder, &gy_op_div, gy_build_reduce(builder, &gy_op_count, x, axes, false), freedom);
+    gy_value variance = gy_build2(builder, &gy_op_mul, biased, factor);
+    gy_type reduced;
+    GY_TRY(gy_op_mean.infer(node->attributes, &type, 1, &reduced));
+    outputs[0] = node->attributes->reduce.keep
+                     ? variance
+                     : gy_build_reshape(builder, variance, reduced.sizes, reduced.rank);
+    return GY_OK;
+}
+
+static const gy_sample variance_samples[] = {
+    {.attributes.reduce = {.axes = 1},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 5, 3)},
+     .differentiable = 1},
+    {.attributes.reduce = {.axes = 13, .keep = true},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 3, 2, 2, 2)},
+     .differentiable = 1},
+    {.attributes.reduce = {.axes = 0},
+     .input_count = 1,
+     .inputs = {GY_IN(-1, 1, 2, 1)},
+     .differentiable = 1},
+};
+
+const gy_op gy_op_variance = {
+    .name = "variance",
+    .input_count = 1,
+    .output_count = 1,
+    .infer = variance_infer,
+    .cost = norm_cost,
+    .gradient = variance_gradient,
+    .expand = variance_expand,
+    .no_placements = "expanded before placement",
+    .reference = variance_reference,
+    GY_SAMPLES(variance_samples),
 };
 
 /* ---- dropout ---- */

@@ -1,6 +1,7 @@
 /*
  * Rows that cannot run on parts (batch norm over a sharded batch: its statistics are of all
- * ranks) are replaced by what their expansion makes, before placement.
+ * ranks), and rows that no kernel runs, are replaced by what their expansion makes, before
+ * placement.
  */
 #include "graph/graph_priv.h"
 
@@ -32,14 +33,21 @@ static void mark_node(const gy_graph *in, int32_t index, bool *sharded)
     }
 }
 
-/* No signature lets the sharded inputs stay so. */
+/* No kernel runs the row (its plain definition would, at a crawl), or no signature lets the
+ * sharded inputs stay so. */
 static bool needs_expansion(const gy_graph *in, const gy_graph_node *node, const bool *sharded)
 {
     bool any = false;
+    if (node->op->expand == NULL) {
+        return false;
+    }
+    if (gy_op_kernels(node->op)[0] == NULL) {
+        return true;
+    }
     for (int k = 0; k < node->input_count; k++) {
         any = any || is_row_sharded(in, sharded, node->inputs[k]);
     }
-    if (!any || node->op->expand == NULL) {
+    if (!any || in->mesh.sizes[0] == 1) {
         return false;
     }
     gy_signature signatures[GY_MAX_SIGNATURES];
@@ -98,7 +106,7 @@ gy_status gy_expand(const gy_graph *in, gy_graph **out)
     gy_status status = sharded == NULL ? GY_NOMEM : GY_OK;
     for (int32_t i = 0; status >= 0 && i < in->node_count; i++) {
         mark_node(in, i, sharded);
-        if (in->mesh.sizes[0] > 1 && needs_expansion(in, &in->nodes[i], sharded)) {
+        if (needs_expansion(in, &in->nodes[i], sharded)) {
             status = expand_node(&pass, i);
         } else {
             gy_pass_copy(&pass, i);
