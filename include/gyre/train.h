@@ -56,12 +56,16 @@ typedef enum gy_layer_kind {
     GY_LAYER_GELU,
     GY_LAYER_DROPOUT,
     GY_LAYER_FLATTEN,
+    GY_LAYER_BATCH_NORM,
 } gy_layer_kind;
 typedef struct gy_layer {
     gy_layer_kind kind;
     int64_t units;           /* dense: outputs; conv2d: filters */
     int window, stride, pad; /* conv2d, pools */
     double rate;             /* dropout */
+    double momentum;         /* batch norm: share of each batch in the running statistics, up to
+                                1; 0: 0.1 */
+    double epsilon;          /* batch norm: added to the variance; 0: 1e-5 */
 } gy_layer;
 
 GY_API gy_layer gy_dense(int64_t units);
@@ -71,6 +75,15 @@ GY_API gy_layer gy_average_pool_layer(int window);
 GY_API gy_layer gy_relu_layer(void);
 GY_API gy_layer gy_dropout_layer(double rate);
 GY_API gy_layer gy_flatten_layer(void);
+/**
+ * Normalise each channel (dimension 1 of the batch: a feature behind dense, a filter behind
+ * conv2d), then scale and shift it by what is learned. gy_train normalises by the mean and
+ * variance of the global batch and moves running ones, kept beside the parameters, towards
+ * them; gy_evaluate and gy_predict normalise by the running ones, so that a row's result
+ * depends neither on the other rows nor on their number. Before any training these are mean 0
+ * and variance 1. A batch that would have one value a channel is refused before the training.
+ */
+GY_API gy_layer gy_batch_norm_layer(void);
 
 /** Layers, their parameters, and the session that holds them. @threads owner */
 typedef struct gy_model gy_model;
@@ -90,6 +103,13 @@ typedef struct gy_model_options {
 } gy_model_options;
 GY_API GY_MUST_CHECK gy_status gy_model_new(const gy_model_options *options, gy_model **model);
 GY_API void gy_model_free(gy_model *model);
+/**
+ * Freeze layer `index` (or no longer): from the next gy_train on its parameters stay what they
+ * are, and a frozen batch norm normalises by its running statistics, which stay too. A choice
+ * of this training: a saved model does not keep it, a checkpoint is resumed with the same one.
+ * @return GY_OK; GY_ARG no such layer
+ */
+GY_API GY_MUST_CHECK gy_status gy_model_freeze(gy_model *model, int index, bool is_frozen);
 
 /** The models that the command knows, for inputs of the given sizes and a number of classes. */
 GY_API GY_MUST_CHECK gy_status gy_model_named(const char *name, const gy_model_options *options,
@@ -102,11 +122,20 @@ typedef enum gy_optimizer_kind {
     GY_ADAM,
     GY_ADAMW,
 } gy_optimizer_kind;
+/**
+ * The learning rate of step s = 0 … S-1 of the S steps of all epochs, of which the first W are
+ * the warm-up. Step s < W has rate (s + 1) / W, so that step W-1 has the full rate; without a
+ * warm-up (W = 0) step 0 has it. Then, with t = s - W and T = S - W:
+ * cosine and linear begin at the full rate and reach 0 at t = T, right after the last step:
+ * that one still trains, with rate / 2 (1 - cos(pi / T)) or rate / T. A training of one step
+ * has the full rate. A resumed training, and one that a step limit or early stopping ends,
+ * follow the curve of all S steps.
+ */
 typedef enum gy_schedule_kind {
     GY_SCHEDULE_CONSTANT,
-    GY_SCHEDULE_STEP,   /* times `factor` every `every` epochs */
-    GY_SCHEDULE_COSINE, /* down to 0 at the last step */
-    GY_SCHEDULE_LINEAR, /* the same, linearly */
+    GY_SCHEDULE_STEP,   /* rate factor^floor(epoch / every), epochs counted from 0 */
+    GY_SCHEDULE_COSINE, /* rate / 2 (1 + cos(pi t / T)) */
+    GY_SCHEDULE_LINEAR, /* rate (1 - t / T) */
 } gy_schedule_kind;
 
 /** Where the training is. */

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEPT = 2, SEEN_LIMIT = 4096, PATH_BYTES = 4096 };
+enum { KEPT = 2, SEEN_LIMIT = 4096, PATH_BYTES = 4096, ITEM_BYTES = 160 };
 
 /* Of the file's metadata; raised when a reader of the old one would go wrong. */
 static const char format_version[] = "1";
@@ -39,6 +39,18 @@ static void fingerprint(const gy_model *model, const gy_train_options *o,
     gy_layers_text(model->layers, model->layer_count, text);
 }
 
+/* "0, 2", or "none". */
+static void frozen_text(const gy_model *model, gy_text *text)
+{
+    int count = 0;
+    for (int i = 0; i < model->layer_count; i++) {
+        if (model->is_frozen[i]) {
+            gy_text_add(text, "%s%d", count++ == 0 ? "" : ", ", i);
+        }
+    }
+    gy_text_add(text, "%s", count == 0 ? "none" : "");
+}
+
 static gy_status set_texts(gy_bundle *bundle, const gy_model *model,
                            const gy_train_options *options, const gy_dataset *train,
                            const gy_train_state *state)
@@ -51,6 +63,13 @@ static gy_status set_texts(gy_bundle *bundle, const gy_model *model,
         status = gy_bundle_set(bundle, "gyre.checkpoint", gy_text_get(&print));
     }
     gy_text_free(&print);
+    GY_TRY(status);
+    gy_text frozen = {.data = NULL};
+    frozen_text(model, &frozen);
+    status = frozen.status < 0
+                 ? frozen.status
+                 : gy_bundle_set(bundle, "gyre.frozen_layers", gy_text_get(&frozen));
+    gy_text_free(&frozen);
     GY_TRY(status);
     GY_TRY(gy_bundle_set(bundle, "gyre.format", format_version));
     snprintf(number, sizeof(number), "%lld", (long long)state->step);
@@ -231,6 +250,58 @@ gy_status gy_checkpoint_write(gy_model *model, const gy_train_options *options,
 }
 
 /* The run that wrote the checkpoint must be this one. */
+/* Where the first item of two fingerprints that differs begins; items are set off by commas,
+ * layers by semicolons. */
+static size_t first_difference(const char *a, const char *b)
+{
+    size_t at = 0;
+    while (a[at] == b[at] && a[at] != '\0') {
+        at++;
+    }
+    while (at > 0 && !(at > 1 && strchr(",;", a[at - 2]) != NULL && a[at - 1] == ' ')) {
+        at--;
+    }
+    return at;
+}
+
+/* The item of a fingerprint at `from`, with names for the numbers of kinds. */
+static const char *item_text(const char *from, char out[ITEM_BYTES])
+{
+    static const char *const optimizers[] = {"sgd", "momentum", "nesterov", "adam", "adamw"};
+    static const char *const schedules[] = {"constant", "step", "cosine", "linear"};
+    int kind = -1;
+    if (sscanf(from, "optimizer %d", &kind) == 1 && kind >= 0 &&
+        kind < (int)GY_COUNT(optimizers)) {
+        snprintf(out, ITEM_BYTES, "optimizer %s", optimizers[kind]);
+    } else if (sscanf(from, "schedule %d", &kind) == 1 && kind >= 0 &&
+               kind < (int)GY_COUNT(schedules)) {
+        double factor = 0;
+        int every = 0;
+        (void)sscanf(from, "schedule %*d %lf %d", &factor, &every);
+        snprintf(out, ITEM_BYTES, "schedule %s, factor %g every %d", schedules[kind], factor,
+                 every);
+    } else {
+        snprintf(out, ITEM_BYTES, "%.*s", (int)strcspn(from, ",;"), from);
+    }
+    return out;
+}
+
+/* Older checkpoints do not say: none were. */
+static gy_status check_frozen(const gy_bundle *bundle, const gy_model *model)
+{
+    const char *kept = gy_bundle_get(bundle, "gyre.frozen_layers");
+    gy_text own = {.data = NULL};
+    frozen_text(model, &own);
+    gy_status status = own.status;
+    kept = kept != NULL ? kept : "none";
+    if (status == GY_OK && strcmp(kept, gy_text_get(&own)) != 0) {
+        status = gy_fail(GY_MISMATCH, "of another run: its frozen layers are %s, this run's %s",
+                         kept, gy_text_get(&own));
+    }
+    gy_text_free(&own);
+    return status;
+}
+
 static gy_status check_fingerprint(const gy_bundle *bundle, const gy_model *model,
                                    const gy_train_options *options, const gy_dataset *train)
 {
@@ -242,20 +313,16 @@ static gy_status check_fingerprint(const gy_bundle *bundle, const gy_model *mode
     fingerprint(model, options, train, &print);
     gy_status status = print.status;
     if (status == GY_OK && strcmp(kept, gy_text_get(&print)) != 0) {
-        size_t same = 0;
-        const char *own = gy_text_get(&print);
-        while (kept[same] == own[same]) {
-            same++;
-        }
-        /* From the item that differs: "batch 64, …" against "batch 32, …". */
-        while (same > 0 && !(same > 1 && kept[same - 2] == ',')) {
-            same--;
-        }
-        status = gy_fail(GY_MISMATCH, "of another run: it has '%.100s', this run '%.100s'",
-                         kept + same, own + same);
+        char theirs[ITEM_BYTES], ours[ITEM_BYTES];
+        const size_t from = first_difference(kept, gy_text_get(&print));
+        status = gy_fail(GY_MISMATCH,
+                         "of another run: it has '%s', this run '%s' (resume with what it has, "
+                         "or choose an empty folder)",
+                         item_text(kept + from, theirs),
+                         item_text(gy_text_get(&print) + from, ours));
     }
     gy_text_free(&print);
-    return status;
+    return status == GY_OK ? check_frozen(bundle, model) : status;
 }
 
 static gy_status get_number(const gy_bundle *bundle, const char *key, double *value)

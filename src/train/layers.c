@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* What a layer's line holds besides its name. */
-enum { HAS_UNITS = 1, HAS_WINDOW = 2, HAS_RATE = 4 };
+enum { HAS_UNITS = 1, HAS_WINDOW = 2, HAS_RATE = 4, HAS_NORM = 8 };
 
 static const struct {
     const char *name;
@@ -26,6 +26,7 @@ static const struct {
     [GY_LAYER_GELU] = {"gelu", 0},
     [GY_LAYER_DROPOUT] = {"dropout", HAS_RATE},
     [GY_LAYER_FLATTEN] = {"flatten", 0},
+    [GY_LAYER_BATCH_NORM] = {"batch_norm", HAS_NORM},
 };
 
 gy_layer gy_dense(int64_t units)
@@ -63,6 +64,21 @@ gy_layer gy_flatten_layer(void)
     return (gy_layer){.kind = GY_LAYER_FLATTEN};
 }
 
+gy_layer gy_batch_norm_layer(void)
+{
+    return (gy_layer){.kind = GY_LAYER_BATCH_NORM};
+}
+
+static double momentum_of(const gy_layer *layer)
+{
+    return layer->momentum == 0 ? 0.1 : layer->momentum;
+}
+
+static double epsilon_of(const gy_layer *layer)
+{
+    return layer->epsilon == 0 ? 1e-5 : layer->epsilon;
+}
+
 void gy_layers_text(const gy_layer *layers, int count, gy_text *text)
 {
     for (int i = 0; i < count; i++) {
@@ -77,6 +93,9 @@ void gy_layers_text(const gy_layer *layers, int count, gy_text *text)
         }
         if ((members & HAS_RATE) != 0) {
             gy_text_add(text, " %.17g", layer->rate);
+        }
+        if ((members & HAS_NORM) != 0) {
+            gy_text_add(text, " %.17g %.17g", momentum_of(layer), epsilon_of(layer));
         }
     }
 }
@@ -95,21 +114,10 @@ static gy_status parse_number(const char **at, double low, double high, double *
     return GY_OK;
 }
 
-static gy_status parse_layer(const char **at, gy_layer *layer)
+/* The numbers behind a layer's name. */
+static gy_status parse_members(const char **at, gy_layer *layer)
 {
-    *layer = (gy_layer){.kind = GY_LAYER_DENSE};
-    *at += strspn(*at, " ");
-    size_t size = strcspn(*at, " ;");
-    size_t kind = 0;
-    while (kind < GY_COUNT(kinds) &&
-           (strlen(kinds[kind].name) != size || strncmp(*at, kinds[kind].name, size) != 0)) {
-        kind++;
-    }
-    if (kind == GY_COUNT(kinds)) {
-        return gy_fail(GY_FORMAT, "layers: unknown layer '%.*s'", (int)GY_MIN(size, 40), *at);
-    }
-    *at += size;
-    layer->kind = (gy_layer_kind)kind;
+    const int kind = (int)layer->kind;
     double value = 0;
     if ((kinds[kind].members & HAS_UNITS) != 0) {
         GY_TRY(parse_number(at, 1, 1e9, &value));
@@ -126,6 +134,29 @@ static gy_status parse_layer(const char **at, gy_layer *layer)
     if ((kinds[kind].members & HAS_RATE) != 0) {
         GY_TRY(parse_number(at, 0, 0.999999, &layer->rate));
     }
+    if ((kinds[kind].members & HAS_NORM) != 0) {
+        GY_TRY(parse_number(at, 1e-12, 1, &layer->momentum));
+        GY_TRY(parse_number(at, 1e-300, 1e9, &layer->epsilon));
+    }
+    return GY_OK;
+}
+
+static gy_status parse_layer(const char **at, gy_layer *layer)
+{
+    *layer = (gy_layer){.kind = GY_LAYER_DENSE};
+    *at += strspn(*at, " ");
+    size_t size = strcspn(*at, " ;");
+    size_t kind = 0;
+    while (kind < GY_COUNT(kinds) &&
+           (strlen(kinds[kind].name) != size || strncmp(*at, kinds[kind].name, size) != 0)) {
+        kind++;
+    }
+    if (kind == GY_COUNT(kinds)) {
+        return gy_fail(GY_FORMAT, "layers: unknown layer '%.*s'", (int)GY_MIN(size, 40), *at);
+    }
+    *at += size;
+    layer->kind = (gy_layer_kind)kind;
+    GY_TRY(parse_members(at, layer));
     *at += strspn(*at, " ");
     if (**at != ';' && **at != '\0') {
         return gy_fail(GY_FORMAT, "layers: '%.20s' after %s: expected ';'", *at,
@@ -169,18 +200,35 @@ static const gy_type *type_of(gy_node node)
                           : gy_graph_type(node.graph, (gy_value){node.index, node.output});
 }
 
-/* A parameter of layer `index`; the second application of the layers finds the first one's. */
-static gy_node layer_parameter(gy_model *model, int index, const char *what,
-                               const int64_t *sizes, int rank, gy_init init)
+/* What a layer keeps in the session: a parameter, or a running statistic. */
+typedef struct wanted_slot {
+    const char *what;
+    gy_init init;
+    gy_slot_kind kind;
+} wanted_slot;
+
+/* That of layer `index`; the second application of the layers finds the first one's. */
+static gy_node layer_slot(gy_model *model, int index, const int64_t *sizes, int rank,
+                          const wanted_slot *wanted)
 {
     char name[GY_TRAIN_NAME_BYTES];
-    snprintf(name, sizeof(name), "%s%d.%s", kinds[model->layers[index].kind].name, index, what);
+    snprintf(name, sizeof(name), "%s%d.%s", kinds[model->layers[index].kind].name, index,
+             wanted->what);
     for (size_t i = 0; i < model->slot_count; i++) {
         if (strcmp(model->slots[i].name, name) == 0) {
             return model->slots[i].node;
         }
     }
-    return gy_model_slot(model, name, sizes, rank, init, false);
+    const bool is_frozen = wanted->kind == GY_SLOT_PARAMETER && model->is_frozen[index];
+    return gy_model_slot(model, name, sizes, rank, wanted->init,
+                         is_frozen ? GY_SLOT_FROZEN : wanted->kind);
+}
+
+static gy_node layer_parameter(gy_model *model, int index, const char *what,
+                               const int64_t *sizes, int rank, gy_init init)
+{
+    const wanted_slot wanted = {.what = what, .init = init, .kind = GY_SLOT_PARAMETER};
+    return layer_slot(model, index, sizes, rank, &wanted);
 }
 
 /* Normal with deviation sqrt(2 / fan in), for what a relu follows (He et al., ICCV 2015). */
@@ -230,6 +278,45 @@ static gy_node apply_flatten(gy_node x)
     return gy_reshape(x, (int64_t[]){type->rank > 0 ? type->sizes[0] : 1, GY_ANY}, 2);
 }
 
+/* One value for each channel. */
+static gy_node channel_slot(gy_model *model, int index, int64_t channels, const char *what,
+                            double value, gy_slot_kind kind)
+{
+    const wanted_slot wanted = {
+        .what = what, .init = {.kind = GY_INIT_CONSTANT, .scale = value}, .kind = kind};
+    return layer_slot(model, index, &channels, 1, &wanted);
+}
+
+/* In training by the batch's statistics, unless frozen, else by the running ones. */
+static gy_node apply_batch_norm(gy_model *model, int index, gy_node x, bool is_training)
+{
+    const gy_layer *layer = &model->layers[index];
+    const gy_type *type = type_of(x);
+    if (type == NULL) {
+        return x;
+    }
+    const int64_t channels = type->rank > 1 ? type->sizes[1] : 1;
+    int64_t positions = 1; /* values of a channel in one sample */
+    for (int dim = 2; dim < type->rank; dim++) {
+        positions *= type->sizes[dim];
+    }
+    gy_node gain = channel_slot(model, index, channels, "weight", 1, GY_SLOT_PARAMETER);
+    gy_node bias = channel_slot(model, index, channels, "bias", 0, GY_SLOT_PARAMETER);
+    gy_node mean = channel_slot(model, index, channels, "running_mean", 0, GY_SLOT_STATISTIC);
+    gy_node variance =
+        channel_slot(model, index, channels, "running_variance", 1, GY_SLOT_STATISTIC);
+    if (!is_training || model->is_frozen[index]) {
+        return gy_batch_norm_inference(x, gain, bias, mean, variance, epsilon_of(layer));
+    }
+    if (positions == 1 && model->pair_layer < 0) {
+        model->pair_layer = index;
+    }
+    gy_batch_norm_updates(x, mean, variance, momentum_of(layer),
+                          &model->statistics[model->statistic_count]);
+    model->statistic_count += 2;
+    return gy_batch_norm(x, gain, bias, epsilon_of(layer));
+}
+
 gy_node gy_layers_apply(gy_model *model, gy_node x, bool is_training)
 {
     for (int i = 0; i < model->layer_count; i++) {
@@ -264,6 +351,9 @@ gy_node gy_layers_apply(gy_model *model, gy_node x, bool is_training)
             break;
         case GY_LAYER_FLATTEN:
             x = apply_flatten(x);
+            break;
+        case GY_LAYER_BATCH_NORM:
+            x = apply_batch_norm(model, i, x, is_training);
             break;
         }
     }

@@ -118,6 +118,21 @@ static gy_status make_room(loop *l)
     return gy_batch_new(l->model, last - first + 1, &l->batch);
 }
 
+/* Variances are of two values at least: said before the first step, not at the end of an
+ * epoch. */
+static gy_status check_rows(const loop *l)
+{
+    const int64_t count = l->train->count, batch = l->options.batch;
+    const int layer = l->model->pair_layer;
+    if (layer < 0 || (batch > 1 && count % batch != 1)) {
+        return GY_OK;
+    }
+    return gy_fail(GY_ARG,
+                   "training: %lld samples in batches of %lld leave one of 1 row, and "
+                   "batch_norm%d normalises by a batch of at least 2: choose another batch",
+                   (long long)count, (long long)batch, layer);
+}
+
 static gy_status begin(loop *l)
 {
     int64_t count = l->train->count;
@@ -136,6 +151,7 @@ static gy_status begin(loop *l)
         GY_TRY(gy_checkpoint_prepare(l->model, &l->options));
     }
     GY_TRY(gy_train_tell(l->model->comm, gy_model_build(l->model, &l->options)));
+    GY_TRY(check_rows(l));
     GY_TRY(gy_train_tell(l->model->comm, make_room(l)));
     if (l->options.resume) {
         bool is_found = false;

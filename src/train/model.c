@@ -8,7 +8,7 @@
 #include <string.h>
 
 gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, int rank,
-                      gy_init init, bool is_state)
+                      gy_init init, gy_slot_kind kind)
 {
     gy_node failed = {.graph = model->graph, .index = -1, .output = 0};
     void *slots = model->slots;
@@ -19,7 +19,7 @@ gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, i
     }
     model->slots = slots;
     gy_slot *slot = &model->slots[model->slot_count];
-    *slot = (gy_slot){.is_state = is_state};
+    *slot = (gy_slot){.kind = kind};
     snprintf(slot->name, sizeof(slot->name), "%s", name);
     slot->node = gy_parameter(model->graph, slot->name, model->dtype, sizes, rank, init);
     if (slot->node.index >= 0) {
@@ -73,7 +73,8 @@ static gy_status carry_over(gy_model *model, gy_session *old, const gy_slot *slo
                             size_t slot_count)
 {
     for (size_t i = 0; i < slot_count; i++) {
-        gy_tensor *from = slots[i].is_state ? NULL : gy_session_made(old, slots[i].name);
+        gy_tensor *from =
+            slots[i].kind == GY_SLOT_STATE ? NULL : gy_session_made(old, slots[i].name);
         if (from != NULL) {
             gy_tensor *to = NULL;
             GY_TRY(gy_slot_tensor(model, slots[i].name, &to));
@@ -132,6 +133,8 @@ gy_status gy_model_build(gy_model *model, const gy_train_options *options)
     model->slot_count = model->slot_capacity = 0;
     model->session = NULL;
     model->slot_status = GY_OK;
+    model->statistic_count = 0;
+    model->pair_layer = -1;
     model->graph = gy_graph_new();
     gy_status status = model->graph == NULL ? GY_NOMEM : build_forward(model);
     if (status == GY_OK) {
@@ -202,6 +205,36 @@ static gy_status check_options(const gy_model_options *options)
     return GY_OK;
 }
 
+/* What could be saved and not loaded again is no model: layers pass through their text, class
+ * names are lines of one. */
+static gy_status check_texts(const gy_model_options *options)
+{
+    gy_text text = {.data = NULL};
+    gy_layer *parsed = NULL;
+    int count = 0;
+    for (int i = 0; i < options->layer_count; i++) {
+        if ((int)options->layers[i].kind < 0 || options->layers[i].kind > GY_LAYER_BATCH_NORM) {
+            return gy_fail(GY_ARG, "model: layer %d is of kind %d, expected 0 to %d", i,
+                           (int)options->layers[i].kind, GY_LAYER_BATCH_NORM);
+        }
+    }
+    gy_layers_text(options->layers, options->layer_count, &text);
+    gy_status status = text.status;
+    if (status == GY_OK) {
+        status = gy_layers_parse(gy_text_get(&text), &parsed, &count);
+        status = status == GY_FORMAT ? gy_fail(GY_ARG, "model: %s", gy_error_text()) : status;
+    }
+    gy_free(parsed);
+    gy_text_free(&text);
+    GY_TRY(status);
+    for (int i = 0; options->class_names != NULL && i < options->class_count; i++) {
+        if (strchr(options->class_names[i], '\n') != NULL) {
+            return gy_fail(GY_ARG, "model: the name of class %d holds a line end", i);
+        }
+    }
+    return GY_OK;
+}
+
 static gy_status copy_class_names(gy_model *model, const gy_model_options *options)
 {
     if (options->class_names == NULL) {
@@ -229,6 +262,7 @@ gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle
                         gy_model **model)
 {
     GY_TRY(check_options(options));
+    GY_TRY(check_texts(options));
     gy_model *made = gy_alloc_zero("train.model", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
@@ -244,10 +278,13 @@ gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle
     made->workers = options->workers;
     made->has_no_overlap = options->has_no_overlap;
     made->expected = bundle;
-    made->layers = gy_alloc_zero("train.model", (size_t)made->layer_count, sizeof(gy_layer));
+    const size_t layers = (size_t)made->layer_count;
+    made->layers = gy_alloc_zero("train.model", layers, sizeof(gy_layer));
+    made->is_frozen = gy_alloc_zero("train.model", layers, sizeof(bool));
+    made->statistics = gy_alloc_zero("train.model", 2 * layers, sizeof(gy_node));
     gy_status status = GY_NOMEM;
-    if (made->layers != NULL) {
-        memcpy(made->layers, options->layers, (size_t)made->layer_count * sizeof(gy_layer));
+    if (made->layers != NULL && made->is_frozen != NULL && made->statistics != NULL) {
+        memcpy(made->layers, options->layers, layers * sizeof(gy_layer));
         status = gy_model_build(made, NULL);
     }
     if (status == GY_OK) {
@@ -282,7 +319,19 @@ void gy_model_free(gy_model *model)
     gy_free(model->class_names);
     gy_bundle_free(model->source);
     gy_free(model->layers);
+    gy_free(model->is_frozen);
+    gy_free(model->statistics);
     gy_free(model);
+}
+
+gy_status gy_model_freeze(gy_model *model, int index, bool is_frozen)
+{
+    if (index < 0 || index >= model->layer_count) {
+        return gy_fail(GY_ARG, "freeze: layer %d, model %s has 0 to %d", index, model->name,
+                       model->layer_count - 1);
+    }
+    model->is_frozen[index] = is_frozen;
+    return GY_OK;
 }
 
 gy_status gy_model_named(const char *name, const gy_model_options *options, int classes,

@@ -57,7 +57,7 @@ static gy_status add_parameters(gy_bundle *bundle, gy_model *model)
 {
     for (size_t i = 0; i < model->slot_count; i++) {
         const gy_slot *slot = &model->slots[i];
-        if (!slot->is_state) {
+        if (slot->kind != GY_SLOT_STATE) {
             gy_tensor *value = NULL;
             GY_TRY(gy_slot_tensor(model, slot->name, &value));
             GY_TRY(gy_bundle_add(bundle, slot->name, value));

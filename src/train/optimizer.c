@@ -47,7 +47,7 @@ static gy_node state_of(gy_model *model, const gy_slot *slot, const char *what)
     snprintf(name, sizeof(name), "%.60s/%s", slot->name, what);
     const gy_type *type =
         gy_graph_type(model->graph, (gy_value){slot->node.index, slot->node.output});
-    return gy_model_slot(model, name, type->sizes, type->rank, gy_init_zeros(), true);
+    return gy_model_slot(model, name, type->sizes, type->rank, gy_init_zeros(), GY_SLOT_STATE);
 }
 
 /* Assignments of one parameter's update, written to fetches; returns how many. */
@@ -161,21 +161,42 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_slot
     return gy_graph_status(model->graph);
 }
 
+/* Of every batch, whether it updates or not: running statistics. */
+static void add_statistics(gy_model *model)
+{
+    gy_update *update = &model->update;
+    for (int i = 0; i < model->statistic_count; i++) {
+        update->fetches[update->fetch_count++] = model->statistics[i];
+        update->gather_fetches[update->gather_count++] = model->statistics[i];
+    }
+}
+
 gy_status gy_update_build(gy_model *model, const gy_train_options *options)
 {
     /* State is appended to the model's slots meanwhile, so the parameters are copied first. */
-    size_t count = model->slot_count;
-    gy_slot *slots = gy_alloc_zero("train.update", count, sizeof(*slots));
-    gy_node *gradients = gy_alloc_zero("train.update", count, sizeof(*gradients));
+    const size_t all = model->slot_count;
+    const size_t more = (size_t)model->statistic_count + 1;
+    gy_slot *slots = gy_alloc_zero("train.update", all, sizeof(*slots));
+    gy_node *gradients = gy_alloc_zero("train.update", all, sizeof(*gradients));
     model->update.fetches =
-        gy_alloc_zero("train.update", 4 * count + 1, sizeof(*model->update.fetches));
+        gy_alloc_zero("train.update", 4 * all + more, sizeof(*model->update.fetches));
     model->update.gather_fetches =
-        gy_alloc_zero("train.update", count + 1, sizeof(*model->update.gather_fetches));
+        gy_alloc_zero("train.update", all + more, sizeof(*model->update.gather_fetches));
     gy_status status = GY_NOMEM;
     if (slots != NULL && gradients != NULL && model->update.fetches != NULL &&
         model->update.gather_fetches != NULL) {
-        memcpy(slots, model->slots, count * sizeof(*slots));
-        status = build(model, options, slots, count, gradients);
+        size_t count = 0;
+        for (size_t i = 0; i < all; i++) {
+            if (model->slots[i].kind == GY_SLOT_PARAMETER) {
+                slots[count++] = model->slots[i];
+            }
+        }
+        status = count > 0 ? build(model, options, slots, count, gradients)
+                           : gy_fail(GY_ARG, "training: model %s has no parameter to train%s",
+                                     model->name, all > 0 ? ": all are frozen" : "");
+    }
+    if (status == GY_OK) {
+        add_statistics(model);
     }
     gy_free(slots);
     gy_free(gradients);

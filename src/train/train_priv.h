@@ -12,11 +12,19 @@
 
 enum { GY_LAYER_LIMIT = 256, GY_TRAIN_NAME_BYTES = 96 };
 
-/** A parameter of the model, or a piece of the optimizer's state. */
+/** What of the session's parameters belongs to the model, and who changes it. */
+typedef enum gy_slot_kind {
+    GY_SLOT_PARAMETER, /* the optimizer, by its gradient */
+    GY_SLOT_FROZEN,    /* nobody in this training */
+    GY_SLOT_STATISTIC, /* each training batch: running mean and variance */
+    GY_SLOT_STATE,     /* the optimizer's own: in checkpoints, not in saved models */
+} gy_slot_kind;
+
+/** A parameter of the model, a running statistic, or a piece of the optimizer's state. */
 typedef struct gy_slot {
     char name[GY_TRAIN_NAME_BYTES];
     gy_node node;
-    bool is_state; /* the optimizer's: in checkpoints, not in saved models */
+    gy_slot_kind kind;
 } gy_slot;
 
 /** Nodes of one kind of run: what it feeds and fetches. */
@@ -50,6 +58,11 @@ struct gy_model {
     gy_slot *slots;
     size_t slot_count, slot_capacity;
     gy_status slot_status; /* the first failure to make one, which the graph does not know */
+    bool *is_frozen;       /* of each layer */
+    gy_node *statistics;   /* assignments of a training batch to running statistics; room for
+                              two a layer */
+    int statistic_count;
+    int pair_layer; /* the first one that cannot train on a batch of one row; -1: none */
     gy_update update;
     int64_t input_ns; /* spent in filling batches to evaluate */
 };
@@ -75,13 +88,14 @@ gy_node gy_layers_apply(gy_model *model, gy_node x, bool is_training);
 void gy_layers_text(const gy_layer *layers, int count, gy_text *text);
 gy_status gy_layers_parse(const char *text, gy_layer **layers, int *count);
 
-/** A new parameter or state of the model. */
+/** A new slot of the model. */
 gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, int rank,
-                      gy_init init, bool is_state);
+                      gy_init init, gy_slot_kind kind);
 /** The nodes of `options->optimizer`; fills model->update. */
 gy_status gy_update_build(gy_model *model, const gy_train_options *options);
 
-/** The rate at `step` of `steps`, `steps_per_epoch` each. Pure. */
+/** The rate of step `step` of `steps`, `steps_per_epoch` each; at and behind `steps` what the
+ * schedule ends at. Pure. */
 double gy_schedule_rate(const gy_train_options *options, int64_t step, int64_t steps,
                         int64_t steps_per_epoch);
 /** The order of `count` samples in `epoch`: a pure function of (seed, epoch). */

@@ -24,6 +24,9 @@ typedef struct trial {
     double weights;      /* the sum of their squares */
 } trial;
 
+/* That hash on every rank of the last training. */
+static uint64_t parameters_of[KIT_RANKS_MAX];
+
 static gy_status keep_parameters(gy_model *model, trial *t)
 {
     t->parameters = 0;
@@ -35,7 +38,8 @@ static gy_status keep_parameters(gy_model *model, trial *t)
             gy_hash(view.data, (size_t)gy_view_count(&view) * gy_dtype_bytes(view.dtype),
                     t->parameters);
         gy_tensor_unpin(value);
-        for (int64_t j = 0; !model->slots[i].is_state && j < gy_tensor_count(value); j++) {
+        for (int64_t j = 0; model->slots[i].kind != GY_SLOT_STATE && j < gy_tensor_count(value);
+             j++) {
             t->weights += gy_tensor_get(value, j) * gy_tensor_get(value, j);
         }
     }
@@ -68,6 +72,7 @@ static gy_status train_one(kit_rank *me)
         own.test_accuracy = result.test_accuracy;
         gy_train_result_free(&result);
         status = keep_parameters(model, &own);
+        parameters_of[me->rank] = own.parameters;
     }
     gy_model_free(model);
     if (me->rank == 0) {
@@ -280,6 +285,51 @@ static void accumulated_batches_are_one_large_batch(void **state)
     }
 }
 
+/* Mean and variance are of the global batch, whose last has 7 rows: 1, 2 or none a rank. Every
+ * rank keeps the same running ones, by which the test set is judged. */
+static void batch_norm_knows_no_ranks(void **state)
+{
+    (void)state;
+    static const gy_layer normal[] = {
+        {.kind = GY_LAYER_CONV2D, .units = 3, .window = 3},
+        {.kind = GY_LAYER_BATCH_NORM},
+        {.kind = GY_LAYER_RELU},
+        {.kind = GY_LAYER_FLATTEN},
+        {.kind = GY_LAYER_DENSE, .units = 12},
+        {.kind = GY_LAYER_BATCH_NORM, .momentum = 0.3},
+        {.kind = GY_LAYER_TANH},
+        {.kind = GY_LAYER_DENSE, .units = KIT_CLASSES},
+    };
+    gy_dataset train = kit_digits(47, 6);
+    gy_dataset test = kit_digits(13, 6);
+    static const int64_t batches[] = {8, 3}; /* 3: less than a row a rank */
+    const size_t count = gy_test_cases(8) == 1 ? 1 : GY_COUNT(batches);
+    for (size_t i = 0; i < count; i++) {
+        trial t = {.layers = normal,
+                   .layer_count = GY_COUNT(normal),
+                   .dtype = GY_F64,
+                   .train = &train,
+                   .test = &test,
+                   .options = {.epochs = 1,
+                               .batch = batches[i],
+                               .optimizer = GY_MOMENTUM,
+                               .rate = 0.02,
+                               .seed = 4}};
+        trial alone = trained(t, 1);
+        for (int ranks = 2; ranks <= KIT_RANKS_MAX; ranks++) {
+            char text[64];
+            snprintf(text, sizeof(text), "batch norm, batch %lld, %d ranks",
+                     (long long)batches[i], ranks);
+            trial several = trained(t, ranks);
+            assert_close(&alone, &several, 1e-9, text);
+            assert_true(alone.test_accuracy == several.test_accuracy);
+            for (int rank = 1; rank < ranks; rank++) {
+                assert_true(parameters_of[rank] == parameters_of[0]);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +338,7 @@ int main(void)
         cmocka_unit_test(lenet_curves_agree_in_f32),
         cmocka_unit_test(uneven_batches_and_dropout_know_no_ranks),
         cmocka_unit_test(accumulated_batches_are_one_large_batch),
+        cmocka_unit_test(batch_norm_knows_no_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,86 @@
+/* A model with batch norm: trained by the statistics of each batch, evaluated by running ones,
+ * so that a row is told apart alike alone and among others.
+ *
+ *     cc batch_norm.c -lgyre -lm -o batch_norm && ./batch_norm MODEL     (a file to write)
+ *     gyre run -n 4 ./batch_norm MODEL                                   the same on four ranks
+ */
+#include <gyre/gyre.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { SAMPLES = 600, WIDTH = 3, CLASSES = 2 };
+
+/* Features of very different sizes; the class is the side of a curve. */
+static gy_status fill(gy_dataset *set, const int64_t *rows, int64_t n, gy_view *x, gy_view *y)
+{
+    (void)set;
+    for (int64_t i = 0; i < n; i++) {
+        float *f = (float *)x->data + i * WIDTH, t = (float)rows[i];
+        f[0] = 1000 + 100 * sinf(t), f[1] = 0.01f * cosf(3 * t), f[2] = 50 * sinf(7 * t);
+        if (y != NULL) {
+            ((int32_t *)y->data)[i] = sinf(t) * cosf(3 * t) + sinf(7 * t) > 0;
+        }
+    }
+    return GY_OK;
+}
+
+/* Log-probabilities of all rows, `n` at a time. */
+static gy_status predict(gy_model *model, gy_tensor *rows, int64_t n, float *out)
+{
+    gy_status status = GY_OK;
+    for (int64_t i = 0; !status && i < SAMPLES; i += n) {
+        gy_tensor *x = NULL, *y = NULL;
+        status = gy_tensor_slice(rows, 0, i, i + n, 1, &x);
+        status = status ? status : gy_predict(model, x, &y);
+        for (int64_t k = 0; !status && k < n * CLASSES; k++) {
+            out[i * CLASSES + k] = (float)gy_tensor_get(y, k);
+        }
+        gy_tensor_drop(x), gy_tensor_drop(y);
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static const gy_dataset_ops ops = {.name = "curve", .fill = fill};
+    static float one[SAMPLES * CLASSES], all[SAMPLES * CLASSES];
+    gy_dataset set = {&ops, SAMPLES, CLASSES, NULL, 1, {WIDTH}};
+    gy_layer layers[] = {gy_batch_norm_layer(), gy_dense(24), gy_batch_norm_layer(),
+                         gy_relu_layer(), gy_dense(CLASSES)};
+    gy_model_options options = {.layers = layers,
+                                .layer_count = 5,
+                                .dtype = GY_F32,
+                                .input_rank = 1,
+                                .input_sizes = {WIDTH},
+                                .comm = gy_comm_world()};
+    gy_train_options plan = {.epochs = 20, .batch = 50, .optimizer = GY_ADAM, .rate = 0.01};
+    gy_train_result result;
+    gy_model *model, *loaded;
+    gy_tensor *rows;
+    double loss, accuracy, apart = 0;
+    int first = gy_comm_rank(options.comm) == 0;
+    int status = argc != 2 || gy_model_new(&options, &model) ||
+                 gy_train(model, &set, NULL, &plan, &result) ||
+                 gy_evaluate(model, &set, 64, &loss, &accuracy, NULL) ||
+                 (first && gy_model_save(model, argv[1], NULL));
+    if (!status && first) { /* what others would do with the file, on one rank */
+        status = gy_model_load(argv[1], NULL, &loaded) ||
+                 gy_tensor_zeros(NULL, GY_F32, (int64_t[]){SAMPLES, WIDTH}, 2, &rows);
+        for (int64_t i = 0; !status && i < SAMPLES; i++) {
+            float features[WIDTH];
+            gy_view view = {.data = features};
+            status = fill(&set, &i, 1, &view, NULL);
+            for (int k = 0; k < WIDTH; k++) {
+                gy_tensor_set(rows, i * WIDTH + k, features[k]);
+            }
+        }
+        status = status || predict(loaded, rows, 1, one) || predict(loaded, rows, SAMPLES, all);
+        for (int i = 0; i < SAMPLES * CLASSES; i++) {
+            apart = fmax(apart, fabs(one[i] - all[i]));
+        }
+        printf("accuracy %.3f; rows alone and together differ by %.1g\n", accuracy, apart);
+    }
+    const char *usage = "usage: batch_norm MODEL";
+    return status ? fprintf(stderr, "%s\n", argc != 2 ? usage : gy_error_text()),
+           1      : apart > 1e-4;
+}
