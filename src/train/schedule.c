@@ -10,12 +10,13 @@
 double gy_schedule_rate(const gy_train_options *options, int64_t step, int64_t steps,
                         int64_t steps_per_epoch)
 {
-    GY_ASSERT(step >= 0 && step < steps && steps_per_epoch > 0);
+    GY_ASSERT(step >= 0 && steps > 0 && steps_per_epoch > 0);
     if (step < options->warmup_steps) {
         return options->rate * (double)(step + 1) / options->warmup_steps;
     }
-    int64_t begin = options->warmup_steps;
-    double done = (double)(step - begin) / (double)GY_MAX(steps - begin, 1);
+    const int64_t begin = options->warmup_steps;
+    /* Behind the last step the end of the slope is kept: 1, exactly. */
+    const double done = step < steps ? (double)(step - begin) / (double)(steps - begin) : 1;
     switch (options->schedule) {
     case GY_SCHEDULE_CONSTANT:
         break;

@@ -522,6 +522,88 @@ static void schedules_follow_their_formulas(void **state)
     assert_true(gy_schedule_rate(&o, 40, 100, 10) == 0.5);
 }
 
+/* As <gyre/train.h> says: the first step, the last one, and 0 right behind it and from then on.
+ */
+static void schedules_begin_and_end_where_they_say(void **state)
+{
+    (void)state;
+    static const int64_t totals[] = {1, 2, 3, 10, 1000003};
+    for (size_t i = 0; i < GY_COUNT(totals); i++) {
+        const int64_t steps = totals[i];
+        for (int warmup = 0; warmup <= 3; warmup++) {
+            for (int kind = GY_SCHEDULE_CONSTANT; kind <= GY_SCHEDULE_LINEAR; kind++) {
+                const gy_train_options o = {.rate = 0.7,
+                                            .schedule = (gy_schedule_kind)kind,
+                                            .schedule_factor = 0.5,
+                                            .schedule_every = 1,
+                                            .warmup_steps = warmup};
+                const double first = gy_schedule_rate(&o, 0, steps, steps);
+                const double last = gy_schedule_rate(&o, steps - 1, steps, steps);
+                const double part = 1 / (double)(steps - warmup);
+                assert_true(fabs(first - (warmup > 1 ? 0.7 / warmup : 0.7)) < 1e-15);
+                assert_true(last > 0); /* no step is without effect */
+                for (int64_t beyond = steps; beyond < steps + 3 && steps > warmup; beyond++) {
+                    const double rate = gy_schedule_rate(&o, beyond, steps, 4 * steps);
+                    assert_true(rate == (kind >= GY_SCHEDULE_COSINE ? 0 : 0.7));
+                }
+                if (steps > warmup && kind == GY_SCHEDULE_LINEAR) {
+                    assert_true(fabs(last - 0.7 * part) < 1e-12);
+                } else if (steps > warmup && kind == GY_SCHEDULE_COSINE) {
+                    const double half = sin(1.5707963267948966 * part);
+                    assert_true(fabs(last - 0.7 * half * half) < 1e-12);
+                } else if (steps <= warmup) {
+                    assert_true(fabs(last - 0.7 * (double)steps / warmup) < 1e-15);
+                }
+            }
+        }
+    }
+}
+
+static double rates[16];
+
+static gy_status keep_rate(void *arg, const gy_progress *progress)
+{
+    (void)arg;
+    rates[progress->step - 1] = progress->rate;
+    return GY_OK;
+}
+
+/* What the steps of a training see, broken off and resumed between any two of them. */
+static void a_resumed_training_follows_the_same_curve(void **state)
+{
+    (void)state;
+    gy_dataset set = points();
+    char folder[] = "/tmp/gyre-train-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    for (int64_t stop = 1; stop < 9; stop += 3) {
+        gy_train_options options = {.epochs = 3,
+                                    .batch = 20, /* 3 steps an epoch, the last of 10 rows */
+                                    .rate = 0.1,
+                                    .schedule = GY_SCHEDULE_LINEAR,
+                                    .warmup_steps = 2,
+                                    .checkpoint_folder = folder,
+                                    .step_limit = stop,
+                                    .on_step = keep_rate};
+        static const double expected[] = {0.05,    0.1,     0.1,     0.6 / 7, 0.5 / 7,
+                                          0.4 / 7, 0.3 / 7, 0.2 / 7, 0.1 / 7};
+        memset(rates, 0, sizeof(rates));
+        for (int part = 0; part < 2; part++) {
+            gy_model *model = new_model(0);
+            gy_train_result result;
+            assert_ok(gy_train(model, &set, NULL, &options, &result));
+            assert_int_equal(result.steps, part == 0 ? stop : 9);
+            gy_train_result_free(&result);
+            gy_model_free(model);
+            options.step_limit = 0;
+            options.resume = true;
+        }
+        for (int i = 0; i < 9; i++) {
+            assert_true(fabs(rates[i] - expected[i]) < 1e-12);
+        }
+        remove_folder(folder);
+    }
+}
+
 static void orders_are_permutations_that_repeat(void **state)
 {
     (void)state;
@@ -546,19 +628,30 @@ static void layer_texts_round_trip_and_refuse(void **state)
 {
     (void)state;
     static const char text[] =
-        "conv2d 32 5 0 2; relu; max_pool 2 2 0; flatten; dense 512; dropout 0.5; dense 10";
+        "conv2d 32 5 0 2; relu; max_pool 2 2 0; flatten; dense 512; dropout 0.5; "
+        "batch_norm 0.25 0.001; dense 10";
     gy_layer *layers = NULL;
     int count = 0;
     assert_ok(gy_layers_parse(text, &layers, &count));
-    assert_int_equal(count, 7);
+    assert_int_equal(count, 8);
     gy_text out = {.data = NULL};
     gy_layers_text(layers, count, &out);
     assert_string_equal(gy_text_get(&out), text);
     gy_text_free(&out);
     gy_free(layers);
-    static const char *const bad[] = {"",          "dense",         "dense 0", "dense 1e99",
-                                      "soup 3",    "dropout 1",     "relu 4",  "dense 3 relu",
-                                      "conv2d 32", "max_pool 0 1 1"};
+    static const char *const bad[] = {"",
+                                      "dense",
+                                      "dense 0",
+                                      "dense 1e99",
+                                      "soup 3",
+                                      "dropout 1",
+                                      "relu 4",
+                                      "dense 3 relu",
+                                      "conv2d 32",
+                                      "max_pool 0 1 1",
+                                      "batch_norm",
+                                      "batch_norm 2 1e-5",
+                                      "batch_norm 0.1 -1"};
     for (size_t i = 0; i < GY_COUNT(bad); i++) {
         assert_status(gy_layers_parse(bad[i], &layers, &count), GY_FORMAT);
     }
@@ -606,6 +699,8 @@ int main(void)
         cmocka_unit_test(options_out_of_range_are_named),
         cmocka_unit_test(patience_stops_early),
         cmocka_unit_test(schedules_follow_their_formulas),
+        cmocka_unit_test(schedules_begin_and_end_where_they_say),
+        cmocka_unit_test(a_resumed_training_follows_the_same_curve),
         cmocka_unit_test(orders_are_permutations_that_repeat),
         cmocka_unit_test(layer_texts_round_trip_and_refuse),
         cmocka_unit_test(mnist_files_are_read_and_bad_ones_named),
