@@ -11,11 +11,11 @@ extern "C" {
 #endif
 
 /**
- * Read an IDX file (the format of the MNIST digits), plain or gzip by its first bytes.
+ * Read an IDX file (the format of the MNIST digits), plain or compressed by its first bytes.
  *
  * @param tensor  takes a row-major tensor of the file's type and sizes; caller drops it
  * @return GY_OK; GY_NOTFOUND; GY_IO; GY_FORMAT wrong magic, a length other than the header
- * says, damaged gzip; GY_LIMIT over 8 GiB; GY_NOMEM. Texts name path, offset, value and
+ * says, damaged compression; GY_LIMIT over 8 GiB; GY_NOMEM. Texts name path, offset, value and
  * expectation.
  * @threads any
  */

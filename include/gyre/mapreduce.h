@@ -31,6 +31,7 @@
 #define GYRE_MAPREDUCE_H
 
 #include <gyre/flow.h>
+#include <gyre/format.h>
 #include <string.h>
 
 #ifdef __cplusplus
@@ -39,15 +40,15 @@ extern "C" {
 
 /* ---- records ---- */
 
-/** What a record of the inputs is. gzip and zstd are expanded, by their first bytes; such files
- * and CSV are one split. */
+/** What a record of the inputs is. Compressed files are expanded (gy_encoding); they and CSV
+ * are one split. Of all but FIXED a byte order mark (UTF-8) in front is no part of the first
+ * record. */
 typedef enum gy_record_format {
     GY_RECORDS_LINES, /* a line without its '\n'; other bytes as they are */
     GY_RECORDS_TEXT, /* some whole lines at once, up to 64 KiB or one longer line: for maps that
                         look for words themselves */
-    GY_RECORDS_CSV,  /* a row (RFC 4180), without a mark of UTF-8 before the first, with its
-                        quotes, without its line end; all rows must  have as many fields as  the
-                        first one of their file */
+    GY_RECORDS_CSV,  /* a row (RFC 4180), with its quotes, without its line end; all rows must
+                        have as many fields as the first one of their file */
     GY_RECORDS_KEY_VALUE, /* a line: key, tab, value; without a tab all of it is the key */
     GY_RECORDS_FIXED,     /* record_bytes each */
 } gy_record_format;
@@ -256,9 +257,10 @@ typedef struct gy_map_reduce_options {
      * Objects of S3 and HDFS are named by their URIs. */
     const char *const *inputs;
     gy_record_format format;
-    size_t record_bytes; /* FIXED */
-    char delimiter;      /* CSV; 0: ',' */
-    const char *map;     /* name of a GY_MAP */
+    gy_encoding encoding; /* of all inputs */
+    size_t record_bytes;  /* FIXED */
+    char delimiter;       /* CSV; 0: ',' */
+    const char *map;      /* name of a GY_MAP */
     gy_combine combine;
     const char *combine_function; /* GY_COMBINE_USER: a GY_COMBINE; with has_bytes a GY_REDUCE
                                      that gives values by gy_combine_put */
@@ -305,6 +307,7 @@ typedef struct gy_job_options {
     size_t split_bytes, memory_bytes; /* as of gy_map_reduce_options */
     const char *name;                 /* of the output's files; NULL: "part" */
     size_t hot_key_bytes;             /* as of gy_map_reduce_options */
+    gy_encoding encoding;             /* of all inputs */
 } gy_job_options;
 
 /** How often each word comes: lines of word, tab, count. */

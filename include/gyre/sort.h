@@ -1,12 +1,12 @@
 /**
  * Sorting of files as a job: lines or records of fixed size, by bytes, numbers or fields of
- * each. What gzip or zstd compressed is expanded (records of fixed size: when its name ends in
- * .gz, .zst or .zstd).
+ * each. Compressed files are expanded (gy_encoding).
  */
 #ifndef GYRE_SORT_H
 #define GYRE_SORT_H
 
 #include <gyre/flow.h>
+#include <gyre/format.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,14 +35,15 @@ typedef struct gy_sort_options {
     size_t key_offset;         /* of the key in its record */
     size_t key_bytes;          /* of lines at most so many; 0: to the end of the record */
     gy_sort_order order;
-    bool is_descending;  /* the largest first, equal ones as they stand in the inputs */
-    int field;           /* of lines: the key is this one, from 1, of what key_offset and
-                            key_bytes leave; 0: all of that. A line without it: an empty key */
-    char separator;      /* of fields; 0: blanks and tabs, as many as there are */
-    gy_sort_way way;     /* GY_SORT_NUMBER, is_descending and field take runs */
-    int partitions;      /* parts of the order, and files of the output; 0: one a core */
-    size_t memory_bytes; /* of a vertex, beside mapped inputs; at least 4 MiB; 0: 1 GiB */
-    const char *name;    /* of the output's files; NULL: "part" */
+    bool is_descending;   /* the largest first, equal ones as they stand in the inputs */
+    int field;            /* of lines: the key is this one, from 1, of what key_offset and
+                             key_bytes leave; 0: all of that. A line without it: an empty key */
+    char separator;       /* of fields; 0: blanks and tabs, as many as there are */
+    gy_sort_way way;      /* GY_SORT_NUMBER, is_descending and field take runs */
+    int partitions;       /* parts of the order, and files of the output; 0: one a core */
+    size_t memory_bytes;  /* of a vertex, beside mapped inputs; at least 4 MiB; 0: 1 GiB */
+    const char *name;     /* of the output's files; NULL: "part" */
+    gy_encoding encoding; /* of all inputs */
 } gy_sort_options;
 
 /**

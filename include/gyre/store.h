@@ -45,7 +45,7 @@ typedef gy_status (*gy_store_take)(void *arg, const void *data, size_t size_byte
 /**
  * Give the bytes of one object in order to `take`; all are of one version.
  *
- * @param is_expanded gzip and zstd are expanded, told by how the bytes begin
+ * @param is_expanded what is compressed is expanded (GY_ENCODING_AUTO)
  * @return GY_OK; what `take` returned; failures as above; GY_FORMAT damaged compression
  * @threads any
  * @cost remote: ranges of 8 MiB over two connections; 16 MiB of memory

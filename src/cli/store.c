@@ -102,8 +102,8 @@ static const gy_option list_options[] = {
 };
 
 static const gy_option cat_options[] = {
-    {"expand", 'x', GY_OPTION_FLAG, NULL, "expand gzip and zstd", PLACE(is_expanded), 0, 0,
-     NULL},
+    {"expand", 'x', GY_OPTION_FLAG, NULL, "expand gzip, zstd, bzip2, xz and lz4",
+     PLACE(is_expanded), 0, 0, NULL},
 };
 
 static const gy_option copy_options[] = {

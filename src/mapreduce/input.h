@@ -15,9 +15,13 @@ typedef struct gy_input {
     size_t size_bytes;
     uint64_t begin, end; /* of the part; end beyond the file: to its end */
     gy_record_format format;
-    size_t record_bytes; /* FIXED */
-    char delimiter;      /* CSV */
-    size_t record_most;  /* of a compressed file: the longest record; memory is twice as much */
+    gy_encoding encoding; /* how the file is to be taken */
+    bool is_expanded;     /* of a stream: it was compressed */
+    bool is_made;         /* of a stream: a program of this job wrote it, so its first bytes say
+                             nothing */
+    size_t record_bytes;  /* FIXED */
+    char delimiter;       /* CSV */
+    size_t record_most; /* of a compressed file: the longest record; memory is twice as much */
 } gy_input;
 
 /** What is done with a record; a failure ends the visit. */
@@ -51,10 +55,11 @@ GY_MUST_CHECK gy_status gy_input_visit_stream(const gy_input *input, gy_input_fi
  * first; at a record of one size. Pure. */
 uint64_t gy_input_stream_begin(gy_record_format format, size_t record_bytes, uint64_t begin);
 
-/** Is it text of two bytes a letter, by its first bytes? GY_FORMAT: it is, and named. */
-GY_MUST_CHECK gy_status gy_input_check_text(const char *path, const void *head, size_t size);
-/** Whether files that begin so can be parted. */
-bool gy_input_can_part(gy_record_format format, const void *head, size_t size_bytes);
+/** Whether a file with this head (its first GY_FORMAT_HEAD_BYTES) can be parted. Pure. */
+bool gy_input_can_part(const gy_input *input, const void *head, size_t size_bytes);
+/** GY_FORMAT: files with this head are refused; named, with what to do. */
+GY_MUST_CHECK gy_status gy_input_check_head(const gy_input *input, const void *head,
+                                            size_t size_bytes);
 
 /* ---- one piece of a file, for input.c ---- */
 

@@ -46,6 +46,7 @@ static const char *mistake_of(const gy_map_reduce_options *o)
         {o->inputs == NULL || o->inputs[0] == NULL, "no input was given"},
         {o->map == NULL, "no map function was given"},
         {(unsigned)o->format > GY_RECORDS_FIXED, "there is no such format of records"},
+        {(unsigned)o->encoding > GY_ENCODING_LZ4, "there is no such encoding of files"},
         {(unsigned)o->combine > GY_COMBINE_USER, "there is no such combine"},
         {(unsigned)o->order > GY_ORDER_VALUE, "there is no such order of a reduce"},
         {o->format == GY_RECORDS_FIXED && o->record_bytes == 0,
@@ -149,21 +150,32 @@ gy_status gy_job_look_at(const char *text, gy_job_file *file)
     return GY_OK;
 }
 
+/* An input as its maps will take it. */
+static gy_input input_of(const gy_map_reduce_options *options, const char *path)
+{
+    return (gy_input){.path = path, .format = options->format, .encoding = options->encoding};
+}
+
 /* Size and, of a file that is worth parting, whether that can be done. */
-static gy_status look_at(const char *path, gy_record_format format, gy_split_file *split)
+static gy_status look_at(const gy_map_reduce_options *options, const char *path,
+                         gy_split_file *split)
 {
     gy_job_file file = {0};
     GY_TRY(gy_job_look_at(path, &file));
-    *split = (gy_split_file){.size_bytes = file.size_bytes,
-                             .can_part = !file.is_elsewhere && !file.is_object &&
-                                         gy_input_can_part(format, file.head, file.head_bytes)};
+    *split = (gy_split_file){.size_bytes = file.size_bytes};
+    if (!file.is_elsewhere && !file.is_object) {
+        const gy_input input = input_of(options, path);
+        GY_TRY(gy_input_check_head(&input, file.head, file.head_bytes));
+        split->can_part = gy_input_can_part(&input, file.head, file.head_bytes);
+    }
     return GY_OK;
 }
 
 /* Whether an object that is worth parting can be: its head costs a request. */
-static gy_status look_into(const char *uri, gy_record_format format, gy_split_file *split)
+static gy_status look_into(const gy_map_reduce_options *options, const char *uri,
+                           gy_split_file *split)
 {
-    char head[4];
+    char head[GY_FORMAT_HEAD_BYTES];
     size_t got = 0;
     gy_place *place = NULL;
     gy_place_facts facts;
@@ -171,8 +183,11 @@ static gy_status look_into(const char *uri, gy_record_format format, gy_split_fi
     GY_TRY(gy_place_open(gy_env_real(), uri, NULL, &place));
     const gy_status status = gy_place_read(place, facts.version, 0, head, sizeof(head), &got);
     gy_place_close(place);
-    split->can_part = status == GY_OK && gy_input_can_part(format, head, got);
-    return status;
+    const gy_input input = input_of(options, uri);
+    GY_TRY(status);
+    GY_TRY(gy_input_check_head(&input, head, got));
+    split->can_part = gy_input_can_part(&input, head, got);
+    return GY_OK;
 }
 
 /* Files whose heads stores are asked for. */
@@ -186,7 +201,7 @@ static gy_status look_into_one(void *arg, size_t index)
 {
     const looking *at = arg;
     const size_t file = at->large[index];
-    return look_into(at->options->inputs[file], at->options->format, &at->files[file]);
+    return look_into(at->options, at->options->inputs[file], &at->files[file]);
 }
 
 /* Sizes as they are now: what is appended to a file while the job runs is no part of it. */
@@ -202,7 +217,7 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file
     uint64_t total = 0, bytes = 0;
     *sizes = files;
     for (size_t i = 0; status >= 0 && i < count; i++) {
-        status = look_at(options->inputs[i], options->format, &files[i]);
+        status = look_at(options, options->inputs[i], &files[i]);
         total += status >= 0 && files[i].size_bytes != UINT64_MAX ? files[i].size_bytes : 0;
     }
     if (status >= 0) {
@@ -291,6 +306,7 @@ static gy_task_options stage_options(const gy_map_reduce_options *o, gy_phase ph
     return (gy_task_options){
         .phase = phase,
         .format = o->format,
+        .encoding = o->encoding,
         .fold = gy_combine_fold(o->combine, o->has_bytes),
         .order = o->order,
         .is_counting = o->combine == GY_COMBINE_COUNT,

@@ -6,11 +6,12 @@
 
 #include "base/alloc.h"
 #include "mapreduce/task.h"
+#include "store/store.h"
 
 /** What is known of an input before anything runs. */
 typedef struct gy_job_file {
     uint64_t size_bytes;
-    char head[4]; /* (head_bytes) its first bytes */
+    char head[GY_FORMAT_HEAD_BYTES]; /* (head_bytes) its first bytes */
     size_t head_bytes;
     bool is_elsewhere; /* on disks of hosts, by its name: nothing else is known of it */
     bool is_object;    /* of S3 or HDFS: of it the size alone */

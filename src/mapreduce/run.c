@@ -127,13 +127,16 @@ static gy_status map_object(mapping *at, const gy_input *from, object_bytes *byt
         return gy_fail(GY_FORMAT, "%s has become longer since the job was planned: %llu bytes",
                        from->path, (unsigned long long)total);
     }
-    if (from->begin > 0 || from->end < total) {
+    if (from->begin > 0 || from->end < total) { /* as it was planned: not compressed */
         return gy_input_visit_stream(from, fill_from_object, bytes, map_record, at);
     }
     gy_source *source = NULL;
     gy_input whole = *from;
     whole.end = 0;
-    GY_TRY(gy_source_over(&ops, bytes, total, from->path, GY_ENCODING_AUTO, &source));
+    const gy_encoding encoding =
+        gy_encoding_for(from->encoding, from->path, from->format == GY_RECORDS_FIXED);
+    GY_TRY(gy_source_over(&ops, bytes, total, from->path, encoding, &source));
+    whole.is_expanded = gy_source_is_packed(source);
     const gy_status status =
         gy_input_visit_stream(&whole, fill_from_source, source, map_record, at);
     gy_source_close(source);
@@ -148,7 +151,7 @@ static gy_status map_file(mapping *at, gy_input *from, int input)
     GY_TRY(gy_vertex_read(map->vertex, input, &data, &from->size_bytes));
     from->data = data;
     begin_part(at, input, from->size_bytes);
-    if (gy_input_can_part(from->format, data, from->size_bytes)) {
+    if (gy_input_can_part(from, data, from->size_bytes)) {
         map->lasting = data;
         map->lasting_size = from->size_bytes;
     }
@@ -164,6 +167,7 @@ static gy_status map_part(mapping *at, int input, const char *path)
                      .begin = part->begin,
                      .end = part->end,
                      .format = stage->options.format,
+                     .encoding = stage->options.encoding,
                      .record_bytes = stage->options.record_bytes,
                      .delimiter = stage->options.delimiter,
                      .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};
@@ -224,6 +228,7 @@ static gy_status map_stream(mapping *at)
     const gy_task_stage *stage = map->stage;
     const gy_input from = {.path = "input",
                            .format = stage->options.format,
+                           .is_made = true,
                            .record_bytes = stage->options.record_bytes,
                            .delimiter = stage->options.delimiter,
                            .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};

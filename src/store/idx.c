@@ -84,7 +84,7 @@ static gy_status check_size(const gy_source *source, const gy_view *shape, uint6
         return gy_fail(GY_FORMAT,
                        "%s: the header says %s, %llu bytes in all, but there are %s%llu", name,
                        gy_view_text(shape, text), (unsigned long long)(header + wanted),
-                       gy_source_is_gzip(source) ? "at most " : "",
+                       gy_source_is_packed(source) ? "at most " : "",
                        (unsigned long long)gy_source_bound(source));
     }
     return GY_OK;

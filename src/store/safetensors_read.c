@@ -283,7 +283,7 @@ static gy_status load(parse *in, gy_pool *pool, gy_bundle *bundle)
 
 gy_status gy_bundle_load(gy_source *source, gy_pool *pool, gy_bundle **bundle)
 {
-    GY_ASSERT(!gy_source_is_gzip(source));
+    GY_ASSERT(!gy_source_is_packed(source));
     gy_bundle *made = NULL;
     GY_TRY(gy_bundle_new(&made));
     parse in = {.source = source, .path = gy_source_name(source)};

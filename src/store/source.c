@@ -1,16 +1,9 @@
-/* Sources: bytes in order from a file or from memory, gzip and zstd expanded where asked for.
- */
+/* Sources: bytes in order from a file or from memory, expanded where asked for. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
 
 #include <string.h>
-
-enum {
-    MAGIC_BYTES = 4, /* zstd's; gzip has two */
-    DEFLATE_MAX_RATIO = 1032,
-    ZSTD_MAX_RATIO = 1 << 15, /* a block of 128 KiB in 4 bytes */
-};
 
 struct gy_source {
     const gy_source_ops *ops; /* NULL: a file or memory */
@@ -18,11 +11,10 @@ struct gy_source {
     gy_env *env;               /* NULL: memory */
     const unsigned char *data; /* memory, borrowed */
     int file;
-    uint64_t size_bytes, raw_at;     /* raw bytes in all, and those taken */
-    unsigned char head[MAGIC_BYTES]; /* read ahead to see the magic */
+    uint64_t size_bytes, raw_at;              /* raw bytes in all, and those taken */
+    unsigned char head[GY_FORMAT_HEAD_BYTES]; /* read ahead to see what it is */
     size_t head_at, head_count;
-    gy_gunzip *gunzip; /* both NULL: plain */
-    gy_unzstd *unzstd;
+    gy_decoder *decoder; /* NULL: plain */
     char *name;
 };
 
@@ -77,16 +69,6 @@ uint64_t gy_source_raw_at(const gy_source *source)
     return source->raw_at;
 }
 
-bool gy_encoding_is_gzip(const void *data, size_t size_bytes)
-{
-    return size_bytes >= 2 && memcmp(data, "\x1f\x8b", 2) == 0;
-}
-
-bool gy_encoding_is_zstd(const void *data, size_t size_bytes)
-{
-    return size_bytes >= MAGIC_BYTES && memcmp(data, "\x28\xb5\x2f\xfd", MAGIC_BYTES) == 0;
-}
-
 /* Look at the first bytes and choose the decoder. */
 static gy_status choose_decoder(gy_source *source, gy_encoding encoding)
 {
@@ -96,10 +78,18 @@ static gy_status choose_decoder(gy_source *source, gy_encoding encoding)
     size_t got = 0;
     GY_TRY(take(source, source->head, sizeof(source->head), &got));
     source->head_count = got;
-    if (gy_encoding_is_gzip(source->head, got)) {
-        return gy_gunzip_new(&source->gunzip);
+    const gy_file_format *wanted = gy_format_of(encoding),
+                         *found = gy_format_find(source->head, got);
+    if (wanted == NULL) {
+        GY_TRY(gy_format_check(source->name, source->head, got));
+        return found != NULL ? gy_decoder_new(found->encoding, &source->decoder) : GY_OK;
     }
-    return gy_encoding_is_zstd(source->head, got) ? gy_unzstd_new(&source->unzstd) : GY_OK;
+    if (found != wanted &&
+        !(wanted->ops->has_skippable && gy_format_is_skippable(source->head, got))) {
+        return gy_fail(GY_FORMAT, "%s: not %s: expected %s in front", source->name,
+                       wanted->name, wanted->advice);
+    }
+    return gy_decoder_new(encoding, &source->decoder);
 }
 
 static void close_below(const gy_source *source)
@@ -161,29 +151,21 @@ void gy_source_close(gy_source *source)
         return;
     }
     close_below(source);
-    gy_gunzip_free(source->gunzip);
-    gy_unzstd_free(source->unzstd);
+    gy_decoder_free(source->decoder);
     gy_free(source->name);
     gy_free(source);
 }
 
 gy_status gy_source_read(gy_source *source, void *data, size_t wanted, size_t *got)
 {
-    if (source->gunzip != NULL) {
-        return gy_gunzip_read(source->gunzip, source, data, wanted, got);
-    }
-    if (source->unzstd != NULL) {
-        return gy_unzstd_read(source->unzstd, source, data, wanted, got);
-    }
-    return gy_source_raw(source, data, wanted, got);
+    return source->decoder != NULL ? gy_decoder_read(source->decoder, source, data, wanted, got)
+                                   : gy_source_raw(source, data, wanted, got);
 }
 
 uint64_t gy_source_bound(const gy_source *source)
 {
     uint64_t bound = source->size_bytes;
-    const uint64_t ratio = source->gunzip != NULL   ? DEFLATE_MAX_RATIO
-                           : source->unzstd != NULL ? ZSTD_MAX_RATIO
-                                                    : 1;
+    const uint64_t ratio = source->decoder != NULL ? gy_decoder_ratio(source->decoder) : 1;
     if (__builtin_mul_overflow(bound, ratio, &bound)) {
         bound = UINT64_MAX;
     }
@@ -195,7 +177,7 @@ const char *gy_source_name(const gy_source *source)
     return source->name;
 }
 
-bool gy_source_is_gzip(const gy_source *source)
+bool gy_source_is_packed(const gy_source *source)
 {
-    return source->gunzip != NULL;
+    return source->decoder != NULL;
 }

@@ -1,6 +1,6 @@
 /**
- * Room store: files and formats, for higher rooms. Reading order: file, source, gzip, zstd,
- * writer, idx, bundle.
+ * Room store: files and formats, for higher rooms. Reading order: file, source,
+ * formats, writer, idx, bundle.
  *
  * Failures name the path, where it helps the offset, the value seen and what was expected.
  */
@@ -10,6 +10,7 @@
 #include "base/env.h"
 
 #include <gyre/data.h>
+#include <gyre/format.h>
 
 /* ---- whole files ---- */
 
@@ -42,20 +43,28 @@ void gy_file_unmap(gy_mapping *mapping);
 
 /* ---- streams in ---- */
 
-/** Bytes in order from a file or from memory, gzip and zstd expanded where asked for. Not
- * thread-safe. */
+/** Bytes in order from a file or from memory, expanded where asked for. Not thread-safe. */
 typedef struct gy_source gy_source;
 
-typedef enum gy_encoding {
-    GY_ENCODING_PLAIN, /* the bytes as they are */
-    GY_ENCODING_AUTO,  /* expand when they begin as gzip (1f 8b) or zstd (28 b5 2f fd) does */
-} gy_encoding;
+/* Formats (formats.c): what a file is, by its first bytes. */
 
-/** Whether bytes begin as a file of that encoding does. */
-bool gy_encoding_is_gzip(const void *data, size_t size_bytes);
-bool gy_encoding_is_zstd(const void *data, size_t size_bytes);
+enum { GY_FORMAT_HEAD_BYTES = 512 }; /* that all formats show themselves in */
 
-/** Errors as gy_file_read. `path` is copied. */
+/** How to take a file for which `asked` was said: what is declared as binary is expanded only
+ * where its name says so, too. Pure. */
+gy_encoding gy_encoding_for(gy_encoding asked, const char *path, bool is_binary);
+/** Whether a source of that encoding would expand a file with this head (its first
+ * GY_FORMAT_HEAD_BYTES, or all of it). Pure. */
+bool gy_format_is_packed(gy_encoding encoding, const void *head, size_t size_bytes);
+/** GY_FORMAT: it is a container that Gyre does not read; named, with what to do. */
+GY_MUST_CHECK gy_status gy_format_check(const char *path, const void *head, size_t size_bytes);
+/** The same of what shall be text: not compressed, not UTF-16 or 32, and no other bytes under
+ * the name of a compressed file. */
+GY_MUST_CHECK gy_status gy_format_check_text(const char *path, bool is_expanded,
+                                             const void *head, size_t size_bytes);
+
+/** Errors as gy_file_read; GY_FORMAT what is no file of that encoding, or a container that Gyre
+ * does not read (GY_ENCODING_AUTO); GY_UNSUPPORTED a library is not there. `path` is copied. */
 GY_MUST_CHECK gy_status gy_source_open(gy_env *env, const char *path, gy_encoding encoding,
                                        gy_source **source);
 /** Over memory that is borrowed until the close; `name` stands for the path in messages. */
@@ -75,21 +84,21 @@ GY_MUST_CHECK gy_status gy_source_over(const gy_source_ops *ops, void *arg, uint
                                        gy_source **source);
 
 /**
- * Read up to `wanted` bytes; fewer (`*got`) only at the end. At the end of gzip and zstd their
- * checks have passed.
+ * Read up to `wanted` bytes; fewer (`*got`) only at the end. At the end of what is
+ * expanded its checks have passed.
  *
- * @return GY_OK; GY_IO; GY_FORMAT gzip or zstd that is damaged, cut short or followed by
- * other bytes;
- * GY_NOMEM
+ * @return GY_OK; GY_IO; GY_FORMAT what is expanded is damaged, cut short or followed by other
+ * bytes; GY_LIMIT it needs more memory than 128 MiB; GY_NOMEM
  */
 GY_MUST_CHECK gy_status gy_source_read(gy_source *source, void *data, size_t wanted,
                                        size_t *got);
 
-/** Bytes the whole source gives at most: exact when plain, 1032 for each byte of gzip, 32768 of
- * zstd. */
+/** Bytes the whole source gives at most: exact when plain, 1032 for each byte of gzip, and so
+ * on. */
 uint64_t gy_source_bound(const gy_source *source);
 const char *gy_source_name(const gy_source *source);
-bool gy_source_is_gzip(const gy_source *source);
+/** Whether it is expanded. */
+bool gy_source_is_packed(const gy_source *source);
 
 /**
  * Expand gzip (one or several members) in memory. GY_LIMIT past limit_bytes, before more than

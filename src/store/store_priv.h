@@ -30,20 +30,68 @@ GY_MUST_CHECK gy_status gy_source_raw(gy_source *source, void *data, size_t want
 /** Raw bytes taken so far. */
 uint64_t gy_source_raw_at(const gy_source *source);
 
-/* The gzip decoder above them. */
-typedef struct gy_gunzip gy_gunzip;
-GY_MUST_CHECK gy_status gy_gunzip_new(gy_gunzip **gunzip);
-void gy_gunzip_free(gy_gunzip *gunzip);
-/** As gy_source_read; takes what it needs with gy_source_raw. */
-GY_MUST_CHECK gy_status gy_gunzip_read(gy_gunzip *gunzip, gy_source *source, void *data,
-                                       size_t wanted, size_t *got);
+/* ---- what expands them ---- */
 
-/* The zstd decoder, the same way. */
-typedef struct gy_unzstd gy_unzstd;
-GY_MUST_CHECK gy_status gy_unzstd_new(gy_unzstd **unzstd);
-void gy_unzstd_free(gy_unzstd *unzstd);
-GY_MUST_CHECK gy_status gy_unzstd_read(gy_unzstd *unzstd, gy_source *source, void *data,
-                                       size_t wanted, size_t *got);
+/** Bytes on their way through a decoder: it takes from the front of both. */
+typedef struct gy_decode_io {
+    const unsigned char *in;
+    size_t in_bytes;
+    unsigned char *out;
+    size_t out_bytes;
+    const char *reason; /* of GY_FORMAT and GY_LIMIT; static */
+} gy_decode_io;
+
+/** A library's decoder of one member, frame or stream: a file may have several, one behind the
+ * other. The reason of a failure stands in `io`; only `begin` calls gy_fail. */
+typedef struct gy_decoder_ops {
+    size_t state_bytes; /* of the zeroed state */
+    /* Before each member. The first of them makes what `end` frees, also when it fails.
+       GY_NOMEM; GY_UNSUPPORTED the library is not there. */
+    gy_status (*begin)(void *state);
+    void (*end)(void *state);
+    /* Some bytes of the member; *is_whole: it has ended and its checks have passed. GY_FORMAT;
+       GY_LIMIT it needs too much memory; GY_NOMEM. */
+    gy_status (*step)(void *state, gy_decode_io *io, bool *is_whole);
+    uint64_t ratio_max; /* bytes out of one at most */
+    size_t padding;     /* NUL bytes may lie behind a member, a multiple of so many; 0: none */
+    bool has_skippable; /* frames to skip may lie before, between and behind */
+} gy_decoder_ops;
+
+extern const gy_decoder_ops gy_gzip_ops, gy_zstd_ops, gy_bzip2_ops, gy_xz_ops, gy_lz4_ops;
+
+/** A row of the table of formats (formats.c). */
+typedef struct gy_file_format {
+    const char *name;
+    gy_encoding encoding; /* that it is read as; GY_ENCODING_AUTO: its bytes alone do not say */
+    const char *magic;    /* (magic_bytes) at `offset`; NULL: there is none */
+    size_t magic_bytes, offset, bytes_min; /* bytes_min: enough of it in a file that is cut */
+    bool (*is_it)(const unsigned char *head, size_t size_bytes); /* and this; NULL: nothing */
+    const char *names;         /* ends of names, parted by blanks; NULL: none */
+    const char *advice;        /* of what is read: its magic; else what to do */
+    const gy_decoder_ops *ops; /* NULL: it is refused */
+} gy_file_format;
+
+/** What a head is that has GY_FORMAT_HEAD_BYTES or all of a file; NULL: nothing that is known.
+ * Pure. */
+const gy_file_format *gy_format_find(const void *head, size_t size_bytes);
+/** The row of what is read as `encoding`. */
+const gy_file_format *gy_format_of(gy_encoding encoding);
+/** Whether a frame to skip begins there: zstd and lz4 share their magic numbers. */
+bool gy_format_is_skippable(const void *head, size_t size_bytes);
+
+/** Expands what gy_source_raw gives. */
+typedef struct gy_decoder gy_decoder;
+/** `encoding`: AUTO after frames to skip, which do not say what they belong to. */
+GY_MUST_CHECK gy_status gy_decoder_new(gy_encoding encoding, gy_decoder **decoder);
+void gy_decoder_free(gy_decoder *decoder);
+/** As gy_source_read. */
+GY_MUST_CHECK gy_status gy_decoder_read(gy_decoder *decoder, gy_source *source, void *data,
+                                        size_t wanted, size_t *got);
+/** Bytes out of one byte at most. */
+uint64_t gy_decoder_ratio(const gy_decoder *decoder);
+
+/** Whether a library can be opened; GY_UNSUPPORTED: it is named, with what needs it. */
+GY_MUST_CHECK gy_status gy_late_check(const char *library, const char *purpose);
 
 /* A bundle. */
 typedef struct gy_bundle_item {

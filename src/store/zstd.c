@@ -1,71 +1,72 @@
-/* Zstandard (RFC 8878) through libzstd: frames one after the other, nothing behind them. */
+/* Zstandard (RFC 8878) through libzstd: a frame. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
-enum { INPUT_BYTES = 64 << 10, WINDOW_LOG_MAX = 27 };
+enum { WINDOW_LOG_MAX = 27 };
 
-struct gy_unzstd {
+typedef struct unzstd {
     ZSTD_DCtx *context;
-    ZSTD_inBuffer input;
-    bool is_between; /* no frame is open */
-    char bytes[INPUT_BYTES];
-};
+} unzstd;
 
-gy_status gy_unzstd_new(gy_unzstd **unzstd)
+static gy_status begin(void *state)
 {
-    gy_unzstd *made = gy_alloc_zero("store.zstd", 1, sizeof(*made));
-    ZSTD_DCtx *context = made == NULL ? NULL : ZSTD_createDCtx();
-    if (context == NULL) {
-        gy_free(made);
+    unzstd *own = state;
+    if (own->context != NULL) {
+        (void)ZSTD_DCtx_reset(own->context, ZSTD_reset_session_only);
+        return GY_OK;
+    }
+    own->context = ZSTD_createDCtx();
+    if (own->context == NULL) {
         return gy_fail(GY_NOMEM, "out of memory: no room to expand zstd");
     }
-    const size_t result = ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
+    const size_t result =
+        ZSTD_DCtx_setParameter(own->context, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
     GY_ASSERT(!ZSTD_isError(result));
-    made->context = context;
-    made->input.src = made->bytes;
-    *unzstd = made;
     return GY_OK;
 }
 
-void gy_unzstd_free(gy_unzstd *unzstd)
+static void end(void *state)
 {
-    if (unzstd != NULL) {
-        (void)ZSTD_freeDCtx(unzstd->context);
-        gy_free(unzstd);
+    (void)ZSTD_freeDCtx(((unzstd *)state)->context);
+}
+
+static gy_status step(void *state, gy_decode_io *io, bool *is_whole)
+{
+    ZSTD_inBuffer in = {io->in, io->in_bytes, 0};
+    ZSTD_outBuffer out = {io->out, io->out_bytes, 0};
+    const size_t result = ZSTD_decompressStream(((unzstd *)state)->context, &out, &in);
+    io->in += in.pos;
+    io->in_bytes -= in.pos;
+    io->out += out.pos;
+    io->out_bytes -= out.pos;
+    *is_whole = result == 0;
+    if (!ZSTD_isError(result)) {
+        return GY_OK;
+    }
+    io->reason = ZSTD_getErrorName(result);
+    switch ((int)ZSTD_getErrorCode(result)) { /* of the many some */
+    case ZSTD_error_memory_allocation:
+        return GY_NOMEM;
+    case ZSTD_error_frameParameter_windowTooLarge:
+        io->reason = "its window is larger than 128 MiB: compress it again without --ultra or "
+                     "with --long=27 at most";
+        return GY_LIMIT;
+    case ZSTD_error_dictionary_wrong:
+        io->reason = "it was compressed with a dictionary, which is not there: expand it first "
+                     "(zstd -d -D FILE)";
+        return GY_LIMIT;
+    default:
+        return GY_FORMAT;
     }
 }
 
-gy_status gy_unzstd_read(gy_unzstd *unzstd, gy_source *source, void *data, size_t wanted,
-                         size_t *got)
-{
-    ZSTD_outBuffer out = {data, wanted, 0};
-    ZSTD_inBuffer *in = &unzstd->input;
-    while (out.pos < out.size) {
-        bool is_end = false;
-        if (in->pos == in->size) {
-            GY_TRY(gy_source_raw(source, unzstd->bytes, sizeof(unzstd->bytes), &in->size));
-            in->pos = 0;
-            is_end = in->size == 0;
-        }
-        if (is_end && unzstd->is_between) {
-            break;
-        }
-        const size_t before = out.pos,
-                     result = ZSTD_decompressStream(unzstd->context, &out, in);
-        const unsigned long long at = gy_source_raw_at(source) - (in->size - in->pos);
-        if (ZSTD_isError(result)) {
-            return gy_fail(GY_FORMAT, "%s: damaged zstd near byte %llu: %s",
-                           gy_source_name(source), at, ZSTD_getErrorName(result));
-        }
-        if (is_end && out.pos == before) { /* what it held back is out, and more is to come */
-            return gy_fail(GY_FORMAT, "%s: zstd cut short at byte %llu", gy_source_name(source),
-                           at);
-        }
-        unzstd->is_between = result == 0;
-    }
-    *got = out.pos;
-    return GY_OK;
-}
+const gy_decoder_ops gy_zstd_ops = {.state_bytes = sizeof(unzstd),
+                                    .begin = begin,
+                                    .end = end,
+                                    .step = step,
+                                    .ratio_max = 1 << 15, /* a block of 128 KiB in 4 bytes */
+                                    .has_skippable = true};

@@ -15,7 +15,7 @@ typedef struct mr_settings {
     gy_option_list files;
     long long partitions, memory, split, bad_records, field, weight, k;
     long long record, key_offset, key_bytes, hot_key;
-    const char *key_kind, *separator;
+    const char *key_kind, *separator, *format;
     double record_timeout, copy_after;
     bool is_fixed, ignores_case, is_inverted, is_counting, is_quiet, has_stats;
     bool is_numeric, is_descending;
@@ -30,6 +30,9 @@ static mr_settings settings = {.field = -1,
 
 #define PLACE(member) offsetof(mr_settings, member)
 
+/* In the order of gy_encoding. */
+#define FORMATS "auto|text|gzip|zstd|bzip2|xz|lz4"
+
 static const gy_option options[] = {
     {"output", 'o', GY_OPTION_TEXT, "DIR",
      "folder of the output, or prefix in S3 or HDFS, where nothing is yet", PLACE(output), 0, 0,
@@ -38,6 +41,9 @@ static const gy_option options[] = {
      "files of the output (default: two a core; of sort one)", PLACE(partitions), 1, 4096,
      NULL},
     GY_JOB_OPTIONS(mr_settings),
+    {"format", 0, GY_OPTION_CHOICE, "KIND",
+     "of the inputs' files (default: auto, what their first bytes say)", PLACE(format), 0, 0,
+     FORMATS},
     {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of a task (default: 1GiB)", PLACE(memory),
      GY_FLOW_MEMORY_LEAST, 0, NULL},
     {"split", 0, GY_OPTION_SIZE, "SIZE", "of input a map takes (default: 32 to 256 MiB)",
@@ -97,11 +103,18 @@ static const gy_option options[] = {
 
 static const char *pattern; /* of grep */
 
+static gy_encoding encoding(void)
+{
+    return settings.format != NULL ? (gy_encoding)gy_options_choice(FORMATS, settings.format)
+                                   : GY_ENCODING_AUTO;
+}
+
 static gy_job_options common(const gy_file_list *inputs)
 {
     return (gy_job_options){.inputs = inputs->paths,
                             .partitions = (int)settings.partitions,
                             .split_bytes = (size_t)settings.split,
+                            .encoding = encoding(),
                             .memory_bytes = (size_t)settings.memory};
 }
 
@@ -162,7 +175,8 @@ static gy_dag *make_sort(gy_flow *flow, const gy_file_list *inputs)
                   .field = settings.field > 0 ? (int)settings.field : 0,
                   .separator = (char)(settings.separator != NULL ? settings.separator[0] : 0),
                   .partitions = (int)settings.partitions,
-                  .memory_bytes = (size_t)settings.memory});
+                  .memory_bytes = (size_t)settings.memory,
+                  .encoding = encoding()});
 }
 
 static gy_dag *make_commands(gy_flow *flow, const gy_file_list *inputs)
@@ -386,8 +400,8 @@ const gy_command gy_command_mr = {
         "index INPUT...          for each word the numbers of the inputs that have it\n"
         "topk INPUT...           the lines, or values of a field, that come most often\n"
         "--map COMMAND INPUT...  any commands, by standard input and output\n\n"
-        "INPUT is a file, also one of gzip or zstd, or a folder of files, an object or a "
-        "prefix:\n"
+        "INPUT is a file, also of gzip, zstd, bzip2, xz or lz4, or a folder of files, an "
+        "object or a prefix:\n"
         "s3://BUCKET/KEY, hdfs://HOST:PORT/PATH.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

@@ -34,6 +34,7 @@ static gy_map_reduce_options options_of(const gy_job_options *job, const char *m
                                    .map = map,
                                    .partitions = job->partitions,
                                    .split_bytes = job->split_bytes,
+                                   .encoding = job->encoding,
                                    .memory_bytes = job->memory_bytes,
                                    .name = job->name,
                                    .hot_key_bytes = job->hot_key_bytes};

@@ -94,10 +94,7 @@ static gy_status visit_row(gy_input_state *state, const gy_record *record, const
 gy_status gy_visit_rows(gy_input_state *state, const gy_piece_of *piece, size_t *used)
 {
     gy_record record = {.file = state->input->path, .delimiter = state->input->delimiter};
-    /* What some programs write before UTF-8 is no part of the first field. */
-    const bool has_mark =
-        piece->offset == 0 && piece->size >= 3 && memcmp(piece->data, "\xef\xbb\xbf", 3) == 0;
-    size_t at = has_mark ? 3 : 0;
+    size_t at = 0;
     while (at < piece->stop) {
         row seen;
         const row_end end =

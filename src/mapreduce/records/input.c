@@ -6,7 +6,9 @@
 
 #include <string.h>
 
-enum { PIECE_BYTES = 1 << 20, BEYOND_BYTES = 64 << 10 };
+enum { PIECE_BYTES = 1 << 20, BEYOND_BYTES = 64 << 10, MARK_BYTES = 3 };
+
+#define MARK "\xef\xbb\xbf" /* of UTF-8 */
 
 typedef gy_status (*visit_piece)(gy_input_state *state, const gy_piece_of *piece, size_t *used);
 
@@ -26,14 +28,15 @@ static visit_piece visitor_of(gy_record_format format)
     gy_panic("no record format %d", (int)format);
 }
 
-static bool is_compressed(const void *head, size_t size_bytes)
+static gy_encoding encoding_of(const gy_input *input)
 {
-    return gy_encoding_is_gzip(head, size_bytes) || gy_encoding_is_zstd(head, size_bytes);
+    return gy_encoding_for(input->encoding, input->path, input->format == GY_RECORDS_FIXED);
 }
 
-bool gy_input_can_part(gy_record_format format, const void *head, size_t size_bytes)
+bool gy_input_can_part(const gy_input *input, const void *head, size_t size_bytes)
 {
-    return format != GY_RECORDS_CSV && !is_compressed(head, size_bytes);
+    return input->format != GY_RECORDS_CSV &&
+           !gy_format_is_packed(encoding_of(input), head, size_bytes);
 }
 
 uint64_t gy_input_stream_begin(gy_record_format format, size_t record_bytes, uint64_t begin)
@@ -45,22 +48,42 @@ uint64_t gy_input_stream_begin(gy_record_format format, size_t record_bytes, uin
                                       : begin - 1;
 }
 
-/* Text of two bytes a letter would be taken for words with NUL bytes in them. */
-gy_status gy_input_check_text(const char *path, const void *head, size_t size)
+gy_status gy_input_check_head(const gy_input *input, const void *head, size_t size_bytes)
 {
-    const unsigned char *data = head;
-    if (size >= 2 && (memcmp(data, "\xff\xfe", 2) == 0 || memcmp(data, "\xfe\xff", 2) == 0)) {
-        return gy_fail(GY_FORMAT,
-                       "%s: begins as UTF-16 does (%02x %02x): expected UTF-8 or bytes", path,
-                       data[0], data[1]);
+    const gy_encoding encoding = encoding_of(input);
+    if (encoding != GY_ENCODING_AUTO || gy_format_is_packed(encoding, head, size_bytes)) {
+        return GY_OK;
     }
-    return GY_OK;
+    return input->format == GY_RECORDS_FIXED
+               ? gy_format_check(input->path, head, size_bytes)
+               : gy_format_check_text(input->path, false, head, size_bytes);
 }
 
-static gy_status check_head(const gy_input *input, const char *data, size_t size)
+/* What is visited shall be text, however it came. */
+static gy_status check_text(const gy_input *input, const char *data, size_t size)
 {
-    return input->format == GY_RECORDS_FIXED ? GY_OK
-                                             : gy_input_check_text(input->path, data, size);
+    return input->format == GY_RECORDS_FIXED || input->is_made ||
+                   input->encoding != GY_ENCODING_AUTO
+               ? GY_OK
+               : gy_format_check_text(input->path, input->is_expanded, data,
+                                      GY_MIN(size, (size_t)GY_FORMAT_HEAD_BYTES));
+}
+
+/* What some programs write before UTF-8 is no part of the first record: the piece begins behind
+ * it. How many bytes that are. */
+static size_t skip_mark(const gy_input *input, gy_piece_of *piece)
+{
+    if (piece->offset != 0 || piece->size < MARK_BYTES || input->is_made ||
+        input->format == GY_RECORDS_FIXED || memcmp(piece->data, MARK, MARK_BYTES) != 0) {
+        return 0;
+    }
+    piece->data += MARK_BYTES;
+    piece->size -= MARK_BYTES;
+    piece->offset = MARK_BYTES;
+    /* The record behind the mark is of the part that has the mark's first byte. */
+    piece->stop = piece->stop > MARK_BYTES ? piece->stop - MARK_BYTES : 1;
+    piece->stop = GY_MIN(piece->stop, piece->size);
+    return MARK_BYTES;
 }
 
 /* Where the first record of the part begins. */
@@ -82,7 +105,7 @@ static size_t first_record(const gy_input *input)
 static gy_status visit_mapped(gy_input_state *state, visit_piece visit)
 {
     const gy_input *input = state->input;
-    GY_TRY(check_head(input, input->data, input->size_bytes));
+    GY_TRY(check_text(input, input->data, input->size_bytes));
     if (input->format == GY_RECORDS_FIXED && input->size_bytes % input->record_bytes != 0) {
         const size_t cut = input->size_bytes - input->size_bytes % input->record_bytes;
         return gy_fail(GY_FORMAT, "%s: the record at offset %zu has %zu bytes: expected %zu",
@@ -92,13 +115,14 @@ static gy_status visit_mapped(gy_input_state *state, visit_piece visit)
     if (first >= input->end) {
         return GY_OK;
     }
-    const gy_piece_of piece = {.data = input->data + first,
-                               .size = input->size_bytes - first,
-                               .offset = first,
-                               .is_last = true,
-                               .stop = (size_t)GY_MIN(input->end, (uint64_t)input->size_bytes) -
-                                       first};
+    gy_piece_of piece = {.data = input->data + first,
+                         .size = input->size_bytes - first,
+                         .offset = first,
+                         .is_last = true,
+                         .stop =
+                             (size_t)GY_MIN(input->end, (uint64_t)input->size_bytes) - first};
     size_t used = 0;
+    (void)skip_mark(input, &piece);
     return visit(state, &piece, &used);
 }
 
@@ -112,13 +136,14 @@ typedef struct expanding {
     uint64_t end; /* of the part; UINT64_MAX: the stream's */
 } expanding;
 
-/* How much to ask for: up to the part's end; beyond it, where a record ends that began within,
- * as much again as there is of it. */
+/* How much to ask for: up to the part's end, but at first what shows what the file is; beyond
+ * it, where a record ends that began within, as much again as there is of it. */
 static size_t wanted_of(const expanding *from)
 {
     const uint64_t at = from->offset + from->size;
-    const uint64_t most =
-        at < from->end ? from->end - at : GY_MAX(from->size, (uint64_t)BEYOND_BYTES);
+    const uint64_t least = at == 0 ? GY_FORMAT_HEAD_BYTES : 1;
+    const uint64_t most = at < from->end ? GY_MAX(from->end - at, least)
+                                         : GY_MAX(from->size, (uint64_t)BEYOND_BYTES);
     return (size_t)GY_MIN(most, (uint64_t)(from->capacity - from->size));
 }
 
@@ -173,18 +198,19 @@ static gy_status visit_expanding(gy_input_state *state, visit_piece visit, expan
     for (bool is_last = false; !is_last && from->offset < from->end;) {
         GY_TRY(expand_more(state->input, from, &is_last));
         if (from->offset == 0) {
-            GY_TRY(check_head(state->input, from->buffer, from->size));
+            GY_TRY(check_text(state->input, from->buffer, from->size));
         }
-        const gy_piece_of piece = {
+        gy_piece_of piece = {
             .data = from->buffer,
             .size = from->size,
             .offset = from->offset,
             .is_last = is_last,
             .stop = (size_t)GY_MIN((uint64_t)from->size, from->end - from->offset)};
         size_t used = 0;
+        const size_t mark = skip_mark(state->input, &piece);
         GY_TRY(visit(state, &piece, &used));
-        GY_ASSERT(used <= from->size && (!is_last || used >= piece.stop));
-        drop(from, used);
+        GY_ASSERT(used <= piece.size && (!is_last || used >= piece.stop));
+        drop(from, used > 0 || is_last ? mark + used : 0); /* else the mark is seen again */
     }
     return GY_OK;
 }
@@ -220,9 +246,11 @@ static gy_status fill_from_source(void *arg, char *data, size_t wanted, size_t *
 static gy_status visit_compressed(const gy_input *input, gy_record_visit visit, void *arg)
 {
     gy_source *source = NULL;
+    gy_input expanded = *input;
+    expanded.is_expanded = true;
     GY_TRY(
-        gy_source_of(input->data, input->size_bytes, input->path, GY_ENCODING_AUTO, &source));
-    gy_status status = gy_input_visit_stream(input, fill_from_source, source, visit, arg);
+        gy_source_of(input->data, input->size_bytes, input->path, encoding_of(input), &source));
+    gy_status status = gy_input_visit_stream(&expanded, fill_from_source, source, visit, arg);
     gy_source_close(source);
     return status;
 }
@@ -231,12 +259,13 @@ gy_status gy_input_visit(const gy_input *input, gy_record_visit visit, void *arg
 {
     GY_ASSERT(input->format != GY_RECORDS_FIXED || input->record_bytes > 0);
     gy_input_state state = {.input = input, .visit = visit, .arg = arg, .fields = -1};
-    if (!gy_input_can_part(input->format, input->data, input->size_bytes) &&
+    GY_TRY(gy_input_check_head(input, input->data, input->size_bytes));
+    if (!gy_input_can_part(input, input->data, input->size_bytes) &&
         (input->begin > 0 || input->end < input->size_bytes)) {
         return gy_fail(GY_ARG, "%s: bytes %llu to %llu of what cannot be parted", input->path,
                        (unsigned long long)input->begin, (unsigned long long)input->end);
     }
-    return is_compressed(input->data, input->size_bytes)
+    return gy_format_is_packed(encoding_of(input), input->data, input->size_bytes)
                ? visit_compressed(input, visit, arg)
                : visit_mapped(&state, visitor_of(input->format));
 }

@@ -213,7 +213,10 @@ static void compressed_files_have_the_same_records(void **state)
         assert_ok(gy_input_visit(&input, see, &whole));
         input.data = i % 2 == 0 ? gzip_of(text, size, &input.size_bytes)
                                 : zstd_of(text, size, &input.size_bytes);
-        assert_false(gy_input_can_part(format, input.data, input.size_bytes));
+        if (format == GY_RECORDS_FIXED) { /* such files may begin with any bytes */
+            input.encoding = i % 2 == 0 ? GY_ENCODING_GZIP : GY_ENCODING_ZSTD;
+        }
+        assert_false(gy_input_can_part(&input, input.data, input.size_bytes));
         assert_ok(gy_input_visit(&input, see, &expanded));
         check_same(&whole, &expanded);
         input.size_bytes -= 1 + gy_random_below(&random, input.size_bytes - 8);
@@ -278,12 +281,59 @@ static void bad_files_are_refused_by_place(void **state)
     check_refused(GY_RECORDS_LINES,
                   "\xff\xfe"
                   "a\0",
-                  4, "file: begins as UTF-16 does (ff fe): expected UTF-8 or bytes");
+                  4,
+                  "file: begins as UTF-16LE does (ff fe): expected UTF-8 or bytes: convert it "
+                  "first (iconv -f UTF-16LE -t UTF-8)");
     check_refused(GY_RECORDS_TEXT, "\xfe\xff\0a", 4,
-                  "file: begins as UTF-16 does (fe ff): expected UTF-8 or bytes");
+                  "file: begins as UTF-16BE does (fe ff): expected UTF-8 or bytes: convert it "
+                  "first (iconv -f UTF-16BE -t UTF-8)");
     gy_input part = input_of(GY_RECORDS_CSV, "a\nb\n", 4);
     part.begin = 2;
     assert_status(gy_input_visit(&part, see, NULL), GY_ARG);
+}
+
+/* Records of a fixed size are taken as they are, whatever they begin with. */
+static void fixed_records_are_not_looked_at(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {"\x1f\x8b\x08", "\x28\xb5\x2f\xfd", "PK\3\4",
+                                        "BZh91AY&SY",   "\xff\xfe",         "\xef\xbb\xbf"};
+    for (size_t i = 0; i < GY_COUNT(heads); i++) {
+        char records[21];
+        memset(records, '.', sizeof(records));
+        memcpy(records, heads[i], strlen(heads[i]));
+        gy_input input = input_of(GY_RECORDS_FIXED, records, sizeof(records));
+        seen all = {0};
+        assert_true(gy_input_can_part(&input, records, sizeof(records)));
+        assert_ok(gy_input_visit(&input, see, &all));
+        assert_int_equal(all.count, 3);
+        assert_memory_equal(all.bytes.data + 2, records, 7);
+        gy_text_free(&all.bytes);
+    }
+}
+
+/* Of what is compressed the contents are looked at, too; and what was said counts. */
+static void containers_within_containers_are_refused(void **state)
+{
+    (void)state;
+    static const char zip[] = "PK\3\4 and words";
+    gy_input input = input_of(GY_RECORDS_LINES, NULL, 0);
+    seen all = {0};
+    char *packed = gzip_of(zip, sizeof(zip) - 1, &input.size_bytes);
+    input.data = packed;
+    assert_status(gy_input_visit(&input, see, &all), GY_FORMAT);
+    assert_non_null(strstr(gy_error_text(), "file: is a zip archive"));
+    input.encoding = GY_ENCODING_GZIP;
+    assert_ok(gy_input_visit(&input, see, &all));
+    assert_int_equal(all.count, 1);
+    input.encoding = GY_ENCODING_ZSTD;
+    assert_status(gy_input_visit(&input, see, &all), GY_FORMAT);
+    assert_non_null(strstr(gy_error_text(), "not zstd"));
+    input.encoding = GY_ENCODING_PLAIN;
+    assert_true(gy_input_can_part(&input, input.data, input.size_bytes));
+    assert_ok(gy_input_visit(&input, see, &all));
+    gy_text_free(&all.bytes);
+    gy_free(packed);
 }
 
 /* ---- parts as streams ---- */
@@ -525,6 +575,8 @@ int main(void)
         cmocka_unit_test(a_line_longer_than_memory_is_refused),
         cmocka_unit_test(a_stream_ends_soon_behind_its_part),
         cmocka_unit_test(bad_files_are_refused_by_place),
+        cmocka_unit_test(fixed_records_are_not_looked_at),
+        cmocka_unit_test(containers_within_containers_are_refused),
         cmocka_unit_test(fields_come_back_as_they_were),
         cmocka_unit_test(words_of_records),
     };

@@ -67,38 +67,18 @@ static void check_options(gy_dag *dag, const gy_sort_options *options,
 typedef struct sort_inputs {
     const char *const *paths;
     size_t count, made_count;
-    bool *is_made;       /* (count) by a vertex before: it is compressed, or an object */
-    bool *is_plain;      /* (count) nothing of it is expanded */
-    const char **ranges; /* (count) as large as they are now */
-    const char **plain;  /* of ranges; NULL at the end */
-    uint32_t *places;    /* (count) those that are made, then the others: which input it is */
+    bool *is_made;          /* (count) by a vertex before: it is compressed, or an object */
+    gy_encoding *encodings; /* (count) */
+    const char **ranges;    /* (count) as large as they are now */
+    const char **plain;     /* of ranges; NULL at the end */
+    uint32_t *places; /* (count) those that are made, then the others: which input it is */
 } sort_inputs;
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t size = strlen(text), end_size = strlen(end);
-    return size >= end_size && strcmp(text + size - end_size, end) == 0;
-}
-
-static bool is_named_compressed(const char *path)
-{
-    return ends_with(path, ".gz") || ends_with(path, ".zst") || ends_with(path, ".zstd");
-}
-
-/* Records of fixed size may begin with any bytes: there the name must say so, too. */
-static bool is_compressed(const gy_job_file *file, const char *path, bool is_fixed)
-{
-    const bool is_gzip = gy_encoding_is_gzip(file->head, file->head_bytes);
-    const bool is_zstd = gy_encoding_is_zstd(file->head, file->head_bytes);
-    return is_fixed ? (is_gzip && ends_with(path, ".gz")) ||
-                          (is_zstd && (ends_with(path, ".zst") || ends_with(path, ".zstd")))
-                    : is_gzip || is_zstd;
-}
 
 /* A file that is not there, or whose size says that its last record is cut, is named before
  * anything starts. */
-static gy_status look_at(sort_inputs *inputs, gy_arena *arena, size_t record_bytes)
+static gy_status look_at(sort_inputs *inputs, gy_arena *arena, const gy_sort_options *options)
 {
+    const size_t record_bytes = options->record_bytes;
     for (size_t i = 0; i < inputs->count; i++) {
         const char *path = inputs->paths[i];
         gy_job_file file = {0};
@@ -109,19 +89,25 @@ static gy_status look_at(sort_inputs *inputs, gy_arena *arena, size_t record_byt
                            "files that all of them have",
                            path);
         }
-        if (record_bytes == 0) {
-            GY_TRY(gy_input_check_text(path, file.head, file.head_bytes));
+        const gy_input input = {.path = path,
+                                .format =
+                                    record_bytes > 0 ? GY_RECORDS_FIXED : GY_RECORDS_LINES,
+                                .encoding = options->encoding};
+        if (!file.is_object) {
+            GY_TRY(gy_input_check_head(&input, file.head, file.head_bytes));
         }
+        const gy_encoding encoding = gy_encoding_for(options->encoding, path, record_bytes > 0);
+        const bool is_packed = gy_format_is_packed(encoding, file.head, file.head_bytes);
         /* Samples and ranges are read from mapped files, so an object becomes one. */
-        inputs->is_made[i] = file.is_object || is_compressed(&file, path, record_bytes > 0);
-        inputs->is_plain[i] = file.is_object ? record_bytes > 0 && !is_named_compressed(path)
-                                             : !inputs->is_made[i];
+        inputs->is_made[i] = file.is_object || is_packed;
+        inputs->encodings[i] = file.is_object || is_packed ? encoding : GY_ENCODING_PLAIN;
         inputs->made_count += inputs->is_made[i];
         inputs->ranges[i] = gy_job_range(arena, path, file.size_bytes);
         if (inputs->ranges[i] == NULL) {
             return GY_NOMEM;
         }
-        if (record_bytes > 0 && inputs->is_plain[i] && file.size_bytes % record_bytes != 0) {
+        if (record_bytes > 0 && inputs->encodings[i] == GY_ENCODING_PLAIN &&
+            file.size_bytes % record_bytes != 0) {
             return gy_fail(GY_FORMAT,
                            "%s has %llu bytes, which is no whole number of records of %zu "
                            "bytes",
@@ -166,7 +152,7 @@ static gy_status add_expanders(gy_dag *dag, gy_arena *arena, const sort_inputs *
     told.layout.record_bytes = record_bytes;
     for (size_t i = 0; options != NULL && files != NULL && i < inputs->made_count; i++) {
         const char *path = inputs->paths[inputs->places[i]];
-        told.is_plain = inputs->is_plain[inputs->places[i]];
+        told.encoding = inputs->encodings[inputs->places[i]];
         files[2 * i] = inputs->ranges[inputs->places[i]];
         files[2 * i + 1] = NULL;
         options[i] = (gy_vertex_options){
@@ -230,15 +216,15 @@ static gy_status make_sort(gy_dag *dag, gy_arena *arena, const gy_sort_options *
         inputs.count++;
     }
     inputs.is_made = gy_arena_alloc(arena, inputs.count * sizeof(bool));
-    inputs.is_plain = gy_arena_alloc(arena, inputs.count * sizeof(bool));
+    inputs.encodings = gy_arena_alloc(arena, inputs.count * sizeof(*inputs.encodings));
     inputs.ranges = gy_arena_alloc(arena, inputs.count * sizeof(*inputs.ranges));
     inputs.plain = gy_arena_alloc(arena, (inputs.count + 1) * sizeof(*inputs.plain));
     inputs.places = gy_arena_alloc(arena, inputs.count * sizeof(*inputs.places));
-    if (inputs.is_made == NULL || inputs.is_plain == NULL || inputs.ranges == NULL ||
+    if (inputs.is_made == NULL || inputs.encodings == NULL || inputs.ranges == NULL ||
         inputs.plain == NULL || inputs.places == NULL) {
         return GY_NOMEM;
     }
-    GY_TRY(look_at(&inputs, arena, options->record_bytes));
+    GY_TRY(look_at(&inputs, arena, options));
     return add_sort(dag, arena, &inputs, options, told);
 }
 

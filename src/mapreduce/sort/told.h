@@ -27,8 +27,8 @@ typedef struct gy_sort_told {
     gy_sort_way way;
     gy_sort_coding coding;
     uint32_t input_count;
-    bool is_expander; /* writes what a compressed file or an object holds */
-    bool is_plain;    /* which is taken as it stands */
+    bool is_expander;     /* writes what a compressed file or an object holds */
+    gy_encoding encoding; /* of which it is; PLAIN: taken as it stands */
 } gy_sort_told;
 
 /* ---- coded.c ---- */

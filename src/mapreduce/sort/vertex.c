@@ -142,24 +142,30 @@ static gy_status open_input(gy_vertex *vertex, const gy_sort_told *told, const c
                             gy_source **source)
 {
     static const gy_source_ops object_ops = {take_object, close_object};
-    const gy_encoding encoding = told->is_plain ? GY_ENCODING_PLAIN : GY_ENCODING_AUTO;
     if (gy_vertex_is_object(vertex, 0)) {
         return gy_source_over(&object_ops, vertex, gy_vertex_object_bytes(vertex, 0), path,
-                              encoding, source);
+                              told->encoding, source);
     }
     const void *data = NULL;
     size_t size = 0;
     GY_TRY(gy_vertex_read(vertex, 0, &data, &size));
-    return gy_source_of(data, size, path, encoding, source);
+    return gy_source_of(data, size, path, told->encoding, source);
 }
 
-static gy_status expand_all(gy_vertex *vertex, gy_source *source, uint64_t *size_bytes)
+static gy_status expand_all(gy_vertex *vertex, const gy_sort_told *told, gy_source *source,
+                            uint64_t *size_bytes)
 {
+    const bool is_checked =
+        told->layout.record_bytes == 0 && told->encoding == GY_ENCODING_AUTO;
     *size_bytes = 0;
     for (size_t got = EXPAND_BYTES; got == EXPAND_BYTES; *size_bytes += got) {
         void *to = NULL;
         GY_TRY(gy_vertex_room(vertex, 0, EXPAND_BYTES, &to));
         GY_TRY(gy_source_read(source, to, EXPAND_BYTES, &got));
+        if (*size_bytes == 0 && is_checked) {
+            GY_TRY(gy_format_check_text(gy_source_name(source), gy_source_is_packed(source), to,
+                                        GY_MIN(got, (size_t)GY_FORMAT_HEAD_BYTES)));
+        }
         GY_TRY(gy_vertex_wrote(vertex, 0, got));
     }
     return GY_OK;
@@ -171,7 +177,7 @@ static gy_status expand(gy_vertex *vertex, const gy_sort_told *told, const char 
     uint64_t expanded = 0;
     gy_source *source = NULL;
     GY_TRY(open_input(vertex, told, path, &source));
-    gy_status status = expand_all(vertex, source, &expanded);
+    gy_status status = expand_all(vertex, told, source, &expanded);
     gy_source_close(source);
     if (status == GY_OK && record > 0 && expanded % record != 0) {
         status = gy_fail(GY_FORMAT,
@@ -183,6 +189,15 @@ static gy_status expand(gy_vertex *vertex, const gy_sort_told *told, const char 
 }
 
 /* ---- the vertex ---- */
+
+/* A byte order mark (UTF-8) is no part of the first line. */
+static void skip_mark(gy_sort_span *span)
+{
+    if (span->size_bytes >= 3 && memcmp(span->data, "\xef\xbb\xbf", 3) == 0) {
+        span->data += 3;
+        span->size_bytes -= 3;
+    }
+}
 
 static gy_status sort_inputs(gy_vertex *vertex, const gy_sort_told *told, const char *places)
 {
@@ -196,6 +211,9 @@ static gy_status sort_inputs(gy_vertex *vertex, const gy_sort_told *told, const 
         const void *data = NULL;
         status = gy_vertex_read(vertex, (int)i, &data, &spans[place].size_bytes);
         spans[place].data = data;
+        if (status == GY_OK && told->layout.kind == GY_LAYOUT_LINES) {
+            skip_mark(&spans[place]);
+        }
     }
     if (status == GY_OK) {
         const gy_sort_records records = {&told->layout, spans, told->input_count};

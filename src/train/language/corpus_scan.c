@@ -29,14 +29,19 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-/* Read up to CORPUS_FILE_BYTES, unpacked where it is gzip. */
-static gy_status read_file(file_reader *reader, const char *path, gy_encoding encoding)
+/* Read up to CORPUS_FILE_BYTES, expanded where it is compressed, without a byte order mark. */
+static gy_status read_file(file_reader *reader, const char *path)
 {
     gy_source *source = NULL;
-    GY_TRY(gy_source_open(gy_env_real(), path, encoding, &source));
+    GY_TRY(gy_source_open(gy_env_real(), path, GY_ENCODING_AUTO, &source));
     gy_status status =
         gy_source_read(source, reader->text, CORPUS_FILE_BYTES, &reader->text_bytes);
     gy_source_close(source);
+    if (status == GY_OK && reader->text_bytes >= 3 &&
+        memcmp(reader->text, "\xef\xbb\xbf", 3) == 0) {
+        reader->text_bytes -= 3;
+        memmove(reader->text, reader->text + 3, reader->text_bytes);
+    }
     return status;
 }
 
@@ -138,8 +143,7 @@ static gy_status scan_file(const gy_corpus_options *options, const corpus_list *
     reader->path.size_bytes = 0;
     gy_text_add(&reader->path, "%s%s", options->root, file->path);
     GY_TRY(reader->path.status);
-    gy_status status = read_file(reader, reader->path.data,
-                                 file->is_gzip ? GY_ENCODING_AUTO : GY_ENCODING_PLAIN);
+    gy_status status = read_file(reader, reader->path.data);
     if (status == GY_NOMEM) {
         return status;
     }
@@ -180,7 +184,7 @@ gy_status gy_corpus_scan_files(const gy_corpus_options *options, const corpus_li
 static gy_status scan_one(file_reader *reader, const char *path, int file_lines,
                           corpus_scan *scan)
 {
-    GY_TRY(read_file(reader, path, GY_ENCODING_AUTO));
+    GY_TRY(read_file(reader, path));
     const char *nul = memchr(reader->text, '\0', reader->text_bytes);
     if (nul != NULL) {
         return gy_fail(GY_FORMAT, "%s: a NUL byte at offset %td, expected text", path,

@@ -1,0 +1,274 @@
+/* What is common to all decoders: members, frames or streams one behind the other, frames to
+ * skip between them, padding behind them, and nothing else. */
+#include "store/store_priv.h"
+
+#include "base/base.h"
+#include "base/lazy.h"
+
+#include <string.h>
+
+enum {
+    INPUT_BYTES = 64 << 10,
+    FRAME_HEAD_BYTES = 10, /* that every format which is read shows itself in: bzip2's */
+    SKIP_HEAD_BYTES = 8,   /* of a frame to skip: magic, size */
+};
+
+struct gy_decoder {
+    const gy_file_format *format; /* NULL: only frames to skip so far */
+    void *state;                  /* of its ops */
+    bool is_between;              /* no member is open */
+    bool is_end;                  /* of what is below */
+    size_t at, size;              /* of input, what is not yet taken */
+    unsigned char input[INPUT_BYTES];
+};
+
+gy_status gy_late_check(const char *library, const char *purpose)
+{
+    if (dlopen(library, RTLD_NOW | RTLD_LOCAL) == NULL) { /* it stays */
+        return gy_fail(GY_UNSUPPORTED, "%s is read with %s, which is not there: %s", purpose,
+                       library, dlerror());
+    }
+    return GY_OK;
+}
+
+/* The format at hand is that. */
+static gy_status set_format(gy_decoder *decoder, const gy_file_format *format)
+{
+    decoder->state = gy_alloc_zero("store.decoder", 1, format->ops->state_bytes);
+    if (decoder->state == NULL) {
+        return GY_NOMEM;
+    }
+    decoder->format = format;
+    return format->ops->begin(decoder->state); /* now, so that what lacks is said early */
+}
+
+gy_status gy_decoder_new(gy_encoding encoding, gy_decoder **decoder)
+{
+    gy_decoder *made = gy_alloc("store.decoder", sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    memset(made, 0, offsetof(gy_decoder, input));
+    made->is_between = true;
+    const gy_status status =
+        encoding == GY_ENCODING_AUTO ? GY_OK : set_format(made, gy_format_of(encoding));
+    if (status < 0) {
+        gy_decoder_free(made);
+        return status;
+    }
+    *decoder = made;
+    return GY_OK;
+}
+
+void gy_decoder_free(gy_decoder *decoder)
+{
+    if (decoder == NULL) {
+        return;
+    }
+    if (decoder->state != NULL) {
+        decoder->format->ops->end(decoder->state);
+    }
+    gy_free(decoder->state);
+    gy_free(decoder);
+}
+
+uint64_t gy_decoder_ratio(const gy_decoder *decoder)
+{
+    const gy_file_format *format =
+        decoder->format != NULL ? decoder->format : gy_format_of(GY_ENCODING_ZSTD);
+    return format->ops->ratio_max;
+}
+
+/* ---- input ---- */
+
+/* Have `count` bytes at hand, or all to the end. */
+static gy_status need(gy_decoder *decoder, gy_source *source, size_t count)
+{
+    while (decoder->size - decoder->at < count && !decoder->is_end) {
+        decoder->size -= decoder->at;
+        memmove(decoder->input, decoder->input + decoder->at, decoder->size);
+        decoder->at = 0;
+        size_t got = 0;
+        GY_TRY(gy_source_raw(source, decoder->input + decoder->size,
+                             sizeof(decoder->input) - decoder->size, &got));
+        decoder->size += got;
+        decoder->is_end = got == 0;
+    }
+    return GY_OK;
+}
+
+static size_t left_in(const gy_decoder *decoder)
+{
+    return decoder->size - decoder->at;
+}
+
+/* Where what is next to be taken lies in the file. */
+static unsigned long long place_of(const gy_decoder *decoder, const gy_source *source)
+{
+    return gy_source_raw_at(source) - left_in(decoder);
+}
+
+static const char *name_of(const gy_decoder *decoder)
+{
+    return decoder->format != NULL ? decoder->format->name : "zstd or lz4";
+}
+
+static gy_status fail_cut(const gy_decoder *decoder, const gy_source *source)
+{
+    return gy_fail(GY_FORMAT, "%s: %s cut short at byte %llu", gy_source_name(source),
+                   name_of(decoder), (unsigned long long)gy_source_raw_at(source));
+}
+
+/* ---- between members ---- */
+
+static bool may_skip(const gy_decoder *decoder)
+{
+    return decoder->format == NULL || decoder->format->ops->has_skippable;
+}
+
+/* A frame of anybody's bytes: magic, size, so many. */
+static gy_status skip_frame(gy_decoder *decoder, gy_source *source)
+{
+    GY_TRY(need(decoder, source, SKIP_HEAD_BYTES));
+    if (left_in(decoder) < SKIP_HEAD_BYTES) {
+        return fail_cut(decoder, source);
+    }
+    const unsigned char *at = decoder->input + decoder->at + 4;
+    uint64_t left = SKIP_HEAD_BYTES + ((uint64_t)at[0] | (uint64_t)at[1] << 8 |
+                                       (uint64_t)at[2] << 16 | (uint64_t)at[3] << 24);
+    while (left > 0) {
+        GY_TRY(need(decoder, source, 1));
+        if (left_in(decoder) == 0) {
+            return fail_cut(decoder, source);
+        }
+        const size_t some = (size_t)GY_MIN(left, (uint64_t)left_in(decoder));
+        decoder->at += some;
+        left -= some;
+    }
+    return GY_OK;
+}
+
+/* NUL bytes, as tapes and blocks of a fixed size leave them. */
+static gy_status skip_padding(gy_decoder *decoder, gy_source *source)
+{
+    uint64_t count = 0;
+    for (;;) {
+        GY_TRY(need(decoder, source, 1));
+        if (left_in(decoder) == 0 || decoder->input[decoder->at] != 0) {
+            break;
+        }
+        decoder->at++;
+        count++;
+    }
+    if (count % decoder->format->ops->padding != 0) {
+        return gy_fail(
+            GY_FORMAT,
+            "%s: damaged %s near byte %llu: %llu NUL bytes behind a member: expected "
+            "a multiple of %zu",
+            gy_source_name(source), name_of(decoder), place_of(decoder, source),
+            (unsigned long long)count, decoder->format->ops->padding);
+    }
+    return GY_OK;
+}
+
+static gy_status fail_tail(const gy_decoder *decoder, const gy_source *source)
+{
+    const unsigned char *at = decoder->input + decoder->at;
+    const size_t left = left_in(decoder);
+    return gy_fail(GY_FORMAT, "%s: bytes that are no %s (%02x%s) behind it, at byte %llu",
+                   gy_source_name(source), name_of(decoder), at[0], left > 1 ? " ..." : "",
+                   place_of(decoder, source));
+}
+
+/* What begins behind a member: another one (*has), the end, or what may not be there. */
+static gy_status find_member(gy_decoder *decoder, gy_source *source, bool *has)
+{
+    *has = false;
+    for (;;) {
+        GY_TRY(need(decoder, source, FRAME_HEAD_BYTES));
+        const unsigned char *at = decoder->input + decoder->at;
+        const size_t left = left_in(decoder);
+        if (left == 0) {
+            return GY_OK;
+        }
+        const gy_file_format *found = gy_format_find(at, left);
+        if (may_skip(decoder) && gy_format_is_skippable(at, left)) {
+            GY_TRY(skip_frame(decoder, source));
+        } else if (decoder->format != NULL && decoder->format->ops->padding > 0 && at[0] == 0) {
+            GY_TRY(skip_padding(decoder, source));
+        } else if (found != NULL && found == decoder->format) {
+            *has = true;
+            return found->ops->begin(decoder->state);
+        } else if (decoder->format == NULL && found != NULL && found->ops != NULL &&
+                   found->ops->has_skippable) {
+            *has = true;
+            return set_format(decoder, found);
+        } else {
+            return fail_tail(decoder, source);
+        }
+    }
+}
+
+/* ---- reading ---- */
+
+static gy_status fail_step(const gy_decoder *decoder, const gy_source *source, gy_status status,
+                           const char *reason)
+{
+    const char *path = gy_source_name(source), *name = name_of(decoder);
+    if (status == GY_NOMEM) {
+        return gy_fail(GY_NOMEM, "%s: out of memory expanding %s", path, name);
+    }
+    if (status == GY_LIMIT) {
+        return gy_fail(GY_LIMIT, "%s: cannot expand %s: %s", path, name, reason);
+    }
+    return gy_fail(GY_FORMAT, "%s: damaged %s near byte %llu: %s", path, name,
+                   place_of(decoder, source), reason);
+}
+
+/* Some bytes of the open member. */
+static gy_status expand_some(gy_decoder *decoder, gy_source *source, void *data, size_t wanted,
+                             size_t *got)
+{
+    GY_TRY(need(decoder, source, 1));
+    gy_decode_io io = {.in = decoder->input + decoder->at,
+                       .in_bytes = left_in(decoder),
+                       .out = data,
+                       .out_bytes = wanted,
+                       .reason = "unknown reason"};
+    bool is_whole = false;
+    const gy_status status = decoder->format->ops->step(decoder->state, &io, &is_whole);
+    const size_t taken = left_in(decoder) - io.in_bytes;
+    decoder->at += taken;
+    *got = wanted - io.out_bytes;
+    if (status < 0) {
+        return fail_step(decoder, source, status, io.reason);
+    }
+    decoder->is_between = is_whole;
+    if (!is_whole && taken == 0 &&
+        *got == 0) { /* what it held back is out, and more is to come */
+        return decoder->is_end ? fail_cut(decoder, source)
+                               : fail_step(decoder, source, GY_FORMAT, "it does not go on");
+    }
+    return GY_OK;
+}
+
+gy_status gy_decoder_read(gy_decoder *decoder, gy_source *source, void *data, size_t wanted,
+                          size_t *got)
+{
+    size_t done = 0;
+    while (done < wanted) {
+        bool has = true;
+        if (decoder->is_between) {
+            GY_TRY(find_member(decoder, source, &has));
+        }
+        if (!has) {
+            break;
+        }
+        size_t more = 0;
+        decoder->is_between = false;
+        GY_TRY(expand_some(decoder, source, (char *)data + done, wanted - done, &more));
+        done += more;
+    }
+    *got = done;
+    return GY_OK;
+}
