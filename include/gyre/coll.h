@@ -26,7 +26,8 @@ typedef enum gy_reduction {
     GY_PROD,
     GY_MIN,
     GY_MAX_OF,
-    GY_AVG, /* the sum, divided once at the end (integers: towards 0) */
+    GY_AVG, /* the sum, divided once at the end (integers: towards 0; summed in a wider type, so
+               that nothing wraps, which takes memory for the sums at each call) */
     GY_BIT_AND,
     GY_BIT_OR,
     GY_BIT_XOR,
@@ -50,7 +51,11 @@ typedef struct gy_user_reduction {
     bool is_commutative;  /* false: contributions keep the order of the ranks */
 } gy_user_reduction;
 
-/** What a collective works on. in == out is in place where both have one size. */
+/**
+ * What a collective works on. in == out is in place where both have one size; where one holds a
+ * part for each rank, the other may be this rank's part of it. Other overlaps are GY_ARG, and
+ * since the other ranks cannot see them, the communicator fails on all ranks.
+ */
 typedef struct gy_buffers {
     const void *in;
     void *out;

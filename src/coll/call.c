@@ -133,6 +133,94 @@ static gy_status check_reduction(const gy_coll_call *call)
     return GY_OK;
 }
 
+bool gy_call_is_in_place(const gy_comm *comm, const gy_coll_call *call)
+{
+    size_t element = gy_call_element_bytes(call);
+    uintptr_t own = call->count * element * (uintptr_t)comm->rank;
+    uintptr_t in = (uintptr_t)call->in, out = (uintptr_t)call->out;
+    if (call->is_varied && call->operation != GY_OPERATION_ALLTOALL) {
+        own = gy_parts_own_start(comm, call) * element;
+    }
+    bool gathers = call->operation == GY_OPERATION_ALLGATHER ||
+                   (call->operation == GY_OPERATION_GATHER && gy_call_gets(comm, call));
+    bool scatters = call->operation == GY_OPERATION_REDUCE_SCATTER ||
+                    (call->operation == GY_OPERATION_SCATTER && gy_call_gives(comm, call));
+    return gathers    ? in == out + own && out != 0
+           : scatters ? out == in + own && in != 0
+                      : in == out;
+}
+
+/* A buffer of a call: one piece, or the parts of a v-form. */
+typedef struct pieces {
+    uintptr_t data;
+    const gy_parts *parts; /* NULL: one piece of `bytes` */
+    size_t bytes, element;
+    int count;
+} pieces;
+
+static pieces pieces_of(const gy_comm *comm, const gy_coll_call *call, unsigned split)
+{
+    const gy_parts *parts = split == PARTS_IN ? &call->in_parts : &call->out_parts;
+    bool has_parts = call->is_varied && is_one_of(call->operation, split) &&
+                     parts->counts != NULL && parts->starts != NULL;
+    return (pieces){.data = (uintptr_t)(split == PARTS_IN ? call->in : call->out),
+                    .parts = has_parts ? parts : NULL,
+                    .bytes = bytes_of(comm, call, split),
+                    .element = gy_call_element_bytes(call),
+                    .count = has_parts ? comm->size : 1};
+}
+
+static void piece_at(const pieces *of, int i, uintptr_t *begin, uintptr_t *end)
+{
+    bool has_parts = of->parts != NULL;
+    *begin = of->data + (has_parts ? (size_t)of->parts->starts[i] * of->element : 0);
+    *end = *begin + (has_parts ? (size_t)of->parts->counts[i] * of->element : of->bytes);
+}
+
+static bool overlaps(const gy_comm *comm, const gy_coll_call *call)
+{
+    bool has_one =
+        call->operation == GY_OPERATION_BROADCAST || call->operation == GY_OPERATION_BARRIER;
+    if (has_one || call->in == NULL || call->out == NULL || !gy_call_gives(comm, call) ||
+        !gy_call_gets(comm, call) || gy_call_is_in_place(comm, call)) {
+        return false;
+    }
+    const pieces in = pieces_of(comm, call, PARTS_IN), out = pieces_of(comm, call, PARTS_OUT);
+    bool meet = false;
+    for (int i = 0; i < in.count && !meet; i++) {
+        uintptr_t from, from_end, to, to_end;
+        piece_at(&in, i, &from, &from_end);
+        for (int k = 0; k < out.count && !meet && from < from_end; k++) {
+            piece_at(&out, k, &to, &to_end);
+            meet = to < to_end && from < to_end && to < from_end;
+        }
+    }
+    return meet;
+}
+
+/* Where in and out have to be for a call in place. */
+static const char *place_text(gy_operation operation)
+{
+    return is_one_of(operation, OF(ALLGATHER) | OF(GATHER))
+               ? "in where this rank's part of out begins"
+           : is_one_of(operation, OF(REDUCE_SCATTER) | OF(SCATTER))
+               ? "out where this rank's part of in begins"
+               : "in equal to out";
+}
+
+gy_status gy_call_check_apart(const gy_comm *comm, const gy_coll_call *call)
+{
+    if (!overlaps(comm, call)) {
+        return GY_OK;
+    }
+    return gy_fail(GY_ARG,
+                   "%s%s on rank %d: in (%zu bytes at %p) and out (%zu bytes at %p) overlap, "
+                   "expected memory apart, or in place: %s",
+                   gy_operation_name(call->operation), call->is_varied ? "v" : "",
+                   gy_comm_peer(comm, comm->rank), gy_call_in_bytes(comm, call), call->in,
+                   gy_call_out_bytes(comm, call), call->out, place_text(call->operation));
+}
+
 static gy_status check_buffers(const gy_comm *comm, const gy_coll_call *call)
 {
     bool needs_in = gy_call_gives(comm, call) && call->operation != GY_OPERATION_BROADCAST;
@@ -219,7 +307,8 @@ gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call, bool is_tiny
 {
     gy_far far;
     bool reduces = is_reduction(call->operation);
-    uint8_t reduction = has_user(call) ? GY_USER : (uint8_t)call->reduction;
+    bool is_users = has_user(call) && !gy_average_is_sum(call);
+    uint8_t reduction = is_users ? GY_USER : (uint8_t)call->reduction;
     return (gy_card){.count = call->is_varied ? GY_VARIED : call->count,
                      .root = has_root(call->operation) ? call->root : 0,
                      .forced = gy_comm_chooses_by(comm),

@@ -170,6 +170,8 @@ gy_status gy_coll_choice(gy_comm *comm, const gy_coll_call *call, bool is_regist
 {
     gy_pick pick = {.row = NULL};
     char name[64], why[64];
+    const gy_coll_call made = gy_average_is_wide(comm, call) ? gy_average_call(call) : *call;
+    call = &made; /* as the ranks carry it out */
     gy_mutex_lock(&comm->root->lock);
     if (comm->size == 1 || gy_call_is_tiny(comm, call)) {
         snprintf(out, GY_CHOICE_BYTES, "%s", comm->size == 1 ? "copy" : "slots");

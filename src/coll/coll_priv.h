@@ -291,6 +291,10 @@ static inline int64_t gy_unit_of(int64_t element_bytes)
 /* call.c */
 /** GY_ARG unless every rank could make that call. */
 GY_MUST_CHECK gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call);
+/** GY_ARG: input and output of a checked call share memory without being in place. */
+GY_MUST_CHECK gy_status gy_call_check_apart(const gy_comm *comm, const gy_coll_call *call);
+/** Does this rank's own part (or the whole) of the output lie where that of the input does? */
+bool gy_call_is_in_place(const gy_comm *comm, const gy_coll_call *call);
 /** Elements that a call can have at most: no product of sizes overflows. */
 size_t gy_count_limit(const gy_coll_call *call);
 /** Is a buffer one part a rank? */
@@ -319,6 +323,22 @@ gy_fold gy_call_fold(const gy_comm *comm, const gy_coll_call *call);
 gy_status gy_card_mismatch(const gy_coll *coll, const gy_card *other, int rank);
 /** One rank alone: the answer is the input. */
 void gy_call_alone(const gy_coll_call *call);
+
+/* average.c: averages of integers, summed in a wider type */
+typedef struct gy_average gy_average;
+/** Is the call an average that would wrap in its own type? */
+bool gy_average_is_wide(const gy_comm *comm, const gy_coll_call *call);
+/** Is it the sum of such a call? */
+bool gy_average_is_sum(const gy_coll_call *call);
+/** The sum of such a call, without its buffers. */
+gy_coll_call gy_average_call(const gy_coll_call *call);
+/** The call becomes its sum, over memory of the average's; gy_average_end follows. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_average_begin(const gy_comm *comm, gy_coll_call *call,
+                                         gy_average **average);
+/** Divide, if the sum was a success, and free. Returns `status`. */
+gy_status gy_average_end(gy_average *average, gy_status status);
+/** The same of a call that is about to start: its end comes after the division. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_average_start(gy_coll *coll);
 
 /* parts.c: the v-forms */
 GY_MUST_CHECK gy_status gy_parts_check(const gy_comm *comm, const gy_coll_call *call);
@@ -515,6 +535,9 @@ GY_MUST_CHECK gy_status gy_comm_init_group(gy_comm *group);
 void gy_comm_init_lock(gy_comm *root);
 /** Free what a communicator has for itself. */
 void gy_comm_release(gy_comm *comm);
+/** As gy_call_check_apart; where it fails, so does the communicator, for the others cannot see
+ * it and would wait. */
+GY_MUST_CHECK gy_status gy_comm_check_apart(gy_comm *comm, const gy_coll_call *call);
 /** Hash of the names and the table that algorithms are chosen by. */
 static inline uint32_t gy_comm_chooses_by(const gy_comm *comm)
 {

@@ -357,6 +357,18 @@ gy_status gy_coll_reserve(gy_comm *comm, gy_coll **coll)
     return GY_OK;
 }
 
+gy_status gy_comm_check_apart(gy_comm *comm, const gy_coll_call *call)
+{
+    gy_status status = gy_call_check_apart(comm, call);
+    if (status < 0 && comm->size > 1) {
+        gy_error cause;
+        gy_error_take(&cause, status);
+        gy_comm_refuse(comm, &cause);
+        status = gy_error_raise(&cause);
+    }
+    return status;
+}
+
 void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, void *arg)
 {
     gy_comm *comm = coll->comm;
@@ -365,8 +377,12 @@ void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, voi
     coll->end = end;
     coll->arg = arg;
     gy_status status = gy_call_check(comm, call);
+    status = status == GY_OK ? gy_call_check_apart(comm, call) : status;
     if (comm->root->is_failed) {
         status = gy_error_raise(&comm->root->failure);
+    }
+    if (status == GY_OK && gy_average_is_wide(comm, call)) {
+        status = gy_average_start(coll);
     }
     if (status < 0) {
         coll->call = (gy_coll_call){.operation = GY_OPERATION_BARRIER};
@@ -407,6 +423,7 @@ gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end
 {
     gy_coll *coll = NULL;
     GY_TRY(gy_call_check(comm, call));
+    GY_TRY(gy_comm_check_apart(comm, call));
     GY_TRY(gy_coll_reserve(comm, &coll));
     gy_coll_start(coll, call, end, arg);
     return GY_OK;
@@ -591,12 +608,27 @@ static gy_status run_locked(gy_comm *comm, const gy_coll_call *call)
     return gy_comm_drive(comm, coll, &note);
 }
 
+static gy_status run_average(gy_comm *comm, const gy_coll_call *call)
+{
+    gy_average *average = NULL;
+    gy_coll_call sums = *call;
+    GY_TRY(gy_average_begin(comm, &sums, &average));
+    gy_mutex_lock(&comm->root->lock);
+    gy_status status = run_locked(comm, &sums);
+    gy_mutex_unlock(&comm->root->lock);
+    return gy_average_end(average, status);
+}
+
 gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call)
 {
     GY_TRY(gy_call_check(comm, call));
+    GY_TRY(gy_comm_check_apart(comm, call));
     if (comm->size == 1) {
         gy_call_alone(call);
         return GY_OK;
+    }
+    if (gy_average_is_wide(comm, call)) {
+        return run_average(comm, call);
     }
     gy_mutex_lock(&comm->root->lock);
     gy_status status = run_locked(comm, call);

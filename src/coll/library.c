@@ -90,6 +90,11 @@ gy_status gy_library_check(const gy_comm *comm, const gy_coll_call *call)
                        "%s by " GY_LIBRARY_NAME ": not with counts of its own for each rank",
                        operation);
     }
+    if (gy_average_is_sum(call)) {
+        return gy_fail(GY_UNSUPPORTED,
+                       "%s of %s by avg by " GY_LIBRARY_NAME ": MPI's sums of integers wrap",
+                       operation, gy_dtype_name(call->dtype));
+    }
     if (call->user != NULL) {
         return gy_fail(GY_UNSUPPORTED,
                        "%s by " GY_LIBRARY_NAME ": MPI does not know the operation \"%s\"",

@@ -299,26 +299,6 @@ static gy_status reserve_scratch(gy_coll *coll, bool copies_input)
     return status;
 }
 
-/* Does this rank's own part (or the whole) of the output lie where that of the input does? */
-static bool is_in_place(const gy_coll *coll)
-{
-    const gy_coll_call *call = &coll->call;
-    size_t part = call->count * gy_run_element_bytes(coll);
-    uintptr_t own = part * (uintptr_t)coll->comm->rank;
-    uintptr_t in = (uintptr_t)call->in, out = (uintptr_t)call->out;
-    if (call->is_varied && call->operation != GY_OPERATION_ALLTOALL) {
-        own = gy_parts_own_start(coll->comm, call) * gy_run_element_bytes(coll);
-    }
-    bool gathers = call->operation == GY_OPERATION_ALLGATHER ||
-                   (call->operation == GY_OPERATION_GATHER && gy_call_gets(coll->comm, call));
-    bool scatters =
-        call->operation == GY_OPERATION_REDUCE_SCATTER ||
-        (call->operation == GY_OPERATION_SCATTER && gy_call_gives(coll->comm, call));
-    return gathers    ? in == out + own && out != 0
-           : scatters ? out == in + own && in != 0
-                      : in == out;
-}
-
 gy_status gy_run_start(gy_coll *coll, const gy_choice *choice)
 {
     gy_runner *runner = &coll->runner;
@@ -327,7 +307,7 @@ gy_status gy_run_start(gy_coll *coll, const gy_choice *choice)
         return gy_library_start(coll, choice);
     }
     runner->fold = gy_call_fold(coll->comm, call);
-    bool in_place = is_in_place(coll);
+    bool in_place = gy_call_is_in_place(coll->comm, call);
     /* What a row's parts are replaced by may be longer than they. */
     bool is_uneven = call->is_varied && call->operation == GY_OPERATION_ALLTOALL;
     bool copies_input =

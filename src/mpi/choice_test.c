@@ -140,8 +140,9 @@ static sample draw(gy_random *random, int rank, int size)
     bool is_real = call->dtype == GY_F64 || call->dtype == GY_F32;
     call->reduction =
         (gy_reduction)gy_random_below(random, is_real ? GY_BIT_AND : GY_REDUCTION_COUNT);
-    if (is_real && (call->reduction == GY_MIN || call->reduction == GY_MAX_OF)) {
-        call->reduction = GY_SUM; /* MPI does not say what becomes of a NaN there */
+    bool is_extreme = call->reduction == GY_MIN || call->reduction == GY_MAX_OF;
+    if (is_real ? is_extreme : call->reduction == GY_AVG) {
+        call->reduction = GY_SUM; /* MPI settles no NaN there, and its sums wrap */
     }
     call->root = (int)gy_random_below(random, (uint64_t)size);
     call->count = counts[gy_random_below(random, GY_COUNT(counts))];
