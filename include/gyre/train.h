@@ -158,13 +158,16 @@ typedef struct gy_train_options {
     gy_schedule_kind schedule;
     double schedule_factor;
     int schedule_every, warmup_steps;
-    double clip_norm;              /* of the global gradient; 0: none */
-    uint64_t seed;                 /* of the order of samples */
-    int patience;                  /* early stop: epochs without a better test loss; 0: never */
+    double clip_norm; /* of the global gradient; 0: none */
+    uint64_t seed;    /* of the order of samples */
+    /* Early stop: epochs without a better test loss; 0: never. The model stays that of the last
+       epoch. */
+    int patience;
     const char *checkpoint_folder; /* NULL: none */
     int64_t checkpoint_every;      /* steps; 0: each epoch */
-    bool resume;                   /* from the folder's newest whole checkpoint */
-    int64_t step_limit;            /* stop after so many steps, with a checkpoint; 0: none */
+    bool resume; /* from the folder's newest whole checkpoint; none there: from the start, with
+                    a warning */
+    int64_t step_limit; /* stop after so many steps, with a checkpoint; 0: none */
     /* Called on every rank after each step and epoch; a failure stops the training. May be
      * NULL. */
     gy_status (*on_step)(void *arg, const gy_progress *progress);
@@ -184,15 +187,20 @@ typedef struct gy_train_result {
     double compute_s, exposed_communication_s, input_s;
     double hidden_communication_s; /* part of compute_s */
     double *losses; /* one per step, `steps` of them; free with gy_train_result_free */
-    bool is_stopped_early;
+    bool
+        is_stopped_early; /* by patience, before the last epoch; also when resumed after that */
+    int64_t resumed_step; /* of the checkpoint that it went on from; 0: none */
 } gy_train_result;
 
 /**
  * Train: each rank takes its rows of every global batch, gradients meet in an allreduce that
  * the graph's placement inserted, every rank makes the same update.
  * @param test may be NULL
- * @return GY_OK; GY_NUMERIC the loss is not a number (names the step); GY_ARG; what data,
- * files, ranks failed with
+ * The last batch of an epoch has the rows that are left; a batch larger than the set is all of
+ * it. Losses are means over rows, whatever the ranks' shares.
+ * @return GY_OK; GY_NUMERIC the loss is not a number (names the step, counted from 1; the model
+ * is what that step left); GY_ARG a label out of range (names the sample), an option; what
+ * data, files, ranks failed with
  */
 GY_API GY_MUST_CHECK gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
                                         const gy_train_options *options,

@@ -60,7 +60,7 @@ static const gy_option options[] = {
     {"factor", 0, GY_OPTION_REAL, "F", "of schedule step, each epoch (default: 0.1)",
      PLACE(factor), 1e-6, 1, NULL},
     {"warmup", 0, GY_OPTION_INTEGER, "STEPS", "steps of an ascending rate before the schedule",
-     PLACE(warmup), 1, 1 << 30, NULL},
+     PLACE(warmup), 0, 1 << 30, NULL},
     {"clip", 0, GY_OPTION_REAL, "NORM", "cut the whole gradient to this norm", PLACE(clip),
      1e-12, 1e12, NULL},
     {"patience", 0, GY_OPTION_INTEGER, "EPOCHS",
@@ -291,6 +291,9 @@ static gy_status report(train_job *job)
     }
     if (job->is_first) {
         gy_report_time(&job->result);
+        if (job->result.resumed_step > 0) {
+            printf("resumed after step %lld\n", (long long)job->result.resumed_step);
+        }
         if (job->result.is_stopped_early) {
             printf("stopped early: no better test loss for %lld epochs\n", settings.patience);
         }

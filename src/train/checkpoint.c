@@ -22,8 +22,8 @@ enum { KEPT = 2, SEEN_LIMIT = 4096, PATH_BYTES = 4096, ITEM_BYTES = 160 };
 static const char format_version[] = "1";
 
 /* Everything that decides the bits of a run, as one text. */
-static void fingerprint(const gy_model *model, const gy_train_options *o,
-                        const gy_dataset *train, gy_text *text)
+static void fingerprint(const gy_model *model, const gy_train_options *o, gy_dataset *train,
+                        gy_text *text)
 {
     gy_text_add(text, "samples %lld, batch %lld, accumulate %d, seed %llu, ",
                 (long long)train->count, (long long)o->batch, o->accumulate,
@@ -51,8 +51,58 @@ static void frozen_text(const gy_model *model, gy_text *text)
     gy_text_add(text, "%s", count == 0 ? "none" : "");
 }
 
+enum { PROBES = 16 };
+
+/* A hash of some samples, evenly spread, and the last: other data of the same number are
+ * another run. */
+static gy_status data_text(const gy_model *model, gy_dataset *train, char out[32])
+{
+    int64_t indices[PROBES];
+    const int64_t count = GY_MIN(train->count, PROBES);
+    for (int64_t i = 0; i < count; i++) {
+        indices[i] = count == 1 ? 0 : (train->count - 1) / (count - 1) * i;
+    }
+    indices[count - 1] = train->count - 1;
+    gy_batch batch;
+    gy_tensor *x = NULL, *labels = NULL;
+    GY_TRY(gy_batch_new(model, count, &batch));
+    gy_status status = gy_batch_fill(&batch, train, indices, count, &x, &labels);
+    if (status == GY_OK) {
+        gy_tensor *const both[] = {x, labels};
+        uint64_t hash = 0;
+        for (size_t i = 0; i < GY_COUNT(both); i++) {
+            const gy_view view = gy_tensor_pin(both[i]);
+            hash = gy_hash(view.data, (size_t)gy_view_count(&view) * gy_dtype_bytes(view.dtype),
+                           hash);
+            gy_tensor_unpin(both[i]);
+            gy_tensor_drop(both[i]);
+        }
+        snprintf(out, 32, "%016llx", (unsigned long long)hash);
+    }
+    gy_batch_free(&batch);
+    return status;
+}
+
+/* Older checkpoints say nothing of the samples. */
+static gy_status check_data(const gy_bundle *bundle, const gy_model *model, gy_dataset *train)
+{
+    const char *kept = gy_bundle_get(bundle, "gyre.data");
+    char own[32] = "";
+    if (kept == NULL) {
+        return GY_OK;
+    }
+    GY_TRY(data_text(model, train, own));
+    return strcmp(kept, own) == 0
+               ? GY_OK
+               : gy_fail(
+                     GY_MISMATCH,
+                     "of another run: the %lld samples of data set %s are others now (resume "
+                     "with the same data, or choose an empty folder)",
+                     (long long)train->count, train->ops->name);
+}
+
 static gy_status set_texts(gy_bundle *bundle, const gy_model *model,
-                           const gy_train_options *options, const gy_dataset *train,
+                           const gy_train_options *options, gy_dataset *train,
                            const gy_train_state *state)
 {
     char number[64];
@@ -71,6 +121,8 @@ static gy_status set_texts(gy_bundle *bundle, const gy_model *model,
                  : gy_bundle_set(bundle, "gyre.frozen_layers", gy_text_get(&frozen));
     gy_text_free(&frozen);
     GY_TRY(status);
+    GY_TRY(data_text(model, train, number));
+    GY_TRY(gy_bundle_set(bundle, "gyre.data", number));
     GY_TRY(gy_bundle_set(bundle, "gyre.format", format_version));
     snprintf(number, sizeof(number), "%lld", (long long)state->step);
     GY_TRY(gy_bundle_set(bundle, "gyre.step", number));
@@ -163,8 +215,8 @@ static gy_status remove_old(const char *folder)
     return status;
 }
 
-static gy_status write_here(gy_model *model, const gy_train_options *options,
-                            const gy_dataset *train, const gy_train_state *state)
+static gy_status write_here(gy_model *model, const gy_train_options *options, gy_dataset *train,
+                            const gy_train_state *state)
 {
     char path[PATH_BYTES];
     const char *folder = options->checkpoint_folder;
@@ -240,7 +292,7 @@ gy_status gy_checkpoint_prepare(gy_model *model, const gy_train_options *options
 }
 
 gy_status gy_checkpoint_write(gy_model *model, const gy_train_options *options,
-                              const gy_dataset *train, const gy_train_state *state)
+                              gy_dataset *train, const gy_train_state *state)
 {
     gy_status status = GY_OK;
     if (model->comm == NULL || gy_comm_rank(model->comm) == 0) {
@@ -303,7 +355,7 @@ static gy_status check_frozen(const gy_bundle *bundle, const gy_model *model)
 }
 
 static gy_status check_fingerprint(const gy_bundle *bundle, const gy_model *model,
-                                   const gy_train_options *options, const gy_dataset *train)
+                                   const gy_train_options *options, gy_dataset *train)
 {
     const char *kept = gy_bundle_get(bundle, "gyre.checkpoint");
     if (kept == NULL) {
@@ -322,7 +374,9 @@ static gy_status check_fingerprint(const gy_bundle *bundle, const gy_model *mode
                          item_text(gy_text_get(&print) + from, ours));
     }
     gy_text_free(&print);
-    return status == GY_OK ? check_frozen(bundle, model) : status;
+    GY_TRY(status);
+    GY_TRY(check_frozen(bundle, model));
+    return check_data(bundle, model, train);
 }
 
 static gy_status get_number(const gy_bundle *bundle, const char *key, double *value)
@@ -395,7 +449,7 @@ static gy_status check_format(const gy_bundle *bundle)
 }
 
 static gy_status read_one(const char *path, gy_model *model, const gy_train_options *options,
-                          const gy_dataset *train, gy_train_state *state)
+                          gy_dataset *train, gy_train_state *state)
 {
     gy_bundle *bundle = NULL;
     GY_TRY(gy_bundle_read(path, &bundle));
@@ -412,7 +466,7 @@ static gy_status read_one(const char *path, gy_model *model, const gy_train_opti
 
 /* The newest that is whole; a damaged one is named and passed over. */
 static gy_status read_newest(gy_model *model, const gy_train_options *options,
-                             const gy_dataset *train, gy_train_state *state, bool *is_found)
+                             gy_dataset *train, gy_train_state *state, bool *is_found)
 {
     int64_t *steps = gy_alloc("train.checkpoint", SEEN_LIMIT * sizeof(*steps));
     if (steps == NULL) {
@@ -453,7 +507,7 @@ static gy_status same_step(const gy_model *model, const gy_train_state *state, b
 }
 
 gy_status gy_checkpoint_read(gy_model *model, const gy_train_options *options,
-                             const gy_dataset *train, gy_train_state *state, bool *is_found)
+                             gy_dataset *train, gy_train_state *state, bool *is_found)
 {
     /* Every rank reads the same file. */
     GY_TRY(gy_train_agree(model->comm, read_newest(model, options, train, state, is_found)));

@@ -9,7 +9,7 @@ gy_status gy_batch_new(const gy_model *model, int64_t rows, gy_batch *batch)
 {
     int64_t sizes[GY_MAX_RANK] = {rows};
     memcpy(&sizes[1], model->input_sizes, (size_t)model->input_rank * sizeof(*sizes));
-    *batch = (gy_batch){.rows = rows};
+    *batch = (gy_batch){.rows = rows, .classes = model->classes};
     GY_TRY(gy_tensor_new(NULL, model->dtype, sizes, model->input_rank + 1, &batch->x));
     gy_status status = gy_tensor_new(NULL, GY_I32, sizes, 1, &batch->labels);
     if (status < 0) {
@@ -26,6 +26,21 @@ void gy_batch_free(gy_batch *batch)
     *batch = (gy_batch){.x = NULL};
 }
 
+/* Here the sample is known, a kernel knows the row of its batch alone. */
+static gy_status check_labels(const gy_batch *batch, const gy_dataset *dataset,
+                              const int64_t *indices, int64_t count, const gy_view *labels)
+{
+    const int32_t *values = labels->data;
+    for (int64_t i = 0; i < count; i++) {
+        if (values[i] < 0 || values[i] >= batch->classes) {
+            return gy_fail(GY_ARG, "data set %s: sample %lld has label %d, expected 0 to %d",
+                           dataset->ops->name, (long long)indices[i], (int)values[i],
+                           batch->classes - 1);
+        }
+    }
+    return GY_OK;
+}
+
 gy_status gy_batch_fill(gy_batch *batch, gy_dataset *dataset, const int64_t *indices,
                         int64_t count, gy_tensor **x, gy_tensor **labels)
 {
@@ -39,6 +54,9 @@ gy_status gy_batch_fill(gy_batch *batch, gy_dataset *dataset, const int64_t *ind
     gy_view x_view = gy_tensor_pin(*x);
     gy_view labels_view = gy_tensor_pin(*labels);
     status = dataset->ops->fill(dataset, indices, count, &x_view, &labels_view);
+    if (status == GY_OK) {
+        status = check_labels(batch, dataset, indices, count, &labels_view);
+    }
     gy_tensor_unpin(*x);
     gy_tensor_unpin(*labels);
     if (status < 0) {

@@ -133,6 +133,12 @@ static gy_status check_rows(const loop *l)
                    (long long)count, (long long)batch, layer);
 }
 
+/* Rank 0 warns for all. */
+static bool is_first(const loop *l)
+{
+    return l->model->comm == NULL || gy_comm_rank(l->model->comm) == 0;
+}
+
 static gy_status begin(loop *l)
 {
     int64_t count = l->train->count;
@@ -156,7 +162,16 @@ static gy_status begin(loop *l)
     if (l->options.resume) {
         bool is_found = false;
         GY_TRY(gy_checkpoint_read(l->model, &l->options, l->train, &l->state, &is_found));
-        l->saved_step = l->state.step;
+        l->saved_step = l->result.resumed_step = l->state.step;
+        if (!is_found && is_first(l)) {
+            gy_warn("%s: no checkpoint to resume: training begins anew",
+                    l->options.checkpoint_folder);
+        }
+    }
+    if (l->options.warmup_steps > l->steps && is_first(l)) {
+        gy_warn("training: a warm-up of %d steps in a training of %lld: the full rate is not "
+                "reached",
+                l->options.warmup_steps, (long long)l->steps);
     }
     return GY_OK;
 }
@@ -262,9 +277,11 @@ static gy_status run_step(loop *l)
     }
     /* The loss is a sum over all ranks: each sees the same one, and all stop together. */
     if (!isfinite(total)) {
-        return gy_fail(GY_NUMERIC, "the loss is %s at step %lld (epoch %d)",
-                       isnan(total) ? "not a number" : "infinite", (long long)l->state.step,
-                       epoch);
+        return gy_fail(GY_NUMERIC,
+                       "the loss is %s at step %lld of %lld (epoch %d, rate %g): try a lower "
+                       "rate or a clipped gradient, or look for such values in the data",
+                       isnan(total) ? "not a number" : "infinite", (long long)l->state.step + 1,
+                       (long long)l->steps, epoch + 1, gy_tensor_get(l->scalars[2], 0));
     }
     void *losses = l->state.losses;
     GY_TRY(gy_train_tell(l->model->comm,
@@ -287,10 +304,7 @@ static gy_status test_model(loop *l)
     } else {
         l->state.epochs_worse++;
     }
-    if (l->options.patience > 0 && l->state.epochs_worse >= l->options.patience) {
-        l->result.is_stopped_early = true;
-        l->is_done = true;
-    }
+    l->is_done = l->options.patience > 0 && l->state.epochs_worse >= l->options.patience;
     return GY_OK;
 }
 
@@ -345,13 +359,13 @@ static gy_status run(loop *l)
     int64_t limit =
         l->options.step_limit > 0 ? GY_MIN(l->steps, l->options.step_limit) : l->steps;
     l->is_done = l->options.patience > 0 && l->state.epochs_worse >= l->options.patience;
-    bool is_first = true;
+    bool is_begun = false;
     while (l->state.step < limit && !l->is_done) {
         GY_TRY(run_step(l));
-        if (is_first) {
+        if (!is_begun) {
             gy_info("first step done, loss %g",
                     l->result.loss); /* what bench/startup.py awaits */
-            is_first = false;
+            is_begun = true;
         }
         GY_TRY(after_step(l));
     }
@@ -367,6 +381,7 @@ static gy_status run(loop *l)
         after.hidden_communication_s - before.hidden_communication_s;
     l->result.input_s = (double)(l->input_ns + l->model->input_ns - test_input_ns) / 1e9;
     l->result.steps = l->state.step;
+    l->result.is_stopped_early = l->is_done && l->state.step < l->steps;
     if (l->result.steps > 0) {
         l->result.loss = l->state.losses[l->result.steps - 1];
     }

@@ -97,7 +97,8 @@ void gy_progress_bar_show(gy_progress_bar *bar, const gy_progress *progress)
     char line[GY_PROGRESS_BYTES];
     if (progress->is_epoch_end) {
         char test[96] = "";
-        if (progress->test_accuracy > 0 || progress->test_loss > 0) {
+        /* Both are 0 without a test set; a loss that is not a number is told. */
+        if (progress->test_accuracy != 0 || progress->test_loss != 0) {
             snprintf(test, sizeof(test), ", test loss %.4f, test accuracy %.2f %%",
                      progress->test_loss, 100 * progress->test_accuracy);
         }

@@ -125,10 +125,10 @@ gy_status gy_train_tell(gy_comm *comm, gy_status status);
 gy_status gy_checkpoint_prepare(gy_model *model, const gy_train_options *options);
 /** Rank 0 writes, all learn how it went. */
 gy_status gy_checkpoint_write(gy_model *model, const gy_train_options *options,
-                              const gy_dataset *train, const gy_train_state *state);
+                              gy_dataset *train, const gy_train_state *state);
 /** The newest whole one of the folder; `is_found` false when there is none at all. */
 gy_status gy_checkpoint_read(gy_model *model, const gy_train_options *options,
-                             const gy_dataset *train, gy_train_state *state, bool *is_found);
+                             gy_dataset *train, gy_train_state *state, bool *is_found);
 
 /**
  * gy_model_new; with a bundle also GY_FORMAT when its tensors are not just the parameters,
@@ -149,10 +149,12 @@ gy_status gy_slot_tensor(gy_model *model, const char *name, gy_tensor **tensor);
 typedef struct gy_batch {
     gy_tensor *x, *labels; /* room for `rows` */
     int64_t rows;
+    int classes; /* labels are below */
 } gy_batch;
 gy_status gy_batch_new(const gy_model *model, int64_t rows, gy_batch *batch);
 void gy_batch_free(gy_batch *batch);
-/** Samples indices[0 .. count) as two tensors of `count` rows, held for the caller. */
+/** Samples indices[0 .. count) as two tensors of `count` rows, held for the caller. GY_ARG
+ * names a sample whose label is no class of the model. */
 gy_status gy_batch_fill(gy_batch *batch, gy_dataset *dataset, const int64_t *indices,
                         int64_t count, gy_tensor **x, gy_tensor **labels);
 

@@ -406,7 +406,84 @@ static void nan_loss_stops_with_its_step(void **state)
     gy_train_options options = {.epochs = 50, .batch = 10, .rate = 1e200};
     assert_status(gy_train(model, &set, NULL, &options, &result), GY_NUMERIC);
     assert_non_null(strstr(gy_error_text(), "at step "));
+    assert_non_null(strstr(gy_error_text(), " of 250 (epoch 1, rate 1e+200)"));
     gy_model_free(model);
+}
+
+enum { BAD_SAMPLE = 37 };
+static int bad_label;
+
+static gy_status bad_label_fill(gy_dataset *dataset, const int64_t *indices, int64_t count,
+                                gy_view *x, gy_view *labels)
+{
+    GY_TRY(points_fill(dataset, indices, count, x, labels));
+    for (int64_t i = 0; i < count; i++) {
+        if (indices[i] == BAD_SAMPLE) {
+            ((int32_t *)labels->data)[i] = bad_label;
+        }
+    }
+    return GY_OK;
+}
+
+/* By the sample's number in the set, not by its place in a batch of shuffled ones. */
+static void a_label_out_of_range_is_named_with_its_sample(void **state)
+{
+    (void)state;
+    static const int labels[] = {CLASSES, -1, 1 << 30};
+    static const gy_dataset_ops ops = {
+        .name = "slips", .fill = bad_label_fill, .free = points_free};
+    gy_dataset set = points();
+    set.ops = &ops;
+    for (size_t i = 0; i < GY_COUNT(labels); i++) {
+        gy_model *model = new_model(0);
+        gy_train_result result;
+        double loss = 0, accuracy = 0;
+        char expected[128];
+        bad_label = labels[i];
+        snprintf(expected, sizeof(expected),
+                 "data set slips: sample 37 has label %d, expected 0 to 2", bad_label);
+        gy_train_options options = {.epochs = 1, .batch = 8, .seed = 4};
+        assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);
+        assert_non_null(strstr(gy_error_text(), expected));
+        assert_status(gy_evaluate(model, &set, 7, &loss, &accuracy, NULL), GY_ARG);
+        assert_non_null(strstr(gy_error_text(), expected));
+        gy_model_free(model);
+    }
+}
+
+/* Loss and accuracy are means over rows: whatever the batch, and of a partial last one. */
+static void means_are_over_rows(void **state)
+{
+    (void)state;
+    gy_dataset set = points(), wrong = points();
+    wrong.ops = &wrong_ops;
+    gy_model *model = new_model(0);
+    gy_train_result result;
+    assert_ok(gy_train(model, &set, NULL,
+                       &(gy_train_options){.epochs = 5, .batch = 16, .rate = 0.1}, &result));
+    gy_train_result_free(&result);
+    static const int64_t batches[] = {SAMPLES, 1, 7, 49, 51, 100000};
+    double loss[GY_COUNT(batches)], accuracy[GY_COUNT(batches)];
+    for (size_t i = 0; i < GY_COUNT(batches); i++) {
+        assert_ok(gy_evaluate(model, &wrong, batches[i], &loss[i], &accuracy[i], NULL));
+        assert_true(fabs(loss[i] - loss[0]) < 1e-12 * loss[0] && accuracy[i] == accuracy[0]);
+    }
+    gy_model_free(model);
+    /* A step's loss too: of all 50 rows in one batch, in more than one, in a larger one. */
+    for (size_t i = 0; i < GY_COUNT(batches); i++) {
+        gy_train_options options = {.epochs = 1,
+                                    .batch = batches[i],
+                                    .accumulate =
+                                        (int)((SAMPLES + batches[i] - 1) / batches[i]),
+                                    .rate = 1e-6};
+        model = new_model(0);
+        assert_ok(gy_train(model, &set, NULL, &options, &result));
+        assert_int_equal(result.steps, 1);
+        loss[i] = result.losses[0];
+        assert_true(fabs(loss[i] - loss[0]) < 1e-12 * loss[0]);
+        gy_train_result_free(&result);
+        gy_model_free(model);
+    }
 }
 
 /* One value of one image is not a number. */
@@ -458,6 +535,8 @@ static void nan_in_one_image_stops_with_its_step(void **state)
                                &result),
                       GY_NUMERIC);
         assert_non_null(strstr(gy_error_text(), "not a number at step "));
+        assert_non_null(
+            strstr(gy_error_text(), " of 10 (epoch 1")); /* progress counts from 1 */
         gy_model_free(model);
     }
 }
@@ -503,60 +582,69 @@ static void patience_stops_early(void **state)
     assert_ok(gy_train(model, &set, &wrong, &options, &result));
     assert_true(result.is_stopped_early);
     assert_in_range(result.steps, 2 * 10, 10 * 10);
+    const int64_t stopped = result.steps;
     gy_train_result_free(&result);
     gy_model_free(model);
-}
-
-static void schedules_follow_their_formulas(void **state)
-{
-    (void)state;
-    gy_train_options o = {.rate = 1, .schedule = GY_SCHEDULE_COSINE, .warmup_steps = 4};
-    assert_true(gy_schedule_rate(&o, 0, 104, 10) == 0.25);
-    assert_true(gy_schedule_rate(&o, 3, 104, 10) == 1);
-    assert_true(fabs(gy_schedule_rate(&o, 54, 104, 10) - 0.5) < 1e-12);
-    o = (gy_train_options){.rate = 2, .schedule = GY_SCHEDULE_LINEAR};
-    assert_true(gy_schedule_rate(&o, 75, 100, 10) == 0.5);
-    o = (gy_train_options){
-        .rate = 2, .schedule = GY_SCHEDULE_STEP, .schedule_factor = 0.5, .schedule_every = 2};
-    assert_true(gy_schedule_rate(&o, 39, 100, 10) == 1);
-    assert_true(gy_schedule_rate(&o, 40, 100, 10) == 0.5);
-}
-
-/* As <gyre/train.h> says: the first step, the last one, and 0 right behind it and from then on.
- */
-static void schedules_begin_and_end_where_they_say(void **state)
-{
-    (void)state;
-    static const int64_t totals[] = {1, 2, 3, 10, 1000003};
-    for (size_t i = 0; i < GY_COUNT(totals); i++) {
-        const int64_t steps = totals[i];
-        for (int warmup = 0; warmup <= 3; warmup++) {
-            for (int kind = GY_SCHEDULE_CONSTANT; kind <= GY_SCHEDULE_LINEAR; kind++) {
-                const gy_train_options o = {.rate = 0.7,
-                                            .schedule = (gy_schedule_kind)kind,
-                                            .schedule_factor = 0.5,
-                                            .schedule_every = 1,
-                                            .warmup_steps = warmup};
-                const double first = gy_schedule_rate(&o, 0, steps, steps);
-                const double last = gy_schedule_rate(&o, steps - 1, steps, steps);
-                const double part = 1 / (double)(steps - warmup);
-                assert_true(fabs(first - (warmup > 1 ? 0.7 / warmup : 0.7)) < 1e-15);
-                assert_true(last > 0); /* no step is without effect */
-                for (int64_t beyond = steps; beyond < steps + 3 && steps > warmup; beyond++) {
-                    const double rate = gy_schedule_rate(&o, beyond, steps, 4 * steps);
-                    assert_true(rate == (kind >= GY_SCHEDULE_COSINE ? 0 : 0.7));
-                }
-                if (steps > warmup && kind == GY_SCHEDULE_LINEAR) {
-                    assert_true(fabs(last - 0.7 * part) < 1e-12);
-                } else if (steps > warmup && kind == GY_SCHEDULE_COSINE) {
-                    const double half = sin(1.5707963267948966 * part);
-                    assert_true(fabs(last - 0.7 * half * half) < 1e-12);
-                } else if (steps <= warmup) {
-                    assert_true(fabs(last - 0.7 * (double)steps / warmup) < 1e-15);
-                }
-            }
-        }
+    /* Without a better loss at the end of the last epoch it is no early stop. */
+    model = new_model(0);
+    options.epochs = (int)(stopped / 10);
+    assert_ok(gy_train(model, &set, &wrong, &options, &result));
+    assert_int_equal(result.steps, stopped);
+    assert_false(result.is_stopped_early);
+    gy_train_result_free(&result);
+    gy_model_free(model);
+    /* Resumed behind an early stop it is stopped still, and says so. */
+    char folder[] = "/tmp/gyre-train-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    options.epochs = 100;
+    options.checkpoint_folder = folder;
+    for (int part = 0; part < 2; part++) {
+        model = new_model(0);
+        options.resume = part == 1;
+        assert_ok(gy_train(model, &set, &wrong, &options, &result));
+        assert_int_equal(result.steps, stopped);
+        assert_int_equal(result.resumed_step, part == 1 ? stopped : 0);
+        assert_true(result.is_stopped_early);
+        gy_train_result_free(&result);
+        gy_model_free(model);
     }
+    remove_folder(folder);
+}
+
+/* As many samples, but others, or an optimizer or schedule of another name. */
+static void resuming_another_training_names_what_differs(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/gyre-train-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    gy_dataset set = points(), wrong = points();
+    wrong.ops = &wrong_ops;
+    const gy_train_options kept = {.epochs = 1,
+                                   .batch = 10,
+                                   .checkpoint_folder = folder,
+                                   .schedule = GY_SCHEDULE_COSINE,
+                                   .resume = true};
+    gy_model *model = new_model(0);
+    gy_train_result result;
+    assert_ok(gy_train(model, &set, NULL, &kept, &result)); /* nothing there: from the start */
+    assert_int_equal(result.resumed_step, 0);
+    gy_train_result_free(&result);
+    gy_train_options options = kept;
+    assert_status(gy_train(model, &wrong, NULL, &options, &result), GY_MISMATCH);
+    assert_non_null(strstr(gy_error_text(), "the 50 samples of data set wrong are others now"));
+    options.optimizer = GY_ADAMW;
+    assert_status(gy_train(model, &set, NULL, &options, &result), GY_MISMATCH);
+    assert_non_null(strstr(gy_error_text(), "'optimizer sgd', this run 'optimizer adamw'"));
+    options = kept;
+    options.schedule = GY_SCHEDULE_STEP;
+    assert_status(gy_train(model, &set, NULL, &options, &result), GY_MISMATCH);
+    assert_non_null(strstr(gy_error_text(), "it has 'schedule cosine, factor 0.1 every 1'"));
+    options = kept;
+    assert_ok(gy_train(model, &set, NULL, &options, &result));
+    assert_int_equal(result.resumed_step, 5);
+    gy_train_result_free(&result);
+    gy_model_free(model);
+    remove_folder(folder);
 }
 
 static double rates[16];
@@ -601,26 +689,6 @@ static void a_resumed_training_follows_the_same_curve(void **state)
             assert_true(fabs(rates[i] - expected[i]) < 1e-12);
         }
         remove_folder(folder);
-    }
-}
-
-static void orders_are_permutations_that_repeat(void **state)
-{
-    (void)state;
-    enum { COUNT = 1000 };
-    int64_t first[COUNT];
-    int64_t again[COUNT];
-    int64_t other[COUNT];
-    gy_order_fill(9, 2, first, COUNT);
-    gy_order_fill(9, 2, again, COUNT);
-    gy_order_fill(9, 3, other, COUNT);
-    assert_memory_equal(first, again, sizeof(first));
-    assert_memory_not_equal(first, other, sizeof(first));
-    bool seen[COUNT] = {false};
-    for (int i = 0; i < COUNT; i++) {
-        assert_in_range(first[i], 0, COUNT - 1);
-        assert_false(seen[first[i]]);
-        seen[first[i]] = true;
     }
 }
 
@@ -698,10 +766,10 @@ int main(void)
         cmocka_unit_test(nan_in_one_image_stops_with_its_step),
         cmocka_unit_test(options_out_of_range_are_named),
         cmocka_unit_test(patience_stops_early),
-        cmocka_unit_test(schedules_follow_their_formulas),
-        cmocka_unit_test(schedules_begin_and_end_where_they_say),
+        cmocka_unit_test(resuming_another_training_names_what_differs),
+        cmocka_unit_test(a_label_out_of_range_is_named_with_its_sample),
+        cmocka_unit_test(means_are_over_rows),
         cmocka_unit_test(a_resumed_training_follows_the_same_curve),
-        cmocka_unit_test(orders_are_permutations_that_repeat),
         cmocka_unit_test(layer_texts_round_trip_and_refuse),
         cmocka_unit_test(mnist_files_are_read_and_bad_ones_named),
     };
