@@ -78,23 +78,36 @@ typedef struct gy_file_list {
     size_t count;
 } gy_file_list;
 
+/** What of folders is taken, too. Zero: neither. */
+typedef struct gy_file_list_options {
+    bool takes_hidden; /* names that begin with '.' or '_', and MANIFEST.json */
+    bool takes_links;  /* to files and folders */
+} gy_file_list_options;
+
 /**
  * The files that `paths` stand for: a file is itself, a folder all files in it and in its
  * folders, in the order of their names. Of a folder are left out: names that begin with '.' or
- * '_', MANIFEST.json, links (one to nothing is refused), and what is neither file nor folder;
- * so the output of a job is an input of the next. Objects (s3://BUCKET/KEY,
+ * '_', MANIFEST.json, links (one to nothing is refused, one to a folder that it lies in is
+ * never followed), and what is neither file nor folder; one warning says how many of each and
+ * what takes them, but for a job's own manifest. Objects (s3://BUCKET/KEY,
  * hdfs://HOST:PORT/PATH; <gyre/store.h>) the same way, a prefix being the folder of what is
- * below. "file:" URIs are paths; one that names hosts (file://HOST/path) is itself, and nobody
+ * below; what is an object and a prefix is both, and so is a key that ends with a slash and has
+ * bytes. "file:" URIs are paths; one that names hosts (file://HOST/path) is itself, and nobody
  * looks whether it is there.
  *
- * @param paths NULL at the end; at least one
- * @param list  caller owns; gy_file_list_free
+ * @param paths   NULL at the end; at least one
+ * @param options NULL: the defaults
+ * @param list    caller owns; gy_file_list_free
  * @return GY_OK; GY_NOTFOUND a path is not there, a link in a folder leads to nothing, or no
  * file was found; GY_IO a folder cannot be read; GY_ARG a URI that makes no sense; GY_LIMIT
  * folders deeper than 64; GY_NOMEM; of objects as gy_store_list
  * @threads any
  * @cost a system call or two a file; of objects a request a folder and thousand
  */
+GY_API GY_MUST_CHECK gy_status gy_file_list_make_with(const char *const *paths,
+                                                      const gy_file_list_options *options,
+                                                      gy_file_list **list);
+/** gy_file_list_make_with the defaults. */
 GY_API GY_MUST_CHECK gy_status gy_file_list_make(const char *const *paths, gy_file_list **list);
 /** NULL is fine. */
 GY_API void gy_file_list_free(gy_file_list *list);

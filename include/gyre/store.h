@@ -69,6 +69,17 @@ typedef enum gy_store_mode {
 GY_API GY_MUST_CHECK gy_status gy_store_copy(const char *from, const char *to,
                                              gy_store_mode mode);
 
+/**
+ * Write a name so that it stays on its line and is UTF-8: control characters, bytes that are
+ * not UTF-8 and backslashes become \n, \t, \r, \xNN and \\; no two names come out alike.
+ *
+ * @param shown (size_bytes) takes it; four times the name's bytes are always enough
+ * @return GY_OK; GY_LIMIT it does not fit; GY_NOMEM
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_store_show_name(const char *name, char *shown,
+                                                  size_t size_bytes);
+
 /** Whether something can be called so: GY_ARG a scheme that is not known, no bucket, no host.
  * Nobody is asked. @threads any */
 GY_API GY_MUST_CHECK gy_status gy_store_check(const char *uri);

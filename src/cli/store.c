@@ -26,11 +26,9 @@ static gy_status print_entry(void *arg, const gy_store_entry *entry)
         }
         printf("%14llu  %-19s  ", (unsigned long long)entry->size_bytes, date);
     }
-    for (const char *at = entry->name; *at != '\0'; at++) { /* no name moves the cursor */
-        const unsigned char byte = (unsigned char)*at;
-        putchar(byte < ' ' || byte == 0x7f ? '?' : byte);
-    }
-    putchar('\n');
+    char shown[4 * 4608]; /* no name moves the cursor, none is two */
+    GY_TRY(gy_store_show_name(entry->name, shown, sizeof(shown)));
+    puts(shown);
     return ferror(stdout) ? GY_CANCELLED : GY_OK; /* main says that it cannot be written */
 }
 

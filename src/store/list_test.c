@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "gy_test.h"
 
@@ -92,6 +93,76 @@ static void a_link_to_nothing_is_not_passed_over(void **state)
     expect((const char *[]){"d", NULL}, "d/a d/b/c/x d/b/y d/z ");
 }
 
+/* The list that paths make, and the line that says what is missing in it. */
+static void expect_with(const gy_file_list_options *options, const char *expected,
+                        const char *line)
+{
+    char text[1024] = "", said[1024] = "";
+    size_t at = 0;
+    gy_file_list *list = NULL;
+    const int screen = dup(STDERR_FILENO);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
+    const gy_status status =
+        gy_file_list_make_with((const char *[]){"more", NULL}, options, &list);
+    assert_true(dup2(screen, STDERR_FILENO) >= 0);
+    (void)close(screen);
+    assert_int_equal(status, GY_OK);
+    for (size_t i = 0; i < list->count; i++) {
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s ", list->paths[i]);
+    }
+    gy_file_list_free(list);
+    assert_string_equal(text, expected);
+    rewind(file);
+    const size_t size = fread(said, 1, sizeof(said) - 1, file);
+    fclose(file);
+    said[size] = '\0';
+    assert_string_equal(said, line);
+}
+
+static void what_is_left_out_is_counted(void **state)
+{
+    (void)state;
+    char out[64];
+    assert_int_equal(
+        gy_test_shell(
+            "mkdir -p more/b more/.git && touch more/.h more/_SUCCESS more/a more/b/y "
+            "more/.git/z && ln -s a more/l && ln -s . more/b/up && ln -s .. more/b/top "
+            "&& ln -s b more/m && mkfifo more/p && printf '{\"format\": \"gyre output "
+            "1\"' >more/MANIFEST.json",
+            out, sizeof(out)),
+        0);
+    const char *const begin = "gyre: warn: left out of the inputs' folders: ";
+    char line[512];
+    snprintf(
+        line, sizeof(line),
+        "%s3 hidden names (more/.git, ...), which --hidden takes; 4 links (more/b/top, ...), "
+        "which --links takes; 1 pipe, socket or device (more/p)\n",
+        begin);
+    expect_with(NULL, "more/a more/b/y ", line);
+    snprintf(line, sizeof(line),
+             "%s4 links (more/b/top, ...), which --links takes; 1 pipe, socket or device "
+             "(more/p)\n",
+             begin);
+    expect_with(&(gy_file_list_options){.takes_hidden = true},
+                "more/.git/z more/.h more/MANIFEST.json more/_SUCCESS more/a more/b/y ", line);
+    snprintf(line, sizeof(line),
+             "%s3 hidden names (more/.git, ...), which --hidden takes; 4 links back to folders "
+             "above them (more/b/top, ...); 1 pipe, socket or device (more/p)\n",
+             begin);
+    expect_with(&(gy_file_list_options){.takes_links = true},
+                "more/a more/b/y more/l more/m/y ", line);
+    assert_int_equal(gy_test_shell("rm -rf more/[bmp] more/l more/.git more/.h more/_SUCCESS",
+                                   out, sizeof(out)),
+                     0);
+    expect_with(NULL, "more/a ", ""); /* a job's own manifest is no data */
+    assert_int_equal(gy_test_shell("echo '{}' >more/MANIFEST.json", out, sizeof(out)), 0);
+    snprintf(line, sizeof(line), "%s1 hidden name (more/MANIFEST.json), which --hidden takes\n",
+             begin);
+    expect_with(NULL, "more/a ", line);
+}
+
 static void memory_that_ends_is_a_failure(void **state)
 {
     (void)state;
@@ -117,6 +188,7 @@ int main(void)
         cmocka_unit_test(folders_become_their_files),
         cmocka_unit_test(what_is_not_there_is_named),
         cmocka_unit_test(a_link_to_nothing_is_not_passed_over),
+        cmocka_unit_test(what_is_left_out_is_counted),
         cmocka_unit_test(memory_that_ends_is_a_failure),
     };
     return cmocka_run_group_tests(tests, enter, leave);

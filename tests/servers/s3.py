@@ -91,6 +91,8 @@ class Handler(StubHandler):
             return self.answer(200, json.dumps(counts).encode())
         host = self.headers["Host"].split(".")[0]
         bucket, _, key = ("/hosted" + parts.path if host == "hosted" else parts.path)[1:].partition("/")
+        if self.command == "PUT" and key.endswith("-slash"):
+            key = key[:-len("-slash")] + "/"  # which other programs put
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         with lock:
             count = f"{bucket} {self.command} {','.join(sorted(query))}".strip()
@@ -136,7 +138,7 @@ class Handler(StubHandler):
     # ---- a good server, which knows If-None-Match ----
 
     def be_good(self, name, query, body):
-        if self.command == "GET" and name.endswith("/"):
+        if "list-type" in query:
             return self.list(name, query)
         if self.command in ("GET", "HEAD"):
             return self.get(name)

@@ -75,7 +75,14 @@ class Handler(StubHandler):
             file.time = clock[0]
         return {"accessTime": 0, "blockSize": BLOCK, "group": "g", "length": len(file.data),
                 "fileId": file.number, "modificationTime": file.time, "owner": "o",
-                "pathSuffix": suffix, "permission": "644", "replication": 1, "type": "FILE"}
+                "pathSuffix": suffix, "permission": "644", "replication": 1,
+                "type": "SYMLINK" if self.is_link(path, suffix) else "FILE"}
+
+    def is_link(self, path, suffix):
+        """A name that begins with "link" is listed as one and followed when it is looked at, one
+        with "loose" never."""
+        name = path.split("/")[-1]
+        return name.startswith("loose") or (suffix != "" and name.startswith("link"))
 
     def redirect(self, path, query):
         fault = path.split("/")[1]

@@ -70,6 +70,29 @@ static void objects_are_as_good_as_files(void **state)
         "| tr a-z A-Z >want; cat mo/part-* | cmp - want");
 }
 
+/* An object that a prefix hides, a mark with bytes, links of HDFS, what is hidden. */
+static void nothing_is_left_out_in_silence(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    must(
+        "for f in o below hid; do echo $f >$f; done; gyre store cp o s3://good/lo/both && gyre "
+        "store cp below s3://good/lo/both/x && gyre store cp hid s3://good/lo/both/_h && m "
+        "wordcount s3://good/lo/both 2>said && sort mo/part-* >got && printf "
+        "'below\\t1\\no\\t1\\n' "
+        "| cmp - got && grep -q '1 hidden name (s3://good/lo/both/_h), which --hidden takes' "
+        "said && m wordcount s3://good/lo/both --hidden 2>said && test $(cat mo/part-* | wc "
+        "-l) "
+        "= 3 && ! test -s said");
+    must(
+        "gyre store cp o $HDFS/lo/a && gyre store cp below $HDFS/lo/link && m wordcount "
+        "$HDFS/lo 2>said && test $(cat mo/part-* | wc -l) = 1 && grep -q '1 link (hdfs:.*/lo/"
+        "link), which --links takes' said && m wordcount $HDFS/lo --links 2>said && test $(cat "
+        "mo/part-* | wc -l) = 2 && ! test -s said && gyre store cp o $HDFS/lo/loose && m "
+        "wordcount $HDFS/lo --links 2>said; test $? = 1 && grep -q 'does not follow links' "
+        "said");
+}
+
 /* What a job over one object asks for. */
 static long requests(const char *line)
 {
@@ -414,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(objects_are_as_good_as_files),
+        cmocka_unit_test(nothing_is_left_out_in_silence),
         cmocka_unit_test(requests_are_counted),
         cmocka_unit_test(objects_named_are_asked_for_together),
         cmocka_unit_test(objects_are_sorted),

@@ -95,12 +95,46 @@ static void names_with_colons_are_names(void **state)
         "s3:o && m wordcount in.txt -o ./gs://b && test -d gs:/b");
 }
 
+static void names_stay_on_their_lines(void **state)
+{
+    (void)state;
+    must("mkdir names; for n in 'a\\nb' 'a\\\\nb' 'c\\td' '\\377e' '\\033[2Jf'; do echo x "
+         ">\"names/$(printf \"$n\")\"; done; m index names -o listed && printf "
+         "'%s\\n' '0\tnames/\\x1b[2Jf' '1\tnames/a\\nb' '2\tnames/a\\\\nb' '3\tnames/c\\td' "
+         "'4\tnames/\\xffe' >want; cmp listed/inputs-00000 want");
+    must(
+        "m grep -c x names -o counted && sum counted | cut -f 1 | LC_ALL=C sort >got; cut -f 2 "
+        "want | sort | cmp - got");
+    must("gyre store ls names >got; sed 's|.*names/||' want | cmp - got");
+}
+
+static void what_is_left_out_is_said(void **state)
+{
+    (void)state;
+    must("mkdir -p left/sub; for n in a .h _SUCCESS sub/b; do echo $n >left/$n; done; ln -s a "
+         "left/link; ln -s .. left/sub/up; mkfifo left/pipe; m wordcount left -o left1 2>said "
+         "&& "
+         "grep -q '2 hidden names (left/.h, ...), which --hidden takes; 2 links (left/link, "
+         "...), "
+         "which --links takes; 1 pipe, socket or device (left/pipe)' said && test $(wc -l "
+         "<said) "
+         "= 1 && test $(sum left1 | wc -l) = 2");
+    must("m wordcount left -o left2 --hidden --links 2>said && printf 'a\t2\nh\t1\nsub/b\t1\n' "
+         ">want; sum left2 | sed 's/^\\.//; s/_SUCCESS/S/' | grep -v ^S >got; test $(sum left2 "
+         "| "
+         "wc -l) -ge 4 && grep -q 'back to a folder above it' said");
+    must("m wordcount left1 -o left3 2>said && ! test -s said"); /* a manifest of our own */
+    must("test \"$(gyre store ls left | tr '\\n' ' ')\" = '.h _SUCCESS a link pipe sub/ '");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_schemes_make_no_folder),
         cmocka_unit_test(file_uris_are_paths),
         cmocka_unit_test(names_with_colons_are_names),
+        cmocka_unit_test(names_stay_on_their_lines),
+        cmocka_unit_test(what_is_left_out_is_said),
     };
     return cmocka_run_group_tests(tests, begin, kit_remove_folder);
 }

@@ -123,6 +123,38 @@ static void lists_are_sorted_and_paged(void **state)
     gy_place_close(place);
 }
 
+/* Keys that others are prefixes of, and marks of folders that have bytes. */
+static void objects_that_are_folders_are_both(void **state)
+{
+    (void)state;
+    use_stub();
+    /* "-slash" is put as "/" by the stub, where we refuse to */
+    static const char *const keys[] = {"w/both",       "w/both/x", "w/both-2",
+                                       "w/mark-slash", "w/mark/y", "w/slash-slash"};
+    for (size_t i = 0; i < GY_COUNT(keys); i++) {
+        char uri[64];
+        snprintf(uri, sizeof(uri), "s3://listed/%s", keys[i]);
+        assert_ok(kit_put(uri, GY_PLACE_REPLACE, "bytes", 5));
+    }
+    assert_ok(kit_put("s3://listed/w/none-slash", GY_PLACE_REPLACE, "", 0)); /* a mark alone */
+    kit_check_list("s3://listed/w", "both both-2 both/ mark/ none/ slash/ ");
+    kit_check_list("s3://listed/w/both", "both x ");
+    kit_check_list("s3://listed/w/both/", "x ");
+    kit_check_list("s3://listed/w/mark", "mark/ y ");
+    kit_check_list("s3://listed/w/slash/", "slash/ ");
+    kit_check_list("s3://listed/w/none", "");
+    kit_check("s3://listed/w/mark/", "bytes", 5);
+    gy_place *place = kit_place("s3://listed/w/mark/");
+    gy_place_facts facts;
+    assert_ok(gy_place_stat(place, &facts));
+    assert_true(!facts.is_folder && facts.size_bytes == 5 && facts.version[0] != '\0');
+    gy_place_close(place);
+    place = kit_place("s3://listed/w/none/");
+    assert_ok(gy_place_stat(place, &facts));
+    assert_true(facts.is_folder);
+    gy_place_close(place);
+}
+
 static void creation_is_exclusive_where_the_server_obeys(void **state)
 {
     (void)state;
@@ -633,6 +665,7 @@ int main(void)
         cmocka_unit_test(ranges_end_at_the_end),
         cmocka_unit_test(a_session_signs_too),
         cmocka_unit_test(lists_are_sorted_and_paged),
+        cmocka_unit_test(objects_that_are_folders_are_both),
         cmocka_unit_test(creation_is_exclusive_where_the_server_obeys),
         cmocka_unit_test(large_objects_go_in_parts_or_not_at_all),
         cmocka_unit_test(a_source_is_of_one_version),

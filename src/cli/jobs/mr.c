@@ -19,6 +19,7 @@ typedef struct mr_settings {
     double record_timeout, copy_after;
     bool is_fixed, ignores_case, is_inverted, is_counting, is_quiet, has_stats;
     bool is_numeric, is_descending;
+    gy_file_list_options listing;
 } mr_settings;
 
 static mr_settings settings = {.field = -1,
@@ -54,6 +55,11 @@ static const gy_option options[] = {
      PLACE(reduce), 0, 0, NULL},
     {"file", 0, GY_OPTION_LIST, "FILE", "one that the commands need; may be given again",
      PLACE(files), 0, 0, NULL},
+    {"hidden", 0, GY_OPTION_FLAG, NULL,
+     "of folders also names that begin with . or _, and MANIFEST.json",
+     PLACE(listing.takes_hidden), 0, 0, NULL},
+    {"links", 0, GY_OPTION_FLAG, NULL, "of folders also what links in them lead to",
+     PLACE(listing.takes_links), 0, 0, NULL},
     {"fixed", 'F', GY_OPTION_FLAG, NULL, "grep: PATTERN is no regular expression",
      PLACE(is_fixed), 0, 0, NULL},
     {"ignore-case", 'i', GY_OPTION_FLAG, NULL, "grep: case of A to Z does not matter",
@@ -373,7 +379,8 @@ static int run(char **operands, int count)
                                verb->make == make_grep ? "PATTERN or INPUT" : "INPUT");
     }
     gy_file_list *inputs = NULL;
-    gy_status status = gy_file_list_make((const char *const *)operands + first, &inputs);
+    gy_status status = gy_file_list_make_with((const char *const *)operands + first,
+                                              &settings.listing, &inputs);
     if (status == GY_ARG) {
         return gy_report_usage("gyre mr: %s", gy_error_text());
     }

@@ -1,30 +1,8 @@
 /* Names and reasons come from users: as strings of JSON and as labels of metrics. */
+#include "base/escape.h"
 #include "cluster/page/page.h"
 
 #include <string.h>
-
-/*
- * Bytes of the character at `at`: 0 when it is none of UTF-8.
- * Source: RFC 3629, section 4 (no overlong forms, no surrogates, none above U+10FFFF).
- */
-static size_t character(const unsigned char *at)
-{
-    if (at[0] < 0x80) {
-        return 1;
-    }
-    const size_t size = at[0] >= 0xF0 ? 4 : at[0] >= 0xE0 ? 3 : 2;
-    const unsigned char least = at[0] == 0xE0 ? 0xA0 : at[0] == 0xF0 ? 0x90 : 0x80;
-    const unsigned char most = at[0] == 0xED ? 0x9F : at[0] == 0xF4 ? 0x8F : 0xBF;
-    if (at[0] < 0xC2 || at[0] > 0xF4 || at[1] < least || at[1] > most) {
-        return 0;
-    }
-    for (size_t i = 2; i < size; i++) {
-        if ((at[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    return size;
-}
 
 static void add_text(gy_text *text, const char *value,
                      void (*escape)(gy_text *text, unsigned char one))
@@ -32,7 +10,7 @@ static void add_text(gy_text *text, const char *value,
     const unsigned char *at = (const unsigned char *)(value != NULL ? value : "");
     gy_text_add_bytes(text, "\"", 1);
     while (*at != '\0') {
-        const size_t size = character(at);
+        const size_t size = gy_utf8_bytes(at);
         if (size == 0) {
             gy_text_add_bytes(text, "\xEF\xBF\xBD", 3);
         } else if (size == 1) {

@@ -2,6 +2,7 @@
  * The output appears at once: its data get their names and are synced, then the manifest is
  * created by link(2), which two jobs cannot both do. Real files: links.
  */
+#include "base/escape.h"
 #include "flow/run/job.h"
 
 #include "base/text.h"
@@ -128,21 +129,6 @@ gy_status gy_running_save(void *arg, const gy_manager *manager, gy_attempt *lost
 
 /* ---- the manifest ---- */
 
-static void add_string(gy_text *text, const char *value)
-{
-    gy_text_add(text, "\"");
-    for (const unsigned char *at = (const unsigned char *)value; *at != '\0'; at++) {
-        if (*at == '"' || *at == '\\') {
-            gy_text_add(text, "\\%c", *at);
-        } else if (*at < 0x20) {
-            gy_text_add(text, "\\u%04x", *at);
-        } else {
-            gy_text_add(text, "%c", *at);
-        }
-    }
-    gy_text_add(text, "\"");
-}
-
 /* Counters may differ between managers of one job. */
 static const char same_end[] = "\n \"counters\": {";
 
@@ -156,7 +142,7 @@ static gy_status write_manifest(const gy_flow_job *job, const gy_manager *manage
                                 gy_text *text)
 {
     add_beginning(text, job);
-    add_string(text, job->dag->name);
+    gy_text_add_json(text, job->dag->name);
     gy_text_add(text, ",\n \"files\": [");
     for (size_t i = 0; i < job->dag->final_count; i++) {
         gy_final_file file;
@@ -169,7 +155,7 @@ static gy_status write_manifest(const gy_flow_job *job, const gy_manager *manage
     gy_text_add(text, "],%s", same_end);
     for (size_t i = 0; i < job->counter_count; i++) {
         gy_text_add(text, "%s\n  ", i > 0 ? "," : "");
-        add_string(text, job->counters[i].name);
+        gy_text_add_json(text, job->counters[i].name);
         gy_text_add(text, ": %lld", (long long)job->counters[i].value);
     }
     gy_text_add(text, "}}\n");

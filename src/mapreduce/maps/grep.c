@@ -2,6 +2,7 @@
 #include "mapreduce/job.h"
 
 #include "base/base.h"
+#include "base/escape.h"
 #include "mapreduce/maps/maps.h"
 
 #include <regex.h>
@@ -21,6 +22,8 @@ typedef struct matcher {
     bool is_fixed, is_inverted, is_counting;
     const char *pattern;
     size_t size;
+    const char *file; /* whose name is in `name`; NULL: none so far */
+    gy_text name;     /* as lines of the output show it */
 } matcher;
 
 static void drop_matcher(void *state)
@@ -28,6 +31,9 @@ static void drop_matcher(void *state)
     matcher *made = state;
     if (made != NULL && !made->is_fixed) {
         regfree(&made->expression);
+    }
+    if (made != NULL) {
+        gy_text_free(&made->name);
     }
     gy_free(made);
 }
@@ -82,11 +88,26 @@ static bool matches(const matcher *with, const char *line, size_t size)
     return regexec(&with->expression, line, 1, &range, REG_STARTEND) == 0;
 }
 
-static void take_line(gy_map *map, const matcher *with, const gy_record *record,
-                      const char *line, size_t size)
+/* A name is a line's beginning: it stays on that line. */
+static void emit_name(gy_map *map, matcher *with, const char *file)
+{
+    if (with->file != file) {
+        with->file = file;
+        with->name.size_bytes = 0;
+        gy_text_add_name(&with->name, file);
+    }
+    if (with->name.status < 0) {
+        gy_map_keep(map, with->name.status);
+    } else {
+        gy_emit(map, gy_text_get(&with->name), with->name.size_bytes, 1);
+    }
+}
+
+static void take_line(gy_map *map, matcher *with, const gy_record *record, const char *line,
+                      size_t size)
 {
     if (with->is_counting) {
-        gy_emit(map, record->file, strlen(record->file), 1);
+        emit_name(map, with, record->file);
     } else {
         gy_map_write(map, line, size);
         gy_map_write(map, "\n", 1);
@@ -94,7 +115,7 @@ static void take_line(gy_map *map, const matcher *with, const gy_record *record,
 }
 
 /* Jump from match to match, and find the lines around them. */
-static void grep_fixed(gy_map *map, const matcher *with, const gy_record *record)
+static void grep_fixed(gy_map *map, matcher *with, const gy_record *record)
 {
     const char *at = record->data, *end = at + record->size;
     while (at < end) {
@@ -120,7 +141,7 @@ void gy_map_grep(gy_map *map, const gy_record *record)
             return;
         }
     }
-    const matcher *with = *state;
+    matcher *with = *state;
     if (with->is_fixed && !with->is_inverted && with->size > 0) {
         grep_fixed(map, with, record);
         return;

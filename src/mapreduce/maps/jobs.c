@@ -2,6 +2,7 @@
 #include "mapreduce/job.h"
 
 #include "base/base.h"
+#include "base/escape.h"
 #include "flow/dag.h"
 #include "mapreduce/maps/maps.h"
 
@@ -63,7 +64,9 @@ void gy_dag_list_inputs(gy_dag *dag, const char *const *inputs, const char *name
 {
     gy_text lines = {0};
     for (size_t i = 0; inputs[i] != NULL; i++) {
-        gy_text_add(&lines, "%zu\t%s\n", i, inputs[i]);
+        gy_text_add(&lines, "%zu\t", i);
+        gy_text_add_name(&lines, inputs[i]);
+        gy_text_add_bytes(&lines, "\n", 1);
     }
     if (lines.status < 0) {
         gy_dag_fail(dag, GY_NOMEM, "no memory for the list of inputs");

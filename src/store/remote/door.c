@@ -1,7 +1,10 @@
 /* <gyre/store.h>: places for users. */
+#include "base/escape.h"
 #include "store/remote/remote_priv.h"
 
 #include <gyre/store.h>
+
+#include <string.h>
 
 enum { PIECE_BYTES = 1 << 20 };
 
@@ -75,6 +78,21 @@ gy_status gy_store_copy(const char *from, const char *to, gy_store_mode mode)
         }
     }
     gy_place_close(place);
+    return status;
+}
+
+gy_status gy_store_show_name(const char *name, char *shown, size_t size_bytes)
+{
+    gy_text text = {0};
+    gy_text_add_name(&text, name);
+    gy_status status = text.status;
+    if (status == GY_OK && text.size_bytes >= size_bytes) {
+        status = gy_fail(GY_LIMIT, "a name of %zu bytes, expected at most %zu", text.size_bytes,
+                         size_bytes - 1);
+    } else if (status == GY_OK) {
+        memcpy(shown, gy_text_get(&text), text.size_bytes + 1);
+    }
+    gy_text_free(&text);
     return status;
 }
 

@@ -121,6 +121,12 @@ gy_status gy_facts_of(gy_env *env, const char *uri, gy_place_facts *facts)
         status = gy_fail(GY_IO, "cannot read %s: it is a folder, expected a file",
                          gy_place_uri(place));
     }
+    if (status == GY_OK && facts->is_link) {
+        status = gy_fail(GY_UNSUPPORTED,
+                         "cannot read %s: it is a link, which its server does "
+                         "not follow",
+                         gy_place_uri(place));
+    }
     gy_place_close(place);
     return status == GY_OK ? gy_facts_keep(uri, facts) : status;
 }

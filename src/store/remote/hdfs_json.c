@@ -60,6 +60,11 @@ static gy_status read_item(const json_t *from, gy_hdfs_item *item)
         return gy_fail(GY_FORMAT, "the answer has a file with a name that none can have");
     }
     item->is_folder = strcmp(type, "DIRECTORY") == 0;
+    item->is_link = strcmp(type, "SYMLINK") == 0;
+    if (!item->is_folder && !item->is_link && strcmp(type, "FILE") != 0) {
+        return gy_fail(GY_FORMAT, "the answer has a %.40s: expected FILE, DIRECTORY or SYMLINK",
+                       type);
+    }
     uint64_t changed = 0;
     GY_TRY(get_count(from, "modificationTime", &changed));
     item->changed_ms = (int64_t)changed;

@@ -82,15 +82,19 @@ static gy_status visit_name(gy_place *place, const char *name, gy_place_visit vi
     gy_text_add(&path, "%s%s%s", folder, has_slash ? "" : "/", name);
     struct stat found;
     gy_status status = path.status;
-    bool is_wanted = false;
+    bool is_link = false, is_there = false;
     if (status == GY_OK && stat(path.data, &found) == 0) {
-        is_wanted = S_ISDIR(found.st_mode) || S_ISREG(found.st_mode);
-    } else if (status == GY_OK && errno != ENOENT) { /* gone meanwhile, or a link to nothing */
-        status = gy_file_fail("look at", path.data, -errno);
+        is_there = true;
+    } else if (status == GY_OK) { /* a link to nothing or to itself, or gone meanwhile */
+        is_there = is_link = lstat(path.data, &found) == 0;
+        if (!is_there && errno != ENOENT) {
+            status = gy_file_fail("look at", path.data, -errno);
+        }
     }
-    if (status == GY_OK && is_wanted) {
+    if (status == GY_OK && is_there) {
         gy_place_entry entry;
         fill_facts(&found, &entry.facts);
+        entry.facts.is_link = is_link;
         gy_text_add(&path, "%s", entry.facts.is_folder ? "/" : "");
         gy_text_add(&shown, "%s%s", name, entry.facts.is_folder ? "/" : "");
         entry.uri = gy_text_get(&path);

@@ -84,6 +84,7 @@ void gy_place_cancel(gy_place *place);
 typedef struct gy_place_facts {
     uint64_t size_bytes;
     bool is_folder;     /* of S3: a bucket, or a prefix that keys begin with and a slash ends */
+    bool is_link;       /* of HDFS; of a listed file: to nothing */
     int64_t changed_ms; /* since 1970 by the server's clock; 0: not told */
     /* Another whenever the bytes are: the ETag of S3; of HDFS and files made of number, length
      * and time. Empty for folders. */
@@ -102,8 +103,10 @@ typedef gy_status (*gy_place_visit)(void *arg, const gy_place_entry *entry);
 
 /**
  * Visit what lies in a folder, or below a prefix: one level, in the order of the names' bytes.
- * A file is visited alone. Asked for page by page: memory does not depend on how many there
- * are, but for a folder of files.
+ * A file is visited alone; what is an object of S3 and a prefix is visited first, and so is a
+ * key of S3 that ends with a slash and has bytes. Pipes and devices are files of no bytes.
+ * Asked for page by page: memory does not depend on how many there are, but for a folder of
+ * files.
  *
  * @return GY_OK; GY_NOTFOUND there is none; GY_FORMAT a server that does not keep the order;
  * what `visit` returned; failures as above

@@ -177,7 +177,7 @@ typedef struct gy_hdfs_item {
     const char *name; /* borrowed from the document */
     uint64_t size_bytes, number;
     int64_t changed_ms;
-    bool is_folder;
+    bool is_folder, is_link;
 } gy_hdfs_item;
 
 /** The JSON document of an answer; NULL when it is none, or deeper or longer than it may be. */

@@ -182,7 +182,8 @@ gy_status gy_s3_fail(const gy_s3_call *call, const char *words)
     char told[768];
     snprintf(told, sizeof(told), "%d%s%s%s%s", answer->status, said.code[0] != '\0' ? " " : "",
              said.code, said.message[0] != '\0' ? ": " : "", said.message);
-    const bool is_empty_bucket = strcmp(said.code, "NoSuchBucket") == 0;
+    const bool is_empty_bucket = strcmp(said.code, "NoSuchBucket") == 0,
+               is_archived = strcmp(said.code, "InvalidObjectState") == 0;
     gy_s3_answer_free(&said);
     switch (answer->status) {
     case 404:
@@ -190,6 +191,11 @@ gy_status gy_s3_fail(const gy_s3_call *call, const char *words)
                        is_empty_bucket ? "there is no such bucket" : "not found", told);
     case 401:
     case 403:
+        if (is_archived) {
+            return gy_fail(
+                GY_IO, "cannot %s %s: its storage class is an archive: restore it first (%s)",
+                words, uri, told);
+        }
         return gy_fail(GY_IO, "cannot %s %s: access denied (%s); credentials: %s", words, uri,
                        told, call->place->s3->login.source);
     case 412:
@@ -261,25 +267,40 @@ static gy_status find_folder(gy_place *place, bool *is_folder)
     return status;
 }
 
-static gy_status s3_stat(gy_place *place, gy_place_facts *facts)
+/* The object of this key. GY_NOTFOUND: there is none, which `call` has no words for. */
+static gy_status look_at_object(gy_place *place, gy_place_facts *facts)
+{
+    gy_s3_call call = {.place = place};
+    gy_s3_begin(&call, place, "HEAD", place->uri.path, "");
+    GY_TRY(gy_s3_ask(&call));
+    if (!gy_s3_is_good(&call)) {
+        return gy_s3_fail(&call, "look at");
+    }
+    if (call.answer.content_bytes > (uint64_t)INT64_MAX) {
+        return gy_fail(GY_FORMAT, "%s: the server tells no size", place->uri.text);
+    }
+    *facts = (gy_place_facts){.size_bytes = call.answer.content_bytes,
+                              .changed_ms = call.answer.changed_ms};
+    memcpy(facts->version, call.answer.etag, sizeof(facts->version));
+    return GY_OK;
+}
+
+static bool has_slash(const gy_place *place)
 {
     const size_t size = strlen(place->uri.path);
-    gy_s3_call call = {.place = place};
-    if (size > 0 && place->uri.path[size - 1] != '/') {
-        gy_s3_begin(&call, place, "HEAD", place->uri.path, "");
-        GY_TRY(gy_s3_ask(&call));
-        if (gy_s3_is_good(&call)) {
-            if (call.answer.content_bytes > (uint64_t)INT64_MAX) {
-                return gy_fail(GY_FORMAT, "%s: the server tells no size", place->uri.text);
-            }
-            *facts = (gy_place_facts){.size_bytes = call.answer.content_bytes,
-                                      .changed_ms = call.answer.changed_ms};
-            memcpy(facts->version, call.answer.etag, sizeof(facts->version));
-            return GY_OK;
+    return size > 0 && place->uri.path[size - 1] == '/';
+}
+
+/* A key that a slash ends is the mark of a folder, unless it has bytes. */
+static gy_status s3_stat(gy_place *place, gy_place_facts *facts)
+{
+    if (place->uri.path[0] != '\0') {
+        const gy_status status = look_at_object(place, facts);
+        if (status != GY_NOTFOUND &&
+            !(status == GY_OK && has_slash(place) && facts->size_bytes == 0)) {
+            return status;
         }
-        if (call.answer.status != 404) {
-            return gy_s3_fail(&call, "look at");
-        }
+        memset(facts, 0, sizeof(*facts));
     }
     GY_TRY(find_folder(place, &facts->is_folder));
     return facts->is_folder
@@ -298,8 +319,20 @@ typedef struct listing {
     void *arg;
     gy_text before; /* the last key */
     uint64_t count;
+    bool has_itself; /* the place is an object, too, and was visited */
     char prefix[GY_URI_BYTES];
 } listing;
+
+/* The last part of a key, with the slash that may end it. */
+static const char *last_name(const char *key)
+{
+    const char *at = key + strlen(key);
+    at -= at > key && at[-1] == '/';
+    while (at > key && at[-1] != '/') {
+        at--;
+    }
+    return at;
+}
 
 static gy_status visit_item(listing *list, const gy_s3_item *item)
 {
@@ -309,13 +342,15 @@ static gy_status visit_item(listing *list, const gy_s3_item *item)
                        list->place->uri.text, item->key, list->prefix);
     }
     list->count++;
-    if (item->key[prefix] == '\0') {
+    if (item->key[prefix] == '\0' && item->size_bytes == 0) {
         return GY_OK; /* the folder's own mark */
     }
     GY_TRY(gy_place_in_order(list->place, &list->before, item->key));
     gy_text uri = {0};
     gy_text_add(&uri, "s3://%s/%s", list->place->uri.host, item->key);
-    gy_place_entry entry = {.uri = gy_text_get(&uri), .name = item->key + prefix};
+    gy_place_entry entry = {.uri = gy_text_get(&uri),
+                            .name = item->key[prefix] != '\0' ? item->key + prefix
+                                                              : last_name(item->key)};
     entry.facts = (gy_place_facts){.size_bytes = item->size_bytes,
                                    .is_folder = item->is_prefix,
                                    .changed_ms = item->changed_ms};
@@ -353,6 +388,19 @@ static gy_status list_pages(listing *list)
                    : GY_OK;
 }
 
+/* An object that a prefix hides: its key is what the prefix's slash comes behind. */
+static gy_status visit_itself(listing *list)
+{
+    gy_place *place = list->place;
+    gy_place_entry entry = {.uri = place->uri.text, .name = last_name(place->uri.path)};
+    if (place->uri.path[0] == '\0' || has_slash(place)) {
+        return GY_OK;
+    }
+    GY_TRY(look_at_object(place, &entry.facts));
+    list->has_itself = true;
+    return list->visit(list->arg, &entry);
+}
+
 static gy_status s3_list(gy_place *place, gy_place_visit visit, void *arg)
 {
     listing *list = gy_alloc_zero("store.listing", 1, sizeof(*list));
@@ -360,18 +408,27 @@ static gy_status s3_list(gy_place *place, gy_place_visit visit, void *arg)
         return GY_NOMEM;
     }
     *list = (listing){.place = place, .visit = visit, .arg = arg};
-    gy_status status = make_prefix(place, list->prefix);
+    gy_error itself = {.status = GY_OK};
+    gy_status status = visit_itself(list);
+    if (status < 0 && !list->has_itself) { /* that counts when there is no prefix either */
+        gy_error_take(&itself, status);
+        status = status == GY_NOTFOUND || status == GY_IO ? GY_OK : status;
+    }
+    status = status < 0 ? status : make_prefix(place, list->prefix);
     status = status < 0 ? status : list_pages(list);
-    const bool is_empty = list->count == 0 && place->uri.path[0] != '\0';
+    const bool is_empty = list->count == 0 && !list->has_itself && place->uri.path[0] != '\0';
+    const bool is_denied = itself.status == GY_IO && list->count > 0;
     gy_text_free(&list->before);
     gy_free(list);
+    if (status == GY_OK && is_denied) {
+        gy_warn("nobody knows whether %s is an object, too: %s", place->uri.text, itself.text);
+    }
     if (status < 0 || !is_empty) {
         return status;
     }
-    gy_place_entry entry = {.uri = place->uri.text};
-    GY_TRY(s3_stat(place, &entry.facts)); /* no folder: an object, or nothing */
-    entry.name = gy_path_name(place->uri.path);
-    return entry.facts.is_folder ? GY_OK : visit(arg, &entry);
+    return itself.status < 0
+               ? gy_error_raise(&itself)
+               : gy_fail(GY_NOTFOUND, "cannot look at %s: not found (404)", place->uri.text);
 }
 
 /* ---- reading and removing ---- */
