@@ -331,12 +331,20 @@ GY_API GY_MUST_CHECK gy_dag *gy_dag_index(gy_flow *flow, const gy_job_options *o
  * lines of number, tab, path. A mistake stays in the graph. */
 GY_API void gy_dag_list_inputs(gy_dag *dag, const char *const *inputs, const char *name);
 
+/** Counters of lines that a ready-made job has left out, or taken as 0, because they lack what
+ * it was to look at. */
+#define GY_COUNTER_NO_FIELD  "lines without the field"
+#define GY_COUNTER_NO_NUMBER "lines without a number"
+
 typedef struct gy_topk_options {
     gy_job_options job;
-    int field;        /* of a line, from 1, parted by blanks; 0: the whole line */
+    int field;        /* of a line, from 1; 0: the whole line */
     int k;            /* 0: 5 */
     int weight_field; /* sum the whole number in it, exactly: a sum that int64_t cannot hold,
                          also on its way, fails the job; 0: count lines */
+    char separator;   /* of fields; 0: blanks and tabs, as many as there are */
+    bool is_strict;   /* a line without the field or the number fails the job; else it is left
+                         out and counted (GY_COUNTER_NO_FIELD, GY_COUNTER_NO_NUMBER) */
 } gy_topk_options;
 /** The k values of a field that come most often, most often first, of equal ones the smaller
  * key first: lines of value, tab, count, in one file. One graph, and no file between its

@@ -39,6 +39,9 @@ typedef struct gy_sort_options {
     int field;            /* of lines: the key is this one, from 1, of what key_offset and
                              key_bytes leave; 0: all of that. A line without it: an empty key */
     char separator;       /* of fields; 0: blanks and tabs, as many as there are */
+    bool is_strict;       /* a line without the field, or without a number where it is sorted by
+                             one, fails the job; else it is sorted as an empty key or as 0, and
+                             counted (GY_COUNTER_NO_FIELD, GY_COUNTER_NO_NUMBER) */
     gy_sort_way way;      /* GY_SORT_NUMBER, is_descending and field take runs */
     int partitions;       /* parts of the order, and files of the output; 0: one a core */
     size_t memory_bytes;  /* of a vertex, beside mapped inputs; at least 4 MiB; 0: 1 GiB */

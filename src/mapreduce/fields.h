@@ -19,16 +19,18 @@ enum {
  * @param size    at most GY_FIELDS_TEXT_BYTES
  * @param number  from 1
  * @param edges   room for GY_FIELDS_EDGES
+ * @param lines   how many lines there are
  * @return how many lines have one
  * @threads any
  * @cost about 8 ns a line of 100 bytes with AVX-512
  * @source Langdale, Lemire: "Parsing gigabytes of JSON per second", VLDB Journal 2019 (masks of
  * blocks); the n-th bit by a parallel deposit
  */
-size_t gy_fields_find(const char *text, size_t size, unsigned number, uint32_t *edges);
+size_t gy_fields_find(const char *text, size_t size, unsigned number, uint32_t *edges,
+                      size_t *lines);
 
 /** The same by a way that is here: tests try all. */
 size_t gy_fields_find_by(gy_way way, const char *text, size_t size, unsigned number,
-                         uint32_t *edges);
+                         uint32_t *edges, size_t *lines);
 
 #endif

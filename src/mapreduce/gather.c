@@ -394,7 +394,8 @@ gy_status gy_gather_add_words(gy_gather *gather, const char *text, size_t size, 
     return GY_OK;
 }
 
-gy_status gy_gather_add_fields(gy_gather *gather, const char *text, size_t size, unsigned field)
+gy_status gy_gather_add_fields(gy_gather *gather, const char *text, size_t size, unsigned field,
+                               uint64_t *without)
 {
     GY_TRY(need_edges(gather));
     while (size > 0) {
@@ -406,7 +407,9 @@ gy_status gy_gather_add_fields(gy_gather *gather, const char *text, size_t size,
             }
             part = (size_t)(last - text) + 1;
         }
-        const size_t count = gy_fields_find(text, part, field, gather->edges);
+        size_t lines = 0;
+        const size_t count = gy_fields_find(text, part, field, gather->edges, &lines);
+        *without += lines - count;
         gather->report.items += count;
         GY_TRY(gy_table_add_words(gather->table, text, gather->edges, count, NULL));
         text += part;

@@ -48,10 +48,10 @@ GY_MUST_CHECK gy_status gy_gather_add(gy_gather *gather, const gy_item *items, s
  * a word. */
 GY_MUST_CHECK gy_status gy_gather_add_words(gy_gather *gather, const char *text, size_t size,
                                             int64_t number);
-/** Field `field` (from 1) of each line of a text of whole lines, with the number 1. GY_LIMIT a
- * line of more than GY_FIELDS_TEXT_BYTES */
+/** Field `field` (from 1) of each line of a text of whole lines, with the number 1; to *without
+ * it adds how many lines have none. GY_LIMIT a line of more than GY_FIELDS_TEXT_BYTES */
 GY_MUST_CHECK gy_status gy_gather_add_fields(gy_gather *gather, const char *text, size_t size,
-                                             unsigned field);
+                                             unsigned field, uint64_t *without);
 
 /**
  * Write every partition's rows, in canonical order, to its sink, and end: gy_gather_free alone

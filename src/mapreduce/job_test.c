@@ -479,6 +479,10 @@ static void the_best_come_first(void **state)
     write_file(paths[0], "a 5\nb five\n", 11);
     options = (gy_topk_options){.job = {.inputs = one}, .field = 1, .weight_field = 2};
     out = run_dag(gy_dag_topk(NULL, &options));
+    assert_string_equal(gy_text_get(&out.all), "a\t5\n");
+    gy_text_free(&out.all);
+    options.is_strict = true;
+    out = run_dag(gy_dag_topk(NULL, &options));
     assert_int_equal(out.cause, GY_CAUSE_FATAL);
     assert_non_null(strstr(out.reason, "the line at offset 4: field 2 is 'five'"));
 }

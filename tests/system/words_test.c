@@ -97,9 +97,85 @@ static void names_of_jobs_are_shown(void **state)
         "grep -qF 'd\\x1b[31m\\nx' said && ! grep \"$(printf '\\033')\" said");
 }
 
+/* ---- lines without what was asked for ---- */
+
+static void lines_without_a_number_are_counted(void **state)
+{
+    (void)state;
+    must(
+        "for i in 1 2; do for w in 10 - x 9999999999999999999 +5 -3 4.5; do "
+        "echo \"ip$i - $w\"; done; echo ip$i; echo; done >log && "
+        "gyre mr topk log --field 1 --weight 3 -o O -q 2>said && "
+        "printf 'ip1\\t12\\nip2\\t12\\n' | cmp - O/part-00000 && "
+        "grep -q 'topk: 10 lines have no whole number below 2^63 in field 3: left out' said && "
+        "grep -q 'topk: 2 lines have no field 1: left out' said && "
+        "gyre job show $(gyre job list | awk 'NR == 2 { print $1 }') >shown && "
+        "grep -q 'lines without a number  *10$' shown && "
+        "grep -q 'lines without the field  *2$' shown");
+    must("gyre mr topk log --field 1 --weight 3 -o O2 -q --strict 2>said; [ $? = 1 ] && "
+         "grep -q 'log: the line at offset 9: field 3 is .-.: expected a whole' said && "
+         "[ ! -e O2/part-00000 ]");
+}
+
+static void lines_without_a_field_are_counted(void **state)
+{
+    (void)state;
+    /* More than one block of the fast way, whose last line has no end. */
+    must(
+        "awk 'BEGIN { for (i = 0; i < 20000; i++) print i % 5 == 0 ? \"one two\" : "
+        "i % 7 == 0 ? \"\" : \"a b c\"; printf \"one\" }' >in && "
+        "n=$(awk 'NF < 3' in | wc -l) && for how in '-p 1' '-p 2 --split 16KiB'; do "
+        "rm -rf O; gyre mr topk in --field 3 -o O -q $how 2>said && "
+        "printf 'c\\t%d\\n' $((20001 - n)) | cmp - O/part-00000 && "
+        "grep -q \"^gyre mr topk: $n lines have no field 3: left out\" said || exit 1; done && "
+        "gyre mr topk in --field 3 -o O2 -q --strict 2>said; [ $? = 1 ] && "
+        "grep -q 'in: the line at offset 0 has no field 3' said && rm -rf O O2 && "
+        "gyre mr topk in --field 1 -o O -q 2>said && n=$(grep -c '^$' in) && "
+        "grep -q \": $n lines have no field 1\" said");
+}
+
+static void fields_are_separated_by_a_letter(void **state)
+{
+    (void)state;
+    must("printf 'a b,1\\na b,2\\n,3\\nc\\n,\\n' >in.csv && "
+         "gyre mr topk in.csv --field 1 --weight 2 --separator , -o O -q 2>said && "
+         "printf '\\t3\\na b\\t3\\n' | cmp - O/part-00000 && "
+         "grep -q '2 lines have no whole number' said && "
+         "tr , '\\t' <in.csv >in.tsv && for s in '\\t' \"$(printf '\\t')\"; do rm -rf O; "
+         "gyre mr topk in.tsv --field 2 -k 9 --separator \"$s\" -o O -q 2>said && "
+         "printf '\\t1\\n1\\t1\\n2\\t1\\n3\\t1\\n' | cmp - O/part-00000 && "
+         "grep -q '1 line has no field 2' said || exit 1; done");
+    must("gyre mr topk in.csv --field 1 --separator ,, -o O; [ $? = 2 ] && "
+         "gyre mr topk in.csv --separator , -o O; [ $? = 2 ] && "
+         "gyre mr wordcount in.csv --separator , -o O; [ $? = 2 ] && "
+         "gyre mr index in.csv --strict -o O; [ $? = 2 ]");
+}
+
+static void a_sort_counts_keys_that_are_none(void **state)
+{
+    (void)state;
+    must("printf 'a,3\\nb,x\\nc\\nd,\\ne,0\\nf,-1\\n' >in && "
+         "gyre mr sort in --field 2 --numeric --separator , -r 3 -o O -q 2>said && "
+         "cat O/part-* >got && printf 'f,-1\\nb,x\\nc\\nd,\\ne,0\\na,3\\n' | cmp - got && "
+         "grep -q 'sort: 2 lines have no number to sort by: sorted as 0' said && "
+         "grep -q 'sort: 1 line has no field 2: sorted as 0' said && "
+         "gyre mr sort in --field 2 --separator , -o O2 -q 2>said && "
+         "grep -q 'sort: 1 line has no field 2: sorted as an empty one' said && "
+         "[ $(wc -l <said) = 1 ]");
+    must("gyre mr sort in --field 2 -n --separator , -o O -q --strict 2>said; [ $? = 1 ] && "
+         "grep -q 'the key of the line at offset 4 begins with no number' said");
+    must("gyre mr sort in --field 2 --separator , -o O -q --strict 2>said; [ $? = 1 ] && "
+         "grep -q 'the line at offset 8 has no field 2' said");
+    must("seq 100 >in && gyre mr sort in -n -o O -q --strict 2>said && [ ! -s said ]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_without_a_number_are_counted),
+        cmocka_unit_test(lines_without_a_field_are_counted),
+        cmocka_unit_test(fields_are_separated_by_a_letter),
+        cmocka_unit_test(a_sort_counts_keys_that_are_none),
         cmocka_unit_test(pages_of_any_length_are_counted),
         cmocka_unit_test(a_failure_names_both_ends_of_a_long_path),
         cmocka_unit_test(messages_show_what_a_terminal_would_obey),

@@ -18,7 +18,7 @@ typedef struct mr_settings {
     const char *key_kind, *separator, *format;
     double record_timeout, copy_after;
     bool is_fixed, ignores_case, is_inverted, is_counting, is_quiet, has_stats;
-    bool is_numeric, is_descending;
+    bool is_numeric, is_descending, is_strict;
     gy_file_list_options listing;
 } mr_settings;
 
@@ -83,8 +83,12 @@ static const gy_option options[] = {
     {"field", 0, GY_OPTION_INTEGER, "N",
      "sort, topk: field of a line, from 1 (default: 0, all of it)", PLACE(field), 0, 1000,
      NULL},
-    {"separator", 0, GY_OPTION_TEXT, "LETTER", "sort: of fields (default: blanks and tabs)",
-     PLACE(separator), 0, 0, NULL},
+    {"separator", 0, GY_OPTION_TEXT, "LETTER",
+     "sort, topk: of fields; \\t is a tab (default: blanks and tabs)", PLACE(separator), 0, 0,
+     NULL},
+    {"strict", 0, GY_OPTION_FLAG, NULL,
+     "sort, topk: a line without the field or number fails the job", PLACE(is_strict), 0, 0,
+     NULL},
     {"weight", 0, GY_OPTION_INTEGER, "N", "topk: sum this field (default: 0, count lines)",
      PLACE(weight), 0, 1000, NULL},
     {"most", 'k', GY_OPTION_INTEGER, "N", "topk: so many (default: 5)", PLACE(k), 1, 1000000,
@@ -154,14 +158,23 @@ static gy_dag *make_grep(gy_flow *flow, const gy_file_list *inputs)
                                                 .is_counting = settings.is_counting});
 }
 
+/* Checked before: one letter, or a tab as two. */
+static char separator(void)
+{
+    return settings.separator == NULL      ? '\0'
+           : settings.separator[1] != '\0' ? '\t'
+                                           : settings.separator[0];
+}
+
 static gy_dag *make_topk(gy_flow *flow, const gy_file_list *inputs)
 {
     return gy_dag_topk(
-        flow,
-        &(gy_topk_options){.job = common(inputs),
-                           .k = (int)settings.k,
-                           .field = settings.field > 0 ? (int)settings.field : 0,
-                           .weight_field = settings.weight > 0 ? (int)settings.weight : 0});
+        flow, &(gy_topk_options){.job = common(inputs),
+                                 .k = (int)settings.k,
+                                 .field = settings.field > 0 ? (int)settings.field : 0,
+                                 .weight_field = settings.weight > 0 ? (int)settings.weight : 0,
+                                 .separator = separator(),
+                                 .is_strict = settings.is_strict});
 }
 
 static gy_dag *make_sort(gy_flow *flow, const gy_file_list *inputs)
@@ -179,7 +192,8 @@ static gy_dag *make_sort(gy_flow *flow, const gy_file_list *inputs)
                   .order = (gy_sort_order)kind,
                   .is_descending = settings.is_descending,
                   .field = settings.field > 0 ? (int)settings.field : 0,
-                  .separator = (char)(settings.separator != NULL ? settings.separator[0] : 0),
+                  .separator = separator(),
+                  .is_strict = settings.is_strict,
                   .partitions = (int)settings.partitions,
                   .memory_bytes = (size_t)settings.memory,
                   .encoding = encoding()});
@@ -206,10 +220,13 @@ static const mr_verb verbs[] = {
     {"wordcount", " partitions split max-bad-records record-timeout ", make_wordcount},
     {"grep", " fixed ignore-case invert count split max-bad-records record-timeout ",
      make_grep},
-    {"sort", " record key-offset key-bytes key numeric descending field separator partitions ",
+    {"sort",
+     " record key-offset key-bytes key numeric descending field separator strict "
+     "partitions ",
      make_sort},
     {"index", " hot-key partitions split max-bad-records record-timeout ", make_index},
-    {"topk", " field weight most split max-bad-records record-timeout ", make_topk},
+    {"topk", " field weight separator strict most split max-bad-records record-timeout ",
+     make_topk},
     {"--map", " map reduce file split ", make_commands},
 };
 
@@ -240,6 +257,7 @@ static int check_options(const mr_verb *verb)
                {" numeric ", settings.is_numeric},
                {" descending ", settings.is_descending},
                {" separator ", settings.separator != NULL},
+               {" strict ", settings.is_strict},
                {" field ", settings.field >= 0},
                {" weight ", settings.weight >= 0},
                {" most ", settings.k > 0},
@@ -259,10 +277,11 @@ static int check_options(const mr_verb *verb)
         return gy_report_usage("gyre mr sort: --numeric and --key %s: expected one of them",
                                settings.key_kind);
     }
-    if (settings.separator != NULL && settings.separator[1] != '\0') {
-        return gy_report_usage("gyre mr sort: --separator: '%s' is not valid: expected one "
-                               "letter",
-                               settings.separator);
+    if (settings.separator != NULL && strlen(settings.separator) != 1 &&
+        strcmp(settings.separator, "\\t") != 0) {
+        return gy_report_usage("gyre mr %s: --separator: '%s' is not valid: expected one "
+                               "letter, or \\t",
+                               verb->name, settings.separator);
     }
     if (settings.job.memo_bytes > 0 && settings.job.memo == NULL) {
         return gy_report_usage("gyre mr: --memo-quota has no meaning without --memo");
@@ -272,6 +291,33 @@ static int check_options(const mr_verb *verb)
                                "there yet");
     }
     return GY_EXIT_OK;
+}
+
+/* What was left out or taken for nothing is told, also to those who want no progress. */
+static void print_lacking(const gy_flow_report *report, const char *verb)
+{
+    const bool is_sort = strcmp(verb, "sort") == 0;
+    const int field = (int)(settings.field > 0 ? settings.field : 0);
+    for (int i = 0; i < report->counter_count; i++) {
+        const char *name = report->counters[i].name;
+        const long long count = report->counters[i].value;
+        const bool is_number = strcmp(name, GY_COUNTER_NO_NUMBER) == 0;
+        if (count == 0 || (!is_number && strcmp(name, GY_COUNTER_NO_FIELD) != 0)) {
+            continue;
+        }
+        char what[64] = "number to sort by";
+        if (!is_number) {
+            snprintf(what, sizeof(what), "field %d", field);
+        } else if (!is_sort) {
+            snprintf(what, sizeof(what), "whole number below 2^63 in field %lld",
+                     settings.weight);
+        }
+        gy_say(stderr, "gyre mr %s: %lld line%s no %s: %s (--strict fails instead)\n", verb,
+               count, count == 1 ? " has" : "s have", what,
+               !is_sort                           ? "left out"
+               : is_number || settings.is_numeric ? "sorted as 0"
+                                                  : "sorted as an empty one");
+    }
 }
 
 static void print_report(const gy_flow_report *report)
@@ -335,6 +381,7 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
     gy_status status = gy_flow_run(flow, dag, &flow_options, &report);
     if (status == GY_OK) {
         print_report(report);
+        print_lacking(report, verb->name);
     }
     gy_flow_report_free(report);
     gy_dag_free(dag);

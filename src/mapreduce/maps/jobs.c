@@ -109,7 +109,9 @@ gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
     gy_map_reduce_options all = options_of(&options->job, "gyre.fields");
     const gy_top_parameter with = {.field = options->field,
                                    .weight_field = options->weight_field,
-                                   .k = options->k != 0 ? options->k : TOP_DEFAULT};
+                                   .k = options->k != 0 ? options->k : TOP_DEFAULT,
+                                   .separator = (unsigned char)options->separator,
+                                   .is_strict = options->is_strict};
     all.combine = options->weight_field > 0 ? GY_COMBINE_USER : GY_COMBINE_SUM;
     all.combine_function = options->weight_field > 0 ? "gyre.add" : NULL;
     all.partitions = 1;
@@ -123,6 +125,10 @@ gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
         gy_dag_fail(dag, GY_ARG,
                     "field %d, weight_field %d, k %lld: expected 0 or more, k at most %d",
                     with.field, with.weight_field, (long long)with.k, TOP_MOST);
+        return dag;
+    }
+    if (with.separator != 0 && with.field == 0 && with.weight_field == 0) {
+        gy_dag_fail(dag, GY_ARG, "a separator without a field");
         return dag;
     }
     int count = 0;

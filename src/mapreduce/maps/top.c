@@ -8,15 +8,29 @@
 
 #include <string.h>
 
-/* Field `field` of a line; size 0: it has none. */
-static gy_token field_of(const char *line, size_t size, int field)
+/* Field `field` of a line; data NULL: it has none. */
+static gy_token field_of(const gy_top_parameter *with, const char *line, size_t size, int field)
 {
-    const gy_record record = {.data = line, .size = size};
-    gy_token word = gy_first_word(&record);
-    for (int i = 1; i < field && word.size > 0; i++) {
-        word = gy_next_word(word);
+    if (with->separator == 0) {
+        const gy_record record = {.data = line, .size = size};
+        gy_token word = gy_first_word(&record);
+        for (int i = 1; i < field && word.size > 0; i++) {
+            word = gy_next_word(word);
+        }
+        word.data = word.size > 0 ? word.data : NULL;
+        return word;
     }
-    return word;
+    const char *at = line, *end = line + size;
+    for (int i = 1;; i++) {
+        const char *stop = size > 0 ? memchr(at, with->separator, (size_t)(end - at)) : NULL;
+        if (i == field) {
+            return (gy_token){.data = at, .size = (size_t)((stop != NULL ? stop : end) - at)};
+        }
+        if (stop == NULL) {
+            return (gy_token){.data = NULL};
+        }
+        at = stop + 1;
+    }
 }
 
 /* Sums of weights that are beyond 64 bits stay so, whatever is added in whatever order. */
@@ -34,8 +48,9 @@ int64_t gy_add_weights(int64_t left, int64_t right)
 static bool number_of(gy_token word, int64_t *number)
 {
     const bool is_negative = word.size > 0 && word.data[0] == '-';
+    const bool has_sign = is_negative || (word.size > 0 && word.data[0] == '+');
     int64_t sum = 0;
-    size_t i = is_negative;
+    size_t i = has_sign;
     for (; i < word.size; i++) {
         const int digit = word.data[i] - '0';
         if (digit < 0 || digit > 9 || __builtin_mul_overflow(sum, 10, &sum) ||
@@ -43,36 +58,72 @@ static bool number_of(gy_token word, int64_t *number)
             return false;
         }
     }
-    if (i == (size_t)is_negative || sum == INT64_MIN) {
+    if (i == (size_t)has_sign || sum == INT64_MIN) {
         return false;
     }
     *number = is_negative ? sum : -sum;
     return true;
 }
 
-static void add_line(gy_map *map, const gy_top_parameter *with, const gy_record *record,
-                     const char *line, size_t size)
+/* Lines that lack what was asked for. */
+typedef struct lacking {
+    uint64_t fields, numbers;
+} lacking;
+
+static void refuse_line(gy_map *map, const gy_record *record, const char *line,
+                        const gy_token *number, int field)
 {
-    int64_t weight = 1;
-    gy_token key = {.data = line, .size = size};
-    if (with->field > 0) {
-        key = field_of(line, size, with->field);
+    const unsigned long long offset = record->offset + (uint64_t)(line - record->data);
+    if (number == NULL || number->data == NULL) {
+        gy_map_keep(
+            map, gy_fail(GY_FORMAT, "the line at offset %llu has no field %d", offset, field));
+        return;
     }
-    if (with->weight_field > 0) {
-        const gy_token word = field_of(line, size, with->weight_field);
-        if (!number_of(word, &weight)) {
-            gy_map_keep(
-                map,
+    gy_map_keep(map,
                 gy_fail(GY_FORMAT,
                         "the line at offset %llu: field %d is '%.*s': expected a "
                         "whole number of at most 63 bits",
-                        (unsigned long long)(record->offset + (uint64_t)(line - record->data)),
-                        with->weight_field, (int)GY_MIN(word.size, (size_t)40), word.data));
+                        offset, field, (int)GY_MIN(number->size, (size_t)40), number->data));
+}
+
+static void add_line(gy_map *map, const gy_record *record, const char *line, size_t size,
+                     lacking *lacks)
+{
+    size_t bytes = 0;
+    const gy_top_parameter *with = gy_map_parameter(map, &bytes);
+    int64_t weight = 1;
+    gy_token key = {.data = line, .size = size};
+    if (with->field > 0) {
+        key = field_of(with, line, size, with->field);
+        if (key.data == NULL) {
+            lacks->fields++;
+            if (with->is_strict != 0) {
+                refuse_line(map, record, line, NULL, with->field);
+            }
             return;
         }
     }
-    if (with->field == 0 || key.size > 0) {
-        gy_emit(map, key.data, key.size, weight);
+    if (with->weight_field > 0) {
+        const gy_token word = field_of(with, line, size, with->weight_field);
+        if (word.data == NULL || !number_of(word, &weight)) {
+            lacks->numbers++;
+            if (with->is_strict != 0) {
+                refuse_line(map, record, line, &word, with->weight_field);
+            }
+            return;
+        }
+    }
+    gy_emit(map, key.data, key.size, weight);
+}
+
+static void add_lines(gy_map *map, const gy_record *record, lacking *lacks)
+{
+    const char *at = record->data, *end = at + record->size;
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t line = (size_t)((newline != NULL ? newline : end) - at);
+        add_line(map, record, at, line, lacks);
+        at += line + (newline != NULL);
     }
 }
 
@@ -81,17 +132,19 @@ void gy_map_fields(gy_map *map, const gy_record *record)
     size_t size = 0;
     const gy_top_parameter *with = gy_map_parameter(map, &size);
     GY_ASSERT(size == sizeof(*with));
-    if (with->field > 0 && with->weight_field == 0 && record->size <= GY_FIELDS_TEXT_BYTES) {
+    lacking lacks = {0};
+    if (with->field > 0 && with->weight_field == 0 && with->separator == 0 &&
+        with->is_strict == 0 && record->size <= GY_FIELDS_TEXT_BYTES) {
         gy_map_keep(map, gy_gather_add_fields(map->gather, record->data, record->size,
-                                              (unsigned)with->field));
-        return;
+                                              (unsigned)with->field, &lacks.fields));
+    } else {
+        add_lines(map, record, &lacks);
     }
-    const char *at = record->data, *end = at + record->size;
-    while (at < end) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
-        const size_t line = (size_t)((newline != NULL ? newline : end) - at);
-        add_line(map, with, record, at, line);
-        at += line + (newline != NULL);
+    if (lacks.fields > 0) {
+        gy_vertex_count(map->vertex, GY_COUNTER_NO_FIELD, (int64_t)lacks.fields);
+    }
+    if (lacks.numbers > 0) {
+        gy_vertex_count(map->vertex, GY_COUNTER_NO_NUMBER, (int64_t)lacks.numbers);
     }
 }
 

@@ -11,6 +11,8 @@
 
 #include "base/base.h"
 
+#include <gyre/mapreduce.h>
+
 #include <stdlib.h>
 
 enum {
@@ -27,7 +29,7 @@ static bool is_blank(char letter)
     return letter == ' ' || letter == '\t';
 }
 
-/* Field `number` of a line, empty when it has not so many. */
+/* Field `number` of a line, data NULL when it has not so many. */
 static gy_sort_span field_of(const gy_sort_coding *coding, gy_sort_span line)
 {
     const char *at = line.data, *end = at + line.size_bytes;
@@ -40,8 +42,12 @@ static gy_sort_span field_of(const gy_sort_coding *coding, gy_sort_span line)
                (coding->separator == '\0' ? !is_blank(*at) : *at != coding->separator)) {
             at++;
         }
-        if (number == coding->field || at == end) {
-            return (gy_sort_span){begin, number == coding->field ? (size_t)(at - begin) : 0};
+        const bool is_there = coding->separator != '\0' || at > begin;
+        if (number == coding->field && is_there) {
+            return (gy_sort_span){begin, (size_t)(at - begin)};
+        }
+        if (at == end) {
+            return (gy_sort_span){NULL, 0};
         }
         at += coding->separator != '\0';
     }
@@ -57,7 +63,7 @@ static const char *skip_digits(const char *at, const char *end)
 }
 
 /* The number that the key begins with, as bytes; how many. `out` has room for all of it. */
-static size_t code_number(gy_sort_span key, unsigned char *out)
+static size_t code_number(gy_sort_span key, unsigned char *out, bool *lacks)
 {
     const char *at = key.data, *end = at + key.size_bytes;
     while (at < end && is_blank(*at)) {
@@ -65,6 +71,7 @@ static size_t code_number(gy_sort_span key, unsigned char *out)
     }
     const bool is_negative = at < end && *at == '-';
     at += is_negative;
+    const char *digits = at;
     while (at < end && *at == '0') {
         at++;
     }
@@ -73,6 +80,7 @@ static size_t code_number(gy_sort_span key, unsigned char *out)
     const size_t length = (size_t)(at - whole);
     const char *fraction = at + (at < end && *at == '.');
     const char *fraction_end = fraction > at ? skip_digits(fraction, end) : fraction;
+    *lacks = at == digits && fraction_end == fraction;
     while (fraction_end > fraction && fraction_end[-1] == '0') {
         fraction_end--;
     }
@@ -128,25 +136,32 @@ static size_t turn(unsigned char *code, size_t size)
 }
 
 gy_status gy_sort_code(const gy_sort_layout *layout, const gy_sort_coding *coding,
-                       const gy_sort_item *item, char **code, size_t *size_bytes,
-                       size_t *capacity)
+                       const gy_sort_item *item, gy_sort_coded_key *code)
 {
     gy_sort_span key = {item->key, item->key_bytes};
     if (coding->field > 0) {
         key = field_of(coding, key);
     }
-    GY_TRY(gy_reserve("mapreduce.code", (void **)code, capacity,
-                      2 * (key.size_bytes + NUMBER_EXTRA) + 2, 1));
-    unsigned char *out = (unsigned char *)*code;
+    code->lacks_field = coding->field > 0 && key.data == NULL;
+    code->lacks_number = false;
+    void *bytes = code->bytes;
+    const gy_status status = gy_reserve("mapreduce.code", &bytes, &code->capacity,
+                                        2 * (key.size_bytes + NUMBER_EXTRA) + 2, 1);
+    code->bytes = bytes;
+    GY_TRY(status);
+    unsigned char *out = bytes;
     size_t size = key.size_bytes;
-    if (coding->is_number) {
-        size = code_number(key, out);
+    if (coding->is_number && key.data != NULL) {
+        size = code_number(key, out, &code->lacks_number);
+    } else if (coding->is_number) {
+        out[0] = 0x80;
+        size = 1;
     } else if (layout->key != GY_KEY_BYTES) {
         size = code_typed(layout->key, key.data, out);
     } else if (size > 0) {
         memcpy(out, key.data, size);
     }
-    *size_bytes = coding->is_descending ? turn(out, size) : size;
+    code->size = coding->is_descending ? turn(out, size) : size;
     return GY_OK;
 }
 
@@ -159,8 +174,8 @@ typedef struct coding_run {
     gy_sorter *sorter;
     gy_sort_bound low, high; /* key NULL: open */
     size_t item_most;
-    char *code;
-    size_t size, capacity;
+    gy_sort_coded_key code;
+    int64_t without_field, without_number; /* of the part */
 } coding_run;
 
 static gy_status code_item(coding_run *run, const gy_sort_item *item)
@@ -169,8 +184,7 @@ static gy_status code_item(coding_run *run, const gy_sort_item *item)
         return gy_fail(GY_LIMIT, "a record has %zu bytes: too many to be sorted within %zu",
                        item->size_bytes, run->item_most);
     }
-    return gy_sort_code(run->records->layout, run->coding, item, &run->code, &run->size,
-                        &run->capacity);
+    return gy_sort_code(run->records->layout, run->coding, item, &run->code);
 }
 
 static int compare_bounds(const void *a, const void *b)
@@ -185,13 +199,13 @@ static gy_status code_sample(coding_run *run, const gy_sample *sample, gy_arena 
     for (size_t i = 0; i < sample->count; i++) {
         const gy_sort_item item = gy_sort_item_at(run->records, sample->bounds[i].position);
         GY_TRY(code_item(run, &item));
-        const size_t size = GY_MIN(run->size, (size_t)BOUND_BYTES);
+        const size_t size = GY_MIN(run->code.size, (size_t)BOUND_BYTES);
         char *key = gy_arena_alloc(arena, size + 1);
         if (key == NULL) {
             return GY_NOMEM;
         }
         if (size > 0) {
-            memcpy(key, run->code, size);
+            memcpy(key, run->code.bytes, size);
         }
         bounds[i] = (gy_sort_bound){key, size, sample->bounds[i].position};
     }
@@ -224,6 +238,22 @@ static gy_status find_part(coding_run *run, gy_arena *arena, size_t part, size_t
     return status;
 }
 
+/* Each part refuses the first record that lacks something, also another's: all say the same. */
+static gy_status check_lack(const coding_run *run, size_t input, uint64_t offset)
+{
+    const gy_sort_coding *coding = run->coding;
+    if (!coding->is_strict || (!run->code.lacks_field && !run->code.lacks_number)) {
+        return GY_OK;
+    }
+    if (run->code.lacks_field) {
+        return gy_fail(GY_FORMAT, "input %zu: the line at offset %llu has no field %d",
+                       input + 1, (unsigned long long)offset, coding->field);
+    }
+    return gy_fail(GY_FORMAT,
+                   "input %zu: the key of the line at offset %llu begins with no number",
+                   input + 1, (unsigned long long)offset);
+}
+
 static gy_status add_records(coding_run *run)
 {
     const gy_sort_layout *layout = run->records->layout;
@@ -235,17 +265,20 @@ static gy_status add_records(coding_run *run)
             const bool is_whole = gy_sort_item_read(layout, at, end, &item);
             GY_ASSERT(is_whole); /* sizes were looked at */
             GY_TRY(code_item(run, &item));
-            const gy_sort_bound here = {run->code, run->size,
+            GY_TRY(check_lack(run, number, (uint64_t)(at - span->data)));
+            const gy_sort_bound here = {run->code.bytes, run->code.size,
                                         gy_sort_position(number, (size_t)(at - span->data))};
             at += item.size_bytes;
             if ((run->low.key != NULL && compare_bounds(&here, &run->low) < 0) ||
                 (run->high.key != NULL && compare_bounds(&here, &run->high) >= 0)) {
                 continue;
             }
+            run->without_field += run->code.lacks_field;
+            run->without_number += run->code.lacks_number;
             item.value = item.data;
             item.value_bytes = item.size_bytes;
-            item.key = run->code;
-            item.key_bytes = run->size;
+            item.key = run->code.bytes;
+            item.key_bytes = run->code.size;
             GY_TRY(gy_sorter_add(run->sorter, &item, 1));
         }
     }
@@ -275,11 +308,17 @@ gy_status gy_sort_coded(gy_vertex *vertex, const gy_sort_records *records,
     if (status == GY_OK) {
         status = gy_sort_write(vertex, run.sorter, records->layout->kind == GY_LAYOUT_LINES);
     }
+    if (run.without_field > 0) {
+        gy_vertex_count(vertex, GY_COUNTER_NO_FIELD, run.without_field);
+    }
+    if (run.without_number > 0) {
+        gy_vertex_count(vertex, GY_COUNTER_NO_NUMBER, run.without_number);
+    }
     if (run.sorter != NULL) {
         gy_sort_tell(vertex, run.sorter);
     }
     gy_sorter_free(run.sorter);
     gy_arena_free(&arena);
-    gy_free(run.code);
+    gy_free(run.code.bytes);
     return status;
 }

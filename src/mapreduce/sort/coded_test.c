@@ -6,10 +6,7 @@
 
 #include "gy_test.h"
 
-typedef struct coded {
-    char *bytes;
-    size_t size, capacity;
-} coded;
+typedef gy_sort_coded_key coded;
 
 static coded code(const gy_sort_coding *coding, const char *line, size_t size)
 {
@@ -17,8 +14,7 @@ static coded code(const gy_sort_coding *coding, const char *line, size_t size)
     const gy_sort_item item = {
         .data = line, .key = line, .size_bytes = size, .key_bytes = size};
     coded out = {0};
-    assert_int_equal(gy_sort_code(&layout, coding, &item, &out.bytes, &out.size, &out.capacity),
-                     GY_OK);
+    assert_int_equal(gy_sort_code(&layout, coding, &item, &out), GY_OK);
     return out;
 }
 

@@ -37,6 +37,7 @@ static void set_coding(gy_sort_coding *coding, const gy_sort_options *options)
     coding->is_descending = options->is_descending;
     coding->field = options->field;
     coding->separator = options->separator;
+    coding->is_strict = options->is_strict;
     coding->is_on = coding->is_number || coding->is_descending || coding->field != 0;
 }
 

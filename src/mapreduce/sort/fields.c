@@ -19,7 +19,8 @@
 
 enum { BLOCK = 64 };
 
-typedef size_t (*find_fields)(const char *text, size_t size, unsigned number, uint32_t *edges);
+typedef size_t (*find_fields)(const char *text, size_t size, unsigned number, uint32_t *edges,
+                              size_t *lines);
 
 /* Bits of a block: blanks, tabs and ends of lines; ends of lines alone. */
 typedef struct marks {
@@ -84,17 +85,22 @@ parse_block(parse *at, marks here, uint32_t base, unsigned (*bit_of)(uint64_t, u
     uint32_t *const first = edges;                                                             \
     parse at = {.number = number, .was_blank = 1, .out = first};                               \
     char rest[BLOCK];                                                                          \
+    size_t ended = 0;                                                                          \
     for (size_t i = 0; i < size; i += BLOCK) {                                                 \
         const char *block = text + i;                                                          \
         if (size - i < BLOCK) {                                                                \
             memset(rest, '\n', BLOCK);                                                         \
             block = memcpy(rest, text + i, size - i);                                          \
         }                                                                                      \
-        parse_block(&at, marks_of(block), (uint32_t)i, bit_of);                                \
+        const marks here = marks_of(block);                                                    \
+        const uint64_t own = size - i < BLOCK ? ((uint64_t)1 << (size - i)) - 1 : UINT64_MAX;  \
+        ended += (size_t)__builtin_popcountll(here.newline & own);                             \
+        parse_block(&at, here, (uint32_t)i, bit_of);                                           \
     }                                                                                          \
     if (at.is_open) {                                                                          \
         *at.out++ = (uint32_t)size;                                                            \
     }                                                                                          \
+    *lines = ended + (size > 0 && text[size - 1] != '\n');                                     \
     return (size_t)(at.out - first) / 2
 
 static marks marks_plain(const char *text)
@@ -107,7 +113,8 @@ static marks marks_plain(const char *text)
     return here;
 }
 
-static size_t find_plain(const char *text, size_t size, unsigned number, uint32_t *edges)
+static size_t find_plain(const char *text, size_t size, unsigned number, uint32_t *edges,
+                         size_t *lines)
 {
     FIND_WITH(marks_plain, bit_plain);
 }
@@ -138,7 +145,8 @@ AVX2 static inline marks marks_avx2(const char *text)
     return (marks){low.blank | high.blank << 32, low.newline | high.newline << 32};
 }
 
-AVX2 static size_t find_avx2(const char *text, size_t size, unsigned number, uint32_t *edges)
+AVX2 static size_t find_avx2(const char *text, size_t size, unsigned number, uint32_t *edges,
+                             size_t *lines)
 {
     FIND_WITH(marks_avx2, bit_avx2);
 }
@@ -158,7 +166,7 @@ AVX512 static inline marks marks_avx512(const char *text)
 }
 
 AVX512 static size_t find_avx512(const char *text, size_t size, unsigned number,
-                                 uint32_t *edges)
+                                 uint32_t *edges, size_t *lines)
 {
     FIND_WITH(marks_avx512, bit_avx512);
 }
@@ -173,13 +181,14 @@ static const find_fields finds[GY_WAY_COUNT] = {
 };
 
 size_t gy_fields_find_by(gy_way way, const char *text, size_t size, unsigned number,
-                         uint32_t *edges)
+                         uint32_t *edges, size_t *lines)
 {
     GY_ASSERT(size <= GY_FIELDS_TEXT_BYTES && number > 0 && finds[way] != NULL);
-    return finds[way](text, size, number, edges);
+    return finds[way](text, size, number, edges, lines);
 }
 
-size_t gy_fields_find(const char *text, size_t size, unsigned number, uint32_t *edges)
+size_t gy_fields_find(const char *text, size_t size, unsigned number, uint32_t *edges,
+                      size_t *lines)
 {
-    return gy_fields_find_by(gy_way_best(), text, size, number, edges);
+    return gy_fields_find_by(gy_way_best(), text, size, number, edges, lines);
 }

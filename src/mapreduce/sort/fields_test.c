@@ -12,9 +12,11 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n';
 }
 
-static size_t find_slowly(const char *text, size_t size, unsigned number, uint32_t *edges)
+static size_t find_slowly(const char *text, size_t size, unsigned number, uint32_t *edges,
+                          size_t *lines)
 {
     size_t count = 0;
+    *lines = 0;
     for (size_t line = 0; line < size;) {
         unsigned fields = 0;
         size_t at = line;
@@ -28,6 +30,7 @@ static size_t find_slowly(const char *text, size_t size, unsigned number, uint32
             }
         }
         line = at + 1;
+        ++*lines;
     }
     return count;
 }
@@ -39,13 +42,15 @@ static void check(const char *text, size_t size, unsigned number)
     char *exact = gy_alloc("test", size); /* a byte read beyond it is found by the sanitizer */
     assert_true(expected != NULL && found != NULL && exact != NULL);
     memcpy(exact, text, size);
-    const size_t count = find_slowly(exact, size, number, expected);
+    size_t all = 0, lines = 0;
+    const size_t count = find_slowly(exact, size, number, expected, &all);
     for (gy_way way = GY_WAY_PLAIN; way <= gy_way_best(); way++) {
         assert_true(gy_way_is_here(way));
-        assert_int_equal(gy_fields_find_by(way, exact, size, number, found), count);
+        assert_int_equal(gy_fields_find_by(way, exact, size, number, found, &lines), count);
         assert_memory_equal(found, expected, 2 * count * sizeof(*found));
+        assert_int_equal(lines, all);
     }
-    assert_int_equal(gy_fields_find(exact, size, number, found), count);
+    assert_int_equal(gy_fields_find(exact, size, number, found, &lines), count);
     gy_free(expected);
     gy_free(found);
     gy_free(exact);
@@ -59,9 +64,11 @@ static void lines_of_a_log(void **state)
         "short line\n\n   \n"
         "5.6.7.8 - -  [01/Oct/2025:00:00:00\t+0000] \"GET /c HTTP/1.1\" 200 1";
     uint32_t edges[20];
+    size_t lines = 0;
     for (gy_way way = GY_WAY_PLAIN; way <= gy_way_best(); way++) {
         assert_true(gy_way_is_here(way));
-        assert_int_equal(gy_fields_find_by(way, text, strlen(text), 7, edges), 2);
+        assert_int_equal(gy_fields_find_by(way, text, strlen(text), 7, edges, &lines), 2);
+        assert_int_equal(lines, 5);
         assert_int_equal(edges[1] - edges[0], 9);
         assert_memory_equal(text + edges[0], "/a/b.html", 9);
         assert_int_equal(edges[3] - edges[2], 2);

@@ -15,8 +15,16 @@ typedef struct gy_sort_coding {
     bool is_number;     /* the decimal number that it begins with */
     bool is_descending; /* equal keys stay in the order of the input */
     char separator;     /* of fields; 0: blanks and tabs */
+    bool is_strict;     /* a line without the field or the number is an error */
     int32_t field;      /* of a line, from 1; 0: the key as it is */
 } gy_sort_coding;
+
+/** A key as bytes that memcmp orders, and what the item lacks for it. */
+typedef struct gy_sort_coded_key {
+    char *bytes; /* (size) grown as needed; gy_free */
+    size_t size, capacity;
+    bool lacks_field, lacks_number; /* then it is that of an empty key, that of 0 */
+} gy_sort_coded_key;
 
 /** The parameter of a vertex; its bytes are part of what results are known by, so it is zeroed
  * before. Behind it: of the sort `input_count` numbers, uint32_t, which place among the sort's
@@ -36,13 +44,11 @@ typedef struct gy_sort_told {
 /**
  * The key of an item as bytes that memcmp orders. Appends nothing: `code` takes the bytes.
  *
- * @param code  (*size_bytes) grown as needed, *capacity; gy_free
  * @return GY_OK; GY_NOMEM
  * @cost about 20 ns and the key's bytes, once or twice
  */
 GY_MUST_CHECK gy_status gy_sort_code(const gy_sort_layout *layout, const gy_sort_coding *coding,
-                                     const gy_sort_item *item, char **code, size_t *size_bytes,
-                                     size_t *capacity);
+                                     const gy_sort_item *item, gy_sort_coded_key *code);
 
 /** Write part `part` of `parts` of the records, in the order of their codes, by runs in the
  * vertex's scratch folder. */
