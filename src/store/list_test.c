@@ -110,7 +110,7 @@ static void expect_with(const gy_file_list_options *options, const char *expecte
     (void)close(screen);
     assert_int_equal(status, GY_OK);
     for (size_t i = 0; i < list->count; i++) {
-        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s ", list->paths[i]);
+        at += gy_print(text + at, sizeof(text) - at, "%s ", list->paths[i]);
     }
     gy_file_list_free(list);
     assert_string_equal(text, expected);
