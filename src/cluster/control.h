@@ -80,7 +80,9 @@ typedef enum gy_order_kind {
 /** From the name server to a daemon; one for another incarnation is ignored. */
 typedef struct gy_order {
     gy_order_kind kind;
-    uint32_t epoch, gang, count;
+    uint32_t epoch, gang;
+    uint32_t count;     /* LEASE: slots */
+    uint32_t slots_max; /* MANAGER: the most that one host can lend its job; 0: not known */
     uint64_t daemon, incarnation;
     uint64_t term, number;
     uint64_t lease;

@@ -102,7 +102,8 @@ typedef enum gy_daemon_effect_kind {
     GY_DAEMON_STATE, /* state: to the name server; losing it is no harm */
     GY_DAEMON_BYE,   /* to the name server; nothing follows */
     GY_DAEMON_SYNC,  /* job, epoch, started: write this record of the job, sync, then SYNCED */
-    /* job, epoch, is_resumed, is_forgotten (as in its order): then MANAGER_DOWN, some day */
+    /* job, epoch, is_resumed, is_forgotten, slots_max (as in its order): then MANAGER_DOWN,
+     * some day */
     GY_DAEMON_MANAGER_START,
     GY_DAEMON_MANAGER_END,   /* job, epoch: kill it */
     GY_DAEMON_NURSERY_START, /* job, epoch: then NURSERY_UP or NURSERY_DOWN */
@@ -134,7 +135,7 @@ typedef struct gy_daemon_effect {
     gy_daemon_effect_kind kind;
     gy_status status;
     gy_key job;
-    uint32_t epoch, started, generation, lot_left;
+    uint32_t epoch, started, generation, lot_left, slots_max;
     uint64_t lease, number, ticket, bytes;
     bool is_resumed, is_forgotten;
     gy_daemon_state state;

@@ -106,6 +106,22 @@ static bool is_at_work(const char *name)
     return cluster_shell(&at, said, sizeof(said), line) == 0;
 }
 
+/* A map of commands is three vertices, of which only so many run together; hosts have three. */
+static void what_does_not_fit_is_joined_by_files(void **state)
+{
+    (void)state;
+    static const char *const limits[][2] = {{"--slots 1", ""}, {"--slots 2", "--processes 9"}};
+    char line[512];
+    for (size_t i = 0; i < GY_COUNT(limits); i++) {
+        snprintf(line, sizeof(line),
+                 "$GYRE job submit $N --timeout 50 %s -- $GYRE mr %s --map \"tr ' ' '\\n'\" "
+                 "--reduce 'uniq -c' in0 in1 in2 in3 in4 in5 -o narrow%zu && for f in home/*; "
+                 "do cmp $f narrow%zu/${f#home/} || exit 1; done",
+                 limits[i][0], limits[i][1], i, i);
+        assert_int_equal(shell(line), 0);
+    }
+}
+
 /* Nine slots, and each of two jobs could use them all. */
 static void two_jobs_share_the_slots(void **state)
 {
@@ -247,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_job_outlives_its_name_server, begin),
         cmocka_unit_test(another_name_server_takes_over),
+        cmocka_unit_test(what_does_not_fit_is_joined_by_files),
         cmocka_unit_test(two_jobs_share_the_slots),
         cmocka_unit_test_teardown(a_full_disk_sends_work_elsewhere, scene_end),
         cmocka_unit_test_setup_teardown(clocks_may_jump_by_a_day, begin_soak, end_soak),

@@ -34,10 +34,11 @@ typedef struct job_row {
     uint32_t nursery_epoch;
     hosted_state hosted;
     uint32_t hosted_epoch;
-    uint32_t signal;   /* by which the last one ended; 0: not known */
-    bool is_waiting;   /* the hosted one, for its files */
-    bool is_resumed;   /* the hosted one goes on with a job that had ended, */
-    bool is_forgotten; /* or removes what is kept of it */
+    uint32_t signal;    /* by which the last one ended; 0: not known */
+    bool is_waiting;    /* the hosted one, for its files */
+    bool is_resumed;    /* the hosted one goes on with a job that had ended, */
+    bool is_forgotten;  /* or removes what is kept of it */
+    uint32_t slots_max; /* of one host, as its order says */
     bool is_behind; /* an order was of an older epoch: the next state says which one is known */
     uint32_t leases; /* all of them */
     uint32_t sections;

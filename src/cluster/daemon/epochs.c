@@ -89,6 +89,7 @@ static void host_synced(gy_daemon *daemon, uint32_t job)
     effect->epoch = row->started;
     effect->is_resumed = row->is_resumed;
     effect->is_forgotten = row->is_forgotten;
+    effect->slots_max = row->slots_max;
 }
 
 /* What the older manager ran ends; what the new one asked for is done. */
@@ -248,6 +249,7 @@ void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order)
     row->hosted_epoch = order->epoch;
     row->is_resumed = order->is_resumed;
     row->is_forgotten = order->is_forgotten;
+    row->slots_max = order->slots_max;
     row->is_waiting = false;
     row->signal = 0;
     row->want_started = order->epoch;

@@ -138,6 +138,35 @@ static bool is_family_gone(const pid_t family[3])
     return kit_is_gone(family[0]) && kit_is_gone(family[1]) && kit_is_gone(family[2]);
 }
 
+/* As the name server knows them; an old one says nothing, then those of this host. */
+static void a_manager_hears_what_one_host_lends(void **state)
+{
+    (void)state;
+    static kit_scene at;
+    static const uint32_t told[] = {7, 0};
+    static const char *const lines[] = {"slots 7\n", "slots 4\n"};
+    char path[128], line[512], text[64];
+    kit_open(&at, true);
+    kit_daemon_start(&at, 0, "");
+    snprintf(path, sizeof(path), "%s/lent", at.folder);
+    snprintf(line, sizeof(line), "grep '^slots ' $GYRE_TICKET >%s.new; mv %s.new %s", path,
+             path, path);
+    for (size_t i = 0; i < GY_COUNT(told); i++) {
+        const int before = at.ends;
+        at.job.low++;
+        shell_job(&at, line);
+        kit_order(
+            &at, 0,
+            (gy_order){
+                .kind = GY_ORDER_MANAGER, .job = at.job, .epoch = 1, .slots_max = told[i]});
+        wait_for_file(&at, path, text, sizeof(text));
+        assert_string_equal(text, lines[i]);
+        KIT_UNTIL(&at, at.ends > before);
+        unlink(path);
+    }
+    kit_close(&at);
+}
+
 static void managers_end_with_their_daemon(void **state)
 {
     (void)state;
@@ -519,6 +548,7 @@ int main(void)
     HOST_TEST_SERVE();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_of_managers_are_told),
+        cmocka_unit_test(a_manager_hears_what_one_host_lends),
         cmocka_unit_test(managers_end_with_their_daemon),
         cmocka_unit_test(programs_are_brought_whole),
         cmocka_unit_test(small_specs_need_no_transfer),

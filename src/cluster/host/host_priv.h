@@ -99,13 +99,14 @@ typedef struct host_ended {
 
 /** A manager that runs here, below a process that minds it. */
 typedef struct host_manager {
-    uint32_t wanted;   /* the epoch of one that is to be started; 0 */
-    bool is_resumed;   /* it goes on with a job that had ended, */
-    bool is_forgotten; /* or removes what is kept of it */
-    bool is_waiting;   /* for its files, which the machine knows */
-    uint32_t epoch;    /* of the one that runs, or whose end is not told yet; 0 */
-    pid_t minder;      /* 0: none */
-    host_watch watch;  /* its end is said there */
+    uint32_t wanted;    /* the epoch of one that is to be started; 0 */
+    uint32_t slots_max; /* of one host for its job; 0: not known */
+    bool is_resumed;    /* it goes on with a job that had ended, */
+    bool is_forgotten;  /* or removes what is kept of it */
+    bool is_waiting;    /* for its files, which the machine knows */
+    uint32_t epoch;     /* of the one that runs, or whose end is not told yet; 0 */
+    pid_t minder;       /* 0: none */
+    host_watch watch;   /* its end is said there */
     bool is_killed, has_status;
     bool is_key_old; /* the ring has changed since it was made */
     host_ended ended;

@@ -47,7 +47,8 @@ static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
     char folder[HOST_PATH];
     gy_ticket ticket = {.job = job->key,
                         .epoch = epoch,
-                        .slots = host->options->slots,
+                        .slots =
+                            job->manager.slots_max > 0 ? job->manager.slots_max : host->slots,
                         .is_resumed = job->manager.is_resumed,
                         .is_forgotten = job->manager.is_forgotten};
     if (!gy_host_path(folder, job->path, "manager", NULL) ||
@@ -224,6 +225,7 @@ void gy_host_manager_start(gy_host *host, const gy_daemon_effect *start)
     if (job != NULL) {
         job->manager.wanted = epoch;
         job->manager.is_resumed = start->is_resumed;
+        job->manager.slots_max = start->slots_max;
         job->manager.is_forgotten = start->is_forgotten;
         job->manager.is_waiting = false;
         gy_host_program_need(host, job);

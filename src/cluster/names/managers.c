@@ -87,6 +87,7 @@ static void send_start(gy_names *names, uint32_t job)
     order->epoch = row->facts.epoch;
     order->is_resumed = row->facts.is_resumed;
     order->is_forgotten = row->facts.is_forgotten;
+    (void)gy_names_never(names, job, &order->slots_max);
     row->told_ns = names->now_ns;
 }
 

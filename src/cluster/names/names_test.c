@@ -82,6 +82,27 @@ static void begin_job(bench *at, uint64_t *first, uint64_t *other)
     manager_says(at, 1, 1, 0, no_gang);
 }
 
+/* The graph is cut by it, wherever the manager itself is: of the largest host with the job's
+ * label, and no more than the job may have. */
+static void a_manager_is_told_what_one_host_lends(void **state)
+{
+    (void)state;
+    bench at = {.now_ns = ms};
+    start(&at);
+    daemon_says(&at, 1, 2, 0);
+    daemon_says(&at, 2, 5, 0);
+    submit(&at, 1, 0, "");
+    assert_int_equal(at.orders[at.order_count - 1].slots_max, 5);
+    submit(&at, 2, 0, "gpu");
+    assert_int_equal(at.orders[at.order_count - 1].slots_max, 2);
+    const gy_submit asked = {.spec = {1, 3}, .name = "j", .label = "", .slots_max = 3};
+    tell(&at, (gy_names_event){
+                  .kind = GY_NAMES_SUBMIT, .key = {5, 3}, .submit = &asked, .asker = 3});
+    assert_int_equal(at.orders[at.order_count - 1].slots_max, 3);
+    assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 3);
+    finish(&at);
+}
+
 static void a_table_that_is_slow_holds_up_no_manager(void **state)
 {
     (void)state;
@@ -645,6 +666,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_stored_before_it_is_accepted),
         cmocka_unit_test(each_manager_has_an_epoch_of_its_own),
+        cmocka_unit_test(a_manager_is_told_what_one_host_lends),
         cmocka_unit_test(a_table_that_is_slow_holds_up_no_manager),
         cmocka_unit_test(a_new_name_server_knows_the_epoch_ahead),
         cmocka_unit_test(a_manager_goes_with_its_daemon),

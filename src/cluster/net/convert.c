@@ -252,6 +252,7 @@ gy_status gy_net_write_order(const gy_order *order, gy_arena *arena,
     message->length_ns = order->length_ns;
     message->is_resumed = order->is_resumed;
     message->is_forgotten = order->is_forgotten;
+    message->slots_max = order->slots_max;
     message->job = key_message(arena, order->job);
     return message->job != NULL ? GY_OK : GY_NOMEM;
 }
@@ -286,7 +287,8 @@ gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_order *order)
                         .job = gy_net_key(message->job),
                         .length_ns = message->length_ns,
                         .is_resumed = message->is_resumed,
-                        .is_forgotten = message->is_forgotten};
+                        .is_forgotten = message->is_forgotten,
+                        .slots_max = message->slots_max};
     return GY_OK;
 }
 

@@ -11,12 +11,12 @@
 
 typedef struct gy_ticket {
     gy_key job;
-    uint32_t epoch;    /* of this manager */
-    uint32_t slots;    /* of the daemon that starts it: what a host has, about; 0: not known */
-    bool is_resumed;   /* the job had ended, and its user has it go on, */
-    bool is_forgotten; /* or what is kept of it removed */
-    uint32_t round;    /* which job of the program: 1, 2, ...; 0: none has begun */
-    char names[1024];  /* name servers: "HOST:PORT,HOST:PORT" */
+    uint32_t epoch;      /* of this manager */
+    uint32_t slots;      /* the most that one host lends the job; 0: not known */
+    bool is_resumed;     /* the job had ended, and its user has it go on, */
+    bool is_forgotten;   /* or what is kept of it removed */
+    uint32_t round;      /* which job of the program: 1, 2, ...; 0: none has begun */
+    char names[1024];    /* name servers: "HOST:PORT,HOST:PORT" */
     char key_file[4096]; /* a ring that proves (manager, job) alone; "": plaintext, loopback */
     char program[4096];  /* that daemons start for vertices; "": not known */
     char daemon[64];     /* "HOST:PORT" of the daemon that starts it; "": not known */

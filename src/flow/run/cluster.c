@@ -179,8 +179,9 @@ bool gy_running_is_done(gy_flow_job *job)
     return job->is_done;
 }
 
-/* What hosts have is known when slots are granted, which is later, and it may differ; but the
- * graph must become the same tasks in each epoch. So the first manager says what its host has.
+/* The graph must become the same tasks in each epoch, but hosts come and go. So the first
+ * manager says what the largest host lends this job, as the name server knows it, and nothing
+ * that runs together is wider: a pipe that does not fit is a file.
  */
 gy_status gy_running_agree_on_width(gy_flow_job *job)
 {
@@ -190,7 +191,7 @@ gy_status gy_running_agree_on_width(gy_flow_job *job)
     if (job->ticket == NULL) {
         return GY_OK;
     }
-    if (job->options.processes == 0 && job->ticket->slots > 0) {
+    if (job->ticket->slots > 0) {
         job->width = (int)GY_MIN(job->ticket->slots, (uint32_t)job->processes);
     }
     GY_TRY(gy_running_path(path, job->folder, "width"));
