@@ -97,9 +97,14 @@ GY_API GY_MUST_CHECK gy_status gy_job_kill(const char *id);
  */
 GY_API GY_MUST_CHECK gy_status gy_job_resume(const char *id);
 
+/** What each job's end keeps of earlier ones without being asked, as gy_job_collect does. */
+#define GY_JOB_QUOTA_BYTES  (UINT64_C(1) << 30)
+#define GY_JOB_KEEP_SECONDS (7.0 * 86400)
+
 /**
- * Forget ended jobs, oldest first, until their folders hold at most quota_bytes; jobs that run
- * or can be resumed within `keep_seconds` of their start stay. So do not folders that no job of
+ * Forget ended jobs, oldest first, until their folders hold at most quota_bytes, with what they
+ * left in their output when they were interrupted; jobs that run stay, and of those that can be
+ * resumed within `keep_seconds` of their start the logs go alone. So do folders that no job of
  * the history has, once an hour old.
  *
  * @param removed how many jobs went; may be NULL
@@ -108,6 +113,16 @@ GY_API GY_MUST_CHECK gy_status gy_job_resume(const char *id);
  */
 GY_API GY_MUST_CHECK gy_status gy_job_collect(uint64_t quota_bytes, double keep_seconds,
                                               int *removed, uint64_t *freed_bytes);
+
+/**
+ * Forget one ended job, whatever its age: its folder, and what it left in its output when it
+ * was interrupted. It cannot be resumed then.
+ *
+ * @param id  as for gy_job_read
+ * @return GY_OK; GY_NOTFOUND; GY_ARG several jobs' ids begin so; GY_STATE it runs; GY_IO;
+ * GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_job_forget(const char *id);
 
 #ifdef __cplusplus
 }

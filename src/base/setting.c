@@ -20,7 +20,7 @@ const char *const gy_info_settings[] = {
     "GYRE_JOB_RESUME", "GYRE_JOB_EPOCH", "GYRE_JOB_JOURNAL", "GYRE_JOB_PROCESSES",
     "GYRE_JOB_THREADS", "GYRE_JOB_MEMORY", "GYRE_JOB_TIMEOUT", "GYRE_JOB_SILENCE",
     "GYRE_JOB_FOLDER", "GYRE_JOB_MEMO", "GYRE_JOB_MEMO_BYTES", "GYRE_JOB_TRACE",
-    "GYRE_JOB_SANDBOX",
+    "GYRE_JOB_SANDBOX", "GYRE_JOB_QUOTA",
     /* what a job sets for its processes, for ranks that are a vertex, a daemon for the manager
        of a job */
     "GYRE_VERTEX", "GYRE_INPUTS", "GYRE_OUTPUT", "GYRE_TICKET", NULL};

@@ -51,4 +51,13 @@ GY_MUST_CHECK gy_status gy_history_note(gy_history *history, int64_t wall_ns, co
  */
 GY_MUST_CHECK gy_status gy_history_save(gy_history *history, const gy_job *job);
 
+/**
+ * At the end of a job: keep the quota of what ended jobs leave ($GYRE_JOB_QUOTA, else
+ * GY_JOB_QUOTA_BYTES), as gy_job_collect does. What fails is a warning.
+ *
+ * @param folder  of the job
+ * @cost a look at its logs; all jobs are looked at when those are large, and every ten minutes
+ */
+void gy_history_tidy(const char *folder);
+
 #endif

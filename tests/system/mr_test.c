@@ -278,6 +278,28 @@ static void what_is_appended_is_left_out(void **state)
          "cat grown/part-* | same before");
 }
 
+/* Killed with all that would have cleaned up. Its output names the two ways out, each of which
+ * is one; the logs of what ended are kept within their quota by the next job's end. */
+static void what_a_killed_job_leaves_has_ways_out(void **state)
+{
+    (void)state;
+    must("killed() { rm -rf runs; $GYRE_BIN mr --map \"echo >>$PWD/runs; [ -e $PWD/go ] || "
+         "sleep "
+         "99\" --reduce "
+         "cat text -o $1 & p=$!; until [ -s runs ]; do sleep 0.01; done; kill -9 $p; wait $p; "
+         "[ \"$(ls -A $1 | cut -c 1-6)\" = .gyre- ]; id=$(ls -A $1 | cut -c 7-); "
+         "! gyre mr wordcount text -o $1 2>said && grep \"gyre job resume $id\" said && grep "
+         "\"gyre job gc $id\" said; }; "
+         "killed kr && gyre job gc $id && [ ! -e kr ] && ! gyre job show $id 2>said && "
+         "killed kr && gyre job gc --quota 0 --keep 0 && [ ! -e kr ] && gyre job list >said && "
+         "! "
+         "grep $id said && "
+         "killed kr && touch go && gyre job resume $id && [ -e kr/MANIFEST.json ] && rm -r kr "
+         "go");
+    must("GYRE_JOB_QUOTA=99999 gyre mr --map 'head -c 999999 /dev/zero >&2' text -o quota "
+         "2>said && [ $(du -s -B 1 state/gyre/jobs | cut -f 1) -lt 500000 ] && rm -r quota");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +319,7 @@ int main(void)
         cmocka_unit_test(a_folder_has_one_job),
         cmocka_unit_test(a_resumed_job_has_its_options),
         cmocka_unit_test(what_is_appended_is_left_out),
+        cmocka_unit_test(what_a_killed_job_leaves_has_ways_out),
     };
     return cmocka_run_group_tests(tests, make_text, kit_remove_folder);
 }

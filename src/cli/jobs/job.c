@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LAST_JOBS = 20, QUOTA = 1 << 30, KEEP_DAYS = 7 };
+enum { LAST_JOBS = 20 };
 
 static struct job_settings {
     gy_job_settings job;
@@ -189,6 +189,23 @@ static int run_run(char **operands, int count)
     return errno == ENOENT ? 127 : 126;
 }
 
+/* Those of this machine that are named. */
+static int forget_these(char **operands, int count)
+{
+    if (settings.quota >= 0 || settings.keep >= 0 || settings.job.memo != NULL) {
+        return gy_report_usage("gyre job gc: it forgets the jobs that are named, and has "
+                               "neither --quota, --keep nor --memo then");
+    }
+    for (int i = 0; i < count; i++) {
+        const gy_status status = gy_job_forget(operands[i]);
+        if (status != GY_OK) {
+            return gy_report_failure("job gc", status);
+        }
+    }
+    printf("%d job%s forgotten\n", count, count == 1 ? "" : "s");
+    return GY_EXIT_OK;
+}
+
 static int run_gc(char **operands, int count)
 {
     if (gy_cli_is_of_cluster(&settings.at)) {
@@ -199,11 +216,16 @@ static int run_gc(char **operands, int count)
                                      "named, and has neither --quota, --keep nor --memo")
                    : gy_cli_cluster_forget(&settings.at, settings.job.timeout, operands, count);
     }
-    if (count > 0 || settings.job.timeout > 0) {
-        return gy_report_usage("gyre job gc: jobs and --timeout are for a cluster (--names)");
+    if (settings.job.timeout > 0) {
+        return gy_report_usage("gyre job gc: --timeout is for a cluster (--names)");
     }
-    const long long quota = settings.quota >= 0 ? settings.quota : QUOTA;
-    const double keep = settings.keep >= 0 ? settings.keep : KEEP_DAYS;
+    if (count > 0) {
+        return forget_these(operands, count);
+    }
+    const long long quota =
+        settings.quota >= 0 ? settings.quota : (long long)GY_JOB_QUOTA_BYTES;
+    const double keep_seconds =
+        settings.keep >= 0 ? settings.keep * 86400 : GY_JOB_KEEP_SECONDS;
     if (settings.job.memo != NULL) {
         if (settings.keep >= 0) {
             return gy_report_usage(
@@ -219,7 +241,7 @@ static int run_gc(char **operands, int count)
     }
     int removed = 0;
     uint64_t freed = 0;
-    gy_status status = gy_job_collect((uint64_t)quota, keep * 86400, &removed, &freed);
+    gy_status status = gy_job_collect((uint64_t)quota, keep_seconds, &removed, &freed);
     if (status != GY_OK) {
         return gy_report_failure("job gc", status);
     }
@@ -341,9 +363,11 @@ static const gy_command verbs[] = {
      .operands = "[JOB...]",
      .operands_most = -1,
      .description =
-         "Forgets ended jobs, oldest first, until their folders hold no more than\n"
-         "the quota. With --names: removes what a cluster keeps of these jobs, which\n"
-         "failed there or were killed. They cannot be resumed then.",
+         "Forgets the jobs that are named, or ended jobs, oldest first, until their\n"
+         "folders hold no more than the quota (which each job's end keeps, too), with\n"
+         "what interrupted ones left in their output. With --names: removes what a\n"
+         "cluster keeps of these jobs, which failed there or were killed. None of them\n"
+         "can be resumed then.",
      .options = gc_options,
      .option_count = COUNT(gc_options),
      .settings = &settings,

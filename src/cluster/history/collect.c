@@ -8,17 +8,26 @@
 #include "cluster/journal.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { UNBEGUN_SECONDS = 3600 };
+enum {
+    UNBEGUN_SECONDS = 3600,
+    TIDY_SECONDS = 600, /* from one look by the way to the next, unless */
+    TIDY_PART = 64,     /* a job alone left such a part of the quota */
+    PATH_BYTES = 4096
+};
 
 /* An ended job, newest first; what it holds. */
 typedef struct old_job {
     struct old_job *next;
     uint64_t size_bytes;
-    char *folder;
+    bool is_young; /* it may be resumed: its logs go alone, which that does not need */
+    char *folder, *output;
     char id[GY_JOB_ID_BYTES];
 } old_job;
 
@@ -29,23 +38,52 @@ typedef struct old_jobs {
     int64_t keep_from_ns; /* what can be resumed and began later stays */
 } old_jobs;
 
+static char *copy_text(gy_arena *arena, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = gy_arena_alloc(arena, size);
+    if (copy != NULL) {
+        memcpy(copy, text, size);
+    }
+    return copy;
+}
+
+/* FOLDER, or the logs in it. */
+static gy_status place_of(const old_job *old, char path[PATH_BYTES])
+{
+    return snprintf(path, PATH_BYTES, "%s%s", old->folder, old->is_young ? "/log" : "") <
+                   PATH_BYTES
+               ? GY_OK
+               : gy_fail(GY_IO, "the path of job %s is too long", old->id);
+}
+
+static gy_status copy_old(gy_arena *arena, const gy_job *job, old_job **made)
+{
+    old_job *old = gy_arena_alloc(arena, sizeof(*old));
+    if (old == NULL) {
+        return GY_NOMEM;
+    }
+    *old = (old_job){.folder = copy_text(arena, job->folder),
+                     .output = copy_text(arena, job->output)};
+    memcpy(old->id, job->id, strlen(job->id) + 1);
+    *made = old;
+    return old->folder != NULL && old->output != NULL ? GY_OK : GY_NOMEM;
+}
+
 static gy_status add_old(void *arg, const gy_job *job)
 {
     old_jobs *jobs = arg;
-    if (job->state == GY_JOB_RUNNING || job->folder[0] != '/' ||
-        (job->state != GY_JOB_DONE && job->started_ns > jobs->keep_from_ns)) {
+    if (job->state == GY_JOB_RUNNING || job->folder[0] != '/') {
         return GY_OK;
     }
-    old_job *old = gy_arena_alloc(&jobs->arena, sizeof(*old));
-    size_t size = strlen(job->folder) + 1;
-    if (old == NULL || (old->folder = gy_arena_alloc(&jobs->arena, size)) == NULL) {
-        return GY_NOMEM;
-    }
-    memcpy(old->folder, job->folder, size);
-    memcpy(old->id, job->id, strlen(job->id) + 1);
-    int error = gy_disk_measure_tree(job->folder, &old->size_bytes);
+    char path[PATH_BYTES];
+    old_job *old = NULL;
+    GY_TRY(copy_old(&jobs->arena, job, &old));
+    old->is_young = job->state != GY_JOB_DONE && job->started_ns > jobs->keep_from_ns;
+    GY_TRY(place_of(old, path));
+    int error = gy_disk_measure_tree(path, &old->size_bytes);
     if (error != 0) {
-        return gy_fail(GY_IO, "cannot measure %s: %s", job->folder, strerror(-error));
+        return gy_fail(GY_IO, "cannot measure %s: %s", path, strerror(-error));
     }
     jobs->size_bytes += old->size_bytes;
     old->next = jobs->oldest;
@@ -53,14 +91,26 @@ static gy_status add_old(void *arg, const gy_job *job)
     return GY_OK;
 }
 
+/* What a job left in its output goes first: its folder leads there no more when it is gone. */
+static gy_status remove_files(const old_job *old)
+{
+    char path[PATH_BYTES];
+    GY_TRY(place_of(old, path));
+    if (!old->is_young && old->output[0] == '/') {
+        GY_TRY(gy_history_clear_output(old->output, old->id));
+    }
+    int error = gy_disk_remove_tree(path);
+    return error == 0 ? GY_OK : gy_fail(GY_IO, "cannot remove %s: %s", path, strerror(-error));
+}
+
 static gy_status forget(gy_history *history, const old_job *old)
 {
     if (gy_history_is_held(old->folder)) {
         return GY_AGAIN; /* it was resumed meanwhile */
     }
-    int error = gy_disk_remove_tree(old->folder);
-    if (error != 0) {
-        return gy_fail(GY_IO, "cannot remove %s: %s", old->folder, strerror(-error));
+    GY_TRY(remove_files(old));
+    if (old->is_young) {
+        return GY_OK;
     }
     static const char *const texts[] = {
         "DELETE FROM jobs WHERE id = ?", "DELETE FROM stages WHERE job = ?",
@@ -159,7 +209,7 @@ gy_status gy_job_collect(uint64_t quota_bytes, double keep_seconds, int *removed
     for (const old_job *old = jobs.oldest;
          status >= 0 && old != NULL && jobs.size_bytes - freed > quota_bytes; old = old->next) {
         status = forget(history, old);
-        count += status == GY_OK;
+        count += status == GY_OK && !old->is_young;
         freed += status == GY_OK ? old->size_bytes : 0;
     }
     unbegun left = {.history = history,
@@ -176,4 +226,73 @@ gy_status gy_job_collect(uint64_t quota_bytes, double keep_seconds, int *removed
         *freed_bytes = freed;
     }
     return status < 0 ? status : GY_OK;
+}
+
+gy_status gy_job_forget(const char *id)
+{
+    gy_arena arena = {0};
+    gy_job *job = NULL;
+    gy_history *history = NULL;
+    old_job *old = NULL;
+    GY_TRY(gy_job_read(id, &job));
+    GY_ASSERT(job != NULL);
+    gy_status status = copy_old(&arena, job, &old);
+    status = status == GY_OK ? gy_history_open(&history) : status;
+    if (status == GY_OK) {
+        status = job->state == GY_JOB_RUNNING ? GY_AGAIN : forget(history, old);
+    }
+    if (status == GY_AGAIN) {
+        status =
+            gy_fail(GY_STATE, "job %s runs: end it first (gyre job kill %s)", job->id, job->id);
+    }
+    gy_history_close(history);
+    gy_job_free(job);
+    gy_arena_free(&arena);
+    return status;
+}
+
+/* ---- by the way ---- */
+
+/* Has it been long enough? Then others shall wait as long from now on. */
+static bool is_due(void)
+{
+    char path[PATH_BYTES];
+    struct stat about;
+    if (gy_history_folder(path, sizeof(path) - sizeof(".tidied")) < 0) {
+        return false;
+    }
+    memcpy(path + strlen(path), ".tidied", sizeof(".tidied"));
+    const time_t now_s =
+        (time_t)(gy_env_real()->ops->wall_ns(gy_env_real()) / INT64_C(1000000000));
+    const bool is_there = stat(path, &about) == 0;
+    if (is_there && about.st_mtime > now_s - TIDY_SECONDS && about.st_mtime <= now_s) {
+        return false;
+    }
+    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        (void)futimens(file, NULL);
+        (void)close(file);
+    }
+    return file >= 0 && is_there; /* who makes it has little to look at yet */
+}
+
+void gy_history_tidy(const char *folder)
+{
+    uint64_t own_bytes = 0, quota_bytes = GY_JOB_QUOTA_BYTES;
+    char log[PATH_BYTES], *end = NULL;
+    const char *text = gy_setting_get("GYRE_JOB_QUOTA");
+    const unsigned long long given = text != NULL ? strtoull(text, &end, 10) : 0;
+    if (text != NULL && text[0] >= '0' && text[0] <= '9' && *end == '\0') {
+        quota_bytes = given;
+    } else if (text != NULL) {
+        gy_warn("GYRE_JOB_QUOTA is '%.40s', expected a number of bytes: it is %llu", text,
+                (unsigned long long)quota_bytes);
+    }
+    const bool is_measured = snprintf(log, sizeof(log), "%s/log", folder) < (int)sizeof(log) &&
+                             gy_disk_measure_tree(log, &own_bytes) == 0;
+    if ((is_measured && own_bytes > quota_bytes / TIDY_PART) || is_due()) {
+        if (gy_job_collect(quota_bytes, GY_JOB_KEEP_SECONDS, NULL, NULL) < 0) {
+            gy_warn("what old jobs left stays: %s", gy_error_text());
+        }
+    }
 }

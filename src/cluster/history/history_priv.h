@@ -33,4 +33,11 @@ GY_MUST_CHECK gy_status gy_history_run(gy_history *history, sqlite3_stmt *statem
 /** Run a text of statements. */
 GY_MUST_CHECK gy_status gy_history_execute(gy_history *history, const char *text);
 
+/**
+ * Remove what a job whose manager is gone left in its output folder: its hidden folders, the
+ * final names that no manifest of its own speaks of, and the folder if nothing else is in it.
+ * GY_IO
+ */
+GY_MUST_CHECK gy_status gy_history_clear_output(const char *output, const char *id);
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/disk.h"
+#include "base/env.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -346,6 +347,95 @@ static void old_jobs_are_collected(void **state)
     close(lock);
 }
 
+/* A file of a folder below the test's, or another name of the file `other`. */
+static void put(const char *name, const char *other, const char *text)
+{
+    char path[256], from[256];
+    snprintf(path, sizeof(path), "%s/%s", home, name);
+    snprintf(from, sizeof(from), "%s/%s", home, other);
+    assert_int_equal(gy_disk_make_folders(path), 0);
+    if (other[0] != '\0') {
+        assert_int_equal(link(from, path), 0);
+        return;
+    }
+    FILE *file = fopen(path, "w");
+    assert_true(file != NULL && fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static bool is_there(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/%s", home, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Its hidden folders, and the names that it had given to files of them; nobody else's. */
+static void what_is_left_in_an_output_goes(void **state)
+{
+    (void)state;
+    static const char *const stays[] = {"out/part-00001", "out/.gyre-left9/1.0",
+                                        "out/.gyre-left-x/1.0"};
+    char output[128];
+    gy_job job = make("left", 10);
+    snprintf(output, sizeof(output), "%s/out", home);
+    job.output = output;
+    begin_and_end(&job, GY_JOB_FAILED, "");
+    put("out/.gyre-left/0.0", "", "words");
+    put("out/.gyre-left-12/0.0", "", "words");
+    put("out/part-00000", "out/.gyre-left/0.0", "");
+    put("out/part-00002", "out/.gyre-left-12/0.0", "");
+    for (size_t i = 0; i < sizeof(stays) / sizeof(stays[0]); i++) {
+        put(stays[i], "", "other words");
+    }
+    assert_int_equal(gy_job_collect(0, 0, NULL, NULL), GY_OK);
+    assert_false(is_there("out/.gyre-left") || is_there("out/.gyre-left-12"));
+    assert_false(is_there("out/part-00000") || is_there("out/part-00002"));
+    for (size_t i = 0; i < sizeof(stays) / sizeof(stays[0]); i++) {
+        assert_true(is_there(stays[i]));
+    }
+    /* With its manifest it is published: names stay. */
+    gy_job done = make("done", 10);
+    snprintf(output, sizeof(output), "%s/out2", home);
+    done.output = output;
+    begin_and_end(&done, GY_JOB_DONE, "");
+    put("out2/.gyre-done/0.0", "", "words");
+    put("out2/part-00000", "out2/.gyre-done/0.0", "");
+    put("out2/MANIFEST.json", "", "{\"format\": \"gyre output 1\", \"job\": \"done\", ");
+    assert_int_equal(gy_job_forget("done"), GY_OK);
+    assert_true(is_there("out2/part-00000") && is_there("out2/MANIFEST.json"));
+    assert_false(is_there("out2/.gyre-done"));
+}
+
+/* Of one that can be resumed the logs go, and nothing that this needs. */
+static void logs_of_young_jobs_go_alone(void **state)
+{
+    (void)state;
+    int removed = -1;
+    gy_job job = make("young", gy_env_real()->ops->wall_ns(gy_env_real()));
+    begin_and_end(&job, GY_JOB_FAILED, "");
+    put("gyre/jobs/young/log/0-1", "", "much");
+    put("gyre/jobs/young/journal", "", "what is done");
+    assert_int_equal(setenv("GYRE_JOB_QUOTA", "3", 1), 0);
+    gy_history_tidy(job.folder);
+    assert_int_equal(unsetenv("GYRE_JOB_QUOTA"), 0);
+    assert_true(!is_there("gyre/jobs/young/log/0-1") && is_there("gyre/jobs/young/journal"));
+    assert_int_equal(gy_job_collect(0, 3600, &removed, NULL), GY_OK);
+    assert_int_equal(removed, 0);
+    assert_int_equal(gy_job_forget("young"), GY_OK); /* who is named goes, however young */
+    assert_false(is_there("gyre/jobs/young"));
+    assert_int_equal(gy_job_forget("young"), GY_NOTFOUND);
+    gy_job running = make("running", 10);
+    int lock = hold(&running, 1);
+    gy_history *history;
+    assert_int_equal(gy_history_open(&history), GY_OK);
+    assert_int_equal(gy_history_begin(history, &running), GY_OK);
+    gy_history_close(history);
+    assert_int_equal(gy_job_forget("running"), GY_STATE);
+    close(lock);
+    assert_int_equal(gy_job_forget("running"), GY_OK);
+}
+
 /* Nobody's: no row, no manager, no journal, and not from just now. */
 static void folders_that_no_job_has_are_collected(void **state)
 {
@@ -435,6 +525,8 @@ int main(void)
         cmocka_unit_test(a_running_job_is_ended),
         cmocka_unit_test(an_interrupted_job_goes_on),
         cmocka_unit_test(old_jobs_are_collected),
+        cmocka_unit_test(what_is_left_in_an_output_goes),
+        cmocka_unit_test(logs_of_young_jobs_go_alone),
         cmocka_unit_test(folders_that_no_job_has_are_collected),
         cmocka_unit_test(a_newer_history_is_refused),
         cmocka_unit_test(memory_that_ends_is_a_failure),

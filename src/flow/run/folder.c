@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "flow/run/job.h"
 
+#include "cluster/history.h"
 #include "cluster/journal.h"
 #include "store/remote/remote.h"
 #include "store/store.h"
@@ -242,6 +243,8 @@ gy_status gy_running_make_folder(gy_flow_job *job)
 
 /* ---- the output's ---- */
 
+static const char hidden_prefix[] = ".gyre-";
+
 typedef struct finding {
     const gy_flow_job *job;
     char other[256]; /* "": none */
@@ -258,8 +261,63 @@ static gy_status look_at_name(void *arg, const char *name)
         (job->is_folder_own && strcmp(name, strrchr(job->folder, '/') + 1) == 0)) {
         return GY_OK;
     }
-    (void)snprintf(of->other, sizeof(of->other), "%.255s", name);
-    return GY_AGAIN;
+    const bool is_left = strncmp(name, hidden_prefix, sizeof(hidden_prefix) - 1) == 0;
+    if (is_left || of->other[0] == '\0') {
+        (void)snprintf(of->other, sizeof(of->other), "%.255s", name);
+    }
+    return is_left ? GY_AGAIN : GY_OK; /* who it was says more than what it is called */
+}
+
+/* Which job's a hidden folder is: ".gyre-DATE-TIME-NUMBER" here, ".gyre-NUMBER-EPOCH" or
+ * ".gyre-job-NUMBER" of a cluster, whose numbers have 32 digits. */
+static bool read_hidden_name(const char *name, char id[GY_JOB_ID_BYTES])
+{
+    const bool is_folder =
+        strncmp(name, GY_JOB_SHARED_NAME, sizeof(GY_JOB_SHARED_NAME) - 1) == 0;
+    const char *at =
+        name + (is_folder ? sizeof(GY_JOB_SHARED_NAME) : sizeof(hidden_prefix)) - 1;
+    const bool is_home = strspn(at, "0123456789") == 8 && at[8] == '-';
+    size_t size = strcspn(at, "-");
+    for (int part = 1; is_home && part < 3 && at[size] == '-'; part++) {
+        size += 1 + strcspn(at + size + 1, "-");
+    }
+    (void)snprintf(id, GY_JOB_ID_BYTES, "%.*s", (int)GY_MIN(size, (size_t)GY_JOB_ID_BYTES - 1),
+                   at);
+    return is_home;
+}
+
+/* The way out is its user's choice: go on with that job, or have what it left removed. */
+static gy_status fail_not_empty(const gy_flow_job *job, const char *other)
+{
+    char id[GY_JOB_ID_BYTES];
+    if (strncmp(other, hidden_prefix, sizeof(hidden_prefix) - 1) != 0) {
+        return gy_fail(GY_EXISTS, "the output folder %s is not empty: it has %s", job->output,
+                       other);
+    }
+    gy_job *row = NULL;
+    const bool is_home = read_hidden_name(other, id);
+    const bool is_known = is_home && gy_job_read(id, &row) == GY_OK;
+    const bool is_running = is_known && row->state == GY_JOB_RUNNING;
+    gy_job_free(row);
+    if (is_running) {
+        return gy_fail(GY_EXISTS,
+                       "the output folder %s is not empty: job %s, which runs, makes its "
+                       "output there (gyre job kill %s ends it)",
+                       job->output, id, id);
+    }
+    if (is_known || !is_home) {
+        const char *names = is_home ? "" : " --names ADDRESS";
+        return gy_fail(GY_EXISTS,
+                       "the output folder %s is not empty: it has what job %s %s; `gyre job "
+                       "resume%s %s` goes on with it, `gyre job gc%s %s` removes it",
+                       job->output, id,
+                       is_home ? "left when it was interrupted" : "of a cluster makes or left",
+                       names, id, names, id);
+    }
+    return gy_fail(GY_EXISTS,
+                   "the output folder %s is not empty: it has %s of job %s, which this user's "
+                   "history does not know: remove it when that job does not run",
+                   job->output, other, id);
 }
 
 gy_status gy_running_check_output(const gy_flow_job *job)
@@ -268,10 +326,7 @@ gy_status gy_running_check_output(const gy_flow_job *job)
     if (!job->is_resumed || job->is_restored) { /* what stands there beside our hidden one */
         GY_TRY(gy_disk_each(job->env, job->output, look_at_name, &of));
     }
-    return of.other[0] == '\0'
-               ? GY_OK
-               : gy_fail(GY_EXISTS, "the output folder %s is not empty: it has %s", job->output,
-                         of.other);
+    return of.other[0] == '\0' ? GY_OK : fail_not_empty(job, of.other);
 }
 
 static gy_status make_output(gy_flow_job *job)

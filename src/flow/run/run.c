@@ -482,6 +482,9 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
     job->door = NULL;
     gy_running_end_upload(job);
     gy_running_clean(job, status);
+    if (job->ticket == NULL && job->has_begun) {
+        gy_history_tidy(job->folder);
+    }
     if (report != NULL) {
         *report = gy_running_make_report(job);
     }

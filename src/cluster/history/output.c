@@ -1,0 +1,170 @@
+/*
+ * What an interrupted job left in its output. Its final names are known by their files, which
+ * have another name in a hidden folder of the job: whatever else is there is somebody else's.
+ */
+#include "cluster/history/history_priv.h"
+
+#include "base/alloc.h"
+#include "base/disk.h"
+#include "base/fail.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096, BEGINNING_BYTES = 512 };
+static const char hidden[] = ".gyre-";
+
+typedef struct finding {
+    const char *output, *id;
+    struct file_name {
+        dev_t device;
+        ino_t file;
+    } * files; /* (count) of its hidden folders */
+    size_t count, room;
+} finding;
+
+/* ".gyre-ID", ".gyre-ID-EPOCH". */
+static bool is_hidden(const finding *of, const char *name)
+{
+    const size_t size = strlen(of->id);
+    if (strncmp(name, hidden, sizeof(hidden) - 1) != 0 ||
+        strncmp(name + sizeof(hidden) - 1, of->id, size) != 0) {
+        return false;
+    }
+    const char *rest = name + sizeof(hidden) - 1 + size;
+    return rest[0] == '\0' || (rest[0] == '-' && rest[1] != '\0' &&
+                               rest[1 + strspn(rest + 1, "0123456789")] == '\0');
+}
+
+static gy_status join(char path[PATH_BYTES], const char *folder, const char *name)
+{
+    return snprintf(path, PATH_BYTES, "%s/%s", folder, name) < PATH_BYTES
+               ? GY_OK
+               : gy_fail(GY_IO, "the path %.100s.../%.100s is too long", folder, name);
+}
+
+/* Each name in a folder but . and ..; one that is not there has none. */
+static gy_status each(finding *of, const char *folder,
+                      gy_status (*visit)(finding *of, const char *folder, const char *name))
+{
+    DIR *listing = opendir(folder);
+    gy_status status = listing != NULL || errno == ENOENT || errno == ENOTDIR
+                           ? GY_OK
+                           : gy_fail(GY_IO, "cannot list %s: %s", folder, strerror(errno));
+    for (struct dirent *at = listing != NULL ? readdir(listing) : NULL;
+         at != NULL && status == GY_OK; at = readdir(listing)) {
+        if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0) {
+            status = visit(of, folder, at->d_name);
+        }
+    }
+    if (listing != NULL) {
+        (void)closedir(listing);
+    }
+    return status;
+}
+
+static gy_status note_file(finding *of, const char *folder, const char *name)
+{
+    char path[PATH_BYTES];
+    struct stat about;
+    GY_TRY(join(path, folder, name));
+    if (lstat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_nlink < 2) {
+        return GY_OK;
+    }
+    void *files = of->files;
+    gy_status status =
+        gy_reserve("cluster.history", &files, &of->room, of->count + 1, sizeof(*of->files));
+    of->files = files;
+    GY_TRY(status);
+    of->files[of->count++] = (struct file_name){about.st_dev, about.st_ino};
+    return GY_OK;
+}
+
+static gy_status note_hidden(finding *of, const char *folder, const char *name)
+{
+    char path[PATH_BYTES];
+    GY_TRY(join(path, folder, name));
+    return is_hidden(of, name) ? each(of, path, note_file) : GY_OK;
+}
+
+static int compare_files(const void *left, const void *right)
+{
+    const struct file_name *a = left, *b = right;
+    if (a->device != b->device) {
+        return a->device < b->device ? -1 : 1;
+    }
+    return (a->file > b->file) - (a->file < b->file);
+}
+
+static gy_status remove_name(finding *of, const char *folder, const char *name)
+{
+    char path[PATH_BYTES];
+    struct stat about;
+    GY_TRY(join(path, folder, name));
+    if (lstat(path, &about) != 0 || !S_ISREG(about.st_mode)) {
+        return GY_OK;
+    }
+    const struct file_name own = {about.st_dev, about.st_ino};
+    const bool is_own = of->count > 0 &&
+                        bsearch(&own, of->files, of->count, sizeof(own), compare_files) != NULL;
+    return !is_own || unlink(path) == 0 || errno == ENOENT
+               ? GY_OK
+               : gy_fail(GY_IO, "cannot remove %s: %s", path, strerror(errno));
+}
+
+static gy_status remove_hidden(finding *of, const char *folder, const char *name)
+{
+    char path[PATH_BYTES];
+    GY_TRY(join(path, folder, name));
+    const int error = is_hidden(of, name) ? gy_disk_remove_tree(path) : 0;
+    return error == 0 ? GY_OK : gy_fail(GY_IO, "cannot remove %s: %s", path, strerror(-error));
+}
+
+/* Its manifest stands there: what has a name is published, and stays. */
+static bool is_published(const finding *of)
+{
+    char path[PATH_BYTES], expected[BEGINNING_BYTES], there[BEGINNING_BYTES] = "";
+    const int size = snprintf(expected, sizeof(expected),
+                              "{\"format\": \"gyre output 1\", \"job\": \"%s\",", of->id);
+    if (join(path, of->output, "MANIFEST.json") < 0) {
+        return false;
+    }
+    FILE *file = fopen(path, "re");
+    const size_t got = file != NULL ? fread(there, 1, (size_t)size, file) : 0;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return got == (size_t)size && memcmp(there, expected, got) == 0;
+}
+
+static gy_status count_hidden(finding *of, const char *folder, const char *name)
+{
+    (void)folder;
+    return is_hidden(of, name) ? GY_EXISTS : GY_OK;
+}
+
+gy_status gy_history_clear_output(const char *output, const char *id)
+{
+    finding of = {.output = output, .id = id};
+    const gy_status found = each(&of, output, count_hidden);
+    if (found != GY_EXISTS) {
+        return found;
+    }
+    gy_status status = GY_OK;
+    if (!is_published(&of)) {
+        status = each(&of, output, note_hidden);
+        if (of.count > 0) {
+            qsort(of.files, of.count, sizeof(*of.files), compare_files);
+        }
+        status = status == GY_OK ? each(&of, output, remove_name) : status;
+    }
+    status = status == GY_OK ? each(&of, output, remove_hidden) : status;
+    gy_free(of.files);
+    (void)rmdir(output); /* if there is nothing else */
+    return status;
+}
