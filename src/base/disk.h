@@ -13,6 +13,14 @@
 /** Not 0 ends the listing. `name` is borrowed for the call. */
 typedef int (*gy_disk_visit)(void *arg, const char *name);
 
+/** What tells one version of a file from another. */
+typedef struct gy_disk_stamp {
+    uint64_t device, inode, size_bytes;
+    int64_t modified_ns, changed_ns; /* since 1970: of the bytes; of the bytes or attributes */
+    uint64_t attributes;             /* a hash of mode, owner, group and number of names */
+    uint64_t print;                  /* a hash of samples of the bytes; 0: none were read */
+} gy_disk_stamp;
+
 typedef struct gy_disk_ops {
     const char *name;
     /* open(2) with O_CLOEXEC; `flags` as there, `mode` for O_CREAT. A descriptor >= 0. */
@@ -34,6 +42,12 @@ typedef struct gy_disk_ops {
      * the call is seen (a network file system asks its server). 0; a negated errno; what
      * `visit` returned. */
     int (*list)(gy_env *env, const char *folder, gy_disk_visit visit, void *arg);
+    /* Optional: NULL where versions of files are not told apart. Which version an open file
+     * has, but for its print. 0, or a negated errno. */
+    int (*stamp)(gy_env *env, int file, gy_disk_stamp *stamp);
+    /* With it: the print of the first size_bytes of an open file, which has as many. Leaves
+     * where it is read. 0, or a negated errno. */
+    int (*print)(gy_env *env, int file, uint64_t size_bytes, uint64_t *print);
 } gy_disk_ops;
 
 /** The operating system's files. */

@@ -109,7 +109,8 @@ static gy_status fill_inputs(gy_serving *serving)
                                      .data = from->data,
                                      .offset = from->offset,
                                      .size_bytes = from->size_bytes,
-                                     .total_bytes = from->total_bytes};
+                                     .total_bytes = from->total_bytes,
+                                     .stamp = from->stamp};
         if (from->kind == GY_INPUT_FETCHED) {
             (void)snprintf(name, sizeof(name), "fetched/");
             const gy_section_wanted wanted = {
@@ -227,6 +228,7 @@ static gy_status fill_order(gy_serving *serving)
                                 .token = {start->token[0], start->token[1]},
                                 .command = start->command,
                                 .files = start->files,
+                                .stamps = start->stamps,
                                 .ranks = (int)start->ranks,
                                 .hosts = (int)start->hosts,
                                 .address = start->address,

@@ -7,6 +7,7 @@
 #include "mapreduce/plan.h"
 #include "store/host_file.h"
 #include "store/remote/remote.h"
+#include "store/stamp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -117,6 +118,7 @@ gy_status gy_job_look_at(const char *text, gy_job_file *file)
 {
     struct stat about;
     gy_host_file named;
+    gy_stamp stamp;
     if (gy_uri_is_remote(text)) {
         gy_place_facts facts;
         GY_TRY(gy_facts_of(gy_env_real(), text, &facts));
@@ -136,10 +138,15 @@ gy_status gy_job_look_at(const char *text, gy_job_file *file)
     if (!S_ISREG(about.st_mode)) {
         return refuse(path, about.st_mode);
     }
-    *file = (gy_job_file){.size_bytes = (uint64_t)about.st_size};
+    GY_TRY(gy_stamp_look(path, &stamp));
+    *file = (gy_job_file){.size_bytes = stamp.disk.size_bytes};
     const int open_file = open(path, O_RDONLY | O_CLOEXEC);
     const ssize_t size = open_file < 0 ? -1 : read(open_file, file->head, sizeof(file->head));
     const int error = errno;
+    gy_status status = GY_OK;
+    if (size >= 0) {
+        status = gy_stamp_check(gy_env_real(), open_file, path, &stamp);
+    }
     if (open_file >= 0) {
         (void)close(open_file);
     }
@@ -147,7 +154,7 @@ gy_status gy_job_look_at(const char *text, gy_job_file *file)
         return gy_fail(GY_IO, "cannot read %s: %s", path, strerror(error));
     }
     file->head_bytes = (size_t)size;
-    return GY_OK;
+    return status;
 }
 
 /* An input as its maps will take it. */

@@ -11,12 +11,24 @@ struct gy_source {
     gy_env *env;               /* NULL: memory */
     const unsigned char *data; /* memory, borrowed */
     int file;
+    gy_stamp stamp;                           /* of the file when it was opened */
     uint64_t size_bytes, raw_at;              /* raw bytes in all, and those taken */
     unsigned char head[GY_FORMAT_HEAD_BYTES]; /* read ahead to see what it is */
     size_t head_at, head_count;
     gy_decoder *decoder; /* NULL: plain */
     char *name;
 };
+
+/* What is appended to a file meanwhile is no part of it. A size of 0 says nothing in /proc. */
+static size_t limit_to_stamp(const gy_source *source, size_t wanted)
+{
+    const uint64_t at = source->raw_at + (source->head_count - source->head_at);
+    return source->stamp.machine == 0 || source->stamp.disk.size_bytes == 0
+               ? wanted
+               : (size_t)GY_MIN((uint64_t)wanted,
+                                source->stamp.disk.size_bytes -
+                                    GY_MIN(at, source->stamp.disk.size_bytes));
+}
 
 /* Bytes from below, without the head. */
 static gy_status take(gy_source *source, void *data, size_t wanted, size_t *got)
@@ -33,6 +45,7 @@ static gy_status take(gy_source *source, void *data, size_t wanted, size_t *got)
         return GY_OK;
     }
     size_t done = 0;
+    wanted = limit_to_stamp(source, wanted);
     while (done < wanted) {
         int64_t size =
             gy_env_disk(source->env)
@@ -46,7 +59,7 @@ static gy_status take(gy_source *source, void *data, size_t wanted, size_t *got)
         done += (size_t)size;
     }
     *got = done;
-    return GY_OK;
+    return gy_stamp_check(source->env, source->file, source->name, &source->stamp);
 }
 
 gy_status gy_source_raw(gy_source *source, void *data, size_t wanted, size_t *got)
@@ -128,6 +141,11 @@ gy_status gy_source_open(gy_env *env, const char *path, gy_encoding encoding,
 {
     gy_source like = {.env = env, .file = -1};
     GY_TRY(gy_file_open(env, path, &like.file, &like.size_bytes));
+    const gy_status status = gy_stamp_take(env, like.file, path, &like.stamp);
+    if (status < 0) {
+        close_below(&like);
+        return status;
+    }
     return new_source(like, path, encoding, source);
 }
 

@@ -4,6 +4,7 @@
 #ifndef GY_STORE_STORE_PRIV_H
 #define GY_STORE_STORE_PRIV_H
 
+#include "store/stamp.h"
 #include "store/store.h"
 
 /** Fail with "cannot VERB PATH: No space left on device"; `error` is a negated errno. */

@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "cluster/worker.h"
 #include "flow/channel/fault.h"
+#include "store/stamp.h"
 
 #include <gyre/flow.h>
 
@@ -39,6 +40,7 @@ typedef struct gy_order_input {
     const void *data;                /* INLINE */
     uint64_t offset, size_bytes; /* PLAIN, OBJECT: UINT64_MAX: to its end; INLINE: the size */
     uint64_t total_bytes;        /* OBJECT: of the whole */
+    gy_stamp stamp;              /* PLAIN: of the version that it shall have */
 } gy_order_input;
 
 typedef enum gy_output_kind {
@@ -113,6 +115,7 @@ typedef struct gy_order {
 
     const char *const *command; /* argv, NULL-ended */
     const char *const *files;   /* linked into its working folder; NULL-ended, or NULL */
+    const gy_stamp *stamps;     /* of files; NULL: of none */
     int ranks; /* > 0: so many ranks of `command`, which have no standard input and output */
     int hosts; /* above 1: member m of `width` is rank m; the first of each host's starts all of
                   that host's */

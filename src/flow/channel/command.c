@@ -348,12 +348,8 @@ static gy_status check_order(const gy_order *order)
     return GY_OK;
 }
 
-gy_status gy_command_run(gy_vertex *vertex)
+static gy_status run_child(gy_vertex *vertex)
 {
-    GY_TRY(check_order(vertex->order));
-    if (vertex->order->ranks > 0) {
-        return gy_ranks_run(vertex);
-    }
     child of = {
         .vertex = vertex,
         .in = -1,
@@ -377,5 +373,17 @@ gy_status gy_command_run(gy_vertex *vertex)
     close_file(&of.out);
     close_file(&of.err);
     GY_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    return status;
+}
+
+gy_status gy_command_run(gy_vertex *vertex)
+{
+    GY_TRY(check_order(vertex->order));
+    GY_TRY(gy_files_check(vertex));
+    const gy_status status =
+        vertex->order->ranks > 0 ? gy_ranks_run(vertex) : run_child(vertex);
+    if (vertex->cause != GY_CAUSE_CANCELLED && vertex->cause != GY_CAUSE_PEER) {
+        GY_TRY(gy_files_check(vertex));
+    }
     return status;
 }

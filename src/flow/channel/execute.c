@@ -61,6 +61,9 @@ static gy_status work(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
     gy_status status =
         vertex->order->run != NULL ? vertex->order->run(vertex) : gy_command_run(vertex);
     gy_vertex_at_none(vertex);
+    if (vertex->cause != GY_CAUSE_CANCELLED && vertex->cause != GY_CAUSE_PEER) {
+        GY_TRY(gy_inputs_check(vertex));
+    }
     if (status < 0 && vertex->cause == GY_CAUSE_NONE) {
         GY_TRY(gy_vertex_check(vertex)); /* it saw the cancelling itself */
         return gy_vertex_fail(vertex, status, cause_of(status));

@@ -48,6 +48,85 @@ static void give_back(gy_vertex *vertex, uint32_t input)
     gy_section_close(section);
 }
 
+/* ---- a user's file: nobody makes it again, so whatever is wrong with it is for good ---- */
+
+enum { FILES_KEPT = 256 }; /* descriptors; of further files the name is looked at again */
+
+static int open_file(const char *path)
+{
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static gy_status fail_open(const char *path, int error)
+{
+    return gy_fail(error == ENOENT ? GY_NOTFOUND : GY_IO, "cannot open %s: %s", path,
+                   strerrordesc_np(error));
+}
+
+/* Is an open file still what it was when it was opened? */
+static gy_status check_plain(gy_vertex *vertex, uint32_t input)
+{
+    const gy_in_port *port = &vertex->inputs[input];
+    const char *path = vertex->order->inputs[input].path;
+    const int file = port->file >= 0 ? port->file : open_file(path);
+    if (file < 0) {
+        return fail_open(path, errno);
+    }
+    const gy_status status = gy_stamp_check(gy_env_real(), file, path, &port->stamp);
+    if (port->file < 0) {
+        (void)close(file);
+    }
+    return status;
+}
+
+static void close_plain(gy_vertex *vertex, uint32_t input)
+{
+    gy_in_port *port = &vertex->inputs[input];
+    if (port->file >= 0) {
+        (void)close(port->file);
+    }
+    give_back(vertex, input);
+}
+
+gy_status gy_inputs_check(gy_vertex *vertex)
+{
+    for (uint32_t i = 0; vertex->inputs != NULL && i < vertex->order->input_count; i++) {
+        if (vertex->order->inputs[i].kind != GY_INPUT_PLAIN ||
+            vertex->inputs[i].state != GY_PORT_OPEN) {
+            continue;
+        }
+        const gy_status status = check_plain(vertex, i);
+        if (status < 0) {
+            vertex->cause = GY_CAUSE_NONE; /* what it led to says less */
+            return gy_vertex_fail(vertex, status, GY_CAUSE_FATAL);
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_files_check(gy_vertex *vertex)
+{
+    const gy_order *order = vertex->order;
+    for (size_t i = 0; order->stamps != NULL && order->files != NULL && order->files[i] != NULL;
+         i++) {
+        const int file = open_file(order->files[i]);
+        const int error = errno;
+        const gy_status status =
+            file < 0 ? fail_open(order->files[i], error)
+                     : gy_stamp_check(gy_env_real(), file, order->files[i], &order->stamps[i]);
+        if (file >= 0) {
+            (void)close(file);
+        }
+        if (status < 0) {
+            vertex->cause = GY_CAUSE_NONE;
+            return gy_vertex_fail(vertex, status, GY_CAUSE_FATAL);
+        }
+    }
+    return GY_OK;
+}
+
+/* ---- opening ---- */
+
 static gy_status open_section(gy_vertex *vertex, uint32_t input)
 {
     const gy_order_input *from = &vertex->order->inputs[input];
@@ -76,21 +155,16 @@ static gy_status open_section(gy_vertex *vertex, uint32_t input)
     return GY_OK;
 }
 
-/* A user's file, or the part of it that the order names, as much of it as there is. */
-static gy_status map_plain(const gy_order_input *from, gy_section *section)
+/* The part of an open file that the order names, as much of it as its version has. */
+static gy_status map_plain(const gy_order_input *from, int file, const gy_stamp *stamp,
+                           gy_section *section)
 {
-    int file = open(from->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat status;
-    if (file < 0 || fstat(file, &status) != 0) {
-        int error = errno;
-        if (file >= 0) {
-            (void)close(file);
-        }
-        return gy_fail(error == ENOENT ? GY_NOTFOUND : GY_IO, "cannot open %s: %s", from->path,
-                       strerrordesc_np(error));
+    if (fstat(file, &status) != 0) {
+        return fail_open(from->path, errno);
     }
     gy_status result = GY_OK;
-    uint64_t total = (uint64_t)status.st_size;
+    uint64_t total = GY_MIN((uint64_t)status.st_size, stamp->disk.size_bytes);
     uint64_t size = from->size_bytes;
     if (!S_ISREG(status.st_mode)) {
         result = gy_fail(GY_IO, "cannot read %s: it is no file", from->path);
@@ -113,24 +187,61 @@ static gy_status map_plain(const gy_order_input *from, gy_section *section)
                                                     strerrordesc_np(errno));
         }
     }
-    (void)close(file);
     return result;
+}
+
+/* Which version the open file shall have from now on: the one that the job was planned with; of
+ * what nobody looked at before, or of another host's copy, the one that it has. */
+static gy_status settle_stamp(const gy_order_input *from, int file, gy_stamp *stamp)
+{
+    GY_TRY(gy_stamp_check(gy_env_real(), file, from->path, &from->stamp));
+    if (from->stamp.machine == gy_stamp_machine()) {
+        *stamp = from->stamp;
+        return GY_OK;
+    }
+    return gy_stamp_take(gy_env_real(), file, from->path, stamp);
 }
 
 static gy_status open_plain(gy_vertex *vertex, uint32_t input)
 {
+    const gy_order_input *from = &vertex->order->inputs[input];
+    gy_in_port *port = &vertex->inputs[input];
     gy_section section = {.data = NULL};
-    gy_status status = map_plain(&vertex->order->inputs[input], &section);
-    if (status < 0) { /* nobody makes a user's file again */
+    const int file = open_file(from->path);
+    if (file < 0) {
+        return gy_vertex_fail(vertex, fail_open(from->path, errno), GY_CAUSE_FATAL);
+    }
+    gy_status status = settle_stamp(from, file, &port->stamp);
+    if (status >= 0) {
+        status = map_plain(from, file, &port->stamp, &section);
+    }
+    const bool is_kept = status >= 0 && file < FILES_KEPT;
+    port->file = is_kept ? file : -1;
+    if (!is_kept) {
+        (void)close(file);
+    }
+    if (status < 0) {
         return gy_vertex_fail(vertex, status, GY_CAUSE_FATAL);
     }
-    vertex->inputs[input].section = section;
+    port->section = section;
     status = watch(vertex, input, GY_MAPPED_PLAIN);
     if (status < 0) {
-        give_back(vertex, input);
+        close_plain(vertex, input);
         return gy_vertex_fail(vertex, status, GY_CAUSE_OWN);
     }
     return GY_OK;
+}
+
+/* What was read of an input is given back, when it is still what it was. */
+static gy_status end_input(gy_vertex *vertex, uint32_t input)
+{
+    if (vertex->order->inputs[input].kind != GY_INPUT_PLAIN) {
+        give_back(vertex, input);
+        return GY_OK;
+    }
+    const gy_status status = check_plain(vertex, input);
+    close_plain(vertex, input);
+    return status < 0 ? gy_vertex_fail(vertex, status, GY_CAUSE_FATAL) : GY_OK;
 }
 
 static gy_status open_input(gy_vertex *vertex, uint32_t input)
@@ -183,12 +294,12 @@ gy_status gy_vertex_read(gy_vertex *vertex, int input, const void **data, size_t
             return GY_OK;
         }
     }
-    if (port->state == GY_PORT_OPEN) {
-        give_back(vertex, at);
-        port->state = GY_PORT_ENDED;
-    }
     *data = "";
     *size_bytes = 0;
+    if (port->state == GY_PORT_OPEN) {
+        port->state = GY_PORT_ENDED;
+        return end_input(vertex, at);
+    }
     return GY_OK;
 }
 
@@ -198,7 +309,8 @@ void gy_inputs_close(gy_vertex *vertex)
         if (vertex->inputs[i].object != NULL) {
             gy_object_input_close(vertex->inputs[i].object);
         } else if (vertex->inputs[i].state == GY_PORT_OPEN) {
-            give_back(vertex, i);
+            const bool is_plain = vertex->order->inputs[i].kind == GY_INPUT_PLAIN;
+            (is_plain ? close_plain : give_back)(vertex, i);
         }
     }
     gy_free(vertex->inputs);

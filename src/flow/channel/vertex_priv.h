@@ -17,6 +17,8 @@ typedef enum gy_port_state { GY_PORT_NEW, GY_PORT_OPEN, GY_PORT_ENDED } gy_port_
 typedef struct gy_in_port {
     gy_port_state state;
     gy_section section;             /* SECTION, PLAIN while open */
+    gy_stamp stamp;                 /* PLAIN: the version that is read */
+    int file;                       /* PLAIN while open; -1: closed, there are many */
     struct gy_object_input *object; /* OBJECT while open */
     size_t memory_bytes;            /* of it: gy_vertex_object_budget */
 } gy_in_port;
@@ -61,6 +63,13 @@ GY_MUST_CHECK gy_status gy_vertex_check(gy_vertex *vertex);
 /** gy_vertex_read of an object; objects/input.c. */
 GY_MUST_CHECK gy_status gy_vertex_read_object(gy_vertex *vertex, uint32_t at, const void **data,
                                               size_t *size_bytes);
+/**
+ * See that the user's files that are open are still the version that was opened: called before
+ * outputs are ended. After a failure, whatever it was, a file that changed is its cause.
+ */
+GY_MUST_CHECK gy_status gy_inputs_check(gy_vertex *vertex);
+/** Likewise, of the files in a command's folder. */
+GY_MUST_CHECK gy_status gy_files_check(gy_vertex *vertex);
 /** Give all inputs back. */
 void gy_inputs_close(gy_vertex *vertex);
 /** Bytes of an output of any kind, after which `outputs[].size_bytes` knows them. */

@@ -179,6 +179,7 @@ static gy_status fill_files(gy_flow_job *job, uint32_t at, uint32_t *count)
 {
     const gy_proto *proto = &job->dag->protos[at];
     const gy_object *objects = job->keys.objects[at];
+    const gy_stamp *stamps = job->keys.stamps[at];
     for (size_t i = 0;
          proto->function != NULL && proto->files != NULL && proto->files[i] != NULL; i++) {
         gy_file_range range;
@@ -198,6 +199,11 @@ static gy_status fill_files(gy_flow_job *job, uint32_t at, uint32_t *count)
             input->kind = GY_INPUT_OBJECT;
             input->version = objects[i].version;
             input->total_bytes = objects[i].total_bytes;
+        } else {
+            input->stamp = stamps[i];
+            if (stamps[i].machine != 0 && range.size_bytes == UINT64_MAX) {
+                input->size_bytes = stamps[i].disk.size_bytes - range.offset;
+            }
         }
     }
     return GY_OK;
@@ -303,6 +309,7 @@ static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_start *s
     }
     files[count] = NULL;
     start->files = count > 0 ? files : NULL;
+    start->stamps = job->keys.stamps[proto - job->dag->protos];
     return GY_OK;
 }
 

@@ -210,28 +210,22 @@ static gy_status check_within(const char *text, const gy_file_range *range, uint
                : GY_OK;
 }
 
-/* What is known of a file without reading it. */
-static gy_status identify(const char *text, const gy_file_range *range, gy_memo_file *file)
+/* What is known of a file without reading it: as it was when the job was planned. */
+static gy_status identify(const char *text, const gy_file_range *range, gy_memo_file *file,
+                          gy_stamp *stamp)
 {
-    struct stat about;
-    if (stat(range->path, &about) != 0) {
-        return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO, "cannot read %s: %s", range->path,
-                       strerror(errno));
-    }
-    if (!S_ISREG(about.st_mode)) {
-        return gy_fail(GY_IO, "cannot read %s: expected a regular file", range->path);
-    }
-    const uint64_t size = (uint64_t)about.st_size;
+    GY_TRY(gy_stamp_of(range->path, stamp));
+    const gy_disk_stamp *about = &stamp->disk;
+    const uint64_t size = about->size_bytes;
     GY_TRY(check_within(text, range, size));
-    *file = (gy_memo_file){
-        .device = about.st_dev,
-        .inode = about.st_ino,
-        .file_bytes = size,
-        .modified_ns = about.st_mtim.tv_sec * 1000000000LL + about.st_mtim.tv_nsec,
-        .changed_ns = about.st_ctim.tv_sec * 1000000000LL + about.st_ctim.tv_nsec,
-        .offset = range->offset,
-        .size_bytes =
-            range->size_bytes == UINT64_MAX ? size - range->offset : range->size_bytes};
+    *file = (gy_memo_file){.device = about->device,
+                           .inode = about->inode,
+                           .file_bytes = size,
+                           .modified_ns = about->modified_ns,
+                           .changed_ns = about->changed_ns,
+                           .offset = range->offset,
+                           .size_bytes = range->size_bytes == UINT64_MAX ? size - range->offset
+                                                                         : range->size_bytes};
     return GY_OK;
 }
 
@@ -239,7 +233,7 @@ enum { PIECE_BYTES = 1 << 20 };
 
 /* The hash over the hashes of a range's pieces. */
 static gy_status read_content(const gy_file_range *range, const gy_memo_file *file,
-                              gy_key *content)
+                              const gy_stamp *stamp, gy_key *content)
 {
     const int opened = open(range->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (opened < 0) {
@@ -247,7 +241,8 @@ static gy_status read_content(const gy_file_range *range, const gy_memo_file *fi
     }
     gy_text sums = {0};
     char *piece = gy_alloc("flow.content", PIECE_BYTES);
-    gy_status status = piece != NULL ? GY_OK : GY_NOMEM;
+    gy_status status =
+        piece != NULL ? gy_stamp_check(gy_env_real(), opened, range->path, stamp) : GY_NOMEM;
     uint64_t done = 0;
     while (status >= 0 && done < file->size_bytes) {
         const size_t wanted = (size_t)GY_MIN((uint64_t)PIECE_BYTES, file->size_bytes - done);
@@ -268,6 +263,9 @@ static gy_status read_content(const gy_file_range *range, const gy_memo_file *fi
         done += got;
     }
     status = status < 0 ? status : sums.status;
+    if (status >= 0) {
+        status = gy_stamp_check(gy_env_real(), opened, range->path, stamp);
+    }
     uint64_t key[2] = {0, 0};
     gy_hash_wide(sums.size_bytes > 0 ? sums.data : "", sums.size_bytes, key);
     *content = (gy_key){.high = key[0], .low = key[1]};
@@ -316,10 +314,12 @@ static gy_status add_stored(gy_proto_keys *keys, const char *text, const gy_file
     return words->status;
 }
 
+/* `*stamp` stays zero of a file that is read elsewhere alone. */
 static gy_status add_file(gy_proto_keys *keys, const char *text, const gy_file_range *range,
-                          gy_text *words, int64_t *bytes)
+                          gy_text *words, uint32_t at, gy_stamp *stamp)
 {
     gy_memo_file file = {0};
+    int64_t *bytes = &keys->bytes[at];
     if (keys->is_over_hosts && range->hosts[0] != '\0') {
         /* Every manager must come to the same key, wherever it runs. */
         *bytes += range->size_bytes != UINT64_MAX ? (int64_t)range->size_bytes : 0;
@@ -327,7 +327,7 @@ static gy_status add_file(gy_proto_keys *keys, const char *text, const gy_file_r
         return GY_OK;
     }
     GY_TRY(check_own(text, range->hosts));
-    GY_TRY(identify(text, range, &file));
+    GY_TRY(identify(text, range, &file, stamp));
     if (keys->is_over_hosts) {
         file.device = 0; /* each host counts what is mounted by itself */
     }
@@ -339,7 +339,7 @@ static gy_status add_file(gy_proto_keys *keys, const char *text, const gy_file_r
     }
     gy_key content;
     if (!gy_memo_content(keys->memo, &file, &content)) {
-        GY_TRY(read_content(range, &file, &content));
+        GY_TRY(read_content(range, &file, stamp, &content));
         GY_TRY(gy_memo_tell_content(keys->memo, &file, content));
     }
     gy_text_add_bytes(words, &content, sizeof(content));
@@ -353,6 +353,26 @@ static void add_text(gy_text *words, const char *text)
     gy_text_add_bytes(words, text, strlen(text) + 1);
 }
 
+static size_t count_files(const gy_proto *proto)
+{
+    size_t count = 0;
+    while (proto->files != NULL && proto->files[count] != NULL) {
+        count++;
+    }
+    return count;
+}
+
+/* Zeroed rows, one for each of the files. */
+static void *make_rows(gy_proto_keys *keys, const gy_proto *proto, size_t row_bytes)
+{
+    const size_t size = count_files(proto) * row_bytes;
+    void *rows = gy_arena_alloc(&keys->texts, size);
+    if (rows != NULL) {
+        memset(rows, 0, size);
+    }
+    return rows;
+}
+
 /* A file or an object; `rows` (as many as files) of the latter, made when the first one comes.
  */
 static gy_status add_input(gy_proto_keys *keys, const gy_proto *proto, size_t index,
@@ -362,7 +382,8 @@ static gy_status add_input(gy_proto_keys *keys, const gy_proto *proto, size_t in
     gy_file_range range;
     GY_TRY(gy_file_range_read(text, &range));
     if (!range.is_object) {
-        return add_file(keys, text, &range, words, &keys->bytes[at]);
+        gy_stamp *stamps = (gy_stamp *)(uintptr_t)keys->stamps[at];
+        return add_file(keys, text, &range, words, at, &stamps[index]);
     }
     if (proto->function == NULL) {
         return gy_fail(GY_UNSUPPORTED,
@@ -372,15 +393,10 @@ static gy_status add_input(gy_proto_keys *keys, const gy_proto *proto, size_t in
     }
     gy_object *rows = (gy_object *)(uintptr_t)keys->objects[at];
     if (rows == NULL) {
-        size_t count = 0;
-        while (proto->files[count] != NULL) {
-            count++;
-        }
-        rows = gy_arena_alloc(&keys->texts, count * sizeof(*rows));
+        rows = make_rows(keys, proto, sizeof(*rows));
         if (rows == NULL) {
             return GY_NOMEM;
         }
-        memset(rows, 0, count * sizeof(*rows));
         keys->objects[at] = rows;
     }
     GY_TRY(add_stored(keys, text, &range, words, &rows[index]));
@@ -412,6 +428,10 @@ static gy_status describe(gy_proto_keys *keys, const gy_dag *dag, uint32_t at, g
     }
     keys->bytes[at] = 0;
     keys->objects[at] = NULL;
+    keys->stamps[at] = count_files(proto) > 0 ? make_rows(keys, proto, sizeof(gy_stamp)) : NULL;
+    if (count_files(proto) > 0 && keys->stamps[at] == NULL) {
+        return GY_NOMEM;
+    }
     for (size_t i = 0; proto->files != NULL && proto->files[i] != NULL; i++) {
         gy_status status = add_input(keys, proto, i, words, at);
         if (status < 0) {
@@ -434,6 +454,8 @@ static gy_status reserve(gy_proto_keys *keys, size_t count)
                       sizeof(gy_proto_places)));
     GY_TRY(gy_reserve("flow.keys", (void **)&keys->objects, &keys->objects_capacity, count,
                       sizeof(*keys->objects)));
+    GY_TRY(gy_reserve("flow.keys", (void **)&keys->stamps, &keys->stamps_capacity, count,
+                      sizeof(*keys->stamps)));
     if (keys->slots >= count * 2) {
         return GY_OK;
     }
@@ -523,6 +545,7 @@ void gy_proto_keys_fini(gy_proto_keys *keys)
     gy_free(keys->equal);
     gy_free(keys->places);
     gy_free((void *)(uintptr_t)keys->objects);
+    gy_free((void *)(uintptr_t)keys->stamps);
     gy_arena_free(&keys->texts);
     *keys = (gy_proto_keys){0};
 }

@@ -9,6 +9,7 @@
 #include "flow/lower.h"
 #include "flow/run/memo.h"
 #include "store/host_file.h"
+#include "store/stamp.h"
 
 /** A file, or a part of it, that a vertex reads from outside. */
 typedef struct gy_file_range {
@@ -62,8 +63,11 @@ typedef struct gy_proto_keys {
     gy_proto_places *places;   /* (count) */
     const gy_object **objects; /* (count) a row for each of the prototype's files; NULL: none of
                                   them is an object */
+    const gy_stamp **stamps;   /* (count) a row for each of the prototype's files: the version
+                                  that it had when its key was made; NULL: it has none */
     gy_arena texts;
-    size_t keys_capacity, bases_capacity, bytes_capacity, places_capacity, objects_capacity;
+    size_t keys_capacity, bases_capacity, bytes_capacity, places_capacity, objects_capacity,
+        stamps_capacity;
     size_t count;
     uint32_t *table; /* (slots) open addressing: prototype + 1, the first of its base */
     uint32_t *equal; /* (slots) how many have that base */

@@ -2,6 +2,7 @@
 #include "flow/channel/vertex_priv.h"
 #include "flow/run/job.h"
 #include "store/remote/remote.h"
+#include "store/stamp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -390,6 +391,7 @@ static void free_job(gy_flow_job *job)
     gy_arena_free(&job->start_arena);
     gy_running_leave_cluster(job);
     gy_facts_forget(); /* the next job's inputs are what they are then */
+    gy_stamps_forget();
     gy_free(job);
 }
 

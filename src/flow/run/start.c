@@ -50,6 +50,13 @@ static void put_key(gy_text *text, gy_key key)
     put_u64(text, key.low);
 }
 
+static const gy_stamp none;
+
+static void put_stamp(gy_text *text, const gy_stamp *stamp)
+{
+    gy_text_add_bytes(text, stamp, sizeof(*stamp));
+}
+
 static void put_input(gy_text *text, const gy_start_input *input)
 {
     put_u32(text, input->kind);
@@ -74,6 +81,7 @@ static void put_input(gy_text *text, const gy_start_input *input)
         put_text(text, input->path);
         put_u64(text, input->offset);
         put_u64(text, input->size_bytes);
+        put_stamp(text, &input->stamp);
         break;
     case GY_INPUT_OBJECT:
         put_text(text, input->path);
@@ -121,6 +129,9 @@ void gy_start_write(const gy_start *start, gy_text *message)
     if (start->function == GY_FUNCTION_NONE) {
         put_list(message, start->command);
         put_list(message, start->files);
+        for (uint32_t i = 0; start->files != NULL && start->files[i] != NULL; i++) {
+            put_stamp(message, start->stamps != NULL ? &start->stamps[i] : &none);
+        }
         put_u32(message, start->hosts);
         put_u32(message, start->is_plain);
         put_u32(message, start->is_said);
@@ -227,6 +238,29 @@ static const char *take_text(gy_start_reader *reader)
     return take_copy(reader, &size);
 }
 
+static gy_stamp take_stamp(gy_start_reader *reader)
+{
+    gy_stamp stamp = {.machine = 0};
+    const void *bytes = take(reader, sizeof(stamp));
+    if (reader->status >= 0) {
+        memcpy(&stamp, bytes, sizeof(stamp));
+    }
+    return stamp;
+}
+
+static const gy_stamp *take_stamps(gy_start_reader *reader, const char *const *files)
+{
+    uint32_t count = 0;
+    while (files != NULL && files[count] != NULL) {
+        count++;
+    }
+    gy_stamp *stamps = take_array(reader, count, sizeof(*stamps), sizeof(*stamps));
+    for (uint32_t i = 0; stamps != NULL && i < count; i++) {
+        stamps[i] = take_stamp(reader);
+    }
+    return stamps;
+}
+
 static const char *const *take_list(gy_start_reader *reader)
 {
     const uint32_t count = take_u32(reader);
@@ -278,6 +312,7 @@ static void take_input(gy_start_reader *reader, gy_start_input *input)
         input->path = take_text(reader);
         input->offset = take_u64(reader);
         input->size_bytes = take_u64(reader);
+        input->stamp = take_stamp(reader);
         break;
     case GY_INPUT_OBJECT:
         take_object(reader, input);
@@ -350,6 +385,7 @@ gy_status gy_start_read(const void *message, size_t size_bytes, gy_arena *arena,
     if (start->function == GY_FUNCTION_NONE) {
         start->command = take_list(&reader);
         start->files = take_list(&reader);
+        start->stamps = take_stamps(&reader, start->files);
         start->hosts = take_u32(&reader);
         start->is_plain = take_u32(&reader) != 0;
         start->is_said = take_u32(&reader) != 0;

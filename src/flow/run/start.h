@@ -43,6 +43,7 @@ typedef struct gy_start_input {
     const void *data;    /* INLINE */
     uint64_t offset, size_bytes;
     uint64_t total_bytes; /* OBJECT */
+    gy_stamp stamp;       /* PLAIN */
 } gy_start_input;
 
 typedef struct gy_start_output {
@@ -67,6 +68,7 @@ typedef struct gy_start {
     const gy_place *bad;
     const char *const *command; /* NULL at the end; NULL: none */
     const char *const *files;
+    const gy_stamp *stamps; /* of files; NULL when written: none has one */
     /* Of a command's ranks over hosts: on how many (else 0), and the member's own host. */
     uint32_t hosts;
     const char *address; /* "HOST:PORT" of its daemon */

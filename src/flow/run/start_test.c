@@ -16,7 +16,11 @@ static const gy_start_input inputs[] = {
      .content = {3, 4}},
     {.kind = GY_INPUT_INLINE, .task_input = 4, .data = "bytes", .size_bytes = 5},
     {.kind = GY_INPUT_INLINE, .task_input = 5},
-    {.kind = GY_INPUT_PLAIN, .path = "/a/path", .offset = 10, .size_bytes = UINT64_MAX},
+    {.kind = GY_INPUT_PLAIN,
+     .path = "/a/path",
+     .offset = 10,
+     .size_bytes = UINT64_MAX,
+     .stamp = {.disk = {1, 2, 3, 4, 5, 6, 7}, .machine = 8}},
     {.kind = GY_INPUT_FIFO, .channel = 1},
     {.kind = GY_INPUT_PIPE, .channel = 2},
     {.kind = GY_INPUT_FETCHED,
@@ -43,6 +47,7 @@ static gy_start make_start(void)
     static const gy_place bad[] = {{1, 100}, {2, 5}};
     static const char *const command[] = {"sed", "-e", "s/a b/c/", NULL};
     static const char *const files[] = {"side", NULL};
+    static const gy_stamp stamps[] = {{.disk = {11, 12, 13, 14, 15, 16, 17}, .machine = 18}};
     return (gy_start){.function = GY_FUNCTION_NONE,
                       .stage = 1,
                       .number = 12,
@@ -64,6 +69,7 @@ static gy_start make_start(void)
                       .bad = bad,
                       .command = command,
                       .files = files,
+                      .stamps = stamps,
                       .hosts = 3,
                       .address = "h1:7000",
                       .is_plain = true,
@@ -86,6 +92,7 @@ static void expect_inputs(const gy_start *read)
         assert_memory_equal(&a->content, &b->content, sizeof(gy_key));
         assert_true(a->offset == b->offset && a->size_bytes == b->size_bytes);
         assert_true(a->total_bytes == b->total_bytes);
+        assert_memory_equal(&a->stamp, &b->stamp, sizeof(gy_stamp));
     }
     assert_memory_equal(read->inputs[1].data, "bytes", 5);
     assert_string_equal(read->inputs[3].path, "/a/path");
@@ -117,6 +124,7 @@ static void what_is_written_is_read(void **state)
     assert_string_equal(read.command[2], "s/a b/c/");
     assert_null(read.command[3]);
     assert_string_equal(read.files[0], "side");
+    assert_memory_equal(read.stamps, start.stamps, sizeof(gy_stamp));
     assert_true(read.hosts == 3 && read.is_plain && read.is_said);
     assert_string_equal(read.address, "h1:7000");
     gy_arena_free(&arena);

@@ -1,0 +1,348 @@
+/* Versions of files: taken, compared, and remembered for the process. */
+#include "store/stamp.h"
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "store/store_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SLOTS_FIRST = 64, SETTLE_TRIES = 32, APPEND_TRIES = 8, BOOT_ID_BYTES = 36 };
+#define TICK_NS 1000000
+#define SKEW_NS 1000000000 /* a file's clock may be another host's */
+
+/* ---- comparing ---- */
+
+gy_stamp_change gy_stamp_compare(const gy_disk_stamp *was, const gy_disk_stamp *is)
+{
+    if (was->size_bytes == 0 && is->size_bytes == 0) {
+        return GY_STAMP_SAME; /* of what is in /proc the rest differs each time */
+    }
+    if (was->device != is->device || was->inode != is->inode ||
+        was->size_bytes > is->size_bytes) {
+        return GY_STAMP_OTHER;
+    }
+    if (was->size_bytes < is->size_bytes) {
+        return GY_STAMP_GROWN;
+    }
+    if (was->modified_ns != is->modified_ns) {
+        return GY_STAMP_OTHER;
+    }
+    if (was->changed_ns == is->changed_ns) {
+        return GY_STAMP_SAME;
+    }
+    return was->attributes != is->attributes ? GY_STAMP_TOUCHED : GY_STAMP_MOVED;
+}
+
+static gy_status refuse(const char *path, const char *what, uint64_t seen, uint64_t expected)
+{
+    return gy_fail(GY_STATE,
+                   "%s changed while it was read (%s %llu, expected %llu): run it again, on a "
+                   "copy if the file goes on changing",
+                   path, what, (unsigned long long)seen, (unsigned long long)expected);
+}
+
+static gy_status refuse_text(const char *path, const char *what)
+{
+    return gy_fail(GY_STATE,
+                   "%s changed while it was read (%s): run it again, on a copy if the file "
+                   "goes on changing",
+                   path, what);
+}
+
+static gy_status tell_other(const char *path, const gy_disk_stamp *was, const gy_disk_stamp *is)
+{
+    if (was->device != is->device || was->inode != is->inode) {
+        return refuse(path, "another file has its name: inode", is->inode, was->inode);
+    }
+    if (was->size_bytes != is->size_bytes) {
+        return refuse(path, "its size is", is->size_bytes, was->size_bytes);
+    }
+    return refuse_text(path, "it was written to");
+}
+
+/* Are the first bytes, by samples, what they were? */
+static gy_status check_print(gy_env *env, int file, const char *path, const gy_disk_stamp *was)
+{
+    const gy_disk_ops *disk = gy_env_disk(env);
+    uint64_t print = 0;
+    if (was->print == 0) {
+        return refuse_text(path, "it was written to");
+    }
+    const int error = disk->print(env, file, was->size_bytes, &print);
+    if (error < 0) {
+        return gy_file_fail("read", path, error);
+    }
+    return print == was->print ? GY_OK : refuse_text(path, "other bytes are in it");
+}
+
+/* A rename changes the file's time alone: does its name lead elsewhere now? */
+static bool is_renamed(const char *path, const gy_disk_stamp *is)
+{
+    struct stat about;
+    return stat(path, &about) != 0 || about.st_dev != is->device || about.st_ino != is->inode;
+}
+
+/* Who appends changes the time first, the size a moment later. */
+static int take_settled(gy_env *env, int file, const gy_disk_stamp *was, gy_disk_stamp *is)
+{
+    const gy_disk_ops *disk = gy_env_disk(env);
+    int error = disk->stamp(env, file, is);
+    for (int i = 0; error == 0 && i < APPEND_TRIES; i++) {
+        const bool may_append = was->inode == is->inode && was->size_bytes == is->size_bytes &&
+                                was->modified_ns != is->modified_ns && was->size_bytes > 0;
+        if (!may_append) {
+            break;
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = TICK_NS}, NULL);
+        error = disk->stamp(env, file, is);
+    }
+    return error;
+}
+
+gy_status gy_stamp_check(gy_env *env, int file, const char *path, const gy_stamp *expected)
+{
+    const gy_disk_ops *disk = gy_env_disk(env);
+    const gy_disk_stamp *was = &expected->disk;
+    gy_disk_stamp is;
+    if (expected->machine == 0 || disk->stamp == NULL) {
+        return GY_OK;
+    }
+    const int error = take_settled(env, file, was, &is);
+    if (error < 0) {
+        return gy_file_fail("read", path, error);
+    }
+    if (expected->machine != gy_stamp_machine()) {
+        if (is.size_bytes < was->size_bytes) {
+            return refuse(path, "its size is", is.size_bytes, was->size_bytes);
+        }
+        return was->print != 0 ? check_print(env, file, path, was) : GY_OK;
+    }
+    switch (gy_stamp_compare(was, &is)) {
+    case GY_STAMP_SAME:
+        return GY_OK;
+    case GY_STAMP_TOUCHED:
+    case GY_STAMP_GROWN:
+        return check_print(env, file, path, was);
+    case GY_STAMP_MOVED:
+        return is_renamed(path, &is) ? check_print(env, file, path, was)
+                                     : refuse_text(path, "it was written to and its time set "
+                                                         "back, or renamed");
+    case GY_STAMP_OTHER:
+        break;
+    }
+    return tell_other(path, was, &is);
+}
+
+/* ---- taking ---- */
+
+static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
+static uint64_t machine;
+
+static void find_machine(void)
+{
+    char text[BOOT_ID_BYTES + 256] = "";
+    const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+        (void)!read(file, text, BOOT_ID_BYTES);
+        (void)close(file);
+    }
+    /* containers of one kernel have disks of their own */
+    (void)gethostname(text + BOOT_ID_BYTES, sizeof(text) - BOOT_ID_BYTES - 1);
+    machine = gy_hash(text, sizeof(text), 0) | 1;
+}
+
+uint64_t gy_stamp_machine(void)
+{
+    GY_ASSERT(pthread_once(&machine_once, find_machine) == 0);
+    return machine;
+}
+
+gy_status gy_stamp_take(gy_env *env, int file, const char *path, gy_stamp *stamp)
+{
+    const gy_disk_ops *disk = gy_env_disk(env);
+    *stamp = (gy_stamp){.machine = 0};
+    if (disk->stamp == NULL) {
+        return GY_OK;
+    }
+    int error = disk->stamp(env, file, &stamp->disk);
+    if (error == 0) {
+        error = disk->print(env, file, stamp->disk.size_bytes, &stamp->disk.print);
+    }
+    if (error < 0) {
+        return gy_file_fail("read", path, error);
+    }
+    stamp->machine = gy_stamp_machine();
+    return GY_OK;
+}
+
+/* Was it changed within the tick of the clock that stamps files? A later change within it
+ * would have the same time. */
+static bool is_just_changed(const gy_disk_stamp *stamp)
+{
+    struct timespec now;
+    GY_ASSERT(clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0);
+    const int64_t now_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    return stamp->changed_ns >= now_ns && stamp->changed_ns - now_ns < SKEW_NS;
+}
+
+/* Open to read, or, without the permission to, to look at. */
+static gy_status open_to_look(const char *path, int *file)
+{
+    *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*file < 0 && (errno == EACCES || errno == EPERM)) {
+        *file = open(path, O_PATH | O_CLOEXEC);
+    }
+    return *file >= 0 ? GY_OK : gy_file_fail("read", path, -errno);
+}
+
+static gy_status look(const char *path, gy_stamp *stamp)
+{
+    gy_env *env = gy_env_real();
+    struct stat about;
+    int file = -1;
+    *stamp = (gy_stamp){.machine = 0};
+    GY_TRY(open_to_look(path, &file));
+    gy_status status = GY_OK;
+    if (fstat(file, &about) != 0) {
+        status = gy_file_fail("read", path, -errno);
+    } else if (!S_ISREG(about.st_mode)) {
+        status = gy_fail(GY_IO, "cannot read %s: expected a regular file", path);
+    } else {
+        const gy_disk_ops *disk = gy_env_disk(env);
+        const int error = disk->stamp(env, file, &stamp->disk);
+        status = error < 0 ? gy_file_fail("read", path, error) : GY_OK;
+        stamp->machine = gy_stamp_machine();
+        if (disk->print(env, file, stamp->disk.size_bytes, &stamp->disk.print) < 0) {
+            stamp->disk.print = 0; /* who reads it will say why it cannot be read */
+        }
+    }
+    (void)close(file);
+    return status;
+}
+
+/* ---- remembered ---- */
+
+typedef struct seen {
+    uint64_t key[2]; /* of the path; both 0: the slot is free */
+    gy_stamp stamp;
+} seen;
+
+static struct known {
+    pthread_mutex_t lock;
+    seen *slots;
+    size_t capacity, count;
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static gy_status key_of(const char *path, uint64_t key[2])
+{
+    gy_text whole = {.data = NULL};
+    char folder[4096];
+    if (path[0] != '/') {
+        if (getcwd(folder, sizeof(folder)) == NULL) {
+            return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
+        }
+        gy_text_add(&whole, "%s/", folder);
+    }
+    gy_text_add_bytes(&whole, path, strlen(path));
+    if (whole.status == GY_OK) {
+        gy_hash_wide(whole.data, whole.size_bytes, key);
+        key[0] |= 1; /* never the key of a free slot */
+    }
+    const gy_status status = whole.status;
+    gy_text_free(&whole);
+    return status;
+}
+
+/* Where it is or belongs; there is a free slot. */
+static seen *find(seen *slots, size_t capacity, const uint64_t key[2])
+{
+    size_t at = key[1] & (capacity - 1);
+    while (slots[at].key[0] != 0 &&
+           (slots[at].key[0] != key[0] || slots[at].key[1] != key[1])) {
+        at = (at + 1) & (capacity - 1);
+    }
+    return &slots[at];
+}
+
+static gy_status grow(void)
+{
+    if (known.capacity > 2 * known.count) {
+        return GY_OK;
+    }
+    const size_t larger = known.capacity > 0 ? known.capacity * 2 : SLOTS_FIRST;
+    seen *slots = gy_alloc_zero("store.stamps", larger, sizeof(*slots));
+    if (slots == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < known.capacity; i++) {
+        if (known.slots[i].key[0] != 0) {
+            *find(slots, larger, known.slots[i].key) = known.slots[i];
+        }
+    }
+    gy_free(known.slots);
+    known.slots = slots;
+    known.capacity = larger;
+    return GY_OK;
+}
+
+static gy_status remember(const uint64_t key[2], const gy_stamp *stamp)
+{
+    GY_ASSERT(pthread_mutex_lock(&known.lock) == 0);
+    const gy_status status = grow();
+    if (status == GY_OK) {
+        seen *row = find(known.slots, known.capacity, key);
+        known.count += row->key[0] == 0;
+        *row = (seen){.key = {key[0], key[1]}, .stamp = *stamp};
+    }
+    GY_ASSERT(pthread_mutex_unlock(&known.lock) == 0);
+    return status;
+}
+
+static bool recall(const uint64_t key[2], gy_stamp *stamp)
+{
+    GY_ASSERT(pthread_mutex_lock(&known.lock) == 0);
+    const seen *row = known.capacity > 0 ? find(known.slots, known.capacity, key) : NULL;
+    const bool is_known = row != NULL && row->key[0] != 0;
+    if (is_known) {
+        *stamp = row->stamp;
+    }
+    GY_ASSERT(pthread_mutex_unlock(&known.lock) == 0);
+    return is_known;
+}
+
+gy_status gy_stamp_look(const char *path, gy_stamp *stamp)
+{
+    uint64_t key[2] = {0, 0};
+    GY_TRY(key_of(path, key));
+    GY_TRY(look(path, stamp));
+    for (int i = 0; i < SETTLE_TRIES && is_just_changed(&stamp->disk); i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = TICK_NS}, NULL);
+        if (!is_just_changed(&stamp->disk)) {
+            GY_TRY(look(path, stamp));
+        }
+    }
+    return remember(key, stamp);
+}
+
+gy_status gy_stamp_of(const char *path, gy_stamp *stamp)
+{
+    uint64_t key[2] = {0, 0};
+    GY_TRY(key_of(path, key));
+    return recall(key, stamp) ? GY_OK : gy_stamp_look(path, stamp);
+}
+
+void gy_stamps_forget(void)
+{
+    GY_ASSERT(pthread_mutex_lock(&known.lock) == 0);
+    gy_free(known.slots);
+    known.slots = NULL;
+    known.capacity = known.count = 0;
+    GY_ASSERT(pthread_mutex_unlock(&known.lock) == 0);
+}

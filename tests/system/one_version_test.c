@@ -1,0 +1,88 @@
+/*
+ * Goal: an input that is replaced, rewritten, cut or appended to while a job reads it gives the
+ * bytes of one version, or status 1 and its name.
+ */
+#include "command_kit.h"
+
+#include "gy_test.h"
+
+/*
+ * What a line can say:
+ *   new             "in" and "in2": lines of old and of new; their sums in $OLD and $NEW
+ *   begin INPUT...  a job whose commands wait; in the background until "end"
+ *   end             let them go on; $rc, what it said in "said", the output's sum in $sum
+ *   named FILE      it has failed, by the file's name
+ *   is SUM          it has ended well with these bytes
+ */
+static const char words[] =
+    "export LC_ALL=C XDG_STATE_HOME=$PWD/state GO=$PWD/go; sum_of() { cksum | cut -d' ' -f1; "
+    "}; "
+    "new() { rm -f in in2 in.gz; seq -f 'old %07g' 3000 >in; seq -f 'NEW %07g' 3000 >in2; "
+    "OLD=$(sum_of <in); NEW=$(sum_of <in2); }; "
+    "until_there() { n=0; while [ ! -e $1 ] && [ $n -lt 900 ]; do sleep 0.02; "
+    "n=$((n + 1)); done; [ -e $1 ]; }; "
+    "begin() { rm -rf go go.here o job; { gyre mr --map ': >>$GO.here; n=0; while [ ! -e $GO ] "
+    "&& "
+    "[ $n -lt 900 ]; do sleep 0.02; n=$((n + 1)); done; cat' \"$@\" -o o -q -p 2 --folder "
+    "$PWD/job 2>said; } & until_there go.here; }; "
+    "end() { : >go; wait $!; rc=$?; sum=$(cat o/part-* 2>/dev/null | sum_of); }; "
+    "named() { [ $rc = 1 ] && grep -q \"$1.* changed while\" said && "
+    "[ -z \"$(ls o 2>/dev/null)\" ]; }; is() { [ $rc = 0 ] && [ $sum = $1 ]; }; ";
+
+static void must(const char *line)
+{
+    char whole[3800];
+    snprintf(whole, sizeof(whole), "%s%s || { echo \"rc $rc sum $sum\"; cat said; false; }",
+             words, line);
+    int status = shell(whole);
+    if (status != 0) {
+        fail_msg("'%s' ended with %d: %s", line, status, output);
+    }
+}
+
+static void a_replaced_input_is_named(void **state)
+{
+    (void)state;
+    must("new; begin in --split 4KiB; mv in2 in; end; named /in");
+}
+
+static void a_rewritten_input_is_named(void **state)
+{
+    (void)state;
+    must("new; touch -r in time; begin in --split 4KiB; "
+         "dd if=in2 of=in conv=notrunc status=none; touch -r time in; end; named /in");
+    must("new; begin in --split 4KiB; cat in2 in2 >in; end; named /in");
+}
+
+static void a_cut_input_is_named(void **state)
+{
+    (void)state;
+    must("new; begin in --split 4KiB; truncate -s 20000 in; end; named /in");
+    must("new; begin in --split 4KiB; : >in; end; named /in");
+}
+
+static void side_files_are_of_one_version(void **state)
+{
+    (void)state;
+    must("new; begin in --split 4KiB --file in2; echo >in3; mv in3 in2; end; named in2");
+    must("new; begin in --split 4KiB --file in2; echo >in2; end; named in2");
+}
+
+static void what_changes_no_byte_is_no_change(void **state)
+{
+    (void)state;
+    must("new; begin in --split 4KiB; chmod 400 in; ln in in3; end; rm in3; is $OLD");
+    must("new; begin in --split 4KiB; cat in2 >>in; end; is $OLD");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_replaced_input_is_named),
+        cmocka_unit_test(a_rewritten_input_is_named),
+        cmocka_unit_test(a_cut_input_is_named),
+        cmocka_unit_test(side_files_are_of_one_version),
+        cmocka_unit_test(what_changes_no_byte_is_no_change),
+    };
+    return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
+}
