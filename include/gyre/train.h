@@ -34,7 +34,7 @@ struct gy_dataset {
 };
 
 /** Images and labels of an IDX pair (plain or .gz), pixels scaled to [0, 1]. Names file, offset
- * and value on failure. */
+ * and value on failure. `labels_path` NULL: images to predict, all labelled 0, of 0 classes. */
 GY_API GY_MUST_CHECK gy_status gy_dataset_open_idx(const char *images_path,
                                                    const char *labels_path,
                                                    gy_dataset **dataset);

@@ -12,7 +12,7 @@
 
 typedef struct idx_dataset {
     gy_dataset base;
-    gy_tensor *images, *labels; /* u8 (n, h, w) and (n) */
+    gy_tensor *images, *labels; /* u8 (n, h, w) and (n); labels NULL: none are known */
     int64_t sample_count;       /* elements of one sample */
 } idx_dataset;
 
@@ -46,7 +46,10 @@ static gy_status idx_fill(gy_dataset *dataset, const int64_t *indices, int64_t c
     GY_ASSERT(x->dtype == GY_F32 || x->dtype == GY_F64);
     GY_ASSERT(gy_view_count(x) == count * size);
     gy_view images = gy_tensor_pin(own->images);
-    gy_view classes = gy_tensor_pin(own->labels);
+    gy_view classes = {.data = NULL};
+    if (own->labels != NULL) {
+        classes = gy_tensor_pin(own->labels);
+    }
     const uint8_t *pixels = images.data;
     for (int64_t i = 0; i < count; i++) {
         GY_ASSERT(indices[i] >= 0 && indices[i] < dataset->count);
@@ -56,10 +59,13 @@ static gy_status idx_fill(gy_dataset *dataset, const int64_t *indices, int64_t c
             widen_f64((double *)x->data + i * size, pixels + indices[i] * size, size);
         }
         if (labels != NULL) {
-            ((int32_t *)labels->data)[i] = ((const uint8_t *)classes.data)[indices[i]];
+            const uint8_t *known = classes.data;
+            ((int32_t *)labels->data)[i] = known != NULL ? known[indices[i]] : 0;
         }
     }
-    gy_tensor_unpin(own->labels);
+    if (own->labels != NULL) {
+        gy_tensor_unpin(own->labels);
+    }
     gy_tensor_unpin(own->images);
     return GY_OK;
 }
@@ -73,7 +79,7 @@ void gy_dataset_free(gy_dataset *dataset)
     }
 }
 
-/* Shapes and types of a pair that was read. */
+/* Shapes and types of a pair that was read; labels may be NULL. */
 static gy_status check_pair(const gy_tensor *images, const gy_tensor *labels,
                             const char *images_path, const char *labels_path)
 {
@@ -81,6 +87,12 @@ static gy_status check_pair(const gy_tensor *images, const gy_tensor *labels,
     if (gy_tensor_dtype(images) != GY_U8 || rank < 2 || rank > 4) {
         return gy_fail(GY_FORMAT, "%s: holds %s of rank %d, expected images: u8 of rank 2 to 4",
                        images_path, gy_dtype_name(gy_tensor_dtype(images)), rank);
+    }
+    if (gy_tensor_size(images, 0) == 0) {
+        return gy_fail(GY_FORMAT, "%s: no images", images_path);
+    }
+    if (labels == NULL) {
+        return GY_OK;
     }
     if (gy_tensor_dtype(labels) != GY_U8 || gy_tensor_rank(labels) != 1) {
         return gy_fail(GY_FORMAT, "%s: holds %s of rank %d, expected labels: u8 of rank 1",
@@ -91,9 +103,6 @@ static gy_status check_pair(const gy_tensor *images, const gy_tensor *labels,
         return gy_fail(GY_FORMAT, "%s has %lld images, %s has %lld labels", images_path,
                        (long long)gy_tensor_size(images, 0), labels_path,
                        (long long)gy_tensor_size(labels, 0));
-    }
-    if (gy_tensor_size(images, 0) == 0) {
-        return gy_fail(GY_FORMAT, "%s: no images", images_path);
     }
     return GY_OK;
 }
@@ -124,13 +133,13 @@ static gy_status open_pair(const char *images_path, const char *labels_path, int
     gy_tensor *labels = NULL;
     int classes = 0;
     gy_status status = gy_read_idx(images_path, &images);
-    if (status == GY_OK) {
+    if (status == GY_OK && labels_path != NULL) {
         status = gy_read_idx(labels_path, &labels);
     }
     if (status == GY_OK) {
         status = check_pair(images, labels, images_path, labels_path);
     }
-    if (status == GY_OK) {
+    if (status == GY_OK && labels != NULL) {
         status = count_classes(labels, labels_path, class_limit, &classes);
     }
     idx_dataset *own = status == GY_OK ? gy_alloc_zero("train.dataset", 1, sizeof(*own)) : NULL;

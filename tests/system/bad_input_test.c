@@ -154,6 +154,40 @@ static void output_that_nobody_reads_ends_the_run(void **state)
     assert_int_equal(lines_with("cannot"), 0);
 }
 
+static void images_that_do_not_fit_are_not_predicted(void **state)
+{
+    (void)state;
+    static const char *const lines[][2] = {
+        {"", "FILE is missing: expected IDX files of images for model 'softmax'"},
+        {"digits/t10k-labels-idx1-ubyte", "holds u8 of rank 1, expected images"},
+        {"nowhere", "nowhere"},
+        {"wide/t10k-images-idx3-ubyte", "has images of sizes 1 9 9, model 'softmax' takes 1 "},
+        {"digits/t10k-images-idx3-ubyte -l most", "most: label 11 at index 3: expected 0 to 9"},
+        {"digits/t10k-images-idx3-ubyte -l few", "has 24 images, few has 4 labels"},
+        {"digits/t10k-images-idx3-ubyte wide/t10k-images-idx3-ubyte -l few",
+         "--labels are of one file of images, not of 2"},
+    };
+    assert_int_equal(shell("mkdir wide && gyre train softmax -q -d digits -e 1 -o out"), 0);
+    char path[128];
+    snprintf(path, sizeof(path), "%s/wide/t10k-images-idx3-ubyte", folder);
+    kit_write_idx(path, 3, 5, 9);
+    assert_int_equal(shell("f=digits/t10k-labels-idx1-ubyte; cp $f most && printf '\\013' | dd "
+                           "of=most bs=1 seek=11 conv=notrunc && { printf '\\0\\0\\010\\1\\0\\0"
+                           "\\0\\4' && tail -c 4 $f; } >few"),
+                     0);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char line[512];
+        snprintf(line, sizeof(line), "gyre predict out/model.safetensors %s", lines[i][0]);
+        assert_fails(line,
+                     strstr(lines[i][1], "FILE is") != NULL ||
+                             strstr(lines[i][1], "--labels are") != NULL
+                         ? 2
+                         : 1,
+                     lines[i][1]);
+    }
+    assert_int_equal(shell("rm -r wide out most few"), 0);
+}
+
 static void a_training_cut_short_is_tested_where_it_ends(void **state)
 {
     (void)state;
@@ -181,6 +215,7 @@ int main(void)
         cmocka_unit_test(places_that_cannot_be_written_are_told_once),
         cmocka_unit_test(a_full_disk_is_told_once_and_leaves_nothing),
         cmocka_unit_test(output_that_nobody_reads_ends_the_run),
+        cmocka_unit_test(images_that_do_not_fit_are_not_predicted),
         cmocka_unit_test(a_training_cut_short_is_tested_where_it_ends),
     };
     return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);

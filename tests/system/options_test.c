@@ -115,7 +115,9 @@ static const struct {
      "u() { t $P --schedule step \"$@\"; }; u && cp out/mlp/model.safetensors usual && "
      "u --factor 0.1 && cmp -s out/mlp/model.safetensors usual && "
      "u --factor 0.5 && ! cmp -s out/mlp/model.safetensors usual"},
-    {"train", "warmup", "differs $P --warmup 3"},
+    {"train", "warmup",
+     "differs $P --warmup 3 && same $P --warmup 0 && t $P --warmup 30 && "
+     "grep -q 'the full rate is not reached' said"},
     {"train", "clip", "differs $P --clip 0.001 && same $P --clip 1e9"},
     {"train", "patience",
      "t -d digits -e 30 -b 8 -r 1 --patience 1 && grep -q 'stopped early' said"},
@@ -128,7 +130,8 @@ static const struct {
      "t $P -c often --checkpoint-every 1 && [ -e often/step-000000000005.safetensors ]"},
     {"train", "resume",
      "t $P -c cut --steps 2 && [ -e cut/step-000000000002.safetensors ] && ! t $P -c cut && "
-     "same $P -c cut --resume"},
+     "same $P -c cut --resume && grep -q 'resumed after step 2' said && "
+     "same $P -c anew --resume && grep -q 'anew: no checkpoint to resume' said"},
     {"train", "overlap",
      "export GYRE_LOG=debug; same $P --overlap off && grep -q 'beside an exchange' said && "
      "same $P --overlap on && ! grep -q 'beside an exchange' said"},
@@ -136,7 +139,15 @@ static const struct {
     {"train", "quiet",
      "gyre train mlp $P 2>loud >said && [ -s loud ] && gyre train mlp $P -q 2>loud >said && "
      "[ ! -s loud ]"},
-    {"predict", "probability", NULL}, /* needs a model: language_test.c */
+    {"predict", "probability",
+     "i=digits/t10k-images-idx3-ubyte; t $P && gyre predict -p out/mlp/model.safetensors $i $i "
+     ">p && grep -Eq '^digits/.*:0: [0-9]\t[0-9.]+$' p && "
+     "cut -f 1 p >plainly && gyre predict out/mlp/model.safetensors $i $i | cmp - plainly"},
+    {"predict", "labels", /* the accuracy and loss that the training reported */
+     "d=digits/t10k; t $P && gyre predict -l $d-labels-idx1-ubyte out/mlp/model.safetensors "
+     "$d-images-idx3-ubyte >got && "
+     "[ \"$(sed -n 's/^test \\(accuracy: .* %\\),/\\1/p' said)\" = "
+     "\"$(sed -n 's/^\\(accuracy: .* %\\) of [0-9]*,/\\1/p' got)\" ]"},
     {"plan", "ranks", "tells 'table' 'table -p 16'"},
     {"plan", "algo", "tells 'show allreduce -a ring' 'show allreduce -a tree'"},
     {"plan", "operation", "tells 'table' 'table -o broadcast'"},
