@@ -71,6 +71,9 @@ GY_API gy_node gy_parameter(gy_graph *graph, const char *name, gy_dtype dtype,
 /** A copy of the tensor. */
 GY_API gy_node gy_literal(gy_graph *graph, gy_tensor *tensor);
 GY_API gy_node gy_scalar(gy_graph *graph, gy_dtype dtype, double value);
+/** The same of a whole number, each bit of which is kept (u64: its bits; a smaller integer
+ * type: the low ones), where a double holds none beyond 2^53. */
+GY_API gy_node gy_scalar_int64(gy_graph *graph, gy_dtype dtype, int64_t value);
 
 /** The node under another name: in failures, traces and explanations. Returns it. */
 GY_API gy_node gy_named(gy_node node, const char *name);
@@ -122,7 +125,15 @@ GY_API gy_node gy_cross_entropy(gy_node logits, gy_node labels);
 /** x (N,C,H,W), filters (K,C,R,S) -> (N,K,H',W'); zero padding on both sides. */
 GY_API gy_node gy_conv2d(gy_node x, gy_node filters, int stride, int pad);
 GY_API gy_node gy_max_pool(gy_node x, int window, int stride, int pad);
+/**
+ * The mean of each window over those of its elements that lie in the image: what is padding
+ * counts neither in the sum nor in what it is divided by (ONNX's default, PyTorch's
+ * count_include_pad=False). The gradient is divided alike.
+ */
 GY_API gy_node gy_average_pool(gy_node x, int window, int stride, int pad);
+/** The same divided by all window * window elements, padding being zeros (PyTorch's default,
+ * count_include_pad=True). Without padding both are one. */
+GY_API gy_node gy_average_pool_padded(gy_node x, int window, int stride, int pad);
 /** Zero with probability rate, else scaled by 1 / (1 - rate). Drawn anew each run, from the
  * session's seed. For training: leave it out of the nodes that are fetched to evaluate. */
 GY_API gy_node gy_dropout(gy_node x, double rate);

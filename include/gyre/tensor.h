@@ -131,9 +131,21 @@ GY_API GY_MUST_CHECK gy_status gy_tensor_reshape(gy_tensor *tensor, const int64_
                                                  int rank, gy_tensor **out);
 /** Copy between equal shapes, converting the element type. */
 GY_API GY_MUST_CHECK gy_status gy_tensor_copy(gy_tensor *to, gy_tensor *from);
-/** Element as double, by row-major index; for tests and printing. */
+/**
+ * Element as double, by row-major index; for tests and printing. Whole numbers beyond 2^53 are
+ * rounded: gy_tensor_get_int64 and gy_tensor_set_int64 keep each of their bits. To an integer
+ * element a double is cut towards 0, to the ends of the range where it lies beyond, and 0 for
+ * NaN.
+ */
 GY_API double gy_tensor_get(gy_tensor *tensor, int64_t index);
 GY_API void gy_tensor_set(gy_tensor *tensor, int64_t index, double value);
+/**
+ * The same with whole numbers. Of a u64 element they are the bits: cast to uint64_t. A floating
+ * element is cut towards 0 (the ends of the range for what lies beyond, 0 for NaN); a smaller
+ * integer element keeps the low bits, a floating one is rounded to the nearest.
+ */
+GY_API int64_t gy_tensor_get_int64(gy_tensor *tensor, int64_t index);
+GY_API void gy_tensor_set_int64(gy_tensor *tensor, int64_t index, int64_t value);
 
 #ifdef __cplusplus
 }

@@ -71,6 +71,7 @@ typedef struct gy_layer {
 GY_API gy_layer gy_dense(int64_t units);
 GY_API gy_layer gy_conv2d_layer(int64_t filters, int window, int pad);
 GY_API gy_layer gy_max_pool_layer(int window);
+/** As gy_average_pool: padding counts neither in the sum nor in what it is divided by. */
 GY_API gy_layer gy_average_pool_layer(int window);
 GY_API gy_layer gy_relu_layer(void);
 GY_API gy_layer gy_dropout_layer(double rate);

@@ -213,6 +213,27 @@ gy_node gy_scalar(gy_graph *graph, gy_dtype dtype, double value)
     return apply_named(graph, &gy_op_fill, &attributes, NULL, 0, NULL);
 }
 
+/* A fill where a double holds the element, for a fill's value is one; else a literal. */
+gy_node gy_scalar_int64(gy_graph *graph, gy_dtype dtype, int64_t value)
+{
+    gy_attributes attributes;
+    gy_tensor *tensor = NULL;
+    if (graph == NULL || !fill_shape(graph, "scalar", dtype, NULL, 0, &attributes)) {
+        return gy_node_failed(graph);
+    }
+    gy_status status = gy_tensor_new(NULL, dtype, NULL, 0, &tensor);
+    if (status < 0) {
+        gy_graph_fail(graph, status, "scalar");
+        return gy_node_failed(graph);
+    }
+    gy_tensor_set_int64(tensor, 0, value);
+    double element = gy_tensor_get(tensor, 0);
+    bool is_exact = element > -0x1p53 && element < 0x1p53;
+    gy_node node = is_exact ? gy_scalar(graph, dtype, element) : gy_literal(graph, tensor);
+    gy_tensor_drop(tensor);
+    return node;
+}
+
 gy_node gy_matmul_transposed(gy_node a, bool transpose_a, gy_node b, bool transpose_b)
 {
     gy_attributes attributes = no_attributes();
@@ -348,7 +369,7 @@ gy_node gy_conv2d(gy_node x, gy_node filters, int stride, int pad)
     return gy_node_apply(&gy_op_conv2d, &attributes, (gy_node[]){x, filters}, 2);
 }
 
-static gy_node pool(const gy_op *op, gy_node x, int window, int stride, int pad)
+static gy_attributes pool_attributes(int window, int stride, int pad)
 {
     gy_attributes attributes = no_attributes();
     for (int i = 0; i < 2; i++) {
@@ -356,15 +377,24 @@ static gy_node pool(const gy_op *op, gy_node x, int window, int stride, int pad)
         attributes.pool.stride[i] = stride;
         attributes.pool.pad[i] = pad;
     }
-    return gy_node_apply(op, &attributes, &x, 1);
+    return attributes;
 }
 
 gy_node gy_max_pool(gy_node x, int window, int stride, int pad)
 {
-    return pool(&gy_op_max_pool, x, window, stride, pad);
+    const gy_attributes attributes = pool_attributes(window, stride, pad);
+    return gy_node_apply(&gy_op_max_pool, &attributes, &x, 1);
 }
 
 gy_node gy_average_pool(gy_node x, int window, int stride, int pad)
 {
-    return pool(&gy_op_average_pool, x, window, stride, pad);
+    const gy_attributes attributes = pool_attributes(window, stride, pad);
+    return gy_node_apply(&gy_op_average_pool, &attributes, &x, 1);
+}
+
+gy_node gy_average_pool_padded(gy_node x, int window, int stride, int pad)
+{
+    gy_attributes attributes = pool_attributes(window, stride, pad);
+    attributes.pool.count_pad = true;
+    return gy_node_apply(&gy_op_average_pool, &attributes, &x, 1);
 }

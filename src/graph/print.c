@@ -81,7 +81,8 @@ static void print_attributes(const gy_graph_node *node, gy_text *text)
         print_bits(attributes->reduce.axes, text);
         gy_text_add(text, "%s", attributes->reduce.keep ? " keep" : "");
     } else if (node->op == &gy_op_fill) {
-        gy_text_add(text, " %g", attributes->shape.value);
+        bool is_whole = node->types[0].dtype > GY_BF16; /* the integers stand behind */
+        gy_text_add(text, is_whole ? " %.0f" : " %g", attributes->shape.value);
     } else if (node->op == &gy_op_transpose) {
         print_order(attributes->permute.dims, node->types[0].rank, text);
     } else if (node->op == &gy_op_conv2d) {

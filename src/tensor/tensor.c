@@ -210,3 +210,20 @@ void gy_tensor_set(gy_tensor *tensor, int64_t index, double value)
     gy_element_set(view.dtype, view.data, gy_view_offset(&view, index), value);
     gy_tensor_unpin(tensor);
 }
+
+int64_t gy_tensor_get_int64(gy_tensor *tensor, int64_t index)
+{
+    GY_ASSERT(index >= 0 && index < gy_tensor_count(tensor));
+    gy_view view = gy_tensor_pin(tensor);
+    int64_t value = gy_element_get_whole(view.dtype, view.data, gy_view_offset(&view, index));
+    gy_tensor_unpin(tensor);
+    return value;
+}
+
+void gy_tensor_set_int64(gy_tensor *tensor, int64_t index, int64_t value)
+{
+    GY_ASSERT(index >= 0 && index < gy_tensor_count(tensor));
+    gy_view view = gy_tensor_pin(tensor);
+    gy_element_set_whole(view.dtype, view.data, gy_view_offset(&view, index), value);
+    gy_tensor_unpin(tensor);
+}
