@@ -228,11 +228,14 @@ static void report_labels(const gallery *g)
 static bool is_fit(const gallery *g)
 {
     char sizes[GY_MAX_RANK * 24] = "";
+    size_t used = 0;
     for (int i = 0; i < g->set->input_rank; i++) {
-        char size[24];
-        snprintf(size, sizeof(size), "%s%lld", i == 0 ? "" : " ",
-                 (long long)g->set->input_sizes[i]);
-        strncat(sizes, size, sizeof(sizes) - strlen(sizes) - 1);
+        int size = snprintf(sizes + used, sizeof(sizes) - used, "%s%lld", i == 0 ? "" : " ",
+                            (long long)g->set->input_sizes[i]);
+        if (size < 0 || (size_t)size >= sizeof(sizes) - used) {
+            break; /* seven numbers of 20 digits fit */
+        }
+        used += (size_t)size;
     }
     const char *taken = gy_model_metadata(g->model, "gyre.input");
     if (taken == NULL || strcmp(sizes, taken) != 0) {
