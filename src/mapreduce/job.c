@@ -169,7 +169,7 @@ static gy_status look_at(const gy_map_reduce_options *options, const char *path,
 {
     gy_job_file file = {0};
     GY_TRY(gy_job_look_at(path, &file));
-    *split = (gy_split_file){.size_bytes = file.size_bytes};
+    *split = (gy_split_file){.size_bytes = file.size_bytes, .is_remote = file.is_object};
     if (!file.is_elsewhere && !file.is_object) {
         const gy_input input = input_of(options, path);
         GY_TRY(gy_input_check_head(&input, file.head, file.head_bytes));
@@ -220,7 +220,7 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file
         count++;
     }
     gy_split_file *files = gy_alloc("mapreduce.job", count * sizeof(*files));
-    gy_status status = files == NULL ? GY_NOMEM : GY_OK;
+    gy_status status = files == NULL ? GY_NOMEM : gy_facts_ask(gy_env_real(), options->inputs);
     uint64_t total = 0, bytes = 0;
     *sizes = files;
     for (size_t i = 0; status >= 0 && i < count; i++) {

@@ -3,7 +3,14 @@
 
 #include "base/base.h"
 
-enum { FILES_MOST = 4096, LEAST = 32 << 20, MOST = 256 << 20, ROUNDS = 2 };
+enum {
+    FILES_MOST = 4096,
+    LEAST = 32 << 20,
+    MOST = 256 << 20,
+    ROUNDS = 2,
+    OBJECT_BYTES = 1 << 20,
+    OBJECTS = 32
+};
 
 uint64_t gy_split_bytes(uint64_t total_bytes, int cores)
 {
@@ -35,10 +42,12 @@ static gy_status end_task(gy_splits *splits)
 /* How many small files share a task: a power of two, which a changed size hardly changes. */
 static size_t files_together(const gy_split_file *files, size_t count, uint64_t split_bytes)
 {
+    const uint64_t least = GY_MIN((uint64_t)OBJECT_BYTES, split_bytes / OBJECTS);
     uint64_t small_bytes = 0, small = 0;
     for (size_t i = 0; i < count; i++) {
         if (files[i].size_bytes <= split_bytes) {
-            small_bytes += files[i].size_bytes;
+            small_bytes +=
+                files[i].is_remote ? GY_MAX(files[i].size_bytes, least) : files[i].size_bytes;
             small++;
         }
     }

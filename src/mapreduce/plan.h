@@ -9,6 +9,7 @@
 typedef struct gy_split_file {
     uint64_t size_bytes; /* UINT64_MAX: not known, and it cannot be parted: a task of its own */
     bool can_part;
+    bool is_remote; /* an object: asking for it takes as long as reading a lot of a file */
 } gy_split_file;
 
 /** Task t has parts[starts[t]] up to parts[starts[t + 1]]. */
@@ -22,7 +23,8 @@ typedef struct gy_splits {
 /**
  * Cut files into tasks of about split_bytes, in their order. Large files are cut evenly. Small
  * ones share a task by their number alone, 2^n of them, so that one file that changes its size
- * changes no other task.
+ * changes no other task. A small object counts for 1 MiB at least (for less of small splits),
+ * so that many of them are spread over tasks.
  *
  * @param files (count) at least one
  * @param split_bytes > 0

@@ -28,6 +28,25 @@ static void typed_keys_have_their_order(void **state)
     }
 }
 
+/* 300 objects of a few bytes are several tasks, as many files one. */
+static void small_objects_are_spread(void **state)
+{
+    (void)state;
+    for (int is_remote = 0; is_remote < 2; is_remote++) {
+        gy_split_file files[300];
+        for (size_t i = 0; i < GY_COUNT(files); i++) {
+            files[i] = (gy_split_file){.size_bytes = i, .is_remote = is_remote == 1};
+        }
+        gy_splits splits;
+        assert_ok(gy_splits_plan(files, GY_COUNT(files), 32 << 20, &splits));
+        assert_int_equal(splits.task_count, is_remote == 1 ? 10 : 1);
+        gy_splits_free(&splits);
+        assert_ok(gy_splits_plan(files, GY_COUNT(files), UINT64_C(1) << 30, &splits));
+        assert_int_equal(splits.task_count, 1);
+        gy_splits_free(&splits);
+    }
+}
+
 static void splits_cover_files_once(void **state)
 {
     (void)state;
@@ -37,8 +56,10 @@ static void splits_cover_files_once(void **state)
         const size_t count = 1 + gy_random_below(&random, GY_COUNT(files));
         const uint64_t bytes = 1 + gy_random_below(&random, 5000);
         for (size_t j = 0; j < count; j++) {
-            files[j] = (gy_split_file){gy_random_below(&random, i % 2 == 0 ? 200 : 20000),
-                                       gy_random_below(&random, 4) != 0};
+            files[j] = (gy_split_file){.size_bytes =
+                                           gy_random_below(&random, i % 2 == 0 ? 200 : 20000),
+                                       .can_part = gy_random_below(&random, 4) != 0,
+                                       .is_remote = gy_random_below(&random, 8) == 0};
             if (gy_random_below(&random, 8) == 0) { /* of another host */
                 files[j] = (gy_split_file){.size_bytes = UINT64_MAX};
             }
@@ -84,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(typed_keys_have_their_order),
+        cmocka_unit_test(small_objects_are_spread),
         cmocka_unit_test(splits_cover_files_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

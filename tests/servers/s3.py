@@ -227,6 +227,22 @@ class Handler(StubHandler):
         self.refuse(500, "InternalError", "We encountered an internal error.")
         return True
 
+    def as_crowd(self, key, query, count):
+        """A long way off: how many objects it was asked for at once is counted under "most DIR". GET gives
+        no "gone"."""
+        if self.command != "GET" or key == "":
+            return False
+        self.server.crowd += 1
+        most = "most " + key.rpartition("/")[0]
+        counts[most] = max(counts.get(most, 0), self.server.crowd)
+        lock.release()
+        self.server.hold.wait(0.03)
+        lock.acquire()
+        self.server.crowd -= 1
+        if key.endswith("/gone"):
+            self.refuse(404, "NoSuchKey", "The specified key does not exist.")
+        return key.endswith("/gone")
+
     def as_cut(self, key, query, count):
         """Breaks off in the middle of each answer that has a body, but gives what it promised at last."""
         if self.command != "GET" or key == "":
@@ -340,7 +356,7 @@ def main():
     prove_signature()
     socket.setdefaulttimeout(30)
     server = make_server(Handler)
-    server.hold = threading.Event()
+    server.hold, server.crowd = threading.Event(), 0
     server.together = threading.Barrier(8)
     run(server)
 

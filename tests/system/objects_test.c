@@ -114,6 +114,38 @@ static void requests_are_counted(void **state)
 }
 
 /* Lists of eight that are named wait until all eight are asked for. */
+/* Of one map's small objects many are on their way at once, within its memory. */
+static void small_objects_come_together(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    must(
+        "mkdir many && n=100; while [ $n != 160 ]; do echo \"w$n all\" >many/f$n; gyre store "
+        "cp "
+        "many/f$n s3://crowd/small/f$n || exit 1; n=$((n + 1)); done; m wordcount many && sort "
+        "mo/part-* >want; m wordcount s3://crowd/small -p 1 --split 1GiB --stats >said && grep "
+        "-q 'map: 1 of 1' said && sort mo/part-* | cmp - want");
+    const long together = kit_count(&s3, "most small");
+    assert_true(together >= 6 && together <= 16);
+    must(
+        "m wordcount s3://crowd/small -p 2 --stats >said && grep -q 'map: 2 of 2' said && sort "
+        "mo/part-* | cmp - want");
+    /* 16 of 60,000 bytes, of which a sixteenth of the memory may be held */
+    must("i=0; while [ $i != 5000 ]; do echo 'eleven byte'; i=$((i + 1)); done >large; n=10; "
+         "while "
+         "[ $n != 26 ]; do gyre store cp large s3://crowd/large/f$n || exit 1; n=$((n + 1)); "
+         "done; "
+         "m wordcount s3://crowd/large -p 1 --split 1GiB -m 8MiB && test $(cat mo/part-* | cut "
+         "-f 2 | sort -u) = 80000");
+    const long held = kit_count(&s3, "most large");
+    assert_true(held >= 2 && held <= 5);
+    must("gyre store cp large s3://crowd/lost/gone && for n in 1 2 3 4 5 6 7 8; do gyre store "
+         "cp in/a "
+         "s3://crowd/lost/f$n || exit 1; done; m wordcount s3://crowd/lost -p 1 2>said; test "
+         "$? = "
+         "1 && grep -q 's3://crowd/lost/gone: not found' said");
+}
+
 static void objects_named_are_asked_for_together(void **state)
 {
     (void)state;
@@ -440,6 +472,7 @@ int main(void)
         cmocka_unit_test(nothing_is_left_out_in_silence),
         cmocka_unit_test(requests_are_counted),
         cmocka_unit_test(objects_named_are_asked_for_together),
+        cmocka_unit_test(small_objects_come_together),
         cmocka_unit_test(objects_are_sorted),
         cmocka_unit_test(results_are_remembered_by_version),
         cmocka_unit_test(broken_answers_are_completed),

@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "flow/channel/section_fetch.h"
 #include "flow/channel/vertex_priv.h"
+#include "flow/objects/ahead.h"
 #include "flow/objects/input.h"
 
 #include <errno.h>
@@ -313,6 +314,8 @@ void gy_inputs_close(gy_vertex *vertex)
             (is_plain ? close_plain : give_back)(vertex, i);
         }
     }
+    gy_objects_ahead_end(vertex->ahead);
+    vertex->ahead = NULL;
     gy_free(vertex->inputs);
     vertex->inputs = NULL;
 }

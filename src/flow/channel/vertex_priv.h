@@ -42,6 +42,8 @@ struct gy_vertex {
     gy_fault_board own_board;
     gy_fault_task task;
     gy_in_port *inputs;
+    struct gy_objects_ahead *ahead; /* objects fetched before they are read; NULL: none */
+    bool has_begun_ahead;
     gy_out_port *outputs;
     gy_section_writer *sections; /* of all SECTION outputs; NULL: there are none */
     gy_cohort *cohort;

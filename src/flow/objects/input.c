@@ -1,6 +1,8 @@
 /* Bytes of an object: one source for the range, more of them behind its end. */
 #include "flow/objects/input.h"
 
+#include "flow/objects/ahead.h"
+
 #include "base/base.h"
 #include "cluster/sandbox.h"
 #include "flow/channel/vertex_priv.h"
@@ -20,12 +22,15 @@ struct gy_object_input {
     const gy_order_input *from;
     const _Atomic bool *is_cancelled;
     size_t ahead_bytes;
-    uint64_t end;      /* of the range */
-    uint64_t at;       /* the next byte */
-    gy_source *source; /* NULL: it is to be opened at `at` */
-    uint64_t until;    /* where it ends */
-    uint64_t step;     /* of the next one beyond the range */
-    char *piece;       /* (GY_OBJECT_PIECE_BYTES) NULL until one is wanted */
+    uint64_t end;            /* of the range */
+    uint64_t at;             /* the next byte */
+    gy_source *source;       /* NULL: it is to be opened at `at` */
+    uint64_t until;          /* where it ends */
+    uint64_t step;           /* of the next one beyond the range */
+    char *piece;             /* (GY_OBJECT_PIECE_BYTES) NULL until one is wanted */
+    gy_objects_ahead *ahead; /* that may have the range; NULL: asked, or there is none */
+    uint32_t index;          /* of the input, for it */
+    char *whole;             /* the range as it was fetched before; NULL: it was not */
 };
 
 gy_status gy_object_input_open(gy_env *env, const gy_order_input *from, size_t memory_bytes,
@@ -62,9 +67,26 @@ void gy_object_input_close(gy_object_input *input)
 {
     if (input != NULL) {
         gy_source_close(input->source);
+        gy_free(input->whole);
         gy_free(input->piece);
         gy_free(input);
     }
+}
+
+/* A source over the range as it was fetched before it was asked for; NULL: it was not. */
+static gy_status open_fetched(gy_object_input *input)
+{
+    size_t size = 0;
+    gy_objects_ahead *ahead = input->ahead;
+    input->ahead = NULL;
+    if (ahead == NULL || input->at != input->from->offset) {
+        return GY_OK;
+    }
+    GY_TRY(gy_objects_ahead_take(ahead, input->index, &input->whole, &size));
+    input->until = input->end;
+    return input->whole != NULL ? gy_source_of(input->whole, size, input->from->path,
+                                               GY_ENCODING_PLAIN, &input->source)
+                                : GY_OK;
 }
 
 /* A source from here on: to the range's end (with what belongs to its last record), or a step
@@ -72,6 +94,10 @@ void gy_object_input_close(gy_object_input *input)
 static gy_status open_source(gy_object_input *input, bool is_beyond)
 {
     const uint64_t total = input->from->total_bytes;
+    GY_TRY(open_fetched(input));
+    if (input->source != NULL) {
+        return GY_OK;
+    }
     uint64_t until = input->end;
     if (is_beyond) {
         const uint64_t from = GY_MAX(input->at, input->end);
@@ -110,6 +136,8 @@ gy_status gy_object_input_fill(gy_object_input *input, bool is_beyond, char *dat
         if (input->at == input->until) {
             gy_source_close(input->source);
             input->source = NULL;
+            gy_free(input->whole);
+            input->whole = NULL;
         }
     }
     return GY_OK;
@@ -174,6 +202,14 @@ static gy_status use(gy_vertex *vertex, uint32_t at, gy_object_input **input)
         GY_TRY(gy_object_input_open(vertex->env, &vertex->order->inputs[at], memory,
                                     vertex->is_cancelled, &port->object));
         port->state = GY_PORT_OPEN;
+        if (!vertex->has_begun_ahead) {
+            vertex->has_begun_ahead = true;
+            GY_TRY(gy_objects_ahead_begin(vertex->env, vertex->order, at,
+                                          port->object->ahead_bytes, vertex->is_cancelled,
+                                          &vertex->ahead));
+        }
+        port->object->ahead = vertex->ahead;
+        port->object->index = at;
     }
     *input = port->object;
     return GY_OK;

@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "flow/dag.h"
+#include "store/remote/remote.h"
 #include "mapreduce/input.h"
 #include "mapreduce/job.h"
 #include "store/store.h"
@@ -80,6 +81,7 @@ typedef struct sort_inputs {
 static gy_status look_at(sort_inputs *inputs, gy_arena *arena, const gy_sort_options *options)
 {
     const size_t record_bytes = options->record_bytes;
+    GY_TRY(gy_facts_ask(gy_env_real(), inputs->paths));
     for (size_t i = 0; i < inputs->count; i++) {
         const char *path = inputs->paths[i];
         gy_job_file file = {0};

@@ -1,13 +1,15 @@
 /* Requests of which none needs another's answer, several at once. */
 #include "store/remote/remote_priv.h"
 
-enum { LOCK_RANK = 40 /* above whatever is asked for */, HANDS = 8 };
+enum { LOCK_RANK = 40 /* above whatever is asked for */, HANDS = 16, HANDS_FIRST = 8 };
 
 typedef struct working {
     gy_status (*work)(void *arg, size_t index);
     void *arg;
     size_t count;
-    gy_mutex lock;       /* of what follows */
+    gy_mutex lock; /* of what follows */
+    gy_thread helpers[HANDS - 1];
+    size_t helper_count;
     size_t next, failed; /* failed: the lowest; count: none */
     gy_error error;      /* of that */
 } working;
@@ -22,11 +24,24 @@ static bool take_next(working *all, size_t *index)
     return is_more;
 }
 
+static void *run(void *arg);
+
+/* One more, where it has something to do; if there are no more threads, fewer do it, too. */
+static void add_helper(working *all)
+{
+    gy_mutex_lock(&all->lock);
+    if (all->helper_count < HANDS - 1 && all->next < all->count && all->failed == all->count) {
+        gy_thread *helper = &all->helpers[all->helper_count];
+        all->helper_count += gy_thread_start(helper, "gyre-asking", run, all) == GY_OK;
+    }
+    gy_mutex_unlock(&all->lock);
+}
+
 static void *run(void *arg)
 {
     working *all = arg;
     size_t index = 0;
-    while (take_next(all, &index)) {
+    for (int done = 0; take_next(all, &index); done++) {
         const gy_status status = all->work(all->arg, index);
         if (status < 0) {
             gy_mutex_lock(&all->lock);
@@ -35,6 +50,8 @@ static void *run(void *arg)
                 gy_error_take(&all->error, status);
             }
             gy_mutex_unlock(&all->lock);
+        } else if (done == 0) { /* a server is not met by all connections at once */
+            add_helper(all);
         }
     }
     return NULL;
@@ -43,18 +60,19 @@ static void *run(void *arg)
 gy_status gy_remote_each(size_t count, gy_status (*work)(void *arg, size_t index), void *arg)
 {
     working all = {.work = work, .arg = arg, .count = count, .failed = count};
-    gy_thread helpers[HANDS - 1] = {{.is_started = false}};
     gy_mutex_init(&all.lock, LOCK_RANK);
-    for (size_t i = 0; i < HANDS - 1 && i + 1 < count; i++) {
-        if (gy_thread_start(&helpers[i], "gyre-asking", run, &all) < 0) {
-            break; /* fewer do it, too */
-        }
+    for (size_t i = 0; i < HANDS_FIRST - 1 && i + 1 < count; i++) {
+        add_helper(&all);
     }
     (void)run(&all);
-    for (size_t i = 0; i < HANDS - 1; i++) {
-        if (helpers[i].is_started) {
-            gy_thread_join(&helpers[i]);
+    for (size_t i = 0;; i++) { /* each that ends may have begun another */
+        gy_mutex_lock(&all.lock);
+        const bool is_more = i < all.helper_count;
+        gy_mutex_unlock(&all.lock);
+        if (!is_more) {
+            break;
         }
+        gy_thread_join(&all.helpers[i]);
     }
     gy_mutex_fini(&all.lock);
     return all.failed < count ? gy_error_raise(&all.error) : GY_OK;

@@ -131,6 +131,38 @@ gy_status gy_facts_of(gy_env *env, const char *uri, gy_place_facts *facts)
     return status == GY_OK ? gy_facts_keep(uri, facts) : status;
 }
 
+typedef struct asking {
+    gy_env *env;
+    const char **uris;
+} asking;
+
+static gy_status ask_one(void *arg, size_t index)
+{
+    const asking *of = arg;
+    gy_place_facts facts;
+    return gy_facts_of(of->env, of->uris[index], &facts);
+}
+
+gy_status gy_facts_ask(gy_env *env, const char *const *names)
+{
+    size_t count = 0, unknown = 0;
+    while (names[count] != NULL) {
+        count++;
+    }
+    const char **uris = gy_alloc("store.facts", (count + 1) * sizeof(*uris));
+    if (uris == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uris[unknown] = names[i];
+        unknown += gy_uri_is_remote(names[i]) && !gy_facts_are_known(names[i]);
+    }
+    asking of = {env, uris};
+    const gy_status status = gy_remote_each(unknown, ask_one, &of);
+    gy_free(uris);
+    return status;
+}
+
 void gy_facts_forget(void)
 {
     GY_ASSERT(pthread_mutex_lock(&known.lock) == 0);

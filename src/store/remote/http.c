@@ -15,7 +15,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { KEPT_MOST = 8, BUFFER_BYTES = 512 << 10, POLL_MS_MOST = 10000, CONNECT_MS = 10000 };
+enum { KEPT_MOST = 32, BUFFER_BYTES = 512 << 10, POLL_MS_MOST = 10000, CONNECT_MS = 10000 };
 enum { CONTINUE_MS = 200 }; /* "100 Continue" is waited for so long before a body is sent */
 
 struct gy_http {

@@ -209,7 +209,7 @@ GY_MUST_CHECK gy_status gy_source_open_part(gy_env *env, const char *uri,
 /* ---- many at once ---- */
 
 /**
- * Do `work` for 0 to count - 1: begun in this order, eight at once on threads of their own,
+ * Do `work` for 0 to count - 1: begun in this order, sixteen at once on threads of their own,
  * which may wait for stores. After a failure no more are begun.
  *
  * @return GY_OK; the failure with the lowest number
@@ -229,6 +229,9 @@ GY_MUST_CHECK gy_status gy_remote_each(size_t count, gy_status (*work)(void *arg
  * @threads any
  */
 GY_MUST_CHECK gy_status gy_facts_of(gy_env *env, const char *uri, gy_place_facts *facts);
+/** gy_facts_of for those of `names` (NULL at the end) that are objects and of which nothing is
+ * known, sixteen at once. */
+GY_MUST_CHECK gy_status gy_facts_ask(gy_env *env, const char *const *names);
 /** Whether gy_facts_of would ask nobody. */
 bool gy_facts_are_known(const char *uri);
 /** Keep what a list told. GY_NOMEM @threads any */
