@@ -101,7 +101,8 @@ typedef struct gy_vertex_options {
      * a cluster it runs there while they have free slots, else anywhere. May be NULL. */
     const char *const *near;
     /* Instead of a function: a program with its arguments, NULL at the end. Input 0 is its
-     * standard input, its standard output is output 0. Its result is kept for later jobs only
+     * standard input, its standard output is output 0. With the parameter "\n" (one byte) that
+     * is lines, and a last one without an end gets it. Its result is kept for later jobs only
      * when `files` lists what it is made of. */
     const char *const *command;
     /* With command: so many ranks of it that meet in gy_comm_world(); 0: a plain process. They

@@ -25,6 +25,18 @@ typedef enum gy_encoding {
     GY_ENCODING_LZ4,
 } gy_encoding;
 
+/**
+ * What ends a line of text, and a row of CSV outside of quotes. It is no part of the line;
+ * what jobs write ends by '\n'. Words are parted by blanks, tabs, '\n' and '\r', whatever ends
+ * lines.
+ */
+typedef enum gy_line_end {
+    GY_LINE_END_AUTO, /* '\n' and "\r\n"; in a file of whose first 64 KiB some bytes are '\r'
+                         and none is '\n', and in CSV, '\r' as well */
+    GY_LINE_END_LF,   /* '\n' alone: '\r' is a byte of its line */
+    GY_LINE_END_ANY,  /* '\n', "\r\n" and '\r' */
+} gy_line_end;
+
 #ifdef __cplusplus
 }
 #endif

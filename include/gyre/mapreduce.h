@@ -44,7 +44,7 @@ extern "C" {
  * are one split. Of all but FIXED a byte order mark (UTF-8) in front is no part of the first
  * record. */
 typedef enum gy_record_format {
-    GY_RECORDS_LINES, /* a line without its '\n'; other bytes as they are */
+    GY_RECORDS_LINES, /* a line without its end (gy_line_end); other bytes as they are */
     GY_RECORDS_TEXT, /* some whole lines at once, up to 64 KiB or one longer line: for maps that
                         look for words themselves */
     GY_RECORDS_CSV,  /* a row (RFC 4180), with its quotes, without its line end; all rows must
@@ -78,8 +78,8 @@ typedef struct gy_word {
     const char *data;
     size_t size;
 } gy_word;
-/** The first word from `at` on, before `end`: the longest run of bytes other than blank, tab
- * and newline. @threads any @cost about 3 ns */
+/** The first word from `at` on, before `end`: the longest run of bytes other than blank, tab,
+ * newline and carriage return. @threads any @cost about 3 ns */
 GY_API gy_word gy_word_within(const char *at, const char *end);
 
 /** The first word of a record. @threads any */
@@ -258,6 +258,7 @@ typedef struct gy_map_reduce_options {
     const char *const *inputs;
     gy_record_format format;
     gy_encoding encoding; /* of all inputs */
+    gy_line_end line_end; /* the same */
     size_t record_bytes;  /* FIXED */
     char delimiter;       /* CSV; 0: ',' */
     const char *map;      /* name of a GY_MAP */
@@ -308,6 +309,7 @@ typedef struct gy_job_options {
     const char *name;                 /* of the output's files; NULL: "part" */
     size_t hot_key_bytes;             /* as of gy_map_reduce_options */
     gy_encoding encoding;             /* of all inputs */
+    gy_line_end line_end;             /* the same */
 } gy_job_options;
 
 /** How often each word comes: lines of word, tab, count. */

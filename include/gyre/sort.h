@@ -31,7 +31,7 @@ typedef enum gy_sort_way {
 
 typedef struct gy_sort_options {
     const char *const *inputs; /* paths of files, URIs of objects; NULL at the end */
-    size_t record_bytes;       /* 0: lines, of which the last may lack its '\n' */
+    size_t record_bytes;       /* 0: lines, of which the last may lack its end */
     size_t key_offset;         /* of the key in its record */
     size_t key_bytes;          /* of lines at most so many; 0: to the end of the record */
     gy_sort_order order;
@@ -47,6 +47,7 @@ typedef struct gy_sort_options {
     size_t memory_bytes;  /* of a vertex, beside mapped inputs; at least 4 MiB; 0: 1 GiB */
     const char *name;     /* of the output's files; NULL: "part" */
     gy_encoding encoding; /* of all inputs */
+    gy_line_end line_end; /* the same */
 } gy_sort_options;
 
 /**

@@ -13,7 +13,8 @@ enum {
 
 /**
  * Where field `number` of each line begins and ends: edges[2 i] and edges[2 i + 1], offsets.
- * Fields are parted by any blanks and tabs; a line with fewer fields gives none.
+ * Fields are parted by any blanks, tabs and carriage returns; a line with fewer fields gives
+ * none.
  *
  * @param text    whole lines; the last one may lack its '\n'
  * @param size    at most GY_FIELDS_TEXT_BYTES

@@ -19,10 +19,13 @@ typedef struct gy_input {
     bool is_expanded;     /* of a stream: it was compressed */
     bool is_made;         /* of a stream: a program of this job wrote it, so its first bytes say
                              nothing */
-    size_t record_bytes;  /* FIXED */
-    char delimiter;       /* CSV */
-    size_t record_most; /* of a compressed file: the longest record; memory is twice as much */
+    gy_line_end line_end;
+    size_t record_bytes; /* FIXED */
+    char delimiter;      /* CSV */
+    size_t record_most;  /* of a compressed file: the longest record; memory is twice as much */
 } gy_input;
+
+enum { GY_INPUT_LOOK_BYTES = 64 << 10 }; /* of a file, that say what ends its lines */
 
 /** What is done with a record; a failure ends the visit. */
 typedef gy_status (*gy_record_visit)(void *arg, const gy_record *record);
@@ -57,6 +60,16 @@ uint64_t gy_input_stream_begin(gy_record_format format, size_t record_bytes, uin
 
 /** Whether a file with this head (its first GY_FORMAT_HEAD_BYTES) can be parted. Pure. */
 bool gy_input_can_part(const gy_input *input, const void *head, size_t size_bytes);
+/** Whether some bytes of a file's first GY_INPUT_LOOK_BYTES are '\r' and none is '\n'. Pure. */
+bool gy_input_has_cr_lines(const void *head, size_t size_bytes);
+/** Whether that matters. Pure. */
+bool gy_input_asks_for_cr(const gy_input *input);
+/** Whether each '\r' of such a file that no '\n' follows becomes one: offsets stay, and lines
+ * are found as in any other file. Pure. */
+bool gy_input_is_turned(const gy_input *input, const char *head, size_t size_bytes);
+/** Do that from `begin` on; up to where it is done: of all when that is the file's end, else of
+ * all but the last byte. */
+size_t gy_input_turn(char *data, size_t begin, size_t size, bool is_last);
 /** GY_FORMAT: files with this head are refused; named, with what to do. */
 GY_MUST_CHECK gy_status gy_input_check_head(const gy_input *input, const void *head,
                                             size_t size_bytes);

@@ -48,6 +48,7 @@ static const char *mistake_of(const gy_map_reduce_options *o)
         {o->map == NULL, "no map function was given"},
         {(unsigned)o->format > GY_RECORDS_FIXED, "there is no such format of records"},
         {(unsigned)o->encoding > GY_ENCODING_LZ4, "there is no such encoding of files"},
+        {(unsigned)o->line_end > GY_LINE_END_ANY, "there is no such end of lines"},
         {(unsigned)o->combine > GY_COMBINE_USER, "there is no such combine"},
         {(unsigned)o->order > GY_ORDER_VALUE, "there is no such order of a reduce"},
         {o->format == GY_RECORDS_FIXED && o->record_bytes == 0,
@@ -114,6 +115,21 @@ static gy_status refuse(const char *path, mode_t mode)
                    path, S_ISFIFO(mode) ? " but a pipe" : "");
 }
 
+/* Whether lines end by '\r': where the head has no '\n', more of the file says so. */
+static ssize_t look_for_lines(int open_file, gy_job_file *file)
+{
+    file->has_cr_lines = gy_input_has_cr_lines(file->head, file->head_bytes);
+    if (file->head_bytes < sizeof(file->head) ||
+        memchr(file->head, '\n', file->head_bytes) != NULL) {
+        return 0;
+    }
+    char *more = gy_alloc("mapreduce.job", GY_INPUT_LOOK_BYTES);
+    const ssize_t size = more == NULL ? 0 : pread(open_file, more, GY_INPUT_LOOK_BYTES, 0);
+    file->has_cr_lines = size > 0 && gy_input_has_cr_lines(more, (size_t)size);
+    gy_free(more);
+    return size;
+}
+
 gy_status gy_job_look_at(const char *text, gy_job_file *file)
 {
     struct stat about;
@@ -141,7 +157,11 @@ gy_status gy_job_look_at(const char *text, gy_job_file *file)
     GY_TRY(gy_stamp_look(path, &stamp));
     *file = (gy_job_file){.size_bytes = stamp.disk.size_bytes};
     const int open_file = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t size = open_file < 0 ? -1 : read(open_file, file->head, sizeof(file->head));
+    ssize_t size = open_file < 0 ? -1 : read(open_file, file->head, sizeof(file->head));
+    file->head_bytes = (size_t)GY_MAX(size, (ssize_t)0);
+    if (size >= 0 && look_for_lines(open_file, file) < 0) {
+        size = -1;
+    }
     const int error = errno;
     gy_status status = GY_OK;
     if (size >= 0) {
@@ -153,14 +173,16 @@ gy_status gy_job_look_at(const char *text, gy_job_file *file)
     if (size < 0) {
         return gy_fail(GY_IO, "cannot read %s: %s", path, strerror(error));
     }
-    file->head_bytes = (size_t)size;
     return status;
 }
 
 /* An input as its maps will take it. */
 static gy_input input_of(const gy_map_reduce_options *options, const char *path)
 {
-    return (gy_input){.path = path, .format = options->format, .encoding = options->encoding};
+    return (gy_input){.path = path,
+                      .format = options->format,
+                      .encoding = options->encoding,
+                      .line_end = options->line_end};
 }
 
 /* Size and, of a file that is worth parting, whether that can be done. */
@@ -173,7 +195,8 @@ static gy_status look_at(const gy_map_reduce_options *options, const char *path,
     if (!file.is_elsewhere && !file.is_object) {
         const gy_input input = input_of(options, path);
         GY_TRY(gy_input_check_head(&input, file.head, file.head_bytes));
-        split->can_part = gy_input_can_part(&input, file.head, file.head_bytes);
+        split->can_part = gy_input_can_part(&input, file.head, file.head_bytes) &&
+                          (!file.has_cr_lines || !gy_input_asks_for_cr(&input));
     }
     return GY_OK;
 }
@@ -182,19 +205,23 @@ static gy_status look_at(const gy_map_reduce_options *options, const char *path,
 static gy_status look_into(const gy_map_reduce_options *options, const char *uri,
                            gy_split_file *split)
 {
-    char head[GY_FORMAT_HEAD_BYTES];
     size_t got = 0;
     gy_place *place = NULL;
     gy_place_facts facts;
     GY_TRY(gy_facts_of(gy_env_real(), uri, &facts));
     GY_TRY(gy_place_open(gy_env_real(), uri, NULL, &place));
-    const gy_status status = gy_place_read(place, facts.version, 0, head, sizeof(head), &got);
+    char *head = gy_alloc("mapreduce.job", GY_INPUT_LOOK_BYTES);
+    gy_status status =
+        head == NULL ? GY_NOMEM
+                     : gy_place_read(place, facts.version, 0, head, GY_INPUT_LOOK_BYTES, &got);
     gy_place_close(place);
     const gy_input input = input_of(options, uri);
-    GY_TRY(status);
-    GY_TRY(gy_input_check_head(&input, head, got));
-    split->can_part = gy_input_can_part(&input, head, got);
-    return GY_OK;
+    if (status >= 0) {
+        status = gy_input_check_head(&input, head, got);
+        split->can_part = gy_input_can_part(&input, head, got);
+    }
+    gy_free(head);
+    return status;
 }
 
 /* Files whose heads stores are asked for. */
@@ -314,6 +341,7 @@ static gy_task_options stage_options(const gy_map_reduce_options *o, gy_phase ph
         .phase = phase,
         .format = o->format,
         .encoding = o->encoding,
+        .line_end = o->line_end,
         .fold = gy_combine_fold(o->combine, o->has_bytes),
         .order = o->order,
         .is_counting = o->combine == GY_COMBINE_COUNT,

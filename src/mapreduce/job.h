@@ -13,6 +13,7 @@ typedef struct gy_job_file {
     uint64_t size_bytes;
     char head[GY_FORMAT_HEAD_BYTES]; /* (head_bytes) its first bytes */
     size_t head_bytes;
+    bool has_cr_lines; /* '\r' ends its lines (GY_LINE_END_AUTO) */
     bool is_elsewhere; /* on disks of hosts, by its name: nothing else is known of it */
     bool is_object;    /* of S3 or HDFS: of it the size alone */
 } gy_job_file;
@@ -36,6 +37,14 @@ gy_part gy_job_streams(gy_dag *dag, const gy_map_reduce_options *options, int co
 /** The number of reduces: as given, or two a core. */
 int gy_job_partitions(int partitions);
 int gy_job_cores(void);
+
+/** A line of a text record without the '\r' before its '\n', unless that is a byte of it; how
+ * many bytes that are. */
+static inline size_t gy_line_size(const gy_map *map, const char *line, size_t size)
+{
+    return size - (size > 0 && line[size - 1] == '\r' &&
+                   map->stage->options.line_end != GY_LINE_END_LF);
+}
 
 /** The functions of the ready-made jobs. */
 void gy_map_words(gy_map *map, const gy_record *record);

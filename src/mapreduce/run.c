@@ -168,6 +168,7 @@ static gy_status map_part(mapping *at, int input, const char *path)
                      .end = part->end,
                      .format = stage->options.format,
                      .encoding = stage->options.encoding,
+                     .line_end = stage->options.line_end,
                      .record_bytes = stage->options.record_bytes,
                      .delimiter = stage->options.delimiter,
                      .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};
@@ -229,6 +230,7 @@ static gy_status map_stream(mapping *at)
     const gy_input from = {.path = "input",
                            .format = stage->options.format,
                            .is_made = true,
+                           .line_end = GY_LINE_END_LF,
                            .record_bytes = stage->options.record_bytes,
                            .delimiter = stage->options.delimiter,
                            .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};

@@ -17,7 +17,7 @@
 
 typedef enum gy_sort_layout_kind {
     GY_LAYOUT_FIXED,  /* records of record_bytes each; a shorter one at the end is an error */
-    GY_LAYOUT_LINES,  /* each ended by '\n', which the last may lack */
+    GY_LAYOUT_LINES,  /* each ended by '\n' (takes_cr: or "\r\n"), which the last may lack */
     GY_LAYOUT_FRAMED, /* varint of the key's size, varint of the value's, key, value */
 } gy_sort_layout_kind;
 
@@ -35,6 +35,7 @@ typedef struct gy_sort_layout {
     size_t key_offset;   /* FIXED and LINES: bytes before the key */
     size_t key_bytes;    /* FIXED: > 0, 8 if typed; LINES: at most so many, 0: all */
     bool has_values;     /* FRAMED: equal keys are ordered by value (secondary sort) */
+    bool takes_cr; /* LINES: '\r' before the '\n', or at the end, is no part of the line */
 } gy_sort_layout;
 
 /** GY_ARG when the fields of a layout do not fit each other. */
@@ -156,10 +157,11 @@ static inline bool gy_sort_item_read(const gy_sort_layout *layout, const char *a
         return left >= layout->record_bytes;
     }
     const char *newline = memchr(at, '\n', left);
-    const size_t text = newline == NULL ? left : (size_t)(newline - at);
+    const size_t whole = newline == NULL ? left : (size_t)(newline - at);
+    const size_t text = whole - (layout->takes_cr && whole > 0 && at[whole - 1] == '\r');
     const size_t offset = layout->key_offset < text ? layout->key_offset : text;
     const size_t rest = text - offset;
-    item->size_bytes = text + (newline != NULL);
+    item->size_bytes = whole + (newline != NULL);
     item->key = at + offset;
     item->key_bytes =
         layout->key_bytes != 0 && layout->key_bytes < rest ? layout->key_bytes : rest;
@@ -197,8 +199,27 @@ static inline gy_sort_span gy_sort_key_head(const gy_sort_records *records, uint
     }
     left = left < most ? left : most;
     const char *newline = left == 0 ? NULL : memchr(span->data + at, '\n', left);
-    return (gy_sort_span){span->data + at,
-                          newline == NULL ? left : (size_t)(newline - span->data) - at};
+    size_t size = newline == NULL ? left : (size_t)(newline - span->data) - at;
+    if (layout->takes_cr && size > 0 && span->data[at + size - 1] == '\r' &&
+        (at + size == span->size_bytes || span->data[at + size] == '\n')) {
+        size--;
+    }
+    return (gy_sort_span){span->data + at, size};
+}
+
+/** Of a line that is `*size_bytes` with its end: whether that is not '\n', which then has to be
+ * written behind what *size_bytes says. */
+static inline bool gy_sort_line_trim(const gy_sort_layout *layout, const char *line,
+                                     size_t *size_bytes)
+{
+    const bool has_end = line[*size_bytes - 1] == '\n';
+    const size_t whole = *size_bytes - has_end;
+    const bool has_cr = layout->takes_cr && whole > 0 && line[whole - 1] == '\r';
+    if (has_end && !has_cr) {
+        return false;
+    }
+    *size_bytes = whole - has_cr;
+    return true;
 }
 
 /** Order of two byte strings, as memcmp, then the shorter first. */

@@ -14,7 +14,7 @@ typedef struct head {
     uint64_t record_bytes, memory_bytes, parameter_bytes, hot_key_bytes, hot_bytes, text_bytes;
     uint32_t part_count, shares, sides;
     uint8_t phase, format, fold, order, is_counting, has_reduce, is_map_only, delimiter;
-    uint8_t has_combine, has_partition, encoding, spare;
+    uint8_t has_combine, has_partition, encoding, line_end;
 } head;
 static_assert(sizeof(head) % 8 == 0, "parts are aligned to 8");
 
@@ -65,6 +65,7 @@ void gy_task_write(gy_text *out, const gy_task_options *options, const gy_task_p
                        .phase = (uint8_t)options->phase,
                        .format = (uint8_t)options->format,
                        .encoding = (uint8_t)options->encoding,
+                       .line_end = (uint8_t)options->line_end,
                        .fold = (uint8_t)options->fold,
                        .order = (uint8_t)options->order,
                        .is_counting = options->is_counting,
@@ -130,6 +131,7 @@ gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage
                              .options = {.phase = (gy_phase)seen->phase,
                                          .format = (gy_record_format)seen->format,
                                          .encoding = (gy_encoding)seen->encoding,
+                                         .line_end = (gy_line_end)seen->line_end,
                                          .fold = (gy_fold)seen->fold,
                                          .order = (gy_reduce_order)seen->order,
                                          .is_counting = seen->is_counting,

@@ -30,6 +30,7 @@ typedef struct gy_task_options {
     gy_phase phase;
     gy_record_format format;
     gy_encoding encoding; /* of the inputs' files */
+    gy_line_end line_end;
     gy_fold fold;
     gy_reduce_order order;
     bool is_counting; /* each emission counts 1 */

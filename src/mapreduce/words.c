@@ -77,7 +77,8 @@ AVX2 static inline uint64_t words_of_half(const char *text)
     const __m256i blank =
         _mm256_or_si256(_mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(' ')),
                                         _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\t'))),
-                        _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\n')));
+                        _mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\n')),
+                                        _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\r'))));
     return (uint32_t)~_mm256_movemask_epi8(blank);
 }
 
@@ -104,7 +105,8 @@ AVX512 static size_t find_avx512(const char *text, size_t size, uint32_t *edges)
         22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
         44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
     const __m512i places = _mm512_loadu_si512(counted), blank = _mm512_set1_epi8(' '),
-                  tab = _mm512_set1_epi8('\t'), newline = _mm512_set1_epi8('\n');
+                  tab = _mm512_set1_epi8('\t'), newline = _mm512_set1_epi8('\n'),
+                  carriage = _mm512_set1_epi8('\r');
     uint64_t before = 0;
     uint32_t *out = edges;
     for (size_t at = 0; at < size; at += BLOCK) {
@@ -115,7 +117,7 @@ AVX512 static size_t find_avx512(const char *text, size_t size, uint32_t *edges)
                 : _mm512_mask_loadu_epi8(blank, _bzhi_u64(UINT64_MAX, left), text + at);
         const uint64_t bits =
             ~(_mm512_cmpeq_epi8_mask(bytes, blank) | _mm512_cmpeq_epi8_mask(bytes, tab) |
-              _mm512_cmpeq_epi8_mask(bytes, newline));
+              _mm512_cmpeq_epi8_mask(bytes, newline) | _mm512_cmpeq_epi8_mask(bytes, carriage));
         const uint64_t turns = bits ^ (bits << 1 | before);
         before = bits >> 63;
         const __m512i packed = _mm512_maskz_compress_epi8(turns, places);

@@ -1,8 +1,9 @@
 /**
  * Words and lines of text, found 64 bytes at a time.
  *
- * A word is a maximal run of bytes other than blank, tab and newline: what awk's default fields
- * are in the C locale. Every other byte belongs to a word, also carriage return and NUL.
+ * A word is a maximal run of bytes other than blank, tab, newline and carriage return: what
+ * awk's default fields are in the C locale, whatever ends lines. Every other byte belongs to a
+ * word, also NUL.
  */
 #ifndef GY_MAPREDUCE_WORDS_H
 #define GY_MAPREDUCE_WORDS_H
@@ -17,7 +18,7 @@ enum {
 /** A byte that parts words. */
 static inline bool gy_is_blank(char c)
 {
-    return c == ' ' || c == '\t' || c == '\n';
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
 /**

@@ -15,7 +15,7 @@ typedef struct mr_settings {
     gy_option_list files;
     long long partitions, memory, split, bad_records, field, weight, k;
     long long record, key_offset, key_bytes, hot_key;
-    const char *key_kind, *separator, *format;
+    const char *key_kind, *separator, *format, *line_end;
     double record_timeout, copy_after;
     bool is_fixed, ignores_case, is_inverted, is_counting, is_quiet, has_stats;
     bool is_numeric, is_descending, is_strict;
@@ -33,6 +33,8 @@ static mr_settings settings = {.field = -1,
 
 /* In the order of gy_encoding. */
 #define FORMATS "auto|text|gzip|zstd|bzip2|xz|lz4"
+/* In the order of gy_line_end. */
+#define LINE_ENDS "auto|lf|any"
 
 static const gy_option options[] = {
     {"output", 'o', GY_OPTION_TEXT, "DIR",
@@ -45,6 +47,9 @@ static const gy_option options[] = {
     {"format", 0, GY_OPTION_CHOICE, "KIND",
      "of the inputs' files (default: auto, what their first bytes say)", PLACE(format), 0, 0,
      FORMATS},
+    {"line-end", 0, GY_OPTION_CHOICE, "KIND",
+     "of the inputs' lines (default: auto, LF and CR LF; CR where there is no LF)",
+     PLACE(line_end), 0, 0, LINE_ENDS},
     {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of a task (default: 1GiB)", PLACE(memory),
      GY_FLOW_MEMORY_LEAST, 0, NULL},
     {"split", 0, GY_OPTION_SIZE, "SIZE", "of input a map takes (default: 32 to 256 MiB)",
@@ -119,12 +124,20 @@ static gy_encoding encoding(void)
                                    : GY_ENCODING_AUTO;
 }
 
+static gy_line_end line_end(void)
+{
+    return settings.line_end != NULL
+               ? (gy_line_end)gy_options_choice(LINE_ENDS, settings.line_end)
+               : GY_LINE_END_AUTO;
+}
+
 static gy_job_options common(const gy_file_list *inputs)
 {
     return (gy_job_options){.inputs = inputs->paths,
                             .partitions = (int)settings.partitions,
                             .split_bytes = (size_t)settings.split,
                             .encoding = encoding(),
+                            .line_end = line_end(),
                             .memory_bytes = (size_t)settings.memory};
 }
 
@@ -196,7 +209,8 @@ static gy_dag *make_sort(gy_flow *flow, const gy_file_list *inputs)
                   .is_strict = settings.is_strict,
                   .partitions = (int)settings.partitions,
                   .memory_bytes = (size_t)settings.memory,
-                  .encoding = encoding()});
+                  .encoding = encoding(),
+                  .line_end = line_end()});
 }
 
 static gy_dag *make_commands(gy_flow *flow, const gy_file_list *inputs)

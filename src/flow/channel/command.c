@@ -33,6 +33,8 @@ typedef struct child {
     const char *data; /* of the input, not yet written */
     size_t left;
     bool has_input;
+    bool ends_lines; /* a last line of the output that has no end gets one */
+    char last;       /* byte of the output; '\n' before the first */
     char tail[TAIL_BYTES + 1];
     size_t tail_bytes;
     char begun[4]; /* (begun_bytes <= 3) of standard error: a character whose end comes later */
@@ -193,6 +195,9 @@ static gy_status drain(child *of)
     void *room = NULL;
     GY_TRY(gy_vertex_room(of->vertex, 0, PIECE_BYTES, &room));
     ssize_t got = read(of->out, room, PIECE_BYTES);
+    if (got > 0) {
+        of->last = ((const char *)room)[got - 1];
+    }
     GY_TRY(gy_vertex_wrote(of->vertex, 0, got > 0 ? (size_t)got : 0));
     if (got == 0) {
         close_file(&of->out);
@@ -348,6 +353,13 @@ static gy_status check_order(const gy_order *order)
     return GY_OK;
 }
 
+/* The parameter says that the output is lines (gy_vertex_options.command). */
+static bool is_text(const gy_order *order)
+{
+    return order->output_count > 0 && order->parameter_bytes == 1 &&
+           memcmp(order->parameter, "\n", 1) == 0;
+}
+
 static gy_status run_child(gy_vertex *vertex)
 {
     child of = {
@@ -356,6 +368,8 @@ static gy_status run_child(gy_vertex *vertex)
         .out = -1,
         .err = -1,
         .has_input = vertex->order->input_count > 0,
+        .ends_lines = is_text(vertex->order),
+        .last = '\n',
     };
     sigset_t broken, before;
     sigemptyset(&broken);
@@ -368,6 +382,9 @@ static gy_status run_child(gy_vertex *vertex)
     close_file(&of.in);
     if (status == GY_OK) {
         status = wait_for_end(&of);
+    }
+    if (status == GY_OK && of.ends_lines && of.last != '\n') {
+        status = gy_vertex_write(vertex, 0, "\n", 1);
     }
     kill_child(&of);
     close_file(&of.out);

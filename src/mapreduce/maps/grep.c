@@ -5,6 +5,7 @@
 #include "base/escape.h"
 #include "mapreduce/maps/maps.h"
 
+#include <pthread.h>
 #include <regex.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ enum {
 /* The parameter: flags, then the pattern with its NUL. */
 typedef struct matcher {
     regex_t expression; /* unless fixed */
+    char fastmap[256];  /* of the expression: which bytes a match may begin with */
     bool is_fixed, is_inverted, is_counting;
     const char *pattern;
     size_t size;
@@ -30,6 +32,7 @@ static void drop_matcher(void *state)
 {
     matcher *made = state;
     if (made != NULL && !made->is_fixed) {
+        made->expression.fastmap = NULL; /* it is no memory of the library's */
         regfree(&made->expression);
     }
     if (made != NULL) {
@@ -38,16 +41,20 @@ static void drop_matcher(void *state)
     gy_free(made);
 }
 
-/* GY_ARG: no expression, says why. */
+/* An extended expression, but that '.' is any byte, also NUL, as for `grep -a`: that regcomp
+ * does not offer. GY_ARG: no expression, says why. */
 static gy_status compile(regex_t *expression, const char *pattern, bool ignores_case)
 {
-    const int flags = REG_EXTENDED | (ignores_case ? REG_ICASE : 0);
-    const int result = regcomp(expression, pattern, flags);
-    if (result != 0) {
-        char why[128];
-        (void)regerror(result, expression, why, sizeof(why));
-        return gy_fail(result == REG_ESPACE ? GY_NOMEM : GY_ARG, "pattern '%.200s': %s",
-                       pattern, why);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    memset(expression, 0, sizeof(*expression));
+    (void)pthread_mutex_lock(&lock); /* the syntax is the process's */
+    const reg_syntax_t before = re_set_syntax((RE_SYNTAX_POSIX_EXTENDED & ~RE_DOT_NOT_NULL) |
+                                              RE_NO_SUB | (ignores_case ? RE_ICASE : 0));
+    const char *why = re_compile_pattern(pattern, strlen(pattern), expression);
+    (void)re_set_syntax(before);
+    (void)pthread_mutex_unlock(&lock);
+    if (why != NULL) {
+        return gy_fail(GY_ARG, "pattern '%.200s': %s", pattern, why);
     }
     return GY_OK;
 }
@@ -75,17 +82,17 @@ static matcher *make_matcher(gy_map *map)
             gy_free(made);
             return NULL;
         }
+        made->expression.fastmap = made->fastmap;
     }
     return made;
 }
 
-static bool matches(const matcher *with, const char *line, size_t size)
+static bool matches(matcher *with, const char *line, size_t size)
 {
     if (with->is_fixed) {
         return memmem(line, size, with->pattern, with->size) != NULL;
     }
-    regmatch_t range = {.rm_so = 0, .rm_eo = (regoff_t)size};
-    return regexec(&with->expression, line, 1, &range, REG_STARTEND) == 0;
+    return re_search(&with->expression, line, (regoff_t)size, 0, (regoff_t)size, NULL) >= 0;
 }
 
 /* A name is a line's beginning: it stays on that line. */
@@ -127,7 +134,10 @@ static void grep_fixed(gy_map *map, matcher *with, const gy_record *record)
         const char *line = before != NULL ? before + 1 : at;
         const char *after = memchr(found, '\n', (size_t)(end - found));
         const char *last = after != NULL ? after : end;
-        take_line(map, with, record, line, (size_t)(last - line));
+        const size_t size = gy_line_size(map, line, (size_t)(last - line));
+        if (found + with->size <= line + size) { /* the line's end is no part of it */
+            take_line(map, with, record, line, size);
+        }
         at = after != NULL ? after + 1 : end;
     }
 }
@@ -149,11 +159,12 @@ void gy_map_grep(gy_map *map, const gy_record *record)
     const char *at = record->data, *end = at + record->size;
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
-        const size_t size = (size_t)((newline != NULL ? newline : end) - at);
+        const size_t whole = (size_t)((newline != NULL ? newline : end) - at);
+        const size_t size = gy_line_size(map, at, whole);
         if (matches(with, at, size) != with->is_inverted) {
             take_line(map, with, record, at, size);
         }
-        at += size + (newline != NULL);
+        at += whole + (newline != NULL);
     }
 }
 

@@ -36,6 +36,7 @@ static gy_map_reduce_options options_of(const gy_job_options *job, const char *m
                                    .partitions = job->partitions,
                                    .split_bytes = job->split_bytes,
                                    .encoding = job->encoding,
+                                   .line_end = job->line_end,
                                    .memory_bytes = job->memory_bytes,
                                    .name = job->name,
                                    .hot_key_bytes = job->hot_key_bytes};
@@ -152,6 +153,8 @@ static gy_part add_commands(gy_dag *dag, const char *const *command, const char 
 {
     return gy_part_clone(gy_dag_vertex(dag, &(gy_vertex_options){.command = command,
                                                                  .stage = stage,
+                                                                 .parameter = "\n",
+                                                                 .parameter_bytes = 1,
                                                                  .files = files,
                                                                  .inputs = 1,
                                                                  .outputs = 1}),

@@ -122,7 +122,7 @@ static void add_lines(gy_map *map, const gy_record *record, lacking *lacks)
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const size_t line = (size_t)((newline != NULL ? newline : end) - at);
-        add_line(map, record, at, line, lacks);
+        add_line(map, record, at, gy_line_size(map, at, line), lacks);
         at += line + (newline != NULL);
     }
 }

@@ -3,6 +3,8 @@
 
 #include "base/base.h"
 
+#include <string.h>
+
 void gy_map_words(gy_map *map, const gy_record *record)
 {
     gy_emit_words(map, record->data, record->size);
@@ -13,9 +15,26 @@ void gy_map_index(gy_map *map, const gy_record *record)
     gy_map_keep(map, gy_gather_add_words(map->gather, record->data, record->size, map->number));
 }
 
+/* Lines end by '\n', whatever ended them. */
+static void copy_lines(gy_map *map, const char *at, const char *end)
+{
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t size = (size_t)((newline != NULL ? newline : end) - at);
+        gy_map_write(map, at, gy_line_size(map, at, size));
+        gy_map_write(map, "\n", 1);
+        at += size + (newline != NULL);
+    }
+}
+
 /* The last line of a file may lack its end: another file's first one must not follow in it. */
 void gy_map_copy(gy_map *map, const gy_record *record)
 {
+    if (map->stage->options.line_end != GY_LINE_END_LF && record->size > 0 &&
+        memchr(record->data, '\r', record->size) != NULL) {
+        copy_lines(map, record->data, record->data + record->size);
+        return;
+    }
     gy_map_write(map, record->data, record->size);
     if (record->size > 0 && record->data[record->size - 1] != '\n') {
         gy_map_write(map, "\n", 1);

@@ -1,5 +1,5 @@
 /* Rows of CSV as RFC 4180 has them: quotes around fields that hold delimiters, quotes (doubled)
- * or line ends. Rows end with LF or CRLF. */
+ * or line ends. Rows end with LF, CRLF or CR. */
 #include "mapreduce/input.h"
 
 #include "base/base.h"
@@ -33,43 +33,53 @@ static row_end skip_quoted(const char *data, size_t size, size_t *at, row *seen)
     return ROW_OPEN;
 }
 
-/* The end of the row at `data`. */
-static row_end find_row(const char *data, size_t size, char delimiter, row *seen)
+/* The row ends at `at`: by "\r\n", or by that byte alone. */
+static row_end end_row(const char *data, size_t size, size_t at, row *seen)
 {
+    const bool is_cr = data[at] == '\r', is_last = at + 1 == size;
+    seen->size = at;
+    seen->with_end = at + 1 + (is_cr && !is_last && data[at + 1] == '\n');
+    seen->lines++;
+    return is_cr && is_last ? ROW_CUT : ROW_WHOLE; /* cut: perhaps '\n' follows */
+}
+
+static const char *what_is_wrong(char byte, bool is_closed)
+{
+    return is_closed      ? "bytes behind a closing quote"
+           : byte == '\0' ? "a NUL byte"
+                          : "a quote within a field that does not begin with one";
+}
+
+/* The end of the row at `data`. */
+static row_end find_row(const char *data, size_t size, const gy_input *input, row *seen)
+{
+    const char delimiter = input->delimiter,
+               cr = input->line_end != GY_LINE_END_LF ? '\r' : '\n';
     *seen = (row){.fields = 1};
     bool is_begin = true, is_closed = false; /* of a field; behind its closing quote */
     for (size_t i = 0; i < size; i++) {
         if (is_begin && data[i] == '"') {
             const row_end end = skip_quoted(data, size, &i, seen);
             if (end != ROW_WHOLE) {
-                seen->size = size;
+                seen->size = seen->with_end = size;
                 return end;
             }
             is_closed = true;
         }
         is_begin = false;
-        if (data[i] == '\n' || (data[i] == '\r' && i + 1 < size && data[i + 1] == '\n')) {
-            seen->size = i;
-            seen->with_end = i + 1 + (data[i] == '\r');
-            seen->lines++;
-            return ROW_WHOLE;
-        }
-        if (data[i] == '\r' && i + 1 == size) {
-            break;
+        if (data[i] == '\n' || data[i] == cr) {
+            return end_row(data, size, i, seen);
         }
         if (data[i] == delimiter) {
             seen->fields++;
             is_begin = true;
             is_closed = false;
         } else if (is_closed || data[i] == '"' || data[i] == '\0') {
-            seen->wrong = is_closed ? "bytes behind a closing quote"
-                          : data[i] == '\0'
-                              ? "a NUL byte"
-                              : "a quote within a field that does not begin with one";
+            seen->wrong = what_is_wrong(data[i], is_closed);
             return ROW_WRONG;
         }
     }
-    seen->size = size;
+    seen->size = seen->with_end = size;
     return ROW_CUT;
 }
 
@@ -97,8 +107,7 @@ gy_status gy_visit_rows(gy_input_state *state, const gy_piece_of *piece, size_t 
     size_t at = 0;
     while (at < piece->stop) {
         row seen;
-        const row_end end =
-            find_row(piece->data + at, piece->size - at, state->input->delimiter, &seen);
+        const row_end end = find_row(piece->data + at, piece->size - at, state->input, &seen);
         if (end == ROW_WRONG) {
             return fail_row(state, seen.wrong);
         }
@@ -107,9 +116,6 @@ gy_status gy_visit_rows(gy_input_state *state, const gy_piece_of *piece, size_t 
         }
         if (end == ROW_OPEN) {
             return fail_row(state, "a quote that is not closed");
-        }
-        if (end == ROW_CUT) { /* the last one, without a line end */
-            seen.with_end = seen.size;
         }
         record.data = piece->data + at;
         record.size = seen.size;

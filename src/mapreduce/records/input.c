@@ -33,10 +33,45 @@ static gy_encoding encoding_of(const gy_input *input)
     return gy_encoding_for(input->encoding, input->path, input->format == GY_RECORDS_FIXED);
 }
 
+bool gy_input_has_cr_lines(const void *head, size_t size_bytes)
+{
+    const size_t size = GY_MIN(size_bytes, (size_t)GY_INPUT_LOOK_BYTES);
+    return size > 0 && memchr(head, '\n', size) == NULL && memchr(head, '\r', size) != NULL;
+}
+
+/* CSV looks for '\r' itself: within quotes it is a byte of its field. */
+static bool has_lines(const gy_input *input)
+{
+    return input->format != GY_RECORDS_FIXED && input->format != GY_RECORDS_CSV;
+}
+
+bool gy_input_asks_for_cr(const gy_input *input)
+{
+    return has_lines(input) && input->line_end == GY_LINE_END_AUTO;
+}
+
+bool gy_input_is_turned(const gy_input *input, const char *head, size_t size)
+{
+    return (has_lines(input) && input->line_end == GY_LINE_END_ANY) ||
+           (gy_input_asks_for_cr(input) && gy_input_has_cr_lines(head, size));
+}
+
+size_t gy_input_turn(char *data, size_t begin, size_t size, bool is_last)
+{
+    const size_t known = is_last || size == 0 ? size : size - 1;
+    for (size_t i = begin; i < known; i++) {
+        if (data[i] == '\r' && (i + 1 == size || data[i + 1] != '\n')) {
+            data[i] = '\n';
+        }
+    }
+    return GY_MAX(begin, known);
+}
+
 bool gy_input_can_part(const gy_input *input, const void *head, size_t size_bytes)
 {
     return input->format != GY_RECORDS_CSV &&
-           !gy_format_is_packed(encoding_of(input), head, size_bytes);
+           !gy_format_is_packed(encoding_of(input), head, size_bytes) &&
+           !(gy_input_asks_for_cr(input) && gy_input_has_cr_lines(head, size_bytes));
 }
 
 uint64_t gy_input_stream_begin(gy_record_format format, size_t record_bytes, uint64_t begin)
@@ -133,8 +168,16 @@ typedef struct expanding {
     char *buffer;
     size_t capacity, size;
     uint64_t offset;
-    uint64_t end; /* of the part; UINT64_MAX: the stream's */
+    uint64_t end;    /* of the part; UINT64_MAX: the stream's */
+    bool is_turning; /* '\r' becomes '\n', */
+    size_t turned;   /* up to here; what follows, one byte at most, waits for the next */
 } expanding;
+
+/* What may be visited. */
+static size_t ready_of(const expanding *from)
+{
+    return from->is_turning ? from->turned : from->size;
+}
 
 /* How much to ask for: up to the part's end, but at first what shows what the file is; beyond
  * it, where a record ends that began within, as much again as there is of it. */
@@ -167,7 +210,13 @@ static gy_status expand_more(const gy_input *input, expanding *from, bool *is_la
     const size_t wanted = wanted_of(from);
     GY_TRY(from->fill(from->arg, from->buffer + from->size, wanted, &got));
     *is_last = got < wanted;
+    if (from->offset == 0 && from->size == 0 && from->end == UINT64_MAX) {
+        from->is_turning = gy_input_is_turned(input, from->buffer, got);
+    }
     from->size += got;
+    if (from->is_turning) {
+        from->turned = gy_input_turn(from->buffer, from->turned, from->size, *is_last);
+    }
     return GY_OK;
 }
 
@@ -176,6 +225,7 @@ static void drop(expanding *from, size_t used)
     memmove(from->buffer, from->buffer + used, from->size - used);
     from->size -= used;
     from->offset += used;
+    from->turned -= from->is_turning ? used : 0;
 }
 
 /* The end of the line that another part has. */
@@ -183,12 +233,12 @@ static gy_status skip_line(const gy_input *input, expanding *from)
 {
     for (bool is_last = false; !is_last;) {
         GY_TRY(expand_more(input, from, &is_last));
-        const char *newline = memchr(from->buffer, '\n', from->size);
+        const char *newline = memchr(from->buffer, '\n', ready_of(from));
         if (newline != NULL) {
             drop(from, (size_t)(newline - from->buffer) + 1);
             return GY_OK;
         }
-        drop(from, from->size);
+        drop(from, ready_of(from));
     }
     return GY_OK;
 }
@@ -202,10 +252,10 @@ static gy_status visit_expanding(gy_input_state *state, visit_piece visit, expan
         }
         gy_piece_of piece = {
             .data = from->buffer,
-            .size = from->size,
+            .size = ready_of(from),
             .offset = from->offset,
             .is_last = is_last,
-            .stop = (size_t)GY_MIN((uint64_t)from->size, from->end - from->offset)};
+            .stop = (size_t)GY_MIN((uint64_t)ready_of(from), from->end - from->offset)};
         size_t used = 0;
         const size_t mark = skip_mark(state->input, &piece);
         GY_TRY(visit(state, &piece, &used));
@@ -224,7 +274,8 @@ gy_status gy_input_visit_stream(const gy_input *input, gy_input_fill fill, void 
         .arg = fill_arg,
         .capacity = GY_MIN((size_t)PIECE_BYTES, input->record_most),
         .offset = gy_input_stream_begin(input->format, input->record_bytes, input->begin),
-        .end = input->end != 0 ? input->end : UINT64_MAX};
+        .end = input->end != 0 ? input->end : UINT64_MAX,
+        .is_turning = has_lines(input) && input->line_end == GY_LINE_END_ANY};
     from.buffer = gy_alloc("mapreduce.input", from.capacity);
     if (from.buffer == NULL) {
         return GY_NOMEM;
@@ -241,6 +292,36 @@ gy_status gy_input_visit_stream(const gy_input *input, gy_input_fill fill, void 
 static gy_status fill_from_source(void *arg, char *data, size_t wanted, size_t *got)
 {
     return gy_source_read(arg, data, wanted, got);
+}
+
+/* A mapped file, from the byte on that its part's stream begins with. */
+typedef struct mapped_rest {
+    const char *data;
+    size_t size;
+} mapped_rest;
+
+static gy_status fill_from_mapped(void *arg, char *data, size_t wanted, size_t *got)
+{
+    mapped_rest *from = arg;
+    *got = GY_MIN(wanted, from->size);
+    memcpy(data, from->data, *got);
+    from->data += *got;
+    from->size -= *got;
+    return GY_OK;
+}
+
+/* Through a copy, in which '\r' becomes '\n'. */
+static gy_status visit_turned(const gy_input *input, gy_record_visit visit, void *arg)
+{
+    const uint64_t begin =
+        gy_input_stream_begin(input->format, input->record_bytes, input->begin);
+    if (begin >= input->size_bytes || input->end <= input->begin) {
+        return GY_OK;
+    }
+    mapped_rest rest = {input->data + begin, input->size_bytes - (size_t)begin};
+    gy_input stream = *input;
+    stream.end = input->end < input->size_bytes ? input->end : 0;
+    return gy_input_visit_stream(&stream, fill_from_mapped, &rest, visit, arg);
 }
 
 static gy_status visit_compressed(const gy_input *input, gy_record_visit visit, void *arg)
@@ -265,7 +346,10 @@ gy_status gy_input_visit(const gy_input *input, gy_record_visit visit, void *arg
         return gy_fail(GY_ARG, "%s: bytes %llu to %llu of what cannot be parted", input->path,
                        (unsigned long long)input->begin, (unsigned long long)input->end);
     }
-    return gy_format_is_packed(encoding_of(input), input->data, input->size_bytes)
-               ? visit_compressed(input, visit, arg)
+    if (gy_format_is_packed(encoding_of(input), input->data, input->size_bytes)) {
+        return visit_compressed(input, visit, arg);
+    }
+    return gy_input_is_turned(input, input->data, input->size_bytes)
+               ? visit_turned(input, visit, arg)
                : visit_mapped(&state, visitor_of(input->format));
 }

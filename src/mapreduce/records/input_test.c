@@ -10,6 +10,8 @@
 
 #include "gy_test.h"
 
+#define MARK "\xef\xbb\xbf"
+
 enum { RECORDS_MAX = 4000 };
 
 typedef struct seen {
@@ -60,19 +62,27 @@ static void check_same(seen *a, seen *b)
 static void visit_naively(const gy_input *input, seen *all)
 {
     const char *data = input->data;
-    size_t begin = 0;
-    for (size_t i = 0; i <= input->size_bytes; i++) {
-        const bool is_end = i == input->size_bytes;
-        if (is_end ? begin == i : data[i] != '\n') {
+    const size_t size = input->size_bytes;
+    const bool has_lone =
+        input->line_end == GY_LINE_END_ANY ||
+        (input->line_end == GY_LINE_END_AUTO && memchr(data, '\n', size) == NULL);
+    size_t begin = size >= 3 && memcmp(data, MARK, 3) == 0 ? 3 : 0;
+    for (size_t i = begin; i <= size; i++) {
+        const bool is_end = i == size, is_lone = !is_end && has_lone && data[i] == '\r' &&
+                                                 (i + 1 == size || data[i + 1] != '\n');
+        if (is_end ? begin == i : data[i] != '\n' && !is_lone) {
             continue;
         }
-        gy_record record = {.data = data + begin, .size = i - begin, .offset = begin};
+        const size_t cut =
+            input->line_end != GY_LINE_END_LF && i > begin && data[i - 1] == '\r';
+        gy_record record = {.data = data + begin, .size = i - begin - cut, .offset = begin};
         if (input->format == GY_RECORDS_KEY_VALUE) {
             record.key = record.data;
-            while (record.key_size < i - begin && record.key[record.key_size] != '\t') {
+            const size_t whole = record.size;
+            while (record.key_size < whole && record.key[record.key_size] != '\t') {
                 record.key_size++;
             }
-            const size_t taken = GY_MIN(record.key_size + 1, i - begin);
+            const size_t taken = GY_MIN(record.key_size + 1, whole);
             record.data += taken;
             record.size -= taken;
         }
@@ -101,13 +111,22 @@ static void parts_cut_at_every_byte(void **state)
         size_t size = gy_random_below(&random, 60);
         const gy_record_format format = formats[i % GY_COUNT(formats)];
         size -= format == GY_RECORDS_FIXED ? size % 7 : 0;
-        char *text = draw_text(&random, size, i % 3 == 0 ? "\n\n\ta" : "abcdefg\t \n\r");
+        static const char *const bytes[] = {"\n\n\ta", "abcdefg\t \n\r", "a\r\n", "ab\r"};
+        char *text = draw_text(&random, size, bytes[i / 3 % GY_COUNT(bytes)]);
+        if (i % 5 == 0 && size >= 3 && format != GY_RECORDS_FIXED) {
+            memcpy(text, MARK, 3);
+        }
         seen whole = {0}, naive = {0}, parts = {0};
         gy_input input = input_of(format, text, size);
+        input.line_end = (gy_line_end)(i / 12 % 3);
         assert_ok(gy_input_visit(&input, see, &whole));
         if (format == GY_RECORDS_LINES || format == GY_RECORDS_KEY_VALUE) {
             visit_naively(&input, &naive);
             check_same(&whole, &naive);
+        }
+        if (!gy_input_can_part(&input, text, size)) { /* '\r' and no '\n': seen in all of it */
+            assert_int_equal(input.line_end, GY_LINE_END_AUTO);
+            input.line_end = GY_LINE_END_ANY;
         }
         for (size_t cut = 0; cut <= size; cut++) {
             for (size_t other = cut; other <= size; other += 1 + other / 16) {
@@ -292,6 +311,64 @@ static void bad_files_are_refused_by_place(void **state)
     assert_status(gy_input_visit(&part, see, NULL), GY_ARG);
 }
 
+static void check_lines(gy_input input, const char *expected)
+{
+    seen all = {0};
+    assert_ok(gy_input_visit(&input, see, &all));
+    assert_string_equal(gy_text_get(&all.bytes), expected);
+    gy_text_free(&all.bytes);
+}
+
+static void what_ends_lines_is_an_option(void **state)
+{
+    (void)state;
+    static const char mixed[] = MARK "a\r\nb\rc\r\r\n\nd\r", old[] = MARK "a\rb\r\rc";
+    gy_input input = input_of(GY_RECORDS_LINES, mixed, sizeof(mixed) - 1);
+    check_lines(input, "3:a;6:b\rc\r;12:;13:d;");
+    input.line_end = GY_LINE_END_LF;
+    check_lines(input, "3:a\r;6:b\rc\r\r;12:;13:d\r;");
+    input.line_end = GY_LINE_END_ANY;
+    check_lines(input, "3:a;6:b;8:c;10:;12:;13:d;");
+    input = input_of(GY_RECORDS_LINES, old, sizeof(old) - 1);
+    check_lines(input, "3:a;5:b;7:;8:c;");
+    assert_false(gy_input_can_part(&input, old, sizeof(old) - 1));
+    input.line_end = GY_LINE_END_LF;
+    check_lines(input, "3:a\rb\r\rc;");
+    /* Within quotes a field keeps its bytes. */
+    static const char rows[] = MARK "\"a\r\n\",b\r\"c\r\",d\r\n\re,f\r";
+    input = input_of(GY_RECORDS_CSV, rows, sizeof(rows) - 1);
+    check_lines(input, "3:\"a\r\n\",b;11:\"c\r\",d;20:e,f;");
+    input = input_of(GY_RECORDS_CSV, "a,b\rc,d\n", 8);
+    input.line_end = GY_LINE_END_LF;
+    check_lines(input, "0:a,b\rc,d;");
+}
+
+/* What is compressed and longer than the buffer: '\r' and '\n' on both sides of its end. */
+static void ends_of_lines_meet_ends_of_buffers(void **state)
+{
+    (void)state;
+    const size_t size = (2 << 20) + 100;
+    for (int shift = 0; shift < 3; shift++) {
+        char *text = gy_alloc("test", size);
+        for (size_t i = 0; i < size; i++) {
+            text[i] = "ab\r\n"[(i + (size_t)shift) % 4];
+        }
+        for (int end = 0; end < 3; end++) {
+            seen whole = {0}, expanded = {0};
+            gy_input input = input_of(GY_RECORDS_LINES, text, size);
+            input.line_end = (gy_line_end)end;
+            visit_naively(&input, &whole);
+            char *packed = gzip_of(text, size, &input.size_bytes);
+            input.data = packed;
+            assert_ok(gy_input_visit(&input, see, &expanded));
+            check_same(&whole, &expanded);
+            gy_text_free(&whole.bytes);
+            gy_free(packed);
+        }
+        gy_free(text);
+    }
+}
+
 /* Records of a fixed size are taken as they are, whatever they begin with. */
 static void fixed_records_are_not_looked_at(void **state)
 {
@@ -404,11 +481,15 @@ static void parts_as_streams_have_the_same_records(void **state)
         }
         gy_input part = input_of(format, text, size);
         part.record_most = 4 << 20;
+        part.line_end = (gy_line_end)(i / 8 % 3);
         if (!is_large && i % 8 >= 4) { /* room for little more than a record */
             for (size_t at = 8; at < size && format != GY_RECORDS_FIXED; at += 9) {
                 text[at] = '\n';
             }
             part.record_most = 10 + gy_random_below(&random, 20);
+        }
+        if (!gy_input_can_part(&part, text, size)) {
+            part.line_end = GY_LINE_END_ANY;
         }
         size_t taken = 0;
         for (int cut = 0; cut < 5; cut++) {
@@ -514,7 +595,7 @@ static void fields_come_back_as_they_were(void **state)
             }
             gy_text_add(&expected, "$");
             if (row + 1 < rows || i % 2 == 0) {
-                gy_text_add(&file, i % 3 == 0 ? "\r\n" : "\n");
+                gy_text_add(&file, i % 3 == 0 ? "\r\n" : i % 3 == 1 ? "\r" : "\n");
             }
         }
         char *exact = gy_alloc("test", file.size_bytes);
@@ -548,7 +629,7 @@ static void words_of_records(void **state)
         gy_token word = gy_first_word(&record);
         for (size_t at = 0; at < size;) {
             size_t end = at;
-            while (end < size && strchr(" \t\n", text[end]) == NULL) {
+            while (end < size && strchr(" \t\n\r", text[end]) == NULL) {
                 end++;
             }
             if (end > at) {
@@ -575,6 +656,8 @@ int main(void)
         cmocka_unit_test(a_line_longer_than_memory_is_refused),
         cmocka_unit_test(a_stream_ends_soon_behind_its_part),
         cmocka_unit_test(bad_files_are_refused_by_place),
+        cmocka_unit_test(what_ends_lines_is_an_option),
+        cmocka_unit_test(ends_of_lines_meet_ends_of_buffers),
         cmocka_unit_test(fixed_records_are_not_looked_at),
         cmocka_unit_test(containers_within_containers_are_refused),
         cmocka_unit_test(fields_come_back_as_they_were),

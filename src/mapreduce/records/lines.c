@@ -10,7 +10,8 @@ enum { TEXT_BYTES = 64 << 10 };
 gy_status gy_visit_lines(gy_input_state *state, const gy_piece_of *piece, size_t *used)
 {
     gy_record record = {.file = state->input->path};
-    const bool has_keys = state->input->format == GY_RECORDS_KEY_VALUE;
+    const bool has_keys = state->input->format == GY_RECORDS_KEY_VALUE,
+               takes_cr = state->input->line_end != GY_LINE_END_LF;
     size_t at = 0;
     while (at < piece->stop) {
         const char *line = piece->data + at;
@@ -18,7 +19,8 @@ gy_status gy_visit_lines(gy_input_state *state, const gy_piece_of *piece, size_t
         if (newline == NULL && !piece->is_last) {
             break;
         }
-        const size_t size = newline != NULL ? (size_t)(newline - line) : piece->size - at;
+        const size_t whole = newline != NULL ? (size_t)(newline - line) : piece->size - at;
+        const size_t size = whole - (takes_cr && whole > 0 && line[whole - 1] == '\r');
         record.offset = piece->offset + at;
         record.data = line;
         record.size = size;
@@ -30,7 +32,7 @@ gy_status gy_visit_lines(gy_input_state *state, const gy_piece_of *piece, size_t
             record.size = tab != NULL ? size - record.key_size - 1 : 0;
         }
         GY_TRY(state->visit(state->arg, &record));
-        at += size + (newline != NULL);
+        at += whole + (newline != NULL);
     }
     *used = at;
     return GY_OK;

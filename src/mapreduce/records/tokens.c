@@ -32,9 +32,11 @@ static gy_word find_plainly(const char *at, const char *end)
 static inline unsigned blanks_at(const char *at)
 {
     const __m128i bytes = _mm_loadu_si128((const void *)at);
-    const __m128i blank = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')),
-                                                    _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t'))),
-                                       _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\n')));
+    const __m128i blank =
+        _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')),
+                                  _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t'))),
+                     _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\n')),
+                                  _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\r'))));
     return (unsigned)_mm_movemask_epi8(blank);
 }
 

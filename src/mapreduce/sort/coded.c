@@ -26,7 +26,7 @@ enum {
 
 static bool is_blank(char letter)
 {
-    return letter == ' ' || letter == '\t';
+    return letter == ' ' || letter == '\t' || letter == '\r';
 }
 
 /* Field `number` of a line, data NULL when it has not so many. */
@@ -306,7 +306,7 @@ gy_status gy_sort_coded(gy_vertex *vertex, const gy_sort_records *records,
         status = gy_sorter_end(run.sorter);
     }
     if (status == GY_OK) {
-        status = gy_sort_write(vertex, run.sorter, records->layout->kind == GY_LAYOUT_LINES);
+        status = gy_sort_write(vertex, run.sorter, records->layout);
     }
     if (run.without_field > 0) {
         gy_vertex_count(vertex, GY_COUNTER_NO_FIELD, run.without_field);

@@ -27,6 +27,7 @@ static void set_layout(gy_sort_layout *layout, const gy_sort_options *options)
     layout->record_bytes = options->record_bytes;
     layout->key_offset = options->key_offset;
     layout->key_bytes = options->key_bytes;
+    layout->takes_cr = !is_fixed && options->line_end != GY_LINE_END_LF;
     if (is_fixed && layout->key_bytes == 0 && layout->key_offset < layout->record_bytes) {
         layout->key_bytes = layout->record_bytes - layout->key_offset;
     }
@@ -95,15 +96,18 @@ static gy_status look_at(sort_inputs *inputs, gy_arena *arena, const gy_sort_opt
         const gy_input input = {.path = path,
                                 .format =
                                     record_bytes > 0 ? GY_RECORDS_FIXED : GY_RECORDS_LINES,
-                                .encoding = options->encoding};
+                                .encoding = options->encoding,
+                                .line_end = options->line_end};
         if (!file.is_object) {
             GY_TRY(gy_input_check_head(&input, file.head, file.head_bytes));
         }
         const gy_encoding encoding = gy_encoding_for(options->encoding, path, record_bytes > 0);
         const bool is_packed = gy_format_is_packed(encoding, file.head, file.head_bytes);
         /* Samples and ranges are read from mapped files, so an object becomes one. */
-        inputs->is_made[i] = file.is_object || is_packed;
-        inputs->encodings[i] = file.is_object || is_packed ? encoding : GY_ENCODING_PLAIN;
+        inputs->is_made[i] = file.is_object || is_packed ||
+                             (file.has_cr_lines && gy_input_asks_for_cr(&input)) ||
+                             (record_bytes == 0 && options->line_end == GY_LINE_END_ANY);
+        inputs->encodings[i] = inputs->is_made[i] ? encoding : GY_ENCODING_PLAIN;
         inputs->made_count += inputs->is_made[i];
         inputs->ranges[i] = gy_job_range(arena, path, file.size_bytes);
         if (inputs->ranges[i] == NULL) {
@@ -145,14 +149,15 @@ static const void *make_parameter(gy_arena *arena, const gy_sort_told *told, con
 }
 
 static gy_status add_expanders(gy_dag *dag, gy_arena *arena, const sort_inputs *inputs,
-                               size_t record_bytes, gy_part *part)
+                               const gy_sort_options *sort, gy_part *part)
 {
     gy_vertex_options *options = gy_arena_alloc(arena, inputs->made_count * sizeof(*options));
     const char **files = gy_arena_alloc(arena, 2 * inputs->made_count * sizeof(*files));
     gy_sort_told told;
     memset(&told, 0, sizeof(told));
     told.is_expander = true;
-    told.layout.record_bytes = record_bytes;
+    told.layout.record_bytes = sort->record_bytes;
+    told.line_end = sort->line_end;
     for (size_t i = 0; options != NULL && files != NULL && i < inputs->made_count; i++) {
         const char *path = inputs->paths[inputs->places[i]];
         told.encoding = inputs->encodings[inputs->places[i]];
@@ -188,7 +193,7 @@ static gy_status add_sort(gy_dag *dag, gy_arena *arena, const sort_inputs *input
         return GY_NOMEM;
     }
     if (inputs->made_count > 0) {
-        GY_TRY(add_expanders(dag, arena, inputs, options->record_bytes, &expanders));
+        GY_TRY(add_expanders(dag, arena, inputs, options, &expanders));
     }
     gy_part part = gy_part_clone(
         gy_dag_vertex(

@@ -122,7 +122,10 @@ static void typed_keys_sort(void **state)
     (void)state;
     gy_random random = {gy_test_seed(), 2};
     for (int kind = GY_KEY_INT64; kind <= GY_KEY_FLOAT64; kind++) {
-        const gy_sort_layout layout = {GY_LAYOUT_FIXED, (gy_key_kind)kind, 8, 0, 8, false};
+        const gy_sort_layout layout = {.kind = GY_LAYOUT_FIXED,
+                                       .key = (gy_key_kind)kind,
+                                       .record_bytes = 8,
+                                       .key_bytes = 8};
         bytes data = {0};
         add_field(&data, &random, 8 * 3001, 256);
         check(&layout, data.data, data.size_bytes);
@@ -209,7 +212,7 @@ static void records_that_are_cut_are_refused(void **state)
         {.kind = GY_LAYOUT_FIXED, .record_bytes = 10, .key_offset = 8, .key_bytes = 3},
         {.kind = GY_LAYOUT_FIXED, .record_bytes = 10},
         {.kind = GY_LAYOUT_LINES, .key = GY_KEY_INT64},
-        {GY_LAYOUT_FIXED, GY_KEY_INT64, 10, 0, 4, false},
+        {.kind = GY_LAYOUT_FIXED, .key = GY_KEY_INT64, .record_bytes = 10, .key_bytes = 4},
         {.kind = GY_LAYOUT_LINES, .has_values = true}};
     for (size_t i = 0; i < GY_COUNT(bad); i++) {
         assert_int_equal(gy_sort_layout_check(&bad[i]), GY_ARG);

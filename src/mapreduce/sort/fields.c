@@ -8,6 +8,7 @@
  * Field n of a line begins at the n-th bit of `begins` since the line's first byte.
  */
 #include "mapreduce/fields.h"
+#include "mapreduce/words.h"
 
 #include "base/base.h"
 
@@ -108,7 +109,7 @@ static marks marks_plain(const char *text)
     marks here = {0, 0};
     for (int i = 0; i < BLOCK; i++) {
         here.newline |= (uint64_t)(text[i] == '\n') << i;
-        here.blank |= (uint64_t)(text[i] == ' ' || text[i] == '\t' || text[i] == '\n') << i;
+        here.blank |= (uint64_t)gy_is_blank(text[i]) << i;
     }
     return here;
 }
@@ -133,8 +134,10 @@ AVX2 static inline marks marks_of_half(const char *text)
     const __m256i bytes = _mm256_loadu_si256((const void *)text);
     const __m256i newline = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\n'));
     const __m256i blank = _mm256_or_si256(
-        newline, _mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(' ')),
-                                 _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\t'))));
+        newline,
+        _mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(' ')),
+                        _mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\t')),
+                                        _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\r')))));
     return (marks){(uint32_t)_mm256_movemask_epi8(blank),
                    (uint32_t)_mm256_movemask_epi8(newline)};
 }
@@ -161,7 +164,8 @@ AVX512 static inline marks marks_avx512(const char *text)
     const __m512i bytes = _mm512_loadu_si512(text);
     const uint64_t newline = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('\n'));
     return (marks){newline | _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(' ')) |
-                       _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('\t')),
+                       _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('\t')) |
+                       _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('\r')),
                    newline};
 }
 

@@ -9,7 +9,7 @@
 
 static bool is_blank(char c)
 {
-    return c == ' ' || c == '\t' || c == '\n';
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
 static size_t find_slowly(const char *text, size_t size, unsigned number, uint32_t *edges,
@@ -85,7 +85,7 @@ static void random_texts(void **state)
         const size_t size = gy_random_below(&random, round % 50 == 0 ? sizeof(text) : 300);
         const char *bytes = round % 3 == 0   ? "a \n"
                             : round % 3 == 1 ? "abcdef gh\t\n"
-                                             : "ab cdefghijklmno\np";
+                                             : "ab cdefghijklmno\r\np";
         for (size_t i = 0; i < size; i++) {
             text[i] = bytes[gy_random_below(&random, strlen(bytes))];
         }

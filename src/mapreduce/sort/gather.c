@@ -63,7 +63,8 @@ static gy_status gather_fixed(gy_sort_gather *gather, const gy_entry *entries, s
 /* A line in pieces: a long one must not ask for as much room. */
 static gy_status write_line(const gy_sort_sink *sink, const gy_sort_item *item, bool is_cut)
 {
-    for (size_t at = 0; at < item->size_bytes;) {
+    size_t at = 0;
+    do {
         const size_t some = GY_MIN(item->size_bytes - at, (size_t)ROOM_BYTES);
         const bool ends = is_cut && at + some == item->size_bytes;
         void *room = NULL;
@@ -74,7 +75,7 @@ static gy_status write_line(const gy_sort_sink *sink, const gy_sort_item *item, 
         }
         GY_TRY(sink->wrote(sink->arg, some + ends));
         at += some;
-    }
+    } while (at < item->size_bytes);
     return GY_OK;
 }
 
@@ -85,8 +86,8 @@ static gy_status gather_lines(gy_sort_gather *gather, const gy_entry *entries, s
         if (i + AHEAD < count) {
             prefetch(record_of(records, &entries[i + AHEAD]), GY_CACHE_LINE);
         }
-        const gy_sort_item item = gy_sort_item_at(records, entries[i].position);
-        const bool is_cut = item.data[item.size_bytes - 1] != '\n';
+        gy_sort_item item = gy_sort_item_at(records, entries[i].position);
+        const bool is_cut = gy_sort_line_trim(records->layout, item.data, &item.size_bytes);
         GY_TRY(write_line(gather->sink, &item, is_cut));
         gather->report->bytes += item.size_bytes + is_cut;
     }

@@ -26,7 +26,7 @@ typedef struct gy_sort_gather {
     gy_entry *flat, *scratch; /* GY_FLAT_ENTRIES each */
 } gy_sort_gather;
 
-/** Write the records of entries in their order; a last line gets its '\n'. */
+/** Write the records of entries in their order; lines end by '\n'. */
 GY_MUST_CHECK gy_status gy_sort_gather_entries(gy_sort_gather *gather, const gy_entry *entries,
                                                size_t count);
 

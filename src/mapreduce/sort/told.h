@@ -37,6 +37,7 @@ typedef struct gy_sort_told {
     uint32_t input_count;
     bool is_expander;     /* writes what a compressed file or an object holds */
     gy_encoding encoding; /* of which it is; PLAIN: taken as it stands */
+    gy_line_end line_end; /* of that; '\r' that ends lines becomes '\n' */
 } gy_sort_told;
 
 /* ---- coded.c ---- */
@@ -57,8 +58,9 @@ GY_MUST_CHECK gy_status gy_sort_coded(gy_vertex *vertex, const gy_sort_records *
 
 /* ---- vertex.c ---- */
 
-/** Write what the sorter gives; lines get their ends. */
-GY_MUST_CHECK gy_status gy_sort_write(gy_vertex *vertex, gy_sorter *sorter, bool is_lines);
+/** Write what the sorter gives; lines end by '\n'. */
+GY_MUST_CHECK gy_status gy_sort_write(gy_vertex *vertex, gy_sorter *sorter,
+                                      const gy_sort_layout *layout);
 /** A sorter of the vertex's memory and scratch folder. */
 GY_MUST_CHECK gy_status gy_sort_sorter(gy_vertex *vertex, gy_key_kind key, gy_sorter **sorter);
 /** What the sorter did, as counters. */

@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "flow/objects/input.h"
+#include "mapreduce/input.h"
 #include "store/store.h"
 
 enum { SAMPLE_SEED = 1, EXPAND_BYTES = 1 << 20 };
@@ -37,7 +38,7 @@ static gy_status add_block(void *arg, gy_entry *block, size_t count)
     return gy_sorter_add(to->sorter, items, count);
 }
 
-gy_status gy_sort_write(gy_vertex *vertex, gy_sorter *sorter, bool is_lines)
+gy_status gy_sort_write(gy_vertex *vertex, gy_sorter *sorter, const gy_sort_layout *layout)
 {
     for (;;) {
         gy_sort_item item = {0};
@@ -46,8 +47,10 @@ gy_status gy_sort_write(gy_vertex *vertex, gy_sorter *sorter, bool is_lines)
         if (!has) {
             return GY_OK;
         }
+        const bool is_cut = layout->kind == GY_LAYOUT_LINES &&
+                            gy_sort_line_trim(layout, item.value, &item.value_bytes);
         GY_TRY(gy_vertex_write(vertex, 0, item.value, item.value_bytes));
-        if (is_lines && item.value[item.value_bytes - 1] != '\n') {
+        if (is_cut) {
             GY_TRY(gy_vertex_write(vertex, 0, "\n", 1));
         }
     }
@@ -83,7 +86,7 @@ static gy_status sort_by_runs(gy_vertex *vertex, const gy_sort_records *records,
         status = gy_sorter_end(sorter);
     }
     if (status == GY_OK) {
-        status = gy_sort_write(vertex, sorter, records->layout->kind == GY_LAYOUT_LINES);
+        status = gy_sort_write(vertex, sorter, records->layout);
     }
     gy_sort_tell(vertex, sorter);
     gy_sorter_free(sorter);
@@ -152,21 +155,44 @@ static gy_status open_input(gy_vertex *vertex, const gy_sort_told *told, const c
     return gy_source_of(data, size, path, told->encoding, source);
 }
 
+/* What is looked at in the first bytes. */
+static gy_status look_at_head(const gy_sort_told *told, const gy_source *source,
+                              const char *data, size_t size, bool *is_turned)
+{
+    const gy_input input = {.format = told->layout.record_bytes > 0 ? GY_RECORDS_FIXED
+                                                                    : GY_RECORDS_LINES,
+                            .line_end = told->line_end};
+    *is_turned = gy_input_is_turned(&input, data, size);
+    return told->layout.record_bytes > 0 || told->encoding != GY_ENCODING_AUTO
+               ? GY_OK
+               : gy_format_check_text(gy_source_name(source), gy_source_is_packed(source), data,
+                                      GY_MIN(size, (size_t)GY_FORMAT_HEAD_BYTES));
+}
+
 static gy_status expand_all(gy_vertex *vertex, const gy_sort_told *told, gy_source *source,
                             uint64_t *size_bytes)
 {
-    const bool is_checked =
-        told->layout.record_bytes == 0 && told->encoding == GY_ENCODING_AUTO;
+    bool is_turned = false;
+    char held = 0; /* (held_bytes) what the next byte says more about */
+    size_t held_bytes = 0;
     *size_bytes = 0;
-    for (size_t got = EXPAND_BYTES; got == EXPAND_BYTES; *size_bytes += got) {
-        void *to = NULL;
-        GY_TRY(gy_vertex_room(vertex, 0, EXPAND_BYTES, &to));
-        GY_TRY(gy_source_read(source, to, EXPAND_BYTES, &got));
-        if (*size_bytes == 0 && is_checked) {
-            GY_TRY(gy_format_check_text(gy_source_name(source), gy_source_is_packed(source), to,
-                                        GY_MIN(got, (size_t)GY_FORMAT_HEAD_BYTES)));
+    for (bool is_last = false; !is_last;) {
+        void *room_at = NULL;
+        size_t got = 0;
+        GY_TRY(gy_vertex_room(vertex, 0, EXPAND_BYTES, &room_at));
+        char *to = room_at;
+        to[0] = held;
+        GY_TRY(gy_source_read(source, to + held_bytes, EXPAND_BYTES - held_bytes, &got));
+        is_last = got < EXPAND_BYTES - held_bytes;
+        const size_t size = held_bytes + got;
+        if (*size_bytes == 0) {
+            GY_TRY(look_at_head(told, source, to, size, &is_turned));
         }
-        GY_TRY(gy_vertex_wrote(vertex, 0, got));
+        const size_t ready = is_turned ? gy_input_turn(to, 0, size, is_last) : size;
+        held_bytes = size - ready;
+        held = to[held_bytes > 0 ? ready : 0];
+        *size_bytes += got;
+        GY_TRY(gy_vertex_wrote(vertex, 0, ready));
     }
     return GY_OK;
 }
