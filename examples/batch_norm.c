@@ -54,9 +54,9 @@ int main(int argc, char **argv)
                                 .input_sizes = {WIDTH},
                                 .comm = gy_comm_world()};
     gy_train_options plan = {.epochs = 20, .batch = 50, .optimizer = GY_ADAM, .rate = 0.01};
-    gy_train_result result;
-    gy_model *model, *loaded;
-    gy_tensor *rows;
+    gy_train_result result = {0};
+    gy_model *model = NULL, *loaded = NULL;
+    gy_tensor *rows = NULL;
     double loss, accuracy, apart = 0;
     int first = gy_comm_rank(options.comm) == 0;
     int status = argc != 2 || gy_model_new(&options, &model) ||
@@ -80,7 +80,14 @@ int main(int argc, char **argv)
         }
         printf("accuracy %.3f; rows alone and together differ by %.1g\n", accuracy, apart);
     }
-    const char *usage = "usage: batch_norm MODEL";
-    return status ? fprintf(stderr, "%s\n", argc != 2 ? usage : gy_error_text()),
-           1      : apart > 1e-4;
+    gy_tensor_drop(rows);
+    gy_model_free(loaded);
+    gy_train_result_free(&result);
+    gy_model_free(model);
+    if (status) {
+        fprintf(stderr, "%s\n", argc != 2 ? "usage: batch_norm MODEL" : gy_error_text());
+        return 1;
+    }
+    gy_comm_world_close();
+    return apart > 1e-4;
 }

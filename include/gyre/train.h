@@ -199,9 +199,9 @@ typedef struct gy_train_result {
  * @param test may be NULL
  * The last batch of an epoch has the rows that are left; a batch larger than the set is all of
  * it. Losses are means over rows, whatever the ranks' shares.
- * @return GY_OK; GY_NUMERIC the loss is not a number (names the step, counted from 1; the model
- * is what that step left); GY_ARG a label out of range (names the sample), an option; what
- * data, files, ranks failed with
+ * @return GY_OK; GY_NUMERIC the loss is not a number (names the step, counted from 1), or a
+ * parameter is not finite at a checkpoint or the end: the model is what that step left; GY_ARG
+ * a label out of range (names the sample), an option; what data, files, ranks failed with
  */
 GY_API GY_MUST_CHECK gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
                                         const gy_train_options *options,

@@ -328,8 +328,44 @@ static gy_status report(loop *l, bool is_epoch_end)
     return gy_train_tell(l->model->comm, l->options.on_step(l->options.arg, &progress));
 }
 
+static bool is_finite(gy_tensor *tensor)
+{
+    const gy_view view = gy_tensor_pin(tensor);
+    const int64_t count = gy_view_count(&view);
+    bool is_good = true;
+    for (int64_t i = 0; is_good && i < count; i++) {
+        is_good = view.dtype == GY_F32 ? isfinite(((const float *)view.data)[i])
+                                       : isfinite(((const double *)view.data)[i]);
+    }
+    gy_tensor_unpin(tensor);
+    return is_good;
+}
+
+/* What is kept of a training, in a file or in the model, is of use: a finite loss may have a
+ * gradient that is not, and then the next step only would tell. All ranks see the same. */
+static gy_status check_parameters(const loop *l)
+{
+    for (size_t i = 0; i < l->model->slot_count; i++) {
+        const gy_slot *slot = &l->model->slots[i];
+        gy_tensor *value = NULL;
+        if (slot->kind == GY_SLOT_STATE) {
+            continue;
+        }
+        GY_TRY(gy_slot_tensor(l->model, slot->name, &value));
+        if (!is_finite(value)) {
+            return gy_fail(GY_NUMERIC,
+                           "%s is not finite after step %lld of %lld (rate %g): try a lower "
+                           "rate or a clipped gradient, or look for such values in the data",
+                           slot->name, (long long)l->state.step, (long long)l->steps,
+                           gy_tensor_get(l->scalars[2], 0));
+        }
+    }
+    return GY_OK;
+}
+
 static gy_status save_state(loop *l)
 {
+    GY_TRY(check_parameters(l));
     GY_TRY(gy_checkpoint_write(l->model, &l->options, l->train, &l->state));
     l->saved_step = l->state.step;
     return GY_OK;
@@ -372,6 +408,7 @@ static gy_status run(loop *l)
     if (l->options.checkpoint_folder != NULL && l->saved_step != l->state.step) {
         GY_TRY(save_state(l)); /* stopped between two: go on from here */
     }
+    GY_TRY(check_parameters(l));
     gy_session_stats after = gy_session_statistics(l->model->session);
     l->result.seconds = (double)(gy_now_ns(gy_env_real()) - l->begun_ns) / 1e9;
     l->result.compute_s = after.compute_s - before.compute_s;

@@ -1,0 +1,82 @@
+/* Goal: layers go through their text and back, and what cannot is refused. */
+#include "train/train_priv.h"
+
+#include <string.h>
+
+#include "gy_test.h"
+
+enum { WIDTH = 4, CLASSES = 3 };
+
+static void layer_texts_round_trip_and_refuse(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "conv2d 32 5 0 2; relu; max_pool 2 2 0; flatten; dense 512; dropout 0.5; "
+        "batch_norm 0.25 0.001; dense 10";
+    gy_layer *layers = NULL;
+    int count = 0;
+    assert_ok(gy_layers_parse(text, &layers, &count));
+    assert_int_equal(count, 8);
+    gy_text out = {.data = NULL};
+    gy_layers_text(layers, count, &out);
+    assert_string_equal(gy_text_get(&out), text);
+    gy_text_free(&out);
+    gy_free(layers);
+    static const char *const bad[] = {"",
+                                      "dense",
+                                      "dense 0",
+                                      "dense 1e99",
+                                      "soup 3",
+                                      "dropout 1",
+                                      "relu 4",
+                                      "dense 3 relu",
+                                      "conv2d 32",
+                                      "max_pool 0 1 1",
+                                      "batch_norm",
+                                      "batch_norm 2 1e-5",
+                                      "batch_norm 0.1 -1"};
+    for (size_t i = 0; i < GY_COUNT(bad); i++) {
+        assert_status(gy_layers_parse(bad[i], &layers, &count), GY_FORMAT);
+    }
+}
+
+/* What is made can be saved and loaded; the rest is refused when it is made. */
+static void what_no_file_could_hold_is_refused(void **state)
+{
+    (void)state;
+    static const gy_layer layers[] = {
+        {.kind = GY_LAYER_DROPOUT, .rate = 0.9999999},
+        {.kind = GY_LAYER_DROPOUT, .rate = -1},
+        {.kind = GY_LAYER_DENSE},
+        {.kind = GY_LAYER_BATCH_NORM, .momentum = 1.5},
+        {.kind = GY_LAYER_BATCH_NORM, .epsilon = -1e-5},
+        {.kind = (gy_layer_kind)99},
+    };
+    gy_model *model = NULL;
+    gy_model_options options = {.layers = layers,
+                                .layer_count = 1,
+                                .dtype = GY_F64,
+                                .input_rank = 1,
+                                .input_sizes = {WIDTH}};
+    for (size_t i = 0; i < GY_COUNT(layers); i++) {
+        options.layers = &layers[i];
+        assert_status(gy_model_new(&options, &model), GY_ARG);
+        assert_non_null(strstr(gy_error_text(), "model: "));
+    }
+    static const char *const names[] = {"a", "b\nc", "d"};
+    const gy_layer dense = gy_dense(CLASSES);
+    options.layers = &dense;
+    options.class_names = names;
+    options.class_count = CLASSES;
+    assert_status(gy_model_new(&options, &model), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "class 1 holds a line end"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layer_texts_round_trip_and_refuse),
+        cmocka_unit_test(what_no_file_could_hold_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
