@@ -397,7 +397,8 @@ static gy_status run_network(member *me)
     gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){2 * RANDOM_FEATURES, 3}, 2, draw);
     gy_node image = gy_reshape(x, (int64_t[]){GY_BATCH, 1, 2, 2}, 4);
     gy_node maps = gy_conv2d(image, filters, 1, 1);
-    gy_node normal = gy_batch_norm(maps, gain, bias, 1e-5);
+    gy_node normal = gy_batch_norm(maps, gain, bias, 1e-5), running[2];
+    gy_batch_norm_updates(maps, gain, bias, 0.25, running);
     gy_node pooled = gy_max_pool(gy_relu(normal), 2, 1, 0);
     gy_node flat =
         gy_reshape(gy_average_pool(pooled, 2, 1, 0), (int64_t[]){GY_BATCH, GY_ANY}, 2);
@@ -406,12 +407,15 @@ static gy_status run_network(member *me)
     gy_node best = gy_argmax(x, 1);
     gy_node loss = gy_cross_entropy(gy_matmul(both, w),
                                     gy_minimum(gy_cast(best, GY_I32), gy_scalar(g, GY_I32, 2)));
-    gy_node parameters[] = {filters, gain, bias, w}, gradients[4], fetches[6] = {loss, best};
+    gy_node parameters[] = {filters, gain, bias, w}, gradients[4], fetches[8] = {loss, best};
     gy_session *session = NULL;
-    gy_tensor *rows = NULL, *results[6] = {NULL};
+    gy_tensor *rows = NULL, *results[8] = {NULL};
     gy_status status = gy_gradients(loss, parameters, 4, gradients);
     for (int i = 0; i < 4; i++) {
         fetches[2 + i] = gradients[i];
+    }
+    for (int i = 0; i < 2; i++) { /* what would be assigned */
+        fetches[6 + i] = gy_exp(running[i]);
     }
     if (status >= 0) {
         status = open_session(me, g, 4, &session);
@@ -421,9 +425,9 @@ static gy_status run_network(member *me)
     }
     const gy_feed feed = {x, rows};
     if (status >= 0) {
-        status = gy_session_run(session, &feed, 1, BATCH, fetches, 6, results);
+        status = gy_session_run(session, &feed, 1, BATCH, fetches, 8, results);
     }
-    for (int i = 0; status >= 0 && i < 6; i++) {
+    for (int i = 0; status >= 0 && i < 8; i++) {
         status = i == 1 ? GY_OK : keep(me, results[i]);
     }
     gy_tensor_drop(status >= 0 ? results[1] : NULL);
