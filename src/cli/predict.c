@@ -299,19 +299,11 @@ static int label_images(gy_model *model, char **operands, int operand_count)
     return result;
 }
 
-/* A model of images says so by the sizes of its input. */
-static bool takes_images(const gy_model *model)
-{
-    const char *sizes = gy_model_metadata(model, "gyre.input");
-    return strcmp(gy_model_name(model), GY_LANGUAGE_MODEL) != 0 && sizes != NULL &&
-           strchr(sizes, ' ') != NULL;
-}
-
 static int run(char **operands, int operand_count)
 {
     gy_model *model = NULL;
     gy_status status = gy_model_load(operands[0], NULL, &model);
-    if (status == GY_OK && takes_images(model)) {
+    if (status == GY_OK && strcmp(gy_model_name(model), GY_LANGUAGE_MODEL) != 0) {
         int result = label_images(model, operands, operand_count);
         gy_model_free(model);
         return result;

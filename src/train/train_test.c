@@ -584,6 +584,10 @@ static void options_out_of_range_are_named(void **state)
         {{.epochs = 1, .batch = 1, .rate = -1}, "rate is -1"},
         {{.epochs = 1, .batch = 1, .beta2 = 1}, "beta2 is 1"},
         {{.epochs = 1, .batch = 1, .resume = true}, "resume needs"},
+        {{.epochs = 1, .batch = 1, .optimizer = (gy_optimizer_kind)9}, "optimizer is 9"},
+        {{.epochs = 1, .batch = 1, .schedule = (gy_schedule_kind)4}, "schedule is 4"},
+        {{.epochs = 1, .batch = 1, .warmup_steps = -1}, "warmup steps is -1"},
+        {{.epochs = 1, .batch = 1, .clip_norm = NAN}, "clip norm is nan"},
         {{.epochs = 1, .batch = 1, .patience = 1}, "needs a test set"},
     };
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
