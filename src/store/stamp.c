@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -40,15 +41,7 @@ gy_stamp_change gy_stamp_compare(const gy_disk_stamp *was, const gy_disk_stamp *
     return was->attributes != is->attributes ? GY_STAMP_TOUCHED : GY_STAMP_MOVED;
 }
 
-static gy_status refuse(const char *path, const char *what, uint64_t seen, uint64_t expected)
-{
-    return gy_fail(GY_STATE,
-                   "%s changed while it was read (%s %llu, expected %llu): run it again, on a "
-                   "copy if the file goes on changing",
-                   path, what, (unsigned long long)seen, (unsigned long long)expected);
-}
-
-static gy_status refuse_text(const char *path, const char *what)
+static gy_status refuse(const char *path, const char *what)
 {
     return gy_fail(GY_STATE,
                    "%s changed while it was read (%s): run it again, on a copy if the file "
@@ -56,15 +49,25 @@ static gy_status refuse_text(const char *path, const char *what)
                    path, what);
 }
 
-static gy_status tell_other(const char *path, const gy_disk_stamp *was, const gy_disk_stamp *is)
+const char *gy_stamp_tell(const gy_disk_stamp *was, const gy_disk_stamp *is,
+                          char out[GY_STAMP_TEXT_BYTES])
 {
     if (was->device != is->device || was->inode != is->inode) {
-        return refuse(path, "another file has its name: inode", is->inode, was->inode);
+        (void)snprintf(out, GY_STAMP_TEXT_BYTES,
+                       "another file has its name: inode %llu, expected %llu",
+                       (unsigned long long)is->inode, (unsigned long long)was->inode);
+    } else if (was->size_bytes != is->size_bytes) {
+        (void)snprintf(out, GY_STAMP_TEXT_BYTES, "its size is %llu, expected %llu",
+                       (unsigned long long)is->size_bytes, (unsigned long long)was->size_bytes);
+    } else {
+        const bool is_told = was->modified_ns != is->modified_ns;
+        const bool is_attribute = !is_told && was->attributes != is->attributes;
+        (void)snprintf(out, GY_STAMP_TEXT_BYTES, "%s",
+                       is_told        ? "it was written to"
+                       : is_attribute ? "its mode, owner or links changed"
+                                      : "it was written to and its time set back, or renamed");
     }
-    if (was->size_bytes != is->size_bytes) {
-        return refuse(path, "its size is", is->size_bytes, was->size_bytes);
-    }
-    return refuse_text(path, "it was written to");
+    return out;
 }
 
 /* Are the first bytes, by samples, what they were? */
@@ -73,13 +76,13 @@ static gy_status check_print(gy_env *env, int file, const char *path, const gy_d
     const gy_disk_ops *disk = gy_env_disk(env);
     uint64_t print = 0;
     if (was->print == 0) {
-        return refuse_text(path, "it was written to");
+        return refuse(path, "it was written to");
     }
     const int error = disk->print(env, file, was->size_bytes, &print);
     if (error < 0) {
         return gy_file_fail("read", path, error);
     }
-    return print == was->print ? GY_OK : refuse_text(path, "other bytes are in it");
+    return print == was->print ? GY_OK : refuse(path, "other bytes are in it");
 }
 
 /* A rename changes the file's time alone: does its name lead elsewhere now? */
@@ -110,6 +113,7 @@ gy_status gy_stamp_check(gy_env *env, int file, const char *path, const gy_stamp
 {
     const gy_disk_ops *disk = gy_env_disk(env);
     const gy_disk_stamp *was = &expected->disk;
+    char text[GY_STAMP_TEXT_BYTES];
     gy_disk_stamp is;
     if (expected->machine == 0 || disk->stamp == NULL) {
         return GY_OK;
@@ -120,7 +124,9 @@ gy_status gy_stamp_check(gy_env *env, int file, const char *path, const gy_stamp
     }
     if (expected->machine != gy_stamp_machine()) {
         if (is.size_bytes < was->size_bytes) {
-            return refuse(path, "its size is", is.size_bytes, was->size_bytes);
+            is.device = was->device;
+            is.inode = was->inode;
+            return refuse(path, gy_stamp_tell(was, &is, text));
         }
         return was->print != 0 ? check_print(env, file, path, was) : GY_OK;
     }
@@ -131,13 +137,14 @@ gy_status gy_stamp_check(gy_env *env, int file, const char *path, const gy_stamp
     case GY_STAMP_GROWN:
         return check_print(env, file, path, was);
     case GY_STAMP_MOVED:
-        return is_renamed(path, &is) ? check_print(env, file, path, was)
-                                     : refuse_text(path, "it was written to and its time set "
-                                                         "back, or renamed");
+        if (is_renamed(path, &is)) {
+            return check_print(env, file, path, was);
+        }
+        break;
     case GY_STAMP_OTHER:
         break;
     }
-    return tell_other(path, was, &is);
+    return refuse(path, gy_stamp_tell(was, &is, text));
 }
 
 /* ---- taking ---- */

@@ -29,7 +29,12 @@ typedef enum gy_stamp_change {
 /** What became of a file, by what stat told. Pure. */
 gy_stamp_change gy_stamp_compare(const gy_disk_stamp *was, const gy_disk_stamp *is);
 
-/** This running system: 0 on no other. Not 0. @threads any */
+enum { GY_STAMP_TEXT_BYTES = 128 };
+/** What differs, for a message. @return out */
+const char *gy_stamp_tell(const gy_disk_stamp *was, const gy_disk_stamp *is,
+                          char out[GY_STAMP_TEXT_BYTES]);
+
+/** A number of this running system that no other has. Not 0. @threads any */
 uint64_t gy_stamp_machine(void);
 
 /**

@@ -13,6 +13,7 @@
  *   end             let them go on; $rc, what it said in "said", the output's sum in $sum
  *   named FILE      it has failed, by the file's name
  *   is SUM          it has ended well with these bytes
+ *   between VERB..  a job over "in", whose manager stands still while "in" is replaced
  */
 static const char words[] =
     "export LC_ALL=C XDG_STATE_HOME=$PWD/state GO=$PWD/go; sum_of() { cksum | cut -d' ' -f1; "
@@ -27,7 +28,11 @@ static const char words[] =
     "$PWD/job 2>said; } & until_there go.here; }; "
     "end() { : >go; wait $!; rc=$?; sum=$(cat o/part-* 2>/dev/null | sum_of); }; "
     "named() { [ $rc = 1 ] && grep -q \"$1.* changed while\" said && "
-    "[ -z \"$(ls o 2>/dev/null)\" ]; }; is() { [ $rc = 0 ] && [ $sum = $1 ]; }; ";
+    "[ -z \"$(ls o 2>/dev/null)\" ]; }; is() { [ $rc = 0 ] && [ $sum = $1 ]; }; "
+    "between() { rm -rf o job; gyre mr \"$@\" -o all -q || return 1; WHOLE=$(cat all/part-* | "
+    "sum_of); rm -r all; { gyre mr \"$@\" -o o -q -p 1 --folder $PWD/job 2>said; } & "
+    "until_there job/journal; kill -STOP $(cat job/lock); mv in2 in; "
+    "kill -CONT $(cat job/lock); end; named /in || is $WHOLE; }; ";
 
 static void must(const char *line)
 {
@@ -68,6 +73,38 @@ static void side_files_are_of_one_version(void **state)
     must("new; begin in --split 4KiB --file in2; echo >in2; end; named in2");
 }
 
+/* Of what each vertex reads all inputs, of fields, of records of a size, of compressed files.
+ */
+static void all_jobs_read_one_version(void **state)
+{
+    (void)state;
+    must("new; between sort in -r 12");
+    must("new; between sort --record 12 --key-bytes 11 in -r 12");
+    must("new; between sort --descending --field 2 in -r 12");
+    must("new; between topk --field 1 in --split 4KiB");
+    must("new; between wordcount in --split 4KiB");
+    must("new; between grep 9 in --split 4KiB");
+    must("new; gzip in; mv in.gz in; between sort in -r 12");
+}
+
+/* Results are remembered by what the job was planned with. */
+static void a_memo_is_of_one_version(void **state)
+{
+    (void)state;
+    must("new; begin in --split 4KiB --memo memo; mv in2 in; end; named /in && new; "
+         "begin in --split 4KiB --memo memo; end; is $OLD");
+}
+
+/* The manager dies once; the job is of the input that it began with, or is refused. */
+static void a_resumed_job_is_of_one_version(void **state)
+{
+    (void)state;
+    must("new; rm -rf o job died; ! gyre mr --map '[ -e $GO.died ] || { : >$GO.died; kill -9 "
+         "$(cat ${GO%go}job/lock); sleep 2; }; cat' in -o o -q -p 1 --split 4KiB --folder "
+         "$PWD/job >said 2>&1; mv in2 in; gyre job resume $(cat job/id) >said 2>&1; rc=$?; "
+         "[ $rc = 1 ] && grep -q '/in changed since the job began' said");
+}
+
 static void what_changes_no_byte_is_no_change(void **state)
 {
     (void)state;
@@ -82,6 +119,9 @@ int main(void)
         cmocka_unit_test(a_rewritten_input_is_named),
         cmocka_unit_test(a_cut_input_is_named),
         cmocka_unit_test(side_files_are_of_one_version),
+        cmocka_unit_test(all_jobs_read_one_version),
+        cmocka_unit_test(a_memo_is_of_one_version),
+        cmocka_unit_test(a_resumed_job_is_of_one_version),
         cmocka_unit_test(what_changes_no_byte_is_no_change),
     };
     return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);

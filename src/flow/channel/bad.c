@@ -220,7 +220,10 @@ static gy_cause too_many(const gy_bad *bad, const named *record)
     return GY_CAUSE_FATAL;
 }
 
-static gy_cause tell_mapped(const gy_fault_board *board, gy_cause cause)
+/* Under a map of a user's file that was cut its reader dies. The board has the end of its path;
+ * the namer knows all of it. */
+static gy_cause tell_mapped(const gy_bad *bad, gy_attempt id, uint32_t member,
+                            const gy_fault_board *board, gy_cause cause)
 {
     if (atomic_load_explicit(&board->mapped, memory_order_acquire) != GY_MAPPED_PLAIN) {
         return cause; /* an intermediate: the next attempt finds it damaged */
@@ -228,9 +231,21 @@ static gy_cause tell_mapped(const gy_fault_board *board, gy_cause cause)
     char text[GY_FAULT_KEY_BYTES];
     memcpy(text, board->text, sizeof(text));
     text[sizeof(text) - 1] = '\0';
-    (void)gy_fail(GY_IO, "input %u (%s%s) shrank while it was read",
-                  atomic_load_explicit(&board->input, memory_order_relaxed),
-                  strlen(text) == sizeof(text) - 1 ? "…" : "", text);
+    gy_text words = {.data = NULL};
+    const uint32_t input = atomic_load_explicit(&board->input, memory_order_relaxed);
+    if (bad->namer != NULL) {
+        const gy_bad_record record = {
+            .task = id.task, .member = member, .place = {.source = input}};
+        bad->namer(bad->namer_arg, &record, &words);
+    } else {
+        gy_text_add(&words, "input %u (%s%s)", input,
+                    strlen(text) == sizeof(text) - 1 ? "…" : "", text);
+    }
+    (void)gy_fail(GY_STATE,
+                  "%s changed while it was read (it became shorter): run it again, on a copy "
+                  "if the file goes on changing",
+                  gy_text_get(&words));
+    gy_text_free(&words);
     return GY_CAUSE_FATAL;
 }
 
@@ -250,7 +265,7 @@ gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *le
         return cause; /* it did not die of what it did */
     }
     if (atomic_load_explicit(&board->mapped, memory_order_relaxed) != 0) {
-        return tell_mapped(board, cause);
+        return tell_mapped(bad, id, member, board, cause);
     }
     if (atomic_load_explicit(&board->has_place, memory_order_relaxed) == 0) {
         return cause;

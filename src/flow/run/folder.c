@@ -462,7 +462,7 @@ static void clean_folder(const gy_flow_job *job, bool is_left)
 /* One that was refused has no row in the history that would lead to its folder. */
 static void remove_unbegun(const gy_flow_job *job)
 {
-    const char *const names[] = {"id", GY_JOB_SETTINGS_FILE};
+    const char *const names[] = {"id", GY_JOB_SETTINGS_FILE, GY_JOB_INPUTS_FILE};
     for (size_t i = 0; i < GY_COUNT(names); i++) {
         char path[GY_JOB_PATH];
         if (gy_running_path(path, job->folder, names[i]) >= 0) {

@@ -161,6 +161,16 @@ GY_MUST_CHECK gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
  * is told. GY_ARG; GY_STATE a part is not there; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_running_wall(gy_flow_job *job);
 
+/* ---- inputs.c ---- */
+
+#define GY_JOB_INPUTS_FILE "inputs"
+/** Which versions of files a new job has as inputs, into its folder: for
+ * gy_running_name_changed. GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_running_save_inputs(const gy_flow_job *job);
+/** A resumed job that is another one than its journal's, `status`: GY_STATE with the name of an
+ * input that changed since, if there is one, else `status` and its text. */
+gy_status gy_running_name_changed(const gy_flow_job *job, gy_status status);
+
 /* ---- resume.c ---- */
 
 /** The variables that this program was told by, a line of NAME=VALUE each. */

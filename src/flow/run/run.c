@@ -246,7 +246,8 @@ static gy_status prepare(gy_flow_job *job)
     gy_growth growth;
     GY_TRY(gy_running_lower(job, &growth));
     job->dag->is_running = true;
-    gy_status status = make_manager(job, &growth);
+    gy_status status = job->is_resumed ? GY_OK : gy_running_save_inputs(job);
+    status = status < 0 ? status : make_manager(job, &growth);
     gy_growth_free(&growth);
     GY_TRY(status);
     if (job->memo != NULL) {
@@ -337,6 +338,9 @@ static gy_status drive(gy_flow_job *job)
         gy_error error;
         gy_error_take(&error, job->cause);
         status = gy_error_raise(&error);
+    }
+    if (status == GY_FORMAT && job->is_resumed && !job->is_ours) {
+        status = gy_running_name_changed(job, status);
     }
     if (status == GY_FORMAT && job->is_resumed && !job->is_ours) {
         status = gy_fail_within(GY_MISMATCH,
