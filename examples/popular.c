@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { COUNTERS = 2, TOP = 5, PATH_BYTES = 4096, PART_BYTES = PATH_BYTES + 64 };
 
@@ -213,21 +212,25 @@ static gy_status sum(gy_vertex *vertex)
 /* The log in COUNTERS parts that end with lines: "path:offset:size". */
 static int split(const char *path, char parts[COUNTERS][PART_BYTES])
 {
-    struct stat about;
+    uint64_t size = 0; /* of the version that the job will read */
+    if (gy_flow_input(path, &size) < 0) {
+        fprintf(stderr, "%s\n", gy_error_text());
+        return 1;
+    }
     FILE *log = fopen(path, "r");
-    if (log == NULL || fstat(fileno(log), &about) != 0) {
+    if (log == NULL) {
         perror(path);
         return 1;
     }
     int64_t begin = 0;
     for (int i = 0; i < COUNTERS; i++) {
-        int64_t end = about.st_size;
-        if (i + 1 < COUNTERS &&
-            fseek(log, (long)(about.st_size / COUNTERS * (i + 1)), SEEK_SET) == 0) {
+        int64_t end = (int64_t)size;
+        if (i + 1 < COUNTERS && fseek(log, (long)(size / COUNTERS) * (i + 1), SEEK_SET) == 0) {
             for (int letter = 0; letter != '\n' && letter != EOF;) {
                 letter = fgetc(log);
             }
-            end = ftell(log) > begin ? ftell(log) : begin;
+            end = ftell(log) < end ? ftell(log) : end;
+            end = end > begin ? end : begin;
         }
         if (snprintf(parts[i], PART_BYTES, "%s:%lld:%lld", path, (long long)begin,
                      (long long)(end - begin)) >= PART_BYTES) {

@@ -52,6 +52,19 @@ GY_API GY_MUST_CHECK gy_flow *gy_flow_start(const int *argc, char ***argv,
 /** After all jobs. NULL is fine. */
 GY_API void gy_flow_end(gy_flow *flow);
 
+/**
+ * Look at an input before a graph of parts of it ("path:offset:size") is made: the next job of
+ * this process reads the version that is there now, or fails and names it. Without, the version
+ * that is there when the job begins.
+ *
+ * @param path a file, or an object by its URI
+ * @param size_bytes how large it is
+ * @return GY_OK; GY_NOTFOUND; GY_IO it is a folder, a pipe or on another host, or cannot be
+ * looked at; GY_ARG no path; of objects as gy_store_list
+ * @threads any
+ */
+GY_API GY_MUST_CHECK gy_status gy_flow_input(const char *path, uint64_t *size_bytes);
+
 /* ---- graphs ---- */
 
 /** A job while it is built. Not thread-safe. */

@@ -4,6 +4,9 @@
 #include "cluster/worker.h"
 #include "flow/dag.h"
 #include "flow/flow_priv.h"
+#include "flow/run/key.h"
+#include "store/remote/remote.h"
+#include "store/versions/stamp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +99,25 @@ void gy_flow_end(gy_flow *flow)
         gy_free(flow->functions);
         gy_free(flow);
     }
+}
+
+gy_status gy_flow_input(const char *path, uint64_t *size_bytes)
+{
+    gy_file_range range;
+    GY_TRY(gy_file_range_read(path, &range));
+    if (range.is_object) {
+        gy_place_facts facts = {.size_bytes = 0};
+        GY_TRY(gy_facts_of(gy_env_real(), range.path, &facts));
+        *size_bytes = facts.size_bytes;
+        return GY_OK;
+    }
+    if (range.hosts[0] != '\0') {
+        return gy_fail(GY_IO, "%s is on another host: it can be read there alone", path);
+    }
+    gy_stamp stamp;
+    GY_TRY(gy_stamp_look(range.path, &stamp));
+    *size_bytes = stamp.disk.size_bytes;
+    return GY_OK;
 }
 
 uint32_t gy_flow_find(const gy_flow *flow, const char *name)

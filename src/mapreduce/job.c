@@ -7,7 +7,7 @@
 #include "mapreduce/plan.h"
 #include "store/host_file.h"
 #include "store/remote/remote.h"
-#include "store/stamp.h"
+#include "store/versions/stamp.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
 #ifndef GY_STORE_STORE_PRIV_H
 #define GY_STORE_STORE_PRIV_H
 
-#include "store/stamp.h"
 #include "store/store.h"
+#include "store/versions/stamp.h"
 
 /** Fail with "cannot VERB PATH: No space left on device"; `error` is a negated errno. */
 gy_status gy_file_fail(const char *verb, const char *path, int64_t error);

@@ -239,6 +239,21 @@ static void walls_let_readers_through(void **state)
          "s3://good/in -r 3 --sandbox available,rights,processes,files,calls && same");
 }
 
+/* An object that is replaced between two reads of a job: one version of it, or its name. */
+static void replaced_objects_are_named(void **state)
+{
+    (void)state;
+    use_stub(&s3);
+    must("tr a-z A-Z <in/a >new; export GO=$PWD/gone; for of in s3://good/v/a $HDFS/v/a; do rm "
+         "-f $GO $GO.here; gyre store cp in/a $of; { m --map ': >>$GO.here; n=0; while [ ! -e "
+         "$GO ] && [ $n -lt 900 ]; do sleep 0.02; n=$((n + 1)); done; cat' $of --split 4KiB -p "
+         "2 2>said; } & n=0; while [ ! -e $GO.here ] && [ $n -lt 900 ]; do sleep 0.02; "
+         "n=$((n + 1)); done; gyre store cp new $of; : >$GO; if wait $!; then cat mo/part-* | "
+         "cmp - in/a || exit 1; else grep -q \"$of: .*changed meanwhile\" said && [ ! -e mo ] "
+         "|| "
+         "exit 1; fi; done");
+}
+
 /* It gives the first range, says nothing of the second, and is killed. */
 static void a_server_that_dies_is_named(void **state)
 {
@@ -478,6 +493,7 @@ int main(void)
         cmocka_unit_test(broken_answers_are_completed),
         cmocka_unit_test(what_cannot_be_read_ends_the_job),
         cmocka_unit_test(walls_let_readers_through),
+        cmocka_unit_test(replaced_objects_are_named),
         cmocka_unit_test(a_server_that_dies_is_named),
         cmocka_unit_test(prefixes_become_objects),
         cmocka_unit_test(ranges_are_read_and_what_follows),

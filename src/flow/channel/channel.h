@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "cluster/worker.h"
 #include "flow/channel/fault.h"
-#include "store/stamp.h"
+#include "store/versions/stamp.h"
 
 #include <gyre/flow.h>
 

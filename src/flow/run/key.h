@@ -9,7 +9,7 @@
 #include "flow/lower.h"
 #include "flow/run/memo.h"
 #include "store/host_file.h"
-#include "store/stamp.h"
+#include "store/versions/stamp.h"
 
 /** A file, or a part of it, that a vertex reads from outside. */
 typedef struct gy_file_range {

@@ -2,7 +2,7 @@
 #include "flow/channel/vertex_priv.h"
 #include "flow/run/job.h"
 #include "store/remote/remote.h"
-#include "store/stamp.h"
+#include "store/versions/stamp.h"
 
 #include <errno.h>
 #include <fcntl.h>

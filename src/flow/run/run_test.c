@@ -105,6 +105,43 @@ static void mistakes_are_told_before_anything_is_made(void **state)
     remove_place(&at);
 }
 
+/* A graph of parts of a file is of the version that it was planned with. */
+static void an_input_is_of_the_version_that_was_looked_at(void **state)
+{
+    (void)state;
+    char path[300], part[320], other[320];
+    for (int i = 0; i < 2; i++) { /* the next job is of what is there then */
+        place at = make_place();
+        uint64_t size = 0;
+        snprintf(path, sizeof(path), "%s/input", at.top);
+        snprintf(part, sizeof(part), "%s:0:4", path);
+        snprintf(other, sizeof(other), "%s.new", path);
+        gy_flow_options options = options_of(&at);
+        assert_ok(gy_save_file(path, i == 0 ? "1\n2\n" : "3\n4\n", 4));
+        assert_ok(gy_flow_input(path, &size));
+        assert_int_equal(size, 4);
+        if (i == 0) {
+            assert_ok(gy_save_file(other, "5\n6\n7\n", 6));
+            assert_int_equal(rename(other, path), 0);
+        }
+        gy_dag *dag = gy_dag_new(flow, "version");
+        gy_part_output(
+            gy_dag_vertex(dag, &(gy_vertex_options){.function = "copy",
+                                                    .outputs = 1,
+                                                    .files = (const char *[]){part, NULL}}),
+            "copy");
+        const gy_status status = gy_flow_run(flow, dag, &options, NULL);
+        assert_int_equal(status < 0, i == 0);
+        if (i == 0) {
+            assert_non_null(strstr(gy_error_text(), "/input changed while it was read"));
+        } else {
+            expect_file(&at, "copy-00000", "3\n4\n");
+        }
+        gy_dag_free(dag);
+        remove_place(&at);
+    }
+}
+
 static void cohorts_run_together_through_fifos_and_pipes(void **state)
 {
     (void)state;
@@ -571,6 +608,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_output_that_is_there_is_refused),
         cmocka_unit_test(a_failed_job_leaves_no_output_and_says_why),
         cmocka_unit_test(mistakes_are_told_before_anything_is_made),
+        cmocka_unit_test(an_input_is_of_the_version_that_was_looked_at),
         cmocka_unit_test(cohorts_run_together_through_fifos_and_pipes),
         cmocka_unit_test(diamonds_of_fifos_end),
         cmocka_unit_test(large_outputs_go_through_files),

@@ -2,7 +2,7 @@
  * whatever was done to its times; one that was linked, made unwritable or appended to is not.
  */
 #include "store/files_test.h"
-#include "store/stamp.h"
+#include "store/versions/stamp.h"
 
 #include <fcntl.h>
 

@@ -1,5 +1,5 @@
 /* Versions of files: taken, compared, and remembered for the process. */
-#include "store/stamp.h"
+#include "store/versions/stamp.h"
 
 #include "base/base.h"
 #include "base/hash.h"
