@@ -53,8 +53,10 @@ typedef struct gy_user_reduction {
 
 /**
  * What a collective works on. in == out is in place where both have one size; where one holds a
- * part for each rank, the other may be this rank's part of it. Other overlaps are GY_ARG, and
- * since the other ranks cannot see them, the communicator fails on all ranks.
+ * part for each rank, the other may be this rank's part of it. Other overlaps are GY_ARG,
+ * as is a buffer that is not there. The other ranks cannot see that: a blocking call then meets
+ * them, and where all were refused theirs they can go on; where one was not, and where nobody
+ * waits for the call (requests), the communicator fails on all ranks.
  */
 typedef struct gy_buffers {
     const void *in;

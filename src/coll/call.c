@@ -208,7 +208,7 @@ static const char *place_text(gy_operation operation)
                : "in equal to out";
 }
 
-gy_status gy_call_check_apart(const gy_comm *comm, const gy_coll_call *call)
+static gy_status check_apart(const gy_comm *comm, const gy_coll_call *call)
 {
     if (!overlaps(comm, call)) {
         return GY_OK;
@@ -221,7 +221,7 @@ gy_status gy_call_check_apart(const gy_comm *comm, const gy_coll_call *call)
                    gy_call_out_bytes(comm, call), call->out, place_text(call->operation));
 }
 
-static gy_status check_buffers(const gy_comm *comm, const gy_coll_call *call)
+static gy_status check_there(const gy_comm *comm, const gy_coll_call *call)
 {
     bool needs_in = gy_call_gives(comm, call) && call->operation != GY_OPERATION_BROADCAST;
     bool needs_out = gy_call_gets(comm, call);
@@ -234,6 +234,12 @@ static gy_status check_buffers(const gy_comm *comm, const gy_coll_call *call)
     return gy_fail(GY_ARG, "%s: %s is NULL with %zu elements",
                    gy_operation_name(call->operation), needs_in && !has_in ? "in" : "out",
                    call->count);
+}
+
+gy_status gy_call_check_buffers(const gy_comm *comm, const gy_coll_call *call)
+{
+    GY_TRY(check_there(comm, call));
+    return check_apart(comm, call);
 }
 
 gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call)
@@ -262,7 +268,7 @@ gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call)
     if (call->timeout_s < 0) {
         return gy_fail(GY_ARG, "%s: a timeout of %g s", name, call->timeout_s);
     }
-    return check_buffers(comm, call);
+    return GY_OK;
 }
 
 /* Where the buffers lie in this rank's pool; false: not both there. */
@@ -303,18 +309,37 @@ static uint32_t detail_of(const gy_comm *comm, const gy_coll_call *call)
     return (uint32_t)(call->is_varied ? gy_parts_hash(comm, call, hash) : hash);
 }
 
+/* Known by its address alone: nobody combines anything. */
+static const gy_user_reduction refusal = {.name = "refused"};
+
+gy_coll_call gy_call_refusal(const gy_coll_call *call)
+{
+    return (gy_coll_call){.operation = GY_OPERATION_BARRIER,
+                          .dtype = GY_U8,
+                          .user = &refusal,
+                          .timeout_s = call->timeout_s};
+}
+
+static bool is_refusal(const gy_coll_call *call)
+{
+    return call->operation == GY_OPERATION_BARRIER && call->user == &refusal;
+}
+
 gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call, bool is_tiny)
 {
     gy_far far;
     bool reduces = is_reduction(call->operation);
-    bool is_users = has_user(call) && !gy_average_is_sum(call);
-    uint8_t reduction = is_users ? GY_USER : (uint8_t)call->reduction;
+    bool is_users = has_user(call) && !gy_average_is_sum(call), is_refused = is_refusal(call);
+    uint8_t reduction = is_users     ? GY_USER
+                        : is_refused ? GY_REFUSED
+                        : reduces    ? (uint8_t)call->reduction
+                                     : 0;
     return (gy_card){.count = call->is_varied ? GY_VARIED : call->count,
                      .root = has_root(call->operation) ? call->root : 0,
                      .forced = gy_comm_chooses_by(comm),
                      .operation = (uint8_t)call->operation,
                      .dtype = (uint8_t)call->dtype,
-                     .reduction = reduces ? reduction : 0,
+                     .reduction = reduction,
                      .detail = detail_of(comm, call),
                      .is_registered = !is_tiny && find_registered(comm, call, &far)};
 }
@@ -341,7 +366,9 @@ const char *gy_card_text(const gy_card *card, char out[128])
         return out;
     }
     if (operation == GY_OPERATION_BARRIER) {
-        snprintf(out, 128, "barrier");
+        bool is_refused = card->reduction == GY_REFUSED;
+        snprintf(out, 128, "%s",
+                 is_refused ? "one with buffers that it was refused" : "barrier");
         return out;
     }
     char count[40], by[28] = "", root[20] = "";

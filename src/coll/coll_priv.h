@@ -23,6 +23,7 @@ enum {
     GY_FEW_BYTES = 24,
     GY_MARK_BITS = 24, /* of a channel's word; the number stands above */
     GY_USER = 255,     /* as a card's reduction */
+    GY_REFUSED = 254,  /* the same of a barrier: gy_call_refusal */
     GY_SEATS = 64,     /* communicators of a rank at once; the first ones have shared memory */
     GY_SEAT_WORDS = 1 + GY_CHANNELS,
     GY_WORLD_STAGING = 2 * 1024 * 1024, /* the world's seat; */
@@ -291,8 +292,12 @@ static inline int64_t gy_unit_of(int64_t element_bytes)
 /* call.c */
 /** GY_ARG unless every rank could make that call. */
 GY_MUST_CHECK gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call);
-/** GY_ARG: input and output of a checked call share memory without being in place. */
-GY_MUST_CHECK gy_status gy_call_check_apart(const gy_comm *comm, const gy_coll_call *call);
+/** GY_ARG: a buffer of a checked call is not there, or input and output share memory without
+ * being in place. Other ranks cannot see that. */
+GY_MUST_CHECK gy_status gy_call_check_buffers(const gy_comm *comm, const gy_coll_call *call);
+/** What a rank calls instead of a call whose buffers it was refused: it meets the others, and
+ * fails if one of them was not refused. */
+gy_coll_call gy_call_refusal(const gy_coll_call *call);
 /** Does this rank's own part (or the whole) of the output lie where that of the input does? */
 bool gy_call_is_in_place(const gy_comm *comm, const gy_coll_call *call);
 /** Elements that a call can have at most: no product of sizes overflows. */
@@ -535,9 +540,9 @@ GY_MUST_CHECK gy_status gy_comm_init_group(gy_comm *group);
 void gy_comm_init_lock(gy_comm *root);
 /** Free what a communicator has for itself. */
 void gy_comm_release(gy_comm *comm);
-/** As gy_call_check_apart; where it fails, so does the communicator, for the others cannot see
- * it and would wait. */
-GY_MUST_CHECK gy_status gy_comm_check_apart(gy_comm *comm, const gy_coll_call *call);
+/** As gy_call_check_buffers, of a call that nobody waits for: where it fails, so does the
+ * communicator, for the others cannot see it and would wait. */
+GY_MUST_CHECK gy_status gy_comm_check_buffers(gy_comm *comm, const gy_coll_call *call);
 /** Hash of the names and the table that algorithms are chosen by. */
 static inline uint32_t gy_comm_chooses_by(const gy_comm *comm)
 {

@@ -357,9 +357,9 @@ gy_status gy_coll_reserve(gy_comm *comm, gy_coll **coll)
     return GY_OK;
 }
 
-gy_status gy_comm_check_apart(gy_comm *comm, const gy_coll_call *call)
+gy_status gy_comm_check_buffers(gy_comm *comm, const gy_coll_call *call)
 {
-    gy_status status = gy_call_check_apart(comm, call);
+    gy_status status = gy_call_check_buffers(comm, call);
     if (status < 0 && comm->size > 1) {
         gy_error cause;
         gy_error_take(&cause, status);
@@ -377,7 +377,7 @@ void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, voi
     coll->end = end;
     coll->arg = arg;
     gy_status status = gy_call_check(comm, call);
-    status = status == GY_OK ? gy_call_check_apart(comm, call) : status;
+    status = status == GY_OK ? gy_call_check_buffers(comm, call) : status;
     if (comm->root->is_failed) {
         status = gy_error_raise(&comm->root->failure);
     }
@@ -423,7 +423,7 @@ gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end
 {
     gy_coll *coll = NULL;
     GY_TRY(gy_call_check(comm, call));
-    GY_TRY(gy_comm_check_apart(comm, call));
+    GY_TRY(gy_comm_check_buffers(comm, call));
     GY_TRY(gy_coll_reserve(comm, &coll));
     gy_coll_start(coll, call, end, arg);
     return GY_OK;
@@ -619,10 +619,26 @@ static gy_status run_average(gy_comm *comm, const gy_coll_call *call)
     return gy_average_end(average, status);
 }
 
+/* If all ranks were refused theirs, they can make another call; if not, nobody is left waiting.
+ */
+static gy_status meet_refused(gy_comm *comm, const gy_coll_call *call, gy_status status)
+{
+    gy_error cause;
+    const gy_coll_call refusal = gy_call_refusal(call);
+    gy_error_take(&cause, status);
+    gy_mutex_lock(&comm->root->lock);
+    (void)run_locked(comm, &refusal);
+    gy_mutex_unlock(&comm->root->lock);
+    return gy_error_raise(&cause);
+}
+
 gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call)
 {
     GY_TRY(gy_call_check(comm, call));
-    GY_TRY(gy_comm_check_apart(comm, call));
+    gy_status status = gy_call_check_buffers(comm, call);
+    if (status < 0) {
+        return comm->size > 1 ? meet_refused(comm, call, status) : status;
+    }
     if (comm->size == 1) {
         gy_call_alone(call);
         return GY_OK;
@@ -631,7 +647,7 @@ gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call)
         return run_average(comm, call);
     }
     gy_mutex_lock(&comm->root->lock);
-    gy_status status = run_locked(comm, call);
+    status = run_locked(comm, call);
     gy_mutex_unlock(&comm->root->lock);
     return status;
 }

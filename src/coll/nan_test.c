@@ -137,7 +137,7 @@ static void every_algorithm_keeps_the_nan_of_any_rank(void **state)
     (void)state;
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         const gy_algorithm *row = &gy_algorithms[i];
-        if (is_of_interest(row->operation)) {
+        if (is_of_interest(row->operation) && gy_test_takes(i)) {
             char name[64];
             bool has_number = row->parameter == GY_PARAMETER_NUMBER;
             snprintf(name, sizeof(name), "%s%s", row->name, has_number ? ":2" : "");

@@ -1,6 +1,7 @@
 /*
- * Goal: buffers that share memory are refused by every collective, on all ranks, also where one
- * rank alone passes such; what is in place, apart, side by side or in each other's gaps is not.
+ * Goal: buffers that share memory are refused by every collective; where one rank alone passes
+ * such, none is left waiting, where all do they can go on; what is in place, apart, side by
+ * side or in each other's gaps is not refused.
  */
 #include "coll/coll_priv.h"
 #include "coll/crew_priv.h"
@@ -77,15 +78,34 @@ static gy_status call_once(const crew_member *me, const overlap_case *spec, floa
     return status;
 }
 
-/* Every rank fails, with the words of one that passed the buffers; so does what comes after. */
+/* Whoever passes the buffers gets GY_ARG, the others fail too; if there are others, or nobody
+ * waits for the call, the communicator fails. */
 static void be_refused(crew_member *me)
 {
     const overlap_case *spec = me->shared_arg;
     float *room = gy_alloc_zero("test", ROOM, sizeof(*room));
-    EXPECT(call_once(me, spec, room) == GY_ARG);
-    EXPECT(strstr(gy_error_text(), "overlap, expected memory apart, or in place") != NULL);
-    EXPECT(strstr(gy_error_text(), gy_operation_name(spec->operation)) != NULL);
-    EXPECT(gy_barrier(me->comm) < 0);
+    bool is_mine = spec->culprit < 0 || spec->culprit == me->rank;
+    bool is_rooted = spec->operation == GY_OPERATION_REDUCE ||
+                     spec->operation == GY_OPERATION_GATHER ||
+                     spec->operation == GY_OPERATION_SCATTER;
+    bool are_all =
+        spec->culprit < 0 && !is_rooted && spec->operation != GY_OPERATION_EXCLUSIVE_SCAN;
+    gy_status status = call_once(me, spec, room);
+    if (is_mine && has_both(me, spec->operation)) {
+        EXPECT(status == GY_ARG);
+        EXPECT(strstr(gy_error_text(), "overlap, expected memory apart, or in place") != NULL);
+        EXPECT(strstr(gy_error_text(), gy_operation_name(spec->operation)) != NULL);
+    } else {
+        EXPECT(status == GY_MISMATCH || (spec->is_request && status == GY_ARG));
+        EXPECT(spec->is_request || strstr(gy_error_text(), "buffers that it was refused"));
+    }
+    if (are_all && !spec->is_request) {
+        float sum = 1;
+        EXPECT(gy_allreduce(me->comm, &sum, &sum, 1, GY_F32, GY_SUM) == GY_OK);
+        EXPECT(sum == (float)me->size);
+    } else {
+        EXPECT(gy_barrier(me->comm) < 0);
+    }
     gy_free(room);
 }
 
@@ -137,6 +157,26 @@ static void one_rank_alone_does_not_leave_the_others_waiting(void **state)
         one.out = 0;
         one.in = out - 1;
         check_refused(&one);
+    }
+}
+
+/* One rank has no buffer at all. */
+static void miss_one(crew_member *me)
+{
+    float data[COUNT] = {0};
+    gy_status status =
+        gy_allreduce(me->comm, me->rank == 1 ? NULL : data, data, COUNT, GY_F32, GY_SUM);
+    EXPECT(status == (me->rank == 1 ? GY_ARG : GY_MISMATCH));
+    EXPECT(strstr(gy_error_text(), me->rank == 1 ? "in is NULL" : "it was refused") != NULL);
+    EXPECT(gy_barrier(me->comm) < 0);
+}
+
+static void a_missing_buffer_does_not_leave_the_others_waiting(void **state)
+{
+    (void)state;
+    for (int is_apart = 0; is_apart < 2; is_apart++) {
+        const gy_comm_options options = {.timeout_s = 20, .has_messages_only = is_apart == 1};
+        assert_int_equal(crew_run(RANKS, &options, miss_one, NULL), 0);
     }
 }
 
@@ -219,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ranks_are_refused_what_overlaps),
         cmocka_unit_test(one_rank_alone_does_not_leave_the_others_waiting),
+        cmocka_unit_test(a_missing_buffer_does_not_leave_the_others_waiting),
         cmocka_unit_test(equal_pointers_are_in_place_for_one_rank_alone),
         cmocka_unit_test(what_is_apart_or_in_place_runs),
         cmocka_unit_test(gaps_are_not_the_calls),

@@ -54,7 +54,7 @@ static gy_status make(gy_comm *comm, gy_coll_kind kind, gy_request **request)
 gy_status gy_request_init(gy_comm *comm, const gy_coll_call *call, gy_request **request)
 {
     GY_TRY(gy_call_check(comm, call));
-    GY_TRY(gy_comm_check_apart(comm, call));
+    GY_TRY(gy_comm_check_buffers(comm, call));
     GY_TRY(make(comm, GY_COLL_COLLECTIVE, request));
     (*request)->call = *call;
     return GY_OK;

@@ -308,7 +308,8 @@ static gy_status check_call(const gy_recoverable *replay, const gy_coll_call *ca
             "results are the same for all",
             gy_operation_name(call->operation));
     }
-    return gy_call_check(replay->comm, call);
+    GY_TRY(gy_call_check(replay->comm, call));
+    return gy_call_check_buffers(replay->comm, call);
 }
 
 /* Runs into the kept result: the input stays whole, also in place. */
