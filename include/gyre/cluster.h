@@ -55,7 +55,7 @@ typedef struct gy_nameserver_options {
 } gy_nameserver_options;
 
 /**
- * Serve until SIGTERM or SIGINT. Raises the limit of open files to what it may be.
+ * Serve until SIGTERM, SIGINT or SIGHUP. Raises the limit of open files to what it may be.
  *
  * @return GY_OK ended by a signal; GY_ARG an option, or an address that is not loopback without
  * a key; GY_EXISTS another process listens there; GY_FORMAT the table, or a file in the folder

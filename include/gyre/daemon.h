@@ -35,8 +35,8 @@ typedef struct gy_daemon_setup {
 } gy_daemon_setup;
 
 /**
- * Serve until SIGTERM or SIGINT. Whatever it started has ended then; so it has when this
- * process is killed.
+ * Serve until SIGTERM, SIGINT or SIGHUP. Whatever it started has ended then; so it has when
+ * this process is killed.
  *
  * @return GY_OK ended by a signal; GY_ARG an option, or an address that is not loopback without
  * a key; GY_STATE another daemon has the folder; GY_EXISTS another process listens there;

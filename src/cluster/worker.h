@@ -266,8 +266,8 @@ typedef struct gy_driver_options {
 } gy_driver_options;
 
 /**
- * Run the machine to its end. A journal that the folder has is replayed first. SIGINT and
- * SIGTERM end the job as GY_EVENT_KILL (the second one at once). One job at a time in a
+ * Run the machine to its end. A journal that the folder has is replayed first. SIGINT, SIGHUP
+ * and SIGTERM end the job as GY_EVENT_KILL (the second one at once). One job at a time in a
  * process.
  *
  * @param env  the real one, or the real one with another disk

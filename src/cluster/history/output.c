@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/disk.h"
 #include "base/fail.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -129,17 +130,17 @@ static gy_status remove_hidden(finding *of, const char *folder, const char *name
 static bool is_published(const finding *of)
 {
     char path[PATH_BYTES], expected[BEGINNING_BYTES], there[BEGINNING_BYTES] = "";
-    const int size = snprintf(expected, sizeof(expected),
-                              "{\"format\": \"gyre output 1\", \"job\": \"%s\",", of->id);
+    const size_t size = gy_print(expected, sizeof(expected),
+                                 "{\"format\": \"gyre output 1\", \"job\": \"%s\",", of->id);
     if (join(path, of->output, "MANIFEST.json") < 0) {
         return false;
     }
     FILE *file = fopen(path, "re");
-    const size_t got = file != NULL ? fread(there, 1, (size_t)size, file) : 0;
+    const size_t got = file != NULL ? fread(there, 1, size, file) : 0;
     if (file != NULL) {
         (void)fclose(file);
     }
-    return got == (size_t)size && memcmp(there, expected, got) == 0;
+    return got == size && memcmp(there, expected, got) == 0;
 }
 
 static gy_status count_hidden(finding *of, const char *folder, const char *name)

@@ -72,8 +72,9 @@ typedef struct gy_driver {
     gy_remote *remote;     /* NULL: processes of this machine, and a warden for them */
     gy_driver_place place; /* scratch of encode */
     gy_warden warden;
-    uint32_t deaths; /* of processes that were never ready, in a row */
-    gy_meet *meets;  /* of attempts that are under way */
+    uint32_t deaths;      /* of processes that were never ready, in a row */
+    uint32_t unexplained; /* that ended by themselves, and no task with them; since an answer */
+    gy_meet *meets;       /* of attempts that are under way */
     size_t meet_count, meet_room;
     gy_suspect *suspects;
     size_t suspect_count, suspect_room;
@@ -99,7 +100,7 @@ typedef struct gy_driver {
     gy_error end; /* how */
 } gy_driver;
 
-/* ---- signals.c: SIGINT and SIGTERM ---- */
+/* ---- signals.c: SIGINT, SIGTERM and SIGHUP ---- */
 
 /** Watch them; their descriptor. GY_STATE they are watched already: another job runs; GY_LIMIT
  */

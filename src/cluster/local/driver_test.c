@@ -57,6 +57,9 @@ static void test_one_bad_attempt(void **state)
         {"exit", "ended by itself with exit status 0; its log ends: last words", 1, 0},
         {"garbage", "sent what is no message: no mark where a message should begin", 1, 0},
         {"close", "it closed its socket", 1, 0},
+        {"no files", "closed or replaced a descriptor that is not its own", 1, 0},
+        {"other files", "closed or replaced a descriptor that is not its own", 1, 0},
+        {"no files, spin", "closed or replaced a descriptor that is not its own", 1, 0},
         {"kill", "killed by SIGKILL", 0, 0},
         {"stop", "has been silent for", 0, 1000000000},
         {"fail", "as it was told", 1, 0},
@@ -240,10 +243,29 @@ static void send_two(gy_test_job *job)
     send_signal(job);
 }
 
+/* A terminal that closed. */
+static void send_hangup(gy_test_job *job)
+{
+    (void)job;
+    assert_int_equal(raise(SIGHUP), 0);
+}
+
+/* Who was started to ignore that, by nohup, does. */
+static void test_ignored_signals_do_not(void **state)
+{
+    (void)state;
+    gy_test_job job = {.task_count = 200, .processes = 2, .on_commit = send_hangup};
+    void (*before)(int) = signal(SIGHUP, SIG_IGN);
+    assert_ok(gy_test_job_run(&job));
+    assert_int_equal(job.committed, 200);
+    assert_true(signal(SIGHUP, before) == SIG_IGN);
+    end_job(&job);
+}
+
 static void test_signals_end_it(void **state)
 {
     (void)state;
-    void (*const ways[])(gy_test_job * job) = {send_signal, send_two};
+    void (*const ways[])(gy_test_job * job) = {send_signal, send_two, send_hangup};
     for (size_t i = 0; i < GY_COUNT(ways); i++) {
         gy_test_job job = {.words = (const char *const[]){"wait!", "wait!"},
                            .word_count = 2,
@@ -330,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_forks_are_bounded),
         cmocka_unit_test(test_the_nursery_is_replaced),
         cmocka_unit_test(test_signals_end_it),
+        cmocka_unit_test(test_ignored_signals_do_not),
         cmocka_unit_test(test_a_deadline_ends_it),
         cmocka_unit_test(test_one_manager_a_job),
         cmocka_unit_test(test_gangs),

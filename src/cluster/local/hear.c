@@ -13,6 +13,7 @@
 enum {
     READ_BYTES = 128 << 10,
     NEVER_READY_MAX = 12, /* processes in a row that died before they were ready */
+    NO_ANSWER_MAX = 12,   /* or by themselves, while all that they had told was that */
     LOSSES_MAX = 10       /* of processes under one task, then they are the task's doing */
 };
 static const int64_t heard_every_ns = 100000000;
@@ -95,6 +96,7 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
         if (!is_ready) {
             break;
         }
+        driver->unexplained = 0;
         event.kind = GY_EVENT_DONE;
         event.id = message->id;
         event.member = message->member;
@@ -112,6 +114,7 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
         if (!is_ready) {
             break;
         }
+        driver->unexplained = 0;
         if (driver->remote != NULL) {
             gy_remote_answered(driver, process);
         }
@@ -318,15 +321,21 @@ static bool is_at_work(const gy_board *line)
     return atomic_load_explicit(&line->is_running, memory_order_acquire) != 0;
 }
 
+static bool is_culprit(const gy_driver_ops *ops, const gy_board *line)
+{
+    return atomic_load_explicit(&line->is_cut_off, memory_order_acquire) != 0 ||
+           (ops->is_culprit != NULL && ops->is_culprit(line->text));
+}
+
 /* Did the process die of what one of its tasks did, and not of this one's? */
 static bool is_bystander(const gy_driver_ops *ops, const gy_gone *gone, const gy_board *line)
 {
     bool is_known = false; /* who it was */
-    for (uint32_t i = 0; ops->is_culprit != NULL && i < gone->line_count; i++) {
+    for (uint32_t i = 0; i < gone->line_count; i++) {
         const gy_board *one = &gone->lines[i];
-        is_known = is_known || (is_at_work(one) && ops->is_culprit(one->text));
+        is_known = is_known || (is_at_work(one) && is_culprit(ops, one));
     }
-    return is_known && !ops->is_culprit(line->text);
+    return is_known && !is_culprit(ops, line);
 }
 
 /* The tasks that it ran, of all that it had, failed with it; if it was killed from outside,
@@ -375,9 +384,19 @@ void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
         ++driver->deaths > NEVER_READY_MAX) {
         gy_driver_fail(driver, gy_fail(GY_PEER, "no process of the job gets ready: %s", words));
     }
-    if (gone->news->error == 0 && fail_running(driver, process, gone, words) &&
-        brief < reason.size_bytes) {
+    const bool has_failed =
+        gone->news->error == 0 && fail_running(driver, process, gone, words);
+    const bool is_nobodys = gone->news->error == 0 && !has_failed &&
+                            process->state == GY_PROCESS_READY &&
+                            is_its_own(process, gone->news);
+    if (has_failed && brief < reason.size_bytes) {
         reason.data[brief] = '\0'; /* the task's note has its log */
+    }
+    if (is_nobodys && ++driver->unexplained > NO_ANSWER_MAX) {
+        gy_driver_fail(driver, gy_fail(GY_PEER,
+                                       "processes of the job end again and again without an "
+                                       "answer: %s",
+                                       words));
     }
     uint32_t generation = process->generation;
     gy_process_gone(driver, process);

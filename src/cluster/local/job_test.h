@@ -52,6 +52,23 @@ static inline void gy_job_fault(void)
     raise(SIGSEGV);
 }
 
+/* "no files", "other files": all above standard error, which ought to be no user's. "spin":
+ * then for ever, deaf to signals. */
+static inline void gy_job_spoil_files(const char *word)
+{
+    const int other = word[0] == 'o' ? open("/dev/zero", O_RDWR | O_CLOEXEC) : -1;
+    for (int file = 3; file < 200; file++) {
+        if (other < 0 || dup2(other, file) < 0) {
+            (void)close(file);
+        }
+    }
+    sigset_t all;
+    sigfillset(&all);
+    while (strstr(word, "spin") != NULL) {
+        (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
+    }
+}
+
 /* One that leaves its group and its session, and would live for ever. */
 static inline void gy_job_leave_daemon(void)
 {
@@ -164,6 +181,8 @@ static inline void gy_job_do(const char *word, const _Atomic bool *is_cancelled,
     } else if (strcmp(word, "close") == 0) {
         (void)shutdown(gy_job_socket(), SHUT_WR);
         raise(SIGSTOP);
+    } else if (strstr(word, " files") != NULL) {
+        gy_job_spoil_files(word);
     } else if (strcmp(word, "daemon") == 0) {
         gy_job_leave_daemon();
     } else if (strcmp(word, "daemon, stop") == 0) {

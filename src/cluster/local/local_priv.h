@@ -127,6 +127,7 @@ void gy_limits_collect(void);
  */
 typedef struct gy_board {
     _Alignas(GY_CACHE_LINE) _Atomic uint32_t is_running; /* written last before, first after */
+    _Atomic uint32_t is_cut_off; /* its process ends, as its socket was closed or replaced */
     uint32_t member;
     gy_attempt id;
     _Alignas(16) uint8_t text[GY_BOARD_BYTES]; /* room flow's */

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const double leave_seconds = 0.1; /* for a task that runs at the end */
@@ -53,6 +54,7 @@ typedef struct runner {
 
 typedef struct server {
     const gy_serving *serving;
+    struct stat socket; /* as it was: code of users may put something else in its place */
     gy_env *env;
     gy_mutex lock;
     gy_cond has_task, is_idle;
@@ -71,12 +73,38 @@ typedef struct server {
     size_t in_bytes, in_room;
 } server;
 
+/* ---- a socket that code of users closed or replaced ---- */
+
+static bool is_socket_ours(const server *here)
+{
+    struct stat now;
+    return fstat(here->serving->socket, &now) == 0 && now.st_ino == here->socket.st_ino &&
+           now.st_dev == here->socket.st_dev;
+}
+
+/* The boards say why the process ends, and who did it: the task of `line`; NULL: any that ran
+ * last in a thread, whose answer may be lost with the socket. */
+static _Noreturn void end_cut_off(const server *here, const gy_board *line)
+{
+    for (uint32_t i = 0; i < here->serving->threads; i++) {
+        gy_board *one = &here->serving->boards[i];
+        if (one->id.task != GY_NONE && (line == NULL || one == line)) {
+            atomic_store_explicit(&one->is_cut_off, 1, memory_order_relaxed);
+            atomic_store_explicit(&one->is_running, 1, memory_order_release);
+        }
+    }
+    _exit(1);
+}
+
 /* ---- answers ---- */
 
 /* Send all that has gathered; waits until the manager's side takes it, or is gone. */
 static void send_gathered(server *here) GY_REQUIRES(here->out_lock)
 {
     size_t sent = 0;
+    if (!is_socket_ours(here)) {
+        end_cut_off(here, NULL);
+    }
     while (sent < here->out.size_bytes && !here->is_broken) {
         ssize_t done = send(here->serving->socket, here->out.data + sent,
                             here->out.size_bytes - sent, MSG_NOSIGNAL);
@@ -178,6 +206,9 @@ static void run_task(server *here, runner *self, const waiting *task)
     int64_t begin_ns = gy_now_ns(here->env);
     ops->run(ops->arg, &given, &self->is_cancelled, &answer);
     int64_t run_ns = gy_now_ns(here->env) - begin_ns;
+    if (!is_socket_ours(here)) {
+        end_cut_off(here, board);
+    }
     if (answer.cause == GY_CAUSE_NONE &&
         (answer.report.status < 0 || answer.report.size_bytes > GY_WIRE_BODY_BYTES)) {
         answer.cause = GY_CAUSE_OWN;
@@ -417,6 +448,9 @@ static gy_status hear_all(server *here)
 /* Read once. GY_AGAIN: nothing was there; GY_PEER the end */
 static gy_status read_some(server *here)
 {
+    if (!is_socket_ours(here)) {
+        end_cut_off(here, NULL);
+    }
     ssize_t got = recv(here->serving->socket, here->in + here->in_bytes,
                        here->in_room - here->in_bytes, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -471,6 +505,7 @@ static gy_status start_runners(server *here)
         runner *one = &here->runners[i];
         *one = (runner){.server = here, .board = &here->serving->boards[i]};
         atomic_store_explicit(&one->board->is_running, 0, memory_order_relaxed);
+        one->board->id.task = GY_NONE; /* nothing ran here */
         GY_TRY(gy_thread_start(&one->thread, "vertex", run_tasks, one));
     }
     return GY_OK;
@@ -539,6 +574,7 @@ int gy_serve(const gy_serving *serving)
     gy_status status = GY_NOMEM;
     if (here.queue != NULL && here.runners != NULL && here.in != NULL) {
         here.told_ns = gy_now_ns(here.env);
+        GY_ASSERT(fstat(serving->socket, &here.socket) == 0);
         status = start_runners(&here);
         status = status < 0 ? status : read_all(&here);
     }

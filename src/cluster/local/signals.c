@@ -1,4 +1,4 @@
-/* SIGINT and SIGTERM, whichever thread they reach, as a descriptor to wait for. */
+/* SIGINT, SIGTERM and SIGHUP, whichever thread they reach, as a descriptor to wait for. */
 #include "cluster/local/driver_priv.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static const int watched[] = {SIGINT, SIGTERM};
+static const int watched[] = {SIGINT, SIGTERM, SIGHUP};
 static _Atomic int bell = -1; /* the descriptor; -1: nobody watches; -2: about to */
 static _Atomic int last;      /* that came */
 static struct sigaction before[GY_COUNT(watched)];

@@ -133,7 +133,19 @@ void gy_warden_clear(const gy_warden *warden, uint32_t slot)
     gy_board *line = gy_warden_boards(warden, slot);
     for (uint32_t i = 0; i < warden->role.threads; i++) {
         atomic_store_explicit(&line[i].is_running, 0, memory_order_relaxed);
+        atomic_store_explicit(&line[i].is_cut_off, 0, memory_order_relaxed);
     }
+}
+
+static bool is_cut_off(const gy_warden *warden, uint32_t slot)
+{
+    const gy_board *line = gy_warden_boards(warden, slot);
+    uint32_t i = 0;
+    while (i < warden->role.threads &&
+           atomic_load_explicit(&line[i].is_cut_off, memory_order_acquire) == 0) {
+        i++;
+    }
+    return i < warden->role.threads;
 }
 
 void gy_warden_explain(const gy_warden *warden, const gy_nursery_news *news, bool is_killed,
@@ -145,6 +157,9 @@ void gy_warden_explain(const gy_warden *warden, const gy_nursery_news *news, boo
     } else if (news->is_over_memory) {
         gy_text_add(reason, "killed by SIGKILL: over its memory limit of %s",
                     gy_text_bytes(size, warden->role.memory_bytes));
+    } else if (is_cut_off(warden, news->slot)) {
+        gy_text_add(reason, "what ran in it closed or replaced a descriptor that is not its "
+                            "own: the connection of its process to the job's manager");
     } else if (WIFSIGNALED(news->status)) {
         const char *name = sigabbrev_np(WTERMSIG(news->status));
         gy_text_add(reason, "killed by SIG%s%s", name != NULL ? name : "?",

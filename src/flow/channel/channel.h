@@ -105,6 +105,8 @@ typedef struct gy_order {
     const gy_place *bad; /* (bad_count) records to skip, rising by (source, offset) */
     size_t bad_count;
     int64_t record_timeout_ns; /* 0: none */
+    int64_t still_ns; /* how long what a command left may keep its output open, writing nothing;
+                         0: 5 s */
 
     uint32_t width; /* members of the cohort; 0, 1: none */
     uint32_t channel_count;

@@ -22,9 +22,14 @@ enum {
     PIECE_BYTES = 64 << 10,
     TAIL_BYTES = 400, /* of standard error, in the reason */
     WORDS_BYTES = 4096,
-    NAP_MS = 50, /* between looks at cancelling */
-    END_MS = 2,  /* between looks at a child that closed its output */
+    NAP_MS = 50,  /* between looks at cancelling */
+    END_MS = 2,   /* between looks at a child that closed its output */
+    ERR_MS = 200, /* its words on standard error are heard so long after its end */
 };
+/* No byte has moved for so long, and none can be expected: what the child started holds its
+ * input or output although it has ended, or it is stopped. Twice that: it closed its output and
+ * goes on. */
+static const int64_t still_default_ns = 5000000000;
 
 typedef struct child {
     gy_vertex *vertex;
@@ -32,9 +37,12 @@ typedef struct child {
     int in, out, err; /* our ends; -1: closed */
     const char *data; /* of the input, not yet written */
     size_t left;
-    bool has_input;
+    bool has_input, has_output;
     bool ends_lines; /* a last line of the output that has no end gets one */
     char last;       /* byte of the output; '\n' before the first */
+    enum { IS_RUNNING, IS_STOPPED, HAS_ENDED } life;
+    int64_t lived_ns; /* since then */
+    int64_t moved_ns; /* the last byte of its input or output, or the end of either */
     char tail[TAIL_BYTES + 1];
     size_t tail_bytes;
     char begun[4]; /* (begun_bytes <= 3) of standard error: a character whose end comes later */
@@ -174,6 +182,7 @@ static gy_status feed(child *of)
     }
     ssize_t put = write(of->in, of->data, of->left);
     if (put > 0) {
+        of->moved_ns = gy_now_ns(of->vertex->env);
         of->data += put;
         of->left -= (size_t)put;
     } else if (put < 0 && errno == EPIPE) { /* it has read enough: what is left is not wanted */
@@ -199,6 +208,7 @@ static gy_status drain(child *of)
         of->last = ((const char *)room)[got - 1];
     }
     GY_TRY(gy_vertex_wrote(of->vertex, 0, got > 0 ? (size_t)got : 0));
+    of->moved_ns = gy_now_ns(of->vertex->env);
     if (got == 0) {
         close_file(&of->out);
     } else if (got < 0 && errno != EAGAIN && errno != EINTR) {
@@ -256,8 +266,76 @@ static void listen_to(child *of)
     of->tail_bytes = kept + size;
 }
 
+/* ---- who keeps us waiting ---- */
+
+/* Whether it runs, without taking its end: its number stays its own, and its group's. */
+static void look_at_life(child *of, int64_t now_ns)
+{
+    siginfo_t news = {.si_pid = 0};
+    const int got = waitid(P_PID, (id_t)of->pid, &news, WEXITED | WSTOPPED | WNOHANG | WNOWAIT);
+    const int life = got != 0 || news.si_pid == 0  ? IS_RUNNING
+                     : news.si_code == CLD_STOPPED ? IS_STOPPED
+                                                   : HAS_ENDED;
+    if (got == 0 && life != (int)of->life) {
+        of->life = life;
+        of->lived_ns = now_ns;
+    }
+}
+
+/* As its user wrote it. */
+static const char *name_of(const child *of)
+{
+    const char *const *command = (const char *const *)of->vertex->order->command;
+    const bool is_shell = command[1] != NULL && strcmp(command[1], "-c") == 0;
+    return is_shell && command[2] != NULL ? command[2] : command[0];
+}
+
+/* One that ended, or closed its output, is waited for no longer. Whoever made the mistake would
+ * make it again in another attempt. */
+static gy_status fail_held(const child *of, int64_t still_ns)
+{
+    const double seconds = (double)still_ns / 1e9;
+    const gy_status status =
+        of->life == HAS_ENDED
+            ? gy_fail(GY_TIMEOUT,
+                      "'%.120s' has ended, but what it started keeps its standard output open "
+                      "and wrote nothing for %.3g s: have it waited for, or give it another "
+                      "output (>/dev/null)",
+                      name_of(of), seconds)
+            : gy_fail(GY_TIMEOUT,
+                      "'%.120s' closed its standard output, read nothing more and did not end "
+                      "for %.3g s: expected its end",
+                      name_of(of), seconds);
+    return gy_vertex_fail(of->vertex, status, GY_CAUSE_FATAL);
+}
+
+/* Nothing moves: will it ever? Each wait of this file comes by here. */
+static gy_status look_after(child *of)
+{
+    const int64_t now_ns = gy_now_ns(of->vertex->env), given_ns = of->vertex->order->still_ns;
+    const int64_t most_ns = given_ns > 0 ? given_ns : still_default_ns;
+    look_at_life(of, now_ns);
+    const int64_t still_ns = now_ns - GY_MAX(of->moved_ns, of->lived_ns);
+    if (of->life == IS_STOPPED && still_ns > most_ns) {
+        return gy_fail(GY_TIMEOUT, "'%.120s' is stopped (SIGSTOP) since %.3g s", name_of(of),
+                       (double)most_ns / 1e9);
+    }
+    if (of->life == HAS_ENDED && still_ns > most_ns) {
+        close_file(&of->in); /* who has it does not read */
+        GY_TRY(of->out >= 0 ? fail_held(of, most_ns) : GY_OK);
+    }
+    if (of->life == HAS_ENDED && of->in < 0 && of->out < 0 &&
+        still_ns > ERR_MS * INT64_C(1000000)) {
+        close_file(&of->err); /* another's by now: all that was its own is here */
+    }
+    return of->life == IS_RUNNING && of->has_output && of->out < 0 && still_ns > 2 * most_ns
+               ? fail_held(of, 2 * most_ns)
+               : GY_OK;
+}
+
 static gy_status carry(child *of)
 {
+    of->moved_ns = of->lived_ns = gy_now_ns(of->vertex->env);
     while (of->out >= 0 || of->err >= 0 || of->in >= 0) {
         struct pollfd looks[3] = {
             {.fd = of->in, .events = POLLOUT},
@@ -266,6 +344,9 @@ static gy_status carry(child *of)
         };
         int ready = poll(looks, 3, NAP_MS);
         GY_TRY(gy_vertex_check(of->vertex));
+        if (ready <= 0 || (looks[0].revents == 0 && looks[1].revents == 0)) {
+            GY_TRY(look_after(of));
+        }
         if (ready <= 0) {
             continue;
         }
@@ -327,6 +408,7 @@ static gy_status wait_for_end(child *of)
                            of->vertex->order->command[0]);
         }
         GY_TRY(gy_vertex_check(of->vertex));
+        GY_TRY(look_after(of));
         (void)poll(NULL, 0, END_MS);
     }
 }
@@ -335,6 +417,7 @@ static void kill_child(child *of)
 {
     if (of->pid > 0) {
         (void)kill(-of->pid, SIGKILL);
+        (void)kill(of->pid, SIGKILL); /* it may have left its group */
         while (waitpid(of->pid, NULL, 0) < 0 && errno == EINTR) {
         }
         of->pid = 0;
@@ -368,6 +451,7 @@ static gy_status run_child(gy_vertex *vertex)
         .out = -1,
         .err = -1,
         .has_input = vertex->order->input_count > 0,
+        .has_output = vertex->order->output_count > 0,
         .ends_lines = is_text(vertex->order),
         .last = '\n',
     };

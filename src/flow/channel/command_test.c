@@ -19,6 +19,7 @@ enum { INPUT_BYTES = 3000000 };
 static char folder[64], path[128], out[128];
 static char *input;
 static _Atomic bool is_cancelled;
+static int64_t still_ns; /* of the orders of `run` */
 
 static int make_folder(void **state)
 {
@@ -64,6 +65,7 @@ static gy_worker_answer run(const char *const *command, bool has_input,
         .outputs = &to,
         .output_count = 1,
         .deadline = gy_deadline_after(60),
+        .still_ns = still_ns,
     };
     gy_worker_answer answer = {.cause = GY_CAUSE_NONE};
     gy_vertex_execute(gy_env_real(), &order, NULL, NULL, &is_cancelled, &answer);
@@ -219,6 +221,43 @@ static void cancelling_kills_it_with_its_children(void **state)
     assert_int_equal(unlink(pids), 0);
 }
 
+/* Who ended is waited for no longer than its children move bytes; neither is who has nothing
+ * more to say; and that names what the user wrote. */
+static void nobody_keeps_it_waiting(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *script, *said;
+        gy_cause cause;
+    } cases[] = {
+        {"sleep 98 & echo hi", "'sleep 98 & echo hi' has ended, but what", GY_CAUSE_FATAL},
+        {"setsid sleep 98 & echo hi", "keeps its standard output open", GY_CAUSE_FATAL},
+        {"cat >/dev/null; exec >&-; sleep 98", "and did not end for", GY_CAUSE_FATAL},
+        {"exec >&- 2>&- <&-; sleep 98", "and did not end for", GY_CAUSE_FATAL},
+        {"kill -STOP $$", "is stopped (SIGSTOP)", GY_CAUSE_OWN},
+        {"setsid sleep 98 >/dev/null & echo hi", NULL, GY_CAUSE_NONE}, /* keeps its input */
+        {"sleep 98 <&- >&- & echo hi", NULL, GY_CAUSE_NONE},           /* its error */
+        {"(sleep 0.05; echo hi) <&- &", NULL, GY_CAUSE_NONE},          /* ends by itself */
+    };
+    still_ns = 150000000;
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        gy_bytes got;
+        gy_worker_answer answer =
+            run((const char *const[]){"sh", "-c", cases[i].script, NULL}, true, NULL, &got);
+        if (answer.cause != cases[i].cause ||
+            (cases[i].said != NULL &&
+             strstr(gy_text_get(&answer.reason), cases[i].said) == NULL)) {
+            fail_msg("%s: cause %d: %s", cases[i].script, answer.cause,
+                     gy_text_get(&answer.reason));
+        }
+        if (cases[i].said == NULL) {
+            assert_true(got.size_bytes == 3 && memcmp(got.data, "hi\n", 3) == 0);
+        }
+        drop(&answer, &got);
+    }
+    still_ns = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +266,7 @@ int main(void)
         cmocka_unit_test(failures_say_why),
         cmocka_unit_test(side_files_lie_in_its_folder),
         cmocka_unit_test(cancelling_kills_it_with_its_children),
+        cmocka_unit_test(nobody_keeps_it_waiting),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
