@@ -174,6 +174,7 @@ typedef struct gy_effect {
     uint32_t process, generation, host;
     gy_attempt id;
     uint32_t member, stage;
+    bool is_silent; /* KILL: it said nothing for too long */
     gy_status status;
     gy_key key;
     const void *data; /* APPEND, COMMITTED: valid until the next step */

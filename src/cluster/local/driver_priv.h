@@ -26,6 +26,7 @@ typedef struct gy_process {
     bool is_dirty;     /* listed in gy_driver.dirty */
     bool is_blocked;   /* waits until it can be written */
     bool is_killed;    /* as the machine asked */
+    bool is_silent;    /* for its silence */
     bool is_bereft;    /* it had a nursery that is gone */
     int64_t began_ns;  /* STARTING since */
     int64_t heard_ns;  /* the machine was told that it lives */
@@ -56,7 +57,7 @@ typedef struct gy_errand {
 
 /** A task under which processes were lost. */
 typedef struct gy_suspect {
-    uint32_t task, losses;
+    uint32_t task, losses, silences;
 } gy_suspect;
 
 typedef struct gy_remote gy_remote; /* remote/: slots at daemons */

@@ -60,6 +60,7 @@ static void test_one_bad_attempt(void **state)
         {"no files", "closed or replaced a descriptor that is not its own", 1, 0},
         {"other files", "closed or replaced a descriptor that is not its own", 1, 0},
         {"no files, spin", "closed or replaced a descriptor that is not its own", 1, 0},
+        {"leave", "a function of the job ended its thread (pthread_exit)", 1, 0},
         {"kill", "killed by SIGKILL", 0, 0},
         {"stop", "has been silent for", 0, 1000000000},
         {"fail", "as it was told", 1, 0},
@@ -243,6 +244,20 @@ static void send_two(gy_test_job *job)
     send_signal(job);
 }
 
+/* A task that stops its process each time: the job ends with the third. */
+static void test_silence_has_an_end(void **state)
+{
+    (void)state;
+    gy_test_job job = {.words = (const char *const[]){"", "stop!"},
+                       .word_count = 2,
+                       .task_count = 5,
+                       .processes = 2,
+                       .silence_ns = 400000000};
+    assert_status(gy_test_job_run(&job), GY_TIMEOUT);
+    assert_non_null(strstr(gy_error_text(), "3 processes that ran task 1 of stage"));
+    end_job(&job);
+}
+
 /* A terminal that closed. */
 static void send_hangup(gy_test_job *job)
 {
@@ -351,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_memory_is_limited),
         cmocka_unit_test(test_forks_are_bounded),
         cmocka_unit_test(test_the_nursery_is_replaced),
+        cmocka_unit_test(test_silence_has_an_end),
         cmocka_unit_test(test_signals_end_it),
         cmocka_unit_test(test_ignored_signals_do_not),
         cmocka_unit_test(test_a_deadline_ends_it),

@@ -184,6 +184,9 @@ static void begin(gy_driver *driver, const gy_effect *effect)
         break;
     case GY_EFFECT_KILL:
         gy_process_kill(driver, effect->process, effect->generation, NULL);
+        if (driver->processes[effect->process].generation == effect->generation) {
+            driver->processes[effect->process].is_silent = effect->is_silent;
+        }
         break;
     case GY_EFFECT_SYNC:
         driver->is_sync_wanted = true;

@@ -14,7 +14,8 @@ enum {
     READ_BYTES = 128 << 10,
     NEVER_READY_MAX = 12, /* processes in a row that died before they were ready */
     NO_ANSWER_MAX = 12,   /* or by themselves, while all that they had told was that */
-    LOSSES_MAX = 10       /* of processes under one task, then they are the task's doing */
+    LOSSES_MAX = 10,      /* of processes under one task, then they are the task's doing */
+    SILENCES_MAX = 3 /* likewise; each of them takes long, and the job ends with the last */
 };
 static const int64_t heard_every_ns = 100000000;
 
@@ -295,9 +296,8 @@ static bool is_its_own(const gy_process *process, const gy_nursery_news *news)
     return number != SIGKILL && number != SIGTERM && number != SIGINT && number != SIGHUP;
 }
 
-/* One more process is lost under a task, for reasons that are not its own: true when that has
- * happened too often to believe it. No memory to count: not yet. */
-static bool is_suspect(gy_driver *driver, uint32_t task)
+/* The row of a task under which processes are lost; NULL: no memory for it. */
+static gy_suspect *get_suspect(gy_driver *driver, uint32_t task)
 {
     size_t at = 0;
     while (at < driver->suspect_count && driver->suspects[at].task != task) {
@@ -309,11 +309,19 @@ static bool is_suspect(gy_driver *driver, uint32_t task)
                                       sizeof(gy_suspect));
         driver->suspects = items;
         if (status < 0) {
-            return false;
+            return NULL;
         }
         driver->suspects[driver->suspect_count++] = (gy_suspect){.task = task};
     }
-    return ++driver->suspects[at].losses > LOSSES_MAX;
+    return &driver->suspects[at];
+}
+
+/* One more process is lost under a task, for reasons that are not its own: true when that has
+ * happened too often to believe it. No memory to count: not yet. */
+static bool is_suspect(gy_driver *driver, uint32_t task)
+{
+    gy_suspect *row = get_suspect(driver, task);
+    return row != NULL && ++row->losses > LOSSES_MAX;
 }
 
 static bool is_at_work(const gy_board *line)
@@ -336,6 +344,27 @@ static bool is_bystander(const gy_driver_ops *ops, const gy_gone *gone, const gy
         is_known = is_known || (is_at_work(one) && is_culprit(ops, one));
     }
     return is_known && !is_culprit(ops, line);
+}
+
+/* A process that stops itself, say, is killed for its silence, and its task runs again: not for
+ * ever. A host that slept or was busy makes many processes silent, each with another task. */
+static void count_silence(gy_driver *driver, const gy_process *process, const gy_gone *gone)
+{
+    for (uint32_t i = 0; process->is_silent && i < gone->line_count; i++) {
+        const gy_board *line = &gone->lines[i];
+        gy_suspect *row = is_at_work(line) ? get_suspect(driver, line->id.task) : NULL;
+        if (row != NULL && ++row->silences >= SILENCES_MAX && !driver->is_killed) {
+            gy_task_state state;
+            gy_manager_task(driver->manager, row->task, &state);
+            gy_driver_kill(driver,
+                           gy_fail(GY_TIMEOUT,
+                                   "%d processes that ran task %u of stage '%s' fell silent "
+                                   "and were killed: what it runs stops its process, or keeps "
+                                   "it from running",
+                                   SILENCES_MAX, row->task,
+                                   gy_manager_stage_name(driver->manager, state.stage)));
+        }
+    }
 }
 
 /* The tasks that it ran, of all that it had, failed with it; if it was killed from outside,
@@ -369,6 +398,22 @@ static bool fail_running(gy_driver *driver, const gy_process *process, const gy_
     return has_failed;
 }
 
+/* Who did it is not known for sure, but what ran there last. */
+static void fail_without_answer(gy_driver *driver, const gy_gone *gone, const char *words)
+{
+    char last[128] = "";
+    const gy_board *line = gone->line_count > 0 ? &gone->lines[0] : NULL;
+    if (line != NULL && line->id.attempt > 0 && line->id.task != GY_NONE) {
+        gy_task_state state;
+        gy_manager_task(driver->manager, line->id.task, &state);
+        (void)gy_print(last, sizeof(last), " of task %u of stage '%.60s'", line->id.task,
+                       gy_manager_stage_name(driver->manager, state.stage));
+    }
+    gy_driver_fail(driver,
+                   gy_fail(GY_PEER, "processes%s end again and again without an answer: %s",
+                           last[0] != '\0' ? last : " of the job", words));
+}
+
 void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
 {
     gy_text reason = {.data = NULL};
@@ -384,6 +429,7 @@ void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
         ++driver->deaths > NEVER_READY_MAX) {
         gy_driver_fail(driver, gy_fail(GY_PEER, "no process of the job gets ready: %s", words));
     }
+    count_silence(driver, process, gone);
     const bool has_failed =
         gone->news->error == 0 && fail_running(driver, process, gone, words);
     const bool is_nobodys = gone->news->error == 0 && !has_failed &&
@@ -393,10 +439,7 @@ void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
         reason.data[brief] = '\0'; /* the task's note has its log */
     }
     if (is_nobodys && ++driver->unexplained > NO_ANSWER_MAX) {
-        gy_driver_fail(driver, gy_fail(GY_PEER,
-                                       "processes of the job end again and again without an "
-                                       "answer: %s",
-                                       words));
+        fail_without_answer(driver, gone, words);
     }
     uint32_t generation = process->generation;
     gy_process_gone(driver, process);

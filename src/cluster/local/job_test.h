@@ -166,6 +166,8 @@ static inline void gy_job_do(const char *word, const _Atomic bool *is_cancelled,
             (void)poll(NULL, 0, 1);
         }
         gy_job_fault();
+    } else if (strcmp(word, "leave") == 0) {
+        pthread_exit(NULL);
     } else if (strcmp(word, "kill") == 0) {
         raise(SIGKILL);
     } else if (strcmp(word, "stop") == 0) {

@@ -94,6 +94,7 @@ void gy_process_spawn(gy_driver *driver, const gy_effect *effect)
     process->heard_ns = 0;
     process->closed_ns = 0;
     process->is_killed = false;
+    process->is_silent = false;
     process->is_bereft = false;
     process->reason[0] = '\0';
     if (spawn(driver, process) < 0) {

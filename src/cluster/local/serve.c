@@ -11,6 +11,7 @@
 #include "cluster/local/local_priv.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -98,6 +99,14 @@ static _Noreturn void end_cut_off(const server *here, const gy_board *line)
 
 /* ---- answers ---- */
 
+/* The socket does not block, so that code of users which reads from it by mistake is not left
+ * waiting there. */
+static void wait_for_room(const server *here)
+{
+    struct pollfd look = {.fd = here->serving->socket, .events = POLLOUT};
+    (void)poll(&look, 1, BEAT_MS);
+}
+
 /* Send all that has gathered; waits until the manager's side takes it, or is gone. */
 static void send_gathered(server *here) GY_REQUIRES(here->out_lock)
 {
@@ -110,6 +119,8 @@ static void send_gathered(server *here) GY_REQUIRES(here->out_lock)
                             here->out.size_bytes - sent, MSG_NOSIGNAL);
         if (done > 0) {
             sent += (size_t)done;
+        } else if (done < 0 && errno == EAGAIN) {
+            wait_for_room(here);
         } else if (done < 0 && errno != EINTR) {
             here->is_broken = true;
         }
@@ -300,6 +311,14 @@ void gy_worker_trace(const gy_worker_task *task, const void *rows, size_t size_b
     }
 }
 
+/* Code of users ended the thread that ran it: nobody would answer for its task. */
+static void end_thread(void *arg)
+{
+    (void)arg;
+    fprintf(stderr, "a function of the job ended its thread (pthread_exit)\n");
+    _exit(1);
+}
+
 static void *run_tasks(void *arg)
 {
     runner *self = arg;
@@ -314,7 +333,9 @@ static void *run_tasks(void *arg)
             tell_failure(here, &task.start, no_board,
                          &(gy_worker_answer){.cause = GY_CAUSE_CANCELLED});
         } else {
+            pthread_cleanup_push(end_thread, NULL);
             run_task(here, self, &task);
+            pthread_cleanup_pop(0);
         }
         gy_free(task.body);
     }
@@ -574,7 +595,8 @@ int gy_serve(const gy_serving *serving)
     gy_status status = GY_NOMEM;
     if (here.queue != NULL && here.runners != NULL && here.in != NULL) {
         here.told_ns = gy_now_ns(here.env);
-        GY_ASSERT(fstat(serving->socket, &here.socket) == 0);
+        GY_ASSERT(fstat(serving->socket, &here.socket) == 0 &&
+                  fcntl(serving->socket, F_SETFL, O_NONBLOCK) == 0);
         status = start_runners(&here);
         status = status < 0 ? status : read_all(&here);
     }

@@ -299,6 +299,7 @@ void gy_manager_kill(gy_manager *manager, uint32_t process, const char *reason)
     gy_effect *kill = gy_manager_emit(manager, GY_EFFECT_KILL);
     kill->process = process;
     kill->generation = at->generation;
+    kill->is_silent = manager->now_ns - at->heard_ns > manager->options.silence_ns;
     kill->reason = reason;
     /* The seats stay until it is down: it may write until then. */
     for (uint32_t index = at->first; index != GY_NONE;) {
