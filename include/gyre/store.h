@@ -69,6 +69,10 @@ typedef enum gy_store_mode {
 GY_API GY_MUST_CHECK gy_status gy_store_copy(const char *from, const char *to,
                                              gy_store_mode mode);
 
+/** From now on each gy_store_copy of this process ends with GY_CANCELLED at its next piece, and
+ * takes back what it wrote. @threads any, also a handler of signals */
+GY_API void gy_store_interrupt(void);
+
 /**
  * Write a name so that it stays on its line and is UTF-8: control characters, bytes that are
  * not UTF-8 and backslashes become \n, \t, \r, \xNN and \\; no two names come out alike.

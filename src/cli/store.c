@@ -4,6 +4,7 @@
 
 #include <gyre/store.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,27 @@ static bool find_target(const char *from, const char *to, char *target, size_t s
     return snprintf(target, size_bytes, "%s%s", to, is_folder ? name : "") < (int)size_bytes;
 }
 
+static volatile sig_atomic_t interrupted_by;
+
+static void interrupt(int number)
+{
+    interrupted_by = number;
+    gy_store_interrupt();
+}
+
+/* What is half written goes; who asks twice does not wait for that. */
+static void watch_signals(void)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+        struct sigaction now;
+        const struct sigaction take = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+        if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
+            (void)sigaction(ending[i], &take, NULL);
+        }
+    }
+}
+
 static int run_copy(char **operands, int count)
 {
     (void)count;
@@ -87,8 +109,13 @@ static int run_copy(char **operands, int count)
             "gyre store cp: the target is too long: expected at most %zu bytes",
             sizeof(target) - 1);
     }
+    watch_signals();
     const gy_status status =
         gy_store_copy(operands[0], target, settings.is_new ? GY_STORE_NEW : GY_STORE_REPLACE);
+    if (status == GY_CANCELLED && interrupted_by != 0) {
+        (void)report("store cp", status);
+        return 128 + interrupted_by;
+    }
     return status == GY_OK ? GY_EXIT_OK : report("store cp", status);
 }
 

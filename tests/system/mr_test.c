@@ -300,6 +300,17 @@ static void what_a_killed_job_leaves_has_ways_out(void **state)
          "2>said && [ $(du -s -B 1 state/gyre/jobs | cut -f 1) -lt 500000 ] && rm -r quota");
 }
 
+/* A copy that is interrupted takes back what it had written beside. */
+static void an_interrupted_copy_leaves_nothing(void **state)
+{
+    (void)state;
+    must("for signal in TERM HUP INT; do rm -rf cp; mkdir cp; truncate -s 1T cp/from; "
+         "env --default-signal=INT $GYRE_BIN store cp cp/from cp/to 2>said & p=$!; "
+         "until [ -e cp/.gyre-*.tmp ]; do sleep 0.01; done; kill -$signal $p; wait $p; "
+         "[ $? -gt 128 ] && [ \"$(ls -A cp)\" = from ] && grep -q interrupted said || exit 1; "
+         "done; rm -r cp");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +331,7 @@ int main(void)
         cmocka_unit_test(a_resumed_job_has_its_options),
         cmocka_unit_test(what_is_appended_is_left_out),
         cmocka_unit_test(what_a_killed_job_leaves_has_ways_out),
+        cmocka_unit_test(an_interrupted_copy_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, make_text, kit_remove_folder);
 }

@@ -4,6 +4,7 @@
 
 #include <gyre/store.h>
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum { PIECE_BYTES = 1 << 20 };
@@ -54,8 +55,18 @@ gy_status gy_store_read(const char *uri, bool is_expanded, gy_store_take take, v
     return status;
 }
 
+static _Atomic bool is_interrupted; /* all copies of this process are to end */
+
+void gy_store_interrupt(void)
+{
+    atomic_store_explicit(&is_interrupted, true, memory_order_relaxed); /* partner: add */
+}
+
 static gy_status add(void *arg, const void *data, size_t size_bytes)
 {
+    if (atomic_load_explicit(&is_interrupted, memory_order_relaxed)) {
+        return gy_fail(GY_CANCELLED, "the copy was interrupted: nothing of it is left");
+    }
     return gy_place_writer_add(arg, data, size_bytes);
 }
 
