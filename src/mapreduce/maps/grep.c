@@ -51,6 +51,7 @@ static gy_status compile(regex_t *expression, const char *pattern, bool ignores_
     const reg_syntax_t before = re_set_syntax((RE_SYNTAX_POSIX_EXTENDED & ~RE_DOT_NOT_NULL) |
                                               RE_NO_SUB | (ignores_case ? RE_ICASE : 0));
     const char *why = re_compile_pattern(pattern, strlen(pattern), expression);
+    expression->newline_anchor = 0; /* a line has none; '^' is looked for at its begin alone */
     (void)re_set_syntax(before);
     (void)pthread_mutex_unlock(&lock);
     if (why != NULL) {
@@ -83,16 +84,18 @@ static matcher *make_matcher(gy_map *map)
             return NULL;
         }
         made->expression.fastmap = made->fastmap;
+        (void)re_compile_fastmap(&made->expression); /* out of memory: it does without */
     }
     return made;
 }
 
-static bool matches(matcher *with, const char *line, size_t size)
+static bool matches(const matcher *with, const char *line, size_t size)
 {
     if (with->is_fixed) {
         return memmem(line, size, with->pattern, with->size) != NULL;
     }
-    return re_search(&with->expression, line, (regoff_t)size, 0, (regoff_t)size, NULL) >= 0;
+    regmatch_t range = {.rm_so = 0, .rm_eo = (regoff_t)size};
+    return regexec(&with->expression, line, 1, &range, REG_STARTEND) == 0;
 }
 
 /* A name is a line's beginning: it stays on that line. */
