@@ -69,7 +69,8 @@ const char *gy_text_move(gy_text *text, char *out, size_t size_bytes)
 }
 
 /* What was wanted, as vsnprintf says it; an encoding that failed is an empty text. */
-static size_t print(char *out, size_t size_bytes, const char *format, va_list args)
+static __attribute__((format(printf, 3, 0))) size_t print(char *out, size_t size_bytes,
+                                                          const char *format, va_list args)
 {
     GY_ASSERT(size_bytes > 0);
     const int wanted = vsnprintf(out, size_bytes, format, args);
