@@ -92,8 +92,9 @@ typedef struct gy_file_list_options {
  * what takes them, but for a job's own manifest. Objects (s3://BUCKET/KEY,
  * hdfs://HOST:PORT/PATH; <gyre/store.h>) the same way, a prefix being the folder of what is
  * below; what is an object and a prefix is both, and so is a key that ends with a slash and has
- * bytes. "file:" URIs are paths; one that names hosts (file://HOST/path) is itself, and nobody
- * looks whether it is there.
+ * bytes. "-" stands for
+ * standard input and stays (gy_flow_spool_open); "file:" URIs are paths; one that names hosts
+ * (file://HOST/path) is itself, and nobody looks whether it is there.
  *
  * @param paths   NULL at the end; at least one
  * @param options NULL: the defaults

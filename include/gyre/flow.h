@@ -394,6 +394,31 @@ typedef struct gy_flow_bars {
  * standard error, over what it drew before; nothing when that is no terminal. */
 GY_API void gy_flow_show_progress(void *progress, const gy_flow_report *report);
 
+/** Inputs of a job, and where its copies of some lie. */
+typedef struct gy_flow_spool {
+    const char *const *inputs; /* NULL at the end: as they were given, or paths of copies */
+    const char *folder;        /* for options->folder of the job; NULL: nothing was copied */
+} gy_flow_spool;
+
+/**
+ * A job reads its inputs where and as often as it needs: what can be read once only is copied
+ * to files in the job's folder. That is standard input, which the name "-" stands for (a file
+ * of that name is "./-"), and files with other bytes than their size says, as those of /proc
+ * and /sys. A job that is resumed goes on with the copies that it has.
+ *
+ * @param inputs as of gy_map_reduce_options, NULL at the end; borrowed until the close
+ * @param folder as of gy_flow_options; NULL: one is chosen
+ * @param spool  caller owns; gy_flow_spool_close, after the job
+ * @return GY_OK; GY_ARG "-" twice, a terminal, closed, an input that makes no sense;
+ * GY_UNSUPPORTED "-" in a job on a cluster; GY_EXISTS the folder holds a job; GY_NOTFOUND a
+ * job that is resumed has no copy; GY_IO; GY_NOMEM
+ * @cost a system call an input, and the bytes of what is copied
+ */
+GY_API GY_MUST_CHECK gy_status gy_flow_spool_open(const char *const *inputs, const char *folder,
+                                                  gy_flow_spool **spool);
+/** Remove the copies, unless the job can be resumed. NULL is fine. */
+GY_API void gy_flow_spool_close(gy_flow_spool *spool);
+
 /**
  * Let the variables GYRE_JOB_PROCESSES, _THREADS, _MEMORY (bytes), _TIMEOUT (seconds), _FOLDER,
  * _MEMO, _TRACE and _SANDBOX take the place of what `options` says, as `gyre job run` sets

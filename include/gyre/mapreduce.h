@@ -256,6 +256,7 @@ typedef struct gy_map_reduce_options {
      * (gy_vertex_options.files); nothing is known of it before, so a map takes all of it.
      * Objects of S3 and HDFS are named by their URIs. */
     const char *const *inputs;
+    const char *const *names; /* what outputs and messages call the inputs; NULL: as they are */
     gy_record_format format;
     gy_encoding encoding; /* of all inputs */
     gy_line_end line_end; /* the same */
@@ -304,6 +305,7 @@ GY_API extern const int gy_mapreduce_function_count;
 
 typedef struct gy_job_options {
     const char *const *inputs;        /* paths and objects, NULL at the end */
+    const char *const *names;         /* as of gy_map_reduce_options */
     int partitions;                   /* 0: two a core */
     size_t split_bytes, memory_bytes; /* as of gy_map_reduce_options */
     const char *name;                 /* of the output's files; NULL: "part" */

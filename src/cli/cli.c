@@ -4,6 +4,7 @@
 #include <gyre/mapreduce.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -148,8 +149,17 @@ static int run_command(const gy_command *command, char **arguments, int count)
     return status == GY_EXIT_OK ? command->run(arguments, operand_count) : status;
 }
 
+/* Where standard input is closed, no file that is opened later is taken for it. */
+static void hold_standard_input(void)
+{
+    if (fcntl(STDIN_FILENO, F_GETFD) < 0) {
+        (void)!open("/dev/null", O_WRONLY); /* the lowest that is free */
+    }
+}
+
 int gy_cli(int argc, char **argv)
 {
+    hold_standard_input();
     if (argc < KEPT_ARGUMENTS) {
         memcpy(kept_arguments, argv, (size_t)argc * sizeof(argv[0]));
     }

@@ -381,7 +381,7 @@ static gy_status fill_map(gy_arena *arena, const gy_map_reduce_options *options,
         return GY_NOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        paths[i] = options->inputs[parts[i].number];
+        paths[i] = (options->names != NULL ? options->names : options->inputs)[parts[i].number];
         files[i] = range_of(arena, options, &parts[i], plan->files[parts[i].number].size_bytes);
         if (files[i] == NULL) {
             return GY_NOMEM;

@@ -269,6 +269,9 @@ static gy_status add_path(making *list, const char *text)
 {
     struct stat facts;
     gy_host_file file;
+    if (strcmp(text, "-") == 0) { /* standard input */
+        return add_file(list, text);
+    }
     if (gy_uri_is_remote(text)) {
         return add_prefix(list, text, 0);
     }

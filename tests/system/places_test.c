@@ -27,8 +27,7 @@ static void must(const char *line)
 
 static int begin(void **state)
 {
-    return kit_make_folder(state) != 0 ||
-           say("rm -r digits; printf 'a b\\nb c\\n' >in.txt; mkdir work") != 0;
+    return kit_make_folder(state) != 0 || say("printf 'a b\\nb c\\n' >in.txt; mkdir work") != 0;
 }
 
 static void unknown_schemes_make_no_folder(void **state)
@@ -127,6 +126,61 @@ static void what_is_left_out_is_said(void **state)
     must("test \"$(gyre store ls left | tr '\\n' ' ')\" = '.h _SUCCESS a link pipe sub/ '");
 }
 
+static void a_dash_is_standard_input(void **state)
+{
+    (void)state;
+    must("m wordcount - -o in1 <in.txt && m wordcount in.txt -o in2 && sum in2 >want && sum "
+         "in1 | cmp "
+         "- want; seq 5000 | m sort -n - in.txt -o in3 2>said && { seq 5000; cat in.txt; } | "
+         "sort "
+         "-n -s -k1,1 >want; cat in3/part-* | cmp - want");
+    must("m grep -c b - in.txt -o in4 <in.txt && sum in4 >got && printf '%s\\t2\\n' - in.txt | "
+         "cmp - "
+         "got; m index in.txt - -o in5 <in.txt && printf '0\\tin.txt\\n1\\t-\\n' | cmp - "
+         "in5/inputs-00000; m --map cat - --folder jf -o in6 --split 1KiB <in.txt && cat "
+         "in6/part-* "
+         "| cmp - in.txt");
+    must("test -z \"$(find state jf -name 'input-*')\""); /* the copies are gone */
+    must(
+        "cp in2/part-00000 ./- && m wordcount ./- -o in7 </dev/null && test -s in7/part-00000");
+    must("m wordcount - - -o in8 <in.txt 2>said; test $? = 2 && grep -q 'given 2 times' said "
+         "&& m "
+         "wordcount - -o in8 <&- 2>said; test $? = 2 && grep -q 'is closed' said && m "
+         "wordcount - -o "
+         "in8 <. 2>said; test $? = 1 && grep -q 'standard input' said && ! test -e in8 && test "
+         "-z "
+         "\"$(find state -name 'input-*')\"");
+    must("python3 -c 'import os,pty,sys; "
+         "sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' "
+         "${GYRE_BIN:-build/dev/gyre} mr wordcount - -o in8 </dev/null >said; test $? = 2 && "
+         "grep -q "
+         "'is a terminal' said");
+}
+
+static void a_resumed_job_has_its_standard_input(void **state)
+{
+    (void)state;
+    must("seq 7 | m --map \"test -e $PWD/go && cat\" - -o again 2>said; test $? = 1 && test "
+         "$(find "
+         "state -name "
+         "input-0 | wc -l) = 1 && touch go && gyre job resume $(gyre job list | awk '$2 != "
+         "\"done\" "
+         "&& $NF == \"commands\" { print $1 }') </dev/null >said 2>&1 && seq 7 | cmp - "
+         "again/part-00000 && test -z \"$(find state -name 'input-*')\"");
+}
+
+/* Files of /proc and /sys have other bytes than their size says. */
+static void files_without_a_size_are_read(void **state)
+{
+    (void)state;
+    must("stat -c %s /proc/version | grep -qx 0 && m --map cat /proc/version -o proc1 && cmp "
+         "proc1/part-00000 /proc/version && m sort /proc/version in.txt -o proc2 && { cat "
+         "/proc/version in.txt; } | sort >want; cat proc2/part-* | cmp - want");
+    must("m grep -c . /proc/version -o proc3 && sum proc3 >got && printf "
+         "'/proc/version\\t1\\n' | cmp "
+         "- got; : >empty; m wordcount empty -o proc4 && test -z \"$(cat proc4/part-*)\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +189,9 @@ int main(void)
         cmocka_unit_test(names_with_colons_are_names),
         cmocka_unit_test(names_stay_on_their_lines),
         cmocka_unit_test(what_is_left_out_is_said),
+        cmocka_unit_test(a_dash_is_standard_input),
+        cmocka_unit_test(a_resumed_job_has_its_standard_input),
+        cmocka_unit_test(files_without_a_size_are_read),
     };
     return cmocka_run_group_tests(tests, begin, kit_remove_folder);
 }

@@ -131,9 +131,12 @@ static gy_line_end line_end(void)
                : GY_LINE_END_AUTO;
 }
 
+static const char *const *shown; /* what the inputs are called */
+
 static gy_job_options common(const gy_file_list *inputs)
 {
     return (gy_job_options){.inputs = inputs->paths,
+                            .names = shown,
                             .partitions = (int)settings.partitions,
                             .split_bytes = (size_t)settings.split,
                             .encoding = encoding(),
@@ -156,7 +159,7 @@ static gy_dag *make_index(gy_flow *flow, const gy_file_list *inputs)
     }
     gy_dag *dag = gy_dag_index(flow, &job);
     if (dag != NULL) {
-        gy_dag_list_inputs(dag, inputs->paths, "inputs");
+        gy_dag_list_inputs(dag, shown, "inputs");
     }
     return dag;
 }
@@ -415,6 +418,25 @@ static const mr_verb *find_verb(const char *name)
     return NULL;
 }
 
+/* Of inputs that can be read once only the job reads copies. */
+static int run_spooled(const mr_verb *verb, const gy_file_list *inputs)
+{
+    gy_flow_spool *spool = NULL;
+    const gy_status status = gy_flow_spool_open(inputs->paths, settings.job.folder, &spool);
+    if (status < 0) {
+        return status == GY_ARG ? gy_report_usage("gyre mr: %s", gy_error_text())
+                                : gy_report_failure("mr", status);
+    }
+    const gy_file_list readable = {.paths = spool->inputs, .count = inputs->count};
+    shown = inputs->paths;
+    settings.job.folder = spool->folder != NULL ? spool->folder : settings.job.folder;
+    gy_flow *flow = gy_cli_flow();
+    const int code = flow != NULL ? run_job(flow, verb, &readable) : GY_EXIT_FAILURE;
+    gy_flow_end(flow);
+    gy_flow_spool_close(spool);
+    return code;
+}
+
 static int run(char **operands, int count)
 {
     static const mr_verb *const commands = &verbs[sizeof(verbs) / sizeof(verbs[0]) - 1];
@@ -448,9 +470,7 @@ static int run(char **operands, int count)
     if (status != GY_OK) {
         return gy_report_failure("mr", status);
     }
-    gy_flow *flow = gy_cli_flow();
-    code = flow != NULL ? run_job(flow, verb, inputs) : GY_EXIT_FAILURE;
-    gy_flow_end(flow);
+    code = run_spooled(verb, inputs);
     gy_file_list_free(inputs);
     return code;
 }
@@ -468,9 +488,8 @@ const gy_command gy_command_mr = {
         "index INPUT...          for each word the numbers of the inputs that have it\n"
         "topk INPUT...           the lines, or values of a field, that come most often\n"
         "--map COMMAND INPUT...  any commands, by standard input and output\n\n"
-        "INPUT is a file, also of gzip, zstd, bzip2, xz or lz4, or a folder of files, an "
-        "object or a prefix:\n"
-        "s3://BUCKET/KEY, hdfs://HOST:PORT/PATH.",
+        "INPUT is a file, also of gzip, zstd, bzip2, xz or lz4, a folder of files, standard\n"
+        "input (-), an object or a prefix: s3://BUCKET/KEY, hdfs://HOST:PORT/PATH.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

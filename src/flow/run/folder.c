@@ -51,6 +51,17 @@ static void remove_folder(const char *path)
 
 /* ---- the job's own ---- */
 
+void gy_running_new_id(gy_env *env, int64_t wall_ns, char id[GY_JOB_ID_BYTES])
+{
+    const time_t seconds = (time_t)(wall_ns / 1000000000);
+    struct tm when;
+    (void)gmtime_r(&seconds, &when);
+    char date[20];
+    (void)strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &when);
+    (void)snprintf(id, GY_JOB_ID_BYTES, "%s-%06llx", date,
+                   (unsigned long long)(env->ops->random(env, GY_CHANCE_WORK) & 0xffffff));
+}
+
 void gy_running_choose_id(gy_flow_job *job)
 {
     if (job->ticket != NULL) { /* the same for all epochs */
@@ -63,14 +74,7 @@ void gy_running_choose_id(gy_flow_job *job)
         }
         return;
     }
-    const time_t seconds = (time_t)(job->wall_ns / 1000000000);
-    struct tm when;
-    (void)gmtime_r(&seconds, &when);
-    char date[20];
-    (void)strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &when);
-    (void)snprintf(
-        job->id, sizeof(job->id), "%s-%06llx", date,
-        (unsigned long long)(job->env->ops->random(job->env, GY_CHANCE_WORK) & 0xffffff));
+    gy_running_new_id(job->env, job->wall_ns, job->id);
 }
 
 static gy_status read_id(gy_flow_job *job, const char *path)

@@ -138,6 +138,8 @@ GY_MUST_CHECK gy_status gy_running_name_output(gy_flow_job *job);
 /** job->folder, from the root, that was given; of a job on a cluster that was given none where
  * its output will be, since that is in storage that all hosts have. GY_ARG; GY_IO */
 GY_MUST_CHECK gy_status gy_running_name_folder(gy_flow_job *job);
+/** An id that no other job has: the date and a number. */
+void gy_running_new_id(gy_env *env, int64_t wall_ns, char id[GY_JOB_ID_BYTES]);
 /** job->id */
 void gy_running_choose_id(gy_flow_job *job);
 /** Of a failed job: no name of the output stays. Nothing, without its hidden folder. */

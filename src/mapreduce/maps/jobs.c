@@ -31,6 +31,7 @@ gy_status gy_say_run(gy_vertex *vertex)
 static gy_map_reduce_options options_of(const gy_job_options *job, const char *map)
 {
     return (gy_map_reduce_options){.inputs = job->inputs,
+                                   .names = job->names,
                                    .format = GY_RECORDS_TEXT,
                                    .map = map,
                                    .partitions = job->partitions,
