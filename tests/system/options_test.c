@@ -294,6 +294,27 @@ static const struct {
      "m --map \"cat $H; true\" in && [ $(cat mo/part-* | wc -l) = 2 ] && "
      "m --map \"cat $H; true\" in --sandbox files && [ $(cat mo/part-* | wc -l) = 0 ] && "
      "m --map \"cat $H\" in --sandbox files,read=$H && [ $(cat mo/part-* | wc -l) = 2 ]; }; }"},
+    {"mr", "format", /* raw bytes when told so, refused when they are not of the kind */
+     "gzip -c in >packed && m wordcount packed && [ $(cat mo/part-* | wc -l) = 3 ] && "
+     "m wordcount packed --format gzip && [ $(cat mo/part-* | wc -l) = 3 ] && "
+     "m --map 'cat >/dev/null; printf x' packed --format text && "
+     "! m wordcount in --format gzip"},
+    {"mr", "hidden",
+     "mkdir -p shy && cp in shy/in && cp in shy/.in && m wordcount shy && cp said quietly && "
+     "[ $(cat mo/part-* | grep -c '^b.2') = 1 ] && m wordcount shy --hidden && "
+     "[ $(cat mo/part-* | grep -c '^b.4') = 1 ] && grep -q -e --hidden quietly"},
+    {"mr", "links",
+     "mkdir -p tied && cp in tied/in && ln -sf ../in tied/link && m wordcount tied && "
+     "cp said quietly && [ $(cat mo/part-* | grep -c '^b.2') = 1 ] && "
+     "m wordcount tied --links && [ $(cat mo/part-* | grep -c '^b.4') = 1 ] && "
+     "grep -q -e --links quietly"},
+    {"mr", "line-end",
+     "printf 'b a\\rA b' >mac && m sort mac --line-end any -r 1 && "
+     "[ $(cat mo/part-* | wc -l) = 2 ] && m sort mac --line-end lf -r 1 && "
+     "[ $(cat mo/part-* | wc -l) = 1 ]"},
+    {"mr", "strict",
+     "printf 'x 1\\ny -\\n' >dash && m topk dash --field 1 --weight 2 && "
+     "grep -q 'left out' said && ! m topk dash --field 1 --weight 2 --strict"},
     {"mr", "stats",
      "m wordcount in -s && grep -q '^counter map records: ' said && "
      "grep -qx 'counter map emissions: 4' said && "
