@@ -276,7 +276,8 @@ static void add_boards(const host_seat *seat, gy_arena *arena, Gy__Cluster__Seat
     Gy__Cluster__Board *boards = gy_arena_alloc(arena, threads * sizeof(*boards));
     message->boards = gy_arena_alloc(arena, threads * sizeof(Gy__Cluster__Board *));
     for (uint32_t i = 0; i < threads && boards != NULL && message->boards != NULL; i++) {
-        if (atomic_load_explicit(&lines[i].is_running, memory_order_acquire) == 0) {
+        if (atomic_load_explicit(&lines[i].is_running, memory_order_acquire) == 0 &&
+            atomic_load_explicit(&lines[i].is_cut_off, memory_order_acquire) == 0) {
             continue;
         }
         Gy__Cluster__Board *board = &boards[message->n_boards];

@@ -60,6 +60,7 @@ static void test_one_bad_attempt(void **state)
         {"no files", "closed or replaced a descriptor that is not its own", 1, 0},
         {"other files", "closed or replaced a descriptor that is not its own", 1, 0},
         {"no files, spin", "closed or replaced a descriptor that is not its own", 1, 0},
+        {"shut", "closed or replaced a descriptor that is not its own", 1, 0},
         {"leave", "a function of the job ended its thread (pthread_exit)", 1, 0},
         {"kill", "killed by SIGKILL", 0, 0},
         {"stop", "has been silent for", 0, 1000000000},

@@ -13,7 +13,7 @@
 enum {
     READ_BYTES = 128 << 10,
     NEVER_READY_MAX = 12, /* processes in a row that died before they were ready */
-    NO_ANSWER_MAX = 12,   /* or by themselves, while all that they had told was that */
+    NO_ANSWER_MAX = 8,    /* or by themselves, while all that they had told was that */
     LOSSES_MAX = 10,      /* of processes under one task, then they are the task's doing */
     SILENCES_MAX = 3 /* likewise; each of them takes long, and the job ends with the last */
 };
@@ -326,7 +326,8 @@ static bool is_suspect(gy_driver *driver, uint32_t task)
 
 static bool is_at_work(const gy_board *line)
 {
-    return atomic_load_explicit(&line->is_running, memory_order_acquire) != 0;
+    return atomic_load_explicit(&line->is_running, memory_order_acquire) != 0 ||
+           atomic_load_explicit(&line->is_cut_off, memory_order_acquire) != 0;
 }
 
 static bool is_culprit(const gy_driver_ops *ops, const gy_board *line)

@@ -185,6 +185,9 @@ static inline void gy_job_do(const char *word, const _Atomic bool *is_cancelled,
         raise(SIGSTOP);
     } else if (strstr(word, " files") != NULL) {
         gy_job_spoil_files(word);
+    } else if (strcmp(word, "shut") == 0) {
+        (void)shutdown(gy_job_socket(), SHUT_RDWR);
+        (void)poll(NULL, 0, 10);
     } else if (strcmp(word, "daemon") == 0) {
         gy_job_leave_daemon();
     } else if (strcmp(word, "daemon, stop") == 0) {

@@ -541,10 +541,25 @@ static bool is_any_running(const server *here) GY_REQUIRES(here->lock)
     return i < here->serving->threads;
 }
 
+/* What runs when the socket ends may be why: it shut it down, and the manager's side learns
+ * that from the boards, which an answer does not clear that is not heard. */
+static void mark_running(server *here)
+{
+    gy_mutex_lock(&here->lock);
+    for (uint32_t i = 0; i < here->serving->threads; i++) {
+        if (here->runners[i].is_running) {
+            atomic_store_explicit(&here->serving->boards[i].is_cut_off, 1,
+                                  memory_order_release);
+        }
+    }
+    gy_mutex_unlock(&here->lock);
+}
+
 /* End the runners. A task that runs is of no use any more: it is cancelled, and the process
  * ends under one that does not look at its flag. */
 static void end_runners(server *here, int status)
 {
+    mark_running(here); /* should the manager's side be there after all */
     gy_deadline last = gy_env_deadline(here->env, leave_seconds);
     gy_status waited = GY_OK;
     gy_mutex_lock(&here->lock);
