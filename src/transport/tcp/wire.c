@@ -167,7 +167,10 @@ static gy_status broken(gy_wire *wire)
 {
     int error = errno;
     wire->is_broken = true;
-    return gy_fail(GY_PEER, "the connection broke: %s", strerror(error));
+    const bool is_own = error == EBADF || error == ENOTSOCK;
+    return gy_fail(GY_PEER, "the connection broke: %s%s",
+                   is_own ? "this rank closed or replaced its descriptor: " : "",
+                   strerror(error));
 }
 
 gy_status gy_wire_flush(gy_wire *wire)
