@@ -137,6 +137,20 @@ static void a_wish_is_no_must(void **state)
     assert_non_null(strstr(said, "h1 has 5\nh1 has 5\nh1 has 5\nh1 has 5\nnear 1 far 0\n"));
 }
 
+/* Written to while it is read there: on its host's own disk, and where all hosts have it. */
+static void a_file_that_changes_is_named(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        job_shell("for of in file://h1$T/g $T/g; do printf 12345 >g; rm -f start*; { $GYRE job "
+                  "submit $N -- $J job $T/never $T/start - $of >told 2>&1; } & for i in $(seq "
+                  "2000); do ls start-* >listed 2>&1 && break; sleep 0.02; done; printf 67 >g; "
+                  ": >start; wait $! && exit 1; grep \"$T/g changed while it was read\" told "
+                  "|| { cat told; exit 1; }; [ ! -e never/MANIFEST.json ] || exit 1; rm -rf "
+                  "never; done"),
+        0);
+}
+
 static void what_cannot_be_is_said(void **state)
 {
     (void)state;
@@ -169,6 +183,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_of_hosts_are_read_there),
         cmocka_unit_test(a_wish_is_no_must),
+        cmocka_unit_test(a_file_that_changes_is_named),
         cmocka_unit_test(what_cannot_be_is_said),
     };
     return cmocka_run_group_tests_name("system_cluster_places", tests, begin, scene_end);
