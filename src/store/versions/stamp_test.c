@@ -212,6 +212,32 @@ static void a_source_is_of_one_version(void **state)
     gy_source_close(source);
 }
 
+/* Data sets and models are read in several steps: each of them of what was opened. */
+static void training_data_is_of_one_version(void **state)
+{
+    (void)state;
+    char idx[8 + 100000] = {0, 0, 0x08, 1, 0, 1, (char)0x86, (char)0xa0};
+    gy_source *source = NULL;
+    gy_tensor *tensor = NULL;
+    gy_bundle *bundle = NULL;
+    test_put(path, idx, sizeof(idx));
+    assert_ok(gy_source_open(gy_env_real(), path, GY_ENCODING_PLAIN, &source));
+    write_at(50000, "other");
+    assert_status(gy_idx_read(source, NULL, GY_IDX_LIMIT, &tensor), GY_STATE);
+    assert_null(tensor);
+    gy_source_close(source);
+    assert_ok(gy_bundle_new(&bundle));
+    assert_ok(gy_bundle_set(bundle, "key", "value"));
+    assert_ok(gy_bundle_save(bundle, gy_env_real(), path));
+    gy_bundle_free(bundle);
+    bundle = NULL;
+    assert_ok(gy_source_open(gy_env_real(), path, GY_ENCODING_PLAIN, &source));
+    write_at(12, "K");
+    assert_status(gy_bundle_load(source, NULL, &bundle), GY_STATE);
+    assert_null(bundle);
+    gy_source_close(source);
+}
+
 /* In /proc files have a size of 0, bytes, and a new time each time. */
 static void files_without_a_size_are_read(void **state)
 {
@@ -238,6 +264,7 @@ int main(void)
         cmocka_unit_test(on_another_machine_bytes_count),
         cmocka_unit_test(what_was_looked_at_is_remembered),
         cmocka_unit_test(a_source_is_of_one_version),
+        cmocka_unit_test(training_data_is_of_one_version),
         cmocka_unit_test(files_without_a_size_are_read),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
