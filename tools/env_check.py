@@ -26,6 +26,7 @@ ALLOWED = {  # object: the calls it is there for
     "door.c.o": {"unsetenv"}, # room cluster: what it starts is not
     "ticket.c.o": {"gy_setting_get"}, # room cluster: what the daemon told this manager
     "ship.c.o": {"gy_setting_get"}, # room cluster: PATH, where a shell would find a program to submit
+    "collect.c.o": {"gy_setting_get"}, # room cluster: how much the logs of finished jobs may hold
     "override.c.o": {"gy_setting_get"}, # room flow: what `gyre job run` says of jobs
     "resume.c.o": {"gy_setting_get"}, # room flow: which job the program was started again for
     "sandbox.c.o": {"setenv"}, # room cluster: where processes behind walls find a folder for a while

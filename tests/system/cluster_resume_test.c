@@ -241,7 +241,7 @@ static void what_is_kept_of_a_job_is_forgotten(void **state)
     assert_int_equal(shell(options), 0);
     forgotten(id, "[ ! -e left ] && [ -z \"$(ls -A apart)\" ]");
     not_forgotten("jobs that are named", "$N");
-    not_forgotten("for a cluster", id);
+    not_forgotten("there is no job", id);
     not_forgotten("is known to the name server", "$N 0123456789abcdef0123456789abcdef");
 }
 
@@ -258,8 +258,9 @@ static void what_is_anothers_is_not_forgotten(void **state)
                            "--reduce 'uniq -c' in0 in1 in2 -o left >said 2>&1 && ls -lA left "
                            ">before"),
                      0);
-    forgotten(id, "ls -lA left >after && cmp before after && [ -z \"$(ls -A apart)\" ] && [ "
-                  "\"$(ls own | sort | tr '\\n' ' ')\" = 'id lock log settings width ' ]");
+    forgotten(id,
+              "ls -lA left >after && cmp before after && [ -z \"$(ls -A apart)\" ] && [ "
+              "\"$(ls own | sort | tr '\\n' ' ')\" = 'id inputs lock log settings width ' ]");
 }
 
 /* One that nobody could tidy up after. */
