@@ -38,6 +38,17 @@ gy_corpus_options gy_corpus_defaults(const gy_corpus_options *options)
     return full;
 }
 
+/* Once for all ranks. */
+static void tell_left_out(const gy_corpus_options *options, const corpus_peers *peers,
+                          const corpus_list *list)
+{
+    if (peers->rank == 0 && list->links + list->folders > 0) {
+        gy_warn("corpus: left out of '%s': %lld links to files, %lld folders that cannot be "
+                "entered",
+                options->root, (long long)list->links, (long long)list->folders);
+    }
+}
+
 /* A file that came or went while the ranks listed would shift every index after it. */
 static gy_status check_lists(const corpus_peers *peers, const corpus_list *list)
 {
@@ -193,6 +204,7 @@ gy_status gy_corpus_read_with(const gy_corpus_options *options, const corpus_pee
     gy_status status = gy_corpus_list_files(&full, &made->list);
     if (status == GY_OK) {
         status = check_lists(peers, &made->list);
+        tell_left_out(&full, peers, &made->list);
     }
     if (status == GY_OK) {
         status = gy_corpus_scan_files(&full, &made->list, peers->rank, peers->ranks, &scan);

@@ -190,19 +190,25 @@ static gy_status visit_entry(walk *state, int folder, const struct dirent *entry
     if (type == DT_DIR) {
         return walk_folder(state, folder, entry->d_name, depth + 1);
     }
+    if (type == DT_LNK) { /* of scripts there are many, whose files are found by themselves */
+        const int label = label_of(state->path, entry->d_name);
+        state->list->links += label != NO_LABEL && label != GY_LANGUAGE_SHELL;
+    }
     return type == DT_REG ? visit_file(state, folder, entry->d_name) : GY_OK;
 }
 
-/* A folder that cannot be opened is passed over: what is missing shows in the counts. One that
+/* A folder that cannot be opened is passed over: how many there were is said. One that
  * breaks off is refused: nobody knows what of it is missing. */
 static gy_status walk_folder(walk *state, int parent, const char *name, int depth)
 {
     size_t name_bytes = strlen(name), before = state->path_bytes;
     if (depth > CORPUS_DEPTH || before + 1 + name_bytes >= PATH_BYTES) {
+        state->list->folders++;
         return GY_OK;
     }
     int handle = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (handle < 0) {
+        state->list->folders += errno != ENOENT; /* else it is gone */
         return GY_OK;
     }
     DIR *folder = fdopendir(handle);

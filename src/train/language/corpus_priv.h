@@ -27,6 +27,7 @@ typedef struct corpus_file {
 typedef struct corpus_list {
     corpus_file *files;
     size_t count, capacity;
+    int64_t links, folders; /* left out: links to what would count, folders not entered */
     gy_arena paths;
 } corpus_list;
 

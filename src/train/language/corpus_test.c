@@ -411,11 +411,19 @@ static void odd_files_are_counted_and_passed_over(void **state)
     assert_int_equal(symlink("..", place(tree, "/usr/include/loop", full)), 0);
     assert_int_equal(symlink("good.h", place(tree, "/usr/include/link.h", full)), 0);
     assert_int_equal(mkfifo(place(tree, "/usr/include/pipe.h", full), 0644), 0);
+    char deep[TREE_BYTES] = "/usr/include";
+    for (int depth = 2; depth <= CORPUS_DEPTH; depth++) { /* the last is not entered */
+        assert_true(strlen(deep) + 3 < sizeof(deep));
+        memcpy(deep + strlen(deep), "/d", 3);
+        assert_int_equal(mkdir(place(tree, deep, full), 0755), 0);
+    }
 
     gy_corpus_options options = gy_corpus_defaults(&(gy_corpus_options){.root = tree->root});
     corpus_list list;
     assert_ok(gy_corpus_list_files(&options, &list));
     assert_int_equal(list.count, 5);
+    assert_int_equal(list.links, 1); /* link.h */
+    assert_int_equal(list.folders, 1);
     assert_int_equal(unlink(place(tree, "/usr/include/gone.h", full)), 0);
     corpus_scan scan;
     assert_ok(gy_corpus_scan_files(&options, &list, 0, 1, &scan));
