@@ -188,7 +188,7 @@ static void what_it_prints_comes_back(void **state)
         shell(
             "! $GYRE job submit $N -- sh -c 'seq 3000; echo last words >&2; exit 3' >said "
             "2>failed && { seq 3000; echo last words; } >home && tail -n +2 said | cmp - home "
-            "&& grep -q 'exit status 3: last words' failed"),
+            "&& grep -qx 'gyre job submit: job .* failed: exit status 3' failed"),
         0);
     assert_int_equal(shell("$GYRE job show $N $(head -1 said) | tail -n 20 >tail && tail -n 20 "
                            "home | cmp - tail"),

@@ -161,7 +161,10 @@ static const char *const lines[] = {
     "gyre job submit $N --label fast ./prog >said && a=$(sub --label slow ./prog) && "
     "gyre job show $N $a | grep -qx 'reason   no daemon may run its manager: 1 without the "
     "label' && gyre job kill $N $a && "
-    "! gyre job submit $N ./bad 2>said >id && grep -q 'exit status 3: it is bad' said && "
+    "! gyre job submit $N ./bad 2>said >id && grep -qx 'it is bad' id && "
+    "grep -qx 'gyre job submit: job .* failed: exit status 3' said && [ $(wc -l <said) = 1 ] "
+    "&& "
+    "gyre job show $N $(head -n 1 id) | grep -q '^reason   exit status 3: it is bad$' && "
     "printf '#!/bin/sh\nkill -9 $$\n' >crash; chmod 755 crash; "
     "! gyre job submit $N ./crash 2>said >id && grep -q 'last one was killed by SIGKILL' said "
     "&& "
@@ -173,6 +176,34 @@ static const char *const lines[] = {
     "&& "
     "! gyre daemon --plaintext --names a:1 --listen 127.0.0.1:0 --folder df --labels "
     "\"$(printf 'a\\nb')\" 2>said && grep -q 'the byte 10' said",
+    /* another address for that of a name server */
+    "up --table t8 && host && known ' up ' && D=$(cat dport) && P=--plaintext && "
+    "! gyre job list $P --names $D 2>said && "
+    "grep -q '^gyre job list: daemon .* at .* is no name server: expected the address' said && "
+    "! gyre cluster list $P --names 127.0.0.1:1,$D --patience 0.2 2>said && "
+    "grep -q 'is no name server' said && "
+    "{ timeout 60 $GYRE_BIN daemon $P --names $D --listen 127.0.0.1:0 --folder df2 >dd2 2>&1 & "
+    "}; "
+    "e=$!; i=0; until grep -q 'daemon .* is no name server' dd2 || [ $i = 2000 ]; do "
+    "i=$((i+1)); sleep 0.01; done; kill $e; [ $i != 2000 ] && "
+    "{ printf 'GET / HTTP/1.0\\r\\n\\r\\n'; cat /dev/zero | head -c 64; } | "
+    "timeout 5 python3 -c 'import socket, sys; h, p = sys.argv[1].split(\":\"); "
+    "s = socket.create_connection((h, int(p))); s.sendall(sys.stdin.buffer.read()); s.recv(9)' "
+    "$(cat port); grep -q 'no frame but HTTP' ns; r=$?; off; [ $r = 0 ]; down",
+    /* what runs is a job's name; what is missing is named; last words are told once */
+    "up --table t9 && host && known ' up ' && printf 'exit 3' >x.sh && printf 1 >data && "
+    "! gyre job submit $N -- $GYRE_BIN mr topk /nothing -o /nowhere/x >id 2>said && "
+    "gyre job list $N | grep -q ' mr topk  ' && [ $(grep -c nothing id said | "
+    "awk -F: '{ n += $2 } END { print n }') = 1 ] && "
+    "! gyre job submit $N -f x.sh -- /bin/sh x.sh >id 2>said && "
+    "gyre job list $N | grep -q ' sh x.sh  .*exit status 3: it has printed nothing$' && "
+    "grep -q 'failed: exit status 3: it has printed nothing$' said && "
+    "! gyre job submit $N -- /bin/sh -c 'cat data' >id 2>said && "
+    "grep -q 'data was not brought to .*: add --file data' said && "
+    "! gyre job submit $N --name \"$(printf 'a\\033[31mb')\" -- /bin/sh -c "
+    "'printf \"w\\\\033[2J\\\\303\\\\244\\\\n\" >&2; exit 3' >id 2>said && "
+    "{ gyre job list $N; gyre job show $N $(head -n 1 id); cat said; } >all && "
+    "! grep \"$(printf '\\033')\" all && grep -q 'w.*.2J' all; r=$?; off; [ $r = 0 ]; down",
     "up --table t6 --key ring && host "
     "--reserve 1TiB && known trouble; off; down",
     /* managers: one of two jobs waits while the other one's runs */

@@ -169,6 +169,23 @@ static void a_sort_counts_keys_that_are_none(void **state)
     must("seq 100 >in && gyre mr sort in -n -o O -q --strict 2>said && [ ! -s said ]");
 }
 
+/* ---- commands ---- */
+
+static void a_file_that_was_not_brought_is_named(void **state)
+{
+    (void)state;
+    must("mkdir -p d && echo cat >m.sh && cp m.sh d && echo a >in && "
+         "gyre mr --map 'sh m.sh' in -o O 2>said; [ $? = 1 ] && "
+         "grep -q '^gyre mr: m.sh was not brought to .*: add --file m.sh (.*status' said");
+    must("gyre mr --map \"sh './d/m.sh' | cat\" --file d/m.sh in -o O 2>said; r=$?; "
+         "[ $r = 0 ] || grep -q './d/m.sh lies in the folder .* as m.sh' said");
+    must("gyre mr --map cat --reduce 'X=1 sh <m.sh' in -o O 2>said; [ $? = 1 ] && "
+         "grep -q 'm.sh was not brought' said");
+    must("gyre mr --map 'sh m.sh' --file d/m.sh in -o O -q");
+    must("gyre mr --map 'sh m.sh; exit 3' --file m.sh in -o O 2>said; [ $? = 1 ] && "
+         "! grep -q 'brought' said");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +193,7 @@ int main(void)
         cmocka_unit_test(lines_without_a_field_are_counted),
         cmocka_unit_test(fields_are_separated_by_a_letter),
         cmocka_unit_test(a_sort_counts_keys_that_are_none),
+        cmocka_unit_test(a_file_that_was_not_brought_is_named),
         cmocka_unit_test(pages_of_any_length_are_counted),
         cmocka_unit_test(a_failure_names_both_ends_of_a_long_path),
         cmocka_unit_test(messages_show_what_a_terminal_would_obey),

@@ -64,10 +64,19 @@ int gy_cli_cluster_kill(const gy_names_settings *at, const char *job);
 /** timeout in seconds for all of them; 0: none */
 int gy_cli_cluster_forget(const gy_names_settings *at, double timeout, char **jobs, int count);
 
-/** A gy_cluster_said: to standard output; what is missing is said. `arg`: uint32_t, 0 at first.
- */
+/** What a job has printed here; zero at first. */
+typedef struct gy_cli_heard {
+    uint32_t epoch; /* of the manager that printed last */
+    char tail[4096];
+    size_t tail_bytes; /* of the end of it */
+} gy_cli_heard;
+
+/** A gy_cluster_said: to standard output; what is missing is said. `arg`: gy_cli_heard. */
 void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *text,
                        size_t size_bytes);
+/** Tell that a job has ended badly, and why where it has not printed that itself. */
+void gy_cli_tell_end(const char *what, const char *id, const gy_cluster_end *end,
+                     const gy_cli_heard *heard);
 
 /* ---- gyre run --hosts ---- */
 

@@ -166,7 +166,7 @@ static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
         .id = id, .hosts = hosts, .next_seconds = now_seconds() + wait_told_seconds};
     gy_cluster_end end = {.epoch = 0};
     gy_status status = GY_TIMEOUT;
-    uint32_t last = 0;
+    gy_cli_heard heard = {0};
     int ending = 0;
     double left = end_seconds;
     while (status == GY_TIMEOUT && left > 0) {
@@ -183,7 +183,7 @@ static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
             tell_waiting(cluster, &waits);
         }
         status =
-            gy_cluster_follow_on(cluster, id, look_seconds, gy_cli_print_said, &last, &end);
+            gy_cluster_follow_on(cluster, id, look_seconds, gy_cli_print_said, &heard, &end);
     }
     if (status < 0) {
         return gy_report_failure("run", status);
@@ -192,8 +192,7 @@ static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
         return 128 + ending;
     }
     if (end.status != GY_OK && end.code <= 0) { /* else its manager has said why */
-        gy_say(stderr, "gyre run: job %s: %s: %s\n", id, gy_status_text(end.status),
-               end.reason);
+        gy_cli_tell_end("run", id, &end, &heard);
     }
     return end.status == GY_OK ? GY_EXIT_OK : end.code > 0 ? end.code : GY_EXIT_FAILURE;
 }

@@ -210,7 +210,7 @@ static gy_status print_report(void *arg, const gy_cluster_report *report)
 static void print_tail(void *arg, uint32_t epoch, uint64_t lost, const char *text,
                        size_t size_bytes)
 {
-    enum { LINES = 20 };
+    enum { LINES = 20, TAIL_BYTES = 64 << 10 };
     (void)arg, (void)epoch, (void)lost;
     size_t begin = size_bytes;
     for (int lines = 0; begin > 0 && lines <= LINES; begin--) {
@@ -220,11 +220,10 @@ static void print_tail(void *arg, uint32_t epoch, uint64_t lost, const char *tex
         }
     }
     printf("\nits last words\n");
-    for (size_t i = begin; i < size_bytes; i++) {
-        const bool is_text = text[i] == '\n' || text[i] == '\t' ||
-                             ((unsigned char)text[i] >= ' ' && text[i] != 127);
-        (void)putchar(is_text ? text[i] : '?');
-    }
+    static char shown[4 * TAIL_BYTES + 16];
+    begin = size_bytes - begin > TAIL_BYTES ? size_bytes - TAIL_BYTES : begin;
+    (void)gy_printable(shown, sizeof(shown), text + begin, size_bytes - begin, "\n\t");
+    (void)fputs(shown, stdout);
     if (size_bytes > 0 && text[size_bytes - 1] != '\n') {
         printf("\n");
     }
@@ -282,16 +281,50 @@ int gy_cli_cluster_forget(const gy_names_settings *at, double timeout, char **jo
 
 /* ---- Submitting and waiting ---- */
 
+static void keep_tail(gy_cli_heard *heard, const char *text, size_t size_bytes)
+{
+    const size_t room = sizeof(heard->tail);
+    const size_t size = size_bytes < room ? size_bytes : room;
+    const size_t kept = heard->tail_bytes < room - size ? heard->tail_bytes : room - size;
+    memmove(heard->tail, heard->tail + heard->tail_bytes - kept, kept);
+    memcpy(heard->tail + kept, text + size_bytes - size, size);
+    heard->tail_bytes = kept + size;
+}
+
+/* The words behind "exit status N: ", which may be cut, are the end of what it printed. */
+static bool has_printed(const gy_cli_heard *heard, const char *reason)
+{
+    const char *words = strstr(reason, ": ");
+    size_t size = words != NULL ? strlen(words + 2) : 0;
+    if (words == NULL || strncmp(reason, "exit status ", 12) != 0) {
+        return false;
+    }
+    if (size > 3 && strcmp(words + 2 + size - 3, "...") == 0) {
+        size -= 3;
+    }
+    return size > 0 && memmem(heard->tail, heard->tail_bytes, words + 2, size) != NULL;
+}
+
+void gy_cli_tell_end(const char *what, const char *id, const gy_cluster_end *end,
+                     const gy_cli_heard *heard)
+{
+    const bool is_told = has_printed(heard, end->reason);
+    gy_say(stderr, "gyre %s: job %s %s: %.*s\n", what, id,
+           end->status == GY_CANCELLED ? "was ended" : "failed",
+           is_told ? (int)strcspn(end->reason, ":") : (int)strlen(end->reason), end->reason);
+}
+
 /* What the job prints; what is missing of it is said. */
 void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *text,
                        size_t size_bytes)
 {
-    uint32_t *last = arg;
-    if (*last != 0 && epoch > *last) {
+    gy_cli_heard *heard = arg;
+    if (heard->epoch != 0 && epoch > heard->epoch) {
         fflush(stdout);
         gy_say(stderr, "gyre: another manager goes on, epoch %u\n", epoch);
     }
-    *last = epoch;
+    heard->epoch = epoch;
+    keep_tail(heard, text, size_bytes);
     if (lost > 0) {
         fflush(stdout);
         gy_say(stderr, "gyre: %llu bytes of what the job printed are not known any more\n",
@@ -303,12 +336,12 @@ void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *tex
 }
 
 /* From that manager on. 0 it ended well, 1 otherwise, 124 not in that time. */
-static int wait_for(const char *what, gy_cluster *cluster, const char *id, uint32_t epoch)
+static int wait_for(const char *what, gy_cluster *cluster, const char *id, uint32_t epoch,
+                    gy_cli_heard *heard)
 {
-    uint32_t last = 0;
     gy_cluster_end end = {.epoch = epoch};
     gy_status status = gy_cluster_follow_on(cluster, id, gy_submit_given.timeout,
-                                            gy_cli_print_said, &last, &end);
+                                            gy_cli_print_said, heard, &end);
     if (status == GY_TIMEOUT) {
         gy_say(stderr, "gyre %s: job %s goes on after %g s\n", what, id,
                gy_submit_given.timeout);
@@ -318,8 +351,7 @@ static int wait_for(const char *what, gy_cluster *cluster, const char *id, uint3
         return gy_report_failure(what, status);
     }
     if (end.status != GY_OK) {
-        gy_say(stderr, "gyre %s: job %s: %s: %s\n", what, id, gy_status_text(end.status),
-               end.reason);
+        gy_cli_tell_end(what, id, &end, heard);
         return GY_EXIT_FAILURE;
     }
     return GY_EXIT_OK;
@@ -372,6 +404,22 @@ static int check_submit(void)
     return GY_EXIT_OK;
 }
 
+/* A job that failed may lack a file that its command line names and that is here alone. */
+static void tell_unbrought(char **operands, const gy_cli_heard *heard)
+{
+    static const char told[] = " was not brought to ";
+    char hint[2400];
+    if (memmem(heard->tail, heard->tail_bytes, told, sizeof(told) - 1) != NULL) {
+        return;
+    }
+    for (char **at = operands + 1; *at != NULL; at++) {
+        if (gy_cli_find_unbrought(*at, gy_submit_given.files.items, hint, sizeof(hint))) {
+            gy_say(stderr, "gyre job submit: %s (before the program)\n", hint);
+            return;
+        }
+    }
+}
+
 int gy_cli_job_submit(char **operands, int count)
 {
     gy_cluster *cluster = NULL;
@@ -400,6 +448,7 @@ int gy_cli_job_submit(char **operands, int count)
                                         .label = gy_submit_given.label,
                                         .weight = (int)gy_submit_given.weight,
                                         .slots_max = (int)gy_submit_given.slots};
+    gy_cli_heard heard = {0};
     gy_status status = gy_cluster_submit(cluster, &program, id);
     int exit_status = GY_EXIT_OK;
     if (status < 0) {
@@ -407,8 +456,12 @@ int gy_cli_job_submit(char **operands, int count)
     } else {
         gy_say(stdout, "%s\n", id);
         fflush(stdout);
-        exit_status =
-            gy_submit_given.is_detached ? GY_EXIT_OK : wait_for("job submit", cluster, id, 0);
+        exit_status = gy_submit_given.is_detached
+                          ? GY_EXIT_OK
+                          : wait_for("job submit", cluster, id, 0, &heard);
+        if (exit_status == GY_EXIT_FAILURE) {
+            tell_unbrought(operands, &heard);
+        }
     }
     gy_cluster_close(cluster);
     return exit_status;
@@ -424,7 +477,7 @@ int gy_cli_job_wait(char **operands, int count)
         return opened;
     }
     gy_status status = gy_cluster_find_job(cluster, operands[0], id);
-    int exit_status = status == GY_OK ? wait_for("job wait", cluster, id, 0)
+    int exit_status = status == GY_OK ? wait_for("job wait", cluster, id, 0, &(gy_cli_heard){0})
                                       : gy_report_failure("job wait", status);
     gy_cluster_close(cluster);
     return exit_status;
@@ -445,7 +498,7 @@ static int resume_there(const char *job)
     if (status < 0) {
         exit_status = gy_report_failure("job resume", status);
     } else if (!gy_submit_given.is_detached) {
-        exit_status = wait_for("job resume", cluster, id, epoch);
+        exit_status = wait_for("job resume", cluster, id, epoch, &(gy_cli_heard){0});
     }
     gy_cluster_close(cluster);
     return exit_status;
@@ -468,7 +521,7 @@ int gy_cli_job_resume(char **operands, int count)
 
 const gy_option gy_submit_options[GY_SUBMIT_OPTIONS] = {
     GY_NAMES_OPTIONS(struct gy_submit_settings),
-    {"name", 0, GY_OPTION_TEXT, "NAME", "of the job, for people (default: the program's)",
+    {"name", 0, GY_OPTION_TEXT, "NAME", "of the job, for people (default: what runs)",
      PLACE(name), 0, 0, NULL},
     {"weight", 0, GY_OPTION_INTEGER, "N", "of its share of the slots (default: 100)",
      PLACE(weight), 1, 1000, NULL},

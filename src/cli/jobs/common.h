@@ -8,6 +8,14 @@
 
 #include <gyre/job.h>
 
+/**
+ * Find a word of a command that names a file of this folder which the command's own folder
+ * lacks: of `files` (NULL at the end) each lies there under its last name.
+ * @return true: `out` says so, without a line end
+ */
+bool gy_cli_find_unbrought(const char *command, const char *const *files, char *out,
+                           size_t size_bytes);
+
 typedef struct gy_job_settings {
     long long processes, threads, memo_bytes;
     double timeout, silence;

@@ -370,6 +370,19 @@ static void show_nothing(void *arg, const gy_flow_report *report)
     (void)report;
 }
 
+/* A command's own words may not say that its file is elsewhere. */
+static int report_failure(gy_status status)
+{
+    char hint[2400];
+    const char *const *files = settings.files.items;
+    if (!gy_cli_find_unbrought(settings.map, files, hint, sizeof(hint)) &&
+        !gy_cli_find_unbrought(settings.reduce, files, hint, sizeof(hint))) {
+        return gy_report_failure("mr", status);
+    }
+    gy_say(stderr, "gyre mr: %s (%s)\n", hint, gy_error_text());
+    return GY_EXIT_FAILURE;
+}
+
 static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *inputs)
 {
     gy_dag *dag = verb->make(flow, inputs);
@@ -405,7 +418,7 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
     if (status == GY_ARG) {
         return gy_report_usage("gyre mr: %s", gy_error_text());
     }
-    return status == GY_OK ? GY_EXIT_OK : gy_report_failure("mr", status);
+    return status == GY_OK ? GY_EXIT_OK : report_failure(status);
 }
 
 static const mr_verb *find_verb(const char *name)

@@ -157,13 +157,37 @@ static void answered(void *arg, gy_status status, const ProtobufCMessage *answer
     gy_error_take(&asks->outcome, status);
 }
 
+/* Something else answers at the address of a name server. Where that is so at all of them,
+ * nothing changes by waiting. */
+static gy_status check_roles(const gy_cluster *cluster, bool is_patient)
+{
+    gy_rpc_facts facts = {.text = ""};
+    int others = 0;
+    for (int i = 0; i < cluster->server_count; i++) {
+        gy_rpc_facts one;
+        if (gy_rpc_look(cluster->rpc, cluster->servers[i], &one) && one.is_up &&
+            one.role != GY_RPC_NAMESERVER) {
+            facts = one;
+            others++;
+        }
+    }
+    if (others == 0 || (is_patient && others < cluster->server_count)) {
+        return GY_OK;
+    }
+    return gy_fail(GY_ARG,
+                   "%s is no name server: expected the address that gyre nameserver prints "
+                   "(--names)",
+                   facts.text);
+}
+
 /* One of those that are there, another than the last one if it can be; 0: none. */
 static gy_rpc_peer find_server(gy_cluster *cluster)
 {
     for (int i = 0; i < cluster->server_count; i++) {
         gy_rpc_facts facts;
         int at = (cluster->last + i) % cluster->server_count;
-        if (gy_rpc_look(cluster->rpc, cluster->servers[at], &facts) && facts.is_up) {
+        if (gy_rpc_look(cluster->rpc, cluster->servers[at], &facts) && facts.is_up &&
+            facts.role == GY_RPC_NAMESERVER) {
             cluster->last = at;
             return cluster->servers[at];
         }
@@ -175,6 +199,7 @@ static gy_rpc_peer find_server(gy_cluster *cluster)
 static gy_status say_unreachable(gy_cluster *cluster)
 {
     question asks = {0};
+    GY_TRY(check_roles(cluster, false));
     Gy__Cluster__AskList nothing = GY__CLUSTER__ASK_LIST__INIT;
     const gy_rpc_request request = {.type = GY_NET_LIST,
                                     .message = &nothing.base,
@@ -257,6 +282,8 @@ static gy_status ask(gy_cluster *cluster, gy_rpc_request *call, question *asks)
             cluster->has_seen = true;
             cluster->absent_ns = 0;
             now_ns = gy_now_ns(cluster->env);
+        } else if (check_roles(cluster, true) < 0) {
+            return GY_ARG;
         } else if (is_unreachable(cluster, now_ns, deadline, is_hasty && cluster->has_seen)) {
             return say_unreachable(cluster);
         }

@@ -1,4 +1,5 @@
 /* A program becomes a spec, its files are brought where they are missing, then it is a job. */
+#include "base/text.h"
 #include "cluster/client/client_priv.h"
 #include "cluster/net/ticket.h"
 
@@ -106,6 +107,38 @@ static const char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
+}
+
+static bool is_among(const char *word, const char *const *words)
+{
+    while (*words != NULL && strcmp(*words, word) != 0) {
+        words++;
+    }
+    return *words != NULL;
+}
+
+/* What runs, for people: of gyre its command and verb, of what runs a script that too. */
+static void name_job(const char *const *arguments, char *out, size_t size_bytes)
+{
+    static const char *const verbs[] = {"wordcount", "grep",  "sort",     "index",
+                                        "topk",      "--map", "language", "lenet",
+                                        "softmax",   "mlp",   NULL};
+    static const char *const shells[] = {"sh",   "bash", "dash",    "env", "perl",
+                                         "ruby", "node", "Rscript", NULL};
+    const char *program = name_of(arguments[0]), *first = arguments[1], *second = NULL;
+    const bool is_gyre = strcmp(program, "gyre") == 0;
+    if (is_gyre && first != NULL) {
+        for (const char *const *at = arguments + 2; *at != NULL && second == NULL; at++) {
+            second = is_among(*at, verbs) ? *at : NULL;
+        }
+        gy_print(out, size_bytes, "%s%s%s", first, second != NULL ? " " : "",
+                 second != NULL ? second : "");
+    } else if (first != NULL && first[0] != '-' &&
+               (is_among(program, shells) || strncmp(program, "python", 6) == 0)) {
+        gy_print(out, size_bytes, "%s %s", program, name_of(first));
+    } else {
+        gy_print(out, size_bytes, "%s", program);
+    }
 }
 
 /* The same file under the same name is there already. */
@@ -343,12 +376,12 @@ static gy_status put_missing(gy_cluster *cluster, package *made)
 static gy_status submit(gy_cluster *cluster, const gy_cluster_program *program,
                         const package *made, gy_key job)
 {
-    char name[GY_CONTROL_TEXT_BYTES];
+    char name[GY_CONTROL_TEXT_BYTES], made_name[GY_CONTROL_TEXT_BYTES];
     Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT, spec = GY__CLUSTER__KEY__INIT;
     Gy__Cluster__Submit asks;
     gy__cluster__submit__init(&asks);
-    gy_net_clean_text(program->name != NULL ? program->name : name_of(program->arguments[0]),
-                      name, sizeof(name));
+    name_job(program->arguments, made_name, sizeof(made_name));
+    gy_net_clean_text(program->name != NULL ? program->name : made_name, name, sizeof(name));
     key.high = job.high;
     key.low = job.low;
     spec.high = made->key.high;

@@ -237,7 +237,9 @@ static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
     gy_host *host = arg;
     uint32_t which = 0;
     if (gy_host_is_name(host, peer, &which)) {
-        if (event == GY_RPC_UP) {
+        if (event == GY_RPC_UP && !gy_host_name_is_one(host, which)) {
+            gy_host_name_is_up(host, which, false);
+        } else if (event == GY_RPC_UP) {
             gy_host_name_is_up(host, which, true);
             gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_NAMES_UP});
         } else if (event == GY_RPC_DOWN) {

@@ -343,6 +343,8 @@ gy_status gy_host_order(void *arg, const gy_rpc_asked *asked, const ProtobufCMes
 void gy_host_ask(gy_host *host, uint32_t type, const host_ask *what);
 /** Try again what is due. */
 void gy_host_look_at_asks(gy_host *host, int64_t now_ns);
+/** What answers there is a name server; false: something else, which is told. */
+bool gy_host_name_is_one(const gy_host *host, uint32_t which);
 /** Is this a name server of ours? */
 void gy_host_name_is_up(gy_host *host, uint32_t which, bool is_up);
 /** Says now and then why none of them has this daemon. */

@@ -424,7 +424,11 @@ static void tell_end(gy_host *host, host_job *job)
         } else {
             gy_text_add(&words, "exit status %d: ", status);
         }
+        const size_t begin = words.size_bytes;
         gy_folder_tail(&job->logs, "log/manager", &words);
+        if (words.size_bytes == begin) {
+            gy_text_add(&words, "it has printed nothing");
+        }
         ask.status = manager->ended.is_unloadable ? GY_UNSUPPORTED : GY_STATE;
         gy_net_clean_text(words.status == GY_OK ? gy_text_get(&words) : "out of memory",
                           ask.reason, sizeof(ask.reason));

@@ -43,6 +43,18 @@ static bool is_alone(const gy_host *host)
     return true;
 }
 
+bool gy_host_name_is_one(const gy_host *host, uint32_t which)
+{
+    gy_rpc_facts facts;
+    if (!gy_rpc_look(host->rpc, host->names[which].peer, &facts) ||
+        facts.role == GY_RPC_NAMESERVER) {
+        return true;
+    }
+    gy_warn("%s is no name server: expected the address that gyre nameserver prints (--names)",
+            facts.text);
+    return false;
+}
+
 void gy_host_name_is_up(gy_host *host, uint32_t which, bool is_up)
 {
     const bool was_alone = is_alone(host);
@@ -70,7 +82,9 @@ void gy_host_look_at_names(gy_host *host, int64_t now_ns)
         gy_rpc_facts facts;
         const bool is_there = gy_rpc_look(host->rpc, host->names[i].peer, &facts);
         gy_text_add(&text, "%s%s: %s", i > 0 ? "; " : "", host->names[i].address,
-                    is_there && facts.why[0] != '\0' ? facts.why : "no answer yet");
+                    is_there && facts.is_up            ? "that is no name server"
+                    : is_there && facts.why[0] != '\0' ? facts.why
+                                                       : "no answer yet");
     }
     gy_warn("no name server takes this daemon: %s", gy_text_get(&text));
     gy_text_free(&text);

@@ -269,6 +269,12 @@ void gy_rpc_link_up(gy_rpc *rpc, gy_rpc_link *link, gy_rpc_role role, const char
     link->is_up = true;
     link->role = role;
     snprintf(link->subject, sizeof(link->subject), "%s", subject);
+    if (link->is_dialled) { /* until it does */
+        snprintf(
+            link->peer->why, sizeof(link->peer->why),
+            "something listens there and does not answer as Gyre does: another program, or "
+            "one that has a key");
+    }
     gy_status status = link->is_dialled ? gy_rpc_link_hello(link) : GY_OK;
     if (status < 0) {
         gy_rpc_link_end(link, status);

@@ -1,5 +1,7 @@
 #include "transport/tcp/bytes_priv.h"
 
+#include <string.h>
+
 /* "gyr1" on the wire; any other protocol's first bytes differ. */
 static const uint32_t frame_magic = 0x31727967;
 
@@ -15,6 +17,17 @@ void gy_frame_write(const gy_frame *frame, uint8_t out[GY_FRAME_BYTES])
     gy_put_number(out + SEQUENCE_AT, frame->sequence, 8);
 }
 
+static bool is_http(const uint8_t in[GY_FRAME_BYTES])
+{
+    static const char *const begins[] = {"GET ", "POST", "HEAD", "PUT ", "HTTP"};
+    for (size_t i = 0; i < GY_COUNT(begins); i++) {
+        if (memcmp(in, begins[i], 4) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 gy_status gy_frame_read(const uint8_t in[GY_FRAME_BYTES], uint64_t sequence, uint64_t limit,
                         gy_frame *frame)
 {
@@ -22,6 +35,10 @@ gy_status gy_frame_read(const uint8_t in[GY_FRAME_BYTES], uint64_t sequence, uin
     uint64_t size = gy_get_number(in + SIZE_AT, 8), tag = gy_get_number(in + TAG_AT, 8);
     uint64_t number = gy_get_number(in + SEQUENCE_AT, 8);
     if (gy_get_number(in + MAGIC_AT, 4) != frame_magic) {
+        if (is_http(in)) {
+            return gy_fail(GY_FORMAT, "these bytes are no frame but HTTP: the other end is a "
+                                      "browser or a web server");
+        }
         return gy_fail(GY_FORMAT, "these bytes are no frame: %02x %02x %02x %02x", in[0], in[1],
                        in[2], in[3]);
     }
