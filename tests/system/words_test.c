@@ -186,6 +186,36 @@ static void a_file_that_was_not_brought_is_named(void **state)
          "! grep -q 'brought' said");
 }
 
+static void what_a_sandbox_hides_is_named(void **state)
+{
+    (void)state;
+    if (say("gyre doctor --sandbox | grep -q '^files *yes'") != 0) {
+        skip();
+    }
+    must(
+        "mkdir -p app/bin && cp $(command -v cat) app/bin/mine && echo a >in && echo x >secret "
+        "&& "
+        "here=$(pwd -P) && gyre mr --map $here/app/bin/mine in --sandbox files -o O 2>said; "
+        "[ $? = 1 ] && grep -q \"part files hides $here/app/bin/mine: read=$here/app permits\" "
+        "said && gyre mr --map $here/app/bin/mine in --sandbox files,read=$here/app -o O -q");
+    must("here=$(pwd -P); PATH=$here/app/bin:$PATH gyre mr --map mine in --sandbox files -o O "
+         "2>said; [ $? = 1 ] && grep -q \"part files hides $here/app/bin/mine:\" said && "
+         "gyre mr --map \"cat $here/secret\" in --sandbox files -o O 2>said; [ $? = 1 ] && "
+         "grep -q \"part files hides $here/secret: read=$here permits it\" said && "
+         "gyre mr --map 'cat /nothing' in --sandbox files -o O 2>said; [ $? = 1 ] && "
+         "! grep hides said");
+    /* a library beside a program that is permitted alone */
+    must("command -v cc >/dev/null || exit 0; here=$(pwd -P); mkdir -p app/lib && "
+         "echo 'int f(void) { return 0; }' >f.c && echo 'int f(void); int main(void) { return "
+         "f(); }' "
+         ">m.c && cc -shared -fPIC f.c -o app/lib/libmine.so && cc m.c -Lapp/lib -lmine "
+         "-Wl,-rpath,'$ORIGIN/../lib' -o app/bin/linked && gyre mr --map $here/app/bin/linked "
+         "in "
+         "--sandbox files,read=$here/app/bin -o O 2>said; [ $? = 1 ] && "
+         "grep -q \"part files hides $here/app/lib/libmine.so: read=$here/app/lib permits\" "
+         "said");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +224,7 @@ int main(void)
         cmocka_unit_test(fields_are_separated_by_a_letter),
         cmocka_unit_test(a_sort_counts_keys_that_are_none),
         cmocka_unit_test(a_file_that_was_not_brought_is_named),
+        cmocka_unit_test(what_a_sandbox_hides_is_named),
         cmocka_unit_test(pages_of_any_length_are_counted),
         cmocka_unit_test(a_failure_names_both_ends_of_a_long_path),
         cmocka_unit_test(messages_show_what_a_terminal_would_obey),

@@ -55,8 +55,11 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
     gy_flow *flow = gy_cli_flow();
     gy_dag *dag = flow != NULL ? gy_dag_new(flow, operands[0]) : NULL;
     gy_run_options ranks = *run;
-    if (given->folder != NULL) {
-        snprintf(folder, sizeof(folder), "%s", given->folder);
+    if (given->folder != NULL &&
+        snprintf(folder, sizeof(folder), "%s", given->folder) >= (int)sizeof(folder)) {
+        gy_flow_end(flow);
+        return gy_report_usage("gyre run: the folder's path has more than %d bytes",
+                               PATH_BYTES - 1);
     }
     if (dag == NULL || (given->folder == NULL && !find_folder(folder))) {
         gy_flow_end(flow);

@@ -1,4 +1,5 @@
 /* The loop: wait, step, do; and how a daemon begins and ends. */
+#include "base/text.h"
 #include "cluster/host/host_priv.h"
 
 #include <errno.h>
@@ -286,10 +287,8 @@ static gy_status open_node(gy_host *host)
     const char *port = strrchr(address, ':');
     bool is_anywhere =
         strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
-    int size = is_anywhere ? snprintf(host->address, sizeof(host->address), "%.50s%s",
-                                      host->host_name, port)
-                           : snprintf(host->address, sizeof(host->address), "%s", address);
-    return size < (int)sizeof(host->address)
+    return gy_print_whole(host->address, sizeof(host->address), "%s%s",
+                          is_anywhere ? host->host_name : "", is_anywhere ? port : address)
                ? GY_OK
                : gy_fail(GY_ARG, "the name %s is too long for an address", host->host_name);
 }

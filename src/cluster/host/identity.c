@@ -1,4 +1,5 @@
 /* The folder of a daemon: whose it is, who that is, and whether there is room. */
+#include "base/text.h"
 #include "cluster/host/host_priv.h"
 
 #include <errno.h>
@@ -210,7 +211,10 @@ gy_status gy_host_identity(gy_host *host)
     const gy_host_options *options = host->options;
     char path[HOST_PATH];
     if (options->host != NULL) {
-        snprintf(host->host_name, sizeof(host->host_name), "%.63s", options->host);
+        if (!gy_print_whole(host->host_name, sizeof(host->host_name), "%s", options->host)) {
+            return gy_fail(GY_ARG, "--host: '%s' has more than %zu bytes", options->host,
+                           sizeof(host->host_name) - 1);
+        }
     } else if (gethostname(host->host_name, sizeof(host->host_name) - 1) != 0) {
         return gy_fail(GY_IO, "this host has no name: %s", strerror(errno));
     }

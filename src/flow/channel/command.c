@@ -22,6 +22,7 @@ enum {
     PIECE_BYTES = 64 << 10,
     TAIL_BYTES = 400, /* of standard error, in the reason */
     WORDS_BYTES = 4096,
+    HINT_BYTES = 1024,
     NAP_MS = 50,  /* between looks at cancelling */
     END_MS = 2,   /* between looks at a child that closed its output */
     ERR_MS = 200, /* its words on standard error are heard so long after its end */
@@ -133,6 +134,25 @@ static int spawn(const child *of, const char *folder, const int files[3], pid_t 
     return error;
 }
 
+/* What a sandbox hides is not seen from the words of the one who misses it. */
+static const char *hint_at(const child *of, const char *said, char hint[HINT_BYTES])
+{
+    char path[PATH_MAX];
+    hint[0] = '\0';
+    if (gy_command_find_hidden(of->vertex->order->command, said, path)) {
+        char whole[PATH_MAX];
+        const char *file = realpath(path, whole) != NULL ? whole : path;
+        size_t size = (size_t)(strrchr(file, '/') - file);
+        if (size > 4 && memcmp(file + size - 4, "/bin", 4) == 0) {
+            size -= 4; /* what belongs to a program lies beside its folder */
+        }
+        gy_print(hint, HINT_BYTES,
+                 " (the sandbox's part files hides %.400s: read=%.*s permits it)", file,
+                 (int)GY_MIN(GY_MAX(size, (size_t)1), (size_t)400), file);
+    }
+    return hint;
+}
+
 static gy_status start(child *of)
 {
     const gy_order *order = of->vertex->order;
@@ -152,10 +172,11 @@ static gy_status start(child *of)
     if (status == GY_OK) {
         pid_t pid = 0;
         int error = spawn(of, folder, (int[]){in[0], out[1], err[1]}, &pid);
+        char hint[HINT_BYTES];
         of->pid = error == 0 ? pid : 0;
         status = error == 0 ? GY_OK
-                            : gy_fail(GY_NOTFOUND, "cannot start %s: %s", order->command[0],
-                                      strerrordesc_np(error));
+                            : gy_fail(GY_NOTFOUND, "cannot start %s: %s%s", order->command[0],
+                                      strerrordesc_np(error), hint_at(of, "", hint));
     }
     close_file(&in[0]);
     close_file(&out[1]);
@@ -378,6 +399,12 @@ static gy_status judge(const child *of, int status)
     }
     text[size] = '\0';
     const char *said = size > 0 ? ": " : "";
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) {
+        return gy_fail(GY_PEER,
+                       "%s died of SIGSYS%s%s; the part calls of a sandbox forbids a call of "
+                       "the system that it made",
+                       name, said, text);
+    }
     if (WIFSIGNALED(status)) {
         return gy_fail(GY_PEER, "%s died of SIG%s%s%s", name,
                        sigabbrev_np(WTERMSIG(status)) != NULL ? sigabbrev_np(WTERMSIG(status))
@@ -385,8 +412,9 @@ static gy_status judge(const child *of, int status)
                        said, text);
     }
     if (WEXITSTATUS(status) != 0) {
-        return gy_fail(GY_PEER, "%s ended with status %d%s%s", name, WEXITSTATUS(status), said,
-                       text);
+        char hint[HINT_BYTES];
+        return gy_fail(GY_PEER, "%s ended with status %d%s%s%s", name, WEXITSTATUS(status),
+                       hint_at(of, text, hint), said, text);
     }
     return GY_OK;
 }

@@ -83,6 +83,14 @@ GY_MUST_CHECK gy_status gy_outputs_finish(gy_vertex *vertex, gy_section_sum *sum
 void gy_outputs_close(gy_vertex *vertex);
 /** The work of a vertex whose order has a command. */
 GY_MUST_CHECK gy_status gy_command_run(gy_vertex *vertex);
+
+/**
+ * Find a file that a command, or what it said when it failed, names and that a sandbox hides
+ * from this process: a program, what it was to read, or a library beside a program.
+ * @param out  PATH_MAX bytes: its path
+ * @cost a few calls of the system a word
+ */
+bool gy_command_find_hidden(const char *const *command, const char *said, char *out);
 /** Of one whose command has ranks. */
 GY_MUST_CHECK gy_status gy_ranks_run(gy_vertex *vertex);
 /** The report of a vertex that ended well. */

@@ -5,6 +5,7 @@
  * Source: AWS, "Amazon S3 API Reference": PutObject, CreateMultipartUpload, UploadPart,
  * CompleteMultipartUpload (which may fail behind a 200), conditional writes.
  */
+#include "base/text.h"
 #include "store/remote/s3_priv.h"
 
 #include <stdio.h>
@@ -72,7 +73,11 @@ static gy_status probe(gy_place *place, bool *is_exclusive)
     const char *slash = strrchr(place->uri.path, '/');
     const int folder = slash != NULL ? (int)(slash + 1 - place->uri.path) : 0;
     gy_place_token(place, token);
-    snprintf(key, sizeof(key), "%.*s.gyre-probe-%s", folder, place->uri.path, token);
+    if (!gy_print_whole(key, sizeof(key), "%.*s.gyre-probe-%s", folder, place->uri.path,
+                        token)) {
+        return gy_fail(GY_LIMIT, "%s is too long for a key of a probe beside it",
+                       place->uri.path);
+    }
     int first = 0, second = 0;
     GY_TRY(put_probe(place, key, &first));
     if (first >= 300) { /* it knows the header, and refuses it */
