@@ -27,7 +27,7 @@ typedef enum gy_encoding {
 
 /**
  * What ends a line of text, and a row of CSV outside of quotes. It is no part of the line;
- * what jobs write ends by '\n'. Words are parted by blanks, tabs, '\n' and '\r', whatever ends
+ * what jobs write ends by '\n'. Spaces, tabs, '\n' and '\r' separate words, whatever ends
  * lines.
  */
 typedef enum gy_line_end {

@@ -42,6 +42,11 @@ static gy_status read_file(file_reader *reader, const char *path)
         reader->text_bytes -= 3;
         memmove(reader->text, reader->text + 3, reader->text_bytes);
     }
+    if (status == GY_OK && memchr(reader->text, '\n', reader->text_bytes) == NULL) {
+        for (size_t i = 0; i < reader->text_bytes; i++) { /* lines that end by CR alone */
+            reader->text[i] = (char)(reader->text[i] == '\r' ? '\n' : reader->text[i]);
+        }
+    }
     return status;
 }
 

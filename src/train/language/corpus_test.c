@@ -238,6 +238,22 @@ static void labels_come_from_path_and_first_line(void **state)
     gy_corpus_list_free(&list);
 }
 
+/* A byte order mark and lines that end by CR alone: the lines that there are. */
+static void old_texts_have_lines(void **state)
+{
+    const made_tree *tree = *state;
+    put_text(tree, "/old.txt",
+             "\xef\xbb\xbfthe first line of some letters\rand a second line of letters\r");
+    gy_text path = {0};
+    gy_text_add(&path, "%s/old.txt", tree->root);
+    corpus_scan scan;
+    assert_ok(gy_corpus_scan_one(path.data, 10, &scan));
+    assert_int_equal(scan.count, 2);
+    assert_memory_equal(scan.texts.data, "the first line of some lettersand a second", 42);
+    gy_corpus_scan_free(&scan);
+    gy_text_free(&path);
+}
+
 static void limits_hold_and_classes_are_equal(void **state)
 {
     const made_tree *tree = *state;
@@ -560,6 +576,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_TREE(labels_come_from_path_and_first_line),
+        WITH_TREE(old_texts_have_lines),
         WITH_TREE(limits_hold_and_classes_are_equal),
         WITH_TREE(a_fifth_is_held_back_and_lines_are_spread),
         WITH_TREE(a_line_stands_once_and_a_file_on_one_side),
