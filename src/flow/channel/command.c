@@ -32,6 +32,8 @@ enum {
  * goes on. */
 static const int64_t still_default_ns = 5000000000;
 
+enum { IS_RUNNING, IS_STOPPED, HAS_ENDED };
+
 typedef struct child {
     gy_vertex *vertex;
     pid_t pid;        /* and of its group; 0: none */
@@ -39,9 +41,9 @@ typedef struct child {
     const char *data; /* of the input, not yet written */
     size_t left;
     bool has_input, has_output;
-    bool ends_lines; /* a last line of the output that has no end gets one */
-    char last;       /* byte of the output; '\n' before the first */
-    enum { IS_RUNNING, IS_STOPPED, HAS_ENDED } life;
+    bool ends_lines;  /* a last line of the output that has no end gets one */
+    char last;        /* byte of the output; '\n' before the first */
+    int life;         /* IS_RUNNING, ... */
     int64_t lived_ns; /* since then */
     int64_t moved_ns; /* the last byte of its input or output, or the end of either */
     char tail[TAIL_BYTES + 1];
@@ -297,7 +299,7 @@ static void look_at_life(child *of, int64_t now_ns)
     const int life = got != 0 || news.si_pid == 0  ? IS_RUNNING
                      : news.si_code == CLD_STOPPED ? IS_STOPPED
                                                    : HAS_ENDED;
-    if (got == 0 && life != (int)of->life) {
+    if (got == 0 && life != of->life) {
         of->life = life;
         of->lived_ns = now_ns;
     }
