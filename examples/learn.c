@@ -68,7 +68,10 @@ static int64_t read_rows(float **rows)
     int64_t count = 0;
     for (int part = 0; folder != NULL; part++) {
         float row[ROW];
-        snprintf(path, sizeof(path), "%s/%d", folder, part);
+        if (snprintf(path, sizeof(path), "%s/%d", folder, part) >= (int)sizeof(path)) {
+            fprintf(stderr, "learn: the path of the inputs is too long\n");
+            return -1;
+        }
         FILE *file = fopen(path, "rb");
         if (file == NULL) {
             return count;

@@ -58,7 +58,7 @@ static const char *const lines[] = {
     "! gyre job submit $A --key op ./prog 2>said && grep -q 'no key of a submitter' said && "
     "gyre cluster drain $A --key ring --undo $h && known ' up '; off; down",
     /* names */
-    "for n in x 127.0.0.1:0 127.0.0.1:65536 a:1,,b:2; do "
+    "for n in x 127.0.0.1:0 127.0.0.1:65536 a:1,,b:2 $(printf %0255d:1 7); do "
     "! gyre job list --plaintext --names $n 2>said && grep -q 'address' said && "
     "! gyre daemon --plaintext --names $n --listen 127.0.0.1:0 --folder df 2>said && "
     "grep -q 'address' said || exit 1; done",

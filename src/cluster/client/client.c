@@ -33,7 +33,11 @@ gy_status gy_cluster_check_addresses(const char *addresses, int port_least, int 
     for (int count = 1;; count++) {
         char address[GY_CONTROL_TEXT_BYTES];
         const size_t size = strcspn(at, ",");
-        if (count > most || size >= sizeof(address)) {
+        if (count <= most && size >= sizeof(address)) {
+            return gy_fail(GY_ARG, "'%.80s' is too long for an address: at most %zu bytes", at,
+                           sizeof(address) - 1);
+        }
+        if (count > most) {
             return gy_fail(GY_ARG, "'%.80s': 1 to %d addresses are expected", addresses, most);
         }
         snprintf(address, sizeof(address), "%.*s", (int)size, at);
