@@ -36,7 +36,7 @@ _Static_assert((int64_t)UINT8_MAX *GY_PLAN_RANKS <= INT32_MAX &&
     static void widen_##name(void *to, const void *from, size_t count)                         \
     {                                                                                          \
         for (size_t i = 0; i < count; i++) {                                                   \
-            ((wide *)to)[i] = ((const type *)from)[i];                                         \
+            ((wide *)to)[i] = (wide)((const type *)from)[i];                                   \
         }                                                                                      \
     }                                                                                          \
     static void add_##name(void *to, const void *a, const void *b, size_t count, void *arg)    \
