@@ -25,6 +25,10 @@ typedef struct gy_comm_options {
     const char *algorithm; /* as GYRE_COLL; NULL: GYRE_COLL, else chosen */
     const char *table; /* file of `gyre tune`, "none"; NULL: GYRE_TUNE, else the usual one */
     bool has_messages_only; /* as if the ranks shared no memory */
+    /* Calls that differ fail alone, on all ranks, and the communicator goes on (ranks that share
+     * memory). `skip_text` says what `why` of gy_comm_skip means; NULL: nothing is known. */
+    bool outlives_mismatch;
+    const char *(*skip_text)(uint8_t why);
     /* Who starts dead ranks anew; NULL: nobody. `renew` waits until all ranks are there again
      * and gives a transport of all; `finish` says that this rank has done all: GY_OK all have,
      * GY_AGAIN ranks were started anew. */
@@ -60,6 +64,18 @@ void gy_coll_poison(gy_coll *coll, const gy_error *cause, gy_coll_end end, void 
  * `cause`, here and on its peers, who hear of it in their next collective. @threads any
  */
 void gy_comm_refuse(gy_comm *comm, const gy_error *cause);
+/**
+ * This rank takes no part in the next number: peers that do fail with GY_MISMATCH, alone. Of
+ * communicators that outlive mismatches. What the rank wrote before is seen by whoever sees the
+ * number ended. Never waits. @threads any
+ */
+void gy_comm_skip(gy_comm *comm, uint8_t why);
+/** Numbers that a rank has ended or skipped: all below it. @threads any */
+uint64_t gy_comm_ended_by(const gy_comm *comm, int rank);
+/** The number that comes next here. @threads who calls the collectives */
+uint64_t gy_comm_next(const gy_comm *comm);
+/** GY_MISMATCH, `rank` has skipped `number`; `call`: what this rank does there. */
+gy_status gy_comm_skipped(const gy_comm *comm, int rank, uint64_t number, const char *call);
 /** Reserve and start. */
 GY_MUST_CHECK gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end,
                                       void *arg);

@@ -419,6 +419,48 @@ void gy_comm_refuse(gy_comm *comm, const gy_error *cause)
     gy_mutex_unlock(&comm->root->lock);
 }
 
+void gy_comm_skip(gy_comm *comm, uint8_t why)
+{
+    GY_ASSERT(comm->shared != NULL && comm->root->options.outlives_mismatch);
+    gy_mutex_lock(&comm->root->lock);
+    uint64_t number = comm->next_number++;
+    gy_shared_word *line = gy_word_line(comm, comm->rank, 0);
+    /* relaxed: the release in gy_comm_end_number comes after */
+    atomic_store_explicit(&line->beside[number % GY_SHARED_BESIDE], number << 8 | why,
+                          memory_order_relaxed);
+    if (!comm->root->is_failed) { /* numbers that failed are never ended */
+        gy_comm_end_number(comm, number);
+        gy_wake_peers(comm);
+    }
+    gy_mutex_unlock(&comm->root->lock);
+}
+
+uint64_t gy_comm_ended_by(const gy_comm *comm, int rank)
+{
+    /* acquire: with the release in gy_comm_end_number */
+    return atomic_load_explicit(gy_word_of(comm, rank, 0), memory_order_acquire);
+}
+
+uint64_t gy_comm_next(const gy_comm *comm)
+{
+    return comm->next_number;
+}
+
+gy_status gy_comm_skipped(const gy_comm *comm, int rank, uint64_t number, const char *call)
+{
+    gy_shared_word *line = gy_word_line(comm, rank, 0);
+    /* relaxed: only words; after the acquire in gy_comm_ended_by */
+    uint64_t note =
+        atomic_load_explicit(&line->beside[number % GY_SHARED_BESIDE], memory_order_relaxed);
+    const char *why = NULL;
+    if (note >> 8 == number && comm->root->options.skip_text != NULL) {
+        why = comm->root->options.skip_text((uint8_t)(note & 0xff));
+    }
+    return gy_fail(GY_MISMATCH, "collective %llu: rank %d called %s, rank %d %s",
+                   (unsigned long long)number, gy_comm_peer(comm, comm->rank), call,
+                   gy_comm_peer(comm, rank), why != NULL ? why : "takes no part in it");
+}
+
 gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end, void *arg)
 {
     gy_coll *coll = NULL;
@@ -471,6 +513,10 @@ static gy_status fail_tiny(gy_comm *comm, gy_coll *coll, gy_status status)
     gy_record_over(coll, GY_RECORD_FAILED);
     if (comm->root->is_failed) {
         return gy_error_raise(&comm->root->failure);
+    }
+    if (status == GY_MISMATCH && comm->root->options.outlives_mismatch) {
+        gy_comm_end_number(comm, coll->number); /* all ranks see it, before anything has moved */
+        return status;
     }
     if (status != GY_MISMATCH) {
         (void)gy_fail_within(status, "%s", gy_coll_text(coll, text));

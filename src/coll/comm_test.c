@@ -103,6 +103,49 @@ static void different_calls_are_printed_on_all_ranks(void **state)
     }
 }
 
+/* Differing calls, then a number that rank 1 takes no part in: each fails alone on all ranks.
+ */
+static void call_differently_and_go_on(crew_member *me)
+{
+    const bool *is_long = me->shared_arg;
+    size_t count = *is_long ? 100000 : 10;
+    float *data = gy_alloc_zero("test", count + 1, sizeof(float));
+    for (int round = 0; round < 20; round++) { /* more than there are channels */
+        size_t own = count + (me->rank == 1 ? 1u : 0);
+        EXPECT(gy_allreduce(me->comm, data, data, own, GY_F32, GY_SUM) == GY_MISMATCH);
+        data[0] = 1;
+        EXPECT(gy_allreduce(me->comm, data, data, count, GY_F32, GY_SUM) == GY_OK);
+        EXPECT(data[0] == (float)me->size);
+        if (me->rank == 1) {
+            gy_comm_skip(me->comm, 7);
+        } else {
+            EXPECT(gy_allreduce(me->comm, data, data, count, GY_F32, GY_SUM) == GY_MISMATCH);
+            EXPECT(strstr(gy_error_text(), "rank 1 has reason 7") != NULL);
+        }
+        EXPECT(gy_comm_in_flight(me->comm) == 0);
+    }
+    EXPECT(gy_comm_next(me->comm) == 60 && gy_comm_ended_by(me->comm, me->rank) == 60);
+    EXPECT(gy_barrier(me->comm) == GY_OK);
+    gy_free(data);
+}
+
+static const char *reason_text(uint8_t why)
+{
+    return why == 7 ? "has reason 7" : NULL;
+}
+
+static void a_communicator_can_outlive_mismatches(void **state)
+{
+    (void)state;
+    gy_comm_options options = {.outlives_mismatch = true, .skip_text = reason_text};
+    for (int is_long = 0; is_long < 2; is_long++) {
+        bool arg = is_long == 1;
+        for (int ranks = 2; ranks <= 4; ranks++) {
+            assert_int_equal(crew_run(ranks, &options, call_differently_and_go_on, &arg), 0);
+        }
+    }
+}
+
 static void poison_one(crew_member *me)
 {
     gy_coll *coll = NULL;
@@ -308,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_are_in_flight_in_any_order),
         cmocka_unit_test(different_calls_are_printed_on_all_ranks),
+        cmocka_unit_test(a_communicator_can_outlive_mismatches),
         cmocka_unit_test(poison_reaches_all_with_its_cause),
         cmocka_unit_test(absent_rank_is_named_at_the_deadline),
         cmocka_unit_test(nothing_stays_in_flight_after_a_failure),

@@ -193,6 +193,10 @@ static gy_status step(gy_coll *coll, bool *has_moved)
     }
     if (status == GY_OK && coll->stage == GY_COLL_ENTERED) {
         status = coll->comm->shared != NULL ? gy_slot_compare(coll) : GY_OK;
+        if (status == GY_AGAIN && coll->comm->root->options.outlives_mismatch) {
+            gy_status other = gy_slot_look_ahead(coll); /* who waits may sleep long */
+            status = other < 0 ? other : status;
+        }
         coll->is_agreed = coll->comm->shared != NULL;
         if (status == GY_OK) {
             status = begin_work(coll);
@@ -281,6 +285,33 @@ static void fail_step(gy_comm *comm, const gy_coll *coll, gy_status status)
     gy_comm_fail(comm, status);
 }
 
+static void end_coll(gy_comm *comm, gy_coll *coll, gy_record_state how)
+{
+    end_transfers(coll);
+    coll->peer = -1;
+    gy_record_over(coll, how);
+    if (coll->kind == GY_COLL_COLLECTIVE) {
+        gy_comm_end_number(comm, coll->number);
+        comm->stats.collectives++;
+        comm->stats.bytes += (int64_t)gy_call_out_bytes(comm, &coll->call);
+    }
+    remove_flying(comm, coll);
+}
+
+/* Calls that differ are seen on all ranks before anything has moved: where the communicator
+ * outlives that, the call fails alone. */
+static bool fails_alone(gy_comm *comm, gy_coll *coll, gy_status status)
+{
+    if (status != GY_MISMATCH || !comm->root->options.outlives_mismatch ||
+        coll->stage != GY_COLL_ENTERED) {
+        return false;
+    }
+    gy_error_take(&coll->error, status);
+    coll->stage = GY_COLL_ENDED;
+    end_coll(comm, coll, GY_RECORD_FAILED);
+    return true;
+}
+
 /* Nobody is named where a library's collective is waited for: it does not say. */
 static gy_status fail_late(const gy_coll *coll)
 {
@@ -305,6 +336,9 @@ static bool look_at_flying(gy_comm *comm, int64_t now)
             status = fail_late(coll);
             status = gy_record_blame(coll, status);
             status = gy_transport_blame(comm->transport, status);
+        }
+        if (status < 0 && fails_alone(comm, coll, status)) {
+            return true; /* the others are looked at the next time */
         }
         if (status < 0) {
             fail_step(comm, coll, status);
@@ -336,19 +370,6 @@ static void look_around(gy_comm *root)
     }
 }
 
-static void end_coll(gy_comm *comm, gy_coll *coll)
-{
-    end_transfers(coll);
-    coll->peer = -1;
-    gy_record_over(coll, GY_RECORD_ENDED);
-    if (coll->kind == GY_COLL_COLLECTIVE) {
-        gy_comm_end_number(comm, coll->number);
-        comm->stats.collectives++;
-        comm->stats.bytes += (int64_t)gy_call_out_bytes(comm, &coll->call);
-    }
-    remove_flying(comm, coll);
-}
-
 /* False: something failed. */
 static bool progress_one(gy_comm *comm, bool *has_moved)
 {
@@ -356,12 +377,16 @@ static bool progress_one(gy_comm *comm, bool *has_moved)
     for (gy_coll *coll = comm->flying; coll != NULL; coll = next) {
         next = coll->next;
         gy_status status = step(coll, has_moved);
+        if (status < 0 && fails_alone(comm, coll, status)) {
+            *has_moved = true;
+            continue;
+        }
         if (status < 0) {
             fail_step(comm, coll, status);
             return false;
         }
         if (coll->stage == GY_COLL_ENDED) {
-            end_coll(comm, coll);
+            end_coll(comm, coll, GY_RECORD_ENDED);
             *has_moved = true;
         } else {
             gy_record_waits(coll);

@@ -187,12 +187,20 @@ gy_status gy_slot_compare(gy_coll *coll)
 gy_status gy_slot_look_ahead(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
-    for (int rank = coll->checked + 1; rank < comm->size; rank++) {
+    bool may_skip = comm->root->options.outlives_mismatch;
+    for (int rank = coll->checked; rank < comm->size; rank++) {
         const gy_slot *slot = gy_slot_of(comm, rank, coll->number);
+        /* First: who has ended the number has entered it before, or never will. */
+        bool has_ended = may_skip && gy_comm_ended_by(comm, rank) > coll->number;
         /* acquire: with the release in gy_slot_enter */
         uint64_t entered = atomic_load_explicit(&slot->entered, memory_order_acquire);
-        if (entered == coll->number + 1 && !gy_cards_agree(&coll->card, &slot->card)) {
+        if (rank != comm->rank && entered == coll->number + 1 &&
+            !gy_cards_agree(&coll->card, &slot->card)) {
             return gy_card_mismatch(coll, &slot->card, gy_comm_peer(comm, rank));
+        }
+        if (has_ended && entered != coll->number + 1) {
+            char text[128];
+            return gy_comm_skipped(comm, rank, coll->number, gy_card_text(&coll->card, text));
         }
     }
     return GY_OK;
