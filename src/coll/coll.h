@@ -25,8 +25,9 @@ typedef struct gy_comm_options {
     const char *algorithm; /* as GYRE_COLL; NULL: GYRE_COLL, else chosen */
     const char *table; /* file of `gyre tune`, "none"; NULL: GYRE_TUNE, else the usual one */
     bool has_messages_only; /* as if the ranks shared no memory */
-    /* Calls that differ fail alone, on all ranks, and the communicator goes on (ranks that share
-     * memory). `skip_text` says what `why` of gy_comm_skip means; NULL: nothing is known. */
+    /* Calls that differ fail alone, on all ranks, and the communicator goes on (ranks that
+     * share memory). `skip_text` says what `why` of gy_comm_skip means; NULL: nothing is known.
+     */
     bool outlives_mismatch;
     const char *(*skip_text)(uint8_t why);
     /* Who starts dead ranks anew; NULL: nobody. `renew` waits until all ranks are there again

@@ -515,7 +515,8 @@ static gy_status fail_tiny(gy_comm *comm, gy_coll *coll, gy_status status)
         return gy_error_raise(&comm->root->failure);
     }
     if (status == GY_MISMATCH && comm->root->options.outlives_mismatch) {
-        gy_comm_end_number(comm, coll->number); /* all ranks see it, before anything has moved */
+        gy_comm_end_number(comm,
+                           coll->number); /* all ranks see it, before anything has moved */
         return status;
     }
     if (status != GY_MISMATCH) {

@@ -1,6 +1,9 @@
 /*
  * The blocking collectives. Those that Gyre's communicator has run on it; what it lacks (parts
  * of different sizes, all-to-all, truth values) and reductions to one rank run as pulls.
+ *
+ * How a call runs goes by what is alike on all ranks. What is not, like buffers that overlap
+ * here, is met with a copy; where even that fails this rank leaves out its number.
  */
 #include "mpi/door_priv.h"
 
@@ -10,10 +13,14 @@
 
 enum { SMALL_BYTES = 8192 }; /* what Gyre's communicator does in one meeting */
 
-static int run_coll(const gy_door *door, const gy_coll_call *call)
+static int run_coll(gy_door *door, gy_pull_kind kind, const gy_coll_call *call)
 {
+    uint64_t number = gy_comm_next(door->coll);
     gy_status status = gy_coll_run(door->coll, call);
     gy_mpi_count(true);
+    if (status != GY_OK && gy_comm_next(door->coll) == number) {
+        gy_door_skip(door, GY_WHY_WRONG, kind); /* refused before it began */
+    }
     return status == GY_OK ? MPI_SUCCESS : gy_door_fail(door, status);
 }
 
@@ -40,13 +47,166 @@ static size_t items_of(const gy_pull *pull, size_t bytes)
     return bytes / pull->fold.item_bytes;
 }
 
-static int allreduce_by_pull(gy_door *door, const gy_mpi_call *call)
+static bool are_apart(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
-    gy_pull pull;
-    bool is_possible = gy_mpi_prepare(door, GY_PULL_ALLREDUCE, call, &pull);
-    GY_ASSERT(is_possible);
-    return run_pull(&pull);
+    uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
+    return first + a_bytes <= second || second + b_bytes <= first;
 }
+
+/* allreduce, reduce: in place, or apart from the result; else the input is copied. */
+static int reduce(gy_pull *pull, gy_operation operation)
+{
+    gy_door *door = pull->door;
+    size_t bytes = pull->give.bytes;
+    bool gets = operation == GY_OPERATION_ALLREDUCE || door->rank == pull->root;
+    const void *in = pull->give.data;
+    void *copy = NULL;
+    if (gets && in != pull->take.data && !are_apart(in, bytes, pull->take.data, bytes)) {
+        copy = take_memory(door, bytes);
+        if (copy == NULL) {
+            return gy_door_refuse(door, pull->kind, MPI_ERR_NO_MEM);
+        }
+        memcpy(copy, in, bytes);
+    }
+    int code = run_coll(door, pull->kind,
+                        &(gy_coll_call){.operation = operation,
+                                        .dtype = pull->fold.dtype,
+                                        .reduction = pull->fold.reduction,
+                                        .root = pull->root,
+                                        .count = items_of(pull, bytes),
+                                        .in = copy != NULL ? copy : in,
+                                        .out = pull->take.data});
+    give_memory(door, copy);
+    return code;
+}
+
+/* Equal parts. A result that lies in the input, where other ranks' parts are still read, is
+ * taken beside it first. */
+static int scatter_evenly(gy_pull *pull)
+{
+    gy_door *door = pull->door;
+    bool is_beside =
+        !are_apart(pull->give.data, pull->give.bytes, pull->take.data, pull->take.bytes);
+    void *out = is_beside ? take_memory(door, pull->take.bytes) : pull->take.data;
+    if (out == NULL) {
+        return gy_door_refuse(door, pull->kind, MPI_ERR_NO_MEM);
+    }
+    int code = run_coll(door, pull->kind,
+                        &(gy_coll_call){.operation = GY_OPERATION_REDUCE_SCATTER,
+                                        .dtype = pull->fold.dtype,
+                                        .reduction = pull->fold.reduction,
+                                        .count = items_of(pull, pull->take.bytes),
+                                        .in = pull->give.data,
+                                        .out = out});
+    if (is_beside) {
+        if (code == MPI_SUCCESS) {
+            memcpy(pull->take.data, out, pull->take.bytes);
+        }
+        give_memory(door, out);
+    }
+    return code;
+}
+
+/* Types with gaps go through memory without. */
+static int broadcast(gy_pull *pull)
+{
+    gy_door *door = pull->door;
+    const gy_mpi_span *span = &pull->take;
+    bool is_root = door->rank == pull->root;
+    void *data = span->is_plain ? span->data : take_memory(door, span->bytes);
+    int code = data == NULL                 ? MPI_ERR_NO_MEM
+               : is_root && !span->is_plain ? gy_mpi_pack(span, data)
+                                            : MPI_SUCCESS;
+    code = code != MPI_SUCCESS ? gy_door_refuse(door, pull->kind, code)
+                               : run_coll(door, pull->kind,
+                                          &(gy_coll_call){.operation = GY_OPERATION_BROADCAST,
+                                                          .dtype = GY_U8,
+                                                          .root = pull->root,
+                                                          .count = span->bytes,
+                                                          .in = data,
+                                                          .out = data});
+    if (!span->is_plain) {
+        if (code == MPI_SUCCESS && !is_root) {
+            code = gy_mpi_unpack(span, 0, span->count, data);
+        }
+        give_memory(door, data);
+    }
+    return code;
+}
+
+/* The input of an allgather without gaps; a copy in `*copy` where the result would overwrite
+ * it: the own part is where it belongs. NULL: no memory, or *code. */
+static void *lay_out(const gy_pull *pull, void **copy, int *code)
+{
+    const gy_door *door = pull->door;
+    const gy_mpi_span *give = &pull->give, *take = &pull->take;
+    const uint8_t *own = (const uint8_t *)take->data + (size_t)door->rank * take->bytes;
+    bool is_clear =
+        !take->is_plain || give->data == own ||
+        are_apart(give->data, give->bytes, take->data, take->bytes * (size_t)door->size);
+    if (give->is_plain && is_clear) {
+        return give->data;
+    }
+    *copy = take_memory(door, give->bytes);
+    if (*copy != NULL) {
+        *code = gy_mpi_pack(give, *copy);
+    }
+    return *copy;
+}
+
+static int gather_evenly(gy_pull *pull)
+{
+    gy_door *door = pull->door;
+    const gy_mpi_span *take = &pull->take;
+    size_t ranks = (size_t)door->size;
+    int code = MPI_SUCCESS;
+    void *copy = NULL, *in = lay_out(pull, &copy, &code);
+    void *out = take->is_plain ? take->data : take_memory(door, take->bytes * ranks);
+    code = in == NULL || out == NULL ? MPI_ERR_NO_MEM : code;
+    code = code != MPI_SUCCESS ? gy_door_refuse(door, pull->kind, code)
+                               : run_coll(door, pull->kind,
+                                          &(gy_coll_call){.operation = GY_OPERATION_ALLGATHER,
+                                                          .dtype = GY_U8,
+                                                          .count = pull->give.bytes,
+                                                          .in = in,
+                                                          .out = out});
+    for (int rank = 0; rank < door->size && code == MPI_SUCCESS && !take->is_plain; rank++) {
+        code = gy_mpi_unpack(take, (MPI_Aint)(rank * take->count), take->count,
+                             (const uint8_t *)out + (size_t)rank * take->bytes);
+    }
+    give_memory(door, copy);
+    give_memory(door, take->is_plain ? NULL : out);
+    return code;
+}
+
+int gy_mpi_run(gy_pull *pull, int code)
+{
+    if (code != MPI_SUCCESS) {
+        return gy_door_refuse(pull->door, pull->kind, code);
+    }
+    switch (pull->kind) {
+    case GY_PULL_ALLREDUCE:
+        return pull->fold.is_plain ? reduce(pull, GY_OPERATION_ALLREDUCE) : run_pull(pull);
+    case GY_PULL_REDUCE:
+        return pull->fold.is_plain && pull->give.bytes <= SMALL_BYTES
+                   ? reduce(pull, GY_OPERATION_REDUCE)
+                   : run_pull(pull);
+    case GY_PULL_REDUCE_SCATTER:
+        return pull->fold.is_plain && pull->is_even ? scatter_evenly(pull) : run_pull(pull);
+    case GY_PULL_BROADCAST:
+        return broadcast(pull);
+    case GY_PULL_ALLGATHER:
+        return gy_mpi_has(&pull->counts) ? run_pull(pull) : gather_evenly(pull);
+    case GY_PULL_BARRIER:
+        return run_coll(pull->door, pull->kind,
+                        &(gy_coll_call){.operation = GY_OPERATION_BARRIER, .dtype = GY_U8});
+    case GY_PULL_ALLTOALL:
+    default:
+        return run_pull(pull);
+    }
+}
+
+/* ---- Entries ---- */
 
 /* The most called: straight to the communicator, a small message costs as much as some looks.
  */
@@ -54,28 +214,32 @@ GY_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count,
                              MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
     gy_mpi_fold fold;
-    gy_door *door = gy_door_of(comm, true);
+    gy_pull pull;
+    gy_door *door = GY_DOOR_OF(comm, true);
     const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
-    bool is_taken = door != NULL && count > 0 && in != NULL && recvbuf != NULL &&
-                    sendbuf != recvbuf && gy_mpi_fold_of(datatype, op, &fold);
-    if (!is_taken) {
-        gy_mpi_count(false);
-        return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
+    bool is_simple = door != NULL && count > 0 && in != NULL && recvbuf != NULL &&
+                     recvbuf != MPI_IN_PLACE && sendbuf != recvbuf &&
+                     gy_mpi_fold_of(datatype, op, &fold) && fold.is_plain;
+    size_t bytes = is_simple ? (size_t)count * fold.items * fold.item_bytes : 0;
+    if (is_simple && (in == recvbuf || are_apart(in, bytes, recvbuf, bytes))) {
+        return run_coll(door, GY_PULL_ALLREDUCE,
+                        &(gy_coll_call){.operation = GY_OPERATION_ALLREDUCE,
+                                        .dtype = fold.dtype,
+                                        .reduction = fold.reduction,
+                                        .count = (size_t)count * fold.items,
+                                        .in = in,
+                                        .out = recvbuf});
     }
-    if (!fold.is_plain) {
-        return allreduce_by_pull(door, &(gy_mpi_call){.send = sendbuf,
-                                                      .recv = recvbuf,
-                                                      .recv_count = count,
-                                                      .recv_type = datatype,
-                                                      .op = op});
+    gy_mpi_call call = {
+        .send = sendbuf, .recv = recvbuf, .recv_count = count, .recv_type = datatype, .op = op};
+    int code = gy_mpi_prepare(door, GY_PULL_ALLREDUCE, &call, &pull);
+    if (code == GY_MPI_LEFT) {
+        gy_door_leave(door, GY_PULL_ALLREDUCE);
+        return gy_pmpi.Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
     }
-    return run_coll(door, &(gy_coll_call){.operation = GY_OPERATION_ALLREDUCE,
-                                          .dtype = fold.dtype,
-                                          .reduction = fold.reduction,
-                                          .count = (size_t)count * fold.items,
-                                          .in = in,
-                                          .out = recvbuf});
+    return gy_mpi_run(&pull, code);
 }
+GY_MPI_BOTH(Allreduce)
 
 GY_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
                           MPI_Op op, int root, MPI_Comm comm)
@@ -87,44 +251,15 @@ GY_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Dat
                         .recv_type = datatype,
                         .op = op,
                         .root = root};
-    gy_door *door = gy_door_of(comm, true);
-    if (!gy_mpi_prepare(door, GY_PULL_REDUCE, &call, &pull)) {
-        gy_mpi_count(false);
-        return PMPI_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
+    gy_door *door = GY_DOOR_OF(comm, true);
+    int code = gy_mpi_prepare(door, GY_PULL_REDUCE, &call, &pull);
+    if (code == GY_MPI_LEFT) {
+        gy_door_leave(door, GY_PULL_REDUCE);
+        return gy_pmpi.Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
     }
-    if (!pull.fold.is_plain || pull.give.bytes > SMALL_BYTES) {
-        return run_pull(&pull);
-    }
-    return run_coll(door, &(gy_coll_call){.operation = GY_OPERATION_REDUCE,
-                                          .dtype = pull.fold.dtype,
-                                          .reduction = pull.fold.reduction,
-                                          .root = root,
-                                          .count = items_of(&pull, pull.give.bytes),
-                                          .in = pull.give.data,
-                                          .out = recvbuf});
+    return gy_mpi_run(&pull, code);
 }
-
-/* Equal parts. The result of an in-place call lies where other ranks' parts are still read. */
-static int scatter_evenly(const gy_door *door, const gy_pull *pull)
-{
-    void *out = pull->is_in_place ? take_memory(door, pull->take.bytes) : pull->take.data;
-    if (out == NULL) {
-        return gy_door_fail(door, GY_NOMEM);
-    }
-    int code = run_coll(door, &(gy_coll_call){.operation = GY_OPERATION_REDUCE_SCATTER,
-                                              .dtype = pull->fold.dtype,
-                                              .reduction = pull->fold.reduction,
-                                              .count = items_of(pull, pull->take.bytes),
-                                              .in = pull->give.data,
-                                              .out = out});
-    if (pull->is_in_place) {
-        if (code == MPI_SUCCESS) {
-            memcpy(pull->take.data, out, pull->take.bytes);
-        }
-        give_memory(door, out);
-    }
-    return code;
-}
+GY_MPI_BOTH(Reduce)
 
 GY_MPI_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount,
                                         MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
@@ -135,13 +270,15 @@ GY_MPI_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int 
                         .recv_count = recvcount,
                         .recv_type = datatype,
                         .op = op};
-    gy_door *door = gy_door_of(comm, true);
-    if (!gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull)) {
-        gy_mpi_count(false);
-        return PMPI_Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm);
+    gy_door *door = GY_DOOR_OF(comm, true);
+    int code = gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull);
+    if (code == GY_MPI_LEFT) {
+        gy_door_leave(door, GY_PULL_REDUCE_SCATTER);
+        return gy_pmpi.Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm);
     }
-    return pull.fold.is_plain ? scatter_evenly(door, &pull) : run_pull(&pull);
+    return gy_mpi_run(&pull, code);
 }
+GY_MPI_BOTH(Reduce_scatter_block)
 
 GY_MPI_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[],
                                   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
@@ -149,47 +286,19 @@ GY_MPI_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int 
     gy_pull pull;
     gy_mpi_call call = {.send = sendbuf,
                         .recv = recvbuf,
-                        .counts = recvcounts,
+                        .counts = {.narrow = recvcounts},
+                        .lacks_counts = recvcounts == NULL,
                         .recv_type = datatype,
                         .op = op};
-    gy_door *door = gy_door_of(comm, true);
-    if (recvcounts == NULL || !gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull)) {
-        gy_mpi_count(false);
-        return PMPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+    gy_door *door = GY_DOOR_OF(comm, true);
+    int code = gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull);
+    if (code == GY_MPI_LEFT) {
+        gy_door_leave(door, GY_PULL_REDUCE_SCATTER);
+        return gy_pmpi.Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm);
     }
-    bool is_even = pull.fold.is_plain;
-    for (int rank = 1; rank < door->size && is_even; rank++) {
-        is_even = recvcounts[rank] == recvcounts[0];
-    }
-    return is_even ? scatter_evenly(door, &pull) : run_pull(&pull);
+    return gy_mpi_run(&pull, code);
 }
-
-/* Types with gaps go through memory without. */
-static int broadcast(const gy_door *door, const gy_pull *pull)
-{
-    const gy_mpi_span *span = &pull->take;
-    bool is_root = door->rank == pull->root;
-    void *data = span->is_plain ? span->data : take_memory(door, span->bytes);
-    if (data == NULL) {
-        return gy_door_fail(door, GY_NOMEM);
-    }
-    int code = is_root && !span->is_plain ? gy_mpi_pack(span, data) : MPI_SUCCESS;
-    if (code == MPI_SUCCESS) {
-        code = run_coll(door, &(gy_coll_call){.operation = GY_OPERATION_BROADCAST,
-                                              .dtype = GY_U8,
-                                              .root = pull->root,
-                                              .count = span->bytes,
-                                              .in = data,
-                                              .out = data});
-    }
-    if (!span->is_plain) {
-        if (code == MPI_SUCCESS && !is_root) {
-            code = gy_mpi_unpack(span, 0, span->count, data);
-        }
-        give_memory(door, data);
-    }
-    return code;
-}
+GY_MPI_BOTH(Reduce_scatter)
 
 GY_MPI_API int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root,
                          MPI_Comm comm)
@@ -197,39 +306,15 @@ GY_MPI_API int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int roo
     gy_pull pull;
     gy_mpi_call call = {
         .recv = buffer, .recv_count = count, .recv_type = datatype, .root = root};
-    gy_door *door = gy_door_of(comm, true);
-    if (!gy_mpi_prepare(door, GY_PULL_BROADCAST, &call, &pull)) {
-        gy_mpi_count(false);
-        return PMPI_Bcast(buffer, count, datatype, root, comm);
+    gy_door *door = GY_DOOR_OF(comm, true);
+    int code = gy_mpi_prepare(door, GY_PULL_BROADCAST, &call, &pull);
+    if (code == GY_MPI_LEFT) {
+        gy_door_leave(door, GY_PULL_BROADCAST);
+        return gy_pmpi.Bcast(buffer, count, datatype, root, comm);
     }
-    return broadcast(door, &pull);
+    return gy_mpi_run(&pull, code);
 }
-
-static int gather_evenly(const gy_door *door, const gy_pull *pull)
-{
-    const gy_mpi_span *give = &pull->give, *take = &pull->take;
-    size_t ranks = (size_t)door->size;
-    void *in = give->is_plain ? give->data : take_memory(door, give->bytes);
-    void *out = take->is_plain ? take->data : take_memory(door, take->bytes * ranks);
-    int code = in == NULL || out == NULL ? gy_door_fail(door, GY_NOMEM) : MPI_SUCCESS;
-    if (code == MPI_SUCCESS && !give->is_plain) {
-        code = gy_mpi_pack(give, in);
-    }
-    if (code == MPI_SUCCESS) {
-        code = run_coll(door, &(gy_coll_call){.operation = GY_OPERATION_ALLGATHER,
-                                              .dtype = GY_U8,
-                                              .count = give->bytes,
-                                              .in = in,
-                                              .out = out});
-    }
-    for (int rank = 0; rank < door->size && code == MPI_SUCCESS && !take->is_plain; rank++) {
-        code = gy_mpi_unpack(take, (MPI_Aint)rank * take->count, take->count,
-                             (const uint8_t *)out + (size_t)rank * take->bytes);
-    }
-    give_memory(door, give->is_plain ? NULL : in);
-    give_memory(door, take->is_plain ? NULL : out);
-    return code;
-}
+GY_MPI_BOTH(Bcast)
 
 GY_MPI_API int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
                              void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
@@ -241,13 +326,16 @@ GY_MPI_API int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype se
                         .recv_count = recvcount,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = gy_door_of(comm, true);
-    if (!gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull)) {
-        gy_mpi_count(false);
-        return PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    gy_door *door = GY_DOOR_OF(comm, true);
+    int code = gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull);
+    if (code == GY_MPI_LEFT) {
+        gy_door_leave(door, GY_PULL_ALLGATHER);
+        return gy_pmpi.Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                                 comm);
     }
-    return gather_evenly(door, &pull);
+    return gy_mpi_run(&pull, code);
 }
+GY_MPI_BOTH(Allgather)
 
 GY_MPI_API int MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
                               void *recvbuf, const int recvcounts[], const int displs[],
@@ -257,18 +345,21 @@ GY_MPI_API int MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype s
     gy_mpi_call call = {.send = sendbuf,
                         .recv = recvbuf,
                         .send_count = sendcount,
-                        .counts = recvcounts,
-                        .displacements = displs,
+                        .counts = {.narrow = recvcounts},
+                        .displacements = {.narrow = displs},
+                        .lacks_counts = recvcounts == NULL,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = gy_door_of(comm, true);
-    if (recvcounts == NULL || !gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull)) {
-        gy_mpi_count(false);
-        return PMPI_Allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
-                               recvtype, comm);
+    gy_door *door = GY_DOOR_OF(comm, true);
+    int code = gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull);
+    if (code == GY_MPI_LEFT) {
+        gy_door_leave(door, GY_PULL_ALLGATHER);
+        return gy_pmpi.Allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
+                                  recvtype, comm);
     }
-    return run_pull(&pull);
+    return gy_mpi_run(&pull, code);
 }
+GY_MPI_BOTH(Allgatherv)
 
 GY_MPI_API int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
                             void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
@@ -280,20 +371,27 @@ GY_MPI_API int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sen
                         .recv_count = recvcount,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = gy_door_of(comm, true);
-    if (!gy_mpi_prepare(door, GY_PULL_ALLTOALL, &call, &pull)) {
-        gy_mpi_count(false);
-        return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    gy_door *door = GY_DOOR_OF(comm, true);
+    int code = gy_mpi_prepare(door, GY_PULL_ALLTOALL, &call, &pull);
+    if (code == GY_MPI_LEFT) {
+        gy_door_leave(door, GY_PULL_ALLTOALL);
+        return gy_pmpi.Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                                comm);
     }
-    return run_pull(&pull);
+    return gy_mpi_run(&pull, code);
 }
+GY_MPI_BOTH(Alltoall)
 
 GY_MPI_API int MPI_Barrier(MPI_Comm comm)
 {
-    gy_door *door = gy_door_of(comm, true);
-    if (door == NULL) {
-        gy_mpi_count(false);
-        return PMPI_Barrier(comm);
+    gy_pull pull;
+    gy_mpi_call call = {.root = 0};
+    gy_door *door = GY_DOOR_OF(comm, true);
+    int code = gy_mpi_prepare(door, GY_PULL_BARRIER, &call, &pull);
+    if (code == GY_MPI_LEFT) {
+        gy_door_leave(door, GY_PULL_BARRIER);
+        return gy_pmpi.Barrier(comm);
     }
-    return run_coll(door, &(gy_coll_call){.operation = GY_OPERATION_BARRIER, .dtype = GY_U8});
+    return gy_mpi_run(&pull, code);
 }
+GY_MPI_BOTH(Barrier)

@@ -1,162 +1,212 @@
-/* What the arguments of a collective mean: taken over, and how, or left to the library. */
+/*
+ * What the arguments of a collective mean: taken over, and how, left to the library, or wrong.
+ *
+ * The library gets what MPI demands to be alike on all ranks (a reduction that Gyre lacks, an
+ * empty call). What one rank alone can see must not send it there while its peers wait here:
+ * wrong arguments end as an error on this rank, and its peers hear of it in their call.
+ */
 #include "mpi/door_priv.h"
 
 #include "base/base.h"
 
-/* The library refuses some of these; where it does not, it knows what is meant. */
-static bool is_buffer(const void *data, size_t bytes)
+/* MPICH refuses a result in place of the input unless MPI_IN_PLACE says so; Open MPI computes,
+ * but for a reduction to a root. Gyre does as the library that the program knows. */
+static bool refuses_aliases(gy_pull_kind kind)
 {
-    return bytes == 0 || data != NULL;
+#ifdef OPEN_MPI
+    return kind == GY_PULL_REDUCE;
+#else
+    (void)kind;
+    return true;
+#endif
 }
 
-static bool are_apart(const void *a, const void *b)
+/* Absolute addresses begin at 0: what has a type of its own may lie at MPI_BOTTOM. */
+static bool is_buffer(const gy_mpi_span *span)
 {
-    return a != b && a != NULL && b != NULL;
+    return span->bytes == 0 || !span->is_plain || span->data != NULL;
+}
+
+static bool is_aliased(const gy_pull *pull, const gy_mpi_call *call)
+{
+    return call->send == call->recv && call->send != NULL && refuses_aliases(pull->kind);
+}
+
+/* The span of a number of elements, or the error. */
+static int span_into(const void *data, int64_t count, MPI_Datatype type, gy_mpi_span *span)
+{
+    int code = gy_mpi_span_of(data, count, type, span);
+    return code == MPI_SUCCESS && (data == MPI_IN_PLACE || !is_buffer(span)) && span->bytes > 0
+               ? MPI_ERR_BUFFER
+               : code;
+}
+
+/* A reduction's type and operation are alike on all ranks, so that all leave those to the
+ * library that Gyre lacks; null handles are nowhere right. */
+static int find_fold(const gy_mpi_call *call, gy_pull *pull)
+{
+    if (call->recv_type == MPI_DATATYPE_NULL) {
+        return MPI_ERR_TYPE;
+    }
+    if (call->op == MPI_OP_NULL) {
+        return MPI_ERR_OP;
+    }
+    return gy_mpi_fold_of(call->recv_type, call->op, &pull->fold) ? MPI_SUCCESS : GY_MPI_LEFT;
 }
 
 /* allreduce, reduce: all give `recv_count` elements. */
-static bool prepare_reduction(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+static int prepare_reduction(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
 {
     bool gets = pull->kind == GY_PULL_ALLREDUCE || door->rank == call->root;
     bool is_in_place = call->send == MPI_IN_PLACE;
     const void *from = is_in_place ? call->recv : call->send;
-    if (!gy_mpi_fold_of(call->recv_type, call->op, &pull->fold) ||
-        !gy_mpi_span_of(from, call->recv_count, call->recv_type, &pull->give) ||
-        pull->give.bytes == 0 || (is_in_place && !gets) || from == NULL ||
-        (gets && !is_in_place && !are_apart(call->send, call->recv))) {
-        return false;
+    GY_MPI_TRY(call->recv_count < 0 ? MPI_ERR_COUNT : find_fold(call, pull));
+    if (call->recv_count == 0) {
+        return GY_MPI_LEFT;
     }
+    if (is_in_place && !gets) {
+        return MPI_ERR_BUFFER;
+    }
+    GY_MPI_TRY(span_into(from, call->recv_count, call->recv_type, &pull->give));
     pull->take = pull->give;
+    if (gets) {
+        GY_MPI_TRY(span_into(call->recv, call->recv_count, call->recv_type, &pull->take));
+        GY_MPI_TRY(is_aliased(pull, call) ? MPI_ERR_BUFFER : MPI_SUCCESS);
+    }
     pull->take.data = call->recv;
     pull->is_in_place = is_in_place;
-    return true;
+    return MPI_SUCCESS;
 }
 
-/* counts NULL: recv_count for each rank. */
-static bool prepare_reduce_scatter(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+/* no counts: recv_count for each rank. */
+static int prepare_reduce_scatter(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
 {
-    bool is_in_place = call->send == MPI_IN_PLACE;
-    int64_t all = 0, before = 0;
-    int own = call->counts != NULL ? call->counts[door->rank] : call->recv_count;
+    bool is_in_place = call->send == MPI_IN_PLACE, has_counts = gy_mpi_has(&call->counts);
+    bool is_even = true;
+    int64_t all = 0, before = 0, first = has_counts ? gy_mpi_at(&call->counts, 0) : 0;
+    int64_t own = has_counts ? gy_mpi_at(&call->counts, door->rank) : call->recv_count;
+    GY_MPI_TRY(find_fold(call, pull));
     for (int rank = 0; rank < door->size; rank++) {
-        int count = call->counts != NULL ? call->counts[rank] : call->recv_count;
+        int64_t count = has_counts ? gy_mpi_at(&call->counts, rank) : call->recv_count;
         before += rank < door->rank ? count : 0;
         all += count;
-        if (count < 0) {
-            return false;
-        }
+        is_even = is_even && (!has_counts || count == first);
+        GY_MPI_TRY(count < 0 ? MPI_ERR_COUNT : MPI_SUCCESS);
+    }
+    if (all == 0) {
+        return GY_MPI_LEFT;
     }
     const void *from = is_in_place ? call->recv : call->send;
-    if (all == 0 || all > INT32_MAX ||
-        !gy_mpi_fold_of(call->recv_type, call->op, &pull->fold) ||
-        !gy_mpi_span_of(from, (int)all, call->recv_type, &pull->give) ||
-        !gy_mpi_span_of(call->recv, own, call->recv_type, &pull->take) ||
-        pull->give.bytes == 0 || from == NULL || !is_buffer(call->recv, pull->take.bytes) ||
-        call->send == call->recv) {
-        return false;
-    }
-    pull->offset = (size_t)before * (pull->give.bytes / (size_t)all);
+    GY_MPI_TRY(span_into(from, all, call->recv_type, &pull->give));
+    GY_MPI_TRY(span_into(call->recv, own, call->recv_type, &pull->take));
+    GY_MPI_TRY(is_aliased(pull, call) ? MPI_ERR_BUFFER : MPI_SUCCESS);
+    pull->offset = (size_t)before * pull->give.element;
+    pull->is_even = is_even;
     pull->is_in_place = is_in_place;
-    return true;
+    return MPI_SUCCESS;
 }
 
-static bool prepare_broadcast(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+static int prepare_broadcast(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
 {
-    if (!gy_mpi_span_of(call->recv, call->recv_count, call->recv_type, &pull->take) ||
-        pull->take.bytes == 0 || (pull->take.is_plain && call->recv == NULL)) {
-        return false;
+    GY_MPI_TRY(span_into(call->recv, call->recv_count, call->recv_type, &pull->take));
+    if (pull->take.bytes == 0) {
+        return GY_MPI_LEFT;
     }
     pull->give = pull->take;
     if (door->rank != call->root) {
         pull->give.count = 0;
         pull->give.bytes = 0;
     }
-    return true;
+    return MPI_SUCCESS;
 }
 
 /* What an in-place allgather gives: the own part of the result. */
-static bool span_own_part(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+static int span_own_part(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
 {
-    int count = call->counts != NULL ? call->counts[door->rank] : call->recv_count;
-    MPI_Aint first = call->counts != NULL ? call->displacements[door->rank]
-                                          : (MPI_Aint)door->rank * call->recv_count;
+    bool has_counts = gy_mpi_has(&call->counts);
+    int64_t count = has_counts ? gy_mpi_at(&call->counts, door->rank) : call->recv_count;
+    int64_t first = has_counts ? gy_mpi_at(&call->displacements, door->rank)
+                               : door->rank * call->recv_count;
     return gy_mpi_span_of((const uint8_t *)call->recv + first * pull->take.extent, count,
                           call->recv_type, &pull->give);
 }
 
-static bool prepare_allgather(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+/* MPICH looks whether the input is where the own part of the result will be. */
+static bool is_own_part(const gy_mpi_call *call, const gy_pull *pull, const gy_mpi_span *part)
+{
+    return call->send == part->data && part->data != NULL && part->bytes > 0 &&
+           call->send_type == call->recv_type && refuses_aliases(pull->kind);
+}
+
+static int prepare_allgather(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
 {
     int64_t all = 0;
-    int own = call->recv_count;
-    if (call->counts != NULL) {
-        for (int rank = 0; rank < door->size; rank++) {
-            if (call->counts[rank] < 0) {
-                return false;
-            }
-            all += call->counts[rank];
-        }
-        own = call->counts[door->rank];
-    } else {
-        all = (int64_t)door->size * call->recv_count;
+    bool has_counts = gy_mpi_has(&call->counts);
+    for (int rank = 0; rank < door->size; rank++) {
+        int64_t count = has_counts ? gy_mpi_at(&call->counts, rank) : call->recv_count;
+        GY_MPI_TRY(count < 0 ? MPI_ERR_COUNT : MPI_SUCCESS);
+        all += count;
     }
-    size_t element = 0;
-    if (all <= 0 || (call->counts != NULL && call->displacements == NULL) ||
-        !gy_mpi_type_bytes(call->recv_type, &element) || element == 0 ||
-        !gy_mpi_span_of(call->recv, call->counts != NULL ? 1 : call->recv_count,
-                        call->recv_type, &pull->take) ||
-        (pull->take.is_plain && call->recv == NULL)) {
-        return false;
+    if (has_counts && !gy_mpi_has(&call->displacements)) {
+        return MPI_ERR_ARG;
     }
     pull->counts = call->counts;
     pull->displacements = call->displacements;
     pull->is_in_place = call->send == MPI_IN_PLACE;
-    if (pull->is_in_place) {
-        return span_own_part(door, call, pull);
+    GY_MPI_TRY(span_into(call->recv, has_counts ? all > 0 : call->recv_count, call->recv_type,
+                         &pull->take));
+    GY_MPI_TRY(span_own_part(door, call, pull));
+    gy_mpi_span own = pull->give;
+    if (!pull->is_in_place) {
+        GY_MPI_TRY(span_into(call->send, call->send_count, call->send_type, &pull->give));
+        GY_MPI_TRY(pull->give.bytes != own.bytes ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+        GY_MPI_TRY(is_own_part(call, pull, &own) ? MPI_ERR_BUFFER : MPI_SUCCESS);
     }
-    return gy_mpi_span_of(call->send, call->send_count, call->send_type, &pull->give) &&
-           pull->give.bytes == element * (size_t)own &&
-           (!pull->give.is_plain || is_buffer(call->send, pull->give.bytes)) &&
-           call->send != call->recv;
+    return all == 0 || pull->take.bytes == 0 ? GY_MPI_LEFT : MPI_SUCCESS;
 }
 
-static bool prepare_alltoall(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+static int prepare_alltoall(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
 {
     bool is_in_place = call->send == MPI_IN_PLACE;
     const void *from = is_in_place ? call->recv : call->send;
-    int count = is_in_place ? call->recv_count : call->send_count;
+    int64_t count = is_in_place ? call->recv_count : call->send_count;
     MPI_Datatype type = is_in_place ? call->recv_type : call->send_type;
-    if (count < 0 || count > INT32_MAX / door->size ||
-        !gy_mpi_span_of(from, count * door->size, type, &pull->give) ||
-        !gy_mpi_span_of(call->recv, call->recv_count, call->recv_type, &pull->take)) {
-        return false;
+    GY_MPI_TRY(span_into(from, count * door->size, type, &pull->give));
+    GY_MPI_TRY(span_into(call->recv, call->recv_count, call->recv_type, &pull->take));
+    if (pull->give.bytes != pull->take.bytes * (size_t)door->size) {
+        return MPI_ERR_TRUNCATE;
     }
-    return pull->take.bytes > 0 && pull->give.bytes == pull->take.bytes * (size_t)door->size &&
-           (!pull->give.is_plain || from != NULL) &&
-           (!pull->take.is_plain || call->recv != NULL) && call->send != call->recv;
+    if (pull->take.bytes == 0) {
+        return GY_MPI_LEFT;
+    }
+    return pull->take.is_plain && is_aliased(pull, call) ? MPI_ERR_BUFFER : MPI_SUCCESS;
 }
 
-bool gy_mpi_prepare(gy_door *door, gy_pull_kind kind, const gy_mpi_call *call, gy_pull *pull)
+int gy_mpi_prepare(gy_door *door, gy_pull_kind kind, const gy_mpi_call *call, gy_pull *pull)
 {
     bool has_root = kind == GY_PULL_REDUCE || kind == GY_PULL_BROADCAST;
     *pull = (gy_pull){.kind = kind, .root = call->root, .request = MPI_REQUEST_NULL};
-    if (door == NULL || (has_root && (call->root < 0 || call->root >= door->size))) {
-        return false;
+    if (door == NULL) {
+        return GY_MPI_LEFT;
     }
     pull->door = door;
+    if (has_root && (call->root < 0 || call->root >= door->size)) {
+        return MPI_ERR_ROOT;
+    }
     switch (kind) {
     case GY_PULL_ALLREDUCE:
     case GY_PULL_REDUCE:
         return prepare_reduction(door, call, pull);
     case GY_PULL_REDUCE_SCATTER:
-        return prepare_reduce_scatter(door, call, pull);
+        return call->lacks_counts ? MPI_ERR_ARG : prepare_reduce_scatter(door, call, pull);
     case GY_PULL_ALLGATHER:
-        return prepare_allgather(door, call, pull);
+        return call->lacks_counts ? MPI_ERR_ARG : prepare_allgather(door, call, pull);
     case GY_PULL_BROADCAST:
         return prepare_broadcast(door, call, pull);
     case GY_PULL_ALLTOALL:
         return prepare_alltoall(door, call, pull);
     case GY_PULL_BARRIER:
     default:
-        return true;
+        return MPI_SUCCESS;
     }
 }

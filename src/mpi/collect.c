@@ -25,7 +25,7 @@ bool gy_mpi_collect_open(bool is_allowed)
 void gy_mpi_collect_close(void)
 {
     for (int lane = 0; lane < GY_LIBRARY_LANES && is_open; lane++) {
-        (void)PMPI_Comm_free(&comms[lane]);
+        (void)gy_pmpi.Comm_free(&comms[lane]);
     }
     is_open = false;
 }
@@ -117,11 +117,12 @@ static int start_reduction(const gy_library_call *call, MPI_Request *request)
     MPI_Op op = op_of(call->reduction);
     int count = (int)call->count;
     return call->operation == GY_OPERATION_ALLREDUCE
-               ? PMPI_Iallreduce(call->in, call->out, count, type, op, comm, request)
+               ? gy_pmpi.Iallreduce(call->in, call->out, count, type, op, comm, request)
            : call->operation == GY_OPERATION_REDUCE
-               ? PMPI_Ireduce(call->in, call->out, count, type, op, call->root, comm, request)
-               : PMPI_Ireduce_scatter_block(call->in, call->out, count, type, op, comm,
-                                            request);
+               ? gy_pmpi.Ireduce(call->in, call->out, count, type, op, call->root, comm,
+                                 request)
+               : gy_pmpi.Ireduce_scatter_block(call->in, call->out, count, type, op, comm,
+                                               request);
 }
 
 static int start_move(const gy_library_call *call, MPI_Request *request)
@@ -129,14 +130,14 @@ static int start_move(const gy_library_call *call, MPI_Request *request)
     MPI_Comm comm = comms[call->lane];
     int bytes = (int)(call->count * gy_dtype_bytes(call->dtype));
     return call->operation == GY_OPERATION_BROADCAST
-               ? PMPI_Ibcast(call->out, bytes, MPI_BYTE, call->root, comm, request)
+               ? gy_pmpi.Ibcast(call->out, bytes, MPI_BYTE, call->root, comm, request)
            : call->operation == GY_OPERATION_ALLGATHER
-               ? PMPI_Iallgather(call->in, bytes, MPI_BYTE, call->out, bytes, MPI_BYTE, comm,
-                                 request)
+               ? gy_pmpi.Iallgather(call->in, bytes, MPI_BYTE, call->out, bytes, MPI_BYTE, comm,
+                                    request)
            : call->operation == GY_OPERATION_ALLTOALL
-               ? PMPI_Ialltoall(call->in, bytes, MPI_BYTE, call->out, bytes, MPI_BYTE, comm,
-                                request)
-               : PMPI_Ibarrier(comm, request);
+               ? gy_pmpi.Ialltoall(call->in, bytes, MPI_BYTE, call->out, bytes, MPI_BYTE, comm,
+                                   request)
+               : gy_pmpi.Ibarrier(comm, request);
 }
 
 static bool start(const gy_library_call *call, gy_carried *packet)
@@ -155,7 +156,7 @@ static gy_status test(gy_carried *packet)
     MPI_Request request;
     int is_done = 0;
     memcpy(&request, packet, sizeof(request));
-    if (PMPI_Test(&request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+    if (gy_pmpi.Test(&request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
         return GY_IO;
     }
     memcpy(packet, &request, sizeof(request));

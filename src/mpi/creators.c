@@ -1,73 +1,88 @@
-/* The process's beginning and end, and where communicators come from: those that a blocking
- * collective never sees first get their doors here. */
+/* The process's beginning and end, and the ends of communicators. */
 #include "mpi/door_priv.h"
+
+#include <pthread.h>
+
+static int begin(int code)
+{
+    if (code == MPI_SUCCESS) {
+        gy_doors_open();
+    }
+    return code;
+}
 
 GY_MPI_API int MPI_Init(int *argc, char ***argv)
 {
-    int code = PMPI_Init(argc, argv);
-    if (code == MPI_SUCCESS) {
-        gy_doors_open();
-    }
-    return code;
+    gy_pmpi_check_front();
+    gy_roster_enter();
+    return begin(gy_pmpi.Init(argc, argv));
 }
+GY_MPI_BOTH(Init)
 
 GY_MPI_API int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-    int code = PMPI_Init_thread(argc, argv, required, provided);
-    if (code == MPI_SUCCESS) {
-        gy_doors_open();
-    }
-    return code;
+    gy_pmpi_check_front();
+    gy_roster_enter();
+    return begin(gy_pmpi.Init_thread(argc, argv, required, provided));
 }
+GY_MPI_BOTH(Init_thread)
 
 GY_MPI_API int MPI_Finalize(void)
 {
     gy_doors_close();
-    return PMPI_Finalize();
+    return gy_pmpi.Finalize();
 }
+GY_MPI_BOTH(Finalize)
 
-static int attach(int code, const MPI_Comm *made)
+#ifdef OPEN_MPI
+/*
+ * Open MPI 4.1 crashes when a communicator is freed before a nonblocking collective on it has
+ * ended, which MPI allows. Those that the library has since their communicator had no door yet
+ * must not fall into that: a request that is never started keeps the communicator's insides, as
+ * long as not too many were freed after it.
+ */
+static void keep_for_a_while(MPI_Comm comm)
 {
-    if (code == MPI_SUCCESS) {
-        gy_door_attach(*made);
+    enum { KEPT = 64 };
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static MPI_Request kept[KEPT];
+    static size_t next;
+    MPI_Request request = MPI_REQUEST_NULL, old = MPI_REQUEST_NULL;
+    if (!gy_door_has_left(comm) ||
+        PMPI_Recv_init(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, 0, comm, &request) != MPI_SUCCESS) {
+        return;
     }
-    return code;
+    (void)pthread_mutex_lock(&lock);
+    size_t at = next++;
+    old = at >= KEPT ? kept[at % KEPT] : MPI_REQUEST_NULL;
+    kept[at % KEPT] = request;
+    (void)pthread_mutex_unlock(&lock);
+    if (old != MPI_REQUEST_NULL) {
+        (void)gy_pmpi.Request_free(&old);
+    }
 }
-
-GY_MPI_API int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
+#else
+static void keep_for_a_while(MPI_Comm comm)
 {
-    return attach(PMPI_Comm_dup(comm, newcomm), newcomm);
+    (void)comm;
 }
-
-GY_MPI_API int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
-{
-    return attach(PMPI_Comm_dup_with_info(comm, info, newcomm), newcomm);
-}
-
-GY_MPI_API int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
-{
-    return attach(PMPI_Comm_split(comm, color, key, newcomm), newcomm);
-}
-
-GY_MPI_API int MPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info,
-                                   MPI_Comm *newcomm)
-{
-    return attach(PMPI_Comm_split_type(comm, split_type, key, info, newcomm), newcomm);
-}
-
-GY_MPI_API int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
-{
-    return attach(PMPI_Comm_create(comm, group, newcomm), newcomm);
-}
-
-GY_MPI_API int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
-{
-    return attach(PMPI_Comm_create_group(comm, group, tag, newcomm), newcomm);
-}
+#endif
 
 GY_MPI_API int MPI_Comm_free(MPI_Comm *comm)
 {
-    int code = PMPI_Comm_free(comm);
+    if (comm != NULL) {
+        keep_for_a_while(*comm);
+    }
+    int code = gy_pmpi.Comm_free(comm);
     gy_doors_sweep();
     return code;
 }
+GY_MPI_BOTH(Comm_free)
+
+GY_MPI_API int MPI_Comm_disconnect(MPI_Comm *comm)
+{
+    int code = gy_pmpi.Comm_disconnect(comm);
+    gy_doors_sweep();
+    return code;
+}
+GY_MPI_BOTH(Comm_disconnect)

@@ -3,9 +3,9 @@
 
 #include "base/base.h"
 
-#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { DOORS_LOCK_RANK = 40, DOOR_LOCK_RANK = 30 };
@@ -17,7 +17,29 @@ static bool has_warned;
 static _Atomic uint64_t taken, passed;
 /* Grows when a communicator gets or loses its attribute: what threads remember is void then. */
 static _Atomic uint64_t generation;
+static _Atomic int freed; /* doors whose communicators are gone */
+
+/*
+ * What stands at a communicator that has no door. Making one costs as much as a thousand small
+ * collectives, so the library has the first few of each communicator; all ranks count alike.
+ */
+enum { CALLS_BEFORE = 4 };
 static char no_door; /* its address: was looked into, stays with the library */
+/* called[n]: n blocking calls; posted[n]: and a nonblocking one, which the library has too. */
+static char called[CALLS_BEFORE + 1], posted[CALLS_BEFORE + 1];
+
+static bool is_posted(const void *value)
+{
+    const char *at = value;
+    return at >= posted && at <= posted + CALLS_BEFORE;
+}
+
+static bool is_door(const void *value)
+{
+    const char *at = value;
+    bool is_called = at >= called && at <= called + CALLS_BEFORE;
+    return at != NULL && at != &no_door && !is_called && !is_posted(value);
+}
 
 void gy_mpi_count(bool is_taken)
 {
@@ -55,7 +77,8 @@ static void free_door(gy_door *door)
 
 void gy_doors_sweep(void)
 {
-    if (keyval == MPI_KEYVAL_INVALID) {
+    if (keyval == MPI_KEYVAL_INVALID ||
+        atomic_load_explicit(&freed, memory_order_acquire) == 0) {
         return;
     }
     gy_mutex_lock(&doors_lock);
@@ -70,6 +93,7 @@ void gy_doors_sweep(void)
         }
         if (is_idle) {
             *at = door->next;
+            atomic_fetch_sub_explicit(&freed, 1, memory_order_relaxed);
             free_door(door);
         } else {
             at = &door->next;
@@ -85,9 +109,10 @@ static int forget_comm(MPI_Comm comm, int key, void *value, void *extra)
     (void)key;
     (void)extra;
     atomic_fetch_add_explicit(&generation, 1, memory_order_release);
-    if (value != &no_door) {
+    if (is_door(value)) {
         gy_door *door = value;
         atomic_store_explicit(&door->is_freed, true, memory_order_release);
+        atomic_fetch_add_explicit(&freed, 1, memory_order_release);
     }
     return MPI_SUCCESS;
 }
@@ -99,19 +124,6 @@ typedef struct invitation {
     uint64_t host;
     int process, segment; /* -1: there is none */
 } invitation;
-
-uint64_t gy_mpi_host_identity(void)
-{
-    char boot[64] = "";
-    struct stat names = {.st_ino = 0};
-    int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t size = file >= 0 ? read(file, boot, sizeof(boot)) : 0;
-    if (file >= 0) {
-        close(file);
-    }
-    (void)stat("/proc/self/ns/pid", &names);
-    return gy_hash(boot, size > 0 ? (size_t)size : 0, (uint64_t)names.st_ino);
-}
 
 /* As much as there is memory: what is not touched costs nothing. */
 static size_t pool_bytes_for(int ranks)
@@ -133,13 +145,65 @@ static invitation invite(int ranks)
     return made;
 }
 
+/* ---- What a rank does instead ---- */
+
+enum { WHY_SHIFT = 4 }; /* above the kinds */
+
+static const char *skip_text(uint8_t why)
+{
+    static const char *const names[] = {[GY_PULL_ALLREDUCE] = "allreduce",
+                                        [GY_PULL_REDUCE] = "reduce",
+                                        [GY_PULL_REDUCE_SCATTER] = "reduce-scatter",
+                                        [GY_PULL_ALLGATHER] = "allgather",
+                                        [GY_PULL_BROADCAST] = "broadcast",
+                                        [GY_PULL_ALLTOALL] = "all-to-all",
+                                        [GY_PULL_BARRIER] = "barrier"};
+    static const char *const reasons[] = {
+        [GY_WHY_LEFT] = "called an empty %s or one that the MPI library has",
+        [GY_WHY_WRONG] = "gave wrong arguments to %s",
+        [GY_WHY_POSTED] = "called another form of %s, or a nonblocking one"};
+    static _Thread_local char text[128];
+    size_t reason = why >> WHY_SHIFT, kind = why % (1U << WHY_SHIFT);
+    if (reason >= GY_COUNT(reasons) || kind >= GY_COUNT(names)) {
+        return NULL;
+    }
+    const char *format = reasons[reason], *at = strstr(format, "%s");
+    snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - format), format, names[kind], at + 2);
+    return text;
+}
+
+void gy_door_skip(gy_door *door, gy_mpi_why why, gy_pull_kind kind)
+{
+    gy_comm_skip(door->coll, (uint8_t)((unsigned)why << WHY_SHIFT | (unsigned)kind));
+}
+
+void gy_door_leave(gy_door *door, gy_pull_kind kind)
+{
+    gy_mpi_count(false);
+    if (door != NULL) {
+        gy_door_skip(door, GY_WHY_LEFT, kind);
+    }
+}
+
+int gy_door_refuse(gy_door *door, gy_pull_kind kind, int code)
+{
+    gy_mpi_count(false);
+    gy_door_skip(door, GY_WHY_WRONG, kind);
+    (void)PMPI_Comm_call_errhandler(door->comm, code);
+    return code;
+}
+
+/* ---- Making: the ranks meet ---- */
+
 static gy_status open_coll(gy_door *door, const invitation *where)
 {
     GY_TRY(gy_shm_open_process(where->process, where->segment, door->rank, gy_env_real(),
                                &door->transport));
     gy_mpi_drive_with(door->transport);
     /* A program may compute between two calls for as long as it likes. */
-    gy_comm_options options = {.timeout_s = gy_setting_get("GYRE_TIMEOUT") != NULL ? 0 : 1e9};
+    gy_comm_options options = {.timeout_s = gy_setting_get("GYRE_TIMEOUT") != NULL ? 0 : 1e9,
+                               .outlives_mismatch = true,
+                               .skip_text = skip_text};
     return gy_comm_new(door->transport, &options, &door->coll);
 }
 
@@ -182,7 +246,7 @@ static gy_door *meet(MPI_Comm comm, int rank, int size)
     if (rank == 0) {
         where = invite(size);
     }
-    if (PMPI_Bcast(&where, (int)sizeof(where), MPI_BYTE, 0, comm) != MPI_SUCCESS) {
+    if (gy_pmpi.Bcast(&where, (int)sizeof(where), MPI_BYTE, 0, comm) != MPI_SUCCESS) {
         return NULL;
     }
     bool is_same_host = where.host == gy_mpi_host_identity();
@@ -191,7 +255,7 @@ static gy_door *meet(MPI_Comm comm, int rank, int size)
         door = make_door(comm, rank, size, &where);
     }
     int is_made = door != NULL, are_all_made = 0;
-    int code = PMPI_Allreduce(&is_made, &are_all_made, 1, MPI_INT, MPI_MIN, comm);
+    int code = gy_pmpi.Allreduce(&is_made, &are_all_made, 1, MPI_INT, MPI_MIN, comm);
     if (rank == 0 && where.segment >= 0) {
         close(where.segment);
     }
@@ -205,17 +269,14 @@ static gy_door *meet(MPI_Comm comm, int rank, int size)
     return door;
 }
 
-void gy_door_attach(MPI_Comm comm)
+static void attach(MPI_Comm comm)
 {
     int is_inter = 0, size = 0, rank = 0;
-    if (keyval == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL) {
-        return;
-    }
     gy_doors_sweep();
     gy_door *door = NULL;
     if (PMPI_Comm_test_inter(comm, &is_inter) == MPI_SUCCESS && !is_inter &&
         PMPI_Comm_size(comm, &size) == MPI_SUCCESS && size > 1 && size <= GY_RANKS_MAX &&
-        PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS) {
+        PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && gy_roster_covers(comm)) {
         door = meet(comm, rank, size);
     }
     (void)PMPI_Comm_set_attr(comm, keyval, door != NULL ? (void *)door : (void *)&no_door);
@@ -236,6 +297,31 @@ typedef struct memory {
     gy_door *door;
 } memory;
 
+/* One collective more has come without a door: alike on all ranks. What stands there now. */
+static void *count_call(MPI_Comm comm, const char *before, bool is_blocking)
+{
+    bool has_posted = is_posted(before) || !is_blocking;
+    ptrdiff_t calls = before == NULL      ? 0
+                      : is_posted(before) ? before - posted
+                                          : before - called;
+    calls += is_blocking;
+    if (calls <= CALLS_BEFORE) {
+        char *now = has_posted ? &posted[calls] : &called[calls];
+        if (now != before) {
+            (void)PMPI_Comm_set_attr(comm, keyval, now);
+        }
+        return now;
+    }
+    void *value = NULL;
+    int is_set = 0;
+    attach(comm);
+    (void)PMPI_Comm_get_attr(comm, keyval, (void *)&value, &is_set);
+    if (is_set && is_door(value)) {
+        ((gy_door *)value)->has_left = has_posted;
+    }
+    return is_set ? value : NULL;
+}
+
 static gy_door *look_up(MPI_Comm comm, bool may_attach)
 {
     void *value = NULL;
@@ -243,31 +329,45 @@ static gy_door *look_up(MPI_Comm comm, bool may_attach)
     if (PMPI_Comm_get_attr(comm, keyval, (void *)&value, &is_set) != MPI_SUCCESS) {
         return NULL;
     }
-    if (!is_set && may_attach) {
-        gy_door_attach(comm);
-        (void)PMPI_Comm_get_attr(comm, keyval, (void *)&value, &is_set);
+    value = is_set ? value : NULL;
+    if (value != &no_door && !is_door(value)) {
+        value = count_call(comm, value, may_attach);
     }
-    return is_set && value != &no_door ? value : NULL;
+    return is_door(value) ? value : NULL;
 }
 
-gy_door *gy_door_of(MPI_Comm comm, bool may_attach)
+gy_door *gy_door_of(MPI_Comm comm, bool may_attach, const void *caller)
 {
     static _Thread_local memory last;
     uint64_t now = atomic_load_explicit(&generation, memory_order_acquire) + 1;
+    if (keyval == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL || gy_pmpi_is_inside(caller)) {
+        return NULL;
+    }
     if (last.comm == comm && last.generation == now && last.door != NULL) {
         return last.door;
     }
-    if (keyval == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL) {
-        return NULL;
-    }
     gy_door *door = look_up(comm, may_attach);
+    now = atomic_load_explicit(&generation, memory_order_acquire) + 1;
     last = (memory){.comm = comm, .generation = now, .door = door};
     return door;
 }
 
+bool gy_door_has_left(MPI_Comm comm)
+{
+    void *value = NULL;
+    int is_set = 0;
+    if (keyval == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL ||
+        PMPI_Comm_get_attr(comm, keyval, (void *)&value, &is_set) != MPI_SUCCESS || !is_set) {
+        return false;
+    }
+    return is_posted(value) || (is_door(value) && ((const gy_door *)value)->has_left);
+}
+
 int gy_door_fail(const gy_door *door, gy_status status)
 {
-    int code = status == GY_NOMEM ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
+    int code = status == GY_NOMEM      ? MPI_ERR_NO_MEM
+               : status == GY_MISMATCH ? MPI_ERR_TRUNCATE
+                                       : MPI_ERR_OTHER;
     bool is_freed = atomic_load_explicit(&door->is_freed, memory_order_acquire);
     gy_error_log("%s", gy_error_text());
     (void)PMPI_Comm_call_errhandler(is_freed ? MPI_COMM_SELF : door->comm, code);
@@ -298,16 +398,17 @@ void gy_doors_open(void)
     (void)PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     gy_log_set_rank(rank);
     gy_mutex_init(&doors_lock, DOORS_LOCK_RANK);
+    gy_roster_read();
     gy_mpi_types_init();
     if (!packs_plainly()) {
         gy_warn("collectives stay with the MPI library: it packs data in a form of its own");
         return;
     }
-    gy_mpi_drive_open();
+    gy_mpi_drive_open(gy_roster_covers(MPI_COMM_WORLD));
     if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &key, NULL) ==
         MPI_SUCCESS) {
         keyval = key;
-        gy_door_attach(MPI_COMM_WORLD);
+        attach(MPI_COMM_WORLD);
     }
 }
 
@@ -325,4 +426,5 @@ void gy_doors_close(void)
     keyval = MPI_KEYVAL_INVALID;
     atomic_fetch_add_explicit(&generation, 1, memory_order_release);
     gy_mpi_drive_close();
+    gy_roster_leave();
 }

@@ -1,6 +1,7 @@
 /**
  * Room mpi: collectives of unmodified MPI programs over Gyre. Reading order: door_priv.h,
- * types.c, door.c, drive.c, pull.c, blocking.c, nonblocking.c, requests.c, creators.c.
+ * pmpi_priv.h, types.c, roster.c, door.c, drive.c, pull.c, blocking.c, nonblocking.c, wide.c,
+ * requests.c, creators.c.
  *
  * The sources are compiled once for each MPI library (its mpi.h, its handles) and loaded in
  * front of it. A *door* is what a communicator gets on top: a segment of shared memory, a Gyre
@@ -19,7 +20,7 @@
 #include "coll/kernels.h"
 #include "transport/library.h"
 
-#include <mpi.h>
+#include "mpi/pmpi_priv.h"
 
 /* ---- types.c ---- */
 
@@ -30,31 +31,52 @@ typedef struct gy_mpi_fold {
     size_t items;      /* of those in an MPI element: 2 for a sum of complex numbers */
     gy_dtype dtype;
     gy_reduction reduction;
+    uint8_t how;   /* of truth values: and, or, xor (1, 2, 3) */
     bool is_plain; /* Gyre's communicator knows dtype and reduction too */
 } gy_mpi_fold;
 
 void gy_mpi_types_init(void);
 /** False: this pair of a type and an operation stays with the library. */
 bool gy_mpi_fold_of(MPI_Datatype type, MPI_Op op, gy_mpi_fold *fold);
-/** Bytes that one element of `type` moves; false: no valid type. */
-bool gy_mpi_type_bytes(MPI_Datatype type, size_t *bytes);
+/** Bytes that one element of `type` moves. An MPI code. */
+int gy_mpi_type_bytes(MPI_Datatype type, size_t *bytes);
 
 /** What one rank gives or gets: `count` elements at `data`, the k-th `extent` bytes further. */
 typedef struct gy_mpi_span {
     void *data; /* sends are only read */
-    int count;
+    int64_t count;
     MPI_Datatype type;
+    size_t element;  /* bytes that one moves */
     size_t bytes;    /* moved by all of them */
     MPI_Aint extent; /* of one */
     bool is_plain;   /* they lie side by side in the order in which they are moved */
 } gy_mpi_span;
 
-/** False: the arguments are wrong (the library shall say so). */
-bool gy_mpi_span_of(const void *data, int count, MPI_Datatype type, gy_mpi_span *span);
+/** MPI_SUCCESS, MPI_ERR_COUNT, MPI_ERR_TYPE. */
+int gy_mpi_span_of(const void *data, int64_t count, MPI_Datatype type, gy_mpi_span *span);
 /** What is moved, one after the other, into `to`. */
 int gy_mpi_pack(const gy_mpi_span *span, void *to);
 /** From there to `count` elements, the first of them `first` elements into the span. */
-int gy_mpi_unpack(const gy_mpi_span *span, MPI_Aint first, int count, const void *from);
+int gy_mpi_unpack(const gy_mpi_span *span, MPI_Aint first, int64_t count, const void *from);
+
+/** Numbers of a call, one a rank, in the width that the caller's name for it has. */
+typedef struct gy_mpi_numbers {
+    const int *narrow;      /* (size) */
+    const MPI_Count *wide;  /* (size) counts of the large forms */
+    const MPI_Aint *places; /* (size) displacements of the large forms */
+} gy_mpi_numbers;
+
+static inline bool gy_mpi_has(const gy_mpi_numbers *numbers)
+{
+    return numbers->narrow != NULL || numbers->wide != NULL || numbers->places != NULL;
+}
+
+static inline int64_t gy_mpi_at(const gy_mpi_numbers *numbers, int rank)
+{
+    return numbers->narrow != NULL ? numbers->narrow[rank]
+           : numbers->wide != NULL ? (int64_t)numbers->wide[rank]
+                                   : (int64_t)numbers->places[rank];
+}
 
 /* ---- pull.c ---- */
 
@@ -81,10 +103,11 @@ typedef struct gy_pull {
     gy_mpi_span give; /* what this rank publishes when it starts */
     gy_mpi_span take; /* where what comes from one rank goes, or the result of a reduction */
     bool is_in_place; /* allgather: the own part is there already */
+    bool is_even;     /* reduce-scatter: the parts are alike */
     size_t offset;    /* reduce-scatter: where this rank's part begins, in bytes */
-    const int *counts, *displacements; /* (size) allgatherv; NULL: take.count for each */
-    int *kept;                         /* owned copies of both, once it has a request */
-    int present;                       /* ranks below have published theirs */
+    gy_mpi_numbers counts, displacements; /* allgatherv; none: take.count for each */
+    MPI_Count *kept;                      /* owned copies of both, once it has a request */
+    int present;                          /* ranks below have published theirs */
     bool owns_type, is_over;
     int code;                /* MPI_SUCCESS or an error */
     _Atomic bool is_settled; /* nothing above changes any more */
@@ -112,17 +135,38 @@ void gy_pulls_check(void);
 typedef struct gy_mpi_call {
     const void *send;
     void *recv;
-    int send_count, recv_count, root;
+    int64_t send_count, recv_count;
+    int root;
+    bool lacks_counts; /* a form that has them was given none */
     MPI_Datatype send_type, recv_type;
-    const int *counts, *displacements; /* (size) */
+    gy_mpi_numbers counts, displacements;
     MPI_Op op;
 } gy_mpi_call;
 
+enum { GY_MPI_LEFT = -1 }; /* no code of MPI's */
+
+/* Stop at the first thing that is wrong with a call. */
+#define GY_MPI_TRY(expr)                                                                       \
+    do {                                                                                       \
+        int gy_code_ = (expr);                                                                 \
+        if (gy_code_ != MPI_SUCCESS) {                                                         \
+            return gy_code_;                                                                   \
+        }                                                                                      \
+    } while (0)
+
 /**
  * What a call means on a door.
- * @return false: the call stays with the library. On all ranks alike, but for wrong arguments.
+ * @return MPI_SUCCESS taken over; GY_MPI_LEFT it stays with the library, on all ranks alike (or
+ * there is no door); else this rank's arguments are wrong: the class of the error
  */
-bool gy_mpi_prepare(gy_door *door, gy_pull_kind kind, const gy_mpi_call *call, gy_pull *pull);
+int gy_mpi_prepare(gy_door *door, gy_pull_kind kind, const gy_mpi_call *call, gy_pull *pull);
+
+/* ---- blocking.c, nonblocking.c ---- */
+
+/** Run what gy_mpi_prepare made with `code`, or refuse it; not GY_MPI_LEFT. An MPI code. */
+int gy_mpi_run(gy_pull *pull, int code);
+/** The same, with a request. */
+int gy_mpi_post(const gy_pull *pull, int code, MPI_Request *request);
 
 /* ---- door.c ---- */
 
@@ -135,11 +179,11 @@ struct gy_door {
     gy_transport *transport;
     const gy_shared *shared;
     gy_mutex lock;         /* of all below */
-    uint64_t published;    /* pulls that this rank has started */
     uint64_t own_last;     /* its newest card, as an offset into its pool + 1; 0 none */
     uint64_t own_first;    /* its oldest that peers may still look at */
     uint64_t *seen;        /* (size) the newest card looked at of each rank, in the same form */
     gy_pull *first, *last; /* pulls that are not over */
+    bool has_left;         /* nonblocking collectives, before there was the door */
     _Atomic bool is_freed; /* the communicator is gone; the door goes with its last pull */
 };
 
@@ -147,13 +191,32 @@ struct gy_door {
 void gy_doors_open(void);
 /** Before MPI_Finalize. */
 void gy_doors_close(void);
-/** A door for a new communicator, if its ranks share this host; all of them call it. */
-void gy_door_attach(MPI_Comm comm);
 /**
  * The door of a communicator or NULL. `may_attach`: the call blocks, so that its ranks can meet
- * to make one if there is none.
+ * to make one if there is none, which they do once they have called often enough. `caller`: the
+ * library itself has no doors.
  */
-gy_door *gy_door_of(MPI_Comm comm, bool may_attach);
+gy_door *gy_door_of(MPI_Comm comm, bool may_attach, const void *caller);
+/** In an entry that programs call. */
+#define GY_DOOR_OF(comm, may_attach)                                                           \
+    gy_door_of((comm), (may_attach), __builtin_return_address(0))
+
+/** Has the library nonblocking collectives of a communicator that came too early for a door? */
+bool gy_door_has_left(MPI_Comm comm);
+
+/** Why this rank takes no part in a collective of Gyre's. */
+typedef enum gy_mpi_why {
+    GY_WHY_LEFT,   /* the library has it */
+    GY_WHY_WRONG,  /* its arguments are */
+    GY_WHY_POSTED, /* it is a pull */
+} gy_mpi_why;
+
+/** The next number of the door is none of Gyre's communicator's here. */
+void gy_door_skip(gy_door *door, gy_mpi_why why, gy_pull_kind kind);
+/** A call that goes to the library; door NULL: that has none. */
+void gy_door_leave(gy_door *door, gy_pull_kind kind);
+/** A call whose arguments are wrong: `code` to the communicator's handler, and back. */
+int gy_door_refuse(gy_door *door, gy_pull_kind kind, int code);
 /** Tell a failure (this thread's error text) to the communicator's handler; an MPI code. */
 int gy_door_fail(const gy_door *door, gy_status status);
 /** Free the doors whose communicators are gone and that have no pulls left. */
@@ -164,6 +227,17 @@ void gy_doors_sweep(void);
 gy_door *gy_doors_hold(void);
 void gy_doors_release(void);
 
+/* ---- roster.c: who has Gyre in front ---- */
+
+/** Before MPI_Init: the others can see that this rank has. */
+void gy_roster_enter(void);
+/** After MPI_Init: look for the others. */
+void gy_roster_read(void);
+void gy_roster_leave(void);
+/** Have all ranks of a communicator Gyre in front, on this host? Alike on all of them. */
+bool gy_roster_covers(MPI_Comm comm);
+/** More ranks on this host than cores? */
+bool gy_roster_is_crowded(void);
 /** Alike for processes that see the same /proc, so that they can share memory. */
 uint64_t gy_mpi_host_identity(void);
 
@@ -180,8 +254,12 @@ void gy_mpi_drive_with(gy_transport *transport);
 bool gy_mpi_is_crowded(void);
 /** Cores that the ranks of `host` may use, all together; they all call it. */
 int gy_mpi_cores_of(MPI_Comm host);
-void gy_mpi_drive_open(void);
+/** `is_whole`: all ranks of the world are in this call. */
+void gy_mpi_drive_open(bool is_whole);
 void gy_mpi_drive_close(void);
+/** A communicator of this process alone, for messages to itself; one thread at a time. */
+MPI_Comm gy_mpi_self_hold(void);
+void gy_mpi_self_release(void);
 
 /* ---- collect.c: MPI's own collectives for Gyre's ranks ---- */
 
@@ -190,7 +268,5 @@ bool gy_mpi_collect_open(bool is_allowed);
 void gy_mpi_collect_close(void);
 /** But for `lose`, which is the transport's. */
 extern const gy_library gy_mpi_library;
-
-#define GY_MPI_API __attribute__((visibility("default")))
 
 #endif

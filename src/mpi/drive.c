@@ -11,10 +11,16 @@
 
 enum {
     CALLS_A_DRIVE = 8, /* looking into the library costs some 100 ns */
-    NAP_NS = 50000
+    NAP_NS = 50000,
+    SELF_LOCK_RANK = 10
 };
 
-static MPI_Comm probed = MPI_COMM_NULL; /* nothing is ever sent on it */
+/* Where no message of ours ever is: of the world if all its ranks can make one, else the world
+ * itself. A look at this process alone would not move anything in MPICH. */
+static MPI_Comm probed = MPI_COMM_NULL;
+static int tag;
+static MPI_Comm self = MPI_COMM_NULL;
+static gy_mutex self_lock; /* who sends itself a message there */
 static bool is_crowded;
 static gy_transport_ops driven; /* those of the transports below, with ours in front */
 static const gy_transport_ops *below;
@@ -22,8 +28,7 @@ static const gy_transport_ops *below;
 void gy_mpi_drive(void)
 {
     int is_there = 0;
-    (void)PMPI_Iprobe(MPI_ANY_SOURCE, 0, probed, &is_there, MPI_STATUS_IGNORE);
-    GY_ASSERT(!is_there);
+    (void)PMPI_Iprobe(MPI_ANY_SOURCE, tag, probed, &is_there, MPI_STATUS_IGNORE);
 }
 
 bool gy_mpi_is_crowded(void)
@@ -64,38 +69,46 @@ int gy_mpi_cores_of(MPI_Comm host)
     cpu_set_t cores;
     CPU_ZERO(&cores);
     if (sched_getaffinity(0, sizeof(cores), &cores) != 0 ||
-        PMPI_Allreduce(MPI_IN_PLACE, &cores, (int)sizeof(cores), MPI_BYTE, MPI_BOR, host) !=
+        gy_pmpi.Allreduce(MPI_IN_PLACE, &cores, (int)sizeof(cores), MPI_BYTE, MPI_BOR, host) !=
             MPI_SUCCESS) {
         return 1;
     }
     return CPU_COUNT(&cores);
 }
 
-/* More ranks on this host than cores? */
-static bool find_crowded(void)
+MPI_Comm gy_mpi_self_hold(void)
 {
-    MPI_Comm host = MPI_COMM_NULL;
-    int ranks = 1;
-    if (PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) !=
-        MPI_SUCCESS) {
-        return true;
-    }
-    (void)PMPI_Comm_size(host, &ranks);
-    int cores = gy_mpi_cores_of(host);
-    (void)PMPI_Comm_free(&host);
-    return ranks > cores;
+    gy_mutex_lock(&self_lock);
+    return self;
 }
 
-void gy_mpi_drive_open(void)
+void gy_mpi_self_release(void)
 {
-    (void)PMPI_Comm_dup(MPI_COMM_WORLD, &probed);
-    (void)PMPI_Comm_set_errhandler(probed, MPI_ERRORS_RETURN);
-    is_crowded = find_crowded();
+    gy_mutex_unlock(&self_lock);
+}
+
+void gy_mpi_drive_open(bool is_whole)
+{
+    int *tag_max = NULL, is_set = 0;
+    gy_mutex_init(&self_lock, SELF_LOCK_RANK);
+    (void)PMPI_Comm_dup(MPI_COMM_SELF, &self);
+    (void)PMPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
+    if (is_whole && PMPI_Comm_dup(MPI_COMM_WORLD, &probed) == MPI_SUCCESS) {
+        (void)PMPI_Comm_set_errhandler(probed, MPI_ERRORS_RETURN);
+    } else {
+        (void)PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&tag_max, &is_set);
+        tag = is_set ? *tag_max : 0;
+        probed = MPI_COMM_WORLD;
+    }
+    is_crowded = gy_roster_is_crowded();
 }
 
 void gy_mpi_drive_close(void)
 {
-    if (probed != MPI_COMM_NULL) {
-        (void)PMPI_Comm_free(&probed);
+    if (probed != MPI_COMM_NULL && probed != MPI_COMM_WORLD) {
+        (void)gy_pmpi.Comm_free(&probed);
+    }
+    if (self != MPI_COMM_NULL) {
+        (void)gy_pmpi.Comm_free(&self);
     }
 }

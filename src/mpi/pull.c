@@ -28,6 +28,7 @@ typedef struct card {
         GY_CACHE_LINE) _Atomic uint64_t next; /* offset + 1 in the rank's pool; 0: none yet */
     uint64_t number, bytes;
     int32_t kind, root;
+    uint32_t combine; /* 0: none */
 } card;
 
 static _Atomic int flying; /* requests that are not over */
@@ -81,6 +82,15 @@ static uint64_t seen_by_all(const gy_door *door)
     return least;
 }
 
+/* What a reduction combines, and how, in a number that ranks compare. */
+static uint32_t combine_of(const gy_pull *pull)
+{
+    const gy_mpi_fold *fold = &pull->fold;
+    return fold->combine == NULL ? 0
+                                 : 1U + ((uint32_t)fold->dtype << 16 |
+                                         (uint32_t)fold->reduction << 8 | fold->how);
+}
+
 gy_status gy_pull_start(gy_pull *pull)
 {
     gy_door *door = pull->door;
@@ -97,11 +107,12 @@ gy_status gy_pull_start(gy_pull *pull)
         return gy_fail(GY_ARG, "the MPI library cannot pack what is sent");
     }
     gy_mutex_lock(&door->lock);
-    pull->number = ++door->published;
+    pull->number = gy_comm_next(door->coll) + 1;
     made->number = pull->number;
     made->bytes = pull->give.bytes;
     made->kind = (int32_t)pull->kind;
     made->root = pull->root;
+    made->combine = combine_of(pull);
     atomic_store_explicit(&made->next, 0, memory_order_relaxed);
     uint64_t place = (uint64_t)((uint8_t *)made - pool) + 1;
     _Atomic uint64_t *link = door->own_last != 0
@@ -112,6 +123,7 @@ gy_status gy_pull_start(gy_pull *pull)
     door->own_last = place;
     door->own_first = door->own_first != 0 ? door->own_first : place;
     pull->present = 0;
+    pull->code = MPI_SUCCESS;
     pull->next = NULL;
     if (door->last != NULL) {
         door->last->next = pull;
@@ -120,27 +132,41 @@ gy_status gy_pull_start(gy_pull *pull)
     }
     door->last = pull;
     gy_mutex_unlock(&door->lock);
+    gy_door_skip(door, GY_WHY_POSTED, pull->kind);
     return GY_OK;
 }
 
 /* ---- Taking ---- */
 
-/* Go on along the cards of `rank` to that of the pull; false: it is not there yet. */
-static bool find_card(gy_door *door, const gy_pull *pull, int rank)
+typedef enum presence { ABSENT, PRESENT, ASTRAY } presence;
+
+/* Go on along the cards of `rank` to that of the pull. ASTRAY: it has none for this number. */
+static presence find_card(gy_door *door, const gy_pull *pull, int rank)
 {
-    uint64_t at = door->seen[rank];
-    _Atomic uint64_t *link =
-        at != 0 ? &card_at(door, rank, at)->next : word_of(door, rank, FIRST_WORD);
-    while (at == 0 || card_at(door, rank, at)->number < pull->number) {
-        /* acquire: with the release in gy_pull_start */
-        at = atomic_load_explicit(link, memory_order_acquire);
-        if (at == 0) {
-            return false;
+    /* First: who is past the number has published its card before, or never will. */
+    bool is_past = gy_comm_ended_by(door->coll, rank) >= pull->number;
+    for (;;) {
+        uint64_t at = door->seen[rank];
+        const card *last = at != 0 ? card_at(door, rank, at) : NULL;
+        if (last != NULL && last->number >= pull->number) {
+            return last->number == pull->number ? PRESENT : ASTRAY;
         }
-        door->seen[rank] = at;
-        link = &card_at(door, rank, at)->next;
+        const _Atomic uint64_t *link =
+            last != NULL ? &last->next : word_of(door, rank, FIRST_WORD);
+        /* acquire: with the release in gy_pull_start */
+        uint64_t next = atomic_load_explicit(link, memory_order_acquire);
+        if (next == 0) {
+            return is_past ? ASTRAY : ABSENT;
+        }
+        door->seen[rank] = next;
     }
-    return true;
+}
+
+static int fail_astray(const gy_pull *pull, int rank)
+{
+    (void)gy_comm_skipped(pull->door->coll, rank, pull->number - 1, "another form of it");
+    gy_error_log("%s", gy_error_text());
+    return MPI_ERR_TRUNCATE;
 }
 
 static int check_card(const gy_pull *pull, int rank)
@@ -150,13 +176,13 @@ static int check_card(const gy_pull *pull, int rank)
     if (pull->kind == GY_PULL_BROADCAST) {
         expected = rank == pull->root ? pull->take.bytes : 0;
     } else if (pull->kind == GY_PULL_ALLGATHER) {
-        size_t element = pull->take.bytes / (size_t)GY_MAX(pull->take.count, 1);
-        expected =
-            pull->counts != NULL ? element * (size_t)pull->counts[rank] : pull->take.bytes;
+        expected = gy_mpi_has(&pull->counts)
+                       ? pull->take.element * (size_t)gy_mpi_at(&pull->counts, rank)
+                       : pull->take.bytes;
     }
     GY_ASSERT(theirs->number == pull->number);
     if (theirs->kind == (int32_t)pull->kind && theirs->root == pull->root &&
-        theirs->bytes == expected) {
+        theirs->bytes == expected && theirs->combine == combine_of(pull)) {
         return MPI_SUCCESS;
     }
     (void)gy_fail(GY_MISMATCH,
@@ -186,15 +212,16 @@ static void fold_ranks(const gy_pull *pull, size_t bytes)
 static int take_part(const gy_pull *pull, int rank)
 {
     if (pull->kind == GY_PULL_ALLTOALL) {
-        return gy_mpi_unpack(&pull->take, (MPI_Aint)rank * pull->take.count, pull->take.count,
+        return gy_mpi_unpack(&pull->take, (MPI_Aint)(rank * pull->take.count), pull->take.count,
                              data_of(pull, rank) + (size_t)pull->door->rank * pull->take.bytes);
     }
     if (rank == pull->door->rank && pull->is_in_place) {
         return MPI_SUCCESS;
     }
-    int count = pull->counts != NULL ? pull->counts[rank] : pull->take.count;
-    MPI_Aint first =
-        pull->counts != NULL ? pull->displacements[rank] : (MPI_Aint)rank * pull->take.count;
+    bool has_counts = gy_mpi_has(&pull->counts);
+    int64_t count = has_counts ? gy_mpi_at(&pull->counts, rank) : pull->take.count;
+    MPI_Aint first = has_counts ? (MPI_Aint)gy_mpi_at(&pull->displacements, rank)
+                                : (MPI_Aint)(rank * pull->take.count);
     return gy_mpi_unpack(&pull->take, first, count, data_of(pull, rank));
 }
 
@@ -229,15 +256,30 @@ static int take_all(const gy_pull *pull)
     return code;
 }
 
+/* Cards below it are read no more: where a rank went astray its last one still is. */
+static uint64_t seen_here(const gy_door *door, const gy_pull *pull)
+{
+    uint64_t least = pull->number;
+    for (int rank = 0; rank < door->size; rank++) {
+        uint64_t at = door->seen[rank];
+        least = GY_MIN(least, at != 0 ? card_at(door, rank, at)->number : 0);
+    }
+    return least;
+}
+
 /* False: not all ranks have started it. */
 static bool finish(gy_door *door, gy_pull *pull)
 {
     for (; pull->present < door->size; pull->present++) {
-        if (!find_card(door, pull, pull->present)) {
+        presence found = find_card(door, pull, pull->present);
+        if (found == ABSENT) {
             return false;
         }
+        if (found == ASTRAY) { /* the others need not be waited for */
+            pull->code = fail_astray(pull, pull->present);
+            break;
+        }
     }
-    pull->code = MPI_SUCCESS;
     for (int rank = 0; rank < door->size && pull->code == MPI_SUCCESS; rank++) {
         pull->code = check_card(pull, rank);
     }
@@ -245,7 +287,7 @@ static bool finish(gy_door *door, gy_pull *pull)
         pull->code = take_all(pull);
     }
     /* release: our reads of the cards below; with the acquire in seen_by_all */
-    atomic_store_explicit(word_of(door, door->rank, SEEN_WORD), pull->number,
+    atomic_store_explicit(word_of(door, door->rank, SEEN_WORD), seen_here(door, pull),
                           memory_order_release);
     return true;
 }
@@ -372,16 +414,18 @@ void gy_pulls_check(void)
 /* The user may free the type before the collective is over, and change the counts' memory. */
 static gy_status keep_arguments(gy_pull *pull)
 {
-    size_t ranks = (size_t)pull->door->size, bytes = ranks * sizeof(int);
-    if (pull->counts != NULL) {
-        pull->kept = gy_alloc("mpi.pull", 2 * bytes);
+    size_t ranks = (size_t)pull->door->size;
+    if (gy_mpi_has(&pull->counts)) {
+        pull->kept = gy_alloc_zero("mpi.pull", 2 * ranks, sizeof(*pull->kept));
         if (pull->kept == NULL) {
             return GY_NOMEM;
         }
-        memcpy(pull->kept, pull->counts, bytes);
-        memcpy(pull->kept + ranks, pull->displacements, bytes);
-        pull->counts = pull->kept;
-        pull->displacements = pull->kept + ranks;
+        for (size_t rank = 0; rank < ranks; rank++) {
+            pull->kept[rank] = gy_mpi_at(&pull->counts, (int)rank);
+            pull->kept[ranks + rank] = gy_mpi_at(&pull->displacements, (int)rank);
+        }
+        pull->counts = (gy_mpi_numbers){.wide = pull->kept};
+        pull->displacements = (gy_mpi_numbers){.wide = pull->kept + ranks};
     }
     if (!pull->take.is_plain && pull->take.bytes > 0) {
         pull->owns_type = PMPI_Type_dup(pull->take.type, &pull->take.type) == MPI_SUCCESS;
@@ -394,26 +438,27 @@ int gy_pull_post(const gy_pull *pull, MPI_Request *request)
     gy_door *door = pull->door;
     gy_pull *kept = gy_alloc("mpi.pull", sizeof(*kept));
     if (kept == NULL) {
-        return gy_door_fail(door, GY_NOMEM);
+        return gy_door_refuse(door, pull->kind, MPI_ERR_NO_MEM);
     }
     *kept = *pull;
     gy_status status = keep_arguments(kept);
     if (status != GY_OK) {
         gy_free(kept);
-        return gy_door_fail(door, status);
+        return gy_door_refuse(door, pull->kind, MPI_ERR_NO_MEM);
     }
     int code =
         PMPI_Grequest_start(query_request, free_request, cancel_request, kept, &kept->request);
     if (code != MPI_SUCCESS) {
         free_pull(kept);
-        return code;
+        return gy_door_refuse(door, pull->kind, code);
     }
     MPI_Request made = kept->request;
     atomic_fetch_add_explicit(&flying, 1, memory_order_acq_rel);
     status = gy_pull_start(kept);
     if (status != GY_OK) {
         complete(kept);
-        (void)PMPI_Request_free(&made);
+        (void)gy_pmpi.Request_free(&made);
+        gy_door_skip(door, GY_WHY_WRONG, pull->kind);
         return gy_door_fail(door, status);
     }
     *request = made;
@@ -440,6 +485,7 @@ int gy_pull_run(gy_pull *pull)
     int64_t check_ns = 0;
     gy_status status = gy_pull_start(pull);
     if (status != GY_OK) {
+        gy_door_skip(door, GY_WHY_WRONG, pull->kind);
         return gy_door_fail(door, status);
     }
     for (unsigned round = 1; !step(door, pull, MPI_SUCCESS); round++) {

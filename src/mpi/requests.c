@@ -27,104 +27,115 @@ static void pass_time(unsigned *round)
     }
 }
 
-static void help(void)
+static void help(const void *caller)
 {
-    if (gy_pulls_are_flying()) {
+    if (gy_pulls_are_flying() && !gy_pmpi_is_inside(caller)) {
         gy_pulls_progress();
     }
 }
 
 GY_MPI_API int MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
-    if (!gy_pulls_are_flying()) {
-        return PMPI_Wait(request, status);
+    if (!gy_pulls_are_flying() || GY_IS_INSIDE()) {
+        return gy_pmpi.Wait(request, status);
     }
     gy_pulls_progress();
     for (unsigned round = 0;; pass_time(&round)) {
-        int is_done = 0, code = PMPI_Test(request, &is_done, status);
+        int is_done = 0, code = gy_pmpi.Test(request, &is_done, status);
         if (code != MPI_SUCCESS || is_done) {
             return code;
         }
     }
 }
+GY_MPI_BOTH(Wait)
 
 GY_MPI_API int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
-    if (!gy_pulls_are_flying()) {
-        return PMPI_Waitall(count, requests, statuses);
+    if (!gy_pulls_are_flying() || GY_IS_INSIDE()) {
+        return gy_pmpi.Waitall(count, requests, statuses);
     }
     gy_pulls_progress();
     for (unsigned round = 0;; pass_time(&round)) {
-        int are_done = 0, code = PMPI_Testall(count, requests, &are_done, statuses);
+        int are_done = 0, code = gy_pmpi.Testall(count, requests, &are_done, statuses);
         if (code != MPI_SUCCESS || are_done) {
             return code;
         }
     }
 }
+GY_MPI_BOTH(Waitall)
 
 GY_MPI_API int MPI_Waitany(int count, MPI_Request requests[], int *ind, MPI_Status *status)
 {
-    if (!gy_pulls_are_flying()) {
-        return PMPI_Waitany(count, requests, ind, status);
+    if (!gy_pulls_are_flying() || GY_IS_INSIDE()) {
+        return gy_pmpi.Waitany(count, requests, ind, status);
     }
     gy_pulls_progress();
     for (unsigned round = 0;; pass_time(&round)) {
-        int is_done = 0, code = PMPI_Testany(count, requests, ind, &is_done, status);
+        int is_done = 0, code = gy_pmpi.Testany(count, requests, ind, &is_done, status);
         if (code != MPI_SUCCESS || is_done) {
             return code;
         }
     }
 }
+GY_MPI_BOTH(Waitany)
 
 GY_MPI_API int MPI_Waitsome(int incount, MPI_Request requests[], int *outcount, int indices[],
                             MPI_Status statuses[])
 {
-    if (!gy_pulls_are_flying()) {
-        return PMPI_Waitsome(incount, requests, outcount, indices, statuses);
+    if (!gy_pulls_are_flying() || GY_IS_INSIDE()) {
+        return gy_pmpi.Waitsome(incount, requests, outcount, indices, statuses);
     }
     gy_pulls_progress();
     for (unsigned round = 0;; pass_time(&round)) {
-        int code = PMPI_Testsome(incount, requests, outcount, indices, statuses);
+        int code = gy_pmpi.Testsome(incount, requests, outcount, indices, statuses);
         if (code != MPI_SUCCESS || *outcount != 0) { /* MPI_UNDEFINED: none is active */
             return code;
         }
     }
 }
+GY_MPI_BOTH(Waitsome)
 
 GY_MPI_API int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
-    help();
-    return PMPI_Test(request, flag, status);
+    help(__builtin_return_address(0));
+    return gy_pmpi.Test(request, flag, status);
 }
+GY_MPI_BOTH(Test)
 
 GY_MPI_API int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
-    help();
-    return PMPI_Testall(count, requests, flag, statuses);
+    help(__builtin_return_address(0));
+    return gy_pmpi.Testall(count, requests, flag, statuses);
 }
+GY_MPI_BOTH(Testall)
 
 GY_MPI_API int MPI_Testany(int count, MPI_Request requests[], int *ind, int *flag,
                            MPI_Status *status)
 {
-    help();
-    return PMPI_Testany(count, requests, ind, flag, status);
+    help(__builtin_return_address(0));
+    return gy_pmpi.Testany(count, requests, ind, flag, status);
 }
+GY_MPI_BOTH(Testany)
 
 GY_MPI_API int MPI_Testsome(int incount, MPI_Request requests[], int *outcount, int indices[],
                             MPI_Status statuses[])
 {
-    help();
-    return PMPI_Testsome(incount, requests, outcount, indices, statuses);
+    help(__builtin_return_address(0));
+    return gy_pmpi.Testsome(incount, requests, outcount, indices, statuses);
 }
+GY_MPI_BOTH(Testsome)
 
 GY_MPI_API int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
-    help();
-    return PMPI_Request_get_status(request, flag, status);
+    help(__builtin_return_address(0));
+    return gy_pmpi.Request_get_status(request, flag, status);
 }
+GY_MPI_BOTH(Request_get_status)
 
 GY_MPI_API int MPI_Request_free(MPI_Request *request)
 {
-    help(); /* one that has not ended yet ends in any later call of this file */
-    return PMPI_Request_free(request);
+    help(__builtin_return_address(
+        0)); /* one that has not ended yet ends in any later call of this file */
+    return gy_pmpi.Request_free(request);
 }
+GY_MPI_BOTH(Request_free)

@@ -66,7 +66,7 @@ static bool is_packet_done(void *context, gy_carried *packet)
     int is_done = 0;
     (void)context;
     memcpy(&request, packet, sizeof(request));
-    return PMPI_Test(&request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_done;
+    return gy_pmpi.Test(&request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_done;
 }
 
 static void lose_packets(void *context)
@@ -81,7 +81,7 @@ static void lose_packets(void *context)
 static bool is_everywhere(bool mine)
 {
     int fact = mine, all = 0;
-    (void)PMPI_Allreduce(&fact, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    (void)gy_pmpi.Allreduce(&fact, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     return all != 0;
 }
 
@@ -100,7 +100,7 @@ static bool find_hosts(gy_foreign_place *place)
         gy_free(all);
         return false;
     }
-    (void)PMPI_Allgather(&mine, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, MPI_COMM_WORLD);
+    (void)gy_pmpi.Allgather(&mine, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, MPI_COMM_WORLD);
     for (size_t rank = 0; rank < size; rank++) {
         size_t first = 0;
         while (all[first] != all[rank]) {
@@ -137,7 +137,7 @@ static bool share_memory(gy_foreign_place *place, MPI_Comm host)
     if (place->rank == place->first_rank && gy_segment_make(&options, &segment) == GY_OK) {
         where[1] = segment;
     }
-    (void)PMPI_Bcast(where, 2, MPI_INT, 0, host);
+    (void)gy_pmpi.Bcast(where, 2, MPI_INT, 0, host);
     place->process = where[0];
     place->segment = where[1];
     return is_everywhere(where[1] >= 0);
@@ -165,7 +165,7 @@ static bool join_world(bool is_apart, gy_foreign_place *place, char *why, size_t
     int is_running = 0, level = MPI_THREAD_SINGLE;
     (void)PMPI_Initialized(&is_running);
     if (!is_running &&
-        PMPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS) {
+        gy_pmpi.Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS) {
         snprintf(why, why_bytes, "MPI_Init_thread failed");
         return false;
     }
@@ -187,7 +187,7 @@ static bool join_world(bool is_apart, gy_foreign_place *place, char *why, size_t
         snprintf(why, why_bytes, "the first rank of a host cannot make shared memory: %s",
                  gy_error_text());
     }
-    (void)PMPI_Comm_free(&host);
+    (void)gy_pmpi.Comm_free(&host);
     if (is_ready && (!is_shared || hosts[place->size - 1] > 0) && !open_lanes(place, level)) {
         snprintf(why, why_bytes, "this MPI cannot be called from several threads in turn");
         is_ready = false;
@@ -218,13 +218,13 @@ static void leave_world(bool has_lost)
     }
     if (lanes != MPI_COMM_NULL && !is_over && !is_lost) {
         /* MPICH over UCX hangs in its end now and then if ranks come to it in unlike states. */
-        (void)PMPI_Barrier(lanes);
-        (void)PMPI_Comm_free(&lanes);
+        (void)gy_pmpi.Barrier(lanes);
+        (void)gy_pmpi.Comm_free(&lanes);
     }
     gy_free(hosts);
     hosts = NULL;
     if (is_ours && !is_over && !is_lost) {
-        (void)PMPI_Finalize();
+        (void)gy_pmpi.Finalize();
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Kinds of built-in types, as the operations that MPI allows on them. */
@@ -28,11 +29,11 @@ static size_t place_of(MPI_Datatype type)
 static const known_type *find_type(MPI_Datatype type)
 {
     for (size_t at = place_of(type);; at = (at + 1) % TABLE) {
+        if (table[at].type == MPI_DATATYPE_NULL) { /* first: no place is that type's */
+            return NULL;
+        }
         if (table[at].type == type) {
             return &table[at];
-        }
-        if (table[at].type == MPI_DATATYPE_NULL) {
-            return NULL;
         }
     }
 }
@@ -54,6 +55,35 @@ static gy_dtype integer_of(size_t bytes, bool is_signed)
     static const gy_dtype types[2][4] = {{GY_U8, GY_U16, GY_U32, GY_U64},
                                          {GY_I8, GY_I16, GY_I32, GY_I64}};
     return types[is_signed][bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3];
+}
+
+/* Ranks of one program may be written in several languages: a number of Fortran's is combined
+ * as C's of the same width. */
+static void add_fortran_types(void)
+{
+    const known_type fortran[] = {{MPI_INTEGER, INTEGER, GY_I32},
+                                  {MPI_INTEGER1, INTEGER, GY_I8},
+                                  {MPI_INTEGER2, INTEGER, GY_I16},
+                                  {MPI_INTEGER4, INTEGER, GY_I32},
+                                  {MPI_INTEGER8, INTEGER, GY_I64},
+                                  {MPI_REAL, FLOATING, GY_F32},
+                                  {MPI_REAL4, FLOATING, GY_F32},
+                                  {MPI_REAL8, FLOATING, GY_F64},
+                                  {MPI_DOUBLE_PRECISION, FLOATING, GY_F64},
+                                  {MPI_COMPLEX, COMPLEX, GY_F32},
+                                  {MPI_COMPLEX8, COMPLEX, GY_F32},
+                                  {MPI_COMPLEX16, COMPLEX, GY_F64},
+                                  {MPI_DOUBLE_COMPLEX, COMPLEX, GY_F64},
+                                  {MPI_LOGICAL, LOGICAL, GY_I32}};
+    for (size_t i = 0; i < GY_COUNT(fortran); i++) {
+        const known_type *type = &fortran[i];
+        size_t bytes = gy_dtype_bytes(type->dtype) * (type->group == COMPLEX ? 2 : 1);
+        int size = 0; /* 0 where the library has no Fortran; its defaults may be wider */
+        if (type->type != MPI_DATATYPE_NULL &&
+            PMPI_Type_size(type->type, &size) == MPI_SUCCESS && (size_t)size == bytes) {
+            add_type(type->type, type->group, type->dtype);
+        }
+    }
 }
 
 void gy_mpi_types_init(void)
@@ -91,6 +121,7 @@ void gy_mpi_types_init(void)
     add_type(MPI_C_DOUBLE_COMPLEX, COMPLEX, GY_F64);
     add_type(MPI_BYTE, BYTES, GY_U8);
     add_type(MPI_C_BOOL, LOGICAL, GY_U8);
+    add_fortran_types();
 }
 
 /* ---- Operations ---- */
@@ -176,63 +207,156 @@ bool gy_mpi_fold_of(MPI_Datatype type, MPI_Op op, gy_mpi_fold *fold)
         fold->is_plain = true;
     } else if (has_logic) {
         fold->combine = logic_of(op, bytes);
+        fold->how = op == MPI_LAND ? 1 : op == MPI_LOR ? 2 : 3;
     }
     return fold->combine != NULL;
 }
 
 /* ---- Moving ---- */
 
-bool gy_mpi_type_bytes(MPI_Datatype type, size_t *bytes)
+int gy_mpi_type_bytes(MPI_Datatype type, size_t *bytes)
 {
-    int size = 0;
+    MPI_Count size = 0;
     const known_type *known = find_type(type);
     if (known != NULL) {
         *bytes = gy_dtype_bytes(known->dtype) * (known->group == COMPLEX ? 2 : 1);
-        return true;
+        return MPI_SUCCESS;
     }
-    if (type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &size) != MPI_SUCCESS || size < 0) {
-        return false;
+    if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0) {
+        return MPI_ERR_TYPE;
     }
     *bytes = (size_t)size;
-    return true;
+    return MPI_SUCCESS;
 }
 
-/* A built-in type, whose elements have no gaps: what it moves is what lies there. */
-static bool is_plain(MPI_Datatype type, size_t bytes, MPI_Aint *extent)
+/* What the type was made of, where that is one other type alone: contiguous, a duplicate. */
+static MPI_Datatype made_of(MPI_Datatype type, int combiner)
 {
-    MPI_Aint low = 0;
+    int number = 0;
+    MPI_Aint address = 0;
+    MPI_Datatype inner = MPI_DATATYPE_NULL;
+    bool is_contiguous = combiner == MPI_COMBINER_CONTIGUOUS;
+    if ((!is_contiguous && combiner != MPI_COMBINER_DUP) ||
+        PMPI_Type_get_contents(type, is_contiguous, 0, 1, &number, &address, &inner) !=
+            MPI_SUCCESS) {
+        return MPI_DATATYPE_NULL;
+    }
+    return inner;
+}
+
+/* Does it move its bytes in the order in which they lie? Types that users made are looked into
+ * where `is_large`: there, packing would cost more than the look. */
+static bool is_solid(MPI_Datatype type, size_t bytes, int depth)
+{
+    enum { DEPTH_MAX = 8 };
+    MPI_Count low = 0, extent = 0;
     int numbers = 0, addresses = 0, types = 0, combiner = 0;
     if (find_type(type) != NULL) {
-        *extent = (MPI_Aint)bytes;
         return true;
     }
-    if (PMPI_Type_get_extent(type, &low, extent) != MPI_SUCCESS ||
+    if (PMPI_Type_get_extent_x(type, &low, &extent) != MPI_SUCCESS || low != 0 ||
+        (size_t)extent != bytes ||
         PMPI_Type_get_envelope(type, &numbers, &addresses, &types, &combiner) != MPI_SUCCESS) {
         return false;
     }
-    return combiner == MPI_COMBINER_NAMED && low == 0 && *extent == (MPI_Aint)bytes;
+    if (combiner == MPI_COMBINER_NAMED) {
+        return true;
+    }
+    MPI_Datatype inner = depth < DEPTH_MAX ? made_of(type, combiner) : MPI_DATATYPE_NULL;
+    size_t inner_bytes = 0;
+    if (inner == MPI_DATATYPE_NULL) {
+        return false;
+    }
+    bool is = gy_mpi_type_bytes(inner, &inner_bytes) == MPI_SUCCESS &&
+              is_solid(inner, inner_bytes, depth + 1);
+    int is_named = find_type(inner) != NULL;
+    if (!is_named) {
+        (void)PMPI_Type_get_envelope(inner, &numbers, &addresses, &types, &combiner);
+        is_named = combiner == MPI_COMBINER_NAMED;
+    }
+    if (!is_named) {
+        (void)PMPI_Type_free(&inner);
+    }
+    return is;
 }
 
-bool gy_mpi_span_of(const void *data, int count, MPI_Datatype type, gy_mpi_span *span)
+int gy_mpi_span_of(const void *data, int64_t count, MPI_Datatype type, gy_mpi_span *span)
 {
+    enum { LARGE_BYTES = 64 * 1024, NO_LOOK = 1 << 20 };
     size_t element = 0;
-    if (count < 0 || !gy_mpi_type_bytes(type, &element)) {
-        return false;
+    MPI_Aint low = 0;
+    int code = count < 0 ? MPI_ERR_COUNT : gy_mpi_type_bytes(type, &element);
+    if (code != MPI_SUCCESS) {
+        return code;
     }
     *span = (gy_mpi_span){.data = (void *)(uintptr_t)data,
                           .count = count,
                           .type = type,
-                          .bytes = element * (size_t)count};
-    span->is_plain = is_plain(type, element, &span->extent);
-    return true;
+                          .element = element,
+                          .bytes = element * (size_t)count,
+                          .extent = (MPI_Aint)element};
+    span->is_plain = is_solid(type, element, span->bytes < LARGE_BYTES ? NO_LOOK : 0);
+    if (!span->is_plain && PMPI_Type_get_extent(type, &low, &span->extent) != MPI_SUCCESS) {
+        return MPI_ERR_TYPE;
+    }
+    return MPI_SUCCESS;
 }
 
 /* The library's counts of bytes are ints: pieces of whole elements that stay below. */
-static int piece_of(const gy_mpi_span *span, int left)
+static size_t piece_bytes(void)
 {
-    size_t element = span->bytes / (size_t)GY_MAX(span->count, 1);
-    size_t most = (size_t)(1 << 30) / GY_MAX(element, (size_t)1);
-    return (int)GY_MIN((size_t)left, GY_MAX(most, (size_t)1));
+    static _Atomic size_t limit;
+    size_t bytes = atomic_load_explicit(&limit, memory_order_relaxed);
+    if (bytes == 0) {
+        const char *given = gy_setting_get("GYRE_MPI_PIECE");
+        long long number = given != NULL ? strtoll(given, NULL, 10) : 0;
+        bytes = number > 0 ? (size_t)number : (size_t)1 << 30;
+        atomic_store_explicit(&limit, bytes, memory_order_relaxed);
+    }
+    return bytes;
+}
+
+/* `bytes` bytes side by side, however many. */
+static int make_run(size_t bytes, MPI_Datatype *run)
+{
+    enum { BLOCK_BYTES = 1 << 20 };
+    MPI_Datatype block = MPI_DATATYPE_NULL;
+    int code = PMPI_Type_contiguous(BLOCK_BYTES, MPI_BYTE, &block);
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    const int counts[] = {(int)(bytes / BLOCK_BYTES), (int)(bytes % BLOCK_BYTES)};
+    const MPI_Aint places[] = {0, (MPI_Aint)(bytes - bytes % BLOCK_BYTES)};
+    const MPI_Datatype types[] = {block, MPI_BYTE};
+    code = PMPI_Type_create_struct(2, counts, places, types, run);
+    (void)PMPI_Type_free(&block);
+    return code == MPI_SUCCESS ? PMPI_Type_commit(run) : code;
+}
+
+/* An element of more bytes than the library's packing can count goes as a message of this rank
+ * to itself, between `element` of `type` and `packed` bytes. */
+static int move_large(const gy_mpi_span *span, void *element, void *packed, bool is_packing)
+{
+    MPI_Datatype run = MPI_DATATYPE_NULL;
+    int code = make_run(span->element, &run);
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    MPI_Comm self = gy_mpi_self_hold();
+    code = is_packing ? PMPI_Sendrecv(element, 1, span->type, 0, 1, packed, 1, run, 0, 1, self,
+                                      MPI_STATUS_IGNORE)
+                      : PMPI_Sendrecv(packed, 1, run, 0, 1, element, 1, span->type, 0, 1, self,
+                                      MPI_STATUS_IGNORE);
+    gy_mpi_self_release();
+    (void)PMPI_Type_free(&run);
+    return code;
+}
+
+/* Elements from `done` on that go at once; 0: one is too large. */
+static int piece_of(const gy_mpi_span *span, int64_t left)
+{
+    size_t most = piece_bytes() / GY_MAX(span->element, (size_t)1);
+    return (int)GY_MIN((size_t)left, GY_MIN(most, (size_t)INT32_MAX));
 }
 
 int gy_mpi_pack(const gy_mpi_span *span, void *to)
@@ -241,37 +365,40 @@ int gy_mpi_pack(const gy_mpi_span *span, void *to)
         memcpy(to, span->data, span->bytes);
         return MPI_SUCCESS;
     }
-    size_t element = span->bytes / (size_t)GY_MAX(span->count, 1);
-    for (int done = 0; done < span->count;) {
+    for (int64_t done = 0; done < span->count;) {
         int count = piece_of(span, span->count - done), position = 0;
-        int code = PMPI_Pack((const uint8_t *)span->data + done * span->extent, count,
-                             span->type, (uint8_t *)to + (size_t)done * element,
-                             (int)(element * (size_t)count), &position, MPI_COMM_SELF);
+        uint8_t *from = (uint8_t *)span->data + done * span->extent;
+        uint8_t *at = (uint8_t *)to + (size_t)done * span->element;
+        int code = count == 0 ? move_large(span, from, at, true)
+                              : PMPI_Pack(from, count, span->type, at,
+                                          (int)(span->element * (size_t)count), &position,
+                                          MPI_COMM_SELF);
         if (code != MPI_SUCCESS) {
             return code;
         }
-        done += count;
+        done += GY_MAX(count, 1);
     }
     return MPI_SUCCESS;
 }
 
-int gy_mpi_unpack(const gy_mpi_span *span, MPI_Aint first, int count, const void *from)
+int gy_mpi_unpack(const gy_mpi_span *span, MPI_Aint first, int64_t count, const void *from)
 {
-    size_t element = span->bytes / (size_t)GY_MAX(span->count, 1);
     uint8_t *to = (uint8_t *)span->data + first * span->extent;
     if (span->is_plain) {
-        memcpy(to, from, element * (size_t)count);
+        memcpy(to, from, span->element * (size_t)count);
         return MPI_SUCCESS;
     }
-    for (int done = 0; done < count;) {
+    for (int64_t done = 0; done < count;) {
         int now = piece_of(span, count - done), position = 0;
-        int code = PMPI_Unpack((const uint8_t *)from + (size_t)done * element,
-                               (int)(element * (size_t)now), &position,
-                               to + done * span->extent, now, span->type, MPI_COMM_SELF);
+        uint8_t *at = (uint8_t *)(uintptr_t)from + (size_t)done * span->element;
+        int code = now == 0
+                       ? move_large(span, to + done * span->extent, at, false)
+                       : PMPI_Unpack(at, (int)(span->element * (size_t)now), &position,
+                                     to + done * span->extent, now, span->type, MPI_COMM_SELF);
         if (code != MPI_SUCCESS) {
             return code;
         }
-        done += now;
+        done += GY_MAX(now, 1);
     }
     return MPI_SUCCESS;
 }
