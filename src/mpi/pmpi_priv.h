@@ -14,12 +14,31 @@
     X(Init)                                                                                    \
     X(Init_thread)                                                                             \
     X(Finalize)                                                                                \
-    X(Comm_free) X(Comm_disconnect) X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test)          \
-        X(Testall) X(Testany) X(Testsome) X(Request_get_status) X(Request_free) X(Allreduce)   \
-            X(Reduce) X(Reduce_scatter) X(Reduce_scatter_block) X(Allgather) X(Allgatherv)     \
-                X(Bcast) X(Alltoall) X(Barrier) X(Iallreduce) X(Ireduce) X(Ireduce_scatter)    \
-                    X(Ireduce_scatter_block) X(Iallgather) X(Iallgatherv) X(Ibcast)            \
-                        X(Ialltoall) X(Ibarrier)
+    X(Comm_free)                                                                               \
+    X(Comm_disconnect)                                                                         \
+    X(Wait)                                                                                    \
+    X(Waitall)                                                                                 \
+    X(Waitany)                                                                                 \
+    X(Waitsome)                                                                                \
+    X(Test)                                                                                    \
+    X(Testall)                                                                                 \
+    X(Testany)                                                                                 \
+    X(Testsome)                                                                                \
+    X(Request_get_status)                                                                      \
+    X(Request_free)                                                                            \
+    X(Allreduce)                                                                               \
+    X(Reduce)                                                                                  \
+    X(Reduce_scatter)                                                                          \
+    X(Reduce_scatter_block)                                                                    \
+    X(Allgather)                                                                               \
+    X(Allgatherv)                                                                              \
+    X(Bcast)                                                                                   \
+    X(Alltoall)                                                                                \
+    X(Barrier)                                                                                 \
+    X(Iallreduce)                                                                              \
+    X(Ireduce)                                                                                 \
+    X(Ireduce_scatter)                                                                         \
+    X(Ireduce_scatter_block) X(Iallgather) X(Iallgatherv) X(Ibcast) X(Ialltoall) X(Ibarrier)
 
 /* Those whose counts are wider than int. */
 #if MPI_VERSION >= 4
@@ -27,9 +46,15 @@
     X(Allreduce_c)                                                                             \
     X(Reduce_c)                                                                                \
     X(Reduce_scatter_c)                                                                        \
-    X(Reduce_scatter_block_c) X(Allgather_c) X(Allgatherv_c) X(Bcast_c) X(Alltoall_c)          \
-        X(Iallreduce_c) X(Ireduce_c) X(Ireduce_scatter_c) X(Ireduce_scatter_block_c)           \
-            X(Iallgather_c) X(Iallgatherv_c) X(Ibcast_c) X(Ialltoall_c)
+    X(Reduce_scatter_block_c)                                                                  \
+    X(Allgather_c)                                                                             \
+    X(Allgatherv_c)                                                                            \
+    X(Bcast_c)                                                                                 \
+    X(Alltoall_c)                                                                              \
+    X(Iallreduce_c)                                                                            \
+    X(Ireduce_c)                                                                               \
+    X(Ireduce_scatter_c)                                                                       \
+    X(Ireduce_scatter_block_c) X(Iallgather_c) X(Iallgatherv_c) X(Ibcast_c) X(Ialltoall_c)
 #else
 #define GY_PMPI_WIDE_LIST(X)
 #endif

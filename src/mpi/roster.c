@@ -90,9 +90,9 @@ static int find_key(char text[KEY_BYTES])
 static socklen_t name_of(int rank, struct sockaddr_un *name)
 {
     *name = (struct sockaddr_un){.sun_family = AF_UNIX}; /* a path from NUL on: abstract */
-    int length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "gyre-mpi/%016llx/%d",
-                          (unsigned long long)key, rank);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    size_t length = gy_print(name->sun_path + 1, sizeof(name->sun_path) - 1,
+                             "gyre-mpi/%016llx/%d", (unsigned long long)key, rank);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
 void gy_roster_enter(void)
