@@ -1,7 +1,7 @@
 /**
  * Room mpi: collectives of unmodified MPI programs over Gyre. Reading order: door_priv.h,
- * pmpi_priv.h, types.c, roster.c, door.c, drive.c, pull.c, blocking.c, nonblocking.c, wide.c,
- * requests.c, creators.c.
+ * pmpi_priv.h, types.c, large.c, roster.c, door.c, drive.c, pull.c, blocking.c, nonblocking.c,
+ * wide.c, requests.c, creators.c.
  *
  * The sources are compiled once for each MPI library (its mpi.h, its handles) and loaded in
  * front of it. A *door* is what a communicator gets on top: a segment of shared memory, a Gyre
@@ -58,6 +58,18 @@ int gy_mpi_span_of(const void *data, int64_t count, MPI_Datatype type, gy_mpi_sp
 int gy_mpi_pack(const gy_mpi_span *span, void *to);
 /** From there to `count` elements, the first of them `first` elements into the span. */
 int gy_mpi_unpack(const gy_mpi_span *span, MPI_Aint first, int64_t count, const void *from);
+
+/* ---- large.c ---- */
+
+/** Where packed bytes are, or go to; moves on with them. */
+typedef struct gy_mpi_packed {
+    uint8_t *at;
+    size_t piece_bytes; /* that the library packs at once */
+    bool is_packing;
+} gy_mpi_packed;
+
+/** Pack or unpack one element, of any size, of the span's type. An MPI code. */
+int gy_mpi_move_large(const gy_mpi_span *span, void *element, gy_mpi_packed *packed);
 
 /** Numbers of a call, one a rank, in the width that the caller's name for it has. */
 typedef struct gy_mpi_numbers {
@@ -257,9 +269,6 @@ int gy_mpi_cores_of(MPI_Comm host);
 /** `is_whole`: all ranks of the world are in this call. */
 void gy_mpi_drive_open(bool is_whole);
 void gy_mpi_drive_close(void);
-/** A communicator of this process alone, for messages to itself; one thread at a time. */
-MPI_Comm gy_mpi_self_hold(void);
-void gy_mpi_self_release(void);
 
 /* ---- collect.c: MPI's own collectives for Gyre's ranks ---- */
 

@@ -11,16 +11,13 @@
 
 enum {
     CALLS_A_DRIVE = 8, /* looking into the library costs some 100 ns */
-    NAP_NS = 50000,
-    SELF_LOCK_RANK = 10
+    NAP_NS = 50000
 };
 
 /* Where no message of ours ever is: of the world if all its ranks can make one, else the world
  * itself. A look at this process alone would not move anything in MPICH. */
 static MPI_Comm probed = MPI_COMM_NULL;
 static int tag;
-static MPI_Comm self = MPI_COMM_NULL;
-static gy_mutex self_lock; /* who sends itself a message there */
 static bool is_crowded;
 static gy_transport_ops driven; /* those of the transports below, with ours in front */
 static const gy_transport_ops *below;
@@ -76,23 +73,9 @@ int gy_mpi_cores_of(MPI_Comm host)
     return CPU_COUNT(&cores);
 }
 
-MPI_Comm gy_mpi_self_hold(void)
-{
-    gy_mutex_lock(&self_lock);
-    return self;
-}
-
-void gy_mpi_self_release(void)
-{
-    gy_mutex_unlock(&self_lock);
-}
-
 void gy_mpi_drive_open(bool is_whole)
 {
     int *tag_max = NULL, is_set = 0;
-    gy_mutex_init(&self_lock, SELF_LOCK_RANK);
-    (void)PMPI_Comm_dup(MPI_COMM_SELF, &self);
-    (void)PMPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
     if (is_whole && PMPI_Comm_dup(MPI_COMM_WORLD, &probed) == MPI_SUCCESS) {
         (void)PMPI_Comm_set_errhandler(probed, MPI_ERRORS_RETURN);
     } else {
@@ -107,8 +90,5 @@ void gy_mpi_drive_close(void)
 {
     if (probed != MPI_COMM_NULL && probed != MPI_COMM_WORLD) {
         (void)gy_pmpi.Comm_free(&probed);
-    }
-    if (self != MPI_COMM_NULL) {
-        (void)gy_pmpi.Comm_free(&self);
     }
 }

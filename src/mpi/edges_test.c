@@ -143,6 +143,8 @@ static void types_may_have_any_form_and_size(void **state)
     outcome result;
     run_case(with, 3, "edges types", &result);
     assert_true(taken_over(result.said) >= 8);
+    run_case(with, 2, "edges makers", &result);
+    assert_true(taken_over(result.said) >= 10);
     if (getenv("GYRE_SOAK") != NULL) { /* takes 4.6 GB */
         run_case(with, 2, "edges huge", &result);
     }

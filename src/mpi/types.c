@@ -229,6 +229,24 @@ int gy_mpi_type_bytes(MPI_Datatype type, size_t *bytes)
     return MPI_SUCCESS;
 }
 
+/* How it was made; MPI_COMBINER_NAMED: by nobody. -1: by a form of MPI's that is not looked
+ * into.
+ */
+static int combiner_of(MPI_Datatype type)
+{
+    int combiner = -1;
+#if MPI_VERSION >= 4 /* the narrow form ends the program for types made with large counts */
+    MPI_Count numbers = 0, addresses = 0, larges = 0, types = 0;
+    int code = PMPI_Type_get_envelope_c(type, &numbers, &addresses, &larges, &types, &combiner);
+    bool is_known = larges == 0;
+#else
+    int numbers = 0, addresses = 0, types = 0;
+    int code = PMPI_Type_get_envelope(type, &numbers, &addresses, &types, &combiner);
+    bool is_known = true;
+#endif
+    return code == MPI_SUCCESS && is_known ? combiner : -1;
+}
+
 /* What the type was made of, where that is one other type alone: contiguous, a duplicate. */
 static MPI_Datatype made_of(MPI_Datatype type, int combiner)
 {
@@ -250,15 +268,14 @@ static bool is_solid(MPI_Datatype type, size_t bytes, int depth)
 {
     enum { DEPTH_MAX = 8 };
     MPI_Count low = 0, extent = 0;
-    int numbers = 0, addresses = 0, types = 0, combiner = 0;
     if (find_type(type) != NULL) {
         return true;
     }
     if (PMPI_Type_get_extent_x(type, &low, &extent) != MPI_SUCCESS || low != 0 ||
-        (size_t)extent != bytes ||
-        PMPI_Type_get_envelope(type, &numbers, &addresses, &types, &combiner) != MPI_SUCCESS) {
+        (size_t)extent != bytes) {
         return false;
     }
+    int combiner = combiner_of(type);
     if (combiner == MPI_COMBINER_NAMED) {
         return true;
     }
@@ -269,12 +286,7 @@ static bool is_solid(MPI_Datatype type, size_t bytes, int depth)
     }
     bool is = gy_mpi_type_bytes(inner, &inner_bytes) == MPI_SUCCESS &&
               is_solid(inner, inner_bytes, depth + 1);
-    int is_named = find_type(inner) != NULL;
-    if (!is_named) {
-        (void)PMPI_Type_get_envelope(inner, &numbers, &addresses, &types, &combiner);
-        is_named = combiner == MPI_COMBINER_NAMED;
-    }
-    if (!is_named) {
+    if (combiner_of(inner) != MPI_COMBINER_NAMED) {
         (void)PMPI_Type_free(&inner);
     }
     return is;
@@ -316,47 +328,29 @@ static size_t piece_bytes(void)
     return bytes;
 }
 
-/* `bytes` bytes side by side, however many. */
-static int make_run(size_t bytes, MPI_Datatype *run)
+static int move_large(const gy_mpi_span *span, void *element, uint8_t *at, bool is_packing)
 {
-    enum { BLOCK_BYTES = 1 << 20 };
-    MPI_Datatype block = MPI_DATATYPE_NULL;
-    int code = PMPI_Type_contiguous(BLOCK_BYTES, MPI_BYTE, &block);
-    if (code != MPI_SUCCESS) {
-        return code;
-    }
-    const int counts[] = {(int)(bytes / BLOCK_BYTES), (int)(bytes % BLOCK_BYTES)};
-    const MPI_Aint places[] = {0, (MPI_Aint)(bytes - bytes % BLOCK_BYTES)};
-    const MPI_Datatype types[] = {block, MPI_BYTE};
-    code = PMPI_Type_create_struct(2, counts, places, types, run);
-    (void)PMPI_Type_free(&block);
-    return code == MPI_SUCCESS ? PMPI_Type_commit(run) : code;
+    gy_mpi_packed packed = {.at = at, .piece_bytes = piece_bytes(), .is_packing = is_packing};
+    return gy_mpi_move_large(span, element, &packed);
 }
 
-/* An element of more bytes than the library's packing can count goes as a message of this rank
- * to itself, between `element` of `type` and `packed` bytes. */
-static int move_large(const gy_mpi_span *span, void *element, void *packed, bool is_packing)
-{
-    MPI_Datatype run = MPI_DATATYPE_NULL;
-    int code = make_run(span->element, &run);
-    if (code != MPI_SUCCESS) {
-        return code;
-    }
-    MPI_Comm self = gy_mpi_self_hold();
-    code = is_packing ? PMPI_Sendrecv(element, 1, span->type, 0, 1, packed, 1, run, 0, 1, self,
-                                      MPI_STATUS_IGNORE)
-                      : PMPI_Sendrecv(packed, 1, run, 0, 1, element, 1, span->type, 0, 1, self,
-                                      MPI_STATUS_IGNORE);
-    gy_mpi_self_release();
-    (void)PMPI_Type_free(&run);
-    return code;
-}
-
-/* Elements from `done` on that go at once; 0: one is too large. */
+/* Elements that go at once; 0: one is too large. */
 static int piece_of(const gy_mpi_span *span, int64_t left)
 {
     size_t most = piece_bytes() / GY_MAX(span->element, (size_t)1);
     return (int)GY_MIN((size_t)left, GY_MIN(most, (size_t)INT32_MAX));
+}
+
+/* MPICH packs nothing into MPI_BOTTOM, which is NULL: the same elements, said from elsewhere.
+ */
+static int shift(const gy_mpi_span *span, gy_mpi_span *shifted)
+{
+    enum { ELSEWHERE = 64 };
+    *shifted = *span;
+    shifted->data = (void *)(uintptr_t)ELSEWHERE;
+    GY_MPI_TRY(PMPI_Type_create_hindexed(1, (const int[]){1}, (const MPI_Aint[]){-ELSEWHERE},
+                                         span->type, &shifted->type));
+    return PMPI_Type_commit(&shifted->type);
 }
 
 int gy_mpi_pack(const gy_mpi_span *span, void *to)
@@ -364,6 +358,13 @@ int gy_mpi_pack(const gy_mpi_span *span, void *to)
     if (span->is_plain) {
         memcpy(to, span->data, span->bytes);
         return MPI_SUCCESS;
+    }
+    if (span->data == MPI_BOTTOM) {
+        gy_mpi_span shifted;
+        GY_MPI_TRY(shift(span, &shifted));
+        int code = gy_mpi_pack(&shifted, to);
+        (void)PMPI_Type_free(&shifted.type);
+        return code;
     }
     for (int64_t done = 0; done < span->count;) {
         int count = piece_of(span, span->count - done), position = 0;
@@ -387,6 +388,13 @@ int gy_mpi_unpack(const gy_mpi_span *span, MPI_Aint first, int64_t count, const 
     if (span->is_plain) {
         memcpy(to, from, span->element * (size_t)count);
         return MPI_SUCCESS;
+    }
+    if (span->data == MPI_BOTTOM) {
+        gy_mpi_span shifted;
+        GY_MPI_TRY(shift(span, &shifted));
+        int code = gy_mpi_unpack(&shifted, first, count, from);
+        (void)PMPI_Type_free(&shifted.type);
+        return code;
     }
     for (int64_t done = 0; done < count;) {
         int now = piece_of(span, count - done), position = 0;

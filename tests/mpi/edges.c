@@ -320,6 +320,52 @@ static void forms_of_types(void)
     free(data);
 }
 
+/* Every way in which a type is made, above what is packed at once, one way and back. */
+static void makers_of_types(void)
+{
+    enum { SIDE = 400, ALL = SIDE * SIDE, MAKERS = 10 };
+    static char data[2 * ALL], before[ALL], after[ALL];
+    const int lengths[] = {SIDE, 3 * SIDE, 50 * SIDE}, places[] = {100 * SIDE, 7 * SIDE, 9};
+    const int sizes[] = {SIDE, SIDE}, parts[] = {300, 150}, starts[] = {20, 30};
+    const MPI_Aint addresses[] = {100 * SIDE, 7 * SIDE, 9};
+    MPI_Datatype many[MAKERS], inner;
+    MPI_Type_contiguous(SIDE, MPI_CHAR, &inner);
+    MPI_Type_vector(90, 100, 300, MPI_CHAR, &many[0]);
+    MPI_Type_create_hvector(90, 1, 2 * SIDE, inner, &many[1]);
+    MPI_Type_indexed(3, lengths, places, MPI_CHAR, &many[2]);
+    MPI_Type_create_hindexed(3, lengths, addresses, MPI_CHAR, &many[3]);
+    MPI_Type_create_indexed_block(3, 90 * SIDE, places, MPI_CHAR, &many[4]);
+    MPI_Type_create_hindexed_block(3, 90, addresses, inner, &many[5]);
+    MPI_Type_create_struct(2, (const int[]){90, 33333}, (const MPI_Aint[]){ALL, 5},
+                           (const MPI_Datatype[]){inner, MPI_CHAR}, &many[6]);
+    MPI_Type_create_subarray(2, sizes, parts, starts, MPI_ORDER_C, MPI_CHAR, &many[7]);
+    MPI_Type_create_subarray(2, sizes, parts, starts, MPI_ORDER_FORTRAN, MPI_CHAR, &many[8]);
+    MPI_Type_dup(many[2], &many[9]);
+    for (int i = 0; i < MAKERS; i++) {
+        int bytes = 0, position = 0, is_typed = (rank + i) % 2;
+        MPI_Type_commit(&many[i]);
+        MPI_Type_size(many[i], &bytes);
+        for (int k = 0; k < 2 * ALL; k++) {
+            data[k] = (char)(k % 251);
+        }
+        MPI_Pack(data, 1, many[i], before, bytes, &position, MPI_COMM_SELF);
+        memcpy(after, before, (size_t)bytes);
+        if (rank != 0) {
+            memset(data, 0, sizeof(data));
+            memset(after, 0, sizeof(after));
+        }
+        MPI_Bcast(is_typed ? data : after, is_typed ? 1 : bytes, is_typed ? many[i] : MPI_CHAR,
+                  0, MPI_COMM_WORLD);
+        position = 0;
+        if (is_typed) {
+            MPI_Pack(data, 1, many[i], after, bytes, &position, MPI_COMM_SELF);
+        }
+        expect(memcmp(after, before, (size_t)bytes) == 0, "wrong data by a type", i);
+        MPI_Type_free(&many[i]);
+    }
+    MPI_Type_free(&inner);
+}
+
 /* 2.3e9 bytes: one element above INT_MAX at the root, blocks elsewhere. */
 static void huge_type(void)
 {
@@ -489,6 +535,7 @@ int main(int argc, char **argv)
         {"large", large_forms, 0},
 #endif
         {"types", forms_of_types, 0},
+        {"makers", makers_of_types, 0},
         {"huge", huge_type, 0},
         {"idle", idle_communicators, 0},
         {"used", used_communicators, 0},
