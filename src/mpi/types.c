@@ -328,7 +328,7 @@ static size_t piece_bytes(void)
     return bytes;
 }
 
-static int move_large(const gy_mpi_span *span, void *element, uint8_t *at, bool is_packing)
+static int move_large(const gy_mpi_span *span, void *element, void *at, bool is_packing)
 {
     gy_mpi_packed packed = {.at = at, .piece_bytes = piece_bytes(), .is_packing = is_packing};
     return gy_mpi_move_large(span, element, &packed);
