@@ -243,7 +243,8 @@ static void the_wrong_library_says_so(void **state)
     assert_int_equal(times(result.said, "is loaded in front of"), 1);
     assert_non_null(strstr(result.said, preload_of(with->name) + strlen(GYRE_BUILD) + 1));
     /* A program without MPI is left alone. */
-    snprintf(command, sizeof(command), "LD_PRELOAD=%s echo unharmed", preload_of(with->name));
+    snprintf(command, sizeof(command), "LD_PRELOAD=%s /bin/echo unharmed",
+             preload_of(with->name));
     finish(command, sizeof(command), &result);
     assert_int_equal(result.status, 0);
     assert_string_equal(result.said, "unharmed\n");
