@@ -36,6 +36,7 @@ typedef struct old_jobs {
     old_job *oldest; /* `next` leads to newer ones */
     uint64_t size_bytes;
     int64_t keep_from_ns; /* what can be resumed and began later stays */
+    bool is_tidying;      /* so does what a store would have to be asked for */
 } old_jobs;
 
 static char *copy_text(gy_arena *arena, const char *text)
@@ -79,7 +80,9 @@ static gy_status add_old(void *arg, const gy_job *job)
     char path[PATH_BYTES];
     old_job *old = NULL;
     GY_TRY(copy_old(&jobs->arena, job, &old));
-    old->is_young = job->state != GY_JOB_DONE && job->started_ns > jobs->keep_from_ns;
+    const bool waits = jobs->is_tidying && job->output[0] != '\0' && job->output[0] != '/';
+    old->is_young =
+        job->state != GY_JOB_DONE && (job->started_ns > jobs->keep_from_ns || waits);
     GY_TRY(place_of(old, path));
     int error = gy_disk_measure_tree(path, &old->size_bytes);
     if (error != 0) {
@@ -98,6 +101,8 @@ static gy_status remove_files(const old_job *old)
     GY_TRY(place_of(old, path));
     if (!old->is_young && old->output[0] == '/') {
         GY_TRY(gy_history_clear_output(old->output, old->id));
+    } else if (!old->is_young && old->output[0] != '\0') {
+        GY_TRY(gy_history_clear_store(old->output, old->folder));
     }
     int error = gy_disk_remove_tree(path);
     return error == 0 ? GY_OK : gy_fail(GY_IO, "cannot remove %s: %s", path, strerror(-error));
@@ -194,11 +199,11 @@ static gy_status collect_unbegun(unbegun *all)
     return status;
 }
 
-gy_status gy_job_collect(uint64_t quota_bytes, double keep_seconds, int *removed,
+static gy_status collect(const old_jobs *how, uint64_t quota_bytes, int *removed,
                          uint64_t *freed_bytes)
 {
     gy_env *env = gy_env_real();
-    old_jobs jobs = {.keep_from_ns = env->ops->wall_ns(env) - (int64_t)(keep_seconds * 1e9)};
+    old_jobs jobs = *how;
     gy_status status = gy_job_list(0, add_old, &jobs);
     gy_history *history = NULL;
     if (status == GY_OK) {
@@ -226,6 +231,15 @@ gy_status gy_job_collect(uint64_t quota_bytes, double keep_seconds, int *removed
         *freed_bytes = freed;
     }
     return status < 0 ? status : GY_OK;
+}
+
+gy_status gy_job_collect(uint64_t quota_bytes, double keep_seconds, int *removed,
+                         uint64_t *freed_bytes)
+{
+    gy_env *env = gy_env_real();
+    return collect(
+        &(old_jobs){.keep_from_ns = env->ops->wall_ns(env) - (int64_t)(keep_seconds * 1e9)},
+        quota_bytes, removed, freed_bytes);
 }
 
 gy_status gy_job_forget(const char *id)
@@ -291,7 +305,11 @@ void gy_history_tidy(const char *folder)
     const bool is_measured = snprintf(log, sizeof(log), "%s/log", folder) < (int)sizeof(log) &&
                              gy_disk_measure_tree(log, &own_bytes) == 0;
     if ((is_measured && own_bytes > quota_bytes / TIDY_PART) || is_due()) {
-        if (gy_job_collect(quota_bytes, GY_JOB_KEEP_SECONDS, NULL, NULL) < 0) {
+        gy_env *env = gy_env_real();
+        const old_jobs jobs = {.is_tidying = true,
+                               .keep_from_ns = env->ops->wall_ns(env) -
+                                               (int64_t)(GY_JOB_KEEP_SECONDS * 1e9)};
+        if (collect(&jobs, quota_bytes, NULL, NULL) < 0) {
             gy_warn("what old jobs left stays: %s", gy_error_text());
         }
     }

@@ -40,4 +40,10 @@ GY_MUST_CHECK gy_status gy_history_execute(gy_history *history, const char *text
  */
 GY_MUST_CHECK gy_status gy_history_clear_output(const char *output, const char *id);
 
+/**
+ * Likewise of one whose output is below a URI that ends with a slash: objects with the names of
+ * files that wait in its folder, unless a manifest is there. As gy_place_remove
+ */
+GY_MUST_CHECK gy_status gy_history_clear_store(const char *uri, const char *folder);
+
 #endif

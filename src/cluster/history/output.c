@@ -8,6 +8,7 @@
 #include "base/disk.h"
 #include "base/fail.h"
 #include "base/text.h"
+#include "store/remote/remote.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -168,4 +169,47 @@ gy_status gy_history_clear_output(const char *output, const char *id)
     gy_free(of.files);
     (void)rmdir(output); /* if there is nothing else */
     return status;
+}
+
+/* ---- in a store ---- */
+
+/* One object of it; *is_there, when that is asked for, instead of removing it. */
+static gy_status visit_object(const char *uri, const char *name, bool *is_there)
+{
+    char object[PATH_BYTES];
+    gy_place *place = NULL;
+    gy_place_facts facts;
+    if (!gy_print_whole(object, sizeof(object), "%s%s", uri, name)) {
+        return gy_fail(GY_ARG, "the URI %.100s...%.100s is too long", uri, name);
+    }
+    GY_TRY(gy_place_open(gy_env_real(), object, NULL, &place));
+    gy_status status = GY_OK;
+    if (is_there != NULL) {
+        status = gy_place_stat(place, &facts);
+        *is_there = status == GY_OK;
+        status = status == GY_NOTFOUND ? GY_OK : status;
+    } else {
+        status = gy_place_remove(place);
+    }
+    gy_place_close(place);
+    return status;
+}
+
+static gy_status remove_object(finding *of, const char *folder, const char *name)
+{
+    (void)folder;
+    return name[0] == '.' ? GY_OK : visit_object(of->output, name, NULL);
+}
+
+gy_status gy_history_clear_store(const char *uri, const char *folder)
+{
+    char staging[PATH_BYTES];
+    bool is_there = false;
+    finding of = {.output = uri, .id = ""};
+    GY_TRY(join(staging, folder, "output"));
+    if (access(staging, F_OK) != 0) {
+        return GY_OK; /* all that it had made was sent, or nothing */
+    }
+    GY_TRY(visit_object(uri, "MANIFEST.json", &is_there));
+    return is_there ? GY_OK : each(&of, staging, remove_object);
 }

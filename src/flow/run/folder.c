@@ -355,13 +355,43 @@ static gy_status make_output(gy_flow_job *job)
     return GY_OK;
 }
 
+typedef struct gy_leaver {
+    const char *target;
+    char id[GY_JOB_ID_BYTES]; /* "": none */
+} gy_leaver;
+
+/* The last job that did not end well there. */
+static gy_status look_at_job(void *arg, const gy_job *row)
+{
+    gy_leaver *of = arg;
+    if (row->state == GY_JOB_DONE || row->state == GY_JOB_RUNNING ||
+        strcmp(row->output, of->target) != 0) {
+        return GY_OK;
+    }
+    (void)gy_print(of->id, sizeof(of->id), "%s", row->id);
+    return GY_AGAIN;
+}
+
 /* A manager of a cluster that waits for a store is silent meanwhile. */
 static gy_status check_target(const gy_flow_job *job)
 {
-    return job->target[0] == '\0' || job->is_resumed
-               ? GY_OK
-               : gy_object_output_check(gy_env_real(), job->target,
-                                        job->ticket != NULL ? GY_JOB_STORE_SECONDS : 0);
+    if (job->target[0] == '\0' || job->is_resumed) {
+        return GY_OK;
+    }
+    const gy_status status = gy_object_output_check(
+        gy_env_real(), job->target, job->ticket != NULL ? GY_JOB_STORE_SECONDS : 0);
+    gy_leaver of = {.target = job->target};
+    gy_error error;
+    if (status != GY_EXISTS || job->ticket != NULL) {
+        return status;
+    }
+    gy_error_take(&error, status);
+    return gy_job_list(0, look_at_job, &of) == GY_AGAIN
+               ? gy_fail(GY_EXISTS,
+                         "%s; job %s did not end well there: `gyre job resume %s` goes on with "
+                         "it, `gyre job gc %s` removes what it left",
+                         error.text, of.id, of.id, of.id)
+               : gy_error_raise(&error);
 }
 
 gy_status gy_running_make_output(gy_flow_job *job)
