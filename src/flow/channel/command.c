@@ -397,7 +397,10 @@ static gy_status judge(const child *of, int status)
     }
     char text[TAIL_BYTES + 1];
     for (size_t i = 0; i < size; i++) {
-        text[i] = strchr("\n\r\t", of->tail[i]) != NULL ? ' ' : of->tail[i]; /* NUL too */
+        text[i] = of->tail[i];
+        if (strchr("\n\r\t", text[i]) != NULL) { /* NUL too */
+            text[i] = ' ';
+        }
     }
     text[size] = '\0';
     const char *said = size > 0 ? ": " : "";
