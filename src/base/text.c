@@ -215,16 +215,13 @@ size_t gy_printable(char *out, size_t size_bytes, const char *text, size_t text_
     for (i = 0; i < text_bytes;) {
         i += write_unit(at + i, text_bytes - i, keeps, unit, &bytes);
         total -= bytes;
-        if (!is_cut && used + bytes <= head) {
+        if (is_cut ? total + bytes <= tail : used + bytes <= head) {
             memcpy(out + used, unit, bytes);
             used += bytes;
         } else if (!is_cut) {
             is_cut = true;
             memcpy(out + used, gap, sizeof(gap) - 1);
             used += sizeof(gap) - 1;
-        } else if (total + bytes <= tail) {
-            memcpy(out + used, unit, bytes);
-            used += bytes;
         }
     }
     GY_ASSERT(used < size_bytes);

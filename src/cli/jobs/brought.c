@@ -18,7 +18,11 @@ static bool next_word(const char **at, char word[WORD_BYTES])
     const bool is_there = *from != '\0';
     for (; *from != '\0' && (quote != '\0' || strchr(apart, *from) == NULL); from++) {
         if (quote == '\0' ? *from == '"' || *from == '\'' : *from == quote) {
-            quote = quote == '\0' ? *from : '\0';
+            const bool is_end = quote != '\0';
+            quote = *from;
+            if (is_end) {
+                quote = '\0';
+            }
             continue;
         }
         from += quote != '\'' && *from == '\\' && from[1] != '\0';

@@ -177,9 +177,13 @@ static gy_dag *make_grep(gy_flow *flow, const gy_file_list *inputs)
 /* Checked before: one letter, or a tab as two. */
 static char separator(void)
 {
-    return settings.separator == NULL      ? '\0'
-           : settings.separator[1] != '\0' ? '\t'
-                                           : settings.separator[0];
+    if (settings.separator == NULL) {
+        return '\0';
+    }
+    if (settings.separator[1] != '\0') {
+        return '\t';
+    }
+    return settings.separator[0];
 }
 
 static gy_dag *make_topk(gy_flow *flow, const gy_file_list *inputs)

@@ -144,6 +144,7 @@ gy_status gy_sort_code(const gy_sort_layout *layout, const gy_sort_coding *codin
     }
     code->lacks_field = coding->field > 0 && key.data == NULL;
     code->lacks_number = false;
+    key.data = key.data != NULL ? key.data : "";
     void *bytes = code->bytes;
     const gy_status status = gy_reserve("mapreduce.code", &bytes, &code->capacity,
                                         2 * (key.size_bytes + NUMBER_EXTRA) + 2, 1);
@@ -151,7 +152,7 @@ gy_status gy_sort_code(const gy_sort_layout *layout, const gy_sort_coding *codin
     GY_TRY(status);
     unsigned char *out = bytes;
     size_t size = key.size_bytes;
-    if (coding->is_number && key.data != NULL) {
+    if (coding->is_number && !code->lacks_field) {
         size = code_number(key, out, &code->lacks_number);
     } else if (coding->is_number) {
         out[0] = 0x80;
