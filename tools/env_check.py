@@ -29,6 +29,8 @@ ALLOWED = {  # object: the calls it is there for
     "collect.c.o": {"gy_setting_get"}, # room cluster: how much the logs of finished jobs may hold
     "override.c.o": {"gy_setting_get"}, # room flow: what `gyre job run` says of jobs
     "resume.c.o": {"gy_setting_get"}, # room flow: which job the program was started again for
+    "spool.c.o": {"gy_setting_get"}, # room flow: the folder of the job that standard input is copied to
+    "hidden.c.o": {"gy_setting_get"}, # room flow: where the loader looked for what a sandbox hides
     "sandbox.c.o": {"setenv"}, # room cluster: where processes behind walls find a folder for a while
     "read.c.o": {"setenv"}, # room cluster: what a job that goes on is told
 }
