@@ -346,7 +346,7 @@ typedef struct gy_topk_options {
     int k;            /* 0: 5 */
     int weight_field; /* sum the whole number in it, exactly: a sum that int64_t cannot hold,
                          also on its way, fails the job; 0: count lines */
-    char separator;   /* of fields; 0: blanks and tabs, as many as there are */
+    char separator;   /* of fields; 0: any spaces and tabs */
     bool is_strict;   /* a line without the field or the number fails the job; else it is left
                          out and counted (GY_COUNTER_NO_FIELD, GY_COUNTER_NO_NUMBER) */
 } gy_topk_options;

@@ -38,7 +38,7 @@ typedef struct gy_sort_options {
     bool is_descending;   /* the largest first, equal ones as they stand in the inputs */
     int field;            /* of lines: the key is this one, from 1, of what key_offset and
                              key_bytes leave; 0: all of that. A line without it: an empty key */
-    char separator;       /* of fields; 0: blanks and tabs, as many as there are */
+    char separator;       /* of fields; 0: any spaces and tabs */
     bool is_strict;       /* a line without the field, or without a number where it is sorted by
                              one, fails the job; else it is sorted as an empty key or as 0, and
                              counted (GY_COUNTER_NO_FIELD, GY_COUNTER_NO_NUMBER) */

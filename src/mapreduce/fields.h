@@ -13,7 +13,7 @@ enum {
 
 /**
  * Where field `number` of each line begins and ends: edges[2 i] and edges[2 i + 1], offsets.
- * Fields are parted by any blanks, tabs and carriage returns; a line with fewer fields gives
+ * Fields are separated by any spaces, tabs and carriage returns; a line with fewer fields gives
  * none.
  *
  * @param text    whole lines; the last one may lack its '\n'

@@ -239,7 +239,7 @@ void gy_doors_sweep(void);
 gy_door *gy_doors_hold(void);
 void gy_doors_release(void);
 
-/* ---- roster.c: who has Gyre in front ---- */
+/* ---- roster.c: ranks that have Gyre in front ---- */
 
 /** Before MPI_Init: the others can see that this rank has. */
 void gy_roster_enter(void);

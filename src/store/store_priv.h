@@ -67,7 +67,7 @@ typedef struct gy_file_format {
     const char *magic;    /* (magic_bytes) at `offset`; NULL: there is none */
     size_t magic_bytes, offset, bytes_min; /* bytes_min: enough of it in a file that is cut */
     bool (*is_it)(const unsigned char *head, size_t size_bytes); /* and this; NULL: nothing */
-    const char *names;         /* ends of names, parted by blanks; NULL: none */
+    const char *names;         /* ends of names, separated by spaces; NULL: none */
     const char *advice;        /* of what is read: its magic; else what to do */
     const gy_decoder_ops *ops; /* NULL: it is refused */
 } gy_file_format;

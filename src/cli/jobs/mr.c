@@ -89,7 +89,7 @@ static const gy_option options[] = {
      "sort, topk: field of a line, from 1 (default: 0, all of it)", PLACE(field), 0, 1000,
      NULL},
     {"separator", 0, GY_OPTION_TEXT, "LETTER",
-     "sort, topk: of fields; \\t is a tab (default: blanks and tabs)", PLACE(separator), 0, 0,
+     "sort, topk: of fields; \\t is a tab (default: spaces and tabs)", PLACE(separator), 0, 0,
      NULL},
     {"strict", 0, GY_OPTION_FLAG, NULL,
      "sort, topk: a line without the field or number fails the job", PLACE(is_strict), 0, 0,

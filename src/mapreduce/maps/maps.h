@@ -9,7 +9,7 @@
 typedef struct gy_top_parameter {
     int32_t field, weight_field;
     int64_t k;
-    int32_t separator; /* a letter; 0: blanks and tabs */
+    int32_t separator; /* a letter; 0: spaces and tabs */
     int32_t is_strict;
 } gy_top_parameter;
 
