@@ -4,9 +4,9 @@
 
 #include "base/base.h"
 #include "flow/dag.h"
-#include "store/remote/remote.h"
 #include "mapreduce/input.h"
 #include "mapreduce/job.h"
+#include "store/remote/remote.h"
 #include "store/store.h"
 
 #include <assert.h>
