@@ -360,7 +360,7 @@ static bool set_body(const gy_http_request *request, const gy_curl *curl, CURL *
         SET(CURLOPT_POSTFIELDS, request->body != NULL ? (const char *)request->body : "");
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_bytes);
         SET(CURLOPT_EXPECT_100_TIMEOUT_MS, (long)CONTINUE_MS);
-        SET(CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_BYTES);
+        (void)set(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_BYTES);
     }
     if (request->sign != NULL) {
         SET(CURLOPT_AWS_SIGV4, request->sign);
@@ -393,7 +393,8 @@ static gy_status set_options(http_exchange *exchange)
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-    SET(CURLOPT_BUFFERSIZE, (long)BUFFER_BYTES);
+    /* refused where a transfer that found no host has left its buffer, of this size */
+    (void)set(easy, CURLOPT_BUFFERSIZE, (long)BUFFER_BYTES);
     SET(CURLOPT_USERAGENT, "gyre");
     SET(CURLOPT_ERRORBUFFER, http->trouble);
     SET(CURLOPT_HTTPHEADER, exchange->headers);
