@@ -404,12 +404,19 @@ static int check_submit(void)
     return GY_EXIT_OK;
 }
 
-/* A job that failed may lack a file that its command line names and that is here alone. */
+static bool has_heard(const gy_cli_heard *heard, const char *words)
+{
+    return memmem(heard->tail, heard->tail_bytes, words, strlen(words)) != NULL;
+}
+
+/* A job that says it found no file may lack one that its command line names and that is here
+ * alone; other failures have other reasons. */
 static void tell_unbrought(char **operands, const gy_cli_heard *heard)
 {
-    static const char told[] = " was not brought to ";
     char hint[2400];
-    if (memmem(heard->tail, heard->tail_bytes, told, sizeof(told) - 1) != NULL) {
+    if (has_heard(heard, " was not brought to ") ||
+        (!has_heard(heard, strerror(ENOENT)) && !has_heard(heard, "No such file") &&
+         !has_heard(heard, "not found") && !has_heard(heard, "annot open"))) {
         return;
     }
     for (char **at = operands + 1; *at != NULL; at++) {

@@ -117,22 +117,33 @@ static bool is_among(const char *word, const char *const *words)
     return *words != NULL;
 }
 
+/* What gyre runs: its command, and the verb or the map's own command. */
+static void name_verb(const char *const *arguments, char *out, size_t size_bytes)
+{
+    static const char map[] = "--map";
+    static const char *const verbs[] = {"wordcount", "grep",  "sort",    "index", "topk",
+                                        "language",  "lenet", "softmax", "mlp",   NULL};
+    const char *verb = NULL;
+    for (const char *const *at = arguments + 1; *at != NULL && verb == NULL; at++) {
+        if (strncmp(*at, map, sizeof(map) - 1) == 0) {
+            const char *value = *at + sizeof(map) - 1;
+            verb = *value == '=' ? value + 1 : *value == '\0' ? at[1] : NULL;
+        } else {
+            verb = is_among(*at, verbs) ? *at : NULL;
+        }
+    }
+    gy_print(out, size_bytes, "%s%s%s", arguments[0], verb != NULL ? " " : "",
+             verb != NULL ? verb : "");
+}
+
 /* What runs, for people: of gyre its command and verb, of what runs a script that too. */
 static void name_job(const char *const *arguments, char *out, size_t size_bytes)
 {
-    static const char *const verbs[] = {"wordcount", "grep",  "sort",     "index",
-                                        "topk",      "--map", "language", "lenet",
-                                        "softmax",   "mlp",   NULL};
     static const char *const shells[] = {"sh",   "bash", "dash",    "env", "perl",
                                          "ruby", "node", "Rscript", NULL};
-    const char *program = name_of(arguments[0]), *first = arguments[1], *second = NULL;
-    const bool is_gyre = strcmp(program, "gyre") == 0;
-    if (is_gyre && first != NULL) {
-        for (const char *const *at = arguments + 2; *at != NULL && second == NULL; at++) {
-            second = is_among(*at, verbs) ? *at : NULL;
-        }
-        gy_print(out, size_bytes, "%s%s%s", first, second != NULL ? " " : "",
-                 second != NULL ? second : "");
+    const char *program = name_of(arguments[0]), *first = arguments[1];
+    if (strcmp(program, "gyre") == 0 && first != NULL) {
+        name_verb(arguments + 1, out, size_bytes);
     } else if (first != NULL && first[0] != '-' &&
                (is_among(program, shells) || strncmp(program, "python", 6) == 0)) {
         gy_print(out, size_bytes, "%s %s", program, name_of(first));
