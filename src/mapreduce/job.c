@@ -111,7 +111,7 @@ static gy_status refuse(const char *path, mode_t mode)
     }
     return gy_fail(GY_IO,
                    "cannot read %s: it is no file%s: a job reads its inputs where and as often "
-                   "as it needs, so write it to a file first",
+                   "as it needs, so write it to a file first, or give it as standard input (-)",
                    path, S_ISFIFO(mode) ? " but a pipe" : "");
 }
 

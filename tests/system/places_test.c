@@ -143,6 +143,9 @@ static void a_dash_is_standard_input(void **state)
     must("test -z \"$(find state jf -name 'input-*')\""); /* the copies are gone */
     must(
         "cp in2/part-00000 ./- && m wordcount ./- -o in7 </dev/null && test -s in7/part-00000");
+    must("m grep -c b /dev/stdin -o in9 <in.txt && test \"$(sum in9)\" = "
+         "\"$(printf '/dev/stdin\\t2')\"");
+    must("m wordcount in.txt -o - 2>said; test $? = 2 && grep -q 'a folder for them' said");
     must("m wordcount - - -o in8 <in.txt 2>said; test $? = 2 && grep -q 'given 2 times' said "
          "&& m "
          "wordcount - -o in8 <&- 2>said; test $? = 2 && grep -q 'is closed' said && m "

@@ -24,9 +24,10 @@ typedef struct spooling {
     gy_arena arena;
 } spooling;
 
+/* /dev/stdin by its name: the processes of a job have another one. */
 static bool is_stdin(const char *input)
 {
-    return strcmp(input, "-") == 0;
+    return strcmp(input, "-") == 0 || strcmp(input, "/dev/stdin") == 0;
 }
 
 /* A regular file that says another size than it has, as those of /proc and /sys do. */

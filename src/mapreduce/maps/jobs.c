@@ -130,7 +130,8 @@ gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
         return dag;
     }
     if (with.separator != 0 && with.field == 0 && with.weight_field == 0) {
-        gy_dag_fail(dag, GY_ARG, "a separator without a field");
+        gy_dag_fail(dag, GY_ARG,
+                    "a separator without a field: expected the number of one (--field)");
         return dag;
     }
     int count = 0;

@@ -58,7 +58,8 @@ static void check_options(gy_dag *dag, const gy_sort_options *options,
                     options->field);
     }
     if (options->separator != '\0' && options->field == 0) {
-        gy_dag_fail(dag, GY_ARG, "a separator without a field");
+        gy_dag_fail(dag, GY_ARG,
+                    "a separator without a field: expected the number of one (--field)");
     }
     if (options->inputs == NULL || options->inputs[0] == NULL) {
         gy_dag_fail(dag, GY_ARG, "no files to sort");
