@@ -181,6 +181,10 @@ static void a_file_that_was_not_brought_is_named(void **state)
          "[ $r = 0 ] || grep -q './d/m.sh lies in the folder .* as m.sh' said");
     must("gyre mr --map cat --reduce 'X=1 sh <m.sh' in -o O 2>said; [ $? = 1 ] && "
          "grep -q 'm.sh was not brought' said");
+    must("gyre mr --map 'sh m.sh' --file none in -o O 2>said; [ $? = 1 ] && "
+         "grep -q 'cannot read .*/none: ' said && ! grep brought said");
+    must("gyre mr --map 'sh m.sh' in -o d 2>said; [ $? = 1 ] && "
+         "grep -q 'd is not empty' said && ! grep brought said");
     must("gyre mr --map 'sh m.sh' --file d/m.sh in -o O -q");
     must("gyre mr --map 'sh m.sh; exit 3' --file m.sh in -o O 2>said; [ $? = 1 ] && "
          "! grep -q 'brought' said");

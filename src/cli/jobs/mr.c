@@ -311,6 +311,11 @@ static int check_options(const mr_verb *verb)
         return gy_report_usage("gyre mr: --output is missing: expected a folder that is not "
                                "there yet");
     }
+    if (strcmp(settings.output, "-") == 0) {
+        return gy_report_usage(
+            "gyre mr: --output is '-': the output is several files, expected "
+            "a folder for them (one of that name is ./-)");
+    }
     return GY_EXIT_OK;
 }
 
@@ -374,13 +379,14 @@ static void show_nothing(void *arg, const gy_flow_report *report)
     (void)report;
 }
 
-/* A command's own words may not say that its file is elsewhere. */
+/* A command that failed may lack its file; its own words may not say that this is elsewhere. */
 static int report_failure(gy_status status)
 {
     char hint[2400];
     const char *const *files = settings.files.items;
-    if (!gy_cli_find_unbrought(settings.map, files, hint, sizeof(hint)) &&
-        !gy_cli_find_unbrought(settings.reduce, files, hint, sizeof(hint))) {
+    const bool has_run = strstr(gy_error_text(), " ended with status ") != NULL;
+    if (!has_run || (!gy_cli_find_unbrought(settings.map, files, hint, sizeof(hint)) &&
+                     !gy_cli_find_unbrought(settings.reduce, files, hint, sizeof(hint)))) {
         return gy_report_failure("mr", status);
     }
     gy_say(stderr, "gyre mr: %s (%s)\n", hint, gy_error_text());
