@@ -57,6 +57,8 @@ static void wrong_values_are_named(void **state)
                                            {"GYRE_JOB_MEMO_BYTES", "0"},
                                            {"GYRE_JOB_MEMO_BYTES", "10G"},
                                            {"GYRE_JOB_SILENCE", "soon"},
+                                           {"GYRE_JOB_QUOTA", "1GiB"},
+                                           {"GYRE_JOB_QUOTA", "-1"},
                                            {"GYRE_JOB_PROCESSES", "99999999999999999999"}};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         gy_flow_options options = {0};

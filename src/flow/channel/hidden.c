@@ -62,7 +62,8 @@ static bool find_word(const char *word, const char *programs, char out[PATH_MAX]
     return find_in(path, "", word, out);
 }
 
-/* Each word of a text; what the shell and messages put around words is none of it. */
+/* Each word of a text, with `programs` NULL those that are paths from the root; what the shell
+ * and messages put around words is none of it. */
 static bool find_among(const char *text, const char *programs, char out[PATH_MAX])
 {
     static const char apart[] = " \t\n\r\"'`;:|&<>(),[]=";
@@ -70,7 +71,7 @@ static bool find_among(const char *text, const char *programs, char out[PATH_MAX
     while (*(text += strspn(text, apart)) != '\0') {
         const size_t size = strcspn(text, apart);
         if (gy_print_whole(word, sizeof(word), "%.*s", (int)size, text) &&
-            find_word(word, programs, out)) {
+            (programs != NULL || word[0] == '/') && find_word(word, programs, out)) {
             return true;
         }
         text += size;
@@ -98,6 +99,9 @@ static void list_programs(const char *line, char out[PATH_MAX])
 bool gy_command_find_hidden(const char *const *command, const char *said, char *out)
 {
     char programs[PATH_MAX];
+    if (find_among(said, NULL, out)) { /* what it missed itself; others may have served it */
+        return true;
+    }
     for (size_t i = 0; command[i] != NULL; i++) {
         list_programs(command[i], programs);
         if (find_among(command[i], programs, out) || find_among(said, programs, out)) {
