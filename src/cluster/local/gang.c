@@ -400,8 +400,8 @@ static gy_status judge(const gang_run *run, int status)
     return code == GY_RUN_STATUS_TIMEOUT
                ? gy_fail(GY_TIMEOUT, "%d ranks of %s did not end in time", gang->ranks,
                          gang->argv[0])
-               : gy_fail(GY_PEER, "%d ranks of %s ended with exit status %d", gang->ranks,
-                         gang->argv[0], code);
+               : gy_fail(GY_PEER, "%d rank%s of %s ended with exit status %d", gang->ranks,
+                         gang->ranks == 1 ? "" : "s", gang->argv[0], code);
 }
 
 /* The process that starts them, and what it needs to know. */

@@ -267,9 +267,9 @@ void gy_manager_run_fail(gy_manager *manager, uint32_t index, bool is_counted,
     }
     if (is_counted && row->failures >= manager->options.failures_max) {
         gy_manager_end(manager, GY_STATE,
-                       gy_manager_text(manager, "task %u of stage '%s' failed %u times: %s",
+                       gy_manager_text(manager, "task %u of stage '%s' failed %u time%s: %s",
                                        task, manager->stages[row->stage].name, row->failures,
-                                       reason));
+                                       row->failures == 1 ? "" : "s", reason));
         return;
     }
     if (!gy_manager_has_live_run(manager, task)) {
