@@ -260,6 +260,13 @@ static gy_status check_letters(const char *path, const unsigned char *head, size
     return GY_OK;
 }
 
+/* All that is left of a file is less than its format's mark. */
+static bool is_cut_mark(const gy_file_format *format, const void *head, size_t size)
+{
+    return format->magic != NULL && format->offset == 0 && size > 0 &&
+           size < format->bytes_min && memcmp(head, format->magic, size) == 0;
+}
+
 gy_status gy_format_check_text(const char *path, bool is_expanded, const void *head,
                                size_t size_bytes)
 {
@@ -272,6 +279,10 @@ gy_status gy_format_check_text(const char *path, bool is_expanded, const void *h
                        path, format->name, is_expanded ? "within what was expanded" : "in it");
     }
     const gy_file_format *named = is_expanded ? NULL : find_named(path);
+    if (named != NULL && is_cut_mark(named, head, size_bytes)) {
+        return gy_fail(GY_FORMAT, "%s: %s cut short at byte %zu", path, named->name,
+                       size_bytes);
+    }
     if (named != NULL && looks_binary(head, GY_MIN(size_bytes, (size_t)TEXT_LOOK_BYTES))) {
         return gy_fail(GY_FORMAT,
                        "%s: its name says %s, its first bytes do not, and they are no text: "

@@ -397,6 +397,10 @@ static void what_shall_be_text_is_looked_at(void **state)
                    {"a.gz", BYTES("\1\2\3"), false, "its name says gzip"},
                    {"a.BZ2", BYTES("\1\2\3"), false, "its name says bzip2"},
                    {"s3://b/a.br", BYTES("\1\2\3"), false, "its name says Brotli"},
+                   {"a.zst", BYTES("("), false, "zstd cut short at byte 1"},
+                   {"a.zst", BYTES("(\xb5"), false, "zstd cut short at byte 2"},
+                   {"a.bz2", BYTES("BZh"), false, "bzip2 cut short at byte 3"},
+                   {"a.xz", BYTES("\xfd\x37"), false, "xz cut short at byte 2"},
                    {"a.gz", BYTES("\x1f\x8b\x08\0"), true, "there is gzip within"}};
     for (size_t i = 0; i < GY_COUNT(refused); i++) {
         assert_status(gy_format_check_text(refused[i].path, refused[i].is_expanded,
@@ -405,6 +409,9 @@ static void what_shall_be_text_is_looked_at(void **state)
         assert_non_null(strstr(gy_error_text(), refused[i].words));
     }
     assert_ok(gy_format_check_text("a.gz", true, "\1\2\3", 3));
+    assert_ok(gy_format_check_text("a.bz2", false, "BZ\n", 3));
+    assert_ok(gy_format_check_text("a.bz2", false, "", 0));
+    assert_ok(gy_format_check_text("a.txt", false, "BZ", 2));
     assert_ok(gy_format_check_text("a.d.gz/b", false, "\1\2\3", 3));
 }
 
