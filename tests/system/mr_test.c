@@ -96,6 +96,17 @@ static void lines_are_sorted(void **state)
          "all | same expected");
 }
 
+/* A line that is most of the input is in the sample thousands of times. */
+static void long_lines_are_sorted_by_fields(void **state)
+{
+    (void)state;
+    leave_out(2);
+    must("head -c 4000000 /dev/zero | tr '\\0' k >long && { cat long && echo ' a' && echo b a "
+         "&& "
+         "printf 'a ' && cat long && echo; } >long3 && sort -s -k2,2 long3 >expected && "
+         "m sort long3 --field 2 -r 2 && all | same expected");
+}
+
 /* As sort(1) does with the same words. */
 static void lines_are_sorted_by_numbers_and_fields(void **state)
 {
@@ -318,6 +329,7 @@ int main(void)
         cmocka_unit_test(bytes_do_not_depend_on_how),
         cmocka_unit_test(lines_are_found),
         cmocka_unit_test(lines_are_sorted),
+        cmocka_unit_test(long_lines_are_sorted_by_fields),
         cmocka_unit_test(lines_are_sorted_by_numbers_and_fields),
         cmocka_unit_test(compressed_files_are_sorted),
         cmocka_unit_test(an_index_lists_files),

@@ -193,11 +193,16 @@ static int compare_bounds(const void *a, const void *b)
     return gy_sort_bound_compare(GY_KEY_BYTES, a, b);
 }
 
-/* The sample's records by their codes, in order; the codes' bytes are in the arena. */
+/* The sample's records by their codes, in order; the codes' bytes are in the arena. A long
+ * record is in the sample many times, side by side: it is coded once. */
 static gy_status code_sample(coding_run *run, const gy_sample *sample, gy_arena *arena,
                              gy_sort_bound *bounds)
 {
     for (size_t i = 0; i < sample->count; i++) {
+        if (i > 0 && sample->bounds[i].position == sample->bounds[i - 1].position) {
+            bounds[i] = bounds[i - 1];
+            continue;
+        }
         const gy_sort_item item = gy_sort_item_at(run->records, sample->bounds[i].position);
         GY_TRY(code_item(run, &item));
         const size_t size = GY_MIN(run->code.size, (size_t)BOUND_BYTES);
