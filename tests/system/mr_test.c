@@ -191,6 +191,7 @@ static void bad_input_is_named(void **state)
         {"head -c 200 split/f1.gz >cut.gz; m wordcount cut.gz", "cut.gz"},
         {"printf '\\377\\376a\\0' >wide; m wordcount wide", "wide"},
         {"m grep '(' text", "("},
+        {"m grep $(printf %20000s | tr ' ' '(') text", "20000 groups one in the other"},
         {"m sort text --record 7", "text"},
         {"mkdir full; touch full/x; gyre mr wordcount text -o full", "full"},
         {"m wordcount text -p 0", "processes"},

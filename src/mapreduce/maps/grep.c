@@ -14,7 +14,8 @@ enum {
     IGNORES_CASE = 2,
     IS_INVERTED = 4,
     IS_COUNTING = 8,
-    PATTERN_BYTES = 64 << 10
+    PATTERN_BYTES = 64 << 10,
+    NESTED_MOST = 1000 /* groups in groups: the library goes down them by recursion */
 };
 
 /* The parameter: flags, then the pattern with its NUL. */
@@ -182,6 +183,23 @@ static void escape(gy_text *out, const char *pattern)
     }
 }
 
+/* How deep groups lie in groups; those that brackets hold count, too. */
+static size_t nested_in(const char *pattern)
+{
+    size_t depth = 0, most = 0;
+    for (const char *at = pattern; *at != '\0'; at++) {
+        if (*at == '\\' && at[1] != '\0') {
+            at++;
+        } else if (*at == '(') {
+            depth++;
+            most = GY_MAX(most, depth);
+        } else if (*at == ')' && depth > 0) {
+            depth--;
+        }
+    }
+    return most;
+}
+
 static gy_status check_pattern(const gy_grep_options *options)
 {
     const char *pattern = options->pattern;
@@ -191,6 +209,10 @@ static gy_status check_pattern(const gy_grep_options *options)
     }
     if (strchr(pattern, '\n') != NULL) {
         return gy_fail(GY_ARG, "a pattern with a line end matches no line");
+    }
+    if (!options->is_fixed && nested_in(pattern) > NESTED_MOST) {
+        return gy_fail(GY_ARG, "a pattern of %zu groups one in the other: expected at most %d",
+                       nested_in(pattern), NESTED_MOST);
     }
     if (!options->is_fixed) {
         regex_t expression;
