@@ -198,7 +198,7 @@ static void what_a_sandbox_hides_is_named(void **state)
     }
     must(
         "mkdir -p app/bin app/other && cp $(command -v cat) app/bin/mine && cp "
-        "app/bin/mine app/other/tee && echo a >in && echo x >secret "
+        "app/bin/mine app/other/cat && echo a >in && echo x >secret "
         "&& "
         "here=$(pwd -P) && gyre mr --map $here/app/bin/mine in --sandbox files -o O 2>said; "
         "[ $? = 1 ] && grep -q \"part files hides $here/app/bin/mine: read=$here/app permits\" "
@@ -207,7 +207,7 @@ static void what_a_sandbox_hides_is_named(void **state)
          "2>said; [ $? = 1 ] && grep -q \"part files hides $here/app/bin/mine:\" said && "
          "gyre mr --map \"cat $here/secret\" in --sandbox files -o O 2>said; [ $? = 1 ] && "
          "grep -q \"part files hides $here/secret: read=$here permits it\" said && "
-         "PATH=$here/app/other:$PATH gyre mr --map \"tee <$here/secret\" in --sandbox files -o "
+         "PATH=$here/app/other:$PATH gyre mr --map \"cat $here/secret\" in --sandbox files -o "
          "O 2>said; [ $? = 1 ] && grep -q \"part files hides $here/secret:\" said && "
          "gyre mr --map 'cat /nothing' in --sandbox files -o O 2>said; [ $? = 1 ] && "
          "! grep hides said");
