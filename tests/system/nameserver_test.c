@@ -202,6 +202,8 @@ static const char *const lines[] = {
     "grep -q 'data was not brought to .*: add --file data' said && "
     "! gyre job submit $N -- $GYRE_BIN mr wordcount data --bogus >id 2>said && "
     "! grep brought said && "
+    "! gyre job submit $N -- $GYRE_BIN mr --map 'sh no.sh' data -o out >id 2>said && "
+    "! grep brought said && "
     "! gyre job submit $N -- $GYRE_BIN mr -q --map 'tr a b' data -o - >id 2>said && "
     "gyre job list $N | grep -q ' mr tr a b  ' && "
     "! gyre job submit $N --name \"$(printf 'a\\033[31mb')\" -- /bin/sh -c "

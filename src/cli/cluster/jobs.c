@@ -409,6 +409,17 @@ static bool has_heard(const gy_cli_heard *heard, const char *words)
     return memmem(heard->tail, heard->tail_bytes, words, strlen(words)) != NULL;
 }
 
+/* Whether the file that a hint begins with is among its last words. */
+static bool is_heard(const gy_cli_heard *heard, const char *hint)
+{
+    const char *end = strstr(hint, " was not brought to ");
+    end = end != NULL ? end : strstr(hint, " lies in the folder ");
+    const size_t size = end != NULL ? (size_t)(end - hint) : strlen(hint);
+    const char *slash = memrchr(hint, '/', size);
+    const char *name = slash != NULL ? slash + 1 : hint;
+    return memmem(heard->tail, heard->tail_bytes, name, size - (size_t)(name - hint)) != NULL;
+}
+
 /* A job that says it found no file may lack one that its command line names and that is here
  * alone; other failures have other reasons. */
 static void tell_unbrought(char **operands, const gy_cli_heard *heard)
@@ -420,7 +431,8 @@ static void tell_unbrought(char **operands, const gy_cli_heard *heard)
         return;
     }
     for (char **at = operands + 1; *at != NULL; at++) {
-        if (gy_cli_find_unbrought(*at, gy_submit_given.files.items, hint, sizeof(hint))) {
+        if (gy_cli_find_unbrought(*at, gy_submit_given.files.items, hint, sizeof(hint)) &&
+            is_heard(heard, hint)) {
             gy_say(stderr, "gyre job submit: %s (before the program)\n", hint);
             return;
         }
