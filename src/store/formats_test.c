@@ -141,7 +141,7 @@ static void add_skippable(gy_text *to, int number, size_t size)
         (unsigned char)(size >> 8)};
     gy_text_add_bytes(to, head, sizeof(head));
     for (size_t i = 0; i < size; i++) { /* what is no frame */
-        gy_text_add_bytes(to, "\x28\xb5\x2f\xfd" + i % 4, 1);
+        gy_text_add_bytes(to, &"\x28\xb5\x2f\xfd"[i % 4], 1);
     }
 }
 
