@@ -95,7 +95,9 @@ static int by_count(const void *a, const void *b)
 static gy_status write_pages(gy_vertex *vertex, pages *all, size_t most)
 {
     char number[32];
-    qsort(all->items, all->slots, sizeof(*all->items), by_count);
+    if (all->used > 0) { /* else there is nothing to sort */
+        qsort(all->items, all->slots, sizeof(*all->items), by_count);
+    }
     for (size_t i = 0; i < all->slots && all->items[i].name != NULL && i < most; i++) {
         const struct page *page = &all->items[i];
         const size_t to = hash(page->name, page->size) >> 32;

@@ -260,7 +260,7 @@ static void large_buckets_are_dealt_out(void **state)
         {.layout = lines, .count = count, .alphabet = 1, .key_most = 50},
         {.layout = lines, .count = count, .alphabet = 1, .key_most = 20, .is_zero = true},
         {.layout = lines, .count = count, .alphabet = 2, .key_most = 30, .heavy = 90},
-        {.layout = {GY_LAYOUT_FIXED, GY_KEY_INT64, 8, 0, 8, false},
+        {.layout = {GY_LAYOUT_FIXED, GY_KEY_INT64, 8, 0, 8, false, false},
          .count = count,
          .alphabet = 1},
     };
