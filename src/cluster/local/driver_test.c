@@ -68,6 +68,12 @@ static void test_one_bad_attempt(void **state)
         {"daemon, segv", "killed by SIGSEGV", 1, 0},
     };
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
+#if defined(GYRE_TSAN)
+        if (strstr(cases[i].word, "files") != NULL) { /* which ThreadSanitizer ends first */
+            print_message("skipped: closing what other threads use is a race by itself\n");
+            continue;
+        }
+#endif
         const char *const words[] = {"", "", cases[i].word};
         gy_test_job job = {.words = words,
                            .word_count = 3,
