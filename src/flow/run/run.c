@@ -429,6 +429,29 @@ static gy_status name_places(gy_flow_job *job)
                : name_path(job, "the output", &o->output);
 }
 
+/* A cluster's job is in the name server's list, and has a ticket; others are in the history. */
+static gy_status drive_and_tell(gy_flow_job *job, gy_error *error)
+{
+    job->has_begun = true;
+    if (job->ticket == NULL) {
+        gy_running_tell_history(job, GY_JOB_RUNNING, "");
+    }
+    const gy_status status = drive(job);
+    gy_error_take(error, status);
+    gy_running_recount(job);
+    gy_running_show(job); /* as it ends */
+    if (status < 0 && job->fatal[0] != '\0') {
+        (void)snprintf(error->text, sizeof(error->text), "%s", job->fatal);
+    }
+    if (!job->is_over && job->ticket == NULL) { /* else another manager's word is the last */
+        gy_running_tell_history(job, state_of(status), status < 0 ? error->text : "");
+    }
+    if (job->options.trace != NULL) {
+        gy_running_trace(job);
+    }
+    return status;
+}
+
 gy_status gy_flow_run(gy_flow *flow, gy_dag *dag, const gy_flow_options *options,
                       gy_flow_report **report)
 {
@@ -462,24 +485,7 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
     if (status >= 0 && job->is_done) {
         gy_running_note_text(job, "an earlier manager has published the output");
     } else if (status >= 0) {
-        job->has_begun = true;
-        if (job->ticket == NULL) { /* else the name server's list has it */
-            gy_running_tell_history(job, GY_JOB_RUNNING, "");
-        }
-        status = drive(job);
-        gy_error_take(&error, status);
-        gy_running_recount(job);
-        gy_running_show(job); /* as it ends */
-        if (status < 0 && job->fatal[0] != '\0') {
-            (void)snprintf(error.text, sizeof(error.text), "%s", job->fatal);
-        }
-        if (!job->is_over &&
-            job->ticket == NULL) { /* else another manager's word is the last */
-            gy_running_tell_history(job, state_of(status), status < 0 ? error.text : "");
-        }
-        if (job->options.trace != NULL) {
-            gy_running_trace(job);
-        }
+        status = drive_and_tell(job, &error);
     } else {
         gy_error_take(&error, status);
     }

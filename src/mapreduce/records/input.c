@@ -210,8 +210,11 @@ static gy_status expand_more(const gy_input *input, expanding *from, bool *is_la
     const size_t wanted = wanted_of(from);
     GY_TRY(from->fill(from->arg, from->buffer + from->size, wanted, &got));
     *is_last = got < wanted;
-    if (from->offset == 0 && from->size == 0 && from->end == UINT64_MAX) {
-        from->is_turning = gy_input_is_turned(input, from->buffer, got);
+    if (from->offset == 0 && from->size == 0) { /* as it is, before a '\r' becomes a '\n' */
+        GY_TRY(check_text(input, from->buffer, got));
+        if (from->end == UINT64_MAX) {
+            from->is_turning = gy_input_is_turned(input, from->buffer, got);
+        }
     }
     from->size += got;
     if (from->is_turning) {
@@ -247,9 +250,6 @@ static gy_status visit_expanding(gy_input_state *state, visit_piece visit, expan
 {
     for (bool is_last = false; !is_last && from->offset < from->end;) {
         GY_TRY(expand_more(state->input, from, &is_last));
-        if (from->offset == 0) {
-            GY_TRY(check_text(state->input, from->buffer, from->size));
-        }
         gy_piece_of piece = {
             .data = from->buffer,
             .size = ready_of(from),
