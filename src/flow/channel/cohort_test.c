@@ -552,7 +552,8 @@ static void strangers_are_sent_away(void **state)
 
 /* A caller that knows the token and says it byte by byte, each time that the reader looks at
  * the clock, by which that takes a ninth of a second. */
-static _Atomic int slow_caller;
+static pthread_mutex_t slow_lock = PTHREAD_MUTEX_INITIALIZER; /* of the caller and its words */
+static int slow_caller;
 static _Atomic int64_t slow_ns;
 static uint8_t slow_words[20];
 static size_t slow_said;
@@ -561,12 +562,14 @@ static _Thread_local bool is_slow_reader;
 static int64_t slow_now(gy_env *env)
 {
     (void)env;
-    const int caller = atomic_load(&slow_caller);
-    if (is_slow_reader && caller >= 0 && slow_said < sizeof(slow_words) &&
-        send(caller, &slow_words[slow_said], 1, MSG_NOSIGNAL) == 1) { /* once it has called */
+    pthread_mutex_lock(&slow_lock);
+    if (is_slow_reader && slow_caller >= 0 && slow_said < sizeof(slow_words) &&
+        send(slow_caller, &slow_words[slow_said], 1, MSG_NOSIGNAL) ==
+            1) { /* once it has called */
         slow_said++;
         atomic_fetch_add(&slow_ns, 111111111);
     }
+    pthread_mutex_unlock(&slow_lock);
     return gy_env_real()->ops->now_ns(gy_env_real()) + atomic_load(&slow_ns);
 }
 
@@ -578,11 +581,12 @@ static gy_status pipe_of_a_slow_caller(const graph *of, uint32_t member, gy_coho
         struct sockaddr_in address = {.sin_family = AF_INET};
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         address.sin_port = htons((uint16_t)atomic_load(&cohort->channels[0].port));
-        const int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        pthread_mutex_lock(&slow_lock); /* it speaks from when it is let in */
+        slow_caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         memcpy(slow_words, cohort->options.token, sizeof(cohort->options.token));
         memset(slow_words + sizeof(cohort->options.token), 0, sizeof(uint32_t)); /* channel 0 */
-        atomic_store(&slow_caller, caller); /* before it is let in */
-        assert_int_equal(connect(caller, (void *)&address, sizeof(address)), 0);
+        assert_int_equal(connect(slow_caller, (void *)&address, sizeof(address)), 0);
+        pthread_mutex_unlock(&slow_lock);
         return write_some(of, cohort, 0, 0, of->bytes[0]);
     }
     is_slow_reader = true;
@@ -607,11 +611,11 @@ static void a_greeting_has_a_second_in_all(void **state)
         .work = pipe_of_a_slow_caller,
     };
     slow_said = 0;
-    atomic_store(&slow_caller, -1);
+    slow_caller = -1;
     run_threads(&of);
     assert_all_well(&of); /* the writer's own call, which came behind */
     assert_in_range(slow_said, 8, sizeof(slow_words) - 1);
-    close(atomic_load(&slow_caller));
+    close(slow_caller);
 }
 
 /* The reader's process has no descriptor left when its writer calls. */
